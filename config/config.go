@@ -1,0 +1,153 @@
+// Package config is the configuration file as types: defaults, strict
+// decoding, validation with line and path, and secrets that do not print.
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxFileBytes bounds the configuration file.
+const maxFileBytes = 16 << 20
+
+// Config is a configuration with every value resolved: nothing in it waits
+// for a default.
+type Config struct {
+	// Global holds what all modules and endpoints share.
+	Global Global `yaml:"global"`
+	// Modules say what to ask, by name. The module `interactive` is always
+	// there; the file may change it. Default: the module `interactive`.
+	Modules map[string]*Module `yaml:"modules"`
+	// Endpoints are the endpoints to probe. Required: at least one.
+	Endpoints []*Endpoint `yaml:"endpoints"`
+}
+
+// Load reads the file of that name. An error is either that of reading it or
+// a join of all the mistakes in it, each an *Error, in the order of their
+// lines.
+func Load(name string) (*Config, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(data, name)
+}
+
+// Parse reads a configuration from data, with errors as Load. The name stands
+// in errors; file names inside the configuration are relative to its directory.
+func Parse(data []byte, name string) (*Config, error) {
+	dir, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		return nil, fmt.Errorf("find the directory of %s: %w", name, err)
+	}
+	r := newReport(name)
+	c := new(Config)
+	if root := parseYAML(data, r); root != nil {
+		d := &decoder{report: r, dir: dir, keys: map[reflect.Type]map[string][]int{}}
+		d.value(root, "", reflect.ValueOf(c).Elem())
+		if !r.failed[""] { // else what is missing here may well be written
+			c.finish(r)
+		}
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// FromURLs is the configuration with one endpoint for each URL and defaults
+// for all else. Errors are as those of Load, in a file named --endpoint.
+func FromURLs(urls []string) (*Config, error) {
+	r := newReport("--endpoint")
+	c := new(Config)
+	for i, s := range urls {
+		e := new(Endpoint)
+		u, err := parseURL(s)
+		if err != nil {
+			r.errorf(path("endpoints").index(i).key("url"), "%v", err)
+		}
+		e.URL = URL{u}
+		c.Endpoints = append(c.Endpoints, e)
+	}
+	c.finish(r)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// finish makes of what is written what is meant.
+func (c *Config) finish(r *report) {
+	c.setDefaults(r)
+	c.validate(r)
+	for _, e := range c.Endpoints {
+		e.Labels = mergeLabels(c.Global.Labels, e.Labels)
+	}
+}
+
+func (c *Config) validate(r *report) {
+	c.Global.validate(r, "global")
+	for _, name := range slices.Sorted(maps.Keys(c.Modules)) {
+		p := path("modules").key(name)
+		validateText(r, p, "module name", name, maxNameBytes)
+		c.Modules[name].validate(r, p)
+	}
+	if len(c.Endpoints) == 0 {
+		r.errorf("endpoints", "no endpoints; want at least one with a url")
+	}
+	first := map[string]int{}
+	for i, e := range c.Endpoints {
+		p := path("endpoints").index(i)
+		e.validate(r, p, c.Modules)
+		if j, ok := first[e.Name]; ok && e.Name != "" {
+			r.errorf(p.key("name"), "duplicate endpoint name %s, the first is endpoints[%d]; give each a name of its own", quote(e.Name), j)
+		} else {
+			first[e.Name] = i
+		}
+	}
+}
+
+// Marshal renders the configuration as YAML, resolved and with its secrets
+// hidden. Without secrets, Parse reads it back as the same configuration.
+func (c *Config) Marshal() ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(c); err != nil {
+		return nil, fmt.Errorf("render configuration: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// Format writes the configuration as printYAML does.
+func (c Config) Format(f fmt.State, _ rune) { printYAML(f, c) }
+
+// printYAML writes v as one line of YAML with its secrets hidden, whatever the
+// verb: left to itself, fmt would print a secret as any text.
+func printYAML(f fmt.State, v any) {
+	var n yaml.Node
+	err := n.Encode(v)
+	n.Style = yaml.FlowStyle
+	if err == nil {
+		var text []byte
+		if text, err = yaml.Marshal(&n); err == nil {
+			_, _ = f.Write(bytes.TrimSuffix(text, []byte("\n")))
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(f, "cannot print: %v", err)
+	}
+}

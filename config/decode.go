@@ -1,0 +1,184 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"gopkg.in/yaml.v3"
+)
+
+// Limits on what a file may expand to, since an alias can repeat a large part
+// of it, or itself, in a few bytes.
+const (
+	maxValues = 1_000_000
+	maxDepth  = 64
+)
+
+// decoder fills Go values from YAML nodes. Unlike the decoder of the yaml
+// package, it reports every mistake with its path, in our own words.
+type decoder struct {
+	*report
+	dir    string // for file names that are relative
+	secret bool   // messages must not repeat values
+	values int    // visited so far
+	depth  int
+	keys   map[reflect.Type]map[string][]int
+}
+
+// enter counts the parts of n against the limits; each true needs its leave.
+func (d *decoder) enter(n *yaml.Node, p path) bool {
+	d.values += 1 + len(n.Content)
+	if d.values > maxValues {
+		d.errorf("", "more than %d values, aliases included", maxValues)
+		return false
+	}
+	if d.depth == maxDepth {
+		d.errorf(p, "nested more than %d levels deep", maxDepth)
+		return false
+	}
+	d.depth++
+	return true
+}
+
+func (d *decoder) leave() { d.depth-- }
+
+// value decodes n into v, which is addressable. A null leaves v as it is.
+func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
+	n = target(n)
+	if isNull(n) || !d.enter(n, p) {
+		return
+	}
+	defer d.leave()
+	switch out := v.Addr().Interface().(type) {
+	case *model.Duration:
+		d.duration(n, p, out)
+	case *URL:
+		d.url(n, p, out)
+	case *HTTPClient:
+		d.http(n, p, out)
+	case *promconfig.Secret:
+		d.secretText(n, p, out)
+	case *promconfig.URL:
+		d.proxyURL(n, p, out)
+	case *promconfig.TLSVersion:
+		d.tlsVersion(n, p, out)
+	case *promconfig.Headers:
+		d.value(n, p, reflect.ValueOf(&out.Headers).Elem())
+	default:
+		d.kind(n, p, v)
+	}
+}
+
+func (d *decoder) kind(n *yaml.Node, p path, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, p, v.Elem())
+	case reflect.Struct:
+		d.structure(n, p, v)
+	case reflect.Map:
+		d.mapping(n, p, v)
+	case reflect.Slice:
+		d.list(n, p, v)
+	case reflect.String:
+		if s, ok := d.text(n, p); ok {
+			v.SetString(s)
+		}
+	case reflect.Int:
+		d.number(n, p, v)
+	case reflect.Bool:
+		d.boolean(n, p, v)
+	case reflect.Interface:
+		d.free(n, p, v)
+	default:
+		panic("config: no decoding for " + v.Type().String())
+	}
+}
+
+func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		d.errorf(p, "want a mapping, got %s", got(n))
+		return
+	}
+	keys, ok := d.keys[v.Type()]
+	if !ok {
+		keys = keysOf(v.Type())
+		d.keys[v.Type()] = keys
+	}
+	for _, e := range d.pairs(n, p) {
+		at := p.key(e.key)
+		index, ok := keys[e.key]
+		if !ok {
+			known := slices.Sorted(maps.Keys(keys))
+			d.errorAt(e.line, at, "unknown key %s; known here: %s", quote(e.key), joinSome(known))
+			continue
+		}
+		d.entry(e, at, v.FieldByIndex(index))
+		if isFileKey(e.key) && !d.failed[at] {
+			d.files(at, v.FieldByIndex(index))
+		}
+	}
+}
+
+// entry decodes the value of one key and notes where it stands.
+func (d *decoder) entry(e pair, p path, v reflect.Value) {
+	if !isNull(target(e.value)) {
+		d.lines[p] = e.line
+	}
+	d.value(e.value, p, v)
+}
+
+// keysOf maps the keys of a struct to its fields. The keys of an inlined
+// struct stand beside its own.
+func keysOf(t reflect.Type) map[string][]int {
+	keys := map[string][]int{}
+	for _, f := range reflect.VisibleFields(t) {
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if f.IsExported() && key != "" && !isRefused(key) {
+			keys[key] = f.Index
+		}
+	}
+	return keys
+}
+
+func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		d.errorf(p, "want a mapping, got %s", got(n))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, e := range d.pairs(n, p) {
+		item := newItem(v.Type().Elem())
+		d.entry(e, p.key(e.key), item)
+		v.SetMapIndex(reflect.ValueOf(e.key), item)
+	}
+}
+
+func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
+	if n.Kind != yaml.SequenceNode {
+		d.errorf(p, "want a list, got %s", got(n))
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), 0, len(n.Content))
+	for i, c := range n.Content {
+		item := newItem(v.Type().Elem())
+		d.lines[p.index(i)] = c.Line
+		d.value(c, p.index(i), item)
+		out = reflect.Append(out, item)
+	}
+	v.Set(out)
+}
+
+// newItem is an item of a list or mapping, never a nil pointer: an item
+// without a value has defaults.
+func newItem(t reflect.Type) reflect.Value {
+	item := reflect.New(t).Elem()
+	if t.Kind() == reflect.Pointer {
+		item.Set(reflect.New(t.Elem()))
+	}
+	return item
+}

@@ -1,0 +1,38 @@
+package config
+
+import "github.com/prometheus/common/model"
+
+// Global holds what all modules and endpoints share.
+type Global struct {
+	// Interval is the time from the start of a probe to that of the next, for
+	// modules that set none.
+	Interval model.Duration `yaml:"interval"`
+	// Timeout limits a whole probe, for modules that set none. It may exceed
+	// the interval: a probe that is due while the one before still runs is
+	// skipped and counted.
+	Timeout model.Duration `yaml:"timeout"`
+	// Labels stand on every series of every endpoint. An endpoint's own label
+	// of the same name wins.
+	Labels map[string]string `yaml:"labels,omitempty"`
+	// Limits bound how many probes run at once.
+	Limits Limits `yaml:"limits"`
+}
+
+// Limits bound how many probes run at once.
+type Limits struct {
+	// InFlight is how many probes may run at once in all, 1 to 100,000.
+	InFlight int `yaml:"in_flight"`
+	// InFlightPerHost is how many probes may run at once against one host and
+	// port, 1 to 100,000.
+	InFlightPerHost int `yaml:"in_flight_per_host"`
+}
+
+func (g *Global) validate(r *report, p path) {
+	validateLabels(r, p.key("labels"), g.Labels)
+	limits := p.key("limits")
+	validateRange(r, limits.key("in_flight"), g.Limits.InFlight, 1, maxInFlight)
+	validateRange(r, limits.key("in_flight_per_host"), g.Limits.InFlightPerHost, 1, maxInFlight)
+}
+
+// maxInFlight is more probes than one process can time.
+const maxInFlight = 100_000

@@ -1,0 +1,176 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	promconfig "github.com/prometheus/common/config"
+	"gopkg.in/yaml.v3"
+)
+
+// HTTPClient says how to connect to an endpoint and how to authenticate, with
+// the keys of Prometheus' own HTTP client and these differences:
+//
+//   - HTTP/2 is off unless `enable_http2` is true: a probe has a connection
+//     of its own.
+//   - Redirects are never followed: `follow_redirects` may only be false.
+//   - `bearer_token` and `bearer_token_file` are refused, as
+//     `authorization` says the same; so are the keys that end in `_ref`,
+//     which need a secret manager.
+//   - Every file that is named must be readable when the configuration is
+//     loaded. A relative name counts from the configuration's directory.
+//   - In a value of type secret, `${NAME}` stands for the environment variable
+//     NAME, which must be set. A literal `${` is written `$${`.
+type HTTPClient struct {
+	// Not to be printed on its own, which would show the secrets.
+	promconfig.HTTPClientConfig
+}
+
+// MarshalYAML renders the settings with secrets hidden.
+func (h HTTPClient) MarshalYAML() (any, error) { return h.HTTPClientConfig, nil }
+
+// MarshalJSON renders what MarshalYAML does; the JSON form of the embedded
+// type would show the password in a proxy's URL.
+func (h HTTPClient) MarshalJSON() ([]byte, error) {
+	text, err := yaml.Marshal(h)
+	if err != nil {
+		return nil, fmt.Errorf("render http settings: %w", err)
+	}
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		return nil, fmt.Errorf("render http settings: %w", err)
+	}
+	return json.Marshal(v)
+}
+
+// Format writes the settings as printYAML does.
+func (h HTTPClient) Format(f fmt.State, _ rune) { printYAML(f, h) }
+
+// isRefused tells whether a key of the embedded type is not ours.
+func isRefused(key string) bool {
+	return key == "bearer_token" || key == "bearer_token_file" || strings.HasSuffix(key, "_ref")
+}
+
+func (d *decoder) http(n *yaml.Node, p path, out *HTTPClient) {
+	before := len(d.errs)
+	// What stands in a wrong place here may be a secret.
+	d.secret = true
+	d.structure(n, p, reflect.ValueOf(&out.HTTPClientConfig).Elem())
+	d.secret = false
+	if len(d.errs) == before {
+		d.validateHTTP(p, &out.HTTPClientConfig)
+	}
+}
+
+// validateHTTP checks what belongs together, once each value is right.
+func (d *decoder) validateHTTP(p path, c *promconfig.HTTPClientConfig) {
+	if c.FollowRedirects {
+		d.errorf(p.key("follow_redirects"), "redirects are never followed; leave the key out")
+	}
+	if err := c.Validate(); err != nil {
+		d.errorf(p, "%v", err)
+	}
+	if _, err := promconfig.NewTLSConfig(&c.TLSConfig); err != nil {
+		d.errorf(p.key("tls_config"), "%v", err)
+	}
+	if c.Authorization != nil && !isHeaderValue(string(c.Authorization.Credentials)) {
+		d.errorf(p.key("authorization").key("credentials"), "a line break or another control character")
+	}
+	d.validateOAuth2(p.key("oauth2"), c.OAuth2)
+	d.validateHeaders(p.key("http_headers"), c.HTTPHeaders)
+}
+
+func (d *decoder) validateOAuth2(p path, o *promconfig.OAuth2) {
+	if o == nil {
+		return
+	}
+	if err := o.Validate(); err != nil {
+		d.errorf(p, "%v", err)
+	}
+	if _, err := promconfig.NewTLSConfig(&o.TLSConfig); err != nil {
+		d.errorf(p.key("tls_config"), "%v", err)
+	}
+}
+
+func (d *decoder) validateHeaders(p path, headers *promconfig.Headers) {
+	if headers == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(headers.Headers)) {
+		at, h := p.key(name), headers.Headers[name]
+		if !isHeaderName(name) {
+			d.errorf(at, "not a valid name of a header")
+		}
+		for i, v := range h.Values {
+			if !isHeaderValue(v) {
+				d.errorf(at.key("values").index(i), "a line break or another control character")
+			}
+		}
+		for i, v := range h.Secrets {
+			if !isHeaderValue(string(v)) {
+				d.errorf(at.key("secrets").index(i), "a line break or another control character")
+			}
+		}
+	}
+}
+
+// isHeaderName tells whether s is a token as RFC 9110 section 5.6.2 defines it.
+func isHeaderName(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(s[i])) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// isHeaderValue tells whether s may stand in a header (RFC 9110 section 5.5).
+func isHeaderValue(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *decoder) secretText(n *yaml.Node, p path, out *promconfig.Secret) {
+	s, ok := d.text(n, p)
+	if !ok {
+		return
+	}
+	s, err := expandEnv(s)
+	if err != nil {
+		d.errorf(p, "%v", err)
+		return
+	}
+	*out = promconfig.Secret(s)
+}
+
+func (d *decoder) proxyURL(n *yaml.Node, p path, out *promconfig.URL) {
+	s, ok := d.text(n, p)
+	if !ok {
+		return
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
+		d.errorf(p, "want a proxy's URL like http://host:3128")
+		return
+	}
+	out.URL = u
+}
+
+func (d *decoder) tlsVersion(n *yaml.Node, p path, out *promconfig.TLSVersion) {
+	v, ok := promconfig.TLSVersions[n.Value]
+	if !ok {
+		d.errorf(p, "want TLS10, TLS11, TLS12 or TLS13")
+		return
+	}
+	*out = v
+}

@@ -1,0 +1,261 @@
+package config
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/google/go-cmp/cmp"
+	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"gopkg.in/yaml.v3"
+)
+
+// TestReference holds docs/configuration.md equal to the code: keys and types
+// by reflection, meanings from the comments, defaults from a resolved
+// configuration.
+func TestReference(t *testing.T) {
+	ref := newReference(t)
+	page, err := template.New("reference.md.tmpl").Funcs(template.FuncMap{
+		"file":     ref.file,
+		"table":    ref.table,
+		"doc":      ref.doc,
+		"httpKeys": ref.httpKeys,
+		"reserved": ref.reserved,
+	}).ParseFiles("testdata/reference.md.tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := page.Execute(&want, nil); err != nil {
+		t.Fatal(err)
+	}
+
+	const name = "../docs/configuration.md"
+	if *update {
+		if err := os.WriteFile(name, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
+		t.Errorf("%s is not current; run: go test ./config -run TestReference -update\n%s", name, diff)
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite the files that the tests compare with")
+
+// reference renders the parts of the page.
+type reference struct {
+	pkg    *doc.Package
+	values map[string]reflect.Value // of each type, in a resolved configuration
+}
+
+func newReference(t *testing.T) *reference {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	pkg, err := doc.NewFromFiles(fset, files, "config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := FromURLs([]string{"http://localhost:8000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reference{pkg: pkg, values: map[string]reflect.Value{}}
+	for _, v := range []any{*c, c.Global, c.Global.Limits, *c.Modules[Interactive], c.Modules[Interactive].Timeouts, *c.Endpoints[0]} {
+		r.values[reflect.TypeOf(v).Name()] = reflect.ValueOf(v)
+	}
+	return r
+}
+
+func (r *reference) file(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("../examples", name))
+	return string(text), err
+}
+
+func (r *reference) typ(name string) (*doc.Type, error) {
+	for _, t := range r.pkg.Types {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("no type %s", name)
+}
+
+// doc is the comment of a type, which is Markdown too, without its first word.
+func (r *reference) doc(name string) (string, error) {
+	t, err := r.typ(name)
+	if err != nil {
+		return "", err
+	}
+	return sentence(t.Doc, name), nil
+}
+
+// comments maps the fields of a type to their comments.
+func (r *reference) comments(name string) (map[string]string, error) {
+	t, err := r.typ(name)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, f := range t.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType).Fields.List {
+		for _, name := range f.Names {
+			out[name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+		}
+	}
+	return out, nil
+}
+
+func (r *reference) table(name string) (string, error) {
+	comments, err := r.comments(name)
+	if err != nil {
+		return "", err
+	}
+	v, ok := r.values[name]
+	if !ok {
+		return "", fmt.Errorf("no value of type %s", name)
+	}
+	var b strings.Builder
+	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		meaning, def, written := strings.Cut(comments[f.Name], " Default: ")
+		if meaning == "" {
+			return "", fmt.Errorf("no comment on %s.%s", name, f.Name)
+		}
+		switch before, after, required := strings.Cut(meaning, " Required"); {
+		case required:
+			meaning, def = before, "required"+after
+		case !written:
+			if def, err = defaultOf(v.FieldByIndex(f.Index)); err != nil {
+				return "", err
+			}
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, typeName(key, f.Type), strings.TrimSuffix(def, "."), sentence(meaning, f.Name))
+	}
+	return b.String(), nil
+}
+
+// defaultOf shows a resolved value.
+func defaultOf(v reflect.Value) (string, error) {
+	if v.IsZero() {
+		return "none", nil
+	}
+	if _, ok := v.Interface().(model.Duration); !ok && v.Kind() == reflect.Struct {
+		return "see below", nil
+	}
+	var n yaml.Node
+	if err := n.Encode(v.Interface()); err != nil {
+		return "", err
+	}
+	n.Style = yaml.FlowStyle
+	text, err := yaml.Marshal(&n)
+	return "`" + strings.TrimSpace(string(text)) + "`", err
+}
+
+// sentence turns "Interval is the time" into "The time".
+func sentence(comment, name string) string {
+	s := strings.TrimPrefix(comment, name+" ")
+	s = strings.TrimPrefix(strings.TrimPrefix(s, "is "), "are ")
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// typeName is the name of a type for the reader of the page.
+func typeName(key string, t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[model.Duration]():
+		return "duration"
+	case reflect.TypeFor[promconfig.Secret]():
+		return "secret"
+	case reflect.TypeFor[URL](), reflect.TypeFor[promconfig.URL]():
+		return "URL"
+	case reflect.TypeFor[promconfig.TLSVersion]():
+		return "`TLS10` to `TLS13`"
+	}
+	switch t.Kind() {
+	case reflect.Int:
+		return "integer"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Slice:
+		return "list of " + typeName(key, t.Elem())
+	case reflect.Map:
+		return typeName(key, t.Elem()) + " by name"
+	case reflect.Pointer:
+		return typeName(key, t.Elem())
+	case reflect.Struct:
+		return "mapping"
+	case reflect.Interface:
+		return "anything"
+	case reflect.String:
+		if isFileKey(key) {
+			return "file name"
+		}
+		return "text"
+	}
+	panic("no name for, and no decoding of, " + t.String())
+}
+
+// httpKeys lists the keys of Prometheus' HTTP client that stand for a value.
+func (r *reference) httpKeys() string {
+	var b strings.Builder
+	b.WriteString("| key | type |\n| --- | --- |\n")
+	listKeys(&b, reflect.TypeFor[promconfig.HTTPClientConfig](), "")
+	return b.String()
+}
+
+func listKeys(b *strings.Builder, t reflect.Type, prefix string) {
+	keys := keysOf(t)
+	for _, f := range reflect.VisibleFields(t) {
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if keys[key] == nil {
+			continue
+		}
+		ft := f.Type
+		if ft.Kind() == reflect.Pointer {
+			ft = ft.Elem()
+		}
+		switch {
+		case ft == reflect.TypeFor[promconfig.Headers]():
+			listKeys(b, reflect.TypeFor[promconfig.Header](), prefix+key+".NAME.")
+		case ft.Kind() == reflect.Struct && ft != reflect.TypeFor[promconfig.URL]():
+			listKeys(b, ft, prefix+key+".")
+		default:
+			fmt.Fprintf(b, "| `%s%s` | %s |\n", prefix, key, typeName(key, ft))
+		}
+	}
+}
+
+// reserved lists the label names that are refused.
+func (r *reference) reserved() string {
+	return "`" + strings.Join(reservedLabels(), "`, `") + "`"
+}

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxLabelBytes bounds a label value.
+const maxLabelBytes = 256
+
+// validateText checks a name that becomes a label value or goes into a request.
+func validateText(r *report, p path, what, s string, limit int) {
+	switch {
+	case s == "":
+		r.errorf(p, "an empty %s", what)
+	case len(s) > limit:
+		r.errorf(p, "%s of %d bytes, more than %d", what, len(s), limit)
+	case !utf8.ValidString(s):
+		r.errorf(p, "%s is not valid UTF-8", what)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		r.errorf(p, "%s %s has a control character", what, quote(s))
+	}
+}
+
+func validateRange(r *report, p path, v, low, high int) {
+	if v < low || v > high {
+		r.errorf(p, "want %d to %d, got %d", low, high, v)
+	}
+}
+
+func validateOneOf[T ~string](r *report, p path, v, a, b T) {
+	if v != a && v != b {
+		r.errorf(p, "want %s or %s, got %s", a, b, quote(string(v)))
+	}
+}
+
+// joinSome lists words, not too many of them.
+func joinSome(words []string) string {
+	const most = 20
+	if len(words) > most {
+		return strings.Join(words[:most], ", ") + ", ..."
+	}
+	return strings.Join(words, ", ")
+}
+
+// reservedLabels are the label names of the exporter's own series, now or as
+// planned, and those that Prometheus sets.
+func reservedLabels() []string {
+	return []string{
+		"api", "concurrency", "endpoint", "engine", "finish", "input_tokens",
+		"instance", "job", "kind", "le", "model", "module", "outcome", "phase",
+		"prefix", "quantile", "reason", "resource", "server", "slo", "source",
+		"stat", "state", "url",
+	}
+}
+
+// isIdentifier tells whether name has the form [a-zA-Z_][a-zA-Z0-9_]*: that of
+// a label name which every version of Prometheus accepts, and of an
+// environment variable.
+func isIdentifier(name string) bool {
+	for i, c := range name {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func validateLabels(r *report, p path, labels map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		at, value := p.key(name), labels[name]
+		switch {
+		case !isIdentifier(name):
+			r.errorf(at, "label name %s is not of the form [a-zA-Z_][a-zA-Z0-9_]*", quote(name))
+		case strings.HasPrefix(name, "__") || slices.Contains(reservedLabels(), name):
+			r.errorf(at, "label name %s is reserved", quote(name))
+		case len(value) > maxLabelBytes:
+			r.errorf(at, "label value of %d bytes, more than %d", len(value), maxLabelBytes)
+		case !utf8.ValidString(value):
+			r.errorf(at, "label value is not valid UTF-8")
+		}
+	}
+}
+
+// mergeLabels adds own to shared; own ones win.
+func mergeLabels(shared, own map[string]string) map[string]string {
+	if len(shared)+len(own) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(shared)+len(own))
+	maps.Copy(out, shared)
+	maps.Copy(out, own)
+	return out
+}

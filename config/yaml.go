@@ -1,0 +1,146 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// parseYAML returns the one document in data, or reports why there is none.
+func parseYAML(data []byte, r *report) *yaml.Node {
+	if len(data) > maxFileBytes {
+		r.errorf("", "the file is larger than %d MiB", maxFileBytes>>20)
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) || err == nil && isNull(doc.Content[0]) {
+		r.errorf("", "the file is empty; want at least endpoints")
+		return nil
+	}
+	if err != nil {
+		reportSyntax(r, err)
+		return nil
+	}
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		r.errorAt(second.Content[0].Line, "", "a second YAML document; want one")
+		return nil
+	case !errors.Is(err, io.EOF):
+		reportSyntax(r, err)
+		return nil
+	}
+	r.lines[""] = doc.Content[0].Line
+	return doc.Content[0]
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// reportSyntax words an error of the YAML parser as ours.
+func reportSyntax(r *report, err error) {
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1 // the parser leaves the first line out
+	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		msg = msg[len(m[0]):]
+		if isParserMessage(msg) {
+			line++ // these count from 0
+		}
+	}
+	if strings.HasPrefix(msg, "unknown anchor") {
+		// The parser repeats the name, which may be a password that begins
+		// with an asterisk.
+		line = 0
+		msg = "an alias (*name) without its anchor (&name); put a value that begins with * in quotes"
+	}
+	r.errorAt(line, "", "not valid YAML: %s", msg)
+}
+
+// isParserMessage tells the messages of the YAML parser from those of its
+// scanner.
+func isParserMessage(msg string) bool {
+	switch strings.TrimPrefix(msg, "did not find expected ") {
+	case "key", "'-' indicator", "',' or ']'", "',' or '}'", "node content", "<document start>":
+		return true
+	}
+	return false
+}
+
+// pair is one entry of a mapping.
+type pair struct {
+	key   string
+	line  int
+	value *yaml.Node
+}
+
+// pairs lists the entries of a mapping. Those merged with << come last, and
+// only where no entry before them has the key.
+func (d *decoder) pairs(n *yaml.Node, p path) []pair {
+	if !d.enter(n, p) {
+		return nil
+	}
+	defer d.leave()
+	var out []pair
+	var merges []*yaml.Node
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := target(n.Content[i]), n.Content[i+1]
+		line, dup := first[k.Value]
+		switch {
+		case k.Kind != yaml.ScalarNode:
+			d.errorAt(n.Content[i].Line, p, "want plain keys, got %s as a key", got(k))
+		case k.Value == "<<": // quoted too: the encoder writes it without
+			merges = append(merges, v)
+		case dup:
+			d.errorAt(n.Content[i].Line, p.key(k.Value), "duplicate key, the first is on line %d", line)
+		default:
+			first[k.Value] = n.Content[i].Line
+			out = append(out, pair{k.Value, n.Content[i].Line, v})
+		}
+	}
+	for _, m := range merges {
+		for _, e := range d.merged(m, p) {
+			if _, ok := first[e.key]; !ok {
+				first[e.key] = e.line
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// merged lists the entries that << adds: those of a mapping or of each
+// mapping in a list.
+func (d *decoder) merged(n *yaml.Node, p path) []pair {
+	switch m := target(n); m.Kind {
+	case yaml.MappingNode:
+		return d.pairs(m, p)
+	case yaml.SequenceNode:
+		var out []pair
+		for _, item := range m.Content {
+			if item = target(item); item.Kind == yaml.MappingNode {
+				out = append(out, d.pairs(item, p)...)
+			} else {
+				d.errorAt(n.Line, p.key("<<"), "want mappings to merge, got %s", got(item))
+			}
+		}
+		return out
+	default:
+		d.errorAt(n.Line, p.key("<<"), "want a mapping to merge, got %s", got(m))
+		return nil
+	}
+}
+
+// target follows an alias.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
