@@ -1,0 +1,185 @@
+package prober
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http/httptrace"
+	"sync"
+	"time"
+)
+
+// attemptKey carries the attempt to the Dialer through the request's context:
+// the transport wraps our connections, so that they cannot be found again
+// from outside.
+type attemptKey struct{}
+
+// attempt collects what the one request of a probe goes through until its
+// reply begins. The transport calls the hooks from its own goroutines, also
+// after the request has failed.
+type attempt struct {
+	start time.Time
+
+	mu           sync.Mutex
+	open         []*conn // connections that the request may get
+	conn         *conn   // the one it got
+	reused       bool
+	dnsDone      time.Time
+	tlsStart     time.Time
+	gotConn      time.Time
+	requestStart time.Time
+	requestEnd   time.Time
+	firstByte    arrival
+	failed       Outcome // the step of the set-up that failed
+	notAfter     time.Time
+	onReady      func()
+}
+
+// newAttempt begins an attempt now. kept is the connection of an earlier
+// probe, or nil; onReady is called when the connection is ready.
+func newAttempt(kept *conn, onReady func()) *attempt {
+	a := &attempt{start: time.Now(), onReady: onReady}
+	if kept != nil {
+		a.open = append(a.open, kept)
+	}
+	return a
+}
+
+// context returns ctx with the hooks of the attempt.
+func (a *attempt) context(ctx context.Context) context.Context {
+	ctx = context.WithValue(ctx, attemptKey{}, a)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSDone:           func(i httptrace.DNSDoneInfo) { a.step(&a.dnsDone, i.Err, DNSError) },
+		TLSHandshakeStart: func() { a.step(&a.tlsStart, nil, "") },
+		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
+			a.step(nil, err, TLSError)
+			a.certificate(s)
+		},
+		GotConn:              func(i httptrace.GotConnInfo) { a.ready(i.Conn) },
+		WroteRequest:         func(httptrace.WroteRequestInfo) { a.wrote() },
+		GotFirstResponseByte: a.answered,
+	})
+}
+
+func (a *attempt) step(at *time.Time, err error, o Outcome) {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if at != nil {
+		*at = now
+	}
+	if err != nil {
+		a.failed = o
+	}
+}
+
+func (a *attempt) dialed(c *conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = append(a.open, c)
+}
+
+// certificate keeps the earliest expiry of the chain that the server showed.
+func (a *attempt) certificate(s tls.ConnectionState) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range s.PeerCertificates {
+		if a.notAfter.IsZero() || c.NotAfter.Before(a.notAfter) {
+			a.notAfter = c.NotAfter
+		}
+	}
+}
+
+// ready marks the end of the set-up. The connection is told by its local
+// address, as the transport hands out wrappers.
+func (a *attempt) ready(got net.Conn) {
+	now := time.Now()
+	a.mu.Lock()
+	a.gotConn = now
+	for _, c := range a.open {
+		if c.LocalAddr().String() == got.LocalAddr().String() {
+			a.conn = c
+		}
+	}
+	if a.conn != nil {
+		a.reused = a.conn.begin()
+	}
+	a.mu.Unlock()
+	a.onReady()
+}
+
+// wrote takes over when the request began and ended to leave. Taken before
+// the system calls, the stamps are free of the wake-up of this goroutine.
+func (a *attempt) wrote() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conn != nil {
+		a.requestStart, a.requestEnd = a.conn.written()
+	}
+}
+
+// answered stamps the first byte of the reply by the read that brought it.
+func (a *attempt) answered() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conn != nil {
+		a.firstByte, _ = a.conn.arrived()
+	}
+}
+
+// fill puts the moments of the attempt on the timeline.
+func (a *attempt) fill(t *timeline) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t.dnsDone = a.since(a.dnsDone)
+	t.tlsStart = a.since(a.tlsStart)
+	t.requestStart = a.since(a.requestStart)
+	if t.requestStart < 0 {
+		t.requestStart = a.since(a.gotConn)
+	}
+	t.requestEnd = a.since(a.requestEnd)
+	t.firstByte = a.at(a.firstByte)
+	if a.reused { // the set-up that was traced belongs to a lost race
+		t.dnsDone, t.tlsStart = Absent, Absent
+	}
+}
+
+func (a *attempt) since(t time.Time) time.Duration {
+	if t.IsZero() {
+		return Absent
+	}
+	return t.Sub(a.start)
+}
+
+// at counts an arrival from t1 by both clocks. A kernel stamp after the read
+// that it belongs to cannot be true and is dropped.
+func (a *attempt) at(r arrival) instant {
+	i := instant{kernel: Absent, process: a.since(r.process)}
+	if r.kernel != 0 {
+		k := time.Duration(r.kernel - a.start.UnixNano())
+		if k >= 0 && k <= i.process {
+			i.kernel = k
+		}
+	}
+	return i
+}
+
+// readyAt returns when the connection was ready.
+func (a *attempt) readyAt() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gotConn
+}
+
+// now is a moment of our own, the same by both clocks.
+func (a *attempt) now() instant {
+	d := time.Since(a.start)
+	return instant{d, d}
+}
+
+// snapshot returns what a verdict on a failure needs.
+func (a *attempt) snapshot() (c *conn, failed Outcome, ready bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.conn, a.failed, !a.gotConn.IsZero()
+}

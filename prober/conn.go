@@ -1,0 +1,151 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Dialer opens the connections of probes: each stamps what it receives, by
+// the kernel where it can. One Dialer serves all endpoints; it must be closed.
+type Dialer struct {
+	net    net.Dialer
+	keeper io.Closer
+}
+
+// NewDialer returns a Dialer. It holds one idle socket open, because Linux
+// turns receive timestamps on when the first socket asks for them and leaves
+// the first packets after that without one.
+func NewDialer() *Dialer {
+	return &Dialer{
+		// HTTP keep-alive is ours to decide; TCP probes would only disturb.
+		net:    net.Dialer{KeepAlive: -1, Control: askForStamps},
+		keeper: keepStampsOn(),
+	}
+}
+
+// Close releases the idle socket. Connections in use stay open.
+func (d *Dialer) Close() error {
+	if d.keeper == nil {
+		return nil
+	}
+	return d.keeper.Close()
+}
+
+// DialContext connects to addr like net.Dialer, with stamps.
+func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := d.net.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	sc := &conn{Conn: c, receive: newReceiver(c)}
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		a.dialed(sc)
+	}
+	return sc, nil
+}
+
+// arrival is when something was received, by both clocks.
+type arrival struct {
+	kernel  int64     // nanoseconds of wall time; 0 is no stamp
+	process time.Time // after the read returned
+}
+
+// receiver reads once from a socket and tells the kernel's receive stamp, in
+// nanoseconds of wall time, of the last segment that it consumed.
+type receiver interface {
+	receive(b []byte) (n int, stamp int64, err error)
+}
+
+// conn is a connection that remembers when it last read and wrote. Reads and
+// writes may come from different goroutines.
+type conn struct {
+	net.Conn
+	receive receiver // nil where the kernel gives no stamps
+
+	mu         sync.Mutex
+	last       arrival
+	reads      int
+	firstWrite time.Time
+	lastWrite  time.Time
+	cut        bool
+	used       bool
+}
+
+// Read stamps the arrival of what it returns.
+func (c *conn) Read(b []byte) (n int, err error) {
+	var stamp int64
+	if c.receive != nil {
+		n, stamp, err = c.receive.receive(b)
+	} else {
+		n, err = c.Conn.Read(b)
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n > 0 {
+		c.last = arrival{kernel: stamp, process: now}
+		c.reads++
+	}
+	// A deadline or our own close is no act of the peer.
+	if err != nil && !errors.Is(err, net.ErrClosed) && !isTimeout(err) {
+		c.cut = true
+	}
+	return n, err
+}
+
+// Write stamps the instant before the data is handed to the kernel.
+func (c *conn) Write(b []byte) (int, error) {
+	now := time.Now()
+	c.mu.Lock()
+	if c.firstWrite.IsZero() {
+		c.firstWrite = now
+	}
+	c.lastWrite = now
+	c.mu.Unlock()
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		return n, fmt.Errorf("send request: %w", err)
+	}
+	return n, nil
+}
+
+// begin forgets the writes so far (a TLS handshake, an earlier probe), and
+// tells whether an earlier probe used the connection.
+func (c *conn) begin() (reused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reused, c.used = c.used, true
+	c.firstWrite, c.lastWrite = time.Time{}, time.Time{}
+	return reused
+}
+
+// written returns when the request began to leave and when its last part did.
+func (c *conn) written() (first, last time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.firstWrite, c.lastWrite
+}
+
+// arrived returns the stamps of the latest read and how many there were.
+func (c *conn) arrived() (arrival, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last, c.reads
+}
+
+// wasCut tells whether the peer ended or reset the connection.
+func (c *conn) wasCut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut
+}
+
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}

@@ -1,0 +1,131 @@
+package prober
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// askForStamps asks the kernel to stamp what the socket receives. It needs no
+// privilege. A kernel or sandbox that refuses leaves the process clock.
+func askForStamps(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	})
+}
+
+// keepStampsOn opens the idle socket that keeps receive stamps switched on.
+func keepStampsOn() io.Closer {
+	lc := net.ListenConfig{Control: askForStamps}
+	c, err := lc.ListenPacket(context.Background(), "udp", "127.0.0.1:0")
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// stampReceiver reads a TCP socket with recvmsg, whose control message
+// carries the receive stamp. Its buffers live as long as the connection, so
+// that a read allocates nothing.
+type stampReceiver struct {
+	raw  syscall.RawConn
+	step func(fd uintptr) bool
+
+	message unix.Msghdr
+	data    unix.Iovec
+	control [128]byte
+	n       int
+	stamp   int64
+	err     error
+}
+
+func newReceiver(c net.Conn) receiver {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	r := &stampReceiver{raw: raw}
+	r.step = r.recvmsg
+	return r
+}
+
+// receive blocks until there is data, the end or a deadline, as Read does.
+func (r *stampReceiver) receive(b []byte) (int, int64, error) {
+	if len(b) == 0 {
+		return 0, 0, nil
+	}
+	r.data.Base = &b[0]
+	r.data.SetLen(len(b))
+	err := r.raw.Read(r.step)
+	r.data.Base = nil
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case r.err != nil:
+		return 0, 0, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("recvmsg", r.err)}
+	case r.n == 0:
+		return 0, 0, io.EOF
+	}
+	return r.n, r.stamp, nil
+}
+
+// recvmsg is one attempt; false makes the runtime wait until the socket is
+// readable. The system call is made by hand, as the wrapper of x/sys
+// allocates for the sender's address.
+func (r *stampReceiver) recvmsg(fd uintptr) bool {
+	r.message = unix.Msghdr{Iov: &r.data, Control: &r.control[0]}
+	r.message.SetIovlen(1)
+	r.message.SetControllen(len(r.control))
+	for {
+		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.message)), 0)
+		switch errno {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		case 0:
+			r.n, r.err, r.stamp = int(n), nil, parseStamp(r.control[:r.message.Controllen])
+		default:
+			r.n, r.err, r.stamp = 0, errno, 0
+		}
+		return true
+	}
+}
+
+// parseStamp returns the receive stamp of a control message in nanoseconds of
+// wall time; 0 without one.
+func parseStamp(b []byte) int64 {
+	for len(b) >= unix.SizeofCmsghdr {
+		h, data, rest, err := unix.ParseOneSocketControlMessage(b)
+		if err != nil {
+			return 0
+		}
+		if h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_TIMESTAMPNS {
+			return timespecNano(data)
+		}
+		b = rest
+	}
+	return 0
+}
+
+// timespecNano reads a struct timespec, whose fields are as wide as the
+// kernel's long.
+func timespecNano(b []byte) int64 {
+	switch len(b) {
+	case 16:
+		return int64(binary.NativeEndian.Uint64(b))*1e9 + int64(binary.NativeEndian.Uint64(b[8:]))
+	case 8:
+		return int64(binary.NativeEndian.Uint32(b))*1e9 + int64(binary.NativeEndian.Uint32(b[4:]))
+	}
+	return 0
+}

@@ -1,0 +1,116 @@
+package prober
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// dialPair returns our end of a connection and the other end.
+func dialPair(t *testing.T) (*conn, net.Conn) {
+	t.Helper()
+	d := NewDialer()
+	t.Cleanup(func() { d.Close() })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	peer, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { peer.Close() })
+	return c.(*conn), peer
+}
+
+// A stamp lies between the peer's write and the return of our read.
+func TestKernelStamps(t *testing.T) {
+	c, peer := dialPair(t)
+	buf := make([]byte, 64)
+	for i := range 20 {
+		before := time.Now().UnixNano()
+		if _, err := peer.Write([]byte("token")); err != nil {
+			t.Fatal(err)
+		}
+		n, err := c.Read(buf)
+		if err != nil || string(buf[:n]) != "token" {
+			t.Fatalf("read %q: %v", buf[:n], err)
+		}
+		got, reads := c.arrived()
+		if got.kernel == 0 {
+			t.Fatalf("read %d has no kernel stamp", i)
+		}
+		if got.kernel < before || got.kernel > got.process.UnixNano() {
+			t.Errorf("stamp %d not within [%d, %d]", got.kernel, before, got.process.UnixNano())
+		}
+		if reads != i+1 {
+			t.Errorf("%d reads, want %d", reads, i+1)
+		}
+	}
+}
+
+func TestReadEnds(t *testing.T) {
+	buf := make([]byte, 8)
+
+	c, peer := dialPair(t)
+	peer.Close()
+	if _, err := c.Read(buf); !errors.Is(err, io.EOF) || !c.wasCut() {
+		t.Errorf("peer closed: %v, cut %t", err, c.wasCut())
+	}
+
+	c, peer = dialPair(t)
+	peer.(*net.TCPConn).SetLinger(0)
+	peer.Close()
+	if _, err := c.Read(buf); !isCut(err) || !c.wasCut() {
+		t.Errorf("peer reset: %v, cut %t", err, c.wasCut())
+	}
+
+	c, _ = dialPair(t)
+	c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	if _, err := c.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) || c.wasCut() {
+		t.Errorf("deadline: %v, cut %t", err, c.wasCut())
+	}
+
+	c, _ = dialPair(t)
+	c.Close()
+	if _, err := c.Read(buf); err == nil || c.wasCut() {
+		t.Errorf("closed by us: %v, cut %t", err, c.wasCut())
+	}
+}
+
+func TestParseStamp(t *testing.T) {
+	if got := parseStamp([]byte{1, 2, 3}); got != 0 {
+		t.Errorf("short control message: %d, want 0", got)
+	}
+	if got := parseStamp(make([]byte, 64)); got != 0 {
+		t.Errorf("zero control message: %d, want 0", got)
+	}
+}
+
+// A read allocates nothing: at 25,000 tokens a second it would feed the
+// collector, whose pauses are measurement errors.
+func TestReadDoesNotAllocate(t *testing.T) {
+	c, peer := dialPair(t)
+	buf := make([]byte, 64)
+	token := []byte("token")
+	n := testing.AllocsPerRun(200, func() {
+		if _, err := peer.Write(token); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(buf); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%.1f allocations for a read, want 0", n)
+	}
+}

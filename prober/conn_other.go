@@ -1,0 +1,16 @@
+//go:build !linux
+
+package prober
+
+import (
+	"io"
+	"net"
+	"syscall"
+)
+
+// askForStamps does nothing: only Linux stamps TCP segments for the reader.
+func askForStamps(_, _ string, _ syscall.RawConn) error { return nil }
+
+func keepStampsOn() io.Closer { return nil }
+
+func newReceiver(net.Conn) receiver { return nil }

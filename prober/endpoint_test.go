@@ -1,0 +1,158 @@
+package prober
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// modelServer lists the given models and answers any generation; it counts
+// the questions for its models.
+type modelServer struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	list  string
+	fails bool
+	asked int
+}
+
+func newModelServer(t *testing.T, ids ...string) *modelServer {
+	s := &modelServer{}
+	s.setModels(ids...)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.asked++
+		io.WriteString(w, s.list)
+	})
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.fails {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		events(w, one, stop, endMarker)
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// setFails makes generation fail from now on, or not.
+func (s *modelServer) setFails(fails bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails = fails
+}
+
+// questions returns how often the list was asked for since the last call.
+func (s *modelServer) questions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.asked
+	s.asked = 0
+	return n
+}
+
+func (s *modelServer) setModels(ids ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var items []string
+	for _, id := range ids {
+		items = append(items, fmt.Sprintf(`{"id":%q}`, id))
+	}
+	s.list = `{"data":[` + strings.Join(items, ",") + `]}`
+}
+
+func TestModelIsAskedOnce(t *testing.T) {
+	s := newModelServer(t, "llama")
+	cfg := newEndpoint(t, s.URL)
+	cfg.Model = ""
+	p := newProber(t, cfg, newModule())
+	for range 3 {
+		if r := p.Probe(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "llama" {
+			t.Fatalf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
+		}
+	}
+	if n := s.questions(); n != 1 {
+		t.Errorf("asked %d times for the models, want 1", n)
+	}
+}
+
+func TestModelIsAskedAgainAfterAFailure(t *testing.T) {
+	s := newModelServer(t, "old")
+	cfg := newEndpoint(t, s.URL)
+	cfg.Model = ""
+	p := newProber(t, cfg, newModule())
+	p.Probe(t.Context(), time.Time{})
+	s.setModels("new")
+	s.setFails(true)
+	if r := p.Probe(t.Context(), time.Time{}); r.Outcome != HTTPError || r.Model != "old" {
+		t.Fatalf("outcome %s, model %q", r.Outcome, r.Model)
+	}
+	p.endpoint.askedAt = time.Now().Add(-askAgain)
+	s.setFails(false)
+	if r := p.Probe(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "new" {
+		t.Errorf("outcome %s, model %q; want success with the new model", r.Outcome, r.Model)
+	}
+	// A failure right after does not make it ask before every probe.
+	s.setFails(true)
+	s.questions()
+	p.Probe(t.Context(), time.Time{})
+	p.Probe(t.Context(), time.Time{})
+	if n := s.questions(); n != 0 {
+		t.Errorf("asked %d times within %s, want 0", n, askAgain)
+	}
+}
+
+func TestModelUnknown(t *testing.T) {
+	f := func(wantErr string, ids ...string) {
+		t.Helper()
+		cfg := newEndpoint(t, newModelServer(t, ids...).URL)
+		cfg.Model = ""
+		r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+		if r.Outcome != ProtocolError || !strings.Contains(fmt.Sprint(r.Err), wantErr) {
+			t.Errorf("models %q: outcome %s (%v), want %s", ids, r.Outcome, r.Err, wantErr)
+		}
+	}
+	f("no model")
+	f(`2 models, such as "a" and "b"`, "a", "b")
+}
+
+// With a configured model the first question waits for a probe that succeeds:
+// a hung endpoint must not be asked first.
+func TestConfiguredModelIsProbedFirst(t *testing.T) {
+	s := newModelServer(t, "m")
+	p := newProber(t, newEndpoint(t, s.URL), newModule())
+	p.Probe(t.Context(), time.Time{})
+	if n := s.questions(); n != 0 {
+		t.Errorf("asked %d times before the first probe, want 0", n)
+	}
+	p.Probe(t.Context(), time.Time{})
+	p.Probe(t.Context(), time.Time{})
+	if n := s.questions(); n != 1 {
+		t.Errorf("asked %d times after it, want 1", n)
+	}
+}
+
+// A configured model needs no list: many hosted endpoints have none.
+func TestConfiguredModelNeedsNoList(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, _ *http.Request) {
+		events(w, one, stop, endMarker)
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	if r.Outcome != Success || r.Model != "m" {
+		t.Errorf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
+	}
+}

@@ -1,0 +1,127 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+// failure is an error with the outcome that it makes.
+type failure struct {
+	outcome Outcome
+	cause   error
+}
+
+func (f *failure) Error() string { return f.cause.Error() }
+func (f *failure) Unwrap() error { return f.cause }
+
+func fail(o Outcome, format string, args ...any) error {
+	return &failure{outcome: o, cause: fmt.Errorf(format, args...)}
+}
+
+// outcomeOf returns the outcome of what Probe came to: Success for nil.
+func outcomeOf(err error) Outcome {
+	if err == nil {
+		return Success
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.outcome
+	}
+	return ProtocolError
+}
+
+// interrupted returns the failure of a canceled context, by its cause; nil
+// while the context runs or when the reply was complete.
+func interrupted(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(cause, errFinished) {
+		return nil
+	}
+	if l, ok := errors.AsType[*limitError](cause); ok {
+		return &failure{outcome: l.outcome, cause: l}
+	}
+	return fail(Canceled, "canceled: %w", cause)
+}
+
+// roundTripFailure classifies an error from before the headers. What the
+// hooks saw decides first, as net/http does not export most of its errors.
+func roundTripFailure(ctx context.Context, a *attempt, err error) error {
+	if f := interrupted(ctx); f != nil {
+		return f
+	}
+	c, failed, ready := a.snapshot()
+	switch {
+	case !ready && failed != "":
+		return fail(failed, "%w", err)
+	case !ready && isDNS(err):
+		return fail(DNSError, "%w", err)
+	case !ready && isTimeout(err):
+		return fail(TimeoutConnect, "%w", err)
+	case !ready:
+		return fail(ConnectError, "%w", err)
+	case isCut(err) || (c != nil && c.wasCut()):
+		return fail(Truncated, "connection closed before the reply: %w", err)
+	}
+	return fail(ProtocolError, "%w", err)
+}
+
+// bodyFailure classifies an error from reading or decoding the reply.
+func bodyFailure(ctx context.Context, c *conn, err error) error {
+	if f := interrupted(ctx); f != nil {
+		return f
+	}
+	switch {
+	case errors.Is(err, stream.ErrTooLarge):
+		return fail(TooLarge, "%w", err)
+	case errors.Is(err, api.ErrProtocol):
+		return fail(ProtocolError, "%w", err)
+	case isCut(err) || (c != nil && c.wasCut()):
+		return fail(Truncated, "reply cut before its end: %w", err)
+	}
+	return fail(ProtocolError, "read the reply: %w", err)
+}
+
+// statusFailure is the failure of a reply with another status than 200.
+func statusFailure(resp *http.Response, body []byte) error {
+	o := HTTPError
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		o = Unauthorized
+	case http.StatusTooManyRequests:
+		o = RateLimited
+	case http.StatusServiceUnavailable, statusSiteOverloaded:
+		o = Overloaded
+	}
+	if to := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && to != "" {
+		host := "another address"
+		if u, err := resp.Request.URL.Parse(to); err == nil && u.Host != "" {
+			host = u.Host
+		}
+		return fail(o, "status %d: redirected to %q, and probes follow no redirect", resp.StatusCode, host)
+	}
+	if e := api.ParseHTTPError(resp.StatusCode, body); e != nil && e.Message != "" {
+		return fail(o, "status %d: %w", resp.StatusCode, e)
+	}
+	return fail(o, "status %d", resp.StatusCode)
+}
+
+// statusSiteOverloaded is what Anthropic and some gateways answer under load.
+const statusSiteOverloaded = 529
+
+func isDNS(err error) bool {
+	_, ok := errors.AsType[*net.DNSError](err)
+	return ok
+}
+
+// isCut tells whether the peer ended or reset the connection.
+func isCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

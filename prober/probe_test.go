@@ -1,0 +1,412 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"go.uber.org/goleak"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newModule returns a module with limits short enough for a test that runs
+// into one of them.
+func newModule() *config.Module {
+	d := func(d time.Duration) model.Duration { return model.Duration(d) }
+	return &config.Module{
+		Interval: d(time.Minute), Timeout: d(20 * time.Second),
+		Timeouts:    config.Timeouts{Connect: d(10 * time.Second), Headers: d(10 * time.Second), FirstToken: d(10 * time.Second), Stall: d(10 * time.Second)},
+		InputTokens: 64, OutputTokens: 16, Prefix: config.PrefixCold, Connection: config.ConnectionNew,
+	}
+}
+
+// newEndpoint returns the configuration of an endpoint that serves "m".
+func newEndpoint(t *testing.T, rawURL string) *config.Endpoint {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &config.Endpoint{
+		Name: "test", URL: config.URL{URL: u}, API: "openai-chat", Model: "m",
+		HTTP: config.HTTPClient{HTTPClientConfig: promconfig.HTTPClientConfig{}},
+	}
+}
+
+func newProber(t *testing.T, cfg *config.Endpoint, m *config.Module) *Prober {
+	t.Helper()
+	dialer := NewDialer()
+	t.Cleanup(func() { dialer.Close() })
+	e, err := NewEndpoint(cfg, Options{Dialer: dialer, UserAgent: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.New(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// chat answers the model list, and generation by the given handler.
+func chat(t *testing.T, answer http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"object":"list","data":[{"id":"m","owned_by":"vllm"}]}`)
+	})
+	mux.HandleFunc("POST /v1/chat/completions", answer)
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// events writes SSE events, each as one write to the socket.
+func events(w http.ResponseWriter, data ...string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, d := range data {
+		fmt.Fprintf(w, "data: %s\n\n", d)
+		w.(http.Flusher).Flush()
+	}
+}
+
+const (
+	role      = `{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`
+	one       = `{"choices":[{"index":0,"delta":{"content":"one"}}]}`
+	thought   = `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`
+	stop      = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+	usage     = `{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":16}}}`
+	endMarker = `[DONE]`
+)
+
+func TestSuccess(t *testing.T) {
+	headers := make(chan http.Header, 1)
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		headers <- r.Header
+		w.Header().Set("X-Ratelimit-Remaining-Requests", "9")
+		events(w, role, thought, one, stop, usage, endMarker)
+	})
+	due := time.Now().Add(-time.Second)
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), due)
+	if r.Outcome != Success || r.Err != nil {
+		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+	}
+	if diff := cmp.Diff(Tokens{Prompt: 20, Cached: 16, Output: 2, Reasoning: -1, Source: TokensFromUsage}, r.Tokens); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+	if len(r.Events) != 2 || !r.Events[0].Reasoning || r.Events[1].Reasoning {
+		t.Errorf("events %+v, want one of reasoning and one of the answer", r.Events)
+	}
+	if r.Finish != "stop" || r.Status != 200 || r.Model != "m" || r.API != "openai-chat" || r.Prefix != "cold" || r.NoEndMarker {
+		t.Errorf("got %+v", r)
+	}
+	if r.RateLimit.Requests != 9 || r.RateLimit.Tokens != api.Unknown {
+		t.Errorf("rate limit %+v", r.RateLimit)
+	}
+	if r.StartLag < time.Second || !r.Scheduled.Equal(due) {
+		t.Errorf("start lag %s, scheduled %s", r.StartLag, r.Scheduled)
+	}
+	d := r.Timing
+	if !(0 < d.TTFT && d.TTFT <= d.TTFO && d.TTFO <= d.Duration) {
+		t.Errorf("want 0 < TTFT %s <= TTFO %s <= duration %s", d.TTFT, d.TTFO, d.Duration)
+	}
+	if d.Phases[PhaseTLS] != Absent || d.Phases[PhaseDNS] != Absent || d.Phases[PhaseConnect] <= 0 {
+		t.Errorf("phases %v of a plain connection to an address", d.Phases)
+	}
+	header := <-headers
+	want := fmt.Sprintf("00-%x-%x-01", r.TraceID, r.TraceID[:8])
+	if got := header.Get("Traceparent"); got != want {
+		t.Errorf("traceparent %q, want %q", got, want)
+	}
+	if header.Get("Accept-Encoding") != "identity" || header.Get("Accept") != "text/event-stream" {
+		t.Errorf("header %v", header)
+	}
+}
+
+func TestReplyOutcomes(t *testing.T) {
+	f := func(name string, want Outcome, wantErr string, answer http.HandlerFunc) {
+		t.Run(name, func(t *testing.T) {
+			t.Helper()
+			r := newProber(t, newEndpoint(t, chat(t, answer).URL), newModule()).Probe(t.Context(), time.Time{})
+			text := ""
+			if r.Err != nil {
+				text = r.Err.Error()
+			}
+			if r.Outcome != want || !strings.Contains(text, wantErr) {
+				t.Errorf("outcome %s (%s), want %s (...%s...)", r.Outcome, text, want, wantErr)
+			}
+			if (r.Outcome == Success) != (r.Err == nil) {
+				t.Errorf("outcome %s with error %v", r.Outcome, r.Err)
+			}
+		})
+	}
+	send := func(data ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { events(w, data...) }
+	}
+	status := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "http://elsewhere.example/v1")
+			w.WriteHeader(code)
+			io.WriteString(w, body)
+		}
+	}
+	raw := func(contentType, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			io.WriteString(w, body)
+		}
+	}
+	cut := func(data ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			events(w, data...)
+			panic(http.ErrAbortHandler)
+		}
+	}
+	f("no end marker", Success, "", send(role, one, stop, usage))
+	f("end marker without finish reason", Success, "", send(role, one, usage, endMarker))
+	f("no finish reason, no end marker", Truncated, "without a finish reason", send(role, one))
+	f("cut in mid-answer", Truncated, "cut", cut(role, one))
+	f("cut after the finish reason", Success, "", cut(role, one, stop))
+	f("cut before the headers", Truncated, "before the reply", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	f("complete without a token", Empty, "", send(role, stop, endMarker))
+	f("nothing at all", Empty, "", send())
+	f("error event", StreamError, "out of memory", send(role, `{"error":{"message":"out of memory","type":"server_error"}}`, endMarker))
+	f("finish reason error", StreamError, "error", send(role, one, `{"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`, endMarker))
+	f("aborted", Truncated, "abort", send(role, one, `{"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}`, endMarker))
+	f("bare JSON error", StreamError, "boom", raw("text/event-stream", `{"error":{"message":"boom"}}`))
+	f("JSON error with 200", StreamError, "boom", raw("application/json", `{"error":{"message":"boom"}}`))
+	f("JSON answer", ProtocolError, "application/json", raw("application/json", `{"choices":[]}`))
+	f("HTML page", ProtocolError, "text/html", raw("text/html", `<html>hello</html>`))
+	f("HTML as events", ProtocolError, "no event", raw("text/event-stream", `<html>hello</html>`))
+	f("broken JSON", ProtocolError, "", send(role, `{"choices":[`))
+	f("401", Unauthorized, "bad key", status(401, `{"error":{"message":"bad key"}}`))
+	f("403", Unauthorized, "403", status(403, ``))
+	f("404", HTTPError, "no such model", status(404, `{"error":{"message":"no such model"}}`))
+	f("429", RateLimited, "slow down", status(429, `{"error":{"message":"slow down"}}`))
+	f("500", HTTPError, "500", status(500, ``))
+	f("503", Overloaded, "503", status(503, ``))
+	f("529", Overloaded, "529", status(529, ``))
+	f("redirect", HTTPError, "elsewhere.example", status(307, ``))
+	f("endless", TooLarge, "", func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			events(w, one)
+		}
+	})
+}
+
+func TestTimeouts(t *testing.T) {
+	const short = model.Duration(50 * time.Millisecond)
+	f := func(name string, want Outcome, wantErr string, limit func(*config.Module), sent ...string) {
+		t.Run(name, func(t *testing.T) {
+			m := newModule()
+			limit(m)
+			s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+				// Without it the server does not notice that the client left.
+				io.Copy(io.Discard, r.Body)
+				if len(sent) > 0 {
+					events(w, sent...)
+				}
+				<-r.Context().Done()
+			})
+			r := newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
+			if r.Outcome != want || (wantErr != "" && !strings.Contains(fmt.Sprint(r.Err), wantErr)) {
+				t.Errorf("outcome %s (%v), want %s (...%s...)", r.Outcome, r.Err, want, wantErr)
+			}
+		})
+	}
+	f("headers", TimeoutFirstToken, "no response headers within 50ms", func(m *config.Module) { m.Timeouts.Headers = short })
+	f("first token", TimeoutFirstToken, "no first token within 50ms", func(m *config.Module) { m.Timeouts.FirstToken = short }, role)
+	f("stall", TimeoutStall, "no token for 50ms", func(m *config.Module) { m.Timeouts.Stall = short }, role, one)
+	f("total", TimeoutTotal, "not finished within 50ms", func(m *config.Module) { m.Timeout = short }, role, one)
+	f("open after the finish reason", Success, "", func(m *config.Module) {}, role, one, stop)
+}
+
+// Pings are no tokens: they must not keep a dead answer alive.
+func TestCommentsDoNotMoveTheTokenLimit(t *testing.T) {
+	m := newModule()
+	m.Timeouts.FirstToken = model.Duration(50 * time.Millisecond)
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for r.Context().Err() == nil {
+			io.WriteString(w, ": keep-alive\n\n")
+			w.(http.Flusher).Flush()
+		}
+	})
+	r := newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
+	if r.Outcome != TimeoutFirstToken {
+		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, TimeoutFirstToken)
+	}
+}
+
+func TestConnectionOutcomes(t *testing.T) {
+	f := func(name, url string, want Outcome) {
+		t.Helper()
+		m := newModule()
+		m.Timeouts.Connect = model.Duration(time.Second)
+		r := newProber(t, newEndpoint(t, url), m).Probe(t.Context(), time.Time{})
+		if r.Outcome != want {
+			t.Errorf("%s: outcome %s (%v), want %s", name, r.Outcome, r.Err, want)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	f("refused", "http://"+closed, ConnectError)
+	f("no such name", "http://endpoint.invalid", DNSError)
+
+	plain := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, one, stop, endMarker) })
+	f("TLS to a plain server", strings.Replace(plain.URL, "http:", "https:", 1), TLSError)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	f("unknown authority", secure.URL, TLSError)
+
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the backlog, never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	f("handshake without an answer", "https://"+silent.Addr().String(), TimeoutConnect)
+}
+
+func TestTLS(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, _ *http.Request) {
+		events(w, one, stop, endMarker)
+	})
+	s := httptest.NewTLSServer(mux)
+	t.Cleanup(s.Close)
+	cfg := newEndpoint(t, s.URL)
+	cfg.HTTP.TLSConfig.InsecureSkipVerify = true
+	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	if r.Outcome != Success {
+		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+	}
+	if r.Timing.Phases[PhaseTLS] <= 0 || r.Timing.Phases[PhaseConnect] <= 0 {
+		t.Errorf("phases %v, want connect and tls", r.Timing.Phases)
+	}
+	if want := s.Certificate().NotAfter; !r.CertNotAfter.Equal(want) {
+		t.Errorf("certificate until %s, want %s", r.CertNotAfter, want)
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		events(w, role, one)
+		cancel()
+		<-r.Context().Done()
+	})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(ctx, time.Time{})
+	if r.Outcome != Canceled || !errors.Is(r.Err, context.Canceled) {
+		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, Canceled)
+	}
+}
+
+func TestReuse(t *testing.T) {
+	s := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, one, stop, endMarker) })
+	m := newModule()
+	m.Connection = config.ConnectionReuse
+	p := newProber(t, newEndpoint(t, s.URL), m)
+	first, second := p.Probe(t.Context(), time.Time{}), p.Probe(t.Context(), time.Time{})
+	if first.Outcome != Success || second.Outcome != Success {
+		t.Fatalf("outcomes %s (%v), %s (%v)", first.Outcome, first.Err, second.Outcome, second.Err)
+	}
+	if first.Reused || !second.Reused {
+		t.Errorf("reused %t, %t; want false, true", first.Reused, second.Reused)
+	}
+	if d := second.Timing; d.TTFT <= 0 || d.TTFT > d.Duration {
+		t.Errorf("timing %+v", d)
+	}
+	s.CloseClientConnections() // what servers do after a few idle seconds
+	if r := p.Probe(t.Context(), time.Time{}); r.Outcome != Success && r.Outcome != Truncated {
+		t.Errorf("outcome %s (%v)", r.Outcome, r.Err)
+	}
+}
+
+// One probe is one request, whatever the server does.
+func TestSingleAttempt(t *testing.T) {
+	var requests atomic.Int64
+	s := chat(t, func(http.ResponseWriter, *http.Request) {
+		requests.Add(1)
+		panic(http.ErrAbortHandler)
+	})
+	for _, c := range []config.Connection{config.ConnectionNew, config.ConnectionReuse} {
+		m := newModule()
+		m.Connection = c
+		requests.Store(0)
+		newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
+		if n := requests.Load(); n != 1 {
+			t.Errorf("connection %s: %d requests, want 1", c, n)
+		}
+	}
+}
+
+func TestTokensByEvents(t *testing.T) {
+	s := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, role, one, one, one, stop, endMarker) })
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	want := Tokens{Prompt: -1, Cached: -1, Output: 3, Reasoning: -1, Source: TokensFromEvents}
+	if diff := cmp.Diff(want, r.Tokens); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+}
+
+// With a running count, an event tells how many tokens it carries, and a
+// token whose text is empty is one.
+func TestContinuousUsage(t *testing.T) {
+	event := func(text string, n int) string {
+		return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q}}],"usage":{"prompt_tokens":20,"completion_tokens":%d}}`, text, n)
+	}
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(body), `"continuous_usage_stats":true`) {
+			t.Errorf("body %s, want continuous usage asked of vLLM", body)
+		}
+		events(w, event("", 0), event("a b", 2), event("", 3), event("c", 4), stop, endMarker)
+	})
+	cfg := newEndpoint(t, s.URL)
+	cfg.Model = ""
+	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	var got []int
+	for _, e := range r.Events {
+		got = append(got, e.Tokens)
+	}
+	if diff := cmp.Diff([]int{2, 1, 1}, got); diff != "" {
+		t.Errorf("%s (%v): tokens of the events (-want +got):\n%s", r.Outcome, r.Err, diff)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	if r.Outcome != RateLimited || r.RetryAfter != 7*time.Second {
+		t.Errorf("outcome %s, retry after %s", r.Outcome, r.RetryAfter)
+	}
+}

@@ -1,0 +1,210 @@
+// Package prober asks an inference endpoint for one streamed answer, as a
+// user would, and tells how it went and how long each part took.
+package prober
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/prompt"
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+// Prober probes one endpoint with one module. It runs one probe at a time.
+type Prober struct {
+	endpoint  *Endpoint
+	module    *config.Module
+	transport http.RoundTripper
+	prompts   *prompt.Builder
+	limits    stream.Limits
+	kept      *conn // connection of the last probe, with connection: reuse
+}
+
+// New returns the prober of an endpoint and a module. It must be closed.
+func (e *Endpoint) New(m *config.Module) (*Prober, error) {
+	p := &Prober{
+		endpoint:  e,
+		module:    m,
+		transport: e.transport,
+		prompts:   prompt.NewBuilder(m.InputTokens, m.Prefix == config.PrefixCold, newRand()),
+		limits:    replyLimits(m.OutputTokens),
+	}
+	if m.Connection == config.ConnectionReuse {
+		var err error
+		if p.transport, err = e.newTransport(); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Close drops a kept connection.
+func (p *Prober) Close() {
+	if c, ok := p.transport.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+	if p.kept != nil {
+		_ = p.kept.Close()
+	}
+}
+
+// replyLimits bounds a reply by what the module asks for: a server that goes
+// on for ever costs money. Four events a token leave room for servers that
+// stream less than a token an event.
+func replyLimits(outputTokens int) stream.Limits {
+	l := stream.DefaultLimits()
+	l.Events = 4*outputTokens + 256
+	return l
+}
+
+// Probe asks once and returns what happened. It ends at the latest when the
+// limits of the module say so, or when ctx does (Canceled). due is when the
+// probe was scheduled; the zero time when nobody did.
+func (p *Prober) Probe(ctx context.Context, due time.Time) (r *Result) {
+	r = p.newResult(due)
+	defer func() {
+		if v := recover(); v != nil {
+			r.Outcome, r.Err = ProtocolError, fmt.Errorf("panic in the probe: %v\n%s", v, debug.Stack())
+		}
+		p.endpoint.learn(r)
+	}()
+	r.finish(p.probe(ctx, r))
+	return r
+}
+
+func (p *Prober) newResult(due time.Time) *Result {
+	r := &Result{
+		Scheduled: due, StartLag: Absent, Start: time.Now(),
+		API: p.endpoint.protocol.Name, Prefix: string(p.module.Prefix),
+		Clock:      ClockProcess,
+		Tokens:     Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
+		Server:     api.ServerTimes{Queue: Absent, Prefill: Absent, Decode: Absent},
+		RateLimit:  api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown},
+		RetryAfter: Absent,
+	}
+	if !due.IsZero() {
+		r.StartLag = r.Start.Sub(due)
+	}
+	line := newTimeline()
+	_, r.Timing, _ = line.result(api.Unknown)
+	_, _ = rand.Read(r.TraceID[:]) // never fails
+	return r
+}
+
+// finish sets the outcome by what the probe came to.
+func (r *Result) finish(err error) {
+	r.Outcome, r.Err = outcomeOf(err), err
+}
+
+// probe fills r and returns the failure, nil for a success.
+func (p *Prober) probe(ctx context.Context, r *Result) error {
+	served, err := p.endpoint.identify(ctx)
+	if err != nil {
+		return err
+	}
+	r.Model = served.model
+	ask := p.prompts.Next()
+	body, err := p.endpoint.protocol.Body(api.Params{
+		Model: served.model, Prompt: ask.Text,
+		OutputTokens: p.module.OutputTokens, ContinuousUsage: served.continuousUsage,
+	})
+	if err != nil {
+		return fmt.Errorf("build the request: %w", err)
+	}
+	err = p.exchange(ctx, r, body)
+	if r.Tokens.Prompt > 0 {
+		p.prompts.Learn(ask.Words, r.Tokens.Prompt)
+	}
+	return err
+}
+
+// exchange sends the request and reads the reply, under the limits.
+func (p *Prober) exchange(ctx context.Context, r *Result, body []byte) error {
+	limits := p.module.Timeouts
+	total := time.Duration(p.module.Timeout)
+	ctx, stop := context.WithTimeoutCause(ctx, total,
+		&limitError{TimeoutTotal, fmt.Sprintf("not finished within %s", total)})
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	wd := newWatchdog(cancel, time.Duration(limits.Connect),
+		&limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", limits.Connect)})
+	defer wd.stop()
+
+	a := newAttempt(p.kept, func() {
+		wd.expect(time.Now().Add(time.Duration(limits.Headers)),
+			&limitError{TimeoutFirstToken, fmt.Sprintf("no response headers within %s", limits.Headers)})
+	})
+	r.Start = a.start
+	req, err := p.request(a.context(ctx), r, body)
+	if err != nil {
+		return err
+	}
+	line := newTimeline()
+	resp, err := p.transport.RoundTrip(req)
+	if err != nil {
+		line.end = a.now()
+		err = roundTripFailure(ctx, a, err)
+	} else {
+		defer resp.Body.Close()
+		rp := &reply{prober: p, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: r, resp: resp}
+		err = rp.read()
+	}
+	p.settle(a, &line, r)
+	return err
+}
+
+// settle turns the stamps into the result's durations.
+func (p *Prober) settle(a *attempt, line *timeline, r *Result) {
+	a.fill(line)
+	end := time.Now()
+	line.stepped = isStep(end.Round(0).Sub(a.start.Round(0)), end.Sub(a.start))
+	r.Clock, r.Timing, r.Buffered = line.result(r.Tokens.Output)
+	r.Events = line.published(r.Clock)
+	r.Imprecise = r.Imprecise || line.imprecise()
+	r.Reused, r.CertNotAfter = a.reused, a.notAfter
+	if p.module.Connection == config.ConnectionReuse {
+		p.kept = a.conn
+	}
+}
+
+// request builds the one request of the probe.
+func (p *Prober) request(ctx context.Context, r *Result, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
+	// Without GetBody the transport cannot send the request a second time.
+	req.GetBody = nil
+	for k, v := range p.endpoint.protocol.Header {
+		req.Header[k] = v
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	// A compressing proxy holds tokens back until its buffer is full.
+	req.Header.Set("Accept-Encoding", "identity")
+	req.Header.Set("User-Agent", p.endpoint.options.UserAgent)
+	req.Header.Set("Traceparent", traceparent(r.TraceID))
+	return req, nil
+}
+
+// traceparent renders the W3C trace context of a probe. The probe is its
+// trace's root span, named by the first half of the trace id.
+func traceparent(id [16]byte) string {
+	s := hex.EncodeToString(id[:])
+	return "00-" + s + "-" + s[:16] + "-01"
+}
+
+// newRand returns a generator for the nonces of one prober.
+func newRand() *mathrand.Rand {
+	return mathrand.New(mathrand.NewPCG(mathrand.Uint64(), mathrand.Uint64()))
+}

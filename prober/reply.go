@@ -1,0 +1,253 @@
+package prober
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+const (
+	// errorBody bounds what is read of an error reply.
+	errorBody = 8 << 10
+	// finishGrace is how long to wait for usage and the end marker after the
+	// finish reason: some servers send neither and keep the connection open.
+	finishGrace = 2 * time.Second
+	// drainLimit bounds what is read behind the end marker, for the sake of
+	// keeping the connection.
+	drainLimit = 4 << 10
+)
+
+// reply reads the answer of one probe.
+type reply struct {
+	prober   *Prober
+	ctx      context.Context //nolint:containedctx // lives as long as the reply
+	attempt  *attempt
+	watchdog *watchdog
+	line     *timeline
+	result   *Result
+	resp     *http.Response
+
+	body   *stampedBody
+	frames *stream.SSE
+	tally  api.Tally
+	count  int // the server's running count of tokens
+	finish string
+	done   bool
+}
+
+// read reads the reply to its end and fills the result with what it says.
+func (r *reply) read() error {
+	r.result.Status = r.resp.StatusCode
+	r.result.RateLimit = api.RateLimitFrom(r.resp.Header)
+	if err := r.accept(); err != nil {
+		r.line.end = r.attempt.now()
+		return err
+	}
+	limits := r.prober.module.Timeouts
+	r.watchdog.expect(r.attempt.readyAt().Add(time.Duration(limits.FirstToken)),
+		&limitError{TimeoutFirstToken, fmt.Sprintf("no first token within %s", limits.FirstToken)})
+	err := r.frameLoop()
+	if r.line.end.process < 0 {
+		r.line.end = r.attempt.now()
+	}
+	r.result.Finish = r.finish
+	r.result.Tokens = r.tokens()
+	err = r.verdict(err)
+	if err == nil && r.done {
+		_, _ = io.CopyN(io.Discard, r.resp.Body, drainLimit)
+	}
+	return err
+}
+
+// accept checks status, encoding and content type.
+func (r *reply) accept() error {
+	c, _, _ := r.attempt.snapshot()
+	if r.resp.StatusCode != http.StatusOK {
+		r.result.RetryAfter = api.RetryAfter(r.resp.Header, time.Now())
+		body, _ := io.ReadAll(io.LimitReader(r.resp.Body, errorBody))
+		return statusFailure(r.resp, body)
+	}
+	r.body = &stampedBody{r: r.resp.Body, conn: c}
+	switch enc := r.resp.Header.Get("Content-Encoding"); enc {
+	case "", "identity":
+	case "gzip":
+		r.result.Imprecise = true
+		z, err := gzip.NewReader(r.body)
+		if err != nil {
+			return bodyFailure(r.ctx, c, err)
+		}
+		r.body = &stampedBody{r: z, conn: c}
+	default:
+		return fail(ProtocolError, "content encoding %.32q although identity was asked", enc)
+	}
+	return r.acceptType()
+}
+
+// acceptType refuses what is not a stream of events. An error page or an
+// error object tells why in its first bytes.
+func (r *reply) acceptType() error {
+	ct := r.resp.Header.Get("Content-Type")
+	media, _, _ := mime.ParseMediaType(ct)
+	if media == "text/event-stream" {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r.body, errorBody))
+	if err != nil {
+		return bodyFailure(r.ctx, r.body.conn, err)
+	}
+	if e := api.ParseError(body); e != nil {
+		return fail(StreamError, "status 200 with an error: %w", e)
+	}
+	return fail(ProtocolError, "content type %.64q, not a stream of events", ct)
+}
+
+// frameLoop reads frames until the end marker, the end of the body (io.EOF)
+// or an error.
+func (r *reply) frameLoop() error {
+	r.frames = stream.NewSSE(r.body, r.prober.limits)
+	dec := r.prober.endpoint.protocol.NewDecoder()
+	var d api.Delta
+	for {
+		f, err := r.frames.Next()
+		if err != nil {
+			return err
+		}
+		at := r.attempt.at(r.body.last)
+		if err := dec.Decode(f.Event, f.Data, &d); err != nil {
+			return err
+		}
+		if d.Err != nil {
+			return fail(StreamError, "%w", d.Err)
+		}
+		r.take(&d, at, f.More || r.body.spanned)
+		if d.Done {
+			r.done = true
+			r.line.end = at
+			return nil
+		}
+	}
+}
+
+// take adds a frame to the answer.
+func (r *reply) take(d *api.Delta, at instant, merged bool) {
+	tokens := 0
+	if d.Tokens > r.count {
+		tokens = d.Tokens - r.count
+		r.count = d.Tokens
+	}
+	if d.HasToken() || tokens > 0 {
+		r.line.events = append(r.line.events, rawEvent{
+			instant: at, tokens: tokens, merged: merged,
+			visible: d.Visible(), reasoning: len(d.Reasoning) > 0 && !d.Visible(),
+		})
+		r.awaitToken(len(r.line.events) == 1)
+	}
+	r.tally.Add(d.Usage)
+	if d.Server != nil {
+		r.result.Server = *d.Server
+	}
+	if d.Finish != "" && r.finish == "" {
+		r.finish = d.Finish
+		r.watchdog.expect(time.Now().Add(finishGrace), errFinished)
+	}
+}
+
+// awaitToken moves the stall limit on, unless the answer is complete.
+func (r *reply) awaitToken(first bool) {
+	if r.finish != "" {
+		return
+	}
+	stall := time.Duration(r.prober.module.Timeouts.Stall)
+	if !first {
+		r.watchdog.extend(time.Now().Add(stall))
+		return
+	}
+	r.watchdog.expect(time.Now().Add(stall),
+		&limitError{TimeoutStall, fmt.Sprintf("no token for %s in mid-answer", stall)})
+}
+
+// verdict says what the reply came to, given the error that ended it.
+func (r *reply) verdict(err error) error {
+	if _, ok := errors.AsType[*failure](err); ok {
+		return err
+	}
+	complete := r.done || r.finish != ""
+	if err != nil && !errors.Is(err, io.EOF) {
+		f := bodyFailure(r.ctx, r.body.conn, err)
+		// What follows a finish reason is a matter of the connection's end,
+		// and no longer of the answer.
+		if !complete || outcomeOf(f) == Canceled {
+			return f
+		}
+	}
+	r.result.NoEndMarker = !r.done
+	switch {
+	case r.finish == "error":
+		return fail(StreamError, "finish reason %q", r.finish)
+	case r.finish == "abort":
+		return fail(Truncated, "finish reason %q", r.finish)
+	case complete && len(r.line.events) > 0:
+		return nil
+	case complete:
+		return fail(Empty, "complete reply without a token")
+	}
+	return r.incomplete()
+}
+
+// incomplete says why a reply ended without finish reason and end marker.
+func (r *reply) incomplete() error {
+	head := bytes.TrimSpace(r.frames.Head())
+	switch {
+	case r.frames.Frames() > 0:
+		return fail(Truncated, "reply ended without a finish reason")
+	case len(head) == 0:
+		return fail(Empty, "empty reply")
+	}
+	if e := api.ParseError(head); e != nil {
+		return fail(StreamError, "status 200 with an error: %w", e)
+	}
+	return fail(ProtocolError, "no event in a reply that begins %.64q", head)
+}
+
+// tokens counts what was asked and answered.
+func (r *reply) tokens() Tokens {
+	u := r.tally.Usage()
+	t := Tokens{Prompt: u.Prompt, Cached: u.Cached, Output: u.Output, Reasoning: u.Reasoning, Source: TokensFromUsage}
+	if t.Output <= 0 && len(r.line.events) > 0 {
+		t.Output, t.Source = len(r.line.events), TokensFromEvents
+	}
+	return t
+}
+
+// stampedBody remembers when the bytes of its latest Read were received.
+type stampedBody struct {
+	r    io.Reader
+	conn *conn
+	last arrival
+	// spanned tells that the latest Read returned bytes of several reads of
+	// the socket: those before the last were received earlier than stamped.
+	spanned bool
+	reads   int
+}
+
+func (b *stampedBody) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if b.conn == nil {
+		b.last = arrival{process: time.Now()}
+	} else {
+		var reads int
+		b.last, reads = b.conn.arrived()
+		b.spanned = b.reads > 0 && reads > b.reads+1
+		b.reads = reads
+	}
+	return n, err
+}

@@ -1,0 +1,171 @@
+package prober
+
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Absent is the value of a duration that was not measured. Any negative
+// duration means the same.
+const Absent time.Duration = -1
+
+// Clock names the clock that stamped what a probe received.
+type Clock string
+
+const (
+	// ClockKernel is the kernel's receive timestamp of the probe's socket.
+	ClockKernel Clock = "kernel"
+	// ClockProcess is the monotonic clock, read after a read returned.
+	ClockProcess Clock = "process"
+)
+
+// TokenSource names where a count of output tokens comes from.
+type TokenSource string
+
+const (
+	// TokensFromUsage is the server's own count.
+	TokensFromUsage TokenSource = "usage"
+	// TokensFromEvents is the number of token-bearing events, used where the
+	// server reports no usage.
+	TokensFromEvents TokenSource = "events"
+)
+
+// Phase is one of the consecutive parts of a probe. The durations of the
+// phases of one probe add up to its end-to-end duration.
+type Phase int
+
+// The phases, in order.
+const (
+	PhaseDNS        Phase = iota // name resolution
+	PhaseConnect                 // TCP connect, or picking up a kept connection
+	PhaseTLS                     // TLS handshake
+	PhaseWrite                   // sending the request
+	PhaseFirstByte               // request sent to first byte of the reply
+	PhaseFirstToken              // first byte to first token
+	PhaseDecode                  // first token to last token
+	PhaseClose                   // last token to the end of the reply
+	NumPhases
+)
+
+// String returns the label value of the phase.
+func (p Phase) String() string {
+	return [NumPhases]string{"dns", "connect", "tls", "write", "first_byte", "first_token", "decode", "close"}[p]
+}
+
+// Event is one token-bearing event of the reply.
+type Event struct {
+	// At is the arrival, counted from Result.Start.
+	At time.Duration
+	// ReadLag is the time from the kernel's stamp to the return of the read;
+	// Absent with ClockProcess.
+	ReadLag time.Duration
+	// Tokens is how many tokens the event carries, by the server's running
+	// count; 0 is unknown.
+	Tokens int
+	// Merged tells that the read that completed the event brought more after
+	// it, so that At is an upper bound: gaps beside it are not measurements.
+	Merged bool
+	// Reasoning tells that the event carries reasoning and nothing that a
+	// user would see.
+	Reasoning bool
+}
+
+// Tokens are the token counts of a probe. -1 is not reported, which is not 0.
+type Tokens struct {
+	// Prompt is the length of the prompt as the server counted it.
+	Prompt int
+	// Cached is how many prompt tokens came from the server's prefix cache.
+	Cached int
+	// Output is all generated tokens, reasoning included.
+	Output int
+	// Reasoning is the part of Output that is reasoning.
+	Reasoning int
+	// Source says where Output comes from.
+	Source TokenSource
+}
+
+// Timing are the durations of a probe; each may be Absent.
+type Timing struct {
+	// TTFT is from the start of the request on a ready connection to the
+	// first token of any channel (t6 - t2).
+	TTFT time.Duration
+	// TTFO is the same to the first token that a user sees (t7 - t2).
+	TTFO time.Duration
+	// TPOT is the time per output token after the first event's,
+	// (tL - t6)/(N - N1).
+	TPOT time.Duration
+	// MaxGap is the longest silence between two token events.
+	MaxGap time.Duration
+	// Duration is from issuing the request to the end of the reply (tE - t1),
+	// set-up of the connection included.
+	Duration time.Duration
+	// Phases holds the consecutive parts of Duration.
+	Phases [NumPhases]time.Duration
+}
+
+// Result is what one probe found out. It is immutable once returned.
+type Result struct {
+	// Scheduled is when the probe was due (t0); the zero time when nobody
+	// scheduled it.
+	Scheduled time.Time
+	// StartLag is from Scheduled to when the probe was begun; Absent when
+	// nobody scheduled it.
+	StartLag time.Duration
+	// Start is when the request was issued (t1).
+	Start time.Time
+	// Outcome says how the probe ended.
+	Outcome Outcome
+	// Err is the reason of anything but a success: short, bounded, without
+	// secrets. It may quote the server.
+	Err error
+	// Status is the HTTP status of the reply; 0 without one.
+	Status int
+	// API is the name of the wire protocol and Model the model asked.
+	API, Model string
+	// Prefix is the prefix policy of the prompt, "cold" or "warm".
+	Prefix string
+	// TraceID identifies the probe in the traceparent header and in exemplars.
+	TraceID [16]byte
+	// Clock says which clock stamped Events.
+	Clock Clock
+	// Timing and Events hold the measurements. After a failure they keep what
+	// happened before it and must not be published as latency.
+	Timing Timing
+	// Events are the token-bearing events in order.
+	Events []Event
+	// Tokens are the counts.
+	Tokens Tokens
+	// Finish is the finish reason in the closed set of api.FinishReasons.
+	Finish string
+	// Server is what the reply itself tells of the server's own time.
+	Server api.ServerTimes
+	// RateLimit is what the reply tells of the remaining quota.
+	RateLimit api.RateLimit
+	// RetryAfter is how long a 429 or 503 asks to wait; Absent without.
+	RetryAfter time.Duration
+	// CertNotAfter is the earliest expiry in the server's certificate chain;
+	// the zero time without TLS.
+	CertNotAfter time.Time
+	// Reused tells that the connection had served an earlier probe.
+	Reused bool
+	// Buffered tells that an answer of several tokens came in one burst: a
+	// proxy between held it back.
+	Buffered bool
+	// NoEndMarker tells that the reply ended without the protocol's marker.
+	NoEndMarker bool
+	// Imprecise tells that the prober was too busy, or its clock too unsteady,
+	// to vouch for the latencies of this probe.
+	Imprecise bool
+}
+
+// MergedEvents counts the events whose arrival is only an upper bound.
+func (r *Result) MergedEvents() int {
+	n := 0
+	for i := range r.Events {
+		if r.Events[i].Merged {
+			n++
+		}
+	}
+	return n
+}

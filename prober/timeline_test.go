@@ -1,0 +1,204 @@
+package prober
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+const ms = time.Millisecond
+
+// both is a moment that both clocks agree on.
+func both(d time.Duration) instant { return instant{d, d} }
+
+// token is a visible event of unknown token count.
+func token(at time.Duration) rawEvent { return rawEvent{instant: both(at), visible: true} }
+
+// sample is a probe over a new TLS connection: DNS 2 ms, connect 5 ms, TLS
+// 13 ms, write 1 ms, first byte 79 ms, first token 20 ms, then a token every
+// 30 ms until 210 ms, end at 212 ms.
+func sample() timeline {
+	t := newTimeline()
+	t.dnsDone, t.tlsStart, t.requestStart, t.requestEnd = 2*ms, 7*ms, 20*ms, 21*ms
+	t.firstByte = both(100 * ms)
+	t.events = []rawEvent{token(120 * ms), token(150 * ms), token(180 * ms), token(210 * ms)}
+	t.end = both(212 * ms)
+	return t
+}
+
+func TestTimeline(t *testing.T) {
+	f := func(name string, line timeline, tokens int, want Timing, wantClock Clock, wantBuffered bool) {
+		t.Helper()
+		clock, got, buffered := line.result(tokens)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: timing (-want +got):\n%s", name, diff)
+		}
+		if clock != wantClock || buffered != wantBuffered {
+			t.Errorf("%s: clock %s, buffered %t; want %s, %t", name, clock, buffered, wantClock, wantBuffered)
+		}
+	}
+	phases := func(p ...time.Duration) (out [NumPhases]time.Duration) {
+		copy(out[:], p)
+		return out
+	}
+	full := phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 90*ms, 2*ms)
+
+	f("plain", sample(), 4, Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+	}, ClockKernel, false)
+
+	f("tokens unknown", sample(), api.Unknown, Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+	}, ClockKernel, false)
+
+	line := sample() // 3 tokens in the first event, 2 in each of the others
+	line.events[0].tokens = 3
+	f("tokens of the first event take no decode time", line, 9, Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 15 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+	}, ClockKernel, false)
+
+	line = sample()
+	line.events = line.events[:1]
+	line.end = both(121 * ms)
+	f("one token", line, 1, Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: Absent, MaxGap: Absent, Duration: 121 * ms,
+		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 0, 1*ms),
+	}, ClockKernel, false)
+
+	line = sample()
+	for i := range 2 {
+		line.events[i].visible, line.events[i].reasoning = false, true
+	}
+	f("reasoning first", line, 4, Timing{
+		TTFT: 100 * ms, TTFO: 160 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+	}, ClockKernel, false)
+
+	line = sample()
+	for i := range line.events { // 8 tokens within 30 µs
+		line.events[i].instant = both(120*ms + time.Duration(i)*10*time.Microsecond)
+	}
+	line.end = both(121 * ms)
+	f("buffered", line, 8, Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: Absent, MaxGap: Absent, Duration: 121 * ms,
+		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 30*time.Microsecond, 970*time.Microsecond),
+	}, ClockKernel, true)
+
+	line = sample() // a kept connection: no set-up
+	line.dnsDone, line.tlsStart, line.requestStart = Absent, Absent, 1*ms
+	f("reused", line, 4, Timing{
+		TTFT: 119 * ms, TTFO: 119 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms,
+		Phases: phases(Absent, 1*ms, Absent, 20*ms, 79*ms, 20*ms, 90*ms, 2*ms),
+	}, ClockKernel, false)
+
+	line = sample() // one event without a kernel stamp: all by the process clock
+	line.events[1].kernel = Absent
+	line.events[1].process = 155 * ms
+	f("missing stamp", line, 4, Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 35 * ms, Duration: 212 * ms, Phases: full,
+	}, ClockProcess, false)
+
+	line = sample()
+	line.stepped = true
+	for i := range line.events {
+		line.events[i].kernel += time.Second
+	}
+	f("clock set during the probe", line, 4, Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+	}, ClockProcess, false)
+
+	line = newTimeline() // failed at the connection
+	line.dnsDone, line.end = 2*ms, both(9*ms)
+	f("no connection", line, api.Unknown, Timing{
+		TTFT: Absent, TTFO: Absent, TPOT: Absent, MaxGap: Absent, Duration: 9 * ms,
+		Phases: phases(2*ms, Absent, Absent, Absent, Absent, Absent, Absent, Absent),
+	}, ClockProcess, false)
+}
+
+// The phases of a finished probe add up to its duration, whatever the order
+// in which the moments came: a server may answer before the request is out.
+func TestPhasesAddUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	moment := func() time.Duration { return time.Duration(rng.Int64N(int64(time.Second))) }
+	for range 2000 {
+		line := newTimeline()
+		line.requestStart = moment()
+		line.requestEnd = moment()
+		line.firstByte = both(moment())
+		if rng.IntN(2) == 0 {
+			line.dnsDone = moment()
+		}
+		if rng.IntN(2) == 0 {
+			line.tlsStart = moment()
+		}
+		at := moment()
+		for range 1 + rng.IntN(5) {
+			line.events = append(line.events, token(at))
+			at += moment()
+		}
+		line.end = both(at + 3*time.Second)
+		_, d, _ := line.result(len(line.events))
+		var sum time.Duration
+		for _, p := range d.Phases {
+			sum += max(p, 0)
+		}
+		if sum != d.Duration {
+			t.Fatalf("phases %v add up to %v, duration %v (%+v)", d.Phases, sum, d.Duration, line)
+		}
+	}
+}
+
+func TestPublishedEvents(t *testing.T) {
+	line := sample()
+	line.events[1].instant = instant{kernel: 150 * ms, process: 153 * ms}
+	line.events[1].merged = true
+	got := line.published(ClockKernel)[1]
+	want := Event{At: 150 * ms, ReadLag: 3 * ms, Merged: true}
+	if got != want {
+		t.Errorf("kernel: got %+v, want %+v", got, want)
+	}
+	got = line.published(ClockProcess)[1]
+	want = Event{At: 153 * ms, ReadLag: Absent, Merged: true}
+	if got != want {
+		t.Errorf("process: got %+v, want %+v", got, want)
+	}
+}
+
+func TestImprecise(t *testing.T) {
+	f := func(name string, want bool, change func(*timeline)) {
+		t.Helper()
+		line := sample()
+		change(&line)
+		if got := line.imprecise(); got != want {
+			t.Errorf("%s: got %t, want %t", name, got, want)
+		}
+	}
+	f("plain", false, func(*timeline) {})
+	f("clock set", true, func(l *timeline) { l.stepped = true })
+	f("first token merged, prober on time", false, func(l *timeline) { l.events[0].merged = true })
+	f("first token merged, prober late", true, func(l *timeline) {
+		l.events[0].merged = true
+		l.events[2].process += 2 * ms
+	})
+	f("later token merged, prober late", false, func(l *timeline) {
+		l.events[1].merged = true
+		l.events[2].process += 2 * ms
+	})
+}
+
+func TestIsStep(t *testing.T) {
+	f := func(wall, monotonic time.Duration, want bool) {
+		t.Helper()
+		if got := isStep(wall, monotonic); got != want {
+			t.Errorf("wall %s, monotonic %s: got %t, want %t", wall, monotonic, got, want)
+		}
+	}
+	f(time.Minute, time.Minute, false)
+	f(time.Minute+900*time.Microsecond, time.Minute, false)
+	f(time.Minute+2*ms, time.Minute, true)
+	f(time.Minute-2*ms, time.Minute, true)
+	f(-time.Hour, time.Minute, true)
+}
