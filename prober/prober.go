@@ -35,7 +35,7 @@ func (e *Endpoint) New(m *config.Module) (*Prober, error) {
 		endpoint:  e,
 		module:    m,
 		transport: e.transport,
-		prompts:   prompt.NewBuilder(m.InputTokens, m.Prefix == config.PrefixCold, newRand()),
+		prompts:   prompt.NewBuilder(m.InputTokens, prompt.Prefix(m.Prefix), newRand()),
 		limits:    replyLimits(m.OutputTokens),
 	}
 	if m.Connection == config.ConnectionReuse {
@@ -185,13 +185,7 @@ func (p *Prober) request(ctx context.Context, r *Result, body []byte) (*http.Req
 	}
 	// Without GetBody the transport cannot send the request a second time.
 	req.GetBody = nil
-	for k, v := range p.endpoint.protocol.Header {
-		req.Header[k] = v
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream")
-	// A compressing proxy holds tokens back until its buffer is full.
-	req.Header.Set("Accept-Encoding", "identity")
+	req.Header = p.endpoint.protocol.Header.Clone()
 	req.Header.Set("User-Agent", p.endpoint.options.UserAgent)
 	req.Header.Set("Traceparent", traceparent(r.TraceID))
 	return req, nil

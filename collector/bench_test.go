@@ -1,0 +1,202 @@
+package collector
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// benchTarget is the n-th series of the benchmarks.
+func benchTarget(n int) target {
+	return target{
+		ID{fmt.Sprintf("llama-prod-%05d", n), "interactive", "cold", map[string]string{"team": "search", "a_zone": "fra1"}},
+		"meta-llama/Llama-3.1-8B-Instruct",
+	}
+}
+
+// benchResult is a success of 64 tokens that fills every family; latencies
+// spread log-normally, as those of real servers.
+func benchResult(r *rand.Rand, model string) *prober.Result {
+	spread := func(median time.Duration) time.Duration {
+		return time.Duration(float64(median) * math.Exp(0.4*r.NormFloat64()))
+	}
+	res := success()
+	res.Model = model
+	res.Timing = prober.Timing{
+		TTFT: spread(200 * time.Millisecond), TTFO: spread(250 * time.Millisecond), TPOT: spread(20 * time.Millisecond),
+		MaxGap: spread(50 * time.Millisecond), Duration: spread(1500 * time.Millisecond),
+	}
+	for i := range res.Timing.Phases {
+		res.Timing.Phases[i] = spread(5 * time.Millisecond)
+	}
+	at := time.Duration(0)
+	for range 64 {
+		res.Events = append(res.Events, prober.Event{At: at})
+		at += spread(20 * time.Millisecond)
+	}
+	for i := range res.TraceID {
+		res.TraceID[i] = byte(r.Uint32())
+	}
+	res.Tokens.Cached, res.Tokens.Reasoning = 10, 5
+	res.Server.Queue, res.Server.Prefill, res.Server.Decode = spread(time.Millisecond), spread(time.Second), spread(time.Second)
+	res.RateLimit.Requests, res.RateLimit.Tokens = 100, 10000
+	res.CertNotAfter = epoch.Add(time.Hour)
+	return res
+}
+
+// benchResultsPerSeries is how many results each series of a benchmark has
+// seen: enough that the native buckets are those of a long run.
+const benchResultsPerSeries = 50
+
+// benchStore returns a store of n series.
+func benchStore(n int) *Probes {
+	r := rand.New(rand.NewPCG(1, 1))
+	p := NewProbes(time.Now)
+	for i := range n {
+		tg := benchTarget(i)
+		p.SetEndpoint(tg.info())
+		s := p.Series(tg.ID)
+		for range benchResultsPerSeries {
+			s.Observe(benchResult(r, tg.model))
+		}
+	}
+	return p
+}
+
+// BenchmarkWrite measures a page of the store in each format.
+func BenchmarkWrite(b *testing.B) {
+	for _, n := range []int{1000, 10000} {
+		page := NewExposition(benchStore(n), prometheus.NewRegistry())
+		for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
+			b.Run(fmt.Sprintf("%s/%d", formatName(format), n), func(b *testing.B) {
+				var size countingWriter
+				if err := page.Write(&size, format); err != nil { // fills the buffer pool
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := page.Write(io.Discard, format); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/page")
+				b.ReportMetric(float64(size)/1e6, "MB/page")
+			})
+		}
+	}
+}
+
+// BenchmarkPeer writes the same page from the store and from client_golang's
+// vectors, and prints how many times the vectors take.
+func BenchmarkPeer(b *testing.B) {
+	const n = 300
+	ref := newReference()
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range n {
+		tg := benchTarget(i)
+		ref.setEndpoint(tg.info())
+		ref.create(tg)
+		for range benchResultsPerSeries {
+			ref.observe(tg, benchResult(r, tg.model))
+		}
+	}
+	page := NewExposition(benchStore(n), prometheus.NewRegistry())
+	for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
+		b.Run(fmt.Sprintf("%s/%d", formatName(format), n), func(b *testing.B) {
+			var store, vectors time.Duration
+			for b.Loop() {
+				start := time.Now()
+				if err := page.Write(io.Discard, format); err != nil {
+					b.Fatal(err)
+				}
+				store += time.Since(start)
+				start = time.Now()
+				families, err := ref.Gather()
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := writeFamilies(io.Discard, format, families); err != nil {
+					b.Fatal(err)
+				}
+				vectors += time.Since(start)
+			}
+			b.ReportMetric(store.Seconds()*1e3/float64(b.N), "store-ms")
+			b.ReportMetric(vectors.Seconds()*1e3/float64(b.N), "vectors-ms")
+			b.ReportMetric(vectors.Seconds()/store.Seconds(), "vectors/store")
+		})
+	}
+}
+
+// BenchmarkObserve measures one result of 64 token events, in the store and in
+// client_golang's vectors.
+func BenchmarkObserve(b *testing.B) {
+	tg := benchTarget(0)
+	r := rand.New(rand.NewPCG(1, 1))
+	results := make([]*prober.Result, 256)
+	for i := range results {
+		results[i] = benchResult(r, tg.model)
+	}
+	b.Run("store", func(b *testing.B) {
+		s := NewProbes(time.Now).Series(tg.ID)
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			s.Observe(results[i%len(results)])
+		}
+	})
+	b.Run("vectors", func(b *testing.B) {
+		ref := newReference()
+		ref.create(tg)
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			ref.observe(tg, results[i%len(results)])
+		}
+	})
+}
+
+// BenchmarkHeap reports the live heap of a series with every family filled.
+func BenchmarkHeap(b *testing.B) {
+	const n = 1000
+	for b.Loop() {
+		before := liveHeap()
+		p := benchStore(n)
+		b.ReportMetric(float64(liveHeap()-before)/n, "B/series")
+		runtime.KeepAlive(p)
+	}
+}
+
+// liveHeap returns the heap in use after a full collection.
+func liveHeap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// formatName names a format in a benchmark.
+func formatName(f expfmt.Format) string {
+	switch f.FormatType() {
+	case expfmt.TypeOpenMetrics:
+		return "openmetrics"
+	case expfmt.TypeProtoDelim:
+		return "protobuf"
+	}
+	return "text"
+}
+
+// countingWriter counts bytes.
+type countingWriter int64
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	*w += countingWriter(len(b))
+	return len(b), nil
+}

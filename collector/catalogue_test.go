@@ -1,0 +1,260 @@
+package collector
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files and docs/metrics.md")
+
+// golden compares got with a file, or rewrites the file under -update.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s differs; if the change is wanted, rewrite it with -update (-want +got):\n%s", path, d)
+	}
+}
+
+// Names, types and labels are what users build on: they change only on purpose.
+func TestNamesAreFrozen(t *testing.T) {
+	var b strings.Builder
+	for _, f := range Catalogue() {
+		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprintf("%s %s {%s} %s", f.Name, f.Type, strings.Join(f.Labels, ","), strings.Join(f.Values, ","))))
+	}
+	golden(t, filepath.Join("testdata", "names.golden"), b.String())
+}
+
+// full returns a page with every family of the catalogue.
+func full(t *testing.T) *Exposition {
+	t.Helper()
+	p, s := newStore()
+	p.SetEndpoint(EndpointInfo{Endpoint: "e", Model: "m", API: "openai-chat", URL: "http://e"})
+	r := success()
+	r.TraceID = [16]byte{1}
+	r.Scheduled = epoch.Add(-time.Millisecond)
+	r.Events = []prober.Event{{At: 0}, {At: time.Millisecond, ReadLag: time.Microsecond}}
+	r.Tokens.Cached, r.Tokens.Reasoning = 1, 1
+	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 1, 1, 1
+	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
+	r.CertNotAfter = epoch
+	s.Observe(r)
+	reg := prometheus.NewPedanticRegistry()
+	self := NewSelf(reg)
+	self.Observe(r)
+	self.Scraped(time.Millisecond, 5000)
+	return NewExposition(p, reg)
+}
+
+// The catalogue and the page name the same families with the same type, unit,
+// help and labels, in every format; and the linter has nothing to say.
+func TestPageMatchesCatalogue(t *testing.T) {
+	var b bytes.Buffer
+	if err := full(t).Write(&b, expfmt.FmtProtoDelim); err != nil {
+		t.Fatal(err)
+	}
+	var got []Family
+	for _, m := range decode(t, &b) {
+		if !strings.HasPrefix(m.GetName(), namePrefix) {
+			continue
+		}
+		f := Family{Name: m.GetName(), Type: Type(strings.ToLower(m.GetType().String())), Unit: m.GetUnit(), Help: m.GetHelp()}
+		for _, l := range m.Metric[0].Label {
+			f.Labels = append(f.Labels, l.GetName())
+		}
+		got = append(got, f)
+	}
+	want := Catalogue()
+	for i := range want {
+		f := &want[i]
+		f.Group, f.Values = "", nil
+		f.Labels = slices.Clone(f.Labels)
+		slices.Sort(f.Labels)
+		if f.Name == "inference_exporter_build_info" {
+			f.Help = got[slices.IndexFunc(got, func(g Family) bool { return g.Name == f.Name })].Help // client_golang's
+		}
+	}
+	byName := func(a, b Family) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(want, byName)
+	slices.SortFunc(got, byName)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("families (-catalogue +page):\n%s", d)
+	}
+}
+
+func TestLint(t *testing.T) {
+	var b bytes.Buffer
+	if err := full(t).Write(&b, expfmt.FmtText); err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.New(bytes.NewReader(b.Bytes())).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	text := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := text.TextToMetricFamilies(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Catalogue() {
+		if families[f.Name] == nil {
+			t.Errorf("%s is not on the page", f.Name)
+		}
+	}
+}
+
+func TestOpenMetricsEnds(t *testing.T) {
+	var b bytes.Buffer
+	if err := full(t).Write(&b, expfmt.FmtOpenMetrics_1_0_0); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	if strings.Count(page, "# EOF") != 1 || !strings.HasSuffix(page, "\n# EOF\n") {
+		t.Error("the page does not end with the only # EOF")
+	}
+	if !strings.Contains(page, ` # {trace_id="01000000000000000000000000000000"} 0.2 1.7e+09`+"\n") {
+		t.Error("the page has no exemplar of the probe")
+	}
+}
+
+// A unit ends the name, as OpenMetrics demands, and only the last label of a
+// family has a closed set of values.
+func TestCatalogueIsSound(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, f := range Catalogue() {
+		if seen[f.Name] {
+			t.Errorf("%s is there twice", f.Name)
+		}
+		seen[f.Name] = true
+		if name := strings.TrimSuffix(f.Name, "_total"); f.Unit != "" && !strings.HasSuffix(name, "_"+f.Unit) {
+			t.Errorf("%s does not end with its unit %s", f.Name, f.Unit)
+		}
+		if f.Unit == "" && strings.HasSuffix(f.Name, "_seconds") {
+			t.Errorf("%s has no unit", f.Name)
+		}
+		if f.Help == "" || !strings.HasSuffix(f.Help, ".") {
+			t.Errorf("%s: help %q is no sentence", f.Name, f.Help)
+		}
+	}
+	for _, name := range []string{"endpoint", "model", "module", "prefix", "le", "quantile", "outcome", "source", "url"} {
+		if !slices.Contains(ReservedLabels(), name) {
+			t.Errorf("label %s is not reserved", name)
+		}
+	}
+}
+
+// docs/metrics.md is generated from the catalogue.
+func TestReference(t *testing.T) {
+	intro, err := os.ReadFile(filepath.Join("testdata", "metrics.intro.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.Write(intro)
+	titles := map[Group]string{
+		GroupEndpoint: "Endpoints", GroupProbe: "Probes", GroupExporter: "The exporter itself",
+	}
+	for _, g := range []Group{GroupEndpoint, GroupProbe, GroupExporter} {
+		fmt.Fprintf(&b, "\n## %s\n\n", titles[g])
+		if g != GroupExporter {
+			b.WriteString("The configured labels come on top of those named here.\n\n")
+		}
+		b.WriteString("| metric | type | unit | labels | meaning |\n| --- | --- | --- | --- | --- |\n")
+		for _, f := range Catalogue() {
+			if f.Group == g {
+				b.WriteString(referenceRow(f))
+			}
+		}
+	}
+	b.WriteString(referenceOutcomes(t))
+	b.WriteString(referenceBounds())
+	golden(t, filepath.Join("..", "docs", "metrics.md"), b.String())
+}
+
+// referenceRow renders one family as a line of a table.
+func referenceRow(f Family) string {
+	labels := make([]string, len(f.Labels))
+	for i, l := range f.Labels {
+		labels[i] = "`" + l + "`"
+	}
+	if f.Values != nil {
+		labels[len(labels)-1] += " (" + strings.Join(f.Values, ", ") + ")"
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type, f.Unit, strings.Join(labels, ", "), f.Help)
+}
+
+// referenceOutcomes renders the outcomes with their comments in the source.
+func referenceOutcomes(t *testing.T) string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "prober", "outcome.go"), nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("\n## Outcomes\n\n| outcome | meaning |\n| --- | --- |\n")
+	outcomes := prober.Outcomes()
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		meaning, ok := strings.CutPrefix(strings.Join(strings.Fields(spec.Doc.Text()), " "), spec.Names[0].Name+" is ")
+		if !ok || len(outcomes) == 0 {
+			t.Fatalf("outcome %s has no comment that says what it is", spec.Names[0].Name)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", outcomes[0], meaning)
+		outcomes = outcomes[1:]
+		return true
+	})
+	if len(outcomes) > 0 {
+		t.Errorf("outcomes not in prober/outcome.go: %v", outcomes)
+	}
+	return b.String()
+}
+
+// referenceBounds renders the classic bounds of the histograms of probes.
+func referenceBounds() string {
+	var b strings.Builder
+	b.WriteString("\n## Classic bucket bounds\n\n| metric | upper bounds |\n| --- | --- |\n")
+	for _, f := range probeFamilies() {
+		if f.Type != Histogram {
+			continue
+		}
+		bounds := make([]string, len(f.bounds))
+		for i, v := range f.bounds {
+			bounds[i] = string(appendFloat(nil, v, false))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Name, strings.Join(bounds, " "))
+	}
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package collector
+
+// EndpointInfo describes an endpoint.
+type EndpointInfo struct {
+	// Endpoint is the unique name.
+	Endpoint string
+	// Model, API and URL are what the endpoint serves, the wire protocol it
+	// speaks and where it is. Unknown is empty; the URL has no credentials.
+	Model, API, URL string
+	// Labels are the configured labels, as in ID.
+	Labels map[string]string
+}
+
+// endpointInfoFamily describes the family of the endpoints' descriptions.
+func endpointInfoFamily() *family {
+	return newFamily(Family{
+		Name: "endpoint_info", Group: GroupEndpoint, Type: Gauge,
+		Help: "Always 1. What is known of an endpoint: the model it serves, the API it speaks and its URL.",
+	}, []string{"endpoint", "model", "api", "url"}, nil, nil)
+}
+
+// SetEndpoint adds an endpoint, or changes what is known of it.
+func (p *Probes) SetEndpoint(info EndpointInfo) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.setEndpoint(info)
+}
+
+// SetModel tells the model of an endpoint that was added. It changes nothing
+// for one that was removed, as a probe may end after its endpoint went.
+func (p *Probes) SetModel(endpoint, model string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e, ok := p.endpoints[endpoint]; ok && e.info.Model != model {
+		e.info.Model = model
+		p.setEndpoint(e.info)
+	}
+}
+
+func (p *Probes) setEndpoint(info EndpointInfo) {
+	p.endpoints[info.Endpoint] = &endpoint{info: info, block: newLabelBlock([]pair{
+		{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}, {"api", info.API}, {"url", info.URL},
+	}, info.Labels, p.reserved)}
+	p.stale.Store(true)
+}
+
+// endpoint is a description with its labels rendered.
+type endpoint struct {
+	info  EndpointInfo
+	block *labelBlock
+}
+
+// RemoveEndpoint takes an endpoint's description off the page. Its series stay
+// until Remove.
+func (p *Probes) RemoveEndpoint(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.endpoints, name)
+	p.stale.Store(true)
+}

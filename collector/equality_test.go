@@ -1,0 +1,225 @@
+package collector
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// The page of the store must be, byte for byte, what client_golang makes of the
+// same results; for protobuf, message for message. The exemplars' times are
+// equal because the bubble's clock stands still while a result is observed.
+func TestEqualsClientGolang(t *testing.T) {
+	tests := []struct {
+		name    string
+		results int
+		spread  float64 // octaves of the durations
+		schema  int32   // to which the native form must have fallen
+	}{
+		{name: "nothing", results: 0, spread: 1, schema: 3},
+		{name: "one", results: 1, spread: 5, schema: 3},
+		{name: "some", results: 40, spread: 5, schema: 3},
+		{name: "more than 160 buckets", results: 250, spread: 38, schema: 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(uint64(tt.results), 7))
+				store, ref := NewProbes(time.Now), newReference()
+				for i, target := range targets() {
+					store.SetEndpoint(target.info())
+					ref.setEndpoint(target.info())
+					s := store.Series(target.ID)
+					s.setModel(target.model) // client_golang has no series without the label
+					ref.create(target)
+					for range tt.results / (i*i + 1) {
+						time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
+						res := randomResult(r, target.model, tt.spread)
+						s.Observe(res)
+						ref.observe(target, res)
+						if r.IntN(10) == 0 {
+							reason := skipReasons()[r.IntN(3)]
+							s.Skip(reason)
+							ref.skipped.WithLabelValues(target.with(string(reason))...).Inc()
+						}
+					}
+				}
+				compare(t, store, ref.Registry)
+				if got := store.Series(targets()[0].ID).values.interChunk.schema; got != tt.schema {
+					t.Errorf("schema of the inter-chunk histogram = %d, want %d", got, tt.schema)
+				}
+			})
+		})
+	}
+}
+
+// compare holds the page of the store against the reference in each format.
+func compare(t *testing.T, store *Probes, ref prometheus.Gatherer) {
+	t.Helper()
+	page := NewExposition(store, prometheus.NewRegistry())
+	for _, format := range Formats() {
+		var got, want bytes.Buffer
+		if err := page.Write(&got, format); err != nil {
+			t.Fatal(err)
+		}
+		families, err := ref.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writeFamilies(&want, format, families); err != nil {
+			t.Fatal(err)
+		}
+		if format.FormatType() == expfmt.TypeProtoDelim {
+			compareFamilies(t, decode(t, &want), decode(t, &got))
+			continue
+		}
+		if d := cmp.Diff(strings.Split(want.String(), "\n"), strings.Split(got.String(), "\n")); d != "" {
+			t.Errorf("%s (-client_golang +store):\n%s", format, clip(d))
+		}
+	}
+}
+
+// compareFamilies holds decoded families against each other. Created timestamps
+// are left out: client_golang creates a few of the metrics later, when they are
+// first seen.
+func compareFamilies(t *testing.T, want, got []*dto.MetricFamily) {
+	t.Helper()
+	if len(want) != len(got) {
+		t.Fatalf("%d families, want %d", len(got), len(want))
+	}
+	for i := range want {
+		for _, m := range append(slices.Clone(want[i].Metric), got[i].Metric...) {
+			clearCreated(m)
+		}
+		if !proto.Equal(want[i], got[i]) {
+			t.Errorf("protobuf (-client_golang +store):\n%s", clip(cmp.Diff(want[i], got[i], protocmp.Transform())))
+		}
+	}
+}
+
+// clearCreated takes the created timestamp out of m.
+func clearCreated(m *dto.Metric) {
+	switch {
+	case m.Counter != nil:
+		m.Counter.CreatedTimestamp = nil
+	case m.Summary != nil:
+		m.Summary.CreatedTimestamp = nil
+	case m.Histogram != nil:
+		m.Histogram.CreatedTimestamp = nil
+	}
+}
+
+// decode reads delimited families.
+func decode(t *testing.T, r io.Reader) []*dto.MetricFamily {
+	t.Helper()
+	var out []*dto.MetricFamily
+	dec := expfmt.NewDecoder(r, expfmt.FmtProtoDelim)
+	for {
+		f := &dto.MetricFamily{}
+		switch err := dec.Decode(f); {
+		case errors.Is(err, io.EOF):
+			return out
+		case err != nil:
+			t.Fatal(err)
+		}
+		out = append(out, f)
+	}
+}
+
+// clip keeps a failure readable.
+func clip(s string) string {
+	return s[:min(len(s), 4000)]
+}
+
+// target is one series of the tests.
+type target struct {
+	ID
+	model string
+}
+
+// targets are series with label values that need care, in no order. Each has an
+// endpoint of its own: with several modules the store keeps the samples of a
+// series together, where client_golang sorts by kind or outcome first.
+func targets() []target {
+	labels := func(team, zone string) map[string]string { return map[string]string{"team": team, "a_zone": zone} }
+	return []target{
+		{ID{"llama", "interactive", "cold", labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
+		{ID{`quote " slash \ line` + "\n", "interactive", "warm", labels("a", "b")}, "modèle"},
+		{ID{"Llama", "long", "warm", labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
+		{ID{"llama!", "interactive", "cold", labels("search", "fra1")}, "m"},
+	}
+}
+
+func (t target) info() EndpointInfo {
+	return EndpointInfo{Endpoint: t.Endpoint, Model: t.model, API: "openai-chat", URL: "http://" + t.Module, Labels: t.Labels}
+}
+
+// with returns the label values of the target and of a family's own label.
+func (t target) with(own ...string) []string {
+	return append([]string{t.Endpoint, t.model, t.Module, t.Prefix, t.Labels["a_zone"], t.Labels["team"]}, own...)
+}
+
+// randomResult makes up a result. The durations spread over the given octaves
+// around 50 ms; some are zero, absent, or exactly a bound.
+func randomResult(r *rand.Rand, model string, octaves float64) *prober.Result {
+	duration := func() time.Duration {
+		switch r.IntN(12) {
+		case 0:
+			return 0
+		case 1:
+			return prober.Absent
+		case 2:
+			return time.Duration(ttftBounds[r.IntN(len(ttftBounds))] * 1e9)
+		}
+		return time.Duration(0.05e9 * math.Exp2(octaves*(r.Float64()-0.5)))
+	}
+	count := func(n int) int { return r.IntN(n+1) - 1 }
+	res := &prober.Result{
+		Start: time.Now(), Model: model, Status: 200, Outcome: prober.Success,
+		Timing: prober.Timing{TTFT: duration(), TTFO: duration(), TPOT: duration(), MaxGap: duration(), Duration: duration()},
+		Tokens: prober.Tokens{
+			Prompt: count(5000), Cached: count(100), Output: count(2000), Reasoning: count(50),
+			Source: []prober.TokenSource{prober.TokensFromUsage, prober.TokensFromEvents}[r.IntN(2)],
+		},
+		Server:    api.ServerTimes{Queue: duration(), Prefill: duration(), Decode: duration()},
+		RateLimit: api.RateLimit{Requests: count(100), Tokens: count(3)},
+		Buffered:  r.IntN(5) == 0, Imprecise: r.IntN(5) == 0,
+	}
+	if r.IntN(4) == 0 {
+		res.Outcome = prober.Outcomes()[r.IntN(len(prober.Outcomes()))]
+	}
+	if r.IntN(4) > 0 {
+		for i := range res.TraceID {
+			res.TraceID[i] = byte(r.Uint32())
+		}
+	}
+	if r.IntN(3) > 0 {
+		res.CertNotAfter = res.Start.Add(duration() * 1000)
+	}
+	for i := range res.Timing.Phases {
+		res.Timing.Phases[i] = duration()
+	}
+	at := time.Duration(0)
+	for range r.IntN(20) {
+		res.Events = append(res.Events, prober.Event{At: at, ReadLag: prober.Absent, Merged: r.IntN(6) == 0})
+		at += max(0, duration())
+	}
+	return res
+}

@@ -1,0 +1,212 @@
+package collector
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// namePrefix begins the name of every family of this program.
+const namePrefix = "inference_"
+
+// Type is the type of a metric family, in the words of the text format.
+type Type string
+
+// The types in use.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+	Summary   Type = "summary"
+)
+
+// Group tells what a family describes.
+type Group string
+
+// The groups, in the order of the documentation.
+const (
+	GroupEndpoint Group = "endpoint" // what is configured
+	GroupProbe    Group = "probe"    // what the probes found out
+	GroupExporter Group = "exporter" // the exporter itself
+)
+
+// Family describes one metric family.
+type Family struct {
+	// Name is the full name.
+	Name string
+	// Group tells what the family describes.
+	Group Group
+	// Type is the metric type.
+	Type Type
+	// Unit is the base unit, always a suffix of Name (less _total); empty for
+	// plain counts and states.
+	Unit string
+	// Labels are the label names. Families of probes and endpoints carry the
+	// configured labels as well.
+	Labels []string
+	// Values is the closed set of values of the last of Labels; nil where
+	// that label is open.
+	Values []string
+	// Help is the meaning, in one or two sentences.
+	Help string
+}
+
+// opts returns the description in client_golang's form.
+func (f *Family) opts() prometheus.Opts {
+	return prometheus.Opts{Name: f.Name, Help: f.Help, Unit: f.Unit}
+}
+
+// histogramOpts returns the description of a classic and native histogram in
+// client_golang's form.
+func (f *Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: f.Name, Help: f.Help, Unit: f.Unit, Buckets: bounds,
+		NativeHistogramBucketFactor:    nativeFactor,
+		NativeHistogramMaxBucketNumber: nativeMaxBuckets,
+		NativeHistogramMaxExemplars:    -1,
+	}
+}
+
+// Catalogue returns every family that the exporter can expose under its own
+// prefix, group by group. The families of the Go runtime and the process come
+// from client_golang and are not listed.
+func Catalogue() []Family {
+	all := []Family{endpointInfoFamily().Family}
+	for _, f := range probeFamilies() {
+		all = append(all, f.Family)
+	}
+	self := selfFamilies()
+	return append(all, self.list()...)
+}
+
+// ReservedLabels returns the label names that the families use themselves, so
+// that no configured label may have one of them. Sorted.
+func ReservedLabels() []string {
+	names := []string{"le", "quantile"}
+	for _, f := range Catalogue() {
+		if f.Group != GroupExporter {
+			names = append(names, f.Labels...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// family is a Family of the store with everything rendered that is the same
+// for all of its series.
+type family struct {
+	Family
+	// own is the label that the family adds to those of a series.
+	own ownLabel
+	// pairs are the rendered pairs of that label, one for each of Values, or
+	// a single empty one.
+	pairs []labelText
+	// order lists the indexes of pairs in the order of the label's values.
+	order []int
+	// bounds are the upper bounds of a histogram, without +Inf.
+	bounds []float64
+	// emit encodes the family's samples of one series; nil for endpoint_info.
+	emit func(e encoder, f *family, v *values)
+	// text and open are the parts of the two text formats, proto is the part
+	// of the protobuf message before its metrics.
+	text, open lineParts
+	proto      string
+}
+
+// lineParts are the constant parts of a family in a text format.
+type lineParts struct {
+	header                     string   // comment lines
+	sample, bucket, sum, count string   // names, each with its opening brace
+	le                         []string // bound labels with the closing brace, +Inf last
+}
+
+// newFamily renders the constant parts of a family. f.Name comes without the
+// prefix; f.Labels and f.Values describe only the family's own label.
+func newFamily(f Family, base []string, bounds []float64, emit func(e encoder, f *family, v *values)) *family {
+	out := &family{Family: f, bounds: bounds, emit: emit, pairs: []labelText{{}}, order: []int{0}}
+	if len(f.Labels) == 1 {
+		out.own = ownLabelOf(f.Labels[0])
+		out.pairs = out.pairs[:0]
+		out.order = out.order[:0]
+		for i, v := range f.Values {
+			out.pairs = append(out.pairs, renderPair(pair{f.Labels[0], v}))
+			out.order = append(out.order, i)
+		}
+		slices.SortFunc(out.order, func(a, b int) int { return strings.Compare(f.Values[a], f.Values[b]) })
+	}
+	out.Name = namePrefix + f.Name
+	out.Labels = append(slices.Clone(base), f.Labels...)
+	out.text = textParts(&out.Family, bounds, false)
+	out.open = textParts(&out.Family, bounds, true)
+	out.proto = protoHeader(&out.Family)
+	return out
+}
+
+// textParts renders the constant parts for the text format 0.0.4 or, if open,
+// for OpenMetrics 1.0.
+func textParts(f *Family, bounds []float64, open bool) lineParts {
+	help, name, unit := strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.Help), f.Name, ""
+	if open {
+		help = strings.ReplaceAll(help, `"`, `\"`)
+		// OpenMetrics names a counter's family without the suffix of its
+		// sample.
+		name = strings.TrimSuffix(f.Name, "_total")
+		if f.Unit != "" {
+			unit = "# UNIT " + name + " " + f.Unit + "\n"
+		}
+	}
+	p := lineParts{
+		header: "# HELP " + name + " " + help + "\n# TYPE " + name + " " + string(f.Type) + "\n" + unit,
+		sample: f.Name + "{",
+		bucket: f.Name + "_bucket{",
+		sum:    f.Name + "_sum{",
+		count:  f.Name + "_count{",
+	}
+	for _, b := range bounds {
+		p.le = append(p.le, `le="`+string(appendFloat(nil, b, open))+`"} `)
+	}
+	p.le = append(p.le, `le="+Inf"} `)
+	return p
+}
+
+// protoHeader renders the fields of a MetricFamily message other than its
+// metrics.
+func protoHeader(f *Family) string {
+	kind := map[Type]dto.MetricType{
+		Counter: dto.MetricType_COUNTER, Gauge: dto.MetricType_GAUGE,
+		Histogram: dto.MetricType_HISTOGRAM, Summary: dto.MetricType_SUMMARY,
+	}[f.Type]
+	b := appendString(nil, fieldFamilyName, f.Name)
+	b = appendString(b, fieldFamilyHelp, f.Help)
+	b = protowire.AppendTag(b, fieldFamilyType, protowire.VarintType)
+	b = protowire.AppendVarint(b, uint64(kind))
+	if f.Unit != "" {
+		b = appendString(b, fieldFamilyUnit, f.Unit)
+	}
+	return string(b)
+}
+
+// appendFloat appends v as the text format writes it: the shortest form that
+// reads back the same, or, if open, the same with the ".0" that OpenMetrics
+// asks of whole numbers.
+func appendFloat(b []byte, v float64, open bool) []byte {
+	// Whole numbers below a million are most of all samples; above, the
+	// shortest form has an exponent.
+	if u := uint64(v); v >= 0 && v < 1e6 && float64(u) == v {
+		b = strconv.AppendUint(b, u, 10)
+		if open {
+			b = append(b, ".0"...)
+		}
+		return b
+	}
+	start := len(b)
+	b = strconv.AppendFloat(b, v, 'g', -1, 64)
+	if open && !slices.ContainsFunc(b[start:], func(c byte) bool { return c == '.' || c == 'e' || c == 'N' || c == 'I' }) {
+		b = append(b, ".0"...)
+	}
+	return b
+}

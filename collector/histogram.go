@@ -1,0 +1,166 @@
+package collector
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Parameters of the native form. They are the usual ones of Prometheus: a
+// growth of at most 1.1 from bucket to bucket, which means 2^(1/8) (schema 3),
+// and client_golang's default width of the zero bucket (2^-128).
+const (
+	nativeFactor        = 1.1
+	nativeSchema        = 3
+	nativeMinSchema     = -4
+	nativeMaxBuckets    = 160
+	nativeZeroThreshold = 2.938735877055719e-39
+)
+
+// nativeFractions are the bucket bounds of schema 3 in [0.5, 1), the range of
+// math.Frexp: 2^(i/8 - 1).
+var nativeFractions = [8]float64{
+	0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048,
+	0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
+}
+
+// histogram counts observations in classic buckets and, at the same time, in
+// the sparse exponential buckets of a native histogram. Observations are
+// durations in seconds, so never negative, NaN or infinite.
+type histogram struct {
+	bounds []float64 // shared, upper bounds without +Inf
+	counts []uint64  // one per bound, not cumulative
+	count  uint64
+	sum    float64
+
+	schema int32    // resolution of sparse, falls when there are too many
+	zero   uint64   // observations up to nativeZeroThreshold
+	sparse []sparse // sorted by key
+
+	exemplars []exemplar // at most one per classic bucket, sorted by bucket
+}
+
+// sparse is one populated bucket of the native form. Its upper bound is
+// 2^(key × 2^-schema).
+type sparse struct {
+	key   int32
+	count uint64
+}
+
+// exemplar is the latest observation of a classic bucket that has a trace.
+type exemplar struct {
+	bucket int // index in bounds, len(bounds) is +Inf
+	value  float64
+	at     int64 // Unix time in ns; no time.Time, which has a pointer
+	trace  [16]byte
+}
+
+// newHistogram returns an empty histogram over the given classic bounds.
+func newHistogram(bounds []float64) histogram {
+	return histogram{bounds: bounds, counts: make([]uint64, len(bounds)), schema: nativeSchema}
+}
+
+// observe counts v.
+func (h *histogram) observe(v float64) {
+	if i := h.bucketOf(v); i < len(h.counts) {
+		h.counts[i]++
+	}
+	h.count++
+	h.sum += v
+	if v <= nativeZeroThreshold {
+		h.zero++
+	} else {
+		h.addSparse(nativeKey(v, h.schema), 1)
+	}
+	if len(h.sparse) > nativeMaxBuckets && h.schema > nativeMinSchema {
+		h.widen()
+	}
+}
+
+// observeTraced counts v and keeps it as the exemplar of its classic bucket,
+// unless trace is zero.
+func (h *histogram) observeTraced(v float64, trace [16]byte, at time.Time) {
+	h.observe(v)
+	if trace == ([16]byte{}) {
+		return
+	}
+	e := exemplar{bucket: h.bucketOf(v), value: v, at: at.UnixNano(), trace: trace}
+	i, found := slices.BinarySearchFunc(h.exemplars, e.bucket, func(e exemplar, b int) int { return cmp.Compare(e.bucket, b) })
+	if found {
+		h.exemplars[i] = e
+		return
+	}
+	h.exemplars = slices.Insert(h.exemplars, i, e)
+}
+
+// bucketOf returns the index of the classic bucket of v; len(bounds) is +Inf.
+func (h *histogram) bucketOf(v float64) int {
+	i, _ := slices.BinarySearch(h.bounds, v)
+	return i
+}
+
+// addSparse adds n to the bucket of key.
+func (h *histogram) addSparse(key int32, n uint64) {
+	i, found := slices.BinarySearchFunc(h.sparse, key, func(s sparse, k int32) int { return cmp.Compare(s.key, k) })
+	if found {
+		h.sparse[i].count += n
+		return
+	}
+	h.sparse = slices.Insert(h.sparse, i, sparse{key, n})
+}
+
+// widen doubles the width of the sparse buckets. Very scattered observations
+// may leave as many buckets as before; the next observation widens again.
+func (h *histogram) widen() {
+	h.schema--
+	old := h.sparse
+	h.sparse = h.sparse[:0] // never overtakes the reading of old
+	for _, s := range old {
+		key := coarser(s.key, 1)
+		if n := len(h.sparse); n > 0 && h.sparse[n-1].key == key {
+			h.sparse[n-1].count += s.count
+		} else {
+			h.sparse = append(h.sparse, sparse{key, s.count})
+		}
+	}
+}
+
+// nativeKey returns the key of the sparse bucket of v > 0: the smallest k with
+// v <= 2^(k × 2^-schema).
+func nativeKey(v float64, schema int32) int32 {
+	frac, exp := math.Frexp(v)
+	i, _ := slices.BinarySearch(nativeFractions[:], frac)
+	return coarser(int32(i+(exp-1)*len(nativeFractions)), nativeSchema-schema)
+}
+
+// coarser returns the key of the bucket that holds bucket key after the width
+// has doubled the given number of times: key / 2^times, rounded up, because
+// upper bounds are inclusive.
+func coarser(key, times int32) int32 {
+	return (key + 1<<times - 1) >> times
+}
+
+// summary is a count and a sum.
+type summary struct {
+	count uint64
+	sum   float64
+}
+
+// observe counts v.
+func (s *summary) observe(v float64) {
+	s.count++
+	s.sum += v
+}
+
+// gauge is a value that may be absent.
+type gauge struct {
+	value   float64
+	present bool
+}
+
+// set gives the gauge a value.
+func (g *gauge) set(v float64) { *g = gauge{v, true} }
+
+// clear makes the gauge absent.
+func (g *gauge) clear() { *g = gauge{} }

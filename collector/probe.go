@@ -1,0 +1,220 @@
+package collector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// SkipReason tells why a probe that was due did not run. The set is closed: it
+// is a label value.
+type SkipReason string
+
+// The reasons.
+const (
+	// SkipOverrun is a probe still going when its next one was due.
+	SkipOverrun SkipReason = "overrun"
+	// SkipBackoff is a server that asked to wait.
+	SkipBackoff SkipReason = "backoff"
+	// SkipLimit is too many probes in flight.
+	SkipLimit SkipReason = "limit"
+)
+
+// skipReasons lists the closed set.
+func skipReasons() []SkipReason {
+	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit}
+}
+
+// Indexes of the arrays of values; the families list their label values in the
+// same order.
+const (
+	serverQueue, serverPrefill, serverDecode, numServerPhases = 0, 1, 2, 3
+	outputAnswer, outputReasoning, numOutputs                 = 0, 1, 2
+	sourceUsage, sourceEvents, numSources                     = 0, 1, 2
+	resourceRequests, resourceTokens, numResources            = 0, 1, 2
+)
+
+// values is the state behind the samples of one series.
+type values struct {
+	created time.Time
+
+	success, lastRun, lastSuccess gauge
+	lastTTFT, lastTPOT, lastSpeed gauge
+	certNotAfter                  gauge
+	rateLimit                     [numResources]gauge
+
+	results []uint64 // by index in prober.Outcomes
+	skipped []uint64 // by index in skipReasons
+
+	ttft, ttfo, tpot, interChunk, maxGap, duration histogram
+
+	phases [prober.NumPhases]summary
+	server [numServerPhases]summary // published once seen
+
+	promptTokens, cachedTokens      uint64
+	cachedReported                  bool
+	outputTokens                    [numOutputs]uint64
+	reasoningReported               bool
+	tokenSources                    [numSources]uint64
+	mergedEvents, imprecise, buffer uint64
+}
+
+// newValues returns the state of a new series.
+func newValues(created time.Time) *values {
+	return &values{
+		created:    created,
+		results:    make([]uint64, len(prober.Outcomes())),
+		skipped:    make([]uint64, len(skipReasons())),
+		ttft:       newHistogram(ttftBounds),
+		ttfo:       newHistogram(ttftBounds),
+		tpot:       newHistogram(tpotBounds),
+		interChunk: newHistogram(gapBounds),
+		maxGap:     newHistogram(gapBounds),
+		duration:   newHistogram(durationBounds),
+	}
+}
+
+// skip counts a probe that did not run.
+func (v *values) skip(reason SkipReason) {
+	if i := slices.Index(skipReasons(), reason); i >= 0 {
+		v.skipped[i]++
+	}
+}
+
+// observe counts a result. Tokens count whatever the outcome, because they
+// were spent; a canceled probe says nothing else of the endpoint.
+func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
+	if i, ok := outcomes[r.Outcome]; ok {
+		v.results[i]++
+	}
+	v.countTokens(&r.Tokens)
+	if r.Outcome == prober.Canceled {
+		return
+	}
+	v.lastRun.set(unixSeconds(r.Start))
+	v.setReplyState(r)
+	v.mergedEvents += uint64(r.MergedEvents())
+	if r.Imprecise {
+		v.imprecise++
+	}
+	if r.Buffered {
+		v.buffer++
+	}
+	if r.Outcome != prober.Success {
+		v.success.set(0)
+		v.lastTTFT.clear()
+		v.lastTPOT.clear()
+		v.lastSpeed.clear()
+		return
+	}
+	v.success.set(1)
+	v.lastSuccess.set(unixSeconds(r.Start))
+	v.setLast(&r.Timing)
+	v.observeLatency(r)
+}
+
+// countTokens adds the counts that were reported.
+func (v *values) countTokens(t *prober.Tokens) {
+	if t.Prompt >= 0 {
+		v.promptTokens += uint64(t.Prompt)
+	}
+	if t.Cached >= 0 {
+		v.cachedReported = true
+		v.cachedTokens += uint64(t.Cached)
+	}
+	if t.Output < 0 {
+		return
+	}
+	reasoning := 0
+	if t.Reasoning >= 0 {
+		v.reasoningReported = true
+		reasoning = min(t.Reasoning, t.Output)
+	}
+	v.outputTokens[outputReasoning] += uint64(reasoning)
+	v.outputTokens[outputAnswer] += uint64(t.Output - reasoning)
+	switch t.Source {
+	case prober.TokensFromUsage:
+		v.tokenSources[sourceUsage]++
+	case prober.TokensFromEvents:
+		v.tokenSources[sourceEvents]++
+	}
+}
+
+// setReplyState keeps what the reply tells beside the answer. The quota is
+// that of the latest probe only; a certificate stays known over probes that
+// got no reply, so that an outage does not hide its expiry.
+func (v *values) setReplyState(r *prober.Result) {
+	for i, left := range [numResources]int{resourceRequests: r.RateLimit.Requests, resourceTokens: r.RateLimit.Tokens} {
+		v.rateLimit[i].clear()
+		if left >= 0 {
+			v.rateLimit[i].set(float64(left))
+		}
+	}
+	switch {
+	case !r.CertNotAfter.IsZero():
+		v.certNotAfter.set(unixSeconds(r.CertNotAfter))
+	case r.Status != 0:
+		v.certNotAfter.clear()
+	}
+}
+
+// unixSeconds returns t as a Unix time in seconds.
+func unixSeconds(t time.Time) float64 {
+	return float64(t.UnixNano()) / 1e9
+}
+
+// setLast sets the gauges of the latest success.
+func (v *values) setLast(t *prober.Timing) {
+	v.lastTTFT.clear()
+	v.lastTPOT.clear()
+	v.lastSpeed.clear()
+	if t.TTFT >= 0 {
+		v.lastTTFT.set(t.TTFT.Seconds())
+	}
+	if t.TPOT >= 0 {
+		v.lastTPOT.set(t.TPOT.Seconds())
+	}
+	if t.TPOT > 0 {
+		v.lastSpeed.set(1 / t.TPOT.Seconds())
+	}
+}
+
+// observeLatency observes the durations of a success that were measured.
+func (v *values) observeLatency(r *prober.Result) {
+	t := &r.Timing
+	observe := func(h *histogram, d time.Duration) {
+		if d >= 0 {
+			h.observeTraced(d.Seconds(), r.TraceID, r.Start)
+		}
+	}
+	observe(&v.ttft, t.TTFT)
+	observe(&v.ttfo, t.TTFO)
+	observe(&v.tpot, t.TPOT)
+	observe(&v.maxGap, t.MaxGap)
+	observe(&v.duration, t.Duration)
+	v.observeGaps(r.Events)
+	for i, d := range t.Phases {
+		if d >= 0 {
+			v.phases[i].observe(d.Seconds())
+		}
+	}
+	for i, d := range [numServerPhases]time.Duration{
+		serverQueue: r.Server.Queue, serverPrefill: r.Server.Prefill, serverDecode: r.Server.Decode,
+	} {
+		if d >= 0 {
+			v.server[i].observe(d.Seconds())
+		}
+	}
+}
+
+// observeGaps observes the time between neighbouring events whose instants are
+// both measured.
+func (v *values) observeGaps(events []prober.Event) {
+	for i := 1; i < len(events); i++ {
+		before, after := &events[i-1], &events[i]
+		if gap := after.At - before.At; gap >= 0 && !before.Merged && !after.Merged {
+			v.interChunk.observe(gap.Seconds())
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package collector
+
+import "github.com/inference-exporter/inference_exporter/prober"
+
+// Classic bounds in seconds. Every limit of MLPerf Inference on TTFT and TPOT
+// and the common objectives of the field are among them, so that ratios against
+// those are exact.
+var (
+	ttftBounds = []float64{
+		0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.45, 0.5, 0.75,
+		1, 1.5, 2, 2.5, 3, 4.5, 6, 10, 20, 40, 80, 160,
+	}
+	gapBounds = []float64{
+		0.001, 0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075,
+		0.1, 0.15, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4,
+	}
+	tpotBounds = []float64{
+		0.001, 0.002, 0.003, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05,
+		0.075, 0.08, 0.1, 0.15, 0.175, 0.2, 0.3, 0.5, 1, 2.5,
+	}
+	durationBounds = []float64{
+		0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 45, 60, 120, 240, 480, 960,
+	}
+)
+
+// probeFamilies returns the per-probe families in the order of the
+// documentation. A family that is here is exposed and documented.
+func probeFamilies() []*family {
+	all := stateFamilies()
+	all = append(all, latencyFamilies()...)
+	all = append(all, lastFamilies()...)
+	all = append(all, tokenFamilies()...)
+	return append(all, accuracyFamilies()...)
+}
+
+// stateFamilies are how probes end.
+func stateFamilies() []*family {
+	return []*family{
+		probeGauge("probe_success", "",
+			"1 if the latest probe succeeded, 0 if not. A canceled probe changes nothing.",
+			func(v *values) gauge { return v.success }),
+		probeGauge("probe_last_run_timestamp_seconds", "seconds",
+			"Unix time at which the latest probe was started.",
+			func(v *values) gauge { return v.lastRun }),
+		probeGauge("probe_last_success_timestamp_seconds", "seconds",
+			"Unix time at which the latest successful probe was started. Absent before the first success.",
+			func(v *values) gauge { return v.lastSuccess }),
+		probeCounters("probe_results_total", "outcome", labelValues(prober.Outcomes()),
+			"Probes by how they ended. Canceled ones, ended by the exporter itself, count neither for nor against an endpoint.",
+			func(v *values) []uint64 { return v.results }),
+		probeCounters("probe_skipped_total", "reason", labelValues(skipReasons()),
+			"Probes that were due and did not run: the one before was still going (overrun), the server asked to wait (backoff), or too many were in flight (limit).",
+			func(v *values) []uint64 { return v.skipped }),
+		probeGauges("probe_rate_limit_remaining", "resource", []string{"requests", "tokens"},
+			"Quota left, as the reply of the latest probe told. Absent if it did not tell.",
+			func(v *values) []gauge { return v.rateLimit[:] }),
+		probeGauge("probe_tls_cert_not_after_timestamp_seconds", "seconds",
+			"Unix time at which the first certificate of the server's chain expires. Absent without TLS.",
+			func(v *values) gauge { return v.certNotAfter }),
+	}
+}
+
+// latencyFamilies are the distributions.
+func latencyFamilies() []*family {
+	return []*family{
+		probeHistogram("probe_ttft_seconds", ttftBounds,
+			"Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated material of any kind, reasoning included.",
+			func(v *values) *histogram { return &v.ttft }),
+		probeHistogram("probe_ttfo_seconds", ttftBounds,
+			"Time to first output of successful probes: as TTFT, but to the first event that a user sees, reasoning excluded.",
+			func(v *values) *histogram { return &v.ttfo }),
+		probeHistogram("probe_tpot_seconds", tpotBounds,
+			"Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event. One observation for each probe.",
+			func(v *values) *histogram { return &v.tpot }),
+		probeHistogram("probe_inter_chunk_seconds", gapBounds,
+			"Time between neighbouring token events of successful probes, not divided by tokens. Gaps beside a merged event are left out.",
+			func(v *values) *histogram { return &v.interChunk }),
+		probeHistogram("probe_max_gap_seconds", gapBounds,
+			"Longest time between two token events of a successful probe. One observation for each probe.",
+			func(v *values) *histogram { return &v.maxGap }),
+		probeHistogram("probe_duration_seconds", durationBounds,
+			"Duration of successful probes: from issuing the request, connection set-up included, to the end of the reply.",
+			func(v *values) *histogram { return &v.duration }),
+		probeSummary("probe_phase_seconds", phaseNames(),
+			"Consecutive parts of the duration of successful probes. first_byte is from the request sent to the first byte of the reply, first_token from there to the first token, decode to the last token, close to the end.",
+			func(v *values) []summary { return v.phases[:] }, true),
+		probeSummary("probe_server_time_seconds", []string{"queue", "prefill", "decode"},
+			"The server's own account of its time for successful probes, as the reply tells. Absent until it does.",
+			func(v *values) []summary { return v.server[:] }, false),
+	}
+}
+
+// lastFamilies are the gauges of the latest success.
+func lastFamilies() []*family {
+	return []*family{
+		probeGauge("probe_last_ttft_seconds", "seconds",
+			"Time to first token of the latest probe. Absent after a failure.",
+			func(v *values) gauge { return v.lastTTFT }),
+		probeGauge("probe_last_tpot_seconds", "seconds",
+			"Time per output token of the latest probe. Absent after a failure.",
+			func(v *values) gauge { return v.lastTPOT }),
+		probeGauge("probe_last_output_tokens_per_second", "tokens_per_second",
+			"Output speed that the latest probe saw as one user: 1 / TPOT. Absent after a failure.",
+			func(v *values) gauge { return v.lastSpeed }),
+	}
+}
+
+// tokenFamilies are the token counts.
+func tokenFamilies() []*family {
+	return []*family{
+		probeCounter("probe_prompt_tokens_total", "tokens",
+			"Prompt tokens as the server counted them, cached ones included, of probes with any outcome.",
+			func(v *values) (uint64, bool) { return v.promptTokens, true }),
+		probeCounter("probe_cached_prompt_tokens_total", "tokens",
+			"Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
+			func(v *values) (uint64, bool) { return v.cachedTokens, v.cachedReported }),
+		outputTokensFamily(),
+		probeCounters("probe_token_source_total", "source", []string{string(prober.TokensFromUsage), string(prober.TokensFromEvents)},
+			"Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
+			func(v *values) []uint64 { return v.tokenSources[:] }),
+	}
+}
+
+// accuracyFamilies tell how far the numbers can be trusted.
+func accuracyFamilies() []*family {
+	return []*family{
+		probeCounter("probe_merged_events_total", "",
+			"Token events that shared a read with a later one, so that the measured arrival is only an upper bound.",
+			func(v *values) (uint64, bool) { return v.mergedEvents, true }),
+		probeCounter("probe_imprecise_total", "",
+			"Probes during which the exporter was too busy, or its clock too unsteady, to vouch for the latencies.",
+			func(v *values) (uint64, bool) { return v.imprecise, true }),
+		probeCounter("probe_buffered_total", "",
+			"Probes whose whole answer came in one burst: something between held the stream back.",
+			func(v *values) (uint64, bool) { return v.buffer, true }),
+	}
+}
+
+// outputTokensFamily has a reasoning part only where the server reports one.
+func outputTokensFamily() *family {
+	return newProbeFamily(Family{
+		Name: "probe_output_tokens_total", Type: Counter, Unit: "tokens",
+		Labels: []string{"kind"}, Values: []string{"answer", "reasoning"},
+		Help: "Output tokens of probes with any outcome. Where the server does not report reasoning tokens, kind reasoning is absent and answer is everything.",
+	}, nil, func(e encoder, _ *family, v *values) {
+		e.counter(outputAnswer, v.outputTokens[outputAnswer])
+		if v.reasoningReported {
+			e.counter(outputReasoning, v.outputTokens[outputReasoning])
+		}
+	})
+}
+
+// newProbeFamily returns a family with the labels of every probe family.
+func newProbeFamily(f Family, bounds []float64, emit func(e encoder, f *family, v *values)) *family {
+	f.Group = GroupProbe
+	return newFamily(f, []string{"endpoint", "model", "module", "prefix"}, bounds, emit)
+}
+
+// probeGauge returns a family of one gauge for each series.
+func probeGauge(name, unit, help string, get func(v *values) gauge) *family {
+	return newProbeFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help}, nil,
+		func(e encoder, _ *family, v *values) {
+			if g := get(v); g.present {
+				e.gauge(0, g.value)
+			}
+		})
+}
+
+// probeGauges returns a family of one gauge for each value of a label.
+func probeGauges(name, label string, set []string, help string, get func(v *values) []gauge) *family {
+	return newProbeFamily(Family{Name: name, Type: Gauge, Labels: []string{label}, Values: set, Help: help}, nil,
+		func(e encoder, f *family, v *values) {
+			all := get(v)
+			for _, i := range f.order {
+				if all[i].present {
+					e.gauge(i, all[i].value)
+				}
+			}
+		})
+}
+
+// probeCounter returns a family of one counter for each series, which get may
+// call absent.
+func probeCounter(name, unit, help string, get func(v *values) (n uint64, present bool)) *family {
+	return newProbeFamily(Family{Name: name, Type: Counter, Unit: unit, Help: help}, nil,
+		func(e encoder, _ *family, v *values) {
+			if n, present := get(v); present {
+				e.counter(0, n)
+			}
+		})
+}
+
+// probeCounters returns a family of one counter for each value of a label.
+func probeCounters(name, label string, set []string, help string, get func(v *values) []uint64) *family {
+	return newProbeFamily(Family{Name: name, Type: Counter, Labels: []string{label}, Values: set, Help: help}, nil,
+		func(e encoder, f *family, v *values) {
+			all := get(v)
+			for _, i := range f.order {
+				e.counter(i, all[i])
+			}
+		})
+}
+
+// probeHistogram returns a family of one histogram in seconds for each series.
+func probeHistogram(name string, bounds []float64, help string, get func(v *values) *histogram) *family {
+	return newProbeFamily(Family{Name: name, Type: Histogram, Unit: "seconds", Help: help}, bounds,
+		func(e encoder, _ *family, v *values) { e.histogram(get(v)) })
+}
+
+// probeSummary returns a family of one summary in seconds for each phase,
+// shown empty or only once it has an observation.
+func probeSummary(name string, phases []string, help string, get func(v *values) []summary, showEmpty bool) *family {
+	return newProbeFamily(Family{Name: name, Type: Summary, Unit: "seconds", Labels: []string{"phase"}, Values: phases, Help: help}, nil,
+		func(e encoder, f *family, v *values) {
+			all := get(v)
+			for _, i := range f.order {
+				if showEmpty || all[i].count > 0 {
+					e.summary(i, &all[i])
+				}
+			}
+		})
+}
+
+// phaseNames returns the names of the phases in order.
+func phaseNames() []string {
+	names := make([]string, 0, prober.NumPhases)
+	for p := range prober.NumPhases {
+		names = append(names, p.String())
+	}
+	return names
+}
+
+// labelValues returns a closed set as strings.
+func labelValues[T ~string](set []T) []string {
+	out := make([]string, len(set))
+	for i, v := range set {
+		out[i] = string(v)
+	}
+	return out
+}

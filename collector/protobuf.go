@@ -1,0 +1,272 @@
+package collector
+
+import (
+	"encoding/hex"
+	"io"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers of the messages of io.prometheus.client (metrics.proto of
+// prometheus/client_model) and of google.protobuf.Timestamp.
+const (
+	fieldFamilyName   protowire.Number = 1
+	fieldFamilyHelp   protowire.Number = 2
+	fieldFamilyType   protowire.Number = 3
+	fieldFamilyMetric protowire.Number = 4
+	fieldFamilyUnit   protowire.Number = 5
+
+	fieldMetricLabel     protowire.Number = 1
+	fieldMetricGauge     protowire.Number = 2
+	fieldMetricCounter   protowire.Number = 3
+	fieldMetricSummary   protowire.Number = 4
+	fieldMetricHistogram protowire.Number = 7
+
+	fieldPairName  protowire.Number = 1
+	fieldPairValue protowire.Number = 2
+
+	fieldGaugeValue     protowire.Number = 1
+	fieldCounterValue   protowire.Number = 1
+	fieldCounterCreated protowire.Number = 3
+
+	fieldSummaryCount   protowire.Number = 1
+	fieldSummarySum     protowire.Number = 2
+	fieldSummaryCreated protowire.Number = 4
+
+	fieldHistogramCount         protowire.Number = 1
+	fieldHistogramSum           protowire.Number = 2
+	fieldHistogramBucket        protowire.Number = 3
+	fieldHistogramSchema        protowire.Number = 5
+	fieldHistogramZeroThreshold protowire.Number = 6
+	fieldHistogramZeroCount     protowire.Number = 7
+	fieldHistogramPositiveSpan  protowire.Number = 12
+	fieldHistogramPositiveDelta protowire.Number = 13
+	fieldHistogramCreated       protowire.Number = 15
+
+	fieldBucketCount    protowire.Number = 1
+	fieldBucketBound    protowire.Number = 2
+	fieldBucketExemplar protowire.Number = 3
+
+	fieldSpanOffset protowire.Number = 1
+	fieldSpanLength protowire.Number = 2
+
+	fieldExemplarLabel     protowire.Number = 1
+	fieldExemplarValue     protowire.Number = 2
+	fieldExemplarTimestamp protowire.Number = 3
+
+	fieldTimestampSeconds protowire.Number = 1
+	fieldTimestampNanos   protowire.Number = 2
+)
+
+// maxSpanGap is how many empty buckets a span of a native histogram may hold
+// in a row; client_golang's choice.
+const maxSpanGap = 2
+
+// protoEncoder writes delimited MetricFamily messages, the only format that
+// carries native histograms. A family is one message with its length in front,
+// so it is gathered whole before it is written.
+type protoEncoder struct {
+	buf     []byte
+	f       *family
+	block   *labelBlock
+	created time.Time
+}
+
+func (e *protoEncoder) begin(f *family) {
+	e.f, e.buf = f, e.buf[:0]
+}
+
+func (e *protoEncoder) labels(b *labelBlock, created time.Time) { e.block, e.created = b, created }
+
+func (e *protoEncoder) gauge(own int, v float64) {
+	metric := e.metric(own)
+	value := e.open(fieldMetricGauge)
+	e.double(fieldGaugeValue, v)
+	e.close(value)
+	e.close(metric)
+}
+
+func (e *protoEncoder) counter(own int, n uint64) {
+	metric := e.metric(own)
+	value := e.open(fieldMetricCounter)
+	e.double(fieldCounterValue, float64(n))
+	e.timestamp(fieldCounterCreated, e.created)
+	e.close(value)
+	e.close(metric)
+}
+
+func (e *protoEncoder) summary(own int, s *summary) {
+	metric := e.metric(own)
+	value := e.open(fieldMetricSummary)
+	e.varint(fieldSummaryCount, s.count)
+	e.double(fieldSummarySum, s.sum)
+	e.timestamp(fieldSummaryCreated, e.created)
+	e.close(value)
+	e.close(metric)
+}
+
+func (e *protoEncoder) histogram(h *histogram) {
+	metric := e.metric(0)
+	value := e.open(fieldMetricHistogram)
+	e.varint(fieldHistogramCount, h.count)
+	e.double(fieldHistogramSum, h.sum)
+	e.classic(h)
+	e.varint(fieldHistogramSchema, protowire.EncodeZigZag(int64(h.schema)))
+	e.double(fieldHistogramZeroThreshold, nativeZeroThreshold)
+	e.varint(fieldHistogramZeroCount, h.zero)
+	e.native(h.sparse)
+	e.timestamp(fieldHistogramCreated, e.created)
+	e.close(value)
+	e.close(metric)
+}
+
+func (e *protoEncoder) flush(io.Writer) error { return nil }
+
+func (e *protoEncoder) end(w io.Writer) error {
+	if len(e.buf) == 0 {
+		return nil
+	}
+	var size [10]byte
+	if _, err := w.Write(protowire.AppendVarint(size[:0], uint64(len(e.buf)))); err != nil {
+		return err
+	}
+	_, err := w.Write(e.buf)
+	return err
+}
+
+// metric opens a Metric message and appends its labels.
+func (e *protoEncoder) metric(own int) int {
+	if len(e.buf) == 0 {
+		e.buf = append(e.buf, e.f.proto...)
+	}
+	start := e.open(fieldFamilyMetric)
+	at := e.block.at[e.f.own].proto
+	e.buf = append(e.buf, e.block.proto[:at]...)
+	e.buf = append(e.buf, e.f.pairs[own].proto...)
+	e.buf = append(e.buf, e.block.proto[at:]...)
+	return start
+}
+
+// classic appends the classic buckets. The one of +Inf is implied, unless it
+// has an exemplar to carry.
+func (e *protoEncoder) classic(h *histogram) {
+	var cumulative uint64
+	exemplars := h.exemplars
+	for i, n := range h.counts {
+		cumulative += n
+		bucket := e.open(fieldHistogramBucket)
+		e.varint(fieldBucketCount, cumulative)
+		e.double(fieldBucketBound, h.bounds[i])
+		if len(exemplars) > 0 && exemplars[0].bucket == i {
+			e.exemplar(&exemplars[0])
+			exemplars = exemplars[1:]
+		}
+		e.close(bucket)
+	}
+	if len(exemplars) > 0 {
+		bucket := e.open(fieldHistogramBucket)
+		e.varint(fieldBucketCount, h.count)
+		e.double(fieldBucketBound, math.Inf(1))
+		e.exemplar(&exemplars[0])
+		e.close(bucket)
+	}
+}
+
+// native appends sparse buckets: spans of neighbours, then for each bucket of
+// the spans the difference to the one before it.
+func (e *protoEncoder) native(buckets []sparse) {
+	next := int32(0)
+	for i := 0; i < len(buckets); {
+		j := i + 1
+		for j < len(buckets) && buckets[j].key-buckets[j-1].key-1 <= maxSpanGap {
+			j++
+		}
+		last := buckets[j-1].key
+		span := e.open(fieldHistogramPositiveSpan)
+		e.varint(fieldSpanOffset, protowire.EncodeZigZag(int64(buckets[i].key-next)))
+		e.varint(fieldSpanLength, uint64(last-buckets[i].key+1))
+		e.close(span)
+		next, i = last+1, j
+	}
+	previous := uint64(0)
+	delta := func(count uint64) {
+		e.varint(fieldHistogramPositiveDelta, protowire.EncodeZigZag(int64(count-previous)))
+		previous = count
+	}
+	for i, b := range buckets {
+		if i > 0 {
+			if gap := b.key - buckets[i-1].key - 1; gap <= maxSpanGap {
+				for range gap {
+					delta(0)
+				}
+			}
+		}
+		delta(b.count)
+	}
+}
+
+// exemplar appends the exemplar of a bucket.
+func (e *protoEncoder) exemplar(x *exemplar) {
+	start := e.open(fieldBucketExemplar)
+	label := e.open(fieldExemplarLabel)
+	e.buf = appendString(e.buf, fieldPairName, "trace_id")
+	e.buf = protowire.AppendTag(e.buf, fieldPairValue, protowire.BytesType)
+	e.buf = protowire.AppendVarint(e.buf, uint64(hex.EncodedLen(len(x.trace))))
+	e.buf = hex.AppendEncode(e.buf, x.trace[:])
+	e.close(label)
+	e.double(fieldExemplarValue, x.value)
+	e.timestamp(fieldExemplarTimestamp, time.Unix(0, x.at))
+	e.close(start)
+}
+
+// timestamp appends a google.protobuf.Timestamp.
+func (e *protoEncoder) timestamp(field protowire.Number, t time.Time) {
+	start := e.open(field)
+	if s := t.Unix(); s != 0 {
+		e.varint(fieldTimestampSeconds, uint64(s))
+	}
+	if ns := t.Nanosecond(); ns != 0 {
+		e.varint(fieldTimestampNanos, uint64(ns))
+	}
+	e.close(start)
+}
+
+// varint appends an integer field.
+func (e *protoEncoder) varint(field protowire.Number, v uint64) {
+	e.buf = protowire.AppendTag(e.buf, field, protowire.VarintType)
+	e.buf = protowire.AppendVarint(e.buf, v)
+}
+
+// double appends a float field.
+func (e *protoEncoder) double(field protowire.Number, v float64) {
+	e.buf = protowire.AppendTag(e.buf, field, protowire.Fixed64Type)
+	e.buf = protowire.AppendFixed64(e.buf, math.Float64bits(v))
+}
+
+// open begins a message with one byte for its length, and returns where the
+// message starts; close completes it.
+func (e *protoEncoder) open(field protowire.Number) int {
+	e.buf = protowire.AppendTag(e.buf, field, protowire.BytesType)
+	e.buf = append(e.buf, 0)
+	return len(e.buf)
+}
+
+// close writes the length of the message that starts at start, and makes room
+// where one byte is too short for it.
+func (e *protoEncoder) close(start int) {
+	n := len(e.buf) - start
+	extra := protowire.SizeVarint(uint64(n)) - 1
+	for range extra {
+		e.buf = append(e.buf, 0)
+	}
+	copy(e.buf[start+extra:], e.buf[start:start+n])
+	protowire.AppendVarint(e.buf[:start-1], uint64(n))
+}
+
+// appendString appends a string field.
+func appendString(b []byte, field protowire.Number, v string) []byte {
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	return protowire.AppendString(b, v)
+}

@@ -1,0 +1,154 @@
+package collector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/collectors/version"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to
+// 256 MiB.
+var (
+	lagBounds        = []float64{0.00001, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1}
+	scrapeBounds     = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+	scrapeSizeBounds = prometheus.ExponentialBuckets(1<<10, 4, 10)
+)
+
+// Self holds the metrics of the exporter itself. It is safe for concurrent
+// use.
+type Self struct {
+	endpoints, inFlight        prometheus.Gauge
+	missed, probes             *prometheus.CounterVec
+	merged, imprecise          prometheus.Counter
+	scheduleLag, readLag       prometheus.Histogram
+	scrapeDuration, scrapeSize prometheus.Histogram
+}
+
+// NewSelf registers the exporter's own metrics with reg: those of Self, the
+// build information, and client_golang's collectors of the Go runtime and the
+// process. It panics where reg has one of them already.
+func NewSelf(reg prometheus.Registerer) *Self {
+	d := selfFamilies()
+	s := &Self{
+		endpoints:      prometheus.NewGauge(prometheus.GaugeOpts(d.endpoints.opts())),
+		inFlight:       prometheus.NewGauge(prometheus.GaugeOpts(d.inFlight.opts())),
+		missed:         prometheus.NewCounterVec(prometheus.CounterOpts(d.missed.opts()), d.missed.Labels),
+		probes:         prometheus.NewCounterVec(prometheus.CounterOpts(d.probes.opts()), d.probes.Labels),
+		merged:         prometheus.NewCounter(prometheus.CounterOpts(d.merged.opts())),
+		imprecise:      prometheus.NewCounter(prometheus.CounterOpts(d.imprecise.opts())),
+		scheduleLag:    prometheus.NewHistogram(d.scheduleLag.histogramOpts(lagBounds)),
+		readLag:        prometheus.NewHistogram(d.readLag.histogramOpts(lagBounds)),
+		scrapeDuration: prometheus.NewHistogram(d.scrapeDuration.histogramOpts(scrapeBounds)),
+		scrapeSize:     prometheus.NewHistogram(d.scrapeSize.histogramOpts(scrapeSizeBounds)),
+	}
+	for _, v := range d.missed.Values {
+		s.missed.WithLabelValues(v)
+	}
+	for _, v := range d.probes.Values {
+		s.probes.WithLabelValues(v)
+	}
+	reg.MustRegister(
+		version.NewCollector(namePrefix+"exporter"),
+		s.endpoints, s.inFlight, s.missed, s.probes, s.merged, s.imprecise,
+		s.scheduleLag, s.readLag, s.scrapeDuration, s.scrapeSize,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return s
+}
+
+// Observe takes from a result what it tells of the exporter.
+func (s *Self) Observe(r *prober.Result) {
+	if r.StartLag >= 0 {
+		s.scheduleLag.Observe(r.StartLag.Seconds())
+	}
+	// A probe that received no token has nothing that a clock stamped.
+	if len(r.Events) > 0 {
+		s.probes.WithLabelValues(string(r.Clock)).Inc()
+	}
+	if r.Imprecise {
+		s.imprecise.Inc()
+	}
+	s.merged.Add(float64(r.MergedEvents()))
+	for i := range r.Events {
+		if lag := r.Events[i].ReadLag; lag >= 0 {
+			s.readLag.Observe(lag.Seconds())
+		}
+	}
+}
+
+// ProbeStarted counts a probe as in flight.
+func (s *Self) ProbeStarted() { s.inFlight.Inc() }
+
+// ProbeEnded ends what ProbeStarted began.
+func (s *Self) ProbeEnded() { s.inFlight.Dec() }
+
+// Missed counts a run that was due and did not happen.
+func (s *Self) Missed(reason SkipReason) {
+	if slices.Contains(skipReasons(), reason) {
+		s.missed.WithLabelValues(string(reason)).Inc()
+	}
+}
+
+// SetEndpoints sets how many endpoints are configured.
+func (s *Self) SetEndpoints(n int) { s.endpoints.Set(float64(n)) }
+
+// Scraped observes one page of metrics: how long it took to write, and its
+// size in bytes before compression.
+func (s *Self) Scraped(d time.Duration, size int64) {
+	s.scrapeDuration.Observe(d.Seconds())
+	s.scrapeSize.Observe(float64(size))
+}
+
+// selfDescriptions are the exporter's own families.
+type selfDescriptions struct {
+	buildInfo, endpoints, inFlight Family
+	missed, scheduleLag            Family
+	probes, readLag                Family
+	merged, imprecise              Family
+	scrapeDuration, scrapeSize     Family
+}
+
+// list returns the families in the order of the documentation.
+func (d *selfDescriptions) list() []Family {
+	return []Family{
+		d.buildInfo, d.endpoints, d.inFlight, d.missed, d.scheduleLag,
+		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize,
+	}
+}
+
+// selfFamilies describes the exporter's own families. The one of the build is
+// made by client_golang and described here for the catalogue.
+func selfFamilies() selfDescriptions {
+	family := func(name string, kind Type, unit, help string) Family {
+		return Family{Name: namePrefix + "exporter_" + name, Group: GroupExporter, Type: kind, Unit: unit, Help: help}
+	}
+	d := selfDescriptions{
+		buildInfo: family("build_info", Gauge, "", "Always 1. The version of the exporter and how it was built."),
+		endpoints: family("endpoints", Gauge, "", "Endpoints that are configured."),
+		inFlight:  family("probes_in_flight", Gauge, "", "Probes that are running."),
+		missed: family("missed_runs_total", Counter, "",
+			"Probes that were due and did not run, over all endpoints, by reason."),
+		scheduleLag: family("schedule_lag_seconds", Histogram, "seconds",
+			"Time from when a probe was due to when it was begun."),
+		probes: family("probes_total", Counter, "",
+			"Probes that received a token, by the clock that stamped it: the kernel's, or the process's, which sees its own delays as the server's."),
+		readLag: family("read_lag_seconds", Histogram, "seconds",
+			"Time from the kernel's receive timestamp of a token event to the return of the read: the error that the kernel's clock avoids."),
+		merged: family("merged_events_total", Counter, "",
+			"Token events that shared a read with a later one, so that the measured arrival is only an upper bound, over all endpoints."),
+		imprecise: family("imprecise_probes_total", Counter, "",
+			"Probes during which the exporter was too busy, or its clock too unsteady, to vouch for the latencies, over all endpoints."),
+		scrapeDuration: family("scrape_duration_seconds", Histogram, "seconds", "Time to write a page of metrics."),
+		scrapeSize:     family("scrape_size_bytes", Histogram, "bytes", "Size of a page of metrics before compression."),
+	}
+	d.buildInfo.Labels = []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"}
+	d.missed.Labels, d.missed.Values = []string{"reason"}, labelValues(skipReasons())
+	d.probes.Labels = []string{"clock"}
+	d.probes.Values = []string{string(prober.ClockKernel), string(prober.ClockProcess)}
+	return d
+}

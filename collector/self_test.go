@@ -1,0 +1,84 @@
+package collector
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+func TestSelf(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	s := NewSelf(reg)
+	s.SetEndpoints(3)
+	s.ProbeStarted()
+	s.ProbeStarted()
+	s.ProbeEnded()
+	s.Missed(SkipOverrun)
+	s.Missed("no such reason")
+	s.Scraped(20*time.Millisecond, 1<<20)
+
+	r := success()
+	r.StartLag = 2 * time.Millisecond
+	r.Imprecise = true
+	r.Events = []prober.Event{
+		{ReadLag: 100 * time.Microsecond, Merged: true}, {ReadLag: prober.Absent}, {ReadLag: 0},
+	}
+	s.Observe(r)
+	r = failure()
+	r.StartLag = prober.Absent
+	r.Clock = prober.ClockProcess
+	s.Observe(r) // nobody scheduled it: no lag; and no token: no clock
+	r.Events = []prober.Event{{ReadLag: prober.Absent}}
+	s.Observe(r)
+
+	f := func(name, label string, want float64) {
+		t.Helper()
+		if got, ok := valueOf(t, reg, namePrefix+"exporter_"+name, label); !ok || got != want {
+			t.Errorf("%s{%s} = %v, %v, want %v", name, label, got, ok, want)
+		}
+	}
+	f("endpoints", "", 3)
+	f("probes_in_flight", "", 1)
+	f("missed_runs_total", "overrun", 1)
+	f("missed_runs_total", "limit", 0)
+	f("probes_total", "kernel", 1)
+	f("probes_total", "process", 1)
+	f("imprecise_probes_total", "", 1)
+	f("merged_events_total", "", 1)
+	f("schedule_lag_seconds", "", 0.002)
+	f("read_lag_seconds", "", 0.0001)
+	f("scrape_duration_seconds", "", 0.02)
+	f("scrape_size_bytes", "", 1<<20)
+	if _, ok := valueOf(t, reg, "go_goroutines", ""); !ok {
+		t.Error("no Go runtime metrics")
+	}
+}
+
+// valueOf returns the value of a counter or gauge, or the sum of a histogram,
+// by the value of its only label.
+func valueOf(t *testing.T, g prometheus.Gatherer, name, label string) (float64, bool) {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() != name || label != "" && m.Label[0].GetValue() != label {
+				continue
+			}
+			switch f.GetType() {
+			case dto.MetricType_HISTOGRAM:
+				return m.Histogram.GetSampleSum(), true
+			case dto.MetricType_COUNTER:
+				return m.Counter.GetValue(), true
+			}
+			return m.Gauge.GetValue(), true
+		}
+	}
+	return 0, false
+}

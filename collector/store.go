@@ -1,0 +1,226 @@
+// Package collector turns the results of probes into Prometheus metrics. It is
+// the only package that knows the name of a metric.
+//
+// The per-probe families live in a store of plain arrays, because a scrape of
+// thousands of series must not disturb the measurements beside it. Everything
+// else is an ordinary client_golang registry; an Exposition writes both.
+package collector
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// Probes is the store of the families of probes and endpoints. It is safe for
+// concurrent use.
+type Probes struct {
+	now      func() time.Time
+	reserved []string
+	outcomes map[prober.Outcome]int // index in values.results
+	families []*family              // sorted by name
+	info     *family
+
+	mu        sync.Mutex
+	series    map[string]*Series   // by ID.key
+	endpoints map[string]*endpoint // by name
+	ordered   []*Series            // series in the order of a page
+	infos     []*labelBlock        // endpoints in the order of a page
+
+	stale atomic.Bool // ordered and infos are to be made anew
+}
+
+// NewProbes returns an empty store. now is asked only for the created
+// timestamps of counters.
+func NewProbes(now func() time.Time) *Probes {
+	p := &Probes{
+		now:       now,
+		reserved:  ReservedLabels(),
+		outcomes:  make(map[prober.Outcome]int),
+		families:  probeFamilies(),
+		info:      endpointInfoFamily(),
+		series:    make(map[string]*Series),
+		endpoints: make(map[string]*endpoint),
+	}
+	for i, o := range prober.Outcomes() {
+		p.outcomes[o] = i
+	}
+	slices.SortFunc(p.families, func(a, b *family) int { return strings.Compare(a.Name, b.Name) })
+	return p
+}
+
+// ID identifies a series of probes, the configured labels included.
+type ID struct {
+	// Endpoint, Module and Prefix are the values of the labels of that name.
+	Endpoint, Module, Prefix string
+	// Labels are the configured labels. Names in ReservedLabels are ignored,
+	// as are empty values.
+	Labels map[string]string
+}
+
+// key returns a string that is equal for equal IDs only.
+func (id ID) key() string {
+	var b []byte
+	for _, s := range []string{id.Endpoint, id.Module, id.Prefix} {
+		b = strconv.AppendQuote(b, s)
+	}
+	for _, name := range slices.Sorted(maps.Keys(id.Labels)) {
+		b = strconv.AppendQuote(b, name)
+		b = strconv.AppendQuote(b, id.Labels[name])
+	}
+	return string(b)
+}
+
+// Series returns the series of id, which it creates if there is none: at once
+// with all its counters at zero, so that rate() sees the first failure.
+func (p *Probes) Series(id ID) *Series {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := id.key()
+	if s, ok := p.series[key]; ok {
+		return s
+	}
+	id.Labels = maps.Clone(id.Labels)
+	s := &Series{store: p, id: id, values: newValues(p.now())}
+	s.block = s.labels("")
+	p.series[key] = s
+	p.stale.Store(true)
+	return s
+}
+
+// Remove takes the series of id off the page. What is observed into it later
+// is lost.
+func (p *Probes) Remove(id ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.series, id.key())
+	p.stale.Store(true)
+}
+
+// Series holds what the probes of one endpoint, module and prefix found out.
+// It is safe for concurrent use.
+type Series struct {
+	store *Probes
+	id    ID
+
+	mu     sync.Mutex
+	model  string
+	block  *labelBlock
+	values *values
+}
+
+// Observe counts one result and takes the model label from it.
+func (s *Series) Observe(r *prober.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setModel(r.Model)
+	s.values.observe(r, s.store.outcomes)
+}
+
+// Skip counts a probe that did not run.
+func (s *Series) Skip(reason SkipReason) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values.skip(reason)
+}
+
+// setModel sets the model label. The first name keeps the values; another one
+// starts them at zero, as they belong to another model.
+func (s *Series) setModel(name string) {
+	name = boundModel(name)
+	if name == "" || name == s.model {
+		return
+	}
+	if s.model != "" {
+		s.values = newValues(s.store.now())
+	}
+	s.model, s.block = name, s.labels(name)
+	s.store.stale.Store(true)
+}
+
+// labels renders the labels of the series.
+func (s *Series) labels(model string) *labelBlock {
+	return newLabelBlock([]pair{
+		{"endpoint", s.id.Endpoint}, {"model", model}, {"module", s.id.Module}, {"prefix", s.id.Prefix},
+	}, s.id.Labels, s.store.reserved)
+}
+
+// encode appends the samples of one family.
+func (s *Series) encode(e encoder, f *family) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.labels(s.block, s.values.created)
+	f.emit(e, f, s.values)
+}
+
+// write walks over all families.
+func (p *Probes) write(w io.Writer, e encoder) error {
+	series, infos := p.page()
+	e.begin(p.info)
+	for _, block := range infos {
+		e.labels(block, time.Time{})
+		e.gauge(0, 1)
+		if err := e.flush(w); err != nil {
+			return err
+		}
+	}
+	if err := e.end(w); err != nil {
+		return err
+	}
+	for _, f := range p.families {
+		e.begin(f)
+		for _, s := range series {
+			s.encode(e, f)
+			if err := e.flush(w); err != nil {
+				return err
+			}
+		}
+		if err := e.end(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page returns the series and the endpoints in the order of a page. The slices
+// are never changed afterwards.
+func (p *Probes) page() ([]*Series, []*labelBlock) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stale.Swap(false) {
+		p.infos = p.infos[:0:0]
+		for _, e := range p.endpoints {
+			p.infos = append(p.infos, e.block)
+		}
+		slices.SortFunc(p.infos, compareLabels)
+		p.ordered = p.sorted()
+	}
+	return p.ordered, p.infos
+}
+
+// sorted returns the series in the order of their labels.
+func (p *Probes) sorted() []*Series {
+	type entry struct {
+		block  *labelBlock
+		series *Series
+	}
+	entries := make([]entry, 0, len(p.series))
+	for _, s := range p.series {
+		s.mu.Lock()
+		entries = append(entries, entry{s.block, s})
+		s.mu.Unlock()
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return compareLabels(a.block, b.block) })
+	out := make([]*Series, len(entries))
+	for i, e := range entries {
+		out[i] = e.series
+	}
+	return out
+}

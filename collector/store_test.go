@@ -1,0 +1,342 @@
+package collector
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// epoch is when the tests' probes start.
+var epoch = time.Unix(1_700_000_000, 0)
+
+// success returns a success with every duration, in the shape that the prober
+// gives it: counts that the server did not report are unknown.
+func success() *prober.Result {
+	return &prober.Result{
+		Start: epoch, Outcome: prober.Success, Status: 200, Model: "m", Clock: prober.ClockKernel,
+		Timing: prober.Timing{
+			TTFT: 200 * time.Millisecond, TTFO: 300 * time.Millisecond, TPOT: 20 * time.Millisecond,
+			MaxGap: 50 * time.Millisecond, Duration: time.Second,
+			Phases: [prober.NumPhases]time.Duration{prober.PhaseTLS: prober.Absent, prober.PhaseDecode: 700 * time.Millisecond},
+		},
+		Tokens:    prober.Tokens{Prompt: 100, Cached: -1, Output: 36, Reasoning: -1, Source: prober.TokensFromUsage},
+		Server:    api.ServerTimes{Queue: -1, Prefill: -1, Decode: -1},
+		RateLimit: api.RateLimit{Requests: -1, Tokens: -1},
+	}
+}
+
+// failure returns a failure without a reply.
+func failure() *prober.Result {
+	r := success()
+	r.Outcome, r.Status, r.Start = prober.ConnectError, 0, epoch.Add(time.Minute)
+	r.Tokens = prober.Tokens{Prompt: -1, Cached: -1, Output: -1, Reasoning: -1}
+	return r
+}
+
+// samples reads a text page: what stands before the value, to the value.
+func samples(t *testing.T, p *Probes) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	for line := range strings.Lines(pageOf(t, p, expfmt.FmtText)) {
+		if !strings.HasPrefix(line, "#") {
+			i := strings.LastIndexByte(line, ' ')
+			out[line[:i]] = strings.TrimSpace(line[i:])
+		}
+	}
+	return out
+}
+
+// pageOf returns the page of a store alone.
+func pageOf(t *testing.T, p *Probes, format expfmt.Format) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := NewExposition(p, prometheus.NewRegistry()).Write(&b, format); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// decodeOne returns the only family that e has gathered.
+func decodeOne(t *testing.T, e *protoEncoder) *dto.MetricFamily {
+	t.Helper()
+	var b bytes.Buffer
+	if err := e.end(&b); err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, &b)[0]
+}
+
+// newStore returns a store with a clock that stands still, and one series.
+func newStore() (*Probes, *Series) {
+	p := NewProbes(func() time.Time { return epoch })
+	return p, p.Series(ID{Endpoint: "e", Module: "i", Prefix: "cold"})
+}
+
+// has checks samples of the series of newStore by family and own label. An
+// empty value is an absent sample.
+func has(t *testing.T, p *Probes, want map[string]string) {
+	t.Helper()
+	got := samples(t, p)
+	for name, value := range want {
+		family, own, _ := strings.Cut(name, " ")
+		pairs := []string{`endpoint="e"`, `model="m"`, `module="i"`, `prefix="cold"`}
+		if own != "" {
+			pairs = append(pairs, own)
+		}
+		slices.Sort(pairs)
+		key := namePrefix + family + "{" + strings.Join(pairs, ",") + "}"
+		if got[key] != value {
+			t.Errorf("%s = %q, want %q", key, got[key], value)
+		}
+	}
+}
+
+func TestSuccess(t *testing.T) {
+	p, s := newStore()
+	r := success()
+	r.Events = []prober.Event{
+		{At: 0}, {At: 10 * time.Millisecond}, {At: 30 * time.Millisecond, Merged: true}, {At: 31 * time.Millisecond}, {At: 71 * time.Millisecond},
+	}
+	r.Server.Prefill = 150 * time.Millisecond
+	r.RateLimit.Tokens = 7
+	r.CertNotAfter = epoch.Add(time.Hour)
+	r.Imprecise, r.Buffered = true, true
+	s.Observe(r)
+	has(t, p, map[string]string{
+		"probe_success":                                  "1",
+		"probe_last_run_timestamp_seconds":               "1.7e+09",
+		"probe_last_success_timestamp_seconds":           "1.7e+09",
+		`probe_results_total outcome="success"`:          "1",
+		`probe_results_total outcome="empty"`:            "0",
+		"probe_ttft_seconds_sum":                         "0.2",
+		"probe_ttfo_seconds_sum":                         "0.3",
+		"probe_tpot_seconds_sum":                         "0.02",
+		"probe_max_gap_seconds_sum":                      "0.05",
+		"probe_duration_seconds_sum":                     "1",
+		"probe_duration_seconds_count":                   "1",
+		"probe_inter_chunk_seconds_count":                "2", // the two gaps beside the merged event are left out
+		"probe_inter_chunk_seconds_sum":                  "0.05",
+		"probe_last_ttft_seconds":                        "0.2",
+		"probe_last_tpot_seconds":                        "0.02",
+		"probe_last_output_tokens_per_second":            "50",
+		`probe_phase_seconds_sum phase="decode"`:         "0.7",
+		`probe_phase_seconds_count phase="tls"`:          "0",
+		`probe_server_time_seconds_sum phase="prefill"`:  "0.15",
+		`probe_server_time_seconds_sum phase="queue"`:    "",
+		"probe_prompt_tokens_total":                      "100",
+		"probe_cached_prompt_tokens_total":               "",
+		`probe_output_tokens_total kind="answer"`:        "36",
+		`probe_output_tokens_total kind="reasoning"`:     "",
+		`probe_token_source_total source="usage"`:        "1",
+		`probe_token_source_total source="events"`:       "0",
+		"probe_merged_events_total":                      "1",
+		"probe_imprecise_total":                          "1",
+		"probe_buffered_total":                           "1",
+		`probe_skipped_total reason="overrun"`:           "0",
+		`probe_rate_limit_remaining resource="tokens"`:   "7",
+		`probe_rate_limit_remaining resource="requests"`: "",
+		"probe_tls_cert_not_after_timestamp_seconds":     "1.7000036e+09",
+	})
+}
+
+func TestTokens(t *testing.T) {
+	p, s := newStore()
+	r := success()
+	r.Tokens = prober.Tokens{Prompt: 100, Cached: 0, Output: 30, Reasoning: 20, Source: prober.TokensFromUsage}
+	s.Observe(r)
+	r.Tokens = prober.Tokens{Prompt: 50, Cached: 48, Output: 4, Reasoning: -1, Source: prober.TokensFromEvents}
+	r.Outcome = prober.Truncated // tokens are spent whatever the outcome
+	s.Observe(r)
+	r.Tokens = prober.Tokens{Prompt: 1, Cached: -1, Output: 2, Reasoning: 3, Source: prober.TokensFromUsage}
+	r.Outcome = prober.Canceled
+	s.Observe(r)
+	has(t, p, map[string]string{
+		"probe_prompt_tokens_total":                  "151",
+		"probe_cached_prompt_tokens_total":           "48",
+		`probe_output_tokens_total kind="answer"`:    "14",
+		`probe_output_tokens_total kind="reasoning"`: "22", // never more than the output
+		`probe_token_source_total source="usage"`:    "2",
+		`probe_token_source_total source="events"`:   "1",
+	})
+}
+
+func TestAbsence(t *testing.T) {
+	p, s := newStore()
+	s.setModel("m")
+	has(t, p, map[string]string{
+		"probe_success": "", "probe_last_run_timestamp_seconds": "", "probe_last_success_timestamp_seconds": "",
+		"probe_last_ttft_seconds": "", "probe_tls_cert_not_after_timestamp_seconds": "",
+		`probe_results_total outcome="timeout_total"`: "0", "probe_ttft_seconds_count": "0",
+	})
+
+	s.Observe(failure())
+	has(t, p, map[string]string{
+		"probe_success": "0", "probe_last_run_timestamp_seconds": "1.70000006e+09", "probe_last_success_timestamp_seconds": "",
+		"probe_ttft_seconds_count": "0", "probe_last_ttft_seconds": "", `probe_results_total outcome="connect_error"`: "1",
+	})
+
+	ok := success()
+	ok.CertNotAfter = epoch
+	ok.RateLimit.Requests = 3
+	s.Observe(ok)
+	s.Observe(failure())
+	has(t, p, map[string]string{
+		"probe_success": "0", "probe_last_success_timestamp_seconds": "1.7e+09",
+		"probe_last_ttft_seconds": "", "probe_last_tpot_seconds": "", "probe_last_output_tokens_per_second": "",
+		"probe_ttft_seconds_count": "1", `probe_phase_seconds_count phase="decode"`: "1",
+		"probe_tls_cert_not_after_timestamp_seconds":     "1.7e+09", // an outage does not hide the expiry
+		`probe_rate_limit_remaining resource="requests"`: "",
+	})
+
+	plain := success()
+	plain.Timing.TPOT = prober.Absent
+	s.Observe(plain)
+	has(t, p, map[string]string{
+		"probe_last_ttft_seconds": "0.2", "probe_last_tpot_seconds": "", "probe_last_output_tokens_per_second": "",
+		"probe_tpot_seconds_count": "1", "probe_ttft_seconds_count": "2",
+		"probe_tls_cert_not_after_timestamp_seconds": "",
+	})
+}
+
+func TestCanceledChangesNothing(t *testing.T) {
+	p, s := newStore()
+	s.Observe(success())
+	before := samples(t, p)
+	r := failure()
+	r.Outcome = prober.Canceled
+	s.Observe(r)
+	after := samples(t, p)
+	key := namePrefix + `probe_results_total{endpoint="e",model="m",module="i",outcome="canceled",prefix="cold"}`
+	if after[key] != "1" {
+		t.Errorf("%s = %q, want 1", key, after[key])
+	}
+	after[key] = before[key]
+	if d := cmp.Diff(before, after); d != "" {
+		t.Errorf("a canceled probe changed (-before +after):\n%s", d)
+	}
+}
+
+func TestModel(t *testing.T) {
+	now := epoch
+	p := NewProbes(func() time.Time { return now })
+	s := p.Series(ID{Endpoint: "e", Module: "i", Prefix: "cold"})
+	results := func(model string) string {
+		if model != "" {
+			model = `model="` + model + `",`
+		}
+		return namePrefix + `probe_results_total{endpoint="e",` + model + `module="i",outcome="connect_error",prefix="cold"}`
+	}
+	observe := func(model string) {
+		r := failure()
+		r.Model = model
+		s.Observe(r)
+	}
+	f := func(model, want string) {
+		t.Helper()
+		got := samples(t, p)
+		if got[results(model)] != want {
+			t.Errorf("%s = %q, want %q", results(model), got[results(model)], want)
+		}
+		for key := range got {
+			if model != "" && !strings.Contains(key, `model="`+model+`"`) {
+				t.Errorf("%s has not the model %q", key, model)
+			}
+		}
+	}
+	observe("")
+	f("", "1")
+	observe("a") // the first name keeps the values
+	f("a", "2")
+	observe("") // not known this time: still the same model
+	f("a", "3")
+	now = now.Add(time.Hour)
+	observe("b") // another model starts at zero
+	f("b", "1")
+	if got := s.values.created; !got.Equal(now) {
+		t.Errorf("created = %v, want %v", got, now)
+	}
+	long := strings.Repeat("x", 127) + "é"
+	observe(long)
+	f(strings.Repeat("x", 127), "1")
+	observe(long)
+	f(strings.Repeat("x", 127), "2")
+}
+
+func TestSeriesIdentity(t *testing.T) {
+	p := NewProbes(time.Now)
+	id := ID{Endpoint: "e", Module: "i", Prefix: "cold", Labels: map[string]string{"team": "a"}}
+	other := ID{Endpoint: "e", Module: "i", Prefix: "cold", Labels: map[string]string{"team": "b"}}
+	s := p.Series(id)
+	if p.Series(id) != s {
+		t.Error("the same ID gave another series")
+	}
+	if p.Series(other) == s {
+		t.Error("other labels gave the same series")
+	}
+	p.Remove(id)
+	page := pageOf(t, p, expfmt.FmtText)
+	if strings.Contains(page, `team="a"`) || !strings.Contains(page, `team="b"`) {
+		t.Error("the wrong series was removed")
+	}
+	p.Remove(other)
+	if page := pageOf(t, p, expfmt.FmtText); page != "" {
+		t.Errorf("an empty store wrote %q", page)
+	}
+	s.Observe(success()) // must not panic
+}
+
+func TestEndpointInfo(t *testing.T) {
+	p := NewProbes(time.Now)
+	p.SetEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b"})
+	p.SetEndpoint(EndpointInfo{Endpoint: "a", URL: "http://a", API: "openai-chat", Labels: map[string]string{"team": "x", "url": "reserved"}})
+	p.SetEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b", Model: "m", API: "openai-chat"})
+	const want = `# HELP inference_endpoint_info Always 1. What is known of an endpoint: the model it serves, the API it speaks and its URL.
+# TYPE inference_endpoint_info gauge
+inference_endpoint_info{api="openai-chat",endpoint="a",team="x",url="http://a"} 1
+inference_endpoint_info{api="openai-chat",endpoint="b",model="m",url="http://b"} 1
+`
+	if d := cmp.Diff(want, pageOf(t, p, expfmt.FmtText)); d != "" {
+		t.Errorf("page (-want +got):\n%s", d)
+	}
+	p.RemoveEndpoint("a")
+	p.RemoveEndpoint("b")
+	if got := pageOf(t, p, expfmt.FmtText); got != "" {
+		t.Errorf("page without endpoints = %q", got)
+	}
+}
+
+// Several modules of one endpoint make a page with the same samples as
+// client_golang's, if in another order.
+func TestSeveralModules(t *testing.T) {
+	p, ref := NewProbes(time.Now), newReference()
+	for _, module := range []string{"b", "a"} {
+		for _, prefix := range []string{"warm", "cold"} {
+			tg := target{ID{"e", module, prefix, map[string]string{"a_zone": "z", "team": "t"}}, "m"}
+			p.Series(tg.ID).Observe(success())
+			ref.create(tg)
+			ref.observe(tg, success())
+		}
+	}
+	families, err := ref.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := writeFamilies(&want, expfmt.FmtText, families); err != nil {
+		t.Fatal(err)
+	}
+	sorted := func(s string) []string { return slices.Sorted(strings.Lines(s)) }
+	if d := cmp.Diff(sorted(want.String()), sorted(pageOf(t, p, expfmt.FmtText))); d != "" {
+		t.Errorf("page (-client_golang +store):\n%s", clip(d))
+	}
+}

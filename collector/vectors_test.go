@@ -1,0 +1,198 @@
+package collector
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// reference keeps the same metrics in client_golang's vectors, in the plainest
+// way there is.
+type reference struct {
+	*prometheus.Registry
+	info, success, lastRun, lastSuccess, lastTTFT, lastTPOT, lastSpeed, cert, quota *prometheus.GaugeVec
+	results, skipped, prompt, cached, output, source, merged, imprecise, buffered   *prometheus.CounterVec
+	ttft, ttfo, tpot, gap, maxGap, duration                                         *prometheus.HistogramVec
+	phase, server                                                                   *prometheus.SummaryVec
+}
+
+// newReference returns a reference for series with the configured labels of
+// targets.
+func newReference() *reference {
+	described := make(map[string]Family)
+	for _, f := range Catalogue() {
+		described[f.Name] = f
+	}
+	reg := prometheus.NewRegistry()
+	configured := []string{"a_zone", "team"}
+	with := func(own []string) []string {
+		return append(append([]string{"endpoint", "model", "module", "prefix"}, configured...), own...)
+	}
+	opts := func(name string) prometheus.Opts {
+		f := described["inference_"+name]
+		return prometheus.Opts{Namespace: "inference", Name: name, Help: f.Help, Unit: f.Unit}
+	}
+	gauge := func(name string, own ...string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(name)), with(own))
+		reg.MustRegister(v)
+		return v
+	}
+	counter := func(name string, own ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name)), with(own))
+		reg.MustRegister(v)
+		return v
+	}
+	summary := func(name string, own ...string) *prometheus.SummaryVec {
+		o := opts(name)
+		v := prometheus.NewSummaryVec(prometheus.SummaryOpts{Namespace: o.Namespace, Name: o.Name, Help: o.Help, Unit: o.Unit}, with(own))
+		reg.MustRegister(v)
+		return v
+	}
+	histogram := func(name string, bounds []float64) *prometheus.HistogramVec {
+		o := opts(name)
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: o.Namespace, Name: o.Name, Help: o.Help, Unit: o.Unit, Buckets: bounds,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMaxExemplars: -1,
+		}, with(nil))
+		reg.MustRegister(v)
+		return v
+	}
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("endpoint_info")), append([]string{"endpoint", "model", "api", "url"}, configured...))
+	reg.MustRegister(info)
+	return &reference{
+		Registry: reg, info: info,
+		success: gauge("probe_success"), lastRun: gauge("probe_last_run_timestamp_seconds"),
+		lastSuccess: gauge("probe_last_success_timestamp_seconds"), lastTTFT: gauge("probe_last_ttft_seconds"),
+		lastTPOT: gauge("probe_last_tpot_seconds"), lastSpeed: gauge("probe_last_output_tokens_per_second"),
+		cert: gauge("probe_tls_cert_not_after_timestamp_seconds"), quota: gauge("probe_rate_limit_remaining", "resource"),
+		results: counter("probe_results_total", "outcome"), skipped: counter("probe_skipped_total", "reason"),
+		prompt: counter("probe_prompt_tokens_total"), cached: counter("probe_cached_prompt_tokens_total"),
+		output: counter("probe_output_tokens_total", "kind"), source: counter("probe_token_source_total", "source"),
+		merged: counter("probe_merged_events_total"), imprecise: counter("probe_imprecise_total"), buffered: counter("probe_buffered_total"),
+		ttft: histogram("probe_ttft_seconds", ttftBounds), ttfo: histogram("probe_ttfo_seconds", ttftBounds),
+		tpot: histogram("probe_tpot_seconds", tpotBounds), gap: histogram("probe_inter_chunk_seconds", gapBounds),
+		maxGap: histogram("probe_max_gap_seconds", gapBounds), duration: histogram("probe_duration_seconds", durationBounds),
+		phase: summary("probe_phase_seconds", "phase"), server: summary("probe_server_time_seconds", "phase"),
+	}
+}
+
+func (ref *reference) setEndpoint(i EndpointInfo) {
+	ref.info.DeletePartialMatch(prometheus.Labels{"endpoint": i.Endpoint})
+	ref.info.WithLabelValues(i.Endpoint, i.Model, i.API, i.URL, i.Labels["a_zone"], i.Labels["team"]).Set(1)
+}
+
+// create makes the series that exist from the start.
+func (ref *reference) create(t target) {
+	for _, o := range prober.Outcomes() {
+		ref.results.WithLabelValues(t.with(string(o))...)
+	}
+	for _, own := range []string{"overrun", "backoff", "limit"} {
+		ref.skipped.WithLabelValues(t.with(own)...)
+	}
+	for _, own := range []string{"usage", "events"} {
+		ref.source.WithLabelValues(t.with(own)...)
+	}
+	for _, own := range []string{"dns", "connect", "tls", "write", "first_byte", "first_token", "decode", "close"} {
+		ref.phase.WithLabelValues(t.with(own)...)
+	}
+	ref.output.WithLabelValues(t.with("answer")...)
+	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered} {
+		v.WithLabelValues(t.with()...)
+	}
+	for _, v := range []*prometheus.HistogramVec{ref.ttft, ref.ttfo, ref.tpot, ref.gap, ref.maxGap, ref.duration} {
+		v.WithLabelValues(t.with()...)
+	}
+}
+
+func (ref *reference) observe(t target, r *prober.Result) {
+	ref.results.WithLabelValues(t.with(string(r.Outcome))...).Inc()
+	ref.countTokens(t, r.Tokens)
+	if r.Outcome == prober.Canceled {
+		return
+	}
+	set := func(v *prometheus.GaugeVec, present bool, value float64, own ...string) {
+		v.DeleteLabelValues(t.with(own...)...)
+		if present {
+			v.WithLabelValues(t.with(own...)...).Set(value)
+		}
+	}
+	unix := func(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+	ok := r.Outcome == prober.Success
+	set(ref.success, true, map[bool]float64{true: 1}[ok])
+	set(ref.lastRun, true, unix(r.Start))
+	set(ref.quota, r.RateLimit.Requests >= 0, float64(r.RateLimit.Requests), "requests")
+	set(ref.quota, r.RateLimit.Tokens >= 0, float64(r.RateLimit.Tokens), "tokens")
+	set(ref.cert, !r.CertNotAfter.IsZero(), unix(r.CertNotAfter))
+	set(ref.lastTTFT, ok && r.Timing.TTFT >= 0, r.Timing.TTFT.Seconds())
+	set(ref.lastTPOT, ok && r.Timing.TPOT >= 0, r.Timing.TPOT.Seconds())
+	set(ref.lastSpeed, ok && r.Timing.TPOT > 0, 1/r.Timing.TPOT.Seconds())
+	for _, e := range r.Events {
+		if e.Merged {
+			ref.merged.WithLabelValues(t.with()...).Inc()
+		}
+	}
+	if r.Imprecise {
+		ref.imprecise.WithLabelValues(t.with()...).Inc()
+	}
+	if r.Buffered {
+		ref.buffered.WithLabelValues(t.with()...).Inc()
+	}
+	if ok {
+		set(ref.lastSuccess, true, unix(r.Start))
+		ref.observeLatency(t, r)
+	}
+}
+
+func (ref *reference) countTokens(t target, n prober.Tokens) {
+	if n.Prompt >= 0 {
+		ref.prompt.WithLabelValues(t.with()...).Add(float64(n.Prompt))
+	}
+	if n.Cached >= 0 {
+		ref.cached.WithLabelValues(t.with()...).Add(float64(n.Cached))
+	}
+	if n.Output < 0 {
+		return
+	}
+	ref.source.WithLabelValues(t.with(string(n.Source))...).Inc()
+	answer := n.Output
+	if n.Reasoning >= 0 {
+		reasoning := min(n.Reasoning, n.Output)
+		answer -= reasoning
+		ref.output.WithLabelValues(t.with("reasoning")...).Add(float64(reasoning))
+	}
+	ref.output.WithLabelValues(t.with("answer")...).Add(float64(answer))
+}
+
+func (ref *reference) observeLatency(t target, r *prober.Result) {
+	var trace prometheus.Labels
+	if r.TraceID != [16]byte{} {
+		trace = prometheus.Labels{"trace_id": hex.EncodeToString(r.TraceID[:])}
+	}
+	for v, d := range map[*prometheus.HistogramVec]time.Duration{
+		ref.ttft: r.Timing.TTFT, ref.ttfo: r.Timing.TTFO, ref.tpot: r.Timing.TPOT,
+		ref.maxGap: r.Timing.MaxGap, ref.duration: r.Timing.Duration,
+	} {
+		if d >= 0 {
+			v.WithLabelValues(t.with()...).(prometheus.ExemplarObserver).ObserveWithExemplar(d.Seconds(), trace)
+		}
+	}
+	for i := range r.Events {
+		if i > 0 && !r.Events[i].Merged && !r.Events[i-1].Merged {
+			ref.gap.WithLabelValues(t.with()...).Observe((r.Events[i].At - r.Events[i-1].At).Seconds())
+		}
+	}
+	for i, d := range r.Timing.Phases {
+		if d >= 0 {
+			ref.phase.WithLabelValues(t.with(fmt.Sprint(prober.Phase(i)))...).Observe(d.Seconds())
+		}
+	}
+	for own, d := range map[string]time.Duration{"queue": r.Server.Queue, "prefill": r.Server.Prefill, "decode": r.Server.Decode} {
+		if d >= 0 {
+			ref.server.WithLabelValues(t.with(own)...).Observe(d.Seconds())
+		}
+	}
+}

@@ -1,0 +1,246 @@
+//go:build linux
+
+package app
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// BenchmarkAccuracy compares what probes measure with the instants at which a
+// simulated server in another process wrote each token: 50 tokens/s in each
+// stream, all streams at once. An iteration takes about 4 s, so run it with
+// -benchtime 1x. Figures are microseconds; "process" is what the fallback
+// clock would have said of the same tokens.
+func BenchmarkAccuracy(b *testing.B) {
+	for _, streams := range []int{1, 100, 500} {
+		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) { benchAccuracy(b, streams, false) })
+	}
+	b.Run("streams=100/scraped", func(b *testing.B) { benchAccuracy(b, 100, true) })
+}
+
+const accuracyTokens = 150
+
+func benchAccuracy(b *testing.B, streams int, scraped bool) {
+	_, server := startProgram(b, "simulate", "--listen-address=127.0.0.1:0",
+		fmt.Sprintf("--replicas=%d", min(50, streams)), "--slots=64", "--decode-step=20ms", "--decode-step-per-sequence=-1ns")
+	probers := accuracyProbers(b, server, streams)
+	if scraped {
+		stop := scrapeEachSecond(b)
+		defer stop()
+	}
+	var all errorSums
+	var cpu time.Duration
+	for b.Loop() {
+		before := processCPU(b)
+		results := probeAll(b, probers)
+		cpu += processCPU(b) - before
+		for _, r := range results {
+			all.add(b, r, truth(b, server, r))
+		}
+	}
+	all.report(b)
+	b.ReportMetric(float64(cpu.Microseconds())/float64(all.tokens), "cpu-us/token")
+}
+
+func accuracyProbers(b *testing.B, server string, n int) []*prober.Prober {
+	b.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		b.Fatal(err)
+	}
+	dialer := prober.NewDialer()
+	b.Cleanup(func() { dialer.Close() })
+	e, err := prober.NewEndpoint(&config.Endpoint{
+		Name: "accuracy", URL: config.URL{URL: u}, API: config.APIOpenAIChat,
+	}, prober.Options{Dialer: dialer})
+	if err != nil {
+		b.Fatal(err)
+	}
+	minute := model.Duration(time.Minute)
+	m := &config.Module{
+		Timeout: minute, Timeouts: config.Timeouts{Connect: minute, Headers: minute, FirstToken: minute, Stall: minute},
+		InputTokens: 64, OutputTokens: accuracyTokens, Prefix: config.PrefixCold, Connection: config.ConnectionNew,
+	}
+	probers := make([]*prober.Prober, n)
+	for i := range probers {
+		if probers[i], err = e.New(m); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(probers[i].Close)
+	}
+	return probers
+}
+
+// probeAll runs all probers at once, their starts spread over a second.
+func probeAll(b *testing.B, probers []*prober.Prober) []*prober.Result {
+	b.Helper()
+	results := make([]*prober.Result, len(probers))
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i, p := range probers {
+		wg.Go(func() {
+			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(len(probers)))))
+			results[i] = p.Probe(b.Context(), time.Time{})
+		})
+	}
+	wg.Wait()
+	for _, r := range results {
+		if r.Outcome != prober.Success {
+			b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+		}
+	}
+	return results
+}
+
+// truth asks the simulated server when it wrote the tokens of a probe.
+func truth(b *testing.B, server string, r *prober.Result) []int64 {
+	b.Helper()
+	resp, err := http.Get(server + "/simulator/requests/" + hex.EncodeToString(r.TraceID[:]))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var rec simulator.Record
+	if err := json.NewDecoder(resp.Body).Decode(&rec); err != nil {
+		b.Fatal(err)
+	}
+	var at []int64
+	for _, e := range rec.Events {
+		if e.Tokens > 0 {
+			at = append(at, e.At.UnixNano())
+		}
+	}
+	return at
+}
+
+// errorSums collects errors in microseconds.
+type errorSums struct {
+	ttft, gap, ttftProcess, gapProcess []float64
+	unmarked                           float64 // worst error of a gap that nothing marks
+	tokens, merged, imprecise          int
+}
+
+func (s *errorSums) add(b *testing.B, r *prober.Result, written []int64) {
+	b.Helper()
+	if len(written) != len(r.Events) {
+		b.Fatalf("%d events, the server wrote %d", len(r.Events), len(written))
+	}
+	if r.Clock != prober.ClockKernel {
+		b.Fatalf("clock %s", r.Clock)
+	}
+	us := func(ns int64) float64 { return max(float64(ns), -float64(ns)) / 1e3 }
+	at := func(i int) int64 { return r.Start.UnixNano() + int64(r.Events[i].At) }
+	process := func(i int) int64 { return at(i) + int64(r.Events[i].ReadLag) }
+	s.tokens += len(r.Events)
+	s.merged += r.MergedEvents()
+	if r.Imprecise {
+		s.imprecise++
+	}
+	s.ttft = append(s.ttft, us(at(0)-written[0]))
+	s.ttftProcess = append(s.ttftProcess, us(process(0)-written[0]))
+	for i := 1; i < len(written); i++ {
+		want := written[i] - written[i-1]
+		s.gapProcess = append(s.gapProcess, us(process(i)-process(i-1)-want))
+		if r.Events[i].Merged || r.Events[i-1].Merged {
+			continue
+		}
+		e := us(at(i) - at(i-1) - want)
+		s.gap = append(s.gap, e)
+		s.unmarked = max(s.unmarked, e)
+	}
+}
+
+func (s *errorSums) report(b *testing.B) {
+	b.Helper()
+	quantiles := func(name string, v []float64) {
+		slices.Sort(v)
+		at := func(q float64) float64 { return v[min(len(v)-1, int(q*float64(len(v))))] }
+		b.ReportMetric(at(0.5), name+"-p50-us")
+		b.ReportMetric(at(0.99), name+"-p99-us")
+		b.ReportMetric(v[len(v)-1], name+"-max-us")
+	}
+	quantiles("ttft", s.ttft)
+	quantiles("gap", s.gap)
+	quantiles("process-ttft", s.ttftProcess)
+	quantiles("process-gap", s.gapProcess)
+	b.ReportMetric(100*float64(s.merged)/float64(s.tokens), "merged-%")
+	b.ReportMetric(float64(s.imprecise), "imprecise-probes")
+	b.ReportMetric(0, "ns/op")
+}
+
+// scrapeEachSecond scrapes a store of 1,000 endpoints once a second.
+func scrapeEachSecond(b *testing.B) (stop func()) {
+	b.Helper()
+	probes := collector.NewProbes(time.Now)
+	filled := filledResult()
+	for i := range 1000 {
+		probes.Series(collector.ID{Endpoint: fmt.Sprintf("endpoint-%d", i), Module: "interactive", Prefix: "cold"}).Observe(filled)
+	}
+	exposition := collector.NewExposition(probes, prometheus.NewRegistry())
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if err := exposition.Write(io.Discard, expfmt.NewFormat(expfmt.TypeTextPlain)); err != nil {
+					b.Error(err)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
+}
+
+// filledResult is a success that has something for every family.
+func filledResult() *prober.Result {
+	const ms = time.Millisecond
+	r := &prober.Result{
+		Scheduled: time.Now(), Start: time.Now(), Outcome: prober.Success, Status: 200,
+		API: "openai-chat", Model: "simulated-8b", Prefix: "cold", TraceID: [16]byte{1}, Clock: prober.ClockKernel,
+		Timing: prober.Timing{TTFT: 200 * ms, TTFO: 210 * ms, TPOT: 20 * ms, MaxGap: 30 * ms, Duration: 1500 * ms},
+		Tokens: prober.Tokens{Prompt: 256, Cached: 16, Output: 64, Reasoning: 8, Source: prober.TokensFromUsage},
+		Finish: "length", CertNotAfter: time.Now().Add(time.Hour),
+	}
+	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 10*ms, 100*ms, 1200*ms
+	r.RateLimit.Requests, r.RateLimit.Tokens = 100, 10000
+	for i := range 64 {
+		r.Events = append(r.Events, prober.Event{At: 200*ms + time.Duration(i)*20*ms + time.Duration(i*i)*10*time.Microsecond})
+	}
+	return r
+}
+
+func processCPU(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,146 @@
+// Package app is the program: flags, commands and the wiring of the parts.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/version"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitRun    = 1 // failed while running
+	exitConfig = 2 // flags or configuration cannot be used
+)
+
+// Options are what a caller, such as a test, can get hold of.
+type Options struct {
+	// Stdout and Stderr take the output of commands and the log.
+	Stdout, Stderr io.Writer
+	// OnListen, if set, is told the address that the daemon listens on.
+	OnListen func(net.Addr)
+}
+
+// command is one command of the program.
+type command interface {
+	run(ctx context.Context, env environment) error
+}
+
+// environment is what commands work with.
+type environment struct {
+	Options
+	logger *slog.Logger
+}
+
+// Run runs the program with the given arguments until it is done or ctx ends,
+// and returns the exit code: 0, 1 for a failure while running, 2 for flags or
+// a configuration that cannot be used.
+func Run(ctx context.Context, args []string, o Options) int {
+	cli := newCLI(o)
+	cmd, done, err := cli.parse(args)
+	if done {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintf(o.Stderr, "inference_exporter: %v\n", err)
+		return exitConfig
+	}
+	env := environment{Options: o, logger: cli.logger()}
+	err = cmd.run(ctx, env)
+	if problems := configProblems(err); len(problems) > 0 {
+		for _, p := range problems {
+			fmt.Fprintln(o.Stderr, p)
+		}
+		return exitConfig
+	}
+	if err != nil {
+		fmt.Fprintf(o.Stderr, "inference_exporter: %v\n", err)
+		if errors.Is(err, errUsage) {
+			return exitConfig
+		}
+		return exitRun
+	}
+	return exitOK
+}
+
+// errUsage marks an error of the command line.
+var errUsage = errors.New("usage")
+
+// configProblems returns every problem of a configuration that err holds.
+func configProblems(err error) []*config.Error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *config.Error:
+		return []*config.Error{e}
+	case interface{ Unwrap() []error }:
+		var all []*config.Error
+		for _, sub := range e.Unwrap() {
+			all = append(all, configProblems(sub)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		return configProblems(e.Unwrap())
+	}
+	return nil
+}
+
+// cli is the command line.
+type cli struct {
+	app       *kingpin.Application
+	commands  map[string]command
+	stderr    io.Writer
+	logLevel  *string
+	logFormat *string
+	done      bool // --help or --version has answered
+}
+
+func newCLI(o Options) *cli {
+	c := &cli{
+		app:    kingpin.New("inference_exporter", "Prometheus exporter and synthetic prober for inference endpoints."),
+		stderr: o.Stderr,
+	}
+	c.app.UsageWriter(o.Stdout)
+	c.app.ErrorWriter(o.Stderr)
+	c.app.Terminate(func(int) { c.done = true })
+	c.app.HelpFlag.Short('h')
+	c.app.Version(version.Print("inference_exporter"))
+	c.logLevel = c.app.Flag("log.level", "Least severe level to log: debug, info, warn or error.").
+		Default("info").Enum("debug", "info", "warn", "error")
+	c.logFormat = c.app.Flag("log.format", "Format of the log: logfmt or json.").
+		Default("logfmt").Enum("logfmt", "json")
+	c.commands = map[string]command{
+		"serve":    newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()),
+		"check":    newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")),
+		"demo":     newDemoCommand(c.app.Command("demo", "Run the daemon against three simulated servers.")),
+		"simulate": newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
+	}
+	return c
+}
+
+// parse returns the command to run; done means that help or version was all.
+func (c *cli) parse(args []string) (cmd command, done bool, err error) {
+	name, err := c.app.Parse(args)
+	if c.done {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("%w, try --help", err)
+	}
+	return c.commands[name], false, nil
+}
+
+func (c *cli) logger() *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(*c.logLevel)) // one of the enum
+	return newLogger(c.stderr, *c.logFormat, level)
+}

@@ -1,0 +1,204 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"reflect"
+	"time"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+// fleetParts are the parts that a fleet connects.
+type fleetParts struct {
+	dialer    *prober.Dialer
+	scheduler *schedule.Scheduler
+	probes    *collector.Probes
+	self      *collector.Self
+	logger    *slog.Logger
+}
+
+// fleet turns sets of endpoints into jobs of the scheduler: one task for each
+// endpoint and module. It is used by one goroutine.
+type fleet struct {
+	fleetParts
+	modules map[string]*config.Module
+	members map[string]*member
+}
+
+// member is one endpoint with its tasks.
+type member struct {
+	cfg   *config.Endpoint
+	tasks []*task
+}
+
+func newFleet(cfg *config.Config, parts fleetParts) *fleet {
+	return &fleet{
+		fleetParts: parts, modules: cfg.Modules,
+		members: map[string]*member{},
+	}
+}
+
+// apply makes set the endpoints that are probed. Endpoints that stay as they
+// were keep their probers and series. After an error the old set goes on.
+func (f *fleet) apply(set []*config.Endpoint) error {
+	next := make(map[string]*member, len(set))
+	var fresh []*member
+	for _, cfg := range set {
+		if m := f.members[cfg.Name]; m != nil && reflect.DeepEqual(m.cfg, cfg) {
+			next[cfg.Name] = m
+			continue
+		}
+		m, err := f.newMember(cfg)
+		if err != nil {
+			for _, m := range fresh {
+				m.close()
+			}
+			return err
+		}
+		fresh = append(fresh, m)
+		next[cfg.Name] = m
+	}
+	gone := maps.Clone(f.members)
+	maps.DeleteFunc(gone, func(name string, m *member) bool { return next[name] == m })
+	f.members = next
+	f.retire(gone)
+	for _, m := range fresh {
+		f.introduce(m)
+	}
+	f.scheduler.Update(f.jobs())
+	f.self.SetEndpoints(len(next))
+	return nil
+}
+
+// newMember builds the probers of an endpoint and touches nothing else.
+func (f *fleet) newMember(cfg *config.Endpoint) (*member, error) {
+	endpoint, err := prober.NewEndpoint(cfg, prober.Options{
+		Dialer: f.dialer, UserAgent: "inference_exporter/" + version.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &member{cfg: cfg}
+	for _, name := range cfg.Modules {
+		module := f.modules[name]
+		p, err := endpoint.New(module)
+		if err != nil {
+			m.close()
+			return nil, err
+		}
+		m.tasks = append(m.tasks, &task{
+			key: cfg.Name + "\x00" + name, host: cfg.URL.Host, interval: time.Duration(module.Interval),
+			id: collector.ID{
+				Endpoint: cfg.Name, Module: name, Prefix: string(module.Prefix), Labels: cfg.Labels,
+			},
+			prober: p, probes: f.probes, self: f.self,
+			logger: f.logger.With("endpoint", cfg.Name, "module", name),
+		})
+	}
+	return m, nil
+}
+
+func (f *fleet) introduce(m *member) {
+	f.probes.SetEndpoint(collector.EndpointInfo{
+		Endpoint: m.cfg.Name, Model: m.cfg.Model, API: m.cfg.API, URL: m.cfg.URL.String(), Labels: m.cfg.Labels,
+	})
+	for _, t := range m.tasks {
+		t.series = f.probes.Series(t.id)
+	}
+}
+
+func (f *fleet) retire(gone map[string]*member) {
+	for name, m := range gone {
+		m.close()
+		for _, t := range m.tasks {
+			f.probes.Remove(t.id)
+		}
+		f.probes.RemoveEndpoint(name)
+	}
+}
+
+func (f *fleet) jobs() []schedule.Job {
+	var jobs []schedule.Job
+	for _, m := range f.members {
+		for _, t := range m.tasks {
+			jobs = append(jobs, schedule.Job{
+				Key: t.key, Host: t.host, Interval: t.interval, Run: t.run, Skipped: t.skipped,
+			})
+		}
+	}
+	return jobs
+}
+
+// close drops what the probers keep.
+func (f *fleet) close() {
+	for _, m := range f.members {
+		m.close()
+	}
+}
+
+func (m *member) close() {
+	for _, t := range m.tasks {
+		t.prober.Close()
+	}
+}
+
+// task probes one endpoint with one module whenever the scheduler says so.
+type task struct {
+	key      string
+	host     string
+	interval time.Duration
+	id       collector.ID
+	prober   *prober.Prober
+	series   *collector.Series
+	probes   *collector.Probes
+	self     *collector.Self
+	logger   *slog.Logger
+	outcome  prober.Outcome // of the last probe, "" before the first
+}
+
+// run probes once and hands the result to its readers.
+func (t *task) run(ctx context.Context, r schedule.Run) schedule.Report {
+	t.self.ProbeStarted()
+	defer t.self.ProbeEnded()
+	res := t.prober.Probe(ctx, r.Scheduled)
+	t.series.Observe(res)
+	if res.Model != "" {
+		t.probes.SetModel(t.id.Endpoint, res.Model)
+	}
+	t.self.Observe(res)
+	t.log(res)
+	return schedule.Report{
+		Failed:     res.Outcome != prober.Success && res.Outcome != prober.Canceled,
+		RetryAfter: res.RetryAfter,
+	}
+}
+
+func (t *task) skipped(reason schedule.Reason) {
+	t.series.Skip(collector.SkipReason(reason))
+	t.self.Missed(collector.SkipReason(reason))
+}
+
+// log tells of a change of state, and of nothing else.
+func (t *task) log(r *prober.Result) {
+	before := t.outcome
+	if r.Outcome == prober.Canceled || r.Outcome == before {
+		return
+	}
+	t.outcome = r.Outcome
+	if r.Outcome != prober.Success {
+		t.logger.Warn("probe failing", "outcome", string(r.Outcome), "model", r.Model, "err", r.Err)
+		return
+	}
+	message := "probe recovered"
+	if before == "" {
+		message = "probe succeeds"
+	}
+	t.logger.Info(message, "model", r.Model, "ttft_seconds", r.Timing.TTFT.Seconds())
+}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/slogtest"
+	"time"
+)
+
+func TestLogHandlerConforms(t *testing.T) {
+	var buf bytes.Buffer
+	h := newLogger(&buf, "json", slog.LevelInfo).Handler()
+	err := slogtest.TestHandler(h, func() []map[string]any {
+		var out []map[string]any
+		for line := range strings.Lines(buf.String()) {
+			flat := map[string]any{}
+			if err := json.Unmarshal([]byte(line), &flat); err != nil {
+				t.Fatalf("line %q: %v", line, err)
+			}
+			if ts, ok := flat["ts"]; ok {
+				flat[slog.TimeKey] = ts
+				delete(flat, "ts")
+			}
+			out = append(out, unfold(flat))
+		}
+		return out
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// unfold turns dotted keys into nested maps, as slogtest wants groups.
+func unfold(flat map[string]any) map[string]any {
+	out := map[string]any{}
+	for k, v := range flat {
+		m, parts := out, strings.Split(k, ".")
+		for _, p := range parts[:len(parts)-1] {
+			next, ok := m[p].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				m[p] = next
+			}
+			m = next
+		}
+		m[parts[len(parts)-1]] = v
+	}
+	return out
+}
+
+func TestLogLines(t *testing.T) {
+	f := func(format string, args []any, want string) {
+		t.Helper()
+		var buf bytes.Buffer
+		newLogger(&buf, format, slog.LevelInfo).Info("probe failed", args...)
+		if !strings.Contains(buf.String(), want) {
+			t.Errorf("%s: got %q, want it to contain %q", format, buf.String(), want)
+		}
+	}
+	f("logfmt", []any{"wait", 1500 * time.Millisecond}, `msg="probe failed" wait=1.5s`)
+	f("json", []any{"wait", 1500 * time.Millisecond}, `"wait":"1.5s"`)
+	f("logfmt", []any{"err", errors.New("no route")}, `err="no route"`)
+	f("logfmt", []any{"names", []string{"a", "b"}}, `names="[a b]"`)
+	f("json", []any{"fn", func() {}, "n", 1}, `"n":1`) // an odd value loses no line
+	f("logfmt", []any{"", "x", "n", 1}, `n=1`)         // nor does an empty key
+	f("logfmt", []any{slog.Group("g", "k", 7)}, `g.k=7`)
+	f("logfmt", nil, `caller=logging_test.go:`)
+	f("logfmt", nil, `level=info`)
+}
+
+func TestLogLevel(t *testing.T) {
+	var buf bytes.Buffer
+	var level slog.LevelVar
+	l := newLogger(&buf, "logfmt", &level)
+	l.Debug("hidden")
+	level.Set(slog.LevelDebug)
+	l.Debug("shown")
+	if got := buf.String(); strings.Contains(got, "hidden") || !strings.Contains(got, "shown") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+// simulateCommand runs one simulated inference server.
+type simulateCommand struct {
+	listen *string
+	o      simulator.Options
+	faults *[]string
+}
+
+func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
+	s := &simulateCommand{
+		listen: c.Flag("listen-address", "Address to listen on.").Default("127.0.0.1:8000").String(),
+	}
+	c.Flag("model", "Name of the model.").Default("simulated-8b").StringVar(&s.o.Model)
+	c.Flag("replicas", "Engines behind the address.").Default("1").IntVar(&s.o.Replicas)
+	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").IntVar(&s.o.Slots)
+	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").IntVar(&s.o.QueueLimit)
+	c.Flag("prefill-rate", "Uncached prompt tokens per second of an engine.").Default("8000").Float64Var(&s.o.PrefillTokensPerSecond)
+	c.Flag("decode-step", "Time of a decode step.").Default("20ms").DurationVar(&s.o.DecodeStep)
+	c.Flag("decode-step-per-sequence", "Time that each further sequence adds to a step; negative is none.").Default("100us").DurationVar(&s.o.DecodeStepPerSequence)
+	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").IntVar(&s.o.Blocks)
+	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").IntVar(&s.o.ContextLength)
+	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").IntVar(&s.o.ReasoningTokens)
+	c.Flag("background", "Sequences that the server keeps running or queued by itself.").IntVar(&s.o.Background)
+	c.Flag("fault-ratio", "Share of the requests that show one of --fault.").Float64Var(&s.o.FaultRatio)
+	c.Flag("seed", "Seed of ids, lengths and draws.").Uint64Var(&s.o.Seed)
+	names := make([]string, 0, len(simulator.Faults()))
+	for _, f := range simulator.Faults() {
+		names = append(names, f.Name)
+	}
+	s.faults = c.Flag("fault", "Fault to show, repeatable: "+strings.Join(names, ", ")+". A path /fault/NAME/v1/... shows one for a single request.").
+		PlaceHolder("NAME").Enums(names...)
+	return s
+}
+
+func (c *simulateCommand) run(ctx context.Context, env environment) error {
+	o := c.o
+	o.Faults, o.Logger = faultsNamed(*c.faults...), env.logger
+	l, err := net.Listen("tcp", *c.listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	fmt.Fprintf(env.Stdout, "simulated server %s: http://%s (metrics: /metrics, truth: /simulator/state)\n", o.Model, l.Addr())
+	if env.OnListen != nil {
+		env.OnListen(l.Addr())
+	}
+	return simulator.New(o).Serve(ctx, l)
+}
+
+// faultsNamed returns the faults of the given names.
+func faultsNamed(names ...string) []simulator.Fault {
+	var out []simulator.Fault
+	for _, name := range names {
+		for _, f := range simulator.Faults() {
+			if f.Name == name {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// startSimulator serves a simulated server on a free port until ctx ends; the
+// error of Serve comes through done.
+func startSimulator(ctx context.Context, o simulator.Options, done chan<- error) (url string, err error) {
+	o.Logger = slog.New(slog.DiscardHandler)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("listen for a simulated server: %w", err)
+	}
+	go func() { done <- simulator.New(o).Serve(ctx, l) }()
+	return "http://" + l.Addr().String(), nil
+}
+
+// demoServers are the simulated servers of the demo.
+func demoServers() []demoServer {
+	return []demoServer{
+		{"healthy", "answers at once", simulator.Options{Model: "simulated-8b", Seed: 1}},
+		{"saturated", "always has more requests than slots", simulator.Options{
+			Model: "simulated-70b", Seed: 2, Slots: 8, Background: 10, BackgroundOutput: 64, Blocks: 1024,
+			PrefillTokensPerSecond: 3000, DecodeStep: 45 * time.Millisecond, DecodeStepPerSequence: time.Millisecond,
+		}},
+		{"failing", "fails half of the requests, in several ways", simulator.Options{
+			Model: "simulated-8b", Seed: 3, FaultRatio: 0.5,
+			Faults: faultsNamed("status_503", "stall_midstream", "error_event_midstream", "cut_before_finish", "empty_stream"),
+		}},
+	}
+}
+
+type demoServer struct {
+	name, what string
+	options    simulator.Options
+}

@@ -1,0 +1,212 @@
+package simulator
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// finish says how a sequence ended, in the words of vLLM's finished_reason;
+// empty while it runs.
+type finish string
+
+const (
+	finishStop   finish = "stop"
+	finishLength finish = "length"
+	finishAbort  finish = "abort"
+)
+
+// sequence is one request inside a replica.
+type sequence struct {
+	// What is asked; constant.
+	prompt int    // prompt tokens
+	output int    // tokens to generate, at least 1
+	reason finish // how it ends after them
+	quiet  bool   // wake the reader at the end only
+
+	// The replica's, guarded by its mu.
+	tokens   []token  // prompt and what was generated
+	hashes   []uint64 // of the full blocks of tokens
+	blocks   []int    // owned, in order
+	computed int      // tokens whose KV entries are in blocks
+	begun    bool     // was in a batch before
+	done     bool
+	last     time.Time // of the latest token
+
+	// ready holds a value when progress moved since it was last taken.
+	ready chan struct{}
+	mu    sync.Mutex
+	now   progress // guarded by mu
+}
+
+// progress is what a reader learns of a sequence.
+type progress struct {
+	tokens      int // generated
+	finish      finish
+	cached      int // prompt tokens found in the prefix cache
+	preemptions int
+	arrival     time.Time
+	scheduled   time.Time // first time in a batch; zero before
+	first       time.Time // first token; zero before
+}
+
+func newSequence(prompt []token, output int, reason finish) *sequence {
+	return &sequence{
+		prompt: len(prompt), output: output, reason: reason,
+		tokens: prompt, ready: make(chan struct{}, 1),
+		now: progress{arrival: time.Now()},
+	}
+}
+
+func (q *sequence) progress() progress {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.now
+}
+
+func (q *sequence) update(change func(*progress)) {
+	q.mu.Lock()
+	change(&q.now)
+	q.mu.Unlock()
+}
+
+func (q *sequence) wake() {
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+// generated is how many tokens there are beyond the prompt.
+func (q *sequence) generated() int { return len(q.tokens) - q.prompt }
+
+// replica is one engine: a queue, a batch, a KV cache, and a loop of steps that
+// runs while there is work.
+type replica struct {
+	o     *Options
+	phase time.Duration // delay of the first step after idleness
+
+	mu      sync.Mutex
+	waiting []*sequence // first come, first served; preempted ones in front
+	running []*sequence // in the order of admission
+	pool    *blockPool
+	stats   stats
+	looping bool
+	step    step // the one in progress, its memory reused
+	// emptied holds a value when the last sequence left by an abort, so that
+	// the loop ends at once and not at the end of its step.
+	emptied chan struct{}
+}
+
+func newReplica(o *Options, index int) *replica {
+	return &replica{
+		o:       o,
+		phase:   time.Duration(index) * o.DecodeStep / time.Duration(o.Replicas),
+		pool:    newBlockPool(o.Blocks, o.BlockSize),
+		stats:   newStats(),
+		emptied: make(chan struct{}, 1),
+	}
+}
+
+// load is the number of sequences inside.
+func (r *replica) load() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.running) + len(r.waiting)
+}
+
+// submit queues a sequence; false means that the queue is full.
+func (r *replica) submit(q *sequence) bool {
+	q.hashes = extendHashes(q.hashes, q.tokens, r.o.BlockSize)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.o.QueueLimit > 0 && len(r.running)+len(r.waiting) >= r.o.Slots+r.o.QueueLimit {
+		return false
+	}
+	r.waiting = append(r.waiting, q)
+	if !r.looping {
+		r.looping = true
+		go r.loop()
+	}
+	return true
+}
+
+// abort ends a sequence before its time; one that has ended stays as it is.
+func (r *replica) abort(q *sequence) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q.done {
+		return
+	}
+	r.end(q, finishAbort, time.Now())
+	if len(r.running)+len(r.waiting) == 0 {
+		select {
+		case r.emptied <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// end takes a sequence out.
+func (r *replica) end(q *sequence, reason finish, now time.Time) {
+	q.done = true
+	is := func(other *sequence) bool { return other == q }
+	r.running = slices.DeleteFunc(r.running, is)
+	r.waiting = slices.DeleteFunc(r.waiting, is)
+	r.pool.release(q.blocks)
+	q.blocks = nil
+	q.update(func(p *progress) { p.finish = reason })
+	r.stats.ended(q.progress(), reason, now, q.last)
+	q.wake()
+}
+
+// maxLag is how far behind its clock a loop may fall before it gives up
+// catching up: longer pauses are the machine's, not the model's.
+const maxLag = time.Second
+
+// loop runs step after step, each ending at an instant computed from the start
+// of the one before, so that late timers do not add up. It ends when no
+// sequence is left.
+func (r *replica) loop() {
+	next := time.Now()
+	timer := time.NewTimer(time.Until(next.Add(r.phase)))
+	defer timer.Stop()
+	if r.phase > 0 {
+		next = next.Add(r.phase)
+		r.wait(timer)
+	}
+	for {
+		r.mu.Lock()
+		if len(r.running)+len(r.waiting) == 0 {
+			r.looping = false
+			r.mu.Unlock()
+			return
+		}
+		next = next.Add(r.plan(time.Now()))
+		r.mu.Unlock()
+
+		if time.Since(next) > maxLag {
+			next = time.Now()
+		}
+		timer.Reset(time.Until(next))
+		r.wait(timer)
+
+		r.mu.Lock()
+		r.commit(time.Now())
+		r.mu.Unlock()
+	}
+}
+
+// wait returns when the timer fires or nothing is left to wait for.
+func (r *replica) wait(timer *time.Timer) {
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-r.emptied:
+			if r.load() == 0 {
+				return
+			}
+		}
+	}
+}

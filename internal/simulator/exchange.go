@@ -1,0 +1,242 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxBody bounds a request's body.
+const maxBody = 64 << 20
+
+// defaultOutput is how long an answer is to a request that names no limit.
+const defaultOutput = 256
+
+// exchange is one generation request and its reply.
+type exchange struct {
+	s     *Server
+	p     protocol
+	w     http.ResponseWriter
+	flush *http.ResponseController
+	r     *http.Request
+	conn  *stampedConn // nil outside Serve
+	fault *Fault
+	rec   *record
+	reply reply
+
+	ask       ask
+	replica   *replica
+	seq       *sequence
+	reasoning int // reasoning tokens before the answer
+	offset    int // where in the vocabulary the answer starts
+
+	contentType     string
+	frame           frameFunc
+	wire            wire
+	payload, framed []byte // reused
+}
+
+// generate answers the requests of one protocol. An error of an exchange ends
+// the connection.
+func (s *Server) generate(p protocol) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		x := s.newExchange(p, w, r)
+		err := x.run()
+		if x.seq != nil {
+			x.replica.abort(x.seq)
+			x.rec.progress(x.seq.progress())
+		}
+		x.rec.update(func(r *Record) { r.Complete = true })
+		s.o.Logger.Debug("request", "path", p.path, "fault", x.fault.Name, "err", err)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+func (s *Server) newExchange(p protocol, w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{
+		s: s, p: p, w: w, r: r, flush: http.NewResponseController(w),
+		fault: s.faultOf(r), contentType: "text/event-stream; charset=utf-8",
+	}
+	x.rec = s.records.begin(Record{
+		TraceID: traceID(r.Header.Get("Traceparent")), Path: p.path,
+		Fault: x.fault.Name, Arrival: time.Now(),
+	})
+	if x.conn, _ = r.Context().Value(connKey{}).(*stampedConn); x.conn != nil {
+		x.conn.before = x.rec.stamp
+	}
+	s.mu.Lock()
+	id := fmt.Sprintf("%016x%016x", s.rng.Uint64(), s.rng.Uint64())
+	s.mu.Unlock()
+	x.reply = p.reply(replyHeader{id: id, model: s.o.Model, created: time.Now().Unix()})
+	w.Header().Set("Server", "uvicorn")
+	return x
+}
+
+// traceID returns the trace id of a W3C traceparent header, or nothing.
+func traceID(traceparent string) string {
+	parts := strings.Split(traceparent, "-")
+	if len(parts) < 4 || len(parts[1]) != 32 {
+		return ""
+	}
+	return parts[1]
+}
+
+func (x *exchange) ctx() context.Context { return x.r.Context() }
+
+func (x *exchange) run() error {
+	if x.fault.unread != nil {
+		return x.fault.unread(x)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxBody))
+	if err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	if x.fault.answer != nil {
+		if done, err := x.fault.answer(x); done || err != nil {
+			return err
+		}
+	}
+	x.ask, err = x.p.parse(body)
+	if err == nil {
+		err = x.submit()
+	}
+	if no, ok := errors.AsType[refusal](err); ok {
+		return x.refuse(no)
+	}
+	if err != nil {
+		return err
+	}
+	if x.ask.stream {
+		return x.streamReply(x.tokens)
+	}
+	return x.wholeReply()
+}
+
+func (x *exchange) refuse(no refusal) error {
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.WriteHeader(no.status)
+	_, err := x.w.Write(x.p.failure(no))
+	return err
+}
+
+// submit gives the request to the least loaded replica.
+func (x *exchange) submit() error {
+	o, a := &x.s.o, &x.ask
+	if a.model != "" && a.model != o.Model {
+		return refusal{http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", a.model)}
+	}
+	if room := o.ContextLength - len(a.prompt); max(a.maxOutput, a.minOutput, 1) > room {
+		return badRequest(fmt.Sprintf("the model's context length is %d tokens, but %d in the prompt and %d of output were asked",
+			o.ContextLength, len(a.prompt), max(a.maxOutput, a.minOutput, 1)))
+	}
+	output, reason := x.s.outputLength(a)
+	if a.reasoning {
+		x.reasoning = o.ReasoningTokens
+	}
+	if a.sampled {
+		x.s.mu.Lock()
+		x.offset = x.s.rng.IntN(100)
+		x.s.mu.Unlock()
+	}
+	x.seq = newSequence(a.prompt, output, reason)
+	x.replica = x.s.replicas[0]
+	least := x.replica.load()
+	for _, r := range x.s.replicas[1:] {
+		if n := r.load(); n < least {
+			x.replica, least = r, n
+		}
+	}
+	if !x.replica.submit(x.seq) {
+		x.seq = nil
+		return refusal{http.StatusServiceUnavailable, "ServiceUnavailableError", "the queue is full"}
+	}
+	x.rec.update(func(r *Record) { r.PromptTokens = len(a.prompt) })
+	return nil
+}
+
+// outputLength decides when the model ends: at the limit, or before it with
+// StopProbability after each token.
+func (s *Server) outputLength(a *ask) (int, finish) {
+	room := s.o.ContextLength - len(a.prompt)
+	limit, reason := a.maxOutput, finishLength
+	if limit == 0 && a.ignoreEOS {
+		limit = room
+	}
+	if limit == 0 {
+		limit, reason = min(max(defaultOutput, a.minOutput), room), finishStop
+	}
+	if a.ignoreEOS || s.o.StopProbability <= 0 {
+		return limit, reason
+	}
+	s.mu.Lock()
+	u := s.rng.Float64()
+	s.mu.Unlock()
+	// The number of trials to the first success, by inversion.
+	stop := 1 + math.Log(1-u)/math.Log(1-min(s.o.StopProbability, 0.999999))
+	if n := max(int(min(stop, float64(limit))), a.minOutput); n < limit {
+		return n, finishStop
+	}
+	return limit, reason
+}
+
+// await returns the progress of the sequence once it has more tokens than
+// seen, or has ended.
+func (x *exchange) await(seen int) (progress, error) {
+	for {
+		p := x.seq.progress()
+		if p.tokens > seen || p.finish != "" {
+			x.rec.progress(p)
+			return p, nil
+		}
+		select {
+		case <-x.seq.ready:
+		case <-x.ctx().Done():
+			return p, x.ctx().Err()
+		}
+	}
+}
+
+func (x *exchange) wholeReply() error {
+	var p progress
+	for p.finish == "" {
+		var err error
+		if p, err = x.await(p.tokens); err != nil {
+			return err
+		}
+	}
+	w := whole{finish: p.finish, usage: x.usage(p, p.tokens)}
+	for i := range p.tokens {
+		if i < x.reasoning {
+			w.reasoning = x.appendToken(w.reasoning, i)
+		} else {
+			w.answer = x.appendToken(w.answer, i)
+		}
+	}
+	x.w.Header().Set("Content-Type", "application/json")
+	_, err := x.w.Write(x.reply.appendWhole(nil, &w))
+	return err
+}
+
+// appendToken appends the text of output token i.
+func (x *exchange) appendToken(dst []byte, i int) []byte {
+	if i >= x.reasoning {
+		i -= x.reasoning
+	}
+	return x.s.words.text(dst, x.offset, i)
+}
+
+// usage returns the counts after n output tokens.
+func (x *exchange) usage(p progress, n int) usage {
+	u := usage{prompt: len(x.ask.prompt), output: n, cached: p.cached, reasoning: -1}
+	if x.reasoning > 0 {
+		u.reasoning = min(n, x.reasoning)
+	}
+	return u
+}

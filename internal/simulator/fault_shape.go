@@ -1,0 +1,229 @@
+package simulator
+
+import "time"
+
+// usageFaults report the token counts wrongly.
+func usageFaults() []Fault {
+	// every sets the usage beside each token.
+	every := func(count func(x *exchange, tokens int) usage) func(*exchange, sink) sink {
+		return func(x *exchange, next sink) sink {
+			tokens := 0
+			return func(e *event) error {
+				if tokens += e.tokens; e.tokens > 0 {
+					u := count(x, tokens)
+					e.usage = &u
+				}
+				return next(e)
+			}
+		}
+	}
+	final := func(wrong usage) func(*exchange, sink) sink {
+		return shapeOf(func(_ *exchange, e *event, next sink) error {
+			if e.kind == Usage {
+				e.usage = &wrong
+			}
+			return next(e)
+		})
+	}
+	return []Fault{
+		{Name: "negative_usage", Description: "Reports negative token counts.", shape: final(usage{prompt: -5, output: -1, cached: -1, reasoning: -1})},
+		{Name: "absurd_usage", Description: "Reports a billion of billions of tokens, more cached than in the prompt.", shape: final(usage{prompt: 3, output: 1e18, cached: 1e12, reasoning: -1})},
+		{Name: "no_usage", Description: "Reports no usage although asked.", shape: shapeOf(func(_ *exchange, e *event, next sink) error {
+			if e.kind == Usage {
+				return nil
+			}
+			return next(e)
+		})},
+		{Name: "usage_every_chunk", Description: "Reports running totals with each token although not asked.", shape: every(func(x *exchange, tokens int) usage {
+			return usage{prompt: len(x.ask.prompt), output: tokens, cached: -1, reasoning: -1}
+		})},
+		{Name: "zero_usage_every_chunk", Description: "Reports zeros with each token, the truth at the end.", shape: every(func(*exchange, int) usage {
+			return usage{cached: -1, reasoning: -1}
+		})},
+		{Name: "usage_on_finish", Description: "Reports the usage on the chunk with the finish reason.", shape: shapeOf(func(x *exchange, e *event, next sink) error {
+			switch {
+			case e.kind == Usage:
+				return nil
+			case e.finish != "":
+				p := x.seq.progress()
+				u := x.usage(p, p.tokens)
+				e.usage = &u
+			}
+			return next(e)
+		})},
+	}
+}
+
+// tokenFaults change what the events carry.
+func tokenFaults() []Fault {
+	return []Fault{
+		{Name: "empty_string_tokens", Description: "Sends every other token as an empty string.", shape: emptyTokens},
+		{Name: "many_tokens_per_event", Description: "Sends four tokens in one event, as speculative decoding does.", shape: manyTokens},
+		{Name: "empty_stream", Description: "Streams role, finish reason and zero usage, and no token.", shape: shapeOf(func(_ *exchange, e *event, next sink) error {
+			switch {
+			case e.kind == Usage:
+				e.usage.output = 0
+			case e.finish != "":
+				return next(&event{kind: Finish, finish: finishStop})
+			case e.tokens > 0:
+				return nil
+			}
+			return next(e)
+		})},
+		{Name: "no_finish_reason", Description: "Sends the end marker but never a finish reason.", shape: shapeOf(func(_ *exchange, e *event, next sink) error {
+			e.finish = ""
+			return next(e)
+		})},
+		{Name: "two_finish_reasons", Description: "Sends a second finish reason, another one, after the first.", shape: shapeOf(func(_ *exchange, e *event, next sink) error {
+			finished := e.finish != ""
+			if err := next(e); err != nil || !finished {
+				return err
+			}
+			return next(&event{kind: Finish, finish: finishStop})
+		})},
+		{Name: "endless_tokens", Description: "Never stops: a token every decode step, beyond any limit.", shape: endless},
+		{Name: "early_role", Description: "Sends the role 1 s before the first token can come.", shape: shapeOf(func(x *exchange, e *event, next sink) error {
+			switch e.kind {
+			case Role:
+				return nil // it came already
+			case open:
+				if err := next(e); err != nil {
+					return err
+				}
+				if err := next(&event{kind: Role}); err != nil {
+					return err
+				}
+				return sleep(x.ctx(), time.Second)
+			}
+			return next(e)
+		})},
+	}
+}
+
+func emptyTokens(_ *exchange, next sink) sink {
+	tokens := 0
+	return func(e *event) error {
+		if tokens += e.tokens; e.tokens > 0 && tokens%2 == 0 {
+			odd := *e
+			odd.text = nil
+			return next(&odd)
+		}
+		return next(e)
+	}
+}
+
+func manyTokens(_ *exchange, next sink) sink {
+	var held event
+	return func(e *event) error {
+		if e.tokens == 0 {
+			return next(e)
+		}
+		if held.tokens > 0 && held.kind != e.kind { // the answer starts
+			if err := next(&held); err != nil {
+				return err
+			}
+			held = event{text: held.text[:0]}
+		}
+		text, tokens := append(held.text, e.text...), held.tokens+e.tokens
+		held = *e
+		held.text, held.tokens = text, tokens
+		if e.usage != nil {
+			u := *e.usage
+			held.usage = &u
+		}
+		if held.tokens < 4 && e.finish == "" {
+			return nil
+		}
+		err := next(&held)
+		held = event{text: held.text[:0]}
+		return err
+	}
+}
+
+func endless(x *exchange, next sink) sink {
+	return func(e *event) error {
+		if e.finish == "" {
+			return next(e)
+		}
+		e.finish = ""
+		for {
+			if err := next(e); err != nil {
+				return err
+			}
+			if err := sleep(x.ctx(), x.s.o.DecodeStep); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// endFaults end the stream otherwise than they should.
+func endFaults() []Fault {
+	failure := event{kind: Failure, text: []byte("EngineCore encountered an issue")}
+	// fail reports an error inside the stream and ends it as vLLM does.
+	fail := func(_ *exchange, next sink) error {
+		e := failure
+		if err := next(&e); err != nil {
+			return err
+		}
+		if err := next(&event{kind: Done}); err != nil {
+			return err
+		}
+		return errOver
+	}
+	atDone := func(act func(x *exchange) error) func(*exchange, sink) sink {
+		return shapeOf(func(x *exchange, e *event, next sink) error {
+			if e.kind == Done {
+				return act(x)
+			}
+			return next(e)
+		})
+	}
+	return []Fault{
+		{Name: "no_end_marker", Description: "Ends the body after the finish reason, without [DONE].", shape: atDone(func(*exchange) error { return nil })},
+		{Name: "open_after_finish", Description: "Sends no [DONE] and leaves the connection open.", shape: atDone((*exchange).hang)},
+		{Name: "cut_before_finish", Description: "Closes the connection inside the body, after two tokens.", shape: atOddToken(func(*exchange, sink) error { return errCut })},
+		{Name: "end_before_finish", Description: "Ends the body cleanly after two tokens.", shape: atOddToken(func(*exchange, sink) error { return errOver })},
+		{Name: "reset_midstream", Description: "Resets the connection (RST) after two tokens.", shape: atOddToken(func(x *exchange, _ sink) error { return x.reset() })},
+		{Name: "truncated_json", Description: "Ends the body in the middle of an event's JSON, after two tokens.", shape: atOddToken(func(_ *exchange, next sink) error {
+			if err := next(&event{kind: Odd, verbatim: `data: {"id":"x","choices":[{"index":0,"delta":{"cont`}); err != nil {
+				return err
+			}
+			return errOver
+		})},
+		{Name: "error_event_first", Description: "Sends an error as the first event, then [DONE], all with status 200.", shape: shapeOf(func(x *exchange, e *event, next sink) error {
+			if e.kind == open {
+				return next(e)
+			}
+			return fail(x, next)
+		})},
+		{Name: "error_event_midstream", Description: "Sends an error event after two tokens, then [DONE].", shape: atOddToken(fail)},
+		{Name: "error_line", Description: "Sends a line `error: {...}` after two tokens, then ends the body.", shape: atOddToken(func(_ *exchange, next sink) error {
+			if err := next(&event{kind: Failure, verbatim: `error: {"code":500,"message":"context shift is disabled","type":"server_error"}` + "\n\n"}); err != nil {
+				return err
+			}
+			return errOver
+		})},
+	}
+}
+
+// silenceFaults stop sending, or pause, and keep the connection.
+func silenceFaults() []Fault {
+	return []Fault{
+		{Name: "stall_before_first_token", Description: "Sends the headers and then nothing, for ever.", shape: shapeOf(func(x *exchange, e *event, next sink) error {
+			if err := next(e); err != nil {
+				return err
+			}
+			return x.hang()
+		})},
+		{Name: "slow_tokens", Description: "Sends a token only every 2 s.", shape: shapeOf(func(x *exchange, e *event, next sink) error {
+			if e.tokens > 0 {
+				if err := sleep(x.ctx(), 2*time.Second); err != nil {
+					return err
+				}
+			}
+			return next(e)
+		})},
+		{Name: "stall_midstream", Description: "Goes silent after two tokens, for ever.", shape: atOddToken(func(x *exchange, _ sink) error { return x.hang() })},
+	}
+}

@@ -1,0 +1,174 @@
+package simulator
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// openaiChat is POST /v1/chat/completions as vLLM speaks it: a role chunk with
+// the first output, the finish reason on the chunk of the last token.
+func openaiChat() protocol {
+	return protocol{
+		path:    "/v1/chat/completions",
+		parse:   parseChat,
+		reply:   func(h replyHeader) reply { return newOpenAIReply(h, true) },
+		failure: openaiFailure,
+	}
+}
+
+// openaiCompletions is the legacy POST /v1/completions: no template, no role
+// chunk, no reasoning.
+func openaiCompletions() protocol {
+	return protocol{
+		path:    "/v1/completions",
+		parse:   parseCompletions,
+		reply:   func(h replyHeader) reply { return newOpenAIReply(h, false) },
+		failure: openaiFailure,
+	}
+}
+
+type openaiRequest struct {
+	Model    string `json:"model"`
+	Messages []struct {
+		Content openaiContent `json:"content"`
+	} `json:"messages"`
+	Prompt              json.RawMessage `json:"prompt"`
+	MaxTokens           *int            `json:"max_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	MinTokens           int             `json:"min_tokens"`
+	IgnoreEOS           bool            `json:"ignore_eos"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       *struct {
+		IncludeUsage         bool `json:"include_usage"`
+		ContinuousUsageStats bool `json:"continuous_usage_stats"`
+	} `json:"stream_options"`
+	Temperature        *float64 `json:"temperature"`
+	ReasoningEffort    string   `json:"reasoning_effort"`
+	ChatTemplateKwargs struct {
+		EnableThinking *bool `json:"enable_thinking"`
+	} `json:"chat_template_kwargs"`
+}
+
+// openaiContent is a message's text, given as a string or as a list of parts.
+type openaiContent string
+
+// UnmarshalJSON reads either form.
+func (c *openaiContent) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*c = openaiContent(text)
+		return nil
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return errors.New("content is neither a string nor a list of parts")
+	}
+	var all strings.Builder
+	for _, p := range parts {
+		all.WriteString(p.Text)
+		all.WriteByte(' ')
+	}
+	*c = openaiContent(all.String())
+	return nil
+}
+
+func badRequest(message string) refusal {
+	return refusal{status: http.StatusBadRequest, kind: "BadRequestError", message: message}
+}
+
+func parseChat(body []byte) (ask, error) {
+	q, a, err := parseOpenAI(body)
+	if err != nil {
+		return ask{}, err
+	}
+	if len(q.Messages) == 0 {
+		return ask{}, badRequest("messages must not be empty")
+	}
+	contents := make([]string, len(q.Messages))
+	for i, m := range q.Messages {
+		contents[i] = string(m.Content)
+	}
+	a.prompt = chatTokens(contents)
+	thinking := q.ChatTemplateKwargs.EnableThinking
+	a.reasoning = q.ReasoningEffort != "none" && (thinking == nil || *thinking)
+	return a, nil
+}
+
+func parseCompletions(body []byte) (ask, error) {
+	q, a, err := parseOpenAI(body)
+	if err != nil {
+		return ask{}, err
+	}
+	var prompt string
+	if err := json.Unmarshal(q.Prompt, &prompt); err != nil {
+		return ask{}, badRequest("prompt must be a string")
+	}
+	if a.prompt = tokenize(nil, prompt); len(a.prompt) == 0 {
+		return ask{}, badRequest("prompt must not be empty")
+	}
+	if a.maxOutput == 0 {
+		a.maxOutput = max(16, a.minOutput) // the protocol's default
+	}
+	return a, nil
+}
+
+func parseOpenAI(body []byte) (openaiRequest, ask, error) {
+	var q openaiRequest
+	if err := json.Unmarshal(body, &q); err != nil {
+		return q, ask{}, badRequest("body is not a valid request: " + err.Error())
+	}
+	a := ask{
+		model: q.Model, minOutput: q.MinTokens, ignoreEOS: q.IgnoreEOS, stream: q.Stream,
+		sampled: q.Temperature == nil || *q.Temperature > 0,
+	}
+	limit := q.MaxCompletionTokens // wins where both are given
+	if limit == nil {
+		limit = q.MaxTokens
+	}
+	if limit != nil {
+		if a.maxOutput = *limit; a.maxOutput < 1 {
+			return q, ask{}, badRequest("max_tokens must be at least 1, got " + strconv.Itoa(*limit))
+		}
+		if a.minOutput > a.maxOutput {
+			return q, ask{}, badRequest("min_tokens must not be greater than max_tokens")
+		}
+	}
+	if o := q.StreamOptions; o != nil {
+		if !q.Stream {
+			return q, ask{}, badRequest("stream_options need stream to be true")
+		}
+		a.usage = o.IncludeUsage
+		a.continuousUsage = o.IncludeUsage && o.ContinuousUsageStats
+	}
+	return q, a, nil
+}
+
+func openaiFailure(r refusal) []byte {
+	type detail struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    int     `json:"code"`
+	}
+	body, err := json.Marshal(map[string]detail{"error": {Message: r.message, Type: r.kind, Code: r.status}})
+	if err != nil {
+		panic(err) // cannot happen: strings and an int
+	}
+	return body
+}
+
+// models answers GET /v1/models.
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{
+		"object": "list",
+		"data": []map[string]any{{
+			"id": s.o.Model, "object": "model", "created": s.started.Unix(), "owned_by": "vllm",
+			"root": s.o.Model, "parent": nil, "max_model_len": s.o.ContextLength,
+		}},
+	})
+}

@@ -1,0 +1,81 @@
+package simulator
+
+import "fmt"
+
+// protocol is one wire protocol: it reads a request and writes a reply, and
+// knows nothing of time.
+type protocol struct {
+	path  string
+	parse func(body []byte) (ask, error)
+	// reply returns the writer of one reply.
+	reply func(h replyHeader) reply
+	// failure returns the body of an error answer.
+	failure func(refusal) []byte
+}
+
+// protocols lists what the server speaks.
+func protocols() []protocol { return []protocol{openaiChat(), openaiCompletions()} }
+
+// ask is what a request wants, in the words of all protocols.
+type ask struct {
+	model           string // empty is the one served
+	prompt          []token
+	maxOutput       int // 0 is not given
+	minOutput       int
+	ignoreEOS       bool // do not end before maxOutput
+	sampled         bool // temperature above 0: another answer each time
+	reasoning       bool // may reason
+	stream          bool
+	usage           bool // usage at the end of the stream
+	continuousUsage bool // and in every event
+}
+
+// refusal is an error answer; parse returns one for a bad request.
+type refusal struct {
+	status  int
+	kind    string
+	message string
+}
+
+func (r refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.status, r.kind, r.message) }
+
+// replyHeader is what all parts of a reply have in common.
+type replyHeader struct {
+	id      string // 32 hex digits
+	model   string
+	created int64 // Unix seconds
+}
+
+// reply writes the parts of one reply.
+type reply interface {
+	// appendEvent appends the payload of one event of a stream; nothing, if the
+	// protocol has no such event.
+	appendEvent(dst []byte, e *event) []byte
+	// appendWhole appends the body of a reply that is not streamed.
+	appendWhole(dst []byte, w *whole) []byte
+}
+
+// event is one event of a stream.
+type event struct {
+	kind   Kind
+	text   []byte // what Reasoning and Answer carry
+	tokens int    // how many tokens text is
+	finish finish // with the last token, or alone
+	usage  *usage // with Usage, or beside other things
+	// payload, if set, replaces what the protocol would write; verbatim, if
+	// set, replaces the framing too.
+	payload, verbatim string
+}
+
+// usage are token counts.
+type usage struct {
+	prompt, output    int
+	cached, reasoning int // negative is not given
+}
+
+// whole is a reply that is not streamed.
+type whole struct {
+	reasoning, answer []byte
+	finish            finish
+	usage             usage
+}

@@ -1,0 +1,264 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Kind says what a written event carries.
+type Kind uint8
+
+// The kinds of events. The chunk with the last token is Answer even where it
+// holds the finish reason; Finish holds nothing else.
+const (
+	Role Kind = iota
+	Reasoning
+	Answer
+	Finish
+	Usage
+	Done
+	Comment
+	Failure // an error inside the stream
+	Odd     // what a fault made and no protocol knows
+	// open and end are the bounds of a stream; they are never written.
+	open
+	end
+)
+
+func kindNames() []string {
+	return []string{"role", "reasoning", "answer", "finish", "usage", "done", "comment", "failure", "odd"}
+}
+
+// String returns the name of the kind in JSON.
+func (k Kind) String() string {
+	if names := kindNames(); int(k) < len(names) {
+		return names[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// MarshalText returns the name.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads a name.
+func (k *Kind) UnmarshalText(text []byte) error {
+	i := slices.Index(kindNames(), string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown kind of event %q", text)
+	}
+	*k = Kind(i)
+	return nil
+}
+
+// Event is one event as it was written.
+type Event struct {
+	Kind Kind
+	// Tokens is how many output tokens it carries.
+	Tokens int
+	// At is the instant just before the write that completed it; the zero time
+	// if it was never written.
+	At time.Time
+}
+
+// Record is the truth about one request. Through JSON, its times become
+// nanoseconds of the Unix clock and lose their monotonic reading.
+type Record struct {
+	TraceID string
+	// Path is the protocol's path and Fault the fault shown, if any.
+	Path  string
+	Fault string
+	// Arrival is when the request's header had been read; Headers is just
+	// before the first write of the reply.
+	Arrival, Headers time.Time
+	// Queue is the time until the request entered a batch, Prefill from then
+	// to its first token. Both are 0 until the first token.
+	Queue, Prefill time.Duration
+	// PromptTokens and CachedTokens are the length of the prompt and the part
+	// of it that was in the prefix cache.
+	PromptTokens, CachedTokens int
+	// OutputTokens is what the engine generated so far; the events may hold
+	// less.
+	OutputTokens int
+	// Preemptions is how often the request lost its blocks.
+	Preemptions int
+	// Events are what a streaming reply wrote, in order. Only the first 65536
+	// are kept.
+	Events []Event
+	// Complete tells that the server is done with the request.
+	Complete bool
+}
+
+type recordJSON struct {
+	TraceID      string      `json:"trace_id"`
+	Path         string      `json:"path"`
+	Fault        string      `json:"fault,omitempty"`
+	Arrival      int64       `json:"arrival"`
+	Headers      int64       `json:"headers,omitempty"`
+	Queue        int64       `json:"queue"`
+	Prefill      int64       `json:"prefill"`
+	PromptTokens int         `json:"prompt_tokens"`
+	CachedTokens int         `json:"cached_tokens"`
+	OutputTokens int         `json:"output_tokens"`
+	Preemptions  int         `json:"preemptions"`
+	Events       []eventJSON `json:"events"`
+	Complete     bool        `json:"complete"`
+}
+
+type eventJSON struct {
+	Kind   Kind  `json:"kind"`
+	Tokens int   `json:"tokens"`
+	At     int64 `json:"at,omitempty"`
+}
+
+// MarshalJSON writes times and durations in nanoseconds.
+func (r Record) MarshalJSON() ([]byte, error) {
+	j := recordJSON{
+		TraceID: r.TraceID, Path: r.Path, Fault: r.Fault,
+		Arrival: unixNano(r.Arrival), Headers: unixNano(r.Headers),
+		Queue: int64(r.Queue), Prefill: int64(r.Prefill),
+		PromptTokens: r.PromptTokens, CachedTokens: r.CachedTokens,
+		OutputTokens: r.OutputTokens, Preemptions: r.Preemptions,
+		Events: make([]eventJSON, len(r.Events)), Complete: r.Complete,
+	}
+	for i, e := range r.Events {
+		j.Events[i] = eventJSON{e.Kind, e.Tokens, unixNano(e.At)}
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (r *Record) UnmarshalJSON(data []byte) error {
+	var j recordJSON
+	if err := json.Unmarshal(data, &j); err != nil {
+		return fmt.Errorf("decode record: %w", err)
+	}
+	*r = Record{
+		TraceID: j.TraceID, Path: j.Path, Fault: j.Fault,
+		Arrival: fromUnixNano(j.Arrival), Headers: fromUnixNano(j.Headers),
+		Queue: time.Duration(j.Queue), Prefill: time.Duration(j.Prefill),
+		PromptTokens: j.PromptTokens, CachedTokens: j.CachedTokens,
+		OutputTokens: j.OutputTokens, Preemptions: j.Preemptions,
+		Events: make([]Event, len(j.Events)), Complete: j.Complete,
+	}
+	for i, e := range j.Events {
+		r.Events[i] = Event{e.Kind, e.Tokens, fromUnixNano(e.At)}
+	}
+	return nil
+}
+
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromUnixNano(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n)
+}
+
+// Bounds on what is remembered.
+const (
+	maxRecords = 4096
+	maxEvents  = 65536
+)
+
+// record is a Record in the making.
+type record struct {
+	mu      sync.Mutex
+	r       Record
+	stamped int // events before this one have their instant
+}
+
+// add notes an event that the next write completes.
+func (r *record) add(kind Kind, tokens int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.r.Events) < maxEvents {
+		r.r.Events = append(r.r.Events, Event{Kind: kind, Tokens: tokens})
+	}
+}
+
+// stamp gives the events that were added since the last write their instant.
+func (r *record) stamp(t time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.r.Headers.IsZero() {
+		r.r.Headers = t
+	}
+	for ; r.stamped < len(r.r.Events); r.stamped++ {
+		r.r.Events[r.stamped].At = t
+	}
+}
+
+// progress notes what the engine did.
+func (r *record) progress(p progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.r.CachedTokens, r.r.OutputTokens, r.r.Preemptions = p.cached, p.tokens, p.preemptions
+	if p.tokens > 0 {
+		r.r.Queue, r.r.Prefill = p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled)
+	}
+}
+
+func (r *record) update(change func(*Record)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.r)
+}
+
+func (r *record) snapshot() Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.r
+	c.Events = slices.Clone(r.r.Events)
+	return c
+}
+
+// recorder keeps the latest records by trace id.
+type recorder struct {
+	mu   sync.Mutex
+	byID map[string]*record
+	ring []*record
+	next int // the place in ring that is overwritten next, once it is full
+}
+
+func newRecorder() *recorder { return &recorder{byID: make(map[string]*record)} }
+
+// begin starts a record; one without a trace id cannot be found later.
+func (c *recorder) begin(r Record) *record {
+	rec := &record{r: r}
+	if r.TraceID == "" {
+		return rec
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byID[r.TraceID] = rec
+	if len(c.ring) < maxRecords {
+		c.ring = append(c.ring, rec)
+		return rec
+	}
+	old := c.ring[c.next]
+	if id := old.r.TraceID; c.byID[id] == old {
+		delete(c.byID, id)
+	}
+	c.ring[c.next] = rec
+	c.next = (c.next + 1) % maxRecords
+	return rec
+}
+
+func (c *recorder) find(traceID string) (Record, bool) {
+	c.mu.Lock()
+	rec, ok := c.byID[traceID]
+	c.mu.Unlock()
+	if !ok {
+		return Record{}, false
+	}
+	return rec.snapshot(), true
+}

@@ -1,0 +1,165 @@
+package simulator
+
+import (
+	"slices"
+	"time"
+)
+
+// prefillChunk is how many prompt tokens a step computes at most, over all
+// sequences (chunked prefill).
+const prefillChunk = 512
+
+// step is one pass of the model over the batch.
+type step struct {
+	work    []work
+	prefill int // prompt tokens
+	samples int // sequences that get a token
+}
+
+// work is the part of one sequence in a step.
+type work struct {
+	seq     *sequence
+	compute int  // tokens
+	sample  bool // and one new token after them
+}
+
+// duration is the time that a step takes. The cost of sampling is paid only
+// where a token comes out, so that an uncontended prompt of P uncached tokens
+// has its first token after P/rate + DecodeStep, whatever its length.
+func (s *step) duration(o *Options) time.Duration {
+	d := time.Duration(float64(s.prefill) / o.PrefillTokensPerSecond * float64(time.Second))
+	if s.samples > 0 {
+		d += o.DecodeStep + time.Duration(s.samples-1)*o.DecodeStepPerSequence
+	}
+	return d
+}
+
+// plan decides what the next step does, and returns how long it takes. The
+// batch goes on first, in the order of admission; then the queue moves up,
+// unless blocks were so short that a sequence had to be preempted.
+func (r *replica) plan(now time.Time) time.Duration {
+	r.step = step{work: r.step.work[:0]}
+	preempted := false
+	for i := 0; i < len(r.running); i++ {
+		q := r.running[i]
+		n := r.chunk(q)
+		if n == 0 {
+			continue
+		}
+		for {
+			var fits bool
+			if q.blocks, fits = r.pool.grow(q.blocks, q.computed+n); fits {
+				r.assign(q, n)
+				break
+			}
+			preempted = true
+			if r.preemptLast() == q {
+				break
+			}
+		}
+	}
+	for !preempted && len(r.waiting) > 0 && len(r.running) < r.o.Slots && r.step.prefill < prefillChunk {
+		if !r.admit(r.waiting[0], now) {
+			break
+		}
+	}
+	return r.step.duration(r.o)
+}
+
+// chunk is how many tokens of q the step at hand may still compute.
+func (r *replica) chunk(q *sequence) int {
+	left := len(q.tokens) - q.computed
+	if left == 1 && q.generated() > 0 {
+		return 1
+	}
+	return min(left, prefillChunk-r.step.prefill)
+}
+
+func (r *replica) assign(q *sequence, n int) {
+	left := len(q.tokens) - q.computed
+	if left > 1 || q.generated() == 0 {
+		r.step.prefill += n
+	}
+	w := work{seq: q, compute: n, sample: n == left}
+	if w.sample {
+		r.step.samples++
+	}
+	r.step.work = append(r.step.work, w)
+}
+
+// admit moves the head of the queue into the batch, with what the prefix cache
+// has of it; false means that there are too few blocks. The last token is
+// always computed: the next one comes from it.
+func (r *replica) admit(q *sequence, now time.Time) bool {
+	full := min(len(q.hashes), (len(q.tokens)-1)/r.o.BlockSize)
+	found := r.pool.match(q.hashes[:full])
+	cached := len(found) * r.o.BlockSize
+	n := min(len(q.tokens)-cached, prefillChunk-r.step.prefill)
+	blocks, ok := r.pool.takeShared(found, cached+n)
+	if !ok {
+		return false
+	}
+	q.blocks, q.computed = blocks, cached
+	r.waiting = slices.Delete(r.waiting, 0, 1)
+	r.running = append(r.running, q)
+	if !q.begun {
+		q.begun = true
+		r.stats.queries += uint64(len(q.tokens))
+		r.stats.hits += uint64(cached)
+		q.update(func(p *progress) { p.scheduled, p.cached = now, cached })
+	}
+	r.assign(q, n)
+	return true
+}
+
+// preemptLast sends the sequence that was admitted last back to the head of the
+// queue, to be computed again, and returns it.
+func (r *replica) preemptLast() *sequence {
+	q := r.running[len(r.running)-1]
+	r.running = r.running[:len(r.running)-1]
+	r.pool.release(q.blocks)
+	q.blocks, q.computed = nil, 0
+	r.waiting = slices.Insert(r.waiting, 0, q)
+	r.stats.preemptions++
+	q.update(func(p *progress) { p.preemptions++ })
+	return q
+}
+
+// commit makes the results of the step real: computed blocks become findable,
+// sampled tokens visible.
+func (r *replica) commit(now time.Time) {
+	for _, w := range r.step.work {
+		q := w.seq
+		if q.done {
+			continue // aborted meanwhile
+		}
+		from := q.computed / r.o.BlockSize
+		q.computed += w.compute
+		for i := from; i < q.computed/r.o.BlockSize; i++ {
+			r.pool.publish(q.blocks[i], q.hashes[i])
+		}
+		if w.sample {
+			r.sample(q, now)
+		}
+	}
+	clear(r.step.work) // do not keep ended sequences alive
+}
+
+func (r *replica) sample(q *sequence, now time.Time) {
+	q.tokens = append(q.tokens, generatedToken|token(q.generated()))
+	q.hashes = extendHashes(q.hashes, q.tokens, r.o.BlockSize)
+	r.stats.sampled(q, now)
+	q.last = now
+	q.update(func(p *progress) {
+		p.tokens++
+		if p.tokens == 1 {
+			p.first = now
+		}
+	})
+	switch {
+	case q.generated() == q.output:
+		r.end(q, q.reason, now)
+	case !q.quiet:
+		q.wake()
+	}
+}

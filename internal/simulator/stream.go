@@ -1,0 +1,183 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// A stream passes three places, each of which a fault can replace: a sink takes
+// the events and may change them, a frameFunc puts a payload into the framing
+// of the protocol, a wire decides when which bytes leave.
+
+// sink takes the events of a stream in order, open first and end last. It must
+// not keep an event.
+type sink func(*event) error
+
+// frameFunc appends one framed event.
+type frameFunc func(dst []byte, kind Kind, payload []byte) []byte
+
+// wire writes framed events, b being all of e. It adds e to the record before
+// the write that completes it.
+type wire interface {
+	open() error
+	write(e *event, b []byte) error
+	close() error
+}
+
+// Errors with which a fault ends a stream.
+var (
+	// errOver ends the stream where it is, the body being complete.
+	errOver = errors.New("stream over")
+	// errCut cuts the connection.
+	errCut = errors.New("connection cut")
+)
+
+// streamReply streams what produce makes.
+func (x *exchange) streamReply(produce func(sink) error) error {
+	x.frame = x.fault.frame
+	if x.frame == nil {
+		x.frame = sseFrame("data: ", "\n")
+	}
+	x.wire = flushWire{x}
+	if x.fault.wire != nil {
+		x.wire = x.fault.wire(x)
+	}
+	out := x.put
+	if x.fault.shape != nil {
+		out = x.fault.shape(x, out)
+	}
+	err := produce(out)
+	if errors.Is(err, errOver) {
+		err = x.wire.close()
+	}
+	return err
+}
+
+// sseFrame frames as server-sent events do, with the given field start and line
+// end.
+func sseFrame(field, newline string) frameFunc {
+	return func(dst []byte, _ Kind, payload []byte) []byte {
+		dst = append(append(dst, field...), payload...)
+		return append(append(dst, newline...), newline...)
+	}
+}
+
+// tokens produces the events of the exchange's sequence as they come: the role
+// with the first token, the finish reason with the last.
+func (x *exchange) tokens(out sink) error {
+	if err := out(&event{kind: open}); err != nil {
+		return err
+	}
+	var p progress
+	var e event
+	var u usage
+	for sent := 0; p.finish == ""; {
+		var err error
+		if p, err = x.await(sent); err != nil {
+			return err
+		}
+		for ; sent < p.tokens; sent++ {
+			if sent == 0 {
+				if err := out(&event{kind: Role}); err != nil {
+					return err
+				}
+			}
+			e = event{kind: Answer, text: x.appendToken(e.text[:0], sent), tokens: 1}
+			if sent < x.reasoning {
+				e.kind = Reasoning
+			}
+			if x.ask.continuousUsage {
+				u = usage{prompt: len(x.ask.prompt), output: sent + 1, cached: -1, reasoning: -1}
+				e.usage = &u
+			}
+			if sent+1 == p.tokens {
+				e.finish = p.finish
+			}
+			if err := out(&e); err != nil {
+				return err
+			}
+		}
+	}
+	return x.finishStream(out, x.usage(p, p.tokens))
+}
+
+func (x *exchange) finishStream(out sink, u usage) error {
+	if x.ask.usage {
+		if err := out(&event{kind: Usage, usage: &u}); err != nil {
+			return err
+		}
+	}
+	if err := out(&event{kind: Done}); err != nil {
+		return err
+	}
+	return out(&event{kind: end})
+}
+
+// put is the last sink: it encodes, frames and writes.
+func (x *exchange) put(e *event) error {
+	switch {
+	case e.kind == open:
+		return x.wire.open()
+	case e.kind == end:
+		return x.wire.close()
+	case e.verbatim != "":
+		x.framed = append(x.framed[:0], e.verbatim...)
+	default:
+		x.payload = append(x.payload[:0], e.payload...)
+		if e.payload == "" {
+			x.payload = x.reply.appendEvent(x.payload, e)
+		}
+		if len(x.payload) == 0 {
+			return nil // the protocol has no such event
+		}
+		x.framed = x.frame(x.framed[:0], e.kind, x.payload)
+	}
+	return x.wire.write(e, x.framed)
+}
+
+// flushWire writes each event at once.
+type flushWire struct{ x *exchange }
+
+func (f flushWire) open() error {
+	f.x.w.Header().Set("Content-Type", f.x.contentType)
+	f.x.w.WriteHeader(http.StatusOK)
+	return f.x.send(nil)
+}
+
+func (f flushWire) write(e *event, b []byte) error {
+	f.x.rec.add(e.kind, e.tokens)
+	return f.x.send(b)
+}
+
+func (f flushWire) close() error { return nil }
+
+// send writes b in one write of the connection.
+func (x *exchange) send(b []byte) error {
+	if x.conn == nil {
+		x.rec.stamp(time.Now())
+	}
+	if _, err := x.w.Write(b); err != nil {
+		return err
+	}
+	return x.flush.Flush()
+}
+
+// sleep waits for d or until ctx ends, and returns ctx's error then.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// hang waits until the client or the server goes away.
+func (x *exchange) hang() error {
+	<-x.ctx().Done()
+	return x.ctx().Err()
+}

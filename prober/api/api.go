@@ -1,0 +1,121 @@
+// Package api knows the wire protocols of inference endpoints: one file per
+// protocol that builds a request and decodes one frame of the reply into a
+// Delta. It keeps no time and opens no connection.
+package api
+
+import (
+	"net/http"
+	"time"
+)
+
+// Unknown is a count that the server did not report, which is not 0.
+const Unknown = -1
+
+// Params is what to ask, in the words of all protocols.
+type Params struct {
+	// Model is the model's name as the server knows it.
+	Model string
+	// Prompt is the text of the one user message.
+	Prompt string
+	// OutputTokens caps the answer, reasoning included.
+	OutputTokens int
+	// ContinuousUsage asks for a running token count in every event, for
+	// servers that are known to honour it.
+	ContinuousUsage bool
+}
+
+// Protocol is one wire protocol.
+type Protocol struct {
+	// Name is the value of the configuration key api.
+	Name string
+	// Path is appended to the endpoint's base URL, with a leading slash and
+	// without the version segment (see URL).
+	Path string
+	// Header is added to the request.
+	Header http.Header
+	// Body builds the request's JSON body.
+	Body func(Params) ([]byte, error)
+	// NewDecoder returns a decoder for one reply.
+	NewDecoder func() Decoder
+}
+
+// Decoder decodes the frames of one reply in order. It is not safe for
+// concurrent use.
+type Decoder interface {
+	// Decode reads one frame, with its SSE event name where the framing has
+	// one, into d, which it overwrites. The slices of d are valid until the
+	// next call. An error means that the frame is not of the protocol
+	// (ErrProtocol); an error that the server reports is Delta.Err.
+	Decode(event string, data []byte, d *Delta) error
+}
+
+// Delta is what one frame adds to the answer.
+type Delta struct {
+	// Text, Reasoning, Refusal and Tool are generated material by channel.
+	Text, Reasoning, Refusal, Tool []byte
+	// Tokens is the server's running count of output tokens after this frame;
+	// Unknown unless every token-bearing frame so far carried a count that
+	// never fell. A frame that raises it without material still carries a
+	// token: one whose text is empty or held back.
+	Tokens int
+	// Finish is the finish reason, mapped by FinishReason; "" while running.
+	Finish string
+	// Usage is the token count of the reply, nil where the frame has none.
+	Usage *Usage
+	// Server is the server's own timing, nil where the frame has none.
+	Server *ServerTimes
+	// Err is an error that the server reports inside the reply.
+	Err *ServerError
+	// Done tells that the frame is the protocol's end marker.
+	Done bool
+}
+
+// HasToken tells whether the frame carries generated material of any channel.
+func (d *Delta) HasToken() bool {
+	return len(d.Text)+len(d.Reasoning)+len(d.Refusal)+len(d.Tool) > 0
+}
+
+// Visible tells whether the frame carries material that a user would see.
+func (d *Delta) Visible() bool {
+	return len(d.Text)+len(d.Refusal)+len(d.Tool) > 0
+}
+
+// Usage are the server's own token counts; Unknown where not reported.
+type Usage struct {
+	// Prompt counts the prompt, cached tokens included.
+	Prompt int
+	// Cached counts the prompt tokens that came from the prefix cache.
+	Cached int
+	// Output counts the generated tokens, reasoning included.
+	Output int
+	// Reasoning counts the part of Output that is reasoning.
+	Reasoning int
+}
+
+// ServerTimes is the server's own account of one request; negative is absent.
+type ServerTimes struct {
+	Queue, Prefill, Decode time.Duration
+}
+
+// RateLimit is the quota left as the reply's headers tell; Unknown is absent.
+type RateLimit struct {
+	Requests, Tokens int
+}
+
+// ServerError is an error in the server's words.
+type ServerError struct {
+	// Status is the HTTP status that the error names; 0 is none.
+	Status int
+	// Type is the server's error type, bounded.
+	Type string
+	// Message is the server's text, bounded.
+	Message string
+}
+
+// Error returns the server's words.
+func (e *ServerError) Error() string {
+	if e.Type == "" || e.Type == e.Message {
+		return e.Message
+	}
+	return e.Type + ": " + e.Message
+}

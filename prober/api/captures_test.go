@@ -1,0 +1,133 @@
+package api
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// words is what the toy model of the captures says: 43 pieces, the smiley of
+// which is two tokens; with the end token the server counts 45.
+const words = " zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen" +
+	" seventeen eighteen nineteen twenty caf\u00e9\U0001f642 alpha bravo charlie delta echo foxtrot golf hotel india juliett" +
+	" kilo lima mike november oscar papa quebec romeo sierra tango"
+
+const someWords = " zero one two three four" // an answer cut at 5 tokens
+
+func readCapture(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// cutter gives a body in pieces of random length.
+type cutter struct {
+	body []byte
+	rand *rand.Rand
+}
+
+func (c *cutter) Read(p []byte) (int, error) {
+	if len(c.body) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), 1+c.rand.IntN(300))], c.body)
+	c.body = c.body[n:]
+	return n, nil
+}
+
+// TestCaptures decodes recorded replies of Ollama and llama.cpp. Pieces were
+// counted with grep in the recordings, counts and times are the last ones that
+// the server wrote.
+func TestCaptures(t *testing.T) {
+	const chat, completions = "openai-chat", "openai-completions"
+	ms := func(f float64) time.Duration { return time.Duration(f * 1e6) }
+	none := ServerTimes{-1, -1, -1}
+	for _, c := range []struct {
+		file, api string
+		want      reply
+	}{
+		{"ollama_v1_chat_stream_usage", chat, reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true,
+			Usage: Usage{21, Unknown, 45, Unknown}, Server: none,
+		}},
+		{"ollama_v1_chat_stream_nousage_len", chat, reply{
+			Text: someWords, Tokens: 5, Visible: 5, Finish: "length", Done: true, Usage: noUsage(), Server: none,
+		}},
+		// 11 pieces of reasoning and 43 of the answer, whose first has no space.
+		{"ollama_think_v1_chat_stream_usage", chat, reply{
+			Reasoning: "thinking tzero tone ttwo tthree tfour tfive tsix tseven teight tnine", Text: words[1:],
+			Tokens: 54, Visible: 43, Finish: "stop", Done: true, Usage: Usage{21, Unknown, 59, Unknown}, Server: none,
+		}},
+		{"ollama_v1_completions_stream", completions, reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true,
+			Usage: Usage{21, Unknown, 45, Unknown}, Server: none,
+		}},
+		{"llamacpp_v1_chat_stream_usage", chat, reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true,
+			Usage: Usage{20, 0, 45, Unknown}, Server: ServerTimes{-1, ms(59.445), ms(3602.976)},
+		}},
+		// No usage, but timings: 19 cached and 1 other token of prompt, 5 predicted.
+		{"llamacpp_v1_chat_stream_nousage_len", chat, reply{
+			Text: someWords, Tokens: 5, Visible: 5, Finish: "length", Done: true,
+			Usage: Usage{20, 19, 5, Unknown}, Server: ServerTimes{-1, ms(35.382), ms(123.872)},
+		}},
+		{"llamacpp_v1_completions_stream", completions, reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true,
+			Usage: Usage{2, 1, 45, Unknown}, Server: ServerTimes{-1, ms(31.628), ms(6342.537)},
+		}},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			body := readCapture(t, c.file)
+			check := func(how string, r io.Reader) {
+				t.Helper()
+				if d := cmp.Diff(c.want, decodeReply(t, c.api, r)); d != "" {
+					t.Errorf("%s (-want +got):\n%s", how, d)
+				}
+			}
+			check("whole", bytes.NewReader(body))
+			check("byte by byte", iotest.OneByteReader(bytes.NewReader(body)))
+			for seed := range uint64(20) {
+				check("random pieces", &cutter{body, rand.New(rand.NewPCG(seed, 0))})
+			}
+			check("CRLF", strings.NewReader(strings.ReplaceAll(string(body), "\n", "\r\n")))
+			check("CR", strings.NewReader(strings.ReplaceAll(string(body), "\n", "\r")))
+		})
+	}
+}
+
+func TestCapturedErrors(t *testing.T) {
+	f := func(file string, status int, want ServerError) {
+		t.Helper()
+		if d := cmp.Diff(&want, ParseHTTPError(status, readCapture(t, file))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", file, d)
+		}
+	}
+	f("llamacpp_err_badjson", 500, ServerError{500, "server_error", "[json.exception.parse_error.101] parse error at line 1, column 10: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal"})
+	f("llamacpp_err_ctx", 400, ServerError{400, "exceed_context_size_error", "request (6018 tokens) exceeds the available context size (2048 tokens), try increasing it"})
+	f("ollama_err_404_model_api", 404, ServerError{404, "", "model 'nope' not found"})
+	f("ollama_err_404_model_v1", 404, ServerError{404, "api_error", "model 'nope' not found"})
+	f("ollama_err_badjson", 400, ServerError{400, "invalid_request_error", "unexpected EOF"})
+}
+
+func TestCapturedModels(t *testing.T) {
+	f := func(file string, want ...ModelInfo) {
+		t.Helper()
+		got, err := ParseModels(readCapture(t, file))
+		if d := cmp.Diff(want, got); d != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", file, err, d)
+		}
+	}
+	f("ollama_v1_models", ModelInfo{"slow:latest", "library", Unknown}, ModelInfo{"think:latest", "library", Unknown}, ModelInfo{"tiny:latest", "library", Unknown})
+	f("llamacpp_v1_models", ModelInfo{"gguf/tiny.gguf", "llamacpp", 2048})
+}

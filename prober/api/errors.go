@@ -1,0 +1,162 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+)
+
+const (
+	maxMessage   = 256 // bytes of a server's text that are kept
+	maxErrorType = 64  // bytes of a server's error type that are kept
+)
+
+// ParseHTTPError reads the body of a reply with an error status. Whatever the
+// body is, the result is not nil and has a message.
+func ParseHTTPError(status int, body []byte) *ServerError {
+	e := describeError(body)
+	e.Status = status
+	if e.Message == "" {
+		e.Message = http.StatusText(status)
+	}
+	if e.Message == "" {
+		e.Message = "status " + strconv.Itoa(status)
+	}
+	return e
+}
+
+// ParseError reads a body that is bare JSON where a stream was due; nil is a
+// body that reports no error.
+func ParseError(body []byte) *ServerError {
+	var p fastjson.Parser
+	v, err := parseJSON(&p, body)
+	if err != nil {
+		return nil
+	}
+	return errorIn(v)
+}
+
+// describeError reads a text that is known to be an error.
+func describeError(body []byte) *ServerError {
+	var p fastjson.Parser
+	v, err := parseJSON(&p, body)
+	if err != nil {
+		return &ServerError{Message: bounded(body)}
+	}
+	if e := errorIn(v); e != nil {
+		return e
+	}
+	return readError(v, v)
+}
+
+// errorIn finds the error that an object reports, in the shapes that servers
+// use: {"error": object or text}, {"object": "error"}, {"type": "error"} and
+// Groq's {"x_groq": {"error": text}}. nil is none.
+func errorIn(v *fastjson.Value) *ServerError {
+	if e := v.Get("error"); told(e) {
+		return readError(e, v)
+	}
+	if string(v.GetStringBytes("object")) == "error" || string(v.GetStringBytes("type")) == "error" {
+		return readError(v, v)
+	}
+	if e := v.Get("x_groq", "error"); told(e) {
+		return readError(e, v)
+	}
+	return nil
+}
+
+// told tells whether the value of an error field is an error: some servers
+// send the field always, empty.
+func told(v *fastjson.Value) bool {
+	if v == nil {
+		return false
+	}
+	switch v.Type() {
+	case fastjson.TypeNull, fastjson.TypeFalse:
+		return false
+	case fastjson.TypeString:
+		return len(v.GetStringBytes()) > 0
+	case fastjson.TypeObject:
+		return v.GetObject().Len() > 0
+	case fastjson.TypeArray:
+		return len(v.GetArray()) > 0
+	}
+	return true
+}
+
+// readError reads the error v, which is the object outer or a field of it. A
+// code may be a number, a text or null, and is the HTTP status at most servers
+// (text-generation-inference: http_status_code).
+func readError(v, outer *fastjson.Value) *ServerError {
+	e := &ServerError{
+		Message: firstText(maxMessage, v, v.Get("message"), v.Get("detail"), v.Get("detail", "0", "msg")),
+		Type:    firstText(maxErrorType, v.Get("type"), v.Get("error_type"), outer.Get("error_type"), v.Get("code"), v.Get("status")),
+	}
+	if e.Message == "" {
+		e.Message = bounded(v.MarshalTo(nil))
+	}
+	for _, code := range []*fastjson.Value{v.Get("code"), v.Get("http_status_code")} {
+		if s := statusOf(code); s != 0 {
+			e.Status = s
+		}
+	}
+	return e
+}
+
+// firstText returns the first value that is a text with content, bounded. The
+// type "error" is what wraps an error, not what it is.
+func firstText(limit int, values ...*fastjson.Value) string {
+	for _, v := range values {
+		if s := boundedTo(v.GetStringBytes(), limit); s != "" && s != "error" {
+			return s
+		}
+	}
+	return ""
+}
+
+// statusOf returns the HTTP status that a code names, as a number or as a
+// text; 0 is none.
+func statusOf(code *fastjson.Value) int {
+	n := count(code)
+	if s := code.GetStringBytes(); len(s) == 3 {
+		n, _ = strconv.Atoi(string(s))
+	}
+	if n < 100 || n > 599 {
+		return 0
+	}
+	return n
+}
+
+// bounded returns the beginning of a server's text as one line of printable
+// UTF-8 of at most 256 bytes.
+func bounded(text []byte) string { return boundedTo(text, maxMessage) }
+
+func boundedTo(text []byte, limit int) string {
+	var b strings.Builder
+	space := false
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		text = text[size:]
+		if !unicode.IsPrint(r) || r == ' ' {
+			space = b.Len() > 0
+			continue
+		}
+		need := utf8.RuneLen(r)
+		if space {
+			need++
+		}
+		if b.Len()+need > limit {
+			break
+		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// fuzzDecoder feeds two frames, so that what a frame leaves behind shows.
+func fuzzDecoder(f *testing.F, p Protocol) {
+	for _, s := range []string{
+		"", "[DONE]", "{}", "null", "[]", "7", `{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":null}`,
+		`{"choices":[{"delta":{"content":"a","reasoning":"b","reasoning_content":"b","refusal":"c"},"finish_reason":"stop"}]}`,
+		`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}],"function_call":{"name":"g"}}}]}`,
+		`{"choices":[{"text":"a","index":0,"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}`,
+		`{"choices":[],"usage":{"prompt_tokens":-1,"completion_tokens":1e99,"completion_tokens_details":{"reasoning_tokens":0.5},"queue_time":1}}`,
+		`{"timings":{"cache_n":1,"prompt_n":2,"predicted_n":3,"prompt_ms":1.5,"predicted_ms":-1}}`, `{"x_groq":{"error":"e","usage":{}}}`,
+		`{"error":{"message":"m","type":"t","code":"500"}}`, `{"error":"x"}`, `{"object":"error","message":"m"}`, `{"metrics":{"queue_time_ms":1}}`,
+		`{"choices":[{"text":"\ud83d\u00e9\x","delta":{"content":"\ud83d\ude42"}}]}`, `{"ch\u006fices":[{"text":"a"}]}`,
+	} {
+		f.Add("", []byte(s), []byte(s))
+		f.Add("error", []byte(s), []byte(`{"choices":[{"text":"a","delta":{"content":"a"}}]}`))
+	}
+	f.Fuzz(func(t *testing.T, event string, first, second []byte) {
+		given := [2][]byte{bytes.Clone(first), bytes.Clone(second)}
+		decoder := p.NewDecoder()
+		var d, fresh Delta
+		for i, data := range [][]byte{first, second} {
+			err := decoder.Decode(event, data, &d)
+			checkDelta(t, &d, err)
+			if !bytes.Equal(data, given[i]) {
+				t.Fatal("the input was changed")
+			}
+		}
+		// But for the running count, a frame does not depend on the one before.
+		err := p.NewDecoder().Decode(event, second, &fresh)
+		checkDelta(t, &fresh, err)
+		d.Tokens, fresh.Tokens = Unknown, Unknown
+		if diff := cmp.Diff(fresh, d, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("the frame before shows (-fresh +second):\n%s", diff)
+		}
+	})
+}
+
+func checkDelta(t *testing.T, d *Delta, err error) {
+	t.Helper()
+	if err != nil && (!isProtocolError(err) || len(err.Error()) > 2*maxMessage) {
+		t.Fatalf("error %v", err)
+	}
+	if d.Tokens < Unknown || d.Tokens > maxCount {
+		t.Fatalf("running count %d", d.Tokens)
+	}
+	if u := d.Usage; u != nil {
+		for _, n := range []int{u.Prompt, u.Cached, u.Output, u.Reasoning} {
+			if n < Unknown || n > maxCount {
+				t.Fatalf("usage %+v", u)
+			}
+		}
+		var tally Tally
+		tally.Add(u)
+		if total := tally.Usage(); total.Prompt != u.Prompt || total.Output != u.Output {
+			t.Fatalf("usage %+v, alone tallied as %+v", u, total)
+		}
+	}
+	if s := d.Server; s != nil && (max(s.Queue, s.Prefill, s.Decode) < 0 || max(s.Queue, s.Prefill, s.Decode) > maxServerTime) {
+		t.Fatalf("server times %+v", s)
+	}
+	if d.Finish != "" && FinishReason(d.Finish) != d.Finish {
+		t.Fatalf("finish reason %q", d.Finish)
+	}
+	if d.Err != nil {
+		checkServerError(t, d.Err)
+	}
+}
+
+func FuzzChat(f *testing.F)        { fuzzDecoder(f, chat()) }
+func FuzzCompletions(f *testing.F) { fuzzDecoder(f, completions()) }

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+)
+
+const (
+	maxModels    = 10_000 // models that are read of one list
+	maxModelName = 256    // bytes of a model's name
+)
+
+// ModelInfo is a model that a server lists.
+type ModelInfo struct {
+	// ID is the name to ask for.
+	ID string
+	// OwnedBy is the owner's name, often that of the engine; "" is not told.
+	OwnedBy string
+	// MaxModelLen is the longest context in tokens, prompt and answer
+	// together, as this server runs the model; Unknown is not told.
+	MaxModelLen int
+}
+
+// ParseModels reads the reply to GET /v1/models, at most 10,000 models of it.
+// A name that cannot be asked for (empty, over 256 bytes, not UTF-8) is left
+// out. The error is ErrProtocol where the body is no list of models.
+func ParseModels(body []byte) ([]ModelInfo, error) {
+	var p fastjson.Parser
+	v, err := parseJSON(&p, body)
+	if err != nil {
+		return nil, fmt.Errorf("read list of models: %w", err)
+	}
+	data := v.Get("data")
+	if data == nil || data.Type() != fastjson.TypeArray && data.Type() != fastjson.TypeNull {
+		return nil, fmt.Errorf("read list of models: %w: %s", ErrProtocol, bounded(body))
+	}
+	var models []ModelInfo
+	for _, m := range data.GetArray() {
+		if len(models) == maxModels {
+			break
+		}
+		id := m.GetStringBytes("id")
+		if len(id) == 0 || len(id) > maxModelName || !utf8.Valid(id) {
+			continue
+		}
+		models = append(models, ModelInfo{
+			ID:      string(id),
+			OwnedBy: bounded(m.GetStringBytes("owned_by")),
+			// vLLM and SGLang; llama.cpp, whose n_ctx_train is another thing.
+			MaxModelLen: known(count(m.Get("max_model_len")), count(m.Get("meta", "n_ctx"))),
+		})
+	}
+	return models, nil
+}

@@ -1,0 +1,177 @@
+package stream
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// Frame is one event of a stream.
+type Frame struct {
+	// Event is the event's name, "" by default. A line "error: ..." makes it
+	// "error": no SSE field has that name, yet llama.cpp reported failures so
+	// until autumn 2025.
+	Event string
+	// Data is the payload, valid until the next call of Next.
+	Data []byte
+	// Read is the ordinal, from 1, of the Read call that completed the frame.
+	Read int
+	// More tells that the same Read call brought more after this frame than
+	// line ends, so that its time is only an upper bound on the arrival.
+	More bool
+	// Partial tells that the input ended before the blank line that closes an
+	// event. The SSE specification discards such an event; here the caller
+	// judges whether its payload is whole.
+	Partial bool
+}
+
+// SSE reads server-sent events as the WHATWG specification frames them
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html, 9.2.6),
+// with three liberties that real servers ask for: Frame.Partial, the field
+// "error", and data that begins with a colon, which is a comment that some
+// gateways wrap in a data field. It is not safe for concurrent use.
+type SSE struct {
+	lines    lines
+	event    string // name of the last named event, kept to save an allocation
+	named    bool   // the event in progress has the name event
+	data     []byte // payload of the event in progress
+	hasData  bool   // the event in progress has a data line
+	comments int
+	frames   int
+	err      error
+}
+
+// NewSSE returns a reader of the events in r.
+func NewSSE(r io.Reader, l Limits) *SSE {
+	s := new(SSE)
+	s.Reset(r, l)
+	return s
+}
+
+// Reset makes s read the events in r and keeps its buffers, unless an unusual
+// reply made them large.
+func (s *SSE) Reset(r io.Reader, l Limits) {
+	s.lines.reset(r, l)
+	data := s.data[:0]
+	if cap(data) > keptBuffer {
+		data = nil
+	}
+	*s = SSE{lines: s.lines, data: data}
+}
+
+// Next returns the next event that has data. It calls Read only when no
+// complete event is buffered, so a frame was completed by the latest Read. The
+// error is io.EOF at the end of the input, ErrTooLarge past a limit, or what
+// Read returned; every later call returns it again.
+func (s *SSE) Next() (Frame, error) {
+	if s.err != nil {
+		return Frame{}, s.err
+	}
+	s.clear()
+	for {
+		line, err := s.lines.next()
+		if err == io.EOF && len(line) > 0 {
+			s.err = s.field(line)
+		}
+		if err != nil {
+			return s.finish(err)
+		}
+		if len(line) > 0 {
+			if s.err = s.field(line); s.err != nil {
+				return Frame{}, s.err
+			}
+			continue
+		}
+		if len(s.data) > 0 {
+			return s.dispatch(false)
+		}
+		s.clear()
+	}
+}
+
+// Comments counts the comment lines so far: keep-alives, mostly.
+func (s *SSE) Comments() int { return s.comments }
+
+// Frames counts the frames so far.
+func (s *SSE) Frames() int { return s.frames }
+
+// Bytes counts the bytes of the body so far.
+func (s *SSE) Bytes() int64 { return s.lines.bytes }
+
+// Head returns the first bytes of the body, 2 KiB at most: where no frame
+// came, they tell what came instead, such as an HTML page or bare JSON.
+func (s *SSE) Head() []byte { return s.lines.head }
+
+// finish ends the stream by err, after the event that the input ended in.
+func (s *SSE) finish(err error) (Frame, error) {
+	if s.err != nil {
+		return Frame{}, s.err
+	}
+	s.err = err
+	if err == io.EOF && len(s.data) > 0 {
+		return s.dispatch(true)
+	}
+	return Frame{}, s.err
+}
+
+// dispatch returns the event in progress.
+func (s *SSE) dispatch(partial bool) (Frame, error) {
+	if s.frames >= s.lines.limits.Events {
+		s.err = fmt.Errorf("%w: over %d events", ErrTooLarge, s.lines.limits.Events)
+		return Frame{}, s.err
+	}
+	s.frames++
+	f := Frame{Data: s.data, Read: s.lines.brought, More: s.lines.more(), Partial: partial}
+	if s.named {
+		f.Event = s.event
+	}
+	return f, nil
+}
+
+// clear forgets the event in progress.
+func (s *SSE) clear() {
+	s.named, s.hasData, s.data = false, false, s.data[:0]
+}
+
+// field takes one line that is not empty.
+func (s *SSE) field(line []byte) error {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "":
+		s.comments++
+	case "data":
+		if len(value) > 0 && value[0] == ':' {
+			s.comments++
+			return nil
+		}
+		return s.append(value)
+	case "event":
+		s.name(value)
+	case "error":
+		s.name([]byte("error"))
+		return s.append(value)
+	}
+	return nil
+}
+
+// name sets the name of the event in progress; an empty one is none.
+func (s *SSE) name(value []byte) {
+	s.named = len(value) > 0
+	if s.named && s.event != string(value) {
+		s.event = string(value)
+	}
+}
+
+// append adds a line of data to the event in progress.
+func (s *SSE) append(value []byte) error {
+	if s.hasData {
+		s.data = append(s.data, '\n')
+	}
+	s.hasData = true
+	if len(s.data)+len(value) > s.lines.limits.Event {
+		return fmt.Errorf("%w: event over %d bytes", ErrTooLarge, s.lines.limits.Event)
+	}
+	s.data = append(s.data, value...)
+	return nil
+}

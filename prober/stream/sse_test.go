@@ -1,0 +1,281 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// event is a frame as the tests write it down.
+type event struct {
+	Event, Data string
+	Partial     bool
+}
+
+// readAll returns the events of r and the error that ended them.
+func readAll(r io.Reader, l Limits) ([]event, error) {
+	var got []event
+	s := NewSSE(r, l)
+	for {
+		f, err := s.Next()
+		if err != nil {
+			return got, err
+		}
+		got = append(got, event{f.Event, string(f.Data), f.Partial})
+	}
+}
+
+// chunks returns each of its parts from one Read call.
+type chunks []string
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(*c) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, (*c)[0])
+	if (*c)[0] = (*c)[0][n:]; (*c)[0] == "" {
+		*c = (*c)[1:]
+	}
+	return n, nil
+}
+
+func TestEvents(t *testing.T) {
+	one := []event{{Data: "x"}}
+	two := []event{{Data: "x"}, {Data: "y"}}
+	for _, c := range []struct {
+		name, in string
+		want     []event
+	}{
+		{"nothing", "", nil},
+		{"one event", "data: x\n\n", one},
+		{"two events", "data: x\n\ndata: y\n\n", two},
+		{"no space after the colon", "data:x\n\n", one},
+		{"only one space is stripped", "data:  x \n\n", []event{{Data: " x "}}},
+		{"CRLF", "data: x\r\n\r\ndata: y\r\n\r\n", two},
+		{"bare CR", "data: x\r\rdata: y\r\r", two},
+		{"mixed line ends", "data: x\r\n\ndata: y\n\r\n", two},
+		{"LF after CR is one line end", "data: x\r\n\r\n\r\n", one},
+		{"several data lines", "data: a\ndata: b\n\n", []event{{Data: "a\nb"}}},
+		{"several data lines, CRLF", "data: a\r\ndata: b\r\n\r\n", []event{{Data: "a\nb"}}},
+		{"data without a colon", "data\ndata: x\n\n", []event{{Data: "\nx"}}},
+		{"leading byte order mark", "\xef\xbb\xbfdata: x\n\n", one},
+		{"byte order mark is stripped once", "\xef\xbb\xbf\xef\xbb\xbfdata: y\n\ndata: x\n\n", one},
+		{"half a byte order mark", "\xef\xbb", nil},
+		{"empty data", "data:\n\ndata: x\n\n", one},
+		{"comment and blank line", ": ping\n\ndata: x\n\n", one},
+		{"only comments", ": keep-alive\n\n:\n\n: ping\n\n", nil},
+		{"comment glued to the end marker", ": ping\ndata: [DONE]\n\n", []event{{Data: "[DONE]"}}},
+		{"comment between data lines", "data: a\n: c\ndata: b\n\n", []event{{Data: "a\nb"}}},
+		{"keep-alive as data", "data: : keepalive\n\ndata: : OPENROUTER PROCESSING\n\ndata: x\n\n", one},
+		{"keep-alive as data, no space", "data::\n\ndata: x\n\n", one},
+		{"event name", "event: e\ndata: x\n\ndata: y\n\n", []event{{Event: "e", Data: "x"}, {Data: "y"}}},
+		{"event name after the data", "data: x\nevent: e\n\n", []event{{Event: "e", Data: "x"}}},
+		{"last event name wins", "event: d\nevent: e\ndata: x\n\n", []event{{Event: "e", Data: "x"}}},
+		{"empty event name", "event: e\nevent:\ndata: x\n\n", one},
+		{"event name without data", "event: e\n\ndata: x\n\n", one},
+		{"id and retry", "id: 7\nretry: 10\ndata: x\n\n", one},
+		{"unknown fields", "foo: bar\nfoo\n data: z\ndatax: z\ndata: x\n\n", one},
+		{"field names are case sensitive", "Data: z\ndata: x\n\n", one},
+		{"error line", "error: {\"code\":500}\n\n", []event{{Event: "error", Data: `{"code":500}`}}},
+		{"raw JSON error without data", "{\"error\":{\"message\":\"no\"}}", nil},
+		{"HTML page", "<html>\n<body>502</body>\n\n</html>", nil},
+		{"end without the blank line", "data: x\n\ndata: y\n", []event{{Data: "x"}, {Data: "y", Partial: true}}},
+		{"end without a line end", "data: x\n\ndata: y", []event{{Data: "x"}, {Data: "y", Partial: true}}},
+		{"end inside a field name", "data: x\n\ndat", one},
+		{"end inside a comment", "data: x\n\n: pi", one},
+		{"end after CR", "data: x\r\r", one},
+		{"UTF-8", "data: caf\u00e9 \U0001f600\n\n", []event{{Data: "caf\u00e9 \U0001f600"}}},
+		{"not UTF-8, NUL", "data: \xff\x00\n\n", []event{{Data: "\xff\x00"}}},
+		{"line longer than the first buffer", "data: " + strings.Repeat("x", 100_000) + "\n\ndata: y\n\n", []event{{Data: strings.Repeat("x", 100_000)}, {Data: "y"}}},
+		{"many events over several buffers", strings.Repeat("data: 12345678901234567890\n\n", 500), slices.Repeat([]event{{Data: "12345678901234567890"}}, 500)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			check := func(how string, r io.Reader) {
+				t.Helper()
+				got, err := readAll(r, DefaultLimits())
+				if err != io.EOF {
+					t.Errorf("%s: ended by %v, want EOF", how, err)
+				}
+				if d := cmp.Diff(c.want, got); d != "" {
+					t.Errorf("%s (-want +got):\n%s", how, d)
+				}
+			}
+			check("whole", strings.NewReader(c.in))
+			check("byte by byte", iotest.OneByteReader(strings.NewReader(c.in)))
+			check("error with the last bytes", iotest.DataErrReader(strings.NewReader(c.in)))
+			for i := range min(len(c.in), 200) {
+				check("split", &chunks{c.in[:i], c.in[i:]})
+			}
+		})
+	}
+}
+
+func TestReadAndMore(t *testing.T) {
+	type arrival struct {
+		Data    string
+		Read    int
+		More    bool
+		Partial bool
+	}
+	f := func(in chunks, want ...arrival) {
+		t.Helper()
+		var got []arrival
+		s := NewSSE(&in, DefaultLimits())
+		for {
+			f, err := s.Next()
+			if err != nil {
+				break
+			}
+			got = append(got, arrival{string(f.Data), f.Read, f.More, f.Partial})
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	}
+	f(chunks{"data: x\n\n", "data: y\n\n"}, arrival{"x", 1, false, false}, arrival{"y", 2, false, false})
+	f(chunks{"data: x\n\ndata: y\n\n"}, arrival{"x", 1, true, false}, arrival{"y", 1, false, false})
+	f(chunks{"data: x\n\ndata: y", "\n\n"}, arrival{"x", 1, true, false}, arrival{"y", 2, false, false})
+	f(chunks{"data: x\n", "\n"}, arrival{"x", 2, false, false})
+	f(chunks{"data: x\n\n: ping\n\n"}, arrival{"x", 1, true, false})
+	f(chunks{"data: x\n\n\n\r\n"}, arrival{"x", 1, false, false})
+	// The second CR closes the event; its LF must not hold the event back.
+	f(chunks{"data: x\r\n\r", "\ndata: y\r\n\r\n"}, arrival{"x", 1, false, false}, arrival{"y", 2, false, false})
+	f(chunks{"data: x\r\n\r\n", "data: y\r\n\r\n"}, arrival{"x", 1, false, false}, arrival{"y", 2, false, false})
+	// The end of the input brings nothing: the read before it did.
+	f(chunks{": ping\n\n", "data: x\n"}, arrival{"x", 2, false, true})
+	// A read without bytes counts as a call, as the owner of the reader counts.
+	f(chunks{"", "", "data: x\n\n"}, arrival{"x", 3, false, false})
+}
+
+func TestReadsOnlyWhenNothingIsBuffered(t *testing.T) {
+	in := chunks{"data: x\n\ndata: y\r\r", "data: z\n\n"}
+	s := NewSSE(&in, DefaultLimits())
+	for _, left := range []int{1, 1, 0} {
+		if _, err := s.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if len(in) != left {
+			t.Errorf("%d reads left after the frame, want %d", len(in), left)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	small := Limits{Line: 16, Event: 20, Body: 200, Events: 3}
+	f := func(name, in string, events int, want error) {
+		t.Helper()
+		for how, r := range map[string]io.Reader{
+			"whole": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in)),
+		} {
+			got, err := readAll(r, small)
+			if len(got) != events || !errors.Is(err, want) {
+				t.Errorf("%s, %s: %d events, error %v; want %d, %v", name, how, len(got), err, events, want)
+			}
+		}
+	}
+	x := func(n int) string { return strings.Repeat("x", n) }
+	f("line at the limit", "data: "+x(10)+"\n\n", 1, io.EOF)
+	f("line at the limit, CRLF", "data: "+x(10)+"\r\n\r\n", 1, io.EOF)
+	f("line over the limit", "data: 1\n\ndata: "+x(11)+"\n\n", 1, ErrTooLarge)
+	f("line over the limit at the end", "data: 1\n\ndata: "+x(11), 1, ErrTooLarge)
+	f("comment over the limit", ":"+x(16)+"\n\n", 0, ErrTooLarge)
+	f("event at the limit", "data: "+x(10)+"\ndata: "+x(9)+"\n\n", 1, io.EOF)
+	f("event over the limit", "data: "+x(10)+"\ndata: "+x(10)+"\n\n", 0, ErrTooLarge)
+	f("event over the limit by empty lines", strings.Repeat("data\n", 22)+"\n", 0, ErrTooLarge)
+	f("events at the limit", strings.Repeat("data: x\n\n", 3), 3, io.EOF)
+	f("events over the limit", strings.Repeat("data: x\n\n", 4), 3, ErrTooLarge)
+	f("body at the limit", "data: x\n\n"+strings.Repeat(":\n", 95)+"\n", 1, io.EOF)
+	f("event past the limit on the body", "data: x\n\n"+strings.Repeat(":\n", 95)+"data: y\n\n", 1, ErrTooLarge)
+	f("body over the limit", "data: x\n\n"+strings.Repeat(":\n", 96), 1, ErrTooLarge)
+}
+
+// endless repeats itself for ever and counts what it gave.
+type endless struct {
+	text  string
+	given int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		n += copy(p[n:], e.text)
+	}
+	e.given += n
+	return n, nil
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	limits := Limits{Line: 1 << 20, Event: 1 << 20, Body: 4 << 20, Events: 1000}
+	for _, text := range []string{"x", "data: x\n", ": ping\n\n", "data: x\n\n", "event: x\n"} {
+		r := &endless{text: text}
+		s := NewSSE(r, limits)
+		var err error
+		for err == nil {
+			_, err = s.Next()
+		}
+		if !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%q for ever: ended by %v, want ErrTooLarge", text, err)
+		}
+		if len(s.lines.buf) > limits.Line+1 || cap(s.data) > 2*limits.Event || int64(r.given) > limits.Body+int64(limits.Line) {
+			t.Errorf("%q for ever: buffer %d, data %d, read %d", text, len(s.lines.buf), cap(s.data), r.given)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	cut := errors.New("connection reset")
+	s := NewSSE(io.MultiReader(strings.NewReader("data: x\n\ndata: y\n"), iotest.ErrReader(cut)), DefaultLimits())
+	if f, err := s.Next(); err != nil || string(f.Data) != "x" {
+		t.Fatalf("%q, %v; want the event before the error", f.Data, err)
+	}
+	for range 2 {
+		if f, err := s.Next(); err != cut || f.Data != nil {
+			t.Errorf("%q, %v; want no event and the reader's own error", f.Data, err)
+		}
+	}
+	if _, err := readAll(iotest.ErrReader(nil), DefaultLimits()); !errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("a reader that brings nothing: %v, want ErrNoProgress", err)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	in := ": a\n\ndata: : b\n\ndata: x\n\n:\n"
+	s := NewSSE(strings.NewReader(in), DefaultLimits())
+	for {
+		if _, err := s.Next(); err != nil {
+			break
+		}
+	}
+	if s.Comments() != 3 || s.Frames() != 1 || s.Bytes() != int64(len(in)) || string(s.Head()) != in {
+		t.Errorf("%d comments, %d frames, %d bytes, head %q", s.Comments(), s.Frames(), s.Bytes(), s.Head())
+	}
+	s.Reset(strings.NewReader("<html>"+strings.Repeat(" ", 10_000)), DefaultLimits())
+	if _, err := s.Next(); err != io.EOF {
+		t.Errorf("ended by %v, want EOF", err)
+	}
+	if s.Comments() != 0 || s.Frames() != 0 || s.Bytes() != 10_006 {
+		t.Errorf("after a reset: %d comments, %d frames, %d bytes", s.Comments(), s.Frames(), s.Bytes())
+	}
+	if h := s.Head(); len(h) != headSize || !bytes.HasPrefix(h, []byte("<html>")) {
+		t.Errorf("head of %d bytes %.10q", len(h), h)
+	}
+}
+
+func TestResetForgets(t *testing.T) {
+	s := NewSSE(strings.NewReader("event: e\ndata: x\r"), DefaultLimits())
+	if _, err := s.Next(); err != nil {
+		t.Fatal(err)
+	}
+	// Neither the swallowed LF, nor the name, nor the data may outlive a reset.
+	s.Reset(strings.NewReader("\ndata: y\n\n"), DefaultLimits())
+	f, err := s.Next()
+	if err != nil || f.Event != "" || string(f.Data) != "y" || f.Read != 1 {
+		t.Errorf("%+v %q, %v", f, f.Data, err)
+	}
+}
