@@ -1,0 +1,195 @@
+package schedule
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	// maxPause bounds what a server may ask for in Retry-After.
+	maxPause = time.Hour
+	// maxConfirmDelay is the longest time from a failure to its confirmation.
+	maxConfirmDelay = 5 * time.Second
+	// minConfirmGap is what must be left between a confirmation and the next
+	// grid point for the confirmation to be worth its load.
+	minConfirmGap = time.Second
+	// maxConfirms is how many confirmations one failure may have.
+	maxConfirms = 2
+)
+
+// job is a Job with its state. Times are wall clock, nanoseconds since 1970.
+type job struct {
+	Job
+	next      int64 // the next grid point
+	confirmAt int64 // the planned confirmation, before next; 0 is none
+	pauseEnd  int64 // no grid point before this has a run
+	turn      *turn // the start that waits; nil is none
+	run       *run  // the run in flight; nil is none
+	index     int   // in the agenda
+	confirms  int8  // confirmations planned since the first failure
+	failed    bool  // the verdict of the last run
+}
+
+// run is one run in flight.
+type run struct {
+	job      *job
+	host     *host
+	confirm  bool
+	canceled bool
+	cancel   context.CancelFunc
+}
+
+// stop cancels the run and makes its report void.
+func (r *run) stop() {
+	r.canceled = true
+	r.cancel()
+}
+
+// event is when the job needs attention next.
+func (j *job) event() int64 {
+	if j.confirmAt != 0 {
+		return j.confirmAt
+	}
+	return j.next
+}
+
+// gone tells whether the job has left the agenda.
+func (j *job) gone() bool { return j.index == unlisted }
+
+// restart forgets the past of the job, save a run in flight.
+func (j *job) restart(now int64) {
+	j.next = gridAfter(j.Key, j.Interval, now)
+	j.confirmAt, j.pauseEnd, j.confirms, j.failed = 0, 0, 0, false
+}
+
+// shift follows a step of the wall clock.
+func (j *job) shift(now int64, step time.Duration) {
+	j.next = gridAfter(j.Key, j.Interval, now)
+	j.confirmAt = 0
+	j.pauseEnd += int64(step)
+	if j.turn != nil {
+		j.turn.due += int64(step)
+	}
+}
+
+// skip tells of a grid point without a run.
+func (j *job) skip(why Reason) {
+	if j.Skipped != nil {
+		j.Skipped(why)
+	}
+}
+
+// come does what is due for a job: a confirmation or a grid point.
+func (s *Scheduler) come(j *job) {
+	if j.confirmAt != 0 {
+		due := j.confirmAt
+		j.confirmAt = 0
+		s.turns.ask(j, due, true)
+		return
+	}
+	due := j.next
+	j.next += int64(j.Interval)
+	switch {
+	case due < j.pauseEnd:
+		j.skip(ReasonBackoff)
+	case j.turn != nil:
+		j.retake(due)
+	case j.run == nil:
+		s.turns.ask(j, due, false)
+	case j.run.confirm:
+		// A confirmation never stands in the way of the grid.
+		j.run.stop()
+		s.turns.hold(j, due, false)
+	default:
+		j.skip(ReasonOverrun)
+	}
+}
+
+// retake gives the start that waits to a new grid point: the start keeps its
+// place in the line, the grid point that it was for is lost.
+func (j *job) retake(due int64) {
+	switch {
+	case j.turn.confirm:
+	case j.run != nil: // held back by a confirmation that does not end
+		j.skip(ReasonOverrun)
+	default:
+		j.skip(ReasonLimit)
+	}
+	j.turn.due, j.turn.confirm = due, false
+}
+
+// start begins the run whose turn has come.
+func (s *Scheduler) start(ctx context.Context, t *turn, now int64) {
+	j := t.job
+	j.turn = nil
+	if t.confirm && !j.roomToConfirm(now) {
+		s.turns.release(t.host)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	j.run = &run{job: j, host: t.host, confirm: t.confirm, cancel: cancel}
+	go s.work(ctx, j.run, j.Job, Run{Scheduled: time.Unix(0, t.due), Confirm: t.confirm})
+}
+
+// work is the goroutine of one run. It sends its end whatever the job does.
+func (s *Scheduler) work(ctx context.Context, r *run, do Job, info Run) {
+	defer r.cancel()
+	report := Report{Failed: true}
+	defer func() { s.done <- finished{r, report} }()
+	defer func() {
+		if v := recover(); v != nil {
+			s.log.Error("panic in a run", "key", do.Key, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		}
+	}()
+	report = do.Run(ctx, info)
+}
+
+// finish takes the end of a run.
+func (s *Scheduler) finish(f finished, now int64) {
+	j := f.run.job
+	j.run = nil
+	s.turns.release(f.run.host)
+	if j.gone() {
+		delete(s.jobs, j.Key)
+		return
+	}
+	if j.turn != nil {
+		s.turns.admit(j.turn)
+	}
+	if !f.run.canceled {
+		j.learn(f, now)
+		heap.Fix(&s.agenda, j.index)
+	}
+}
+
+// learn plans what the report of a run asks for.
+func (j *job) learn(f finished, now int64) {
+	before := j.failed
+	j.failed = f.report.Failed
+	if f.report.RetryAfter > 0 {
+		j.pauseEnd = now + int64(min(f.report.RetryAfter, maxPause))
+		return
+	}
+	if !j.failed {
+		return
+	}
+	if !before {
+		j.confirms = 0
+	} else if !f.run.confirm {
+		return // known to be down; the grid goes on
+	}
+	at := now + int64(min(maxConfirmDelay, j.Interval/3))
+	if j.confirms < maxConfirms && j.roomToConfirm(at) {
+		j.confirmAt = at
+		j.confirms++
+	}
+}
+
+// roomToConfirm tells whether a confirmation at a moment is well before the
+// next grid point, which else does its work.
+func (j *job) roomToConfirm(at int64) bool {
+	return j.next-at > int64(minConfirmGap)
+}

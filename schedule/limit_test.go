@@ -1,0 +1,129 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLimits(t *testing.T) {
+	f := func(name string, o Options, hosts, most int) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const interval = 10 * time.Second
+				l := newLab(t, o)
+				var jobs []Job
+				for i := range 40 {
+					host := fmt.Sprint("host-", i%hosts)
+					jobs = append(jobs, l.job(fmt.Sprint("job-", i), host, interval, takes(9*time.Second)))
+				}
+				l.s.Update(jobs)
+				time.Sleep(5 * interval)
+				if got := l.s.InFlight(); got > most {
+					t.Errorf("InFlight: %d", got)
+				}
+				l.end()
+				if l.most != most {
+					t.Errorf("%d runs at once, want %d", l.most, most)
+				}
+			})
+		})
+	}
+	f("all", Options{InFlight: 7}, 40, 7)
+	f("per host", Options{InFlightPerHost: 3}, 4, 12)
+	f("both, all smaller", Options{InFlight: 5, InFlightPerHost: 3}, 4, 5)
+	f("both, host smaller", Options{InFlight: 100, InFlightPerHost: 2}, 4, 8)
+}
+
+// With one place, starts follow the order of their grid points.
+func TestFairOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Minute
+		l := newLab(t, Options{InFlight: 1})
+		var jobs []Job
+		var keys []string
+		for i := range 50 {
+			key := fmt.Sprint("job-", i)
+			keys = append(keys, key)
+			jobs = append(jobs, l.job(key, key, interval, takes(20*time.Second)))
+		}
+		slices.SortFunc(keys, func(a, b string) int { return l.first(a, interval).Compare(l.first(b, interval)) })
+		l.s.Update(jobs)
+		time.Sleep(2 * interval)
+		l.end()
+		if diff := cmp.Diff(keys[:30], l.order[:30]); diff != "" {
+			t.Errorf("order of starts (-due +got):\n%s", diff)
+		}
+	})
+}
+
+// A host that hangs, its places used up and its jobs in line, does not hold
+// back a job of another host.
+func TestHostsAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Second
+		l := newLab(t, Options{InFlight: 3, InFlightPerHost: 2})
+		jobs := []Job{l.job("b", "well", interval, takes(time.Second))}
+		for i := range 20 {
+			jobs = append(jobs, l.job(fmt.Sprint("a-", i), "hung", interval, takes(time.Hour)))
+		}
+		l.s.Update(jobs)
+		l.until("b", interval, 5*interval)
+		l.end()
+		l.wantBegins(t, "b", at(interval, 0, 1, 2, 3, 4, 5))
+		l.wantSkips(t, "b", map[Reason]int{})
+	})
+}
+
+// A start that waits past its next grid point is counted, and keeps its place
+// in the line: else a job of a short interval would never run.
+func TestLimitIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Second
+		l := newLab(t, Options{InFlight: 1})
+		long := l.keyDue(l.first("short", interval).Add(5*time.Second), time.Hour)
+		l.s.Update([]Job{
+			l.job("short", "", interval, nil),
+			l.job(long, "", time.Hour, takes(30*time.Second)),
+		})
+		l.until("short", interval, 5*interval)
+		l.end()
+		// Busy from 5 s to 35 s: the grid points at 10 s and 20 s are lost,
+		// that of 30 s is late.
+		late := l.first(long, time.Hour).Add(30 * time.Second).Sub(l.first("short", interval))
+		l.wantBegins(t, "short", []began{{0, false}, {late, false}, {4 * interval, false}, {5 * interval, false}})
+		l.wantSkips(t, "short", map[Reason]int{ReasonLimit: 2})
+	})
+}
+
+// What waits when its job goes takes no place from others.
+func TestWithdrawnTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = time.Minute
+		l := newLab(t, Options{InFlight: 2, InFlightPerHost: 1})
+		var jobs []Job
+		for i := range 30 {
+			host := fmt.Sprint("host-", i%3)
+			jobs = append(jobs, l.job(fmt.Sprint("job-", i), host, interval, takes(2*interval)))
+		}
+		l.s.Update(jobs)
+		time.Sleep(interval)
+		last := l.job("last", "host-1", interval, nil)
+		l.s.Update([]Job{last})
+		l.until("last", interval, 4*interval)
+		l.s.Update(nil)
+		synctest.Wait()
+		if n := len(l.s.jobs) + len(l.s.agenda) + len(l.s.turns.hosts) + len(l.s.turns.line) + l.s.InFlight(); n != 0 {
+			t.Errorf("left over: %v, %v", l.s.jobs, l.s.turns.hosts)
+		}
+		l.end()
+		if n := len(l.begins["last"]); n < 4 {
+			t.Errorf("%d runs", n)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package schedule
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// at lists plain runs at multiples of the interval.
+func at(interval time.Duration, points ...int) []began {
+	var list []began
+	for _, p := range points {
+		list = append(list, began{At: time.Duration(p) * interval})
+	}
+	return list
+}
+
+func (l *lab) wantBegins(t *testing.T, key string, want []began) {
+	t.Helper()
+	if diff := cmp.Diff(want, l.begins[key]); diff != "" {
+		t.Errorf("runs of %s (-want +got):\n%s", key, diff)
+	}
+}
+
+func (l *lab) wantSkips(t *testing.T, key string, want map[Reason]int) {
+	t.Helper()
+	if diff := cmp.Diff(want, l.skips[key]); diff != "" {
+		t.Errorf("skips of %s (-want +got):\n%s", key, diff)
+	}
+}
+
+func TestRunsOnTheGrid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 30 * time.Second
+		l := newLab(t, Options{})
+		l.s.Update([]Job{l.job("a", "", interval, takes(29*time.Second))})
+		l.until("a", interval, 3*interval)
+		l.end()
+		l.wantBegins(t, "a", at(interval, 0, 1, 2, 3))
+		l.wantSkips(t, "a", map[Reason]int{})
+	})
+}
+
+// A restart, however late, finds the same grid.
+func TestRestartKeepsGrid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 7 * time.Second // 946684800 mod 7 is not 0
+		first := newLab(t, Options{}).begin(t, interval)
+		time.Sleep(12345678901 * time.Nanosecond)
+		second := newLab(t, Options{}).begin(t, interval)
+		if rest := second.Sub(first) % interval; rest != 0 {
+			t.Errorf("the grid moved by %v", rest)
+		}
+	})
+}
+
+// begin runs one job, once, and returns when that was.
+func (l *lab) begin(t *testing.T, interval time.Duration) time.Time {
+	t.Helper()
+	var when time.Time
+	l.s.Update([]Job{{Key: "a", Interval: interval, Run: func(_ context.Context, r Run) Report {
+		when = time.Now()
+		if !r.Scheduled.Equal(when) {
+			t.Errorf("scheduled %v, ran %v", r.Scheduled, when)
+		}
+		return Report{}
+	}}})
+	time.Sleep(interval)
+	l.end()
+	return when
+}
+
+func TestOverrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Second
+		l := newLab(t, Options{})
+		l.s.Update([]Job{l.job("a", "", interval, takes(25*time.Second))})
+		l.until("a", interval, 8*interval)
+		l.end()
+		l.wantBegins(t, "a", at(interval, 0, 3, 6))
+		l.wantSkips(t, "a", map[Reason]int{ReasonOverrun: 6})
+	})
+}
+
+func TestAlmostOneInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Second
+		l := newLab(t, Options{})
+		l.s.Update([]Job{l.job("a", "", interval, takes(interval-1))})
+		l.until("a", interval, 5*interval)
+		l.end()
+		l.wantBegins(t, "a", at(interval, 0, 1, 2, 3, 4, 5))
+	})
+}
+
+func TestPause(t *testing.T) {
+	const interval = 10 * time.Second
+	f := func(name string, asked time.Duration, until time.Duration, points []int, skipped int) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, Options{})
+				l.s.Update([]Job{l.job("a", "", interval, reports(Report{Failed: true, RetryAfter: asked}))})
+				l.until("a", interval, until)
+				l.end()
+				l.wantBegins(t, "a", at(interval, points...))
+				want := map[Reason]int{}
+				if skipped > 0 {
+					want[ReasonBackoff] = skipped
+				}
+				l.wantSkips(t, "a", want)
+			})
+		})
+	}
+	// No case has a confirmation: the other side asked for less, not for more.
+	f("shorter than the interval", 3*time.Second, 2*interval, []int{0, 1, 2}, 0)
+	f("exactly to a grid point", 2*interval, 3*interval, []int{0, 2, 3}, 1)
+	f("past a grid point", 25*time.Second, 4*interval, []int{0, 3, 4}, 2)
+	f("at most an hour", 24*time.Hour, time.Hour, []int{0, 360}, 359)
+}
+
+func TestPanicIsAFailure(t *testing.T) {
+	for name, fall := range map[string]func(){
+		"panic": func() { panic("out of cheese") },
+		"exit":  runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const interval = 30 * time.Second
+				var log bytes.Buffer
+				l := newLab(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				fallen := false
+				l.s.Update([]Job{l.job("a", "", interval, func(context.Context, Run) Report {
+					if !fallen {
+						fallen = true
+						fall()
+					}
+					return Report{}
+				})})
+				l.until("a", interval, interval)
+				l.end()
+				l.wantBegins(t, "a", []began{{0, false}, {5 * time.Second, true}, {interval, false}})
+				if got := strings.Contains(log.String(), "out of cheese"); got != (name == "panic") {
+					t.Errorf("log: %s", log.String())
+				}
+			})
+		})
+	}
+}
+
+func TestShutdownCancelsAndWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Second
+		l := newLab(t, Options{InFlight: 1})
+		ended := 0
+		slow := func(ctx context.Context, _ Run) Report {
+			<-ctx.Done()
+			time.Sleep(2 * time.Second) // slow to leave
+			ended++
+			return Report{Failed: true}
+		}
+		l.s.Update([]Job{l.job("a", "", interval, slow), l.job("b", "", interval, slow)})
+		time.Sleep(interval)
+		if got := l.s.InFlight(); got != 1 {
+			t.Errorf("%d in flight", got)
+		}
+		before := time.Now()
+		l.end()
+		if took := time.Since(before); took != 2*time.Second || ended != 1 || l.s.InFlight() != 0 {
+			t.Errorf("left after %v with %d runs ended and %d in flight", took, ended, l.s.InFlight())
+		}
+		if len(l.order) != 1 {
+			t.Errorf("started %v; the second had to wait for ever", l.order)
+		}
+	})
+}
+
+func TestRunTwice(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := New(Options{})
+	if err := s.Run(ctx); err != nil {
+		t.Errorf("first: %v", err)
+	}
+	if err := s.Run(ctx); err == nil {
+		t.Error("second: no error")
+	}
+}
+
+// A process that stood still for long runs each job once, not once for each
+// grid point that it missed.
+func TestStoodStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Second
+		l := newLab(t, Options{})
+		// The scheduler's own goroutine stands still, once, in a callback.
+		stand := sync.OnceFunc(func() { time.Sleep(10 * interval) })
+		slow := l.job("slow", "", interval, takes(15*time.Second))
+		count := slow.Skipped
+		slow.Skipped = func(why Reason) { count(why); stand() }
+		l.s.Update([]Job{l.job("a", "", interval, nil), slow})
+		l.until("a", interval, 21*interval)
+		l.end()
+		runs, missed := len(l.begins["a"]), l.skips["a"][ReasonLimit]
+		if runs+missed != 22 || missed != 9 {
+			t.Errorf("%d runs and %d missed of 22 grid points: %v", runs, missed, l.begins["a"])
+		}
+		// The run of slow ended meanwhile: its lost grid points are no overruns.
+		l.begins["slow"] = l.begins["slow"][:3]
+		l.wantBegins(t, "slow", at(interval, 0, 11, 13))
+		if n := l.skips["slow"][ReasonLimit]; n != 9 {
+			t.Errorf("slow: %v", l.skips["slow"])
+		}
+	})
+}
+
+func TestBadJobsAreLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := newLab(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		twin := l.job("a", "", time.Second, nil)
+		l.s.Update([]Job{l.job("a", "", time.Second, nil), twin, {Key: "never"}})
+		l.until("a", time.Second, 2*time.Second)
+		l.end()
+		l.wantBegins(t, "a", at(time.Second, 0, 1, 2))
+		if n := strings.Count(log.String(), "job left out"); n != 2 {
+			t.Errorf("%d jobs left out:\n%s", n, log.String())
+		}
+	})
+}
