@@ -1,0 +1,19 @@
+# The C library in both stages is Debian's glibc: the GPU collector loads the
+# driver's library through it.
+FROM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=unknown
+ARG REVISION=unknown
+ARG BRANCH=unknown
+RUN make build VERSION="$VERSION" REVISION="$REVISION" BRANCH="$BRANCH"
+
+FROM debian:12-slim
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /src/LICENSE /usr/share/doc/inference_exporter/LICENSE
+COPY --from=build /src/inference_exporter /usr/local/bin/inference_exporter
+USER 65532:65532
+EXPOSE 10115
+ENTRYPOINT ["/usr/local/bin/inference_exporter"]

@@ -1,0 +1,71 @@
+# make test is complete for anyone with Go and a C compiler (race detector).
+# .ci/run runs it and everything else that decides about a change.
+
+GO       ?= go
+TOOL      = $(GO) tool -modfile=tools/go.mod
+FUZZTIME ?= 60s
+BENCH    ?= .
+BENCHTIME ?= 1s
+ARGS     ?=
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+BRANCH   ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null || echo unknown)
+
+version_pkg = github.com/prometheus/common/version
+LDFLAGS = -s -w \
+	-X $(version_pkg).Version=$(VERSION) \
+	-X $(version_pkg).Revision=$(REVISION) \
+	-X $(version_pkg).Branch=$(BRANCH)
+
+# The version is linked in above, so that a build needs no repository around it.
+export GOFLAGS += -buildvcs=false
+
+.PHONY: all run demo test lint vuln generate bench fuzz build docker clean
+
+all: test lint build
+
+run: ## the daemon: make run ARGS='--config.file=examples/minimal.yml'
+	$(GO) run . $(ARGS)
+
+demo: ## the daemon against simulated servers
+	$(GO) run . demo $(ARGS)
+
+test: ## every test, with the race detector; minutes
+	$(GO) vet ./...
+	$(GO) test -race ./...
+
+lint: ## format and static checks
+	@unformatted=$$($(TOOL) gofumpt -l .) || exit 1; \
+	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+
+vuln: ## known vulnerabilities; needs the database on the network
+	$(TOOL) govulncheck ./...
+
+generate: ## the references in docs/ from the code; a test compares them too
+	$(GO) test ./collector ./config -run TestReference -count=1 -update
+
+bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...
+
+fuzz: ## every fuzz target, FUZZTIME each
+	@set -e; for package in $$($(GO) list ./...); do \
+		found=$$($(GO) test -list '^Fuzz' $$package); \
+		for target in $$(echo "$$found" | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$package; \
+		done; \
+	done
+
+build: ## the program, with its version; CGO_ENABLED=0 for a static one
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o inference_exporter .
+
+docker: ## the container image
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg BRANCH=$(BRANCH) \
+		-t inference_exporter:$(VERSION) .
+
+clean:
+	rm -rf inference_exporter dist coverage.out
+	$(GO) clean -testcache
