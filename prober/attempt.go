@@ -32,6 +32,7 @@ type attempt struct {
 	firstByte    arrival
 	failed       Outcome // the step of the set-up that failed
 	notAfter     time.Time
+	secrets      []string // sent in headers
 	onReady      func()
 }
 
@@ -56,6 +57,7 @@ func (a *attempt) context(ctx context.Context) context.Context {
 			a.certificate(s)
 		},
 		GotConn:              func(i httptrace.GotConnInfo) { a.ready(i.Conn) },
+		WroteHeaderField:     a.sent,
 		WroteRequest:         func(httptrace.WroteRequestInfo) { a.wrote() },
 		GotFirstResponseByte: a.answered,
 	})
@@ -106,6 +108,23 @@ func (a *attempt) ready(got net.Conn) {
 	}
 	a.mu.Unlock()
 	a.onReady()
+}
+
+// sent remembers what must not be repeated of a header.
+func (a *attempt) sent(name string, values []string) {
+	if plainHeader(name) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.secrets = append(a.secrets, secretsIn(values)...)
+}
+
+// censor returns err without the secrets that were sent.
+func (a *attempt) censor(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return withoutSecrets(err, a.secrets)
 }
 
 // wrote takes over when the request began and ended to leave. Taken before

@@ -2,7 +2,6 @@ package prober
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -164,6 +163,12 @@ func (e *Endpoint) models(ctx context.Context) ([]api.ModelInfo, error) {
 		return nil, fmt.Errorf("ask for the models: %w", err)
 	}
 	req.Header.Set("User-Agent", e.options.UserAgent)
+	models, err := e.readModels(req, a)
+	return models, a.censor(err)
+}
+
+func (e *Endpoint) readModels(req *http.Request, a *attempt) ([]api.ModelInfo, error) {
+	ctx := req.Context()
 	resp, err := e.transport.RoundTrip(req)
 	if err != nil {
 		return nil, roundTripFailure(ctx, a, err)
@@ -179,9 +184,7 @@ func (e *Endpoint) models(ctx context.Context) ([]api.ModelInfo, error) {
 	}
 	models, err := api.ParseModels(body)
 	if err != nil {
-		return nil, &failure{outcome: ProtocolError, cause: errors.Join(errModels, err)}
+		return nil, fail(ProtocolError, "%w", err)
 	}
 	return models, nil
 }
-
-var errModels = errors.New("read the list of models")

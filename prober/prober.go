@@ -160,7 +160,7 @@ func (p *Prober) exchange(ctx context.Context, r *Result, body []byte) error {
 		err = rp.read()
 	}
 	p.settle(a, &line, r)
-	return err
+	return a.censor(err)
 }
 
 // settle turns the stamps into the result's durations.

@@ -38,8 +38,10 @@ type Options struct {
 	MetricsPath string
 	// Version is shown on the landing page.
 	Version string
-	// Metrics are the metrics, Scrapes who wants to know of scrapes.
+	// Metrics are the metrics, Formats those that they can be written in, by
+	// preference, and Scrapes who wants to know of scrapes.
 	Metrics Exposition
+	Formats []expfmt.Format
 	Scrapes ScrapeObserver
 	Logger  *slog.Logger
 }
@@ -55,7 +57,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{}
 	mux := http.NewServeMux()
 	metrics, err := compressed(&metricsHandler{
-		metrics: o.Metrics, scrapes: o.Scrapes, logger: o.Logger,
+		metrics: o.Metrics, formats: o.Formats, scrapes: o.Scrapes, logger: o.Logger,
 		slots: make(chan struct{}, maxScrapes),
 	})
 	if err != nil {
@@ -120,6 +122,7 @@ func compressed(h http.Handler) (http.Handler, error) {
 // metricsHandler answers scrapes.
 type metricsHandler struct {
 	metrics Exposition
+	formats []expfmt.Format
 	scrapes ScrapeObserver
 	logger  *slog.Logger
 	slots   chan struct{}
@@ -131,7 +134,7 @@ func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-h.slots }()
 	start := time.Now()
-	format := expfmt.NegotiateIncludingOpenMetrics(r.Header)
+	format := expfmt.NegotiateAccept(r.Header, h.formats...)
 	w.Header().Set("Content-Type", string(format))
 	out := &countingWriter{w: w}
 	if err := h.metrics.Write(out, format); err != nil {

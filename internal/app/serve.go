@@ -93,7 +93,8 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 	probes := collector.NewProbes(time.Now)
 	server, err := web.New(web.Options{
 		MetricsPath: metricsPath, Version: version.Info(),
-		Metrics: collector.NewExposition(probes, registry), Scrapes: self, Logger: env.logger,
+		Metrics: collector.NewExposition(probes, registry), Formats: collector.Formats(),
+		Scrapes: self, Logger: env.logger,
 	})
 	if err != nil {
 		return nil, err

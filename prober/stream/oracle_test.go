@@ -71,7 +71,7 @@ func TestAgreesWithOracle(t *testing.T) {
 
 func FuzzSSE(f *testing.F) {
 	for _, s := range []string{
-		"", "data: x\n\n", "\xef\xbb\xbfdata: x\r\n\r\n", "data\ndata: a\n\nevent: e\ndata: b\r\r", ": c\n\ndata: : c\n\n",
+		"", "data: x\n\n", "\n\xef\xbb\xbfdata:0\n\n", "\xef\xbb\xbfdata: x\r\n\r\n", "data\ndata: a\n\nevent: e\ndata: b\r\r", ": c\n\ndata: : c\n\n",
 		"error: {}\n\n", "data: x", "data: x\n", "data:\x00\n\n", "id: 1\nretry: 2\n\ndata: y\n\n", "{\"error\":1}",
 		"data: " + strings.Repeat("x", 5000) + "\n\n", strings.Repeat("data: x\n", 60) + "\n", strings.Repeat("data: x\n\n", 60),
 	} {
@@ -104,9 +104,13 @@ func FuzzSSE(f *testing.F) {
 }
 
 // compareWithOracle leaves out the inputs where this reader differs on
-// purpose: error lines and comments as data.
+// purpose: error lines and comments as data, and a byte order mark in mid-stream,
+// which the oracle strips against the specification.
 func compareWithOracle(t *testing.T, in []byte) {
 	t.Helper()
+	if bytes.LastIndex(in, []byte(byteOrderMark)) > 0 {
+		return
+	}
 	if bytes.Contains(in, []byte("error")) || bytes.Contains(in, []byte("data::")) || bytes.Contains(in, []byte("data: :")) {
 		return
 	}
