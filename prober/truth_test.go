@@ -1,0 +1,93 @@
+package prober
+
+import (
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+// written returns the token-bearing events that the server wrote for a probe.
+func written(t *testing.T, s *simulator.Server, r *Result) (simulator.Record, []simulator.Event) {
+	t.Helper()
+	rec, ok := s.Request(hex.EncodeToString(r.TraceID[:]))
+	if !ok {
+		t.Fatal("the server knows nothing of the probe")
+	}
+	var events []simulator.Event
+	for _, e := range rec.Events {
+		if e.Tokens > 0 {
+			events = append(events, e)
+		}
+	}
+	return rec, events
+}
+
+// What a probe says is what the server did: as many tokens, and each of them
+// received after it was written and before the next one was read.
+func TestResultIsWhatTheServerDid(t *testing.T) {
+	s, url := startSimulator(t)
+	for _, c := range []config.Connection{config.ConnectionNew, config.ConnectionReuse} {
+		m := newModule()
+		m.Connection = c
+		cfg := newEndpoint(t, url)
+		cfg.Model = ""
+		p := newProber(t, cfg, m)
+		for range 3 {
+			r := p.Probe(t.Context(), time.Time{})
+			if r.Outcome != Success {
+				t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+			}
+			rec, events := written(t, s, r)
+			if r.Tokens.Prompt != rec.PromptTokens || r.Tokens.Cached != rec.CachedTokens || r.Tokens.Output != rec.OutputTokens {
+				t.Errorf("tokens %+v, the server counted %d, %d, %d", r.Tokens, rec.PromptTokens, rec.CachedTokens, rec.OutputTokens)
+			}
+			if len(r.Events) != len(events) {
+				t.Fatalf("%d events, the server wrote %d", len(r.Events), len(events))
+			}
+			for i, e := range r.Events {
+				if at := r.Start.Add(e.At); at.Before(events[i].At) {
+					t.Errorf("event %d arrived %s before it was written", i, events[i].At.Sub(at))
+				}
+				if e.Tokens != events[i].Tokens {
+					t.Errorf("event %d has %d tokens, the server wrote %d", i, e.Tokens, events[i].Tokens)
+				}
+				if r.Clock == ClockKernel && e.ReadLag < 0 {
+					t.Errorf("event %d was read %s before it arrived", i, -e.ReadLag)
+				}
+			}
+		}
+	}
+}
+
+// The wanted length is reached by the server's own count within three probes.
+func TestInputLengthIsReached(t *testing.T) {
+	_, url := startSimulator(t)
+	for _, prefix := range []config.Prefix{config.PrefixCold, config.PrefixWarm} {
+		for _, target := range []int{128, 256, 4000} {
+			m := newModule()
+			m.InputTokens, m.OutputTokens, m.Prefix = target, 2, prefix
+			cfg := newEndpoint(t, url)
+			cfg.Model = "simulated-8b"
+			p := newProber(t, cfg, m)
+			var r *Result
+			for range 4 { // three to learn, one to show it
+				r = p.Probe(t.Context(), time.Time{})
+			}
+			if r.Outcome != Success {
+				t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+			}
+			if off := float64(r.Tokens.Prompt)/float64(target) - 1; off < -0.05 || off > 0.05 {
+				t.Errorf("%s prompt of %d tokens, want %d within 5 %%", prefix, r.Tokens.Prompt, target)
+			}
+			if prefix == config.PrefixCold && r.Tokens.Cached > 0 {
+				t.Errorf("%d tokens of a cold prompt were cached", r.Tokens.Cached)
+			}
+			if prefix == config.PrefixWarm && r.Tokens.Cached < target/2 {
+				t.Errorf("%d tokens of a warm prompt of %d were cached", r.Tokens.Cached, target)
+			}
+		}
+	}
+}
