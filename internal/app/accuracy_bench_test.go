@@ -39,10 +39,32 @@ func BenchmarkAccuracy(b *testing.B) {
 
 const accuracyTokens = 150
 
-func benchAccuracy(b *testing.B, streams int, scraped bool) {
-	_, server := startProgram(b, "simulate", "--listen-address=127.0.0.1:0",
+// startPacedServer starts a simulated server that writes 50 tokens/s in each
+// stream, the streams out of step with each other.
+func startPacedServer(b *testing.B, streams int) (url string) {
+	b.Helper()
+	_, url = startProgram(b, "simulate", "--listen-address=127.0.0.1:0",
 		fmt.Sprintf("--replicas=%d", min(50, streams)), "--slots=64", "--decode-step=20ms", "--decode-step-per-sequence=-1ns")
-	probers := accuracyProbers(b, server, streams)
+	return url
+}
+
+// BenchmarkProbeCPU is what a probe of 64 tokens at 50 tokens/s costs the
+// prober, set-up of the connection included, with 100 of them at once.
+func BenchmarkProbeCPU(b *testing.B) {
+	const streams, tokens = 100, 64
+	probers := benchProbers(b, startPacedServer(b, streams), streams, tokens)
+	probes := 0
+	before := processCPU(b)
+	for b.Loop() {
+		probes += len(probeAll(b, probers))
+	}
+	b.ReportMetric(float64((processCPU(b)-before).Microseconds())/float64(probes), "cpu-us/probe")
+	b.ReportMetric(0, "ns/op")
+}
+
+func benchAccuracy(b *testing.B, streams int, scraped bool) {
+	server := startPacedServer(b, streams)
+	probers := benchProbers(b, server, streams, accuracyTokens)
 	if scraped {
 		stop := scrapeEachSecond(b)
 		defer stop()
@@ -61,7 +83,9 @@ func benchAccuracy(b *testing.B, streams int, scraped bool) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(all.tokens), "cpu-us/token")
 }
 
-func accuracyProbers(b *testing.B, server string, n int) []*prober.Prober {
+// benchProbers returns n probers of one endpoint, with time-outs that no test
+// machine runs into.
+func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
 	b.Helper()
 	u, err := url.Parse(server)
 	if err != nil {
@@ -78,7 +102,7 @@ func accuracyProbers(b *testing.B, server string, n int) []*prober.Prober {
 	minute := model.Duration(time.Minute)
 	m := &config.Module{
 		Timeout: minute, Timeouts: config.Timeouts{Connect: minute, Headers: minute, FirstToken: minute, Stall: minute},
-		InputTokens: 64, OutputTokens: accuracyTokens, Prefix: config.PrefixCold, Connection: config.ConnectionNew,
+		InputTokens: 64, OutputTokens: tokens, Prefix: config.PrefixCold, Connection: config.ConnectionNew,
 	}
 	probers := make([]*prober.Prober, n)
 	for i := range probers {

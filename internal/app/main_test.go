@@ -3,6 +3,7 @@ package app
 import (
 	"bufio"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,6 +30,20 @@ func TestMain(m *testing.M) {
 // returns the process and the first URL that it prints.
 func startProgram(tb testing.TB, args ...string) (*os.Process, string) {
 	tb.Helper()
+	cmd, out := launchProgram(tb, args...)
+	url := regexp.MustCompile(`http://[0-9.:]+`)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if u := url.FindString(lines.Text()); u != "" {
+			return cmd.Process, u
+		}
+	}
+	tb.Fatalf("%q printed no URL", args)
+	return nil, ""
+}
+
+// launchProgram runs the program in another process until the test ends.
+func launchProgram(tb testing.TB, args ...string) (*exec.Cmd, io.Reader) {
+	tb.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), runAsProgram+"=1")
 	cmd.Stderr = os.Stderr
@@ -45,12 +60,5 @@ func startProgram(tb testing.TB, args ...string) (*os.Process, string) {
 		defer kill.Stop()
 		_ = cmd.Wait()
 	})
-	url := regexp.MustCompile(`http://[0-9.:]+`)
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if u := url.FindString(lines.Text()); u != "" {
-			return cmd.Process, u
-		}
-	}
-	tb.Fatalf("%q printed no URL", args)
-	return nil, ""
+	return cmd, out
 }
