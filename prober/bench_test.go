@@ -59,7 +59,7 @@ func BenchmarkProbe(b *testing.B) {
 		}
 		n++
 	}
-	b.ReportMetric(float64((cpuTime(b) - before).Microseconds())/float64(n), "cpu-us/probe")
+	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(n), "cpu-us/probe")
 }
 
 func cpuTime(b *testing.B) time.Duration {

@@ -8,6 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
+	"regexp"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,8 +55,12 @@ type Server struct {
 	ready   atomic.Bool
 }
 
-// New returns a server for the given pages.
+// New returns a server for the given pages. An error means that MetricsPath
+// cannot be used.
 func New(o Options) (*Server, error) {
+	if err := checkPath(o.MetricsPath); err != nil {
+		return nil, err
+	}
 	s := &Server{}
 	mux := http.NewServeMux()
 	metrics, err := compressed(&metricsHandler{
@@ -77,8 +84,10 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the landing page: %w", err)
 	}
-	mux.Handle("GET "+o.MetricsPath, metrics)
-	if o.MetricsPath != "/" {
+	if o.MetricsPath == "/" {
+		mux.Handle("GET /{$}", metrics)
+	} else {
+		mux.Handle("GET "+o.MetricsPath, metrics)
 		mux.Handle("GET /{$}", landing)
 	}
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
@@ -87,6 +96,20 @@ func New(o Options) (*Server, error) {
 	mux.HandleFunc("GET /-/ready", s.serveReady)
 	s.handler = mux
 	return s, nil
+}
+
+var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._~/-]*$`)
+
+// checkPath refuses what the mux would take for a pattern, could never match,
+// or has already.
+func checkPath(p string) error {
+	if !plainPath.MatchString(p) || path.Clean(p) != p {
+		return fmt.Errorf("path of the metrics %q: want a plain one like /metrics", p)
+	}
+	if strings.HasPrefix(p+"/", "/-/") {
+		return fmt.Errorf("path of the metrics %q: the paths under /-/ are taken", p)
+	}
+	return nil
 }
 
 // Handler returns the handler of all pages.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
@@ -50,30 +51,48 @@ func Run(ctx context.Context, args []string, o Options) int {
 	if done {
 		return exitOK
 	}
-	if err != nil {
-		fmt.Fprintf(o.Stderr, "inference_exporter: %v\n", err)
-		return exitConfig
+	if err == nil {
+		err = cmd.run(ctx, environment{Options: o, logger: cli.logger()})
 	}
-	env := environment{Options: o, logger: cli.logger()}
-	err = cmd.run(ctx, env)
-	if problems := configProblems(err); len(problems) > 0 {
-		for _, p := range problems {
-			fmt.Fprintln(o.Stderr, p)
-		}
-		return exitConfig
-	}
-	if err != nil {
-		fmt.Fprintf(o.Stderr, "inference_exporter: %v\n", err)
-		if errors.Is(err, errUsage) {
-			return exitConfig
-		}
-		return exitRun
-	}
-	return exitOK
+	return report(o.Stderr, err)
 }
 
-// errUsage marks an error of the command line.
-var errUsage = errors.New("usage")
+// report prints err, one line for each problem, and returns the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	problems := configProblems(err)
+	for _, p := range problems {
+		fmt.Fprintln(w, oneLine(p))
+	}
+	if len(problems) > 0 {
+		return exitConfig
+	}
+	fmt.Fprintf(w, "inference_exporter: %s\n", oneLine(err))
+	if _, ok := errors.AsType[unusable](err); ok {
+		return exitConfig
+	}
+	return exitRun
+}
+
+// oneLine returns the text of err without line breaks.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// unusable marks an error of what the program was given: flags, or a file that
+// they name. It adds nothing to the text.
+type unusable struct{ error }
+
+func (e unusable) Unwrap() error { return e.error }
+
+// loadConfig reads a configuration file.
+func loadConfig(name string) (*config.Config, error) {
+	cfg, err := config.Load(name)
+	if err != nil {
+		return nil, unusable{err}
+	}
+	return cfg, nil
+}
 
 // configProblems returns every problem of a configuration that err holds.
 func configProblems(err error) []*config.Error {
@@ -134,7 +153,7 @@ func (c *cli) parse(args []string) (cmd command, done bool, err error) {
 		return nil, true, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("%w, try --help", err)
+		return nil, false, unusable{fmt.Errorf("%w, try --help", err)}
 	}
 	return c.commands[name], false, nil
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/alecthomas/kingpin/v2"
-
-	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // checkCommand checks a configuration file.
@@ -19,7 +17,7 @@ func newCheckCommand(c *kingpin.CmdClause) *checkCommand {
 }
 
 func (c *checkCommand) run(_ context.Context, env environment) error {
-	cfg, err := config.Load(*c.file)
+	cfg, err := loadConfig(*c.file)
 	if err != nil {
 		return err
 	}

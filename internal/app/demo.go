@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -11,8 +10,10 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
 // demoModules probes often and gives up early, so that there is something to
@@ -37,57 +38,67 @@ func newDemoCommand(c *kingpin.CmdClause) *demoCommand {
 }
 
 func (c *demoCommand) run(ctx context.Context, env environment) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	servers := demoServers()
-	stopped := make(chan error, len(servers))
-	urls := make([]string, len(servers))
-	for i, s := range servers {
-		var err error
-		if urls[i], err = startSimulator(ctx, s.options, stopped); err != nil {
-			return err
-		}
+	listeners, urls, err := listenFree(len(servers))
+	if err != nil {
+		return err
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	for i, s := range servers {
+		group.Go(func() error { return simulator.New(s.options).Serve(ctx, listeners[i]) })
+	}
+	group.Go(func() error { return c.probe(ctx, env, servers, urls) })
+	return group.Wait()
+}
+
+// listenFree opens n free ports for simulated servers and returns their URLs.
+func listenFree(n int) (listeners []net.Listener, urls []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			closeAll(listeners)
+			return nil, nil, fmt.Errorf("open a simulated server: %w", err)
+		}
+		listeners = append(listeners, l)
+		urls = append(urls, "http://"+l.Addr().String())
+	}
+	return listeners, urls, nil
+}
+
+// probe runs the daemon against the simulated servers.
+func (c *demoCommand) probe(ctx context.Context, env environment, servers []demoServer, urls []string) error {
 	cfg, err := demoConfig(servers, urls)
 	if err != nil {
 		return err
 	}
-	d, err := newDaemon(cfg, env, "/metrics")
-	if err != nil {
-		return err
-	}
-	address, err := c.address()
-	if err != nil {
-		return err
-	}
 	onListen := env.OnListen
-	d.env.OnListen = func(a net.Addr) {
+	env.OnListen = func(a net.Addr) {
 		printDemo(env, servers, urls, a)
 		if onListen != nil {
 			onListen(a)
 		}
 	}
-	none := ""
-	err = d.run(ctx, &toolkit.FlagConfig{WebListenAddresses: &[]string{address}, WebConfigFile: &none})
-	cancel()
-	for range servers {
-		err = errors.Join(err, <-stopped)
+	d, err := newDaemon(cfg, env, "/metrics")
+	if err != nil {
+		return err
 	}
-	return err
+	none := ""
+	return d.run(ctx, c.listen, &toolkit.FlagConfig{WebConfigFile: &none})
 }
 
-// address returns where to listen: the given port, else the usual one, else a
-// free one.
-func (c *demoCommand) address() (string, error) {
-	if *c.port != 0 {
-		return net.JoinHostPort("127.0.0.1", strconv.Itoa(*c.port)), nil
+// listen opens the given port, else the usual one, else a free one.
+func (c *demoCommand) listen() ([]net.Listener, error) {
+	port := strconv.Itoa(*c.port)
+	if *c.port == 0 {
+		if l, err := net.Listen("tcp", "127.0.0.1"+listenAddress); err == nil {
+			return []net.Listener{l}, nil
+		}
 	}
-	usual := "127.0.0.1" + listenAddress
-	l, err := net.Listen("tcp", usual)
+	l, err := listenTCP(net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
-		return "127.0.0.1:0", nil
+		return nil, err
 	}
-	return usual, l.Close()
+	return []net.Listener{l}, nil
 }
 
 // demoConfig is a configuration as a user would write it.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -114,6 +115,8 @@ func (f *fleet) introduce(m *member) {
 	}
 }
 
+// retire takes members off the page. Their series go after their tasks have
+// closed, so that nothing comes back.
 func (f *fleet) retire(gone map[string]*member) {
 	for name, m := range gone {
 		m.close()
@@ -145,7 +148,7 @@ func (f *fleet) close() {
 
 func (m *member) close() {
 	for _, t := range m.tasks {
-		t.prober.Close()
+		t.close()
 	}
 }
 
@@ -161,23 +164,68 @@ type task struct {
 	self     *collector.Self
 	logger   *slog.Logger
 	outcome  prober.Outcome // of the last probe, "" before the first
+
+	mu     sync.Mutex
+	cancel context.CancelFunc // ends the probe that runs; nil without one
+	closed bool
 }
 
-// run probes once and hands the result to its readers.
+// run probes once and hands the result to its readers, unless the task was
+// closed meanwhile: the same job may go on with a task that replaced this one.
 func (t *task) run(ctx context.Context, r schedule.Run) schedule.Report {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !t.begin(cancel) {
+		return schedule.Report{}
+	}
 	t.self.ProbeStarted()
 	defer t.self.ProbeEnded()
 	res := t.prober.Probe(ctx, r.Scheduled)
+	t.end(res)
+	return schedule.Report{
+		Failed:     res.Outcome != prober.Success && res.Outcome != prober.Canceled,
+		RetryAfter: res.RetryAfter,
+	}
+}
+
+// begin tells whether a probe may start.
+func (t *task) begin(cancel context.CancelFunc) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.cancel = cancel
+	}
+	return !t.closed
+}
+
+// end publishes a result.
+func (t *task) end(res *prober.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancel = nil
+	if t.closed {
+		t.prober.Close()
+		return
+	}
 	t.series.Observe(res)
 	if res.Model != "" {
 		t.probes.SetModel(t.id.Endpoint, res.Model)
 	}
 	t.self.Observe(res)
 	t.log(res)
-	return schedule.Report{
-		Failed:     res.Outcome != prober.Success && res.Outcome != prober.Canceled,
-		RetryAfter: res.RetryAfter,
+}
+
+// close ends the task: a probe that runs is canceled, and nothing more is
+// published.
+func (t *task) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	if t.cancel != nil {
+		t.cancel() // end closes the prober, which is in use
+		return
 	}
+	t.prober.Close()
 }
 
 func (t *task) skipped(reason schedule.Reason) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -29,10 +30,11 @@ const (
 	listenAddress = ":10115"
 	// shutdownTimeout is how long open requests may take to finish.
 	shutdownTimeout = 3 * time.Second
-	// readHeaderTimeout and idleTimeout keep slow clients from holding
-	// connections.
-	readHeaderTimeout = 10 * time.Second
-	idleTimeout       = 2 * time.Minute
+	// The other limits keep slow clients from holding connections, and stuck
+	// readers of the metrics from holding off the other ones.
+	readTimeout  = 10 * time.Second
+	writeTimeout = time.Minute
+	idleTimeout  = 2 * time.Minute
 )
 
 // serveCommand runs the daemon.
@@ -57,24 +59,27 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
+	if err := toolkit.Validate(*c.web.WebConfigFile); err != nil {
+		return unusable{fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)}
+	}
 	d, err := newDaemon(cfg, env, *c.metricsPath)
 	if err != nil {
 		return err
 	}
-	return d.run(ctx, c.web)
+	return d.run(ctx, func() ([]net.Listener, error) { return listen(c.web) }, c.web)
 }
 
 // load returns the configuration that the flags name.
 func (c *serveCommand) load() (*config.Config, error) {
 	switch {
 	case *c.file != "" && len(*c.endpoints) > 0:
-		return nil, fmt.Errorf("%w: --config.file and --endpoint exclude each other", errUsage)
+		return nil, unusable{errors.New("--config.file and --endpoint exclude each other")}
 	case *c.file != "":
-		return config.Load(*c.file)
+		return loadConfig(*c.file)
 	case len(*c.endpoints) > 0:
 		return config.FromURLs(*c.endpoints)
 	}
-	return nil, fmt.Errorf("%w: nothing to probe: give --config.file FILE or --endpoint URL, or try the command demo", errUsage)
+	return nil, unusable{errors.New("nothing to probe: give --config.file FILE or --endpoint URL, or try the command demo")}
 }
 
 // daemon is the running program: discovery, schedule, fleet and web server.
@@ -97,7 +102,7 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 		Scrapes: self, Logger: env.logger,
 	})
 	if err != nil {
-		return nil, err
+		return nil, unusable{err}
 	}
 	scheduler := schedule.New(schedule.Options{
 		InFlight: cfg.Global.Limits.InFlight, InFlightPerHost: cfg.Global.Limits.InFlightPerHost,
@@ -112,13 +117,15 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 	}, nil
 }
 
-// run runs the parts until ctx ends or one of them fails.
-func (d *daemon) run(ctx context.Context, flags *toolkit.FlagConfig) error {
-	listeners, err := listen(flags)
+// run runs the parts until ctx ends or one of them fails. It serves on what
+// open returns or, when that is nil, on the sockets that the flags name.
+func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), flags *toolkit.FlagConfig) error {
+	defer d.dialer.Close()
+	listeners, err := open()
 	if err != nil {
 		return err
 	}
-	defer d.dialer.Close()
+	defer closeAll(listeners)
 	defer d.fleet.close()
 	d.env.logger.Info("starting", "version", version.Info())
 	group, ctx := errgroup.WithContext(ctx)
@@ -130,7 +137,7 @@ func (d *daemon) run(ctx context.Context, flags *toolkit.FlagConfig) error {
 	group.Go(func() error { return d.applySets(ctx, sets) })
 	group.Go(func() error { return d.scheduler.Run(ctx) })
 	group.Go(func() error { return d.serve(ctx, listeners, flags) })
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	d.env.logger.Info("stopped")
@@ -154,18 +161,14 @@ func (d *daemon) applySets(ctx context.Context, sets <-chan []*config.Endpoint) 
 // serve answers requests until ctx ends.
 func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *toolkit.FlagConfig) error {
 	server := &http.Server{
-		Handler: d.web.Handler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
+		Handler: d.web.Handler(), ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(d.env.logger.Handler(), slog.LevelWarn),
 	}
 	stopped := make(chan struct{})
-	go func() {
+	running := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		<-ctx.Done()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close()
-		}
-	}()
+		shutdown(server)
+	})
 	for _, l := range listeners {
 		if d.env.OnListen != nil {
 			d.env.OnListen(l.Addr())
@@ -177,11 +180,20 @@ func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *too
 	} else {
 		err = toolkit.ServeMultiple(listeners, server, flags, d.env.logger)
 	}
-	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
-		<-stopped
-		return nil
+	if running() { // ended by itself
+		return fmt.Errorf("serve http: %w", err)
 	}
-	return fmt.Errorf("serve http: %w", err)
+	<-stopped
+	return nil
+}
+
+// shutdown lets open requests finish, but not for long.
+func shutdown(server *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close()
+	}
 }
 
 // listen opens the TCP addresses of the flags before anything else starts, so
@@ -197,14 +209,26 @@ func listen(flags *toolkit.FlagConfig) ([]net.Listener, error) {
 			closeAll(listeners)
 			return nil, nil
 		}
-		l, err := net.Listen("tcp", address)
+		l, err := listenTCP(address)
 		if err != nil {
 			closeAll(listeners)
-			return nil, fmt.Errorf("listen: %w", err)
+			return nil, err
 		}
 		listeners = append(listeners, l)
 	}
 	return listeners, nil
+}
+
+// listenTCP listens on an address that a flag gave.
+func listenTCP(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if _, ok := errors.AsType[*net.AddrError](err); ok {
+		return nil, unusable{fmt.Errorf("open the web server: %w", err)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the web server: %w", err)
+	}
+	return l, nil
 }
 
 func closeAll(listeners []net.Listener) {

@@ -3,8 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"net"
+	"math"
 	"strings"
 	"time"
 
@@ -47,11 +46,14 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 }
 
 func (c *simulateCommand) run(ctx context.Context, env environment) error {
+	if err := c.check(); err != nil {
+		return unusable{err}
+	}
 	o := c.o
 	o.Faults, o.Logger = faultsNamed(*c.faults...), env.logger
-	l, err := net.Listen("tcp", *c.listen)
+	l, err := listenTCP(*c.listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
 	fmt.Fprintf(env.Stdout, "simulated server %s: http://%s (metrics: /metrics, truth: /simulator/state)\n", o.Model, l.Addr())
 	if env.OnListen != nil {
@@ -60,29 +62,43 @@ func (c *simulateCommand) run(ctx context.Context, env environment) error {
 	return simulator.New(o).Serve(ctx, l)
 }
 
-// faultsNamed returns the faults of the given names.
+// check refuses numbers that make no server.
+func (c *simulateCommand) check() error {
+	for _, f := range []struct {
+		flag  string
+		value float64
+	}{
+		{"replicas", float64(c.o.Replicas)},
+		{"slots", float64(c.o.Slots)},
+		{"queue-limit", float64(c.o.QueueLimit)},
+		{"prefill-rate", c.o.PrefillTokensPerSecond},
+		{"decode-step", c.o.DecodeStep.Seconds()},
+		{"blocks", float64(c.o.Blocks)},
+		{"context-length", float64(c.o.ContextLength)},
+		{"reasoning-tokens", float64(c.o.ReasoningTokens)},
+		{"background", float64(c.o.Background)},
+		{"fault-ratio", c.o.FaultRatio},
+	} {
+		if f.value < 0 || math.IsNaN(f.value) {
+			return fmt.Errorf("--%s=%v is negative or no number", f.flag, f.value)
+		}
+	}
+	if c.o.FaultRatio > 1 {
+		return fmt.Errorf("--fault-ratio=%v is not from 0 to 1", c.o.FaultRatio)
+	}
+	return nil
+}
+
+// faultsNamed returns the faults of the given names; unknown ones are left
+// out.
 func faultsNamed(names ...string) []simulator.Fault {
 	var out []simulator.Fault
 	for _, name := range names {
-		for _, f := range simulator.Faults() {
-			if f.Name == name {
-				out = append(out, f)
-			}
+		if f, ok := simulator.FaultNamed(name); ok {
+			out = append(out, f)
 		}
 	}
 	return out
-}
-
-// startSimulator serves a simulated server on a free port until ctx ends; the
-// error of Serve comes through done.
-func startSimulator(ctx context.Context, o simulator.Options, done chan<- error) (url string, err error) {
-	o.Logger = slog.New(slog.DiscardHandler)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("listen for a simulated server: %w", err)
-	}
-	go func() { done <- simulator.New(o).Serve(ctx, l) }()
-	return "http://" + l.Addr().String(), nil
 }
 
 // demoServers are the simulated servers of the demo.
