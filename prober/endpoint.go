@@ -43,8 +43,6 @@ type Endpoint struct {
 	cfg       *config.Endpoint
 	options   Options
 	protocol  api.Protocol
-	url       string
-	modelsURL string
 	transport http.RoundTripper // a new connection for each request
 
 	mu       sync.Mutex
@@ -71,8 +69,6 @@ func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		cfg: cfg, options: o, protocol: p,
-		url:       api.URL(cfg.URL.URL, p).String(),
-		modelsURL: api.ModelsURL(cfg.URL.URL).String(),
 	}
 	e.target.model = cfg.Model
 	var err error
@@ -158,7 +154,7 @@ func (e *Endpoint) models(ctx context.Context) ([]api.ModelInfo, error) {
 		&limitError{TimeoutFirstToken, fmt.Sprintf("no list of models within %s", modelsTimeout)})
 	defer cancel()
 	a := newAttempt(nil, func() {})
-	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, e.modelsURL, nil)
+	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, e.protocol.Models.URL(e.cfg.URL.URL).String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the models: %w", err)
 	}
@@ -182,7 +178,7 @@ func (e *Endpoint) readModels(req *http.Request, a *attempt) ([]api.ModelInfo, e
 	case resp.StatusCode != http.StatusOK:
 		return nil, statusFailure(resp, body)
 	}
-	models, err := api.ParseModels(body)
+	models, err := e.protocol.Models.Parse(body)
 	if err != nil {
 		return nil, fail(ProtocolError, "%w", err)
 	}

@@ -179,7 +179,7 @@ func (p *Prober) settle(a *attempt, line *timeline, r *Result) {
 
 // request builds the one request of the probe.
 func (p *Prober) request(ctx context.Context, r *Result, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint.protocol.URL(p.endpoint.cfg.URL.URL, r.Model).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("build the request: %w", err)
 	}

@@ -37,7 +37,7 @@ type reply struct {
 	resp     *http.Response
 
 	body   *stampedBody
-	frames *stream.SSE
+	frames stream.Reader
 	tally  api.Tally
 	count  int // the server's running count of tokens
 	finish string
@@ -113,7 +113,7 @@ func (r *reply) acceptType() error {
 // frameLoop reads frames until the end marker, the end of the body (io.EOF)
 // or an error.
 func (r *reply) frameLoop() error {
-	r.frames = stream.NewSSE(r.body, r.prober.limits)
+	r.frames = stream.New(r.prober.endpoint.protocol.Framing, r.body, r.prober.limits)
 	dec := r.prober.endpoint.protocol.NewDecoder()
 	var d api.Delta
 	for {

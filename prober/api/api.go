@@ -5,20 +5,40 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
 // Unknown is a count that the server did not report, which is not 0.
 const Unknown = -1
 
+// Kind is what an endpoint does with a request.
+type Kind string
+
+// The kinds. Only Generation has tokens that come one after the other, and so
+// TTFT, TPOT and gaps.
+const (
+	Generation Kind = "generation"
+	Embedding  Kind = "embedding"
+	Rerank     Kind = "rerank"
+)
+
 // Params is what to ask, in the words of all protocols.
 type Params struct {
 	// Model is the model's name as the server knows it.
 	Model string
-	// Prompt is the text of the one user message.
+	// Prompt is the text of the one user message; for Rerank the query.
 	Prompt string
+	// Inputs are the texts to embed or to rank.
+	Inputs []string
 	// OutputTokens caps the answer, reasoning included.
 	OutputTokens int
+	// ExactLength asks for an answer of exactly OutputTokens, for servers that
+	// are known to honour it (ignore_eos and the like); others may reject the
+	// unknown parameter.
+	ExactLength bool
 	// ContinuousUsage asks for a running token count in every event, for
 	// servers that are known to honour it.
 	ContinuousUsage bool
@@ -28,15 +48,57 @@ type Params struct {
 type Protocol struct {
 	// Name is the value of the configuration key api.
 	Name string
-	// Path is appended to the endpoint's base URL, with a leading slash and
-	// without the version segment (see URL).
-	Path string
+	// Kind is what the protocol's endpoints do.
+	Kind Kind
+	// Framing cuts a good reply into the frames that Decoder takes.
+	Framing stream.Framing
+	// MediaTypes are the content types of a good reply.
+	MediaTypes []string
+	// URL returns where to send the requests for a model, given the URL of the
+	// endpoint as configured.
+	URL func(base *url.URL, model string) *url.URL
 	// Header is added to the request.
 	Header http.Header
 	// Body builds the request's JSON body.
 	Body func(Params) ([]byte, error)
 	// NewDecoder returns a decoder for one reply.
 	NewDecoder func() Decoder
+	// Models says how to ask for the models; nil where the server has no list
+	// that is free of charge, so that the model must be configured.
+	Models *ModelList
+	// ModelOptional tells that requests need no model's name.
+	ModelOptional bool
+	// RateLimit reads the quota left from the headers of a reply; nil means
+	// RateLimitFrom.
+	RateLimit func(http.Header) RateLimit
+	// ServerTimes reads the server's own timing from the headers of a reply;
+	// nil where they have none.
+	ServerTimes func(http.Header) ServerTimes
+	// Doc is what docs/protocols.md says of the protocol.
+	Doc Doc
+}
+
+// ModelList says how to ask a server for its models.
+type ModelList struct {
+	// URL returns where to ask, given the URL of the endpoint as configured.
+	URL func(base *url.URL) *url.URL
+	// Parse reads the reply.
+	Parse func(body []byte) ([]ModelInfo, error)
+}
+
+// Doc describes for people what a protocol lets a probe measure.
+type Doc struct {
+	// Title is the protocol's own name, Servers who speaks it.
+	Title, Servers string
+	// Auth is how a key is sent, in terms of the configuration.
+	Auth string
+	// FirstToken is the event that ends TTFT, End what ends a reply.
+	FirstToken, End string
+	// Usage, Cached, Reasoning and ServerTimes say where these come from; ""
+	// means that the protocol does not tell.
+	Usage, Cached, Reasoning, ServerTimes string
+	// Length says how exactly the length of the answer can be asked for.
+	Length string
 }
 
 // Decoder decodes the frames of one reply in order. It is not safe for
@@ -66,8 +128,22 @@ type Delta struct {
 	Server *ServerTimes
 	// Err is an error that the server reports inside the reply.
 	Err *ServerError
+	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in
+	// every other frame.
+	Vectors *Vectors
 	// Done tells that the frame is the protocol's end marker.
 	Done bool
+}
+
+// Vectors is what came back for the inputs of an Embedding or Rerank request.
+type Vectors struct {
+	// Items is the number of vectors or scores.
+	Items int
+	// Dimensions is the length of each vector; 0 for scores, and Unknown where
+	// the vectors differ in length.
+	Dimensions int
+	// Norm is the mean Euclidean norm of the vectors; 0 for scores.
+	Norm float64
 }
 
 // HasToken tells whether the frame carries generated material of any channel.
@@ -108,6 +184,9 @@ type ServerError struct {
 	Status int
 	// Type is the server's error type, bounded.
 	Type string
+	// Param is the request's parameter that the server blames, bounded; "" is
+	// none.
+	Param string
 	// Message is the server's text, bounded.
 	Message string
 }

@@ -113,11 +113,11 @@ func TestCapturedErrors(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", file, d)
 		}
 	}
-	f("llamacpp_err_badjson", 500, ServerError{500, "server_error", "[json.exception.parse_error.101] parse error at line 1, column 10: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal"})
-	f("llamacpp_err_ctx", 400, ServerError{400, "exceed_context_size_error", "request (6018 tokens) exceeds the available context size (2048 tokens), try increasing it"})
-	f("ollama_err_404_model_api", 404, ServerError{404, "", "model 'nope' not found"})
-	f("ollama_err_404_model_v1", 404, ServerError{404, "api_error", "model 'nope' not found"})
-	f("ollama_err_badjson", 400, ServerError{400, "invalid_request_error", "unexpected EOF"})
+	f("llamacpp_err_badjson", 500, ServerError{Status: 500, Type: "server_error", Message: "[json.exception.parse_error.101] parse error at line 1, column 10: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal"})
+	f("llamacpp_err_ctx", 400, ServerError{Status: 400, Type: "exceed_context_size_error", Message: "request (6018 tokens) exceeds the available context size (2048 tokens), try increasing it"})
+	f("ollama_err_404_model_api", 404, ServerError{Status: 404, Type: "", Message: "model 'nope' not found"})
+	f("ollama_err_404_model_v1", 404, ServerError{Status: 404, Type: "api_error", Message: "model 'nope' not found"})
+	f("ollama_err_badjson", 400, ServerError{Status: 400, Type: "invalid_request_error", Message: "unexpected EOF"})
 }
 
 func TestCapturedModels(t *testing.T) {

@@ -129,18 +129,18 @@ func TestBadFrames(t *testing.T) {
 func TestErrorsInStream(t *testing.T) {
 	checkStreams(t, []oddStream{
 		{"error as the first event", `data: {"error":{"message":"Internal server error","type":"InternalServerError","param":null,"code":500}}` + "\n\n" + done, with(func(r *reply) {
-			r.Err, r.Done = ServerError{500, "InternalServerError", "Internal server error"}, true
+			r.Err, r.Done = ServerError{Status: 500, Type: "InternalServerError", Message: "Internal server error"}, true
 		})},
-		{"error after tokens", hi + `data: {"error":{"message":"out of memory","http_status_code":422}}` + "\n\n" + done, plain(func(r *reply) { r.Finish, r.Err = "", ServerError{422, "", "out of memory"} })},
-		{"error with a code in text", `data: {"error":{"message":"slow down","type":null,"code":"429"}}` + "\n\n", with(func(r *reply) { r.Err = ServerError{429, "429", "slow down"} })},
-		{"error as text", `data: {"error":"boom","error_type":"generation"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{0, "generation", "boom"} })},
-		{"error at the top", `data: {"object":"error","message":"too long","type":"BadRequestError","code":400}` + "\n\n", with(func(r *reply) { r.Err = ServerError{400, "BadRequestError", "too long"} })},
-		{"error by type", `data: {"type":"error","code":"server_error","message":"boom"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{0, "server_error", "boom"} })},
-		{"error of Groq", `data: {"choices":[{"delta":{}}],"x_groq":{"id":"r","error":"over capacity"}}` + "\n\n", with(func(r *reply) { r.Err = ServerError{0, "", "over capacity"} })},
-		{"error beside a choice", `data: {"error":{"code":502,"message":"upstream"},"choices":[{"delta":{"content":"hi"},"finish_reason":"error"}]}` + "\n\n" + done, plain(func(r *reply) { r.Finish, r.Err = "error", ServerError{502, "", "upstream"} })},
-		{"error line of llama.cpp", `error: {"code":500,"message":"boom","type":"server_error"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{500, "server_error", "boom"} })},
-		{"error line without JSON", "error: boom\n\n", with(func(r *reply) { r.Err = ServerError{0, "", "boom"} })},
-		{"event named error", "event: error\ndata: {\"message\":\"boom\"}\n\n", with(func(r *reply) { r.Err = ServerError{0, "", "boom"} })},
+		{"error after tokens", hi + `data: {"error":{"message":"out of memory","http_status_code":422}}` + "\n\n" + done, plain(func(r *reply) { r.Finish, r.Err = "", ServerError{Status: 422, Type: "", Message: "out of memory"} })},
+		{"error with a code in text", `data: {"error":{"message":"slow down","type":null,"code":"429"}}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 429, Type: "429", Message: "slow down"} })},
+		{"error as text", `data: {"error":"boom","error_type":"generation"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "generation", Message: "boom"} })},
+		{"error at the top", `data: {"object":"error","message":"too long","type":"BadRequestError","code":400}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 400, Type: "BadRequestError", Message: "too long"} })},
+		{"error by type", `data: {"type":"error","code":"server_error","message":"boom"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "server_error", Message: "boom"} })},
+		{"error of Groq", `data: {"choices":[{"delta":{}}],"x_groq":{"id":"r","error":"over capacity"}}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "", Message: "over capacity"} })},
+		{"error beside a choice", `data: {"error":{"code":502,"message":"upstream"},"choices":[{"delta":{"content":"hi"},"finish_reason":"error"}]}` + "\n\n" + done, plain(func(r *reply) { r.Finish, r.Err = "error", ServerError{Status: 502, Type: "", Message: "upstream"} })},
+		{"error line of llama.cpp", `error: {"code":500,"message":"boom","type":"server_error"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 500, Type: "server_error", Message: "boom"} })},
+		{"error line without JSON", "error: boom\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "", Message: "boom"} })},
+		{"event named error", "event: error\ndata: {\"message\":\"boom\"}\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "", Message: "boom"} })},
 		{"error fields that are empty", `data: {"error":null,"choices":[{"delta":{"content":"hi"}}],"x_groq":{"error":""}}` + "\n\n" + `data: {"error":{}}` + "\n\n" + `data: {"error":""}` + "\n\n" + `data: {"error":false}` + "\n\n" + `data: {"error":[]}` + "\n\n" + stop + done, good()},
 	})
 }
@@ -171,8 +171,8 @@ func TestBodyThatIsNoStream(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", body, d)
 		}
 	}
-	f(`{"error":{"message":"no such model","code":404}}`, &ServerError{404, "", "no such model"})
-	f("{\n \"error\":\n  {\"message\": \"no\"}\n\n}\n", &ServerError{0, "", "no"})
+	f(`{"error":{"message":"no such model","code":404}}`, &ServerError{Status: 404, Type: "", Message: "no such model"})
+	f("{\n \"error\":\n  {\"message\": \"no\"}\n\n}\n", &ServerError{Status: 0, Type: "", Message: "no"})
 	f(`{"choices":[{"message":{"content":"hi"}}]}`, nil)
 	f("<html>\n<p>502</p>", nil)
 	f("", nil)

@@ -1,19 +1,31 @@
 package api
 
-import "github.com/valyala/fastjson"
+import (
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
 
 // chat is OpenAI Chat Completions, POST /v1/chat/completions.
 func chat() Protocol {
 	return Protocol{
-		Name:   "openai-chat",
-		Path:   "/chat/completions",
-		Header: eventStream(),
+		Name: "openai-chat",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL: versioned(chatPath), Header: eventStreamHeader(), Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
 			r.Messages = []openAIMessage{{Role: "user", Content: p.Prompt}}
 			return r.encode()
 		},
 		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).chatMaterial} },
+		Doc: Doc{
+			Title: "OpenAI Chat Completions", Servers: "vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, TGI, Triton, LMDeploy, KServe, gateways and most hosted services",
+			Auth:       "`http.authorization.credentials`",
+			FirstToken: "`choices[0].delta` with content, reasoning, refusal or a tool call", End: "`[DONE]`",
+			Usage: "`usage`, asked by `stream_options.include_usage`", Cached: "`prompt_tokens_details.cached_tokens`, DeepSeek's and llama.cpp's own fields",
+			Reasoning: "`completion_tokens_details.reasoning_tokens`", ServerTimes: "vLLM `metrics`, llama.cpp `timings`, Groq `usage`",
+			Length: "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
+		},
 	}
 }
 

@@ -1,20 +1,32 @@
 package api
 
-import "github.com/valyala/fastjson"
+import (
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
 
 // completions is the legacy OpenAI Completions, POST /v1/completions: no chat
 // template and no parser of reasoning between the engine and the reply.
 func completions() Protocol {
 	return Protocol{
-		Name:   "openai-completions",
-		Path:   "/completions",
-		Header: eventStream(),
+		Name: "openai-completions",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL: versioned(completionsPath), Header: eventStreamHeader(), Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
 			r.Prompt = p.Prompt
 			return r.encode()
 		},
 		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).completionMaterial} },
+		Doc: Doc{
+			Title: "OpenAI Completions (legacy)", Servers: "vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, Triton",
+			Auth:       "`http.authorization.credentials`",
+			FirstToken: "`choices[0].text` with content", End: "`[DONE]`",
+			Usage: "`usage`, asked by `stream_options.include_usage`", Cached: "as openai-chat",
+			ServerTimes: "as openai-chat",
+			Length:      "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
+		},
 	}
 }
 

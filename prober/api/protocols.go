@@ -32,12 +32,15 @@ func Names() []string {
 	return names
 }
 
-// eventStream is the header of a request that wants a stream of events. The
+// eventStreamType is the media type of server-sent events.
+const eventStreamType = "text/event-stream"
+
+// eventStreamHeader is the header of a request that wants a stream of events. The
 // encoding is named because a compressed stream arrives in blocks, which hides
 // when its events were sent.
-func eventStream() http.Header {
+func eventStreamHeader() http.Header {
 	return http.Header{
-		"Accept":          {"text/event-stream"},
+		"Accept":          {eventStreamType},
 		"Accept-Encoding": {"identity"},
 		"Content-Type":    {"application/json"},
 	}

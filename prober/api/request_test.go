@@ -17,7 +17,7 @@ func TestProtocols(t *testing.T) {
 	}
 	for _, name := range Names() {
 		p, ok := Lookup(name)
-		if !ok || p.Name != name || !strings.HasPrefix(p.Path, "/") || p.Body == nil || p.NewDecoder() == nil {
+		if !ok || p.Name != name || p.URL == nil || p.Body == nil || p.NewDecoder() == nil {
 			t.Errorf("%s: %+v", name, p)
 		}
 		if p.Header.Get("Accept") != "text/event-stream" || p.Header.Get("Accept-Encoding") != "identity" {
@@ -64,7 +64,7 @@ func TestURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := []string{URL(u, chat()).String(), URL(u, completions()).String(), ModelsURL(u).String()}
+		got := []string{chat().URL(u, "").String(), completions().URL(u, "").String(), openAIModels().URL(u).String()}
 		if d := cmp.Diff([]string{wantChat, wantCompletions, wantModels}, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", base, d)
 		}

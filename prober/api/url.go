@@ -6,16 +6,27 @@ import (
 	"strings"
 )
 
-const modelsPath = "/models"
+const (
+	modelsPath      = "/models"
+	chatPath        = "/chat/completions"
+	completionsPath = "/completions"
+)
 
-// URL returns where to send the requests of p. The base may be a server
-// ("http://h:8000"), a server with a prefix that ends in or holds a version
-// ("…/v1", "…/openai/v1", "…/v1beta/openai"), or already the URL of a known
-// protocol. Only a base without a version gets "/v1". A query stays.
-func URL(base *url.URL, p Protocol) *url.URL { return under(base, p.Path) }
+// versioned returns a Protocol.URL for a path behind the version. The base may
+// be a server ("http://h:8000"), a server with a prefix that ends in or holds a
+// version ("…/v1", "…/openai/v1", "…/v1beta/openai"), or already the URL of a
+// known protocol. Only a base without a version gets "/v1". A query stays.
+func versioned(path string) func(*url.URL, string) *url.URL {
+	return func(base *url.URL, _ string) *url.URL { return under(base, path) }
+}
 
-// ModelsURL returns where the server of that base lists its models.
-func ModelsURL(base *url.URL) *url.URL { return under(base, modelsPath) }
+// openAIModels is GET /v1/models.
+func openAIModels() *ModelList {
+	return &ModelList{
+		URL:   func(base *url.URL) *url.URL { return under(base, modelsPath) },
+		Parse: ParseModels,
+	}
+}
 
 // under replaces the path of a known protocol in base, or extends base.
 func under(base *url.URL, path string) *url.URL {
@@ -33,6 +44,11 @@ func under(base *url.URL, path string) *url.URL {
 	return &u
 }
 
+// versionedPaths are the paths of the protocols that stand behind a version.
+func versionedPaths() []string {
+	return []string{chatPath, completionsPath}
+}
+
 // knownPath returns the longest path of a protocol that root ends in; "" is
 // none.
 func knownPath(root string) string {
@@ -40,9 +56,9 @@ func knownPath(root string) string {
 	if strings.HasSuffix(root, modelsPath) {
 		longest = modelsPath
 	}
-	for _, p := range protocols() {
-		if strings.HasSuffix(root, p.Path) && len(p.Path) > len(longest) {
-			longest = p.Path
+	for _, path := range versionedPaths() {
+		if strings.HasSuffix(root, path) && len(path) > len(longest) {
+			longest = path
 		}
 	}
 	return longest

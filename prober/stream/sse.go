@@ -25,12 +25,12 @@ type Frame struct {
 	Partial bool
 }
 
-// SSE reads server-sent events as the WHATWG specification frames them
+// SSEReader reads server-sent events as the WHATWG specification frames them
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html, 9.2.6),
 // with three liberties that real servers ask for: Frame.Partial, the field
 // "error", and data that begins with a colon, which is a comment that some
 // gateways wrap in a data field. It is not safe for concurrent use.
-type SSE struct {
+type SSEReader struct {
 	lines    lines
 	event    string // name of the last named event, kept to save an allocation
 	named    bool   // the event in progress has the name event
@@ -42,28 +42,28 @@ type SSE struct {
 }
 
 // NewSSE returns a reader of the events in r.
-func NewSSE(r io.Reader, l Limits) *SSE {
-	s := new(SSE)
+func NewSSE(r io.Reader, l Limits) *SSEReader {
+	s := new(SSEReader)
 	s.Reset(r, l)
 	return s
 }
 
 // Reset makes s read the events in r and keeps its buffers, unless an unusual
 // reply made them large.
-func (s *SSE) Reset(r io.Reader, l Limits) {
+func (s *SSEReader) Reset(r io.Reader, l Limits) {
 	s.lines.reset(r, l)
 	data := s.data[:0]
 	if cap(data) > keptBuffer {
 		data = nil
 	}
-	*s = SSE{lines: s.lines, data: data}
+	*s = SSEReader{lines: s.lines, data: data}
 }
 
 // Next returns the next event that has data. It calls Read only when no
 // complete event is buffered, so a frame was completed by the latest Read. The
 // error is io.EOF at the end of the input, ErrTooLarge past a limit, or what
 // Read returned; every later call returns it again.
-func (s *SSE) Next() (Frame, error) {
+func (s *SSEReader) Next() (Frame, error) {
 	if s.err != nil {
 		return Frame{}, s.err
 	}
@@ -90,20 +90,20 @@ func (s *SSE) Next() (Frame, error) {
 }
 
 // Comments counts the comment lines so far: keep-alives, mostly.
-func (s *SSE) Comments() int { return s.comments }
+func (s *SSEReader) Comments() int { return s.comments }
 
 // Frames counts the frames so far.
-func (s *SSE) Frames() int { return s.frames }
+func (s *SSEReader) Frames() int { return s.frames }
 
 // Bytes counts the bytes of the body so far.
-func (s *SSE) Bytes() int64 { return s.lines.bytes }
+func (s *SSEReader) Bytes() int64 { return s.lines.bytes }
 
 // Head returns the first bytes of the body, 2 KiB at most: where no frame
 // came, they tell what came instead, such as an HTML page or bare JSON.
-func (s *SSE) Head() []byte { return s.lines.head }
+func (s *SSEReader) Head() []byte { return s.lines.head }
 
 // finish ends the stream by err, after the event that the input ended in.
-func (s *SSE) finish(err error) (Frame, error) {
+func (s *SSEReader) finish(err error) (Frame, error) {
 	if s.err != nil {
 		return Frame{}, s.err
 	}
@@ -115,7 +115,7 @@ func (s *SSE) finish(err error) (Frame, error) {
 }
 
 // dispatch returns the event in progress.
-func (s *SSE) dispatch(partial bool) (Frame, error) {
+func (s *SSEReader) dispatch(partial bool) (Frame, error) {
 	if s.frames >= s.lines.limits.Events {
 		s.err = fmt.Errorf("%w: over %d events", ErrTooLarge, s.lines.limits.Events)
 		return Frame{}, s.err
@@ -129,12 +129,12 @@ func (s *SSE) dispatch(partial bool) (Frame, error) {
 }
 
 // clear forgets the event in progress.
-func (s *SSE) clear() {
+func (s *SSEReader) clear() {
 	s.named, s.hasData, s.data = false, false, s.data[:0]
 }
 
 // field takes one line that is not empty.
-func (s *SSE) field(line []byte) error {
+func (s *SSEReader) field(line []byte) error {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
@@ -156,7 +156,7 @@ func (s *SSE) field(line []byte) error {
 }
 
 // name sets the name of the event in progress; an empty one is none.
-func (s *SSE) name(value []byte) {
+func (s *SSEReader) name(value []byte) {
 	s.named = len(value) > 0
 	if s.named && s.event != string(value) {
 		s.event = string(value)
@@ -164,7 +164,7 @@ func (s *SSE) name(value []byte) {
 }
 
 // append adds a line of data to the event in progress.
-func (s *SSE) append(value []byte) error {
+func (s *SSEReader) append(value []byte) error {
 	if s.hasData {
 		s.data = append(s.data, '\n')
 	}
