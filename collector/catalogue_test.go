@@ -56,7 +56,7 @@ func TestNamesAreFrozen(t *testing.T) {
 func full(t *testing.T) *Exposition {
 	t.Helper()
 	p, s := newStore()
-	p.SetEndpoint(EndpointInfo{Endpoint: "e", Model: "m", API: "openai-chat", URL: "http://e"})
+	p.SetEndpoint(EndpointInfo{Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e"})
 	r := success()
 	r.TraceID = [16]byte{1}
 	r.Scheduled = epoch.Add(-time.Millisecond)
@@ -66,6 +66,7 @@ func full(t *testing.T) *Exposition {
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
 	r.CertNotAfter = epoch
 	s.Observe(r)
+	p.Series(ID{Endpoint: "v", Module: "m", Prefix: "cold"}).Observe(embedded())
 	reg := prometheus.NewPedanticRegistry()
 	self := NewSelf(reg)
 	self.Observe(r)
@@ -94,7 +95,7 @@ func TestPageMatchesCatalogue(t *testing.T) {
 	want := Catalogue()
 	for i := range want {
 		f := &want[i]
-		f.Group, f.Values = "", nil
+		f.Group, f.Values, f.Kinds = "", nil, nil
 		f.Labels = slices.Clone(f.Labels)
 		slices.Sort(f.Labels)
 		if f.Name == "inference_exporter_build_info" {
@@ -210,7 +211,11 @@ func referenceRow(f Family) string {
 	if f.Values != nil {
 		labels[len(labels)-1] += " (" + strings.Join(f.Values, ", ") + ")"
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type, f.Unit, strings.Join(labels, ", "), f.Help)
+	help := f.Help
+	if f.Kinds != nil {
+		help += " Only for " + strings.Join(labelValues(f.Kinds), " and ") + "."
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type, f.Unit, strings.Join(labels, ", "), help)
 }
 
 // referenceOutcomes renders the outcomes with their comments in the source.

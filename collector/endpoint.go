@@ -1,12 +1,19 @@
 package collector
 
+import (
+	"cmp"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
 // EndpointInfo describes an endpoint.
 type EndpointInfo struct {
 	// Endpoint is the unique name.
 	Endpoint string
-	// Model, API and URL are what the endpoint serves, the wire protocol it
-	// speaks and where it is. Unknown is empty; the URL has no credentials.
-	Model, API, URL string
+	// Model, API, Engine and URL are what the endpoint serves, the wire
+	// protocol it speaks, its software and where it is. Unknown is empty; the
+	// URL has no credentials.
+	Model, API, Engine, URL string
 	// Labels are the configured labels, as in ID.
 	Labels map[string]string
 }
@@ -15,8 +22,8 @@ type EndpointInfo struct {
 func endpointInfoFamily() *family {
 	return newFamily(Family{
 		Name: "endpoint_info", Group: GroupEndpoint, Type: Gauge,
-		Help: "Always 1. What is known of an endpoint: the model it serves, the API it speaks and its URL.",
-	}, []string{"endpoint", "model", "api", "url"}, nil, nil)
+		Help: "Always 1. What is known of an endpoint: the model it serves, the API it speaks, its engine and its URL.",
+	}, []string{"endpoint", "model", "api", "engine", "url"}, nil, nil)
 }
 
 // SetEndpoint adds an endpoint, or changes what is known of it.
@@ -26,20 +33,26 @@ func (p *Probes) SetEndpoint(info EndpointInfo) {
 	p.setEndpoint(info)
 }
 
-// SetModel tells the model of an endpoint that was added. It changes nothing
-// for one that was removed, as a probe may end after its endpoint went.
-func (p *Probes) SetModel(endpoint, model string) {
+// SetServed takes from a result what an endpoint that was added serves. It
+// changes nothing for one that was removed, as a probe may end after its
+// endpoint went.
+func (p *Probes) SetServed(name string, r *prober.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e, ok := p.endpoints[endpoint]; ok && e.info.Model != model {
-		e.info.Model = model
-		p.setEndpoint(e.info)
+	e, ok := p.endpoints[name]
+	if !ok {
+		return
+	}
+	info := e.info
+	info.Model, info.API, info.Engine = cmp.Or(r.Model, info.Model), cmp.Or(r.API, info.API), cmp.Or(r.Engine, info.Engine)
+	if info.Model != e.info.Model || info.API != e.info.API || info.Engine != e.info.Engine {
+		p.setEndpoint(info)
 	}
 }
 
 func (p *Probes) setEndpoint(info EndpointInfo) {
 	p.endpoints[info.Endpoint] = &endpoint{info: info, block: newLabelBlock([]pair{
-		{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}, {"api", info.API}, {"url", info.URL},
+		{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}, {"api", info.API}, {"engine", info.Engine}, {"url", info.URL},
 	}, info.Labels, p.reserved)}
 	p.stale.Store(true)
 }

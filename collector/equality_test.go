@@ -47,7 +47,7 @@ func TestEqualsClientGolang(t *testing.T) {
 					store.SetEndpoint(target.info())
 					ref.setEndpoint(target.info())
 					s := store.Series(target.ID)
-					s.setModel(target.model) // client_golang has no series without the label
+					s.setServed(api.Generation, target.model) // client_golang has no series without the label
 					ref.create(target)
 					for range tt.results / (i*i + 1) {
 						time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
@@ -168,7 +168,7 @@ func targets() []target {
 }
 
 func (t target) info() EndpointInfo {
-	return EndpointInfo{Endpoint: t.Endpoint, Model: t.model, API: "openai-chat", URL: "http://" + t.Module, Labels: t.Labels}
+	return EndpointInfo{Endpoint: t.Endpoint, Model: t.model, API: "openai-chat", Engine: "vllm", URL: "http://" + t.Module, Labels: t.Labels}
 }
 
 // with returns the label values of the target and of a family's own label.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -51,6 +53,9 @@ type Family struct {
 	// Values is the closed set of values of the last of Labels; nil where
 	// that label is open.
 	Values []string
+	// Kinds are the kinds of endpoint that have the family; nil is all. A
+	// family that means nothing for a kind is absent there, and not 0.
+	Kinds []api.Kind
 	// Help is the meaning, in one or two sentences.
 	Help string
 }
@@ -123,6 +128,18 @@ type lineParts struct {
 	sample, bucket, sum, count string   // names, each with its opening brace
 	le                         []string // bound labels with the closing brace, +Inf last
 }
+
+// of says for which kinds of endpoint the families are.
+func of(kinds []api.Kind, families ...*family) []*family {
+	for _, f := range families {
+		f.Kinds = kinds
+	}
+	return families
+}
+
+// isFor tells whether endpoints of a kind have the family. While the kind is
+// not known only the families of all kinds are shown.
+func (f *family) isFor(k api.Kind) bool { return f.Kinds == nil || slices.Contains(f.Kinds, k) }
 
 // newFamily renders the constant parts of a family. f.Name comes without the
 // prefix; f.Labels and f.Values describe only the family's own label.

@@ -58,6 +58,9 @@ type values struct {
 	reasoningReported               bool
 	tokenSources                    [numSources]uint64
 	mergedEvents, imprecise, buffer uint64
+
+	items                                  uint64
+	lastItems, lastInput, dimensions, norm gauge
 }
 
 // newValues returns the state of a new series.
@@ -103,15 +106,45 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
 	}
 	if r.Outcome != prober.Success {
 		v.success.set(0)
-		v.lastTTFT.clear()
-		v.lastTPOT.clear()
-		v.lastSpeed.clear()
+		v.clearLast()
 		return
 	}
 	v.success.set(1)
 	v.lastSuccess.set(unixSeconds(r.Start))
+	v.clearLast()
 	v.setLast(&r.Timing)
+	v.setVectors(r)
 	v.observeLatency(r)
+}
+
+// clearLast forgets what the latest probe measured.
+func (v *values) clearLast() {
+	for _, g := range []*gauge{&v.lastTTFT, &v.lastTPOT, &v.lastSpeed, &v.lastItems, &v.lastInput, &v.dimensions, &v.norm} {
+		g.clear()
+	}
+}
+
+// setVectors keeps what an embedding or rerank endpoint answered. Its speed is
+// that of the request: setting up the connection is not the model's work.
+func (v *values) setVectors(r *prober.Result) {
+	if r.Vectors.Items == 0 {
+		return
+	}
+	v.items += uint64(r.Vectors.Items)
+	d := r.Timing.Duration
+	for _, p := range []prober.Phase{prober.PhaseDNS, prober.PhaseConnect, prober.PhaseTLS} {
+		d -= max(0, r.Timing.Phases[p])
+	}
+	if d > 0 {
+		v.lastItems.set(float64(r.Vectors.Items) / d.Seconds())
+		if r.Tokens.Prompt > 0 {
+			v.lastInput.set(float64(r.Tokens.Prompt) / d.Seconds())
+		}
+	}
+	if r.Vectors.Dimensions > 0 {
+		v.dimensions.set(float64(r.Vectors.Dimensions))
+		v.norm.set(r.Vectors.Norm)
+	}
 }
 
 // countTokens adds the counts that were reported.
@@ -166,9 +199,6 @@ func unixSeconds(t time.Time) float64 {
 
 // setLast sets the gauges of the latest success.
 func (v *values) setLast(t *prober.Timing) {
-	v.lastTTFT.clear()
-	v.lastTPOT.clear()
-	v.lastSpeed.clear()
 	if t.TTFT >= 0 {
 		v.lastTTFT.set(t.TTFT.Seconds())
 	}

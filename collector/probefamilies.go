@@ -1,6 +1,9 @@
 package collector
 
-import "github.com/inference-exporter/inference_exporter/prober"
+import (
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
 
 // Classic bounds in seconds. Every limit of MLPerf Inference on TTFT and TPOT
 // and the common objectives of the field are among them, so that ratios against
@@ -26,11 +29,16 @@ var (
 // probeFamilies returns the per-probe families in the order of the
 // documentation. A family that is here is exposed and documented.
 func probeFamilies() []*family {
+	generation, vectors := []api.Kind{api.Generation}, []api.Kind{api.Embedding, api.Rerank}
 	all := stateFamilies()
-	all = append(all, latencyFamilies()...)
-	all = append(all, lastFamilies()...)
-	all = append(all, tokenFamilies()...)
-	return append(all, accuracyFamilies()...)
+	all = append(all, durationFamilies()...)
+	all = append(all, of(generation, latencyFamilies()...)...)
+	all = append(all, of(generation, lastFamilies()...)...)
+	all = append(all, promptTokensFamily())
+	all = append(all, of(generation, tokenFamilies()...)...)
+	all = append(all, impreciseFamily())
+	all = append(all, of(generation, accuracyFamilies()...)...)
+	return append(all, of(vectors, vectorFamilies()...)...)
 }
 
 // stateFamilies are how probes end.
@@ -60,7 +68,22 @@ func stateFamilies() []*family {
 	}
 }
 
-// latencyFamilies are the distributions.
+// durationFamilies are the distributions of whole probes and their parts.
+func durationFamilies() []*family {
+	return []*family{
+		probeHistogram("probe_duration_seconds", durationBounds,
+			"Duration of successful probes: from issuing the request, connection set-up included, to the end of the reply.",
+			func(v *values) *histogram { return &v.duration }),
+		probeSummary("probe_phase_seconds", phaseNames(),
+			"Consecutive parts of the duration of successful probes. first_byte is from the request sent to the first byte of the reply, first_token from there to the first token, decode to the last token, close to the end.",
+			func(v *values) []summary { return v.phases[:] }, isPhaseOfAll),
+		probeSummary("probe_server_time_seconds", []string{"queue", "prefill", "decode"},
+			"The server's own account of its time for successful probes, as the reply tells. Absent until it does.",
+			func(v *values) []summary { return v.server[:] }, func(int) bool { return false }),
+	}
+}
+
+// latencyFamilies are the distributions of tokens that come one by one.
 func latencyFamilies() []*family {
 	return []*family{
 		probeHistogram("probe_ttft_seconds", ttftBounds,
@@ -78,15 +101,6 @@ func latencyFamilies() []*family {
 		probeHistogram("probe_max_gap_seconds", gapBounds,
 			"Longest time between two token events of a successful probe. One observation for each probe.",
 			func(v *values) *histogram { return &v.maxGap }),
-		probeHistogram("probe_duration_seconds", durationBounds,
-			"Duration of successful probes: from issuing the request, connection set-up included, to the end of the reply.",
-			func(v *values) *histogram { return &v.duration }),
-		probeSummary("probe_phase_seconds", phaseNames(),
-			"Consecutive parts of the duration of successful probes. first_byte is from the request sent to the first byte of the reply, first_token from there to the first token, decode to the last token, close to the end.",
-			func(v *values) []summary { return v.phases[:] }, true),
-		probeSummary("probe_server_time_seconds", []string{"queue", "prefill", "decode"},
-			"The server's own account of its time for successful probes, as the reply tells. Absent until it does.",
-			func(v *values) []summary { return v.server[:] }, false),
 	}
 }
 
@@ -105,12 +119,44 @@ func lastFamilies() []*family {
 	}
 }
 
-// tokenFamilies are the token counts.
+// promptTokensFamily is what all kinds are asked.
+func promptTokensFamily() *family {
+	return probeCounter("probe_prompt_tokens_total", "tokens",
+		"Prompt tokens as the server counted them, cached ones included, of probes with any outcome.",
+		func(v *values) (uint64, bool) { return v.promptTokens, true })
+}
+
+// impreciseFamily marks probes of all kinds.
+func impreciseFamily() *family {
+	return probeCounter("probe_imprecise_total", "",
+		"Probes during which the exporter was too busy, or its clock too unsteady, to vouch for the latencies.",
+		func(v *values) (uint64, bool) { return v.imprecise, true })
+}
+
+// vectorFamilies are what embedding and rerank endpoints answer.
+func vectorFamilies() []*family {
+	return []*family{
+		probeCounter("probe_items_total", "",
+			"Texts that were embedded or ranked by successful probes.",
+			func(v *values) (uint64, bool) { return v.items, true }),
+		probeGauge("probe_last_items_per_second", "items_per_second",
+			"Texts by duration of the latest probe, connection set-up left out. Absent after a failure.",
+			func(v *values) gauge { return v.lastItems }),
+		probeGauge("probe_last_input_tokens_per_second", "tokens_per_second",
+			"Input tokens by duration of the latest probe, connection set-up left out. Absent after a failure, and where the server does not count tokens.",
+			func(v *values) gauge { return v.lastInput }),
+		probeGauge("probe_vector_dimensions", "",
+			"Length of each vector that the latest probe got. Absent after a failure, and for scores.",
+			func(v *values) gauge { return v.dimensions }),
+		probeGauge("probe_vector_norm", "",
+			"Mean Euclidean norm of the vectors that the latest probe got; 1 where the server normalises. Absent after a failure, and for scores.",
+			func(v *values) gauge { return v.norm }),
+	}
+}
+
+// tokenFamilies are the token counts of answers.
 func tokenFamilies() []*family {
 	return []*family{
-		probeCounter("probe_prompt_tokens_total", "tokens",
-			"Prompt tokens as the server counted them, cached ones included, of probes with any outcome.",
-			func(v *values) (uint64, bool) { return v.promptTokens, true }),
 		probeCounter("probe_cached_prompt_tokens_total", "tokens",
 			"Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
 			func(v *values) (uint64, bool) { return v.cachedTokens, v.cachedReported }),
@@ -127,9 +173,6 @@ func accuracyFamilies() []*family {
 		probeCounter("probe_merged_events_total", "",
 			"Token events that shared a read with a later one, so that the measured arrival is only an upper bound.",
 			func(v *values) (uint64, bool) { return v.mergedEvents, true }),
-		probeCounter("probe_imprecise_total", "",
-			"Probes during which the exporter was too busy, or its clock too unsteady, to vouch for the latencies.",
-			func(v *values) (uint64, bool) { return v.imprecise, true }),
 		probeCounter("probe_buffered_total", "",
 			"Probes whose whole answer came in one burst: something between held the stream back.",
 			func(v *values) (uint64, bool) { return v.buffer, true }),
@@ -208,17 +251,22 @@ func probeHistogram(name string, bounds []float64, help string, get func(v *valu
 }
 
 // probeSummary returns a family of one summary in seconds for each phase,
-// shown empty or only once it has an observation.
-func probeSummary(name string, phases []string, help string, get func(v *values) []summary, showEmpty bool) *family {
+// some of them only once they have an observation.
+func probeSummary(name string, phases []string, help string, get func(v *values) []summary, showEmpty func(i int) bool) *family {
 	return newProbeFamily(Family{Name: name, Type: Summary, Unit: "seconds", Labels: []string{"phase"}, Values: phases, Help: help}, nil,
 		func(e encoder, f *family, v *values) {
 			all := get(v)
 			for _, i := range f.order {
-				if showEmpty || all[i].count > 0 {
+				if showEmpty(i) || all[i].count > 0 {
 					e.summary(i, &all[i])
 				}
 			}
 		})
+}
+
+// isPhaseOfAll tells whether probes of all kinds go through a phase.
+func isPhaseOfAll(i int) bool {
+	return prober.Phase(i) != prober.PhaseFirstToken && prober.Phase(i) != prober.PhaseDecode
 }
 
 // phaseNames returns the names of the phases in order.

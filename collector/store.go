@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Probes is the store of the families of probes and endpoints. It is safe for
@@ -111,6 +112,7 @@ type Series struct {
 	id    ID
 
 	mu     sync.Mutex
+	kind   api.Kind // "" until known
 	model  string
 	block  *labelBlock
 	values *values
@@ -120,7 +122,7 @@ type Series struct {
 func (s *Series) Observe(r *prober.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setModel(r.Model)
+	s.setServed(r.Kind, r.Model)
 	s.values.observe(r, s.store.outcomes)
 }
 
@@ -131,18 +133,31 @@ func (s *Series) Skip(reason SkipReason) {
 	s.values.skip(reason)
 }
 
-// setModel sets the model label. The first name keeps the values; another one
-// starts them at zero, as they belong to another model.
-func (s *Series) setModel(name string) {
-	name = boundModel(name)
-	if name == "" || name == s.model {
-		return
+// SetKind tells the kind of the endpoint before its first result.
+func (s *Series) SetKind(k api.Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setServed(k, "")
+}
+
+// setServed sets the kind and the model label. What becomes known first keeps
+// the values; another kind or model starts them at zero, as they belong to
+// something else.
+func (s *Series) setServed(kind api.Kind, model string) {
+	model = boundModel(model)
+	other := false
+	if kind != "" && kind != s.kind {
+		other = s.kind != ""
+		s.kind = kind
 	}
-	if s.model != "" {
+	if model != "" && model != s.model {
+		other = other || s.model != ""
+		s.model, s.block = model, s.labels(model)
+		s.store.stale.Store(true)
+	}
+	if other {
 		s.values = newValues(s.store.now())
 	}
-	s.model, s.block = name, s.labels(name)
-	s.store.stale.Store(true)
 }
 
 // labels renders the labels of the series.
@@ -156,6 +171,9 @@ func (s *Series) labels(model string) *labelBlock {
 func (s *Series) encode(e encoder, f *family) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !f.isFor(s.kind) {
+		return
+	}
 	e.labels(s.block, s.values.created)
 	f.emit(e, f, s.values)
 }

@@ -23,7 +23,7 @@ var epoch = time.Unix(1_700_000_000, 0)
 // gives it: counts that the server did not report are unknown.
 func success() *prober.Result {
 	return &prober.Result{
-		Start: epoch, Outcome: prober.Success, Status: 200, Model: "m", Clock: prober.ClockKernel,
+		Start: epoch, Outcome: prober.Success, Status: 200, Kind: api.Generation, Model: "m", Clock: prober.ClockKernel,
 		Timing: prober.Timing{
 			TTFT: 200 * time.Millisecond, TTFO: 300 * time.Millisecond, TPOT: 20 * time.Millisecond,
 			MaxGap: 50 * time.Millisecond, Duration: time.Second,
@@ -32,6 +32,81 @@ func success() *prober.Result {
 		Tokens:    prober.Tokens{Prompt: 100, Cached: -1, Output: 36, Reasoning: -1, Source: prober.TokensFromUsage},
 		Server:    api.ServerTimes{Queue: -1, Prefill: -1, Decode: -1},
 		RateLimit: api.RateLimit{Requests: -1, Tokens: -1},
+	}
+}
+
+// embedded returns a success of an endpoint that embeds: 8 vectors of 3
+// dimensions for 100 tokens, a second after 200 ms of connecting.
+func embedded() *prober.Result {
+	r := success()
+	r.Kind = api.Embedding
+	r.Timing = prober.Timing{
+		TTFT: prober.Absent, TTFO: prober.Absent, TPOT: prober.Absent, MaxGap: prober.Absent, Duration: 1200 * time.Millisecond,
+		Phases: [prober.NumPhases]time.Duration{
+			prober.PhaseConnect: 200 * time.Millisecond, prober.PhaseTLS: prober.Absent, prober.PhaseWrite: time.Millisecond,
+			prober.PhaseFirstByte: 990 * time.Millisecond, prober.PhaseFirstToken: prober.Absent, prober.PhaseDecode: prober.Absent,
+			prober.PhaseClose: 9 * time.Millisecond,
+		},
+	}
+	r.Tokens = prober.Tokens{Prompt: 100, Cached: -1, Output: -1, Reasoning: -1}
+	r.Vectors = api.Vectors{Items: 8, Dimensions: 3, Norm: 1}
+	return r
+}
+
+// An endpoint that embeds has no tokens that come one by one, and no series
+// that would pretend so.
+func TestVectors(t *testing.T) {
+	p, s := newStore()
+	s.SetKind(api.Embedding)
+	s.Observe(embedded())
+	got := samples(t, p)
+	for name := range got {
+		for _, absent := range []string{"ttft", "ttfo", "tpot", "chunk", "gap", "output", "token_source", "merged", "buffered", "decode", `"first_token"`} {
+			if strings.Contains(name, absent) {
+				t.Errorf("an endpoint that embeds has %s", name)
+			}
+		}
+	}
+	f := func(name, want string) {
+		t.Helper()
+		for full, v := range got {
+			if strings.HasPrefix(full, namePrefix+name+"{") {
+				if v != want {
+					t.Errorf("%s = %s, want %s", full, v, want)
+				}
+				return
+			}
+		}
+		t.Errorf("no %s", name)
+	}
+	f("probe_items_total", "8")
+	f("probe_last_items_per_second", "8") // 8 texts in 1.2 s less 0.2 s of connecting
+	f("probe_last_input_tokens_per_second", "100")
+	f("probe_vector_dimensions", "3")
+	f("probe_vector_norm", "1")
+	f("probe_duration_seconds_count", "1")
+
+	s.Observe(failure())
+	for name := range samples(t, p) {
+		if strings.Contains(name, "last_items") || strings.Contains(name, "vector_") {
+			t.Errorf("%s after a failure", name)
+		}
+	}
+}
+
+// While nobody knows what an endpoint does, only what holds for all kinds is
+// shown.
+func TestUnknownKind(t *testing.T) {
+	p := NewProbes(time.Now)
+	p.Series(ID{Endpoint: "e", Module: "m", Prefix: "cold"})
+	got := samples(t, p)
+	for name := range got {
+		if strings.Contains(name, "ttft") || strings.Contains(name, "items") {
+			t.Errorf("%s of an unknown kind", name)
+		}
+	}
+	if len(got) == 0 {
+		t.Error("nothing is shown")
 	}
 }
 
@@ -172,7 +247,7 @@ func TestTokens(t *testing.T) {
 
 func TestAbsence(t *testing.T) {
 	p, s := newStore()
-	s.setModel("m")
+	s.setServed(api.Generation, "m")
 	has(t, p, map[string]string{
 		"probe_success": "", "probe_last_run_timestamp_seconds": "", "probe_last_success_timestamp_seconds": "",
 		"probe_last_ttft_seconds": "", "probe_tls_cert_not_after_timestamp_seconds": "",
@@ -300,7 +375,7 @@ func TestEndpointInfo(t *testing.T) {
 	p.SetEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b"})
 	p.SetEndpoint(EndpointInfo{Endpoint: "a", URL: "http://a", API: "openai-chat", Labels: map[string]string{"team": "x", "url": "reserved"}})
 	p.SetEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b", Model: "m", API: "openai-chat"})
-	const want = `# HELP inference_endpoint_info Always 1. What is known of an endpoint: the model it serves, the API it speaks and its URL.
+	const want = `# HELP inference_endpoint_info Always 1. What is known of an endpoint: the model it serves, the API it speaks, its engine and its URL.
 # TYPE inference_endpoint_info gauge
 inference_endpoint_info{api="openai-chat",endpoint="a",team="x",url="http://a"} 1
 inference_endpoint_info{api="openai-chat",endpoint="b",model="m",url="http://b"} 1

@@ -61,7 +61,7 @@ func newReference() *reference {
 		reg.MustRegister(v)
 		return v
 	}
-	info := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("endpoint_info")), append([]string{"endpoint", "model", "api", "url"}, configured...))
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("endpoint_info")), append([]string{"endpoint", "model", "api", "engine", "url"}, configured...))
 	reg.MustRegister(info)
 	return &reference{
 		Registry: reg, info: info,
@@ -82,7 +82,7 @@ func newReference() *reference {
 
 func (ref *reference) setEndpoint(i EndpointInfo) {
 	ref.info.DeletePartialMatch(prometheus.Labels{"endpoint": i.Endpoint})
-	ref.info.WithLabelValues(i.Endpoint, i.Model, i.API, i.URL, i.Labels["a_zone"], i.Labels["team"]).Set(1)
+	ref.info.WithLabelValues(i.Endpoint, i.Model, i.API, i.Engine, i.URL, i.Labels["a_zone"], i.Labels["team"]).Set(1)
 }
 
 // create makes the series that exist from the start.
@@ -96,7 +96,7 @@ func (ref *reference) create(t target) {
 	for _, own := range []string{"usage", "events"} {
 		ref.source.WithLabelValues(t.with(own)...)
 	}
-	for _, own := range []string{"dns", "connect", "tls", "write", "first_byte", "first_token", "decode", "close"} {
+	for _, own := range []string{"dns", "connect", "tls", "write", "first_byte", "close"} {
 		ref.phase.WithLabelValues(t.with(own)...)
 	}
 	ref.output.WithLabelValues(t.with("answer")...)

@@ -3,9 +3,7 @@ package prober
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,20 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-const (
-	// modelsBody bounds the list of models; modelsTimeout its request.
-	modelsBody    = 1 << 20
-	modelsTimeout = 5 * time.Second
-	// askAgain is the least time between two questions for the model of an
-	// endpoint that refuses the model it had.
-	askAgain = time.Minute
-)
-
-// continuousUsageEngines are the engines, as their lists of models name them,
-// that count tokens in every event when asked to. Others may reject the
-// request for it as an unknown parameter.
-var continuousUsageEngines = []string{"vllm", "sglang", "tensorrt_llm"}
-
 // Options are what all endpoints share.
 type Options struct {
 	// Dialer opens the connections.
@@ -37,27 +21,18 @@ type Options struct {
 	UserAgent string
 }
 
-// Endpoint is what the probes of one endpoint share: its protocol, its
-// transport and the model that it serves. It is safe for concurrent use.
+// Endpoint is what the probes of one endpoint share: its transport and what
+// it serves. It is safe for concurrent use.
 type Endpoint struct {
 	cfg       *config.Endpoint
 	options   Options
-	protocol  api.Protocol
 	transport http.RoundTripper // a new connection for each request
 
 	mu       sync.Mutex
 	target   target
 	answered bool      // a probe succeeded
-	stale    bool      // a probe was refused since the models were asked
+	stale    bool      // a probe was refused since the server was asked
 	askedAt  time.Time // the zero time before the first question
-}
-
-// target is what the endpoint serves.
-type target struct {
-	model string
-	// continuousUsage tells that the server counts tokens in every event when
-	// asked to.
-	continuousUsage bool
 }
 
 // NewEndpoint prepares the probes of an endpoint. An error means that its
@@ -67,10 +42,7 @@ func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	if !ok {
 		return nil, fmt.Errorf("endpoint %q: unknown api %q", cfg.Name, cfg.API)
 	}
-	e := &Endpoint{
-		cfg: cfg, options: o, protocol: p,
-	}
-	e.target.model = cfg.Model
+	e := &Endpoint{cfg: cfg, options: o, target: target{protocol: p, model: cfg.Model}}
 	var err error
 	e.transport, err = e.newTransport(promconfig.WithKeepAlivesDisabled())
 	return e, err
@@ -96,31 +68,35 @@ func (e *Endpoint) learn(r *Result) {
 }
 
 // identify returns what the endpoint serves, asking the server where needed.
-// When the model is known an unanswered question changes nothing, as the
-// probe itself will tell more.
+// When that is known an unanswered question changes nothing, as the probe
+// itself will tell more.
 func (e *Endpoint) identify(ctx context.Context) (target, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.mustAsk() {
 		return e.target, nil
 	}
+	known := e.target.model != ""
 	e.askedAt, e.stale = time.Now(), false
-	models, err := e.models(ctx)
-	if err == nil {
-		err = e.choose(models)
-	}
-	if err != nil && e.target.model == "" {
-		return target{}, err
+	ctx, cancel := context.WithTimeoutCause(ctx, questionTimeout,
+		&limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", questionTimeout)})
+	defer cancel()
+	found, err := e.ask(ctx)
+	switch {
+	case err == nil:
+		e.target = found
+	case !known:
+		return e.target, err
 	}
 	return e.target, nil
 }
 
-// mustAsk tells whether to ask for the models before the next probe. With a
-// configured model only the server's name is of interest, which can wait
-// until the endpoint is known to answer.
+// mustAsk tells whether to ask before the next probe. With a configured model
+// only the server's name is of interest, which can wait until the endpoint is
+// known to answer.
 func (e *Endpoint) mustAsk() bool {
 	switch {
-	case e.target.model == "":
+	case e.target.model == "" && !(e.target.protocol.ModelOptional && !e.askedAt.IsZero()):
 		return true
 	case e.askedAt.IsZero():
 		return e.answered
@@ -128,59 +104,18 @@ func (e *Endpoint) mustAsk() bool {
 	return e.stale && time.Since(e.askedAt) >= askAgain
 }
 
-// choose takes the model to ask from the server's list.
-func (e *Endpoint) choose(models []api.ModelInfo) error {
-	model := e.cfg.Model
-	if model == "" {
-		switch len(models) {
-		case 0:
-			return fail(ProtocolError, "the server lists no model: set model")
-		case 1:
-			model = models[0].ID
-		default:
-			return fail(ProtocolError, "the server lists %d models, such as %q and %q: set model", len(models), models[0].ID, models[1].ID)
+// ask asks the server what it serves.
+func (e *Endpoint) ask(ctx context.Context) (target, error) {
+	found := target{protocol: e.target.protocol}
+	var models []api.ModelInfo
+	if found.protocol.Models != nil {
+		var err error
+		if models, err = e.models(ctx, found.protocol.Models); err != nil && !found.protocol.ModelOptional {
+			return target{}, err
 		}
 	}
-	e.target.model = model
-	e.target.continuousUsage = slices.ContainsFunc(models, func(m api.ModelInfo) bool {
-		return slices.Contains(continuousUsageEngines, m.OwnedBy)
-	})
-	return nil
-}
-
-// models asks the server for its list of models.
-func (e *Endpoint) models(ctx context.Context) ([]api.ModelInfo, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, modelsTimeout,
-		&limitError{TimeoutFirstToken, fmt.Sprintf("no list of models within %s", modelsTimeout)})
-	defer cancel()
-	a := newAttempt(nil, func() {})
-	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, e.protocol.Models.URL(e.cfg.URL.URL).String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("ask for the models: %w", err)
-	}
-	req.Header.Set("User-Agent", e.options.UserAgent)
-	models, err := e.readModels(req, a)
-	return models, a.censor(err)
-}
-
-func (e *Endpoint) readModels(req *http.Request, a *attempt) ([]api.ModelInfo, error) {
-	ctx := req.Context()
-	resp, err := e.transport.RoundTrip(req)
-	if err != nil {
-		return nil, roundTripFailure(ctx, a, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, modelsBody))
-	c, _, _ := a.snapshot()
-	switch {
-	case err != nil:
-		return nil, bodyFailure(ctx, c, err)
-	case resp.StatusCode != http.StatusOK:
-		return nil, statusFailure(resp, body)
-	}
-	models, err := e.protocol.Models.Parse(body)
-	if err != nil {
-		return nil, fail(ProtocolError, "%w", err)
-	}
-	return models, nil
+	found.engine = engineOf(models)
+	var err error
+	found.model, err = choose(e.cfg.Model, models, &found.protocol)
+	return found, err
 }

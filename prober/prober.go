@@ -84,7 +84,7 @@ func (p *Prober) Probe(ctx context.Context, due time.Time) (r *Result) {
 func (p *Prober) newResult(due time.Time) *Result {
 	r := &Result{
 		Scheduled: due, StartLag: Absent, Start: time.Now(),
-		API: p.endpoint.protocol.Name, Prefix: string(p.module.Prefix),
+		Prefix:     string(p.module.Prefix),
 		Clock:      ClockProcess,
 		Tokens:     Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
 		Server:     api.ServerTimes{Queue: Absent, Prefill: Absent, Decode: Absent},
@@ -108,27 +108,45 @@ func (r *Result) finish(err error) {
 // probe fills r and returns the failure, nil for a success.
 func (p *Prober) probe(ctx context.Context, r *Result) error {
 	served, err := p.endpoint.identify(ctx)
+	r.API, r.Kind = served.protocol.Name, served.protocol.Kind
+	r.Engine, r.Model = served.engine, served.model
 	if err != nil {
 		return err
 	}
-	r.Model = served.model
-	ask := p.prompts.Next()
-	body, err := p.endpoint.protocol.Body(api.Params{
-		Model: served.model, Prompt: ask.Text,
-		OutputTokens: p.module.OutputTokens, ContinuousUsage: served.continuousUsage,
-	})
+	params, words := p.ask(&served)
+	body, err := served.protocol.Body(params)
 	if err != nil {
 		return fmt.Errorf("build the request: %w", err)
 	}
-	err = p.exchange(ctx, r, body)
+	err = p.exchange(ctx, r, &served, body)
 	if r.Tokens.Prompt > 0 {
-		p.prompts.Learn(ask.Words, r.Tokens.Prompt)
+		p.prompts.Learn(words, r.Tokens.Prompt/max(1, len(params.Inputs)))
 	}
 	return err
 }
 
+// rerankQuery is what texts are ranked against.
+const rerankQuery = "Which of these texts counts upwards?"
+
+// ask makes the question, of texts with the given number of words each.
+func (p *Prober) ask(served *target) (params api.Params, words int) {
+	text := p.prompts.Next()
+	params = api.Params{
+		Model: served.model, Prompt: text.Text, OutputTokens: p.module.OutputTokens,
+		ExactLength: served.exactLength(), ContinuousUsage: served.continuousUsage(),
+	}
+	if served.protocol.Kind == api.Generation {
+		return params, text.Words
+	}
+	params.Prompt, params.Inputs = rerankQuery, []string{text.Text}
+	for len(params.Inputs) < p.module.BatchSize {
+		params.Inputs = append(params.Inputs, p.prompts.Next().Text)
+	}
+	return params, text.Words
+}
+
 // exchange sends the request and reads the reply, under the limits.
-func (p *Prober) exchange(ctx context.Context, r *Result, body []byte) error {
+func (p *Prober) exchange(ctx context.Context, r *Result, served *target, body []byte) error {
 	limits := p.module.Timeouts
 	total := time.Duration(p.module.Timeout)
 	ctx, stop := context.WithTimeoutCause(ctx, total,
@@ -145,7 +163,7 @@ func (p *Prober) exchange(ctx context.Context, r *Result, body []byte) error {
 			&limitError{TimeoutFirstToken, fmt.Sprintf("no response headers within %s", limits.Headers)})
 	})
 	r.Start = a.start
-	req, err := p.request(a.context(ctx), r, body)
+	req, err := p.request(a.context(ctx), r, served, body)
 	if err != nil {
 		return err
 	}
@@ -156,7 +174,7 @@ func (p *Prober) exchange(ctx context.Context, r *Result, body []byte) error {
 		err = roundTripFailure(ctx, a, err)
 	} else {
 		defer resp.Body.Close()
-		rp := &reply{prober: p, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: r, resp: resp}
+		rp := &reply{prober: p, served: served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: r, resp: resp}
 		err = rp.read()
 	}
 	p.settle(a, &line, r)
@@ -178,14 +196,14 @@ func (p *Prober) settle(a *attempt, line *timeline, r *Result) {
 }
 
 // request builds the one request of the probe.
-func (p *Prober) request(ctx context.Context, r *Result, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint.protocol.URL(p.endpoint.cfg.URL.URL, r.Model).String(), bytes.NewReader(body))
+func (p *Prober) request(ctx context.Context, r *Result, served *target, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, served.protocol.URL(p.endpoint.cfg.URL.URL, served.model).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("build the request: %w", err)
 	}
 	// Without GetBody the transport cannot send the request a second time.
 	req.GetBody = nil
-	req.Header = p.endpoint.protocol.Header.Clone()
+	req.Header = served.protocol.Header.Clone()
 	req.Header.Set("User-Agent", p.endpoint.options.UserAgent)
 	req.Header.Set("Traceparent", traceparent(r.TraceID))
 	return req, nil

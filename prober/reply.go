@@ -9,6 +9,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -29,6 +31,7 @@ const (
 // reply reads the answer of one probe.
 type reply struct {
 	prober   *Prober
+	served   *target
 	ctx      context.Context //nolint:containedctx // lives as long as the reply
 	attempt  *attempt
 	watchdog *watchdog
@@ -47,7 +50,7 @@ type reply struct {
 // read reads the reply to its end and fills the result with what it says.
 func (r *reply) read() error {
 	r.result.Status = r.resp.StatusCode
-	r.result.RateLimit = api.RateLimitFrom(r.resp.Header)
+	r.readHeader()
 	if err := r.accept(); err != nil {
 		r.line.end = r.attempt.now()
 		return err
@@ -66,6 +69,18 @@ func (r *reply) read() error {
 		_, _ = io.CopyN(io.Discard, r.resp.Body, drainLimit)
 	}
 	return err
+}
+
+// readHeader takes what the headers tell beside the reply.
+func (r *reply) readHeader() {
+	limit := api.RateLimitFrom
+	if own := r.served.protocol.RateLimit; own != nil {
+		limit = own
+	}
+	r.result.RateLimit = limit(r.resp.Header)
+	if times := r.served.protocol.ServerTimes; times != nil {
+		r.result.Server = times(r.resp.Header)
+	}
 }
 
 // accept checks status, encoding and content type.
@@ -92,12 +107,12 @@ func (r *reply) accept() error {
 	return r.acceptType()
 }
 
-// acceptType refuses what is not a stream of events. An error page or an
+// acceptType refuses another type than the protocol's. An error page or an
 // error object tells why in its first bytes.
 func (r *reply) acceptType() error {
 	ct := r.resp.Header.Get("Content-Type")
 	media, _, _ := mime.ParseMediaType(ct)
-	if media == "text/event-stream" {
+	if slices.Contains(r.served.protocol.MediaTypes, media) {
 		return nil
 	}
 	body, err := io.ReadAll(io.LimitReader(r.body, errorBody))
@@ -107,14 +122,14 @@ func (r *reply) acceptType() error {
 	if e := api.ParseError(body); e != nil {
 		return fail(StreamError, "status 200 with an error: %w", e)
 	}
-	return fail(ProtocolError, "content type %.64q, not a stream of events", ct)
+	return fail(ProtocolError, "content type %.64q, want %s", ct, strings.Join(r.served.protocol.MediaTypes, " or "))
 }
 
 // frameLoop reads frames until the end marker, the end of the body (io.EOF)
 // or an error.
 func (r *reply) frameLoop() error {
-	r.frames = stream.New(r.prober.endpoint.protocol.Framing, r.body, r.prober.limits)
-	dec := r.prober.endpoint.protocol.NewDecoder()
+	r.frames = stream.New(r.served.protocol.Framing, r.body, r.prober.limits)
+	dec := r.served.protocol.NewDecoder()
 	var d api.Delta
 	for {
 		f, err := r.frames.Next()
@@ -155,6 +170,9 @@ func (r *reply) take(d *api.Delta, at instant, merged bool) {
 	if d.Server != nil {
 		r.result.Server = *d.Server
 	}
+	if d.Vectors != nil {
+		r.result.Vectors, r.line.whole, r.done = *d.Vectors, true, true
+	}
 	if d.Finish != "" && r.finish == "" {
 		r.finish = d.Finish
 		r.watchdog.expect(time.Now().Add(finishGrace), errFinished)
@@ -189,6 +207,9 @@ func (r *reply) verdict(err error) error {
 			return f
 		}
 	}
+	if r.served.protocol.Kind != api.Generation {
+		return r.vectorsVerdict()
+	}
 	r.result.NoEndMarker = !r.done
 	switch {
 	case r.finish == "error":
@@ -201,6 +222,24 @@ func (r *reply) verdict(err error) error {
 		return fail(Empty, "complete reply without a token")
 	}
 	return r.incomplete()
+}
+
+// vectorsVerdict checks that each input has its vector or score.
+func (r *reply) vectorsVerdict() error {
+	v, asked := &r.result.Vectors, r.prober.module.BatchSize
+	switch {
+	case !r.done:
+		return r.incomplete()
+	case v.Items == 0:
+		return fail(Empty, "complete reply without a vector")
+	case v.Items != asked:
+		return fail(CheckFailed, "%d vectors or scores for %d inputs", v.Items, asked)
+	case v.Dimensions == api.Unknown:
+		return fail(CheckFailed, "vectors of different length")
+	case v.Dimensions > 0 && !(v.Norm > 0):
+		return fail(CheckFailed, "vectors of norm %g", v.Norm)
+	}
+	return nil
 }
 
 // incomplete says why a reply ended without finish reason and end marker.
@@ -222,6 +261,9 @@ func (r *reply) incomplete() error {
 func (r *reply) tokens() Tokens {
 	u := r.tally.Usage()
 	t := Tokens{Prompt: u.Prompt, Cached: u.Cached, Output: u.Output, Reasoning: u.Reasoning, Source: TokensFromUsage}
+	if r.served.protocol.Kind != api.Generation {
+		t.Source = ""
+	}
 	if t.Output <= 0 && len(r.line.events) > 0 {
 		t.Output, t.Source = len(r.line.events), TokensFromEvents
 	}

@@ -121,8 +121,12 @@ type Result struct {
 	Err error
 	// Status is the HTTP status of the reply; 0 without one.
 	Status int
-	// API is the name of the wire protocol and Model the model asked.
-	API, Model string
+	// API is the name of the wire protocol, Kind what its endpoints do, Engine
+	// the server software and Model the model asked; "" is not known.
+	API    string
+	Kind   api.Kind
+	Engine string
+	Model  string
 	// Prefix is the prefix policy of the prompt, "cold" or "warm".
 	Prefix string
 	// TraceID identifies the probe in the traceparent header and in exemplars.
@@ -136,6 +140,9 @@ type Result struct {
 	Events []Event
 	// Tokens are the counts.
 	Tokens Tokens
+	// Vectors is what an embedding or rerank endpoint answered; the zero value
+	// for generation, which has Events instead.
+	Vectors api.Vectors
 	// Finish is the finish reason in the closed set of api.FinishReasons.
 	Finish string
 	// Server is what the reply itself tells of the server's own time.

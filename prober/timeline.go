@@ -57,6 +57,7 @@ type timeline struct {
 	firstByte    instant       // t4
 	events       []rawEvent    // c1 = t6 ... tL
 	end          instant       // tE: end marker, or the end of the body
+	whole        bool          // the reply is one piece, without tokens that come one by one
 	stepped      bool          // the wall clock was set during the probe
 }
 
@@ -145,6 +146,8 @@ func (t *timeline) phases(c Clock) (p [NumPhases]time.Duration) {
 	if n := len(t.events); n > 0 {
 		cut(PhaseFirstToken, t.events[0].on(c))
 		cut(PhaseDecode, t.events[n-1].on(c))
+		cut(PhaseClose, t.end.on(c))
+	} else if t.whole {
 		cut(PhaseClose, t.end.on(c))
 	}
 	return p

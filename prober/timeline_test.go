@@ -110,6 +110,13 @@ func TestTimeline(t *testing.T) {
 		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
 	}, ClockProcess, false)
 
+	line = sample() // an embedding: nothing between first byte and end
+	line.events, line.whole = nil, true
+	f("whole", line, api.Unknown, Timing{
+		TTFT: Absent, TTFO: Absent, TPOT: Absent, MaxGap: Absent, Duration: 212 * ms,
+		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, Absent, Absent, 112*ms),
+	}, ClockKernel, false)
+
 	line = newTimeline() // failed at the connection
 	line.dnsDone, line.end = 2*ms, both(9*ms)
 	f("no connection", line, api.Unknown, Timing{

@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
@@ -110,8 +111,10 @@ func (f *fleet) introduce(m *member) {
 	f.probes.SetEndpoint(collector.EndpointInfo{
 		Endpoint: m.cfg.Name, Model: m.cfg.Model, API: m.cfg.API, URL: m.cfg.URL.String(), Labels: m.cfg.Labels,
 	})
+	configured, _ := api.Lookup(m.cfg.API)
 	for _, t := range m.tasks {
 		t.series = f.probes.Series(t.id)
+		t.series.SetKind(configured.Kind)
 	}
 }
 
@@ -208,9 +211,7 @@ func (t *task) end(res *prober.Result) {
 		return
 	}
 	t.series.Observe(res)
-	if res.Model != "" {
-		t.probes.SetModel(t.id.Endpoint, res.Model)
-	}
+	t.probes.SetServed(t.id.Endpoint, res)
 	t.self.Observe(res)
 	t.log(res)
 }
