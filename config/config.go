@@ -28,6 +28,10 @@ type Config struct {
 	Modules map[string]*Module `yaml:"modules"`
 	// Endpoints are the endpoints to probe. Required: at least one.
 	Endpoints []*Endpoint `yaml:"endpoints"`
+	// Probe says what the page `/probe` may probe besides these endpoints.
+	Probe Probe `yaml:"probe,omitempty"`
+	// Tracing says where to send the trace of each probe.
+	Tracing Tracing `yaml:"tracing,omitempty"`
 }
 
 // Load reads the file of that name. An error is either that of reading it or
@@ -108,6 +112,8 @@ func (c *Config) validate(r *report) {
 	if len(c.Endpoints) == 0 {
 		r.errorf("endpoints", "no endpoints; want at least one with a url")
 	}
+	c.Probe.validate(r, "probe")
+	c.Tracing.validate(r, "tracing")
 	first := map[string]int{}
 	for i, e := range c.Endpoints {
 		p := path("endpoints").index(i)

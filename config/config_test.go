@@ -35,6 +35,11 @@ func compare() cmp.Option {
 // setEnv sets what the good files name.
 func setEnv(t testing.TB) {
 	t.Setenv("LLM_API_KEY", "key-from-environment")
+	t.Setenv("LLM_AWS_KEY", "aws-key-from-environment")
+	t.Setenv("OTLP_TENANT", "tenant-from-environment")
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDFROMENVIRONMENT")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret-from-environment")
+	t.Setenv("AWS_SESSION_TOKEN", "token-from-environment")
 }
 
 func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
@@ -47,11 +52,11 @@ func resolved() *Config {
 		Modules: map[string]*Module{"interactive": {
 			Interval: seconds(30), Timeout: seconds(60),
 			Timeouts:    Timeouts{Connect: seconds(10), Headers: seconds(30), FirstToken: seconds(30), Stall: seconds(15)},
-			InputTokens: 256, OutputTokens: 64, Prefix: "cold", Connection: "new",
+			InputTokens: 256, OutputTokens: 64, BatchSize: 8, Prefix: "cold", Connection: "new",
 		}},
 		Endpoints: []*Endpoint{{
 			Name: "h:8000", URL: URL{&url.URL{Scheme: "http", Host: "h:8000"}},
-			API: "openai-chat", Modules: []string{"interactive"},
+			Modules: []string{"interactive"},
 		}},
 	}
 }
@@ -98,6 +103,23 @@ func TestDefaults(t *testing.T) {
 	f("global: {labels: {a: x, b: x}}\nendpoints: [{url: http://h:8000, labels: {b: y, c: 1.10}}]\n", func(c *Config) {
 		c.Global.Labels = map[string]string{"a": "x", "b": "x"}
 		c.Endpoints[0].Labels = map[string]string{"a": "x", "b": "y", "c": "1.10"}
+	})
+	f("modules: {interactive: {batch_size: 32}}\n"+one, func(c *Config) {
+		c.Modules["interactive"].BatchSize = 32
+	})
+	f("endpoints: [{url: http://h:8000, api: gemini, request: {extra: {a: [1.0, ~, {b: x}]}, omit: [c.d], path: /e, max_tokens_field: f}}]\n", func(c *Config) {
+		c.Endpoints[0].API = "gemini"
+		c.Endpoints[0].Request = Request{
+			Extra: map[string]any{"a": []any{1, nil, map[string]any{"b": "x"}}},
+			Omit:  []string{"c.d"}, Path: "/e", MaxTokensField: "f",
+		}
+	})
+	f("probe: {allow: [h]}\ntracing: {otlp_endpoint: http://otel:4318, headers: {X-Key: a}}\n"+one, func(c *Config) {
+		c.Probe.Allow = []string{"h"}
+		c.Tracing = Tracing{
+			OTLPEndpoint: URL{&url.URL{Scheme: "http", Host: "otel:4318"}},
+			Headers:      map[string]promconfig.Secret{"X-Key": "a"},
+		}
 	})
 	f("endpoints: [{url: http://h:8000, http: {enable_http2: true, follow_redirects: false}}]\n", func(c *Config) {
 		c.Endpoints[0].HTTP.EnableHTTP2 = true
@@ -214,6 +236,8 @@ func TestLoadBad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	bad := badFiles()
 	if len(names) != len(bad) {
 		t.Errorf("%d files testdata/*.bad.yml and %d in the table", len(names), len(bad))
@@ -240,14 +264,14 @@ func TestLoadBad(t *testing.T) {
 // TestErrors checks that all mistakes are found at once, in the order of the
 // file, as values that a caller can take apart.
 func TestErrors(t *testing.T) {
-	text := "endpoints:\n  - url: http://h\n    api: x\n    modules: [y]\nglobal:\n  interval: z\n"
+	text := "endpoints:\n  - url: http://h\n    http: x\n    modules: [y]\nglobal:\n  interval: z\n"
 	_, err := Parse([]byte(text), "dir/f.yml")
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		t.Fatalf("got %v, want joined errors", err)
 	}
 	want := []Error{
-		{File: "dir/f.yml", Line: 3, Path: "endpoints[0].api", Msg: `want openai-chat or openai-completions, got "x"`},
+		{File: "dir/f.yml", Line: 3, Path: "endpoints[0].http", Msg: "want a mapping, got a plain value"},
 		{File: "dir/f.yml", Line: 4, Path: "endpoints[0].modules[0]", Msg: `unknown module "y"; known: interactive`},
 		{File: "dir/f.yml", Line: 6, Path: "global.interval", Msg: `want a duration like 30s, got "z"`},
 	}

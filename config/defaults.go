@@ -32,14 +32,17 @@ func defaultModule(g Global) Module {
 		},
 		InputTokens:  256,
 		OutputTokens: 64,
+		BatchSize:    8,
 		Prefix:       PrefixCold,
 		Connection:   ConnectionNew,
 	}
 }
 
 func defaultEndpoint() Endpoint {
-	return Endpoint{API: APIOpenAIChat, Modules: []string{Interactive}}
+	return Endpoint{Modules: []string{Interactive}}
 }
+
+func defaultSigV4() SigV4 { return SigV4{Service: "bedrock"} }
 
 // orDefault sets what stands under p, unless the file writes it.
 func orDefault[T any](r *report, p path, v *T, def T) {
@@ -79,6 +82,7 @@ func (m *Module) setDefaults(r *report, p path, g Global) {
 	orDefault(r, p.key("timeout"), &m.Timeout, def.Timeout)
 	orDefault(r, p.key("input_tokens"), &m.InputTokens, def.InputTokens)
 	orDefault(r, p.key("output_tokens"), &m.OutputTokens, def.OutputTokens)
+	orDefault(r, p.key("batch_size"), &m.BatchSize, def.BatchSize)
 	orDefault(r, p.key("prefix"), &m.Prefix, def.Prefix)
 	orDefault(r, p.key("connection"), &m.Connection, def.Connection)
 
@@ -94,6 +98,8 @@ func (m *Module) setDefaults(r *report, p path, g Global) {
 func (e *Endpoint) setDefaults(r *report, p path) {
 	def := defaultEndpoint()
 	orDefault(r, p.key("name"), &e.Name, e.URL.hostPort())
-	orDefault(r, p.key("api"), &e.API, def.API)
 	orDefault(r, p.key("modules"), &e.Modules, def.Modules)
+	if e.SigV4 != nil {
+		e.SigV4.setDefaults(r, p.key("sigv4"))
+	}
 }

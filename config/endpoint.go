@@ -1,22 +1,20 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
-
-	"gopkg.in/yaml.v3"
 )
 
-// The wire protocols.
-const (
-	APIOpenAIChat        = "openai-chat"
-	APIOpenAICompletions = "openai-completions"
-)
+// APIs lists the wire protocols: those that generate, then those that embed
+// or rank.
+func APIs() []string {
+	return []string{
+		"openai-chat", "openai-completions", "openai-responses", "anthropic", "gemini",
+		"ollama", "ollama-generate", "tgi", "sglang", "llamacpp", "triton", "cohere", "bedrock",
+		"openai-embeddings", "tei", "ollama-embed", "cohere-embed", "rerank",
+	}
+}
 
 // Bounds of texts that become label values or go into requests, in bytes.
 const (
@@ -30,11 +28,12 @@ type Endpoint struct {
 	// Default: host and port of the URL, the scheme's own port left out.
 	Name string `yaml:"name"`
 	// URL is the base URL, http or https, with or without the version segment
-	// (`/v1`), without user, query and fragment. Required.
+	// (`/v1`), without user and fragment, and without a query but Azure's
+	// `api-version`. Required.
 	URL URL `yaml:"url"`
-	// API is the wire protocol that the endpoint speaks, `openai-chat` or
-	// `openai-completions`.
-	API string `yaml:"api"`
+	// API is the wire protocol that the endpoint speaks, one of the list below.
+	// Default: found out by asking the endpoint.
+	API string `yaml:"api,omitempty"`
 	// Model is the name of the model to ask for, at most 256 bytes. Default:
 	// asked from the endpoint's list of models.
 	Model string `yaml:"model,omitempty"`
@@ -45,6 +44,11 @@ type Endpoint struct {
 	Labels map[string]string `yaml:"labels,omitempty"`
 	// HTTP says how to connect and to authenticate; see below.
 	HTTP HTTPClient `yaml:"http"`
+	// SigV4 signs the requests for AWS; see below.
+	SigV4 *SigV4 `yaml:"sigv4,omitempty"`
+	// Request changes what is sent, for servers that deviate from their
+	// protocol; see below.
+	Request Request `yaml:"request,omitempty"`
 }
 
 // Format writes the endpoint as printYAML does.
@@ -63,8 +67,12 @@ func (e *Endpoint) validate(r *report, p path, modules map[string]*Module) {
 	if e.Model != "" {
 		validateText(r, p.key("model"), "model", e.Model, maxModelBytes)
 	}
-	validateOneOf(r, p.key("api"), e.API, APIOpenAIChat, APIOpenAICompletions)
+	if e.API != "" || r.written(p.key("api")) {
+		validateOneOf(r, p.key("api"), e.API, APIs()...)
+	}
 	validateLabels(r, p.key("labels"), e.Labels)
+	e.validateSigV4(r, p.key("sigv4"))
+	e.Request.validate(r, p.key("request"))
 	e.validateModules(r, p.key("modules"), modules)
 }
 
@@ -81,70 +89,4 @@ func (e *Endpoint) validateModules(r *report, p path, modules map[string]*Module
 			r.errorf(p.index(i), "module %s is listed twice", quote(name))
 		}
 	}
-}
-
-// URL is the base URL of an endpoint: http or https, with a host, without
-// user, query and fragment.
-type URL struct{ *url.URL }
-
-// MarshalYAML renders the URL as text.
-func (u URL) MarshalYAML() (any, error) {
-	if u.URL == nil {
-		return nil, nil
-	}
-	return u.String(), nil
-}
-
-// hostPort is the host with its port, unless it is the scheme's own.
-func (u URL) hostPort() string {
-	if u.URL == nil {
-		return ""
-	}
-	if port := u.Port(); port == "" || port == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
-		return strings.TrimSuffix(u.Host, ":"+port)
-	}
-	return u.Host
-}
-
-func (d *decoder) url(n *yaml.Node, p path, out *URL) {
-	if n.Kind != yaml.ScalarNode {
-		d.errorf(p, "%v, got %s", errWantURL, got(n))
-		return
-	}
-	u, err := parseURL(n.Value)
-	if err != nil {
-		d.errorf(p, "%v", err)
-		return
-	}
-	out.URL = u
-}
-
-var errWantURL = errors.New("want a URL like http://host:8000")
-
-// parseURL never repeats s in an error: it may hold a password or a key.
-func parseURL(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return nil, errWantURL
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("want a URL that begins with http:// or https://")
-	case u.User != nil:
-		return nil, errors.New("a user or password in the URL; use http.basic_auth")
-	case u.Hostname() == "":
-		return nil, errors.New("a URL without a host")
-	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#"):
-		return nil, errors.New("a query or fragment in the URL; for a key use http.authorization or http.http_headers")
-	case !isPort(u):
-		return nil, errors.New("a port that is not 1 to 65535")
-	}
-	return u, nil
-}
-
-func isPort(u *url.URL) bool {
-	if u.Port() == "" {
-		return !strings.HasSuffix(u.Host, ":")
-	}
-	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	return err == nil && port > 0
 }

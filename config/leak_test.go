@@ -72,7 +72,15 @@ func secretConfig(t *testing.T) (c *Config, key string) {
 	for i, h := range clients {
 		endpoints = append(endpoints, object{"url": fmt.Sprintf("http://h%d", i), "http": h})
 	}
-	text, err := yaml.Marshal(object{"endpoints": endpoints})
+	endpoints[0]["request"] = object{"extra": object{"think": false}}
+	endpoints = append(endpoints, object{"url": "http://aws", "sigv4": object{
+		"region": "us-east-1", "access_key_id": "AKIA",
+		"secret_access_key": sentinel + "-aws", "session_token": "${SECRET_IN_TESTS}",
+	}})
+	text, err := yaml.Marshal(object{
+		"endpoints": endpoints,
+		"tracing":   object{"otlp_endpoint": "http://otel", "headers": object{"X-Key": "${SECRET_IN_TESTS}"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +92,7 @@ func secretConfig(t *testing.T) (c *Config, key string) {
 }
 
 // secretKeys notes the path of every secret of type t under keys of ours, and
-// whether v, which may be invalid, holds it.
+// whether v, which may be invalid, holds it in any of its items.
 func secretKeys(t reflect.Type, v reflect.Value, at string, set map[string]bool) {
 	if t == reflect.TypeFor[promconfig.Secret]() {
 		set[at] = set[at] || v.IsValid() && v.String() != ""
@@ -96,17 +104,15 @@ func secretKeys(t reflect.Type, v reflect.Value, at string, set map[string]bool)
 			secretKeys(t.Elem(), elem(v), at, set)
 		}
 	case reflect.Map:
-		var value reflect.Value
-		if v.IsValid() && v.Len() > 0 {
-			value = v.MapIndex(v.MapKeys()[0])
+		secretKeys(t.Elem(), reflect.Value{}, at+".*", set)
+		for i := 0; v.IsValid() && i < v.Len(); i++ {
+			secretKeys(t.Elem(), v.MapIndex(v.MapKeys()[i]), at+".*", set)
 		}
-		secretKeys(t.Elem(), value, at+".*", set)
 	case reflect.Slice:
-		var value reflect.Value
-		if v.IsValid() && v.Len() > 0 {
-			value = v.Index(0)
+		secretKeys(t.Elem(), reflect.Value{}, at+"[]", set)
+		for i := 0; v.IsValid() && i < v.Len(); i++ {
+			secretKeys(t.Elem(), v.Index(i), at+"[]", set)
 		}
-		secretKeys(t.Elem(), value, at+"[]", set)
 	case reflect.Struct:
 		if t == reflect.TypeFor[promconfig.Headers]() {
 			secretKeys(t.Field(0).Type, field(v, []int{0}), at, set)
@@ -136,15 +142,13 @@ func field(v reflect.Value, index []int) reflect.Value {
 func TestLeak(t *testing.T) {
 	c, key := secretConfig(t)
 	set := map[string]bool{}
-	for _, e := range c.Endpoints {
-		secretKeys(reflect.TypeFor[promconfig.HTTPClientConfig](), reflect.ValueOf(e.HTTP.HTTPClientConfig), "http", set)
-	}
+	secretKeys(reflect.TypeFor[Config](), reflect.ValueOf(*c), "", set)
 	for key, ok := range set {
 		if !ok {
 			t.Errorf("the test sets no secret %s", key)
 		}
 	}
-	if len(set) < 9 {
+	if len(set) < 12 {
 		t.Errorf("found secrets %v only", set)
 	}
 	if got := string(c.Endpoints[1].HTTP.Authorization.Credentials); got != sentinel+"-env" {
@@ -152,12 +156,15 @@ func TestLeak(t *testing.T) {
 	}
 
 	var out bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&out, verb+verb+verb+"\n", c.Tracing, &c.Tracing, c.Endpoints[len(c.Endpoints)-1].SigV4)
+	}
 	for _, e := range c.Endpoints {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb+verb+verb+"\n", e, *e, e.HTTP)
 			fmt.Fprintf(&out, verb+verb+"\n", c, *c)
 		}
-		text, err := json.Marshal(e)
+		text, err := json.Marshal([]any{e, e.SigV4, c.Tracing})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,5 +243,28 @@ func TestErrorsDoNotLeak(t *testing.T) {
 		"{http_headers: {X-Key: {secrets: [\"" + sentinel + "\\r\"]}}}",
 	} {
 		f("{url: http://h, http: " + http + "}")
+	}
+	for _, sigv4 := range []string{
+		sentinel,
+		"{region: us-east-1, access_key_id: A, secret_access_key: [" + sentinel + "]}",
+		"{region: us-east-1, access_key_id: A, secret_access_key: '" + sentinel + "${'}",
+		"{region: us-east-1, access_key_id: A, secret_access_key: s, session_token: \"" + sentinel + "\\n\"}",
+		"{region: us-east-1, access_key_id: '" + sentinel + "/', secret_access_key: s}",
+		"{region: us-east-1, secret_access_key: " + sentinel + "}",
+		"{region: '" + sentinel + "/'}",
+		"{region: us-east-1, service: '" + sentinel + "/'}",
+	} {
+		f("{url: http://h, sigv4: " + sigv4 + "}")
+	}
+	f("{url: http://h, request: {path: '/?key=" + sentinel + "'}}")
+	f("{url: http://h, request: {extra: " + sentinel + "}}")
+	for _, tracing := range []string{
+		"{otlp_endpoint: 'http://ann:" + sentinel + "@h'}",
+		"{otlp_endpoint: http://h, headers: {X-Key: \"" + sentinel + "\\n\"}}",
+		"{otlp_endpoint: http://h, headers: {X-Key: [" + sentinel + "]}}",
+		"{otlp_endpoint: http://h, headers: " + sentinel + "}",
+		"{headers: {X-Key: " + sentinel + "}}",
+	} {
+		f("url: http://h\ntracing: " + tracing)
 	}
 }

@@ -23,10 +23,11 @@ const (
 	ConnectionReuse Connection = "reuse"
 )
 
-// Bounds of the lengths that a module may ask for, in tokens.
+// Bounds of what a module may ask for: lengths in tokens, a number of texts.
 const (
 	maxInputTokens  = 2_000_000
 	maxOutputTokens = 100_000
+	maxBatchSize    = 2048
 )
 
 // Module says what to ask, in terms that hold for every protocol, so that one
@@ -48,6 +49,9 @@ type Module struct {
 	// OutputTokens caps the answer in tokens, reasoning included, 1 to
 	// 100,000.
 	OutputTokens int `yaml:"output_tokens"`
+	// BatchSize is how many texts one probe sends to an endpoint that embeds or
+	// ranks, 1 to 2,048.
+	BatchSize int `yaml:"batch_size"`
 	// Prefix is `cold` (every prompt begins differently, so that no cached
 	// prefix helps) or `warm` (the same prompt again).
 	Prefix Prefix `yaml:"prefix"`
@@ -72,6 +76,7 @@ type Timeouts struct {
 func (m *Module) validate(r *report, p path) {
 	validateRange(r, p.key("input_tokens"), m.InputTokens, 1, maxInputTokens)
 	validateRange(r, p.key("output_tokens"), m.OutputTokens, 1, maxOutputTokens)
+	validateRange(r, p.key("batch_size"), m.BatchSize, 1, maxBatchSize)
 	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm)
 	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)

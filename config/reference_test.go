@@ -32,6 +32,7 @@ func TestReference(t *testing.T) {
 		"doc":      ref.doc,
 		"httpKeys": ref.httpKeys,
 		"reserved": ref.reserved,
+		"apis":     ref.apis,
 	}).ParseFiles("testdata/reference.md.tmpl")
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,10 @@ func newReference(t *testing.T) *reference {
 		t.Fatal(err)
 	}
 	r := &reference{pkg: pkg, values: map[string]reflect.Value{}}
-	for _, v := range []any{*c, c.Global, c.Global.Limits, *c.Modules[Interactive], c.Modules[Interactive].Timeouts, *c.Endpoints[0]} {
+	for _, v := range []any{
+		*c, c.Global, c.Global.Limits, *c.Modules[Interactive], c.Modules[Interactive].Timeouts, *c.Endpoints[0],
+		c.Endpoints[0].Request, defaultSigV4(), c.Probe, c.Tracing,
+	} {
 		r.values[reflect.TypeOf(v).Name()] = reflect.ValueOf(v)
 	}
 	return r
@@ -209,6 +213,9 @@ func typeName(key string, t reflect.Type) string {
 	case reflect.Slice:
 		return "list of " + typeName(key, t.Elem())
 	case reflect.Map:
+		if t.Elem().Kind() == reflect.Interface {
+			return "mapping"
+		}
 		return typeName(key, t.Elem()) + " by name"
 	case reflect.Pointer:
 		return typeName(key, t.Elem())
@@ -253,6 +260,11 @@ func listKeys(b *strings.Builder, t reflect.Type, prefix string) {
 			fmt.Fprintf(b, "| `%s%s` | %s |\n", prefix, key, typeName(key, ft))
 		}
 	}
+}
+
+// apis lists the wire protocols.
+func (r *reference) apis() string {
+	return "`" + strings.Join(APIs(), "`, `") + "`"
 }
 
 // reserved lists the label names that are refused.

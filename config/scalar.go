@@ -97,9 +97,19 @@ func (d *decoder) free(n *yaml.Node, p path, v reflect.Value) {
 			d.errorf(p, "want a text, a finite number or a boolean; put a date in quotes")
 			return
 		}
-		out = reflect.ValueOf(x)
+		out = reflect.ValueOf(whole(x))
 	}
 	v.Set(out)
+}
+
+// whole turns a float without a fraction into an integer: JSON has one kind of
+// number, and YAML prints 1.0 as 1. Large ones are printed with an exponent.
+func whole(x any) any {
+	f, ok := x.(float64)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > math.MaxInt32 {
+		return x
+	}
+	return int(f)
 }
 
 // isJSON tells whether a plain value has a form in JSON.

@@ -31,10 +31,22 @@ func validateRange(r *report, p path, v, low, high int) {
 	}
 }
 
-func validateOneOf[T ~string](r *report, p path, v, a, b T) {
-	if v != a && v != b {
-		r.errorf(p, "want %s or %s, got %s", a, b, quote(string(v)))
+func validateOneOf[T ~string](r *report, p path, v T, known ...T) {
+	if slices.Contains(known, v) {
+		return
 	}
+	var b strings.Builder
+	for i, k := range known {
+		switch i {
+		case 0:
+		case len(known) - 1:
+			b.WriteString(" or ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(k))
+	}
+	r.errorf(p, "want %s, got %s", b.String(), quote(string(v)))
 }
 
 // joinSome lists words, not too many of them.

@@ -32,6 +32,7 @@ type attempt struct {
 	firstByte    arrival
 	failed       Outcome // the step of the set-up that failed
 	notAfter     time.Time
+	http2        bool
 	secrets      []string // sent in headers
 	onReady      func()
 }
@@ -54,7 +55,7 @@ func (a *attempt) context(ctx context.Context) context.Context {
 		TLSHandshakeStart: func() { a.step(&a.tlsStart, nil, "") },
 		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
 			a.step(nil, err, TLSError)
-			a.certificate(s)
+			a.negotiated(s)
 		},
 		GotConn:              func(i httptrace.GotConnInfo) { a.ready(i.Conn) },
 		WroteHeaderField:     a.sent,
@@ -81,10 +82,12 @@ func (a *attempt) dialed(c *conn) {
 	a.open = append(a.open, c)
 }
 
-// certificate keeps the earliest expiry of the chain that the server showed.
-func (a *attempt) certificate(s tls.ConnectionState) {
+// negotiated keeps the version of HTTP that was agreed on, and the earliest
+// expiry of the chain that the server showed.
+func (a *attempt) negotiated(s tls.ConnectionState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.http2 = s.NegotiatedProtocol == "h2"
 	for _, c := range s.PeerCertificates {
 		if a.notAfter.IsZero() || c.NotAfter.Before(a.notAfter) {
 			a.notAfter = c.NotAfter
@@ -104,7 +107,7 @@ func (a *attempt) ready(got net.Conn) {
 		}
 	}
 	if a.conn != nil {
-		a.reused = a.conn.begin()
+		a.reused, a.http2 = a.conn.begin(a.http2)
 	}
 	a.mu.Unlock()
 	a.onReady()
@@ -156,7 +159,10 @@ func (a *attempt) fill(t *timeline) {
 	if t.requestStart < 0 {
 		t.requestStart = a.since(a.gotConn)
 	}
-	t.requestEnd = a.since(a.requestEnd)
+	// With HTTP/2 the last write may be of any frame, not of the request.
+	if !a.http2 {
+		t.requestEnd = a.since(a.requestEnd)
+	}
 	t.firstByte = a.at(a.firstByte)
 	if a.reused { // the set-up that was traced belongs to a lost race
 		t.dnsDone, t.tlsStart = Absent, Absent
@@ -201,4 +207,12 @@ func (a *attempt) snapshot() (c *conn, failed Outcome, ready bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.conn, a.failed, !a.gotConn.IsZero()
+}
+
+// cutBy tells whether err is the peer's end of the exchange. With HTTP/2 that
+// is every error of the transport: a reset stream, a connection going away.
+func (a *attempt) cutBy(err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.http2 || isCut(err) || (a.conn != nil && a.conn.wasCut())
 }

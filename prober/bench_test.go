@@ -37,7 +37,7 @@ func BenchmarkProbe(b *testing.B) {
 	}
 	dialer := NewDialer()
 	defer dialer.Close()
-	e, err := NewEndpoint(&config.Endpoint{Name: "bench", URL: config.URL{URL: base}, API: config.APIOpenAIChat, Model: "m"}, Options{Dialer: dialer})
+	e, err := NewEndpoint(&config.Endpoint{Name: "bench", URL: config.URL{URL: base}, API: "openai-chat", Model: "m"}, Options{Dialer: dialer})
 	if err != nil {
 		b.Fatal(err)
 	}

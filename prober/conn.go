@@ -74,6 +74,7 @@ type conn struct {
 	lastWrite  time.Time
 	cut        bool
 	used       bool
+	http2      bool
 }
 
 // Read stamps the arrival of what it returns.
@@ -114,14 +115,16 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// begin forgets the writes so far (a TLS handshake, an earlier probe), and
-// tells whether an earlier probe used the connection.
-func (c *conn) begin() (reused bool) {
+// begin forgets the writes so far (a TLS handshake, an earlier probe). It
+// keeps that the connection speaks HTTP/2, which only the first probe is told,
+// and returns it with whether an earlier probe used the connection.
+func (c *conn) begin(http2 bool) (reused, isHTTP2 bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reused, c.used = c.used, true
+	c.http2 = c.http2 || http2
 	c.firstWrite, c.lastWrite = time.Time{}, time.Time{}
-	return reused
+	return reused, c.http2
 }
 
 // written returns when the request began to leave and when its last part did.

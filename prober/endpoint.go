@@ -11,6 +11,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/sigv4"
 )
 
 // Options are what all endpoints share.
@@ -38,12 +39,17 @@ type Endpoint struct {
 // NewEndpoint prepares the probes of an endpoint. An error means that its
 // HTTP settings cannot be used.
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
-	p, ok := api.Lookup(cfg.API)
-	if !ok {
-		return nil, fmt.Errorf("endpoint %q: unknown api %q", cfg.Name, cfg.API)
-	}
-	e := &Endpoint{cfg: cfg, options: o, target: target{protocol: p, model: cfg.Model}}
+	e := &Endpoint{cfg: cfg, options: o}
 	var err error
+	if cfg.API != "" {
+		p, ok := api.Lookup(cfg.API)
+		if !ok {
+			return nil, fmt.Errorf("endpoint %q: unknown api %q", cfg.Name, cfg.API)
+		}
+		if e.target, err = newTarget(cfg, p); err != nil {
+			return nil, err
+		}
+	}
 	e.transport, err = e.newTransport(promconfig.WithKeepAlivesDisabled())
 	return e, err
 }
@@ -54,6 +60,12 @@ func (e *Endpoint) newTransport(opts ...promconfig.HTTPClientOption) (http.Round
 	rt, err := promconfig.NewRoundTripperFromConfig(e.cfg.HTTP.HTTPClientConfig, "probe", opts...)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: set up http: %w", e.cfg.Name, err)
+	}
+	if s := e.cfg.SigV4; s != nil {
+		rt = sigv4.New(rt, sigv4.Options{
+			Region: s.Region, Service: s.Service, AccessKeyID: s.AccessKeyID,
+			SecretAccessKey: string(s.SecretAccessKey), SessionToken: string(s.SessionToken),
+		})
 	}
 	return rt, nil
 }
@@ -76,7 +88,7 @@ func (e *Endpoint) identify(ctx context.Context) (target, error) {
 	if !e.mustAsk() {
 		return e.target, nil
 	}
-	known := e.target.model != ""
+	known := e.target.protocol.Name != "" && e.target.model != ""
 	e.askedAt, e.stale = time.Now(), false
 	ctx, cancel := context.WithTimeoutCause(ctx, questionTimeout,
 		&limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", questionTimeout)})
@@ -96,6 +108,8 @@ func (e *Endpoint) identify(ctx context.Context) (target, error) {
 // known to answer.
 func (e *Endpoint) mustAsk() bool {
 	switch {
+	case e.target.protocol.Name == "":
+		return true
 	case e.target.model == "" && !(e.target.protocol.ModelOptional && !e.askedAt.IsZero()):
 		return true
 	case e.askedAt.IsZero():
@@ -106,7 +120,10 @@ func (e *Endpoint) mustAsk() bool {
 
 // ask asks the server what it serves.
 func (e *Endpoint) ask(ctx context.Context) (target, error) {
-	found := target{protocol: e.target.protocol}
+	if e.cfg.API == "" {
+		return e.detect(ctx)
+	}
+	found := e.target
 	var models []api.ModelInfo
 	if found.protocol.Models != nil {
 		var err error

@@ -56,7 +56,7 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	if f := interrupted(ctx); f != nil {
 		return f
 	}
-	c, failed, ready := a.snapshot()
+	_, failed, ready := a.snapshot()
 	switch {
 	case !ready && failed != "":
 		return fail(failed, "%w", err)
@@ -66,14 +66,14 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 		return fail(TimeoutConnect, "%w", err)
 	case !ready:
 		return fail(ConnectError, "%w", err)
-	case isCut(err) || (c != nil && c.wasCut()):
+	case a.cutBy(err):
 		return fail(Truncated, "connection closed before the reply: %w", err)
 	}
 	return fail(ProtocolError, "%w", err)
 }
 
 // bodyFailure classifies an error from reading or decoding the reply.
-func bodyFailure(ctx context.Context, c *conn, err error) error {
+func bodyFailure(ctx context.Context, a *attempt, err error) error {
 	if f := interrupted(ctx); f != nil {
 		return f
 	}
@@ -82,7 +82,9 @@ func bodyFailure(ctx context.Context, c *conn, err error) error {
 		return fail(TooLarge, "%w", err)
 	case errors.Is(err, api.ErrProtocol):
 		return fail(ProtocolError, "%w", err)
-	case isCut(err) || (c != nil && c.wasCut()):
+	case errors.Is(err, stream.ErrMalformed):
+		return fail(ProtocolError, "%w", err)
+	case a.cutBy(err):
 		return fail(Truncated, "reply cut before its end: %w", err)
 	}
 	return fail(ProtocolError, "read the reply: %w", err)
@@ -106,10 +108,11 @@ func statusFailure(resp *http.Response, body []byte) error {
 		}
 		return fail(o, "status %d: redirected to %q, and probes follow no redirect", resp.StatusCode, host)
 	}
-	if e := api.ParseHTTPError(resp.StatusCode, body); e != nil && e.Message != "" {
-		return fail(o, "status %d: %w", resp.StatusCode, e)
+	e := api.ParseHTTPError(resp.StatusCode, body)
+	if param := e.RejectedParameter(); param != "" {
+		return fail(o, "status %d: %w (hint: add %q to request.omit of the endpoint)", resp.StatusCode, e, param)
 	}
-	return fail(o, "status %d", resp.StatusCode)
+	return fail(o, "status %d: %w", resp.StatusCode, e)
 }
 
 // statusSiteOverloaded is what Anthropic and some gateways answer under load.

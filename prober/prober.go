@@ -114,9 +114,9 @@ func (p *Prober) probe(ctx context.Context, r *Result) error {
 		return err
 	}
 	params, words := p.ask(&served)
-	body, err := served.protocol.Body(params)
+	body, err := served.body(params)
 	if err != nil {
-		return fmt.Errorf("build the request: %w", err)
+		return err
 	}
 	err = p.exchange(ctx, r, &served, body)
 	if r.Tokens.Prompt > 0 {
@@ -197,13 +197,20 @@ func (p *Prober) settle(a *attempt, line *timeline, r *Result) {
 
 // request builds the one request of the probe.
 func (p *Prober) request(ctx context.Context, r *Result, served *target, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, served.protocol.URL(p.endpoint.cfg.URL.URL, served.model).String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, served.url(p.endpoint.cfg), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("build the request: %w", err)
 	}
 	// Without GetBody the transport cannot send the request a second time.
 	req.GetBody = nil
 	req.Header = served.protocol.Header.Clone()
+	// What the configuration sets is added on the way, and must not stand
+	// beside the protocol's own.
+	if own := p.endpoint.cfg.HTTP.HTTPHeaders; own != nil {
+		for name := range own.Headers {
+			req.Header.Del(name)
+		}
+	}
 	req.Header.Set("User-Agent", p.endpoint.options.UserAgent)
 	req.Header.Set("Traceparent", traceparent(r.TraceID))
 	return req, nil

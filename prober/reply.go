@@ -98,7 +98,7 @@ func (r *reply) accept() error {
 		r.result.Imprecise = true
 		z, err := gzip.NewReader(r.body)
 		if err != nil {
-			return bodyFailure(r.ctx, c, err)
+			return bodyFailure(r.ctx, r.attempt, err)
 		}
 		r.body = &stampedBody{r: z, conn: c}
 	default:
@@ -117,7 +117,7 @@ func (r *reply) acceptType() error {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.body, errorBody))
 	if err != nil {
-		return bodyFailure(r.ctx, r.body.conn, err)
+		return bodyFailure(r.ctx, r.attempt, err)
 	}
 	if e := api.ParseError(body); e != nil {
 		return fail(StreamError, "status 200 with an error: %w", e)
@@ -198,9 +198,9 @@ func (r *reply) verdict(err error) error {
 	if _, ok := errors.AsType[*failure](err); ok {
 		return err
 	}
-	complete := r.done || r.finish != ""
+	complete := r.done || r.finish != "" || (r.served.protocol.EndOfBody && errors.Is(err, io.EOF))
 	if err != nil && !errors.Is(err, io.EOF) {
-		f := bodyFailure(r.ctx, r.body.conn, err)
+		f := bodyFailure(r.ctx, r.attempt, err)
 		// What follows a finish reason is a matter of the connection's end,
 		// and no longer of the answer.
 		if !complete || outcomeOf(f) == Canceled {

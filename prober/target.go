@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
 
 const (
@@ -21,22 +24,59 @@ const (
 	askAgain = time.Minute
 )
 
-// target is what an endpoint serves.
+// target is what an endpoint serves, and how to ask for it.
 type target struct {
-	protocol api.Protocol
-	engine   string // "" is not known
+	protocol api.Protocol // without a name until it is known
+	engine   string       // "" is not known
 	model    string
+	quirks   *api.Adjuster
+}
+
+// newTarget prepares the requests of a protocol with the endpoint's own
+// changes to them.
+func newTarget(cfg *config.Endpoint, p api.Protocol) (target, error) {
+	quirks, err := api.NewAdjuster(api.Adjustment{
+		MaxTokensField: cfg.Request.MaxTokensField, Omit: cfg.Request.Omit, Extra: cfg.Request.Extra,
+	}, p.MaxTokens)
+	if err != nil {
+		return target{}, fmt.Errorf("endpoint %q: request: %w", cfg.Name, err)
+	}
+	return target{protocol: p, model: cfg.Model, quirks: quirks}, nil
+}
+
+// url returns where to send the requests.
+func (t *target) url(cfg *config.Endpoint) string {
+	u := t.protocol.URL(cfg.URL.URL, t.model)
+	if cfg.Request.Path == "" {
+		return u.String()
+	}
+	custom := *u
+	custom.RawPath = cfg.Request.Path
+	custom.Path, _ = url.PathUnescape(custom.RawPath) // checked with the configuration
+	return custom.String()
+}
+
+// body builds the body of a request.
+func (t *target) body(p api.Params) ([]byte, error) {
+	body, err := t.protocol.Body(p)
+	if err == nil {
+		body, err = t.quirks.Apply(body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
+	return body, nil
 }
 
 // continuousUsage tells that the server counts tokens in every event when
 // asked to. Others may reject the request for it as an unknown parameter.
 func (t *target) continuousUsage() bool {
-	return slices.Contains([]string{"vllm", "sglang", "trtllm"}, t.engine)
+	return slices.Contains([]string{detect.VLLM, detect.SGLang, detect.TRTLLM}, t.engine)
 }
 
 // exactLength tells that the server can be made to write on until the cap.
 func (t *target) exactLength() bool {
-	return slices.Contains([]string{"vllm", "sglang", "trtllm", "llamacpp"}, t.engine)
+	return slices.Contains([]string{detect.VLLM, detect.SGLang, detect.TRTLLM, detect.LlamaCPP}, t.engine)
 }
 
 // engineOf returns the engine as a list of models names its owner; "" for
@@ -44,12 +84,12 @@ func (t *target) exactLength() bool {
 func engineOf(models []api.ModelInfo) string {
 	for _, m := range models {
 		switch m.OwnedBy {
-		case "vllm", "sglang", "llamacpp":
+		case detect.VLLM, detect.SGLang, detect.LlamaCPP:
 			return m.OwnedBy
 		case "tensorrt_llm":
-			return "trtllm"
-		case "library": // models pulled by Ollama
-			return "ollama"
+			return detect.TRTLLM
+		case "library": // models that Ollama pulled
+			return detect.Ollama
 		}
 	}
 	return ""
@@ -72,11 +112,11 @@ func choose(configured string, models []api.ModelInfo, p *api.Protocol) (string,
 }
 
 // get asks one question, over a connection of its own.
-func (e *Endpoint) get(ctx context.Context, url string) (*http.Response, []byte, error) {
+func (e *Endpoint) get(ctx context.Context, at string) (*http.Response, []byte, error) {
 	a := newAttempt(nil, func() {})
-	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask %s: %w", url, err)
+		return nil, nil, fmt.Errorf("ask %s: %w", at, err)
 	}
 	req.Header.Set("User-Agent", e.options.UserAgent)
 	resp, err := e.transport.RoundTrip(req)
@@ -86,10 +126,34 @@ func (e *Endpoint) get(ctx context.Context, url string) (*http.Response, []byte,
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBody))
 	if err != nil {
-		c, _, _ := a.snapshot()
-		return nil, nil, a.censor(bodyFailure(ctx, c, err))
+		return nil, nil, a.censor(bodyFailure(ctx, a, err))
 	}
 	return resp, body, nil
+}
+
+// detect finds out what an endpoint without a configured protocol speaks.
+func (e *Endpoint) detect(ctx context.Context) (target, error) {
+	found, err := detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {
+		resp, body, err := e.get(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		return &detect.Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+	})
+	if err != nil {
+		return target{}, fmt.Errorf("find out the api: %w", err)
+	}
+	p, ok := api.Lookup(found.API)
+	if !ok {
+		return target{}, fmt.Errorf("find out the api: %q is not known", found.API)
+	}
+	t, err := newTarget(e.cfg, p)
+	if err != nil {
+		return target{}, err
+	}
+	t.engine = found.Engine
+	t.model, err = choose(e.cfg.Model, found.Models, &p)
+	return t, err
 }
 
 // models asks the server for its list of models.

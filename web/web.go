@@ -46,7 +46,9 @@ type Options struct {
 	Metrics Exposition
 	Formats []expfmt.Format
 	Scrapes ScrapeObserver
-	Logger  *slog.Logger
+	// Prober runs the probes of the page /probe; nil is no such page.
+	Prober Prober
+	Logger *slog.Logger
 }
 
 // Server serves the pages. Its handler may be used before Ready is called.
@@ -90,6 +92,9 @@ func New(o Options) (*Server, error) {
 		mux.Handle("GET "+o.MetricsPath, metrics)
 		mux.Handle("GET /{$}", landing)
 	}
+	if o.Prober != nil {
+		mux.Handle("GET "+probePath, newProbeHandler(&o))
+	}
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) {
 		plainText(w, http.StatusOK, "healthy")
 	})
@@ -106,8 +111,8 @@ func checkPath(p string) error {
 	if !plainPath.MatchString(p) || path.Clean(p) != p {
 		return fmt.Errorf("path of the metrics %q: want a plain one like /metrics", p)
 	}
-	if strings.HasPrefix(p+"/", "/-/") {
-		return fmt.Errorf("path of the metrics %q: the paths under /-/ are taken", p)
+	if strings.HasPrefix(p+"/", "/-/") || p == probePath {
+		return fmt.Errorf("path of the metrics %q: %s and the paths under /-/ are taken", p, probePath)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
 	dialer := prober.NewDialer()
 	b.Cleanup(func() { dialer.Close() })
 	e, err := prober.NewEndpoint(&config.Endpoint{
-		Name: "accuracy", URL: config.URL{URL: u}, API: config.APIOpenAIChat,
+		Name: "accuracy", URL: config.URL{URL: u}, API: "openai-chat",
 	}, prober.Options{Dialer: dialer})
 	if err != nil {
 		b.Fatal(err)

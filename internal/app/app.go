@@ -141,6 +141,8 @@ func newCLI(o Options) *cli {
 		"serve":    newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()),
 		"check":    newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")),
 		"demo":     newDemoCommand(c.app.Command("demo", "Run the daemon against three simulated servers.")),
+		"probe":    newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
+		"detect":   newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
 		"simulate": newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
 	}
 	return c

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // runAsProgram makes the test binary behave as the program itself, so that a
@@ -23,7 +25,7 @@ func TestMain(m *testing.M) {
 		defer stop()
 		os.Exit(Run(ctx, os.Args[1:], Options{Stdout: os.Stdout, Stderr: os.Stderr}))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // startProgram runs the program in another process until the test ends. It

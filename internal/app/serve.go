@@ -96,19 +96,20 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 	registry := prometheus.NewRegistry()
 	self := collector.NewSelf(registry)
 	probes := collector.NewProbes(time.Now)
+	dialer := prober.NewDialer()
 	server, err := web.New(web.Options{
 		MetricsPath: metricsPath, Version: version.Info(),
 		Metrics: collector.NewExposition(probes, registry), Formats: collector.Formats(),
-		Scrapes: self, Logger: env.logger,
+		Scrapes: self, Prober: newOnDemand(cfg, dialer), Logger: env.logger,
 	})
 	if err != nil {
+		_ = dialer.Close()
 		return nil, unusable{err}
 	}
 	scheduler := schedule.New(schedule.Options{
 		InFlight: cfg.Global.Limits.InFlight, InFlightPerHost: cfg.Global.Limits.InFlightPerHost,
 		Logger: env.logger,
 	})
-	dialer := prober.NewDialer()
 	return &daemon{
 		env: env, discovery: discovery.Static(cfg.Endpoints), scheduler: scheduler, dialer: dialer, web: server,
 		fleet: newFleet(cfg, fleetParts{

@@ -24,6 +24,8 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 		listen: c.Flag("listen-address", "Address to listen on.").Default("127.0.0.1:8000").String(),
 	}
 	c.Flag("model", "Name of the model.").Default("simulated-8b").StringVar(&s.o.Model)
+	c.Flag("engine", "Server software to show to detection: "+strings.Join(simulator.Engines(), ", ")+".").
+		Default(simulator.Engines()[0]).EnumVar(&s.o.Engine, simulator.Engines()...)
 	c.Flag("replicas", "Engines behind the address.").Default("1").IntVar(&s.o.Replicas)
 	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").IntVar(&s.o.Slots)
 	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").IntVar(&s.o.QueueLimit)

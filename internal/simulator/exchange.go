@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,10 +36,10 @@ type exchange struct {
 	reasoning int // reasoning tokens before the answer
 	offset    int // where in the vocabulary the answer starts
 
-	contentType     string
-	frame           frameFunc
-	wire            wire
-	payload, framed []byte // reused
+	contentType string
+	frame       frameFunc
+	wire        wire
+	framed      []byte // reused
 }
 
 // generate answers the requests of one protocol. An error of an exchange ends
@@ -62,7 +63,7 @@ func (s *Server) generate(p protocol) http.HandlerFunc {
 func (s *Server) newExchange(p protocol, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{
 		s: s, p: p, w: w, r: r, flush: http.NewResponseController(w),
-		fault: s.faultOf(r), contentType: "text/event-stream; charset=utf-8",
+		fault: s.faultOf(r), contentType: cmp.Or(p.contentType, "text/event-stream; charset=utf-8"),
 	}
 	x.rec = s.records.begin(Record{
 		TraceID: traceID(r.Header.Get("Traceparent")), Path: p.path,
@@ -104,6 +105,9 @@ func (x *exchange) run() error {
 		}
 	}
 	x.ask, err = x.p.parse(body)
+	if err == nil && x.p.address != nil {
+		err = x.p.address(x.r, &x.ask)
+	}
 	if err == nil {
 		err = x.submit()
 	}

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"time"
 )
@@ -24,8 +25,8 @@ func frameFaults() []Fault {
 				case e.kind == Done:
 					return nil
 				case last:
-					x.frame = func(dst []byte, _ Kind, payload []byte) []byte {
-						return append(append(append(dst, "data: "...), payload...), '\n')
+					if x.p.contentType == "" {
+						x.frame = unendedFrame
 					}
 				}
 				return next(e)
@@ -34,10 +35,17 @@ func frameFaults() []Fault {
 	}
 }
 
+// unendedFrame leaves out the blank line that ends an event.
+func unendedFrame(dst []byte, name string, payload []byte) []byte {
+	dst = append(appendName(dst, name, "\n"), "data: "...)
+	return append(append(dst, payload...), '\n')
+}
+
 // multilineFrame splits a payload after its first comma, which is outside of
 // any string.
-func multilineFrame(dst []byte, _ Kind, payload []byte) []byte {
+func multilineFrame(dst []byte, name string, payload []byte) []byte {
 	head, tail, ok := bytes.Cut(payload, []byte(","))
+	dst = appendName(dst, name, "\n")
 	dst = append(append(dst, "data: "...), head...)
 	if ok {
 		dst = append(append(dst, ",\ndata: "...), tail...)
@@ -47,8 +55,8 @@ func multilineFrame(dst []byte, _ Kind, payload []byte) []byte {
 
 // extraFrame surrounds a payload with other fields, and puts a member first into
 // its JSON.
-func extraFrame(dst []byte, _ Kind, payload []byte) []byte {
-	dst = append(dst, "event: message\nid: 7\nretry: 1000\nx-odd: 1\ndata: "...)
+func extraFrame(dst []byte, name string, payload []byte) []byte {
+	dst = append(appendName(dst, cmp.Or(name, "message"), "\n"), "id: 7\nretry: 1000\nx-odd: 1\ndata: "...)
 	if members, ok := bytes.CutPrefix(payload, []byte("{")); ok {
 		dst = append(append(dst, `{"x_odd":{"choices":[1,"}"]},`...), members...)
 	} else {

@@ -161,14 +161,3 @@ func openaiFailure(r refusal) []byte {
 	}
 	return body
 }
-
-// models answers GET /v1/models.
-func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{
-		"object": "list",
-		"data": []map[string]any{{
-			"id": s.o.Model, "object": "model", "created": s.started.Unix(), "owned_by": "vllm",
-			"root": s.o.Model, "parent": nil, "max_model_len": s.o.ContextLength,
-		}},
-	})
-}

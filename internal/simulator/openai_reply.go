@@ -12,6 +12,7 @@ type openaiReply struct {
 	chat  bool
 	chunk []byte // a chunk up to its choices
 	whole []byte // a whole reply up to its choices
+	buf   []byte // reused
 }
 
 func newOpenAIReply(h replyHeader, chat bool) *openaiReply {
@@ -33,7 +34,14 @@ func newOpenAIReply(h replyHeader, chat bool) *openaiReply {
 	return &openaiReply{chat: chat, chunk: head(chunkObject), whole: head(wholeObject)}
 }
 
-func (r *openaiReply) appendEvent(dst []byte, e *event) []byte {
+func (r *openaiReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
+	if r.buf = r.appendPayload(r.buf[:0], e); len(r.buf) == 0 {
+		return dst
+	}
+	return frame(dst, "", r.buf)
+}
+
+func (r *openaiReply) appendPayload(dst []byte, e *event) []byte {
 	switch e.kind {
 	case Done:
 		return append(dst, "[DONE]"...)
@@ -52,7 +60,7 @@ func (r *openaiReply) appendEvent(dst []byte, e *event) []byte {
 	case !r.chat:
 		dst = append(append(append(dst, `"text":"`...), e.text...), '"')
 	case e.kind == Role:
-		dst = append(dst, `"delta":{"role":"assistant","content":""}`...)
+		return append(dst, `"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`...)
 	case e.kind == Finish:
 		dst = append(dst, `"delta":{}`...)
 	case e.kind == Reasoning:

@@ -1,20 +1,36 @@
 package simulator
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
+)
 
 // protocol is one wire protocol: it reads a request and writes a reply, and
 // knows nothing of time.
 type protocol struct {
 	path  string
 	parse func(body []byte) (ask, error)
+	// address, if set, adds to the ask what the request's path tells.
+	address func(r *http.Request, a *ask) error
 	// reply returns the writer of one reply.
 	reply func(h replyHeader) reply
 	// failure returns the body of an error answer.
 	failure func(refusal) []byte
+	// contentType and frame are how a reply is streamed. Without a contentType
+	// that is server-sent events, which faults may frame otherwise.
+	contentType string
+	frame       frameFunc
 }
 
 // protocols lists what the server speaks.
-func protocols() []protocol { return []protocol{openaiChat(), openaiCompletions()} }
+func protocols() []protocol {
+	return []protocol{
+		openaiChat(), openaiCompletions(), openaiResponses(),
+		anthropicMessages(),
+		geminiGenerate(),
+		cohereChat(),
+	}
+}
 
 // ask is what a request wants, in the words of all protocols.
 type ask struct {
@@ -48,9 +64,9 @@ type replyHeader struct {
 
 // reply writes the parts of one reply.
 type reply interface {
-	// appendEvent appends the payload of one event of a stream; nothing, if the
-	// protocol has no such event.
-	appendEvent(dst []byte, e *event) []byte
+	// appendEvent appends what one event of a stream is on the wire: one payload
+	// in its frame, or several; nothing, if the protocol has no such event.
+	appendEvent(dst []byte, e *event, frame frameFunc) []byte
 	// appendWhole appends the body of a reply that is not streamed.
 	appendWhole(dst []byte, w *whole) []byte
 }

@@ -31,6 +31,9 @@ import (
 type Options struct {
 	// Model is the name of the one model served; default "simulated-8b".
 	Model string
+	// Engine is the server software to show where nothing is generated, one of
+	// Engines; default "vllm".
+	Engine string
 	// Replicas is the number of engines behind the address, each with a step
 	// loop of its own; a request goes to the least loaded; default 1.
 	Replicas int
@@ -148,11 +151,7 @@ func (s *Server) routes() http.Handler {
 	for _, p := range protocols() {
 		mux.HandleFunc("POST "+p.path, s.generate(p))
 	}
-	mux.HandleFunc("GET /v1/models", s.models)
-	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]string{"version": "0.18.0"})
-	})
+	mux.HandleFunc("GET /v1beta/models", s.geminiModels)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /simulator/requests/{traceid}", func(w http.ResponseWriter, r *http.Request) {
 		record, ok := s.Request(r.PathValue("traceid"))
@@ -166,8 +165,9 @@ func (s *Server) routes() http.Handler {
 		writeJSON(w, http.StatusOK, s.State())
 	})
 
+	face := s.identify(mux)
 	outer := http.NewServeMux()
-	outer.Handle("/", mux)
+	outer.Handle("/", face)
 	outer.HandleFunc("/fault/{name}/", func(w http.ResponseWriter, r *http.Request) {
 		f, ok := s.faults[r.PathValue("name")]
 		if !ok {
@@ -175,7 +175,7 @@ func (s *Server) routes() http.Handler {
 			return
 		}
 		r = r.WithContext(context.WithValue(r.Context(), faultKey{}, f))
-		http.StripPrefix("/fault/"+f.Name, mux).ServeHTTP(w, r)
+		http.StripPrefix("/fault/"+f.Name, face).ServeHTTP(w, r)
 	})
 	return outer
 }

@@ -15,8 +15,9 @@ import (
 // not keep an event.
 type sink func(*event) error
 
-// frameFunc appends one framed event.
-type frameFunc func(dst []byte, kind Kind, payload []byte) []byte
+// frameFunc appends a payload in its frame; name is what the protocol calls it
+// in the framing, if it does.
+type frameFunc func(dst []byte, name string, payload []byte) []byte
 
 // wire writes framed events, b being all of e. It adds e to the record before
 // the write that completes it.
@@ -36,10 +37,7 @@ var (
 
 // streamReply streams what produce makes.
 func (x *exchange) streamReply(produce func(sink) error) error {
-	x.frame = x.fault.frame
-	if x.frame == nil {
-		x.frame = sseFrame("data: ", "\n")
-	}
+	x.frame = x.framing()
 	x.wire = flushWire{x}
 	if x.fault.wire != nil {
 		x.wire = x.fault.wire(x)
@@ -55,13 +53,34 @@ func (x *exchange) streamReply(produce func(sink) error) error {
 	return err
 }
 
+// framing returns how to frame the reply. Faults of framing are of server-sent
+// events.
+func (x *exchange) framing() frameFunc {
+	switch {
+	case x.fault.frame != nil && x.p.contentType == "":
+		return x.fault.frame
+	case x.p.frame != nil:
+		return x.p.frame
+	}
+	return sseFrame("data: ", "\n")
+}
+
 // sseFrame frames as server-sent events do, with the given field start and line
 // end.
 func sseFrame(field, newline string) frameFunc {
-	return func(dst []byte, _ Kind, payload []byte) []byte {
-		dst = append(append(dst, field...), payload...)
+	return func(dst []byte, name string, payload []byte) []byte {
+		dst = append(appendName(dst, name, newline), field...)
+		dst = append(dst, payload...)
 		return append(append(dst, newline...), newline...)
 	}
+}
+
+// appendName appends the field that names a server-sent event, if it has one.
+func appendName(dst []byte, name, newline string) []byte {
+	if name == "" {
+		return dst
+	}
+	return append(append(append(dst, "event: "...), name...), newline...)
 }
 
 // tokens produces the events of the exchange's sequence as they come: the role
@@ -80,7 +99,8 @@ func (x *exchange) tokens(out sink) error {
 		}
 		for ; sent < p.tokens; sent++ {
 			if sent == 0 {
-				if err := out(&event{kind: Role}); err != nil {
+				u = x.usage(p, 0)
+				if err := out(&event{kind: Role, usage: &u}); err != nil {
 					return err
 				}
 			}
@@ -124,15 +144,13 @@ func (x *exchange) put(e *event) error {
 		return x.wire.close()
 	case e.verbatim != "":
 		x.framed = append(x.framed[:0], e.verbatim...)
+	case e.payload != "":
+		x.framed = x.frame(x.framed[:0], "", []byte(e.payload))
 	default:
-		x.payload = append(x.payload[:0], e.payload...)
-		if e.payload == "" {
-			x.payload = x.reply.appendEvent(x.payload, e)
-		}
-		if len(x.payload) == 0 {
+		x.framed = x.reply.appendEvent(x.framed[:0], e, x.frame)
+		if len(x.framed) == 0 {
 			return nil // the protocol has no such event
 		}
-		x.framed = x.frame(x.framed[:0], e.kind, x.payload)
 	}
 	return x.wire.write(e, x.framed)
 }

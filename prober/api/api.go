@@ -33,6 +33,9 @@ type Params struct {
 	Prompt string
 	// Inputs are the texts to embed or to rank.
 	Inputs []string
+	// Path is the path that the request goes to, which tells the dialects of
+	// Rerank apart; "" is not known.
+	Path string
 	// OutputTokens caps the answer, reasoning included.
 	OutputTokens int
 	// ExactLength asks for an answer of exactly OutputTokens, for servers that
@@ -61,8 +64,14 @@ type Protocol struct {
 	Header http.Header
 	// Body builds the request's JSON body.
 	Body func(Params) ([]byte, error)
+	// MaxTokens is the key of the body that caps the answer, a nested one with
+	// dots; "" where there is none.
+	MaxTokens string
 	// NewDecoder returns a decoder for one reply.
 	NewDecoder func() Decoder
+	// EndOfBody tells that a good reply may end with neither a finish reason
+	// nor an end marker, by the end of its body alone.
+	EndOfBody bool
 	// Models says how to ask for the models; nil where the server has no list
 	// that is free of charge, so that the model must be configured.
 	Models *ModelList

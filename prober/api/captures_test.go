@@ -50,7 +50,7 @@ func (c *cutter) Read(p []byte) (int, error) {
 // counted with grep in the recordings, counts and times are the last ones that
 // the server wrote.
 func TestCaptures(t *testing.T) {
-	const chat, completions = "openai-chat", "openai-completions"
+	const chat, completions, responses, anthropic = "openai-chat", "openai-completions", "openai-responses", "anthropic"
 	ms := func(f float64) time.Duration { return time.Duration(f * 1e6) }
 	none := ServerTimes{-1, -1, -1}
 	for _, c := range []struct {
@@ -86,24 +86,46 @@ func TestCaptures(t *testing.T) {
 			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true,
 			Usage: Usage{2, 1, 45, Unknown}, Server: ServerTimes{-1, ms(31.628), ms(6342.537)},
 		}},
+		{"ollama_v1_responses_stream", responses, reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true, Usage: Usage{21, 0, 45, 0}, Server: none,
+		}},
+		{"llamacpp_v1_responses_stream", responses, reply{
+			Text: " zero one two three four five six seven", Tokens: 8, Visible: 8, Finish: "stop", Done: true,
+			Usage: Usage{20, 19, 8, Unknown}, Server: ServerTimes{-1, 5977 * time.Microsecond, 8200 * time.Microsecond},
+		}},
+		// The prompt is 1 token in message_start, 21 in message_delta.
+		{"ollama_v1_messages_stream", anthropic, reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true, Usage: Usage{21, Unknown, 45, Unknown}, Server: none,
+		}},
+		// 19 cached tokens and 1 other in message_start, none in message_delta.
+		{"llamacpp_v1_messages_stream", anthropic, reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true, Usage: Usage{20, 19, 45, Unknown}, Server: none,
+		}},
 	} {
-		t.Run(c.file, func(t *testing.T) {
-			body := readCapture(t, c.file)
-			check := func(how string, r io.Reader) {
-				t.Helper()
-				if d := cmp.Diff(c.want, decodeReply(t, c.api, r)); d != "" {
-					t.Errorf("%s (-want +got):\n%s", how, d)
-				}
-			}
-			check("whole", bytes.NewReader(body))
-			check("byte by byte", iotest.OneByteReader(bytes.NewReader(body)))
-			for seed := range uint64(20) {
-				check("random pieces", &cutter{body, rand.New(rand.NewPCG(seed, 0))})
-			}
-			check("CRLF", strings.NewReader(strings.ReplaceAll(string(body), "\n", "\r\n")))
-			check("CR", strings.NewReader(strings.ReplaceAll(string(body), "\n", "\r")))
-		})
+		t.Run(c.file, func(t *testing.T) { checkGolden(t, c.file, c.api, c.want) })
 	}
+}
+
+// checkGolden decodes a file whole, byte by byte, in random pieces and with
+// every end of line.
+func checkGolden(t *testing.T, file, api string, want reply) {
+	t.Helper()
+	body := readCapture(t, file)
+	check := func(how string, r io.Reader) {
+		t.Helper()
+		if d := cmp.Diff(want, decodeReply(t, api, r)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", how, d)
+		}
+	}
+	check("whole", bytes.NewReader(body))
+	check("byte by byte", iotest.OneByteReader(bytes.NewReader(body)))
+	for seed := range uint64(20) {
+		check("random pieces", &cutter{body, rand.New(rand.NewPCG(seed, 0))})
+	}
+	lf := strings.ReplaceAll(string(body), "\r\n", "\n")
+	check("LF", strings.NewReader(lf))
+	check("CRLF", strings.NewReader(strings.ReplaceAll(lf, "\n", "\r\n")))
+	check("CR", strings.NewReader(strings.ReplaceAll(lf, "\n", "\r")))
 }
 
 func TestCapturedErrors(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 const (
 	maxMessage   = 256 // bytes of a server's text that are kept
 	maxErrorType = 64  // bytes of a server's error type that are kept
+	maxParam     = 64  // bytes of a parameter's name that are kept
 )
 
 // ParseHTTPError reads the body of a reply with an error status. Whatever the
@@ -55,8 +56,12 @@ func describeError(body []byte) *ServerError {
 
 // errorIn finds the error that an object reports, in the shapes that servers
 // use: {"error": object or text}, {"object": "error"}, {"type": "error"} and
-// Groq's {"x_groq": {"error": text}}. nil is none.
+// Groq's {"x_groq": {"error": text}}; Google's servers put the object into a
+// list. nil is none.
 func errorIn(v *fastjson.Value) *ServerError {
+	if list := v.GetArray(); len(list) > 0 {
+		v = list[0]
+	}
 	if e := v.Get("error"); told(e) {
 		return readError(e, v)
 	}
@@ -95,6 +100,10 @@ func readError(v, outer *fastjson.Value) *ServerError {
 	e := &ServerError{
 		Message: firstText(maxMessage, v, v.Get("message"), v.Get("detail"), v.Get("detail", "0", "msg")),
 		Type:    firstText(maxErrorType, v.Get("type"), v.Get("error_type"), outer.Get("error_type"), v.Get("code"), v.Get("status")),
+		Param:   firstText(maxParam, v.Get("param")),
+	}
+	if e.Param == "" {
+		e.Param = located(v.Get("detail", "0", "loc"))
 	}
 	if e.Message == "" {
 		e.Message = bounded(v.MarshalTo(nil))
@@ -105,6 +114,18 @@ func readError(v, outer *fastjson.Value) *ServerError {
 		}
 	}
 	return e
+}
+
+// located returns the parameter that a place in the request names, as the
+// validation of Python servers tells it: ["body", "stream_options", "x"].
+func located(place *fastjson.Value) string {
+	var steps []string
+	for i, step := range place.GetArray() {
+		if name := step.GetStringBytes(); len(name) > 0 && (i > 0 || string(name) != "body") {
+			steps = append(steps, string(name))
+		}
+	}
+	return boundedTo([]byte(strings.Join(steps, ".")), maxParam)
 }
 
 // firstText returns the first value that is a text with content, bounded. The

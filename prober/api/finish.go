@@ -15,6 +15,20 @@ func FinishReason(s string) string {
 		return s
 	case "stop_sequence", "eos_token": // text-generation-inference
 		return "stop"
+	case "eos", "word": // llama.cpp
+		return "stop"
+	case "limit":
+		return "length"
+	case "end_turn", "STOP", "COMPLETE", "STOP_SEQUENCE":
+		return "stop"
+	case "max_tokens", "model_context_window_exceeded", "max_output_tokens", "MAX_TOKENS":
+		return "length"
+	case "tool_use", "TOOL_CALL":
+		return "tool_calls"
+	case "refusal", "guardrail_intervened", "content_filtered", "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
+		return "content_filter"
+	case "ERROR":
+		return "error"
 	}
 	return "other"
 }

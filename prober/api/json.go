@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -82,4 +83,9 @@ func number(v *fastjson.Value) float64 {
 		return -1
 	}
 	return f
+}
+
+// hasText tells whether a list holds a text.
+func hasText(list []*fastjson.Value, text string) bool {
+	return slices.ContainsFunc(list, func(v *fastjson.Value) bool { return string(v.GetStringBytes()) == text })
 }

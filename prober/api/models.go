@@ -27,30 +27,38 @@ type ModelInfo struct {
 // A name that cannot be asked for (empty, over 256 bytes, not UTF-8) is left
 // out. The error is ErrProtocol where the body is no list of models.
 func ParseModels(body []byte) ([]ModelInfo, error) {
+	return parseModelList(body, "data", func(m *fastjson.Value) ModelInfo {
+		return ModelInfo{
+			ID:      string(m.GetStringBytes("id")),
+			OwnedBy: bounded(m.GetStringBytes("owned_by")),
+			// vLLM and SGLang; llama.cpp, whose n_ctx_train is another thing.
+			MaxModelLen: known(count(m.Get("max_model_len")), count(m.Get("meta", "n_ctx"))),
+		}
+	})
+}
+
+// parseModelList reads the list that the object in body has under key. Of each
+// element read makes a model; one whose ID cannot be asked for is left out.
+func parseModelList(body []byte, key string, read func(*fastjson.Value) ModelInfo) ([]ModelInfo, error) {
 	var p fastjson.Parser
 	v, err := parseJSON(&p, body)
 	if err != nil {
 		return nil, fmt.Errorf("read list of models: %w", err)
 	}
-	data := v.Get("data")
-	if data == nil || data.Type() != fastjson.TypeArray && data.Type() != fastjson.TypeNull {
+	list := v.Get(key)
+	if list == nil || list.Type() != fastjson.TypeArray && list.Type() != fastjson.TypeNull {
 		return nil, fmt.Errorf("read list of models: %w: %s", ErrProtocol, bounded(body))
 	}
 	var models []ModelInfo
-	for _, m := range data.GetArray() {
-		if len(models) == maxModels {
-			break
+	for _, m := range list.GetArray() {
+		if model := read(m); usableName(model.ID) && len(models) < maxModels {
+			models = append(models, model)
 		}
-		id := m.GetStringBytes("id")
-		if len(id) == 0 || len(id) > maxModelName || !utf8.Valid(id) {
-			continue
-		}
-		models = append(models, ModelInfo{
-			ID:      string(id),
-			OwnedBy: bounded(m.GetStringBytes("owned_by")),
-			// vLLM and SGLang; llama.cpp, whose n_ctx_train is another thing.
-			MaxModelLen: known(count(m.Get("max_model_len")), count(m.Get("meta", "n_ctx"))),
-		})
 	}
 	return models, nil
+}
+
+// usableName tells whether a model can be asked for by this name.
+func usableName(name string) bool {
+	return name != "" && len(name) <= maxModelName && utf8.ValidString(name)
 }

@@ -14,9 +14,10 @@ func chat() Protocol {
 		URL: versioned(chatPath), Header: eventStreamHeader(), Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
-			r.Messages = []openAIMessage{{Role: "user", Content: p.Prompt}}
-			return r.encode()
+			r.Messages = userMessage(p.Prompt)
+			return encodeBody(p, r)
 		},
+		MaxTokens:  "max_tokens",
 		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).chatMaterial} },
 		Doc: Doc{
 			Title: "OpenAI Chat Completions", Servers: "vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, TGI, Triton, LMDeploy, KServe, gateways and most hosted services",

@@ -16,8 +16,9 @@ func completions() Protocol {
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
 			r.Prompt = p.Prompt
-			return r.encode()
+			return encodeBody(p, r)
 		},
+		MaxTokens:  "max_tokens",
 		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).completionMaterial} },
 		Doc: Doc{
 			Title: "OpenAI Completions (legacy)", Servers: "vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, Triton",

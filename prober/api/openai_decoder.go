@@ -1,11 +1,6 @@
 package api
 
-import (
-	"bytes"
-	"fmt"
-
-	"github.com/valyala/fastjson"
-)
+import "github.com/valyala/fastjson"
 
 // openAIDecoder decodes the chunks of both OpenAI protocols, which differ in
 // where a choice keeps its material. Every field may be missing or null: one
@@ -22,27 +17,10 @@ type openAIDecoder struct {
 
 // Decode implements Decoder.
 func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
-	*d = Delta{Tokens: Unknown}
-	data = bytes.TrimSpace(data)
-	if len(data) == 0 {
-		return nil
-	}
-	if string(data) == "[DONE]" {
-		d.Done = true
-		return nil
-	}
-	if event == "error" {
-		d.Err = describeError(data)
-		return nil
-	}
-	chunk, err := parseJSON(&o.parser, data)
-	if err != nil {
+	chunk, err := openFrame(&o.parser, event, data, d)
+	if chunk == nil {
 		return err
 	}
-	if chunk.Type() != fastjson.TypeObject {
-		return fmt.Errorf("%w: no JSON object: %s", ErrProtocol, bounded(data))
-	}
-	d.Err = errorIn(chunk)
 	o.readUsage(chunk, d)
 	o.readServerTimes(chunk, d)
 	if choice := firstChoice(chunk); choice != nil {

@@ -10,7 +10,15 @@ var ErrProtocol = errors.New("not what the protocol says")
 
 // protocols is the closed list, in the order of the documentation.
 func protocols() []Protocol {
-	return []Protocol{chat(), completions()}
+	return []Protocol{
+		chat(), completions(), responses(),
+		ollamaChat(), ollamaGenerate(), tgi(), sglang(), llamacpp(), triton(),
+		anthropic(),
+		gemini(),
+		cohere(),
+		bedrock(),
+		openAIEmbeddings(), tei(), ollamaEmbed(), cohereEmbed(), rerank(),
+	}
 }
 
 // Lookup returns the protocol of that name.
@@ -32,15 +40,21 @@ func Names() []string {
 	return names
 }
 
-// eventStreamType is the media type of server-sent events.
-const eventStreamType = "text/event-stream"
+// The media types of streams.
+const (
+	eventStreamType = "text/event-stream"
+	ndjsonType      = "application/x-ndjson"
+)
 
-// eventStreamHeader is the header of a request that wants a stream of events. The
-// encoding is named because a compressed stream arrives in blocks, which hides
-// when its events were sent.
-func eventStreamHeader() http.Header {
+// eventStreamHeader is the header of a request that wants a stream of events.
+func eventStreamHeader() http.Header { return acceptHeader(eventStreamType) }
+
+// acceptHeader is the header of a request that wants a reply of one media
+// type. The encoding is named because a compressed stream arrives in blocks,
+// which hides when its parts were sent.
+func acceptHeader(mediaType string) http.Header {
 	return http.Header{
-		"Accept":          {eventStreamType},
+		"Accept":          {mediaType},
 		"Accept-Encoding": {"identity"},
 		"Content-Type":    {"application/json"},
 	}

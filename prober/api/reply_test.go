@@ -35,7 +35,7 @@ func decodeReply(t testing.TB, api string, body io.Reader) reply {
 	got := noReply()
 	var tally Tally
 	var d Delta
-	frames, decoder := stream.NewSSE(body, stream.DefaultLimits()), p.NewDecoder()
+	frames, decoder := stream.New(p.Framing, body, stream.DefaultLimits()), p.NewDecoder()
 	for {
 		f, err := frames.Next()
 		if err == io.EOF {

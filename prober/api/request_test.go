@@ -12,7 +12,11 @@ import (
 )
 
 func TestProtocols(t *testing.T) {
-	if d := cmp.Diff([]string{"openai-chat", "openai-completions"}, Names()); d != "" {
+	want := []string{
+		"openai-chat", "openai-completions", "openai-responses", "ollama", "ollama-generate", "tgi", "sglang", "llamacpp", "triton",
+		"anthropic", "gemini", "cohere", "bedrock", "openai-embeddings", "tei", "ollama-embed", "cohere-embed", "rerank",
+	}
+	if d := cmp.Diff(want, Names()); d != "" {
 		t.Errorf("names (-want +got):\n%s", d)
 	}
 	for _, name := range Names() {
@@ -20,7 +24,7 @@ func TestProtocols(t *testing.T) {
 		if !ok || p.Name != name || p.URL == nil || p.Body == nil || p.NewDecoder() == nil {
 			t.Errorf("%s: %+v", name, p)
 		}
-		if p.Header.Get("Accept") != "text/event-stream" || p.Header.Get("Accept-Encoding") != "identity" {
+		if p.Header.Get("Accept") != p.MediaTypes[0] || p.Header.Get("Accept-Encoding") != "identity" {
 			t.Errorf("%s: header %v", name, p.Header)
 		}
 		p.Header.Set("Accept", "x")
@@ -95,7 +99,7 @@ func TestURL(t *testing.T) {
 	under("http://h/chat/completions", "http://h")
 	under("http://h/v1/completions#x", "http://h/v1")
 	f("https://h/openai/deployments/d/chat/completions?api-version=1", "https://h/openai/deployments/d/chat/completions?api-version=1",
-		"https://h/openai/deployments/d/completions?api-version=1", "https://h/openai/deployments/d/models?api-version=1")
+		"https://h/openai/deployments/d/completions?api-version=1", "https://h/openai/models?api-version=1")
 }
 
 func TestRateLimitFrom(t *testing.T) {

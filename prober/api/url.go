@@ -10,6 +10,12 @@ const (
 	modelsPath      = "/models"
 	chatPath        = "/chat/completions"
 	completionsPath = "/completions"
+	responsesPath   = "/responses"
+	messagesPath    = "/messages"
+	embeddingsPath  = "/embeddings"
+
+	// deployments is where Azure has a path without a version for each model.
+	deployments = "/openai/deployments/"
 )
 
 // versioned returns a Protocol.URL for a path behind the version. The base may
@@ -30,33 +36,50 @@ func openAIModels() *ModelList {
 
 // under replaces the path of a known protocol in base, or extends base.
 func under(base *url.URL, path string) *url.URL {
-	u := *base
-	u.Fragment, u.RawFragment = "", ""
-	root := strings.TrimRight(u.EscapedPath(), "/")
-	if known := knownPath(root); known != "" {
+	root := rootOf(base)
+	azure := strings.Index(root, deployments)
+	if known := longestSuffix(root, versionedPaths()); known != "" {
 		root = strings.TrimSuffix(root, known)
-	} else if !hasVersion(root) {
+	} else if azure < 0 && !hasVersion(root) {
 		root += "/v1"
 	}
-	// The parts are valid escapes: root is of an URL, path is a constant.
-	u.RawPath = root + path
-	u.Path, _ = url.PathUnescape(u.RawPath)
+	if azure >= 0 && path == modelsPath { // Azure lists models beside the deployments
+		root = root[:azure] + "/openai"
+	}
+	return withPath(base, root+path)
+}
+
+// versionedPaths are the paths that stand behind a version.
+func versionedPaths() []string {
+	return []string{modelsPath, chatPath, completionsPath, responsesPath, messagesPath, embeddingsPath}
+}
+
+// fixed returns the URL of a path that has no version of its own choice. The
+// base may be a server, a server with a prefix, or end in path or in one of
+// known. A query stays.
+func fixed(base *url.URL, path string, known ...string) *url.URL {
+	root := rootOf(base)
+	root = strings.TrimSuffix(root, longestSuffix(root, append(known, path)))
+	return withPath(base, root+path)
+}
+
+// rootOf returns the escaped path of an URL without a slash at its end.
+func rootOf(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }
+
+// withPath returns base with another path, given with valid escapes, and
+// without its fragment.
+func withPath(base *url.URL, escaped string) *url.URL {
+	u := *base
+	u.Fragment, u.RawFragment = "", ""
+	u.RawPath = escaped
+	u.Path, _ = url.PathUnescape(escaped)
 	return &u
 }
 
-// versionedPaths are the paths of the protocols that stand behind a version.
-func versionedPaths() []string {
-	return []string{chatPath, completionsPath}
-}
-
-// knownPath returns the longest path of a protocol that root ends in; "" is
-// none.
-func knownPath(root string) string {
+// longestSuffix returns the longest of paths that root ends in; "" is none.
+func longestSuffix(root string, paths []string) string {
 	longest := ""
-	if strings.HasSuffix(root, modelsPath) {
-		longest = modelsPath
-	}
-	for _, path := range versionedPaths() {
+	for _, path := range paths {
 		if strings.HasSuffix(root, path) && len(path) > len(longest) {
 			longest = path
 		}

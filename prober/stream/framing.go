@@ -1,6 +1,12 @@
 package stream
 
-import "io"
+import (
+	"errors"
+	"io"
+)
+
+// ErrMalformed is a reply that is not framed as it should be.
+var ErrMalformed = errors.New("reply malformed")
 
 // Framing is a way to cut a body into frames.
 type Framing int
@@ -35,7 +41,13 @@ type Reader interface {
 // New returns a reader of the frames in r.
 func New(f Framing, r io.Reader, l Limits) Reader {
 	switch f {
-	case NDJSON, EventStream, Whole:
+	case EventStream:
+		return NewEventStream(r, l)
+	case Whole:
+		return NewWhole(r, l)
+	case NDJSON:
+		return NewNDJSON(r, l)
+	case SSE:
 	}
 	return NewSSE(r, l)
 }

@@ -6,18 +6,6 @@ import (
 	"io"
 )
 
-const (
-	// firstBuffer holds several events of a usual reply; the buffer doubles
-	// from there up to the limit on a line.
-	firstBuffer = 4 << 10
-	// keptBuffer is the largest buffer that a Reset keeps.
-	keptBuffer = 64 << 10
-	// headSize is how much of a body without frames is kept for diagnosis.
-	headSize = 2 << 10
-	// maxEmptyReads is how many reads in a row may bring nothing, as in bufio.
-	maxEmptyReads = 100
-)
-
 // byteOrderMark may lead a UTF-8 body and is not part of its first line.
 const byteOrderMark = "\xef\xbb\xbf"
 
@@ -25,32 +13,19 @@ const byteOrderMark = "\xef\xbb\xbf"
 // no complete line is buffered. A CR ends its line at once, so that a line
 // never waits for the LF that may follow; that LF is swallowed when it comes.
 type lines struct {
-	r      io.Reader
+	buffer
 	limits Limits
 
-	buf        []byte
-	start, end int   // buf[start:end] is read and not yet cut
-	scanned    int   // buf[start:scanned] holds no line end
-	err        error // what ended the reading, delivered after the last line
-	begun      bool  // a byte order mark was looked for
-	skipLF     bool  // the last line ended in CR
-
-	reads   int    // Read calls so far
-	brought int    // ordinal of the last Read call that brought bytes
-	bytes   int64  // bytes read, within the limit on the body
-	head    []byte // the first of them
+	scanned int  // so many bytes from start on hold no line end
+	begun   bool // a byte order mark was looked for
+	skipLF  bool // the last line ended in CR
 }
 
 // reset prepares l for another body and keeps its memory.
 func (l *lines) reset(r io.Reader, limits Limits) {
-	buf, head := l.buf, l.head[:0]
-	if buf == nil || len(buf) > keptBuffer {
-		buf = make([]byte, firstBuffer)
-	}
-	if head == nil {
-		head = make([]byte, 0, headSize)
-	}
-	*l = lines{r: r, limits: limits, buf: buf, head: head}
+	b := l.buffer
+	b.reset(r, limits.Body, limits.Line+1)
+	*l = lines{buffer: b, limits: limits}
 }
 
 // next returns the next line without its end, valid until the next call. With
@@ -63,12 +38,12 @@ func (l *lines) next() ([]byte, error) {
 			}
 			return line, nil
 		}
-		if l.end-l.start > l.limits.Line {
+		if len(l.unread()) > l.limits.Line {
 			return nil, l.tooLong()
 		}
 		if l.err != nil {
-			rest := l.buf[l.start:l.end]
-			l.start, l.scanned = l.end, l.end
+			rest := l.unread()
+			l.start, l.scanned = l.end, 0
 			return rest, l.err
 		}
 		l.fill()
@@ -90,8 +65,7 @@ func (l *lines) cut() ([]byte, bool) {
 			l.start++
 		}
 	}
-	l.scanned = max(l.scanned, l.start)
-	fresh := l.buf[l.scanned:l.end]
+	fresh := l.unread()[l.scanned:]
 	n := bytes.IndexByte(fresh, '\n')
 	if n >= 0 {
 		fresh = fresh[:n]
@@ -100,19 +74,18 @@ func (l *lines) cut() ([]byte, bool) {
 		n, l.skipLF = cr, true
 	}
 	if n < 0 {
-		l.scanned = l.end
+		l.scanned = l.end - l.start
 		return nil, false
 	}
-	stop := l.scanned + n
-	line := l.buf[l.start:stop]
-	l.start, l.scanned = stop+1, stop+1
+	line := l.unread()[:l.scanned+n]
+	l.start, l.scanned = l.start+len(line)+1, 0
 	return line, true
 }
 
 // begin skips a leading byte order mark; false is that more bytes must tell
 // whether there is one.
 func (l *lines) begin() bool {
-	got := l.buf[l.start:l.end]
+	got := l.unread()
 	if len(got) < len(byteOrderMark) && l.err == nil && bytes.HasPrefix([]byte(byteOrderMark), got) {
 		return false
 	}
@@ -123,62 +96,7 @@ func (l *lines) begin() bool {
 	return true
 }
 
-// fill makes room and reads once, or more often while a read brings nothing.
-func (l *lines) fill() {
-	l.makeRoom()
-	for range maxEmptyReads {
-		n, err := l.r.Read(l.buf[l.end:])
-		l.reads++
-		if n > 0 {
-			l.brought = l.reads
-			l.took(n)
-		}
-		if err != nil && l.err == nil {
-			l.err = err
-		}
-		if n > 0 || l.err != nil {
-			return
-		}
-	}
-	l.err = io.ErrNoProgress
-}
-
-// took accounts for n bytes read behind l.end. Bytes past the limit on the
-// body are dropped, so that the frames before it do not depend on how the
-// body was cut into reads.
-func (l *lines) took(n int) {
-	l.bytes += int64(n)
-	if excess := l.bytes - l.limits.Body; excess > 0 {
-		n -= int(excess)
-		l.bytes = l.limits.Body
-		l.err = fmt.Errorf("%w: body over %d bytes", ErrTooLarge, l.limits.Body)
-	}
-	if room := headSize - len(l.head); room > 0 {
-		l.head = append(l.head, l.buf[l.end:l.end+min(n, room)]...)
-	}
-	l.end += n
-}
-
-// makeRoom leaves at least one byte free behind l.end. A buffer that one line
-// fills is no longer than the limit on a line, or next had refused the line.
-func (l *lines) makeRoom() {
-	if l.start == l.end {
-		l.start, l.end, l.scanned = 0, 0, 0
-	}
-	if l.end < len(l.buf) {
-		return
-	}
-	buf := l.buf
-	if l.start == 0 {
-		buf = make([]byte, min(2*len(buf), l.limits.Line+1))
-	}
-	l.end = copy(buf, l.buf[l.start:l.end])
-	l.scanned -= l.start
-	l.start = 0
-	l.buf = buf
-}
-
 // more tells whether the buffer holds anything but line ends.
 func (l *lines) more() bool {
-	return len(bytes.TrimLeft(l.buf[l.start:l.end], "\r\n")) > 0
+	return len(bytes.TrimLeft(l.unread(), "\r\n")) > 0
 }

@@ -1,0 +1,94 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// URL is a base URL: http or https, with a host, without user and fragment,
+// and without a query but Azure's api-version.
+type URL struct{ *url.URL }
+
+// MarshalYAML renders the URL as text.
+func (u URL) MarshalYAML() (any, error) {
+	if u.URL == nil {
+		return nil, nil
+	}
+	return u.String(), nil
+}
+
+// hostPort is the host with its port, unless it is the scheme's own.
+func (u URL) hostPort() string {
+	if u.URL == nil {
+		return ""
+	}
+	if port := u.Port(); port == "" || port == schemePort(u.Scheme) {
+		return strings.TrimSuffix(u.Host, ":"+port)
+	}
+	return u.Host
+}
+
+// schemePort is the port of a URL without one; "" for a scheme that is not ours.
+func schemePort(scheme string) string {
+	switch scheme {
+	case "http":
+		return "80"
+	case "https":
+		return "443"
+	}
+	return ""
+}
+
+func (d *decoder) url(n *yaml.Node, p path, out *URL) {
+	if n.Kind != yaml.ScalarNode {
+		d.errorf(p, "%v, got %s", errWantURL, got(n))
+		return
+	}
+	u, err := parseURL(n.Value)
+	if err != nil {
+		d.errorf(p, "%v", err)
+		return
+	}
+	out.URL = u
+}
+
+var errWantURL = errors.New("want a URL like http://host:8000")
+
+// parseURL never repeats s in an error: it may hold a password or a key.
+func parseURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return nil, errWantURL
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("want a URL that begins with http:// or https://")
+	case u.User != nil:
+		return nil, errors.New("a user or password in the URL; use http.basic_auth or a header")
+	case u.Hostname() == "":
+		return nil, errors.New("a URL without a host")
+	case u.ForceQuery || strings.Contains(s, "#") || !isVersionQuery(u.RawQuery):
+		return nil, errors.New("a fragment, or a query that is not ?api-version=DATE, in the URL; for a key use http.authorization or a header")
+	case !isPort(u):
+		return nil, errors.New("a port that is not 1 to 65535")
+	}
+	return u, nil
+}
+
+func isPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	return err == nil && port > 0
+}
+
+// isVersionQuery tells whether a query is none, or the one that Azure's
+// deployments need (api-version=2024-10-21). Any other may hold a key.
+func isVersionQuery(query string) bool {
+	version, ok := strings.CutPrefix(query, "api-version=")
+	return query == "" || ok && isPlain(version)
+}

@@ -1,0 +1,181 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// ended is what a program that ran to its end left behind.
+type ended struct {
+	code           int
+	stdout, stderr string
+}
+
+func runToEnd(t *testing.T, args ...string) ended {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	code := Run(ctx, args, Options{Stdout: &stdout, Stderr: &stderr, OnListen: func(a net.Addr) {
+		t.Errorf("%q listens on %s", args, a)
+		cancel()
+	}})
+	return ended{code, stdout.String(), stderr.String()}
+}
+
+// refused runs the program with arguments that it must refuse with one line on
+// stderr for each pattern, and nothing else.
+func refused(t *testing.T, code int, patterns []string, args ...string) {
+	t.Helper()
+	got := runToEnd(t, args...)
+	if got.code != code {
+		t.Errorf("%q: exit code %d, want %d", args, got.code, code)
+	}
+	if got.stdout != "" {
+		t.Errorf("%q: stdout %q", args, got.stdout)
+	}
+	lines := strings.SplitAfter(got.stderr, "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	}
+	if len(lines) != len(patterns) {
+		t.Fatalf("%q: %d lines on stderr, want %d:\n%s", args, len(lines), len(patterns), got.stderr)
+	}
+	for i, line := range lines {
+		if !regexp.MustCompile("^" + patterns[i] + "\n$").MatchString(line) {
+			t.Errorf("%q: line %q, want %q", args, line, patterns[i])
+		}
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	f := func(want string, args ...string) {
+		t.Helper()
+		got := runToEnd(t, args...)
+		if got.code != exitOK || got.stderr != "" {
+			t.Errorf("%q: exit code %d, stderr %q", args, got.code, got.stderr)
+		}
+		if n := strings.Count(got.stdout, want); n != 1 {
+			t.Errorf("%q: %d times %q in\n%s", args, n, want, got.stdout)
+		}
+	}
+	f("usage: inference_exporter", "--help")
+	f("usage: inference_exporter", "-h")
+	f("usage: inference_exporter", "help")
+	f("--config.file", "serve", "--help")
+	f("--web.listen-address=:10115", "serve", "--help")
+	f("usage: inference_exporter check", "check", "--help")
+	f("--port", "demo", "--help")
+	f("stall_before_headers", "simulate", "--help")
+	f("inference_exporter, version", "--version")
+	f("inference_exporter, version", "check", "--version")
+}
+
+func TestFlagsThatCannotBeUsed(t *testing.T) {
+	f := func(pattern string, args ...string) {
+		t.Helper()
+		refused(t, exitConfig, []string{"inference_exporter: " + pattern}, args...)
+	}
+	f("unknown long flag '--colour', try --help", "--colour")
+	f("unknown long flag '--colour', try --help", "--help", "--colour")
+	f("unexpected fly, try --help", "fly")
+	f("enum value must be one of debug,info,warn,error, got 'loud', try --help", "--log.level=loud")
+	f("enum value must be one of logfmt,json, got 'xml', try --help", "--log.format=xml")
+	f(`required flag\(s\) '--config.file' not provided, try --help`, "check")
+	f("nothing to probe: .*--config.file.*--endpoint.*demo")
+	f("--config.file and --endpoint exclude each other", "--config.file=a.yml", "--endpoint=http://localhost:8000")
+	f("--fault-ratio=2 .*", "simulate", "--fault-ratio=2")
+	f("--slots=-1 .*", "simulate", "--slots=-1")
+	f("--prefill-rate=NaN .*", "simulate", "--prefill-rate=NaN")
+	f("enum value must be one of .*, got 'gremlin', try --help", "simulate", "--fault=gremlin")
+	f("open the web server: .*", "demo", "--port=123456")
+
+	endpoint := "--endpoint=http://127.0.0.1:9"
+	f("open the web server: .*address nonsense: missing port in address", endpoint, "--web.listen-address=nonsense")
+	f(`path of the metrics "metrics": .*`, endpoint, "--web.telemetry-path=metrics")
+	f(`path of the metrics "/-/ready": .*`, endpoint, "--web.telemetry-path=/-/ready")
+	f(`web configuration nowhere.yml: .*no such file or directory`, endpoint, "--web.config.file=nowhere.yml")
+	broken := writeFile(t, "web.yml", "basic_auth_users: {a: b}\ntls_server_confg: {}\nhttp_server_confg: {}\n")
+	f(`web configuration \S+web.yml: .*tls_server_confg.*`, endpoint, "--web.config.file="+broken)
+}
+
+func TestConfigurationThatCannotBeUsed(t *testing.T) {
+	f := func(file string, patterns ...string) {
+		t.Helper()
+		refused(t, exitConfig, patterns, "--config.file="+file)
+		refused(t, exitConfig, patterns, "check", "--config.file="+file)
+	}
+	f("nowhere.yml", "inference_exporter: read configuration: open nowhere.yml: no such file or directory")
+	f(t.TempDir(), "inference_exporter: read configuration: read .*: is a directory")
+	f(writeFile(t, "two.yml", `endpoints:
+  - url: http://localhost:8000
+    modules: [fast]
+  - url: ftp://localhost
+`),
+		`\S+/two.yml:3: endpoints\[0\].modules\[0\]: unknown module "fast".*`,
+		`\S+/two.yml:4: endpoints\[1\].url: want a URL that begins with http:// or https://`)
+	f(writeFile(t, "secret.yml", `endpoints:
+  - url: http://localhost:8000
+    http: {authorization: {credentials_file: nowhere}}
+`), `\S+/secret.yml:3: endpoints\[0\].http.authorization.credentials_file: .*no such file or directory`)
+	f(writeFile(t, "broken.yml", "endpoints: [\n"), `\S+/broken.yml:.*`)
+	f(writeFile(t, "empty.yml", ""), `\S+/empty.yml: the file is empty; .*`)
+
+	refused(t, exitConfig, []string{
+		`--endpoint: endpoints\[0\].url: want a URL that begins with http:// or https://`,
+		`--endpoint: endpoints\[2\].url: a user or password in the URL; .*`,
+	}, "--endpoint=localhost:8000", "--endpoint=http://localhost:8000", "--endpoint=http://me:pass@localhost")
+}
+
+func TestCheckOfAGoodFile(t *testing.T) {
+	file := writeFile(t, "good.yml", `
+modules: {warm: {prefix: warm}}
+endpoints:
+  - url: http://localhost:8000
+  - {url: http://localhost:8001, modules: [interactive, warm]}
+`)
+	got := runToEnd(t, "check", "--config.file="+file)
+	if want := (ended{exitOK, file + ": good: 2 endpoints, 3 probes\n", ""}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String()
+	_, port, _ := net.SplitHostPort(taken)
+	want := []string{"inference_exporter: open the web server: listen tcp " + regexp.QuoteMeta(taken) + ": bind: address already in use"}
+	refused(t, exitRun, want, "--endpoint=http://127.0.0.1:9", "--web.listen-address="+taken)
+	refused(t, exitRun, want, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--web.listen-address="+taken)
+	refused(t, exitRun, want, "demo", "--port="+port)
+	refused(t, exitRun, want, "simulate", "--listen-address="+taken)
+}
+
+func TestLogFormats(t *testing.T) {
+	f := func(format string, check func(line string) bool) {
+		t.Helper()
+		p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--log.format="+format)
+		if code := p.stop(); code != exitOK {
+			t.Errorf("exit code %d", code)
+		}
+		if len(p.stderr.lines("starting")) != 1 || len(p.stderr.lines("stopped")) != 1 {
+			t.Errorf("%s: the log does not tell of start and end:\n%s", format, p.stderr)
+		}
+		for _, line := range p.stderr.lines("") {
+			if !check(line) {
+				t.Errorf("not %s: %s", format, line)
+			}
+		}
+	}
+	f("json", func(line string) bool { return json.Valid([]byte(line)) })
+	f("logfmt", regexp.MustCompile(`^ts=\S+ level=info caller=\S+ msg=.+$`).MatchString)
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestDemo(t *testing.T) {
+	p := start(t, "demo")
+	if !strings.Contains(p.stdout.String(), p.base+"/metrics") {
+		t.Errorf("nothing says where to look:\n%s", p.stdout)
+	}
+	p.waitFor("all of what the demo shows", func(got page) bool {
+		for _, name := range []string{"healthy", "saturated"} {
+			for _, family := range []string{"ttft_seconds", "tpot_seconds", "output_tokens_total"} {
+				if got.sum("inference_probe_"+family, "endpoint", name) == 0 {
+					return false
+				}
+			}
+			if got.sum("inference_probe_results_total", "endpoint", name, "outcome", "success") == 0 {
+				return false
+			}
+		}
+		return got.probes("failing") > 0
+	})
+	if code := p.stop(); code != exitOK {
+		t.Errorf("exit code %d:\n%s", code, p.stderr)
+	}
+}
+
+func TestSimulate(t *testing.T) {
+	p := start(t, "simulate", "--listen-address=127.0.0.1:0", "--model=tiny")
+	if !strings.Contains(p.stdout.String(), p.base) {
+		t.Errorf("nothing says where to look:\n%s", p.stdout)
+	}
+	resp, body := p.get("/v1/models")
+	var list struct{ Data []struct{ ID string } }
+	if err := json.Unmarshal(body, &list); err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK || len(list.Data) != 1 || list.Data[0].ID != "tiny" {
+		t.Errorf("status %d, models %+v", resp.StatusCode, list.Data)
+	}
+	if code := p.stop(); code != exitOK {
+		t.Errorf("exit code %d:\n%s", code, p.stderr)
+	}
+}

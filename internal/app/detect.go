@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/version"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/detect"
+)
+
+// detectCommand finds out what answers at a URL.
+type detectCommand struct {
+	url     *string
+	timeout *time.Duration
+}
+
+func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
+	return &detectCommand{
+		url:     c.Arg("url", "URL of the server.").Required().String(),
+		timeout: c.Flag("timeout", "Time for all questions together.").Default("15s").Duration(),
+	}
+}
+
+// run prints what was found as a configuration file, the reasons as comments.
+func (c *detectCommand) run(ctx context.Context, env environment) error {
+	base, err := c.check()
+	if err != nil {
+		return unusable{err}
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, *c.timeout, fmt.Errorf("not done within %s", *c.timeout))
+	defer cancel()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	found, err := detect.Detect(limited, base, getter(transport))
+	if ctx.Err() != nil {
+		return fmt.Errorf("detect %s: %w", base, ctx.Err())
+	}
+	if errors.Is(err, detect.ErrUnrecognised) {
+		printEvidence(env.Stderr, "  ", found.Evidence)
+	}
+	if err != nil {
+		return fmt.Errorf("detect %s: %w", base, err)
+	}
+	fmt.Fprintf(env.Stdout, "# %s\n", summary(found))
+	printEvidence(env.Stdout, "#   ", found.Evidence)
+	fmt.Fprint(env.Stdout, detect.Stanza(found, base))
+	return nil
+}
+
+// check returns the URL, by the rules of the configuration.
+func (c *detectCommand) check() (*url.URL, error) {
+	if *c.timeout <= 0 {
+		return nil, fmt.Errorf("--timeout=%s is no time at all", *c.timeout)
+	}
+	cfg, err := config.FromURLs([]string{*c.url})
+	if problems := configProblems(err); len(problems) > 0 {
+		return nil, errors.New("detect: " + problems[0].Msg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("detect: %w", err)
+	}
+	return cfg.Endpoints[0].URL.URL, nil
+}
+
+// summary says what was found in one line.
+func summary(f detect.Finding) string {
+	what := "api " + f.API
+	if f.Engine == "" {
+		return what + ", engine unknown"
+	}
+	what += ", engine " + f.Engine
+	if f.Version != "" {
+		what += " " + f.Version
+	}
+	return what
+}
+
+func printEvidence(w io.Writer, indent string, evidence []string) {
+	for _, line := range evidence {
+		fmt.Fprintln(w, indent+line)
+	}
+}
+
+// getter asks through a transport, which follows no redirect.
+func getter(transport http.RoundTripper) detect.Getter {
+	return func(ctx context.Context, url string) (*detect.Reply, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return nil, fmt.Errorf("build the request: %w", err)
+		}
+		req.Header.Set("Accept", "application/json")
+		req.Header.Set("User-Agent", "inference_exporter/"+version.Version)
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			return nil, err // tells what it was doing
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(io.LimitReader(resp.Body, detect.MaxBody+1))
+		if err != nil {
+			return nil, fmt.Errorf("read the reply: %w", err)
+		}
+		return &detect.Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+	}
+}

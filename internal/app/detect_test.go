@@ -1,0 +1,74 @@
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+func TestDetect(t *testing.T) {
+	url := serveHTTP(t, simulator.New(simulator.Options{Engine: "sglang", Model: "acme/chat-8b"}).Handler())
+	got := runToEnd(t, "detect", url)
+	want := `# api openai-chat, engine sglang 0.5.11
+#   GET /v1/models: 200, 1 model, owned_by sglang
+#   GET /server_info: 200, version 0.5.11
+endpoints:
+  - url: ` + url + `
+    api: openai-chat
+    model: acme/chat-8b
+`
+	if d := cmp.Diff(ended{exitOK, want, ""}, got, cmp.AllowUnexported(ended{})); d != "" {
+		t.Error(d)
+	}
+	if _, err := config.Parse([]byte(got.stdout), "detected"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDetectFindsNothing(t *testing.T) {
+	f := func(code int, patterns []string, args ...string) {
+		t.Helper()
+		refused(t, code, patterns, append([]string{"detect"}, args...)...)
+	}
+	const program = "inference_exporter: "
+	f(exitConfig, []string{program + "required argument 'url' not provided, try --help"})
+	f(exitConfig, []string{program + "detect: want a URL that begins with http:// or https://"}, "localhost:8000")
+	f(exitConfig, []string{program + "detect: a user or password in the URL.*"}, "http://u:p@h")
+	f(exitConfig, []string{program + "--timeout=0s is no time at all"}, "--timeout=0s", "http://h")
+
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	f(exitRun, []string{
+		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: dial tcp .*: connection refused",
+	}, gone.URL)
+
+	moved := serveHTTP(t, http.RedirectHandler("https://elsewhere.example/?token=secret", http.StatusMovedPermanently))
+	line := "  GET [a-z0-9/._-]+: 301, a redirect to https://elsewhere.example/, not followed"
+	f(exitRun, []string{
+		line, line, line, line, line, line, line,
+		program + "detect " + regexp.QuoteMeta(moved) + ": no known inference api after 7 questions",
+	}, moved)
+
+	silent := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	f(exitRun, []string{
+		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: not done within 50ms",
+	}, "--timeout=50ms", silent)
+
+	endless := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for block := []byte(strings.Repeat("[", 1<<16)); r.Context().Err() == nil; {
+			_, _ = w.Write(block)
+		}
+	}))
+	line = "  GET [a-z0-9/._-]+: 200, too long to read"
+	f(exitRun, []string{
+		line, line, line, line, line, line, line,
+		program + "detect http://[0-9.:]+: no known inference api after 7 questions",
+	}, endless)
+}

@@ -1,0 +1,201 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+// lab is a fleet without a scheduler that runs: the test runs the tasks.
+type lab struct {
+	*fleet
+	t          *testing.T
+	exposition *collector.Exposition
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	parts := fleetParts{
+		dialer: prober.NewDialer(), scheduler: schedule.New(schedule.Options{}),
+		probes: collector.NewProbes(time.Now), self: collector.NewSelf(registry), logger: slog.New(slog.DiscardHandler),
+	}
+	l := &lab{
+		t: t, exposition: collector.NewExposition(parts.probes, registry),
+		fleet: newFleet(parse(t, `
+modules: {interactive: {input_tokens: 16, output_tokens: 4, connection: reuse}}
+endpoints: [{url: http://unused}]`), parts),
+	}
+	t.Cleanup(func() {
+		l.close()
+		_ = parts.dialer.Close()
+	})
+	return l
+}
+
+func parse(t *testing.T, text string) *config.Config {
+	t.Helper()
+	cfg, err := config.Parse([]byte(text), "test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// endpoints makes a set of endpoints of what stands behind the key endpoints.
+func (l *lab) endpoints(text string) []*config.Endpoint {
+	l.t.Helper()
+	return parse(l.t, "endpoints: ["+text+"]").Endpoints
+}
+
+func (l *lab) mustApply(text string) {
+	l.t.Helper()
+	if err := l.apply(l.endpoints(text)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// probe runs the tasks of all endpoints once.
+func (l *lab) probe() {
+	l.t.Helper()
+	for _, m := range l.members {
+		for _, t := range m.tasks {
+			if report := t.run(l.t.Context(), schedule.Run{Scheduled: time.Now()}); report.Failed {
+				l.t.Fatalf("the probe of %s failed", m.cfg.Name)
+			}
+		}
+	}
+}
+
+func (l *lab) page() page {
+	l.t.Helper()
+	var b bytes.Buffer
+	if err := l.exposition.Write(&b, expfmt.NewFormat(expfmt.TypeTextPlain)); err != nil {
+		l.t.Fatal(err)
+	}
+	return parsePage(l.t, b.Bytes())
+}
+
+// expect compares the endpoints on the page and how many probes they had.
+func (l *lab) expect(want map[string]float64) {
+	l.t.Helper()
+	got, p := map[string]float64{}, l.page()
+	for _, m := range p["inference_endpoint_info"].GetMetric() {
+		for _, label := range m.GetLabel() {
+			if label.GetName() == "endpoint" {
+				got[label.GetValue()] = p.probes(label.GetValue())
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		l.t.Errorf("probes by endpoint (-want +got):\n%s", diff)
+	}
+	for _, m := range p["inference_probe_results_total"].GetMetric() {
+		known := slices.ContainsFunc(m.GetLabel(), func(p *dto.LabelPair) bool {
+			_, ok := want[p.GetValue()]
+			return ok && p.GetName() == "endpoint"
+		})
+		if !known {
+			l.t.Errorf("results of an endpoint that is not there: %v", m.GetLabel())
+		}
+	}
+	if got := p.sum("inference_exporter_endpoints"); got != float64(len(want)) {
+		l.t.Errorf("%v endpoints are counted, want %d", got, len(want))
+	}
+}
+
+func TestApplyKeepsWhatStays(t *testing.T) {
+	s := httptest.NewServer(simulator.New(quick()).Handler())
+	defer s.Close()
+	l := newLab(t)
+	url := "url: " + s.URL + ", "
+	l.mustApply(`
+  {` + url + `name: stays, labels: {a: b}, http: {authorization: {credentials: secret}}},
+  {` + url + `name: changes},
+  {` + url + `name: goes}`)
+	l.expect(map[string]float64{"stays": 0, "changes": 0, "goes": 0})
+	l.probe()
+	l.expect(map[string]float64{"stays": 1, "changes": 1, "goes": 1})
+	l.mustApply(`
+  {` + url + `name: comes},
+  {` + url + `name: changes, http: {authorization: {credentials: new}}},
+  {` + url + `name: stays, labels: {a: b}, http: {authorization: {credentials: secret}}}`)
+	l.expect(map[string]float64{"stays": 1, "changes": 0, "comes": 0})
+	l.probe()
+	l.expect(map[string]float64{"stays": 2, "changes": 1, "comes": 1})
+}
+
+func TestApplyTakesAllOrNothing(t *testing.T) {
+	s := httptest.NewServer(simulator.New(quick()).Handler())
+	defer s.Close()
+	l := newLab(t)
+	l.mustApply("{url: " + s.URL + ", name: a}, {url: " + s.URL + ", name: b}")
+	l.probe()
+
+	set := l.endpoints("{url: " + s.URL + ", name: a}, {url: " + s.URL + ", name: c}, {url: " + s.URL + ", name: d}")
+	set[2].API = "smoke-signals"
+	if err := l.apply(set); err == nil {
+		t.Fatal("an endpoint with an unknown api was accepted")
+	}
+	l.expect(map[string]float64{"a": 1, "b": 1})
+	l.probe()
+	l.expect(map[string]float64{"a": 2, "b": 2})
+}
+
+// A probe that is running when its endpoint changes says nothing of the new
+// one, although its job goes on under the same key.
+func TestApplyWhileAProbeRuns(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the end of the client stays unseen
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	f := func(then string, want map[string]float64) {
+		t.Helper()
+		l := newLab(t)
+		l.mustApply("{url: " + s.URL + ", name: a, model: old}")
+		running := l.members["a"].tasks[0]
+		ended := make(chan schedule.Report)
+		go func() { ended <- running.run(context.Background(), schedule.Run{}) }()
+		<-asked
+		l.mustApply(then)
+		if report := <-ended; report.Failed {
+			t.Error("the end of a task counts as a failure")
+		}
+		l.expect(want)
+		if l.page().has("inference_endpoint_info", "endpoint", "a", "model", "old") {
+			t.Error("the old model is back")
+		}
+		if got := l.page().sum("inference_exporter_probes_in_flight"); got != 0 {
+			t.Errorf("%v probes in flight", got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		running.run(ctx, schedule.Run{})
+		if len(asked) > 0 {
+			t.Error("a task that is closed goes on asking")
+		}
+		l.expect(want)
+	}
+	f("{url: "+s.URL+", name: a, model: new}", map[string]float64{"a": 0})
+	f("{url: "+s.URL+", name: b, model: old}", map[string]float64{"b": 0})
+}

@@ -1,0 +1,264 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// reportWidth is the width of what is printed for people, in columns.
+const reportWidth = 80
+
+// probeCommand probes one endpoint now, once or several times.
+type probeCommand struct {
+	target, file       *string
+	module, api, model *string
+	count              *int
+	interval, timeout  *time.Duration
+	output             *string
+}
+
+func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
+	return &probeCommand{
+		target:   c.Arg("target", "URL, or name of an endpoint in --config.file.").Required().String(),
+		file:     c.Flag("config.file", "Configuration file with endpoints and modules.").String(),
+		module:   c.Flag("module", "Module to probe with.").Default(config.Interactive).String(),
+		api:      c.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").String(),
+		model:    c.Flag("model", "Model to ask for, instead of the endpoint's.").String(),
+		count:    c.Flag("count", "How often to probe, one after the other.").Short('n').Default("1").Int(),
+		interval: c.Flag("interval", "Pause between two probes.").Default("0s").Duration(),
+		timeout:  c.Flag("timeout", "Limit of one probe, instead of the module's.").Duration(),
+		output:   c.Flag("output", "Form of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json"),
+	}
+}
+
+func (c *probeCommand) run(ctx context.Context, env environment) error {
+	if err := c.check(); err != nil {
+		return unusable{err}
+	}
+	t, err := c.resolve()
+	if err != nil {
+		return err
+	}
+	dialer := prober.NewDialer()
+	defer dialer.Close()
+	p, err := t.newProber(dialer)
+	if err != nil {
+		return unusable{err}
+	}
+	defer p.Close()
+	return c.probe(ctx, env, p, t.named())
+}
+
+// check refuses numbers that make no sense.
+func (c *probeCommand) check() error {
+	switch {
+	case *c.count < 1:
+		return fmt.Errorf("--count=%d: want at least 1", *c.count)
+	case *c.interval < 0:
+		return fmt.Errorf("--interval=%s is negative", *c.interval)
+	case *c.timeout < 0:
+		return fmt.Errorf("--timeout=%s is negative", *c.timeout)
+	}
+	return nil
+}
+
+// resolve returns what the arguments name.
+func (c *probeCommand) resolve() (*probeTarget, error) {
+	e, modules, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	t, err := newProbeTarget(e, modules, *c.module, *c.api, *c.model)
+	if err != nil {
+		return nil, unusable{err}
+	}
+	if *c.timeout > 0 {
+		t.module = withTimeout(t.module, *c.timeout)
+	}
+	return t, nil
+}
+
+// find returns the endpoint, and the modules to choose from. A URL need not be
+// in the file.
+func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, error) {
+	if *c.file == "" {
+		if !isURL(*c.target) {
+			return nil, nil, unusable{fmt.Errorf("target %q is no URL: give one like http://host:8000, or --config.file with an endpoint of that name", *c.target)}
+		}
+		cfg, err := config.FromURLs([]string{*c.target})
+		if err != nil {
+			return nil, nil, err
+		}
+		return cfg.Endpoints[0], cfg.Modules, nil
+	}
+	cfg, err := loadConfig(*c.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e := findEndpoint(cfg.Endpoints, *c.target); e != nil {
+		return e, cfg.Modules, nil
+	}
+	if !isURL(*c.target) {
+		return nil, nil, unusable{fmt.Errorf("target %q is the name of no endpoint in %s, and no URL", *c.target, *c.file)}
+	}
+	e, err := endpointAt(*c.target)
+	if err != nil {
+		return nil, nil, unusable{fmt.Errorf("target: %w", err)}
+	}
+	return e, cfg.Modules, nil
+}
+
+// withTimeout returns the module with another limit, which no part exceeds.
+func withTimeout(m *config.Module, limit time.Duration) *config.Module {
+	own, d := *m, model.Duration(limit)
+	own.Timeout = d
+	own.Timeouts = config.Timeouts{
+		Connect: min(m.Timeouts.Connect, d), Headers: min(m.Timeouts.Headers, d),
+		FirstToken: min(m.Timeouts.FirstToken, d), Stall: min(m.Timeouts.Stall, d),
+	}
+	return &own
+}
+
+// probe probes, prints, and returns an error unless all succeeded.
+func (c *probeCommand) probe(ctx context.Context, env environment, p *prober.Prober, t probereport.Target) error {
+	o := probereport.Options{Width: reportWidth, Color: wantsColor(env.Stdout)}
+	if *c.count > 1 {
+		return c.repeat(ctx, env, p, t, o)
+	}
+	r := p.Probe(ctx, time.Time{})
+	err := c.print(
+		func() error { return probereport.Text(env.Stdout, t, r, o) },
+		func() error { return probereport.JSON(env.Stdout, t, r) },
+	)
+	if err == nil && r.Outcome != prober.Success {
+		err = fmt.Errorf("the probe ended as %s", r.Outcome)
+	}
+	return err
+}
+
+// repeat probes until the count is reached or ctx ends, which ends with what
+// is there. JSON is printed as it comes.
+func (c *probeCommand) repeat(ctx context.Context, env environment, p *prober.Prober, t probereport.Target, o probereport.Options) error {
+	var s probereport.Summary
+	progress := newProgress(env.Stderr, *c.count)
+	for s.Probes() < *c.count && (s.Probes() == 0 || pause(ctx, *c.interval)) {
+		progress.draw(&s)
+		r := p.Probe(ctx, time.Time{})
+		if r.Outcome == prober.Canceled {
+			break
+		}
+		s.Add(r)
+		nothing := func() error { return nil }
+		if err := c.print(nothing, func() error { return probereport.JSON(env.Stdout, t, r) }); err != nil {
+			return err
+		}
+	}
+	progress.clear()
+	err := c.print(
+		func() error { return s.Text(env.Stdout, t, o) },
+		func() error { return s.JSON(env.Stdout, t) },
+	)
+	if err != nil {
+		return err
+	}
+	return c.verdict(&s)
+}
+
+// print prints in the form that is asked for.
+func (c *probeCommand) print(text, json func() error) error {
+	write := text
+	if *c.output == "json" {
+		write = json
+	}
+	if err := write(); err != nil {
+		return fmt.Errorf("print a result: %w", err)
+	}
+	return nil
+}
+
+// verdict is the error of repeats that did not all succeed.
+func (c *probeCommand) verdict(s *probereport.Summary) error {
+	done, good := s.Probes(), s.Outcome(prober.Success)
+	switch {
+	case good < done:
+		return fmt.Errorf("%d of %d probes failed", done-good, done)
+	case done < *c.count:
+		return fmt.Errorf("interrupted after %d of %d probes", done, *c.count)
+	}
+	return nil
+}
+
+// pause waits, and tells whether ctx still runs.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d > 0 {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// wantsColor tells whether colours can be seen and are not unwanted.
+func wantsColor(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// isTerminal tells whether a person reads w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// progress is a bar on a terminal.
+type progress struct {
+	w     io.Writer // nil where nobody looks
+	total int
+}
+
+func newProgress(w io.Writer, total int) *progress {
+	if !isTerminal(w) {
+		w = nil
+	}
+	return &progress{w: w, total: total}
+}
+
+// progressWidth is the width of the bar, in columns.
+const progressWidth = 40
+
+// draw draws over what was drawn before.
+func (p *progress) draw(s *probereport.Summary) {
+	if p.w == nil {
+		return
+	}
+	done := s.Probes()
+	full := progressWidth * done / p.total
+	failed := ""
+	if n := done - s.Outcome(prober.Success); n > 0 {
+		failed = fmt.Sprintf(", %d failed", n)
+	}
+	fmt.Fprintf(p.w, "\r[%s%s] %d/%d%s", strings.Repeat("#", full), strings.Repeat("-", progressWidth-full), done, p.total, failed)
+}
+
+// clear makes room for the summary.
+func (p *progress) clear() {
+	if p.w != nil {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}

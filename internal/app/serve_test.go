@@ -1,0 +1,244 @@
+package app
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+func TestTLSAndBasicAuth(t *testing.T) {
+	cert, key := selfSigned(t)
+	p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0",
+		"--web.config.file="+writeFile(t, "web.yml", fmt.Sprintf(`
+tls_server_config: {cert_file: %q, key_file: %q}
+basic_auth_users:
+  reader: %s
+`, writeFile(t, "cert.pem", cert), writeFile(t, "key.pem", key), passwordHash)))
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(cert))
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots},
+	}}
+	https := "https" + strings.TrimPrefix(p.base, "http")
+	f := func(url, user, password string, want int) {
+		t.Helper()
+		auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+		resp, body := get(t, client, url, "Authorization", "Basic "+auth)
+		if resp.StatusCode != want {
+			t.Errorf("%s as %s: status %d, want %d", url, user, resp.StatusCode, want)
+		}
+		if shown := strings.Contains(string(body), "inference_exporter_endpoints 1"); shown != (want == http.StatusOK) {
+			t.Errorf("%s as %s: metrics shown: %t", url, user, shown)
+		}
+	}
+	f(https+"/metrics", "reader", "let-me-in", http.StatusOK)
+	f(https+"/metrics", "reader", "wrong", http.StatusUnauthorized)
+	f(https+"/metrics", "nobody", "let-me-in", http.StatusUnauthorized)
+	f(https+"/-/healthy", "reader", "wrong", http.StatusUnauthorized)
+	f(p.base+"/metrics", "reader", "let-me-in", http.StatusBadRequest) // no TLS
+	if resp, _ := get(t, client, https+"/metrics"); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a password: status %d", resp.StatusCode)
+	}
+}
+
+// passwordHash is the bcrypt hash, with the least cost, of let-me-in.
+const passwordHash = "$2a$04$IUlFj9Y7fvqONEDk4Mvctu0ctH8ANacT.CqcMdRwwKI1AL/c3mDjq"
+
+// selfSigned returns a certificate for 127.0.0.1 and its key, in PEM.
+func selfSigned(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+}
+
+func TestPages(t *testing.T) {
+	p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--web.telemetry-path=/page")
+	for _, path := range []string{"/", "/-/healthy", "/page"} {
+		if resp, body := p.get(path); resp.StatusCode != http.StatusOK || len(body) == 0 {
+			t.Errorf("%s: status %d, %d bytes", path, resp.StatusCode, len(body))
+		}
+	}
+	if resp, _ := p.get("/metrics"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("/metrics, which was moved: status %d", resp.StatusCode)
+	}
+	for deadline := time.Now().Add(patience); ; {
+		resp, _ := p.get("/-/ready")
+		if resp.StatusCode == http.StatusOK {
+			break
+		}
+		if resp.StatusCode != http.StatusServiceUnavailable || time.Now().After(deadline) {
+			t.Fatalf("/-/ready: status %d", resp.StatusCode)
+		}
+	}
+}
+
+func TestAllListenAddresses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := l.Addr().String()
+	l.Close()
+	p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--web.listen-address="+second)
+	for _, base := range []string{p.base, "http://" + second} {
+		if resp, _ := get(t, p.client, base+"/-/healthy"); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d", base, resp.StatusCode)
+		}
+	}
+}
+
+func TestShutdownWhileProbesHang(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 200ms}
+modules: {kept: {connection: reuse}}
+endpoints:
+  - {name: silent, url: "%[1]s/fault/stall_before_headers", modules: [interactive, kept]}
+  - {name: stalling, url: "%[1]s/fault/stall_midstream", modules: [interactive, kept]}
+`, server)))
+	p.waitFor("hanging probes", func(got page) bool { return got.sum("inference_exporter_probes_in_flight") == 4 })
+	if code := p.stop(); code != exitOK { // which fails after 5 s
+		t.Errorf("exit code %d", code)
+	}
+	if n := len(p.stderr.lines(`msg=stopped`)); n != 1 {
+		t.Errorf("%d lines tell of the end:\n%s", n, p.stderr)
+	}
+	if lines := p.stderr.lines("probe"); len(lines) > 0 {
+		t.Errorf("the log takes canceled probes for news: %q", lines)
+	}
+}
+
+// One line for each change of state, however many probes there are.
+func TestLogTellsChangesOnly(t *testing.T) {
+	var broken atomic.Bool
+	simulated := simulator.New(quick()).Handler()
+	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			r.URL.Path = "/fault/status_500" + r.URL.Path
+		}
+		simulated.ServeHTTP(w, r)
+	}))
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 50ms}
+modules: {interactive: {input_tokens: 16, output_tokens: 4}}
+endpoints: [{name: moody, url: %q}]
+`, server)))
+	several := func(outcome string) {
+		t.Helper()
+		results := func(got page) float64 {
+			return got.sum("inference_probe_results_total", "endpoint", "moody", "outcome", outcome)
+		}
+		first := -1.0
+		p.waitFor("several probes with outcome "+outcome, func(got page) bool {
+			if first < 0 {
+				first = results(got)
+			}
+			return results(got) >= first+3
+		})
+	}
+	several("success")
+	broken.Store(true)
+	several("http_error")
+	broken.Store(false)
+	several("success")
+	p.stop()
+
+	f := func(want ...string) {
+		t.Helper()
+		lines := p.stderr.lines("endpoint=moody")
+		if len(lines) != len(want) {
+			t.Fatalf("%d lines for %d changes:\n%s", len(lines), len(want), p.stderr)
+		}
+		for i, line := range lines {
+			if !strings.Contains(line, want[i]) || !strings.Contains(line, "module=interactive") {
+				t.Errorf("line %q, want %q", line, want[i])
+			}
+		}
+	}
+	f(`level=info caller=fleet.go`, `level=warn caller=fleet.go`, `level=info caller=fleet.go`)
+	f(`msg="probe succeeds"`, `msg="probe failing"`, `msg="probe recovered"`)
+	f(``, `outcome=http_error`, ``)
+	f(``, `EngineCore encountered an issue`, ``) // the server's own words
+}
+
+// Servers quote what they were sent. It must not come out again.
+func TestSecretsStayInside(t *testing.T) {
+	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasPrefix(r.URL.Path, "/200") {
+			w.Header().Set("Content-Type", r.Header.Get("Authorization"))
+		} else {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		fmt.Fprintf(w, `{"error": {"message": "you sent %s and %s"}}`, r.Header.Get("Authorization"), r.Header.Get("X-Key"))
+	}))
+	t.Setenv("KEY_OF_TEST", "from-the-environment-2718")
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--log.level=debug", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 50ms}
+endpoints:
+  - {name: token, <<: &known {api: openai-chat, model: m, url: %[1]q}, http: {authorization: {credentials: in-the-file-3141}}}
+  - {name: quoted, <<: *known, url: "%[1]s/200", http: {authorization: {credentials: in-the-file-3141}}}
+  - {name: user, <<: *known, http: {basic_auth: {username: me, password: in-the-file-3141}}}
+  - {name: header, <<: *known, http: {http_headers: {X-Key: {secrets: ["${KEY_OF_TEST}"]}}}}
+  - {name: file, <<: *known, http: {authorization: {credentials_file: %[2]q}}}
+  - {name: unknown, url: %[1]q, http: {http_headers: {X-Key: {secrets: ["${KEY_OF_TEST}"]}}}}
+  - {name: unlisted, api: openai-chat, url: %[1]q, http: {http_headers: {X-Key: {secrets: ["${KEY_OF_TEST}"]}}}}
+`, server, writeFile(t, "key", "in-a-file-1618\n"))))
+	known := []string{"token", "quoted", "user", "header", "file"}
+	_, metrics := p.waitFor("probes of all endpoints", func(got page) bool {
+		for _, name := range append(known, "unknown", "unlisted") {
+			if got.probes(name) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	_, landing := p.get("/")
+	p.stop()
+
+	if n := len(p.stderr.lines("you sent")); n < len(known) {
+		t.Errorf("%d lines quote the server, so that the test proves nothing:\n%s", n, p.stderr)
+	}
+	for _, secret := range []string{
+		"in-the-file-3141", "from-the-environment-2718", "in-a-file-1618",
+		base64.StdEncoding.EncodeToString([]byte("me:in-the-file-3141")),
+	} {
+		for where, text := range map[string]string{
+			"the log": p.stderr.String(), "stdout": p.stdout.String(), "/metrics": string(metrics), "/": string(landing),
+		} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s shows %q:\n%s", where, secret, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// Package e2e probes a running endpoint by every protocol that it offers and
+// tells what does not hold although it must on every server. It serves tests
+// only: make e2e runs it against a real server.
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+const (
+	// inputTokens, outputTokens and batchSize are what the probes ask.
+	inputTokens, outputTokens, batchSize = 512, 32, 4
+	// learning is how many probes may pass before a prompt has its length, and
+	// measured how many are compared after that.
+	learning, measured = 3, 3
+	// warmProbes is how many probes repeat one prompt.
+	warmProbes = 2
+	// patience limits a probe: a server may load the model for the first one.
+	patience = model.Duration(5 * time.Minute)
+)
+
+// Problem is something that must hold and does not.
+type Problem struct {
+	// API is the protocol; "" where none was found.
+	API string
+	// Text says what does not hold.
+	Text string
+}
+
+// String returns the problem in one line.
+func (p Problem) String() string { return p.API + ": " + p.Text }
+
+// Refusal is a protocol that the server does not offer.
+type Refusal struct {
+	API, Reason string
+}
+
+// Report is what Check found out.
+type Report struct {
+	// API, Engine and Model are what the first probe used or found out.
+	API, Engine, Model string
+	// Figures has one entry for each protocol that the server offers, that of
+	// API first.
+	Figures []Figures
+	// Refusals are the other protocols.
+	Refusals []Refusal
+	// Problems is empty when all is well.
+	Problems []Problem
+}
+
+// Check probes an endpoint as configured, its modules aside, and then by every
+// other protocol of the same kind. Each protocol that answers costs eight
+// requests of 512 tokens for 32.
+func Check(ctx context.Context, cfg *config.Endpoint, limits Limits) Report {
+	dialer := prober.NewDialer()
+	defer dialer.Close()
+	c := &checker{cfg: *cfg, dialer: dialer}
+	first := c.series(ctx, cfg.API)
+	if first == nil {
+		return c.report
+	}
+	c.report.API, c.report.Engine, c.report.Model = first.API, first.Engine, first.Model
+	c.cfg.Model = first.Model
+	for _, name := range api.Names() {
+		if p, _ := api.Lookup(name); p.Kind == first.Kind && name != first.API && ctx.Err() == nil {
+			c.series(ctx, name)
+		}
+	}
+	c.report.Problems = append(c.report.Problems, compare(c.report.Figures, limits)...)
+	return c.report
+}
+
+// checker is one run of Check.
+type checker struct {
+	cfg    config.Endpoint
+	dialer *prober.Dialer
+	report Report
+}
+
+func (c *checker) problem(name, format string, args ...any) {
+	c.report.Problems = append(c.report.Problems, Problem{API: name, Text: fmt.Sprintf(format, args...)})
+}
+
+// series makes the probes of one protocol, the empty name being the one that
+// is found out. It returns the first result, or nil where that is no success.
+func (c *checker) series(ctx context.Context, name string) *prober.Result {
+	cfg := c.cfg
+	cfg.API = name
+	endpoint, err := prober.NewEndpoint(&cfg, prober.Options{Dialer: c.dialer, UserAgent: "inference_exporter/e2e"})
+	if err != nil {
+		c.problem(name, "%v", err)
+		return nil
+	}
+	cold := c.probes(ctx, endpoint, newModule(config.PrefixCold), learning+measured)
+	if len(cold) == 0 {
+		c.problem(name, "no probe was made")
+		return nil
+	}
+	first := cold[0]
+	if first.Outcome != prober.Success {
+		c.judgeFailure(cmp.Or(first.API, name), first)
+		return nil
+	}
+	results := append(cold, c.probes(ctx, endpoint, newModule(config.PrefixWarm), warmProbes)...)
+	for i, r := range results {
+		for _, text := range broken(r) {
+			c.problem(r.API, "probe %d, %s: %s", i+1, r.Prefix, text)
+		}
+	}
+	if len(cold) == learning+measured {
+		c.report.Figures = append(c.report.Figures, figuresOf(cold[learning:]))
+	}
+	return first
+}
+
+// judgeFailure tells a protocol that is not there from one that is broken.
+func (c *checker) judgeFailure(name string, r *prober.Result) {
+	if c.report.API == "" || offered(r) { // the first one must succeed
+		c.problem(name, "%s: %v", r.Outcome, r.Err)
+		return
+	}
+	c.report.Refusals = append(c.report.Refusals, Refusal{API: name, Reason: fmt.Sprintf("%s: %v", r.Outcome, r.Err)})
+}
+
+// offered tells whether a first probe that failed still shows that the server
+// knows the protocol. Any other one gives 404 or the like, or a page of
+// something else.
+func offered(r *prober.Result) bool {
+	switch r.Outcome {
+	case prober.HTTPError:
+		return r.Status == 500
+	case prober.ProtocolError, prober.Unauthorized:
+		return false
+	}
+	return true
+}
+
+// probes probes n times, or until the first failure.
+func (c *checker) probes(ctx context.Context, endpoint *prober.Endpoint, m *config.Module, n int) []*prober.Result {
+	p, err := endpoint.New(m)
+	if err != nil {
+		c.problem("", "%v", err)
+		return nil
+	}
+	defer p.Close()
+	var results []*prober.Result
+	for range n {
+		r := p.Probe(ctx, time.Time{})
+		results = append(results, r)
+		if r.Outcome != prober.Success {
+			break
+		}
+	}
+	return results
+}
+
+func newModule(prefix config.Prefix) *config.Module {
+	return &config.Module{
+		Interval: patience, Timeout: patience,
+		Timeouts:    config.Timeouts{Connect: model.Duration(10 * time.Second), Headers: patience, FirstToken: patience, Stall: patience},
+		InputTokens: inputTokens, OutputTokens: outputTokens, BatchSize: batchSize,
+		Prefix: prefix, Connection: config.ConnectionNew,
+	}
+}

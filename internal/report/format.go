@@ -1,0 +1,94 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// duration renders d with three significant digits in µs, ms or s.
+func duration(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Microsecond, " µs"}, {time.Millisecond, " ms"}} {
+		// From 999.5 on three digits would read 1000.
+		if v := float64(d) / float64(u.unit); v < 999.5 {
+			return threeDigits(v) + u.name
+		}
+	}
+	return threeDigits(d.Seconds()) + " s"
+}
+
+// threeDigits renders v >= 0 with three significant digits, whole numbers in
+// full.
+func threeDigits(v float64) string {
+	decimals := 0
+	switch {
+	case v == 0:
+	case v < 9.995:
+		decimals = 2
+	case v < 99.95:
+		decimals = 1
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
+}
+
+// clean makes a text of any source fit for a terminal: what is not printable,
+// such as an escape sequence or a change of the writing direction, is blanked.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsPrint(r):
+			return r
+		case unicode.IsSpace(r):
+			return ' '
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// wrap cuts text at spaces into lines of at most width runes; a longer word
+// gets a line of its own. Spaces at the start of the text stay.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	empty := true
+	for word := range strings.SplitSeq(strings.TrimSpace(text), " ") {
+		switch {
+		case empty:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			lines = append(lines, strings.TrimRight(line, " "))
+			line = word
+		default:
+			line += " " + word
+		}
+		empty = false
+	}
+	return append(lines, line)
+}
+
+// color is the parameter of an ANSI escape sequence.
+type color string
+
+// The colours.
+const (
+	bold   color = "1"
+	red    color = "31"
+	green  color = "32"
+	yellow color = "33"
+	blue   color = "34"
+	cyan   color = "36"
+	faint  color = "2"
+)
+
+// paint colours text, where colours are wanted.
+func (p *page) paint(c color, text string) string {
+	if !p.color || text == "" {
+		return text
+	}
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+}

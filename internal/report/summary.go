@@ -1,0 +1,208 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// metrics are what a summary describes, by the names of the JSON form and of
+// the table.
+func metrics() []struct {
+	name, title string
+	get         func(*prober.Timing) time.Duration
+} {
+	return []struct {
+		name, title string
+		get         func(*prober.Timing) time.Duration
+	}{
+		{"ttft_seconds", "TTFT", func(t *prober.Timing) time.Duration { return t.TTFT }},
+		{"ttfo_seconds", "TTFO", func(t *prober.Timing) time.Duration { return t.TTFO }},
+		{"tpot_seconds", "TPOT", func(t *prober.Timing) time.Duration { return t.TPOT }},
+		{"max_gap_seconds", "longest gap", func(t *prober.Timing) time.Duration { return t.MaxGap }},
+		{"duration_seconds", "end to end", func(t *prober.Timing) time.Duration { return t.Duration }},
+	}
+}
+
+// Summary sums up repeated probes of one target. The zero value is empty. It
+// is not safe for concurrent use.
+type Summary struct {
+	outcomes map[prober.Outcome]int
+	failures map[prober.Outcome]failure
+	samples  map[string][]time.Duration // of successes, by the name of a metric
+}
+
+// failure is the first one with an outcome.
+type failure struct {
+	reason string
+	status int
+}
+
+// Add counts a result. Its latencies count if it is a success.
+func (s *Summary) Add(r *prober.Result) {
+	if s.outcomes == nil {
+		s.outcomes = map[prober.Outcome]int{}
+		s.failures = map[prober.Outcome]failure{}
+		s.samples = map[string][]time.Duration{}
+	}
+	s.outcomes[r.Outcome]++
+	if r.Outcome != prober.Success {
+		if _, ok := s.failures[r.Outcome]; !ok && r.Err != nil {
+			s.failures[r.Outcome] = failure{r.Err.Error(), r.Status}
+		}
+		return
+	}
+	for _, m := range metrics() {
+		if d := m.get(&r.Timing); d >= 0 {
+			s.samples[m.name] = append(s.samples[m.name], d)
+		}
+	}
+}
+
+// Probes is how many results were added.
+func (s *Summary) Probes() int {
+	n := 0
+	for _, c := range s.outcomes {
+		n += c
+	}
+	return n
+}
+
+// Outcome is how many results had that outcome.
+func (s *Summary) Outcome(o prober.Outcome) int { return s.outcomes[o] }
+
+// Text writes the summary as a table: for each latency the number of samples,
+// the extremes, and the median and the 99th percentile with bounds that each
+// hold with 95 % confidence, whatever the distribution. Errors are those of w.
+func (s *Summary) Text(w io.Writer, t Target, o Options) error {
+	p := newPage(o)
+	c := green
+	if s.outcomes[prober.Success] < s.Probes() {
+		c = red
+	}
+	p.line("%s: %s (%s), module %s",
+		p.paint(c, fmt.Sprintf("%d of %d probes succeeded", s.outcomes[prober.Success], s.Probes())),
+		clean(t.Endpoint), clean(t.URL), clean(t.Module))
+	s.listFailures(p)
+	s.table(p)
+	return p.writeTo(w)
+}
+
+// listFailures tells of each failing outcome how often, why at first, and what
+// to check.
+func (s *Summary) listFailures(p *page) {
+	for _, o := range prober.Outcomes() {
+		n := s.outcomes[o]
+		if n == 0 || o == prober.Success {
+			continue
+		}
+		p.title("%d × %s", n, o)
+		if f := s.failures[o]; f.reason != "" {
+			p.row("reason", f.reason)
+			p.row("check next", advice(o, f.status))
+		}
+	}
+}
+
+// table writes a column for each metric that has samples.
+func (s *Summary) table(p *page) {
+	var titles []string
+	var columns []distribution
+	for _, m := range metrics() {
+		if samples := s.samples[m.name]; len(samples) > 0 {
+			titles = append(titles, m.title)
+			columns = append(columns, describe(samples))
+		}
+	}
+	if len(columns) == 0 {
+		return
+	}
+	p.title("Latency of the successes")
+	line := func(label string, cell func(i int) string) {
+		fmt.Fprintf(&p.buf, "%*s%-*s", indent, "", labelWidth, label)
+		for i := range columns {
+			fmt.Fprintf(&p.buf, "%12s", cell(i))
+		}
+		p.buf.WriteByte('\n')
+	}
+	line("", func(i int) string { return titles[i] })
+	line("samples", func(i int) string { return strconv.Itoa(columns[i].n) })
+	line("minimum", func(i int) string { return duration(columns[i].min) })
+	for _, q := range []struct {
+		label string
+		p     float64
+		of    func(i int) quantile
+	}{
+		{"p50", 0.5, func(i int) quantile { return columns[i].p50 }},
+		{"p99", 0.99, func(i int) quantile { return columns[i].p99 }},
+	} {
+		line(q.label, func(i int) string { return duration(q.of(i).value) })
+		line("  at least", func(i int) string { return bound(q.of(i).lower, samplesForLower(q.p)) })
+		line("  at most", func(i int) string { return bound(q.of(i).upper, samplesForUpper(q.p)) })
+	}
+	line("maximum", func(i int) string { return duration(columns[i].max) })
+	p.line("")
+	p.note("Each bound holds with 95 % confidence, whatever the distribution; n < 299 stands for one that takes so many samples.")
+}
+
+// bound renders a bound, or how many samples it would take.
+func bound(d *time.Duration, needs int) string {
+	if d == nil {
+		return fmt.Sprintf("n < %d", needs)
+	}
+	return duration(*d)
+}
+
+// summaryDocument is a summary in JSON.
+type summaryDocument struct {
+	Endpoint string                          `json:"endpoint"`
+	URL      string                          `json:"url"`
+	Module   string                          `json:"module"`
+	Probes   int                             `json:"probes"`
+	Outcomes map[prober.Outcome]int          `json:"outcomes"`
+	Latency  map[string]distributionDocument `json:"latency,omitempty"`
+}
+
+// distributionDocument leaves out the bounds that there are too few samples
+// for; each of the others holds with 95 % confidence.
+type distributionDocument struct {
+	Samples  int      `json:"samples"`
+	Min      float64  `json:"min"`
+	P50      float64  `json:"p50"`
+	P50Lower *float64 `json:"p50_lower,omitempty"`
+	P50Upper *float64 `json:"p50_upper,omitempty"`
+	P99      float64  `json:"p99"`
+	P99Lower *float64 `json:"p99_lower,omitempty"`
+	P99Upper *float64 `json:"p99_upper,omitempty"`
+	Max      float64  `json:"max"`
+}
+
+// JSON writes the summary as one line: an object whose one field is `summary`,
+// which tells it from a result. Errors are those of w.
+func (s *Summary) JSON(w io.Writer, t Target) error {
+	d := summaryDocument{
+		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
+		Outcomes: map[prober.Outcome]int{}, Latency: map[string]distributionDocument{},
+	}
+	maps.Copy(d.Outcomes, s.outcomes)
+	for name, samples := range s.samples {
+		x := describe(samples)
+		d.Latency[name] = distributionDocument{
+			Samples: x.n, Min: inSeconds(x.min), Max: inSeconds(x.max),
+			P50: inSeconds(x.p50.value), P50Lower: boundSeconds(x.p50.lower), P50Upper: boundSeconds(x.p50.upper),
+			P99: inSeconds(x.p99.value), P99Lower: boundSeconds(x.p99.lower), P99Upper: boundSeconds(x.p99.upper),
+		}
+	}
+	return encode(w, map[string]summaryDocument{"summary": d})
+}
+
+func boundSeconds(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	return seconds(*d)
+}

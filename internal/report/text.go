@@ -1,0 +1,277 @@
+// Package report renders what probes found out, as text for people and as JSON
+// for programs. It measures nothing.
+package report
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// minWidth is the narrowest text that is laid out; labels need some room.
+const minWidth = 40
+
+// Target is what was probed, in the words of the configuration.
+type Target struct {
+	// Endpoint is the endpoint's name, URL where it is.
+	Endpoint, URL string
+	// Module is the name of the module.
+	Module string
+}
+
+// Options say how text looks.
+type Options struct {
+	// Color turns terminal colours on.
+	Color bool
+	// Width is the width of the text in columns; at least 40 are used.
+	Width int
+}
+
+// Text writes one result for a person at a terminal. What a server wrote is
+// shown without its control characters. Errors are those of w.
+func Text(w io.Writer, t Target, r *prober.Result, o Options) error {
+	p := newPage(o)
+	p.heading(t, r)
+	p.waterfall(&r.Timing, r.Outcome)
+	p.timeline(r.Events)
+	p.latency(r)
+	p.amounts(r)
+	p.server(r)
+	p.measurement(r)
+	return p.writeTo(w)
+}
+
+// heading says what came out, of what, and why.
+func (p *page) heading(t Target, r *prober.Result) {
+	c, when := green, "in"
+	if r.Outcome != prober.Success {
+		c, when = red, "after"
+	}
+	title := p.paint(c, string(r.Outcome))
+	if r.Timing.Duration >= 0 {
+		title += " " + when + " " + duration(r.Timing.Duration)
+	}
+	p.line("%s: %s (%s)", title, clean(t.Endpoint), clean(t.URL))
+	if r.Outcome != prober.Success {
+		if r.Err != nil {
+			p.row("reason", r.Err.Error())
+		}
+		p.row("check next", advice(r.Outcome, r.Status))
+	}
+	if r.RetryAfter >= 0 {
+		p.row("retry after", "the server asks to wait "+duration(r.RetryAfter))
+	}
+	p.row("asked", asked(t, r))
+	p.row("trace", hex.EncodeToString(r.TraceID[:]))
+}
+
+// asked says what the request was.
+func asked(t Target, r *prober.Result) string {
+	parts := []string{"module " + t.Module}
+	for _, part := range []struct{ word, value string }{
+		{"api", r.API}, {"engine", r.Engine}, {"model", r.Model}, {"prefix", r.Prefix},
+	} {
+		if part.value != "" {
+			parts = append(parts, part.word+" "+part.value)
+		}
+	}
+	if r.Reused {
+		parts = append(parts, "kept connection")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// latency lists the durations that people compare.
+func (p *page) latency(r *prober.Result) {
+	t := &r.Timing
+	title := "Latency"
+	if r.Outcome != prober.Success {
+		title = "Latency until the failure"
+	}
+	var rows []row
+	add := func(label string, d time.Duration, what string) {
+		if d >= 0 {
+			rows = append(rows, row{label, fmt.Sprintf("%9s  %s", duration(d), what)})
+		}
+	}
+	add("TTFT", t.TTFT, "to the first token of any kind")
+	add("TTFO", t.TTFO, "to the first token that a user sees")
+	if t.TPOT > 0 {
+		add("TPOT", t.TPOT, "per output token, "+threeDigits(1/t.TPOT.Seconds())+" tokens/s")
+	}
+	add("longest gap", t.MaxGap, "between two token events")
+	add("end to end", t.Duration, "connection set-up included")
+	p.section(title, rows)
+}
+
+// amounts lists what was asked and answered.
+func (p *page) amounts(r *prober.Result) {
+	var rows []row
+	t := &r.Tokens
+	if t.Prompt >= 0 {
+		rows = append(rows, row{"prompt", tokens(t.Prompt) + cached(t)})
+	}
+	if t.Output >= 0 {
+		text := tokens(t.Output)
+		if t.Reasoning >= 0 {
+			text += fmt.Sprintf(", %d of them reasoning", t.Reasoning)
+		}
+		rows = append(rows, row{"output", text + counted(t.Source)})
+	}
+	switch v := &r.Vectors; {
+	case v.Items > 0 && v.Dimensions > 0:
+		rows = append(rows, row{"vectors", fmt.Sprintf("%d of %d dimensions, mean norm %.4g", v.Items, v.Dimensions, v.Norm)})
+	case v.Items > 0:
+		rows = append(rows, row{"items", fmt.Sprintf("%d", v.Items)})
+	}
+	if r.Finish != "" {
+		rows = append(rows, row{"finish", r.Finish})
+	}
+	p.section("Tokens", rows)
+}
+
+func tokens(n int) string {
+	if n == 1 {
+		return "1 token"
+	}
+	return fmt.Sprintf("%d tokens", n)
+}
+
+// cached says what the prefix cache gave, where the server tells.
+func cached(t *prober.Tokens) string {
+	switch {
+	case t.Cached < 0:
+		return ""
+	case t.Prompt == 0:
+		return fmt.Sprintf(", %d of them cached", t.Cached)
+	}
+	return fmt.Sprintf(", %d of them cached (%.0f %%)", t.Cached, 100*float64(t.Cached)/float64(t.Prompt))
+}
+
+// counted says who counted.
+func counted(s prober.TokenSource) string {
+	switch s {
+	case prober.TokensFromUsage:
+		return "; the server's count"
+	case prober.TokensFromEvents:
+		return "; by events, as the server reports no count"
+	}
+	return ""
+}
+
+// server lists what the reply tells beside the answer.
+func (p *page) server(r *prober.Result) {
+	var rows []row
+	for _, part := range []struct {
+		label string
+		d     time.Duration
+	}{{"queue", r.Server.Queue}, {"prefill", r.Server.Prefill}, {"decode", r.Server.Decode}} {
+		if part.d >= 0 {
+			rows = append(rows, row{part.label, fmt.Sprintf("%9s", duration(part.d))})
+		}
+	}
+	for _, part := range []struct {
+		what string
+		left int
+	}{{"requests", r.RateLimit.Requests}, {"tokens", r.RateLimit.Tokens}} {
+		if part.left >= 0 {
+			rows = append(rows, row{"quota", fmt.Sprintf("%d %s left", part.left, part.what)})
+		}
+	}
+	if !r.CertNotAfter.IsZero() {
+		text := "valid until " + r.CertNotAfter.UTC().Format(time.DateOnly)
+		if left := r.CertNotAfter.Sub(r.Start); left < 30*24*time.Hour {
+			text += fmt.Sprintf(", %.1f days", left.Hours()/24)
+		}
+		rows = append(rows, row{"certificate", text})
+	}
+	p.section("Told by the server", rows)
+}
+
+// measurement says how far the numbers can be trusted.
+func (p *page) measurement(r *prober.Result) {
+	var rows []row
+	if r.Timing.Phases[prober.PhaseFirstByte] >= 0 {
+		rows = append(rows, row{"clock", map[prober.Clock]string{
+			prober.ClockKernel:  "receive stamps of the kernel",
+			prober.ClockProcess: "of the process, after each read",
+		}[r.Clock]})
+	}
+	if n := r.MergedEvents(); n > 0 {
+		rows = append(rows, row{"merged", fmt.Sprintf(
+			"%d of %d events shared a read with a later one: their arrival is an upper bound", n, len(r.Events))})
+	}
+	if r.Buffered {
+		rows = append(rows, row{"buffered", "the whole answer came in one burst, so something between held it back: " +
+			"TTFT is that of the burst, TPOT and gaps cannot be measured"})
+	}
+	if r.Imprecise {
+		rows = append(rows, row{"imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies"})
+	}
+	if r.NoEndMarker {
+		rows = append(rows, row{"no end", "the reply ended without the protocol's end marker"})
+	}
+	p.section("Measurement", rows)
+}
+
+// page is text in the making.
+type page struct {
+	buf   bytes.Buffer
+	width int
+	color bool
+}
+
+func newPage(o Options) *page { return &page{width: max(minWidth, o.Width), color: o.Color} }
+
+func (p *page) writeTo(w io.Writer) error {
+	_, err := p.buf.WriteTo(w)
+	return err
+}
+
+// row is a line with a label.
+type row struct{ label, text string }
+
+// section writes rows under a title, and nothing without rows.
+func (p *page) section(title string, rows []row) {
+	if len(rows) == 0 {
+		return
+	}
+	p.title("%s", title)
+	for _, r := range rows {
+		p.row(r.label, r.text)
+	}
+}
+
+func (p *page) title(format string, args ...any) {
+	p.line("\n%s", p.paint(bold, fmt.Sprintf(format, args...)))
+}
+
+func (p *page) line(format string, args ...any) {
+	fmt.Fprintf(&p.buf, format+"\n", args...)
+}
+
+// Columns of a row: an indent, the label, the text.
+const (
+	indent     = 2
+	labelWidth = 13
+)
+
+// row writes a label and a text, which goes on below itself where it is long.
+func (p *page) row(label, text string) {
+	for _, line := range wrap(clean(text), p.width-indent-labelWidth) {
+		p.line("%*s%-*s%s", indent, "", labelWidth, label, line)
+		label = ""
+	}
+}
+
+// note writes a text that goes over the whole width.
+func (p *page) note(text string) {
+	for _, line := range wrap(clean(text), p.width-indent) {
+		p.line("%*s%s", indent, "", line)
+	}
+}

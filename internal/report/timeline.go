@@ -1,0 +1,203 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+const (
+	// stallFactor and stallLeast make a gap a stall: so many times the median
+	// gap, and long enough for a reader to notice.
+	stallFactor = 4
+	stallLeast  = 100 * time.Millisecond
+	// maxLines bounds the height of a timeline, maxStalls the list below it.
+	maxLines  = 6
+	maxStalls = 5
+	// gapColumns is how wide the median gap is drawn where there is room.
+	gapColumns = 2
+)
+
+// Glyphs of a timeline, one for each column.
+const (
+	glyphNothing   = '.'
+	glyphStall     = '~'
+	glyphAnswer    = '|'
+	glyphReasoning = ':'
+	glyphMerged    = '+'
+)
+
+// stall is a gap that a reader would notice.
+type stall struct {
+	event int // the event that ended it, counted from 0
+	gap   time.Duration
+}
+
+// findStalls returns the median gap and the gaps that stand out from it.
+func findStalls(events []prober.Event) (median time.Duration, stalls []stall) {
+	median = medianGap(events)
+	for i := 1; i < len(events); i++ {
+		if gap := events[i].At - events[i-1].At; gap > stallLeast && gap > stallFactor*median {
+			stalls = append(stalls, stall{i, gap})
+		}
+	}
+	return median, stalls
+}
+
+// medianGap is the lower median of the gaps between events that were both
+// measured; of all gaps where there is none of these.
+func medianGap(events []prober.Event) time.Duration {
+	var measured, all []time.Duration
+	for i := 1; i < len(events); i++ {
+		gap := events[i].At - events[i-1].At
+		all = append(all, gap)
+		if !events[i-1].Merged && !events[i].Merged {
+			measured = append(measured, gap)
+		}
+	}
+	if len(measured) == 0 {
+		measured = all
+	}
+	if len(measured) == 0 {
+		return 0
+	}
+	slices.Sort(measured)
+	return measured[(len(measured)-1)/2]
+}
+
+// timeline draws the events to scale, from the first to the last.
+func (p *page) timeline(events []prober.Event) {
+	if len(events) < 2 {
+		return
+	}
+	first := events[0].At
+	span := events[len(events)-1].At - first
+	if span <= 0 {
+		p.title("Tokens over time: all %d events at once, %s after the start", len(events), duration(first))
+		return
+	}
+	median, stalls := findStalls(events)
+	columns := p.width - indent - durationWidth - 2
+	step := columnStep(span, median, columns)
+	p.title("Tokens over time: %d events in %s, one column is %s", len(events), duration(span), duration(step))
+	cells := draw(events, stalls, step)
+	for from := 0; from < len(cells); from += columns {
+		line := cells[from:min(from+columns, len(cells))]
+		at := duration(first + time.Duration(from)*step)
+		p.line("%*s  %s", indent+durationWidth, at, p.paintGlyphs(line))
+	}
+	p.row("", legend(cells))
+	p.listStalls(events, stalls)
+}
+
+// columnStep is the time that a column stands for: a round one, such that all
+// fits on one line or, if the median gap could not be seen there, on a few.
+func columnStep(span, median time.Duration, columns int) time.Duration {
+	step := roundUp(span / time.Duration(columns-1))
+	if wanted := median / gapColumns; 0 < wanted && wanted < step {
+		// The next round number may be 2.5 times as long: begin below.
+		step = min(step, roundUp(max(wanted*3/5, span/time.Duration(maxLines*columns-1))))
+	}
+	return step
+}
+
+// roundUp returns the next longer duration of one digit, 1, 2 or 5.
+func roundUp(d time.Duration) time.Duration {
+	for unit := time.Duration(1); ; unit *= 10 {
+		for _, digit := range []time.Duration{1, 2, 5} {
+			if digit*unit > d {
+				return digit * unit
+			}
+		}
+	}
+}
+
+// draw returns the glyph of each column. Clocks may make an event come before
+// the one that it follows, but not draw it outside.
+func draw(events []prober.Event, stalls []stall, step time.Duration) []rune {
+	span := events[len(events)-1].At - events[0].At
+	cells := []rune(strings.Repeat(string(glyphNothing), int(span/step)+1))
+	at := func(i int) int {
+		return max(0, min(int((events[i].At-events[0].At)/step), len(cells)-1))
+	}
+	for _, s := range stalls {
+		for c := at(s.event - 1); c < at(s.event); c++ {
+			cells[c] = glyphStall
+		}
+	}
+	for i := range events {
+		c, g := at(i), glyphAnswer
+		switch {
+		case events[i].Merged || cells[c] == glyphMerged:
+			g = glyphMerged
+		case events[i].Reasoning && cells[c] != glyphAnswer:
+			g = glyphReasoning
+		}
+		cells[c] = g
+	}
+	return cells
+}
+
+// glyphNames say what the glyphs mean, in the order of the legend; "" goes
+// without saying.
+func glyphNames() []struct {
+	glyph rune
+	name  string
+	color color
+} {
+	return []struct {
+		glyph rune
+		name  string
+		color color
+	}{
+		{glyphAnswer, "answer", green},
+		{glyphReasoning, "reasoning", cyan},
+		{glyphMerged, "merged (at the latest there)", yellow},
+		{glyphStall, "stall", red},
+		{glyphNothing, "", faint},
+	}
+}
+
+// legend explains the glyphs that were drawn.
+func legend(cells []rune) string {
+	var names []string
+	for _, g := range glyphNames() {
+		if g.name != "" && slices.Contains(cells, g.glyph) {
+			names = append(names, string(g.glyph)+" "+g.name)
+		}
+	}
+	return strings.Join(names, "   ")
+}
+
+// paintGlyphs colours runs of the same glyph.
+func (p *page) paintGlyphs(line []rune) string {
+	var b strings.Builder
+	for len(line) > 0 {
+		n := 1
+		for n < len(line) && line[n] == line[0] {
+			n++
+		}
+		for _, g := range glyphNames() {
+			if g.glyph == line[0] {
+				b.WriteString(p.paint(g.color, string(line[:n])))
+			}
+		}
+		line = line[n:]
+	}
+	return b.String()
+}
+
+// listStalls names the first stalls.
+func (p *page) listStalls(events []prober.Event, stalls []stall) {
+	for i, s := range stalls {
+		if i == maxStalls {
+			p.row("", fmt.Sprintf("and %d more", len(stalls)-maxStalls))
+			return
+		}
+		p.row("stall", fmt.Sprintf("%s before event %d, %s after the start",
+			duration(s.gap), s.event+1, duration(events[s.event].At)))
+	}
+}

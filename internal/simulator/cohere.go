@@ -1,0 +1,129 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// cohereChat is POST /v2/chat.
+func cohereChat() protocol {
+	return protocol{
+		path:    "/v2/chat",
+		parse:   parseCohere,
+		reply:   func(h replyHeader) reply { return &cohereReply{h: h} },
+		failure: func(r refusal) []byte { return []byte(`{"message":` + quote(r.message) + `}`) },
+	}
+}
+
+func parseCohere(body []byte) (ask, error) {
+	var q struct {
+		Model    string `json:"model"`
+		Messages []struct {
+			Content openaiContent `json:"content"`
+		} `json:"messages"`
+		MaxTokens   *int     `json:"max_tokens"`
+		Temperature *float64 `json:"temperature"`
+		Stream      bool     `json:"stream"`
+		Thinking    struct {
+			Type string `json:"type"`
+		} `json:"thinking"`
+	}
+	if err := json.Unmarshal(body, &q); err != nil {
+		return ask{}, badRequest("invalid request: " + err.Error())
+	}
+	c := conversation{
+		model: q.Model, limit: q.MaxTokens, stream: q.Stream,
+		temperature: q.Temperature, noReasoning: q.Thinking.Type == "disabled",
+	}
+	for _, m := range q.Messages {
+		c.contents = append(c.contents, string(m.Content))
+	}
+	return c.ask()
+}
+
+// cohereReply writes the events of one reply: a content of thinking, if any,
+// then one of text.
+type cohereReply struct {
+	h       replyHeader
+	content Kind // what the open content holds; Role is none
+	index   int  // of the next content
+	end     ending
+}
+
+func (r *cohereReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
+	due := r.end.take(e)
+	switch e.kind {
+	case Role:
+		dst = appendTyped(dst, frame, "message-start", fmt.Sprintf(
+			`,"id":"%s","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}`, r.h.id))
+	case Reasoning, Answer:
+		dst = r.appendDelta(dst, e, frame)
+	case Failure:
+		return appendTyped(dst, frame, "message-end", `,"delta":{"finish_reason":"ERROR","error":`+quote(e.text)+`}`)
+	}
+	if e.finish != "" {
+		dst = r.closeContent(dst, frame)
+	}
+	if due {
+		dst = appendTyped(dst, frame, "message-end", `,"delta":{`+r.last()+`}`)
+	}
+	return dst
+}
+
+// appendDelta writes material, in a content of its kind.
+func (r *cohereReply) appendDelta(dst []byte, e *event, frame frameFunc) []byte {
+	kind := "text"
+	if e.kind == Reasoning {
+		kind = "thinking"
+	}
+	if r.content != e.kind {
+		dst = r.closeContent(dst, frame)
+		r.content = e.kind
+		dst = appendTyped(dst, frame, "content-start", fmt.Sprintf(`,"index":%d,"delta":{"message":{"content":{"type":%q,%q:""}}}`, r.index, kind, kind))
+	}
+	return appendTyped(dst, frame, "content-delta", fmt.Sprintf(`,"index":%d,"delta":{"message":{"content":{%q:%s}}}`, r.index, kind, quote(e.text)))
+}
+
+func (r *cohereReply) closeContent(dst []byte, frame frameFunc) []byte {
+	if r.content == Role {
+		return dst
+	}
+	r.content = Role
+	r.index++
+	return appendTyped(dst, frame, "content-end", fmt.Sprintf(`,"index":%d`, r.index-1))
+}
+
+// last is what the last event holds.
+func (r *cohereReply) last() string {
+	s := `"finish_reason":` + cohereFinish(r.end.finish)
+	if r.end.counted {
+		s += `,"usage":` + cohereUsage(&r.end.usage)
+	}
+	return s
+}
+
+func cohereFinish(f finish) string {
+	switch f {
+	case "":
+		return "null"
+	case finishLength:
+		return `"MAX_TOKENS"`
+	}
+	return `"COMPLETE"`
+}
+
+// cohereUsage tells the tokens as Cohere does: as fractions, and beside what
+// costs money, which is less.
+func cohereUsage(u *usage) string {
+	return fmt.Sprintf(`{"billed_units":{"input_tokens":%d.0,"output_tokens":%d.0},"tokens":{"input_tokens":%d.0,"output_tokens":%d.0}}`,
+		max(u.prompt-templateTokens, 0), u.output, u.prompt, u.output)
+}
+
+func (r *cohereReply) appendWhole(dst []byte, w *whole) []byte {
+	content := `{"type":"text","text":` + quote(w.answer) + `}`
+	if len(w.reasoning) > 0 {
+		content = `{"type":"thinking","thinking":` + quote(w.reasoning) + `},` + content
+	}
+	return fmt.Appendf(dst, `{"id":"%s","finish_reason":%s,"message":{"role":"assistant","content":[%s]},"usage":%s}`,
+		r.h.id, cohereFinish(w.finish), content, cohereUsage(&w.usage))
+}

@@ -1,0 +1,75 @@
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestIdentity asks for pages that one server software has and others have
+// not, also behind a fault, which only generation shows.
+func TestIdentity(t *testing.T) {
+	get := func(s *Server, path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w
+	}
+	f := func(engine, path string, status int, want any) {
+		t.Helper()
+		s := New(Options{Model: "m", Engine: engine})
+		for _, at := range []string{path, "/fault/status_503" + path} {
+			w := get(s, at)
+			var got any
+			if w.Code == http.StatusOK && json.Unmarshal(w.Body.Bytes(), &got) != nil {
+				got = w.Body.String()
+			}
+			if w.Code != status {
+				t.Errorf("%s %s: status %d", engine, at, w.Code)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s %s: %s", engine, at, d)
+			}
+		}
+	}
+	f("vllm", "/version", 200, jsonMap{"version": "0.18.0"})
+	f("vllm", "/health", 200, "")
+	f("vllm", "/info", 404, nil)
+	f("", "/version", 200, jsonMap{"version": "0.18.0"}) // the default
+	f("no such engine", "/version", 200, jsonMap{"version": "0.18.0"})
+	f("triton", "/v1/models", 404, nil)
+	f("triton", "/v2/health/ready", 200, "")
+	f("llamacpp", "/health", 200, jsonMap{"status": "ok"})
+	f("ollama", "/", 200, "Ollama is running")
+	f("ollama", "/api/version", 200, jsonMap{"version": "0.17.4"})
+	f("ollama", "/health", 404, nil)
+	f("nim", "/v1/version", 200, jsonMap{"release": "1.8.4", "api": "1.8.4"})
+
+	owners := map[string]any{}
+	for _, engine := range Engines() {
+		w := get(New(Options{Model: "m", Engine: engine}), "/v1/models")
+		if w.Code != http.StatusOK {
+			continue
+		}
+		var list struct {
+			Data []struct {
+				ID      string
+				OwnedBy string `json:"owned_by"`
+			}
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || len(list.Data) != 1 || list.Data[0].ID != "m" {
+			t.Errorf("%s: %v in %s", engine, err, w.Body)
+			continue
+		}
+		owners[engine] = list.Data[0].OwnedBy + " " + w.Header().Get("Server")
+	}
+	want := map[string]any{
+		"vllm": "vllm ", "sglang": "sglang ", "tgi": "m ", "trtllm": "tensorrt_llm ", "llamacpp": "llamacpp llama.cpp",
+		"ollama": "library ", "lmdeploy": "lmdeploy ", "litellm": "openai ", "nim": "system ", "dynamo": "nvidia ",
+	}
+	if d := cmp.Diff(want, owners); d != "" {
+		t.Error(d)
+	}
+}

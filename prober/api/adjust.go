@@ -1,0 +1,118 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Adjustment says how the request bodies for one endpoint differ from those
+// that its protocol builds.
+type Adjustment struct {
+	// MaxTokensField is the new name of the key that caps the answer; "" keeps
+	// the protocol's own.
+	MaxTokensField string
+	// Omit names keys to leave out, nested ones with dots. A key that a body
+	// does not have is no error.
+	Omit []string
+	// Extra is merged into the body: objects key by key, while any other value
+	// replaces what is there. It must be able to stand in JSON.
+	Extra map[string]any
+}
+
+// Adjuster applies an Adjustment to bodies: it renames the cap, then omits,
+// then merges, and leaves the order of the other keys and the text of their
+// values as they are. The zero value changes nothing. It is safe for
+// concurrent use.
+type Adjuster struct {
+	maxTokens      keyPath // the protocol's own key, nil where it keeps its name
+	maxTokensField string
+	omit           []keyPath
+	extra          orderedObject
+}
+
+// keyPath is the way to a key through nested objects.
+type keyPath []string
+
+func parsePath(s string) keyPath { return strings.Split(s, ".") }
+
+func (p keyPath) String() string { return strings.Join(p, ".") }
+
+// NewAdjuster prepares an adjustment for the bodies of one protocol.
+// maxTokens is the key that caps the answer there, a nested one with dots; ""
+// is a protocol without. An error is an adjustment that cannot be made there.
+func NewAdjuster(a Adjustment, maxTokens string) (*Adjuster, error) {
+	j := new(Adjuster)
+	if a.MaxTokensField != "" {
+		if maxTokens == "" {
+			return nil, errors.New("max_tokens_field: the protocol has no key that caps the answer")
+		}
+		j.maxTokens, j.maxTokensField = parsePath(maxTokens), a.MaxTokensField
+	}
+	for _, s := range a.Omit {
+		j.omit = append(j.omit, parsePath(s))
+	}
+	if len(a.Extra) > 0 {
+		text, err := encodeJSON(a.Extra)
+		if err != nil {
+			return nil, fmt.Errorf("extra: %w", err)
+		}
+		if j.extra, err = parseOrdered(text); err != nil {
+			return nil, fmt.Errorf("extra: %w", err)
+		}
+	}
+	return j, nil
+}
+
+// Apply returns the body as adjusted, or body itself where there is nothing to
+// adjust. Errors name the key.
+func (j *Adjuster) Apply(body []byte) ([]byte, error) {
+	if j.maxTokens == nil && len(j.omit) == 0 && len(j.extra) == 0 {
+		return body, nil
+	}
+	o, err := parseOrdered(body)
+	if err == nil {
+		o, err = j.adjust(o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("adjust request body: %w", err)
+	}
+	return o.appendTo(make([]byte, 0, len(body)+64)), nil
+}
+
+func (j *Adjuster) adjust(o orderedObject) (orderedObject, error) {
+	var err error
+	if j.maxTokens != nil {
+		if o, err = j.renameCap(o); err != nil {
+			return nil, fmt.Errorf("rename %s to %s: %w", j.maxTokens, j.maxTokensField, err)
+		}
+	}
+	for _, p := range j.omit {
+		if o, err = o.edit(p, orderedObject.without); err != nil {
+			return nil, fmt.Errorf("omit %s: %w", p, err)
+		}
+	}
+	return o.merged(j.extra)
+}
+
+// renameCap renames the key that caps the answer. A body without it would ask
+// for an answer without end.
+func (j *Adjuster) renameCap(o orderedObject) (orderedObject, error) {
+	found := false
+	o, err := o.edit(j.maxTokens, func(o orderedObject, key string) (orderedObject, error) {
+		i := o.index(key)
+		if i < 0 {
+			return o, nil
+		}
+		found = true
+		if key != j.maxTokensField && o.index(j.maxTokensField) >= 0 {
+			return nil, errors.New("the body has that key already")
+		}
+		o[i].key = j.maxTokensField
+		return o, nil
+	})
+	if err == nil && !found {
+		err = errors.New("the body has no such key")
+	}
+	return o, err
+}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+// anthropicVersion is the version of the protocol, which every request names.
+const anthropicVersion = "2023-06-01"
+
+// anthropic is Anthropic Messages, POST /v1/messages.
+func anthropic() Protocol {
+	header := eventStreamHeader()
+	header.Set("Anthropic-Version", anthropicVersion)
+	return Protocol{
+		Name: "anthropic",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL: versioned(messagesPath), Header: header, Models: openAIModels(),
+		Body: func(p Params) ([]byte, error) {
+			return encodeBody(p, anthropicRequest{
+				Model: p.Model, MaxTokens: p.OutputTokens, Messages: userMessage(p.Prompt), Stream: true,
+			})
+		},
+		MaxTokens:  "max_tokens",
+		NewDecoder: func() Decoder { return &anthropicDecoder{} },
+		RateLimit:  anthropicRateLimit,
+		Doc: Doc{
+			Title: "Anthropic Messages", Servers: "Anthropic, llama.cpp, Ollama, LiteLLM and other gateways",
+			Auth:       "`http.http_headers: {x-api-key: {secrets: [...]}}`; gateways `http.authorization.credentials`",
+			FirstToken: "`content_block_delta` with text, thinking or the input of a tool", End: "`message_stop`",
+			Usage: "`message_start` and `message_delta`", Cached: "`cache_read_input_tokens`",
+			Reasoning: "`output_tokens_details.thinking_tokens`; thinking that is not shown is a silent part of TTFT",
+			Length:    "a cap",
+		},
+	}
+}
+
+// anthropicRequest has no temperature: models refuse it from Claude Opus 4.7
+// on, and none of them was deterministic at 0.
+type anthropicRequest struct {
+	Model     string        `json:"model"`
+	MaxTokens int           `json:"max_tokens"`
+	Messages  []chatMessage `json:"messages"`
+	Stream    bool          `json:"stream"`
+}
+
+// anthropicRateLimit reads the quota left from Anthropic's own headers, or
+// from those of a gateway. Of the quotas of tokens the tightest counts: that
+// of all tokens, or of those of prompts and of answers.
+func anthropicRateLimit(h http.Header) RateLimit {
+	limit := RateLimit{Requests: remaining(h.Get("Anthropic-Ratelimit-Requests-Remaining")), Tokens: Unknown}
+	for _, of := range []string{"Tokens", "Input-Tokens", "Output-Tokens"} {
+		n := remaining(h.Get("Anthropic-Ratelimit-" + of + "-Remaining"))
+		if n != Unknown && (limit.Tokens == Unknown || n < limit.Tokens) {
+			limit.Tokens = n
+		}
+	}
+	if limit == (RateLimit{Unknown, Unknown}) {
+		return RateLimitFrom(h)
+	}
+	return limit
+}
+
+// anthropicDecoder decodes the events of Messages by their type. It keeps the
+// counts of the prompt, which later events repeat in part.
+type anthropicDecoder struct {
+	parser                fastjson.Parser
+	fresh, read, creation int // prompt tokens: uncached, from the cache, into it
+	usage                 Usage
+}
+
+// Decode implements Decoder.
+func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
+	v, err := openFrame(&a.parser, event, data, d)
+	if d.Err != nil && d.Err.Status == 0 {
+		d.Err.Status = anthropicStatus(d.Err.Type)
+	}
+	if v == nil {
+		return err
+	}
+	switch string(eventType(v, event)) {
+	case "message_start":
+		a.fresh, a.read, a.creation = Unknown, Unknown, Unknown
+		// output_tokens is a placeholder here, 1 at Anthropic itself.
+		a.readUsage(v.Get("message", "usage"), false, d)
+	case "content_block_start":
+		readBlock(v.Get("content_block"), d)
+	case "content_block_delta":
+		readBlock(v.Get("delta"), d)
+	case "message_delta":
+		d.Finish = finishReason(v.Get("delta", "stop_reason"))
+		a.readUsage(v.Get("usage"), true, d)
+	case "message_stop":
+		d.Done = true
+	}
+	return nil
+}
+
+// readBlock reads a content block or a delta of one. A signature of thinking
+// is no token.
+func readBlock(block *fastjson.Value, d *Delta) {
+	d.Text = block.GetStringBytes("text")
+	d.Reasoning = block.GetStringBytes("thinking")
+	d.Tool = block.GetStringBytes("partial_json")
+	if len(d.Tool) == 0 {
+		d.Tool = block.GetStringBytes("name")
+	}
+}
+
+// readUsage reads the token counts, which are totals of the reply so far.
+// input_tokens leaves out the cached part of the prompt.
+func (a *anthropicDecoder) readUsage(usage *fastjson.Value, withOutput bool, d *Delta) {
+	if usage == nil || usage.Type() != fastjson.TypeObject {
+		return
+	}
+	a.fresh = known(count(usage.Get("input_tokens")), a.fresh)
+	a.read = known(count(usage.Get("cache_read_input_tokens")), a.read)
+	a.creation = known(count(usage.Get("cache_creation_input_tokens")), a.creation)
+	a.usage = noUsage()
+	a.usage.Cached = a.read
+	if sum := a.fresh + max(a.read, 0) + max(a.creation, 0); a.fresh != Unknown && sum <= maxCount {
+		a.usage.Prompt = sum
+	}
+	if withOutput {
+		a.usage.Output = count(usage.Get("output_tokens"))
+		a.usage.Reasoning = count(usage.Get("output_tokens_details", "thinking_tokens"))
+	}
+	d.Usage = &a.usage
+}
+
+// anthropicStatus returns the HTTP status that an error type stands for, as a
+// stream tells the type alone; 0 is unknown.
+func anthropicStatus(errorType string) int {
+	switch errorType {
+	case "invalid_request_error":
+		return http.StatusBadRequest
+	case "authentication_error":
+		return http.StatusUnauthorized
+	case "permission_error":
+		return http.StatusForbidden
+	case "not_found_error":
+		return http.StatusNotFound
+	case "rate_limit_error":
+		return http.StatusTooManyRequests
+	case "api_error":
+		return http.StatusInternalServerError
+	case "overloaded_error":
+		return 529
+	}
+	return 0
+}

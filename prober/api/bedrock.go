@@ -1,0 +1,147 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+const (
+	awsStreamType  = "application/vnd.amazon.eventstream"
+	conversePath   = "/converse-stream"
+	bedrockModels  = "/model/"
+	exceptionFrame = "exception:" // as stream.EventStreamReader names frames
+	errorFrame     = "error:"
+)
+
+// bedrock is ConverseStream of Amazon Bedrock, POST
+// /model/{model}/converse-stream. The request has no temperature, as some of
+// the models refuse it.
+func bedrock() Protocol {
+	type content struct {
+		Text string `json:"text"`
+	}
+	type message struct {
+		Role    string    `json:"role"`
+		Content []content `json:"content"`
+	}
+	type inferenceConfig struct {
+		MaxTokens int `json:"maxTokens"`
+	}
+	type request struct {
+		Messages        []message       `json:"messages"`
+		InferenceConfig inferenceConfig `json:"inferenceConfig"`
+	}
+	return Protocol{
+		Name: "bedrock",
+		Kind: Generation, Framing: stream.EventStream, MediaTypes: []string{awsStreamType},
+		URL:    bedrockURL,
+		Header: acceptHeader(awsStreamType),
+		Body: func(p Params) ([]byte, error) {
+			return encodeBody(p, request{
+				Messages:        []message{{Role: "user", Content: []content{{Text: p.Prompt}}}},
+				InferenceConfig: inferenceConfig{MaxTokens: p.OutputTokens},
+			})
+		},
+		MaxTokens:  "inferenceConfig.maxTokens",
+		NewDecoder: func() Decoder { return new(bedrockDecoder) },
+		Doc: Doc{
+			Title: "Amazon Bedrock ConverseStream", Servers: "Amazon Bedrock",
+			Auth:       "an AWS signature, or a Bedrock API key in `http.authorization.credentials`",
+			FirstToken: "`contentBlockDelta` with text, reasoning text or tool input", End: "`metadata`",
+			Usage: "`metadata.usage`", Cached: "`usage.cacheReadInputTokens`",
+			Length: "a cap",
+		},
+	}
+}
+
+// bedrockURL puts the model into the path, escaped as the AWS SDKs do: names
+// have colons and, being ARNs, slashes.
+func bedrockURL(base *url.URL, model string) *url.URL {
+	root := rootOf(base)
+	if strings.HasSuffix(root, conversePath) {
+		return withPath(base, root)
+	}
+	escaped := strings.ReplaceAll(url.QueryEscape(model), "+", "%20")
+	return withPath(base, root+bedrockModels+escaped+conversePath)
+}
+
+// bedrockDecoder decodes the events of ConverseStream.
+type bedrockDecoder struct {
+	parser fastjson.Parser
+	usage  Usage // what Delta.Usage points to
+}
+
+// Decode implements Decoder. The usage comes after the stop reason, in the
+// last event.
+func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
+	for _, prefix := range []string{exceptionFrame, errorFrame} {
+		if kind, ok := strings.CutPrefix(event, prefix); ok {
+			*d = Delta{Tokens: Unknown, Err: bedrockError(kind, data)}
+			return nil
+		}
+	}
+	v, err := openFrame(&b.parser, "", data, d)
+	if v == nil {
+		return err
+	}
+	delta := v.Get("delta")
+	d.Text = delta.GetStringBytes("text")
+	d.Reasoning = delta.GetStringBytes("reasoningContent", "text")
+	d.Tool = delta.GetStringBytes("toolUse", "input")
+	if name := v.GetStringBytes("start", "toolUse", "name"); len(name) > 0 {
+		d.Tool = name
+	}
+	d.Finish = finishReason(v.Get("stopReason"))
+	b.readUsage(v.Get("usage"), d)
+	d.Done = event == "metadata"
+	return nil
+}
+
+// readUsage reads the token counts. inputTokens leaves out what was read from
+// the cache and written to it.
+func (b *bedrockDecoder) readUsage(usage *fastjson.Value, d *Delta) {
+	b.usage = noUsage()
+	b.usage.Output = count(usage.Get("outputTokens"))
+	b.usage.Cached = count(usage.Get("cacheReadInputTokens"))
+	if fresh := count(usage.Get("inputTokens")); fresh != Unknown {
+		prompt := fresh + max(0, b.usage.Cached) + max(0, count(usage.Get("cacheWriteInputTokens")))
+		if prompt <= maxCount {
+			b.usage.Prompt = prompt
+		}
+	}
+	if b.usage != noUsage() {
+		d.Usage = &b.usage
+	}
+}
+
+// bedrockError reads an exception or error inside the stream.
+func bedrockError(kind string, data []byte) *ServerError {
+	e := describeError(data)
+	if kind = boundedTo([]byte(kind), maxErrorType); kind != "" {
+		e.Type = kind
+	}
+	if e.Message == "" {
+		e.Message = cmp.Or(e.Type, "error in the stream")
+	}
+	switch kind {
+	case "validationException":
+		e.Status = http.StatusBadRequest
+	case "modelTimeoutException":
+		e.Status = http.StatusRequestTimeout
+	case "modelStreamErrorException":
+		e.Status = http.StatusFailedDependency
+	case "throttlingException":
+		e.Status = http.StatusTooManyRequests
+	case "internalServerException":
+		e.Status = http.StatusInternalServerError
+	case "serviceUnavailableException":
+		e.Status = http.StatusServiceUnavailable
+	}
+	return e
+}

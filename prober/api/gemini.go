@@ -1,0 +1,165 @@
+package api
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+// gemini is Google Gemini, POST /v1beta/models/MODEL:streamGenerateContent, on
+// the Gemini API and on Vertex AI.
+func gemini() Protocol {
+	return Protocol{
+		Name: "gemini",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL: geminiURL, Header: eventStreamHeader(),
+		Models: &ModelList{URL: geminiModelsURL, Parse: parseGeminiModels},
+		Body: func(p Params) ([]byte, error) {
+			return encodeBody(p, geminiRequest{
+				Contents:         []geminiContent{{Role: "user", Parts: []geminiPart{{p.Prompt}}}},
+				GenerationConfig: geminiConfig{MaxOutputTokens: p.OutputTokens},
+			})
+		},
+		MaxTokens:  "generationConfig.maxOutputTokens",
+		NewDecoder: func() Decoder { return &geminiDecoder{} },
+		Doc: Doc{
+			Title: "Google Gemini", Servers: "Gemini API, Vertex AI",
+			Auth:       "`http.http_headers: {x-goog-api-key: {secrets: [...]}}`; Vertex AI `http.authorization.credentials`",
+			FirstToken: "a part with text, a thought or a function call", End: "the end of the body after `finishReason`",
+			Usage: "`usageMetadata`: candidates and thoughts together", Cached: "`cachedContentTokenCount`",
+			Reasoning: "`thoughtsTokenCount`; thoughts that are not shown are a silent part of TTFT",
+			Length:    "a cap, thoughts included",
+		},
+	}
+}
+
+type (
+	geminiRequest struct {
+		Contents         []geminiContent `json:"contents"`
+		GenerationConfig geminiConfig    `json:"generationConfig"`
+	}
+	geminiContent struct {
+		Role  string       `json:"role"`
+		Parts []geminiPart `json:"parts"`
+	}
+	geminiPart struct {
+		Text string `json:"text"`
+	}
+	geminiConfig struct {
+		MaxOutputTokens int     `json:"maxOutputTokens"`
+		Temperature     float64 `json:"temperature"`
+	}
+)
+
+// geminiURL returns where to send requests for a model. Without alt=sse the
+// reply would be one JSON array.
+func geminiURL(base *url.URL, model string) *url.URL {
+	u := geminiModelsURL(base)
+	if model = strings.TrimPrefix(model, "models/"); model != "" {
+		u = withPath(u, u.EscapedPath()+"/"+url.PathEscape(model)+":streamGenerateContent")
+	}
+	query := u.Query()
+	query.Set("alt", "sse")
+	u.RawQuery = query.Encode()
+	return u
+}
+
+// geminiModelsURL returns where the models are. The base may be the server,
+// end in a version or in Vertex AI's publishers/google, or be the URL of a
+// model's method.
+func geminiModelsURL(base *url.URL) *url.URL {
+	root := rootOf(base)
+	if i := strings.LastIndex(root, "/models/"); i >= 0 && strings.Contains(root[i:], ":") {
+		root = root[:i]
+	}
+	root = strings.TrimSuffix(root, modelsPath)
+	if !hasVersion(root) {
+		root += "/v1beta"
+	}
+	return withPath(base, root+modelsPath)
+}
+
+// parseGeminiModels reads the reply to GET /v1beta/models: those that
+// generate, without the "models/" before their names.
+func parseGeminiModels(body []byte) ([]ModelInfo, error) {
+	return parseModelList(body, "models", func(m *fastjson.Value) ModelInfo {
+		if !hasText(m.GetArray("supportedGenerationMethods"), "generateContent") {
+			return ModelInfo{}
+		}
+		return ModelInfo{
+			ID:          strings.TrimPrefix(string(m.GetStringBytes("name")), "models/"),
+			MaxModelLen: count(m.Get("inputTokenLimit")),
+		}
+	})
+}
+
+// geminiDecoder decodes the chunks of Gemini.
+type geminiDecoder struct {
+	parser                fastjson.Parser
+	usage                 Usage
+	text, reasoning, tool []byte
+	running               runningCount
+}
+
+// Decode implements Decoder.
+func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
+	v, err := openFrame(&g.parser, event, data, d)
+	if v == nil {
+		return err
+	}
+	candidate := v.Get("candidates", "0")
+	g.readParts(candidate, d)
+	g.readUsage(v.Get("usageMetadata"), d)
+	if candidate != nil {
+		d.Finish = finishReason(candidate.Get("finishReason"))
+		d.Tokens = g.running.next(d)
+	} else if len(v.GetStringBytes("promptFeedback", "blockReason")) > 0 {
+		d.Finish = "content_filter" // the prompt was refused, with no candidate
+	}
+	return nil
+}
+
+// readParts reads the material of a candidate. A part may be a mere
+// thoughtSignature, which is no token.
+func (g *geminiDecoder) readParts(candidate *fastjson.Value, d *Delta) {
+	g.text, g.reasoning, g.tool = g.text[:0], g.reasoning[:0], g.tool[:0]
+	for _, part := range candidate.GetArray("content", "parts") {
+		text := part.GetStringBytes("text")
+		if part.GetBool("thought") {
+			g.reasoning = append(g.reasoning, text...)
+		} else {
+			g.text = append(g.text, text...)
+		}
+		if call := part.Get("functionCall"); call != nil {
+			g.tool = append(g.tool, call.GetStringBytes("name")...)
+			if args := call.Get("args"); args != nil {
+				g.tool = args.MarshalTo(g.tool)
+			}
+		}
+	}
+	d.Text, d.Reasoning, d.Tool = g.text, g.reasoning, g.tool
+}
+
+// readUsage reads the token counts, running totals of which the last one
+// counts. Candidates leave out the thoughts.
+func (g *geminiDecoder) readUsage(usage *fastjson.Value, d *Delta) {
+	if usage == nil || usage.Type() != fastjson.TypeObject {
+		return
+	}
+	candidates, thoughts := count(usage.Get("candidatesTokenCount")), count(usage.Get("thoughtsTokenCount"))
+	g.usage = Usage{
+		Prompt: count(usage.Get("promptTokenCount")), Cached: count(usage.Get("cachedContentTokenCount")),
+		Output: Unknown, Reasoning: thoughts,
+	}
+	// The first chunks may count the thoughts and not yet their own text.
+	uncounted := candidates == Unknown && d.Visible()
+	if sum := max(candidates, 0) + max(thoughts, 0); !uncounted && max(candidates, thoughts) >= 0 && sum <= maxCount {
+		g.usage.Output = sum
+	}
+	if g.usage != noUsage() {
+		d.Usage = &g.usage
+	}
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"net/url"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+const llamacppPath = "/completion"
+
+// llamacpp is the own POST /completion of llama.cpp's server: no chat template
+// and no parser of reasoning between the engine and the reply.
+func llamacpp() Protocol {
+	return Protocol{
+		Name: "llamacpp",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL:    func(base *url.URL, _ string) *url.URL { return underLlamacpp(base, llamacppPath) },
+		Header: eventStreamHeader(),
+		Models: &ModelList{
+			URL:   func(base *url.URL) *url.URL { return underLlamacpp(base, "/v1"+modelsPath) },
+			Parse: ParseModels,
+		},
+		ModelOptional: true,
+		Body: func(p Params) ([]byte, error) {
+			return encodeBody(p, llamacppRequest{
+				Prompt: p.Prompt, NPredict: p.OutputTokens, IgnoreEOS: p.ExactLength, Stream: true,
+			})
+		},
+		MaxTokens:  "n_predict",
+		NewDecoder: func() Decoder { return &llamacppDecoder{} },
+		Doc: Doc{
+			Title: "llama.cpp completion", Servers: "llama.cpp", Auth: "`http.authorization.credentials`",
+			FirstToken: "`content` with content", End: "`stop: true`",
+			Usage: "`tokens_predicted`, running in every event, and `tokens_evaluated`", Cached: "`timings.cache_n`",
+			ServerTimes: "`timings`",
+			Length:      "exact",
+		},
+	}
+}
+
+func underLlamacpp(base *url.URL, path string) *url.URL {
+	return fixed(base, path, llamacppPath, "/v1"+modelsPath, "/v1")
+}
+
+type llamacppRequest struct {
+	Prompt      string  `json:"prompt"`
+	NPredict    int     `json:"n_predict"`
+	IgnoreEOS   bool    `json:"ignore_eos,omitempty"`
+	Temperature float64 `json:"temperature"`
+	Stream      bool    `json:"stream"`
+}
+
+// llamacppDecoder decodes the events of llama.cpp.
+type llamacppDecoder struct {
+	parser  fastjson.Parser
+	usage   Usage       // what Delta.Usage points to
+	server  ServerTimes // what Delta.Server points to
+	running runningCount
+}
+
+// Decode implements Decoder.
+func (l *llamacppDecoder) Decode(event string, data []byte, d *Delta) error {
+	object, err := openFrame(&l.parser, event, data, d)
+	if object == nil {
+		return err
+	}
+	d.Text = object.GetStringBytes("content")
+	// tokens_cached is not read: it counts what the slot holds after the
+	// answer, not what the prompt found there.
+	l.usage = Usage{
+		Prompt: count(object.Get("tokens_evaluated")),
+		Cached: count(object.Get("timings", "cache_n")),
+		Output: count(object.Get("tokens_predicted")), Reasoning: Unknown,
+	}
+	if l.usage != noUsage() {
+		d.Usage = &l.usage
+	}
+	d.Tokens = l.running.next(d)
+	if d.Done = object.GetBool("stop"); d.Done {
+		d.Finish = finishReason(object.Get("stop_type"))
+	}
+	l.readServerTimes(object.Get("timings"), d)
+	return nil
+}
+
+func (l *llamacppDecoder) readServerTimes(timings *fastjson.Value, d *Delta) {
+	l.server = ServerTimes{
+		Queue:   -1,
+		Prefill: milliseconds(timings.Get("prompt_ms")),
+		Decode:  milliseconds(timings.Get("predicted_ms")),
+	}
+	if l.server != (ServerTimes{-1, -1, -1}) {
+		d.Server = &l.server
+	}
+}

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+const (
+	ollamaChatPath     = "/api/chat"
+	ollamaGeneratePath = "/api/generate"
+	ollamaTagsPath     = "/api/tags"
+)
+
+// ollamaChat is Ollama's own POST /api/chat.
+func ollamaChat() Protocol {
+	p := ollama(ollamaChatPath)
+	p.Name = "ollama"
+	p.Body = func(p Params) ([]byte, error) {
+		r := newOllamaRequest(p)
+		r.Messages = userMessage(p.Prompt)
+		return encodeBody(p, r)
+	}
+	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).chatMaterial} }
+	p.Doc.Title = "Ollama chat"
+	p.Doc.FirstToken = "`message` with content, thinking or a tool call"
+	return p
+}
+
+// ollamaGenerate is Ollama's own POST /api/generate: one prompt, which the
+// server puts into the model's template.
+func ollamaGenerate() Protocol {
+	p := ollama(ollamaGeneratePath)
+	p.Name = "ollama-generate"
+	p.Body = func(p Params) ([]byte, error) {
+		r := newOllamaRequest(p)
+		r.Prompt = p.Prompt
+		return encodeBody(p, r)
+	}
+	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).generateMaterial} }
+	p.Doc.Title = "Ollama generate"
+	p.Doc.FirstToken = "`response` or `thinking` with content"
+	return p
+}
+
+// ollama is what both protocols share.
+func ollama(path string) Protocol {
+	return Protocol{
+		Kind: Generation, Framing: stream.NDJSON, MediaTypes: []string{ndjsonType},
+		URL:    func(base *url.URL, _ string) *url.URL { return underOllama(base, path) },
+		Header: acceptHeader(ndjsonType), MaxTokens: "options.num_predict",
+		Models: &ModelList{
+			URL:   func(base *url.URL) *url.URL { return underOllama(base, ollamaTagsPath) },
+			Parse: parseOllamaModels,
+		},
+		Doc: Doc{
+			Servers: "Ollama", Auth: "`http.authorization.credentials`; none on a server of one's own",
+			End:         "`done: true`",
+			Usage:       "`prompt_eval_count`, `eval_count`",
+			ServerTimes: "`prompt_eval_duration`, `eval_duration`",
+			Length:      "a cap only",
+		},
+	}
+}
+
+// underOllama takes a base that ends in one of Ollama's paths, in its /api, or
+// in the /v1 of its other protocols.
+func underOllama(base *url.URL, path string) *url.URL {
+	return fixed(base, path, ollamaChatPath, ollamaGeneratePath, ollamaTagsPath, "/api/embed", "/api", "/v1")
+}
+
+// ollamaRequest is the body of both protocols: chat has Messages, generate has
+// Prompt.
+type ollamaRequest struct {
+	Model    string        `json:"model"`
+	Messages []chatMessage `json:"messages,omitempty"`
+	Prompt   string        `json:"prompt,omitempty"`
+	Stream   bool          `json:"stream"`
+	Options  ollamaOptions `json:"options"`
+}
+
+type ollamaOptions struct {
+	NumPredict  int     `json:"num_predict"`
+	Temperature float64 `json:"temperature"`
+}
+
+func newOllamaRequest(p Params) ollamaRequest {
+	return ollamaRequest{Model: p.Model, Stream: true, Options: ollamaOptions{NumPredict: p.OutputTokens}}
+}
+
+// ollamaDecoder decodes the objects of both protocols, which differ in where
+// they keep their material.
+type ollamaDecoder struct {
+	material func(*ollamaDecoder, *fastjson.Value, *Delta)
+
+	parser fastjson.Parser
+	usage  Usage       // what Delta.Usage points to
+	server ServerTimes // what Delta.Server points to
+	tool   []byte      // what Delta.Tool points to
+}
+
+// Decode implements Decoder.
+func (o *ollamaDecoder) Decode(event string, data []byte, d *Delta) error {
+	object, err := openFrame(&o.parser, event, data, d)
+	if object == nil {
+		return err
+	}
+	o.material(o, object, d)
+	d.Done = object.GetBool("done")
+	d.Finish = finishReason(object.Get("done_reason"))
+	o.readUsage(object, d)
+	return nil
+}
+
+func (o *ollamaDecoder) chatMaterial(object *fastjson.Value, d *Delta) {
+	message := object.Get("message")
+	d.Text = message.GetStringBytes("content")
+	d.Reasoning = message.GetStringBytes("thinking")
+	o.tool = o.tool[:0]
+	for _, call := range message.GetArray("tool_calls") {
+		o.tool = append(o.tool, call.GetStringBytes("function", "name")...)
+		if arguments := call.Get("function", "arguments"); arguments != nil { // an object
+			o.tool = arguments.MarshalTo(o.tool)
+		}
+	}
+	d.Tool = o.tool
+}
+
+func (o *ollamaDecoder) generateMaterial(object *fastjson.Value, d *Delta) {
+	d.Text = object.GetStringBytes("response")
+	d.Reasoning = object.GetStringBytes("thinking")
+}
+
+// readUsage reads the counts and times of the last object. Ollama leaves out
+// what is 0; since 0 tokens in 0 time say nothing, that stays absent.
+func (o *ollamaDecoder) readUsage(object *fastjson.Value, d *Delta) {
+	o.usage = Usage{
+		Prompt: count(object.Get("prompt_eval_count")),
+		Output: count(object.Get("eval_count")),
+		Cached: Unknown, Reasoning: Unknown,
+	}
+	if o.usage != noUsage() {
+		d.Usage = &o.usage
+	}
+	// What passes before the prompt is evaluated is load_duration: most of it
+	// is the loading of a model that was not in memory, so it is no queue.
+	o.server = ServerTimes{
+		Queue:   -1,
+		Prefill: duration(object.Get("prompt_eval_duration"), time.Nanosecond),
+		Decode:  duration(object.Get("eval_duration"), time.Nanosecond),
+	}
+	if o.server != (ServerTimes{-1, -1, -1}) {
+		d.Server = &o.server
+	}
+}
+
+// parseOllamaModels reads the reply to GET /api/tags: what is installed, which
+// includes models that cannot generate.
+func parseOllamaModels(body []byte) ([]ModelInfo, error) {
+	return parseModelList(body, "models", func(m *fastjson.Value) ModelInfo {
+		return ModelInfo{ID: string(m.GetStringBytes("name")), MaxModelLen: Unknown}
+	})
+}

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+// responses is OpenAI Responses, POST /v1/responses.
+func responses() Protocol {
+	return Protocol{
+		Name: "openai-responses",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL: versioned(responsesPath), Header: eventStreamHeader(), Models: openAIModels(),
+		Body: func(p Params) ([]byte, error) {
+			return encodeBody(p, responsesRequest{
+				Model: p.Model, Input: p.Prompt, MaxOutputTokens: p.OutputTokens, Stream: true,
+			})
+		},
+		MaxTokens:  "max_output_tokens",
+		NewDecoder: func() Decoder { return &responsesDecoder{} },
+		Doc: Doc{
+			Title: "OpenAI Responses", Servers: "OpenAI, Azure, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama",
+			Auth:       "`http.authorization.credentials`",
+			FirstToken: "`response.*.delta` of text, reasoning, its summary, a refusal or a function call",
+			End:        "`response.completed`, `response.incomplete` or `response.failed`",
+			Usage:      "`response.usage`, always sent", Cached: "`input_tokens_details.cached_tokens`",
+			Reasoning: "`output_tokens_details.reasoning_tokens`", ServerTimes: "llama.cpp `timings`",
+			Length: "a cap; OpenAI takes no less than 16 tokens",
+		},
+	}
+}
+
+// responsesRequest asks for a reply that the server does not keep, which it
+// would by default. The token counts come unasked.
+type responsesRequest struct {
+	Model           string  `json:"model"`
+	Input           string  `json:"input"`
+	MaxOutputTokens int     `json:"max_output_tokens"`
+	Temperature     float64 `json:"temperature"`
+	Stream          bool    `json:"stream"`
+	Store           bool    `json:"store"`
+}
+
+// responsesDecoder decodes the events of Responses by their type.
+type responsesDecoder struct {
+	parser fastjson.Parser
+	usage  Usage
+	server ServerTimes
+}
+
+// Decode implements Decoder.
+func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
+	v, err := openFrame(&r.parser, event, data, d)
+	if v == nil {
+		return err
+	}
+	switch string(eventType(v, event)) {
+	case "response.output_text.delta":
+		d.Text = v.GetStringBytes("delta")
+	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
+		d.Reasoning = v.GetStringBytes("delta")
+	case "response.refusal.delta":
+		d.Refusal = v.GetStringBytes("delta")
+	case "response.function_call_arguments.delta":
+		d.Tool = v.GetStringBytes("delta")
+	case "response.completed":
+		d.Finish = "stop"
+		r.end(v, d)
+	case "response.incomplete":
+		if d.Finish = finishReason(v.Get("response", "incomplete_details", "reason")); d.Finish == "" {
+			d.Finish = "other"
+		}
+		r.end(v, d)
+	case "response.failed":
+		if d.Err = errorIn(v.Get("response")); d.Err == nil {
+			d.Err = &ServerError{Message: "response failed"}
+		}
+		r.end(v, d)
+	}
+	return nil
+}
+
+// end reads what the last event tells of the whole reply. llama.cpp adds its
+// timings beside the response.
+func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
+	d.Done = true
+	usage, timings := v.Get("response", "usage"), v.Get("timings")
+	r.usage = Usage{
+		Prompt:    count(usage.Get("input_tokens")),
+		Cached:    count(usage.Get("input_tokens_details", "cached_tokens")),
+		Output:    count(usage.Get("output_tokens")),
+		Reasoning: count(usage.Get("output_tokens_details", "reasoning_tokens")),
+	}
+	if r.usage != noUsage() {
+		d.Usage = &r.usage
+	}
+	r.server = ServerTimes{
+		Queue: -1, Prefill: milliseconds(timings.Get("prompt_ms")), Decode: milliseconds(timings.Get("predicted_ms")),
+	}
+	if r.server != (ServerTimes{-1, -1, -1}) {
+		d.Server = &r.server
+	}
+}

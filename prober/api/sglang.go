@@ -1,0 +1,120 @@
+package api
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+const sglangPath = "/generate"
+
+// sglang is SGLang's own POST /generate: no chat template and no parser of
+// reasoning between the engine and the reply.
+func sglang() Protocol {
+	return Protocol{
+		Name: "sglang",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL:    func(base *url.URL, _ string) *url.URL { return underSGLang(base, sglangPath) },
+		Header: eventStreamHeader(),
+		Models: &ModelList{
+			URL:   func(base *url.URL) *url.URL { return underSGLang(base, "/v1"+modelsPath) },
+			Parse: ParseModels,
+		},
+		ModelOptional: true,
+		Body: func(p Params) ([]byte, error) {
+			r := sglangRequest{Text: p.Prompt, Stream: true, SamplingParams: sglangSampling{MaxNewTokens: p.OutputTokens}}
+			if p.ExactLength {
+				r.SamplingParams.MinNewTokens, r.SamplingParams.IgnoreEOS = p.OutputTokens, true
+			}
+			return encodeBody(p, r)
+		},
+		MaxTokens:  "sampling_params.max_new_tokens",
+		NewDecoder: func() Decoder { return &sglangDecoder{text: growingText{whole: true}} },
+		Doc: Doc{
+			Title: "SGLang generate", Servers: "SGLang", Auth: "`http.authorization.credentials`",
+			FirstToken: "`meta_info.completion_tokens` of 1 or more, or `text` with content", End: "`[DONE]`",
+			Usage: "`meta_info`, running in every event", Cached: "`meta_info.cached_tokens`", Reasoning: "`meta_info.reasoning_tokens`",
+			ServerTimes: "`meta_info.queue_time` and others, on a server started with `--enable-metrics`",
+			Length:      "exact",
+		},
+	}
+}
+
+func underSGLang(base *url.URL, path string) *url.URL {
+	return fixed(base, path, sglangPath, "/v1"+modelsPath, "/get_model_info", "/v1")
+}
+
+type sglangRequest struct {
+	Text           string         `json:"text"`
+	SamplingParams sglangSampling `json:"sampling_params"`
+	Stream         bool           `json:"stream"`
+}
+
+type sglangSampling struct {
+	MaxNewTokens int     `json:"max_new_tokens"`
+	MinNewTokens int     `json:"min_new_tokens,omitempty"`
+	IgnoreEOS    bool    `json:"ignore_eos,omitempty"`
+	Temperature  float64 `json:"temperature"`
+}
+
+// sglangDecoder decodes the events of SGLang, which hold the whole text so far
+// unless the server was started to stream increments.
+type sglangDecoder struct {
+	parser  fastjson.Parser
+	text    growingText
+	usage   Usage       // what Delta.Usage points to
+	server  ServerTimes // what Delta.Server points to
+	running runningCount
+}
+
+// Decode implements Decoder.
+func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
+	object, err := openFrame(&s.parser, event, data, d)
+	if object == nil {
+		return err
+	}
+	d.Text = s.text.next(object.GetStringBytes("text"))
+	meta := object.Get("meta_info")
+	s.usage = Usage{
+		Prompt:    count(meta.Get("prompt_tokens")),
+		Cached:    count(meta.Get("cached_tokens")),
+		Output:    count(meta.Get("completion_tokens")),
+		Reasoning: count(meta.Get("reasoning_tokens")),
+	}
+	if s.usage != noUsage() {
+		d.Usage = &s.usage
+	}
+	d.Tokens = s.running.next(d)
+	reason := meta.Get("finish_reason")
+	if reason != nil && reason.Type() == fastjson.TypeObject {
+		reason = reason.Get("type")
+	}
+	d.Finish = finishReason(reason)
+	s.readServerTimes(meta, d)
+	return nil
+}
+
+// readServerTimes reads the request's times, all in seconds. A server that
+// takes none leaves out when the request entered its first batch, and yet
+// reports a time in the queue of 0.
+func (s *sglangDecoder) readServerTimes(meta *fastjson.Value, d *Delta) {
+	s.server = ServerTimes{-1, -1, -1}
+	if entered := number(meta.Get("forward_entry_time")); entered > 0 {
+		s.server.Queue = seconds(meta.Get("queue_time"))
+		if finished := number(meta.Get("prefill_finished_time")); finished >= entered && finished-entered < maxServerTime.Seconds() {
+			s.server.Prefill = time.Duration((finished - entered) * float64(time.Second))
+		}
+	}
+	// The throughput is that of the tokens after the first.
+	if rate := number(meta.Get("decode_throughput")); rate > 0 && s.usage.Output > 1 {
+		if t := float64(s.usage.Output-1) / rate; t < maxServerTime.Seconds() {
+			s.server.Decode = time.Duration(t * float64(time.Second))
+		}
+	}
+	if s.server != (ServerTimes{-1, -1, -1}) {
+		d.Server = &s.server
+	}
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+const (
+	tgiStreamPath = "/generate_stream"
+	tgiInfoPath   = "/info"
+)
+
+// tgi is text-generation-inference's own POST /generate_stream.
+func tgi() Protocol {
+	return Protocol{
+		Name: "tgi",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL:    func(base *url.URL, _ string) *url.URL { return underTGI(base, tgiStreamPath) },
+		Header: eventStreamHeader(),
+		Models: &ModelList{
+			URL:   func(base *url.URL) *url.URL { return underTGI(base, tgiInfoPath) },
+			Parse: parseTGIInfo,
+		},
+		ModelOptional: true,
+		Body: func(p Params) ([]byte, error) {
+			// A temperature of 0 is refused; not to sample is the greedy way.
+			return encodeBody(p, tgiRequest{p.Prompt, tgiParameters{MaxNewTokens: p.OutputTokens, Details: true}})
+		},
+		MaxTokens:  "parameters.max_new_tokens",
+		NewDecoder: func() Decoder { return &tgiDecoder{} },
+		Doc: Doc{
+			Title: "text-generation-inference", Servers: "TGI", Auth: "`http.authorization.credentials`",
+			FirstToken: "the first event with a `token`", End: "`generated_text` with content",
+			Usage:  "`details.generated_tokens`, `details.input_length`; besides, each event is one token",
+			Length: "a cap only",
+		},
+	}
+}
+
+func underTGI(base *url.URL, path string) *url.URL {
+	return fixed(base, path, tgiStreamPath, tgiInfoPath, "/generate", "/v1")
+}
+
+type tgiRequest struct {
+	Inputs     string        `json:"inputs"`
+	Parameters tgiParameters `json:"parameters"`
+}
+
+type tgiParameters struct {
+	MaxNewTokens int  `json:"max_new_tokens"`
+	DoSample     bool `json:"do_sample"`
+	Details      bool `json:"details"`
+}
+
+// tgiDecoder decodes the events of TGI, each of which is one token.
+type tgiDecoder struct {
+	parser fastjson.Parser
+	usage  Usage // what Delta.Usage points to
+	tokens int
+}
+
+// Decode implements Decoder.
+func (t *tgiDecoder) Decode(event string, data []byte, d *Delta) error {
+	object, err := openFrame(&t.parser, event, data, d)
+	if object == nil {
+		return err
+	}
+	if token := object.Get("token"); token != nil && token.Type() == fastjson.TypeObject {
+		t.tokens++
+		d.Tokens = t.tokens
+		if !token.GetBool("special") { // an end of text is no text
+			d.Text = token.GetStringBytes("text")
+		}
+	}
+	whole := object.Get("generated_text")
+	d.Done = whole != nil && whole.Type() == fastjson.TypeString
+	details := object.Get("details")
+	d.Finish = finishReason(details.Get("finish_reason"))
+	t.usage = Usage{
+		Prompt: count(details.Get("input_length")),
+		Output: count(details.Get("generated_tokens")),
+		Cached: Unknown, Reasoning: Unknown,
+	}
+	if t.usage != noUsage() {
+		d.Usage = &t.usage
+	}
+	return nil
+}
+
+// parseTGIInfo reads the reply to GET /info: TGI serves one model, and bounds
+// prompt and answer together by max_total_tokens.
+func parseTGIInfo(body []byte) ([]ModelInfo, error) {
+	var p fastjson.Parser
+	info, err := parseJSON(&p, body)
+	if err != nil {
+		return nil, fmt.Errorf("read info of the server: %w", err)
+	}
+	id := string(info.GetStringBytes("model_id"))
+	if !usableName(id) {
+		return nil, fmt.Errorf("read info of the server: %w: %s", ErrProtocol, bounded(body))
+	}
+	return []ModelInfo{{ID: id, MaxModelLen: count(info.Get("max_total_tokens"))}}, nil
+}

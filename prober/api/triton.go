@@ -1,0 +1,162 @@
+package api
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+const (
+	tritonModels = "/v2/models/"
+	tritonStream = "/generate_stream"
+)
+
+// triton is the generate extension of NVIDIA Triton and of KServe,
+// POST /v2/models/{model}/generate_stream. What a model takes and returns is
+// up to its back end; the request holds what those of vLLM and of TensorRT-LLM
+// understand, and the decoder reads what either returns.
+func triton() Protocol {
+	return Protocol{
+		Name: "triton",
+		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
+		URL: tritonURL, Header: eventStreamHeader(),
+		// TensorRT-LLM's last response is one like the others.
+		EndOfBody:  true,
+		Body:       tritonBody,
+		MaxTokens:  "parameters.max_tokens",
+		NewDecoder: func() Decoder { return &tritonDecoder{} },
+		Doc: Doc{
+			Title: "Triton generate extension", Servers: "Triton with the vLLM or the TensorRT-LLM back end, KServe",
+			Auth:       "`http.authorization.credentials`",
+			FirstToken: "`text_output` with content", End: "the end of the body",
+			Usage:       "`num_input_tokens`, the sum of `num_output_tokens`; absent where the text is sent whole each time",
+			ServerTimes: "TensorRT-LLM's time stamps, asked by `request.extra: {parameters: {return_perf_metrics: true}}`, which vLLM refuses",
+			Length:      "exact",
+		},
+	}
+}
+
+// tritonURL takes a base that is the server, with or without /v2, or that
+// names the model: with or without a version and the method behind it.
+func tritonURL(base *url.URL, model string) *url.URL {
+	root := rootOf(base)
+	if !strings.Contains(root, tritonModels) {
+		return fixed(base, tritonModels+url.PathEscape(model)+tritonStream, "/v2/models", "/v2")
+	}
+	root = strings.TrimSuffix(strings.TrimSuffix(root, tritonStream), "/generate")
+	return withPath(base, root+tritonStream)
+}
+
+// tritonRequest has all but the prompt in parameters: Triton turns each into
+// an input of the model if it has one of that name, else into a parameter of
+// the request. vLLM's back end fails over a parameter that vLLM does not know.
+type tritonRequest struct {
+	TextInput  string           `json:"text_input"`
+	Parameters tritonParameters `json:"parameters"`
+}
+
+type tritonParameters struct {
+	Stream                bool    `json:"stream"`
+	MaxTokens             int     `json:"max_tokens"`
+	MinTokens             int     `json:"min_tokens,omitempty"`
+	Temperature           float64 `json:"temperature"`
+	ExcludeInputInOutput  bool    `json:"exclude_input_in_output"`
+	ReturnFinishReason    bool    `json:"return_finish_reason"`
+	ReturnNumInputTokens  bool    `json:"return_num_input_tokens"`
+	ReturnNumOutputTokens bool    `json:"return_num_output_tokens"`
+}
+
+func tritonBody(p Params) ([]byte, error) {
+	r := tritonRequest{p.Prompt, tritonParameters{
+		Stream: true, MaxTokens: p.OutputTokens, ExcludeInputInOutput: true,
+		ReturnFinishReason: true, ReturnNumInputTokens: true, ReturnNumOutputTokens: true,
+	}}
+	if p.ExactLength {
+		r.Parameters.MinTokens = p.OutputTokens
+	}
+	return encodeBody(p, r)
+}
+
+// tritonDecoder decodes the responses of either back end. A number of output
+// tokens is that of one response.
+type tritonDecoder struct {
+	parser  fastjson.Parser
+	text    growingText
+	usage   Usage       // what Delta.Usage points to
+	server  ServerTimes // what Delta.Server points to
+	tokens  int         // the sum so far
+	missing bool        // a response with text had no number
+}
+
+// Decode implements Decoder.
+func (t *tritonDecoder) Decode(event string, data []byte, d *Delta) error {
+	object, err := openFrame(&t.parser, event, data, d)
+	if object == nil {
+		return err
+	}
+	d.Text = t.text.next(scalar(object.Get("text_output")).GetStringBytes())
+	if reason := scalar(object.Get("finish_reason")); string(reason.GetStringBytes()) != "None" { // Python's nil
+		d.Finish = finishReason(reason)
+	}
+	t.readUsage(object, d)
+	t.readServerTimes(object, d)
+	return nil
+}
+
+// scalar returns what is in a list of one, as some models have their outputs.
+func scalar(v *fastjson.Value) *fastjson.Value {
+	if v != nil && v.Type() == fastjson.TypeArray {
+		return v.Get("0")
+	}
+	return v
+}
+
+// readUsage adds up the output tokens. Where the text comes whole in each
+// response, the number may be that of the whole too, so there is no sum. Which
+// it is shows in the second text: until then the sum is no usage of the reply.
+func (t *tritonDecoder) readUsage(object *fastjson.Value, d *Delta) {
+	n := count(scalar(object.Get("num_output_tokens")))
+	t.missing = t.missing || n == Unknown && d.HasToken() || t.tokens+n > maxCount
+	t.usage = noUsage()
+	t.usage.Prompt = count(scalar(object.Get("num_input_tokens")))
+	if n != Unknown && !t.missing {
+		t.tokens += n
+		if !t.text.whole {
+			d.Tokens = t.tokens
+		}
+		if t.text.pieces || d.Finish != "" && !t.text.whole {
+			t.usage.Output = t.tokens
+		}
+	}
+	if t.usage != noUsage() {
+		d.Usage = &t.usage
+	}
+}
+
+// readServerTimes reads TensorRT-LLM's time stamps, in nanoseconds of a clock
+// of its own.
+func (t *tritonDecoder) readServerTimes(object *fastjson.Value, d *Delta) {
+	stamp := func(name string) int64 { return scalar(object.Get(name)).GetInt64() }
+	if object.Get("arrival_time_ns") == nil {
+		return
+	}
+	arrival, scheduled := stamp("arrival_time_ns"), stamp("first_scheduled_time_ns")
+	first, last := stamp("first_token_time_ns"), stamp("last_token_time_ns")
+	t.server = ServerTimes{Queue: between(arrival, scheduled), Prefill: between(scheduled, first), Decode: between(first, last)}
+	if t.server != (ServerTimes{-1, -1, -1}) {
+		d.Server = &t.server
+	}
+}
+
+// between returns the time between two stamps in nanoseconds; -1 unless both
+// are there and in order.
+func between(from, to int64) time.Duration {
+	if from <= 0 || to < from || to-from > int64(maxServerTime) {
+		return -1
+	}
+	return time.Duration(to - from)
+}

@@ -1,0 +1,193 @@
+// Package detect finds out what answers at a URL: the wire protocol, the
+// models, the server software and its version. It asks a few cheap questions
+// in a fixed order and believes only what the replies say about themselves.
+//
+// Every question is a GET that costs the server nothing. Some pages that look
+// just as harmless do cost: /health runs a generation on SGLang and calls every
+// upstream of LiteLLM, and /metrics takes away or resets numbers on
+// trtllm-serve and llama.cpp. Those are never asked.
+package detect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// MaxBody is the longest body of a reply that is read, in bytes.
+const MaxBody = 1 << 20
+
+// questionTimeout bounds one question, so that a page that hangs leaves time
+// for the others.
+const questionTimeout = 5 * time.Second
+
+// The server software that is told apart: the values of Finding.Engine, which
+// is "" for any other.
+const (
+	VLLM     = "vllm"
+	SGLang   = "sglang"
+	TGI      = "tgi"    // text-generation-inference
+	TRTLLM   = "trtllm" // trtllm-serve of TensorRT-LLM
+	Triton   = "triton"
+	LlamaCPP = "llamacpp" // llama-server
+	Ollama   = "ollama"
+	LMDeploy = "lmdeploy"
+	TEI      = "tei" // text-embeddings-inference
+	LiteLLM  = "litellm"
+	NIM      = "nim" // NVIDIA NIM 1.x
+	Dynamo   = "dynamo"
+)
+
+// ErrUnrecognised is a server that answers but speaks no protocol of package
+// api, as far as its replies tell.
+var ErrUnrecognised = errors.New("no known inference api")
+
+// Reply is the answer to one question.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Getter does one GET under the settings of the endpoint, its key included. It
+// follows no redirect and need not read a body further than one byte past
+// MaxBody. Its errors must hold no secret.
+type Getter func(ctx context.Context, url string) (*Reply, error)
+
+// Finding is what is known of a server. Texts in it are printable.
+type Finding struct {
+	// API is the wire protocol to use, a name of package api: openai-chat
+	// wherever the server speaks it, as that compares best; else its own.
+	API string
+	// Engine is the server software, "" is unknown; Version its version, ""
+	// where it does not tell.
+	Engine, Version string
+	// Models are the models that it lists.
+	Models []api.ModelInfo
+	// Evidence has one line for each question, in order: "GET /v1/models: 200,
+	// 1 model, owned_by vllm".
+	Evidence []string
+}
+
+// Detect finds out what base is: the URL of a server, with or without the
+// version segment or the path of a protocol. A hosted API is known by its host
+// name and not asked.
+//
+// When ctx ends early, what was found until then counts. Where the server only
+// says that it wants a key, it is taken for openai-chat, which the Evidence
+// says. The error is that of the first question when nothing answers it, that
+// of ctx when it ended too early, and ErrUnrecognised when no reply tells a
+// protocol.
+func Detect(ctx context.Context, base *url.URL, get Getter) (Finding, error) {
+	if name := hosted(base); name != "" {
+		return Finding{API: name, Evidence: []string{"host " + printable(base.Hostname()) + ": a hosted API, known by name and not asked"}}, nil
+	}
+	d := &detection{get: get, models: modelsURL(base), asked: map[string]bool{}}
+	for q, ok := d.next(); ok && ctx.Err() == nil; q, ok = d.next() {
+		if err := d.ask(ctx, q); err != nil {
+			return d.found, err
+		}
+	}
+	f, err := d.verdict()
+	if err != nil && ctx.Err() != nil {
+		return f, fmt.Errorf("only %d questions asked: %w", len(f.Evidence), context.Cause(ctx))
+	}
+	return f, err
+}
+
+// detection is one run of questions.
+type detection struct {
+	get      Getter
+	models   *url.URL
+	asked    map[string]bool // by path
+	answered bool            // there was a reply
+	wantsKey bool            // the list of models needs a key
+	found    Finding
+}
+
+// next returns the first question that is still of use.
+func (d *detection) next() (question, bool) {
+	for _, q := range questions() {
+		if !d.asked[q.path] && q.wanted(&d.found) {
+			return q, true
+		}
+	}
+	return question{}, false
+}
+
+// ask asks one question. An error means that the server cannot be asked.
+func (d *detection) ask(ctx context.Context, q question) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, questionTimeout, fmt.Errorf("not within %s", questionTimeout))
+	defer cancel()
+	d.asked[q.path] = true
+	u := d.url(q.path)
+	reply, err := d.get(ctx, u.String())
+	if err != nil {
+		d.note(u, "no reply: "+printable(err.Error()))
+		if !d.answered {
+			return fmt.Errorf("nothing answers GET %s: %w", u.EscapedPath(), err)
+		}
+		return nil
+	}
+	d.answered = true
+	d.note(u, fmt.Sprintf("%d, %s", reply.Status, d.read(q, reply)))
+	return nil
+}
+
+// read takes from a reply what it tells, and returns that in words.
+func (d *detection) read(q question, r *Reply) string {
+	var said []string
+	if s := readHeader(&d.found, r.Header); s != "" {
+		said = append(said, s)
+	}
+	switch {
+	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+		d.wantsKey = d.wantsKey || q.path == modelsPath
+		said = append(said, "needs a key, or another one")
+	case r.Status >= 300 && r.Status < 400:
+		to, _, _ := strings.Cut(r.Header.Get("Location"), "?") // may hold a key
+		said = append(said, "a redirect to "+printable(to)+", not followed")
+	case r.Status != http.StatusOK:
+		said = append(said, cmp.Or(strings.ToLower(http.StatusText(r.Status)), "no known status"))
+	case len(r.Body) > MaxBody:
+		said = append(said, "too long to read")
+	default:
+		s := q.read(&d.found, r.Body)
+		if s == "" {
+			s = "says nothing known"
+		}
+		said = append(said, s)
+	}
+	return strings.Join(said, ", ")
+}
+
+func (d *detection) note(u *url.URL, text string) {
+	d.found.Evidence = append(d.found.Evidence, "GET "+u.EscapedPath()+": "+text)
+}
+
+// verdict closes the detection.
+func (d *detection) verdict() (Finding, error) {
+	f := d.found
+	switch {
+	case f.API != "":
+		return f, nil
+	case f.Engine != "" && f.Engine != TEI:
+		// Only its list of models failed: still loading, or without the key.
+		f.API = openaiChat
+	case d.wantsKey && f.Engine == "":
+		f.API = openaiChat
+		f.Evidence = append(f.Evidence, "api "+openaiChat+" is assumed, since the list of models needs a key")
+	case f.Engine != "":
+		return f, fmt.Errorf("%w: a model of %s that no protocol can probe", ErrUnrecognised, f.Engine)
+	default:
+		return f, fmt.Errorf("%w after %d questions", ErrUnrecognised, len(f.Evidence))
+	}
+	return f, nil
+}

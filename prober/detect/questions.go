@@ -1,0 +1,363 @@
+package detect
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// The protocols that a Finding can name.
+const (
+	openaiChat       = "openai-chat"
+	openaiEmbeddings = "openai-embeddings"
+	anthropic        = "anthropic"
+	gemini           = "gemini"
+	bedrock          = "bedrock"
+	cohere           = "cohere"
+	ollamaChat       = "ollama"
+	tgiNative        = "tgi"
+	tritonGenerate   = "triton"
+	teiEmbed         = "tei"
+	rerank           = "rerank"
+)
+
+// modelsPath is the first question.
+const modelsPath = "/v1/models"
+
+// question is one GET.
+type question struct {
+	path string // under the root of the server
+	// wanted tells whether the answer is still of use.
+	wanted func(*Finding) bool
+	// read adds to the finding what the body of a good reply tells, and returns
+	// it in words; "" is nothing.
+	read func(f *Finding, body []byte) string
+}
+
+// questions lists all questions in their order. At most eight are ever wanted
+// of one server: the first, the six for the unknown, one more for a version.
+func questions() []question {
+	return []question{
+		{modelsPath, always, readModels},
+		{"/info", versionOf(""), readInfo},
+		{"/api/tags", versionOf(""), readTags},
+		{"/v2", versionOf("", Triton), readTriton},
+		{"/v2/models/stats", tritonModels, readTritonModels},
+		{"/version", versionOf(VLLM, TRTLLM), readVersion},
+		{"/v1/version", versionOf("", VLLM), readNIM},
+		{"/health/readiness", versionOf("", LiteLLM), readLiteLLM},
+		{"/.well-known/litellm-ui-config", versionOf(""), readLiteLLMConfig},
+		{"/health/readiness/details", versionOf(LiteLLM), readLiteLLM},
+		{"/server_info", versionOf(SGLang), readSGLang},
+		{"/get_server_info", versionOf(SGLang), readSGLang}, // its older name
+		{"/props", versionOf(LlamaCPP), readLlamaCPP},
+		{"/api/version", versionOf(Ollama), readVersion},
+	}
+}
+
+func always(*Finding) bool { return true }
+
+// versionOf wants the version of the given engines, "" being the unknown one.
+func versionOf(engines ...string) func(*Finding) bool {
+	return func(f *Finding) bool { return f.Version == "" && slices.Contains(engines, f.Engine) }
+}
+
+func tritonModels(f *Finding) bool { return f.Engine == Triton && len(f.Models) == 0 }
+
+// readHeader takes what the header of any reply tells: llama-server and
+// LiteLLM name themselves.
+func readHeader(f *Finding, h http.Header) string {
+	server := h.Get("Server")
+	switch {
+	case f.Engine != "":
+		return ""
+	case server == "llama.cpp":
+		f.Engine = LlamaCPP
+		return "server llama.cpp"
+	case h.Get("X-Litellm-Version") != "":
+		f.Engine = LiteLLM
+		return join("a header of LiteLLM", f.setVersion(h.Get("X-Litellm-Version")))
+	}
+	return ""
+}
+
+// engineOfOwner returns the engine that calls its models its own by that name.
+func engineOfOwner(owner string) string {
+	switch owner {
+	case "vllm":
+		return VLLM
+	case "sglang":
+		return SGLang
+	case "tensorrt_llm":
+		return TRTLLM
+	case "Triton Inference Server": // its OpenAI front end
+		return Triton
+	case "llamacpp":
+		return LlamaCPP
+	case "library": // where Ollama keeps models that nobody published
+		return Ollama
+	case "lmdeploy":
+		return LMDeploy
+	}
+	return ""
+}
+
+// readModels reads the list of models of the OpenAI protocols, or the one of
+// Anthropic, whose models are no objects but of a type.
+func readModels(f *Finding, body []byte) string {
+	var list struct {
+		Object string
+		Data   []struct{ Object, Type string }
+	}
+	models, err := api.ParseModels(body)
+	if err != nil || json.Unmarshal(body, &list) != nil || list.Object != "list" && len(models) == 0 {
+		return ""
+	}
+	f.API, f.Models = openaiChat, usable(models)
+	said := countModels(f.Models)
+	if len(list.Data) == 0 {
+		return said
+	}
+	first := list.Data[0]
+	if list.Object == "" && first.Object == "" && first.Type == "model" {
+		f.API = anthropic
+		return said + " in the form of Anthropic"
+	}
+	owners := ownersOf(f.Models)
+	if len(owners) > 0 {
+		said += ", owned_by " + printable(strings.Join(owners, ", "))
+	}
+	switch {
+	case f.Engine != "":
+	case first.Object == "object" && slices.Equal(owners, []string{"nvidia"}):
+		f.Engine = Dynamo
+		said += ", object: object as only Dynamo has it"
+	default:
+		f.Engine = engineOfOwners(owners)
+	}
+	return said
+}
+
+// ownersOf returns the owners of the models, each once.
+func ownersOf(models []api.ModelInfo) []string {
+	var owners []string
+	for _, m := range models {
+		if m.OwnedBy != "" && !slices.Contains(owners, m.OwnedBy) {
+			owners = append(owners, m.OwnedBy)
+		}
+	}
+	return owners
+}
+
+// engineOfOwners returns the one engine that the owners name, "" where they
+// name none or several.
+func engineOfOwners(owners []string) string {
+	engine := ""
+	for _, o := range owners {
+		switch e := engineOfOwner(o); {
+		case e == "" || e == engine:
+		case engine == "":
+			engine = e
+		default:
+			return ""
+		}
+	}
+	return engine
+}
+
+// readInfo reads /info, which text-generation-inference and
+// text-embeddings-inference share. What tells them apart from each other and
+// from everything else is the router's name (or, before 2.0, a limit that only
+// a generator has) and the type of the model.
+func readInfo(f *Finding, body []byte) string {
+	var info struct {
+		ModelID        string `json:"model_id"`
+		Router         string
+		MaxBestOf      *int                       `json:"max_best_of"`
+		MaxTotalTokens *int                       `json:"max_total_tokens"`
+		ModelType      map[string]json.RawMessage `json:"model_type"`
+		MaxInputLength *int                       `json:"max_input_length"`
+		Version        string
+	}
+	if json.Unmarshal(body, &info) != nil || info.ModelID == "" {
+		return ""
+	}
+	said, length := "model_id "+printable(info.ModelID), info.MaxTotalTokens
+	switch {
+	case strings.HasPrefix(info.Router, "text-generation-router") || info.MaxBestOf != nil:
+		f.Engine = TGI
+		if f.API == "" {
+			f.API = tgiNative
+		}
+	case len(info.ModelType) == 1:
+		f.Engine, length = TEI, info.MaxInputLength
+		for t := range info.ModelType { // the one
+			f.API = apiOfType(t)
+			said = join(said, "model_type "+printable(t))
+		}
+	default:
+		return ""
+	}
+	if len(f.Models) == 0 {
+		f.Models = usable([]api.ModelInfo{{ID: info.ModelID, MaxModelLen: positive(length)}})
+	}
+	return join(said, f.setVersion(info.Version))
+}
+
+// apiOfType returns the protocol for a type of model of
+// text-embeddings-inference. A classifier has none.
+func apiOfType(t string) string {
+	switch t {
+	case "embedding":
+		return teiEmbed
+	case "reranker":
+		return rerank
+	}
+	return ""
+}
+
+// readTags reads the list of models of Ollama.
+func readTags(f *Finding, body []byte) string {
+	var tags struct {
+		Models []struct{ Name, Digest string }
+	}
+	if json.Unmarshal(body, &tags) != nil || tags.Models == nil {
+		return ""
+	}
+	var models []api.ModelInfo
+	for _, m := range tags.Models {
+		if m.Name == "" || m.Digest == "" {
+			return "" // another list of models
+		}
+		models = append(models, api.ModelInfo{ID: m.Name, MaxModelLen: api.Unknown})
+	}
+	f.Engine = Ollama
+	if f.API == "" {
+		f.API, f.Models = ollamaChat, usable(models)
+	}
+	return countModels(models) + " with digests"
+}
+
+// readTriton reads the metadata of a Triton server. Other servers of the Open
+// Inference Protocol answer with other names.
+func readTriton(f *Finding, body []byte) string {
+	var meta struct{ Name, Version string }
+	if json.Unmarshal(body, &meta) != nil || meta.Name != "triton" {
+		return ""
+	}
+	f.Engine = Triton
+	if f.API == "" {
+		f.API = tritonGenerate
+	}
+	return join("name triton", f.setVersion(meta.Version))
+}
+
+// readTritonModels reads the statistics of a Triton server, which list each
+// version of each model.
+func readTritonModels(f *Finding, body []byte) string {
+	var stats struct {
+		Models []struct{ Name string } `json:"model_stats"`
+	}
+	if json.Unmarshal(body, &stats) != nil {
+		return ""
+	}
+	var models []api.ModelInfo
+	seen := map[string]bool{}
+	for _, m := range stats.Models {
+		if !seen[m.Name] {
+			seen[m.Name] = true
+			models = append(models, api.ModelInfo{ID: m.Name, MaxModelLen: api.Unknown})
+		}
+	}
+	f.Models = usable(models)
+	return countModels(f.Models)
+}
+
+// readNIM reads the release of NVIDIA NIM and of the API that it follows.
+func readNIM(f *Finding, body []byte) string {
+	var v struct{ Release, API string }
+	if json.Unmarshal(body, &v) != nil || v.Release == "" || v.API == "" {
+		return ""
+	}
+	f.Engine = NIM
+	return join("release and api", f.setVersion(v.Release))
+}
+
+// readLiteLLM reads the readiness of LiteLLM, which calls no upstream. The
+// version is in it, in newer releases only in the details, behind a key.
+func readLiteLLM(f *Finding, body []byte) string {
+	var v struct {
+		Version string `json:"litellm_version"`
+	}
+	if json.Unmarshal(body, &v) != nil || v.Version == "" {
+		return ""
+	}
+	f.Engine = LiteLLM
+	return join("litellm_version", f.setVersion(v.Version))
+}
+
+// readLiteLLMConfig reads what LiteLLM tells its web page without a key.
+func readLiteLLMConfig(f *Finding, body []byte) string {
+	var v struct {
+		Root *string `json:"server_root_path"`
+	}
+	if json.Unmarshal(body, &v) != nil || v.Root == nil {
+		return ""
+	}
+	f.Engine = LiteLLM
+	return "settings of LiteLLM's page"
+}
+
+func readVersion(f *Finding, body []byte) string {
+	var v struct{ Version string }
+	if json.Unmarshal(body, &v) != nil {
+		return ""
+	}
+	return f.setVersion(v.Version)
+}
+
+// readSGLang reads the arguments of an SGLang server. They hold its keys, of
+// which nothing is kept.
+func readSGLang(f *Finding, body []byte) string {
+	var v struct {
+		Version   string
+		Embedding bool `json:"is_embedding"`
+	}
+	if json.Unmarshal(body, &v) != nil {
+		return ""
+	}
+	said := f.setVersion(v.Version)
+	if v.Embedding {
+		f.API = openaiEmbeddings
+		said = join(said, "is_embedding")
+	}
+	return said
+}
+
+func readLlamaCPP(f *Finding, body []byte) string {
+	var v struct {
+		Build string `json:"build_info"`
+	}
+	if json.Unmarshal(body, &v) != nil {
+		return ""
+	}
+	return f.setVersion(v.Build)
+}
+
+func countModels(models []api.ModelInfo) string {
+	if len(models) == 1 {
+		return "1 model"
+	}
+	return strconv.Itoa(len(models)) + " models"
+}
+
+func positive(n *int) int {
+	if n == nil || *n <= 0 {
+		return api.Unknown
+	}
+	return *n
+}

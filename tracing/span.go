@@ -1,0 +1,204 @@
+package tracing
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// Target is what was probed.
+type Target struct {
+	// Endpoint and Module are the names in the configuration.
+	Endpoint, Module string
+	// URL is the endpoint's; host and port of it are exported.
+	URL string
+	// MaxTokens caps the answer as the module asks; 0 is not known.
+	MaxTokens int
+}
+
+const (
+	// own is the prefix of attributes that no convention has.
+	own = "inference_exporter."
+	// maxReason bounds the reason of a failure, in bytes.
+	maxReason = 1024
+)
+
+// newSpan returns the span of a result. Its ids are those that the probe sent
+// in its traceparent: it is the trace's root, named by the first half of the
+// trace id.
+func newSpan(res *resource.Resource, t Target, r *prober.Result) sdktrace.ReadOnlySpan {
+	operation := operationOf(r)
+	name := operation
+	if r.Model != "" {
+		name += " " + r.Model
+	}
+	return tracetest.SpanStub{
+		Name: cutText(name, maxReason),
+		SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: r.TraceID, SpanID: trace.SpanID(r.TraceID[:8]), TraceFlags: trace.FlagsSampled,
+		}),
+		SpanKind:  trace.SpanKindClient,
+		StartTime: r.Start,
+		// Nothing is known of the end of a probe that sent no request.
+		EndTime:              r.Start.Add(max(0, r.Timing.Duration)),
+		Attributes:           append(conventional(operation, t, r), ourOwn(t, r)...),
+		Events:               eventsOf(r),
+		Status:               statusOf(r),
+		Resource:             res,
+		InstrumentationScope: instrumentation.Scope{Name: "github.com/inference-exporter/inference_exporter/tracing"},
+	}.Snapshot()
+}
+
+// failed tells whether a result speaks against the endpoint.
+func failed(r *prober.Result) bool {
+	return r.Outcome != prober.Success && r.Outcome != prober.Canceled
+}
+
+func statusOf(r *prober.Result) sdktrace.Status {
+	if !failed(r) {
+		return sdktrace.Status{}
+	}
+	s := sdktrace.Status{Code: codes.Error, Description: string(r.Outcome)}
+	if r.Err != nil {
+		s.Description = cutText(r.Err.Error(), maxReason)
+	}
+	return s
+}
+
+// conventional returns the attributes of the semantic conventions for
+// generative AI clients, as far as they are known.
+func conventional(operation string, t Target, r *prober.Result) []attribute.KeyValue {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		u = &url.URL{}
+	}
+	as := []attribute.KeyValue{semconv.GenAIOperationNameKey.String(operation)}
+	add := func(known bool, a attribute.KeyValue) {
+		if known {
+			as = append(as, a)
+		}
+	}
+	provider := providerOf(u.Hostname())
+	add(provider != "", semconv.GenAIProviderNameKey.String(provider))
+	add(r.Model != "", semconv.GenAIRequestModel(cutText(r.Model, maxReason)))
+	add(t.MaxTokens > 0 && isGeneration(r), semconv.GenAIRequestMaxTokens(t.MaxTokens))
+	add(isGeneration(r), semconv.GenAIRequestStream(true))
+	add(r.Finish != "", semconv.GenAIResponseFinishReasons(r.Finish))
+	n := r.Tokens
+	add(n.Prompt >= 0, semconv.GenAIUsageInputTokens(n.Prompt))
+	add(n.Cached >= 0, semconv.GenAIUsageCacheReadInputTokens(n.Cached))
+	add(n.Output >= 0 && n.Source == prober.TokensFromUsage, semconv.GenAIUsageOutputTokens(n.Output))
+	add(n.Reasoning >= 0, semconv.GenAIUsageReasoningOutputTokens(n.Reasoning))
+	add(u.Hostname() != "", semconv.ServerAddress(u.Hostname()))
+	port := portOf(u)
+	add(port > 0, semconv.ServerPort(port))
+	add(r.Status > 0, semconv.HTTPResponseStatusCode(r.Status))
+	add(failed(r), semconv.ErrorTypeKey.String(string(r.Outcome)))
+	return as
+}
+
+// portOf returns the port of a URL, which may be that of its scheme; 0 is not
+// known.
+func portOf(u *url.URL) int {
+	if n, err := strconv.Atoi(u.Port()); err == nil {
+		return n
+	}
+	return map[string]int{"http": 80, "https": 443}[u.Scheme]
+}
+
+// ourOwn returns what no convention has a name for. Durations are in seconds
+// and, as everywhere, only a success has latencies.
+func ourOwn(t Target, r *prober.Result) []attribute.KeyValue {
+	as := []attribute.KeyValue{
+		attribute.String(own+"endpoint", cutText(t.Endpoint, maxReason)),
+		attribute.String(own+"module", cutText(t.Module, maxReason)),
+		attribute.String(own+"prefix", r.Prefix),
+		attribute.String(own+"outcome", string(r.Outcome)),
+		attribute.String(own+"clock", string(r.Clock)),
+		attribute.Int(own+"events", len(r.Events)),
+		attribute.Int(own+"merged_events", r.MergedEvents()),
+		attribute.Bool(own+"connection_reused", r.Reused),
+		attribute.Bool(own+"buffered", r.Buffered),
+		attribute.Bool(own+"imprecise", r.Imprecise),
+	}
+	if r.API != "" {
+		as = append(as, attribute.String(own+"api", r.API))
+	}
+	if r.Engine != "" {
+		as = append(as, attribute.String(own+"engine", r.Engine))
+	}
+	if r.Tokens.Source != "" {
+		as = append(as, attribute.String(own+"tokens_source", string(r.Tokens.Source)))
+	}
+	if r.Outcome != prober.Success {
+		return as
+	}
+	seconds := func(name string, d time.Duration) {
+		if d >= 0 {
+			as = append(as, attribute.Float64(own+name, d.Seconds()))
+		}
+	}
+	seconds("ttft", r.Timing.TTFT)
+	seconds("ttfo", r.Timing.TTFO)
+	seconds("tpot", r.Timing.TPOT)
+	seconds("max_gap", r.Timing.MaxGap)
+	seconds("server.queue", r.Server.Queue)
+	seconds("server.prefill", r.Server.Prefill)
+	seconds("server.decode", r.Server.Decode)
+	return as
+}
+
+// phaseEnds names the moment at which each phase ends.
+func phaseEnds() [prober.NumPhases]string {
+	return [prober.NumPhases]string{
+		prober.PhaseDNS:        "dns done",
+		prober.PhaseConnect:    "connected",
+		prober.PhaseTLS:        "tls done",
+		prober.PhaseWrite:      "request sent",
+		prober.PhaseFirstByte:  "first byte",
+		prober.PhaseFirstToken: "first token",
+		prober.PhaseDecode:     "last token",
+		prober.PhaseClose:      "reply ended",
+	}
+}
+
+// eventsOf returns the moments of a probe in order: the end of each phase
+// that it reached, and the first token that a user sees.
+func eventsOf(r *prober.Result) []sdktrace.Event {
+	var events []sdktrace.Event
+	names, at := phaseEnds(), time.Duration(0)
+	for p, d := range r.Timing.Phases {
+		if d < 0 {
+			continue
+		}
+		at += d
+		if output := firstOutput(r); prober.Phase(p) == prober.PhaseDecode && output >= 0 {
+			events = append(events, sdktrace.Event{Name: "first output", Time: r.Start.Add(output)})
+		}
+		events = append(events, sdktrace.Event{Name: names[p], Time: r.Start.Add(at), Attributes: []attribute.KeyValue{
+			attribute.String(own+"phase", prober.Phase(p).String()),
+			attribute.Float64(own+"phase_seconds", d.Seconds()),
+		}})
+	}
+	return events
+}
+
+// firstOutput is when the first token that a user sees arrived, counted from
+// Start; Absent without one.
+func firstOutput(r *prober.Result) time.Duration {
+	if r.Timing.TTFO < 0 || len(r.Events) == 0 {
+		return prober.Absent
+	}
+	return r.Events[0].At + r.Timing.TTFO - r.Timing.TTFT
+}

@@ -1,0 +1,314 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+func observe(e *Exporter, n int) {
+	for range n {
+		e.Observe(Target{}, newResult())
+	}
+}
+
+func TestBatchGoesOutAfterTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, _ := newExporter(t, v, nil)
+		stop := start(t, e)
+		defer stop()
+		observe(e, 3)
+		time.Sleep(batchInterval - 1)
+		synctest.Wait()
+		if n := v.requests(); n != 0 {
+			t.Errorf("%d requests before the interval was over", n)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if n, spans := v.requests(), v.spans(); n != 1 || len(spans) != 3 {
+			t.Errorf("%d requests with %d spans, want 1 with 3", n, len(spans))
+		}
+		time.Sleep(10 * batchInterval)
+		synctest.Wait()
+		if n := v.requests(); n != 1 {
+			t.Errorf("%d requests, want none without a span", n-1)
+		}
+	})
+}
+
+func TestFullBatchGoesOutAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, _ := newExporter(t, v, nil)
+		stop := start(t, e)
+		observe(e, batchSize+1)
+		synctest.Wait() // no time passes
+		if n, spans := v.requests(), v.spans(); n != 1 || len(spans) != batchSize {
+			t.Errorf("%d requests with %d spans, want 1 with %d", n, len(spans), batchSize)
+		}
+		stop()
+		if n := len(v.spans()); n != batchSize+1 {
+			t.Errorf("%d spans at the end, want %d", n, batchSize+1)
+		}
+	})
+}
+
+func TestQueueOverflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, _ := newExporter(t, v, nil)
+		observe(e, queueSize+10) // nobody takes them, and nobody waits
+		if n := e.Dropped(); n != 10 {
+			t.Errorf("%d dropped, want 10", n)
+		}
+		start(t, e)()
+		if n := len(v.spans()); n != queueSize || e.Dropped() != 10 {
+			t.Errorf("%d spans sent and %d dropped, want %d and 10", n, e.Dropped(), queueSize)
+		}
+	})
+}
+
+func TestReceiverDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, text := newExporter(t, v, nil)
+		stop := start(t, e)
+		defer stop()
+		round := func() {
+			observe(e, 2)
+			time.Sleep(batchInterval)
+			synctest.Wait()
+		}
+		v.set(func(v *receiver) { v.down = true })
+		round()
+		round()
+		round()
+		if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "refused") {
+			t.Errorf("log after three lost batches:\n%s\nwant one warning with the reason", got)
+		}
+		if n := e.Dropped(); n != 6 {
+			t.Errorf("%d dropped, want 6", n)
+		}
+		v.set(func(v *receiver) { v.down = false })
+		round()
+		round()
+		if got := text.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=INFO") {
+			t.Errorf("log after the recovery:\n%s\nwant one more line", got)
+		}
+		if n := len(v.spans()); n != 4 {
+			t.Errorf("%d spans received, want 4", n)
+		}
+		v.set(func(v *receiver) {
+			v.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+		})
+		round()
+		if got := text.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, "retry-able") {
+			t.Errorf("log after a status 503:\n%s\nwant one more line", got)
+		}
+	})
+}
+
+// hang answers nothing until the client has gone.
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func TestEndIsNotHeldUpByTheReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, _ := newExporter(t, v, nil)
+		v.set(func(v *receiver) { v.answer = hang })
+		stop := start(t, e)
+		observe(e, 3*batchSize)
+		synctest.Wait()
+		before := time.Now()
+		stop()
+		if d := time.Since(before); d != flushTimeout {
+			t.Errorf("ended after %s, want %s", d, flushTimeout)
+		}
+		if n := e.Dropped(); n != 3*batchSize {
+			t.Errorf("%d dropped, want %d", n, 3*batchSize)
+		}
+	})
+}
+
+func TestSlowReceiverTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, text := newExporter(t, v, nil)
+		v.set(func(v *receiver) { v.answer = hang })
+		stop := start(t, e)
+		defer stop()
+		observe(e, batchSize)
+		time.Sleep(exportTimeout - 1)
+		synctest.Wait()
+		if n := e.Dropped(); n != 0 {
+			t.Errorf("%d dropped before the time-out", n)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if n := e.Dropped(); n != batchSize || strings.Count(text.String(), "\n") != 1 {
+			t.Errorf("%d dropped, log:\n%s", n, text)
+		}
+	})
+}
+
+// A request that is under way when the program ends gets its answer.
+func TestRequestInFlightAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, text := newExporter(t, v, nil)
+		v.set(func(v *receiver) {
+			v.answer = func(http.ResponseWriter, *http.Request) { time.Sleep(flushTimeout / 2) }
+		})
+		stop := start(t, e)
+		observe(e, batchSize)
+		synctest.Wait() // it waits for its answer
+		stop()
+		if e.Dropped() != 0 || text.String() != "" {
+			t.Errorf("%d dropped, log:\n%s", e.Dropped(), text)
+		}
+	})
+}
+
+func TestHeadersAreSentAndNeverLogged(t *testing.T) {
+	const secret = "hunter2-hunter2"
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, text := newExporter(t, v, map[string]string{"Authorization": "Bearer " + secret, "X-Key": secret})
+		v.set(func(v *receiver) {
+			v.answer = func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprintf(w, "bad key in %v\n%s", r.Header, strings.Repeat("x", 1<<20))
+			}
+		})
+		observe(e, 1)
+		start(t, e)()
+		if got := v.headers[0].Get("Authorization"); got != "Bearer "+secret {
+			t.Errorf("Authorization %q", got)
+		}
+		if v.paths[0] != "POST /v1/traces" {
+			t.Errorf("sent to %s", v.paths[0])
+		}
+		got := text.String()
+		if strings.Contains(got, secret) || len(got) > 4096 || strings.Count(got, "\n") != 1 {
+			t.Errorf("log of %d bytes: %.2048s", len(got), got)
+		}
+	})
+}
+
+func TestLogOfAReceiverThatQuotesTheHeaders(t *testing.T) {
+	const secret = "hunter2-hunter2"
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, text := newExporter(t, v, map[string]string{"Authorization": "Bearer " + secret, "X-Key": secret})
+		v.set(func(v *receiver) {
+			v.answer = func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = io.WriteString(w, "no such key: "+secret)
+			}
+		})
+		observe(e, 1)
+		start(t, e)()
+		if got := text.String(); strings.Contains(got, secret) || !strings.Contains(got, "no such key: <secret>") {
+			t.Errorf("log: %s", got)
+		}
+	})
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newReceiver(t)
+		e, text := newExporter(t, v, nil)
+		v.set(func(v *receiver) {
+			v.answer = func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "http://elsewhere.example/", http.StatusTemporaryRedirect)
+			}
+		})
+		observe(e, 1)
+		start(t, e)()
+		if n := v.requests(); n != 1 || !strings.Contains(text.String(), "307") {
+			t.Errorf("%d requests, want 1; log: %s", n, text)
+		}
+	})
+}
+
+func TestTracesURL(t *testing.T) {
+	f := func(endpoint, want string) {
+		t.Helper()
+		got, err := tracesURL(endpoint)
+		if got != want || (want == "") != (err != nil) {
+			t.Errorf("%s: %q (%v), want %q", endpoint, got, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "pass") {
+			t.Errorf("%s: error repeats the URL: %v", endpoint, err)
+		}
+	}
+	f("http://host:4318", "http://host:4318/v1/traces")
+	f("http://host:4318/", "http://host:4318/v1/traces")
+	f("https://host/otlp", "https://host/otlp/v1/traces")
+	f("https://host/otlp/v1/traces", "https://host/otlp/v1/traces")
+	f("host:4318", "")
+	f("grpc://host:4317", "")
+	f("http://", "")
+	f("http://user:pass@host", "")
+	f("http://host?key=pass", "")
+	f("http://ho st:pass", "")
+}
+
+func TestNewRefusesABadURL(t *testing.T) {
+	if _, err := New(t.Context(), Options{Endpoint: "host:4318"}); err == nil {
+		t.Error("no error")
+	}
+}
+
+// newResult returns a success whose figures are easy to add up.
+func newResult() *prober.Result {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	r := &prober.Result{
+		Start: time.Unix(1_700_000_000, 0), Outcome: prober.Success, Status: 200,
+		API: "openai-chat", Kind: api.Generation, Engine: "vllm", Model: "llama", Prefix: "cold",
+		TraceID: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
+		Clock:   prober.ClockKernel,
+		Timing: prober.Timing{
+			TTFT: ms(60), TTFO: ms(80), TPOT: ms(20), MaxGap: ms(30), Duration: ms(130),
+			Phases: [prober.NumPhases]time.Duration{ms(1), ms(2), prober.Absent, ms(3), ms(40), ms(17), ms(60), ms(7)},
+		},
+		Events: []prober.Event{
+			{At: ms(63), Tokens: 1, Reasoning: true}, {At: ms(83), Tokens: 1}, {At: ms(93), Tokens: 1, Merged: true}, {At: ms(123), Tokens: 1},
+		},
+		Tokens: prober.Tokens{Prompt: 100, Cached: 16, Output: 4, Reasoning: 1, Source: prober.TokensFromUsage},
+		Finish: "stop",
+		Server: api.ServerTimes{Queue: ms(5), Prefill: prober.Absent, Decode: prober.Absent},
+	}
+	return r
+}
+
+// failedResult is a stall in mid-answer.
+func failedResult() *prober.Result {
+	r := newResult()
+	r.Outcome, r.Err = prober.TimeoutStall, errors.New("no token for 1s in mid-answer")
+	r.Finish, r.Tokens.Source, r.Tokens.Output = "", prober.TokensFromEvents, 4
+	r.Tokens.Prompt, r.Tokens.Cached, r.Tokens.Reasoning = api.Unknown, api.Unknown, api.Unknown
+	return r
+}
+
+// canceledResult is a probe that we ended before it was answered.
+func canceledResult() *prober.Result {
+	r := failedResult()
+	r.Outcome, r.Err = prober.Canceled, context.Canceled
+	r.Status, r.Events = 0, nil
+	r.Timing = prober.Timing{TTFT: -1, TTFO: -1, TPOT: -1, MaxGap: -1, Duration: -1}
+	for i := range r.Timing.Phases {
+		r.Timing.Phases[i] = prober.Absent
+	}
+	return r
+}

@@ -1,0 +1,188 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+)
+
+const (
+	// probePath is the path of the page.
+	probePath = "/probe"
+	// maxProbes is how many probes the page runs at once; a further one waits.
+	maxProbes = 8
+	// scrapeMargin is what an answer needs to get back to the scraper in time.
+	scrapeMargin = 500 * time.Millisecond
+	// answerTimeout limits the writing of an answer to a slow client.
+	answerTimeout = 10 * time.Second
+	// scrapeTimeoutHeader is where Prometheus tells how long it waits.
+	scrapeTimeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
+)
+
+// Prober probes once, for the page /probe.
+type Prober interface {
+	// Probe probes once, whatever comes out, and ends at the latest with ctx.
+	// An error means that it did not probe; a *Refusal says what is wrong with
+	// the request.
+	Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error)
+}
+
+// ProbeRequest is what to probe, as the client asks; "" is not given.
+type ProbeRequest struct {
+	// Target is the name or the URL of an endpoint.
+	Target string
+	// Module, API and Model replace the defaults.
+	Module, API, Model string
+	// Limit is how long the probe may take at most; 0 is as long as the module
+	// allows.
+	Limit time.Duration
+}
+
+// ProbeAnswer is what one probe found out.
+type ProbeAnswer struct {
+	// Metrics are the metrics of this probe alone.
+	Metrics Exposition
+	// Report writes the result for people.
+	Report func(io.Writer) error
+}
+
+// Refusal is a probe that is not run, and why.
+type Refusal struct {
+	// Forbidden tells a target that is not allowed from a request that makes
+	// no sense.
+	Forbidden bool
+	// Reason is for the client: one line without secrets.
+	Reason string
+}
+
+// Error returns the reason.
+func (r *Refusal) Error() string { return r.Reason }
+
+// probeHandler answers /probe?target=&module=&api=&model=&debug=true.
+type probeHandler struct {
+	prober  Prober
+	formats []expfmt.Format
+	logger  *slog.Logger
+	slots   chan struct{}
+}
+
+func newProbeHandler(o *Options) *probeHandler {
+	return &probeHandler{
+		prober: o.Prober, formats: o.Formats, logger: o.Logger, slots: make(chan struct{}, maxProbes),
+	}
+}
+
+func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	request, err := probeRequest(r)
+	if err != nil {
+		plainText(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	// A probe may take longer than any other page: the server's limits would
+	// cancel it.
+	control := http.NewResponseController(w)
+	
+	
+	answer, err := h.probe(r.Context(), request)
+	if r.Context().Err() != nil {
+		return // the client is gone
+	}
+	_ = control.SetWriteDeadline(time.Now().Add(answerTimeout))
+	if err != nil {
+		h.refuse(w, err)
+		return
+	}
+	if err := h.write(w, r, answer); err != nil {
+		h.logger.Debug("writing a probe's metrics failed", "err", err)
+		panic(http.ErrAbortHandler) // so that a part is not taken for the whole
+	}
+}
+
+// probe waits for its turn, which the limit includes.
+func (h *probeHandler) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+	start := time.Now()
+	var late <-chan time.Time
+	if r.Limit > 0 {
+		late = time.After(r.Limit)
+	}
+	select {
+	case h.slots <- struct{}{}:
+	case <-late:
+		return nil, fmt.Errorf("%d probes at once, and none ended within %s", cap(h.slots), r.Limit)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-h.slots }()
+	if r.Limit > 0 {
+		r.Limit = max(1, r.Limit-time.Since(start))
+	}
+	return h.prober.Probe(ctx, r)
+}
+
+// refuse answers a request without a probe.
+func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
+	refusal, ok := errors.AsType[*Refusal](err)
+	switch {
+	case ok && refusal.Forbidden:
+		plainText(w, http.StatusForbidden, refusal.Reason)
+	case ok:
+		plainText(w, http.StatusBadRequest, refusal.Reason)
+	default:
+		h.logger.Error("a probe on request failed to start", "err", err)
+		plainText(w, http.StatusServiceUnavailable, "the probe could not be run; the log tells why")
+	}
+}
+
+// write writes the metrics or, to find out why they are what they are, the
+// report with the metrics as text below it.
+func (h *probeHandler) write(w http.ResponseWriter, r *http.Request, a *ProbeAnswer) error {
+	format := expfmt.NegotiateAccept(r.Header, h.formats...)
+	if r.URL.Query().Get("debug") != "true" {
+		w.Header().Set("Content-Type", string(format))
+		return a.Metrics.Write(w, format)
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err := a.Report(w); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, "\nMetrics\n"); err != nil {
+		return err
+	}
+	return a.Metrics.Write(w, expfmt.FmtText)
+}
+
+// probeRequest reads what the client asks.
+func probeRequest(r *http.Request) (ProbeRequest, error) {
+	q := r.URL.Query()
+	limit, err := scrapeLimit(r.Header)
+	request := ProbeRequest{
+		Target: q.Get("target"), Module: q.Get("module"), API: q.Get("api"), Model: q.Get("model"), Limit: limit,
+	}
+	if err == nil && request.Target == "" {
+		err = errors.New("parameter target is missing: want the name or the URL of an endpoint")
+	}
+	return request, err
+}
+
+// scrapeLimit is how long a probe may take for its answer to reach the
+// scraper; 0 where that does not tell.
+func scrapeLimit(h http.Header) (time.Duration, error) {
+	text := h.Get(scrapeTimeoutHeader)
+	if text == "" {
+		return 0, nil
+	}
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(s) || s <= scrapeMargin.Seconds() {
+		return 0, fmt.Errorf("header %s is %.32q: want more than %g seconds", scrapeTimeoutHeader, text, scrapeMargin.Seconds())
+	}
+	// What exceeds a day is no limit that matters, and might not fit.
+	return time.Duration(min(s, 86400)*float64(time.Second)) - scrapeMargin, nil
+}
