@@ -111,37 +111,62 @@ func choose(configured string, models []api.ModelInfo, p *api.Protocol) (string,
 	return "", fail(ProtocolError, "the server lists no model: set model")
 }
 
+// answer is the reply to one question about the server.
+type answer struct {
+	resp    *http.Response
+	body    []byte
+	attempt *attempt // knows the secrets that were sent
+}
+
 // get asks one question, over a connection of its own.
-func (e *Endpoint) get(ctx context.Context, at string) (*http.Response, []byte, error) {
+func (e *Endpoint) get(ctx context.Context, at string) (*answer, error) {
 	a := newAttempt(nil, func() {})
 	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask %s: %w", at, err)
+		return nil, fmt.Errorf("ask %s: %w", at, err)
 	}
 	req.Header.Set("User-Agent", e.options.UserAgent)
 	resp, err := e.transport.RoundTrip(req)
 	if err != nil {
-		return nil, nil, a.censor(roundTripFailure(ctx, a, err))
+		return nil, a.censor(roundTripFailure(ctx, a, err))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBody))
 	if err != nil {
-		return nil, nil, a.censor(bodyFailure(ctx, a, err))
+		return nil, a.censor(bodyFailure(ctx, a, err))
 	}
-	return resp, body, nil
+	return &answer{resp: resp, body: body, attempt: a}, nil
+}
+
+// models asks the server for its list of models.
+func (e *Endpoint) models(ctx context.Context, list *api.ModelList) ([]api.ModelInfo, error) {
+	got, err := e.get(ctx, list.URL(e.cfg.URL.URL).String())
+	if err != nil {
+		return nil, err
+	}
+	if got.resp.StatusCode != http.StatusOK {
+		return nil, got.attempt.censor(fmt.Errorf("list the models: %w", statusFailure(got.resp, got.body)))
+	}
+	models, err := list.Parse(got.body)
+	if err != nil {
+		return nil, got.attempt.censor(fail(ProtocolError, "%w", err))
+	}
+	return models, nil
 }
 
 // detect finds out what an endpoint without a configured protocol speaks.
 func (e *Endpoint) detect(ctx context.Context) (target, error) {
+	censor := func(err error) error { return err }
 	found, err := detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {
-		resp, body, err := e.get(ctx, at)
+		got, err := e.get(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		return &detect.Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+		censor = got.attempt.censor
+		return &detect.Reply{Status: got.resp.StatusCode, Header: got.resp.Header, Body: got.body}, nil
 	})
 	if err != nil {
-		return target{}, fmt.Errorf("find out the api: %w", err)
+		return target{}, censor(fmt.Errorf("find out the api: %w", err))
 	}
 	p, ok := api.Lookup(found.API)
 	if !ok {
@@ -153,21 +178,5 @@ func (e *Endpoint) detect(ctx context.Context) (target, error) {
 	}
 	t.engine = found.Engine
 	t.model, err = choose(e.cfg.Model, found.Models, &p)
-	return t, err
-}
-
-// models asks the server for its list of models.
-func (e *Endpoint) models(ctx context.Context, list *api.ModelList) ([]api.ModelInfo, error) {
-	resp, body, err := e.get(ctx, list.URL(e.cfg.URL.URL).String())
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("list the models: %w", statusFailure(resp, body))
-	}
-	models, err := list.Parse(body)
-	if err != nil {
-		return nil, fail(ProtocolError, "%w", err)
-	}
-	return models, nil
+	return t, censor(err)
 }

@@ -160,9 +160,12 @@ func TestProbesAtOnce(t *testing.T) {
 			most = max(most, running)
 			enter <- running
 		}
-		s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) {
+		s := newProbeSite(t, func(_ context.Context, r ProbeRequest) (*ProbeAnswer, error) {
 			count(1)
 			defer count(-1)
+			if r.Limit != 0 && r.Limit != 5*time.Second {
+				t.Errorf("limit %s, want 5s", r.Limit)
+			}
 			time.Sleep(10 * time.Second)
 			return answer(), nil
 		})
@@ -174,8 +177,9 @@ func TestProbesAtOnce(t *testing.T) {
 			synctest.Wait()
 		}
 		ask(maxProbes)
-		ask(maxProbes)
-		ask(1, scrapeTimeoutHeader, "5") // no turn within 4.5 s
+		ask(maxProbes - 1)
+		ask(1, scrapeTimeoutHeader, "15.5") // 15 s, of which 10 pass before its turn
+		ask(1, scrapeTimeoutHeader, "5")    // no turn within 4.5 s
 		start := time.Now()
 		got := map[int]int{}
 		for range 2*maxProbes + 1 {

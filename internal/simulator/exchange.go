@@ -109,6 +109,12 @@ func (x *exchange) run() error {
 		err = x.p.address(x.r, &x.ask)
 	}
 	if err == nil {
+		err = x.checkModel()
+	}
+	if err == nil && x.ask.inputs != nil {
+		return x.answerInputs()
+	}
+	if err == nil {
 		err = x.submit()
 	}
 	if no, ok := errors.AsType[refusal](err); ok {
@@ -130,12 +136,16 @@ func (x *exchange) refuse(no refusal) error {
 	return err
 }
 
+func (x *exchange) checkModel() error {
+	if m := x.ask.model; m != "" && m != x.s.o.Model {
+		return refusal{http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", m)}
+	}
+	return nil
+}
+
 // submit gives the request to the least loaded replica.
 func (x *exchange) submit() error {
 	o, a := &x.s.o, &x.ask
-	if a.model != "" && a.model != o.Model {
-		return refusal{http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", a.model)}
-	}
 	if room := o.ContextLength - len(a.prompt); max(a.maxOutput, a.minOutput, 1) > room {
 		return badRequest(fmt.Sprintf("the model's context length is %d tokens, but %d in the prompt and %d of output were asked",
 			o.ContextLength, len(a.prompt), max(a.maxOutput, a.minOutput, 1)))
@@ -241,6 +251,9 @@ func (x *exchange) usage(p progress, n int) usage {
 	u := usage{prompt: len(x.ask.prompt), output: n, cached: p.cached, reasoning: -1}
 	if x.reasoning > 0 {
 		u.reasoning = min(n, x.reasoning)
+	}
+	if p.tokens > 0 {
+		u.times = times{p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled), time.Since(p.first)}
 	}
 	return u
 }

@@ -3,6 +3,7 @@ package simulator
 import (
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // protocol is one wire protocol: it reads a request and writes a reply, and
@@ -14,6 +15,8 @@ type protocol struct {
 	address func(r *http.Request, a *ask) error
 	// reply returns the writer of one reply.
 	reply func(h replyHeader) reply
+	// header, if set, adds to the header of a reply about inputs.
+	header func(h http.Header, w *whole)
 	// failure returns the body of an error answer.
 	failure func(refusal) []byte
 	// contentType and frame are how a reply is streamed. Without a contentType
@@ -29,6 +32,9 @@ func protocols() []protocol {
 		anthropicMessages(),
 		geminiGenerate(),
 		cohereChat(),
+		ollamaChat(), ollamaGenerate(), tgiStream(), sglangGenerate(), llamacppCompletion(), tritonStream(),
+		bedrockConverse(),
+		openaiEmbeddings(), teiEmbed(), ollamaEmbed(), cohereEmbed(), teiRerank(), rerankV1(), cohereRerank(),
 	}
 }
 
@@ -42,8 +48,9 @@ type ask struct {
 	sampled         bool // temperature above 0: another answer each time
 	reasoning       bool // may reason
 	stream          bool
-	usage           bool // usage at the end of the stream
-	continuousUsage bool // and in every event
+	usage           bool    // usage at the end of the stream
+	continuousUsage bool    // and in every event
+	inputs          *inputs // if set, nothing is generated
 }
 
 // refusal is an error answer; parse returns one for a bad request.
@@ -87,11 +94,17 @@ type event struct {
 type usage struct {
 	prompt, output    int
 	cached, reasoning int // negative is not given
+	times             times
 }
+
+// times are the server's own account of a request up to now.
+type times struct{ queue, prefill, decode time.Duration }
 
 // whole is a reply that is not streamed.
 type whole struct {
 	reasoning, answer []byte
 	finish            finish
 	usage             usage
+	inputs            *inputs       // what the reply is about; nil is an answer
+	took              time.Duration // of the prefill of inputs
 }

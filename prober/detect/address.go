@@ -11,11 +11,10 @@ import (
 // hosted returns the protocol of a hosted API by its host name; "" is none.
 func hosted(base *url.URL) string {
 	name := hostedAt(strings.ToLower(base.Hostname()))
-	// Those with a protocol of their own speak OpenAI's too, under such paths.
-	for _, part := range []string{"/openai", "/compatibility", "/chat/completions"} {
-		if name != "" && strings.Contains(base.Path, part) {
-			return openaiChat
-		}
+	// Some with a protocol of their own speak OpenAI's too, under such paths.
+	compatible := strings.Contains(base.Path, "/openai") || strings.Contains(base.Path, "/compatibility")
+	if name != "" && compatible {
+		return openaiChat
 	}
 	return name
 }
@@ -45,10 +44,30 @@ func isBedrock(host string) bool {
 		(strings.HasSuffix(rest, ".amazonaws.com") || strings.HasSuffix(rest, ".amazonaws.com.cn"))
 }
 
-// modelsURL is where a server of the OpenAI protocols lists its models.
-func modelsURL(base *url.URL) *url.URL {
-	chat, _ := api.Lookup(openaiChat) // always there
-	return chat.Models.URL(base)
+// byPath returns the protocol whose own URL base already is, and the path of
+// it under the server's root; "" is none. Of two that end alike it is the one
+// with the longer path: /api/embed is not /embed behind a prefix.
+func byPath(base *url.URL) (name, path string) {
+	at := strings.TrimRight(base.EscapedPath(), "/")
+	server := &url.URL{Scheme: base.Scheme, Host: base.Host}
+	for _, n := range api.Names() {
+		p, _ := api.Lookup(n)
+		own := p.URL(server, "").EscapedPath()
+		if p.URL(base, "").EscapedPath() == at && len(own) > len(path) {
+			name, path = n, own
+		}
+	}
+	return name, path
+}
+
+// modelsURL is where a server of the OpenAI protocols lists its models, given
+// the path of base that is of a protocol.
+func modelsURL(base *url.URL, path string) *url.URL {
+	u := *base
+	u.RawPath = strings.TrimSuffix(strings.TrimRight(base.EscapedPath(), "/"), path)
+	u.Path, _ = url.PathUnescape(u.RawPath) // of a URL, and so valid
+	chat, _ := api.Lookup(openaiChat)       // always there
+	return chat.Models.URL(&u)
 }
 
 // url returns where to ask for a path under the server's root, which is what

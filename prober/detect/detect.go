@@ -77,8 +77,8 @@ type Finding struct {
 }
 
 // Detect finds out what base is: the URL of a server, with or without the
-// version segment or the path of a protocol. A hosted API is known by its host
-// name and not asked.
+// version segment. A URL that is already that of a protocol means this
+// protocol. A hosted API is known by its host name and not asked.
 //
 // When ctx ends early, what was found until then counts. Where the server only
 // says that it wants a key, it is taken for openai-chat, which the Evidence
@@ -86,10 +86,14 @@ type Finding struct {
 // of ctx when it ended too early, and ErrUnrecognised when no reply tells a
 // protocol.
 func Detect(ctx context.Context, base *url.URL, get Getter) (Finding, error) {
+	given, path := byPath(base)
 	if name := hosted(base); name != "" {
-		return Finding{API: name, Evidence: []string{"host " + printable(base.Hostname()) + ": a hosted API, known by name and not asked"}}, nil
+		return Finding{
+			API:      cmp.Or(given, name),
+			Evidence: []string{"host " + printable(base.Hostname()) + ": a hosted API, known by name and not asked"},
+		}, nil
 	}
-	d := &detection{get: get, models: modelsURL(base), asked: map[string]bool{}}
+	d := &detection{get: get, given: given, models: modelsURL(base, path), asked: map[string]bool{}}
 	for q, ok := d.next(); ok && ctx.Err() == nil; q, ok = d.next() {
 		if err := d.ask(ctx, q); err != nil {
 			return d.found, err
@@ -105,6 +109,7 @@ func Detect(ctx context.Context, base *url.URL, get Getter) (Finding, error) {
 // detection is one run of questions.
 type detection struct {
 	get      Getter
+	given    string // the protocol that the URL is of; "" is none
 	models   *url.URL
 	asked    map[string]bool // by path
 	answered bool            // there was a reply
@@ -176,6 +181,9 @@ func (d *detection) note(u *url.URL, text string) {
 func (d *detection) verdict() (Finding, error) {
 	f := d.found
 	switch {
+	case d.given != "":
+		f.API = d.given
+		f.Evidence = append(f.Evidence, "api "+d.given+" by the path of the URL")
 	case f.API != "":
 		return f, nil
 	case f.Engine != "" && f.Engine != TEI:

@@ -515,6 +515,40 @@ func TestWhereToAsk(t *testing.T) {
 	f("https://h/v1beta/openai?key=k", "https://h/v1beta/openai/models?key=k", "https://h/v1beta/openai/version?key=k")
 }
 
+// TestURLOfAProtocol gives URLs that leave no choice of the protocol, and what
+// is asked first.
+func TestURLOfAProtocol(t *testing.T) {
+	f := func(at, want, models string) {
+		t.Helper()
+		get, urls := server{"/v1/models": list("m", "lmdeploy")}.asked()
+		got, err := Detect(t.Context(), parse(t, at), get)
+		if err != nil || got.API != want || (*urls)[0] != models {
+			t.Errorf("%s: %+v, %v, asked %q", at, got, err, *urls)
+		}
+	}
+	const models = "http://h/v1/models"
+	f("http://h/v1/chat/completions", "openai-chat", models)
+	f("http://h/v1/completions", "openai-completions", models)
+	f("http://h/v1/responses", "openai-responses", models)
+	f("http://h/v1/messages/", "anthropic", models)
+	f("http://h/v1/embeddings", "openai-embeddings", models)
+	f("http://h/api/chat", "ollama", models)
+	f("http://h/api/generate", "ollama-generate", models)
+	f("http://h/api/embed", "ollama-embed", models)
+	f("http://h/embed", "tei", models)
+	f("http://h/rerank", "rerank", models)
+	f("http://h/generate_stream", "tgi", models)
+	f("http://h/generate", "sglang", models)
+	f("http://h/completion", "llamacpp", models)
+	f("http://h/prefix/api/chat", "ollama", "http://h/prefix/v1/models")
+	f("http://h/v4/chat/completions", "openai-chat", "http://h/v4/models")
+
+	got, err := Detect(t.Context(), parse(t, "https://api.openai.com/v1/responses"), nil)
+	if err != nil || got.API != "openai-responses" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestStanza(t *testing.T) {
 	f := func(found Finding, want string) {
 		t.Helper()

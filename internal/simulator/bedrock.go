@@ -1,0 +1,148 @@
+package simulator
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"net/http"
+	"strings"
+)
+
+// bedrockConverse is ConverseStream of Amazon Bedrock, POST
+// /model/MODEL/converse-stream.
+func bedrockConverse() protocol {
+	return protocol{
+		path:  "/model/{model}/converse-stream",
+		parse: parseConverse,
+		address: func(r *http.Request, a *ask) error {
+			a.model, a.stream = r.PathValue("model"), true
+			return nil
+		},
+		reply:       func(replyHeader) reply { return new(bedrockReply) },
+		failure:     func(r refusal) []byte { return []byte(`{"message":` + quote(r.message) + `}`) },
+		contentType: "application/vnd.amazon.eventstream",
+		frame:       awsFrame,
+	}
+}
+
+func parseConverse(body []byte) (ask, error) {
+	var q struct {
+		Messages []struct {
+			Content []struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		} `json:"messages"`
+		InferenceConfig struct {
+			MaxTokens   *int     `json:"maxTokens"`
+			Temperature *float64 `json:"temperature"`
+		} `json:"inferenceConfig"`
+	}
+	if err := json.Unmarshal(body, &q); err != nil {
+		return ask{}, badRequest("The request body is not valid: " + err.Error())
+	}
+	c := conversation{limit: q.InferenceConfig.MaxTokens, temperature: q.InferenceConfig.Temperature}
+	for _, m := range q.Messages {
+		for _, content := range m.Content {
+			c.contents = append(c.contents, content.Text)
+		}
+	}
+	return c.ask()
+}
+
+// exceptionName begins the names of frames that are exceptions.
+const exceptionName = "exception:"
+
+// awsFrame frames as application/vnd.amazon.eventstream does: lengths, headers
+// and payload between checksums.
+func awsFrame(dst []byte, name string, payload []byte) []byte {
+	kind, nameHeader := "event", ":event-type"
+	if exception, ok := strings.CutPrefix(name, exceptionName); ok {
+		kind, nameHeader, name = "exception", ":exception-type", exception
+	}
+	var headers []byte
+	for _, h := range [][2]string{{nameHeader, name}, {":content-type", "application/json"}, {":message-type", kind}} {
+		headers = append(append(headers, byte(len(h[0]))), h[0]...)
+		headers = append(headers, 7) // a text
+		headers = append(binary.BigEndian.AppendUint16(headers, uint16(len(h[1]))), h[1]...)
+	}
+	start := len(dst)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(16+len(headers)+len(payload)))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(headers)))
+	dst = binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:]))
+	dst = append(append(dst, headers...), payload...)
+	return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:]))
+}
+
+// bedrockReply writes the events of one message: a block of reasoning, if any,
+// then a block of text. The usage comes after the stop reason.
+type bedrockReply struct {
+	block Kind // what the open block holds; Role is none
+	index int  // of the open block, or the next
+}
+
+func (r *bedrockReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
+	switch e.kind {
+	case Role:
+		dst = frame(dst, "messageStart", []byte(`{"role":"assistant"}`))
+	case Reasoning, Answer:
+		dst = r.appendDelta(dst, e, frame)
+	case Failure:
+		return frame(dst, exceptionName+"modelStreamErrorException", []byte(`{"message":`+quote(e.text)+`}`))
+	case Usage:
+		return frame(dst, "metadata", []byte(`{"usage":`+bedrockUsage(e.usage)+`}`))
+	}
+	if e.finish != "" {
+		dst = r.closeBlock(dst, frame)
+		dst = frame(dst, "messageStop", []byte(`{"stopReason":`+quote(bedrockStop(e.finish))+`}`))
+	}
+	return dst
+}
+
+// appendDelta writes material, in a block of its kind.
+func (r *bedrockReply) appendDelta(dst []byte, e *event, frame frameFunc) []byte {
+	if r.block != e.kind {
+		dst = r.closeBlock(dst, frame)
+		r.block = e.kind
+	}
+	delta := `{"text":` + quote(e.text) + `}`
+	if e.kind == Reasoning {
+		delta = `{"reasoningContent":` + delta + `}`
+	}
+	return frame(dst, "contentBlockDelta", fmt.Appendf(nil, `{"contentBlockIndex":%d,"delta":%s}`, r.index, delta))
+}
+
+func (r *bedrockReply) closeBlock(dst []byte, frame frameFunc) []byte {
+	if r.block == Role {
+		return dst
+	}
+	r.block = Role
+	r.index++
+	return frame(dst, "contentBlockStop", fmt.Appendf(nil, `{"contentBlockIndex":%d}`, r.index-1))
+}
+
+// appendWhole writes what Converse replies, which does not stream.
+func (r *bedrockReply) appendWhole(dst []byte, w *whole) []byte {
+	return fmt.Appendf(dst, `{"output":{"message":{"role":"assistant","content":[{"text":%s}]}},"stopReason":%s,"usage":%s}`,
+		quote(w.answer), quote(bedrockStop(w.finish)), bedrockUsage(&w.usage))
+}
+
+func bedrockStop(f finish) string {
+	switch f {
+	case finishLength:
+		return "max_tokens"
+	case finishStop:
+		return "end_turn"
+	}
+	return string(f)
+}
+
+// bedrockUsage counts the prompt without what came from the cache.
+func bedrockUsage(u *usage) string {
+	fresh, cached := u.prompt, ""
+	if u.cached >= 0 {
+		fresh -= u.cached
+		cached = fmt.Sprintf(`,"cacheReadInputTokens":%d,"cacheWriteInputTokens":0`, u.cached)
+	}
+	return fmt.Sprintf(`{"inputTokens":%d,"outputTokens":%d,"totalTokens":%d%s}`, fresh, u.output, u.prompt+u.output, cached)
+}
