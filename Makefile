@@ -21,7 +21,7 @@ LDFLAGS = -s -w \
 # The version is linked in above, so that a build needs no repository around it.
 export GOFLAGS += -buildvcs=false
 
-.PHONY: all run demo test lint vuln generate bench fuzz build docker clean
+.PHONY: all run demo test e2e lint vuln generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -34,6 +34,11 @@ demo: ## the daemon against simulated servers
 test: ## every test, with the race detector; minutes
 	$(GO) vet ./...
 	$(GO) test -race ./...
+
+e2e: ## what must hold of every server: make e2e ENDPOINT=http://host:8000, or CONFIG=file.yml for keys and models
+	@test -n '$(ENDPOINT)$(CONFIG)' || { echo 'give ENDPOINT=http://host:port or CONFIG=file.yml'; exit 2; }
+	INFERENCE_EXPORTER_E2E_ENDPOINT='$(ENDPOINT)' INFERENCE_EXPORTER_E2E_CONFIG='$(abspath $(CONFIG))' \
+		$(GO) test -run '^TestEndpoint$$' -count=1 -v -timeout 1h ./internal/e2e
 
 lint: ## format and static checks
 	@unformatted=$$($(TOOL) gofumpt -l .) || exit 1; \

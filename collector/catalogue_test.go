@@ -71,6 +71,7 @@ func full(t *testing.T) *Exposition {
 	self := NewSelf(reg)
 	self.Observe(r)
 	self.Scraped(time.Millisecond, 5000)
+	self.WatchDroppedSpans(func() uint64 { return 0 })
 	return NewExposition(p, reg)
 }
 

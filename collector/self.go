@@ -27,6 +27,7 @@ type Self struct {
 	merged, imprecise          prometheus.Counter
 	scheduleLag, readLag       prometheus.Histogram
 	scrapeDuration, scrapeSize prometheus.Histogram
+	registerer                 prometheus.Registerer
 }
 
 // NewSelf registers the exporter's own metrics with reg: those of Self, the
@@ -45,6 +46,7 @@ func NewSelf(reg prometheus.Registerer) *Self {
 		readLag:        prometheus.NewHistogram(d.readLag.histogramOpts(lagBounds)),
 		scrapeDuration: prometheus.NewHistogram(d.scrapeDuration.histogramOpts(scrapeBounds)),
 		scrapeSize:     prometheus.NewHistogram(d.scrapeSize.histogramOpts(scrapeSizeBounds)),
+		registerer:     reg,
 	}
 	for _, v := range d.missed.Values {
 		s.missed.WithLabelValues(v)
@@ -59,6 +61,14 @@ func NewSelf(reg prometheus.Registerer) *Self {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return s
+}
+
+// WatchDroppedSpans adds the count of lost trace spans, for an exporter that
+// exports traces. It must be called at most once.
+func (s *Self) WatchDroppedSpans(dropped func() uint64) {
+	d := selfFamilies()
+	s.registerer.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(d.droppedSpans.opts()),
+		func() float64 { return float64(dropped()) }))
 }
 
 // Observe takes from a result what it tells of the exporter.
@@ -111,13 +121,14 @@ type selfDescriptions struct {
 	probes, readLag                Family
 	merged, imprecise              Family
 	scrapeDuration, scrapeSize     Family
+	droppedSpans                   Family
 }
 
 // list returns the families in the order of the documentation.
 func (d *selfDescriptions) list() []Family {
 	return []Family{
 		d.buildInfo, d.endpoints, d.inFlight, d.missed, d.scheduleLag,
-		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize,
+		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans,
 	}
 }
 
@@ -133,6 +144,8 @@ func selfFamilies() selfDescriptions {
 		inFlight:  family("probes_in_flight", Gauge, "", "Probes that are running."),
 		missed: family("missed_runs_total", Counter, "",
 			"Probes that were due and did not run, over all endpoints, by reason."),
+		droppedSpans: family("spans_dropped_total", Counter, "",
+			"Trace spans that were lost: the queue was full, or the receiver did not take them. Absent without trace export."),
 		scheduleLag: family("schedule_lag_seconds", Histogram, "seconds",
 			"Time from when a probe was due to when it was begun."),
 		probes: family("probes_total", Counter, "",

@@ -88,37 +88,6 @@ func TestHTTP2(t *testing.T) {
 	f(config.ConnectionReuse, 1, true)
 }
 
-// Each event that the server sends on its own is one of its own, although the
-// transport reads the socket ahead of the reply's reader.
-func TestHTTP2EventsAreStampedOneByOne(t *testing.T) {
-	step := make(chan struct{})
-	s, _ := chatHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
-		for range 8 {
-			events(w, one)
-			<-step
-		}
-		events(w, stop, endMarker)
-	})
-	go func() {
-		// Far apart beside the time that a read takes.
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for range 8 {
-			<-tick.C
-			step <- struct{}{}
-		}
-	}()
-	r := newProber(t, newHTTP2Endpoint(t, s), newModule()).Probe(t.Context(), time.Time{})
-	if r.Outcome != Success || len(r.Events) != 8 {
-		t.Fatalf("outcome %s (%v) with %d events", r.Outcome, r.Err, len(r.Events))
-	}
-	for i := 1; i < len(r.Events); i++ {
-		if gap := r.Events[i].At - r.Events[i-1].At; gap <= 0 && !r.Events[i].Merged && !r.Events[i-1].Merged {
-			t.Errorf("gap %s before event %d, which is not marked as merged", gap, i)
-		}
-	}
-}
-
 func TestHTTP2Timeouts(t *testing.T) {
 	const short = model.Duration(50 * time.Millisecond)
 	f := func(name string, want Outcome, limit func(*config.Module), sent ...string) {

@@ -33,7 +33,7 @@ func TestBatchGoesOutAfterTheInterval(t *testing.T) {
 		if n := v.requests(); n != 0 {
 			t.Errorf("%d requests before the interval was over", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n, spans := v.requests(), v.spans(); n != 1 || len(spans) != 3 {
 			t.Errorf("%d requests with %d spans, want 1 with 3", n, len(spans))
@@ -153,7 +153,7 @@ func TestSlowReceiverTimesOut(t *testing.T) {
 		if n := e.Dropped(); n != 0 {
 			t.Errorf("%d dropped before the time-out", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n := e.Dropped(); n != batchSize || strings.Count(text.String(), "\n") != 1 {
 			t.Errorf("%d dropped, log:\n%s", n, text)

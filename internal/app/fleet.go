@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
 // fleetParts are the parts that a fleet connects.
@@ -23,6 +24,7 @@ type fleetParts struct {
 	scheduler *schedule.Scheduler
 	probes    *collector.Probes
 	self      *collector.Self
+	traces    *tracing.Exporter // nil without trace export
 	logger    *slog.Logger
 }
 
@@ -100,7 +102,8 @@ func (f *fleet) newMember(cfg *config.Endpoint) (*member, error) {
 			id: collector.ID{
 				Endpoint: cfg.Name, Module: name, Prefix: string(module.Prefix), Labels: cfg.Labels,
 			},
-			prober: p, probes: f.probes, self: f.self,
+			prober: p, probes: f.probes, self: f.self, traces: f.traces,
+			target: tracing.Target{Endpoint: cfg.Name, Module: name, URL: cfg.URL.String(), MaxTokens: module.OutputTokens},
 			logger: f.logger.With("endpoint", cfg.Name, "module", name),
 		})
 	}
@@ -165,6 +168,8 @@ type task struct {
 	series   *collector.Series
 	probes   *collector.Probes
 	self     *collector.Self
+	traces   *tracing.Exporter
+	target   tracing.Target
 	logger   *slog.Logger
 	outcome  prober.Outcome // of the last probe, "" before the first
 
@@ -213,6 +218,9 @@ func (t *task) end(res *prober.Result) {
 	t.series.Observe(res)
 	t.probes.SetServed(t.id.Endpoint, res)
 	t.self.Observe(res)
+	if t.traces != nil {
+		t.traces.Observe(t.target, res)
+	}
 	t.log(res)
 }
 
@@ -248,6 +256,10 @@ func (t *task) log(r *prober.Result) {
 	message := "probe recovered"
 	if before == "" {
 		message = "probe succeeds"
+	}
+	if r.Timing.TTFT < 0 { // no tokens that come one by one
+		t.logger.Info(message, "model", r.Model, "duration_seconds", r.Timing.Duration.Seconds())
+		return
 	}
 	t.logger.Info(message, "model", r.Model, "ttft_seconds", r.Timing.TTFT.Seconds())
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/discovery"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/tracing"
 	"github.com/inference-exporter/inference_exporter/web"
 )
 
@@ -89,6 +90,7 @@ type daemon struct {
 	scheduler *schedule.Scheduler
 	fleet     *fleet
 	dialer    *prober.Dialer
+	traces    *tracing.Exporter // nil without trace export
 	web       *web.Server
 }
 
@@ -96,6 +98,10 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 	registry := prometheus.NewRegistry()
 	self := collector.NewSelf(registry)
 	probes := collector.NewProbes(time.Now)
+	traces, err := newTraces(cfg, env, self)
+	if err != nil {
+		return nil, unusable{err}
+	}
 	dialer := prober.NewDialer()
 	server, err := web.New(web.Options{
 		MetricsPath: metricsPath, Version: version.Info(),
@@ -111,11 +117,31 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 		Logger: env.logger,
 	})
 	return &daemon{
-		env: env, discovery: discovery.Static(cfg.Endpoints), scheduler: scheduler, dialer: dialer, web: server,
+		env: env, discovery: discovery.Static(cfg.Endpoints), scheduler: scheduler, dialer: dialer, traces: traces, web: server,
 		fleet: newFleet(cfg, fleetParts{
-			dialer: dialer, scheduler: scheduler, probes: probes, self: self, logger: env.logger,
+			dialer: dialer, scheduler: scheduler, probes: probes, self: self, traces: traces, logger: env.logger,
 		}),
 	}, nil
+}
+
+// newTraces returns the export of traces that the configuration asks for; nil
+// when it asks for none.
+func newTraces(cfg *config.Config, env environment, self *collector.Self) (*tracing.Exporter, error) {
+	if cfg.Tracing.OTLPEndpoint.URL == nil {
+		return nil, nil
+	}
+	headers := make(map[string]string, len(cfg.Tracing.Headers))
+	for name, secret := range cfg.Tracing.Headers {
+		headers[name] = string(secret)
+	}
+	traces, err := tracing.New(context.Background(), tracing.Options{
+		Endpoint: cfg.Tracing.OTLPEndpoint.String(), Headers: headers, Version: version.Version, Logger: env.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	self.WatchDroppedSpans(traces.Dropped)
+	return traces, nil
 }
 
 // run runs the parts until ctx ends or one of them fails. It serves on what
@@ -137,6 +163,9 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	})
 	group.Go(func() error { return d.applySets(ctx, sets) })
 	group.Go(func() error { return d.scheduler.Run(ctx) })
+	if d.traces != nil {
+		group.Go(func() error { return d.traces.Run(ctx) })
+	}
 	group.Go(func() error { return d.serve(ctx, listeners, flags) })
 	if err := group.Wait(); err != nil {
 		return err

@@ -253,7 +253,7 @@ func (x *exchange) usage(p progress, n int) usage {
 		u.reasoning = min(n, x.reasoning)
 	}
 	if p.tokens > 0 {
-		u.times = times{p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled), time.Since(p.first)}
+		u.times = serverTimes{p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled), time.Since(p.first)}
 	}
 	return u
 }

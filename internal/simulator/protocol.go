@@ -94,11 +94,11 @@ type event struct {
 type usage struct {
 	prompt, output    int
 	cached, reasoning int // negative is not given
-	times             times
+	times             serverTimes
 }
 
-// times are the server's own account of a request up to now.
-type times struct{ queue, prefill, decode time.Duration }
+// serverTimes are the server's own account of a request up to now.
+type serverTimes struct{ queue, prefill, decode time.Duration }
 
 // whole is a reply that is not streamed.
 type whole struct {

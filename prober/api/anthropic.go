@@ -25,7 +25,7 @@ func anthropic() Protocol {
 			})
 		},
 		MaxTokens:  "max_tokens",
-		NewDecoder: func() Decoder { return &anthropicDecoder{} },
+		NewDecoder: func() Decoder { return &anthropicDecoder{prompt: noPrompt()} },
 		RateLimit:  anthropicRateLimit,
 		Doc: Doc{
 			Title: "Anthropic Messages", Servers: "Anthropic, llama.cpp, Ollama, LiteLLM and other gateways",
@@ -67,9 +67,26 @@ func anthropicRateLimit(h http.Header) RateLimit {
 // anthropicDecoder decodes the events of Messages by their type. It keeps the
 // counts of the prompt, which later events repeat in part.
 type anthropicDecoder struct {
-	parser                fastjson.Parser
-	fresh, read, creation int // prompt tokens: uncached, from the cache, into it
-	usage                 Usage
+	parser fastjson.Parser
+	prompt anthropicPrompt
+	usage  Usage
+}
+
+// anthropicPrompt counts the tokens of the prompt in its parts: those that
+// neither came from the cache nor went into it, those that did either.
+type anthropicPrompt struct {
+	fresh, read, created int
+}
+
+func noPrompt() anthropicPrompt { return anthropicPrompt{Unknown, Unknown, Unknown} }
+
+// total returns the length of the prompt.
+func (p anthropicPrompt) total() int {
+	sum := p.fresh + max(p.read, 0) + max(p.created, 0)
+	if p.fresh == Unknown || sum > maxCount {
+		return Unknown
+	}
+	return sum
 }
 
 // Decode implements Decoder.
@@ -83,7 +100,7 @@ func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	switch string(eventType(v, event)) {
 	case "message_start":
-		a.fresh, a.read, a.creation = Unknown, Unknown, Unknown
+		a.prompt = noPrompt()
 		// output_tokens is a placeholder here, 1 at Anthropic itself.
 		a.readUsage(v.Get("message", "usage"), false, d)
 	case "content_block_start":
@@ -116,14 +133,13 @@ func (a *anthropicDecoder) readUsage(usage *fastjson.Value, withOutput bool, d *
 	if usage == nil || usage.Type() != fastjson.TypeObject {
 		return
 	}
-	a.fresh = known(count(usage.Get("input_tokens")), a.fresh)
-	a.read = known(count(usage.Get("cache_read_input_tokens")), a.read)
-	a.creation = known(count(usage.Get("cache_creation_input_tokens")), a.creation)
-	a.usage = noUsage()
-	a.usage.Cached = a.read
-	if sum := a.fresh + max(a.read, 0) + max(a.creation, 0); a.fresh != Unknown && sum <= maxCount {
-		a.usage.Prompt = sum
+	a.prompt = anthropicPrompt{
+		fresh:   known(count(usage.Get("input_tokens")), a.prompt.fresh),
+		read:    known(count(usage.Get("cache_read_input_tokens")), a.prompt.read),
+		created: known(count(usage.Get("cache_creation_input_tokens")), a.prompt.created),
 	}
+	a.usage = noUsage()
+	a.usage.Prompt, a.usage.Cached = a.prompt.total(), a.prompt.read
 	if withOutput {
 		a.usage.Output = count(usage.Get("output_tokens"))
 		a.usage.Reasoning = count(usage.Get("output_tokens_details", "thinking_tokens"))

@@ -92,7 +92,7 @@ func TestOddAnthropic(t *testing.T) {
 	f("the end leaves out the cached ones", `{"type":"message_start","message":{"usage":{"input_tokens":1,"cache_read_input_tokens":30}}}`+"\n"+hi+"\n"+
 		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":1,"output_tokens":3}}`+"\n"+`{"type":"message_stop"}`,
 		func(r *reply) { hiReply(r); r.Usage = Usage{31, 30, 3, Unknown} })
-	f("counts that never fall", hi+"\n"+`{"type":"message_delta","delta":{},"usage":{"output_tokens":2}}`+"\n"+end, func(r *reply) { hiReply(r); r.Usage.Output = 3 })
+	f("no message_start, two counts of which the last one wins", hi+"\n"+`{"type":"message_delta","delta":{},"usage":{"output_tokens":2}}`+"\n"+end, func(r *reply) { hiReply(r); r.Usage.Output = 3 })
 	f("absurd usage", `{"type":"message_start","message":{"usage":{"input_tokens":100000000,"cache_read_input_tokens":1}}}`+"\n"+hi+"\n"+
 		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-3}}`+"\n"+`{"type":"message_stop"}`, func(r *reply) { hiReply(r); r.Usage.Cached = 1 })
 	f("no end marker", start+"\n"+hi+"\n"+strings.TrimSuffix(end, "\n"+`{"type":"message_stop"}`), func(r *reply) { good(r); r.Done = false })
@@ -172,7 +172,10 @@ func TestOddCohere(t *testing.T) {
 	f("tools", `{"type":"tool-plan-delta","delta":{"message":{"tool_plan":"I will"}}}`+"\n"+
 		`{"type":"tool-call-start","index":0,"delta":{"message":{"tool_calls":{"id":"f_1","type":"function","function":{"name":"f","arguments":""}}}}}`+"\n"+
 		`{"type":"tool-call-delta","index":0,"delta":{"message":{"tool_calls":{"function":{"arguments":"{}"}}}}}`+"\n"+`{"type":"message-end","delta":{"finish_reason":"TOOL_CALL"}}`,
-		func(r *reply) { hiReply(r); r.Text, r.Tool, r.Tokens, r.Visible, r.Finish = "", "I willf{}", 3, 3, "tool_calls" })
+		func(r *reply) {
+			hiReply(r)
+			r.Text, r.Tool, r.Tokens, r.Visible, r.Finish = "", "I willf{}", 3, 3, "tool_calls"
+		})
 	f("stop sequence, no usage", hi+"\n"+`{"type":"message-end","delta":{"finish_reason":"STOP_SEQUENCE","usage":null}}`, hiReply)
 	f("absurd usage", hi+"\n"+`{"type":"message-end","delta":{"finish_reason":"COMPLETE","usage":{"tokens":{"input_tokens":-9.0,"output_tokens":2.5}}}}`, hiReply)
 	f("error", hi+"\n"+`{"type":"message-end","delta":{"finish_reason":"ERROR","error":"boom"}}`, func(r *reply) { hiReply(r); r.Finish, r.Err.Message = "error", "boom" })

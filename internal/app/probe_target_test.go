@@ -1,0 +1,184 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+// probePage asks for the page /probe with the given query, in pairs.
+func (p *program) probePage(pairs ...string) (status int, body string) {
+	p.t.Helper()
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	resp, text := p.get("/probe?" + q.Encode())
+	return resp.StatusCode, string(text)
+}
+
+// startIdle runs the daemon with a configuration whose probes are an hour away.
+func startIdle(t *testing.T, file string) *program {
+	t.Helper()
+	return start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", "global: {interval: 1h, labels: {site: here}}\n"+file))
+}
+
+func TestProbePage(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	p := startIdle(t, fmt.Sprintf(`
+modules: {tiny: {output_tokens: 4, prefix: warm}}
+endpoints:
+  - {name: good, url: %q, labels: {team: search}}
+  - {name: bad, url: %q}
+`, server, server+"/fault/status_503"))
+
+	status, body := p.probePage("target", "good", "module", "tiny")
+	got := parsePage(t, []byte(body))
+	labels := []string{"endpoint", "good", "module", "tiny", "prefix", "warm", "model", "simulated-8b", "site", "here", "team", "search"}
+	if status != http.StatusOK || got.sum("inference_probe_success", labels...) != 1 || got.sum("inference_probe_output_tokens_total", labels...) != 4 ||
+		got.sum("inference_probe_ttft_seconds", labels...) != 1 || !got.has("inference_endpoint_info", "endpoint", "good", "url", server) {
+		t.Errorf("status %d:\n%s", status, body)
+	}
+	if got.sum("inference_probe_results_total") != 1 {
+		t.Errorf("more than one probe:\n%s", body)
+	}
+	// The names are those of the daemon, which has further ones of its own.
+	_, metrics := p.get("/metrics")
+	for name := range got {
+		if parsePage(t, metrics)[name] == nil && !strings.HasPrefix(name, "inference_probe_last_") {
+			t.Errorf("%s is no metric of the daemon", name)
+		}
+	}
+	if parsePage(t, metrics).sum("inference_probe_results_total") != 0 {
+		t.Error("the probe counts as one of the daemon's")
+	}
+
+	status, body = p.probePage("target", server) // module interactive
+	if got = parsePage(t, []byte(body)); status != http.StatusOK || got.sum("inference_probe_success", "endpoint", "good", "module", "interactive") != 1 {
+		t.Errorf("by its URL: status %d:\n%s", status, body)
+	}
+	status, body = p.probePage("target", "good", "api", "openai-completions")
+	if got = parsePage(t, []byte(body)); status != http.StatusOK || !got.has("inference_endpoint_info", "api", "openai-completions") {
+		t.Errorf("by another api: status %d:\n%s", status, body)
+	}
+	status, body = p.probePage("target", "good", "model", "no-such-model")
+	if got = parsePage(t, []byte(body)); status != http.StatusOK || got.sum("inference_probe_results_total", "outcome", "http_error") != 1 {
+		t.Errorf("with another model: status %d:\n%s", status, body)
+	}
+	status, body = p.probePage("target", "bad", "debug", "true")
+	for _, want := range []string{"overloaded after", "\n  check next ", "\nMetrics\n", `outcome="overloaded"`} {
+		if status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%q is not in the answer with debug, status %d:\n%s", want, status, body)
+		}
+	}
+	if resp, _ := p.get("/probe?target=good", "Accept", "application/openmetrics-text;version=1.0.0"); !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/openmetrics-text") {
+		t.Errorf("content type %q", resp.Header.Get("Content-Type"))
+	}
+}
+
+// TestProbePageInTime ends within the scraper's limit, as a timeout.
+func TestProbePageInTime(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	p := startIdle(t, fmt.Sprintf("endpoints: [{name: hangs, url: %q, model: m}]\n", server+"/fault/stall_before_headers"))
+	resp, body := p.get("/probe?target=hangs", "X-Prometheus-Scrape-Timeout-Seconds", "0.6")
+	got := parsePage(t, body)
+	if resp.StatusCode != http.StatusOK || got.sum("inference_probe_results_total", "outcome", "timeout_total") != 1 || !got.has("inference_probe_success") {
+		t.Errorf("status %d:\n%s", resp.StatusCode, body)
+	}
+}
+
+// TestProbePageIsNoProxy reaches for what only the exporter can reach.
+func TestProbePageIsNoProxy(t *testing.T) {
+	var hits atomic.Int64
+	secret := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		hits.Add(1)
+		fmt.Fprint(w, "secret-content")
+	}))
+	redirect := serveHTTP(t, http.RedirectHandler(secret, http.StatusTemporaryRedirect))
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	host := func(s string) string { return strings.TrimPrefix(s, "http://") }
+	p := startIdle(t, fmt.Sprintf(`
+endpoints:
+  - {name: good, url: %q, model: m}
+probe: {allow: [%q, %q, "*.example.com"]}
+`, server, host(redirect), strings.Replace(host(server), "127.0.0.1", "localhost", 1)))
+
+	f := func(status int, want string, pairs ...string) {
+		t.Helper()
+		got, body := p.probePage(pairs...)
+		if got != status || !strings.HasPrefix(body, want) || strings.Contains(body, "hunter2") || strings.Contains(body, "secret-content") {
+			t.Errorf("%q: status %d, %q, want %d, %q", pairs, got, body, status, want)
+		}
+	}
+	const badRequest, forbidden = http.StatusBadRequest, http.StatusForbidden
+	f(badRequest, "parameter target is missing")
+	f(badRequest, `target "nobody" is the name of no endpoint`, "target", "nobody")
+	f(badRequest, `target "127.0.0.1:80" is the name of no endpoint`, "target", "127.0.0.1:80")
+	f(badRequest, `unknown module "fast"; known: interactive`, "target", "good", "module", "fast")
+	f(badRequest, `unknown api "smtp"`, "target", "good", "api", "smtp")
+	f(badRequest, `model "a\x00b"`, "target", "good", "model", "a\x00b")
+	f(badRequest, `model "`, "target", "good", "model", strings.Repeat("m", 257))
+
+	for _, scheme := range []string{"ftp", "file", "gopher", "unix", "javascript"} {
+		f(badRequest, "parameter target: want a URL", "target", scheme+"://"+host(secret))
+	}
+	f(badRequest, "parameter target: a user or password", "target", "http://me:hunter2@"+host(secret))
+	f(badRequest, "parameter target: a user or password", "target", "http://"+host(server)+"@"+host(secret))
+	f(badRequest, "parameter target: a fragment", "target", secret+"?key=hunter2")
+	f(badRequest, "parameter target: want a URL", "target", "http://a b/")
+
+	f(forbidden, "host ", "target", secret)
+	f(forbidden, "host ", "target", strings.ToUpper(secret[:4])+secret[4:])
+	f(forbidden, "host ", "target", server+"/metrics") // its host, but not the URL as configured
+	for _, other := range []string{"http://169.254.169.254/latest", "http://[::1]:9", "http://2130706433:9", "http://0x7f.1:9", "http://localhost:9", "http://example.com", "http://evil-example.com", "http://example.com.evil.net"} {
+		f(forbidden, "host ", "target", other)
+	}
+
+	// Allowed: probed with what a redirect must not change.
+	_, body := p.probePage("target", redirect, "model", "m", "debug", "true")
+	if !strings.Contains(body, `outcome="http_error"`) || !strings.Contains(body, "redirected to") {
+		t.Errorf("a host that redirects:\n%s", body)
+	}
+	status, body := p.probePage("target", strings.Replace(server, "127.0.0.1", "localhost", 1)+"/v1")
+	if got := parsePage(t, []byte(body)); status != http.StatusOK || got.sum("inference_probe_success", "site", "here") != 1 {
+		t.Errorf("an allowed host: status %d:\n%s", status, body)
+	}
+	if n := hits.Load(); n != 0 {
+		t.Errorf("%d requests reached what nobody allowed", n)
+	}
+}
+
+func TestFindEndpoint(t *testing.T) {
+	cfg := loadText(t, `
+endpoints:
+  - {name: a, url: "http://h:1"}
+  - {name: b, url: "http://h:1/"}
+  - {name: "http://h:2", url: "http://h:3"}
+  - {name: c, url: "http://h:2"}
+`)
+	f := func(target, want string) {
+		t.Helper()
+		got := ""
+		if e := findEndpoint(cfg.Endpoints, target); e != nil {
+			got = e.Name
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", target, diff)
+		}
+	}
+	f("a", "a")
+	f("b", "b")
+	f("http://h:1", "a") // the first of two
+	f("http://h:1/", "a")
+	f("http://h:2", "http://h:2") // a name comes before a URL
+	f("http://h:3", "http://h:2")
+	f("h:1", "")
+	f("", "")
+}

@@ -1,0 +1,270 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+func TestProbeOnce(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
+modules:
+  tiny: {input_tokens: 32, output_tokens: 4, prefix: warm}
+endpoints:
+  - {name: good, url: %q}
+  - {name: bad, url: %q}
+  - {name: other-model, url: %q, model: something-else}
+`, server, server+"/fault/status_503", server))
+	f := func(code int, outcome prober.Outcome, args ...string) string {
+		t.Helper()
+		got := runToEnd(t, append([]string{"probe"}, args...)...)
+		stderr := ""
+		if outcome != prober.Success {
+			stderr = fmt.Sprintf("inference_exporter: the probe ended as %s\n", outcome)
+		}
+		if got.code != code || got.stderr != stderr || !strings.HasPrefix(got.stdout, string(outcome)+" ") {
+			t.Errorf("%q: exit code %d, stderr %q, stdout:\n%s", args, got.code, got.stderr, got.stdout)
+		}
+		if strings.Contains(got.stdout, "\x1b") {
+			t.Errorf("%q: colours without a terminal", args)
+		}
+		return got.stdout
+	}
+	f(exitOK, prober.Success, server)
+	f(exitOK, prober.Success, server+"/v1", "--timeout=30s")
+	f(exitOK, prober.Success, "--config.file="+file, server)
+	f(exitOK, prober.Success, "--config.file="+file, server+"/")
+	f(exitOK, prober.Success, "--config.file="+file, server+"/fault/no_usage", "--module=tiny") // not in the file
+	f(exitRun, prober.Overloaded, server+"/fault/status_503")
+	f(exitRun, prober.Overloaded, "--config.file="+file, "bad")
+	f(exitRun, prober.HTTPError, server, "--model=no-such-model")
+	f(exitRun, prober.HTTPError, "--config.file="+file, "other-model")
+	f(exitOK, prober.Success, "--config.file="+file, "other-model", "--model="+simulator.New(quick()).Model())
+	text := f(exitOK, prober.Success, "--config.file="+file, "good", "--module=tiny", "--api=openai-completions")
+	for _, want := range []string{
+		": good (" + server + ")\n", "module tiny, api openai-completions", "prefix warm",
+		"\nPhases\n", "\nTokens over time: 4 events", "4 tokens", "\n  TTFT ", "finish       length",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+func TestProbeTimeout(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	got := runToEnd(t, "probe", server+"/fault/stall_before_headers", "--timeout=100ms")
+	if got.code != exitRun || !strings.HasPrefix(got.stdout, "timeout_") || !strings.Contains(got.stdout, "100ms") {
+		t.Errorf("exit code %d, stdout:\n%s", got.code, got.stdout)
+	}
+	m := &config.Module{
+		Timeout: model.Duration(time.Minute), InputTokens: 7,
+		Timeouts: config.Timeouts{Connect: 1e9, Headers: 10e9, FirstToken: 30e9, Stall: 5e9},
+	}
+	want := &config.Module{
+		Timeout: 8e9, InputTokens: 7,
+		Timeouts: config.Timeouts{Connect: 1e9, Headers: 8e9, FirstToken: 8e9, Stall: 5e9},
+	}
+	if diff := cmp.Diff(want, withTimeout(m, 8*time.Second)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if m.Timeout != model.Duration(time.Minute) {
+		t.Error("the module itself was changed")
+	}
+}
+
+// document is what a line of the JSON output must have.
+type document struct {
+	Endpoint string         `json:"endpoint"`
+	Module   string         `json:"module"`
+	Outcome  prober.Outcome `json:"outcome"`
+	TTFT     float64        `json:"ttft_seconds"`
+	Output   int            `json:"output_tokens"`
+	Summary  *struct {
+		Probes   int                    `json:"probes"`
+		Outcomes map[prober.Outcome]int `json:"outcomes"`
+	} `json:"summary"`
+}
+
+// documents reads one from each line.
+func documents(t *testing.T, text string) []document {
+	t.Helper()
+	var all []document
+	for line := range strings.Lines(text) {
+		var d document
+		if err := json.Unmarshal([]byte(line), &d); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+func TestProbeJSON(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	got := runToEnd(t, "probe", server, "-o", "json")
+	all := documents(t, got.stdout)
+	if got.code != exitOK || len(all) != 1 {
+		t.Fatalf("exit code %d, %d lines", got.code, len(all))
+	}
+	if d := all[0]; d.Outcome != prober.Success || d.Module != "interactive" || !(d.TTFT > 0) || d.Output != 64 {
+		t.Errorf("%+v", d)
+	}
+	got = runToEnd(t, "probe", server, "--output=json", "--count=3", "--interval=1ms")
+	all = documents(t, got.stdout)
+	if got.code != exitOK || len(all) != 4 || all[2].Outcome != prober.Success || all[3].Summary == nil || all[3].Summary.Probes != 3 {
+		t.Errorf("exit code %d, %+v", got.code, all)
+	}
+}
+
+func TestProbeRepeated(t *testing.T) {
+	o := quick()
+	o.FaultRatio, o.Faults = 0.5, faultsNamed("status_503")
+	half := serveHTTP(t, simulator.New(o).Handler())
+	got := runToEnd(t, "probe", half, "-n", "20", "-o", "json")
+	all := documents(t, got.stdout)
+	sum := all[len(all)-1].Summary
+	if sum == nil || sum.Probes != 20 || sum.Outcomes[prober.Success] == 0 || sum.Outcomes[prober.Success]+sum.Outcomes[prober.Overloaded] != 20 {
+		t.Fatalf("summary %+v", sum)
+	}
+	want := fmt.Sprintf("inference_exporter: %d of 20 probes failed\n", sum.Outcomes[prober.Overloaded])
+	if got.code != exitRun || got.stderr != want {
+		t.Errorf("exit code %d, stderr %q, want %q", got.code, got.stderr, want)
+	}
+
+	good := serveHTTP(t, simulator.New(quick()).Handler())
+	got = runToEnd(t, "probe", good, "-n", "5")
+	pattern := regexp.MustCompile(`(?s)^5 of 5 probes succeeded: .*\n  samples +5 +5 +5 +5 +5\n.*n < 299`)
+	if got.code != exitOK || got.stderr != "" || !pattern.MatchString(got.stdout) {
+		t.Errorf("exit code %d, stderr %q, stdout:\n%s", got.code, got.stderr, got.stdout)
+	}
+}
+
+// cancelAfter cancels when it has seen so many lines.
+type cancelAfter struct {
+	bytes.Buffer
+	lines  int
+	cancel context.CancelFunc
+}
+
+func (c *cancelAfter) Write(b []byte) (int, error) {
+	if c.lines -= bytes.Count(b, []byte("\n")); c.lines <= 0 {
+		c.cancel()
+	}
+	return c.Buffer.Write(b)
+}
+
+func TestProbeInterrupted(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	f := func(args ...string) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		stdout := &cancelAfter{lines: 2, cancel: cancel}
+		var stderr bytes.Buffer
+		code := Run(ctx, append([]string{"probe", server, "-n", "1000", "-o", "json"}, args...), Options{Stdout: stdout, Stderr: &stderr})
+		all := documents(t, stdout.String())
+		if last := all[len(all)-1]; len(all) != 3 || last.Summary == nil || last.Summary.Probes != 2 || last.Summary.Outcomes[prober.Success] != 2 {
+			t.Errorf("%d lines:\n%s", len(all), stdout)
+		}
+		if code != exitRun || stderr.String() != "inference_exporter: interrupted after 2 of 1000 probes\n" {
+			t.Errorf("exit code %d, stderr %q", code, &stderr)
+		}
+	}
+	f()
+	f("--interval=1ms")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	if code := Run(ctx, []string{"probe", server}, Options{Stdout: &stdout, Stderr: &stderr}); code != exitRun || !strings.HasPrefix(stdout.String(), "canceled") {
+		t.Errorf("exit code %d, stdout:\n%s", code, &stdout)
+	}
+}
+
+func TestProbeUsage(t *testing.T) {
+	file := writeFile(t, "exporter.yml", "endpoints: [{name: here, url: 'http://127.0.0.1:9'}]\n")
+	f := func(pattern string, args ...string) {
+		t.Helper()
+		refused(t, exitConfig, []string{pattern}, append([]string{"probe"}, args...)...)
+	}
+	url := "http://127.0.0.1:9"
+	f(`inference_exporter: required argument 'target' not provided, try --help`)
+	f(`inference_exporter: target "here" is no URL: .*`, "here")
+	f(`--endpoint: endpoints\[0\].url: want a URL that begins with http:// or https://`, "ftp://127.0.0.1")
+	f(`inference_exporter: target "there" is the name of no endpoint in \S+, and no URL`, "there", "--config.file="+file)
+	f(`inference_exporter: target: a user or password in the URL; .*`, "http://me:hunter2@127.0.0.1:9", "--config.file="+file)
+	f(`inference_exporter: read configuration: .*`, "here", "--config.file=nowhere.yml")
+	f(`inference_exporter: unknown module "fast"; known: interactive`, url, "--module=fast")
+	f(`inference_exporter: unknown api "smtp"; known: openai-chat, .*`, url, "--api=smtp")
+	f(`inference_exporter: model "a\\nb": want at most 256 bytes without control characters`, url, "--model=a\nb")
+	f(`inference_exporter: --count=0: want at least 1`, url, "-n", "0")
+	f(`inference_exporter: --interval=-1s is negative`, url, "--interval=-1s")
+	f(`inference_exporter: --timeout=-1s is negative`, url, "--timeout=-1s")
+	f(`inference_exporter: enum value must be one of text,json, got 'xml', try --help`, url, "--output=xml")
+}
+
+func TestProgress(t *testing.T) {
+	var b bytes.Buffer
+	p := &progress{w: &b, total: 4}
+	var s probereport.Summary
+	p.draw(&s)
+	s.Add(&prober.Result{Outcome: prober.Success})
+	s.Add(&prober.Result{Outcome: prober.Overloaded})
+	p.draw(&s)
+	p.clear()
+	want := "\r[" + strings.Repeat("-", 40) + "] 0/4" +
+		"\r[" + strings.Repeat("#", 20) + strings.Repeat("-", 20) + "] 2/4, 1 failed" +
+		"\r\x1b[K"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	silent := newProgress(&b, 4) // no terminal
+	b.Reset()
+	silent.draw(&s)
+	silent.clear()
+	if b.Len() > 0 {
+		t.Errorf("a bar for nobody: %q", &b)
+	}
+}
+
+func TestColorsOnlyOnATerminal(t *testing.T) {
+	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as a terminal is
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	file, err := os.Create(writeFile(t, "out", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	f := func(term, noColor string, want bool) {
+		t.Helper()
+		t.Setenv("TERM", term)
+		t.Setenv("NO_COLOR", noColor)
+		if got := wantsColor(device); got != want {
+			t.Errorf("TERM=%s NO_COLOR=%s: colours %t", term, noColor, got)
+		}
+		if wantsColor(file) || wantsColor(&bytes.Buffer{}) {
+			t.Errorf("TERM=%s NO_COLOR=%s: colours in a file", term, noColor)
+		}
+	}
+	f("xterm", "", true)
+	f("xterm", "1", false)
+	f("dumb", "", false)
+}
