@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -131,7 +132,7 @@ func (e *Endpoint) ask(ctx context.Context) (target, error) {
 			return target{}, err
 		}
 	}
-	found.engine = engineOf(models)
+	found.engine = cmp.Or(engineOf(models), found.engine)
 	var err error
 	found.model, err = choose(e.cfg.Model, models, &found.protocol)
 	return found, err

@@ -143,6 +143,37 @@ func TestConfiguredModelIsProbedFirst(t *testing.T) {
 	}
 }
 
+// Without a configured protocol the endpoint is asked what it speaks.
+func TestAPIIsFoundOut(t *testing.T) {
+	_, url := startSimulator(t)
+	cfg := newEndpoint(t, url)
+	cfg.API, cfg.Model = "", ""
+	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	if r.Outcome != Success || r.API != "openai-chat" || r.Engine != "vllm" || r.Model != "simulated-8b" {
+		t.Errorf("outcome %s (%v), api %q, engine %q, model %q", r.Outcome, r.Err, r.API, r.Engine, r.Model)
+	}
+}
+
+func TestAPIIsNotFoundOut(t *testing.T) {
+	f := func(name string, want Outcome, answer http.HandlerFunc) {
+		t.Helper()
+		s := httptest.NewServer(answer)
+		t.Cleanup(s.Close)
+		cfg := newEndpoint(t, s.URL)
+		cfg.API, cfg.Model = "", ""
+		r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+		if r.Outcome != want || r.Kind != "" && want == ProtocolError {
+			t.Errorf("%s: outcome %s (%v) of kind %q, want %s", name, r.Outcome, r.Err, r.Kind, want)
+		}
+	}
+	f("key wanted", Unauthorized, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	f("a web page for everything", ProtocolError, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, "<html></html>")
+	})
+	f("cut", Truncated, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+}
+
 // A configured model needs no list: many hosted endpoints have none.
 func TestConfiguredModelNeedsNoList(t *testing.T) {
 	mux := http.NewServeMux()

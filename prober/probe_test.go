@@ -400,6 +400,50 @@ func TestContinuousUsage(t *testing.T) {
 	}
 }
 
+// The endpoint's own changes reach the server; a refused parameter is named
+// in the reason.
+func TestQuirks(t *testing.T) {
+	bodies := make(chan string, 1)
+	s := chat(t, http.NotFound)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /custom%20path", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body) + r.Header.Get("Accept")
+		events(w, one, stop, endMarker)
+	})
+	s.Config.Handler = mux
+	cfg := newEndpoint(t, s.URL)
+	cfg.Request = config.Request{
+		Omit: []string{"temperature"}, Extra: map[string]any{"seed": 7},
+		Path: "/custom%20path", MaxTokensField: "max_completion_tokens",
+	}
+	cfg.HTTP.HTTPHeaders = &promconfig.Headers{Headers: map[string]promconfig.Header{"Accept": {Values: []string{"*/*"}}}}
+	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	if r.Outcome != Success {
+		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+	}
+	body := <-bodies
+	for _, want := range []string{`"max_completion_tokens":16`, `"seed":7`, `}*/*`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("body %s, want %s in it", body, want)
+		}
+	}
+	if strings.Contains(body, "temperature") || strings.Contains(body, `"max_tokens"`) {
+		t.Errorf("body %s, want neither temperature nor max_tokens", body)
+	}
+}
+
+func TestRefusedParameterIsNamed(t *testing.T) {
+	s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, `{"error":{"message":"Unsupported value","param":"temperature","code":"unsupported_value"}}`)
+	})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	if r.Outcome != HTTPError || !strings.Contains(fmt.Sprint(r.Err), `add "temperature" to request.omit`) {
+		t.Errorf("outcome %s: %v", r.Outcome, r.Err)
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "7")

@@ -139,6 +139,7 @@ func (p *Prober) ask(served *target) (params api.Params, words int) {
 		return params, text.Words
 	}
 	params.Prompt, params.Inputs = rerankQuery, []string{text.Text}
+	params.Path = served.url(p.endpoint.cfg).Path
 	for len(params.Inputs) < p.module.BatchSize {
 		params.Inputs = append(params.Inputs, p.prompts.Next().Text)
 	}
@@ -197,7 +198,7 @@ func (p *Prober) settle(a *attempt, line *timeline, r *Result) {
 
 // request builds the one request of the probe.
 func (p *Prober) request(ctx context.Context, r *Result, served *target, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, served.url(p.endpoint.cfg), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, served.url(p.endpoint.cfg).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("build the request: %w", err)
 	}

@@ -78,6 +78,9 @@ func (r *reply) readHeader() {
 		limit = own
 	}
 	r.result.RateLimit = limit(r.resp.Header)
+	if usage := r.served.protocol.Usage; usage != nil {
+		r.tally.Add(usage(r.resp.Header))
+	}
 	if times := r.served.protocol.ServerTimes; times != nil {
 		r.result.Server = times(r.resp.Header)
 	}
@@ -210,7 +213,7 @@ func (r *reply) verdict(err error) error {
 	if r.served.protocol.Kind != api.Generation {
 		return r.vectorsVerdict()
 	}
-	r.result.NoEndMarker = !r.done
+	r.result.NoEndMarker = !r.done && !r.served.protocol.EndOfBody
 	switch {
 	case r.finish == "error":
 		return fail(StreamError, "finish reason %q", r.finish)

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -41,19 +42,39 @@ func newTarget(cfg *config.Endpoint, p api.Protocol) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("endpoint %q: request: %w", cfg.Name, err)
 	}
-	return target{protocol: p, model: cfg.Model, quirks: quirks}, nil
+	return target{protocol: p, engine: engineByAPI(p.Name), model: cfg.Model, quirks: quirks}, nil
+}
+
+// engineByAPI returns the engine that alone speaks a protocol; "" for those
+// that several speak.
+func engineByAPI(name string) string {
+	switch name {
+	case "ollama", "ollama-generate", "ollama-embed":
+		return detect.Ollama
+	case "tgi":
+		return detect.TGI
+	case "tei":
+		return detect.TEI
+	case "sglang":
+		return detect.SGLang
+	case "llamacpp":
+		return detect.LlamaCPP
+	case "triton":
+		return detect.Triton
+	}
+	return ""
 }
 
 // url returns where to send the requests.
-func (t *target) url(cfg *config.Endpoint) string {
+func (t *target) url(cfg *config.Endpoint) *url.URL {
 	u := t.protocol.URL(cfg.URL.URL, t.model)
 	if cfg.Request.Path == "" {
-		return u.String()
+		return u
 	}
 	custom := *u
 	custom.RawPath = cfg.Request.Path
 	custom.Path, _ = url.PathUnescape(custom.RawPath) // checked with the configuration
-	return custom.String()
+	return &custom
 }
 
 // body builds the body of a request.
@@ -76,7 +97,7 @@ func (t *target) continuousUsage() bool {
 
 // exactLength tells that the server can be made to write on until the cap.
 func (t *target) exactLength() bool {
-	return slices.Contains([]string{detect.VLLM, detect.SGLang, detect.TRTLLM, detect.LlamaCPP}, t.engine)
+	return slices.Contains([]string{detect.VLLM, detect.SGLang, detect.TRTLLM, detect.LlamaCPP, detect.Triton}, t.engine)
 }
 
 // engineOf returns the engine as a list of models names its owner; "" for
@@ -157,12 +178,16 @@ func (e *Endpoint) models(ctx context.Context, list *api.ModelList) ([]api.Model
 // detect finds out what an endpoint without a configured protocol speaks.
 func (e *Endpoint) detect(ctx context.Context) (target, error) {
 	censor := func(err error) error { return err }
+	refused := 0
 	found, err := detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {
 		got, err := e.get(ctx, at)
 		if err != nil {
 			return nil, err
 		}
 		censor = got.attempt.censor
+		if s := got.resp.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
+			refused = s
+		}
 		return &detect.Reply{Status: got.resp.StatusCode, Header: got.resp.Header, Body: got.body}, nil
 	})
 	if err != nil {
@@ -176,7 +201,9 @@ func (e *Endpoint) detect(ctx context.Context) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	t.engine = found.Engine
-	t.model, err = choose(e.cfg.Model, found.Models, &p)
+	t.engine = cmp.Or(found.Engine, t.engine)
+	if t.model, err = choose(e.cfg.Model, found.Models, &p); err != nil && len(found.Models) == 0 && refused != 0 {
+		err = fail(Unauthorized, "status %d when asked for the models: set a key under http", refused)
+	}
 	return t, censor(err)
 }

@@ -287,3 +287,16 @@ func probe(t *testing.T, rawURL string) *prober.Result {
 	defer p.Close()
 	return p.Probe(t.Context(), time.Time{})
 }
+
+// What the export adds to a probe: making the span and putting it in line.
+func BenchmarkObserve(b *testing.B) {
+	e, err := New(b.Context(), Options{Endpoint: "http://receiver:4318"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	target, r := Target{Endpoint: "prod", Module: "interactive", URL: "https://api.groq.com/openai/v1", MaxTokens: 64}, newResult()
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Observe(target, r)
+	}
+}

@@ -169,7 +169,7 @@ func (d *onDemand) endpoint(target string) (*config.Endpoint, error) {
 }
 
 // probeWithin probes under a limit beside the module's; 0 is none. The limit
-// makes a timeout, unlike the end of ctx.
+// makes a timeout of what it ends, unlike the end of ctx.
 func probeWithin(ctx context.Context, p *prober.Prober, limit time.Duration) *prober.Result {
 	if limit == 0 {
 		return p.Probe(ctx, time.Time{})
@@ -177,12 +177,12 @@ func probeWithin(ctx context.Context, p *prober.Prober, limit time.Duration) *pr
 	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	r := p.Probe(limited, time.Time{})
-	if r.Outcome != prober.Canceled || ctx.Err() != nil {
+	if limited.Err() == nil || ctx.Err() != nil || r.Outcome == prober.Success {
 		return r
 	}
-	cut := *r
-	cut.Outcome, cut.Err = prober.TimeoutTotal, fmt.Errorf("not finished within %s, the scraper's limit", limit)
-	return &cut
+	ended := *r
+	ended.Outcome, ended.Err = prober.TimeoutTotal, fmt.Errorf("not finished within %s, the limit of the scraper", limit)
+	return &ended
 }
 
 // metricsOf is the page of one result: the families of the daemon, with one

@@ -2,13 +2,16 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
@@ -35,7 +38,7 @@ func TestProbePage(t *testing.T) {
 	p := startIdle(t, fmt.Sprintf(`
 modules: {tiny: {output_tokens: 4, prefix: warm}}
 endpoints:
-  - {name: good, url: %q, labels: {team: search}}
+  - {name: good, url: %q, api: openai-chat, labels: {team: search}}
   - {name: bad, url: %q}
 `, server, server+"/fault/status_503"))
 
@@ -49,14 +52,7 @@ endpoints:
 	if got.sum("inference_probe_results_total") != 1 {
 		t.Errorf("more than one probe:\n%s", body)
 	}
-	// The names are those of the daemon, which has further ones of its own.
-	_, metrics := p.get("/metrics")
-	for name := range got {
-		if parsePage(t, metrics)[name] == nil && !strings.HasPrefix(name, "inference_probe_last_") {
-			t.Errorf("%s is no metric of the daemon", name)
-		}
-	}
-	if parsePage(t, metrics).sum("inference_probe_results_total") != 0 {
+	if _, metrics := p.get("/metrics"); parsePage(t, metrics).sum("inference_probe_results_total") != 0 {
 		t.Error("the probe counts as one of the daemon's")
 	}
 
@@ -83,14 +79,48 @@ endpoints:
 	}
 }
 
-// TestProbePageInTime ends within the scraper's limit, as a timeout.
-func TestProbePageInTime(t *testing.T) {
+// TestProbePageNames compares with the daemon's page once that has probed.
+func TestProbePageNames(t *testing.T) {
 	server := serveHTTP(t, simulator.New(quick()).Handler())
-	p := startIdle(t, fmt.Sprintf("endpoints: [{name: hangs, url: %q, model: m}]\n", server+"/fault/stall_before_headers"))
-	resp, body := p.get("/probe?target=hangs", "X-Prometheus-Scrape-Timeout-Seconds", "0.6")
-	got := parsePage(t, body)
-	if resp.StatusCode != http.StatusOK || got.sum("inference_probe_results_total", "outcome", "timeout_total") != 1 || !got.has("inference_probe_success") {
-		t.Errorf("status %d:\n%s", resp.StatusCode, body)
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(
+		"global: {interval: 100ms}\nendpoints: [{name: good, url: %q}]\n", server)))
+	daemon, _ := p.waitFor("a success", func(m page) bool { return m.sum("inference_probe_success") == 1 })
+	_, body := p.probePage("target", "good")
+	own := parsePage(t, []byte(body))
+	names := func(m page) []string {
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(name string) bool {
+			return !strings.HasPrefix(name, "inference_probe_") && !strings.HasPrefix(name, "inference_endpoint_")
+		})
+	}
+	if diff := cmp.Diff(names(daemon), names(own)); diff != "" || len(names(own)) != len(own) {
+		t.Errorf("%d families (-daemon +/probe):\n%s", len(own), diff)
+	}
+	daemonLabels, ownLabels := labelsOf(daemon["inference_probe_success"]), labelsOf(own["inference_probe_success"])
+	if diff := cmp.Diff(daemonLabels, ownLabels); diff != "" {
+		t.Errorf("labels (-daemon +/probe):\n%s", diff)
+	}
+}
+
+// labelsOf are the labels of the first metric.
+func labelsOf(f *dto.MetricFamily) map[string]string {
+	labels := map[string]string{}
+	for _, l := range f.GetMetric()[0].GetLabel() {
+		labels[l.GetName()] = l.GetValue()
+	}
+	return labels
+}
+
+// TestProbePageInTime ends within the scraper's limit, as a timeout: while the
+// api is found out, while the model is asked for, and in the probe itself.
+func TestProbePageInTime(t *testing.T) {
+	hangs := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	p := startIdle(t, fmt.Sprintf("endpoints: [{name: hangs, url: %q}]\n", hangs))
+	for _, query := range []string{"", "&api=openai-chat", "&api=openai-chat&model=m"} {
+		resp, body := p.get("/probe?target=hangs"+query, "X-Prometheus-Scrape-Timeout-Seconds", "0.6")
+		got := parsePage(t, body)
+		if resp.StatusCode != http.StatusOK || got.sum("inference_probe_results_total", "outcome", "timeout_total") != 1 || !got.has("inference_probe_success") {
+			t.Errorf("%s: status %d:\n%s", query, resp.StatusCode, body)
+		}
 	}
 }
 
@@ -142,9 +172,11 @@ probe: {allow: [%q, %q, "*.example.com"]}
 	}
 
 	// Allowed: probed with what a redirect must not change.
-	_, body := p.probePage("target", redirect, "model", "m", "debug", "true")
-	if !strings.Contains(body, `outcome="http_error"`) || !strings.Contains(body, "redirected to") {
-		t.Errorf("a host that redirects:\n%s", body)
+	for _, api := range []string{"openai-chat", ""} { // "" finds it out first
+		_, body := p.probePage("target", redirect, "model", "m", "debug", "true", "api", api)
+		if strings.HasPrefix(body, "success") || !strings.Contains(body, "inference_probe_success{") {
+			t.Errorf("a host that redirects:\n%s", body)
+		}
 	}
 	status, body := p.probePage("target", strings.Replace(server, "127.0.0.1", "localhost", 1)+"/v1")
 	if got := parsePage(t, []byte(body)); status != http.StatusOK || got.sum("inference_probe_success", "site", "here") != 1 {
@@ -156,7 +188,7 @@ probe: {allow: [%q, %q, "*.example.com"]}
 }
 
 func TestFindEndpoint(t *testing.T) {
-	cfg := loadText(t, `
+	cfg := parse(t, `
 endpoints:
   - {name: a, url: "http://h:1"}
   - {name: b, url: "http://h:1/"}

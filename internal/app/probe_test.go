@@ -54,7 +54,7 @@ endpoints:
 	f(exitRun, prober.Overloaded, "--config.file="+file, "bad")
 	f(exitRun, prober.HTTPError, server, "--model=no-such-model")
 	f(exitRun, prober.HTTPError, "--config.file="+file, "other-model")
-	f(exitOK, prober.Success, "--config.file="+file, "other-model", "--model="+simulator.New(quick()).Model())
+	f(exitOK, prober.Success, "--config.file="+file, "other-model", "--model=simulated-8b")
 	text := f(exitOK, prober.Success, "--config.file="+file, "good", "--module=tiny", "--api=openai-completions")
 	for _, want := range []string{
 		": good (" + server + ")\n", "module tiny, api openai-completions", "prefix warm",
@@ -191,7 +191,7 @@ func TestProbeInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	if code := Run(ctx, []string{"probe", server}, Options{Stdout: &stdout, Stderr: &stderr}); code != exitRun || !strings.HasPrefix(stdout.String(), "canceled") {
+	if code := Run(ctx, []string{"probe", server, "--api=openai-chat"}, Options{Stdout: &stdout, Stderr: &stderr}); code != exitRun || !strings.HasPrefix(stdout.String(), "canceled") {
 		t.Errorf("exit code %d, stdout:\n%s", code, &stdout)
 	}
 }

@@ -64,6 +64,7 @@ func fromURL(t *testing.T, url string) *config.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Endpoints[0].API = ""
 	return cfg
 }
 
@@ -88,7 +89,7 @@ func simulated(t *testing.T, o simulator.Options) (base string) {
 
 // quick is a server whose figures are of no interest.
 func quick() simulator.Options {
-	return simulator.Options{PrefillTokensPerSecond: 100_000, DecodeStep: 2 * time.Millisecond, DecodeStepPerSequence: -1}
+	return simulator.Options{PrefillTokensPerSecond: 100_000, DecodeStep: time.Millisecond, DecodeStepPerSequence: -1}
 }
 
 // loose are limits that a busy machine keeps.
@@ -98,18 +99,16 @@ func loose() Limits {
 }
 
 func TestSimulatorHasNoProblem(t *testing.T) {
-	for name, change := range map[string]func(*simulator.Options){
-		"plain":     func(*simulator.Options) {},
-		"reasoning": func(o *simulator.Options) { o.ReasoningTokens = 8 },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for engine, reasoning := range map[string]int{"vllm": 0, "sglang": 8} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
 			o := quick()
-			change(&o)
+			o.Engine, o.ReasoningTokens = engine, reasoning
 			report := Check(t.Context(), fromURL(t, simulated(t, o)).Endpoints[0], loose())
 			for _, p := range report.Problems {
 				t.Error(p)
 			}
-			if report.API != "openai-chat" || report.Engine != "vllm" || report.Model != "simulated-8b" {
+			if report.API != "openai-chat" || report.Engine != engine || report.Model != "simulated-8b" {
 				t.Errorf("found api %s, engine %s, model %s", report.API, report.Engine, report.Model)
 			}
 			var apis []string

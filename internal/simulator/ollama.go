@@ -135,9 +135,12 @@ func (r *ollamaReply) appendEnd(dst []byte) []byte {
 			name  string
 			value int64
 		}{
-			{"total_duration", int64(t.queue + t.prefill + t.decode)}, {"load_duration", int64(t.queue)},
-			{"prompt_eval_count", int64(u.prompt)}, {"prompt_eval_duration", int64(t.prefill)},
-			{"eval_count", int64(u.output)}, {"eval_duration", int64(t.decode)},
+			{"total_duration", int64(t.queue + t.prefill + t.decode)},
+			{"load_duration", int64(t.queue)},
+			{"prompt_eval_count", int64(u.prompt)},
+			{"prompt_eval_duration", int64(t.prefill)},
+			{"eval_count", int64(u.output)},
+			{"eval_duration", int64(t.decode)},
 		} {
 			if m.value != 0 {
 				dst = strconv.AppendInt(append(dst, `,"`+m.name+`":`...), m.value, 10)

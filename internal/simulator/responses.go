@@ -107,8 +107,12 @@ func (r *responsesReply) response(status, output string) string {
 		details = `{"reason":"max_output_tokens"}`
 	}
 	if u := r.end.usage; r.end.counted {
-		counts = fmt.Sprintf(`{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}`,
-			u.prompt, max(u.cached, 0), u.output, max(u.reasoning, 0), u.prompt+u.output)
+		cached := ""
+		if u.cached >= 0 {
+			cached = fmt.Sprintf(`"input_tokens_details":{"cached_tokens":%d},`, u.cached)
+		}
+		counts = fmt.Sprintf(`{"input_tokens":%d,%s"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}`,
+			u.prompt, cached, u.output, max(u.reasoning, 0), u.prompt+u.output)
 	}
 	return fmt.Sprintf(`{"id":"resp_%s","object":"response","created_at":%d,"status":%q,"error":null,"incomplete_details":%s,"model":%s,"output":[%s],"store":false,"usage":%s}`,
 		r.h.id, r.h.created, status, details, quote(r.h.model), output, counts)

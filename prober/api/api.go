@@ -80,6 +80,9 @@ type Protocol struct {
 	// RateLimit reads the quota left from the headers of a reply; nil means
 	// RateLimitFrom.
 	RateLimit func(http.Header) RateLimit
+	// Usage reads the token counts from the headers of a reply; nil where they
+	// have none.
+	Usage func(http.Header) *Usage
 	// ServerTimes reads the server's own timing from the headers of a reply;
 	// nil where they have none.
 	ServerTimes func(http.Header) ServerTimes

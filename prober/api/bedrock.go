@@ -52,7 +52,7 @@ func bedrock() Protocol {
 		NewDecoder: func() Decoder { return new(bedrockDecoder) },
 		Doc: Doc{
 			Title: "Amazon Bedrock ConverseStream", Servers: "Amazon Bedrock",
-			Auth:       "an AWS signature, or a Bedrock API key in `http.authorization.credentials`",
+			Auth:       "`sigv4`, or a Bedrock API key in `http.authorization.credentials`",
 			FirstToken: "`contentBlockDelta` with text, reasoning text or tool input", End: "`metadata`",
 			Usage: "`metadata.usage`", Cached: "`usage.cacheReadInputTokens`",
 			Length: "a cap",

@@ -160,3 +160,16 @@ func FuzzBedrock(f *testing.F) {
 	}
 	fuzzDecoder(f, bedrock())
 }
+
+func BenchmarkBedrockDecode(b *testing.B) {
+	data := []byte(`{"contentBlockIndex":0,"delta":{"text":" token"},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM"}`)
+	decoder := bedrock().NewDecoder()
+	var d Delta
+	b.ReportAllocs()
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if err := decoder.Decode("contentBlockDelta", data, &d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func TestBoundedText(t *testing.T) {
 }
 
 func FuzzHTTPError(f *testing.F) {
-	for _, s := range []string{"", `{"error":{"message":"m","code":"429"}}`, `{"error":"x","error_type":"y"}`, `[1]`, "null", "<html>\xff", `{"detail":[{"msg":"m"}]}`} {
+	for _, s := range []string{"", `{"error":{"message":"m","code":"429"}}`, `{"error":"x","error_type":"y"}`, `[1]`, "null", "<html>\xff", `{"detail":[{"msg":"m","loc":["body","x",1,"y"]}]}`, `[{"error":{"message":"m","param":"p"}}]`} {
 		f.Add(500, []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
@@ -89,7 +89,7 @@ func FuzzHTTPError(f *testing.F) {
 // checkServerError holds the bounds that a server's words keep.
 func checkServerError(t *testing.T, e *ServerError) {
 	t.Helper()
-	if len(e.Message) > maxMessage || len(e.Type) > maxErrorType || !utf8.ValidString(e.Error()) || strings.ContainsAny(e.Error(), "\n\r\x00\x1b") {
+	if len(e.Message) > maxMessage || len(e.Type) > maxErrorType || len(e.Param) > maxParam || !utf8.ValidString(e.Error()) || strings.ContainsAny(e.Error(), "\n\r\x00\x1b") {
 		t.Fatalf("not bounded: %+q", e)
 	}
 }

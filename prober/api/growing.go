@@ -5,13 +5,10 @@ import "bytes"
 // growingText makes pieces of a text that a server sends whole in each frame,
 // or, depending on how the server was started, in pieces anyway.
 type growingText struct {
-	whole  bool // a frame's text began with the one before
-	pieces bool // a frame's text did not fit the one before
+	whole  bool // a text began with the one before; or set, where that is the default
+	pieces bool // a text did not fit the one before, which ends the question
 	seen   []byte
 }
-
-// growing tells whether frames hold the whole text, as far as is known.
-func (g *growingText) growing() bool { return g.whole && !g.pieces }
 
 // next returns what a frame's text adds. A text that begins with the one
 // before is taken as grown, and one that the one before begins with as cut at

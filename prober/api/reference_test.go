@@ -60,9 +60,15 @@ func reference() string {
 		d := p.Doc
 		fmt.Fprintf(&b, "\n## %s\n\n%s: %s.\n\n| | |\n| --- | --- |\n", p.Name, d.Title, d.Servers)
 		for _, row := range [][2]string{
-			{"key", d.Auth}, {"first token", d.FirstToken}, {"end of the reply", d.End}, {"tokens", d.Usage},
-			{"cached tokens", d.Cached}, {"reasoning tokens", d.Reasoning}, {"server's own time", d.ServerTimes},
-			{"length of the answer", d.Length}, {"model", modelRow(&p)},
+			{"key", d.Auth},
+			{"first token", d.FirstToken},
+			{"end of the reply", d.End},
+			{"tokens", d.Usage},
+			{"cached tokens", d.Cached},
+			{"reasoning tokens", d.Reasoning},
+			{"server's own time", d.ServerTimes},
+			{"length of the answer", d.Length},
+			{"model", modelRow(&p)},
 		} {
 			if row[1] != "" {
 				fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])

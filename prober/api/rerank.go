@@ -21,11 +21,12 @@ func rerank() Protocol {
 		Body:          rerankBody,
 		NewDecoder:    func() Decoder { return new(rerankDecoder) },
 		ModelOptional: true,
+		Usage:         teiUsage,
 		ServerTimes:   teiTimes,
 		Doc: Doc{
 			Title: "Rerank", Servers: "TEI at a URL without a version; Jina, Cohere (`…/v2`), vLLM, SGLang and llama.cpp at one with a version",
 			Auth: "`http.authorization.credentials`",
-			End:  "the end of the body", Usage: "`usage`, `meta.tokens.input_tokens`; not from TEI and SGLang",
+			End:  "the end of the body", Usage: "`usage`, `meta.tokens.input_tokens`, TEI's header `x-compute-tokens`; not from SGLang",
 			ServerTimes: "TEI's headers `x-queue-time` and `x-inference-time`",
 		},
 	}

@@ -31,11 +31,12 @@ func tei() Protocol {
 			Parse: parseTGIInfo,
 		},
 		ModelOptional: true,
+		Usage:         teiUsage,
 		ServerTimes:   teiTimes,
 		Doc: Doc{
 			Title: "Text Embeddings Inference", Servers: "TEI",
 			Auth: "`http.authorization.credentials`",
-			End:  "the end of the body", ServerTimes: "headers `x-queue-time` and `x-inference-time`",
+			End:  "the end of the body", Usage: "header `x-compute-tokens`", ServerTimes: "headers `x-queue-time` and `x-inference-time`",
 		},
 	}
 }
@@ -62,4 +63,16 @@ func headerMilliseconds(h http.Header, name string) time.Duration {
 		return -1
 	}
 	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// teiUsage reads the number of tokens that were computed. A prompt has no other
+// count: text-embeddings-inference keeps no prefix cache.
+func teiUsage(h http.Header) *Usage {
+	n := remaining(h.Get("X-Compute-Tokens"))
+	if n == Unknown || n > maxCount {
+		return nil
+	}
+	u := noUsage()
+	u.Prompt = n
+	return &u
 }

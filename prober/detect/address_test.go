@@ -107,4 +107,3 @@ func TestURLOfAProtocol(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
-

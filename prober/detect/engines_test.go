@@ -225,4 +225,3 @@ func TestGatewaysAndOthers(t *testing.T) {
 		},
 	})
 }
-
