@@ -50,7 +50,7 @@ vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
 
 generate: ## the references in docs/ from the code; a test compares them too
-	$(GO) test ./collector ./config -run TestReference -count=1 -update
+	$(GO) test ./collector ./config ./prober/api -run TestReference -count=1 -update
 
 bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...

@@ -59,7 +59,6 @@ func (a *attempt) context(ctx context.Context) context.Context {
 		},
 		GotConn:              func(i httptrace.GotConnInfo) { a.ready(i.Conn) },
 		WroteHeaderField:     a.sent,
-		WroteRequest:         func(httptrace.WroteRequestInfo) { a.wrote() },
 		GotFirstResponseByte: a.answered,
 	})
 }
@@ -130,21 +129,15 @@ func (a *attempt) censor(err error) error {
 	return withoutSecrets(err, a.secrets)
 }
 
-// wrote takes over when the request began and ended to leave. Taken before
-// the system calls, the stamps are free of the wake-up of this goroutine.
-func (a *attempt) wrote() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.conn != nil {
-		a.requestStart, a.requestEnd = a.conn.written()
-	}
-}
-
-// answered stamps the first byte of the reply by the read that brought it.
+// answered stamps the first byte of the reply by the read that brought it, and
+// takes over when the request began and ended to leave. Taken before the
+// system calls, those stamps are free of the wake-up of this goroutine; taken
+// over here, they are of the request and of nothing that is written later.
 func (a *attempt) answered() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conn != nil {
+		a.requestStart, a.requestEnd = a.conn.written()
 		a.firstByte, _ = a.conn.arrived()
 	}
 }

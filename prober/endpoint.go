@@ -71,6 +71,17 @@ func (e *Endpoint) newTransport(opts ...promconfig.HTTPClientOption) (http.Round
 	return rt, nil
 }
 
+// ownHeader sets what all requests have and leaves out what the configuration
+// sets, since that is added on the way and must not stand there twice.
+func (e *Endpoint) ownHeader(h http.Header) {
+	h.Set("User-Agent", e.options.UserAgent)
+	if own := e.cfg.HTTP.HTTPHeaders; own != nil {
+		for name := range own.Headers {
+			h.Del(name)
+		}
+	}
+}
+
 // learn takes from a result what it tells of the endpoint: a refused request
 // may mean that the model was swapped.
 func (e *Endpoint) learn(r *Result) {
@@ -128,7 +139,7 @@ func (e *Endpoint) ask(ctx context.Context) (target, error) {
 	var models []api.ModelInfo
 	if found.protocol.Models != nil {
 		var err error
-		if models, err = e.models(ctx, found.protocol.Models); err != nil && !found.protocol.ModelOptional {
+		if models, err = e.models(ctx, &found.protocol); err != nil && !found.protocol.ModelOptional {
 			return target{}, err
 		}
 	}

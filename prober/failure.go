@@ -110,9 +110,22 @@ func statusFailure(resp *http.Response, body []byte) error {
 	}
 	e := api.ParseHTTPError(resp.StatusCode, body)
 	if param := e.RejectedParameter(); param != "" {
-		return fail(o, "status %d: %w (hint: add %q to request.omit of the endpoint)", resp.StatusCode, e, param)
+		return fail(o, "status %d: %w (hint: %s)", resp.StatusCode, e, hint(param))
 	}
 	return fail(o, "status %d: %w", resp.StatusCode, e)
+}
+
+// hint says what to change in the configuration when a server refuses a
+// parameter of the request. Nothing is changed by itself: a probe that asks
+// for something else measures something else.
+func hint(param string) string {
+	switch param {
+	case "max_tokens":
+		return "set request.max_tokens_field of the endpoint to max_completion_tokens"
+	case "max_completion_tokens", "max_output_tokens":
+		return "another output_tokens in the module, or another request.max_tokens_field of the endpoint"
+	}
+	return fmt.Sprintf("add %q to request.omit of the endpoint", param)
 }
 
 // statusSiteOverloaded is what Anthropic and some gateways answer under load.

@@ -128,7 +128,7 @@ func TestSuccess(t *testing.T) {
 	if !(0 < d.TTFT && d.TTFT <= d.TTFO && d.TTFO <= d.Duration) {
 		t.Errorf("want 0 < TTFT %s <= TTFO %s <= duration %s", d.TTFT, d.TTFO, d.Duration)
 	}
-	if d.Phases[PhaseTLS] != Absent || d.Phases[PhaseDNS] != Absent || d.Phases[PhaseConnect] <= 0 {
+	if d.Phases[PhaseTLS] != Absent || d.Phases[PhaseDNS] != Absent || d.Phases[PhaseConnect] <= 0 || d.Phases[PhaseWrite] < 0 {
 		t.Errorf("phases %v of a plain connection to an address", d.Phases)
 	}
 	header := <-headers
@@ -400,6 +400,21 @@ func TestContinuousUsage(t *testing.T) {
 	}
 }
 
+// A request that takes several writes has a phase of its own: a long prompt
+// over a slow line must not be taken for a slow server.
+func TestWritePhase(t *testing.T) {
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		events(w, one, stop, endMarker)
+	})
+	m := newModule()
+	m.InputTokens = 400_000
+	r := newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
+	if d := r.Timing; r.Outcome != Success || d.Phases[PhaseWrite] <= 0 || d.TTFT < d.Phases[PhaseWrite] {
+		t.Errorf("outcome %s (%v), timing %+v", r.Outcome, r.Err, d)
+	}
+}
+
 // The endpoint's own changes reach the server; a refused parameter is named
 // in the reason.
 func TestQuirks(t *testing.T) {
@@ -434,14 +449,19 @@ func TestQuirks(t *testing.T) {
 }
 
 func TestRefusedParameterIsNamed(t *testing.T) {
-	s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusBadRequest)
-		io.WriteString(w, `{"error":{"message":"Unsupported value","param":"temperature","code":"unsupported_value"}}`)
-	})
-	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
-	if r.Outcome != HTTPError || !strings.Contains(fmt.Sprint(r.Err), `add "temperature" to request.omit`) {
-		t.Errorf("outcome %s: %v", r.Outcome, r.Err)
+	f := func(param, want string) {
+		t.Helper()
+		s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":{"message":"Unsupported value","param":%q,"code":"unsupported_value"}}`, param)
+		})
+		r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+		if r.Outcome != HTTPError || !strings.Contains(fmt.Sprint(r.Err), want) {
+			t.Errorf("outcome %s: %v, want %s", r.Outcome, r.Err, want)
+		}
 	}
+	f("temperature", `add "temperature" to request.omit`)
+	f("max_tokens", "max_tokens_field of the endpoint to max_completion_tokens")
 }
 
 func TestRetryAfter(t *testing.T) {

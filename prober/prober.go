@@ -205,14 +205,7 @@ func (p *Prober) request(ctx context.Context, r *Result, served *target, body []
 	// Without GetBody the transport cannot send the request a second time.
 	req.GetBody = nil
 	req.Header = served.protocol.Header.Clone()
-	// What the configuration sets is added on the way, and must not stand
-	// beside the protocol's own.
-	if own := p.endpoint.cfg.HTTP.HTTPHeaders; own != nil {
-		for name := range own.Headers {
-			req.Header.Del(name)
-		}
-	}
-	req.Header.Set("User-Agent", p.endpoint.options.UserAgent)
+	p.endpoint.ownHeader(req.Header)
 	req.Header.Set("Traceparent", traceparent(r.TraceID))
 	return req, nil
 }

@@ -213,7 +213,7 @@ func (r *reply) verdict(err error) error {
 	if r.served.protocol.Kind != api.Generation {
 		return r.vectorsVerdict()
 	}
-	r.result.NoEndMarker = !r.done && !r.served.protocol.EndOfBody
+	r.result.NoEndMarker = !r.done && !r.served.protocol.EndOfBody && !r.served.protocol.NoEndMarker
 	switch {
 	case r.finish == "error":
 		return fail(StreamError, "finish reason %q", r.finish)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -139,14 +140,15 @@ type answer struct {
 	attempt *attempt // knows the secrets that were sent
 }
 
-// get asks one question, over a connection of its own.
-func (e *Endpoint) get(ctx context.Context, at string) (*answer, error) {
+// get asks one question, with the given header, over a connection of its own.
+func (e *Endpoint) get(ctx context.Context, at string, header http.Header) (*answer, error) {
 	a := newAttempt(nil, func() {})
 	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", at, err)
 	}
-	req.Header.Set("User-Agent", e.options.UserAgent)
+	maps.Copy(req.Header, header)
+	e.ownHeader(req.Header)
 	resp, err := e.transport.RoundTrip(req)
 	if err != nil {
 		return nil, a.censor(roundTripFailure(ctx, a, err))
@@ -160,15 +162,18 @@ func (e *Endpoint) get(ctx context.Context, at string) (*answer, error) {
 }
 
 // models asks the server for its list of models.
-func (e *Endpoint) models(ctx context.Context, list *api.ModelList) ([]api.ModelInfo, error) {
-	got, err := e.get(ctx, list.URL(e.cfg.URL.URL).String())
+func (e *Endpoint) models(ctx context.Context, p *api.Protocol) ([]api.ModelInfo, error) {
+	header := p.Header.Clone() // some want their version named
+	header.Set("Accept", "application/json")
+	header.Del("Content-Type")
+	got, err := e.get(ctx, p.Models.URL(e.cfg.URL.URL).String(), header)
 	if err != nil {
 		return nil, err
 	}
 	if got.resp.StatusCode != http.StatusOK {
 		return nil, got.attempt.censor(fmt.Errorf("list the models: %w", statusFailure(got.resp, got.body)))
 	}
-	models, err := list.Parse(got.body)
+	models, err := p.Models.Parse(got.body)
 	if err != nil {
 		return nil, got.attempt.censor(fail(ProtocolError, "%w", err))
 	}
@@ -180,7 +185,7 @@ func (e *Endpoint) detect(ctx context.Context) (target, error) {
 	censor := func(err error) error { return err }
 	refused := 0
 	found, err := detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {
-		got, err := e.get(ctx, at)
+		got, err := e.get(ctx, at, nil)
 		if err != nil {
 			return nil, err
 		}

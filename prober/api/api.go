@@ -69,6 +69,9 @@ type Protocol struct {
 	MaxTokens string
 	// NewDecoder returns a decoder for one reply.
 	NewDecoder func() Decoder
+	// NoEndMarker tells that a good reply ends by the end of its body, after
+	// its finish reason.
+	NoEndMarker bool
 	// EndOfBody tells that a good reply may end with neither a finish reason
 	// nor an end marker, by the end of its body alone.
 	EndOfBody bool

@@ -23,6 +23,7 @@ func gemini() Protocol {
 				GenerationConfig: geminiConfig{MaxOutputTokens: p.OutputTokens},
 			})
 		},
+		NoEndMarker: true,
 		MaxTokens:  "generationConfig.maxOutputTokens",
 		NewDecoder: func() Decoder { return &geminiDecoder{} },
 		Doc: Doc{

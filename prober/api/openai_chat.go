@@ -21,7 +21,7 @@ func chat() Protocol {
 		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).chatMaterial} },
 		Doc: Doc{
 			Title: "OpenAI Chat Completions", Servers: "vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, TGI, Triton, LMDeploy, KServe, gateways and most hosted services",
-			Auth:       "`http.authorization.credentials`",
+			Auth:       "`http.authorization.credentials`; Azure `http.http_headers: {api-key: {secrets: [...]}}`",
 			FirstToken: "`choices[0].delta` with content, reasoning, refusal or a tool call", End: "`[DONE]`",
 			Usage: "`usage`, asked by `stream_options.include_usage`", Cached: "`prompt_tokens_details.cached_tokens`, DeepSeek's and llama.cpp's own fields",
 			Reasoning: "`completion_tokens_details.reasoning_tokens`", ServerTimes: "vLLM `metrics`, llama.cpp `timings`, Groq `usage`",

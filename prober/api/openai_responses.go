@@ -21,7 +21,7 @@ func responses() Protocol {
 		NewDecoder: func() Decoder { return &responsesDecoder{} },
 		Doc: Doc{
 			Title: "OpenAI Responses", Servers: "OpenAI, Azure, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama",
-			Auth:       "`http.authorization.credentials`",
+			Auth:       "as openai-chat",
 			FirstToken: "`response.*.delta` of text, reasoning, its summary, a refusal or a function call",
 			End:        "`response.completed`, `response.incomplete` or `response.failed`",
 			Usage:      "`response.usage`, always sent", Cached: "`input_tokens_details.cached_tokens`",
