@@ -150,14 +150,18 @@ func (r *replica) sample(q *sequence, now time.Time) {
 	q.hashes = extendHashes(q.hashes, q.tokens, r.o.BlockSize)
 	r.stats.sampled(q, now)
 	q.last = now
+	last := q.generated() == q.output
 	q.update(func(p *progress) {
 		p.tokens++
 		if p.tokens == 1 {
 			p.first = now
 		}
+		if last { // together, as the finish reason goes out with the last token
+			p.finish = q.reason
+		}
 	})
 	switch {
-	case q.generated() == q.output:
+	case last:
 		r.end(q, q.reason, now)
 	case !q.quiet:
 		q.wake()

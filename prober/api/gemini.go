@@ -24,8 +24,8 @@ func gemini() Protocol {
 			})
 		},
 		NoEndMarker: true,
-		MaxTokens:  "generationConfig.maxOutputTokens",
-		NewDecoder: func() Decoder { return &geminiDecoder{} },
+		MaxTokens:   "generationConfig.maxOutputTokens",
+		NewDecoder:  func() Decoder { return &geminiDecoder{} },
 		Doc: Doc{
 			Title: "Google Gemini", Servers: "Gemini API, Vertex AI",
 			Auth:       "`http.http_headers: {x-goog-api-key: {secrets: [...]}}`; Vertex AI `http.authorization.credentials`",
