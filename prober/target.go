@@ -196,6 +196,9 @@ func (e *Endpoint) detect(ctx context.Context) (target, error) {
 		return &detect.Reply{Status: got.resp.StatusCode, Header: got.resp.Header, Body: got.body}, nil
 	})
 	if err != nil {
+		if f := interrupted(ctx); f != nil {
+			return target{}, f
+		}
 		return target{}, censor(fmt.Errorf("find out the api: %w", err))
 	}
 	p, ok := api.Lookup(found.API)

@@ -23,7 +23,9 @@ import (
 // proberFunc probes.
 type proberFunc func(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error)
 
-func (f proberFunc) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) { return f(ctx, r) }
+func (f proberFunc) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+	return f(ctx, r)
+}
 
 // newProbeSite is a site whose only page of interest is /probe.
 func newProbeSite(t *testing.T, probe proberFunc) *site {

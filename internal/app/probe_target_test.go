@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -113,7 +114,10 @@ func labelsOf(f *dto.MetricFamily) map[string]string {
 // TestProbePageInTime ends within the scraper's limit, as a timeout: while the
 // api is found out, while the model is asked for, and in the probe itself.
 func TestProbePageInTime(t *testing.T) {
-	hangs := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	hangs := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not seen
+		<-r.Context().Done()
+	}))
 	p := startIdle(t, fmt.Sprintf("endpoints: [{name: hangs, url: %q}]\n", hangs))
 	for _, query := range []string{"", "&api=openai-chat", "&api=openai-chat&model=m"} {
 		resp, body := p.get("/probe?target=hangs"+query, "X-Prometheus-Scrape-Timeout-Seconds", "0.6")

@@ -50,6 +50,8 @@ func advice(o prober.Outcome, status int) string {
 // statusAdvice is the advice for statuses that have no outcome of their own.
 func statusAdvice(status int) string {
 	switch {
+	case status == 0: // of an answer to a question before the probe
+		return "The server refused to say what it serves: is the URL right, with or without /v1? With api and model set it need not be asked."
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		return "Is the path right (the URL with or without /v1, the api), and does the server serve a model of this name?"
 	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:

@@ -146,7 +146,7 @@ func (s *Summary) table(p *page) {
 	}
 	line("maximum", func(i int) string { return duration(columns[i].max) })
 	p.line("")
-	p.note("Each bound holds with 95 % confidence, whatever the distribution; n < 299 stands for one that takes so many samples.")
+	p.note("Each bound holds with 95 % confidence, whatever the distribution; n < N stands for one that takes N samples.")
 }
 
 // bound renders a bound, or how many samples it would take.
