@@ -200,7 +200,7 @@ func randomResult(r *rand.Rand, model string, octaves float64) *prober.Result {
 		},
 		Server:    api.ServerTimes{Queue: duration(), Prefill: duration(), Decode: duration()},
 		RateLimit: api.RateLimit{Requests: count(100), Tokens: count(3)},
-		Buffered:  r.IntN(5) == 0, Imprecise: r.IntN(5) == 0,
+		Buffered:  r.IntN(5) == 0, Imprecise: r.IntN(5) == 0, NoEndMarker: r.IntN(5) == 0,
 	}
 	if r.IntN(4) == 0 {
 		res.Outcome = prober.Outcomes()[r.IntN(len(prober.Outcomes()))]

@@ -58,6 +58,7 @@ type values struct {
 	reasoningReported               bool
 	tokenSources                    [numSources]uint64
 	mergedEvents, imprecise, buffer uint64
+	noEndMarker                     uint64
 
 	items                                  uint64
 	lastItems, lastInput, dimensions, norm gauge
@@ -108,6 +109,9 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
 		v.success.set(0)
 		v.clearLast()
 		return
+	}
+	if r.NoEndMarker {
+		v.noEndMarker++
 	}
 	v.success.set(1)
 	v.lastSuccess.set(unixSeconds(r.Start))

@@ -14,10 +14,10 @@ import (
 // way there is.
 type reference struct {
 	*prometheus.Registry
-	info, success, lastRun, lastSuccess, lastTTFT, lastTPOT, lastSpeed, cert, quota *prometheus.GaugeVec
-	results, skipped, prompt, cached, output, source, merged, imprecise, buffered   *prometheus.CounterVec
-	ttft, ttfo, tpot, gap, maxGap, duration                                         *prometheus.HistogramVec
-	phase, server                                                                   *prometheus.SummaryVec
+	info, success, lastRun, lastSuccess, lastTTFT, lastTPOT, lastSpeed, cert, quota      *prometheus.GaugeVec
+	results, skipped, prompt, cached, output, source, merged, imprecise, buffered, noEnd *prometheus.CounterVec
+	ttft, ttfo, tpot, gap, maxGap, duration                                              *prometheus.HistogramVec
+	phase, server                                                                        *prometheus.SummaryVec
 }
 
 // newReference returns a reference for series with the configured labels of
@@ -73,7 +73,8 @@ func newReference() *reference {
 		prompt: counter("probe_prompt_tokens_total"), cached: counter("probe_cached_prompt_tokens_total"),
 		output: counter("probe_output_tokens_total", "kind"), source: counter("probe_token_source_total", "source"),
 		merged: counter("probe_merged_events_total"), imprecise: counter("probe_imprecise_total"), buffered: counter("probe_buffered_total"),
-		ttft: histogram("probe_ttft_seconds", ttftBounds), ttfo: histogram("probe_ttfo_seconds", ttftBounds),
+		noEnd: counter("probe_no_end_marker_total"),
+		ttft:  histogram("probe_ttft_seconds", ttftBounds), ttfo: histogram("probe_ttfo_seconds", ttftBounds),
 		tpot: histogram("probe_tpot_seconds", tpotBounds), gap: histogram("probe_inter_chunk_seconds", gapBounds),
 		maxGap: histogram("probe_max_gap_seconds", gapBounds), duration: histogram("probe_duration_seconds", durationBounds),
 		phase: summary("probe_phase_seconds", "phase"), server: summary("probe_server_time_seconds", "phase"),
@@ -100,7 +101,7 @@ func (ref *reference) create(t target) {
 		ref.phase.WithLabelValues(t.with(own)...)
 	}
 	ref.output.WithLabelValues(t.with("answer")...)
-	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered} {
+	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered, ref.noEnd} {
 		v.WithLabelValues(t.with()...)
 	}
 	for _, v := range []*prometheus.HistogramVec{ref.ttft, ref.ttfo, ref.tpot, ref.gap, ref.maxGap, ref.duration} {
@@ -137,6 +138,9 @@ func (ref *reference) observe(t target, r *prober.Result) {
 	}
 	if r.Imprecise {
 		ref.imprecise.WithLabelValues(t.with()...).Inc()
+	}
+	if r.NoEndMarker && r.Outcome == prober.Success {
+		ref.noEnd.WithLabelValues(t.with()...).Inc()
 	}
 	if r.Buffered {
 		ref.buffered.WithLabelValues(t.with()...).Inc()

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http/httptrace"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,7 +19,9 @@ type attemptKey struct{}
 // reply begins. The transport calls the hooks from its own goroutines, also
 // after the request has failed.
 type attempt struct {
-	start time.Time
+	start   time.Time // t1: the request is handed to the transport
+	onIssue func()    // called then
+	onReady func()    // called when the connection is ready
 
 	mu           sync.Mutex
 	open         []*conn // connections that the request may get
@@ -33,14 +36,14 @@ type attempt struct {
 	failed       Outcome // the step of the set-up that failed
 	notAfter     time.Time
 	http2        bool
-	secrets      []string // sent in headers
-	onReady      func()
+	issued       bool
+	secrets      []string // configured, or sent in headers
 }
 
 // newAttempt begins an attempt now. kept is the connection of an earlier
-// probe, or nil; onReady is called when the connection is ready.
-func newAttempt(kept *conn, onReady func()) *attempt {
-	a := &attempt{start: time.Now(), onReady: onReady}
+// probe, or nil; secrets are those that the configuration holds.
+func newAttempt(kept *conn, secrets []string) *attempt {
+	a := &attempt{start: time.Now(), secrets: slices.Clone(secrets), onIssue: func() {}, onReady: func() {}}
 	if kept != nil {
 		a.open = append(a.open, kept)
 	}
@@ -51,6 +54,7 @@ func newAttempt(kept *conn, onReady func()) *attempt {
 func (a *attempt) context(ctx context.Context) context.Context {
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:           func(string) { a.issue() },
 		DNSDone:           func(i httptrace.DNSDoneInfo) { a.step(&a.dnsDone, i.Err, DNSError) },
 		TLSHandshakeStart: func() { a.step(&a.tlsStart, nil, "") },
 		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
@@ -61,6 +65,17 @@ func (a *attempt) context(ctx context.Context) context.Context {
 		WroteHeaderField:     a.sent,
 		GotFirstResponseByte: a.answered,
 	})
+}
+
+// issue marks the start of the request itself: what comes before it, such as
+// fetching an OAuth2 token from another server, is not the endpoint's time.
+func (a *attempt) issue() {
+	a.mu.Lock()
+	if !a.issued {
+		a.issued, a.start = true, time.Now()
+	}
+	a.mu.Unlock()
+	a.onIssue()
 }
 
 func (a *attempt) step(at *time.Time, err error, o Outcome) {
@@ -122,11 +137,11 @@ func (a *attempt) sent(name string, values []string) {
 	a.secrets = append(a.secrets, secretsIn(values)...)
 }
 
-// censor returns err without the secrets that were sent.
+// censor returns err as it can be shown, without the secrets.
 func (a *attempt) censor(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return withoutSecrets(err, a.secrets)
+	return presentable(err, a.secrets)
 }
 
 // answered stamps the first byte of the reply by the read that brought it, and

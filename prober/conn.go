@@ -99,16 +99,17 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Write stamps the instant before the data is handed to the kernel.
+// Write stamps the instants before and after the data is handed to the kernel.
 func (c *conn) Write(b []byte) (int, error) {
-	now := time.Now()
+	before := time.Now()
+	n, err := c.Conn.Write(b)
+	after := time.Now()
 	c.mu.Lock()
 	if c.firstWrite.IsZero() {
-		c.firstWrite = now
+		c.firstWrite = before
 	}
-	c.lastWrite = now
+	c.lastWrite = after
 	c.mu.Unlock()
-	n, err := c.Conn.Write(b)
 	if err != nil {
 		return n, fmt.Errorf("send request: %w", err)
 	}

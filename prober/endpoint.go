@@ -29,18 +29,21 @@ type Endpoint struct {
 	cfg       *config.Endpoint
 	options   Options
 	transport http.RoundTripper // a new connection for each request
+	secrets   []string          // that the configuration holds
+
+	asking sync.Mutex // held while the server is asked
 
 	mu       sync.Mutex
 	target   target
 	answered bool      // a probe succeeded
-	stale    bool      // a probe was refused since the server was asked
+	stale    bool      // a probe failed since the server was asked
 	askedAt  time.Time // the zero time before the first question
 }
 
 // NewEndpoint prepares the probes of an endpoint. An error means that its
 // HTTP settings cannot be used.
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
-	e := &Endpoint{cfg: cfg, options: o}
+	e := &Endpoint{cfg: cfg, options: o, secrets: secretsOf(cfg)}
 	var err error
 	if cfg.API != "" {
 		p, ok := api.Lookup(cfg.API)
@@ -82,37 +85,54 @@ func (e *Endpoint) ownHeader(h http.Header) {
 	}
 }
 
-// learn takes from a result what it tells of the endpoint: a refused request
-// may mean that the model was swapped.
+// learn takes from a result what it tells of the endpoint: after a failure
+// another model, or another server, may stand there.
 func (e *Endpoint) learn(r *Result) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.answered = e.answered || r.Outcome == Success
-	e.stale = e.stale || r.Outcome == HTTPError
+	switch r.Outcome {
+	case Success:
+		e.answered = true
+	case RateLimited, Overloaded, Canceled: // busy, and no other than before
+	default:
+		e.stale = true
+	}
 }
 
 // identify returns what the endpoint serves, asking the server where needed.
 // When that is known an unanswered question changes nothing, as the probe
 // itself will tell more.
-func (e *Endpoint) identify(ctx context.Context) (target, error) {
+func (e *Endpoint) identify(ctx context.Context, timeout time.Duration) (target, error) {
+	if served, must := e.served(); !must {
+		return served, nil
+	}
+	e.asking.Lock()
+	defer e.asking.Unlock()
+	served, must := e.served() // another probe may have asked meanwhile
+	if !must {
+		return served, nil
+	}
+	limit := min(questionTimeout, timeout/2)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit,
+		&limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", limit)})
+	defer cancel()
+	found, err := e.ask(ctx, served)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.mustAsk() {
-		return e.target, nil
-	}
-	known := e.target.protocol.Name != "" && e.target.model != ""
 	e.askedAt, e.stale = time.Now(), false
-	ctx, cancel := context.WithTimeoutCause(ctx, questionTimeout,
-		&limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", questionTimeout)})
-	defer cancel()
-	found, err := e.ask(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		e.target = found
-	case !known:
-		return e.target, err
+	} else if served.protocol.Name == "" || served.model == "" {
+		return served, err
 	}
 	return e.target, nil
+}
+
+// served returns what is known of the server, and whether to ask first.
+func (e *Endpoint) served() (target, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.target, e.mustAsk()
 }
 
 // mustAsk tells whether to ask before the next probe. With a configured model
@@ -131,11 +151,10 @@ func (e *Endpoint) mustAsk() bool {
 }
 
 // ask asks the server what it serves.
-func (e *Endpoint) ask(ctx context.Context) (target, error) {
+func (e *Endpoint) ask(ctx context.Context, found target) (target, error) {
 	if e.cfg.API == "" {
 		return e.detect(ctx)
 	}
-	found := e.target
 	var models []api.ModelInfo
 	if found.protocol.Models != nil {
 		var err error

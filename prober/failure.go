@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"syscall"
 
+	"golang.org/x/oauth2"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -55,6 +57,9 @@ func interrupted(ctx context.Context) error {
 func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	if f := interrupted(ctx); f != nil {
 		return f
+	}
+	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text quotes the request
+		return fail(Unauthorized, "no OAuth2 token: the token server answered %q", e.Response.Status)
 	}
 	_, failed, ready := a.snapshot()
 	switch {

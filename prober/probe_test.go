@@ -230,11 +230,17 @@ func TestTimeouts(t *testing.T) {
 			if r.Outcome != want || (wantErr != "" && !strings.Contains(fmt.Sprint(r.Err), wantErr)) {
 				t.Errorf("outcome %s (%v), want %s (...%s...)", r.Outcome, r.Err, want, wantErr)
 			}
+			// Our own wait for an end marker is no time of the server's.
+			if r.Outcome == Success && r.Timing.Phases[PhaseClose] >= finishGrace {
+				t.Errorf("close took %s", r.Timing.Phases[PhaseClose])
+			}
 		})
 	}
 	f("headers", TimeoutFirstToken, "no response headers within 50ms", func(m *config.Module) { m.Timeouts.Headers = short })
 	f("first token", TimeoutFirstToken, "no first token within 50ms", func(m *config.Module) { m.Timeouts.FirstToken = short }, role)
 	f("stall", TimeoutStall, "no token for 50ms", func(m *config.Module) { m.Timeouts.Stall = short }, role, one)
+	f("headers, at the total", TimeoutFirstToken, "no response headers", func(m *config.Module) { m.Timeouts.Headers, m.Timeout = short, short })
+	f("first token, at the total", TimeoutFirstToken, "no first token", func(m *config.Module) { m.Timeouts.FirstToken, m.Timeout = short, short }, role)
 	f("total", TimeoutTotal, "not finished within 50ms", func(m *config.Module) { m.Timeout = short }, role, one)
 	f("open after the finish reason", Success, "", func(m *config.Module) {}, role, one, stop)
 }
@@ -290,6 +296,13 @@ func TestConnectionOutcomes(t *testing.T) {
 	}
 	t.Cleanup(func() { silent.Close() })
 	f("handshake without an answer", "https://"+silent.Addr().String(), TimeoutConnect)
+	cfg := newEndpoint(t, "https://"+silent.Addr().String())
+	cfg.API, cfg.Model = "", "" // the first question gets no connection either
+	m := newModule()
+	m.Timeout = model.Duration(200 * time.Millisecond)
+	if r := newProber(t, cfg, m).Probe(t.Context(), time.Time{}); r.Outcome != TimeoutConnect {
+		t.Errorf("question without a connection: outcome %s (%v), want %s", r.Outcome, r.Err, TimeoutConnect)
+	}
 }
 
 func TestTLS(t *testing.T) {
@@ -462,6 +475,41 @@ func TestRefusedParameterIsNamed(t *testing.T) {
 	}
 	f("temperature", `add "temperature" to request.omit`)
 	f("max_tokens", "max_tokens_field of the endpoint to max_completion_tokens")
+}
+
+// A count of tokens past any cap is not believed.
+func TestAbsurdOutputCount(t *testing.T) {
+	s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
+		events(w, one, one, stop, `{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":99999999}}`, endMarker)
+	})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	if r.Tokens.Output != 2 || r.Tokens.Source != TokensFromEvents || r.Buffered {
+		t.Errorf("tokens %+v, buffered %t; want 2 by events", r.Tokens, r.Buffered)
+	}
+}
+
+// A token that an OAuth2 server takes its time for is not the endpoint's time.
+func TestOAuth2IsNotTimed(t *testing.T) {
+	const wait = 150 * time.Millisecond
+	token := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(wait)
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"access_token":"t0ken-abc","token_type":"bearer"}`)
+	}))
+	t.Cleanup(token.Close)
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer t0ken-abc" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		events(w, one, stop, endMarker)
+	})
+	cfg := newEndpoint(t, s.URL)
+	cfg.HTTP.OAuth2 = &promconfig.OAuth2{ClientID: "c", ClientSecret: "s3cret", TokenURL: token.URL}
+	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	if r.Outcome != Success || r.Timing.Phases[PhaseConnect] >= wait {
+		t.Errorf("outcome %s (%v), phases %v", r.Outcome, r.Err, r.Timing.Phases)
+	}
 }
 
 func TestRetryAfter(t *testing.T) {

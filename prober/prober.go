@@ -73,13 +73,21 @@ func (p *Prober) Probe(ctx context.Context, due time.Time) (r *Result) {
 	r = p.newResult(due)
 	defer func() {
 		if v := recover(); v != nil {
-			r.Outcome, r.Err = ProtocolError, fmt.Errorf("panic in the probe: %v\n%s", v, debug.Stack())
+			r.Outcome, r.Err = ProtocolError, &PanicError{Value: v, Stack: debug.Stack()}
 		}
 		p.endpoint.learn(r)
 	}()
 	r.finish(p.probe(ctx, r))
 	return r
 }
+
+// PanicError is a panic in a probe, which is one failed probe and no more.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic in the probe: %.200v", e.Value) }
 
 func (p *Prober) newResult(due time.Time) *Result {
 	r := &Result{
@@ -102,12 +110,13 @@ func (p *Prober) newResult(due time.Time) *Result {
 
 // finish sets the outcome by what the probe came to.
 func (r *Result) finish(err error) {
-	r.Outcome, r.Err = outcomeOf(err), err
+	r.Outcome, r.Err = outcomeOf(err), presentable(err, nil)
 }
 
 // probe fills r and returns the failure, nil for a success.
 func (p *Prober) probe(ctx context.Context, r *Result) error {
-	served, err := p.endpoint.identify(ctx)
+	end := r.Start.Add(time.Duration(p.module.Timeout))
+	served, err := p.endpoint.identify(ctx, time.Duration(p.module.Timeout))
 	r.API, r.Kind = served.protocol.Name, served.protocol.Kind
 	r.Engine, r.Model = served.engine, served.model
 	if err != nil {
@@ -118,7 +127,7 @@ func (p *Prober) probe(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	err = p.exchange(ctx, r, &served, body)
+	err = p.exchange(ctx, r, &served, body, end)
 	if r.Tokens.Prompt > 0 {
 		p.prompts.Learn(words, r.Tokens.Prompt/max(1, len(params.Inputs)))
 	}
@@ -146,24 +155,23 @@ func (p *Prober) ask(served *target) (params api.Params, words int) {
 	return params, text.Words
 }
 
-// exchange sends the request and reads the reply, under the limits.
-func (p *Prober) exchange(ctx context.Context, r *Result, served *target, body []byte) error {
+// exchange sends the request and reads the reply, under the limits. end is
+// when the probe must be over.
+func (p *Prober) exchange(ctx context.Context, r *Result, served *target, body []byte, end time.Time) error {
 	limits := p.module.Timeouts
-	total := time.Duration(p.module.Timeout)
-	ctx, stop := context.WithTimeoutCause(ctx, total,
-		&limitError{TimeoutTotal, fmt.Sprintf("not finished within %s", total)})
-	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	wd := newWatchdog(cancel, time.Duration(limits.Connect),
-		&limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", limits.Connect)})
+	noConnection := &limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", limits.Connect)}
+	wd := newWatchdog(cancel, end, &limitError{TimeoutTotal, fmt.Sprintf("not finished within %s", p.module.Timeout)},
+		time.Now().Add(time.Duration(limits.Connect)), noConnection)
 	defer wd.stop()
 
-	a := newAttempt(p.kept, func() {
+	a := newAttempt(p.kept, p.endpoint.secrets)
+	a.onIssue = func() { wd.expect(time.Now().Add(time.Duration(limits.Connect)), noConnection) }
+	a.onReady = func() {
 		wd.expect(time.Now().Add(time.Duration(limits.Headers)),
 			&limitError{TimeoutFirstToken, fmt.Sprintf("no response headers within %s", limits.Headers)})
-	})
-	r.Start = a.start
+	}
 	req, err := p.request(a.context(ctx), r, served, body)
 	if err != nil {
 		return err
@@ -185,6 +193,7 @@ func (p *Prober) exchange(ctx context.Context, r *Result, served *target, body [
 // settle turns the stamps into the result's durations.
 func (p *Prober) settle(a *attempt, line *timeline, r *Result) {
 	a.fill(line)
+	r.Start = a.start
 	end := time.Now()
 	line.stepped = isStep(end.Round(0).Sub(a.start.Round(0)), end.Sub(a.start))
 	r.Clock, r.Timing, r.Buffered = line.result(r.Tokens.Output)

@@ -3,12 +3,17 @@ package prober
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	promconfig "github.com/prometheus/common/config"
+
+	"github.com/inference-exporter/inference_exporter/config"
 )
 
 func TestRedact(t *testing.T) {
@@ -23,6 +28,81 @@ func TestRedact(t *testing.T) {
 	f("sk-abcdefgh sk-abcdefgh", "<secret> <secret>")
 	f("bad key sk-abc", "bad key <secret>") // cut off by the bound on a server's text
 	f("bad key sk-", "bad key sk-")
+}
+
+func TestSecretsIn(t *testing.T) {
+	f := func(value string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, secretsIn([]string{value})); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", value, diff)
+		}
+	}
+	f("Bearer sk-abcdefgh", "sk-abcdefgh")
+	f("sk-abcdefgh", "sk-abcdefgh")
+	f("Basic dXNlcjpodW50ZXIycGFzcw==", "dXNlcjpodW50ZXIycGFzcw%3D%3D", "dXNlcjpodW50ZXIycGFzcw==", "hunter2pass")
+	f("short")
+}
+
+// What the configuration holds is never repeated, in whatever form the server
+// quotes it.
+func TestConfiguredSecretsStayInside(t *testing.T) {
+	const secret = "hunter2/pass"
+	f := func(name string, set func(*config.Endpoint), quote func(*http.Request) string) {
+		t.Run(name, func(t *testing.T) {
+			s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(http.StatusUnauthorized)
+				fmt.Fprintf(w, `{"error":{"message":"wrong: %s"}}`, quote(r))
+			})
+			cfg := newEndpoint(t, s.URL)
+			set(cfg)
+			r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+			text := fmt.Sprint(r.Err)
+			if r.Outcome != Unauthorized || strings.Contains(text, "hunter2") {
+				t.Errorf("outcome %s: %q", r.Outcome, text)
+			}
+		})
+	}
+	f("basic auth", func(c *config.Endpoint) {
+		c.HTTP.BasicAuth = &promconfig.BasicAuth{Username: "u", Password: secret}
+	}, func(r *http.Request) string {
+		_, password, _ := r.BasicAuth()
+		return password
+	})
+	f("header", func(c *config.Endpoint) {
+		c.HTTP.HTTPHeaders = &promconfig.Headers{Headers: map[string]promconfig.Header{"X-Api-Key": {Secrets: []promconfig.Secret{secret}}}}
+	}, func(r *http.Request) string { return r.Header.Get("X-Api-Key") })
+	token := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(w, "you sent %s and %s", body, secret)
+	}))
+	t.Cleanup(token.Close)
+	f("oauth2", func(c *config.Endpoint) {
+		c.HTTP.OAuth2 = &promconfig.OAuth2{ClientID: "c", ClientSecret: secret, TokenURL: token.URL}
+	}, func(*http.Request) string { return "" })
+}
+
+// What a server sends where the reply should begin is quoted by net/http.
+func TestReasonsAreBounded(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = c.Read(make([]byte, 64<<10))
+		_, _ = io.WriteString(c, strings.Repeat("\x1b[31mB", 100_000)+"\r\n\r\n")
+	}()
+	r := newProber(t, newEndpoint(t, "http://"+l.Addr().String()), newModule()).Probe(t.Context(), time.Time{})
+	text := fmt.Sprint(r.Err)
+	if r.Outcome == Success || len(text) > maxReason+8 || strings.ContainsAny(text, "\x1b\r\n") {
+		t.Errorf("outcome %s, reason of %d bytes", r.Outcome, len(text))
+	}
 }
 
 // A server may quote the credentials in its error.

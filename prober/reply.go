@@ -45,6 +45,7 @@ type reply struct {
 	count  int // the server's running count of tokens
 	finish string
 	done   bool
+	last   instant // arrival of the latest frame
 }
 
 // read reads the reply to its end and fills the result with what it says.
@@ -59,7 +60,11 @@ func (r *reply) read() error {
 	r.watchdog.expect(r.attempt.readyAt().Add(time.Duration(limits.FirstToken)),
 		&limitError{TimeoutFirstToken, fmt.Sprintf("no first token within %s", limits.FirstToken)})
 	err := r.frameLoop()
-	if r.line.end.process < 0 {
+	switch {
+	case r.line.end.process >= 0:
+	case errors.Is(context.Cause(r.ctx), errFinished): // the wait for more was ours
+		r.line.end = r.last
+	default:
 		r.line.end = r.attempt.now()
 	}
 	r.result.Finish = r.finish
@@ -140,13 +145,14 @@ func (r *reply) frameLoop() error {
 			return err
 		}
 		at := r.attempt.at(r.body.last)
+		r.last = at
 		if err := dec.Decode(f.Event, f.Data, &d); err != nil {
 			return err
 		}
 		if d.Err != nil {
 			return fail(StreamError, "%w", d.Err)
 		}
-		r.take(&d, at, f.More || r.body.spanned)
+		r.take(&d, at, f.Read, f.More || r.body.spanned)
 		if d.Done {
 			r.done = true
 			r.line.end = at
@@ -156,7 +162,7 @@ func (r *reply) frameLoop() error {
 }
 
 // take adds a frame to the answer.
-func (r *reply) take(d *api.Delta, at instant, merged bool) {
+func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 	tokens := 0
 	if d.Tokens > r.count {
 		tokens = d.Tokens - r.count
@@ -164,7 +170,7 @@ func (r *reply) take(d *api.Delta, at instant, merged bool) {
 	}
 	if d.HasToken() || tokens > 0 {
 		r.line.events = append(r.line.events, rawEvent{
-			instant: at, tokens: tokens, merged: merged,
+			instant: at, tokens: tokens, read: read, more: more,
 			visible: d.Visible(), reasoning: len(d.Reasoning) > 0 && !d.Visible(),
 		})
 		r.awaitToken(len(r.line.events) == 1)
@@ -192,7 +198,7 @@ func (r *reply) awaitToken(first bool) {
 		r.watchdog.extend(time.Now().Add(stall))
 		return
 	}
-	r.watchdog.expect(time.Now().Add(stall),
+	r.watchdog.expectNext(time.Now().Add(stall),
 		&limitError{TimeoutStall, fmt.Sprintf("no token for %s in mid-answer", stall)})
 }
 
@@ -266,6 +272,9 @@ func (r *reply) tokens() Tokens {
 	t := Tokens{Prompt: u.Prompt, Cached: u.Cached, Output: u.Output, Reasoning: u.Reasoning, Source: TokensFromUsage}
 	if r.served.protocol.Kind != api.Generation {
 		t.Source = ""
+	}
+	if most := 2*r.prober.module.OutputTokens + 64; t.Output > most { // past what any server runs over its cap
+		t.Output, t.Reasoning = api.Unknown, api.Unknown
 	}
 	if t.Output <= 0 && len(r.line.events) > 0 {
 		t.Output, t.Source = len(r.line.events), TokensFromEvents

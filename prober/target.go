@@ -3,6 +3,7 @@ package prober
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,7 +19,8 @@ import (
 
 const (
 	// answerBody bounds what is read of an answer to a question about the
-	// server; questionTimeout limits all questions together.
+	// server; questionTimeout limits all questions together, which get at most
+	// half of what a probe may take.
 	answerBody      = 1 << 20
 	questionTimeout = 5 * time.Second
 	// askAgain is the least time between two rounds of questions to an
@@ -142,7 +144,7 @@ type answer struct {
 
 // get asks one question, with the given header, over a connection of its own.
 func (e *Endpoint) get(ctx context.Context, at string, header http.Header) (*answer, error) {
-	a := newAttempt(nil, func() {})
+	a := newAttempt(nil, e.secrets)
 	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", at, err)
@@ -151,7 +153,11 @@ func (e *Endpoint) get(ctx context.Context, at string, header http.Header) (*ans
 	e.ownHeader(req.Header)
 	resp, err := e.transport.RoundTrip(req)
 	if err != nil {
-		return nil, a.censor(roundTripFailure(ctx, a, err))
+		err = roundTripFailure(ctx, a, err)
+		if _, _, ready := a.snapshot(); !ready && outcomeOf(err) == TimeoutFirstToken {
+			err = fail(TimeoutConnect, "no connection: %w", err)
+		}
+		return nil, a.censor(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBody))
@@ -196,8 +202,10 @@ func (e *Endpoint) detect(ctx context.Context) (target, error) {
 		return &detect.Reply{Status: got.resp.StatusCode, Header: got.resp.Header, Body: got.body}, nil
 	})
 	if err != nil {
-		if f := interrupted(ctx); f != nil {
-			return target{}, f
+		if _, told := errors.AsType[*failure](err); !told {
+			if f := interrupted(ctx); f != nil {
+				return target{}, f
+			}
 		}
 		return target{}, censor(fmt.Errorf("find out the api: %w", err))
 	}

@@ -41,7 +41,8 @@ func (i instant) lag() time.Duration {
 type rawEvent struct {
 	instant
 	tokens    int
-	merged    bool
+	read      int  // which read of the body completed it
+	more      bool // that read brought more after it
 	visible   bool
 	reasoning bool
 }
@@ -153,12 +154,27 @@ func (t *timeline) phases(c Clock) (p [NumPhases]time.Duration) {
 	return p
 }
 
+// merged tells whether the arrival of an event is only an upper bound: a later
+// token shares its read, or anything else does that may have come later, as
+// the prober was late, or cannot tell whether it was.
+func (t *timeline) merged(i int) bool {
+	e := &t.events[i]
+	if !e.more {
+		return false
+	}
+	if i+1 < len(t.events) && t.events[i+1].read == e.read {
+		return true
+	}
+	lag := e.lag()
+	return lag < 0 || lag > lateRead
+}
+
 // published returns the events by the chosen clock.
 func (t *timeline) published(c Clock) []Event {
 	out := make([]Event, len(t.events))
 	for i := range t.events {
 		e := &t.events[i]
-		out[i] = Event{At: e.on(c), ReadLag: Absent, Tokens: e.tokens, Merged: e.merged, Reasoning: e.reasoning}
+		out[i] = Event{At: e.on(c), ReadLag: Absent, Tokens: e.tokens, Merged: t.merged(i), Reasoning: e.reasoning}
 		if c == ClockKernel {
 			out[i].ReadLag = e.lag()
 		}
@@ -173,7 +189,7 @@ func (t *timeline) imprecise() bool {
 	if t.stepped {
 		return true
 	}
-	if len(t.events) == 0 || !t.events[0].merged {
+	if len(t.events) == 0 || !t.merged(0) {
 		return false
 	}
 	for i := range t.events {

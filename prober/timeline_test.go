@@ -161,7 +161,7 @@ func TestPhasesAddUp(t *testing.T) {
 func TestPublishedEvents(t *testing.T) {
 	line := sample()
 	line.events[1].instant = instant{kernel: 150 * ms, process: 153 * ms}
-	line.events[1].merged = true
+	line.events[1].more = true // and the prober was late
 	got := line.published(ClockKernel)[1]
 	want := Event{At: 150 * ms, ReadLag: 3 * ms, Merged: true}
 	if got != want {
@@ -185,15 +185,37 @@ func TestImprecise(t *testing.T) {
 	}
 	f("plain", false, func(*timeline) {})
 	f("clock set", true, func(l *timeline) { l.stepped = true })
-	f("first token merged, prober on time", false, func(l *timeline) { l.events[0].merged = true })
+	together := func(l *timeline, i int) { // events i and i+1 in one read
+		l.events[i].more, l.events[i].read, l.events[i+1].read = true, 7, 7
+	}
+	f("first token merged, prober on time", false, func(l *timeline) { together(l, 0) })
 	f("first token merged, prober late", true, func(l *timeline) {
-		l.events[0].merged = true
+		together(l, 0)
 		l.events[2].process += 2 * ms
 	})
 	f("later token merged, prober late", false, func(l *timeline) {
-		l.events[1].merged = true
+		together(l, 1)
 		l.events[2].process += 2 * ms
 	})
+}
+
+func TestMerged(t *testing.T) {
+	f := func(name string, want bool, change func(*timeline)) {
+		t.Helper()
+		line := sample()
+		for i := range line.events {
+			line.events[i].read = i
+		}
+		change(&line)
+		if got := line.merged(1); got != want {
+			t.Errorf("%s: got %t, want %t", name, got, want)
+		}
+	}
+	f("alone in its read", false, func(*timeline) {})
+	f("with the next token", true, func(l *timeline) { l.events[1].more, l.events[2].read = true, 1 })
+	f("with something else, read at once", false, func(l *timeline) { l.events[1].more = true })
+	f("with something else, read late", true, func(l *timeline) { l.events[1].more = true; l.events[1].process += 2 * ms })
+	f("with something else, no stamp", true, func(l *timeline) { l.events[1].more = true; l.events[1].kernel = Absent })
 }
 
 func TestIsStep(t *testing.T) {

@@ -21,38 +21,57 @@ var errFinished = errors.New("no end marker after the finish reason")
 
 // watchdog cancels a context when what it waits for does not come in time. It
 // waits for one thing after the other: connection, headers, first token, next
-// token.
+// token. The total limit cuts every one of them. What was waited for then
+// names the outcome, except between tokens, where only the total is over: so
+// that a server that hangs has one outcome, whichever timer is a hair faster.
 type watchdog struct {
 	cancel context.CancelCauseFunc
+	end    time.Time // of the whole probe
+	total  error     // cause when it comes between tokens
 
 	mu       sync.Mutex
 	timer    *time.Timer
 	deadline time.Time
 	cause    error
+	between  bool // waits for the next token
 }
 
-func newWatchdog(cancel context.CancelCauseFunc, limit time.Duration, cause error) *watchdog {
-	w := &watchdog{cancel: cancel, deadline: time.Now().Add(limit), cause: cause}
+// newWatchdog waits for the first thing until the deadline.
+func newWatchdog(cancel context.CancelCauseFunc, end time.Time, total error, deadline time.Time, cause error) *watchdog {
+	w := &watchdog{cancel: cancel, end: end, total: total, cause: cause}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.timer = time.AfterFunc(limit, w.fire)
+	w.deadline = w.cut(deadline)
+	w.timer = time.AfterFunc(time.Until(w.deadline), w.fire)
 	return w
 }
 
 // expect sets what to wait for next, and until when.
-func (w *watchdog) expect(deadline time.Time, cause error) {
+func (w *watchdog) expect(deadline time.Time, cause error) { w.wait(deadline, cause, false) }
+
+// expectNext sets that the next token is waited for.
+func (w *watchdog) expectNext(deadline time.Time, cause error) { w.wait(deadline, cause, true) }
+
+func (w *watchdog) wait(deadline time.Time, cause error, between bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.deadline, w.cause = deadline, cause
-	w.timer.Reset(time.Until(deadline))
+	w.deadline, w.cause, w.between = w.cut(deadline), cause, between
+	w.timer.Reset(time.Until(w.deadline))
 }
 
 // extend moves the deadline away without touching the timer, which is cheap
 // enough for every token: the timer finds out when it fires.
 func (w *watchdog) extend(deadline time.Time) {
 	w.mu.Lock()
-	w.deadline = deadline
+	w.deadline = w.cut(deadline)
 	w.mu.Unlock()
+}
+
+func (w *watchdog) cut(deadline time.Time) time.Time {
+	if deadline.After(w.end) {
+		return w.end
+	}
+	return deadline
 }
 
 func (w *watchdog) stop() { w.timer.Stop() }
@@ -62,6 +81,10 @@ func (w *watchdog) fire() {
 	defer w.mu.Unlock()
 	if left := time.Until(w.deadline); left > 0 {
 		w.timer.Reset(left)
+		return
+	}
+	if w.between && !w.deadline.Before(w.end) {
+		w.cancel(w.total)
 		return
 	}
 	w.cancel(w.cause)

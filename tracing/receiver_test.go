@@ -130,6 +130,9 @@ func (v *receiver) set(change func(*receiver)) {
 	change(v)
 }
 
+// respond answers from now on as answer does.
+func (v *receiver) respond(answer http.HandlerFunc) { v.set(func(v *receiver) { v.answer = answer }) }
+
 // spans returns what was received so far.
 func (v *receiver) spans() []*tracepb.Span {
 	v.mu.Lock()

@@ -108,9 +108,7 @@ func TestReceiverDown(t *testing.T) {
 		if n := len(v.spans()); n != 4 {
 			t.Errorf("%d spans received, want 4", n)
 		}
-		v.set(func(v *receiver) {
-			v.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-		})
+		v.respond(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 		round()
 		if got := text.String(); strings.Count(got, "\n") != 3 || !strings.Contains(got, "retry-able") {
 			t.Errorf("log after a status 503:\n%s\nwant one more line", got)
@@ -125,7 +123,7 @@ func TestEndIsNotHeldUpByTheReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReceiver(t)
 		e, _ := newExporter(t, v, nil)
-		v.set(func(v *receiver) { v.answer = hang })
+		v.respond(hang)
 		stop := start(t, e)
 		observe(e, 3*batchSize)
 		synctest.Wait()
@@ -144,7 +142,7 @@ func TestSlowReceiverTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReceiver(t)
 		e, text := newExporter(t, v, nil)
-		v.set(func(v *receiver) { v.answer = hang })
+		v.respond(hang)
 		stop := start(t, e)
 		defer stop()
 		observe(e, batchSize)
@@ -166,9 +164,7 @@ func TestRequestInFlightAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newReceiver(t)
 		e, text := newExporter(t, v, nil)
-		v.set(func(v *receiver) {
-			v.answer = func(http.ResponseWriter, *http.Request) { time.Sleep(flushTimeout / 2) }
-		})
+		v.respond(func(http.ResponseWriter, *http.Request) { time.Sleep(flushTimeout / 2) })
 		stop := start(t, e)
 		observe(e, batchSize)
 		synctest.Wait() // it waits for its answer
@@ -179,26 +175,36 @@ func TestRequestInFlightAtTheEnd(t *testing.T) {
 	})
 }
 
+// observeOne sends one span to a receiver that answers it so, to the end of the
+// exporter, and returns the receiver and the log.
+func observeOne(t *testing.T, headers map[string]string, answer http.HandlerFunc) (*receiver, string) {
+	t.Helper()
+	v := newReceiver(t)
+	e, text := newExporter(t, v, headers)
+	v.respond(answer)
+	observe(e, 1)
+	start(t, e)()
+	return v, text.String()
+}
+
+const secret = "hunter2-hunter2"
+
+func secretHeaders() map[string]string {
+	return map[string]string{"Authorization": "Bearer " + secret, "X-Key": secret}
+}
+
 func TestHeadersAreSentAndNeverLogged(t *testing.T) {
-	const secret = "hunter2-hunter2"
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, text := newExporter(t, v, map[string]string{"Authorization": "Bearer " + secret, "X-Key": secret})
-		v.set(func(v *receiver) {
-			v.answer = func(w http.ResponseWriter, r *http.Request) {
-				w.WriteHeader(http.StatusBadRequest)
-				_, _ = fmt.Fprintf(w, "bad key in %v\n%s", r.Header, strings.Repeat("x", 1<<20))
-			}
+		v, got := observeOne(t, secretHeaders(), func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, "bad key in %v\n%s", r.Header, strings.Repeat("x", 1<<20))
 		})
-		observe(e, 1)
-		start(t, e)()
 		if got := v.headers[0].Get("Authorization"); got != "Bearer "+secret {
 			t.Errorf("Authorization %q", got)
 		}
 		if v.paths[0] != "POST /v1/traces" {
 			t.Errorf("sent to %s", v.paths[0])
 		}
-		got := text.String()
 		if strings.Contains(got, secret) || len(got) > 4096 || strings.Count(got, "\n") != 1 {
 			t.Errorf("log of %d bytes: %.2048s", len(got), got)
 		}
@@ -206,19 +212,12 @@ func TestHeadersAreSentAndNeverLogged(t *testing.T) {
 }
 
 func TestLogOfAReceiverThatQuotesTheHeaders(t *testing.T) {
-	const secret = "hunter2-hunter2"
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, text := newExporter(t, v, map[string]string{"Authorization": "Bearer " + secret, "X-Key": secret})
-		v.set(func(v *receiver) {
-			v.answer = func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(http.StatusForbidden)
-				_, _ = io.WriteString(w, "no such key: "+secret)
-			}
+		_, got := observeOne(t, secretHeaders(), func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, "no such key: "+secret)
 		})
-		observe(e, 1)
-		start(t, e)()
-		if got := text.String(); strings.Contains(got, secret) || !strings.Contains(got, "no such key: <secret>") {
+		if strings.Contains(got, secret) || !strings.Contains(got, "no such key: <secret>") {
 			t.Errorf("log: %s", got)
 		}
 	})
@@ -226,16 +225,10 @@ func TestLogOfAReceiverThatQuotesTheHeaders(t *testing.T) {
 
 func TestRedirectIsNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, text := newExporter(t, v, nil)
-		v.set(func(v *receiver) {
-			v.answer = func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, "http://elsewhere.example/", http.StatusTemporaryRedirect)
-			}
+		v, text := observeOne(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://elsewhere.example/", http.StatusTemporaryRedirect)
 		})
-		observe(e, 1)
-		start(t, e)()
-		if n := v.requests(); n != 1 || !strings.Contains(text.String(), "307") {
+		if n := v.requests(); n != 1 || !strings.Contains(text, "307") {
 			t.Errorf("%d requests, want 1; log: %s", n, text)
 		}
 	})

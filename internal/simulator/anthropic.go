@@ -17,32 +17,14 @@ func anthropicMessages() protocol {
 }
 
 func parseMessages(body []byte) (ask, error) {
-	var q struct {
-		Model     string `json:"model"`
-		MaxTokens *int   `json:"max_tokens"`
-		Messages  []struct {
-			Content openaiContent `json:"content"`
-		} `json:"messages"`
-		Temperature *float64 `json:"temperature"`
-		Stream      bool     `json:"stream"`
-		Thinking    struct {
-			Type string `json:"type"`
-		} `json:"thinking"`
-	}
+	var q messagesRequest
 	if err := json.Unmarshal(body, &q); err != nil {
 		return ask{}, badRequest("body is not a valid request: " + err.Error())
 	}
 	if q.MaxTokens == nil {
 		return ask{}, badRequest("max_tokens: Field required")
 	}
-	c := conversation{
-		model: q.Model, limit: q.MaxTokens, stream: q.Stream,
-		temperature: q.Temperature, noReasoning: q.Thinking.Type == "disabled",
-	}
-	for _, m := range q.Messages {
-		c.contents = append(c.contents, string(m.Content))
-	}
-	return c.ask()
+	return q.ask()
 }
 
 // anthropicType is the error type that a status stands for.
@@ -73,8 +55,7 @@ func anthropicError(kind, message string) string {
 // then a block of text.
 type messagesReply struct {
 	h      replyHeader
-	block  Kind // what the open block holds; Role is none
-	index  int  // of the next block
+	block  contentBlock
 	end    ending
 	failed bool
 }
@@ -115,21 +96,19 @@ func (r *messagesReply) appendDelta(dst []byte, e *event, frame frameFunc) []byt
 	if e.kind == Reasoning {
 		kind, field = "thinking", "thinking"
 	}
-	if r.block != e.kind {
+	if r.block.kind != e.kind {
 		dst = r.closeBlock(dst, frame)
-		r.block = e.kind
-		dst = appendTyped(dst, frame, "content_block_start", fmt.Sprintf(`,"index":%d,"content_block":{"type":%q,%q:""}`, r.index, kind, field))
+		r.block.kind = e.kind
+		dst = appendTyped(dst, frame, "content_block_start", fmt.Sprintf(`,"index":%d,"content_block":{"type":%q,%q:""}`, r.block.index, kind, field))
 	}
-	return appendTyped(dst, frame, "content_block_delta", fmt.Sprintf(`,"index":%d,"delta":{"type":"%s_delta",%q:%s}`, r.index, kind, field, quote(e.text)))
+	return appendTyped(dst, frame, "content_block_delta", fmt.Sprintf(`,"index":%d,"delta":{"type":"%s_delta",%q:%s}`, r.block.index, kind, field, quote(e.text)))
 }
 
 func (r *messagesReply) closeBlock(dst []byte, frame frameFunc) []byte {
-	if r.block == Role {
-		return dst
+	if index, ok := r.block.close(); ok {
+		dst = appendTyped(dst, frame, "content_block_stop", fmt.Sprintf(`,"index":%d`, index))
 	}
-	r.block = Role
-	r.index++
-	return appendTyped(dst, frame, "content_block_stop", fmt.Sprintf(`,"index":%d`, r.index-1))
+	return dst
 }
 
 // delta is what the last event but one says.

@@ -77,8 +77,7 @@ func awsFrame(dst []byte, name string, payload []byte) []byte {
 // bedrockReply writes the events of one message: a block of reasoning, if any,
 // then a block of text. The usage comes after the stop reason.
 type bedrockReply struct {
-	block Kind // what the open block holds; Role is none
-	index int  // of the open block, or the next
+	block contentBlock
 }
 
 func (r *bedrockReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
@@ -101,24 +100,22 @@ func (r *bedrockReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte
 
 // appendDelta writes material, in a block of its kind.
 func (r *bedrockReply) appendDelta(dst []byte, e *event, frame frameFunc) []byte {
-	if r.block != e.kind {
+	if r.block.kind != e.kind {
 		dst = r.closeBlock(dst, frame)
-		r.block = e.kind
+		r.block.kind = e.kind
 	}
 	delta := `{"text":` + quote(e.text) + `}`
 	if e.kind == Reasoning {
 		delta = `{"reasoningContent":` + delta + `}`
 	}
-	return frame(dst, "contentBlockDelta", fmt.Appendf(nil, `{"contentBlockIndex":%d,"delta":%s}`, r.index, delta))
+	return frame(dst, "contentBlockDelta", fmt.Appendf(nil, `{"contentBlockIndex":%d,"delta":%s}`, r.block.index, delta))
 }
 
 func (r *bedrockReply) closeBlock(dst []byte, frame frameFunc) []byte {
-	if r.block == Role {
-		return dst
+	if index, ok := r.block.close(); ok {
+		dst = frame(dst, "contentBlockStop", fmt.Appendf(nil, `{"contentBlockIndex":%d}`, index))
 	}
-	r.block = Role
-	r.index++
-	return frame(dst, "contentBlockStop", fmt.Appendf(nil, `{"contentBlockIndex":%d}`, r.index-1))
+	return dst
 }
 
 // appendWhole writes what Converse replies, which does not stream.

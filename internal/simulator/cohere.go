@@ -16,37 +16,18 @@ func cohereChat() protocol {
 }
 
 func parseCohere(body []byte) (ask, error) {
-	var q struct {
-		Model    string `json:"model"`
-		Messages []struct {
-			Content openaiContent `json:"content"`
-		} `json:"messages"`
-		MaxTokens   *int     `json:"max_tokens"`
-		Temperature *float64 `json:"temperature"`
-		Stream      bool     `json:"stream"`
-		Thinking    struct {
-			Type string `json:"type"`
-		} `json:"thinking"`
-	}
+	var q messagesRequest
 	if err := json.Unmarshal(body, &q); err != nil {
 		return ask{}, badRequest("invalid request: " + err.Error())
 	}
-	c := conversation{
-		model: q.Model, limit: q.MaxTokens, stream: q.Stream,
-		temperature: q.Temperature, noReasoning: q.Thinking.Type == "disabled",
-	}
-	for _, m := range q.Messages {
-		c.contents = append(c.contents, string(m.Content))
-	}
-	return c.ask()
+	return q.ask()
 }
 
 // cohereReply writes the events of one reply: a content of thinking, if any,
 // then one of text.
 type cohereReply struct {
 	h       replyHeader
-	content Kind // what the open content holds; Role is none
-	index   int  // of the next content
+	content contentBlock
 	end     ending
 }
 
@@ -76,21 +57,19 @@ func (r *cohereReply) appendDelta(dst []byte, e *event, frame frameFunc) []byte 
 	if e.kind == Reasoning {
 		kind = "thinking"
 	}
-	if r.content != e.kind {
+	if r.content.kind != e.kind {
 		dst = r.closeContent(dst, frame)
-		r.content = e.kind
-		dst = appendTyped(dst, frame, "content-start", fmt.Sprintf(`,"index":%d,"delta":{"message":{"content":{"type":%q,%q:""}}}`, r.index, kind, kind))
+		r.content.kind = e.kind
+		dst = appendTyped(dst, frame, "content-start", fmt.Sprintf(`,"index":%d,"delta":{"message":{"content":{"type":%q,%q:""}}}`, r.content.index, kind, kind))
 	}
-	return appendTyped(dst, frame, "content-delta", fmt.Sprintf(`,"index":%d,"delta":{"message":{"content":{%q:%s}}}`, r.index, kind, quote(e.text)))
+	return appendTyped(dst, frame, "content-delta", fmt.Sprintf(`,"index":%d,"delta":{"message":{"content":{%q:%s}}}`, r.content.index, kind, quote(e.text)))
 }
 
 func (r *cohereReply) closeContent(dst []byte, frame frameFunc) []byte {
-	if r.content == Role {
-		return dst
+	if index, ok := r.content.close(); ok {
+		dst = appendTyped(dst, frame, "content-end", fmt.Sprintf(`,"index":%d`, index))
 	}
-	r.content = Role
-	r.index++
-	return appendTyped(dst, frame, "content-end", fmt.Sprintf(`,"index":%d`, r.index-1))
+	return dst
 }
 
 // last is what the last event holds.

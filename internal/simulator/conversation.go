@@ -34,6 +34,48 @@ func (c conversation) ask() (ask, error) {
 	return a, nil
 }
 
+// messagesRequest is what the requests of Anthropic and Cohere spell alike.
+type messagesRequest struct {
+	Model    string `json:"model"`
+	Messages []struct {
+		Content openaiContent `json:"content"`
+	} `json:"messages"`
+	MaxTokens   *int     `json:"max_tokens"`
+	Temperature *float64 `json:"temperature"`
+	Stream      bool     `json:"stream"`
+	Thinking    struct {
+		Type string `json:"type"`
+	} `json:"thinking"`
+}
+
+func (q *messagesRequest) ask() (ask, error) {
+	c := conversation{
+		model: q.Model, limit: q.MaxTokens, stream: q.Stream,
+		temperature: q.Temperature, noReasoning: q.Thinking.Type == "disabled",
+	}
+	for _, m := range q.Messages {
+		c.contents = append(c.contents, string(m.Content))
+	}
+	return c.ask()
+}
+
+// contentBlock is the part of a reply, of one kind of material, that is written
+// at the moment.
+type contentBlock struct {
+	kind  Kind // Role is none
+	index int  // of the open block, or the next
+}
+
+// close ends the open block, if there is one, and returns its index.
+func (b *contentBlock) close() (index int, ok bool) {
+	if b.kind == Role {
+		return 0, false
+	}
+	b.kind = Role
+	b.index++
+	return b.index - 1, true
+}
+
 // ending is the end of a reply in protocols that tell the finish reason and the
 // usage in one event.
 type ending struct {

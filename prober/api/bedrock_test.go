@@ -1,15 +1,11 @@
 package api
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/crc32"
-	"io"
-	"math/rand/v2"
 	"net/url"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -55,17 +51,7 @@ func TestBedrockStreams(t *testing.T) {
 		},
 	} {
 		body := awsStream(string(readCapture(t, file)))
-		check := func(how string, r io.Reader) {
-			t.Helper()
-			if d := cmp.Diff(want, decodeReply(t, "bedrock", r)); d != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", file, how, d)
-			}
-		}
-		check("whole", bytes.NewReader(body))
-		check("byte by byte", iotest.OneByteReader(bytes.NewReader(body)))
-		for seed := range uint64(20) {
-			check("random pieces", &cutter{bytes.Clone(body), rand.New(rand.NewPCG(seed, 0))})
-		}
+		t.Run(file, func(t *testing.T) { checkReads(t, "bedrock", body, want) })
 	}
 }
 
@@ -118,16 +104,7 @@ func TestBedrockOddStreams(t *testing.T) {
 func TestBedrockURL(t *testing.T) {
 	f := func(base, model, want string) {
 		t.Helper()
-		u, err := url.Parse(base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := bedrock().URL(u, model).String(); got != want {
-			t.Errorf("%s, %s: %s, want %s", base, model, got, want)
-		}
-		if u.String() != base {
-			t.Errorf("%s was changed to %s", base, u)
-		}
+		checkURL(t, "bedrock", func(u *url.URL) *url.URL { return bedrock().URL(u, model) }, base, want)
 	}
 	const host = "https://bedrock-runtime.us-east-1.amazonaws.com"
 	f(host, "amazon.nova-lite-v1:0", host+"/model/amazon.nova-lite-v1%3A0/converse-stream")
@@ -139,10 +116,8 @@ func TestBedrockURL(t *testing.T) {
 }
 
 func TestBedrockBody(t *testing.T) {
-	got, err := bedrock().Body(Params{Model: "m", Prompt: "a <b>", OutputTokens: 64})
-	if want := `{"messages":[{"role":"user","content":[{"text":"a <b>"}]}],"inferenceConfig":{"maxTokens":64}}`; string(got) != want || err != nil {
-		t.Errorf("%s, %v; want %s", got, err, want)
-	}
+	checkBody(t, bedrock(), Params{Model: "m", Prompt: "a <b>", OutputTokens: 64},
+		`{"messages":[{"role":"user","content":[{"text":"a <b>"}]}],"inferenceConfig":{"maxTokens":64}}`)
 	if body, err := bedrock().Body(Params{Model: "m", Prompt: "a"}); err == nil {
 		t.Errorf("no cap on the answer: %s, want an error", body)
 	}

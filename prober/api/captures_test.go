@@ -1,14 +1,12 @@
 package api
 
 import (
-	"bytes"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,6 +99,25 @@ func TestCaptures(t *testing.T) {
 		{"llamacpp_v1_messages_stream", anthropic, reply{
 			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true, Usage: Usage{20, 19, 45, Unknown}, Server: none,
 		}},
+		{"ollama_api_chat", "ollama", reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true,
+			Usage: Usage{21, Unknown, 45, Unknown}, Server: ServerTimes{-1, 6356234, 1305632741},
+		}},
+		{"ollama_think_api_chat", "ollama", reply{
+			Reasoning: "thinking tzero tone ttwo tthree tfour tfive tsix tseven teight tnine", Text: words[1:],
+			Tokens: 54, Visible: 43, Finish: "stop", Done: true,
+			Usage: Usage{21, Unknown, 59, Unknown}, Server: ServerTimes{-1, 181267459, 1457167090},
+		}},
+		{"ollama_api_generate", "ollama-generate", reply{
+			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true,
+			Usage: Usage{21, Unknown, 45, Unknown}, Server: ServerTimes{-1, 7527370, 797038016},
+		}},
+		// Two tokens make the smiley, the last is the end token, and the final
+		// event repeats the count.
+		{"llamacpp_completion_stream", "llamacpp", reply{
+			Text: words, Tokens: 43, Visible: 43, Counts: append(upTo(45, 23), 45), Finish: "stop", Done: true,
+			Usage: Usage{2, 0, 45, Unknown}, Server: ServerTimes{-1, ms(346.253), ms(3293.728)},
+		}},
 	} {
 		t.Run(c.file, func(t *testing.T) { checkGolden(t, c.file, c.api, c.want) })
 	}
@@ -111,21 +128,13 @@ func TestCaptures(t *testing.T) {
 func checkGolden(t *testing.T, file, api string, want reply) {
 	t.Helper()
 	body := readCapture(t, file)
-	check := func(how string, r io.Reader) {
-		t.Helper()
-		if d := cmp.Diff(want, decodeReply(t, api, r)); d != "" {
-			t.Errorf("%s (-want +got):\n%s", how, d)
+	checkReads(t, api, body, want)
+	lf := strings.ReplaceAll(string(body), "\r\n", "\n")
+	for _, end := range []string{"\n", "\r\n", "\r"} {
+		if d := cmp.Diff(want, decodeReply(t, api, strings.NewReader(strings.ReplaceAll(lf, "\n", end)))); d != "" {
+			t.Errorf("lines end with %q (-want +got):\n%s", end, d)
 		}
 	}
-	check("whole", bytes.NewReader(body))
-	check("byte by byte", iotest.OneByteReader(bytes.NewReader(body)))
-	for seed := range uint64(20) {
-		check("random pieces", &cutter{body, rand.New(rand.NewPCG(seed, 0))})
-	}
-	lf := strings.ReplaceAll(string(body), "\r\n", "\n")
-	check("LF", strings.NewReader(lf))
-	check("CRLF", strings.NewReader(strings.ReplaceAll(lf, "\n", "\r\n")))
-	check("CR", strings.NewReader(strings.ReplaceAll(lf, "\n", "\r")))
 }
 
 func TestCapturedErrors(t *testing.T) {

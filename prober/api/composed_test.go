@@ -81,6 +81,32 @@ func TestComposed(t *testing.T) {
 		{"composed_cohere", "cohere", reply{
 			Text: "one two", Reasoning: "Hm", Tokens: 3, Visible: 2, Finish: "length", Done: true, Usage: Usage{69, Unknown, 5, Unknown}, Server: none,
 		}},
+		{"composed_tgi_generate_stream", "tgi", reply{
+			Text: "Hi there", Tokens: 2, Visible: 2, Counts: upTo(3), Finish: "stop", Done: true,
+			Usage: Usage{9, Unknown, 3, Unknown}, Server: none,
+		}},
+		// The third event has a token and no new text. 4 tokens after the first
+		// at 64 a second are 62.5 ms.
+		{"composed_sglang_generate", "sglang", reply{
+			Text: "Hi there \U0001f642!", Tokens: 3, Visible: 3, Counts: upTo(5, 4), Finish: "length", Done: true,
+			Usage: Usage{40, 32, 5, 0}, Server: ServerTimes{62500 * time.Microsecond, 125 * ms, 62500 * time.Microsecond},
+		}},
+		{"composed_sglang_generate_increments", "sglang", reply{
+			Text: "Hi there there there!", Tokens: 4, Visible: 4, Counts: upTo(6, 4, 5), Finish: "stop", Done: true,
+			Usage: Usage{40, 0, 6, Unknown}, Server: none,
+		}},
+		{"composed_triton_vllm", "triton", reply{
+			Text: "Hi there \U0001f642", Tokens: 3, Visible: 3, Counts: upTo(5, 2), Finish: "length",
+			Usage: Usage{9, Unknown, 5, Unknown}, Server: none,
+		}},
+		{"composed_triton_trtllm", "triton", reply{
+			Text: "Hi there!", Tokens: 3, Visible: 3, Counts: upTo(3),
+			Usage: Usage{9, Unknown, 3, Unknown}, Server: ServerTimes{2 * ms, 40 * ms, 40*ms + 2},
+		}},
+		{"composed_triton_trtllm_whole", "triton", reply{
+			Text: "Hi there!", Tokens: 3, Visible: 3, Counts: upTo(1),
+			Usage: Usage{9, Unknown, Unknown, Unknown}, Server: none,
+		}},
 	} {
 		t.Run(c.file, func(t *testing.T) { checkGolden(t, c.file, c.api, c.want) })
 	}

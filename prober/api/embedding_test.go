@@ -161,10 +161,7 @@ func TestManyVectors(t *testing.T) {
 func TestEmbeddingBodies(t *testing.T) {
 	f := func(p Protocol, want string) {
 		t.Helper()
-		got, err := p.Body(Params{Model: "m", Prompt: "ignored", Inputs: []string{"a <b>", "c"}})
-		if d := cmp.Diff(want, string(got)); d != "" || err != nil {
-			t.Errorf("%s: %v (-want +got):\n%s", p.Name, err, d)
-		}
+		checkBody(t, p, Params{Model: "m", Prompt: "ignored", Inputs: []string{"a <b>", "c"}}, want)
 		if body, err := p.Body(Params{Model: "m", Prompt: "ignored"}); err == nil {
 			t.Errorf("%s without inputs: %s, want an error", p.Name, body)
 		}
@@ -178,13 +175,7 @@ func TestEmbeddingBodies(t *testing.T) {
 func TestEmbeddingURLs(t *testing.T) {
 	f := func(p Protocol, base, want string) {
 		t.Helper()
-		u, err := url.Parse(base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := p.URL(u, "m").String(); got != want {
-			t.Errorf("%s, %s: %s, want %s", p.Name, base, got, want)
-		}
+		checkURL(t, p.Name, func(u *url.URL) *url.URL { return p.URL(u, "m") }, base, want)
 	}
 	f(openAIEmbeddings(), "http://h", "http://h/v1/embeddings")
 	f(openAIEmbeddings(), "https://h/openai/v1", "https://h/openai/v1/embeddings")
@@ -201,13 +192,8 @@ func TestEmbeddingURLs(t *testing.T) {
 	f(cohereEmbed(), "https://api.cohere.com", "https://api.cohere.com/v2/embed")
 	f(cohereEmbed(), "https://api.cohere.com/v2", "https://api.cohere.com/v2/embed")
 	f(cohereEmbed(), "https://api.cohere.com/v2/embed", "https://api.cohere.com/v2/embed")
-	u := &url.URL{Scheme: "http", Host: "h", Path: "/embed"}
-	if got := tei().Models.URL(u).String(); got != "http://h/info" {
-		t.Errorf("TEI's models at %s", got)
-	}
-	if got := ollamaEmbed().Models.URL(u).String(); got != "http://h/embed/api/tags" {
-		t.Errorf("Ollama's models at %s", got)
-	}
+	checkURL(t, "tei models", tei().Models.URL, "http://h/embed", "http://h/info")
+	checkURL(t, "ollama-embed models", ollamaEmbed().Models.URL, "http://h/embed", "http://h/embed/api/tags")
 }
 
 func TestTEITimes(t *testing.T) {

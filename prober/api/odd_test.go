@@ -40,20 +40,10 @@ func chunk(delta, finish string) string {
 
 // plain is what the plain stream decodes to, but for a change.
 func plain(change func(*reply)) reply {
-	r := noReply()
-	r.Text, r.Tokens, r.Visible, r.Finish, r.Done = "hi", 1, 1, "stop", true
-	change(&r)
-	return r
+	return with(func(r *reply) { hiReply(r); change(r) })
 }
 
 func good() reply { return plain(func(*reply) {}) }
-
-// with is a reply that told nothing, but for a change.
-func with(change func(*reply)) reply {
-	r := noReply()
-	change(&r)
-	return r
-}
 
 // TestOddStreams leaves out, nulls or adds parts. What concerns lines and
 // events alone is tested in package stream.

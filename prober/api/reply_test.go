@@ -1,8 +1,14 @@
 package api
 
 import (
+	"bytes"
 	"io"
+	"math/rand/v2"
+	"strings"
 	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -23,6 +29,13 @@ type reply struct {
 // noReply is a reply that told nothing.
 func noReply() reply {
 	return reply{Usage: noUsage(), Server: ServerTimes{-1, -1, -1}}
+}
+
+// with is a reply that told nothing, but for a change.
+func with(change func(*reply)) reply {
+	r := noReply()
+	change(&r)
+	return r
 }
 
 // decodeReply reads a whole body as a probe would.
@@ -79,4 +92,63 @@ func (r *reply) add(d *Delta) {
 		r.Err = *d.Err
 	}
 	r.Done = r.Done || d.Done
+}
+
+// upTo returns the counts from 1 to n but for those left out.
+func upTo(n int, without ...int) []int {
+	var counts []int
+	for i := range n {
+		if len(without) > 0 && i+1 == without[0] {
+			without = without[1:]
+			continue
+		}
+		counts = append(counts, i+1)
+	}
+	return counts
+}
+
+// hiReply is a reply of one token that ended well.
+func hiReply(r *reply) { r.Text, r.Tokens, r.Visible, r.Finish, r.Done = "hi", 1, 1, "stop", true }
+
+// checkReads decodes a body whole, byte by byte and in random pieces.
+func checkReads(t *testing.T, api string, body []byte, want reply) {
+	t.Helper()
+	check := func(how string, r io.Reader) {
+		t.Helper()
+		if d := cmp.Diff(want, decodeReply(t, api, r)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", how, d)
+		}
+	}
+	check("whole", bytes.NewReader(body))
+	check("byte by byte", iotest.OneByteReader(bytes.NewReader(body)))
+	for seed := range uint64(20) {
+		check("random pieces", &cutter{body, rand.New(rand.NewPCG(seed, 0))})
+	}
+}
+
+// checkOdd decodes frames of JSON, one a line, in the framing of an api. In an
+// event stream a frame has the name before its first blank, if it has one.
+func checkOdd(t *testing.T, api, name, frames string, change func(*reply)) {
+	t.Helper()
+	body := frames + "\n"
+	if p, _ := Lookup(api); p.Framing == stream.SSE {
+		body = events(frames)
+	}
+	if d := cmp.Diff(with(change), decodeReply(t, api, strings.NewReader(body))); d != "" {
+		t.Errorf("%s, %s (-want +got):\n%s", api, name, d)
+	}
+}
+
+// events frames lines of JSON, each with the name before its first blank, if it
+// has one.
+func events(lines string) string {
+	var body strings.Builder
+	for line := range strings.SplitSeq(lines, "\n") {
+		if event, data, ok := strings.Cut(line, " {"); ok && event != "" && !strings.Contains(event, "{") {
+			line = "{" + data
+			body.WriteString("event: " + event + "\n")
+		}
+		body.WriteString("data: " + line + "\n\n")
+	}
+	return body.String()
 }

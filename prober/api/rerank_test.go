@@ -38,10 +38,7 @@ func TestRerankReplies(t *testing.T) {
 func TestRerankBody(t *testing.T) {
 	f := func(path, model, want string) {
 		t.Helper()
-		got, err := rerank().Body(Params{Model: model, Prompt: "q", Inputs: []string{"a", "b"}, Path: path})
-		if d := cmp.Diff(want, string(got)); d != "" || err != nil {
-			t.Errorf("%s: %v (-want +got):\n%s", path, err, d)
-		}
+		checkBody(t, rerank(), Params{Model: model, Prompt: "q", Inputs: []string{"a", "b"}, Path: path}, want)
 	}
 	f("/rerank", "", `{"query":"q","texts":["a","b"],"documents":["a","b"]}`)
 	f("", "m", `{"model":"m","query":"q","texts":["a","b"],"documents":["a","b"]}`)
@@ -55,13 +52,7 @@ func TestRerankBody(t *testing.T) {
 func TestRerankURL(t *testing.T) {
 	f := func(base, want string) {
 		t.Helper()
-		u, err := url.Parse(base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := rerank().URL(u, "m").String(); got != want {
-			t.Errorf("%s: %s, want %s", base, got, want)
-		}
+		checkURL(t, "rerank", func(u *url.URL) *url.URL { return rerank().URL(u, "m") }, base, want)
 	}
 	f("http://tei:8080", "http://tei:8080/rerank")
 	f("http://h/prefix/", "http://h/prefix/rerank")

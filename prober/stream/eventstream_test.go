@@ -9,7 +9,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -42,25 +41,6 @@ func sealed(headers []byte, payload string) string {
 
 func plainEvent(name, payload string) string {
 	return message(payload, field{":event-type", text(name)}, field{":content-type", text("application/json")}, field{":message-type", text("event")})
-}
-
-// readFrames returns what New reads of r in the given framing.
-func readFrames(f Framing, r io.Reader, l Limits) ([]event, error) {
-	var got []event
-	s := New(f, r, l)
-	for {
-		f, err := s.Next()
-		if err != nil {
-			if _, again := s.Next(); !errors.Is(again, err) {
-				return got, errors.New("the error did not last")
-			}
-			if s.Frames() != len(got) {
-				return got, errors.New("frames miscounted")
-			}
-			return got, err
-		}
-		got = append(got, event{f.Event, string(f.Data), f.Partial})
-	}
 }
 
 // TestEventStreamVectors reads messages of the format's public test suite.
@@ -126,21 +106,7 @@ func TestEventStream(t *testing.T) {
 		{"header cut in its text", message("x", field{"a", "\x07\x00\x05ab"}), nil, ErrMalformed},
 		{"header cut in its number", message("x", field{"a", "\x04\x00\x00"}), nil, ErrMalformed},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			check := func(how string, r io.Reader) {
-				t.Helper()
-				got, err := readFrames(EventStream, r, DefaultLimits())
-				if d := cmp.Diff(c.want, got); d != "" || !errors.Is(err, c.err) {
-					t.Errorf("%s: ended by %v, want %v (-want +got):\n%s", how, err, c.err, d)
-				}
-			}
-			check("whole", strings.NewReader(c.in))
-			check("byte by byte", iotest.OneByteReader(strings.NewReader(c.in)))
-			check("error with the last bytes", iotest.DataErrReader(strings.NewReader(c.in)))
-			for i := range min(len(c.in), 200) {
-				check("split", &chunks{c.in[:i], c.in[i:]})
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { checkFrames(t, EventStream, c.in, c.want, c.err) })
 	}
 }
 
@@ -151,40 +117,21 @@ func withPrelude(total, headers uint32) []byte {
 }
 
 func TestEventStreamReadAndMore(t *testing.T) {
-	type arrival struct {
-		Event string
-		Read  int
-		More  bool
-	}
-	a, b := plainEvent("a", "{}"), plainEvent("b", "{}")
+	a, b := plainEvent("e", "a"), plainEvent("e", "b")
 	f := func(in chunks, want ...arrival) {
 		t.Helper()
-		var got []arrival
-		s := NewEventStream(&in, DefaultLimits())
-		for {
-			f, err := s.Next()
-			if err != nil {
-				break
-			}
-			got = append(got, arrival{f.Event, f.Read, f.More})
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("(-want +got):\n%s", d)
-		}
+		checkArrivals(t, EventStream, in, want...)
 	}
-	f(chunks{a, b}, arrival{"a", 1, false}, arrival{"b", 2, false})
-	f(chunks{a + b}, arrival{"a", 1, true}, arrival{"b", 1, false})
-	f(chunks{a + b[:20], b[20:]}, arrival{"a", 1, true}, arrival{"b", 2, false})
-	f(chunks{a[:20], a[20:]}, arrival{"a", 2, false})
+	f(chunks{a, b}, arrival{"a", 1, false, false}, arrival{"b", 2, false, false})
+	f(chunks{a + b}, arrival{"a", 1, true, false}, arrival{"b", 1, false, false})
+	f(chunks{a + b[:20], b[20:]}, arrival{"a", 1, true, false}, arrival{"b", 2, false, false})
+	f(chunks{a[:20], a[20:]}, arrival{"a", 2, false, false})
 }
 
 func TestEventStreamLimits(t *testing.T) {
 	f := func(name, in string, frames int, want error) {
 		t.Helper()
-		got, err := readFrames(EventStream, strings.NewReader(in), Limits{Event: 100, Body: 1000, Events: 5})
-		if len(got) != frames || !errors.Is(err, want) {
-			t.Errorf("%s: %d frames, ended by %v; want %d, %v", name, len(got), err, frames, want)
-		}
+		checkLimit(t, EventStream, Limits{Event: 100, Body: 1000, Events: 5}, name, in, frames, want)
 	}
 	f("as large as allowed", message(strings.Repeat("x", 100)), 1, io.EOF)
 	f("payload over the limit", message(strings.Repeat("x", 101)), 0, ErrTooLarge)
@@ -211,13 +158,7 @@ func FuzzEventStream(f *testing.F) {
 		made := sealed(headers, string(in))
 		for _, body := range [][]byte{in, []byte(made), []byte(made + made + string(in))} {
 			for _, l := range []Limits{small, DefaultLimits()} {
-				want, wantErr := readFrames(EventStream, bytes.NewReader(body), l)
-				for _, r := range []io.Reader{iotest.OneByteReader(bytes.NewReader(body)), random(body, seed)} {
-					got, err := readFrames(EventStream, r, l)
-					if d := cmp.Diff(want, got); d != "" || err.Error() != wantErr.Error() {
-						t.Fatalf("a split changes the frames (-whole +split), %v against %v:\n%s", wantErr, err, d)
-					}
-				}
+				_, wantErr := checkSplits(t, EventStream, body, seed, l)
 				if !errors.Is(wantErr, io.EOF) && !errors.Is(wantErr, io.ErrUnexpectedEOF) && !errors.Is(wantErr, ErrTooLarge) && !errors.Is(wantErr, ErrMalformed) {
 					t.Fatalf("ended by %v", wantErr)
 				}
@@ -225,20 +166,3 @@ func FuzzEventStream(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkEventStream(b *testing.B) {
-	in := []byte(plainEvent("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":" token"},"p":"abcdefghijklmnopqrstuvwxyz"}`))
-	s := NewEventStream(&again{in}, Limits{Event: 1 << 20, Body: 1 << 62, Events: 1 << 62})
-	b.ReportAllocs()
-	b.SetBytes(int64(len(in)))
-	for b.Loop() {
-		if _, err := s.Next(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// again gives the same bytes from each Read call.
-type again struct{ in []byte }
-
-func (r *again) Read(p []byte) (int, error) { return copy(p, r.in), nil }

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	sse "github.com/tmaxmax/go-sse"
@@ -30,18 +28,6 @@ func oracle(in []byte) []event {
 	return got
 }
 
-// random returns a reader that cuts in at places that seed decides.
-func random(in []byte, seed uint64) io.Reader {
-	r := rand.New(rand.NewPCG(seed, 1))
-	var c chunks
-	for len(in) > 0 {
-		n := min(1+r.IntN(40), len(in))
-		c = append(c, string(in[:n]))
-		in = in[n:]
-	}
-	return &c
-}
-
 func TestAgreesWithOracle(t *testing.T) {
 	line := rapid.SampledFrom([]string{
 		"", "", "", "data: x", "data:y", "data", "data:", "data:  z ", "data: caf\u00e9", "event: e", "event", "event:",
@@ -59,7 +45,7 @@ func TestAgreesWithOracle(t *testing.T) {
 		}
 		b.WriteString("\n\n")
 		in := []byte(b.String())
-		got, err := readAll(random(in, rapid.Uint64().Draw(t, "seed")), DefaultLimits())
+		got, err := readFrames(SSE, random(in, rapid.Uint64().Draw(t, "seed")), DefaultLimits())
 		if err != io.EOF {
 			t.Fatalf("%q ended by %v", in, err)
 		}
@@ -80,16 +66,7 @@ func FuzzSSE(f *testing.F) {
 	small := Limits{Line: 300, Event: 400, Body: 4000, Events: 40}
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) {
 		for _, l := range []Limits{small, DefaultLimits()} {
-			want, wantErr := readAll(bytes.NewReader(in), l)
-			for _, r := range []io.Reader{iotest.OneByteReader(bytes.NewReader(in)), random(in, seed)} {
-				got, err := readAll(r, l)
-				if d := cmp.Diff(want, got); d != "" || err.Error() != wantErr.Error() {
-					t.Fatalf("a split changes the frames (-whole +split), %v against %v:\n%s", wantErr, err, d)
-				}
-			}
-			if len(want) > l.Events {
-				t.Fatalf("%d frames of at most %d", len(want), l.Events)
-			}
+			want, wantErr := checkSplits(t, SSE, in, seed, l)
 			for _, e := range want {
 				if e.Data == "" || len(e.Data) > l.Event {
 					t.Fatalf("frame of %d bytes", len(e.Data))
@@ -115,7 +92,7 @@ func compareWithOracle(t *testing.T, in []byte) {
 		return
 	}
 	in = append(bytes.Clone(in), "\n\n"...)
-	got, _ := readAll(bytes.NewReader(in), DefaultLimits())
+	got, _ := readFrames(SSE, bytes.NewReader(in), DefaultLimits())
 	if d := cmp.Diff(oracle(in), got); d != "" {
 		t.Fatalf("%q (-oracle +got):\n%s", in, d)
 	}

@@ -8,42 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-
-	"github.com/google/go-cmp/cmp"
 )
-
-// event is a frame as the tests write it down.
-type event struct {
-	Event, Data string
-	Partial     bool
-}
-
-// readAll returns the events of r and the error that ended them.
-func readAll(r io.Reader, l Limits) ([]event, error) {
-	var got []event
-	s := NewSSE(r, l)
-	for {
-		f, err := s.Next()
-		if err != nil {
-			return got, err
-		}
-		got = append(got, event{f.Event, string(f.Data), f.Partial})
-	}
-}
-
-// chunks returns each of its parts from one Read call.
-type chunks []string
-
-func (c *chunks) Read(p []byte) (int, error) {
-	if len(*c) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, (*c)[0])
-	if (*c)[0] = (*c)[0][n:]; (*c)[0] == "" {
-		*c = (*c)[1:]
-	}
-	return n, nil
-}
 
 func TestEvents(t *testing.T) {
 	one := []event{{Data: "x"}}
@@ -95,48 +60,14 @@ func TestEvents(t *testing.T) {
 		{"line longer than the first buffer", "data: " + strings.Repeat("x", 100_000) + "\n\ndata: y\n\n", []event{{Data: strings.Repeat("x", 100_000)}, {Data: "y"}}},
 		{"many events over several buffers", strings.Repeat("data: 12345678901234567890\n\n", 500), slices.Repeat([]event{{Data: "12345678901234567890"}}, 500)},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			check := func(how string, r io.Reader) {
-				t.Helper()
-				got, err := readAll(r, DefaultLimits())
-				if err != io.EOF {
-					t.Errorf("%s: ended by %v, want EOF", how, err)
-				}
-				if d := cmp.Diff(c.want, got); d != "" {
-					t.Errorf("%s (-want +got):\n%s", how, d)
-				}
-			}
-			check("whole", strings.NewReader(c.in))
-			check("byte by byte", iotest.OneByteReader(strings.NewReader(c.in)))
-			check("error with the last bytes", iotest.DataErrReader(strings.NewReader(c.in)))
-			for i := range min(len(c.in), 200) {
-				check("split", &chunks{c.in[:i], c.in[i:]})
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { checkFrames(t, SSE, c.in, c.want, io.EOF) })
 	}
 }
 
 func TestReadAndMore(t *testing.T) {
-	type arrival struct {
-		Data    string
-		Read    int
-		More    bool
-		Partial bool
-	}
 	f := func(in chunks, want ...arrival) {
 		t.Helper()
-		var got []arrival
-		s := NewSSE(&in, DefaultLimits())
-		for {
-			f, err := s.Next()
-			if err != nil {
-				break
-			}
-			got = append(got, arrival{string(f.Data), f.Read, f.More, f.Partial})
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("(-want +got):\n%s", d)
-		}
+		checkArrivals(t, SSE, in, want...)
 	}
 	f(chunks{"data: x\n\n", "data: y\n\n"}, arrival{"x", 1, false, false}, arrival{"y", 2, false, false})
 	f(chunks{"data: x\n\ndata: y\n\n"}, arrival{"x", 1, true, false}, arrival{"y", 1, false, false})
@@ -170,14 +101,7 @@ func TestLimits(t *testing.T) {
 	small := Limits{Line: 16, Event: 20, Body: 200, Events: 3}
 	f := func(name, in string, events int, want error) {
 		t.Helper()
-		for how, r := range map[string]io.Reader{
-			"whole": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in)),
-		} {
-			got, err := readAll(r, small)
-			if len(got) != events || !errors.Is(err, want) {
-				t.Errorf("%s, %s: %d events, error %v; want %d, %v", name, how, len(got), err, events, want)
-			}
-		}
+		checkLimit(t, SSE, small, name, in, events, want)
 	}
 	x := func(n int) string { return strings.Repeat("x", n) }
 	f("line at the limit", "data: "+x(10)+"\n\n", 1, io.EOF)
@@ -229,17 +153,8 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	cut := errors.New("connection reset")
-	s := NewSSE(io.MultiReader(strings.NewReader("data: x\n\ndata: y\n"), iotest.ErrReader(cut)), DefaultLimits())
-	if f, err := s.Next(); err != nil || string(f.Data) != "x" {
-		t.Fatalf("%q, %v; want the event before the error", f.Data, err)
-	}
-	for range 2 {
-		if f, err := s.Next(); err != cut || f.Data != nil {
-			t.Errorf("%q, %v; want no event and the reader's own error", f.Data, err)
-		}
-	}
-	if _, err := readAll(iotest.ErrReader(nil), DefaultLimits()); !errors.Is(err, io.ErrNoProgress) {
+	checkCut(t, SSE, "data: x\n\ndata: y\n", "x")
+	if _, err := readFrames(SSE, iotest.ErrReader(nil), DefaultLimits()); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("a reader that brings nothing: %v, want ErrNoProgress", err)
 	}
 }
