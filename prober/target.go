@@ -21,8 +21,8 @@ const (
 	// answerBody bounds what is read of an answer to a question about the
 	// server; questionTimeout limits all questions together, which get at most
 	// half of what a probe may take.
-	answerBody      = 1 << 20
-	questionTimeout = 5 * time.Second
+	answerBody      = detect.MaxBody + 1
+	questionTimeout = 10 * time.Second
 	// askAgain is the least time between two rounds of questions to an
 	// endpoint that refuses what was found out before.
 	askAgain = time.Minute
