@@ -56,9 +56,9 @@ type ProbeAnswer struct {
 
 // Refusal is a probe that is not run, and why.
 type Refusal struct {
-	// Forbidden tells a target that is not allowed from a request that makes
-	// no sense.
-	Forbidden bool
+	// Forbidden tells a target that is not allowed, and Busy a probe that got
+	// no turn, from a request that makes no sense.
+	Forbidden, Busy bool
 	// Reason is for the client: one line without secrets.
 	Reason string
 }
@@ -71,16 +71,21 @@ type probeHandler struct {
 	prober  Prober
 	formats []expfmt.Format
 	logger  *slog.Logger
-	slots   chan struct{}
+	turns   turns
 }
 
 func newProbeHandler(o *Options) *probeHandler {
 	return &probeHandler{
-		prober: o.Prober, formats: o.Formats, logger: o.Logger, slots: make(chan struct{}, maxProbes),
+		prober: o.Prober, formats: o.Formats, logger: o.Logger, turns: make(turns, maxProbes),
 	}
 }
 
 func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet { // a probe costs money, and HEAD shows nothing of it
+		w.Header().Set("Allow", http.MethodGet)
+		plainText(w, http.StatusMethodNotAllowed, "want GET")
+		return
+	}
 	request, err := probeRequest(r)
 	if err != nil {
 		plainText(w, http.StatusBadRequest, err.Error())
@@ -88,7 +93,7 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer, err := h.probe(r.Context(), request)
 	if r.Context().Err() != nil {
-		return // the client is gone
+		err = canceled()
 	}
 	// The server's own limit counts from the request, which is too short for a
 	// probe that takes its time.
@@ -106,18 +111,14 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // probe waits for its turn, which the limit includes.
 func (h *probeHandler) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
 	start := time.Now()
-	var late <-chan time.Time
+	wait := maxWait
 	if r.Limit > 0 {
-		late = time.After(r.Limit)
+		wait = min(wait, r.Limit)
 	}
-	select {
-	case h.slots <- struct{}{}:
-	case <-late:
-		return nil, fmt.Errorf("%d probes at once, and none ended within %s", cap(h.slots), r.Limit)
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := h.turns.take(ctx, wait); err != nil {
+		return nil, err
 	}
-	defer func() { <-h.slots }()
+	defer h.turns.leave()
 	if r.Limit > 0 {
 		r.Limit = max(1, r.Limit-time.Since(start))
 	}
@@ -130,6 +131,8 @@ func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
 	switch {
 	case ok && refusal.Forbidden:
 		plainText(w, http.StatusForbidden, refusal.Reason)
+	case ok && refusal.Busy:
+		plainText(w, http.StatusServiceUnavailable, refusal.Reason)
 	case ok:
 		plainText(w, http.StatusBadRequest, refusal.Reason)
 	default:

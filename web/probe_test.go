@@ -104,8 +104,11 @@ func TestProbeRefusals(t *testing.T) {
 	f("?target=a", errors.New("read /secret/file: gone"), 503, "the probe could not be run; the log tells why")
 
 	s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) { return nil, none })
-	if resp := s.ask(http.MethodPost, "/probe?target=a"); resp.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST: status %d", resp.StatusCode)
+	for _, method := range []string{http.MethodPost, http.MethodHead} {
+		resp := s.ask(method, "/probe?target=a")
+		if resp.StatusCode != http.StatusMethodNotAllowed || s.log.Len() > 0 {
+			t.Errorf("%s: status %d, log %q", method, resp.StatusCode, &s.log)
+		}
 	}
 	if resp := s.ask(http.MethodGet, "/probe?target=a"); resp.StatusCode != 503 || !strings.Contains(s.log.String(), none.Error()) {
 		t.Errorf("status %d, log %q", resp.StatusCode, &s.log)
@@ -165,10 +168,10 @@ func TestProbesAtOnce(t *testing.T) {
 		s := newProbeSite(t, func(_ context.Context, r ProbeRequest) (*ProbeAnswer, error) {
 			count(1)
 			defer count(-1)
-			if r.Limit != 0 && r.Limit != 5*time.Second {
-				t.Errorf("limit %s, want 5s", r.Limit)
+			if r.Limit != 0 && r.Limit != 6*time.Second {
+				t.Errorf("limit %s, want 6s", r.Limit)
 			}
-			time.Sleep(10 * time.Second)
+			time.Sleep(4 * time.Second)
 			return answer(), nil
 		})
 		statuses := make(chan int, 3*maxProbes)
@@ -180,8 +183,8 @@ func TestProbesAtOnce(t *testing.T) {
 		}
 		ask(maxProbes)
 		ask(maxProbes - 1)
-		ask(1, scrapeTimeoutHeader, "15.5") // 15 s, of which 10 pass before its turn
-		ask(1, scrapeTimeoutHeader, "5")    // no turn within 4.5 s
+		ask(1, scrapeTimeoutHeader, "10.5") // 10 s, of which 4 pass before its turn
+		ask(1, scrapeTimeoutHeader, "4")    // no turn within 3.5 s
 		start := time.Now()
 		got := map[int]int{}
 		for range 2*maxProbes + 1 {
@@ -190,7 +193,7 @@ func TestProbesAtOnce(t *testing.T) {
 		if diff := cmp.Diff(map[int]int{200: 2 * maxProbes, 503: 1}, got); diff != "" || most != maxProbes {
 			t.Errorf("%d at once, statuses (-want +got):\n%s", most, diff)
 		}
-		if d := time.Since(start); d != 20*time.Second {
+		if d := time.Since(start); d != 8*time.Second {
 			t.Errorf("took %s", d)
 		}
 	})
@@ -224,9 +227,33 @@ func TestClientGone(t *testing.T) {
 	cancel()
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/probe?target=a", nil))
-	if w.Body.Len() > 0 {
-		t.Errorf("answered %q", w.Body)
+	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "metrics as") {
+		t.Errorf("status %d: %q", w.Code, w.Body)
 	}
+}
+
+// TestNoTurn answers in time where the probes before take longer.
+func TestNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) {
+			time.Sleep(time.Minute)
+			return answer(), nil
+		})
+		for range maxProbes {
+			go s.ask(http.MethodGet, "/probe?target=a")
+		}
+		synctest.Wait()
+		start := time.Now()
+		resp := s.ask(http.MethodGet, "/probe?target=a")
+		want := "8 such requests run, and none ended within 5s\n"
+		if body := readAll(t, resp.Body); resp.StatusCode != http.StatusServiceUnavailable || body != want || s.log.Len() > 0 {
+			t.Errorf("status %d, %q, want %q, log %q", resp.StatusCode, body, want, &s.log)
+		}
+		if d := time.Since(start); d != 5*time.Second {
+			t.Errorf("answered after %s", d)
+		}
+		time.Sleep(time.Minute)
+	})
 }
 
 // overPipe serves one request by a server with tight limits, without a

@@ -3,7 +3,6 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -67,7 +66,7 @@ func New(o Options) (*Server, error) {
 	mux := http.NewServeMux()
 	metrics, err := compressed(&metricsHandler{
 		metrics: o.Metrics, formats: o.Formats, scrapes: o.Scrapes, logger: o.Logger,
-		slots: make(chan struct{}, maxScrapes),
+		turns: make(turns, maxScrapes),
 	})
 	if err != nil {
 		return nil, err
@@ -137,14 +136,15 @@ func plainText(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text+"\n")
 }
 
-// compressed wraps h in the compression that the client asks for. The fastest
-// level costs a fifth of the default one and saves nearly as much.
+// compressed wraps h in the compression that the client asks for, with a limit
+// on each write. The fastest level costs a fifth of the default one and saves
+// nearly as much.
 func compressed(h http.Handler) (http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(true))
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
-	return wrap(h), nil
+	return withDeadlines(wrap(h)), nil
 }
 
 // metricsHandler answers scrapes.
@@ -153,14 +153,15 @@ type metricsHandler struct {
 	formats []expfmt.Format
 	scrapes ScrapeObserver
 	logger  *slog.Logger
-	slots   chan struct{}
+	turns   turns
 }
 
 func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := h.enter(r.Context()); err != nil {
-		return // the client is gone
+	if err := h.turns.take(r.Context(), maxWait); err != nil {
+		plainText(w, http.StatusServiceUnavailable, err.Error())
+		return
 	}
-	defer func() { <-h.slots }()
+	defer h.turns.leave()
 	start := time.Now()
 	format := expfmt.NegotiateAccept(r.Header, h.formats...)
 	w.Header().Set("Content-Type", string(format))
@@ -170,15 +171,6 @@ func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.scrapes.Scraped(time.Since(start), out.n)
-}
-
-func (h *metricsHandler) enter(ctx context.Context) error {
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // abort ends a scrape that failed. Once a part is out, only cutting the

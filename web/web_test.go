@@ -261,8 +261,8 @@ func TestTwoScrapesAtOnce(t *testing.T) {
 		expect("four scrapes", 2)
 
 		leave()
-		if w := <-third; w.Body.Len() != 0 {
-			t.Errorf("who left was answered: %q", w.Body)
+		if w := <-third; w.Code != http.StatusServiceUnavailable {
+			t.Errorf("who left would see status %d: %q", w.Code, w.Body)
 		}
 		expect("one left", 2)
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -172,6 +173,7 @@ type task struct {
 	target   tracing.Target
 	logger   *slog.Logger
 	outcome  prober.Outcome // of the last probe, "" before the first
+	panicked bool           // a stack was logged
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // ends the probe that runs; nil without one
@@ -242,8 +244,12 @@ func (t *task) skipped(reason schedule.Reason) {
 	t.self.Missed(collector.SkipReason(reason))
 }
 
-// log tells of a change of state, and of nothing else.
+// log tells of a change of state, of the first panic, and of nothing else.
 func (t *task) log(r *prober.Result) {
+	if p, ok := errors.AsType[*prober.PanicError](r.Err); ok && !t.panicked {
+		t.panicked = true
+		t.logger.Error("panic in a probe", "err", p, "stack", string(p.Stack))
+	}
 	before := t.outcome
 	if r.Outcome == prober.Canceled || r.Outcome == before {
 		return

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -198,4 +199,19 @@ func TestApplyWhileAProbeRuns(t *testing.T) {
 	}
 	f("{url: "+s.URL+", name: a, model: new}", map[string]float64{"a": 0})
 	f("{url: "+s.URL+", name: b, model: old}", map[string]float64{"b": 0})
+}
+
+// A panic is a mistake of ours: its stack is needed, but not every time.
+func TestPanicIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	tk := &task{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 3 {
+		tk.log(&prober.Result{
+			Outcome: prober.ProtocolError,
+			Err:     fmt.Errorf("wrapped: %w", &prober.PanicError{Value: "index out of range", Stack: []byte("goroutine 7")}),
+		})
+	}
+	if n := bytes.Count(log.Bytes(), []byte(`level=ERROR msg="panic in a probe"`)); n != 1 || bytes.Count(log.Bytes(), []byte(`stack="goroutine 7"`)) != 1 {
+		t.Errorf("%d lines tell of it:\n%s", n, &log)
+	}
 }

@@ -26,11 +26,12 @@ type probeCommand struct {
 	module, api, model *string
 	count              *int
 	interval, timeout  *time.Duration
+	limited            bool // --timeout is given
 	output             *string
 }
 
 func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
-	return &probeCommand{
+	p := &probeCommand{
 		target:   c.Arg("target", "URL, or name of an endpoint in --config.file.").Required().String(),
 		file:     c.Flag("config.file", "Configuration file with endpoints and modules.").String(),
 		module:   c.Flag("module", "Module to probe with.").Default(config.Interactive).String(),
@@ -38,9 +39,10 @@ func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 		model:    c.Flag("model", "Model to ask for, instead of the endpoint's.").String(),
 		count:    c.Flag("count", "How often to probe, one after the other.").Short('n').Default("1").Int(),
 		interval: c.Flag("interval", "Pause between two probes.").Default("0s").Duration(),
-		timeout:  c.Flag("timeout", "Limit of one probe, instead of the module's.").Duration(),
 		output:   c.Flag("output", "Form of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json"),
 	}
+	p.timeout = c.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&p.limited).Duration()
+	return p
 }
 
 func (c *probeCommand) run(ctx context.Context, env environment) error {
@@ -68,8 +70,8 @@ func (c *probeCommand) check() error {
 		return fmt.Errorf("--count=%d: want at least 1", *c.count)
 	case *c.interval < 0:
 		return fmt.Errorf("--interval=%s is negative", *c.interval)
-	case *c.timeout < 0:
-		return fmt.Errorf("--timeout=%s is negative", *c.timeout)
+	case c.limited && *c.timeout <= 0:
+		return fmt.Errorf("--timeout=%s: want more than 0s", *c.timeout)
 	}
 	return nil
 }
@@ -84,7 +86,7 @@ func (c *probeCommand) resolve() (*probeTarget, error) {
 	if err != nil {
 		return nil, unusable{err}
 	}
-	if *c.timeout > 0 {
+	if c.limited {
 		t.module = withTimeout(t.module, *c.timeout)
 	}
 	return t, nil

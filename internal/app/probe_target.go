@@ -109,12 +109,13 @@ type onDemand struct {
 	labels    map[string]string // of targets that are no configured endpoint
 	allows    func(*url.URL) bool
 	dialer    *prober.Dialer
+	kept      *keptProbers
 }
 
 func newOnDemand(cfg *config.Config, d *prober.Dialer) *onDemand {
 	return &onDemand{
 		endpoints: cfg.Endpoints, modules: cfg.Modules, labels: cfg.Global.Labels,
-		allows: cfg.Probe.Allows, dialer: d,
+		allows: cfg.Probe.Allows, dialer: d, kept: newKeptProbers(d),
 	}
 }
 
@@ -133,12 +134,10 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 	if err != nil {
 		return nil, &web.Refusal{Reason: err.Error()}
 	}
-	p, err := t.newProber(d.dialer)
+	result, err := d.probe(ctx, e, t, &r)
 	if err != nil {
 		return nil, err
 	}
-	defer p.Close()
-	result := probeWithin(ctx, p, r.Limit)
 	return &web.ProbeAnswer{
 		Metrics: metricsOf(t, result),
 		Report: func(w io.Writer) error {
@@ -146,6 +145,24 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 		},
 	}, nil
 }
+
+// probe probes t at e. A target other than the file says has a prober of its
+// own, for this once.
+func (d *onDemand) probe(ctx context.Context, e *config.Endpoint, t *probeTarget, r *web.ProbeRequest) (*prober.Result, error) {
+	if r.API == "" && r.Model == "" && slices.Contains(d.endpoints, e) {
+		return d.kept.probe(ctx, e, t, r.Limit)
+	}
+	p, err := t.newProber(d.dialer)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return probeWithin(ctx, p, r.Limit), nil
+}
+
+// close drops what the probers keep. No probe may run with a context that
+// goes on.
+func (d *onDemand) close() { d.kept.close() }
 
 // endpoint returns what a target names. The page must be no way to reach what
 // only this machine can: other hosts are refused before anything is sent.
@@ -191,7 +208,7 @@ func metricsOf(t *probeTarget, r *prober.Result) web.Exposition {
 	probes := collector.NewProbes(time.Now)
 	e := t.endpoint
 	probes.SetEndpoint(collector.EndpointInfo{
-		Endpoint: e.Name, Model: r.Model, API: r.API, URL: e.URL.String(), Labels: e.Labels,
+		Endpoint: e.Name, Model: r.Model, API: r.API, Engine: r.Engine, URL: e.URL.String(), Labels: e.Labels,
 	})
 	probes.Series(collector.ID{
 		Endpoint: e.Name, Module: t.name, Prefix: string(t.module.Prefix), Labels: e.Labels,

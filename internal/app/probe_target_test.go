@@ -85,7 +85,9 @@ func TestProbePageNames(t *testing.T) {
 	server := serveHTTP(t, simulator.New(quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(
 		"global: {interval: 100ms}\nendpoints: [{name: good, url: %q}]\n", server)))
-	daemon, _ := p.waitFor("a success", func(m page) bool { return m.sum("inference_probe_success") == 1 })
+	p.waitFor("a success", func(m page) bool { return m.sum("inference_probe_success") == 1 })
+	_, metrics := p.get("/metrics") // the first result may come between two families of a page
+	daemon := parsePage(t, metrics)
 	_, body := p.probePage("target", "good")
 	own := parsePage(t, []byte(body))
 	names := func(m page) []string {

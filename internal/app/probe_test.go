@@ -214,7 +214,8 @@ func TestProbeUsage(t *testing.T) {
 	f(`inference_exporter: model "a\\nb": want at most 256 bytes without control characters`, url, "--model=a\nb")
 	f(`inference_exporter: --count=0: want at least 1`, url, "-n", "0")
 	f(`inference_exporter: --interval=-1s is negative`, url, "--interval=-1s")
-	f(`inference_exporter: --timeout=-1s is negative`, url, "--timeout=-1s")
+	f(`inference_exporter: --timeout=-1s: want more than 0s`, url, "--timeout=-1s")
+	f(`inference_exporter: --timeout=0s: want more than 0s`, url, "--timeout=0s")
 	f(`inference_exporter: enum value must be one of text,json, got 'xml', try --help`, url, "--output=xml")
 }
 

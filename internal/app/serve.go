@@ -90,6 +90,7 @@ type daemon struct {
 	scheduler *schedule.Scheduler
 	fleet     *fleet
 	dialer    *prober.Dialer
+	onDemand  *onDemand
 	traces    *tracing.Exporter // nil without trace export
 	web       *web.Server
 }
@@ -103,10 +104,11 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 		return nil, unusable{err}
 	}
 	dialer := prober.NewDialer()
+	onDemand := newOnDemand(cfg, dialer)
 	server, err := web.New(web.Options{
 		MetricsPath: metricsPath, Version: version.Info(),
 		Metrics: collector.NewExposition(probes, registry), Formats: collector.Formats(),
-		Scrapes: self, Prober: newOnDemand(cfg, dialer), Logger: env.logger,
+		Scrapes: self, Prober: onDemand, Logger: env.logger,
 	})
 	if err != nil {
 		_ = dialer.Close()
@@ -118,6 +120,7 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 	})
 	return &daemon{
 		env: env, discovery: discovery.Static(cfg.Endpoints), scheduler: scheduler, dialer: dialer, traces: traces, web: server,
+		onDemand: onDemand,
 		fleet: newFleet(cfg, fleetParts{
 			dialer: dialer, scheduler: scheduler, probes: probes, self: self, traces: traces, logger: env.logger,
 		}),
@@ -154,6 +157,7 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	}
 	defer closeAll(listeners)
 	defer d.fleet.close()
+	defer d.onDemand.close()
 	d.env.logger.Info("starting", "version", version.Info())
 	group, ctx := errgroup.WithContext(ctx)
 	sets := make(chan []*config.Endpoint)
@@ -188,11 +192,13 @@ func (d *daemon) applySets(ctx context.Context, sets <-chan []*config.Endpoint) 
 	}
 }
 
-// serve answers requests until ctx ends.
+// serve answers requests until ctx ends, which ends the probes of open requests
+// too.
 func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *toolkit.FlagConfig) error {
 	server := &http.Server{
 		Handler: d.web.Handler(), ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: slog.NewLogLogger(d.env.logger.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(d.env.logger.Handler(), slog.LevelWarn),
 	}
 	stopped := make(chan struct{})
 	running := context.AfterFunc(ctx, func() {

@@ -1,0 +1,44 @@
+package web
+
+import (
+	"net/http"
+	"time"
+)
+
+const (
+	// writeTimeout limits each write of metrics, and maxWriting all of them
+	// together, so that a client that does not read gives up its turn.
+	writeTimeout = 5 * time.Second
+	maxWriting   = time.Minute
+)
+
+// withDeadlines limits the writes of h to the connection. It belongs outside
+// the compression, which writes when it likes.
+func withDeadlines(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(&deadlineWriter{ResponseWriter: w}, r)
+	})
+}
+
+// deadlineWriter sets a deadline before each write.
+type deadlineWriter struct {
+	http.ResponseWriter
+	end time.Time // of all writing; the zero time before the first write
+}
+
+// Unwrap is for http.ResponseController.
+func (d *deadlineWriter) Unwrap() http.ResponseWriter { return d.ResponseWriter }
+
+func (d *deadlineWriter) Write(p []byte) (int, error) {
+	now := time.Now()
+	if d.end.IsZero() {
+		d.end = now.Add(maxWriting)
+	}
+	deadline := now.Add(writeTimeout)
+	if deadline.After(d.end) {
+		deadline = d.end
+	}
+	// Where deadlines are not supported, as in tests, the server's limit holds.
+	_ = http.NewResponseController(d.ResponseWriter).SetWriteDeadline(deadline)
+	return d.ResponseWriter.Write(p)
+}
