@@ -217,6 +217,15 @@ func (a *attempt) snapshot() (c *conn, failed Outcome, ready bool) {
 	return a.conn, a.failed, !a.gotConn.IsZero()
 }
 
+// used returns the connection that the request got, whether an earlier probe
+// had used it, and the expiry of the server's certificate. A handshake that was
+// given up may still be under way.
+func (a *attempt) used() (c *conn, reused bool, notAfter time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.conn, a.reused, a.notAfter
+}
+
 // cutBy tells whether err is the peer's end of the exchange. With HTTP/2 that
 // is every error of the transport: a reset stream, a connection going away.
 func (a *attempt) cutBy(err error) bool {

@@ -199,9 +199,10 @@ func (p *Prober) settle(a *attempt, line *timeline, r *Result) {
 	r.Clock, r.Timing, r.Buffered = line.result(r.Tokens.Output)
 	r.Events = line.published(r.Clock)
 	r.Imprecise = r.Imprecise || line.imprecise()
-	r.Reused, r.CertNotAfter = a.reused, a.notAfter
+	var used *conn
+	used, r.Reused, r.CertNotAfter = a.used()
 	if p.module.Connection == config.ConnectionReuse {
-		p.kept = a.conn
+		p.kept = used
 	}
 }
 
