@@ -46,8 +46,12 @@ func isPrintable(s string) bool {
 // printable returns a server's text for people: cut off where it is long, and
 // quoted where it could do something to a terminal.
 func printable(s string) string {
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + "..."
+	limit := maxText
+	if !isPrintable(s) {
+		limit /= 4 // a byte is four when quoted
+	}
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "..."
 	}
 	if !isPrintable(s) {
 		return strconv.Quote(s)
