@@ -171,7 +171,7 @@ func tokenFamilies() []*family {
 func accuracyFamilies() []*family {
 	return []*family{
 		probeCounter("probe_merged_events_total", "",
-			"Token events that shared a read with a later one, so that the measured arrival is only an upper bound.",
+			"Token events whose measured arrival is only an upper bound: a later one shared their read, or other data did and the exporter was late to read.",
 			func(v *values) (uint64, bool) { return v.mergedEvents, true }),
 		probeCounter("probe_no_end_marker_total", "",
 			"Successful probes whose reply ended without its protocol's end marker, such as [DONE]: some clients wait for it.",

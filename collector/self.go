@@ -153,7 +153,7 @@ func selfFamilies() selfDescriptions {
 		readLag: family("read_lag_seconds", Histogram, "seconds",
 			"Time from the kernel's receive timestamp of a token event to the return of the read: the error that the kernel's clock avoids."),
 		merged: family("merged_events_total", Counter, "",
-			"Token events that shared a read with a later one, so that the measured arrival is only an upper bound, over all endpoints."),
+			"Token events whose measured arrival is only an upper bound, over all endpoints: a later one shared their read, or other data did and the exporter was late to read."),
 		imprecise: family("imprecise_probes_total", Counter, "",
 			"Probes during which the exporter was too busy, or its clock too unsteady, to vouch for the latencies, over all endpoints."),
 		scrapeDuration: family("scrape_duration_seconds", Histogram, "seconds", "Time to write a page of metrics."),

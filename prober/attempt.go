@@ -145,9 +145,9 @@ func (a *attempt) censor(err error) error {
 }
 
 // answered stamps the first byte of the reply by the read that brought it, and
-// takes over when the request began and ended to leave. Taken before the
-// system calls, those stamps are free of the wake-up of this goroutine; taken
-// over here, they are of the request and of nothing that is written later.
+// takes over when the request began and ended to leave. Taken around
+// the system calls, those stamps are free of the wake-up of this goroutine;
+// taken over here, they are of the request and of nothing written later.
 func (a *attempt) answered() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

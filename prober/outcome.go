@@ -42,7 +42,8 @@ const (
 	TimeoutFirstToken Outcome = "timeout_first_token"
 	// TimeoutStall is a silence between tokens longer than the stall limit.
 	TimeoutStall Outcome = "timeout_stall"
-	// TimeoutTotal is a probe that ran into its total limit.
+	// TimeoutTotal is an answer that was still coming at the total limit. Before
+	// the first token that limit is timeout_connect or timeout_first_token.
 	TimeoutTotal Outcome = "timeout_total"
 	// Canceled is a probe that we ended ourselves, by shutdown or reload.
 	Canceled Outcome = "canceled"

@@ -63,8 +63,9 @@ type Event struct {
 	// Tokens is how many tokens the event carries, by the server's running
 	// count; 0 is unknown.
 	Tokens int
-	// Merged tells that the read that completed the event brought more after
-	// it, so that At is an upper bound: gaps beside it are not measurements.
+	// Merged tells that At is an upper bound, so that gaps beside it are not
+	// measurements: a later token shares the read that completed the event, or
+	// other data does and the prober was late to read.
 	Merged bool
 	// Reasoning tells that the event carries reasoning and nothing that a
 	// user would see.
