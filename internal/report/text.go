@@ -204,7 +204,7 @@ func (p *page) measurement(r *prober.Result) {
 	}
 	if n := r.MergedEvents(); n > 0 {
 		rows = append(rows, row{"merged", fmt.Sprintf(
-			"%d of %d events shared a read with a later one: their arrival is an upper bound", n, len(r.Events))})
+			"%d of %d events were read together with later data: their arrival is an upper bound", n, len(r.Events))})
 	}
 	if r.Buffered {
 		rows = append(rows, row{"buffered", "the whole answer came in one burst, so something between held it back: " +
