@@ -32,22 +32,46 @@ type Config struct {
 	Probe Probe `yaml:"probe,omitempty"`
 	// Tracing says where to send the trace of each probe.
 	Tracing Tracing `yaml:"tracing,omitempty"`
+	// Engines say how to read the metrics pages of server software, by the name
+	// of the software; see below. Default: the built-in mappings.
+	Engines map[string]*Engine `yaml:"engines,omitempty"`
 }
 
 // Load reads the file of that name. An error is either that of reading it or
 // a join of all the mistakes in it, each an *Error, in the order of their
 // lines.
 func Load(name string) (*Config, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	data, err := readFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	return Parse(data, name)
+}
+
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+}
+
+// Locate sets the file and, as far as the file still has it, the line of a
+// mistake that was found after loading.
+func (e *Error) Locate(name string) {
+	e.File = name
+	data, err := readFile(name)
+	if err != nil {
+		return
+	}
+	dir, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		return
+	}
+	r := newReport(name)
+	decode(data, dir, r, new(Config))
+	e.Line = r.lines[path(e.Path)]
 }
 
 // Parse reads a configuration from data, with errors as Load. The name stands
@@ -59,17 +83,25 @@ func Parse(data []byte, name string) (*Config, error) {
 	}
 	r := newReport(name)
 	c := new(Config)
-	if root := parseYAML(data, r); root != nil {
-		d := &decoder{report: r, dir: dir, keys: map[reflect.Type]map[string][]int{}}
-		d.value(root, "", reflect.ValueOf(c).Elem())
-		if !r.failed[""] { // else what is missing here may well be written
-			c.finish(r)
-		}
+	if decode(data, dir, r, c) {
+		c.finish(r)
 	}
 	if err := r.err(); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// decode fills c with what is written. False means that what is missing may
+// well be written, where it cannot be read.
+func decode(data []byte, dir string, r *report, c *Config) bool {
+	root := parseYAML(data, "endpoints", r)
+	if root == nil {
+		return false
+	}
+	d := &decoder{report: r, dir: dir, keys: map[reflect.Type]map[string][]int{}}
+	d.value(root, "", reflect.ValueOf(c).Elem())
+	return !r.failed[""]
 }
 
 // FromURLs is the configuration with one endpoint for each URL and defaults
@@ -93,6 +125,14 @@ func FromURLs(urls []string) (*Config, error) {
 	return c, nil
 }
 
+// None is the configuration without endpoints, with defaults for all else: for
+// an exporter that has only the hardware to look at.
+func None() *Config {
+	c := new(Config)
+	c.setDefaults(newReport(""))
+	return c
+}
+
 // finish makes of what is written what is meant.
 func (c *Config) finish(r *report) {
 	c.setDefaults(r)
@@ -111,6 +151,11 @@ func (c *Config) validate(r *report) {
 	}
 	if len(c.Endpoints) == 0 {
 		r.errorf("endpoints", "no endpoints; want at least one with a url")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Engines)) {
+		p := path("engines").key(name)
+		validateText(r, p, "engine name", name, maxNameBytes)
+		c.Engines[name].validate(r, p)
 	}
 	c.Probe.validate(r, "probe")
 	c.Tracing.validate(r, "tracing")

@@ -36,6 +36,7 @@ func compare() cmp.Option {
 func setEnv(t testing.TB) {
 	t.Setenv("LLM_API_KEY", "key-from-environment")
 	t.Setenv("LLM_AWS_KEY", "aws-key-from-environment")
+	t.Setenv("METRICS_PASSWORD", "password-from-environment")
 	t.Setenv("OTLP_TENANT", "tenant-from-environment")
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDFROMENVIRONMENT")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret-from-environment")
@@ -57,6 +58,7 @@ func resolved() *Config {
 		Endpoints: []*Endpoint{{
 			Name: "h:8000", URL: URL{&url.URL{Scheme: "http", Host: "h:8000"}},
 			Modules: []string{"interactive"},
+			Servers: Servers{Find: true, Interval: seconds(15), Timeout: seconds(10)},
 		}},
 	}
 }
@@ -123,6 +125,31 @@ func TestDefaults(t *testing.T) {
 	})
 	f("endpoints: [{url: http://h:8000, http: {enable_http2: true, follow_redirects: false}}]\n", func(c *Config) {
 		c.Endpoints[0].HTTP.EnableHTTP2 = true
+	})
+	f("endpoints: [{url: http://h:8000, servers: {find: false, urls: [http://h:8000/metrics, https://h], dns: [http://H:8000/a%2fb], engine: vllm, interval: 5s, http: {}}}]\n", func(c *Config) {
+		c.Endpoints[0].Servers = Servers{
+			URLs:   []URL{{&url.URL{Scheme: "http", Host: "h:8000", Path: "/metrics"}}, {&url.URL{Scheme: "https", Host: "h"}}},
+			DNS:    []URL{{&url.URL{Scheme: "http", Host: "H:8000", Path: "/a/b", RawPath: "/a%2fb"}}},
+			Engine: "vllm", Interval: seconds(5), Timeout: seconds(5), HTTP: &HTTPClient{},
+		}
+	})
+	f("endpoints: [{url: http://h:8000, servers: {interval: 1m, http: }}]\n", func(c *Config) {
+		c.Endpoints[0].Servers.Interval = seconds(60)
+	})
+	f("endpoints: [{url: http://h:8000, servers: {timeout: 15s}}]\n", func(c *Config) {
+		c.Endpoints[0].Servers.Timeout = seconds(15)
+	})
+	f("endpoints: [{url: http://h:8000, hardware: {}}]\n", func(c *Config) {
+		c.Endpoints[0].Hardware = &Hardware{GPUs: 1}
+	})
+	f("endpoints: [{url: http://h:8000, hardware: }]\n", func(*Config) {})
+	f("endpoints: [{url: http://h:8000, hardware: {weights: 16GB, gpus: 4}}]\n", func(c *Config) {
+		c.Endpoints[0].Hardware = &Hardware{GPUs: 4, Weights: 16_000_000_000}
+	})
+	f("endpoints: [{url: http://h:8000, hardware: {gpu: H100 SXM, memory_bandwidth: 3.35TB, uuids: [GPU-a, MIG-b, MIG-GPU-c/7/0]}}]\n", func(c *Config) {
+		c.Endpoints[0].Hardware = &Hardware{
+			GPU: "H100 SXM", GPUs: 3, MemoryBandwidth: 3_350_000_000_000, UUIDs: []string{"GPU-a", "MIG-b", "MIG-GPU-c/7/0"},
+		}
 	})
 	f("endpoints: [&a {url: http://h:8000, api: openai-completions, name: a}, {<<: *a, name: b}]\n", func(c *Config) {
 		a := c.Endpoints[0]

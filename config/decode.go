@@ -56,6 +56,8 @@ func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 	switch out := v.Addr().Interface().(type) {
 	case *model.Duration:
 		d.duration(n, p, out)
+	case *Bytes:
+		d.bytes(n, p, out)
 	case *URL:
 		d.url(n, p, out)
 	case *HTTPClient:
@@ -90,6 +92,8 @@ func (d *decoder) kind(n *yaml.Node, p path, v reflect.Value) {
 		}
 	case reflect.Int:
 		d.number(n, p, v)
+	case reflect.Float64:
+		d.decimal(n, p, v)
 	case reflect.Bool:
 		d.boolean(n, p, v)
 	case reflect.Interface:
@@ -154,7 +158,7 @@ func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
 	for _, e := range d.pairs(n, p) {
 		item := newItem(v.Type().Elem())
 		d.entry(e, p.key(e.key), item)
-		v.SetMapIndex(reflect.ValueOf(e.key), item)
+		v.SetMapIndex(reflect.ValueOf(e.key).Convert(v.Type().Key()), item)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -42,6 +43,14 @@ func defaultEndpoint() Endpoint {
 	return Endpoint{Modules: []string{Interactive}}
 }
 
+func defaultServers() Servers {
+	return Servers{
+		Find:     true,
+		Interval: model.Duration(15 * time.Second),
+		Timeout:  model.Duration(10 * time.Second),
+	}
+}
+
 func defaultSigV4() SigV4 { return SigV4{Service: "bedrock"} }
 
 // orDefault sets what stands under p, unless the file writes it.
@@ -64,6 +73,9 @@ func (c *Config) setDefaults(r *report) {
 	}
 	for i, e := range c.Endpoints {
 		e.setDefaults(r, path("endpoints").index(i))
+	}
+	for name, e := range c.Engines {
+		e.setDefaults(r, path("engines").key(name))
 	}
 }
 
@@ -99,7 +111,82 @@ func (e *Endpoint) setDefaults(r *report, p path) {
 	def := defaultEndpoint()
 	orDefault(r, p.key("name"), &e.Name, e.URL.hostPort())
 	orDefault(r, p.key("modules"), &e.Modules, def.Modules)
+	e.Servers.setDefaults(r, p.key("servers"))
 	if e.SigV4 != nil {
 		e.SigV4.setDefaults(r, p.key("sigv4"))
 	}
+	if e.Hardware != nil {
+		e.Hardware.setDefaults(r, p.key("hardware"))
+	}
+}
+
+func (h *Hardware) setDefaults(r *report, p path) {
+	orDefault(r, p.key("gpus"), &h.GPUs, max(1, len(h.UUIDs)))
+}
+
+func (s *Servers) setDefaults(r *report, p path) {
+	def := defaultServers()
+	orDefault(r, p.key("find"), &s.Find, def.Find)
+	orDefault(r, p.key("interval"), &s.Interval, def.Interval)
+	orDefault(r, p.key("timeout"), &s.Timeout, min(def.Timeout, s.Interval))
+}
+
+// setDefaults leaves the keys of the mapping itself as they are: those of a
+// built-in mapping of the same name stand behind them.
+func (e *Engine) setDefaults(r *report, p path) {
+	dropUnwritten(r, p.key("values"), e.Values)
+	for q, sources := range e.Values {
+		for i := range sources {
+			sources[i].setDefaults(r, p.key("values").key(string(q)).index(i), defaultCombine(q))
+		}
+	}
+	dropUnwritten(r, p.key("histograms"), e.Histograms)
+	for q, sources := range e.Histograms {
+		for i := range sources {
+			orDefault(r, p.key("histograms").key(string(q)).index(i).key("scale"), &sources[i].Scale, 1)
+		}
+	}
+	for i := range e.Progress {
+		e.Progress[i].setDefaults(r, p.key("progress").index(i), CombineSum)
+	}
+	for i := range e.PrefixCache {
+		at := p.key("prefix_cache").index(i)
+		e.PrefixCache[i].Hits.setDefaults(r, at.key("hits"), CombineSum)
+		e.PrefixCache[i].Queries.setDefaults(r, at.key("queries"), CombineSum)
+	}
+	for i := range e.Requests {
+		at, req := p.key("requests").index(i), &e.Requests[i]
+		orDefault(r, at.key("else"), &req.Else, defaultFinish(req))
+	}
+}
+
+// dropUnwritten removes the keys without a value, which count as left out; a
+// key with an empty list stays.
+func dropUnwritten[T any](r *report, p path, m map[Quantity][]T) {
+	maps.DeleteFunc(m, func(q Quantity, _ []T) bool { return !r.written(p.key(string(q))) })
+}
+
+func (s *EngineSource) setDefaults(r *report, p path, combine string) {
+	orDefault(r, p.key("combine"), &s.Combine, combine)
+	orDefault(r, p.key("scale"), &s.Scale, 1)
+	if s.Plus != nil {
+		s.Plus.setDefaults(r, p.key("plus"), CombineSum)
+	}
+	if s.Times != nil {
+		s.Times.setDefaults(r, p.key("times"), CombineMax)
+	}
+}
+
+func defaultCombine(q Quantity) string {
+	if IsRatio(q) || q == ContextLength {
+		return CombineMax
+	}
+	return CombineSum
+}
+
+func defaultFinish(req *EngineRequests) string {
+	if len(req.By) == 0 {
+		return "unknown"
+	}
+	return "other"
 }

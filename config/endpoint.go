@@ -49,6 +49,11 @@ type Endpoint struct {
 	// Request changes what is sent, for servers that deviate from their
 	// protocol; see below.
 	Request Request `yaml:"request,omitempty"`
+	// Servers says where the servers behind the endpoint show their own
+	// metrics; see below.
+	Servers Servers `yaml:"servers"`
+	// Hardware says what the endpoint runs on; see below.
+	Hardware *Hardware `yaml:"hardware,omitempty"`
 }
 
 // Format writes the endpoint as printYAML does.
@@ -73,6 +78,10 @@ func (e *Endpoint) validate(r *report, p path, modules map[string]*Module) {
 	validateLabels(r, p.key("labels"), e.Labels)
 	e.validateSigV4(r, p.key("sigv4"))
 	e.Request.validate(r, p.key("request"))
+	e.Servers.validate(r, p.key("servers"))
+	if e.Hardware != nil {
+		e.Hardware.validate(r, p.key("hardware"))
+	}
 	e.validateModules(r, p.key("modules"), modules)
 }
 

@@ -70,7 +70,8 @@ func secretConfig(t *testing.T) (c *Config, key string) {
 	}
 	var endpoints []object
 	for i, h := range clients {
-		endpoints = append(endpoints, object{"url": fmt.Sprintf("http://h%d", i), "http": h})
+		servers := object{"urls": []string{"http://other/metrics"}, "http": h}
+		endpoints = append(endpoints, object{"url": fmt.Sprintf("http://h%d", i), "http": h, "servers": servers})
 	}
 	endpoints[0]["request"] = object{"extra": object{"think": false}}
 	endpoints = append(endpoints, object{"url": "http://aws", "sigv4": object{
@@ -100,7 +101,8 @@ func secretKeys(t reflect.Type, v reflect.Value, at string, set map[string]bool)
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		if t != reflect.TypeFor[promconfig.URL]() {
+		// A source of an engine may hold another, and no secret.
+		if t != reflect.TypeFor[promconfig.URL]() && t != reflect.TypeFor[*EngineSource]() {
 			secretKeys(t.Elem(), elem(v), at, set)
 		}
 	case reflect.Map:
@@ -162,15 +164,16 @@ func TestLeak(t *testing.T) {
 	for _, e := range c.Endpoints {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb+verb+verb+"\n", e, *e, e.HTTP)
+			fmt.Fprintf(&out, verb+verb+verb+"\n", e.Servers, &e.Servers, e.Servers.HTTP)
 			fmt.Fprintf(&out, verb+verb+"\n", c, *c)
 		}
-		text, err := json.Marshal([]any{e, e.SigV4, c.Tracing})
+		text, err := json.Marshal([]any{e, e.SigV4, e.Servers, c.Tracing})
 		if err != nil {
 			t.Fatal(err)
 		}
 		out.Write(text)
-		slog.New(slog.NewTextHandler(&out, nil)).Info("m", "endpoint", e, "value", *e, "http", e.HTTP, "config", c)
-		slog.New(slog.NewJSONHandler(&out, nil)).Info("m", "endpoint", e, "value", *e, "http", e.HTTP, "config", c)
+		slog.New(slog.NewTextHandler(&out, nil)).Info("m", "endpoint", e, "value", *e, "http", e.HTTP, "servers", e.Servers, "config", c)
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("m", "endpoint", e, "value", *e, "http", e.HTTP, "servers", e.Servers, "config", c)
 	}
 	text, err := c.Marshal()
 	if err != nil {
@@ -243,6 +246,7 @@ func TestErrorsDoNotLeak(t *testing.T) {
 		"{http_headers: {X-Key: {secrets: [\"" + sentinel + "\\r\"]}}}",
 	} {
 		f("{url: http://h, http: " + http + "}")
+		f("{url: http://h, servers: {http: " + http + "}}")
 	}
 	for _, sigv4 := range []string{
 		sentinel,
@@ -255,6 +259,15 @@ func TestErrorsDoNotLeak(t *testing.T) {
 		"{region: us-east-1, service: '" + sentinel + "/'}",
 	} {
 		f("{url: http://h, sigv4: " + sigv4 + "}")
+	}
+	for _, servers := range []string{
+		sentinel,
+		"{urls: ['http://ann:" + sentinel + "@h/metrics']}",
+		"{urls: ['http://h/metrics?key=" + sentinel + "']}",
+		"{dns: ['http://h/metrics#" + sentinel + "']}",
+		"{dns: '" + sentinel + "'}",
+	} {
+		f("{url: http://h, servers: " + servers + "}")
 	}
 	f("{url: http://h, request: {path: '/?key=" + sentinel + "'}}")
 	f("{url: http://h, request: {extra: " + sentinel + "}}")

@@ -27,12 +27,14 @@ import (
 func TestReference(t *testing.T) {
 	ref := newReference(t)
 	page, err := template.New("reference.md.tmpl").Funcs(template.FuncMap{
-		"file":     ref.file,
-		"table":    ref.table,
-		"doc":      ref.doc,
-		"httpKeys": ref.httpKeys,
-		"reserved": ref.reserved,
-		"apis":     ref.apis,
+		"file":          ref.file,
+		"table":         ref.table,
+		"doc":           ref.doc,
+		"httpKeys":      ref.httpKeys,
+		"reserved":      ref.reserved,
+		"apis":          ref.apis,
+		"numbers":       func() string { return codes(Numbers()) },
+		"distributions": func() string { return codes(Distributions()) },
 	}).ParseFiles("testdata/reference.md.tmpl")
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +56,29 @@ func TestReference(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
 		t.Errorf("%s is not current; run: go test ./config -run TestReference -update\n%s", name, diff)
+	}
+}
+
+// TestReferenceExamples parses every example of the page; one of a single
+// section needs an endpoint beside it.
+func TestReferenceExamples(t *testing.T) {
+	setEnv(t)
+	page, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(page), "```yaml\n")[1:]
+	if len(blocks) < 5 {
+		t.Errorf("found %d examples", len(blocks))
+	}
+	for _, block := range blocks {
+		text, _, _ := strings.Cut(block, "```")
+		if !strings.Contains(text, "endpoints:") {
+			text += "endpoints: [{url: http://h}]\n"
+		}
+		if _, err := Parse([]byte(text), "example.yml"); err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
 	}
 }
 
@@ -94,7 +119,13 @@ func newReference(t *testing.T) *reference {
 	r := &reference{pkg: pkg, values: map[string]reflect.Value{}}
 	for _, v := range []any{
 		*c, c.Global, c.Global.Limits, *c.Modules[Interactive], c.Modules[Interactive].Timeouts, *c.Endpoints[0],
-		c.Endpoints[0].Request, defaultSigV4(), c.Probe, c.Tracing,
+		c.Endpoints[0].Request, c.Endpoints[0].Servers, defaultSigV4(), c.Probe, c.Tracing,
+		Hardware{},
+		Engine{},
+		EngineSource{},
+		EngineHistogram{},
+		EnginePrefixCache{},
+		EngineRequests{},
 	} {
 		r.values[reflect.TypeOf(v).Name()] = reflect.ValueOf(v)
 	}
@@ -171,7 +202,7 @@ func (r *reference) table(name string) (string, error) {
 
 // defaultOf shows a resolved value.
 func defaultOf(v reflect.Value) (string, error) {
-	if v.IsZero() {
+	if v.IsZero() && v.Kind() != reflect.Bool {
 		return "none", nil
 	}
 	if _, ok := v.Interface().(model.Duration); !ok && v.Kind() == reflect.Struct {
@@ -198,6 +229,8 @@ func typeName(key string, t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[model.Duration]():
 		return "duration"
+	case reflect.TypeFor[Bytes]():
+		return "size"
 	case reflect.TypeFor[promconfig.Secret]():
 		return "secret"
 	case reflect.TypeFor[URL](), reflect.TypeFor[promconfig.URL]():
@@ -208,6 +241,8 @@ func typeName(key string, t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int:
 		return "integer"
+	case reflect.Float64:
+		return "number"
 	case reflect.Bool:
 		return "boolean"
 	case reflect.Slice:
@@ -215,6 +250,9 @@ func typeName(key string, t reflect.Type) string {
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.Interface {
 			return "mapping"
+		}
+		if t.Key() == reflect.TypeFor[Quantity]() {
+			return typeName(key, t.Elem()) + " by quantity"
 		}
 		return typeName(key, t.Elem()) + " by name"
 	case reflect.Pointer:
@@ -263,11 +301,19 @@ func listKeys(b *strings.Builder, t reflect.Type, prefix string) {
 }
 
 // apis lists the wire protocols.
-func (r *reference) apis() string {
-	return "`" + strings.Join(APIs(), "`, `") + "`"
-}
+func (r *reference) apis() string { return codes(APIs()) }
 
 // reserved lists the label names that are refused.
-func (r *reference) reserved() string {
-	return "`" + strings.Join(reservedLabels(), "`, `") + "`"
+func (r *reference) reserved() string { return codes(reservedLabels()) }
+
+// codes lists words as code.
+func codes[T ~string](words []T) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("`" + string(w) + "`")
+	}
+	return b.String()
 }

@@ -72,6 +72,17 @@ func (d *decoder) number(n *yaml.Node, p path, v reflect.Value) {
 	v.SetInt(int64(i))
 }
 
+// decimal decodes a number with or without a fraction.
+func (d *decoder) decimal(n *yaml.Node, p path, v reflect.Value) {
+	var f float64
+	isNumber := n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
+	if !isNumber || n.Decode(&f) != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		d.errorf(p, "want a finite number, got %s", d.gotValue(n))
+		return
+	}
+	v.SetFloat(f)
+}
+
 func (d *decoder) boolean(n *yaml.Node, p path, v reflect.Value) {
 	var b bool
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Decode(&b) != nil {

@@ -51,7 +51,7 @@ func validateOneOf[T ~string](r *report, p path, v T, known ...T) {
 
 // joinSome lists words, not too many of them.
 func joinSome(words []string) string {
-	const most = 20
+	const most = 25
 	if len(words) > most {
 		return strings.Join(words[:most], ", ") + ", ..."
 	}
@@ -62,10 +62,12 @@ func joinSome(words []string) string {
 // planned, and those that Prometheus sets.
 func reservedLabels() []string {
 	return []string{
-		"api", "concurrency", "endpoint", "engine", "finish", "input_tokens",
-		"instance", "job", "kind", "le", "model", "module", "outcome", "phase",
-		"prefix", "quantile", "reason", "resource", "server", "slo", "source",
-		"stat", "state", "url",
+		"api", "concurrency", "endpoint", "engine", "finish", "gpu",
+		"gpu_instance_id", "input_tokens", "instance", "job", "kind", "le",
+		"mig_profile", "mig_uuid", "model", "module", "outcome", "phase",
+		"prefix", "prefix_cache_unit", "quantile", "quantity", "reason",
+		"resource", "server", "slo", "source", "stat", "state", "unit", "url",
+		"uuid",
 	}
 }
 

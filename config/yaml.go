@@ -11,8 +11,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// parseYAML returns the one document in data, or reports why there is none.
-func parseYAML(data []byte, r *report) *yaml.Node {
+// parseYAML returns the one document in data, or reports why there is none. An
+// empty one lacks at least that key.
+func parseYAML(data []byte, key string, r *report) *yaml.Node {
 	if len(data) > maxFileBytes {
 		r.errorf("", "the file is larger than %d MiB", maxFileBytes>>20)
 		return nil
@@ -21,7 +22,7 @@ func parseYAML(data []byte, r *report) *yaml.Node {
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) || err == nil && isNull(doc.Content[0]) {
-		r.errorf("", "the file is empty; want at least endpoints")
+		r.errorf("", "the file is empty; want at least %s", key)
 		return nil
 	}
 	if err != nil {

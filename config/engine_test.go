@@ -1,0 +1,129 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestEngineDefaults checks a mapping against what its comments say.
+func TestEngineDefaults(t *testing.T) {
+	f := func(text string, want Engine) {
+		t.Helper()
+		got, err := ParseEngine([]byte(text), "a.yml")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if diff := cmp.Diff(&want, got); diff != "" {
+			t.Errorf("%s\n%s", text, diff)
+		}
+	}
+	number := func(q Quantity, want EngineSource) {
+		t.Helper()
+		f("values: {"+string(q)+": [{series: x}]}", Engine{Values: map[Quantity][]EngineSource{q: {want}}})
+	}
+	for _, q := range Numbers() {
+		want := EngineSource{Series: "x", Combine: "sum", Scale: 1}
+		if q == "kv_cache_usage_ratio" || q == "context_length_tokens" {
+			want.Combine = "max"
+		}
+		number(q, want)
+	}
+	f("sentinels: [x]", Engine{Sentinels: []string{"x"}})
+	f("progress: [{series: x, combine: max, scale: 0.5}]", Engine{Progress: []EngineSource{{Series: "x", Combine: "max", Scale: 0.5}}})
+	f("values: {kv_cache_usage_ratio: [{series: x, plus: {series: y}, times: {series: z, plus: {series: w, scale: 1e-6}}}]}", Engine{
+		Values: map[Quantity][]EngineSource{KVCacheUsage: {{
+			Series: "x", Combine: "max", Scale: 1,
+			Plus: &EngineSource{Series: "y", Combine: "sum", Scale: 1},
+			Times: &EngineSource{
+				Series: "z", Combine: "max", Scale: 1,
+				Plus: &EngineSource{Series: "w", Combine: "sum", Scale: 0.000001},
+			},
+		}}},
+	})
+	f("histograms: {ttft: [{series: x}, {sum: y, count: z, scale: 0.001}]}", Engine{Histograms: map[Quantity][]EngineHistogram{
+		TTFT: {{Series: "x", Scale: 1}, {Sum: "y", Count: "z", Scale: 0.001}},
+	}})
+	f("prefix_cache: [{hits: {series: x}, queries: {series: y, scale: 16}, unit: tokens}]", Engine{PrefixCache: []EnginePrefixCache{{
+		Hits: EngineSource{Series: "x", Combine: "sum", Scale: 1}, Queries: EngineSource{Series: "y", Combine: "sum", Scale: 16}, Unit: "tokens",
+	}}})
+	f("requests: [{series: x}, {series: x, by: [a], as: {'': stop}}, {series: x, else: success}]", Engine{Requests: []EngineRequests{
+		{Series: "x", Else: "unknown"},
+		{Series: "x", By: []string{"a"}, As: map[string]string{"": "stop"}, Else: "other"},
+		{Series: "x", Else: "success"},
+	}})
+	// A key without a value is left out; an empty list is a value.
+	f("values: {requests_running: , requests_waiting: []}\nhistograms: {ttft: }\npages:", Engine{
+		Values:     map[Quantity][]EngineSource{RequestsWaiting: {}},
+		Histograms: map[Quantity][]EngineHistogram{},
+	})
+}
+
+// TestParseEngine checks that a file of one mapping means what the same text
+// means under `engines`, mistakes included.
+func TestParseEngine(t *testing.T) {
+	text := "sentinels: [a]\nvalues:\n  requests_running: [{series: b, scale: 2}]\n"
+	e, err := ParseEngine([]byte(text), "a.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse([]byte("endpoints: [{url: http://h}]\nengines:\n  a:\n    "+strings.ReplaceAll(text, "\n", "\n    ")), "f.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c.Engines["a"], e); diff != "" {
+		t.Error(diff)
+	}
+
+	f := func(text, want string) {
+		t.Helper()
+		if _, err := ParseEngine([]byte(text), "dir/a.yml"); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+	f("", "dir/a.yml: the file is empty; want at least sentinels")
+	f("[]", "dir/a.yml:1: want a mapping, got a list")
+	f("a: b: c", "dir/a.yml:1: not valid YAML: mapping values are not allowed in this context")
+	f("sentinels: [a]\n---\n{}", "dir/a.yml:3: a second YAML document; want one")
+	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: copies, expected, fallback, histograms, labels, model_label, notes, pages, prefix_cache, progress, requests, sentinels, setup, values`)
+	f("values:\n  requests_running:\n    - series: a\n    - series: b-c\nfallback: maybe\n",
+		"dir/a.yml:4: values.requests_running[1].series: series \"b-c\" is not of the form [a-zA-Z_:][a-zA-Z0-9_:]*\ndir/a.yml:5: fallback: want true or false, got \"maybe\"")
+}
+
+// TestQuantities holds the sets of quantities together.
+func TestQuantities(t *testing.T) {
+	all := Quantities()
+	if len(all) != 21 {
+		t.Errorf("%d quantities, want 11 numbers, 3 with a section of their own and 7 distributions", len(all))
+	}
+	for i, q := range all {
+		if slices.Contains(all[:i], q) {
+			t.Errorf("%s is listed twice", q)
+		}
+		if !isIdentifier(string(q)) {
+			t.Errorf("%s cannot be part of a metric's name", q)
+		}
+	}
+	var counters, ratios []Quantity
+	for _, q := range all {
+		if IsCounter(q) {
+			counters = append(counters, q)
+		}
+		if IsRatio(q) {
+			ratios = append(ratios, q)
+		}
+	}
+	want := []Quantity{
+		"prompt_tokens", "generation_tokens", "preemptions", "kv_cache_evicted_tokens", "spec_decode_draft_tokens",
+		"spec_decode_accepted_tokens", "prefix_cache_queries", "prefix_cache_hits", "requests",
+	}
+	if diff := cmp.Diff(want, counters); diff != "" {
+		t.Errorf("counters: %s", diff)
+	}
+	if diff := cmp.Diff([]Quantity{"kv_cache_usage_ratio"}, ratios); diff != "" {
+		t.Errorf("ratios: %s", diff)
+	}
+}
