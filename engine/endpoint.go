@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	promconfig "github.com/prometheus/common/config"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// Options are what all endpoints share.
+type Options struct {
+	// Mappings say how to read the pages. Required.
+	Mappings *Mappings
+	// UserAgent is sent with every request.
+	UserAgent string
+	// Resolve returns the addresses of a host. Default: the system's resolver.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+}
+
+// Known is what probing found out of an endpoint; an empty text is unknown.
+type Known struct {
+	Engine, Model string
+}
+
+// Endpoint reads the pages of the servers behind one endpoint. Its methods
+// are for one goroutine at a time.
+type Endpoint struct {
+	cfg     *config.Endpoint
+	options Options
+	finds   bool // looks for the page itself
+	urls    []*client
+	dns     []*dnsName
+	found   finder
+	servers map[string]*server // by the id of their place
+	buffers sync.Pool          // of *[]byte, for the bodies of pages
+	clients []*client          // all of them
+}
+
+// idleTimeout is how long an unused connection is kept: longer than the usual
+// interval, and not for long after a server is gone.
+const idleTimeout = time.Minute
+
+// New prepares the reading of the pages of an endpoint. An error means that
+// its HTTP settings cannot be used.
+func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
+	if o.Resolve == nil {
+		o.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	e := &Endpoint{
+		cfg: cfg, options: o, servers: map[string]*server{},
+		buffers: sync.Pool{New: func() any { return new([]byte) }},
+	}
+	for _, u := range cfg.Servers.URLs {
+		c, err := e.newClient(e.settings(u.URL), "")
+		if err != nil {
+			return nil, err
+		}
+		e.urls = append(e.urls, c)
+	}
+	for _, u := range cfg.Servers.DNS {
+		c, err := e.newClient(e.settings(u.URL), u.Hostname())
+		if err != nil {
+			return nil, err
+		}
+		e.dns = append(e.dns, &dnsName{url: u.URL, client: c})
+	}
+	if e.finds = cfg.Servers.Find && len(e.clients) == 0 && !isHosted(cfg); e.finds {
+		c, err := e.newClient(e.ownSettings(), "")
+		if err != nil {
+			return nil, err
+		}
+		e.found.client = c
+	}
+	return e, nil
+}
+
+// Close closes the connections that are kept. No Scrape may run or follow.
+func (e *Endpoint) Close() {
+	for _, c := range e.clients {
+		(&http.Client{Transport: c.transport}).CloseIdleConnections()
+	}
+}
+
+// isHosted tells whether the endpoint is a hosted API: none has a page.
+func isHosted(cfg *config.Endpoint) bool {
+	return cfg.SigV4 != nil || slices.Contains([]string{"bedrock", "cohere", "gemini"}, cfg.API)
+}
+
+// settings returns how to connect to a page that is configured. The endpoint's
+// own key goes to no other origin.
+func (e *Endpoint) settings(u *url.URL) config.HTTPClient {
+	if sameOrigin(u, e.cfg.URL.URL) {
+		return e.ownSettings()
+	}
+	if e.cfg.Servers.HTTP != nil {
+		return *e.cfg.Servers.HTTP
+	}
+	return config.HTTPClient{}
+}
+
+// ownSettings returns how to connect to a page at the endpoint's own host.
+func (e *Endpoint) ownSettings() config.HTTPClient {
+	return *cmp.Or(e.cfg.Servers.HTTP, &e.cfg.HTTP)
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
+}
+
+// hostPort is the host of a URL with its port, also where that is the
+// scheme's own.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// client sends requests with one set of HTTP settings.
+type client struct {
+	transport http.RoundTripper
+	header    http.Header // of every request
+}
+
+// newClient returns a client whose TLS servers must be called serverName, or
+// as in the URL where that is "".
+func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*client, error) {
+	h := settings.HTTPClientConfig
+	h.TLSConfig.ServerName = cmp.Or(h.TLSConfig.ServerName, serverName)
+	rt, err := promconfig.NewRoundTripperFromConfig(h, "server",
+		promconfig.WithHTTP2Disabled(), promconfig.WithIdleConnTimeout(idleTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %q: servers: set up http: %w", e.cfg.Name, err)
+	}
+	c := &client{transport: rt, header: http.Header{
+		"Accept": {"text/plain;version=0.0.4"},
+		// Compressing a page of 300 kB holds up the event loop of a Python
+		// server, and with it all streams, for several milliseconds.
+		"Accept-Encoding": {"identity"},
+		"User-Agent":      {e.options.UserAgent},
+	}}
+	if h.HTTPHeaders != nil { // added on the way; must not stand there twice
+		for name := range h.HTTPHeaders.Headers {
+			c.header.Del(name)
+		}
+	}
+	e.clients = append(e.clients, c)
+	return c, nil
+}

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"golang.org/x/oauth2"
+)
+
+// stateOf returns the state of a server after a reading.
+func stateOf(r Reason) State {
+	switch r {
+	case ReasonNone:
+		return Up
+	case ReasonUnmapped:
+		return Unmapped
+	case ReasonTooLarge, ReasonFormat, ReasonDuplicate, ReasonType:
+		return Unreadable
+	}
+	return Down
+}
+
+// failureOf classifies an error of fetch. The text of a reply does not get
+// into the error, as it may repeat the request.
+func failureOf(ctx context.Context, a *attempt, err error) *PageError {
+	if p, ok := errors.AsType[*PageError](err); ok {
+		return p
+	}
+	if ctx.Err() != nil {
+		return pageErrorf(ReasonTimeout, "%w", context.Cause(ctx))
+	}
+	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return pageErrorf(ReasonStatus, "no OAuth2 token: the token server answered with status %d", e.Response.StatusCode)
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return pageErrorf(ReasonDNS, "%w", err)
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok || a.isTLSFailure() {
+		return pageErrorf(ReasonTLS, "set up TLS: %w", err)
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return pageErrorf(ReasonTimeout, "%w", err)
+	}
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+		return pageErrorf(ReasonFormat, "decompress the page: %w", err)
+	}
+	return connectFailure(err)
+}
+
+// connectFailure is for a connection that was not made or did not last.
+func connectFailure(err error) *PageError {
+	_, ofSocket := errors.AsType[syscall.Errno](err)
+	_, ofNet := errors.AsType[*net.OpError](err)
+	_, ofFile := errors.AsType[*fs.PathError](err) // a secret's
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return pageErrorf(ReasonConnect, "the connection ended before the page did")
+	case ofSocket, ofNet, ofFile:
+		return pageErrorf(ReasonConnect, "%w", err)
+	}
+	return pageErrorf(ReasonConnect, "no HTTP reply")
+}
+
+// statusFailure is the failure of a reply with another status than 200.
+func statusFailure(resp *http.Response) *PageError {
+	text := fmt.Sprintf("status %d", resp.StatusCode)
+	switch to := resp.Header.Get("Location"); {
+	case resp.StatusCode/100 == 3 && to != "":
+		text += ": a redirect, and redirects are not followed"
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		text += ": the page needs a key, or another one; see servers.http"
+	}
+	return pageErrorf(ReasonStatus, "%s", text)
+}
+
+// maxErrorBytes bounds the text of an error in a Status.
+const maxErrorBytes = 512
+
+// presentable returns err as one bounded line of printable characters.
+func presentable(err error) error {
+	text := err.Error()
+	clean := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text[:min(len(text), maxErrorBytes)])
+	if len(text) > maxErrorBytes {
+		clean += "..."
+	}
+	if clean == text {
+		return err
+	}
+	return errors.New(clean)
+}

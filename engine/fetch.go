@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxPage is the longest page that is read, in bytes, after decompression.
+	maxPage = 16 << 20
+	// maxKeptBuffer is the largest buffer that is kept for other pages.
+	maxKeptBuffer = 1 << 20
+	// firstRead is the least that a buffer grows by.
+	firstRead = 32 << 10
+	// minSecret is the shortest part of a header that is taken for a secret;
+	// shorter ones would be found in ordinary pages.
+	minSecret = 6
+)
+
+// attempt is one request. The transport calls its hooks from its own
+// goroutines, also after the request has failed.
+type attempt struct {
+	mu        sync.Mutex
+	tlsFailed bool
+	secrets   []string // sent in headers
+}
+
+// context returns ctx with the hooks of the attempt.
+func (a *attempt) context(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.tlsFailed = a.tlsFailed || err != nil
+		},
+		WroteHeaderField: a.sent,
+	})
+}
+
+// sent remembers the parts of a header that may be secret: those of every
+// header that the settings add.
+func (a *attempt) sent(name string, values []string) {
+	switch strings.ToLower(name) {
+	case "host", "user-agent", "accept", "accept-encoding", "connection":
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, v := range values {
+		parts := strings.Fields(v)
+		if len(parts) == 2 && parts[0] == "Basic" {
+			plain, _ := base64.StdEncoding.DecodeString(parts[1])
+			_, password, _ := strings.Cut(string(plain), ":")
+			parts = append(parts, password)
+		}
+		for _, part := range parts {
+			if len(part) >= minSecret {
+				a.secrets = append(a.secrets, part)
+			}
+		}
+	}
+}
+
+// isQuotedIn tells whether a page repeats a secret of the request.
+func (a *attempt) isQuotedIn(page []byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.secrets, func(s string) bool { return bytes.Contains(page, []byte(s)) })
+}
+
+func (a *attempt) isTLSFailure() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tlsFailed
+}
+
+// fetch gets a page into buf and returns it with its content type. It follows
+// no redirect. The error is for failureOf.
+func (a *attempt) fetch(ctx context.Context, p *place, buf []byte) (page []byte, contentType string, err error) {
+	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, p.page.String(), http.NoBody)
+	if err != nil {
+		return buf, "", fmt.Errorf("make the request: %w", err)
+	}
+	req.Header, req.Host = p.client.header.Clone(), p.host
+	resp, err := p.client.transport.RoundTrip(req)
+	if err != nil {
+		return buf, "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return buf, "", statusFailure(resp)
+	}
+	body, err := decoded(resp)
+	if err == nil {
+		buf, err = readPage(body, buf)
+	}
+	return buf, resp.Header.Get("Content-Type"), err
+}
+
+// decoded returns the body of a reply without its compression.
+func decoded(resp *http.Response) (io.Reader, error) {
+	switch enc := resp.Header.Get("Content-Encoding"); strings.ToLower(enc) {
+	case "", "identity":
+		return resp.Body, nil
+	case "gzip":
+		return gzip.NewReader(resp.Body)
+	default:
+		return nil, pageErrorf(ReasonFormat, "content encoding %.32q, which was not asked for", enc)
+	}
+}
+
+// readPage appends a whole page to buf.
+func readPage(r io.Reader, buf []byte) ([]byte, error) {
+	for {
+		if len(buf) > maxPage {
+			return buf, pageErrorf(ReasonTooLarge, "a page of more than %d MiB", maxPage>>20)
+		}
+		if len(buf) == cap(buf) {
+			buf = slices.Grow(buf, min(max(len(buf), firstRead), maxPage+1-len(buf)))
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err == io.EOF && len(buf) <= maxPage {
+			return buf, nil
+		}
+		if err != nil && err != io.EOF {
+			return buf, err
+		}
+	}
+}

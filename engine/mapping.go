@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+//go:embed mappings/*.yml
+var builtIn embed.FS
+
+// The usual page, and one that has to be tried before it: where it is there,
+// the usual one is JSON, and reading that takes items away from other readers.
+const (
+	usualPage = "/metrics"
+	firstPage = "/prometheus/metrics"
+)
+
+// Mappings are the mappings of all engines, ready to read pages with. It is
+// safe for concurrent use.
+type Mappings struct {
+	byName    map[string]*mapping
+	ranked    []*mapping     // in the order of recognition
+	sentinels map[string]int // plain name → index in ranked
+	pages     []string       // to try on a server of an unknown engine
+	scratch   sync.Pool      // of *scratch
+}
+
+// NewMappings returns the built-in mappings with own ones added. An own mapping
+// with the name of a built-in one changes what it writes: the maps of the two
+// are merged by key, lists and scalars replaced. The error is a *config.Error.
+func NewMappings(own map[string]*config.Engine) (*Mappings, error) {
+	engines, err := readBuiltIn()
+	if err != nil {
+		return nil, err
+	}
+	return newMappings(engines, own)
+}
+
+// readBuiltIn returns the mappings of package engine; the name of a file is
+// that of its engine.
+func readBuiltIn() (map[string]*config.Engine, error) {
+	const dir = "mappings"
+	files, err := builtIn.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list built-in mappings: %w", err)
+	}
+	engines := map[string]*config.Engine{}
+	for _, f := range files {
+		file := path.Join(dir, f.Name())
+		data, err := builtIn.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read built-in mapping: %w", err)
+		}
+		e, err := config.ParseEngine(data, file)
+		if err != nil {
+			return nil, err
+		}
+		engines[strings.TrimSuffix(f.Name(), ".yml")] = e
+	}
+	return engines, nil
+}
+
+func newMappings(base, own map[string]*config.Engine) (*Mappings, error) {
+	engines := map[string]*config.Engine{}
+	maps.Copy(engines, base)
+	for name, e := range own {
+		if base[name] != nil {
+			e = merge(base[name], e)
+		}
+		engines[name] = e
+	}
+	m := &Mappings{byName: map[string]*mapping{}, sentinels: map[string]int{}}
+	for _, name := range slices.Sorted(maps.Keys(engines)) {
+		e := engines[name]
+		if len(e.Sentinels) == 0 {
+			return nil, &config.Error{Path: "engines." + name, Msg: "no sentinels; a new mapping wants series that tell its pages from those of other engines"}
+		}
+		m.byName[name] = compile(name, e)
+		m.ranked = append(m.ranked, m.byName[name])
+	}
+	rank := func(c *mapping) int {
+		switch {
+		case c.config.Fallback:
+			return 2
+		case base[c.name] != nil:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(m.ranked, func(a, b *mapping) int { return cmp.Compare(rank(a), rank(b)) })
+	for i, c := range slices.Backward(m.ranked) {
+		for _, s := range c.config.Sentinels {
+			m.sentinels[plain(s)] = i
+		}
+	}
+	m.pages = m.commonPages()
+	m.scratch.New = func() any { return new(scratch) }
+	return m, nil
+}
+
+// merge returns base with what e writes.
+func merge(base, e *config.Engine) *config.Engine {
+	c := *base
+	replace(&c.Sentinels, e.Sentinels)
+	replace(&c.Pages, e.Pages)
+	replace(&c.Copies, e.Copies)
+	replace(&c.Expected, e.Expected)
+	replace(&c.Progress, e.Progress)
+	replace(&c.PrefixCache, e.PrefixCache)
+	replace(&c.Requests, e.Requests)
+	c.Fallback = c.Fallback || e.Fallback
+	c.Setup = cmp.Or(e.Setup, c.Setup)
+	c.Notes = cmp.Or(e.Notes, c.Notes)
+	c.ModelLabel = cmp.Or(e.ModelLabel, c.ModelLabel)
+	add(&c.Labels, e.Labels)
+	add(&c.Values, e.Values)
+	add(&c.Histograms, e.Histograms)
+	return &c
+}
+
+// replace sets a list to a written one.
+func replace[T any](list *[]T, written []T) {
+	if written != nil {
+		*list = written
+	}
+}
+
+// add adds the keys of written to a map, in a new map.
+func add[K comparable, V any](m *map[K]V, written map[K]V) {
+	if len(written) > 0 {
+		merged := maps.Clone(written)
+		for k, v := range *m {
+			if _, ok := written[k]; !ok {
+				merged[k] = v
+			}
+		}
+		*m = merged
+	}
+}
+
+// Names returns the names of the engines that have a mapping, sorted.
+func (m *Mappings) Names() []string { return slices.Sorted(maps.Keys(m.byName)) }
+
+// Pages returns where the page of an engine may be, in the order to try: a
+// path, or a port and a path as in `:8002/metrics`. For an engine without a
+// mapping, "" among them, it returns the paths of all engines.
+func (m *Mappings) Pages(engine string) []string {
+	if c := m.byName[engine]; c != nil {
+		return slices.Clone(enginePages(c.config))
+	}
+	return slices.Clone(m.pages)
+}
+
+func enginePages(e *config.Engine) []string {
+	if len(e.Pages) == 0 {
+		return []string{usualPage}
+	}
+	return e.Pages
+}
+
+// commonPages returns the paths of all engines, the usual one as early as it
+// may be. Those with a port are left out: on a server of an unknown engine
+// the port may be anything.
+func (m *Mappings) commonPages() []string {
+	pages := []string{firstPage, usualPage}
+	for _, c := range m.ranked {
+		for _, p := range enginePages(c.config) {
+			if strings.HasPrefix(p, "/") && !slices.Contains(pages, p) {
+				pages = append(pages, p)
+			}
+		}
+	}
+	return pages
+}
+
+// Mapping returns the mapping of an engine as it is used, own changes included;
+// nil for an engine that has none. It is not to be changed.
+func (m *Mappings) Mapping(name string) *config.Engine {
+	if c := m.byName[name]; c != nil {
+		return c.config
+	}
+	return nil
+}
+
+// NewReader returns a reader for the pages of one server.
+func (m *Mappings) NewReader() *Reader { return &Reader{mappings: m} }

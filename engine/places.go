@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// place is a page to read.
+type place struct {
+	id     string   // of the server, the same as long as it exists
+	page   *url.URL // what to connect to
+	host   string   // the Host header; "" is that of the page
+	client *client
+	failed *PageError // known before the page is asked for
+	stale  bool       // the address may be an old one
+}
+
+// configured returns the pages of `urls` and `dns`, each once.
+func (e *Endpoint) configured(ctx context.Context, known Known) []*place {
+	path := e.defaultPath(known)
+	var all []*place
+	for i, u := range e.cfg.Servers.URLs {
+		all = append(all, &place{id: fmt.Sprintf("urls[%d]", i), page: withPath(u.URL, path), client: e.urls[i]})
+	}
+	inParallel(len(e.dns), func(i int) { e.resolve(ctx, e.dns[i]) })
+	for i, n := range e.dns {
+		all = append(all, n.places(fmt.Sprintf("dns[%d]", i), path)...)
+	}
+	seen := map[string]bool{}
+	places := all[:0]
+	for _, p := range all {
+		if page := p.page.String(); !seen[page] {
+			seen[page] = true
+			places = append(places, p)
+		}
+	}
+	return places
+}
+
+// places returns the servers that the name stands for: itself, when it has
+// no address.
+func (n *dnsName) places(id, path string) []*place {
+	page := withPath(n.url, path)
+	if len(n.addresses) == 0 {
+		return []*place{{id: id, page: page, client: n.client, failed: n.failed}}
+	}
+	_, port, _ := net.SplitHostPort(hostPort(n.url)) // always of that form
+	places := make([]*place, len(n.addresses))
+	for i, a := range n.addresses {
+		at := *page
+		at.Host = net.JoinHostPort(a.String(), port)
+		places[i] = &place{id: id + " " + a.String(), page: &at, host: n.url.Host, client: n.client, stale: n.failed != nil}
+	}
+	return places
+}
+
+// defaultPath is for the URLs that have none.
+func (e *Endpoint) defaultPath(known Known) string {
+	name := cmp.Or(e.cfg.Servers.Engine, known.Engine)
+	if m := e.options.Mappings; m.Mapping(name) != nil {
+		_, path := splitPage(m.Pages(name)[0])
+		return path
+	}
+	return usualPage
+}
+
+// splitPage splits a page of a mapping into port, "" for the server's own, and
+// path.
+func splitPage(page string) (port, path string) {
+	rest, ok := strings.CutPrefix(page, ":")
+	if !ok {
+		return "", page
+	}
+	port, path, _ = strings.Cut(rest, "/")
+	return port, "/" + path
+}
+
+// withPath returns u, with the given path if it has none.
+func withPath(u *url.URL, path string) *url.URL {
+	if u.Path != "" && u.Path != "/" {
+		return u
+	}
+	v := *u
+	v.Path, v.RawPath = path, ""
+	return &v
+}

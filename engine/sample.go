@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+)
+
+// sample is a sample of a page that a source of the mapping wants.
+type sample struct {
+	source   int32
+	part     part
+	spelling uint8
+	model    modelMatch
+	offset   int32   // in the page
+	set      uint64  // hash of the labels, without copies and le
+	series   uint64  // hash of name and labels
+	le       float64 // of a bucket
+	value    float64 // finite, not negative
+}
+
+// modelMatch tells of which model a sample is.
+type modelMatch uint8
+
+const (
+	noModel modelMatch = iota // has no label with the model, or the model is not known
+	thisModel
+	otherModel
+)
+
+// wrongType is a family that a source cannot be read from.
+type wrongType struct {
+	family
+	name string
+	typ  model.MetricType
+}
+
+// gather reads the samples of a page that the mapping wants, of the model that
+// is wanted where the page has it. It leaves them in order, copies made one,
+// and tells whether those of other models were left out.
+func (s *scratch) gather(p *page, c *mapping, model string) (bool, *PageError) {
+	s.reset(c)
+	for {
+		entry, err := p.next()
+		switch {
+		case err != nil:
+			return false, err
+		case entry == textparse.EntrySeries:
+			err = s.add(p, c, model)
+		case entry == textparse.EntryType:
+			s.check(p, c)
+		default:
+			filtered := s.filter(c)
+			if err := s.checkTypes(c); err != nil {
+				return false, err
+			}
+			return filtered, s.sort(p)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// check notes the type of a family where it is none that the mapping can read.
+func (s *scratch) check(p *page, c *mapping) {
+	name, typ := p.parser.Type()
+	s.plain = appendPlain(s.plain[:0], name)
+	for _, f := range c.families[string(s.plain)] {
+		ok := typ == model.MetricTypeUnknown || f.histogram == isHistogram(typ)
+		if ok = ok && (typ != model.MetricTypeSummary); !ok {
+			f.spelling = f.spelling*spellings + spelling(name)
+			s.addWrong(f, name, typ)
+		}
+	}
+}
+
+// addWrong keeps, for each source, the family of the preferred spelling.
+func (s *scratch) addWrong(f family, name []byte, typ model.MetricType) {
+	i := slices.IndexFunc(s.wrong, func(w wrongType) bool { return w.source == f.source })
+	switch {
+	case i < 0:
+		s.wrong = append(s.wrong, wrongType{f, quoted(name), typ})
+	case f.spelling < s.wrong[i].spelling:
+		s.wrong[i] = wrongType{f, quoted(name), typ}
+	}
+}
+
+// checkTypes returns an error where a family of the wrong type is the one that
+// a source would be read from.
+func (s *scratch) checkTypes(c *mapping) *PageError {
+	for _, w := range s.wrong {
+		if w.spelling <= s.spelling[w.source] {
+			want := "a number"
+			if w.histogram {
+				want = "a histogram"
+			}
+			return pageErrorf(ReasonType, "series %s is a %s, and the mapping %s wants %s", w.name, w.typ, c.name, want)
+		}
+	}
+	return nil
+}
+
+// add adds the sample that the page is at, for each source that wants it.
+func (s *scratch) add(p *page, c *mapping, model string) *PageError {
+	text, _, value := p.parser.Series()
+	name := seriesName(text)
+	if string(name) != string(s.last) {
+		s.plain = appendPlain(s.plain[:0], name)
+		s.last, s.targets = name, c.targets[string(s.plain)]
+	}
+	if len(s.targets) == 0 {
+		return nil
+	}
+	if len(text) > maxSeriesBytes {
+		return pageErrorf(ReasonTooLarge, "series %s has more than %d bytes", quoted(name), maxSeriesBytes)
+	}
+	var ls labels.Labels
+	p.parser.Labels(&ls)
+	if !c.wants(ls) {
+		return nil
+	}
+	base := sample{offset: int32(p.offset(text)), series: ls.Hash(), model: c.match(ls, model)}
+	for _, t := range s.targets {
+		sm, ok := s.sample(base, c, t, ls, value)
+		if !ok {
+			continue
+		}
+		sm.spelling = t.spelling*spellings + spelling(name)
+		if len(s.samples) == maxMappedSamples {
+			return pageErrorf(ReasonTooLarge, "more than %d samples that mapping %s reads", maxMappedSamples, c.name)
+		}
+		s.samples = append(s.samples, sm)
+	}
+	return nil
+}
+
+// wants tells whether the mapping wants samples with these labels at all.
+func (c *mapping) wants(ls labels.Labels) bool {
+	for _, l := range c.labels {
+		if v := ls.Get(l.name); v != l.value && ls.Has(l.name) {
+			return false
+		}
+	}
+	return true
+}
+
+// match tells of which model a sample is.
+func (c *mapping) match(ls labels.Labels, model string) modelMatch {
+	if c.config.ModelLabel == "" || model == "" {
+		return noModel
+	}
+	switch ls.Get(c.config.ModelLabel) {
+	case "":
+		return noModel
+	case model:
+		return thisModel
+	}
+	return otherModel
+}
+
+// sample returns what a sample of the page is for a target; false where it is
+// nothing.
+func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, value float64) (sample, bool) {
+	src := &c.sources[t.source]
+	for _, l := range src.labels {
+		if ls.Get(l.name) != l.value {
+			return sm, false
+		}
+	}
+	var err error
+	if src.fromLabel != "" {
+		if value, err = strconv.ParseFloat(ls.Get(src.fromLabel), 64); err != nil {
+			return sm, false
+		}
+	}
+	without := c.copies
+	if t.part == partBucket {
+		without = c.copiesAndLE
+		sm.le, err = strconv.ParseFloat(ls.Get("le"), 64)
+		if err != nil || math.IsNaN(sm.le) || math.IsInf(sm.le, -1) {
+			return sm, false
+		}
+	}
+	sm.set, s.hash = ls.HashWithoutLabels(s.hash, without...)
+	sm.source, sm.part, sm.value = int32(t.source), t.part, value
+	if src.requests != nil {
+		sm.source += int32(c.finish(src.requests, ls))
+	}
+	return sm, value >= 0 && !math.IsInf(value, 0)
+}
+
+// filter keeps the samples that count: of one spelling of each name, and of the
+// wanted model. It tells whether samples of other models were left out.
+func (s *scratch) filter(c *mapping) bool {
+	filtered := slices.ContainsFunc(s.samples, func(sm sample) bool { return sm.model == thisModel })
+	for i := range s.samples {
+		sm := &s.samples[i]
+		if !filtered || sm.model != otherModel {
+			best := &s.spelling[c.sources[sm.source].spelled]
+			*best = min(*best, sm.spelling)
+		}
+	}
+	s.samples = slices.DeleteFunc(s.samples, func(sm sample) bool {
+		return filtered && sm.model == otherModel || sm.spelling != s.spelling[c.sources[sm.source].spelled]
+	})
+	return filtered
+}
+
+// sort orders the samples by source, labels, part and bound, and makes one of
+// copies.
+func (s *scratch) sort(p *page) *PageError {
+	slices.SortFunc(s.samples, func(a, b sample) int {
+		if c := compareKeys(&a, &b); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.series, b.series)
+	})
+	kept := s.samples[:0]
+	var last uint64
+	for _, sm := range s.samples {
+		if n := len(kept); n == 0 || compareKeys(&kept[n-1], &sm) != 0 {
+			kept = append(kept, sm)
+		} else if last == sm.series {
+			return pageErrorf(ReasonDuplicate, "series %s stands there twice", p.at(int(sm.offset)))
+		} else {
+			kept[n-1].value = max(kept[n-1].value, sm.value)
+		}
+		last = sm.series
+	}
+	s.samples = kept
+	return nil
+}
+
+func compareKeys(a, b *sample) int {
+	return cmp.Or(
+		cmp.Compare(a.source, b.source), cmp.Compare(a.set, b.set),
+		cmp.Compare(a.part, b.part), cmp.Compare(a.le, b.le),
+	)
+}

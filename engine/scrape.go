@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// maxParallel bounds how many pages of an endpoint are read at once.
+const maxParallel = 32
+
+// reading is the status of a server before it has its name.
+type reading struct {
+	server *server
+	place  *place
+	status Status
+}
+
+// Scrape reads the pages of all servers and returns what became of each,
+// sorted by Server; nothing for an endpoint without a page. When ctx ends
+// before, nothing is returned and nothing counted.
+func (e *Endpoint) Scrape(ctx context.Context, known Known) []Status {
+	var readings []reading
+	if e.finds {
+		readings = e.find(ctx, known)
+	} else {
+		readings = e.readAll(ctx, e.configured(ctx, known), e.want(known))
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	e.forgetOthers(readings)
+	return e.named(readings, known)
+}
+
+// want says what the pages are read for.
+func (e *Endpoint) want(known Known) Want {
+	return Want{Engine: e.cfg.Servers.Engine, Found: known.Engine, Model: cmp.Or(e.cfg.Model, known.Model)}
+}
+
+func (e *Endpoint) readAll(ctx context.Context, places []*place, w Want) []reading {
+	readings := make([]reading, len(places))
+	for i, p := range places {
+		readings[i] = reading{server: e.server(p.id), place: p}
+	}
+	inParallel(len(readings), func(i int) {
+		r := &readings[i]
+		r.status = e.read(ctx, r.server, r.place, w)
+	})
+	return readings
+}
+
+// server returns what is kept of a server.
+func (e *Endpoint) server(id string) *server {
+	s := e.servers[id]
+	if s == nil {
+		s = &server{failures: map[Reason]uint64{}}
+		e.servers[id] = s
+	}
+	return s
+}
+
+// forgetOthers drops the servers that are gone.
+func (e *Endpoint) forgetOthers(readings []reading) {
+	there := make(map[*server]bool, len(readings))
+	for _, r := range readings {
+		there[r.server] = true
+	}
+	maps.DeleteFunc(e.servers, func(_ string, s *server) bool { return !there[s] })
+}
+
+// named gives each status the shortest name that no other one has: the first
+// of two that differ only in path or scheme keeps the short one.
+func (e *Endpoint) named(readings []reading, known Known) []Status {
+	taken := make(map[string]bool, len(readings))
+	statuses := make([]Status, len(readings))
+	for i, r := range readings {
+		page := r.place.page
+		short := hostPort(page)
+		long := short + page.RequestURI()
+		names := []string{short, long, page.Scheme + "://" + long}
+		if !e.isUsual(page.EscapedPath(), cmp.Or(r.server.engine, e.cfg.Servers.Engine, known.Engine)) {
+			names = names[1:]
+		}
+		for _, n := range names {
+			if r.status.Server = n; !taken[n] {
+				break
+			}
+		}
+		taken[r.status.Server] = true
+		statuses[i] = r.status
+	}
+	slices.SortFunc(statuses, func(a, b Status) int { return strings.Compare(a.Server, b.Server) })
+	return statuses
+}
+
+// isUsual tells whether the pages of an engine are under a path.
+func (e *Endpoint) isUsual(path, name string) bool {
+	return slices.ContainsFunc(e.options.Mappings.Pages(name), func(page string) bool {
+		_, usual := splitPage(page)
+		return path == usual
+	})
+}
+
+// inParallel calls f with 0 to n-1, a bounded number at a time.
+func inParallel(n int, f func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(maxParallel)
+	for i := range n {
+		g.Go(func() error {
+			f(i)
+			return nil
+		})
+	}
+	g.Wait()
+}

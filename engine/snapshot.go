@@ -1,0 +1,109 @@
+// Package engine reads the metrics pages of inference servers and says in one
+// vocabulary what they tell: queue, KV cache, prefix-cache hits, tokens and
+// latency histograms. What a series of an engine means stands in a mapping, one
+// file for each engine, and not in code.
+package engine
+
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// RatioWindow is the time over which Snapshot.PrefixCacheRatio is computed.
+const RatioWindow = 5 * time.Minute
+
+// Snapshot is what one reading of a page found. It is immutable. What the page
+// does not tell is absent.
+type Snapshot struct {
+	// Engine is the name of the mapping that the page was read with.
+	Engine string
+	// At is when the page had been received.
+	At time.Time
+	// Values are the quantities that are one number, in the unit of the
+	// quantity: finite, and not negative. Counters grow while the exporter
+	// runs, unless the server restarts.
+	Values map[config.Quantity]float64
+	// Histograms are the distributions, in seconds.
+	Histograms map[config.Quantity]*Histogram
+	// Requests counts ended requests by how they ended: a key is one of
+	// Finishes.
+	Requests map[string]float64
+	// PrefixCacheUnit is what the hits of the prefix cache are counted in;
+	// "" without hits.
+	PrefixCacheUnit string
+	// PrefixCacheRatio is hits over queries of the last RatioWindow, or of
+	// the time since the first reading where that is less; negative while
+	// nothing was asked of the cache.
+	PrefixCacheRatio float64
+	// LastProgress is the last time that the engine was seen to work, or to
+	// have nothing to do. The zero time where the engine does not show it.
+	LastProgress time.Time
+	// Missing are the quantities that every page of this engine shows and
+	// this one did not. Sorted.
+	Missing []config.Quantity
+}
+
+// Histogram is a cumulative histogram with the bounds of the engine.
+type Histogram struct {
+	// Bounds are the finite upper bounds, in seconds, increasing.
+	Bounds []float64
+	// Counts are the observations up to each bound.
+	Counts []uint64
+	// Count and Sum are the number and the sum, in seconds, of all
+	// observations.
+	Count uint64
+	Sum   float64
+}
+
+// State tells what became of the reading of a page.
+type State string
+
+// The states.
+const (
+	Up         State = "up"         // read
+	Down       State = "down"       // no page came
+	Unreadable State = "unreadable" // what came is no page, or not one that can be trusted
+	Unmapped   State = "unmapped"   // a page of an engine that no mapping knows
+)
+
+// Reason tells why a page was not read. The set is closed: it is a label value.
+type Reason string
+
+// The reasons.
+const (
+	ReasonNone      Reason = ""
+	ReasonDNS       Reason = "dns"         // the name has no address
+	ReasonConnect   Reason = "connect"     // no connection, or it broke
+	ReasonTLS       Reason = "tls"         // no TLS connection
+	ReasonTimeout   Reason = "timeout"     // not in time
+	ReasonStatus    Reason = "http_status" // a status other than 200
+	ReasonTooLarge  Reason = "too_large"   // more bytes or series than are read
+	ReasonFormat    Reason = "format"      // not the text format of Prometheus
+	ReasonDuplicate Reason = "duplicate"   // a series that stands there twice
+	ReasonType      Reason = "wrong_type"  // a series of another type than the mapping needs
+	ReasonUnmapped  Reason = "unmapped"    // no mapping knows any of the series
+)
+
+// Status is what is known of one server after a reading. It is immutable.
+type Status struct {
+	// Server is the name of the server: host and port of its page, and the
+	// path unless that is the usual one.
+	Server string
+	// URL is the page, without credentials.
+	URL string
+	// At is when the reading began, Duration how long it took.
+	At       time.Time
+	Duration time.Duration
+	// State, Reason and Err tell what became of it; Err is nil when it is up.
+	State  State
+	Reason Reason
+	Err    error
+	// Snapshot is nil unless the state is up.
+	Snapshot *Snapshot
+	// LastProgress is that of the latest snapshot, also while the server is
+	// down.
+	LastProgress time.Time
+	// Failures counts the readings that failed, by reason.
+	Failures map[Reason]uint64
+}
