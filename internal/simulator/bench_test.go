@@ -169,7 +169,7 @@ func (w discardWire) write(e *event, _ []byte) error {
 func BenchmarkStep(b *testing.B) {
 	const slots = 500
 	o := Options{Slots: slots, Blocks: 1 << 20, ContextLength: 1 << 24}.withDefaults()
-	r := newReplica(&o, 0)
+	r := newReplica(&o, 0, nil, new(gate))
 	for i := range slots {
 		q := newSequence(prompt(i, 10), 1<<23, finishLength)
 		q.hashes = extendHashes(nil, q.tokens, o.BlockSize)

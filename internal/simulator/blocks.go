@@ -9,6 +9,8 @@ type blockPool struct {
 	blocks []block        // the last one is the head of the free list
 	cached map[uint64]int // hash to block
 	free   int
+
+	evicted uint64 // blocks whose content was given up
 }
 
 type block struct {
@@ -30,6 +32,17 @@ func newBlockPool(blocks, size int) *blockPool {
 func (p *blockPool) head() int { return len(p.blocks) - 1 }
 
 func (p *blockPool) inUse() int { return p.head() - p.free }
+
+// evictable is the number of blocks not in use whose content can be found.
+func (p *blockPool) evictable() int {
+	n := 0
+	for _, b := range p.blocks[:p.head()] {
+		if b.refs == 0 && b.hash != 0 {
+			n++
+		}
+	}
+	return n
+}
 
 func (p *blockPool) pushFree(i int) {
 	h := p.head()
@@ -92,6 +105,7 @@ func (p *blockPool) grow(owned []int, tokens int) ([]int, bool) {
 		p.removeFree(i)
 		if h := p.blocks[i].hash; h != 0 {
 			delete(p.cached, h)
+			p.evicted++
 		}
 		p.blocks[i].hash, p.blocks[i].refs = 0, 1
 		owned = append(owned, i)

@@ -23,6 +23,7 @@ type sequence struct {
 	output int    // tokens to generate, at least 1
 	reason finish // how it ends after them
 	quiet  bool   // wake the reader at the end only
+	class  class
 
 	// The replica's, guarded by its mu.
 	tokens   []token  // prompt and what was generated
@@ -84,13 +85,15 @@ func (q *sequence) generated() int { return len(q.tokens) - q.prompt }
 // runs while there is work.
 type replica struct {
 	o     *Options
+	index int
 	phase time.Duration // delay of the first step after idleness
+	gate  *gate
 
 	mu      sync.Mutex
 	waiting []*sequence // first come, first served; preempted ones in front
 	running []*sequence // in the order of admission
 	pool    *blockPool
-	stats   stats
+	stats   [classes]stats
 	looping bool
 	step    step // the one in progress, its memory reused
 	// emptied holds a value when the last sequence left by an abort, so that
@@ -98,14 +101,19 @@ type replica struct {
 	emptied chan struct{}
 }
 
-func newReplica(o *Options, index int) *replica {
-	return &replica{
+func newReplica(o *Options, index int, b bounds, g *gate) *replica {
+	r := &replica{
 		o:       o,
+		index:   index,
 		phase:   time.Duration(index) * o.DecodeStep / time.Duration(o.Replicas),
+		gate:    g,
 		pool:    newBlockPool(o.Blocks, o.BlockSize),
-		stats:   newStats(),
 		emptied: make(chan struct{}, 1),
 	}
+	for c := range r.stats {
+		r.stats[c] = newStats(b)
+	}
+	return r
 }
 
 // load is the number of sequences inside.
@@ -121,8 +129,12 @@ func (r *replica) submit(q *sequence) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.o.QueueLimit > 0 && len(r.running)+len(r.waiting) >= r.o.Slots+r.o.QueueLimit {
+		if !q.quiet { // the background asks again until there is room
+			r.stats[q.class].rejected++
+		}
 		return false
 	}
+	r.stats[q.class].arrived(q)
 	r.waiting = append(r.waiting, q)
 	if !r.looping {
 		r.looping = true
@@ -156,7 +168,7 @@ func (r *replica) end(q *sequence, reason finish, now time.Time) {
 	r.pool.release(q.blocks)
 	q.blocks = nil
 	q.update(func(p *progress) { p.finish = reason })
-	r.stats.ended(q.progress(), reason, now, q.last)
+	r.stats[q.class].end(q, reason, now)
 	q.wake()
 }
 
@@ -176,6 +188,9 @@ func (r *replica) loop() {
 		r.wait(timer)
 	}
 	for {
+		if r.stall() {
+			next = time.Now()
+		}
 		r.mu.Lock()
 		if len(r.running)+len(r.waiting) == 0 {
 			r.looping = false
@@ -190,6 +205,9 @@ func (r *replica) loop() {
 		}
 		timer.Reset(time.Until(next))
 		r.wait(timer)
+		if r.stall() {
+			next = time.Now()
+		}
 
 		r.mu.Lock()
 		r.commit(time.Now())

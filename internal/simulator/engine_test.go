@@ -19,7 +19,7 @@ func testReplica(change func(*Options)) *replica {
 		change(&o)
 	}
 	o = o.withDefaults()
-	return newReplica(&o, 0)
+	return newReplica(&o, 0, nil, new(gate))
 }
 
 // prompt returns n tokens; prompts of different kinds share nothing.
@@ -216,8 +216,12 @@ func TestPreemption(t *testing.T) {
 		if got := b.last.Sub(begin); got != 216*ms {
 			t.Errorf("B ended after %v, want 216ms", got)
 		}
+		// One full block in each prompt, none of them found at first. B's last
+		// block is A's second, whose content goes: all others were empty.
 		want := State{
-			Blocks: 4, PrefixQueries: 12, PromptTokens: 12, GeneratedTokens: 12, Preemptions: 1,
+			Blocks: 4, PrefixQueries: 12, MissedBlocks: 2, EvictedBlocks: 1, PromptTokens: 12, GeneratedTokens: 12,
+			Ended: Tokens{Prompt: 12, Generated: 12}, Steps: 10, Preemptions: 1,
+			FirstTokens: 2, FirstTokenSeconds: 0.026 + 0.052,
 			Finished: map[string]uint64{"length": 2, "stop": 0, "abort": 0},
 		}
 		if d := cmp.Diff(want, r.state()); d != "" {
@@ -309,7 +313,7 @@ func TestReplicasArePhaseShifted(t *testing.T) {
 		o := Options{Replicas: 4, DecodeStep: 20 * ms, PrefillTokensPerSecond: 1000}.withDefaults()
 		begin := time.Now()
 		for i := range 4 {
-			q := start(t, newReplica(&o, i), prompt(1, 10), 1)
+			q := start(t, newReplica(&o, i, nil, new(gate)), prompt(1, 10), 1)
 			finished(q)
 			if got, want := q.last.Sub(begin), time.Duration(i)*5*ms+30*ms; got != want {
 				t.Errorf("replica %d: first token after %v, want %v", i, got, want)

@@ -160,6 +160,9 @@ func (x *exchange) submit() error {
 		x.s.mu.Unlock()
 	}
 	x.seq = newSequence(a.prompt, output, reason)
+	if a.stream {
+		x.seq.class = streaming
+	}
 	x.replica = x.s.replicas[0]
 	least := x.replica.load()
 	for _, r := range x.s.replicas[1:] {

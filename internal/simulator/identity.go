@@ -12,8 +12,11 @@ import (
 type identity struct {
 	engine string // value of Options.Engine
 	server string // header Server; "" is none
-	// pages are the replies to GET by path: JSON, a text, or empty where nil.
+	// pages are the replies to GET by path: JSON, a text, a handler's, or
+	// empty where nil.
 	pages func(s *Server) jsonMap
+	// metrics is the page with its own metrics; nil is none.
+	metrics func(o *Options) *metricsPage
 }
 
 type jsonMap = map[string]any
@@ -22,18 +25,18 @@ type jsonMap = map[string]any
 // default.
 func identities() []identity {
 	return []identity{
-		{engine: "vllm", pages: vllmPages},
-		{engine: "sglang", pages: sglangPages},
-		{engine: "tgi", pages: tgiPages},
-		{engine: "trtllm", pages: trtllmPages},
-		{engine: "triton", pages: tritonPages},
-		{engine: "llamacpp", server: "llama.cpp", pages: llamacppPages},
+		{engine: "vllm", pages: vllmPages, metrics: vllmMetrics},
+		{engine: "sglang", pages: sglangPages, metrics: sglangMetrics},
+		{engine: "tgi", pages: tgiPages, metrics: tgiMetrics},
+		{engine: "trtllm", pages: trtllmPages, metrics: trtllmMetrics},
+		{engine: "triton", pages: tritonPages, metrics: tritonMetrics},
+		{engine: "llamacpp", server: "llama.cpp", pages: llamacppPages, metrics: llamacppMetrics},
 		{engine: "ollama", pages: ollamaPages},
-		{engine: "lmdeploy", pages: lmdeployPages},
-		{engine: "tei", pages: teiPages},
-		{engine: "litellm", pages: litellmPages},
-		{engine: "nim", pages: nimPages},
-		{engine: "dynamo", pages: dynamoPages},
+		{engine: "lmdeploy", pages: lmdeployPages, metrics: lmdeployMetrics},
+		{engine: "tei", pages: teiPages, metrics: teiMetrics},
+		{engine: "litellm", pages: litellmPages, metrics: litellmMetrics},
+		{engine: "nim", pages: nimPages, metrics: nimMetrics},
+		{engine: "dynamo", pages: dynamoPages, metrics: dynamoMetrics},
 	}
 }
 
@@ -46,23 +49,30 @@ func Engines() []string {
 	return names
 }
 
+// identityOf returns the identity of an engine, the default one for a name that
+// is none.
+func identityOf(engine string) identity {
+	all := identities()
+	return all[max(0, slices.IndexFunc(all, func(i identity) bool { return i.engine == engine }))]
+}
+
 // identify answers the pages of the server's identity, and leaves every other
 // request to next.
 func (s *Server) identify(next http.Handler) http.Handler {
-	all := identities()
-	id := all[max(0, slices.IndexFunc(all, func(i identity) bool { return i.engine == s.o.Engine }))]
-	pages := id.pages(s)
+	pages := s.identity.pages(s)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, ok := pages[r.URL.Path]
 		if !ok || r.Method != http.MethodGet {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if id.server != "" {
-			w.Header().Set("Server", id.server)
+		if s.identity.server != "" {
+			w.Header().Set("Server", s.identity.server)
 		}
 		switch p := p.(type) {
 		case nil:
+		case http.HandlerFunc:
+			p(w, r)
 		case string:
 			_, _ = w.Write([]byte(p)) // the client is gone
 		default:
@@ -111,7 +121,9 @@ func tgiPages(s *Server) jsonMap {
 }
 
 func trtllmPages(s *Server) jsonMap {
-	return s.withModels("tensorrt_llm", nil, jsonMap{"/version": jsonMap{"version": "1.2.0"}, "/health": nil})
+	return s.withModels("tensorrt_llm", nil, jsonMap{
+		"/version": jsonMap{"version": "1.2.0"}, "/health": nil, "/metrics": http.HandlerFunc(s.iterations),
+	})
 }
 
 // tritonPages has no list of models in the form of OpenAI: that is of Triton's

@@ -1,96 +1,158 @@
 package simulator
 
 import (
-	"strconv"
+	"bytes"
+	"maps"
+	"net/http"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 )
 
-// page is the server's own metrics in the names of vLLM's V1 engine.
-type page struct {
+// metricsPage is the page with a server software's own metrics, as a table.
+type metricsPage struct {
+	path   string
+	bounds bounds // of its histograms
+	groups []group
+}
+
+// group is metrics with the same labels.
+type group struct {
+	scope    scope
+	labels   func(*view) prometheus.Labels // nil is none
+	families []family
+}
+
+// family is one metric, and what it shows of a view: numbers, or a histogram.
+type family struct {
+	name, help string
+	kind       prometheus.ValueType
+	label      string                         // beyond those of the group; "" is none
+	numbers    func(*view) map[string]float64 // by the value of label
+	histogram  func(*view) *histogram
+	scale      float64 // from the histogram's unit to that of the page
+}
+
+func number(kind prometheus.ValueType, name, help string, value func(*view) float64) family {
+	return family{name: name, help: help, kind: kind, numbers: func(v *view) map[string]float64 {
+		return map[string]float64{"": value(v)}
+	}}
+}
+
+func gauge(name, help string, value func(*view) float64) family {
+	return number(prometheus.GaugeValue, name, help, value)
+}
+
+func counter(name, help string, value func(*view) float64) family {
+	return number(prometheus.CounterValue, name, help, value)
+}
+
+// gauges is a metric with one more label; values are by its value.
+func gauges(name, help, label string, values func(*view) map[string]float64) family {
+	return family{name: name, help: help, kind: prometheus.GaugeValue, label: label, numbers: values}
+}
+
+func counters(name, help, label string, values func(*view) map[string]float64) family {
+	return family{name: name, help: help, kind: prometheus.CounterValue, label: label, numbers: values}
+}
+
+// distribution is a histogram in the unit of the quantity.
+func distribution(name, help string, q quantity) family {
+	return family{name: name, help: help, scale: 1, histogram: func(v *view) *histogram { return &v.stats.observed[q] }}
+}
+
+// happened leaves out what is 0, for series that real servers make with the
+// first event.
+func happened(numbers map[string]float64) map[string]float64 {
+	maps.DeleteFunc(numbers, func(_ string, n float64) bool { return n == 0 })
+	return numbers
+}
+
+// withLabel adds a label with a constant value.
+func withLabel(labels func(*view) prometheus.Labels, name, value string) func(*view) prometheus.Labels {
+	return func(v *view) prometheus.Labels {
+		l := labels(v)
+		l[name] = value
+		return l
+	}
+}
+
+// collect sends the series of a view.
+func (f *family) collect(ch chan<- prometheus.Metric, v *view, labels prometheus.Labels) {
+	var names []string
+	if f.label != "" {
+		names = []string{f.label}
+	}
+	desc := prometheus.NewDesc(f.name, f.help, names, labels)
+	if f.histogram != nil {
+		h := f.histogram(v)
+		ch <- prometheus.MustNewConstHistogram(desc, h.count(), h.sum*f.scale, h.cumulative(f.scale))
+		return
+	}
+	for value, n := range f.numbers(v) {
+		values := []string{value}[:len(names)]
+		ch <- prometheus.MustNewConstMetric(desc, f.kind, n, values...)
+	}
+}
+
+// pageHandler serves the metrics page of one server.
+type pageHandler struct {
 	s    *Server
-	desc map[string]*prometheus.Desc
+	page *metricsPage
+
+	mu     sync.Mutex
+	before *stats // what the reading before saw; guarded by mu
 }
 
-func newPage(s *Server) *page {
-	p := &page{s: s, desc: make(map[string]*prometheus.Desc)}
-	common := []string{"model_name", "engine"}
-	add := func(name, help string, more ...string) {
-		p.desc[name] = prometheus.NewDesc("vllm:"+name, help, append(common[:2:2], more...), nil)
-	}
-	add("num_requests_running", "Requests in the batch.")
-	add("num_requests_waiting", "Requests in the queue.")
-	add("kv_cache_usage_perc", "Part of the KV cache in use, 0 to 1.")
-	add("prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.")
-	add("prefix_cache_hits_total", "Prompt tokens found in the prefix cache.")
-	add("prompt_tokens_total", "Prompt tokens prefilled, cached ones included.")
-	add("prompt_tokens_cached_total", "Prompt tokens that came from the prefix cache.")
-	add("generation_tokens_total", "Tokens generated.")
-	add("num_preemptions_total", "Requests preempted.")
-	add("request_success_total", "Requests finished.", "finished_reason")
-	add("time_to_first_token_seconds", "Time from arrival to the first token.")
-	add("inter_token_latency_seconds", "Time between two tokens of a request.")
-	add("request_time_per_output_token_seconds", "Mean time per output token of a request.")
-	add("e2e_request_latency_seconds", "Time from arrival to the last token.")
-	add("request_queue_time_seconds", "Time in the queue.")
-	add("request_inference_time_seconds", "Time in the batch.")
-	add("request_prefill_time_seconds", "Time from entering the batch to the first token.")
-	add("request_decode_time_seconds", "Time from the first token to the last.")
-	p.desc["cache_config_info"] = prometheus.NewDesc("vllm:cache_config_info", "Configuration of the KV cache.",
-		[]string{"engine", "block_size", "num_gpu_blocks", "enable_prefix_caching"}, nil)
-	return p
+func newPageHandler(s *Server, page *metricsPage) *pageHandler {
+	empty := newStats(page.bounds)
+	return &pageHandler{s: s, page: page, before: &empty}
 }
 
-// Describe sends the descriptions.
-func (p *page) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range p.desc {
-		ch <- d
+// Describe sends nothing: which series there are, the state tells.
+func (*pageHandler) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the state as of now. One reading follows the other, as some
+// engines show what was since the last.
+func (h *pageHandler) Collect(ch chan<- prometheus.Metric) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	replicas := h.s.views()
+	for _, v := range replicas {
+		v.before = h.before
 	}
+	for _, g := range h.page.groups {
+		for _, v := range g.scope(replicas) {
+			var labels prometheus.Labels
+			if g.labels != nil {
+				labels = g.labels(v)
+			}
+			for i := range g.families {
+				g.families[i].collect(ch, v, labels)
+			}
+		}
+	}
+	h.before = together(replicas)[0].stats
 }
 
-// Collect sends the state of each replica as of now.
-func (p *page) Collect(ch chan<- prometheus.Metric) {
-	for i, r := range p.s.replicas {
-		p.collect(ch, strconv.Itoa(i), r)
+// ServeHTTP writes the page in the text format, which is all that these
+// servers have in common.
+func (h *pageHandler) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(h)
+	families, err := registry.Gather()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
-}
-
-func (p *page) collect(ch chan<- prometheus.Metric, engine string, r *replica) {
-	r.mu.Lock()
-	running, waiting, used := len(r.running), len(r.waiting), r.pool.inUse()
-	st := r.stats.clone()
-	r.mu.Unlock()
-
-	send := func(name string, t prometheus.ValueType, v float64, more ...string) {
-		labels := append([]string{p.s.o.Model, engine}, more...)
-		ch <- prometheus.MustNewConstMetric(p.desc[name], t, v, labels...)
+	var page bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&page, f); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 	}
-	gauge := func(name string, v float64) { send(name, prometheus.GaugeValue, v) }
-	counter := func(name string, v uint64) { send(name, prometheus.CounterValue, float64(v)) }
-	hist := func(name string, h *histogram) {
-		count, buckets := h.cumulative()
-		ch <- prometheus.MustNewConstHistogram(p.desc[name], count, h.sum, buckets, p.s.o.Model, engine)
-	}
-	gauge("num_requests_running", float64(running))
-	gauge("num_requests_waiting", float64(waiting))
-	gauge("kv_cache_usage_perc", float64(used)/float64(p.s.o.Blocks))
-	counter("prefix_cache_queries_total", st.queries)
-	counter("prefix_cache_hits_total", st.hits)
-	counter("prompt_tokens_total", st.prompt)
-	counter("prompt_tokens_cached_total", st.cached)
-	counter("generation_tokens_total", st.generated)
-	counter("num_preemptions_total", st.preemptions)
-	for reason, n := range st.finished {
-		send("request_success_total", prometheus.CounterValue, float64(n), string(reason))
-	}
-	hist("time_to_first_token_seconds", &st.ttft)
-	hist("inter_token_latency_seconds", &st.interToken)
-	hist("request_time_per_output_token_seconds", &st.perToken)
-	hist("e2e_request_latency_seconds", &st.e2e)
-	hist("request_queue_time_seconds", &st.queue)
-	hist("request_inference_time_seconds", &st.inference)
-	hist("request_prefill_time_seconds", &st.prefill)
-	hist("request_decode_time_seconds", &st.decoding)
-	ch <- prometheus.MustNewConstMetric(p.desc["cache_config_info"], prometheus.GaugeValue, 1,
-		engine, strconv.Itoa(p.s.o.BlockSize), strconv.Itoa(p.s.o.Blocks), "True")
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write(page.Bytes()) // the client is gone
 }

@@ -21,18 +21,16 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Options say what server to simulate. The zero value is a healthy one.
 type Options struct {
 	// Model is the name of the one model served; default "simulated-8b".
 	Model string
-	// Engine is the server software to show where nothing is generated, one of
-	// Engines; default "vllm".
+	// Engine is the server software to show where nothing is generated, and
+	// whose metrics page the server has; one of Engines; default "vllm".
 	Engine string
 	// Replicas is the number of engines behind the address, each with a step
 	// loop of its own; a request goes to the least loaded; default 1.
@@ -102,12 +100,17 @@ func (o Options) withDefaults() Options {
 // request, apart from those of Serve.
 type Server struct {
 	o        Options
+	identity identity
+	gate     *gate
+	inputs   *inputStats
 	replicas []*replica
 	records  *recorder
 	faults   map[string]*Fault
 	words    vocabulary
 	started  time.Time
 	handler  http.Handler
+	// iterationReads counts readings of the JSON statistics of trtllm-serve.
+	iterationReads atomic.Uint64
 
 	mu  sync.Mutex
 	rng *rand.Rand // guarded by mu
@@ -117,42 +120,51 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		o:       o.withDefaults(),
+		gate:    new(gate),
+		inputs:  newInputStats(),
 		records: newRecorder(),
 		faults:  make(map[string]*Fault),
 		words:   newVocabulary(),
 		started: time.Now(),
 		rng:     rand.New(rand.NewPCG(o.Seed, 0)),
 	}
+	s.identity = identityOf(s.o.Engine)
+	var page *metricsPage // nil is a server without one
+	var b bounds
+	if s.identity.metrics != nil {
+		page = s.identity.metrics(&s.o)
+		b = page.bounds
+	}
 	for i := range s.o.Replicas {
-		s.replicas = append(s.replicas, newReplica(&s.o, i))
+		s.replicas = append(s.replicas, newReplica(&s.o, i, b, s.gate))
 	}
 	for _, f := range Faults() {
 		s.faults[f.Name] = &f
 	}
-	s.handler = s.routes()
+	s.handler = s.routes(page)
 	return s
 }
 
-// Handler serves the protocols, the metrics page and the truth:
+// Handler serves the protocols, the engine's own metrics page and the truth:
 //
 //	GET /simulator/requests/{traceid}  a Record, as JSON
 //	GET /simulator/state               a list of State, one per replica
+//	POST /simulator/hang?on=true       the engine hangs, until on=false
 //	/fault/NAME/...                    any path of the server; generation shows the fault
 //
 // Outside Serve, the instants in a Record are those before a write to the
 // http.ResponseWriter.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-func (s *Server) routes() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(newPage(s))
-
+func (s *Server) routes(page *metricsPage) http.Handler {
 	mux := http.NewServeMux()
 	for _, p := range protocols() {
 		mux.HandleFunc("POST "+p.path, s.generate(p))
 	}
 	mux.HandleFunc("GET /v1beta/models", s.geminiModels)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	if page != nil {
+		mux.Handle("GET "+page.path, newPageHandler(s, page))
+	}
 	mux.HandleFunc("GET /simulator/requests/{traceid}", func(w http.ResponseWriter, r *http.Request) {
 		record, ok := s.Request(r.PathValue("traceid"))
 		if !ok {
@@ -161,6 +173,7 @@ func (s *Server) routes() http.Handler {
 		}
 		writeJSON(w, http.StatusOK, record)
 	})
+	mux.HandleFunc("POST /simulator/hang", s.hangOn)
 	mux.HandleFunc("GET /simulator/state", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.State())
 	})

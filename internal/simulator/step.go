@@ -20,6 +20,7 @@ type step struct {
 type work struct {
 	seq     *sequence
 	compute int  // tokens
+	prompt  bool // which are of a prompt, or of a text lost by a preemption
 	sample  bool // and one new token after them
 }
 
@@ -77,10 +78,10 @@ func (r *replica) chunk(q *sequence) int {
 
 func (r *replica) assign(q *sequence, n int) {
 	left := len(q.tokens) - q.computed
-	if left > 1 || q.generated() == 0 {
+	w := work{seq: q, compute: n, prompt: left > 1 || q.generated() == 0, sample: n == left}
+	if w.prompt {
 		r.step.prefill += n
 	}
-	w := work{seq: q, compute: n, sample: n == left}
 	if w.sample {
 		r.step.samples++
 	}
@@ -102,10 +103,10 @@ func (r *replica) admit(q *sequence, now time.Time) bool {
 	q.blocks, q.computed = blocks, cached
 	r.waiting = slices.Delete(r.waiting, 0, 1)
 	r.running = append(r.running, q)
+	r.stats[q.class].found += uint64(cached)
 	if !q.begun {
 		q.begun = true
-		r.stats.queries += uint64(len(q.tokens))
-		r.stats.hits += uint64(cached)
+		r.stats[q.class].admitted(q, len(found), r.o.BlockSize)
 		q.update(func(p *progress) { p.scheduled, p.cached = now, cached })
 	}
 	r.assign(q, n)
@@ -120,7 +121,7 @@ func (r *replica) preemptLast() *sequence {
 	r.pool.release(q.blocks)
 	q.blocks, q.computed = nil, 0
 	r.waiting = slices.Insert(r.waiting, 0, q)
-	r.stats.preemptions++
+	r.stats[q.class].preemptions++
 	q.update(func(p *progress) { p.preemptions++ })
 	return q
 }
@@ -128,10 +129,16 @@ func (r *replica) preemptLast() *sequence {
 // commit makes the results of the step real: computed blocks become findable,
 // sampled tokens visible.
 func (r *replica) commit(now time.Time) {
+	tokens, sequences := 0, 0
 	for _, w := range r.step.work {
 		q := w.seq
 		if q.done {
 			continue // aborted meanwhile
+		}
+		tokens += w.compute
+		sequences++
+		if w.prompt {
+			r.stats[q.class].computed += uint64(w.compute)
 		}
 		from := q.computed / r.o.BlockSize
 		q.computed += w.compute
@@ -143,12 +150,16 @@ func (r *replica) commit(now time.Time) {
 		}
 	}
 	clear(r.step.work) // do not keep ended sequences alive
+	if sequences > 0 {
+		r.stats[shared].observed[stepTokens].observe(float64(tokens))
+		r.stats[shared].observed[batchSize].observe(float64(sequences))
+	}
 }
 
 func (r *replica) sample(q *sequence, now time.Time) {
 	q.tokens = append(q.tokens, generatedToken|token(q.generated()))
 	q.hashes = extendHashes(q.hashes, q.tokens, r.o.BlockSize)
-	r.stats.sampled(q, now)
+	r.stats[q.class].sampled(q, now)
 	q.last = now
 	last := q.generated() == q.output
 	q.update(func(p *progress) {
