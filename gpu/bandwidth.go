@@ -1,0 +1,111 @@
+package gpu
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The values of the label of MemoryBandwidth: where the value is from.
+const (
+	sourceConfig  = "config"
+	sourceTable   = "table"
+	sourceFormula = "formula"
+)
+
+func bandwidthSources() []string { return []string{sourceConfig, sourceTable, sourceFormula} }
+
+// virtualName is how the driver calls a vGPU: by the name of its profile, as in
+// "GRID A100D-40C" or "NVIDIA L40S-24Q". It has a share of the bandwidth that
+// nobody tells.
+var virtualName = regexp.MustCompile(`\bGRID\b|-\d+[ABCQ](ME)?$`)
+
+// DecodeCeiling returns how many tokens per second one sequence can be given at
+// most when each token takes a read of bytesPerToken from memory: the weights
+// that are active, in the type they are stored in, and the KV cache of the
+// sequence. bandwidth, in bytes per second, is that of all GPUs of the tensor
+// parallel group together. Servers reach 60 to 85 % of it at best; a batch
+// shares the reads of the weights and gets more tokens in sum. It is 0,
+// unknown, unless both are positive.
+func DecodeCeiling(bandwidth, bytesPerToken float64) float64 {
+	if !(bandwidth > 0 && bytesPerToken > 0) {
+		return 0
+	}
+	return bandwidth / bytesPerToken
+}
+
+// ProductBandwidth returns the memory bandwidth that the data sheet of a
+// product gives. The name is that of the driver or as people write it:
+// "NVIDIA H100 80GB HBM3", "H100 SXM", "a100-80gb". It is not ok for a name
+// that no product has or that leaves open which one it is.
+func ProductBandwidth(name string) (bytesPerSecond float64, ok bool) {
+	words := nameWords(name)
+	for _, p := range products() {
+		need, may := strings.Fields(p.need), strings.Fields(p.may)
+		// A word that the row does not know makes another product of it.
+		other := slices.ContainsFunc(words, func(w string) bool {
+			return !slices.Contains(need, w) && !slices.Contains(may, w)
+		})
+		if !other && containsAll(words, need) {
+			return p.gigabytes * 1e9, true
+		}
+	}
+	return 0, false
+}
+
+// Products returns the names of the products that ProductBandwidth knows.
+func Products() []string {
+	var names []string
+	for _, p := range products() {
+		if !slices.Contains(names, p.name) {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// nameWords returns the words of the name of a product, lower case, without
+// those that do not tell products apart.
+func nameWords(name string) []string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9')
+	})
+	return slices.DeleteFunc(words, func(w string) bool {
+		return slices.Contains([]string{"nvidia", "tesla", "geforce", "quadro", "gpu", "tensor", "core"}, w)
+	})
+}
+
+func containsAll(words, all []string) bool {
+	return !slices.ContainsFunc(all, func(w string) bool { return !slices.Contains(words, w) })
+}
+
+// bandwidth returns the memory bandwidth of a GPU in bytes per second, and
+// where it is from: configured by UUID or by a part of the name, the longest
+// one first; of the data sheet; or computed from the highest memory clock (MHz)
+// and the width of the memory bus (bits), 0 for unknown.
+func bandwidth(configured map[string]float64, uuid, name string, clock, width int) (value float64, source string, ok bool) {
+	if value, ok := configured[uuid]; ok {
+		return value, sourceConfig, true
+	}
+	longest := ""
+	for _, part := range slices.Sorted(maps.Keys(configured)) {
+		if len(part) > len(longest) && strings.Contains(strings.ToLower(name), strings.ToLower(part)) {
+			longest = part
+		}
+	}
+	if longest != "" {
+		return configured[longest], sourceConfig, true
+	}
+	if virtualName.MatchString(name) {
+		return 0, "", false
+	}
+	if value, ok := ProductBandwidth(name); ok {
+		return value, sourceTable, true
+	}
+	if clock <= 0 || width <= 0 {
+		return 0, "", false
+	}
+	// The driver gives half the data rate, for HBM and GDDR alike.
+	return 2 * float64(clock) * 1e6 * float64(width) / 8, sourceFormula, true
+}

@@ -1,0 +1,242 @@
+package gpu
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// identityFor is how long what identifies a device is taken as known.
+const identityFor = 5 * time.Minute
+
+// device is a GPU that is open, with what is remembered of it from one poll to
+// the next.
+type device struct {
+	Device
+	settings *settings
+
+	identity   DeviceSnapshot // without anything that was read
+	bandwidth  []Reading
+	identified time.Time
+
+	split   bool            // MIG is on
+	refused map[string]bool // names of questions that it cannot answer
+	watched bool            // its critical errors are told
+	down    bool            // it does not answer any more
+	units   meter
+	parts   map[string]*meter // by the UUID of the MIG device
+	seen    uint64            // newest sample of what processes used
+}
+
+// settings are what all devices share: the tables, and what the options say.
+// They do not change.
+type settings struct {
+	questions []question
+	fields    []fieldReading
+	rank      map[Kind]int // place in Readings
+	bandwidth map[string]float64
+	processes bool
+	proc      string
+	log       *onceLog
+}
+
+// onceLog logs each thing once.
+type onceLog struct {
+	log  *slog.Logger
+	seen map[string]bool // bounded: names of questions and codes
+}
+
+// problem logs that a device did not answer a question.
+func (l *onceLog) problem(question string, err error) {
+	key := question + " " + string(codeOf(err))
+	if l.seen[key] {
+		return
+	}
+	l.seen[key] = true
+	l.log.Warn("a reading of a GPU failed (logged once for all GPUs)", "reading", question, "err", err)
+}
+
+// codeOf returns why a call failed.
+func codeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return CodeUnknown
+}
+
+// deviceDown tells whether after this error a device has no more answers.
+func deviceDown(err error) bool {
+	code := codeOf(err)
+	return code == CodeLost || code == CodeResetRequired
+}
+
+// libraryDown tells whether after this error no device has any.
+func libraryDown(err error) bool {
+	code := codeOf(err)
+	return code == CodeUninitialized || code == CodeDriverNotLoaded || code == CodeVersionMismatch
+}
+
+// ask asks one question. It returns an error only when there is no sense in
+// asking this device anything more; a question that the device cannot answer
+// is not asked again.
+func (d *device) ask(name string, read func() error) error {
+	if d.refused[name] {
+		return nil
+	}
+	err := read()
+	if err == nil {
+		return nil
+	}
+	if deviceDown(err) || libraryDown(err) {
+		return err
+	}
+	switch codeOf(err) {
+	case CodeNotSupported, CodeFunctionNotFound:
+		d.refused[name] = true
+	case CodeNoPermission:
+		d.refused[name] = true
+		d.settings.log.problem(name, err)
+	case CodeNotFound, CodeNoData:
+	default:
+		d.settings.log.problem(name, err)
+	}
+	return nil
+}
+
+// openDevice opens the GPU of an index.
+func openDevice(lib Library, index int, s *settings) (*device, error) {
+	handle, err := lib.Device(index)
+	if err != nil {
+		return nil, err
+	}
+	d := &device{Device: handle, settings: s, refused: map[string]bool{}, parts: map[string]*meter{}}
+	d.identity = DeviceSnapshot{Index: index, Minor: -1, Up: true}
+	if d.identity.UUID, err = handle.UUID(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// identify brings up to date what identifies the device and hardly changes.
+func (d *device) identify(now time.Time) error {
+	if !d.identified.IsZero() && now.Sub(d.identified) < identityFor {
+		return nil
+	}
+	err := errors.Join(
+		d.text("name", &d.identity.Name, d.Name),
+		d.text("serial number", &d.identity.Serial, d.Serial),
+		d.text("PCI bus id", &d.identity.PCIBusID, d.PCIBusID),
+		d.text("compute capability", &d.identity.ComputeCapability, d.ComputeCapability),
+		d.ask("minor number", func() error {
+			minor, err := d.MinorNumber()
+			if err == nil {
+				d.identity.Minor = minor
+			}
+			return err
+		}),
+		d.learnBandwidth(),
+	)
+	if err != nil {
+		return err
+	}
+	d.identified = now
+	return nil
+}
+
+// text asks for a text. One that is not to be had stays as it was.
+func (d *device) text(name string, to *string, get func() (string, error)) error {
+	return d.ask(name, func() error {
+		text, err := get()
+		if err == nil {
+			*to = text
+		}
+		return err
+	})
+}
+
+// learnBandwidth finds out how fast the memory is.
+func (d *device) learnBandwidth() error {
+	var clock, width int
+	err := errors.Join(
+		d.ask("highest clock memory", func() (err error) { clock, err = d.MaxClock(ClockMemory); return err }),
+		d.ask("memory bus width", func() (err error) { width, err = d.MemoryBusWidth(); return err }),
+	)
+	if err != nil {
+		return err
+	}
+	d.bandwidth = nil
+	if value, source, ok := bandwidth(d.settings.bandwidth, d.identity.UUID, d.identity.Name, clock, width); ok {
+		d.bandwidth = []Reading{{MemoryBandwidth, source, value}}
+	}
+	return nil
+}
+
+// read asks a device everything. An error means that it has no more answers.
+func (d *device) read(now time.Time) (DeviceSnapshot, error) {
+	if err := d.identify(now); err != nil {
+		return DeviceSnapshot{}, err
+	}
+	if err := d.learnSplit(); err != nil {
+		return DeviceSnapshot{}, err
+	}
+	snapshot := d.identity
+	out := readings{list: slices.Clone(d.bandwidth)}
+	for _, q := range d.settings.questions {
+		if q.unsplit && d.split {
+			continue
+		}
+		if err := d.ask(q.name, func() error { return q.ask(d.Device, &out) }); err != nil {
+			return DeviceSnapshot{}, err
+		}
+	}
+	if err := d.readFields(d.settings.fields, &out); err != nil {
+		return DeviceSnapshot{}, err
+	}
+	parts, err := d.listParts()
+	if err != nil {
+		return DeviceSnapshot{}, err
+	}
+	if snapshot.MIG, err = d.readParts(parts, now); err != nil {
+		return DeviceSnapshot{}, err
+	}
+	if !d.split {
+		if err := d.readUnits(&d.units, d.Device, now, &out); err != nil {
+			return DeviceSnapshot{}, err
+		}
+	}
+	if snapshot.Processes, err = d.readProcesses(parts); err != nil {
+		return DeviceSnapshot{}, err
+	}
+	snapshot.Readings = d.settings.sorted(out.list)
+	return snapshot, nil
+}
+
+// learnSplit finds out whether MIG is on. What a device cannot answer depends
+// on it.
+func (d *device) learnSplit() error {
+	split := false
+	if err := d.ask("MIG mode", func() (err error) { split, err = d.MIGEnabled(); return err }); err != nil {
+		return err
+	}
+	if split != d.split {
+		d.split = split
+		clear(d.refused)
+		d.units.reset()
+	}
+	return nil
+}
+
+// sorted puts readings in the order of the table.
+func (s *settings) sorted(list []Reading) []Reading {
+	slices.SortStableFunc(list, func(a, b Reading) int { return s.rank[a.Kind] - s.rank[b.Kind] })
+	return list
+}
+
+// free gives back what the device holds of the library.
+func (d *device) free() {
+	d.units.reset()
+	for _, m := range d.parts {
+		m.reset()
+	}
+}

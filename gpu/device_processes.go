@@ -1,0 +1,120 @@
+package gpu
+
+import (
+	"cmp"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds of what is shown of processes and read of each.
+const (
+	maxProcesses  = 128 // of a GPU, those with the most memory
+	maxCommBytes  = 64
+	maxGroupBytes = 64 << 10
+)
+
+// unknown stands for a number of a ProcessReading that is not known.
+const unknown = -1
+
+// readProcesses reads the compute processes of a GPU or, where it is split, of
+// its parts: what the GPU tells of all its parts needs privileges.
+func (d *device) readProcesses(parts []MIGDevice) ([]ProcessReading, error) {
+	if !d.settings.processes {
+		return nil, nil
+	}
+	devices := []Device{d.Device}
+	if d.split {
+		devices = nil
+		for _, part := range parts {
+			devices = append(devices, part.Device)
+		}
+	}
+	found := map[int]*ProcessReading{}
+	for _, of := range devices {
+		err := d.ask("processes", func() error {
+			processes, err := of.Processes()
+			gatherProcesses(found, processes)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := d.readProcessUtilization(found); err != nil {
+		return nil, err
+	}
+	list := make([]ProcessReading, 0, len(found))
+	for _, p := range found {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b ProcessReading) int {
+		return cmp.Or(cmp.Compare(b.MemoryUsed, a.MemoryUsed), cmp.Compare(a.PID, b.PID))
+	})
+	list = list[:min(len(list), maxProcesses)]
+	for i := range list {
+		list[i].Name, list[i].Container, list[i].PodUID = lookUp(d.settings.proc, list[i].PID)
+	}
+	return list, nil
+}
+
+// gatherProcesses adds up what each process has.
+func gatherProcesses(found map[int]*ProcessReading, processes []Process) {
+	for _, p := range processes {
+		r := found[p.PID]
+		if r == nil {
+			r = &ProcessReading{PID: p.PID, MemoryUsed: unknown, SMUtilization: unknown}
+			found[p.PID] = r
+		}
+		if p.MemoryKnown {
+			r.MemoryUsed = max(r.MemoryUsed, 0) + float64(p.MemoryUsed)
+		}
+	}
+}
+
+// readProcessUtilization sets the share of the multiprocessors of each process
+// that has a sample since the poll before.
+func (d *device) readProcessUtilization(found map[int]*ProcessReading) error {
+	if d.split || len(found) == 0 {
+		return nil
+	}
+	return d.ask("process utilization", func() error {
+		samples, err := d.ProcessUtilization(d.seen)
+		newest := map[int]uint64{}
+		for _, s := range samples {
+			d.seen = max(d.seen, s.Timestamp)
+			if p := found[s.PID]; p != nil && s.Timestamp >= newest[s.PID] {
+				newest[s.PID] = s.Timestamp
+				p.SMUtilization = percent(float64(s.SM))
+			}
+		}
+		return err
+	})
+}
+
+// lookUp returns what the kernel tells of a process; "" is unknown, as it is
+// where the process ended or lives in another PID namespace.
+func lookUp(proc string, pid int) (name, container, podUID string) {
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	name = strings.TrimSuffix(readBounded(filepath.Join(dir, "comm"), maxCommBytes), "\n")
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	container, podUID = parseCgroup(readBounded(filepath.Join(dir, "cgroup"), maxGroupBytes))
+	return name, container, podUID
+}
+
+// readBounded returns the first bytes of a file, "" when it cannot be read.
+func readBounded(path string, limit int64) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}

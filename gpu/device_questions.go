@@ -1,0 +1,212 @@
+package gpu
+
+import (
+	"math"
+	"strconv"
+)
+
+// maxFans bounds the fans of a board.
+const maxFans = 16
+
+// question is one call to a device and what to make of the answer.
+type question struct {
+	// name tells questions apart, in the memory of what a device cannot answer
+	// and in the log.
+	name string
+	// unsplit: not to be asked while MIG is on.
+	unsplit bool
+	ask     func(d Device, out *readings) error
+}
+
+// readings gathers the readings of a device.
+type readings struct{ list []Reading }
+
+// add leaves out what is not a number.
+func (r *readings) add(kind Kind, label string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
+	r.list = append(r.list, Reading{kind, label, value})
+}
+
+// questions returns the questions to a GPU, those to its fields and to the
+// units that count aside.
+func questions() []question {
+	list := []question{
+		{name: "memory", ask: askMemory},
+		unsplit(question{name: "utilization", ask: askUtilization}),
+		unsplit(one("encoder utilization", EncoderUtilization, "", percent, Device.EncoderUtilization)),
+		unsplit(one("decoder utilization", DecoderUtilization, "", percent, Device.DecoderUtilization)),
+		one("power", Power, "", milli, Device.PowerUsage),
+		one("power limit", PowerLimit, "", milli, Device.PowerLimit),
+		{name: "energy", ask: askEnergy},
+		one("temperature", Temperature, "gpu", plain, Device.Temperature),
+		{name: "fans", ask: askFans},
+		one("performance state", PState, "", plain, Device.PerformanceState),
+		{name: "PCIe link", ask: askLink},
+		{name: "PCIe link, highest", ask: askLinkMax},
+		one("PCIe replays", PCIeReplays, "", plain, Device.PCIeReplays),
+		askECC("corrected", false, false),
+		askECC("uncorrected", true, false),
+		askECC("corrected", false, true),
+		askECC("uncorrected", true, true),
+		unsplit(question{name: "remapped rows", ask: askRemappedRows}),
+		{name: "clock event reasons", ask: askClockReasons},
+		{name: "fabric state", ask: askFabric},
+	}
+	for _, domain := range []ClockDomain{ClockGraphics, ClockSM, ClockMemory, ClockVideo} {
+		list = append(list,
+			one("clock "+string(domain), Clock, string(domain), mega, func(d Device) (int, error) { return d.Clock(domain) }),
+			one("highest clock "+string(domain), ClockMax, string(domain), mega, func(d Device) (int, error) { return d.MaxClock(domain) }),
+		)
+	}
+	return list
+}
+
+// unsplit marks a question that a GPU does not answer while MIG is on.
+func unsplit(q question) question {
+	q.unsplit = true
+	return q
+}
+
+// one is a question with one number for an answer.
+func one(name string, kind Kind, label string, convert func(float64) float64, get func(Device) (int, error)) question {
+	return question{name: name, ask: func(d Device, out *readings) error {
+		v, err := get(d)
+		if err != nil {
+			return err
+		}
+		out.add(kind, label, convert(float64(v)))
+		return nil
+	}}
+}
+
+func plain(v float64) float64   { return v }
+func percent(v float64) float64 { return v / 100 }
+func milli(v float64) float64   { return v / 1000 }
+func mega(v float64) float64    { return v * 1e6 }
+
+func flag(v bool) float64 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+func askMemory(d Device, out *readings) error {
+	m, err := d.Memory()
+	if err != nil {
+		return err
+	}
+	out.add(MemoryTotal, "", float64(m.Total))
+	out.add(MemoryUsed, "", float64(m.Used))
+	out.add(MemoryFree, "", float64(m.Free))
+	if m.ReservedKnown {
+		out.add(MemoryReserved, "", float64(m.Reserved))
+	}
+	return nil
+}
+
+func askUtilization(d Device, out *readings) error {
+	gpu, memory, err := d.Utilization()
+	if err != nil {
+		return err
+	}
+	out.add(Utilization, "", percent(float64(gpu)))
+	out.add(MemoryUtilization, "", percent(float64(memory)))
+	return nil
+}
+
+func askEnergy(d Device, out *readings) error {
+	millijoules, err := d.Energy()
+	if err != nil {
+		return err
+	}
+	out.add(Energy, "", milli(float64(millijoules)))
+	return nil
+}
+
+func askFans(d Device, out *readings) error {
+	n, err := d.FanCount()
+	if err != nil {
+		return err
+	}
+	for i := range min(n, maxFans) {
+		speed, err := d.FanSpeed(i)
+		if err != nil {
+			return err
+		}
+		out.add(FanSpeed, strconv.Itoa(i), percent(float64(speed)))
+	}
+	return nil
+}
+
+func askLink(d Device, out *readings) error {
+	generation, width, err := d.PCIeLink()
+	if err != nil {
+		return err
+	}
+	out.add(PCIeLinkGeneration, "", float64(generation))
+	out.add(PCIeLinkWidth, "", float64(width))
+	return nil
+}
+
+func askLinkMax(d Device, out *readings) error {
+	generation, width, err := d.PCIeLinkMax()
+	if err != nil {
+		return err
+	}
+	out.add(PCIeLinkGenerationMax, "", float64(generation))
+	out.add(PCIeLinkWidthMax, "", float64(width))
+	return nil
+}
+
+func askECC(severity string, uncorrected, lifetime bool) question {
+	kind, name := ECCErrors, "ECC errors, "+severity
+	if lifetime {
+		kind, name = ECCErrorsLifetime, name+", lifetime"
+	}
+	return question{name: name, ask: func(d Device, out *readings) error {
+		n, err := d.ECCErrors(uncorrected, lifetime)
+		if err != nil {
+			return err
+		}
+		out.add(kind, severity, float64(n))
+		return nil
+	}}
+}
+
+func askRemappedRows(d Device, out *readings) error {
+	rows, err := d.RemappedRows()
+	if err != nil {
+		return err
+	}
+	out.add(RemappedRowsCount, "correctable", float64(rows.Correctable))
+	out.add(RemappedRowsCount, "uncorrectable", float64(rows.Uncorrectable))
+	out.add(RowRemapPending, "", flag(rows.Pending))
+	out.add(RowRemapFailure, "", flag(rows.Failure))
+	return nil
+}
+
+func askClockReasons(d Device, out *readings) error {
+	mask, err := d.ClockEventReasons()
+	if err != nil {
+		return err
+	}
+	for _, r := range clockReasons() {
+		out.add(ClockEventActive, r.name, flag(mask&r.bit != 0))
+	}
+	return nil
+}
+
+func askFabric(d Device, out *readings) error {
+	state, err := d.FabricState()
+	if err != nil {
+		return err
+	}
+	if state == 0 { // the GPU has no fabric
+		return &Error{Call: "fabric state", Code: CodeNotSupported}
+	}
+	out.add(FabricState, "", float64(state))
+	return nil
+}

@@ -1,0 +1,238 @@
+package gpu
+
+import (
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// has tells whether a device has a reading of a kind.
+func has(d DeviceSnapshot, kind Kind) bool {
+	return slices.ContainsFunc(d.Readings, func(r Reading) bool { return r.Kind == kind })
+}
+
+// A question is asked again or not, and logged or not, by why it failed.
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		code  Code
+		asked int // in three polls
+		lines int // of the log
+	}{
+		{CodeNotSupported, 1, 0},
+		{CodeFunctionNotFound, 1, 0},
+		{CodeNoPermission, 1, 1},
+		{CodeNotFound, 3, 0},
+		{CodeNoData, 3, 0},
+		{CodeTimeout, 3, 1},
+		{CodeOperatingSystem, 3, 1},
+		{CodeUnknown, 3, 1},
+	} {
+		t.Run(string(test.code), func(t *testing.T) {
+			device := rtx4090("GPU-0")
+			device.fail = map[string]error{"PowerUsage": failed(test.code)}
+			var log testLog
+			library := newFake(device)
+			s := newTestSession(t, library, Options{})
+			s.settings.log.log = slog.New(slog.NewTextHandler(&log, nil))
+			for range 3 {
+				d := s.must(t).devices[0]
+				if !d.Up || has(d, Power) || !has(d, PowerLimit) {
+					t.Errorf("want all but the power, got %v", d)
+				}
+			}
+			if got := library.called("PowerUsage"); got != test.asked {
+				t.Errorf("asked %d times, want %d", got, test.asked)
+			}
+			if got := strings.Count(log.String(), "\n"); got != test.lines {
+				t.Errorf("%d lines of log, want %d:\n%s", got, test.lines, &log)
+			}
+		})
+	}
+}
+
+// A field that a device does not have is not asked for again; those that do
+// not go with MIG are not asked for at all while it is on.
+func TestFieldsAsked(t *testing.T) {
+	device := h100("GPU-0")
+	s := newTestSession(t, newFake(device), Options{})
+	delete(device.fields, Field{82, 0})
+	s.must(t)
+	if !slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 33 {
+		t.Errorf("the first poll asked for %d fields: %v", len(device.asked), device.asked)
+	}
+	s.must(t)
+	if slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 32 {
+		t.Errorf("the second poll asked for %d fields: %v", len(device.asked), device.asked)
+	}
+	device.split = []bool{true}
+	s.must(t)
+	want := []Field{{82, 0}, {74, 0}, {76, 0}, {269, 0}, {270, 0}, {271, 0}, {197, 0}, {198, 0}, {230, 0}}
+	if diff := cmp.Diff(want, device.asked); diff != "" {
+		t.Errorf("fields under MIG (-want +got):\n%s", diff)
+	}
+}
+
+func TestQuestionsUnderMIG(t *testing.T) {
+	device := h100("GPU-0")
+	device.split = []bool{true}
+	library := newFake(device)
+	s := newTestSession(t, library, Options{Processes: true})
+	s.must(t)
+	for _, call := range []string{"Utilization", "EncoderUtilization", "DecoderUtilization", "RemappedRows", "ProcessUtilization", "Processes", "GPMSample"} {
+		if n := library.called(call); n != 0 {
+			t.Errorf("%s was asked under MIG", call)
+		}
+	}
+	device.split = []bool{false}
+	if d := s.must(t).devices[0]; !has(d, Utilization) || !has(d, RemappedRowsCount) {
+		t.Error("no utilisation after MIG was turned off")
+	}
+}
+
+func TestNotANumber(t *testing.T) {
+	device := h100("GPU-0")
+	device.fields[Field{82, 0}] = math.NaN()
+	device.fields[Field{197, 0}] = math.Inf(1)
+	s := newTestSession(t, newFake(device), Options{})
+	for _, r := range s.must(t).devices[0].Readings {
+		if math.IsNaN(r.Value) || math.IsInf(r.Value, 0) {
+			t.Errorf("%v", r)
+		}
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		device := h100("GPU-0")
+		library := newFake(device)
+		s := newTestSession(t, library, Options{})
+		d := s.must(t).devices[0]
+		d.Readings = nil
+		want := DeviceSnapshot{
+			UUID: "GPU-0", Up: true, Name: "NVIDIA H100 80GB HBM3", Serial: "1650923000000",
+			PCIBusID: "00000000:19:00.0", ComputeCapability: "9.0",
+		}
+		if diff := cmp.Diff(want, d); diff != "" {
+			t.Errorf("identity (-want +got):\n%s", diff)
+		}
+		for range 59 { // 5 s each
+			time.Sleep(5 * time.Second)
+			s.must(t)
+		}
+		if n := library.called("Name"); n != 1 {
+			t.Errorf("the name was asked for %d times within 5 minutes", n)
+		}
+		library.set(func() { library.fail["Name"] = failed(CodeUnknown) })
+		time.Sleep(5 * time.Second)
+		if d := s.must(t).devices[0]; library.called("Name") != 2 || d.Name != "NVIDIA H100 80GB HBM3" {
+			t.Errorf("asked for %d times, %q", library.called("Name"), d.Name)
+		}
+	})
+}
+
+// What is not known of a device has no value.
+func TestBareDevice(t *testing.T) {
+	device := &fakeDevice{uuid: "GPU-0", fail: map[string]error{}}
+	s := newTestSession(t, newFake(device), Options{})
+	library := s.library
+	for _, call := range []string{"Name", "Serial", "PCIBusID", "MinorNumber", "ComputeCapability", "MaxClock", "MemoryBusWidth", "PowerUsage", "PowerLimit", "Energy", "Temperature", "PerformanceState", "PCIeLink", "PCIeLinkMax", "PCIeReplays", "ClockEventReasons", "FabricState", "Fields", "GPMSupported"} {
+		library.fail[call] = failed(CodeNotSupported)
+	}
+	want := []DeviceSnapshot{{UUID: "GPU-0", Up: true, Minor: -1}}
+	if diff := cmp.Diff(want, s.must(t).devices); diff != "" {
+		t.Errorf("device (-want +got):\n%s", diff)
+	}
+}
+
+func TestFansAreBounded(t *testing.T) {
+	device := rtx4090("GPU-0")
+	device.fans = make([]int, 1000)
+	s := newTestSession(t, newFake(device), Options{})
+	n := 0
+	for _, r := range s.must(t).devices[0].Readings {
+		if r.Kind == FanSpeed {
+			n++
+		}
+	}
+	if n != 16 {
+		t.Errorf("%d fans", n)
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	const id = "4f3c1a0b2d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f8"
+	proc := t.TempDir()
+	writeProcess(t, proc, "41", "vllm\n", "0::/kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice/cri-containerd-"+id+".scope\n")
+	writeProcess(t, proc, "42", "bad\xffname\n", "0::/user.slice\n")
+	device := rtx4090("GPU-0")
+	device.processes = []Process{
+		{PID: 40, GPUInstance: -1},
+		{PID: 42, MemoryUsed: 100, MemoryKnown: true, GPUInstance: -1},
+		{PID: 41, MemoryUsed: 7000, MemoryKnown: true, GPUInstance: -1},
+		{PID: 42, MemoryUsed: 10, MemoryKnown: true, GPUInstance: -1},
+	}
+	device.samples = []ProcessSample{
+		{PID: 41, Timestamp: 2000, SM: 75}, {PID: 41, Timestamp: 1000, SM: 5}, {PID: 42, Timestamp: 3000}, {PID: 99, Timestamp: 2500, SM: 1},
+	}
+	s := newTestSession(t, newFake(device), Options{Processes: true, Proc: proc})
+	want := []ProcessReading{
+		{PID: 41, Name: "vllm", Container: id, PodUID: "11111111-2222-3333-4444-555555555555", MemoryUsed: 7000, SMUtilization: 0.75},
+		{PID: 42, Name: "bad\uFFFDname", MemoryUsed: 110, SMUtilization: 0},
+		{PID: 40, MemoryUsed: -1, SMUtilization: -1},
+	}
+	if diff := cmp.Diff(want, s.must(t).devices[0].Processes); diff != "" {
+		t.Errorf("processes (-want +got):\n%s", diff)
+	}
+	device.samples, device.fail = nil, map[string]error{"ProcessUtilization": failed(CodeNotFound)}
+	for _, p := range s.must(t).devices[0].Processes {
+		if p.SMUtilization != -1 {
+			t.Errorf("%v has no new sample", p)
+		}
+	}
+	if diff := cmp.Diff([]uint64{0, 3000}, device.since); diff != "" {
+		t.Errorf("asked for samples since (-want +got):\n%s", diff)
+	}
+}
+
+func writeProcess(t *testing.T, proc, pid, comm, cgroup string) {
+	t.Helper()
+	dir := filepath.Join(proc, pid)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"comm": comm, "cgroup": cgroup} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestProcessesAreBounded(t *testing.T) {
+	device := rtx4090("GPU-0")
+	for pid := range 1000 {
+		device.processes = append(device.processes, Process{PID: 100000 + pid, MemoryUsed: uint64(pid), MemoryKnown: true})
+	}
+	s := newTestSession(t, newFake(device), Options{Processes: true, Proc: t.TempDir()})
+	list := s.must(t).devices[0].Processes
+	if len(list) != 128 || list[0].MemoryUsed != 999 {
+		t.Errorf("%d processes, the first has %v", len(list), list[0])
+	}
+}
+
+// Processes are asked for only when wanted.
+func TestNoProcesses(t *testing.T) {
+	library := newFake(rtx4090("GPU-0"))
+	s := newTestSession(t, library, Options{})
+	s.must(t)
+	if n := library.called("Processes") + library.called("ProcessUtilization"); n != 0 {
+		t.Errorf("asked %d times", n)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build linux && cgo
+
+package nvmlsymbols
+
+// #cgo LDFLAGS: -ldl
+import "C"

@@ -1,0 +1,178 @@
+//go:build linux && cgo
+
+package gpu
+
+import (
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// nvmlDevice is a GPU or a MIG device.
+type nvmlDevice struct {
+	binding nvml.Interface
+	handle  nvml.Device
+}
+
+func (d *nvmlDevice) UUID() (string, error) {
+	return call("nvmlDeviceGetUUID").text(d.handle.GetUUID())
+}
+
+func (d *nvmlDevice) Name() (string, error) {
+	return call("nvmlDeviceGetName").text(d.handle.GetName())
+}
+
+func (d *nvmlDevice) Serial() (string, error) {
+	return call("nvmlDeviceGetSerial").text(d.handle.GetSerial())
+}
+
+func (d *nvmlDevice) PCIBusID() (string, error) {
+	info, r := d.handle.GetPciInfo()
+	return call("nvmlDeviceGetPciInfo_v3").text(textOf(info.BusId[:]), r)
+}
+
+// textOf returns the text before the first NUL.
+func textOf(chars []int8) string {
+	text := make([]byte, 0, len(chars))
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		text = append(text, byte(c))
+	}
+	return string(text)
+}
+
+func (d *nvmlDevice) MinorNumber() (int, error) {
+	return call("nvmlDeviceGetMinorNumber").number(d.handle.GetMinorNumber())
+}
+
+func (d *nvmlDevice) ComputeCapability() (string, error) {
+	major, minor, r := d.handle.GetCudaComputeCapability()
+	if err := call("nvmlDeviceGetCudaComputeCapability").result(r); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d.%d", major, minor), nil
+}
+
+func (d *nvmlDevice) Memory() (Memory, error) {
+	m, r := d.handle.GetMemoryInfo_v2()
+	err := call("nvmlDeviceGetMemoryInfo_v2").result(r)
+	if refused(err) {
+		return d.memoryWithReserve()
+	}
+	if err != nil {
+		return Memory{}, err
+	}
+	return Memory{Total: m.Total, Used: m.Used, Free: m.Free, Reserved: m.Reserved, ReservedKnown: true}, nil
+}
+
+// memoryWithReserve reads the memory of older drivers, which count the reserve
+// as used.
+func (d *nvmlDevice) memoryWithReserve() (Memory, error) {
+	m, r := d.handle.GetMemoryInfo()
+	if err := call("nvmlDeviceGetMemoryInfo").result(r); err != nil {
+		return Memory{}, err
+	}
+	return Memory{Total: m.Total, Used: m.Used, Free: m.Free}, nil
+}
+
+func (d *nvmlDevice) MemoryBusWidth() (int, error) {
+	return call("nvmlDeviceGetMemoryBusWidth").word(d.handle.GetMemoryBusWidth())
+}
+
+func (d *nvmlDevice) Utilization() (gpu, memory int, err error) {
+	u, r := d.handle.GetUtilizationRates()
+	if err := call("nvmlDeviceGetUtilizationRates").result(r); err != nil {
+		return 0, 0, err
+	}
+	return int(u.Gpu), int(u.Memory), nil
+}
+
+func (d *nvmlDevice) EncoderUtilization() (int, error) {
+	percent, _, r := d.handle.GetEncoderUtilization()
+	return call("nvmlDeviceGetEncoderUtilization").word(percent, r)
+}
+
+func (d *nvmlDevice) DecoderUtilization() (int, error) {
+	percent, _, r := d.handle.GetDecoderUtilization()
+	return call("nvmlDeviceGetDecoderUtilization").word(percent, r)
+}
+
+func (d *nvmlDevice) Clock(domain ClockDomain) (int, error) {
+	const name = call("nvmlDeviceGetClockInfo")
+	kind, ok := clockType(domain)
+	if !ok {
+		return 0, name.unsupported()
+	}
+	return name.word(d.handle.GetClockInfo(kind))
+}
+
+func (d *nvmlDevice) MaxClock(domain ClockDomain) (int, error) {
+	const name = call("nvmlDeviceGetMaxClockInfo")
+	kind, ok := clockType(domain)
+	if !ok {
+		return 0, name.unsupported()
+	}
+	return name.word(d.handle.GetMaxClockInfo(kind))
+}
+
+func clockType(domain ClockDomain) (kind nvml.ClockType, ok bool) {
+	switch domain {
+	case ClockGraphics:
+		return nvml.CLOCK_GRAPHICS, true
+	case ClockSM:
+		return nvml.CLOCK_SM, true
+	case ClockMemory:
+		return nvml.CLOCK_MEM, true
+	case ClockVideo:
+		return nvml.CLOCK_VIDEO, true
+	default:
+		return 0, false
+	}
+}
+
+func (d *nvmlDevice) PowerUsage() (int, error) {
+	return call("nvmlDeviceGetPowerUsage").word(d.handle.GetPowerUsage())
+}
+
+func (d *nvmlDevice) PowerLimit() (int, error) {
+	return call("nvmlDeviceGetEnforcedPowerLimit").word(d.handle.GetEnforcedPowerLimit())
+}
+
+func (d *nvmlDevice) Energy() (uint64, error) {
+	return call("nvmlDeviceGetTotalEnergyConsumption").long(d.handle.GetTotalEnergyConsumption())
+}
+
+// Temperature falls back to the older call, which knows no negative ones.
+func (d *nvmlDevice) Temperature() (int, error) {
+	t, r := d.handle.GetTemperatureV().V1()
+	err := call("nvmlDeviceGetTemperatureV").result(r)
+	if refused(err) {
+		return call("nvmlDeviceGetTemperature").word(d.handle.GetTemperature(nvml.TEMPERATURE_GPU))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int(t.Temperature), nil
+}
+
+func (d *nvmlDevice) FanCount() (int, error) {
+	return call("nvmlDeviceGetNumFans").number(d.handle.GetNumFans())
+}
+
+func (d *nvmlDevice) FanSpeed(fan int) (int, error) {
+	return call("nvmlDeviceGetFanSpeed_v2").word(d.handle.GetFanSpeed_v2(fan))
+}
+
+func (d *nvmlDevice) PerformanceState() (int, error) {
+	const name = call("nvmlDeviceGetPerformanceState")
+	state, r := d.handle.GetPerformanceState()
+	if err := name.result(r); err != nil {
+		return 0, err
+	}
+	if state < nvml.PSTATE_0 || state > nvml.PSTATE_15 {
+		return 0, name.unsupported()
+	}
+	return int(state), nil
+}

@@ -1,0 +1,204 @@
+//go:build linux && cgo
+
+package gpu
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/fakenvml"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+type pair struct{ a, b int }
+
+func two(a, b int, err error) (pair, error) { return pair{a, b}, err }
+
+// reader makes a call comparable.
+func reader[T any](f func() (T, error)) func() (any, error) {
+	return func() (any, error) { return f() }
+}
+
+func check(t *testing.T, name string, read func() (any, error), want any) {
+	t.Helper()
+	got, err := read()
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s = %v, %v, want %v", name, got, err, want)
+	}
+}
+
+// testValues: each method asks for what it says. The expected values are those
+// of fakenvml.Machine, all different from one another.
+func testValues(t *testing.T, p fakenvml.Process) {
+	machine := fakenvml.Machine(2)
+	machine["device1.name"] = "Other"
+	l := openFake(t, p, machine)
+	d := deviceOf(t, l, 1)
+	for _, tt := range []struct {
+		name string
+		read func() (any, error)
+		want any
+	}{
+		{"DriverVersion", reader(l.DriverVersion), "550.54.15"},
+		{"CUDAVersion", reader(l.CUDAVersion), "12.4"},
+		{"DeviceCount", reader(l.DeviceCount), 2},
+		{"UUID", reader(d.UUID), "GPU-00000000-0000-0000-0000-000000000001"},
+		{"Name", reader(d.Name), "Other"},
+		{"Serial", reader(d.Serial), "1650000000001"},
+		{"PCIBusID", reader(d.PCIBusID), "00000000:3C:00.0"},
+		{"MinorNumber", reader(d.MinorNumber), 1},
+		{"ComputeCapability", reader(d.ComputeCapability), "9.0"},
+		{"Memory", reader(d.Memory), Memory{
+			Total: 85520809984, Used: 60000000000, Free: 24983938304,
+			Reserved: 536871680, ReservedKnown: true,
+		}},
+		{"MemoryBusWidth", reader(d.MemoryBusWidth), 5120},
+		{"Utilization", func() (any, error) { return two(d.Utilization()) }, pair{87, 41}},
+		{"EncoderUtilization", reader(d.EncoderUtilization), 3},
+		{"DecoderUtilization", reader(d.DecoderUtilization), 4},
+		{"Clock(graphics)", func() (any, error) { return d.Clock(ClockGraphics) }, 1755},
+		{"Clock(sm)", func() (any, error) { return d.Clock(ClockSM) }, 1740},
+		{"Clock(memory)", func() (any, error) { return d.Clock(ClockMemory) }, 2619},
+		{"Clock(video)", func() (any, error) { return d.Clock(ClockVideo) }, 1545},
+		{"MaxClock(graphics)", func() (any, error) { return d.MaxClock(ClockGraphics) }, 1980},
+		{"MaxClock(sm)", func() (any, error) { return d.MaxClock(ClockSM) }, 1975},
+		{"MaxClock(memory)", func() (any, error) { return d.MaxClock(ClockMemory) }, 2620},
+		{"MaxClock(video)", func() (any, error) { return d.MaxClock(ClockVideo) }, 1546},
+		{"PowerUsage", reader(d.PowerUsage), 412345},
+		{"PowerLimit", reader(d.PowerLimit), 700000},
+		{"Energy", reader(d.Energy), uint64(9876543210123)},
+		{"Temperature", reader(d.Temperature), 54},
+		{"FanCount", reader(d.FanCount), 2},
+		{"FanSpeed(0)", func() (any, error) { return d.FanSpeed(0) }, 33},
+		{"FanSpeed(1)", func() (any, error) { return d.FanSpeed(1) }, 104},
+		{"PerformanceState", reader(d.PerformanceState), 0},
+		{"PCIeLink", func() (any, error) { return two(d.PCIeLink()) }, pair{4, 8}},
+		{"PCIeLinkMax", func() (any, error) { return two(d.PCIeLinkMax()) }, pair{5, 16}},
+		{"PCIeReplays", reader(d.PCIeReplays), 7},
+		{"ECCErrors(corrected)", func() (any, error) { return d.ECCErrors(false, false) }, uint64(11)},
+		{"ECCErrors(uncorrected)", func() (any, error) { return d.ECCErrors(true, false) }, uint64(12)},
+		{"ECCErrors(corrected, lifetime)", func() (any, error) { return d.ECCErrors(false, true) }, uint64(13)},
+		{"ECCErrors(uncorrected, lifetime)", func() (any, error) { return d.ECCErrors(true, true) }, uint64(14)},
+		{"RemappedRows", reader(d.RemappedRows), RemappedRows{Correctable: 1, Uncorrectable: 2, Pending: true}},
+		{"ClockEventReasons", reader(d.ClockEventReasons), uint64(0x24)}, // software power cap and thermal
+		{"FabricState", reader(d.FabricState), 3},
+		{"MIGEnabled", reader(d.MIGEnabled), false},
+		{"GPMSupported", reader(d.GPMSupported), true},
+	} {
+		check(t, tt.name, tt.read, tt.want)
+	}
+}
+
+// testNotAvailable: what the library has no value for is no value.
+func testNotAvailable(t *testing.T, p fakenvml.Process) {
+	machine := fakenvml.Machine(1)
+	for key, value := range map[string]string{
+		"pstate":         "32", // the library's word for unknown
+		"power_usage":    "4294967295",
+		"minor":          "4294967295",
+		"energy":         "18446744073709551615",
+		"temperature":    "-5",
+		"fabric_version": "3",
+	} {
+		machine["device0."+key] = value
+	}
+	d := deviceOf(t, openFake(t, p, machine), 0)
+	wantCode(t, "PerformanceState", only(d.PerformanceState()), CodeNotSupported)
+	wantCode(t, "PowerUsage", only(d.PowerUsage()), CodeNotSupported)
+	wantCode(t, "MinorNumber", only(d.MinorNumber()), CodeNotSupported)
+	wantCode(t, "Energy", only(d.Energy()), CodeNotSupported)
+	wantCode(t, "Clock of no domain", only(d.Clock("tensor")), CodeNotSupported)
+	wantCode(t, "MaxClock of no domain", only(d.MaxClock("tensor")), CodeNotSupported)
+	check(t, "Temperature below zero", reader(d.Temperature), -5)
+	check(t, "FabricState in the newest form only", reader(d.FabricState), 3)
+
+	machine["device0.fabric_version"] = "2"
+	machine["device0.nvmlDeviceGetMemoryInfo_v2.return"] = "25"
+	machine["device0.nvmlDeviceGetTemperatureV.return"] = "3"
+	machine["device0.temperature"] = "61"
+	machine.Write(t, p.State)
+	check(t, "FabricState in the older form only", reader(d.FabricState), 3)
+	check(t, "Memory in the older form", reader(d.Memory), Memory{Total: 85520809984, Used: 60536871680, Free: 24983938304})
+	check(t, "Temperature in the older form", reader(d.Temperature), 61)
+}
+
+// TestNVMLOld: a driver without the newer functions gives what it has.
+func TestNVMLOld(t *testing.T) {
+	fakenvml.Alone(t, fakenvml.Old, func(t *testing.T, p fakenvml.Process) {
+		machine := fakenvml.Machine(1)
+		machine["device0.process0"] = "4711 1000000 -"
+		d := deviceOf(t, openFake(t, p, machine), 0)
+		// Here the reserve counts as used: 60000000000 + 536871680.
+		check(t, "Memory", reader(d.Memory), Memory{Total: 85520809984, Used: 60536871680, Free: 24983938304})
+		check(t, "Temperature", reader(d.Temperature), 54)
+		check(t, "ClockEventReasons", reader(d.ClockEventReasons), uint64(0x24))
+		check(t, "Processes", reader(d.Processes), []Process{{PID: 4711, MemoryUsed: 1000000, MemoryKnown: true, GPUInstance: -1}})
+		wantCode(t, "FabricState", only(d.FabricState()), CodeFunctionNotFound)
+		wantCode(t, "GPMSupported", only(d.GPMSupported()), CodeFunctionNotFound)
+		wantCode(t, "GPMSample", only(d.GPMSample()), CodeFunctionNotFound)
+	})
+}
+
+func testFields(t *testing.T, p fakenvml.Process) {
+	machine := fakenvml.Machine(1)
+	for key, value := range map[string]string{
+		"field1.0":            "double 0.25",
+		"field2.0":            "uint32 4294967295",
+		"field3.0":            "ulong 1099511627776",
+		"field4.0":            "uint64 9007199254740992",
+		"field5.0":            "int64 -40",
+		"field6.0":            "int32 -41",
+		"field7.0":            "uint16 65535",
+		"field8.0":            "double nan",
+		"field9.0":            "double inf",
+		"field10.0":           "other 1",
+		"field11.0":           "return 15",
+		"field138.4294967295": "uint64 1234",
+		"field138.3":          "uint64 56",
+	} {
+		machine["device0."+key] = value
+	}
+	d := deviceOf(t, openFake(t, p, machine), 0)
+	for _, tt := range []struct {
+		field Field
+		want  float64
+		code  Code
+	}{
+		{field: Field{ID: 1}, want: 0.25},
+		{field: Field{ID: 2}, want: 4294967295},
+		{field: Field{ID: 3}, want: 1099511627776},
+		{field: Field{ID: 4}, want: 9007199254740992},
+		{field: Field{ID: 5}, want: -40},
+		{field: Field{ID: 6}, want: -41},
+		{field: Field{ID: 7}, want: 65535},
+		{field: Field{ID: 8}, code: CodeNotSupported},
+		{field: Field{ID: 9}, code: CodeNotSupported},
+		{field: Field{ID: 10}, code: CodeNotSupported},
+		{field: Field{ID: 11}, code: CodeLost},
+		{field: Field{ID: 12}, code: CodeNotSupported},
+		{field: Field{ID: 138, Scope: math.MaxUint32}, want: 1234},
+		{field: Field{ID: 138, Scope: 3}, want: 56},
+	} {
+		// One that is there always, so that the call as a whole succeeds.
+		results, err := d.Fields([]Field{tt.field, {ID: 82}})
+		if err != nil || len(results) != 2 {
+			t.Errorf("Fields(%v) = %v, %v", tt.field, results, err)
+			continue
+		}
+		if tt.code != "" {
+			wantCode(t, "field "+itoa(tt.field.ID), results[0].Err, tt.code)
+		} else if results[0] != (FieldResult{Value: tt.want}) {
+			t.Errorf("Fields(%v) = %v, want %v", tt.field, results[0], tt.want)
+		}
+		if results[1] != (FieldResult{Value: 61}) {
+			t.Errorf("field 82 beside %v = %v, want 61", tt.field, results[1])
+		}
+	}
+	wantCode(t, "fields that are not there", only(d.Fields([]Field{{ID: 12}})), CodeNotSupported)
+	if results, err := d.Fields(nil); len(results) != 0 || err != nil {
+		t.Errorf("Fields(nil) = %v, %v", results, err)
+	}
+}

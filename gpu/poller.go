@@ -1,0 +1,189 @@
+package gpu
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync/atomic"
+	"time"
+)
+
+// stopWithin is how long Run waits for the library when it is to end.
+const stopWithin = 800 * time.Millisecond
+
+// Options are the settings of a Poller.
+type Options struct {
+	// Interval is the time from one poll to the next; 0 is 5 seconds.
+	Interval time.Duration
+	// Timeout is how long a poll, or the opening of one GPU, may take before
+	// the driver counts as stuck; 0 is 10 seconds.
+	Timeout time.Duration
+	// StaleAfter is the age at which readings are dropped; 0 is three
+	// intervals.
+	StaleAfter time.Duration
+	// Bandwidth is the memory bandwidth of GPUs in bytes per second, by UUID or
+	// by a part of the name. It goes before what the poller knows itself.
+	Bandwidth map[string]float64
+	// Processes asks for the compute processes too.
+	Processes bool
+	// Proc is where the process file system is; "" is /proc.
+	Proc string
+	// Logger is told of changes; nil discards.
+	Logger *slog.Logger
+}
+
+// Poller reads the GPUs again and again. Its Snapshot never waits for the
+// driver.
+type Poller struct {
+	options Options
+	log     *slog.Logger
+	session *session
+	current atomic.Pointer[Snapshot]
+
+	called  atomic.Bool   // Run was
+	orders  chan bool     // to the worker: poll, with the library opened anew or not
+	results chan outcome  // of the worker
+	opened  chan struct{} // by the worker: one GPU more
+}
+
+// New returns a Poller over a library that nobody else uses.
+func New(lib Library, o Options) *Poller {
+	o.Interval = cmp.Or(o.Interval, 5*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	o.StaleAfter = cmp.Or(o.StaleAfter, 3*o.Interval)
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	p := &Poller{
+		options: o, log: log,
+		// A worker that Run has left must not be kept by what it has to say.
+		orders: make(chan bool), results: make(chan outcome, 1), opened: make(chan struct{}, 1),
+	}
+	p.session = newSession(lib, o, log)
+	p.session.progress = func() {
+		select {
+		case p.opened <- struct{}{}:
+		default: // the watchdog has yet to see the one before
+		}
+	}
+	_, simulated := lib.(*simulatedLibrary)
+	p.current.Store(&Snapshot{State: StateStarting, Simulated: simulated})
+	return p
+}
+
+// Snapshot returns what the last poll found, without readings that are too old.
+// It never blocks and is never nil.
+func (p *Poller) Snapshot() *Snapshot {
+	s := p.current.Load()
+	if s.State != StateUp || time.Since(s.At) <= p.options.StaleAfter {
+		return s
+	}
+	old := *s
+	old.Devices = make([]DeviceSnapshot, len(s.Devices))
+	for i, d := range s.Devices {
+		old.Devices[i] = withoutReadings(d, d.Up)
+	}
+	return &old
+}
+
+// Run polls until ctx ends and returns nil within a second, also when the
+// driver does not return. It returns an error only when called a second time.
+func (p *Poller) Run(ctx context.Context) error {
+	if p.called.Swap(true) {
+		return errors.New("run GPU poller: called twice")
+	}
+	var left atomic.Bool // a library that hangs is not closed any more
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for anew := range p.orders {
+			p.results <- p.session.cycle(anew)
+		}
+		if !left.Load() {
+			p.session.close()
+		}
+	}()
+	p.watch(ctx)
+	close(p.orders)
+	select {
+	case <-ended:
+	case <-time.After(stopWithin):
+		left.Store(true)
+	}
+	return nil
+}
+
+// watch orders one cycle after the other until ctx ends, and says so when one
+// takes too long.
+func (p *Poller) watch(ctx context.Context) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	watchdog := time.NewTimer(p.options.Timeout)
+	watchdog.Stop()
+	defer watchdog.Stop()
+	busy, stuck := false, false
+	var began time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+			began, busy = time.Now(), true
+			watchdog.Reset(p.options.Timeout)
+			p.orders <- stuck // the worker waits for nothing else
+			stuck = false
+		case <-p.opened:
+			if busy && !stuck {
+				watchdog.Reset(p.options.Timeout)
+			}
+		case <-watchdog.C:
+			stuck = true
+			p.publish(outcome{state: StateStuck, err: &Error{Call: "read GPUs", Code: CodeTimeout}})
+		case o := <-p.results:
+			busy = false
+			watchdog.Stop()
+			if stuck { // what came so late is not worth showing
+				next.Reset(firstPause)
+				continue
+			}
+			p.publish(o)
+			next.Reset(max(0, time.Until(began.Add(cmp.Or(o.wait, p.options.Interval)))))
+		}
+	}
+}
+
+// publish shows an outcome and logs a change of state.
+func (p *Poller) publish(o outcome) {
+	before := p.current.Load()
+	s := &Snapshot{
+		State: o.state, Err: o.err, At: o.at, Duration: o.duration, Simulated: before.Simulated,
+		Driver: o.driver, CUDA: o.cuda, Count: o.count, Devices: o.devices, Failures: before.Failures,
+	}
+	if o.state != StateUp {
+		s.At, s.Duration = before.At, before.Duration
+		s.Driver, s.CUDA, s.Count = before.Driver, before.CUDA, before.Count
+		s.Failures = map[State]uint64{}
+		maps.Copy(s.Failures, before.Failures)
+		s.Failures[o.state]++
+		if o.devices == nil {
+			for _, d := range before.Devices {
+				s.Devices = append(s.Devices, withoutReadings(d, false))
+			}
+		}
+	}
+	p.current.Store(s)
+	if s.State == before.State {
+		return
+	}
+	switch s.State {
+	case StateUp:
+		p.log.Info("reading the GPUs", "gpus", len(s.Devices), "driver", s.Driver, "cuda", s.CUDA)
+	case StateNotBuilt, StateNoLibrary:
+		p.log.Info("there are no GPUs to read", "state", s.State, "err", s.Err)
+	default:
+		p.log.Warn("the GPUs cannot be read", "state", s.State, "err", s.Err)
+	}
+}

@@ -1,0 +1,272 @@
+package gpu
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// Bounds of what a session keeps.
+const (
+	maxDevices     = 64 // open, and as many that are lost
+	maxXIDs        = 64 // taken of the driver in one poll
+	maxXIDsADevice = 64 // different ones
+)
+
+// After a failure the library is opened anew, ever later. Where there is no
+// driver, one may be installed some day.
+const (
+	firstPause  = time.Second
+	longestWait = time.Minute
+	noDriverFor = 10 * time.Minute
+)
+
+// session is the poller's side of the library. One goroutine owns it.
+type session struct {
+	lib      Library
+	settings *settings
+	log      *slog.Logger
+	// progress is told of each GPU that was opened, as that takes its time.
+	progress func()
+
+	open         bool
+	driver, cuda string
+	count        int
+	devices      []*device
+	unopened     error // why a GPU could not be opened, permission aside
+	pause        time.Duration
+	reopen       time.Time // when to try again to reach GPUs that are lost
+
+	known map[string]DeviceSnapshot      // every GPU ever seen, by UUID, as last seen
+	xids  map[string]map[uint64]XIDCount // by UUID and number
+}
+
+func newSession(lib Library, o Options, log *slog.Logger) *session {
+	rank := map[Kind]int{}
+	for i, r := range Readings() {
+		rank[r.Kind] = i
+	}
+	return &session{
+		lib: lib, log: log,
+		settings: &settings{
+			questions: questions(), fields: fieldReadings(), rank: rank, bandwidth: o.Bandwidth,
+			processes: o.Processes, proc: cmp.Or(o.Proc, "/proc"), log: &onceLog{log: log, seen: map[string]bool{}},
+		},
+		known: map[string]DeviceSnapshot{}, xids: map[string]map[uint64]XIDCount{},
+	}
+}
+
+// outcome is what a cycle found.
+type outcome struct {
+	state        State
+	err          error
+	at           time.Time
+	duration     time.Duration
+	driver, cuda string
+	count        int
+	devices      []DeviceSnapshot // nil: nothing is known beyond what was
+	wait         time.Duration    // until the next cycle; 0 is the usual interval
+}
+
+// cycle polls all devices once; anew opens the library anew first.
+func (s *session) cycle(anew bool) (o outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.Error("reading the GPUs panicked", "panic", r, "stack", string(debug.Stack()))
+			o = s.failure(fmt.Errorf("read GPUs: panic: %v", r), nil)
+		}
+	}()
+	began := time.Now()
+	if s.open && (anew || s.missing() && !began.Before(s.reopen)) {
+		s.close()
+	}
+	if !s.open {
+		if err := s.start(); err != nil {
+			return s.failure(err, nil)
+		}
+	}
+	at := time.Now() // opening may have taken seconds
+	devices, err := s.poll(at)
+	if err != nil {
+		return s.failure(err, devices)
+	}
+	if !s.missing() {
+		s.pause = 0
+	} else if !began.Before(s.reopen) {
+		s.reopen = began.Add(s.later())
+	}
+	return outcome{
+		state: StateUp, at: at, duration: time.Since(at),
+		driver: s.driver, cuda: s.cuda, count: s.count, devices: devices,
+	}
+}
+
+// start opens the library and all devices.
+func (s *session) start() error {
+	if err := s.lib.Open(); err != nil {
+		return err
+	}
+	s.open = true
+	s.driver, s.cuda = "", ""
+	if version, err := s.lib.DriverVersion(); err == nil {
+		s.driver = version
+	}
+	if version, err := s.lib.CUDAVersion(); err == nil {
+		s.cuda = version
+	}
+	count, err := s.lib.DeviceCount()
+	if err != nil {
+		return err
+	}
+	if count <= 0 {
+		return errNoDevices
+	}
+	s.count = count
+	return s.openDevices(min(count, maxDevices))
+}
+
+// errNoDevices is a driver without a GPU.
+var errNoDevices = errors.New("the driver has no GPU")
+
+// openDevices opens what may be opened, and fails where that is nothing.
+func (s *session) openDevices(count int) error {
+	s.unopened = nil
+	var denied error
+	for i := range count {
+		d, err := openDevice(s.lib, i, s.settings)
+		s.progress()
+		switch {
+		case err == nil:
+			s.devices = append(s.devices, d)
+		case libraryDown(err):
+			return err
+		case codeOf(err) == CodeNoPermission:
+			denied = err
+		default:
+			s.unopened = err
+		}
+	}
+	if len(s.devices) == 0 {
+		return cmp.Or(s.unopened, denied)
+	}
+	if denied != nil {
+		s.settings.log.problem("open", denied)
+	}
+	return nil
+}
+
+// read reads a device and sees to it that its critical errors are told.
+func (s *session) read(d *device, now time.Time) (DeviceSnapshot, error) {
+	if !d.watched {
+		err := d.ask("critical errors", func() error {
+			err := s.lib.Watch(d.Device)
+			d.watched = err == nil
+			return err
+		})
+		if err != nil {
+			return DeviceSnapshot{}, err
+		}
+	}
+	return d.read(now)
+}
+
+// missing tells whether a GPU that is or was there does not answer.
+func (s *session) missing() bool {
+	up := 0
+	for _, d := range s.devices {
+		if !d.down {
+			up++
+		}
+	}
+	return s.unopened != nil || up < len(s.known)
+}
+
+// poll reads all devices. With an error, the devices are what is left to say
+// of them.
+func (s *session) poll(now time.Time) ([]DeviceSnapshot, error) {
+	found := map[string]DeviceSnapshot{}
+	lost := map[string]error{}
+	for _, d := range s.devices {
+		if d.down {
+			continue
+		}
+		snapshot, err := s.read(d, now)
+		if libraryDown(err) {
+			return nil, err
+		}
+		if err != nil {
+			d.down = true
+			lost[d.identity.UUID] = err
+			snapshot = withoutReadings(d.identity, false)
+			snapshot.MIG = s.known[snapshot.UUID].MIG
+		}
+		found[snapshot.UUID] = snapshot
+	}
+	s.takeXIDs()
+	devices, up := s.list(found, lost)
+	if up == 0 {
+		return devices, cmp.Or(errors.Join(slices.Collect(maps.Values(lost))...), s.unopened, errLost)
+	}
+	return devices, nil
+}
+
+// errLost is that no GPU is left of those that were there.
+var errLost error = &Error{Call: "read GPUs", Code: CodeLost}
+
+// failure ends the use of the library, until it is time to try again.
+func (s *session) failure(err error, devices []DeviceSnapshot) outcome {
+	s.close()
+	o := outcome{state: stateOf(err), err: err, devices: devices}
+	if o.state == StateNotBuilt || o.state == StateNoLibrary {
+		s.pause, o.wait = 0, noDriverFor
+	} else {
+		o.wait = s.later()
+	}
+	return o
+}
+
+// later returns the next pause, longer than the one before.
+func (s *session) later() time.Duration {
+	s.pause = min(max(2*s.pause, firstPause), longestWait)
+	return s.pause
+}
+
+// close gives everything back to the library.
+func (s *session) close() {
+	for _, d := range s.devices {
+		d.free()
+	}
+	s.devices = nil
+	if s.open {
+		s.open = false
+		s.lib.Close()
+	}
+}
+
+// stateOf returns the state that an error puts the poller into.
+func stateOf(err error) State {
+	if errors.Is(err, errNoDevices) {
+		return StateNoDevices
+	}
+	switch codeOf(err) {
+	case CodeNotBuilt:
+		return StateNotBuilt
+	case CodeLibraryNotFound:
+		return StateNoLibrary
+	case CodeDriverNotLoaded:
+		return StateNoDriver
+	case CodeVersionMismatch:
+		return StateDriverChanged
+	case CodeNoPermission:
+		return StateDenied
+	case CodeLost, CodeResetRequired:
+		return StateLost
+	default:
+		return StateFailed
+	}
+}

@@ -1,0 +1,67 @@
+package gpu
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every kind stands in the table once, with what a page needs.
+func TestReadings(t *testing.T) {
+	seen := map[Kind]bool{}
+	for _, r := range Readings() {
+		if seen[r.Kind] {
+			t.Errorf("%s stands there twice", r.Kind)
+		}
+		seen[r.Kind] = true
+		if !strings.HasSuffix(r.Help, ".") || r.Hardware == "" {
+			t.Errorf("%s: help %q, hardware %q", r.Kind, r.Help, r.Hardware)
+		}
+		if (r.Type == Counter) != strings.HasSuffix(string(r.Kind), "_total") || r.Type != Counter && r.Type != Gauge {
+			t.Errorf("%s is a %s", r.Kind, r.Type)
+		}
+		for unit, part := range map[string]string{
+			"bytes": "_bytes", "ratio": "_ratio", "hertz": "_hertz", "watts": "_watts", "joules": "_joules", "seconds": "_seconds", "degrees Celsius": "_celsius",
+		} {
+			if (r.Unit == unit) != strings.Contains(string(r.Kind), part) && r.Unit != "bytes per second" {
+				t.Errorf("%s is in %q", r.Kind, r.Unit)
+			}
+		}
+		if slices.Contains([]Kind{FanSpeed, NVLinkUp}, r.Kind) != (r.Label != "" && r.Values == nil) || r.Label == "" && r.Values != nil {
+			t.Errorf("%s has the label %q with the values %v", r.Kind, r.Label, r.Values)
+		}
+	}
+	if len(seen) != 42 { // the constants of reading.go
+		t.Errorf("%d kinds", len(seen))
+	}
+}
+
+// What the GPUs of the tests have stands in the table, and every kind is had
+// by one of them.
+func TestReadingsOfDevices(t *testing.T) {
+	table, had := map[Kind]Info{}, map[Kind]bool{}
+	for _, r := range Readings() {
+		table[r.Kind] = r
+	}
+	s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3")), Options{})
+	s.settings.questions = append(s.settings.questions, question{name: "units", ask: func(_ Device, out *readings) error {
+		for _, kind := range meterKinds() { // these take two polls
+			out.add(kind, "", 0)
+		}
+		return nil
+	}})
+	for _, d := range s.must(t).devices {
+		for _, r := range d.Readings {
+			had[r.Kind] = true
+			info, ok := table[r.Kind]
+			if !ok || (r.Label != "") != (info.Label != "") || info.Values != nil && !slices.Contains(info.Values, r.Label) {
+				t.Errorf("%v is not as in the table", r)
+			}
+		}
+	}
+	for kind := range table {
+		if !had[kind] {
+			t.Errorf("no GPU has %s", kind)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+// Package gpu reads the GPUs of this machine: from memory in use to memory
+// bandwidth, which bounds decode. One goroutine owns the driver's library and
+// publishes immutable snapshots; nothing else ever waits for a driver.
+package gpu
+
+import "time"
+
+// Snapshot is what one poll found. It is immutable.
+type Snapshot struct {
+	// State tells whether there are readings, and why not.
+	State State
+	// Err is why, where it is not StateUp.
+	Err error
+	// At is when the last poll that succeeded began, Duration how long it took;
+	// zero before the first one.
+	At       time.Time
+	Duration time.Duration
+	// Simulated marks readings that no hardware made.
+	Simulated bool
+	// Driver and CUDA are versions; "" is unknown.
+	Driver, CUDA string
+	// Count is how many GPUs the driver counts, those included that may not be
+	// opened; 0 before the first poll that succeeded.
+	Count int
+	// Devices are the GPUs, in the order of their index, those included that
+	// are lost.
+	Devices []DeviceSnapshot
+	// Failures counts polls that failed, by state.
+	Failures map[State]uint64
+}
+
+// DeviceSnapshot is one GPU.
+type DeviceSnapshot struct {
+	// UUID is as in GPU-..., Index the driver's number.
+	UUID  string
+	Index int
+	// Up is false for a GPU that does not answer any more; it then keeps its
+	// identity and has no readings.
+	Up bool
+	// Name, Serial, PCIBusID, ComputeCapability identify it; "" is unknown.
+	Name, Serial, PCIBusID, ComputeCapability string
+	// Minor is N of /dev/nvidiaN, negative when unknown.
+	Minor int
+	// Readings are in the order of the table Readings.
+	Readings []Reading
+	// MIG are the parts of a GPU that is split.
+	MIG []MIGSnapshot
+	// XIDs counts critical errors since the exporter began to watch.
+	XIDs []XIDCount
+	// Processes are the compute processes, where these were asked for.
+	Processes []ProcessReading
+}
+
+// MIGSnapshot is one MIG device.
+type MIGSnapshot struct {
+	UUID, Profile                string // profile as in 1g.10gb
+	GPUInstance, ComputeInstance int
+	Readings                     []Reading
+}
+
+// Reading is one value of a device in base units (bytes, seconds, hertz, watts,
+// joules, ratios of 1, degrees Celsius).
+type Reading struct {
+	Kind Kind
+	// Label is the value of the kind's own label; "" where it has none.
+	Label string
+	Value float64
+}
+
+// XIDCount is how often a device had a critical error.
+type XIDCount struct {
+	Number uint64
+	Count  uint64
+	Last   time.Time
+}
+
+// ProcessReading is what a process has on a device.
+type ProcessReading struct {
+	PID  int
+	Name string // of the program, "" unknown
+	// Container and PodUID are where the process runs; "" is unknown.
+	Container, PodUID string
+	// MemoryUsed is in bytes, SMUtilization a ratio; negative is unknown.
+	MemoryUsed    float64
+	SMUtilization float64
+}
+
+// State tells how the poller stands with the driver. The set is closed: it is a
+// label value.
+type State string
+
+// The states.
+const (
+	StateStarting      State = "starting"        // no poll has ended yet
+	StateUp            State = "up"              // readings are there
+	StateNotBuilt      State = "not_built"       // a build without NVML
+	StateNoLibrary     State = "no_library"      // no driver on this machine, which is normal for a prober
+	StateNoDriver      State = "no_driver"       // the library is there, the driver is not
+	StateNoDevices     State = "no_devices"      // a driver without a GPU
+	StateDenied        State = "denied"          // no permission for any device
+	StateDriverChanged State = "driver_mismatch" // the driver was replaced while it was in use
+	StateLost          State = "lost"            // every GPU is lost
+	StateStuck         State = "stuck"           // the driver does not return
+	StateFailed        State = "failed"          // anything else
+)
