@@ -75,7 +75,7 @@ func benchStore(n int) *Probes {
 // BenchmarkWrite measures a page of the store in each format.
 func BenchmarkWrite(b *testing.B) {
 	for _, n := range []int{1000, 10000} {
-		page := NewExposition(benchStore(n), prometheus.NewRegistry())
+		page := NewExposition(prometheus.NewRegistry(), benchStore(n))
 		for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
 			b.Run(fmt.Sprintf("%s/%d", formatName(format), n), func(b *testing.B) {
 				var size countingWriter
@@ -109,7 +109,7 @@ func BenchmarkPeer(b *testing.B) {
 			ref.observe(tg, benchResult(r, tg.model))
 		}
 	}
-	page := NewExposition(benchStore(n), prometheus.NewRegistry())
+	page := NewExposition(prometheus.NewRegistry(), benchStore(n))
 	for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
 		b.Run(fmt.Sprintf("%s/%d", formatName(format), n), func(b *testing.B) {
 			var store, vectors time.Duration

@@ -20,6 +20,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -56,7 +60,10 @@ func TestNamesAreFrozen(t *testing.T) {
 func full(t *testing.T) *Exposition {
 	t.Helper()
 	p, s := newStore()
-	p.SetEndpoint(EndpointInfo{Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e"})
+	p.SetEndpoint(EndpointInfo{
+		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
+		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, UUIDs: []string{"GPU-a", "MIG-b"}},
+	})
 	r := success()
 	r.TraceID = [16]byte{1}
 	r.Scheduled = epoch.Add(-time.Millisecond)
@@ -67,12 +74,24 @@ func full(t *testing.T) *Exposition {
 	r.CertNotAfter = epoch
 	s.Observe(r)
 	p.Series(ID{Endpoint: "v", Module: "m", Prefix: "cold"}).Observe(embedded())
+	servers := NewServers()
+	st := vllmStatus("h:8000", 1)
+	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
+	servers.Set(ServersID{Endpoint: "e", Model: "m"}, []engine.Status{st})
+	servers.ObserveProbe("e", r)
 	reg := prometheus.NewPedanticRegistry()
 	self := NewSelf(reg)
 	self.Observe(r)
 	self.Scraped(time.Millisecond, 5000)
 	self.WatchDroppedSpans(func() uint64 { return 0 })
-	return NewExposition(p, reg)
+	gpus := gpuUp(everyReading())
+	gpus.Simulated = true
+	watchGPUs := func() *gpu.Snapshot { return gpus }
+	given := &pods.Snapshot{State: pods.StateUp, Assignments: []pods.Assignment{{
+		UUID: "MIG-b", Minor: -1, GPUInstance: -1, ComputeInstance: -1, Namespace: "n", Pod: "p", Container: "c",
+	}}}
+	reg.MustRegister(NewGPU(watchGPUs), NewPods(func() *pods.Snapshot { return given }, watchGPUs))
+	return NewExposition(reg, p, servers)
 }
 
 // The catalogue and the page name the same families with the same type, unit,
@@ -88,9 +107,13 @@ func TestPageMatchesCatalogue(t *testing.T) {
 			continue
 		}
 		f := Family{Name: m.GetName(), Type: Type(strings.ToLower(m.GetType().String())), Unit: m.GetUnit(), Help: m.GetHelp()}
-		for _, l := range m.Metric[0].Label {
-			f.Labels = append(f.Labels, l.GetName())
+		for _, metric := range m.Metric { // the labels that a metric does not have are left out
+			for _, l := range metric.Label {
+				f.Labels = append(f.Labels, l.GetName())
+			}
 		}
+		slices.Sort(f.Labels)
+		f.Labels = slices.Compact(f.Labels)
 		got = append(got, f)
 	}
 	want := Catalogue()
@@ -168,7 +191,7 @@ func TestCatalogueIsSound(t *testing.T) {
 			t.Errorf("%s: help %q is no sentence", f.Name, f.Help)
 		}
 	}
-	for _, name := range []string{"endpoint", "model", "module", "prefix", "le", "quantile", "outcome", "source", "url"} {
+	for _, name := range []string{"endpoint", "model", "module", "prefix", "le", "quantile", "outcome", "source", "url", "server", "finish", "state", "quantity", "prefix_cache_unit", "uuid", "mig_uuid"} {
 		if !slices.Contains(ReservedLabels(), name) {
 			t.Errorf("label %s is not reserved", name)
 		}
@@ -184,11 +207,15 @@ func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.Write(intro)
 	titles := map[Group]string{
-		GroupEndpoint: "Endpoints", GroupProbe: "Probes", GroupExporter: "The exporter itself",
+		GroupEndpoint: "Endpoints", GroupProbe: "Probes", GroupServer: "Servers", GroupGPU: "GPUs", GroupExporter: "The exporter itself",
 	}
-	for _, g := range []Group{GroupEndpoint, GroupProbe, GroupExporter} {
+	for _, g := range []Group{GroupEndpoint, GroupProbe, GroupServer, GroupGPU, GroupExporter} {
 		fmt.Fprintf(&b, "\n## %s\n\n", titles[g])
-		if g != GroupExporter {
+		switch g {
+		case GroupGPU:
+			b.WriteString("What they mean, which hardware has them and what they are called elsewhere: [gpu.md](gpu.md).\n\n")
+		case GroupExporter:
+		default:
 			b.WriteString("The configured labels come on top of those named here.\n\n")
 		}
 		b.WriteString("| metric | type | unit | labels | meaning |\n| --- | --- | --- | --- | --- |\n")

@@ -3,6 +3,8 @@ package collector
 import (
 	"cmp"
 
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -16,6 +18,9 @@ type EndpointInfo struct {
 	Model, API, Engine, URL string
 	// Labels are the configured labels, as in ID.
 	Labels map[string]string
+	// Hardware is what the endpoint runs on, nil when that is not configured. It
+	// must not be changed afterwards.
+	Hardware *config.Hardware
 }
 
 // endpointInfoFamily describes the family of the endpoints' descriptions.
@@ -23,8 +28,13 @@ func endpointInfoFamily() *family {
 	return newFamily(Family{
 		Name: "endpoint_info", Group: GroupEndpoint, Type: Gauge,
 		Help: "Always 1. What is known of an endpoint: the model it serves, the API it speaks, its engine and its URL.",
-	}, []string{"endpoint", "model", "api", "engine", "url"}, nil, nil)
+	}, []string{"endpoint", "model", "api", "engine", "url"}, nil)
 }
+
+// WatchGPUs makes the GPUs of this machine known, for endpoints whose hardware
+// names them by UUID only. It must be called before the first page; snapshot is
+// as for NewGPU.
+func (p *Probes) WatchGPUs(snapshot func() *gpu.Snapshot) { p.gpus = snapshot }
 
 // SetEndpoint adds an endpoint, or changes what is known of it.
 func (p *Probes) SetEndpoint(info EndpointInfo) {
@@ -51,16 +61,21 @@ func (p *Probes) SetServed(name string, r *prober.Result) {
 }
 
 func (p *Probes) setEndpoint(info EndpointInfo) {
-	p.endpoints[info.Endpoint] = &endpoint{info: info, block: newLabelBlock([]pair{
+	e := &endpoint{info: info, block: newLabelBlock([]pair{
 		{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}, {"api", info.API}, {"engine", info.Engine}, {"url", info.URL},
 	}, info.Labels, p.reserved)}
+	if info.Hardware != nil {
+		e.hardware = newHardware(info, p.reserved)
+	}
+	p.endpoints[info.Endpoint] = e
 	p.stale.Store(true)
 }
 
 // endpoint is a description with its labels rendered.
 type endpoint struct {
-	info  EndpointInfo
-	block *labelBlock
+	info     EndpointInfo
+	block    *labelBlock
+	hardware labelled[hardwareValues] // of info.Hardware
 }
 
 // RemoveEndpoint takes an endpoint's description off the page. Its series stay

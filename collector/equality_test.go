@@ -71,9 +71,9 @@ func TestEqualsClientGolang(t *testing.T) {
 }
 
 // compare holds the page of the store against the reference in each format.
-func compare(t *testing.T, store *Probes, ref prometheus.Gatherer) {
+func compare(t *testing.T, store Store, ref prometheus.Gatherer) {
 	t.Helper()
-	page := NewExposition(store, prometheus.NewRegistry())
+	page := NewExposition(prometheus.NewRegistry(), store)
 	for _, format := range Formats() {
 		var got, want bytes.Buffer
 		if err := page.Write(&got, format); err != nil {

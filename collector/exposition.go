@@ -12,18 +12,25 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// Exposition writes a page of metrics: the families of a store, then those of
-// an ordinary registry. It is safe for concurrent use.
+// Store holds families outside of a registry: Probes or Servers.
+type Store interface {
+	// write walks over all families.
+	write(w io.Writer, e encoder) error
+}
+
+// Exposition writes a page of metrics: the families of the stores, then those
+// of an ordinary registry. It is safe for concurrent use.
 type Exposition struct {
-	probes   *Probes
+	stores   []Store
 	gatherer prometheus.Gatherer
 	buffers  sync.Pool // of *[]byte
 }
 
-// NewExposition returns the page of p and g.
-func NewExposition(p *Probes, g prometheus.Gatherer) *Exposition {
+// NewExposition returns the page of the stores, in their order, and g. No
+// family may be in two of them.
+func NewExposition(g prometheus.Gatherer, stores ...Store) *Exposition {
 	return &Exposition{
-		probes:   p,
+		stores:   stores,
 		gatherer: g,
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 	}
@@ -45,8 +52,8 @@ func Formats() []expfmt.Format {
 func (e *Exposition) Write(w io.Writer, format expfmt.Format) error {
 	buf := e.buffers.Get().(*[]byte)
 	defer e.buffers.Put(buf)
-	if err := e.writeProbes(w, format, buf); err != nil {
-		return fmt.Errorf("write probe metrics: %w", err)
+	if err := e.writeStores(w, format, buf); err != nil {
+		return fmt.Errorf("write store metrics: %w", err)
 	}
 	families, gatherErr := e.gatherer.Gather()
 	if err := writeFamilies(w, format, families); err != nil {
@@ -58,8 +65,8 @@ func (e *Exposition) Write(w io.Writer, format expfmt.Format) error {
 	return nil
 }
 
-// writeProbes writes the families of the store.
-func (e *Exposition) writeProbes(w io.Writer, format expfmt.Format, buf *[]byte) error {
+// writeStores writes the families of the stores.
+func (e *Exposition) writeStores(w io.Writer, format expfmt.Format, buf *[]byte) error {
 	switch format.FormatType() {
 	case expfmt.TypeTextPlain, expfmt.TypeOpenMetrics:
 		open := format.FormatType() == expfmt.TypeOpenMetrics
@@ -68,13 +75,23 @@ func (e *Exposition) writeProbes(w io.Writer, format expfmt.Format, buf *[]byte)
 		}
 		enc := &textEncoder{open: open, buf: (*buf)[:0]}
 		defer func() { *buf = enc.buf }()
-		return e.probes.write(w, enc)
+		return e.encode(w, enc)
 	case expfmt.TypeProtoDelim:
 		enc := &protoEncoder{buf: (*buf)[:0]}
 		defer func() { *buf = enc.buf }()
-		return e.probes.write(w, enc)
+		return e.encode(w, enc)
 	}
 	return fmt.Errorf("format %q: %w", string(format), errors.ErrUnsupported)
+}
+
+// encode writes one store after the other.
+func (e *Exposition) encode(w io.Writer, enc encoder) error {
+	for _, s := range e.stores {
+		if err := s.write(w, enc); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeFamilies writes gathered families and what ends the page.

@@ -40,7 +40,7 @@ func TestAppendFloat(t *testing.T) {
 
 func TestConcurrentUse(t *testing.T) {
 	p := NewProbes(time.Now)
-	e := NewExposition(p, prometheus.NewRegistry())
+	e := NewExposition(prometheus.NewRegistry(), p)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -74,7 +74,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestWriteErrors(t *testing.T) {
 	p, s := newStore()
 	s.Observe(success())
-	e := NewExposition(p, prometheus.NewRegistry())
+	e := NewExposition(prometheus.NewRegistry(), p)
 	for _, format := range []expfmt.Format{expfmt.FmtProtoText, expfmt.FmtOpenMetrics_2_0_0, expfmt.FmtUnknown} {
 		if err := e.Write(io.Discard, format); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Write(%s) = %v, want unsupported", format, err)
@@ -90,7 +90,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 	failing := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return nil, broken })
 	var b strings.Builder
-	err := NewExposition(p, failing).Write(&b, expfmt.FmtOpenMetrics_1_0_0)
+	err := NewExposition(failing, p).Write(&b, expfmt.FmtOpenMetrics_1_0_0)
 	if !errors.Is(err, broken) {
 		t.Errorf("Write with a failing registry = %v, want %v", err, broken)
 	}

@@ -33,6 +33,8 @@ type Group string
 const (
 	GroupEndpoint Group = "endpoint" // what is configured
 	GroupProbe    Group = "probe"    // what the probes found out
+	GroupServer   Group = "server"   // what the servers tell of themselves
+	GroupGPU      Group = "gpu"      // the GPUs of this machine
 	GroupExporter Group = "exporter" // the exporter itself
 )
 
@@ -47,8 +49,8 @@ type Family struct {
 	// Unit is the base unit, always a suffix of Name (less _total); empty for
 	// plain counts and states.
 	Unit string
-	// Labels are the label names. Families of probes and endpoints carry the
-	// configured labels as well.
+	// Labels are the label names. Families of endpoints, probes and servers
+	// carry the configured labels as well.
 	Labels []string
 	// Values is the closed set of values of the last of Labels; nil where
 	// that label is open.
@@ -81,9 +83,23 @@ func (f *Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
 // from client_golang and are not listed.
 func Catalogue() []Family {
 	all := []Family{endpointInfoFamily().Family}
+	for _, f := range hardwareFamilies() {
+		all = append(all, f.Family)
+	}
+	for _, f := range endpointFamilies() {
+		all = append(all, f.Family)
+	}
 	for _, f := range probeFamilies() {
 		all = append(all, f.Family)
 	}
+	for _, f := range serverFamilies() {
+		all = append(all, f.Family)
+	}
+	gpus := newGPUFamilies()
+	for _, f := range gpus.list() {
+		all = append(all, f.Family)
+	}
+	all = append(all, podFamilies()...)
 	self := selfFamilies()
 	return append(all, self.list()...)
 }
@@ -93,7 +109,7 @@ func Catalogue() []Family {
 func ReservedLabels() []string {
 	names := []string{"le", "quantile"}
 	for _, f := range Catalogue() {
-		if f.Group != GroupExporter {
+		if f.Group != GroupGPU && f.Group != GroupExporter {
 			names = append(names, f.Labels...)
 		}
 	}
@@ -101,8 +117,8 @@ func ReservedLabels() []string {
 	return slices.Compact(names)
 }
 
-// family is a Family of the store with everything rendered that is the same
-// for all of its series.
+// family is a Family of a store with everything rendered that is the same for
+// all of its series.
 type family struct {
 	Family
 	// own is the label that the family adds to those of a series.
@@ -112,15 +128,24 @@ type family struct {
 	pairs []labelText
 	// order lists the indexes of pairs in the order of the label's values.
 	order []int
-	// bounds are the upper bounds of a histogram, without +Inf.
+	// bounds are the upper bounds of a histogram, without +Inf; nil where each
+	// series has its own.
 	bounds []float64
-	// emit encodes the family's samples of one series; nil for endpoint_info.
-	emit func(e encoder, f *family, v *values)
 	// text and open are the parts of the two text formats, proto is the part
 	// of the protobuf message before its metrics.
 	text, open lineParts
 	proto      string
 }
+
+// familyOf is a family whose samples come from a V.
+type familyOf[V any] struct {
+	*family
+	// emit encodes the samples of one series.
+	emit func(e encoder, f *family, v V)
+}
+
+// compareNames orders families by name.
+func compareNames[V any](a, b *familyOf[V]) int { return strings.Compare(a.Name, b.Name) }
 
 // lineParts are the constant parts of a family in a text format.
 type lineParts struct {
@@ -130,7 +155,7 @@ type lineParts struct {
 }
 
 // of says for which kinds of endpoint the families are.
-func of(kinds []api.Kind, families ...*family) []*family {
+func of(kinds []api.Kind, families ...*probeFamily) []*probeFamily {
 	for _, f := range families {
 		f.Kinds = kinds
 	}
@@ -143,8 +168,8 @@ func (f *family) isFor(k api.Kind) bool { return f.Kinds == nil || slices.Contai
 
 // newFamily renders the constant parts of a family. f.Name comes without the
 // prefix; f.Labels and f.Values describe only the family's own label.
-func newFamily(f Family, base []string, bounds []float64, emit func(e encoder, f *family, v *values)) *family {
-	out := &family{Family: f, bounds: bounds, emit: emit, pairs: []labelText{{}}, order: []int{0}}
+func newFamily(f Family, base []string, bounds []float64) *family {
+	out := &family{Family: f, bounds: bounds, pairs: []labelText{{}}, order: []int{0}}
 	if len(f.Labels) == 1 {
 		out.own = ownLabelOf(f.Labels[0])
 		out.pairs = out.pairs[:0]

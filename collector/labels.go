@@ -17,19 +17,22 @@ type ownLabel int
 
 const (
 	ownNone ownLabel = iota
+	ownFinish
 	ownKind
 	ownOutcome
 	ownPhase
+	ownQuantity
 	ownReason
 	ownResource
 	ownSource
+	ownState
 	numOwn
 )
 
-// ownNames are the names of the own labels.
+// ownNames are the names of the own labels, sorted.
 var ownNames = [numOwn]string{
-	ownKind: "kind", ownOutcome: "outcome", ownPhase: "phase",
-	ownReason: "reason", ownResource: "resource", ownSource: "source",
+	ownFinish: "finish", ownKind: "kind", ownOutcome: "outcome", ownPhase: "phase", ownQuantity: "quantity",
+	ownReason: "reason", ownResource: "resource", ownSource: "source", ownState: "state",
 }
 
 // ownLabelOf returns the own label of a name; ownNone for an unknown one.

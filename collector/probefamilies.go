@@ -26,9 +26,12 @@ var (
 	}
 )
 
+// probeFamily is a family of the series of probes.
+type probeFamily = familyOf[*values]
+
 // probeFamilies returns the per-probe families in the order of the
 // documentation. A family that is here is exposed and documented.
-func probeFamilies() []*family {
+func probeFamilies() []*probeFamily {
 	generation, vectors := []api.Kind{api.Generation}, []api.Kind{api.Embedding, api.Rerank}
 	all := stateFamilies()
 	all = append(all, durationFamilies()...)
@@ -42,8 +45,8 @@ func probeFamilies() []*family {
 }
 
 // stateFamilies are how probes end.
-func stateFamilies() []*family {
-	return []*family{
+func stateFamilies() []*probeFamily {
+	return []*probeFamily{
 		probeGauge("probe_success", "",
 			"1 if the latest probe succeeded, 0 if not. A canceled probe changes nothing.",
 			func(v *values) gauge { return v.success }),
@@ -69,8 +72,8 @@ func stateFamilies() []*family {
 }
 
 // durationFamilies are the distributions of whole probes and their parts.
-func durationFamilies() []*family {
-	return []*family{
+func durationFamilies() []*probeFamily {
+	return []*probeFamily{
 		probeHistogram("probe_duration_seconds", durationBounds,
 			"Duration of successful probes: from issuing the request, connection set-up included, to the end of the reply.",
 			func(v *values) *histogram { return &v.duration }),
@@ -84,8 +87,8 @@ func durationFamilies() []*family {
 }
 
 // latencyFamilies are the distributions of tokens that come one by one.
-func latencyFamilies() []*family {
-	return []*family{
+func latencyFamilies() []*probeFamily {
+	return []*probeFamily{
 		probeHistogram("probe_ttft_seconds", ttftBounds,
 			"Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated material of any kind, reasoning included.",
 			func(v *values) *histogram { return &v.ttft }),
@@ -105,8 +108,8 @@ func latencyFamilies() []*family {
 }
 
 // lastFamilies are the gauges of the latest success.
-func lastFamilies() []*family {
-	return []*family{
+func lastFamilies() []*probeFamily {
+	return []*probeFamily{
 		probeGauge("probe_last_ttft_seconds", "seconds",
 			"Time to first token of the latest probe. Absent after a failure.",
 			func(v *values) gauge { return v.lastTTFT }),
@@ -120,22 +123,22 @@ func lastFamilies() []*family {
 }
 
 // promptTokensFamily is what all kinds are asked.
-func promptTokensFamily() *family {
+func promptTokensFamily() *probeFamily {
 	return probeCounter("probe_prompt_tokens_total", "tokens",
 		"Prompt tokens as the server counted them, cached ones included, of probes with any outcome.",
 		func(v *values) (uint64, bool) { return v.promptTokens, true })
 }
 
 // impreciseFamily marks probes of all kinds.
-func impreciseFamily() *family {
+func impreciseFamily() *probeFamily {
 	return probeCounter("probe_imprecise_total", "",
 		"Probes during which the exporter was too busy, or its clock too unsteady, to vouch for the latencies.",
 		func(v *values) (uint64, bool) { return v.imprecise, true })
 }
 
 // vectorFamilies are what embedding and rerank endpoints answer.
-func vectorFamilies() []*family {
-	return []*family{
+func vectorFamilies() []*probeFamily {
+	return []*probeFamily{
 		probeCounter("probe_items_total", "",
 			"Texts that were embedded or ranked by successful probes.",
 			func(v *values) (uint64, bool) { return v.items, true }),
@@ -155,8 +158,8 @@ func vectorFamilies() []*family {
 }
 
 // tokenFamilies are the token counts of answers.
-func tokenFamilies() []*family {
-	return []*family{
+func tokenFamilies() []*probeFamily {
+	return []*probeFamily{
 		probeCounter("probe_cached_prompt_tokens_total", "tokens",
 			"Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
 			func(v *values) (uint64, bool) { return v.cachedTokens, v.cachedReported }),
@@ -168,8 +171,8 @@ func tokenFamilies() []*family {
 }
 
 // accuracyFamilies tell how far the numbers can be trusted.
-func accuracyFamilies() []*family {
-	return []*family{
+func accuracyFamilies() []*probeFamily {
+	return []*probeFamily{
 		probeCounter("probe_merged_events_total", "",
 			"Token events whose measured arrival is only an upper bound: a later one shared their read, or other data did and the exporter was late to read.",
 			func(v *values) (uint64, bool) { return v.mergedEvents, true }),
@@ -183,7 +186,7 @@ func accuracyFamilies() []*family {
 }
 
 // outputTokensFamily has a reasoning part only where the server reports one.
-func outputTokensFamily() *family {
+func outputTokensFamily() *probeFamily {
 	return newProbeFamily(Family{
 		Name: "probe_output_tokens_total", Type: Counter, Unit: "tokens",
 		Labels: []string{"kind"}, Values: []string{"answer", "reasoning"},
@@ -197,13 +200,13 @@ func outputTokensFamily() *family {
 }
 
 // newProbeFamily returns a family with the labels of every probe family.
-func newProbeFamily(f Family, bounds []float64, emit func(e encoder, f *family, v *values)) *family {
+func newProbeFamily(f Family, bounds []float64, emit func(e encoder, f *family, v *values)) *probeFamily {
 	f.Group = GroupProbe
-	return newFamily(f, []string{"endpoint", "model", "module", "prefix"}, bounds, emit)
+	return &probeFamily{newFamily(f, []string{"endpoint", "model", "module", "prefix"}, bounds), emit}
 }
 
 // probeGauge returns a family of one gauge for each series.
-func probeGauge(name, unit, help string, get func(v *values) gauge) *family {
+func probeGauge(name, unit, help string, get func(v *values) gauge) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help}, nil,
 		func(e encoder, _ *family, v *values) {
 			if g := get(v); g.present {
@@ -213,7 +216,7 @@ func probeGauge(name, unit, help string, get func(v *values) gauge) *family {
 }
 
 // probeGauges returns a family of one gauge for each value of a label.
-func probeGauges(name, label string, set []string, help string, get func(v *values) []gauge) *family {
+func probeGauges(name, label string, set []string, help string, get func(v *values) []gauge) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Gauge, Labels: []string{label}, Values: set, Help: help}, nil,
 		func(e encoder, f *family, v *values) {
 			all := get(v)
@@ -227,7 +230,7 @@ func probeGauges(name, label string, set []string, help string, get func(v *valu
 
 // probeCounter returns a family of one counter for each series, which get may
 // call absent.
-func probeCounter(name, unit, help string, get func(v *values) (n uint64, present bool)) *family {
+func probeCounter(name, unit, help string, get func(v *values) (n uint64, present bool)) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Counter, Unit: unit, Help: help}, nil,
 		func(e encoder, _ *family, v *values) {
 			if n, present := get(v); present {
@@ -237,7 +240,7 @@ func probeCounter(name, unit, help string, get func(v *values) (n uint64, presen
 }
 
 // probeCounters returns a family of one counter for each value of a label.
-func probeCounters(name, label string, set []string, help string, get func(v *values) []uint64) *family {
+func probeCounters(name, label string, set []string, help string, get func(v *values) []uint64) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Counter, Labels: []string{label}, Values: set, Help: help}, nil,
 		func(e encoder, f *family, v *values) {
 			all := get(v)
@@ -248,14 +251,14 @@ func probeCounters(name, label string, set []string, help string, get func(v *va
 }
 
 // probeHistogram returns a family of one histogram in seconds for each series.
-func probeHistogram(name string, bounds []float64, help string, get func(v *values) *histogram) *family {
+func probeHistogram(name string, bounds []float64, help string, get func(v *values) *histogram) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Histogram, Unit: "seconds", Help: help}, bounds,
 		func(e encoder, _ *family, v *values) { e.histogram(get(v)) })
 }
 
 // probeSummary returns a family of one summary in seconds for each phase,
 // some of them only once they have an observation.
-func probeSummary(name string, phases []string, help string, get func(v *values) []summary, showEmpty func(i int) bool) *family {
+func probeSummary(name string, phases []string, help string, get func(v *values) []summary, showEmpty func(i int) bool) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Summary, Unit: "seconds", Labels: []string{"phase"}, Values: phases, Help: help}, nil,
 		func(e encoder, f *family, v *values) {
 			all := get(v)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/inference-exporter/inference_exporter/engine"
 )
 
 // Field numbers of the messages of io.prometheus.client (metrics.proto of
@@ -92,7 +94,7 @@ func (e *protoEncoder) counter(own int, n uint64) {
 	metric := e.metric(own)
 	value := e.open(fieldMetricCounter)
 	e.double(fieldCounterValue, float64(n))
-	e.timestamp(fieldCounterCreated, e.created)
+	e.createdAt(fieldCounterCreated)
 	e.close(value)
 	e.close(metric)
 }
@@ -102,7 +104,7 @@ func (e *protoEncoder) summary(own int, s *summary) {
 	value := e.open(fieldMetricSummary)
 	e.varint(fieldSummaryCount, s.count)
 	e.double(fieldSummarySum, s.sum)
-	e.timestamp(fieldSummaryCreated, e.created)
+	e.createdAt(fieldSummaryCreated)
 	e.close(value)
 	e.close(metric)
 }
@@ -117,7 +119,24 @@ func (e *protoEncoder) histogram(h *histogram) {
 	e.double(fieldHistogramZeroThreshold, nativeZeroThreshold)
 	e.varint(fieldHistogramZeroCount, h.zero)
 	e.native(h.sparse)
-	e.timestamp(fieldHistogramCreated, e.created)
+	e.createdAt(fieldHistogramCreated)
+	e.close(value)
+	e.close(metric)
+}
+
+// engineHistogram writes classic buckets only. The bucket of +Inf is implied.
+func (e *protoEncoder) engineHistogram(h *engine.Histogram) {
+	metric := e.metric(0)
+	value := e.open(fieldMetricHistogram)
+	e.varint(fieldHistogramCount, h.Count)
+	e.double(fieldHistogramSum, h.Sum)
+	for i, bound := range h.Bounds {
+		bucket := e.open(fieldHistogramBucket)
+		e.varint(fieldBucketCount, h.Counts[i])
+		e.double(fieldBucketBound, bound)
+		e.close(bucket)
+	}
+	e.createdAt(fieldHistogramCreated)
 	e.close(value)
 	e.close(metric)
 }
@@ -219,6 +238,13 @@ func (e *protoEncoder) exemplar(x *exemplar) {
 	e.double(fieldExemplarValue, x.value)
 	e.timestamp(fieldExemplarTimestamp, time.Unix(0, x.at))
 	e.close(start)
+}
+
+// createdAt appends the created timestamp of the series where it is known.
+func (e *protoEncoder) createdAt(field protowire.Number) {
+	if !e.created.IsZero() {
+		e.timestamp(field, e.created)
+	}
 }
 
 // timestamp appends a google.protobuf.Timestamp.

@@ -1,9 +1,10 @@
 // Package collector turns the results of probes into Prometheus metrics. It is
 // the only package that knows the name of a metric.
 //
-// The per-probe families live in a store of plain arrays, because a scrape of
-// thousands of series must not disturb the measurements beside it. Everything
-// else is an ordinary client_golang registry; an Exposition writes both.
+// The families of probes and servers live in stores of plain arrays, because a
+// scrape of thousands of series must not disturb the measurements beside it.
+// Everything else is an ordinary client_golang registry; an Exposition writes
+// them all.
 package collector
 
 import (
@@ -11,11 +12,11 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -26,14 +27,17 @@ type Probes struct {
 	now      func() time.Time
 	reserved []string
 	outcomes map[prober.Outcome]int // index in values.results
-	families []*family              // sorted by name
+	families []*probeFamily         // sorted by name
 	info     *family
+	hardware []*hardwareFamily    // sorted by name
+	gpus     func() *gpu.Snapshot // nil without GPUs of this machine
 
 	mu        sync.Mutex
-	series    map[string]*Series   // by ID.key
-	endpoints map[string]*endpoint // by name
-	ordered   []*Series            // series in the order of a page
-	infos     []*labelBlock        // endpoints in the order of a page
+	series    map[string]*Series         // by ID.key
+	endpoints map[string]*endpoint       // by name
+	ordered   []*Series                  // series in the order of a page
+	infos     []*labelBlock              // endpoints in the order of a page
+	runsOn    []labelled[hardwareValues] // of endpoints in the order of a page
 
 	stale atomic.Bool // ordered and infos are to be made anew
 }
@@ -47,13 +51,15 @@ func NewProbes(now func() time.Time) *Probes {
 		outcomes:  make(map[prober.Outcome]int),
 		families:  probeFamilies(),
 		info:      endpointInfoFamily(),
+		hardware:  hardwareFamilies(),
 		series:    make(map[string]*Series),
 		endpoints: make(map[string]*endpoint),
 	}
 	for i, o := range prober.Outcomes() {
 		p.outcomes[o] = i
 	}
-	slices.SortFunc(p.families, func(a, b *family) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.hardware, compareNames)
+	slices.SortFunc(p.families, compareNames)
 	return p
 }
 
@@ -168,19 +174,19 @@ func (s *Series) labels(model string) *labelBlock {
 }
 
 // encode appends the samples of one family.
-func (s *Series) encode(e encoder, f *family) {
+func (s *Series) encode(e encoder, f *probeFamily) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !f.isFor(s.kind) {
 		return
 	}
 	e.labels(s.block, s.values.created)
-	f.emit(e, f, s.values)
+	f.emit(e, f.family, s.values)
 }
 
 // write walks over all families.
 func (p *Probes) write(w io.Writer, e encoder) error {
-	series, infos := p.page()
+	series, infos, runsOn := p.page()
 	e.begin(p.info)
 	for _, block := range infos {
 		e.labels(block, time.Time{})
@@ -192,8 +198,11 @@ func (p *Probes) write(w io.Writer, e encoder) error {
 	if err := e.end(w); err != nil {
 		return err
 	}
+	if err := writeSeries(w, e, p.hardware, p.addLocal(runsOn)); err != nil {
+		return err
+	}
 	for _, f := range p.families {
-		e.begin(f)
+		e.begin(f.family)
 		for _, s := range series {
 			s.encode(e, f)
 			if err := e.flush(w); err != nil {
@@ -207,20 +216,24 @@ func (p *Probes) write(w io.Writer, e encoder) error {
 	return nil
 }
 
-// page returns the series and the endpoints in the order of a page. The slices
-// are never changed afterwards.
-func (p *Probes) page() ([]*Series, []*labelBlock) {
+// page returns the series, the endpoints and what these run on in the order of a
+// page. The slices are never changed afterwards.
+func (p *Probes) page() ([]*Series, []*labelBlock, []labelled[hardwareValues]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stale.Swap(false) {
-		p.infos = p.infos[:0:0]
+		p.infos, p.runsOn = p.infos[:0:0], p.runsOn[:0:0]
 		for _, e := range p.endpoints {
 			p.infos = append(p.infos, e.block)
+			if e.info.Hardware != nil {
+				p.runsOn = append(p.runsOn, e.hardware)
+			}
 		}
 		slices.SortFunc(p.infos, compareLabels)
+		slices.SortFunc(p.runsOn, func(a, b labelled[hardwareValues]) int { return compareLabels(a.block, b.block) })
 		p.ordered = p.sorted()
 	}
-	return p.ordered, p.infos
+	return p.ordered, p.infos, p.runsOn
 }
 
 // sorted returns the series in the order of their labels.

@@ -119,7 +119,7 @@ func failure() *prober.Result {
 }
 
 // samples reads a text page: what stands before the value, to the value.
-func samples(t *testing.T, p *Probes) map[string]string {
+func samples(t *testing.T, p Store) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
 	for line := range strings.Lines(pageOf(t, p, expfmt.FmtText)) {
@@ -132,10 +132,10 @@ func samples(t *testing.T, p *Probes) map[string]string {
 }
 
 // pageOf returns the page of a store alone.
-func pageOf(t *testing.T, p *Probes, format expfmt.Format) string {
+func pageOf(t *testing.T, p Store, format expfmt.Format) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := NewExposition(p, prometheus.NewRegistry()).Write(&b, format); err != nil {
+	if err := NewExposition(prometheus.NewRegistry(), p).Write(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/engine"
 )
 
 // textEncoder writes the text format 0.0.4 or, if open, OpenMetrics 1.0. Both
@@ -60,6 +62,25 @@ func (e *textEncoder) histogram(h *histogram) {
 		e.buf = append(e.buf, '\n')
 	}
 	e.sumAndCount(0, h.sum, h.count)
+}
+
+func (e *textEncoder) engineHistogram(h *engine.Histogram) {
+	e.header()
+	for i, bound := range h.Bounds {
+		e.buf = append(e.buf, e.parts.bucket...)
+		e.buf = append(e.buf, e.block.text...)
+		e.buf = append(e.buf, `le="`...)
+		e.buf = appendFloat(e.buf, bound, e.open)
+		e.buf = append(e.buf, `"} `...)
+		e.count(h.Counts[i])
+		e.buf = append(e.buf, '\n')
+	}
+	e.buf = append(e.buf, e.parts.bucket...)
+	e.buf = append(e.buf, e.block.text...)
+	e.buf = append(e.buf, `le="+Inf"} `...)
+	e.count(h.Count)
+	e.buf = append(e.buf, '\n')
+	e.sumAndCount(0, h.Sum, h.Count)
 }
 
 func (e *textEncoder) flush(w io.Writer) error {

@@ -1,0 +1,316 @@
+package collector
+
+import (
+	"bytes"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/gpu"
+)
+
+// gpuSamples returns the samples of a snapshot, in the order of a page.
+func gpuSamples(t *testing.T, s *gpu.Snapshot) []string {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(NewGPU(func() *gpu.Snapshot { return s }))
+	var page bytes.Buffer
+	if err := NewExposition(reg).Write(&page, expfmt.FmtText); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(page.String()) {
+		if !strings.HasPrefix(line, "#") {
+			out = append(out, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return out
+}
+
+// readDevice returns the GPU of a file of package gpu, in which readings were
+// worked out by hand. A MIG device begins with a line UUID PROFILE GI/CI.
+func readDevice(t testing.TB, file, uuid, name string) gpu.DeviceSnapshot {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "gpu", "testdata", "readings", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := gpu.DeviceSnapshot{UUID: uuid, Up: true, Name: name, PCIBusID: "00000000:19:00.0", ComputeCapability: "9.0"}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		mig := len(d.MIG) - 1
+		switch {
+		case strings.HasPrefix(line, "MIG-") && len(words) == 3 && strings.Contains(words[2], "/"):
+			instance, compute, _ := strings.Cut(words[2], "/")
+			d.MIG = append(d.MIG, gpu.MIGSnapshot{
+				UUID: words[0], Profile: words[1], GPUInstance: atoi(t, instance), ComputeInstance: atoi(t, compute),
+			})
+		case strings.HasPrefix(line, "MIG-"):
+			d.MIG[mig].Readings = append(d.MIG[mig].Readings, readReading(t, words[1:]))
+		default:
+			d.Readings = append(d.Readings, readReading(t, words))
+		}
+	}
+	return d
+}
+
+func readReading(t testing.TB, words []string) gpu.Reading {
+	t.Helper()
+	kind, label, _ := strings.Cut(strings.TrimSuffix(words[0], "}"), "{")
+	v, err := strconv.ParseFloat(words[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gpu.Reading{Kind: gpu.Kind(kind), Label: label, Value: v}
+}
+
+func atoi(t testing.TB, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// gpuUp returns the snapshot of a poll that went well.
+func gpuUp(devices ...gpu.DeviceSnapshot) *gpu.Snapshot {
+	return &gpu.Snapshot{
+		State: gpu.StateUp, At: epoch, Duration: 12500 * time.Microsecond, Driver: "550.54.15", CUDA: "12.4",
+		Count: len(devices), Devices: devices,
+	}
+}
+
+// The page of each GPU, with what its driver and hardware give and nothing else.
+func TestGPUPages(t *testing.T) {
+	h100 := readDevice(t, "h100-sxm.txt", "GPU-h100", "NVIDIA H100 80GB HBM3")
+	h100.XIDs = []gpu.XIDCount{{Number: 13, Count: 1, Last: epoch}, {Number: 79, Count: 2, Last: epoch.Add(1500 * time.Millisecond)}}
+	rtx4090 := readDevice(t, "rtx-4090.txt", "GPU-4090", "NVIDIA GeForce RTX 4090")
+	rtx4090.Processes = []gpu.ProcessReading{
+		{PID: 4711, Name: "VLLM::EngineCore", Container: "c0ffee", PodUID: "0b5c", MemoryUsed: 19e9, SMUtilization: 0.36},
+		{PID: 4712, MemoryUsed: -1, SMUtilization: 0}, // the driver does not tell its memory
+		{PID: 4713, MemoryUsed: 1e6, SMUtilization: -1},
+	}
+	for file, device := range map[string]gpu.DeviceSnapshot{
+		"gpu-h100-sxm.golden": h100,
+		"gpu-a100-mig.golden": readDevice(t, "a100-mig.txt", "GPU-a100", "NVIDIA A100-SXM4-80GB"),
+		"gpu-rtx-4090.golden": rtx4090,
+		"gpu-t4.golden":       readDevice(t, "t4.txt", "GPU-t4", "Tesla T4"),
+	} {
+		t.Run(file, func(t *testing.T) {
+			golden(t, filepath.Join("testdata", file), strings.Join(gpuSamples(t, gpuUp(device)), "\n")+"\n")
+		})
+	}
+}
+
+// What is shown of the poller in each of its states.
+func TestGPUStates(t *testing.T) {
+	lost := gpu.DeviceSnapshot{UUID: "GPU-a", Index: 3, XIDs: []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch}}}
+	old := gpu.Snapshot{
+		At: epoch, Duration: time.Second, Driver: "550", Count: 8, Devices: []gpu.DeviceSnapshot{lost},
+		Err: errors.New("x"), Failures: map[gpu.State]uint64{gpu.StateLost: 2},
+	}
+	tests := []struct {
+		state   gpu.State
+		before  gpu.Snapshot // what a poll that succeeded left behind
+		up      string
+		devices string
+		polled  bool // something is said of polls
+	}{
+		{state: gpu.StateStarting, polled: true},
+		{state: gpu.StateNotBuilt},
+		{state: gpu.StateNoLibrary},
+		{state: gpu.StateNoLibrary, before: old, up: "0", devices: "8", polled: true},
+		{state: gpu.StateNoDriver, up: "0", polled: true},
+		{state: gpu.StateNoDevices, up: "0", devices: "0", polled: true},
+		{state: gpu.StateNoDevices, before: old, up: "0", devices: "0", polled: true},
+		{state: gpu.StateDenied, up: "0", polled: true},
+		{state: gpu.StateDriverChanged, before: old, up: "0", devices: "8", polled: true},
+		{state: gpu.StateLost, before: old, up: "0", devices: "8", polled: true},
+		{state: gpu.StateStuck, before: old, up: "0", devices: "8", polled: true},
+		{state: gpu.StateFailed, up: "0", polled: true},
+		{state: gpu.StateUp, before: old, up: "1", devices: "8", polled: true},
+	}
+	for _, tt := range tests {
+		s := tt.before
+		s.State = tt.state
+		got := map[string]string{}
+		for _, line := range gpuSamples(t, &s) {
+			name, value, _ := strings.Cut(line, " ")
+			got[name] = value
+		}
+		f := func(name, want string) {
+			t.Helper()
+			if got["inference_gpu_"+name] != want {
+				t.Errorf("%s (polled before: %t): %s is %q, want %q", tt.state, !s.At.IsZero(), name, got["inference_gpu_"+name], want)
+			}
+		}
+		f("up", tt.up)
+		f("devices", tt.devices)
+		for _, state := range gpuStates() {
+			want := "0"
+			switch tt.state {
+			case gpu.StateNotBuilt:
+				want = ""
+			case state:
+				want = "1"
+			}
+			f(`state{state="`+string(state)+`"}`, want)
+		}
+		want := ""
+		if tt.polled {
+			want = strconv.FormatUint(s.Failures[gpu.StateLost], 10)
+		}
+		f(`poll_failures_total{state="lost"}`, want)
+		if s.At.IsZero() {
+			f("last_poll_timestamp_seconds", "")
+			f("poll_duration_seconds", "")
+			continue
+		}
+		f("last_poll_timestamp_seconds", "1.7e+09")
+		f("poll_duration_seconds", "1")
+		f(`device_up{gpu="3",uuid="GPU-a"}`, "0")
+		f(`xid_errors_total{gpu="3",uuid="GPU-a",xid="79"}`, "1")
+	}
+}
+
+// The states that are shown are those of the poller, less the one of a build
+// that cannot read GPUs.
+func TestGPUStatesAreAll(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "gpu", "snapshot.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []gpu.State
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "State" {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, gpu.State(value))
+		}
+		return true
+	})
+	got := append(gpuStates(), "not_built")
+	slices.Sort(want)
+	slices.Sort(got)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("states (-gpu +collector):\n%s", d)
+	}
+}
+
+// A driver can say anything, and a kind without a family is no series.
+func TestGPUStrangeTexts(t *testing.T) {
+	s := gpuUp(gpu.DeviceSnapshot{
+		UUID: "GPU-\xff", Name: "a\"\\\n\xfe", Up: true,
+		Readings: []gpu.Reading{{Kind: "unheard_of", Value: 1}, {Kind: gpu.PState, Value: 8}},
+		MIG:      []gpu.MIGSnapshot{{UUID: "MIG-a", Readings: []gpu.Reading{{Kind: gpu.PState, Value: 1}}}},
+	})
+	s.Driver = "\xff"
+	got := gpuSamples(t, s)
+	for _, want := range []string{
+		"inference_gpu_pstate{gpu=\"0\",uuid=\"GPU-\uFFFD\"} 8",
+		"inference_gpu_info{compute_capability=\"\",cuda_version=\"12.4\",driver_version=\"\uFFFD\",gpu=\"0\",name=\"a\\\"\\\\\\n\uFFFD\",pci_bus_id=\"\",uuid=\"GPU-\uFFFD\"} 1",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	for _, line := range got {
+		if strings.Contains(line, "unheard_of") || strings.Contains(line, "mig_pstate") {
+			t.Errorf("a series for what has no family: %s", line)
+		}
+	}
+}
+
+// What a driver that hangs costs a scrape: nothing, as the snapshot is read
+// once.
+func TestGPUReadsOneSnapshot(t *testing.T) {
+	calls := 0
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(NewGPU(func() *gpu.Snapshot {
+		calls++
+		return gpuUp(gpu.DeviceSnapshot{UUID: "GPU-a"}, gpu.DeviceSnapshot{UUID: "GPU-b", Index: 1})
+	}))
+	if _, err := reg.Gather(); err != nil {
+		t.Fatal(err)
+	}
+	if calls != 1 {
+		t.Errorf("the snapshot was read %d times", calls)
+	}
+}
+
+func TestGPUSimulated(t *testing.T) {
+	s := gpuUp()
+	if slices.Contains(gpuSamples(t, s), "inference_gpu_simulated 1") {
+		t.Error("a GPU counts as simulated")
+	}
+	s.Simulated = true
+	if !slices.Contains(gpuSamples(t, s), "inference_gpu_simulated 1") {
+		t.Error("a simulated GPU is not marked")
+	}
+}
+
+// everyReading returns a GPU with every family that a GPU can have.
+func everyReading() gpu.DeviceSnapshot {
+	d := gpu.DeviceSnapshot{
+		UUID: "GPU-a", Up: true, XIDs: []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch}},
+		Processes: []gpu.ProcessReading{{PID: 1}}, MIG: []gpu.MIGSnapshot{{UUID: "MIG-b"}},
+	}
+	for _, i := range gpu.Readings() {
+		r := gpu.Reading{Kind: i.Kind, Value: 1}
+		if i.Label != "" {
+			r.Label = "0"
+		}
+		d.Readings = append(d.Readings, r)
+		d.MIG[0].Readings = append(d.MIG[0].Readings, r)
+	}
+	return d
+}
+
+// BenchmarkScrapeGPUs measures the page of a machine with 8 GPUs of the kind
+// that has most to say.
+func BenchmarkScrapeGPUs(b *testing.B) {
+	var devices []gpu.DeviceSnapshot
+	for i := range 8 {
+		d := readDevice(b, "h100-sxm.txt", "GPU-"+strconv.Itoa(i), "NVIDIA H100 80GB HBM3")
+		d.Index = i
+		devices = append(devices, d)
+	}
+	s := gpuUp(devices...)
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(NewGPU(func() *gpu.Snapshot { return s }))
+	page := NewExposition(reg)
+	for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
+		b.Run(formatName(format), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var out countingWriter
+				if err := page.Write(&out, format); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/1e3/float64(b.N), "ms/page")
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package collector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// Bounds of the comparison of probes with histograms.
+const (
+	// overheadWindow is the longest time that is compared.
+	overheadWindow = 5 * time.Minute
+	// windowStarts is how many readings are kept as possible starts of the
+	// window; those in between are left out.
+	windowStarts = 32
+	// windowProbes is how many probes are kept. More make the window shorter.
+	windowProbes = 256
+)
+
+// Indexes of the values of the label source.
+const (
+	overheadReply, overheadHistogram, numOverheads = 0, 1, 2
+)
+
+// overhead compares the time to first token as probes see it with what the
+// servers say of it: in the reply to a probe, or in their histograms. The zero
+// value is ready.
+type overhead struct {
+	reply, histogram gauge // seconds
+
+	starts []ttftTotal    // readings within the window, oldest first
+	last   []serverTTFT   // the latest reading, by server
+	probes []observedTTFT // successes since the first of starts
+}
+
+// ttftTotal is what the histograms of all servers of an endpoint held.
+type ttftTotal struct {
+	at    time.Time
+	count uint64
+	sum   float64 // seconds
+}
+
+// serverTTFT is what the histogram of one server held.
+type serverTTFT struct {
+	server string
+	count  uint64
+	sum    float64 // seconds
+}
+
+// observedTTFT is the time to first token of a probe.
+type observedTTFT struct {
+	at   time.Time // when the token came
+	ttft float64   // seconds
+}
+
+// values returns the overhead by source, at most one of which is present: what
+// a reply tells is about the probe itself, and so the better one.
+func (o *overhead) values() [numOverheads]gauge {
+	var v [numOverheads]gauge
+	if o.reply.present {
+		v[overheadReply] = o.reply
+	} else {
+		v[overheadHistogram] = o.histogram
+	}
+	return v
+}
+
+// observe takes a probe.
+func (o *overhead) observe(r *prober.Result) {
+	if r.Outcome == prober.Canceled {
+		return
+	}
+	o.reply.clear()
+	if r.Outcome != prober.Success || r.Timing.TTFT < 0 {
+		return
+	}
+	if r.Server.Queue >= 0 && r.Server.Prefill >= 0 {
+		o.reply.set((r.Timing.TTFT - r.Server.Queue - r.Server.Prefill).Seconds())
+	}
+	if len(o.starts) > 0 {
+		o.keep(observedTTFT{firstToken(r), r.Timing.TTFT.Seconds()})
+	}
+}
+
+// firstToken returns when the first token of a success came.
+func firstToken(r *prober.Result) time.Time {
+	at := r.Start.Add(r.Timing.TTFT)
+	for _, p := range []prober.Phase{prober.PhaseDNS, prober.PhaseConnect, prober.PhaseTLS} {
+		at = at.Add(max(0, r.Timing.Phases[p]))
+	}
+	return at
+}
+
+// keep adds a probe. Where there are too many the oldest goes, and with it the
+// windows that it belongs to.
+func (o *overhead) keep(p observedTTFT) {
+	if len(o.probes) >= windowProbes {
+		gone := o.probes[0].at
+		o.probes = slices.Delete(o.probes, 0, 1)
+		o.starts = slices.DeleteFunc(o.starts, func(s ttftTotal) bool { return s.at.Before(gone) })
+	}
+	o.probes = append(o.probes, p)
+}
+
+// scraped takes a reading of all servers. Unless all told their histogram, and
+// all go on from the reading before, the comparison begins anew.
+func (o *overhead) scraped(statuses []engine.Status) {
+	o.histogram.clear()
+	end, servers, ok := ttftOf(statuses)
+	if !ok {
+		o.starts, o.last, o.probes = nil, nil, nil
+		return
+	}
+	if !goesOn(o.last, servers) {
+		o.starts, o.probes = nil, nil
+	}
+	o.last = servers
+	o.starts = slices.DeleteFunc(o.starts, func(s ttftTotal) bool { return end.at.Sub(s.at) > overheadWindow })
+	if len(o.starts) > 0 {
+		o.compare(o.starts[0], end)
+	}
+	if n := len(o.starts); n == 0 || end.at.Sub(o.starts[n-1].at) >= overheadWindow/windowStarts {
+		o.starts = append(o.starts, end)
+	}
+	o.probes = slices.DeleteFunc(o.probes, func(p observedTTFT) bool { return !p.at.After(o.starts[0].at) })
+}
+
+// compare sets the mean of the probes less that of the servers between two
+// readings. Where the servers counted fewer requests than there were probes,
+// the probes went elsewhere.
+func (o *overhead) compare(start, end ttftTotal) {
+	n, seen := uint64(0), 0.0
+	for _, p := range o.probes {
+		if p.at.After(start.at) && !p.at.After(end.at) {
+			n++
+			seen += p.ttft
+		}
+	}
+	if told := end.count - start.count; n > 0 && told >= n {
+		o.histogram.set(seen/float64(n) - (end.sum-start.sum)/float64(told))
+	}
+}
+
+// ttftOf returns what the histograms of all servers hold, together and by
+// server; ok is false unless each of them has one.
+func ttftOf(statuses []engine.Status) (total ttftTotal, servers []serverTTFT, ok bool) {
+	for i := range statuses {
+		snapshot := snapshotOf(&statuses[i])
+		if snapshot == nil || snapshot.Histograms[config.TTFT] == nil {
+			return ttftTotal{}, nil, false
+		}
+		h := snapshot.Histograms[config.TTFT]
+		servers = append(servers, serverTTFT{statuses[i].Server, h.Count, h.Sum})
+		total.count += h.Count
+		total.sum += h.Sum
+		if snapshot.At.After(total.at) {
+			total.at = snapshot.At
+		}
+	}
+	return total, servers, len(servers) > 0
+}
+
+// goesOn tells whether the servers are the same as before and none has begun
+// to count anew.
+func goesOn(before, after []serverTTFT) bool {
+	return slices.EqualFunc(before, after, func(b, a serverTTFT) bool {
+		return b.server == a.server && b.count <= a.count && b.sum <= a.sum
+	})
+}

@@ -1,0 +1,120 @@
+package collector
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/pods"
+)
+
+// podFamilies describes the families of pods and their GPUs in the order of the
+// documentation.
+func podFamilies() []Family {
+	return []Family{podsUpFamily(), podInfoFamily()}
+}
+
+func podsUpFamily() Family {
+	return Family{
+		Name: namePrefix + "gpu_pods_up", Group: GroupGPU, Type: Gauge,
+		Help: "1 if the kubelet answered the latest question which pod has which GPU, 0 if not. Absent before the first question ended and without --gpu.pod-resources.",
+	}
+}
+
+func podInfoFamily() Family {
+	return Family{
+		Name: namePrefix + "gpu_pod_info", Group: GroupGPU, Type: Gauge,
+		Labels: []string{"uuid", "gpu", "mig_uuid", "namespace", "pod", "container"},
+		Help:   "Always 1. A container that was given a GPU or, with mig_uuid, one MIG device of it; a shared GPU has several. To put the pod on other series of a GPU that is not shared: * on(uuid) group_left(namespace, pod, container). It stays for three intervals after the kubelet stopped to answer.",
+	}
+}
+
+// podCollector makes the metrics of pods and their GPUs from snapshots.
+type podCollector struct {
+	pods     func() *pods.Snapshot
+	gpus     func() *gpu.Snapshot
+	up, info *prometheus.Desc
+}
+
+// NewPods returns a collector of which pod has which GPU. The kubelet says who
+// has a device; the GPUs say which one that is, so that a device that they do
+// not have is left out. Both functions must return at once and never nil.
+func NewPods(pods func() *pods.Snapshot, gpus func() *gpu.Snapshot) prometheus.Collector {
+	desc := func(f Family) *prometheus.Desc { return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil) }
+	return &podCollector{pods: pods, gpus: gpus, up: desc(podsUpFamily()), info: desc(podInfoFamily())}
+}
+
+// Describe implements prometheus.Collector.
+func (c *podCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.up
+	ch <- c.info
+}
+
+// Collect implements prometheus.Collector.
+func (c *podCollector) Collect(ch chan<- prometheus.Metric) {
+	snapshot := c.pods()
+	if snapshot.State == pods.StateStarting {
+		return
+	}
+	up := 0.0
+	if snapshot.State == pods.StateUp {
+		up = 1
+	}
+	ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up)
+
+	devices := c.gpus().Devices
+	type holding struct {
+		given                     givenDevice
+		namespace, pod, container string
+	}
+	seen := map[holding]bool{} // a device may be named in two ways
+	for _, a := range snapshot.Assignments {
+		for _, g := range givenDevices(a, devices) {
+			h := holding{g, a.Namespace, a.Pod, a.Container}
+			if seen[h] {
+				continue
+			}
+			seen[h] = true
+			ch <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1,
+				g.uuid, strconv.Itoa(g.index), g.mig, a.Namespace, a.Pod, a.Container)
+		}
+	}
+}
+
+// givenDevice is a GPU, or a MIG device of it, that a container was given.
+type givenDevice struct {
+	uuid  string // of the GPU
+	index int
+	mig   string // "" for the whole GPU
+}
+
+// givenDevices finds what an assignment names. A GPU instance stands for all
+// MIG devices in it.
+func givenDevices(a pods.Assignment, devices []gpu.DeviceSnapshot) []givenDevice {
+	var list []givenDevice
+	for i := range devices {
+		d := &devices[i]
+		whole := givenDevice{uuid: strings.ToValidUTF8(d.UUID, "\uFFFD"), index: d.Index}
+		named := a.UUID == d.UUID
+		if a.UUID == "" {
+			named = a.Minor >= 0 && a.Minor == d.Minor
+		}
+		if named && a.GPUInstance < 0 {
+			list = append(list, whole)
+			continue
+		}
+		for j := range d.MIG {
+			m := &d.MIG[j]
+			inInstance := named && m.GPUInstance == a.GPUInstance &&
+				(a.ComputeInstance < 0 || m.ComputeInstance == a.ComputeInstance)
+			if inInstance || a.UUID != "" && m.UUID == a.UUID {
+				part := whole
+				part.mig = strings.ToValidUTF8(m.UUID, "\uFFFD")
+				list = append(list, part)
+			}
+		}
+	}
+	return list
+}

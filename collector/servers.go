@@ -1,0 +1,229 @@
+package collector
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// Servers is the store of what servers tell of themselves, and of what follows
+// from it for their endpoints. It is safe for concurrent use.
+type Servers struct {
+	reserved         []string
+	endpointFamilies []*endpointFamily // sorted by name
+	serverFamilies   []*serverFamily   // sorted by name
+
+	mu        sync.Mutex
+	endpoints map[string]*servedEndpoint // by name
+	stale     bool                       // ordered is to be made anew
+	ordered   struct {                   // in the order of a page
+		endpoints []*servedEndpoint
+		servers   []*server
+	}
+}
+
+// NewServers returns an empty store.
+func NewServers() *Servers {
+	s := &Servers{
+		reserved:         ReservedLabels(),
+		endpointFamilies: endpointFamilies(),
+		serverFamilies:   serverFamilies(),
+		endpoints:        make(map[string]*servedEndpoint),
+	}
+	slices.SortFunc(s.endpointFamilies, compareNames)
+	slices.SortFunc(s.serverFamilies, compareNames)
+	return s
+}
+
+// ServersID identifies the servers of an endpoint.
+type ServersID struct {
+	// Endpoint is the unique name, Model what it serves; "" is not known.
+	Endpoint, Model string
+	// Labels are the configured labels, as in ID.
+	Labels map[string]string
+}
+
+// servedEndpoint is an endpoint with its servers.
+type servedEndpoint struct {
+	model    string
+	labels   map[string]string
+	block    *labelBlock
+	servers  map[string]*server // by name
+	states   [numStates]int     // servers by index in states
+	overhead overhead
+}
+
+// server is what is known of one server. Its blocks are made anew only when a
+// label changes.
+type server struct {
+	engine      string // that of the latest page, also while there is none
+	url, unit   string // the labels that only info has
+	block, info *labelBlock
+	status      *engine.Status
+}
+
+// Set replaces what is known of the servers of an endpoint: those without a
+// status go. An endpoint is known from its first Set on, be it without a
+// server. Snapshots and failures in statuses must not be changed afterwards.
+func (s *Servers) Set(id ServersID, statuses []engine.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, relabel := s.endpoint(id)
+	servers := make(map[string]*server, len(statuses))
+	e.states = [numStates]int{}
+	for i := range statuses {
+		st := statuses[i]
+		srv, ok := e.servers[st.Server]
+		if !ok {
+			srv = &server{}
+		}
+		servers[st.Server] = srv
+		srv.status = &st
+		s.label(srv, id.Endpoint, e, relabel)
+		if i := slices.Index(states(), st.State); i >= 0 {
+			e.states[i]++
+		}
+	}
+	if len(servers) != len(e.servers) {
+		s.stale = true
+	}
+	e.servers = servers
+	e.overhead.scraped(statuses)
+}
+
+// endpoint returns the endpoint of id, which it creates if there is none, and
+// whether its labels are other ones than before. Latencies of another model
+// are not compared with those of the one before.
+func (s *Servers) endpoint(id ServersID) (e *servedEndpoint, relabel bool) {
+	model := boundModel(id.Model)
+	e, ok := s.endpoints[id.Endpoint]
+	if ok && e.model == model && maps.Equal(e.labels, id.Labels) {
+		return e, false
+	}
+	if !ok {
+		e = &servedEndpoint{}
+		s.endpoints[id.Endpoint] = e
+	}
+	if e.model != "" && e.model != model {
+		e.overhead = overhead{}
+	}
+	e.model, e.labels = model, maps.Clone(id.Labels)
+	e.block = newLabelBlock([]pair{{"endpoint", id.Endpoint}, {"model", model}}, e.labels, s.reserved)
+	s.stale = true
+	return e, true
+}
+
+// label renders the labels of a server that has a new status. The engine stays
+// that of the latest page while a server is down, so that its series go on.
+func (s *Servers) label(srv *server, name string, e *servedEndpoint, relabel bool) {
+	base := []pair{{"endpoint", name}, {"model", e.model}, {"server", srv.status.Server}, {"engine", srv.engine}}
+	relabel = relabel || srv.block == nil
+	snapshot := snapshotOf(srv.status)
+	if snapshot != nil && snapshot.Engine != srv.engine {
+		srv.engine, base[3].value, relabel = snapshot.Engine, snapshot.Engine, true
+	}
+	if relabel {
+		srv.block = newLabelBlock(base, e.labels, s.reserved)
+		srv.info = nil
+		s.stale = true
+	}
+	if snapshot == nil {
+		return
+	}
+	if srv.info == nil || srv.url != srv.status.URL || srv.unit != snapshot.PrefixCacheUnit {
+		srv.url, srv.unit = srv.status.URL, snapshot.PrefixCacheUnit
+		srv.info = newLabelBlock(append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}), e.labels, s.reserved)
+	}
+}
+
+// Remove takes an endpoint and its servers off the page.
+func (s *Servers) Remove(endpoint string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.endpoints, endpoint)
+	s.stale = true
+}
+
+// ObserveProbe takes from a result what it tells of the time that the servers
+// do not see. It changes nothing for an endpoint that is not known, as a probe
+// may end after its endpoint went.
+func (s *Servers) ObserveProbe(endpoint string, r *prober.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.endpoints[endpoint]; ok {
+		e.overhead.observe(r)
+	}
+}
+
+// labelled is what the samples of one series come from, with its labels.
+type labelled[V any] struct {
+	block *labelBlock
+	value V
+}
+
+// write walks over all families.
+func (s *Servers) write(w io.Writer, e encoder) error {
+	endpoints, servers := s.page()
+	if err := writeSeries(w, e, s.endpointFamilies, endpoints); err != nil {
+		return err
+	}
+	return writeSeries(w, e, s.serverFamilies, servers)
+}
+
+// writeSeries writes families over the same series.
+func writeSeries[V any](w io.Writer, e encoder, families []*familyOf[V], series []labelled[V]) error {
+	for _, f := range families {
+		e.begin(f.family)
+		for i := range series {
+			e.labels(series[i].block, time.Time{})
+			f.emit(e, f.family, series[i].value)
+			if err := e.flush(w); err != nil {
+				return err
+			}
+		}
+		if err := e.end(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page returns what is known now, in the order of a page. All families of a
+// page come from the same statuses.
+func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stale {
+		s.stale = false
+		s.order()
+	}
+	endpoints := make([]labelled[endpointValues], len(s.ordered.endpoints))
+	for i, e := range s.ordered.endpoints {
+		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.values()}}
+	}
+	servers := make([]labelled[serverValues], len(s.ordered.servers))
+	for i, srv := range s.ordered.servers {
+		servers[i] = labelled[serverValues]{srv.block, serverValues{srv.info, srv.status}}
+	}
+	return endpoints, servers
+}
+
+// order sorts the endpoints and the servers by their labels.
+func (s *Servers) order() {
+	var endpoints []*servedEndpoint
+	var servers []*server
+	for _, e := range s.endpoints {
+		endpoints = append(endpoints, e)
+		for _, srv := range e.servers {
+			servers = append(servers, srv)
+		}
+	}
+	slices.SortFunc(endpoints, func(a, b *servedEndpoint) int { return compareLabels(a.block, b.block) })
+	slices.SortFunc(servers, func(a, b *server) int { return compareLabels(a.block, b.block) })
+	s.ordered.endpoints, s.ordered.servers = endpoints, servers
+}
