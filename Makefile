@@ -20,6 +20,8 @@ LDFLAGS = -s -w \
 
 # The version is linked in above, so that a build needs no repository around it.
 export GOFLAGS += -buildvcs=false
+# The binding of the driver's library calls functions that are deprecated there.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
 .PHONY: all run demo test e2e lint vuln generate bench fuzz build docker clean
 
@@ -50,7 +52,7 @@ vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
 
 generate: ## the references in docs/ from the code; a test compares them too
-	$(GO) test ./collector ./config ./prober/api -run TestReference -count=1 -update
+	$(GO) test ./collector ./config ./engine ./prober/api -run TestReference -count=1 -update
 
 bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...

@@ -221,7 +221,7 @@ func scrapeEachSecond(b *testing.B) (stop func()) {
 	for i := range 1000 {
 		probes.Series(collector.ID{Endpoint: fmt.Sprintf("endpoint-%d", i), Module: "interactive", Prefix: "cold"}).Observe(filled)
 	}
-	exposition := collector.NewExposition(probes, prometheus.NewRegistry())
+	exposition := collector.NewExposition(prometheus.NewRegistry(), probes)
 	compressor, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 	if err != nil {
 		b.Fatal(err)

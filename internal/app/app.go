@@ -91,6 +91,15 @@ func loadConfig(name string) (*config.Config, error) {
 	if err != nil {
 		return nil, unusable{err}
 	}
+	if _, err = newMappings(cfg); err == nil {
+		err = checkHardware(cfg)
+	}
+	if e, ok := errors.AsType[*config.Error](err); ok {
+		e.Locate(name)
+	}
+	if err != nil {
+		return nil, unusable{err}
+	}
 	return cfg, nil
 }
 

@@ -78,7 +78,7 @@ func (c *demoCommand) probe(ctx context.Context, env environment, servers []demo
 			onListen(a)
 		}
 	}
-	d, err := newDaemon(cfg, env, "/metrics")
+	d, err := newDaemon(cfg, env, senses{probe: true, server: true, gpu: true, gpuFlags: gpuFlags{simulated: true}}, "/metrics")
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
 	var b strings.Builder
 	b.WriteString(demoModules)
 	for i, s := range servers {
-		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: [interactive, warm]}\n", s.name, urls[i])
+		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: [interactive, warm], servers: {interval: 5s}}\n", s.name, urls[i])
 	}
 	return config.Parse([]byte(b.String()), "demo")
 }

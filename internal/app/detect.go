@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/prometheus/common/version"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
@@ -97,7 +96,7 @@ func getter(transport http.RoundTripper) detect.Getter {
 			return nil, fmt.Errorf("build the request: %w", err)
 		}
 		req.Header.Set("Accept", "application/json")
-		req.Header.Set("User-Agent", "inference_exporter/"+version.Version)
+		req.Header.Set("User-Agent", userAgent())
 		resp, err := transport.RoundTrip(req)
 		if err != nil {
 			return nil, err // tells what it was doing

@@ -35,11 +35,11 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	parts := fleetParts{
-		dialer: prober.NewDialer(), scheduler: schedule.New(schedule.Options{}),
-		probes: collector.NewProbes(time.Now), self: collector.NewSelf(registry), logger: slog.New(slog.DiscardHandler),
+		dialer: prober.NewDialer(), probing: schedule.New(schedule.Options{}),
+		probes: collector.NewProbes(time.Now), servers: collector.NewServers(), self: collector.NewSelf(registry), logger: slog.New(slog.DiscardHandler),
 	}
 	l := &lab{
-		t: t, exposition: collector.NewExposition(parts.probes, registry),
+		t: t, exposition: collector.NewExposition(registry, parts.probes, parts.servers),
 		fleet: newFleet(parse(t, `
 modules: {interactive: {input_tokens: 16, output_tokens: 4, connection: reuse}}
 endpoints: [{url: http://unused}]`), parts),
@@ -78,7 +78,7 @@ func (l *lab) probe() {
 	l.t.Helper()
 	for _, m := range l.members {
 		for _, t := range m.tasks {
-			if report := t.run(l.t.Context(), schedule.Run{Scheduled: time.Now()}); report.Failed {
+			if report := t.probe(l.t.Context(), schedule.Run{Scheduled: time.Now()}); report.Failed {
 				l.t.Fatalf("the probe of %s failed", m.cfg.Name)
 			}
 		}
@@ -176,7 +176,7 @@ func TestApplyWhileAProbeRuns(t *testing.T) {
 		l.mustApply("{url: " + s.URL + ", name: a, model: old}")
 		running := l.members["a"].tasks[0]
 		ended := make(chan schedule.Report)
-		go func() { ended <- running.run(context.Background(), schedule.Run{}) }()
+		go func() { ended <- running.probe(context.Background(), schedule.Run{}) }()
 		<-asked
 		l.mustApply(then)
 		if report := <-ended; report.Failed {
@@ -191,7 +191,7 @@ func TestApplyWhileAProbeRuns(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		running.run(ctx, schedule.Run{})
+		running.probe(ctx, schedule.Run{})
 		if len(asked) > 0 {
 			t.Error("a task that is closed goes on asking")
 		}

@@ -30,7 +30,8 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func startProbing(t *testing.T) (p *program, server string, text []byte) {
 	t.Helper()
 	server = serveHTTP(t, simulator.New(quick()).Handler())
-	p = start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+	// What there is of GPUs is up to the machine.
+	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global:
   interval: 500ms
   timeout: 10s
@@ -43,13 +44,21 @@ endpoints:
     url: %[1]s
     modules: [interactive, chat]
     labels: {team: search}
+    servers: {interval: 200ms}
+    hardware: {gpu: H100 SXM, weights: 16GB}
   - name: refusing
     url: %[1]s/fault/status_503/v1
+    servers: {find: false}
 `, server)))
 	_, text = p.waitFor("probes of both endpoints", func(got page) bool {
 		for _, module := range []string{"interactive", "chat"} {
 			// The last gauge of a success: it needs a TPOT.
 			if !got.has("inference_probe_last_output_tokens_per_second", "endpoint", "healthy", "module", module) {
+				return false
+			}
+		}
+		for _, family := range []string{"inference_server_prefix_cache_hit_ratio", "inference_endpoint_ttft_overhead_seconds"} {
+			if !got.has(family) { // these need several readings of the server's page
 				return false
 			}
 		}

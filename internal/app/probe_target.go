@@ -13,7 +13,6 @@ import (
 	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/version"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
@@ -63,7 +62,7 @@ func (t *probeTarget) named() probereport.Target {
 
 // newProber returns a prober of the target, which must be closed.
 func (t *probeTarget) newProber(d *prober.Dialer) (*prober.Prober, error) {
-	e, err := prober.NewEndpoint(t.endpoint, prober.Options{Dialer: d, UserAgent: "inference_exporter/" + version.Version})
+	e, err := prober.NewEndpoint(t.endpoint, prober.Options{Dialer: d, UserAgent: userAgent()})
 	if err != nil {
 		return nil, err
 	}
@@ -209,9 +208,10 @@ func metricsOf(t *probeTarget, r *prober.Result) web.Exposition {
 	e := t.endpoint
 	probes.SetEndpoint(collector.EndpointInfo{
 		Endpoint: e.Name, Model: r.Model, API: r.API, Engine: r.Engine, URL: e.URL.String(), Labels: e.Labels,
+		Hardware: e.Hardware,
 	})
 	probes.Series(collector.ID{
 		Endpoint: e.Name, Module: t.name, Prefix: string(t.module.Prefix), Labels: e.Labels,
 	}).Observe(r)
-	return collector.NewExposition(probes, prometheus.NewRegistry())
+	return collector.NewExposition(prometheus.NewRegistry(), probes)
 }

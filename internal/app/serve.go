@@ -36,6 +36,9 @@ const (
 	readTimeout  = 10 * time.Second
 	writeTimeout = time.Minute
 	idleTimeout  = 2 * time.Minute
+	// scrapesInFlight is how many endpoints have the pages of their servers
+	// read at once.
+	scrapesInFlight = 64
 )
 
 // serveCommand runs the daemon.
@@ -43,16 +46,32 @@ type serveCommand struct {
 	file        *string
 	endpoints   *[]string
 	metricsPath *string
+	senses      senses
 	web         *toolkit.FlagConfig
 }
 
+// senses are the ways to look at an endpoint that are in use.
+type senses struct {
+	probe, server, gpu bool
+	gpuFlags
+}
+
+func (s *senses) addFlags(c *kingpin.CmdClause) {
+	c.Flag("collector.probe", "Probe the endpoints.").Default("true").BoolVar(&s.probe)
+	c.Flag("collector.server", "Read the metrics pages of the servers behind the endpoints.").Default("true").BoolVar(&s.server)
+	c.Flag("collector.gpu", "Read the GPUs of this machine, where there is a driver.").Default("true").BoolVar(&s.gpu)
+	s.gpuFlags.addFlags(c)
+}
+
 func newServeCommand(c *kingpin.CmdClause) *serveCommand {
-	return &serveCommand{
+	cmd := &serveCommand{
 		file:        c.Flag("config.file", "Configuration file.").String(),
 		endpoints:   c.Flag("endpoint", "URL of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").Strings(),
 		metricsPath: c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").String(),
 		web:         kingpinflag.AddFlags(c, listenAddress),
 	}
+	cmd.senses.addFlags(c)
+	return cmd
 }
 
 func (c *serveCommand) run(ctx context.Context, env environment) error {
@@ -63,7 +82,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	if err := toolkit.Validate(*c.web.WebConfigFile); err != nil {
 		return unusable{fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)}
 	}
-	d, err := newDaemon(cfg, env, *c.metricsPath)
+	d, err := newDaemon(cfg, env, c.senses, *c.metricsPath)
 	if err != nil {
 		return err
 	}
@@ -79,6 +98,8 @@ func (c *serveCommand) load() (*config.Config, error) {
 		return loadConfig(*c.file)
 	case len(*c.endpoints) > 0:
 		return config.FromURLs(*c.endpoints)
+	case c.senses.gpu && !c.senses.probe && !c.senses.server:
+		return config.None(), nil
 	}
 	return nil, unusable{errors.New("nothing to probe: give --config.file FILE or --endpoint URL, or try the command demo")}
 }
@@ -87,7 +108,9 @@ func (c *serveCommand) load() (*config.Config, error) {
 type daemon struct {
 	env       environment
 	discovery discovery.Discoverer
-	scheduler *schedule.Scheduler
+	probing   *schedule.Scheduler // nil where endpoints are not probed
+	scraping  *schedule.Scheduler // nil where servers' pages are not read
+	hardware  *hardware           // nil where GPUs are not read
 	fleet     *fleet
 	dialer    *prober.Dialer
 	onDemand  *onDemand
@@ -95,10 +118,14 @@ type daemon struct {
 	web       *web.Server
 }
 
-func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon, error) {
+func newDaemon(cfg *config.Config, env environment, in senses, metricsPath string) (*daemon, error) {
+	mappings, err := newMappings(cfg)
+	if err != nil {
+		return nil, unusable{err}
+	}
 	registry := prometheus.NewRegistry()
 	self := collector.NewSelf(registry)
-	probes := collector.NewProbes(time.Now)
+	probes, servers := collector.NewProbes(time.Now), collector.NewServers()
 	traces, err := newTraces(cfg, env, self)
 	if err != nil {
 		return nil, unusable{err}
@@ -107,24 +134,33 @@ func newDaemon(cfg *config.Config, env environment, metricsPath string) (*daemon
 	onDemand := newOnDemand(cfg, dialer)
 	server, err := web.New(web.Options{
 		MetricsPath: metricsPath, Version: version.Info(),
-		Metrics: collector.NewExposition(probes, registry), Formats: collector.Formats(),
+		Metrics: collector.NewExposition(registry, probes, servers), Formats: collector.Formats(),
 		Scrapes: self, Prober: onDemand, Logger: env.logger,
 	})
 	if err != nil {
 		_ = dialer.Close()
 		return nil, unusable{err}
 	}
-	scheduler := schedule.New(schedule.Options{
-		InFlight: cfg.Global.Limits.InFlight, InFlightPerHost: cfg.Global.Limits.InFlightPerHost,
-		Logger: env.logger,
+	d := &daemon{
+		env: env, discovery: discovery.Static(cfg.Endpoints), dialer: dialer, traces: traces, web: server, onDemand: onDemand,
+	}
+	if in.probe {
+		d.probing = schedule.New(schedule.Options{
+			InFlight: cfg.Global.Limits.InFlight, InFlightPerHost: cfg.Global.Limits.InFlightPerHost,
+			Logger: env.logger,
+		})
+	}
+	if in.server {
+		d.scraping = schedule.New(schedule.Options{InFlight: scrapesInFlight, Logger: env.logger})
+	}
+	if in.gpu {
+		d.hardware = newHardware(cfg, env, in.gpuFlags, registry, probes)
+	}
+	d.fleet = newFleet(cfg, fleetParts{
+		dialer: dialer, mappings: mappings, probing: d.probing, scraping: d.scraping,
+		probes: probes, servers: servers, self: self, traces: traces, logger: env.logger,
 	})
-	return &daemon{
-		env: env, discovery: discovery.Static(cfg.Endpoints), scheduler: scheduler, dialer: dialer, traces: traces, web: server,
-		onDemand: onDemand,
-		fleet: newFleet(cfg, fleetParts{
-			dialer: dialer, scheduler: scheduler, probes: probes, self: self, traces: traces, logger: env.logger,
-		}),
-	}, nil
+	return d, nil
 }
 
 // newTraces returns the export of traces that the configuration asks for; nil
@@ -166,7 +202,16 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 		return nil
 	})
 	group.Go(func() error { return d.applySets(ctx, sets) })
-	group.Go(func() error { return d.scheduler.Run(ctx) })
+	for _, s := range []*schedule.Scheduler{d.probing, d.scraping} {
+		if s != nil {
+			group.Go(func() error { return s.Run(ctx) })
+		}
+	}
+	if d.hardware != nil {
+		for _, part := range d.hardware.parts() {
+			group.Go(func() error { return part(ctx) })
+		}
+	}
 	if d.traces != nil {
 		group.Go(func() error { return d.traces.Run(ctx) })
 	}

@@ -185,7 +185,7 @@ endpoints: [{name: moody, url: %q}]
 			}
 		}
 	}
-	f(`level=info caller=fleet.go`, `level=warn caller=fleet.go`, `level=info caller=fleet.go`)
+	f(`level=info caller=task.go`, `level=warn caller=task.go`, `level=info caller=task.go`)
 	f(`msg="probe succeeds"`, `msg="probe failing"`, `msg="probe recovered"`)
 	f(``, `outcome=http_error`, ``)
 	f(``, `EngineCore encountered an issue`, ``) // the server's own words

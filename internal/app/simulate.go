@@ -57,7 +57,7 @@ func (c *simulateCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Stdout, "simulated server %s: http://%s (metrics: /metrics, truth: /simulator/state)\n", o.Model, l.Addr())
+	fmt.Fprintf(env.Stdout, "simulated server %s: http://%s (truth: /simulator/state)\n", o.Model, l.Addr())
 	if env.OnListen != nil {
 		env.OnListen(l.Addr())
 	}

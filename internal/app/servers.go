@@ -1,0 +1,130 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+// newMappings returns the mappings of a configuration, the built-in ones
+// included. A reference to something that is not there is a *config.Error.
+func newMappings(cfg *config.Config) (*engine.Mappings, error) {
+	mappings, err := engine.NewMappings(cfg.Engines)
+	if err != nil {
+		return nil, err
+	}
+	known := mappings.Names()
+	for i, e := range cfg.Endpoints {
+		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
+			return nil, &config.Error{
+				Path: fmt.Sprintf("endpoints[%d].servers.engine", i),
+				Msg:  fmt.Sprintf("unknown engine %.64q; known: %s", name, strings.Join(known, ", ")),
+			}
+		}
+	}
+	return mappings, nil
+}
+
+// found is what probing an endpoint found out of it, for the reader of its
+// servers' pages. It is safe for concurrent use.
+type found struct {
+	mu    sync.Mutex
+	known engine.Known
+}
+
+// learn takes from a result what it tells; what is known stays known.
+func (f *found) learn(r *prober.Result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Engine != "" {
+		f.known.Engine = r.Engine
+	}
+	if r.Model != "" {
+		f.known.Model = r.Model
+	}
+}
+
+func (f *found) get() engine.Known {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.known
+}
+
+// scrape reads the pages of the servers behind one endpoint whenever the
+// scheduler says so.
+type scrape struct {
+	flight
+	id         collector.ServersID
+	endpoint   *engine.Endpoint
+	found      *found
+	servers    *collector.Servers
+	logger     *slog.Logger
+	states     map[string]engine.State // of the last reading, by server
+	incomplete map[string]string       // quantities that were missing, by server
+}
+
+// read reads all pages once and publishes what they tell.
+func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
+	known := s.found.get()
+	var statuses []engine.Status
+	s.run(ctx, func(ctx context.Context) { statuses = s.endpoint.Scrape(ctx, known) }, func() {
+		if ctx.Err() != nil {
+			return // ended by us, which says nothing of the servers
+		}
+		id := s.id
+		id.Model = known.Model
+		s.servers.Set(id, statuses)
+		s.log(statuses)
+	})
+	return schedule.Report{}
+}
+
+// log tells of servers that come, go or change their state, and of quantities
+// that a page no longer shows.
+func (s *scrape) log(statuses []engine.Status) {
+	states := make(map[string]engine.State, len(statuses))
+	incomplete := map[string]string{}
+	for i := range statuses {
+		st := &statuses[i]
+		states[st.Server] = st.State
+		if before, seen := s.states[st.Server]; !seen || before != st.State {
+			s.logState(st, seen)
+		}
+		if st.Snapshot == nil || len(st.Snapshot.Missing) == 0 {
+			continue
+		}
+		missing := fmt.Sprint(st.Snapshot.Missing)
+		incomplete[st.Server] = missing
+		if s.incomplete[st.Server] != missing {
+			s.logger.Warn("the server's page lacks quantities that this engine always showed; if it renamed them, set them under engines",
+				"server", st.Server, "engine", st.Snapshot.Engine, "missing", missing)
+		}
+	}
+	for server := range s.states {
+		if _, ok := states[server]; !ok {
+			s.logger.Warn("server is gone", "server", server)
+		}
+	}
+	s.states, s.incomplete = states, incomplete
+}
+
+func (s *scrape) logState(st *engine.Status, seen bool) {
+	switch {
+	case st.State == engine.Up && seen:
+		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)
+	case st.State == engine.Up:
+		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
+	default:
+		s.logger.Warn("cannot read the server's page", "server", st.Server, "url", st.URL, "state", string(st.State),
+			"reason", string(st.Reason), "err", st.Err)
+	}
+}

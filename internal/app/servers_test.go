@@ -1,0 +1,362 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+// serveSimulator serves s on a port of its own until the test ends. To be
+// called before start, so that its goroutines are not taken for the program's.
+func serveSimulator(t *testing.T, s *simulator.Server) (base string, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return "http://" + l.Addr().String(), stop
+}
+
+// ask has a server answer one prompt; it returns when the answer has ended or
+// ctx does.
+func ask(ctx context.Context, base, prompt string, maxTokens int) error {
+	body, err := json.Marshal(map[string]any{
+		"model": "simulated-8b", "max_tokens": maxTokens, "prompt": prompt,
+	})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/completions", strings.NewReader(string(body)))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %s", resp.Status)
+	}
+	return nil
+}
+
+// seen tells whether a server's page was read, wholly, after an instant.
+func seen(p page, after time.Time) bool {
+	const family = "inference_server_last_scrape_timestamp_seconds"
+	return p.has(family) && p.sum(family) > float64(after.UnixNano())/1e9 && p.sum("inference_server_up") == 1
+}
+
+// done is what the simulator did, over all replicas.
+func done(s *simulator.Server) (sum simulator.State) {
+	for _, r := range s.State() {
+		sum.Running += r.Running
+		sum.Waiting += r.Waiting
+		sum.Blocks += r.Blocks
+		sum.BlocksInUse += r.BlocksInUse
+		sum.PrefixQueries += r.PrefixQueries
+		sum.PrefixHits += r.PrefixHits
+		sum.PromptTokens += r.PromptTokens
+		sum.GeneratedTokens += r.GeneratedTokens
+	}
+	return sum
+}
+
+// What the page of each engine says, in our words, is what the simulated
+// server knows of itself: first in the middle of work that stands still, then
+// when all of it is done.
+func TestServersAgainstTheSimulator(t *testing.T) {
+	const (
+		usage = "inference_server_kv_cache_usage_ratio"
+		ratio = "inference_server_prefix_cache_hit_ratio"
+	)
+	for engine, has := range map[string]struct{ queue, usage, hits, tokens bool }{
+		"vllm":     {true, true, true, true},
+		"sglang":   {true, true, true, true},
+		"tgi":      {true, false, false, true},
+		"trtllm":   {true, true, true, true},
+		"triton":   {true, true, false, true}, // with TensorRT-LLM
+		"nim":      {true, true, false, true},
+		"llamacpp": {true, false, true, true},
+		"lmdeploy": {true, true, true, true},
+		"dynamo":   {false, false, true, true},
+	} {
+		t.Run(engine, func(t *testing.T) {
+			s := simulator.New(simulator.Options{
+				Engine: engine, Seed: 1, Slots: 4, Blocks: 512, DecodeStep: 2 * time.Millisecond, PrefillTokensPerSecond: 1e6,
+			})
+			base, _ := serveSimulator(t, s)
+			load, stopLoad := context.WithCancel(context.Background())
+			defer stopLoad()
+			p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml",
+				fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]", base)))
+			begun := time.Now()
+			p.waitFor("the first reading", func(got page) bool { return seen(got, begun) })
+
+			shared := strings.Repeat("the same words again and again ", 40)
+			var group sync.WaitGroup
+			for i := range 6 {
+				group.Go(func() { _ = ask(load, base, fmt.Sprintf("%s and question %d", shared, i), 400) })
+			}
+			waitUntil(t, func() bool { st := done(s); return st.Running == 4 && st.Waiting == 2 })
+			s.Hang(true)
+			still := time.Now()
+			got, _ := p.waitFor("a reading of the work", func(got page) bool { return seen(got, still) })
+			want := done(s)
+			if has.queue {
+				same(t, got, "inference_server_requests_running", float64(want.Running))
+				same(t, got, "inference_server_requests_waiting", float64(want.Waiting))
+			}
+			if got.has(usage) != has.usage {
+				t.Errorf("KV-cache usage on the page: %t", !has.usage)
+			}
+			if has.usage {
+				same(t, got, usage, float64(want.BlocksInUse)/float64(want.Blocks))
+			}
+			s.Hang(false)
+			group.Wait()
+
+			waitUntil(t, func() bool { st := done(s); return st.Running+st.Waiting == 0 })
+			still = time.Now()
+			got, _ = p.waitFor("a reading of the end", func(got page) bool { return seen(got, still) })
+			want = done(s)
+			if has.tokens {
+				same(t, got, "inference_server_prompt_tokens_total", float64(want.PromptTokens))
+				same(t, got, "inference_server_generation_tokens_total", float64(want.GeneratedTokens))
+			}
+			if got.has(ratio) != has.hits {
+				t.Errorf("hit ratio on the page: %t", !has.hits)
+			}
+			if has.hits {
+				if want.PrefixHits == 0 {
+					t.Error("the load has no hits")
+				}
+				same(t, got, ratio, float64(want.PrefixHits)/float64(want.PrefixQueries))
+			}
+			if !got.has("inference_server_up", "engine", strings.Replace(engine, "triton", "triton-trtllm", 1)) {
+				t.Errorf("taken for another engine: %v", got["inference_server_up"])
+			}
+		})
+	}
+}
+
+// same compares the one sample of a family with the truth, within 1 %.
+func same(t *testing.T, p page, family string, want float64) {
+	t.Helper()
+	if got := p.sum(family); !p.has(family) || math.Abs(got-want) > 0.01*want {
+		t.Errorf("%s is %v (there: %t), want %v", family, got, p.has(family), want)
+	}
+}
+
+func waitUntil(t *testing.T, is func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	for tick := time.Tick(5 * time.Millisecond); !is(); {
+		select {
+		case <-tick:
+		case <-deadline:
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
+func TestOllamaHasNoServers(t *testing.T) {
+	server := serveHTTP(t, simulator.New(simulator.Options{Engine: "ollama", DecodeStep: time.Millisecond}).Handler())
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 1s}
+modules: {interactive: {input_tokens: 16, output_tokens: 4}}
+endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]`, server)))
+	got, _ := p.waitFor("a probe", func(got page) bool { return got.probes("e") > 1 })
+	for name := range got {
+		if strings.HasPrefix(name, "inference_server_") || name == "inference_endpoint_servers" {
+			t.Errorf("%s of a server without a page", name)
+		}
+	}
+}
+
+// One replica of three is lost, and comes back as none.
+func TestReplicaLossIsVisible(t *testing.T) {
+	var urls []string
+	var stops []func()
+	for range 3 {
+		base, stop := serveSimulator(t, simulator.New(quick()))
+		urls, stops = append(urls, base+"/metrics"), append(stops, stop)
+	}
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml",
+		fmt.Sprintf("endpoints: [{name: e, url: http://127.0.0.1:1, servers: {interval: 100ms, urls: [%s]}}]", strings.Join(urls, ", "))))
+	states := func(up, down float64) func(page) bool {
+		return func(got page) bool {
+			return got.sum("inference_endpoint_servers", "endpoint", "e", "state", "up") == up &&
+				got.sum("inference_endpoint_servers", "endpoint", "e", "state", "down") == down
+		}
+	}
+	p.waitFor("all replicas", states(3, 0))
+	stops[1]()
+	got, _ := p.waitFor("the loss of a replica", states(2, 1))
+	lost, _ := url.Parse(urls[1])
+	if !got.has("inference_server_up", "server", lost.Host) || got.sum("inference_server_up", "server", lost.Host) != 0 {
+		t.Errorf("the lost server is not shown as down: %v", got["inference_server_up"])
+	}
+	if got.has("inference_server_requests_running", "server", lost.Host) {
+		t.Error("the lost server has a queue")
+	}
+	if len(p.stderr.lines("cannot read the server's page")) != 1 {
+		t.Errorf("want one line on the loss:\n%s", p.stderr)
+	}
+}
+
+// A server that hangs answers its page and its health check; one that is
+// saturated goes on.
+func TestHungIsNotBusy(t *testing.T) {
+	s := simulator.New(simulator.Options{Slots: 2, Background: 6, BackgroundOutput: 500, DecodeStep: 2 * time.Millisecond})
+	base, stop := serveSimulator(t, s)
+	defer stop() // its goroutines come and go
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 1s, timeout: 5s}
+modules: {interactive: {input_tokens: 16, output_tokens: 4}}
+endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]`, base)))
+	const family = "inference_server_last_progress_timestamp_seconds"
+	after := func(at time.Time) func(page) bool {
+		return func(got page) bool { return got.sum(family) > float64(at.UnixNano())/1e9 }
+	}
+	p.waitFor("progress under load", after(time.Now()))
+	p.waitFor("more progress under load", after(time.Now()))
+	s.Hang(true)
+	hung := time.Now()
+	late := hung.Add(2 * time.Second) // a probe of the queue comes meanwhile
+	got, _ := p.waitFor("readings of the hung server", func(got page) bool { return seen(got, late) })
+	if last := got.sum(family); last > float64(hung.Add(500*time.Millisecond).UnixNano())/1e9 {
+		t.Errorf("progress %v s after the server hung", last-float64(hung.UnixNano())/1e9)
+	}
+	if got.sum("inference_server_requests_running") == 0 || got.sum("inference_server_up") != 1 {
+		t.Error("the hung server does not look busy")
+	}
+	if resp, _ := get(t, p.client, base+"/health"); resp.StatusCode != http.StatusOK {
+		t.Errorf("health check: %s", resp.Status)
+	}
+	s.Hang(false)
+	p.waitFor("progress again", after(late))
+}
+
+// newProxy passes requests on, without connections that stay.
+func newProxy(to *url.URL) *httputil.ReverseProxy {
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.Transport = &http.Transport{DisableKeepAlives: true}
+	proxy.FlushInterval = -1
+	return proxy
+}
+
+// What the user sees when a new version of an engine renames a series, and how
+// a few lines of configuration mend it.
+func TestRenamedSeries(t *testing.T) {
+	to, _ := url.Parse(serveHTTP(t, simulator.New(quick()).Handler()))
+	proxy := newProxy(to)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		body, err := io.ReadAll(r.Body)
+		text := strings.ReplaceAll(string(body), "vllm:num_requests_waiting", "vllm:queue_length")
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+		r.Header.Del("Content-Length")
+		return err
+	}
+	server := serveHTTP(t, proxy)
+	file := fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]\n", server)
+
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", file))
+	got, _ := p.waitFor("a reading", func(got page) bool { return seen(got, time.Time{}) })
+	if got.has("inference_server_requests_waiting") || !got.has("inference_server_requests_running") {
+		t.Error("want all but the renamed series")
+	}
+	if got.sum("inference_server_quantity_missing", "quantity", "requests_waiting") != 1 {
+		t.Errorf("the missing series is not told: %v", got["inference_server_quantity_missing"])
+	}
+	if n := len(p.stderr.lines("missing=[requests_waiting]")); n != 1 {
+		t.Errorf("%d lines tell of the missing series:\n%s", n, p.stderr)
+	}
+	p.stop()
+
+	mended := file + `engines: {vllm: {values: {requests_waiting: [{series: "vllm:queue_length"}]}}}`
+	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", mended))
+	got, _ = p.waitFor("a reading", func(got page) bool { return seen(got, time.Time{}) })
+	if !got.has("inference_server_requests_waiting") || got.has("inference_server_quantity_missing") {
+		t.Error("the mapping of the configuration is not used")
+	}
+}
+
+// A page of no engine that is known is said to be one.
+func TestUnmappedPage(t *testing.T) {
+	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		_, _ = io.WriteString(w, "# TYPE homegrown_queue gauge\nhomegrown_queue 3\n")
+	}))
+	file := fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 100ms, urls: [%[1]s/metrics]}}]\n", server)
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", file))
+	p.waitFor("the unmapped page", func(got page) bool {
+		return got.sum("inference_endpoint_servers", "state", "unmapped") == 1 &&
+			got.sum("inference_server_scrape_failures_total", "reason", "unmapped") > 0
+	})
+	if n := len(p.stderr.lines("homegrown_queue")); n != 1 {
+		t.Errorf("%d lines name what stands there:\n%s", n, p.stderr)
+	}
+	p.stop()
+
+	own := file + "engines: {homegrown: {sentinels: [homegrown_queue], values: {requests_waiting: [{series: homegrown_queue}]}}}"
+	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", own))
+	p.waitFor("the own mapping", func(got page) bool {
+		return got.sum("inference_server_requests_waiting", "engine", "homegrown") == 3
+	})
+}
+
+// The time that a proxy adds before it passes a request on is outside of the
+// server's own TTFT.
+func TestOverhead(t *testing.T) {
+	const added = 150 * time.Millisecond
+	s := simulator.New(simulator.Options{DecodeStep: 2 * time.Millisecond, PrefillTokensPerSecond: 1e5})
+	base, _ := serveSimulator(t, s)
+	to, _ := url.Parse(base)
+	proxy := newProxy(to)
+	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			select {
+			case <-time.After(added):
+			case <-r.Context().Done():
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 300ms}
+modules: {interactive: {input_tokens: 16, output_tokens: 4}}
+endpoints: [{name: e, url: %s, servers: {interval: 200ms}}]`, server)))
+	const family = "inference_endpoint_ttft_overhead_seconds"
+	got, _ := p.waitFor("the overhead", func(got page) bool { return got.has(family, "source", "histogram") })
+	if v := got.sum(family); v < added.Seconds() || v > 2*added.Seconds() {
+		t.Errorf("overhead of %v s, want a little more than %v", v, added)
+	}
+}
