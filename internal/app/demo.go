@@ -106,7 +106,8 @@ func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
 	var b strings.Builder
 	b.WriteString(demoModules)
 	for i, s := range servers {
-		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: [interactive, warm], servers: {interval: 5s}}\n", s.name, urls[i])
+		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: [interactive, warm], servers: {interval: 5s}, hardware: %s}\n",
+			s.name, urls[i], s.hardware)
 	}
 	return config.Parse([]byte(b.String()), "demo")
 }
@@ -118,7 +119,8 @@ func printDemo(env environment, servers []demoServer, urls []string, a net.Addr)
 	for i, s := range servers {
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", s.name, urls[i], s.what)
 	}
+	fmt.Fprintf(w, "  GPUs\t\ttwo simulated ones, marked by inference_gpu_simulated\n")
 	_ = w.Flush()
 	fmt.Fprintf(env.Stdout, "\nMetrics: http://%s/metrics\n", a)
-	fmt.Fprintf(env.Stdout, "Look at, after some seconds:\n  curl -s http://%s/metrics | grep -E 'probe_(last_ttft|last_tpot|results|output_tokens)'\n\n", a)
+	fmt.Fprintf(env.Stdout, "Look at, after some seconds:\n  curl -s http://%s/metrics | grep -E 'probe_(last_ttft|last_tpot|results)|server_(requests|kv)|gpu_dram'\n\n", a)
 }

@@ -106,12 +106,12 @@ func faultsNamed(names ...string) []simulator.Fault {
 // demoServers are the simulated servers of the demo.
 func demoServers() []demoServer {
 	return []demoServer{
-		{"healthy", "answers at once", simulator.Options{Model: "simulated-8b", Seed: 1}},
-		{"saturated", "always has more requests than slots", simulator.Options{
+		{"healthy", "answers at once", "{weights: 16GB, uuids: [GPU-simulated-0]}", simulator.Options{Model: "simulated-8b", Seed: 1}},
+		{"saturated", "always has more requests than slots", "{weights: 140GB, uuids: [GPU-simulated-1]}", simulator.Options{
 			Model: "simulated-70b", Seed: 2, Slots: 8, Background: 10, BackgroundOutput: 64, Blocks: 1024,
 			PrefillTokensPerSecond: 3000, DecodeStep: 45 * time.Millisecond, DecodeStepPerSequence: time.Millisecond,
 		}},
-		{"failing", "fails half of the requests, in several ways", simulator.Options{
+		{"failing", "fails half of the requests, in several ways", "{weights: 16GB, gpu: H100 SXM}", simulator.Options{
 			Model: "simulated-8b", Seed: 3, FaultRatio: 0.5,
 			Faults: faultsNamed("status_503", "stall_midstream", "error_event_midstream", "cut_before_finish", "empty_stream"),
 		}},
@@ -120,5 +120,6 @@ func demoServers() []demoServer {
 
 type demoServer struct {
 	name, what string
+	hardware   string // in YAML; the GPUs of the demo are simulated too
 	options    simulator.Options
 }
