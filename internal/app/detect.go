@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
 
@@ -30,10 +31,11 @@ func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
 
 // run prints what was found as a configuration file, the reasons as comments.
 func (c *detectCommand) run(ctx context.Context, env environment) error {
-	base, err := c.check()
+	endpoint, err := c.check()
 	if err != nil {
 		return unusable{err}
 	}
+	base := endpoint.URL.URL
 	limited, cancel := context.WithTimeoutCause(ctx, *c.timeout, fmt.Errorf("not done within %s", *c.timeout))
 	defer cancel()
 	transport := &http.Transport{}
@@ -50,12 +52,42 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	}
 	fmt.Fprintf(env.Stdout, "# %s\n", summary(found))
 	printEvidence(env.Stdout, "#   ", found.Evidence)
+	page, err := serversPage(limited, endpoint, found.Engine)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Stdout, "#   %s\n", page)
 	fmt.Fprint(env.Stdout, detect.Stanza(found, base))
 	return nil
 }
 
-// check returns the URL, by the rules of the configuration.
-func (c *detectCommand) check() (*url.URL, error) {
+// serversPage says whether the server shows metrics of its own or, where it
+// does not, what would make it.
+func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (string, error) {
+	mappings, err := engine.NewMappings(nil)
+	if err != nil {
+		return "", err
+	}
+	reader, err := engine.New(endpoint, engine.Options{Mappings: mappings, UserAgent: userAgent()})
+	if err != nil {
+		return "", err
+	}
+	defer reader.Close()
+	for _, s := range reader.Scrape(ctx, engine.Known{Engine: found}) {
+		if s.State == engine.Up {
+			return fmt.Sprintf("GET %s: metrics of %s", s.URL, s.Snapshot.Engine), nil
+		}
+		return fmt.Sprintf("GET %s: metrics that cannot be read: %v", s.URL, s.Err), nil
+	}
+	text := "no metrics of the server itself"
+	if m := mappings.Mapping(found); m != nil {
+		text += "; to show them: " + strings.Join(strings.Fields(m.Setup), " ")
+	}
+	return text, nil
+}
+
+// check returns an endpoint at the URL, by the rules of the configuration.
+func (c *detectCommand) check() (*config.Endpoint, error) {
 	if *c.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout=%s is no time at all", *c.timeout)
 	}
@@ -66,7 +98,7 @@ func (c *detectCommand) check() (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("detect: %w", err)
 	}
-	return cfg.Endpoints[0].URL.URL, nil
+	return cfg.Endpoints[0], nil
 }
 
 // summary says what was found in one line.

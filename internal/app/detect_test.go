@@ -19,6 +19,7 @@ func TestDetect(t *testing.T) {
 	want := `# api openai-chat, engine sglang 0.5.11
 #   GET /v1/models: 200, 1 model, owned_by sglang
 #   GET /server_info: 200, version 0.5.11
+#   GET ` + url + `/metrics: metrics of sglang
 endpoints:
   - url: ` + url + `
     api: openai-chat
@@ -29,6 +30,22 @@ endpoints:
 	}
 	if _, err := config.Parse([]byte(got.stdout), "detected"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server that shows no metrics can be told to.
+func TestDetectSaysHowToShowMetrics(t *testing.T) {
+	s := simulator.New(simulator.Options{Engine: "sglang"}).Handler()
+	url := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			http.NotFound(w, r)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	got := runToEnd(t, "detect", url)
+	if !strings.Contains(got.stdout, "#   no metrics of the server itself; to show them: ") || !strings.Contains(got.stdout, "--enable-metrics") {
+		t.Errorf("exit code %d: %s", got.code, got.stdout)
 	}
 }
 
