@@ -49,10 +49,6 @@ type Endpoint struct {
 	clients []*client          // all of them
 }
 
-// idleTimeout is how long an unused connection is kept: longer than the usual
-// interval, and not for long after a server is gone.
-const idleTimeout = time.Minute
-
 // New prepares the reading of the pages of an endpoint. An error means that
 // its HTTP settings cannot be used.
 func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
@@ -92,7 +88,8 @@ func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	return e, nil
 }
 
-// Close closes the connections that are kept. No Scrape may run or follow.
+// Close closes idle connections, as to a server that gives out tokens. No
+// Scrape may run or follow.
 func (e *Endpoint) Close() {
 	for _, c := range e.clients {
 		(&http.Client{Transport: c.transport}).CloseIdleConnections()
@@ -149,8 +146,10 @@ type client struct {
 func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*client, error) {
 	h := settings.HTTPClientConfig
 	h.TLSConfig.ServerName = cmp.Or(h.TLSConfig.ServerName, serverName)
+	// A kept connection would rarely be used again: many servers close one that
+	// is idle for 5 s.
 	rt, err := promconfig.NewRoundTripperFromConfig(h, "server",
-		promconfig.WithHTTP2Disabled(), promconfig.WithIdleConnTimeout(idleTimeout))
+		promconfig.WithHTTP2Disabled(), promconfig.WithKeepAlivesDisabled())
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: servers: set up http: %w", e.cfg.Name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,27 +19,34 @@ import (
 )
 
 // BenchmarkMemory is the resident memory of a daemon with 1,000 endpoints,
-// each with several results in every latency family, scraped each second.
+// each with several results in every latency family, scraped each second: with
+// the probes alone, and with a reading of a vLLM server's page for each too.
 func BenchmarkMemory(b *testing.B) {
 	const endpoints = 1000
 	_, server := startProgram(b, "simulate", "--listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
 		"--decode-step=5ms", "--decode-step-per-sequence=-1ns", "--prefill-rate=1000000")
+	_, page := startProgram(b, "simulate", "--listen-address=127.0.0.1:0")
 	var file bytes.Buffer
 	fmt.Fprintln(&file, "global: {interval: 5s, limits: {in_flight: 128, in_flight_per_host: 128}}")
 	fmt.Fprintln(&file, "modules: {interactive: {input_tokens: 64, output_tokens: 8}}\nendpoints:")
 	for i := range endpoints {
-		fmt.Fprintf(&file, "  - {name: endpoint-%04d, url: %q, labels: {team: search}}\n", i, server)
+		fmt.Fprintf(&file, "  - {name: endpoint-%04d, url: %q, labels: {team: search}, servers: {urls: [%q]}}\n",
+			i, server, page)
 	}
 	name := filepath.Join(b.TempDir(), "config.yml")
 	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	address := unusedAddress(b)
-	launchProgram(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error")
-	for b.Loop() {
-		b.ReportMetric(memoryWhenProbed(b, "http://"+address+"/metrics", 3*endpoints), "MB-RSS")
+	for _, pages := range []string{"--no-collector.server", "--collector.server"} {
+		b.Run(strings.TrimLeft(pages, "-"), func(b *testing.B) {
+			address := unusedAddress(b)
+			launchProgram(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error", pages)
+			for b.Loop() {
+				b.ReportMetric(memoryWhenProbed(b, "http://"+address+"/metrics", 3*endpoints), "MB-RSS")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
 	}
-	b.ReportMetric(0, "ns/op")
 }
 
 // memoryWhenProbed scrapes until that many probes have a TPOT, and returns the
