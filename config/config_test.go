@@ -59,6 +59,7 @@ func resolved() *Config {
 			Name: "h:8000", URL: URL{&url.URL{Scheme: "http", Host: "h:8000"}},
 			Modules: []string{"interactive"},
 			Servers: Servers{Find: true, Interval: seconds(15), Timeout: seconds(10)},
+			SLO:     SLO{Objective: 0.99},
 		}},
 	}
 }
@@ -128,8 +129,8 @@ func TestDefaults(t *testing.T) {
 	})
 	f("endpoints: [{url: http://h:8000, servers: {find: false, urls: [http://h:8000/metrics, https://h], dns: [http://H:8000/a%2fb], engine: vllm, interval: 5s, http: {}}}]\n", func(c *Config) {
 		c.Endpoints[0].Servers = Servers{
-			URLs:   []URL{{&url.URL{Scheme: "http", Host: "h:8000", Path: "/metrics"}}, {&url.URL{Scheme: "https", Host: "h"}}},
-			DNS:    []URL{{&url.URL{Scheme: "http", Host: "H:8000", Path: "/a/b", RawPath: "/a%2fb"}}},
+			URLs:   []PageURL{{&url.URL{Scheme: "http", Host: "h:8000", Path: "/metrics"}}, {&url.URL{Scheme: "https", Host: "h"}}},
+			DNS:    []PageURL{{&url.URL{Scheme: "http", Host: "H:8000", Path: "/a/b", RawPath: "/a%2fb"}}},
 			Engine: "vllm", Interval: seconds(5), Timeout: seconds(5), HTTP: &HTTPClient{},
 		}
 	})
@@ -138,6 +139,12 @@ func TestDefaults(t *testing.T) {
 	})
 	f("endpoints: [{url: http://h:8000, servers: {timeout: 15s}}]\n", func(c *Config) {
 		c.Endpoints[0].Servers.Timeout = seconds(15)
+	})
+	f("modules: {interactive: {slo: {e2e: 20s}}, plain: {slo: }}\nendpoints: [{url: http://h:8000, slo: {objective: 0.9, ttft: 500ms}}]\n", func(c *Config) {
+		plain := *c.Modules["interactive"]
+		c.Modules["plain"] = &plain
+		c.Modules["interactive"].SLO = &SLO{Objective: 0.99, E2E: seconds(20)}
+		c.Endpoints[0].SLO = SLO{Objective: 0.9, TTFT: model.Duration(500 * time.Millisecond)}
 	})
 	f("endpoints: [{url: http://h:8000, hardware: {}}]\n", func(c *Config) {
 		c.Endpoints[0].Hardware = &Hardware{GPUs: 1}

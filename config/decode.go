@@ -59,7 +59,9 @@ func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 	case *Bytes:
 		d.bytes(n, p, out)
 	case *URL:
-		d.url(n, p, out)
+		out.URL = d.url(n, p, parseURL)
+	case *PageURL:
+		out.URL = d.url(n, p, parsePageURL)
 	case *HTTPClient:
 		d.http(n, p, out)
 	case *promconfig.Secret:

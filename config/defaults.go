@@ -51,6 +51,8 @@ func defaultServers() Servers {
 	}
 }
 
+func defaultSLO() SLO { return SLO{Objective: 0.99} }
+
 func defaultSigV4() SigV4 { return SigV4{Service: "bedrock"} }
 
 // orDefault sets what stands under p, unless the file writes it.
@@ -97,6 +99,9 @@ func (m *Module) setDefaults(r *report, p path, g Global) {
 	orDefault(r, p.key("batch_size"), &m.BatchSize, def.BatchSize)
 	orDefault(r, p.key("prefix"), &m.Prefix, def.Prefix)
 	orDefault(r, p.key("connection"), &m.Connection, def.Connection)
+	if m.SLO != nil {
+		m.SLO.setDefaults(r, p.key("slo"))
+	}
 
 	// No part takes longer than the whole.
 	p = p.key("timeouts")
@@ -107,11 +112,16 @@ func (m *Module) setDefaults(r *report, p path, g Global) {
 	orDefault(r, p.key("stall"), &t.Stall, min(def.Timeouts.Stall, m.Timeout))
 }
 
+func (s *SLO) setDefaults(r *report, p path) {
+	orDefault(r, p.key("objective"), &s.Objective, defaultSLO().Objective)
+}
+
 func (e *Endpoint) setDefaults(r *report, p path) {
 	def := defaultEndpoint()
 	orDefault(r, p.key("name"), &e.Name, e.URL.hostPort())
 	orDefault(r, p.key("modules"), &e.Modules, def.Modules)
 	e.Servers.setDefaults(r, p.key("servers"))
+	e.SLO.setDefaults(r, p.key("slo"))
 	if e.SigV4 != nil {
 		e.SigV4.setDefaults(r, p.key("sigv4"))
 	}

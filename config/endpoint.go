@@ -52,6 +52,9 @@ type Endpoint struct {
 	// Servers says where the servers behind the endpoint show their own
 	// metrics; see below.
 	Servers Servers `yaml:"servers"`
+	// SLO is what is promised of the endpoint, for modules that have none of
+	// their own; see below.
+	SLO SLO `yaml:"slo"`
 	// Hardware says what the endpoint runs on; see below.
 	Hardware *Hardware `yaml:"hardware,omitempty"`
 }
@@ -79,6 +82,7 @@ func (e *Endpoint) validate(r *report, p path, modules map[string]*Module) {
 	e.validateSigV4(r, p.key("sigv4"))
 	e.Request.validate(r, p.key("request"))
 	e.Servers.validate(r, p.key("servers"))
+	e.SLO.validate(r, p.key("slo"))
 	if e.Hardware != nil {
 		e.Hardware.validate(r, p.key("hardware"))
 	}

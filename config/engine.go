@@ -22,8 +22,9 @@ type Engine struct {
 	Setup string `yaml:"setup,omitempty"`
 	// Notes is text for the documentation: what to know of the values.
 	Notes string `yaml:"notes,omitempty"`
-	// ModelLabel is the label with the name of the model. Where a page has
-	// samples of the endpoint's model, those of other models do not count.
+	// ModelLabel is the label with the name of the model. Samples of other
+	// models than the endpoint's do not count where the page has samples of it,
+	// or of more than one other model.
 	ModelLabel string `yaml:"model_label,omitempty"`
 	// Labels restrict all samples: one that has the label must have this
 	// value. An empty value excludes all samples that have the label set.
@@ -35,6 +36,10 @@ type Engine struct {
 	// Expected are quantities of any kind that every page of this engine shows.
 	// One that is missing is reported, as it was probably renamed.
 	Expected []Quantity `yaml:"expected,omitempty"`
+	// ExpectedAfterWork are quantities that every page of this engine shows
+	// once the server has generated tokens and ended a request; before that,
+	// one that is missing is not reported.
+	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty"`
 	// Progress are series that move while the engine works, not only when a
 	// request ends. Without one, nothing is said of the engine's progress.
 	Progress []EngineSource `yaml:"progress,omitempty"`
@@ -75,7 +80,8 @@ type EngineSource struct {
 	// Scale is what the number is multiplied with to be in the unit of the
 	// quantity, above 0. Default: 1.
 	Scale float64 `yaml:"scale,omitempty"`
-	// Plus is a source whose number is added where the page has it.
+	// Plus is a source whose number is added where the page has it. Of sources
+	// of one series with other labels it is enough that the page has any.
 	Plus *EngineSource `yaml:"plus,omitempty"`
 	// Times is a source whose number is multiplied with; where the page does
 	// not have it there is no number.
@@ -112,6 +118,9 @@ type EnginePrefixCache struct {
 	// with queries alone then has no hits, and is else not read for them.
 	// Default: false.
 	Late bool `yaml:"late,omitempty"`
+	// LateBehindRay tells the same of pages that spell the queries with `ray_`:
+	// Ray shows no counter before it counts. Default: false.
+	LateBehindRay bool `yaml:"late_behind_ray,omitempty"`
 }
 
 // EngineRequests is where a number of ended requests stands on a page.

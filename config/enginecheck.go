@@ -28,10 +28,8 @@ func (e *Engine) validate(r *report, p path) {
 	for i, name := range e.Copies {
 		validateLabelName(r, p.key("copies").index(i), name)
 	}
-	validateList(r, p.key("expected"), len(e.Expected))
-	for i, q := range e.Expected {
-		validateQuantity(r, p.key("expected").index(i), q, Quantities())
-	}
+	validateQuantities(r, p.key("expected"), e.Expected)
+	validateQuantities(r, p.key("expected_after_work"), e.ExpectedAfterWork)
 	validateList(r, p.key("progress"), len(e.Progress))
 	for i := range e.Progress {
 		e.Progress[i].validate(r, p.key("progress").index(i))
@@ -72,6 +70,9 @@ func (e *Engine) validatePrefixCache(r *report, p path) {
 		c.Hits.validate(r, at.key("hits"))
 		c.Queries.validate(r, at.key("queries"))
 		validateOneOf(r, at.key("unit"), c.Unit, PrefixCacheUnits()...)
+		if c.Late && c.LateBehindRay {
+			r.errorf(at.key("late_behind_ray"), "means nothing with late")
+		}
 	}
 }
 
@@ -184,6 +185,13 @@ func isPage(s string) bool {
 		return err == nil && port > 0 && isPath("/"+path)
 	}
 	return isPath(s)
+}
+
+func validateQuantities(r *report, p path, list []Quantity) {
+	validateList(r, p, len(list))
+	for i, q := range list {
+		validateQuantity(r, p.index(i), q, Quantities())
+	}
 }
 
 func validateQuantity(r *report, p path, q Quantity, known []Quantity) {

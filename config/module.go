@@ -58,6 +58,10 @@ type Module struct {
 	// Connection is `new` (one connection per probe) or `reuse` (one kept per
 	// endpoint and module).
 	Connection Connection `yaml:"connection"`
+	// SLO is what is promised of endpoints when they are asked this; see
+	// [`endpoints[].slo`](#endpointsslo), whose place it takes as a whole.
+	// Default: that of the endpoint.
+	SLO *SLO `yaml:"slo,omitempty"`
 }
 
 // Timeouts limit the parts of a probe.
@@ -80,6 +84,9 @@ func (m *Module) validate(r *report, p path) {
 	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm)
 	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
+	if m.SLO != nil {
+		m.SLO.validate(r, p.key("slo"))
+	}
 }
 
 func (t *Timeouts) validate(r *report, p path, timeout model.Duration) {

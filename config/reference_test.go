@@ -119,7 +119,7 @@ func newReference(t *testing.T) *reference {
 	r := &reference{pkg: pkg, values: map[string]reflect.Value{}}
 	for _, v := range []any{
 		*c, c.Global, c.Global.Limits, *c.Modules[Interactive], c.Modules[Interactive].Timeouts, *c.Endpoints[0],
-		c.Endpoints[0].Request, c.Endpoints[0].Servers, defaultSigV4(), c.Probe, c.Tracing,
+		c.Endpoints[0].Request, c.Endpoints[0].Servers, c.Endpoints[0].SLO, defaultSigV4(), c.Probe, c.Tracing,
 		Hardware{},
 		Engine{},
 		EngineSource{},
@@ -233,7 +233,7 @@ func typeName(key string, t reflect.Type) string {
 		return "size"
 	case reflect.TypeFor[promconfig.Secret]():
 		return "secret"
-	case reflect.TypeFor[URL](), reflect.TypeFor[promconfig.URL]():
+	case reflect.TypeFor[URL](), reflect.TypeFor[PageURL](), reflect.TypeFor[promconfig.URL]():
 		return "URL"
 	case reflect.TypeFor[promconfig.TLSVersion]():
 		return "`TLS10` to `TLS13`"

@@ -14,11 +14,11 @@ type Servers struct {
 	// neither `urls` nor `dns` names one.
 	Find bool `yaml:"find"`
 	// URLs are pages, one for each server. A URL without a path gets that of
-	// the engine.
-	URLs []URL `yaml:"urls,omitempty"`
+	// the engine; the only query is `?model=NAME`.
+	URLs []PageURL `yaml:"urls,omitempty"`
 	// DNS are pages whose host stands for all the addresses that it resolves
 	// to, each a server. The name is resolved again before each reading.
-	DNS []URL `yaml:"dns,omitempty"`
+	DNS []PageURL `yaml:"dns,omitempty"`
 	// Engine is the name of the mapping to read the pages with: a built-in one
 	// or one under `engines`. Default: known by the series of the page.
 	Engine string `yaml:"engine,omitempty"`
@@ -51,14 +51,14 @@ func (s *Servers) validate(r *report, p path) {
 
 // validatePages checks the pages of one list; first knows where each page
 // stands.
-func validatePages(r *report, p path, pages []URL, first map[string]path) {
+func validatePages(r *report, p path, pages []PageURL, first map[string]path) {
 	for i, u := range pages {
 		at := p.index(i)
 		if u.URL == nil {
 			r.errorf(at, "missing; %v", errWantURL)
 			continue
 		}
-		page := u.page()
+		page := URL(u).page()
 		if before, ok := first[page]; ok {
 			r.errorf(at, "the same page as %s", before)
 			continue
@@ -77,5 +77,5 @@ func (u URL) page() string {
 	if at == "/" {
 		at = "" // a URL without a path means the same
 	}
-	return u.Scheme + "://" + net.JoinHostPort(foldHost(u.URL), port) + at + "?" + u.RawQuery
+	return u.Scheme + "://" + net.JoinHostPort(foldHost(u.URL), port) + at + "?" + u.Query().Encode()
 }

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -43,23 +45,39 @@ func schemePort(scheme string) string {
 	return ""
 }
 
-func (d *decoder) url(n *yaml.Node, p path, out *URL) {
+// PageURL is the URL of a page: as URL, but the only query is `model=NAME`, which
+// a router of several models needs.
+type PageURL struct{ *url.URL }
+
+// MarshalYAML renders the URL as text.
+func (u PageURL) MarshalYAML() (any, error) { return URL(u).MarshalYAML() }
+
+// url returns what parse makes of a text; nil for no URL.
+func (d *decoder) url(n *yaml.Node, p path, parse func(string) (*url.URL, error)) *url.URL {
 	if n.Kind != yaml.ScalarNode {
 		d.errorf(p, "%v, got %s", errWantURL, got(n))
-		return
+		return nil
 	}
-	u, err := parseURL(n.Value)
+	u, err := parse(n.Value)
 	if err != nil {
 		d.errorf(p, "%v", err)
-		return
 	}
-	out.URL = u
+	return u
 }
 
 var errWantURL = errors.New("want a URL like http://host:8000")
 
-// parseURL never repeats s in an error: it may hold a password or a key.
 func parseURL(s string) (*url.URL, error) {
+	return parseAnyURL(s, isVersionQuery, "is not ?api-version=DATE, in the URL; for a key use http.authorization or a header")
+}
+
+func parsePageURL(s string) (*url.URL, error) {
+	return parseAnyURL(s, isModelQuery, "is not ?model=NAME, in the URL; for a key use servers.http")
+}
+
+// parseAnyURL never repeats s in an error: it may hold a password or a key.
+// badQuery says what is wrong with a query that is not the one for such a URL.
+func parseAnyURL(s string, isQuery func(string) bool, badQuery string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
@@ -70,8 +88,8 @@ func parseURL(s string) (*url.URL, error) {
 		return nil, errors.New("a user or password in the URL; use http.basic_auth or a header")
 	case u.Hostname() == "":
 		return nil, errors.New("a URL without a host")
-	case u.ForceQuery || strings.Contains(s, "#") || !isVersionQuery(u.RawQuery):
-		return nil, errors.New("a fragment, or a query that is not ?api-version=DATE, in the URL; for a key use http.authorization or a header")
+	case u.ForceQuery || strings.Contains(s, "#") || !isQuery(u.RawQuery):
+		return nil, errors.New("a fragment, or a query that " + badQuery)
 	case !isPort(u):
 		return nil, errors.New("a port that is not 1 to 65535")
 	}
@@ -91,4 +109,12 @@ func isPort(u *url.URL) bool {
 func isVersionQuery(query string) bool {
 	version, ok := strings.CutPrefix(query, "api-version=")
 	return query == "" || ok && isPlain(version)
+}
+
+// isModelQuery tells whether a query is none, or the name of a model.
+func isModelQuery(query string) bool {
+	escaped, ok := strings.CutPrefix(query, "model=")
+	name, err := url.QueryUnescape(escaped)
+	bad := name == "" || len(name) > maxModelBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl)
+	return query == "" || ok && err == nil && !bad && !strings.ContainsAny(escaped, "&;=")
 }

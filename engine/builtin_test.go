@@ -21,31 +21,41 @@ func TestBuiltInMappings(t *testing.T) {
 		ModelLabel string
 		Copies     []string
 		Expected   []config.Quantity
+		AfterWork  []config.Quantity
 	}
 	usual := []string{"/metrics"}
 	load := []config.Quantity{config.RequestsRunning, config.RequestsWaiting}
 	loadAndCache := append(slices.Clone(load), config.KVCacheUsage)
+	const (
+		prompt, generated, duration, ended = config.PromptTokens, config.GenerationTokens, config.RequestDuration, config.RequestsFinished
+		ttft, interToken, queue            = config.TTFT, config.InterToken, config.QueueTime
+	)
 	want := map[string]facts{
-		"dynamo":   {usual, true, "model", nil, nil},
-		"litellm":  {[]string{"/metrics", "/metrics/"}, true, "requested_model", []string{"pid"}, nil},
-		"llamacpp": {usual, false, "", nil, append(slices.Clone(load), config.PromptTokens, config.GenerationTokens)},
-		"lmdeploy": {usual, false, "model_name", []string{"pid"}, loadAndCache},
-		"nim":      {[]string{"/v1/metrics"}, true, "model_name", []string{"pid"}, loadAndCache},
-		"sglang":   {usual, false, "model_name", []string{"pid", "tp_rank", "pp_rank", "moe_ep_rank"}, loadAndCache},
-		"tei":      {usual, false, "", nil, nil},
-		"tgi":      {usual, false, "", nil, nil},
-		"triton":   {[]string{":8002/metrics", "/metrics"}, true, "model", nil, nil},
+		"dynamo":  {usual, true, "model", nil, nil, []config.Quantity{config.RequestsRunning, prompt, generated, ttft, duration, ended}},
+		"litellm": {[]string{"/metrics", "/metrics/"}, true, "requested_model", []string{"pid"}, nil, nil},
+		// It shows all that it has at any time.
+		"llamacpp": {usual, false, "", nil, append(slices.Clone(load), prompt, generated, interToken), nil},
+		"lmdeploy": {usual, false, "model_name", []string{"pid"}, loadAndCache, []config.Quantity{prompt, generated, ttft, interToken}},
+		"nim":      {[]string{"/v1/metrics"}, true, "model_name", []string{"pid"}, loadAndCache, []config.Quantity{prompt, generated, ttft, interToken, duration, ended}},
+		// A server for prefill alone never has a TTFT.
+		"sglang": {usual, false, "model_name", []string{"pid", "tp_rank", "pp_rank", "moe_ep_rank"}, loadAndCache, []config.Quantity{prompt, generated, duration, ended}},
+		"tei":    {usual, false, "", nil, nil, nil},
+		"tgi":    {usual, false, "", nil, nil, append(slices.Clone(load), prompt, generated, queue, duration, ended)},
+		"triton": {[]string{":8002/metrics", "/metrics"}, true, "model", nil, nil, nil},
 		// Its model is a step of the ensemble that the endpoint asks.
-		"triton-trtllm": {[]string{":8002/metrics", "/metrics"}, false, "", nil, load},
+		"triton-trtllm": {[]string{":8002/metrics", "/metrics"}, false, "", nil, load, nil},
 		// Reading /metrics takes records away from others.
-		"trtllm": {[]string{"/prometheus/metrics"}, false, "model_name", []string{"pid"}, nil},
-		"vllm":   {usual, false, "model_name", []string{"pid"}, loadAndCache},
+		"trtllm": {[]string{"/prometheus/metrics"}, false, "model_name", []string{"pid"}, nil, []config.Quantity{ttft, queue, duration, ended}},
+		// Engine V0 has no counters of its prefix cache.
+		"vllm": {usual, false, "model_name", []string{"pid"}, loadAndCache, []config.Quantity{
+			prompt, generated, ttft, interToken, queue, config.PrefillTime, config.DecodeTime, duration, ended,
+		}},
 	}
 	m := mappings(t, nil)
 	got := map[string]facts{}
 	for _, name := range m.Names() {
 		e := m.Mapping(name)
-		got[name] = facts{m.Pages(name), e.Fallback, e.ModelLabel, e.Copies, e.Expected}
+		got[name] = facts{m.Pages(name), e.Fallback, e.ModelLabel, e.Copies, e.Expected, e.ExpectedAfterWork}
 	}
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("-want +got:\n%s", d)

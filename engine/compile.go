@@ -68,6 +68,7 @@ type number struct {
 	source      int
 	scale       float64
 	plus, times *number
+	either      bool // plus alone is enough: it is of the same series
 }
 
 // distribution is how to work out a histogram: from that of a source, or from
@@ -83,6 +84,8 @@ type cacheHits struct {
 	hits, queries *number
 	unit          string
 	late          bool // hits appear with the first one
+	lateBehindRay bool // the same where Ray shows them
+	alone         bool // no other quantity is read from the series of the queries
 }
 
 // mapping is a config.Engine made ready to read pages with. It is immutable.
@@ -103,8 +106,9 @@ type mapping struct {
 	prefixCache []cacheHits
 	progress    []*number
 	finishes    []string
-	requests    [][]int           // the sources of each item, by index in finishes
-	expected    []config.Quantity // sorted
+	requests    [][]int // the sources of each item, by index in finishes
+	expected    []config.Quantity
+	afterWork   []config.Quantity // expected once the server has worked
 }
 
 // compile makes a mapping ready. What is wrong in it for a page shows when the
@@ -116,7 +120,7 @@ func compile(name string, e *config.Engine) *mapping {
 		labels: sortedLabels(e.Labels), copies: slices.Sorted(slices.Values(e.Copies)),
 		values:     map[config.Quantity][]*number{},
 		histograms: map[config.Quantity][]*distribution{},
-		finishes:   config.Finishes(), expected: slices.Sorted(slices.Values(e.Expected)),
+		finishes:   config.Finishes(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
 	}
 	c.copiesAndLE = slices.Sorted(slices.Values(append([]string{"le"}, e.Copies...)))
 	c.start = c.addSource(startTime, source{max: true})
@@ -132,12 +136,11 @@ func compile(name string, e *config.Engine) *mapping {
 	}
 	for i := range e.PrefixCache {
 		p := &e.PrefixCache[i]
-		c.prefixCache = append(c.prefixCache, cacheHits{c.addNumber(&p.Hits, counter), c.addNumber(&p.Queries, counter), p.Unit, p.Late})
+		c.prefixCache = append(c.prefixCache, cacheHits{
+			hits: c.addNumber(&p.Hits, counter), queries: c.addNumber(&p.Queries, counter),
+			unit: p.Unit, late: p.Late, lateBehindRay: p.LateBehindRay, alone: !isValue(e, p.Queries.Series),
+		})
 	}
-	c.expected = slices.DeleteFunc(c.expected, func(q config.Quantity) bool {
-		sources, written := e.Values[q] // an empty list says not to read it
-		return written && len(sources) == 0
-	})
 	for i := range e.Progress {
 		c.progress = append(c.progress, c.addNumber(&e.Progress[i], counter))
 	}
@@ -145,6 +148,27 @@ func compile(name string, e *config.Engine) *mapping {
 		c.requests = append(c.requests, c.addRequests(&e.Requests[i]))
 	}
 	return c
+}
+
+// readable returns the quantities without those that are not to be read, as an
+// empty list of sources says.
+func readable(e *config.Engine, expected []config.Quantity) []config.Quantity {
+	return slices.DeleteFunc(slices.Clone(expected), func(q config.Quantity) bool {
+		sources, written := e.Values[q]
+		return written && len(sources) == 0
+	})
+}
+
+// isValue tells whether a quantity is read from a series.
+func isValue(e *config.Engine, series string) bool {
+	for _, sources := range e.Values {
+		for i := range sources {
+			if sources[i].Series == series {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func kindOf(q config.Quantity) kind {
@@ -202,7 +226,7 @@ func (c *mapping) addNumber(s *config.EngineSource, k kind) *number {
 		kind: k, labels: sortedLabels(s.Labels), fromLabel: s.FromLabel, max: s.Combine == config.CombineMax,
 	})
 	if s.Plus != nil {
-		n.plus = c.addNumber(s.Plus, k)
+		n.plus, n.either = c.addNumber(s.Plus, k), s.Plus.Series == s.Series
 	}
 	if s.Times != nil {
 		n.times = c.addNumber(s.Times, gauge)

@@ -8,14 +8,17 @@ import (
 
 // of works out a number from the results of the sources; false without one.
 func (n *number) of(results []result) (float64, bool) {
-	if results[n.source].values == nil {
-		return 0, false
+	v, shown := 0.0, results[n.source].values != nil
+	if shown {
+		v = results[n.source].values[0] * n.scale
 	}
-	v := results[n.source].values[0] * n.scale
 	if n.plus != nil {
-		if p, ok := n.plus.of(results); ok {
-			v += p
-		}
+		p, ok := n.plus.of(results)
+		v += p
+		shown = shown || ok && n.either
+	}
+	if !shown {
+		return 0, false
 	}
 	if n.times != nil {
 		t, ok := n.times.of(results)
@@ -103,18 +106,4 @@ func (c *mapping) finished(results []result) map[string]float64 {
 		}
 	}
 	return requests
-}
-
-// cacheUse works out the hits of the prefix cache, the queries, and which item
-// of the mapping they come from; an item < 0 is for none. Where the mapping says
-// so, a counter of hits that does not exist yet has counted none.
-func (c *mapping) cacheUse(results []result) (hits, queries float64, item int) {
-	for i := range c.prefixCache {
-		p := &c.prefixCache[i]
-		hits, shown := p.hits.of(results)
-		if queries, ok := p.queries.of(results); ok && (shown || p.late) {
-			return hits, queries, i
-		}
-	}
-	return 0, 0, -1
 }

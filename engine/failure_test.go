@@ -302,9 +302,12 @@ func FuzzReadPage(f *testing.F) {
 	f.Add([]byte(labPage), uint8(1))
 	f.Add([]byte{}, uint8(0))
 	f.Fuzz(func(t *testing.T, page []byte, step uint8) {
-		got, err := readPage(&stepReader{page, int(step) + 1}, nil)
-		if err != nil || !bytes.Equal(got, page) {
-			t.Errorf("got %q, %v; want %q", got, err, page)
+		for _, size := range []int64{-1, int64(len(page))} {
+			b := &body{reader: &stepReader{page, int(step) + 1}, size: size, memory: newMemory()}
+			got, err := b.read(t.Context(), nil)
+			if err != nil || !bytes.Equal(got, page) {
+				t.Errorf("size %d: got %q, %v; want %q", size, got, err, page)
+			}
 		}
 	})
 }

@@ -15,17 +15,9 @@ import (
 	"sync"
 )
 
-const (
-	// maxPage is the longest page that is read, in bytes, after decompression.
-	maxPage = 16 << 20
-	// maxKeptBuffer is the largest buffer that is kept for other pages.
-	maxKeptBuffer = 1 << 20
-	// firstRead is the least that a buffer grows by.
-	firstRead = 32 << 10
-	// minSecret is the shortest part of a header that is taken for a secret;
-	// shorter ones would be found in ordinary pages.
-	minSecret = 6
-)
+// minSecret is the shortest part of a header that is taken for a secret;
+// shorter ones would be found in ordinary pages.
+const minSecret = 6
 
 // attempt is one request. The transport calls its hooks from its own
 // goroutines, also after the request has failed.
@@ -84,9 +76,9 @@ func (a *attempt) isTLSFailure() bool {
 	return a.tlsFailed
 }
 
-// fetch gets a page into buf and returns it with its content type. It follows
-// no redirect. The error is for failureOf.
-func (a *attempt) fetch(ctx context.Context, p *place, buf []byte) (page []byte, contentType string, err error) {
+// fetch gets a page into buf and returns it with its content type; b is what it
+// is read with. It follows no redirect. The error is for failureOf.
+func (a *attempt) fetch(ctx context.Context, p *place, b *body, buf []byte) (page []byte, contentType string, err error) {
 	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, p.page.String(), http.NoBody)
 	if err != nil {
 		return buf, "", fmt.Errorf("make the request: %w", err)
@@ -100,41 +92,22 @@ func (a *attempt) fetch(ctx context.Context, p *place, buf []byte) (page []byte,
 	if resp.StatusCode != http.StatusOK {
 		return buf, "", statusFailure(resp)
 	}
-	body, err := decoded(resp)
-	if err == nil {
-		buf, err = readPage(body, buf)
+	if b.reader, b.size, err = decoded(resp); err == nil {
+		buf, err = b.read(ctx, buf)
 	}
 	return buf, resp.Header.Get("Content-Type"), err
 }
 
-// decoded returns the body of a reply without its compression.
-func decoded(resp *http.Response) (io.Reader, error) {
+// decoded returns the body of a reply without its compression, and its length;
+// < 0 is unknown.
+func decoded(resp *http.Response) (r io.Reader, size int64, err error) {
 	switch enc := resp.Header.Get("Content-Encoding"); strings.ToLower(enc) {
 	case "", "identity":
-		return resp.Body, nil
+		return resp.Body, resp.ContentLength, nil
 	case "gzip":
-		return gzip.NewReader(resp.Body)
+		r, err = gzip.NewReader(resp.Body)
+		return r, -1, err
 	default:
-		return nil, pageErrorf(ReasonFormat, "content encoding %.32q, which was not asked for", enc)
-	}
-}
-
-// readPage appends a whole page to buf.
-func readPage(r io.Reader, buf []byte) ([]byte, error) {
-	for {
-		if len(buf) > maxPage {
-			return buf, pageErrorf(ReasonTooLarge, "a page of more than %d MiB", maxPage>>20)
-		}
-		if len(buf) == cap(buf) {
-			buf = slices.Grow(buf, min(max(len(buf), firstRead), maxPage+1-len(buf)))
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		if err == io.EOF && len(buf) <= maxPage {
-			return buf, nil
-		}
-		if err != nil && err != io.EOF {
-			return buf, err
-		}
+		return nil, -1, pageErrorf(ReasonFormat, "content encoding %.32q, which was not asked for", enc)
 	}
 }

@@ -5,20 +5,24 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
 
-// lookAgain is the time from one look for the page of an endpoint to the next.
+// lookAgain is the time from one look for the page of an endpoint to the next
+// where something answered. Where nothing did it is the longest: there it begins
+// with the interval of readings and doubles with each look.
 const lookAgain = 10 * time.Minute
 
 // finder is what is known of the page of an endpoint that names none.
 type finder struct {
 	client *client
-	page   *url.URL  // where it was found; nil before
-	latest Reason    // of its latest reading
-	engine string    // for which it was looked for
-	lookAt time.Time // when to look for it again, unless it is there
+	page   *url.URL      // where it was found; nil before
+	latest Reason        // of its latest reading
+	engine string        // for which it was looked for
+	lookAt time.Time     // when to look for it again, unless it is there
+	wait   time.Duration // until then, where nothing answered; 0 is that something did
 }
 
 // find reads the page of an endpoint that names none, after looking for it
@@ -35,7 +39,7 @@ func (e *Endpoint) find(ctx context.Context, known Known) []reading {
 	case f.page == nil:
 		return nil
 	}
-	r := e.readFound(ctx, f.page, known)
+	r := e.readFound(ctx, f.page, known, 0)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -48,14 +52,22 @@ func (e *Endpoint) find(ctx context.Context, known Known) []reading {
 
 // look asks for the candidates one after the other, since the later ones of an
 // engine may do harm where an earlier one is there, and reads the first that is
-// a page. One that was found before stays when there is no other.
+// a page. All of them together have the time of one reading, each host the same
+// part of it. One that was found before stays when there is no other.
 func (e *Endpoint) look(ctx context.Context, known Known, name string) []reading {
-	found := finder{client: e.found.client, engine: name, lookAt: e.options.Now().Add(lookAgain)}
+	start := e.options.Now()
+	found := finder{client: e.found.client, engine: name, lookAt: start.Add(lookAgain)}
 	before := e.found.page
 	answered := before != nil
+	silent := map[string]bool{} // hosts that do not answer
 	var kept []reading
-	for _, page := range e.candidates(name) {
-		r := e.readFound(ctx, page, known)
+	for pages := e.candidates(name); len(pages) > 0; pages = pages[1:] {
+		page := pages[0]
+		left := time.Duration(e.cfg.Servers.Timeout) - e.options.Now().Sub(start)
+		if silent[page.Host] || left <= 0 {
+			continue
+		}
+		r := e.readFound(ctx, page, known, left/time.Duration(countHosts(pages, silent)))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -66,13 +78,44 @@ func (e *Endpoint) look(ctx context.Context, known Known, name string) []reading
 		if there {
 			break
 		}
-		answered = answered || r.status.Reason == ReasonStatus || r.status.State == Unreadable
+		silent[page.Host] = isSilent(r.status.Reason)
+		answered = answered || !silent[page.Host]
 	}
 	if !answered && found.page == nil { // it tells nothing about the page that all is down
-		found.lookAt = time.Time{}
+		found.wait = e.nextWait(name)
+		found.lookAt = start.Add(found.wait - time.Duration(e.cfg.Servers.Interval)/2) // readings are not exactly on time
 	}
 	e.found = found
 	return kept
+}
+
+// countHosts counts the hosts of pages without those that do not answer.
+func countHosts(pages []*url.URL, silent map[string]bool) int {
+	hosts := map[string]bool{}
+	for _, page := range pages {
+		if !silent[page.Host] {
+			hosts[page.Host] = true
+		}
+	}
+	return len(hosts)
+}
+
+// nextWait returns how long to wait after a look where nothing answered.
+func (e *Endpoint) nextWait(name string) time.Duration {
+	wait := time.Duration(e.cfg.Servers.Interval)
+	if e.found.engine == name && e.found.wait > 0 {
+		wait = max(wait, min(2*e.found.wait, lookAgain))
+	}
+	return wait
+}
+
+// isSilent tells whether a failure is one of the server and not of a page.
+func isSilent(r Reason) bool {
+	switch r {
+	case ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout:
+		return true
+	}
+	return false
 }
 
 // isThere tells whether a reading shows a page of metrics, even if not one
@@ -85,12 +128,14 @@ func isThere(r Reason) bool {
 	return false
 }
 
-func (e *Endpoint) readFound(ctx context.Context, page *url.URL, known Known) reading {
-	p := &place{id: page.String(), page: page, client: e.found.client}
+// readFound reads a candidate; within is as in place.
+func (e *Endpoint) readFound(ctx context.Context, page *url.URL, known Known, within time.Duration) reading {
+	p := &place{id: page.String(), page: page, client: e.found.client, within: within}
 	return reading{server: e.server(p.id), place: p, status: e.read(ctx, e.server(p.id), p, e.want(known))}
 }
 
-// candidates returns where the page of the endpoint may be, for an engine.
+// candidates returns where the page of the endpoint may be, for an engine. One
+// that was found before is the first: it is read either way.
 func (e *Endpoint) candidates(name string) []*url.URL {
 	base := e.cfg.URL.URL
 	var pages []*url.URL
@@ -100,7 +145,11 @@ func (e *Endpoint) candidates(name string) []*url.URL {
 		if port != "" {
 			u.Host = net.JoinHostPort(base.Hostname(), port)
 		}
-		pages = append(pages, u)
+		if f := e.found.page; f != nil && *u == *f {
+			pages = slices.Insert(pages, 0, u)
+		} else {
+			pages = append(pages, u)
+		}
 	}
 	return pages
 }

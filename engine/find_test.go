@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
 )
@@ -203,6 +204,85 @@ func TestLooksUntilThereIsAnAnswer(t *testing.T) {
 	}
 }
 
+// While nothing answers, the looks become rare: after 1, 2, 4 and more intervals,
+// up to 10 minutes. Readings come a little early or late.
+func TestLooksLessOftenWithoutAnAnswer(t *testing.T) {
+	s := newSite(t, nil)
+	dead := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	all := pages{"/one": dead, "/two": dead, "/metrics": dead}
+	s.show(all)
+	l := findLab(t, s.URL)
+	l.cfg.Servers.Interval = model.Duration(15 * time.Second)
+	l.known.Engine = "two"
+	looks := func(readings int) (at []int) {
+		for i := range readings {
+			l.scrape()
+			if asked := s.asked.since(); len(asked) > 0 {
+				at = append(at, i)
+			}
+			l.now = l.now.Add(15*time.Second + time.Duration(i%3-1)*time.Second)
+		}
+		return at
+	}
+	// 1 + 2 + 4 + 8 + 16 + 32 intervals, then each 40 of them, which are 10 minutes.
+	if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 103, 143}, looks(150)); diff != "" {
+		t.Errorf("looks (-want +got):\n%s", diff)
+	}
+	l.known.Engine = "lab"
+	if diff := cmp.Diff([]int{0, 1, 3}, looks(5)); diff != "" {
+		t.Errorf("looks for another engine (-want +got):\n%s", diff)
+	}
+	s.show(pages{"/metrics": showLab})
+	l.now = l.now.Add(10 * time.Minute)
+	l.expect(s, "answers", []string{"/metrics"}, Up)
+}
+
+// A host that gives no answer is not asked for another page.
+func TestSilentHostIsAskedOnce(t *testing.T) {
+	dead := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	s := newSite(t, pages{"/one": dead, "/two": showLab})
+	l := findLab(t, s.URL)
+	l.known.Engine = "two"
+	l.expect(s, "at first", []string{"/one"})
+	s.show(pages{"/two": showLab})
+	l.expect(s, "one answers", []string{"/one", "/two"}, Up)
+	// The page that was found is asked for at all events, and stays.
+	s.show(pages{"/one": dead, "/two": dead})
+	l.expect(s, "both silent", []string{"/two"}, Down)
+	l.now = l.now.Add(10 * time.Minute)
+	l.expect(s, "looks again", []string{"/two"}, Down)
+}
+
+// All pages of a look have the time of one reading. Where one host uses up its
+// part, there is a part for the other.
+func TestTimeOfALook(t *testing.T) {
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	first, last := newSite(t, pages{"/a": hang}), newSite(t, pages{"/b": showLab})
+	_, port, _ := net.SplitHostPort(first.Listener.Addr().String())
+	l := newLab(t, func(c *config.Endpoint, o *Options) {
+		o.Mappings, _ = NewMappings(map[string]*config.Engine{"lab": labEngine(":"+port+"/a", "/b")})
+		c.URL, c.Servers.Find = urlOf(t, last.URL), true
+		c.Servers.Timeout, o.Now = model.Duration(time.Second), time.Now
+	})
+	l.known.Engine = "lab"
+	if got := l.one(); got.State != Up || got.URL != last.URL+"/b" {
+		t.Errorf("got %+v, want the second page up", got)
+	}
+}
+
+// Without time left, no further page is asked for.
+func TestLookEndsInTime(t *testing.T) {
+	var l *lab
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		l.now = l.now.Add(30 * time.Second) // all of it
+		http.NotFound(w, r)
+	}
+	s := newSite(t, pages{"/one": slow, "/two": showLab})
+	l = findLab(t, s.URL)
+	l.known.Engine = "two"
+	l.expect(s, "slow", []string{"/one"})
+}
+
 // A look or a reading that is cut short changes nothing.
 func TestCanceledLook(t *testing.T) {
 	asked := make(chan struct{}, 1)
@@ -284,6 +364,17 @@ func TestCandidates(t *testing.T) {
 	f("http://a/api/chat", "lab", "http://a/metrics")
 	f("http://[::1]:8000/v1", "triton", "http://[::1]:8002/metrics", "http://[::1]:8000/metrics")
 	f("http://a", "", "http://a/prometheus/metrics", "http://a/metrics")
+}
+
+// A server of an unknown engine is asked for no page twice.
+func TestPagesOfUnknownEngine(t *testing.T) {
+	want := []string{"/prometheus/metrics", "/metrics", "/v1/metrics"}
+	if diff := cmp.Diff(want, mappings(t, nil).Pages("")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"/metrics", "/metrics/"}, mappings(t, nil).Pages("litellm")); diff != "" {
+		t.Errorf("litellm (-want +got):\n%s", diff)
+	}
 }
 
 // The settings for a page that was found are those of the endpoint.

@@ -18,6 +18,7 @@ model_label: m
 labels: {priority: ""}
 copies: [pid, tp]
 expected: [requests_running, ttft]
+expected_after_work: [queue, ttft]
 progress: [{series: steps}]
 values:
   requests_running: [{series: "acme:run"}]
@@ -26,11 +27,14 @@ values:
   kv_cache_capacity_tokens: [{series: info, from_label: blocks, times: {series: info, from_label: size}}]
   prompt_tokens: [{series: p, plus: {series: cached}}]
   preemptions: [{series: x, combine: max}]
+  generation_tokens: [{series: steps}]
 histograms:
   ttft: [{series: t}]
   queue: [{series: q, scale: 0.001, labels: {stage: a}}]
   decode: [{sum: d_us, count: done, scale: 0.000001}]
-prefix_cache: [{hits: {series: cached}, queries: {series: p}, unit: tokens}]
+prefix_cache:
+  - {hits: {series: cached, labels: {a: b}, plus: {series: cached}}, queries: {series: p}, unit: tokens}
+  - {hits: {series: x}, queries: {series: done}, unit: requests, late_behind_ray: true}
 requests: [{series: done, by: [reason], as: {stop: stop}}]
 `
 

@@ -31,6 +31,7 @@ type Mappings struct {
 	sentinels map[string]int // plain name → index in ranked
 	pages     []string       // to try on a server of an unknown engine
 	scratch   sync.Pool      // of *scratch
+	memory    memory         // of large pages, shared by all endpoints
 }
 
 // NewMappings returns the built-in mappings with own ones added. An own mapping
@@ -77,7 +78,7 @@ func newMappings(base, own map[string]*config.Engine) (*Mappings, error) {
 		}
 		engines[name] = e
 	}
-	m := &Mappings{byName: map[string]*mapping{}, sentinels: map[string]int{}}
+	m := &Mappings{byName: map[string]*mapping{}, sentinels: map[string]int{}, memory: newMemory()}
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
 		e := engines[name]
 		if len(e.Sentinels) == 0 {
@@ -113,6 +114,7 @@ func merge(base, e *config.Engine) *config.Engine {
 	replace(&c.Pages, e.Pages)
 	replace(&c.Copies, e.Copies)
 	replace(&c.Expected, e.Expected)
+	replace(&c.ExpectedAfterWork, e.ExpectedAfterWork)
 	replace(&c.Progress, e.Progress)
 	replace(&c.PrefixCache, e.PrefixCache)
 	replace(&c.Requests, e.Requests)
@@ -168,12 +170,14 @@ func enginePages(e *config.Engine) []string {
 
 // commonPages returns the paths of all engines, the usual one as early as it
 // may be. Those with a port are left out: on a server of an unknown engine
-// the port may be anything.
+// the port may be anything. So are those that differ from another one in a
+// slash at the end.
 func (m *Mappings) commonPages() []string {
 	pages := []string{firstPage, usualPage}
 	for _, c := range m.ranked {
 		for _, p := range enginePages(c.config) {
-			if strings.HasPrefix(p, "/") && !slices.Contains(pages, p) {
+			known := slices.Contains(pages, p) || slices.Contains(pages, strings.TrimSuffix(p, "/"))
+			if strings.HasPrefix(p, "/") && !known {
 				pages = append(pages, p)
 			}
 		}

@@ -23,6 +23,9 @@ func plain(name string) string { return string(appendPlain(nil, []byte(name))) }
 // spellings is how many ways to write a name spelling tells apart.
 const spellings = 4
 
+// spelledByRay is the part of a spelling that tells that Ray writes the name.
+const spelledByRay = 2
+
 // spelling tells how a name is written, the engine's own way first: a page that
 // has a series in two ways has it twice.
 func spelling(name []byte) uint8 {
@@ -31,7 +34,7 @@ func spelling(name []byte) uint8 {
 		s++
 	}
 	if bytes.HasPrefix(name, rayPrefix) {
-		s += 2
+		s += spelledByRay
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 )
@@ -187,5 +188,23 @@ func TestPageWithoutSeries(t *testing.T) {
 		if err == nil && (s.Engine != "acme" || len(s.Values) > 0) {
 			t.Errorf("%+v: %+v", tc.want, s)
 		}
+	}
+}
+
+// A new release that renamed the sentinel is still read where probing knows the
+// engine, and what went missing is said.
+func TestRenamedSentinel(t *testing.T) {
+	m := mappings(t, nil)
+	page := []byte("python_info 1\nprocess_max_fds 9\nvllm:running 1\nvllm:num_requests_waiting 3\nvllm:kv_cache_usage_perc 0.5\n")
+	s, err := m.NewReader().Read(page, textFormat, time.Time{}, Want{Found: "vllm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Engine != "vllm" || !slices.Equal(s.Missing, []config.Quantity{config.RequestsRunning}) {
+		t.Errorf("engine %s, missing %v", s.Engine, s.Missing)
+	}
+	_, err = m.NewReader().Read(page, textFormat, time.Time{}, Want{})
+	if err == nil || !strings.Contains(err.Error(), `knows "vllm:running"`) {
+		t.Errorf("error %v, want the server's own series", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // place is a page to read.
@@ -15,8 +16,9 @@ type place struct {
 	page   *url.URL // what to connect to
 	host   string   // the Host header; "" is that of the page
 	client *client
-	failed *PageError // known before the page is asked for
-	stale  bool       // the address may be an old one
+	failed *PageError    // known before the page is asked for
+	stale  bool          // the address may be an old one
+	within time.Duration // for the whole page; 0 is servers.timeout
 }
 
 // configured returns the pages of `urls` and `dns`, each once.

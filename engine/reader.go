@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -13,9 +14,10 @@ type Want struct {
 	// series of it. Else, and with "" or a name without a mapping, the
 	// sentinels decide.
 	Engine string
-	// Found is the engine that probing found out, "" is unknown: a page without
-	// any series, as engines without expected quantities show before their
-	// first request, is taken for its page.
+	// Found is the engine that probing found out, "" is unknown: it decides
+	// where the page has no sentinel. A page without any series, as engines
+	// without expected quantities show before their first request, is taken
+	// for its page too.
 	Found string
 	// Model is the model of the endpoint; "" is unknown.
 	Model string
@@ -32,8 +34,10 @@ type Reader struct {
 	totals []total // by source
 	start  float64 // of the server's process, Unix time; 0 is unknown
 	cache  window
-	marks  []mark    // of each source of progress on the latest page that had it
-	worked time.Time // when progress was last seen
+	item   int             // of the mapping, where the use of the cache was last read from; 0 after a restart
+	marks  []mark          // of each source of progress on the latest page that had it
+	worked time.Time       // when progress was last seen
+	ranks  map[uint64]rank // by the labels of their series
 }
 
 // way is in which way a page was read.
@@ -52,6 +56,11 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 		return nil, err
 	}
 	c, names := r.mappings.recognise(text, w.Engine)
+	// A new release may have renamed the sentinel. The other names of a fallback
+	// prove nothing.
+	if m := r.mappings.byName[w.Found]; c == nil && m != nil && !m.config.Fallback {
+		c, _ = r.mappings.recognise(text, w.Found)
+	}
 	if c == nil {
 		if err := unmapped(p, names); err != nil {
 			return nil, err
@@ -72,7 +81,7 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 	}
 	s.assemble(c)
 	r.follow(way{c, w.Model, filtered}, s)
-	return r.snapshot(c, s.results, at), nil
+	return r.snapshot(c, s, at), nil
 }
 
 // unmapped returns why a page is not read that no mapping knows: it may be no
@@ -106,31 +115,54 @@ func (r *Reader) follow(w way, s *scratch) {
 	}
 	if restarted {
 		r.restart()
+		r.item = 0
 	}
 	r.counters(c, s)
 	r.fold(c)
 }
 
 // snapshot makes the snapshot of a page of its results.
-func (r *Reader) snapshot(c *mapping, results []result, at time.Time) *Snapshot {
+func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 	snap := &Snapshot{
 		Engine: c.name, At: at, PrefixCacheRatio: -1,
-		Values:     c.numbers(results),
-		Histograms: c.distributions(results),
-		Requests:   c.finished(results),
+		Values:     c.numbers(s.results),
+		Histograms: c.distributions(s.results),
+		Requests:   c.finished(s.results),
 	}
-	if hits, queries, item := c.cacheUse(results); item >= 0 {
+	if hits, queries, item := c.cacheUse(s, r.item); item >= 0 {
+		r.item = item
 		snap.Values[config.PrefixCacheHits], snap.Values[config.PrefixCacheAsked] = hits, queries
 		snap.PrefixCacheUnit = c.prefixCache[item].unit
 		snap.PrefixCacheRatio = r.cache.ratio(use{at, hits, queries}, item)
 	}
-	for _, q := range c.expected {
+	snap.Missing = c.missing(snap, s)
+	snap.LastProgress = r.lastProgress(c, s, snap.idle(), at)
+	return snap
+}
+
+// missing returns what a page of the engine shows and this one did not. A page
+// of other models lacks nothing.
+func (c *mapping) missing(snap *Snapshot, s *scratch) []config.Quantity {
+	if s.models.areTold() && !s.models.own {
+		return nil
+	}
+	expected := c.expected
+	if snap.served() {
+		expected = slices.Concat(c.expected, c.afterWork)
+	}
+	var missing []config.Quantity
+	for _, q := range expected {
 		if !snap.has(q) {
-			snap.Missing = append(snap.Missing, q)
+			missing = append(missing, q)
 		}
 	}
-	snap.LastProgress = r.lastProgress(c, results, snap.idle(), at)
-	return snap
+	if _, read := snap.Values[config.PrefixCacheAsked]; !read {
+		if q, ok := c.halfShown(s); ok {
+			missing = append(missing, q)
+		}
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing)
 }
 
 // has tells whether the page told a quantity.
@@ -140,6 +172,22 @@ func (s *Snapshot) has(q config.Quantity) bool {
 	}
 	_, number := s.Values[q]
 	return number || s.Histograms[q] != nil
+}
+
+// served tells whether the page says that the server has generated tokens and
+// ended a request: only then all series are there that come with an event.
+func (s *Snapshot) served() bool {
+	count := func(q config.Quantity) uint64 {
+		if h := s.Histograms[q]; h != nil {
+			return h.Count
+		}
+		return 0
+	}
+	ended := s.idle() || count(config.RequestDuration) > 0
+	for _, n := range s.Requests {
+		ended = ended || n > 0
+	}
+	return ended && (s.Values[config.GenerationTokens] > 0 || count(config.TTFT) > 0)
 }
 
 // idle tells whether the page says that there is nothing to do.

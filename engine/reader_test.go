@@ -53,6 +53,9 @@ func TestNumber(t *testing.T) {
 		{"times nothing", "values: {kv_cache_capacity_tokens: [{series: blocks, times: {series: size}}]}", "blocks 100\n", "", capacity, -1},
 		{"plus", "values: {prompt_tokens: [{series: p, plus: {series: cached}}]}", "p_total 5000\ncached_total 15000\n", "", prompt, 20000},
 		{"plus nothing", "values: {prompt_tokens: [{series: p, plus: {series: cached}}]}", "p_total 5000\n", "", prompt, 5000},
+		{"plus of other series alone", "values: {prompt_tokens: [{series: p, plus: {series: cached}}]}", "cached_total 15000\n", "", prompt, -1},
+		{"plus of the same series alone", "values: {prompt_tokens: [{series: p, labels: {t: a}, plus: {series: p, labels: {t: b}, plus: {series: p, labels: {t: c}}}}]}", "p_total{t=\"c\"} 7\n", "", prompt, 7},
+		{"none of the same series", "values: {prompt_tokens: [{series: p, labels: {t: a}, plus: {series: p, labels: {t: b}}}]}", "p_total{t=\"c\"} 7\n", "", prompt, -1},
 		{"plus, then times", "values: {kv_cache_capacity_tokens: [{series: a, scale: 2, plus: {series: b}, times: {series: c}}]}", "a 1\nb 3\nc 10\n", "", capacity, 50},
 
 		{"first alternative", "values: {requests_waiting: [{series: new}, {series: old}]}", "old 1\nnew 2\n", "", waiting, 2},
@@ -61,7 +64,10 @@ func TestNumber(t *testing.T) {
 		{"copies", "copies: [pid]\nvalues: {requests_running: [{series: run}]}", "run{pid=\"1\",e=\"0\"} 4\nrun{pid=\"2\",e=\"0\"} 6\nrun{pid=\"1\",e=\"1\"} 3\n", "", running, 9},
 		{"this model", "model_label: m\nvalues: {requests_running: [{series: run}]}", "run{m=\"a\"} 4\nrun{m=\"b\"} 6\nrun 1\n", "a", running, 5},
 		{"model in another series", "model_label: m\nvalues: {requests_running: [{series: run}], requests_waiting: [{series: q}]}", "run{m=\"b\"} 4\nq{m=\"a\"} 6\n", "a", running, -1},
-		{"model not on the page", "model_label: m\nvalues: {requests_running: [{series: run}]}", "run{m=\"a\"} 4\nrun{m=\"b\"} 6\n", "c", running, 10},
+		{"one other model", "model_label: m\nvalues: {requests_running: [{series: run}]}", "run{m=\"a\",e=\"0\"} 4\nrun{m=\"a\",e=\"1\"} 6\n", "c", running, 10},
+		{"two other models", "model_label: m\nvalues: {requests_running: [{series: run}]}", "run{m=\"a\"} 4\nrun{m=\"b\"} 6\n", "c", running, -1},
+		{"two other models and no label", "model_label: m\nvalues: {requests_running: [{series: run}]}", "run{m=\"a\"} 4\nrun{m=\"b\"} 6\nrun 1\n", "c", running, 1},
+		{"other models in two series", "model_label: m\nvalues: {requests_running: [{series: run}], requests_waiting: [{series: q}]}", "run{m=\"a\"} 4\nq{m=\"b\"} 6\n", "c", running, -1},
 		{"model not known", "model_label: m\nvalues: {requests_running: [{series: run}]}", "run{m=\"a\"} 4\nrun{m=\"b\"} 6\n", "", running, 10},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

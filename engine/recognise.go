@@ -37,7 +37,7 @@ func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
 		if i, ok := m.sentinels[string(buf)]; ok {
 			best = min(best, i)
 		}
-		if len(names) < maxNamesShown {
+		if len(names) < maxNamesShown && !isOfRuntime(name) {
 			if shown := quoted(name); !slices.Contains(names, shown) {
 				names = append(names, shown)
 			}
@@ -47,6 +47,17 @@ func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
 		return nil, names
 	}
 	return m.ranked[best], nil
+}
+
+// isOfRuntime tells whether a series is of a client library, and so says
+// nothing of the server software.
+func isOfRuntime(name []byte) bool {
+	for _, prefix := range []string{"python_", "process_", "go_", "promhttp_"} {
+		if bytes.HasPrefix(name, []byte(prefix)) {
+			return true
+		}
+	}
+	return false
 }
 
 // has tells whether a plain name, of a series or a family, is one of the
@@ -80,5 +91,8 @@ func quoted(b []byte) string {
 
 // describe says which names a page has that no mapping knows.
 func describe(names []string) string {
+	if len(names) == 0 {
+		return "the page has series of a client library only"
+	}
 	return "no mapping knows " + strings.Join(names, ", ") + ", ..."
 }

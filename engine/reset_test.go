@@ -167,7 +167,8 @@ prefix_cache:
 }
 
 // TestOtherCacheCounters is about a page that shows better counters later: what
-// they tell has nothing to do with what the others told.
+// they tell has nothing to do with what the others told, so they are read from
+// the next restart on.
 func TestOtherCacheCounters(t *testing.T) {
 	l := newPageLab(t, `
 sentinels: ["acme:up"]
@@ -175,10 +176,25 @@ prefix_cache:
   - {hits: {series: cached}, queries: {series: asked}, unit: tokens}
   - {hits: {series: reused}, queries: {series: blocks}, unit: blocks}
 `)
-	l.read("acme:up 1\nblocks 4\nreused 1\n")
-	s := l.read("acme:up 1\nblocks 5\nreused 1\nasked 800\ncached 200\n")
-	if s.PrefixCacheUnit != "tokens" || s.PrefixCacheRatio != -1 {
-		t.Errorf("ratio %v of %s, want none of tokens yet", s.PrefixCacheRatio, s.PrefixCacheUnit)
+	for i, st := range []struct {
+		page          string
+		unit          string
+		hits, queries float64
+		ratio         float64
+	}{
+		{"blocks 4\nreused 1\n", "blocks", 1, 4, -1},
+		{"blocks 8\nreused 3\nasked 800\ncached 200\n", "blocks", 3, 8, 0.5},
+		{"blocks 10\nreused 3\nasked 900\ncached 300\n", "blocks", 3, 10, 2. / 6},
+		{"blocks 2\nreused 1\nasked 20\ncached 5\n", "tokens", 5, 20, -1},
+		{"blocks 4\nreused 1\nasked 40\ncached 20\n", "tokens", 20, 40, 0.75},
+		{"blocks 5\nreused 2\n", "blocks", 2, 5, -1}, // better than nothing
+	} {
+		s := l.read("acme:up 1\n" + st.page)
+		l.wantValue(s, config.PrefixCacheHits, st.hits)
+		l.wantValue(s, config.PrefixCacheAsked, st.queries)
+		if s.PrefixCacheUnit != st.unit || s.PrefixCacheRatio != st.ratio {
+			t.Errorf("reading %d: ratio %v of %s, want %v of %s", i+1, s.PrefixCacheRatio, s.PrefixCacheUnit, st.ratio, st.unit)
+		}
 	}
 }
 

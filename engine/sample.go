@@ -33,6 +33,30 @@ const (
 	otherModel
 )
 
+// models tells of which models the samples of a page are.
+type models struct {
+	own    bool   // of the endpoint's
+	other  string // of another one
+	others bool   // of more than one other
+}
+
+// add takes in the model of a sample.
+func (m *models) add(match modelMatch, name string) {
+	switch {
+	case match == thisModel:
+		m.own = true
+	case match == noModel, name == m.other:
+	case m.other == "":
+		m.other = name
+	default:
+		m.others = true
+	}
+}
+
+// areTold tells whether samples of other models do not count. One other model
+// alone may be the endpoint's under another name.
+func (m *models) areTold() bool { return m.own || m.others }
+
 // wrongType is a family that a source cannot be read from.
 type wrongType struct {
 	family
@@ -41,8 +65,8 @@ type wrongType struct {
 }
 
 // gather reads the samples of a page that the mapping wants, of the model that
-// is wanted where the page has it. It leaves them in order, copies made one,
-// and tells whether those of other models were left out.
+// is wanted. It leaves them in order, copies made one, and tells whether those
+// of other models were left out.
 func (s *scratch) gather(p *page, c *mapping, model string) (bool, *PageError) {
 	s.reset(c)
 	for {
@@ -125,7 +149,8 @@ func (s *scratch) add(p *page, c *mapping, model string) *PageError {
 	if !c.wants(ls) {
 		return nil
 	}
-	base := sample{offset: int32(p.offset(text)), series: ls.Hash(), model: c.match(ls, model)}
+	match, shown := c.match(ls, model)
+	base := sample{offset: int32(p.offset(text)), series: ls.Hash(), model: match}
 	for _, t := range s.targets {
 		sm, ok := s.sample(base, c, t, ls, value)
 		if !ok {
@@ -136,6 +161,7 @@ func (s *scratch) add(p *page, c *mapping, model string) *PageError {
 			return pageErrorf(ReasonTooLarge, "more than %d samples that mapping %s reads", maxMappedSamples, c.name)
 		}
 		s.samples = append(s.samples, sm)
+		s.models.add(match, shown)
 	}
 	return nil
 }
@@ -150,18 +176,19 @@ func (c *mapping) wants(ls labels.Labels) bool {
 	return true
 }
 
-// match tells of which model a sample is.
-func (c *mapping) match(ls labels.Labels, model string) modelMatch {
+// match tells of which model a sample is, and the name of that.
+func (c *mapping) match(ls labels.Labels, model string) (modelMatch, string) {
 	if c.config.ModelLabel == "" || model == "" {
-		return noModel
+		return noModel, ""
 	}
-	switch ls.Get(c.config.ModelLabel) {
+	switch shown := ls.Get(c.config.ModelLabel); shown {
 	case "":
-		return noModel
+		return noModel, ""
 	case model:
-		return thisModel
+		return thisModel, shown
+	default:
+		return otherModel, shown
 	}
-	return otherModel
 }
 
 // sample returns what a sample of the page is for a target; false where it is
@@ -198,7 +225,7 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 // filter keeps the samples that count: of one spelling of each name, and of the
 // wanted model. It tells whether samples of other models were left out.
 func (s *scratch) filter(c *mapping) bool {
-	filtered := slices.ContainsFunc(s.samples, func(sm sample) bool { return sm.model == thisModel })
+	filtered := s.models.areTold()
 	for i := range s.samples {
 		sm := &s.samples[i]
 		if !filtered || sm.model != otherModel {

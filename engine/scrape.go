@@ -74,7 +74,8 @@ func (e *Endpoint) forgetOthers(readings []reading) {
 }
 
 // named gives each status the shortest name that no other one has: the first
-// of two that differ only in path or scheme keeps the short one.
+// of two that differ only in path or scheme keeps the short one. A page with a
+// query is one of several: its name always has the query.
 func (e *Endpoint) named(readings []reading, known Known) []Status {
 	taken := make(map[string]bool, len(readings))
 	statuses := make([]Status, len(readings))
@@ -83,7 +84,8 @@ func (e *Endpoint) named(readings []reading, known Known) []Status {
 		short := hostPort(page)
 		long := short + page.RequestURI()
 		names := []string{short, long, page.Scheme + "://" + long}
-		if !e.isUsual(page.EscapedPath(), cmp.Or(r.server.engine, e.cfg.Servers.Engine, known.Engine)) {
+		usual := e.isUsual(page.EscapedPath(), cmp.Or(r.server.engine, e.cfg.Servers.Engine, known.Engine))
+		if !usual || page.RawQuery != "" {
 			names = names[1:]
 		}
 		for _, n := range names {

@@ -27,7 +27,7 @@ func BenchmarkScrape500(b *testing.B) {
 	cfg := &config.Endpoint{Name: "bench", URL: urlOf(b, s.URL)}
 	cfg.Servers.Timeout = model.Duration(time.Minute)
 	for i := range servers {
-		cfg.Servers.URLs = append(cfg.Servers.URLs, urlOf(b, fmt.Sprintf("%s/%d/metrics", s.URL, i)))
+		cfg.Servers.URLs = append(cfg.Servers.URLs, urlsOf(b, fmt.Sprintf("%s/%d/metrics", s.URL, i))...)
 	}
 	e, err := New(cfg, Options{Mappings: mappings})
 	if err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,13 +55,14 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 			failed = pageErrorf(ReasonFormat, "panic while the page was read: %v", r)
 		}
 	}()
-	timeout := time.Duration(e.cfg.Servers.Timeout)
+	timeout := cmp.Or(p.within, time.Duration(e.cfg.Servers.Timeout))
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no whole page within %s", timeout))
 	defer cancel()
 	buf := e.buffers.Get().(*[]byte)
 	defer e.keepBuffer(buf)
-	a := &attempt{}
-	page, contentType, err := a.fetch(ctx, p, (*buf)[:0])
+	a, b := &attempt{}, &body{memory: e.options.Mappings.memory}
+	defer b.release()
+	page, contentType, err := a.fetch(ctx, p, b, (*buf)[:0])
 	*buf = page
 	if err != nil {
 		return nil, failureOf(ctx, a, err)
@@ -80,7 +82,7 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 
 // keepBuffer keeps a buffer for another page unless it is large.
 func (e *Endpoint) keepBuffer(buf *[]byte) {
-	if cap(*buf) <= maxKeptBuffer {
+	if cap(*buf) <= smallPage {
 		e.buffers.Put(buf)
 	}
 }

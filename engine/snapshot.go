@@ -37,10 +37,11 @@ type Snapshot struct {
 	// nothing was asked of the cache.
 	PrefixCacheRatio float64
 	// LastProgress is the last time that the engine was seen to work, or to
-	// have nothing to do. The zero time where the engine does not show it.
+	// have nothing to do; of ranks that have requests that of the one where it
+	// is longest ago. The zero time where the engine does not show it.
 	LastProgress time.Time
-	// Missing are the quantities that every page of this engine shows and
-	// this one did not. Sorted.
+	// Missing are the quantities that every page of this engine shows, or
+	// every one after some work, and this one did not. Sorted.
 	Missing []config.Quantity
 }
 
@@ -78,7 +79,7 @@ const (
 	ReasonTLS       Reason = "tls"         // no TLS connection
 	ReasonTimeout   Reason = "timeout"     // not in time
 	ReasonStatus    Reason = "http_status" // a status other than 200
-	ReasonTooLarge  Reason = "too_large"   // more bytes or series than are read
+	ReasonTooLarge  Reason = "too_large"   // more bytes or series than are read, or than there was memory for
 	ReasonFormat    Reason = "format"      // not the text format of Prometheus
 	ReasonDuplicate Reason = "duplicate"   // a series that stands there twice
 	ReasonType      Reason = "wrong_type"  // a series of another type than the mapping needs

@@ -49,7 +49,7 @@ func (s *scratch) gauges(c *mapping) {
 			continue
 		}
 		if res := &s.results[now.source]; res.values == nil {
-			res.values = now.values
+			res.values = s.list(now.values...)
 		} else {
 			combine(res.values, now.values, src.max)
 		}

@@ -1,0 +1,45 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/prometheus/common/model"
+)
+
+// SLO is what is promised of an endpoint: the share of probes that must be
+// good, and how slow a good one may be. The exporter counts the bad ones
+// exactly, whatever the bounds of its histograms. A probe that takes exactly as
+// long as it may is good.
+type SLO struct {
+	// Objective is the share of probes that must be good, between 0 and 1, both
+	// excluded.
+	Objective float64 `yaml:"objective"`
+	// TTFT is the longest time to first token of a good probe. Default: no such
+	// objective.
+	TTFT model.Duration `yaml:"ttft,omitempty"`
+	// TPOT is the longest time per output token of a good probe. Default: no such
+	// objective.
+	TPOT model.Duration `yaml:"tpot,omitempty"`
+	// E2E is the longest duration of a good probe, from issuing the request,
+	// connection set-up included, to the end of the reply. Default: no such
+	// objective.
+	E2E model.Duration `yaml:"e2e,omitempty"`
+}
+
+// Format writes the SLO as printYAML does.
+func (s SLO) Format(f fmt.State, _ rune) { printYAML(f, s) }
+
+func (s *SLO) validate(r *report, p path) {
+	if s.Objective <= 0 || s.Objective >= 1 {
+		r.errorf(p.key("objective"), "want a share above 0 and below 1 like 0.99, got %v", s.Objective)
+	}
+}
+
+// SLOWith returns the SLO of the endpoint when it is probed with m: the module's
+// own, if it has one, takes the place of the endpoint's as a whole.
+func (e *Endpoint) SLOWith(m *Module) SLO {
+	if m.SLO != nil {
+		return *m.SLO
+	}
+	return e.SLO
+}
