@@ -65,8 +65,11 @@ func benchStore(n int) *Probes {
 		tg := benchTarget(i)
 		p.SetEndpoint(tg.info())
 		s := p.Series(tg.ID)
+		s.SetSLO(strict())
 		for range benchResultsPerSeries {
-			s.Observe(benchResult(r, tg.model))
+			res := benchResult(r, tg.model)
+			s.Observe(res)
+			s.Judge(res)
 		}
 	}
 	return p
@@ -105,9 +108,13 @@ func BenchmarkPeer(b *testing.B) {
 		tg := benchTarget(i)
 		ref.setEndpoint(tg.info())
 		ref.create(tg)
+		ref.promise(tg)
 		for range benchResultsPerSeries {
-			ref.observe(tg, benchResult(r, tg.model))
+			res := benchResult(r, tg.model)
+			ref.observe(tg, res)
+			ref.judge(tg, res)
 		}
+		ref.setWindows([]target{tg})
 	}
 	page := NewExposition(prometheus.NewRegistry(), benchStore(n))
 	for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
@@ -147,9 +154,11 @@ func BenchmarkObserve(b *testing.B) {
 	}
 	b.Run("store", func(b *testing.B) {
 		s := NewProbes(time.Now).Series(tg.ID)
+		s.SetSLO(strict())
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			s.Observe(results[i%len(results)])
+			s.Judge(results[i%len(results)])
 		}
 	})
 	b.Run("vectors", func(b *testing.B) {

@@ -72,7 +72,9 @@ func full(t *testing.T) *Exposition {
 	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 1, 1, 1
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
 	r.CertNotAfter = epoch
+	s.SetSLO(strict())
 	s.Observe(r)
+	s.Judge(r)
 	p.Series(ID{Endpoint: "v", Module: "m", Prefix: "cold"}).Observe(embedded())
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)

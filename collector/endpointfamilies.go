@@ -25,8 +25,8 @@ func endpointFamilies() []*endpointFamily {
 			}
 		}),
 		newEndpointFamily(Family{
-			Name: "ttft_overhead_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"}, Values: []string{"reply", "histogram"},
-			Help: "What network, gateway and client add to the time to first token: as probes see it less what the server says. reply: the latest probe, as its own reply tells; absent after a failure. histogram: means over at most 5 minutes, of successful probes and of all requests of all servers; negative where other requests are slower than the probes.",
+			Name: "ttft_overhead_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"}, Values: overheadSources(),
+			Help: "What network, gateway and client add to the time to first token: as probes see it less what the server says. reply: the latest probe, as its own reply tells; absent after a failure. histogram: means over at most 5 minutes, of successful probes and of all requests of all servers, of which the probes are at least half. traffic: the same where they are not, so that it is mostly about how other requests differ from the probes, and often negative; compare it with its own past only.",
 		}, func(e encoder, f *family, v endpointValues) {
 			for _, i := range f.order {
 				if v.overhead[i].present {

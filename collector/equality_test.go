@@ -49,11 +49,15 @@ func TestEqualsClientGolang(t *testing.T) {
 					s := store.Series(target.ID)
 					s.setServed(api.Generation, target.model) // client_golang has no series without the label
 					ref.create(target)
+					s.SetSLO(strict())
+					ref.promise(target)
 					for range tt.results / (i*i + 1) {
 						time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
 						res := randomResult(r, target.model, tt.spread)
 						s.Observe(res)
 						ref.observe(target, res)
+						s.Judge(res)
+						ref.judge(target, res)
 						if r.IntN(10) == 0 {
 							reason := skipReasons()[r.IntN(3)]
 							s.Skip(reason)
@@ -61,6 +65,7 @@ func TestEqualsClientGolang(t *testing.T) {
 						}
 					}
 				}
+				ref.setWindows(targets())
 				compare(t, store, ref.Registry)
 				if got := store.Series(targets()[0].ID).values.interChunk.schema; got != tt.schema {
 					t.Errorf("schema of the inter-chunk histogram = %d, want %d", got, tt.schema)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -20,6 +21,14 @@ func NewGPU(snapshot func() *gpu.Snapshot) prometheus.Collector {
 type gpuCollector struct {
 	snapshot func() *gpu.Snapshot
 	gpuFamilies
+	latest atomic.Pointer[gpuPage]
+}
+
+// gpuPage is a snapshot, which does not change, with the metrics made of it: most
+// scrapes come between two polls or beside other scrapes, and find them made.
+type gpuPage struct {
+	of      *gpu.Snapshot
+	metrics gpuMetrics
 }
 
 // Describe implements prometheus.Collector.
@@ -32,39 +41,52 @@ func (c *gpuCollector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *gpuCollector) Collect(out chan<- prometheus.Metric) {
 	s := c.snapshot()
-	c.poll(out, s)
-	for i := range s.Devices {
-		c.device(out, s, &s.Devices[i])
+	page := c.latest.Load()
+	if page == nil || page.of != s {
+		page = &gpuPage{of: s}
+		c.poll(&page.metrics, s)
+		for i := range s.Devices {
+			c.device(&page.metrics, s, &s.Devices[i])
+		}
+		c.latest.Store(page)
+	}
+	for i := range page.metrics {
+		out <- &page.metrics[i]
 	}
 }
 
 // gpuMetric is a metric of one value. Those of a GPU share the pairs of their
 // labels: making these anew for each metric would be most of a scrape.
 type gpuMetric struct {
-	family *gpuFamily
-	labels []*dto.LabelPair // sorted by name
-	value  float64
+	family  *gpuFamily
+	labels  []*dto.LabelPair // sorted by name
+	counter *dto.Counter     // this or the other
+	gauge   *dto.Gauge
 }
+
+// gpuMetrics are the metrics of one snapshot.
+type gpuMetrics []gpuMetric
 
 // Desc implements prometheus.Metric.
 func (m *gpuMetric) Desc() *prometheus.Desc { return m.family.desc }
 
 // Write implements prometheus.Metric.
 func (m *gpuMetric) Write(out *dto.Metric) error {
-	out.Label = m.labels
-	if m.family.Type == Counter {
-		out.Counter = &dto.Counter{Value: &m.value}
-	} else {
-		out.Gauge = &dto.Gauge{Value: &m.value}
-	}
+	out.Label, out.Counter, out.Gauge = m.labels, m.counter, m.gauge
 	return nil
 }
 
 // send makes one metric.
-func (f *gpuFamily) send(out chan<- prometheus.Metric, v float64, labels ...*dto.LabelPair) {
+func (f *gpuFamily) send(out *gpuMetrics, v float64, labels ...*dto.LabelPair) {
 	labels = slices.Clone(labels)
 	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
-	out <- &gpuMetric{f, labels, v}
+	m := gpuMetric{family: f, labels: labels}
+	if f.Type == Counter {
+		m.counter = &dto.Counter{Value: &v}
+	} else {
+		m.gauge = &dto.Gauge{Value: &v}
+	}
+	*out = append(*out, m)
 }
 
 // label makes the pair of a label. Texts of the driver need not be UTF-8.
@@ -74,17 +96,20 @@ func label(name, value string) *dto.LabelPair {
 }
 
 // poll sends how the reading of the GPUs goes.
-func (c *gpuCollector) poll(out chan<- prometheus.Metric, s *gpu.Snapshot) {
+func (c *gpuCollector) poll(out *gpuMetrics, s *gpu.Snapshot) {
 	if s.Simulated {
 		c.simulated.send(out, 1)
 	}
 	if s.State == gpu.StateNotBuilt {
+		if s.Required {
+			c.up.send(out, 0)
+		}
 		return
 	}
 	for _, state := range gpuStates() {
 		c.state.send(out, number(s.State == state), label("state", string(state)))
 	}
-	if s.At.IsZero() && s.State == gpu.StateNoLibrary {
+	if s.At.IsZero() && s.State == gpu.StateNoLibrary && !s.Required {
 		return // a machine without GPUs: nothing is wrong
 	}
 	if s.State != gpu.StateStarting {
@@ -114,7 +139,7 @@ func number(holds bool) float64 {
 }
 
 // device sends what is known of one GPU.
-func (c *gpuCollector) device(out chan<- prometheus.Metric, s *gpu.Snapshot, d *gpu.DeviceSnapshot) {
+func (c *gpuCollector) device(out *gpuMetrics, s *gpu.Snapshot, d *gpu.DeviceSnapshot) {
 	base := []*dto.LabelPair{label("uuid", d.UUID), label("gpu", strconv.Itoa(d.Index))}
 	c.deviceUp.send(out, number(d.Up), base...)
 	c.info.send(out, 1, append(base,
@@ -145,7 +170,7 @@ func (c *gpuCollector) device(out chan<- prometheus.Metric, s *gpu.Snapshot, d *
 }
 
 // sendReadings sends those readings that have a family.
-func sendReadings(out chan<- prometheus.Metric, families map[gpu.Kind]*gpuFamily, readings []gpu.Reading, base []*dto.LabelPair) {
+func sendReadings(out *gpuMetrics, families map[gpu.Kind]*gpuFamily, readings []gpu.Reading, base []*dto.LabelPair) {
 	for _, r := range readings {
 		f := families[r.Kind]
 		switch {

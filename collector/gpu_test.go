@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,6 +129,7 @@ func TestGPUStates(t *testing.T) {
 	}
 	tests := []struct {
 		state   gpu.State
+		wanted  bool         // there should be GPUs
 		before  gpu.Snapshot // what a poll that succeeded left behind
 		up      string
 		devices string
@@ -136,6 +139,9 @@ func TestGPUStates(t *testing.T) {
 		{state: gpu.StateNotBuilt},
 		{state: gpu.StateNoLibrary},
 		{state: gpu.StateNoLibrary, before: old, up: "0", devices: "8", polled: true},
+		{state: gpu.StateNotBuilt, wanted: true, up: "0"},
+		{state: gpu.StateNoLibrary, wanted: true, up: "0", polled: true},
+		{state: gpu.StateStarting, wanted: true, polled: true},
 		{state: gpu.StateNoDriver, up: "0", polled: true},
 		{state: gpu.StateNoDevices, up: "0", devices: "0", polled: true},
 		{state: gpu.StateNoDevices, before: old, up: "0", devices: "0", polled: true},
@@ -148,7 +154,7 @@ func TestGPUStates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := tt.before
-		s.State = tt.state
+		s.State, s.Required = tt.state, tt.wanted
 		got := map[string]string{}
 		for _, line := range gpuSamples(t, &s) {
 			name, value, _ := strings.Cut(line, " ")
@@ -192,11 +198,23 @@ func TestGPUStates(t *testing.T) {
 // The states that are shown are those of the poller, less the one of a build
 // that cannot read GPUs.
 func TestGPUStatesAreAll(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "gpu", "snapshot.go"), nil, 0)
+	want := declaredStates[gpu.State](t, filepath.Join("..", "gpu", "snapshot.go"))
+	got := append(gpuStates(), "not_built")
+	slices.Sort(want)
+	slices.Sort(got)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("states (-gpu +collector):\n%s", d)
+	}
+}
+
+// declaredStates returns the constants of type State that a file declares.
+func declaredStates[S ~string](t *testing.T, name string) []S {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []gpu.State
+	var states []S
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
@@ -207,16 +225,11 @@ func TestGPUStatesAreAll(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want = append(want, gpu.State(value))
+			states = append(states, S(value))
 		}
 		return true
 	})
-	got := append(gpuStates(), "not_built")
-	slices.Sort(want)
-	slices.Sort(got)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("states (-gpu +collector):\n%s", d)
-	}
+	return states
 }
 
 // A driver can say anything, and a kind without a family is no series.
@@ -257,6 +270,46 @@ func TestGPUReadsOneSnapshot(t *testing.T) {
 	}
 	if calls != 1 {
 		t.Errorf("the snapshot was read %d times", calls)
+	}
+}
+
+// The metrics of a snapshot are made once, however many scrapes there are, also
+// at the same time.
+func TestGPUMetricsAreMadeOnce(t *testing.T) {
+	var current atomic.Pointer[gpu.Snapshot]
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(NewGPU(current.Load))
+	power := func() (watts float64) {
+		families, err := reg.Gather()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "inference_gpu_power_watts" {
+				watts = f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		return watts
+	}
+	readings := []gpu.Reading{{Kind: gpu.Power, Value: 100}}
+	first := gpuUp(gpu.DeviceSnapshot{UUID: "GPU-a", Up: true, Readings: readings})
+	current.Store(first)
+	if got := power(); got != 100 {
+		t.Errorf("%v W, want 100", got)
+	}
+	readings[0].Value = 1 // which nobody does, so that to see it is to make them again
+	var scrapes sync.WaitGroup
+	for range 8 {
+		scrapes.Go(func() {
+			if got := power(); got != 100 {
+				t.Errorf("%v W in a later scrape, want 100", got)
+			}
+		})
+	}
+	scrapes.Wait()
+	current.Store(gpuUp(gpu.DeviceSnapshot{UUID: "GPU-a", Up: true, Readings: []gpu.Reading{{Kind: gpu.Power, Value: 200}}}))
+	if got := power(); got != 200 {
+		t.Errorf("%v W in the next snapshot, want 200", got)
 	}
 }
 

@@ -129,7 +129,7 @@ func newPollFamilies() pollFamilies {
 	return pollFamilies{
 		up: newGPUFamily(Family{
 			Name: "up", Type: Gauge,
-			Help: "1 while the GPUs of this machine are read, 0 while they are not; inference_gpu_state tells why. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober.",
+			Help: "1 while the GPUs of this machine are read, 0 while they are not; inference_gpu_state tells why. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober; an exporter that does nothing but read GPUs shows 0 there.",
 		}),
 		state: newGPUFamily(Family{
 			Name: "state", Type: Gauge, Labels: []string{"state"}, Values: labelValues(gpuStates()),
@@ -141,7 +141,7 @@ func newPollFamilies() pollFamilies {
 		}),
 		devices: newGPUFamily(Family{
 			Name: "devices", Type: Gauge,
-			Help: "GPUs that the driver counted last, those included that may not be opened. Fewer than usual means that one fell off the bus.",
+			Help: "GPUs that the driver counted last, those included that may not be opened, so that there may be more than series of inference_gpu_device_up. Fewer than usual means that one fell off the bus.",
 		}),
 		lastPoll: newGPUFamily(Family{
 			Name: "last_poll_timestamp_seconds", Type: Gauge, Unit: "seconds",

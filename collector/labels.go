@@ -24,7 +24,9 @@ const (
 	ownQuantity
 	ownReason
 	ownResource
+	ownSLO
 	ownSource
+	ownStat
 	ownState
 	numOwn
 )
@@ -32,7 +34,7 @@ const (
 // ownNames are the names of the own labels, sorted.
 var ownNames = [numOwn]string{
 	ownFinish: "finish", ownKind: "kind", ownOutcome: "outcome", ownPhase: "phase", ownQuantity: "quantity",
-	ownReason: "reason", ownResource: "resource", ownSource: "source", ownState: "state",
+	ownReason: "reason", ownResource: "resource", ownSLO: "slo", ownSource: "source", ownStat: "stat", ownState: "state",
 }
 
 // ownLabelOf returns the own label of a name; ownNone for an unknown one.

@@ -35,6 +35,8 @@ func TestOwnLabelPlace(t *testing.T) {
 	f(ownKind, `endpoint="e",|model="m",module="i",prefix="cold",s="t",`)
 	f(ownOutcome, `endpoint="e",model="m",module="i",|prefix="cold",s="t",`)
 	f(ownReason, `endpoint="e",model="m",module="i",prefix="cold",|s="t",`)
+	f(ownSLO, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
+	f(ownStat, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 	f(ownSource, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 }
 

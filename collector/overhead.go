@@ -22,14 +22,22 @@ const (
 
 // Indexes of the values of the label source.
 const (
-	overheadReply, overheadHistogram, numOverheads = 0, 1, 2
+	overheadReply, overheadHistogram, overheadTraffic, numOverheads = 0, 1, 2, 3
 )
+
+// overheadSources lists the closed set in that order.
+func overheadSources() []string { return []string{"reply", "histogram", "traffic"} }
+
+// maxTrafficShare is how many requests the servers may have counted for each
+// probe so that what they tell is about the probes.
+const maxTrafficShare = 2
 
 // overhead compares the time to first token as probes see it with what the
 // servers say of it: in the reply to a probe, or in their histograms. The zero
 // value is ready.
 type overhead struct {
-	reply, histogram gauge // seconds
+	latest  [numOverheads]gauge // seconds, by source
+	replies bool                // a reply has told
 
 	starts []ttftTotal    // readings within the window, oldest first
 	last   []serverTTFT   // the latest reading, by server
@@ -56,16 +64,14 @@ type observedTTFT struct {
 	ttft float64   // seconds
 }
 
-// values returns the overhead by source, at most one of which is present: what
-// a reply tells is about the probe itself, and so the better one.
+// values returns the overhead by source, at most one of which is present. Where
+// replies tell, nothing else is shown, not even while one does not: that would
+// be another quantity.
 func (o *overhead) values() [numOverheads]gauge {
-	var v [numOverheads]gauge
-	if o.reply.present {
-		v[overheadReply] = o.reply
-	} else {
-		v[overheadHistogram] = o.histogram
+	if !o.replies {
+		return o.latest
 	}
-	return v
+	return [numOverheads]gauge{overheadReply: o.latest[overheadReply]}
 }
 
 // observe takes a probe.
@@ -73,12 +79,13 @@ func (o *overhead) observe(r *prober.Result) {
 	if r.Outcome == prober.Canceled {
 		return
 	}
-	o.reply.clear()
+	o.latest[overheadReply].clear()
 	if r.Outcome != prober.Success || r.Timing.TTFT < 0 {
 		return
 	}
 	if r.Server.Queue >= 0 && r.Server.Prefill >= 0 {
-		o.reply.set((r.Timing.TTFT - r.Server.Queue - r.Server.Prefill).Seconds())
+		o.replies = true
+		o.latest[overheadReply].set((r.Timing.TTFT - r.Server.Queue - r.Server.Prefill).Seconds())
 	}
 	if len(o.starts) > 0 {
 		o.keep(observedTTFT{firstToken(r), r.Timing.TTFT.Seconds()})
@@ -108,7 +115,8 @@ func (o *overhead) keep(p observedTTFT) {
 // scraped takes a reading of all servers. Unless all told their histogram, and
 // all go on from the reading before, the comparison begins anew.
 func (o *overhead) scraped(statuses []engine.Status) {
-	o.histogram.clear()
+	o.latest[overheadHistogram].clear()
+	o.latest[overheadTraffic].clear()
 	end, servers, ok := ttftOf(statuses)
 	if !ok {
 		o.starts, o.last, o.probes = nil, nil, nil
@@ -130,7 +138,8 @@ func (o *overhead) scraped(statuses []engine.Status) {
 
 // compare sets the mean of the probes less that of the servers between two
 // readings. Where the servers counted fewer requests than there were probes,
-// the probes went elsewhere.
+// the probes went elsewhere; where they counted many more, the difference is
+// mostly that between the probes and the other requests.
 func (o *overhead) compare(start, end ttftTotal) {
 	n, seen := uint64(0), 0.0
 	for _, p := range o.probes {
@@ -139,9 +148,15 @@ func (o *overhead) compare(start, end ttftTotal) {
 			seen += p.ttft
 		}
 	}
-	if told := end.count - start.count; n > 0 && told >= n {
-		o.histogram.set(seen/float64(n) - (end.sum-start.sum)/float64(told))
+	told := end.count - start.count
+	if n == 0 || told < n {
+		return
 	}
+	source := overheadHistogram
+	if told > maxTrafficShare*n {
+		source = overheadTraffic
+	}
+	o.latest[source].set(seen/float64(n) - (end.sum-start.sum)/float64(told))
 }
 
 // ttftOf returns what the histograms of all servers hold, together and by

@@ -124,7 +124,19 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.s.ObserveProbe("e", r)
 		o.want("0.05", "")
 		o.s.ObserveProbe("e", failure())
+		o.want("", "") // and not the other quantity meanwhile
+	})
+	t.Run("most requests are others", func(t *testing.T) {
+		o := newOverheadTest(t)
+		o.scrape(0, reading{"a", 0, 0})
+		o.probe(5*s, 300*ms)
+		o.scrape(15*s, reading{"a", 2, 0.4})
 		o.want("", "0.1")
+		o.scrape(30*s, reading{"a", 3, 2.4}) // 0.3 less 0.8
+		o.want("", "")
+		if g := o.s.endpoints["e"].overhead.values()[overheadTraffic]; !g.present || math.Abs(g.value+0.5) > 1e-9 {
+			t.Errorf("traffic: %+v, want -0.5", g)
+		}
 	})
 	t.Run("the instant of the token", func(t *testing.T) {
 		o := newOverheadTest(t)

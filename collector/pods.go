@@ -13,13 +13,26 @@ import (
 // podFamilies describes the families of pods and their GPUs in the order of the
 // documentation.
 func podFamilies() []Family {
-	return []Family{podsUpFamily(), podInfoFamily()}
+	return []Family{podsUpFamily(), podsFailuresFamily(), podInfoFamily()}
 }
 
 func podsUpFamily() Family {
 	return Family{
 		Name: namePrefix + "gpu_pods_up", Group: GroupGPU, Type: Gauge,
 		Help: "1 if the kubelet answered the latest question which pod has which GPU, 0 if not. Absent before the first question ended and without --gpu.pod-resources.",
+	}
+}
+
+// podsFailures lists the states that a question to the kubelet can fail with.
+func podsFailures() []pods.State {
+	return []pods.State{pods.StateUnreachable, pods.StateDenied, pods.StateFailed}
+}
+
+func podsFailuresFamily() Family {
+	return Family{
+		Name: namePrefix + "gpu_pods_failures_total", Group: GroupGPU, Type: Counter,
+		Labels: []string{"state"}, Values: labelValues(podsFailures()),
+		Help: "Questions to the kubelet that failed: nobody answered in time (unreachable), it is not allowed to ask (denied), or something else (failed). Absent before the first question ended and without --gpu.pod-resources.",
 	}
 }
 
@@ -33,9 +46,9 @@ func podInfoFamily() Family {
 
 // podCollector makes the metrics of pods and their GPUs from snapshots.
 type podCollector struct {
-	pods     func() *pods.Snapshot
-	gpus     func() *gpu.Snapshot
-	up, info *prometheus.Desc
+	pods               func() *pods.Snapshot
+	gpus               func() *gpu.Snapshot
+	up, failures, info *prometheus.Desc
 }
 
 // NewPods returns a collector of which pod has which GPU. The kubelet says who
@@ -43,12 +56,16 @@ type podCollector struct {
 // not have is left out. Both functions must return at once and never nil.
 func NewPods(pods func() *pods.Snapshot, gpus func() *gpu.Snapshot) prometheus.Collector {
 	desc := func(f Family) *prometheus.Desc { return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil) }
-	return &podCollector{pods: pods, gpus: gpus, up: desc(podsUpFamily()), info: desc(podInfoFamily())}
+	return &podCollector{
+		pods: pods, gpus: gpus,
+		up: desc(podsUpFamily()), failures: desc(podsFailuresFamily()), info: desc(podInfoFamily()),
+	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *podCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.up
+	ch <- c.failures
 	ch <- c.info
 }
 
@@ -58,11 +75,11 @@ func (c *podCollector) Collect(ch chan<- prometheus.Metric) {
 	if snapshot.State == pods.StateStarting {
 		return
 	}
-	up := 0.0
-	if snapshot.State == pods.StateUp {
-		up = 1
+	ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, number(snapshot.State == pods.StateUp))
+	for _, state := range podsFailures() {
+		n := float64(snapshot.Failures[state])
+		ch <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, n, string(state))
 	}
-	ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up)
 
 	devices := c.gpus().Devices
 	type holding struct {

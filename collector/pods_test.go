@@ -3,6 +3,8 @@ package collector
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,11 @@ func TestPods(t *testing.T) {
 	const (
 		upHead   = "# HELP inference_gpu_pods_up %s\n# TYPE inference_gpu_pods_up gauge\n"
 		infoHead = "# HELP inference_gpu_pod_info %s\n# TYPE inference_gpu_pod_info gauge\n"
+
+		failures = "# HELP inference_gpu_pods_failures_total %s\n# TYPE inference_gpu_pods_failures_total counter\n" +
+			"inference_gpu_pods_failures_total{state=\"denied\"} 2\n" +
+			"inference_gpu_pods_failures_total{state=\"failed\"} 0\n" +
+			"inference_gpu_pods_failures_total{state=\"unreachable\"} 7\n"
 	)
 	info := func(uuid, index, mig, pod string) string {
 		return fmt.Sprintf("inference_gpu_pod_info{container=\"c\",gpu=%q,mig_uuid=%q,namespace=\"n\",pod=%q,uuid=%q} 1\n", index, mig, pod, uuid)
@@ -97,13 +104,17 @@ func TestPods(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := NewPods(func() *pods.Snapshot {
-				return &pods.Snapshot{State: tt.state, At: time.Now(), Assignments: tt.list}
+				return &pods.Snapshot{
+					State: tt.state, At: time.Now(), Assignments: tt.list,
+					Failures: map[pods.State]uint64{pods.StateUnreachable: 7, pods.StateDenied: 2},
+				}
 			}, nodeGPUs)
 			want := ""
 			if tt.want != "" {
 				want = fmt.Sprintf(infoHead, podInfoFamily().Help) + tt.want
 			}
 			if tt.up != "" {
+				want += fmt.Sprintf(failures, podsFailuresFamily().Help)
 				want += fmt.Sprintf(upHead, podsUpFamily().Help) + "inference_gpu_pods_up " + tt.up + "\n"
 			}
 			if d := cmp.Diff(want, podPage(t, c)); d != "" {
@@ -116,9 +127,9 @@ func TestPods(t *testing.T) {
 // Without GPUs the kubelet alone makes no series of a GPU.
 func TestPodsWithoutGPUs(t *testing.T) {
 	c := NewPods(onePod, func() *gpu.Snapshot { return &gpu.Snapshot{State: gpu.StateStarting} })
-	want := fmt.Sprintf("# HELP inference_gpu_pods_up %s\n# TYPE inference_gpu_pods_up gauge\ninference_gpu_pods_up 1\n", podsUpFamily().Help)
-	if d := cmp.Diff(want, podPage(t, c)); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
+	page := podPage(t, c)
+	if strings.Contains(page, "inference_gpu_pod_info") || !strings.Contains(page, "\ninference_gpu_pods_up 1\n") {
+		t.Errorf("page:\n%s", page)
 	}
 }
 
@@ -137,13 +148,25 @@ func TestPodFamilies(t *testing.T) {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
 	families := podFamilies()
-	if len(families) != 2 {
-		t.Errorf("%d families are described, 2 are collected", len(families))
+	if len(families) != 3 {
+		t.Errorf("%d families are described, 3 are collected", len(families))
 	}
 	for _, f := range families {
 		head := fmt.Sprintf("# HELP %s %s\n# TYPE %s %s\n", f.Name, f.Help, f.Name, f.Type)
 		if !strings.Contains(page, head) {
 			t.Errorf("%s is not on the page as described:\n%s", f.Name, page)
 		}
+	}
+}
+
+// The states of a failure that are shown are those of the watcher, less the two
+// that are none.
+func TestPodsFailuresAreAll(t *testing.T) {
+	want := append(podsFailures(), pods.StateStarting, pods.StateUp)
+	got := declaredStates[pods.State](t, filepath.Join("..", "gpu", "pods", "pods.go"))
+	slices.Sort(want)
+	slices.Sort(got)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("states (-collector +pods):\n%s", d)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // SkipReason tells why a probe that was due did not run. The set is closed: it
@@ -37,7 +38,9 @@ const (
 
 // values is the state behind the samples of one series.
 type values struct {
+	now     func() time.Time
 	created time.Time
+	kind    api.Kind // "" until known
 
 	success, lastRun, lastSuccess gauge
 	lastTTFT, lastTPOT, lastSpeed gauge
@@ -62,12 +65,15 @@ type values struct {
 
 	items                                  uint64
 	lastItems, lastInput, dimensions, norm gauge
+
+	slo *slo // nil without objectives
 }
 
 // newValues returns the state of a new series.
-func newValues(created time.Time) *values {
+func newValues(now func() time.Time) *values {
 	return &values{
-		created:    created,
+		now:        now,
+		created:    now(),
 		results:    make([]uint64, len(prober.Outcomes())),
 		skipped:    make([]uint64, len(skipReasons())),
 		ttft:       newHistogram(ttftBounds),
@@ -77,6 +83,17 @@ func newValues(created time.Time) *values {
 		maxGap:     newHistogram(gapBounds),
 		duration:   newHistogram(durationBounds),
 	}
+}
+
+// restart returns the state of a series that begins anew with another model, of
+// the same kind and with the same objectives.
+func (v *values) restart() *values {
+	next := newValues(v.now)
+	next.kind = v.kind
+	if v.slo != nil {
+		next.slo = newSLO(v.slo.objective, v.slo.thresholds, next.created)
+	}
+	return next
 }
 
 // skip counts a probe that did not run.

@@ -34,6 +34,8 @@ type probeFamily = familyOf[*values]
 func probeFamilies() []*probeFamily {
 	generation, vectors := []api.Kind{api.Generation}, []api.Kind{api.Embedding, api.Rerank}
 	all := stateFamilies()
+	all = append(all, sloFamilies()...)
+	all = append(all, of(generation, windowFamilies()...)...)
 	all = append(all, durationFamilies()...)
 	all = append(all, of(generation, latencyFamilies()...)...)
 	all = append(all, of(generation, lastFamilies()...)...)

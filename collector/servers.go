@@ -44,6 +44,8 @@ func NewServers() *Servers {
 type ServersID struct {
 	// Endpoint is the unique name, Model what it serves; "" is not known.
 	Endpoint, Model string
+	// Engine is the engine of the servers until a page tells; "" is not known.
+	Engine string
 	// Labels are the configured labels, as in ID.
 	Labels map[string]string
 }
@@ -80,7 +82,7 @@ func (s *Servers) Set(id ServersID, statuses []engine.Status) {
 		st := statuses[i]
 		srv, ok := e.servers[st.Server]
 		if !ok {
-			srv = &server{}
+			srv = &server{engine: id.Engine}
 		}
 		servers[st.Server] = srv
 		srv.status = &st

@@ -42,8 +42,8 @@ type Probes struct {
 	stale atomic.Bool // ordered and infos are to be made anew
 }
 
-// NewProbes returns an empty store. now is asked only for the created
-// timestamps of counters.
+// NewProbes returns an empty store. now is asked for the created timestamps of
+// counters and for the end of the last hour.
 func NewProbes(now func() time.Time) *Probes {
 	p := &Probes{
 		now:       now,
@@ -95,7 +95,7 @@ func (p *Probes) Series(id ID) *Series {
 		return s
 	}
 	id.Labels = maps.Clone(id.Labels)
-	s := &Series{store: p, id: id, values: newValues(p.now())}
+	s := &Series{store: p, id: id, values: newValues(p.now)}
 	s.block = s.labels("")
 	p.series[key] = s
 	p.stale.Store(true)
@@ -118,7 +118,6 @@ type Series struct {
 	id    ID
 
 	mu     sync.Mutex
-	kind   api.Kind // "" until known
 	model  string
 	block  *labelBlock
 	values *values
@@ -152,9 +151,9 @@ func (s *Series) SetKind(k api.Kind) {
 func (s *Series) setServed(kind api.Kind, model string) {
 	model = boundModel(model)
 	other := false
-	if kind != "" && kind != s.kind {
-		other = s.kind != ""
-		s.kind = kind
+	if kind != "" && kind != s.values.kind {
+		other = s.values.kind != ""
+		s.values.kind = kind
 	}
 	if model != "" && model != s.model {
 		other = other || s.model != ""
@@ -162,7 +161,7 @@ func (s *Series) setServed(kind api.Kind, model string) {
 		s.store.stale.Store(true)
 	}
 	if other {
-		s.values = newValues(s.store.now())
+		s.values = s.values.restart()
 	}
 }
 
@@ -177,7 +176,7 @@ func (s *Series) labels(model string) *labelBlock {
 func (s *Series) encode(e encoder, f *probeFamily) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !f.isFor(s.kind) {
+	if !f.isFor(s.values.kind) {
 		return
 	}
 	e.labels(s.block, s.values.created)

@@ -18,6 +18,9 @@ type reference struct {
 	results, skipped, prompt, cached, output, source, merged, imprecise, buffered, noEnd *prometheus.CounterVec
 	ttft, ttfo, tpot, gap, maxGap, duration                                              *prometheus.HistogramVec
 	phase, server                                                                        *prometheus.SummaryVec
+	eligible, bad                                                                        *prometheus.CounterVec
+	threshold, objective, window, windowSamples                                          *prometheus.GaugeVec
+	ttfts                                                                                map[string][]referenceSample // by endpoint
 }
 
 // newReference returns a reference for series with the configured labels of
@@ -78,6 +81,10 @@ func newReference() *reference {
 		tpot: histogram("probe_tpot_seconds", tpotBounds), gap: histogram("probe_inter_chunk_seconds", gapBounds),
 		maxGap: histogram("probe_max_gap_seconds", gapBounds), duration: histogram("probe_duration_seconds", durationBounds),
 		phase: summary("probe_phase_seconds", "phase"), server: summary("probe_server_time_seconds", "phase"),
+		eligible: counter("probe_slo_eligible_total", "slo"), bad: counter("probe_slo_bad_total", "slo"),
+		threshold: gauge("slo_threshold_seconds", "slo"), objective: gauge("slo_objective_ratio", "slo"),
+		window: gauge("probe_ttft_window_seconds", "stat"), windowSamples: gauge("probe_ttft_window_samples"),
+		ttfts: map[string][]referenceSample{},
 	}
 }
 

@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,21 +80,12 @@ func containsAll(words, all []string) bool {
 }
 
 // bandwidth returns the memory bandwidth of a GPU in bytes per second, and
-// where it is from: configured by UUID or by a part of the name, the longest
-// one first; of the data sheet; or computed from the highest memory clock (MHz)
-// and the width of the memory bus (bits), 0 for unknown.
+// where it is from: configured, by UUID; of the data sheet; or computed from the
+// highest memory clock (MHz) and the width of the memory bus (bits), 0 for
+// unknown.
 func bandwidth(configured map[string]float64, uuid, name string, clock, width int) (value float64, source string, ok bool) {
 	if value, ok := configured[uuid]; ok {
 		return value, sourceConfig, true
-	}
-	longest := ""
-	for _, part := range slices.Sorted(maps.Keys(configured)) {
-		if len(part) > len(longest) && strings.Contains(strings.ToLower(name), strings.ToLower(part)) {
-			longest = part
-		}
-	}
-	if longest != "" {
-		return configured[longest], sourceConfig, true
 	}
 	if virtualName.MatchString(name) {
 		return 0, "", false

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +24,9 @@ type device struct {
 
 	split   bool            // MIG is on
 	refused map[string]bool // names of questions that it cannot answer
+	fields  map[Field]bool  // fields that it cannot answer either
+	links   int             // how many NVLinks it may have
+	linked  [maxLinks]bool  // those that told their state
 	watched bool            // its critical errors are told
 	down    bool            // it does not answer any more
 	units   meter
@@ -39,12 +44,32 @@ type settings struct {
 	processes bool
 	proc      string
 	log       *onceLog
+	asked     *lastAsked
+}
+
+// lastAsked is what the driver was asked last, for the watchdog: where a poll
+// hangs that does not end.
+type lastAsked struct{ atomic.Pointer[asked] }
+
+type asked struct{ device, question string } // device is "" for the driver as a whole
+
+func (l *lastAsked) set(device, question string) { l.Store(&asked{device, question}) }
+
+func (l *lastAsked) String() string {
+	switch a := l.Load(); {
+	case a == nil:
+		return ""
+	case a.device == "":
+		return "in " + a.question
+	default:
+		return "in " + a.question + " of " + a.device
+	}
 }
 
 // onceLog logs each thing once.
 type onceLog struct {
 	log  *slog.Logger
-	seen map[string]bool // bounded: names of questions and codes
+	seen map[string]bool // bounded: names of questions or numbers of GPUs, and codes
 }
 
 // problem logs that a device did not answer a question.
@@ -55,6 +80,16 @@ func (l *onceLog) problem(question string, err error) {
 	}
 	l.seen[key] = true
 	l.log.Warn("a reading of a GPU failed (logged once for all GPUs)", "reading", question, "err", err)
+}
+
+// unopened logs that a GPU cannot be opened while others can; nil is none.
+func (l *onceLog) unopened(index int, err error) {
+	key := "open " + strconv.Itoa(index) + " " + string(codeOf(err))
+	if err == nil || l.seen[key] {
+		return
+	}
+	l.seen[key] = true
+	l.log.Warn("a GPU cannot be opened (logged once)", "gpu", index, "err", err)
 }
 
 // codeOf returns why a call failed.
@@ -84,33 +119,47 @@ func (d *device) ask(name string, read func() error) error {
 	if d.refused[name] {
 		return nil
 	}
-	err := read()
-	if err == nil {
-		return nil
+	d.settings.asked.set(d.identity.UUID, name)
+	refused, err := d.judge(name, read())
+	if refused {
+		d.refused[name] = true
 	}
-	if deviceDown(err) || libraryDown(err) {
-		return err
+	return err
+}
+
+// judge tells what to make of why a question was not answered: nothing; not to
+// ask it again; or, with an error, to ask this device nothing more.
+func (d *device) judge(name string, why error) (refused bool, err error) {
+	if why == nil {
+		return false, nil
 	}
-	switch codeOf(err) {
+	if deviceDown(why) || libraryDown(why) {
+		return false, why
+	}
+	switch codeOf(why) {
 	case CodeNotSupported, CodeFunctionNotFound:
-		d.refused[name] = true
+		return true, nil
 	case CodeNoPermission:
-		d.refused[name] = true
-		d.settings.log.problem(name, err)
+		d.settings.log.problem(name, why)
+		return true, nil
 	case CodeNotFound, CodeNoData:
 	default:
-		d.settings.log.problem(name, err)
+		d.settings.log.problem(name, why)
 	}
-	return nil
+	return false, nil
 }
 
 // openDevice opens the GPU of an index.
 func openDevice(lib Library, index int, s *settings) (*device, error) {
+	s.asked.set("GPU number "+strconv.Itoa(index), "opening")
 	handle, err := lib.Device(index)
 	if err != nil {
 		return nil, err
 	}
-	d := &device{Device: handle, settings: s, refused: map[string]bool{}, parts: map[string]*meter{}}
+	d := &device{
+		Device: handle, settings: s, refused: map[string]bool{}, fields: map[Field]bool{}, links: usualLinks,
+		parts: map[string]*meter{},
+	}
 	d.identity = DeviceSnapshot{Index: index, Minor: -1, Up: true}
 	if d.identity.UUID, err = handle.UUID(); err != nil {
 		return nil, err
@@ -125,7 +174,6 @@ func (d *device) identify(now time.Time) error {
 	}
 	err := errors.Join(
 		d.text("name", &d.identity.Name, d.Name),
-		d.text("serial number", &d.identity.Serial, d.Serial),
 		d.text("PCI bus id", &d.identity.PCIBusID, d.PCIBusID),
 		d.text("compute capability", &d.identity.ComputeCapability, d.ComputeCapability),
 		d.ask("minor number", func() error {
@@ -136,6 +184,7 @@ func (d *device) identify(now time.Time) error {
 			return err
 		}),
 		d.learnBandwidth(),
+		d.learnLinks(),
 	)
 	if err != nil {
 		return err
@@ -174,10 +223,10 @@ func (d *device) learnBandwidth() error {
 
 // read asks a device everything. An error means that it has no more answers.
 func (d *device) read(now time.Time) (DeviceSnapshot, error) {
-	if err := d.identify(now); err != nil {
+	if err := d.learnSplit(); err != nil {
 		return DeviceSnapshot{}, err
 	}
-	if err := d.learnSplit(); err != nil {
+	if err := d.identify(now); err != nil {
 		return DeviceSnapshot{}, err
 	}
 	snapshot := d.identity
@@ -222,6 +271,8 @@ func (d *device) learnSplit() error {
 	if split != d.split {
 		d.split = split
 		clear(d.refused)
+		clear(d.fields)
+		d.identified = time.Time{} // so that what was refused of it is asked again
 		d.units.reset()
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 
 func h100(uuid string) *fakeDevice {
 	d := &fakeDevice{
-		uuid: uuid, name: "NVIDIA H100 80GB HBM3", serial: "1650923000000", bus: "00000000:19:00.0", capability: "9.0",
+		uuid: uuid, name: "NVIDIA H100 80GB HBM3", bus: "00000000:19:00.0", capability: "9.0",
 		memory:   &Memory{Total: 85899345920, Used: 76000000000, Free: 9362475008, Reserved: 536870912, ReservedKnown: true},
 		busWidth: 5120, utilization: []int{100, 11}, decoder: []int{0},
 		clocks:    map[ClockDomain]int{ClockGraphics: 1755, ClockSM: 1755, ClockMemory: 2619, ClockVideo: 1545},
@@ -30,12 +30,13 @@ func h100(uuid string) *fakeDevice {
 		fields: map[Field]float64{
 			{82, 0}: 71, {74, 0}: 5e9, {76, 0}: 0, {269, 0}: 1500000, {270, 0}: 0, {271, 0}: 0,
 			{197, 0}: 1000, {198, 0}: 2000, {230, 0}: 0,
-			{138, 0xFFFFFFFF}: 10, {139, 0xFFFFFFFF}: 20, {38, 0}: 0, {45, 0}: 0, {52, 0}: 4, {59, 0}: 0,
+			{91, 0}: 18, {138, 0xFFFFFFFF}: 10, {139, 0xFFFFFFFF}: 20, {38, 0}: 0, {45, 0}: 0, {52, 0}: 4, {59, 0}: 0,
 		},
 	}
 	for link := range uint32(18) {
 		d.fields[Field{165, link}] = 1
 	}
+	d.fields[Field{165, 6}] = 2 // it sleeps
 	d.fields[Field{165, 7}] = 0
 	return d
 }
@@ -93,7 +94,7 @@ func t4(uuid string) *fakeDevice {
 		link: [2]int{3, 8}, linkMax: [2]int{3, 16},
 		ecc: map[[2]bool]uint64{{false, false}: 0, {true, false}: 0, {false, true}: 0, {true, true}: 0},
 		fail: map[string]error{
-			"ClockEventReasons": old, "FabricState": old, "GPMSupported": old, "RemappedRows": old, "MIGEnabled": old, "Fields": old,
+			"ClockEventReasons": old, "Fabric": old, "GPMSupported": old, "RemappedRows": old, "MIGEnabled": old, "Fields": old,
 		},
 	}
 }

@@ -199,14 +199,20 @@ func askClockReasons(d Device, out *readings) error {
 	return nil
 }
 
+// fabricCompleted is the state of a GPU that was registered with the fabric.
+const fabricCompleted = 3
+
 func askFabric(d Device, out *readings) error {
-	state, err := d.FabricState()
+	fabric, err := d.Fabric()
 	if err != nil {
 		return err
 	}
-	if state == 0 { // the GPU has no fabric
+	if fabric.State == 0 { // the GPU has no fabric
 		return &Error{Call: "fabric state", Code: CodeNotSupported}
 	}
-	out.add(FabricState, "", float64(state))
+	out.add(FabricState, "", float64(fabric.State))
+	if fabric.State == fabricCompleted {
+		out.add(FabricHealthy, "", flag(fabric.Healthy))
+	}
 	return nil
 }

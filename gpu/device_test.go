@@ -68,15 +68,60 @@ func TestFieldsAsked(t *testing.T) {
 	if !slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 33 {
 		t.Errorf("the first poll asked for %d fields: %v", len(device.asked), device.asked)
 	}
+	s.must(t) // this one tries what the links of NVLink 5 count
 	s.must(t)
 	if slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 32 {
-		t.Errorf("the second poll asked for %d fields: %v", len(device.asked), device.asked)
+		t.Errorf("the third poll asked for %d fields: %v", len(device.asked), device.asked)
 	}
 	device.split = []bool{true}
 	s.must(t)
 	want := []Field{{82, 0}, {74, 0}, {76, 0}, {269, 0}, {270, 0}, {271, 0}, {197, 0}, {198, 0}, {230, 0}}
 	if diff := cmp.Diff(want, device.asked); diff != "" {
 		t.Errorf("fields under MIG (-want +got):\n%s", diff)
+	}
+}
+
+// A field has words in the log, as its number tells nobody anything.
+func TestFieldInWords(t *testing.T) {
+	device := h100("GPU-0")
+	device.fieldFaults = map[Field]error{}
+	for link := range uint32(18) {
+		device.fieldFaults[Field{165, link}] = failed(CodeNoPermission)
+	}
+	var log testLog
+	s := newTestSession(t, newFake(device), Options{})
+	s.settings.log.log = slog.New(slog.NewTextHandler(&log, nil))
+	s.must(t)
+	s.must(t)
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `reading="NVLink state"`) {
+		t.Errorf("want one line:\n%s", text)
+	}
+}
+
+func TestFabric(t *testing.T) {
+	for _, tt := range []struct {
+		state int
+		fault bool
+		want  []string
+	}{
+		{0, false, nil},
+		{1, false, []string{"fabric_state 1"}},
+		{2, true, []string{"fabric_state 2"}},
+		{3, false, []string{"fabric_state 3", "fabric_healthy 1"}},
+		{3, true, []string{"fabric_state 3", "fabric_healthy 0"}},
+	} {
+		device := h100("GPU-0")
+		device.fabric, device.fabricFault = tt.state, tt.fault
+		s := newTestSession(t, newFake(device), Options{})
+		var got []string
+		for _, line := range show(s.must(t).devices[0]) {
+			if strings.HasPrefix(line, "fabric_") {
+				got = append(got, line)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("state %d, fault %t (-want +got):\n%s", tt.state, tt.fault, diff)
+		}
 	}
 }
 
@@ -117,7 +162,7 @@ func TestIdentity(t *testing.T) {
 		d := s.must(t).devices[0]
 		d.Readings = nil
 		want := DeviceSnapshot{
-			UUID: "GPU-0", Up: true, Name: "NVIDIA H100 80GB HBM3", Serial: "1650923000000",
+			UUID: "GPU-0", Up: true, Name: "NVIDIA H100 80GB HBM3",
 			PCIBusID: "00000000:19:00.0", ComputeCapability: "9.0",
 		}
 		if diff := cmp.Diff(want, d); diff != "" {
@@ -143,7 +188,7 @@ func TestBareDevice(t *testing.T) {
 	device := &fakeDevice{uuid: "GPU-0", fail: map[string]error{}}
 	s := newTestSession(t, newFake(device), Options{})
 	library := s.library
-	for _, call := range []string{"Name", "Serial", "PCIBusID", "MinorNumber", "ComputeCapability", "MaxClock", "MemoryBusWidth", "PowerUsage", "PowerLimit", "Energy", "Temperature", "PerformanceState", "PCIeLink", "PCIeLinkMax", "PCIeReplays", "ClockEventReasons", "FabricState", "Fields", "GPMSupported"} {
+	for _, call := range []string{"Name", "PCIBusID", "MinorNumber", "ComputeCapability", "MaxClock", "MemoryBusWidth", "PowerUsage", "PowerLimit", "Energy", "Temperature", "PerformanceState", "PCIeLink", "PCIeLinkMax", "PCIeReplays", "ClockEventReasons", "Fabric", "Fields", "GPMSupported"} {
 		library.fail[call] = failed(CodeNotSupported)
 	}
 	want := []DeviceSnapshot{{UUID: "GPU-0", Up: true, Minor: -1}}

@@ -20,8 +20,8 @@ const (
 	CodeVersionMismatch  Code = "driver_mismatch"    // the driver was replaced under us
 	CodeLost             Code = "gpu_lost"
 	CodeResetRequired    Code = "reset_required"
-	CodeOperatingSystem  Code = "operating_system"
-	CodeNotBuilt         Code = "not_built" // the program was built without NVML
+	CodeOperatingSystem  Code = "operating_system" // the control group keeps the device back
+	CodeNotBuilt         Code = "not_built"        // the program was built without NVML
 	CodeUnknown          Code = "unknown"
 )
 

@@ -89,7 +89,7 @@ func (l *fakeLibrary) Close() {
 		if l.samples != 0 {
 			l.misuse = append(l.misuse, "Close with samples that are not freed")
 		}
-		l.isOpen = false
+		l.isOpen, l.xids = false, nil
 	})
 }
 
@@ -136,32 +136,34 @@ type fakeDevice struct {
 	library *fakeLibrary
 	fail    map[string]error // by the name of the call; "*" is all of them
 
-	uuid, name, serial, bus, capability string
-	minor                               int
-	memory                              *Memory
-	busWidth                            int
-	utilization                         []int // gpu, memory
-	encoder, decoder                    []int
-	clocks, maxClocks                   map[ClockDomain]int
-	power, powerLimit                   int
-	energy                              uint64
-	temperature                         int
-	fans                                []int
-	pstate                              int
-	link, linkMax                       [2]int
-	replays                             int
-	ecc                                 map[[2]bool]uint64 // uncorrected, lifetime
-	rows                                *RemappedRows
-	reasons                             uint64
-	fabric                              int
-	fields                              map[Field]float64
-	split                               []bool
-	parts                               []MIGDevice
-	processes                           []Process
-	samples                             []ProcessSample
-	since                               []uint64 // what ProcessUtilization was asked with
-	gpm                                 func(older, newer time.Time) map[int]float64
-	asked                               []Field // by the latest call of Fields
+	uuid, name, bus, capability string
+	minor                       int
+	memory                      *Memory
+	busWidth                    int
+	utilization                 []int // gpu, memory
+	encoder, decoder            []int
+	clocks, maxClocks           map[ClockDomain]int
+	power, powerLimit           int
+	energy                      uint64
+	temperature                 int
+	fans                        []int
+	pstate                      int
+	link, linkMax               [2]int
+	replays                     int
+	ecc                         map[[2]bool]uint64 // uncorrected, lifetime
+	rows                        *RemappedRows
+	reasons                     uint64
+	fabric                      int
+	fabricFault                 bool
+	fields                      map[Field]float64
+	fieldFaults                 map[Field]error // of those that are there
+	split                       []bool
+	parts                       []MIGDevice
+	processes                   []Process
+	samples                     []ProcessSample
+	since                       []uint64 // what ProcessUtilization was asked with
+	gpm                         func(older, newer time.Time) map[int]float64
+	asked                       []Field // by the latest call of Fields
 }
 
 // number answers with a value that stands in a list of one, or with none.
@@ -189,7 +191,6 @@ func (d *fakeDevice) text(name, value string) (string, error) {
 
 func (d *fakeDevice) UUID() (string, error)     { return d.text("UUID", d.uuid) }
 func (d *fakeDevice) Name() (string, error)     { return d.text("Name", d.name) }
-func (d *fakeDevice) Serial() (string, error)   { return d.text("Serial", d.serial) }
 func (d *fakeDevice) PCIBusID() (string, error) { return d.text("PCIBusID", d.bus) }
 func (d *fakeDevice) MinorNumber() (int, error) { return d.number("MinorNumber", d.minor) }
 func (d *fakeDevice) ComputeCapability() (string, error) {
@@ -242,7 +243,10 @@ func (d *fakeDevice) PerformanceState() (int, error) { return d.number("Performa
 
 func (d *fakeDevice) PCIeReplays() (int, error) { return d.number("PCIeReplays", d.replays) }
 
-func (d *fakeDevice) FabricState() (int, error) { return d.number("FabricState", d.fabric) }
+func (d *fakeDevice) Fabric() (Fabric, error) {
+	state, err := d.number("Fabric", d.fabric)
+	return Fabric{State: state, Healthy: !d.fabricFault}, err
+}
 
 func (d *fakeDevice) FanSpeed(fan int) (int, error) { return d.number("FanSpeed", d.fans[fan]) }
 
@@ -298,10 +302,10 @@ func (d *fakeDevice) Fields(fields []Field) ([]FieldResult, error) {
 	results := make([]FieldResult, len(fields))
 	for i, f := range fields {
 		v, ok := d.fields[f]
+		results[i] = FieldResult{v, d.fieldFaults[f]}
 		if !ok {
 			results[i].Err = failed(CodeNotSupported)
 		}
-		results[i].Value = v
 	}
 	return results, nil
 }

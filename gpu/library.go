@@ -31,7 +31,6 @@ type Library interface {
 type Device interface {
 	UUID() (string, error)
 	Name() (string, error)
-	Serial() (string, error)
 	// PCIBusID is as in 00000000:3B:00.0.
 	PCIBusID() (string, error)
 	// MinorNumber is N of /dev/nvidiaN.
@@ -75,8 +74,8 @@ type Device interface {
 	RemappedRows() (RemappedRows, error)
 	// ClockEventReasons is a mask of the bits of the driver.
 	ClockEventReasons() (uint64, error)
-	// FabricState is 0 unsupported, 1 not started, 2 in progress, 3 completed.
-	FabricState() (int, error)
+	// Fabric tells how the device stands with the NVLink fabric.
+	Fabric() (Fabric, error)
 	// Fields reads many values in one go; each result has its own error. fields
 	// is not empty.
 	Fields(fields []Field) ([]FieldResult, error)
@@ -117,6 +116,15 @@ type Memory struct {
 type RemappedRows struct {
 	Correctable, Uncorrectable int
 	Pending, Failure           bool
+}
+
+// Fabric is how a device stands with the NVLink fabric.
+type Fabric struct {
+	// State is 0 unsupported, 1 not started, 2 in progress, 3 completed.
+	State int
+	// Healthy tells that the device was registered without an error and that the
+	// driver knows of no fault. Valid only in state 3.
+	Healthy bool
 }
 
 // ClockDomain is a clock of a device.

@@ -100,7 +100,7 @@ func TestFailedPartIsAskedOnce(t *testing.T) {
 
 func TestPartBandwidth(t *testing.T) {
 	device := splitH100("MIG-a", "MIG-b")
-	s := newTestSession(t, newFake(device), Options{Bandwidth: map[string]float64{"MIG-b": 5e11, "H100": 3e12}})
+	s := newTestSession(t, newFake(device), Options{Bandwidth: map[string]float64{"MIG-b": 5e11, "GPU-0": 3e12}})
 	d := s.must(t).devices[0]
 	if got := showReadings("", d.Readings)[4]; got != "memory_bandwidth_bytes_per_second{config} 3000000000000" {
 		t.Errorf("GPU: %s", got)

@@ -22,10 +22,6 @@ func (d *nvmlDevice) Name() (string, error) {
 	return call("nvmlDeviceGetName").text(d.handle.GetName())
 }
 
-func (d *nvmlDevice) Serial() (string, error) {
-	return call("nvmlDeviceGetSerial").text(d.handle.GetSerial())
-}
-
 func (d *nvmlDevice) PCIBusID() (string, error) {
 	info, r := d.handle.GetPciInfo()
 	return call("nvmlDeviceGetPciInfo_v3").text(textOf(info.BusId[:]), r)

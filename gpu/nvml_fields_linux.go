@@ -29,7 +29,11 @@ func (d *nvmlDevice) Fields(fields []Field) ([]FieldResult, error) {
 }
 
 func fieldResult(name call, v *nvml.FieldValue) FieldResult {
-	if err := name.result(nvml.Return(v.NvmlReturn)); err != nil {
+	r := nvml.Return(v.NvmlReturn)
+	if r == nvml.ERROR_INVALID_ARGUMENT { // a number or a link that this GPU does not have
+		r = nvml.ERROR_NOT_SUPPORTED
+	}
+	if err := name.result(r); err != nil {
 		return FieldResult{Err: err}
 	}
 	value, ok := fieldValue(nvml.ValueType(v.ValueType), v.Value)

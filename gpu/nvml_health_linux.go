@@ -63,18 +63,47 @@ func (d *nvmlDevice) ClockEventReasons() (uint64, error) {
 	return reasons, err
 }
 
-// FabricState asks in the newer of the two forms that tell it where the older
-// one is gone.
-func (d *nvmlDevice) FabricState() (int, error) {
+// Fabric asks in the newer of the two forms that tell it, and in the older one
+// where the driver does not know that.
+func (d *nvmlDevice) Fabric() (Fabric, error) {
 	const name = call("nvmlDeviceGetGpuFabricInfoV")
-	older, r := d.handle.GetGpuFabricInfoV().V2()
+	newer, r := d.handle.GetGpuFabricInfoV().V3()
 	err := name.result(r)
 	if refused(err) {
-		newer, r := d.handle.GetGpuFabricInfoV().V3()
-		return name.number(int(newer.State), r)
+		older, r := d.handle.GetGpuFabricInfoV().V2()
+		return fabric(newerFabric(older)), name.result(r)
 	}
-	if err != nil {
-		return 0, err
+	return fabric(newer), err
+}
+
+// newerFabric is the older form without what only the newer one tells.
+func newerFabric(older nvml.GpuFabricInfo_v2) nvml.GpuFabricInfo_v3 {
+	return nvml.GpuFabricInfo_v3{State: older.State, Status: older.Status, HealthMask: older.HealthMask}
+}
+
+func fabric(info nvml.GpuFabricInfo_v3) Fabric {
+	return Fabric{State: int(info.State), Healthy: nvml.Return(info.Status) == nvml.SUCCESS && !fabricFault(info)}
+}
+
+// fabricFault tells whether the driver knows of a fault of the fabric. Of what
+// it does not tell it says 0. Whether the GPU was given a partition of the
+// fabric is the choice of who runs it.
+func fabricFault(info nvml.GpuFabricInfo_v3) bool {
+	switch info.HealthSummary {
+	case nvml.GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY, nvml.GPU_FABRIC_HEALTH_SUMMARY_LIMITED_CAPACITY:
+		return true
 	}
-	return int(older.State), nil
+	part := func(shift, width uint32) uint32 { return info.HealthMask >> shift & width }
+	for _, p := range []struct{ shift, width, fault uint32 }{
+		{nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_DEGRADED_BW, nvml.GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_TRUE},
+		{nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ROUTE_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_ROUTE_RECOVERY_TRUE},
+		{nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_UNHEALTHY, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ROUTE_UNHEALTHY, nvml.GPU_FABRIC_HEALTH_MASK_ROUTE_UNHEALTHY_TRUE},
+		{nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ACCESS_TIMEOUT_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_ACCESS_TIMEOUT_RECOVERY_TRUE},
+	} {
+		if part(p.shift, p.width) == p.fault {
+			return true
+		}
+	}
+	return part(nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_INCORRECT_CONFIGURATION, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_INCORRECT_CONFIGURATION) >
+		nvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_NONE
 }

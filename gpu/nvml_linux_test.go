@@ -55,7 +55,6 @@ func deviceCalls(d Device) map[string]error {
 	return map[string]error{
 		"UUID":               only(d.UUID()),
 		"Name":               only(d.Name()),
-		"Serial":             only(d.Serial()),
 		"PCIBusID":           only(d.PCIBusID()),
 		"MinorNumber":        only(d.MinorNumber()),
 		"ComputeCapability":  only(d.ComputeCapability()),
@@ -79,7 +78,7 @@ func deviceCalls(d Device) map[string]error {
 		"ECCErrors":          only(d.ECCErrors(false, false)),
 		"RemappedRows":       only(d.RemappedRows()),
 		"ClockEventReasons":  only(d.ClockEventReasons()),
-		"FabricState":        only(d.FabricState()),
+		"Fabric":             only(d.Fabric()),
 		"Fields":             only(d.Fields([]Field{{ID: 82}})),
 		"MIGEnabled":         only(d.MIGEnabled()),
 		"MIGDevices":         only(d.MIGDevices()),

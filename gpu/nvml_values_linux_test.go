@@ -47,7 +47,6 @@ func testValues(t *testing.T, p fakenvml.Process) {
 		{"DeviceCount", reader(l.DeviceCount), 2},
 		{"UUID", reader(d.UUID), "GPU-00000000-0000-0000-0000-000000000001"},
 		{"Name", reader(d.Name), "Other"},
-		{"Serial", reader(d.Serial), "1650000000001"},
 		{"PCIBusID", reader(d.PCIBusID), "00000000:3C:00.0"},
 		{"MinorNumber", reader(d.MinorNumber), 1},
 		{"ComputeCapability", reader(d.ComputeCapability), "9.0"},
@@ -84,7 +83,7 @@ func testValues(t *testing.T, p fakenvml.Process) {
 		{"ECCErrors(uncorrected, lifetime)", func() (any, error) { return d.ECCErrors(true, true) }, uint64(14)},
 		{"RemappedRows", reader(d.RemappedRows), RemappedRows{Correctable: 1, Uncorrectable: 2, Pending: true}},
 		{"ClockEventReasons", reader(d.ClockEventReasons), uint64(0x24)}, // software power cap and thermal
-		{"FabricState", reader(d.FabricState), 3},
+		{"Fabric", reader(d.Fabric), Fabric{State: 3, Healthy: true}},
 		{"MIGEnabled", reader(d.MIGEnabled), false},
 		{"GPMSupported", reader(d.GPMSupported), true},
 	} {
@@ -113,14 +112,14 @@ func testNotAvailable(t *testing.T, p fakenvml.Process) {
 	wantCode(t, "Clock of no domain", only(d.Clock("tensor")), CodeNotSupported)
 	wantCode(t, "MaxClock of no domain", only(d.MaxClock("tensor")), CodeNotSupported)
 	check(t, "Temperature below zero", reader(d.Temperature), -5)
-	check(t, "FabricState in the newest form only", reader(d.FabricState), 3)
+	check(t, "Fabric in the newest form only", reader(d.Fabric), Fabric{State: 3, Healthy: true})
 
 	machine["device0.fabric_version"] = "2"
 	machine["device0.nvmlDeviceGetMemoryInfo_v2.return"] = "25"
 	machine["device0.nvmlDeviceGetTemperatureV.return"] = "3"
 	machine["device0.temperature"] = "61"
 	machine.Write(t, p.State)
-	check(t, "FabricState in the older form only", reader(d.FabricState), 3)
+	check(t, "Fabric in the older form only", reader(d.Fabric), Fabric{State: 3, Healthy: true})
 	check(t, "Memory in the older form", reader(d.Memory), Memory{Total: 85520809984, Used: 60536871680, Free: 24983938304})
 	check(t, "Temperature in the older form", reader(d.Temperature), 61)
 }
@@ -136,7 +135,7 @@ func TestNVMLOld(t *testing.T) {
 		check(t, "Temperature", reader(d.Temperature), 54)
 		check(t, "ClockEventReasons", reader(d.ClockEventReasons), uint64(0x24))
 		check(t, "Processes", reader(d.Processes), []Process{{PID: 4711, MemoryUsed: 1000000, MemoryKnown: true, GPUInstance: -1}})
-		wantCode(t, "FabricState", only(d.FabricState()), CodeFunctionNotFound)
+		wantCode(t, "Fabric", only(d.Fabric()), CodeFunctionNotFound)
 		wantCode(t, "GPMSupported", only(d.GPMSupported()), CodeFunctionNotFound)
 		wantCode(t, "GPMSample", only(d.GPMSample()), CodeFunctionNotFound)
 	})
@@ -156,6 +155,7 @@ func testFields(t *testing.T, p fakenvml.Process) {
 		"field9.0":            "double inf",
 		"field10.0":           "other 1",
 		"field11.0":           "return 15",
+		"field165.17":         "return 2", // a link that is not there
 		"field138.4294967295": "uint64 1234",
 		"field138.3":          "uint64 56",
 	} {
@@ -179,6 +179,7 @@ func testFields(t *testing.T, p fakenvml.Process) {
 		{field: Field{ID: 10}, code: CodeNotSupported},
 		{field: Field{ID: 11}, code: CodeLost},
 		{field: Field{ID: 12}, code: CodeNotSupported},
+		{field: Field{ID: 165, Scope: 17}, code: CodeNotSupported},
 		{field: Field{ID: 138, Scope: math.MaxUint32}, want: 1234},
 		{field: Field{ID: 138, Scope: 3}, want: 56},
 	} {

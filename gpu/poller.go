@@ -21,11 +21,14 @@ type Options struct {
 	// the driver counts as stuck; 0 is 10 seconds.
 	Timeout time.Duration
 	// StaleAfter is the age at which readings are dropped; 0 is three
-	// intervals.
+	// intervals, or more where polls may take so long.
 	StaleAfter time.Duration
-	// Bandwidth is the memory bandwidth of GPUs in bytes per second, by UUID or
-	// by a part of the name. It goes before what the poller knows itself.
+	// Bandwidth is the memory bandwidth of GPUs and MIG devices in bytes per
+	// second, by UUID. It goes before what the poller knows itself.
 	Bandwidth map[string]float64
+	// Required says that there should be GPUs: to find no library of a driver is
+	// a failure like any other, and not what is normal on a machine without GPUs.
+	Required bool
 	// Processes asks for the compute processes too.
 	Processes bool
 	// Proc is where the process file system is; "" is /proc.
@@ -52,7 +55,9 @@ type Poller struct {
 func New(lib Library, o Options) *Poller {
 	o.Interval = cmp.Or(o.Interval, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
-	o.StaleAfter = cmp.Or(o.StaleAfter, 3*o.Interval)
+	// Readings are as old as the beginning of their poll, and the next ones come
+	// at the end of the next poll.
+	o.StaleAfter = cmp.Or(o.StaleAfter, max(3*o.Interval, 2*o.Timeout+o.Interval))
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -70,7 +75,7 @@ func New(lib Library, o Options) *Poller {
 		}
 	}
 	_, simulated := lib.(*simulatedLibrary)
-	p.current.Store(&Snapshot{State: StateStarting, Simulated: simulated})
+	p.current.Store(&Snapshot{State: StateStarting, Simulated: simulated, Required: o.Required})
 	return p
 }
 
@@ -141,7 +146,9 @@ func (p *Poller) watch(ctx context.Context) {
 			}
 		case <-watchdog.C:
 			stuck = true
-			p.publish(outcome{state: StateStuck, err: &Error{Call: "read GPUs", Code: CodeTimeout}})
+			p.publish(outcome{state: StateStuck, err: &Error{
+				Call: "read GPUs", Code: CodeTimeout, Detail: p.session.settings.asked.String(),
+			}})
 		case o := <-p.results:
 			busy = false
 			watchdog.Stop()
@@ -159,7 +166,8 @@ func (p *Poller) watch(ctx context.Context) {
 func (p *Poller) publish(o outcome) {
 	before := p.current.Load()
 	s := &Snapshot{
-		State: o.state, Err: o.err, At: o.at, Duration: o.duration, Simulated: before.Simulated,
+		State: o.state, Err: o.err, At: o.at, Duration: o.duration,
+		Simulated: before.Simulated, Required: before.Required,
 		Driver: o.driver, CUDA: o.cuda, Count: o.count, Devices: o.devices, Failures: before.Failures,
 	}
 	if o.state != StateUp {
@@ -174,14 +182,17 @@ func (p *Poller) publish(o outcome) {
 			}
 		}
 	}
-	p.current.Store(s)
-	if s.State == before.State {
-		return
+	if s.State != before.State {
+		p.logState(s)
 	}
-	switch s.State {
-	case StateUp:
+	p.current.Store(s)
+}
+
+func (p *Poller) logState(s *Snapshot) {
+	switch {
+	case s.State == StateUp:
 		p.log.Info("reading the GPUs", "gpus", len(s.Devices), "driver", s.Driver, "cuda", s.CUDA)
-	case StateNotBuilt, StateNoLibrary:
+	case !s.Required && (s.State == StateNotBuilt || s.State == StateNoLibrary):
 		p.log.Info("there are no GPUs to read", "state", s.State, "err", s.Err)
 	default:
 		p.log.Warn("the GPUs cannot be read", "state", s.State, "err", s.Err)

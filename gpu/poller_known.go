@@ -25,17 +25,35 @@ func (s *session) list(found map[string]DeviceSnapshot, lost map[string]error) (
 		}
 		s.know(uuid, now)
 	}
-	for uuid, d := range s.known {
-		d.XIDs = slices.SortedFunc(maps.Values(s.xids[uuid]), func(a, b XIDCount) int { return cmp.Compare(a.Number, b.Number) })
-		devices = append(devices, d)
+	devices = s.all()
+	for _, d := range devices {
 		if d.Up {
 			up++
 		}
 	}
+	return devices, up
+}
+
+// all returns what is known of all GPUs, with their critical errors.
+func (s *session) all() []DeviceSnapshot {
+	var devices []DeviceSnapshot
+	for uuid, d := range s.known {
+		d.XIDs = slices.SortedFunc(maps.Values(s.xids[uuid]), func(a, b XIDCount) int { return cmp.Compare(a.Number, b.Number) })
+		devices = append(devices, d)
+	}
 	slices.SortFunc(devices, func(a, b DeviceSnapshot) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 	})
-	return devices, up
+	return devices
+}
+
+// allDown returns the same with no GPU that answers.
+func (s *session) allDown() []DeviceSnapshot {
+	devices := s.all()
+	for i, d := range devices {
+		devices[i] = withoutReadings(d, false)
+	}
+	return devices
 }
 
 // know keeps what is known of a GPU. Of GPUs that are lost, some are forgotten
@@ -71,10 +89,11 @@ func (s *session) takeXIDs() {
 		number uint64
 	}
 	fresh := map[kind]int{}
+	s.settings.asked.set("", "critical errors")
 	for range maxXIDs {
 		x, err := s.lib.NextXID()
 		if err != nil {
-			if code := codeOf(err); code != CodeTimeout && code != CodeNotSupported && code != CodeFunctionNotFound {
+			if code := codeOf(err); code != CodeTimeout && code != CodeNotSupported && code != CodeFunctionNotFound && !libraryDown(err) {
 				s.settings.log.problem("critical errors", err)
 			}
 			break

@@ -23,9 +23,13 @@ func TestLostGPU(t *testing.T) {
 			device.fail = map[string]error{"*": failed(CodeLost)}
 			library.xids = []XID{{UUID: "GPU-1", Number: 79, At: time.Unix(1, 0)}}
 		})
+		dark := 0       // polls without unit counters of a GPU that is well
 		for range 100 { // polls
 			s := l.after(5 * time.Second)
 			want(t, s, StateUp)
+			if !has(s.Devices[0], SMActive) {
+				dark++
+			}
 			var up []bool
 			for _, d := range s.Devices {
 				up = append(up, d.Up)
@@ -40,9 +44,9 @@ func TestLostGPU(t *testing.T) {
 				t.Fatalf("XIDs (-want +got):\n%s", diff)
 			}
 		}
-		// 500 s: pauses of 1, 2, 4, 8, 16 and 32 s, each up to the next poll, then of 60 s.
-		if n := library.called("Open"); n < 12 || n > 15 {
-			t.Errorf("opened %d times", n)
+		// Lost at 10 s, and now it is 506 s: at 70, 130, ..., 490 s.
+		if n := library.called("Open"); n != 1+8 || dark != 8 {
+			t.Errorf("opened %d times, %d polls without unit counters", n, dark)
 		}
 		library.set(func() { device.fail = nil })
 		s := l.after(time.Minute)
@@ -55,7 +59,7 @@ func TestLostGPU(t *testing.T) {
 			t.Errorf("opened %d times more with all GPUs there", n-opened)
 		}
 		text := l.log.String()
-		if strings.Count(text, "is lost") != 1 || strings.Count(text, "is back") != 1 || strings.Count(text, "critical error") != 1 || strings.Count(text, "\n") != 4 {
+		if strings.Count(text, "is lost") != 1 || strings.Count(text, "is back") != 1 || strings.Count(text, "critical error") != 1 || strings.Count(text, "cannot be opened") != 1 || strings.Count(text, "\n") != 5 {
 			t.Errorf("log:\n%s", text)
 		}
 	})
@@ -78,7 +82,7 @@ func TestLostAtAnyCall(t *testing.T) {
 	for _, call := range []string{"Open", "DriverVersion", "CUDAVersion", "DeviceCount", "NextXID"} {
 		delete(calls, call) // no call to a device
 	}
-	if len(calls) < 36 {
+	if len(calls) < 35 {
 		t.Errorf("only %d calls: %v", len(calls), calls)
 	}
 	for call := range calls {
@@ -148,15 +152,20 @@ func TestGPUUnopened(t *testing.T) {
 // One that may not be opened is not, and said once.
 func TestGPUDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		device := h100("GPU-1")
-		device.fail = map[string]error{"Device": failed(CodeNoPermission)}
-		library := newFake(h100("GPU-0"), device)
+		library := newFake(h100("GPU-0"), h100("GPU-1"), h100("GPU-2"))
+		for _, denied := range library.devices[1:] {
+			denied.fail = map[string]error{"Device": failed(CodeNoPermission)}
+		}
 		l := newLab(t, library, Options{})
 		defer l.end(t)
 		s := l.after(time.Hour)
 		want(t, s, StateUp)
-		if len(s.Devices) != 1 || s.Count != 2 || library.called("Open") != 1 || strings.Count(l.log.String(), "\n") != 2 {
-			t.Errorf("%+v\n%s", s, l.log)
+		if len(s.Devices) != 1 || s.Count != 3 || library.called("Open") != 1 {
+			t.Errorf("%+v", s)
+		}
+		text := l.log.String()
+		if strings.Count(text, "\n") != 3 || !strings.Contains(text, "gpu=1 err=\"fake: no_permission\"") || !strings.Contains(text, "gpu=2") {
+			t.Errorf("log:\n%s", text)
 		}
 	})
 }
@@ -177,6 +186,37 @@ func TestGPUVanishes(t *testing.T) {
 		want(t, s, StateUp)
 		if s.Count != 1 || len(s.Devices) != 2 || s.Devices[0].UUID != "GPU-a" || s.Devices[0].Up || !s.Devices[1].Up || s.Devices[1].Index != 0 {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A critical error is told with the failure that it comes with, and before the
+// library forgets it.
+func TestXIDsOutliveTheLibrary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := h100("GPU-1")
+		library := newFake(h100("GPU-0"), lost)
+		l := newLab(t, library, Options{})
+		defer l.end(t)
+		l.after(0)
+		library.set(func() { lost.fail = map[string]error{"*": failed(CodeLost)} })
+		l.after(63 * time.Second) // lost at 5 s, so that the library is opened anew at 65 s
+		library.set(func() { library.xids = []XID{{UUID: "GPU-0", Number: 31, At: time.Unix(1, 0)}} })
+		s := l.after(3 * time.Second)
+		if n := library.called("Open"); n != 2 {
+			t.Fatalf("opened %d times", n)
+		}
+		if diff := cmp.Diff([]XIDCount{{31, 1, time.Unix(1, 0)}}, s.Devices[0].XIDs); diff != "" {
+			t.Errorf("opened anew (-want +got):\n%s", diff)
+		}
+		library.set(func() {
+			library.xids = []XID{{UUID: "GPU-0", Number: 119, At: time.Unix(2, 0)}}
+			library.fail["Memory"] = failed(CodeUninitialized)
+		})
+		s = l.after(5 * time.Second)
+		want(t, s, StateFailed)
+		if diff := cmp.Diff([]XIDCount{{31, 1, time.Unix(1, 0)}, {119, 1, time.Unix(2, 0)}}, s.Devices[0].XIDs); diff != "" {
+			t.Errorf("library down (-want +got):\n%s", diff)
 		}
 	})
 }

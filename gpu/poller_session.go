@@ -18,8 +18,10 @@ const (
 	maxXIDsADevice = 64 // different ones
 )
 
-// After a failure the library is opened anew, ever later. Where there is no
-// driver, one may be installed some day.
+// After a failure the library is opened anew, ever later, and for the sake of a
+// GPU that is missing at the longest of these pauses only: it takes the unit
+// counters of the others away until the next poll. Where there is no driver,
+// one may be installed some day.
 const (
 	firstPause  = time.Second
 	longestWait = time.Minute
@@ -31,6 +33,7 @@ type session struct {
 	lib      Library
 	settings *settings
 	log      *slog.Logger
+	required bool // there should be GPUs
 	// progress is told of each GPU that was opened, as that takes its time.
 	progress func()
 
@@ -52,10 +55,11 @@ func newSession(lib Library, o Options, log *slog.Logger) *session {
 		rank[r.Kind] = i
 	}
 	return &session{
-		lib: lib, log: log,
+		lib: lib, log: log, required: o.Required,
 		settings: &settings{
 			questions: questions(), fields: fieldReadings(), rank: rank, bandwidth: o.Bandwidth,
 			processes: o.Processes, proc: cmp.Or(o.Proc, "/proc"), log: &onceLog{log: log, seen: map[string]bool{}},
+			asked: &lastAsked{},
 		},
 		known: map[string]DeviceSnapshot{}, xids: map[string]map[uint64]XIDCount{},
 	}
@@ -83,6 +87,7 @@ func (s *session) cycle(anew bool) (o outcome) {
 	}()
 	began := time.Now()
 	if s.open && (anew || s.missing() && !began.Before(s.reopen)) {
+		s.takeXIDs() // the library forgets them
 		s.close()
 	}
 	if !s.open {
@@ -95,10 +100,9 @@ func (s *session) cycle(anew bool) (o outcome) {
 	if err != nil {
 		return s.failure(err, devices)
 	}
-	if !s.missing() {
-		s.pause = 0
-	} else if !began.Before(s.reopen) {
-		s.reopen = began.Add(s.later())
+	s.pause = 0
+	if s.missing() && !began.Before(s.reopen) {
+		s.reopen = began.Add(longestWait)
 	}
 	return outcome{
 		state: StateUp, at: at, duration: time.Since(at),
@@ -108,6 +112,7 @@ func (s *session) cycle(anew bool) (o outcome) {
 
 // start opens the library and all devices.
 func (s *session) start() error {
+	s.settings.asked.set("", "opening the library")
 	if err := s.lib.Open(); err != nil {
 		return err
 	}
@@ -137,25 +142,28 @@ var errNoDevices = errors.New("the driver has no GPU")
 func (s *session) openDevices(count int) error {
 	s.unopened = nil
 	var denied error
+	failed := make([]error, count)
 	for i := range count {
 		d, err := openDevice(s.lib, i, s.settings)
 		s.progress()
 		switch {
 		case err == nil:
 			s.devices = append(s.devices, d)
+			continue
 		case libraryDown(err):
 			return err
-		case codeOf(err) == CodeNoPermission:
+		case stateOf(err) == StateDenied:
 			denied = err
 		default:
 			s.unopened = err
 		}
+		failed[i] = err
 	}
 	if len(s.devices) == 0 {
 		return cmp.Or(s.unopened, denied)
 	}
-	if denied != nil {
-		s.settings.log.problem("open", denied)
+	for i, err := range failed {
+		s.settings.log.unopened(i, err)
 	}
 	return nil
 }
@@ -197,7 +205,8 @@ func (s *session) poll(now time.Time) ([]DeviceSnapshot, error) {
 		}
 		snapshot, err := s.read(d, now)
 		if libraryDown(err) {
-			return nil, err
+			s.takeXIDs()
+			return s.allDown(), err
 		}
 		if err != nil {
 			d.down = true
@@ -222,7 +231,7 @@ var errLost error = &Error{Call: "read GPUs", Code: CodeLost}
 func (s *session) failure(err error, devices []DeviceSnapshot) outcome {
 	s.close()
 	o := outcome{state: stateOf(err), err: err, devices: devices}
-	if o.state == StateNotBuilt || o.state == StateNoLibrary {
+	if o.state == StateNotBuilt || o.state == StateNoLibrary && !s.required {
 		s.pause, o.wait = 0, noDriverFor
 	} else {
 		o.wait = s.later()
@@ -238,6 +247,7 @@ func (s *session) later() time.Duration {
 
 // close gives everything back to the library.
 func (s *session) close() {
+	s.settings.asked.set("", "closing the library")
 	for _, d := range s.devices {
 		d.free()
 	}
@@ -262,7 +272,7 @@ func stateOf(err error) State {
 		return StateNoDriver
 	case CodeVersionMismatch:
 		return StateDriverChanged
-	case CodeNoPermission:
+	case CodeNoPermission, CodeOperatingSystem:
 		return StateDenied
 	case CodeLost, CodeResetRequired:
 		return StateLost

@@ -61,7 +61,8 @@ func TestStates(t *testing.T) {
 		{"Device", CodeNoPermission, StateDenied, backOff},
 		{"Device", CodeLost, StateLost, backOff},
 		{"Device", CodeResetRequired, StateLost, backOff},
-		{"Device", CodeOperatingSystem, StateFailed, backOff},
+		{"Open", CodeOperatingSystem, StateDenied, backOff},
+		{"Device", CodeOperatingSystem, StateDenied, backOff},
 		{"Device", CodeDriverNotLoaded, StateNoDriver, backOff},
 		{"UUID", CodeUnknown, StateFailed, backOff},
 	} {
@@ -86,6 +87,37 @@ func TestStates(t *testing.T) {
 				}
 				library.set(func() { library.devices, library.fail = []*fakeDevice{device}, map[string]error{} })
 				want(t, l.after(10*time.Minute), StateUp)
+			})
+		})
+	}
+}
+
+// Where there should be GPUs, to find no library is a failure.
+func TestRequired(t *testing.T) {
+	for _, test := range []struct {
+		code  Code
+		state State
+		tries []time.Duration // seconds
+	}{
+		{CodeLibraryNotFound, StateNoLibrary, []time.Duration{0, 1, 3, 7, 15, 31, 63, 123, 183}},
+		{CodeNotBuilt, StateNotBuilt, []time.Duration{0, 600, 1200}}, // nothing will change that
+	} {
+		t.Run(string(test.code), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				library := newFake(h100("GPU-0"))
+				library.fail["Open"] = failed(test.code)
+				l := newLab(t, library, Options{Required: true})
+				defer l.end(t)
+				if !l.Snapshot().Required {
+					t.Error("the first snapshot does not say so")
+				}
+				l.tries(t, test.state, test.tries)
+				if !l.Snapshot().Required {
+					t.Error("the snapshot does not say so")
+				}
+				if text := l.log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") {
+					t.Errorf("want one warning:\n%s", text)
+				}
 			})
 		})
 	}
@@ -165,7 +197,7 @@ func TestStuck(t *testing.T) {
 		want(t, l.after(9*time.Second-time.Millisecond), StateUp) // 10 s are over at 20 s
 		s = l.after(time.Millisecond)
 		want(t, s, StateStuck)
-		if len(s.Devices) != 1 || s.Failures[StateStuck] != 1 {
+		if len(s.Devices) != 1 || s.Failures[StateStuck] != 1 || s.Err.Error() != "read GPUs: timeout: in power of GPU-0" {
 			t.Errorf("%+v", s)
 		}
 		calls := library.called("PowerUsage")
@@ -235,7 +267,7 @@ func TestSlowOpening(t *testing.T) {
 func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		library := newFake(a100("GPU-0"))
-		l := newLab(t, library, Options{Interval: time.Second, Timeout: time.Minute})
+		l := newLab(t, library, Options{Interval: time.Second, Timeout: time.Minute, StaleAfter: 3 * time.Second})
 		defer l.end(t)
 		library.set(func() { library.xids = []XID{{UUID: "GPU-0", Number: 31, At: time.Unix(1, 0)}} })
 		l.after(1500 * time.Millisecond)
@@ -257,6 +289,28 @@ func TestStale(t *testing.T) {
 		if d := l.after(18 * time.Second).Devices[0]; !has(d, Power) {
 			t.Errorf("after the slow poll: %+v", d)
 		}
+	})
+}
+
+// A driver that is slow, but not so slow that it counts as stuck, has readings
+// at all times.
+func TestSlowPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		library := newFake(h100("GPU-0"))
+		library.slow["PowerUsage"] = 9900 * time.Millisecond
+		l := newLab(t, library, Options{})
+		defer l.end(t)
+		l.after(10 * time.Second)
+		for range 600 {
+			s := l.after(100 * time.Millisecond)
+			want(t, s, StateUp)
+			if !has(s.Devices[0], Power) {
+				t.Errorf("no readings, %v after the last poll began", time.Since(s.At))
+				break
+			}
+		}
+		library.set(func() { clear(library.slow) })
+		l.after(10 * time.Second)
 	})
 }
 

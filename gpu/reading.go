@@ -43,6 +43,7 @@ const (
 	RowRemapFailure          Kind = "row_remap_failure"
 	RecoveryAction           Kind = "recovery_action"
 	FabricState              Kind = "fabric_state"
+	FabricHealthy            Kind = "fabric_healthy"
 	GraphicsActive           Kind = "graphics_active_ratio"
 	SMActive                 Kind = "sm_active_ratio"
 	SMOccupancy              Kind = "sm_occupancy_ratio"

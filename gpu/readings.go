@@ -43,7 +43,7 @@ const (
 	withHBM      = "every GPU; `memory` where the memory is HBM"
 	withFan      = "boards with fans of their own"
 	withNVLink   = "NVLink, without MIG"
-	olderNVLink  = "NVLink up to Hopper, without MIG"
+	fabricGPU    = "Hopper and later with NVSwitch"
 	recentDriver = "recent drivers"
 )
 

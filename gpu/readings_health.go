@@ -80,22 +80,24 @@ func nvlinkReadings() []Info {
 	return []Info{
 		{
 			Kind: NVLinkTransmit, Type: Counter, Unit: "bytes", Hardware: withNVLink,
-			Help: "Payload that the GPU sent over all its NVLinks.",
+			Help: "Payload that the GPU sent over all its NVLinks; what the links themselves count where the driver gives no payload, as with NVLink 5.",
 			DCGM: "DCGM_FI_PROF_NVLINK_TX_BYTES",
 		},
 		{
 			Kind: NVLinkReceive, Type: Counter, Unit: "bytes", Hardware: withNVLink,
-			Help: "Payload that the GPU received over all its NVLinks.",
+			Help: "Payload that the GPU received over all its NVLinks; what the links themselves count where the driver gives no payload, as with NVLink 5.",
 			DCGM: "DCGM_FI_PROF_NVLINK_RX_BYTES",
 		},
 		{
-			Kind: NVLinkErrors, Type: Counter, Hardware: olderNVLink, Label: "kind", Values: []string{"crc_flit", "crc_data", "replay", "recovery"},
-			Help: "Errors on all NVLinks of the GPU. The hardware mends them; a steady rise slows tensor parallelism down.",
+			Kind: NVLinkErrors, Type: Counter, Hardware: "NVLink, without MIG; recoveries, and CRC errors and replays up to NVLink 4 or the other kinds from NVLink 5 on",
+			Label: "kind", Values: linkErrorKinds(),
+			Help: "Errors on all NVLinks of the GPU, and recoveries of links. The hardware mends them; a steady rise slows tensor parallelism down. " +
+				"recovery_failed means that a link is gone.",
 			DCGM: "DCGM_FI_DEV_NVLINK_*_ERROR_COUNT_TOTAL",
 		},
 		{
 			Kind: NVLinkUp, Type: Gauge, Hardware: withNVLink, Label: "link",
-			Help: "1 for an NVLink that is active, 0 for one that is not, be it that nothing is connected to it.",
+			Help: "1 for an NVLink that is active or sleeps, 0 for one that is neither, be it that nothing is connected to it.",
 		},
 	}
 }
@@ -142,9 +144,15 @@ func stateReadings() []Info {
 			NvidiaSMI: "gpu_recovery_action",
 		},
 		{
-			Kind: FabricState, Type: Gauge, Hardware: "Hopper and later with NVSwitch",
+			Kind: FabricState, Type: Gauge, Hardware: fabricGPU,
 			Help: "How the GPU stands with the NVLink fabric: 1 not started, 2 in progress, 3 completed. Programs that use several GPUs wait for 3.",
 			DCGM: "DCGM_FI_DEV_FABRIC_MANAGER_STATUS", NvidiaSMI: "fabric.state",
+		},
+		{
+			Kind: FabricHealthy, Type: Gauge, Hardware: fabricGPU,
+			Help: "1 when the GPU was registered with the NVLink fabric without an error and the driver tells of no fault there, else 0: " +
+				"programs that use several GPUs fail then, or are slow. Absent while fabric_state is not 3.",
+			NvidiaSMI: "fabric.status",
 		},
 	}
 }

@@ -31,7 +31,7 @@ func TestReadings(t *testing.T) {
 			t.Errorf("%s has the label %q with the values %v", r.Kind, r.Label, r.Values)
 		}
 	}
-	if len(seen) != 42 { // the constants of reading.go
+	if len(seen) != 43 { // the constants of reading.go
 		t.Errorf("%d kinds", len(seen))
 	}
 }

@@ -76,7 +76,6 @@ func (d *simulatedDevice) UUID() (string, error) {
 	return fmt.Sprintf("GPU-simulated-%d", d.index), nil
 }
 func (d *simulatedDevice) Name() (string, error)     { return "Simulated H100", nil }
-func (d *simulatedDevice) Serial() (string, error)   { return "", noSuch() }
 func (d *simulatedDevice) MinorNumber() (int, error) { return d.index, nil }
 
 func (d *simulatedDevice) PCIBusID() (string, error) {

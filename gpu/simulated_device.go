@@ -48,7 +48,9 @@ func (d *simulatedDevice) PCIeReplays() (int, error)                       { ret
 
 func (d *simulatedDevice) ECCErrors(bool, bool) (uint64, error) { return 0, nil }
 func (d *simulatedDevice) RemappedRows() (RemappedRows, error)  { return RemappedRows{}, nil }
-func (d *simulatedDevice) FabricState() (int, error)            { return 3, nil }
+func (d *simulatedDevice) Fabric() (Fabric, error) {
+	return Fabric{State: fabricCompleted, Healthy: true}, nil
+}
 
 // ClockEventReasons shows the power cap at the peaks of load.
 func (d *simulatedDevice) ClockEventReasons() (uint64, error) {
@@ -70,6 +72,8 @@ func (d *simulatedDevice) field(f Field) FieldResult {
 	switch f.ID {
 	case 82: // temperature of the memory
 		return FieldResult{Value: float64(int(d.now(wave{66, 8})))}
+	case 91: // how many NVLinks
+		return FieldResult{Value: usualLinks}
 	case 138, 139: // NVLink
 		return FieldResult{Value: d.sum(simulatedLinkKiB())}
 	case 197, 198: // PCIe

@@ -17,6 +17,8 @@ type Snapshot struct {
 	Duration time.Duration
 	// Simulated marks readings that no hardware made.
 	Simulated bool
+	// Required is that of the options: there should be GPUs.
+	Required bool
 	// Driver and CUDA are versions; "" is unknown.
 	Driver, CUDA string
 	// Count is how many GPUs the driver counts, those included that may not be
@@ -37,8 +39,8 @@ type DeviceSnapshot struct {
 	// Up is false for a GPU that does not answer any more; it then keeps its
 	// identity and has no readings.
 	Up bool
-	// Name, Serial, PCIBusID, ComputeCapability identify it; "" is unknown.
-	Name, Serial, PCIBusID, ComputeCapability string
+	// Name, PCIBusID, ComputeCapability identify it; "" is unknown.
+	Name, PCIBusID, ComputeCapability string
 	// Minor is N of /dev/nvidiaN, negative when unknown.
 	Minor int
 	// Readings are in the order of the table Readings.

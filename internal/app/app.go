@@ -152,6 +152,7 @@ func newCLI(o Options) *cli {
 		"demo":     newDemoCommand(c.app.Command("demo", "Run the daemon against three simulated servers.")),
 		"probe":    newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
 		"detect":   newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
+		"rules":    newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")),
 		"simulate": newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
 	}
 	return c

@@ -73,7 +73,8 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 		return "", err
 	}
 	defer reader.Close()
-	for _, s := range reader.Scrape(ctx, engine.Known{Engine: found}) {
+	if statuses := reader.Scrape(ctx, engine.Known{Engine: found}); len(statuses) > 0 {
+		s := &statuses[0]
 		if s.State == engine.Up {
 			return fmt.Sprintf("GET %s: metrics of %s", s.URL, s.Snapshot.Engine), nil
 		}

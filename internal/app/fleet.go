@@ -124,6 +124,7 @@ func (f *fleet) addTasks(m *member, found *found) error {
 			id: collector.ID{
 				Endpoint: cfg.Name, Module: name, Prefix: string(module.Prefix), Labels: cfg.Labels,
 			},
+			slo:    cfg.SLOWith(module),
 			prober: p, probes: f.probes, servers: f.servers, self: f.self, traces: f.traces, found: found,
 			target: tracing.Target{Endpoint: cfg.Name, Module: name, URL: cfg.URL.String(), MaxTokens: module.OutputTokens},
 			logger: f.logger.With("endpoint", cfg.Name, "module", name),
@@ -141,18 +142,25 @@ func (f *fleet) addScrape(m *member, found *found) error {
 	if err != nil {
 		return err
 	}
+	var from time.Time
+	if f.probing != nil {
+		from = time.Now().Add(modelPatience)
+	}
 	m.scrape = &scrape{
-		flight: flight{release: e.Close}, endpoint: e, found: found, servers: f.servers,
+		flight: flight{release: e.Close}, endpoint: e, found: found, servers: f.servers, from: from,
 		id:     serversID(m.cfg),
 		logger: f.logger.With("endpoint", m.cfg.Name),
 	}
 	return nil
 }
 
+// modelPatience is how long readings wait for a first probe to tell the model.
+const modelPatience = 45 * time.Second
+
 // serversID is how the servers of an endpoint are known before any of them was
 // asked.
 func serversID(cfg *config.Endpoint) collector.ServersID {
-	return collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Labels: cfg.Labels}
+	return collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels}
 }
 
 // userAgent is what every request says of its sender.
@@ -168,6 +176,7 @@ func (f *fleet) introduce(m *member) {
 	for _, t := range m.tasks {
 		t.series = f.probes.Series(t.id)
 		t.series.SetKind(configured.Kind)
+		t.series.SetSLO(t.slo)
 	}
 }
 

@@ -34,18 +34,19 @@ type hardware struct {
 }
 
 // newHardware prepares the reading of GPUs and puts it on the page.
-func newHardware(cfg *config.Config, env environment, f gpuFlags, r prometheus.Registerer, probes *collector.Probes) *hardware {
+// Where nothing else is looked at, there should be GPUs.
+func newHardware(cfg *config.Config, env environment, in senses, r prometheus.Registerer, probes *collector.Probes) *hardware {
 	library := gpu.NVML("")
-	if f.simulated {
+	if in.simulated {
 		library = gpu.Simulated()
 	}
 	h := &hardware{gpus: gpu.New(library, gpu.Options{
-		Bandwidth: configuredBandwidth(cfg), Processes: f.processes, Logger: env.logger,
+		Bandwidth: configuredBandwidth(cfg), Required: !in.probe && !in.server, Processes: in.processes, Logger: env.logger,
 	})}
 	probes.WatchGPUs(h.gpus.Snapshot)
 	r.MustRegister(collector.NewGPU(h.gpus.Snapshot))
-	if f.pods {
-		h.pods = pods.New(pods.Options{Socket: f.socket, Logger: env.logger})
+	if in.pods {
+		h.pods = pods.New(pods.Options{Socket: in.socket, Logger: env.logger})
 		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.gpus.Snapshot))
 	}
 	return h
@@ -75,8 +76,12 @@ func configuredBandwidth(cfg *config.Config) map[string]float64 {
 	return bandwidth
 }
 
-// checkHardware finds products whose memory bandwidth nobody knows.
+// checkHardware finds GPUs that are given two memory bandwidths, and products
+// whose bandwidth nobody knows.
 func checkHardware(cfg *config.Config) error {
+	if err := checkBandwidths(cfg); err != nil {
+		return err
+	}
 	for i, e := range cfg.Endpoints {
 		h := e.Hardware
 		if h == nil || h.GPU == "" || h.MemoryBandwidth != 0 {
@@ -86,6 +91,31 @@ func checkHardware(cfg *config.Config) error {
 			return &config.Error{
 				Path: fmt.Sprintf("endpoints[%d].hardware.gpu", i),
 				Msg:  fmt.Sprintf("unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU),
+			}
+		}
+	}
+	return nil
+}
+
+// checkBandwidths finds a GPU that two endpoints give different memory
+// bandwidths.
+func checkBandwidths(cfg *config.Config) error {
+	first := map[string]int{} // endpoint that gave the GPU its bandwidth
+	for i, e := range cfg.Endpoints {
+		if e.Hardware == nil || e.Hardware.MemoryBandwidth == 0 {
+			continue
+		}
+		for _, uuid := range e.Hardware.UUIDs {
+			before, seen := first[uuid]
+			if !seen {
+				first[uuid] = i
+				continue
+			}
+			if given := cfg.Endpoints[before].Hardware.MemoryBandwidth; given != e.Hardware.MemoryBandwidth {
+				return &config.Error{
+					Path: fmt.Sprintf("endpoints[%d].hardware.memory_bandwidth", i),
+					Msg:  fmt.Sprintf("%s is that of %s, which has %s at endpoints[%d]", e.Hardware.MemoryBandwidth, uuid, given, before),
+				}
 			}
 		}
 	}

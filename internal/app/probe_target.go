@@ -210,8 +210,11 @@ func metricsOf(t *probeTarget, r *prober.Result) web.Exposition {
 		Endpoint: e.Name, Model: r.Model, API: r.API, Engine: r.Engine, URL: e.URL.String(), Labels: e.Labels,
 		Hardware: e.Hardware,
 	})
-	probes.Series(collector.ID{
+	s := probes.Series(collector.ID{
 		Endpoint: e.Name, Module: t.name, Prefix: string(t.module.Prefix), Labels: e.Labels,
-	}).Observe(r)
+	})
+	s.SetSLO(e.SLOWith(t.module))
+	s.Observe(r)
+	s.Judge(r)
 	return collector.NewExposition(prometheus.NewRegistry(), probes)
 }

@@ -92,7 +92,7 @@ func TestProbePageNames(t *testing.T) {
 	own := parsePage(t, []byte(body))
 	names := func(m page) []string {
 		return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(name string) bool {
-			return !strings.HasPrefix(name, "inference_probe_") && !strings.HasPrefix(name, "inference_endpoint_")
+			return !strings.HasPrefix(name, "inference_probe_") && !strings.HasPrefix(name, "inference_endpoint_") && !strings.HasPrefix(name, "inference_slo_")
 		})
 	}
 	if diff := cmp.Diff(names(daemon), names(own)); diff != "" || len(names(own)) != len(own) {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -37,8 +39,9 @@ const (
 	writeTimeout = time.Minute
 	idleTimeout  = 2 * time.Minute
 	// scrapesInFlight is how many endpoints have the pages of their servers
-	// read at once.
-	scrapesInFlight = 64
+	// read at once: enough that those whose servers hang do not hold up the
+	// others.
+	scrapesInFlight = 1000
 )
 
 // serveCommand runs the daemon.
@@ -154,7 +157,7 @@ func newDaemon(cfg *config.Config, env environment, in senses, metricsPath strin
 		d.scraping = schedule.New(schedule.Options{InFlight: scrapesInFlight, Logger: env.logger})
 	}
 	if in.gpu {
-		d.hardware = newHardware(cfg, env, in.gpuFlags, registry, probes)
+		d.hardware = newHardware(cfg, env, in, registry, probes)
 	}
 	d.fleet = newFleet(cfg, fleetParts{
 		dialer: dialer, mappings: mappings, probing: d.probing, scraping: d.scraping,
@@ -195,6 +198,11 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	defer d.fleet.close()
 	defer d.onDemand.close()
 	d.env.logger.Info("starting", "version", version.Info())
+	if os.Getenv("GOGC") == "" {
+		// What is kept changes little: collecting it more often costs less than
+		// the memory that waiting would.
+		debug.SetGCPercent(50)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	sets := make(chan []*config.Endpoint)
 	group.Go(func() error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
@@ -63,18 +64,24 @@ func (f *found) get() engine.Known {
 // scheduler says so.
 type scrape struct {
 	flight
+	// from is when readings begin while the model is not known, which is a label
+	// of all that they tell.
+	from       time.Time
 	id         collector.ServersID
 	endpoint   *engine.Endpoint
 	found      *found
 	servers    *collector.Servers
 	logger     *slog.Logger
-	states     map[string]engine.State // of the last reading, by server
-	incomplete map[string]string       // quantities that were missing, by server
+	states     map[string]serverState // of the last reading, by server
+	incomplete map[string]string      // quantities that were missing, by server
 }
 
 // read reads all pages once and publishes what they tell.
 func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	known := s.found.get()
+	if known.Model == "" && time.Now().Before(s.from) {
+		return schedule.Report{}
+	}
 	var statuses []engine.Status
 	s.run(ctx, func(ctx context.Context) { statuses = s.endpoint.Scrape(ctx, known) }, func() {
 		if ctx.Err() != nil {
@@ -91,12 +98,12 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 // log tells of servers that come, go or change their state, and of quantities
 // that a page no longer shows.
 func (s *scrape) log(statuses []engine.Status) {
-	states := make(map[string]engine.State, len(statuses))
+	states := make(map[string]serverState, len(statuses))
 	incomplete := map[string]string{}
 	for i := range statuses {
 		st := &statuses[i]
-		states[st.Server] = st.State
-		if before, seen := s.states[st.Server]; !seen || before != st.State {
+		states[st.Server] = stateOf(st)
+		if before, seen := s.states[st.Server]; !seen || before != stateOf(st) {
 			s.logState(st, seen)
 		}
 		if st.Snapshot == nil || len(st.Snapshot.Missing) == 0 {
@@ -116,6 +123,14 @@ func (s *scrape) log(statuses []engine.Status) {
 	}
 	s.states, s.incomplete = states, incomplete
 }
+
+// serverState is a state and why it is so.
+type serverState struct {
+	state  engine.State
+	reason engine.Reason
+}
+
+func stateOf(st *engine.Status) serverState { return serverState{st.State, st.Reason} }
 
 func (s *scrape) logState(st *engine.Status, seen bool) {
 	switch {

@@ -309,6 +309,22 @@ func TestRenamedSeries(t *testing.T) {
 	}
 }
 
+// The model is a label of the servers' series, which begin with it.
+func TestServersBeginWithTheModel(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 2s}
+modules: {interactive: {input_tokens: 16, output_tokens: 4}}
+endpoints: [{name: e, url: %s, servers: {interval: 50ms}}]`, server)))
+	p.waitFor("the servers", func(got page) bool {
+		if got.has("inference_server_up") && !got.has("inference_server_up", "model", "simulated-8b") {
+			t.Errorf("without the model: %v", got["inference_server_up"])
+			return true
+		}
+		return got.has("inference_server_up")
+	})
+}
+
 // A page of no engine that is known is said to be one.
 func TestUnmappedPage(t *testing.T) {
 	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/tracing"
@@ -19,6 +20,7 @@ type task struct {
 	host     string
 	interval time.Duration
 	id       collector.ID
+	slo      config.SLO
 	prober   *prober.Prober
 	series   *collector.Series
 	probes   *collector.Probes
@@ -42,12 +44,15 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		res = t.prober.Probe(ctx, r.Scheduled)
 		report.Failed = res.Outcome != prober.Success && res.Outcome != prober.Canceled
 		report.RetryAfter = res.RetryAfter
-	}, func() { t.publish(res) })
+	}, func() { t.publish(res, r.Confirm) })
 	return report
 }
 
-func (t *task) publish(res *prober.Result) {
+func (t *task) publish(res *prober.Result, confirmation bool) {
 	t.series.Observe(res)
+	if !confirmation {
+		t.series.Judge(res)
+	}
 	t.probes.SetServed(t.id.Endpoint, res)
 	t.servers.ObserveProbe(t.id.Endpoint, res)
 	t.found.learn(res)

@@ -1,0 +1,86 @@
+package collector
+
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Indexes of the arrays of slo.
+const sloAvailability, sloTTFT, sloTPOT, sloE2E, numSLOs = 0, 1, 2, 3, 4
+
+// sloNames lists the label values in the order of the indexes.
+func sloNames() []string { return []string{"availability", "ttft", "tpot", "e2e"} }
+
+// slo counts the probes of a series against its objectives.
+type slo struct {
+	objective     float64                // share of probes that must be good
+	thresholds    [numSLOs]time.Duration // of a good probe, at most; 0 is no such objective
+	eligible, bad [numSLOs]uint64
+	ttfts         window
+}
+
+// newSLO begins to count.
+func newSLO(objective float64, thresholds [numSLOs]time.Duration, now time.Time) *slo {
+	return &slo{objective: objective, thresholds: thresholds, ttfts: window{began: now}}
+}
+
+// SetSLO sets the objectives of the series, and counts against them from zero.
+// A series without objectives has none of their families.
+func (s *Series) SetSLO(c config.SLO) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values.slo = newSLO(c.Objective, [numSLOs]time.Duration{
+		sloTTFT: time.Duration(c.TTFT), sloTPOT: time.Duration(c.TPOT), sloE2E: time.Duration(c.E2E),
+	}, s.store.now())
+}
+
+// Judge counts a result that was observed against the objectives. The
+// confirmation of a failure must not be judged: it comes only after failures,
+// which would weigh more than successes.
+func (s *Series) Judge(r *prober.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.values; v.slo != nil && r.Outcome != prober.Canceled {
+		v.slo.judge(r, v.kind)
+	}
+}
+
+// judge counts a result. A time that is not there is a miss, but for the TPOT:
+// a short answer has none, nor has one that came in a burst.
+func (o *slo) judge(r *prober.Result, k api.Kind) {
+	t, failed := &r.Timing, r.Outcome != prober.Success
+	slow := func(i int, d time.Duration) bool { return d < 0 || d > o.thresholds[i] }
+	o.count(sloAvailability, failed)
+	o.count(sloE2E, failed || slow(sloE2E, t.Duration))
+	if k != api.Generation && k != "" {
+		return
+	}
+	o.count(sloTTFT, slow(sloTTFT, t.TTFT))
+	o.ttfts.observe(r.Start, t.TTFT)
+	switch {
+	case r.Outcome == prober.TimeoutStall:
+		o.count(sloTPOT, true)
+	case !failed && t.TPOT >= 0:
+		o.count(sloTPOT, slow(sloTPOT, t.TPOT))
+	}
+}
+
+// count counts an eligible probe.
+func (o *slo) count(i int, bad bool) {
+	o.eligible[i]++
+	if bad {
+		o.bad[i]++
+	}
+}
+
+// has tells whether there is such an objective, and whether it means something
+// for endpoints of a kind. Availability is promised of all.
+func (o *slo) has(i int, k api.Kind) bool {
+	if i == sloTTFT || i == sloTPOT {
+		return o.thresholds[i] > 0 && k == api.Generation
+	}
+	return i == sloAvailability || o.thresholds[i] > 0
+}

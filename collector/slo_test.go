@@ -1,0 +1,187 @@
+package collector
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/prometheus/common/model"
+)
+
+// strict is an SLO that success meets exactly.
+func strict() config.SLO {
+	return config.SLO{
+		Objective: 0.95,
+		TTFT:      model.Duration(200 * time.Millisecond),
+		TPOT:      model.Duration(20 * time.Millisecond),
+		E2E:       model.Duration(time.Second),
+	}
+}
+
+// counts are the eligible and bad probes of an objective.
+type counts struct{ eligible, bad int }
+
+var (
+	none = counts{0, 0}
+	good = counts{1, 0}
+	bad  = counts{1, 1}
+)
+
+// hasCounts checks the counters of the series of newStore; availability, ttft,
+// tpot and e2e in this order.
+func hasCounts(t *testing.T, p *Probes, want [4]counts) {
+	t.Helper()
+	all := map[string]string{}
+	for i, c := range want {
+		own := fmt.Sprintf("slo=%q", []string{"availability", "ttft", "tpot", "e2e"}[i])
+		all["probe_slo_eligible_total "+own] = fmt.Sprint(c.eligible)
+		all["probe_slo_bad_total "+own] = fmt.Sprint(c.bad)
+	}
+	has(t, p, all)
+}
+
+// judged returns a store with one judged result.
+func judged(change func(r *prober.Result)) *Probes {
+	p, s := newStore()
+	s.setServed(api.Generation, "m")
+	s.SetSLO(strict())
+	r := success()
+	change(r)
+	s.Observe(r)
+	s.Judge(r)
+	return p
+}
+
+func TestJudgeSuccess(t *testing.T) {
+	f := func(name string, change func(r *prober.Result), want ...counts) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			t.Helper()
+			hasCounts(t, judged(change), [4]counts(want))
+		})
+	}
+	// Availability, TTFT, TPOT, duration.
+	f("as slow as it may be", func(*prober.Result) {}, good, good, good, good)
+	f("late first token", func(r *prober.Result) { r.Timing.TTFT++ }, good, bad, good, good)
+	f("slow tokens", func(r *prober.Result) { r.Timing.TPOT++ }, good, good, bad, good)
+	f("long", func(r *prober.Result) { r.Timing.Duration++ }, good, good, good, bad)
+	f("one token", func(r *prober.Result) { r.Timing.TPOT = prober.Absent }, good, good, none, good)
+	f("fast", func(r *prober.Result) { r.Timing.TTFT, r.Timing.TPOT, r.Timing.Duration = 0, 0, 0 }, good, good, good, good)
+	f("slow", func(r *prober.Result) {
+		r.Timing.TTFT, r.Timing.TPOT, r.Timing.Duration = time.Minute, time.Second, time.Hour
+	}, good, bad, bad, bad)
+}
+
+// A failure is bad whatever it measured, but for its first token, which came in
+// time or did not. Its speed is not judged, unless it stalled.
+func TestJudgeFailures(t *testing.T) {
+	for _, o := range prober.Outcomes() {
+		tpot := none
+		switch o {
+		case prober.Success:
+			continue
+		case prober.Canceled:
+			hasCounts(t, judged(func(r *prober.Result) { r.Outcome = o }), [4]counts{})
+			continue
+		case prober.TimeoutStall:
+			tpot = bad
+		}
+		t.Run(string(o), func(t *testing.T) {
+			hasCounts(t, judged(func(r *prober.Result) {
+				r.Outcome, r.Timing = o, prober.Timing{
+					TTFT: prober.Absent, TTFO: prober.Absent, TPOT: prober.Absent, MaxGap: prober.Absent, Duration: 10 * time.Millisecond,
+				}
+			}), [4]counts{bad, bad, tpot, bad})
+			hasCounts(t, judged(func(r *prober.Result) { r.Outcome = o }), [4]counts{bad, good, tpot, bad})
+			hasCounts(t, judged(func(r *prober.Result) { r.Outcome, r.Timing.TTFT = o, 201*time.Millisecond }), [4]counts{bad, bad, tpot, bad})
+		})
+	}
+}
+
+func TestObjectivesOnThePage(t *testing.T) {
+	p, s := newStore()
+	s.setServed(api.Generation, "m")
+	for name := range samples(t, p) {
+		if strings.Contains(name, "slo_") || strings.Contains(name, "window") {
+			t.Errorf("%s without objectives", name)
+		}
+	}
+	s.SetSLO(strict())
+	hasCounts(t, p, [4]counts{})
+	has(t, p, map[string]string{
+		`slo_objective_ratio slo="availability"`:   "0.95",
+		`slo_objective_ratio slo="ttft"`:           "0.95",
+		`slo_objective_ratio slo="tpot"`:           "0.95",
+		`slo_objective_ratio slo="e2e"`:            "0.95",
+		`slo_threshold_seconds slo="availability"`: "",
+		`slo_threshold_seconds slo="ttft"`:         "0.2",
+		`slo_threshold_seconds slo="tpot"`:         "0.02",
+		`slo_threshold_seconds slo="e2e"`:          "1",
+	})
+
+	// What is not promised is not there.
+	s.SetSLO(config.SLO{Objective: 0.99, TPOT: strict().TPOT})
+	for name := range samples(t, p) {
+		if strings.Contains(name, `slo="ttft"`) || strings.Contains(name, `slo="e2e"`) {
+			t.Errorf("%s is not configured", name)
+		}
+	}
+	has(t, p, map[string]string{
+		`slo_objective_ratio slo="availability"`: "0.99", `slo_objective_ratio slo="tpot"`: "0.99", `slo_threshold_seconds slo="tpot"`: "0.02",
+		`probe_slo_eligible_total slo="availability"`: "0", `probe_slo_bad_total slo="tpot"`: "0",
+	})
+}
+
+// An endpoint that embeds has no tokens to wait for.
+func TestObjectivesOfVectors(t *testing.T) {
+	p, s := newStore()
+	s.SetKind(api.Embedding)
+	s.SetSLO(strict())
+	s.Observe(embedded())
+	s.Judge(embedded()) // takes 1.2 s
+	for name := range samples(t, p) {
+		if strings.Contains(name, `slo="t`) || strings.Contains(name, "window") {
+			t.Errorf("%s of an endpoint that embeds", name)
+		}
+	}
+	has(t, p, map[string]string{
+		`probe_slo_eligible_total slo="availability"`: "1", `probe_slo_bad_total slo="availability"`: "0",
+		`probe_slo_eligible_total slo="e2e"`: "1", `probe_slo_bad_total slo="e2e"`: "1", `slo_threshold_seconds slo="e2e"`: "1",
+	})
+	if n := len(s.values.slo.ttfts.samples); n != 0 {
+		t.Errorf("%d samples in the window", n)
+	}
+}
+
+// Failures before anything is known of an endpoint count as soon as something
+// is; another model begins at zero with the same objectives.
+func TestObjectivesStay(t *testing.T) {
+	p, s := newStore()
+	s.SetSLO(strict())
+	r := failure()
+	r.Kind, r.Model, r.Timing.TTFT = "", "", prober.Absent
+	judge := func(r *prober.Result) {
+		s.Observe(r)
+		s.Judge(r)
+	}
+	judge(r)
+	for name := range samples(t, p) {
+		if strings.Contains(name, `slo="t`) || strings.Contains(name, "window") {
+			t.Errorf("%s while the kind is not known", name)
+		}
+	}
+	judge(success())
+	hasCounts(t, p, [4]counts{{2, 1}, {2, 1}, {1, 0}, {2, 1}})
+	has(t, p, map[string]string{"probe_ttft_window_samples": "2"})
+
+	other := success()
+	other.Model = "m2"
+	judge(other)
+	judge(success())
+	hasCounts(t, p, [4]counts{good, good, good, good})
+	has(t, p, map[string]string{"probe_ttft_window_samples": "1", `slo_threshold_seconds slo="ttft"`: "0.2"})
+}

@@ -1,0 +1,115 @@
+package gpu
+
+import (
+	"slices"
+	"strconv"
+)
+
+const (
+	// allLinks is the scope of a field that stands for all NVLinks together.
+	allLinks = 0xFFFFFFFF
+	// maxLinks is how many NVLinks a GPU has at most, by the driver's header.
+	maxLinks = 36
+	// usualLinks is how many are looked for where the driver does not count them:
+	// those of Hopper. It need not refuse to tell of one that is not there.
+	usualLinks = 18
+)
+
+// linkErrorKinds are the values of the label of NVLinkErrors.
+func linkErrorKinds() []string {
+	var kinds []string
+	for _, f := range linkReadings() {
+		if f.kind == NVLinkErrors && !slices.Contains(kinds, f.label) {
+			kinds = append(kinds, f.label)
+		}
+	}
+	return kinds
+}
+
+// linkReadings are the fields of NVLinks: totals of the GPU, the state of each
+// link, and what each link counts, as NVLink 5 has no totals.
+func linkReadings() []fieldReading {
+	errors := func(id int, kind string) fieldReading {
+		return fieldReading{name: "NVLink errors " + kind, field: Field{ID: id}, kind: NVLinkErrors, label: kind, convert: plain}
+	}
+	sent, received := Field{138, allLinks}, Field{139, allLinks}
+	list := []fieldReading{
+		{name: "bytes sent over NVLink", field: sent, kind: NVLinkTransmit, convert: kibibytes},
+		{name: "bytes received over NVLink", field: received, kind: NVLinkReceive, convert: kibibytes},
+		errors(38, "crc_flit"), errors(45, "crc_data"), errors(52, "replay"), errors(59, "recovery"),
+	}
+	for link := range maxLinks {
+		list = append(list, fieldReading{
+			name: "NVLink state", field: Field{165, uint32(link)}, kind: NVLinkUp, label: strconv.Itoa(link), convert: linkUp, link: true,
+		})
+	}
+	recoveries := errors(215, "recovery") // those that succeeded (213) and that failed (214)
+	recoveries.instead = Field{ID: 59}
+	for _, f := range []fieldReading{
+		{name: "bytes sent over each NVLink", field: Field{ID: 202}, kind: NVLinkTransmit, instead: sent},
+		{name: "bytes received over each NVLink", field: Field{ID: 204}, kind: NVLinkReceive, instead: received},
+		errors(206, "malformed"), errors(207, "buffer_overrun"), errors(208, "receive"), errors(209, "receive_remote"),
+		errors(210, "receive_general"), errors(211, "link_integrity"), errors(212, "transmit_discard"),
+		recoveries, errors(214, "recovery_failed"),
+	} {
+		list = append(list, everyLink(f)...)
+	}
+	for i := range list {
+		list[i].unsplit = true
+	}
+	return list
+}
+
+// everyLink is a field that each link has of its own.
+func everyLink(f fieldReading) []fieldReading {
+	list := make([]fieldReading, maxLinks)
+	for link := range list {
+		list[link] = f
+		list[link].field.Scope, list[link].link, list[link].sum = uint32(link), true, true
+	}
+	return list
+}
+
+func kibibytes(v float64) float64 { return v * 1024 }
+
+// linkUp is 0 for a link that is inactive. One that is active or sleeps (2), to
+// save power while there is nothing to do, is up.
+func linkUp(v float64) float64 { return flag(v != 0) }
+
+// learnLinks finds out how many NVLinks there are. Where nothing tells, the
+// usual number is looked for.
+func (d *device) learnLinks() error {
+	return d.ask("number of NVLinks", func() error {
+		results, err := d.Fields([]Field{{ID: 91}})
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			if r.Err != nil {
+				return r.Err
+			}
+			d.links = int(min(max(r.Value, 0), maxLinks))
+		}
+		return nil
+	})
+}
+
+// linkSum is what all links together count.
+type linkSum struct {
+	of      *fieldReading // of the first of them
+	value   float64
+	missing bool // a link did not tell: less than the sum is no value
+}
+
+// addLink adds the result of one link to the sum that it belongs to, which is
+// the last one or a new one.
+func addLink(sums []linkSum, f *fieldReading, r FieldResult) []linkSum {
+	last := len(sums) - 1
+	if last < 0 || sums[last].of.field.ID != f.field.ID {
+		sums = append(sums, linkSum{of: f})
+		last++
+	}
+	sums[last].value += r.Value
+	sums[last].missing = sums[last].missing || r.Err != nil
+	return sums
+}

@@ -1,0 +1,123 @@
+//go:build linux && cgo
+
+package app
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/fakenvml"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+// Nothing waits for a driver: whatever it does, a scrape is delayed by less than
+// mostDelay, and probes go on.
+const mostDelay = 50 * time.Millisecond
+
+// TestDriverHoldsNothingUp runs the daemon on a driver that hangs before its
+// first answer, loses a GPU, goes away, comes back and hangs for good.
+func TestDriverHoldsNothingUp(t *testing.T) {
+	// The dynamic linker learns where to look when the process starts.
+	libraries := "LD_LIBRARY_PATH=" + t.TempDir()
+	fakenvml.Alone(t, fakenvml.Full, func(t *testing.T, p fakenvml.Process) {
+		link := filepath.Join(os.Getenv("LD_LIBRARY_PATH"), filepath.Base(p.Library))
+		if err := os.Symlink(p.Library, link); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(fakenvml.EnvCalls, "") // nobody reads the list
+		holdNothingUp(t, p)
+	}, libraries)
+}
+
+func holdNothingUp(t *testing.T, p fakenvml.Process) {
+	machine := fakenvml.Machine(2)
+	driver := func(keys ...string) {
+		now := maps.Clone(machine)
+		for i := 0; i < len(keys); i += 2 {
+			now[keys[i]] = keys[i+1]
+		}
+		now.Write(t, p.State)
+	}
+	driver("nvmlInit_v2.sleep", "3600")
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	d := &watchedProgram{start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 200ms, timeout: 10s}
+modules: {interactive: {input_tokens: 64, output_tokens: 8}}
+endpoints: [{name: sim, url: %s}]
+`, server)))}
+	d.client.Timeout = 5 * time.Second
+	t.Cleanup(func() { driver() }) // lets a call that hangs return, before the end of the program is checked
+
+	d.until(t, "probes while the driver hangs in its first call", func(got page) bool {
+		return isState(got, "starting") && !got.has("inference_gpu_up") && got.probes("sim") > 4
+	})
+	driver()
+	d.until(t, "two GPUs", func(got page) bool { return isState(got, "up") && got.sum("inference_gpu_device_up") == 2 })
+	driver("device1.lost", "1")
+	d.until(t, "one GPU and a lost one", func(got page) bool {
+		return isState(got, "up") && got.sum("inference_gpu_device_up") == 1 && len(got["inference_gpu_power_watts"].GetMetric()) == 1
+	})
+	driver("nvmlDeviceGetMemoryInfo_v2.return", "1", "nvmlInit_v2.return", "9")
+	d.until(t, "a driver that went away", func(got page) bool {
+		return isState(got, "no_driver") && got.sum("inference_gpu_up") == 0 && !got.has("inference_gpu_power_watts")
+	})
+	driver()
+	d.until(t, "the driver back", func(got page) bool { return isState(got, "up") && got.sum("inference_gpu_device_up") == 2 })
+	driver("nvmlDeviceGetPowerUsage.sleep", "3600")
+	d.until(t, "a driver that hangs", func(got page) bool {
+		return isState(got, "stuck") && got.sum("inference_gpu_up") == 0 && !got.has("inference_gpu_power_watts") &&
+			got.has("inference_gpu_info")
+	})
+	scrapes := 0
+	got := d.until(t, "more scrapes while it hangs", func(page) bool { scrapes++; return scrapes == 50 })
+	if ok := got.sum("inference_probe_results_total", "endpoint", "sim", "outcome", "success"); ok != got.probes("sim") {
+		t.Errorf("%v probes of %v succeeded", ok, got.probes("sim"))
+	}
+	if code := d.stop(); code != exitOK {
+		t.Errorf("stopped with %d while the driver hangs", code)
+	}
+}
+
+func isState(got page, state string) bool { return got.sum("inference_gpu_state", "state", state) == 1 }
+
+// watchedProgram is a program whose every scrape is timed.
+type watchedProgram struct{ *program }
+
+// until scrapes until the page is as wanted and returns it. Scrapes may not be
+// delayed: a driver that hangs would delay all of them, a busy machine one now
+// and then. Probes must go on meanwhile.
+func (d *watchedProgram) until(t *testing.T, what string, wanted func(page) bool) page {
+	t.Helper()
+	first, slowest, inARow := -1.0, time.Duration(0), 0
+	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(10 * time.Millisecond) {
+		sent := time.Now()
+		_, body := d.get("/metrics")
+		took := time.Since(sent)
+		slowest = max(slowest, took)
+		if inARow++; took <= mostDelay {
+			inARow = 0
+		}
+		if inARow == 4 {
+			t.Errorf("%s: four scrapes in a row took more than %v, the last one %v", what, mostDelay, took)
+		}
+		got := parsePage(t, body)
+		if first < 0 {
+			first = got.probes("sim")
+		}
+		if !wanted(got) {
+			continue
+		}
+		// Half of the five in a second, less those in flight.
+		if n, took := got.probes("sim")-first, time.Since(begin); n < took.Seconds()*2.5-2 {
+			t.Errorf("%s: %v probes in %v", what, n, took)
+		}
+		t.Logf("%s: after %v; the slowest scrape took %v", what, time.Since(begin), slowest)
+		return got
+	}
+	t.Fatalf("waited in vain for %s; the log:\n%s", what, d.stderr)
+	return nil
+}
