@@ -1,0 +1,105 @@
+// Package alerts makes the recording and alert rules for Prometheus. The files
+// recording.yml and alerts.yml beside it are its output for the default
+// configuration.
+//
+// What an alert asks for follows from few probes: the share of bad ones says
+// little without their number, so every rule on a share has a smallest number.
+// Objectives and thresholds are read from the exporter's own metrics, so that
+// the same rules serve all of them.
+package alerts
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Options are what rules depend on besides the metrics themselves.
+type Options struct {
+	// Labels are the names of the configured labels that tell endpoints apart,
+	// on top of endpoint and model. Series that differ in other labels, such
+	// as those of several exporters, are added up.
+	Labels []string
+	// Intervals are the times from one probe to the next of the modules in
+	// use.
+	Intervals []time.Duration
+	// Timeout is the longest time that a probe may take.
+	Timeout time.Duration
+}
+
+// Default returns the options for the default configuration.
+func Default() Options {
+	return Options{Intervals: []time.Duration{30 * time.Second}, Timeout: time.Minute}
+}
+
+// Group is a list of rules that Prometheus evaluates together, in this order.
+type Group struct {
+	Name     string `yaml:"name"`
+	Interval string `yaml:"interval"`
+	Rules    []Rule `yaml:"rules"`
+}
+
+// Rule is an alert rule, or a recording rule if Record is set.
+type Rule struct {
+	Record        string            `yaml:"record,omitempty"`
+	Alert         string            `yaml:"alert,omitempty"`
+	Expr          string            `yaml:"expr"`
+	For           string            `yaml:"for,omitempty"`
+	KeepFiringFor string            `yaml:"keep_firing_for,omitempty"`
+	Labels        map[string]string `yaml:"labels,omitempty"`
+	Annotations   map[string]string `yaml:"annotations,omitempty"`
+}
+
+// Alerts returns the alert rules. They need those of Recording.
+func Alerts(o Options) []Group {
+	return identify(o, []Group{
+		availabilityGroup(o),
+		objectivesGroup(),
+		latencyGroup(o),
+		serversGroup(),
+		gpuGroup(),
+		exporterGroup(o),
+	})
+}
+
+// identity stands in expressions for the labels that identify an endpoint.
+const identity = "$K"
+
+// identify puts the names of the labels that identify an endpoint in place.
+func identify(o Options, groups []Group) []Group {
+	k := strings.Join(append([]string{"endpoint", "model"}, o.Labels...), ", ")
+	for _, g := range groups {
+		for i := range g.Rules {
+			g.Rules[i].Expr = strings.ReplaceAll(strings.TrimSpace(g.Rules[i].Expr), identity, k)
+		}
+	}
+	return groups
+}
+
+// Marshal renders groups as a rule file.
+func Marshal(groups []Group) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString("# Made by inference_exporter rules: change the configuration, not this file.\n")
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	err := enc.Encode(map[string][]Group{"groups": groups})
+	if err != nil {
+		return nil, fmt.Errorf("render rules: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// duration renders d as Prometheus reads it.
+func duration(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	default:
+		return fmt.Sprintf("%ds", d/time.Second)
+	}
+}

@@ -1,0 +1,91 @@
+package alerts
+
+import "fmt"
+
+// availabilityGroup has what tells that users get no answers, or not whole
+// ones.
+func availabilityGroup(o Options) Group {
+	return Group{Name: "inference-availability", Interval: "15s", Rules: rules(
+		endpointDown(o),
+		probeFailing(Warning, `outcome!~"success|canceled"`, "5m"),
+		probeFailing(Critical, `outcome=~"unauthorized|tls_error"`, "15m"),
+		answersCut(Warning, 3, "0.02", "30m"),
+		answersCut(Critical, 3, "0.25", "10m"),
+		certificateExpiring(Warning, 14),
+		certificateExpiring(Critical, 3),
+	)}
+}
+
+// endpointDown pages within three minutes at intervals of up to a minute: a
+// failure is confirmed after 5 and 10 s, and the time of the last success is
+// known to the second. An endpoint that never had one has no such time, hence
+// unless. Where the latest probe of a slow module succeeded long ago, three
+// failures of others since say more.
+func endpointDown(o Options) alert {
+	window := duration(o.failureWindow())
+	return alert{
+		name: "InferenceEndpointDown", severity: Critical, category: Availability,
+		expr: fmt.Sprintf(`sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled"}[%s])) >= 2
+unless on ($K)
+(time() - max by ($K) (inference_probe_last_success_timestamp_seconds) <= 120)
+unless on ($K)
+(
+  max by ($K) (inference_probe_success) == 1
+  unless on ($K)
+  sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled"}[5m])) >= 3
+)`, window),
+		lasting: "30s",
+		summary: `{{ $labels.endpoint }} is down: no probe succeeds ({{ $value | printf "%.0f" }} failures in ` + window + `).`,
+		description: "No probe of any module has succeeded for two minutes, and the latest ones failed. Users get no answers. " +
+			"Look first at the failures by reason on the board: connection, authorization and overload call for different things.",
+		board: endpointBoard,
+	}
+}
+
+func probeFailing(severity Severity, outcomes, lasting string) alert {
+	return alert{
+		name: "InferenceProbeFailing", severity: severity, category: Availability,
+		expr: fmt.Sprintf(`(
+  sum by ($K, outcome) (increase(inference_probe_results_total{%[1]s}[30m]))
+  / on ($K) group_left
+  sum by ($K) (increase(inference_probe_results_total{outcome!="canceled"}[30m]))
+) > 0.1
+and on ($K, outcome)
+sum by ($K, outcome) (increase(inference_probe_results_total{%[1]s}[30m])) >= 4`, outcomes),
+		lasting: lasting,
+		summary: "{{ $value | humanizePercentage }} of the probes of {{ $labels.endpoint }} end with {{ $labels.outcome }}.",
+		description: "More than a tenth of the probes of the last 30 minutes, and at least four, ended in this one way, so that users meet it too. " +
+			"Look first at what the outcome means and at the reason that the exporter's page of the endpoint shows for its latest failures.",
+		board: endpointBoard,
+	}
+}
+
+func answersCut(severity Severity, fewest int, share, window string) alert {
+	return alert{
+		name: "InferenceAnswersCut", severity: severity, category: Quality,
+		expr: fmt.Sprintf(`(
+  sum by ($K) (increase(inference_probe_results_total{outcome=~"empty|truncated"}[%[1]s]))
+  / on ($K)
+  sum by ($K) (increase(inference_probe_results_total{outcome!="canceled"}[%[1]s]))
+) > %[2]s
+and on ($K)
+sum by ($K) (increase(inference_probe_results_total{outcome=~"empty|truncated"}[%[1]s])) >= %[3]d`, window, share, fewest),
+		keep:    "10m",
+		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} are empty or cut.",
+		description: "Replies came with a good status, but without a token or without their end, over " + window + ". Many clients take them for answers. " +
+			"Look first at the time at which they break off: always the same one points to the timeout of a proxy.",
+		board: endpointBoard,
+	}
+}
+
+func certificateExpiring(severity Severity, days int) alert {
+	return alert{
+		name: "InferenceCertificateExpiring", severity: severity, category: Availability,
+		expr:    fmt.Sprintf("min by ($K) (inference_probe_tls_cert_not_after_timestamp_seconds) - time() < %d * 86400", days),
+		lasting: "1h",
+		summary: "The certificate of {{ $labels.endpoint }} expires in {{ $value | humanizeDuration }}.",
+		description: fmt.Sprintf("The first certificate that the endpoint shows has less than %d days left. Once it has expired every client refuses the connection. ", days) +
+			"Look first at whatever should renew it: with several addresses behind the name, one of them may still show the old one.",
+		board: endpointBoard,
+	}
+}

@@ -1,0 +1,76 @@
+package alerts
+
+import "fmt"
+
+// latencyGroup has what tells of slowness without an objective.
+func latencyGroup(o Options) Group {
+	return Group{Name: "inference-latency", Interval: "1m", Rules: rules(
+		latencyRegression(o),
+		clientServerGap(),
+		streamsBuffered(),
+	)}
+}
+
+// latencyRegression finds a shift of everything, which an objective with
+// headroom hides. A ratio and a difference, for a ratio of few milliseconds
+// is nothing that a user feels.
+func latencyRegression(o Options) alert {
+	window := duration(o.medianWindow())
+	return alert{
+		name: "InferenceLatencyRegression", severity: Warning, category: Latency,
+		expr: fmt.Sprintf(`endpoint:inference_probe_ttft_seconds:median%[1]s
+> on ($K, module, prefix)
+1.5 * endpoint:inference_probe_ttft_seconds:median%[1]s offset 1w
+and on ($K, module, prefix)
+endpoint:inference_probe_ttft_seconds:median%[1]s - endpoint:inference_probe_ttft_seconds:median%[1]s offset 1w > 0.05
+and on ($K, module, prefix)
+endpoint:inference_probe_ttft_seconds:increase%[1]s >= %[2]d
+and on ($K, module, prefix)
+endpoint:inference_probe_ttft_seconds:increase%[1]s offset 1w >= %[2]d`, window, fewestForMedian),
+		lasting: "15m", keep: "30m",
+		summary: "{{ $labels.endpoint }} is slower than a week ago: the median TTFT of {{ $labels.module }} is {{ $value | humanizeDuration }}.",
+		description: "The median time to first token of the last " + window + " is more than 1.5 times that of the same time a week ago. Half of all requests feel that, even where the objective still holds. " +
+			"Look first at when it began: a step is a deployment, a slope is load.",
+		board: endpointBoard,
+	}
+}
+
+// clientServerGap compares with the endpoint's own past, because probes and
+// other requests differ and a distant endpoint is always far.
+func clientServerGap() alert {
+	return alert{
+		name: "InferenceClientServerGap", severity: Warning, category: Latency,
+		expr: `avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds[15m])) > 0.3
+unless on ($K)
+(
+  avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds[15m]))
+  <= on ($K)
+  avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds[15m] offset 1w)) + 0.2
+)
+and on ($K)
+sum by ($K) (increase(inference_probe_results_total{outcome="success"}[15m])) >= 10`,
+		lasting: "15m",
+		summary: "{{ $value | humanizeDuration }} of the TTFT of {{ $labels.endpoint }} are spent outside its servers.",
+		description: "Probes wait for the first token much longer than the servers say that requests do, and longer than a week ago. The time goes into the network, a gateway, or a front end that is busy. " +
+			"Look first at the phases of a probe, then at the load of whatever stands before the servers.",
+		board: endpointBoard,
+	}
+}
+
+func streamsBuffered() alert {
+	return alert{
+		name: "InferenceStreamsBuffered", severity: Warning, category: Latency,
+		expr: `(
+  sum by ($K) (increase(inference_probe_buffered_total[30m]))
+  / on ($K)
+  sum by ($K) (increase(inference_probe_results_total{outcome="success"}[30m]))
+) > 0.5
+and on ($K)
+sum by ($K) (increase(inference_probe_buffered_total[30m])) >= 5`,
+		lasting: "10m",
+		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} come in one burst.",
+		description: "Most streamed answers of the last 30 minutes arrived as a whole, so that users see nothing until the end, and TTFT is the time of the whole answer. " +
+			"Look first at the proxy or gateway before the servers: response buffering or compression was switched on.",
+		board: endpointBoard,
+	}
+}

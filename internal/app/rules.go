@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/inference-exporter/inference_exporter/alerts"
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// rulesCommand prints rules for Prometheus.
+type rulesCommand struct {
+	file *string
+}
+
+func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
+	return &rulesCommand{file: c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").String()}
+}
+
+func (c *rulesCommand) run(_ context.Context, env environment) error {
+	options := alerts.Default()
+	if *c.file != "" {
+		cfg, err := loadConfig(*c.file)
+		if err != nil {
+			return err
+		}
+		options = ruleOptions(cfg)
+	}
+	text, err := alerts.Marshal(append(alerts.Recording(options), alerts.Alerts(options)...))
+	if err != nil {
+		return err
+	}
+	if _, err := env.Stdout.Write(text); err != nil {
+		return fmt.Errorf("print the rules: %w", err)
+	}
+	return nil
+}
+
+// ruleOptions returns what rules take from a configuration: the labels of all
+// endpoints, and the times of the modules in use.
+func ruleOptions(cfg *config.Config) alerts.Options {
+	var o alerts.Options
+	labels := map[string]bool{}
+	intervals := map[time.Duration]bool{}
+	for _, e := range cfg.Endpoints {
+		for name := range e.Labels {
+			labels[name] = true
+		}
+		for _, name := range e.Modules {
+			m := cfg.Modules[name]
+			intervals[time.Duration(m.Interval)] = true
+			o.Timeout = max(o.Timeout, time.Duration(m.Timeout))
+		}
+	}
+	o.Labels = slices.Sorted(maps.Keys(labels))
+	o.Intervals = slices.Sorted(maps.Keys(intervals))
+	return o
+}
