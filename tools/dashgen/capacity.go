@@ -1,0 +1,142 @@
+package main
+
+// name is the legend of a series of one endpoint.
+const name = "{{endpoint}} {{model}}"
+
+func capacity() Board {
+	return Board{
+		UID: uidCapacity, Title: "Inference / Capacity",
+		Question:  "Can traffic move here, are more replicas needed, and what does probing cost?",
+		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(false)},
+		Marks:     []Mark{alertMark()},
+		From:      "now-24h",
+		Rows: []Row{
+			{Title: "Load and room", Panels: capacityNow()},
+			{Title: "Trend", Panels: capacityTrend()},
+			{Title: "What probing costs", Panels: capacityProbing()},
+		},
+	}
+}
+
+// recorded takes the highest of a recorded series for each endpoint.
+func recorded(name string) string {
+	return "max by (endpoint, model) (" + ofRecorded.of(name) + ")"
+}
+
+func capacityNow() []Panel {
+	tokens := "endpoint:inference_server_generation_tokens:rate5m"
+	kv := ofEndpoint.of("inference_server_kv_cache_usage_ratio")
+	return []Panel{
+		{
+			Title: "Tokens a second", Viz: TimeSeries, Unit: "suffix: tok/s", Width: 8, Height: 8, Stacked: true,
+			What: "Tokens that the servers of each endpoint generate.", By: ByServer,
+			Worry:   "it is flat while requests wait: that is all that the servers can do.",
+			Queries: []Query{{Expr: recorded(tokens), Legend: name}},
+			Min:     ptr(0.0), Links: []Link{fromSeries(uidEngine, "Servers")}, NoValue: noPage,
+		},
+		{
+			Title: "Load against its own peak of 7 days", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
+			What: "Tokens a second now, of the most that each endpoint generated in 7 days; the twenty nearest to it. The peak is what was needed, not what is possible.", By: ByServer,
+			Worry:   "it is near 100 % and rising.",
+			Queries: []Query{{Expr: "topk(20, " + recorded(tokens) + " / (max by (endpoint, model) (max_over_time(" + ofRecorded.of(tokens) + "[7d])) > 0))", Legend: name}},
+			Steps:   []Step{{0, "green"}, {0.8, "yellow"}, {0.95, "red"}}, Min: ptr(0.0), Max: ptr(1.0), Links: []Link{fromSeries(uidEngine, "Servers")}, NoValue: noPage,
+		},
+		{
+			Title: "Room in the KV cache", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
+			What: "Share of the KV cache that is free on the fullest server of each model.", By: ByServer,
+			Worry: "it is under 10 %.", Alerts: []string{"InferenceKVCacheSaturated"},
+			Queries: []Query{{Expr: "1 - max by (model) (" + kv + ")", Legend: "{{model}}"}},
+			Steps:   []Step{{0, "red"}, {0.1, "yellow"}, {0.3, "green"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noPage,
+		},
+		{
+			Title: "One user's speed against the ceiling", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
+			What: "Tokens per second that a probe gets, of the most that the memory bandwidth of the configured GPUs allows to one sequence. 60 to 85 % can be reached on an idle server; speculative decoding goes beyond.", By: ByProbe,
+			Worry: "it falls as load grows: the batch takes its share.", Alerts: []string{"InferenceDecodeSpeedCollapse"},
+			Queries: []Query{{
+				Expr: "max by (endpoint, model) (avg_over_time(" + ofEndpoint.of("inference_probe_last_output_tokens_per_second") + "[15m]))" +
+					" / max by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_decode_ceiling_tokens_per_second") + ")", Legend: name,
+			}},
+			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no hardware is configured",
+		},
+		{
+			Title: "GPU-hours idle in 24 hours", Viz: BarGauge, Unit: "h", Width: 8, Height: 8,
+			What: "GPUs of each endpoint's servers, as configured, times the hours of the last 24 in which the server had no request; the twenty highest.", By: ByServer,
+			Worry: "many hours are idle day by day: fewer replicas would do.",
+			Queries: []Query{{
+				Expr: "topk(20, 24 * sum by (endpoint, model) (max by (endpoint, model, server) (avg_over_time((" + ofEndpoint.of("inference_server_requests_running") + " == bool 0)[1d:1m])))" +
+					" * max by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_gpus") + "))", Legend: name,
+			}},
+			Min: ptr(0.0), NoValue: "no GPUs are configured",
+		},
+		{
+			Title: "Error budget left, 30 days, by model", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
+			What: "Mean over the endpoints of a model of what is left of the error budget of 30 days, for each objective.", By: ByRules,
+			Worry: "a model is under a quarter.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
+			Queries: []Query{{Expr: "avg by (model, slo) (" + budgetLeft() + ")", Legend: "{{model}} {{slo}}"}},
+			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noProber,
+		},
+	}
+}
+
+func capacityTrend() []Panel {
+	peak := "max_over_time(" + ofRecorded.of("endpoint:inference_server_kv_cache_usage_ratio:max1h") + "[1d:1h])"
+	running := "endpoint:inference_server_requests_running:sum"
+	return []Panel{
+		{
+			Title: "Peak concurrency each hour, 7 days", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8, TimeFrom: "7d",
+			What: "The most requests that ran at once in each hour on all servers of a model, over the last 7 days.", By: ByServer,
+			Worry: "the peaks of the day grow from week to week.", Alerts: []string{"InferenceQueueGrowing"},
+			Queries: []Query{
+				{Expr: "sum by (model) (max_over_time(" + ofRecorded.of(running) + "[1h]))", Legend: "{{model}}"},
+				{Expr: "sum by (model) (max_over_time(" + ofRecorded.of(running) + "[1h] offset 1w))", Legend: "a week before {{model}}", Limit: true},
+			},
+			Min: ptr(0.0), NoValue: noPage,
+		},
+		{
+			Title: "KV cache: peak in 7 days' time", Viz: BarGauge, Unit: "percentunit", Width: 6, Height: 8,
+			What: "Where the daily peak of the KV cache will be in 7 days if it goes on as in the last 14, by a straight line; the twenty highest. It needs some days of past.", By: ByServer,
+			Worry: "it is over 100 %: add replicas before.", Alerts: []string{"InferenceKVCacheSaturated"},
+			Queries: []Query{{Expr: "topk(20, max by (endpoint, model) (predict_linear(" + peak + "[14d:1d], 604800)))", Legend: name}},
+			Steps:   []Step{{0, "green"}, {0.85, "yellow"}, {1, "red"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEngine, "Servers")}, NoValue: "no past yet",
+		},
+		{
+			Title: "Days until the KV cache is full", Viz: BarGauge, Unit: "suffix: d", Width: 6, Height: 8,
+			What: "Days until the daily peak of the KV cache reaches 95 % by the straight line of the last 14 days; the twenty soonest of those where it rises.", By: ByServer,
+			Worry: "it is shorter than new hardware takes.", Alerts: []string{"InferenceKVCacheSaturated"},
+			Queries: []Query{{Expr: "bottomk(20, max by (endpoint, model) ((0.95 - " + peak + ") / (86400 * deriv(" + peak + "[14d:1d]) > 0)))", Legend: name}},
+			Steps:   []Step{{0, "red"}, {14, "yellow"}, {60, "green"}}, Min: ptr(0.0), Max: ptr(90.0), NoValue: "it does not rise, or no past yet",
+		},
+	}
+}
+
+func capacityProbing() []Panel {
+	output := "sum by (endpoint, model) (rate(" + ofEndpoint.of("inference_probe_output_tokens_total") + "[15m]))"
+	return []Panel{
+		{
+			Title: "Tokens that probes use", Viz: TimeSeries, Unit: "suffix: tok/h", Width: 8, Height: 8, Stacked: true,
+			What: "Prompt and output tokens an hour of the probes of each endpoint; the ten highest.", By: ByProbe,
+			Worry: "it is more than you want to pay for: lengthen intervals or shorten prompts.",
+			Queries: []Query{
+				{Expr: worst(10, "endpoint, model", "3600 * "+sumRate("endpoint, model", "15m", "inference_probe_prompt_tokens_total", ofEndpoint), "increase("+ofEndpoint.of("inference_probe_prompt_tokens_total")+"[$__range] @ end())"), Legend: "prompt " + name},
+				{Expr: worst(10, "endpoint, model", "3600 * "+output, "increase("+ofEndpoint.of("inference_probe_output_tokens_total")+"[$__range] @ end())"), Legend: "output " + name},
+			},
+			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: noProber,
+		},
+		{
+			Title: "Tokens of the last 24 hours", Viz: BarGauge, Unit: "short", Width: 8, Height: 8,
+			What: "Prompt and output tokens of the probes of the last 24 hours; the twenty highest.", By: ByProbe,
+			Worry: "one endpoint dwarfs the others.",
+			Queries: []Query{{
+				Expr: "topk(20, sum by (endpoint, model) (increase(" + ofEndpoint.of("inference_probe_prompt_tokens_total") + "[1d])) + sum by (endpoint, model) (increase(" + ofEndpoint.of("inference_probe_output_tokens_total") + "[1d])))", Legend: name,
+			}},
+			Min: ptr(0.0), NoValue: noProber,
+		},
+		{
+			Title: "Share of the load that is probes", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
+			What: "Output tokens of the probes, of all tokens that the servers generated in 15 minutes; the twenty highest.", By: ByBoth,
+			Worry:   "it is more than a few percent on a busy server: the probes are part of the problem.",
+			Queries: []Query{{Expr: "topk(20, " + output + " / (" + recorded("endpoint:inference_server_generation_tokens:rate5m") + " > 0))", Legend: name}},
+			Steps:   []Step{{0, "green"}, {0.05, "yellow"}, {0.2, "red"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noPage,
+		},
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+)
+
+// series is what is known of the series of one name.
+type series struct {
+	labels  labelSet
+	counter bool
+	// closed is the label with a closed set of values; empty for none.
+	closed string
+	values []string
+}
+
+// checker knows every series that a board may ask for. A query for any other,
+// or by a label that the series do not have, would be empty for ever: it is
+// an error when the boards are generated.
+type checker struct {
+	known  map[string]series
+	parser parser.Parser
+}
+
+// newChecker knows the series of the exporter and of the recording rules in a
+// file.
+func newChecker(rulesFile string) (*checker, error) {
+	c := &checker{known: foreign(), parser: parser.NewParser(parser.Options{})}
+	for _, f := range collector.Catalogue() {
+		c.addFamily(f)
+	}
+	if err := c.addRules(rulesFile); err != nil {
+		return nil, fmt.Errorf("read the recording rules: %w", err)
+	}
+	return c, nil
+}
+
+// foreign are the series of others: Prometheus, and client_golang's collectors
+// of the process and the runtime.
+func foreign() map[string]series {
+	known := map[string]series{
+		"ALERTS": {labels: setOf("alertname", "alertstate", "severity", "category", "endpoint", "model", "instance", "gpu", "job")},
+	}
+	for _, name := range []string{
+		"up", "scrape_duration_seconds", "scrape_samples_scraped", "go_goroutines", "process_resident_memory_bytes",
+		"process_open_fds", "process_max_fds", "process_start_time_seconds",
+	} {
+		known[name] = series{labels: setOf("job", "instance")}
+	}
+	known["process_cpu_seconds_total"] = series{labels: setOf("job", "instance"), counter: true}
+	known["go_gc_duration_seconds"] = series{labels: setOf("job", "instance", "quantile")}
+	return known
+}
+
+// addFamily adds the series of a family of the exporter.
+func (c *checker) addFamily(f collector.Family) {
+	own := setOf(append([]string{"job", "instance"}, f.Labels...)...)
+	s := series{labels: own}
+	if len(f.Values) > 0 {
+		s.closed, s.values = f.Labels[len(f.Labels)-1], f.Values
+	}
+	s.counter = f.Type != collector.Gauge
+	switch f.Type {
+	case collector.Histogram:
+		bucket := s
+		bucket.labels = own.with("le")
+		c.known[f.Name+"_bucket"] = bucket
+		c.known[f.Name] = s // native
+		fallthrough
+	case collector.Summary:
+		c.known[f.Name+"_sum"], c.known[f.Name+"_count"] = s, s
+	default:
+		c.known[f.Name] = s
+	}
+}
+
+// addRules adds the series of recording rules, with the labels that their
+// expressions leave.
+func (c *checker) addRules(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Record string            `yaml:"record"`
+				Expr   string            `yaml:"expr"`
+				Labels map[string]string `yaml:"labels"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.Unmarshal(text, &rules); err != nil {
+		return err
+	}
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			if r.Record == "" {
+				continue
+			}
+			left, err := c.labelsOf(r.Expr)
+			if err != nil {
+				return fmt.Errorf("rule %s: %w", r.Record, err)
+			}
+			for name := range r.Labels {
+				left = left.with(name)
+			}
+			c.known[r.Record] = series{labels: left}
+		}
+	}
+	return nil
+}
+
+// grafana are the variables of Grafana that stand for a duration, each with
+// one that parses.
+var grafana = strings.NewReplacer("$__rate_interval", "2m", "$__interval", "15s", "$__range", "3h")
+
+// labelsOf returns the labels that the result of a query has. It fails where
+// the query does not parse, asks for what does not exist, or joins by a label
+// that one side does not have.
+func (c *checker) labelsOf(expr string) (labelSet, error) {
+	e, err := c.parser.ParseExpr(grafana.Replace(expr))
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", expr, err)
+	}
+	l, err := c.walk(e)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", expr, err)
+	}
+	return l, nil
+}
+
+// selected checks a selector and returns the labels of its series.
+func (c *checker) selected(s *parser.VectorSelector) (labelSet, error) {
+	known, ok := c.known[s.Name]
+	if !ok {
+		return nil, fmt.Errorf("series %q is neither exported nor recorded", s.Name)
+	}
+	for _, m := range s.LabelMatchers {
+		if m.Name == model.MetricNameLabel {
+			continue
+		}
+		if !known.labels[m.Name] {
+			return nil, fmt.Errorf("%s has no label %q", s.Name, m.Name)
+		}
+		if m.Name == known.closed {
+			if err := closedValue(m, known.values); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.Name, err)
+			}
+		}
+	}
+	return known.labels, nil
+}
+
+// plainValue is an alternative of a matcher that stands for itself.
+var plainValue = regexp.MustCompile(`^[a-z0-9_]+$`)
+
+// closedValue checks the values that a matcher names against the closed set of
+// its label.
+func closedValue(m *labels.Matcher, values []string) error {
+	for v := range strings.SplitSeq(m.Value, "|") {
+		if plainValue.MatchString(v) && !slices.Contains(values, v) {
+			return fmt.Errorf("label %s never has the value %q", m.Name, v)
+		}
+	}
+	return nil
+}
+
+// overCounters are the functions that make a level of a counter.
+var overCounters = []string{"rate", "increase", "resets"}
+
+// countersAreRates fails where a query shows a counter as it stands: it only
+// grows, and begins again with its process.
+func (c *checker) countersAreRates(expr string) error {
+	e, err := c.parser.ParseExpr(grafana.Replace(expr))
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", expr, err)
+	}
+	parser.Inspect(e, func(node parser.Node, path []parser.Node) error {
+		s, ok := node.(*parser.VectorSelector)
+		if !ok || !c.known[s.Name].counter {
+			return nil
+		}
+		if n := len(path); n >= 2 {
+			if call, ok := path[n-2].(*parser.Call); ok && slices.Contains(overCounters, call.Func.Name) {
+				return nil
+			}
+		}
+		err = fmt.Errorf("query %s: counter %s without rate or increase", expr, s.Name)
+		return nil
+	})
+	return err
+}

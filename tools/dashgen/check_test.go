@@ -1,0 +1,161 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func newTestChecker(t *testing.T) *checker {
+	t.Helper()
+	c, err := newChecker(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestLabelsOfAQuery(t *testing.T) {
+	c := newTestChecker(t)
+	const up = "inference_server_up"
+	for _, tc := range []struct{ expr, want string }{
+		{"time()", ""},
+		{`inference_exporter_endpoints{job=~"$job"}`, "instance job"},
+		{`sum by (endpoint) (rate(inference_probe_results_total{outcome="success"}[$__rate_interval]))`, "endpoint"},
+		{`histogram_quantile(0.5, sum by (model, le) (rate(inference_probe_ttft_seconds_bucket[5m])))`, "model"},
+		{`topk by (model) (1, sum by (model, endpoint) (` + up + `))`, "endpoint model"},
+		{`sum by (model, server) (` + up + `) * on (model) group_left () sum by (model) (` + up + `)`, "model server"},
+		{`sum by (model) (` + up + `) * on (model) group_right () sum by (model, server) (` + up + `)`, "model server"},
+		{`sum by (model) (` + up + `) / on (model) sum by (model) (` + up + `)`, "model"},
+		{`sum by (model, server) (` + up + `) and on (model) sum by (model) (` + up + `)`, "model server"},
+		{`sum by (model) (` + up + `) or sum by (server) (` + up + `)`, "model server"},
+		{`sum by (server) (` + up + `) > bool 0`, "server"},
+		{`max_over_time((sum by (server) (` + up + `))[1h:5m] @ end())`, "server"},
+		{`endpoint:inference_probe_slo_bad:ratio_rate5m`, "endpoint model slo"},
+		{`go_gc_duration_seconds{quantile="1"}`, "instance job quantile"},
+	} {
+		got, err := c.labelsOf(tc.expr)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if names := strings.Join(slices.Sorted(maps.Keys(got)), " "); names != tc.want {
+			t.Errorf("%s has the labels %q, want %q", tc.expr, names, tc.want)
+		}
+	}
+}
+
+// Each of these would be an empty panel, and nothing would say so.
+func TestQueriesThatAreRefused(t *testing.T) {
+	c := newTestChecker(t)
+	for _, tc := range []struct{ expr, why string }{
+		{`sum(`, "parse"},
+		{`inference_probe_succes`, "neither exported nor recorded"},
+		{`endpoint:inference_probe_slo_bad:ratio_rate7h`, "neither exported nor recorded"},
+		{`{job="x"}`, "neither exported nor recorded"},
+		{`inference_probe_success{server="a"}`, `no label "server"`},
+		{`endpoint:inference_probe_slo_bad:ratio_rate5m{job=~"$job"}`, `no label "job"`},
+		{`rate(inference_probe_results_total{outcome="sucess"}[5m])`, `never has the value "sucess"`},
+		{`rate(inference_probe_results_total{outcome!~"success|cancelled"}[5m])`, `never has the value "cancelled"`},
+		{`inference_probe_ttft_window_seconds{stat="p95"}`, `never has the value "p95"`},
+		{`sum by (server) (inference_probe_success)`, `groups by the label "server"`},
+		{`histogram_quantile(0.5, sum by (le) (rate(inference_probe_ttft_seconds[5m])))`, `groups by the label "le"`},
+		{`sum without (job) (inference_probe_success)`, "without"},
+		{`inference_probe_success and on (server) inference_server_up`, `joins on the label "server"`},
+		{`sum by (model) (inference_server_up) and on (model, server) inference_server_up`, `joins on the label "server"`},
+		{`sum by (model) (inference_server_up) / inference_server_up`, "different labels"},
+		{`sum by (model) (inference_server_up) unless inference_server_up`, "different labels"},
+		{`inference_server_up * on (endpoint) group_left (pod) max by (endpoint) (inference_endpoint_gpus)`, `takes over the label "pod"`},
+	} {
+		_, err := c.labelsOf(tc.expr)
+		if err == nil || !strings.Contains(err.Error(), tc.why) {
+			t.Errorf("%s: got %v, want an error with %q", tc.expr, err, tc.why)
+		}
+	}
+}
+
+func TestCountersAreRates(t *testing.T) {
+	c := newTestChecker(t)
+	for expr, good := range map[string]bool{
+		`rate(inference_probe_results_total[5m])`:                      true,
+		`sum(increase(inference_probe_ttft_seconds_count[1h]))`:        true,
+		`rate(inference_probe_ttft_seconds[5m])`:                       true,
+		`inference_probe_success`:                                      true,
+		`inference_probe_results_total`:                                false,
+		`max_over_time(inference_probe_results_total[5m])`:             false,
+		`histogram_quantile(0.5, inference_probe_ttft_seconds_bucket)`: false,
+	} {
+		if err := c.countersAreRates(expr); (err == nil) != good {
+			t.Errorf("%s: got %v", expr, err)
+		}
+	}
+}
+
+// A board is refused for what it shows of a query as well.
+func TestBoardsThatAreRefused(t *testing.T) {
+	c := newTestChecker(t)
+	query := Query{Expr: "min by (endpoint) (inference_probe_success)", Legend: "{{endpoint}}"}
+	panel := func(change func(*Panel)) Board {
+		p := Panel{Title: "p", Queries: []Query{query}}
+		change(&p)
+		return Board{UID: "b", Rows: []Row{{Panels: []Panel{p}}}}
+	}
+	if err := c.checkBoard(panel(func(*Panel) {})); err != nil {
+		t.Fatalf("a good board: %v", err)
+	}
+	for name, b := range map[string]Board{
+		"legend": panel(func(p *Panel) { p.Queries[0].Legend = "{{model}}" }),
+		"link":   panel(func(p *Panel) { p.Links = []Link{fromSeries(uidEndpoint, "Endpoint")} }),
+		"column": panel(func(p *Panel) { p.Columns = []Column{{Label: "model"}} }),
+		"row link": panel(func(p *Panel) {
+			p.Columns = []Column{{Label: "endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}}}
+		}),
+		"query number": panel(func(p *Panel) { p.Columns = []Column{{Query: 1, Title: "none"}} }),
+		"matrix":       panel(func(p *Panel) { p.Matrix = &Matrix{Row: "endpoint", Column: "instance"} }),
+		"counter":      panel(func(p *Panel) { p.Queries[0] = Query{Expr: "inference_probe_results_total"} }),
+		"mark":         {Marks: []Mark{{Expr: query.Expr, Title: "{{server}}"}}},
+		"variable":     {Variables: []Variable{{Name: "v", Query: "label_values(inference_probe_success, server)"}}},
+		"no variable":  {Variables: []Variable{{Name: "v", Query: "inference_probe_success"}}},
+	} {
+		if err := c.checkBoard(b); err == nil {
+			t.Errorf("%s: not refused", name)
+		}
+	}
+}
+
+// Renaming any family that the boards use makes the generator fail.
+func TestARenamedFamilyIsFound(t *testing.T) {
+	c := newTestChecker(t)
+	for _, name := range []string{"inference_probe_success", "inference_gpu_power_watts", "inference_server_requests_waiting", "endpoint:inference_probe_slo_bad:ratio_rate1h"} {
+		known := maps.Clone(c.known)
+		delete(known, name)
+		renamed := &checker{known: known, parser: c.parser}
+		found := 0
+		for _, b := range boards() {
+			if renamed.checkBoard(b) != nil {
+				found++
+			}
+		}
+		if found == 0 {
+			t.Errorf("no board misses %s", name)
+		}
+	}
+}
+
+func TestRulesThatCannotBeRead(t *testing.T) {
+	for name, text := range map[string]string{
+		"no YAML": "groups: [",
+		"unknown": "groups: [{rules: [{record: 'a:b', expr: nothing}]}]",
+	} {
+		file := filepath.Join(t.TempDir(), "rules.yml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := newChecker(file); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package main
+
+// perProbe reminds what a share of probes means.
+const perProbe = " A share of probes is a share of the moments at which a request like the probe was served well, not of the users' requests."
+
+// states of an endpoint as the boards count them.
+var endpointStates = []State{{"1", "ok", "green"}, {"0.5", "degraded", "yellow"}, {"0", "down", "red"}}
+
+// upStates are those of a gauge that is 1 where all is well.
+var upStates = []State{{"1", "ok", "green"}, {"0", "failed", "red"}}
+
+// endpointState is 0 where all probes of the last 5 minutes failed, 0.5 where
+// one missed any objective, else 1.
+func endpointState() string {
+	return "1 - 0.5 * (max by (endpoint, model) (" + badRatio("5m") + ") > bool 0)" +
+		" - on (endpoint, model) 0.5 * (max by (endpoint, model) (" + badRatio("5m", `slo="availability"`) + ") == bool 1)"
+}
+
+func fleet() Board {
+	return Board{
+		UID: uidFleet, Title: "Inference / Fleet",
+		Question:  "One endpoint or all of them, since when, and how bad is it?",
+		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(false)},
+		Marks:     []Mark{alertMark(), exporterMark()},
+		From:      "now-3h",
+		Rows: []Row{
+			{Panels: append(fleetStats(), fleetTable(), fleetStates())},
+			{Title: "Objectives", Panels: fleetObjectives()},
+			{Title: "Failures and latency", Panels: fleetCauses()},
+		},
+	}
+}
+
+// fleetStats are the numbers of the first line, with the alerts beside them.
+func fleetStats() []Panel {
+	state := endpointState()
+	return []Panel{
+		{
+			Title: "Endpoints", Viz: Stat, Width: 7, Height: 6,
+			What:  "Endpoints by how they stood in the last 5 minutes: down (no probe succeeded), degraded (a probe failed or was slower than its objective), ok, or without a probe that ended, which is no verdict." + perProbe,
+			By:    ByRules,
+			Worry: "any is down; or many are degraded at once, which points to the network or to the prober.", Alerts: []string{"InferenceEndpointDown"},
+			Queries: []Query{
+				{Expr: "sum((" + state + ") == bool 0)", Legend: "down", Steps: []Step{{0, "text"}, {1, "red"}}},
+				{Expr: "sum((" + state + ") == bool 0.5)", Legend: "degraded", Steps: []Step{{0, "text"}, {1, "yellow"}}},
+				{Expr: "sum((" + state + ") == bool 1)", Legend: "ok", Steps: []Step{{0, "text"}, {1, "green"}}},
+				{Expr: "sum(" + sumIncrease("endpoint, model", "5m", "inference_probe_results_total", ofEndpoint, `outcome!="canceled"`) + " == bool 0)", Legend: "no probe"},
+			},
+		},
+		{
+			Title: "Prober coverage", Viz: Stat, Unit: "percentunit", Width: 4, Height: 6,
+			What: "Probes that ran, of those that were due in the last 15 minutes.", By: ByProbe,
+			Worry: "it is under 80 %: the other panels then rest on too few probes. The panel Probes that did not run on the board Prober tells why.", Alerts: []string{"InferenceScheduleLag", "InferenceProbeStale"},
+			Queries: []Query{{
+				Expr: "sum(increase(" + ofEndpoint.of("inference_probe_results_total") + "[15m])) / (sum(increase(" + ofEndpoint.of("inference_probe_results_total") + "[15m])) + sum(increase(" + ofEndpoint.of("inference_probe_skipped_total") + "[15m])))", Legend: "coverage",
+			}},
+			Steps: []Step{{0, "red"}, {0.8, "yellow"}, {0.95, "green"}}, Min: ptr(0.0), Max: ptr(1.0),
+			Links: []Link{{"Prober", "/d/" + uidSelf + "?" + kept}},
+		},
+		{
+			Title: "Firing alerts", Viz: Table, Width: 13, Height: 6,
+			What: "Alerts of this exporter's rules that fire, but for the watchdog that always does.", By: ByPrometheus,
+			Worry: "severity critical stands here. An empty table means peace only while rules are evaluated: the board Prober shows that.",
+			Queries: []Query{{
+				Expr: `max by (severity, alertname, category, endpoint, model, instance) (ALERTS{alertstate="firing",alertname=~"Inference.*",alertname!="InferenceWatchdog",model=~"|$model",endpoint=~"|$endpoint"})`,
+			}},
+			Columns: []Column{
+				{Label: "severity", Title: "Severity", Width: 90, States: []State{{"critical", "critical", "red"}, {"warning", "warning", "yellow"}, {"info", "info", "blue"}}},
+				{Label: "alertname", Title: "Alert", Links: []Link{runbookFromRow()}},
+				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}},
+				{Label: "model", Title: "Model"},
+				{Label: "category", Title: "Category", Width: 100},
+				{Label: "instance", Title: "Instance"},
+			},
+			NoValue: "no alert fires, or no rules are loaded",
+		},
+	}
+}
+
+func fleetTable() Panel {
+	good, bad := []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, []Step{{0, "text"}, {0.01, "yellow"}, {0.1, "red"}}
+	return Panel{
+		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 9,
+		What: "Each endpoint as it is now. Bad: the share of failed probes in the last hour. Budget: what is left of the error budget of 30 days for the worst objective. TTFT is the median of 30 minutes; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell.",
+		By:   ByBoth, Worry: "the state is failed, or the budget is red. A blank cell is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
+		Queries: []Query{
+			{Expr: "min by (endpoint, model) (" + ofEndpoint.of("inference_probe_success") + ")"},
+			{Expr: "max by (endpoint, model) (" + badRatio("1h", `slo="availability"`) + ")"},
+			{Expr: "min by (endpoint, model) (" + budgetLeft() + ")"},
+			{Expr: "max by (endpoint, model) (" + ofRecorded.of("endpoint:inference_probe_ttft_seconds:median30m") + ")"},
+			{Expr: "max by (endpoint, model) (" + ofEndpoint.of("inference_probe_ttft_window_seconds", `stat="p99_lower"`) + ")"},
+			{Expr: "max by (endpoint, model) (" + ofEndpoint.of("inference_probe_ttft_window_seconds", `stat="p99_upper"`) + ")"},
+			{Expr: mean("endpoint, model", "30m", "inference_probe_tpot_seconds", ofEndpoint)},
+			{Expr: perServer("endpoint, model", ofEndpoint.of("inference_server_requests_waiting"))},
+			{Expr: "max by (endpoint, model) (" + ofEndpoint.of("inference_server_kv_cache_usage_ratio") + ")"},
+			{Expr: "topk by (endpoint, model) (1, " + sumIncrease("endpoint, model, outcome", "1h", "inference_probe_results_total", ofEndpoint, `outcome!~"success|canceled"`) + " > 0)"},
+		},
+		Columns: []Column{
+			{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
+			{Label: "model", Title: "Model"},
+			{Query: 0, Title: "State", States: upStates, Width: 80},
+			{Query: 1, Title: "Bad, 1 h", Unit: "percentunit", Steps: bad, Width: 90},
+			{Query: 2, Title: "Budget", Unit: "percentunit", Steps: good, Width: 90},
+			{Query: 3, Title: "TTFT", Unit: "s", Width: 90},
+			{Query: 4, Title: "p99 at least", Unit: "s", Width: 100},
+			{Query: 5, Title: "p99 at most", Unit: "s", Width: 100},
+			{Query: 6, Title: "TPOT", Unit: "s", Width: 90},
+			{Query: 7, Title: "Waiting", Width: 80},
+			{Query: 8, Title: "KV cache", Unit: "percentunit", Width: 90},
+			{Label: "outcome", Title: "Main failure, 1 h"},
+			{Query: 9, Title: "Times", Width: 80},
+		},
+		NoValue: noProber,
+	}
+}
+
+func fleetStates() Panel {
+	return Panel{
+		Title: "State by endpoint", Viz: StateTimeline, Width: 24, Height: 7,
+		What: "Over 5 minutes each: down where no probe succeeded, degraded where one failed or missed a latency objective, else ok." + perProbe,
+		By:   ByRules, Worry: "several endpoints turn at the same time: then look for what they share.", Alerts: []string{"InferenceEndpointDown", "InferenceProbeFailing"},
+		Queries: []Query{{Expr: endpointState(), Legend: "{{endpoint}} {{model}}"}},
+		States:  endpointStates,
+		Links:   []Link{fromSeries(uidEndpoint, "Endpoint"), fromSeries(uidEngine, "Servers")},
+	}
+}
+
+func fleetObjectives() []Panel {
+	shown := func(window string) string {
+		choice := "avg_over_time(" + badRatio("1h") + "[$__range] @ end())"
+		return worst(10, "endpoint, model", "max by (endpoint, model) ("+badRatio(window)+")", choice)
+	}
+	return []Panel{
+		{
+			Title: "Bad probes, 5 minutes", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
+			What: "Share of bad probes over 5 minutes, for the objective that each endpoint misses most; the ten worst endpoints of the time range. The dashed line is 14.4 times the error budget: with the same over an hour it pages." + perProbe,
+			By:   ByRules, Worry: "a line stays over the dashed one.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
+			Queries: []Query{
+				{Expr: shown("5m"), Legend: "{{endpoint}} {{model}}"},
+				{Expr: "14.4 * (1 - max(" + ofRecorded.of("endpoint:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
+			},
+			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
+		},
+		{
+			Title: "Bad probes, 1 hour", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
+			What: "As beside, over one hour. The dashed lines are 14.4 and 6 times the error budget." + perProbe,
+			By:   ByRules, Worry: "a line is over the upper dashed one and the panel beside shows no end of it.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceAvailabilitySlowBurn"},
+			Queries: []Query{
+				{Expr: shown("1h"), Legend: "{{endpoint}} {{model}}"},
+				{Expr: "14.4 * (1 - max(" + ofRecorded.of("endpoint:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
+				{Expr: "6 * (1 - max(" + ofRecorded.of("endpoint:inference_slo_objective:ratio") + "))", Legend: "6 x budget", Limit: true},
+			},
+			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
+		},
+		{
+			Title: "Error budget left, 30 days", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
+			What: "What is left of the error budget of 30 days, for the objective that each endpoint misses most; the twenty worst endpoints. Below 0 the objective is missed. It rests on as many days as Prometheus has.",
+			By:   ByRules, Worry: "it is under a quarter: no risky deployment then.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
+			Queries: []Query{{Expr: "bottomk(20, min by (endpoint, model) (" + budgetLeft() + "))", Legend: "{{endpoint}} {{model}}"}},
+			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0),
+			Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
+		},
+	}
+}
+
+func fleetCauses() []Panel {
+	median := ofRecorded.of("endpoint:inference_probe_ttft_seconds:median30m")
+	const series = "endpoint, model, module, prefix"
+	ratio := median + " / on (" + series + ") " + median + " offset 1w"
+	return []Panel{
+		{
+			Title: "Failures by outcome", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
+			What: "Failed probes a minute, by how they ended.", By: ByProbe,
+			Worry: "one outcome stands out: dns, connect and tls point to the network, unauthorized and rate_limited to the account, overloaded and timeouts to the load.", Alerts: []string{"InferenceProbeFailing"},
+			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofEndpoint, `outcome!~"success|canceled"`), Legend: "{{outcome}}"}},
+			Min:     ptr(0.0),
+		},
+		{
+			Title: "Median TTFT against last week", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
+			What: "Median time to first token of 30 minutes, over that of the same time a week ago: 1 is as usual, 2 is twice as slow; the ten slowest. Endpoints that are younger than a week have no past and are not here.",
+			By:   ByRules, Worry: "it stays over 1.5, the dashed line.", Alerts: []string{"InferenceLatencyRegression"},
+			Queries: []Query{
+				{Expr: worst(10, series, ratio, "avg_over_time(("+ratio+")[$__range:$__interval] @ end())"), Legend: "{{endpoint}} {{model}} {{module}} {{prefix}}"},
+			},
+			Steps: []Step{{0, "transparent"}, {1.5, "red"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no baseline yet: it takes a week",
+		},
+		{
+			Title: "Failed probes by model and prober", Viz: Table, Unit: "percentunit", Width: 8, Height: 8,
+			What: "Share of failed probes in the last hour, one row for each model and one column for each prober. A red column is one prober or its network; a red row is the model.",
+			By:   ByProbe, Worry: "a row is red in every column.", Alerts: []string{"InferenceProbeFailing"},
+			Queries: []Query{{
+				Expr: sumIncrease("model, instance", "1h", "inference_probe_slo_bad_total", ofEndpoint, `slo="availability"`) + " / " + sumIncrease("model, instance", "1h", "inference_probe_slo_eligible_total", ofEndpoint, `slo="availability"`),
+			}},
+			Matrix: &Matrix{Row: "model", Column: "instance"}, Steps: []Step{{0, "green"}, {0.01, "yellow"}, {0.1, "red"}}, NoValue: noProber,
+		},
+	}
+}

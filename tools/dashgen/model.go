@@ -1,0 +1,149 @@
+package main
+
+// Viz is how a panel is drawn, by the name of Grafana's panel plugin.
+type Viz string
+
+// The plugins in use.
+const (
+	TimeSeries    Viz = "timeseries"
+	Stat          Viz = "stat"
+	BarGauge      Viz = "bargauge"
+	Table         Viz = "table"
+	Heatmap       Viz = "heatmap"
+	StateTimeline Viz = "state-timeline"
+)
+
+// Source is who measured what a panel shows.
+type Source string
+
+// The sources.
+const (
+	ByProbe      Source = "the prober, from outside, with synthetic requests"
+	ByRules      Source = "Prometheus, from the probes, by the recording rules in alerts/"
+	ByServer     Source = "the servers, on their own metrics pages, over all their requests"
+	ByBoth       Source = "the prober from outside, and the servers on their own metrics pages"
+	ByDriver     Source = "the driver of the GPUs"
+	ByConfig     Source = "nobody: it is configured, or found out when the endpoint was asked"
+	ByExporter   Source = "the exporter, about itself"
+	ByPrometheus Source = "Prometheus"
+)
+
+// Board is one dashboard.
+type Board struct {
+	UID, Title string
+	// Question is what the board answers.
+	Question  string
+	Variables []Variable
+	Marks     []Mark
+	Rows      []Row
+	// From is the start of the default time range, like now-3h.
+	From string
+}
+
+// Row is a heading with the panels below it. Without a title it is only the
+// panels.
+type Row struct {
+	Title string
+	// Collapsed panels are neither shown nor asked for until the row is opened.
+	Collapsed bool
+	Panels    []Panel
+}
+
+// Panel is one panel. A reader at night sees its title and, on hovering, what
+// the description says of it.
+type Panel struct {
+	Title string
+	Viz   Viz
+	// Unit is Grafana's name of the unit; none for plain numbers.
+	Unit string
+	// Width is in columns of 24, Height in rows of 38 pixels.
+	Width, Height uint32
+	// What, By and Worry make the description: what it shows, who measured
+	// it, and when to act.
+	What  string
+	By    Source
+	Worry string
+	// Alerts are the alerts whose runbooks belong to the panel.
+	Alerts  []string
+	Queries []Query
+	// Steps colour a value by its height; the first is the base.
+	Steps []Step
+	// States turn numbers into words.
+	States []State
+	Links  []Link
+	// NoValue stands where there is no data.
+	NoValue string
+	Stacked bool
+	Min     *float64
+	Max     *float64
+	// TimeFrom overrides the time range, like 7d.
+	TimeFrom string
+	// Columns are those of a table, in their order.
+	Columns []Column
+	// Matrix makes a table with a row for each value of one label and a
+	// column for each value of another.
+	Matrix *Matrix
+	// Names makes a stat show the name of the series and not its value.
+	Names bool
+}
+
+// Query is one query of a panel.
+type Query struct {
+	Expr   string
+	Legend string
+	// Limit draws the series as a dashed line: an objective, not a reading.
+	Limit bool
+	// Steps colour the values of this query only.
+	Steps []Step
+}
+
+// Step is a colour from a value upwards.
+type Step struct {
+	From  float64
+	Color string
+}
+
+// State is the word and the colour of a value.
+type State struct {
+	Value string
+	Text  string
+	Color string
+}
+
+// Link leads from a value to where one would look next.
+type Link struct{ Title, URL string }
+
+// Column is a column of a table: the label Label, or the value of the query
+// with the number Query, counted from 0, where Label is empty.
+type Column struct {
+	Label  string
+	Query  int
+	Title  string
+	Unit   string
+	Steps  []Step
+	States []State
+	Links  []Link
+	Width  float64
+}
+
+// Matrix names the labels that become the rows and the columns of a table.
+type Matrix struct{ Row, Column string }
+
+// Variable is a drop-down at the top of a board.
+type Variable struct {
+	Name, Label string
+	// Query lists its values; empty for the data source.
+	Query string
+	// Single allows one value only, and not all.
+	Single bool
+}
+
+// Mark is an annotation: where its query has a value, the panels show a line.
+type Mark struct {
+	Name, Expr, Title, Text, Color string
+	// Tags are labels, separated by commas.
+	Tags string
+}
+
+// ptr returns a pointer to v.
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// scope is the label matchers that a board's variables put on every series.
+type scope string
+
+// The scopes. Recorded series have no job: several probers of an endpoint add
+// up in them.
+const (
+	ofEndpoint scope = `job=~"$job",model=~"$model",endpoint=~"$endpoint"`
+	ofRecorded scope = `model=~"$model",endpoint=~"$endpoint"`
+	ofGPU      scope = `job=~"$job",instance=~"$instance",gpu=~"$gpu"`
+	ofMachine  scope = `job=~"$job",instance=~"$instance"`
+	ofJob      scope = `job=~"$job"`
+)
+
+// of returns the selector of a series in the scope, with further matchers.
+func (s scope) of(name string, matchers ...string) string {
+	return name + "{" + strings.Join(append([]string{string(s)}, matchers...), ",") + "}"
+}
+
+// sumRate is the rate per second of a counter, added up by labels.
+func sumRate(by, window, name string, s scope, matchers ...string) string {
+	return fmt.Sprintf("sum by (%s) (rate(%s[%s]))", by, s.of(name, matchers...), window)
+}
+
+// sumIncrease is the increase of a counter, added up by labels.
+func sumIncrease(by, window, name string, s scope, matchers ...string) string {
+	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))", by, s.of(name, matchers...), window)
+}
+
+// quantile is a quantile of a histogram, whether Prometheus stores it native
+// or classic; native wins where both are stored.
+func quantile(q float64, by, window, name string, s scope, matchers ...string) string {
+	return fmt.Sprintf("histogram_quantile(%v, %s) or histogram_quantile(%v, %s)",
+		q, sumRate(by, window, name, s, matchers...),
+		q, sumRate(by+", le", window, name+"_bucket", s, matchers...))
+}
+
+// mean is the mean of a histogram, native or classic.
+func mean(by, window, name string, s scope, matchers ...string) string {
+	return fmt.Sprintf("histogram_avg(%s) or %s",
+		sumRate(by, window, name, s, matchers...), classicMean(by, window, name, s, matchers...))
+}
+
+// classicMean is the mean of a summary or of a histogram that is never native.
+func classicMean(by, window, name string, s scope, matchers ...string) string {
+	return fmt.Sprintf("%s / %s",
+		sumRate(by, window, name+"_sum", s, matchers...), sumRate(by, window, name+"_count", s, matchers...))
+}
+
+// classicQuantile is a quantile of a histogram that is never native, as those
+// of the servers are.
+func classicQuantile(q float64, by, window, name string, s scope, matchers ...string) string {
+	return fmt.Sprintf("histogram_quantile(%v, %s)", q, sumRate(by+", le", window, name+"_bucket", s, matchers...))
+}
+
+// distribution is a histogram as a heatmap wants it: native or, where there is
+// none, classic. Both at once would draw every observation twice.
+func distribution(name string, s scope, matchers ...string) string {
+	m := s.of(name, matchers...)
+	c := s.of(name+"_bucket", matchers...)
+	return fmt.Sprintf("sum(increase(%s[$__rate_interval])) or on () sum by (le) (increase(%s[$__rate_interval]))", m, c)
+}
+
+// perServer takes what several exporters read from one server's page once, and
+// adds the servers up. The expression has a label server.
+func perServer(by, expr string) string {
+	return fmt.Sprintf("sum by (%s) (max by (endpoint, model, server) (%s))", by, expr)
+}
+
+// badRatio is the recorded share of bad probes over a window, by endpoint and
+// objective.
+func badRatio(window string, matchers ...string) string {
+	return ofRecorded.of("endpoint:inference_probe_slo_bad:ratio_rate"+window, matchers...)
+}
+
+// burnRate is how many times faster than allowed the error budget is used up
+// over a window, by endpoint and objective.
+func burnRate(window string) string {
+	return badRatio(window) + " / on (endpoint, model, slo) (1 - endpoint:inference_slo_objective:ratio)"
+}
+
+// budgetLeft is the part of the error budget of 30 days that is left, by
+// endpoint and objective: the mean of the recorded shares of a day costs far
+// less than a month of the counters.
+func budgetLeft() string {
+	return "1 - avg_over_time(" + badRatio("1d") + "[30d]) / on (endpoint, model, slo) (1 - endpoint:inference_slo_objective:ratio)"
+}
+
+// worst keeps the n series of expr that are highest over the time range; the
+// choice is made once, so that lines do not come and go.
+func worst(n int, by, expr, choice string) string {
+	return fmt.Sprintf("%s and on (%s) topk(%d, max by (%s) (%s))", expr, by, n, by, choice)
+}

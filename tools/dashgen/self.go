@@ -1,0 +1,198 @@
+package main
+
+// perProber groups what exporters tell of themselves.
+const perProber = "instance"
+
+func self() Board {
+	return Board{
+		UID: uidSelf, Title: "Inference / Prober",
+		Question:  "Is the monitor lying?",
+		Variables: []Variable{datasourceVariable(), jobVariable(), proberVariable()},
+		Marks:     []Mark{allAlertsMark(), exporterMark()},
+		From:      "now-3h",
+		Rows: []Row{
+			{Panels: selfNow()},
+			{Title: "Does it probe", Panels: selfSchedule()},
+			{Title: "Does it measure well", Panels: selfAccuracy()},
+			{Title: "What it needs", Panels: selfResources()},
+		},
+	}
+}
+
+func selfNow() []Panel {
+	return []Panel{
+		{
+			Title: "Exporters", Viz: Table, Width: 10, Height: 7,
+			What: "Each exporter: whether Prometheus reads its page, its version, since when it runs, and how many endpoints it has.", By: ByPrometheus,
+			Worry: "one is failed, or versions differ.", Alerts: []string{"InferenceExporterDown"},
+			Queries: []Query{
+				{Expr: "max by (job, instance) (" + ofMachine.of("up") + ` and on (job) group by (job) (inference_exporter_build_info{job=~"$job"}))`},
+				{Expr: "max by (job, instance, version, goversion) (" + ofMachine.of("inference_exporter_build_info") + ")"},
+				{Expr: "time() - max by (job, instance) (" + ofMachine.of("process_start_time_seconds") + ")"},
+				{Expr: "max by (job, instance) (" + ofMachine.of("inference_exporter_endpoints") + ")"},
+			},
+			Columns: []Column{
+				{Label: "job", Title: "Job"},
+				{Label: "instance", Title: "Instance"},
+				{Query: 0, Title: "Page", States: upStates, Width: 80},
+				{Label: "version", Title: "Version"},
+				{Label: "goversion", Title: "Go"},
+				{Query: 2, Title: "Runs for", Unit: "s"},
+				{Query: 3, Title: "Endpoints", Width: 90},
+			},
+			NoValue: "no exporter: is it scraped?",
+		},
+		{
+			Title: "Rules are evaluated", Viz: Stat, Width: 4, Height: 7,
+			What: "Whether the watchdog alert fires, as it always should. Without it no rule is evaluated, and no alert can fire.", By: ByPrometheus,
+			Worry: "there is no data here.", Alerts: []string{"InferenceWatchdog"},
+			Queries: []Query{{Expr: `max(ALERTS{alertname="InferenceWatchdog",alertstate="firing"})`, Legend: "rules"}},
+			States:  []State{{"1", "yes", "green"}}, NoValue: "no: alerts are dead",
+		},
+		{
+			Title: "Endpoints without a fresh probe", Viz: Table, Width: 10, Height: 7,
+			What: "Time since each endpoint's latest probe began; the twenty longest.", By: ByProbe,
+			Worry: "it is longer than a few intervals of the module.", Alerts: []string{"InferenceProbeStale"},
+			Queries: []Query{{Expr: "topk(20, time() - max by (endpoint, model, module) (" + ofMachine.of("inference_probe_last_run_timestamp_seconds") + "))"}},
+			Columns: []Column{
+				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}},
+				{Label: "model", Title: "Model"},
+				{Label: "module", Title: "Module"},
+				{Query: 0, Title: "Age", Unit: "s"},
+			},
+			NoValue: noProber,
+		},
+	}
+}
+
+func selfSchedule() []Panel {
+	return []Panel{
+		{
+			Title: "Probes that ran", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8,
+			What: "Probes a minute that each exporter ended, whatever their outcome.", By: ByExporter,
+			Worry: "it falls and the number of endpoints does not.", Alerts: []string{"InferenceProbeStale"},
+			Queries: []Query{{Expr: "60 * " + sumRate(perProber, "5m", "inference_probe_results_total", ofMachine), Legend: "{{instance}}"}},
+			Min:     ptr(0.0), NoValue: noProber,
+		},
+		{
+			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
+			What: "Probes a minute that were due and did not run: the one before still ran (overrun), a server asked to wait (backoff), or too many were in flight (limit).", By: ByExporter,
+			Worry: "limit lasts: raise limits.in_flight, or spread the endpoints over more exporters.", Alerts: []string{"InferenceScheduleLag"},
+			Queries: []Query{{Expr: "60 * " + sumRate("instance, reason", "5m", "inference_exporter_missed_runs_total", ofMachine), Legend: "{{reason}} {{instance}}"}},
+			Min:     ptr(0.0), NoValue: noProber,
+		},
+		{
+			Title: "Probes in flight", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
+			What: "Probes that run at this moment.", By: ByExporter,
+			Worry: "it is at limits.in_flight: probes wait for a place.", Alerts: []string{"InferenceScheduleLag"},
+			Queries: []Query{{Expr: "max by (instance) (max_over_time(" + ofMachine.of("inference_exporter_probes_in_flight") + "[$__rate_interval]))", Legend: "{{instance}}"}},
+			Min:     ptr(0.0), NoValue: noProber,
+		},
+		{
+			Title: "Schedule lag", Viz: Heatmap, Unit: "s", Width: 12, Height: 8,
+			What: "Time from when a probe was due to when it began.", By: ByExporter,
+			Worry: "there are seconds: the machine is too small or too busy.", Alerts: []string{"InferenceScheduleLag"},
+			Queries: []Query{{Expr: distribution("inference_exporter_schedule_lag_seconds", ofMachine), Legend: "{{le}}"}},
+			NoValue: noProber,
+		},
+		{
+			Title: "Difference between two probers", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
+			What: "Slowest less fastest prober of an endpoint, by their median TTFT of 30 minutes; the ten widest. Only where several exporters probe the same endpoint.", By: ByProbe,
+			Worry: "it is much more than the difference of their networks: one of them measures badly.", Alerts: []string{"InferenceMeasurementSuspect"},
+			Queries: []Query{{Expr: "topk(10, (max by (endpoint, model) (" + medianByProber() + ") - min by (endpoint, model) (" + medianByProber() + ")) and on (endpoint, model) count by (endpoint, model) (" + medianByProber() + ") > 1)", Legend: "{{endpoint}} {{model}}"}},
+			Min:     ptr(0.0), NoValue: "each endpoint has one prober",
+		},
+	}
+}
+
+// medianByProber is the median TTFT of each endpoint as each prober sees it.
+func medianByProber() string {
+	return quantile(0.5, "endpoint, model, instance", "30m", "inference_probe_ttft_seconds", ofMachine)
+}
+
+func selfAccuracy() []Panel {
+	share := func(name string) string {
+		return sumRate(perProber, "5m", name, ofMachine) + " / " + sumRate(perProber, "5m", "inference_exporter_probes_total", ofMachine)
+	}
+	return []Panel{
+		{
+			Title: "Read lag", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
+			What: "Time from the kernel's stamp of a token to the end of the read, median and p99: the error that the kernel's clock avoids.", By: ByExporter,
+			Worry: "p99 is over some milliseconds: the exporter is short of processor time.", Alerts: []string{"InferenceMeasurementSuspect"},
+			Queries: []Query{
+				{Expr: quantile(0.5, perProber, "5m", "inference_exporter_read_lag_seconds", ofMachine), Legend: "median {{instance}}"},
+				{Expr: quantile(0.99, perProber, "5m", "inference_exporter_read_lag_seconds", ofMachine), Legend: "p99 {{instance}}"},
+			},
+			Min: ptr(0.0), NoValue: "the kernel stamps nothing here",
+		},
+		{
+			Title: "Clock of the probes", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
+			What: "Probes a minute by the clock that stamped their tokens: the kernel's, or the process's, which takes its own delays for the server's.", By: ByExporter,
+			Worry: "process appears on Linux.", Alerts: []string{"InferenceMeasurementSuspect"},
+			Queries: []Query{{Expr: "60 * " + sumRate("clock", "5m", "inference_exporter_probes_total", ofMachine), Legend: "{{clock}}"}},
+			Min:     ptr(0.0), NoValue: noProber,
+		},
+		{
+			Title: "Imprecise probes and merged tokens", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
+			What: "For each probe that received a token: how many were imprecise, because the exporter was too busy, and how many tokens were merged, so that only a bound of their arrival is known.", By: ByExporter,
+			Worry: "imprecise is not 0: the exporter needs more processor time.", Alerts: []string{"InferenceMeasurementSuspect"},
+			Queries: []Query{
+				{Expr: share("inference_exporter_imprecise_probes_total"), Legend: "imprecise {{instance}}"},
+				{Expr: share("inference_exporter_merged_events_total"), Legend: "merged tokens {{instance}}"},
+			},
+			Min: ptr(0.0), NoValue: noProber,
+		},
+		{
+			Title: "Names, connections, handshakes", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
+			What: "Mean time of the probes for resolving names, connecting and the TLS handshake, for each exporter.", By: ByProbe,
+			Worry: "it grows for all endpoints of one exporter: its network or resolver is at fault.", Alerts: []string{"InferenceProbeFailing"},
+			Queries: []Query{{Expr: classicMean("instance, phase", "5m", "inference_probe_phase_seconds", ofMachine, `phase=~"dns|connect|tls"`), Legend: "{{phase}} {{instance}}"}},
+			Min:     ptr(0.0), NoValue: noProber,
+		},
+		{
+			Title: "Pauses of the garbage collector", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
+			What: "The longest of the latest pauses.", By: ByExporter,
+			Worry: "it is over 10 ms.", Alerts: []string{"InferenceMeasurementSuspect"},
+			Queries: []Query{{Expr: "max by (instance) (" + own(ofMachine.of("go_gc_duration_seconds", `quantile=~"1|1.0"`)) + ")", Legend: "{{instance}}"}},
+			Min:     ptr(0.0), NoValue: noProber,
+		},
+	}
+}
+
+// own keeps the series of exporters, where job and instance say what is one.
+func own(expr string) string {
+	return expr + " and on (job, instance) " + ofMachine.of("inference_exporter_build_info")
+}
+
+func selfResources() []Panel {
+	process := func(title, unit, what, worry string, queries ...Query) Panel {
+		return Panel{
+			Title: title, Viz: TimeSeries, Unit: unit, Width: 8, Height: 7, What: what, By: ByExporter, Worry: worry,
+			Alerts: []string{"InferenceExporterDown"}, Queries: queries, Min: ptr(0.0), NoValue: noProber,
+		}
+	}
+	gauge := func(name string) string { return "max by (instance) (" + own(ofMachine.of(name)) + ")" }
+	return []Panel{
+		process("Processors", "none", "Processors that the exporter uses.", "it nears what the exporter may use: latencies are then its own.",
+			Query{Expr: "max by (instance) (" + own("rate("+ofMachine.of("process_cpu_seconds_total")+"[5m])") + ")", Legend: "{{instance}}"}),
+		process("Memory", "bytes", "Resident memory of the exporter.", "it grows for days.",
+			Query{Expr: gauge("process_resident_memory_bytes"), Legend: "{{instance}}"}),
+		process("Goroutines and open files", "none", "Goroutines and open file descriptors of the exporter, and how many it may open.", "either grows for days.",
+			Query{Expr: gauge("go_goroutines"), Legend: "goroutines {{instance}}"},
+			Query{Expr: gauge("process_open_fds"), Legend: "files {{instance}}"}),
+		process("Duration of a scrape", "s", "How long Prometheus took to read a page, and the p99 of what the exporter took to write one.", "it nears the scrape timeout.",
+			Query{Expr: gauge("scrape_duration_seconds"), Legend: "read {{instance}}"},
+			Query{Expr: quantile(0.99, perProber, "15m", "inference_exporter_scrape_duration_seconds", ofMachine), Legend: "write p99 {{instance}}"}),
+		process("Series of a page", "none", "Samples on a page.", "it grows and the endpoints do not: a label has too many values.",
+			Query{Expr: gauge("scrape_samples_scraped"), Legend: "{{instance}}"}),
+		process("Size of a page", "bytes", "Mean size of a page before compression.", "it grows and the endpoints do not.",
+			Query{Expr: mean(perProber, "15m", "inference_exporter_scrape_size_bytes", ofMachine), Legend: "{{instance}}"}),
+		{
+			Title: "Trace spans lost", Viz: TimeSeries, Unit: "cpm", Width: 24, Height: 6,
+			What: "Spans a minute that were lost, because the queue was full or the receiver did not take them.", By: ByExporter,
+			Worry:   "any is lost.",
+			Queries: []Query{{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_spans_dropped_total", ofMachine), Legend: "{{instance}}"}},
+			Min:     ptr(0.0), NoValue: "no trace export",
+		},
+	}
+}
