@@ -23,7 +23,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test e2e lint vuln generate bench fuzz build docker clean
+.PHONY: all run demo test e2e lint vuln rules proof stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -47,12 +47,27 @@ lint: ## format and static checks
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
+	for module in dashgen alertsim prove; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
 
 vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
 
-generate: ## the references in docs/ from the code; a test compares them too
+rules: ## the alert rules and their tests, by promtool; builds it the first time, which takes minutes
+	tools/prometheus/check.sh
+
+proof: ## every query of dashboards and rules against a real Prometheus, and the statistics of the alerts
+	tools/prometheus/build.sh prometheus promtool amtool
+	cd tools/dashgen && $(GO) test ./...
+	cd tools/alertsim && $(GO) test ./...
+	cd tools/prove && $(GO) test -timeout 20m ./...
+
+stack: ## the demo with a real Prometheus and the rules; builds it the first time, which takes minutes
+	examples/stack/run.sh
+
+generate: ## references in docs/, rules and dashboards from the code; a test compares them too
 	$(GO) test ./collector ./config ./engine ./prober/api -run TestReference -count=1 -update
+	$(GO) test ./alerts -run TestFilesAreCurrent -count=1 -update
+	cd tools/dashgen && $(GO) run .
 
 bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...
