@@ -55,7 +55,7 @@ sum by ($K, outcome) (increase(inference_probe_results_total{%[1]s}[30m])) >= 4`
 		lasting: lasting,
 		summary: "{{ $value | humanizePercentage }} of the probes of {{ $labels.endpoint }} end with {{ $labels.outcome }}.",
 		description: "More than a tenth of the probes of the last 30 minutes, and at least four, ended in this one way, so that users meet it too. " +
-			"Look first at what the outcome means and at the reason that the exporter's page of the endpoint shows for its latest failures.",
+			"Look first at what the outcome means and at the reason of the latest failure in the log of the exporter.",
 		board: endpointBoard,
 	}
 }

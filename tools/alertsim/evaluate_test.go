@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	promrules "github.com/prometheus/prometheus/rules"
+)
+
+// flapping are rules whose results come and go: what is recorded ends, and
+// keep_firing_for has something to outlast.
+const flapping = `
+groups:
+  - name: flapping
+    interval: 20s
+    rules:
+      - record: test:bad:increase1m
+        expr: sum by (endpoint) (increase(inference_probe_slo_bad_total{slo="ttft"}[1m])) > 0
+  - name: flapping-alerts
+    interval: 20s
+    rules:
+      - alert: Flaps
+        expr: test:bad:increase1m > 0
+        labels: {severity: critical}
+      - alert: Keeps
+        expr: test:bad:increase1m > 0
+        keep_firing_for: 2m
+        labels: {severity: critical}
+      - alert: Holds
+        expr: test:bad:increase1m > 0
+        for: 1m
+        keep_firing_for: 1m
+        labels: {severity: critical}
+`
+
+// TestAgreesWithPrometheus evaluates the same rules over the same series twice:
+// many times at once, as the simulation does, and one time after the other with
+// the rules of Prometheus itself.
+func TestAgreesWithPrometheus(t *testing.T) {
+	t.Parallel()
+	const interval = 15 * time.Second
+	const from, onset, end = epoch, epoch + 40*60_000, epoch + 100*60_000
+	const piece = 3*60_000 + 10_000 // evaluated at once; results come and go between two of them
+	chosen, err := rulesFor(interval)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := parseRules([]byte(flapping))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range more {
+		r.group += 1000 // groups of their own
+		chosen = append(chosen, r)
+	}
+	fill := func() *store {
+		s := newStore()
+		for i, after := range []behavior{
+			{outage: outageRefused},
+			{shares: shares{ttft: 0.5, failed: 0.2}},
+			{shares: shares{ttft: 0.15, failed: 0.15}, spell: time.Minute},
+		} {
+			addEndpoint(s, fmt.Sprint(i), random(7, i), interval, from, end, func(start int64) behavior {
+				if start < onset || start > onset+30*60_000 {
+					return behavior{shares: shares{ttft: 0.01}}
+				}
+				return after
+			})
+		}
+		return s
+	}
+	phase := func(interval int64) int64 { return 7_000 % interval }
+	e := newEvaluator(newEngine(), fill(), chosen, phase)
+	var got []page
+	for at := int64(from); at < end; at += piece {
+		pages, err := e.advance(t.Context(), at, min(end, at+piece))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, pages...)
+	}
+	sortPages(got)
+	want := prometheusPages(t, fill(), chosen, from, end, phase)
+	if !slices.Equal(got, want) {
+		t.Errorf("pages\n%v, want\n%v", got, want)
+	}
+	names := map[string]bool{}
+	for _, p := range want {
+		names[p.alert] = true
+	}
+	if len(names) < 6 {
+		t.Errorf("only %v fired: the comparison says little", names)
+	}
+}
+
+// prometheusPages steps through time in steps of a second and evaluates each
+// rule when it is due, by the code of Prometheus.
+func prometheusPages(t *testing.T, s *store, chosen []rule, from, end int64, phase func(int64) int64) []page {
+	t.Helper()
+	query := promrules.EngineQueryFunc(newEngine(), s)
+	p := parser.NewParser(parser.Options{})
+	evals := make([]func(at int64) []page, len(chosen))
+	for i, r := range chosen {
+		expr, err := p.ParseExpr(r.expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.alert {
+			evals[i] = alertStep(t, r, expr, query)
+		} else {
+			evals[i] = recordStep(t, s, r, expr, query)
+		}
+	}
+	var pages []page
+	for at := from; at < end; at += 1000 {
+		for i, r := range chosen {
+			if (at-phase(r.interval.Milliseconds()))%r.interval.Milliseconds() == 0 {
+				pages = append(pages, evals[i](at)...)
+			}
+		}
+	}
+	sortPages(pages)
+	return pages
+}
+
+func recordStep(t *testing.T, s *store, r rule, expr parser.Expr, query promrules.QueryFunc) func(int64) []page {
+	rule := promrules.NewRecordingRule(r.name, expr, r.labels)
+	last := map[*series]bool{}
+	return func(at int64) []page {
+		found, err := rule.Eval(context.Background(), 0, time.UnixMilli(at), query, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := map[*series]bool{}
+		for _, f := range found {
+			to := s.find(f.Metric)
+			if to == nil {
+				to = s.add(f.Metric, nil)
+			}
+			to.append(at, f.F)
+			now[to] = true
+		}
+		for gone := range last {
+			if !now[gone] {
+				gone.append(at, staleMark)
+			}
+		}
+		last = now
+		return nil
+	}
+}
+
+func alertStep(t *testing.T, r rule, expr parser.Expr, query promrules.QueryFunc) func(int64) []page {
+	rule := promrules.NewAlertingRule(r.name, expr, r.hold, r.keep, r.labels, labels.EmptyLabels(), labels.EmptyLabels(), "", true, slog.New(slog.DiscardHandler))
+	return func(at int64) []page {
+		if _, err := rule.Eval(context.Background(), 0, time.UnixMilli(at), query, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		var pages []page
+		for _, a := range rule.ActiveAlerts() {
+			if a.State == promrules.StateFiring && a.FiredAt.UnixMilli() == at {
+				pages = append(pages, page{alert: r.name, endpoint: a.Labels.Get("endpoint"), at: at})
+			}
+		}
+		return pages
+	}
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	// epoch is when every simulation begins, milliseconds: a Monday at 00:00.
+	epoch = 1_767_571_200_000
+	day   = 24 * time.Hour
+	// span is how much is evaluated at once.
+	span = 6 * time.Hour
+)
+
+// random returns a source of its own for a part of the simulation, so that
+// parts give the same in whatever order they run.
+func random(seed uint64, part ...any) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, part...)
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// falsePages simulates endpoints in a steady state for a time and returns the
+// pages.
+func falsePages(ctx context.Context, rules []rule, n noise, interval, length time.Duration, endpoints int, seed uint64) ([]page, error) {
+	var pages []page
+	// One endpoint at a time keeps the memory small.
+	for i := range endpoints {
+		r := random(seed, n.name, interval, i)
+		s := newStore()
+		to := epoch + length.Milliseconds()
+		addEndpoint(s, strconv.Itoa(i), r, interval, epoch, to, func(int64) behavior { return n.behavior })
+		e := newEvaluator(newEngine(), s, rules, r.Int64N)
+		for from := int64(epoch); from < to; from += span.Milliseconds() {
+			found, err := e.advance(ctx, from, min(to, from+span.Milliseconds()))
+			if err != nil {
+				return nil, err
+			}
+			pages = append(pages, found...)
+		}
+	}
+	sortPages(pages)
+	return pages, nil
+}
+
+// addEndpoint simulates an endpoint from a time to another, and puts what a
+// Prometheus would have of it into the store. Its probes and scrapes have
+// phases of their own.
+func addEndpoint(s *store, name string, r *rand.Rand, interval time.Duration, from, to int64, behaviorAt func(start int64) behavior) {
+	phase, scrapePhase := r.Int64N(interval.Milliseconds()), r.Int64N(scrapeInterval.Milliseconds())
+	results := schedule(&target{random: r, interval: interval}, from, to, phase, behaviorAt)
+	scrape(s, name, objective, results, from+scrapePhase, to)
+}
+
+func sortPages(pages []page) {
+	slices.SortFunc(pages, func(a, b page) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.endpoint, b.endpoint), cmp.Compare(a.alert, b.alert))
+	})
+}
+
+const (
+	// calm is how long an endpoint is well before an incident: the windows of
+	// all paging alerts fit into it.
+	calm = 6 * time.Hour
+	// patience is how long an incident is watched.
+	patience = 24 * time.Hour
+	// spread is the time within which incidents begin, each at another moment
+	// of the evaluations.
+	spread = 5 * time.Minute
+)
+
+// timesToPage simulates an incident at endpoints and returns for each how long
+// it took until the first page, and by which alert. An endpoint without a page
+// within patience is absent; pages from before the incident do not count, and
+// an alert that fires already does not fire anew.
+func timesToPage(ctx context.Context, rules []rule, in incident, interval time.Duration, endpoints int, seed uint64) ([]firstPage, error) {
+	s := newStore()
+	onsets := map[string]int64{}
+	from := int64(epoch)
+	to := from + (calm + patience).Milliseconds()
+	for i := range endpoints {
+		r := random(seed, in.name, interval, i)
+		onset := from + calm.Milliseconds() + r.Int64N(spread.Milliseconds())
+		name := strconv.Itoa(i)
+		onsets[name] = onset
+		addEndpoint(s, name, r, interval, from, to, func(start int64) behavior {
+			if start < onset {
+				return in.before
+			}
+			return in.after
+		})
+	}
+	e := newEvaluator(newEngine(), s, rules, random(seed, in.name, interval).Int64N)
+	first := map[string]firstPage{}
+	for at := from; at < to && len(first) < endpoints; {
+		end := min(to, at+time.Hour.Milliseconds())
+		pages, err := e.advance(ctx, at, end)
+		if err != nil {
+			return nil, err
+		}
+		at = end
+		sortPages(pages)
+		for _, p := range pages {
+			if _, ok := first[p.endpoint]; !ok && p.at >= onsets[p.endpoint] {
+				first[p.endpoint] = firstPage{time.Duration(p.at-onsets[p.endpoint]) * time.Millisecond, p.alert}
+			}
+		}
+	}
+	return sortedFirst(first), nil
+}
+
+// firstPage is the first page of an incident.
+type firstPage struct {
+	after time.Duration
+	alert string
+}
+
+func sortedFirst(first map[string]firstPage) []firstPage {
+	all := make([]firstPage, 0, len(first))
+	for _, f := range first {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b firstPage) int {
+		return cmp.Or(cmp.Compare(a.after, b.after), cmp.Compare(a.alert, b.alert))
+	})
+	return all
+}
+
+// quantile returns the q-th smallest part of n times, of which those that are
+// not listed never came. It tells whether it did.
+func quantile(sorted []firstPage, n int, q float64) (time.Duration, bool) {
+	i := int(q * float64(n-1))
+	if i >= len(sorted) {
+		return 0, false
+	}
+	return sorted[i].after, true
+}
