@@ -106,7 +106,7 @@ func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
 	var b strings.Builder
 	b.WriteString(demoModules)
 	for i, s := range servers {
-		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: [interactive, warm], servers: {interval: 5s}, hardware: %s}\n",
+		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: [interactive, warm], servers: {interval: 5s}, slo: {ttft: 500ms, tpot: 100ms}, hardware: %s}\n",
 			s.name, urls[i], s.hardware)
 	}
 	return config.Parse([]byte(b.String()), "demo")

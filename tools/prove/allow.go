@@ -1,0 +1,49 @@
+package prove
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// allowance excuses a query that has no data on the stand.
+type allowance struct {
+	// Query is the name of a check, or that of both checks of a query.
+	Query string `yaml:"query"`
+	// Reason says why it has none.
+	Reason string `yaml:"reason"`
+}
+
+// readAllowances returns the allowances in a file, by query.
+func readAllowances(name string) (map[string]allowance, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var list []allowance
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&list); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	all := map[string]allowance{}
+	for _, a := range list {
+		if _, twice := all[a.Query]; twice || a.Query == "" || a.Reason == "" {
+			return nil, fmt.Errorf("read %s: want each query once, and a reason: %+v", name, a)
+		}
+		all[a.Query] = a
+	}
+	return all, nil
+}
+
+// excuse returns the allowance for a check.
+func excuse(allowed map[string]allowance, c *check) (allowance, bool) {
+	if a, ok := allowed[c.name]; ok {
+		return a, true
+	}
+	a, ok := allowed[strings.TrimSuffix(c.name, oneChosen)]
+	return a, ok
+}
