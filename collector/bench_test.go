@@ -66,6 +66,7 @@ func benchStore(n int) *Probes {
 		p.SetEndpoint(tg.info())
 		s := p.Series(tg.ID)
 		s.SetSLO(strict())
+		s.SetPace(15*time.Second, time.Minute)
 		for range benchResultsPerSeries {
 			res := benchResult(r, tg.model)
 			s.Observe(res)
@@ -155,6 +156,7 @@ func BenchmarkObserve(b *testing.B) {
 	b.Run("store", func(b *testing.B) {
 		s := NewProbes(time.Now).Series(tg.ID)
 		s.SetSLO(strict())
+		s.SetPace(15*time.Second, time.Minute)
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			s.Observe(results[i%len(results)])

@@ -73,6 +73,7 @@ func full(t *testing.T) *Exposition {
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
 	r.CertNotAfter = epoch
 	s.SetSLO(strict())
+	s.SetPace(15*time.Second, time.Minute)
 	s.Observe(r)
 	s.Judge(r)
 	p.Series(ID{Endpoint: "v", Module: "m", Prefix: "cold"}).Observe(embedded())

@@ -50,6 +50,7 @@ func TestEqualsClientGolang(t *testing.T) {
 					s.setServed(api.Generation, target.model) // client_golang has no series without the label
 					ref.create(target)
 					s.SetSLO(strict())
+					s.SetPace(15*time.Second, time.Minute)
 					ref.promise(target)
 					for range tt.results / (i*i + 1) {
 						time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))

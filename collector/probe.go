@@ -42,6 +42,7 @@ type values struct {
 	created time.Time
 	kind    api.Kind // "" until known
 
+	interval, timeout             gauge // as configured
 	success, lastRun, lastSuccess gauge
 	lastTTFT, lastTPOT, lastSpeed gauge
 	certNotAfter                  gauge
@@ -89,7 +90,7 @@ func newValues(now func() time.Time) *values {
 // the same kind and with the same objectives.
 func (v *values) restart() *values {
 	next := newValues(v.now)
-	next.kind = v.kind
+	next.kind, next.interval, next.timeout = v.kind, v.interval, v.timeout
 	if v.slo != nil {
 		next.slo = newSLO(v.slo.objective, v.slo.thresholds, next.created)
 	}

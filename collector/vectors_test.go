@@ -14,13 +14,13 @@ import (
 // way there is.
 type reference struct {
 	*prometheus.Registry
-	info, success, lastRun, lastSuccess, lastTTFT, lastTPOT, lastSpeed, cert, quota      *prometheus.GaugeVec
-	results, skipped, prompt, cached, output, source, merged, imprecise, buffered, noEnd *prometheus.CounterVec
-	ttft, ttfo, tpot, gap, maxGap, duration                                              *prometheus.HistogramVec
-	phase, server                                                                        *prometheus.SummaryVec
-	eligible, bad                                                                        *prometheus.CounterVec
-	threshold, objective, window, windowSamples                                          *prometheus.GaugeVec
-	ttfts                                                                                map[string][]referenceSample // by endpoint
+	info, interval, timeout, success, lastRun, lastSuccess, lastTTFT, lastTPOT, lastSpeed, cert, quota *prometheus.GaugeVec
+	results, skipped, prompt, cached, output, source, merged, imprecise, buffered, noEnd               *prometheus.CounterVec
+	ttft, ttfo, tpot, gap, maxGap, duration                                                            *prometheus.HistogramVec
+	phase, server                                                                                      *prometheus.SummaryVec
+	eligible, bad                                                                                      *prometheus.CounterVec
+	threshold, objective, window, windowSamples                                                        *prometheus.GaugeVec
+	ttfts                                                                                              map[string][]referenceSample // by endpoint
 }
 
 // newReference returns a reference for series with the configured labels of
@@ -68,6 +68,7 @@ func newReference() *reference {
 	reg.MustRegister(info)
 	return &reference{
 		Registry: reg, info: info,
+		interval: gauge("probe_interval_seconds"), timeout: gauge("probe_timeout_seconds"),
 		success: gauge("probe_success"), lastRun: gauge("probe_last_run_timestamp_seconds"),
 		lastSuccess: gauge("probe_last_success_timestamp_seconds"), lastTTFT: gauge("probe_last_ttft_seconds"),
 		lastTPOT: gauge("probe_last_tpot_seconds"), lastSpeed: gauge("probe_last_output_tokens_per_second"),

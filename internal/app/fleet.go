@@ -120,7 +120,7 @@ func (f *fleet) addTasks(m *member, found *found) error {
 		}
 		m.tasks = append(m.tasks, &task{
 			flight: flight{release: p.Close},
-			key:    cfg.Name + "\x00" + name, host: cfg.URL.Host, interval: time.Duration(module.Interval),
+			key:    cfg.Name + "\x00" + name, host: cfg.URL.Host, interval: time.Duration(module.Interval), timeout: time.Duration(module.Timeout),
 			id: collector.ID{
 				Endpoint: cfg.Name, Module: name, Prefix: string(module.Prefix), Labels: cfg.Labels,
 			},
@@ -177,6 +177,7 @@ func (f *fleet) introduce(m *member) {
 		t.series = f.probes.Series(t.id)
 		t.series.SetKind(configured.Kind)
 		t.series.SetSLO(t.slo)
+		t.series.SetPace(t.interval, t.timeout)
 	}
 }
 

@@ -214,6 +214,7 @@ func metricsOf(t *probeTarget, r *prober.Result) web.Exposition {
 		Endpoint: e.Name, Module: t.name, Prefix: string(t.module.Prefix), Labels: e.Labels,
 	})
 	s.SetSLO(e.SLOWith(t.module))
+	s.SetPace(time.Duration(t.module.Interval), time.Duration(t.module.Timeout))
 	s.Observe(r)
 	s.Judge(r)
 	return collector.NewExposition(prometheus.NewRegistry(), probes)

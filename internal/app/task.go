@@ -19,6 +19,7 @@ type task struct {
 	key      string
 	host     string
 	interval time.Duration
+	timeout  time.Duration
 	id       collector.ID
 	slo      config.SLO
 	prober   *prober.Prober
