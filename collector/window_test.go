@@ -153,7 +153,7 @@ func FuzzWindow(f *testing.F) {
 		for ; len(steps) >= 2; steps = steps[2:] {
 			now = now.Add(time.Duration(steps[0]) * 4 * time.Second)
 			ttft := time.Duration(steps[1]) * 10 * time.Millisecond
-			s := sample{now, ttft.Seconds()}
+			s := sample{now, float64(ttft.Microseconds()) / 1e6}
 			if steps[1] == 255 {
 				ttft, s.ttft = prober.Absent, math.Inf(1)
 			}
