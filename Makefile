@@ -56,7 +56,8 @@ rules: ## the alert rules and their tests, by promtool; builds it the first time
 	tools/prometheus/check.sh
 
 proof: ## every query of dashboards and rules against a real Prometheus, and the statistics of the alerts
-	cd tools/dashgen && $(GO) test ./...
+	tools/prometheus/build.sh promtool
+	cd tools/dashgen && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./...
 	cd tools/alertsim && $(GO) test ./...
 	tools/prove/check.sh
 

@@ -60,17 +60,17 @@ func capacityNow() []Panel {
 		},
 		{
 			Title: "GPU-hours idle in 24 hours", Viz: BarGauge, Unit: "h", Width: 8, Height: 8,
-			What: "GPUs of each endpoint's servers, as configured, times the hours of the last 24 in which the server had no request; the twenty highest.", By: ByServer,
+			What: "GPUs of each endpoint's servers, as configured, times the hours of the last 24 in which the server was seen without a request; the twenty highest. Minutes without data are not counted, so that it grows through the first day.", By: ByServer,
 			Worry: "many hours are idle day by day: fewer replicas would do.",
 			Queries: []Query{{
-				Expr: "topk(20, 24 * sum by (endpoint, model) (max by (endpoint, model, server) (avg_over_time((" + ofEndpoint.of("inference_server_requests_running") + " == bool 0)[1d:1m])))" +
+				Expr: "topk(20, sum by (endpoint, model) (sum_over_time((max by (endpoint, model, server) (" + ofEndpoint.of("inference_server_requests_running") + ") == bool 0)[1d:1m])) / 60" +
 					" * max by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_gpus") + "))", Legend: name,
 			}},
 			Min: ptr(0.0), NoValue: "no GPUs are configured",
 		},
 		{
 			Title: "Error budget left, 30 days, by model", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Mean over the endpoints of a model of what is left of the error budget of 30 days, for each objective.", By: ByRules,
+			What: "Mean over the endpoints of a model of what is left of the error budget of 30 days, for each objective." + budgetLag, By: ByRules,
 			Worry: "a model is under a quarter.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
 			Queries: []Query{{Expr: "avg by (model, slo) (" + budgetLeft() + ")", Legend: "{{model}} {{slo}}"}},
 			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noProber,

@@ -34,7 +34,7 @@ func TestLabelsOfAQuery(t *testing.T) {
 		{`sum by (model) (` + up + `) or sum by (server) (` + up + `)`, "model server"},
 		{`sum by (server) (` + up + `) > bool 0`, "server"},
 		{`max_over_time((sum by (server) (` + up + `))[1h:5m] @ end())`, "server"},
-		{`endpoint:inference_probe_slo_bad:ratio_rate5m`, "endpoint model slo"},
+		{`endpoint:inference_server_requests_running:sum`, "endpoint model"},
 		{`go_gc_duration_seconds{quantile="1"}`, "instance job quantile"},
 	} {
 		got, err := c.labelsOf(tc.expr)

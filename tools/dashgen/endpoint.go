@@ -56,7 +56,7 @@ func endpointNow() []Panel {
 		},
 		{
 			Title: "Error budget left, 30 days", Viz: BarGauge, Unit: "percentunit", Width: 5, Height: 5,
-			What: "What is left of the error budget of 30 days, for each objective. Below 0 the objective is missed. It rests on as many days as Prometheus has.",
+			What: "What is left of the error budget of 30 days, for each objective. Below 0 the objective is missed." + budgetLag,
 			By:   ByRules, Worry: "it is under a quarter.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
 			Queries: []Query{{Expr: "min by (slo) (" + budgetLeft() + ")", Legend: "{{slo}}"}},
 			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noProber,

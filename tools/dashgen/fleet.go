@@ -9,11 +9,23 @@ var endpointStates = []State{{"1", "ok", "green"}, {"0.5", "degraded", "yellow"}
 // upStates are those of a gauge that is 1 where all is well.
 var upStates = []State{{"1", "ok", "green"}, {"0", "failed", "red"}}
 
-// endpointState is 0 where all probes of the last 5 minutes failed, 0.5 where
-// one missed any objective, else 1.
+// endpointState is 0 where the endpoint is down or no probe of the last 5
+// minutes succeeded, 0.5 where one missed any objective, else 1. For the first
+// the best module counts, for the second the worst.
 func endpointState() string {
-	return "1 - 0.5 * (max by (endpoint, model) (" + badRatio("5m") + ") > bool 0)" +
-		" - on (endpoint, model) 0.5 * (max by (endpoint, model) (" + badRatio("5m", `slo="availability"`) + ") == bool 1)"
+	success := ofEndpoint.of("inference_probe_success")
+	recent := "1 - 0.5 * (max by (endpoint, model) (" + badRatio("5m") + ") > bool 0)" +
+		" - on (endpoint, model) 0.5 * (min by (endpoint, model) (" + badRatio("5m", `slo="availability"`) + ") == bool 1)"
+	return downNow(success) + " or ((" + recent + ") and on (endpoint, model) " + success + ")"
+}
+
+// downNow is 0 for each endpoint that is down: the latest probe of every module
+// failed, and none succeeded within two minutes. The alert pages by the same,
+// minutes before the share of failed probes is 1. An endpoint that never
+// answered has no last success.
+func downNow(success string) string {
+	return "(max by (endpoint, model) (" + success + ") == 0 unless on (endpoint, model)" +
+		" time() - max by (endpoint, model) (" + ofEndpoint.of("inference_probe_last_success_timestamp_seconds") + ") <= 120)"
 }
 
 func fleet() Board {
@@ -37,7 +49,7 @@ func fleetStats() []Panel {
 	return []Panel{
 		{
 			Title: "Endpoints", Viz: Stat, Width: 7, Height: 6,
-			What:  "Endpoints by how they stood in the last 5 minutes: down (no probe succeeded), degraded (a probe failed or was slower than its objective), ok, or without a probe that ended, which is no verdict." + perProbe,
+			What:  "Endpoints by how they stand: down (no probe succeeded for two minutes and the latest of every module failed, or all of 5 minutes failed), degraded (a probe of the last 5 minutes failed or was slower than its objective), ok, or without a probe that ended, which is no verdict." + perProbe,
 			By:    ByRules,
 			Worry: "any is down; or many are degraded at once, which points to the network or to the prober.", Alerts: []string{"InferenceEndpointDown"},
 			Queries: []Query{
@@ -81,7 +93,7 @@ func fleetTable() Panel {
 	good, bad := []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, []Step{{0, "text"}, {0.01, "yellow"}, {0.1, "red"}}
 	return Panel{
 		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 9,
-		What: "Each endpoint as it is now. Bad: the share of failed probes in the last hour. Budget: what is left of the error budget of 30 days for the worst objective. TTFT is the median of 30 minutes; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell.",
+		What: "Each endpoint as it is now. Bad: the share of failed probes in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT is the median of 30 minutes; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell.",
 		By:   ByBoth, Worry: "the state is failed, or the budget is red. A blank cell is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
 		Queries: []Query{
 			{Expr: "min by (endpoint, model) (" + ofEndpoint.of("inference_probe_success") + ")"},
@@ -117,7 +129,7 @@ func fleetTable() Panel {
 func fleetStates() Panel {
 	return Panel{
 		Title: "State by endpoint", Viz: StateTimeline, Width: 24, Height: 7,
-		What: "Over 5 minutes each: down where no probe succeeded, degraded where one failed or missed a latency objective, else ok." + perProbe,
+		What: "Down where no probe succeeded for two minutes and the latest of every module failed, or where all of 5 minutes failed; degraded where one of the last 5 minutes failed or missed a latency objective; else ok. A gap is no verdict." + perProbe,
 		By:   ByRules, Worry: "several endpoints turn at the same time: then look for what they share.", Alerts: []string{"InferenceEndpointDown", "InferenceProbeFailing"},
 		Queries: []Query{{Expr: endpointState(), Legend: "{{endpoint}} {{model}}"}},
 		States:  endpointStates,
@@ -154,7 +166,7 @@ func fleetObjectives() []Panel {
 		},
 		{
 			Title: "Error budget left, 30 days", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
-			What: "What is left of the error budget of 30 days, for the objective that each endpoint misses most; the twenty worst endpoints. Below 0 the objective is missed. It rests on as many days as Prometheus has.",
+			What: "What is left of the error budget of 30 days, for the objective that each endpoint misses most; the twenty worst endpoints. Below 0 the objective is missed." + budgetLag,
 			By:   ByRules, Worry: "it is under a quarter: no risky deployment then.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
 			Queries: []Query{{Expr: "bottomk(20, min by (endpoint, model) (" + budgetLeft() + "))", Legend: "{{endpoint}} {{model}}"}},
 			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0),

@@ -125,11 +125,12 @@ func gpuLinks() []Panel {
 		},
 		{
 			Title: "NVLink fabric and links that are up", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
-			What: "NVLinks of each GPU that are active; and the state of the fabric: 1 not started, 2 in progress, 3 completed.", By: ByDriver,
-			Worry: "a link is gone, or the fabric is not at 3.",
+			What: "NVLinks of each GPU that are active; the state of the fabric: 1 not started, 2 in progress, 3 completed; and, once completed, whether it is healthy: 1, else 0.", By: ByDriver,
+			Worry: "a link is gone, the fabric is not at 3, or it is not healthy.",
 			Queries: []Query{
 				{Expr: "sum by (instance, gpu) (max by (instance, gpu, link) (" + ofGPU.of("inference_gpu_nvlink_up") + "))", Legend: "links " + card},
 				{Expr: gpuGauge("inference_gpu_fabric_state"), Legend: "fabric " + card},
+				{Expr: gpuGauge("inference_gpu_fabric_healthy"), Legend: "fabric healthy " + card},
 			},
 			Min: ptr(0.0), NoValue: "no NVLink",
 		},

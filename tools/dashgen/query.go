@@ -73,23 +73,34 @@ func perServer(by, expr string) string {
 	return fmt.Sprintf("sum by (%s) (max by (endpoint, model, server) (%s))", by, expr)
 }
 
-// badRatio is the recorded share of bad probes over a window, by endpoint and
-// objective.
+// badRatio names the recorded shares of bad probes over a window. Queries
+// aggregate them for each endpoint and objective, as each module may have its
+// own, and take the highest unless they say why not: the worst module.
 func badRatio(window string, matchers ...string) string {
 	return ofRecorded.of("endpoint:inference_probe_slo_bad:ratio_rate"+window, matchers...)
+}
+
+// budget is the share of probes that may be bad, by endpoint and objective. Of
+// several modules the most lenient counts.
+func budget() string {
+	return "(1 - min by (endpoint, model, slo) (" + ofRecorded.of("endpoint:inference_slo_objective:ratio") + "))"
 }
 
 // burnRate is how many times faster than allowed the error budget is used up
 // over a window, by endpoint and objective.
 func burnRate(window string) string {
-	return badRatio(window) + " / on (endpoint, model, slo) (1 - endpoint:inference_slo_objective:ratio)"
+	return "max by (endpoint, model, slo) (" + badRatio(window) + ") / on (endpoint, model, slo) " + budget()
 }
 
+// budgetLag is what every panel of budgetLeft says about its age and its sum.
+const budgetLag = " It is the mean of whole hours, so that it lags by up to 1 h, and rests on as many days as Prometheus has; of several modules the worst counts."
+
 // budgetLeft is the part of the error budget of 30 days that is left, by
-// endpoint and objective: the mean of the recorded shares of a day costs far
-// less than a month of the counters.
+// endpoint and objective. Each hour's share counts once: a mean of longer
+// windows would show an outage a day late, and a month of the counters would
+// cost far more.
 func budgetLeft() string {
-	return "1 - avg_over_time(" + badRatio("1d") + "[30d]) / on (endpoint, model, slo) (1 - endpoint:inference_slo_objective:ratio)"
+	return "1 - max by (endpoint, model, slo) (avg_over_time(" + badRatio("1h") + "[30d:1h])) / on (endpoint, model, slo) " + budget()
 }
 
 // worst keeps the n series of expr that are highest over the time range; the

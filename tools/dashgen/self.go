@@ -188,11 +188,18 @@ func selfResources() []Panel {
 		process("Size of a page", "bytes", "Mean size of a page before compression.", "it grows and the endpoints do not.",
 			Query{Expr: mean(perProber, "15m", "inference_exporter_scrape_size_bytes", ofMachine), Legend: "{{instance}}"}),
 		{
-			Title: "Trace spans lost", Viz: TimeSeries, Unit: "cpm", Width: 24, Height: 6,
+			Title: "Trace spans lost", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6,
 			What: "Spans a minute that were lost, because the queue was full or the receiver did not take them.", By: ByExporter,
 			Worry:   "any is lost.",
 			Queries: []Query{{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_spans_dropped_total", ofMachine), Legend: "{{instance}}"}},
 			Min:     ptr(0.0), NoValue: "no trace export",
+		},
+		{
+			Title: "Questions to the kubelet that failed", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6, Stacked: true,
+			What: "Failed questions a minute about which pod has which GPU: nobody answered (unreachable), it may not ask (denied), or something else (failed).", By: ByExporter,
+			Worry:   "any fails: names of pods are then missing or old.",
+			Queries: []Query{{Expr: "60 * " + sumRate("instance, state", "5m", "inference_gpu_pods_failures_total", ofMachine), Legend: "{{state}} {{instance}}"}},
+			Min:     ptr(0.0), NoValue: "the kubelet is not asked",
 		},
 	}
 }

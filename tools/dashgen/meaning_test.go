@@ -1,0 +1,138 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+)
+
+type (
+	given struct {
+		Series string `yaml:"series"`
+		Values string `yaml:"values"`
+	}
+	wanted struct {
+		Labels string  `yaml:"labels"`
+		Value  float64 `yaml:"value"`
+	}
+	asked struct {
+		Expr    string   `yaml:"expr"`
+		At      string   `yaml:"eval_time"`
+		Samples []wanted `yaml:"exp_samples"`
+	}
+	meaning struct {
+		Name     string  `yaml:"name"`
+		Interval string  `yaml:"interval"`
+		Given    []given `yaml:"input_series"`
+		Asked    []asked `yaml:"promql_expr_test"`
+	}
+)
+
+// one is the labels of an endpoint of the tests.
+func one(endpoint, more string) string {
+	return `{job="j",model="m",endpoint="` + endpoint + `"` + more + "}"
+}
+
+// bad is a recorded share of bad probes.
+func bad(window, endpoint, more, values string) given {
+	return given{"endpoint:inference_probe_slo_bad:ratio_rate" + window + `{model="m",endpoint="` + endpoint + `",slo="availability"` + more + "}", values}
+}
+
+// state of endpoints at 600 s, two minutes being the limit without a success.
+func stateMeaning() meaning {
+	probe := func(endpoint, module, success, last string) []given {
+		labels := one(endpoint, `,module="`+module+`"`)
+		g := []given{{"inference_probe_success" + labels, success + "x10"}}
+		if last != "" {
+			g = append(g, given{"inference_probe_last_success_timestamp_seconds" + labels, last + "x10"})
+		}
+		return g
+	}
+	m := meaning{Name: "state", Interval: "1m"}
+	ask := asked{Expr: endpointState(), At: "10m"}
+	for _, c := range []struct {
+		endpoint string
+		want     float64
+		given    [][]given
+	}{
+		{"fresh outage", 0, [][]given{probe("fresh outage", "x", "0", "420"), {bad("5m", "fresh outage", "", "0.5x10")}}},
+		{"one failure", 0.5, [][]given{probe("one failure", "x", "0", "540"), {bad("5m", "one failure", "", "0.5x10")}}},
+		{"other module answers", 0.5, [][]given{
+			probe("other module answers", "x", "0", "100"), probe("other module answers", "y", "1", "590"),
+			{bad("5m", "other module answers", `,module="x"`, "1x10"), bad("5m", "other module answers", `,module="y"`, "0x10")},
+		}},
+		{"never answered", 0, [][]given{probe("never answered", "x", "0", "")}},
+		{"all failed", 0, [][]given{probe("all failed", "x", "0", "590"), {bad("5m", "all failed", "", "1x10")}}},
+		{"well", 1, [][]given{probe("well", "x", "1", "590"), {bad("5m", "well", "", "0x10")}}},
+	} {
+		for _, g := range c.given {
+			m.Given = append(m.Given, g...)
+		}
+		ask.Samples = append(ask.Samples, wanted{`{model="m",endpoint="` + c.endpoint + `"}`, c.want})
+	}
+	// Without a probe that ended and without a failure there is no verdict.
+	m.Given = append(m.Given, probe("no verdict", "x", "1", "100")...)
+	m.Asked = []asked{ask}
+	return m
+}
+
+// An hour with every probe bad uses up a quarter of a budget of a half over
+// the eight hours that there are, in the worse of two modules.
+func budgetMeaning() meaning {
+	return meaning{
+		Name: "budget", Interval: "1h",
+		Given: []given{
+			{`endpoint:inference_slo_objective:ratio{model="m",endpoint="e",slo="availability"}`, "0.5x10"},
+			bad("1h", "e", `,module="x"`, "0x6 1"), bad("1h", "e", `,module="y"`, "0x7"),
+		},
+		Asked: []asked{{budgetLeft(), "7h", []wanted{{`{model="m",endpoint="e",slo="availability"}`, 0.75}}}},
+	}
+}
+
+// Two GPUs without a request for the first of three hours are two GPU-hours,
+// however many exporters tell of it.
+func idleMeaning() meaning {
+	m := meaning{Name: "idle", Interval: "1m", Given: []given{{"inference_endpoint_gpus" + one("e", ""), "2x180"}}}
+	for _, instance := range []string{"a", "b"} {
+		m.Given = append(m.Given, given{"inference_server_requests_running" + one("e", `,server="s",instance="`+instance+`"`), "0x59 3x120"})
+	}
+	for _, p := range capacityNow() {
+		if p.Title == "GPU-hours idle in 24 hours" {
+			m.Asked = []asked{{p.Queries[0].Expr, "3h", []wanted{{`{model="m",endpoint="e"}`, 2}}}}
+		}
+	}
+	return m
+}
+
+// Queries that decide between states or add up over time give what their
+// panels say. PROMTOOL names the program of Prometheus that evaluates them.
+func TestMeaning(t *testing.T) {
+	promtool := os.Getenv("PROMTOOL")
+	if promtool == "" {
+		t.Skip("PROMTOOL is not set")
+	}
+	all := strings.NewReplacer("$job", ".*", "$model", ".*", "$endpoint", ".*")
+	for _, m := range []meaning{stateMeaning(), budgetMeaning(), idleMeaning()} {
+		t.Run(m.Name, func(t *testing.T) {
+			if len(m.Asked) != 1 {
+				t.Fatal("no query")
+			}
+			m.Asked[0].Expr = all.Replace(m.Asked[0].Expr)
+			text, err := yaml.Marshal(map[string]any{"evaluation_interval": "1m", "tests": []meaning{m}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "meaning.yml")
+			if err := os.WriteFile(file, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", file).CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
