@@ -23,16 +23,14 @@ type Options struct {
 	// on top of endpoint and model. Series that differ in other labels, such
 	// as those of several exporters, are added up.
 	Labels []string
-	// Intervals are the times from one probe to the next of the modules in
-	// use.
-	Intervals []time.Duration
-	// Timeout is the longest time that a probe may take.
-	Timeout time.Duration
+	// Modules has the times from one probe to the next by the names of the
+	// modules in use.
+	Modules map[string]time.Duration
 }
 
 // Default returns the options for the default configuration.
 func Default() Options {
-	return Options{Intervals: []time.Duration{30 * time.Second}, Timeout: time.Minute}
+	return Options{Modules: map[string]time.Duration{"interactive": 30 * time.Second}}
 }
 
 // Group is a list of rules that Prometheus evaluates together, in this order.
@@ -61,7 +59,7 @@ func Alerts(o Options) []Group {
 		latencyGroup(o),
 		serversGroup(),
 		gpuGroup(),
-		exporterGroup(o),
+		exporterGroup(),
 	})
 }
 
@@ -79,10 +77,14 @@ func identify(o Options, groups []Group) []Group {
 	return groups
 }
 
-// Marshal renders groups as a rule file.
-func Marshal(groups []Group) ([]byte, error) {
+// Marshal renders groups as a rule file that begins with limits, one comment
+// each; see Limits.
+func Marshal(groups []Group, limits ...string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("# Made by inference_exporter rules: change the configuration, not this file.\n")
+	for _, limit := range limits {
+		b.WriteString("# " + limit + "\n")
+	}
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	err := enc.Encode(map[string][]Group{"groups": groups})

@@ -95,32 +95,32 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestWindows(t *testing.T) {
-	f := func(intervals []time.Duration, timeout time.Duration, median, failures string, stale time.Duration) {
+	f := func(intervals []time.Duration, median, failures string) {
 		t.Helper()
-		o := Options{Intervals: intervals, Timeout: timeout}
+		o := Options{Modules: map[string]time.Duration{}}
+		for _, interval := range intervals {
+			o.Modules[interval.String()] = interval
+		}
 		if got := duration(o.medianWindow()); got != median {
 			t.Errorf("%v: medians over %s, want %s", intervals, got, median)
 		}
 		if got := duration(o.failureWindow()); got != failures {
 			t.Errorf("%v: failures over %s, want %s", intervals, got, failures)
 		}
-		if got := o.staleAfter(); got != stale {
-			t.Errorf("%v: stale after %s, want %s", intervals, got, stale)
-		}
 	}
 	const s, m, h = time.Second, time.Minute, time.Hour
 	// 90 probes take 7.5, 22.5, 45 and 90 minutes.
-	f([]time.Duration{5 * s}, m, "30m", "1h", 3*m)
-	f([]time.Duration{15 * s}, m, "30m", "1h", 3*m)
-	f([]time.Duration{30 * s}, m, "45m", "1h", 3*m)
-	f([]time.Duration{60 * s}, m, "90m", "1h", 3*m)
-	f([]time.Duration{80 * s}, m, "2h", "1h", 3*m)
+	f([]time.Duration{5 * s}, "30m", "1h")
+	f([]time.Duration{15 * s}, "30m", "1h")
+	f([]time.Duration{30 * s}, "45m", "1h")
+	f([]time.Duration{60 * s}, "90m", "1h")
+	f([]time.Duration{80 * s}, "2h", "1h")
 	// Too slow for a median: it leaves those of others alone.
-	f([]time.Duration{10 * m, 60 * s}, 3*m, "90m", "1h", 5*m)
-	f([]time.Duration{30 * m}, 3*m, "30m", "2h", 5*m)
-	f([]time.Duration{20*m + 30*s}, m, "30m", "82m", 3*m)
-	f(nil, m, "30m", "1h", 3*m)
-	f([]time.Duration{15 * m, 6 * h}, m, "30m", "24h", 3*m)
+	f([]time.Duration{10 * m, 60 * s}, "90m", "1h")
+	f([]time.Duration{30 * m}, "30m", "2h")
+	f([]time.Duration{20*m + 30*s}, "30m", "82m")
+	f(nil, "30m", "1h")
+	f([]time.Duration{15 * m, 6 * h}, "30m", "24h")
 }
 
 // alertRules returns the alert rules of all groups.

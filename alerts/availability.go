@@ -20,7 +20,9 @@ func availabilityGroup(o Options) Group {
 // failure is confirmed after 5 and 10 s, and the time of the last success is
 // known to the second. An endpoint that never had one has no such time, hence
 // unless. Where the latest probe of a slow module succeeded long ago, three
-// failures of others since say more.
+// failures of others since say more. Without a verdict now nothing is known: the
+// exporter may have gone, or the endpoint have left its configuration, and both
+// leave failures in the window.
 func endpointDown(o Options) alert {
 	window := duration(o.failureWindow())
 	return alert{
@@ -33,7 +35,9 @@ unless on ($K)
   max by ($K) (inference_probe_success) == 1
   unless on ($K)
   sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled"}[5m])) >= 3
-)`, window),
+)
+and on ($K)
+max by ($K) (inference_probe_success) >= 0`, window),
 		lasting: "30s",
 		summary: `{{ $labels.endpoint }} is down: no probe succeeds ({{ $value | printf "%.0f" }} failures in ` + window + `).`,
 		description: "No probe of any module has succeeded for two minutes, and the latest ones failed. Users get no answers. " +

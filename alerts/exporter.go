@@ -6,13 +6,13 @@ import "fmt"
 const jobs = `job=~"inference[-_]exporter.*"`
 
 // exporterGroup has what tells that the monitoring itself is blind or lies.
-func exporterGroup(o Options) Group {
+func exporterGroup() Group {
 	return Group{Name: "inference-exporter", Interval: "30s", Rules: rules(
 		exporterDown(),
 		watchdog(),
 		probesMissed(),
 		probesLate(),
-		probeStale(o),
+		probeStale(),
 		measurementSuspect(),
 	)}
 }
@@ -81,21 +81,20 @@ sum by (job, instance) (increase(inference_probe_results_total[15m])) >= 20`,
 	}
 }
 
-// probeStale goes by the pace of the last six hours, so that it fits modules
-// of any interval: at that pace five results should have come since the last.
-// No more than three come at once, when a failure is confirmed. After a start
-// the pace of half an hour is known sooner.
-func probeStale(o Options) alert {
-	const age = "(time() - max by ($K, module) (inference_probe_last_run_timestamp_seconds))"
+// probeStale asks for three intervals. The time of the latest run is that of its
+// start and is shown when it ends, so two probes that run into their timeout put
+// up to two timeouts on top. It is absent before the first result.
+func probeStale() alert {
 	return alert{
 		name: "InferenceProbeStale", severity: Critical, category: Exporter,
-		expr: fmt.Sprintf(`%[1]s > %[2]d
-and on ($K, module)
+		expr: `time() - max by ($K, module) (inference_probe_last_run_timestamp_seconds)
+> on ($K, module)
 (
-  %[1]s * on ($K, module) sum by ($K, module) (rate(inference_probe_results_total[30m])) > 5
-  or
-  %[1]s * on ($K, module) sum by ($K, module) (rate(inference_probe_results_total[6h])) > 5
-)`, age, int64(o.staleAfter().Seconds())),
+  3 * max by ($K, module) (inference_probe_interval_seconds)
+  + on ($K, module)
+  2 * max by ($K, module) (inference_probe_timeout_seconds)
+)`,
+		lasting: "1m",
 		summary: "{{ $labels.endpoint }} was not probed with {{ $labels.module }} for {{ $value | humanizeDuration }}.",
 		description: "The exporter is up, but results of this module have stopped, and with them all alerts that rest on them. " +
 			"Look first at inference_probe_skipped_total: with the reason backoff the server asked to wait; else see the exporter's log.",

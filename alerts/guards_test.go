@@ -53,6 +53,22 @@ func TestBadMinutes(t *testing.T) {
 	}
 }
 
+// TestObjectivesTooLooseForBadMinutes checks which objectives ask for more bad
+// minutes than there are. The share q of good minutes at which
+// 30 (1-q) + 4 sqrt(30 q (1-q)) + 2 is 30 solves 1380 q² - 600 q + 4 = 0, which
+// is 0.428; q is the objective to the power of the probes in a minute.
+func TestObjectivesTooLooseForBadMinutes(t *testing.T) {
+	for interval, loosest := range map[int]float64{5: 0.932, 15: 0.809, 30: 0.654, 60: 0.428} {
+		probes := 1800 / float64(interval)
+		if enough, _ := enoughBadMinutes(probes, loosest-0.005); enough <= badMinuteWindow {
+			t.Errorf("%d s, objective just below %g: %d bad minutes suffice", interval, loosest, enough)
+		}
+		if enough, _ := enoughBadMinutes(probes, loosest+0.005); enough > badMinuteWindow {
+			t.Errorf("%d s, objective just above %g: %d bad minutes are asked for", interval, loosest, enough)
+		}
+	}
+}
+
 // TestFewestBadProbes checks that at the strictest objectives and the rarest
 // probes chance does not reach the fewest bad probes of a burn rate.
 func TestFewestBadProbes(t *testing.T) {

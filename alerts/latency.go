@@ -36,16 +36,17 @@ endpoint:inference_probe_ttft_seconds:increase%[1]s offset 1w >= %[2]d`, window,
 }
 
 // clientServerGap compares with the endpoint's own past, because probes and
-// other requests differ and a distant endpoint is always far.
+// other requests differ and a distant endpoint is always far. Without a past it
+// says nothing, nor where the difference is mostly one of traffic.
 func clientServerGap() alert {
 	return alert{
 		name: "InferenceClientServerGap", severity: Warning, category: Latency,
-		expr: `avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds[15m])) > 0.3
-unless on ($K)
+		expr: `avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds{source=~"reply|histogram"}[15m])) > 0.3
+and on ($K)
 (
-  avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds[15m]))
-  <= on ($K)
-  avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds[15m] offset 1w)) + 0.2
+  avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds{source=~"reply|histogram"}[15m]))
+  > on ($K)
+  avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds{source=~"reply|histogram"}[15m] offset 1w)) + 0.2
 )
 and on ($K)
 sum by ($K) (increase(inference_probe_results_total{outcome="success"}[15m])) >= 10`,

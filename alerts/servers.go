@@ -156,15 +156,29 @@ max by ($K, server) (inference_server_requests_running) > 0`,
 	}
 }
 
+// lostServers is how many servers of an endpoint are down, or are missing from
+// those that it has had. Where servers are found by DNS or by their pods, a lost
+// one is not down but gone. Those that it has had are as many as were up for
+// more than a tenth of six hours: a deployment that runs old and new ones side
+// by side for a while leaves no loss. Each exporter is compared with itself, so
+// that one that goes away takes no servers along.
+const lostServers = `(
+  max by ($K) (inference_endpoint_servers{state="down"}) > 0
+  or
+  max by ($K) (
+    quantile_over_time(0.9, inference_endpoint_servers{state="up"}[6h]) - inference_endpoint_servers{state="up"}
+  ) >= 1
+)
+and on ($K)
+max by ($K) (inference_endpoint_servers{state="up"}) > 0`
+
 func replicaLost() alert {
 	return alert{
 		name: "InferenceReplicaLost", severity: Warning, category: Availability,
-		expr: `max by ($K) (inference_endpoint_servers{state="down"}) > 0
-and on ($K)
-max by ($K) (inference_endpoint_servers{state="up"}) > 0`,
+		expr:    lostServers,
 		lasting: "5m",
-		summary: "{{ $value }} servers of {{ $labels.endpoint }} are gone.",
-		description: "The metrics pages of some servers of the endpoint do not answer, those of others do. The others carry the load. " +
+		summary: `{{ $value | printf "%.0f" }} servers of {{ $labels.endpoint }} are gone.`,
+		description: "The metrics pages of some servers of the endpoint do not answer, or fewer servers are up than in the last six hours. The others carry the load. " +
 			"Look first at which server is down and why its process ended.",
 		board: engineBoard,
 	}
@@ -175,9 +189,7 @@ max by ($K) (inference_endpoint_servers{state="up"}) > 0`,
 func replicaLossSlowsSurvivors() alert {
 	return alert{
 		name: "InferenceReplicaLossSlowsSurvivors", severity: Critical, category: Latency,
-		expr: `max by ($K) (inference_endpoint_servers{state="down"}) > 0
-and on ($K)
-max by ($K) (inference_endpoint_servers{state="up"}) > 0
+		expr: lostServers + `
 and on ($K)
 (
   (
@@ -197,7 +209,7 @@ and on ($K)
   )
 )`,
 		lasting: "5m", keep: "5m",
-		summary: "{{ $value }} servers of {{ $labels.endpoint }} are gone and the others are slow.",
+		summary: `{{ $value | printf "%.0f" }} servers of {{ $labels.endpoint }} are gone and the others are slow.`,
 		description: "Servers are lost, and the time to first token of those that are left misses its objective or is 1.5 times that of a day ago. " +
 			"Look first at their queues: add replicas or shed load before they fail too.",
 		board: engineBoard,

@@ -1,9 +1,11 @@
 package alerts
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,54 +18,120 @@ type unitTests struct {
 	Order []string `yaml:"group_eval_order"`
 	Tests []struct {
 		Expressions []struct {
-			Expr    string           `yaml:"expr"`
-			Samples []map[string]any `yaml:"exp_samples"`
+			Expr    string `yaml:"expr"`
+			Samples []struct {
+				Labels string `yaml:"labels"`
+			} `yaml:"exp_samples"`
 		} `yaml:"promql_expr_test"`
 		Alerts []struct {
-			Name   string           `yaml:"alertname"`
-			Alerts []map[string]any `yaml:"exp_alerts"`
+			Name   string `yaml:"alertname"`
+			Alerts []struct {
+				Labels map[string]string `yaml:"exp_labels"`
+			} `yaml:"exp_alerts"`
 		} `yaml:"alert_rule_test"`
 	} `yaml:"tests"`
 }
 
+// distinct are the labels by which rules of one name differ.
+var distinct = []string{"severity", "window", "cause"}
+
+// expectation is what a test expects of the rules of an alert that have labels.
+type expectation struct {
+	alert  string
+	labels map[string]string // of distinct, as far as the test tells them
+	fires  bool
+}
+
+// isOf tells whether e is about r. That an alert fires is proven of a rule only
+// where the test tells every label by which it differs from rules of its name;
+// that none fires is said of all to which its labels do not say otherwise.
+func (e expectation) isOf(r Rule, rules []Rule) bool {
+	if e.alert != r.Alert {
+		return false
+	}
+	for _, name := range distinct {
+		value, told := e.labels[name]
+		if told && value != r.Labels[name] {
+			return false
+		}
+		if !told && e.fires && slices.ContainsFunc(rules, func(other Rule) bool {
+			return other.Alert == r.Alert && other.Labels[name] != r.Labels[name]
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 // TestEveryAlertIsTested checks that the files for promtool have a case in
-// which an alert fires and one in which it does not, for every one.
+// which an alert fires and one in which it does not, for every rule: those of
+// one name differ in severity, window or cause.
 func TestEveryAlertIsTested(t *testing.T) {
 	files, err := filepath.Glob("tests/*.yml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
 	}
-	fires, quiet := map[string]bool{}, map[string]bool{}
-	name := regexp.MustCompile(`alertname="(\w+)"`)
+	var all []expectation
 	for _, file := range files {
 		tests := readUnitTests(t, file)
 		if d := cmp.Diff(groupNames(), tests.Order); d != "" {
 			t.Errorf("%s: group_eval_order, without which the order is random (-want +got):\n%s", file, d)
 		}
-		for _, u := range tests.Tests {
-			for _, e := range u.Expressions {
-				m := name.FindStringSubmatch(e.Expr)
-				if m == nil || !strings.Contains(e.Expr, "ALERTS{") {
-					t.Errorf("%s: %q does not ask for one alert", file, e.Expr)
-					continue
-				}
-				fires[m[1]] = fires[m[1]] || len(e.Samples) > 0
-				quiet[m[1]] = quiet[m[1]] || len(e.Samples) == 0
-			}
-			for _, a := range u.Alerts {
-				fires[a.Name] = fires[a.Name] || len(a.Alerts) > 0
-				quiet[a.Name] = quiet[a.Name] || len(a.Alerts) == 0
+		all = append(all, expectations(t, file, tests)...)
+	}
+	rules := alertRules(Default())
+	for _, r := range rules {
+		for _, fires := range []bool{true, false} {
+			if !slices.ContainsFunc(all, func(e expectation) bool { return e.fires == fires && e.isOf(r, rules) }) {
+				t.Errorf("no test of %s %v with fires = %t", r.Alert, r.Labels, fires)
 			}
 		}
 	}
-	for _, r := range alertRules(Default()) {
-		if !fires[r.Alert] {
-			t.Errorf("no test in which %s fires", r.Alert)
+}
+
+// expectations returns what the tests of a file expect of alerts.
+func expectations(t *testing.T, file string, tests unitTests) []expectation {
+	t.Helper()
+	var all []expectation
+	selector := regexp.MustCompile(`ALERTS\{(.*alertname="(\w+)".*?)\}`)
+	for _, u := range tests.Tests {
+		for _, e := range u.Expressions {
+			m := selector.FindStringSubmatch(e.Expr)
+			if m == nil {
+				t.Errorf("%s: %q does not ask for one alert", file, e.Expr)
+				continue
+			}
+			asked := distinctLabels(m[1])
+			if len(e.Samples) == 0 {
+				all = append(all, expectation{m[2], asked, false})
+			}
+			for _, s := range e.Samples {
+				labels := distinctLabels(s.Labels)
+				maps.Copy(labels, asked)
+				all = append(all, expectation{m[2], labels, true})
+			}
 		}
-		if !quiet[r.Alert] {
-			t.Errorf("no test in which %s is quiet", r.Alert)
+		for _, a := range u.Alerts {
+			if len(a.Alerts) == 0 {
+				all = append(all, expectation{a.Name, nil, false})
+			}
+			for _, alert := range a.Alerts {
+				all = append(all, expectation{a.Name, alert.Labels, true})
+			}
 		}
 	}
+	return all
+}
+
+// distinctLabels returns the labels of distinct that text has.
+func distinctLabels(text string) map[string]string {
+	labels := map[string]string{}
+	for _, m := range regexp.MustCompile(`\b(\w+)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+		if slices.Contains(distinct, m[1]) {
+			labels[m[1]] = m[2]
+		}
+	}
+	return labels
 }
 
 func readUnitTests(t *testing.T, file string) unitTests {
@@ -77,4 +145,26 @@ func readUnitTests(t *testing.T, file string) unitTests {
 		t.Fatalf("%s: %v", file, err)
 	}
 	return u
+}
+
+// TestIsOf checks what counts as a test of a rule.
+func TestIsOf(t *testing.T) {
+	rule := func(window string) Rule {
+		return Rule{Alert: "A", Labels: map[string]string{"severity": "critical", "window": window}}
+	}
+	short, long := rule("1h"), rule("6h")
+	both := []Rule{short, long}
+	f := func(e expectation, want bool) {
+		t.Helper()
+		if got := e.isOf(short, both); got != want {
+			t.Errorf("%+v is of %v: %t", e, strings.Join(slices.Sorted(maps.Values(short.Labels)), " "), got)
+		}
+	}
+	f(expectation{"A", map[string]string{"window": "1h"}, true}, true)
+	f(expectation{"A", map[string]string{"window": "6h"}, true}, false)
+	f(expectation{"A", nil, true}, false)
+	f(expectation{"A", nil, false}, true)
+	f(expectation{"A", map[string]string{"window": "6h"}, false}, false)
+	f(expectation{"A", map[string]string{"severity": "warning"}, false}, false)
+	f(expectation{"B", nil, false}, false)
 }

@@ -31,7 +31,7 @@ func (c *rulesCommand) run(_ context.Context, env environment) error {
 		}
 		options = ruleOptions(cfg)
 	}
-	text, err := alerts.Marshal(append(alerts.Recording(options), alerts.Alerts(options)...))
+	text, err := alerts.Marshal(append(alerts.Recording(options), alerts.Alerts(options)...), alerts.Limits(options)...)
 	if err != nil {
 		return err
 	}
@@ -42,22 +42,17 @@ func (c *rulesCommand) run(_ context.Context, env environment) error {
 }
 
 // ruleOptions returns what rules take from a configuration: the labels of all
-// endpoints, and the times of the modules in use.
+// endpoints, and the intervals of the modules in use.
 func ruleOptions(cfg *config.Config) alerts.Options {
-	var o alerts.Options
 	labels := map[string]bool{}
-	intervals := map[time.Duration]bool{}
+	modules := map[string]time.Duration{}
 	for _, e := range cfg.Endpoints {
 		for name := range e.Labels {
 			labels[name] = true
 		}
 		for _, name := range e.Modules {
-			m := cfg.Modules[name]
-			intervals[time.Duration(m.Interval)] = true
-			o.Timeout = max(o.Timeout, time.Duration(m.Timeout))
+			modules[name] = time.Duration(cfg.Modules[name].Interval)
 		}
 	}
-	o.Labels = slices.Sorted(maps.Keys(labels))
-	o.Intervals = slices.Sorted(maps.Keys(intervals))
-	return o
+	return alerts.Options{Labels: slices.Sorted(maps.Keys(labels)), Modules: modules}
 }

@@ -50,9 +50,8 @@ endpoints:
 		t.Fatal(err)
 	}
 	want := alerts.Options{
-		Labels:    []string{"location", "team"},
-		Intervals: []time.Duration{15 * time.Second, 40 * time.Minute},
-		Timeout:   5 * time.Minute,
+		Labels:  []string{"location", "team"},
+		Modules: map[string]time.Duration{"interactive": 15 * time.Second, "long": 40 * time.Minute},
 	}
 	if d := cmp.Diff(want, ruleOptions(cfg)); d != "" {
 		t.Errorf("options (-want +got):\n%s", d)
@@ -61,9 +60,8 @@ endpoints:
 	if got.code != exitOK || got.stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", got.code, got.stderr)
 	}
-	// Labels, the failures of four long intervals, and two minutes over the
-	// longest timeout.
-	for _, s := range []string{"by (endpoint, model, location, team)", `"success|canceled"}[160m]`, "_timestamp_seconds)) > 420"} {
+	// Labels, the failures of four long intervals, and which module is slow.
+	for _, s := range []string{"by (endpoint, model, location, team)", `"success|canceled"}[160m]`, "\n# Interval above 15m, \"long\" (40m): "} {
 		if !strings.Contains(got.stdout, s) {
 			t.Errorf("the rules do not contain %q", s)
 		}

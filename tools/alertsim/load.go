@@ -7,13 +7,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/alerts"
 )
 
-// timeout is the default limit of a whole probe.
-const timeout = time.Minute
-
 // rulesFor returns the paging alerts that the exporter makes for probes with
 // an interval, with the recording rules that they need.
 func rulesFor(interval time.Duration) ([]rule, error) {
-	o := alerts.Options{Intervals: []time.Duration{interval}, Timeout: timeout}
+	o := alerts.Options{Modules: map[string]time.Duration{"interactive": interval}}
 	var files [][]byte
 	for _, groups := range [][]alerts.Group{alerts.Recording(o), alerts.Alerts(o)} {
 		file, err := alerts.Marshal(groups)
