@@ -16,9 +16,9 @@ import (
 const (
 	// patience is how long a query may take until it has data. The longest wait
 	// is for 299 probes, five a second.
-	patience = 180 * time.Second
+	patience = 5 * time.Minute
 	// limit is how long everything may take.
-	limit = 5 * time.Minute
+	limit = 9 * time.Minute
 	// enoughProbes is how many probes are in before anything is asked.
 	enoughProbes = 60
 	// renamed is a metric that dashboards and rules cannot do without.
@@ -44,6 +44,9 @@ func TestProof(t *testing.T) {
 	defer cancel()
 	r := newRig(ctx, t)
 	boards := readBoards(t, "../../dashboards/*.json")
+	// What the variables list is fixed from here on: every exporter has been scraped.
+	waitFor(ctx, t, r.classic, fmt.Sprintf("count(inference_exporter_build_info) >= %d", len(r.stand.Targets())))
+	waitFor(ctx, t, r.classic, "count(inference_gpu_state)")
 	waitFor(ctx, t, r.classic, fmt.Sprintf("sum(%s) >= %d", renamed, enoughProbes))
 	if err := r.stand.Restart(ctx); err != nil {
 		t.Fatal(err)
