@@ -44,10 +44,10 @@ func TestFilesAreCurrent(t *testing.T) {
 // TestAlertNames keeps the names, which runbooks, routes and silences use.
 func TestAlertNames(t *testing.T) {
 	want := []string{
-		"InferenceAllReplicasLost", "InferenceAnswersCut", "InferenceAvailabilityFastBurn",
+		"InferenceAllReplicasLost", "InferenceAnswersCut", "InferenceAvailabilityDegradedNow", "InferenceAvailabilityFastBurn",
 		"InferenceAvailabilitySlowBurn", "InferenceCertificateExpiring", "InferenceClientServerGap",
 		"InferenceDecodeSpeedCollapse", "InferenceE2EFastBurn", "InferenceE2ESlowBurn", "InferenceEndpointDown",
-		"InferenceExporterDown", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPULost",
+		"InferenceExporterDown", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
 		"InferenceGPUMemoryNearlyFull", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
 		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceLatencyRegression",
 		"InferenceMeasurementSuspect", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",

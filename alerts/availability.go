@@ -22,22 +22,23 @@ func availabilityGroup(o Options) Group {
 // unless. Where the latest probe of a slow module succeeded long ago, three
 // failures of others since say more. Without a verdict now nothing is known: the
 // exporter may have gone, or the endpoint have left its configuration, and both
-// leave failures in the window.
+// leave failures in the window. Bursts overload on purpose, and their verdicts
+// are no evidence.
 func endpointDown(o Options) alert {
 	window := duration(o.failureWindow())
 	return alert{
 		name: "InferenceEndpointDown", severity: Critical, category: Availability,
-		expr: fmt.Sprintf(`sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled"}[%s])) >= 2
+		expr: fmt.Sprintf(`sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[%s])) >= 2
 unless on ($K)
-(time() - max by ($K) (inference_probe_last_success_timestamp_seconds) <= 120)
+(time() - max by ($K) (inference_probe_last_success_timestamp_seconds{concurrency=""}) <= 120)
 unless on ($K)
 (
-  max by ($K) (inference_probe_success) == 1
+  max by ($K) (inference_probe_success{concurrency=""}) == 1
   unless on ($K)
-  sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled"}[5m])) >= 3
+  sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[5m])) >= 3
 )
 and on ($K)
-max by ($K) (inference_probe_success) >= 0`, window),
+max by ($K) (inference_probe_success{concurrency=""}) >= 0`, window),
 		lasting: "30s",
 		summary: `{{ $labels.endpoint }} is down: no probe succeeds ({{ $value | printf "%.0f" }} failures in ` + window + `).`,
 		description: "No probe of any module has succeeded for two minutes, and the latest ones failed. Users get no answers. " +
@@ -50,12 +51,12 @@ func probeFailing(severity Severity, outcomes, lasting string) alert {
 	return alert{
 		name: "InferenceProbeFailing", severity: severity, category: Availability,
 		expr: fmt.Sprintf(`(
-  sum by ($K, outcome) (increase(inference_probe_results_total{%[1]s}[30m]))
+  sum by ($K, outcome) (increase(inference_probe_results_total{%[1]s,concurrency=""}[30m]))
   / on ($K) group_left
-  sum by ($K) (increase(inference_probe_results_total{outcome!="canceled"}[30m]))
+  sum by ($K) (increase(inference_probe_results_total{outcome!="canceled",concurrency=""}[30m]))
 ) > 0.1
 and on ($K, outcome)
-sum by ($K, outcome) (increase(inference_probe_results_total{%[1]s}[30m])) >= 4`, outcomes),
+sum by ($K, outcome) (increase(inference_probe_results_total{%[1]s,concurrency=""}[30m])) >= 4`, outcomes),
 		lasting: lasting,
 		summary: "{{ $value | humanizePercentage }} of the probes of {{ $labels.endpoint }} end with {{ $labels.outcome }}.",
 		description: "More than a tenth of the probes of the last 30 minutes, and at least four, ended in this one way, so that users meet it too. " +
@@ -68,12 +69,12 @@ func answersCut(severity Severity, fewest int, share, window string) alert {
 	return alert{
 		name: "InferenceAnswersCut", severity: severity, category: Quality,
 		expr: fmt.Sprintf(`(
-  sum by ($K) (increase(inference_probe_results_total{outcome=~"empty|truncated"}[%[1]s]))
+  sum by ($K) (increase(inference_probe_results_total{outcome=~"empty|truncated",concurrency=""}[%[1]s]))
   / on ($K)
-  sum by ($K) (increase(inference_probe_results_total{outcome!="canceled"}[%[1]s]))
+  sum by ($K) (increase(inference_probe_results_total{outcome!="canceled",concurrency=""}[%[1]s]))
 ) > %[2]s
 and on ($K)
-sum by ($K) (increase(inference_probe_results_total{outcome=~"empty|truncated"}[%[1]s])) >= %[3]d`, window, share, fewest),
+sum by ($K) (increase(inference_probe_results_total{outcome=~"empty|truncated",concurrency=""}[%[1]s])) >= %[3]d`, window, share, fewest),
 		keep:    "10m",
 		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} are empty or cut.",
 		description: "Replies came with a good status, but without a token or without their end, over " + window + ". Many clients take them for answers. " +

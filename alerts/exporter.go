@@ -50,7 +50,7 @@ func probesMissed() alert {
   (
     sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason!="backoff"}[15m]))
     + on (job, instance)
-    sum by (job, instance) (increase(inference_probe_results_total[15m]))
+    sum by (job, instance) (increase(inference_probe_results_total{concurrency=""}[15m]))
   )
 ) > 0.2
 and on (job, instance)
@@ -72,7 +72,7 @@ func probesLate() alert {
   histogram_quantile(0.99, sum by (job, instance, le) (rate(inference_exporter_schedule_lag_seconds_bucket[15m]))) >= 1
 )
 and on (job, instance)
-sum by (job, instance) (increase(inference_probe_results_total[15m])) >= 20`,
+sum by (job, instance) (increase(inference_probe_results_total{concurrency=""}[15m])) >= 20`,
 		lasting: "10m",
 		summary: "The exporter {{ $labels.instance }} starts probes {{ $value | humanizeDuration }} late or more.",
 		description: "At least one in a hundred probes of the last 15 minutes began a second or more after it was due. The exporter waits for its limits on probes in flight, or lacks CPU. " +

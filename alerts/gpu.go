@@ -18,6 +18,7 @@ func gpuGroup() Group {
 		gpuECCUncorrectable(),
 		gpuRowRemapFailure(),
 		gpuRowRemapPending(),
+		gpuFabricUnhealthy(),
 		gpuThrottled(),
 		gpuMemoryNearlyFull(),
 		gpuLost(),
@@ -68,6 +69,20 @@ func gpuRowRemapPending() alert {
 		summary: "GPU {{ $labels.gpu }} of {{ $labels.instance }} needs a reset to replace a row of its memory.",
 		description: "A broken row is replaced by a spare one at the next reset of the GPU. Until then it may meet the error again. " +
 			"Look first for a time at which the servers on it can be drained.",
+		board: gpuBoard,
+	}
+}
+
+// gpuFabricUnhealthy is of GPUs that have joined the fabric: before that there
+// is no verdict.
+func gpuFabricUnhealthy() alert {
+	return alert{
+		name: "InferenceGPUFabricUnhealthy", severity: Critical, category: GPU,
+		expr:    "inference_gpu_fabric_healthy == 0",
+		lasting: "2m",
+		summary: "GPU {{ $labels.gpu }} of {{ $labels.instance }} has a fault in the NVLink fabric.",
+		description: "The GPU joined the NVLink fabric with an error, or the driver tells of a fault there. Servers that use several GPUs fail, do not start, or are slow. " +
+			"Look first at the log of the fabric manager and at whether the other GPUs of the machine have it too.",
 		board: gpuBoard,
 	}
 }

@@ -18,15 +18,15 @@ func latencyRegression(o Options) alert {
 	window := duration(o.medianWindow())
 	return alert{
 		name: "InferenceLatencyRegression", severity: Warning, category: Latency,
-		expr: fmt.Sprintf(`endpoint:inference_probe_ttft_seconds:median%[1]s
-> on ($K, module, prefix)
-1.5 * endpoint:inference_probe_ttft_seconds:median%[1]s offset 1w
-and on ($K, module, prefix)
-endpoint:inference_probe_ttft_seconds:median%[1]s - endpoint:inference_probe_ttft_seconds:median%[1]s offset 1w > 0.05
-and on ($K, module, prefix)
-endpoint:inference_probe_ttft_seconds:increase%[1]s >= %[2]d
-and on ($K, module, prefix)
-endpoint:inference_probe_ttft_seconds:increase%[1]s offset 1w >= %[2]d`, window, fewestForMedian),
+		expr: fmt.Sprintf(`module:inference_probe_ttft_seconds:median%[1]s
+> on (%[3]s)
+1.5 * module:inference_probe_ttft_seconds:median%[1]s offset 1w
+and on (%[3]s)
+module:inference_probe_ttft_seconds:median%[1]s - module:inference_probe_ttft_seconds:median%[1]s offset 1w > 0.05
+and on (%[3]s)
+module:inference_probe_ttft_seconds:increase%[1]s >= %[2]d
+and on (%[3]s)
+module:inference_probe_ttft_seconds:increase%[1]s offset 1w >= %[2]d`, window, fewestForMedian, alike),
 		lasting: "15m", keep: "30m",
 		summary: "{{ $labels.endpoint }} is slower than a week ago: the median TTFT of {{ $labels.module }} is {{ $value | humanizeDuration }}.",
 		description: "The median time to first token of the last " + window + " is more than 1.5 times that of the same time a week ago. Half of all requests feel that, even where the objective still holds. " +
@@ -49,7 +49,7 @@ and on ($K)
   avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds{source=~"reply|histogram"}[15m] offset 1w)) + 0.2
 )
 and on ($K)
-sum by ($K) (increase(inference_probe_results_total{outcome="success"}[15m])) >= 10`,
+sum by ($K) (increase(inference_probe_results_total{outcome="success",concurrency=""}[15m])) >= 10`,
 		lasting: "15m",
 		summary: "{{ $value | humanizeDuration }} of the TTFT of {{ $labels.endpoint }} are spent outside its servers.",
 		description: "Probes wait for the first token much longer than the servers say that requests do, and longer than a week ago. The time goes into the network, a gateway, or a front end that is busy. " +
@@ -62,12 +62,12 @@ func streamsBuffered() alert {
 	return alert{
 		name: "InferenceStreamsBuffered", severity: Warning, category: Latency,
 		expr: `(
-  sum by ($K) (increase(inference_probe_buffered_total[30m]))
+  sum by ($K) (increase(inference_probe_buffered_total{concurrency=""}[30m]))
   / on ($K)
-  sum by ($K) (increase(inference_probe_results_total{outcome="success"}[30m]))
+  sum by ($K) (increase(inference_probe_results_total{outcome="success",concurrency=""}[30m]))
 ) > 0.5
 and on ($K)
-sum by ($K) (increase(inference_probe_buffered_total[30m])) >= 5`,
+sum by ($K) (increase(inference_probe_buffered_total{concurrency=""}[30m])) >= 5`,
 		lasting: "10m",
 		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} come in one burst.",
 		description: "Most streamed answers of the last 30 minutes arrived as a whole, so that users see nothing until the end, and TTFT is the time of the whole answer. " +

@@ -8,25 +8,19 @@ import (
 	"time"
 )
 
-// The intervals above which a module alone, probed by one exporter, has fewer
-// than two probes in the short windows of the fast burns, 5m and 30m.
+// The intervals above which a module, probed by one exporter, has fewer than two probes in the short windows of the fast burns, 5m and 30m.
 const (
 	longestForBurn1h = 5 * time.Minute / 2
 	longestForBurn6h = 30 * time.Minute / 2
 )
 
 // Limits returns what the rules cannot tell with these options, each as a line
-// of text: what several modules hide from each other, and which are probed too
-// seldom for which alerts.
+// of text: which modules are probed too seldom for which alerts.
 func Limits(o Options) []string {
 	var limits []string
-	if len(o.Modules) > 1 {
-		limits = append(limits, "The modules of an endpoint are judged together, by the lowest of their objectives: "+
-			"one that fails beside others that do not, or has a stricter objective, may not page.")
-	}
 	if names := o.slowerThan(longestForBurn1h); len(names) > 0 {
 		limits = append(limits, fmt.Sprintf(
-			"Interval above 150s, %s: alone they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.",
+			"Interval above 150s, %s: they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.",
 			strings.Join(names, ", ")))
 	}
 	if names := o.slowerThan(longestForBurn6h); len(names) > 0 {

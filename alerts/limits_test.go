@@ -8,12 +8,7 @@ import (
 )
 
 func TestLimits(t *testing.T) {
-	const (
-		s, m = time.Second, time.Minute
-
-		together = "The modules of an endpoint are judged together, by the lowest of their objectives: " +
-			"one that fails beside others that do not, or has a stricter objective, may not page."
-	)
+	const s, m = time.Second, time.Minute
 	f := func(modules map[string]time.Duration, want ...string) {
 		t.Helper()
 		if d := cmp.Diff(want, Limits(Options{Modules: modules})); d != "" {
@@ -22,14 +17,15 @@ func TestLimits(t *testing.T) {
 	}
 	f(nil)
 	f(Default().Modules)
+	f(map[string]time.Duration{"a": 15 * s, "b": 30 * s})
 	f(map[string]time.Duration{"a": 150 * s})
 	f(map[string]time.Duration{"a": 151 * s},
-		`Interval above 150s, "a" (151s): alone they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`)
+		`Interval above 150s, "a" (151s): they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`)
 	// A line separator in a name ends no comment.
 	f(map[string]time.Duration{"a\u2028b": 4 * m},
-		`Interval above 150s, "a\u2028b" (4m): alone they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`)
-	f(map[string]time.Duration{"b": 15 * m, "a": 40 * m, "c": 15 * s}, together,
-		`Interval above 150s, "a" (40m), "b" (15m): alone they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`,
+		`Interval above 150s, "a\u2028b" (4m): they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`)
+	f(map[string]time.Duration{"b": 15 * m, "a": 40 * m, "c": 15 * s},
+		`Interval above 150s, "a" (40m), "b" (15m): they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`,
 		`Interval above 15m, "a" (40m): fast burns over 6h go by one or two probes in 30m, and above 36m never see the ten bad ones that they ask for.`)
 }
 

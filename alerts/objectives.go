@@ -16,7 +16,7 @@ type objective struct {
 func objectives() []objective {
 	return []objective{
 		{
-			slo: "availability", name: "Availability", category: Availability,
+			slo: "availability", name: "Availability", category: Availability, degraded: Critical,
 			what:  "probes that did not succeed",
 			first: "the failures by reason",
 		},
@@ -67,22 +67,22 @@ func (o objective) degradedNow() []alert {
 }
 
 func (o objective) badMinutesExpr() string {
-	return fmt.Sprintf(`endpoint:inference_probe_slo_bad_minutes:count30m{slo="%[1]s"}
->= on ($K, slo)
-endpoint:inference_probe_slo_bad_minutes:enough30m
-and on ($K, slo)
-sum by ($K, slo) (increase(inference_probe_slo_bad_total{slo="%[1]s"}[10m])) > 0`, o.slo)
+	return fmt.Sprintf(`module:inference_probe_slo_bad_minutes:count30m{slo="%[1]s"}
+>= on ($K, module, slo)
+module:inference_probe_slo_bad_minutes:enough30m
+and on ($K, module, slo)
+sum by ($K, module, slo) (increase(inference_probe_slo_bad_total{slo="%[1]s"}[10m])) > 0`, o.slo)
 }
 
 func (o objective) badMinutes(severity Severity, probes string) alert {
 	return alert{
 		name: "Inference" + o.name + "DegradedNow", severity: severity, category: o.category,
 		expr: fmt.Sprintf(`%s
-and on ($K, slo)
-sum by ($K, slo) (increase(inference_probe_slo_eligible_total{slo="%s"}[%dm])) %s %d`,
+and on ($K, module, slo)
+sum by ($K, module, slo) (increase(inference_probe_slo_eligible_total{slo="%s"}[%dm])) %s %d`,
 			o.badMinutesExpr(), o.slo, badMinuteWindow, probes, fewestProbesToPage),
 		keep:    "5m",
-		summary: fmt.Sprintf("{{ $labels.endpoint }} misses its %s objective in {{ $value }} of the last %d minutes.", o.name, badMinuteWindow),
+		summary: fmt.Sprintf("{{ $labels.endpoint }} misses its %s objective for {{ $labels.module }} in {{ $value }} of the last %d minutes.", o.name, badMinuteWindow),
 		description: fmt.Sprintf("Counted are minutes with %s. There are more of them than chance allows for an endpoint that meets its objective, "+
 			"so that users wait now. Look first at %s.", o.what, o.first),
 		board: endpointBoard,
@@ -91,14 +91,14 @@ sum by ($K, slo) (increase(inference_probe_slo_eligible_total{slo="%s"}[%dm])) %
 
 func (o objective) burns(b burn, kind string, severity Severity) alert {
 	ratio := func(window string) string {
-		return fmt.Sprintf(`endpoint:inference_probe_slo_bad:ratio_rate%s{slo="%s"}
-> on ($K, slo)
-clamp_max(%s * (1 - endpoint:inference_slo_objective:ratio), %g)`, window, o.slo, b.rate, highestBurn)
+		return fmt.Sprintf(`module:inference_probe_slo_bad:ratio_rate%s{slo="%s"}
+> on ($K, module, slo)
+clamp_max(%s * (1 - module:inference_slo_objective:ratio), %g)`, window, o.slo, b.rate, highestBurn)
 	}
 	fewest := func(window string, n int) string {
-		return fmt.Sprintf("\nand on ($K, slo)\nendpoint:inference_probe_slo_bad:increase%s >= %d", window, n)
+		return fmt.Sprintf("\nand on ($K, module, slo)\nmodule:inference_probe_slo_bad:increase%s >= %d", window, n)
 	}
-	expr := ratio(b.long) + "\nand on ($K, slo)\n" + ratio(b.short) + fewest(b.long, b.fewestLong)
+	expr := ratio(b.long) + "\nand on ($K, module, slo)\n" + ratio(b.short) + fewest(b.long, b.fewestLong)
 	if b.fewestShort > 0 {
 		expr += fewest(b.short, b.fewestShort)
 	}
@@ -106,7 +106,7 @@ clamp_max(%s * (1 - endpoint:inference_slo_objective:ratio), %g)`, window, o.slo
 		name: "Inference" + o.name + kind, severity: severity, category: o.category,
 		labels: map[string]string{"window": b.long},
 		expr:   expr, lasting: b.lasting, keep: b.keep,
-		summary: fmt.Sprintf("{{ $labels.endpoint }} missed its %s objective in {{ $value | humanizePercentage }} of the probes of the last %s.", o.name, b.long),
+		summary: fmt.Sprintf("{{ $labels.endpoint }} missed its %s objective in {{ $value | humanizePercentage }} of the probes with {{ $labels.module }} of the last %s.", o.name, b.long),
 		description: fmt.Sprintf("Counted are %s. Over %s and over %s they are at least %s times what the objective allows, so that its error budget is spent too early. "+
 			"Look first at %s.", o.what, b.long, b.short, b.rate, o.first),
 		board: endpointBoard,

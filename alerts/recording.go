@@ -7,6 +7,7 @@ func Recording(o Options) []Group {
 	return identify(o, []Group{
 		shortSLOGroup(),
 		middleSLOGroup(),
+		hourlySLOGroup(),
 		longSLOGroup(),
 		ttftGroup(o),
 		serverRatesGroup(),
@@ -18,49 +19,60 @@ func record(name, format string, args ...any) Rule {
 	return Rule{Record: name, Expr: fmt.Sprintf(format, args...)}
 }
 
+// ofModule stands in expressions for the labels by which objectives are judged:
+// an endpoint's modules differ in what they ask and in what they allow, so each
+// is judged by itself. Its prefixes and lengths are added up.
+const ofModule = "$K, module, slo"
+
 // badRatio is the share of bad probes in a window.
 func badRatio(window string) Rule {
-	return record("endpoint:inference_probe_slo_bad:ratio_rate"+window,
-		`sum by ($K, slo) (rate(inference_probe_slo_bad_total[%[1]s]))
-/ on ($K, slo)
-(sum by ($K, slo) (rate(inference_probe_slo_eligible_total[%[1]s])) > 0)`, window)
+	return record("module:inference_probe_slo_bad:ratio_rate"+window,
+		`sum by (%[1]s) (rate(inference_probe_slo_bad_total[%[2]s]))
+/ on (%[1]s)
+(sum by (%[1]s) (rate(inference_probe_slo_eligible_total[%[2]s])) > 0)`, ofModule, window)
 }
 
 // badIncrease is the number of bad probes in a window.
 func badIncrease(window string) Rule {
-	return record("endpoint:inference_probe_slo_bad:increase"+window,
-		"sum by ($K, slo) (increase(inference_probe_slo_bad_total[%s]))", window)
+	return record("module:inference_probe_slo_bad:increase"+window,
+		"sum by (%s) (increase(inference_probe_slo_bad_total[%s]))", ofModule, window)
 }
 
 // shortSLOGroup has what pages soon.
 func shortSLOGroup() Group {
-	return Group{Name: "inference-recorded-slo-short", Interval: "30s", Rules: []Rule{
-		// The most lenient of the endpoint's modules.
-		record("endpoint:inference_slo_objective:ratio", "min by ($K, slo) (inference_slo_objective_ratio)"),
+	return Group{Name: "inference-recorded-slo-short", Interval: "30s", Rules: append([]Rule{
+		// Exporters may disagree: the most lenient one counts.
+		record("module:inference_slo_objective:ratio", "min by (%s) (inference_slo_objective_ratio)", ofModule),
 		badRatio("5m"),
 		badRatio("30m"),
 		badRatio("1h"),
 		badIncrease("5m"),
 		badIncrease("1h"),
-		// Each series is compared with itself a minute ago, so that no probe is
-		// missed between two windows and no exporter that comes and goes looks
-		// like a bad minute.
-		record("endpoint:inference_probe_slo_bad_minutes:count30m",
+	}, badMinutesRecorded()...)}
+}
+
+// badMinutesRecorded counts bad minutes. Each series is compared with itself a
+// minute ago, so that no probe is missed between two windows and no exporter
+// that comes and goes looks like a bad minute.
+func badMinutesRecorded() []Rule {
+	const expected = "module:inference_probe_slo_bad_minutes:expected30m"
+	return []Rule{
+		record("module:inference_probe_slo_bad_minutes:count30m",
 			`count_over_time(
-  (sum by ($K, slo) (
+  (sum by (%s) (
     (inference_probe_slo_bad_total - inference_probe_slo_bad_total offset 1m) > 0
   ))[%dm:1m]
-)`, badMinuteWindow),
-		record("endpoint:inference_probe_slo_bad_minutes:expected30m",
-			`%[1]d * (1 -
-  endpoint:inference_slo_objective:ratio
-  ^ on ($K, slo)
-  (sum by ($K, slo) (increase(inference_probe_slo_eligible_total[%[1]dm])) / %[1]d)
-)`, badMinuteWindow),
-		record("endpoint:inference_probe_slo_bad_minutes:enough30m",
+)`, ofModule, badMinuteWindow),
+		record(expected,
+			`%[2]d * (1 -
+  module:inference_slo_objective:ratio
+  ^ on (%[1]s)
+  (sum by (%[1]s) (increase(inference_probe_slo_eligible_total[%[2]dm])) / %[2]d)
+)`, ofModule, badMinuteWindow),
+		record("module:inference_probe_slo_bad_minutes:enough30m",
 			"%[1]s + %[2]d * sqrt(%[1]s * (1 - %[1]s / %[3]d)) + %[4]d",
-			"endpoint:inference_probe_slo_bad_minutes:expected30m", badMinuteSigmas, badMinuteWindow, badMinuteExtra),
-	}}
+			expected, badMinuteSigmas, badMinuteWindow, badMinuteExtra),
+	}
 }
 
 // middleSLOGroup has the windows of hours.
@@ -72,19 +84,40 @@ func middleSLOGroup() Group {
 	}}
 }
 
-// longSLOGroup has the windows of days, which are costly and change slowly.
+// hourlySLOGroup has the probes of each hour once, so that those of many days
+// can be added up: a month of the counters would be 172,800 samples of each.
+func hourlySLOGroup() Group {
+	hour := func(counter string) Rule {
+		return record("module:"+counter+":increase_each_hour", "sum by (%s) (increase(%s_total[1h]))", ofModule, counter)
+	}
+	return Group{Name: "inference-recorded-slo-hourly", Interval: "1h", Rules: []Rule{
+		hour("inference_probe_slo_bad"),
+		hour("inference_probe_slo_eligible"),
+	}}
+}
+
+// longSLOGroup has the windows of days, which are costly and change slowly. Its
+// interval leaves two minutes for an evaluation before what was recorded the
+// time before is too old to be seen.
 func longSLOGroup() Group {
-	return Group{Name: "inference-recorded-slo-long", Interval: "5m", Rules: []Rule{
+	return Group{Name: "inference-recorded-slo-long", Interval: "3m", Rules: []Rule{
 		badRatio("1d"),
 		badRatio("3d"),
 		badIncrease("1d"),
 		badIncrease("3d"),
+		record("module:inference_probe_slo_bad:ratio30d",
+			`sum_over_time(module:inference_probe_slo_bad:increase_each_hour[30d])
+/ on (%s)
+(sum_over_time(module:inference_probe_slo_eligible:increase_each_hour[30d]) > 0)`, ofModule),
 	}}
 }
 
+// alike stands in expressions for the labels of probes that ask the same.
+const alike = "$K, module, prefix, input_tokens, output_tokens"
+
 // ttftGroup has medians, from native histograms or else from classic ones.
-// Modules and prefixes stay apart: their prompts differ, and a median over
-// two kinds lies anywhere between them.
+// Modules, prefixes and lengths stay apart: their prompts differ, and a median
+// over two kinds lies anywhere between them. Bursts overload on purpose.
 func ttftGroup(o Options) Group {
 	windows := []string{"30m"}
 	if w := duration(o.medianWindow()); w != windows[0] {
@@ -93,14 +126,14 @@ func ttftGroup(o Options) Group {
 	g := Group{Name: "inference-recorded-ttft", Interval: "1m"}
 	for _, w := range windows {
 		g.Rules = append(g.Rules,
-			record("endpoint:inference_probe_ttft_seconds:median"+w,
-				`histogram_quantile(0.5, sum by ($K, module, prefix) (rate(inference_probe_ttft_seconds[%[1]s]))) > 0
+			record("module:inference_probe_ttft_seconds:median"+w,
+				`histogram_quantile(0.5, sum by (%[1]s) (rate(inference_probe_ttft_seconds{concurrency=""}[%[2]s]))) > 0
 or
-histogram_quantile(0.5, sum by ($K, module, prefix, le) (rate(inference_probe_ttft_seconds_bucket[%[1]s]))) > 0`, w),
-			record("endpoint:inference_probe_ttft_seconds:increase"+w,
-				`sum by ($K, module, prefix) (histogram_count(increase(inference_probe_ttft_seconds[%[1]s])))
+histogram_quantile(0.5, sum by (%[1]s, le) (rate(inference_probe_ttft_seconds_bucket{concurrency=""}[%[2]s]))) > 0`, alike, w),
+			record("module:inference_probe_ttft_seconds:increase"+w,
+				`sum by (%[1]s) (histogram_count(increase(inference_probe_ttft_seconds{concurrency=""}[%[2]s])))
 or
-sum by ($K, module, prefix) (increase(inference_probe_ttft_seconds_count[%[1]s]))`, w))
+sum by (%[1]s) (increase(inference_probe_ttft_seconds_count{concurrency=""}[%[2]s]))`, alike, w))
 	}
 	return g
 }

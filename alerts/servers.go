@@ -193,11 +193,11 @@ func replicaLossSlowsSurvivors() alert {
 and on ($K)
 (
   (
-    endpoint:inference_probe_slo_bad:ratio_rate5m{slo="ttft"}
-    > on ($K, slo)
-    clamp_max(6 * (1 - endpoint:inference_slo_objective:ratio), 0.9)
-    and on ($K, slo)
-    endpoint:inference_probe_slo_bad:increase5m >= 3
+    module:inference_probe_slo_bad:ratio_rate5m{slo="ttft"}
+    > on ($K, module, slo)
+    clamp_max(6 * (1 - module:inference_slo_objective:ratio), 0.9)
+    and on ($K, module, slo)
+    module:inference_probe_slo_bad:increase5m >= 3
   )
   or
   (
@@ -224,7 +224,7 @@ func allReplicasLost() alert {
 and on ($K)
 max by ($K) (inference_endpoint_servers{state="up"}) == 0
 unless on ($K)
-max by ($K) (inference_probe_success) == 1`,
+max by ($K) (inference_probe_success{concurrency=""}) == 1`,
 		lasting: "1m",
 		summary: "All {{ $value }} servers of {{ $labels.endpoint }} are gone.",
 		description: "No metrics page of any server of the endpoint answers, and no probe succeeds. " +

@@ -18,7 +18,7 @@ import (
 // benchTarget is the n-th series of the benchmarks.
 func benchTarget(n int) target {
 	return target{
-		ID{fmt.Sprintf("llama-prod-%05d", n), "interactive", "cold", map[string]string{"team": "search", "a_zone": "fra1"}},
+		ID{Endpoint: fmt.Sprintf("llama-prod-%05d", n), Module: "interactive", Prefix: "cold", Labels: map[string]string{"team": "search", "a_zone": "fra1"}},
 		"meta-llama/Llama-3.1-8B-Instruct",
 	}
 }

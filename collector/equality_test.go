@@ -166,10 +166,10 @@ type target struct {
 func targets() []target {
 	labels := func(team, zone string) map[string]string { return map[string]string{"team": team, "a_zone": zone} }
 	return []target{
-		{ID{"llama", "interactive", "cold", labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
+		{ID{Endpoint: "llama", Module: "interactive", Prefix: "cold", Labels: labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
 		{ID{`quote " slash \ line` + "\n", "interactive", "warm", labels("a", "b")}, "modèle"},
-		{ID{"Llama", "long", "warm", labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
-		{ID{"llama!", "interactive", "cold", labels("search", "fra1")}, "m"},
+		{ID{Endpoint: "Llama", Module: "long", Prefix: "warm", Labels: labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
+		{ID{Endpoint: "llama!", Module: "interactive", Prefix: "cold", Labels: labels("search", "fra1")}, "m"},
 	}
 }
 

@@ -67,6 +67,9 @@ func NewProbes(now func() time.Time) *Probes {
 type ID struct {
 	// Endpoint, Module and Prefix are the values of the labels of that name.
 	Endpoint, Module, Prefix string
+	// InputTokens and OutputTokens are the lengths of a rung of a ladder, and
+	// Concurrency the size of a burst; "" where there is none, which is no label.
+	InputTokens, OutputTokens, Concurrency string
 	// Labels are the configured labels. Names in ReservedLabels are ignored,
 	// as are empty values.
 	Labels map[string]string
@@ -75,7 +78,7 @@ type ID struct {
 // key returns a string that is equal for equal IDs only.
 func (id ID) key() string {
 	var b []byte
-	for _, s := range []string{id.Endpoint, id.Module, id.Prefix} {
+	for _, s := range []string{id.Endpoint, id.Module, id.Prefix, id.InputTokens, id.OutputTokens, id.Concurrency} {
 		b = strconv.AppendQuote(b, s)
 	}
 	for _, name := range slices.Sorted(maps.Keys(id.Labels)) {

@@ -396,7 +396,7 @@ func TestSeveralModules(t *testing.T) {
 	p, ref := NewProbes(time.Now), newReference()
 	for _, module := range []string{"b", "a"} {
 		for _, prefix := range []string{"warm", "cold"} {
-			tg := target{ID{"e", module, prefix, map[string]string{"a_zone": "z", "team": "t"}}, "m"}
+			tg := target{ID{Endpoint: "e", Module: module, Prefix: prefix, Labels: map[string]string{"a_zone": "z", "team": "t"}}, "m"}
 			p.Series(tg.ID).Observe(success())
 			ref.create(tg)
 			ref.observe(tg, success())

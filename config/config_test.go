@@ -53,7 +53,7 @@ func resolved() *Config {
 		Modules: map[string]*Module{"interactive": {
 			Interval: seconds(30), Timeout: seconds(60),
 			Timeouts:    Timeouts{Connect: seconds(10), Headers: seconds(30), FirstToken: seconds(30), Stall: seconds(15)},
-			InputTokens: 256, OutputTokens: 64, BatchSize: 8, Prefix: "cold", Connection: "new",
+			InputTokens: Tokens(256), OutputTokens: Tokens(64), BatchSize: 8, Prefix: "cold", Connection: "new",
 		}},
 		Endpoints: []*Endpoint{{
 			Name: "h:8000", URL: URL{&url.URL{Scheme: "http", Host: "h:8000"}},
@@ -90,7 +90,7 @@ func TestDefaults(t *testing.T) {
 	})
 	f("modules: {interactive: {timeout: 5s, output_tokens: 8}}\n"+one, func(c *Config) {
 		m := c.Modules["interactive"]
-		m.Timeout, m.OutputTokens = seconds(5), 8
+		m.Timeout, m.OutputTokens = seconds(5), Tokens(8)
 		m.Timeouts = Timeouts{Connect: seconds(5), Headers: seconds(5), FirstToken: seconds(5), Stall: seconds(5)}
 	})
 	f("modules: {interactive: {timeouts: {first_token: 40s}}}\n"+one, func(c *Config) {

@@ -58,6 +58,8 @@ func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 		d.duration(n, p, out)
 	case *Bytes:
 		d.bytes(n, p, out)
+	case *Lengths:
+		d.lengths(n, p, out)
 	case *URL:
 		out.URL = d.url(n, p, parseURL)
 	case *PageURL:

@@ -55,6 +55,10 @@ type Endpoint struct {
 	// SLO is what is promised of the endpoint, for modules that have none of
 	// their own; see below.
 	SLO SLO `yaml:"slo"`
+	// Price says what the endpoint costs; see below.
+	Price *Price `yaml:"price,omitempty"`
+	// Budget limits what the probes of the endpoint may spend; see below.
+	Budget Budget `yaml:"budget,omitempty"`
 	// Hardware says what the endpoint runs on; see below.
 	Hardware *Hardware `yaml:"hardware,omitempty"`
 }

@@ -16,6 +16,8 @@ type Global struct {
 	Labels map[string]string `yaml:"labels,omitempty"`
 	// Limits bound how many probes run at once.
 	Limits Limits `yaml:"limits"`
+	// Budget limits what all probes together may spend; see below.
+	Budget Budget `yaml:"budget,omitempty"`
 }
 
 // Limits bound how many probes run at once.

@@ -11,6 +11,8 @@ const (
 	PrefixCold Prefix = "cold"
 	// PrefixWarm asks the same prompt again and again.
 	PrefixWarm Prefix = "warm"
+	// PrefixPaired asks a cold prompt and then the very same again.
+	PrefixPaired Prefix = "paired"
 )
 
 // Connection is how a probe gets its connection.
@@ -28,6 +30,8 @@ const (
 	maxInputTokens  = 2_000_000
 	maxOutputTokens = 100_000
 	maxBatchSize    = 2048
+	maxConcurrency  = 256
+	maxRungs        = 16
 )
 
 // Module says what to ask, in terms that hold for every protocol, so that one
@@ -44,17 +48,49 @@ type Module struct {
 	Timeouts Timeouts `yaml:"timeouts"`
 	// InputTokens is the wanted length of the prompt in tokens, 1 to
 	// 2,000,000. It is reached within a few probes from the server's own
-	// count.
-	InputTokens int `yaml:"input_tokens"`
+	// count. A list is a ladder: each of its lengths is probed by itself, every
+	// interval, and has series of its own with the label `input_tokens`. A
+	// mapping such as `{256: 3, 2048: 1}` is a mix: each probe draws a length by
+	// weight. A length that the model has no room for is skipped.
+	InputTokens Lengths `yaml:"input_tokens"`
 	// OutputTokens caps the answer in tokens, reasoning included, 1 to
-	// 100,000.
-	OutputTokens int `yaml:"output_tokens"`
+	// 100,000. It may be a ladder (label `output_tokens`) or a mix as well.
+	OutputTokens Lengths `yaml:"output_tokens"`
 	// BatchSize is how many texts one probe sends to an endpoint that embeds or
 	// ranks, 1 to 2,048.
 	BatchSize int `yaml:"batch_size"`
 	// Prefix is `cold` (every prompt begins differently, so that no cached
-	// prefix helps) or `warm` (the same prompt again).
+	// prefix helps), `warm` (the same prompt again) or `paired` (a cold prompt,
+	// and then the very same again: what the prefix cache is worth).
 	Prefix Prefix `yaml:"prefix"`
+	// Concurrency lists how many requests to start at the same moment, 1 to 256,
+	// in rising order: one burst after the other, each with series of its own
+	// with the label `concurrency`. A burst with errors ends the run. Bursts are
+	// judged by no objective. Default: one request, which is no burst.
+	Concurrency []int `yaml:"concurrency,omitempty"`
+	// Prompt is the text to ask, instead of one that is made to length.
+	Prompt string `yaml:"prompt,omitempty"`
+	// PromptsFile is a file with prompts of your own, one JSON object in a line:
+	// `{"messages": [{"role": "user", "content": "..."}], "expected": "...",
+	// "weight": 2}`. Each probe draws one by weight, none twice before all had
+	// their turn. An answer counts as correct if it is or contains what is
+	// expected.
+	PromptsFile string `yaml:"prompts_file,omitempty"`
+	// Questions asks the built-in questions with known answers in turn, and
+	// counts the right ones.
+	Questions bool `yaml:"questions,omitempty"`
+	// ReferenceLogprob has the server score a fixed passage instead of asking for
+	// an answer, on servers that can: the mean log-probability moves when
+	// weights, quantization or tokenizer change.
+	ReferenceLogprob bool `yaml:"reference_logprob,omitempty"`
+	// Fingerprint watches the answer to `prompt` or the questions, asked at
+	// temperature 0, and what the reply tells of its model, for changes.
+	Fingerprint bool `yaml:"fingerprint,omitempty"`
+	// Expect says what the answer to `prompt` must be; see below.
+	Expect *Expect `yaml:"expect,omitempty"`
+	// LogAnswers logs the answers to `prompt`, `prompts_file` and `questions`
+	// that are not as expected, shortened. Default: no answer is logged.
+	LogAnswers bool `yaml:"log_answers,omitempty"`
 	// Connection is `new` (one connection per probe) or `reuse` (one kept per
 	// endpoint and module).
 	Connection Connection `yaml:"connection"`
@@ -78,10 +114,10 @@ type Timeouts struct {
 }
 
 func (m *Module) validate(r *report, p path) {
-	validateRange(r, p.key("input_tokens"), m.InputTokens, 1, maxInputTokens)
-	validateRange(r, p.key("output_tokens"), m.OutputTokens, 1, maxOutputTokens)
+	m.InputTokens.validate(r, p.key("input_tokens"), maxInputTokens)
+	m.OutputTokens.validate(r, p.key("output_tokens"), maxOutputTokens)
 	validateRange(r, p.key("batch_size"), m.BatchSize, 1, maxBatchSize)
-	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm)
+	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired)
 	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
 	if m.SLO != nil {
@@ -100,4 +136,32 @@ func (t *Timeouts) validate(r *report, p path, timeout model.Duration) {
 	check("headers", t.Headers)
 	check("first_token", t.FirstToken)
 	check("stall", t.Stall)
+}
+
+// Rung is a module with a single length, or a mix, where the module has a ladder.
+type Rung struct {
+	*Module
+	// InputLabel and OutputLabel are the values of the labels input_tokens and
+	// output_tokens; "" where the module has no ladder of them.
+	InputLabel, OutputLabel string
+}
+
+// Rungs returns what the module asks by itself: itself, unless it has ladders;
+// else a module for each combination of their lengths.
+func (m *Module) Rungs() []Rung {
+	var all []Rung
+	for _, in := range m.InputTokens.rungs() {
+		for _, out := range m.OutputTokens.rungs() {
+			own := *m
+			own.InputTokens, own.OutputTokens = in.lengths, out.lengths
+			all = append(all, Rung{&own, in.label, out.label})
+		}
+	}
+	return all
+}
+
+// AsksToLength tells whether the module makes its prompts to length, as it does
+// unless it has others.
+func (m *Module) AsksToLength() bool {
+	return m.Prompt == "" && m.PromptsFile == "" && !m.Questions && !m.ReferenceLogprob
 }

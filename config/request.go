@@ -29,6 +29,10 @@ type Request struct {
 	// another spelling, such as `max_completion_tokens`. Default: the
 	// protocol's own.
 	MaxTokensField string `yaml:"max_tokens_field,omitempty"`
+	// StickyHeader is a header by which a balancer keeps requests together: the
+	// two requests of a pair carry the same random value in it, so that they
+	// reach the same replica. Default: no such header.
+	StickyHeader string `yaml:"sticky_header,omitempty"`
 }
 
 func (q *Request) validate(r *report, p path) {

@@ -44,7 +44,7 @@ func BenchmarkProbe(b *testing.B) {
 	minute := model.Duration(time.Minute)
 	p, err := e.New(&config.Module{
 		Timeout: minute, Timeouts: config.Timeouts{Connect: minute, Headers: minute, FirstToken: minute, Stall: minute},
-		InputTokens: 256, OutputTokens: 64, Prefix: config.PrefixCold, Connection: config.ConnectionNew,
+		InputTokens: config.Tokens(256), OutputTokens: config.Tokens(64), Prefix: config.PrefixCold, Connection: config.ConnectionNew,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -33,7 +33,7 @@ func newModule() *config.Module {
 	return &config.Module{
 		Interval: d(time.Minute), Timeout: d(20 * time.Second),
 		Timeouts:    config.Timeouts{Connect: d(10 * time.Second), Headers: d(10 * time.Second), FirstToken: d(10 * time.Second), Stall: d(10 * time.Second)},
-		InputTokens: 64, OutputTokens: 16, Prefix: config.PrefixCold, Connection: config.ConnectionNew,
+		InputTokens: config.Tokens(64), OutputTokens: config.Tokens(16), Prefix: config.PrefixCold, Connection: config.ConnectionNew,
 	}
 }
 
@@ -421,7 +421,7 @@ func TestWritePhase(t *testing.T) {
 		events(w, one, stop, endMarker)
 	})
 	m := newModule()
-	m.InputTokens = 400_000
+	m.InputTokens = config.Tokens(400_000)
 	r := newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
 	if d := r.Timing; r.Outcome != Success || d.Phases[PhaseWrite] <= 0 || d.TTFT < d.Phases[PhaseWrite] {
 		t.Errorf("outcome %s (%v), timing %+v", r.Outcome, r.Err, d)

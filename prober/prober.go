@@ -35,8 +35,8 @@ func (e *Endpoint) New(m *config.Module) (*Prober, error) {
 		endpoint:  e,
 		module:    m,
 		transport: e.transport,
-		prompts:   prompt.NewBuilder(m.InputTokens, prompt.Prefix(m.Prefix), newRand()),
-		limits:    replyLimits(m.OutputTokens),
+		prompts:   prompt.NewBuilder(m.InputTokens.Max(), prompt.Prefix(m.Prefix), newRand()),
+		limits:    replyLimits(m.OutputTokens.Max()),
 	}
 	if m.Connection == config.ConnectionReuse {
 		var err error
@@ -141,7 +141,7 @@ const rerankQuery = "Which of these texts counts upwards?"
 func (p *Prober) ask(served *target) (params api.Params, words int) {
 	text := p.prompts.Next()
 	params = api.Params{
-		Model: served.model, Prompt: text.Text, OutputTokens: p.module.OutputTokens,
+		Model: served.model, Prompt: text.Text, OutputTokens: p.module.OutputTokens.Max(),
 		ExactLength: served.exactLength(), ContinuousUsage: served.continuousUsage(),
 	}
 	if served.protocol.Kind == api.Generation {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -16,7 +17,7 @@ func TestEveryProtocolAgainstTheSimulator(t *testing.T) {
 	for _, name := range api.Names() {
 		t.Run(name, func(t *testing.T) {
 			m := newModule()
-			m.OutputTokens, m.BatchSize = 24, 3
+			m.OutputTokens, m.BatchSize = config.Tokens(24), 3
 			cfg := newEndpoint(t, url)
 			cfg.API, cfg.Model = name, "simulated-8b"
 			if name == "cohere-embed" || name == "rerank" {

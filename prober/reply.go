@@ -273,7 +273,7 @@ func (r *reply) tokens() Tokens {
 	if r.served.protocol.Kind != api.Generation {
 		t.Source = ""
 	}
-	if most := 2*r.prober.module.OutputTokens + 64; t.Output > most { // past what any server runs over its cap
+	if most := 2*r.prober.module.OutputTokens.Max() + 64; t.Output > most { // past what any server runs over its cap
 		t.Output, t.Reasoning = api.Unknown, api.Unknown
 	}
 	if t.Output <= 0 && len(r.line.events) > 0 {

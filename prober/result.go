@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Absent is the value of a duration that was not measured. Any negative
@@ -130,6 +131,20 @@ type Result struct {
 	Model  string
 	// Prefix is the prefix policy of the prompt, "cold" or "warm".
 	Prefix string
+	// Concurrency is how many requests of a burst this one belongs to were to
+	// start together; 0 outside of bursts.
+	Concurrency int
+	// Sent is when the first byte of the request was handed to the kernel (t2);
+	// the zero time when none was.
+	Sent time.Time
+	// Length is the length in tokens that the prompt was made to; 0 where it was
+	// not made to length.
+	Length int
+	// Answer is what the answer came to; the zero value where it is not looked
+	// at.
+	Answer Answer
+	// Logprob is the score of the reference passage; no tokens without one.
+	Logprob Logprob
 	// TraceID identifies the probe in the traceparent header and in exemplars.
 	TraceID [16]byte
 	// Clock says which clock stamped Events.
@@ -165,6 +180,31 @@ type Result struct {
 	// Imprecise tells that the prober was too busy, or its clock too unsteady,
 	// to vouch for the latencies of this probe.
 	Imprecise bool
+}
+
+// Answer is what an answer came to, apart from its time.
+type Answer struct {
+	// Verdict is the result of the check; "" where nothing was expected.
+	Verdict check.Verdict
+	// Prompt identifies the prompt that was asked, 16 hex digits.
+	Prompt string
+	// Hash identifies the text of the answer, 16 hex digits; "" where nothing is
+	// watched for changes, and after a failure.
+	Hash string
+	// Model is the name of the model, and Fingerprint that of the system, as the
+	// reply tells them; bounded, "" where it does not.
+	Model, Fingerprint string
+	// Text is the beginning of an answer that was not as expected, for the log;
+	// "" unless the module asks for it.
+	Text string
+}
+
+// Logprob is the score of a given text.
+type Logprob struct {
+	// Tokens is how many tokens were scored, Mean their mean log-probability in
+	// nats.
+	Tokens int
+	Mean   float64
 }
 
 // MergedEvents counts the events whose arrival is only an upper bound.

@@ -68,7 +68,7 @@ func TestInputLengthIsReached(t *testing.T) {
 	for _, prefix := range []config.Prefix{config.PrefixCold, config.PrefixWarm} {
 		for _, target := range []int{128, 256, 4000} {
 			m := newModule()
-			m.InputTokens, m.OutputTokens, m.Prefix = target, 2, prefix
+			m.InputTokens, m.OutputTokens, m.Prefix = config.Tokens(target), config.Tokens(2), prefix
 			cfg := newEndpoint(t, url)
 			cfg.Model = "simulated-8b"
 			p := newProber(t, cfg, m)

@@ -279,7 +279,7 @@ func probe(t *testing.T, rawURL string) *prober.Result {
 	limit := model.Duration(10 * time.Second)
 	p, err := e.New(&config.Module{
 		Timeout: limit, Timeouts: config.Timeouts{Connect: limit, Headers: limit, FirstToken: limit, Stall: limit},
-		InputTokens: 64, OutputTokens: 8, Prefix: config.PrefixCold, Connection: config.ConnectionNew,
+		InputTokens: config.Tokens(64), OutputTokens: config.Tokens(8), Prefix: config.PrefixCold, Connection: config.ConnectionNew,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
 	minute := model.Duration(time.Minute)
 	m := &config.Module{
 		Timeout: minute, Timeouts: config.Timeouts{Connect: minute, Headers: minute, FirstToken: minute, Stall: minute},
-		InputTokens: 64, OutputTokens: tokens, Prefix: config.PrefixCold, Connection: config.ConnectionNew,
+		InputTokens: config.Tokens(64), OutputTokens: config.Tokens(tokens), Prefix: config.PrefixCold, Connection: config.ConnectionNew,
 	}
 	probers := make([]*prober.Prober, n)
 	for i := range probers {

@@ -126,7 +126,7 @@ func (f *fleet) addTasks(m *member, found *found) error {
 			},
 			slo:    cfg.SLOWith(module),
 			prober: p, probes: f.probes, servers: f.servers, self: f.self, traces: f.traces, found: found,
-			target: tracing.Target{Endpoint: cfg.Name, Module: name, URL: cfg.URL.String(), MaxTokens: module.OutputTokens},
+			target: tracing.Target{Endpoint: cfg.Name, Module: name, URL: cfg.URL.String(), MaxTokens: module.OutputTokens.Max()},
 			logger: f.logger.With("endpoint", cfg.Name, "module", name),
 		})
 	}

@@ -73,11 +73,11 @@ func TestProbeTimeout(t *testing.T) {
 		t.Errorf("exit code %d, stdout:\n%s", got.code, got.stdout)
 	}
 	m := &config.Module{
-		Timeout: model.Duration(time.Minute), InputTokens: 7,
+		Timeout: model.Duration(time.Minute), InputTokens: config.Tokens(7),
 		Timeouts: config.Timeouts{Connect: 1e9, Headers: 10e9, FirstToken: 30e9, Stall: 5e9},
 	}
 	want := &config.Module{
-		Timeout: 8e9, InputTokens: 7,
+		Timeout: 8e9, InputTokens: config.Tokens(7),
 		Timeouts: config.Timeouts{Connect: 1e9, Headers: 8e9, FirstToken: 8e9, Stall: 5e9},
 	}
 	if diff := cmp.Diff(want, withTimeout(m, 8*time.Second)); diff != "" {

@@ -167,7 +167,7 @@ func newModule(prefix config.Prefix) *config.Module {
 	return &config.Module{
 		Interval: patience, Timeout: patience,
 		Timeouts:    config.Timeouts{Connect: model.Duration(10 * time.Second), Headers: patience, FirstToken: patience, Stall: patience},
-		InputTokens: inputTokens, OutputTokens: outputTokens, BatchSize: batchSize,
+		InputTokens: config.Tokens(inputTokens), OutputTokens: config.Tokens(outputTokens), BatchSize: batchSize,
 		Prefix: prefix, Connection: config.ConnectionNew,
 	}
 }

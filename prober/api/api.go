@@ -23,7 +23,18 @@ const (
 	Generation Kind = "generation"
 	Embedding  Kind = "embedding"
 	Rerank     Kind = "rerank"
+	// Scoring is what an endpoint that generates is asked for the
+	// log-probability of a given text: there are no tokens that come one by one.
+	Scoring Kind = "scoring"
 )
+
+// Message is one message of a conversation.
+type Message struct {
+	// Role is "system", "user" or "assistant".
+	Role string
+	// Content is its text.
+	Content string
+}
 
 // Params is what to ask, in the words of all protocols.
 type Params struct {
@@ -31,6 +42,10 @@ type Params struct {
 	Model string
 	// Prompt is the text of the one user message; for Rerank the query.
 	Prompt string
+	// Messages is a conversation to go on with, which ends with a message of the
+	// user; nil where Prompt is all there is. A protocol without roles gets the
+	// messages as one text.
+	Messages []Message
 	// Inputs are the texts to embed or to rank.
 	Inputs []string
 	// Path is the path that the request goes to, which tells the dialects of
@@ -89,6 +104,9 @@ type Protocol struct {
 	// ServerTimes reads the server's own timing from the headers of a reply;
 	// nil where they have none.
 	ServerTimes func(http.Header) ServerTimes
+	// Scoring says how to ask for the log-probability of a given text; nil where
+	// the protocol has no way.
+	Scoring *TextScoring
 	// Doc is what docs/protocols.md says of the protocol.
 	Doc Doc
 }
@@ -99,6 +117,19 @@ type ModelList struct {
 	URL func(base *url.URL) *url.URL
 	// Parse reads the reply.
 	Parse func(body []byte) ([]ModelInfo, error)
+}
+
+// TextScoring says how to ask for the log-probability of a given text, in one
+// reply that is not streamed.
+type TextScoring struct {
+	// URL returns where to ask, given the URL of the endpoint as configured.
+	URL func(base *url.URL) *url.URL
+	// Body builds the request's JSON body.
+	Body func(model, text string) ([]byte, error)
+	// Parse reads the log-probabilities of the text's tokens in nats, the first
+	// token, which has none, left out. An error is ErrProtocol, or a *ServerError
+	// that the reply holds.
+	Parse func(body []byte) ([]float64, error)
 }
 
 // Doc describes for people what a protocol lets a probe measure.
@@ -141,6 +172,10 @@ type Delta struct {
 	Usage *Usage
 	// Server is the server's own timing, nil where the frame has none.
 	Server *ServerTimes
+	// Model is the name of the model as the reply tells it, and Fingerprint what
+	// it tells of the system that made it (system_fingerprint); nil where the
+	// frame does not tell. Valid until the next call of Decode.
+	Model, Fingerprint []byte
 	// Err is an error that the server reports inside the reply.
 	Err *ServerError
 	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in

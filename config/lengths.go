@@ -1,0 +1,147 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Lengths are numbers of tokens to ask for: one (`256`), a ladder of several
+// that are each asked by themselves (`[8000, 32000]`), or a mix from which each
+// probe draws by weight (`{256: 3, 2048: 1}`).
+type Lengths struct {
+	// Ladder are the lengths of a ladder in the order of the file, one for a
+	// plain number; nil for a mix.
+	Ladder []int
+	// Mix are the lengths of a mix, short ones first; nil without.
+	Mix []WeightedLength
+}
+
+// WeightedLength is a length and how often it is drawn relative to the others.
+type WeightedLength struct {
+	Tokens int
+	Weight float64
+}
+
+// Tokens is a single length.
+func Tokens(n int) Lengths { return Lengths{Ladder: []int{n}} }
+
+// Max returns the longest length; 0 where there is none.
+func (l Lengths) Max() int {
+	longest := 0
+	for _, n := range l.Ladder {
+		longest = max(longest, n)
+	}
+	for _, w := range l.Mix {
+		longest = max(longest, w.Tokens)
+	}
+	return longest
+}
+
+// IsZero tells whether there is no length.
+func (l Lengths) IsZero() bool { return len(l.Ladder) == 0 && len(l.Mix) == 0 }
+
+// rungs returns each length of a ladder by itself, with what tells it apart: ""
+// where there is only one.
+func (l Lengths) rungs() []rung {
+	if len(l.Ladder) < 2 {
+		return []rung{{l, ""}}
+	}
+	all := make([]rung, len(l.Ladder))
+	for i, n := range l.Ladder {
+		all[i] = rung{Tokens(n), strconv.Itoa(n)}
+	}
+	return all
+}
+
+type rung struct {
+	lengths Lengths
+	label   string
+}
+
+// MarshalYAML writes the lengths as they are read.
+func (l Lengths) MarshalYAML() (any, error) {
+	switch {
+	case len(l.Mix) > 0:
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		for _, w := range l.Mix {
+			n.Content = append(n.Content, plainNumber(strconv.Itoa(w.Tokens)), plainNumber(strconv.FormatFloat(w.Weight, 'g', -1, 64)))
+		}
+		return n, nil
+	case len(l.Ladder) == 1:
+		return l.Ladder[0], nil
+	}
+	return l.Ladder, nil
+}
+
+func plainNumber(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }
+
+// lengths decodes one of the three forms.
+func (d *decoder) lengths(n *yaml.Node, p path, out *Lengths) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if length, ok := d.length(n, p); ok {
+			*out = Tokens(length)
+		}
+	case yaml.SequenceNode:
+		var l Lengths
+		for i, c := range n.Content {
+			d.lines[p.index(i)] = c.Line
+			if length, ok := d.length(target(c), p.index(i)); ok {
+				l.Ladder = append(l.Ladder, length)
+			}
+		}
+		*out = l
+	case yaml.MappingNode:
+		*out = Lengths{Mix: d.mix(n, p)}
+	}
+}
+
+func (d *decoder) length(n *yaml.Node, p path) (length int, ok bool) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || n.Decode(&length) != nil {
+		d.errorf(p, "want a number of tokens, a list of them, or a mapping of them to weights, got %s", d.gotValue(n))
+		return 0, false
+	}
+	return length, true
+}
+
+func (d *decoder) mix(n *yaml.Node, p path) []WeightedLength {
+	var all []WeightedLength
+	for _, e := range d.pairs(n, p) {
+		at := p.key(e.key)
+		d.lines[at] = e.line
+		length, err := strconv.Atoi(e.key)
+		if err != nil {
+			d.errorAt(e.line, at, "want a number of tokens as the key, got %s", quote(e.key))
+			continue
+		}
+		var weight float64
+		v := target(e.value)
+		if isNumber := v.Kind == yaml.ScalarNode && (v.ShortTag() == "!!int" || v.ShortTag() == "!!float"); !isNumber || v.Decode(&weight) != nil {
+			d.errorf(at, "want a weight, got %s", d.gotValue(v))
+			continue
+		}
+		all = append(all, WeightedLength{Tokens: length, Weight: weight})
+	}
+	slices.SortFunc(all, func(a, b WeightedLength) int { return cmp.Compare(a.Tokens, b.Tokens) })
+	return all
+}
+
+func (l Lengths) validate(r *report, p path, most int) {
+	for i, n := range l.Ladder {
+		at := p
+		if len(l.Ladder) > 1 {
+			at = p.index(i)
+		}
+		validateRange(r, at, n, 1, most)
+	}
+	for _, w := range l.Mix {
+		at := p.key(strconv.Itoa(w.Tokens))
+		validateRange(r, at, w.Tokens, 1, most)
+		if w.Weight <= 0 {
+			r.errorf(at, "want a weight above 0, got %v", w.Weight)
+		}
+	}
+}
