@@ -1,0 +1,123 @@
+package schedule
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Cost is what runs spend.
+type Cost struct {
+	// Tokens counts those of prompts and answers together.
+	Tokens int
+	// USD is money, in US dollars.
+	USD float64
+}
+
+// Budget limits what runs may spend: tokens in any hour, money in any 24 hours.
+// It begins empty with the process. It is safe for concurrent use.
+type Budget struct {
+	elapsed func() time.Duration // since the budget began, on a clock that no one sets
+
+	mu            sync.Mutex
+	tokensPerHour int     // 0 is no limit
+	usdPerDay     float64 // 0 is no limit
+	tokens, usd   window
+	held          Cost // by runs in flight
+}
+
+// NewBudget returns a budget; a limit of 0 is none.
+func NewBudget(tokensPerHour int, usdPerDay float64, now func() time.Time) *Budget {
+	start := now()
+	return &Budget{
+		elapsed: func() time.Duration { return now().Sub(start) }, tokensPerHour: tokensPerHour, usdPerDay: usdPerDay,
+		tokens: newWindow(time.Minute, 60), usd: newWindow(15*time.Minute, 96),
+	}
+}
+
+// Limit changes the limits; what was spent stays spent.
+func (b *Budget) Limit(tokensPerHour int, usdPerDay float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tokensPerHour, b.usdPerDay = tokensPerHour, usdPerDay
+}
+
+// Reserve sets aside what a run may cost at most. It returns false, and sets
+// nothing aside, where that could exceed a limit. What was reserved must be
+// settled.
+func (b *Budget) Reserve(most Cost) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.elapsed()
+	if b.tokensPerHour > 0 && b.tokens.sum(now)+float64(b.held.Tokens+most.Tokens) > float64(b.tokensPerHour) {
+		return false
+	}
+	if b.usdPerDay > 0 && b.usd.sum(now)+b.held.USD+most.USD > b.usdPerDay {
+		return false
+	}
+	b.held.Tokens += most.Tokens
+	b.held.USD += most.USD
+	return true
+}
+
+// Settle replaces what was reserved by what was spent.
+func (b *Budget) Settle(reserved, spent Cost) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held.Tokens -= reserved.Tokens
+	b.held.USD = math.Max(0, b.held.USD-reserved.USD)
+	now := b.elapsed()
+	b.tokens.add(now, float64(spent.Tokens))
+	b.usd.add(now, spent.USD)
+}
+
+// Used returns the shares of the limits that are spent or set aside; negative
+// where there is no such limit.
+func (b *Budget) Used() (tokens, usd float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	tokens, usd = -1, -1
+	now := b.elapsed()
+	if b.tokensPerHour > 0 {
+		tokens = (b.tokens.sum(now) + float64(b.held.Tokens)) / float64(b.tokensPerHour)
+	}
+	if b.usdPerDay > 0 {
+		usd = (b.usd.sum(now) + b.held.USD) / b.usdPerDay
+	}
+	return tokens, usd
+}
+
+// window sums what was added in the latest span of time. It forgets in steps of
+// an nth of the span, and a step too late rather than too early.
+type window struct {
+	step  time.Duration
+	parts []float64 // a ring; the parts of the span and the one that goes on
+	last  int64     // the step of the latest part
+}
+
+func newWindow(step time.Duration, n int) window {
+	return window{step: step, parts: make([]float64, n+1)}
+}
+
+// turn empties the parts that time has left behind.
+func (w *window) turn(now time.Duration) {
+	step := int64(now / w.step)
+	for n := min(step-w.last, int64(len(w.parts))); n > 0; n-- {
+		w.parts[(step-n+1)%int64(len(w.parts))] = 0
+	}
+	w.last = step
+}
+
+func (w *window) add(now time.Duration, x float64) {
+	w.turn(now)
+	w.parts[w.last%int64(len(w.parts))] += x
+}
+
+func (w *window) sum(now time.Duration) float64 {
+	w.turn(now)
+	var sum float64
+	for _, x := range w.parts {
+		sum += x
+	}
+	return sum
+}
