@@ -122,15 +122,8 @@ func TestMetricsExist(t *testing.T) {
 	}
 }
 
-// sizes are the labels that some modules give to their series on top: those that
-// ask with several lengths, or with several requests at once.
-var sizes = []string{"input_tokens", "output_tokens", "concurrency"}
-
 func checkMatcher(t *testing.T, r Rule, f collector.Family, label, op, value string) {
 	t.Helper()
-	if f.Group == collector.GroupProbe && slices.Contains(sizes, label) {
-		return
-	}
 	if !slices.Contains(f.Labels, label) {
 		t.Errorf("%s%s: %s has no label %s", r.Alert, r.Record, f.Name, label)
 		return

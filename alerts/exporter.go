@@ -40,21 +40,22 @@ func watchdog() alert {
 	}
 }
 
-// probesMissed leaves out runs that a server asked to be spared.
+// probesMissed leaves out runs that were spared on purpose: a server asked for it,
+// a budget is spent, or a prompt has no room in the context.
 func probesMissed() alert {
 	return alert{
 		name: "InferenceScheduleLag", severity: Warning, category: Exporter, labels: map[string]string{"cause": "missed"},
 		expr: `(
-  sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason!="backoff"}[15m]))
+  sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason=~"overrun|limit"}[15m]))
   / on (job, instance)
   (
-    sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason!="backoff"}[15m]))
+    sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason=~"overrun|limit"}[15m]))
     + on (job, instance)
     sum by (job, instance) (increase(inference_probe_results_total{concurrency=""}[15m]))
   )
 ) > 0.2
 and on (job, instance)
-sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason!="backoff"}[15m])) > 3`,
+sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason=~"overrun|limit"}[15m])) > 3`,
 		lasting: "10m",
 		summary: "The exporter {{ $labels.instance }} misses {{ $value | humanizePercentage }} of its probes.",
 		description: "Probes that were due did not run, because the one before was still going or too many were in flight. Alerts rest on fewer probes than they should and come late. " +

@@ -64,6 +64,7 @@ func benchStore(n int) *Probes {
 	for i := range n {
 		tg := benchTarget(i)
 		p.SetEndpoint(tg.info())
+		p.Findings(tg.findings())
 		s := p.Series(tg.ID)
 		s.SetSLO(strict())
 		s.SetPace(15*time.Second, time.Minute)
@@ -99,11 +100,34 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
+// BenchmarkWriteFindings measures a page of 1,000 endpoints whose probes tell all
+// that they can tell together, beside a page of those that tell nothing.
+func BenchmarkWriteFindings(b *testing.B) {
+	const n = 1000
+	for _, known := range []bool{false, true} {
+		p := benchStore(n)
+		for i := range n {
+			if tg := benchTarget(i); known {
+				p.Findings(tg.findings()).Set(everyFinding(tg.model))
+			}
+		}
+		page := NewExposition(prometheus.NewRegistry(), p)
+		b.Run(fmt.Sprintf("text/%d/known=%t", n, known), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := page.Write(io.Discard, expfmt.FmtText); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkPeer writes the same page from the store and from client_golang's
 // vectors, and prints how many times the vectors take.
 func BenchmarkPeer(b *testing.B) {
 	const n = 300
-	ref := newReference()
+	ref := newReference(benchTarget(0))
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range n {
 		tg := benchTarget(i)
@@ -164,7 +188,7 @@ func BenchmarkObserve(b *testing.B) {
 		}
 	})
 	b.Run("vectors", func(b *testing.B) {
-		ref := newReference()
+		ref := newReference(tg)
 		ref.create(tg)
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {

@@ -59,9 +59,13 @@ func TestNamesAreFrozen(t *testing.T) {
 // full returns a page with every family of the catalogue.
 func full(t *testing.T) *Exposition {
 	t.Helper()
-	p, s := newStore()
+	p := NewProbes(func() time.Time { return epoch })
+	sized := func(endpoint string) *Series {
+		return p.Series(ID{Endpoint: endpoint, Module: "m", Prefix: "cold", InputTokens: "8000", OutputTokens: "32", Concurrency: "4"})
+	}
 	p.SetEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
+		Price: &config.Price{GPUHourUSD: 1, GPUs: 1, InputUSD: 1, OutputUSD: 1}, Budget: used(0, 0),
 		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, UUIDs: []string{"GPU-a", "MIG-b"}},
 	})
 	r := success()
@@ -72,11 +76,15 @@ func full(t *testing.T) *Exposition {
 	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 1, 1, 1
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
 	r.CertNotAfter = epoch
+	s := sized("e")
 	s.SetSLO(strict())
 	s.SetPace(15*time.Second, time.Minute)
+	s.SetPrice(exactPrice())
+	s.SetChecks(true)
 	s.Observe(r)
 	s.Judge(r)
-	p.Series(ID{Endpoint: "v", Module: "m", Prefix: "cold"}).Observe(embedded())
+	sized("v").Observe(embedded())
+	p.Findings(FindingsID{Endpoint: "e", Module: "m"}).Set(everyFinding("m"))
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
@@ -87,6 +95,7 @@ func full(t *testing.T) *Exposition {
 	self.Observe(r)
 	self.Scraped(time.Millisecond, 5000)
 	self.WatchDroppedSpans(func() uint64 { return 0 })
+	self.WatchBudget(used(0, 0))
 	gpus := gpuUp(everyReading())
 	gpus.Simulated = true
 	watchGPUs := func() *gpu.Snapshot { return gpus }
@@ -194,7 +203,7 @@ func TestCatalogueIsSound(t *testing.T) {
 			t.Errorf("%s: help %q is no sentence", f.Name, f.Help)
 		}
 	}
-	for _, name := range []string{"endpoint", "model", "module", "prefix", "le", "quantile", "outcome", "source", "url", "server", "finish", "state", "quantity", "prefix_cache_unit", "uuid", "mig_uuid"} {
+	for _, name := range []string{"endpoint", "model", "module", "prefix", "le", "quantile", "outcome", "source", "url", "server", "finish", "state", "quantity", "prefix_cache_unit", "uuid", "mig_uuid", "input_tokens", "output_tokens", "concurrency", "verdict", "stat"} {
 		if !slices.Contains(ReservedLabels(), name) {
 			t.Errorf("label %s is not reserved", name)
 		}
@@ -219,7 +228,11 @@ func TestReference(t *testing.T) {
 			b.WriteString("What they mean, which hardware has them and what they are called elsewhere: [gpu.md](gpu.md).\n\n")
 		case GroupExporter:
 		default:
-			b.WriteString("The configured labels come on top of those named here.\n\n")
+			b.WriteString("The configured labels come on top of those named here.")
+			if g == GroupProbe {
+				b.WriteString(" " + referenceSizes)
+			}
+			b.WriteString("\n\n")
 		}
 		b.WriteString("| metric | type | unit | labels | meaning |\n| --- | --- | --- | --- | --- |\n")
 		for _, f := range Catalogue() {
@@ -233,11 +246,18 @@ func TestReference(t *testing.T) {
 	golden(t, filepath.Join("..", "docs", "metrics.md"), b.String())
 }
 
+// referenceSizes tells of the labels that referenceRow leaves out.
+const referenceSizes = "What has the label `prefix` also has `input_tokens` and `output_tokens`, only on series of modules that ask with\n" +
+	"several lengths, and `concurrency`, only on those of modules that start several requests at once."
+
 // referenceRow renders one family as a line of a table.
 func referenceRow(f Family) string {
-	labels := make([]string, len(f.Labels))
-	for i, l := range f.Labels {
-		labels[i] = "`" + l + "`"
+	var labels []string
+	for _, l := range f.Labels {
+		if slices.Contains(f.Labels, "prefix") && slices.Contains(sizeLabels(), l) {
+			continue
+		}
+		labels = append(labels, "`"+l+"`")
 	}
 	if f.Values != nil {
 		labels[len(labels)-1] += " (" + strings.Join(f.Values, ", ") + ")"

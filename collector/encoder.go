@@ -21,7 +21,7 @@ type encoder interface {
 	labels(b *labelBlock, created time.Time)
 
 	gauge(own int, v float64)
-	counter(own int, n uint64)
+	counter(own int, v float64)
 	summary(own int, s *summary)
 	histogram(h *histogram)
 	engineHistogram(h *engine.Histogram)

@@ -21,6 +21,13 @@ type EndpointInfo struct {
 	// Hardware is what the endpoint runs on, nil when that is not configured. It
 	// must not be changed afterwards.
 	Hardware *config.Hardware
+	// Price is what the endpoint costs, nil when that is not configured. It must
+	// not be changed afterwards.
+	Price *config.Price
+	// Budget returns the used shares of the endpoint's budgets, 1 for all of it;
+	// negative for a budget that there is not. It is called for each page and
+	// must return at once; nil is no budget.
+	Budget func() (tokens, usd float64)
 }
 
 // endpointInfoFamily describes the family of the endpoints' descriptions.
@@ -67,6 +74,9 @@ func (p *Probes) setEndpoint(info EndpointInfo) {
 	if info.Hardware != nil {
 		e.hardware = newHardware(info, p.reserved)
 	}
+	if info.Price != nil || info.Budget != nil {
+		e.spending = newSpending(info, p.reserved)
+	}
 	p.endpoints[info.Endpoint] = e
 	p.stale.Store(true)
 }
@@ -76,6 +86,7 @@ type endpoint struct {
 	info     EndpointInfo
 	block    *labelBlock
 	hardware labelled[hardwareValues] // of info.Hardware
+	spending *labelled[spending]      // nil with neither a price nor a budget
 }
 
 // RemoveEndpoint takes an endpoint's description off the page. Its series stay

@@ -21,6 +21,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // The page of the store must be, byte for byte, what client_golang makes of the
@@ -32,18 +33,21 @@ func TestEqualsClientGolang(t *testing.T) {
 		results int
 		spread  float64 // octaves of the durations
 		schema  int32   // to which the native form must have fallen
+		sized   bool    // the series have lengths and a concurrency
 	}{
 		{name: "nothing", results: 0, spread: 1, schema: 3},
 		{name: "one", results: 1, spread: 5, schema: 3},
 		{name: "some", results: 40, spread: 5, schema: 3},
+		{name: "some of a ladder", results: 40, spread: 5, schema: 3, sized: true},
 		{name: "more than 160 buckets", results: 250, spread: 38, schema: 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(uint64(tt.results), 7))
-				store, ref := NewProbes(time.Now), newReference()
-				for i, target := range targets() {
+				all := targets(tt.sized)
+				store, ref := NewProbes(time.Now), newReference(all[0])
+				for i, target := range all {
 					store.SetEndpoint(target.info())
 					ref.setEndpoint(target.info())
 					s := store.Series(target.ID)
@@ -52,6 +56,9 @@ func TestEqualsClientGolang(t *testing.T) {
 					s.SetSLO(strict())
 					s.SetPace(15*time.Second, time.Minute)
 					ref.promise(target)
+					s.SetPrice(exactPrice())
+					s.SetChecks(true)
+					ref.createSpent(target)
 					for range tt.results / (i*i + 1) {
 						time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
 						res := randomResult(r, target.model, tt.spread)
@@ -59,16 +66,17 @@ func TestEqualsClientGolang(t *testing.T) {
 						ref.observe(target, res)
 						s.Judge(res)
 						ref.judge(target, res)
+						ref.spend(target, res)
 						if r.IntN(10) == 0 {
-							reason := skipReasons()[r.IntN(3)]
+							reason := skipReasons()[r.IntN(5)]
 							s.Skip(reason)
 							ref.skipped.WithLabelValues(target.with(string(reason))...).Inc()
 						}
 					}
 				}
-				ref.setWindows(targets())
+				ref.setWindows(all)
 				compare(t, store, ref.Registry)
-				if got := store.Series(targets()[0].ID).values.interChunk.schema; got != tt.schema {
+				if got := store.Series(all[0].ID).values.interChunk.schema; got != tt.schema {
 					t.Errorf("schema of the inter-chunk histogram = %d, want %d", got, tt.schema)
 				}
 			})
@@ -162,24 +170,49 @@ type target struct {
 
 // targets are series with label values that need care, in no order. Each has an
 // endpoint of its own: with several modules the store keeps the samples of a
-// series together, where client_golang sorts by kind or outcome first.
-func targets() []target {
+// series together, where client_golang sorts by kind or outcome first. Sized ones
+// have lengths and a concurrency.
+func targets(sized bool) []target {
 	labels := func(team, zone string) map[string]string { return map[string]string{"team": team, "a_zone": zone} }
-	return []target{
+	all := []target{
 		{ID{Endpoint: "llama", Module: "interactive", Prefix: "cold", Labels: labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
-		{ID{`quote " slash \ line` + "\n", "interactive", "warm", labels("a", "b")}, "modèle"},
+		{ID{Endpoint: `quote " slash \ line` + "\n", Module: "interactive", Prefix: "warm", Labels: labels("a", "b")}, "modèle"},
 		{ID{Endpoint: "Llama", Module: "long", Prefix: "warm", Labels: labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
 		{ID{Endpoint: "llama!", Module: "interactive", Prefix: "cold", Labels: labels("search", "fra1")}, "m"},
 	}
+	if sized {
+		for i := range all {
+			all[i].InputTokens, all[i].OutputTokens, all[i].Concurrency = "8000", "32", "16"
+		}
+	}
+	return all
 }
 
 func (t target) info() EndpointInfo {
 	return EndpointInfo{Endpoint: t.Endpoint, Model: t.model, API: "openai-chat", Engine: "vllm", URL: "http://" + t.Module, Labels: t.Labels}
 }
 
+// findings returns what identifies the findings of the target.
+func (t target) findings() FindingsID {
+	return FindingsID{Endpoint: t.Endpoint, Module: t.Module, Labels: t.Labels}
+}
+
+// names returns the label names of the target.
+func (t target) names() []string {
+	names := []string{"endpoint", "model", "module", "prefix", "a_zone", "team"}
+	if t.Concurrency != "" {
+		names = append(names, "input_tokens", "output_tokens", "concurrency")
+	}
+	return names
+}
+
 // with returns the label values of the target and of a family's own label.
 func (t target) with(own ...string) []string {
-	return append([]string{t.Endpoint, t.model, t.Module, t.Prefix, t.Labels["a_zone"], t.Labels["team"]}, own...)
+	values := []string{t.Endpoint, t.model, t.Module, t.Prefix, t.Labels["a_zone"], t.Labels["team"]}
+	if t.Concurrency != "" {
+		values = append(values, t.InputTokens, t.OutputTokens, t.Concurrency)
+	}
+	return append(values, own...)
 }
 
 // randomResult makes up a result. The durations spread over the given octaves
@@ -207,6 +240,7 @@ func randomResult(r *rand.Rand, model string, octaves float64) *prober.Result {
 		Server:    api.ServerTimes{Queue: duration(), Prefill: duration(), Decode: duration()},
 		RateLimit: api.RateLimit{Requests: count(100), Tokens: count(3)},
 		Buffered:  r.IntN(5) == 0, Imprecise: r.IntN(5) == 0, NoEndMarker: r.IntN(5) == 0,
+		Answer: prober.Answer{Verdict: append(check.Verdicts(), "")[r.IntN(6)]},
 	}
 	if r.IntN(4) == 0 {
 		res.Outcome = prober.Outcomes()[r.IntN(len(prober.Outcomes()))]

@@ -50,7 +50,9 @@ type Family struct {
 	// plain counts and states.
 	Unit string
 	// Labels are the label names. Families of endpoints, probes and servers
-	// carry the configured labels as well.
+	// carry the configured labels as well. A label without a value is left out:
+	// the model while it is not known, and the lengths and the concurrency of
+	// modules that have one length and ask one request at a time.
 	Labels []string
 	// Values is the closed set of values of the last of Labels; nil where
 	// that label is open.
@@ -86,10 +88,16 @@ func Catalogue() []Family {
 	for _, f := range hardwareFamilies() {
 		all = append(all, f.Family)
 	}
+	for _, f := range spendingFamilies() {
+		all = append(all, f.Family)
+	}
 	for _, f := range endpointFamilies() {
 		all = append(all, f.Family)
 	}
 	for _, f := range probeFamilies() {
+		all = append(all, f.Family)
+	}
+	for _, f := range findingsFamilies() {
 		all = append(all, f.Family)
 	}
 	for _, f := range serverFamilies() {

@@ -28,6 +28,7 @@ const (
 	ownSource
 	ownStat
 	ownState
+	ownVerdict
 	numOwn
 )
 
@@ -35,6 +36,7 @@ const (
 var ownNames = [numOwn]string{
 	ownFinish: "finish", ownKind: "kind", ownOutcome: "outcome", ownPhase: "phase", ownQuantity: "quantity",
 	ownReason: "reason", ownResource: "resource", ownSLO: "slo", ownSource: "source", ownStat: "stat", ownState: "state",
+	ownVerdict: "verdict",
 }
 
 // ownLabelOf returns the own label of a name; ownNone for an unknown one.
@@ -55,8 +57,9 @@ type labelText struct {
 type labelBlock struct {
 	pairs []pair // sorted by name
 	labelText
-	// at is where each own label goes.
-	at [numOwn]struct{ text, proto int }
+	// at is where each own label goes. Small numbers, because there is a block for
+	// each series.
+	at [numOwn]struct{ text, proto uint32 }
 }
 
 // newLabelBlock renders base and the configured labels. Empty values are left
@@ -85,7 +88,7 @@ func (b *labelBlock) render() {
 	own := ownNone + 1
 	mark := func(until func(string) bool) {
 		for ; own < numOwn && until(ownNames[own]); own++ {
-			b.at[own].text, b.at[own].proto = text.Len(), proto.Len()
+			b.at[own].text, b.at[own].proto = uint32(text.Len()), uint32(proto.Len())
 		}
 	}
 	for _, p := range b.pairs {
@@ -95,7 +98,7 @@ func (b *labelBlock) render() {
 		proto.WriteString(r.proto)
 	}
 	mark(func(string) bool { return true })
-	b.at[ownNone].text, b.at[ownNone].proto = text.Len(), proto.Len()
+	b.at[ownNone].text, b.at[ownNone].proto = uint32(text.Len()), uint32(proto.Len())
 	b.text, b.proto = text.String(), proto.String()
 }
 

@@ -37,6 +37,7 @@ func TestOwnLabelPlace(t *testing.T) {
 	f(ownReason, `endpoint="e",model="m",module="i",prefix="cold",|s="t",`)
 	f(ownSLO, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 	f(ownStat, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
+	f(ownVerdict, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 	f(ownSource, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 }
 

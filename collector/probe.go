@@ -20,11 +20,15 @@ const (
 	SkipBackoff SkipReason = "backoff"
 	// SkipLimit is too many probes in flight.
 	SkipLimit SkipReason = "limit"
+	// SkipBudget is a probe that would have exceeded a budget.
+	SkipBudget SkipReason = "budget"
+	// SkipContext is a probe for which the model's context has no room.
+	SkipContext SkipReason = "context_length"
 )
 
 // skipReasons lists the closed set.
 func skipReasons() []SkipReason {
-	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit}
+	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext}
 }
 
 // Indexes of the arrays of values; the families list their label values in the
@@ -67,7 +71,9 @@ type values struct {
 	items                                  uint64
 	lastItems, lastInput, dimensions, norm gauge
 
-	slo *slo // nil without objectives
+	checks []uint64 // by index in check.Verdicts; nil where answers are not checked
+	cost   *cost    // nil where tokens have no price
+	slo    *slo     // nil without objectives
 }
 
 // newValues returns the state of a new series.
@@ -87,10 +93,16 @@ func newValues(now func() time.Time) *values {
 }
 
 // restart returns the state of a series that begins anew with another model, of
-// the same kind and with the same objectives.
+// the same kind, with the same objectives and prices.
 func (v *values) restart() *values {
 	next := newValues(v.now)
 	next.kind, next.interval, next.timeout = v.kind, v.interval, v.timeout
+	if v.checks != nil {
+		next.checks = newChecks()
+	}
+	if v.cost != nil {
+		next.cost = &cost{price: v.cost.price}
+	}
 	if v.slo != nil {
 		next.slo = newSLO(v.slo.objective, v.slo.thresholds, next.created)
 	}
@@ -111,11 +123,15 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
 		v.results[i]++
 	}
 	v.countTokens(&r.Tokens)
+	if v.cost != nil {
+		v.cost.add(&r.Tokens)
+	}
 	if r.Outcome == prober.Canceled {
 		return
 	}
 	v.lastRun.set(unixSeconds(r.Start))
 	v.setReplyState(r)
+	v.countVerdict(r.Answer.Verdict)
 	v.mergedEvents += uint64(r.MergedEvents())
 	if r.Imprecise {
 		v.imprecise++

@@ -41,6 +41,8 @@ func probeFamilies() []*probeFamily {
 	all = append(all, of(generation, lastFamilies()...)...)
 	all = append(all, promptTokensFamily())
 	all = append(all, of(generation, tokenFamilies()...)...)
+	all = append(all, costFamily())
+	all = append(all, of(generation, checksFamily())...)
 	all = append(all, impreciseFamily())
 	all = append(all, of(generation, accuracyFamilies()...)...)
 	return append(all, of(vectors, vectorFamilies()...)...)
@@ -68,7 +70,7 @@ func stateFamilies() []*probeFamily {
 			"Probes by how they ended. Canceled ones, ended by the exporter itself, count neither for nor against an endpoint.",
 			func(v *values) []uint64 { return v.results }),
 		probeCounters("probe_skipped_total", "reason", labelValues(skipReasons()),
-			"Probes that were due and did not run: the one before was still going (overrun), the server asked to wait (backoff), or too many were in flight (limit).",
+			"Probes that were due and did not run: the one before was still going (overrun), the server asked to wait (backoff), too many were in flight (limit), a budget would have been exceeded (budget), or the model's context has no room for it (context_length).",
 			func(v *values) []uint64 { return v.skipped }),
 		probeGauges("probe_rate_limit_remaining", "resource", []string{"requests", "tokens"},
 			"Quota left, as the reply of the latest probe told. Absent if it did not tell.",
@@ -200,17 +202,21 @@ func outputTokensFamily() *probeFamily {
 		Labels: []string{"kind"}, Values: []string{"answer", "reasoning"},
 		Help: "Output tokens of probes with any outcome. Where the server does not report reasoning tokens, kind reasoning is absent and answer is everything.",
 	}, nil, func(e encoder, _ *family, v *values) {
-		e.counter(outputAnswer, v.outputTokens[outputAnswer])
+		e.counter(outputAnswer, float64(v.outputTokens[outputAnswer]))
 		if v.reasoningReported {
-			e.counter(outputReasoning, v.outputTokens[outputReasoning])
+			e.counter(outputReasoning, float64(v.outputTokens[outputReasoning]))
 		}
 	})
 }
 
+// sizeLabels are the labels that only some series have: the lengths those of a
+// module that asks with several, and the number of requests those of bursts.
+func sizeLabels() []string { return []string{"input_tokens", "output_tokens", "concurrency"} }
+
 // newProbeFamily returns a family with the labels of every probe family.
 func newProbeFamily(f Family, bounds []float64, emit func(e encoder, f *family, v *values)) *probeFamily {
 	f.Group = GroupProbe
-	return &probeFamily{newFamily(f, []string{"endpoint", "model", "module", "prefix"}, bounds), emit}
+	return &probeFamily{newFamily(f, append([]string{"endpoint", "model", "module", "prefix"}, sizeLabels()...), bounds), emit}
 }
 
 // probeGauge returns a family of one gauge for each series.
@@ -242,7 +248,7 @@ func probeCounter(name, unit, help string, get func(v *values) (n uint64, presen
 	return newProbeFamily(Family{Name: name, Type: Counter, Unit: unit, Help: help}, nil,
 		func(e encoder, _ *family, v *values) {
 			if n, present := get(v); present {
-				e.counter(0, n)
+				e.counter(0, float64(n))
 			}
 		})
 }
@@ -253,7 +259,7 @@ func probeCounters(name, label string, set []string, help string, get func(v *va
 		func(e encoder, f *family, v *values) {
 			all := get(v)
 			for _, i := range f.order {
-				e.counter(i, all[i])
+				e.counter(i, float64(all[i]))
 			}
 		})
 }

@@ -90,10 +90,10 @@ func (e *protoEncoder) gauge(own int, v float64) {
 	e.close(metric)
 }
 
-func (e *protoEncoder) counter(own int, n uint64) {
+func (e *protoEncoder) counter(own int, v float64) {
 	metric := e.metric(own)
 	value := e.open(fieldMetricCounter)
-	e.double(fieldCounterValue, float64(n))
+	e.double(fieldCounterValue, v)
 	e.createdAt(fieldCounterCreated)
 	e.close(value)
 	e.close(metric)

@@ -71,6 +71,32 @@ func (s *Self) WatchDroppedSpans(dropped func() uint64) {
 		func() float64 { return float64(dropped()) }))
 }
 
+// WatchBudget adds the used shares of the budgets of all endpoints together, as
+// those of EndpointInfo.Budget. It must be called at most once.
+func (s *Self) WatchBudget(used func() (tokens, usd float64)) {
+	f := selfFamilies().budget
+	desc := prometheus.V2.NewDesc(f.Name, f.Help, prometheus.UnconstrainedLabels(f.Labels), nil, prometheus.WithUnit(f.Unit))
+	s.registerer.MustRegister(&budgetCollector{used, desc})
+}
+
+// budgetCollector makes the metrics of the global budget.
+type budgetCollector struct {
+	used func() (tokens, usd float64)
+	desc *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *budgetCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c *budgetCollector) Collect(ch chan<- prometheus.Metric) {
+	for i, g := range budgetUse(c.used) {
+		if g.present {
+			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, g.value, budgetResources()[i])
+		}
+	}
+}
+
 // Observe takes from a result what it tells of the exporter.
 func (s *Self) Observe(r *prober.Result) {
 	if r.StartLag >= 0 {
@@ -121,13 +147,13 @@ type selfDescriptions struct {
 	probes, readLag                Family
 	merged, imprecise              Family
 	scrapeDuration, scrapeSize     Family
-	droppedSpans                   Family
+	budget, droppedSpans           Family
 }
 
 // list returns the families in the order of the documentation.
 func (d *selfDescriptions) list() []Family {
 	return []Family{
-		d.buildInfo, d.endpoints, d.inFlight, d.missed, d.scheduleLag,
+		d.buildInfo, d.endpoints, d.inFlight, d.missed, d.budget, d.scheduleLag,
 		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans,
 	}
 }
@@ -144,6 +170,8 @@ func selfFamilies() selfDescriptions {
 		inFlight:  family("probes_in_flight", Gauge, "", "Probes that are running."),
 		missed: family("missed_runs_total", Counter, "",
 			"Probes that were due and did not run, over all endpoints, by reason."),
+		budget: family("budget_used_ratio", Gauge, "ratio",
+			"Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."),
 		droppedSpans: family("spans_dropped_total", Counter, "",
 			"Trace spans that were lost: the queue was full, or the receiver did not take them. Absent without trace export."),
 		scheduleLag: family("schedule_lag_seconds", Histogram, "seconds",
@@ -161,6 +189,7 @@ func selfFamilies() selfDescriptions {
 	}
 	d.buildInfo.Labels = []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"}
 	d.missed.Labels, d.missed.Values = []string{"reason"}, labelValues(skipReasons())
+	d.budget.Labels, d.budget.Values = []string{"resource"}, budgetResources()
 	d.probes.Labels = []string{"clock"}
 	d.probes.Values = []string{string(prober.ClockKernel), string(prober.ClockProcess)}
 	return d

@@ -18,6 +18,8 @@ func TestSelf(t *testing.T) {
 	s.ProbeStarted()
 	s.ProbeEnded()
 	s.Missed(SkipOverrun)
+	s.Missed("budget")
+	s.Missed("context_length")
 	s.Missed("no such reason")
 	s.Scraped(20*time.Millisecond, 1<<20)
 
@@ -45,6 +47,8 @@ func TestSelf(t *testing.T) {
 	f("probes_in_flight", "", 1)
 	f("missed_runs_total", "overrun", 1)
 	f("missed_runs_total", "limit", 0)
+	f("missed_runs_total", "budget", 1)
+	f("missed_runs_total", "context_length", 1)
 	f("probes_total", "kernel", 1)
 	f("probes_total", "process", 1)
 	f("imprecise_probes_total", "", 1)
@@ -56,6 +60,25 @@ func TestSelf(t *testing.T) {
 	if _, ok := valueOf(t, reg, "go_goroutines", ""); !ok {
 		t.Error("no Go runtime metrics")
 	}
+}
+
+// A budget is there for what it limits, and is read anew for each page.
+func TestWatchBudget(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	s := NewSelf(reg)
+	tokens, usd := 0.5, -1.0
+	s.WatchBudget(func() (float64, float64) { return tokens, usd })
+	f := func(label string, want float64, present bool) {
+		t.Helper()
+		if got, ok := valueOf(t, reg, namePrefix+"exporter_budget_used_ratio", label); got != want || ok != present {
+			t.Errorf("%s = %v, %v, want %v, %v", label, got, ok, want, present)
+		}
+	}
+	f("tokens", 0.5, true)
+	f("usd", 0, false)
+	tokens, usd = -1, 1.25
+	f("tokens", 0, false)
+	f("usd", 1.25, true)
 }
 
 // valueOf returns the value of a counter or gauge, or the sum of a histogram,

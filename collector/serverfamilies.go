@@ -77,7 +77,7 @@ func readingFamilies() []*serverFamily {
 			Help: "Readings that failed: the name had no address (dns), there was no connection (connect, tls), no page in time (timeout) or an error instead (http_status), or what came is too large, no page of metrics (format), contradicts itself (duplicate), holds another type than the mapping expects (wrong_type) or is of an unknown engine (unmapped).",
 		}, func(e encoder, f *family, v serverValues) {
 			for _, i := range f.order {
-				e.counter(i, v.status.Failures[reasons[i]])
+				e.counter(i, float64(v.status.Failures[reasons[i]]))
 			}
 		}),
 		newServerFamily(Family{
@@ -259,7 +259,7 @@ func quantityHistogram(q config.Quantity, help string) *serverFamily {
 // emitCounter encodes the value of a key, if there is one that can be counted.
 func emitCounter[K comparable](e encoder, own int, values map[K]float64, key K) {
 	if v, ok := values[key]; ok && v >= 0 && v < 1<<63 {
-		e.counter(own, uint64(math.Round(v)))
+		e.counter(own, math.Round(v))
 	}
 }
 

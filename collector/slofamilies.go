@@ -6,11 +6,11 @@ func sloFamilies() []*probeFamily {
 		sloFamily(Family{
 			Name: "probe_slo_eligible_total", Type: Counter,
 			Help: "Probes that count for an objective; absent for an objective that is not configured. Canceled and skipped probes and confirmations of a failure do not count. availability, ttft and e2e: all others. tpot: successes of which it was measured, and answers that stalled.",
-		}, func(e encoder, o *slo, i int) { e.counter(i, o.eligible[i]) }),
+		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.eligible[i])) }),
 		sloFamily(Family{
 			Name: "probe_slo_bad_total", Type: Counter,
 			Help: "Eligible probes that missed the objective. availability: no success. ttft: no first token, or one later than the threshold. tpot: stalled, or slower than the threshold. e2e: no success, or one that took longer than the threshold.",
-		}, func(e encoder, o *slo, i int) { e.counter(i, o.bad[i]) }),
+		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.bad[i])) }),
 		thresholdFamily(),
 		sloFamily(Family{
 			Name: "slo_objective_ratio", Type: Gauge, Unit: "ratio",

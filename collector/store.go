@@ -8,7 +8,6 @@
 package collector
 
 import (
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,16 +29,17 @@ type Probes struct {
 	families []*probeFamily         // sorted by name
 	info     *family
 	hardware []*hardwareFamily    // sorted by name
+	spending []*spendingFamily    // sorted by name
+	found    []*findingsFamily    // sorted by name
 	gpus     func() *gpu.Snapshot // nil without GPUs of this machine
 
 	mu        sync.Mutex
 	series    map[string]*Series         // by ID.key
+	findings  map[string]*FindingsSeries // by FindingsID.key
 	endpoints map[string]*endpoint       // by name
-	ordered   []*Series                  // series in the order of a page
-	infos     []*labelBlock              // endpoints in the order of a page
-	runsOn    []labelled[hardwareValues] // of endpoints in the order of a page
+	ordered   probesPage
 
-	stale atomic.Bool // ordered and infos are to be made anew
+	stale atomic.Bool // ordered is to be made anew
 }
 
 // NewProbes returns an empty store. now is asked for the created timestamps of
@@ -52,14 +52,19 @@ func NewProbes(now func() time.Time) *Probes {
 		families:  probeFamilies(),
 		info:      endpointInfoFamily(),
 		hardware:  hardwareFamilies(),
+		spending:  spendingFamilies(),
+		found:     findingsFamilies(),
 		series:    make(map[string]*Series),
+		findings:  make(map[string]*FindingsSeries),
 		endpoints: make(map[string]*endpoint),
 	}
 	for i, o := range prober.Outcomes() {
 		p.outcomes[o] = i
 	}
 	slices.SortFunc(p.hardware, compareNames)
+	slices.SortFunc(p.spending, compareNames)
 	slices.SortFunc(p.families, compareNames)
+	slices.SortFunc(p.found, compareNames)
 	return p
 }
 
@@ -77,13 +82,18 @@ type ID struct {
 
 // key returns a string that is equal for equal IDs only.
 func (id ID) key() string {
+	return labelsKey(id.Labels, id.Endpoint, id.Module, id.Prefix, id.InputTokens, id.OutputTokens, id.Concurrency)
+}
+
+// labelsKey returns a string that is equal only for equal labels and values.
+func labelsKey(labels map[string]string, values ...string) string {
 	var b []byte
-	for _, s := range []string{id.Endpoint, id.Module, id.Prefix, id.InputTokens, id.OutputTokens, id.Concurrency} {
-		b = strconv.AppendQuote(b, s)
+	for _, v := range values {
+		b = strconv.AppendQuote(b, v)
 	}
-	for _, name := range slices.Sorted(maps.Keys(id.Labels)) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		b = strconv.AppendQuote(b, name)
-		b = strconv.AppendQuote(b, id.Labels[name])
+		b = strconv.AppendQuote(b, labels[name])
 	}
 	return string(b)
 }
@@ -114,8 +124,8 @@ func (p *Probes) Remove(id ID) {
 	p.stale.Store(true)
 }
 
-// Series holds what the probes of one endpoint, module and prefix found out.
-// It is safe for concurrent use.
+// Series holds what the probes of one ID found out. It is safe for concurrent
+// use.
 type Series struct {
 	store *Probes
 	id    ID
@@ -180,6 +190,7 @@ func (s *Series) setServed(kind api.Kind, model string) {
 func (s *Series) labels(model string) *labelBlock {
 	return newLabelBlock([]pair{
 		{"endpoint", s.id.Endpoint}, {"model", model}, {"module", s.id.Module}, {"prefix", s.id.Prefix},
+		{"input_tokens", s.id.InputTokens}, {"output_tokens", s.id.OutputTokens}, {"concurrency", s.id.Concurrency},
 	}, s.id.Labels, s.store.reserved)
 }
 
@@ -192,76 +203,4 @@ func (s *Series) encode(e encoder, f *probeFamily) {
 	}
 	e.labels(s.block, s.values.created)
 	f.emit(e, f.family, s.values)
-}
-
-// write walks over all families.
-func (p *Probes) write(w io.Writer, e encoder) error {
-	series, infos, runsOn := p.page()
-	e.begin(p.info)
-	for _, block := range infos {
-		e.labels(block, time.Time{})
-		e.gauge(0, 1)
-		if err := e.flush(w); err != nil {
-			return err
-		}
-	}
-	if err := e.end(w); err != nil {
-		return err
-	}
-	if err := writeSeries(w, e, p.hardware, p.addLocal(runsOn)); err != nil {
-		return err
-	}
-	for _, f := range p.families {
-		e.begin(f.family)
-		for _, s := range series {
-			s.encode(e, f)
-			if err := e.flush(w); err != nil {
-				return err
-			}
-		}
-		if err := e.end(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// page returns the series, the endpoints and what these run on in the order of a
-// page. The slices are never changed afterwards.
-func (p *Probes) page() ([]*Series, []*labelBlock, []labelled[hardwareValues]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stale.Swap(false) {
-		p.infos, p.runsOn = p.infos[:0:0], p.runsOn[:0:0]
-		for _, e := range p.endpoints {
-			p.infos = append(p.infos, e.block)
-			if e.info.Hardware != nil {
-				p.runsOn = append(p.runsOn, e.hardware)
-			}
-		}
-		slices.SortFunc(p.infos, compareLabels)
-		slices.SortFunc(p.runsOn, func(a, b labelled[hardwareValues]) int { return compareLabels(a.block, b.block) })
-		p.ordered = p.sorted()
-	}
-	return p.ordered, p.infos, p.runsOn
-}
-
-// sorted returns the series in the order of their labels.
-func (p *Probes) sorted() []*Series {
-	type entry struct {
-		block  *labelBlock
-		series *Series
-	}
-	entries := make([]entry, 0, len(p.series))
-	for _, s := range p.series {
-		s.mu.Lock()
-		entries = append(entries, entry{s.block, s})
-		s.mu.Unlock()
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return compareLabels(a.block, b.block) })
-	out := make([]*Series, len(entries))
-	for i, e := range entries {
-		out[i] = e.series
-	}
-	return out
 }

@@ -218,6 +218,8 @@ func TestSuccess(t *testing.T) {
 		"probe_imprecise_total":                          "1",
 		"probe_buffered_total":                           "1",
 		`probe_skipped_total reason="overrun"`:           "0",
+		`probe_skipped_total reason="budget"`:            "0",
+		`probe_skipped_total reason="context_length"`:    "0",
 		`probe_rate_limit_remaining resource="tokens"`:   "7",
 		`probe_rate_limit_remaining resource="requests"`: "",
 		"probe_tls_cert_not_after_timestamp_seconds":     "1.7000036e+09",
@@ -393,10 +395,13 @@ inference_endpoint_info{api="openai-chat",endpoint="b",model="m",url="http://b"}
 // Several modules of one endpoint make a page with the same samples as
 // client_golang's, if in another order.
 func TestSeveralModules(t *testing.T) {
-	p, ref := NewProbes(time.Now), newReference()
+	series := func(module, prefix string) target {
+		return target{ID{Endpoint: "e", Module: module, Prefix: prefix, Labels: map[string]string{"a_zone": "z", "team": "t"}}, "m"}
+	}
+	p, ref := NewProbes(time.Now), newReference(series("", ""))
 	for _, module := range []string{"b", "a"} {
 		for _, prefix := range []string{"warm", "cold"} {
-			tg := target{ID{Endpoint: "e", Module: module, Prefix: prefix, Labels: map[string]string{"a_zone": "z", "team": "t"}}, "m"}
+			tg := series(module, prefix)
 			p.Series(tg.ID).Observe(success())
 			ref.create(tg)
 			ref.observe(tg, success())

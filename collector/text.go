@@ -35,7 +35,7 @@ func (e *textEncoder) gauge(own int, v float64) {
 	e.buf = append(appendFloat(e.buf, v, e.open), '\n')
 }
 
-func (e *textEncoder) counter(own int, n uint64) { e.gauge(own, float64(n)) }
+func (e *textEncoder) counter(own int, v float64) { e.gauge(own, v) }
 
 func (e *textEncoder) summary(own int, s *summary) {
 	e.sumAndCount(own, s.sum, s.count)

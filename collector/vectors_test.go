@@ -18,23 +18,20 @@ type reference struct {
 	results, skipped, prompt, cached, output, source, merged, imprecise, buffered, noEnd               *prometheus.CounterVec
 	ttft, ttfo, tpot, gap, maxGap, duration                                                            *prometheus.HistogramVec
 	phase, server                                                                                      *prometheus.SummaryVec
-	eligible, bad                                                                                      *prometheus.CounterVec
+	eligible, bad, checks, cost                                                                        *prometheus.CounterVec
 	threshold, objective, window, windowSamples                                                        *prometheus.GaugeVec
 	ttfts                                                                                              map[string][]referenceSample // by endpoint
 }
 
-// newReference returns a reference for series with the configured labels of
-// targets.
-func newReference() *reference {
+// newReference returns a reference for series with the labels of t.
+func newReference(t target) *reference {
 	described := make(map[string]Family)
 	for _, f := range Catalogue() {
 		described[f.Name] = f
 	}
 	reg := prometheus.NewRegistry()
 	configured := []string{"a_zone", "team"}
-	with := func(own []string) []string {
-		return append(append([]string{"endpoint", "model", "module", "prefix"}, configured...), own...)
-	}
+	with := func(own []string) []string { return append(t.names(), own...) }
 	opts := func(name string) prometheus.Opts {
 		f := described["inference_"+name]
 		return prometheus.Opts{Namespace: "inference", Name: name, Help: f.Help, Unit: f.Unit}
@@ -82,6 +79,7 @@ func newReference() *reference {
 		tpot: histogram("probe_tpot_seconds", tpotBounds), gap: histogram("probe_inter_chunk_seconds", gapBounds),
 		maxGap: histogram("probe_max_gap_seconds", gapBounds), duration: histogram("probe_duration_seconds", durationBounds),
 		phase: summary("probe_phase_seconds", "phase"), server: summary("probe_server_time_seconds", "phase"),
+		checks: counter("probe_checks_total", "verdict"), cost: counter("probe_cost_usd_total", "kind"),
 		eligible: counter("probe_slo_eligible_total", "slo"), bad: counter("probe_slo_bad_total", "slo"),
 		threshold: gauge("slo_threshold_seconds", "slo"), objective: gauge("slo_objective_ratio", "slo"),
 		window: gauge("probe_ttft_window_seconds", "stat"), windowSamples: gauge("probe_ttft_window_samples"),
@@ -99,7 +97,7 @@ func (ref *reference) create(t target) {
 	for _, o := range prober.Outcomes() {
 		ref.results.WithLabelValues(t.with(string(o))...)
 	}
-	for _, own := range []string{"overrun", "backoff", "limit"} {
+	for _, own := range []string{"overrun", "backoff", "limit", "budget", "context_length"} {
 		ref.skipped.WithLabelValues(t.with(own)...)
 	}
 	for _, own := range []string{"usage", "events"} {

@@ -23,8 +23,8 @@ const maxFileBytes = 16 << 20
 type Config struct {
 	// Global holds what all modules and endpoints share.
 	Global Global `yaml:"global"`
-	// Modules say what to ask, by name. The module `interactive` is always
-	// there; the file may change it. Default: the module `interactive`.
+	// Modules say what to ask, by name. The built-in ones are always there; the
+	// file may change them. Default: the built-in modules.
 	Modules map[string]*Module `yaml:"modules"`
 	// Endpoints are the endpoints to probe. Required: at least one.
 	Endpoints []*Endpoint `yaml:"endpoints"`

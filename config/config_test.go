@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -49,17 +50,12 @@ func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * ti
 // from the specification and not from the code.
 func resolved() *Config {
 	return &Config{
-		Global: Global{Interval: seconds(30), Timeout: seconds(60), Limits: Limits{InFlight: 64, InFlightPerHost: 4}},
-		Modules: map[string]*Module{"interactive": {
-			Interval: seconds(30), Timeout: seconds(60),
-			Timeouts:    Timeouts{Connect: seconds(10), Headers: seconds(30), FirstToken: seconds(30), Stall: seconds(15)},
-			InputTokens: Tokens(256), OutputTokens: Tokens(64), BatchSize: 8, Prefix: "cold", Connection: "new",
-		}},
+		Global:  Global{Interval: seconds(30), Timeout: seconds(60), Limits: Limits{InFlight: 64, InFlightPerHost: 4}},
+		Modules: builtIn(30, 60),
 		Endpoints: []*Endpoint{{
 			Name: "h:8000", URL: URL{&url.URL{Scheme: "http", Host: "h:8000"}},
 			Modules: []string{"interactive"},
 			Servers: Servers{Find: true, Interval: seconds(15), Timeout: seconds(10)},
-			SLO:     SLO{Objective: 0.99},
 		}},
 	}
 }
@@ -84,9 +80,7 @@ func TestDefaults(t *testing.T) {
 	f("global:\nmodules:\n"+one, func(*Config) {}) // sections without a value
 	f("global: {interval: 10s, timeout: 20s}\n"+one, func(c *Config) {
 		c.Global.Interval, c.Global.Timeout = seconds(10), seconds(20)
-		m := c.Modules["interactive"]
-		m.Interval, m.Timeout = seconds(10), seconds(20)
-		m.Timeouts = Timeouts{Connect: seconds(10), Headers: seconds(20), FirstToken: seconds(20), Stall: seconds(15)}
+		c.Modules = builtIn(10, 20)
 	})
 	f("modules: {interactive: {timeout: 5s, output_tokens: 8}}\n"+one, func(c *Config) {
 		m := c.Modules["interactive"]
@@ -101,7 +95,7 @@ func TestDefaults(t *testing.T) {
 		c.Modules["interactive"].Timeouts.Headers = seconds(3)
 	})
 	f("modules: {plain: }\n"+one, func(c *Config) {
-		c.Modules["plain"] = c.Modules["interactive"]
+		c.Modules["plain"] = plain()
 	})
 	f("global: {labels: {a: x, b: x}}\nendpoints: [{url: http://h:8000, labels: {b: y, c: 1.10}}]\n", func(c *Config) {
 		c.Global.Labels = map[string]string{"a": "x", "b": "x"}
@@ -141,10 +135,23 @@ func TestDefaults(t *testing.T) {
 		c.Endpoints[0].Servers.Timeout = seconds(15)
 	})
 	f("modules: {interactive: {slo: {e2e: 20s}}, plain: {slo: }}\nendpoints: [{url: http://h:8000, slo: {objective: 0.9, ttft: 500ms}}]\n", func(c *Config) {
-		plain := *c.Modules["interactive"]
-		c.Modules["plain"] = &plain
+		c.Modules["plain"] = plain()
 		c.Modules["interactive"].SLO = &SLO{Objective: 0.99, E2E: seconds(20)}
-		c.Endpoints[0].SLO = SLO{Objective: 0.9, TTFT: model.Duration(500 * time.Millisecond)}
+		c.Endpoints[0].SLO = &SLO{Objective: 0.9, TTFT: model.Duration(500 * time.Millisecond)}
+	})
+	f("endpoints: [{url: http://h:8000, slo: {}}]\n", func(c *Config) {
+		c.Endpoints[0].SLO = &SLO{Objective: 0.99}
+	})
+	f("endpoints: [{url: http://h:8000, price: {gpu_hour_usd: 3.2}}]\n", func(c *Config) {
+		c.Endpoints[0].Price = &Price{GPUHourUSD: 3.2, GPUs: 1}
+	})
+	f("endpoints: [{url: http://h:8000, price: {input_usd: 3, output_usd: 15}}]\n", func(c *Config) {
+		c.Endpoints[0].Price = &Price{GPUs: 1, InputUSD: 3, CachedInputUSD: 3, OutputUSD: 15}
+	})
+	f("global: {budget: {tokens_per_hour: 5}}\nendpoints: [{url: http://h:8000, price: {input_usd: 3, cached_input_usd: 0}, budget: {usd_per_day: 0.5}}]\n", func(c *Config) {
+		c.Global.Budget = Budget{TokensPerHour: 5}
+		c.Endpoints[0].Price = &Price{GPUs: 1, InputUSD: 3}
+		c.Endpoints[0].Budget = Budget{USDPerDay: 0.5}
 	})
 	f("endpoints: [{url: http://h:8000, hardware: {}}]\n", func(c *Config) {
 		c.Endpoints[0].Hardware = &Hardware{GPUs: 1}
@@ -273,6 +280,7 @@ func TestLoadBad(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	bad := badFiles()
+	maps.Copy(bad, badWorkloads())
 	if len(names) != len(bad) {
 		t.Errorf("%d files testdata/*.bad.yml and %d in the table", len(names), len(bad))
 	}
@@ -306,7 +314,7 @@ func TestErrors(t *testing.T) {
 	}
 	want := []Error{
 		{File: "dir/f.yml", Line: 3, Path: "endpoints[0].http", Msg: "want a mapping, got a plain value"},
-		{File: "dir/f.yml", Line: 4, Path: "endpoints[0].modules[0]", Msg: `unknown module "y"; known: interactive`},
+		{File: "dir/f.yml", Line: 4, Path: "endpoints[0].modules[0]", Msg: `unknown module "y"; known: agent, batch, code-completion, embedding, interactive, long-context, rag`},
 		{File: "dir/f.yml", Line: 6, Path: "global.interval", Msg: `want a duration like 30s, got "z"`},
 	}
 	var got []Error
@@ -347,32 +355,6 @@ func TestBounds(t *testing.T) {
 	}
 	f("billion laughs", "endpoints:\n- url: http://h\n  http:\n    oauth2:\n      claims:\n"+laughs.String(), "more than 1000000 values")
 	f("deep", "endpoints: [{url: http://h, http: {oauth2: {claims: {a: "+strings.Repeat("[", 100)+strings.Repeat("]", 100)+"}}}}]", "nested more than 64 levels deep")
-}
-
-func TestExpandEnv(t *testing.T) {
-	t.Setenv("A", "x")
-	t.Setenv("B_2", "${A}$")
-	t.Setenv("EMPTY", "")
-	f := func(in, want string) {
-		t.Helper()
-		if got, err := expandEnv(in); err != nil || got != want {
-			t.Errorf("%s: got %q, %v, want %q", in, got, err, want)
-		}
-	}
-	f("", "")
-	f("plain", "plain")
-	f("${A}", "x")
-	f("-${A}-${A}${B_2}-", "-x-x${A}$-") // a value is not expanded again
-	f("a$b$$c$", "a$b$$c$")              // dollars without a brace stand for themselves
-	f("$${A}", "${A}")
-	f("$$${A}", "$${A}")
-	f("$A", "$A")
-
-	for _, in := range []string{"${", "${A", "${}", "${1}", "${A B}", "${UNSET_IN_TESTS}", "${EMPTY}"} {
-		if got, err := expandEnv(in); err == nil {
-			t.Errorf("%s: got %q, want an error", in, got)
-		}
-	}
 }
 
 // TestRelativeFiles checks that names of files count from the configuration.

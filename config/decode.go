@@ -127,7 +127,7 @@ func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
 		}
 		d.entry(e, at, v.FieldByIndex(index))
 		if isFileKey(e.key) && !d.failed[at] {
-			d.files(at, v.FieldByIndex(index))
+			d.files(e.key, at, v.FieldByIndex(index))
 		}
 	}
 }
@@ -146,7 +146,7 @@ func keysOf(t reflect.Type) map[string][]int {
 	keys := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if f.IsExported() && key != "" && !isRefused(key) {
+		if f.IsExported() && key != "" && key != "-" && !isRefused(key) {
 			keys[key] = f.Index
 		}
 	}

@@ -7,11 +7,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The values of what the file leaves out stand in this file only.
-
-// Interactive is the module that is always there, and the one that an
-// endpoint uses without others: a short question and a short answer.
-const Interactive = "interactive"
+// The values of what the file leaves out stand in this file only; where they are
+// otherwise in a built-in module, in presets.go.
 
 func defaultGlobal() Global {
 	return Global{
@@ -53,6 +50,8 @@ func defaultServers() Servers {
 
 func defaultSLO() SLO { return SLO{Objective: 0.99} }
 
+func defaultPrice() Price { return Price{GPUs: 1} }
+
 func defaultSigV4() SigV4 { return SigV4{Service: "bedrock"} }
 
 // orDefault sets what stands under p, unless the file writes it.
@@ -67,11 +66,15 @@ func (c *Config) setDefaults(r *report) {
 	if c.Modules == nil {
 		c.Modules = map[string]*Module{}
 	}
-	if c.Modules[Interactive] == nil {
-		c.Modules[Interactive] = new(Module)
+	for _, preset := range Presets() {
+		if c.Modules[preset.Name] == nil {
+			c.Modules[preset.Name] = new(Module)
+		}
 	}
 	for name, m := range c.Modules {
-		m.setDefaults(r, path("modules").key(name), c.Global)
+		p := path("modules").key(name)
+		m.setDefaults(r, p, moduleDefaults(name, c.Global))
+		m.loadPrompts(r, p.key("prompts_file"))
 	}
 	for i, e := range c.Endpoints {
 		e.setDefaults(r, path("endpoints").index(i))
@@ -90,26 +93,35 @@ func (g *Global) setDefaults(r *report, p path) {
 	orDefault(r, limits.key("in_flight_per_host"), &g.Limits.InFlightPerHost, def.Limits.InFlightPerHost)
 }
 
-func (m *Module) setDefaults(r *report, p path, g Global) {
-	def := defaultModule(g)
+func (m *Module) setDefaults(r *report, p path, def Module) {
 	orDefault(r, p.key("interval"), &m.Interval, def.Interval)
 	orDefault(r, p.key("timeout"), &m.Timeout, def.Timeout)
-	orDefault(r, p.key("input_tokens"), &m.InputTokens, def.InputTokens)
-	orDefault(r, p.key("output_tokens"), &m.OutputTokens, def.OutputTokens)
-	orDefault(r, p.key("batch_size"), &m.BatchSize, def.BatchSize)
-	orDefault(r, p.key("prefix"), &m.Prefix, def.Prefix)
+	orDefault(r, p.key("concurrency"), &m.Concurrency, def.Concurrency)
 	orDefault(r, p.key("connection"), &m.Connection, def.Connection)
+	if m.AsksToLength() {
+		orDefault(r, p.key("input_tokens"), &m.InputTokens, def.InputTokens)
+		orDefault(r, p.key("batch_size"), &m.BatchSize, def.BatchSize)
+		orDefault(r, p.key("prefix"), &m.Prefix, def.Prefix)
+	} else {
+		orDefault(r, p.key("prefix"), &m.Prefix, PrefixWarm)
+	}
+	if !m.ReferenceLogprob {
+		orDefault(r, p.key("output_tokens"), &m.OutputTokens, def.OutputTokens)
+	}
+	m.PresetSLO = def.PresetSLO
 	if m.SLO != nil {
 		m.SLO.setDefaults(r, p.key("slo"))
 	}
+	m.Timeouts.setDefaults(r, p.key("timeouts"), def.Timeouts, m.Timeout)
+}
 
-	// No part takes longer than the whole.
-	p = p.key("timeouts")
-	t := &m.Timeouts
-	orDefault(r, p.key("connect"), &t.Connect, min(def.Timeouts.Connect, m.Timeout))
-	orDefault(r, p.key("first_token"), &t.FirstToken, min(def.Timeouts.FirstToken, m.Timeout))
+// setDefaults cuts the defaults to the timeout: no part takes longer than the
+// whole.
+func (t *Timeouts) setDefaults(r *report, p path, def Timeouts, timeout model.Duration) {
+	orDefault(r, p.key("connect"), &t.Connect, min(def.Connect, timeout))
+	orDefault(r, p.key("first_token"), &t.FirstToken, min(def.FirstToken, timeout))
 	orDefault(r, p.key("headers"), &t.Headers, t.FirstToken)
-	orDefault(r, p.key("stall"), &t.Stall, min(def.Timeouts.Stall, m.Timeout))
+	orDefault(r, p.key("stall"), &t.Stall, min(def.Stall, timeout))
 }
 
 func (s *SLO) setDefaults(r *report, p path) {
@@ -121,13 +133,23 @@ func (e *Endpoint) setDefaults(r *report, p path) {
 	orDefault(r, p.key("name"), &e.Name, e.URL.hostPort())
 	orDefault(r, p.key("modules"), &e.Modules, def.Modules)
 	e.Servers.setDefaults(r, p.key("servers"))
-	e.SLO.setDefaults(r, p.key("slo"))
+	if e.SLO != nil {
+		e.SLO.setDefaults(r, p.key("slo"))
+	}
+	if e.Price != nil {
+		e.Price.setDefaults(r, p.key("price"))
+	}
 	if e.SigV4 != nil {
 		e.SigV4.setDefaults(r, p.key("sigv4"))
 	}
 	if e.Hardware != nil {
 		e.Hardware.setDefaults(r, p.key("hardware"))
 	}
+}
+
+func (c *Price) setDefaults(r *report, p path) {
+	orDefault(r, p.key("gpus"), &c.GPUs, defaultPrice().GPUs)
+	orDefault(r, p.key("cached_input_usd"), &c.CachedInputUSD, c.InputUSD)
 }
 
 func (h *Hardware) setDefaults(r *report, p path) {

@@ -53,8 +53,9 @@ type Endpoint struct {
 	// metrics; see below.
 	Servers Servers `yaml:"servers"`
 	// SLO is what is promised of the endpoint, for modules that have none of
-	// their own; see below.
-	SLO SLO `yaml:"slo"`
+	// their own; see below. Default: that of the built-in module; for other
+	// modules that 99 % of the probes succeed.
+	SLO *SLO `yaml:"slo,omitempty"`
 	// Price says what the endpoint costs; see below.
 	Price *Price `yaml:"price,omitempty"`
 	// Budget limits what the probes of the endpoint may spend; see below.
@@ -86,7 +87,13 @@ func (e *Endpoint) validate(r *report, p path, modules map[string]*Module) {
 	e.validateSigV4(r, p.key("sigv4"))
 	e.Request.validate(r, p.key("request"))
 	e.Servers.validate(r, p.key("servers"))
-	e.SLO.validate(r, p.key("slo"))
+	if e.SLO != nil {
+		e.SLO.validate(r, p.key("slo"))
+	}
+	if e.Price != nil {
+		e.Price.validate(r, p.key("price"))
+	}
+	e.validateBudget(r, p)
 	if e.Hardware != nil {
 		e.Hardware.validate(r, p.key("hardware"))
 	}

@@ -93,6 +93,16 @@ func (r *report) written(p path) bool {
 	return ok && !r.failed[p]
 }
 
+// writtenUnder tells whether the file gives p one of these keys, be it wrongly.
+func (r *report) writtenUnder(p path, keys map[string][]int) bool {
+	for key := range keys {
+		if _, ok := r.lines[p.key(key)]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 // errorf reports a mistake at p; only the first one of a value counts.
 func (r *report) errorf(p path, format string, args ...any) {
 	if !r.failed[p] {

@@ -1,17 +1,30 @@
 package config
 
-// Expect says what the answer to a prompt must be. A probe whose answer is
-// otherwise ends as `check_failed`.
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/abadojack/whatlanggo"
+)
+
+// Expect says what the answer to a prompt must be, in every respect that is
+// written. A probe whose answer is otherwise ends as `check_failed`.
 type Expect struct {
 	// Equals is the whole answer, white space at its ends aside.
 	Equals string `yaml:"equals,omitempty"`
 	// Matches is a regular expression (RE2) that the answer must contain a match of.
 	Matches string `yaml:"matches,omitempty"`
-	// JSONSchema is a JSON schema that the answer, read as JSON, must meet.
+	// JSONSchema is a JSON schema (2020-12, formats included) that the answer,
+	// read as JSON, must meet. It may refer to its own parts only.
 	JSONSchema map[string]any `yaml:"json_schema,omitempty"`
-	// MinLength is the fewest characters of the answer.
+	// MinLength is the fewest characters of the answer, 1 to 65,536. Default:
+	// no limit.
 	MinLength int `yaml:"min_length,omitempty"`
-	// MaxLength is the most characters of the answer. Default: no limit.
+	// MaxLength is the most characters of the answer, 1 to 65,536. Default: no
+	// limit.
 	MaxLength int `yaml:"max_length,omitempty"`
 	// Language is the language of the answer as an ISO 639-1 code such as `en`.
 	// An answer too short to tell fails.
@@ -19,4 +32,89 @@ type Expect struct {
 	// FinishReason lists the finish reasons that are right, such as `stop`.
 	// Default: any.
 	FinishReason []string `yaml:"finish_reason,omitempty"`
+}
+
+// maxAnswerLength is as many characters as are kept of an answer.
+const maxAnswerLength = 65_536
+
+// FinishReasons lists the finish reasons that an answer may be expected to have.
+func FinishReasons() []string {
+	return []string{"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "other"}
+}
+
+// Languages lists the languages that an answer may be expected to have, as
+// ISO 639-1 codes.
+func Languages() []string {
+	var codes []string
+	for language := range whatlanggo.Langs {
+		if code := language.Iso6391(); code != "" {
+			codes = append(codes, code)
+		}
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
+
+func (e *Expect) validate(r *report, p path) {
+	if r.failed[p] {
+		return // nothing to expect at all
+	}
+	if !r.writtenUnder(p, keysOf(reflect.TypeFor[Expect]())) {
+		r.errorf(p, "expects nothing; want at least one of equals, matches, json_schema, min_length, max_length, language and finish_reason")
+	}
+	if equals := p.key("equals"); r.written(equals) && strings.TrimSpace(e.Equals) == "" {
+		r.errorf(equals, "an empty text")
+	}
+	if matches := p.key("matches"); r.written(matches) {
+		if e.Matches == "" {
+			r.errorf(matches, "an empty text")
+		} else if _, err := regexp.Compile(e.Matches); err != nil {
+			r.errorf(matches, "want a regular expression: %s", oneLine(err.Error()))
+		}
+	}
+	e.validateSchema(r, p.key("json_schema"))
+	e.validateLength(r, p)
+	if language := p.key("language"); r.written(language) && !slices.Contains(Languages(), e.Language) {
+		r.errorf(language, "want a known language as an ISO 639-1 code like en, got %s", quote(e.Language))
+	}
+	validateFinishReasons(r, p.key("finish_reason"), e.FinishReason)
+}
+
+func (e *Expect) validateLength(r *report, p path) {
+	low, high := p.key("min_length"), p.key("max_length")
+	if r.written(low) {
+		validateRange(r, low, e.MinLength, 1, maxAnswerLength)
+	}
+	if r.written(high) {
+		validateRange(r, high, e.MaxLength, 1, maxAnswerLength)
+	}
+	if !r.failed[low] && e.MaxLength > 0 && e.MaxLength < e.MinLength {
+		r.errorf(high, "%d is less than min_length of %d", e.MaxLength, e.MinLength)
+	}
+}
+
+func validateFinishReasons(r *report, p path, reasons []string) {
+	if r.written(p) && len(reasons) == 0 {
+		r.errorf(p, "an empty list; leave the key out")
+	}
+	for i, reason := range reasons {
+		validateOneOf(r, p.index(i), reason, FinishReasons()...)
+		if slices.Contains(reasons[:i], reason) {
+			r.errorf(p.index(i), "%s is listed twice", quote(reason))
+		}
+	}
+}
+
+// oneLine is the start of a message of a library, without line breaks.
+func oneLine(message string) string {
+	message = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, message)
+	if len(message) > maxQuoted {
+		return strings.ToValidUTF8(message[:maxQuoted], "") + "..."
+	}
+	return message
 }

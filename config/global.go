@@ -34,6 +34,7 @@ func (g *Global) validate(r *report, p path) {
 	limits := p.key("limits")
 	validateRange(r, limits.key("in_flight"), g.Limits.InFlight, 1, maxInFlight)
 	validateRange(r, limits.key("in_flight_per_host"), g.Limits.InFlightPerHost, 1, maxInFlight)
+	g.Budget.validate(r, p.key("budget"))
 }
 
 // maxInFlight is more probes than one process can time.

@@ -2,11 +2,15 @@ package config
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"strconv"
 
 	"gopkg.in/yaml.v3"
 )
+
+// maxWeight bounds how often a length or a prompt is drawn relative to others.
+const maxWeight = 1000
 
 // Lengths are numbers of tokens to ask for: one (`256`), a ladder of several
 // that are each asked by themselves (`[8000, 32000]`), or a mix from which each
@@ -80,6 +84,10 @@ func plainNumber(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode,
 
 // lengths decodes one of the three forms.
 func (d *decoder) lengths(n *yaml.Node, p path, out *Lengths) {
+	if n.Kind != yaml.ScalarNode && len(n.Content) == 0 {
+		d.errorf(p, "no length; want at least one, or leave the key out")
+		return
+	}
 	switch n.Kind {
 	case yaml.ScalarNode:
 		if length, ok := d.length(n, p); ok {
@@ -113,35 +121,44 @@ func (d *decoder) mix(n *yaml.Node, p path) []WeightedLength {
 		at := p.key(e.key)
 		d.lines[at] = e.line
 		length, err := strconv.Atoi(e.key)
-		if err != nil {
-			d.errorAt(e.line, at, "want a number of tokens as the key, got %s", quote(e.key))
+		if err != nil || strconv.Itoa(length) != e.key {
+			d.errorf(at, "want a plain number of tokens as the key, got %s", quote(e.key))
 			continue
 		}
-		var weight float64
-		v := target(e.value)
-		if isNumber := v.Kind == yaml.ScalarNode && (v.ShortTag() == "!!int" || v.ShortTag() == "!!float"); !isNumber || v.Decode(&weight) != nil {
-			d.errorf(at, "want a weight, got %s", d.gotValue(v))
-			continue
-		}
-		all = append(all, WeightedLength{Tokens: length, Weight: weight})
+		weight := reflect.New(reflect.TypeFor[float64]()).Elem()
+		d.decimal(target(e.value), at, weight)
+		all = append(all, WeightedLength{Tokens: length, Weight: weight.Float()})
 	}
 	slices.SortFunc(all, func(a, b WeightedLength) int { return cmp.Compare(a.Tokens, b.Tokens) })
 	return all
 }
 
 func (l Lengths) validate(r *report, p path, most int) {
+	if n := len(l.Ladder) + len(l.Mix); n > maxLengths {
+		r.errorf(p, "%d lengths, more than %d", n, maxLengths)
+	}
 	for i, n := range l.Ladder {
 		at := p
-		if len(l.Ladder) > 1 {
+		if r.written(p.index(i)) {
 			at = p.index(i)
 		}
 		validateRange(r, at, n, 1, most)
+		if slices.Contains(l.Ladder[:i], n) {
+			r.errorf(at, "%d is listed twice", n)
+		}
 	}
 	for _, w := range l.Mix {
 		at := p.key(strconv.Itoa(w.Tokens))
 		validateRange(r, at, w.Tokens, 1, most)
-		if w.Weight <= 0 {
-			r.errorf(at, "want a weight above 0, got %v", w.Weight)
-		}
+		validateWeight(r, at, w.Weight)
 	}
 }
+
+// validateWeight checks how often something is drawn relative to others.
+func validateWeight(r *report, p path, weight float64) {
+	if !isWeight(weight) {
+		r.errorf(p, "want a weight above 0 and up to %d, got %v", maxWeight, weight)
+	}
+}
+
+func isWeight(weight float64) bool { return weight > 0 && weight <= maxWeight }

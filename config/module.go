@@ -25,13 +25,16 @@ const (
 	ConnectionReuse Connection = "reuse"
 )
 
-// Bounds of what a module may ask for: lengths in tokens, a number of texts.
+// Bounds of what a module may ask for: lengths in tokens, numbers of other
+// things.
 const (
 	maxInputTokens  = 2_000_000
 	maxOutputTokens = 100_000
+	maxLengths      = 16
+	maxRungs        = 32
 	maxBatchSize    = 2048
 	maxConcurrency  = 256
-	maxRungs        = 16
+	maxLevels       = 8
 )
 
 // Module says what to ask, in terms that hold for every protocol, so that one
@@ -47,34 +50,29 @@ type Module struct {
 	// default that would is cut to it.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// InputTokens is the wanted length of the prompt in tokens, 1 to
-	// 2,000,000. It is reached within a few probes from the server's own
-	// count. A list is a ladder: each of its lengths is probed by itself, every
-	// interval, and has series of its own with the label `input_tokens`. A
-	// mapping such as `{256: 3, 2048: 1}` is a mix: each probe draws a length by
-	// weight. A length that the model has no room for is skipped.
-	InputTokens Lengths `yaml:"input_tokens"`
+	// 2,000,000, or several; see below. It is reached within a few probes from
+	// the server's own count.
+	InputTokens Lengths `yaml:"input_tokens,omitempty"`
 	// OutputTokens caps the answer in tokens, reasoning included, 1 to
-	// 100,000. It may be a ladder (label `output_tokens`) or a mix as well.
-	OutputTokens Lengths `yaml:"output_tokens"`
+	// 100,000, or several; see below.
+	OutputTokens Lengths `yaml:"output_tokens,omitempty"`
 	// BatchSize is how many texts one probe sends to an endpoint that embeds or
 	// ranks, 1 to 2,048.
-	BatchSize int `yaml:"batch_size"`
+	BatchSize int `yaml:"batch_size,omitempty"`
 	// Prefix is `cold` (every prompt begins differently, so that no cached
 	// prefix helps), `warm` (the same prompt again) or `paired` (a cold prompt,
-	// and then the very same again: what the prefix cache is worth).
+	// and then the very same again: what the prefix cache is worth). Prompts
+	// that are not made to length are warm.
 	Prefix Prefix `yaml:"prefix"`
 	// Concurrency lists how many requests to start at the same moment, 1 to 256,
-	// in rising order: one burst after the other, each with series of its own
-	// with the label `concurrency`. A burst with errors ends the run. Bursts are
-	// judged by no objective. Default: one request, which is no burst.
+	// in rising order, at most 8: one burst after the other, each with series of
+	// its own with the label `concurrency`. A burst with errors ends the run.
+	// Bursts are judged by no objective. Default: one request, which is no burst.
 	Concurrency []int `yaml:"concurrency,omitempty"`
-	// Prompt is the text to ask, instead of one that is made to length.
+	// Prompt is the text to ask, instead of one that is made to length; at most
+	// 1 MiB.
 	Prompt string `yaml:"prompt,omitempty"`
-	// PromptsFile is a file with prompts of your own, one JSON object in a line:
-	// `{"messages": [{"role": "user", "content": "..."}], "expected": "...",
-	// "weight": 2}`. Each probe draws one by weight, none twice before all had
-	// their turn. An answer counts as correct if it is or contains what is
-	// expected.
+	// PromptsFile is a file with prompts of your own; see below.
 	PromptsFile string `yaml:"prompts_file,omitempty"`
 	// Questions asks the built-in questions with known answers in turn, and
 	// counts the right ones.
@@ -88,8 +86,8 @@ type Module struct {
 	Fingerprint bool `yaml:"fingerprint,omitempty"`
 	// Expect says what the answer to `prompt` must be; see below.
 	Expect *Expect `yaml:"expect,omitempty"`
-	// LogAnswers logs the answers to `prompt`, `prompts_file` and `questions`
-	// that are not as expected, shortened. Default: no answer is logged.
+	// LogAnswers logs the answers that are not as expected, shortened. Default:
+	// no answer is logged.
 	LogAnswers bool `yaml:"log_answers,omitempty"`
 	// Connection is `new` (one connection per probe) or `reuse` (one kept per
 	// endpoint and module).
@@ -98,6 +96,13 @@ type Module struct {
 	// [`endpoints[].slo`](#endpointsslo), whose place it takes as a whole.
 	// Default: that of the endpoint.
 	SLO *SLO `yaml:"slo,omitempty"`
+
+	// Prompts are those of PromptsFile, as they were when the configuration was
+	// loaded; nil without.
+	Prompts []Prompt `yaml:"-"`
+	// PresetSLO is the SLO of the built-in module of this name, for endpoints
+	// without one; nil without.
+	PresetSLO *SLO `yaml:"-"`
 }
 
 // Timeouts limit the parts of a probe.
@@ -116,9 +121,17 @@ type Timeouts struct {
 func (m *Module) validate(r *report, p path) {
 	m.InputTokens.validate(r, p.key("input_tokens"), maxInputTokens)
 	m.OutputTokens.validate(r, p.key("output_tokens"), maxOutputTokens)
-	validateRange(r, p.key("batch_size"), m.BatchSize, 1, maxBatchSize)
+	if n := len(m.InputTokens.rungs()) * len(m.OutputTokens.rungs()); n > maxRungs {
+		r.errorf(p.key("output_tokens"), "%d pairs of input_tokens and output_tokens, more than %d", n, maxRungs)
+	}
+	if m.AsksToLength() || r.written(p.key("batch_size")) {
+		validateRange(r, p.key("batch_size"), m.BatchSize, 1, maxBatchSize)
+	}
 	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired)
 	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
+	m.validateConcurrency(r, p)
+	m.validateAsking(r, p)
+	m.validateAnswers(r, p)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
 	if m.SLO != nil {
 		m.SLO.validate(r, p.key("slo"))
@@ -158,10 +171,4 @@ func (m *Module) Rungs() []Rung {
 		}
 	}
 	return all
-}
-
-// AsksToLength tells whether the module makes its prompts to length, as it does
-// unless it has others.
-func (m *Module) AsksToLength() bool {
-	return m.Prompt == "" && m.PromptsFile == "" && !m.Questions && !m.ReferenceLogprob
 }

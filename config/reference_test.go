@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"text/template"
@@ -33,6 +34,9 @@ func TestReference(t *testing.T) {
 		"httpKeys":      ref.httpKeys,
 		"reserved":      ref.reserved,
 		"apis":          ref.apis,
+		"presets":       presetTable,
+		"languages":     func() string { return codes(Languages()) },
+		"finishes":      func() string { return codes(FinishReasons()) },
 		"numbers":       func() string { return codes(Numbers()) },
 		"distributions": func() string { return codes(Distributions()) },
 	}).ParseFiles("testdata/reference.md.tmpl")
@@ -76,8 +80,26 @@ func TestReferenceExamples(t *testing.T) {
 		if !strings.Contains(text, "endpoints:") {
 			text += "endpoints: [{url: http://h}]\n"
 		}
-		if _, err := Parse([]byte(text), "example.yml"); err != nil {
+		if _, err := Parse([]byte(text), "../examples/example.yml"); err != nil {
 			t.Errorf("%v\n%s", err, text)
+		}
+	}
+}
+
+// TestFullExample holds the example of the page to what the page says of it.
+func TestFullExample(t *testing.T) {
+	text, err := os.ReadFile("../examples/full.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{
+		Config{}, Global{}, Limits{}, Budget{}, Module{}, Timeouts{}, Expect{}, SLO{},
+		Endpoint{}, SigV4{}, Request{}, Servers{}, Price{}, Hardware{}, Probe{}, Tracing{},
+	} {
+		for key := range keysOf(reflect.TypeOf(v)) {
+			if !regexp.MustCompile(`(?m)[\s{]` + key + `:(\s|$)`).Match(text) {
+				t.Errorf("%T: no key %s", v, key)
+			}
 		}
 	}
 }
@@ -119,7 +141,10 @@ func newReference(t *testing.T) *reference {
 	r := &reference{pkg: pkg, values: map[string]reflect.Value{}}
 	for _, v := range []any{
 		*c, c.Global, c.Global.Limits, *c.Modules[Interactive], c.Modules[Interactive].Timeouts, *c.Endpoints[0],
-		c.Endpoints[0].Request, c.Endpoints[0].Servers, c.Endpoints[0].SLO, defaultSigV4(), c.Probe, c.Tracing,
+		c.Endpoints[0].Request, c.Endpoints[0].Servers, defaultSLO(), defaultSigV4(), c.Probe, c.Tracing,
+		Expect{},
+		defaultPrice(),
+		Budget{},
 		Hardware{},
 		Engine{},
 		EngineSource{},
@@ -183,6 +208,9 @@ func (r *reference) table(name string) (string, error) {
 	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key == "-" {
+			continue
+		}
 		meaning, def, written := strings.Cut(comments[f.Name], " Default: ")
 		if meaning == "" {
 			return "", fmt.Errorf("no comment on %s.%s", name, f.Name)
@@ -205,7 +233,7 @@ func defaultOf(v reflect.Value) (string, error) {
 	if v.IsZero() && v.Kind() != reflect.Bool {
 		return "none", nil
 	}
-	if _, ok := v.Interface().(model.Duration); !ok && v.Kind() == reflect.Struct {
+	if _, ok := v.Interface().(Lengths); !ok && v.Kind() == reflect.Struct {
 		return "see below", nil
 	}
 	var n yaml.Node
@@ -229,6 +257,8 @@ func typeName(key string, t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[model.Duration]():
 		return "duration"
+	case reflect.TypeFor[Lengths]():
+		return "lengths"
 	case reflect.TypeFor[Bytes]():
 		return "size"
 	case reflect.TypeFor[promconfig.Secret]():

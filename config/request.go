@@ -1,9 +1,12 @@
 package config
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	promconfig "github.com/prometheus/common/config"
 )
 
 // maxKeyBytes bounds the name of a key of a request.
@@ -52,6 +55,15 @@ func (q *Request) validate(r *report, p path) {
 	}
 	if r.written(p.key("path")) && !isPath(q.Path) {
 		r.errorf(p.key("path"), "want a path like /custom/chat, without query and fragment")
+	}
+	if header := p.key("sticky_header"); r.written(header) {
+		_, reserved := promconfig.ReservedHeaders[http.CanonicalHeaderKey(q.StickyHeader)]
+		switch {
+		case !isHeaderName(q.StickyHeader):
+			r.errorf(header, "not a valid name of a header")
+		case reserved:
+			r.errorf(header, "setting header %q is not allowed", http.CanonicalHeaderKey(q.StickyHeader))
+		}
 	}
 }
 

@@ -35,11 +35,27 @@ func (s *SLO) validate(r *report, p path) {
 	}
 }
 
-// SLOWith returns the SLO of the endpoint when it is probed with m: the module's
-// own, if it has one, takes the place of the endpoint's as a whole.
+// SLOWith returns the SLO of the endpoint when it is probed with m. The first
+// that is written takes its place as a whole: that of the module, or of the
+// endpoint; else it is that of the built-in module, or availability alone. What
+// has no first token has no objective for it. Of a module that is not Judged, it
+// is only what its bursts are compared with.
 func (e *Endpoint) SLOWith(m *Module) SLO {
-	if m.SLO != nil {
-		return *m.SLO
+	slo := defaultSLO()
+	switch {
+	case m.SLO != nil:
+		slo = *m.SLO
+	case e.SLO != nil:
+		slo = *e.SLO
+	case m.PresetSLO != nil:
+		slo = *m.PresetSLO
 	}
-	return e.SLO
+	if m.ReferenceLogprob {
+		slo.TTFT, slo.TPOT = 0, 0
+	}
+	return slo
 }
+
+// Judged tells whether the probes of the module count as good or bad: bursts do
+// not, which are a load of the exporter's own making.
+func (m *Module) Judged() bool { return len(m.Concurrency) == 0 }

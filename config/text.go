@@ -64,10 +64,10 @@ func reservedLabels() []string {
 	return []string{
 		"api", "concurrency", "endpoint", "engine", "finish", "gpu",
 		"gpu_instance_id", "input_tokens", "instance", "job", "kind", "le",
-		"mig_profile", "mig_uuid", "model", "module", "outcome", "phase",
-		"prefix", "prefix_cache_unit", "quantile", "quantity", "reason",
-		"resource", "server", "slo", "source", "stat", "state", "unit", "url",
-		"uuid",
+		"mig_profile", "mig_uuid", "model", "module", "outcome",
+		"output_tokens", "phase", "prefix", "prefix_cache_unit", "quantile",
+		"quantity", "reason", "resource", "server", "slo", "source", "stat",
+		"state", "unit", "url", "uuid", "verdict",
 	}
 }
 

@@ -13,20 +13,27 @@ type Interval struct {
 }
 
 // Prefill is what TTFT tells of the prefill of one endpoint: TTFT is the fixed
-// part and then grows with each prompt token that is not in the prefix cache.
+// part and then grows with each prompt token that is not in the prefix cache. It
+// is that of the typical probe: few slow ones do not move it. It assumes that
+// each token takes as long as another, and that the noise of probes is
+// independent and in proportion to TTFT; slow hours that the samples share are
+// in the value and not in the bounds.
 type Prefill struct {
 	// TokensPerSecond is the speed on uncached prompt tokens.
 	TokensPerSecond Interval
 	// FixedSeconds is the part that does not depend on the length: network,
-	// queue, tokenising of the least, and the first step of decoding.
+	// queue, tokenising of the least, and the first step of decoding. It cannot be
+	// negative, so that neither is its lower bound.
 	FixedSeconds Interval
 }
 
-// Knee is where the bursts of a run begin to miss the objective.
+// Knee is where the bursts of a run begin to miss the objective: more than a tenth
+// of the requests have their first token later, or fail. The first burst misses
+// it only by being slow or turned away; other failures are no matter of load.
 type Knee struct {
 	// Concurrency is the size of the smallest burst that did.
 	Concurrency int
-	// TokensPerSecond is the output of that burst over its duration.
+	// TokensPerSecond is the output of that burst, as in Burst; 0 is not known.
 	TokensPerSecond float64
 }
 
@@ -59,9 +66,12 @@ type Findings struct {
 	// Benefit is by how many seconds the second of a pair has its first token
 	// earlier than the first.
 	Benefit *Interval
-	// ColdCached counts cold probes whose prompt came from the cache in part: a
-	// fault of the prober or of the server's count.
+	// ColdCached counts cold probes of whose prompt more came from the cache than
+	// the server's own template can be: a fault of the prober or of the server's
+	// count. ColdTold tells whether any reply to a cold probe told of the cache;
+	// without, ColdCached is not known.
 	ColdCached uint64
+	ColdTold   bool
 	Knee       *Knee
 	// Changes counts the changes by index in Sources, and LastChange are their
 	// times; Watched tells which sources have anything to watch.
@@ -81,8 +91,8 @@ type Burst struct {
 	Concurrency int
 	// Failed is how many of them did not succeed.
 	Failed int
-	// TokensPerSecond is their output over the time from the first start to the
-	// last end; 0 is not known.
+	// TokensPerSecond is the output of those that succeeded, by the server's own
+	// count, over the time from the first start to the last end; 0 is not known.
 	TokensPerSecond float64
 	// StartSpread is the time from the first start to the last one; negative is
 	// not known.

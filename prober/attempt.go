@@ -19,9 +19,12 @@ type attemptKey struct{}
 // reply begins. The transport calls the hooks from its own goroutines, also
 // after the request has failed.
 type attempt struct {
-	start   time.Time // t1: the request is handed to the transport
-	onIssue func()    // called then
-	onReady func()    // called when the connection is ready
+	start   time.Time    // t1: the request is handed to the transport
+	onIssue func()       // called then
+	onReady func()       // called when the connection is ready, and not held back
+	onHold  func()       // called when it is ready and held back until its turn
+	turn    *turn        // nil where the request need not wait for others
+	ended   func() error // why the request's context ended, nil while it runs
 
 	mu           sync.Mutex
 	open         []*conn // connections that the request may get
@@ -43,7 +46,10 @@ type attempt struct {
 // newAttempt begins an attempt now. kept is the connection of an earlier
 // probe, or nil; secrets are those that the configuration holds.
 func newAttempt(kept *conn, secrets []string) *attempt {
-	a := &attempt{start: time.Now(), secrets: slices.Clone(secrets), onIssue: func() {}, onReady: func() {}}
+	a := &attempt{
+		start: time.Now(), secrets: slices.Clone(secrets),
+		onIssue: func() {}, onReady: func() {}, onHold: func() {}, ended: func() error { return nil },
+	}
 	if kept != nil {
 		a.open = append(a.open, kept)
 	}
@@ -52,6 +58,7 @@ func newAttempt(kept *conn, secrets []string) *attempt {
 
 // context returns ctx with the hooks of the attempt.
 func (a *attempt) context(ctx context.Context) context.Context {
+	a.ended = ctx.Err
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn:           func(string) { a.issue() },
@@ -123,8 +130,44 @@ func (a *attempt) ready(got net.Conn) {
 	if a.conn != nil {
 		a.reused, a.http2 = a.conn.begin(a.http2)
 	}
+	c := a.conn
 	a.mu.Unlock()
-	a.onReady()
+	switch {
+	case a.turn == nil:
+		a.onReady()
+	case c == nil:
+		a.turn.leave()
+		a.onReady()
+	default:
+		a.onHold()
+		c.holdBack(a.wait)
+	}
+}
+
+// wait sends the request when it is its turn, unless it was given up by then.
+func (a *attempt) wait(send func()) {
+	arrived := time.Now()
+	a.turn.pass(func() {
+		if a.ended() != nil {
+			return
+		}
+		a.postpone(time.Since(arrived))
+		a.onReady()
+		send()
+	})
+}
+
+// postpone moves the set-up to later, as if it had ended with the wait that
+// followed it: the wait is in no duration then, and every stamp that is still
+// to come is where it was.
+func (a *attempt) postpone(wait time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, at := range []*time.Time{&a.start, &a.dnsDone, &a.tlsStart, &a.gotConn} {
+		if !at.IsZero() {
+			*at = at.Add(wait)
+		}
+	}
 }
 
 // sent remembers what must not be repeated of a header.
@@ -161,35 +204,69 @@ func (a *attempt) answered() {
 func (a *attempt) fill(t *timeline) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t.dnsDone = a.since(a.dnsDone)
-	t.tlsStart = a.since(a.tlsStart)
-	t.requestStart = a.since(a.requestStart)
+	t.dnsDone = since(a.start, a.dnsDone)
+	t.tlsStart = since(a.start, a.tlsStart)
+	t.requestStart = since(a.start, a.requestStart)
 	if t.requestStart < 0 {
-		t.requestStart = a.since(a.gotConn)
+		t.requestStart = since(a.start, a.gotConn)
 	}
 	// With HTTP/2 the last write may be of any frame, not of the request.
+	t.firstByte = a.firstByte.since(a.start)
 	if !a.http2 {
-		t.requestEnd = a.since(a.requestEnd)
+		t.requestEnd = since(a.start, a.sentEnd())
 	}
-	t.firstByte = a.at(a.firstByte)
 	if a.reused { // the set-up that was traced belongs to a lost race
 		t.dnsDone, t.tlsStart = Absent, Absent
 	}
 }
 
-func (a *attempt) since(t time.Time) time.Duration {
+// sentEnd returns when the last part of the request had left: before the reply
+// came at the latest, even where the write that sent it returned later.
+func (a *attempt) sentEnd() time.Time {
+	end := a.requestEnd
+	if end.IsZero() && a.conn != nil && !a.requestStart.IsZero() {
+		if _, end = a.conn.written(); end.IsZero() || end.After(a.firstByte.process) {
+			end = a.firstByte.process
+		}
+	}
+	return end
+}
+
+// sentAt returns when the request began to leave; the zero time when it did
+// not.
+func (a *attempt) sentAt() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.requestStart.IsZero() && a.conn != nil { // no reply began
+		first, _ := a.conn.written()
+		return first
+	}
+	return a.requestStart
+}
+
+func since(start, t time.Time) time.Duration {
 	if t.IsZero() {
 		return Absent
 	}
-	return t.Sub(a.start)
+	return t.Sub(start)
 }
 
-// at counts an arrival from t1 by both clocks. A kernel stamp after the read
-// that it belongs to cannot be true and is dropped.
-func (a *attempt) at(r arrival) instant {
-	i := instant{kernel: Absent, process: a.since(r.process)}
+// at counts an arrival from t1 by both clocks.
+func (a *attempt) at(r arrival) instant { return r.since(a.issuedAt()) }
+
+// issuedAt returns t1, which a wait for others moves.
+func (a *attempt) issuedAt() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.start
+}
+
+// since counts an arrival from a start by both clocks. A kernel stamp after the
+// read that it belongs to cannot be true and is dropped.
+func (r arrival) since(start time.Time) instant {
+	i := instant{kernel: Absent, process: since(start, r.process)}
 	if r.kernel != 0 {
-		k := time.Duration(r.kernel - a.start.UnixNano())
+		k := time.Duration(r.kernel - start.UnixNano())
 		if k >= 0 && k <= i.process {
 			i.kernel = k
 		}
@@ -206,7 +283,7 @@ func (a *attempt) readyAt() time.Time {
 
 // now is a moment of our own, the same by both clocks.
 func (a *attempt) now() instant {
-	d := time.Since(a.start)
+	d := time.Since(a.issuedAt())
 	return instant{d, d}
 }
 

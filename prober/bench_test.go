@@ -54,7 +54,7 @@ func BenchmarkProbe(b *testing.B) {
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := p.Probe(b.Context(), time.Time{}); r.Outcome != Success {
+		if r := p.one(b.Context(), time.Time{}); r.Outcome != Success {
 			b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 		}
 		n++

@@ -75,6 +75,7 @@ type conn struct {
 	cut        bool
 	used       bool
 	http2      bool
+	hold       func(send func()) // sends when it is time; nil is at once
 }
 
 // Read stamps the arrival of what it returns.
@@ -99,15 +100,41 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Write stamps the instants before and after the data is handed to the kernel.
-func (c *conn) Write(b []byte) (int, error) {
+// errGivenUp is what a write comes to whose request ended before its turn.
+var errGivenUp = errors.New("send request: given up")
+
+// Write sends, when it is time where the connection is held back.
+func (c *conn) Write(b []byte) (n int, err error) {
+	c.mu.Lock()
+	hold := c.hold
+	c.hold = nil
+	c.mu.Unlock()
+	if hold == nil {
+		return c.send(b)
+	}
+	err = errGivenUp
+	hold(func() { n, err = c.send(b) })
+	return n, err
+}
+
+// holdBack hands the next write to hold, which calls it when it is time.
+func (c *conn) holdBack(hold func(send func())) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold = hold
+}
+
+// send stamps the instants before and after the data is handed to the kernel.
+func (c *conn) send(b []byte) (int, error) {
 	before := time.Now()
+	c.mu.Lock()
+	if c.firstWrite.IsZero() { // now, as the reply may be here before Write returns
+		c.firstWrite = before
+	}
+	c.mu.Unlock()
 	n, err := c.Conn.Write(b)
 	after := time.Now()
 	c.mu.Lock()
-	if c.firstWrite.IsZero() {
-		c.firstWrite = before
-	}
 	c.lastWrite = after
 	c.mu.Unlock()
 	if err != nil {

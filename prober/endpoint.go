@@ -28,12 +28,13 @@ type Options struct {
 type Endpoint struct {
 	cfg       *config.Endpoint
 	options   Options
-	transport http.RoundTripper // a new connection for each request
 	secrets   []string          // that the configuration holds
+	transport http.RoundTripper // a new connection for each request; nil with HTTP/2
 
 	asking sync.Mutex // held while the server is asked
 
 	mu       sync.Mutex
+	spare    []http.RoundTripper // with HTTP/2: transports that no request uses
 	target   target
 	answered bool      // a probe succeeded
 	stale    bool      // a probe failed since the server was asked
@@ -54,8 +55,40 @@ func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 			return nil, err
 		}
 	}
-	e.transport, err = e.newTransport(promconfig.WithKeepAlivesDisabled())
-	return e, err
+	var rt http.RoundTripper
+	if rt, err = e.newTransport(promconfig.WithKeepAlivesDisabled()); err != nil {
+		return nil, err
+	}
+	if cfg.HTTP.EnableHTTP2 {
+		e.spare = append(e.spare, rt)
+	} else {
+		e.transport = rt
+	}
+	return e, nil
+}
+
+// borrow returns a transport that makes a new connection for the request, and
+// what to call after that. With HTTP/2 a transport would put requests of the
+// same time on one connection: no two have the same one then.
+func (e *Endpoint) borrow() (rt http.RoundTripper, giveBack func(), err error) {
+	if e.transport != nil {
+		return e.transport, func() {}, nil
+	}
+	e.mu.Lock()
+	if last := len(e.spare) - 1; last >= 0 {
+		rt, e.spare = e.spare[last], e.spare[:last]
+	}
+	e.mu.Unlock()
+	if rt == nil {
+		if rt, err = e.newTransport(promconfig.WithKeepAlivesDisabled()); err != nil {
+			return nil, nil, err
+		}
+	}
+	return rt, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.spare = append(e.spare, rt)
+	}, nil
 }
 
 // newTransport returns a transport with the endpoint's HTTP settings.
@@ -99,16 +132,25 @@ func (e *Endpoint) learn(r *Result) {
 	}
 }
 
+// ContextLength returns how many tokens the endpoint's model has room for, prompt
+// and answer together, as the server told; 0 is not known.
+func (e *Endpoint) ContextLength() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.target.context
+}
+
 // identify returns what the endpoint serves, asking the server where needed.
 // When that is known an unanswered question changes nothing, as the probe
 // itself will tell more.
-func (e *Endpoint) identify(ctx context.Context, timeout time.Duration) (target, error) {
-	if served, must := e.served(); !must {
+// longest is how many tokens the request may need.
+func (e *Endpoint) identify(ctx context.Context, timeout time.Duration, longest int) (target, error) {
+	if served, must := e.served(longest); !must {
 		return served, nil
 	}
 	e.asking.Lock()
 	defer e.asking.Unlock()
-	served, must := e.served() // another probe may have asked meanwhile
+	served, must := e.served(longest) // another probe may have asked meanwhile
 	if !must {
 		return served, nil
 	}
@@ -129,23 +171,27 @@ func (e *Endpoint) identify(ctx context.Context, timeout time.Duration) (target,
 }
 
 // served returns what is known of the server, and whether to ask first.
-func (e *Endpoint) served() (target, bool) {
+func (e *Endpoint) served(longest int) (target, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.target, e.mustAsk()
+	return e.target, e.mustAsk(longest)
 }
 
+// usualContext is what nearly every model has room for: who asks for more wants
+// to know first how much it is.
+const usualContext = 4096
+
 // mustAsk tells whether to ask before the next probe. With a configured model
-// only the server's name is of interest, which can wait until the endpoint is
-// known to answer.
-func (e *Endpoint) mustAsk() bool {
+// only the server's name and the room of the model are of interest, and the
+// name can wait until the endpoint is known to answer.
+func (e *Endpoint) mustAsk(longest int) bool {
 	switch {
 	case e.target.protocol.Name == "":
 		return true
 	case e.target.model == "" && !(e.target.protocol.ModelOptional && !e.askedAt.IsZero()):
 		return true
 	case e.askedAt.IsZero():
-		return e.answered
+		return e.answered || longest > usualContext
 	}
 	return e.stale && time.Since(e.askedAt) >= askAgain
 }
@@ -165,5 +211,6 @@ func (e *Endpoint) ask(ctx context.Context, found target) (target, error) {
 	found.engine = cmp.Or(engineOf(models), found.engine)
 	var err error
 	found.model, err = choose(e.cfg.Model, models, &found.protocol)
+	found.context = contextOf(found.model, models)
 	return found, err
 }

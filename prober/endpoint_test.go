@@ -78,7 +78,7 @@ func TestModelIsAskedOnce(t *testing.T) {
 	cfg.Model = ""
 	p := newProber(t, cfg, newModule())
 	for range 3 {
-		if r := p.Probe(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "llama" {
+		if r := p.one(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "llama" {
 			t.Fatalf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
 		}
 	}
@@ -92,22 +92,22 @@ func TestModelIsAskedAgainAfterAFailure(t *testing.T) {
 	cfg := newEndpoint(t, s.URL)
 	cfg.Model = ""
 	p := newProber(t, cfg, newModule())
-	p.Probe(t.Context(), time.Time{})
+	p.one(t.Context(), time.Time{})
 	s.setModels("new")
 	s.setFails(true)
-	if r := p.Probe(t.Context(), time.Time{}); r.Outcome != HTTPError || r.Model != "old" {
+	if r := p.one(t.Context(), time.Time{}); r.Outcome != HTTPError || r.Model != "old" {
 		t.Fatalf("outcome %s, model %q", r.Outcome, r.Model)
 	}
 	p.endpoint.askedAt = time.Now().Add(-askAgain)
 	s.setFails(false)
-	if r := p.Probe(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "new" {
+	if r := p.one(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "new" {
 		t.Errorf("outcome %s, model %q; want success with the new model", r.Outcome, r.Model)
 	}
 	// A failure right after does not make it ask before every probe.
 	s.setFails(true)
 	s.questions()
-	p.Probe(t.Context(), time.Time{})
-	p.Probe(t.Context(), time.Time{})
+	p.one(t.Context(), time.Time{})
+	p.one(t.Context(), time.Time{})
 	if n := s.questions(); n != 0 {
 		t.Errorf("asked %d times within %s, want 0", n, askAgain)
 	}
@@ -118,7 +118,7 @@ func TestModelUnknown(t *testing.T) {
 		t.Helper()
 		cfg := newEndpoint(t, newModelServer(t, ids...).URL)
 		cfg.Model = ""
-		r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+		r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 		if r.Outcome != ProtocolError || !strings.Contains(fmt.Sprint(r.Err), wantErr) {
 			t.Errorf("models %q: outcome %s (%v), want %s", ids, r.Outcome, r.Err, wantErr)
 		}
@@ -132,12 +132,12 @@ func TestModelUnknown(t *testing.T) {
 func TestConfiguredModelIsProbedFirst(t *testing.T) {
 	s := newModelServer(t, "m")
 	p := newProber(t, newEndpoint(t, s.URL), newModule())
-	p.Probe(t.Context(), time.Time{})
+	p.one(t.Context(), time.Time{})
 	if n := s.questions(); n != 0 {
 		t.Errorf("asked %d times before the first probe, want 0", n)
 	}
-	p.Probe(t.Context(), time.Time{})
-	p.Probe(t.Context(), time.Time{})
+	p.one(t.Context(), time.Time{})
+	p.one(t.Context(), time.Time{})
 	if n := s.questions(); n != 1 {
 		t.Errorf("asked %d times after it, want 1", n)
 	}
@@ -148,7 +148,7 @@ func TestAPIIsFoundOut(t *testing.T) {
 	_, url := startSimulator(t)
 	cfg := newEndpoint(t, url)
 	cfg.API, cfg.Model = "", ""
-	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 	if r.Outcome != Success || r.API != "openai-chat" || r.Engine != "vllm" || r.Model != "simulated-8b" {
 		t.Errorf("outcome %s (%v), api %q, engine %q, model %q", r.Outcome, r.Err, r.API, r.Engine, r.Model)
 	}
@@ -161,7 +161,7 @@ func TestAPIIsNotFoundOut(t *testing.T) {
 		t.Cleanup(s.Close)
 		cfg := newEndpoint(t, s.URL)
 		cfg.API, cfg.Model = "", ""
-		r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+		r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 		if r.Outcome != want || r.Kind != "" && want == ProtocolError {
 			t.Errorf("%s: outcome %s (%v) of kind %q, want %s", name, r.Outcome, r.Err, r.Kind, want)
 		}
@@ -182,7 +182,7 @@ func TestConfiguredModelNeedsNoList(t *testing.T) {
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
 	if r.Outcome != Success || r.Model != "m" {
 		t.Errorf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
 	}

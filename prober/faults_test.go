@@ -54,6 +54,7 @@ func faultOutcomes() map[string]Outcome {
 		"many_tokens_per_event":           Success,
 		"multiline_data":                  Success,
 		"negative_usage":                  Success,
+		"no_echo":                         Success, // of a request that wants no echo
 		"no_end_marker":                   Success,
 		"no_finish_reason":                Success,
 		"no_usage":                        Success,
@@ -95,7 +96,7 @@ func faultOutcomes() map[string]Outcome {
 }
 
 // startSimulator serves a quick simulated server until the test ends.
-func startSimulator(t *testing.T) (*simulator.Server, string) {
+func startSimulator(t testing.TB) (*simulator.Server, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,7 +134,7 @@ func TestEveryFaultHasItsOutcome(t *testing.T) {
 			}
 			cfg := newEndpoint(t, base+"/fault/"+f.Name)
 			cfg.Model = ""
-			r := newProber(t, cfg, m).Probe(t.Context(), time.Time{})
+			r := newProber(t, cfg, m).one(t.Context(), time.Time{})
 			if r.Outcome != outcome {
 				t.Errorf("outcome %s (%v), want %s: %s", r.Outcome, r.Err, outcome, f.Description)
 			}

@@ -65,7 +65,7 @@ func TestHTTP2(t *testing.T) {
 		p.endpoint.askedAt = time.Now() // no question for the models between
 		connections.Store(0)
 		for i := range 3 {
-			r := p.Probe(t.Context(), time.Time{})
+			r := p.one(t.Context(), time.Time{})
 			if r.Outcome != Success {
 				t.Fatalf("%s: outcome %s: %v", c, r.Outcome, r.Err)
 			}
@@ -102,7 +102,7 @@ func TestHTTP2Timeouts(t *testing.T) {
 				}
 				<-r.Context().Done()
 			})
-			r := newProber(t, newHTTP2Endpoint(t, s), m).Probe(t.Context(), time.Time{})
+			r := newProber(t, newHTTP2Endpoint(t, s), m).one(t.Context(), time.Time{})
 			if r.Outcome != want {
 				t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, want)
 			}
@@ -189,7 +189,7 @@ func TestHTTP2Ends(t *testing.T) {
 				requests++
 				return answer(f)
 			})
-			r := newProber(t, newHTTP2Endpoint(t, s), newModule()).Probe(t.Context(), time.Time{})
+			r := newProber(t, newHTTP2Endpoint(t, s), newModule()).one(t.Context(), time.Time{})
 			if r.Outcome != want || !strings.Contains(fmt.Sprint(r.Err), wantErr) {
 				t.Errorf("outcome %s (%v), want %s (...%s...)", r.Outcome, r.Err, want, wantErr)
 			}

@@ -38,7 +38,7 @@ func newModule() *config.Module {
 }
 
 // newEndpoint returns the configuration of an endpoint that serves "m".
-func newEndpoint(t *testing.T, rawURL string) *config.Endpoint {
+func newEndpoint(t testing.TB, rawURL string) *config.Endpoint {
 	t.Helper()
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -50,7 +50,7 @@ func newEndpoint(t *testing.T, rawURL string) *config.Endpoint {
 	}
 }
 
-func newProber(t *testing.T, cfg *config.Endpoint, m *config.Module) *Prober {
+func newProber(t testing.TB, cfg *config.Endpoint, m *config.Module) *Prober {
 	t.Helper()
 	dialer := NewDialer()
 	t.Cleanup(func() { dialer.Close() })
@@ -105,7 +105,7 @@ func TestSuccess(t *testing.T) {
 		events(w, role, thought, one, stop, usage, endMarker)
 	})
 	due := time.Now().Add(-time.Second)
-	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), due)
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), due)
 	if r.Outcome != Success || r.Err != nil {
 		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 	}
@@ -145,7 +145,7 @@ func TestReplyOutcomes(t *testing.T) {
 	f := func(name string, want Outcome, wantErr string, answer http.HandlerFunc) {
 		t.Run(name, func(t *testing.T) {
 			t.Helper()
-			r := newProber(t, newEndpoint(t, chat(t, answer).URL), newModule()).Probe(t.Context(), time.Time{})
+			r := newProber(t, newEndpoint(t, chat(t, answer).URL), newModule()).one(t.Context(), time.Time{})
 			text := ""
 			if r.Err != nil {
 				text = r.Err.Error()
@@ -226,7 +226,7 @@ func TestTimeouts(t *testing.T) {
 				}
 				<-r.Context().Done()
 			})
-			r := newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
+			r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
 			if r.Outcome != want || (wantErr != "" && !strings.Contains(fmt.Sprint(r.Err), wantErr)) {
 				t.Errorf("outcome %s (%v), want %s (...%s...)", r.Outcome, r.Err, want, wantErr)
 			}
@@ -257,7 +257,7 @@ func TestCommentsDoNotMoveTheTokenLimit(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	r := newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
+	r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
 	if r.Outcome != TimeoutFirstToken {
 		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, TimeoutFirstToken)
 	}
@@ -268,7 +268,7 @@ func TestConnectionOutcomes(t *testing.T) {
 		t.Helper()
 		m := newModule()
 		m.Timeouts.Connect = model.Duration(time.Second)
-		r := newProber(t, newEndpoint(t, url), m).Probe(t.Context(), time.Time{})
+		r := newProber(t, newEndpoint(t, url), m).one(t.Context(), time.Time{})
 		if r.Outcome != want {
 			t.Errorf("%s: outcome %s (%v), want %s", name, r.Outcome, r.Err, want)
 		}
@@ -300,7 +300,7 @@ func TestConnectionOutcomes(t *testing.T) {
 	cfg.API, cfg.Model = "", "" // the first question gets no connection either
 	m := newModule()
 	m.Timeout = model.Duration(200 * time.Millisecond)
-	if r := newProber(t, cfg, m).Probe(t.Context(), time.Time{}); r.Outcome != TimeoutConnect {
+	if r := newProber(t, cfg, m).one(t.Context(), time.Time{}); r.Outcome != TimeoutConnect {
 		t.Errorf("question without a connection: outcome %s (%v), want %s", r.Outcome, r.Err, TimeoutConnect)
 	}
 }
@@ -314,7 +314,7 @@ func TestTLS(t *testing.T) {
 	t.Cleanup(s.Close)
 	cfg := newEndpoint(t, s.URL)
 	cfg.HTTP.TLSConfig.InsecureSkipVerify = true
-	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 	if r.Outcome != Success {
 		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 	}
@@ -334,7 +334,7 @@ func TestCanceled(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(ctx, time.Time{})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(ctx, time.Time{})
 	if r.Outcome != Canceled || !errors.Is(r.Err, context.Canceled) {
 		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, Canceled)
 	}
@@ -345,7 +345,7 @@ func TestReuse(t *testing.T) {
 	m := newModule()
 	m.Connection = config.ConnectionReuse
 	p := newProber(t, newEndpoint(t, s.URL), m)
-	first, second := p.Probe(t.Context(), time.Time{}), p.Probe(t.Context(), time.Time{})
+	first, second := p.one(t.Context(), time.Time{}), p.one(t.Context(), time.Time{})
 	if first.Outcome != Success || second.Outcome != Success {
 		t.Fatalf("outcomes %s (%v), %s (%v)", first.Outcome, first.Err, second.Outcome, second.Err)
 	}
@@ -356,7 +356,7 @@ func TestReuse(t *testing.T) {
 		t.Errorf("timing %+v", d)
 	}
 	s.CloseClientConnections() // what servers do after a few idle seconds
-	if r := p.Probe(t.Context(), time.Time{}); r.Outcome != Success && r.Outcome != Truncated {
+	if r := p.one(t.Context(), time.Time{}); r.Outcome != Success && r.Outcome != Truncated {
 		t.Errorf("outcome %s (%v)", r.Outcome, r.Err)
 	}
 }
@@ -372,7 +372,7 @@ func TestSingleAttempt(t *testing.T) {
 		m := newModule()
 		m.Connection = c
 		requests.Store(0)
-		newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
+		newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
 		if n := requests.Load(); n != 1 {
 			t.Errorf("connection %s: %d requests, want 1", c, n)
 		}
@@ -381,7 +381,7 @@ func TestSingleAttempt(t *testing.T) {
 
 func TestTokensByEvents(t *testing.T) {
 	s := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, role, one, one, one, stop, endMarker) })
-	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
 	want := Tokens{Prompt: -1, Cached: -1, Output: 3, Reasoning: -1, Source: TokensFromEvents}
 	if diff := cmp.Diff(want, r.Tokens); diff != "" {
 		t.Errorf("tokens (-want +got):\n%s", diff)
@@ -403,7 +403,7 @@ func TestContinuousUsage(t *testing.T) {
 	})
 	cfg := newEndpoint(t, s.URL)
 	cfg.Model = ""
-	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 	var got []int
 	for _, e := range r.Events {
 		got = append(got, e.Tokens)
@@ -422,7 +422,7 @@ func TestWritePhase(t *testing.T) {
 	})
 	m := newModule()
 	m.InputTokens = config.Tokens(400_000)
-	r := newProber(t, newEndpoint(t, s.URL), m).Probe(t.Context(), time.Time{})
+	r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
 	if d := r.Timing; r.Outcome != Success || d.Phases[PhaseWrite] <= 0 || d.TTFT < d.Phases[PhaseWrite] {
 		t.Errorf("outcome %s (%v), timing %+v", r.Outcome, r.Err, d)
 	}
@@ -446,7 +446,7 @@ func TestQuirks(t *testing.T) {
 		Path: "/custom%20path", MaxTokensField: "max_completion_tokens",
 	}
 	cfg.HTTP.HTTPHeaders = &promconfig.Headers{Headers: map[string]promconfig.Header{"Accept": {Values: []string{"*/*"}}}}
-	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 	if r.Outcome != Success {
 		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 	}
@@ -468,7 +468,7 @@ func TestRefusedParameterIsNamed(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprintf(w, `{"error":{"message":"Unsupported value","param":%q,"code":"unsupported_value"}}`, param)
 		})
-		r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+		r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
 		if r.Outcome != HTTPError || !strings.Contains(fmt.Sprint(r.Err), want) {
 			t.Errorf("outcome %s: %v, want %s", r.Outcome, r.Err, want)
 		}
@@ -482,7 +482,7 @@ func TestAbsurdOutputCount(t *testing.T) {
 	s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
 		events(w, one, one, stop, `{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":99999999}}`, endMarker)
 	})
-	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
 	if r.Tokens.Output != 2 || r.Tokens.Source != TokensFromEvents || r.Buffered {
 		t.Errorf("tokens %+v, buffered %t; want 2 by events", r.Tokens, r.Buffered)
 	}
@@ -506,7 +506,7 @@ func TestOAuth2IsNotTimed(t *testing.T) {
 	})
 	cfg := newEndpoint(t, s.URL)
 	cfg.HTTP.OAuth2 = &promconfig.OAuth2{ClientID: "c", ClientSecret: "s3cret", TokenURL: token.URL}
-	r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 	if r.Outcome != Success || r.Timing.Phases[PhaseConnect] >= wait {
 		t.Errorf("outcome %s (%v), phases %v", r.Outcome, r.Err, r.Timing.Phases)
 	}
@@ -517,8 +517,11 @@ func TestRetryAfter(t *testing.T) {
 		w.Header().Set("Retry-After", "7")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
-	r := newProber(t, newEndpoint(t, s.URL), newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
 	if r.Outcome != RateLimited || r.RetryAfter != 7*time.Second {
 		t.Errorf("outcome %s, retry after %s", r.Outcome, r.RetryAfter)
 	}
 }
+
+// one makes a run of one request.
+func (p *Prober) one(ctx context.Context, due time.Time) *Result { return p.Run(ctx, due)[0] }

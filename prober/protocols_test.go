@@ -26,7 +26,7 @@ func TestEveryProtocolAgainstTheSimulator(t *testing.T) {
 			}
 			p := newProber(t, cfg, m)
 			for range 2 { // the second one knows the engine
-				r := p.Probe(t.Context(), time.Time{})
+				r := p.one(t.Context(), time.Time{})
 				if r.Outcome != Success {
 					t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 				}

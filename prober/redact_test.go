@@ -55,7 +55,7 @@ func TestConfiguredSecretsStayInside(t *testing.T) {
 			})
 			cfg := newEndpoint(t, s.URL)
 			set(cfg)
-			r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+			r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 			text := fmt.Sprint(r.Err)
 			if r.Outcome != Unauthorized || strings.Contains(text, "hunter2") {
 				t.Errorf("outcome %s: %q", r.Outcome, text)
@@ -98,7 +98,7 @@ func TestReasonsAreBounded(t *testing.T) {
 		_, _ = c.Read(make([]byte, 64<<10))
 		_, _ = io.WriteString(c, strings.Repeat("\x1b[31mB", 100_000)+"\r\n\r\n")
 	}()
-	r := newProber(t, newEndpoint(t, "http://"+l.Addr().String()), newModule()).Probe(t.Context(), time.Time{})
+	r := newProber(t, newEndpoint(t, "http://"+l.Addr().String()), newModule()).one(t.Context(), time.Time{})
 	text := fmt.Sprint(r.Err)
 	if r.Outcome == Success || len(text) > maxReason+8 || strings.ContainsAny(text, "\x1b\r\n") {
 		t.Errorf("outcome %s, reason of %d bytes", r.Outcome, len(text))
@@ -113,7 +113,7 @@ func TestServersWordsHoldNoSecret(t *testing.T) {
 			s := chat(t, answer)
 			cfg := newEndpoint(t, s.URL)
 			cfg.HTTP.Authorization = &promconfig.Authorization{Type: "Bearer", Credentials: secret}
-			r := newProber(t, cfg, newModule()).Probe(t.Context(), time.Time{})
+			r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 			text := fmt.Sprint(r.Err)
 			if strings.Contains(text, secret[:6]) || !strings.Contains(text, "<secret>") {
 				t.Errorf("outcome %s: %q", r.Outcome, text)

@@ -30,7 +30,7 @@ const (
 
 // reply reads the answer of one probe.
 type reply struct {
-	prober   *Prober
+	request  *request
 	served   *target
 	ctx      context.Context //nolint:containedctx // lives as long as the reply
 	attempt  *attempt
@@ -45,7 +45,8 @@ type reply struct {
 	count  int // the server's running count of tokens
 	finish string
 	done   bool
-	last   instant // arrival of the latest frame
+	last   instant  // arrival of the latest frame
+	answer *content // nil where nobody looks at it
 }
 
 // read reads the reply to its end and fills the result with what it says.
@@ -56,7 +57,7 @@ func (r *reply) read() error {
 		r.line.end = r.attempt.now()
 		return err
 	}
-	limits := r.prober.module.Timeouts
+	limits := r.request.prober.module.Timeouts
 	r.watchdog.expect(r.attempt.readyAt().Add(time.Duration(limits.FirstToken)),
 		&limitError{TimeoutFirstToken, fmt.Sprintf("no first token within %s", limits.FirstToken)})
 	err := r.frameLoop()
@@ -136,7 +137,7 @@ func (r *reply) acceptType() error {
 // frameLoop reads frames until the end marker, the end of the body (io.EOF)
 // or an error.
 func (r *reply) frameLoop() error {
-	r.frames = stream.New(r.served.protocol.Framing, r.body, r.prober.limits)
+	r.frames = stream.New(r.served.protocol.Framing, r.body, r.request.replyLimits())
 	dec := r.served.protocol.NewDecoder()
 	var d api.Delta
 	for {
@@ -153,6 +154,9 @@ func (r *reply) frameLoop() error {
 			return fail(StreamError, "%w", d.Err)
 		}
 		r.take(&d, at, f.Read, f.More || r.body.spanned)
+		if s, ok := dec.(*scoring); ok {
+			r.result.Logprob, r.line.whole = s.score, true
+		}
 		if d.Done {
 			r.done = true
 			r.line.end = at
@@ -175,6 +179,9 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 		})
 		r.awaitToken(len(r.line.events) == 1)
 	}
+	if r.answer != nil {
+		r.answer.add(d)
+	}
 	r.tally.Add(d.Usage)
 	if d.Server != nil {
 		r.result.Server = *d.Server
@@ -193,7 +200,7 @@ func (r *reply) awaitToken(first bool) {
 	if r.finish != "" {
 		return
 	}
-	stall := time.Duration(r.prober.module.Timeouts.Stall)
+	stall := time.Duration(r.request.prober.module.Timeouts.Stall)
 	if !first {
 		r.watchdog.extend(time.Now().Add(stall))
 		return
@@ -216,7 +223,11 @@ func (r *reply) verdict(err error) error {
 			return f
 		}
 	}
-	if r.served.protocol.Kind != api.Generation {
+	switch r.served.protocol.Kind {
+	case api.Generation:
+	case api.Scoring:
+		return r.scoreVerdict()
+	default:
 		return r.vectorsVerdict()
 	}
 	r.result.NoEndMarker = !r.done && !r.served.protocol.EndOfBody && !r.served.protocol.NoEndMarker
@@ -226,7 +237,7 @@ func (r *reply) verdict(err error) error {
 	case r.finish == "abort":
 		return fail(Truncated, "finish reason %q", r.finish)
 	case complete && len(r.line.events) > 0:
-		return nil
+		return r.answerVerdict()
 	case complete:
 		return fail(Empty, "complete reply without a token")
 	}
@@ -235,7 +246,7 @@ func (r *reply) verdict(err error) error {
 
 // vectorsVerdict checks that each input has its vector or score.
 func (r *reply) vectorsVerdict() error {
-	v, asked := &r.result.Vectors, r.prober.module.BatchSize
+	v, asked := &r.result.Vectors, len(r.request.question.texts)
 	switch {
 	case !r.done:
 		return r.incomplete()
@@ -273,7 +284,10 @@ func (r *reply) tokens() Tokens {
 	if r.served.protocol.Kind != api.Generation {
 		t.Source = ""
 	}
-	if most := 2*r.prober.module.OutputTokens.Max() + 64; t.Output > most { // past what any server runs over its cap
+	if n := r.result.Logprob.Tokens; n > 0 && t.Prompt < 0 {
+		t.Prompt = n + 1 // the first token has nothing to be likely after
+	}
+	if most := 2*r.request.question.output + 64; t.Output > most { // past what any server runs over its cap
 		t.Output, t.Reasoning = api.Unknown, api.Unknown
 	}
 	if t.Output <= 0 && len(r.line.events) > 0 {

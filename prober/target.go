@@ -33,6 +33,7 @@ type target struct {
 	protocol api.Protocol // without a name until it is known
 	engine   string       // "" is not known
 	model    string
+	context  int // tokens that the model has room for, prompt and answer together; 0 is not known
 	quirks   *api.Adjuster
 }
 
@@ -71,7 +72,7 @@ func engineByAPI(name string) string {
 // url returns where to send the requests.
 func (t *target) url(cfg *config.Endpoint) *url.URL {
 	u := t.protocol.URL(cfg.URL.URL, t.model)
-	if cfg.Request.Path == "" {
+	if cfg.Request.Path == "" || t.protocol.Kind == api.Scoring {
 		return u
 	}
 	custom := *u
@@ -101,6 +102,38 @@ func (t *target) continuousUsage() bool {
 // exactLength tells that the server can be made to write on until the cap.
 func (t *target) exactLength() bool {
 	return slices.Contains([]string{detect.VLLM, detect.SGLang, detect.TRTLLM, detect.LlamaCPP, detect.Triton}, t.engine)
+}
+
+// reserve is the share of a prompt's length by which it may be longer than
+// wanted: prompts are made to length by what the server counts of earlier ones.
+const reserve = 0.02
+
+// hasRoom tells whether the model has room for a question, as far as both are
+// known.
+func (t *target) hasRoom(q *question) bool {
+	if t.context == 0 || q.wanted == 0 {
+		return true
+	}
+	need := int((1 + reserve) * float64(q.wanted))
+	if t.protocol.Kind == api.Generation {
+		need += q.output
+	}
+	return need <= t.context
+}
+
+// describe tells a result who was asked.
+func (t *target) describe(r *Result) {
+	r.API, r.Kind, r.Engine, r.Model = t.protocol.Name, t.protocol.Kind, t.engine, t.model
+}
+
+// contextOf returns the room of a model as the server lists it; 0 where it does
+// not tell.
+func contextOf(model string, models []api.ModelInfo) int {
+	i := slices.IndexFunc(models, func(m api.ModelInfo) bool { return m.ID == model })
+	if i < 0 {
+		return 0
+	}
+	return max(0, models[i].MaxModelLen)
 }
 
 // engineOf returns the engine as a list of models names its owner; "" for
@@ -144,6 +177,11 @@ type answer struct {
 
 // get asks one question, with the given header, over a connection of its own.
 func (e *Endpoint) get(ctx context.Context, at string, header http.Header) (*answer, error) {
+	rt, giveBack, err := e.borrow()
+	if err != nil {
+		return nil, err
+	}
+	defer giveBack()
 	a := newAttempt(nil, e.secrets)
 	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
 	if err != nil {
@@ -151,7 +189,7 @@ func (e *Endpoint) get(ctx context.Context, at string, header http.Header) (*ans
 	}
 	maps.Copy(req.Header, header)
 	e.ownHeader(req.Header)
-	resp, err := e.transport.RoundTrip(req)
+	resp, err := rt.RoundTrip(req)
 	if err != nil {
 		err = roundTripFailure(ctx, a, err)
 		if _, _, ready := a.snapshot(); !ready && outcomeOf(err) == TimeoutFirstToken {
@@ -221,5 +259,6 @@ func (e *Endpoint) detect(ctx context.Context) (target, error) {
 	if t.model, err = choose(e.cfg.Model, found.Models, &p); err != nil && len(found.Models) == 0 && refused != 0 {
 		err = fail(Unauthorized, "status %d when asked for the models: set a key under http", refused)
 	}
+	t.context = contextOf(t.model, found.Models)
 	return t, censor(err)
 }

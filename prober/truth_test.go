@@ -10,7 +10,7 @@ import (
 )
 
 // written returns the token-bearing events that the server wrote for a probe.
-func written(t *testing.T, s *simulator.Server, r *Result) (simulator.Record, []simulator.Event) {
+func written(t testing.TB, s *simulator.Server, r *Result) (simulator.Record, []simulator.Event) {
 	t.Helper()
 	rec, ok := s.Request(hex.EncodeToString(r.TraceID[:]))
 	if !ok {
@@ -36,7 +36,7 @@ func TestResultIsWhatTheServerDid(t *testing.T) {
 		cfg.Model = ""
 		p := newProber(t, cfg, m)
 		for range 3 {
-			r := p.Probe(t.Context(), time.Time{})
+			r := p.one(t.Context(), time.Time{})
 			if r.Outcome != Success {
 				t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 			}
@@ -74,7 +74,7 @@ func TestInputLengthIsReached(t *testing.T) {
 			p := newProber(t, cfg, m)
 			var r *Result
 			for range 4 { // three to learn, one to show it
-				r = p.Probe(t.Context(), time.Time{})
+				r = p.one(t.Context(), time.Time{})
 			}
 			if r.Outcome != Success {
 				t.Fatalf("outcome %s: %v", r.Outcome, r.Err)

@@ -34,6 +34,7 @@ type watchdog struct {
 	deadline time.Time
 	cause    error
 	between  bool // waits for the next token
+	paused   time.Time
 }
 
 // newWatchdog waits for the first thing until the deadline.
@@ -67,6 +68,26 @@ func (w *watchdog) extend(deadline time.Time) {
 	w.mu.Unlock()
 }
 
+// pause waits for nothing until resume.
+func (w *watchdog) pause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	w.paused = time.Now()
+}
+
+// resume ends a pause, which does not count. What to wait for is to be told
+// next, by expect. Without a pause it does nothing.
+func (w *watchdog) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused.IsZero() {
+		return
+	}
+	w.end = w.end.Add(time.Since(w.paused))
+	w.deadline, w.paused = w.end, time.Time{}
+}
+
 func (w *watchdog) cut(deadline time.Time) time.Time {
 	if deadline.After(w.end) {
 		return w.end
@@ -79,6 +100,9 @@ func (w *watchdog) stop() { w.timer.Stop() }
 func (w *watchdog) fire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.paused.IsZero() {
+		return
+	}
 	if left := time.Until(w.deadline); left > 0 {
 		w.timer.Reset(left)
 		return

@@ -285,7 +285,7 @@ func probe(t *testing.T, rawURL string) *prober.Result {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	return p.Probe(t.Context(), time.Time{})
+	return p.Run(t.Context(), time.Time{})[0]
 }
 
 // What the export adds to a probe: making the span and putting it in line.

@@ -94,6 +94,9 @@ func loadConfig(name string) (*config.Config, error) {
 	if _, err = newMappings(cfg); err == nil {
 		err = checkHardware(cfg)
 	}
+	if err == nil {
+		err = checkBudgets(cfg)
+	}
 	if e, ok := errors.AsType[*config.Error](err); ok {
 		e.Locate(name)
 	}
@@ -152,6 +155,7 @@ func newCLI(o Options) *cli {
 		"demo":     newDemoCommand(c.app.Command("demo", "Run the daemon against three simulated servers.")),
 		"probe":    newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
 		"detect":   newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
+		"modules":  newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),
 		"rules":    newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")),
 		"simulate": newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
 	}

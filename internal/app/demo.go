@@ -22,7 +22,11 @@ const demoModules = `
 global: {interval: 5s, timeout: 10s}
 modules:
   interactive: {timeouts: {stall: 2s}}
-  warm: {input_tokens: 512, output_tokens: 16, prefix: warm, timeouts: {stall: 2s}}
+  pairs: {input_tokens: 512, output_tokens: 16, prefix: paired, timeouts: {stall: 2s}}
+  lengths: {input_tokens: {256: 1, 1024: 1, 3072: 1}, output_tokens: 8}
+  burst: {interval: 30s, concurrency: [1, 4, 16, 48], output_tokens: 32}
+  questions: {questions: true, fingerprint: true}
+  reference: {reference_logprob: true}
 endpoints:
 `
 
@@ -106,8 +110,8 @@ func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
 	var b strings.Builder
 	b.WriteString(demoModules)
 	for i, s := range servers {
-		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: [interactive, warm], servers: {interval: 5s}, slo: {ttft: 500ms, tpot: 100ms}, hardware: %s}\n",
-			s.name, urls[i], s.hardware)
+		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: %s, servers: {interval: 5s}, slo: {ttft: 500ms, tpot: 100ms}, hardware: %s, price: %s}\n",
+			s.name, urls[i], s.modules, s.hardware, s.price)
 	}
 	return config.Parse([]byte(b.String()), "demo")
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/tracing"
 )
@@ -28,12 +27,13 @@ type fleetParts struct {
 	servers           *collector.Servers
 	self              *collector.Self
 	traces            *tracing.Exporter // nil without trace export
+	budgets           *budgets
 	logger            *slog.Logger
 }
 
 // fleet turns sets of endpoints into jobs of the schedulers: one task for each
-// endpoint and module, and one reading of the servers of each endpoint. It is
-// used by one goroutine.
+// endpoint, module and rung, and one reading of the servers of each endpoint. It
+// is used by one goroutine.
 type fleet struct {
 	fleetParts
 	modules map[string]*config.Module
@@ -42,9 +42,10 @@ type fleet struct {
 
 // member is one endpoint with its tasks.
 type member struct {
-	cfg    *config.Endpoint
-	tasks  []*task
-	scrape *scrape // nil where pages are not read
+	cfg     *config.Endpoint
+	askings []*asking
+	tasks   []*task
+	scrape  *scrape // nil where pages are not read
 }
 
 func newFleet(cfg *config.Config, parts fleetParts) *fleet {
@@ -114,23 +115,50 @@ func (f *fleet) addTasks(m *member, found *found) error {
 	}
 	for _, name := range cfg.Modules {
 		module := f.modules[name]
-		p, err := endpoint.New(module)
-		if err != nil {
-			return err
+		shared := newAsking(cfg, name, module, f.logger.With("endpoint", cfg.Name, "module", name))
+		m.askings = append(m.askings, shared)
+		for _, rung := range module.Rungs() {
+			p, err := endpoint.New(rung.Module)
+			if err != nil {
+				return err
+			}
+			t := f.newTask(cfg, name, rung, p)
+			t.asking, t.found = shared, found
+			m.tasks = append(m.tasks, t)
 		}
-		m.tasks = append(m.tasks, &task{
-			flight: flight{release: p.Close},
-			key:    cfg.Name + "\x00" + name, host: cfg.URL.Host, interval: time.Duration(module.Interval), timeout: time.Duration(module.Timeout),
-			id: collector.ID{
-				Endpoint: cfg.Name, Module: name, Prefix: string(module.Prefix), Labels: cfg.Labels,
-			},
-			slo:    cfg.SLOWith(module),
-			prober: p, probes: f.probes, servers: f.servers, self: f.self, traces: f.traces, found: found,
-			target: tracing.Target{Endpoint: cfg.Name, Module: name, URL: cfg.URL.String(), MaxTokens: module.OutputTokens.Max()},
-			logger: f.logger.With("endpoint", cfg.Name, "module", name),
-		})
 	}
 	return nil
+}
+
+// newTask returns the task of one rung of a module.
+func (f *fleet) newTask(cfg *config.Endpoint, name string, rung config.Rung, p *prober.Prober) *task {
+	id := rungID(cfg, name, rung)
+	logger := f.logger.With("endpoint", cfg.Name, "module", name)
+	if id.InputTokens != "" {
+		logger = logger.With("input_tokens", id.InputTokens)
+	}
+	if id.OutputTokens != "" {
+		logger = logger.With("output_tokens", id.OutputTokens)
+	}
+	return &task{
+		flight: flight{release: p.Close},
+		key:    taskKey(id), host: cfg.URL.Host,
+		id: id, endpoint: cfg, module: rung.Module, prober: p,
+		spending: &spending{module: rung.Module, price: cfg.Price, budgets: f.budgets.of(cfg)},
+		probes:   f.probes, servers: f.servers, self: f.self, traces: f.traces,
+		target: tracing.Target{Endpoint: cfg.Name, Module: name, URL: cfg.URL.String(), MaxTokens: rung.OutputTokens.Max()},
+		logger: logger,
+	}
+}
+
+// taskKey places the task on its grid. The rungs of a ladder come at different
+// times.
+func taskKey(id collector.ID) string {
+	key := id.Endpoint + "\x00" + id.Module
+	if id.InputTokens != "" || id.OutputTokens != "" {
+		key += "\x00" + id.InputTokens + "\x00" + id.OutputTokens
+	}
+	return key
 }
 
 // addScrape gives an endpoint the reading of its servers' pages.
@@ -169,15 +197,14 @@ func userAgent() string { return "inference_exporter/" + version.Version }
 func (f *fleet) introduce(m *member) {
 	f.probes.SetEndpoint(collector.EndpointInfo{
 		Endpoint: m.cfg.Name, Model: m.cfg.Model, API: m.cfg.API, URL: m.cfg.URL.String(), Labels: m.cfg.Labels,
-		Hardware: m.cfg.Hardware,
+		Hardware: m.cfg.Hardware, Price: m.cfg.Price, Budget: f.budgets.own(m.cfg).Used,
 	})
 	f.servers.Set(serversID(m.cfg), nil)
-	configured, _ := api.Lookup(m.cfg.API)
+	for _, a := range m.askings {
+		a.series = f.probes.Findings(a.id)
+	}
 	for _, t := range m.tasks {
-		t.series = f.probes.Series(t.id)
-		t.series.SetKind(configured.Kind)
-		t.series.SetSLO(t.slo)
-		t.series.SetPace(t.interval, t.timeout)
+		t.series = openSeries(f.probes, m.cfg, t.module, t.id)
 	}
 }
 
@@ -187,7 +214,10 @@ func (f *fleet) retire(gone map[string]*member) {
 	for name, m := range gone {
 		m.close()
 		for _, t := range m.tasks {
-			f.probes.Remove(t.id)
+			closeSeries(f.probes, t.module, t.id)
+		}
+		for _, a := range m.askings {
+			f.probes.RemoveFindings(a.id)
 		}
 		f.probes.RemoveEndpoint(name)
 		f.servers.Remove(name)
@@ -200,7 +230,7 @@ func (f *fleet) schedule() {
 	for name, m := range f.members {
 		for _, t := range m.tasks {
 			probes = append(probes, schedule.Job{
-				Key: t.key, Host: t.host, Interval: t.interval, Run: t.probe, Skipped: t.skipped,
+				Key: t.key, Host: t.host, Interval: time.Duration(t.module.Interval), Run: t.probe, Skipped: t.skipped,
 			})
 		}
 		if m.scrape != nil {

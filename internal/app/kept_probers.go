@@ -31,7 +31,7 @@ type keptKey struct {
 // keptProber is a prober and the right to use it, which one request has.
 type keptProber struct {
 	turn   chan struct{}
-	prober *prober.Prober
+	prober *targetProber
 }
 
 func newKeptProbers(d *prober.Dialer) *keptProbers {
@@ -40,7 +40,7 @@ func newKeptProbers(d *prober.Dialer) *keptProbers {
 
 // probe probes t, a target at the configured endpoint e. The limit, 0 for that
 // of the module, includes the wait for other requests' probes of the same.
-func (k *keptProbers) probe(ctx context.Context, e *config.Endpoint, t *probeTarget, limit time.Duration) (*prober.Result, error) {
+func (k *keptProbers) probe(ctx context.Context, e *config.Endpoint, t *probeTarget, limit time.Duration) ([]rungResults, error) {
 	kept, err := k.get(e, t)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (k *keptProbers) probe(ctx context.Context, e *config.Endpoint, t *probeTar
 	if limit > 0 {
 		limit = max(1, limit-time.Since(start))
 	}
-	return probeWithin(ctx, kept.prober, limit), nil
+	return kept.prober.run(ctx, limit), nil
 }
 
 // get returns the prober of a target, a new one for the first request.
@@ -101,6 +101,6 @@ func (k *keptProbers) close() {
 	k.closed = true
 	for _, kept := range k.probers {
 		kept.turn <- struct{}{}
-		kept.prober.Close()
+		kept.prober.close()
 	}
 }

@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +61,7 @@ func (c *probeCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return unusable{err}
 	}
-	defer p.Close()
+	defer p.close()
 	return c.probe(ctx, env, p, t.named())
 }
 
@@ -134,36 +136,53 @@ func withTimeout(m *config.Module, limit time.Duration) *config.Module {
 }
 
 // probe probes, prints, and returns an error unless all succeeded.
-func (c *probeCommand) probe(ctx context.Context, env environment, p *prober.Prober, t probereport.Target) error {
+func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProber, t probereport.Target) error {
 	o := probereport.Options{Width: reportWidth, Color: wantsColor(env.Stdout)}
 	if *c.count > 1 {
 		return c.repeat(ctx, env, p, t, o)
 	}
-	r := p.Probe(ctx, time.Time{})
+	results := flat(p.run(ctx, 0))
 	err := c.print(
-		func() error { return probereport.Text(env.Stdout, t, r, o) },
-		func() error { return probereport.JSON(env.Stdout, t, r) },
+		func() error { return probereport.Text(env.Stdout, t, results, o) },
+		func() error { return c.printJSON(env.Stdout, t, results) },
 	)
-	if err == nil && r.Outcome != prober.Success {
-		err = fmt.Errorf("the probe ended as %s", r.Outcome)
+	if err != nil {
+		return err
 	}
-	return err
+	if len(results) == 0 {
+		return errors.New("the model has no room for what the module asks")
+	}
+	for _, r := range results {
+		if r.Outcome != prober.Success {
+			return fmt.Errorf("the probe ended as %s", r.Outcome)
+		}
+	}
+	return nil
 }
 
-// repeat probes until the count is reached or ctx ends, which ends with what
-// is there. JSON is printed as it comes.
-func (c *probeCommand) repeat(ctx context.Context, env environment, p *prober.Prober, t probereport.Target, o probereport.Options) error {
+func (c *probeCommand) printJSON(w io.Writer, t probereport.Target, results []*prober.Result) error {
+	for _, r := range results {
+		if err := probereport.JSON(w, t, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// repeat runs until the count is reached or ctx ends, which ends with what is
+// there. JSON is printed as it comes.
+func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetProber, t probereport.Target, o probereport.Options) error {
 	var s probereport.Summary
 	progress := newProgress(env.Stderr, *c.count)
-	for s.Probes() < *c.count && (s.Probes() == 0 || pause(ctx, *c.interval)) {
-		progress.draw(&s)
-		r := p.Probe(ctx, time.Time{})
-		if r.Outcome == prober.Canceled {
+	for done := 0; done < *c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
+		progress.draw(&s, done)
+		results := flat(p.run(ctx, 0))
+		if slices.ContainsFunc(results, isCanceled) {
 			break
 		}
-		s.Add(r)
+		s.Add(results...)
 		nothing := func() error { return nil }
-		if err := c.print(nothing, func() error { return probereport.JSON(env.Stdout, t, r) }); err != nil {
+		if err := c.print(nothing, func() error { return c.printJSON(env.Stdout, t, results) }); err != nil {
 			return err
 		}
 	}
@@ -177,6 +196,8 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *prober.Pr
 	}
 	return c.verdict(&s)
 }
+
+func isCanceled(r *prober.Result) bool { return r.Outcome == prober.Canceled }
 
 // print prints in the form that is asked for.
 func (c *probeCommand) print(text, json func() error) error {
@@ -245,14 +266,13 @@ func newProgress(w io.Writer, total int) *progress {
 const progressWidth = 40
 
 // draw draws over what was drawn before.
-func (p *progress) draw(s *probereport.Summary) {
+func (p *progress) draw(s *probereport.Summary, done int) {
 	if p.w == nil {
 		return
 	}
-	done := s.Probes()
 	full := progressWidth * done / p.total
 	failed := ""
-	if n := done - s.Outcome(prober.Success); n > 0 {
+	if n := s.Probes() - s.Outcome(prober.Success); n > 0 {
 		failed = fmt.Sprintf(", %d failed", n)
 	}
 	fmt.Fprintf(p.w, "\r[%s%s] %d/%d%s", strings.Repeat("#", full), strings.Repeat("-", progressWidth-full), done, p.total, failed)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
@@ -60,13 +61,76 @@ func (t *probeTarget) named() probereport.Target {
 	return probereport.Target{Endpoint: t.endpoint.Name, URL: t.endpoint.URL.String(), Module: t.name}
 }
 
+// targetProber asks a target all that its module asks.
+type targetProber struct{ rungs []rungProber }
+
+type rungProber struct {
+	config.Rung
+	prober *prober.Prober
+}
+
+// rungResults are the results of one rung of a module.
+type rungResults struct {
+	config.Rung
+	results []*prober.Result
+}
+
 // newProber returns a prober of the target, which must be closed.
-func (t *probeTarget) newProber(d *prober.Dialer) (*prober.Prober, error) {
+func (t *probeTarget) newProber(d *prober.Dialer) (*targetProber, error) {
 	e, err := prober.NewEndpoint(t.endpoint, prober.Options{Dialer: d, UserAgent: userAgent()})
 	if err != nil {
 		return nil, err
 	}
-	return e.New(t.module)
+	all := &targetProber{}
+	for _, rung := range t.module.Rungs() {
+		p, err := e.New(rung.Module)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		all.rungs = append(all.rungs, rungProber{rung, p})
+	}
+	return all, nil
+}
+
+func (p *targetProber) close() {
+	for _, r := range p.rungs {
+		r.prober.Close()
+	}
+}
+
+// run asks once, under a limit beside those of the module; 0 is none. The limit
+// makes a timeout of what it ends, unlike the end of ctx. A length that the
+// model has no room for is left out.
+func (p *targetProber) run(ctx context.Context, limit time.Duration) []rungResults {
+	limited, stop := ctx, context.CancelFunc(func() {})
+	if limit > 0 {
+		limited, stop = context.WithTimeout(ctx, limit)
+	}
+	defer stop()
+	var all []rungResults
+	for _, r := range p.rungs {
+		results := r.prober.Run(limited, time.Time{})
+		for i, one := range results {
+			if limited.Err() == nil || ctx.Err() != nil || one.Outcome == prober.Success {
+				continue
+			}
+			ended := *one
+			ended.Outcome, ended.Err = prober.TimeoutTotal, fmt.Errorf("not finished within %s, the limit of the scraper", limit)
+			results[i] = &ended
+		}
+		all = append(all, rungResults{r.Rung, results})
+	}
+	return all
+}
+
+// flat returns the results of all rungs.
+func flat(all []rungResults) []*prober.Result {
+	var results []*prober.Result
+	for _, r := range all {
+		results = append(results, r.results...)
+	}
+	return results
 }
 
 // findEndpoint returns the endpoint of that name or, if there is none, the
@@ -109,12 +173,13 @@ type onDemand struct {
 	allows    func(*url.URL) bool
 	dialer    *prober.Dialer
 	kept      *keptProbers
+	budgets   *budgets
 }
 
-func newOnDemand(cfg *config.Config, d *prober.Dialer) *onDemand {
+func newOnDemand(cfg *config.Config, d *prober.Dialer, b *budgets) *onDemand {
 	return &onDemand{
 		endpoints: cfg.Endpoints, modules: cfg.Modules, labels: cfg.Global.Labels,
-		allows: cfg.Probe.Allows, dialer: d, kept: newKeptProbers(d),
+		allows: cfg.Probe.Allows, dialer: d, kept: newKeptProbers(d), budgets: b,
 	}
 }
 
@@ -133,21 +198,26 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 	if err != nil {
 		return nil, &web.Refusal{Reason: err.Error()}
 	}
-	result, err := d.probe(ctx, e, t, &r)
+	results, err := d.probe(ctx, e, t, &r)
 	if err != nil {
 		return nil, err
 	}
 	return &web.ProbeAnswer{
-		Metrics: metricsOf(t, result),
+		Metrics: metricsOf(t, results),
 		Report: func(w io.Writer) error {
-			return probereport.Text(w, t.named(), result, probereport.Options{Width: reportWidth})
+			return probereport.Text(w, t.named(), flat(results), probereport.Options{Width: reportWidth})
 		},
 	}, nil
 }
 
 // probe probes t at e. A target other than the file says has a prober of its
 // own, for this once.
-func (d *onDemand) probe(ctx context.Context, e *config.Endpoint, t *probeTarget, r *web.ProbeRequest) (*prober.Result, error) {
+func (d *onDemand) probe(ctx context.Context, e *config.Endpoint, t *probeTarget, r *web.ProbeRequest) (results []rungResults, err error) {
+	allowed := allowanceOf(t, d.budgets)
+	if !allowed.reserve() {
+		return nil, &web.Refusal{Busy: true, Reason: "the budget has no room for a probe"}
+	}
+	defer func() { allowed.settle(results) }()
 	if r.API == "" && r.Model == "" && slices.Contains(d.endpoints, e) {
 		return d.kept.probe(ctx, e, t, r.Limit)
 	}
@@ -155,8 +225,8 @@ func (d *onDemand) probe(ctx context.Context, e *config.Endpoint, t *probeTarget
 	if err != nil {
 		return nil, err
 	}
-	defer p.Close()
-	return probeWithin(ctx, p, r.Limit), nil
+	defer p.close()
+	return p.run(ctx, r.Limit), nil
 }
 
 // close drops what the probers keep. No probe may run with a context that
@@ -184,38 +254,26 @@ func (d *onDemand) endpoint(target string) (*config.Endpoint, error) {
 	return e, nil
 }
 
-// probeWithin probes under a limit beside the module's; 0 is none. The limit
-// makes a timeout of what it ends, unlike the end of ctx.
-func probeWithin(ctx context.Context, p *prober.Prober, limit time.Duration) *prober.Result {
-	if limit == 0 {
-		return p.Probe(ctx, time.Time{})
-	}
-	limited, stop := context.WithTimeout(ctx, limit)
-	defer stop()
-	r := p.Probe(limited, time.Time{})
-	if limited.Err() == nil || ctx.Err() != nil || r.Outcome == prober.Success {
-		return r
-	}
-	ended := *r
-	ended.Outcome, ended.Err = prober.TimeoutTotal, fmt.Errorf("not finished within %s, the limit of the scraper", limit)
-	return &ended
-}
-
-// metricsOf is the page of one result: the families of the daemon, with one
-// series.
-func metricsOf(t *probeTarget, r *prober.Result) web.Exposition {
+// metricsOf is the page of what one request asked: the families of the daemon,
+// with the series of one module.
+func metricsOf(t *probeTarget, all []rungResults) web.Exposition {
 	probes := collector.NewProbes(time.Now)
 	e := t.endpoint
-	probes.SetEndpoint(collector.EndpointInfo{
-		Endpoint: e.Name, Model: r.Model, API: r.API, Engine: r.Engine, URL: e.URL.String(), Labels: e.Labels,
-		Hardware: e.Hardware,
-	})
-	s := probes.Series(collector.ID{
-		Endpoint: e.Name, Module: t.name, Prefix: string(t.module.Prefix), Labels: e.Labels,
-	})
-	s.SetSLO(e.SLOWith(t.module))
-	s.SetPace(time.Duration(t.module.Interval), time.Duration(t.module.Timeout))
-	s.Observe(r)
-	s.Judge(r)
+	info := collector.EndpointInfo{
+		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels, Hardware: e.Hardware, Price: e.Price,
+	}
+	shared := newAsking(e, t.name, t.module, slog.New(slog.DiscardHandler))
+	shared.series = probes.Findings(shared.id)
+	for _, rung := range all {
+		series := openSeries(probes, e, rung.Module, rungID(e, t.name, rung.Rung))
+		for _, r := range rung.results {
+			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
+			s := series[variantOf(r)]
+			s.Observe(r)
+			s.Judge(r)
+		}
+		shared.observe(rung.results)
+	}
+	probes.SetEndpoint(info)
 	return collector.NewExposition(prometheus.NewRegistry(), probes)
 }

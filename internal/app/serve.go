@@ -134,7 +134,9 @@ func newDaemon(cfg *config.Config, env environment, in senses, metricsPath strin
 		return nil, unusable{err}
 	}
 	dialer := prober.NewDialer()
-	onDemand := newOnDemand(cfg, dialer)
+	budgets := newBudgets(cfg.Global.Budget)
+	self.WatchBudget(budgets.all.Used)
+	onDemand := newOnDemand(cfg, dialer, budgets)
 	server, err := web.New(web.Options{
 		MetricsPath: metricsPath, Version: version.Info(),
 		Metrics: collector.NewExposition(registry, probes, servers), Formats: collector.Formats(),
@@ -161,7 +163,7 @@ func newDaemon(cfg *config.Config, env environment, in senses, metricsPath strin
 	}
 	d.fleet = newFleet(cfg, fleetParts{
 		dialer: dialer, mappings: mappings, probing: d.probing, scraping: d.scraping,
-		probes: probes, servers: servers, self: self, traces: traces, logger: env.logger,
+		probes: probes, servers: servers, self: self, traces: traces, budgets: budgets, logger: env.logger,
 	})
 	return d, nil
 }

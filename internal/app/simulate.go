@@ -27,15 +27,26 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("engine", "Server software to show to detection: "+strings.Join(simulator.Engines(), ", ")+".").
 		Default(simulator.Engines()[0]).EnumVar(&s.o.Engine, simulator.Engines()...)
 	c.Flag("replicas", "Engines behind the address.").Default("1").IntVar(&s.o.Replicas)
+	c.Flag("routing", "How a request finds its engine: "+strings.Join(simulator.Routings(), ", ")+".").
+		Default(simulator.LeastLoaded).EnumVar(&s.o.Routing, simulator.Routings()...)
+	c.Flag("sticky-header", "Header by which sticky routing keeps requests together.").Default("X-Session-Id").StringVar(&s.o.StickyHeader)
 	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").IntVar(&s.o.Slots)
 	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").IntVar(&s.o.QueueLimit)
 	c.Flag("prefill-rate", "Uncached prompt tokens per second of an engine.").Default("8000").Float64Var(&s.o.PrefillTokensPerSecond)
+	c.Flag("fixed-delay", "Time before a request reaches an engine: network, tokenising.").DurationVar(&s.o.FixedDelay)
+	c.Flag("prefill-noise", "Relative standard deviation of the time to the first token.").Float64Var(&s.o.PrefillNoise)
 	c.Flag("decode-step", "Time of a decode step.").Default("20ms").DurationVar(&s.o.DecodeStep)
 	c.Flag("decode-step-per-sequence", "Time that each further sequence adds to a step; negative is none.").Default("100us").DurationVar(&s.o.DecodeStepPerSequence)
 	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").IntVar(&s.o.Blocks)
 	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").IntVar(&s.o.ContextLength)
 	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").IntVar(&s.o.ReasoningTokens)
 	c.Flag("background", "Sequences that the server keeps running or queued by itself.").IntVar(&s.o.Background)
+	c.Flag("weights-version", "Name of the weights, which decides answers, fingerprint and log-probabilities.").StringVar(&s.o.WeightsVersion)
+	c.Flag("quality", "Share of the built-in questions that are answered right. POST /simulator/weights?quality=0.5 changes it at run time.").
+		Default("1").Float64Var(&s.o.Quality)
+	c.Flag("greedy-flips", "Share of greedy answers that differ although nothing changed.").Float64Var(&s.o.GreedyFlips)
+	c.Flag("logprob-shift", "What is added to each log-probability, in nats.").Float64Var(&s.o.LogprobShift)
+	c.Flag("logprob-noise", "Standard deviation of what is added to all log-probabilities of a request, in nats.").Float64Var(&s.o.LogprobNoise)
 	c.Flag("fault-ratio", "Share of the requests that show one of --fault.").Float64Var(&s.o.FaultRatio)
 	c.Flag("seed", "Seed of ids, lengths and draws.").Uint64Var(&s.o.Seed)
 	names := make([]string, 0, len(simulator.Faults()))
@@ -53,6 +64,9 @@ func (c *simulateCommand) run(ctx context.Context, env environment) error {
 	}
 	o := c.o
 	o.Faults, o.Logger = faultsNamed(*c.faults...), env.logger
+	if o.Quality == 0 {
+		o.Quality = -1 // which is how the options say none
+	}
 	l, err := listenTCP(*c.listen)
 	if err != nil {
 		return err
@@ -74,19 +88,32 @@ func (c *simulateCommand) check() error {
 		{"slots", float64(c.o.Slots)},
 		{"queue-limit", float64(c.o.QueueLimit)},
 		{"prefill-rate", c.o.PrefillTokensPerSecond},
+		{"fixed-delay", c.o.FixedDelay.Seconds()},
+		{"prefill-noise", c.o.PrefillNoise},
 		{"decode-step", c.o.DecodeStep.Seconds()},
 		{"blocks", float64(c.o.Blocks)},
 		{"context-length", float64(c.o.ContextLength)},
 		{"reasoning-tokens", float64(c.o.ReasoningTokens)},
 		{"background", float64(c.o.Background)},
+		{"quality", c.o.Quality},
+		{"greedy-flips", c.o.GreedyFlips},
+		{"logprob-noise", c.o.LogprobNoise},
 		{"fault-ratio", c.o.FaultRatio},
 	} {
 		if f.value < 0 || math.IsNaN(f.value) {
 			return fmt.Errorf("--%s=%v is negative or no number", f.flag, f.value)
 		}
 	}
-	if c.o.FaultRatio > 1 {
-		return fmt.Errorf("--fault-ratio=%v is not from 0 to 1", c.o.FaultRatio)
+	for _, f := range []struct {
+		flag  string
+		value float64
+	}{{"fault-ratio", c.o.FaultRatio}, {"quality", c.o.Quality}, {"greedy-flips", c.o.GreedyFlips}} {
+		if f.value > 1 {
+			return fmt.Errorf("--%s=%v is not from 0 to 1", f.flag, f.value)
+		}
+	}
+	if math.IsNaN(c.o.LogprobShift) || math.IsInf(c.o.LogprobShift, 0) {
+		return fmt.Errorf("--logprob-shift=%v is no number", c.o.LogprobShift)
 	}
 	return nil
 }
@@ -106,20 +133,36 @@ func faultsNamed(names ...string) []simulator.Fault {
 // demoServers are the simulated servers of the demo.
 func demoServers() []demoServer {
 	return []demoServer{
-		{"healthy", "answers at once", "{weights: 16GB, uuids: [GPU-simulated-0]}", simulator.Options{Model: "simulated-8b", Seed: 1}},
-		{"saturated", "always has more requests than slots", "{weights: 140GB, uuids: [GPU-simulated-1]}", simulator.Options{
-			Model: "simulated-70b", Seed: 2, Slots: 8, Background: 10, BackgroundOutput: 64, Blocks: 1024,
-			PrefillTokensPerSecond: 3000, DecodeStep: 45 * time.Millisecond, DecodeStepPerSequence: time.Millisecond,
-		}},
-		{"failing", "fails half of the requests, in several ways", "{weights: 16GB, gpu: H100 SXM}", simulator.Options{
-			Model: "simulated-8b", Seed: 3, FaultRatio: 0.5,
-			Faults: faultsNamed("status_503", "stall_midstream", "error_event_midstream", "cut_before_finish", "empty_stream"),
-		}},
+		{
+			name: "healthy", what: "answers at once, and is asked everything that a module can ask",
+			modules:  "[interactive, pairs, lengths, burst, questions, reference]",
+			hardware: "{weights: 16GB, uuids: [GPU-simulated-0]}", price: "{gpu_hour_usd: 2.50}",
+			options: simulator.Options{
+				Model: "simulated-8b", Seed: 1, PrefillNoise: 0.05, Quality: 0.9, LogprobNoise: 0.002, WeightsVersion: "v1",
+			},
+		},
+		{
+			name: "saturated", what: "always has more requests than slots", modules: "[interactive, pairs]",
+			hardware: "{weights: 140GB, uuids: [GPU-simulated-1]}", price: "{gpu_hour_usd: 2.50, gpus: 4}",
+			options: simulator.Options{
+				Model: "simulated-70b", Seed: 2, Slots: 8, Background: 10, BackgroundOutput: 64, Blocks: 1024,
+				PrefillTokensPerSecond: 3000, DecodeStep: 45 * time.Millisecond, DecodeStepPerSequence: time.Millisecond,
+			},
+		},
+		{
+			name: "failing", what: "fails half of the requests, in several ways", modules: "[interactive, pairs]",
+			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{input_usd: 0.20, cached_input_usd: 0.05, output_usd: 0.60}",
+			options: simulator.Options{
+				Model: "simulated-8b", Seed: 3, FaultRatio: 0.5,
+				Faults: faultsNamed("status_503", "stall_midstream", "error_event_midstream", "cut_before_finish", "empty_stream"),
+			},
+		},
 	}
 }
 
 type demoServer struct {
 	name, what string
-	hardware   string // in YAML; the GPUs of the demo are simulated too
-	options    simulator.Options
+	// In YAML; the GPUs of the demo are simulated too.
+	modules, hardware, price string
+	options                  simulator.Options
 }

@@ -4,26 +4,28 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
-// task probes one endpoint with one module whenever the scheduler says so.
+// task asks one endpoint what one rung of a module asks, whenever the scheduler
+// says so.
 type task struct {
 	flight
 	key      string
 	host     string
-	interval time.Duration
-	timeout  time.Duration
-	id       collector.ID
-	slo      config.SLO
+	id       collector.ID // what its series have in common
+	endpoint *config.Endpoint
+	module   *config.Module // of the rung
 	prober   *prober.Prober
-	series   *collector.Series
+	spending *spending
+	asking   *asking
+	series   map[variant]*collector.Series // set before the first run
 	probes   *collector.Probes
 	servers  *collector.Servers
 	self     *collector.Self
@@ -35,37 +37,66 @@ type task struct {
 	panicked bool           // a stack was logged
 }
 
-// probe probes once and hands the result to its readers.
+// probe runs once and hands the results to their readers.
 func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
-	var report schedule.Report
-	var res *prober.Result
+	most, ok := t.spending.reserve()
+	if !ok {
+		t.skip(collector.SkipBudget)
+		return schedule.Report{}
+	}
+	var results []*prober.Result
+	defer func() { t.spending.settle(most, results) }()
 	t.run(ctx, func(ctx context.Context) {
 		t.self.ProbeStarted()
 		defer t.self.ProbeEnded()
-		res = t.prober.Probe(ctx, r.Scheduled)
-		report.Failed = res.Outcome != prober.Success && res.Outcome != prober.Canceled
-		report.RetryAfter = res.RetryAfter
-	}, func() { t.publish(res, r.Confirm) })
+		results = t.prober.Run(ctx, r.Scheduled)
+	}, func() { t.publish(results, r.Confirm) })
+	return reportOf(results)
+}
+
+// reportOf is what the results of a run mean for the schedule. A burst is no
+// sign of an outage: too much was asked at once, on purpose.
+func reportOf(results []*prober.Result) schedule.Report {
+	var report schedule.Report
+	for _, r := range results {
+		report.Failed = report.Failed || r.Concurrency == 0 && r.Outcome != prober.Success && r.Outcome != prober.Canceled
+		report.RetryAfter = max(report.RetryAfter, r.RetryAfter)
+	}
 	return report
 }
 
-func (t *task) publish(res *prober.Result, confirmation bool) {
-	t.series.Observe(res)
-	if !confirmation {
-		t.series.Judge(res)
+func (t *task) publish(results []*prober.Result, confirmation bool) {
+	if len(results) == 0 {
+		t.skip(collector.SkipContext)
 	}
-	t.probes.SetServed(t.id.Endpoint, res)
-	t.servers.ObserveProbe(t.id.Endpoint, res)
-	t.found.learn(res)
-	t.self.Observe(res)
-	if t.traces != nil {
-		t.traces.Observe(t.target, res)
+	for _, r := range results {
+		s := t.series[variantOf(r)]
+		s.Observe(r)
+		if !confirmation {
+			s.Judge(r)
+		}
+		t.probes.SetServed(t.id.Endpoint, r)
+		if r.Concurrency == 0 && r.Kind != api.Scoring {
+			t.servers.ObserveProbe(t.id.Endpoint, r)
+		}
+		t.found.learn(r)
+		t.self.Observe(r)
+		if t.traces != nil {
+			t.traces.Observe(t.target, r)
+		}
+		t.log(r)
 	}
-	t.log(res)
+	t.asking.observe(results)
 }
 
+// skip counts a run that its budget or the model has no room for.
+func (t *task) skip(reason collector.SkipReason) {
+	t.series[variantsOf(t.module)[0]].Skip(reason)
+}
+
+// skipped counts a run that the scheduler left out.
 func (t *task) skipped(reason schedule.Reason) {
-	t.series.Skip(collector.SkipReason(reason))
+	t.skip(collector.SkipReason(reason))
 	t.self.Missed(collector.SkipReason(reason))
 }
 
@@ -74,6 +105,9 @@ func (t *task) log(r *prober.Result) {
 	if p, ok := errors.AsType[*prober.PanicError](r.Err); ok && !t.panicked {
 		t.panicked = true
 		t.logger.Error("panic in a probe", "err", p, "stack", string(p.Stack))
+	}
+	if r.Answer.Text != "" {
+		t.logger.Info("answer not as expected", "verdict", string(r.Answer.Verdict), "prompt", r.Answer.Prompt, "answer", r.Answer.Text)
 	}
 	before := t.outcome
 	if r.Outcome == prober.Canceled || r.Outcome == before {

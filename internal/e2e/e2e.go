@@ -154,7 +154,7 @@ func (c *checker) probes(ctx context.Context, endpoint *prober.Endpoint, m *conf
 	defer p.Close()
 	var results []*prober.Result
 	for range n {
-		r := p.Probe(ctx, time.Time{})
+		r := p.Run(ctx, time.Time{})[0]
 		results = append(results, r)
 		if r.Outcome != prober.Success {
 			break

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // document is a result in JSON. What was not measured or not reported is left
@@ -25,8 +26,13 @@ type document struct {
 	Engine   string         `json:"engine,omitempty"`
 	Model    string         `json:"model,omitempty"`
 	Prefix   string         `json:"prefix"`
-	TraceID  string         `json:"trace_id"`
-	Finish   string         `json:"finish_reason,omitempty"`
+
+	Concurrency int       `json:"concurrency,omitempty"`
+	Length      int       `json:"input_tokens,omitempty"`
+	Sent        time.Time `json:"sent,omitzero"`
+
+	TraceID string `json:"trace_id"`
+	Finish  string `json:"finish_reason,omitempty"`
 
 	TTFT     *float64            `json:"ttft_seconds,omitempty"`
 	TTFO     *float64            `json:"ttfo_seconds,omitempty"`
@@ -42,6 +48,9 @@ type document struct {
 	Reasoning *int               `json:"reasoning_tokens,omitempty"`
 	Source    prober.TokenSource `json:"token_source,omitempty"`
 	Vectors   *vectorsDocument   `json:"vectors,omitempty"`
+	Answer    *answerDocument    `json:"answer,omitempty"`
+	Logprob   *logprobDocument   `json:"logprob,omitempty"`
+	Cost      *float64           `json:"cost_usd,omitempty"`
 
 	Server      map[string]*float64 `json:"server_time_seconds,omitempty"`
 	RateLimit   map[string]*int     `json:"rate_limit_remaining,omitempty"`
@@ -64,6 +73,22 @@ type vectorsDocument struct {
 	Norm       *float64 `json:"mean_norm,omitempty"`
 }
 
+// answerDocument is what an answer came to, where it is looked at.
+type answerDocument struct {
+	Verdict     check.Verdict `json:"verdict,omitempty"`
+	Prompt      string        `json:"prompt,omitempty"`
+	Hash        string        `json:"hash,omitempty"`
+	Model       string        `json:"model,omitempty"`
+	Fingerprint string        `json:"system_fingerprint,omitempty"`
+	Text        string        `json:"text,omitempty"`
+}
+
+// logprobDocument is the score of the reference passage.
+type logprobDocument struct {
+	Tokens int     `json:"tokens"`
+	Mean   float64 `json:"mean"`
+}
+
 // eventDocument is a token-bearing event; at_seconds counts from the start.
 type eventDocument struct {
 	At        float64 `json:"at_seconds"`
@@ -79,6 +104,7 @@ func JSON(w io.Writer, t Target, r *prober.Result) error {
 		Time: r.Start.UTC(), Endpoint: t.Endpoint, URL: t.URL, Module: t.Module,
 		Outcome: r.Outcome, Advice: advice(r.Outcome, r.Status), Status: r.Status,
 		API: r.API, Engine: r.Engine, Model: r.Model, Prefix: r.Prefix,
+		Concurrency: r.Concurrency, Length: r.Length, Sent: r.Sent.UTC(),
 		TraceID: hex.EncodeToString(r.TraceID[:]), Finish: r.Finish,
 		RetryAfter: seconds(r.RetryAfter), Certificate: r.CertNotAfter.UTC(),
 		Clock: r.Clock, Merged: r.MergedEvents(), Reused: r.Reused,
@@ -89,6 +115,10 @@ func JSON(w io.Writer, t Target, r *prober.Result) error {
 	}
 	d.setTiming(&r.Timing)
 	d.setAmounts(r)
+	d.setAnswer(r)
+	if usd, ok := costOf(t.Price, r); ok {
+		d.Cost = &usd
+	}
 	d.Server = present(map[string]*float64{
 		"queue": seconds(r.Server.Queue), "prefill": seconds(r.Server.Prefill), "decode": seconds(r.Server.Decode),
 	})
@@ -125,6 +155,17 @@ func (d *document) setAmounts(r *prober.Result) {
 		if v.Dimensions > 0 {
 			d.Vectors.Dimensions, d.Vectors.Norm = &v.Dimensions, &v.Norm
 		}
+	}
+}
+
+func (d *document) setAnswer(r *prober.Result) {
+	if r.Answer != (prober.Answer{}) {
+		a := answerDocument(r.Answer)
+		d.Answer = &a
+	}
+	if r.Logprob.Tokens > 0 {
+		s := logprobDocument(r.Logprob)
+		d.Logprob = &s
 	}
 }
 

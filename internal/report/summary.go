@@ -42,8 +42,14 @@ type failure struct {
 	status int
 }
 
-// Add counts a result. Its latencies count if it is a success.
-func (s *Summary) Add(r *prober.Result) {
+// Add counts results. Their latencies count if they are successes.
+func (s *Summary) Add(results ...*prober.Result) {
+	for _, r := range results {
+		s.add(r)
+	}
+}
+
+func (s *Summary) add(r *prober.Result) {
 	if s.outcomes == nil {
 		s.outcomes = map[prober.Outcome]int{}
 		s.failures = map[prober.Outcome]failure{}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -22,6 +23,8 @@ type Target struct {
 	Endpoint, URL string
 	// Module is the name of the module.
 	Module string
+	// Price is what tokens cost there; nil is not known.
+	Price *config.Price
 }
 
 // Options say how text looks.
@@ -32,18 +35,34 @@ type Options struct {
 	Width int
 }
 
-// Text writes one result for a person at a terminal. What a server wrote is
-// shown without its control characters. Errors are those of w.
-func Text(w io.Writer, t Target, r *prober.Result, o Options) error {
+// Text writes the results of one run for a person at a terminal: all that is
+// known of a single one, and what pairs and bursts come to together. What a
+// server wrote is shown without its control characters. Errors are those of w.
+func Text(w io.Writer, t Target, results []*prober.Result, o Options) error {
 	p := newPage(o)
+	switch len(results) {
+	case 0:
+		p.line("%s: %s (%s)", p.paint(yellow, "not asked"), clean(t.Endpoint), clean(t.URL))
+		p.row("reason", "the model has no room for what module "+t.Module+" asks")
+	case 1:
+		p.single(t, results[0])
+	default:
+		p.several(t, results)
+	}
+	p.cost(t.Price, results)
+	return p.writeTo(w)
+}
+
+// single tells all of one result.
+func (p *page) single(t Target, r *prober.Result) {
 	p.heading(t, r)
-	p.waterfall(&r.Timing, r.Outcome)
+	p.waterfall("Phases", &r.Timing, r.Outcome)
 	p.timeline(r.Events)
 	p.latency(r)
 	p.amounts(r)
+	p.answer(r)
 	p.server(r)
 	p.measurement(r)
-	return p.writeTo(w)
 }
 
 // heading says what came out, of what, and why.

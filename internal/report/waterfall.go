@@ -7,10 +7,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// waterfall draws the phases below each other, each from where the one before
+// waterfall draws the phases below each other, under a title, each from where the one before
 // it ended. After a failure the time that belongs to no finished phase is the
 // last bar.
-func (p *page) waterfall(t *prober.Timing, o prober.Outcome) {
+func (p *page) waterfall(title string, t *prober.Timing, o prober.Outcome) {
 	total := time.Duration(0)
 	for _, d := range t.Phases {
 		total += max(0, d)
@@ -20,7 +20,7 @@ func (p *page) waterfall(t *prober.Timing, o prober.Outcome) {
 	if total <= 0 {
 		return
 	}
-	p.title("Phases")
+	p.title("%s", title)
 	failed := o != prober.Success
 	at := time.Duration(0)
 	for ph, d := range t.Phases {

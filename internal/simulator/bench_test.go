@@ -171,7 +171,7 @@ func BenchmarkStep(b *testing.B) {
 	o := Options{Slots: slots, Blocks: 1 << 20, ContextLength: 1 << 24}.withDefaults()
 	r := newReplica(&o, 0, nil, new(gate))
 	for i := range slots {
-		q := newSequence(prompt(i, 10), 1<<23, finishLength)
+		q := newSequence(promptOf(i, 10), 1<<23, finishLength)
 		q.hashes = extendHashes(nil, q.tokens, o.BlockSize)
 		r.waiting = append(r.waiting, q)
 	}

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,14 +56,14 @@ func TestLeastRecentlyUsedBlockIsEvictedFirst(t *testing.T) {
 }
 
 func TestHashesAreChained(t *testing.T) {
-	a := extendHashes(nil, prompt(1, 10), 4)
+	a := extendHashes(nil, promptOf(1, 10), 4)
 	if len(a) != 2 {
 		t.Fatalf("%d hashes of 10 tokens in blocks of 4, want 2", len(a))
 	}
-	if b := extendHashes(a[:1:1], prompt(1, 10), 4); b[1] != a[1] {
+	if b := extendHashes(a[:1:1], promptOf(1, 10), 4); b[1] != a[1] {
 		t.Error("extending gives another hash than computing at once")
 	}
-	other := prompt(1, 10)
+	other := promptOf(1, 10)
 	other[0]++
 	if b := extendHashes(nil, other, 4); b[0] == a[0] || b[1] == a[1] {
 		t.Error("a change in the first block must change both hashes")
@@ -96,21 +97,27 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-func TestVocabulary(t *testing.T) {
-	v := newVocabulary()
-	f := func(offset, i int, want string) {
-		t.Helper()
-		if got := string(v.text(nil, offset, i)); got != want {
-			t.Errorf("text(%d, %d) = %q, want %q", offset, i, got, want)
+// The tokens of a text are its words in pieces of four bytes at most, and its
+// prompt has as many.
+func FuzzPieces(f *testing.F) {
+	for _, seed := range []string{"", " ", "one two", "  lead and trail\n", "caf\u00e9 \u6570\u5b57 \u00a0x", "a\x00b\xff\xfe c", "fourfour five5"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var told strings.Builder
+		n, want := 0, 0
+		for from, to := range pieces(text) {
+			if size := to - from; size < 1 || size > 4 {
+				t.Errorf("a piece of %d bytes", size)
+			}
+			told.WriteString(text[from:to])
+			n++
 		}
-	}
-	if len(v) != 100 {
-		t.Fatalf("%d words, want 100", len(v))
-	}
-	f(0, 0, "zero")
-	f(0, 19, " nineteen")
-	f(0, 20, " twenty")
-	f(0, 99, " ninety-nine")
-	f(0, 100, " zero")
-	f(42, 1, " forty-three")
+		for _, word := range strings.Fields(text) {
+			want += (len(word) + 3) / 4
+		}
+		if got := told.String(); got != strings.Join(strings.Fields(text), "") || n != want || len(tokenize(nil, text)) != want {
+			t.Errorf("%q: %d pieces, want %d; they make %q", text, n, want, got)
+		}
+	})
 }

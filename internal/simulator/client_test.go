@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -61,7 +62,9 @@ type serving struct {
 	t    *testing.T
 	base string
 	http *http.Client
-	stop func()
+	// header is added to each request.
+	header http.Header
+	stop   func()
 }
 
 // serve runs a server behind a pipe, or behind TCP on the loopback.
@@ -121,6 +124,7 @@ func (v *serving) post(ctx context.Context, path, body string, limit int) answer
 	if err != nil {
 		v.t.Fatal(err)
 	}
+	maps.Copy(req.Header, v.header)
 	req.Header.Set("Traceparent", "00-"+trace+"-b7ad6b7169203331-01")
 	begin := time.Now()
 	res, err := v.http.Do(req)

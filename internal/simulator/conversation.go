@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 )
 
@@ -23,7 +24,7 @@ func (c conversation) ask() (ask, error) {
 		return ask{}, badRequest("there is no message")
 	}
 	a := ask{
-		model: c.model, prompt: chatTokens(c.contents), stream: c.stream, usage: true,
+		model: c.model, text: c.contents[len(c.contents)-1], prompt: chatTokens(c.contents), stream: c.stream, usage: true,
 		sampled: c.temperature == nil || *c.temperature > 0, reasoning: !c.noReasoning,
 	}
 	if c.limit != nil {
@@ -112,4 +113,20 @@ func quote[T ~string | ~[]byte](text T) string {
 		panic(err) // cannot happen: a string
 	}
 	return string(b)
+}
+
+// appendText appends a text inside of a string in JSON. What is no control
+// character stays as it is, valid or not.
+func appendText[T ~string | ~[]byte](dst []byte, text T) []byte {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
+			dst = fmt.Appendf(dst, `\u%04x`, c)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
 }

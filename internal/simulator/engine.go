@@ -23,7 +23,11 @@ type sequence struct {
 	output int    // tokens to generate, at least 1
 	reason finish // how it ends after them
 	quiet  bool   // wake the reader at the end only
+	scored bool   // the log-probabilities of the prompt are wanted
 	class  class
+	// pace is how much longer than usual the prompt and the first token take; 1
+	// is as usual.
+	pace float64
 
 	// The replica's, guarded by its mu.
 	tokens   []token  // prompt and what was generated
@@ -53,7 +57,7 @@ type progress struct {
 
 func newSequence(prompt []token, output int, reason finish) *sequence {
 	return &sequence{
-		prompt: len(prompt), output: output, reason: reason,
+		prompt: len(prompt), output: output, reason: reason, pace: 1,
 		tokens: prompt, ready: make(chan struct{}, 1),
 		now: progress{arrival: time.Now()},
 	}

@@ -22,8 +22,8 @@ func testReplica(change func(*Options)) *replica {
 	return newReplica(&o, 0, nil, new(gate))
 }
 
-// prompt returns n tokens; prompts of different kinds share nothing.
-func prompt(kind, n int) []token {
+// promptOf returns n tokens; prompts of different kinds share nothing.
+func promptOf(kind, n int) []token {
 	tokens := make([]token, n)
 	for i := range tokens {
 		tokens[i] = token(kind<<20 | i)
@@ -55,7 +55,7 @@ func TestOneRequest(t *testing.T) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
-			q := start(t, testReplica(nil), prompt(1, promptTokens), output)
+			q := start(t, testReplica(nil), promptOf(1, promptTokens), output)
 			end := finished(q)
 			p := q.progress()
 			if got := p.first.Sub(begin); got != first {
@@ -81,9 +81,9 @@ func TestFullSlotsMakeTheNextWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := testReplica(func(o *Options) { o.Slots = 2 })
 		begin := time.Now()
-		a := start(t, r, prompt(1, 10), 5)
-		b := start(t, r, prompt(2, 10), 5)
-		c := start(t, r, prompt(3, 10), 5)
+		a := start(t, r, promptOf(1, 10), 5)
+		b := start(t, r, promptOf(2, 10), 5)
+		c := start(t, r, promptOf(3, 10), 5)
 		// Step by step: 0 A in; 30 A1, B in (10+20+1); 61 A2 B1; then 21 each:
 		// 82, 103, 124 A5; C in (10+20+1); 155 B5 C1; 4 more of 20.
 		finished(a)
@@ -109,7 +109,7 @@ func TestBatchSlowsDecoding(t *testing.T) {
 			r := testReplica(func(o *Options) { o.Slots = 64 })
 			var all []*sequence
 			for i := range sequences {
-				all = append(all, start(t, r, prompt(i, 4), 300))
+				all = append(all, start(t, r, promptOf(i, 4), 300))
 			}
 			time.Sleep(5 * time.Second) // all are in the batch
 			<-all[0].ready              // what came before
@@ -135,8 +135,8 @@ func TestPrefillSharesStepsWithDecoding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := testReplica(nil)
 		begin := time.Now()
-		a := start(t, r, prompt(1, 10), 4)
-		b := start(t, r, prompt(2, 1000), 1)
+		a := start(t, r, promptOf(1, 10), 4)
+		b := start(t, r, promptOf(2, 1000), 1)
 		finished(a)
 		finished(b)
 		// 30 A1; B's 512 beside A2: 30+512+20 = 562; B's 488 beside A3 and with
@@ -171,22 +171,22 @@ func TestPrefixCache(t *testing.T) {
 			}
 		})
 	}
-	p := prompt(1, 100)
-	f(p, prompt(1, 100), 96)                                  // full blocks of 16
-	f(prompt(1, 96), prompt(1, 96), 80)                       // the last token is always computed
-	f(prompt(1, 97), prompt(1, 97), 96)                       //
-	f(prompt(1, 10), prompt(1, 10), 0)                        // less than a block
-	f(p, prompt(2, 100), 0)                                   // another text
-	f(p, append(prompt(1, 50), prompt(2, 50)...), 48)         // a common beginning
-	f(p, append(prompt(2, 1), prompt(1, 99)...), 0)           // a nonce in front
-	f(p, append(prompt(1, 100), prompt(2, 1000)...), 96)      // a longer one
-	f(prompt(1, 2000), append(prompt(1, 100)[:64:64], 7), 64) // a shorter one
+	p := promptOf(1, 100)
+	f(p, promptOf(1, 100), 96)                                    // full blocks of 16
+	f(promptOf(1, 96), promptOf(1, 96), 80)                       // the last token is always computed
+	f(promptOf(1, 97), promptOf(1, 97), 96)                       //
+	f(promptOf(1, 10), promptOf(1, 10), 0)                        // less than a block
+	f(p, promptOf(2, 100), 0)                                     // another text
+	f(p, append(promptOf(1, 50), promptOf(2, 50)...), 48)         // a common beginning
+	f(p, append(promptOf(2, 1), promptOf(1, 99)...), 0)           // a nonce in front
+	f(p, append(promptOf(1, 100), promptOf(2, 1000)...), 96)      // a longer one
+	f(promptOf(1, 2000), append(promptOf(1, 100)[:64:64], 7), 64) // a shorter one
 }
 
 func TestGeneratedTokensAreCachedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := testReplica(nil)
-		q := start(t, r, prompt(1, 10), 40)
+		q := start(t, r, promptOf(1, 10), 40)
 		finished(q)
 		next := start(t, r, append(q.tokens, 1, 2, 3), 1)
 		finished(next)
@@ -203,8 +203,8 @@ func TestPreemption(t *testing.T) {
 			o.BlockSize, o.Blocks, o.DecodeStepPerSequence = 4, 4, -1
 		})
 		begin := time.Now()
-		a := start(t, r, prompt(1, 6), 6)
-		b := start(t, r, prompt(2, 6), 6)
+		a := start(t, r, promptOf(1, 6), 6)
+		b := start(t, r, promptOf(2, 6), 6)
 		finished(a)
 		finished(b)
 		// 26 A1, B in; 52 A2 B1; 72 A3 B2; A needs a third block: B out; 92 A4,
@@ -236,8 +236,8 @@ func TestPreemption(t *testing.T) {
 func TestAbort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := testReplica(func(o *Options) { o.Slots, o.DecodeStep = 1, time.Hour })
-		a := start(t, r, prompt(1, 100), 10)
-		b := start(t, r, prompt(2, 100), 10)
+		a := start(t, r, promptOf(1, 100), 10)
+		b := start(t, r, promptOf(2, 100), 10)
 		r.abort(b)
 		r.abort(a)
 		r.abort(a)
@@ -260,9 +260,9 @@ func TestQueueLimit(t *testing.T) {
 		r := testReplica(func(o *Options) { o.Slots, o.QueueLimit = 2, 3 })
 		var all []*sequence
 		for range 5 {
-			all = append(all, start(t, r, prompt(1, 10), 2))
+			all = append(all, start(t, r, promptOf(1, 10), 2))
 		}
-		if r.submit(newSequence(prompt(1, 10), 2, finishLength)) {
+		if r.submit(newSequence(promptOf(1, 10), 2, finishLength)) {
 			t.Error("a sixth was taken by 2 slots and 3 places")
 		}
 		for _, q := range all {
@@ -282,7 +282,7 @@ func TestRandomLoadLeavesNothingBehind(t *testing.T) {
 			var all []*sequence
 			for range 100 {
 				most := r.o.ContextLength / 2
-				q := start(t, r, prompt(rng.IntN(5), 1+rng.IntN(most)), 1+rng.IntN(most))
+				q := start(t, r, promptOf(rng.IntN(5), 1+rng.IntN(most)), 1+rng.IntN(most))
 				all = append(all, q)
 				if rng.IntN(10) == 0 {
 					r.abort(all[rng.IntN(len(all))])
@@ -313,7 +313,7 @@ func TestReplicasArePhaseShifted(t *testing.T) {
 		o := Options{Replicas: 4, DecodeStep: 20 * ms, PrefillTokensPerSecond: 1000}.withDefaults()
 		begin := time.Now()
 		for i := range 4 {
-			q := start(t, newReplica(&o, i, nil, new(gate)), prompt(1, 10), 1)
+			q := start(t, newReplica(&o, i, nil, new(gate)), promptOf(1, 10), 1)
 			finished(q)
 			if got, want := q.last.Sub(begin), time.Duration(i)*5*ms+30*ms; got != want {
 				t.Errorf("replica %d: first token after %v, want %v", i, got, want)

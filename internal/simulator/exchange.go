@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // maxBody bounds a request's body.
 const maxBody = 64 << 20
-
-// defaultOutput is how long an answer is to a request that names no limit.
-const defaultOutput = 256
 
 // exchange is one generation request and its reply.
 type exchange struct {
@@ -33,8 +31,10 @@ type exchange struct {
 	ask       ask
 	replica   *replica
 	seq       *sequence
+	weights   *weights
 	reasoning int // reasoning tokens before the answer
-	offset    int // where in the vocabulary the answer starts
+	speech    speech
+	verdict   check.Verdict // as Record has it
 
 	contentType string
 	frame       frameFunc
@@ -52,6 +52,9 @@ func (s *Server) generate(p protocol) http.HandlerFunc {
 			x.replica.abort(x.seq)
 			x.rec.progress(x.seq.progress())
 		}
+		if err == nil {
+			s.counts.answered(x)
+		}
 		x.rec.update(func(r *Record) { r.Complete = true })
 		s.o.Logger.Debug("request", "path", p.path, "fault", x.fault.Name, "err", err)
 		if err != nil {
@@ -62,12 +65,12 @@ func (s *Server) generate(p protocol) http.HandlerFunc {
 
 func (s *Server) newExchange(p protocol, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{
-		s: s, p: p, w: w, r: r, flush: http.NewResponseController(w),
+		s: s, p: p, w: w, r: r, flush: http.NewResponseController(w), weights: s.weights.Load(),
 		fault: s.faultOf(r), contentType: cmp.Or(p.contentType, "text/event-stream; charset=utf-8"),
 	}
 	x.rec = s.records.begin(Record{
 		TraceID: traceID(r.Header.Get("Traceparent")), Path: p.path,
-		Fault: x.fault.Name, Arrival: time.Now(),
+		Fault: x.fault.Name, Arrival: time.Now(), Replica: -1,
 	})
 	if x.conn, _ = r.Context().Value(connKey{}).(*stampedConn); x.conn != nil {
 		x.conn.before = x.rec.stamp
@@ -75,7 +78,9 @@ func (s *Server) newExchange(p protocol, w http.ResponseWriter, r *http.Request)
 	s.mu.Lock()
 	id := fmt.Sprintf("%016x%016x", s.rng.Uint64(), s.rng.Uint64())
 	s.mu.Unlock()
-	x.reply = p.reply(replyHeader{id: id, model: s.o.Model, created: time.Now().Unix()})
+	x.reply = p.reply(replyHeader{
+		id: id, model: s.o.Model, created: time.Now().Unix(), fingerprint: x.weights.fingerprint(),
+	})
 	w.Header().Set("Server", "uvicorn")
 	return x
 }
@@ -107,6 +112,9 @@ func (x *exchange) run() error {
 	x.ask, err = x.p.parse(body)
 	if err == nil && x.p.address != nil {
 		err = x.p.address(x.r, &x.ask)
+	}
+	if err == nil && x.fault.ask != nil {
+		x.fault.ask(&x.ask)
 	}
 	if err == nil {
 		err = x.checkModel()
@@ -143,66 +151,6 @@ func (x *exchange) checkModel() error {
 	return nil
 }
 
-// submit gives the request to the least loaded replica.
-func (x *exchange) submit() error {
-	o, a := &x.s.o, &x.ask
-	if room := o.ContextLength - len(a.prompt); max(a.maxOutput, a.minOutput, 1) > room {
-		return badRequest(fmt.Sprintf("the model's context length is %d tokens, but %d in the prompt and %d of output were asked",
-			o.ContextLength, len(a.prompt), max(a.maxOutput, a.minOutput, 1)))
-	}
-	output, reason := x.s.outputLength(a)
-	if a.reasoning {
-		x.reasoning = o.ReasoningTokens
-	}
-	if a.sampled {
-		x.s.mu.Lock()
-		x.offset = x.s.rng.IntN(100)
-		x.s.mu.Unlock()
-	}
-	x.seq = newSequence(a.prompt, output, reason)
-	if a.stream {
-		x.seq.class = streaming
-	}
-	x.replica = x.s.replicas[0]
-	least := x.replica.load()
-	for _, r := range x.s.replicas[1:] {
-		if n := r.load(); n < least {
-			x.replica, least = r, n
-		}
-	}
-	if !x.replica.submit(x.seq) {
-		x.seq = nil
-		return refusal{http.StatusServiceUnavailable, "ServiceUnavailableError", "the queue is full"}
-	}
-	x.rec.update(func(r *Record) { r.PromptTokens = len(a.prompt) })
-	return nil
-}
-
-// outputLength decides when the model ends: at the limit, or before it with
-// StopProbability after each token.
-func (s *Server) outputLength(a *ask) (int, finish) {
-	room := s.o.ContextLength - len(a.prompt)
-	limit, reason := a.maxOutput, finishLength
-	if limit == 0 && a.ignoreEOS {
-		limit = room
-	}
-	if limit == 0 {
-		limit, reason = min(max(defaultOutput, a.minOutput), room), finishStop
-	}
-	if a.ignoreEOS || s.o.StopProbability <= 0 {
-		return limit, reason
-	}
-	s.mu.Lock()
-	u := s.rng.Float64()
-	s.mu.Unlock()
-	// The number of trials to the first success, by inversion.
-	stop := 1 + math.Log(1-u)/math.Log(1-min(s.o.StopProbability, 0.999999))
-	if n := max(int(min(stop, float64(limit))), a.minOutput); n < limit {
-		return n, finishStop
-	}
-	return limit, reason
-}
-
 // await returns the progress of the sequence once it has more tokens than
 // seen, or has ended.
 func (x *exchange) await(seen int) (progress, error) {
@@ -228,7 +176,7 @@ func (x *exchange) wholeReply() error {
 			return err
 		}
 	}
-	w := whole{finish: p.finish, usage: x.usage(p, p.tokens)}
+	w := whole{finish: p.finish, usage: x.usage(p, p.tokens), scores: x.score(p.tokens)}
 	for i := range p.tokens {
 		if i < x.reasoning {
 			w.reasoning = x.appendToken(w.reasoning, i)
@@ -243,10 +191,11 @@ func (x *exchange) wholeReply() error {
 
 // appendToken appends the text of output token i.
 func (x *exchange) appendToken(dst []byte, i int) []byte {
-	if i >= x.reasoning {
-		i -= x.reasoning
+	if i < x.reasoning {
+		thoughts := speech{offset: x.speech.offset, voice: x.speech.voice}
+		return thoughts.append(dst, x.s.words, i)
 	}
-	return x.s.words.text(dst, x.offset, i)
+	return x.speech.append(dst, x.s.words, i-x.reasoning)
 }
 
 // usage returns the counts after n output tokens.

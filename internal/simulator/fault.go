@@ -18,6 +18,8 @@ type Fault struct {
 	// answer takes the request over once it is read, or prepares the reply and
 	// returns false.
 	answer func(*exchange) (done bool, err error)
+	// ask changes what the server understands of a request.
+	ask func(*ask)
 	// shape, frame and wire replace parts of a stream; see stream.go.
 	shape func(*exchange, sink) sink
 	frame frameFunc

@@ -46,6 +46,7 @@ func answerFaults() []Fault {
 		{Name: "json_error_200", Description: "Answers with a JSON error and status 200.", answer: page200("application/json", jsonError)},
 		{Name: "raw_json_error", Description: "Answers with an event stream that is a bare JSON error, without `data:`.", answer: page200("text/event-stream", jsonError)},
 		{Name: "empty_body", Description: "Answers with an event stream without a byte.", answer: page200("text/event-stream", "")},
+		{Name: "no_echo", Description: "Leaves out the prompt and its log-probabilities although asked.", ask: func(a *ask) { a.echo = false }},
 		{Name: "json_200", Description: "Answers a streaming request with one JSON reply.", answer: jsonReply},
 		{Name: "wrong_content_type", Description: "Streams as application/octet-stream.", answer: func(x *exchange) (bool, error) {
 			x.contentType = "application/octet-stream"

@@ -15,10 +15,10 @@ import (
 // done is the end marker as it should be.
 const done = "data: [DONE]\n\n"
 
-// check tells what is wrong with an answer; empty is nothing.
-type check func(a answer) string
+// complaint tells what is wrong with an answer; empty is nothing.
+type complaint func(a answer) string
 
-func status(want int, header ...string) check {
+func status(want int, header ...string) complaint {
 	return func(a answer) string {
 		for i := 0; i < len(header); i += 2 {
 			if a.header.Get(header[i]) != header[i+1] {
@@ -34,7 +34,7 @@ func status(want int, header ...string) check {
 
 // complete is a reply that ends well and holds all of parts, and tokens
 // answer events.
-func complete(tokens int, parts ...string) check {
+func complete(tokens int, parts ...string) complaint {
 	return func(a answer) string {
 		if a.status != 200 || a.err != nil || a.took > 3*time.Second {
 			return "did not end well"
@@ -56,7 +56,7 @@ func holds(a answer, tokens int, parts ...string) string {
 }
 
 // ends is complete, with the last bytes of the body.
-func ends(tokens int, with string) check {
+func ends(tokens int, with string) complaint {
 	return func(a answer) string {
 		if !strings.HasSuffix(a.body, with) {
 			return "does not end with " + with
@@ -66,7 +66,7 @@ func ends(tokens int, with string) check {
 }
 
 // without is complete, but lacks parts.
-func without(tokens int, parts ...string) check {
+func without(tokens int, parts ...string) complaint {
 	return func(a answer) string {
 		for _, p := range parts {
 			if strings.Contains(a.body, p) {
@@ -78,7 +78,7 @@ func without(tokens int, parts ...string) check {
 }
 
 // neverEnds is a reply that the client had to leave.
-func neverEnds(tokens int, parts ...string) check {
+func neverEnds(tokens int, parts ...string) complaint {
 	return func(a answer) string {
 		if !errors.Is(a.err, context.DeadlineExceeded) {
 			return "ended by itself"
@@ -88,7 +88,7 @@ func neverEnds(tokens int, parts ...string) check {
 }
 
 // cut is a reply whose connection broke.
-func cut(tokens int) check {
+func cut(tokens int) complaint {
 	return func(a answer) string {
 		if a.err == nil || errors.Is(a.err, context.DeadlineExceeded) {
 			return "was not cut"
@@ -98,7 +98,7 @@ func cut(tokens int) check {
 }
 
 // burst is a reply whose events all come in one instant of waiting.
-func burst(tokens int) check {
+func burst(tokens int) complaint {
 	return func(a answer) string {
 		for i := range a.readEnd {
 			if !a.readEnd[i].Equal(a.readEnd[0]) {
@@ -109,7 +109,7 @@ func burst(tokens int) check {
 	}
 }
 
-func gunzip(tokens int) check {
+func gunzip(tokens int) complaint {
 	return func(a answer) string {
 		if a.header.Get("Content-Encoding") != "gzip" {
 			return "does not say that it is compressed"
@@ -128,7 +128,7 @@ func gunzip(tokens int) check {
 }
 
 // splits is complete, with a read that ends inside of what pieces tells.
-func splits(inside func(read string) bool, next check) check {
+func splits(inside func(read string) bool, next complaint) complaint {
 	return func(a answer) string {
 		if !slices.ContainsFunc(a.reads, inside) {
 			return "nothing is split"
@@ -137,7 +137,7 @@ func splits(inside func(read string) bool, next check) check {
 	}
 }
 
-func wantedOfFaults() map[string]check {
+func wantedOfFaults() map[string]complaint {
 	all := wantedAnswers()
 	maps.Copy(all, wantedLines())
 	maps.Copy(all, wantedEvents())
@@ -146,8 +146,8 @@ func wantedOfFaults() map[string]check {
 }
 
 // wantedAnswers are of the faults that answer with something else.
-func wantedAnswers() map[string]check {
-	return map[string]check{
+func wantedAnswers() map[string]complaint {
+	return map[string]complaint{
 		"status_400": status(400), "status_401": status(401), "status_403": status(403), "status_404": status(404),
 		"status_408": status(408), "status_422": status(422), "status_429": status(429, "Retry-After", "7"),
 		"status_500": status(500), "status_502": status(502), "status_503": status(503, "Retry-After", "3"),
@@ -157,6 +157,7 @@ func wantedAnswers() map[string]check {
 		"json_error_200":       status(200, "Content-Type", "application/json"),
 		"raw_json_error":       complete(0, `{"error":{`),
 		"empty_body":           ends(0, ""),
+		"no_echo":              ends(8, done), // of a reply that is to score nothing
 		"json_200":             complete(0, `"message":{"role":"assistant"`),
 		"wrong_content_type":   status(200, "Content-Type", "application/octet-stream"),
 		"redirect_other_host":  status(307, "Location", "http://other-host.invalid/v1/chat/completions"),
@@ -177,8 +178,8 @@ func wantedAnswers() map[string]check {
 }
 
 // wantedLines are of the faults of framing and lines.
-func wantedLines() map[string]check {
-	return map[string]check{
+func wantedLines() map[string]complaint {
+	return map[string]complaint{
 		"crlf":                            ends(8, "data: [DONE]\r\n\r\n"),
 		"cr":                              ends(8, "data: [DONE]\r\r"),
 		"done_without_space":              ends(8, "\n\ndata:[DONE]\n\n"),
@@ -204,8 +205,8 @@ func wantedLines() map[string]check {
 }
 
 // wantedEvents are of the faults of events.
-func wantedEvents() map[string]check {
-	return map[string]check{
+func wantedEvents() map[string]complaint {
+	return map[string]complaint{
 		"negative_usage":         complete(8, `"completion_tokens":-1`),
 		"absurd_usage":           complete(8, `"completion_tokens":1000000000000000000`),
 		"no_usage":               without(8, "usage"),
@@ -242,8 +243,8 @@ func wantedEvents() map[string]check {
 }
 
 // wantedTimes are of the faults of when and how bytes are written.
-func wantedTimes() map[string]check {
-	return map[string]check{
+func wantedTimes() map[string]complaint {
+	return map[string]complaint{
 		"stall_before_first_token": neverEnds(0),
 		"stall_midstream":          neverEnds(2),
 		"slow_tokens": func(a answer) string {

@@ -75,7 +75,7 @@ func TestHangWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := testReplica(nil)
 		r.gate.set(true)
-		q := start(t, r, prompt(1, 100), 1)
+		q := start(t, r, promptOf(1, 100), 1)
 		time.Sleep(time.Minute)
 		if s := r.state(); s.Running != 0 || s.Waiting != 1 {
 			t.Errorf("state %+v", s)
@@ -114,7 +114,7 @@ func TestHungEngineEnds(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := testReplica(nil)
-		q := start(t, r, prompt(1, 10), 100)
+		q := start(t, r, promptOf(1, 10), 100)
 		r.gate.set(true)
 		time.Sleep(time.Minute)
 		r.abort(q)

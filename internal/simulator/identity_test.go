@@ -73,3 +73,34 @@ func TestIdentity(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestContextLength has the longest sequence as the servers tell it with their
+// model, where they do.
+func TestContextLength(t *testing.T) {
+	told := map[string]any{}
+	for _, engine := range Engines() {
+		w := httptest.NewRecorder()
+		s := New(Options{Engine: engine, ContextLength: 5000})
+		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/models", nil))
+		var list struct {
+			Data []struct {
+				MaxModelLen int `json:"max_model_len"`
+				Meta        struct {
+					Context int `json:"n_ctx"`
+				}
+			}
+		}
+		if w.Code != http.StatusOK {
+			continue
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		if n := list.Data[0].MaxModelLen + list.Data[0].Meta.Context; n > 0 {
+			told[engine] = n
+		}
+	}
+	if d := cmp.Diff(map[string]any{"vllm": 5000, "sglang": 5000, "nim": 5000, "llamacpp": 5000}, told); d != "" {
+		t.Error(d)
+	}
+}

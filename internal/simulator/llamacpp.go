@@ -56,8 +56,8 @@ func (r *llamacppReply) appendEvent(dst []byte, e *event, frame frameFunc) []byt
 	case due:
 		r.buf = r.appendEnd(r.buf[:0], nil, r.end.finish, &r.said.usage)
 	case e.kind == Answer:
-		r.buf = fmt.Appendf(r.buf[:0], `{"index":0,"content":"%s","tokens":[],"stop":false,"id_slot":-1,"tokens_predicted":%d,"tokens_evaluated":%d}`,
-			e.text, r.said.usage.output, r.said.usage.prompt)
+		r.buf = fmt.Appendf(r.buf[:0], `{"index":0,"content":%s,"tokens":[],"stop":false,"id_slot":-1,"tokens_predicted":%d,"tokens_evaluated":%d}`,
+			quote(e.text), r.said.usage.output, r.said.usage.prompt)
 	default:
 		return dst
 	}
@@ -71,8 +71,8 @@ func (r *llamacppReply) appendWhole(dst []byte, w *whole) []byte {
 func (r *llamacppReply) appendEnd(dst, text []byte, f finish, u *usage) []byte {
 	stop := map[finish]string{finishLength: "limit", finishStop: "eos", "": "none"}[f]
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	dst = fmt.Appendf(dst, `{"index":0,"content":"%s","tokens":[],"id_slot":0,"stop":true,"model":%s,"tokens_predicted":%d,"tokens_evaluated":%d,`,
-		text, r.model, u.output, u.prompt)
+	dst = fmt.Appendf(dst, `{"index":0,"content":%s,"tokens":[],"id_slot":0,"stop":true,"model":%s,"tokens_predicted":%d,"tokens_evaluated":%d,`,
+		quote(text), r.model, u.output, u.prompt)
 	dst = fmt.Appendf(dst, `"truncated":false,"stop_type":"%s","stopping_word":"","tokens_cached":%d,`, stop, u.prompt+u.output)
 	return fmt.Appendf(dst, `"timings":{"cache_n":%d,"prompt_n":%d,"prompt_ms":%.3f,"predicted_n":%d,"predicted_ms":%.3f}}`,
 		u.cached, u.prompt-u.cached, ms(u.times.prefill), u.output, ms(u.times.decode))

@@ -19,7 +19,7 @@ type native struct {
 // along.
 func (n native) ask() (ask, error) {
 	a := ask{
-		prompt: tokenize(nil, n.prompt), maxOutput: n.fallback, minOutput: n.minimum, ignoreEOS: n.ignoreEOS,
+		text: n.prompt, prompt: tokenize(nil, n.prompt), maxOutput: n.fallback, minOutput: n.minimum, ignoreEOS: n.ignoreEOS,
 		sampled: n.sampledUnasked, stream: n.stream, continuousUsage: true,
 	}
 	if n.limit != nil {

@@ -108,13 +108,13 @@ func (r *ollamaReply) appendWhole(dst []byte, w *whole) []byte {
 // appendMaterial appends the members that hold text and thoughts.
 func (r *ollamaReply) appendMaterial(dst, text, thoughts []byte) []byte {
 	if r.chat {
-		dst = append(append(dst, `,"message":{"role":"assistant","content":"`...), text...)
+		dst = appendText(append(dst, `,"message":{"role":"assistant","content":"`...), text)
 	} else {
-		dst = append(append(dst, `,"response":"`...), text...)
+		dst = appendText(append(dst, `,"response":"`...), text)
 	}
 	dst = append(dst, '"')
 	if len(thoughts) > 0 {
-		dst = append(append(append(dst, `,"thinking":"`...), thoughts...), '"')
+		dst = append(appendText(append(dst, `,"thinking":"`...), thoughts), '"')
 	}
 	if r.chat {
 		dst = append(dst, '}')

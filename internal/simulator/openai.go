@@ -36,6 +36,8 @@ type openaiRequest struct {
 		Content openaiContent `json:"content"`
 	} `json:"messages"`
 	Prompt              json.RawMessage `json:"prompt"`
+	Echo                bool            `json:"echo"`
+	Logprobs            json.RawMessage `json:"logprobs"`
 	MaxTokens           *int            `json:"max_tokens"`
 	MaxCompletionTokens *int            `json:"max_completion_tokens"`
 	MinTokens           int             `json:"min_tokens"`
@@ -93,7 +95,7 @@ func parseChat(body []byte) (ask, error) {
 	for i, m := range q.Messages {
 		contents[i] = string(m.Content)
 	}
-	a.prompt = chatTokens(contents)
+	a.text, a.prompt = contents[len(contents)-1], chatTokens(contents)
 	thinking := q.ChatTemplateKwargs.EnableThinking
 	a.reasoning = q.ReasoningEffort != "none" && (thinking == nil || *thinking)
 	return a, nil
@@ -113,6 +115,14 @@ func parseCompletions(body []byte) (ask, error) {
 	}
 	if a.maxOutput == 0 {
 		a.maxOutput = max(16, a.minOutput) // the protocol's default
+	}
+	a.text, a.echo = prompt, q.Echo
+	a.logprobs = len(q.Logprobs) > 0 && string(q.Logprobs) != "null"
+	switch {
+	case q.Stream && (a.echo || a.logprobs):
+		return ask{}, badRequest("echo and logprobs are not simulated with stream")
+	case a.echo && !a.logprobs:
+		return ask{}, badRequest("echo is only simulated with logprobs")
 	}
 	return a, nil
 }

@@ -2,12 +2,12 @@ package simulator
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
 // openaiReply writes the chunks of both OpenAI protocols. What is the same in
-// every chunk of a reply is made once; texts are of the simulator's own and need
-// no escaping.
+// every chunk of a reply is made once.
 type openaiReply struct {
 	chat  bool
 	chunk []byte // a chunk up to its choices
@@ -29,6 +29,9 @@ func newOpenAIReply(h replyHeader, chat bool) *openaiReply {
 		b = strconv.AppendInt(b, h.created, 10)
 		b = append(b, `,"model":`...)
 		b = append(b, model...)
+		if h.fingerprint != "" {
+			b = append(b, `,"system_fingerprint":"`+h.fingerprint+`"`...)
+		}
 		return append(b, `,"choices":[`...)
 	}
 	return &openaiReply{chat: chat, chunk: head(chunkObject), whole: head(wholeObject)}
@@ -58,15 +61,15 @@ func (r *openaiReply) appendPayload(dst []byte, e *event) []byte {
 	dst = append(append(dst, r.chunk...), `{"index":0,`...)
 	switch {
 	case !r.chat:
-		dst = append(append(append(dst, `"text":"`...), e.text...), '"')
+		dst = append(appendText(append(dst, `"text":"`...), e.text), '"')
 	case e.kind == Role:
 		return append(dst, `"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`...)
 	case e.kind == Finish:
 		dst = append(dst, `"delta":{}`...)
 	case e.kind == Reasoning:
-		dst = append(append(append(dst, `"delta":{"reasoning":"`...), e.text...), `"}`...)
+		dst = append(appendText(append(dst, `"delta":{"reasoning":"`...), e.text), `"}`...)
 	default:
-		dst = append(append(append(dst, `"delta":{"content":"`...), e.text...), `"}`...)
+		dst = append(appendText(append(dst, `"delta":{"content":"`...), e.text), `"}`...)
 	}
 	dst = append(dst, `,"logprobs":null`...)
 	dst = append(appendFinish(dst, e.finish), `}]`...)
@@ -76,17 +79,49 @@ func (r *openaiReply) appendPayload(dst []byte, e *event) []byte {
 func (r *openaiReply) appendWhole(dst []byte, w *whole) []byte {
 	dst = append(append(dst, r.whole...), `{"index":0,`...)
 	if r.chat {
-		dst = append(append(append(dst, `"message":{"role":"assistant","content":"`...), w.answer...), '"')
+		dst = append(appendText(append(dst, `"message":{"role":"assistant","content":"`...), w.answer), '"')
 		if len(w.reasoning) > 0 {
-			dst = append(append(append(dst, `,"reasoning":"`...), w.reasoning...), '"')
+			dst = append(appendText(append(dst, `,"reasoning":"`...), w.reasoning), '"')
 		}
 		dst = append(dst, '}')
 	} else {
-		dst = append(append(append(dst, `"text":"`...), w.answer...), '"')
+		dst = append(dst, `"text":"`...)
+		if w.scores != nil {
+			dst = appendText(dst, w.scores.text)
+		}
+		dst = append(appendText(dst, w.answer), '"')
 	}
-	dst = append(dst, `,"logprobs":null`...)
+	dst = append(append(dst, `,"logprobs":`...), openaiLogprobs(w.scores)...)
 	dst = append(appendFinish(dst, w.finish), `}]`...)
 	return append(r.appendUsage(dst, &w.usage), '}')
+}
+
+// openaiLogprobs is the member logprobs of a completion.
+func openaiLogprobs(s *scores) []byte {
+	if s == nil {
+		return []byte("null")
+	}
+	var l struct {
+		TextOffset    []int                `json:"text_offset"`
+		TokenLogprobs []*float64           `json:"token_logprobs"`
+		Tokens        []string             `json:"tokens"`
+		TopLogprobs   []map[string]float64 `json:"top_logprobs"`
+	}
+	for _, t := range slices.Concat(s.prompt, s.output) {
+		l.TextOffset = append(l.TextOffset, t.offset)
+		l.TokenLogprobs = append(l.TokenLogprobs, t.logprob)
+		l.Tokens = append(l.Tokens, t.text)
+		var top map[string]float64
+		if t.logprob != nil {
+			top = map[string]float64{t.text: *t.logprob}
+		}
+		l.TopLogprobs = append(l.TopLogprobs, top)
+	}
+	b, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // cannot happen: numbers and texts
+	}
+	return b
 }
 
 func appendFinish(dst []byte, f finish) []byte {

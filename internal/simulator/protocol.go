@@ -9,8 +9,11 @@ import (
 // protocol is one wire protocol: it reads a request and writes a reply, and
 // knows nothing of time.
 type protocol struct {
-	path  string
-	parse func(body []byte) (ask, error)
+	path string
+	// engine, if set, is the only server software with this face, which there
+	// goes before others of its path.
+	engine string
+	parse  func(body []byte) (ask, error)
 	// address, if set, adds to the ask what the request's path tells.
 	address func(r *http.Request, a *ask) error
 	// reply returns the writer of one reply.
@@ -32,7 +35,7 @@ func protocols() []protocol {
 		anthropicMessages(),
 		geminiGenerate(),
 		cohereChat(),
-		ollamaChat(), ollamaGenerate(), tgiStream(), sglangGenerate(), llamacppCompletion(), tritonStream(),
+		ollamaChat(), ollamaGenerate(), tgiStream(), sglangGenerate(), tgiGenerate(), llamacppCompletion(), tritonStream(),
 		bedrockConverse(),
 		openaiEmbeddings(), teiEmbed(), ollamaEmbed(), cohereEmbed(), teiRerank(), rerankV1(), cohereRerank(),
 	}
@@ -41,6 +44,7 @@ func protocols() []protocol {
 // ask is what a request wants, in the words of all protocols.
 type ask struct {
 	model           string // empty is the one served
+	text            string // the prompt, of a conversation the last message
 	prompt          []token
 	maxOutput       int // 0 is not given
 	minOutput       int
@@ -51,6 +55,9 @@ type ask struct {
 	usage           bool    // usage at the end of the stream
 	continuousUsage bool    // and in every event
 	inputs          *inputs // if set, nothing is generated
+	logprobs        bool    // those of the output, in a reply that is not streamed
+	echo            bool    // and those of the prompt
+	scoreFrom       int     // the token of the prompt that they begin with
 }
 
 // refusal is an error answer; parse returns one for a bad request.
@@ -67,6 +74,8 @@ type replyHeader struct {
 	id      string // 32 hex digits
 	model   string
 	created int64 // Unix seconds
+	// fingerprint is what the reply tells of the weights; "" is nothing.
+	fingerprint string
 }
 
 // reply writes the parts of one reply.
@@ -105,6 +114,7 @@ type whole struct {
 	reasoning, answer []byte
 	finish            finish
 	usage             usage
+	scores            *scores       // the log-probabilities; nil are not wanted
 	inputs            *inputs       // what the reply is about; nil is an answer
 	took              time.Duration // of the prefill of inputs
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Kind says what a written event carries.
@@ -82,6 +84,16 @@ type Record struct {
 	// OutputTokens is what the engine generated so far; the events may hold
 	// less.
 	OutputTokens int
+	// Replica is the index of the engine that took the request; -1 is none.
+	Replica int
+	// Verdict is what the answer to one of check.Questions came to; "" of every
+	// other answer, and of one that was cut by the limit or had to go on.
+	Verdict check.Verdict
+	// Flipped tells that a greedy answer was not what it is most times.
+	Flipped bool
+	// Logprob is the mean log-probability of the scored tokens of the prompt, as
+	// the reply has them; 0 is none.
+	Logprob float64
 	// Preemptions is how often the request lost its blocks.
 	Preemptions int
 	// Events are what a streaming reply wrote, in order. Only the first 65536
@@ -91,20 +103,27 @@ type Record struct {
 	Complete bool
 }
 
+// UncachedTokens is the part of the prompt that had to be computed.
+func (r *Record) UncachedTokens() int { return r.PromptTokens - r.CachedTokens }
+
 type recordJSON struct {
-	TraceID      string      `json:"trace_id"`
-	Path         string      `json:"path"`
-	Fault        string      `json:"fault,omitempty"`
-	Arrival      int64       `json:"arrival"`
-	Headers      int64       `json:"headers,omitempty"`
-	Queue        int64       `json:"queue"`
-	Prefill      int64       `json:"prefill"`
-	PromptTokens int         `json:"prompt_tokens"`
-	CachedTokens int         `json:"cached_tokens"`
-	OutputTokens int         `json:"output_tokens"`
-	Preemptions  int         `json:"preemptions"`
-	Events       []eventJSON `json:"events"`
-	Complete     bool        `json:"complete"`
+	TraceID      string        `json:"trace_id"`
+	Path         string        `json:"path"`
+	Fault        string        `json:"fault,omitempty"`
+	Arrival      int64         `json:"arrival"`
+	Headers      int64         `json:"headers,omitempty"`
+	Queue        int64         `json:"queue"`
+	Prefill      int64         `json:"prefill"`
+	PromptTokens int           `json:"prompt_tokens"`
+	CachedTokens int           `json:"cached_tokens"`
+	OutputTokens int           `json:"output_tokens"`
+	Replica      int           `json:"replica"`
+	Verdict      check.Verdict `json:"verdict,omitempty"`
+	Flipped      bool          `json:"flipped,omitempty"`
+	Logprob      float64       `json:"logprob,omitempty"`
+	Preemptions  int           `json:"preemptions"`
+	Events       []eventJSON   `json:"events"`
+	Complete     bool          `json:"complete"`
 }
 
 type eventJSON struct {
@@ -120,7 +139,8 @@ func (r Record) MarshalJSON() ([]byte, error) {
 		Arrival: unixNano(r.Arrival), Headers: unixNano(r.Headers),
 		Queue: int64(r.Queue), Prefill: int64(r.Prefill),
 		PromptTokens: r.PromptTokens, CachedTokens: r.CachedTokens,
-		OutputTokens: r.OutputTokens, Preemptions: r.Preemptions,
+		OutputTokens: r.OutputTokens, Replica: r.Replica, Verdict: r.Verdict, Flipped: r.Flipped,
+		Logprob: r.Logprob, Preemptions: r.Preemptions,
 		Events: make([]eventJSON, len(r.Events)), Complete: r.Complete,
 	}
 	for i, e := range r.Events {
@@ -140,7 +160,8 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 		Arrival: fromUnixNano(j.Arrival), Headers: fromUnixNano(j.Headers),
 		Queue: time.Duration(j.Queue), Prefill: time.Duration(j.Prefill),
 		PromptTokens: j.PromptTokens, CachedTokens: j.CachedTokens,
-		OutputTokens: j.OutputTokens, Preemptions: j.Preemptions,
+		OutputTokens: j.OutputTokens, Replica: j.Replica, Verdict: j.Verdict, Flipped: j.Flipped,
+		Logprob: j.Logprob, Preemptions: j.Preemptions,
 		Events: make([]Event, len(j.Events)), Complete: j.Complete,
 	}
 	for i, e := range j.Events {

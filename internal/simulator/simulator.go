@@ -11,7 +11,6 @@
 package simulator
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,78 +22,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
-
-// Options say what server to simulate. The zero value is a healthy one.
-type Options struct {
-	// Model is the name of the one model served; default "simulated-8b".
-	Model string
-	// Engine is the server software to show where nothing is generated, and
-	// whose metrics page the server has; one of Engines; default "vllm".
-	Engine string
-	// Replicas is the number of engines behind the address, each with a step
-	// loop of its own; a request goes to the least loaded; default 1.
-	Replicas int
-	// Slots is how many sequences a replica batches at once; default 32.
-	Slots int
-	// QueueLimit is how many requests may wait at a replica whose slots are
-	// taken; one more is answered 503. 0 is no limit.
-	QueueLimit int
-	// PrefillTokensPerSecond is the speed of a replica on uncached prompt
-	// tokens; default 8000.
-	PrefillTokensPerSecond float64
-	// DecodeStep is how long a step takes that samples one token; default
-	// 20ms.
-	DecodeStep time.Duration
-	// DecodeStepPerSequence is added to a step for each further sequence that
-	// samples a token in it; default 100µs, negative is none.
-	DecodeStepPerSequence time.Duration
-	// BlockSize is the number of tokens in a block of the KV cache; default 16.
-	BlockSize int
-	// Blocks is the number of blocks of a replica's KV cache; default 4096.
-	Blocks int
-	// ContextLength bounds prompt plus output, in tokens; default 8192, at
-	// most what the KV cache holds.
-	ContextLength int
-	// ReasoningTokens is how many of the output tokens of a chat reply are
-	// reasoning, before the answer starts.
-	ReasoningTokens int
-	// StopProbability is the chance after each token that the model ends its
-	// answer by itself. At 0 an answer is as long as max_tokens says.
-	StopProbability float64
-	// Background is how many sequences Serve itself keeps running or queued,
-	// over all replicas.
-	Background int
-	// BackgroundInput and BackgroundOutput are their mean lengths in tokens;
-	// default 512 and 128. A quarter of each prompt is common to all.
-	BackgroundInput, BackgroundOutput int
-	// Faults are what the server shows by itself, one drawn evenly for
-	// FaultRatio of the generation requests whose path names none.
-	Faults     []Fault
-	FaultRatio float64
-	// Seed makes ids, lengths and draws repeatable.
-	Seed uint64
-	// Logger gets one debug line per generation request; default none.
-	Logger *slog.Logger
-}
-
-func (o Options) withDefaults() Options {
-	o.Model = cmp.Or(o.Model, "simulated-8b")
-	o.Replicas = cmp.Or(o.Replicas, 1)
-	o.Slots = cmp.Or(o.Slots, 32)
-	o.PrefillTokensPerSecond = cmp.Or(o.PrefillTokensPerSecond, 8000)
-	o.DecodeStep = cmp.Or(o.DecodeStep, 20*time.Millisecond)
-	o.DecodeStepPerSequence = max(0, cmp.Or(o.DecodeStepPerSequence, 100*time.Microsecond))
-	o.BlockSize = cmp.Or(o.BlockSize, 16)
-	o.Blocks = cmp.Or(o.Blocks, 4096)
-	o.ContextLength = min(cmp.Or(o.ContextLength, 8192), o.Blocks*o.BlockSize)
-	o.BackgroundInput = cmp.Or(o.BackgroundInput, 512)
-	o.BackgroundOutput = cmp.Or(o.BackgroundOutput, 128)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return o
-}
 
 // Server is a simulated inference server. It has no goroutine while it has no
 // request, apart from those of Serve.
@@ -105,10 +35,15 @@ type Server struct {
 	inputs   *inputStats
 	replicas []*replica
 	records  *recorder
-	faults   map[string]*Fault
-	words    vocabulary
-	started  time.Time
-	handler  http.Handler
+	counts   *counts
+	// questions are those that the model may know the answers to; constant.
+	questions []check.Question
+	faults    map[string]*Fault
+	words     vocabulary
+	weights   atomic.Pointer[weights]
+	routed    atomic.Uint64 // requests that took their turn
+	started   time.Time
+	handler   http.Handler
 	// iterationReads counts readings of the JSON statistics of trtllm-serve.
 	iterationReads atomic.Uint64
 
@@ -119,15 +54,18 @@ type Server struct {
 // New returns a server.
 func New(o Options) *Server {
 	s := &Server{
-		o:       o.withDefaults(),
-		gate:    new(gate),
-		inputs:  newInputStats(),
-		records: newRecorder(),
-		faults:  make(map[string]*Fault),
-		words:   newVocabulary(),
-		started: time.Now(),
-		rng:     rand.New(rand.NewPCG(o.Seed, 0)),
+		o:         o.withDefaults(),
+		gate:      new(gate),
+		inputs:    newInputStats(),
+		records:   newRecorder(),
+		counts:    newCounts(),
+		questions: check.Questions(),
+		faults:    make(map[string]*Fault),
+		words:     newVocabulary(),
+		started:   time.Now(),
+		rng:       rand.New(rand.NewPCG(o.Seed, 0)),
 	}
+	s.SetWeights(s.o.WeightsVersion, s.o.LogprobShift, s.o.Quality)
 	s.identity = identityOf(s.o.Engine)
 	var page *metricsPage // nil is a server without one
 	var b bounds
@@ -149,7 +87,9 @@ func New(o Options) *Server {
 //
 //	GET /simulator/requests/{traceid}  a Record, as JSON
 //	GET /simulator/state               a list of State, one per replica
+//	GET /simulator/counts              Counts, over all replicas
 //	POST /simulator/hang?on=true       the engine hangs, until on=false
+//	POST /simulator/weights            SetWeights by version=, shift=, quality=
 //	/fault/NAME/...                    any path of the server; generation shows the fault
 //
 // Outside Serve, the instants in a Record are those before a write to the
@@ -158,8 +98,14 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 func (s *Server) routes(page *metricsPage) http.Handler {
 	mux := http.NewServeMux()
+	faces := make(map[string]protocol)
 	for _, p := range protocols() {
-		mux.HandleFunc("POST "+p.path, s.generate(p))
+		if p.engine == "" || p.engine == s.identity.engine {
+			faces[p.path] = p
+		}
+	}
+	for path, p := range faces {
+		mux.HandleFunc("POST "+path, s.generate(p))
 	}
 	mux.HandleFunc("GET /v1beta/models", s.geminiModels)
 	if page != nil {
@@ -174,6 +120,10 @@ func (s *Server) routes(page *metricsPage) http.Handler {
 		writeJSON(w, http.StatusOK, record)
 	})
 	mux.HandleFunc("POST /simulator/hang", s.hangOn)
+	mux.HandleFunc("POST /simulator/weights", s.setWeights)
+	mux.HandleFunc("GET /simulator/counts", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, s.Counts())
+	})
 	mux.HandleFunc("GET /simulator/state", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.State())
 	})

@@ -87,8 +87,11 @@ func (s *stats) arrived(q *sequence) {
 }
 
 // admitted counts the first admission of q, with blocks of its prompt found in
-// the prefix cache.
+// the prefix cache; a text that is scored is not looked up there.
 func (s *stats) admitted(q *sequence, blocks, blockSize int) {
+	if q.scored {
+		return
+	}
 	s.queries += uint64(q.prompt)
 	s.hits += uint64(blocks * blockSize)
 	s.reusedBlocks += uint64(blocks)

@@ -14,6 +14,9 @@ type step struct {
 	work    []work
 	prefill int // prompt tokens
 	samples int // sequences that get a token
+	// paced is prefill with each token weighed by the pace of its sequence, and
+	// early by how much more than 1 the paces of the first tokens are, summed.
+	paced, early float64
 }
 
 // work is the part of one sequence in a step.
@@ -26,11 +29,12 @@ type work struct {
 
 // duration is the time that a step takes. The cost of sampling is paid only
 // where a token comes out, so that an uncontended prompt of P uncached tokens
-// has its first token after P/rate + DecodeStep, whatever its length.
+// has its first token after pace x (P/rate + DecodeStep), whatever its length.
 func (s *step) duration(o *Options) time.Duration {
-	d := time.Duration(float64(s.prefill) / o.PrefillTokensPerSecond * float64(time.Second))
+	d := time.Duration(s.paced / o.PrefillTokensPerSecond * float64(time.Second))
 	if s.samples > 0 {
-		d += o.DecodeStep + time.Duration(s.samples-1)*o.DecodeStepPerSequence
+		d += time.Duration(max(0, 1+s.early) * float64(o.DecodeStep))
+		d += time.Duration(s.samples-1) * o.DecodeStepPerSequence
 	}
 	return d
 }
@@ -81,18 +85,26 @@ func (r *replica) assign(q *sequence, n int) {
 	w := work{seq: q, compute: n, prompt: left > 1 || q.generated() == 0, sample: n == left}
 	if w.prompt {
 		r.step.prefill += n
+		r.step.paced += float64(n) * q.pace
 	}
 	if w.sample {
 		r.step.samples++
+		if q.generated() == 0 {
+			r.step.early += q.pace - 1
+		}
 	}
 	r.step.work = append(r.step.work, w)
 }
 
 // admit moves the head of the queue into the batch, with what the prefix cache
 // has of it; false means that there are too few blocks. The last token is
-// always computed: the next one comes from it.
+// always computed: the next one comes from it. So is each token of a text that
+// is scored: the cache has no log-probabilities.
 func (r *replica) admit(q *sequence, now time.Time) bool {
 	full := min(len(q.hashes), (len(q.tokens)-1)/r.o.BlockSize)
+	if q.scored {
+		full = 0
+	}
 	found := r.pool.match(q.hashes[:full])
 	cached := len(found) * r.o.BlockSize
 	n := min(len(q.tokens)-cached, prefillChunk-r.step.prefill)

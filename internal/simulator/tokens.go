@@ -1,6 +1,10 @@
 package simulator
 
-import "strings"
+import (
+	"iter"
+	"strings"
+	"unicode"
+)
 
 // token identifies one token; equal prompts have equal tokens.
 type token uint64
@@ -19,18 +23,38 @@ const (
 // tokenize appends the tokens of text: words are what stands between white
 // space, and each costs one token per four bytes begun.
 func tokenize(dst []token, text string) []token {
-	for word := range strings.FieldsSeq(text) {
-		for len(word) > 0 {
-			piece := word[:min(bytesPerToken, len(word))]
-			t := token(len(piece)) << 32
-			for i := range len(piece) {
-				t |= token(piece[i]) << (8 * i)
-			}
-			dst = append(dst, t)
-			word = word[len(piece):]
+	for from, to := range pieces(text) {
+		t := token(to-from) << 32
+		for i := range to - from {
+			t |= token(text[from+i]) << (8 * i)
 		}
+		dst = append(dst, t)
 	}
 	return dst
+}
+
+// pieces goes through the bounds of the tokens of text, in bytes.
+func pieces(text string) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		for at := 0; ; {
+			start := strings.IndexFunc(text[at:], func(r rune) bool { return !unicode.IsSpace(r) })
+			if start < 0 {
+				return
+			}
+			at += start
+			end := len(text)
+			if n := strings.IndexFunc(text[at:], unicode.IsSpace); n >= 0 {
+				end = at + n
+			}
+			for at < end {
+				to := min(at+bytesPerToken, end)
+				if !yield(at, to) {
+					return
+				}
+				at = to
+			}
+		}
+	}
 }
 
 // chatTokens returns the tokens of a conversation inside its template.
@@ -46,31 +70,4 @@ func chatTokens(contents []string) []token {
 		tokens = append(tokens, templateToken|(templateTokens/2+i))
 	}
 	return tokens
-}
-
-// vocabulary is what the simulated model says: the numbers from zero to
-// ninety-nine in words, one word per token, again and again.
-type vocabulary []string
-
-func newVocabulary() vocabulary {
-	small := strings.Fields(`zero one two three four five six seven eight nine ten eleven twelve
-		thirteen fourteen fifteen sixteen seventeen eighteen nineteen`)
-	tens := strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety")
-	v := vocabulary(small)
-	for _, ten := range tens {
-		v = append(v, ten)
-		for _, one := range small[1:10] {
-			v = append(v, ten+"-"+one)
-		}
-	}
-	return v
-}
-
-// text returns token i of a text that starts at word offset, with the space
-// that stands before it.
-func (v vocabulary) text(dst []byte, offset, i int) []byte {
-	if i > 0 {
-		dst = append(dst, ' ')
-	}
-	return append(dst, v[(offset+i)%len(v)]...)
 }

@@ -70,8 +70,8 @@ func (r *tritonReply) appendResponse(dst, text []byte, f finish, prompt, tokens 
 	if f == "" {
 		f = "None"
 	}
-	return fmt.Appendf(dst, `{"finish_reason":"%s","model_name":%s,"model_version":"1","num_input_tokens":%d,"num_output_tokens":%d,"text_output":"%s"}`,
-		f, r.model, prompt, tokens, text)
+	return fmt.Appendf(dst, `{"finish_reason":"%s","model_name":%s,"model_version":"1","num_input_tokens":%d,"num_output_tokens":%d,"text_output":%s}`,
+		f, r.model, prompt, tokens, quote(text))
 }
 
 func tritonFailure(message string) []byte { return fmt.Appendf(nil, `{"error":%s}`, quote(message)) }

@@ -36,12 +36,12 @@ func numbersOf(v reflect.Value, prefix string) map[string]float64 {
 func TestAddingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := testReplica(func(o *Options) { o.BlockSize, o.Blocks, o.Slots, o.QueueLimit = 4, 12, 3, 1 })
-		finished(start(t, r, prompt(1, 9), 30))
-		finished(start(t, r, prompt(1, 9), 2))
-		full := []*sequence{start(t, r, prompt(2, 12), 40), start(t, r, prompt(3, 12), 30)}
+		finished(start(t, r, promptOf(1, 9), 30))
+		finished(start(t, r, promptOf(1, 9), 2))
+		full := []*sequence{start(t, r, promptOf(2, 12), 40), start(t, r, promptOf(3, 12), 30)}
 		time.Sleep(300 * ms)
-		full = append(full, start(t, r, prompt(4, 12), 20), start(t, r, prompt(5, 12), 10))
-		if r.submit(newSequence(prompt(6, 9), 9, finishLength)) {
+		full = append(full, start(t, r, promptOf(4, 12), 20), start(t, r, promptOf(5, 12), 10))
+		if r.submit(newSequence(promptOf(6, 9), 9, finishLength)) {
 			t.Error("the queue is not full")
 		}
 		for r.state().Preemptions == 0 {
@@ -104,7 +104,7 @@ func TestViewOfBlocks(t *testing.T) {
 				t.Error(d)
 			}
 		}
-		q := start(t, r, prompt(1, 100), 20)
+		q := start(t, r, promptOf(1, 100), 20)
 		f(map[string]int{"used": 7, "evictable": 0, "reserved": 120, "prefilling": 1, "prefill": 100})
 		time.Sleep(130 * ms) // the first token came at 120 ms
 		f(map[string]int{"used": 7, "evictable": 0, "reserved": 120, "prefilling": 0, "prefill": 0})
@@ -134,7 +134,7 @@ func TestRealtimeTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := testReplica(nil)
 		for range 2 {
-			finished(start(t, r, prompt(1, 400), 11))
+			finished(start(t, r, promptOf(1, 400), 11))
 		}
 		want := map[string]float64{"prefill_compute": 416, "prefill_cache": 384, "decode": 20}
 		if d := cmp.Diff(want, sglangRealtime(r.view().all())); d != "" {

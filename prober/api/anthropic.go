@@ -20,8 +20,9 @@ func anthropic() Protocol {
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: versioned(messagesPath), Header: header, Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {
+			system, turns := systemApart(p)
 			return encodeBody(p, anthropicRequest{
-				Model: p.Model, MaxTokens: p.OutputTokens, Messages: userMessage(p.Prompt), Stream: true,
+				Model: p.Model, MaxTokens: p.OutputTokens, System: system, Messages: turns, Stream: true,
 			})
 		},
 		MaxTokens:  "max_tokens",
@@ -32,8 +33,10 @@ func anthropic() Protocol {
 			Auth:       "`http.http_headers: {x-api-key: {secrets: [...]}}`; gateways `http.authorization.credentials`",
 			FirstToken: "`content_block_delta` with text, thinking or the input of a tool", End: "`message_stop`",
 			Usage: "`message_start` and `message_delta`", Cached: "`cache_read_input_tokens`",
-			Reasoning: "`output_tokens_details.thinking_tokens`; thinking that is not shown is a silent part of TTFT",
-			Length:    "a cap",
+			Reasoning:    "`output_tokens_details.thinking_tokens`; thinking that is not shown is a silent part of TTFT",
+			Length:       "a cap",
+			Conversation: "`messages`, what the system says in `system`",
+			Model:        "`message_start`, `message.model`",
 		},
 	}
 }
@@ -43,6 +46,7 @@ func anthropic() Protocol {
 type anthropicRequest struct {
 	Model     string        `json:"model"`
 	MaxTokens int           `json:"max_tokens"`
+	System    string        `json:"system,omitempty"`
 	Messages  []chatMessage `json:"messages"`
 	Stream    bool          `json:"stream"`
 }
@@ -101,6 +105,7 @@ func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
 	switch string(eventType(v, event)) {
 	case "message_start":
 		a.prompt = noPrompt()
+		d.Model = nameIn(v.Get("message", "model"))
 		// output_tokens is a placeholder here, 1 at Anthropic itself.
 		a.readUsage(v.Get("message", "usage"), false, d)
 	case "content_block_start":

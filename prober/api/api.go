@@ -43,8 +43,9 @@ type Params struct {
 	// Prompt is the text of the one user message; for Rerank the query.
 	Prompt string
 	// Messages is a conversation to go on with, which ends with a message of the
-	// user; nil where Prompt is all there is. A protocol without roles gets the
-	// messages as one text.
+	// user; nil where Prompt is all there is. Where roles must alternate,
+	// messages of one role in a row become one. A protocol without roles gets the
+	// contents alone, as one text with a blank line between them.
 	Messages []Message
 	// Inputs are the texts to embed or to rank.
 	Inputs []string
@@ -126,9 +127,10 @@ type TextScoring struct {
 	URL func(base *url.URL) *url.URL
 	// Body builds the request's JSON body.
 	Body func(model, text string) ([]byte, error)
-	// Parse reads the log-probabilities of the text's tokens in nats, the first
-	// token, which has none, left out. An error is ErrProtocol, or a *ServerError
-	// that the reply holds.
+	// Parse reads the log-probabilities of the text's tokens in nats, each from
+	// -10,000 to 0 and at least one, the first token, which has none, left out.
+	// An error is ErrProtocol, also where the server scored not all of the text,
+	// or a *ServerError that the reply holds.
 	Parse func(body []byte) ([]float64, error)
 }
 
@@ -145,6 +147,11 @@ type Doc struct {
 	Usage, Cached, Reasoning, ServerTimes string
 	// Length says how exactly the length of the answer can be asked for.
 	Length string
+	// Conversation says how Params.Messages are sent.
+	Conversation string
+	// Model and Fingerprint say where Delta.Model and Delta.Fingerprint come
+	// from, Scoring how a text is scored; "" means not at all.
+	Model, Fingerprint, Scoring string
 }
 
 // Decoder decodes the frames of one reply in order. It is not safe for
@@ -173,8 +180,9 @@ type Delta struct {
 	// Server is the server's own timing, nil where the frame has none.
 	Server *ServerTimes
 	// Model is the name of the model as the reply tells it, and Fingerprint what
-	// it tells of the system that made it (system_fingerprint); nil where the
-	// frame does not tell. Valid until the next call of Decode.
+	// it tells of the system behind it (system_fingerprint, a version); nil where
+	// the frame does not tell, or repeats what a frame before told. At most 256
+	// bytes of UTF-8 each, valid until the next call of Decode.
 	Model, Fingerprint []byte
 	// Err is an error that the server reports inside the reply.
 	Err *ServerError

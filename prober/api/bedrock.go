@@ -34,6 +34,7 @@ func bedrock() Protocol {
 		MaxTokens int `json:"maxTokens"`
 	}
 	type request struct {
+		System          []content       `json:"system,omitempty"`
 		Messages        []message       `json:"messages"`
 		InferenceConfig inferenceConfig `json:"inferenceConfig"`
 	}
@@ -43,10 +44,15 @@ func bedrock() Protocol {
 		URL:    bedrockURL,
 		Header: acceptHeader(awsStreamType),
 		Body: func(p Params) ([]byte, error) {
-			return encodeBody(p, request{
-				Messages:        []message{{Role: "user", Content: []content{{Text: p.Prompt}}}},
-				InferenceConfig: inferenceConfig{MaxTokens: p.OutputTokens},
-			})
+			r := request{InferenceConfig: inferenceConfig{MaxTokens: p.OutputTokens}}
+			system, turns := systemApart(p)
+			if system != "" {
+				r.System = []content{{system}}
+			}
+			for _, m := range turns {
+				r.Messages = append(r.Messages, message{m.Role, []content{{m.Content}}})
+			}
+			return encodeBody(p, r)
 		},
 		MaxTokens:  "inferenceConfig.maxTokens",
 		NewDecoder: func() Decoder { return new(bedrockDecoder) },
@@ -55,7 +61,8 @@ func bedrock() Protocol {
 			Auth:       "`sigv4`, or a Bedrock API key in `http.authorization.credentials`",
 			FirstToken: "`contentBlockDelta` with text, reasoning text or tool input", End: "`metadata`",
 			Usage: "`metadata.usage`", Cached: "`usage.cacheReadInputTokens`",
-			Length: "a cap",
+			Length:       "a cap",
+			Conversation: "`messages`, what the system says in `system`",
 		},
 	}
 }

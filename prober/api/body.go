@@ -6,18 +6,6 @@ import (
 	"fmt"
 )
 
-// chatMessage is one message of a conversation, which OpenAI's protocols and
-// many others share.
-type chatMessage struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
-// userMessage is the conversation of a probe.
-func userMessage(prompt string) []chatMessage {
-	return []chatMessage{{Role: "user", Content: prompt}}
-}
-
 // encodeBody writes the body of a request for generated tokens. It refuses one
 // without a cap on the answer, which some servers take as a request without
 // end.

@@ -26,7 +26,7 @@ func cohere() Protocol {
 		},
 		Body: func(p Params) ([]byte, error) {
 			return encodeBody(p, cohereRequest{
-				Model: p.Model, Messages: userMessage(p.Prompt), MaxTokens: p.OutputTokens, Stream: true,
+				Model: p.Model, Messages: conversation(p), MaxTokens: p.OutputTokens, Stream: true,
 			})
 		},
 		MaxTokens:  "max_tokens",
@@ -35,8 +35,9 @@ func cohere() Protocol {
 			Title: "Cohere Chat v2", Servers: "Cohere, vLLM (behind `/cohere`)",
 			Auth:       "`http.authorization.credentials`",
 			FirstToken: "`content-delta` with text or thinking, or a delta of a tool's plan or call", End: "`message-end`",
-			Usage:  "`message-end`, `usage.tokens`",
-			Length: "a cap",
+			Usage:        "`message-end`, `usage.tokens`",
+			Length:       "a cap",
+			Conversation: docMessages,
 		},
 	}
 }

@@ -23,6 +23,7 @@ func fuzzDecoder(f *testing.F, p Protocol) {
 		`{"timings":{"cache_n":1,"prompt_n":2,"predicted_n":3,"prompt_ms":1.5,"predicted_ms":-1}}`, `{"x_groq":{"error":"e","usage":{}}}`,
 		`{"error":{"message":"m","type":"t","code":"500"}}`, `{"error":"x"}`, `{"object":"error","message":"m"}`, `{"metrics":{"queue_time_ms":1}}`,
 		`{"choices":[{"text":"\ud83d\u00e9\x","delta":{"content":"\ud83d\ude42"}}]}`, `{"ch\u006fices":[{"text":"a"}]}`,
+		`{"model":"m","system_fingerprint":"f","choices":[]}`, `{"model":"","system_fingerprint":7}`,
 	} {
 		f.Add("", []byte(s), []byte(s))
 		f.Add("error", []byte(s), []byte(`{"choices":[{"text":"a","delta":{"content":"a"}}]}`))
@@ -38,10 +39,12 @@ func fuzzDecoder(f *testing.F, p Protocol) {
 				t.Fatal("the input was changed")
 			}
 		}
-		// But for the running count, a frame does not depend on the one before.
+		// But for the running count and the names, which are told once, a frame does
+		// not depend on the one before.
 		err := p.NewDecoder().Decode(event, second, &fresh)
 		checkDelta(t, &fresh, err)
 		d.Tokens, fresh.Tokens = Unknown, Unknown
+		d.Model, d.Fingerprint, fresh.Model, fresh.Fingerprint = nil, nil, nil, nil
 		if diff := cmp.Diff(fresh, d, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("the frame before shows (-fresh +second):\n%s", diff)
 		}
@@ -70,6 +73,11 @@ func checkDelta(t *testing.T, d *Delta, err error) {
 	}
 	if s := d.Server; s != nil && (max(s.Queue, s.Prefill, s.Decode) < 0 || max(s.Queue, s.Prefill, s.Decode) > maxServerTime) {
 		t.Fatalf("server times %+v", s)
+	}
+	for _, name := range [][]byte{d.Model, d.Fingerprint} {
+		if name != nil && !usableName(string(name)) {
+			t.Fatalf("name %+q", name)
+		}
 	}
 	if d.Finish != "" && FinishReason(d.Finish) != d.Finish {
 		t.Fatalf("finish reason %q", d.Finish)

@@ -16,13 +16,8 @@ func gemini() Protocol {
 		Name: "gemini",
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: geminiURL, Header: eventStreamHeader(),
-		Models: &ModelList{URL: geminiModelsURL, Parse: parseGeminiModels},
-		Body: func(p Params) ([]byte, error) {
-			return encodeBody(p, geminiRequest{
-				Contents:         []geminiContent{{Role: "user", Parts: []geminiPart{{p.Prompt}}}},
-				GenerationConfig: geminiConfig{MaxOutputTokens: p.OutputTokens},
-			})
-		},
+		Models:      &ModelList{URL: geminiModelsURL, Parse: parseGeminiModels},
+		Body:        geminiBody,
 		NoEndMarker: true,
 		MaxTokens:   "generationConfig.maxOutputTokens",
 		NewDecoder:  func() Decoder { return &geminiDecoder{} },
@@ -31,19 +26,22 @@ func gemini() Protocol {
 			Auth:       "`http.http_headers: {x-goog-api-key: {secrets: [...]}}`; Vertex AI `http.authorization.credentials`",
 			FirstToken: "a part with text, a thought or a function call", End: "the end of the body after `finishReason`",
 			Usage: "`usageMetadata`: candidates and thoughts together", Cached: "`cachedContentTokenCount`",
-			Reasoning: "`thoughtsTokenCount`; thoughts that are not shown are a silent part of TTFT",
-			Length:    "a cap, thoughts included",
+			Reasoning:    "`thoughtsTokenCount`; thoughts that are not shown are a silent part of TTFT",
+			Length:       "a cap, thoughts included",
+			Conversation: "`contents`, what the system says in `systemInstruction`",
+			Model:        "`modelVersion`",
 		},
 	}
 }
 
 type (
 	geminiRequest struct {
-		Contents         []geminiContent `json:"contents"`
-		GenerationConfig geminiConfig    `json:"generationConfig"`
+		Contents          []geminiContent `json:"contents"`
+		SystemInstruction *geminiContent  `json:"systemInstruction,omitempty"`
+		GenerationConfig  geminiConfig    `json:"generationConfig"`
 	}
 	geminiContent struct {
-		Role  string       `json:"role"`
+		Role  string       `json:"role,omitempty"`
 		Parts []geminiPart `json:"parts"`
 	}
 	geminiPart struct {
@@ -54,6 +52,23 @@ type (
 		Temperature     float64 `json:"temperature"`
 	}
 )
+
+// geminiBody builds the body of a request. What others call the assistant is
+// the model here.
+func geminiBody(p Params) ([]byte, error) {
+	r := geminiRequest{GenerationConfig: geminiConfig{MaxOutputTokens: p.OutputTokens}}
+	system, turns := systemApart(p)
+	if system != "" {
+		r.SystemInstruction = &geminiContent{Parts: []geminiPart{{system}}}
+	}
+	for _, m := range turns {
+		if m.Role != roleUser {
+			m.Role = "model"
+		}
+		r.Contents = append(r.Contents, geminiContent{Role: m.Role, Parts: []geminiPart{{m.Content}}})
+	}
+	return encodeBody(p, r)
+}
 
 // geminiURL returns where to send requests for a model. Without alt=sse the
 // reply would be one JSON array.
@@ -103,6 +118,7 @@ type geminiDecoder struct {
 	usage                 Usage
 	text, reasoning, tool []byte
 	running               runningCount
+	named                 bool // the model's name was read
 }
 
 // Decode implements Decoder.
@@ -110,6 +126,9 @@ func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
 	v, err := openFrame(&g.parser, event, data, d)
 	if v == nil {
 		return err
+	}
+	if !g.named {
+		g.readName(v, d)
 	}
 	candidate := v.Get("candidates", "0")
 	g.readParts(candidate, d)
@@ -121,6 +140,12 @@ func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
 		d.Finish = "content_filter" // the prompt was refused, with no candidate
 	}
 	return nil
+}
+
+// readName reads the first chunk that names the model.
+func (g *geminiDecoder) readName(v *fastjson.Value, d *Delta) {
+	d.Model = nameIn(v.Get("modelVersion"))
+	g.named = d.Model != nil
 }
 
 // readParts reads the material of a candidate. A part may be a mere

@@ -25,7 +25,7 @@ func llamacpp() Protocol {
 		ModelOptional: true,
 		Body: func(p Params) ([]byte, error) {
 			return encodeBody(p, llamacppRequest{
-				Prompt: p.Prompt, NPredict: p.OutputTokens, IgnoreEOS: p.ExactLength, Stream: true,
+				Prompt: oneText(p), NPredict: p.OutputTokens, IgnoreEOS: p.ExactLength, Stream: true,
 			})
 		},
 		MaxTokens:  "n_predict",
@@ -34,8 +34,10 @@ func llamacpp() Protocol {
 			Title: "llama.cpp completion", Servers: "llama.cpp", Auth: "`http.authorization.credentials`",
 			FirstToken: "`content` with content", End: "`stop: true`",
 			Usage: "`tokens_predicted`, running in every event, and `tokens_evaluated`", Cached: "`timings.cache_n`",
-			ServerTimes: "`timings`",
-			Length:      "exact",
+			ServerTimes:  "`timings`",
+			Length:       "exact",
+			Conversation: docOneText,
+			Model:        "`model` in the last event",
 		},
 	}
 }
@@ -79,10 +81,16 @@ func (l *llamacppDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	d.Tokens = l.running.next(d)
 	if d.Done = object.GetBool("stop"); d.Done {
-		d.Finish = finishReason(object.Get("stop_type"))
+		l.end(object, d)
 	}
 	l.readServerTimes(object.Get("timings"), d)
 	return nil
+}
+
+// end reads what the last event alone tells.
+func (l *llamacppDecoder) end(object *fastjson.Value, d *Delta) {
+	d.Finish = finishReason(object.Get("stop_type"))
+	d.Model = nameIn(object.Get("model"))
 }
 
 func (l *llamacppDecoder) readServerTimes(timings *fastjson.Value, d *Delta) {

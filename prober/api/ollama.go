@@ -21,7 +21,7 @@ func ollamaChat() Protocol {
 	p.Name = "ollama"
 	p.Body = func(p Params) ([]byte, error) {
 		r := newOllamaRequest(p)
-		r.Messages = userMessage(p.Prompt)
+		r.Messages = conversation(p)
 		return encodeBody(p, r)
 	}
 	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).chatMaterial} }
@@ -37,11 +37,13 @@ func ollamaGenerate() Protocol {
 	p.Name = "ollama-generate"
 	p.Body = func(p Params) ([]byte, error) {
 		r := newOllamaRequest(p)
-		r.Prompt = p.Prompt
+		system, turns := systemApart(p)
+		r.System, r.Prompt = system, joined(turns)
 		return encodeBody(p, r)
 	}
 	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).generateMaterial} }
 	p.Doc.Title = "Ollama generate"
+	p.Doc.Conversation = docOneText + "; what the system says in `system`"
 	p.Doc.FirstToken = "`response` or `thinking` with content"
 	return p
 }
@@ -58,10 +60,12 @@ func ollama(path string) Protocol {
 		},
 		Doc: Doc{
 			Servers: "Ollama", Auth: "`http.authorization.credentials`; none on a server of one's own",
-			End:         "`done: true`",
-			Usage:       "`prompt_eval_count`, `eval_count`",
-			ServerTimes: "`prompt_eval_duration`, `eval_duration`",
-			Length:      "a cap only",
+			End:          "`done: true`",
+			Usage:        "`prompt_eval_count`, `eval_count`",
+			ServerTimes:  "`prompt_eval_duration`, `eval_duration`",
+			Length:       "a cap only",
+			Conversation: docMessages,
+			Model:        "`model`",
 		},
 	}
 }
@@ -73,10 +77,11 @@ func underOllama(base *url.URL, path string) *url.URL {
 }
 
 // ollamaRequest is the body of both protocols: chat has Messages, generate has
-// Prompt.
+// System and Prompt.
 type ollamaRequest struct {
 	Model    string        `json:"model"`
 	Messages []chatMessage `json:"messages,omitempty"`
+	System   string        `json:"system,omitempty"`
 	Prompt   string        `json:"prompt,omitempty"`
 	Stream   bool          `json:"stream"`
 	Options  ollamaOptions `json:"options"`
@@ -100,6 +105,7 @@ type ollamaDecoder struct {
 	usage  Usage       // what Delta.Usage points to
 	server ServerTimes // what Delta.Server points to
 	tool   []byte      // what Delta.Tool points to
+	named  bool        // the model's name was read
 }
 
 // Decode implements Decoder.
@@ -108,11 +114,20 @@ func (o *ollamaDecoder) Decode(event string, data []byte, d *Delta) error {
 	if object == nil {
 		return err
 	}
+	if !o.named {
+		o.readName(object, d)
+	}
 	o.material(o, object, d)
 	d.Done = object.GetBool("done")
 	d.Finish = finishReason(object.Get("done_reason"))
 	o.readUsage(object, d)
 	return nil
+}
+
+// readName reads the first object that names the model.
+func (o *ollamaDecoder) readName(object *fastjson.Value, d *Delta) {
+	d.Model = nameIn(object.Get("model"))
+	o.named = d.Model != nil
 }
 
 func (o *ollamaDecoder) chatMaterial(object *fastjson.Value, d *Delta) {

@@ -11,10 +11,10 @@ func chat() Protocol {
 	return Protocol{
 		Name: "openai-chat",
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL: versioned(chatPath), Header: eventStreamHeader(), Models: openAIModels(),
+		URL: versioned(chatPath), Header: eventStreamHeader(), Models: openAIModels(), Scoring: openAIScoring(),
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
-			r.Messages = userMessage(p.Prompt)
+			r.Messages = conversation(p)
 			return encodeBody(p, r)
 		},
 		MaxTokens:  "max_tokens",
@@ -25,7 +25,10 @@ func chat() Protocol {
 			FirstToken: "`choices[0].delta` with content, reasoning, refusal or a tool call", End: "`[DONE]`",
 			Usage: "`usage`, asked by `stream_options.include_usage`", Cached: "`prompt_tokens_details.cached_tokens`, DeepSeek's and llama.cpp's own fields",
 			Reasoning: "`completion_tokens_details.reasoning_tokens`", ServerTimes: "vLLM `metrics`, llama.cpp `timings`, Groq `usage`",
-			Length: "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
+			Length:       "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
+			Conversation: docMessages,
+			Model:        "`model`", Fingerprint: "`system_fingerprint`, where the server has one: OpenAI, Azure, Groq, DeepSeek, llama.cpp, TGI",
+			Scoring: docEcho,
 		},
 	}
 }

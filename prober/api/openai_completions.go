@@ -12,10 +12,10 @@ func completions() Protocol {
 	return Protocol{
 		Name: "openai-completions",
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL: versioned(completionsPath), Header: eventStreamHeader(), Models: openAIModels(),
+		URL: versioned(completionsPath), Header: eventStreamHeader(), Models: openAIModels(), Scoring: openAIScoring(),
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
-			r.Prompt = p.Prompt
+			r.Prompt = oneText(p)
 			return encodeBody(p, r)
 		},
 		MaxTokens:  "max_tokens",
@@ -25,8 +25,10 @@ func completions() Protocol {
 			Auth:       "`http.authorization.credentials`",
 			FirstToken: "`choices[0].text` with content", End: "`[DONE]`",
 			Usage: "`usage`, asked by `stream_options.include_usage`", Cached: "as openai-chat",
-			ServerTimes: "as openai-chat",
-			Length:      "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
+			ServerTimes:  "as openai-chat",
+			Length:       "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
+			Conversation: docOneText,
+			Model:        "`model`", Fingerprint: "as openai-chat", Scoring: docEcho,
 		},
 	}
 }

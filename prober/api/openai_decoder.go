@@ -13,6 +13,7 @@ type openAIDecoder struct {
 	server  ServerTimes // what Delta.Server points to
 	tool    []byte      // what Delta.Tool points to
 	running runningCount
+	named   bool // the model's name was read
 }
 
 // Decode implements Decoder.
@@ -20,6 +21,9 @@ func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
 	chunk, err := openFrame(&o.parser, event, data, d)
 	if chunk == nil {
 		return err
+	}
+	if !o.named {
+		o.readNames(chunk, d)
 	}
 	o.readUsage(chunk, d)
 	o.readServerTimes(chunk, d)
@@ -29,6 +33,13 @@ func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
 		d.Tokens = o.running.next(d)
 	}
 	return nil
+}
+
+// readNames reads the first chunk that names the model, which at Azure is the
+// second.
+func (o *openAIDecoder) readNames(chunk *fastjson.Value, d *Delta) {
+	d.Model, d.Fingerprint = nameIn(chunk.Get("model")), nameIn(chunk.Get("system_fingerprint"))
+	o.named = d.Model != nil
 }
 
 // firstChoice returns the choice with index 0; nil is none. A probe asks for

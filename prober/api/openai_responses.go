@@ -13,9 +13,11 @@ func responses() Protocol {
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: versioned(responsesPath), Header: eventStreamHeader(), Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {
-			return encodeBody(p, responsesRequest{
-				Model: p.Model, Input: p.Prompt, MaxOutputTokens: p.OutputTokens, Stream: true,
-			})
+			r := responsesRequest{Model: p.Model, Input: p.Prompt, MaxOutputTokens: p.OutputTokens, Stream: true}
+			if len(p.Messages) > 0 {
+				r.Instructions, r.Input = systemApart(p)
+			}
+			return encodeBody(p, r)
 		},
 		MaxTokens:  "max_output_tokens",
 		NewDecoder: func() Decoder { return &responsesDecoder{} },
@@ -26,16 +28,20 @@ func responses() Protocol {
 			End:        "`response.completed`, `response.incomplete` or `response.failed`",
 			Usage:      "`response.usage`, always sent", Cached: "`input_tokens_details.cached_tokens`",
 			Reasoning: "`output_tokens_details.reasoning_tokens`", ServerTimes: "llama.cpp `timings`",
-			Length: "a cap; OpenAI takes no less than 16 tokens",
+			Length:       "a cap; OpenAI takes no less than 16 tokens",
+			Conversation: "`input`, what the system says in `instructions`",
+			Model:        "`response.model`",
 		},
 	}
 }
 
 // responsesRequest asks for a reply that the server does not keep, which it
-// would by default. The token counts come unasked.
+// would by default. Input is a text, or a list of messages without those of the
+// system, which are Instructions. The token counts come unasked.
 type responsesRequest struct {
 	Model           string  `json:"model"`
-	Input           string  `json:"input"`
+	Instructions    string  `json:"instructions,omitempty"`
+	Input           any     `json:"input"`
 	MaxOutputTokens int     `json:"max_output_tokens"`
 	Temperature     float64 `json:"temperature"`
 	Stream          bool    `json:"stream"`
@@ -56,6 +62,8 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 		return err
 	}
 	switch string(eventType(v, event)) {
+	case "response.created":
+		d.Model = nameIn(v.Get("response", "model"))
 	case "response.output_text.delta":
 		d.Text = v.GetStringBytes("delta")
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
@@ -85,6 +93,7 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 // timings beside the response.
 func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
 	d.Done = true
+	d.Model = nameIn(v.Get("response", "model")) // llama.cpp tells it here alone
 	usage, timings := v.Get("response", "usage"), v.Get("timings")
 	r.usage = Usage{
 		Prompt:    count(usage.Get("input_tokens")),

@@ -44,7 +44,8 @@ func TestReference(t *testing.T) {
 func reference() string {
 	var b strings.Builder
 	b.WriteString(referenceIntro)
-	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time | model named | fingerprint | score of a text |\n" +
+		strings.Repeat("| --- ", 10) + "|\n")
 	mark := func(told bool) string {
 		if told {
 			return "yes"
@@ -53,8 +54,9 @@ func reference() string {
 	}
 	for _, p := range protocols() {
 		d := p.Doc
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Name, p.Kind,
-			mark(p.Kind == Generation), mark(d.Usage != ""), mark(d.Cached != ""), mark(d.Reasoning != ""), mark(d.ServerTimes != ""))
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Name, p.Kind,
+			mark(p.Kind == Generation), mark(d.Usage != ""), mark(d.Cached != ""), mark(d.Reasoning != ""), mark(d.ServerTimes != ""),
+			mark(d.Model != ""), mark(d.Fingerprint != ""), mark(p.Scoring != nil))
 	}
 	for _, p := range protocols() {
 		d := p.Doc
@@ -67,7 +69,11 @@ func reference() string {
 			{"cached tokens", d.Cached},
 			{"reasoning tokens", d.Reasoning},
 			{"server's own time", d.ServerTimes},
+			{"model in the reply", d.Model},
+			{"fingerprint", d.Fingerprint},
+			{"score of a text", d.Scoring},
 			{"length of the answer", d.Length},
+			{"conversation", d.Conversation},
 			{"model", modelRow(&p)},
 		} {
 			if row[1] != "" {
@@ -105,6 +111,9 @@ func TestProtocolsAreComplete(t *testing.T) {
 		d := p.Doc
 		if d.Title == "" || d.Servers == "" || d.Auth == "" || d.End == "" || (p.Kind == Generation) != (d.FirstToken != "") {
 			t.Errorf("protocol %q: documentation is missing", p.Name)
+		}
+		if (p.Kind == Generation) != (d.Conversation != "") || (p.Scoring != nil) != (d.Scoring != "") {
+			t.Errorf("protocol %q: documentation of conversations or scores is missing, or too much", p.Name)
 		}
 	}
 }

@@ -24,8 +24,9 @@ func sglang() Protocol {
 			Parse: ParseModels,
 		},
 		ModelOptional: true,
+		Scoring:       sglangScoring(),
 		Body: func(p Params) ([]byte, error) {
-			r := sglangRequest{Text: p.Prompt, Stream: true, SamplingParams: sglangSampling{MaxNewTokens: p.OutputTokens}}
+			r := sglangRequest{Text: oneText(p), Stream: true, SamplingParams: sglangSampling{MaxNewTokens: p.OutputTokens}}
 			if p.ExactLength {
 				r.SamplingParams.MinNewTokens, r.SamplingParams.IgnoreEOS = p.OutputTokens, true
 			}
@@ -37,8 +38,11 @@ func sglang() Protocol {
 			Title: "SGLang generate", Servers: "SGLang", Auth: "`http.authorization.credentials`",
 			FirstToken: "`meta_info.completion_tokens` of 1 or more, or `text` with content", End: "`[DONE]`",
 			Usage: "`meta_info`, running in every event", Cached: "`meta_info.cached_tokens`", Reasoning: "`meta_info.reasoning_tokens`",
-			ServerTimes: "`meta_info.queue_time` and others, on a server started with `--enable-metrics`",
-			Length:      "exact",
+			ServerTimes:  "`meta_info.queue_time` and others, on a server started with `--enable-metrics`",
+			Length:       "exact",
+			Conversation: docOneText,
+			Fingerprint:  "`meta_info.weight_version`, which names the weights where who loads them into the running server does",
+			Scoring:      "`/generate` with `return_logprob`",
 		},
 	}
 }
@@ -68,6 +72,7 @@ type sglangDecoder struct {
 	usage   Usage       // what Delta.Usage points to
 	server  ServerTimes // what Delta.Server points to
 	running runningCount
+	named   bool // the version of the weights was looked for
 }
 
 // Decode implements Decoder.
@@ -78,6 +83,9 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	d.Text = s.text.next(object.GetStringBytes("text"))
 	meta := object.Get("meta_info")
+	if !s.named {
+		s.readName(meta, d)
+	}
 	s.usage = Usage{
 		Prompt:    count(meta.Get("prompt_tokens")),
 		Cached:    count(meta.Get("cached_tokens")),
@@ -95,6 +103,13 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 	d.Finish = finishReason(reason)
 	s.readServerTimes(meta, d)
 	return nil
+}
+
+// readName reads the version of the weights in the first event with meta_info,
+// where servers have it in all events or, being older, in none.
+func (s *sglangDecoder) readName(meta *fastjson.Value, d *Delta) {
+	d.Fingerprint = nameIn(meta.Get("weight_version"))
+	s.named = meta != nil
 }
 
 // readServerTimes reads the request's times, all in seconds. A server that

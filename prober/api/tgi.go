@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	tgiPath       = "/generate"
 	tgiStreamPath = "/generate_stream"
 	tgiInfoPath   = "/info"
 )
@@ -26,23 +27,26 @@ func tgi() Protocol {
 			Parse: parseTGIInfo,
 		},
 		ModelOptional: true,
+		Scoring:       tgiScoring(),
 		Body: func(p Params) ([]byte, error) {
 			// A temperature of 0 is refused; not to sample is the greedy way.
-			return encodeBody(p, tgiRequest{p.Prompt, tgiParameters{MaxNewTokens: p.OutputTokens, Details: true}})
+			return encodeBody(p, tgiRequest{oneText(p), tgiParameters{MaxNewTokens: p.OutputTokens, Details: true}})
 		},
 		MaxTokens:  "parameters.max_new_tokens",
 		NewDecoder: func() Decoder { return &tgiDecoder{} },
 		Doc: Doc{
 			Title: "text-generation-inference", Servers: "TGI", Auth: "`http.authorization.credentials`",
 			FirstToken: "the first event with a `token`", End: "`generated_text` with content",
-			Usage:  "`details.generated_tokens`, `details.input_length`; besides, each event is one token",
-			Length: "a cap only",
+			Usage:        "`details.generated_tokens`, `details.input_length`; besides, each event is one token",
+			Length:       "a cap only",
+			Conversation: docOneText,
+			Scoring:      "`/generate` with `decoder_input_details`, on a server started with `--enable-prefill-logprobs`",
 		},
 	}
 }
 
 func underTGI(base *url.URL, path string) *url.URL {
-	return fixed(base, path, tgiStreamPath, tgiInfoPath, "/generate", "/v1")
+	return fixed(base, path, tgiStreamPath, tgiInfoPath, tgiPath, "/v1")
 }
 
 type tgiRequest struct {

@@ -33,9 +33,11 @@ func triton() Protocol {
 			Title: "Triton generate extension", Servers: "Triton with the vLLM or the TensorRT-LLM back end, KServe",
 			Auth:       "`http.authorization.credentials`",
 			FirstToken: "`text_output` with content", End: "the end of the body",
-			Usage:       "`num_input_tokens`, the sum of `num_output_tokens`; absent where the text is sent whole each time",
-			ServerTimes: "TensorRT-LLM's time stamps, asked by `request.extra: {parameters: {return_perf_metrics: true}}`, which vLLM refuses",
-			Length:      "exact",
+			Usage:        "`num_input_tokens`, the sum of `num_output_tokens`; absent where the text is sent whole each time",
+			ServerTimes:  "TensorRT-LLM's time stamps, asked by `request.extra: {parameters: {return_perf_metrics: true}}`, which vLLM refuses",
+			Length:       "exact",
+			Conversation: docOneText,
+			Model:        "`model_name`", Fingerprint: "`model_version`",
 		},
 	}
 }
@@ -71,7 +73,7 @@ type tritonParameters struct {
 }
 
 func tritonBody(p Params) ([]byte, error) {
-	r := tritonRequest{p.Prompt, tritonParameters{
+	r := tritonRequest{oneText(p), tritonParameters{
 		Stream: true, MaxTokens: p.OutputTokens, ExcludeInputInOutput: true,
 		ReturnFinishReason: true, ReturnNumInputTokens: true, ReturnNumOutputTokens: true,
 	}}
@@ -90,6 +92,7 @@ type tritonDecoder struct {
 	server  ServerTimes // what Delta.Server points to
 	tokens  int         // the sum so far
 	missing bool        // a response with text had no number
+	named   bool        // the model's name was read
 }
 
 // Decode implements Decoder.
@@ -98,6 +101,9 @@ func (t *tritonDecoder) Decode(event string, data []byte, d *Delta) error {
 	if object == nil {
 		return err
 	}
+	if !t.named {
+		t.readNames(object, d)
+	}
 	d.Text = t.text.next(scalar(object.Get("text_output")).GetStringBytes())
 	if reason := scalar(object.Get("finish_reason")); string(reason.GetStringBytes()) != "None" { // Python's nil
 		d.Finish = finishReason(reason)
@@ -105,6 +111,12 @@ func (t *tritonDecoder) Decode(event string, data []byte, d *Delta) error {
 	t.readUsage(object, d)
 	t.readServerTimes(object, d)
 	return nil
+}
+
+// readNames reads the first response that names the model.
+func (t *tritonDecoder) readNames(object *fastjson.Value, d *Delta) {
+	d.Model, d.Fingerprint = nameIn(object.Get("model_name")), nameIn(object.Get("model_version"))
+	t.named = d.Model != nil
 }
 
 // scalar returns what is in a list of one, as some models have their outputs.

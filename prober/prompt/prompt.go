@@ -17,6 +17,8 @@ const (
 	// Warm prompts start alike; once their length is found they are the same
 	// to the byte.
 	Warm Prefix = "warm"
+	// Paired prompts are cold ones, of which each is asked again as it is.
+	Paired Prefix = "paired"
 )
 
 // MaxTarget is the longest wanted length, in tokens; more is cut to it.
@@ -43,14 +45,14 @@ const (
 // Prompt is the text of one user message.
 type Prompt struct {
 	Text string
-	// Words is the length of Text, to be told to Learn with the server's
-	// count of it.
+	// Words is the length of Text.
 	Words int
+	// Target is the wanted length in tokens.
+	Target int
 }
 
-// Builder makes the prompts of one endpoint and module. It serves one probe
-// at a time.
-type Builder struct {
+// builder makes the prompts of one length.
+type builder struct {
 	target float64
 	prefix Prefix
 	rng    *rand.Rand
@@ -59,6 +61,7 @@ type Builder struct {
 	slope   float64 // tokens per word, by the counts so far
 	last    count   // the latest count that moved the length
 	settled bool    // the length is good
+	counted bool    // a prompt of this length has been counted
 }
 
 // count is the length of one prompt, by us and by the server.
@@ -66,11 +69,8 @@ type count struct {
 	words, tokens int
 }
 
-// NewBuilder returns a Builder for prompts of target tokens, as the server
-// counts them, its chat template included. A target below the shortest prompt
-// (about 40 words) gives that one. Cold prompts need rng; warm ones take none.
-func NewBuilder(target int, prefix Prefix, rng *rand.Rand) *Builder {
-	b := &Builder{
+func newBuilder(target int, prefix Prefix, rng *rand.Rand) *builder {
+	b := &builder{
 		target: float64(min(max(target, 0), MaxTarget)),
 		prefix: prefix,
 		rng:    rng,
@@ -80,38 +80,52 @@ func NewBuilder(target int, prefix Prefix, rng *rand.Rand) *Builder {
 	return b
 }
 
-// Next returns the prompt to send now.
-func (b *Builder) Next() Prompt {
+// next returns the prompt to send now, but for its target.
+func (b *builder) next() Prompt {
 	var nonce *rand.Rand
-	if b.prefix == Cold {
+	if b.prefix != Warm {
 		nonce = b.rng
 	}
 	return Prompt{Text: compose(b.words, nonce), Words: b.words}
 }
 
-// Learn takes the server's count of a prompt. The next prompt has a length
-// that comes nearer to the target: by proportion after the first count, by the
-// line through the last two after that. Counts that cannot be are ignored.
-func (b *Builder) Learn(words, promptTokens int) {
+// learn takes the server's count of a prompt; a count that cannot be is not
+// taken. The next prompt has a length that comes nearer to the target: by
+// proportion after the first count, by the line through the last two after that.
+func (b *builder) learn(words, promptTokens int) (taken bool) {
 	if words <= 0 || promptTokens <= 0 || promptTokens > maxTokensPerWord*words {
-		return
+		return false
 	}
 	now := count{words, promptTokens}
 	off := math.Abs(float64(promptTokens)-b.target) / b.target
+	b.counted = true
 	if b.settled && off <= unsettleBeyond {
-		return
+		return true
 	}
 	b.learnSlope(now)
 	b.last = now
-	next := float64(words)
-	if b.settled = off <= settleWithin; !b.settled {
-		next += (b.target - float64(promptTokens)) / b.slope
+	if b.settled = off <= settleWithin; b.settled {
+		b.setWords(float64(words))
+	} else {
+		b.extrapolate()
 	}
-	b.setWords(next)
+	return true
+}
+
+// startFrom makes the last count of another length the first of this one: both
+// lie on one line.
+func (b *builder) startFrom(other *builder) {
+	b.last, b.slope = other.last, other.slope
+	b.extrapolate()
+}
+
+// extrapolate sets the length of the next prompt by the last count and the slope.
+func (b *builder) extrapolate() {
+	b.setWords(float64(b.last.words) + (b.target-float64(b.last.tokens))/b.slope)
 }
 
 // learnSlope updates the tokens per word: the secant of the last two counts.
-func (b *Builder) learnSlope(now count) {
+func (b *builder) learnSlope(now count) {
 	spread := now.words - b.last.words
 	switch {
 	case b.last == count{}:
@@ -123,9 +137,9 @@ func (b *Builder) learnSlope(now count) {
 }
 
 // setWords sets the length of the next prompt within its bounds.
-func (b *Builder) setWords(words float64) {
+func (b *builder) setWords(words float64) {
 	shortest := fixedWords
-	if b.prefix == Cold {
+	if b.prefix != Warm {
 		shortest += nonceWords
 	}
 	b.words = min(max(int(math.Round(words)), shortest), maxWords)

@@ -28,14 +28,14 @@ func (s server) count(words int) int {
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
 // shortest returns the length of the shortest prompt, in words.
-func shortest(p Prefix) int { return NewBuilder(1, p, newRand(1)).Next().Words }
+func shortest(p Prefix) int { return newBuilder(1, p, newRand(1)).next().Words }
 
 // offTarget returns how far the prompt after so many probes is from the
 // target, as a share of it, and what the share may be.
 func offTarget(s server, target int, prefix Prefix, probes int) (off, within float64) {
-	b := NewBuilder(target, prefix, newRand(1))
+	b := newBuilder(target, prefix, newRand(1))
 	for range probes {
-		b.Learn(b.words, s.count(b.words)) // the text would not be looked at
+		b.learn(b.words, s.count(b.words)) // the text would not be looked at
 	}
 	truth := float64(s.overhead) + s.ratio*float64(b.words)
 	within = 0.05
@@ -96,12 +96,12 @@ func TestReachesAnyTarget(t *testing.T) {
 func TestTargetTooSmall(t *testing.T) {
 	f := func(s server, target int, prefix Prefix) {
 		t.Helper()
-		b := NewBuilder(target, prefix, newRand(1))
+		b := newBuilder(target, prefix, newRand(1))
 		for range 3 {
-			p := b.Next()
-			b.Learn(p.Words, s.count(p.Words))
+			p := b.next()
+			b.learn(p.Words, s.count(p.Words))
 		}
-		if got, want := b.Next().Words, shortest(prefix); got != want {
+		if got, want := b.next().Words, shortest(prefix); got != want {
 			t.Errorf("%+v, target %d, %s: %d words, want the shortest, %d", s, target, prefix, got, want)
 		}
 	}
@@ -115,20 +115,22 @@ func TestTargetTooSmall(t *testing.T) {
 }
 
 func TestColdStartsAnew(t *testing.T) {
-	b := NewBuilder(200, Cold, newRand(7))
-	seen := map[string]bool{}
-	for range 2000 {
-		start := b.Next().Text[:16]
-		if seen[start] {
-			t.Fatalf("two prompts start with %q", start)
+	for _, prefix := range []Prefix{Cold, Paired} {
+		b := newBuilder(200, prefix, newRand(7))
+		seen := map[string]bool{}
+		for range 2000 {
+			start := b.next().Text[:16]
+			if seen[start] {
+				t.Fatalf("%s: two prompts start with %q", prefix, start)
+			}
+			seen[start] = true
 		}
-		seen[start] = true
 	}
 }
 
 // Two probers of one endpoint must not warm the cache for each other.
 func TestColdDiffersBySeed(t *testing.T) {
-	a, b := NewBuilder(200, Cold, newRand(1)).Next(), NewBuilder(200, Cold, newRand(2)).Next()
+	a, b := newBuilder(200, Cold, newRand(1)).next(), newBuilder(200, Cold, newRand(2)).next()
 	if a.Text[:16] == b.Text[:16] {
 		t.Errorf("both start with %q", a.Text[:16])
 	}
@@ -141,18 +143,18 @@ func TestColdDiffersBySeed(t *testing.T) {
 func TestWarmFreezes(t *testing.T) {
 	f := func(s server, target int) {
 		t.Helper()
-		b := NewBuilder(target, Warm, nil)
+		b := newBuilder(target, Warm, nil)
 		for range 4 {
-			p := b.Next()
-			b.Learn(p.Words, s.count(p.Words))
+			p := b.next()
+			b.learn(p.Words, s.count(p.Words))
 		}
-		want := b.Next().Text
+		want := b.next().Text
 		for range 50 {
-			p := b.Next()
+			p := b.next()
 			if p.Text != want {
 				t.Fatalf("%+v, target %d: the text changed", s, target)
 			}
-			b.Learn(p.Words, s.count(p.Words))
+			b.learn(p.Words, s.count(p.Words))
 		}
 	}
 	f(server{20, 1.2, newRand(3)}, 1000)
@@ -163,13 +165,13 @@ func TestWarmFreezes(t *testing.T) {
 
 // Another model behind the same name: the search begins anew.
 func TestAnotherTokenizer(t *testing.T) {
-	b := NewBuilder(1000, Warm, nil)
+	b := newBuilder(1000, Warm, nil)
 	for _, s := range []server{{10, 1.2, nil}, {80, 2.1, nil}, {0, 0.8, nil}} {
 		for range 3 {
-			p := b.Next()
-			b.Learn(p.Words, s.count(p.Words))
+			p := b.next()
+			b.learn(p.Words, s.count(p.Words))
 		}
-		if got := s.count(b.Next().Words); got < 950 || got > 1050 {
+		if got := s.count(b.next().Words); got < 950 || got > 1050 {
 			t.Errorf("%+v: %d tokens", s, got)
 		}
 	}
@@ -178,11 +180,13 @@ func TestAnotherTokenizer(t *testing.T) {
 func TestAbsurdCountsAreIgnored(t *testing.T) {
 	f := func(words, tokens int) {
 		t.Helper()
-		b := NewBuilder(500, Warm, nil)
-		before := b.Next().Words
-		b.Learn(words, tokens)
-		if after := b.Next().Words; after != before {
-			t.Errorf("Learn(%d, %d): %d words became %d", words, tokens, before, after)
+		b := newBuilder(500, Warm, nil)
+		before := b.next().Words
+		if b.learn(words, tokens) {
+			t.Errorf("learn(%d, %d) took the count", words, tokens)
+		}
+		if after := b.next().Words; after != before {
+			t.Errorf("learn(%d, %d): %d words became %d", words, tokens, before, after)
 		}
 	}
 	f(400, 0)
@@ -198,9 +202,9 @@ func TestAbsurdCountsAreIgnored(t *testing.T) {
 // right direction, by the smallest believable slope.
 func TestCountThatDoesNotFollow(t *testing.T) {
 	for _, second := range []int{300, 290} {
-		b := NewBuilder(500, Warm, nil)
-		b.Learn(400, 300) // 0.75 tokens per word: 200 tokens more are 267 words
-		b.Learn(667, second)
+		b := newBuilder(500, Warm, nil)
+		b.learn(400, 300) // 0.75 tokens per word: 200 tokens more are 267 words
+		b.learn(667, second)
 		if want := 667 + 2*(500-second); b.words != want {
 			t.Errorf("after %d tokens: %d words, want %d", second, b.words, want)
 		}
@@ -211,23 +215,23 @@ func TestCountThatDoesNotFollow(t *testing.T) {
 func TestBoundedForALyingServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := rapid.SampledFrom([]Prefix{Cold, Warm}).Draw(t, "prefix")
-		b := NewBuilder(rapid.Int().Draw(t, "target"), prefix, newRand(1))
+		b := newBuilder(rapid.Int().Draw(t, "target"), prefix, newRand(1))
 		for range 20 {
 			if b.words < shortest(prefix) || b.words > maxWords {
 				t.Fatalf("%d words", b.words)
 			}
-			b.Learn(b.words, rapid.IntRange(-1, 200*b.words).Draw(t, "count"))
+			b.learn(b.words, rapid.IntRange(-1, 200*b.words).Draw(t, "count"))
 		}
 	})
 }
 
 func TestText(t *testing.T) {
-	for _, prefix := range []Prefix{Cold, Warm} {
+	for _, prefix := range []Prefix{Cold, Warm, Paired} {
 		least := shortest(prefix)
 		for words := least; words < least+300; words++ {
-			b := NewBuilder(1, prefix, newRand(uint64(words)))
+			b := newBuilder(1, prefix, newRand(uint64(words)))
 			b.words = words
-			p := b.Next()
+			p := b.next()
 			if got := len(strings.Fields(p.Text)); got != words || p.Words != words {
 				t.Fatalf("%s: %d words, told %d, want %d:\n%s", prefix, got, p.Words, words, p.Text)
 			}
@@ -279,9 +283,9 @@ func BenchmarkNext(b *testing.B) {
 	for _, target := range []int{256, 8000, 128000} {
 		b.Run(fmt.Sprint(target), func(b *testing.B) {
 			b.ReportAllocs()
-			builder := NewBuilder(target, Cold, newRand(1))
+			mix := NewMix([]Length{{Tokens: target}}, Cold, newRand(1))
 			for b.Loop() {
-				b.SetBytes(int64(len(builder.Next().Text)))
+				b.SetBytes(int64(len(mix.Next().Text)))
 			}
 		})
 	}

@@ -59,14 +59,19 @@ func TestAgreesWithPrometheus(t *testing.T) {
 		r.group += 1000 // groups of their own
 		chosen = append(chosen, r)
 	}
+	pauses := map[int][]pause{
+		3: {{from: onset, to: onset + 10*60_000}},
+		4: {{from: onset, to: onset + 10*60_000, stays: true}},
+	}
 	fill := func() *store {
 		s := newStore()
 		for i, after := range []behavior{
 			{outage: outageRefused},
 			{shares: shares{ttft: 0.5, failed: 0.2}},
 			{shares: shares{ttft: 0.15, failed: 0.15}, spell: time.Minute},
+			{}, {},
 		} {
-			addEndpoint(s, fmt.Sprint(i), random(7, i), interval, from, end, func(start int64) behavior {
+			addEndpoint(s, endpoint{name: fmt.Sprint(i), interval: interval, pauses: pauses[i]}, random(7, i), from, end, func(start int64) behavior {
 				if start < onset || start > onset+30*60_000 {
 					return behavior{shares: shares{ttft: 0.01}}
 				}
@@ -94,7 +99,7 @@ func TestAgreesWithPrometheus(t *testing.T) {
 	for _, p := range want {
 		names[p.alert] = true
 	}
-	if len(names) < 6 {
+	if len(names) < 8 {
 		t.Errorf("only %v fired: the comparison says little", names)
 	}
 }

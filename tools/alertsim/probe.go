@@ -42,6 +42,9 @@ const (
 	hungDuration    = 30*time.Second + 10*time.Millisecond
 )
 
+// probeTimeout is the default of timeout, which the exporter shows.
+const probeTimeout = time.Minute
+
 // outcomes are the outcomes that occur, by their label values.
 const (
 	outcomeSuccess = iota

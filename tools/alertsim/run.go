@@ -36,7 +36,8 @@ func falsePages(ctx context.Context, rules []rule, n noise, interval, length tim
 		r := random(seed, n.name, interval, i)
 		s := newStore()
 		to := epoch + length.Milliseconds()
-		addEndpoint(s, strconv.Itoa(i), r, interval, epoch, to, func(int64) behavior { return n.behavior })
+		of := endpoint{name: strconv.Itoa(i), interval: interval, pauses: n.pauses(epoch, to)}
+		addEndpoint(s, of, r, epoch, to, func(int64) behavior { return n.behavior })
 		e := newEvaluator(newEngine(), s, rules, r.Int64N)
 		for from := int64(epoch); from < to; from += span.Milliseconds() {
 			found, err := e.advance(ctx, from, min(to, from+span.Milliseconds()))
@@ -50,13 +51,20 @@ func falsePages(ctx context.Context, rules []rule, n noise, interval, length tim
 	return pages, nil
 }
 
+// endpoint is a simulated endpoint and how it is probed.
+type endpoint struct {
+	name     string
+	interval time.Duration // of the probes
+	pauses   []pause       // of the exporter
+}
+
 // addEndpoint simulates an endpoint from a time to another, and puts what a
 // Prometheus would have of it into the store. Its probes and scrapes have
 // phases of their own.
-func addEndpoint(s *store, name string, r *rand.Rand, interval time.Duration, from, to int64, behaviorAt func(start int64) behavior) {
-	phase, scrapePhase := r.Int64N(interval.Milliseconds()), r.Int64N(scrapeInterval.Milliseconds())
-	results := schedule(&target{random: r, interval: interval}, from, to, phase, behaviorAt)
-	scrape(s, name, objective, results, from+scrapePhase, to)
+func addEndpoint(s *store, e endpoint, r *rand.Rand, from, to int64, behaviorAt func(start int64) behavior) {
+	phase, scrapePhase := r.Int64N(e.interval.Milliseconds()), r.Int64N(scrapeInterval.Milliseconds())
+	results := schedule(&target{random: r, interval: e.interval}, from, to, phase, behaviorAt)
+	scrape(s, e, results, from+scrapePhase, to)
 }
 
 func sortPages(pages []page) {
@@ -90,7 +98,7 @@ func timesToPage(ctx context.Context, rules []rule, in incident, interval time.D
 		onset := from + calm.Milliseconds() + r.Int64N(spread.Milliseconds())
 		name := strconv.Itoa(i)
 		onsets[name] = onset
-		addEndpoint(s, name, r, interval, from, to, func(start int64) behavior {
+		addEndpoint(s, endpoint{name, interval, in.pauses(onset, to)}, r, from, to, func(start int64) behavior {
 			if start < onset {
 				return in.before
 			}

@@ -12,6 +12,20 @@ const objective = 0.99
 type noise struct {
 	name string
 	behavior
+	// restarts says that the exporter is away for a minute each day.
+	restarts bool
+}
+
+// pauses are those of the exporter between two times, milliseconds.
+func (n noise) pauses(from, to int64) []pause {
+	if !n.restarts {
+		return nil
+	}
+	var all []pause
+	for at := from + day.Milliseconds()/2; at < to; at += day.Milliseconds() {
+		all = append(all, pause{from: at, to: at + time.Minute.Milliseconds()})
+	}
+	return all
 }
 
 // noises lists steady states. All objectives are at the same share of bad
@@ -24,9 +38,10 @@ func noises() []noise {
 	}
 	slow := shares{ttft: budget / 2, tpot: budget / 2, e2e: budget / 2}
 	return []noise{
-		{"half the error budget", all(budget / 2)},
-		{"exactly at the objective", all(budget)},
-		{"half the budget, slow for a minute at a time", behavior{shares: slow, spell: time.Minute}},
+		{name: "half the error budget", behavior: all(budget / 2)},
+		{name: "half the error budget, the exporter restarts each day", behavior: all(budget / 2), restarts: true},
+		{name: "exactly at the objective", behavior: all(budget)},
+		{name: "half the budget, slow for a minute at a time", behavior: behavior{shares: slow, spell: time.Minute}},
 	}
 }
 
@@ -34,6 +49,25 @@ func noises() []noise {
 type incident struct {
 	name          string
 	before, after behavior
+	// stops is what of the exporter stops.
+	stops stop
+}
+
+// stop is what of the exporter stops in an incident.
+type stop int
+
+const (
+	stopNothing stop = iota
+	stopExporter
+	stopProbes // while its page stays
+)
+
+// pauses are those of the exporter after the onset, milliseconds.
+func (in incident) pauses(onset, to int64) []pause {
+	if in.stops == stopNothing {
+		return nil
+	}
+	return []pause{{from: onset, to: to, stays: in.stops == stopProbes}}
 }
 
 // incidents lists changes. Where times to first token grow, all else stays at
@@ -44,7 +78,7 @@ func incidents() []incident {
 	slowTTFT := func(name string, before, after float64) incident {
 		b, a := calm, calm
 		b.ttft, a.ttft = before, after
-		return incident{name, behavior{shares: b}, behavior{shares: a}}
+		return incident{name: name, before: behavior{shares: b}, after: behavior{shares: a}}
 	}
 	twice := func(name string, headroom, sigma float64) incident {
 		return slowTTFT(name, shareAbove(1, headroom, sigma), shareAbove(2, headroom, sigma))
@@ -54,13 +88,16 @@ func incidents() []incident {
 	broken := calm
 	broken.failed = 0.5
 	const slow = 0.05
+	well := behavior{shares: calm}
 	return []incident{
-		{"outage, connections refused", behavior{shares: calm}, behavior{outage: outageRefused}},
-		{"outage, nothing comes", behavior{shares: calm}, behavior{outage: outageHung}},
-		{"half of the answers break off", behavior{shares: calm}, behavior{shares: broken}},
+		{name: "outage, connections refused", before: well, after: behavior{outage: outageRefused}},
+		{name: "outage, nothing comes", before: well, after: behavior{outage: outageHung}},
+		{name: "the exporter stops", before: well, after: well, stops: stopExporter},
+		{name: "its probes stop", before: well, after: well, stops: stopProbes},
+		{name: "half of the answers break off", before: well, after: behavior{shares: broken}},
 		twice("TTFT doubles, sigma 0.25", 1, 0.25),
 		twice("TTFT doubles, sigma 0.5", 1, 0.5),
-		{"TTFT, TPOT and e2e double, sigma 0.5", behavior{shares: calm}, behavior{shares: everything}},
+		{name: "TTFT, TPOT and e2e double, sigma 0.5", before: well, after: behavior{shares: everything}},
 		twice("TTFT doubles, sigma 1", 1, 1),
 		twice("TTFT doubles, sigma 0.5, threshold 1.5 x old p99", 1.5, 0.5),
 		slowTTFT("5 % of TTFT very slow", 1-objective, slow+(1-slow)*(1-objective)),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -27,7 +28,17 @@ type counters struct {
 	success       float64
 	lastRun       float64
 	lastSuccess   float64
+	away          bool // there is no page to scrape
 }
+
+// pause is a time, milliseconds, in which the exporter does not probe: it is
+// away, and begins anew after it, or stays and shows what it had.
+type pause struct {
+	from, to int64
+	stays    bool
+}
+
+func (p pause) has(t int64) bool { return t >= p.from && t < p.to }
 
 // observe counts a probe as the exporter does. Confirmations and canceled
 // probes are in the results and not in the objectives.
@@ -69,15 +80,22 @@ type column struct {
 	read   func(*counters) (float64, bool)
 }
 
-// columns lists the series of one endpoint. Outcomes that never occur are left
-// out: they would stay at 0.
-func columns(objective float64) []column {
+// columns lists the series of one endpoint whose probes have an interval.
+// Outcomes that never occur are left out: they would stay at 0.
+func columns(objective float64, interval time.Duration) []column {
 	always := func(read func(*counters) float64) func(*counters) (float64, bool) {
-		return func(c *counters) (float64, bool) { return read(c), true }
+		return func(c *counters) (float64, bool) { return read(c), !c.away }
 	}
 	probe := []string{"module", "interactive", "prefix", "cold"}
 	all := []column{
-		{"up", nil, always(func(*counters) float64 { return 1 })},
+		{"up", nil, func(c *counters) (float64, bool) {
+			if c.away {
+				return 0, true
+			}
+			return 1, true
+		}},
+		{"inference_probe_interval_seconds", probe, always(func(*counters) float64 { return interval.Seconds() })},
+		{"inference_probe_timeout_seconds", probe, always(func(*counters) float64 { return probeTimeout.Seconds() })},
 		{"inference_probe_success", probe, func(c *counters) (float64, bool) { return c.success, c.lastRun > 0 }},
 		{"inference_probe_last_run_timestamp_seconds", probe, func(c *counters) (float64, bool) { return c.lastRun, c.lastRun > 0 }},
 		{"inference_probe_last_success_timestamp_seconds", probe, func(c *counters) (float64, bool) { return c.lastSuccess, c.lastSuccess > 0 }},
@@ -97,29 +115,59 @@ func columns(objective float64) []column {
 	return all
 }
 
-// scrape puts into the store what a Prometheus would have of an endpoint, with
-// a sample each scrapeInterval from the first one until to.
-func scrape(s *store, endpoint string, objective float64, results []result, first, to int64) {
+// observed returns the times of the scrapes from the first one until to, and what
+// the exporter had at each. Probes that would start in a pause did not run; of
+// those that a pause cut off the exporter knows nothing.
+func observed(results []result, first, to int64, pauses []pause) ([]int64, []counters) {
 	var now counters
 	var times []int64
 	var states []counters
 	for t := first; t < to; t += scrapeInterval.Milliseconds() {
-		for len(results) > 0 && results[0].end <= t {
-			now.observe(results[0])
-			results = results[1:]
+		var current pause
+		for _, p := range pauses {
+			if p.has(t) {
+				current = p
+			}
+		}
+		away := current.has(t) && !current.stays
+		if away {
+			now = counters{away: true}
+		} else {
+			now.away = false
+		}
+		for ; len(results) > 0 && results[0].end <= t; results = results[1:] {
+			r := results[0]
+			ran := !slices.ContainsFunc(pauses, func(p pause) bool { return p.has(r.start) || !p.stays && p.has(r.end) })
+			if ran && !away {
+				now.observe(r)
+			}
 		}
 		times = append(times, t)
 		states = append(states, now)
 	}
-	for _, c := range columns(objective) {
+	return times, states
+}
+
+// scrape puts into the store what a Prometheus would have of an endpoint, with
+// a sample each scrapeInterval from the first one until to. What is not on the
+// page any more is marked as stale.
+func scrape(s *store, e endpoint, results []result, first, to int64) {
+	times, states := observed(results, first, to, e.pauses)
+	for _, c := range columns(objective, e.interval) {
 		b := labels.NewBuilder(labels.FromStrings(c.labels...))
 		b.Set(labels.MetricName, c.name)
-		b.Set("endpoint", endpoint).Set("model", "llama").Set("job", "inference_exporter").Set("instance", "prober:10115")
+		b.Set("endpoint", e.name).Set("model", "llama").Set("job", "inference_exporter").Set("instance", "prober:10115")
 		seen := make(samples, 0, len(times))
+		shown := false
 		for i, t := range times {
-			if v, ok := c.read(&states[i]); ok {
+			v, ok := c.read(&states[i])
+			switch {
+			case ok:
 				seen = append(seen, sample{t, v})
+			case shown:
+				seen = append(seen, sample{t, staleMark})
 			}
+			shown = ok
 		}
 		s.add(b.Labels(), seen)
 	}

@@ -53,7 +53,7 @@ func capacityNow() []Panel {
 			What: "Tokens per second that a probe gets, of the most that the memory bandwidth of the configured GPUs allows to one sequence. 60 to 85 % can be reached on an idle server; speculative decoding goes beyond.", By: ByProbe,
 			Worry: "it falls as load grows: the batch takes its share.", Alerts: []string{"InferenceDecodeSpeedCollapse"},
 			Queries: []Query{{
-				Expr: "max by (endpoint, model) (avg_over_time(" + ofEndpoint.of("inference_probe_last_output_tokens_per_second") + "[15m]))" +
+				Expr: "max by (endpoint, model) (avg_over_time(" + ofProbes.of("inference_probe_last_output_tokens_per_second") + "[15m]))" +
 					" / max by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_decode_ceiling_tokens_per_second") + ")", Legend: name,
 			}},
 			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no hardware is configured",

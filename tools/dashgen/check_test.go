@@ -54,10 +54,10 @@ func TestQueriesThatAreRefused(t *testing.T) {
 	for _, tc := range []struct{ expr, why string }{
 		{`sum(`, "parse"},
 		{`inference_probe_succes`, "neither exported nor recorded"},
-		{`endpoint:inference_probe_slo_bad:ratio_rate7h`, "neither exported nor recorded"},
+		{`module:inference_probe_slo_bad:ratio_rate7h`, "neither exported nor recorded"},
 		{`{job="x"}`, "neither exported nor recorded"},
 		{`inference_probe_success{server="a"}`, `no label "server"`},
-		{`endpoint:inference_probe_slo_bad:ratio_rate5m{job=~"$job"}`, `no label "job"`},
+		{`module:inference_probe_slo_bad:ratio_rate5m{job=~"$job"}`, `no label "job"`},
 		{`rate(inference_probe_results_total{outcome="sucess"}[5m])`, `never has the value "sucess"`},
 		{`rate(inference_probe_results_total{outcome!~"success|cancelled"}[5m])`, `never has the value "cancelled"`},
 		{`inference_probe_ttft_window_seconds{stat="p95"}`, `never has the value "p95"`},
@@ -129,7 +129,7 @@ func TestBoardsThatAreRefused(t *testing.T) {
 // Renaming any family that the boards use makes the generator fail.
 func TestARenamedFamilyIsFound(t *testing.T) {
 	c := newTestChecker(t)
-	for _, name := range []string{"inference_probe_success", "inference_gpu_power_watts", "inference_server_requests_waiting", "endpoint:inference_probe_slo_bad:ratio_rate1h"} {
+	for _, name := range []string{"inference_probe_success", "inference_gpu_power_watts", "inference_server_requests_waiting", "module:inference_probe_slo_bad:ratio_rate1h"} {
 		known := maps.Clone(c.known)
 		delete(known, name)
 		renamed := &checker{known: known, parser: c.parser}

@@ -1,9 +1,10 @@
 package main
 
-const byModule = "module, prefix"
+// byModule tells probes apart by what they ask.
+const byModule = "module, prefix, input_tokens, output_tokens"
 
 // module names a series of probes of one endpoint.
-const module = "{{module}} {{prefix}}"
+const module = "{{module}} {{prefix}} {{input_tokens}} {{output_tokens}}"
 
 func endpoint() Board {
 	return Board{
@@ -26,7 +27,7 @@ func endpoint() Board {
 // threshold draws the objective of a latency beside its readings.
 func threshold(slo string) Query {
 	return Query{
-		Expr:   "max by (module, prefix) (" + ofEndpoint.of("inference_slo_threshold_seconds", `slo="`+slo+`"`) + ")",
+		Expr:   "max by (" + byModule + ") (" + ofEndpoint.of("inference_slo_threshold_seconds", `slo="`+slo+`"`) + ")",
 		Legend: "objective " + module, Limit: true,
 	}
 }
@@ -37,21 +38,21 @@ func endpointNow() []Panel {
 			Title: "State", Viz: Stat, Width: 5, Height: 5,
 			What: "Whether the latest probe succeeded, for each module.", By: ByProbe,
 			Worry: "it is failed for more than a minute: a first failure is confirmed within seconds.", Alerts: []string{"InferenceEndpointDown"},
-			Queries: []Query{{Expr: "min by (" + byModule + ") (" + ofEndpoint.of("inference_probe_success") + ")", Legend: module}},
+			Queries: []Query{{Expr: "min by (" + byModule + ") (" + ofProbes.of("inference_probe_success") + ")", Legend: module}},
 			States:  upStates, NoValue: noProber,
 		},
 		{
 			Title: "Since the last success", Viz: Stat, Unit: "s", Width: 5, Height: 5,
 			What: "Time since the start of the latest probe that succeeded, for each module.", By: ByProbe,
 			Worry: "it is longer than a few intervals of the module.", Alerts: []string{"InferenceEndpointDown", "InferenceProbeStale"},
-			Queries: []Query{{Expr: "time() - max by (" + byModule + ") (" + ofEndpoint.of("inference_probe_last_success_timestamp_seconds") + ")", Legend: module}},
+			Queries: []Query{{Expr: "time() - max by (" + byModule + ") (" + ofProbes.of("inference_probe_last_success_timestamp_seconds") + ")", Legend: module}},
 			NoValue: "never succeeded, or no prober",
 		},
 		{
 			Title: "Main failure of the last hour", Viz: Stat, Width: 5, Height: 5, Names: true,
 			What: "How most of the probes that failed in the last hour ended.", By: ByProbe,
 			Worry: "there is one at all; the row Failures shows when.", Alerts: []string{"InferenceProbeFailing"},
-			Queries: []Query{{Expr: "topk(1, " + sumIncrease("outcome", "1h", "inference_probe_results_total", ofEndpoint, `outcome!~"success|canceled"`) + " > 0)", Legend: "{{outcome}}"}},
+			Queries: []Query{{Expr: "topk(1, " + sumIncrease("outcome", "1h", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`) + " > 0)", Legend: "{{outcome}}"}},
 			NoValue: "none, if there was a probe",
 		},
 		{
@@ -86,9 +87,9 @@ func endpointNow() []Panel {
 }
 
 func endpointTTFT() []Panel {
-	last := ofEndpoint.of("inference_probe_last_ttft_seconds") + "[$__rate_interval]"
+	last := ofProbes.of("inference_probe_last_ttft_seconds") + "[$__rate_interval]"
 	window := func(stat string) Query {
-		return Query{Expr: "max by (module, prefix) (" + ofEndpoint.of("inference_probe_ttft_window_seconds", `stat="`+stat+`"`) + ")", Legend: stat + " " + module}
+		return Query{Expr: "max by (" + byModule + ") (" + ofProbes.of("inference_probe_ttft_window_seconds", `stat="`+stat+`"`) + ")", Legend: stat + " " + module}
 	}
 	return []Panel{
 		{
@@ -106,7 +107,7 @@ func endpointTTFT() []Panel {
 			Title: "TTFT distribution", Viz: Heatmap, Unit: "s", Width: 12, Height: 9,
 			What: "How many probes had which time to first token.", By: ByProbe,
 			Worry: "all of it moves up (everything is slower), or a second band appears (one of several replicas, or a cache that is missed).", Alerts: []string{"InferenceLatencyRegression"},
-			Queries: []Query{{Expr: distribution("inference_probe_ttft_seconds", ofEndpoint), Legend: "{{le}}"}},
+			Queries: []Query{{Expr: distribution("inference_probe_ttft_seconds", ofProbes), Legend: "{{le}}"}},
 			NoValue: noProber,
 		},
 		{
@@ -120,7 +121,7 @@ func endpointTTFT() []Panel {
 			Title: "Probes in that hour", Viz: Stat, Width: 4, Height: 8,
 			What: "How many probes the panel beside rests on, for each module.", By: ByProbe,
 			Worry:   "it is under 299: nothing bounds the p99 from above then.",
-			Queries: []Query{{Expr: "max by (" + byModule + ") (" + ofEndpoint.of("inference_probe_ttft_window_samples") + ")", Legend: module}},
+			Queries: []Query{{Expr: "max by (" + byModule + ") (" + ofProbes.of("inference_probe_ttft_window_samples") + ")", Legend: module}},
 			Steps:   []Step{{0, "yellow"}, {299, "green"}}, NoValue: noProber,
 		},
 		{
@@ -128,8 +129,8 @@ func endpointTTFT() []Panel {
 			What: "Median time to first token over 30 minutes, now and at the same time a week ago.", By: ByRules,
 			Worry: "now is more than half as much again as then.", Alerts: []string{"InferenceLatencyRegression"},
 			Queries: []Query{
-				{Expr: "max by (module, prefix) (" + ofRecorded.of("endpoint:inference_probe_ttft_seconds:median30m") + ")", Legend: "now " + module},
-				{Expr: "max by (module, prefix) (" + ofRecorded.of("endpoint:inference_probe_ttft_seconds:median30m") + " offset 1w)", Legend: "a week ago " + module, Limit: true},
+				{Expr: "max by (" + byModule + ") (" + ofRecorded.of("module:inference_probe_ttft_seconds:median30m") + ")", Legend: "now " + module},
+				{Expr: "max by (" + byModule + ") (" + ofRecorded.of("module:inference_probe_ttft_seconds:median30m") + " offset 1w)", Legend: "a week ago " + module, Limit: true},
 			},
 			Min: ptr(0.0), NoValue: noProber,
 		},
@@ -142,7 +143,7 @@ func endpointParts() []Panel {
 			Title: "Phases of a probe", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8, Stacked: true,
 			What: "Mean duration of the consecutive parts of the probes that succeeded; together they are the whole probe.", By: ByProbe,
 			Worry: "dns, connect or tls grow: that is the network. first_byte and first_token: that is the server or a gateway. decode: see the row below.", Alerts: []string{"InferenceE2EFastBurn"},
-			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_phase_seconds", ofEndpoint), Legend: "{{phase}}"}},
+			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_phase_seconds", ofProbes), Legend: "{{phase}}"}},
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
@@ -150,7 +151,7 @@ func endpointParts() []Panel {
 			What: "Mean time to first token as the probes see it, and as the servers tell of all requests.", By: ByBoth,
 			Worry: "the two part: the time is lost between the user and the engine, in a gateway, a balancer or the server's front end.", Alerts: []string{"InferenceClientServerGap"},
 			Queries: []Query{
-				{Expr: mean("model", "5m", "inference_probe_ttft_seconds", ofEndpoint), Legend: "probes {{model}}"},
+				{Expr: mean("model", "5m", "inference_probe_ttft_seconds", ofProbes), Legend: "probes {{model}}"},
 				{Expr: classicMean("model", "5m", "inference_server_ttft_seconds", ofEndpoint), Legend: "servers {{model}}"},
 			},
 			Min: ptr(0.0), Links: []Link{fromBoard(uidEngine, "Servers")}, NoValue: noProber,
@@ -166,7 +167,7 @@ func endpointParts() []Panel {
 			Title: "The server's own account", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8, Stacked: true,
 			What: "Mean time of the probes in the server's queue, in prefill and in decode, as the replies tell.", By: ByServer,
 			Worry: "queue grows: the server is saturated.", Alerts: []string{"InferenceQueueGrowing"},
-			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_server_time_seconds", ofEndpoint), Legend: "{{phase}}"}},
+			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_server_time_seconds", ofProbes), Legend: "{{phase}}"}},
 			Min:     ptr(0.0), NoValue: "the replies do not tell",
 		},
 		{
@@ -174,7 +175,7 @@ func endpointParts() []Panel {
 			What: "Median duration of the probes that succeeded over 30 minutes, from the request to the end of the reply, connection set-up included, and the objective.",
 			By:   ByProbe, Worry: "it nears the dashed line.", Alerts: []string{"InferenceE2EFastBurn", "InferenceE2ESlowBurn"},
 			Queries: []Query{
-				{Expr: quantile(0.5, byModule, "30m", "inference_probe_duration_seconds", ofEndpoint), Legend: "median " + module},
+				{Expr: quantile(0.5, byModule, "30m", "inference_probe_duration_seconds", ofProbes), Legend: "median " + module},
 				threshold("e2e"),
 			},
 			Min: ptr(0.0), NoValue: noProber,

@@ -7,7 +7,7 @@ func endpointTokens() []Panel {
 			What: "Time per output token after the first: the median over 30 minutes, one observation for each probe, and the objective.", By: ByProbe,
 			Worry: "it nears the dashed line.", Alerts: []string{"InferenceTPOTDegradedNow", "InferenceTPOTFastBurn"},
 			Queries: []Query{
-				{Expr: quantile(0.5, byModule, "30m", "inference_probe_tpot_seconds", ofEndpoint), Legend: "median " + module},
+				{Expr: quantile(0.5, byModule, "30m", "inference_probe_tpot_seconds", ofProbes), Legend: "median " + module},
 				threshold("tpot"),
 			},
 			Min: ptr(0.0), NoValue: noProber,
@@ -17,8 +17,8 @@ func endpointTokens() []Panel {
 			What: "The longest silence between two tokens of a probe: median and highest tenth over 30 minutes.", By: ByProbe,
 			Worry: "it grows while TPOT does not: decoding stalls now and then, for prefills of others or for preemption.", Alerts: []string{"InferencePreemptionsHigh"},
 			Queries: []Query{
-				{Expr: quantile(0.5, byModule, "30m", "inference_probe_max_gap_seconds", ofEndpoint), Legend: "median " + module},
-				{Expr: quantile(0.9, byModule, "30m", "inference_probe_max_gap_seconds", ofEndpoint), Legend: "p90 " + module},
+				{Expr: quantile(0.5, byModule, "30m", "inference_probe_max_gap_seconds", ofProbes), Legend: "median " + module},
+				{Expr: quantile(0.9, byModule, "30m", "inference_probe_max_gap_seconds", ofProbes), Legend: "p90 " + module},
 			},
 			Min: ptr(0.0), NoValue: noProber,
 		},
@@ -26,7 +26,7 @@ func endpointTokens() []Panel {
 			Title: "Gaps between tokens", Viz: Heatmap, Unit: "s", Width: 8, Height: 8,
 			What: "Times between neighbouring token events of all probes.", By: ByProbe,
 			Worry: "a second band far above the first: the stream comes in bursts.", Alerts: []string{"InferenceStreamsBuffered"},
-			Queries: []Query{{Expr: distribution("inference_probe_inter_chunk_seconds", ofEndpoint), Legend: "{{le}}"}},
+			Queries: []Query{{Expr: distribution("inference_probe_inter_chunk_seconds", ofProbes), Legend: "{{le}}"}},
 			NoValue: noProber,
 		},
 		{
@@ -34,7 +34,7 @@ func endpointTokens() []Panel {
 			What: "Tokens per second that one user sees after the first token. The dashed line is the most that one sequence can get from the memory bandwidth of the configured GPUs.", By: ByProbe,
 			Worry: "it halves: the batch has grown, or clocks are down.", Alerts: []string{"InferenceDecodeSpeedCollapse"},
 			Queries: []Query{
-				{Expr: "min by (" + byModule + ") (" + ofEndpoint.of("inference_probe_last_output_tokens_per_second") + ")", Legend: module},
+				{Expr: "min by (" + byModule + ") (" + ofProbes.of("inference_probe_last_output_tokens_per_second") + ")", Legend: module},
 				{Expr: "max(" + ofEndpoint.of("inference_endpoint_decode_ceiling_tokens_per_second") + ")", Legend: "ceiling of one sequence", Limit: true},
 			},
 			Min: ptr(0.0), NoValue: noProber,
@@ -43,7 +43,7 @@ func endpointTokens() []Panel {
 			Title: "Time to first visible output", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Median over 30 minutes of TTFO: to the first event that a user sees, reasoning left out. Equal to TTFT for a model that does not reason.", By: ByProbe,
 			Worry:   "it grows while TTFT does not: the model thinks longer.",
-			Queries: []Query{{Expr: quantile(0.5, byModule, "30m", "inference_probe_ttfo_seconds", ofEndpoint), Legend: module}},
+			Queries: []Query{{Expr: quantile(0.5, byModule, "30m", "inference_probe_ttfo_seconds", ofProbes), Legend: module}},
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
@@ -51,8 +51,8 @@ func endpointTokens() []Panel {
 			What: "Share of the probes' prompt tokens that came from the prefix cache, as the replies tell. Near 0 for cold probes, near 1 for warm ones.", By: ByServer,
 			Worry: "it falls for warm probes: the cache is lost, or requests go to another replica each time.", Alerts: []string{"InferencePrefixCacheHitRateCollapse"},
 			Queries: []Query{{
-				Expr: sumRate(byModule, "15m", "inference_probe_cached_prompt_tokens_total", ofEndpoint) + " / " +
-					sumRate(byModule, "15m", "inference_probe_prompt_tokens_total", ofEndpoint), Legend: module,
+				Expr: sumRate(byModule, "15m", "inference_probe_cached_prompt_tokens_total", ofProbes) + " / " +
+					sumRate(byModule, "15m", "inference_probe_prompt_tokens_total", ofProbes), Legend: module,
 			}},
 			Min: ptr(0.0), Max: ptr(1.0), NoValue: "the replies do not tell",
 		},
@@ -61,18 +61,18 @@ func endpointTokens() []Panel {
 
 func endpointFailures() []Panel {
 	share := func(name string) string {
-		return sumRate("module", "15m", name, ofEndpoint) + " / " + sumRate("module", "15m", "inference_probe_results_total", ofEndpoint, `outcome="success"`)
+		return sumRate("module", "15m", name, ofProbes) + " / " + sumRate("module", "15m", "inference_probe_results_total", ofProbes, `outcome="success"`)
 	}
 	outcome := func(o string) string {
-		return sumRate("module", "15m", "inference_probe_results_total", ofEndpoint, `outcome="`+o+`"`) + " / " +
-			sumRate("module", "15m", "inference_probe_results_total", ofEndpoint, `outcome!="canceled"`)
+		return sumRate("module", "15m", "inference_probe_results_total", ofProbes, `outcome="`+o+`"`) + " / " +
+			sumRate("module", "15m", "inference_probe_results_total", ofProbes, `outcome!="canceled"`)
 	}
 	return []Panel{
 		{
 			Title: "Failures by outcome", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
 			What: "Failed probes a minute, by how they ended. The table of outcomes is in docs/metrics.md.", By: ByProbe,
-			Worry: "any outcome lasts.", Alerts: []string{"InferenceProbeFailing", "InferenceEndpointDown"},
-			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofEndpoint, `outcome!~"success|canceled"`), Legend: "{{outcome}}"}},
+			Worry: "any outcome lasts.", Alerts: []string{"InferenceProbeFailing", "InferenceEndpointDown", "InferenceAvailabilityDegradedNow"},
+			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`), Legend: "{{outcome}}"}},
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
@@ -118,8 +118,8 @@ func endpointFailures() []Panel {
 func endpointObjectives() []Panel {
 	burn := func(window string) Query {
 		return Query{
-			Expr:   "max by (slo) (" + burnRate(window) + ")",
-			Legend: "{{slo}}, " + window,
+			Expr:   "max by (module, slo) (" + ofBudget(badRatio(window)) + ")",
+			Legend: "{{module}} {{slo}}, " + window,
 		}
 	}
 	return []Panel{

@@ -13,7 +13,7 @@ var upStates = []State{{"1", "ok", "green"}, {"0", "failed", "red"}}
 // minutes succeeded, 0.5 where one missed any objective, else 1. For the first
 // the best module counts, for the second the worst.
 func endpointState() string {
-	success := ofEndpoint.of("inference_probe_success")
+	success := ofProbes.of("inference_probe_success")
 	recent := "1 - 0.5 * (max by (endpoint, model) (" + badRatio("5m") + ") > bool 0)" +
 		" - on (endpoint, model) 0.5 * (min by (endpoint, model) (" + badRatio("5m", `slo="availability"`) + ") == bool 1)"
 	return downNow(success) + " or ((" + recent + ") and on (endpoint, model) " + success + ")"
@@ -25,7 +25,7 @@ func endpointState() string {
 // answered has no last success.
 func downNow(success string) string {
 	return "(max by (endpoint, model) (" + success + ") == 0 unless on (endpoint, model)" +
-		" time() - max by (endpoint, model) (" + ofEndpoint.of("inference_probe_last_success_timestamp_seconds") + ") <= 120)"
+		" time() - max by (endpoint, model) (" + ofProbes.of("inference_probe_last_success_timestamp_seconds") + ") <= 120)"
 }
 
 func fleet() Board {
@@ -56,7 +56,7 @@ func fleetStats() []Panel {
 				{Expr: "sum((" + state + ") == bool 0)", Legend: "down", Steps: []Step{{0, "text"}, {1, "red"}}},
 				{Expr: "sum((" + state + ") == bool 0.5)", Legend: "degraded", Steps: []Step{{0, "text"}, {1, "yellow"}}},
 				{Expr: "sum((" + state + ") == bool 1)", Legend: "ok", Steps: []Step{{0, "text"}, {1, "green"}}},
-				{Expr: "sum(" + sumIncrease("endpoint, model", "5m", "inference_probe_results_total", ofEndpoint, `outcome!="canceled"`) + " == bool 0)", Legend: "no probe"},
+				{Expr: "sum(" + sumIncrease("endpoint, model", "5m", "inference_probe_results_total", ofProbes, `outcome!="canceled"`) + " == bool 0)", Legend: "no probe"},
 			},
 		},
 		{
@@ -64,7 +64,7 @@ func fleetStats() []Panel {
 			What: "Probes that ran, of those that were due in the last 15 minutes.", By: ByProbe,
 			Worry: "it is under 80 %: the other panels then rest on too few probes. The panel Probes that did not run on the board Prober tells why.", Alerts: []string{"InferenceScheduleLag", "InferenceProbeStale"},
 			Queries: []Query{{
-				Expr: "sum(increase(" + ofEndpoint.of("inference_probe_results_total") + "[15m])) / (sum(increase(" + ofEndpoint.of("inference_probe_results_total") + "[15m])) + sum(increase(" + ofEndpoint.of("inference_probe_skipped_total") + "[15m])))", Legend: "coverage",
+				Expr: "sum(increase(" + ofProbes.of("inference_probe_results_total") + "[15m])) / (sum(increase(" + ofProbes.of("inference_probe_results_total") + "[15m])) + sum(increase(" + ofProbes.of("inference_probe_skipped_total") + "[15m])))", Legend: "coverage",
 			}},
 			Steps: []Step{{0, "red"}, {0.8, "yellow"}, {0.95, "green"}}, Min: ptr(0.0), Max: ptr(1.0),
 			Links: []Link{{"Prober", "/d/" + uidSelf + "?" + kept}},
@@ -93,19 +93,19 @@ func fleetTable() Panel {
 	good, bad := []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, []Step{{0, "text"}, {0.01, "yellow"}, {0.1, "red"}}
 	return Panel{
 		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 9,
-		What: "Each endpoint as it is now. Bad: the share of failed probes in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT is the median of 30 minutes; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell.",
+		What: "Each endpoint as it is now. Bad: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT is the highest of the medians of 30 minutes, of what is asked; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell.",
 		By:   ByBoth, Worry: "the state is failed, or the budget is red. A blank cell is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
 		Queries: []Query{
-			{Expr: "min by (endpoint, model) (" + ofEndpoint.of("inference_probe_success") + ")"},
+			{Expr: "min by (endpoint, model) (" + ofProbes.of("inference_probe_success") + ")"},
 			{Expr: "max by (endpoint, model) (" + badRatio("1h", `slo="availability"`) + ")"},
 			{Expr: "min by (endpoint, model) (" + budgetLeft() + ")"},
-			{Expr: "max by (endpoint, model) (" + ofRecorded.of("endpoint:inference_probe_ttft_seconds:median30m") + ")"},
-			{Expr: "max by (endpoint, model) (" + ofEndpoint.of("inference_probe_ttft_window_seconds", `stat="p99_lower"`) + ")"},
-			{Expr: "max by (endpoint, model) (" + ofEndpoint.of("inference_probe_ttft_window_seconds", `stat="p99_upper"`) + ")"},
-			{Expr: mean("endpoint, model", "30m", "inference_probe_tpot_seconds", ofEndpoint)},
+			{Expr: "max by (endpoint, model) (" + ofRecorded.of("module:inference_probe_ttft_seconds:median30m") + ")"},
+			{Expr: "max by (endpoint, model) (" + ofProbes.of("inference_probe_ttft_window_seconds", `stat="p99_lower"`) + ")"},
+			{Expr: "max by (endpoint, model) (" + ofProbes.of("inference_probe_ttft_window_seconds", `stat="p99_upper"`) + ")"},
+			{Expr: mean("endpoint, model", "30m", "inference_probe_tpot_seconds", ofProbes)},
 			{Expr: perServer("endpoint, model", ofEndpoint.of("inference_server_requests_waiting"))},
 			{Expr: "max by (endpoint, model) (" + ofEndpoint.of("inference_server_kv_cache_usage_ratio") + ")"},
-			{Expr: "topk by (endpoint, model) (1, " + sumIncrease("endpoint, model, outcome", "1h", "inference_probe_results_total", ofEndpoint, `outcome!~"success|canceled"`) + " > 0)"},
+			{Expr: "topk by (endpoint, model) (1, " + sumIncrease("endpoint, model, outcome", "1h", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`) + " > 0)"},
 		},
 		Columns: []Column{
 			{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
@@ -145,11 +145,11 @@ func fleetObjectives() []Panel {
 	return []Panel{
 		{
 			Title: "Bad probes, 5 minutes", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of bad probes over 5 minutes, for the objective that each endpoint misses most; the ten worst endpoints of the time range. The dashed line is 14.4 times the error budget: with the same over an hour it pages." + perProbe,
-			By:   ByRules, Worry: "a line stays over the dashed one.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
+			What: "Share of bad probes over 5 minutes, for the module and objective that each endpoint misses most; the ten worst endpoints of the time range. The dashed line is 14.4 times the error budget: with the same over an hour it pages." + perProbe,
+			By:   ByRules, Worry: "a line stays over the dashed one.", Alerts: []string{"InferenceAvailabilityDegradedNow", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
 			Queries: []Query{
 				{Expr: shown("5m"), Legend: "{{endpoint}} {{model}}"},
-				{Expr: "14.4 * (1 - max(" + ofRecorded.of("endpoint:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
+				{Expr: "14.4 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
 			},
 			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
 		},
@@ -159,14 +159,14 @@ func fleetObjectives() []Panel {
 			By:   ByRules, Worry: "a line is over the upper dashed one and the panel beside shows no end of it.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceAvailabilitySlowBurn"},
 			Queries: []Query{
 				{Expr: shown("1h"), Legend: "{{endpoint}} {{model}}"},
-				{Expr: "14.4 * (1 - max(" + ofRecorded.of("endpoint:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
-				{Expr: "6 * (1 - max(" + ofRecorded.of("endpoint:inference_slo_objective:ratio") + "))", Legend: "6 x budget", Limit: true},
+				{Expr: "14.4 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
+				{Expr: "6 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "6 x budget", Limit: true},
 			},
 			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
 		},
 		{
 			Title: "Error budget left, 30 days", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
-			What: "What is left of the error budget of 30 days, for the objective that each endpoint misses most; the twenty worst endpoints. Below 0 the objective is missed." + budgetLag,
+			What: "What is left of the error budget of 30 days, for the module and objective that each endpoint misses most; the twenty worst endpoints. Below 0 the objective is missed." + budgetLag,
 			By:   ByRules, Worry: "it is under a quarter: no risky deployment then.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
 			Queries: []Query{{Expr: "bottomk(20, min by (endpoint, model) (" + budgetLeft() + "))", Legend: "{{endpoint}} {{model}}"}},
 			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0),
@@ -176,15 +176,16 @@ func fleetObjectives() []Panel {
 }
 
 func fleetCauses() []Panel {
-	median := ofRecorded.of("endpoint:inference_probe_ttft_seconds:median30m")
-	const series = "endpoint, model, module, prefix"
-	ratio := median + " / on (" + series + ") " + median + " offset 1w"
+	median := ofRecorded.of("module:inference_probe_ttft_seconds:median30m")
+	const series = "endpoint, model, " + byModule
+	slowest := "max by (" + series + ") (" + median
+	ratio := slowest + ") / on (" + series + ") " + slowest + " offset 1w)"
 	return []Panel{
 		{
 			Title: "Failures by outcome", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
 			What: "Failed probes a minute, by how they ended.", By: ByProbe,
 			Worry: "one outcome stands out: dns, connect and tls point to the network, unauthorized and rate_limited to the account, overloaded and timeouts to the load.", Alerts: []string{"InferenceProbeFailing"},
-			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofEndpoint, `outcome!~"success|canceled"`), Legend: "{{outcome}}"}},
+			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`), Legend: "{{outcome}}"}},
 			Min:     ptr(0.0),
 		},
 		{
@@ -192,7 +193,7 @@ func fleetCauses() []Panel {
 			What: "Median time to first token of 30 minutes, over that of the same time a week ago: 1 is as usual, 2 is twice as slow; the ten slowest. Endpoints that are younger than a week have no past and are not here.",
 			By:   ByRules, Worry: "it stays over 1.5, the dashed line.", Alerts: []string{"InferenceLatencyRegression"},
 			Queries: []Query{
-				{Expr: worst(10, series, ratio, "avg_over_time(("+ratio+")[$__range:$__interval] @ end())"), Legend: "{{endpoint}} {{model}} {{module}} {{prefix}}"},
+				{Expr: worst(10, series, ratio, "avg_over_time(("+ratio+")[$__range:$__interval] @ end())"), Legend: "{{endpoint}} {{model}} " + module},
 			},
 			Steps: []Step{{0, "transparent"}, {1.5, "red"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no baseline yet: it takes a week",
 		},

@@ -57,7 +57,7 @@ func gpuWork() []Panel {
 			Worry: "the endpoint on a sick card is the slow one.", Alerts: []string{"InferenceGPUXID"},
 			Queries: []Query{
 				{Expr: "max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (instance, gpu) max by (uuid, instance, gpu) (" + ofGPU.of("inference_gpu_info") + ")"},
-				{Expr: "min by (endpoint, model) (inference_probe_success) and on (endpoint, model) (max by (endpoint, model, uuid) (inference_endpoint_gpu_info) and on (uuid) " + ofGPU.of("inference_gpu_info") + ")"},
+				{Expr: "min by (endpoint, model) (inference_probe_success{concurrency=\"\"}) and on (endpoint, model) (max by (endpoint, model, uuid) (inference_endpoint_gpu_info) and on (uuid) " + ofGPU.of("inference_gpu_info") + ")"},
 			},
 			Columns: []Column{
 				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
@@ -126,7 +126,7 @@ func gpuLinks() []Panel {
 		{
 			Title: "NVLink fabric and links that are up", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
 			What: "NVLinks of each GPU that are active; the state of the fabric: 1 not started, 2 in progress, 3 completed; and, once completed, whether it is healthy: 1, else 0.", By: ByDriver,
-			Worry: "a link is gone, the fabric is not at 3, or it is not healthy.",
+			Worry: "a link is gone, the fabric is not at 3, or it is not healthy.", Alerts: []string{"InferenceGPUFabricUnhealthy"},
 			Queries: []Query{
 				{Expr: "sum by (instance, gpu) (max by (instance, gpu, link) (" + ofGPU.of("inference_gpu_nvlink_up") + "))", Legend: "links " + card},
 				{Expr: gpuGauge("inference_gpu_fabric_state"), Legend: "fabric " + card},

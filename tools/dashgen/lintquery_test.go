@@ -77,7 +77,7 @@ func checkScope(t *testing.T, c *checker, where, expr string) {
 				return
 			}
 		}
-		if strings.Contains(s.Name, ":") && !slices.Contains([]string{"endpoint:inference_slo_objective:ratio"}, s.Name) || !strings.Contains(s.Name, ":") && !slices.Contains(joined, s.Name) {
+		if strings.Contains(s.Name, ":") && !slices.Contains([]string{"module:inference_slo_objective:ratio"}, s.Name) || !strings.Contains(s.Name, ":") && !slices.Contains(joined, s.Name) {
 			t.Errorf("%s: %s ignores the variables", where, s.Name)
 		}
 	})

@@ -39,7 +39,7 @@ func one(endpoint, more string) string {
 
 // bad is a recorded share of bad probes.
 func bad(window, endpoint, more, values string) given {
-	return given{"endpoint:inference_probe_slo_bad:ratio_rate" + window + `{model="m",endpoint="` + endpoint + `",slo="availability"` + more + "}", values}
+	return given{"module:inference_probe_slo_bad:ratio_rate" + window + `{model="m",endpoint="` + endpoint + `",slo="availability"` + more + "}", values}
 }
 
 // state of endpoints at 600 s, two minutes being the limit without a success.
@@ -80,16 +80,20 @@ func stateMeaning() meaning {
 	return m
 }
 
-// An hour with every probe bad uses up a quarter of a budget of a half over
-// the eight hours that there are, in the worse of two modules.
+// A quarter of the probes bad uses up half of a budget of a half. A half uses up
+// twice one of a quarter: each module has its own.
 func budgetMeaning() meaning {
+	share := func(module, objective, bad string) []given {
+		labels := `{model="m",endpoint="e",module="` + module + `",slo="availability"}`
+		return []given{{"module:inference_slo_objective:ratio" + labels, objective + "x10"}, {"module:inference_probe_slo_bad:ratio30d" + labels, bad + "x10"}}
+	}
 	return meaning{
-		Name: "budget", Interval: "1h",
-		Given: []given{
-			{`endpoint:inference_slo_objective:ratio{model="m",endpoint="e",slo="availability"}`, "0.5x10"},
-			bad("1h", "e", `,module="x"`, "0x6 1"), bad("1h", "e", `,module="y"`, "0x7"),
-		},
-		Asked: []asked{{budgetLeft(), "7h", []wanted{{`{model="m",endpoint="e",slo="availability"}`, 0.75}}}},
+		Name: "budget", Interval: "1m",
+		Given: append(share("x", "0.5", "0.25"), share("y", "0.75", "0.5")...),
+		Asked: []asked{{budgetLeft(), "7m", []wanted{
+			{`{model="m",endpoint="e",module="x",slo="availability"}`, 0.5},
+			{`{model="m",endpoint="e",module="y",slo="availability"}`, -1},
+		}}},
 	}
 }
 

@@ -9,9 +9,11 @@ import (
 type scope string
 
 // The scopes. Recorded series have no job: several probers of an endpoint add
-// up in them.
+// up in them. Bursts of requests overload an endpoint on purpose: ofProbes leaves
+// them out, for what tells how users are served.
 const (
 	ofEndpoint scope = `job=~"$job",model=~"$model",endpoint=~"$endpoint"`
+	ofProbes   scope = ofEndpoint + `,concurrency=""`
 	ofRecorded scope = `model=~"$model",endpoint=~"$endpoint"`
 	ofGPU      scope = `job=~"$job",instance=~"$instance",gpu=~"$gpu"`
 	ofMachine  scope = `job=~"$job",instance=~"$instance"`
@@ -73,34 +75,29 @@ func perServer(by, expr string) string {
 	return fmt.Sprintf("sum by (%s) (max by (endpoint, model, server) (%s))", by, expr)
 }
 
-// badRatio names the recorded shares of bad probes over a window. Queries
-// aggregate them for each endpoint and objective, as each module may have its
-// own, and take the highest unless they say why not: the worst module.
+// badRatio names the recorded shares of bad probes over a window, of each module.
+// Queries aggregate them and take the highest unless they say why not: the worst
+// module.
 func badRatio(window string, matchers ...string) string {
-	return ofRecorded.of("endpoint:inference_probe_slo_bad:ratio_rate"+window, matchers...)
+	return ofRecorded.of("module:inference_probe_slo_bad:ratio_rate"+window, matchers...)
 }
 
-// budget is the share of probes that may be bad, by endpoint and objective. Of
-// several modules the most lenient counts.
-func budget() string {
-	return "(1 - min by (endpoint, model, slo) (" + ofRecorded.of("endpoint:inference_slo_objective:ratio") + "))"
-}
+// judged groups what is recorded of objectives, of which each module has its own.
+const judged = "endpoint, model, module, slo"
 
-// burnRate is how many times faster than allowed the error budget is used up
-// over a window, by endpoint and objective.
-func burnRate(window string) string {
-	return "max by (endpoint, model, slo) (" + badRatio(window) + ") / on (endpoint, model, slo) " + budget()
+// ofBudget is how many times what its objective allows a share of bad probes is,
+// by endpoint, module and objective.
+func ofBudget(share string) string {
+	return "max by (" + judged + ") (" + share + ") / on (" + judged + ") (1 - min by (" + judged + ") (" + ofRecorded.of("module:inference_slo_objective:ratio") + "))"
 }
 
 // budgetLag is what every panel of budgetLeft says about its age and its sum.
-const budgetLag = " It is the mean of whole hours, so that it lags by up to 1 h, and rests on as many days as Prometheus has; of several modules the worst counts."
+const budgetLag = " It is of whole hours, so that it lags by up to 1 h, and rests on as many days as Prometheus has; of several modules the worst counts."
 
 // budgetLeft is the part of the error budget of 30 days that is left, by
-// endpoint and objective. Each hour's share counts once: a mean of longer
-// windows would show an outage a day late, and a month of the counters would
-// cost far more.
+// endpoint, module and objective.
 func budgetLeft() string {
-	return "1 - max by (endpoint, model, slo) (avg_over_time(" + badRatio("1h") + "[30d:1h])) / on (endpoint, model, slo) " + budget()
+	return "1 - " + ofBudget(ofRecorded.of("module:inference_probe_slo_bad:ratio30d"))
 }
 
 // worst keeps the n series of expr that are highest over the time range; the

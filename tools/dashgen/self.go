@@ -66,6 +66,7 @@ func selfNow() []Panel {
 }
 
 func selfSchedule() []Panel {
+	const asked = "endpoint, model, " + byModule
 	return []Panel{
 		{
 			Title: "Probes that ran", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8,
@@ -97,17 +98,18 @@ func selfSchedule() []Panel {
 		},
 		{
 			Title: "Difference between two probers", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
-			What: "Slowest less fastest prober of an endpoint, by their median TTFT of 30 minutes; the ten widest. Only where several exporters probe the same endpoint.", By: ByProbe,
+			What: "Slowest less fastest prober of an endpoint, by their median TTFT of 30 minutes for what they ask alike; the ten widest. Only where several exporters probe the same endpoint.", By: ByProbe,
 			Worry: "it is much more than the difference of their networks: one of them measures badly.", Alerts: []string{"InferenceMeasurementSuspect"},
-			Queries: []Query{{Expr: "topk(10, (max by (endpoint, model) (" + medianByProber() + ") - min by (endpoint, model) (" + medianByProber() + ")) and on (endpoint, model) count by (endpoint, model) (" + medianByProber() + ") > 1)", Legend: "{{endpoint}} {{model}}"}},
+			Queries: []Query{{Expr: "topk(10, max by (endpoint, model) ((max by (" + asked + ") (" + medianByProber() + ") - min by (" + asked + ") (" + medianByProber() + ")) and on (" + asked + ") count by (" + asked + ") (" + medianByProber() + ") > 1))", Legend: "{{endpoint}} {{model}}"}},
 			Min:     ptr(0.0), NoValue: "each endpoint has one prober",
 		},
 	}
 }
 
-// medianByProber is the median TTFT of each endpoint as each prober sees it.
+// medianByProber is the median TTFT of what is asked of each endpoint, as each
+// prober sees it.
 func medianByProber() string {
-	return quantile(0.5, "endpoint, model, instance", "30m", "inference_probe_ttft_seconds", ofMachine)
+	return quantile(0.5, "endpoint, model, instance, "+byModule, "30m", "inference_probe_ttft_seconds", ofMachine, `concurrency=""`)
 }
 
 func selfAccuracy() []Panel {
@@ -146,7 +148,7 @@ func selfAccuracy() []Panel {
 			Title: "Names, connections, handshakes", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Mean time of the probes for resolving names, connecting and the TLS handshake, for each exporter.", By: ByProbe,
 			Worry: "it grows for all endpoints of one exporter: its network or resolver is at fault.", Alerts: []string{"InferenceProbeFailing"},
-			Queries: []Query{{Expr: classicMean("instance, phase", "5m", "inference_probe_phase_seconds", ofMachine, `phase=~"dns|connect|tls"`), Legend: "{{phase}} {{instance}}"}},
+			Queries: []Query{{Expr: classicMean("instance, phase", "5m", "inference_probe_phase_seconds", ofMachine, `concurrency=""`, `phase=~"dns|connect|tls"`), Legend: "{{phase}} {{instance}}"}},
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{

@@ -67,6 +67,37 @@ func TestStackRoutes(t *testing.T) {
 	}
 }
 
+// route is a route of Alertmanager, as far as it goes here.
+type route struct {
+	GroupBy []string `yaml:"group_by"`
+	Routes  []route
+}
+
+// TestStackGroups sees to it that alerts of one endpoint come as one notification:
+// nothing that differs between its modules, objectives and windows tells groups
+// apart.
+func TestStackGroups(t *testing.T) {
+	text, err := os.ReadFile(inStack("alertmanager.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Route route }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(file.Route.GroupBy, "endpoint") || !slices.Contains(file.Route.GroupBy, "model") {
+		t.Errorf("alerts are grouped by %q, not by endpoint and model", file.Route.GroupBy)
+	}
+	for all := []route{file.Route}; len(all) > 0; all = all[1:] {
+		for _, label := range all[0].GroupBy {
+			if !slices.Contains([]string{"endpoint", "model", "instance"}, label) {
+				t.Errorf("alerts are grouped by %q", label)
+			}
+		}
+		all = append(all, all[0].Routes...)
+	}
+}
+
 // inhibition is an inhibition rule. While an alert fires that the source
 // matchers match, those are muted that the target matchers match and that have
 // the same values of the equal labels. An alert that both sides match is not

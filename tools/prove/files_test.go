@@ -17,7 +17,7 @@ import (
 
 // tool returns the path of a program of Prometheus: the one that the environment
 // names, in PROMETHEUS, PROMTOOL or AMTOOL, or the one that was built.
-func tool(t *testing.T, name string) string {
+func tool(t testing.TB, name string) string {
 	t.Helper()
 	variables := map[string]string{"prometheus": "PROMETHEUS", "promtool": "PROMTOOL", "amtool": "AMTOOL"}
 	path := os.Getenv(variables[name])
@@ -31,7 +31,7 @@ func tool(t *testing.T, name string) string {
 }
 
 // glob returns the files that a pattern matches, of which there must be some.
-func glob(t *testing.T, pattern string) []string {
+func glob(t testing.TB, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -43,7 +43,7 @@ func glob(t *testing.T, pattern string) []string {
 	return files
 }
 
-func readBoards(t *testing.T, pattern string) []*board.Board {
+func readBoards(t testing.TB, pattern string) []*board.Board {
 	t.Helper()
 	var all []*board.Board
 	for _, name := range glob(t, pattern) {

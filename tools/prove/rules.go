@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
 )
 
@@ -12,6 +13,8 @@ type rule struct {
 	Record string `yaml:"record"`
 	Alert  string `yaml:"alert"`
 	Expr   string `yaml:"expr"`
+	// every is how often its group is evaluated.
+	every model.Duration
 }
 
 // name returns what a report calls the rule.
@@ -32,14 +35,18 @@ func readRules(files []string) ([]rule, error) {
 		}
 		var f struct {
 			Groups []struct {
-				Rules []rule `yaml:"rules"`
+				Interval model.Duration `yaml:"interval"`
+				Rules    []rule         `yaml:"rules"`
 			} `yaml:"groups"`
 		}
 		if err := yaml.Unmarshal(text, &f); err != nil {
 			return nil, fmt.Errorf("read rules %s: %w", name, err)
 		}
 		for _, g := range f.Groups {
-			all = append(all, g.Rules...)
+			for _, r := range g.Rules {
+				r.every = g.Interval
+				all = append(all, r)
+			}
 		}
 	}
 	return all, nil

@@ -37,6 +37,8 @@ type PrometheusOptions struct {
 	// Rules are the names of the files with its rules. They are evaluated every
 	// second, whatever they say.
 	Rules []string
+	// Data is the directory of its data; empty is one that Close removes.
+	Data string
 }
 
 // Target is something to scrape.
@@ -47,8 +49,7 @@ type Target struct {
 	Instance string
 }
 
-// Prometheus is a running Prometheus. Its data are in a directory that Close
-// removes.
+// Prometheus is a running Prometheus.
 type Prometheus struct {
 	Client
 	dir    string
@@ -91,9 +92,13 @@ func (p *Prometheus) start(ctx context.Context, o PrometheusOptions) (<-chan str
 	if err != nil {
 		return nil, err
 	}
+	data := o.Data
+	if data == "" {
+		data = filepath.Join(p.dir, "data")
+	}
 	command := exec.CommandContext(
 		ctx, o.Program,
-		"--config.file="+file, "--storage.tsdb.path="+filepath.Join(p.dir, "data"), "--web.listen-address=127.0.0.1:0",
+		"--config.file="+file, "--storage.tsdb.path="+data, "--web.listen-address=127.0.0.1:0",
 	)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = stopPatience
@@ -132,7 +137,7 @@ func readLog(log io.Reader, address chan<- string) {
 	}
 }
 
-// Close ends the process and removes its data.
+// Close ends the process and removes its data, unless they were there before.
 func (p *Prometheus) Close() error {
 	p.cancel()
 	<-p.ended

@@ -1,0 +1,57 @@
+package collector
+
+import (
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
+)
+
+// verdicts checks the counters of the series of newStore: correct, wrong,
+// wrong_format, refused and repetition. An empty value is an absent sample.
+func verdicts(t *testing.T, p *Probes, want ...string) {
+	t.Helper()
+	all := map[string]string{}
+	for i, v := range []string{"correct", "wrong", "wrong_format", "refused", "repetition"} {
+		all[`probe_checks_total verdict="`+v+`"`] = want[i]
+	}
+	has(t, p, all)
+}
+
+// Verdicts count whatever the outcome, from the start with the value 0, and only
+// where answers are checked.
+func TestChecks(t *testing.T) {
+	p, s := newStore()
+	s.setServed(api.Generation, "m")
+	answer := func(o prober.Outcome, v check.Verdict) {
+		r := success()
+		r.Outcome, r.Answer.Verdict = o, v
+		s.Observe(r)
+	}
+	answer(prober.Success, check.Correct)
+	verdicts(t, p, "", "", "", "", "")
+	s.SetChecks(true)
+	verdicts(t, p, "0", "0", "0", "0", "0")
+	answer(prober.Success, check.Correct)
+	answer(prober.Success, check.Correct)
+	answer(prober.Success, check.Wrong) // a question
+	answer(prober.CheckFailed, check.Wrong)
+	answer(prober.CheckFailed, check.WrongFormat)
+	answer(prober.Success, check.Refused)
+	answer(prober.Truncated, check.Repetition)
+	answer(prober.ConnectError, "")
+	answer(prober.Success, "no such verdict")
+	answer(prober.Canceled, check.Correct)
+	s.SetChecks(true) // changes nothing
+	verdicts(t, p, "2", "2", "1", "1", "1")
+
+	r := success()
+	r.Model = "other"
+	s.Observe(r)
+	r.Model = "m"
+	s.Observe(r)
+	verdicts(t, p, "0", "0", "0", "0", "0")
+	s.SetChecks(false)
+	verdicts(t, p, "", "", "", "", "")
+}

@@ -1,0 +1,88 @@
+package collector
+
+import (
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// spent checks the cost of the series of newStore: input, cached input and
+// output. An empty value is an absent sample.
+func spent(t *testing.T, p *Probes, want [3]string) {
+	t.Helper()
+	has(t, p, map[string]string{
+		`probe_cost_usd_total kind="input"`:        want[0],
+		`probe_cost_usd_total kind="cached_input"`: want[1],
+		`probe_cost_usd_total kind="output"`:       want[2],
+	})
+}
+
+// A million prompt tokens cost 4 $, cached ones 1 $, and a million output tokens
+// 16 $.
+func TestCost(t *testing.T) {
+	price := config.Price{InputUSD: 4, CachedInputUSD: 1, OutputUSD: 16}
+	tests := []struct {
+		name   string
+		price  config.Price
+		tokens prober.Tokens
+		want   [3]string
+	}{
+		{"all known", price, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0.00075", "0.008"}},
+		{"nothing cached", price, prober.Tokens{Prompt: 1000, Cached: 0, Output: 500}, [3]string{"0.004", "0", "0.008"}},
+		{"cached not told", price, prober.Tokens{Prompt: 1000, Cached: -1, Output: 500}, [3]string{"0.004", "0", "0.008"}},
+		{"all cached", price, prober.Tokens{Prompt: 1000, Cached: 1000, Output: -1}, [3]string{"0", "0.001", "0"}},
+		{"more cached than there is", price, prober.Tokens{Prompt: 1000, Cached: 2000, Output: -1}, [3]string{"0", "0.001", "0"}},
+		{"nothing told", price, prober.Tokens{Prompt: -1, Cached: -1, Output: -1}, [3]string{"0", "0", "0"}},
+		{"cached of nobody knows what", price, prober.Tokens{Prompt: -1, Cached: 1000, Output: -1}, [3]string{"0", "0", "0"}},
+		{"the cache is free", config.Price{InputUSD: 4}, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0", ""}},
+		{"only output", config.Price{OutputUSD: 16}, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"", "", "0.008"}},
+		{"by the hour", config.Price{GPUHourUSD: 3, GPUs: 2}, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, s := newStore()
+			s.SetPrice(&tt.price)
+			r := success()
+			r.Tokens = tt.tokens
+			s.Observe(r)
+			spent(t, p, tt.want)
+		})
+	}
+}
+
+// Tokens were spent whatever became of the probe, also one that was canceled. A
+// new price holds for new tokens, and another model begins at zero.
+func TestCostAddsUp(t *testing.T) {
+	p, s := newStore()
+	s.setServed(api.Generation, "m")
+	spent(t, p, [3]string{})
+	s.SetPrice(&config.Price{InputUSD: 1000, CachedInputUSD: 1000, OutputUSD: 2000})
+	spent(t, p, [3]string{"0", "0", "0"})
+	r := success() // 100 tokens in, 36 out
+	for _, o := range []prober.Outcome{prober.Success, prober.Truncated, prober.CheckFailed, prober.Canceled} {
+		r.Outcome = o
+		s.Observe(r)
+	}
+	spent(t, p, [3]string{"0.4", "0", "0.288"})
+	s.SetPrice(&config.Price{InputUSD: 1000, CachedInputUSD: 1000, OutputUSD: 8000})
+	s.Observe(r)
+	spent(t, p, [3]string{"0.5", "0", "0.576"})
+	r.Model = "other"
+	s.Observe(r)
+	r.Model = "m"
+	s.Observe(r)
+	spent(t, p, [3]string{"0.1", "0", "0.288"})
+	s.SetPrice(nil)
+	s.Observe(r)
+	spent(t, p, [3]string{})
+}
+
+// An endpoint that embeds pays for its prompts.
+func TestCostOfVectors(t *testing.T) {
+	p, s := newStore()
+	s.SetPrice(&config.Price{InputUSD: 1, CachedInputUSD: 1})
+	s.Observe(embedded())
+	spent(t, p, [3]string{"0.0001", "0", ""})
+}

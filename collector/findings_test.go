@@ -1,0 +1,291 @@
+package collector
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/estimate"
+)
+
+// everyFinding returns findings with everything known.
+func everyFinding(model string) *estimate.Findings {
+	hits, logprob := 0.9375, -1.5
+	return &estimate.Findings{
+		Model: model,
+		Prefill: &estimate.Prefill{
+			TokensPerSecond: estimate.Interval{Value: 8000, Lower: 7900, Upper: 8100},
+			FixedSeconds:    estimate.Interval{Value: 0.05, Lower: 0.04, Upper: 0.06},
+		},
+		HitRatio: &hits, Benefit: &estimate.Interval{Value: 0.2, Lower: -0.1, Upper: 0.5}, ColdCached: 3, ColdTold: true,
+		Knee:    &estimate.Knee{Concurrency: 8, TokensPerSecond: 512},
+		Changes: [4]uint64{5, 0, 7, 1}, Watched: [4]bool{true, true, false, true},
+		LastChange: [4]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
+		Logprob:    &logprob,
+		Bursts: []estimate.Burst{
+			{Concurrency: 1, TokensPerSecond: 100, StartSpread: 0},
+			{Concurrency: 4, TokensPerSecond: 350, StartSpread: time.Millisecond},
+			{Concurrency: 8, Failed: 8, StartSpread: -1},
+		},
+	}
+}
+
+// newFindings returns a store with findings of one series only.
+func newFindings(f *estimate.Findings) (*Probes, *FindingsSeries) {
+	p := NewProbes(func() time.Time { return epoch })
+	s := p.Findings(FindingsID{Endpoint: "e", Module: "i"})
+	s.Set(f)
+	return p, s
+}
+
+// findingsOf returns the samples of a store without what they have in common.
+func findingsOf(t *testing.T, p *Probes) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for name, v := range samples(t, p) {
+		name = strings.TrimPrefix(name, "inference_probe_")
+		out[strings.Replace(name, `endpoint="e",model="m",module="i"`, "", 1)] = v
+	}
+	return out
+}
+
+func TestFindings(t *testing.T) {
+	p, _ := newFindings(everyFinding("m"))
+	wantSamples(t, findingsOf(t, p), map[string]string{
+		`prefill_tokens_per_second{,stat="estimate"}`:                  "8000",
+		`prefill_tokens_per_second{,stat="lower"}`:                     "7900",
+		`prefill_tokens_per_second{,stat="upper"}`:                     "8100",
+		`ttft_fixed_seconds{,stat="estimate"}`:                         "0.05",
+		`ttft_fixed_seconds{,stat="lower"}`:                            "0.04",
+		`ttft_fixed_seconds{,stat="upper"}`:                            "0.06",
+		`prefix_cache_hit_ratio{}`:                                     "0.9375",
+		`prefix_benefit_seconds{,stat="estimate"}`:                     "0.2",
+		`prefix_benefit_seconds{,stat="lower"}`:                        "-0.1",
+		`prefix_benefit_seconds{,stat="upper"}`:                        "0.5",
+		`cold_cached_total{}`:                                          "3",
+		`burst_failed{concurrency="1",}`:                               "0",
+		`burst_failed{concurrency="4",}`:                               "0",
+		`burst_failed{concurrency="8",}`:                               "8",
+		`burst_output_tokens_per_second{concurrency="1",}`:             "100",
+		`burst_output_tokens_per_second{concurrency="4",}`:             "350",
+		`burst_start_spread_seconds{concurrency="1",}`:                 "0",
+		`burst_start_spread_seconds{concurrency="4",}`:                 "0.001",
+		`burst_knee_concurrency{}`:                                     "8",
+		`burst_knee_tokens_per_second{}`:                               "512",
+		`reference_logprob{}`:                                          "-1.5",
+		`fingerprint_changes_total{,source="answer"}`:                  "5",
+		`fingerprint_changes_total{,source="system_fingerprint"}`:      "0",
+		`fingerprint_changes_total{,source="logprob"}`:                 "1",
+		`fingerprint_last_change_timestamp_seconds{,source="answer"}`:  "1.7e+09",
+		`fingerprint_last_change_timestamp_seconds{,source="logprob"}`: "1.7000036e+09",
+	})
+}
+
+// What is not known is not shown.
+func TestFindingsAbsent(t *testing.T) {
+	f := func(name string, findings *estimate.Findings, want map[string]string) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			t.Helper()
+			p, _ := newFindings(findings)
+			wantSamples(t, findingsOf(t, p), want)
+		})
+	}
+	f("nothing", nil, nil)
+	f("nothing yet", &estimate.Findings{Model: "m"}, nil)
+	f("a cold reply told", &estimate.Findings{Model: "m", ColdTold: true}, map[string]string{`cold_cached_total{}`: "0"})
+	f("open bounds", &estimate.Findings{
+		Model: "m", Benefit: &estimate.Interval{Value: 1, Lower: math.Inf(-1), Upper: math.NaN()},
+		Knee: &estimate.Knee{Concurrency: 4},
+	}, map[string]string{
+		`prefix_benefit_seconds{,stat="estimate"}`: "1", `burst_knee_concurrency{}`: "4",
+	})
+	f("a shorter run than before", &estimate.Findings{Model: "m", Bursts: []estimate.Burst{{Concurrency: 2, StartSpread: -1}}}, map[string]string{
+		`burst_failed{concurrency="2",}`: "0",
+	})
+}
+
+// createdOf returns the created timestamps of the counters of a store.
+func createdOf(t *testing.T, p *Probes) []time.Time {
+	t.Helper()
+	var out []time.Time
+	for _, f := range decode(t, strings.NewReader(pageOf(t, p, expfmt.FmtProtoDelim))) {
+		for _, m := range f.Metric {
+			if m.Counter != nil {
+				out = append(out, m.Counter.GetCreatedTimestamp().AsTime())
+			}
+		}
+	}
+	return out
+}
+
+// Another model begins anew; what becomes known first does not.
+func TestFindingsOfModels(t *testing.T) {
+	now := epoch
+	p := NewProbes(func() time.Time { return now })
+	s := p.Findings(FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "a", "concurrency": "reserved"}})
+	f := func(model string, created time.Time) {
+		t.Helper()
+		s.Set(everyFinding(model))
+		for name := range samples(t, p) {
+			if got := strings.Contains(name, `model="`+model+`"`); got != (model != "") || strings.Contains(name, "reserved") {
+				t.Errorf("labels of %s, want model %q", name, model)
+			}
+		}
+		all := createdOf(t, p)
+		if len(all) != 4 {
+			t.Fatalf("%d counters, want 4", len(all))
+		}
+		for _, got := range all {
+			if !got.Equal(created) {
+				t.Errorf("created %v, want %v", got, created)
+			}
+		}
+		now = now.Add(time.Hour)
+	}
+	f("", epoch)
+	f("a", epoch)
+	f("a", epoch)
+	f("b", epoch.Add(3*time.Hour))
+	f("b", epoch.Add(3*time.Hour))
+	s.Set(nil)
+	if page := pageOf(t, p, expfmt.FmtText); page != "" {
+		t.Errorf("without findings the page is %q", page)
+	}
+	f("b", epoch.Add(5*time.Hour))
+}
+
+func TestFindingsIdentity(t *testing.T) {
+	p := NewProbes(time.Now)
+	id := FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "a"}}
+	other := FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "b"}}
+	s := p.Findings(id)
+	if p.Findings(id) != s {
+		t.Error("the same ID gave another series")
+	}
+	if p.Findings(other) == s {
+		t.Error("other labels gave the same series")
+	}
+	s.Set(everyFinding("m"))
+	p.Findings(other).Set(everyFinding("m"))
+	p.RemoveFindings(id)
+	page := pageOf(t, p, expfmt.FmtText)
+	if strings.Contains(page, `team="a"`) || !strings.Contains(page, `team="b"`) {
+		t.Error("the wrong series was removed")
+	}
+	s.Set(everyFinding("n")) // must not come back
+	if strings.Contains(pageOf(t, p, expfmt.FmtText), `team="a"`) {
+		t.Error("a removed series came back")
+	}
+}
+
+// Findings are set while pages are written.
+func TestFindingsWhileScraped(t *testing.T) {
+	p, s := newFindings(nil)
+	var set sync.WaitGroup
+	set.Go(func() {
+		for i := range 100 {
+			s.Set(everyFinding([]string{"a", "b"}[i%2]))
+			s.Set(nil)
+		}
+		s.Set(everyFinding("m"))
+	})
+	for range 20 {
+		pageOf(t, p, expfmt.FmtText)
+	}
+	set.Wait()
+	if got := findingsOf(t, p)["cold_cached_total{}"]; got != "3" {
+		t.Errorf("cold_cached_total = %q, want 3", got)
+	}
+}
+
+// The families of several endpoints are what client_golang makes of the same
+// values. Only one has bursts: client_golang sorts by the concurrency first.
+func TestFindingsEqualClientGolang(t *testing.T) {
+	p, ref := NewProbes(time.Now), newFindingsReference()
+	for i, target := range targets(false) {
+		f := everyFinding(target.model)
+		if i > 0 {
+			f.Bursts = nil
+		}
+		f.ColdCached, f.Prefill.FixedSeconds.Lower = uint64(i), -float64(i)
+		p.Findings(target.findings()).Set(f)
+		ref.set(target, f)
+	}
+	compare(t, p, ref.registry)
+}
+
+// findingsReference keeps findings in client_golang's vectors.
+type findingsReference struct{ registry *prometheus.Registry }
+
+func newFindingsReference() *findingsReference {
+	return &findingsReference{prometheus.NewRegistry()}
+}
+
+// registered returns the vector of a family that has the labels.
+func registered[V prometheus.Collector](reg *prometheus.Registry, v V) V {
+	if err := reg.Register(v); err != nil {
+		return err.(prometheus.AlreadyRegisteredError).ExistingCollector.(V)
+	}
+	return v
+}
+
+func (ref *findingsReference) set(t target, f *estimate.Findings) {
+	names := func(own []string) []string {
+		return append([]string{"endpoint", "model", "module", "a_zone", "team"}, own...)
+	}
+	values := func(own []string) []string {
+		return append([]string{t.Endpoint, t.model, t.Module, t.Labels["a_zone"], t.Labels["team"]}, own...)
+	}
+	gauge := func(name string, v float64, own ...string) {
+		var label []string
+		if len(own) > 0 {
+			label = own[:1]
+		}
+		vec := registered(ref.registry, prometheus.NewGaugeVec(prometheus.GaugeOpts(describedOpts(name)), names(label)))
+		vec.WithLabelValues(values(own[len(label):])...).Set(v)
+	}
+	counter := func(name string, n uint64, own ...string) {
+		var label []string
+		if len(own) > 0 {
+			label = own[:1]
+		}
+		vec := registered(ref.registry, prometheus.NewCounterVec(prometheus.CounterOpts(describedOpts(name)), names(label)))
+		vec.WithLabelValues(values(own[len(label):])...).Add(float64(n))
+	}
+	interval := func(name string, i estimate.Interval) {
+		gauge(name, i.Value, "stat", "estimate")
+		gauge(name, i.Lower, "stat", "lower")
+		gauge(name, i.Upper, "stat", "upper")
+	}
+	interval("probe_prefill_tokens_per_second", f.Prefill.TokensPerSecond)
+	interval("probe_ttft_fixed_seconds", f.Prefill.FixedSeconds)
+	interval("probe_prefix_benefit_seconds", *f.Benefit)
+	gauge("probe_prefix_cache_hit_ratio", *f.HitRatio)
+	gauge("probe_reference_logprob", *f.Logprob)
+	gauge("probe_burst_knee_concurrency", 8)
+	gauge("probe_burst_knee_tokens_per_second", 512)
+	if f.ColdTold {
+		counter("probe_cold_cached_total", f.ColdCached)
+	}
+	counter("probe_fingerprint_changes_total", 5, "source", "answer")
+	counter("probe_fingerprint_changes_total", 0, "source", "system_fingerprint")
+	counter("probe_fingerprint_changes_total", 1, "source", "logprob")
+	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9, "source", "answer")
+	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9+3600, "source", "logprob")
+	if f.Bursts == nil {
+		return
+	}
+	for i, own := range []string{"1", "4", "8"} {
+		gauge("probe_burst_failed", []float64{0, 0, 8}[i], "concurrency", own)
+		if i < 2 {
+			gauge("probe_burst_output_tokens_per_second", []float64{100, 350}[i], "concurrency", own)
+			gauge("probe_burst_start_spread_seconds", []float64{0, 0.001}[i], "concurrency", own)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package collector
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Rungs of a ladder and bursts have series of their own, told apart by labels
+// that other series do not have.
+func TestSizes(t *testing.T) {
+	p, _ := newStore()
+	ids := []ID{
+		{InputTokens: "8000"}, {InputTokens: "32000"}, {InputTokens: "8000", OutputTokens: "32"}, {OutputTokens: "8000"}, {Concurrency: "4"}, {Concurrency: "16"},
+	}
+	for i, id := range ids {
+		id.Endpoint, id.Module, id.Prefix = "e", "i", "cold"
+		id.Labels = map[string]string{"concurrency": "reserved"}
+		for range i + 1 {
+			p.Series(id).Observe(failure())
+		}
+	}
+	got := samples(t, p)
+	for labels, want := range map[string]string{
+		`endpoint="e",model="m",module="i",outcome="connect_error",prefix="cold"`:                                        "",
+		`endpoint="e",input_tokens="8000",model="m",module="i",outcome="connect_error",prefix="cold"`:                    "1",
+		`endpoint="e",input_tokens="32000",model="m",module="i",outcome="connect_error",prefix="cold"`:                   "2",
+		`endpoint="e",input_tokens="8000",model="m",module="i",outcome="connect_error",output_tokens="32",prefix="cold"`: "3",
+		`endpoint="e",model="m",module="i",outcome="connect_error",output_tokens="8000",prefix="cold"`:                   "4",
+		`concurrency="4",endpoint="e",model="m",module="i",outcome="connect_error",prefix="cold"`:                        "5",
+		`concurrency="16",endpoint="e",model="m",module="i",outcome="connect_error",prefix="cold"`:                       "6",
+	} {
+		if got := got["inference_probe_results_total{"+labels+"}"]; got != want {
+			t.Errorf("results of %s = %q, want %q", labels, got, want)
+		}
+	}
+	p.Remove(ID{Endpoint: "e", Module: "i", Prefix: "cold", InputTokens: "8000", Labels: map[string]string{"concurrency": "reserved"}})
+	page := pageOf(t, p, expfmt.FmtText)
+	if strings.Contains(page, `input_tokens="8000",model="m",module="i",outcome="connect_error",prefix`) || !strings.Contains(page, `output_tokens="32"`) {
+		t.Error("the wrong series was removed")
+	}
+}
+
+// A series without objectives has nothing of them, before and after its model
+// changed: bursts are not what users were promised.
+func TestNoObjectives(t *testing.T) {
+	p, _ := newStore()
+	s := p.Series(ID{Endpoint: "e", Module: "b", Prefix: "cold", Concurrency: "4"})
+	for _, model := range []string{"m", "n"} {
+		r := success()
+		r.Model, r.Concurrency = model, 4
+		s.Observe(r)
+		s.Judge(r)
+		for name := range samples(t, p) {
+			if strings.Contains(name, "slo") || strings.Contains(name, "window") {
+				t.Errorf("%s without an objective", name)
+			}
+		}
+	}
+}
+
+// scored returns a success that scored a passage: nothing was generated.
+func scored() *prober.Result {
+	r := success()
+	r.Kind = api.Scoring
+	r.Timing = prober.Timing{TTFT: prober.Absent, TTFO: prober.Absent, TPOT: prober.Absent, MaxGap: prober.Absent, Duration: 150 * time.Millisecond}
+	for i := range r.Timing.Phases {
+		r.Timing.Phases[i] = prober.Absent
+	}
+	r.Timing.Phases[prober.PhaseFirstByte] = 150 * time.Millisecond
+	r.Tokens = prober.Tokens{Prompt: 200, Cached: -1, Output: -1, Reasoning: -1}
+	r.Logprob = prober.Logprob{Tokens: 199, Mean: -1.5}
+	return r
+}
+
+// A series that scores has what all kinds have, and nothing of generation or of
+// vectors.
+func TestScoring(t *testing.T) {
+	p, s := newStore()
+	s.SetKind(api.Scoring)
+	s.SetSLO(strict())
+	s.SetPrice(exactPrice())
+	s.Observe(scored())
+	s.Judge(scored())
+	shared := map[string]bool{}
+	for _, f := range probeFamilies() {
+		shared[f.Name] = f.Kinds == nil
+	}
+	got := samples(t, p)
+	for name := range got {
+		family, labels, _ := strings.Cut(name, "{")
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			family = strings.TrimSuffix(family, suffix)
+		}
+		if !shared[family] || strings.Contains(labels, `slo="ttft"`) || strings.Contains(labels, `slo="tpot"`) {
+			t.Errorf("a series that scores has %s", name)
+		}
+	}
+	has(t, p, map[string]string{
+		"probe_success":                               "1",
+		"probe_duration_seconds_count":                "1",
+		`probe_phase_seconds_sum phase="first_byte"`:  "0.15",
+		`probe_phase_seconds_sum phase="decode"`:      "",
+		"probe_prompt_tokens_total":                   "200",
+		`probe_slo_eligible_total slo="availability"`: "1",
+		`probe_slo_eligible_total slo="e2e"`:          "1",
+		`probe_slo_bad_total slo="e2e"`:               "0",
+		`probe_cost_usd_total kind="input"`:           "0.1953125", // 200/1024
+	})
+}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRungs(t *testing.T) {
+	type rung struct {
+		in, out                 Lengths
+		inputLabel, outputLabel string
+	}
+	mix := Lengths{Mix: []WeightedLength{{Tokens: 5, Weight: 2}, {Tokens: 9, Weight: 0.5}}}
+	f := func(in, out Lengths, want ...rung) {
+		t.Helper()
+		m := &Module{InputTokens: in, OutputTokens: out, BatchSize: 3}
+		var got []rung
+		for _, r := range m.Rungs() {
+			got = append(got, rung{r.InputTokens, r.OutputTokens, r.InputLabel, r.OutputLabel})
+			if r.BatchSize != 3 {
+				t.Errorf("batch size of a rung: got %d, want 3", r.BatchSize)
+			}
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(rung{})); diff != "" {
+			t.Errorf("%v and %v (-want +got):\n%s", in, out, diff)
+		}
+		if diff := cmp.Diff(in, m.InputTokens); diff != "" {
+			t.Errorf("the module itself was changed:\n%s", diff)
+		}
+	}
+	f(Tokens(7), Tokens(8), rung{Tokens(7), Tokens(8), "", ""})
+	f(Tokens(7), mix, rung{Tokens(7), mix, "", ""})
+	f(Lengths{}, Tokens(8), rung{Lengths{}, Tokens(8), "", ""})
+	f(Lengths{Ladder: []int{32000, 8000}}, mix, rung{Tokens(32000), mix, "32000", ""}, rung{Tokens(8000), mix, "8000", ""})
+	f(Lengths{Ladder: []int{1, 2}}, Lengths{Ladder: []int{3, 4}},
+		rung{Tokens(1), Tokens(3), "1", "3"}, rung{Tokens(1), Tokens(4), "1", "4"},
+		rung{Tokens(2), Tokens(3), "2", "3"}, rung{Tokens(2), Tokens(4), "2", "4"})
+}
+
+func TestLengths(t *testing.T) {
+	f := func(text string, want Lengths, longest int) {
+		t.Helper()
+		c, err := Parse([]byte("modules: {a: {input_tokens: "+text+"}}\nendpoints: [{url: http://h}]\n"), "f.yml")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got := c.Modules["a"].InputTokens
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+		if got.Max() != longest || got.IsZero() {
+			t.Errorf("%s: longest %d and none %t, want %d and false", text, got.Max(), got.IsZero(), longest)
+		}
+		checkRoundTrip(t, c, "f.yml")
+	}
+	f("300", Lengths{Ladder: []int{300}}, 300)
+	f("[300]", Lengths{Ladder: []int{300}}, 300)
+	f("[300, 20, 2000000]", Lengths{Ladder: []int{300, 20, 2000000}}, 2000000)
+	f("{300: 1}", Lengths{Mix: []WeightedLength{{300, 1}}}, 300)
+	f("{2048: 1e3, 256: 2.5}", Lengths{Mix: []WeightedLength{{256, 2.5}, {2048, 1000}}}, 2048)
+	if none := (Lengths{}); !none.IsZero() || none.Max() != 0 {
+		t.Errorf("no length: got %v", none)
+	}
+}

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+)
+
+// Bounds of a file with prompts.
+const (
+	maxPromptsBytes    = 64 << 20
+	maxPromptsLines    = 100_000
+	maxPromptsMistakes = 10 // that are told
+)
+
+// Prompt is a prompt of the user's own: one line of a file with prompts.
+type Prompt struct {
+	// Messages are the conversation, which ends with a message of the user.
+	Messages []Message
+	// Expected is what a right answer is or contains; "" is not known.
+	Expected string
+	// Weight is how often the prompt is asked relative to the others.
+	Weight float64
+}
+
+// Message is one message of a conversation.
+type Message struct {
+	// Role is "system", "user" or "assistant".
+	Role string
+	// Content is its text.
+	Content string
+}
+
+// loadPrompts reads PromptsFile, which is known to be a regular file.
+func (m *Module) loadPrompts(r *report, p path) {
+	if m.PromptsFile == "" || r.failed[p] {
+		return
+	}
+	f, err := os.Open(m.PromptsFile)
+	if err != nil {
+		r.errorf(p, "cannot read: %v", err)
+		return
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPromptsBytes))
+	if err != nil {
+		r.errorf(p, "cannot read: %v", err)
+		return
+	}
+	prompts, mistakes := parsePrompts(data)
+	for _, mistake := range mistakes {
+		r.errorAt(r.line(p), p, "%s:%d: %v", m.PromptsFile, mistake.line, mistake.err)
+	}
+	m.Prompts = prompts
+}
+
+// promptMistake is a mistake in a line of a file with prompts.
+type promptMistake struct {
+	line int
+	err  error
+}
+
+// parsePrompts reads one prompt from each line that is not empty. It stops after
+// the first few mistakes.
+func parsePrompts(data []byte) (prompts []Prompt, mistakes []promptMistake) {
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if line > maxPromptsLines {
+			return prompts, append(mistakes, promptMistake{line, fmt.Errorf("more than %d lines", maxPromptsLines)})
+		}
+		text = bytes.TrimSpace(text)
+		if len(text) == 0 {
+			continue
+		}
+		prompt, err := parsePrompt(text)
+		if err != nil {
+			mistakes = append(mistakes, promptMistake{line, err})
+		}
+		if len(mistakes) == maxPromptsMistakes {
+			return prompts, mistakes
+		}
+		prompts = append(prompts, prompt)
+	}
+	if len(prompts) == 0 {
+		mistakes = append(mistakes, promptMistake{max(1, line), errors.New("no prompts; want at least one")})
+	}
+	return prompts, mistakes
+}
+
+func parsePrompt(text []byte) (Prompt, error) {
+	prompt := Prompt{Weight: 1}
+	// The parser accepts more than JSON.
+	if !utf8.Valid(text) || !json.Valid(text) {
+		return prompt, errors.New("not valid JSON; want one object in each line")
+	}
+	v, err := fastjson.ParseBytes(text)
+	if err != nil {
+		return prompt, errors.New("nested too deep")
+	}
+	keys, err := keysIn(v, "prompt", "messages", "expected", "weight")
+	if err != nil {
+		return prompt, err
+	}
+	if prompt.Messages, err = parseMessages(keys["prompt"], keys["messages"]); err != nil {
+		return prompt, err
+	}
+	if expected := keys["expected"]; expected != nil {
+		if prompt.Expected, err = promptText(expected); err != nil {
+			return prompt, fmt.Errorf("expected: %w", err)
+		}
+	}
+	if weight := keys["weight"]; weight != nil {
+		if prompt.Weight, err = weight.Float64(); err != nil || !isWeight(prompt.Weight) {
+			return prompt, fmt.Errorf("weight: want a number above 0 and up to %d", maxWeight)
+		}
+	}
+	return prompt, nil
+}
+
+// parseMessages returns what is asked: the text of one message, or a list.
+func parseMessages(short, list *fastjson.Value) ([]Message, error) {
+	switch {
+	case short != nil && list != nil:
+		return nil, errors.New("messages: excludes prompt")
+	case short != nil:
+		text, err := promptText(short)
+		if err != nil {
+			return nil, fmt.Errorf("prompt: %w", err)
+		}
+		return []Message{{Role: "user", Content: text}}, nil
+	case list == nil:
+		return nil, errors.New("no prompt; want prompt or messages")
+	case list.Type() != fastjson.TypeArray:
+		return nil, errors.New("messages: want a list")
+	}
+	var all []Message
+	size := 0
+	for i, v := range list.GetArray() {
+		message, err := parseMessage(v)
+		if err == nil && message.Role == "system" && i > 0 {
+			err = errors.New("role: system may only be the first")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("messages[%d]: %w", i, err)
+		}
+		size += len(message.Content)
+		all = append(all, message)
+	}
+	if size > maxPromptBytes {
+		return nil, errors.New("messages: more than 1 MiB")
+	}
+	if len(all) == 0 || all[len(all)-1].Role != "user" {
+		return nil, errors.New("messages: want a message of the user at the end")
+	}
+	return all, nil
+}
+
+func parseMessage(v *fastjson.Value) (Message, error) {
+	keys, err := keysIn(v, "role", "content")
+	if err != nil {
+		return Message{}, err
+	}
+	var m Message
+	if keys["role"] != nil {
+		m.Role = string(keys["role"].GetStringBytes())
+	}
+	if !slices.Contains([]string{"system", "user", "assistant"}, m.Role) {
+		return Message{}, errors.New("role: want system, user or assistant")
+	}
+	if keys["content"] == nil {
+		return Message{}, errors.New("content: missing")
+	}
+	if m.Content, err = promptText(keys["content"]); err != nil {
+		return Message{}, fmt.Errorf("content: %w", err)
+	}
+	return m, nil
+}
+
+// promptText is a text that is not empty.
+func promptText(v *fastjson.Value) (string, error) {
+	if v.Type() != fastjson.TypeString {
+		return "", errors.New("want a text")
+	}
+	text := string(v.GetStringBytes())
+	if problem := textProblem(text); problem != "" {
+		return "", errors.New(problem)
+	}
+	return text, nil
+}
+
+// keysIn returns the values of an object by key, null ones left out. No other
+// keys than those that are known may be there.
+func keysIn(v *fastjson.Value, known ...string) (map[string]*fastjson.Value, error) {
+	object, err := v.Object()
+	if err != nil {
+		return nil, errors.New("want an object")
+	}
+	seen := map[string]bool{}
+	values := map[string]*fastjson.Value{}
+	object.Visit(func(k []byte, v *fastjson.Value) {
+		key := string(k)
+		switch {
+		case err != nil:
+		case !slices.Contains(known, key):
+			err = fmt.Errorf("unknown key %s; known here: %s", quote(key), strings.Join(known, ", "))
+		case seen[key]:
+			err = fmt.Errorf("%s: duplicate key", key)
+		}
+		seen[key] = true
+		if v.Type() != fastjson.TypeNull {
+			values[key] = v
+		}
+	})
+	return values, err
+}

@@ -1,0 +1,150 @@
+package estimate
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// fill observes results until all windows are full.
+func fill(l *lab, results func(i int) []*prober.Result) {
+	for i := range 300 {
+		l.run(results(i)...)
+	}
+}
+
+// modules are what trackers see, by what it costs.
+func modules() map[string]func(i int) []*prober.Result {
+	s := newServer(1)
+	plain, long := s.ask(256), s.ask(4000)
+	burst := level(64, 100*ms)
+	return map[string]func(int) []*prober.Result{
+		"plain":  func(int) []*prober.Result { return []*prober.Result{plain} },
+		"ladder": func(i int) []*prober.Result { return []*prober.Result{s.ask([]int{256, 1024, 4096}[i%3])} },
+		"paired": func(int) []*prober.Result {
+			second := warm(s.ask(32))
+			second.Tokens.Prompt += 3968
+			return []*prober.Result{long, cached(second, 3968)}
+		},
+		"burst of 64": func(int) []*prober.Result { return burst },
+		"questions": func(i int) []*prober.Result {
+			return []*prober.Result{with(answer(fmt.Sprint(i%maxPrompts), "a"), func(r *prober.Result) {
+				r.Answer.Model, r.Answer.Fingerprint = "m", fmt.Sprint(i%8)
+			})}
+		},
+		"score": func(i int) []*prober.Result { return []*prober.Result{scored(-2 + float64(i%7)/1000)} },
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	for name, results := range modules() {
+		b.Run(name, func(b *testing.B) {
+			l, i := newLab(time.Second), 0
+			fill(l, results)
+			b.ReportAllocs()
+			for b.Loop() {
+				l.run(results(i)...)
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkMemory reports the bytes of a tracker whose windows are full.
+func BenchmarkMemory(b *testing.B) {
+	const trackers = 20
+	for name, results := range modules() {
+		b.Run(name, func(b *testing.B) {
+			var per float64
+			for b.Loop() {
+				all := make([]*lab, trackers)
+				before := liveHeap()
+				for i := range all {
+					all[i] = newLab(time.Second)
+					fill(all[i], results)
+				}
+				per = float64(liveHeap()-before) / trackers
+				runtime.KeepAlive(all)
+			}
+			b.ReportMetric(per, "B/tracker")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func liveHeap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkPrefillAccuracy reports relative errors over 2,000 data sets with 10 %
+// noise.
+func BenchmarkPrefillAccuracy(b *testing.B) {
+	for _, lengths := range [][]int{{16, 4096}, {256, 4096}, {256, 1024, 4096}, {256, 512, 1024, 2048, 4096}, {1000, 8000, 32000}} {
+		for _, n := range []int{30, 60, 90, 240} {
+			for _, outliers := range []float64{0, 0.05} {
+				b.Run(fmt.Sprintf("%v/n=%d/outliers=%v", lengths, n, outliers), func(b *testing.B) {
+					var a accuracy
+					for b.Loop() {
+						a = judge(2000, n, outliers, 0.05, lengths...)
+					}
+					b.ReportMetric(100*quantile(a.rate, 0.5), "%rate-p50")
+					b.ReportMetric(100*quantile(a.rate, 0.95), "%rate-p95")
+					b.ReportMetric(100*quantile(a.fixed, 0.5), "%fixed-p50")
+					b.ReportMetric(100*quantile(a.fixed, 0.95), "%fixed-p95")
+					b.ReportMetric(float64(100*a.rateWithin)/float64(len(a.rate)), "%rate-within")
+					b.ReportMetric(float64(100*a.absent)/2000, "%absent")
+					b.ReportMetric(0, "ns/op")
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkShift reports false shifts in a month of a score every minute, over
+// 200 months, and how many scores it takes to find a shift of 0.02.
+func BenchmarkShift(b *testing.B) {
+	for name, kind := range map[string]noise{"independent": independent, "correlated": correlated, "heavy-tailed": heavyTailed} {
+		for _, deviation := range []float64{0.002, 0.005, 0.0075, 0.01} {
+			b.Run(fmt.Sprintf("%s/noise=%v", name, deviation), func(b *testing.B) {
+				var events int
+				var early, late []float64
+				for b.Loop() {
+					events = falseShifts(200, deviation, kind)
+					early = delays(1000, minBaseline, 0.02, deviation, kind)
+					late = delays(1000, maxBaseline, 0.02, deviation, kind)
+				}
+				b.ReportMetric(float64(events)/200, "false/month")
+				b.ReportMetric(quantile(early, 0.95), "early-p95")
+				b.ReportMetric(quantile(late, 0.5), "late-p50")
+				b.ReportMetric(quantile(late, 0.95), "late-p95")
+				b.ReportMetric(quantile(late, 0.99), "late-p99")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// BenchmarkFlips reports the changes in a month of an answer every minute of
+// which a share is like no other, over 200 months.
+func BenchmarkFlips(b *testing.B) {
+	for _, share := range []float64{0.05, 0.1, 0.2} {
+		b.Run(fmt.Sprint(share), func(b *testing.B) {
+			var events uint64
+			for b.Loop() {
+				events = 0
+				for seed := range uint64(200) {
+					events += flips(seed, share)
+				}
+			}
+			b.ReportMetric(float64(events)/200, "changes/month")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

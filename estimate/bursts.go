@@ -1,0 +1,119 @@
+package estimate
+
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// bursts is what the latest run with bursts came to. It is replaced as a whole,
+// never changed.
+type bursts struct {
+	latest []Burst
+	knee   *Knee
+}
+
+// observe adds a run. One that we ended ourselves says nothing.
+func (b *bursts) observe(results []*prober.Result, objective time.Duration) {
+	var next bursts
+	for len(results) > 0 {
+		n := 1
+		for n < len(results) && results[n].Concurrency == results[0].Concurrency {
+			n++
+		}
+		level := results[:n]
+		results = results[n:]
+		if level[0].Concurrency == 0 {
+			continue
+		}
+		v, ok := measure(level)
+		if !ok {
+			return
+		}
+		first := len(next.latest) == 0
+		next.latest = append(next.latest, v)
+		if next.knee == nil && objective > 0 && misses(level, objective) && (!first || underLoad(level)) {
+			next.knee = &Knee{v.Concurrency, v.TokensPerSecond}
+		}
+	}
+	if next.latest != nil {
+		*b = next
+	}
+}
+
+// measure returns what a burst came to; false where it was canceled.
+func measure(level []*prober.Result) (b Burst, ok bool) {
+	b = Burst{Concurrency: level[0].Concurrency, StartSpread: -1}
+	var firstSent, lastSent, lastEnd time.Time
+	tokens, known := 0, true
+	for _, r := range level {
+		if r.Outcome == prober.Canceled {
+			return b, false
+		}
+		if !r.Sent.IsZero() {
+			if firstSent.IsZero() || r.Sent.Before(firstSent) {
+				firstSent = r.Sent
+			}
+			if r.Sent.After(lastSent) {
+				lastSent = r.Sent
+			}
+		}
+		if r.Outcome != prober.Success {
+			b.Failed++
+			continue
+		}
+		end, measured := ended(r)
+		if end.After(lastEnd) {
+			lastEnd = end
+		}
+		tokens += r.Tokens.Output
+		known = known && measured && r.Tokens.Output >= 0 && r.Tokens.Source == prober.TokensFromUsage
+	}
+	if !firstSent.IsZero() {
+		b.StartSpread = lastSent.Sub(firstSent)
+	}
+	if took := lastEnd.Sub(firstSent); known && b.Failed < len(level) && took > 0 {
+		b.TokensPerSecond = float64(tokens) / took.Seconds()
+	}
+	return b, true
+}
+
+// ended returns when the reply ended. The set-up of the connection, which the
+// duration begins with, came before the request was sent.
+func ended(r *prober.Result) (end time.Time, ok bool) {
+	if r.Sent.IsZero() || r.Timing.Duration < 0 {
+		return time.Time{}, false
+	}
+	took := r.Timing.Duration
+	for _, p := range []prober.Phase{prober.PhaseDNS, prober.PhaseConnect, prober.PhaseTLS} {
+		took -= max(0, r.Timing.Phases[p])
+	}
+	return r.Sent.Add(took), true
+}
+
+// misses tells whether the 90th percentile of TTFT in the burst, the smallest
+// value that nine tenths of the requests do not exceed, is above the objective. A
+// request that failed is above it.
+func misses(level []*prober.Result, objective time.Duration) bool {
+	within := 0
+	for _, r := range level {
+		if r.Outcome == prober.Success && r.Timing.TTFT >= 0 && r.Timing.TTFT <= objective {
+			within++
+		}
+	}
+	return 10*within < 9*len(level)
+}
+
+// underLoad tells whether all failures of a burst are those of a server that has
+// too much to do. Others, before any burst went well, say nothing of load.
+func underLoad(level []*prober.Result) bool {
+	for _, r := range level {
+		switch r.Outcome {
+		case prober.Success, prober.RateLimited, prober.Overloaded,
+			prober.TimeoutFirstToken, prober.TimeoutStall, prober.TimeoutTotal:
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,142 @@
+package estimate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// request returns one of a burst of n, sent so long after noon, with 100 output
+// tokens in the two seconds after its first. Its connection took 1 ms + 2 ms + 4 ms
+// to set up.
+func request(n int, sent, ttft time.Duration) *prober.Result {
+	r := probe(256, ttft)
+	r.Concurrency, r.Tokens.Output = n, 100
+	r.Sent = noon().Add(sent)
+	r.Timing.Phases = [prober.NumPhases]time.Duration{prober.PhaseDNS: ms, prober.PhaseConnect: 2 * ms, prober.PhaseTLS: 4 * ms}
+	r.Timing.Duration = 7*ms + ttft + 2*time.Second
+	return r
+}
+
+func failed(r *prober.Result, o prober.Outcome) *prober.Result {
+	r.Outcome = o
+	return r
+}
+
+// level returns a burst of n with the same TTFT, but for some that failed.
+func level(n int, ttft time.Duration, failures ...prober.Outcome) []*prober.Result {
+	var all []*prober.Result
+	for i := range n {
+		r := request(n, 0, ttft)
+		if i < len(failures) {
+			r.Outcome = failures[i]
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestBursts(t *testing.T) {
+	f := func(name string, want Burst, run ...*prober.Result) {
+		t.Helper()
+		l := newLab(0)
+		l.run(run...)
+		if l.last == nil || len(l.last.Bursts) != 1 || l.last.Knee != nil {
+			t.Fatalf("%s: %+v", name, l.last)
+		}
+		got := l.last.Bursts[0]
+		if !near(got.TokensPerSecond, want.TokensPerSecond) {
+			t.Errorf("%s: %v tokens/s, want %v", name, got.TokensPerSecond, want.TokensPerSecond)
+		}
+		got.TokensPerSecond = want.TokensPerSecond
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	sentNever := func(r *prober.Result) { r.Sent = time.Time{} }
+	f("one", Burst{1, 0, 100 / 2.5, 0}, request(1, 0, 500*ms))
+	// From 1 ms to 3 ms + 498 ms + 2 s.
+	f("two", Burst{2, 0, 200 / 2.5, 2 * ms}, request(2, 3*ms, 498*ms), request(2, ms, 100*ms))
+	// The one that failed started the burst, and its tokens do not count.
+	f("one failed", Burst{2, 1, 100 / 2.5, 20 * ms}, failed(request(2, 0, 9*time.Second), prober.TimeoutTotal), request(2, 20*ms, 480*ms))
+	f("one without a connection", Burst{2, 1, 100 / 2.5, 0},
+		with(failed(request(2, 0, 0), prober.ConnectError), sentNever), request(2, 20*ms, 500*ms))
+	f("all failed", Burst{2, 2, 0, ms}, failed(request(2, 0, 0), prober.Overloaded), failed(request(2, ms, 0), prober.Overloaded))
+	f("none connected", Burst{1, 1, 0, -1}, with(failed(request(1, 0, 0), prober.DNSError), sentNever))
+	f("a count that is not told", Burst{2, 0, 0, 0},
+		request(2, 0, 500*ms), with(request(2, 0, 500*ms), func(r *prober.Result) { r.Tokens.Output = -1 }))
+	f("a count of events", Burst{1, 0, 0, 0},
+		with(request(1, 0, 500*ms), func(r *prober.Result) { r.Tokens.Source = prober.TokensFromEvents }))
+	f("phases that were not", Burst{1, 0, 100 / 2.5, 0}, with(request(1, 0, 500*ms), func(r *prober.Result) {
+		r.Timing.Phases = [prober.NumPhases]time.Duration{prober.Absent, prober.Absent, prober.Absent}
+		r.Timing.Duration -= 7 * ms
+	}))
+}
+
+func TestLatestBursts(t *testing.T) {
+	l := newLab(time.Second)
+	l.run(append(append(level(1, 100*ms), level(4, 200*ms)...), level(16, 2*time.Second)...)...)
+	if f := l.last; len(f.Bursts) != 3 || f.Bursts[1].Concurrency != 4 || !near(f.Bursts[1].TokensPerSecond, 400/2.2) || f.Knee == nil {
+		t.Fatalf("three levels: %+v", f)
+	}
+	l.run()
+	l.run(probe(256, ms))
+	if len(l.last.Bursts) != 3 || l.last.Knee == nil {
+		t.Errorf("a run without bursts: %+v", l.last)
+	}
+	l.run(level(1, 100*ms)...)
+	if len(l.last.Bursts) != 1 || l.last.Knee != nil {
+		t.Errorf("a shorter run: %+v", l.last)
+	}
+}
+
+func TestKnee(t *testing.T) {
+	const objective = time.Second
+	f := func(name string, want int, levels ...[]*prober.Result) {
+		t.Helper()
+		l := newLab(objective)
+		var run []*prober.Result
+		for _, v := range levels {
+			run = append(run, v...)
+		}
+		got := 0
+		if l.run(run...); l.last.Knee != nil {
+			got = l.last.Knee.Concurrency
+		}
+		if got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+	slow := func(n, late int) []*prober.Result {
+		all := level(n, objective)
+		for _, r := range all[:late] {
+			r.Timing.TTFT = objective + 1
+		}
+		return all
+	}
+	f("all meet it", 0, level(1, ms), level(16, objective))
+	f("the second misses it", 4, level(1, ms), level(4, 2*objective), level(16, 3*objective))
+	// 9 of 10 must meet it; of 16, 15 (nine tenths are 14.4); of 4, all.
+	f("1 of 10 late", 0, slow(10, 1))
+	f("2 of 10 late", 10, slow(10, 2))
+	f("1 of 16 late", 0, slow(16, 1))
+	f("2 of 16 late", 16, slow(16, 2))
+	f("1 of 4 late", 4, slow(4, 1))
+	f("failures are late", 4, level(1, ms), level(4, ms, prober.HTTPError))
+	f("few failures", 0, level(1, ms), level(20, ms, prober.HTTPError, prober.StreamError))
+	f("the first is turned away", 8, level(8, ms, prober.RateLimited, prober.Overloaded))
+	f("the first does not answer", 1, level(1, ms, prober.TimeoutFirstToken))
+	f("the first fails for another reason", 0, level(1, ms, prober.Unauthorized))
+	f("and one for that reason among others", 0, level(4, ms, prober.RateLimited, prober.TLSError))
+
+	l := newLab(0)
+	if l.run(level(4, time.Hour)...); l.last.Knee != nil {
+		t.Errorf("without an objective: %+v", l.last.Knee)
+	}
+	l = newLab(objective)
+	l.run(append(level(1, ms), level(4, 2*objective)...)...)
+	if k := l.last.Knee; !near(k.TokensPerSecond, 100) { // 400 tokens in 2 s + 2 s
+		t.Errorf("%v tokens/s at the knee, want 100", k.TokensPerSecond)
+	}
+}

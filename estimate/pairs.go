@@ -1,0 +1,151 @@
+package estimate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+const (
+	// maxPairs is how many of the latest pairs, and of the latest warm replies,
+	// count, and pairReach how old they may be.
+	maxPairs  = 60
+	pairReach = 24 * time.Hour
+	// minPairs is the fewest pairs whose least and greatest difference bound the
+	// median with 95 % confidence: of 6, all lie on one side with 2 × 1/64.
+	minPairs = 6
+	// templateTokens is how many tokens of a cold prompt may be cached: those
+	// that the server's own template puts before it, up to the end of a block
+	// of the cache.
+	templateTokens = 64
+)
+
+// pair is by how much the warm half of a pair had its first token earlier, in
+// seconds.
+type pair struct {
+	at      time.Time
+	benefit float64
+}
+
+// pairs keeps the latest pairs, in the order of time.
+type pairs struct{ all []pair }
+
+// observe adds the results of a run, if they are a pair of which both halves
+// were measured.
+func (p *pairs) observe(results []*prober.Result, now time.Time) {
+	if len(results) != 2 {
+		return
+	}
+	first, second := results[0], results[1]
+	isPair := first.Prefix == string(config.PrefixCold) && second.Prefix == string(config.PrefixWarm)
+	if !isPair || first.Concurrency > 0 || second.Concurrency > 0 || !timed(first) || !timed(second) {
+		return
+	}
+	p.all = appendLatest(p.all, pair{now, (first.Timing.TTFT - second.Timing.TTFT).Seconds()}, maxPairs)
+}
+
+// benefit returns the median of the differences. Its bounds are two of the
+// differences themselves: they assume that pairs are independent, and nothing
+// of how the differences spread.
+func (p *pairs) benefit(now time.Time) *Interval {
+	p.all = dropOld(p.all, func(v pair) bool { return now.Sub(v.at) >= pairReach })
+	n := len(p.all)
+	if n < minPairs {
+		return nil
+	}
+	sorted := make([]float64, n)
+	for i, v := range p.all {
+		sorted[i] = v.benefit
+	}
+	slices.Sort(sorted)
+	k := medianRank(n)
+	return &Interval{Value: median(sorted), Lower: sorted[k-1], Upper: sorted[n-k]}
+}
+
+// medianRank returns the greatest k for which the k-th smallest of n samples is
+// above the median of all with a probability of 2.5 % at most; 0 without one.
+// How many of n are below the median follows the binomial distribution.
+func medianRank(n int) int {
+	exactly := 1.0 // probability of k below, in units of 1/2^n
+	for range n {
+		exactly /= 2
+	}
+	k := 0
+	for sum := exactly; sum <= 0.025; sum += exactly {
+		k++
+		exactly *= float64(n-k+1) / float64(k)
+	}
+	return k
+}
+
+// reply is what a warm probe's reply tells of the prefix cache.
+type reply struct {
+	at             time.Time
+	prompt, cached int
+}
+
+// cache keeps what replies tell of the prefix cache.
+type cache struct {
+	warm       []reply // the latest, in the order of time
+	coldCached uint64
+	coldTold   bool
+}
+
+// observe adds a result whose reply tells what came from the cache. Requests of
+// a burst compete for it, and say nothing of a probe.
+func (c *cache) observe(r *prober.Result, now time.Time) {
+	n := r.Tokens
+	if n.Cached < 0 || n.Prompt <= 0 || n.Cached > n.Prompt {
+		return
+	}
+	if cold(r) {
+		c.coldTold = true
+		if n.Cached > templateTokens {
+			c.coldCached++
+		}
+	}
+	if r.Prefix == string(config.PrefixWarm) && r.Outcome == prober.Success && r.Concurrency == 0 {
+		c.warm = appendLatest(c.warm, reply{now, n.Prompt, n.Cached}, maxPairs)
+	}
+}
+
+// hitRatio returns the share of the warm prompts that came from the cache.
+func (c *cache) hitRatio(now time.Time) *float64 {
+	c.warm = dropOld(c.warm, func(v reply) bool { return now.Sub(v.at) >= pairReach })
+	prompt, cached := 0, 0
+	for _, v := range c.warm {
+		prompt += v.prompt
+		cached += v.cached
+	}
+	if prompt == 0 {
+		return nil
+	}
+	ratio := float64(cached) / float64(prompt)
+	return &ratio
+}
+
+// cold tells whether a prompt began as no other did. One that was not made to
+// length is asked again and again.
+func cold(r *prober.Result) bool {
+	return r.Prefix == string(config.PrefixCold) && r.Length > 0
+}
+
+// appendLatest appends to a list of at most a number of elements, of which the
+// first leaves.
+func appendLatest[T any](all []T, v T, most int) []T {
+	if len(all) == most {
+		all = slices.Delete(all, 0, 1)
+	}
+	return append(all, v)
+}
+
+// dropOld drops those at the beginning that are old.
+func dropOld[T any](all []T, old func(T) bool) []T {
+	n := 0
+	for n < len(all) && old(all[n]) {
+		n++
+	}
+	return slices.Delete(all, 0, n)
+}

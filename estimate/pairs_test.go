@@ -1,0 +1,153 @@
+package estimate
+
+import (
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+const ms = time.Millisecond
+
+// near tells whether two numbers are equal but for rounding.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
+
+// The greatest k with (n over 0) + ... + (n over k-1) <= 2.5 % of 2^n, in whole
+// numbers.
+func TestMedianRankIsExact(t *testing.T) {
+	for n := range maxPairs + 1 {
+		all := new(big.Int).Lsh(big.NewInt(1), uint(n))
+		want, sum := 0, new(big.Int)
+		for {
+			sum.Add(sum, new(big.Int).Binomial(int64(n), int64(want)))
+			if new(big.Int).Mul(sum, big.NewInt(40)).Cmp(all) > 0 {
+				break
+			}
+			want++
+		}
+		if got := medianRank(n); got != want {
+			t.Errorf("of %d samples rank %d, want %d", n, got, want)
+		}
+	}
+}
+
+// Values of published tables of the sign test at 95 %.
+func TestMedianRank(t *testing.T) {
+	for n, want := range map[int]int{5: 0, 6: 1, 8: 1, 9: 2, 12: 3, 15: 4, 20: 6, 25: 8, 30: 10, 40: 14, 50: 18, 60: 22} {
+		if got := medianRank(n); got != want {
+			t.Errorf("of %d samples rank %d, want %d", n, got, want)
+		}
+	}
+}
+
+func TestBenefit(t *testing.T) {
+	l := newLab(0)
+	pair := func(cold, second time.Duration) { l.run(probe(1000, cold), warm(probe(1000, second))) }
+	expect := func(what string, value, lower, upper float64) {
+		t.Helper()
+		if l.last == nil || l.last.Benefit == nil {
+			t.Fatalf("%s: no benefit", what)
+		}
+		if b := *l.last.Benefit; !near(b.Value, value) || !near(b.Lower, lower) || !near(b.Upper, upper) {
+			t.Errorf("%s: %+v, want %v between %v and %v", what, b, value, lower, upper)
+		}
+	}
+	for _, d := range []time.Duration{30, 10, 50, 20, 40} {
+		pair(200*ms+d*ms, 200*ms)
+	}
+	if l.last != nil {
+		t.Fatalf("5 pairs tell %+v", l.last)
+	}
+	pair(200*ms, 260*ms)
+	expect("6 pairs", 0.025, -0.06, 0.05) // -60 10 20 30 40 50
+	for d := range 60 {
+		pair(200*ms+time.Duration(d)*ms, 100*ms)
+	}
+	expect("the last 60", 0.1295, 0.121, 0.138) // the 22nd of 100 to 159, and the 39th
+	l.now = l.now.Add(pairReach - 30*time.Second)
+	l.run()
+	expect("of them 29 in the last day", 0.145, 0.139, 0.151) // 131 to 159; of 29 the 9th and the 21st
+	l.now = l.now.Add(time.Minute)
+	if f := l.run(); f != nil {
+		t.Errorf("after a day: %+v", f)
+	}
+}
+
+func TestNoPair(t *testing.T) {
+	cold, second := func() *prober.Result { return probe(9, 20*ms) }, func() *prober.Result { return warm(probe(9, 10*ms)) }
+	for name, run := range map[string][]*prober.Result{
+		"cold failed":    {with(cold(), func(r *prober.Result) { r.Outcome = prober.Truncated })},
+		"warm failed":    {cold(), with(second(), func(r *prober.Result) { r.Outcome = prober.RateLimited })},
+		"warm imprecise": {cold(), with(second(), func(r *prober.Result) { r.Imprecise = true })},
+		"cold buffered":  {with(cold(), func(r *prober.Result) { r.Buffered = true }), second()},
+		"no first token": {cold(), with(second(), func(r *prober.Result) { r.Timing.TTFT = prober.Absent })},
+		"two cold":       {cold(), cold()},
+		"the other way":  {second(), cold()},
+	} {
+		l := newLab(0)
+		for range 2 * minPairs {
+			if l.run(run...); l.last != nil {
+				t.Errorf("%s: %+v", name, l.last)
+				break
+			}
+		}
+	}
+}
+
+func TestHitRatio(t *testing.T) {
+	l := newLab(0)
+	expect := func(what string, want float64) {
+		t.Helper()
+		if l.last == nil || l.last.HitRatio == nil || !near(*l.last.HitRatio, want) {
+			t.Errorf("%s: %+v, want %v", what, l.last, want)
+		}
+	}
+	if l.run(warm(probe(1000, ms))); l.last != nil {
+		t.Errorf("a reply that does not tell: %+v", l.last)
+	}
+	l.run(warm(cached(probe(1000, ms), 0)))
+	expect("a miss", 0)
+	l.run(warm(cached(probe(3000, ms), 2000)))
+	expect("sums, not the mean of ratios", 0.5)
+	l.run(with(warm(cached(probe(1000, ms), 1000)), func(r *prober.Result) { r.Outcome = prober.StreamError }))
+	l.run(with(warm(cached(probe(1000, ms), 1000)), func(r *prober.Result) { r.Concurrency = 1 }))
+	l.run(warm(cached(probe(1000, ms), 1001)))
+	expect("what does not count", 0.5)
+	for range 60 {
+		l.run(cached(probe(1000, ms), 0), warm(cached(probe(1000, ms), 960)))
+	}
+	expect("the last 60", 0.96)
+	l.now = l.now.Add(pairReach)
+	if f := l.run(); f.HitRatio != nil {
+		t.Errorf("after a day: %v", *f.HitRatio)
+	}
+}
+
+func TestColdCached(t *testing.T) {
+	l := newLab(0)
+	for _, step := range []struct {
+		name string
+		r    *prober.Result
+		told bool
+		want uint64
+	}{
+		{"unknown", probe(256, ms), false, 0},
+		{"warm", warm(cached(probe(256, ms), 256)), false, 0},
+		{"asked again and again", with(cached(probe(256, ms), 256), func(r *prober.Result) { r.Length = 0 }), false, 0},
+		{"nothing", cached(probe(256, ms), 0), true, 0},
+		{"the template", cached(probe(256, ms), 64), true, 0},
+		{"more", cached(probe(256, ms), 65), true, 1},
+		{"of a failure", with(cached(probe(256, ms), 128), func(r *prober.Result) { r.Outcome = prober.CheckFailed }), true, 2},
+		{"in a burst", with(cached(probe(256, ms), 128), func(r *prober.Result) { r.Concurrency = 1 }), true, 3},
+	} {
+		f := l.run(step.r)
+		if f == nil {
+			f = &Findings{}
+		}
+		if f.ColdTold != step.told || f.ColdCached != step.want {
+			t.Errorf("%s: %d, told %v, want %d, %v", step.name, f.ColdCached, f.ColdTold, step.want, step.told)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package estimate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// What the fit of TTFT over the length takes its samples from.
+const (
+	// prefillSpan is how far back it looks, where that gives prefillWanted
+	// samples; else it looks for them as far back as prefillReach.
+	prefillSpan   = time.Hour
+	prefillReach  = 6 * time.Hour
+	prefillWanted = 30
+	// maxPrefillSamples bounds the samples.
+	maxPrefillSamples = 240
+)
+
+// What the samples must be like for the fit to say something.
+const (
+	minPrefillSamples = 20
+	// edgeSamples is how many samples there must be at each end of the lengths:
+	// one or two alone would decide the slope.
+	edgeSamples = 5
+	// minLengthRatio and minLengthGap are how far apart the ends must be.
+	minLengthRatio, minLengthGap = 2, 256
+	// maxRateError is the greatest half-width of the interval of the rate.
+	maxRateError = 0.25
+	// maxCurvature is by how much the time of one more token may differ between
+	// the ends of the lengths, relative to its mean.
+	maxCurvature = 0.1
+)
+
+// prefillSample is one probe: how many tokens it had the server compute, and its
+// TTFT in seconds.
+type prefillSample struct {
+	at              time.Time
+	tokens, seconds float64
+}
+
+// prefill keeps the samples of the fit.
+type prefill struct {
+	// first is the first sample. Samples are kept from the first on that is far
+	// from it in length: with a single length there is nothing to fit.
+	first   prefillSample
+	samples []prefillSample // in the order of time
+}
+
+// observe adds a result, if it tells how long a prefill took that nothing else
+// of this run was in the way of.
+func (p *prefill) observe(r *prober.Result, now time.Time) {
+	tokens, ok := uncached(r)
+	if !ok || !timed(r) || r.Concurrency > 0 {
+		return
+	}
+	s := prefillSample{now, float64(tokens), r.Timing.TTFT.Seconds()}
+	if p.first.at.IsZero() {
+		p.first = s
+		return
+	}
+	if p.samples == nil {
+		if !farApart(min(s.tokens, p.first.tokens), max(s.tokens, p.first.tokens)) {
+			return
+		}
+		p.samples = append(p.samples, p.first)
+	}
+	p.samples = appendLatest(p.samples, s, maxPrefillSamples)
+}
+
+// uncached returns how many tokens of the prompt the server had to compute.
+func uncached(r *prober.Result) (tokens int, ok bool) {
+	n := r.Tokens
+	switch {
+	case n.Prompt <= 0 || n.Cached > n.Prompt:
+		return 0, false
+	case n.Cached >= 0:
+		return n.Prompt - n.Cached, true
+	}
+	return n.Prompt, cold(r)
+}
+
+// timed tells whether the TTFT of a result can be relied on.
+func timed(r *prober.Result) bool {
+	return r.Outcome == prober.Success && (r.Kind == api.Generation || r.Kind == "") &&
+		r.Timing.TTFT > 0 && !r.Imprecise && !r.Buffered
+}
+
+func farApart(short, long float64) bool {
+	return long >= minLengthRatio*short && long-short >= minLengthGap
+}
+
+// expire drops what is too old.
+func (p *prefill) expire(now time.Time) {
+	left := len(p.samples)
+	p.samples = dropOld(p.samples, func(s prefillSample) bool {
+		age := now.Sub(s.at)
+		old := age >= prefillReach || (age >= prefillSpan && left > prefillWanted)
+		left--
+		return old
+	})
+}
+
+// estimate fits a line, and returns nil where the samples do not support one.
+func (p *prefill) estimate(now time.Time) *Prefill {
+	p.expire(now)
+	if len(p.samples) < minPrefillSamples {
+		return nil
+	}
+	byLength := slices.SortedFunc(slices.Values(p.samples), func(a, b prefillSample) int { return cmp.Compare(a.tokens, b.tokens) })
+	n := len(byLength)
+	if !farApart(byLength[edgeSamples-1].tokens, byLength[n-edgeSamples].tokens) {
+		return nil
+	}
+	shortest, longest := byLength[0].tokens, byLength[n-1].tokens
+	middle, half := (shortest+longest)/2, (longest-shortest)/2
+	t, y := make([]float64, n), make([]float64, n)
+	for i, s := range byLength {
+		t[i], y[i] = (s.tokens-middle)/half, s.seconds
+	}
+	line, ok := fit(t, y, 2)
+	if !ok || line.coef[1] <= 0 || curved(t, y) {
+		return nil
+	}
+	return line.prefill(middle, half, n)
+}
+
+// prefill turns a line over (tokens - middle) / half into the two parts of TTFT;
+// nil where the rate is known too badly, or the fixed part would be negative.
+func (p *polynomial) prefill(middle, half float64, n int) *Prefill {
+	bound := studentT95(n - 2)
+	level, slope := p.coef[0], p.coef[1]
+	slopeError := bound * math.Sqrt(p.cov[1][1])
+	if slopeError > maxRateError*slope {
+		return nil
+	}
+	m := middle / half
+	fixed := level - m*slope
+	fixedError := bound * math.Sqrt(max(0, p.cov[0][0]-2*m*p.cov[0][1]+m*m*p.cov[1][1]))
+	if fixed+fixedError < 0 {
+		return nil
+	}
+	return &Prefill{
+		TokensPerSecond: Interval{half / slope, half / (slope + slopeError), half / (slope - slopeError)},
+		FixedSeconds:    Interval{max(0, fixed), max(0, fixed-fixedError), fixed + fixedError},
+	}
+}
+
+// curved tells whether the time of one more token certainly differs between the
+// shortest and the longest length, as it does where attention begins to weigh
+// more than the rest: then there is no one rate. Where there are few lengths
+// between the ends of [-1, 1] it cannot be told, and the rate is that between
+// the two.
+func curved(t, y []float64) bool {
+	between := 0
+	for _, v := range t {
+		if math.Abs(v) < 0.9 {
+			between++
+		}
+	}
+	if between < edgeSamples {
+		return false
+	}
+	parabola, ok := fit(t, y, 3)
+	if !ok {
+		return true
+	}
+	bound := studentT95(len(t) - 3)
+	change := 4 * (math.Abs(parabola.coef[2]) - bound*math.Sqrt(parabola.cov[2][2]))
+	return change > maxCurvature*math.Abs(parabola.coef[1])
+}

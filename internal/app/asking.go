@@ -1,0 +1,58 @@
+package app
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// asking is what the tasks of one endpoint and module share: what their results
+// tell together. It is safe for concurrent use.
+type asking struct {
+	id      collector.FindingsID
+	tracker *estimate.Tracker
+	logger  *slog.Logger
+
+	mu     sync.Mutex
+	series *collector.FindingsSeries // set before the first run
+	last   *estimate.Findings
+}
+
+func newAsking(e *config.Endpoint, name string, m *config.Module, logger *slog.Logger) *asking {
+	slo := e.SLOWith(m)
+	return &asking{
+		id: collector.FindingsID{Endpoint: e.Name, Module: name, Labels: e.Labels},
+		tracker: estimate.NewTracker(estimate.Options{
+			Now: time.Now, TTFT: time.Duration(slo.TTFT),
+		}),
+		logger: logger,
+	}
+}
+
+// observe publishes what the results of one run add.
+func (a *asking) observe(results []*prober.Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	found := a.tracker.Observe(results)
+	a.series.Set(found)
+	a.log(found)
+	a.last = found
+}
+
+// log tells of changes.
+func (a *asking) log(found *estimate.Findings) {
+	for i, source := range estimate.Sources() {
+		var before uint64
+		if a.last != nil && a.last.Model == found.Model {
+			before = a.last.Changes[i]
+		}
+		if found.Changes[i] > before {
+			a.logger.Warn("what should stay the same has changed", "source", string(source), "model", found.Model)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// modulesCommand lists the modules: the built-in ones, and those of a file.
+type modulesCommand struct {
+	file *string
+}
+
+func newModulesCommand(c *kingpin.CmdClause) *modulesCommand {
+	return &modulesCommand{file: c.Flag("config.file", "Configuration file whose modules to list too.").String()}
+}
+
+func (c *modulesCommand) run(_ context.Context, env environment) error {
+	modules := config.None().Modules
+	if *c.file != "" {
+		cfg, err := loadConfig(*c.file)
+		if err != nil {
+			return err
+		}
+		modules = cfg.Modules
+	}
+	return printModules(env.Stdout, modules)
+}
+
+func printModules(out io.Writer, modules map[string]*config.Module) error {
+	purposes := map[string]string{}
+	for _, p := range config.Presets() {
+		purposes[p.Name] = p.Purpose
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "MODULE\tEVERY\tASKS\tOUTPUT\tOBJECTIVE\tFOR")
+	for _, name := range slices.Sorted(maps.Keys(modules)) {
+		m := modules[name]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", name, m.Interval, whatIsAsked(m), lengthsText(m.OutputTokens), objectiveText(m), purposes[name])
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("print the modules: %w", err)
+	}
+	return nil
+}
+
+// whatIsAsked is what a module sends, in a few words.
+func whatIsAsked(m *config.Module) string {
+	var asked string
+	switch {
+	case m.Prompt != "":
+		asked = "a prompt"
+	case m.PromptsFile != "":
+		asked = fmt.Sprintf("%d prompts", len(m.Prompts))
+	case m.Questions:
+		asked = "the built-in questions"
+	case m.ReferenceLogprob:
+		return "the score of a passage"
+	default:
+		asked = lengthsText(m.InputTokens) + " tokens, " + string(m.Prefix)
+	}
+	if len(m.Concurrency) > 0 {
+		asked += fmt.Sprintf(", bursts of %s", joinInts(m.Concurrency))
+	}
+	return asked
+}
+
+// lengthsText is lengths in a few words; "-" for none.
+func lengthsText(l config.Lengths) string {
+	switch {
+	case l.IsZero():
+		return "-"
+	case len(l.Mix) > 0:
+		var all []string
+		for _, w := range l.Mix {
+			all = append(all, fmt.Sprintf("%d (%g)", w.Tokens, w.Weight))
+		}
+		return strings.Join(all, " or ")
+	}
+	return joinInts(l.Ladder)
+}
+
+func joinInts(all []int) string {
+	var texts []string
+	for _, n := range all {
+		texts = append(texts, fmt.Sprint(n))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// objectiveText is what a module promises where the endpoint does not say
+// otherwise.
+func objectiveText(m *config.Module) string {
+	if !m.Judged() {
+		return "-"
+	}
+	slo := new(config.Endpoint).SLOWith(m)
+	text := fmt.Sprintf("%g", slo.Objective)
+	for _, limit := range []struct {
+		name string
+		d    model.Duration
+	}{{"TTFT", slo.TTFT}, {"TPOT", slo.TPOT}, {"E2E", slo.E2E}} {
+		if limit.d > 0 {
+			text += fmt.Sprintf(", %s %s", limit.name, limit.d)
+		}
+	}
+	return text
+}

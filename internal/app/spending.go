@@ -1,0 +1,242 @@
+package app
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+const (
+	// templateTokens is what a chat template, and a length that is still being
+	// found, add to a prompt at most, beside a tenth of it.
+	templateTokens = 64
+	// bytesPerToken is fewer than the tokenizers in use need for prose, so that
+	// a text has fewer tokens than we think.
+	bytesPerToken = 2
+	// shortPrompt bounds the built-in questions and the reference passage, in
+	// tokens.
+	shortPrompt = 600
+)
+
+// spending guards what the runs of one task may spend. It is used by one run at
+// a time.
+type spending struct {
+	module  *config.Module
+	price   *config.Price
+	budgets []*schedule.Budget // the endpoint's own and that of all
+	vectors bool               // the endpoint embeds or ranks
+}
+
+// reserve sets aside what the next run may cost at most. It returns false where
+// that could exceed a budget.
+func (s *spending) reserve() (most schedule.Cost, ok bool) {
+	most = mostOf(s.module, s.price, s.vectors)
+	for i, b := range s.budgets {
+		if !b.Reserve(most) {
+			for _, before := range s.budgets[:i] {
+				before.Settle(most, schedule.Cost{})
+			}
+			return most, false
+		}
+	}
+	return most, true
+}
+
+// settle counts what the run has spent.
+func (s *spending) settle(reserved schedule.Cost, results []*prober.Result) {
+	var spent schedule.Cost
+	each := requestOf(s.module, s.vectors)
+	for _, r := range results {
+		s.vectors = r.Kind == api.Embedding || r.Kind == api.Rerank
+		cost := spentBy(r, s.price, each)
+		spent.Tokens += cost.Tokens
+		spent.USD += cost.USD
+	}
+	for _, b := range s.budgets {
+		b.Settle(reserved, spent)
+	}
+}
+
+// spentBy is what one request has cost. Where the server does not count the
+// tokens of a request that was sent, it is taken for the most it can be.
+func spentBy(r *prober.Result, price *config.Price, most tokens) schedule.Cost {
+	if r.Sent.IsZero() {
+		return schedule.Cost{}
+	}
+	t := tokens{input: r.Tokens.Prompt, output: max(0, r.Tokens.Output)}
+	if t.input < 0 {
+		t = most
+	}
+	return t.cost(price, min(max(0, r.Tokens.Cached), t.input))
+}
+
+// tokens are those of one request, or of several.
+type tokens struct{ input, output int }
+
+// cost is what the tokens cost, so many of the prompt from the cache.
+func (t tokens) cost(price *config.Price, cached int) schedule.Cost {
+	c := schedule.Cost{Tokens: t.input + t.output}
+	if price.PerToken() {
+		c.USD = (float64(t.input-cached)*price.InputUSD + float64(cached)*price.CachedInputUSD + float64(t.output)*price.OutputUSD) / 1e6
+	}
+	return c
+}
+
+// mostOf is what one run may cost at most, as far as that can be known before.
+func mostOf(m *config.Module, price *config.Price, vectors bool) schedule.Cost {
+	n := 1
+	if m.Prefix == config.PrefixPaired {
+		n = 2
+	}
+	if len(m.Concurrency) > 0 {
+		n = 0
+		for _, level := range m.Concurrency {
+			n += level
+		}
+	}
+	t := requestOf(m, vectors)
+	return tokens{n * t.input, n * t.output}.cost(price, 0)
+}
+
+// requestOf is what one request of a module may have at most.
+func requestOf(m *config.Module, vectors bool) tokens {
+	t := tokens{output: m.OutputTokens.Max()}
+	switch {
+	case m.Prompt != "":
+		t.input = len(m.Prompt)/bytesPerToken + templateTokens
+	case m.PromptsFile != "":
+		for _, p := range m.Prompts {
+			n := templateTokens
+			for _, message := range p.Messages {
+				n += len(message.Content)/bytesPerToken + templateTokens
+			}
+			t.input = max(t.input, n)
+		}
+	case m.Questions, m.ReferenceLogprob:
+		t.input = shortPrompt
+	default:
+		n := m.InputTokens.Max()
+		t.input = n + n/10 + templateTokens
+		if vectors {
+			t.input *= m.BatchSize
+		}
+	}
+	if vectors || m.ReferenceLogprob {
+		t.output = 0
+	}
+	return t
+}
+
+// checkBudgets finds modules whose single run may exceed a budget, so that they
+// would never run.
+func checkBudgets(cfg *config.Config) error {
+	for i, e := range cfg.Endpoints {
+		for j, name := range e.Modules {
+			for _, b := range []struct {
+				name string
+				config.Budget
+			}{{"the endpoint's budget", e.Budget}, {"global.budget", cfg.Global.Budget}} {
+				if err := checkBudget(cfg.Modules[name], e.Price, b.Budget); err != nil {
+					return &config.Error{
+						Path: fmt.Sprintf("endpoints[%d].modules[%d]", i, j),
+						Msg:  fmt.Sprintf("module %q: %v that %s allows", name, err, b.name),
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func checkBudget(m *config.Module, price *config.Price, b config.Budget) error {
+	for _, rung := range m.Rungs() {
+		most := mostOf(rung.Module, price, false)
+		if b.TokensPerHour > 0 && most.Tokens > b.TokensPerHour {
+			return fmt.Errorf("one run may take %d tokens, more than the %d per hour", most.Tokens, b.TokensPerHour)
+		}
+		if b.USDPerDay > 0 && most.USD > b.USDPerDay {
+			return fmt.Errorf("one run may cost $%.4f, more than the $%g per day", most.USD, b.USDPerDay)
+		}
+	}
+	return nil
+}
+
+// budgets are those of a configuration, by the endpoint's name. They outlive
+// the endpoint's other settings, so that changing those gives no new allowance.
+// It is safe for concurrent use.
+type budgets struct {
+	all *schedule.Budget
+
+	mu   sync.Mutex
+	each map[string]*schedule.Budget
+}
+
+func newBudgets(common config.Budget) *budgets {
+	return &budgets{all: newBudget(common), each: map[string]*schedule.Budget{}}
+}
+
+func newBudget(b config.Budget) *schedule.Budget {
+	return schedule.NewBudget(b.TokensPerHour, b.USDPerDay, time.Now)
+}
+
+// own returns the budget of an endpoint.
+func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.each[e.Name]
+	if own == nil {
+		own = newBudget(e.Budget)
+		b.each[e.Name] = own
+	}
+	own.Limit(e.Budget.TokensPerHour, e.Budget.USDPerDay)
+	return own
+}
+
+// of returns the budgets that stand in front of the runs of an endpoint.
+func (b *budgets) of(e *config.Endpoint) []*schedule.Budget {
+	return []*schedule.Budget{b.own(e), b.all}
+}
+
+// allowance guards what one request for probes may spend.
+type allowance struct {
+	rungs    []*spending
+	reserved []schedule.Cost
+}
+
+// allowanceOf is that of a target: under the endpoint's budget, if it is one of
+// the configuration, and under that of all.
+func allowanceOf(t *probeTarget, b *budgets) *allowance {
+	a := &allowance{}
+	for _, rung := range t.module.Rungs() {
+		a.rungs = append(a.rungs, &spending{module: rung.Module, price: t.endpoint.Price, budgets: b.of(t.endpoint)})
+	}
+	return a
+}
+
+func (a *allowance) reserve() bool {
+	for _, s := range a.rungs {
+		most, ok := s.reserve()
+		if !ok {
+			a.settle(nil)
+			return false
+		}
+		a.reserved = append(a.reserved, most)
+	}
+	return true
+}
+
+// settle counts what was spent; rungs without results spent nothing.
+func (a *allowance) settle(all []rungResults) {
+	for i, most := range a.reserved {
+		var results []*prober.Result
+		if i < len(all) {
+			results = all[i].results
+		}
+		a.rungs[i].settle(most, results)
+	}
+}

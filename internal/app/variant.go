@@ -1,0 +1,89 @@
+package app
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// variant is what tells the results of one run apart: each has a series of its
+// own.
+type variant struct {
+	prefix      string
+	concurrency int // of a burst; 0 is none
+}
+
+// variantOf is the variant that a result belongs to.
+func variantOf(r *prober.Result) variant { return variant{r.Prefix, r.Concurrency} }
+
+// variantsOf lists what the runs of a module consist of; the first one is
+// always asked, the others may be left out after a failure.
+func variantsOf(m *config.Module) []variant {
+	switch {
+	case m.Prefix == config.PrefixPaired:
+		return []variant{{string(config.PrefixCold), 0}, {string(config.PrefixWarm), 0}}
+	case len(m.Concurrency) > 0:
+		var all []variant
+		for _, n := range m.Concurrency {
+			all = append(all, variant{string(m.Prefix), n})
+		}
+		return all
+	}
+	return []variant{{string(m.Prefix), 0}}
+}
+
+// id is that of the variant's series, given that of the task.
+func (v variant) id(of collector.ID) collector.ID {
+	of.Prefix = v.prefix
+	if v.concurrency > 0 {
+		of.Concurrency = strconv.Itoa(v.concurrency)
+	}
+	return of
+}
+
+// rungID is what all series of a rung have in common.
+func rungID(e *config.Endpoint, module string, r config.Rung) collector.ID {
+	return collector.ID{
+		Endpoint: e.Name, Module: module, InputTokens: r.InputLabel, OutputTokens: r.OutputLabel, Labels: e.Labels,
+	}
+}
+
+// openSeries puts the series of a rung on the page.
+func openSeries(p *collector.Probes, e *config.Endpoint, m *config.Module, id collector.ID) map[variant]*collector.Series {
+	all := map[variant]*collector.Series{}
+	for i, v := range variantsOf(m) {
+		s := p.Series(v.id(id))
+		s.SetKind(kindOf(e, m))
+		s.SetPrice(e.Price)
+		s.SetChecks(m.ChecksAnswers())
+		if m.Judged() {
+			s.SetSLO(e.SLOWith(m))
+		}
+		if i == 0 { // the one that never misses its interval
+			s.SetPace(time.Duration(m.Interval), time.Duration(m.Timeout))
+		}
+		all[v] = s
+	}
+	return all
+}
+
+// closeSeries takes them off the page.
+func closeSeries(p *collector.Probes, m *config.Module, id collector.ID) {
+	for _, v := range variantsOf(m) {
+		p.Remove(v.id(id))
+	}
+}
+
+// kindOf is what the answers of an endpoint to a module are, as far as the
+// configuration tells.
+func kindOf(e *config.Endpoint, m *config.Module) api.Kind {
+	if m.ReferenceLogprob {
+		return api.Scoring
+	}
+	configured, _ := api.Lookup(e.API)
+	return configured.Kind
+}

@@ -1,0 +1,41 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// costOf returns what the tokens of a result cost in US dollars, by the server's
+// counts; false where tokens have no price or were not counted. Prompt tokens
+// that are not known to come from the cache have the full price.
+func costOf(price *config.Price, r *prober.Result) (usd float64, ok bool) {
+	t := &r.Tokens
+	if !price.PerToken() || t.Prompt < 0 {
+		return 0, false
+	}
+	cached := min(max(0, t.Cached), t.Prompt)
+	total := float64(t.Prompt-cached)*price.InputUSD + float64(cached)*price.CachedInputUSD +
+		float64(max(0, t.Output))*price.OutputUSD
+	return total / 1e6, true
+}
+
+// cost says what the run cost, where tokens have a price.
+func (p *page) cost(price *config.Price, results []*prober.Result) {
+	total, counted := 0.0, 0
+	for _, r := range results {
+		if usd, ok := costOf(price, r); ok {
+			total += usd
+			counted++
+		}
+	}
+	if counted == 0 {
+		return
+	}
+	text := fmt.Sprintf("$%.6f by the configured prices", total)
+	if counted < len(results) {
+		text += fmt.Sprintf(", for the %d of %d requests whose tokens the server counted", counted, len(results))
+	}
+	p.section("Cost", []row{{"run", text}})
+}

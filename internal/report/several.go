@@ -1,0 +1,177 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// several tells what several results come to: a pair, bursts, or the lengths
+// of a ladder with one, the other or single requests for each.
+func (p *page) several(t Target, results []*prober.Result) {
+	var s Summary
+	s.Add(results...)
+	good := s.Outcome(prober.Success)
+	c := green
+	if good < len(results) {
+		c = red
+	}
+	p.line("%s: %s (%s)", p.paint(c, fmt.Sprintf("%d of %d requests succeeded", good, len(results))), clean(t.Endpoint), clean(t.URL))
+	common := *results[0]
+	common.Prefix, common.Reused = "", false
+	p.row("asked", asked(t, &common))
+	for len(results) > 0 {
+		n := 1
+		switch {
+		case results[0].Concurrency > 0:
+			n = countBursts(results)
+			p.bursts(results[:n])
+		case isPair(results):
+			n = 2
+			p.pair(results[0], results[1])
+		default:
+			n = countSingles(results)
+			p.lengths(results[:n])
+		}
+		results = results[n:]
+	}
+	s.listFailures(p)
+}
+
+// isPair tells whether the first two results are those of a pair.
+func isPair(results []*prober.Result) bool {
+	return len(results) > 1 && results[1].Concurrency == 0 &&
+		results[0].Prefix == string(config.PrefixCold) && results[1].Prefix == string(config.PrefixWarm)
+}
+
+// countBursts counts the results of the bursts of one run, which rise.
+func countBursts(results []*prober.Result) int {
+	n := 1
+	for n < len(results) && results[n].Concurrency >= results[n-1].Concurrency {
+		n++
+	}
+	return n
+}
+
+// countSingles counts the results up to the next pair or burst.
+func countSingles(results []*prober.Result) int {
+	n := 1
+	for n < len(results) && results[n].Concurrency == 0 && !isPair(results[n:]) {
+		n++
+	}
+	return n
+}
+
+// pair compares the two of a pair.
+func (p *page) pair(cold, warm *prober.Result) {
+	of := ""
+	if cold.Length > 0 {
+		of = fmt.Sprintf(", %s", tokens(cold.Length))
+	}
+	p.waterfall("Cold prompt"+of, &cold.Timing, cold.Outcome)
+	p.waterfall("The same again, warm", &warm.Timing, warm.Outcome)
+	var rows []row
+	if warm.Tokens.Prompt >= 0 && warm.Tokens.Cached >= 0 {
+		rows = append(rows, row{"cached", tokens(warm.Tokens.Prompt) + cached(&warm.Tokens)})
+	}
+	if c, w := cold.Timing.TTFT, warm.Timing.TTFT; c >= 0 && w >= 0 && warm.Outcome == prober.Success {
+		benefit, word := c-w, "earlier"
+		if benefit < 0 {
+			benefit, word = -benefit, "later"
+		}
+		rows = append(rows, row{"TTFT", fmt.Sprintf("cold %s, warm %s: %s %s", duration(c), duration(w), duration(benefit), word)})
+	}
+	p.section("Prefix cache", rows)
+}
+
+// bursts is a table of bursts, a line for each.
+func (p *page) bursts(results []*prober.Result) {
+	title := "Bursts"
+	if n := results[0].Length; n > 0 {
+		title += ", prompts of " + tokens(n)
+	}
+	told := map[int]estimate.Burst{}
+	if f := estimate.NewTracker(estimate.Options{Now: time.Now}).Observe(results); f != nil {
+		for _, b := range f.Bursts {
+			told[b.Concurrency] = b
+		}
+	}
+	rows := [][]string{{"at once", "ok", "TTFT p50", "TTFT max", "TPOT p50", "tokens/s", "starts within"}}
+	for len(results) > 0 {
+		n := 1
+		for n < len(results) && results[n].Concurrency == results[0].Concurrency {
+			n++
+		}
+		rows = append(rows, burstRow(results[:n], told[results[0].Concurrency]))
+		results = results[n:]
+	}
+	p.table(title, rows, 8, 6, 11, 11, 11, 10, 15)
+}
+
+func burstRow(level []*prober.Result, told estimate.Burst) []string {
+	var s Summary
+	s.Add(level...)
+	median := func(metric string) string {
+		if samples := s.samples[metric]; len(samples) > 0 {
+			return duration(describe(samples).p50.value)
+		}
+		return "-"
+	}
+	slowest, speed, spread := "-", "-", "-"
+	if samples := s.samples["ttft_seconds"]; len(samples) > 0 {
+		slowest = duration(slices.Max(samples))
+	}
+	if told.TokensPerSecond > 0 {
+		speed = threeDigits(told.TokensPerSecond)
+	}
+	if told.Concurrency > 1 && told.StartSpread >= 0 {
+		spread = duration(told.StartSpread)
+	}
+	return []string{
+		strconv.Itoa(level[0].Concurrency), strconv.Itoa(s.Outcome(prober.Success)),
+		median("ttft_seconds"), slowest, median("tpot_seconds"), speed, spread,
+	}
+}
+
+// lengths is a table of single requests, a line for each.
+func (p *page) lengths(results []*prober.Result) {
+	rows := [][]string{{"wanted", "prompt", "output", "TTFT", "TPOT", "end to end", "outcome"}}
+	for _, r := range results {
+		number := func(n int) string {
+			if n <= 0 {
+				return "-"
+			}
+			return strconv.Itoa(n)
+		}
+		length := func(d time.Duration) string {
+			if d < 0 || r.Outcome != prober.Success {
+				return "-"
+			}
+			return duration(d)
+		}
+		rows = append(rows, []string{
+			number(r.Length), number(r.Tokens.Prompt), number(r.Tokens.Output),
+			length(r.Timing.TTFT), length(r.Timing.TPOT), length(r.Timing.Duration), string(r.Outcome),
+		})
+	}
+	p.table("Lengths, in tokens", rows, 8, 9, 8, 10, 10, 12, 20)
+}
+
+// table writes rows in columns of the given widths, the first row being the
+// titles.
+func (p *page) table(title string, rows [][]string, widths ...int) {
+	p.title("%s", title)
+	for _, cells := range rows {
+		var line strings.Builder
+		for i, cell := range cells {
+			fmt.Fprintf(&line, "%*s", widths[i], cell)
+		}
+		p.line("%*s%s", indent, "", line.String())
+	}
+}

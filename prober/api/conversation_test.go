@@ -1,0 +1,80 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestConversation wants each protocol's own spelling of conversations, as its
+// documentation has it.
+func TestConversation(t *testing.T) {
+	f := func(api string, messages []Message, want string) {
+		t.Helper()
+		p, _ := Lookup(api)
+		checkBody(t, p, Params{Model: "m", Prompt: "ignored", Messages: messages, OutputTokens: 64}, want)
+	}
+	talk := []Message{{"system", "Be brief."}, {"user", "a <b>"}, {"assistant", "c"}, {"user", "d"}}
+	const (
+		all     = `"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"a <b>"},{"role":"assistant","content":"c"},{"role":"user","content":"d"}]`
+		turns   = `[{"role":"user","content":"a <b>"},{"role":"assistant","content":"c"},{"role":"user","content":"d"}]`
+		text    = `"Be brief.\n\na <b>\n\nc\n\nd"`
+		openAI  = `"max_tokens":64,"temperature":0,"stream":true,"stream_options":{"include_usage":true}}`
+		answers = `"max_output_tokens":64,"temperature":0,"stream":true,"store":false}`
+	)
+	f("openai-chat", talk, `{"model":"m",`+all+`,`+openAI)
+	f("openai-completions", talk, `{"model":"m","prompt":`+text+`,`+openAI)
+	f("openai-responses", talk, `{"model":"m","instructions":"Be brief.","input":`+turns+`,`+answers)
+	f("anthropic", talk, `{"model":"m","max_tokens":64,"system":"Be brief.","messages":`+turns+`,"stream":true}`)
+	f("gemini", talk, `{"contents":[{"role":"user","parts":[{"text":"a <b>"}]},{"role":"model","parts":[{"text":"c"}]},{"role":"user","parts":[{"text":"d"}]}],`+
+		`"systemInstruction":{"parts":[{"text":"Be brief."}]},"generationConfig":{"maxOutputTokens":64,"temperature":0}}`)
+	f("cohere", talk, `{"model":"m",`+all+`,"max_tokens":64,"temperature":0,"stream":true}`)
+	f("bedrock", talk, `{"system":[{"text":"Be brief."}],"messages":[{"role":"user","content":[{"text":"a <b>"}]},{"role":"assistant","content":[{"text":"c"}]},{"role":"user","content":[{"text":"d"}]}],`+
+		`"inferenceConfig":{"maxTokens":64}}`)
+	f("ollama", talk, `{"model":"m",`+all+`,"stream":true,"options":{"num_predict":64,"temperature":0}}`)
+	f("ollama-generate", talk, `{"model":"m","system":"Be brief.","prompt":"a <b>\n\nc\n\nd","stream":true,"options":{"num_predict":64,"temperature":0}}`)
+	f("tgi", talk, `{"inputs":`+text+`,"parameters":{"max_new_tokens":64,"do_sample":false,"details":true}}`)
+	f("sglang", talk, `{"text":`+text+`,"sampling_params":{"max_new_tokens":64,"temperature":0},"stream":true}`)
+	f("llamacpp", talk, `{"prompt":`+text+`,"n_predict":64,"temperature":0,"stream":true}`)
+	f("triton", talk, `{"text_input":`+text+`,"parameters":{"stream":true,"max_tokens":64,`+
+		`"temperature":0,"exclude_input_in_output":true,"return_finish_reason":true,"return_num_input_tokens":true,"return_num_output_tokens":true}}`)
+
+	// Where roles must alternate, neighbours become one; elsewhere all stay.
+	rows := []Message{{"user", "a"}, {"system", "s"}, {"user", "b"}, {"system", "t"}}
+	const merged = `[{"role":"user","content":"a\n\nb"}]`
+	f("anthropic", rows, `{"model":"m","max_tokens":64,"system":"s\n\nt","messages":`+merged+`,"stream":true}`)
+	f("openai-responses", rows, `{"model":"m","instructions":"s\n\nt","input":`+merged+`,`+answers)
+	f("openai-chat", rows, `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"system","content":"s"},{"role":"user","content":"b"},{"role":"system","content":"t"}],`+openAI)
+}
+
+// A conversation of one message of the user is the same request as its text as
+// the prompt. Responses alone has two spellings of it.
+func TestOneMessageIsAPrompt(t *testing.T) {
+	for _, p := range protocols() {
+		if p.Kind != Generation || p.Name == "openai-responses" {
+			continue
+		}
+		want, err := p.Body(Params{Model: "m", Prompt: "a\n<b>", OutputTokens: 64, ExactLength: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkBody(t, p, Params{Model: "m", Messages: []Message{{"user", "a\n<b>"}}, OutputTokens: 64, ExactLength: true}, string(want))
+	}
+}
+
+// The messages are shared by all probes.
+func TestConversationIsNotChanged(t *testing.T) {
+	messages := []Message{{"user", "a"}, {"user", "b"}, {"assistant", "c"}, {"user", "d"}}
+	want := []Message{{"user", "a"}, {"user", "b"}, {"assistant", "c"}, {"user", "d"}}
+	for _, p := range protocols() {
+		if p.Kind != Generation {
+			continue
+		}
+		if _, err := p.Body(Params{Model: "m", Messages: messages, OutputTokens: 1}); err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+		if d := cmp.Diff(want, messages); d != "" {
+			t.Fatalf("%s (-want +got):\n%s", p.Name, d)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package api
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+// identity is what the frames of a reply tell of its model, one after the
+// other.
+type identity struct{ Models, Fingerprints []string }
+
+func decodeIdentity(t testing.TB, p Protocol, body io.Reader) (got identity) {
+	t.Helper()
+	var d Delta
+	frames, decoder := stream.New(p.Framing, body, stream.DefaultLimits()), p.NewDecoder()
+	for {
+		f, err := frames.Next()
+		if err == io.EOF {
+			return got
+		}
+		if err == nil {
+			err = decoder.Decode(f.Event, f.Data, &d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Model != nil {
+			got.Models = append(got.Models, string(d.Model))
+		}
+		if d.Fingerprint != nil {
+			got.Fingerprints = append(got.Fingerprints, string(d.Fingerprint))
+		}
+	}
+}
+
+// TestIdentity reads the names in recorded and composed replies, which were
+// found in them with grep.
+func TestIdentity(t *testing.T) {
+	f := func(api, file, model, fingerprint string) {
+		t.Helper()
+		var want identity
+		if model != "" {
+			want.Models = []string{model}
+		}
+		if fingerprint != "" {
+			want.Fingerprints = []string{fingerprint}
+		}
+		p, _ := Lookup(api)
+		if d := cmp.Diff(want, decodeIdentity(t, p, bytes.NewReader(readCapture(t, file)))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", file, d)
+		}
+	}
+	const chat = "openai-chat"
+	f(chat, "composed_openai_chat", "gpt-5.4-mini", "fp_1")
+	f(chat, "composed_azure_chat", "gpt-4o-2024-11-20", "fp_2") // the first chunk has an empty name
+	f(chat, "composed_groq_chat", "qwen/qwen3-32b", "fp_3")
+	f(chat, "composed_deepseek_chat", "deepseek-reasoner", "fp_4")
+	f(chat, "composed_tgi_chat", "m", "3.3.6-native")
+	f(chat, "composed_vllm_chat", "m", "")
+	f(chat, "composed_sglang_chat", "m", "")
+	f(chat, "llamacpp_v1_chat_stream_usage", "gguf/tiny.gguf", "b1-de3ff81")
+	f(chat, "ollama_v1_chat_stream_usage", "tiny", "fp_ollama")
+	f("openai-completions", "llamacpp_v1_completions_stream", "gguf/tiny.gguf", "b1-de3ff81")
+	f("openai-completions", "ollama_v1_completions_stream", "tiny", "fp_ollama")
+	f("openai-responses", "llamacpp_v1_responses_stream", "gguf/tiny.gguf", "")
+	f("anthropic", "composed_anthropic", "claude-opus-4-7", "")
+	f("anthropic", "llamacpp_v1_messages_stream", "gguf/tiny.gguf", "")
+	f("anthropic", "ollama_v1_messages_stream", "tiny", "")
+	f("gemini", "composed_gemini", "gemini-2.5-flash", "")
+	f("cohere", "composed_cohere", "", "")
+	f("ollama", "ollama_think_api_chat", "think", "")
+	f("ollama-generate", "ollama_api_generate", "tiny", "")
+	f("tgi", "composed_tgi_generate_stream", "", "")
+	f("sglang", "composed_sglang_generate", "", "default")
+	f("sglang", "composed_sglang_generate_increments", "", "")
+	f("llamacpp", "llamacpp_completion_stream", "gguf/tiny.gguf", "") // in the last event
+	f("triton", "composed_triton_vllm", "llama", "1")
+	f("triton", "composed_triton_trtllm", "ensemble", "1")
+
+	// Responses tells it at both ends.
+	p, _ := Lookup("openai-responses")
+	want := identity{Models: []string{"gpt-5.4", "gpt-5.4"}}
+	if d := cmp.Diff(want, decodeIdentity(t, p, bytes.NewReader(readCapture(t, "composed_openai_responses")))); d != "" {
+		t.Errorf("responses (-want +got):\n%s", d)
+	}
+}
+
+func TestOddIdentity(t *testing.T) {
+	f := func(name, frames string, want identity) {
+		t.Helper()
+		if d := cmp.Diff(want, decodeIdentity(t, chat(), strings.NewReader(events(frames)))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	long := strings.Repeat("x", 257)
+	f("of other types", `{"model":null,"system_fingerprint":null}`+"\n"+`{"model":7,"system_fingerprint":{}}`+"\n"+`{"model":["m"]}`, identity{})
+	f("a name that is too long", `{"model":"`+long+`","system_fingerprint":"`+long+`"}`, identity{})
+	f("the longest name", `{"model":"`+long[1:]+`"}`, identity{Models: []string{long[1:]}})
+	f("not UTF-8", `{"model":"`+"\xff"+`"}`, identity{})
+	f("later", "{}\n"+`{"model":"m","system_fingerprint":"f"}`, identity{[]string{"m"}, []string{"f"}})
+	f("with an error", `{"model":"m","error":{"message":"boom"}}`, identity{Models: []string{"m"}})
+}

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"fmt"
+
+	"github.com/valyala/fastjson"
+)
+
+const (
+	// MaxScoringBody is how many bytes of a reply are worth reading for
+	// TextScoring.Parse, which refuses more. It refuses over 100,000 JSON values
+	// too, of which the wordiest server, vLLM, needs some 16 for a token.
+	MaxScoringBody = 8 << 20
+	// leastLogprob is the least believable log-probability; vLLM writes -9999
+	// for that of a token that cannot be.
+	leastLogprob = -10_000
+	// scoringTokens is how many tokens a server makes beside a score. Some refuse
+	// to make none.
+	scoringTokens = 1
+)
+
+// scoringParser returns a TextScoring.Parse. Of a reply without an error, read
+// finds the log-probability of each of the text's tokens.
+func scoringParser(read func(reply *fastjson.Value) ([]*fastjson.Value, error)) func([]byte) ([]float64, error) {
+	return func(body []byte) ([]float64, error) {
+		scores, err := readScores(body, read)
+		if err != nil {
+			return nil, fmt.Errorf("read score of a text: %w", err)
+		}
+		return scores, nil
+	}
+}
+
+func readScores(body []byte, read func(*fastjson.Value) ([]*fastjson.Value, error)) ([]float64, error) {
+	if len(body) > MaxScoringBody {
+		return nil, fmt.Errorf("%w: reply of over %d bytes", ErrProtocol, MaxScoringBody)
+	}
+	var p fastjson.Parser
+	reply, err := parseJSON(&p, body)
+	if err != nil {
+		return nil, err
+	}
+	if e := errorIn(reply); e != nil {
+		return nil, e
+	}
+	values, err := read(reply)
+	if err != nil {
+		return nil, err
+	}
+	return logprobs(values)
+}
+
+// checkScored returns an error unless a server, asked to score each token of a
+// text, has done so. A beginning of text may be counted and not be told.
+func checkScored(scored, tokens int) error {
+	if tokens == Unknown {
+		return fmt.Errorf("%w: no count of the text's tokens", ErrProtocol)
+	}
+	if scored < 1 || scored < tokens-1 || scored > tokens {
+		return fmt.Errorf("%w: scores of %d tokens for a text of %d, so the server does not score the text",
+			ErrProtocol, max(scored, 0), tokens)
+	}
+	return nil
+}
+
+// logprobs reads the log-probabilities of a text's tokens, of which the first
+// has none, unless something that is not told stands before it. No other may
+// miss: it would be that of a token that cannot be, as JSON has no infinity,
+// and a text without such tokens looks better than it is.
+func logprobs(values []*fastjson.Value) ([]float64, error) {
+	var scores []float64
+	for i, v := range values {
+		if i == 0 && (v == nil || v.Type() == fastjson.TypeNull) {
+			continue
+		}
+		if v == nil || v.Type() != fastjson.TypeNumber {
+			return nil, fmt.Errorf("%w: no log-probability of token %d", ErrProtocol, i+1)
+		}
+		f, err := v.Float64()
+		if err != nil || !(f >= leastLogprob && f <= 0) { // NaN too
+			return nil, fmt.Errorf("%w: log-probability %g of token %d", ErrProtocol, f, i+1)
+		}
+		scores = append(scores, f)
+	}
+	if len(scores) == 0 {
+		return nil, fmt.Errorf("%w: no log-probabilities", ErrProtocol)
+	}
+	return scores, nil
+}

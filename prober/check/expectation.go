@@ -1,0 +1,174 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/abadojack/whatlanggo"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// languageBytes is how much of the beginning of an answer its language is told
+// by.
+const languageBytes = 4096
+
+// Answer is an answer to be judged.
+type Answer struct {
+	// Text is what a user sees of it.
+	Text string
+	// Finish is its finish reason in the closed set of api.FinishReasons; "" is
+	// not known.
+	Finish string
+}
+
+// Expectation is what an answer must be. It never changes and serves any number
+// of probes at once.
+type Expectation struct {
+	equals   string
+	matches  *regexp.Regexp
+	schema   *jsonschema.Schema
+	fewest   int // characters
+	most     int // characters; 0 is no limit
+	language string
+	finish   []string
+}
+
+// New returns the expectation that the configuration writes down. The error is
+// that of a regular expression or a schema that is none.
+func New(c *config.Expect) (*Expectation, error) {
+	e := &Expectation{
+		equals: strings.TrimSpace(c.Equals), fewest: c.MinLength, most: c.MaxLength,
+		language: c.Language, finish: slices.Clone(c.FinishReason),
+	}
+	var err error
+	if c.Matches != "" {
+		if e.matches, err = regexp.Compile(c.Matches); err != nil {
+			return nil, fmt.Errorf("compile the expected pattern: %w", err)
+		}
+	}
+	if c.JSONSchema != nil {
+		if e.schema, err = c.Schema(); err != nil {
+			return nil, fmt.Errorf("compile the expected schema: %w", err)
+		}
+	}
+	return e, nil
+}
+
+// Judge says what an answer is worth and, where it is not correct, why: shortly
+// and without a word of the answer. The form comes first: an
+// answer that was cut short is in the wrong format, whatever it says. One that is
+// not as expected and declines or runs in a loop is called that.
+func (e *Expectation) Judge(a Answer) (verdict Verdict, reason string) {
+	verdict, reason = e.compare(a)
+	if verdict == Correct {
+		return Correct, ""
+	}
+	switch misbehaviour(a.Text, words(answerPart(a.Text))) {
+	case Refused:
+		return Refused, "the answer declines to answer"
+	case Repetition:
+		return Repetition, "the answer repeats one phrase again and again"
+	}
+	return verdict, reason
+}
+
+// compare judges by what is expected alone.
+func (e *Expectation) compare(a Answer) (verdict Verdict, reason string) {
+	for _, form := range []func(Answer) string{e.finishFault, e.lengthFault, e.languageFault, e.schemaFault} {
+		if reason := form(a); reason != "" {
+			return WrongFormat, reason
+		}
+	}
+	switch {
+	case e.equals != "" && strings.TrimSpace(a.Text) != e.equals:
+		return Wrong, "the answer is not what is expected"
+	case e.matches != nil && !e.matches.MatchString(a.Text):
+		return Wrong, "the answer does not match the expected pattern"
+	}
+	return Correct, ""
+}
+
+func (e *Expectation) finishFault(a Answer) string {
+	if len(e.finish) == 0 || slices.Contains(e.finish, a.Finish) {
+		return ""
+	}
+	return fmt.Sprintf("the finish reason is %.20q, want %s", a.Finish, strings.Join(e.finish, " or "))
+}
+
+func (e *Expectation) lengthFault(a Answer) string {
+	if e.fewest == 0 && e.most == 0 {
+		return ""
+	}
+	n := utf8.RuneCountInString(a.Text)
+	switch {
+	case n < e.fewest:
+		return fmt.Sprintf("the answer has %d characters, want at least %d", n, e.fewest)
+	case e.most > 0 && n > e.most:
+		return fmt.Sprintf("the answer has %d characters, want at most %d", n, e.most)
+	}
+	return ""
+}
+
+func (e *Expectation) languageFault(a Answer) string {
+	if e.language == "" {
+		return ""
+	}
+	found := whatlanggo.Detect(a.Text[:min(len(a.Text), languageBytes)])
+	switch {
+	case !found.IsReliable():
+		return "the language of the answer cannot be told, want " + e.language
+	case found.Lang.Iso6391() != e.language:
+		return fmt.Sprintf("the language of the answer is %s, want %s", found.Lang, e.language)
+	}
+	return ""
+}
+
+func (e *Expectation) schemaFault(a Answer) string {
+	if e.schema == nil {
+		return ""
+	}
+	// As float64 and not as text: the schema's arithmetic is exact, and a number
+	// such as 1e999999 would take it for ever.
+	var value any
+	if json.Unmarshal([]byte(a.Text), &value) != nil {
+		if strings.HasPrefix(strings.TrimSpace(a.Text), "```") {
+			return "the answer is in a code block, want JSON alone"
+		}
+		return "the answer is not JSON"
+	}
+	err := e.schema.Validate(value)
+	if err == nil {
+		return ""
+	}
+	return "the answer does not meet the JSON schema" + unmet(err)
+}
+
+// unmet says what of a schema is not met, in the words of the schema.
+func unmet(err error) string {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(": %.100q is not met", firstUnmet(invalid))
+}
+
+// firstUnmet is the first place in the schema that is not met, in the order of
+// their names: that of the causes is another one each time.
+func firstUnmet(err *jsonschema.ValidationError) string {
+	if len(err.Causes) == 0 {
+		_, place, _ := strings.Cut(err.SchemaURL, "#")
+		return strings.Join(append([]string{place}, err.ErrorKind.KeywordPath()...), "/")
+	}
+	first := firstUnmet(err.Causes[0])
+	for _, cause := range err.Causes[1:] {
+		first = min(first, firstUnmet(cause))
+	}
+	return first
+}

@@ -1,0 +1,197 @@
+package check
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// answerPart leaves out what a model wrote between <think> and </think> before
+// it answered. A template may have opened the block in the prompt, so that only
+// its end is there; a block without an end has no answer after it.
+func answerPart(text string) string {
+	const opening, closing = "<think>", "</think>"
+	if i := strings.LastIndex(text, closing); i >= 0 {
+		text = text[i+len(closing):]
+	}
+	text, _, _ = strings.Cut(text, opening)
+	return text
+}
+
+// words returns the words of a text in lower case with one space between them,
+// so that two ways to write the same are the same. A word is made of letters
+// and digits. Punctuation, symbols and markup are left out, but for what belongs
+// to a number: its decimal point and the minus sign before it. Commas between
+// thousands are taken out, and so are apostrophes in a word, commands of LaTeX
+// and up to two zeros that are all there is after a decimal point. Where a
+// script has no spaces, each character is a word.
+func words(text string) string {
+	w := wordWriter{text: text}
+	w.out.Grow(len(text) + 1)
+	for w.at < len(text) {
+		switch r := w.rune(); {
+		case r == '\\':
+			w.skipCommand()
+		case isDigit(r):
+			w.number()
+		case isWordRune(r) && !unicode.IsMark(r):
+			w.word()
+		default:
+			w.at += w.size
+		}
+	}
+	return w.out.String()
+}
+
+// wordWriter writes the words of a text one by one.
+type wordWriter struct {
+	text string
+	at   int // of the next rune
+	size int // of the rune last looked at, in bytes
+	out  strings.Builder
+}
+
+// rune returns the rune at the place, 0 at the end of the text.
+func (w *wordWriter) rune() rune {
+	if w.at >= len(w.text) {
+		w.size = 0
+		return 0
+	}
+	if c := w.text[w.at]; c < utf8.RuneSelf {
+		w.size = 1
+		return rune(c)
+	}
+	r, size := utf8.DecodeRuneInString(w.text[w.at:])
+	w.size = size
+	return r
+}
+
+func (w *wordWriter) space() {
+	if w.out.Len() > 0 {
+		w.out.WriteByte(' ')
+	}
+}
+
+// skipCommand skips a command of LaTeX, such as the \boxed before an answer.
+func (w *wordWriter) skipCommand() {
+	for w.at++; w.at < len(w.text) && isLatin(w.text[w.at]); w.at++ {
+	}
+}
+
+// word writes the word that begins here.
+func (w *wordWriter) word() {
+	w.space()
+	alone := isUnspaced(w.rune())
+	for {
+		r := w.rune()
+		switch {
+		case isWordRune(r):
+			w.out.WriteRune(unicode.ToLower(r))
+		case r == '\'' || r == '’':
+		default:
+			return
+		}
+		w.at += w.size
+		if next := w.rune(); alone && !unicode.IsMark(next) || !alone && isUnspaced(next) {
+			return
+		}
+	}
+}
+
+// number writes the number that begins here, and the letters that follow it
+// without a space.
+func (w *wordWriter) number() {
+	w.space()
+	if w.negative() {
+		w.out.WriteByte('-')
+	}
+	w.whole()
+	w.decimals()
+	for r := w.rune(); isWordRune(r) && !isUnspaced(r); r = w.rune() {
+		w.out.WriteRune(unicode.ToLower(r))
+		w.at += w.size
+	}
+}
+
+// whole writes the digits before the decimal point without the commas between
+// thousands.
+func (w *wordWriter) whole() {
+	n := digits(w.text[w.at:])
+	w.take(n)
+	if n > 3 {
+		return
+	}
+	for strings.HasPrefix(w.text[w.at:], ",") && digits(w.text[w.at+1:]) == 3 {
+		w.at++
+		w.take(3)
+	}
+}
+
+// decimals writes the decimal point that is here and the digits after it.
+func (w *wordWriter) decimals() {
+	rest := w.text[w.at:]
+	if !strings.HasPrefix(rest, ".") {
+		return
+	}
+	switch point := rest[:1+digits(rest[1:])]; point {
+	case ".":
+	case ".0", ".00":
+		w.at += len(point)
+	default:
+		w.take(len(point))
+	}
+}
+
+// take writes the next n bytes as they are.
+func (w *wordWriter) take(n int) {
+	w.out.WriteString(w.text[w.at : w.at+n])
+	w.at += n
+}
+
+// negative tells whether the number that begins here has a minus sign: one that
+// is not between two numbers or words.
+func (w *wordWriter) negative() bool {
+	before := w.text[:w.at]
+	rest, ok := strings.CutSuffix(before, "-")
+	if !ok {
+		rest, ok = strings.CutSuffix(before, "−")
+	}
+	last, _ := utf8.DecodeLastRuneInString(rest)
+	return ok && !isWordRune(last) && last != '-'
+}
+
+// digits returns how many digits the text begins with.
+func digits(text string) int {
+	n := 0
+	for n < len(text) && isDigit(rune(text[n])) {
+		n++
+	}
+	return n
+}
+
+func isDigit(r rune) bool { return '0' <= r && r <= '9' }
+
+func isLatin(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+func isWordRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return isDigit(r) || isLatin(byte(r))
+	}
+	if unicode.Is(unicode.Variation_Selector, r) {
+		return false // of an emoji
+	}
+	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Mc)
+}
+
+// isUnspaced tells whether r belongs to a script that is written without spaces
+// between words.
+func isUnspaced(r rune) bool {
+	return r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
+		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}
+
+// within tells whether the words stand in the text, one after the other; both
+// are as words returns them.
+func within(text, words string) bool {
+	return words != "" && strings.Contains(" "+text+" ", " "+words+" ")
+}

@@ -1,0 +1,87 @@
+package prompt
+
+import "math/rand/v2"
+
+// Length is a length in tokens, and how often it is drawn relative to others.
+type Length struct {
+	Tokens int
+	// Weight is positive and finite; it means nothing where there is one length.
+	Weight float64
+}
+
+// Draw returns the tokens of one of the lengths, at random by weight. There is
+// one at least; one alone takes no rng.
+func Draw(lengths []Length, rng *rand.Rand) int {
+	last := len(lengths) - 1
+	if last == 0 {
+		return lengths[0].Tokens
+	}
+	total := 0.0
+	for _, l := range lengths {
+		total += l.Weight
+	}
+	at := rng.Float64() * total
+	for _, l := range lengths[:last] {
+		if at -= l.Weight; at < 0 {
+			return l.Tokens
+		}
+	}
+	return lengths[last].Tokens
+}
+
+// Mix makes the prompts of one endpoint and module: of one length, or of several
+// that are drawn by weight. It is not safe for concurrent use.
+type Mix struct {
+	lengths  []Length
+	builders []*builder // of lengths
+	rng      *rand.Rand
+}
+
+// NewMix returns a Mix of at least one length, counted as the server counts, its
+// chat template included. A length below the shortest prompt (about 40 words)
+// gives that one. Warm prompts of one length take no rng.
+func NewMix(lengths []Length, prefix Prefix, rng *rand.Rand) *Mix {
+	m := &Mix{lengths: lengths, rng: rng, builders: make([]*builder, len(lengths))}
+	for i, l := range lengths {
+		m.builders[i] = newBuilder(l.Tokens, prefix, rng)
+	}
+	return m
+}
+
+// Next returns the prompt to send now.
+func (m *Mix) Next() Prompt { return m.next(Draw(m.lengths, m.rng)) }
+
+// Like returns another prompt of the same length as one that Next returned, for
+// requests with several texts.
+func (m *Mix) Like(p Prompt) Prompt { return m.next(p.Target) }
+
+func (m *Mix) next(target int) Prompt {
+	p := m.builder(target).next()
+	p.Target = target
+	return p
+}
+
+// Learn takes the server's count of a prompt that Next returned, at any time. The
+// next prompt of that length comes nearer to it, and so does the first one of
+// each length that has not been counted yet. Counts that cannot be are ignored.
+func (m *Mix) Learn(p Prompt, promptTokens int) {
+	b := m.builder(p.Target)
+	if b == nil || !b.learn(p.Words, promptTokens) {
+		return
+	}
+	for _, other := range m.builders {
+		if !other.counted {
+			other.startFrom(b)
+		}
+	}
+}
+
+// builder returns that of a length, nil for none of the mix.
+func (m *Mix) builder(target int) *builder {
+	for i, l := range m.lengths {
+		if l.Tokens == target {
+			return m.builders[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package prober
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/stream"
+)
+
+// request is one request of a run.
+type request struct {
+	prober    *Prober
+	served    *target
+	question  question
+	result    *Result
+	end       time.Time         // when it must be over
+	transport http.RoundTripper // that keeps its connection; nil for a new one
+	kept      *conn             // connection of an earlier request, or nil
+	used      *conn             // the one that this one had
+	sticky    string            // what the two of a pair have in common; "" for others
+	turn      *turn             // in a burst, or nil
+}
+
+// send asks, waits for the end of the answer, and completes the result.
+func (q *request) send(ctx context.Context) {
+	if q.turn != nil {
+		defer q.turn.leave()
+	}
+	q.result.finish(guard(func() error { return q.exchange(ctx) }))
+	q.prober.endpoint.learn(q.result)
+}
+
+// learn tells what the prompts come from how long they were.
+func (q *request) learn() {
+	if n := q.result.Tokens.Prompt; n > 0 && q.question.learn != nil {
+		q.question.learn(n)
+	}
+}
+
+// rerankQuery is what texts are ranked against.
+const rerankQuery = "Which of these texts counts upwards?"
+
+// params puts the question in the words of all protocols.
+func (q *request) params() api.Params {
+	asked := &q.question
+	p := api.Params{
+		Model: q.served.model, OutputTokens: asked.output,
+		ExactLength:     asked.exact && q.served.exactLength(),
+		ContinuousUsage: q.served.continuousUsage(),
+	}
+	switch q.served.protocol.Kind {
+	case api.Embedding, api.Rerank:
+		p.Prompt, p.Inputs = rerankQuery, asked.texts
+		p.Path = q.served.url(q.prober.endpoint.cfg).Path
+	default:
+		p.Messages = asked.messages
+		if len(asked.texts) > 0 {
+			p.Prompt = asked.texts[0]
+		}
+	}
+	return p
+}
+
+// exchange sends the request and reads the reply, under the limits.
+func (q *request) exchange(ctx context.Context) error {
+	body, err := q.served.body(q.params())
+	if err != nil {
+		return err
+	}
+	limits := q.prober.module.Timeouts
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	noConnection := &limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", limits.Connect)}
+	wd := newWatchdog(cancel, q.end, &limitError{TimeoutTotal, fmt.Sprintf("not finished within %s", q.prober.module.Timeout)},
+		time.Now().Add(time.Duration(limits.Connect)), noConnection)
+	defer wd.stop()
+
+	a := q.newAttempt(wd, noConnection)
+	req, err := q.build(a.context(ctx), body)
+	if err != nil {
+		return err
+	}
+	line := newTimeline()
+	rt, giveBack, err := q.roundTripper()
+	if err != nil {
+		return err
+	}
+	defer giveBack()
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		line.end = a.now()
+		err = roundTripFailure(ctx, a, err)
+	} else {
+		defer resp.Body.Close()
+		rp := &reply{request: q, served: q.served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: q.result, resp: resp, answer: q.lookedAt()}
+		err = rp.read()
+	}
+	q.settle(a, &line)
+	return a.censor(err)
+}
+
+// roundTripper returns what sends the request, and what to call after its reply.
+func (q *request) roundTripper() (http.RoundTripper, func(), error) {
+	if q.transport != nil {
+		return q.transport, func() {}, nil
+	}
+	return q.prober.endpoint.borrow()
+}
+
+// newAttempt returns the attempt, which tells the watchdog how far it is.
+func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
+	limits := q.prober.module.Timeouts
+	a := newAttempt(q.kept, q.prober.endpoint.secrets)
+	a.onIssue = func() { wd.expect(time.Now().Add(time.Duration(limits.Connect)), noConnection) }
+	a.turn, a.onHold = q.turn, wd.pause
+	a.onReady = func() {
+		wd.resume()
+		wd.expect(time.Now().Add(time.Duration(limits.Headers)),
+			&limitError{TimeoutFirstToken, fmt.Sprintf("no response headers within %s", limits.Headers)})
+	}
+	return a
+}
+
+// settle turns the stamps into the result's durations.
+func (q *request) settle(a *attempt, line *timeline) {
+	r := q.result
+	a.fill(line)
+	r.Start, r.Sent = a.issuedAt(), a.sentAt()
+	end := time.Now()
+	line.stepped = isStep(end.Round(0).Sub(r.Start.Round(0)), end.Sub(r.Start))
+	r.Clock, r.Timing, r.Buffered = line.result(r.Tokens.Output)
+	r.Events = line.published(r.Clock)
+	r.Imprecise = r.Imprecise || line.imprecise()
+	q.used, r.Reused, r.CertNotAfter = a.used()
+}
+
+// build builds the one HTTP request.
+func (q *request) build(ctx context.Context, body []byte) (*http.Request, error) {
+	e := q.prober.endpoint
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.served.url(e.cfg).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
+	// Without GetBody the transport cannot send the request a second time.
+	req.GetBody = nil
+	req.Header = q.served.protocol.Header.Clone()
+	if name := e.cfg.Request.StickyHeader; name != "" && q.sticky != "" {
+		req.Header.Set(name, q.sticky)
+	}
+	e.ownHeader(req.Header)
+	req.Header.Set("Traceparent", traceparent(q.result.TraceID))
+	return req, nil
+}
+
+// replyLimits bounds a reply by what is asked for: a server that goes on for
+// ever costs money. Four events a token leave room for servers that stream less
+// than a token an event.
+func (q *request) replyLimits() stream.Limits {
+	l := stream.DefaultLimits()
+	l.Events = 4*q.question.output + 256
+	if q.served.protocol.Kind == api.Scoring {
+		l.Body = api.MaxScoringBody
+	}
+	return l
+}
+
+// traceparent renders the W3C trace context of a probe. The probe is its
+// trace's root span, named by the first half of the trace id.
+func traceparent(id [16]byte) string {
+	s := hex.EncodeToString(id[:])
+	return "00-" + s + "-" + s[:16] + "-01"
+}

@@ -1,0 +1,161 @@
+package prove
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/tools/prove/board"
+	"github.com/inference-exporter/inference_exporter/tools/prove/past"
+	"github.com/inference-exporter/inference_exporter/tools/prove/query"
+	"github.com/inference-exporter/inference_exporter/tools/prove/stand"
+)
+
+// large is the fleet for which the dashboards have to be quick.
+func large() past.Fleet {
+	return past.Fleet{Endpoints: 500, Modules: 2, Servers: 2, Probers: 2, Machines: 16, Scrape: 15 * time.Second}
+}
+
+// threeHours is what the dashboards show by default, in as many points as a wide
+// panel draws, at Grafana's rate interval for a scrape every 15 s.
+func threeHours() board.Window {
+	return board.Window{Step: 15 * time.Second, Range: 3 * time.Hour, Rate: time.Minute}
+}
+
+// measuring is how long the past has to last after its beginning to be made up, for
+// what asks for the present is not to end.
+const measuring = 20 * time.Minute
+
+// timed is a query and how long its answers took.
+type timed struct {
+	name   string
+	points int
+	took   time.Duration // the quickest of several
+}
+
+// BenchmarkQueries times every query of the dashboards over three hours of 500
+// endpoints, all values of the variables chosen, in a real Prometheus with
+// classic histograms. It prints the slowest. It takes minutes to make up the past.
+func BenchmarkQueries(b *testing.B) {
+	rules, err := readRules(glob(b, "../../alerts/*.yml"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	names := query.NewNames(collector.Catalogue(), recordedBy(rules))
+	boards := readBoards(b, "../../dashboards/*.json")
+	now := time.Now().Truncate(time.Second)
+	client := remember(b, boards, rules, names, now.Add(measuring))
+	var all []timed
+	for _, board := range boards {
+		can, err := choose(b.Context(), client, board, names)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, q := range board.Queries {
+			name := queryName(board, q)
+			filled, err := threeHours().Fill(q.Expr, can.all[0])
+			if err != nil {
+				b.Fatal(err)
+			}
+			one := timed{name: name}
+			b.Run(name, func(b *testing.B) { one.ask(b, client, q.Range, filled, now) })
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(x, y timed) int { return cmp.Compare(y.took, x.took) })
+	for _, t := range all[:min(10, len(all))] {
+		// The log of a benchmark with others in it is not shown.
+		fmt.Printf("%8.0f ms %7d points  %s\n", float64(t.took.Microseconds())/1000, t.points, t.name)
+	}
+}
+
+// ask times a query.
+func (t *timed) ask(b *testing.B, client stand.Client, overTime bool, expr string, now time.Time) {
+	w := threeHours()
+	for b.Loop() {
+		began := time.Now()
+		var got []stand.Series
+		var err error
+		if overTime {
+			got, err = client.Range(b.Context(), expr, now.Add(-w.Range), now, w.Step)
+		} else {
+			got, err = client.Instant(b.Context(), expr, now)
+		}
+		if err != nil {
+			b.Fatalf("%s: %v", expr, err)
+		}
+		took := time.Since(began)
+		t.points, _ = stand.Numbers(got)
+		if t.took == 0 || took < t.took {
+			t.took = took
+		}
+	}
+}
+
+// remember starts a Prometheus that has the past of a large fleet until a time,
+// as far back as the queries look.
+func remember(b *testing.B, boards []*board.Board, rules []rule, names *query.Names, until time.Time) stand.Client {
+	w := threeHours()
+	var asked []parser.Expr
+	any := map[string]string{"job": ".*", "model": ".*", "endpoint": ".*", "instance": ".*", "gpu": ".*", "datasource": "prometheus"}
+	for _, board := range boards {
+		for _, q := range board.Queries {
+			filled, err := w.Fill(q.Expr, any)
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, err := query.Parse(filled)
+			if err == nil {
+				err = names.Check(e)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			asked = append(asked, e)
+		}
+	}
+	// What lists the values of variables is read as well.
+	for _, name := range []string{"inference_exporter_build_info", "inference_endpoint_info", "inference_gpu_state", "inference_gpu_device_up"} {
+		asked = append(asked, &parser.VectorSelector{Name: name})
+	}
+	far := past.Lookbacks(asked, w.Range+measuring)
+	all := large().Scraped(collector.Catalogue(), far)
+	for _, r := range rules {
+		if r.Record == "" {
+			continue
+		}
+		e, err := query.Parse(r.Expr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, large().Recorded(r.Record, e, time.Duration(r.every), far)...)
+	}
+	dir, began := b.TempDir(), time.Now()
+	n, err := past.Write(b.Context(), dir, all, until)
+	if err != nil {
+		b.Fatal(err)
+	}
+	fmt.Printf("%d series with %d samples made up in %s\n", len(all), n, time.Since(began).Round(time.Second))
+	p, err := stand.StartPrometheus(b.Context(), stand.PrometheusOptions{Program: tool(b, "prometheus"), Data: dir})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	for _, err := p.Instant(b.Context(), "up", until); err != nil; _, err = p.Instant(b.Context(), "up", until) {
+		select {
+		case <-b.Context().Done():
+			b.Fatal(err)
+		case <-time.After(time.Second): // it reads its data
+		}
+	}
+	return p.Client
+}
