@@ -109,12 +109,13 @@ type Timing struct {
 // Result is what one probe found out. It is immutable once returned.
 type Result struct {
 	// Scheduled is when the probe was due (t0); the zero time when nobody
-	// scheduled it.
+	// scheduled it, as of the later requests of a run.
 	Scheduled time.Time
 	// StartLag is from Scheduled to when the probe was begun; Absent when
 	// nobody scheduled it.
 	StartLag time.Duration
-	// Start is when the request was issued (t1).
+	// Start is when the request was issued (t1). In a burst it is later by the
+	// wait for the others, as if the connection had been set up just in time.
 	Start time.Time
 	// Outcome says how the probe ended.
 	Outcome Outcome
@@ -189,7 +190,7 @@ type Answer struct {
 	// Prompt identifies the prompt that was asked, 16 hex digits.
 	Prompt string
 	// Hash identifies the text of the answer, 16 hex digits; "" where nothing is
-	// watched for changes, and after a failure.
+	// watched for changes, and of an answer that is not complete.
 	Hash string
 	// Model is the name of the model, and Fingerprint that of the system, as the
 	// reply tells them; bounded, "" where it does not.

@@ -40,7 +40,9 @@ func (a *asking) observe(results []*prober.Result) {
 	defer a.mu.Unlock()
 	found := a.tracker.Observe(results)
 	a.series.Set(found)
-	a.log(found)
+	if found != nil {
+		a.log(found)
+	}
 	a.last = found
 }
 

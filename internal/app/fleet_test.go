@@ -36,7 +36,7 @@ func newLab(t *testing.T) *lab {
 	registry := prometheus.NewRegistry()
 	parts := fleetParts{
 		dialer: prober.NewDialer(), probing: schedule.New(schedule.Options{}),
-		probes: collector.NewProbes(time.Now), servers: collector.NewServers(), self: collector.NewSelf(registry), logger: slog.New(slog.DiscardHandler),
+		probes: collector.NewProbes(time.Now), servers: collector.NewServers(), self: collector.NewSelf(registry), budgets: newBudgets(config.Budget{}), logger: slog.New(slog.DiscardHandler),
 	}
 	l := &lab{
 		t: t, exposition: collector.NewExposition(registry, parts.probes, parts.servers),

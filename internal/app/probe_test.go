@@ -209,7 +209,7 @@ func TestProbeUsage(t *testing.T) {
 	f(`inference_exporter: target "there" is the name of no endpoint in \S+, and no URL`, "there", "--config.file="+file)
 	f(`inference_exporter: target: a user or password in the URL; .*`, "http://me:hunter2@127.0.0.1:9", "--config.file="+file)
 	f(`inference_exporter: read configuration: .*`, "here", "--config.file=nowhere.yml")
-	f(`inference_exporter: unknown module "fast"; known: interactive`, url, "--module=fast")
+	f(`inference_exporter: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag`, url, "--module=fast")
 	f(`inference_exporter: unknown api "smtp"; known: openai-chat, .*`, url, "--api=smtp")
 	f(`inference_exporter: model "a\\nb": want at most 256 bytes without control characters`, url, "--model=a\nb")
 	f(`inference_exporter: --count=0: want at least 1`, url, "-n", "0")
@@ -223,10 +223,10 @@ func TestProgress(t *testing.T) {
 	var b bytes.Buffer
 	p := &progress{w: &b, total: 4}
 	var s probereport.Summary
-	p.draw(&s)
+	p.draw(&s, 0)
 	s.Add(&prober.Result{Outcome: prober.Success})
 	s.Add(&prober.Result{Outcome: prober.Overloaded})
-	p.draw(&s)
+	p.draw(&s, 2)
 	p.clear()
 	want := "\r[" + strings.Repeat("-", 40) + "] 0/4" +
 		"\r[" + strings.Repeat("#", 20) + strings.Repeat("-", 20) + "] 2/4, 1 failed" +
@@ -236,7 +236,7 @@ func TestProgress(t *testing.T) {
 	}
 	silent := newProgress(&b, 4) // no terminal
 	b.Reset()
-	silent.draw(&s)
+	silent.draw(&s, 1)
 	silent.clear()
 	if b.Len() > 0 {
 		t.Errorf("a bar for nobody: %q", &b)

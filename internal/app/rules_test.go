@@ -61,7 +61,7 @@ endpoints:
 		t.Fatalf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 	// Labels, the failures of four long intervals, and which module is slow.
-	for _, s := range []string{"by (endpoint, model, location, team)", `"success|canceled"}[160m]`, "\n# Interval above 15m, \"long\" (40m): "} {
+	for _, s := range []string{"by (endpoint, model, location, team)", `"success|canceled",concurrency=""}[160m]`, "\n# Interval above 15m, \"long\" (40m): "} {
 		if !strings.Contains(got.stdout, s) {
 			t.Errorf("the rules do not contain %q", s)
 		}

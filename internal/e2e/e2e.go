@@ -154,9 +154,13 @@ func (c *checker) probes(ctx context.Context, endpoint *prober.Endpoint, m *conf
 	defer p.Close()
 	var results []*prober.Result
 	for range n {
-		r := p.Run(ctx, time.Time{})[0]
-		results = append(results, r)
-		if r.Outcome != prober.Success {
+		run := p.Run(ctx, time.Time{})
+		if len(run) == 0 {
+			c.problem("", "the model has no room for %d tokens and an answer of %d", inputTokens, outputTokens)
+			break
+		}
+		results = append(results, run...)
+		if run[0].Outcome != prober.Success {
 			break
 		}
 	}
