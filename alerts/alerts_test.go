@@ -82,7 +82,7 @@ func TestIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back := []byte(strings.ReplaceAll(string(got), "(endpoint, model, location, team", "(endpoint, model"))
+		back := []byte(strings.ReplaceAll(string(got), "endpoint, model, location, team", "endpoint, model"))
 		if d := cmp.Diff(string(plain), string(back)); d != "" {
 			t.Errorf("more than the identity differs (-plain +labelled):\n%s", d)
 		}

@@ -10,6 +10,7 @@ func Recording(o Options) []Group {
 		hourlySLOGroup(),
 		longSLOGroup(),
 		ttftGroup(o),
+		probesGroup(),
 		serverRatesGroup(),
 	})
 }
@@ -135,7 +136,24 @@ histogram_quantile(0.5, sum by (%[1]s, le) (rate(inference_probe_ttft_seconds_bu
 or
 sum by (%[1]s) (increase(inference_probe_ttft_seconds_count{concurrency=""}[%[2]s]))`, alike, w))
 	}
+	// Two exporters that ask the same at the same endpoint should agree.
+	const byExporter = "job, instance, " + alike
+	g.Rules = append(g.Rules, record("instance:inference_probe_ttft_seconds:median30m",
+		`histogram_quantile(0.5, sum by (%[1]s) (rate(inference_probe_ttft_seconds{concurrency=""}[30m]))) > 0
+or
+histogram_quantile(0.5, sum by (%[1]s, le) (rate(inference_probe_ttft_seconds_bucket{concurrency=""}[30m]))) > 0`, byExporter))
 	return g
+}
+
+// probesGroup has what dashboards show of all probes: each module has a counter
+// for every outcome.
+func probesGroup() Group {
+	return Group{Name: "inference-recorded-probes", Interval: "30s", Rules: []Rule{
+		record("endpoint:inference_probe_failures:rate5m",
+			`sum by ($K, outcome) (rate(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[5m])) > 0`),
+		record("instance:inference_probe_results:rate5m",
+			"sum by (job, instance) (rate(inference_probe_results_total[5m]))"),
+	}}
 }
 
 // serverRatesGroup has what is compared with the past, and what dashboards

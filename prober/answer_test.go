@@ -202,7 +202,7 @@ func TestPromptsFile(t *testing.T) {
 		var body struct {
 			Messages []struct{ Role, Content string }
 		}
-		if err := json.Unmarshal([]byte(a.bodies[i]), &body); err != nil {
+		if err := json.Unmarshal([]byte(a.body(i)), &body); err != nil {
 			t.Fatal(err)
 		}
 		var texts []string

@@ -28,7 +28,7 @@ func fail(o Outcome, format string, args ...any) error {
 	return &failure{outcome: o, cause: fmt.Errorf(format, args...)}
 }
 
-// outcomeOf returns the outcome of what Probe came to: Success for nil.
+// outcomeOf returns the outcome of what a request came to: Success for nil.
 func outcomeOf(err error) Outcome {
 	if err == nil {
 		return Success

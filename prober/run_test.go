@@ -82,6 +82,20 @@ func (a *asked) take(r *http.Request) int {
 	return len(a.bodies)
 }
 
+// count returns how many requests there were.
+func (a *asked) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.bodies)
+}
+
+// body returns the body of a request.
+func (a *asked) body(i int) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.bodies[i]
+}
+
 // Both requests of a pair are the same, and carry the same value for a
 // balancer; another pair has another one, and other probes none.
 func TestPairIsTheSame(t *testing.T) {
@@ -98,6 +112,8 @@ func TestPairIsTheSame(t *testing.T) {
 	p.Run(t.Context(), time.Time{})
 	p.Run(t.Context(), time.Time{})
 	newProber(t, cfg, newModule()).Run(t.Context(), time.Time{})
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var ids []string
 	for _, h := range a.headers {
 		ids = append(ids, h.Get(header))
@@ -117,8 +133,8 @@ func TestPairEndsWithAFailure(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	results := newProber(t, newEndpoint(t, s.URL), newPair()).Run(t.Context(), time.Time{})
-	if len(results) != 1 || results[0].Outcome != HTTPError || results[0].Prefix != "cold" || len(a.bodies) != 1 {
-		t.Errorf("%d results, %d requests, first %+v", len(results), len(a.bodies), results[0])
+	if len(results) != 1 || results[0].Outcome != HTTPError || results[0].Prefix != "cold" || a.count() != 1 {
+		t.Errorf("%d results, %d requests, first %+v", len(results), a.count(), results[0])
 	}
 }
 
@@ -163,7 +179,7 @@ func limited(t *testing.T, room int, a *asked) *httptest.Server {
 			Max      int `json:"max_tokens"`
 		}
 		n := a.take(r)
-		if err := json.Unmarshal([]byte(a.bodies[n-1]), &body); err != nil {
+		if err := json.Unmarshal([]byte(a.body(n-1)), &body); err != nil {
 			t.Error(err)
 		}
 		tokens := len(strings.Fields(body.Messages[0].Content)) * 3 / 2
@@ -204,8 +220,8 @@ func TestContextLength(t *testing.T) {
 			t.Errorf("%s: context of %d tokens, want 8192", name, got)
 		}
 		if !want {
-			if len(a.bodies) > 0 {
-				t.Errorf("%s: %d requests", name, len(a.bodies))
+			if a.count() > 0 {
+				t.Errorf("%s: %d requests", name, a.count())
 			}
 			return
 		}
@@ -224,8 +240,8 @@ func TestBurstWithoutRoom(t *testing.T) {
 	var a asked
 	m := newBurst(1, 2)
 	m.InputTokens = config.Tokens(9000)
-	if results := newProber(t, newEndpoint(t, limited(t, 8192, &a).URL), m).Run(t.Context(), time.Time{}); len(results)+len(a.bodies) != 0 {
-		t.Errorf("%d results, %d requests", len(results), len(a.bodies))
+	if results := newProber(t, newEndpoint(t, limited(t, 8192, &a).URL), m).Run(t.Context(), time.Time{}); len(results)+a.count() != 0 {
+		t.Errorf("%d results, %d requests", len(results), a.count())
 	}
 }
 

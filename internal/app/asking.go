@@ -24,14 +24,13 @@ type asking struct {
 }
 
 func newAsking(e *config.Endpoint, name string, m *config.Module, logger *slog.Logger) *asking {
-	slo := e.SLOWith(m)
 	return &asking{
-		id: collector.FindingsID{Endpoint: e.Name, Module: name, Labels: e.Labels},
-		tracker: estimate.NewTracker(estimate.Options{
-			Now: time.Now, TTFT: time.Duration(slo.TTFT),
-		}),
-		logger: logger,
+		id: collector.FindingsID{Endpoint: e.Name, Module: name, Labels: e.Labels}, tracker: newTracker(e, m), logger: logger,
 	}
+}
+
+func newTracker(e *config.Endpoint, m *config.Module) *estimate.Tracker {
+	return estimate.NewTracker(estimate.Options{Now: time.Now, TTFT: time.Duration(e.SLOWith(m).TTFT)})
 }
 
 // observe publishes what the results of one run add.

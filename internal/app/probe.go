@@ -62,7 +62,7 @@ func (c *probeCommand) run(ctx context.Context, env environment) error {
 		return unusable{err}
 	}
 	defer p.close()
-	return c.probe(ctx, env, p, t.named())
+	return c.probe(ctx, env, p, t)
 }
 
 // check refuses numbers that make no sense.
@@ -136,10 +136,11 @@ func withTimeout(m *config.Module, limit time.Duration) *config.Module {
 }
 
 // probe probes, prints, and returns an error unless all succeeded.
-func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProber, t probereport.Target) error {
+func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProber, target *probeTarget) error {
+	t := target.named()
 	o := probereport.Options{Width: reportWidth, Color: wantsColor(env.Stdout)}
 	if *c.count > 1 {
-		return c.repeat(ctx, env, p, t, o)
+		return c.repeat(ctx, env, p, target, o)
 	}
 	results := flat(p.run(ctx, 0))
 	err := c.print(
@@ -171,8 +172,10 @@ func (c *probeCommand) printJSON(w io.Writer, t probereport.Target, results []*p
 
 // repeat runs until the count is reached or ctx ends, which ends with what is
 // there. JSON is printed as it comes.
-func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetProber, t probereport.Target, o probereport.Options) error {
+func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetProber, target *probeTarget, o probereport.Options) error {
+	t := target.named()
 	var s probereport.Summary
+	tracker := newTracker(target.endpoint, target.module)
 	progress := newProgress(env.Stderr, *c.count)
 	for done := 0; done < *c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
 		progress.draw(&s, done)
@@ -181,6 +184,7 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 			break
 		}
 		s.Add(results...)
+		s.Conclude(tracker.Observe(results))
 		nothing := func() error { return nil }
 		if err := c.print(nothing, func() error { return c.printJSON(env.Stdout, t, results) }); err != nil {
 			return err

@@ -58,7 +58,7 @@ func newProbeTarget(e *config.Endpoint, modules map[string]*config.Module, modul
 
 // named is the target in the words of a report.
 func (t *probeTarget) named() probereport.Target {
-	return probereport.Target{Endpoint: t.endpoint.Name, URL: t.endpoint.URL.String(), Module: t.name}
+	return probereport.Target{Endpoint: t.endpoint.Name, URL: t.endpoint.URL.String(), Module: t.name, Price: t.endpoint.Price}
 }
 
 // targetProber asks a target all that its module asks.

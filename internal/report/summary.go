@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -34,7 +35,11 @@ type Summary struct {
 	outcomes map[prober.Outcome]int
 	failures map[prober.Outcome]failure
 	samples  map[string][]time.Duration // of successes, by the name of a metric
+	together *estimate.Findings         // nil is nothing
 }
+
+// Conclude sets what the results tell together; nil is nothing.
+func (s *Summary) Conclude(f *estimate.Findings) { s.together = f }
 
 // failure is the first one with an outcome.
 type failure struct {
@@ -95,6 +100,7 @@ func (s *Summary) Text(w io.Writer, t Target, o Options) error {
 		clean(t.Endpoint), clean(t.URL), clean(t.Module))
 	s.listFailures(p)
 	s.table(p)
+	p.findings(s.together)
 	return p.writeTo(w)
 }
 
@@ -171,6 +177,7 @@ type summaryDocument struct {
 	Probes   int                             `json:"probes"`
 	Outcomes map[prober.Outcome]int          `json:"outcomes"`
 	Latency  map[string]distributionDocument `json:"latency,omitempty"`
+	Together *findingsDocument               `json:"together,omitempty"`
 }
 
 // distributionDocument leaves out the bounds that there are too few samples
@@ -192,7 +199,7 @@ type distributionDocument struct {
 func (s *Summary) JSON(w io.Writer, t Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: map[prober.Outcome]int{}, Latency: map[string]distributionDocument{},
+		Outcomes: map[prober.Outcome]int{}, Latency: map[string]distributionDocument{}, Together: newFindingsDocument(s.together),
 	}
 	maps.Copy(d.Outcomes, s.outcomes)
 	for name, samples := range s.samples {

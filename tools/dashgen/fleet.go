@@ -183,10 +183,10 @@ func fleetCauses() []Panel {
 	return []Panel{
 		{
 			Title: "Failures by outcome", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
-			What: "Failed probes a minute, by how they ended.", By: ByProbe,
+			What: "Failed probes a minute over 5 minutes, by how they ended.", By: ByRules,
 			Worry: "one outcome stands out: dns, connect and tls point to the network, unauthorized and rate_limited to the account, overloaded and timeouts to the load.", Alerts: []string{"InferenceProbeFailing"},
-			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`), Legend: "{{outcome}}"}},
-			Min:     ptr(0.0),
+			Queries: []Query{{Expr: "60 * sum by (outcome) (" + ofRecorded.of("endpoint:inference_probe_failures:rate5m") + ")", Legend: "{{outcome}}"}},
+			Min:     ptr(0.0), NoValue: "none, if there was a probe",
 		},
 		{
 			Title: "Median TTFT against last week", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,

@@ -67,12 +67,14 @@ func selfNow() []Panel {
 
 func selfSchedule() []Panel {
 	const asked = "endpoint, model, " + byModule
+	// The median of what is asked of each endpoint, as each prober sees it.
+	median := ofMachine.of("instance:inference_probe_ttft_seconds:median30m")
 	return []Panel{
 		{
 			Title: "Probes that ran", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8,
-			What: "Probes a minute that each exporter ended, whatever their outcome.", By: ByExporter,
+			What: "Probes a minute that each exporter ended, whatever their outcome, over 5 minutes.", By: ByRules,
 			Worry: "it falls and the number of endpoints does not.", Alerts: []string{"InferenceProbeStale"},
-			Queries: []Query{{Expr: "60 * " + sumRate(perProber, "5m", "inference_probe_results_total", ofMachine), Legend: "{{instance}}"}},
+			Queries: []Query{{Expr: "60 * sum by (" + perProber + ") (" + ofMachine.of("instance:inference_probe_results:rate5m") + ")", Legend: "{{instance}}"}},
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
@@ -98,18 +100,12 @@ func selfSchedule() []Panel {
 		},
 		{
 			Title: "Difference between two probers", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
-			What: "Slowest less fastest prober of an endpoint, by their median TTFT of 30 minutes for what they ask alike; the ten widest. Only where several exporters probe the same endpoint.", By: ByProbe,
+			What: "Slowest less fastest prober of an endpoint, by their median TTFT of 30 minutes for what they ask alike; the ten widest. Only where several exporters probe the same endpoint.", By: ByRules,
 			Worry: "it is much more than the difference of their networks: one of them measures badly.", Alerts: []string{"InferenceMeasurementSuspect"},
-			Queries: []Query{{Expr: "topk(10, max by (endpoint, model) ((max by (" + asked + ") (" + medianByProber() + ") - min by (" + asked + ") (" + medianByProber() + ")) and on (" + asked + ") count by (" + asked + ") (" + medianByProber() + ") > 1))", Legend: "{{endpoint}} {{model}}"}},
+			Queries: []Query{{Expr: "topk(10, max by (endpoint, model) ((max by (" + asked + ") (" + median + ") - min by (" + asked + ") (" + median + ")) and on (" + asked + ") count by (" + asked + ") (" + median + ") > 1))", Legend: "{{endpoint}} {{model}}"}},
 			Min:     ptr(0.0), NoValue: "each endpoint has one prober",
 		},
 	}
-}
-
-// medianByProber is the median TTFT of what is asked of each endpoint, as each
-// prober sees it.
-func medianByProber() string {
-	return quantile(0.5, "endpoint, model, instance, "+byModule, "30m", "inference_probe_ttft_seconds", ofMachine, `concurrency=""`)
 }
 
 func selfAccuracy() []Panel {

@@ -104,14 +104,21 @@ func (f Fleet) Recorded(name string, expr parser.Expr, step time.Duration, far m
 		}
 		return nil
 	})
-	by = slices.DeleteFunc(slices.Clone(by), func(l string) bool { return l == "le" })
+	perExporter := slices.Contains(by, "instance")
+	by = slices.DeleteFunc(slices.Clone(by), func(l string) bool { return l == "le" || l == "job" || l == "instance" })
 	family := collector.Family{Group: collector.GroupProbe, Labels: by}
+	if len(by) == 0 {
+		family.Group = collector.GroupExporter
+	}
 	if slices.Contains(by, "slo") {
 		family.Values = []string{"availability", "ttft", "tpot", "e2e"}
 	}
 	var all []Series
 	for _, with := range f.labelled(family, false) {
-		all = append(all, f.series(name, with[4:], back, step, false)) // less job and instance
+		if !perExporter {
+			with = with[4:]
+		}
+		all = append(all, f.series(name, with, back, step, false))
 	}
 	return all
 }

@@ -79,6 +79,23 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+// TestRecordedOfExporters has a rule that keeps who scraped what.
+func TestRecordedOfExporters(t *testing.T) {
+	f := Fleet{Endpoints: 1, Modules: 1, Servers: 1, Probers: 2}
+	far := map[string]time.Duration{"instance:a:rate5m": time.Hour, "instance:b:rate5m": time.Hour}
+	want := []string{
+		`{__name__="instance:a:rate5m", instance="prober-0", job="inference_exporter"}`,
+		`{__name__="instance:a:rate5m", instance="prober-1", job="inference_exporter"}`,
+	}
+	if d := cmp.Diff(want, texts(f.Recorded("instance:a:rate5m", mustParse(t, `sum by (job, instance) (a)`), time.Minute, far))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	want = []string{`{__name__="instance:b:rate5m", endpoint="endpoint-000", instance="prober-0", job="inference_exporter", model="model-00"}`}
+	if d := cmp.Diff(want, texts(f.Recorded("instance:b:rate5m", mustParse(t, `sum by (job, instance, endpoint, model) (b)`), time.Minute, far))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 // TestWrite reads back what was written: an old series after a young one, and a
 // counter that only grows.
 func TestWrite(t *testing.T) {

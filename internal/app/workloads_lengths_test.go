@@ -1,0 +1,198 @@
+package app
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+const (
+	rateFamily  = "inference_probe_prefill_tokens_per_second"
+	fixedFamily = "inference_probe_ttft_fixed_seconds"
+)
+
+// lengthsLab is a fleet that asks a server for prompts of some lengths.
+func lengthsLab(t *testing.T, url, lengths string) *lab {
+	t.Helper()
+	return workLab(t, fmt.Sprintf(`
+modules: {lengths: {input_tokens: %s, output_tokens: 2, prefix: cold}}
+endpoints: [{name: e, url: %s, modules: [lengths]}]`, lengths, url))
+}
+
+// line is the line through the medians of the shortest and the longest prompts:
+// how the time to the first token grew at the server itself.
+func line(t *testing.T, all []simulator.Record, short, long int) (rate, fixed float64) {
+	t.Helper()
+	at := func(length int) (tokens, seconds float64) {
+		var n, s []float64
+		for i := range all {
+			if math.Abs(float64(all[i].PromptTokens)/float64(length)-1) < 0.1 {
+				n = append(n, float64(all[i].UncachedTokens()))
+				s = append(s, firstToken(&all[i]))
+			}
+		}
+		if len(n) == 0 {
+			t.Fatalf("no request of %d tokens", length)
+		}
+		return medianOf(n), medianOf(s)
+	}
+	tokens1, seconds1 := at(short)
+	tokens2, seconds2 := at(long)
+	rate = (tokens2 - tokens1) / (seconds2 - seconds1)
+	return rate, seconds1 - tokens1/rate
+}
+
+// Without noise both parts of TTFT are within 3 % of the server's own.
+func TestPrefillAgainstTheSimulator(t *testing.T) {
+	for name, lengths := range map[string]string{
+		"mix": "{256: 1, 1024: 1, 2560: 1}", "ladder": "[256, 1024, 2560]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := brisk()
+			o.FixedDelay = 15 * time.Millisecond
+			w := newWitness(t, o)
+			l := lengthsLab(t, w.url, lengths)
+			for w.requests() < 30 {
+				l.times(1, "e")
+			}
+			p := l.until(60, "e", "prefill rate", func(got page) bool { return got.has(rateFamily) })
+
+			all := w.records()
+			rate, fixed := line(t, all, 256, 2560)
+			for family, want := range map[string]float64{rateFamily: rate, fixedFamily: fixed} {
+				got := p.interval(t, family)
+				logRelative(t, family, got.value, want)
+				if math.Abs(got.value/want-1) > 0.03 || got.lower > got.value || got.upper < got.value {
+					t.Errorf("%s: %+v, want %v within 3 %%", family, got, want)
+				}
+			}
+			logRelative(t, "the server's rate and its options", rate, o.PrefillTokensPerSecond)
+			logRelative(t, "the server's fixed part and its options", fixed, (o.FixedDelay + o.DecodeStep).Seconds())
+			checkRungs(t, p, all, name == "ladder")
+		})
+	}
+}
+
+// checkRungs compares the labels of a ladder, which a mix has not, with the
+// lengths that the server saw.
+func checkRungs(t *testing.T, p page, all []simulator.Record, ladder bool) {
+	t.Helper()
+	const prompts = "inference_probe_prompt_tokens_total"
+	for _, m := range p[prompts].GetMetric() {
+		labelled := false
+		for _, l := range m.GetLabel() {
+			labelled = labelled || l.GetName() == "input_tokens"
+		}
+		if labelled != ladder {
+			t.Errorf("labels %v", m.GetLabel())
+		}
+	}
+	if !ladder {
+		return
+	}
+	for _, length := range []int{256, 1024, 2560} {
+		want, n := 0, 0
+		for i := range all {
+			if off := float64(all[i].PromptTokens) / float64(length); off > 0.6 && off < 1.6 {
+				want += all[i].PromptTokens
+				n++
+			}
+		}
+		label := strconv.Itoa(length)
+		if got := p.sum(prompts, "input_tokens", label); got != float64(want) {
+			t.Errorf("%v prompt tokens of %d, the server read %d", got, length, want)
+		}
+		if got := p.sum("inference_probe_results_total", "input_tokens", label, "outcome", "success"); got != float64(n) {
+			t.Errorf("%v probes of %d tokens, the server had %d", got, length, n)
+		}
+	}
+}
+
+// With noise of 10 % the bounds say how far off the figures may be.
+func TestPrefillBoundsWithNoise(t *testing.T) {
+	o := brisk()
+	o.FixedDelay, o.PrefillNoise = 15*time.Millisecond, 0.1
+	w := newWitness(t, o)
+	l := lengthsLab(t, w.url, "{256: 1, 2560: 1}")
+	l.times(35, "e")
+	p := l.until(60, "e", "prefill rate", func(got page) bool { return got.has(rateFamily) })
+	// What a busy machine adds is the same for each length.
+	const machine = 0.005
+	fixed := (o.FixedDelay + o.DecodeStep).Seconds()
+	for family, want := range map[string][2]float64{
+		rateFamily: {o.PrefillTokensPerSecond, o.PrefillTokensPerSecond}, fixedFamily: {fixed, fixed + machine},
+	} {
+		got := p.interval(t, family)
+		t.Logf("%s: %+v, true %v", family, got, want)
+		nearest := min(max(got.value, want[0]), want[1])
+		if !got.encloses(nearest, 2) {
+			t.Errorf("%s: %+v, true is %v", family, got, want)
+		}
+		if got.upper-got.lower > 0.5*got.value {
+			t.Errorf("%s: %+v, bounds that say nothing", family, got)
+		}
+	}
+}
+
+// One length says nothing of how TTFT grows, and its own rate is not published.
+func TestNoPrefillOfOneLength(t *testing.T) {
+	w := newWitness(t, brisk())
+	l := lengthsLab(t, w.url, "512")
+	p := l.times(25, "e")
+	if p.has(rateFamily) || p.has(fixedFamily) {
+		t.Errorf("a prefill rate of one length: %v", p[rateFamily])
+	}
+	if !p.has("inference_probe_last_ttft_seconds") {
+		t.Error("no probe succeeded")
+	}
+}
+
+// Where a queue of others takes longer than the prompt, no rate is known.
+func TestNoPrefillInAQueue(t *testing.T) {
+	o := brisk()
+	o.DecodeStep, o.Slots = 2*time.Millisecond, 2
+	o.Background, o.BackgroundInput, o.BackgroundOutput = 6, 256, 4
+	s := simulator.New(o)
+	url, stop := serveSimulator(t, s)
+	defer stop() // its goroutines come and go
+	l := lengthsLab(t, url, "{64: 1, 1024: 1}")
+	p := l.times(25, "e")
+	if !p.has(rateFamily) {
+		return
+	}
+	if got := p.interval(t, rateFamily); got.upper-got.lower < 0.2*got.value {
+		t.Errorf("%+v tokens/s of a server whose queue decides", got)
+	}
+}
+
+// A length that the model has no room for is not asked at all, and says so.
+func TestLengthBeyondTheContext(t *testing.T) {
+	const rounds = 3
+	o := brisk()
+	o.ContextLength = 2048
+	w := newWitness(t, o)
+	l := lengthsLab(t, w.url, "[500, 4000]")
+	p := l.times(rounds, "e")
+	const skipped = "inference_probe_skipped_total"
+	for length, want := range map[string]float64{"500": 0, "4000": rounds} {
+		if got := p.sum(skipped, "input_tokens", length, "reason", "context_length"); got != want {
+			t.Errorf("%v runs of %s tokens were left out for want of room, want %v", got, length, want)
+		}
+		if got := p.sum("inference_probe_results_total", "input_tokens", length); got != rounds-want {
+			t.Errorf("%v results of %s tokens, want %v", got, length, rounds-want)
+		}
+	}
+	all := w.records()
+	for i := range all {
+		if all[i].PromptTokens > 1000 || all[i].PromptTokens == 0 {
+			t.Errorf("a prompt of %d tokens reached the server", all[i].PromptTokens)
+		}
+	}
+	if len(all) != rounds {
+		t.Errorf("%d requests, want %d", len(all), rounds)
+	}
+}
