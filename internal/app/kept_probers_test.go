@@ -57,7 +57,9 @@ func TestProbePageInTurn(t *testing.T) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
 		}
-		defer running.Add(-1)
+		// Counted before the answer: what follows its end is no longer the probe.
+		<-time.After(10 * time.Millisecond)
+		running.Add(-1)
 		simulated.ServeHTTP(w, r)
 	}))
 	p := startIdle(t, fmt.Sprintf("endpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", server))
