@@ -33,6 +33,16 @@ func (c *Price) PerToken() bool {
 	return c != nil && (c.InputUSD > 0 || c.CachedInputUSD > 0 || c.OutputUSD > 0)
 }
 
+// USD returns what tokens cost in US dollars, so many of the prompt's from the
+// cache; 0 where tokens have no price.
+func (c *Price) USD(prompt, cached, output int) float64 {
+	if !c.PerToken() {
+		return 0
+	}
+	cached = min(max(0, cached), prompt)
+	return (float64(prompt-cached)*c.InputUSD + float64(cached)*c.CachedInputUSD + float64(output)*c.OutputUSD) / 1e6
+}
+
 func (c *Price) validate(r *report, p path) {
 	if r.failed[p] {
 		return // no price at all

@@ -104,7 +104,7 @@ func TestHTTP2Timeouts(t *testing.T) {
 			})
 			r := newProber(t, newHTTP2Endpoint(t, s), m).one(t.Context(), time.Time{})
 			if r.Outcome != want {
-				t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, want)
+				t.Fatalf("outcome %s (%v), want %s", r.Outcome, r.Err, want)
 			}
 			<-left // the server is told that nobody waits any more
 		})

@@ -68,11 +68,11 @@ func spentBy(r *prober.Result, price *config.Price, most tokens) schedule.Cost {
 	if r.Sent.IsZero() {
 		return schedule.Cost{}
 	}
-	t := tokens{input: r.Tokens.Prompt, output: max(0, r.Tokens.Output)}
+	t := tokens{input: r.Tokens.Prompt, output: max(r.Tokens.Output, len(r.Events))}
 	if t.input < 0 {
 		t = most
 	}
-	return t.cost(price, min(max(0, r.Tokens.Cached), t.input))
+	return t.cost(price, r.Tokens.Cached)
 }
 
 // tokens are those of one request, or of several.
@@ -80,11 +80,7 @@ type tokens struct{ input, output int }
 
 // cost is what the tokens cost, so many of the prompt from the cache.
 func (t tokens) cost(price *config.Price, cached int) schedule.Cost {
-	c := schedule.Cost{Tokens: t.input + t.output}
-	if price.PerToken() {
-		c.USD = (float64(t.input-cached)*price.InputUSD + float64(cached)*price.CachedInputUSD + float64(t.output)*price.OutputUSD) / 1e6
-	}
-	return c
+	return schedule.Cost{Tokens: t.input + t.output, USD: price.USD(t.input, cached, t.output)}
 }
 
 // mostOf is what one run may cost at most, as far as that can be known before.

@@ -15,10 +15,7 @@ func costOf(price *config.Price, r *prober.Result) (usd float64, ok bool) {
 	if !price.PerToken() || t.Prompt < 0 {
 		return 0, false
 	}
-	cached := min(max(0, t.Cached), t.Prompt)
-	total := float64(t.Prompt-cached)*price.InputUSD + float64(cached)*price.CachedInputUSD +
-		float64(max(0, t.Output))*price.OutputUSD
-	return total / 1e6, true
+	return price.USD(t.Prompt, t.Cached, max(0, t.Output)), true
 }
 
 // cost says what the run cost, where tokens have a price.
