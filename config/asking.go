@@ -136,5 +136,8 @@ func (m *Module) validateConcurrency(r *report, p path) {
 		if i > 0 && level <= m.Concurrency[i-1] {
 			r.errorf(at.index(i), "want rising numbers, got %d after %d", level, m.Concurrency[i-1])
 		}
+		if n := level * m.InputTokens.Max(); level <= maxConcurrency && n > maxBurstTokens {
+			r.errorf(at.index(i), "%d prompt tokens at once, more than %d", n, maxBurstTokens)
+		}
 	}
 }

@@ -52,6 +52,7 @@ func badWorkloads() map[string][]string {
 			`:12: modules.i.concurrency: excludes connection: reuse`,
 			`:13: modules.agent.concurrency: excludes prefix: paired`,
 			`:14: modules.batch.concurrency: excludes reference_logprob`,
+			`:16: modules.j.concurrency[1]: 6400000 prompt tokens at once, more than 4000000`,
 		},
 		"asking": {
 			`:4: modules.a.prompts_file: excludes prompt`,

@@ -35,6 +35,7 @@ const (
 	maxBatchSize    = 2048
 	maxConcurrency  = 256
 	maxLevels       = 8
+	maxBurstTokens  = 4_000_000 // all are in memory at once, at some 6 bytes each
 )
 
 // Module says what to ask, in terms that hold for every protocol, so that one
@@ -67,7 +68,8 @@ type Module struct {
 	// Concurrency lists how many requests to start at the same moment, 1 to 256,
 	// in rising order, at most 8: one burst after the other, each with series of
 	// its own with the label `concurrency`. A burst with errors ends the run.
-	// Bursts are judged by no objective. Default: one request, which is no burst.
+	// Bursts are judged by no objective, and hold at most 4,000,000 prompt tokens together.
+	// Default: one request, which is no burst.
 	Concurrency []int `yaml:"concurrency,omitempty"`
 	// Prompt is the text to ask, instead of one that is made to length; at most
 	// 1 MiB.

@@ -106,7 +106,8 @@ func (c *cache) observe(r *prober.Result, now time.Time) {
 			c.coldCached++
 		}
 	}
-	if r.Prefix == string(config.PrefixWarm) && r.Outcome == prober.Success && r.Concurrency == 0 {
+	// What was not made to length may be asked for the first time.
+	if r.Prefix == string(config.PrefixWarm) && r.Length > 0 && r.Outcome == prober.Success && r.Concurrency == 0 {
 		c.warm = appendLatest(c.warm, reply{now, n.Prompt, n.Cached}, maxPairs)
 	}
 }

@@ -177,7 +177,8 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 	var s probereport.Summary
 	tracker := newTracker(target.endpoint, target.module)
 	progress := newProgress(env.Stderr, *c.count)
-	for done := 0; done < *c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
+	done := 0
+	for ; done < *c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
 		progress.draw(&s, done)
 		results := flat(p.run(ctx, 0))
 		if slices.ContainsFunc(results, isCanceled) {
@@ -198,7 +199,7 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 	if err != nil {
 		return err
 	}
-	return c.verdict(&s)
+	return c.verdict(&s, done)
 }
 
 func isCanceled(r *prober.Result) bool { return r.Outcome == prober.Canceled }
@@ -215,12 +216,13 @@ func (c *probeCommand) print(text, json func() error) error {
 	return nil
 }
 
-// verdict is the error of repeats that did not all succeed.
-func (c *probeCommand) verdict(s *probereport.Summary) error {
-	done, good := s.Probes(), s.Outcome(prober.Success)
+// verdict is the error of repeats that did not all succeed, or of which not all
+// were done.
+func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
+	asked, good := s.Probes(), s.Outcome(prober.Success)
 	switch {
-	case good < done:
-		return fmt.Errorf("%d of %d probes failed", done-good, done)
+	case good < asked:
+		return fmt.Errorf("%d of %d probes failed", asked-good, asked)
 	case done < *c.count:
 		return fmt.Errorf("interrupted after %d of %d probes", done, *c.count)
 	}

@@ -213,12 +213,13 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 // probe probes t at e. A target other than the file says has a prober of its
 // own, for this once.
 func (d *onDemand) probe(ctx context.Context, e *config.Endpoint, t *probeTarget, r *web.ProbeRequest) (results []rungResults, err error) {
-	allowed := allowanceOf(t, d.budgets)
+	configured := slices.Contains(d.endpoints, e)
+	allowed := allowanceOf(t, configured, d.budgets)
 	if !allowed.reserve() {
 		return nil, &web.Refusal{Busy: true, Reason: "the budget has no room for a probe"}
 	}
 	defer func() { allowed.settle(results) }()
-	if r.API == "" && r.Model == "" && slices.Contains(d.endpoints, e) {
+	if r.API == "" && r.Model == "" && configured {
 		return d.kept.probe(ctx, e, t, r.Limit)
 	}
 	p, err := t.newProber(d.dialer)

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// templateTokens is what a chat template, and a length that is still being
-	// found, add to a prompt at most, beside a tenth of it.
+	// templateTokens is what a chat template adds to a prompt at most.
 	templateTokens = 64
 	// bytesPerToken is fewer than the tokenizers in use need for prose, so that
 	// a text has fewer tokens than we think.
@@ -30,12 +29,23 @@ type spending struct {
 	price   *config.Price
 	budgets []*schedule.Budget // the endpoint's own and that of all
 	vectors bool               // the endpoint embeds or ranks
+	counted bool               // the server has told how long a prompt was
 }
+
+// newSpending is that of the runs of a module, or of a rung of it, at an
+// endpoint.
+func newSpending(e *config.Endpoint, m *config.Module, budgets []*schedule.Budget) *spending {
+	return &spending{module: m, price: e.Price, budgets: budgets, vectors: isOfTexts(kindOf(e, m))}
+}
+
+// isOfTexts tells whether a request has a batch of texts, and no answer in
+// tokens.
+func isOfTexts(k api.Kind) bool { return k == api.Embedding || k == api.Rerank }
 
 // reserve sets aside what the next run may cost at most. It returns false where
 // that could exceed a budget.
 func (s *spending) reserve() (most schedule.Cost, ok bool) {
-	most = mostOf(s.module, s.price, s.vectors)
+	most = s.most()
 	for i, b := range s.budgets {
 		if !b.Reserve(most) {
 			for _, before := range s.budgets[:i] {
@@ -50,9 +60,12 @@ func (s *spending) reserve() (most schedule.Cost, ok bool) {
 // settle counts what the run has spent.
 func (s *spending) settle(reserved schedule.Cost, results []*prober.Result) {
 	var spent schedule.Cost
-	each := requestOf(s.module, s.vectors)
+	each := s.request()
 	for _, r := range results {
-		s.vectors = r.Kind == api.Embedding || r.Kind == api.Rerank
+		if r.Kind != "" {
+			s.vectors = isOfTexts(r.Kind)
+		}
+		s.counted = s.counted || r.Tokens.Prompt > 0
 		cost := spentBy(r, s.price, each)
 		spent.Tokens += cost.Tokens
 		spent.USD += cost.USD
@@ -83,24 +96,25 @@ func (t tokens) cost(price *config.Price, cached int) schedule.Cost {
 	return schedule.Cost{Tokens: t.input + t.output, USD: price.USD(t.input, cached, t.output)}
 }
 
-// mostOf is what one run may cost at most, as far as that can be known before.
-func mostOf(m *config.Module, price *config.Price, vectors bool) schedule.Cost {
+// most is what the next run may cost at most, as far as that can be known before.
+func (s *spending) most() schedule.Cost {
 	n := 1
-	if m.Prefix == config.PrefixPaired {
+	if s.module.Prefix == config.PrefixPaired {
 		n = 2
 	}
-	if len(m.Concurrency) > 0 {
+	if len(s.module.Concurrency) > 0 {
 		n = 0
-		for _, level := range m.Concurrency {
+		for _, level := range s.module.Concurrency {
 			n += level
 		}
 	}
-	t := requestOf(m, vectors)
-	return tokens{n * t.input, n * t.output}.cost(price, 0)
+	t := s.request()
+	return tokens{n * t.input, n * t.output}.cost(s.price, 0)
 }
 
-// requestOf is what one request of a module may have at most.
-func requestOf(m *config.Module, vectors bool) tokens {
+// request is what one request may have at most.
+func (s *spending) request() tokens {
+	m := s.module
 	t := tokens{output: m.OutputTokens.Max()}
 	switch {
 	case m.Prompt != "":
@@ -116,16 +130,25 @@ func requestOf(m *config.Module, vectors bool) tokens {
 	case m.Questions, m.ReferenceLogprob:
 		t.input = shortPrompt
 	default:
-		n := m.InputTokens.Max()
-		t.input = n + n/10 + templateTokens
-		if vectors {
+		t.input = s.promptToLength()
+		if s.vectors {
 			t.input *= m.BatchSize
 		}
 	}
-	if vectors || m.ReferenceLogprob {
+	if s.vectors || m.ReferenceLogprob {
 		t.output = 0
 	}
 	return t
+}
+
+// promptToLength is how long a prompt may become that is made to length: a tenth
+// longer than it should be, and half before the server has counted one.
+func (s *spending) promptToLength() int {
+	n := s.module.InputTokens.Max()
+	if !s.counted {
+		return n + n/2 + templateTokens
+	}
+	return n + n/10 + templateTokens
 }
 
 // checkBudgets finds modules whose single run may exceed a budget, so that they
@@ -137,7 +160,7 @@ func checkBudgets(cfg *config.Config) error {
 				name string
 				config.Budget
 			}{{"the endpoint's budget", e.Budget}, {"global.budget", cfg.Global.Budget}} {
-				if err := checkBudget(cfg.Modules[name], e.Price, b.Budget); err != nil {
+				if err := checkBudget(e, cfg.Modules[name], b.Budget); err != nil {
 					return &config.Error{
 						Path: fmt.Sprintf("endpoints[%d].modules[%d]", i, j),
 						Msg:  fmt.Sprintf("module %q: %v that %s allows", name, err, b.name),
@@ -149,9 +172,9 @@ func checkBudgets(cfg *config.Config) error {
 	return nil
 }
 
-func checkBudget(m *config.Module, price *config.Price, b config.Budget) error {
+func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {
 	for _, rung := range m.Rungs() {
-		most := mostOf(rung.Module, price, false)
+		most := newSpending(e, rung.Module, nil).most()
 		if b.TokensPerHour > 0 && most.Tokens > b.TokensPerHour {
 			return fmt.Errorf("one run may take %d tokens, more than the %d per hour", most.Tokens, b.TokensPerHour)
 		}
@@ -205,11 +228,16 @@ type allowance struct {
 }
 
 // allowanceOf is that of a target: under the endpoint's budget, if it is one of
-// the configuration, and under that of all.
-func allowanceOf(t *probeTarget, b *budgets) *allowance {
+// the configuration, and under that of all. Others have no budget of their own,
+// though one of the configuration may have their name.
+func allowanceOf(t *probeTarget, configured bool, b *budgets) *allowance {
 	a := &allowance{}
+	limits := []*schedule.Budget{b.all}
+	if configured {
+		limits = b.of(t.endpoint)
+	}
 	for _, rung := range t.module.Rungs() {
-		a.rungs = append(a.rungs, &spending{module: rung.Module, price: t.endpoint.Price, budgets: b.of(t.endpoint)})
+		a.rungs = append(a.rungs, newSpending(t.endpoint, rung.Module, limits))
 	}
 	return a
 }

@@ -1,0 +1,154 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/check"
+)
+
+const checksFamily = "inference_probe_checks_total"
+
+// swift is a server whose answers of some words take no time to speak of.
+func swift() simulator.Options {
+	return simulator.Options{PrefillTokensPerSecond: 1e6, DecodeStep: time.Millisecond, DecodeStepPerSequence: -1, Seed: 1}
+}
+
+// verdicts is what the checks of an endpoint came to.
+func (p page) verdicts(labels ...string) map[check.Verdict]uint64 {
+	all := map[check.Verdict]uint64{}
+	for _, v := range check.Verdicts() {
+		all[v] = uint64(p.sum(checksFamily, append(labels, "verdict", string(v))...))
+	}
+	return all
+}
+
+// An answer other than expected is a failed probe; without an expectation the
+// same answer is none.
+func TestExpectationsAgainstTheSimulator(t *testing.T) {
+	w := newWitness(t, swift())
+	const question = "What is 17 + 25? Answer with the number only."
+	l := workLab(t, fmt.Sprintf(`
+modules:
+  right: {prompt: %[1]q, output_tokens: 16, expect: {matches: '\b42\b', finish_reason: [stop], max_length: 10}}
+  wrong: {prompt: %[1]q, output_tokens: 16, expect: {equals: "43"}}
+  cut: {prompt: Count., output_tokens: 16, expect: {finish_reason: [stop]}}
+  plain: {prompt: %[1]q, output_tokens: 16}
+endpoints: [{name: e, url: %[2]s, modules: [right, wrong, cut, plain]}]`, question, w.url))
+	p := l.times(3, "e")
+	for module, want := range map[string]struct {
+		outcome prober.Outcome
+		verdict check.Verdict
+	}{
+		"right": {prober.Success, check.Correct},
+		"wrong": {prober.CheckFailed, check.Wrong},
+		"cut":   {prober.CheckFailed, check.WrongFormat},
+		"plain": {prober.Success, ""},
+	} {
+		if got := p.sum("inference_probe_results_total", "module", module, "outcome", string(want.outcome)); got != 3 {
+			t.Errorf("%s: %v results of %s, want 3", module, got, want.outcome)
+		}
+		bad := 0.0
+		if want.outcome != prober.Success {
+			bad = 3
+		}
+		if got := p.sum("inference_probe_slo_bad_total", "module", module, "slo", "availability"); got != bad {
+			t.Errorf("%s: %v bad probes, want %v", module, got, bad)
+		}
+		if p.has(checksFamily, "module", module) != (want.verdict != "") {
+			t.Errorf("%s: verdicts on the page: %t", module, p.has(checksFamily, "module", module))
+		}
+		for v, n := range p.verdicts("module", module) {
+			if (v == want.verdict) != (n == 3) || v != want.verdict && n != 0 {
+				t.Errorf("%s: %d answers are %s", module, n, v)
+			}
+		}
+	}
+}
+
+// The share of right answers is the one that the server gave, before and after
+// its model got worse, and a wrong one is no failure.
+func TestQuestionsAgainstTheSimulator(t *testing.T) {
+	o := swift()
+	o.Quality = 0.75
+	w := newWitness(t, o)
+	l := workLab(t, fmt.Sprintf(`
+modules: {questions: {questions: true, output_tokens: 64}}
+endpoints: [{name: e, url: %s, modules: [questions]}]`, w.url))
+	n := len(check.Questions())
+	before := map[check.Verdict]uint64{}
+	for _, quality := range []float64{0.75, 0.25} {
+		w.SetWeights("", 0, quality)
+		p := l.times(n, "e") // each of them once
+		w.records()          // all have ended and are counted
+		got, want := p.verdicts(), w.Counts().Verdicts
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("answers by what they are worth (-server +page):\n%s", diff)
+		}
+		right := got[check.Correct] - before[check.Correct]
+		if known := uint64(math.Round(quality * float64(n))); right != known {
+			t.Errorf("%d right answers of %d, want %d", right, n, known)
+		}
+		t.Logf("quality %v: %v of %d questions", quality, got, n)
+		before = maps.Clone(got)
+		if failed := p.probes("e") - p.sum("inference_probe_results_total", "outcome", "success"); failed != 0 {
+			t.Errorf("%v probes failed", failed)
+		}
+	}
+	for _, v := range check.Verdicts() {
+		if before[v] == 0 {
+			t.Errorf("the server gave no answer that is %s", v)
+		}
+	}
+}
+
+// No answer is logged unless the module says so, and then not the whole of a
+// long one.
+func TestLogOfAnswers(t *testing.T) {
+	w := newWitness(t, swift())
+	for _, logged := range []bool{false, true} {
+		t.Run(fmt.Sprint(logged), func(t *testing.T) {
+			log := &output{}
+			l, cfg := newLab(t), parse(t, fmt.Sprintf(`
+modules: {long: {prompt: Count., output_tokens: 100, expect: {equals: nothing}, log_answers: %t}}
+endpoints: [{name: e, url: %s, modules: [long]}]`, logged, w.url))
+			l.modules, l.logger = cfg.Modules, newLogger(log, "logfmt", slog.LevelDebug)
+			if err := l.apply(cfg.Endpoints); err != nil {
+				t.Fatal(err)
+			}
+			l.times(2, "e")
+			if len(log.lines("check_failed")) != 1 {
+				t.Errorf("want one line of the failure:\n%s", log)
+			}
+			lines := log.lines("answer not as expected")
+			if !logged {
+				for _, word := range []string{"three four", "thirty-one", "Count."} {
+					if strings.Contains(log.String(), word) {
+						t.Errorf("%q is in the log:\n%s", word, log)
+					}
+				}
+				if len(lines) != 0 {
+					t.Errorf("%q", lines)
+				}
+				return
+			}
+			if len(lines) != 2 {
+				t.Fatalf("%d lines of answers, want 2:\n%s", len(lines), log)
+			}
+			answer := regexp.MustCompile(`answer="([^"]*)"`).FindStringSubmatch(lines[0])
+			if answer == nil || !strings.HasPrefix(answer[1], "zero one two three") || len(answer[1]) > 200 || len(answer[1]) < 150 {
+				t.Errorf("the answer in the log is %q", answer)
+			}
+		})
+	}
+}
