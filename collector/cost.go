@@ -53,7 +53,10 @@ func (s *Series) SetPrice(p *config.Price) {
 // add counts the tokens of a probe. Prompt tokens that are not known to come
 // from the cache have the full price.
 func (c *cost) add(t *prober.Tokens) {
-	prompt := max(0, t.Prompt)
+	if t.Prompt < 0 {
+		return // the part that is known would look like the whole
+	}
+	prompt := t.Prompt
 	cached := min(max(0, t.Cached), prompt)
 	for i, n := range [numCosts]int{costInput: prompt - cached, costCachedInput: cached, costOutput: max(0, t.Output)} {
 		c.spent[i] += float64(n) * c.price[i].value
@@ -64,7 +67,7 @@ func (c *cost) add(t *prober.Tokens) {
 func costFamily() *probeFamily {
 	return newProbeFamily(Family{
 		Name: "probe_cost_usd_total", Type: Counter, Unit: "usd", Labels: []string{"kind"}, Values: costKinds(),
-		Help: "US dollars that the tokens of probes with any outcome cost, by the counts that the server reported and the configured prices. Prompt tokens that the server does not report as cached are input. Absent for what has no price.",
+		Help: "US dollars that the tokens of probes with any outcome cost, by the counts that the server reported and the configured prices; probes whose prompt it did not count are left out. Prompt tokens that the server does not report as cached are input. Absent for what has no price.",
 	}, nil, func(e encoder, f *family, v *values) {
 		if v.cost == nil {
 			return

@@ -116,6 +116,21 @@ func (m *Module) validateAnswers(r *report, p path) {
 	}
 }
 
+// validateLengths refuses several lengths where what is estimated would be about
+// none of them.
+func (m *Module) validateLengths(r *report, p path) {
+	for key, lengths := range map[string]Lengths{"input_tokens": m.InputTokens, "output_tokens": m.OutputTokens} {
+		several := len(lengths.Ladder) > 1 || len(lengths.Mix) > 1
+		switch at := p.key(key); {
+		case !several:
+		case len(m.Concurrency) > 0:
+			r.errorf(at, "several lengths beside concurrency; give each a module of its own")
+		case m.Prefix == PrefixPaired && key == "input_tokens":
+			r.errorf(at, "several lengths beside prefix: paired; give each a module of its own")
+		}
+	}
+}
+
 func (m *Module) validateConcurrency(r *report, p path) {
 	at := p.key("concurrency")
 	switch n := len(m.Concurrency); {
@@ -135,6 +150,9 @@ func (m *Module) validateConcurrency(r *report, p path) {
 		validateRange(r, at.index(i), level, 1, maxConcurrency)
 		if i > 0 && level <= m.Concurrency[i-1] {
 			r.errorf(at.index(i), "want rising numbers, got %d after %d", level, m.Concurrency[i-1])
+		}
+		if n := level * len(m.Prompt); level <= maxConcurrency && n > maxBurstBytes {
+			r.errorf(at.index(i), "%d bytes of prompts at once, more than %d", n, maxBurstBytes)
 		}
 		if n := level * m.InputTokens.Max(); level <= maxConcurrency && n > maxBurstTokens {
 			r.errorf(at.index(i), "%d prompt tokens at once, more than %d", n, maxBurstTokens)

@@ -53,6 +53,8 @@ func badWorkloads() map[string][]string {
 			`:13: modules.agent.concurrency: excludes prefix: paired`,
 			`:14: modules.batch.concurrency: excludes reference_logprob`,
 			`:16: modules.j.concurrency[1]: 6400000 prompt tokens at once, more than 4000000`,
+			`:17: modules.k.input_tokens: several lengths beside concurrency; give each a module of its own`,
+			`:18: modules.l.input_tokens: several lengths beside prefix: paired; give each a module of its own`,
 		},
 		"asking": {
 			`:4: modules.a.prompts_file: excludes prompt`,

@@ -36,6 +36,7 @@ const (
 	maxConcurrency  = 256
 	maxLevels       = 8
 	maxBurstTokens  = 4_000_000 // all are in memory at once, at some 6 bytes each
+	maxBurstBytes   = 6 * maxBurstTokens
 )
 
 // Module says what to ask, in terms that hold for every protocol, so that one
@@ -132,6 +133,7 @@ func (m *Module) validate(r *report, p path) {
 	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired)
 	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
 	m.validateConcurrency(r, p)
+	m.validateLengths(r, p)
 	m.validateAsking(r, p)
 	m.validateAnswers(r, p)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)

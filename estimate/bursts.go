@@ -58,7 +58,7 @@ func measure(level []*prober.Result) (b Burst, ok bool) {
 				lastSent = r.Sent
 			}
 		}
-		if r.Outcome != prober.Success {
+		if !answered(r) {
 			b.Failed++
 			continue
 		}
@@ -76,6 +76,12 @@ func measure(level []*prober.Result) (b Burst, ok bool) {
 		b.TokensPerSecond = float64(tokens) / took.Seconds()
 	}
 	return b, true
+}
+
+// answered tells whether the server did its part, whatever the answer: how fast
+// it was is of interest also where it was wrong.
+func answered(r *prober.Result) bool {
+	return r.Outcome == prober.Success || r.Outcome == prober.CheckFailed
 }
 
 // ended returns when the reply ended. The set-up of the connection, which the
@@ -97,7 +103,7 @@ func ended(r *prober.Result) (end time.Time, ok bool) {
 func misses(level []*prober.Result, objective time.Duration) bool {
 	within := 0
 	for _, r := range level {
-		if r.Outcome == prober.Success && r.Timing.TTFT >= 0 && r.Timing.TTFT <= objective {
+		if answered(r) && r.Timing.TTFT >= 0 && r.Timing.TTFT <= objective {
 			within++
 		}
 	}
@@ -109,7 +115,7 @@ func misses(level []*prober.Result, objective time.Duration) bool {
 func underLoad(level []*prober.Result) bool {
 	for _, r := range level {
 		switch r.Outcome {
-		case prober.Success, prober.RateLimited, prober.Overloaded,
+		case prober.Success, prober.CheckFailed, prober.RateLimited, prober.Overloaded,
 			prober.TimeoutFirstToken, prober.TimeoutStall, prober.TimeoutTotal:
 		default:
 			return false

@@ -153,12 +153,14 @@ func (p *polynomial) prefill(middle, half float64, n int) *Prefill {
 // curved tells whether the time of one more token certainly differs between the
 // shortest and the longest length, as it does where attention begins to weigh
 // more than the rest: then there is no one rate. Where there are few lengths
-// between the ends of [-1, 1] it cannot be told, and the rate is that between
-// the two.
+// between the ends it cannot be told, and the rate is that between the two. t is
+// sorted. The ends are where edgeSamples lie: the first long prompt may be longer
+// than all later ones, and must not decide alone.
 func curved(t, y []float64) bool {
+	low, high := t[edgeSamples-1], t[len(t)-edgeSamples]
 	between := 0
 	for _, v := range t {
-		if math.Abs(v) < 0.9 {
+		if math.Abs(v-(low+high)/2) < 0.9*(high-low)/2 {
 			between++
 		}
 	}

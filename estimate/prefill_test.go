@@ -135,6 +135,21 @@ func TestPrefillIsAbsent(t *testing.T) {
 	f("negative fixed part", false, 60, func(s *server) { s.fixed, s.noise = -0.005, 0.001 }, 256, 4096)
 }
 
+// The first prompt may be longer than all others, as nobody knew the tokenizer. It
+// is no third length, and alone no sign that TTFT is no straight line.
+func TestOneLongerPromptIsNoCurve(t *testing.T) {
+	for seed := range uint64(200) {
+		s, l := newServer(seed), newLab(0)
+		l.run(s.ask(5240))
+		for i := range 29 {
+			l.run(s.ask([]int{256, 4096}[i%2]))
+		}
+		if l.last == nil || l.last.Prefill == nil {
+			t.Fatalf("no estimate from data set %d", seed)
+		}
+	}
+}
+
 // A fixed part of nearly nothing is known to be between nothing and little.
 func TestFixedPartIsNotNegative(t *testing.T) {
 	for seed := range uint64(20) {

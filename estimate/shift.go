@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // The detector of lasting shifts. Its constants come from simulation
@@ -40,6 +41,9 @@ type score struct {
 
 // observe adds a result, if it has a score.
 func (s *score) observe(r *prober.Result, now time.Time) {
+	if r.Kind == api.Scoring && r.Outcome != prober.Success {
+		s.latest = nil
+	}
 	mean := r.Logprob.Mean
 	if r.Outcome != prober.Success || r.Logprob.Tokens <= 0 || math.IsNaN(mean) || math.IsInf(mean, 0) {
 		return

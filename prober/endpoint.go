@@ -170,6 +170,14 @@ func (e *Endpoint) identify(ctx context.Context, timeout time.Duration, longest 
 	return e.target, nil
 }
 
+// outgrown tells that the model has no room for what is asked, so that the server
+// is asked again after a while: another model may stand there.
+func (e *Endpoint) outgrown() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stale = true
+}
+
 // served returns what is known of the server, and whether to ask first.
 func (e *Endpoint) served(longest int) (target, bool) {
 	e.mu.Lock()

@@ -29,6 +29,11 @@ func (r *run) all(ctx context.Context) error {
 	if r.served, err = r.served.askedFor(p.module); err != nil {
 		return err
 	}
+	defer func() {
+		if len(r.results) == 0 {
+			p.endpoint.outgrown()
+		}
+	}()
 	switch {
 	case len(p.module.Concurrency) > 0:
 		r.bursts(ctx)

@@ -167,6 +167,9 @@ func (s *Scheduler) finish(f finished, now int64) {
 
 // learn plans what the report of a run asks for.
 func (j *job) learn(f finished, now int64) {
+	if f.report.Skipped {
+		return
+	}
 	before := j.failed
 	j.failed = f.report.Failed
 	if f.report.RetryAfter > 0 {

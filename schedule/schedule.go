@@ -47,6 +47,9 @@ type Run struct {
 type Report struct {
 	// Failed asks for a confirmation, when the run before had not failed.
 	Failed bool
+	// Skipped tells that nothing was done, so that what the run before found out
+	// still stands.
+	Skipped bool
 	// RetryAfter is a pause that the other side asked for; zero and negative
 	// are none. It is bounded to one hour.
 	RetryAfter time.Duration

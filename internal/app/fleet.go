@@ -113,6 +113,7 @@ func (f *fleet) addTasks(m *member, found *found) error {
 	if err != nil {
 		return err
 	}
+	load := new(ownLoad)
 	for _, name := range cfg.Modules {
 		module := f.modules[name]
 		shared := newAsking(cfg, name, module, f.logger.With("endpoint", cfg.Name, "module", name))
@@ -123,7 +124,7 @@ func (f *fleet) addTasks(m *member, found *found) error {
 				return err
 			}
 			t := f.newTask(cfg, name, rung, p)
-			t.asking, t.found = shared, found
+			t.asking, t.found, t.load = shared, found, load
 			m.tasks = append(m.tasks, t)
 		}
 	}

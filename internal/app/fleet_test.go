@@ -206,7 +206,7 @@ func TestPanicIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	tk := &task{logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for range 3 {
-		tk.log(&prober.Result{
+		tk.logOne(&prober.Result{
 			Outcome: prober.ProtocolError,
 			Err:     fmt.Errorf("wrapped: %w", &prober.PanicError{Value: "index out of range", Stack: []byte("goroutine 7")}),
 		})

@@ -180,12 +180,15 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 	done := 0
 	for ; done < *c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
 		progress.draw(&s, done)
-		results := flat(p.run(ctx, 0))
+		rungs := p.run(ctx, 0)
+		results := flat(rungs)
 		if slices.ContainsFunc(results, isCanceled) {
 			break
 		}
 		s.Add(results...)
-		s.Conclude(tracker.Observe(results))
+		for _, rung := range rungs {
+			s.Conclude(tracker.Observe(rung.results))
+		}
 		nothing := func() error { return nil }
 		if err := c.print(nothing, func() error { return c.printJSON(env.Stdout, t, results) }); err != nil {
 			return err

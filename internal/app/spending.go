@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -28,14 +29,14 @@ type spending struct {
 	module  *config.Module
 	price   *config.Price
 	budgets []*schedule.Budget // the endpoint's own and that of all
-	vectors bool               // the endpoint embeds or ranks
+	kind    api.Kind           // of the endpoint; "" until it is known, and taken for generation
 	counted bool               // the server has told how long a prompt was
 }
 
 // newSpending is that of the runs of a module, or of a rung of it, at an
 // endpoint.
 func newSpending(e *config.Endpoint, m *config.Module, budgets []*schedule.Budget) *spending {
-	return &spending{module: m, price: e.Price, budgets: budgets, vectors: isOfTexts(kindOf(e, m))}
+	return &spending{module: m, price: e.Price, budgets: budgets, kind: kindOf(e, m)}
 }
 
 // isOfTexts tells whether a request has a batch of texts, and no answer in
@@ -63,7 +64,7 @@ func (s *spending) settle(reserved schedule.Cost, results []*prober.Result) {
 	each := s.request()
 	for _, r := range results {
 		if r.Kind != "" {
-			s.vectors = isOfTexts(r.Kind)
+			s.kind = r.Kind
 		}
 		s.counted = s.counted || r.Tokens.Prompt > 0
 		cost := spentBy(r, s.price, each)
@@ -78,8 +79,8 @@ func (s *spending) settle(reserved schedule.Cost, results []*prober.Result) {
 // spentBy is what one request has cost. Where the server does not count the
 // tokens of a request that was sent, it is taken for the most it can be.
 func spentBy(r *prober.Result, price *config.Price, most tokens) schedule.Cost {
-	if r.Sent.IsZero() {
-		return schedule.Cost{}
+	if r.Sent.IsZero() || r.Status != 0 && r.Status != http.StatusOK {
+		return schedule.Cost{} // nothing was computed
 	}
 	t := tokens{input: r.Tokens.Prompt, output: max(r.Tokens.Output, len(r.Events))}
 	if t.input < 0 {
@@ -131,11 +132,11 @@ func (s *spending) request() tokens {
 		t.input = shortPrompt
 	default:
 		t.input = s.promptToLength()
-		if s.vectors {
+		if isOfTexts(s.kind) {
 			t.input *= m.BatchSize
 		}
 	}
-	if s.vectors || m.ReferenceLogprob {
+	if isOfTexts(s.kind) || m.ReferenceLogprob {
 		t.output = 0
 	}
 	return t

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
@@ -33,16 +36,26 @@ type task struct {
 	target   tracing.Target
 	found    *found
 	logger   *slog.Logger
-	outcome  prober.Outcome // of the last probe, "" before the first
+	load     *ownLoad       // on the endpoint
+	outcome  prober.Outcome // of the last run, "" before the first
+	held     bool           // the last run was left out for its budget
 	panicked bool           // a stack was logged
 }
 
 // probe runs once and hands the results to their readers.
 func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	most, ok := t.spending.reserve()
+	if ok == t.held {
+		t.logBudget(ok)
+	}
+	t.held = !ok
 	if !ok {
 		t.skip(collector.SkipBudget)
-		return schedule.Report{}
+		return schedule.Report{Skipped: true}
+	}
+	if len(t.module.Concurrency) > 0 {
+		t.load.begin()
+		defer t.load.end(time.Now)
 	}
 	var results []*prober.Result
 	defer func() { t.spending.settle(most, results) }()
@@ -54,10 +67,18 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	return reportOf(results)
 }
 
+func (t *task) logBudget(ok bool) {
+	if ok {
+		t.logger.Info("the budget has room again")
+		return
+	}
+	t.logger.Warn("not probing: the run could exceed a budget")
+}
+
 // reportOf is what the results of a run mean for the schedule. A burst is no
 // sign of an outage: too much was asked at once, on purpose.
 func reportOf(results []*prober.Result) schedule.Report {
-	var report schedule.Report
+	report := schedule.Report{Skipped: len(results) == 0}
 	for _, r := range results {
 		report.Failed = report.Failed || r.Concurrency == 0 && r.Outcome != prober.Success && r.Outcome != prober.Canceled
 		report.RetryAfter = max(report.RetryAfter, r.RetryAfter)
@@ -69,10 +90,12 @@ func (t *task) publish(results []*prober.Result, confirmation bool) {
 	if len(results) == 0 {
 		t.skip(collector.SkipContext)
 	}
-	for _, r := range results {
+	// What ran beside a burst of ours is slow by our own doing.
+	disturbed := slices.ContainsFunc(results, t.load.disturbed)
+	for _, r := range failuresLast(results) {
 		s := t.series[variantOf(r)]
 		s.Observe(r)
-		if !confirmation {
+		if !confirmation && !disturbed {
 			s.Judge(r)
 		}
 		t.probes.SetServed(t.id.Endpoint, r)
@@ -84,30 +107,64 @@ func (t *task) publish(results []*prober.Result, confirmation bool) {
 		if t.traces != nil {
 			t.traces.Observe(t.target, r)
 		}
-		t.log(r)
+		t.logOne(r)
 	}
-	t.asking.observe(results)
+	if !disturbed {
+		t.asking.observe(results)
+	}
+	t.logRun(results)
 }
 
-// skip counts a run that its budget or the model has no room for.
+// failuresLast orders the results of bursts so that what a series shows of the
+// latest probe is a failure where there was one.
+func failuresLast(results []*prober.Result) []*prober.Result {
+	rank := func(r *prober.Result) int {
+		if r.Outcome == prober.Success {
+			return 0
+		}
+		return 1
+	}
+	ordered := slices.Clone(results)
+	slices.SortStableFunc(ordered, func(a, b *prober.Result) int {
+		if a.Concurrency == 0 || a.Concurrency != b.Concurrency {
+			return a.Concurrency - b.Concurrency
+		}
+		return cmp.Compare(rank(a), rank(b))
+	})
+	return ordered
+}
+
+// skip counts a run that was left out.
 func (t *task) skip(reason collector.SkipReason) {
 	t.series[variantsOf(t.module)[0]].Skip(reason)
+	t.self.Missed(reason)
 }
 
 // skipped counts a run that the scheduler left out.
-func (t *task) skipped(reason schedule.Reason) {
-	t.skip(collector.SkipReason(reason))
-	t.self.Missed(collector.SkipReason(reason))
-}
+func (t *task) skipped(reason schedule.Reason) { t.skip(collector.SkipReason(reason)) }
 
-// log tells of a change of state, of the first panic, and of nothing else.
-func (t *task) log(r *prober.Result) {
+// logOne tells of the first panic, and of an answer that is to be logged.
+func (t *task) logOne(r *prober.Result) {
 	if p, ok := errors.AsType[*prober.PanicError](r.Err); ok && !t.panicked {
 		t.panicked = true
 		t.logger.Error("panic in a probe", "err", p, "stack", string(p.Stack))
 	}
 	if r.Answer.Text != "" {
 		t.logger.Info("answer not as expected", "verdict", string(r.Answer.Verdict), "prompt", r.Answer.Prompt, "answer", r.Answer.Text)
+	}
+}
+
+// logRun tells of a change of state: of a run by its first failure, and of bursts
+// by the smallest, as larger ones may fail for what they are.
+func (t *task) logRun(results []*prober.Result) {
+	if len(results) == 0 {
+		return
+	}
+	r := results[0]
+	for _, other := range results {
+		if r.Outcome == prober.Success && other.Concurrency == r.Concurrency {
+			r = other
+		}
 	}
 	before := t.outcome
 	if r.Outcome == prober.Canceled || r.Outcome == before {

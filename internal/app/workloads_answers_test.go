@@ -36,6 +36,7 @@ func (p page) verdicts(labels ...string) map[check.Verdict]uint64 {
 // An answer other than expected is a failed probe; without an expectation the
 // same answer is none.
 func TestExpectationsAgainstTheSimulator(t *testing.T) {
+	t.Parallel()
 	w := newWitness(t, swift())
 	const question = "What is 17 + 25? Answer with the number only."
 	l := workLab(t, fmt.Sprintf(`
@@ -79,6 +80,7 @@ endpoints: [{name: e, url: %[2]s, modules: [right, wrong, cut, plain]}]`, questi
 // The share of right answers is the one that the server gave, before and after
 // its model got worse, and a wrong one is no failure.
 func TestQuestionsAgainstTheSimulator(t *testing.T) {
+	t.Parallel()
 	o := swift()
 	o.Quality = 0.75
 	w := newWitness(t, o)
@@ -115,6 +117,7 @@ endpoints: [{name: e, url: %s, modules: [questions]}]`, w.url))
 // No answer is logged unless the module says so, and then not the whole of a
 // long one.
 func TestLogOfAnswers(t *testing.T) {
+	t.Parallel()
 	w := newWitness(t, swift())
 	for _, logged := range []bool{false, true} {
 		t.Run(fmt.Sprint(logged), func(t *testing.T) {

@@ -22,8 +22,8 @@ modules: {burst: {input_tokens: %d, output_tokens: %d, concurrency: %s, slo: {tt
 endpoints: [{name: e, url: %s, modules: [burst]}]`, input, output, levels, ttft, url))
 }
 
-// bursts splits the latest requests of a server into those of each level.
-func bursts(t *testing.T, all []simulator.Record, levels ...int) map[int][]simulator.Record {
+// splitLevels splits the latest requests of a server into those of each level.
+func splitLevels(t *testing.T, all []simulator.Record, levels ...int) map[int][]simulator.Record {
 	t.Helper()
 	sum := 0
 	for _, n := range levels {
@@ -90,14 +90,14 @@ func TestBurstKneeAgainstTheSimulator(t *testing.T) {
 		// for tokens: of n prompts of 512 the k-th has its first token after k ×
 		// 17.8 ms. Nine tenths of 4 need 71 ms, of 8 142.
 		"prefill": {brisk(), 512, 2, 100 * time.Millisecond, 8},
-		// Four run at once, for 20 × 4 ms. Of 8 requests four wait for that.
-		"slots": {slots, 64, 20, 50 * time.Millisecond, 8},
+		// Four run at once, for 12 × 4 ms. Of 8 requests four wait for that.
+		"slots": {slots, 64, 12, 30 * time.Millisecond, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWitness(t, tc.options)
 			l := burstLab(t, w.url, "[1, 2, 4, 8, 16]", tc.input, tc.output, tc.objective)
 			p := l.times(2, "e") // the first finds the length
-			split := bursts(t, w.records(), levels...)
+			split := splitLevels(t, w.records(), levels...)
 			checkKnee(t, p, levels, tc.want, kneeOf(split, levels, tc.objective))
 			checkBursts(t, p, split)
 		})

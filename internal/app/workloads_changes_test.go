@@ -41,6 +41,7 @@ func wantChanges(t *testing.T, p page, module string, want map[string]float64) {
 
 // Other weights change the answers and the system's name once, and not again.
 func TestNewWeightsAreNoticed(t *testing.T) {
+	t.Parallel()
 	o := swift()
 	o.WeightsVersion = "v1"
 	w := newWitness(t, o)
@@ -63,6 +64,7 @@ func TestNewWeightsAreNoticed(t *testing.T) {
 
 // Behind a balancer with two versions of the weights both are usual.
 func TestFlappingFingerprintsAreNoChange(t *testing.T) {
+	t.Parallel()
 	var versions []http.Handler
 	for _, v := range []string{"v1", "v2"} {
 		o := swift()
@@ -74,12 +76,13 @@ func TestFlappingFingerprintsAreNoChange(t *testing.T) {
 		versions[turns.IntN(len(versions))].ServeHTTP(w, r)
 	}))
 	l := canaryLab(t, url)
-	wantChanges(t, l.times(150, "e"), "canary", map[string]float64{"answer": 0, "system_fingerprint": 0, "model": 0})
+	wantChanges(t, l.times(90, "e"), "canary", map[string]float64{"answer": 0, "system_fingerprint": 0, "model": 0})
 }
 
 // A shift of the score by 0.02 nats per token is found within 20 probes, with the
 // noise that batches bring.
 func TestLogprobShiftIsFound(t *testing.T) {
+	t.Parallel()
 	o := swift()
 	o.LogprobNoise = 0.002
 	w := newWitness(t, o)
@@ -87,7 +90,7 @@ func TestLogprobShiftIsFound(t *testing.T) {
 modules: {reference: {reference_logprob: true}}
 endpoints: [{name: e, url: %s, modules: [reference]}]`, w.url))
 	quiet := map[string]float64{"logprob": 0}
-	p := l.times(120, "e")
+	p := l.times(80, "e")
 	wantChanges(t, p, "reference", quiet)
 	latest := func(p page) {
 		t.Helper()
@@ -105,7 +108,7 @@ endpoints: [{name: e, url: %s, modules: [reference]}]`, w.url))
 	t.Logf("found after %d probes", probes)
 	wantChanges(t, p, "reference", map[string]float64{"logprob": 1})
 	latest(p)
-	wantChanges(t, l.times(80, "e"), "reference", map[string]float64{"logprob": 1})
+	wantChanges(t, l.times(30, "e"), "reference", map[string]float64{"logprob": 1})
 	if p.has("inference_probe_ttft_seconds", "module", "reference") {
 		t.Error("a time to first token of a score")
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 // The tests of workloads hold the page of metrics against what a simulated
-// server knows that it did, which is true however late the machine is.
+// server knows that it did, which is true however late the machine is. Those that
+// measure no time are parallel: they run after all others.
 
 // brisk is a healthy server: each token takes 5 ms, 1000 tokens of a prompt
 // 25 ms.

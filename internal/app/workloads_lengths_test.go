@@ -49,24 +49,26 @@ func line(t *testing.T, all []simulator.Record, short, long int) (rate, fixed fl
 // Without noise both parts of TTFT are within 3 % of the server's own.
 func TestPrefillAgainstTheSimulator(t *testing.T) {
 	for name, lengths := range map[string]string{
-		"mix": "{256: 1, 1024: 1, 2560: 1}", "ladder": "[256, 1024, 2560]",
+		"mix": "{256: 1, 1024: 1, 2048: 1}", "ladder": "[256, 1024, 2048]",
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := brisk()
 			o.FixedDelay = 15 * time.Millisecond
 			w := newWitness(t, o)
 			l := lengthsLab(t, w.url, lengths)
-			for w.requests() < 30 {
+			for w.requests() < 24 {
 				l.times(1, "e")
 			}
 			p := l.until(60, "e", "prefill rate", func(got page) bool { return got.has(rateFamily) })
 
 			all := w.records()
-			rate, fixed := line(t, all, 256, 2560)
+			rate, fixed := line(t, all, 256, 2048)
+			// From our writing to the server's reading, where it is busy.
+			machine := map[string]float64{fixedFamily: 0.003}
 			for family, want := range map[string]float64{rateFamily: rate, fixedFamily: fixed} {
 				got := p.interval(t, family)
 				logRelative(t, family, got.value, want)
-				if math.Abs(got.value/want-1) > 0.03 || got.lower > got.value || got.upper < got.value {
+				if math.Abs(got.value-want) > 0.03*want+machine[family] || got.lower > got.value || got.upper < got.value {
 					t.Errorf("%s: %+v, want %v within 3 %%", family, got, want)
 				}
 			}
@@ -94,10 +96,10 @@ func checkRungs(t *testing.T, p page, all []simulator.Record, ladder bool) {
 	if !ladder {
 		return
 	}
-	for _, length := range []int{256, 1024, 2560} {
+	for _, length := range []int{256, 1024, 2048} {
 		want, n := 0, 0
 		for i := range all {
-			if off := float64(all[i].PromptTokens) / float64(length); off > 0.6 && off < 1.6 {
+			if off := float64(all[i].PromptTokens) / float64(length); off > 0.7 && off < 1.4 {
 				want += all[i].PromptTokens
 				n++
 			}
@@ -120,11 +122,11 @@ func TestPrefillBoundsWithNoise(t *testing.T) {
 	l := lengthsLab(t, w.url, "{256: 1, 2560: 1}")
 	l.times(35, "e")
 	p := l.until(60, "e", "prefill rate", func(got page) bool { return got.has(rateFamily) })
-	// What a busy machine adds is the same for each length.
-	const machine = 0.005
-	fixed := (o.FixedDelay + o.DecodeStep).Seconds()
+	// The machine adds something: to each request, and to the reading of a long one.
+	const slower, late = 0.95, 0.005
+	rate, fixed := o.PrefillTokensPerSecond, (o.FixedDelay + o.DecodeStep).Seconds()
 	for family, want := range map[string][2]float64{
-		rateFamily: {o.PrefillTokensPerSecond, o.PrefillTokensPerSecond}, fixedFamily: {fixed, fixed + machine},
+		rateFamily: {slower * rate, rate}, fixedFamily: {fixed, fixed + late},
 	} {
 		got := p.interval(t, family)
 		t.Logf("%s: %+v, true %v", family, got, want)
@@ -140,6 +142,7 @@ func TestPrefillBoundsWithNoise(t *testing.T) {
 
 // One length says nothing of how TTFT grows, and its own rate is not published.
 func TestNoPrefillOfOneLength(t *testing.T) {
+	t.Parallel()
 	w := newWitness(t, brisk())
 	l := lengthsLab(t, w.url, "512")
 	p := l.times(25, "e")
@@ -171,6 +174,7 @@ func TestNoPrefillInAQueue(t *testing.T) {
 
 // A length that the model has no room for is not asked at all, and says so.
 func TestLengthBeyondTheContext(t *testing.T) {
+	t.Parallel()
 	const rounds = 3
 	o := brisk()
 	o.ContextLength = 2048

@@ -25,6 +25,7 @@ func (w *witness) tokens() (sum int) {
 
 // What probes cost is the server's tokens at the configured prices.
 func TestCostAgainstTheSimulator(t *testing.T) {
+	t.Parallel()
 	w := newWitness(t, swift())
 	l := workLab(t, fmt.Sprintf(`
 modules:
@@ -67,11 +68,12 @@ endpoints:
 // A budget is kept although the first prompts, whose length in tokens nobody
 // knows yet, are longer than they should be.
 func TestBudgetHoldsForTheFirstPrompts(t *testing.T) {
+	t.Parallel()
 	for budget := 2100; budget <= 3500; budget += 100 {
 		w := newWitness(t, swift())
 		l := workLab(t, fmt.Sprintf(`
 modules: {long: {input_tokens: 2000, output_tokens: 4}}
-endpoints: [{name: e, url: %s, modules: [long], budget: {tokens_per_hour: %d}}]`, w.url, budget))
+endpoints: [{name: e, url: %s, api: openai-chat, modules: [long], budget: {tokens_per_hour: %d}}]`, w.url, budget))
 		p := l.times(2, "e")
 		if spent := w.tokens(); spent > budget {
 			t.Errorf("%d tokens of a budget of %d", spent, budget)
@@ -93,23 +95,23 @@ func TestBudgetsUnderLoad(t *testing.T) {
 		all              bool // the budget is for both endpoints
 		used, resource   string
 	}{
-		"tokens of an endpoint": {"", ", budget: {tokens_per_hour: 8000}", 8000, false, "inference_endpoint_budget_used_ratio", "tokens"},
-		"money of an endpoint":  {"", ", budget: {usd_per_day: 0.008}" + price, 8000, false, "inference_endpoint_budget_used_ratio", "usd"},
-		"tokens of all":         {", budget: {tokens_per_hour: 8000}", "", 8000, true, "inference_exporter_budget_used_ratio", "tokens"},
+		"tokens of an endpoint": {"", ", budget: {tokens_per_hour: 6000}", 6000, false, "inference_endpoint_budget_used_ratio", "tokens"},
+		"money of an endpoint":  {"", ", budget: {usd_per_day: 0.006}" + price, 6000, false, "inference_endpoint_budget_used_ratio", "usd"},
+		"tokens of all":         {", budget: {tokens_per_hour: 6000}", "", 6000, true, "inference_exporter_budget_used_ratio", "tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, second := newWitness(t, swift()), newWitness(t, swift())
 			p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.server", "--no-collector.gpu",
 				"--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
-global: {interval: 150ms, timeout: 10s%[1]s}
+global: {interval: 100ms, timeout: 10s%[1]s}
 modules:
   short: {input_tokens: 50, output_tokens: 10}
   long: {input_tokens: 400, output_tokens: 10}
   pairs: {input_tokens: 200, output_tokens: 2, prefix: paired}
   burst: {input_tokens: 40, output_tokens: 4, concurrency: [1, 4]}
 endpoints:
-  - {name: first, url: %[3]s, modules: [short, long, pairs, burst]%[2]s}
-  - {name: second, url: %[4]s, modules: [short, long]%[2]s}`, tc.global, tc.endpoint, first.url, second.url)))
+  - {name: first, url: %[3]s, api: openai-chat, modules: [short, long, pairs, burst]%[2]s}
+  - {name: second, url: %[4]s, api: openai-chat, modules: [short, long]%[2]s}`, tc.global, tc.endpoint, first.url, second.url)))
 			labels := []string{"resource", tc.resource}
 			if !tc.all {
 				labels = append(labels, "endpoint", "first")
@@ -155,15 +157,22 @@ func TestBudgetAndProbesOnRequest(t *testing.T) {
 	p := startIdle(t, fmt.Sprintf(`
 modules: {interactive: {input_tokens: 64, output_tokens: 4}}
 probe: {allow: [%[1]q]}
-endpoints: [{url: "http://%[1]s", budget: {tokens_per_hour: 170}}]
+endpoints: [{url: "http://%[1]s", api: openai-chat, budget: {tokens_per_hour: 170}}]
 `, host))
 	for _, step := range []struct {
 		path string
 		want int
-	}{{"", http.StatusOK}, {"", http.StatusServiceUnavailable}, {"/v1", http.StatusOK}, {"", http.StatusServiceUnavailable}} {
+	}{{"", http.StatusOK}, {"", http.StatusServiceUnavailable}, {"/v1", http.StatusOK}} {
 		if status, body := p.probePage("target", w.url+step.path); status != step.want {
 			t.Errorf("target %s: status %d, want %d: %s", step.path, status, step.want, body)
 		}
+	}
+	spent := w.records()[0]
+	_, body := p.get("/metrics")
+	const used = "inference_endpoint_budget_used_ratio"
+	want := float64(spent.PromptTokens+spent.OutputTokens) / 170
+	if got := parsePage(t, body); math.Abs(got.sum(used)-want) > 1e-9 {
+		t.Errorf("%v of the budget is used, want %v", got.sum(used), want)
 	}
 }
 
@@ -173,11 +182,11 @@ func TestBudgetTooSmallForOneRun(t *testing.T) {
 	for _, tc := range []struct {
 		endpoint, want string
 	}{
-		{"modules: [long], budget: {tokens_per_hour: 3000}", "module \"long\": one run may take 3068 tokens"},
-		{"modules: [long], budget: {tokens_per_hour: 3100}", ""},
-		{"modules: [embedding], budget: {tokens_per_hour: 3500}", ""},
+		{"api: openai-chat, modules: [long], budget: {tokens_per_hour: 3000}", "module \"long\": one run may take 3068 tokens"},
+		{"api: openai-chat, modules: [long], budget: {tokens_per_hour: 3100}", ""},
+		{"api: openai-embeddings, modules: [embedding], budget: {tokens_per_hour: 3600}", ""},
 		{"api: openai-embeddings, modules: [embedding], budget: {tokens_per_hour: 3500}", "module \"embedding\": one run may take 3584 tokens"},
-		{"modules: [long], budget: {usd_per_day: 0.003}, price: {input_usd: 1, output_usd: 1}", "module \"long\": one run may cost $0.0031"},
+		{"api: openai-chat, modules: [long], budget: {usd_per_day: 0.003}, price: {input_usd: 1, output_usd: 1}", "module \"long\": one run may cost $0.0031"},
 	} {
 		name := writeFile(t, "exporter.yml", fmt.Sprintf(`
 modules: {long: {input_tokens: 2000, output_tokens: 4}}
