@@ -20,7 +20,7 @@ type Global struct {
 	Budget Budget `yaml:"budget,omitempty"`
 }
 
-// Limits bound how many probes run at once.
+// Limits bound how many probes run at once. A burst counts as one.
 type Limits struct {
 	// InFlight is how many probes may run at once in all, 1 to 100,000.
 	InFlight int `yaml:"in_flight"`

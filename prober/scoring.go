@@ -38,6 +38,17 @@ func (t *target) askedFor(m *config.Module) (target, error) {
 	return own, nil
 }
 
+// Suits returns why a wire protocol cannot be asked what a module asks, and what
+// to change; nil where it can, and for a name that is not known.
+func Suits(apiName string, m *config.Module) error {
+	p, ok := api.Lookup(apiName)
+	if !ok {
+		return nil
+	}
+	_, err := (&target{protocol: p}).askedFor(m)
+	return err
+}
+
 // scoring makes the target one that scores a text: the protocol's other
 // request, in one piece.
 func (t target) scoring() (target, error) {

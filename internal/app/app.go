@@ -95,6 +95,9 @@ func loadConfig(name string) (*config.Config, error) {
 		err = checkHardware(cfg)
 	}
 	if err == nil {
+		err = checkModules(cfg)
+	}
+	if err == nil {
 		err = checkBudgets(cfg)
 	}
 	if e, ok := errors.AsType[*config.Error](err); ok {

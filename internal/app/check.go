@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // checkCommand checks a configuration file.
@@ -23,8 +26,26 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 	}
 	probes := 0
 	for _, e := range cfg.Endpoints {
-		probes += len(e.Modules)
+		for _, name := range e.Modules {
+			probes += len(cfg.Modules[name].Rungs())
+		}
 	}
 	fmt.Fprintf(env.Stdout, "%s: good: %d endpoints, %d probes\n", *c.file, len(cfg.Endpoints), probes)
+	for _, note := range tightBudgets(cfg) {
+		fmt.Fprintf(env.Stdout, "%s: note: %s\n", *c.file, note)
+	}
+	return nil
+}
+
+// checkModules finds modules that ask what the configured protocol of an endpoint
+// has no way to ask.
+func checkModules(cfg *config.Config) error {
+	for i, e := range cfg.Endpoints {
+		for j, name := range e.Modules {
+			if err := prober.Suits(e.API, cfg.Modules[name]); err != nil {
+				return &config.Error{Path: fmt.Sprintf("endpoints[%d].modules[%d]", i, j), Msg: fmt.Sprintf("module %q: %v", name, err)}
+			}
+		}
+	}
 	return nil
 }

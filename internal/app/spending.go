@@ -186,6 +186,32 @@ func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {
 	return nil
 }
 
+// tightBudgets tells of budgets of tokens that are smaller than what the modules
+// ask for in an hour, so that probing pauses.
+func tightBudgets(cfg *config.Config) []string {
+	var notes []string
+	note := func(whose string, wanted float64, b config.Budget) {
+		if b.TokensPerHour > 0 && wanted > float64(b.TokensPerHour) {
+			notes = append(notes, fmt.Sprintf("%s allows %d tokens an hour, and its probes may take %.0f: they will pause when it is used up", whose, b.TokensPerHour, wanted))
+		}
+	}
+	var all float64
+	for _, e := range cfg.Endpoints {
+		var own float64
+		for _, name := range e.Modules {
+			for _, rung := range cfg.Modules[name].Rungs() {
+				s := newSpending(e, rung.Module, nil)
+				s.counted = true
+				own += float64(s.most().Tokens) * time.Hour.Seconds() / time.Duration(rung.Interval).Seconds()
+			}
+		}
+		note("the budget of "+e.Name, own, e.Budget)
+		all += own
+	}
+	note("global.budget", all, cfg.Global.Budget)
+	return notes
+}
+
 // budgets are those of a configuration, by the endpoint's name. They outlive
 // the endpoint's other settings, so that changing those gives no new allowance.
 // It is safe for concurrent use.

@@ -171,6 +171,7 @@ func TestStackInhibitions(t *testing.T) {
 		"down, other is slow":     {alert("EndpointDown/critical", "endpoint", "a"), alert("TTFTFastBurn/critical", "endpoint", "b", "slo", "ttft"), false},
 		"down, failing":           {alert("EndpointDown/critical", "endpoint", "a"), alert("ProbeFailing/warning", "endpoint", "a", "outcome", "dns_error"), true},
 		"down, burns":             {alert("EndpointDown/critical", "endpoint", "a"), alert("AvailabilityFastBurn/critical", "endpoint", "a", "slo", "availability"), true},
+		"down, answers break":     {alert("EndpointDown/critical", "endpoint", "a"), alert("AvailabilityDegradedNow/critical", "endpoint", "a", "slo", "availability"), true},
 		"down, all servers lost":  {alert("EndpointDown/critical", "endpoint", "a"), alert("AllReplicasLost/critical", "endpoint", "a"), false},
 		"slow, down":              {alert("TTFTFastBurn/critical", "endpoint", "a", "slo", "ttft"), alert("EndpointDown/critical", "endpoint", "a"), false},
 		"fast, slow":              {alert("TTFTFastBurn/critical", "endpoint", "a", "slo", "ttft"), alert("TTFTSlowBurn/warning", "endpoint", "a", "slo", "ttft"), true},
