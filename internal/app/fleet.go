@@ -198,7 +198,7 @@ func userAgent() string { return "inference_exporter/" + version.Version }
 func (f *fleet) introduce(m *member) {
 	f.probes.SetEndpoint(collector.EndpointInfo{
 		Endpoint: m.cfg.Name, Model: m.cfg.Model, API: m.cfg.API, URL: m.cfg.URL.String(), Labels: m.cfg.Labels,
-		Hardware: m.cfg.Hardware, Price: m.cfg.Price, Budget: f.budgets.own(m.cfg).Used,
+		Hardware: m.cfg.Hardware, Price: m.cfg.Price, Budget: f.budgets.used(m.cfg),
 	})
 	f.servers.Set(serversID(m.cfg), nil)
 	for _, a := range m.askings {

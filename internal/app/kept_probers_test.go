@@ -55,12 +55,14 @@ func TestProbePageInTurn(t *testing.T) {
 	var running, most atomic.Int64
 	simulated := simulator.New(quick()).Handler()
 	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n := running.Add(1); n > most.Load() {
-			most.Store(n)
+		if r.Method == http.MethodPost { // and not the reading of the server's page
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			// Counted before the answer: what follows its end is no longer the probe.
+			<-time.After(10 * time.Millisecond)
+			running.Add(-1)
 		}
-		// Counted before the answer: what follows its end is no longer the probe.
-		<-time.After(10 * time.Millisecond)
-		running.Add(-1)
 		simulated.ServeHTTP(w, r)
 	}))
 	p := startIdle(t, fmt.Sprintf("endpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", server))

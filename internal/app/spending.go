@@ -230,12 +230,15 @@ func newBudget(b config.Budget) *schedule.Budget {
 	return schedule.NewBudget(b.TokensPerHour, b.USDPerDay, time.Now)
 }
 
-// own returns the budget of an endpoint.
+// own returns the budget of an endpoint; nil where it never had one, as few have.
 func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	own := b.each[e.Name]
 	if own == nil {
+		if e.Budget == (config.Budget{}) {
+			return nil
+		}
 		own = newBudget(e.Budget)
 		b.each[e.Name] = own
 	}
@@ -243,9 +246,20 @@ func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
 	return own
 }
 
+// used tells what is used of the budget of an endpoint; nil where it has none.
+func (b *budgets) used(e *config.Endpoint) func() (tokens, usd float64) {
+	if own := b.own(e); own != nil {
+		return own.Used
+	}
+	return nil
+}
+
 // of returns the budgets that stand in front of the runs of an endpoint.
 func (b *budgets) of(e *config.Endpoint) []*schedule.Budget {
-	return []*schedule.Budget{b.own(e), b.all}
+	if own := b.own(e); own != nil {
+		return []*schedule.Budget{own, b.all}
+	}
+	return []*schedule.Budget{b.all}
 }
 
 // allowance guards what one request for probes may spend.
