@@ -7,6 +7,7 @@ type Severity string
 const (
 	Critical Severity = "critical" // a person, now
 	Warning  Severity = "warning"  // a person, in working hours
+	Info     Severity = "info"     // whoever looks
 	None     Severity = "none"     // a machine
 )
 
@@ -30,6 +31,7 @@ const (
 	endpointBoard = "/d/ie-endpoint?var-endpoint={{ $labels.endpoint | urlquery }}"
 	engineBoard   = "/d/ie-engine?var-endpoint={{ $labels.endpoint | urlquery }}"
 	gpuBoard      = "/d/ie-gpu?var-instance={{ $labels.instance | urlquery }}"
+	capacityBoard = "/d/ie-capacity?var-endpoint={{ $labels.endpoint | urlquery }}"
 	selfBoard     = "/d/ie-self"
 )
 

@@ -58,8 +58,9 @@ func Alerts(o Options) []Group {
 		objectivesGroup(),
 		latencyGroup(o),
 		serversGroup(),
+		workloadsGroup(),
 		gpuGroup(),
-		exporterGroup(),
+		exporterGroup(o),
 	})
 }
 

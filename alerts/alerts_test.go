@@ -45,13 +45,14 @@ func TestFilesAreCurrent(t *testing.T) {
 func TestAlertNames(t *testing.T) {
 	want := []string{
 		"InferenceAllReplicasLost", "InferenceAnswersCut", "InferenceAvailabilityDegradedNow", "InferenceAvailabilityFastBurn",
-		"InferenceAvailabilitySlowBurn", "InferenceCertificateExpiring", "InferenceClientServerGap",
+		"InferenceAvailabilitySlowBurn", "InferenceBurstKneeFell", "InferenceCertificateExpiring", "InferenceClientServerGap",
+		"InferenceColdProbesCached",
 		"InferenceDecodeSpeedCollapse", "InferenceE2EFastBurn", "InferenceE2ESlowBurn", "InferenceEndpointDown",
-		"InferenceExporterDown", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
+		"InferenceExporterDown", "InferenceFingerprintChanged", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
 		"InferenceGPUMemoryNearlyFull", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
 		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceLatencyRegression",
 		"InferenceMeasurementSuspect", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",
-		"InferenceProbeFailing", "InferenceProbeStale", "InferenceQueueGrowing", "InferenceReplicaLossSlowsSurvivors",
+		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceReplicaLossSlowsSurvivors",
 		"InferenceReplicaLost", "InferenceScheduleLag", "InferenceServerHung", "InferenceServerPageUnreadable",
 		"InferenceServerQuantityMissing", "InferenceStreamsBuffered", "InferenceTPOTDegradedNow",
 		"InferenceTPOTFastBurn", "InferenceTPOTSlowBurn", "InferenceTTFTDegradedNow", "InferenceTTFTFastBurn",

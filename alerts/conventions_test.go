@@ -12,7 +12,7 @@ import (
 // TestConventions checks what a human reader of an alert, and the routing of
 // alerts, rely on.
 func TestConventions(t *testing.T) {
-	severities := []string{"critical", "warning", "none"}
+	severities := []string{"critical", "warning", "info", "none"}
 	categories := []string{"availability", "latency", "saturation", "quality", "gpu", "exporter"}
 	name := regexp.MustCompile(`^Inference[A-Z][A-Za-z0-9]+$`)
 	board := regexp.MustCompile(`^/d/ie-(fleet|endpoint|engine|gpu|capacity|self)(\?var-[a-z]+=\{\{ \$labels\.[a-z]+ \| urlquery \}\})?$`)

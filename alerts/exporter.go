@@ -6,13 +6,13 @@ import "fmt"
 const jobs = `job=~"inference[-_]exporter.*"`
 
 // exporterGroup has what tells that the monitoring itself is blind or lies.
-func exporterGroup() Group {
+func exporterGroup(o Options) Group {
 	return Group{Name: "inference-exporter", Interval: "30s", Rules: rules(
 		exporterDown(),
 		watchdog(),
 		probesMissed(),
 		probesLate(),
-		probeStale(),
+		probeStale(o),
 		measurementSuspect(),
 	)}
 }
@@ -84,17 +84,20 @@ sum by (job, instance) (increase(inference_probe_results_total{concurrency=""}[1
 
 // probeStale asks for three intervals. The time of the latest run is that of its
 // start and is shown when it ends, so two probes that run into their timeout put
-// up to two timeouts on top. It is absent before the first result.
-func probeStale() alert {
+// up to two timeouts on top. It is absent before the first result. That a budget is
+// spent has an alert of its own, which need not wake anybody.
+func probeStale(o Options) alert {
 	return alert{
 		name: "InferenceProbeStale", severity: Critical, category: Exporter,
-		expr: `time() - max by ($K, module) (inference_probe_last_run_timestamp_seconds)
+		expr: fmt.Sprintf(`time() - max by ($K, module) (inference_probe_last_run_timestamp_seconds)
 > on ($K, module)
 (
   3 * max by ($K, module) (inference_probe_interval_seconds)
   + on ($K, module)
   2 * max by ($K, module) (inference_probe_timeout_seconds)
-)`,
+)
+unless on ($K, module)
+sum by ($K, module) (increase(inference_probe_skipped_total{reason="budget"}[%s])) > 0`, duration(o.failureWindow())),
 		lasting: "1m",
 		summary: "{{ $labels.endpoint }} was not probed with {{ $labels.module }} for {{ $value | humanizeDuration }}.",
 		description: "The exporter is up, but results of this module have stopped, and with them all alerts that rest on them. " +

@@ -58,16 +58,22 @@ sum by ($K) (increase(inference_probe_results_total{outcome="success",concurrenc
 	}
 }
 
+// streamsBuffered counts successes of modules with streams only: those that have
+// a server score a text or embed it get no stream.
 func streamsBuffered() alert {
 	return alert{
 		name: "InferenceStreamsBuffered", severity: Warning, category: Latency,
-		expr: `(
+		expr: fmt.Sprintf(`(
   sum by ($K) (increase(inference_probe_buffered_total{concurrency=""}[30m]))
   / on ($K)
-  sum by ($K) (increase(inference_probe_results_total{outcome="success",concurrency=""}[30m]))
+  sum by ($K) (
+    sum by (%[1]s) (increase(inference_probe_results_total{outcome="success",concurrency=""}[30m]))
+    and on (%[1]s)
+    inference_probe_buffered_total{concurrency=""}
+  )
 ) > 0.5
 and on ($K)
-sum by ($K) (increase(inference_probe_buffered_total{concurrency=""}[30m])) >= 5`,
+sum by ($K) (increase(inference_probe_buffered_total{concurrency=""}[30m])) >= 5`, alike),
 		lasting: "10m",
 		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} come in one burst.",
 		description: "Most streamed answers of the last 30 minutes arrived as a whole, so that users see nothing until the end, and TTFT is the time of the whole answer. " +

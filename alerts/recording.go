@@ -12,6 +12,8 @@ func Recording(o Options) []Group {
 		ttftGroup(o),
 		probesGroup(),
 		serverRatesGroup(),
+		hourlyWorkloadsGroup(),
+		workloadsRecordedGroup(),
 	})
 }
 
@@ -153,6 +155,11 @@ func probesGroup() Group {
 			`sum by ($K, outcome) (rate(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[5m])) > 0`),
 		record("instance:inference_probe_results:rate5m",
 			"sum by (job, instance) (rate(inference_probe_results_total[5m]))"),
+		// An endpoint that carries all bursts has its knee nowhere.
+		record("module:inference_probe_burst_knee_concurrency:max",
+			`max by (%[1]s) (inference_probe_burst_knee_concurrency)
+or
+max by (%[1]s) (inference_probe_burst_failed) * 0 + Inf`, ofEach),
 	}}
 }
 

@@ -156,13 +156,15 @@ func intervalFamily(name, unit, help string, get func(f *estimate.Findings) *est
 // burstGauge returns a family of one gauge for each burst of the latest run.
 func burstGauge(name, unit, help string, get func(b *estimate.Burst) gauge) *findingsFamily {
 	f := Family{Name: "probe_burst_" + name, Group: GroupProbe, Type: Gauge, Unit: unit, Help: help}
-	return &findingsFamily{newFamily(f, []string{"endpoint", "model", "module", "concurrency"}, nil),
+	return &findingsFamily{
+		newFamily(f, []string{"endpoint", "model", "module", "concurrency"}, nil),
 		func(e encoder, _ *family, v *findingsValues) {
 			for i := range v.Bursts {
 				e.labels(v.bursts[i], v.created)
 				emitFinite(e, 0, get(&v.Bursts[i]))
 			}
-		}}
+		},
+	}
 }
 
 // known returns the gauge of a value; nil is not known.

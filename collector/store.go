@@ -189,8 +189,13 @@ func (s *Series) setServed(kind api.Kind, model string) {
 // labels renders the labels of the series.
 func (s *Series) labels(model string) *labelBlock {
 	return newLabelBlock([]pair{
-		{"endpoint", s.id.Endpoint}, {"model", model}, {"module", s.id.Module}, {"prefix", s.id.Prefix},
-		{"input_tokens", s.id.InputTokens}, {"output_tokens", s.id.OutputTokens}, {"concurrency", s.id.Concurrency},
+		{"endpoint", s.id.Endpoint},
+		{"model", model},
+		{"module", s.id.Module},
+		{"prefix", s.id.Prefix},
+		{"input_tokens", s.id.InputTokens},
+		{"output_tokens", s.id.OutputTokens},
+		{"concurrency", s.id.Concurrency},
 	}, s.id.Labels, s.store.reserved)
 }
 

@@ -93,8 +93,22 @@ func TestFullExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range []any{
-		Config{}, Global{}, Limits{}, Budget{}, Module{}, Timeouts{}, Expect{}, SLO{},
-		Endpoint{}, SigV4{}, Request{}, Servers{}, Price{}, Hardware{}, Probe{}, Tracing{},
+		Config{},
+		Global{},
+		Limits{},
+		Budget{},
+		Module{},
+		Timeouts{},
+		Expect{},
+		SLO{},
+		Endpoint{},
+		SigV4{},
+		Request{},
+		Servers{},
+		Price{},
+		Hardware{},
+		Probe{},
+		Tracing{},
 	} {
 		for key := range keysOf(reflect.TypeOf(v)) {
 			if !regexp.MustCompile(`(?m)[\s{]` + key + `:(\s|$)`).Match(text) {

@@ -69,7 +69,8 @@ func TestAgreesWithPrometheus(t *testing.T) {
 			{outage: outageRefused},
 			{shares: shares{ttft: 0.5, failed: 0.2}},
 			{shares: shares{ttft: 0.15, failed: 0.15}, spell: time.Minute},
-			{}, {},
+			{},
+			{},
 		} {
 			addEndpoint(s, endpoint{name: fmt.Sprint(i), interval: interval, pauses: pauses[i]}, random(7, i), from, end, func(start int64) behavior {
 				if start < onset || start > onset+30*60_000 {

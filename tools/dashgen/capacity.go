@@ -8,11 +8,13 @@ func capacity() Board {
 		UID: uidCapacity, Title: "Inference / Capacity",
 		Question:  "Can traffic move here, are more replicas needed, and what does probing cost?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(false)},
-		Marks:     []Mark{alertMark()},
+		Marks:     []Mark{alertMark(), changeMark()},
 		From:      "now-24h",
 		Rows: []Row{
 			{Title: "Load and room", Panels: capacityNow()},
 			{Title: "Trend", Panels: capacityTrend()},
+			{Title: "Bursts", Panels: capacityKnee()},
+			{Title: "Money", Panels: capacityMoney()},
 			{Title: "What probing costs", Panels: capacityProbing()},
 		},
 	}

@@ -11,7 +11,7 @@ func endpoint() Board {
 		UID: uidEndpoint, Title: "Inference / Endpoint",
 		Question:  "Is this endpoint up for users, is it slow, and which part is slow?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(true)},
-		Marks:     []Mark{alertMark(), serverMark(), exporterMark()},
+		Marks:     []Mark{alertMark(), changeMark(), serverMark(), exporterMark()},
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: endpointNow()},
@@ -20,6 +20,9 @@ func endpoint() Board {
 			{Title: "Tokens after the first", Panels: endpointTokens()},
 			{Title: "Failures", Panels: endpointFailures()},
 			{Title: "Objectives", Panels: endpointObjectives()},
+			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},
+			{Title: "Bursts", Collapsed: true, Panels: endpointBursts()},
+			{Title: "Quality and changes", Collapsed: true, Panels: endpointQuality()},
 		},
 	}
 }

@@ -15,7 +15,7 @@ func engineBoard() Board {
 		UID: uidEngine, Title: "Inference / Servers",
 		Question:  "Is the engine saturated, sick or short of replicas, and which replica is it?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(true)},
-		Marks:     []Mark{alertMark(), serverMark()},
+		Marks:     []Mark{alertMark(), changeMark(), serverMark()},
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: engineReplicas()},

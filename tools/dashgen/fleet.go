@@ -33,7 +33,7 @@ func fleet() Board {
 		UID: uidFleet, Title: "Inference / Fleet",
 		Question:  "One endpoint or all of them, since when, and how bad is it?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(false)},
-		Marks:     []Mark{alertMark(), exporterMark()},
+		Marks:     []Mark{alertMark(), changeMark(), exporterMark()},
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: append(fleetStats(), fleetTable(), fleetStates())},
@@ -93,7 +93,7 @@ func fleetTable() Panel {
 	good, bad := []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, []Step{{0, "text"}, {0.01, "yellow"}, {0.1, "red"}}
 	return Panel{
 		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 9,
-		What: "Each endpoint as it is now. Bad: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT is the highest of the medians of 30 minutes, of what is asked; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell.",
+		What: "Each endpoint as it is now. Bad: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT is the highest of the medians of 30 minutes, of what is asked; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell. Right: the share of right answers of the last hour, of the worst module that checks them.",
 		By:   ByBoth, Worry: "the state is failed, or the budget is red. A blank cell is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
 		Queries: []Query{
 			{Expr: "min by (endpoint, model) (" + ofProbes.of("inference_probe_success") + ")"},
@@ -106,6 +106,7 @@ func fleetTable() Panel {
 			{Expr: perServer("endpoint, model", ofEndpoint.of("inference_server_requests_waiting"))},
 			{Expr: "max by (endpoint, model) (" + ofEndpoint.of("inference_server_kv_cache_usage_ratio") + ")"},
 			{Expr: "topk by (endpoint, model) (1, " + sumIncrease("endpoint, model, outcome", "1h", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`) + " > 0)"},
+			{Expr: "1 - max by (endpoint, model) (" + ofRecorded.of("module:inference_probe_checks_missed:ratio1h") + ")"},
 		},
 		Columns: []Column{
 			{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
@@ -119,6 +120,7 @@ func fleetTable() Panel {
 			{Query: 6, Title: "TPOT", Unit: "s", Width: 90},
 			{Query: 7, Title: "Waiting", Width: 80},
 			{Query: 8, Title: "KV cache", Unit: "percentunit", Width: 90},
+			{Query: 10, Title: "Right", Unit: "percentunit", Width: 80},
 			{Label: "outcome", Title: "Main failure, 1 h"},
 			{Query: 9, Title: "Times", Width: 80},
 		},

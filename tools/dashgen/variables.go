@@ -49,6 +49,14 @@ func allAlertsMark() Mark {
 	}
 }
 
+// changeMark shows when what should stay the same changed.
+func changeMark() Mark {
+	return Mark{
+		Name: "Fingerprint changes", Color: "orange", Title: "{{source}} changed", Text: "{{endpoint}} {{module}}", Tags: "source",
+		Expr: "max by (endpoint, module, source) (increase(" + ofEndpoint.of("inference_probe_fingerprint_changes_total") + "[$__rate_interval])) > 0",
+	}
+}
+
 // serverMark shows when a server restarted: its counters began again.
 func serverMark() Mark {
 	return Mark{

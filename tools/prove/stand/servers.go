@@ -19,12 +19,14 @@ const Main = "main"
 // percentile needs 299 probes: one module comes to those in a minute, or in three
 // on a busy machine.
 const configHead = `
-global: {interval: 1s, timeout: 5s}
+global: {interval: 1s, timeout: 5s, budget: {tokens_per_hour: 1000000000, usd_per_day: 10000}}
 tracing: {otlp_endpoint: "http://127.0.0.1:1"} # nobody takes the spans
 modules:
   interactive: {input_tokens: 128, output_tokens: 8, timeouts: {stall: 1s}}
   warm: {input_tokens: 512, output_tokens: 8, prefix: warm, timeouts: {stall: 1s}}
   quick: {interval: 200ms, input_tokens: 16, output_tokens: 2}
+  ladder: {input_tokens: [64, 512], output_tokens: 2}
+  same: {interval: 200ms, prompt: Say something., output_tokens: 8, fingerprint: true}
 endpoints:
 `
 
@@ -50,7 +52,7 @@ func simulatedServers() []simulated {
 	// By an answer without a first token and one that stalls, flaky misses all of
 	// its objectives at times.
 	return []simulated{
-		{"steady", "modules: [interactive, warm, quick]", simulator.Options{Model: model, Seed: 1, DecodeStep: step}},
+		{"steady", "modules: [interactive, warm, quick, ladder, same], " + costs, simulator.Options{Model: model, Seed: 1, DecodeStep: step, WeightsVersion: "v0"}},
 		{"flaky", both + ", " + objectives, simulator.Options{
 			Model: model, Seed: 2, DecodeStep: step, FaultRatio: 0.3,
 			Faults: faults("status_503", "error_event_midstream", "cut_before_finish", "empty_stream", "stall_midstream"),
@@ -89,6 +91,13 @@ func startServers(ctx context.Context) (*servers, string, error) {
 // objectives are those of endpoints that have all of them.
 const objectives = "slo: {objective: 0.9, ttft: 500ms, tpot: 50ms, e2e: 2s}"
 
+// costs are what an endpoint has that is paid for, and watched on a budget.
+const costs = "price: {gpu_hour_usd: 2, input_usd: 1, cached_input_usd: 0.1, output_usd: 2}, budget: {tokens_per_hour: 1000000000, usd_per_day: 10000}"
+
+// redeployEvery is how long a server with named weights keeps them. Probes need
+// twenty looks at them to know what is usual.
+const redeployEvery = 30 * time.Second
+
 // mainEndpoint returns the configuration of Main.
 func mainEndpoint(url, server string) string {
 	return fmt.Sprintf(`  - name: %s
@@ -112,8 +121,26 @@ func (s *servers) serve(ctx context.Context, o simulator.Options) (string, error
 	if err != nil {
 		return "", fmt.Errorf("open a simulated server: %w", err)
 	}
-	s.ended.Go(func() { _ = simulator.New(o).Serve(ctx, l) })
+	server := simulator.New(o)
+	s.ended.Go(func() { _ = server.Serve(ctx, l) })
+	if o.WeightsVersion != "" {
+		s.ended.Go(func() { redeploy(ctx, server) })
+	}
 	return "http://" + l.Addr().String(), nil
+}
+
+// redeploy gives a server other weights again and again, which answer as well.
+func redeploy(ctx context.Context, server *simulator.Server) {
+	every := time.NewTicker(redeployEvery)
+	defer every.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			server.SetWeights(fmt.Sprintf("v%d", n), 0, 1)
+		}
+	}
 }
 
 // Close ends the servers.

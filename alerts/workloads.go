@@ -1,0 +1,122 @@
+package alerts
+
+import "fmt"
+
+// workloadsGroup has what only some modules tell: those that check answers,
+// that send bursts, and that watch what should stay the same; and what spoils
+// them.
+func workloadsGroup() Group {
+	return Group{Name: "inference-workloads", Interval: "1m", Rules: rules(
+		qualityDrop("1h", "10m"),
+		qualityDrop("6h", "30m"),
+		fingerprintChanged(Warning, "answer|model|logprob"),
+		fingerprintChanged(Info, "system_fingerprint"),
+		burstKneeFell(),
+		coldProbesCached(),
+		probeBudgetExhausted(),
+	)}
+}
+
+// qualityDrop compares with the endpoint's own past, since a small model gives
+// wrong answers by right. The last window is no part of that past.
+func qualityDrop(window, lasting string) alert {
+	const usual = "module:inference_probe_checks_missed:usual7d offset 6h"
+	expected := fmt.Sprintf("module:inference_probe_checks:increase%s * on (%s) %s", window, ofEach, usual)
+	return alert{
+		name: "InferenceQualityDrop", severity: Warning, category: Quality, labels: map[string]string{"window": window},
+		expr: fmt.Sprintf(`module:inference_probe_checks_missed:ratio%[1]s
+> on (%[2]s)
+%[3]s + %[4]s
+and on (%[2]s)
+(
+  module:inference_probe_checks_missed:increase%[1]s
+  >= on (%[2]s)
+  %[5]s + %[6]d * sqrt(%[5]s * on (%[2]s) (1 - %[3]s)) + %[7]d
+)
+and on (%[2]s)
+module:inference_probe_checks:increase%[1]s >= %[8]d`,
+			window, ofEach, usual, smallestQualityDrop, expected, checkSigmas, checkExtra, fewestChecks),
+		lasting: lasting, keep: "30m",
+		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} to {{ $labels.module }} are not right, more than usual.",
+		description: "The share of answers that failed their check over " + window + " is beyond what the last seven days and chance explain: the endpoint answers, but worse. " +
+			"Look first at the answers by verdict on the board, which tell whether they are wrong, refused, in a loop or in another form, and at whether the fingerprint changed.",
+		board: endpointBoard,
+	}
+}
+
+// fingerprintChanged repeats what the exporter has already told from chance: one
+// change counts once. What a service calls its system changes with each of its
+// releases and is for the record.
+func fingerprintChanged(severity Severity, sources string) alert {
+	return alert{
+		name: "InferenceFingerprintChanged", severity: severity, category: Quality,
+		expr:    fmt.Sprintf(`max by ($K, module, source) (increase(inference_probe_fingerprint_changes_total{source=~%q}[15m])) > 0`, sources),
+		keep:    "1h",
+		summary: "Another model, or the same in another form, seems to answer at {{ $labels.endpoint }}: {{ $labels.source }} changed.",
+		description: "What stays the same as long as model, weights and arithmetic do is different now. logprob, the score of a fixed passage, is the surest sign; answer is the text of an answer at temperature 0; model and system_fingerprint are what the reply says. " +
+			"Look first at whether somebody deployed something, and then at quality and latency since.",
+		board: endpointBoard,
+	}
+}
+
+// burstKneeFell asks that every run of three hours, and three of them at least,
+// has its knee at a quarter of the usual size or less, or at any where usually
+// there is none: sizes of bursts are mostly two or four times the one before, and
+// single runs are off by one of them.
+func burstKneeFell() alert {
+	return alert{
+		name: "InferenceBurstKneeFell", severity: Warning, category: Saturation,
+		expr: fmt.Sprintf(`max_over_time(module:inference_probe_burst_knee_concurrency:max[3h])
+< on ($K, module)
+0.3 * quantile_over_time(0.5, module:inference_probe_burst_knee_concurrency:max_each_hour[7d] offset 3h)
+and on ($K, module)
+count_over_time(module:inference_probe_burst_knee_concurrency:max_each_hour[7d] offset 3h) >= %d
+and on ($K, module)
+max by ($K, module) (changes(inference_probe_last_run_timestamp_seconds{concurrency!=""}[3h])) >= 3`, fewestBurstHours),
+		keep:    "1h",
+		summary: "{{ $labels.endpoint }} misses its objectives at {{ $value }} requests at once ({{ $labels.module }}), far fewer than usual.",
+		description: "All bursts of the last three hours met the limit at a quarter of the usual number of requests or less, or at any where there used to be none: there is little room left for the load of users. " +
+			"Look first at how many replicas are up and at what else runs on them.",
+		board: endpointBoard,
+	}
+}
+
+// coldProbesCached compares runs: each cold prompt begins with something new, so
+// that not one should be found.
+func coldProbesCached() alert {
+	return alert{
+		name: "InferenceColdProbesCached", severity: Warning, category: Exporter,
+		expr: `(
+  sum by ($K, module) (increase(inference_probe_cold_cached_total[1h]))
+  / on ($K, module)
+  sum by ($K, module) (increase(inference_probe_results_total{prefix="cold",outcome="success"}[1h]))
+) > 0.1
+and on ($K, module)
+sum by ($K, module) (increase(inference_probe_cold_cached_total[1h])) >= 5`,
+		lasting: "5m",
+		summary: "{{ $value | humanizePercentage }} of the cold probes of {{ $labels.endpoint }} with {{ $labels.module }} are answered from the prefix cache.",
+		description: "Cold prompts begin differently each time, so that no cache helps; yet the replies say that it did. TTFT of cold probes, and all that is estimated from it, is then better than what users see. " +
+			"Look first at whether a gateway rewrites prompts or the server counts its own template.",
+		board: endpointBoard,
+	}
+}
+
+// probeBudgetExhausted is in time without a probe, which is what a spent budget
+// costs, so that a run a day counts for as much as many a minute. A budget that is
+// just too small leaves out single runs: ten minutes are more than those. Where two
+// exporters probe, and of several lengths, the worst one counts.
+func probeBudgetExhausted() alert {
+	return alert{
+		name: "InferenceProbeBudgetExhausted", severity: Warning, category: Exporter,
+		expr: fmt.Sprintf(`max by ($K, module) (
+  max by (%[1]s) (increase(inference_probe_skipped_total{reason="budget"}[1h]))
+  * on (%[1]s)
+  max by (%[1]s) (inference_probe_interval_seconds)
+) > 600`, alike),
+		keep:    "30m",
+		summary: "The budget is spent: for {{ $value | humanizeDuration }} of the last hour {{ $labels.module }} did not probe {{ $labels.endpoint }}.",
+		description: "Probes would exceed the budget of the endpoint, or that of all together, and do not run. For that long nobody would have noticed that the endpoint is down, and alerts on its probes rest on fewer of them. " +
+			"Look first at which modules spend most, on the board.",
+		board: capacityBoard,
+	}
+}
