@@ -166,6 +166,9 @@ type Rung struct {
 // Rungs returns what the module asks by itself: itself, unless it has ladders;
 // else a module for each combination of their lengths.
 func (m *Module) Rungs() []Rung {
+	if len(m.InputTokens.Ladder) < 2 && len(m.OutputTokens.Ladder) < 2 {
+		return []Rung{{Module: m}}
+	}
 	var all []Rung
 	for _, in := range m.InputTokens.rungs() {
 		for _, out := range m.OutputTokens.rungs() {

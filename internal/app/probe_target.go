@@ -269,7 +269,7 @@ func metricsOf(t *probeTarget, all []rungResults) web.Exposition {
 		series := openSeries(probes, e, rung.Module, rungID(e, t.name, rung.Rung))
 		for _, r := range rung.results {
 			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
-			s := series[variantOf(r)]
+			s := series.of(r)
 			s.Observe(r)
 			s.Judge(r)
 		}

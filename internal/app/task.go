@@ -28,7 +28,7 @@ type task struct {
 	prober   *prober.Prober
 	spending *spending
 	asking   *asking
-	series   map[variant]*collector.Series // set before the first run
+	series   seriesOf // set before the first run
 	probes   *collector.Probes
 	servers  *collector.Servers
 	self     *collector.Self
@@ -93,7 +93,7 @@ func (t *task) publish(results []*prober.Result, confirmation bool) {
 	// What ran beside a burst of ours is slow by our own doing.
 	disturbed := slices.ContainsFunc(results, t.load.disturbed)
 	for _, r := range failuresLast(results) {
-		s := t.series[variantOf(r)]
+		s := t.series.of(r)
 		s.Observe(r)
 		if !confirmation && !disturbed {
 			s.Judge(r)
@@ -136,7 +136,7 @@ func failuresLast(results []*prober.Result) []*prober.Result {
 
 // skip counts a run that was left out.
 func (t *task) skip(reason collector.SkipReason) {
-	t.series[variantsOf(t.module)[0]].Skip(reason)
+	t.series[0].Skip(reason)
 	t.self.Missed(reason)
 }
 

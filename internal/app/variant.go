@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,10 +53,25 @@ func rungID(e *config.Endpoint, module string, r config.Rung) collector.ID {
 	}
 }
 
+// seriesOf are the series of a rung: few, for there is a set in every task.
+type seriesOf []variantSeries
+
+type variantSeries struct {
+	variant
+	*collector.Series
+}
+
+// of returns the series that a result belongs to.
+func (s seriesOf) of(r *prober.Result) *collector.Series {
+	i := slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })
+	return s[i].Series
+}
+
 // openSeries puts the series of a rung on the page.
-func openSeries(p *collector.Probes, e *config.Endpoint, m *config.Module, id collector.ID) map[variant]*collector.Series {
-	all := map[variant]*collector.Series{}
-	for i, v := range variantsOf(m) {
+func openSeries(p *collector.Probes, e *config.Endpoint, m *config.Module, id collector.ID) seriesOf {
+	variants := variantsOf(m)
+	all := make(seriesOf, 0, len(variants))
+	for i, v := range variants {
 		s := p.Series(v.id(id))
 		s.SetKind(kindOf(e, m))
 		s.SetPrice(e.Price)
@@ -66,7 +82,7 @@ func openSeries(p *collector.Probes, e *config.Endpoint, m *config.Module, id co
 		if i == 0 { // the one that never misses its interval
 			s.SetPace(time.Duration(m.Interval), time.Duration(m.Timeout))
 		}
-		all[v] = s
+		all = append(all, variantSeries{v, s})
 	}
 	return all
 }
