@@ -119,15 +119,19 @@ func (m *Module) validateAnswers(r *report, p path) {
 // validateLengths refuses several lengths where what is estimated would be about
 // none of them.
 func (m *Module) validateLengths(r *report, p path) {
-	for key, lengths := range map[string]Lengths{"input_tokens": m.InputTokens, "output_tokens": m.OutputTokens} {
-		several := len(lengths.Ladder) > 1 || len(lengths.Mix) > 1
-		switch at := p.key(key); {
-		case !several:
-		case len(m.Concurrency) > 0:
-			r.errorf(at, "several lengths beside concurrency; give each a module of its own")
-		case m.Prefix == PrefixPaired && key == "input_tokens":
-			r.errorf(at, "several lengths beside prefix: paired; give each a module of its own")
-		}
+	const hint = "several lengths beside %s; give each a module of its own"
+	several := func(l Lengths) bool { return len(l.Ladder) > 1 || len(l.Mix) > 1 }
+	if several(m.InputTokens) && m.Prefix == PrefixPaired {
+		r.errorf(p.key("input_tokens"), hint, "prefix: paired")
+	}
+	if len(m.Concurrency) == 0 {
+		return
+	}
+	if several(m.InputTokens) {
+		r.errorf(p.key("input_tokens"), hint, "concurrency")
+	}
+	if several(m.OutputTokens) {
+		r.errorf(p.key("output_tokens"), hint, "concurrency")
 	}
 }
 
