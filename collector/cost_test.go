@@ -34,6 +34,7 @@ func TestCost(t *testing.T) {
 		{"cached not told", price, prober.Tokens{Prompt: 1000, Cached: -1, Output: 500}, [3]string{"0.004", "0", "0.008"}},
 		{"all cached", price, prober.Tokens{Prompt: 1000, Cached: 1000, Output: -1}, [3]string{"0", "0.001", "0"}},
 		{"more cached than there is", price, prober.Tokens{Prompt: 1000, Cached: 2000, Output: -1}, [3]string{"0", "0.001", "0"}},
+		{"only the output known, by its events", price, prober.Tokens{Prompt: -1, Cached: -1, Output: 500}, [3]string{"0", "0", "0"}},
 		{"nothing told", price, prober.Tokens{Prompt: -1, Cached: -1, Output: -1}, [3]string{"0", "0", "0"}},
 		{"cached of nobody knows what", price, prober.Tokens{Prompt: -1, Cached: 1000, Output: -1}, [3]string{"0", "0", "0"}},
 		{"the cache is free", config.Price{InputUSD: 4}, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0", ""}},

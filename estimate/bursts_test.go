@@ -140,3 +140,12 @@ func TestKnee(t *testing.T) {
 		t.Errorf("%v tokens/s at the knee, want 100", k.TokensPerSecond)
 	}
 }
+
+// A wrong answer is no failure of the server under load.
+func TestWrongAnswersInBursts(t *testing.T) {
+	l := newLab(300 * ms)
+	l.run(level(4, 100*ms, prober.CheckFailed, prober.CheckFailed, prober.CheckFailed)...)
+	if b := l.last.Bursts[0]; b.Failed != 0 || b.TokensPerSecond == 0 || l.last.Knee != nil {
+		t.Errorf("%+v, knee %+v; want none failed, some tokens and no knee", b, l.last.Knee)
+	}
+}

@@ -175,4 +175,10 @@ func TestWhatIsNoScore(t *testing.T) {
 	if f := l.run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [4]bool{indexLogprob: true} || f.Changes != [4]uint64{} {
 		t.Errorf("one score: %+v", f)
 	}
+	lost := with(scored(-2.5), func(r *prober.Result) {
+		r.Kind, r.Outcome, r.Logprob = api.Scoring, prober.Overloaded, prober.Logprob{}
+	})
+	if f := l.run(lost); f != nil && f.Logprob != nil {
+		t.Errorf("after a failure the score of before is still there: %v", *f.Logprob)
+	}
 }

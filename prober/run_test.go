@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,9 +170,15 @@ func TestMix(t *testing.T) {
 // each word. It refuses what does not fit.
 func limited(t *testing.T, room int, a *asked) *httptest.Server {
 	t.Helper()
+	return limitedTo(t, func() int { return room }, a)
+}
+
+// limitedTo is the same for a room that changes.
+func limitedTo(t *testing.T, room func() int, a *asked) *httptest.Server {
+	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"data":[{"id":"other","max_model_len":7},{"id":"m","max_model_len":%d}]}`, room)
+		fmt.Fprintf(w, `{"data":[{"id":"other","max_model_len":7},{"id":"m","max_model_len":%d}]}`, room())
 	})
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -183,7 +190,7 @@ func limited(t *testing.T, room int, a *asked) *httptest.Server {
 			t.Error(err)
 		}
 		tokens := len(strings.Fields(body.Messages[0].Content)) * 3 / 2
-		if tokens+body.Max > room {
+		if tokens+body.Max > room() {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -298,5 +305,30 @@ func TestPanic(t *testing.T) {
 	results = p.Run(t.Context(), time.Time{})
 	if len(results) != 1 || results[0].Outcome != ProtocolError || !strings.Contains(fmt.Sprint(results[0].Err), "panic") {
 		t.Errorf("%d results: %v", len(results), results[0].Err)
+	}
+}
+
+// A model without room is asked about again: another may stand there.
+func TestContextGrows(t *testing.T) {
+	var a asked
+	var room atomic.Int64
+	room.Store(2048)
+	s := limitedTo(t, func() int { return int(room.Load()) }, &a)
+	m := newModule()
+	m.InputTokens = config.Tokens(8000)
+	p := newProber(t, newEndpoint(t, s.URL), m)
+	run := func() int { return len(p.Run(t.Context(), time.Time{})) }
+	if n := run(); n != 0 {
+		t.Fatalf("%d results without room", n)
+	}
+	room.Store(16384)
+	if n := run(); n != 0 {
+		t.Fatalf("%d results: asked again at once", n)
+	}
+	p.endpoint.mu.Lock()
+	p.endpoint.askedAt = p.endpoint.askedAt.Add(-askAgain)
+	p.endpoint.mu.Unlock()
+	if n := run(); n != 1 || p.endpoint.ContextLength() != 16384 {
+		t.Errorf("%d results, context of %d tokens, want 1 and 16384", n, p.endpoint.ContextLength())
 	}
 }

@@ -144,7 +144,7 @@ func (f *fleet) newTask(cfg *config.Endpoint, name string, rung config.Rung, p *
 	return &task{
 		flight: flight{release: p.Close},
 		key:    taskKey(id), host: cfg.URL.Host,
-		id: id, endpoint: cfg, module: rung.Module, prober: p,
+		id: id, module: rung.Module, prober: p,
 		spending: newSpending(cfg, rung.Module, f.budgets.of(cfg)),
 		probes:   f.probes, servers: f.servers, self: f.self, traces: f.traces,
 		target: tracing.Target{Endpoint: cfg.Name, Module: name, URL: cfg.URL.String(), MaxTokens: rung.OutputTokens.Max()},

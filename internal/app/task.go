@@ -22,8 +22,7 @@ type task struct {
 	flight
 	key      string
 	host     string
-	id       collector.ID // what its series have in common
-	endpoint *config.Endpoint
+	id       collector.ID   // what its series have in common
 	module   *config.Module // of the rung
 	prober   *prober.Prober
 	spending *spending
