@@ -1,0 +1,59 @@
+package app
+
+import (
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+// budgets are those of a configuration, by the endpoint's name. They outlive
+// the endpoint's other settings, so that changing those gives no new allowance.
+// It is safe for concurrent use.
+type budgets struct {
+	all *schedule.Budget
+
+	mu   sync.Mutex
+	each map[string]*schedule.Budget
+}
+
+func newBudgets(common config.Budget) *budgets {
+	return &budgets{all: newBudget(common), each: map[string]*schedule.Budget{}}
+}
+
+func newBudget(b config.Budget) *schedule.Budget {
+	return schedule.NewBudget(b.TokensPerHour, b.USDPerDay, time.Now)
+}
+
+// own returns the budget of an endpoint; nil where it never had one, as few have.
+func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.each[e.Name]
+	if own == nil {
+		if e.Budget == (config.Budget{}) {
+			return nil
+		}
+		own = newBudget(e.Budget)
+		b.each[e.Name] = own
+	}
+	own.Limit(e.Budget.TokensPerHour, e.Budget.USDPerDay)
+	return own
+}
+
+// used tells what is used of the budget of an endpoint; nil where it has none.
+func (b *budgets) used(e *config.Endpoint) func() (tokens, usd float64) {
+	if own := b.own(e); own != nil {
+		return own.Used
+	}
+	return nil
+}
+
+// of returns the budgets that stand in front of the runs of an endpoint.
+func (b *budgets) of(e *config.Endpoint) []*schedule.Budget {
+	if own := b.own(e); own != nil {
+		return []*schedule.Budget{own, b.all}
+	}
+	return []*schedule.Budget{b.all}
+}
