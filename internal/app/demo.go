@@ -23,7 +23,7 @@ global: {interval: 5s, timeout: 10s}
 modules:
   interactive: {timeouts: {stall: 2s}}
   pairs: {input_tokens: 512, output_tokens: 16, prefix: paired, timeouts: {stall: 2s}}
-  lengths: {input_tokens: {256: 1, 1024: 1, 3072: 1}, output_tokens: 8}
+  lengths: {input_tokens: {256: 1, 1024: 1, 3072: 1}, output_tokens: 8, slo: {ttft: 2s}}
   burst: {interval: 30s, concurrency: [1, 4, 16, 48], output_tokens: 32}
   questions: {questions: true, fingerprint: true}
   reference: {reference_logprob: true}

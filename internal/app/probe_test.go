@@ -21,9 +21,12 @@ import (
 )
 
 func TestProbeOnce(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	o := quick()
+	o.DecodeStep = 30 * time.Millisecond // so that also a busy machine sends the tokens apart
+	server := serveHTTP(t, simulator.New(o).Handler())
 	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
 modules:
+  interactive: {output_tokens: 4}
   tiny: {input_tokens: 32, output_tokens: 4, prefix: warm}
 endpoints:
   - {name: good, url: %q}
