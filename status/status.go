@@ -1,0 +1,220 @@
+// Package status keeps what the status page shows: of each endpoint its state,
+// its latest probes and a bounded history of them, and what its servers say. It
+// lives in memory and begins empty with the process; Prometheus has the long
+// story. What it returns is JSON as the API under /api/v1 serves it: times are
+// seconds since 1970, durations seconds, and what is not known is left out.
+package status
+
+import (
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// State is how an endpoint does, as far as its latest probes tell.
+type State string
+
+// The states, the worst first.
+const (
+	// Down is an endpoint whose every module fails.
+	Down State = "down"
+	// Degraded is an endpoint of which one module fails and another does not.
+	Degraded State = "degraded"
+	// Stale is an endpoint that was not probed for three intervals and a timeout.
+	Stale State = "stale"
+	// Waiting is an endpoint without a result yet.
+	Waiting State = "waiting"
+	// Up is an endpoint whose every module succeeds.
+	Up State = "up"
+)
+
+// States lists the closed set, the worst first.
+func States() []State { return []State{Down, Degraded, Stale, Waiting, Up} }
+
+// ID says which probes of an endpoint belong together.
+type ID struct {
+	// Endpoint and Module are names of the configuration, Prefix the prefix policy.
+	Endpoint, Module, Prefix string
+	// InputTokens and OutputTokens are the lengths of a rung of a ladder, and
+	// Concurrency the size of a burst; "" where there is none.
+	InputTokens, OutputTokens, Concurrency string
+}
+
+// Pace is how often probes run and how long one may take, in seconds.
+type Pace struct{ Interval, Timeout float64 }
+
+// Fleet is the page of all endpoints: GET /api/v1/endpoints.
+type Fleet struct {
+	// Version grows with every change; Changes since it are asked for with it.
+	Version uint64 `json:"version"`
+	// At is when the page was made.
+	At float64 `json:"at"`
+	// States counts the endpoints of each state.
+	States map[State]int `json:"states"`
+	// Endpoints are sorted by name.
+	Endpoints []*Row `json:"endpoints"`
+}
+
+// Update is what has changed since a version.
+type Update struct {
+	Version uint64        `json:"version"`
+	At      float64       `json:"at"`
+	States  map[State]int `json:"states"`
+	// Endpoints are the rows that are new or changed, Removed the names of those
+	// that are gone. With Reset the endpoints are all there are.
+	Endpoints []*Row   `json:"endpoints,omitempty"`
+	Removed   []string `json:"removed,omitempty"`
+	Reset     bool     `json:"reset,omitempty"`
+}
+
+// Row is one endpoint in the table. Its numbers are those of its first module,
+// cold before warm, the smallest rung; its state is that of all modules but
+// bursts.
+type Row struct {
+	Name   string            `json:"name"`
+	URL    string            `json:"url"`
+	Model  string            `json:"model,omitempty"`
+	API    string            `json:"api,omitempty"`
+	Engine string            `json:"engine,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Module string            `json:"module,omitempty"`
+
+	State State `json:"state"`
+	// Since is when the state began; LastAt when the latest probe started.
+	Since  float64 `json:"since,omitempty"`
+	LastAt float64 `json:"last_at,omitempty"`
+	// Outcomes are those of the latest probes of the first module, the latest
+	// last: at most 30.
+	Outcomes []prober.Outcome `json:"outcomes,omitempty"`
+	// Failing names the modules whose latest probe failed, at most 8.
+	Failing []string `json:"failing,omitempty"`
+	// Failure is the latest failure, also when all is well again.
+	Failure *Failure `json:"failure,omitempty"`
+
+	// TTFT, TPOT and Duration are those of the latest probe; absent after a
+	// failure.
+	TTFT     *float64 `json:"ttft_seconds,omitempty"`
+	TPOT     *float64 `json:"tpot_seconds,omitempty"`
+	Duration *float64 `json:"duration_seconds,omitempty"`
+	// Window tells of the last hour.
+	Window *Window `json:"ttft_window,omitempty"`
+	// SLO is what is promised.
+	SLO *SLO `json:"slo,omitempty"`
+
+	// Servers tells of the servers behind the endpoint; absent where none is
+	// known.
+	Servers *Load `json:"servers,omitempty"`
+}
+
+// Window is what the probes of the last hour tell of the time to first token, in
+// seconds. Each statistic is absent where the samples do not carry it.
+type Window struct {
+	Samples  int      `json:"samples"`
+	P50      *float64 `json:"p50,omitempty"`
+	P99      *float64 `json:"p99,omitempty"`
+	P99Lower *float64 `json:"p99_lower,omitempty"`
+	P99Upper *float64 `json:"p99_upper,omitempty"`
+}
+
+// SLO are the thresholds of an endpoint, in seconds; absent is none.
+type SLO struct {
+	Objective float64  `json:"objective"`
+	TTFT      *float64 `json:"ttft_seconds,omitempty"`
+	TPOT      *float64 `json:"tpot_seconds,omitempty"`
+	E2E       *float64 `json:"e2e_seconds,omitempty"`
+}
+
+// Load is what the servers of an endpoint say together: sums of the requests,
+// the fullest KV cache, the mean of the hit ratios.
+type Load struct {
+	Known   int      `json:"known"`
+	Up      int      `json:"up"`
+	Running *float64 `json:"running,omitempty"`
+	Waiting *float64 `json:"waiting,omitempty"`
+	KVUsage *float64 `json:"kv_cache_usage_ratio,omitempty"`
+	Hits    *float64 `json:"prefix_cache_hit_ratio,omitempty"`
+}
+
+// Failure is a failed probe in words. Message may quote the server: it is
+// bounded, without secrets, and untrusted text.
+type Failure struct {
+	At      float64        `json:"at"`
+	Module  string         `json:"module"`
+	Outcome prober.Outcome `json:"outcome"`
+	Message string         `json:"message"`
+	Advice  string         `json:"advice,omitempty"`
+}
+
+// Detail is the page of one endpoint: GET /api/v1/endpoints/{name}.
+type Detail struct {
+	Row
+	At      float64   `json:"at"`
+	Version uint64    `json:"version"`
+	Series  []*Series `json:"series"`
+	Pages   []*Server `json:"pages,omitempty"`
+	// Changes are what happened lately: of state, and findings such as a new
+	// answer to an old question; the latest first, at most 50.
+	Changes []Change `json:"changes,omitempty"`
+}
+
+// Series are the probes of one ID.
+type Series struct {
+	Module       string   `json:"module"`
+	Prefix       string   `json:"prefix"`
+	InputTokens  string   `json:"input_tokens,omitempty"`
+	OutputTokens string   `json:"output_tokens,omitempty"`
+	Concurrency  string   `json:"concurrency,omitempty"`
+	Interval     float64  `json:"interval_seconds"`
+	Window       *Window  `json:"ttft_window,omitempty"`
+	SLO          *SLO     `json:"slo,omitempty"`
+	History      *History `json:"history"`
+	// Probes are the latest ones with all that is known, the latest first, in the
+	// form of the command `probe -o json`.
+	Probes []any `json:"probes"`
+}
+
+// History are columns of the kept probes, the oldest first. A null is a value
+// that was not measured.
+type History struct {
+	At      []float64        `json:"at"`
+	TTFT    []*float64       `json:"ttft_seconds"`
+	TPOT    []*float64       `json:"tpot_seconds"`
+	Outcome []prober.Outcome `json:"outcome"`
+}
+
+// Server is the latest reading of one server's own page.
+type Server struct {
+	Server string             `json:"server"`
+	URL    string             `json:"url"`
+	Engine string             `json:"engine,omitempty"`
+	At     float64            `json:"at"`
+	State  engine.State       `json:"state"`
+	Reason engine.Reason      `json:"reason,omitempty"`
+	Error  string             `json:"error,omitempty"`
+	Values map[string]float64 `json:"values,omitempty"` // by config.Quantity
+	Hits   *float64           `json:"prefix_cache_hit_ratio,omitempty"`
+}
+
+// Change is something that happened.
+type Change struct {
+	At     float64 `json:"at"`
+	Module string  `json:"module,omitempty"`
+	Text   string  `json:"text"`
+}
+
+// EndpointOptions say how an endpoint is shown.
+type EndpointOptions struct {
+	// Endpoint is its configuration, which must not be changed.
+	Endpoint *config.Endpoint
+}
+
+// SeriesOptions say how the probes of an ID are shown.
+type SeriesOptions struct {
+	Pace Pace
+	// SLO is nil where the probes are not judged.
+	SLO *SLO
+	// Window tells of the last hour; nil without one.
+	Window func() *Window
+	// First marks the series whose numbers stand in the row.
+	First bool
+}
