@@ -19,7 +19,9 @@ type device struct {
 	settings *settings
 
 	identity   DeviceSnapshot // without anything that was read
-	bandwidth  []Reading
+	// memoryClock (MHz) and memoryWidth (bits) tell the memory's bandwidth where
+	// nobody else does; 0 is unknown.
+	memoryClock, memoryWidth int
 	identified time.Time
 
 	split   bool            // MIG is on
@@ -35,12 +37,12 @@ type device struct {
 }
 
 // settings are what all devices share: the tables, and what the options say.
-// They do not change.
+// They do not change, but for the bandwidth.
 type settings struct {
 	questions []question
 	fields    []fieldReading
 	rank      map[Kind]int // place in Readings
-	bandwidth map[string]float64
+	bandwidth atomic.Pointer[map[string]float64] // configured, by UUID
 	processes bool
 	proc      string
 	log       *onceLog
@@ -183,7 +185,7 @@ func (d *device) identify(now time.Time) error {
 			}
 			return err
 		}),
-		d.learnBandwidth(),
+		d.learnMemory(),
 		d.learnLinks(),
 	)
 	if err != nil {
@@ -204,21 +206,13 @@ func (d *device) text(name string, to *string, get func() (string, error)) error
 	})
 }
 
-// learnBandwidth finds out how fast the memory is.
-func (d *device) learnBandwidth() error {
-	var clock, width int
-	err := errors.Join(
-		d.ask("highest clock memory", func() (err error) { clock, err = d.MaxClock(ClockMemory); return err }),
-		d.ask("memory bus width", func() (err error) { width, err = d.MemoryBusWidth(); return err }),
+// learnMemory finds out what the memory's bandwidth is computed from.
+func (d *device) learnMemory() error {
+	d.memoryClock, d.memoryWidth = 0, 0
+	return errors.Join(
+		d.ask("highest clock memory", func() (err error) { d.memoryClock, err = d.MaxClock(ClockMemory); return err }),
+		d.ask("memory bus width", func() (err error) { d.memoryWidth, err = d.MemoryBusWidth(); return err }),
 	)
-	if err != nil {
-		return err
-	}
-	d.bandwidth = nil
-	if value, source, ok := bandwidth(d.settings.bandwidth, d.identity.UUID, d.identity.Name, clock, width); ok {
-		d.bandwidth = []Reading{{MemoryBandwidth, source, value}}
-	}
-	return nil
 }
 
 // read asks a device everything. An error means that it has no more answers.
@@ -230,7 +224,11 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 		return DeviceSnapshot{}, err
 	}
 	snapshot := d.identity
-	out := readings{list: slices.Clone(d.bandwidth)}
+	var out readings
+	configured := *d.settings.bandwidth.Load()
+	if value, source, ok := bandwidth(configured, d.identity.UUID, d.identity.Name, d.memoryClock, d.memoryWidth); ok {
+		out.add(MemoryBandwidth, source, value)
+	}
 	for _, q := range d.settings.questions {
 		if q.unsplit && d.split {
 			continue

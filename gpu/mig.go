@@ -64,7 +64,7 @@ func (d *device) readPart(part MIGDevice, uuid string, now time.Time) ([]Reading
 		return nil, nil
 	}
 	var out readings
-	if value, ok := d.settings.bandwidth[uuid]; ok {
+	if value, ok := (*d.settings.bandwidth.Load())[uuid]; ok {
 		out.add(MemoryBandwidth, sourceConfig, value)
 	}
 	if err := d.ask("MIG memory", func() error { return askMemory(part.Device, &out) }); err != nil {

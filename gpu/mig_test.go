@@ -111,4 +111,12 @@ func TestPartBandwidth(t *testing.T) {
 	if got := showReadings("", d.MIG[1].Readings)[3]; got != "memory_bandwidth_bytes_per_second{config} 500000000000" {
 		t.Errorf("part: %s", got)
 	}
+	s.settings.bandwidth.Store(&map[string]float64{"GPU-0": 2e12})
+	d = s.must(t).devices[0]
+	if got := showReadings("", d.Readings)[4]; got != "memory_bandwidth_bytes_per_second{config} 2000000000000" {
+		t.Errorf("GPU, configured anew: %s", got)
+	}
+	if has(DeviceSnapshot{Readings: d.MIG[1].Readings}, MemoryBandwidth) {
+		t.Error("a part has a bandwidth that is no longer configured")
+	}
 }

@@ -79,6 +79,9 @@ func New(lib Library, o Options) *Poller {
 	return p
 }
 
+// SetBandwidth replaces Options.Bandwidth, from the next poll on.
+func (p *Poller) SetBandwidth(byUUID map[string]float64) { p.session.settings.bandwidth.Store(&byUUID) }
+
 // Snapshot returns what the last poll found, without readings that are too old.
 // It never blocks and is never nil.
 func (p *Poller) Snapshot() *Snapshot {

@@ -54,15 +54,17 @@ func newSession(lib Library, o Options, log *slog.Logger) *session {
 	for i, r := range Readings() {
 		rank[r.Kind] = i
 	}
-	return &session{
+	s := &session{
 		lib: lib, log: log, required: o.Required,
 		settings: &settings{
-			questions: questions(), fields: fieldReadings(), rank: rank, bandwidth: o.Bandwidth,
+			questions: questions(), fields: fieldReadings(), rank: rank,
 			processes: o.Processes, proc: cmp.Or(o.Proc, "/proc"), log: &onceLog{log: log, seen: map[string]bool{}},
 			asked: &lastAsked{},
 		},
 		known: map[string]DeviceSnapshot{}, xids: map[string]map[uint64]XIDCount{},
 	}
+	s.settings.bandwidth.Store(&o.Bandwidth)
+	return s
 }
 
 // outcome is what a cycle found.

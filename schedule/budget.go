@@ -71,6 +71,15 @@ func (b *Budget) Settle(reserved, spent Cost) {
 	b.usd.add(now, spent.USD)
 }
 
+// Idle tells whether nothing is spent or set aside, so that a new budget would be
+// the same.
+func (b *Budget) Idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.elapsed()
+	return b.held == Cost{} && b.tokens.sum(now) == 0 && b.usd.sum(now) == 0
+}
+
 // Used returns the shares of the limits that are spent or set aside; negative
 // where there is no such limit.
 func (b *Budget) Used() (tokens, usd float64) {

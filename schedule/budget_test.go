@@ -100,3 +100,24 @@ func TestBudgetWithoutLimits(t *testing.T) {
 		t.Errorf("used %v, %v, want no such limits", tokens, usd)
 	}
 }
+
+func TestBudgetIdle(t *testing.T) {
+	clock := newManual()
+	b := NewBudget(100, 1, clock.now)
+	if !b.Idle() {
+		t.Error("a new budget is not idle")
+	}
+	b.Reserve(Cost{Tokens: 5})
+	if b.Idle() {
+		t.Error("idle with a run in flight")
+	}
+	b.Settle(Cost{Tokens: 5}, Cost{Tokens: 5, USD: 0.5})
+	clock.advance(2 * time.Hour)
+	if b.Idle() {
+		t.Error("idle although money of this day is spent")
+	}
+	clock.advance(24 * time.Hour)
+	if !b.Idle() {
+		t.Error("not idle a day after the last run")
+	}
+}

@@ -40,6 +40,38 @@ func TestLimits(t *testing.T) {
 	f("both, host smaller", Options{InFlight: 100, InFlightPerHost: 2}, 4, 8)
 }
 
+// Raised limits give those that wait their turn at once; lowered ones let runs in
+// flight end.
+func TestSetLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = time.Hour
+		l := newLab(t, Options{InFlight: 6, InFlightPerHost: 1})
+		var jobs []Job
+		for i := range 20 {
+			jobs = append(jobs, l.job(fmt.Sprint("job-", i), fmt.Sprint("host-", i%4), interval, takes(100*interval)))
+		}
+		l.s.Update(jobs)
+		at := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := l.s.InFlight(); got != want {
+				t.Errorf("%d runs in flight, want %d", got, want)
+			}
+		}
+		time.Sleep(2 * interval)
+		at(4) // one for each host
+		l.s.SetLimits(6, 2)
+		at(6)
+		l.s.SetLimits(0, 2)
+		at(8)
+		l.s.SetLimits(3, 3)
+		at(8)
+		l.s.SetLimits(0, 0)
+		at(20)
+		l.end()
+	})
+}
+
 // With one place, starts follow the order of their grid points.
 func TestFairOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

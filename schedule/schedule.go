@@ -95,7 +95,8 @@ type Scheduler struct {
 
 	// Shared with the callers of the methods and with the runs.
 	called atomic.Bool           // Run was
-	update atomic.Pointer[[]Job] // the latest set not yet taken over
+	update atomic.Pointer[[]Job]  // the latest set not yet taken over
+	limits atomic.Pointer[limits] // the latest ones not yet taken over
 	wake   chan struct{}
 	done   chan finished
 }
@@ -116,7 +117,7 @@ func New(o Options) *Scheduler {
 		log:   log,
 		clock: newClock(),
 		jobs:  map[string]*job{},
-		turns: turns{limit: o.InFlight, limitPerHost: o.InFlightPerHost, hosts: map[string]*host{}},
+		turns: turns{limits: limits{o.InFlight, o.InFlightPerHost}, hosts: map[string]*host{}},
 		wake:  make(chan struct{}, 1),
 		done:  make(chan finished),
 	}
@@ -132,6 +133,16 @@ func (s *Scheduler) Update(jobs []Job) {
 	select {
 	case s.wake <- struct{}{}:
 	default: // the loop is due to look anyway
+	}
+}
+
+// SetLimits replaces those of Options. Runs in flight beyond a lower limit end as
+// they would; a start that waits has its turn at once where there is room now.
+func (s *Scheduler) SetLimits(inFlight, inFlightPerHost int) {
+	s.limits.Store(&limits{inFlight, inFlightPerHost})
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -167,6 +178,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) advance(ctx context.Context) time.Duration {
 	now := s.now()
 	s.collect(now)
+	if l := s.limits.Swap(nil); l != nil {
+		s.turns.setLimits(*l)
+	}
 	if jobs := s.update.Swap(nil); jobs != nil {
 		s.apply(*jobs, now)
 	}

@@ -10,13 +10,16 @@ import (
 // in flight. So each place goes to the start that asked first, and a host
 // whose places are used up holds back only its own jobs.
 type turns struct {
-	limit, limitPerHost int // 0 is no limit
+	limits
 
 	inFlight atomic.Int64 // written by the loop only
 	hosts    map[string]*host
 	line     line   // starts that have a place of their host
 	asked    uint64 // starts so far, for the order
 }
+
+// limits bound the places; 0 is no limit.
+type limits struct{ inAll, perHost int }
 
 // host is where the starts of one Job.Host wait. It is known only while one
 // of its places is taken.
@@ -56,12 +59,26 @@ func (t *turns) admit(tn *turn) {
 		t.hosts[name] = h
 	}
 	tn.host = h
-	if t.limitPerHost > 0 && h.taken >= t.limitPerHost {
-		h.waiting = append(h.waiting, tn)
-		return
+	h.waiting = append(h.waiting, tn)
+	t.fill(h)
+}
+
+// fill gives the free places of a host to the first that wait for them.
+func (t *turns) fill(h *host) {
+	for len(h.waiting) > 0 && (t.perHost <= 0 || h.taken < t.perHost) {
+		h.taken++
+		heap.Push(&t.line, h.waiting[0])
+		h.waiting[0] = nil
+		h.waiting = h.waiting[1:]
 	}
-	h.taken++
-	heap.Push(&t.line, tn)
+}
+
+// setLimits changes the limits. Places that are taken stay so.
+func (t *turns) setLimits(l limits) {
+	t.limits = l
+	for _, h := range t.hosts {
+		t.fill(h)
+	}
 }
 
 // withdraw ends the wait of a job. Its place falls free when its turn comes.
@@ -75,7 +92,7 @@ func (t *turns) withdraw(j *job) {
 // next returns the start whose turn it is, with a place in flight that the
 // caller gives back by release; nil when nobody waits or no place is free.
 func (t *turns) next() *turn {
-	for len(t.line) > 0 && (t.limit <= 0 || t.inFlight.Load() < int64(t.limit)) {
+	for len(t.line) > 0 && (t.inAll <= 0 || t.inFlight.Load() < int64(t.inAll)) {
 		tn := heap.Pop(&t.line).(*turn)
 		if tn.job != nil {
 			t.inFlight.Add(1)
@@ -94,13 +111,8 @@ func (t *turns) release(h *host) {
 
 // leave hands a place of a host to the first that waits for it.
 func (t *turns) leave(h *host) {
-	if len(h.waiting) > 0 {
-		heap.Push(&t.line, h.waiting[0])
-		h.waiting[0] = nil
-		h.waiting = h.waiting[1:]
-		return
-	}
 	h.taken--
+	t.fill(h)
 	if h.taken == 0 {
 		delete(t.hosts, h.name)
 	}
