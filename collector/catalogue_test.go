@@ -96,6 +96,7 @@ func full(t *testing.T) *Exposition {
 	self.Scraped(time.Millisecond, 5000)
 	self.WatchDroppedSpans(func() uint64 { return 0 })
 	self.WatchBudget(used(0, 0))
+	self.SetShard(0, 2)
 	gpus := gpuUp(everyReading())
 	gpus.Simulated = true
 	watchGPUs := func() *gpu.Snapshot { return gpus }

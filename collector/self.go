@@ -2,6 +2,7 @@ package collector
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,8 @@ var (
 // use.
 type Self struct {
 	endpoints, inFlight        prometheus.Gauge
+	reloaded, reloadedAt       prometheus.Gauge
+	rejected                   *prometheus.GaugeVec
 	missed, probes             *prometheus.CounterVec
 	merged, imprecise          prometheus.Counter
 	scheduleLag, readLag       prometheus.Histogram
@@ -38,6 +41,9 @@ func NewSelf(reg prometheus.Registerer) *Self {
 	s := &Self{
 		endpoints:      prometheus.NewGauge(prometheus.GaugeOpts(d.endpoints.opts())),
 		inFlight:       prometheus.NewGauge(prometheus.GaugeOpts(d.inFlight.opts())),
+		reloaded:       prometheus.NewGauge(prometheus.GaugeOpts(d.reloaded.opts())),
+		reloadedAt:     prometheus.NewGauge(prometheus.GaugeOpts(d.reloadedAt.opts())),
+		rejected:       prometheus.NewGaugeVec(prometheus.GaugeOpts(d.rejected.opts()), d.rejected.Labels),
 		missed:         prometheus.NewCounterVec(prometheus.CounterOpts(d.missed.opts()), d.missed.Labels),
 		probes:         prometheus.NewCounterVec(prometheus.CounterOpts(d.probes.opts()), d.probes.Labels),
 		merged:         prometheus.NewCounter(prometheus.CounterOpts(d.merged.opts())),
@@ -51,12 +57,15 @@ func NewSelf(reg prometheus.Registerer) *Self {
 	for _, v := range d.missed.Values {
 		s.missed.WithLabelValues(v)
 	}
+	for _, v := range d.rejected.Values {
+		s.rejected.WithLabelValues(v)
+	}
 	for _, v := range d.probes.Values {
 		s.probes.WithLabelValues(v)
 	}
 	reg.MustRegister(
 		version.NewCollector(namePrefix+"exporter"),
-		s.endpoints, s.inFlight, s.missed, s.probes, s.merged, s.imprecise,
+		s.endpoints, s.inFlight, s.reloaded, s.reloadedAt, s.rejected, s.missed, s.probes, s.merged, s.imprecise,
 		s.scheduleLag, s.readLag, s.scrapeDuration, s.scrapeSize,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -130,8 +139,53 @@ func (s *Self) Missed(reason SkipReason) {
 	}
 }
 
-// SetEndpoints sets how many endpoints are configured.
+// SetEndpoints sets how many endpoints are looked at.
 func (s *Self) SetEndpoints(n int) { s.endpoints.Set(float64(n)) }
+
+// Reloaded tells of an attempt to load the configuration, the first one
+// included: the time is when the one in force was loaded.
+func (s *Self) Reloaded(ok bool, at time.Time) {
+	if !ok {
+		s.reloaded.Set(0)
+		return
+	}
+	s.reloaded.Set(1)
+	s.reloadedAt.Set(float64(at.UnixMilli()) / 1e3)
+}
+
+// RejectReason tells why a discovered target is no endpoint. The set is closed:
+// it is a label value.
+type RejectReason string
+
+// The reasons.
+const (
+	// RejectInvalid is a target of which no endpoint can be made.
+	RejectInvalid RejectReason = "invalid"
+	// RejectNotAllowed is a target at a host that the configuration does not allow.
+	RejectNotAllowed RejectReason = "not_allowed"
+	// RejectDuplicateName is a target with the name of another endpoint.
+	RejectDuplicateName RejectReason = "duplicate_name"
+)
+
+func rejectReasons() []RejectReason {
+	return []RejectReason{RejectInvalid, RejectNotAllowed, RejectDuplicateName}
+}
+
+// SetRejected sets how many discovered targets are no endpoints, by reason.
+func (s *Self) SetRejected(n map[RejectReason]int) {
+	for _, r := range rejectReasons() {
+		s.rejected.WithLabelValues(string(r)).Set(float64(n[r]))
+	}
+}
+
+// SetShard adds which part of the endpoints is this exporter's, of how many. It
+// must be called at most once.
+func (s *Self) SetShard(index, count int) {
+	f := selfFamilies().shard
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts(f.opts()), f.Labels)
+	g.WithLabelValues(strconv.Itoa(index), strconv.Itoa(count)).Set(1)
+	s.registerer.MustRegister(g)
+}
 
 // Scraped observes one page of metrics: how long it took to write, and its
 // size in bytes before compression.
@@ -143,6 +197,8 @@ func (s *Self) Scraped(d time.Duration, size int64) {
 // selfDescriptions are the exporter's own families.
 type selfDescriptions struct {
 	buildInfo, endpoints, inFlight Family
+	reloaded, reloadedAt           Family
+	rejected, shard                Family
 	missed, scheduleLag            Family
 	probes, readLag                Family
 	merged, imprecise              Family
@@ -153,7 +209,7 @@ type selfDescriptions struct {
 // list returns the families in the order of the documentation.
 func (d *selfDescriptions) list() []Family {
 	return []Family{
-		d.buildInfo, d.endpoints, d.inFlight, d.missed, d.budget, d.scheduleLag,
+		d.buildInfo, d.endpoints, d.shard, d.rejected, d.reloaded, d.reloadedAt, d.inFlight, d.missed, d.budget, d.scheduleLag,
 		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans,
 	}
 }
@@ -166,7 +222,15 @@ func selfFamilies() selfDescriptions {
 	}
 	d := selfDescriptions{
 		buildInfo: family("build_info", Gauge, "", "Always 1. The version of the exporter and how it was built."),
-		endpoints: family("endpoints", Gauge, "", "Endpoints that are configured."),
+		endpoints: family("endpoints", Gauge, "", "Endpoints that are looked at: those of the configuration and those that are discovered, as far as they are of this shard."),
+		shard: family("shard_info", Gauge, "",
+			"Always 1. Which part of the endpoints is this exporter's: the index, from 0, of so many."),
+		rejected: family("discovery_rejected_targets", Gauge, "",
+			"Discovered targets that are no endpoints, by reason: nothing valid can be made of them, the configuration does not allow their host, or another endpoint has their name."),
+		reloaded: family("config_last_reload_successful", Gauge, "",
+			"1 if the latest attempt to load the configuration succeeded, else 0: then the one before is still in force."),
+		reloadedAt: family("config_last_reload_success_timestamp_seconds", Gauge, "seconds",
+			"When the configuration that is in force was loaded."),
 		inFlight:  family("probes_in_flight", Gauge, "", "Probes that are running."),
 		missed: family("missed_runs_total", Counter, "",
 			"Probes that were due and did not run, over all endpoints, by reason."),
@@ -188,6 +252,8 @@ func selfFamilies() selfDescriptions {
 		scrapeSize:     family("scrape_size_bytes", Histogram, "bytes", "Size of a page of metrics before compression."),
 	}
 	d.buildInfo.Labels = []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"}
+	d.shard.Labels = []string{"index", "count"}
+	d.rejected.Labels, d.rejected.Values = []string{"reason"}, labelValues(rejectReasons())
 	d.missed.Labels, d.missed.Values = []string{"reason"}, labelValues(skipReasons())
 	d.budget.Labels, d.budget.Values = []string{"resource"}, budgetResources()
 	d.probes.Labels = []string{"clock"}

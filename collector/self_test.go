@@ -105,3 +105,21 @@ func valueOf(t *testing.T, g prometheus.Gatherer, name, label string) (float64, 
 	}
 	return 0, false
 }
+
+func TestReloaded(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	s := NewSelf(reg)
+	f := func(ok bool, at time.Time, wantOK, wantAt float64) {
+		t.Helper()
+		s.Reloaded(ok, at)
+		gotOK, _ := valueOf(t, reg, namePrefix+"exporter_config_last_reload_successful", "")
+		gotAt, _ := valueOf(t, reg, namePrefix+"exporter_config_last_reload_success_timestamp_seconds", "")
+		if gotOK != wantOK || gotAt != wantAt {
+			t.Errorf("after %v at %v: %v and %v, want %v and %v", ok, at, gotOK, gotAt, wantOK, wantAt)
+		}
+	}
+	first := time.UnixMilli(1_795_000_000_250)
+	f(true, first, 1, 1_795_000_000.25)
+	f(false, first.Add(time.Hour), 0, 1_795_000_000.25) // the one in force is still the first
+	f(true, first.Add(2*time.Hour), 1, 1_795_007_200.25)
+}
