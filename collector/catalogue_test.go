@@ -94,7 +94,7 @@ func full(t *testing.T) *Exposition {
 	self := NewSelf(reg)
 	self.Observe(r)
 	self.Scraped(time.Millisecond, 5000)
-	self.WatchDroppedSpans(func() uint64 { return 0 })
+	self.WatchDroppedSpans(func() (uint64, bool) { return 0, true })
 	self.WatchBudget(used(0, 0))
 	self.SetShard(0, 2)
 	gpus := gpuUp(everyReading())

@@ -164,3 +164,11 @@ func (g *gauge) set(v float64) { *g = gauge{v, true} }
 
 // clear makes the gauge absent.
 func (g *gauge) clear() { *g = gauge{} }
+
+// pointer returns the value, nil where it is absent.
+func (g gauge) pointer() *float64 {
+	if !g.present {
+		return nil
+	}
+	return &g.value
+}

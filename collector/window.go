@@ -3,6 +3,8 @@ package collector
 import (
 	"slices"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 const (
@@ -76,4 +78,34 @@ func (w *window) stat(s windowStat) gauge {
 		return gauge{}
 	}
 	return gauge{float64(w.sorted[rank-1]) / 1e6, true}
+}
+
+// Window is what the probes of the last hour tell of the time to first token, in
+// seconds: what the families of the window publish.
+type Window struct {
+	// Samples is how many probes there are, failures before the first token
+	// included.
+	Samples int
+	// P50 and P99 are percentiles, P99Lower and P99Upper the bounds of the 99th,
+	// each with 95 % confidence. Nil is a statistic that the samples do not carry.
+	P50, P99, P99Lower, P99Upper *float64
+}
+
+// TTFTWindow returns the window of the series at this moment; nil where the
+// families of the window have no series: without objectives, and of endpoints
+// that do not generate tokens, or are not yet known to.
+func (s *Series) TTFTWindow() *Window {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.values
+	if v.slo == nil || v.kind != api.Generation {
+		return nil
+	}
+	w := &v.slo.ttfts
+	w.expire(v.now())
+	return &Window{
+		Samples: len(w.samples),
+		P50:     w.stat(statP50).pointer(), P99: w.stat(statP99).pointer(),
+		P99Lower: w.stat(statP99Lower).pointer(), P99Upper: w.stat(statP99Upper).pointer(),
+	}
 }

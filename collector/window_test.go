@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // windowLab is the window of a series on a clock that the test sets.
@@ -47,6 +49,21 @@ func (l *windowLab) expect(samples int, want ...string) {
 		all[fmt.Sprintf("probe_ttft_window_seconds stat=%q", stat)] = want[i]
 	}
 	has(l.t, l.store, all)
+	w := l.s.TTFTWindow()
+	if w == nil {
+		l.t.Fatal("no window")
+	}
+	got := []string{fmt.Sprint(w.Samples)}
+	for _, stat := range []*float64{w.P50, w.P99, w.P99Lower, w.P99Upper} {
+		text := ""
+		if stat != nil {
+			text = fmt.Sprint(*stat)
+		}
+		got = append(got, text)
+	}
+	if want := append([]string{fmt.Sprint(samples)}, want...); !slices.Equal(got, want) {
+		l.t.Errorf("TTFTWindow = %q, want %q", got, want)
+	}
 }
 
 func TestWindow(t *testing.T) {
@@ -69,6 +86,27 @@ func TestWindow(t *testing.T) {
 		}
 	}
 	l.expect(299, "0.15", "0.297", "0.293", "0.299")
+}
+
+// Where the page has no window, there is none.
+func TestNoWindow(t *testing.T) {
+	store := NewProbes(time.Now)
+	for name, set := range map[string]func(s *Series){
+		"no objectives": func(s *Series) { s.SetKind(api.Generation) },
+		"embeds":        func(s *Series) { s.SetKind(api.Embedding); s.SetSLO(config.SLO{Objective: 0.99}) },
+		"unknown kind":  func(s *Series) { s.SetSLO(config.SLO{Objective: 0.99}) },
+	} {
+		s := store.Series(ID{Endpoint: name})
+		set(s)
+		if w := s.TTFTWindow(); w != nil {
+			t.Errorf("%s: %+v", name, *w)
+		}
+	}
+	for name := range samples(t, store) {
+		if strings.Contains(name, "window") {
+			t.Errorf("the page has %s", name)
+		}
+	}
 }
 
 // A failure before the first token is slower than any success: it moves the
