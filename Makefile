@@ -7,6 +7,9 @@ FUZZTIME ?= 60s
 BENCH    ?= .
 BENCHTIME ?= 1s
 ARGS     ?=
+# Discovery of Kubernetes and Consul doubles the time of a build:
+# make build TAGS=kubernetes_sd,consul_sd
+TAGS     ?=
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -92,7 +95,7 @@ fuzz: ## every fuzz target, FUZZTIME each
 	done
 
 build: ## the program, with its version; CGO_ENABLED=0 for a static one
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o inference_exporter .
+	$(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o inference_exporter .
 
 docker: ## the container image
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg BRANCH=$(BRANCH) \

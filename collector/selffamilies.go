@@ -39,7 +39,7 @@ func selfFamilies() selfDescriptions {
 			"1 if the latest attempt to load the configuration succeeded, else 0: then the one before is still in force."),
 		reloadedAt: family("config_last_reload_success_timestamp_seconds", Gauge, "seconds",
 			"When the configuration that is in force was loaded."),
-		inFlight:  family("probes_in_flight", Gauge, "", "Probes that are running."),
+		inFlight: family("probes_in_flight", Gauge, "", "Probes that are running."),
 		missed: family("missed_runs_total", Counter, "",
 			"Probes that were due and did not run, over all endpoints, by reason."),
 		budget: family("budget_used_ratio", Gauge, "ratio",
