@@ -26,8 +26,11 @@ type Config struct {
 	// Modules say what to ask, by name. The built-in ones are always there; the
 	// file may change them. Default: the built-in modules.
 	Modules map[string]*Module `yaml:"modules"`
-	// Endpoints are the endpoints to probe. Required: at least one.
+	// Endpoints are the endpoints to probe. Required: at least one, unless
+	// there is `discovery`.
 	Endpoints []*Endpoint `yaml:"endpoints"`
+	// Discovery finds more endpoints, while the exporter runs; see below.
+	Discovery []*Discovery `yaml:"discovery,omitempty"`
 	// Probe says what the page `/probe` may probe besides these endpoints.
 	Probe Probe `yaml:"probe,omitempty"`
 	// Tracing says where to send the trace of each probe.
@@ -140,6 +143,9 @@ func (c *Config) finish(r *report) {
 	for _, e := range c.Endpoints {
 		e.Labels = mergeLabels(c.Global.Labels, e.Labels)
 	}
+	for _, d := range c.Discovery {
+		d.Template.Labels = mergeLabels(c.Global.Labels, d.Template.Labels)
+	}
 }
 
 func (c *Config) validate(r *report) {
@@ -149,8 +155,8 @@ func (c *Config) validate(r *report) {
 		validateText(r, p, "module name", name, maxNameBytes)
 		c.Modules[name].validate(r, p)
 	}
-	if len(c.Endpoints) == 0 {
-		r.errorf("endpoints", "no endpoints; want at least one with a url")
+	if len(c.Endpoints)+len(c.Discovery) == 0 {
+		r.errorf("endpoints", "no endpoints; want at least one with a url, or discovery")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Engines)) {
 		p := path("engines").key(name)
@@ -159,6 +165,13 @@ func (c *Config) validate(r *report) {
 	}
 	c.Probe.validate(r, "probe")
 	c.Tracing.validate(r, "tracing")
+	for i, d := range c.Discovery {
+		d.validate(r, path("discovery").index(i), c.Modules)
+	}
+	c.validateEndpoints(r)
+}
+
+func (c *Config) validateEndpoints(r *report) {
 	first := map[string]int{}
 	for i, e := range c.Endpoints {
 		p := path("endpoints").index(i)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/relabel"
 )
 
 // compare compares configurations by what they say.
@@ -29,7 +30,8 @@ func compare() cmp.Option {
 			}
 			return a.String() == b.String()
 		}),
-		cmpopts.IgnoreUnexported(promconfig.ProxyConfig{}),
+		cmpopts.IgnoreUnexported(promconfig.ProxyConfig{}, Discovery{}),
+		cmp.Comparer(func(a, b relabel.Regexp) bool { return a.String() == b.String() }),
 	}
 }
 
@@ -281,6 +283,7 @@ func TestLoadBad(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	bad := badFiles()
 	maps.Copy(bad, badWorkloads())
+	maps.Copy(bad, badDiscoveries())
 	if len(names) != len(bad) {
 		t.Errorf("%d files testdata/*.bad.yml and %d in the table", len(names), len(bad))
 	}

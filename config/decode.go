@@ -8,6 +8,7 @@ import (
 
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/relabel"
 	"gopkg.in/yaml.v3"
 )
 
@@ -74,6 +75,10 @@ func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 		d.tlsVersion(n, p, out)
 	case *promconfig.Headers:
 		d.value(n, p, reflect.ValueOf(&out.Headers).Elem())
+	case *Sources:
+		d.sources(n, p, out)
+	case *relabel.Config:
+		d.relabel(n, p, out)
 	default:
 		d.kind(n, p, v)
 	}
@@ -145,8 +150,14 @@ func (d *decoder) entry(e pair, p path, v reflect.Value) {
 func keysOf(t reflect.Type) map[string][]int {
 	keys := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
-		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if f.IsExported() && key != "" && key != "-" && !isRefused(key) {
+		key, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case !f.IsExported():
+		case option == "inline" && !f.Anonymous:
+			for inner, index := range keysOf(f.Type) {
+				keys[inner] = slices.Concat(f.Index, index)
+			}
+		case key != "" && key != "-" && !isRefused(key):
 			keys[key] = f.Index
 		}
 	}

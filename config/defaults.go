@@ -79,6 +79,9 @@ func (c *Config) setDefaults(r *report) {
 	for i, e := range c.Endpoints {
 		e.setDefaults(r, path("endpoints").index(i))
 	}
+	for i, d := range c.Discovery {
+		d.Template.setDefaults(r, path("discovery").index(i))
+	}
 	for name, e := range c.Engines {
 		e.setDefaults(r, path("engines").key(name))
 	}

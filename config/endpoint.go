@@ -77,6 +77,11 @@ func (e *Endpoint) validate(r *report, p path, modules map[string]*Module) {
 	if r.written(p.key("name")) || e.URL.URL != nil {
 		validateText(r, p.key("name"), "endpoint name", e.Name, maxNameBytes)
 	}
+	e.validateShared(r, p, modules)
+}
+
+// validateShared checks all that several endpoints may have in common.
+func (e *Endpoint) validateShared(r *report, p path, modules map[string]*Module) {
 	if e.Model != "" {
 		validateText(r, p.key("model"), "model", e.Model, maxModelBytes)
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/big"
 	"reflect"
 	"strings"
@@ -78,8 +79,17 @@ func secretConfig(t *testing.T) (c *Config, key string) {
 		"region": "us-east-1", "access_key_id": "AKIA",
 		"secret_access_key": sentinel + "-aws", "session_token": "${SECRET_IN_TESTS}",
 	}})
+	var discovery []object
+	for _, e := range endpoints {
+		d := maps.Clone(e)
+		delete(d, "url")
+		d["allow"] = []string{"h"}
+		d["http_sd_configs"] = []object{{"url": "http://sd", "authorization": object{"credentials": sentinel + "-sd"}}}
+		discovery = append(discovery, d)
+	}
 	text, err := yaml.Marshal(object{
 		"endpoints": endpoints,
+		"discovery": discovery,
 		"tracing":   object{"otlp_endpoint": "http://otel", "headers": object{"X-Key": "${SECRET_IN_TESTS}"}},
 	})
 	if err != nil {
@@ -174,6 +184,12 @@ func TestLeak(t *testing.T) {
 		out.Write(text)
 		slog.New(slog.NewTextHandler(&out, nil)).Info("m", "endpoint", e, "value", *e, "http", e.HTTP, "servers", e.Servers, "config", c)
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("m", "endpoint", e, "value", *e, "http", e.HTTP, "servers", e.Servers, "config", c)
+	}
+	for _, d := range c.Discovery {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			fmt.Fprintf(&out, verb+verb+verb+"\n", d, *d, d.Sources())
+		}
+		slog.New(slog.NewTextHandler(&out, nil)).Info("m", "discovery", d, "value", *d, "sources", d.HTTP)
 	}
 	text, err := c.Marshal()
 	if err != nil {
@@ -271,6 +287,22 @@ func TestErrorsDoNotLeak(t *testing.T) {
 	}
 	f("{url: http://h, request: {path: '/?key=" + sentinel + "'}}")
 	f("{url: http://h, request: {extra: " + sentinel + "}}")
+	for _, http := range []string{
+		sentinel,
+		"[" + sentinel + "]",
+		"{url: 'http://ann:" + sentinel + "@h'}",
+		"{url: 'http://ann:" + sentinel + "@h:x'}",
+		"{url: '" + sentinel + "://h'}",
+		"{url: http://h, authorization: " + sentinel + "}",
+		"{url: http://h, authorization: {credentials: [" + sentinel + "]}}",
+		"{url: http://h, tls_config: {min_version: " + sentinel + "}}",
+		"{url: http://h, proxy_url: '" + sentinel + "%zz://h'}",
+		"{url: http://h, refresh_interval: " + sentinel + "}",
+		"{url: http://h, enable_http2: " + sentinel + "}",
+	} {
+		f("url: http://h\ndiscovery: [{http_sd_configs: [" + http + "]}]")
+	}
+	f("url: http://h\ndiscovery: [{http_sd_configs: " + sentinel + "}]")
 	for _, tracing := range []string{
 		"{otlp_endpoint: 'http://ann:" + sentinel + "@h'}",
 		"{otlp_endpoint: http://h, headers: {X-Key: \"" + sentinel + "\\n\"}}",

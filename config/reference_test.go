@@ -33,6 +33,7 @@ func TestReference(t *testing.T) {
 		"doc":           ref.doc,
 		"httpKeys":      ref.httpKeys,
 		"reserved":      ref.reserved,
+		"delicate":      func() string { return codes(metadataNames()) + ", " + codes(addressTexts()) },
 		"apis":          ref.apis,
 		"presets":       presetTable,
 		"languages":     func() string { return codes(Languages()) },
@@ -77,7 +78,7 @@ func TestReferenceExamples(t *testing.T) {
 	}
 	for _, block := range blocks {
 		text, _, _ := strings.Cut(block, "```")
-		if !strings.Contains(text, "endpoints:") {
+		if !strings.Contains(text, "endpoints:") && !strings.Contains(text, "discovery:") {
 			text += "endpoints: [{url: http://h}]\n"
 		}
 		if _, err := Parse([]byte(text), "../examples/example.yml"); err != nil {
@@ -87,11 +88,17 @@ func TestReferenceExamples(t *testing.T) {
 }
 
 // TestFullExample holds the example of the page to what the page says of it.
+// Discovery has an example of its own.
 func TestFullExample(t *testing.T) {
 	text, err := os.ReadFile("../examples/full.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	discovery, err := os.ReadFile("../examples/discovery.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, discovery...)
 	for _, v := range []any{
 		Config{},
 		Global{},
@@ -160,6 +167,7 @@ func newReference(t *testing.T) *reference {
 		defaultPrice(),
 		Budget{},
 		Hardware{},
+		Discovery{},
 		Engine{},
 		EngineSource{},
 		EngineHistogram{},
@@ -222,7 +230,7 @@ func (r *reference) table(name string) (string, error) {
 	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if key == "-" {
+		if key == "-" || key == "" {
 			continue
 		}
 		meaning, def, written := strings.Cut(comments[f.Name], " Default: ")
@@ -279,6 +287,8 @@ func typeName(key string, t reflect.Type) string {
 		return "secret"
 	case reflect.TypeFor[URL](), reflect.TypeFor[PageURL](), reflect.TypeFor[promconfig.URL]():
 		return "URL"
+	case reflect.TypeFor[Sources]():
+		return "list of mapping"
 	case reflect.TypeFor[promconfig.TLSVersion]():
 		return "`TLS10` to `TLS13`"
 	}
@@ -349,6 +359,15 @@ func (r *reference) apis() string { return codes(APIs()) }
 
 // reserved lists the label names that are refused.
 func (r *reference) reserved() string { return codes(reservedLabels()) }
+
+// addressTexts lists the addresses that only a list of hosts allows.
+func addressTexts() []string {
+	var all []string
+	for _, a := range metadataAddresses() {
+		all = append(all, a.String())
+	}
+	return all
+}
 
 // codes lists words as code.
 func codes[T ~string](words []T) string {

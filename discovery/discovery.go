@@ -1,31 +1,187 @@
-// Package discovery finds out which endpoints there are and publishes the
-// whole set whenever it changes.
+// Package discovery finds out which endpoints there are: those that the
+// configuration lists, and those that the service discovery of Prometheus finds.
+//
+// That discovery has its own metrics, under its own names, once a configuration
+// uses it. These tell of failures, while what was found before stays in force:
+//
+//   - prometheus_sd_refresh_failures_total (http), with
+//     prometheus_sd_http_failures_total
+//   - prometheus_sd_file_read_errors_total and
+//     prometheus_sd_file_watcher_errors_total
+//   - prometheus_sd_dns_lookup_failures_total
+//   - prometheus_sd_kubernetes_failures_total
+//   - prometheus_sd_consul_rpc_failures_total
+//
+// Their label `config` is the kind of the sources of one item of the
+// configuration with a hash of what stands there, such as `file-5f3a90c1`.
 package discovery
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	promdiscovery "github.com/prometheus/prometheus/discovery"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
 
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// Discoverer is a source of endpoints.
-type Discoverer interface {
-	// Run sends the complete set of endpoints, at once and again after each
-	// change, until ctx ends. It leaves the channel open. A set that was sent
-	// must not be changed.
-	Run(ctx context.Context, up chan<- []*config.Endpoint)
+// defaultThrottle is that of Prometheus.
+const defaultThrottle = 5 * time.Second
+
+// Options are what a Finder needs.
+type Options struct {
+	// Registerer gets the metrics of Prometheus' service discovery when a
+	// configuration uses it. Required.
+	Registerer prometheus.Registerer
+	// Logger logs the failures of sources and the targets that are rejected.
+	// Required.
+	Logger *slog.Logger
+	// Throttle is the longest time that changes are collected before they are
+	// told, for sources that change all the time. 0 means 5 s.
+	Throttle time.Duration
 }
 
-// Static is the list of endpoints that the configuration names.
-type Static []*config.Endpoint
+// Finder finds endpoints. It is safe for concurrent use.
+type Finder struct {
+	options Options
+	changed chan struct{}
+	needed  chan struct{} // closed when there is a manager
 
-var _ Discoverer = Static(nil)
+	mu      sync.Mutex
+	ctx     context.Context // of the manager
+	stop    context.CancelFunc
+	running bool
+	metrics *promdiscovery.SDMetrics
+	manager *promdiscovery.Manager // nil until a configuration has discovery
+	sources []*source
+	made    int // parts of sources, ever
+	cache   cache
+	told    map[complaint]bool // what Endpoints has complained of
+}
 
-// Run sends the list once.
-func (s Static) Run(ctx context.Context, up chan<- []*config.Endpoint) {
+// New returns a Finder. It does nothing before Run.
+func New(o Options) *Finder {
+	if o.Throttle == 0 {
+		o.Throttle = defaultThrottle
+	}
+	f := &Finder{options: o, changed: make(chan struct{}, 1), needed: make(chan struct{})}
+	f.ctx, f.stop = context.WithCancel(context.Background())
+	return f
+}
+
+// Changed receives after a source found or lost targets, or said for the first
+// time what there is. Changes that nobody has received yet are one.
+func (f *Finder) Changed() <-chan struct{} { return f.changed }
+
+// Apply makes the sources those of cfg. Sources that stay as they were, wherever
+// in the file, go on with what they found. With an error, which tells of sources
+// that cannot be, all is as before.
+func (f *Finder) Apply(cfg *config.Config) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(cfg.Discovery) > 0 && f.manager == nil {
+		if err := f.open(); err != nil {
+			return fmt.Errorf("start service discovery: %w", err)
+		}
+	}
+	sources, err := f.sourcesOf(cfg)
+	if err != nil {
+		return fmt.Errorf("start service discovery: %w", err)
+	}
+	f.sources = sources
+	return f.start()
+}
+
+// open makes the manager of the sources.
+func (f *Finder) open() error {
+	metrics, err := promdiscovery.CreateAndRegisterSDMetrics(f.options.Registerer)
+	if err != nil {
+		return err
+	}
+	manager := promdiscovery.NewManager(f.ctx, f.options.Logger, f.options.Registerer, metrics, promdiscovery.Updatert(f.options.Throttle))
+	if manager == nil {
+		return errors.New("its metrics are registered already")
+	}
+	f.metrics, f.manager = metrics, manager
+	close(f.needed)
+	return nil
+}
+
+// start has the manager start and stop what differs, if it runs.
+func (f *Finder) start() error {
+	if f.manager == nil || !f.running {
+		return nil
+	}
+	sets := map[string]promdiscovery.Configs{}
+	for _, s := range f.sources {
+		sets[s.name] = s.configs()
+	}
+	return f.manager.ApplyConfig(sets)
+}
+
+// Run looks for targets until ctx ends. It may be called once, before or after
+// Apply. The error is that of starting the sources.
+func (f *Finder) Run(ctx context.Context) error {
+	f.mu.Lock()
+	f.running = true
+	err := f.start()
+	f.mu.Unlock()
+	defer f.end()
+	if err != nil {
+		return fmt.Errorf("start service discovery: %w", err)
+	}
 	select {
-	case up <- s:
-		<-ctx.Done()
+	case <-f.needed:
 	case <-ctx.Done():
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = f.manager.Run() // the error is that of its context
+	}()
+	for {
+		select {
+		case found := <-f.manager.SyncCh():
+			f.take(found)
+		case <-ctx.Done():
+			f.stop()
+			<-ended
+			for range f.manager.SyncCh() {
+				// until its sender has ended
+			}
+			return nil
+		}
+	}
+}
+
+func (f *Finder) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running = false
+	f.stop()
+}
+
+// take keeps what the manager tells: all that each source has found.
+func (f *Finder) take(found map[string][]*targetgroup.Group) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed := false
+	for _, s := range f.sources {
+		if groups, ok := found[s.name]; ok && s.take(groups) {
+			changed = true
+		}
+	}
+	if changed {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
 	}
 }

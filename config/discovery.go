@@ -1,0 +1,156 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/relabel"
+	"gopkg.in/yaml.v3"
+)
+
+// Discovery finds endpoints with the service discovery of Prometheus. Beside
+// the keys below it has those of an endpoint but `url` and `name`, which each
+// endpoint that is found has in common with the others. At least one source of
+// targets is required.
+type Discovery struct {
+	// Template is what all endpoints that are found have in common.
+	Template Endpoint `yaml:",inline"`
+	// Static are targets that stand in this file.
+	Static Sources `yaml:"static_configs,omitempty"`
+	// File are files with targets, which are read again when they change. Write
+	// them elsewhere and rename them: a YAML file that is empty for a moment has
+	// no targets for that moment, and a half-written one is an error in the log.
+	File Sources `yaml:"file_sd_configs,omitempty"`
+	// HTTP are URLs that answer with targets. The URL is shown and logged: a key
+	// belongs under `authorization`.
+	HTTP Sources `yaml:"http_sd_configs,omitempty"`
+	// DNS are names whose records are targets.
+	DNS Sources `yaml:"dns_sd_configs,omitempty"`
+	// Kubernetes are the objects of a cluster; not in every build, see below.
+	Kubernetes Sources `yaml:"kubernetes_sd_configs,omitempty"`
+	// Consul are the services of a catalog; not in every build, see below.
+	Consul Sources `yaml:"consul_sd_configs,omitempty"`
+	// RelabelConfigs change the labels of a target, or drop it, before an endpoint
+	// is made of it.
+	RelabelConfigs []*relabel.Config `yaml:"relabel_configs,omitempty"`
+	// Allow lists the hosts that endpoints may have, written as under
+	// [`probe`](#probe), or as networks like `10.0.0.0/8` and `fd00::/8` for URLs
+	// with IP addresses; nothing else is then allowed. Required where the
+	// template has credentials. Default: any host but those of link-local
+	// addresses and of the metadata services of clouds.
+	Allow []string `yaml:"allow,omitempty"`
+
+	allow   []hostRule         // Allow, parsed
+	modules map[string]*Module // those that a target may name
+}
+
+// Format writes the discovery as printYAML does.
+func (d Discovery) Format(f fmt.State, _ rune) { printYAML(f, d) }
+
+// MarshalYAML renders the discovery without the keys that only an endpoint has.
+func (d Discovery) MarshalYAML() (any, error) {
+	type fields Discovery
+	var n yaml.Node
+	if err := n.Encode(fields(d)); err != nil {
+		return nil, fmt.Errorf("render discovery: %w", err)
+	}
+	var kept []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if !slices.Contains(refusedInTemplate(), n.Content[i].Value) {
+			kept = append(kept, n.Content[i], n.Content[i+1])
+		}
+	}
+	n.Content = kept
+	return &n, nil
+}
+
+// refusedInTemplate are the keys of an endpoint that no two endpoints share.
+func refusedInTemplate() []string { return []string{"name", "url"} }
+
+// Sources returns all sources of targets.
+func (d *Discovery) Sources() Sources {
+	return slices.Concat(d.Static, d.File, d.HTTP, d.DNS, d.Kubernetes, d.Consul)
+}
+
+// MakesSame tells whether both make the same endpoints of the same targets,
+// wherever they have these from.
+func (d *Discovery) MakesSame(other *Discovery) bool {
+	return reflect.DeepEqual(d.Template, other.Template) &&
+		reflect.DeepEqual(d.RelabelConfigs, other.RelabelConfigs) &&
+		slices.Equal(d.Allow, other.Allow) &&
+		slices.Equal(slices.Sorted(maps.Keys(d.modules)), slices.Sorted(maps.Keys(other.modules)))
+}
+
+func (d *Discovery) validate(r *report, p path, modules map[string]*Module) {
+	if r.failed[p] {
+		return // no discovery at all
+	}
+	d.modules = modules
+	if r.written(p.key("name")) {
+		r.errorf(p.key("name"), "each endpoint has its own: set the label __endpoint__ by relabel_configs")
+	}
+	if r.written(p.key("url")) {
+		r.errorf(p.key("url"), "each endpoint has its own: it is made of __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs")
+	}
+	d.Template.validateShared(r, p, modules)
+	d.validateSources(r, p)
+	d.validateAllow(r, p)
+}
+
+func (d *Discovery) validateSources(r *report, p path) {
+	for _, key := range sourceKeys() {
+		if r.failed[p.key(key)] {
+			return // one that is written wrongly
+		}
+	}
+	if len(d.Sources()) == 0 {
+		r.errorf(p, "no source of targets; want at least one of %s", joinSome(sourceKeys()))
+	}
+}
+
+// validateAllow parses the list of hosts.
+func (d *Discovery) validateAllow(r *report, p path) {
+	at := p.key("allow")
+	for i, s := range d.Allow {
+		rule, ok := parseHostRule(s)
+		if !ok {
+			r.errorf(at.index(i), "want a host like vllm.internal, *.internal or 10.0.0.7:8000, or a network like 10.0.0.0/8, got %s", quote(s))
+			continue
+		}
+		d.allow = append(d.allow, rule)
+	}
+	if len(d.Allow) == 0 && !r.failed[at] {
+		if key := d.Template.credentials(); key != "" {
+			r.errorf(at, "missing beside the credentials under %s, which would go to whatever is discovered: list the hosts that may have them", key)
+		}
+	}
+}
+
+// credentials names a key with credentials; "" without any.
+func (e *Endpoint) credentials() string {
+	switch {
+	case e.HTTP.hasCredentials():
+		return "http"
+	case e.SigV4 != nil:
+		return "sigv4"
+	case e.Servers.HTTP != nil && e.Servers.HTTP.hasCredentials():
+		return "servers.http"
+	}
+	return ""
+}
+
+// hasCredentials tells whether requests carry something that only some may
+// have. Credentials of a proxy go to the proxy alone.
+func (h *HTTPClient) hasCredentials() bool {
+	if h.HTTPHeaders != nil {
+		for _, header := range h.HTTPHeaders.Headers {
+			if len(header.Secrets)+len(header.Files) > 0 {
+				return true
+			}
+		}
+	}
+	tls := h.TLSConfig
+	return h.Authorization != nil || h.BasicAuth != nil || h.OAuth2 != nil || tls.Cert != "" || tls.CertFile != ""
+}

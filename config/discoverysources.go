@@ -1,0 +1,303 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	promdiscovery "github.com/prometheus/prometheus/discovery"
+	"github.com/prometheus/prometheus/model/relabel"
+	"gopkg.in/yaml.v3"
+)
+
+const (
+	staticKey     = "static_configs"
+	sourceKeyTail = "_sd_configs"
+)
+
+// sourceKeys are the keys of a discovery that name sources of targets.
+func sourceKeys() []string {
+	return []string{
+		staticKey, "file_sd_configs", "http_sd_configs", "dns_sd_configs",
+		"kubernetes_sd_configs", "consul_sd_configs",
+	}
+}
+
+// Sources are sources of targets, each with the keys that Prometheus has for
+// it.
+type Sources promdiscovery.Configs
+
+// MarshalYAML renders the sources with their secrets hidden.
+func (s Sources) MarshalYAML() (any, error) {
+	var items []any
+	for _, c := range s {
+		if static, ok := c.(promdiscovery.StaticConfig); ok {
+			for _, group := range static {
+				items = append(items, group)
+			}
+			continue
+		}
+		items = append(items, c)
+	}
+	return items, nil
+}
+
+// sources decodes what stands under the key that p ends with. Its items are
+// Prometheus' own types, which decode themselves.
+func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
+	key := string(p[strings.LastIndexByte(string(p), '.')+1:])
+	mechanism := strings.TrimSuffix(key, sourceKeyTail)
+	if key != staticKey && !slices.Contains(promdiscovery.RegisteredConfigNames(), mechanism) {
+		d.errorf(p, "this build has no discovery by %s; the container image and the releases have it; build with -tags kubernetes_sd,consul_sd", mechanism)
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.errorf(p, "want a list, got %s", got(n))
+		return
+	}
+	var found promdiscovery.Configs
+	// What stands in a wrong place under one of the others may be a secret.
+	d.secret = key != staticKey && mechanism != "file" && mechanism != "dns"
+	defer func() { d.secret = false }()
+	for i, c := range n.Content {
+		at := p.index(i)
+		d.lines[at] = c.Line
+		var item promdiscovery.Configs
+		if !d.foreign(c, at, key, &item) || !d.validateSources(at, item) {
+			d.failed[p] = true // so that none is not said to be missing
+			continue
+		}
+		found = append(found, item...)
+	}
+	found = joinStatic(found)
+	found.SetDirectory(d.dir)
+	*out = Sources(found)
+}
+
+// joinStatic makes one source of all that are static, as Prometheus does, each
+// of its groups under a name of its own.
+func joinStatic(found promdiscovery.Configs) promdiscovery.Configs {
+	var all promdiscovery.StaticConfig
+	for _, c := range found {
+		static, ok := c.(promdiscovery.StaticConfig)
+		if !ok {
+			return found // the key is that of another mechanism
+		}
+		all = append(all, static...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	for i, group := range all {
+		group.Source = strconv.Itoa(i)
+	}
+	return promdiscovery.Configs{all}
+}
+
+// validateSources checks what Prometheus leaves unchecked: an interval of 0
+// would end the program, and a password in a URL is shown and logged.
+func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
+	before := len(d.errs)
+	for _, c := range found {
+		v := reflect.Indirect(reflect.ValueOf(c))
+		if v.Kind() != reflect.Struct {
+			continue // static
+		}
+		if interval, ok := fieldOf[model.Duration](v, "RefreshInterval"); ok && interval <= 0 {
+			d.errorf(p.key("refresh_interval"), "want a duration above 0")
+		}
+		for _, name := range []string{"URL", "Server"} {
+			if place, _ := fieldOf[string](v, name); hasUser(place) {
+				d.errorf(p.key(strings.ToLower(name)), "a user or password in the URL; use basic_auth")
+			}
+		}
+	}
+	return len(d.errs) == before
+}
+
+// hasUser tells whether a URL, with or without its scheme, names a user.
+func hasUser(s string) bool {
+	if _, rest, ok := strings.Cut(s, "://"); ok {
+		s = rest
+	}
+	if i := strings.IndexAny(s, "/?#"); i >= 0 {
+		s = s[:i]
+	}
+	return strings.Contains(s, "@")
+}
+
+// fieldOf is the field of a struct with that name, if it has one of type T.
+func fieldOf[T any](v reflect.Value, name string) (T, bool) {
+	f := v.FieldByName(name)
+	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() {
+		var none T
+		return none, false
+	}
+	return f.Interface().(T), true
+}
+
+// relabel decodes one rule.
+func (d *decoder) relabel(n *yaml.Node, p path, out *relabel.Config) {
+	if !d.foreign(n, p, "", out) {
+		return
+	}
+	if err := out.Validate(model.UTF8Validation); err != nil {
+		d.errorf(p, "%s", oneLine(err.Error()))
+	}
+}
+
+// foreign decodes n, as the only item of a list under key if there is one, by
+// the strict decoder of the yaml package, for types that decode themselves.
+// False is a mistake, which it has reported.
+func (d *decoder) foreign(n *yaml.Node, p path, key string, out any) bool {
+	before := len(d.errs)
+	if n = target(n); n.Kind != yaml.MappingNode {
+		d.errorf(p, "want a mapping, got %s", got(n))
+		return false
+	}
+	n = d.plain(n, p)
+	if len(d.errs) > before {
+		return false
+	}
+	doc := n
+	if key != "" {
+		doc = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+			{Kind: yaml.ScalarNode, Value: key},
+			{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}},
+		}}
+	}
+	text, err := yaml.Marshal(doc)
+	if err == nil {
+		dec := yaml.NewDecoder(bytes.NewReader(text))
+		dec.KnownFields(true)
+		err = dec.Decode(out)
+	}
+	if err == nil {
+		return true
+	}
+	d.reportForeign(n, p, err)
+	return false
+}
+
+// plain copies n without aliases and merges, within the limits of a file. It
+// notes where the values stand.
+func (d *decoder) plain(n *yaml.Node, p path) *yaml.Node {
+	n = target(n)
+	out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value, Style: n.Style}
+	if !d.enter(n, p) {
+		return out
+	}
+	defer d.leave()
+	switch n.Kind {
+	case yaml.MappingNode:
+		for _, e := range d.pairs(n, p) {
+			at := p.key(e.key)
+			d.lines[at] = e.line
+			key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: e.key}
+			out.Content = append(out.Content, key, d.plain(e.value, at))
+		}
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			d.lines[p.index(i)] = c.Line
+			out.Content = append(out.Content, d.plain(c, p.index(i)))
+		}
+	}
+	return out
+}
+
+var (
+	unknownField = regexp.MustCompile(`(?s)^line \d+: field (.+) not found in type `)
+	wrongType    = regexp.MustCompile(`(?s)^line \d+: cannot unmarshal !!(\w+) .*into (.+)$`)
+	quoted       = regexp.MustCompile("(?s)\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
+)
+
+// reportForeign words an error of the yaml package, or of a type that decodes
+// itself from n, as ours.
+func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
+	typeErr, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
+		msg := err.Error()
+		if d.secret {
+			msg = hideValues(quoted.ReplaceAllString(msg, `"..."`), n)
+		}
+		d.errorf(p, "%s", oneLine(msg))
+		return
+	}
+	for _, msg := range typeErr.Errors {
+		if m := unknownField.FindStringSubmatch(msg); m != nil {
+			at := d.find(p, m[1])
+			d.errorf(at, "unknown key %s", quote(m[1]))
+			continue
+		}
+		if m := wrongType.FindStringSubmatch(msg); m != nil {
+			d.errorf(p, "want %s, got %s", kindWanted(m[2]), kindGot(m[1]))
+			continue
+		}
+		d.errorf(p, "not of the form that Prometheus reads")
+	}
+}
+
+// hideValues takes the values in n out of a message, but for those too short to
+// be a secret.
+func hideValues(msg string, n *yaml.Node) string {
+	const short = 4
+	if n.Kind == yaml.ScalarNode && len(n.Value) >= short {
+		return strings.ReplaceAll(msg, n.Value, "...")
+	}
+	for i, c := range n.Content {
+		if n.Kind != yaml.MappingNode || i%2 == 1 {
+			msg = hideValues(msg, c)
+		}
+	}
+	return msg
+}
+
+// find is the first path under p that ends with key; without one p itself with
+// that key.
+func (d *decoder) find(p path, key string) path {
+	best := p.key(key)
+	if _, ok := d.lines[best]; ok {
+		return best
+	}
+	line := 0
+	for at, l := range d.lines {
+		inside := strings.HasPrefix(string(at), string(p)) && strings.HasSuffix(string(at), string(path("x").key(key)[1:]))
+		if inside && (line == 0 || l < line || l == line && at < best) {
+			best, line = at, l
+		}
+	}
+	return best
+}
+
+// kindWanted describes a Go type to the writer of a file.
+func kindWanted(t string) string {
+	switch {
+	case strings.HasPrefix(t, "[]"), strings.HasSuffix(t, "Names"):
+		return "a list"
+	case strings.HasPrefix(t, "int"), strings.HasPrefix(t, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(t, "float"):
+		return "a number"
+	case t == "bool":
+		return "true or false"
+	case strings.HasSuffix(t, "string"):
+		return "a text"
+	}
+	return "another form" // many kinds of value have types of their own
+}
+
+// kindGot describes a YAML tag.
+func kindGot(tag string) string {
+	switch tag {
+	case "map":
+		return "a mapping"
+	case "seq":
+		return "a list"
+	}
+	return "a plain value"
+}

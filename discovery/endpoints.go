@@ -1,0 +1,119 @@
+package discovery
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// Reason tells why a target is no endpoint. The set is closed.
+type Reason string
+
+// The reasons.
+const (
+	// Invalid is a target of which no valid endpoint can be made.
+	Invalid Reason = "invalid"
+	// NotAllowed is a target at a host that the configuration does not allow.
+	NotAllowed Reason = "not_allowed"
+	// DuplicateName is a target with the name of another endpoint.
+	DuplicateName Reason = "duplicate_name"
+)
+
+// Set is all that is known of who there is.
+type Set struct {
+	// Endpoints are those of the configuration in their order, then those that
+	// are discovered in the order of their names. Of what stays as it was the
+	// pointer stays too, as long as it is found.
+	Endpoints []*config.Endpoint
+	// Rejected is how many targets are no endpoints. Those that relabelling drops
+	// are not among them.
+	Rejected map[Reason]int
+	// Waiting is how many sources have said nothing yet. Some say nothing as long
+	// as there is nothing to be found (files that do not exist, an empty
+	// Kubernetes namespace), and one that fails from the start says nothing
+	// either.
+	Waiting int
+}
+
+// maxComplaints bounds how many different complaints there are at a time.
+const maxComplaints = 100
+
+// complaint is what is logged of targets that are rejected, once while it lasts.
+type complaint struct {
+	source string
+	reason Reason
+	text   string
+}
+
+// Endpoints returns the endpoints of cfg, as of now. It logs what it rejects
+// when that is new. Nothing in the set may be changed.
+func (f *Finder) Endpoints(cfg *config.Config) Set {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := merging{
+		set:   Set{Endpoints: slices.Clone(cfg.Endpoints), Rejected: map[Reason]int{}},
+		named: make(map[string]*config.Endpoint, len(cfg.Endpoints)),
+		told:  map[complaint]bool{},
+	}
+	for _, e := range cfg.Endpoints {
+		m.named[e.Name] = e
+	}
+	for i, item := range cfg.Discovery {
+		s := find(f.sources, item.Sources())
+		if s == nil {
+			m.set.Waiting += len(item.Sources())
+			continue
+		}
+		m.set.Waiting += s.waiting()
+		for _, t := range f.cache.targets(item, s.groups) {
+			f.merge(&m, t, i, s)
+		}
+	}
+	f.cache.sweep()
+	f.told = m.told
+	found := m.set.Endpoints[len(cfg.Endpoints):]
+	slices.SortFunc(found, func(a, b *config.Endpoint) int { return cmp.Compare(a.Name, b.Name) })
+	return m.set
+}
+
+// merging is a set in the making.
+type merging struct {
+	set   Set
+	named map[string]*config.Endpoint
+	told  map[complaint]bool
+}
+
+// merge adds what was made of a target of discovery[item] to the set.
+func (f *Finder) merge(m *merging, t *target, item int, s *source) {
+	if t.endpoint == nil {
+		if t.reason != "" {
+			f.reject(m, t, item, complaint{s.name, t.reason, t.text})
+		}
+		return
+	}
+	name := t.endpoint.Name
+	switch other := m.named[name]; {
+	case other == nil:
+		m.named[name] = t.endpoint
+		m.set.Endpoints = append(m.set.Endpoints, t.endpoint)
+	case other != t.endpoint && !reflect.DeepEqual(*other, *t.endpoint):
+		f.reject(m, t, item, complaint{s.name, DuplicateName, fmt.Sprintf("%q is the name of another endpoint", name)})
+	}
+}
+
+// reject counts a target and logs the complaint, unless it is one of those that
+// last.
+func (f *Finder) reject(m *merging, t *target, item int, c complaint) {
+	m.set.Rejected[c.reason]++
+	if m.told[c] || len(m.told) == maxComplaints {
+		return
+	}
+	m.told[c] = true
+	if !f.told[c] {
+		f.options.Logger.Warn("discovered target is no endpoint",
+			"discovery", fmt.Sprintf("discovery[%d]", item), "config", c.source, "reason", string(c.reason), "err", c.text, "target", t.address)
+	}
+}

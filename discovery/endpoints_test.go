@@ -1,0 +1,119 @@
+package discovery
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
+)
+
+func (l *lab) wantRejected(want map[Reason]int) {
+	l.t.Helper()
+	settle()
+	if got := l.Endpoints(l.cfg).Rejected; !maps.Equal(got, want) {
+		l.t.Errorf("rejected: got %v, want %v", got, want)
+	}
+}
+
+func TestRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newFake("m")
+		l := newLab(t, with(t, "relabel_configs: [{source_labels: [__address__], regex: 'drop.*', action: drop}]", m))
+		m.find("g", "drop1", "http://ann:password@h", "x/y", "169.254.169.254", "listed", "a", "fe80::1")
+		l.wantRejected(map[Reason]int{Invalid: 3, NotAllowed: 1, DuplicateName: 1})
+		l.want("listed a")
+		lines := l.log.take("discovered target is no endpoint")
+		if len(lines) != 4 { // the two URLs have the same thing wrong
+			t.Errorf("logged:\n%s", strings.Join(lines, ""))
+		}
+		for _, line := range lines {
+			if !strings.Contains(line, "discovery=discovery[0] config=fake-") || strings.Contains(line, "password") {
+				t.Errorf("logged: %s", line)
+			}
+		}
+		l.wantRejected(map[Reason]int{Invalid: 3, NotAllowed: 1, DuplicateName: 1})
+		m.find("h", "b")
+		l.want("listed a b")
+		if lines := l.log.take("no endpoint"); len(lines) > 0 {
+			t.Errorf("logged again:\n%s", strings.Join(lines, ""))
+		}
+
+		m.find("g", "a")
+		l.wantRejected(map[Reason]int{})
+		m.find("g", "a", "x/y") // it comes back
+		l.wantRejected(map[Reason]int{Invalid: 1})
+		if lines := l.log.take("no endpoint"); len(lines) != 1 {
+			t.Errorf("logged:\n%s", strings.Join(lines, ""))
+		}
+	})
+}
+
+func TestComplaintsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newFake("m")
+		l := newLab(t, with(t, "relabel_configs: [{source_labels: [__address__], target_label: __modules__}]", m))
+		var many []string
+		for i := range 1000 {
+			many = append(many, fmt.Sprintf("h%d", i))
+		}
+		m.find("g", many...)
+		l.wantRejected(map[Reason]int{Invalid: 1000})
+		if n := len(l.log.take("no endpoint")); n != 100 {
+			t.Errorf("logged %d, want 100", n)
+		}
+		l.wantRejected(map[Reason]int{Invalid: 1000})
+		if n := len(l.log.take("no endpoint")); n != 0 {
+			t.Errorf("logged %d again", n)
+		}
+	})
+}
+
+// TestDuplicates checks which of two endpoints with one name there is.
+func TestDuplicates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, n := newFake("m"), newFake("n")
+		l := newLab(t, with(t, "relabel_configs: [{regex: 'n|group', action: labeldrop}]", m, n))
+		// Equal in all: one endpoint.
+		m.find("g", "a")
+		n.find("h", "a")
+		l.want("listed a")
+		l.wantRejected(map[Reason]int{})
+
+		// Else the first discovery wins, whoever was there first.
+		cfg := with(t, "relabel_configs: [{regex: 'n', action: labeldrop}]", n, m)
+		l.apply(cfg)
+		l.want("listed a")
+		l.wantRejected(map[Reason]int{DuplicateName: 1})
+		if got := l.Endpoints(cfg).Endpoints[1].Labels["group"]; got != "h" {
+			t.Errorf("the one of group %q wins, want h", got)
+		}
+
+		// Within one, the order of the targets does not matter.
+		two := func(first, second model.LabelValue) {
+			n.up <- []*targetgroup.Group{{Source: "h", Targets: []model.LabelSet{
+				{"__address__": "a", "group": first}, {"__address__": "a", "group": second},
+			}}}
+			settle()
+			if got := l.Endpoints(cfg).Endpoints[1].Labels["group"]; got != "x" {
+				t.Errorf("the one of group %q wins, want x", got)
+			}
+		}
+		two("x", "y")
+		two("y", "x")
+		l.wantRejected(map[Reason]int{DuplicateName: 2})
+	})
+}
+
+// TestTooManyTargets checks the bound on targets.
+func TestTooManyTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newFake("m")
+		l := newLab(t, with(t, "relabel_configs: [{action: drop}]", m))
+		m.find("g", make([]string, maxTargets+3)...)
+		l.wantRejected(map[Reason]int{Invalid: 3})
+	})
+}

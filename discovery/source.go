@@ -1,0 +1,191 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/prometheus/common/model"
+	promdiscovery "github.com/prometheus/prometheus/discovery"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
+	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// source is all that one item of the configuration looks at. Items with the same
+// sources share it.
+type source struct {
+	name   string // the set in the manager, and the label `config`
+	parts  []*part
+	groups []*targetgroup.Group // what was found, in the order of their names
+}
+
+// part is one mechanism of a source. It stands in for the mechanism in the
+// manager, to know whether it has said anything.
+type part struct {
+	id int // no two are equal to the manager, which would run only one of them
+	promdiscovery.Config
+	found promdiscovery.Discoverer
+	said  atomic.Bool // something, to the manager
+	known bool        // what it said has come from the manager; under the Finder's lock
+}
+
+// NewDiscoverer returns the part itself: what finds its targets was made before.
+func (p *part) NewDiscoverer(promdiscovery.DiscovererOptions) (promdiscovery.Discoverer, error) {
+	return p, nil
+}
+
+// Run passes on what is found until ctx ends.
+func (p *part) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
+	found := make(chan []*targetgroup.Group)
+	go p.found.Run(ctx, found)
+	for {
+		select {
+		case groups, ok := <-found:
+			if !ok {
+				return // it has said all that it ever will
+			}
+			if p.isAnswer(groups) {
+				p.said.Store(true)
+			}
+			select {
+			case up <- groups:
+			case <-ctx.Done():
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// isAnswer tells whether an update says what there is. DNS leaves out the names
+// whose lookup failed: then there may be nothing in it.
+func (p *part) isAnswer(groups []*targetgroup.Group) bool {
+	return len(groups) > 0 || p.Name() != "dns"
+}
+
+// sourcesOf returns the sources of a configuration, those that there are
+// already as they are. With an error it starts nothing.
+func (f *Finder) sourcesOf(cfg *config.Config) ([]*source, error) {
+	var all []*source
+	var errs []error
+	for i, item := range cfg.Discovery {
+		configs := item.Sources()
+		if find(all, configs) != nil {
+			continue
+		}
+		s := find(f.sources, configs)
+		if s == nil {
+			var err error
+			if s, err = f.newSource(configs, append(slices.Clone(f.sources), all...)); err != nil {
+				errs = append(errs, fmt.Errorf("discovery[%d]: %w", i, err))
+				continue
+			}
+		}
+		all = append(all, s)
+	}
+	return all, errors.Join(errs...)
+}
+
+// find is the source that looks at just this; nil for none.
+func find(sources []*source, configs config.Sources) *source {
+	for _, s := range sources {
+		same := len(s.parts) == len(configs)
+		for i := 0; same && i < len(configs); i++ {
+			same = reflect.DeepEqual(s.parts[i].Config, configs[i])
+		}
+		if same {
+			return s
+		}
+	}
+	return nil
+}
+
+// newSource makes a source with a name that none of the others has.
+func (f *Finder) newSource(configs config.Sources, others []*source) (*source, error) {
+	name, err := nameOf(configs)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{name: name}
+	for n := 2; slices.ContainsFunc(others, func(o *source) bool { return o.name == s.name }); n++ {
+		s.name = name + "-" + strconv.Itoa(n) // they differ in secrets alone
+	}
+	for _, c := range configs {
+		mechanism := c.Name()
+		found, err := c.NewDiscoverer(promdiscovery.DiscovererOptions{
+			Logger:  f.options.Logger.With("discovery", mechanism, "config", s.name),
+			Metrics: f.metrics.MechanismMetrics[mechanism],
+			SetName: s.name,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", mechanism, err)
+		}
+		f.made++
+		s.parts = append(s.parts, &part{id: f.made, Config: c, found: found})
+	}
+	return s, nil
+}
+
+// nameOf is a name for sources that is the same in every run of the program.
+func nameOf(configs config.Sources) (string, error) {
+	var kinds []string
+	hash := xxhash.New()
+	for _, c := range configs {
+		if !slices.Contains(kinds, c.Name()) {
+			kinds = append(kinds, c.Name())
+		}
+	}
+	text, err := yaml.Marshal(configs)
+	if err != nil {
+		return "", fmt.Errorf("name the sources: %w", err)
+	}
+	_, _ = hash.Write(text)
+	return fmt.Sprintf("%s-%08x", strings.Join(kinds, "-"), uint32(hash.Sum64())), nil
+}
+
+func (s *source) configs() promdiscovery.Configs {
+	var all promdiscovery.Configs
+	for _, p := range s.parts {
+		all = append(all, p)
+	}
+	return all
+}
+
+// take keeps what was found, and tells whether that is news.
+func (s *source) take(groups []*targetgroup.Group) bool {
+	news := false
+	for _, p := range s.parts {
+		if !p.known && p.said.Load() {
+			p.known, news = true, true
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b *targetgroup.Group) int { return strings.Compare(a.Source, b.Source) })
+	if !slices.EqualFunc(s.groups, groups, sameGroup) {
+		s.groups, news = groups, true
+	}
+	return news
+}
+
+func sameGroup(a, b *targetgroup.Group) bool {
+	return a == b || a.Source == b.Source && a.Labels.Equal(b.Labels) && slices.EqualFunc(a.Targets, b.Targets, model.LabelSet.Equal)
+}
+
+// waiting is how many parts have said nothing yet.
+func (s *source) waiting() int {
+	n := 0
+	for _, p := range s.parts {
+		if !p.known {
+			n++
+		}
+	}
+	return n
+}
