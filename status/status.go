@@ -6,7 +6,6 @@
 package status
 
 import (
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
@@ -202,19 +201,14 @@ type Change struct {
 	Text   string  `json:"text"`
 }
 
-// EndpointOptions say how an endpoint is shown.
-type EndpointOptions struct {
-	// Endpoint is its configuration, which must not be changed.
-	Endpoint *config.Endpoint
-}
-
 // SeriesOptions say how the probes of an ID are shown.
 type SeriesOptions struct {
 	Pace Pace
 	// SLO is nil where the probes are not judged.
 	SLO *SLO
-	// Window tells of the last hour; nil without one.
+	// Window tells of the last hour; nil without one. It must not call the board.
 	Window func() *Window
-	// First marks the series whose numbers stand in the row.
+	// First marks the series whose numbers stand in the row; the one that was
+	// opened first where none or several are marked.
 	First bool
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// advice says what to check next after a failure with the given outcome and
+// Advice says what to check next after a failure with the given outcome and
 // HTTP status; "" after a success.
-func advice(o prober.Outcome, status int) string {
+func Advice(o prober.Outcome, status int) string {
 	if o == prober.HTTPError {
 		return statusAdvice(status)
 	}

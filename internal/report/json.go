@@ -99,10 +99,23 @@ type eventDocument struct {
 
 // JSON writes one result as one line of JSON. The names of the fields are
 // stable. Errors are those of w.
-func JSON(w io.Writer, t Target, r *prober.Result) error {
-	d := document{
+func JSON(w io.Writer, t Target, r *prober.Result) error { return encode(w, Document(t, r)) }
+
+// Document returns what JSON writes, for encoding/json.
+func Document(t Target, r *prober.Result) any { return newDocument(t, r) }
+
+// DocumentWithoutEvents is Document of a result whose events are no longer kept;
+// merged is how many of them were merged.
+func DocumentWithoutEvents(t Target, r *prober.Result, merged int) any {
+	d := newDocument(t, r)
+	d.Merged, d.Events = merged, nil
+	return d
+}
+
+func newDocument(t Target, r *prober.Result) *document {
+	d := &document{
 		Time: r.Start.UTC(), Endpoint: t.Endpoint, URL: t.URL, Module: t.Module,
-		Outcome: r.Outcome, Advice: advice(r.Outcome, r.Status), Status: r.Status,
+		Outcome: r.Outcome, Advice: Advice(r.Outcome, r.Status), Status: r.Status,
 		API: r.API, Engine: r.Engine, Model: r.Model, Prefix: r.Prefix,
 		Concurrency: r.Concurrency, Length: r.Length, Sent: r.Sent.UTC(),
 		TraceID: hex.EncodeToString(r.TraceID[:]), Finish: r.Finish,
@@ -128,7 +141,7 @@ func JSON(w io.Writer, t Target, r *prober.Result) error {
 	for _, e := range r.Events {
 		d.Events = append(d.Events, eventDocument{At: inSeconds(e.At), Tokens: e.Tokens, Merged: e.Merged, Reasoning: e.Reasoning})
 	}
-	return encode(w, d)
+	return d
 }
 
 func (d *document) setTiming(t *prober.Timing) {

@@ -115,7 +115,7 @@ func (s *Summary) listFailures(p *page) {
 		p.title("%d × %s", n, o)
 		if f := s.failures[o]; f.reason != "" {
 			p.row("reason", f.reason)
-			p.row("check next", advice(o, f.status))
+			p.row("check next", Advice(o, f.status))
 		}
 	}
 }

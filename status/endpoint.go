@@ -1,0 +1,194 @@
+package status
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+const (
+	// maxChanges is how many changes of an endpoint are kept.
+	maxChanges = 50
+	// maxFailing is how many modules a row names that fail.
+	maxFailing = 8
+	// windowAge is how old the window in a row may get without a new probe.
+	windowAge = time.Minute
+)
+
+// endpoint is what is kept of one endpoint.
+type endpoint struct {
+	board *Board
+	name  string // never changes
+
+	mu      sync.Mutex
+	gone    bool // off the board
+	cfg     *config.Endpoint
+	url     string
+	found   found
+	series  []*Probes // in the order in which they were opened
+	judged  verdict   // of the last look
+	state   State
+	since   time.Time // of state
+	failure *Failure
+	servers []engine.Status
+	load    *Load
+	changes []Change // the latest last
+
+	version uint64 // of the latest change
+	row     *Row   // nil is to be made anew; never changed
+	rowAt   time.Time
+}
+
+// found is what probes found out; "" is not known.
+type found struct{ model, api, engine string }
+
+// touch marks a change; e.mu is held.
+func (e *endpoint) touch() {
+	e.version = e.board.version.Add(1)
+	e.row = nil
+}
+
+// configure sets the configuration. What was found out of another model, or at
+// another place, no longer holds.
+func (e *endpoint) configure(cfg *config.Endpoint) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	url := ""
+	if cfg.URL.URL != nil {
+		url = cfg.URL.String()
+	}
+	if e.cfg != nil && (url != e.url || cfg.Model != e.cfg.Model || cfg.API != e.cfg.API) {
+		e.found = found{}
+	}
+	e.cfg, e.url = cfg, url
+	e.touch()
+}
+
+// retire takes the endpoint off the board and returns how many series it had.
+func (e *endpoint) retire() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gone = true
+	for _, p := range e.series {
+		p.closed = true
+	}
+	return int64(len(e.series))
+}
+
+// learn takes from a result what it tells of the endpoint.
+func (e *endpoint) learn(r *prober.Result) {
+	if r.Model != e.found.model {
+		e.found.model = cmp.Or(harmless(r.Model), e.found.model)
+	}
+	e.found.api = cmp.Or(r.API, e.found.api)
+	e.found.engine = cmp.Or(r.Engine, e.found.engine)
+}
+
+// setServers replaces what is known of the servers.
+func (e *endpoint) setServers(statuses []engine.Status) {
+	load := loadOf(statuses)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.servers = statuses
+	if !reflect.DeepEqual(load, e.load) {
+		e.load = load
+		e.touch()
+	}
+}
+
+// note adds a change.
+func (e *endpoint) note(module, text string) {
+	now := e.board.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.addChange(now, module, text)
+	e.touch()
+}
+
+// addChange keeps a change that is not there for long; e.mu is held.
+func (e *endpoint) addChange(at time.Time, module, text string) {
+	if len(e.changes) == maxChanges {
+		e.changes = slices.Delete(e.changes, 0, 1)
+	}
+	e.changes = append(e.changes, Change{At: unixSeconds(at), Module: module, Text: text})
+}
+
+// age marks what time alone has changed.
+func (e *endpoint) age(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if next := e.judged.next; !next.IsZero() && now.After(next) {
+		e.notice(now)
+	}
+	if e.row == nil || now.Sub(e.rowAt) < windowAge {
+		return
+	}
+	e.rowAt = now
+	if p := e.first(); p != nil && !reflect.DeepEqual(p.window(), e.row.Window) {
+		e.touch()
+	}
+}
+
+// latest returns the row, nil where nothing has changed after a version, and the
+// state.
+func (e *endpoint) latest(now time.Time, since uint64) (*Row, State) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.version <= since {
+		return nil, e.state
+	}
+	return e.currentRow(now), e.state
+}
+
+// currentRow returns the row; e.mu is held.
+func (e *endpoint) currentRow(now time.Time) *Row {
+	if e.row == nil {
+		e.row, e.rowAt = e.makeRow(), now
+	}
+	return e.row
+}
+
+func (e *endpoint) makeRow() *Row {
+	row := &Row{
+		Name: e.name, URL: e.url, Labels: e.cfg.Labels,
+		Model:  cmp.Or(e.found.model, e.cfg.Model),
+		API:    cmp.Or(e.found.api, e.cfg.API),
+		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
+		State:  e.state, Since: unixSeconds(e.since),
+		Failing: e.failing(), Failure: e.failure, Servers: e.load,
+	}
+	if at := e.lastStart(); !at.IsZero() {
+		row.LastAt = unixSeconds(at)
+	}
+	if p := e.first(); p != nil {
+		p.fill(row)
+	}
+	return row
+}
+
+// lastStart returns when the latest probe started, bursts aside; the zero time
+// where there was none.
+func (e *endpoint) lastStart() time.Time {
+	var latest time.Time
+	for _, p := range e.series {
+		if last := p.last(); last != nil && p.counts && last.result.Start.After(latest) {
+			latest = last.result.Start
+		}
+	}
+	return latest
+}
+
+// first returns the series whose numbers stand in the row; nil without series.
+func (e *endpoint) first() *Probes {
+	if len(e.series) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(e.series, func(p *Probes) bool { return p.options.First })
+	return e.series[max(0, i)]
+}

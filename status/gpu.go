@@ -1,0 +1,234 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/gpu"
+)
+
+// GPUPage is the page of the GPUs of this machine: GET /api/v1/gpus.
+type GPUPage struct {
+	// State says in words how it stands with the driver, and Error what it said.
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
+	// At is when the readings were made.
+	At     float64 `json:"at,omitempty"`
+	Driver string  `json:"driver,omitempty"`
+	CUDA   string  `json:"cuda,omitempty"`
+	// Simulated marks readings that no hardware made.
+	Simulated bool `json:"simulated,omitempty"`
+	// GPUs are in the order of the driver, each before the MIG devices that it is
+	// split into.
+	GPUs []*GPU `json:"gpus"`
+}
+
+// GPU is one GPU, or one MIG device of it, with its readings in the units of
+// their names.
+type GPU struct {
+	Index int    `json:"gpu"`
+	UUID  string `json:"uuid"`
+	Name  string `json:"name,omitempty"`
+	// Profile is that of a MIG device, as in 1g.10gb.
+	Profile string `json:"profile,omitempty"`
+
+	MemoryUsed        *float64 `json:"memory_used_bytes,omitempty"`
+	MemoryTotal       *float64 `json:"memory_total_bytes,omitempty"`
+	Utilization       *float64 `json:"utilization_ratio,omitempty"`
+	BandwidthUse      *float64 `json:"memory_bandwidth_utilization_ratio,omitempty"`
+	Bandwidth         *float64 `json:"memory_bandwidth_bytes_per_second,omitempty"`
+	SMActive          *float64 `json:"sm_active_ratio,omitempty"`
+	TensorActive      *float64 `json:"tensor_active_ratio,omitempty"`
+	Power             *float64 `json:"power_watts,omitempty"`
+	PowerLimit        *float64 `json:"power_limit_watts,omitempty"`
+	Temperature       *float64 `json:"temperature_celsius,omitempty"`
+	MemoryTemperature *float64 `json:"memory_temperature_celsius,omitempty"`
+
+	// Throttle lists why clocks are not higher; idle is no such reason.
+	Throttle []string `json:"throttle,omitempty"`
+	// Problems are findings that ask for a look.
+	Problems  []string      `json:"problems,omitempty"`
+	Processes []*GPUProcess `json:"processes,omitempty"`
+}
+
+// GPUProcess is a process on a GPU.
+type GPUProcess struct {
+	PID           int      `json:"pid"`
+	Name          string   `json:"name,omitempty"`
+	Container     string   `json:"container,omitempty"`
+	PodUID        string   `json:"pod_uid,omitempty"`
+	MemoryUsed    *float64 `json:"memory_used_bytes,omitempty"`
+	SMUtilization *float64 `json:"sm_utilization_ratio,omitempty"`
+}
+
+// GPUs returns the page of a snapshot; nil is that of GPUs that are not read.
+func GPUs(s *gpu.Snapshot) *GPUPage {
+	if s == nil {
+		return &GPUPage{State: "not read", GPUs: []*GPU{}}
+	}
+	p := &GPUPage{
+		State: stateInWords(s.State), Driver: harmless(s.Driver), CUDA: harmless(s.CUDA),
+		Simulated: s.Simulated, GPUs: []*GPU{},
+	}
+	if s.Err != nil && s.State != gpu.StateUp {
+		p.Error = harmless(s.Err.Error())
+	}
+	if !s.At.IsZero() {
+		p.At = unixSeconds(s.At)
+	}
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		p.GPUs = append(p.GPUs, newGPU(d))
+		for j := range d.MIG {
+			m := &d.MIG[j]
+			part := &GPU{Index: d.Index, UUID: harmless(m.UUID), Name: harmless(d.Name), Profile: harmless(m.Profile)}
+			part.read(m.Readings)
+			p.GPUs = append(p.GPUs, part)
+		}
+	}
+	return p
+}
+
+// stateInWords says how it stands with the driver.
+func stateInWords(s gpu.State) string {
+	switch s {
+	case gpu.StateStarting:
+		return "no reading has ended yet"
+	case gpu.StateUp:
+		return "up"
+	case gpu.StateNotBuilt:
+		return "built without the reading of GPUs"
+	case gpu.StateNoLibrary:
+		return "no driver on this machine"
+	case gpu.StateNoDriver:
+		return "the library of the driver is there, the driver is not"
+	case gpu.StateNoDevices:
+		return "a driver without a GPU"
+	case gpu.StateDenied:
+		return "no permission for any GPU"
+	case gpu.StateDriverChanged:
+		return "the driver was replaced while in use: start the exporter again"
+	case gpu.StateLost:
+		return "every GPU is lost"
+	case gpu.StateStuck:
+		return "the driver does not return"
+	}
+	return "the reading failed"
+}
+
+func newGPU(d *gpu.DeviceSnapshot) *GPU {
+	g := &GPU{Index: d.Index, UUID: harmless(d.UUID), Name: harmless(d.Name)}
+	if !d.Up {
+		g.problem("the GPU does not answer any more")
+	}
+	g.read(d.Readings)
+	for _, x := range d.XIDs {
+		times := "once"
+		if x.Count != 1 {
+			times = fmt.Sprintf("%d times", x.Count)
+		}
+		g.problem("XID %d: %s, last at %s%s", x.Number, times, x.Last.UTC().Format(time.RFC3339), ofXID(x.Number))
+	}
+	for i := range d.Processes {
+		p := &d.Processes[i]
+		g.Processes = append(g.Processes, &GPUProcess{
+			PID: p.PID, Name: harmless(p.Name), Container: harmless(p.Container), PodUID: harmless(p.PodUID),
+			MemoryUsed: known(p.MemoryUsed), SMUtilization: known(p.SMUtilization),
+		})
+	}
+	return g
+}
+
+// ofXID adds what an XID mostly is where that is not the hardware.
+func ofXID(number uint64) string {
+	switch number {
+	case 13, 31, 43:
+		return "; mostly a fault of a program"
+	}
+	return ""
+}
+
+// read takes over readings.
+func (g *GPU) read(readings []gpu.Reading) {
+	for _, r := range readings {
+		switch r.Kind {
+		case gpu.MemoryUsed:
+			g.MemoryUsed = &r.Value
+		case gpu.MemoryTotal:
+			g.MemoryTotal = &r.Value
+		case gpu.Utilization:
+			g.Utilization = &r.Value
+		case gpu.DRAMBandwidthUtilization:
+			g.BandwidthUse = &r.Value
+		case gpu.MemoryBandwidth:
+			g.Bandwidth = &r.Value
+		case gpu.SMActive:
+			g.SMActive = &r.Value
+		case gpu.TensorActive:
+			g.TensorActive = &r.Value
+		case gpu.Power:
+			g.Power = &r.Value
+		case gpu.PowerLimit:
+			g.PowerLimit = &r.Value
+		case gpu.Temperature:
+			if r.Label == "memory" {
+				g.MemoryTemperature = &r.Value
+			} else {
+				g.Temperature = &r.Value
+			}
+		case gpu.ClockEventActive:
+			if r.Value == 1 && r.Label != "idle" {
+				g.Throttle = append(g.Throttle, r.Label)
+			}
+		default:
+			g.judge(r)
+		}
+	}
+}
+
+// judge looks at the readings that tell of the health of a GPU.
+func (g *GPU) judge(r gpu.Reading) {
+	switch {
+	case r.Kind == gpu.ECCErrors && r.Label == "uncorrected" && r.Value > 0:
+		g.problem("uncorrected memory errors since the driver was loaded: %.0f", r.Value)
+	case r.Kind == gpu.RowRemapPending && r.Value == 1:
+		g.problem("a row of the memory waits for the next reset to be replaced")
+	case r.Kind == gpu.RowRemapFailure && r.Value == 1:
+		g.problem("a row of the memory could not be replaced: the GPU is due for exchange")
+	case r.Kind == gpu.NVLinkErrors && r.Label == "recovery_failed" && r.Value > 0:
+		g.problem("NVLinks that could not be recovered: %.0f", r.Value)
+	case r.Kind == gpu.RecoveryAction && r.Value > 0:
+		g.problem("the driver asks for %s", recovery(r.Value))
+	case r.Kind == gpu.FabricHealthy && r.Value == 0:
+		g.problem("the NVLink fabric has a fault")
+	}
+}
+
+// recovery says what the driver asks for, by the values of gpu.RecoveryAction.
+func recovery(action float64) string {
+	switch action {
+	case 1:
+		return "a reset of the GPU"
+	case 2:
+		return "a reboot"
+	case 3:
+		return "a drain of peer-to-peer traffic"
+	case 4:
+		return "a drain and a reset of the GPU"
+	case 5:
+		return "a recovery of the IMEX domain"
+	}
+	return fmt.Sprintf("recovery action %.0f", action)
+}
+
+func (g *GPU) problem(format string, args ...any) {
+	g.Problems = append(g.Problems, fmt.Sprintf(format, args...))
+}
+
+// known returns v, nil where it is negative, which is unknown.
+func known(v float64) *float64 {
+	if v < 0 {
+		return nil
+	}
+	return &v
+}

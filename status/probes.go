@@ -1,0 +1,194 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// rowOutcomes is how many outcomes a row shows.
+const rowOutcomes = 30
+
+// Probes is one series: the probes of one ID. It is safe for concurrent use.
+type Probes struct {
+	endpoint *endpoint // whose lock guards the rest
+	id       ID
+	options  SeriesOptions
+	patience time.Duration // after which the latest result is old; 0 is never
+	closed   bool
+
+	// What follows from the other series of the endpoint; see relate.
+	title  string
+	counts bool    // for the state of the endpoint
+	before *Probes // the cold half of a pair of which this is the warm one; nil is none
+
+	history   history
+	kept      []*keptProbe // the oldest first
+	keptBytes int
+	failedAt  time.Time // when the latest failure started
+}
+
+// openSeries adds a series or changes its options.
+func (e *endpoint) openSeries(id ID, o SeriesOptions) *Probes {
+	now := e.board.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.find(id)
+	switch {
+	case e.gone:
+		return &Probes{endpoint: e, closed: true}
+	case p == nil:
+		p = &Probes{endpoint: e, id: id, history: history{began: e.board.began}}
+		e.board.open.Add(1)
+	default:
+		e.drop(p)
+	}
+	e.series = append(e.series, p)
+	p.options, p.patience = o, 0
+	if o.Pace.Interval > 0 {
+		p.patience = time.Duration((3*o.Pace.Interval + o.Pace.Timeout) * float64(time.Second))
+	}
+	e.relate(now)
+	return p
+}
+
+// closeSeries takes a series off the board.
+func (e *endpoint) closeSeries(id ID) {
+	now := e.board.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.find(id)
+	if p == nil || e.gone {
+		return
+	}
+	p.closed = true
+	e.drop(p)
+	e.board.open.Add(-1)
+	e.relate(now)
+}
+
+func (e *endpoint) drop(p *Probes) {
+	i := slices.Index(e.series, p)
+	e.series = slices.Delete(e.series, i, i+1)
+}
+
+func (e *endpoint) find(id ID) *Probes {
+	i := slices.IndexFunc(e.series, func(p *Probes) bool { return p.id == id })
+	if i < 0 {
+		return nil
+	}
+	return e.series[i]
+}
+
+// relate works out what follows from which series there are. Bursts are a load
+// of our own making and say nothing of the state, unless there is nothing else:
+// then the one of the row does, as larger ones may fail for what they are.
+func (e *endpoint) relate(now time.Time) {
+	bursts := !slices.ContainsFunc(e.series, func(p *Probes) bool { return p.id.Concurrency == "" })
+	first := e.first()
+	of := map[string]int{}
+	for _, p := range e.series {
+		of[p.id.Module]++
+		p.counts = p.id.Concurrency == "" || bursts && p == first
+	}
+	for _, p := range e.series {
+		p.before = nil
+		if p.id.Prefix == string(config.PrefixWarm) {
+			cold := p.id
+			cold.Prefix = string(config.PrefixCold)
+			p.before = e.find(cold)
+		}
+		p.title = p.id.Module
+		if of[p.id.Module] > 1 {
+			p.title = p.id.title()
+		}
+	}
+	e.notice(now)
+	e.touch()
+}
+
+// title tells the series of a module apart.
+func (id *ID) title() string {
+	parts := []string{id.Prefix}
+	for _, part := range []struct{ name, value string }{
+		{"input_tokens", id.InputTokens}, {"output_tokens", id.OutputTokens}, {"concurrency", id.Concurrency},
+	} {
+		if part.value != "" {
+			parts = append(parts, part.name+"="+part.value)
+		}
+	}
+	return id.Module + " (" + strings.Join(parts, ", ") + ")"
+}
+
+// Observe adds a result, which must not be changed afterwards. A canceled one
+// says nothing.
+func (p *Probes) Observe(r *prober.Result) {
+	e := p.endpoint
+	outcome, known := e.board.outcomes[r.Outcome]
+	if !known || r.Outcome == prober.Canceled {
+		return
+	}
+	most := allowance(int(e.board.open.Load()))
+	k := keep(r, most)
+	now := e.board.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p.closed {
+		return
+	}
+	e.notice(now) // it may have been stale until now
+	p.history.add(r, outcome)
+	p.keep(k, most)
+	e.learn(r)
+	if r.Outcome != prober.Success {
+		p.failedAt = r.Start
+		if p.counts {
+			e.failure = p.failure(k)
+		}
+	}
+	e.notice(now)
+	e.touch()
+}
+
+// failure puts a failed probe in words.
+func (p *Probes) failure(k *keptProbe) *Failure {
+	r := &k.result
+	message := string(r.Outcome)
+	if r.Err != nil {
+		message = r.Err.Error()
+	}
+	return &Failure{
+		At: unixSeconds(r.Start), Module: p.id.Module, Outcome: r.Outcome,
+		Message: message, Advice: report.Advice(r.Outcome, r.Status),
+	}
+}
+
+// last returns the latest probe; nil without one.
+func (p *Probes) last() *keptProbe {
+	if len(p.kept) == 0 {
+		return nil
+	}
+	return p.kept[len(p.kept)-1]
+}
+
+// window tells of the last hour; nil is not known.
+func (p *Probes) window() *Window {
+	if p.options.Window == nil {
+		return nil
+	}
+	return p.options.Window()
+}
+
+// fill sets what a row shows of its first series.
+func (p *Probes) fill(row *Row) {
+	row.Module, row.SLO, row.Window = p.id.Module, p.options.SLO, p.window()
+	row.Outcomes = p.history.outcomes(rowOutcomes)
+	if last := p.last(); last != nil && last.result.Outcome == prober.Success {
+		t := &last.result.Timing
+		row.TTFT, row.TPOT, row.Duration = seconds(t.TTFT), seconds(t.TPOT), seconds(t.Duration)
+	}
+}

@@ -1,0 +1,248 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// An endpoint that nothing is known of has nothing but its configuration.
+func TestRowBeforeTheFirstProbe(t *testing.T) {
+	l := newLab(t)
+	l.open(ID{Module: "interactive", Prefix: "cold"})
+	expectJSON(t, l.board.Fleet(), fmt.Sprintf(`{"version": %d, "at": 1767323045,
+		"states": {"down": 0, "degraded": 0, "stale": 0, "waiting": 1, "up": 0},
+		"endpoints": [{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "interactive",
+			"state": "waiting", "since": 1767323045}]}`, l.board.Fleet().Version))
+}
+
+func TestEmptyBoard(t *testing.T) {
+	l := newLab(t)
+	want := `{"version": 1767323045000000, "at": 1767323045, "states": {"down": 0, "degraded": 0, "stale": 0, "waiting": 0, "up": 0}%s}`
+	expectJSON(t, l.board.Fleet(), fmt.Sprintf(want, `, "endpoints": []`))
+	expectJSON(t, l.board.Changes(1767323045000000), fmt.Sprintf(want, ""))
+	if _, ok := l.board.Detail("e"); ok {
+		t.Error("a page of no endpoint")
+	}
+}
+
+func TestRow(t *testing.T) {
+	l := newLab(t)
+	window := &Window{Samples: 2, P99Lower: new(0.2)}
+	o := pace()
+	o.SLO, o.Window = &SLO{Objective: 0.99, TTFT: new(0.5)}, func() *Window { return window }
+	l.board.SetEndpoint(configured("e"))
+	p := l.board.OpenSeries(ID{Endpoint: "e", Module: "interactive", Prefix: "cold"}, o)
+	r := failure(l.now, prober.HTTPError)
+	r.Status, r.Err = 502, errors.New("status 502: \"bad\x1b[31m\ngateway\"")
+	p.Observe(r)
+	l.pass(30 * time.Second)
+	l.observe(p, "")
+	row := l.row()
+	expectJSON(t, row, `{"name": "e", "url": "http://e:8000", "model": "llama", "api": "openai-chat", "engine": "vllm",
+		"labels": {"team": "search"}, "module": "interactive", "state": "up", "since": 1767323075, "last_at": 1767323075,
+		"outcomes": ["http_error", "success"],
+		"failure": {"at": 1767323045, "module": "interactive", "outcome": "http_error",
+			"message": "status 502: \"bad�[31m gateway\"",
+			"advice": "A gateway answers, but not the server behind it: is that running, and slower than the gateway's limit?"},
+		"ttft_seconds": 0.2, "tpot_seconds": 0.02, "duration_seconds": 1.5,
+		"ttft_window": {"samples": 2, "p99_lower": 0.2}, "slo": {"objective": 0.99, "ttft_seconds": 0.5}}`)
+
+	l.pass(30 * time.Second)
+	l.observe(p, prober.TimeoutFirstToken)
+	row = l.row()
+	if row.TTFT != nil || row.TPOT != nil || row.Duration != nil {
+		t.Errorf("after a failure: %s", text(t, row))
+	}
+	if row.Model != "llama" || row.Engine != "vllm" || row.API != "openai-chat" {
+		t.Errorf("a failure that tells nothing makes unknown what was known: %s", text(t, row))
+	}
+	if row.State != Down || row.Since != epochSeconds+60 || !slices.Equal(row.Failing, []string{"interactive"}) {
+		t.Errorf("%s", text(t, row))
+	}
+}
+
+// What an endpoint does not have is absent: embeddings have no tokens.
+func TestRowWithoutTokens(t *testing.T) {
+	l := newLab(t)
+	p := l.open(ID{Module: "embed", Prefix: "cold"})[0]
+	r := success(l.now)
+	r.Timing.TTFT, r.Timing.TPOT, r.Model, r.Engine, r.Events = prober.Absent, prober.Absent, "", "", nil
+	p.Observe(r)
+	row := l.row()
+	if row.TTFT != nil || row.TPOT != nil || row.Duration == nil || *row.Duration != 1.5 || row.Model != "" || row.Window != nil {
+		t.Errorf("%s", text(t, row))
+	}
+	if h := l.detail("e").Series[0].History; text(t, h) != `{"at":[1767323045],"ttft_seconds":[null],"tpot_seconds":[null],"outcome":["success"]}` {
+		t.Errorf("history: %s", text(t, h))
+	}
+}
+
+// The configuration tells what probes do not.
+func TestRowOfConfiguration(t *testing.T) {
+	l := newLab(t)
+	cfg := configured("e")
+	cfg.Model, cfg.API, cfg.Servers.Engine = "configured", "ollama", "own"
+	l.board.SetEndpoint(cfg)
+	expect := func(model, api, engine string) {
+		t.Helper()
+		if r := l.row(); r.Model != model || r.API != api || r.Engine != engine {
+			t.Errorf("%s %s %s, want %s %s %s", r.Model, r.API, r.Engine, model, api, engine)
+		}
+	}
+	expect("configured", "ollama", "own")
+	p := l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, pace())
+	l.observe(p, "")
+	expect("llama", "openai-chat", "vllm")
+	again := configured("e")
+	again.Model, again.API = "configured", "ollama"
+	again.Labels = map[string]string{"team": "ads"}
+	l.board.SetEndpoint(again) // the same model at the same place
+	expect("llama", "openai-chat", "vllm")
+	other := configured("e")
+	other.Model = "other"
+	l.board.SetEndpoint(other)
+	expect("other", "", "")
+	if r := l.row(); r.State != Up || len(r.Outcomes) != 1 {
+		t.Errorf("the history went with the change of configuration: %s", text(t, r))
+	}
+	other.URL.URL = nil
+	l.board.SetEndpoint(other)
+	if r := l.row(); r.URL != "" {
+		t.Errorf("URL %q", r.URL)
+	}
+}
+
+// A row shows the latest 30 outcomes of the series that is marked.
+func TestRowOutcomes(t *testing.T) {
+	l := newLab(t)
+	ids := []ID{{Endpoint: "e", Module: "a", Prefix: "cold"}, {Endpoint: "e", Module: "b", Prefix: "cold"}}
+	all := l.open(ids...)
+	if r := l.row(); r.Module != "a" {
+		t.Errorf("module %q of an endpoint where none is marked", r.Module)
+	}
+	o := pace()
+	o.First = true
+	l.board.OpenSeries(ids[1], o)
+	var want []prober.Outcome
+	for i := range 500 { // goes round
+		outcome := prober.Outcomes()[i%18] // all but canceled
+		want = append(want, outcome)
+		l.observe(all[0], prober.Empty)
+		if outcome == prober.Success {
+			outcome = ""
+		}
+		l.observe(all[1], outcome)
+		if i+1 != 3 && i+1 != 30 && i+1 != 500 {
+			continue
+		}
+		if r := l.row(); r.Module != "b" || !slices.Equal(r.Outcomes, want[max(0, len(want)-30):]) {
+			t.Errorf("after %d: module %q, %v", i+1, r.Module, r.Outcomes)
+		}
+	}
+}
+
+// A canceled probe says nothing, nor does an outcome that there is not.
+func TestCanceled(t *testing.T) {
+	l := newLab(t)
+	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	version := l.board.Fleet().Version
+	l.observe(p, prober.Canceled)
+	l.observe(p, "unheard of")
+	if f := l.board.Fleet(); f.Version != version || f.States[Waiting] != 1 {
+		t.Errorf("%s", text(t, f))
+	}
+}
+
+// What comes after the end is lost.
+func TestObserveAfterTheEnd(t *testing.T) {
+	l := newLab(t)
+	id := ID{Endpoint: "e", Module: "m", Prefix: "cold"}
+	p := l.open(id)[0]
+	l.observe(p, "")
+	l.board.CloseSeries(id)
+	l.board.CloseSeries(id)
+	if r := l.row(); r.State != Waiting || r.Module != "" || r.Outcomes != nil || r.TTFT != nil {
+		t.Errorf("without series: %s", text(t, r))
+	}
+	l.observe(p, prober.Empty)
+	p = l.open(id)[0]
+	if r := l.row(); r.State != Waiting || len(r.Outcomes) != 0 {
+		t.Errorf("a series that came back: %s", text(t, r))
+	}
+	l.board.RemoveEndpoint("e")
+	l.board.RemoveEndpoint("e")
+	version := l.board.Fleet().Version
+	l.observe(p, "")
+	l.observe(l.board.OpenSeries(id, pace()), "") // of no endpoint
+	l.board.CloseSeries(id)
+	l.board.SetServers("e", nil)
+	l.board.Note("e", "m", "text")
+	if f := l.board.Fleet(); f.Version != version || len(f.Endpoints) != 0 {
+		t.Errorf("%s", text(t, f))
+	}
+	if n := l.board.open.Load(); n != 0 {
+		t.Errorf("%d series are open", n)
+	}
+}
+
+// A window follows the time also where no probe comes.
+func TestWindowFollowsTime(t *testing.T) {
+	l := newLab(t)
+	o := SeriesOptions{Pace: Pace{Interval: 600, Timeout: 60}, Window: func() *Window {
+		return &Window{Samples: 60 - int(l.now.Sub(epoch())/time.Minute)/10}
+	}}
+	l.board.SetEndpoint(configured("e"))
+	l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
+	version := l.board.Fleet().Version
+	for minute := range 40 {
+		u := l.board.Changes(version)
+		version = u.Version
+		if wanted := minute > 0 && minute%10 == 0; wanted != (len(u.Endpoints) == 1) {
+			t.Errorf("minute %d: %s", minute, text(t, u))
+		} else if wanted && u.Endpoints[0].Window.Samples != 60-minute/10 {
+			t.Errorf("minute %d: %d samples", minute, u.Endpoints[0].Window.Samples)
+		}
+		l.pass(time.Minute)
+	}
+}
+
+// What a server sends is bounded and cannot write over the page.
+func TestHostileTexts(t *testing.T) {
+	l := newLab(t)
+	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	r := failure(l.now, prober.StreamError)
+	r.Err = errors.New("a\x00b\u202ec\n" + strings.Repeat("é", 100_000))
+	p.Observe(r)
+	l.board.Note("e", "m", "tab\tbell\a"+strings.Repeat("x", 1014)+"éx")
+	d := l.detail("e")
+	// 8 bytes and 508 letters of two bytes are 1,024.
+	if want := "a\uFFFDb\uFFFDc " + strings.Repeat("é", 508) + "…"; d.Failure.Message != want {
+		t.Errorf("message of %d bytes: %.40q, want %d bytes", len(d.Failure.Message), d.Failure.Message, len(want))
+	}
+	// 9 bytes and 1,014; the next letter would end at byte 1,025.
+	if want := "tab bell\uFFFD" + strings.Repeat("x", 1014) + "…"; d.Changes[0].Text != want {
+		t.Errorf("change: %.40q of %d bytes, want %d", d.Changes[0].Text, len(d.Changes[0].Text), len(want))
+	}
+	if kept := p.last().result.Err.Error(); kept != d.Failure.Message {
+		t.Errorf("kept error: %d bytes", len(kept))
+	}
+}
+
+// An address keeps no password: the configuration lets none in, and the row
+// shows it as it is there.
+func TestRowShowsURLAsConfigured(t *testing.T) {
+	l := newLab(t)
+	cfg := configured("e")
+	cfg.URL.URL = &url.URL{Scheme: "https", Host: "h", Path: "/v1", RawQuery: "api-version=2024-10-21"}
+	l.board.SetEndpoint(cfg)
+	if got := l.row().URL; got != "https://h/v1?api-version=2024-10-21" {
+		t.Errorf("%q", got)
+	}
+}

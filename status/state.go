@@ -1,0 +1,154 @@
+package status
+
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// verdict is what the latest results of an endpoint tell at a moment.
+type verdict struct {
+	state State
+	// asked series have a result that counts, of which failed are failures. When
+	// every result is too old, all of them count.
+	asked, failed int
+	now           time.Time
+	// next is when the first of those that count becomes too old, and until when
+	// the last of all did; the zero time for never.
+	next, until time.Time
+}
+
+// same tells whether two verdicts look the same.
+func (v *verdict) same(o *verdict) bool {
+	return v.state == o.state && v.asked == o.asked && v.failed == o.failed
+}
+
+// judge looks at the latest results of all series.
+func (e *endpoint) judge(now time.Time) verdict {
+	v := verdict{state: Waiting, now: now}
+	var old, oldFailed int
+	for _, p := range e.series {
+		switch {
+		case !p.tells():
+		case p.isOld(now):
+			old++
+			oldFailed += p.failed()
+			if end := p.end(); end.After(v.until) {
+				v.until = end
+			}
+		default:
+			v.asked++
+			v.failed += p.failed()
+			if end := p.end(); p.patience > 0 && (v.next.IsZero() || end.Before(v.next)) {
+				v.next = end
+			}
+		}
+	}
+	switch {
+	case v.asked == 0 && old > 0:
+		v.state, v.asked, v.failed = Stale, old, oldFailed
+	case v.asked == 0:
+	case v.failed == v.asked:
+		v.state = Down
+	case v.failed > 0:
+		v.state = Degraded
+	default:
+		v.state = Up
+	}
+	return v
+}
+
+// notice marks a state that is not what it was; e.mu is held.
+func (e *endpoint) notice(now time.Time) {
+	v, same := e.judge(now), false
+	same, e.judged = v.same(&e.judged), v
+	if same || v.state == Waiting && e.state == Waiting {
+		return
+	}
+	before := e.state
+	e.state = v.state
+	if v.state != before {
+		e.since = now
+		if v.state == Stale {
+			e.since = v.until
+		}
+		module, text := e.inWords(before)
+		e.addChange(e.since, module, text)
+	}
+	e.touch()
+}
+
+// inWords tells of a change of state; module is "" where it is about all.
+func (e *endpoint) inWords(before State) (module, text string) {
+	switch e.state {
+	case Up:
+		if before == Waiting {
+			return "", "up"
+		}
+		return "", "up again"
+	case Stale:
+		return "", "stale: no probe for 3 intervals and a timeout"
+	case Waiting:
+		return "", "waiting for a probe"
+	}
+	latest := e.latestFailure()
+	outcome := string(latest.last().result.Outcome)
+	if e.state == Degraded {
+		return latest.id.Module, "degraded: " + latest.title + " fails: " + outcome
+	}
+	return "", "down: " + outcome
+}
+
+// fails tells whether the latest result of a series is a failure that counts at
+// the moment of the verdict.
+func (e *endpoint) fails(p *Probes) bool {
+	return p.tells() && p.failed() == 1 && (e.state == Stale || !p.isOld(e.judged.now))
+}
+
+// latestFailure returns the series that failed last, of those that fail; there
+// must be one.
+func (e *endpoint) latestFailure() *Probes {
+	var latest *Probes
+	for _, p := range e.series {
+		if e.fails(p) && (latest == nil || p.last().result.Start.After(latest.last().result.Start)) {
+			latest = p
+		}
+	}
+	return latest
+}
+
+// failing names the series that fail.
+func (e *endpoint) failing() []string {
+	var names []string
+	for _, p := range e.series {
+		if len(names) < maxFailing && e.fails(p) {
+			names = append(names, p.title)
+		}
+	}
+	return names
+}
+
+// tells tells whether the latest result of the series says how the endpoint
+// does. A pair whose cold half fails has no warm half, so that what came of the
+// one before says nothing any more.
+func (p *Probes) tells() bool {
+	last := p.last()
+	return p.counts && last != nil && (p.before == nil || !p.before.failedAt.After(last.result.Start))
+}
+
+// isOld tells whether the latest result is older than three intervals and a
+// timeout.
+func (p *Probes) isOld(now time.Time) bool {
+	return p.patience > 0 && now.After(p.end())
+}
+
+// end is when the latest result becomes old.
+func (p *Probes) end() time.Time { return p.last().result.Start.Add(p.patience) }
+
+// failed returns 1 when the latest result is a failure, else 0.
+func (p *Probes) failed() int {
+	if p.last().result.Outcome == prober.Success {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,191 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// step is probes of the series by their index, and what they come to.
+type step struct {
+	after    time.Duration
+	outcomes map[int]prober.Outcome // "" is a success
+	state    State
+	failing  []string
+}
+
+func TestStates(t *testing.T) {
+	const s = time.Second
+	a, b := ID{Module: "a", Prefix: "cold"}, ID{Module: "b", Prefix: "cold"}
+	for name, c := range map[string]struct {
+		ids   []ID
+		steps []step
+	}{
+		"one module": {[]ID{a}, []step{
+			{0, nil, Waiting, nil},
+			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+			{s, map[int]prober.Outcome{0: prober.Empty}, Down, []string{"a"}},
+			{s, map[int]prober.Outcome{0: prober.Canceled}, Down, []string{"a"}},
+			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+		}},
+		"two modules": {[]ID{a, b}, []step{
+			{s, map[int]prober.Outcome{1: prober.Empty}, Down, []string{"b"}}, // of all that was asked
+			{s, map[int]prober.Outcome{0: ""}, Degraded, []string{"b"}},
+			{s, map[int]prober.Outcome{0: prober.Empty}, Down, []string{"a", "b"}},
+			{s, map[int]prober.Outcome{1: ""}, Degraded, []string{"a"}},
+			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+		}},
+		"rungs": {[]ID{
+			{Module: "a", Prefix: "cold", InputTokens: "100"}, {Module: "a", Prefix: "cold", InputTokens: "8000", OutputTokens: "64"}, b,
+		}, []step{
+			{s, map[int]prober.Outcome{0: "", 1: prober.TimeoutTotal, 2: ""}, Degraded, []string{"a (cold, input_tokens=8000, output_tokens=64)"}},
+			{s, map[int]prober.Outcome{0: prober.Empty, 2: prober.Empty}, Down, []string{
+				"a (cold, input_tokens=100)", "a (cold, input_tokens=8000, output_tokens=64)", "b",
+			}},
+		}},
+		// The warm half is left out after a failure of the cold one.
+		"pair": {[]ID{a, {Module: "a", Prefix: "warm"}}, []step{
+			{s, map[int]prober.Outcome{0: "", 1: ""}, Up, nil},
+			{s, map[int]prober.Outcome{0: prober.ConnectError}, Down, []string{"a (cold)"}},
+			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+			{s, map[int]prober.Outcome{1: prober.Empty}, Degraded, []string{"a (warm)"}},
+			{s, map[int]prober.Outcome{0: ""}, Degraded, []string{"a (warm)"}}, // the run goes on
+			{s, map[int]prober.Outcome{1: prober.Empty}, Degraded, []string{"a (warm)"}},
+			{s, map[int]prober.Outcome{0: prober.ConnectError}, Down, []string{"a (cold)"}},
+			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+			{s, map[int]prober.Outcome{1: ""}, Up, nil},
+		}},
+		"bursts beside probes": {[]ID{a, {Module: "burst", Prefix: "cold", Concurrency: "8"}}, []step{
+			{s, map[int]prober.Outcome{1: prober.Overloaded}, Waiting, nil},
+			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+		}},
+		"nothing but bursts": {[]ID{{Module: "burst", Prefix: "cold", Concurrency: "1"}, {Module: "burst", Prefix: "cold", Concurrency: "8"}}, []step{
+			{s, map[int]prober.Outcome{0: "", 1: prober.Overloaded}, Up, nil},
+			{s, map[int]prober.Outcome{0: prober.Empty, 1: ""}, Down, []string{"burst (cold, concurrency=1)"}},
+		}},
+		// Old after 3 * 30 s + 10 s.
+		"stale": {[]ID{a, b}, []step{
+			{0, map[int]prober.Outcome{0: "", 1: prober.Empty}, Degraded, []string{"b"}},
+			{100*s - 2*time.Microsecond, nil, Degraded, []string{"b"}},
+			{time.Millisecond, nil, Stale, []string{"b"}},
+			{time.Hour, map[int]prober.Outcome{0: ""}, Up, nil}, // what b said is old
+			{60 * s, map[int]prober.Outcome{1: prober.Empty}, Degraded, []string{"b"}},
+			{41 * s, nil, Down, []string{"b"}}, // what a said is old
+			{60 * s, nil, Stale, []string{"b"}},
+			{0, map[int]prober.Outcome{0: prober.Empty}, Down, []string{"a"}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			all := l.open(c.ids...)
+			for i, step := range c.steps {
+				l.pass(step.after)
+				for j, p := range all {
+					if o, ok := step.outcomes[j]; ok {
+						l.observe(p, o)
+						l.pass(time.Microsecond)
+					}
+				}
+				if r := l.row(); r.State != step.state || !slices.Equal(r.Failing, step.failing) {
+					t.Errorf("step %d: %s, failing %q; want %s, failing %q", i, r.State, r.Failing, step.state, step.failing)
+				}
+			}
+		})
+	}
+}
+
+// Without a pace nothing is ever stale.
+func TestNeverStale(t *testing.T) {
+	l := newLab(t)
+	l.board.SetEndpoint(configured("e"))
+	p := l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Pace: Pace{Timeout: 10}})
+	l.observe(p, "")
+	l.pass(1000 * time.Hour)
+	if r := l.row(); r.State != Up {
+		t.Errorf("state %s", r.State)
+	}
+}
+
+func TestFailingIsBounded(t *testing.T) {
+	l := newLab(t)
+	var ids []ID
+	for i := range 10 {
+		ids = append(ids, ID{Module: fmt.Sprint("m", i), Prefix: "cold"})
+	}
+	for _, p := range l.open(ids...) {
+		l.observe(p, prober.Empty)
+	}
+	if r := l.row(); text(t, r.Failing) != `["m0","m1","m2","m3","m4","m5","m6","m7"]` {
+		t.Errorf("%q", r.Failing)
+	}
+}
+
+// Each change of state is told once, whoever looks, and when it began.
+func TestChangesOfState(t *testing.T) {
+	for _, watched := range []bool{false, true} {
+		l := newLab(t)
+		all := l.open(ID{Module: "a", Prefix: "cold"}, ID{Module: "b", Prefix: "cold"})
+		look := func() {
+			if watched {
+				l.board.Fleet()
+				l.board.Detail("e")
+			}
+		}
+		at := func(second int, then func()) {
+			l.now = epoch().Add(time.Duration(second) * time.Second)
+			look()
+			if then != nil {
+				then()
+			}
+			look()
+		}
+		at(10, func() { l.observe(all[0], "") })
+		at(20, func() { l.observe(all[1], prober.TimeoutStall) })
+		at(30, func() { l.observe(all[0], prober.TimeoutFirstToken) })
+		at(40, func() { l.observe(all[0], prober.ConnectError) })
+		at(50, func() { l.observe(all[1], ""); l.board.Note("e", "b", "another answer") })
+		at(60, func() { l.observe(all[0], "") })
+		at(160, nil) // not yet stale
+		at(400, func() { l.observe(all[0], "") })
+		want := `[{"at":1767323445,"text":"up again"},
+			{"at":1767323205,"text":"stale: no probe for 3 intervals and a timeout"},
+			{"at":1767323105,"text":"up again"},
+			{"at":1767323095,"module":"b","text":"another answer"},
+			{"at":1767323095,"module":"a","text":"degraded: a fails: connect_error"},
+			{"at":1767323075,"text":"down: timeout_first_token"},
+			{"at":1767323065,"module":"b","text":"degraded: b fails: timeout_stall"},
+			{"at":1767323055,"text":"up"}]`
+		d := l.detail("e")
+		expectJSON(t, d.Changes, want)
+		if d.Since != epochSeconds+400 {
+			t.Errorf("up since %v", d.Since)
+		}
+	}
+}
+
+func TestChangesAreBounded(t *testing.T) {
+	l := newLab(t)
+	l.open()
+	for i := range 60 {
+		l.board.Note("e", "m", fmt.Sprint(i))
+		l.pass(time.Second)
+	}
+	var got []string
+	for _, c := range l.detail("e").Changes {
+		got = append(got, c.Text)
+	}
+	if len(got) != 50 || got[0] != "59" || got[49] != "10" {
+		t.Errorf("%d changes: %s", len(got), strings.Join(got, " "))
+	}
+}
+
+// All states are counted, and listed from the worst.
+func TestStatesAreComplete(t *testing.T) {
+	if got := text(t, States()); got != `["down","degraded","stale","waiting","up"]` {
+		t.Error(got)
+	}
+}
