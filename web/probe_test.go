@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,17 +29,7 @@ func (f proberFunc) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, er
 // newProbeSite is a site whose only page of interest is /probe.
 func newProbeSite(t *testing.T, probe proberFunc) *site {
 	t.Helper()
-	s := &site{t: t}
-	var err error
-	s.Server, err = New(Options{
-		MetricsPath: "/metrics", Metrics: metricsFunc(writeLong), Scrapes: &s.scrapes, Prober: probe,
-		Formats: []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim, expfmt.FmtText},
-		Logger:  slog.New(slog.NewTextHandler(&s.log, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return newSiteWith(t, func(o *Options) { o.Prober = probe })
 }
 
 // answer is what a probe found out, in the words of the test.

@@ -44,21 +44,30 @@ func (s *scrapes) Scraped(_ time.Duration, size int64) {
 // site is a server with what it told others.
 type site struct {
 	*Server
-	t       *testing.T
+	t       testing.TB
 	scrapes scrapes
 	log     bytes.Buffer
 }
 
 func newSite(t *testing.T, metrics metricsFunc) *site {
 	t.Helper()
+	return newSiteWith(t, func(o *Options) { o.Metrics = metrics })
+}
+
+// newSiteWith is a site with the options that the functions change.
+func newSiteWith(t testing.TB, changes ...func(*Options)) *site {
+	t.Helper()
 	s := &site{t: t}
-	var err error
-	s.Server, err = New(Options{
-		MetricsPath: "/metrics", Version: "1.2.3", Metrics: metrics, Scrapes: &s.scrapes,
+	o := Options{
+		MetricsPath: "/metrics", Version: "1.2.3", Metrics: metricsFunc(writeLong), Scrapes: &s.scrapes,
 		Formats: []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim, expfmt.FmtText},
 		Logger:  slog.New(slog.NewTextHandler(&s.log, nil)),
-	})
-	if err != nil {
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	var err error
+	if s.Server, err = New(o); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -76,7 +85,7 @@ func (s *site) ask(method, path string, header ...string) *http.Response {
 	return w.Result()
 }
 
-func readAll(t *testing.T, r io.Reader) string {
+func readAll(t testing.TB, r io.Reader) string {
 	t.Helper()
 	b, err := io.ReadAll(r)
 	if err != nil {
@@ -343,4 +352,11 @@ func TestMetricsPath(t *testing.T) {
 	f("/-/healthy", false)
 	f("/-/", false)
 	f("/-", false)
+	f("/probe", false)
+	f("/api/v1/metrics", false)
+	f("/assets", false)
+	f("/endpoint/metrics", false)
+	f("/self", false)
+	f("/config/metrics", true)
+	f("/endpoints", true)
 }

@@ -1,0 +1,164 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/status"
+)
+
+const (
+	// maxAnswers is how many answers of the API are made and written at once; a
+	// further one waits.
+	maxAnswers = 8
+	// fleetAge is how long the page of all endpoints serves those who ask at the
+	// same time.
+	fleetAge = time.Second
+)
+
+// Status is what the status page shows. Its answers are not changed.
+type Status interface {
+	// Fleet returns all endpoints, and Changes what is new since a version.
+	Fleet() *status.Fleet
+	Changes(since uint64) *status.Update
+	// Detail returns one endpoint; false is that there is none of that name.
+	Detail(name string) (*status.Detail, bool)
+}
+
+// api answers the questions for JSON.
+type api struct {
+	*Options
+	turns turns
+	fleet keptPage
+}
+
+// apiRoutes lists the API, but for the events.
+func apiRoutes(o *Options) []route {
+	a := &api{Options: o, turns: make(turns, maxAnswers)}
+	return []route{
+		{"GET /api/v1/endpoints", a.answer(a.serveFleet)},
+		{"GET /api/v1/endpoints/{name...}", a.answer(a.serveEndpoint)},
+		{"GET /api/v1/gpus", a.answer(a.serveGPUs)},
+		{"GET /api/v1/self", a.answer(a.serveSelf)},
+		{"GET /api/v1/config", a.answer(a.serveConfig)},
+		{"/api/", http.HandlerFunc(serveNoAPI)},
+	}
+}
+
+// answer lets a few requests at a time get an answer.
+func (a *api) answer(serve http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.turns.take(r.Context(), maxWait); err != nil {
+			jsonError(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		defer a.turns.leave()
+		serve(w, r)
+	})
+}
+
+func (a *api) serveFleet(w http.ResponseWriter, _ *http.Request) {
+	if a.Status == nil {
+		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
+		return
+	}
+	page, err := a.fleet.get(func() ([]byte, error) { return json.Marshal(a.Status.Fleet()) })
+	a.write(w, page, err)
+}
+
+func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
+	if a.Status == nil {
+		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
+		return
+	}
+	detail, ok := a.Status.Detail(r.PathValue("name"))
+	if !ok {
+		jsonError(w, http.StatusNotFound, "there is no endpoint of this name")
+		return
+	}
+	a.writeJSON(w, detail)
+}
+
+func (a *api) serveGPUs(w http.ResponseWriter, _ *http.Request) {
+	if a.GPUs == nil {
+		jsonError(w, http.StatusNotFound, "the GPUs are not read")
+		return
+	}
+	a.writeJSON(w, a.GPUs())
+}
+
+func (a *api) serveConfig(w http.ResponseWriter, _ *http.Request) {
+	if a.Config == nil {
+		jsonError(w, http.StatusNotFound, "the configuration is not shown")
+		return
+	}
+	page, err := a.Config()
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/yaml; charset=utf-8")
+	_, _ = w.Write(page)
+}
+
+// writeJSON answers with v.
+func (a *api) writeJSON(w http.ResponseWriter, v any) {
+	page, err := json.Marshal(v)
+	a.write(w, page, err)
+}
+
+// write answers with JSON, or says that there was an error while it was made.
+func (a *api) write(w http.ResponseWriter, page []byte, err error) {
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(page)
+}
+
+func (a *api) fail(w http.ResponseWriter, err error) {
+	a.Logger.Error("making an answer of the API failed", "err", err)
+	jsonError(w, http.StatusInternalServerError, "the answer could not be made; the log tells why")
+}
+
+// serveNoAPI answers what the API does not know.
+func serveNoAPI(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		jsonError(w, http.StatusMethodNotAllowed, "the API is for reading: want GET")
+		return
+	}
+	jsonError(w, http.StatusNotFound, "there is no such question in the API")
+}
+
+func jsonError(w http.ResponseWriter, status int, text string) {
+	page, _ := json.Marshal(map[string]string{"error": text}) // strings cannot fail
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(page)
+}
+
+// keptPage keeps a page for a moment, so that many who ask for it at the same
+// time, as after a restart, cost no more than one.
+type keptPage struct {
+	mu   sync.Mutex
+	made time.Time
+	page []byte
+}
+
+func (k *keptPage) get(produce func() ([]byte, error)) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.page != nil && time.Since(k.made) < fleetAge {
+		return k.page, nil
+	}
+	page, err := produce()
+	if err != nil {
+		return nil, err
+	}
+	k.page, k.made = page, time.Now()
+	return page, nil
+}

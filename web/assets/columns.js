@@ -1,0 +1,74 @@
+// The columns of the table of endpoints: what each shows, and what it is sorted
+// by.
+import { ago } from './clock.js';
+import { h } from './dom.js';
+import { number, plural, unknown } from './format.js';
+import { strip } from './outcomes.js';
+import { root } from './frame.js';
+import { bounds, meter, promised } from './values.js';
+import { outcomeWord, stateBadge, states } from './words.js';
+
+// columns lists them. cells(row) returns what a cell holds, value(row) a number
+// or text to sort by, undefined where it is not known. first is the direction
+// of the first click: the worst first.
+export const columns = [
+  { id: 'state', label: 'State', first: 1, value: (r) => states.indexOf(r.state), cells: stateCells },
+  { id: 'name', label: 'Endpoint', first: 1, value: (r) => r.name, cells: nameCells },
+  { id: 'recent', label: 'Latest probes', first: 1, value: recent, cells: (r) => [strip(r.outcomes) ?? unknown] },
+  { id: 'ttft', label: 'TTFT', hint: 'Time to first token of the latest probe', numeric: true, first: -1, value: (r) => r.ttft_seconds, cells: (r) => [promised(r.ttft_seconds, r.slo?.ttft_seconds)] },
+  { id: 'p50', label: 'p50 1 h', hint: 'Median time to first token of the last hour', numeric: true, first: -1, value: (r) => r.ttft_window?.p50, cells: p50Cells },
+  { id: 'p99', label: 'p99 1 h', hint: 'The time to first token that 99 of 100 probes of the last hour stay under, with its 95 % bounds', numeric: true, first: -1, value: (r) => r.ttft_window?.p99, cells: p99Cells },
+  { id: 'tpot', label: 'TPOT', hint: 'Time per output token of the latest probe', numeric: true, first: -1, value: (r) => r.tpot_seconds, cells: (r) => [promised(r.tpot_seconds, r.slo?.tpot_seconds)] },
+  { id: 'queue', label: 'Queue', hint: 'Requests that wait and that run, as the servers tell', numeric: true, first: -1, value: (r) => r.servers?.waiting, cells: queueCells },
+  { id: 'kv', label: 'KV cache', hint: 'Use of the fullest KV cache', numeric: true, first: -1, value: (r) => r.servers?.kv_cache_usage_ratio, cells: (r) => [meter(r.servers?.kv_cache_usage_ratio, 0.9)] },
+  { id: 'hits', label: 'Prefix hits', hint: 'Share of prompt tokens that the prefix cache had', numeric: true, first: 1, value: (r) => r.servers?.prefix_cache_hit_ratio, cells: (r) => [meter(r.servers?.prefix_cache_hit_ratio)] },
+  { id: 'error', label: 'Last failure', first: -1, value: (r) => r.failure?.at, cells: failureCells },
+];
+
+const small = (...children) => h('span', { class: 'small' }, ...children);
+
+function stateCells(row) {
+  return [stateBadge(row.state), row.since > 0 && small(ago(row.since, 'for ', ''))];
+}
+
+function nameCells(row) {
+  const about = [row.model, row.engine].filter(Boolean).join(' · ');
+  return [
+    h('a', { class: 'name', href: `${root}endpoint/${encodeURIComponent(row.name)}` }, row.name),
+    small(about || row.url),
+  ];
+}
+
+function recent(row) {
+  if (!row.outcomes?.length) return undefined;
+  return row.outcomes.filter((o) => o === 'success').length / row.outcomes.length;
+}
+
+function p50Cells(row) {
+  const w = row.ttft_window;
+  return [promised(w?.p50, row.slo?.ttft_seconds), w && small(plural(w.samples, 'probe'))];
+}
+
+function p99Cells(row) {
+  return [promised(row.ttft_window?.p99, row.slo?.ttft_seconds), bounds(row.ttft_window)];
+}
+
+function queueCells(row) {
+  const load = row.servers;
+  if (load?.waiting === undefined && load?.running === undefined) return [unknown];
+  return [
+    h('span', { class: 'value' }, `${number(load.waiting)} waiting`),
+    small(`${number(load.running)} running`),
+  ];
+}
+
+function failureCells(row) {
+  const f = row.failure;
+  if (!f) return [unknown];
+  const past = row.state === 'up';
+  return [
+    h('span', { class: past ? 'failure past' : 'failure', title: f.message },
+      h('b', null, outcomeWord(f.outcome)), f.message && `: ${f.message}`),
+    small(ago(f.at), ` in ${f.module}`),
+  ];
+}

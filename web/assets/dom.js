@@ -1,0 +1,55 @@
+// Building the page. All text goes in as text nodes or attribute values: what a
+// server says is never read as HTML.
+
+const svgNamespace = 'http://www.w3.org/2000/svg';
+
+// h makes an HTML element. Properties are attributes, functions listeners; a
+// property that is null, undefined or false is left out, and so is such a child.
+export function h(tag, properties, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+// s makes an SVG element.
+export function s(tag, properties, ...children) {
+  return fill(document.createElementNS(svgNamespace, tag), properties, children);
+}
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === 'function') element.addEventListener(name, value);
+    else element.setAttribute(name, value === true ? '' : String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children) {
+    if (Array.isArray(child)) append(element, child);
+    else if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+}
+
+// setText changes the text of an element only where it differs, so that nothing
+// is laid out again in vain.
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// keyed brings the children of a parent in line with a list of [key, make]
+// pairs: those that stay are kept as they are, with what the reader has opened
+// in them.
+export function keyed(parent, wanted) {
+  const have = new Map();
+  for (const child of parent.children) have.set(child.dataset.key, child);
+  let at = parent.firstElementChild;
+  for (const [key, make] of wanted) {
+    let element = have.get(key);
+    if (element) have.delete(key);
+    else (element = make()).dataset.key = key;
+    if (element === at) at = at.nextElementSibling;
+    else parent.insertBefore(element, at);
+  }
+  for (const gone of have.values()) gone.remove();
+}

@@ -1,0 +1,144 @@
+// The page of all endpoints.
+import { choose, fromAddress, haystack, toAddress } from './choice.js';
+import { sync } from './clock.js';
+import { columns } from './columns.js';
+import { h, setText } from './dom.js';
+import { number, plural } from './format.js';
+import { load, main, root, setTitle, start } from './frame.js';
+import { follow } from './live.js';
+import { Table } from './table.js';
+import { icon, stateMeaning, states, stateWord } from './words.js';
+
+const entries = new Map(); // by name: the row, and the text that a filter looks through
+const choice = fromAddress();
+const page = { version: 0, states: {} };
+
+function takeRows(rows) {
+  for (const row of rows ?? []) entries.set(row.name, { row, text: haystack(row) });
+}
+
+function takeHead(message) {
+  sync(message.at);
+  page.version = message.version;
+  page.states = message.states ?? {};
+}
+
+// apply brings the table up to date with a message of the stream.
+function apply(update) {
+  takeHead(update);
+  if (update.reset) entries.clear();
+  for (const name of update.removed ?? []) entries.delete(name);
+  takeRows(update.endpoints);
+  draw();
+}
+
+const table = new Table((column) => {
+  const same = column === choice.column;
+  sortBy(column, same ? -choice.direction : column.first);
+});
+
+function sortBy(column, direction) {
+  Object.assign(choice, { column, direction });
+  chosen();
+}
+
+// chosen is called when the reader wants to see something else.
+function chosen() {
+  toAddress(choice);
+  draw(true);
+}
+
+const filter = h('input', {
+  type: 'search', id: 'filter', placeholder: 'Filter: name, model, URL, label=value …  ( / )', 'aria-label': 'Filter endpoints',
+  autocomplete: 'off', spellcheck: 'false', input: () => {
+    choice.text = filter.value;
+    chosen();
+  },
+});
+
+const chips = new Map(states.map((state) => [state, h('button', {
+  type: 'button', class: `chip ${state}`, title: stateMeaning(state), 'aria-pressed': 'false', click: () => {
+    if (!choice.states.delete(state)) choice.states.add(state);
+    chosen();
+  },
+})]));
+
+// The order for screens without room for headings.
+const order = h('select', { 'aria-label': 'Sort by', change: () => {
+  const column = columns[order.selectedIndex];
+  sortBy(column, column.first);
+} }, columns.map((c) => h('option', { value: c.id }, `Sort by ${c.label}`)));
+
+const nothing = h('div', { class: 'panel empty', hidden: true });
+
+function drawChips() {
+  for (const [state, chip] of chips) {
+    chip.replaceChildren(icon(state), h('b', null, number(page.states[state] ?? 0)), ` ${stateWord(state).toLowerCase()}`);
+    chip.setAttribute('aria-pressed', String(choice.states.has(state)));
+    chip.classList.toggle('none', !page.states[state]);
+  }
+}
+
+// drawNothing says why the table is empty and what to do.
+function drawNothing(count) {
+  nothing.hidden = count > 0;
+  table.element.hidden = count === 0;
+  if (count > 0) return;
+  if (entries.size === 0) {
+    nothing.replaceChildren(h('h2', null, 'No endpoints yet'),
+      h('p', null, 'The configuration names none, or the discovery of endpoints has found none so far. ',
+        h('a', { href: `${root}config` }, 'Look at the configuration')));
+    return;
+  }
+  nothing.replaceChildren(h('h2', null, 'No endpoint matches'), h('button', { type: 'button', click: clear }, `Show all ${number(entries.size)}`));
+}
+
+function clear() {
+  choice.text = filter.value = '';
+  choice.states.clear();
+  chosen();
+}
+
+function headline() {
+  const bad = ['down', 'degraded', 'stale'].filter((s) => page.states[s] > 0);
+  return bad.length ? `${number(page.states[bad[0]])} ${bad[0]}` : '';
+}
+
+const count = h('p', { class: 'count', role: 'status' });
+
+function draw(anew = false) {
+  const wanted = choose(entries.values(), choice);
+  drawChips();
+  drawNothing(wanted.length);
+  order.value = choice.column.id;
+  setText(count, wanted.length === entries.size ? plural(entries.size, 'endpoint') : `${number(wanted.length)} of ${plural(entries.size, 'endpoint')}`);
+  table.show(wanted, choice, anew);
+  setTitle(headline());
+}
+
+// keys: "/" leads to the filter, Esc clears it.
+function keys(event) {
+  if (event.key === '/' && !event.target.closest('input, select, textarea') && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    filter.focus();
+  } else if (event.key === 'Escape' && (choice.text || choice.states.size)) {
+    clear();
+  }
+}
+
+function show(fleet) {
+  takeHead(fleet);
+  takeRows(fleet.endpoints);
+  filter.value = choice.text;
+  main.replaceChildren(h('h1', { class: 'unseen' }, 'Fleet'),
+    h('div', { class: 'bar' }, h('div', { class: 'chips', role: 'group', 'aria-label': 'States' }, [...chips.values()]), filter, order, count),
+    nothing, table.element);
+  draw(true);
+  performance.mark('first-rows');
+}
+
+start();
+document.addEventListener('keydown', keys);
+if (await load('api/v1/endpoints', show)) {
+  follow({ url: () => `${root}api/v1/events?since=${page.version}`, names: ['update', 'message'], onEvent: apply });
+}

@@ -1,0 +1,131 @@
+// What all pages share: theme, title, the state of the connection, the banner of
+// a page that has gone stale, the footer, and asking the API.
+import { age, clockTime } from './format.js';
+import { h, setText } from './dom.js';
+import { now, tick } from './clock.js';
+
+// How long an answer of the API may take, in milliseconds, and after how many
+// seconds without one the page is stale.
+const answerLimit = 30_000;
+const staleLimit = 15;
+
+const product = 'inference_exporter';
+
+// root leads from this page to the top of the site: "" or "../".
+export const root = document.documentElement.dataset.root;
+
+// main is where a page puts its content.
+export const main = document.getElementById('main');
+
+// get asks the API. Errors say what was asked and what came back.
+export async function get(path, as = 'json') {
+  const response = await fetch(root + path, { cache: 'no-store', signal: AbortSignal.timeout(answerLimit) });
+  if (!response.ok) {
+    const body = await response.json().catch(() => ({}));
+    const error = new Error(body.error ?? `${path}: status ${response.status}`);
+    error.status = response.status;
+    throw error;
+  }
+  return as === 'text' ? response.text() : response.json();
+}
+
+// setTitle puts what matters first, for a row of tabs.
+export function setTitle(text) {
+  document.title = text ? `${text} – ${product}` : product;
+}
+
+// setJSON tells where this page is as JSON.
+export function setJSON(path) {
+  document.getElementById('json').href = root + path;
+}
+
+// showConnection says how the page stands with the server; since is when that
+// began, in seconds since 1970.
+export function showConnection(state, since) {
+  const element = document.getElementById('link');
+  element.dataset.state = state;
+  setText(element, {
+    live: 'Live', paused: 'Paused', reconnecting: `Reconnecting since ${clockTime(since)}`,
+  }[state]);
+}
+
+// showStale shows or takes away the banner of a page without news; since is
+// the time of the last data.
+export function showStale(stale, since) {
+  const banner = document.getElementById('stale');
+  if (stale) setText(banner, `This page is stale: no data since ${clockTime(since)}, ${age(now() - since)} ago. What you see may have changed.`);
+  if (banner.hidden === stale) banner.hidden = !stale;
+  document.documentElement.classList.toggle('is-stale', stale);
+}
+
+// showError says in the place of the content why there is none.
+export function showError(error) {
+  main.replaceChildren(h('div', { class: 'panel problem', role: 'alert' },
+    h('h1', null, 'This page has no data'), h('p', null, error.message)));
+}
+
+// load shows what a question to the API brings and tries again until it does.
+// It tells whether it did: what does not exist is not asked for again.
+export async function load(path, show, as) {
+  for (let wait = 1; ; wait = Math.min(wait * 2, 10)) {
+    try {
+      show(await get(path, as));
+      return true;
+    } catch (error) {
+      showError(error);
+      if (error.status >= 400 && error.status < 500) return false;
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait * 1000));
+  }
+}
+
+// repeat shows fresh data every so many seconds while the page is looked at.
+export function repeat(path, show, period, as) {
+  let last = now();
+  setInterval(async () => {
+    if (document.hidden) return;
+    showStale(now() - last > staleLimit, last);
+    try {
+      show(await get(path, as));
+      last = now();
+      showConnection('live');
+      showStale(false);
+    } catch {
+      showConnection('reconnecting', last);
+    }
+  }, period * 1000);
+  showConnection('live');
+}
+
+const themes = ['auto', 'light', 'dark'];
+
+function themeButton() {
+  const button = document.getElementById('theme');
+  const page = document.documentElement;
+  const current = () => page.dataset.theme ?? 'auto';
+  const say = () => setText(button, `Theme: ${current()}`);
+  button.addEventListener('click', () => {
+    const next = themes[(themes.indexOf(current()) + 1) % themes.length];
+    if (next === 'auto') delete page.dataset.theme;
+    else page.dataset.theme = next;
+    try {
+      localStorage.setItem('theme', next);
+    } catch { /* the choice lasts as long as the page */ }
+    say();
+    page.dispatchEvent(new Event('themechange'));
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => page.dispatchEvent(new Event('themechange')));
+  say();
+}
+
+async function showVersion() {
+  const { info } = await get('api/v1/self').catch(() => ({}));
+  if (info?.version) setText(document.getElementById('version'), `${product} ${info.version}`);
+}
+
+// start sets up what all pages share.
+export function start() {
+  themeButton();
+  setInterval(tick, 1000);
+  void showVersion();
+}

@@ -1,0 +1,34 @@
+// The table of the servers behind an endpoint, as their own pages tell.
+import { ago } from './clock.js';
+import { h } from './dom.js';
+import { number, unknown } from './format.js';
+import { meter } from './values.js';
+import { icon } from './words.js';
+
+const states = {
+  up: ['up', 'Read'], down: ['down', 'No page'], unreadable: ['degraded', 'Unreadable'], unmapped: ['degraded', 'Unknown engine'],
+};
+
+// serversTable lists them, those with trouble first.
+export function serversTable(pages) {
+  const sorted = [...pages].sort((a, b) => (a.state === 'up') - (b.state === 'up'));
+  const heads = [['Server'], ['Page'], ['Waiting', 1], ['Running', 1], ['KV cache', 1], ['Prefix hits', 1], ['Preemptions', 1], ['Read', 1]];
+  return h('section', null, h('h2', null, 'Servers'), h('div', { class: 'scroll' }, h('table', { class: 'wide' },
+    h('caption', { class: 'unseen' }, 'Servers'),
+    h('thead', null, h('tr', null, heads.map(([label, numeric]) => h('th', { scope: 'col', class: numeric && 'numeric' }, label)))),
+    h('tbody', null, sorted.map(row)))));
+}
+
+function row(server) {
+  const [kind, word] = states[server.state] ?? ['waiting', 'Unknown'];
+  const values = server.values ?? {};
+  const why = server.error || server.reason;
+  const cells = [
+    number(values.requests_waiting), number(values.requests_running), meter(values.kv_cache_usage_ratio, 0.9),
+    meter(server.prefix_cache_hit_ratio), number(values.preemptions), server.at > 0 ? ago(server.at) : unknown,
+  ];
+  return h('tr', null,
+    h('td', { class: 'server' }, h('b', null, server.server), server.engine && h('span', { class: 'small' }, server.engine), why && h('span', { class: 'small said' }, why)),
+    h('td', null, h('span', { class: `state ${kind}` }, icon(kind), word)),
+    cells.map((c) => h('td', { class: 'numeric' }, c)));
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	// pingInterval is after how long without an event a page is told that the
+	// stream is alive.
+	pingInterval = 5 * time.Second
+	// eventPiece is how much of a large event one deadline is for.
+	eventPiece = 64 << 10
+)
+
+// eventsHandler answers /api/v1/events?since=&endpoint= with a stream of
+// server-sent events.
+type eventsHandler struct{ hub *hub }
+
+func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.hub.status == nil {
+		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
+		return
+	}
+	since, err := sinceOf(r)
+	if err != nil {
+		jsonError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	endpoint := r.URL.Query().Get("endpoint")
+	if endpoint != "" {
+		if _, ok := h.hub.status.Detail(endpoint); !ok {
+			jsonError(w, http.StatusNotFound, "there is no endpoint of this name")
+			return
+		}
+	}
+	watcher, err := h.hub.watch(endpoint, since)
+	if err != nil {
+		jsonError(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	defer h.hub.leave(watcher)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
+	w.Header().Set("Vary", "Accept-Encoding")
+	out := &eventWriter{w: w, gzip: acceptsGzip(r.Header)}
+	if out.gzip {
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	if r.Method == http.MethodGet {
+		h.stream(r.Context(), out, watcher.events)
+	}
+}
+
+// stream writes events until there are no more or the client is gone. One that
+// does not read ends it too.
+func (h *eventsHandler) stream(ctx context.Context, out *eventWriter, events <-chan *event) {
+	if out.begin(h.hub.start) != nil {
+		return
+	}
+	ping := time.NewTimer(pingInterval)
+	defer ping.Stop()
+	for {
+		next, ok := h.hub.ping, true
+		select {
+		case <-ctx.Done():
+			return
+		case <-ping.C:
+		case next, ok = <-events:
+		}
+		if !ok || out.write(next) != nil {
+			return
+		}
+		ping.Reset(pingInterval)
+	}
+}
+
+// eventWriter writes events to the connection, each with its own deadlines.
+type eventWriter struct {
+	w    http.ResponseWriter
+	gzip bool
+}
+
+// begin writes the start of the stream.
+func (e *eventWriter) begin(start *event) error {
+	if e.gzip {
+		start = &event{packed: slices.Concat([]byte(gzipHeader), start.packed)}
+	}
+	return e.write(start)
+}
+
+func (e *eventWriter) write(next *event) error {
+	bytes := next.plain
+	if e.gzip {
+		bytes = next.packed
+	}
+	out := &deadlineWriter{ResponseWriter: e.w}
+	for piece := range slices.Chunk(bytes, eventPiece) {
+		if _, err := out.Write(piece); err != nil {
+			return err
+		}
+	}
+	connection := http.NewResponseController(e.w)
+	if err := connection.Flush(); err != nil {
+		return err
+	}
+	// Between events no deadline holds: over HTTP/2 it would end the stream
+	// even while nothing is written.
+	_ = connection.SetWriteDeadline(time.Time{})
+	return nil
+}
+
+// sinceOf is the version that the client knows: a browser that connects again
+// tells the last one it got. Without one it knows nothing.
+func sinceOf(r *http.Request) (uint64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.URL.Query().Get("since")
+	}
+	if text == "" {
+		return 0, nil
+	}
+	since, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, errors.New("since: want the version of a page that was read, a whole number")
+	}
+	return since, nil
+}

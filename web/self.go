@@ -1,0 +1,184 @@
+package web
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Info tells about the process.
+type Info struct {
+	// Version and Revision are those of the build, Started when the process did.
+	Version, Revision string
+	Started           time.Time
+	// ConfigFile is where the configuration comes from; "" is from flags.
+	ConfigFile string
+	// ConfigLoaded is when the configuration in force was read. ConfigOK tells
+	// whether the latest reading was good, and ConfigError what was wrong.
+	ConfigLoaded time.Time
+	ConfigOK     bool
+	ConfigError  string
+	// ShardIndex and ShardCount say which part of the endpoints is probed here;
+	// a ShardCount of 0 or 1 is all of them.
+	ShardIndex, ShardCount int
+	// Endpoints is how many endpoints are probed here.
+	Endpoints int
+}
+
+// selfPage is the page about the process: GET /api/v1/self.
+type selfPage struct {
+	Info    *infoJSON    `json:"info,omitempty"`
+	Metrics []selfMetric `json:"metrics"`
+}
+
+// infoJSON is Info as the API shows it: times are seconds since 1970.
+type infoJSON struct {
+	Version      string   `json:"version,omitempty"`
+	Revision     string   `json:"revision,omitempty"`
+	Started      *float64 `json:"started,omitempty"`
+	ConfigFile   string   `json:"config_file,omitempty"`
+	ConfigLoaded *float64 `json:"config_loaded,omitempty"`
+	ConfigOK     bool     `json:"config_ok"`
+	ConfigError  string   `json:"config_error,omitempty"`
+	ShardIndex   *int     `json:"shard_index,omitempty"`
+	ShardCount   *int     `json:"shard_count,omitempty"`
+	Endpoints    int      `json:"endpoints"`
+}
+
+// selfMetric is one series of the exporter about itself. A histogram or summary
+// has Count, Mean and P99Bound, the others a Value; what is not known, or not a
+// finite number, is left out.
+type selfMetric struct {
+	Name   string            `json:"name"`
+	Help   string            `json:"help"`
+	Type   string            `json:"type"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  *float64          `json:"value,omitempty"`
+	Count  *uint64           `json:"count,omitempty"`
+	Mean   *float64          `json:"mean,omitempty"`
+	// P99Bound is the lowest bound of a bucket below which 99 % of the
+	// observations lie.
+	P99Bound *float64 `json:"p99_bound,omitempty"`
+}
+
+func (a *api) serveSelf(w http.ResponseWriter, _ *http.Request) {
+	if a.Info == nil && a.Gatherer == nil {
+		jsonError(w, http.StatusNotFound, "what the exporter knows of itself is not shown")
+		return
+	}
+	page := selfPage{Metrics: []selfMetric{}}
+	if a.Info != nil {
+		page.Info = shownInfo(a.Info())
+	}
+	if a.Gatherer != nil {
+		families, err := a.Gatherer.Gather()
+		if err != nil {
+			a.fail(w, err)
+			return
+		}
+		page.Metrics = selfMetrics(families)
+	}
+	a.writeJSON(w, page)
+}
+
+func shownInfo(i Info) *infoJSON {
+	shown := &infoJSON{
+		Version: i.Version, Revision: i.Revision, Started: seconds(i.Started),
+		ConfigFile: i.ConfigFile, ConfigLoaded: seconds(i.ConfigLoaded), ConfigOK: i.ConfigOK, ConfigError: i.ConfigError,
+		Endpoints: i.Endpoints,
+	}
+	if i.ShardCount > 1 {
+		shown.ShardIndex, shown.ShardCount = &i.ShardIndex, &i.ShardCount
+	}
+	return shown
+}
+
+// seconds since 1970; nil is the zero time.
+func seconds(t time.Time) *float64 {
+	if t.IsZero() {
+		return nil
+	}
+	return new(float64(t.UnixMilli()) / 1000)
+}
+
+// aboutSelf tells the families that the page shows, out of those that a Go
+// program has.
+func aboutSelf(name string) bool {
+	switch name {
+	case "go_goroutines", "process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds":
+		return true
+	}
+	return strings.HasPrefix(name, "inference_exporter_") || strings.HasPrefix(name, "prometheus_sd_")
+}
+
+func selfMetrics(families []*dto.MetricFamily) []selfMetric {
+	metrics := []selfMetric{}
+	for _, family := range families {
+		if !aboutSelf(family.GetName()) {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			shown := selfMetric{
+				Name: family.GetName(), Help: family.GetHelp(), Type: strings.ToLower(family.GetType().String()),
+				Labels: labels(m),
+			}
+			shown.measure(m)
+			metrics = append(metrics, shown)
+		}
+	}
+	return metrics
+}
+
+func labels(m *dto.Metric) map[string]string {
+	labels := make(map[string]string, len(m.GetLabel()))
+	for _, l := range m.GetLabel() {
+		labels[l.GetName()] = l.GetValue()
+	}
+	return labels
+}
+
+// measure fills in the numbers of m.
+func (s *selfMetric) measure(m *dto.Metric) {
+	switch {
+	case m.GetGauge() != nil:
+		s.Value = finite(m.GetGauge().GetValue())
+	case m.GetCounter() != nil:
+		s.Value = finite(m.GetCounter().GetValue())
+	case m.GetUntyped() != nil:
+		s.Value = finite(m.GetUntyped().GetValue())
+	case m.GetHistogram() != nil:
+		h := m.GetHistogram()
+		s.Count, s.Mean = new(h.GetSampleCount()), finite(h.GetSampleSum()/float64(h.GetSampleCount()))
+		s.P99Bound = p99Bound(h)
+	case m.GetSummary() != nil:
+		q := m.GetSummary()
+		s.Count, s.Mean = new(q.GetSampleCount()), finite(q.GetSampleSum()/float64(q.GetSampleCount()))
+	}
+}
+
+// p99Bound is nil where there is no such bound, as when too many observations
+// lie above the last one.
+func p99Bound(h *dto.Histogram) *float64 {
+	if h.GetSampleCount() == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(h.GetBucket(), func(b *dto.Bucket) bool {
+		return float64(b.GetCumulativeCount()) >= 0.99*float64(h.GetSampleCount())
+	})
+	if i < 0 {
+		return nil
+	}
+	return finite(h.GetBucket()[i].GetUpperBound())
+}
+
+// finite returns what JSON can say; nil for the rest.
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
