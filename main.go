@@ -12,6 +12,7 @@ import (
 )
 
 func main() {
+	app.StampVersion()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := app.Run(ctx, os.Args[1:], app.Options{Stdout: os.Stdout, Stderr: os.Stderr})
 	stop()

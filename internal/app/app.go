@@ -146,21 +146,24 @@ func newCLI(o Options) *cli {
 	c.app.UsageWriter(o.Stdout)
 	c.app.ErrorWriter(o.Stderr)
 	c.app.Terminate(func(int) { c.done = true })
-	c.app.HelpFlag.Short('h')
+	c.app.HelpFlag.Short('h').Help("Show help. For one command: help COMMAND.")
 	c.app.Version(version.Print("inference_exporter"))
 	c.logLevel = c.app.Flag("log.level", "Least severe level to log: debug, info, warn or error.").
 		Default("info").Enum("debug", "info", "warn", "error")
 	c.logFormat = c.app.Flag("log.format", "Format of the log: logfmt or json.").
 		Default("logfmt").Enum("logfmt", "json")
 	c.commands = map[string]command{
-		"serve":    newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()),
-		"check":    newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")),
-		"demo":     newDemoCommand(c.app.Command("demo", "Run the daemon against three simulated servers.")),
-		"probe":    newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
-		"detect":   newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
-		"modules":  newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),
-		"rules":    newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")),
-		"simulate": newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
+		"serve":      newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()),
+		"check":      newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")),
+		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against three simulated servers.")),
+		"probe":      newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
+		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
+		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),
+		"rules":      newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")),
+		"simulate":   newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
+		"man":        newManCommand(c.app, c.app.Command("man", "Print the manual page.")),
+		"completion": newCompletionCommand(c.app.Command("completion", "Print the completion script of a shell.")),
+		"complete":   newCompleteCommand(c.app, c.app.Command("complete", "Answer the completion script.")),
 	}
 	return c
 }

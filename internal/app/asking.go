@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // asking is what the tasks of one endpoint and module share: what their results
@@ -16,6 +17,7 @@ import (
 type asking struct {
 	id      collector.FindingsID
 	tracker *estimate.Tracker
+	board   *status.Board // nil where there is no status page
 	logger  *slog.Logger
 
 	mu     sync.Mutex
@@ -54,6 +56,9 @@ func (a *asking) log(found *estimate.Findings) {
 		}
 		if found.Changes[i] > before {
 			a.logger.Warn("what should stay the same has changed", "source", string(source), "model", found.Model)
+			if a.board != nil {
+				a.board.Note(a.id.Endpoint, a.id.Module, "what should stay the same has changed: "+string(source))
+			}
 		}
 	}
 }

@@ -10,15 +10,15 @@ import (
 // checkBudgets finds modules whose single run may exceed a budget, so that they
 // would never run.
 func checkBudgets(cfg *config.Config) error {
-	for i, e := range cfg.Endpoints {
+	for _, e := range stanzas(cfg) {
 		for j, name := range e.Modules {
 			for _, b := range []struct {
 				name string
 				config.Budget
 			}{{"the endpoint's budget", e.Budget}, {"global.budget", cfg.Global.Budget}} {
-				if err := checkBudget(e, cfg.Modules[name], b.Budget); err != nil {
+				if err := checkBudget(e.Endpoint, cfg.Modules[name], b.Budget); err != nil {
 					return &config.Error{
-						Path: fmt.Sprintf("endpoints[%d].modules[%d]", i, j),
+						Path: fmt.Sprintf("%s.modules[%d]", e.path, j),
 						Msg:  fmt.Sprintf("module %q: %v that %s allows", name, err, b.name),
 					}
 				}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -24,6 +25,19 @@ func newBudgets(common config.Budget) *budgets {
 
 func newBudget(b config.Budget) *schedule.Budget {
 	return schedule.NewBudget(b.TokensPerHour, b.USDPerDay, time.Now)
+}
+
+// setCommon changes the limits of the budget of all.
+func (b *budgets) setCommon(common config.Budget) {
+	b.all.Limit(common.TokensPerHour, common.USDPerDay)
+}
+
+// keep forgets the budgets of endpoints that are gone, once nothing is spent of
+// them: an endpoint that comes back soon finds its budget as it left it.
+func (b *budgets) keep(known func(endpoint string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.each, func(name string, own *schedule.Budget) bool { return !known(name) && own.Idle() })
 }
 
 // own returns the budget of an endpoint; nil where it never had one, as few have.

@@ -30,7 +30,11 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 			probes += len(cfg.Modules[name].Rungs())
 		}
 	}
-	fmt.Fprintf(env.Stdout, "%s: good: %d endpoints, %d probes\n", *c.file, len(cfg.Endpoints), probes)
+	fmt.Fprintf(env.Stdout, "%s: good: %d endpoints, %d probes", *c.file, len(cfg.Endpoints), probes)
+	if n := len(cfg.Discovery); n > 0 {
+		fmt.Fprintf(env.Stdout, ", and what %d discoveries find", n)
+	}
+	fmt.Fprintln(env.Stdout)
 	for _, note := range tightBudgets(cfg) {
 		fmt.Fprintf(env.Stdout, "%s: note: %s\n", *c.file, note)
 	}
@@ -40,10 +44,10 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 // checkModules finds modules that ask what the configured protocol of an endpoint
 // has no way to ask.
 func checkModules(cfg *config.Config) error {
-	for i, e := range cfg.Endpoints {
+	for _, e := range stanzas(cfg) {
 		for j, name := range e.Modules {
 			if err := prober.Suits(e.API, cfg.Modules[name]); err != nil {
-				return &config.Error{Path: fmt.Sprintf("endpoints[%d].modules[%d]", i, j), Msg: fmt.Sprintf("module %q: %v", name, err)}
+				return &config.Error{Path: fmt.Sprintf("%s.modules[%d]", e.path, j), Msg: fmt.Sprintf("module %q: %v", name, err)}
 			}
 		}
 	}

@@ -82,7 +82,10 @@ func (c *demoCommand) probe(ctx context.Context, env environment, servers []demo
 			onListen(a)
 		}
 	}
-	d, err := newDaemon(cfg, env, senses{probe: true, server: true, gpu: true, gpuFlags: gpuFlags{simulated: true}}, "/metrics")
+	d, err := newDaemon(cfg, env, daemonOptions{
+		senses: senses{probe: true, server: true, gpu: true, gpuFlags: gpuFlags{simulated: true}}, shard: shard{count: 1},
+		metricsPath: "/metrics", load: func() (*config.Config, error) { return cfg, nil },
+	})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -13,20 +15,21 @@ import (
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
 // fleetParts are the parts that a fleet connects.
 type fleetParts struct {
-	dialer   *prober.Dialer
-	mappings *engine.Mappings
+	dialer *prober.Dialer
 	// probing and scraping start the probes of endpoints and the readings of
 	// their servers' pages; nil is none of them.
 	probing, scraping *schedule.Scheduler
 	probes            *collector.Probes
 	servers           *collector.Servers
 	self              *collector.Self
-	traces            *tracing.Exporter // nil without trace export
+	board             *status.Board
+	traces            *traces
 	budgets           *budgets
 	logger            *slog.Logger
 }
@@ -36,65 +39,139 @@ type fleetParts struct {
 // is used by one goroutine.
 type fleet struct {
 	fleetParts
-	modules map[string]*config.Module
-	members map[string]*member
+	mappings *engine.Mappings
+	modules  map[string]*config.Module
+	members  map[string]*member
+	refused  map[*config.Endpoint]bool // discovered ones, of which the log has told
+	count    atomic.Int64              // of members, for other goroutines
+}
+
+// plan is what a fleet is to look at.
+type plan struct {
+	cfg       *config.Config
+	mappings  *engine.Mappings
+	endpoints []*config.Endpoint // those of cfg and discovered ones, each under its own name
 }
 
 // member is one endpoint with its tasks.
 type member struct {
-	cfg     *config.Endpoint
-	askings []*asking
-	tasks   []*task
-	scrape  *scrape // nil where pages are not read
+	cfg      *config.Endpoint
+	modules  []*config.Module // in the order of cfg.Modules
+	mappings *engine.Mappings
+	found    *found
+	askings  []*asking
+	tasks    []*task
+	scrape   *scrape // nil where pages are not read
 }
 
-func newFleet(cfg *config.Config, parts fleetParts) *fleet {
-	return &fleet{
-		fleetParts: parts, modules: cfg.Modules,
-		members: map[string]*member{},
+func newFleet(parts fleetParts) *fleet { return &fleet{fleetParts: parts} }
+
+// size returns how many endpoints are looked at. It is safe for concurrent use.
+func (f *fleet) size() int { return int(f.count.Load()) }
+
+// known returns the endpoints, with that of a member in place of an equal one.
+func (f *fleet) known(all []*config.Endpoint) []*config.Endpoint {
+	known := slices.Clone(all)
+	for i, e := range known {
+		if m := f.members[e.Name]; m != nil {
+			known[i] = m.cfg
+		}
 	}
+	return known
 }
 
-// apply makes set the endpoints that are probed. Endpoints that stay as they
-// were keep their probers and series. After an error the old set goes on.
-func (f *fleet) apply(set []*config.Endpoint) error {
-	next := make(map[string]*member, len(set))
-	var fresh []*member
-	for _, cfg := range set {
-		if m := f.members[cfg.Name]; m != nil && reflect.DeepEqual(m.cfg, cfg) {
-			next[cfg.Name] = m
-			continue
+// apply makes the endpoints of p those that are looked at. What stays as it was
+// keeps its probers and series. After an error the old plan goes on.
+func (f *fleet) apply(p plan) error {
+	modules := keepEqual(f.modules, p.cfg.Modules)
+	next, fresh, err := f.build(p, modules)
+	if err != nil {
+		for _, m := range fresh {
+			m.close()
 		}
-		m, err := f.newMember(cfg)
-		if err != nil {
-			for _, m := range fresh {
-				m.close()
-			}
-			return err
-		}
-		fresh = append(fresh, m)
-		next[cfg.Name] = m
+		return err
 	}
 	gone := maps.Clone(f.members)
 	maps.DeleteFunc(gone, func(name string, m *member) bool { return next[name] == m })
-	f.members = next
+	f.members, f.modules, f.mappings = next, modules, p.mappings
 	f.retire(gone)
 	for _, m := range fresh {
 		f.introduce(m)
 	}
+	f.budgets.keep(func(name string) bool { return next[name] != nil })
 	f.schedule()
+	f.count.Store(int64(len(next)))
 	f.self.SetEndpoints(len(next))
 	return nil
 }
 
+// keepEqual returns the modules of next, with those of before in place of equal
+// ones, so that what did not change is the same pointer.
+func keepEqual(before, next map[string]*config.Module) map[string]*config.Module {
+	kept := maps.Clone(next)
+	for name, m := range next {
+		if old := before[name]; reflect.DeepEqual(old, m) {
+			kept[name] = old
+		}
+	}
+	return kept
+}
+
+// build returns the members of a plan, those that are new among them apart, and
+// touches nothing else.
+func (f *fleet) build(p plan, modules map[string]*config.Module) (next map[string]*member, fresh []*member, err error) {
+	next = make(map[string]*member, len(p.endpoints))
+	listed := make(map[*config.Endpoint]bool, len(p.cfg.Endpoints))
+	for _, e := range p.cfg.Endpoints {
+		listed[e] = true
+	}
+	refused := map[*config.Endpoint]bool{}
+	for _, cfg := range p.endpoints {
+		if m := f.members[cfg.Name]; m != nil && m.stays(cfg, p.mappings, modules) {
+			next[cfg.Name] = m
+			continue
+		}
+		m, err := f.newMember(cfg, p.mappings, modules)
+		if err != nil && listed[cfg] {
+			return nil, fresh, err
+		}
+		if err != nil {
+			refused[cfg] = true
+			if !f.refused[cfg] {
+				f.logger.Warn("a discovered endpoint cannot be used", "endpoint", cfg.Name, "err", err)
+			}
+			continue
+		}
+		fresh = append(fresh, m)
+		next[cfg.Name] = m
+	}
+	f.refused = refused
+	return next, fresh, nil
+}
+
+// stays tells whether a member is what a plan wants.
+func (m *member) stays(cfg *config.Endpoint, mappings *engine.Mappings, modules map[string]*config.Module) bool {
+	if m.mappings != mappings || m.cfg != cfg && !reflect.DeepEqual(m.cfg, cfg) {
+		return false
+	}
+	for i, name := range m.cfg.Modules {
+		if m.modules[i] != modules[name] {
+			return false
+		}
+	}
+	return true
+}
+
 // newMember builds the probers and the readers of an endpoint and touches
 // nothing else.
-func (f *fleet) newMember(cfg *config.Endpoint) (*member, error) {
-	m := &member{cfg: cfg}
-	found := &found{known: engine.Known{Model: cfg.Model}}
-	err := f.addTasks(m, found)
+func (f *fleet) newMember(cfg *config.Endpoint, mappings *engine.Mappings, modules map[string]*config.Module) (*member, error) {
+	m := &member{cfg: cfg, mappings: mappings, found: &found{known: engine.Known{Model: cfg.Model}}}
+	for _, name := range cfg.Modules {
+		m.modules = append(m.modules, modules[name])
+	}
+	err := f.addTasks(m)
 	if err == nil {
-		err = f.addScrape(m, found)
+		err = f.addScrape(m)
 	}
 	if err != nil {
 		m.close()
@@ -104,7 +181,7 @@ func (f *fleet) newMember(cfg *config.Endpoint) (*member, error) {
 }
 
 // addTasks gives an endpoint a task for each of its modules.
-func (f *fleet) addTasks(m *member, found *found) error {
+func (f *fleet) addTasks(m *member) error {
 	if f.probing == nil {
 		return nil
 	}
@@ -114,9 +191,10 @@ func (f *fleet) addTasks(m *member, found *found) error {
 		return err
 	}
 	load := new(ownLoad)
-	for _, name := range cfg.Modules {
-		module := f.modules[name]
+	for i, name := range cfg.Modules {
+		module := m.modules[i]
 		shared := newAsking(cfg, name, module, f.logger.With("endpoint", cfg.Name, "module", name))
+		shared.board = f.board
 		m.askings = append(m.askings, shared)
 		for _, rung := range module.Rungs() {
 			p, err := endpoint.New(rung.Module)
@@ -124,7 +202,7 @@ func (f *fleet) addTasks(m *member, found *found) error {
 				return err
 			}
 			t := f.newTask(cfg, name, rung, p)
-			t.asking, t.found, t.load = shared, found, load
+			t.asking, t.found, t.load = shared, m.found, load
 			m.tasks = append(m.tasks, t)
 		}
 	}
@@ -163,11 +241,11 @@ func taskKey(id collector.ID) string {
 }
 
 // addScrape gives an endpoint the reading of its servers' pages.
-func (f *fleet) addScrape(m *member, found *found) error {
+func (f *fleet) addScrape(m *member) error {
 	if f.scraping == nil {
 		return nil
 	}
-	e, err := engine.New(m.cfg, engine.Options{Mappings: f.mappings, UserAgent: userAgent()})
+	e, err := engine.New(m.cfg, engine.Options{Mappings: m.mappings, UserAgent: userAgent()})
 	if err != nil {
 		return err
 	}
@@ -176,7 +254,7 @@ func (f *fleet) addScrape(m *member, found *found) error {
 		from = time.Now().Add(modelPatience)
 	}
 	m.scrape = &scrape{
-		flight: flight{release: e.Close}, endpoint: e, found: found, servers: f.servers, from: from,
+		flight: flight{release: e.Close}, endpoint: e, found: m.found, servers: f.servers, board: f.board, from: from,
 		id:     serversID(m.cfg),
 		logger: f.logger.With("endpoint", m.cfg.Name),
 	}
@@ -196,6 +274,7 @@ func serversID(cfg *config.Endpoint) collector.ServersID {
 func userAgent() string { return "inference_exporter/" + version.Version }
 
 func (f *fleet) introduce(m *member) {
+	f.board.SetEndpoint(m.cfg)
 	f.probes.SetEndpoint(collector.EndpointInfo{
 		Endpoint: m.cfg.Name, Model: m.cfg.Model, API: m.cfg.API, URL: m.cfg.URL.String(), Labels: m.cfg.Labels,
 		Hardware: m.cfg.Hardware, Price: m.cfg.Price, Budget: f.budgets.used(m.cfg),
@@ -204,8 +283,9 @@ func (f *fleet) introduce(m *member) {
 	for _, a := range m.askings {
 		a.series = f.probes.Findings(a.id)
 	}
-	for _, t := range m.tasks {
+	for i, t := range m.tasks {
 		t.series = openSeries(f.probes, m.cfg, t.module, t.id)
+		t.series.show(f.board, m.cfg, t.module, t.id, i == 0)
 	}
 }
 
@@ -216,12 +296,14 @@ func (f *fleet) retire(gone map[string]*member) {
 		m.close()
 		for _, t := range m.tasks {
 			closeSeries(f.probes, t.module, t.id)
+			hideSeries(f.board, t.module, t.id)
 		}
 		for _, a := range m.askings {
 			f.probes.RemoveFindings(a.id)
 		}
 		f.probes.RemoveEndpoint(name)
 		f.servers.Remove(name)
+		f.board.RemoveEndpoint(name)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // lab is a fleet without a scheduler that runs: the test runs the tasks.
@@ -36,13 +37,13 @@ func newLab(t *testing.T) *lab {
 	registry := prometheus.NewRegistry()
 	parts := fleetParts{
 		dialer: prober.NewDialer(), probing: schedule.New(schedule.Options{}),
-		probes: collector.NewProbes(time.Now), servers: collector.NewServers(), self: collector.NewSelf(registry), budgets: newBudgets(config.Budget{}), logger: slog.New(slog.DiscardHandler),
+		probes: collector.NewProbes(time.Now), servers: collector.NewServers(), self: collector.NewSelf(registry),
+		board: status.NewBoard(time.Now), traces: &traces{}, budgets: newBudgets(config.Budget{}),
+		logger: slog.New(slog.DiscardHandler),
 	}
 	l := &lab{
 		t: t, exposition: collector.NewExposition(registry, parts.probes, parts.servers),
-		fleet: newFleet(parse(t, `
-modules: {interactive: {input_tokens: 16, output_tokens: 4, connection: reuse}}
-endpoints: [{url: http://unused}]`), parts),
+		fleet: newFleet(parts),
 	}
 	t.Cleanup(func() {
 		l.close()
@@ -60,15 +61,18 @@ func parse(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// endpoints makes a set of endpoints of what stands behind the key endpoints.
-func (l *lab) endpoints(text string) []*config.Endpoint {
+// plan makes a plan of what stands behind the key endpoints.
+func (l *lab) plan(text string) plan {
 	l.t.Helper()
-	return parse(l.t, "endpoints: ["+text+"]").Endpoints
+	cfg := parse(l.t, `
+modules: {interactive: {input_tokens: 16, output_tokens: 4, connection: reuse}}
+endpoints: [`+text+"]")
+	return plan{cfg: cfg, endpoints: cfg.Endpoints}
 }
 
 func (l *lab) mustApply(text string) {
 	l.t.Helper()
-	if err := l.apply(l.endpoints(text)); err != nil {
+	if err := l.apply(l.plan(text)); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -150,9 +154,9 @@ func TestApplyTakesAllOrNothing(t *testing.T) {
 	l.mustApply("{url: " + s.URL + ", name: a}, {url: " + s.URL + ", name: b}")
 	l.probe()
 
-	set := l.endpoints("{url: " + s.URL + ", name: a}, {url: " + s.URL + ", name: c}, {url: " + s.URL + ", name: d}")
-	set[2].API = "smoke-signals"
-	if err := l.apply(set); err == nil {
+	next := l.plan("{url: " + s.URL + ", name: a}, {url: " + s.URL + ", name: c}, {url: " + s.URL + ", name: d}")
+	next.endpoints[2].API = "smoke-signals"
+	if err := l.apply(next); err == nil {
 		t.Fatal("an endpoint with an unknown api was accepted")
 	}
 	l.expect(map[string]float64{"a": 1, "b": 1})

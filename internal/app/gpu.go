@@ -35,13 +35,13 @@ type hardware struct {
 
 // newHardware prepares the reading of GPUs and puts it on the page.
 // Where nothing else is looked at, there should be GPUs.
-func newHardware(cfg *config.Config, env environment, in senses, r prometheus.Registerer, probes *collector.Probes) *hardware {
+func newHardware(env environment, in senses, r prometheus.Registerer, probes *collector.Probes) *hardware {
 	library := gpu.NVML("")
 	if in.simulated {
 		library = gpu.Simulated()
 	}
 	h := &hardware{gpus: gpu.New(library, gpu.Options{
-		Bandwidth: configuredBandwidth(cfg), Required: !in.probe && !in.server, Processes: in.processes, Logger: env.logger,
+		Required: !in.probe && !in.server, Processes: in.processes, Logger: env.logger,
 	})}
 	probes.WatchGPUs(h.gpus.Snapshot)
 	r.MustRegister(collector.NewGPU(h.gpus.Snapshot))
@@ -65,7 +65,7 @@ func (h *hardware) parts() []func(context.Context) error {
 // to GPUs, by UUID.
 func configuredBandwidth(cfg *config.Config) map[string]float64 {
 	bandwidth := map[string]float64{}
-	for _, e := range cfg.Endpoints {
+	for _, e := range stanzas(cfg) {
 		if e.Hardware == nil || e.Hardware.MemoryBandwidth == 0 {
 			continue
 		}
@@ -82,14 +82,14 @@ func checkHardware(cfg *config.Config) error {
 	if err := checkBandwidths(cfg); err != nil {
 		return err
 	}
-	for i, e := range cfg.Endpoints {
+	for _, e := range stanzas(cfg) {
 		h := e.Hardware
 		if h == nil || h.GPU == "" || h.MemoryBandwidth != 0 {
 			continue
 		}
 		if _, ok := gpu.ProductBandwidth(h.GPU); !ok {
 			return &config.Error{
-				Path: fmt.Sprintf("endpoints[%d].hardware.gpu", i),
+				Path: e.path + ".hardware.gpu",
 				Msg:  fmt.Sprintf("unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU),
 			}
 		}
@@ -100,21 +100,21 @@ func checkHardware(cfg *config.Config) error {
 // checkBandwidths finds a GPU that two endpoints give different memory
 // bandwidths.
 func checkBandwidths(cfg *config.Config) error {
-	first := map[string]int{} // endpoint that gave the GPU its bandwidth
-	for i, e := range cfg.Endpoints {
+	first := map[string]stanza{} // that gave the GPU its bandwidth
+	for _, e := range stanzas(cfg) {
 		if e.Hardware == nil || e.Hardware.MemoryBandwidth == 0 {
 			continue
 		}
 		for _, uuid := range e.Hardware.UUIDs {
 			before, seen := first[uuid]
 			if !seen {
-				first[uuid] = i
+				first[uuid] = e
 				continue
 			}
-			if given := cfg.Endpoints[before].Hardware.MemoryBandwidth; given != e.Hardware.MemoryBandwidth {
+			if given := before.Hardware.MemoryBandwidth; given != e.Hardware.MemoryBandwidth {
 				return &config.Error{
-					Path: fmt.Sprintf("endpoints[%d].hardware.memory_bandwidth", i),
-					Msg:  fmt.Sprintf("%s is that of %s, which has %s at endpoints[%d]", e.Hardware.MemoryBandwidth, uuid, given, before),
+					Path: e.path + ".hardware.memory_bandwidth",
+					Msg:  fmt.Sprintf("%s is that of %s, which has %s at %s", e.Hardware.MemoryBandwidth, uuid, given, before.path),
 				}
 			}
 		}

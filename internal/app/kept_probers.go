@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,7 +26,8 @@ type keptProbers struct {
 
 type keptKey struct {
 	endpoint *config.Endpoint
-	module   string
+	module   *config.Module
+	name     string // of the module
 }
 
 // keptProber is a prober and the right to use it, which one request has.
@@ -66,7 +68,7 @@ func (k *keptProbers) get(e *config.Endpoint, t *probeTarget) (*keptProber, erro
 	if k.closed {
 		return nil, errors.New("probe on request: the exporter stops")
 	}
-	key := keptKey{e, t.name}
+	key := keptKey{e, t.module, t.name}
 	if kept := k.probers[key]; kept != nil {
 		return kept, nil
 	}
@@ -77,6 +79,25 @@ func (k *keptProbers) get(e *config.Endpoint, t *probeTarget) (*keptProber, erro
 	kept := &keptProber{turn: make(chan struct{}, 1), prober: p}
 	k.probers[key] = kept
 	return kept, nil
+}
+
+// keep closes the probers that are no longer wanted. One that a request uses stays
+// until the next time.
+func (k *keptProbers) keep(wanted func(keptKey) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.probers, func(key keptKey, kept *keptProber) bool {
+		if wanted(key) {
+			return false
+		}
+		select {
+		case kept.turn <- struct{}{}: // for good: a request that waits gives up
+			kept.prober.close()
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // take waits until no other request uses the prober.

@@ -21,6 +21,7 @@ const runAsProgram = "INFERENCE_EXPORTER_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(runAsProgram) != "" {
+		StampVersion()
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		os.Exit(Run(ctx, os.Args[1:], Options{Stdout: os.Stdout, Stderr: os.Stderr}))

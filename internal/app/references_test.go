@@ -89,7 +89,7 @@ func TestDemoShowsSimulatedGPUs(t *testing.T) {
 
 // What the DaemonSet of the examples starts is a command line of this program.
 func TestDaemonSetArguments(t *testing.T) {
-	text, err := os.ReadFile("../../examples/kubernetes/gpu-daemonset.yml")
+	text, err := os.ReadFile("../../examples/kubernetes/gpu/gpu-daemonset.yml")
 	if err != nil {
 		t.Fatal(err)
 	}

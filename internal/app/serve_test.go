@@ -205,6 +205,11 @@ func TestSecretsStayInside(t *testing.T) {
 	t.Setenv("KEY_OF_TEST", "from-the-environment-2718")
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--log.level=debug", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 50ms}
+tracing: {otlp_endpoint: http://127.0.0.1:1, headers: {x-key: in-the-file-3141}}
+discovery:
+  - allow: [none.example]
+    http: {authorization: {credentials: in-the-file-3141}}
+    http_sd_configs: [{url: "http://127.0.0.1:1", authorization: {credentials: in-the-file-3141}}]
 endpoints:
   - {name: token, <<: &known {api: openai-chat, model: m, url: %[1]q}, http: {authorization: {credentials: in-the-file-3141}}}
   - {name: quoted, <<: *known, url: "%[1]s/200", http: {authorization: {credentials: in-the-file-3141}}}
@@ -223,8 +228,25 @@ endpoints:
 		}
 		return true
 	})
-	_, landing := p.get("/")
+	shown := map[string]string{"/metrics": string(metrics)}
+	paths := []string{"/", "/self", "/config", "/endpoint/token", "/api/v1/endpoints", "/api/v1/self", "/api/v1/config", "/api/v1/gpus"}
+	for _, name := range append(known, "unknown", "unlisted") {
+		paths = append(paths, "/api/v1/endpoints/"+name)
+	}
+	for _, path := range paths {
+		resp, body := p.get(path)
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, resp.StatusCode, body)
+		}
+		shown[path] = string(body)
+	}
+	for _, name := range known {
+		if !strings.Contains(shown["/api/v1/endpoints/"+name], "you sent") {
+			t.Errorf("the page of %s does not quote the server: %s", name, shown["/api/v1/endpoints/"+name])
+		}
+	}
 	p.stop()
+	shown["the log"], shown["stdout"] = p.stderr.String(), p.stdout.String()
 
 	if n := len(p.stderr.lines("you sent")); n < len(known) {
 		t.Errorf("%d lines quote the server, so that the test proves nothing:\n%s", n, p.stderr)
@@ -233,9 +255,7 @@ endpoints:
 		"in-the-file-3141", "from-the-environment-2718", "in-a-file-1618",
 		base64.StdEncoding.EncodeToString([]byte("me:in-the-file-3141")),
 	} {
-		for where, text := range map[string]string{
-			"the log": p.stderr.String(), "stdout": p.stdout.String(), "/metrics": string(metrics), "/": string(landing),
-		} {
+		for where, text := range shown {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s shows %q:\n%s", where, secret, text)
 			}

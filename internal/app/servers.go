@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // newMappings returns the mappings of a configuration, the built-in ones
@@ -24,10 +25,10 @@ func newMappings(cfg *config.Config) (*engine.Mappings, error) {
 		return nil, err
 	}
 	known := mappings.Names()
-	for i, e := range cfg.Endpoints {
+	for _, e := range stanzas(cfg) {
 		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
 			return nil, &config.Error{
-				Path: fmt.Sprintf("endpoints[%d].servers.engine", i),
+				Path: e.path + ".servers.engine",
 				Msg:  fmt.Sprintf("unknown engine %.64q; known: %s", name, strings.Join(known, ", ")),
 			}
 		}
@@ -71,6 +72,7 @@ type scrape struct {
 	endpoint   *engine.Endpoint
 	found      *found
 	servers    *collector.Servers
+	board      *status.Board
 	logger     *slog.Logger
 	states     map[string]serverState // of the last reading, by server
 	incomplete map[string]string      // quantities that were missing, by server
@@ -90,6 +92,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		id := s.id
 		id.Model = known.Model
 		s.servers.Set(id, statuses)
+		s.board.SetServers(id.Endpoint, statuses)
 		s.log(statuses)
 	})
 	return schedule.Report{}

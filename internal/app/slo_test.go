@@ -32,8 +32,7 @@ endpoints:
   - {name: healthy, url: %[1]s, model: simulated-8b, modules: [lenient, strict, plain], slo: {ttft: 30s, tpot: 30s, e2e: 30s}}
   - {name: broken, url: %[1]s/fault/status_500/v1, api: openai-chat, model: simulated-8b, modules: [lenient], slo: {ttft: 30s, tpot: 30s}}
 `, s.URL))
-	l.modules = cfg.Modules
-	if err := l.apply(cfg.Endpoints); err != nil {
+	if err := l.apply(plan{cfg: cfg, endpoints: cfg.Endpoints}); err != nil {
 		t.Fatal(err)
 	}
 	return l

@@ -31,7 +31,7 @@ type task struct {
 	probes   *collector.Probes
 	servers  *collector.Servers
 	self     *collector.Self
-	traces   *tracing.Exporter
+	traces   *traces
 	target   tracing.Target
 	found    *found
 	logger   *slog.Logger
@@ -94,6 +94,7 @@ func (t *task) publish(results []*prober.Result, confirmation bool) {
 	for _, r := range failuresLast(results) {
 		s := t.series.of(r)
 		s.Observe(r)
+		s.shown.Observe(r)
 		if !confirmation && !disturbed {
 			s.Judge(r)
 		}
@@ -103,9 +104,7 @@ func (t *task) publish(results []*prober.Result, confirmation bool) {
 		}
 		t.found.learn(r)
 		t.self.Observe(r)
-		if t.traces != nil {
-			t.traces.Observe(t.target, r)
-		}
+		t.traces.Observe(t.target, r)
 		t.logOne(r)
 	}
 	if !disturbed {

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // variant is what tells the results of one run apart: each has a series of its
@@ -59,12 +60,12 @@ type seriesOf []variantSeries
 type variantSeries struct {
 	variant
 	*collector.Series
+	shown *status.Probes // nil where there is no status page
 }
 
 // of returns the series that a result belongs to.
-func (s seriesOf) of(r *prober.Result) *collector.Series {
-	i := slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })
-	return s[i].Series
+func (s seriesOf) of(r *prober.Result) variantSeries {
+	return s[slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })]
 }
 
 // openSeries puts the series of a rung on the page.
@@ -82,7 +83,7 @@ func openSeries(p *collector.Probes, e *config.Endpoint, m *config.Module, id co
 		if i == 0 { // the one that never misses its interval
 			s.SetPace(time.Duration(m.Interval), time.Duration(m.Timeout))
 		}
-		all = append(all, variantSeries{v, s})
+		all = append(all, variantSeries{variant: v, Series: s})
 	}
 	return all
 }

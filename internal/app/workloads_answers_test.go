@@ -125,8 +125,8 @@ func TestLogOfAnswers(t *testing.T) {
 			l, cfg := newLab(t), parse(t, fmt.Sprintf(`
 modules: {long: {prompt: Count., output_tokens: 100, expect: {equals: nothing}, log_answers: %t}}
 endpoints: [{name: e, url: %s, modules: [long]}]`, logged, w.url))
-			l.modules, l.logger = cfg.Modules, newLogger(log, "logfmt", slog.LevelDebug)
-			if err := l.apply(cfg.Endpoints); err != nil {
+			l.logger = newLogger(log, "logfmt", slog.LevelDebug)
+			if err := l.apply(plan{cfg: cfg, endpoints: cfg.Endpoints}); err != nil {
 				t.Fatal(err)
 			}
 			l.times(2, "e")

@@ -96,8 +96,8 @@ func firstToken(r *simulator.Record) float64 {
 func workLab(t *testing.T, text string) *lab {
 	t.Helper()
 	l, cfg := newLab(t), parse(t, text)
-	l.modules, l.budgets = cfg.Modules, newBudgets(cfg.Global.Budget)
-	if err := l.apply(cfg.Endpoints); err != nil {
+	l.budgets = newBudgets(cfg.Global.Budget)
+	if err := l.apply(plan{cfg: cfg, endpoints: cfg.Endpoints}); err != nil {
 		t.Fatal(err)
 	}
 	return l

@@ -1,0 +1,167 @@
+package app
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kingpin/v2"
+)
+
+// The scripts are files, so that releases can pack them as they are.
+var (
+	//go:embed completion/inference_exporter.bash
+	bashCompletion string
+	//go:embed completion/_inference_exporter
+	zshCompletion string
+	//go:embed completion/inference_exporter.fish
+	fishCompletion string
+)
+
+// completionCommand prints the completion script of a shell.
+type completionCommand struct {
+	shell *string
+}
+
+func newCompletionCommand(c *kingpin.CmdClause) *completionCommand {
+	return &completionCommand{shell: c.Arg("shell", "Shell: bash, zsh or fish.").Required().
+		HintOptions("bash", "zsh", "fish").Enum("bash", "zsh", "fish")}
+}
+
+func (c *completionCommand) run(_ context.Context, env environment) error {
+	script := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[*c.shell]
+	if _, err := fmt.Fprint(env.Stdout, script); err != nil {
+		return fmt.Errorf("print the script: %w", err)
+	}
+	return nil
+}
+
+// completeCommand answers the scripts: what may stand in place of the last
+// word, a line each, with a tab and its meaning where it has one. The parser has such a thing
+// too, but with a default command it never offers the names of commands.
+type completeCommand struct {
+	app   *kingpin.Application
+	words *[]string
+}
+
+func newCompleteCommand(app *kingpin.Application, c *kingpin.CmdClause) *completeCommand {
+	return &completeCommand{app: app, words: c.Hidden().Arg("word", "Words so far, without the program.").Strings()}
+}
+
+func (c *completeCommand) run(_ context.Context, env environment) error {
+	for _, s := range describe(c.app).suggestions(*c.words) {
+		if _, err := fmt.Fprintln(env.Stdout, strings.TrimSuffix(s.word+"\t"+s.meaning, "\t")); err != nil {
+			return fmt.Errorf("print the suggestions: %w", err)
+		}
+	}
+	return nil
+}
+
+// suggestion is a word that may come next.
+type suggestion struct{ word, meaning string }
+
+// suggestions returns what may stand in place of the last word, which is begun
+// or empty. Nothing means that anything may, such as the name of a file.
+func (l commandLine) suggestions(words []string) []suggestion {
+	if len(words) == 0 {
+		return nil
+	}
+	before, begun := words[:len(words)-1], words[len(words)-1]
+	command, args, open := l.follow(before)
+	var all []suggestion
+	name, _, hasValue := strings.Cut(begun, "=")
+	switch {
+	case open != nil:
+		all = optionsOf(open.Options, "")
+	case strings.HasPrefix(begun, "-") && hasValue:
+		if f := l.flag(command, name); f != nil {
+			all = optionsOf(f.Options, name+"=")
+		}
+	case strings.HasPrefix(begun, "-"):
+		all = l.flagWords(command)
+	case command == nil:
+		for _, c := range l.Commands {
+			all = append(all, suggestion{c.Name, c.Help})
+		}
+	case args < len(command.Args):
+		all = optionsOf(command.Args[args].Options, "")
+	}
+	return slices.DeleteFunc(all, func(s suggestion) bool { return !strings.HasPrefix(s.word, begun) })
+}
+
+// follow reads the words that are complete. It returns the command, or nil
+// where that is still open, how many arguments it has got, and the flag that
+// waits for its value, if one does.
+func (l commandLine) follow(words []string) (command *commandText, args int, open *flagText) {
+	for _, word := range words {
+		switch {
+		case open != nil:
+			open = nil
+		case strings.HasPrefix(word, "-"):
+			name, _, hasValue := strings.Cut(word, "=")
+			f := l.flag(command, name)
+			if command == nil && f != nil && !slices.ContainsFunc(l.Flags, func(of flagText) bool { return of.Name == f.Name }) {
+				command = l.defaultCommand() // a flag of its own decides for it
+			}
+			if f != nil && f.Value != "" && !hasValue {
+				open = f
+			}
+		case command == nil:
+			i := slices.IndexFunc(l.Commands, func(c commandText) bool { return c.Name == word })
+			if i < 0 {
+				return &commandText{}, 0, nil // an unknown one, of which nothing is known
+			}
+			command = &l.Commands[i]
+		default:
+			args++
+		}
+	}
+	return command, args, open
+}
+
+// defaultCommand returns the command that runs where none is named.
+func (l commandLine) defaultCommand() *commandText {
+	return &l.Commands[slices.IndexFunc(l.Commands, func(c commandText) bool { return c.IsDefault })]
+}
+
+// flagsOf returns the flags that may stand with a command: without one, those
+// of the default command.
+func (l commandLine) flagsOf(command *commandText) []flagText {
+	if command == nil {
+		command = l.defaultCommand()
+	}
+	return slices.Concat(command.Flags, l.Flags)
+}
+
+// flag returns the flag of which a word is the whole name, or nil.
+func (l commandLine) flag(command *commandText, word string) *flagText {
+	for _, f := range l.flagsOf(command) {
+		if word == "--"+f.Name || f.Negatable && word == "--no-"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+			return &f
+		}
+	}
+	return nil
+}
+
+// flagWords suggests the flags that may stand with a command.
+func (l commandLine) flagWords(command *commandText) []suggestion {
+	var all []suggestion
+	for _, f := range l.flagsOf(command) {
+		all = append(all, suggestion{"--" + f.Name, f.Help})
+		if f.Negatable {
+			all = append(all, suggestion{"--no-" + f.Name, "Off: " + f.Help})
+		}
+	}
+	return all
+}
+
+// optionsOf suggests the values of a flag or an argument.
+func optionsOf(options []string, prefix string) []suggestion {
+	var all []suggestion
+	for _, o := range options {
+		all = append(all, suggestion{word: prefix + o})
+	}
+	return all
+}

@@ -1,0 +1,169 @@
+package app
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSuggestions(t *testing.T) {
+	line := described()
+	f := func(words string, want ...string) {
+		t.Helper()
+		got := []string{}
+		for _, s := range line.suggestions(strings.Split(words, " ")) {
+			got = append(got, s.word)
+		}
+		if !slices.Equal(got, want) && len(got)+len(want) > 0 {
+			t.Errorf("%q: got %q, want %q", words, got, want)
+		}
+	}
+	f("de", "demo", "detect")
+	f("check ")               // it takes no argument
+	f("check --config.file ") // any file
+	f("check --config.file=") // any file
+	f("nonsense ")            // not a command
+	f("completion ", "bash", "zsh", "fish")
+	f("completion z", "zsh")
+	f("completion zsh ")
+	f("--log.level ", "debug", "info", "warn", "error")
+	f("--log.level w", "warn")
+	f("--log.level=w", "--log.level=warn")
+	f("--log.format json che", "check")
+	f("--log.format=json che", "check")
+	f("probe -n 3 -o ", "text", "json")
+	f("probe --output=j", "--output=json")
+	f("probe --outp", "--output")
+	f("check --outp") // of another command
+	f("--web.t", "--web.telemetry-path")
+	f("serve --collector.g", "--collector.gpu")
+	f("--no-collector.g", "--no-collector.gpu")
+	f("--no-gpu.p") // off already
+	f("--log.level=warn --version de", "demo", "detect")
+	// A flag of the default command decides for it: the parser takes no other after that.
+	f("--collector.gpu de")
+	f("--no-collector.gpu de")
+	f("--config.file=x.yml de")
+	f("--config.file x.yml --collector.g", "--collector.gpu")
+}
+
+func TestCompletionCommands(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if got := runToEnd(t, "completion", shell); got.code != exitOK || !strings.Contains(got.stdout, " complete -- ") {
+			t.Errorf("%s: exit code %d: %s", shell, got.code, got.stdout)
+		}
+	}
+	refused(t, exitConfig, []string{"inference_exporter: enum value must be one of bash,zsh,fish, got 'csh', try --help"}, "completion", "csh")
+	got := runToEnd(t, "complete", "--", "--log.level", "d")
+	if want := (ended{exitOK, "debug\n", ""}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := runToEnd(t, "complete", "--", "chec"); !strings.HasPrefix(got.stdout, "check\tCheck ") {
+		t.Errorf("no meaning: %q", got.stdout)
+	}
+	if got := runToEnd(t, "complete"); got != (ended{}) {
+		t.Errorf("without a word: %+v", got)
+	}
+}
+
+// shell runs a script in a real shell, with this test as the program, and
+// returns the lines that it prints. It skips where the shell is not there.
+func shell(t *testing.T, name, script string) []string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, "inference_exporter")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a-file.yml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	scripts, err := filepath.Abs("completion")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, "-c", script)
+	cmd.Dir = dir
+	cmd.Env = []string{runAsProgram + "=1", "PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "SCRIPTS=" + scripts, "LANG=C"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// shellCase is a line as typed, and the words that a shell must offer.
+type shellCase struct {
+	typed string
+	want  []string
+}
+
+func TestBashCompletes(t *testing.T) {
+	for _, tc := range []shellCase{
+		{"inference_exporter de", []string{"demo", "detect"}},
+		{"inference_exporter completion ", []string{"bash", "zsh", "fish"}},
+		{"inference_exporter serve --log.level ", []string{"debug", "info", "warn", "error"}},
+		{"inference_exporter --log.level=w", []string{"warn"}}, // what replaces the word after =
+		{"inference_exporter check --conf", []string{"--config.file"}},
+		{"inference_exporter check --config.file ", []string{""}}, // bash offers files itself
+	} {
+		got := shell(t, "bash", `. "$SCRIPTS/inference_exporter.bash"
+			COMP_LINE='`+tc.typed+`' COMP_POINT=${#COMP_LINE}
+			_inference_exporter inference_exporter
+			printf '%s\n' "${COMPREPLY[@]}"`)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%q: got %q, want %q", tc.typed, got, tc.want)
+		}
+	}
+}
+
+func TestFishCompletes(t *testing.T) {
+	for _, tc := range []shellCase{ // in fish's own order
+		{"inference_exporter de", []string{"demo", "detect"}},
+		{"inference_exporter completion ", []string{"bash", "fish", "zsh"}},
+		{"inference_exporter --log.level=w", []string{"--log.level=warn"}},
+		{"inference_exporter check --config.file a", []string{"a-file.yml"}},
+		{"inference_exporter check --config.file=a", []string{"--config.file=a-file.yml"}},
+	} {
+		got := shell(t, "fish", `source $SCRIPTS/inference_exporter.fish
+			complete -C '`+tc.typed+`' | string replace -r '\t.*' ''; true`)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%q: got %q, want %q", tc.typed, got, tc.want)
+		}
+	}
+}
+
+// The functions of zsh's completion need a terminal: others stand for them and
+// print what they are given.
+func TestZshCompletes(t *testing.T) {
+	for _, tc := range []struct {
+		words string
+		want  []string
+	}{
+		{"inference_exporter chec", []string{"check:Check a configuration file and print every problem with its place."}},
+		{"inference_exporter completion ''", []string{"bash", "zsh", "fish"}},
+		{"inference_exporter --log.level=w", []string{"--log.level=warn"}},
+		{"inference_exporter check --config.file ''", []string{"compset -P *=", "files"}},
+	} {
+		got := shell(t, "zsh", `compdef() { [[ $* == '_inference_exporter inference_exporter' ]] || print "compdef $*" }
+			_describe() { print -rl -- ${(P)2} }
+			_files() { print files }
+			compset() { print -r -- compset $* }
+			source $SCRIPTS/_inference_exporter
+			words=(`+tc.words+`) CURRENT=$#words
+			_inference_exporter`)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", tc.words, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+// targetsFile is a file of targets that a test rewrites as it should be done:
+// elsewhere, and then renamed.
+type targetsFile struct {
+	t    *testing.T
+	name string
+}
+
+func (f targetsFile) write(text string) {
+	f.t.Helper()
+	if err := os.WriteFile(f.name+".new", []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Rename(f.name+".new", f.name); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Discovered endpoints come, go and come back like targets of Prometheus: what stays
+// goes on, what goes is off the page, and what comes back begins anew.
+func TestDiscovered(t *testing.T) {
+	server := strings.TrimPrefix(serveHTTP(t, simulator.New(quick()).Handler()), "http://")
+	target := func(name string) string {
+		return fmt.Sprintf("- {targets: ['%s'], labels: {__endpoint__: %s, team: search, __meta_zone: b}}\n", server, name)
+	}
+	targets := targetsFile{t, filepath.Join(t.TempDir(), "targets.yml")}
+	targets.write(target("a") + target("b"))
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 50ms}
+modules: {interactive: {input_tokens: 16, output_tokens: 2}}
+discovery:
+  - model: simulated-8b
+    api: openai-chat
+    allow: [127.0.0.1]
+    file_sd_configs: [{files: [%q]}]
+    relabel_configs: [{source_labels: [__meta_zone], target_label: zone}]
+`, targets.name)))
+	probes := func(got page, name string) float64 {
+		return got.sum("inference_probe_results_total", "endpoint", name, "team", "search", "zone", "b", "outcome", "success")
+	}
+	first, _ := p.waitFor("probes of what is discovered", func(got page) bool { return probes(got, "a") >= 20 && probes(got, "b") >= 20 })
+	if resp, body := p.get("/api/v1/endpoints/a"); resp.StatusCode != http.StatusOK {
+		t.Errorf("the page of a: status %d: %s", resp.StatusCode, body)
+	}
+
+	targets.write(target("b") + target("c") + "- {targets: ['203.0.113.1:8000'], labels: {__endpoint__: elsewhere}}\n")
+	got, _ := p.waitFor("the second set", func(got page) bool { return probes(got, "c") > 0 })
+	if got.has("inference_probe_results_total", "endpoint", "a") || got.has("inference_endpoint_info", "endpoint", "a") {
+		t.Error("a is gone and still on the page")
+	}
+	if resp, _ := p.get("/api/v1/endpoints/a"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("a is gone and has a page: status %d", resp.StatusCode)
+	}
+	if probes(got, "b") < probes(first, "b") {
+		t.Errorf("b stayed and began anew: %v successes, then %v", probes(first, "b"), probes(got, "b"))
+	}
+	if got.has("inference_endpoint_info", "endpoint", "elsewhere") || got.sum("inference_exporter_discovery_rejected_targets", "reason", "not_allowed") != 1 {
+		t.Error("a host that is not allowed is not refused, or not told of")
+	}
+
+	targets.write("- {targets: [")
+	p.waitFor("the log to tell of the broken file", func(page) bool { return len(p.stderr.lines("targets.yml")) > 0 })
+	before := probes(got, "b")
+	p.waitFor("probes with a broken file", func(got page) bool { return probes(got, "b") > before+20 && probes(got, "c") > 20 })
+
+	targets.write(target("a"))
+	got, _ = p.waitFor("the one that comes back", func(got page) bool {
+		return probes(got, "a") > 0 && !got.has("inference_endpoint_info", "endpoint", "b")
+	})
+	if probes(got, "a") >= probes(first, "a") {
+		t.Error("a came back with its old results")
+	}
+}

@@ -1,0 +1,94 @@
+//go:build linux
+
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// BenchmarkFleet is a daemon with 10,000 discovered endpoints, each with several
+// results: its resident memory, and how long a scrape, the table of the status page
+// as JSON, and reloads take: one that changes nothing and one that changes every
+// endpoint.
+func BenchmarkFleet(b *testing.B) {
+	const endpoints = 10_000
+	_, server := startProgram(b, "simulate", "--listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
+		"--decode-step=1ms", "--decode-step-per-sequence=-1ns", "--prefill-rate=10000000")
+	dir := b.TempDir()
+	writeTargets(b, dir, server, endpoints)
+	name := filepath.Join(dir, "exporter.yml")
+	configure := func(more string) {
+		b.Helper()
+		text := `
+global: {interval: 30s, limits: {in_flight: 256, in_flight_per_host: 256}}
+modules: {interactive: {input_tokens: 64, output_tokens: 8}}
+discovery:
+  - {file_sd_configs: [{files: [targets.json]}], model: simulated-8b` + more + "}\n"
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	configure("")
+	address := unusedAddress(b)
+	base := "http://" + address
+	launchProgram(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error",
+		"--web.enable-lifecycle", "--no-collector.server")
+	for b.Loop() {
+		b.ReportMetric(memoryWhenProbed(b, base+"/metrics", 3*endpoints), "MB-RSS")
+		b.ReportMetric(seconds(b, http.MethodGet, base+"/metrics"), "s/scrape")
+		b.ReportMetric(seconds(b, http.MethodGet, base+"/api/v1/endpoints"), "s/table")
+		b.ReportMetric(seconds(b, http.MethodPost, base+"/-/reload"), "s/reload-same")
+		configure(", slo: {ttft: 5s}")
+		b.ReportMetric(seconds(b, http.MethodPost, base+"/-/reload"), "s/reload-all")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// writeTargets writes a file of discovered targets at one server.
+func writeTargets(b *testing.B, dir, server string, n int) {
+	b.Helper()
+	type group struct {
+		Targets []string          `json:"targets"`
+		Labels  map[string]string `json:"labels"`
+	}
+	groups := make([]group, n)
+	for i := range groups {
+		groups[i] = group{
+			Targets: []string{server[len("http://"):]},
+			Labels:  map[string]string{"__endpoint__": fmt.Sprintf("endpoint-%05d", i), "team": fmt.Sprint("team-", i%20)},
+		}
+	}
+	text, err := json.Marshal(groups)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "targets.json"), text, 0o600); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// seconds returns how long a request and the reading of its answer take.
+func seconds(b *testing.B, method, url string) float64 {
+	b.Helper()
+	req, err := http.NewRequestWithContext(b.Context(), method, url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		b.Fatalf("%s: status %d, %v", url, resp.StatusCode, err)
+	}
+	return time.Since(began).Seconds()
+}

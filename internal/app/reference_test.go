@@ -1,0 +1,141 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// described is the command line as this program parses it.
+func described() commandLine {
+	return describe(newCLI(Options{Stdout: io.Discard, Stderr: io.Discard}).app)
+}
+
+// TestReference holds docs/commands.md and the manual page to the command line.
+func TestReference(t *testing.T) {
+	page, err := template.New("commands.md.tmpl").Funcs(template.FuncMap{"code": codeCell, "cell": cell}).
+		ParseFiles("testdata/commands.md.tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands bytes.Buffer
+	line := described()
+	if err := page.Execute(&commands, struct {
+		commandLine
+		ExitCodes, Signals []meaning
+	}{line, exitCodes(), signals()}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"../../docs/commands.md":          commands.String(),
+		"../../docs/inference_exporter.1": line.man(),
+	} {
+		if *update {
+			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s is not current; run: go test ./internal/app -run TestReference -update\n%s", name, diff)
+		}
+	}
+}
+
+// codeCell is a text as code in a cell of a table; nothing stays nothing.
+func codeCell(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(s, "|", `\|`) + "`"
+}
+
+// cell is a text with remarks in a cell of a table.
+func cell(help string, remarks []string) string {
+	return strings.ReplaceAll(strings.Join(append([]string{help}, remarks...), " "), "|", `\|`)
+}
+
+// Every command is explained, and every example is a command line that parses.
+func TestEveryCommandIsExplained(t *testing.T) {
+	texts, examples := commandTexts(), commandExamples()
+	for _, c := range described().Commands {
+		if c.Text == "" || len(c.Examples) == 0 {
+			t.Errorf("%s has no text or no example", c.Name)
+		}
+		delete(texts, c.Name)
+		delete(examples, c.Name)
+		for _, e := range c.Examples {
+			checkExample(t, c.Name, e)
+		}
+	}
+	if len(texts)+len(examples) > 0 {
+		t.Errorf("texts or examples of what is no command: %v, %v", texts, examples)
+	}
+}
+
+func checkExample(t *testing.T, command string, e commandExample) {
+	t.Helper()
+	line, _, _ := strings.Cut(e.Line, " > ")
+	line, _, _ = strings.Cut(line, " | ")
+	words := strings.Fields(line)
+	if words[0] != "inference_exporter" || !strings.HasSuffix(e.Purpose, ".") {
+		t.Errorf("%s: %+v", command, e)
+	}
+	cli := newCLI(Options{Stdout: io.Discard, Stderr: io.Discard})
+	got, _, err := cli.parse(words[1:])
+	if err != nil || got != cli.commands[command] {
+		t.Errorf("%s: %q: %v, or another command", command, line, err)
+	}
+}
+
+func TestDescription(t *testing.T) {
+	line := described()
+	usages := map[string]string{}
+	for _, c := range line.Commands {
+		usages[c.Name] = c.Usage("prog")
+	}
+	for name, want := range map[string]string{
+		"serve":      "prog [serve] [FLAGS]",
+		"check":      "prog check --config.file=FILE",
+		"probe":      "prog probe [FLAGS] TARGET",
+		"completion": "prog completion SHELL",
+	} {
+		if usages[name] != want {
+			t.Errorf("got %q, want %q", usages[name], want)
+		}
+	}
+	for _, hidden := range []string{"complete", "help"} {
+		if _, ok := usages[hidden]; ok {
+			t.Errorf("%s is shown", hidden)
+		}
+	}
+	f := func(command, flag, long, def string) {
+		t.Helper()
+		var of *commandText
+		for _, c := range line.Commands {
+			if c.Name == command {
+				of = &c
+			}
+		}
+		got := line.flag(of, flag)
+		if got == nil || got.Long() != long || got.Default() != def {
+			t.Errorf("%s: got %+v", flag, got)
+		}
+	}
+	f("", "--log.level", "--log.level=LEVEL", "info")
+	f("serve", "--web.listen-address", "--web.listen-address=ADDRESS", ":10115")
+	f("serve", "--endpoint", "--endpoint=URL", "")
+	f("serve", "--collector.gpu", "--[no-]collector.gpu", "on")
+	f("serve", "--gpu.processes", "--gpu.processes", "")
+	f("serve", "--web.config.file", "--web.config.file=FILE", "")
+	f("probe", "-n", "--count=COUNT", "1")
+}

@@ -1,0 +1,258 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+// post sends a request without a body.
+func (p *program) post(path string, header ...string) (int, string) {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.base+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// reloading is a program whose configuration a test rewrites.
+type reloading struct {
+	*program
+	file string
+}
+
+func startReloading(t *testing.T, text string, args ...string) *reloading {
+	t.Helper()
+	file := writeFile(t, "exporter.yml", text)
+	return &reloading{start(t, append(args, "--web.listen-address=127.0.0.1:0", "--web.enable-lifecycle", "--config.file="+file)...), file}
+}
+
+func (r *reloading) write(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.file, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// reload loads a configuration and returns what is said of it.
+func (r *reloading) reload(text string) (int, string) {
+	r.t.Helper()
+	r.write(text)
+	return r.post("/-/reload")
+}
+
+const reloadModules = `
+global: {interval: 50ms}
+modules: {interactive: {input_tokens: 16, output_tokens: 2}, other: {input_tokens: 16, output_tokens: 2}}
+`
+
+// What did not change goes on with its state; what changed begins anew; what is
+// gone is off the page.
+func TestReloadKeepsWhatStays(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	endpoint := func(name, more string) string {
+		return fmt.Sprintf("  - {name: %s, url: %q, api: openai-chat, model: simulated-8b%s}\n", name, server, more)
+	}
+	r := startReloading(t, reloadModules+"endpoints:\n"+endpoint("stays", "")+endpoint("changes", "")+endpoint("goes", "")+endpoint("module", ", modules: [other]"))
+	success := func(got page, name string) float64 {
+		return got.sum("inference_probe_results_total", "endpoint", name, "outcome", "success")
+	}
+	first, _ := r.waitFor("20 probes of each", func(got page) bool {
+		return success(got, "stays") >= 20 && success(got, "changes") >= 20 && success(got, "module") >= 20
+	})
+	loaded := first.sum("inference_exporter_config_last_reload_success_timestamp_seconds")
+
+	status, body := r.reload(strings.Replace(reloadModules, "other: {input_tokens: 16", "other: {input_tokens: 32", 1) +
+		"endpoints:\n" + endpoint("comes", "") + endpoint("stays", "") + endpoint("changes", ", labels: {team: search}") + endpoint("module", ", modules: [other]"))
+	if status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	_, text := r.get("/metrics")
+	got := parsePage(t, text)
+	if before, after := success(first, "stays"), success(got, "stays"); after < before {
+		t.Errorf("stays: %v successes before the reload, %v after", before, after)
+	}
+	for _, name := range []string{"changes", "module"} {
+		if after := success(got, name); after >= 20 {
+			t.Errorf("%s: %v successes although it began anew", name, after)
+		}
+	}
+	if got.has("inference_probe_results_total", "endpoint", "goes") || got.has("inference_endpoint_info", "endpoint", "goes") {
+		t.Error("an endpoint that is gone is on the page")
+	}
+	if got.sum("inference_exporter_config_last_reload_successful") != 1 ||
+		got.sum("inference_exporter_config_last_reload_success_timestamp_seconds") <= loaded {
+		t.Error("the page does not tell of the reload")
+	}
+	r.waitFor("probes of all", func(got page) bool {
+		return success(got, "comes") > 0 && success(got, "module") > 0 &&
+			got.sum("inference_probe_results_total", "endpoint", "changes", "team", "search", "outcome", "success") > 0
+	})
+}
+
+// A configuration that cannot be used leaves the one before in force.
+func TestReloadRefused(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	good := fmt.Sprintf("%sendpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", reloadModules, server)
+	r := startReloading(t, good)
+	f := func(text, want string) {
+		t.Helper()
+		status, body := r.reload(text)
+		if status != http.StatusInternalServerError || !strings.Contains(body, want) {
+			t.Errorf("status %d, %q; want %d with %q", status, body, http.StatusInternalServerError, want)
+		}
+		_, raw := r.get("/metrics")
+		got := parsePage(t, raw)
+		if got.sum("inference_exporter_config_last_reload_successful") != 0 {
+			t.Error("the page does not tell of the refusal")
+		}
+		before := got.sum("inference_probe_results_total", "endpoint", "good")
+		r.waitFor("further probes", func(got page) bool {
+			return got.sum("inference_probe_results_total", "endpoint", "good") > before
+		})
+		_, info := r.get("/api/v1/self")
+		if !strings.Contains(string(info), want) {
+			t.Errorf("the self page does not tell why: %s", info)
+		}
+	}
+	f("endpoints: [", "not valid YAML")
+	f(good+"surprise: 1\n", "unknown key")
+	f(reloadModules+"endpoints: [{name: good, url: http://127.0.0.1:1, servers: {engine: steam}}]", "unknown engine")
+	f(reloadModules+"endpoints: [{name: good, url: http://127.0.0.1:1, api: tei, modules: [canary]}]", "unknown module")
+	if err := os.Remove(r.file); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := r.post("/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "exporter.yml") {
+		t.Errorf("without the file: status %d, %q", status, body)
+	}
+	if status, body := r.reload(good); status != http.StatusOK {
+		t.Errorf("the good one again: status %d, %q", status, body)
+	}
+	if _, raw := r.get("/metrics"); parsePage(t, raw).sum("inference_exporter_config_last_reload_successful") != 1 {
+		t.Error("the page does not tell that all is well again")
+	}
+}
+
+func TestReloadNeedsTheFlag(t *testing.T) {
+	p := startIdle(t, "endpoints: [{url: http://127.0.0.1:1}]")
+	if status, body := p.post("/-/reload"); status != http.StatusForbidden || !strings.Contains(body, "--web.enable-lifecycle") {
+		t.Errorf("status %d, %q", status, body)
+	}
+	r := startReloading(t, "endpoints: [{url: http://127.0.0.1:1}]")
+	if status, _ := r.post("/-/reload", "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+		t.Errorf("another site's page reloads: status %d", status)
+	}
+	if status, _ := r.post("/-/reload", "Origin", "https://evil.example"); status != http.StatusForbidden {
+		t.Errorf("another origin's page reloads: status %d", status)
+	}
+	if resp, _ := r.get("/-/reload"); resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("GET: status %d", resp.StatusCode)
+	}
+}
+
+// Everything that the file can say may change while the program runs.
+func TestReloadChangesEverything(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	received := make(chan struct{}, 1)
+	receiver := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case received <- struct{}{}:
+		default:
+		}
+	}))
+	endpoint := fmt.Sprintf("endpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", server)
+	r := startReloading(t, reloadModules+endpoint)
+	r.waitFor("a probe", func(got page) bool { return got.sum("inference_probe_results_total", "outcome", "success") > 0 })
+	if status, body := r.reload(reloadModules + "tracing: {otlp_endpoint: " + receiver + "}\nprobe: {allow: ['127.0.0.1']}\n" + endpoint); status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	select {
+	case <-received:
+	case <-time.After(patience):
+		t.Error("no trace since the reload")
+	}
+	if status, _ := r.probePage("target", server+"/v1", "api", "openai-chat", "model", "simulated-8b"); status != http.StatusOK {
+		t.Errorf("a host that is allowed since the reload: status %d", status)
+	}
+	if status, body := r.reload(strings.Replace(reloadModules, "global: {", "global: {budget: {tokens_per_hour: 200}, ", 1) + endpoint); status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	if status, _ := r.probePage("target", "http://127.0.0.1:1"); status != http.StatusForbidden {
+		t.Errorf("a host that is no longer allowed: status %d", status)
+	}
+	r.waitFor("the budget to be used up", func(got page) bool {
+		return got.sum("inference_exporter_missed_runs_total", "reason", "budget") > 0 &&
+			!got.has("inference_exporter_spans_dropped_total")
+	})
+}
+
+// A thousand reloads leave nothing behind.
+func TestThousandReloads(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	text := func(i int) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "global: {interval: 1s, limits: {in_flight: %d}}\nmodules: {interactive: {input_tokens: %d, output_tokens: 2}}\nendpoints:\n", 10+i%3, 16+i%5)
+		for j := range 5 {
+			fmt.Fprintf(&b, "  - {name: e%d, url: %q, api: openai-chat, model: simulated-8b, budget: {tokens_per_hour: 100000}}\n", (i+j)%11, server)
+		}
+		return b.String()
+	}
+	r := startReloading(t, text(0))
+	rounds := func(from, to int) (goroutines int, heap uint64, series int) {
+		for i := from; i < to; i++ {
+			if status, body := r.reload(text(i)); status != http.StatusOK {
+				t.Fatalf("reload %d: status %d: %s", i, status, body)
+			}
+		}
+		r.write(text(0))
+		if status, body := r.post("/-/reload"); status != http.StatusOK {
+			t.Fatal(body)
+		}
+		got, _ := r.waitFor("the probes to end", func(got page) bool { return got.sum("inference_exporter_probes_in_flight") == 0 })
+		for _, f := range got {
+			if !strings.HasPrefix(f.GetName(), "inference_probe_") && !strings.HasPrefix(f.GetName(), "inference_endpoint_") {
+				continue
+			}
+			series += len(f.GetMetric())
+		}
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return runtime.NumGoroutine(), m.HeapAlloc, series
+	}
+	goroutines, heap, series := rounds(1, 100)
+	goroutinesAfter, heapAfter, seriesAfter := rounds(100, 1100)
+	t.Logf("after 100 and 1,100 reloads: %d and %d goroutines, %d and %d kB of heap, %d and %d series",
+		goroutines, goroutinesAfter, heap>>10, heapAfter>>10, series, seriesAfter)
+	if goroutinesAfter > goroutines+10 {
+		t.Errorf("%d goroutines after 100 reloads, %d after 1,100", goroutines, goroutinesAfter)
+	}
+	if heapAfter > heap+4<<20 {
+		t.Errorf("%d kB of heap after 100 reloads, %d kB after 1,100", heap>>10, heapAfter>>10)
+	}
+	if seriesAfter > series+20 {
+		t.Errorf("%d series after 100 reloads, %d after 1,100", series, seriesAfter)
+	}
+}
