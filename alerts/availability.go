@@ -20,7 +20,8 @@ func availabilityGroup(o Options) Group {
 // failure is confirmed after 5 and 10 s, and the time of the last success is
 // known to the second. An endpoint that never had one has no such time, hence
 // unless. Where the latest probe of a slow module succeeded long ago, three
-// failures of others since say more. Without a verdict now nothing is known: the
+// failures of others since say more, if the same exporter saw them: those of
+// another one may be its own. Without a verdict now nothing is known: the
 // exporter may have gone, or the endpoint have left its configuration, and both
 // leave failures in the window. Bursts overload on purpose, and their verdicts
 // are no evidence.
@@ -33,9 +34,9 @@ unless on ($K)
 (time() - max by ($K) (inference_probe_last_success_timestamp_seconds{concurrency=""}) <= 120)
 unless on ($K)
 (
-  max by ($K) (inference_probe_success{concurrency=""}) == 1
-  unless on ($K)
-  sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[5m])) >= 3
+  max by ($K, job, instance) (inference_probe_success{concurrency=""}) == 1
+  unless on ($K, job, instance)
+  sum by ($K, job, instance) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[5m])) >= 3
 )
 and on ($K)
 max by ($K) (inference_probe_success{concurrency=""}) >= 0`, window),

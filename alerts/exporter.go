@@ -9,24 +9,19 @@ const jobs = `job=~"inference[-_]exporter.*"`
 func exporterGroup(o Options) Group {
 	return Group{Name: "inference-exporter", Interval: "30s", Rules: rules(
 		exporterDown(),
+		replicaDown(),
 		watchdog(),
+		probersDisagree(),
+		shardMissing(),
+		shardsDisagree(),
+		configReloadFailed(),
+		discoveryFailing(),
+		discoveredTargetsRejected(),
 		probesMissed(),
 		probesLate(),
 		probeStale(o),
 		measurementSuspect(),
 	)}
-}
-
-func exporterDown() alert {
-	return alert{
-		name: "InferenceExporterDown", severity: Critical, category: Exporter,
-		expr:    fmt.Sprintf("up{%[1]s} == 0\nor\nabsent(up{%[1]s})", jobs),
-		lasting: "3m",
-		summary: "{{ with $labels.instance }}The exporter {{ . }} is down{{ else }}There is no exporter to scrape{{ end }}: its endpoints are not watched.",
-		description: "Prometheus cannot scrape the exporter, or has no target for it (jobs named inference_exporter or inference-exporter). All alerts that rest on it are silent. " +
-			"Look first at the targets page of Prometheus and at the exporter's log.",
-		board: selfBoard,
-	}
 }
 
 func watchdog() alert {

@@ -37,16 +37,17 @@ module:inference_probe_ttft_seconds:increase%[1]s offset 1w >= %[2]d`, window, f
 
 // clientServerGap compares with the endpoint's own past, because probes and
 // other requests differ and a distant endpoint is always far. Without a past it
-// says nothing, nor where the difference is mostly one of traffic.
+// says nothing, nor where the difference is mostly one of traffic. The nearest
+// exporter counts, so that one more far away makes no difference.
 func clientServerGap() alert {
 	return alert{
 		name: "InferenceClientServerGap", severity: Warning, category: Latency,
-		expr: `avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds{source=~"reply|histogram"}[15m])) > 0.3
+		expr: nearestGap("") + ` > 0.3
 and on ($K)
 (
-  avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds{source=~"reply|histogram"}[15m]))
+  ` + nearestGap("") + `
   > on ($K)
-  avg by ($K) (avg_over_time(inference_endpoint_ttft_overhead_seconds{source=~"reply|histogram"}[15m] offset 1w)) + 0.2
+  ` + nearestGap(" offset 1w") + ` + 0.2
 )
 and on ($K)
 sum by ($K) (increase(inference_probe_results_total{outcome="success",concurrency=""}[15m])) >= 10`,
@@ -56,6 +57,10 @@ sum by ($K) (increase(inference_probe_results_total{outcome="success",concurrenc
 			"Look first at the phases of a probe, then at the load of whatever stands before the servers.",
 		board: endpointBoard,
 	}
+}
+
+func nearestGap(offset string) string {
+	return `min by ($K) (avg by ($K, job, instance) (avg_over_time(inference_endpoint_ttft_overhead_seconds{source=~"reply|histogram"}[15m]` + offset + ")))"
 }
 
 // streamsBuffered counts successes of modules with streams only: those that have

@@ -155,11 +155,15 @@ func probesGroup() Group {
 			`sum by ($K, outcome) (rate(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[5m])) > 0`),
 		record("instance:inference_probe_results:rate5m",
 			"sum by (job, instance) (rate(inference_probe_results_total[5m]))"),
-		// An endpoint that carries all bursts has its knee nowhere.
+		rememberedEndpoints(),
+		// An endpoint that carries all bursts has its knee nowhere, also if only one
+		// of two exporters saw it do so.
 		record("module:inference_probe_burst_knee_concurrency:max",
-			`max by (%[1]s) (inference_probe_burst_knee_concurrency)
-or
-max by (%[1]s) (inference_probe_burst_failed) * 0 + Inf`, ofEach),
+			`max by (%[1]s) (
+  max by (%[2]s) (inference_probe_burst_knee_concurrency)
+  or
+  max by (%[2]s) (inference_probe_burst_failed) * 0 + Inf
+)`, ofEach, ofProber),
 	}}
 }
 

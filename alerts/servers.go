@@ -160,13 +160,20 @@ max by ($K, server) (inference_server_requests_running) > 0`,
 // those that it has had. Where servers are found by DNS or by their pods, a lost
 // one is not down but gone. Those that it has had are as many as were up for
 // more than a tenth of six hours: a deployment that runs old and new ones side
-// by side for a while leaves no loss. Each exporter is compared with itself, so
-// that one that goes away takes no servers along.
+// by side for a while leaves no loss. The exporter that sees the most of them up
+// counts, since one that sees fewer may have lost its own way to them; one that
+// went away takes no servers along.
 const lostServers = `(
-  max by ($K) (inference_endpoint_servers{state="down"}) > 0
+  min by ($K) (inference_endpoint_servers{state="down"}) > 0
   or
-  max by ($K) (
-    quantile_over_time(0.9, inference_endpoint_servers{state="up"}[6h]) - inference_endpoint_servers{state="up"}
+  (
+    max by ($K) (
+      quantile_over_time(0.9, inference_endpoint_servers{state="up"}[6h])
+      and on ($K, job, instance)
+      inference_endpoint_servers{state="up"}
+    )
+    - on ($K)
+    max by ($K) (inference_endpoint_servers{state="up"})
   ) >= 1
 )
 and on ($K)

@@ -51,7 +51,7 @@ func at(value any, steps ...any) any {
 
 // The example says what its comments say, with and without its variants.
 func TestDaemonSet(t *testing.T) {
-	data, err := os.ReadFile("../../examples/kubernetes/gpu-daemonset.yml")
+	data, err := os.ReadFile("../../examples/kubernetes/gpu/gpu-daemonset.yml")
 	if err != nil {
 		t.Fatal(err)
 	}

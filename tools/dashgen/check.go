@@ -45,8 +45,8 @@ func newChecker(rulesFile string) (*checker, error) {
 	return c, nil
 }
 
-// foreign are the series of others: Prometheus, and client_golang's collectors
-// of the process and the runtime.
+// foreign are the series of others: Prometheus and its discovery, and
+// client_golang's collectors of the process and the runtime.
 func foreign() map[string]series {
 	known := map[string]series{
 		"ALERTS": {labels: setOf("alertname", "alertstate", "severity", "category", "endpoint", "model", "instance", "gpu", "job")},
@@ -58,6 +58,13 @@ func foreign() map[string]series {
 		known[name] = series{labels: setOf("job", "instance")}
 	}
 	known["process_cpu_seconds_total"] = series{labels: setOf("job", "instance"), counter: true}
+	for _, name := range []string{
+		"prometheus_sd_file_read_errors_total", "prometheus_sd_dns_lookup_failures_total",
+		"prometheus_sd_kubernetes_failures_total", "prometheus_sd_consul_rpc_failures_total",
+	} {
+		known[name] = series{labels: setOf("job", "instance"), counter: true}
+	}
+	known["prometheus_sd_refresh_failures_total"] = series{labels: setOf("job", "instance", "mechanism", "config"), counter: true}
 	known["go_gc_duration_seconds"] = series{labels: setOf("job", "instance", "quantile")}
 	return known
 }
@@ -108,6 +115,9 @@ func (c *checker) addRules(file string) error {
 			if r.Record == "" {
 				continue
 			}
+			if err := c.addBefore(r.Record, r.Expr); err != nil {
+				return fmt.Errorf("rule %s: %w", r.Record, err)
+			}
 			left, err := c.labelsOf(r.Expr)
 			if err != nil {
 				return fmt.Errorf("rule %s: %w", r.Record, err)
@@ -118,6 +128,25 @@ func (c *checker) addRules(file string) error {
 			c.known[r.Record] = series{labels: left}
 		}
 	}
+	return nil
+}
+
+// addBefore adds what a rule recorded before, for one that goes on with it where
+// it finds nothing new: `new or old`. Both have the same labels.
+func (c *checker) addBefore(name, expr string) error {
+	e, err := c.parser.ParseExpr(expr)
+	if err != nil {
+		return err
+	}
+	or, ok := e.(*parser.BinaryExpr)
+	if !ok || or.Op != parser.LOR {
+		return nil
+	}
+	left, err := c.walk(or.LHS)
+	if err != nil {
+		return err
+	}
+	c.known[name] = series{labels: left}
 	return nil
 }
 

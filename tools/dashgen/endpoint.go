@@ -11,7 +11,7 @@ func endpoint() Board {
 		UID: uidEndpoint, Title: "Inference / Endpoint",
 		Question:  "Is this endpoint up for users, is it slow, and which part is slow?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(true)},
-		Marks:     []Mark{alertMark(), changeMark(), serverMark(), exporterMark()},
+		Marks:     []Mark{alertMark(), changeMark(), serverMark(), exporterMark(), reloadMark()},
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: endpointNow()},
@@ -23,6 +23,7 @@ func endpoint() Board {
 			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},
 			{Title: "Bursts", Collapsed: true, Panels: endpointBursts()},
 			{Title: "Quality and changes", Collapsed: true, Panels: endpointQuality()},
+			{Title: "Probers", Collapsed: true, Panels: endpointProbers()},
 		},
 	}
 }
@@ -39,9 +40,9 @@ func endpointNow() []Panel {
 	return []Panel{
 		{
 			Title: "State", Viz: Stat, Width: 5, Height: 5,
-			What: "Whether the latest probe succeeded, for each module.", By: ByProbe,
+			What: "Whether the latest probe succeeded, for each module, by the prober that gets on best.", By: ByProbe,
 			Worry: "it is failed for more than a minute: a first failure is confirmed within seconds.", Alerts: []string{"InferenceEndpointDown"},
-			Queries: []Query{{Expr: "min by (" + byModule + ") (" + ofProbes.of("inference_probe_success") + ")", Legend: module}},
+			Queries: []Query{{Expr: "max by (" + byModule + ") (" + ofProbes.of("inference_probe_success") + ")", Legend: module}},
 			States:  upStates, NoValue: noProber,
 		},
 		{
@@ -161,9 +162,9 @@ func endpointParts() []Panel {
 		},
 		{
 			Title: "What lies between", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
-			What: "Time to first token as the probes see it, less what the server says: network, gateway and client. reply compares one and the same request; histogram compares means, and is negative where other requests are slower than the probes.",
+			What: "Time to first token as the probes see it, less what the server says: network, gateway and client. reply compares one and the same request; histogram compares means, and is negative where other requests are slower than the probes. Each prober has its own.",
 			By:   ByBoth, Worry: "it grows against its own past.", Alerts: []string{"InferenceClientServerGap"},
-			Queries: []Query{{Expr: "max by (source) (" + ofEndpoint.of("inference_endpoint_ttft_overhead_seconds") + ")", Legend: "{{source}}"}},
+			Queries: []Query{{Expr: "max by (source, instance) (" + ofEndpoint.of("inference_endpoint_ttft_overhead_seconds") + ")", Legend: "{{source}} {{instance}}"}},
 			NoValue: "the servers do not tell their TTFT",
 		},
 		{

@@ -40,9 +40,9 @@ func engineReplicas() []Panel {
 	return []Panel{
 		{
 			Title: "Servers by the state of their page", Viz: TimeSeries, Unit: "none", Width: 8, Height: 7, Stacked: true,
-			What: "Servers of the endpoint whose metrics page is read (up), not there (down), not to be trusted (unreadable) or of an unknown engine (unmapped).", By: ByServer,
+			What: "Servers of the endpoint whose metrics page is read (up), not there (down), not to be trusted (unreadable) or of an unknown engine (unmapped); the mean of what several exporters find.", By: ByServer,
 			Worry: "there are fewer in all than usual, or some are down.", Alerts: []string{"InferenceReplicaLost", "InferenceAllReplicasLost", "InferenceServerPageUnreadable"},
-			Queries: []Query{{Expr: "max by (endpoint, model, state) (" + ofEndpoint.of("inference_endpoint_servers") + ")", Legend: "{{state}}"}},
+			Queries: []Query{{Expr: "avg by (endpoint, model, state) (" + ofEndpoint.of("inference_endpoint_servers") + ")", Legend: "{{state}}"}},
 			Min:     ptr(0.0), NoValue: noPage,
 		},
 		{

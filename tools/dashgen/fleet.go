@@ -33,12 +33,12 @@ func fleet() Board {
 		UID: uidFleet, Title: "Inference / Fleet",
 		Question:  "One endpoint or all of them, since when, and how bad is it?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(false)},
-		Marks:     []Mark{alertMark(), changeMark(), exporterMark()},
+		Marks:     []Mark{alertMark(), changeMark(), exporterMark(), reloadMark()},
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: append(fleetStats(), fleetTable(), fleetStates())},
 			{Title: "Objectives", Panels: fleetObjectives()},
-			{Title: "Failures and latency", Panels: fleetCauses()},
+			{Title: "Failures and latency", Panels: append(fleetCauses(), fleetDisagreement())},
 		},
 	}
 }
@@ -93,10 +93,10 @@ func fleetTable() Panel {
 	good, bad := []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, []Step{{0, "text"}, {0.01, "yellow"}, {0.1, "red"}}
 	return Panel{
 		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 9,
-		What: "Each endpoint as it is now. Bad: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT is the highest of the medians of 30 minutes, of what is asked; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell. Right: the share of right answers of the last hour, of the worst module that checks them.",
+		What: "Each endpoint as it is now. State: the latest probe of the worst module, by the prober that gets on best. Bad: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT is the highest of the medians of 30 minutes, of what is asked; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell. Right: the share of right answers of the last hour, of the worst module that checks them.",
 		By:   ByBoth, Worry: "the state is failed, or the budget is red. A blank cell is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
 		Queries: []Query{
-			{Expr: "min by (endpoint, model) (" + ofProbes.of("inference_probe_success") + ")"},
+			{Expr: "min by (endpoint, model) (" + bestProber() + ")"},
 			{Expr: "max by (endpoint, model) (" + badRatio("1h", `slo="availability"`) + ")"},
 			{Expr: "min by (endpoint, model) (" + budgetLeft() + ")"},
 			{Expr: "max by (endpoint, model) (" + ofRecorded.of("module:inference_probe_ttft_seconds:median30m") + ")"},
@@ -174,6 +174,27 @@ func fleetObjectives() []Panel {
 			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0),
 			Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
 		},
+	}
+}
+
+// fleetDisagreement shows shares of each prober and not the score of a vote: who
+// of them is right, only a look can tell.
+func fleetDisagreement() Panel {
+	const series = "endpoint, model, module"
+	share := failedByProber(series+", instance", "30m")
+	return Panel{
+		Title: "Probers that disagree", Viz: Table, Width: 24, Height: 7,
+		What: "Share of failed probes of the last 30 minutes by each prober, for the endpoints and modules at which two of them are more than a fifth apart.",
+		By:   ByProbe, Worry: "one prober fails at many endpoints: its own network or credentials are broken. At one endpoint only, users at its place may have the same trouble.", Alerts: []string{"InferenceProbersDisagree"},
+		Queries: []Query{{Expr: share + " and on (" + series + ") (max by (" + series + ") (" + share + ") - min by (" + series + ") (" + share + ") > 0.2)"}},
+		Columns: []Column{
+			{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}},
+			{Label: "model", Title: "Model"},
+			{Label: "module", Title: "Module"},
+			{Label: "instance", Title: "Prober"},
+			{Query: 0, Title: "Failed, 30 min", Unit: "percentunit", Steps: []Step{{0, "text"}, {0.05, "yellow"}, {0.25, "red"}}},
+		},
+		NoValue: "no two probers disagree, or each endpoint has one",
 	}
 }
 

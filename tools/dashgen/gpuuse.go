@@ -56,7 +56,7 @@ func gpuWork() []Panel {
 			What: "Endpoints that run on the chosen GPUs, as configured, and whether their latest probe succeeded.", By: ByConfig,
 			Worry: "the endpoint on a sick card is the slow one.", Alerts: []string{"InferenceGPUXID"},
 			Queries: []Query{
-				{Expr: "max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (instance, gpu) max by (uuid, instance, gpu) (" + ofGPU.of("inference_gpu_info") + ")"},
+				{Expr: "max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (instance, gpu) topk by (uuid) (1, max by (uuid, instance, gpu) (" + ofGPU.of("inference_gpu_info") + "))"},
 				{Expr: "min by (endpoint, model) (inference_probe_success{concurrency=\"\"}) and on (endpoint, model) (max by (endpoint, model, uuid) (inference_endpoint_gpu_info) and on (uuid) " + ofGPU.of("inference_gpu_info") + ")"},
 			},
 			Columns: []Column{

@@ -8,10 +8,11 @@ func self() Board {
 		UID: uidSelf, Title: "Inference / Prober",
 		Question:  "Is the monitor lying?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), proberVariable()},
-		Marks:     []Mark{allAlertsMark(), exporterMark()},
+		Marks:     []Mark{allAlertsMark(), exporterMark(), reloadMark()},
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: selfNow()},
+			{Title: "What it probes", Panels: selfConfiguration()},
 			{Title: "Does it probe", Panels: selfSchedule()},
 			{Title: "Does it measure well", Panels: selfAccuracy()},
 			{Title: "What it needs", Panels: selfResources()},

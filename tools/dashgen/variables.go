@@ -65,6 +65,14 @@ func serverMark() Mark {
 	}
 }
 
+// reloadMark shows when an exporter took over another configuration.
+func reloadMark() Mark {
+	return Mark{
+		Name: "Configuration reloaded", Color: "green", Title: "configuration reloaded", Text: "{{instance}}", Tags: "job",
+		Expr: "changes(" + ofJob.of("inference_exporter_config_last_reload_success_timestamp_seconds") + "[$__rate_interval]) > 0",
+	}
+}
+
 // exporterMark shows when an exporter restarted.
 func exporterMark() Mark {
 	return Mark{

@@ -35,9 +35,9 @@ func NewNames(catalogue []collector.Family, recorded []string) *Names {
 // targetLabels are what Prometheus adds to what it scrapes.
 func targetLabels() []string { return []string{model.JobLabel, model.InstanceLabel} }
 
-// foreign matches metrics of Prometheus itself and of the Go runtime and the
-// process on the exporter's page. Whether they exist shows when they are asked.
-var foreign = regexp.MustCompile(`^(up|ALERTS|ALERTS_FOR_STATE|(scrape|go|process)_[a-z0-9_]+)$`)
+// foreign matches metrics of Prometheus itself, and of its discovery, the Go
+// runtime and the process on the exporter's page. Whether they exist shows when they are asked.
+var foreign = regexp.MustCompile(`^(up|ALERTS|ALERTS_FOR_STATE|(scrape|go|process|prometheus_sd)_[a-z0-9_]+)$`)
 
 // family returns the name of the family that a series belongs to.
 func family(series string) string {

@@ -1,0 +1,169 @@
+// Package docs checks the documentation: that links lead somewhere, that every
+// page can be found, that examples load and that pictures are whole.
+package docs
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pages lists the Markdown files whose links are checked.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".", "../examples", "../alerts", "../dashboards", "../tools", "../web"} {
+		err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() && entry.Name() == "node_modules" {
+				return filepath.SkipDir
+			}
+			if err == nil && filepath.Ext(name) == ".md" {
+				all = append(all, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(all) < 50 {
+		t.Fatalf("found only %d pages", len(all))
+	}
+	return all
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// neighbours returns the files of this repository that a page links to.
+func neighbours(t *testing.T, name string) []string {
+	t.Helper()
+	var all []string
+	for _, l := range linksOf(read(t, name)) {
+		if isElsewhere(l.target) {
+			continue
+		}
+		if to, err := follow(name, l.target); err == nil { // TestLinks tells of the others
+			all = append(all, filepath.Clean(to))
+		}
+	}
+	return all
+}
+
+func TestLinks(t *testing.T) {
+	for _, name := range pages(t) {
+		for _, l := range linksOf(read(t, name)) {
+			if isElsewhere(l.target) {
+				continue
+			}
+			if _, err := follow(name, l.target); err != nil {
+				t.Errorf("%s:%d: link %s: %v", name, l.line, l.target, err)
+			}
+		}
+	}
+}
+
+// TestReachable follows the links from the index, through pages in this folder.
+func TestReachable(t *testing.T) {
+	reached := map[string]bool{"README.md": true}
+	for todo := []string{"README.md"}; len(todo) > 0; {
+		next := todo[0]
+		todo = todo[1:]
+		for _, name := range neighbours(t, next) {
+			inside := filepath.IsLocal(name) && filepath.Ext(name) == ".md"
+			if inside && !reached[name] {
+				reached[name] = true
+				todo = append(todo, name)
+			}
+		}
+	}
+	for _, name := range pages(t) {
+		if filepath.IsLocal(name) && !reached[name] {
+			t.Errorf("%s cannot be reached from docs/README.md", name)
+		}
+	}
+}
+
+func TestRunbooksAreIndexed(t *testing.T) {
+	indexed := neighbours(t, "alerts.md")
+	runbooks, err := filepath.Glob("runbooks/*.md")
+	if err != nil || len(runbooks) == 0 {
+		t.Fatalf("no runbooks: %v", err)
+	}
+	for _, name := range runbooks {
+		if !slices.Contains(indexed, name) {
+			t.Errorf("docs/alerts.md does not link to %s", name)
+		}
+	}
+}
+
+// TestPictures holds drawings to what every viewer can show: whole XML, with a
+// title for those who do not see it, and nothing that runs or is fetched.
+func TestPictures(t *testing.T) {
+	drawings, err := filepath.Glob("images/*.svg")
+	if err != nil || len(drawings) == 0 {
+		t.Fatalf("no drawings: %v", err)
+	}
+	for _, name := range drawings {
+		elements, err := elementsOf(read(t, name))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range []string{"svg", "title", "desc"} {
+			if !slices.Contains(elements, want) {
+				t.Errorf("%s: no element %s", name, want)
+			}
+		}
+		for _, bad := range []string{"script", "foreignObject", "image"} {
+			if slices.Contains(elements, bad) {
+				t.Errorf("%s: element %s", name, bad)
+			}
+		}
+	}
+}
+
+// elementsOf returns the names of all elements of a document.
+func elementsOf(document string) ([]string, error) {
+	var names []string
+	for d := xml.NewDecoder(bytes.NewReader([]byte(document))); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return names, err
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			names = append(names, start.Name.Local)
+		}
+	}
+}
+
+func TestElementsOf(t *testing.T) {
+	for document, want := range map[string]string{"<svg><title>t</title></svg>": "svg title", "<svg><g></svg>": "error", "<svg>": "error"} {
+		names, err := elementsOf(document)
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", document, got, want)
+		}
+	}
+}

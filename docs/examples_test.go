@@ -1,0 +1,112 @@
+package docs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// TestExamples loads every block of YAML that is a whole configuration, or a
+// whole file for the listener.
+func TestExamples(t *testing.T) {
+	found := map[string]int{}
+	for _, name := range []string{"start.md", "fleet.md", "security.md", "../README.md"} {
+		for i, block := range yamlBlocks(read(t, name)) {
+			kind := kindOf(block)
+			found[kind]++
+			if err := load(t, kind, block); err != nil {
+				t.Errorf("%s, block %d of YAML: %v\n%s", name, i+1, err, block)
+			}
+		}
+	}
+	if found["config"] < 5 || found["web"] < 1 {
+		t.Errorf("found %v", found)
+	}
+}
+
+// yamlBlocks returns the blocks of a page that are marked as YAML.
+func yamlBlocks(page string) []string {
+	var all []string
+	parts := strings.Split(page, "\n```yaml\n")
+	for _, part := range parts[1:] {
+		block, _, _ := strings.Cut(part, "\n```")
+		all = append(all, block+"\n")
+	}
+	return all
+}
+
+// kindOf tells what a block is, by its first key.
+func kindOf(block string) string {
+	switch key, _, _ := strings.Cut(block, ":"); {
+	case strings.Contains(block, "scrape_configs:"):
+		return "prometheus"
+	case key == "tls_server_config":
+		return "web"
+	case key == "endpoints" || key == "discovery" || key == "modules" || key == "global":
+		return "config"
+	}
+	return "part"
+}
+
+func load(t *testing.T, kind, block string) error {
+	t.Helper()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file.yml")
+	write(t, name, block)
+	switch kind {
+	case "config":
+		t.Setenv("LLM_API_KEY", "key")
+		write(t, filepath.Join(dir, "other.key"), "key")
+		_, err := config.Load(name)
+		if err != nil && strings.Contains(err.Error(), "this build has no discovery by") {
+			return nil // TestExamples with the tags of a release loads it
+		}
+		return err
+	case "web":
+		writeCertificate(t, dir)
+		return toolkit.Validate(name)
+	}
+	return nil
+}
+
+// writeCertificate writes exporter.crt and exporter.key.
+func writeCertificate(t *testing.T, dir string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "exporter.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})))
+	write(t, filepath.Join(dir, "exporter.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+}
+
+func TestYAMLBlocks(t *testing.T) {
+	page := "a\n```yaml\nendpoints: []\n```\nb\n```sh\nc: d\n```\n```yaml\n- targets: []\n```\n"
+	blocks := yamlBlocks(page)
+	if len(blocks) != 2 || blocks[0] != "endpoints: []\n" || kindOf(blocks[0]) != "config" || kindOf(blocks[1]) != "part" {
+		t.Errorf("got %q", blocks)
+	}
+	if err := load(t, "config", "endpoint: []\n"); err == nil {
+		t.Error("a file with an unknown key loads")
+	}
+}

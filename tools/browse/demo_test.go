@@ -1,0 +1,95 @@
+package browse
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+var metricsAddress = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/metrics`)
+
+// startDemo builds the program, runs its demo and returns the address of the
+// pages.
+func startDemo(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "inference_exporter")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
+	build.Dir = filepath.Join("..", "..")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v\n%s", err, text)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	demo := exec.CommandContext(ctx, program, "demo", "--port=0")
+	demo.Cancel = func() error { return demo.Process.Signal(os.Interrupt) }
+	out, err := demo.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = demo.Wait()
+	})
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if found := metricsAddress.FindStringSubmatch(lines.Text()); found != nil {
+			go func() {
+				for lines.Scan() { // the rest must not block the program
+				}
+			}()
+			return found[1]
+		}
+	}
+	t.Fatal("the demo does not tell its address")
+	return ""
+}
+
+// TestDemo looks at the pages of the real program, which probes simulated
+// servers every five seconds: a healthy, a saturated and a failing one.
+func TestDemo(t *testing.T) {
+	server := startDemo(t)
+
+	p := open(t, server, "/", laptop)
+	p.await("document.querySelectorAll('.fleet tbody tr').length === 3")
+	p.await("document.querySelector('tr[data-state=up] .strip .good')")
+	p.await("document.querySelector('tr[data-state=down], tr[data-state=degraded]')")
+	p.await("document.querySelector('tr[data-state=up] td.c-ttft').textContent.includes(' ms')")
+	p.await("document.querySelector('tr[data-state=up] td.c-queue').textContent.includes('running')")
+	p.awaitText("#link", "Live")
+	p.picture("demo-fleet", true)
+
+	failing := eval[string](p, "new URL(document.querySelector('tr[data-state=down] a.name, tr[data-state=degraded] a.name').href).pathname")
+	healthy := eval[string](p, "new URL(document.querySelector('tr[data-state=up] a.name').href).pathname")
+
+	p = open(t, server, healthy, laptop)
+	p.await("document.querySelector('.probes summary')")
+	p.openFirstProbe()
+	p.await("document.querySelector('.waterfall .bar.decode') && document.querySelector('.tokens path.answer')")
+	before := eval[string](p, "document.querySelector('.probes details').dataset.key")
+	p.await("document.querySelector('.probes details').dataset.key !== " + strconv.Quote(before)) // a new probe came
+	p.picture("demo-endpoint", true)
+
+	p = open(t, server, failing, laptop)
+	p.awaitText(".problem", "Check next:")
+	p.picture("demo-endpoint-failing", true)
+
+	p = open(t, server, "/gpus", laptop)
+	p.await("document.querySelectorAll('.gpu').length === 2")
+	p.awaitText("main", "Simulated")
+	p.picture("demo-gpus", true)
+
+	p = open(t, server, "/self", laptop)
+	p.await("document.querySelectorAll('tbody tr').length > 10")
+	p.awaitText(".info", "Endpoints3")
+	p.picture("demo-self", true)
+
+	p = open(t, server, "/config", laptop)
+	p.awaitText("pre", "endpoints:")
+}

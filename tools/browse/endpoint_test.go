@@ -1,0 +1,154 @@
+package browse
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
+)
+
+func openEndpoint(t *testing.T, d *status.Detail) *tab {
+	t.Helper()
+	p := open(t, serve(t, fake.NewBoard(d)).URL, "/endpoint/"+d.Name, laptop)
+	p.await("document.querySelector('.tiles')")
+	return p
+}
+
+// onlyProbe is an endpoint with one probe.
+func onlyProbe(probe map[string]any) *status.Detail {
+	outcome := prober.Outcome(probe["outcome"].(string))
+	return &status.Detail{
+		Row: status.Row{Name: "one", URL: "http://one:8000", State: status.Up},
+		Series: []*status.Series{{
+			Module: "m", Prefix: "cold", Interval: 30, Probes: []any{probe},
+			History: &status.History{At: []float64{1.8e9}, TTFT: []*float64{nil}, TPOT: []*float64{nil}, Outcome: []prober.Outcome{outcome}},
+		}},
+	}
+}
+
+func (p *tab) openFirstProbe() {
+	p.t.Helper()
+	p.script("document.querySelector('.probes summary').click()")
+	p.await("document.querySelector('.probes .inside')")
+}
+
+func TestWaterfall(t *testing.T) {
+	p := openEndpoint(t, onlyProbe(map[string]any{
+		"time": "2027-01-15T08:00:00Z", "outcome": "success", "trace_id": "ab", "duration_seconds": 0.2,
+		"phase_seconds": map[string]float64{"connect": 0.01, "first_byte": 0.08, "first_token": 0.01, "decode": 0.1},
+	}))
+	p.openFirstProbe()
+	want := []string{"connect10.0 ms", "first byte80.0 ms", "first token10.0 ms", "decode100 ms"}
+	if got := p.texts(".waterfall dl > div"); !slices.Equal(got, want) {
+		t.Errorf("phases %q, want %q", got, want)
+	}
+	// The first byte begins 10 ms into 200 ms and takes 80 ms.
+	bar := eval[[]string](p, "(b => [b.style.marginLeft, b.style.width])(document.querySelectorAll('.waterfall .bar')[1])")
+	if !slices.Equal(bar, []string{"5%", "40%"}) {
+		t.Errorf("the bar stands at %q, want 5%% and 40%%", bar)
+	}
+}
+
+func TestWaterfallOfAFailure(t *testing.T) {
+	p := openEndpoint(t, onlyProbe(map[string]any{
+		"time": "2027-01-15T08:00:00Z", "outcome": "timeout_first_token", "trace_id": "ab", "duration_seconds": 10.0,
+		"error": "no first token within 10 s", "advice": "Look at the queue.",
+		"phase_seconds": map[string]float64{"connect": 0.5, "write": 0.5},
+	}))
+	p.openFirstProbe()
+	want := []string{"connect500 ms", "write500 ms", "then failed9.00 s"}
+	if got := p.texts(".waterfall dl > div"); !slices.Equal(got, want) {
+		t.Errorf("phases %q, want %q", got, want)
+	}
+	p.awaitText(".why pre", "no first token within 10 s")
+	p.awaitText(".why", "Check next: Look at the queue.")
+}
+
+func TestTokenTimeline(t *testing.T) {
+	event := func(at float64, merged bool) map[string]any {
+		return map[string]any{"at_seconds": at, "tokens": 2, "merged": merged}
+	}
+	p := openEndpoint(t, onlyProbe(map[string]any{
+		"time": "2027-01-15T08:00:00Z", "outcome": "success", "trace_id": "ab",
+		"events": []any{event(0.1, false), event(0.12, true), event(0.62, false), event(0.65, false)},
+	}))
+	p.openFirstProbe()
+	p.awaitText(".tokens h3", "4 events in 550 ms")
+	p.awaitText(".tokens .readout", "Longest gap 500 ms before event 3, 620 ms after the start. 1 event merged")
+	want := "Event 1 at 100 ms, 2 tokens\nEvent 2 at 120 ms, gap 20.0 ms, 2 tokens, merged\n" +
+		"Event 3 at 620 ms, gap 500 ms, 2 tokens\nEvent 4 at 650 ms, gap 30.0 ms, 2 tokens"
+	if got := p.texts(".tokens pre"); !slices.Equal(got, []string{want}) {
+		t.Errorf("gaps %q, want %q", got, want)
+	}
+}
+
+func TestSeriesTabsAndBursts(t *testing.T) {
+	p := openEndpoint(t, fake.Fleet()[0]) // chat-eu
+	want := []string{"interactive · cold", "pairs · warm · 512 tokens in · 16 out", "burst · cold"}
+	if got := p.texts("[role=tab]"); !slices.Equal(got, want) {
+		t.Fatalf("tabs %q, want %q", got, want)
+	}
+	p.script("document.querySelector('[role=tab][aria-selected=true]').focus()")
+	p.press(kb.ArrowLeft) // around to the last one
+	p.await("document.querySelector('[role=tab][aria-selected=true]').textContent === 'burst · cold'")
+	sizes := eval[[]string](p, "[...document.querySelectorAll('.wide td button')].map(b => b.textContent)")
+	if !slices.Equal(sizes, []string{"1", "4", "16", "48"}) {
+		t.Errorf("sizes %q", sizes)
+	}
+	p.script("document.querySelectorAll('.wide td button')[1].click()")
+	p.await("document.querySelectorAll('.wide td button')[1].getAttribute('aria-pressed') === 'true'")
+}
+
+func TestChartsShowTheHistory(t *testing.T) {
+	p := openEndpoint(t, fake.Fleet()[1]) // chat-us: 240 probes, 2 failures, threshold 500 ms
+	if n := eval[int](p, "document.querySelectorAll('.chart canvas').length"); n != 3 {
+		t.Fatalf("%d charts, want 3", n)
+	}
+	p.awaitText(".chart:nth-of-type(3)", "2 failures among 240 probes")
+	p.awaitText(".chart:nth-of-type(1)", "in 238 probes since")
+	p.awaitText(".chart:nth-of-type(1)", "over 500 ms")
+	// All three have the same axis of time.
+	lefts := eval[[]float64](p, "[...document.querySelectorAll('.chart .u-over')].flatMap(e => [e.getBoundingClientRect().left, e.getBoundingClientRect().width])")
+	if lefts[0] != lefts[2] || lefts[0] != lefts[4] || lefts[1] != lefts[3] || lefts[1] != lefts[5] {
+		t.Errorf("the charts do not stand above each other: %v", lefts)
+	}
+	p.script(`{
+		const over = document.querySelector('.chart .u-over');
+		const box = over.getBoundingClientRect();
+		over.dispatchEvent(new MouseEvent('mousemove', {clientX: box.right - 1, clientY: box.top + 20, bubbles: true}));
+	}`)
+	p.awaitText(".charts .readout", "success, TTFT 567 ms")
+}
+
+func TestAbsentIsADash(t *testing.T) {
+	p := openEndpoint(t, &status.Detail{Row: status.Row{Name: "bare", URL: "http://bare", State: status.Waiting}})
+	for i, text := range p.texts(".tiles dd") {
+		if text != "–" {
+			t.Errorf("tile %d shows %q, want a dash", i, text)
+		}
+	}
+	body := eval[string](p, "document.querySelector('main').innerText")
+	for _, wrong := range []string{"NaN", "undefined", "null", "Infinity", "[object"} {
+		if strings.Contains(body, wrong) {
+			t.Errorf("the page says %s:\n%s", wrong, body)
+		}
+	}
+}
+
+func TestTraceIDIsCopied(t *testing.T) {
+	p := openEndpoint(t, fake.Fleet()[0])
+	p.openFirstProbe()
+	p.script("document.querySelector('.copyable button').click()")
+	p.awaitText(".copyable button", "Copied")
+}
+
+func TestEndpointThatIsNotThere(t *testing.T) {
+	p := open(t, serve(t, fake.NewBoard()).URL, "/endpoint/nobody", laptop)
+	p.tolerate()
+	p.awaitText("main", "there is no endpoint of this name")
+}

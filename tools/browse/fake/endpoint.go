@@ -1,0 +1,178 @@
+package fake
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/status"
+)
+
+// interval is the time between two probes of a series, points how many are kept.
+const (
+	interval = 30.0
+	points   = 240
+)
+
+// Kind is what an endpoint is like.
+type Kind struct {
+	Name, Model, Engine string
+	// TTFT and TPOT are typical, in seconds.
+	TTFT, TPOT float64
+	// Outcome is how the latest probes end, and Bad how many of them; Error is
+	// what the server said.
+	Outcome prober.Outcome
+	Bad     int
+	Error   string
+	State   status.State
+	Labels  map[string]string
+	// Waiting, Running and KV are what its servers tell.
+	Waiting, Running, KV float64
+	Bursts               bool
+}
+
+// Endpoint makes up all that is known of an endpoint. The same kind gives the
+// same numbers.
+func Endpoint(k Kind) *status.Detail {
+	r := rand.New(rand.NewPCG(uint64(len(k.Name)), uint64(k.TTFT*1e6)))
+	slo := &status.SLO{Objective: 0.99, TTFT: new(0.5), TPOT: new(0.05), E2E: new(10.0)}
+	d := &status.Detail{Row: status.Row{
+		Name: k.Name, URL: "http://" + strings.ReplaceAll(k.Name, " ", "-") + ".inference.svc:8000/v1", Model: k.Model, API: "openai-chat",
+		Engine: k.Engine, Labels: k.Labels, Module: "interactive", State: k.State, SLO: slo, Since: now() - 5400,
+	}}
+	if k.State == status.Waiting {
+		d.Since = now() - 9
+		return d
+	}
+	d.Series = series(k, r, slo)
+	first := d.Series[0]
+	last := len(first.History.At) - 1
+	d.LastAt, d.Outcomes = first.History.At[last], first.History.Outcome[last-29:]
+	d.TTFT, d.TPOT = first.History.TTFT[last], first.History.TPOT[last]
+	if d.TTFT != nil {
+		d.Duration = new(*d.TTFT + *d.TPOT*31)
+	}
+	d.Window = first.Window
+	if k.Engine != "" {
+		d.Pages = pages(k)
+		d.Servers = &status.Load{Known: 2, Up: 2, Running: &k.Running, Waiting: &k.Waiting, KVUsage: &k.KV, Hits: new(0.62)}
+	}
+	if k.Bad > 0 {
+		addFailure(d, k)
+	}
+	return d
+}
+
+func addFailure(d *status.Detail, k Kind) {
+	d.Failure = &status.Failure{
+		At: d.LastAt, Module: "interactive", Outcome: k.Outcome, Message: k.Error,
+		Advice: "The request arrived, but no token came. Look at the server's queue and running requests, then at its log: it may be overloaded, loading the model, or hung.",
+	}
+	d.Changes = []status.Change{
+		{At: d.LastAt - interval*float64(k.Bad), Module: "interactive", Text: "failing: " + string(k.Outcome)},
+		{At: d.LastAt - 5000, Text: "up again"},
+		{At: d.LastAt - 5300, Module: "questions", Text: "the answer to an old question is a new one: capital-of-france"},
+	}
+	if k.State == status.Up {
+		d.Failure.At -= 3000
+		return
+	}
+	d.Since = d.LastAt - interval*float64(k.Bad)
+	d.Failing = []string{"interactive"}
+}
+
+func series(k Kind, r *rand.Rand, slo *status.SLO) []*status.Series {
+	list := []*status.Series{
+		oneSeries(k, r, slo, status.ID{Module: "interactive", Prefix: "cold"}, 1),
+		oneSeries(Kind{TTFT: k.TTFT / 3, TPOT: k.TPOT}, r, slo, status.ID{Module: "pairs", Prefix: "warm", InputTokens: "512", OutputTokens: "16"}, 1),
+	}
+	if k.Bursts {
+		for i, n := range []string{"1", "4", "16", "48"} {
+			list = append(list, oneSeries(Kind{TTFT: k.TTFT, TPOT: k.TPOT}, r, nil, status.ID{Module: "burst", Prefix: "cold", Concurrency: n}, 1+float64(i)*0.8))
+		}
+	}
+	return list
+}
+
+// oneSeries makes up the history of a series whose times are so many times
+// those of its kind.
+func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id status.ID, times float64) *status.Series {
+	h := &status.History{}
+	end := now() - 7
+	for i := range points {
+		outcome := prober.Success
+		if left := points - i; left <= k.Bad && k.State != status.Up || k.State == status.Up && k.Bad > 0 && left > 100 && left <= 100+k.Bad {
+			outcome = k.Outcome
+		}
+		h.At = append(h.At, end-interval*float64(points-1-i))
+		h.Outcome = append(h.Outcome, outcome)
+		if outcome != prober.Success {
+			h.TTFT, h.TPOT = append(h.TTFT, nil), append(h.TPOT, nil)
+			continue
+		}
+		load := 1 + 0.35*r.NormFloat64()*r.Float64() + max(0, r.Float64()-0.97)*30
+		h.TTFT = append(h.TTFT, new(k.TTFT*times*max(0.6, load)))
+		h.TPOT = append(h.TPOT, new(k.TPOT*times*max(0.8, 1+0.08*r.NormFloat64())))
+	}
+	s := &status.Series{
+		Module: id.Module, Prefix: id.Prefix, InputTokens: id.InputTokens, OutputTokens: id.OutputTokens, Concurrency: id.Concurrency,
+		Interval: interval, SLO: slo, History: h,
+		Window: &status.Window{Samples: 120, P50: new(k.TTFT * 1.02), P99: new(k.TTFT * 1.9), P99Lower: new(k.TTFT * 1.6)},
+	}
+	for i := range 30 {
+		s.Probes = append(s.Probes, probe(k, r, h, points-1-i, id))
+	}
+	return s
+}
+
+// probe is one result in the form of the command `probe -o json`.
+func probe(k Kind, r *rand.Rand, h *status.History, i int, id status.ID) map[string]any {
+	at := time.UnixMilli(int64(h.At[i] * 1000)).UTC()
+	p := map[string]any{
+		"time": at.Format(time.RFC3339Nano), "endpoint": k.Name, "module": id.Module, "outcome": h.Outcome[i], "prefix": id.Prefix,
+		"trace_id": fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()), "clock": "kernel", "merged_events": 0,
+		"connection_reused": false, "buffered": false, "imprecise": false, "no_end_marker": false,
+	}
+	if h.Outcome[i] != prober.Success {
+		p["error"], p["advice"] = k.Error, "Look at the server's queue and running requests, then at its log."
+		p["duration_seconds"] = 10.0
+		p["phase_seconds"] = map[string]float64{"dns": 0.0012, "connect": 0.0008, "write": 0.0001}
+		return p
+	}
+	ttft, tpot := *h.TTFT[i], *h.TPOT[i]
+	var events []map[string]any
+	t := 0.0021 + ttft
+	for n := range 32 {
+		events = append(events, map[string]any{"at_seconds": t, "tokens": 1, "merged": n == 9, "reasoning": n < 4})
+		t += tpot * max(0.2, 1+0.3*r.NormFloat64())
+		if n == 20 {
+			t += tpot * 6
+		}
+	}
+	last := events[31]["at_seconds"].(float64)
+	p["ttft_seconds"], p["tpot_seconds"], p["duration_seconds"], p["output_tokens"] = ttft, tpot, last+0.0004, 32
+	p["prompt_tokens"], p["cached_prompt_tokens"], p["reasoning_tokens"] = 512, 256, 4
+	p["model"], p["finish_reason"], p["http_status"], p["output_tokens_per_second"] = k.Model, "length", 200, 1/tpot
+	p["phase_seconds"] = map[string]float64{
+		"dns": 0.0012, "connect": 0.0008, "write": 0.0001, "first_byte": ttft * 0.96, "first_token": ttft * 0.04,
+		"decode": last - ttft - 0.0021, "close": 0.0004,
+	}
+	p["events"] = events
+	return p
+}
+
+func pages(k Kind) []*status.Server {
+	values := map[string]float64{
+		string(config.RequestsWaiting): k.Waiting / 2, string(config.RequestsRunning): k.Running / 2,
+		string(config.KVCacheUsage): k.KV, string(config.Preemptions): 12,
+	}
+	host := strings.ReplaceAll(k.Name, " ", "-")
+	return []*status.Server{
+		{Server: host + "-0:8000", URL: "http://" + host + "-0:8000/metrics", Engine: k.Engine, At: now() - 4, State: engine.Up, Values: values, Hits: new(0.62)},
+		{Server: host + "-1:8000", URL: "http://" + host + "-1:8000/metrics", At: now() - 4, State: engine.Down, Reason: engine.ReasonConnect, Error: "dial tcp 10.4.0.17:8000: connect: connection refused"},
+	}
+}

@@ -1,0 +1,178 @@
+package browse
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
+)
+
+// names are those of the rows that are shown, in order.
+const names = ".fleet tbody a.name"
+
+func openFleet(t *testing.T, path string) *tab {
+	t.Helper()
+	p := open(t, serve(t, fake.NewBoard(fake.Fleet()...)).URL, path, laptop)
+	p.await("document.querySelector('.fleet tbody tr') || document.querySelector('.empty:not([hidden])')")
+	return p
+}
+
+func (p *tab) wantNames(want ...string) {
+	p.t.Helper()
+	if got := p.texts(names); !slices.Equal(got, want) {
+		p.t.Errorf("rows %q, want %q", got, want)
+	}
+}
+
+// press presses a key where the focus is.
+func (p *tab) press(keys string) {
+	p.t.Helper()
+	p.do(chromedp.KeyEvent(keys))
+}
+
+// slash presses the key "/" as a keyboard does: what it types comes with the key,
+// and not when the page has taken the key for itself.
+func (p *tab) slash() {
+	p.t.Helper()
+	key := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Code: "Slash", Text: "/", WindowsVirtualKeyCode: 191}
+	p.do(send(input.DispatchKeyEvent, key))
+	key.Type, key.Text = input.DispatchKeyEventTypeKeyUp, ""
+	p.do(send(input.DispatchKeyEvent, key))
+}
+
+func TestFleetShowsTheWorstFirst(t *testing.T) {
+	p := openFleet(t, "/")
+	p.wantNames("judge", "code/70b", "rag-staging", "vision-lab", "chat-eu", "chat-us", "hosted")
+	if got, want := run(p, chromedp.Title()), "1 down – inference_exporter"; got != want {
+		t.Errorf("title %q, want %q", got, want)
+	}
+	chips := p.texts(".chip")
+	for i, chip := range chips {
+		chips[i] = words(chip)
+	}
+	if want := []string{"1 down", "1 degraded", "1 stale", "1 waiting", "3 up"}; !slices.Equal(chips, want) {
+		t.Errorf("chips %q, want %q", chips, want)
+	}
+	// The fake's failing endpoint ends with 9 failures among the latest 30.
+	if got, want := eval[string](p, "document.querySelector('.strip').getAttribute('aria-label')"), "21 of 30 succeeded; last: timeout first token"; got != want {
+		t.Errorf("strip says %q, want %q", got, want)
+	}
+	// Nothing is known of an endpoint that waits for its first result.
+	waiting := eval[[]string](p, "[...document.querySelector('tr[data-state=waiting]').cells].slice(2).map(c => c.textContent)")
+	for _, text := range waiting {
+		if text != "–" {
+			t.Errorf("an unknown value is shown as %q, want a dash", text)
+		}
+	}
+}
+
+func TestFleetIsSorted(t *testing.T) {
+	p := openFleet(t, "/")
+	sort := func(label string) {
+		p.script("[...document.querySelectorAll('th button')].find(b => b.textContent === '" + label + "').click()")
+	}
+	aria := func() []string {
+		return eval[[]string](p, "[...document.querySelectorAll('th[aria-sort]')].map(t => t.textContent + ' ' + t.getAttribute('aria-sort'))")
+	}
+
+	sort("p50 1 h") // the fake's medians are 1.02 times the typical TTFT
+	p.wantNames("code/70b", "hosted", "judge", "chat-us", "rag-staging", "chat-eu", "vision-lab")
+	if got := aria(); !slices.Equal(got, []string{"p50 1 h descending"}) {
+		t.Errorf("sorted by %q", got)
+	}
+	sort("p50 1 h")
+	p.wantNames("chat-eu", "rag-staging", "chat-us", "judge", "hosted", "code/70b", "vision-lab") // the unknown stays last
+	sort("Endpoint")
+	p.wantNames("chat-eu", "chat-us", "code/70b", "hosted", "judge", "rag-staging", "vision-lab")
+	if got := run(p, chromedp.Location()); !strings.HasSuffix(got, "/?sort=name&dir=asc") {
+		t.Errorf("address %q does not keep the order", got)
+	}
+}
+
+func TestFleetIsFiltered(t *testing.T) {
+	for _, c := range []struct{ filter, want string }{
+		{"qwen", "chat-eu chat-us"},
+		{"tier=prod region=eu", "judge chat-eu"},
+		{"SGLANG", "judge"},
+		{"vision-lab.inference", "vision-lab"},
+		{"state=down", "judge"},
+	} {
+		t.Run(c.filter, func(t *testing.T) {
+			p := openFleet(t, "/")
+			p.slash()
+			p.press(c.filter)
+			p.wantNames(strings.Fields(c.want)...)
+			again := eval[string](p, "location.pathname + location.search")
+			p.do(chromedp.Reload())
+			p.await("document.querySelector('.fleet tbody tr')")
+			p.wantNames(strings.Fields(c.want)...)
+			if got := eval[string](p, "location.pathname + location.search"); got != again {
+				t.Errorf("address %q became %q", again, got)
+			}
+		})
+	}
+}
+
+func TestFleetKeys(t *testing.T) {
+	p := openFleet(t, "/?q=nothing-like-that")
+	p.awaitText(".empty:not([hidden])", "No endpoint matches")
+	p.press(kb.Escape)
+	if got := len(p.texts(names)); got != 7 {
+		t.Errorf("Esc shows %d rows, want 7", got)
+	}
+	p.slash()
+	if id := eval[string](p, "document.activeElement.id"); id != "filter" {
+		t.Errorf("/ leads to %q", id)
+	}
+	if text := eval[string](p, "document.activeElement.value"); text != "" {
+		t.Errorf("the key itself is in the filter: %q", text)
+	}
+	p.script("document.querySelectorAll('.chip')[0].focus()")
+	p.press(kb.Enter)
+	p.wantNames("judge")
+	if got := eval[string](p, "document.querySelectorAll('.chip')[0].getAttribute('aria-pressed')"); got != "true" {
+		t.Errorf("a pressed chip says %q", got)
+	}
+	p.script("document.querySelector('.fleet tbody a').focus()")
+	p.press(kb.Enter)
+	p.awaitText("h1", "judge")
+}
+
+func TestRowLeadsToItsEndpoint(t *testing.T) {
+	p := openFleet(t, "/?q=code")
+	p.script("document.querySelector('td.c-kv').click()")
+	p.awaitText("h1", "code/70b") // a name with a slash
+	p.script("document.querySelector('.brand').click()")
+	p.await("document.querySelectorAll('" + names + "').length === 7")
+}
+
+func TestFleetWithoutEndpoints(t *testing.T) {
+	p := open(t, serve(t, fake.NewBoard()).URL, "/", laptop)
+	p.awaitText(".empty:not([hidden])", "No endpoints yet")
+}
+
+func TestThemeIsKept(t *testing.T) {
+	p := openFleet(t, "/")
+	background := func() string { return eval[string](p, "getComputedStyle(document.body).backgroundColor") }
+	light := background()
+	press := "document.getElementById('theme').click()"
+	p.script(press + "; " + press) // auto, light, dark
+	dark := background()
+	if dark == light {
+		t.Fatal("the dark theme looks like the light one")
+	}
+	p.do(chromedp.Reload())
+	p.await("document.getElementById('theme').textContent === 'Theme: dark'")
+	if got := background(); got != dark {
+		t.Errorf("after a reload the background is %s, want %s", got, dark)
+	}
+	p.script(press) // auto again, and the system is light
+	if got := background(); got != light {
+		t.Errorf("the automatic theme has the background %s, want %s", got, light)
+	}
+}

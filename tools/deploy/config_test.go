@@ -1,0 +1,95 @@
+package deploy
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+const etc = "/etc/inference-exporter/"
+
+// parseConfig reads the configuration that the pods of a StatefulSet are
+// started with, from the files that are mounted into them. Secrets that are not
+// among the objects have the given keys.
+func parseConfig(t *testing.T, all objects, set *appsv1.StatefulSet, secrets map[string][]string) *config.Config {
+	t.Helper()
+	pod := set.Spec.Template.Spec
+	c := pod.Containers[0]
+	root := t.TempDir()
+	for _, m := range c.VolumeMounts {
+		for _, v := range pod.Volumes {
+			if v.Name == m.Name {
+				writeFiles(t, filepath.Join(root, m.MountPath), volumeFiles(all, set.Namespace, v, secrets))
+			}
+		}
+	}
+	for _, e := range c.Env {
+		if e.Value != "" || e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+			t.Setenv(e.Name, e.Value+"x")
+		}
+	}
+	for _, arg := range c.Args {
+		name, ok := strings.CutPrefix(arg, "--config.file=")
+		if !ok {
+			continue
+		}
+		name = filepath.Join(root, name)
+		text := readFile(t, name)
+		if strings.Contains(text, "kubernetes_sd_configs") && !kubernetesDiscovery {
+			t.Skip("NOT CHECKED: a configuration with Kubernetes discovery needs -tags kubernetes_sd")
+		}
+		text = strings.ReplaceAll(text, etc, root+etc)
+		parsed, err := config.Parse([]byte(text), name)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		return parsed
+	}
+	t.Fatal("no --config.file")
+	return nil
+}
+
+func volumeFiles(all objects, namespace string, v corev1.Volume, secrets map[string][]string) map[string]string {
+	files := map[string]string{}
+	switch {
+	case v.ConfigMap != nil:
+		if m, ok := named[*corev1.ConfigMap](all, namespace, v.ConfigMap.Name); ok {
+			files = m.Data
+		}
+	case v.Secret != nil:
+		if s, ok := named[*corev1.Secret](all, namespace, v.Secret.SecretName); ok {
+			for key, value := range s.Data {
+				files[key] = string(value)
+			}
+		}
+		for _, key := range secrets[v.Secret.SecretName] {
+			files[key] = "secret"
+		}
+	}
+	return files
+}
+
+func writeFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func testConfig(t *testing.T, all objects, secrets map[string][]string) {
+	t.Helper()
+	for _, set := range of[*appsv1.StatefulSet](all) {
+		t.Run("configuration of "+set.Name, func(t *testing.T) { parseConfig(t, all, set, secrets) })
+	}
+}

@@ -1,0 +1,81 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The units are right in the eyes of systemd, which also says how much of the
+// machine they leave open: in tenths, 0 is nothing and 100 is all.
+func TestUnits(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("NOT CHECKED: no systemd-analyze; apt-get install systemd")
+	}
+	for name, c := range map[string]struct {
+		dropIns   []string
+		threshold string
+	}{
+		"service":           {nil, "11"},
+		"service with GPUs": {[]string{"gpu.conf"}, "15"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			unit := filepath.Join(dir, "inference_exporter.service")
+			copyUnit(t, "inference_exporter.service", unit)
+			for _, d := range c.dropIns {
+				copyUnit(t, d, filepath.Join(unit+".d", d))
+			}
+			systemd(t, dir, analyze, "verify", unit)
+			systemd(t, dir, analyze, "security", "--offline=true", "--threshold="+c.threshold, unit)
+		})
+	}
+}
+
+// The check fails where it should.
+func TestUnitsRefused(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("NOT CHECKED: no systemd-analyze; apt-get install systemd")
+	}
+	unit := filepath.Join(t.TempDir(), "open.service")
+	if err := os.WriteFile(unit, []byte("[Service]\nExecStart=/bin/true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command(analyze, "security", "--offline=true", "--threshold=15", unit).Run(); err == nil {
+		t.Error("a unit without any hardening passes")
+	}
+}
+
+// copyUnit copies a unit with the program of the machine that the test runs on:
+// the exporter is not installed there.
+func copyUnit(t *testing.T, name, to string) {
+	t.Helper()
+	text := readFile(t, systemdDir, name)
+	if !strings.Contains(text, "ExecStart=/usr/local/bin/inference_exporter ") {
+		t.Fatalf("%s does not start the exporter", name)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.ReplaceAll(text, "/usr/local/bin/inference_exporter", "/bin/true")
+	if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func systemd(t *testing.T, dir, analyze string, args ...string) {
+	t.Helper()
+	command := exec.Command(analyze, args...)
+	command.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir+":")
+	out, err := command.CombinedOutput()
+	if err != nil || args[0] == "verify" && strings.Contains(string(out), filepath.Base(args[len(args)-1])) {
+		t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
+	}
+	if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); args[0] == "security" {
+		t.Log(lines[len(lines)-1])
+	}
+}

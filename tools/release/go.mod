@@ -1,0 +1,14 @@
+// What a release needs beside goreleaser: bills of materials and notes. A
+// module of its own, so that its dependencies never reach the exporter.
+module github.com/inference-exporter/inference_exporter/tools/release
+
+go 1.26.0
+
+require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
+	github.com/package-url/packageurl-go v0.1.7
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2
+	gopkg.in/yaml.v3 v3.0.1
+)
+
+require golang.org/x/text v0.14.0 // indirect
