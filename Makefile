@@ -11,7 +11,7 @@ ARGS     ?=
 # make build TAGS=kubernetes_sd,consul_sd
 TAGS     ?=
 
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/null || echo unknown))
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BRANCH   ?= $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null || echo unknown)
 
@@ -26,7 +26,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test e2e lint vuln rules proof stack generate bench fuzz build docker clean
+.PHONY: all run demo test e2e lint vuln rules proof page deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -50,7 +50,7 @@ lint: ## format and static checks
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
-	for module in dashgen alertsim prove; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
+	for module in dashgen alertsim prove browse deploy release; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
 
 vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
@@ -64,11 +64,21 @@ proof: ## every query of dashboards and rules against a real Prometheus, and the
 	cd tools/alertsim && $(GO) test ./...
 	tools/prove/check.sh
 
+page: ## the status page in a real Chromium
+	tools/browse/check.sh
+
+deploy: ## Kubernetes manifests, Helm chart, systemd units and compose file
+	cd tools/deploy && $(GO) test ./...
+
+release: ## the release configuration, SBOM and notes; builds goreleaser the first time, which takes minutes
+	tools/release/check.sh
+	cd tools/release && $(GO) test ./...
+
 stack: ## the demo with a real Prometheus and the rules; builds it the first time, which takes minutes
 	examples/stack/run.sh
 
 generate: ## references in docs/, rules and dashboards from the code; a test compares them too
-	$(GO) test ./collector ./config ./engine ./prober/api -run TestReference -count=1 -update
+	$(GO) test ./collector ./config ./engine ./prober/api ./internal/app -run TestReference -count=1 -update
 	$(GO) test ./alerts -run TestFilesAreCurrent -count=1 -update
 	cd tools/dashgen && $(GO) run .
 

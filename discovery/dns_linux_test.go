@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
@@ -108,8 +109,10 @@ func startNameServer(t *testing.T) *atomic.Int32 {
 		serveDNS(conn, answer)
 	}()
 	t.Cleanup(func() {
-		_ = conn.Close()
+		// Lookups that have begun get their answer: else they would wait for it.
+		_ = conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 		<-done
+		_ = conn.Close()
 	})
 	return answer
 }
@@ -128,7 +131,7 @@ func raiseLoopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// serveDNS answers until the connection is closed.
+// serveDNS answers until the connection's deadline.
 func serveDNS(conn net.PacketConn, answer *atomic.Int32) {
 	buf := make([]byte, 4096)
 	for {

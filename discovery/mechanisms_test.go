@@ -101,7 +101,8 @@ func TestHTTP(t *testing.T) {
 	answer.Store("error")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "ann" || password != "secret-word" {
-			t.Errorf("user %q, password %q", user, password)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		answers[answer.Load().(string)](w)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -165,5 +166,45 @@ func TestElementsOf(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: got %s, want %s", document, got, want)
 		}
+	}
+}
+
+var (
+	metricPattern = regexp.MustCompile(`\binference_(?:probe|server|gpu|exporter|endpoint|slo)_[a-z_]*[a-z]`)
+	wildcard      = regexp.MustCompile(`\binference_[a-z_]+\*`)
+	flagPattern   = regexp.MustCompile(`--(?:no-)?(?:collector|config|gpu|log|shard|web)\.[a-z-]+(?:\.[a-z-]+)*`)
+)
+
+// TestNames looks up the metrics and flags that pages speak of in the
+// references, which are generated.
+func TestNames(t *testing.T) {
+	names, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := metricPattern.FindAllString(read(t, "metrics.md"), -1)
+	flags := flagPattern.FindAllString(strings.ReplaceAll(read(t, "commands.md"), "--[no-]", "--"), -1)
+	var found int
+	for _, name := range append(names, "../README.md", "../SECURITY.md") {
+		page := wildcard.ReplaceAllString(read(t, name), "")
+		for _, metric := range metricPattern.FindAllString(page, -1) {
+			found++
+			family := metric
+			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+				family = strings.TrimSuffix(family, suffix)
+			}
+			if !slices.Contains(metrics, family) {
+				t.Errorf("%s: there is no metric %s", name, metric)
+			}
+		}
+		for _, flag := range flagPattern.FindAllString(page, -1) {
+			found++
+			if !slices.Contains(flags, strings.Replace(flag, "--no-", "--", 1)) {
+				t.Errorf("%s: there is no flag %s", name, flag)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("found only %d names", found)
 	}
 }

@@ -128,6 +128,6 @@ func printDemo(env environment, servers []demoServer, urls []string, a net.Addr)
 	}
 	fmt.Fprintf(w, "  GPUs\t\ttwo simulated ones, marked by inference_gpu_simulated\n")
 	_ = w.Flush()
-	fmt.Fprintf(env.Stdout, "\nMetrics: http://%s/metrics\n", a)
-	fmt.Fprintf(env.Stdout, "Look at, after some seconds:\n  curl -s http://%s/metrics | grep -E 'probe_(last_ttft|last_tpot|prefix_cache|burst_knee)|checks_total|server_requests_(run|wait)|kv_cache_usage|gpu_dram'\n\n", a)
+	fmt.Fprintf(env.Stdout, "\nThe status page, for a browser: http://%s/\n", a)
+	fmt.Fprintf(env.Stdout, "Metrics: http://%s/metrics, as in\n  curl -s http://%s/metrics | grep -E 'probe_(last_ttft|last_tpot|prefix_cache|burst_knee)|checks_total|server_requests_(run|wait)|kv_cache_usage|gpu_dram'\n\n", a, a)
 }

@@ -111,7 +111,7 @@ func TestChartsShowTheHistory(t *testing.T) {
 	}
 	p.awaitText(".chart:nth-of-type(3)", "2 failures among 240 probes")
 	p.awaitText(".chart:nth-of-type(1)", "in 238 probes since")
-	p.awaitText(".chart:nth-of-type(1)", "over 500 ms")
+	p.awaitText(".chart:nth-of-type(1)", "over the threshold of 500 ms")
 	// All three have the same axis of time.
 	lefts := eval[[]float64](p, "[...document.querySelectorAll('.chart .u-over')].flatMap(e => [e.getBoundingClientRect().left, e.getBoundingClientRect().width])")
 	if lefts[0] != lefts[2] || lefts[0] != lefts[4] || lefts[1] != lefts[3] || lefts[1] != lefts[5] {

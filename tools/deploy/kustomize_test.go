@@ -53,16 +53,12 @@ func TestKustomize(t *testing.T) {
 	}
 }
 
-// The component alone on the base, as its comment says, has a configuration of
-// its own.
-func TestKustomizeDiscovery(t *testing.T) {
-	if !kubernetesDiscovery {
-		t.Skip("NOT CHECKED: needs -tags kubernetes_sd")
+// The configuration of an overlay takes the place of that of the base.
+func TestExampleConfig(t *testing.T) {
+	maps := of[*corev1.ConfigMap](kustomize(t, "example"))
+	if len(maps) != 1 || maps[0].Data["config.yml"] != readFile(t, kubernetesDir, "example/config.yml") {
+		t.Errorf("the configuration is not that of the example: %v", maps)
 	}
-	all := kustomize(t, "base")
-	m := of[*corev1.ConfigMap](all)[0]
-	m.Data["config.yml"] = readFile(t, kubernetesDir, "discovery/config.yml")
-	testConfig(t, all, nil)
 }
 
 // Where pods are restricted, the level is that of the namespace, not the hope of

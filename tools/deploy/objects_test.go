@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -95,11 +96,22 @@ func decode(text []byte) (objects, error) {
 		if o == nil {
 			return nil, fmt.Errorf("unexpected manifest of %s %s", kind.APIVersion, kind.Kind)
 		}
-		if err := yaml.UnmarshalStrict(document, o); err != nil {
+		if err := decodeStrict(document, o); err != nil {
 			return nil, fmt.Errorf("decode %s: %w", kind.Kind, err)
 		}
 		all = append(all, o)
 	}
+}
+
+// decodeStrict decodes as an API server does that is asked to be strict. The YAML
+// library on its own would take a number for a text.
+func decodeStrict(document []byte, o object) error {
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return err
+	}
+	strict, err := json.UnmarshalStrict(text, o)
+	return errors.Join(append(strict, err)...)
 }
 
 // of returns the objects of one type.
@@ -129,11 +141,13 @@ func title(o object) string {
 
 func TestDecodeRefuses(t *testing.T) {
 	for name, text := range map[string]string{
-		"unknown field": "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {selektor: {}}\n",
-		"wrong type":    "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: 1}\n",
-		"field twice":   "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nmetadata: {name: b}\n",
-		"unknown kind":  "apiVersion: v1\nkind: Pot\nmetadata: {name: a}\n",
-		"wrong version": "apiVersion: apps/v2\nkind: StatefulSet\nmetadata: {name: a}\n",
+		"unknown field":     "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {selektor: {}}\n",
+		"wrong type":        "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: 1}\n",
+		"number for a text": "apiVersion: v1\nkind: Service\nmetadata: {name: a, labels: {b: 1}}\n",
+		"other case":        "apiVersion: v1\nkind: Service\nmetadata: {Name: a}\n",
+		"field twice":       "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nmetadata: {name: b}\n",
+		"unknown kind":      "apiVersion: v1\nkind: Pot\nmetadata: {name: a}\n",
+		"wrong version":     "apiVersion: apps/v2\nkind: StatefulSet\nmetadata: {name: a}\n",
 	} {
 		if _, err := decode([]byte(text)); err == nil {
 			t.Errorf("%s: no error", name)

@@ -55,13 +55,13 @@ func TestUnitsRefused(t *testing.T) {
 func copyUnit(t *testing.T, name, to string) {
 	t.Helper()
 	text := readFile(t, systemdDir, name)
-	if !strings.Contains(text, "ExecStart=/usr/local/bin/inference_exporter ") {
+	if !strings.Contains(text, "ExecStart=inference_exporter ") {
 		t.Fatalf("%s does not start the exporter", name)
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	text = strings.ReplaceAll(text, "/usr/local/bin/inference_exporter", "/bin/true")
+	text = strings.ReplaceAll(text, "ExecStart=inference_exporter ", "ExecStart=/bin/true ")
 	if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

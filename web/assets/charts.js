@@ -38,7 +38,7 @@ export class Charts {
     const cursor = { sync: { key: 'history' }, y: false, drag: { x: false, y: false } };
     const hooks = { setCursor: [(u) => this.read(u.cursor.idx)] };
     const make = (title, values, name, threshold) => {
-      const box = figure(title, summary(title, at, values, threshold));
+      const box = figure(title, summary(at, values, threshold));
       this.box.append(box);
       if (values.some((v) => v !== null)) this.plots.push(new uPlot(lineOptions(this.width(), color(name), threshold, cursor, hooks), [at, values], box.lastChild));
       else box.lastChild.append(h('p', { class: 'note' }, 'Not measured.'));
@@ -75,10 +75,10 @@ function figure(title, text) {
     h('figcaption', null, h('b', null, title), ` ${text}`), h('div', { role: 'img', 'aria-label': `${title}: ${text}` }));
 }
 
-function summary(title, at, values, threshold) {
+function summary(at, values, threshold) {
   const known = values.filter((v) => v !== null);
   if (known.length === 0) return '';
-  const over = threshold === undefined ? '' : `, ${known.filter((v) => v > threshold).length} over ${seconds(threshold)}`;
+  const over = threshold === undefined ? '' : `, ${known.filter((v) => v > threshold).length} over the threshold of ${seconds(threshold)}`;
   return `median ${seconds(median(known))}, ${seconds(Math.min(...known))} to ${seconds(Math.max(...known))} in ${plural(known.length, 'probe')} since ${clockTime(at[0])}${over}`;
 }
 
@@ -89,9 +89,14 @@ const axisFont = '12px system-ui, sans-serif';
 function axes(label) {
   const line = { stroke: color('line'), width: 1 };
   return [
-    { stroke: color('muted'), font: axisFont, grid: line, ticks: line, space: 70, size: 34, values: (_, splits) => splits.map((v) => clockTime(v).slice(0, -3)), incrs: [60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400] },
+    { stroke: color('muted'), font: axisFont, grid: line, ticks: line, space: 70, size: 34, values: times, incrs: [10, 20, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400] },
     { stroke: color('muted'), font: axisFont, grid: line, ticks: line, size: axisWidth, values: label },
   ];
+}
+
+// times labels the axis of time, with seconds only where they matter.
+function times(_, splits, __, ___, step) {
+  return splits.map((v) => (step < 60 ? clockTime(v) : clockTime(v).slice(0, -3)));
 }
 
 function lineOptions(width, stroke, threshold, cursor, hooks) {
@@ -115,32 +120,34 @@ function timeRange(_, min, max) {
   return max - min < 60 ? [max - 60, max] : [min, max];
 }
 
+// drawThreshold draws the line of what is promised; above the chart there is
+// none, and the caption tells it.
 function drawThreshold(u, threshold) {
-  if (threshold === undefined) return;
+  if (threshold === undefined || threshold > u.scales.y.max) return;
   const { ctx } = u;
   const scale = devicePixelRatio;
-  const above = threshold > u.scales.y.max;
-  const y = above ? u.bbox.top : u.valToPos(threshold, 'y', true);
+  const y = u.valToPos(threshold, 'y', true);
   ctx.save();
   ctx.strokeStyle = ctx.fillStyle = color('down');
-  ctx.font = `${12 * scale}px system-ui, sans-serif`;
+  ctx.setLineDash([6 * scale, 4 * scale]);
+  ctx.beginPath();
+  ctx.moveTo(u.bbox.left, y);
+  ctx.lineTo(u.bbox.left + u.bbox.width, y);
+  ctx.stroke();
+  drawLabel(ctx, `threshold ${seconds(threshold)}`, u.bbox.left + u.bbox.width - 4 * scale, y - 2 * scale);
+  ctx.restore();
+}
+
+// drawLabel writes a text that can be read above lines.
+function drawLabel(ctx, text, x, y) {
+  ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
   ctx.textAlign = 'right';
-  ctx.textBaseline = above ? 'top' : 'bottom';
-  if (!above) {
-    ctx.setLineDash([6 * scale, 4 * scale]);
-    ctx.beginPath();
-    ctx.moveTo(u.bbox.left, y);
-    ctx.lineTo(u.bbox.left + u.bbox.width, y);
-    ctx.stroke();
-  }
-  const text = above ? `threshold ${seconds(threshold)} ↑` : `threshold ${seconds(threshold)}`;
-  const place = [text, u.bbox.left + u.bbox.width - 4 * scale, y + (above ? 3 : -2) * scale];
+  ctx.textBaseline = 'bottom';
   ctx.setLineDash([]);
   ctx.strokeStyle = color('panel');
-  ctx.lineWidth = 4 * scale;
-  ctx.strokeText(...place);
-  ctx.fillText(...place);
-  ctx.restore();
+  ctx.lineWidth = 4 * devicePixelRatio;
+  ctx.strokeText(text, x, y);
+  ctx.fillText(text, x, y);
 }
 
 function outcomeOptions(width, outcome, cursor, hooks) {
