@@ -172,6 +172,9 @@ func TestObserveAfterTheEnd(t *testing.T) {
 		t.Errorf("without series: %s", text(t, r))
 	}
 	l.observe(p, prober.Empty)
+	if r := l.row(); r.Failure != nil {
+		t.Errorf("a failure of a closed series: %s", text(t, r))
+	}
 	p = l.open(id)[0]
 	if r := l.row(); r.State != Waiting || len(r.Outcomes) != 0 {
 		t.Errorf("a series that came back: %s", text(t, r))
@@ -210,6 +213,37 @@ func TestWindowFollowsTime(t *testing.T) {
 			t.Errorf("minute %d: %d samples", minute, u.Endpoints[0].Window.Samples)
 		}
 		l.pass(time.Minute)
+	}
+}
+
+// A window that stays as it is costs little to watch.
+func TestWindowIsAskedOnceAMinute(t *testing.T) {
+	l := newLab(t)
+	asked := 0
+	l.board.SetEndpoint(configured("e"))
+	l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Window: func() *Window {
+		asked++
+		return &Window{Samples: 1}
+	}})
+	for range 600 {
+		l.board.Changes(l.board.Fleet().Version)
+		l.pass(time.Second)
+	}
+	if asked != 10 { // when the row was made, and after each of 9 minutes
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// Bursts are a load of our own making: they are neither the failure of an
+// endpoint nor its latest probe.
+func TestRowWithoutBursts(t *testing.T) {
+	l := newLab(t)
+	all := l.open(ID{Module: "m", Prefix: "cold"}, ID{Module: "burst", Prefix: "cold", Concurrency: "8"})
+	l.observe(all[0], "")
+	l.pass(time.Second)
+	l.observe(all[1], prober.Overloaded)
+	if r := l.row(); r.Failure != nil || r.LastAt != epochSeconds || r.State != Up {
+		t.Errorf("%s", text(t, r))
 	}
 }
 

@@ -89,6 +89,25 @@ func TestChangesOfTime(t *testing.T) {
 	}
 }
 
+// One series of several that gets old changes the row, whatever the order.
+func TestChangesOfOldSeries(t *testing.T) {
+	for _, first := range []int{0, 1} {
+		for _, outcome := range []prober.Outcome{"", prober.Empty} {
+			l := newLab(t)
+			all := l.open(ID{Module: "m0", Prefix: "cold"}, ID{Module: "m1", Prefix: "cold"})
+			l.observe(all[first], outcome)
+			l.pass(50 * time.Second)
+			l.observe(all[1-first], prober.Empty)
+			version := l.board.Fleet().Version
+			l.pass(51 * time.Second) // the first is 101 s old
+			u := l.board.Changes(version)
+			if len(u.Endpoints) != 1 || u.Endpoints[0].State != Down || !slices.Equal(u.Endpoints[0].Failing, []string{fmt.Sprint("m", 1-first)}) {
+				t.Errorf("first %d, %q: %s", first, outcome, text(t, u))
+			}
+		}
+	}
+}
+
 // Who knows a version that is too old, or that of another process, begins anew.
 func TestReset(t *testing.T) {
 	l := newLab(t)

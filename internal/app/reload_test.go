@@ -97,6 +97,14 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 			t.Errorf("%s: %v successes although it began anew", name, after)
 		}
 	}
+	for name, want := range map[string]string{"stays": `"state":"up"`, "changes": `"state":"up"`, "comes": `"state":"`} {
+		if _, body := r.get("/api/v1/endpoints/" + name); !strings.Contains(string(body), want) {
+			t.Errorf("%s: the status page has forgotten what was found out: %.300s", name, body)
+		}
+	}
+	if resp, _ := r.get("/api/v1/endpoints/goes"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("an endpoint that is gone has a page: status %d", resp.StatusCode)
+	}
 	if got.has("inference_probe_results_total", "endpoint", "goes") || got.has("inference_endpoint_info", "endpoint", "goes") {
 		t.Error("an endpoint that is gone is on the page")
 	}

@@ -22,13 +22,6 @@ func (s seriesOf) show(b *status.Board, e *config.Endpoint, m *config.Module, id
 	}
 }
 
-// hideSeries takes the series of a rung off the status page.
-func hideSeries(b *status.Board, m *config.Module, id collector.ID) {
-	for _, v := range variantsOf(m) {
-		b.CloseSeries(shownID(v.id(id)))
-	}
-}
-
 func shownID(id collector.ID) status.ID {
 	return status.ID{
 		Endpoint: id.Endpoint, Module: id.Module, Prefix: id.Prefix,

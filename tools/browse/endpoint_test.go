@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -143,7 +144,7 @@ func TestAbsentIsADash(t *testing.T) {
 func TestTraceIDIsCopied(t *testing.T) {
 	p := openEndpoint(t, fake.Fleet()[0])
 	p.openFirstProbe()
-	p.script("document.querySelector('.copyable button').click()")
+	p.do(chromedp.Click(chromedp.CSS(".copyable button")))
 	p.awaitText(".copyable button", "Copied")
 }
 

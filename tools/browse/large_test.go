@@ -17,11 +17,12 @@ func TestTenThousandEndpoints(t *testing.T) {
 	times := eval[map[string]float64](p, `({
 		paint: performance.getEntriesByName('first-contentful-paint')[0].startTime,
 		rows: performance.getEntriesByName('first-rows')[0].startTime,
+		asked: performance.getEntriesByType('resource').find(r => r.name.endsWith('api/v1/endpoints')).startTime,
 		loaded: performance.getEntriesByType('resource').find(r => r.name.endsWith('api/v1/endpoints')).responseEnd,
 		megabytes: performance.getEntriesByType('resource').find(r => r.name.endsWith('api/v1/endpoints')).decodedBodySize / 1e6,
 	})`)
-	t.Logf("10,000 endpoints: first paint %.0f ms, answer of %.1f MB read after %.0f ms, first rows %.0f ms",
-		times["paint"], times["megabytes"], times["loaded"], times["rows"])
+	t.Logf("10,000 endpoints: first paint %.0f ms, answer of %.1f MB asked for after %.0f ms and read after %.0f ms, first rows %.0f ms",
+		times["paint"], times["megabytes"], times["asked"], times["loaded"], times["rows"])
 	if times["rows"] > 3000 {
 		t.Errorf("the first rows came after %.0f ms", times["rows"])
 	}

@@ -102,6 +102,7 @@ func open(t *testing.T, server, path string, v view, scripts ...string) *tab {
 		send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 			Width: v.width, Height: v.height, DeviceScaleFactor: 1, Mobile: v.width < 500,
 		}),
+		send(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
 		send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		}),

@@ -29,19 +29,20 @@ export function toAddress(choice) {
 }
 
 // haystack is the text of a row that the filter looks through.
-export function haystack(row) {
+function haystack(row) {
   const labels = Object.entries(row.labels ?? {}).map(([k, v]) => `${k}=${v}`);
   return [row.name, row.model, row.url, row.engine, row.api, `state=${row.state}`, ...labels]
     .filter(Boolean).join('\n').toLowerCase();
 }
 
-// choose returns the entries that are wanted, in order. An entry has a row and
-// its haystack. Every word of the filter must be found.
+// choose returns the entries that are wanted, in order. Every word of the filter
+// must be found. An entry is a row and, once somebody filters, its haystack.
 export function choose(entries, choice) {
   const words = choice.text.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = [];
   for (const entry of entries) {
     if (choice.states.size && !choice.states.has(entry.row.state)) continue;
+    if (words.length > 0) entry.text ??= haystack(entry.row);
     if (words.every((w) => entry.text.includes(w))) wanted.push({ entry, value: choice.column.value(entry.row) });
   }
   wanted.sort((a, b) => compare(a.value, b.value, choice.direction) || compare(a.entry.row.name, b.entry.row.name, 1));

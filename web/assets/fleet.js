@@ -1,5 +1,5 @@
 // The page of all endpoints.
-import { choose, fromAddress, haystack, toAddress } from './choice.js';
+import { choose, fromAddress, toAddress } from './choice.js';
 import { sync } from './clock.js';
 import { columns } from './columns.js';
 import { h, setText } from './dom.js';
@@ -9,12 +9,12 @@ import { follow } from './live.js';
 import { Table } from './table.js';
 import { icon, stateMeaning, states, stateWord } from './words.js';
 
-const entries = new Map(); // by name: the row, and the text that a filter looks through
+const entries = new Map(); // by name: the row
 const choice = fromAddress();
 const page = { version: 0, states: {} };
 
 function takeRows(rows) {
-  for (const row of rows ?? []) entries.set(row.name, { row, text: haystack(row) });
+  for (const row of rows ?? []) entries.set(row.name, { row });
 }
 
 function takeHead(message) {
