@@ -68,7 +68,7 @@ page: ## the status page in a real Chromium
 	tools/browse/check.sh
 
 deploy: ## Kubernetes manifests, Helm chart, systemd units and compose file
-	cd tools/deploy && $(GO) test ./...
+	cd tools/deploy && $(GO) test -tags '$(TAGS)' ./...
 
 release: ## the release configuration, SBOM and notes; builds goreleaser the first time, which takes minutes
 	tools/release/check.sh
@@ -81,6 +81,7 @@ generate: ## references in docs/, rules and dashboards from the code; a test com
 	$(GO) test ./collector ./config ./engine ./prober/api ./internal/app -run TestReference -count=1 -update
 	$(GO) test ./alerts -run TestFilesAreCurrent -count=1 -update
 	cd tools/dashgen && $(GO) run .
+	cd tools/deploy && $(GO) test . -run TestGenerated -count=1 -update
 
 bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...

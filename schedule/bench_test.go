@@ -73,7 +73,7 @@ func startPlain(ctx context.Context, all *sync.WaitGroup, jobs []Job) {
 	ready.Add(len(jobs))
 	for _, j := range jobs {
 		all.Go(func() {
-			next := gridAfter(j.Key, j.Interval, time.Now().UnixNano())
+			next := gridAfter(gridOf("", j.Key), j.Interval, time.Now().UnixNano())
 			timer := time.NewTimer(time.Until(time.Unix(0, next)))
 			defer timer.Stop()
 			ready.Done()

@@ -43,10 +43,13 @@ func (c *clock) now() (now int64, step time.Duration) {
 	return wall, drift
 }
 
-// gridAfter returns the first point after now of the grid of key: all times
-// t since 1970 with t mod interval = hash(key) mod interval.
-func gridAfter(key string, interval time.Duration, now int64) int64 {
-	offset := int64(xxhash.Sum64String(key) % uint64(interval))
+// gridOf returns what places the grid of a key.
+func gridOf(salt, key string) uint64 { return xxhash.Sum64String(salt + key) }
+
+// gridAfter returns the first point after now of a grid: all times t since 1970
+// with t mod interval = grid mod interval.
+func gridAfter(grid uint64, interval time.Duration, now int64) int64 {
+	offset := int64(grid % uint64(interval))
 	into := (now - offset) % int64(interval)
 	if into < 0 { // only before 1970
 		into += int64(interval)

@@ -13,7 +13,7 @@ func TestSpread(t *testing.T) {
 	const interval = time.Minute
 	var tenth [10]int
 	for i := range 10000 {
-		next := gridAfter(fmt.Sprintf("endpoint-%d/interactive", i), interval, 0)
+		next := gridAfter(gridOf("", fmt.Sprintf("endpoint-%d/interactive", i)), interval, 0)
 		tenth[(next-1)*10/int64(interval)]++
 	}
 	for i, n := range tenth { // binomial: 1000 with a deviation of 30
@@ -92,5 +92,21 @@ func stepClock(t *testing.T, step time.Duration) {
 	const longest = pause + interval + maxSleep
 	if len(p) < 2 || p[1].At-p[0].At < pause-maxDrift || p[1].At-p[0].At > longest {
 		t.Errorf("runs around a pause of %v: %v", pause, p)
+	}
+}
+
+// Two processes with the same jobs ask at different times.
+func TestSalt(t *testing.T) {
+	const interval = time.Minute
+	near := 0
+	for i := range 1000 {
+		key := fmt.Sprintf("endpoint-%d/interactive", i)
+		a, b := gridAfter(gridOf("a", key), interval, 0), gridAfter(gridOf("b", key), interval, 0)
+		if time.Duration(a-b).Abs() < interval/20 {
+			near++
+		}
+	}
+	if near > 150 { // two random points of a circle are within a twentieth with 10 %
+		t.Errorf("%d of 1000 jobs start within %v in both processes", near, interval/20)
 	}
 }

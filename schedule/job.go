@@ -23,7 +23,8 @@ const (
 // job is a Job with its state. Times are wall clock, nanoseconds since 1970.
 type job struct {
 	Job
-	next      int64 // the next grid point
+	grid      uint64 // the hash that places it
+	next      int64  // the next grid point
 	confirmAt int64 // the planned confirmation, before next; 0 is none
 	pauseEnd  int64 // no grid point before this has a run
 	turn      *turn // the start that waits; nil is none
@@ -61,13 +62,13 @@ func (j *job) gone() bool { return j.index == unlisted }
 
 // restart forgets the past of the job, save a run in flight.
 func (j *job) restart(now int64) {
-	j.next = gridAfter(j.Key, j.Interval, now)
+	j.next = gridAfter(j.grid, j.Interval, now)
 	j.confirmAt, j.pauseEnd, j.confirms, j.failed = 0, 0, 0, false
 }
 
 // shift follows a step of the wall clock.
 func (j *job) shift(now int64, step time.Duration) {
-	j.next = gridAfter(j.Key, j.Interval, now)
+	j.next = gridAfter(j.grid, j.Interval, now)
 	j.confirmAt = 0
 	j.pauseEnd += int64(step)
 	if j.turn != nil {

@@ -78,6 +78,9 @@ type Options struct {
 	InFlight int
 	// InFlightPerHost limits them per Job.Host; 0 is no limit.
 	InFlightPerHost int
+	// Salt gives each process that has the same jobs a grid of its own, so that
+	// they do not all ask at once; "" is none.
+	Salt string
 	// Logger is told of panics and of jobs that cannot be scheduled; nil
 	// discards.
 	Logger *slog.Logger
@@ -87,6 +90,7 @@ type Options struct {
 // fields that are marked as shared.
 type Scheduler struct {
 	log   *slog.Logger
+	salt  string
 	clock clock
 
 	jobs   map[string]*job
@@ -115,6 +119,7 @@ func New(o Options) *Scheduler {
 	}
 	return &Scheduler{
 		log:   log,
+		salt:  o.Salt,
 		clock: newClock(),
 		jobs:  map[string]*job{},
 		turns: turns{limits: limits{o.InFlight, o.InFlightPerHost}, hosts: map[string]*host{}},
@@ -233,7 +238,7 @@ func (s *Scheduler) apply(jobs []Job, now int64) {
 func (s *Scheduler) put(want Job, now int64) {
 	j := s.jobs[want.Key]
 	if j == nil {
-		j = &job{index: unlisted}
+		j = &job{index: unlisted, grid: gridOf(s.salt, want.Key)}
 		s.jobs[want.Key] = j
 	}
 	anew := j.gone() || j.Interval != want.Interval

@@ -28,6 +28,9 @@ func TestAssets(t *testing.T) {
 			return nil
 		}
 		if name == "assets/page.html" {
+			if resp := s.ask(http.MethodGet, "/"+name); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("the frame of the pages is a file too: status %d", resp.StatusCode)
+			}
 			return nil
 		}
 		want, err := assets.ReadFile(name)

@@ -99,6 +99,19 @@ func TestEventsThatAreRefused(t *testing.T) {
 	f("", http.StatusServiceUnavailable, "the exporter stops")
 }
 
+func TestHeadOfEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStatusSite(t, newTable("a"))
+		defer s.Close()
+		start := time.Now()
+		time.AfterFunc(time.Minute, s.Close)
+		resp := s.ask(http.MethodHead, "/api/v1/events")
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" || time.Since(start) > 0 {
+			t.Errorf("status %d, headers %v after %s", resp.StatusCode, resp.Header, time.Since(start))
+		}
+	})
+}
+
 // A page of one endpoint is told that there is news of it, and no more.
 func TestEventsOfOneEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -226,7 +226,8 @@ func TestMetricsInPlaceOfThePage(t *testing.T) {
 	if body := readAll(t, s.ask(http.MethodGet, "/").Body); body != long {
 		t.Errorf("the metrics are not at /: %.100s", body)
 	}
-	if resp := s.ask(http.MethodGet, "/gpus"); resp.StatusCode != http.StatusOK {
-		t.Errorf("the other pages are gone: status %d", resp.StatusCode)
+	resp := s.ask(http.MethodGet, "/endpoint/a")
+	if body := readAll(t, resp.Body); resp.StatusCode != http.StatusOK || !strings.Contains(body, `href="../.">Metrics<`) {
+		t.Errorf("status %d, no link to / in %s", resp.StatusCode, body)
 	}
 }

@@ -74,7 +74,8 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	probes, servers := collector.NewProbes(time.Now), collector.NewServers()
 	d.discovery = discovery.New(discovery.Options{Registerer: registry, Logger: env.logger, Throttle: discoveryThrottle})
 	if o.senses.probe {
-		d.probing = schedule.New(schedule.Options{Logger: env.logger})
+		host, _ := os.Hostname() // "" is as good: replicas have hosts of their own
+		d.probing = schedule.New(schedule.Options{Salt: host, Logger: env.logger})
 	}
 	if o.senses.server {
 		d.scraping = schedule.New(schedule.Options{InFlight: scrapesInFlight, Logger: env.logger})

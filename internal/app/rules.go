@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -42,11 +43,18 @@ func (c *rulesCommand) run(_ context.Context, env environment) error {
 }
 
 // ruleOptions returns what rules take from a configuration: the labels of all
-// endpoints, and the intervals of the modules in use.
+// endpoints, as far as it names them, and the intervals of the modules in use.
 func ruleOptions(cfg *config.Config) alerts.Options {
 	labels := map[string]bool{}
 	modules := map[string]time.Duration{}
-	for _, e := range cfg.Endpoints {
+	for _, d := range cfg.Discovery {
+		for _, r := range d.RelabelConfigs {
+			if name := r.TargetLabel; name != "" && !strings.HasPrefix(name, "__") && !strings.Contains(name, "$") {
+				labels[name] = true
+			}
+		}
+	}
+	for _, e := range stanzas(cfg) {
 		for name := range e.Labels {
 			labels[name] = true
 		}

@@ -176,3 +176,18 @@ func TestThemeIsKept(t *testing.T) {
 		t.Errorf("the automatic theme has the background %s, want %s", got, light)
 	}
 }
+
+// TestDarkThemesAreTheSame compares the colours of the theme that the system
+// asks for with those of the one that the reader has chosen: CSS has them twice.
+func TestDarkThemesAreTheSame(t *testing.T) {
+	p := openFleet(t, "/")
+	colors := func(find string) []string {
+		return eval[[]string](p, "(rule => [...rule.style].filter(n => n.startsWith('--')).map(n => n + rule.style.getPropertyValue(n)))("+find+")")
+	}
+	rules := "[...[...document.styleSheets].find(s => s.href.endsWith('app.css')).cssRules]"
+	system := colors(rules + ".find(r => r.media?.mediaText.includes('dark')).cssRules[0]")
+	chosen := colors(rules + `.find(r => r.selectorText?.includes('dark') && r.style.getPropertyValue('--back'))`)
+	if len(system) < 20 || !slices.Equal(system, chosen) {
+		t.Errorf("the colours of the system's dark theme %q are not those of the chosen one %q", system, chosen)
+	}
+}

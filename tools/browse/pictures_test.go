@@ -24,6 +24,7 @@ func TestPictures(t *testing.T) {
 		{"endpoint-dark", "/endpoint/chat-us", ".probes details", dark, true},
 		{"endpoint-phone", "/endpoint/judge", ".probes details", phone, true},
 		{"endpoint-ok-phone", "/endpoint/chat-us", ".probes details", phone, true},
+		{"endpoint-burst", "/endpoint/judge", ".probes details", laptop, false},
 		{"endpoint-waiting", "/endpoint/vision-lab", ".tiles", laptop, false},
 		{"gpus", "/gpus", ".gpu", laptop, false},
 		{"gpus-phone", "/gpus", ".gpu", phone, false},
@@ -37,6 +38,10 @@ func TestPictures(t *testing.T) {
 			if c.open {
 				p.script("document.querySelector('.probes summary').click()")
 				p.await("document.querySelector('.probes .inside')")
+			}
+			if c.name == "endpoint-burst" {
+				p.script("[...document.querySelectorAll('[role=tab]')].at(-1).click()")
+				p.await("document.querySelectorAll('.wide td button').length === 4")
 			}
 			p.await("document.getElementById('version').textContent.includes('1.4.0')")
 			if wide := eval[int64](p, "document.documentElement.scrollWidth"); wide > c.view.width {

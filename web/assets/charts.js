@@ -3,7 +3,7 @@
 // draws; it is loaded as a plain script.
 import { h, setText } from './dom.js';
 import { clockTime, plural, seconds } from './format.js';
-import { median } from './series.js';
+import { median, seriesKey } from './series.js';
 import { outcomeWord } from './words.js';
 
 const chartHeight = 150;
@@ -21,12 +21,15 @@ export class Charts {
     this.plots = [];
     // Sizes come after the layout, and the chart is part of it.
     new ResizeObserver(() => requestAnimationFrame(() => this.resize())).observe(this.element);
-    document.documentElement.addEventListener('themechange', () => this.series && this.show(this.series));
+    document.documentElement.addEventListener('themechange', () => this.series && this.show(this.series, true));
   }
 
-  // show draws a series anew, or its new points where it is the same.
-  show(series) {
+  // show draws a series, where it has new points or the colours are others.
+  show(series, anew = false) {
+    const drawn = `${seriesKey(series)} ${series.history.at.length} ${series.history.at.at(-1)}`;
     this.series = series;
+    if (drawn === this.drawn && !anew) return;
+    this.drawn = drawn;
     for (const plot of this.plots) plot.destroy();
     this.plots = [];
     const { at, ttft_seconds: ttft, tpot_seconds: tpot, outcome } = series.history;

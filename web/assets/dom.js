@@ -37,6 +37,17 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+const drawn = new WeakMap();
+
+// unlessSame draws what is inside of an element unless it shows the same value
+// already: a text that the reader has marked, or a button in focus, stays.
+export function unlessSame(element, value, draw) {
+  const text = JSON.stringify(value);
+  if (drawn.get(element) === text) return;
+  drawn.set(element, text);
+  element.replaceChildren(...draw().flat().filter(Boolean));
+}
+
 // keyed brings the children of a parent in line with a list of [key, make]
 // pairs: those that stay are kept as they are, with what the reader has opened
 // in them.

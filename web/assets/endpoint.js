@@ -1,7 +1,7 @@
 // The page of one endpoint.
 import { ago, sync } from './clock.js';
 import { Charts } from './charts.js';
-import { h, keyed } from './dom.js';
+import { h, keyed, unlessSame } from './dom.js';
 import { clockTime, exactTime, number, plural, unknown } from './format.js';
 import { get, load, main, root, setJSON, setTitle, showError, start } from './frame.js';
 import { follow } from './live.js';
@@ -32,45 +32,46 @@ const chosen = { group: undefined, key: undefined };
 let detail;
 
 function drawHead() {
-  const facts = [detail.model, detail.engine, detail.api].filter(Boolean);
-  head.replaceChildren(
-    h('div', { class: 'title' }, h('h1', null, detail.name), stateBadge(detail.state), detail.since > 0 && ago(detail.since, 'for ', '')),
-    h('p', { class: 'about' }, facts.map((f) => h('span', { class: 'tag' }, f)), h('code', null, detail.url),
-      Object.entries(detail.labels ?? {}).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`))));
+  const { name: title, state, since, model, engine, api, url, labels } = detail;
+  unlessSame(head, [title, state, since, model, engine, api, url, labels], () => [
+    h('div', { class: 'title' }, h('h1', null, title), stateBadge(state), since > 0 && ago(since, 'for ', '')),
+    h('p', { class: 'about' }, [model, engine, api].filter(Boolean).map((f) => h('span', { class: 'tag' }, f)), h('code', null, url),
+      Object.entries(labels ?? {}).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`))),
+  ]);
 }
 
 // drawTrouble says what failed and what to check next; of a failure that is
 // over it says so.
 function drawTrouble() {
-  const f = detail.failure;
-  trouble.hidden = !f;
-  if (!f) return;
+  const { failure: f, failing } = detail;
   const over = detail.state === 'up';
+  trouble.hidden = !f;
   trouble.classList.toggle('over', over);
-  trouble.replaceChildren(
+  unlessSame(trouble, [f, failing, over], () => (f ? [
     h('h2', null, over ? 'Last failure, over now: ' : 'Failing: ', outcomeWord(f.outcome), h('small', null, ` in ${f.module}, `, ago(f.at))),
-    ...[
-      f.message && h('pre', { class: 'said' }, f.message),
-      f.advice && h('p', null, h('b', null, 'Check next: '), f.advice),
-      detail.failing?.length > 0 && h('p', { class: 'small' }, `Failing modules: ${detail.failing.join(', ')}`),
-    ].filter(Boolean));
+    f.message && h('pre', { class: 'said' }, f.message),
+    f.advice && h('p', null, h('b', null, 'Check next: '), f.advice),
+    failing?.length > 0 && h('p', { class: 'small' }, `Failing modules: ${failing.join(', ')}`),
+  ] : []));
 }
 
 function drawTiles() {
-  const { slo, ttft_window: w, servers: load } = detail;
-  const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
+  const { slo, ttft_window: w, servers: load, outcomes, last_at: last, ttft_seconds: ttft, tpot_seconds: tpot, duration_seconds: duration } = detail;
   const queue = load && (load.waiting !== undefined || load.running !== undefined);
-  tiles.replaceChildren(
-    tile('Latest probes', strip(detail.outcomes) ?? unknown, detail.last_at > 0 && h('span', { class: 'small' }, ago(detail.last_at, 'last '))),
-    tile('TTFT', promised(detail.ttft_seconds, slo?.ttft_seconds)),
+  unlessSame(tiles, [slo, w, load, outcomes, last, ttft, tpot, duration], () => [
+    tile('Latest probes', strip(outcomes) ?? unknown, last > 0 && h('span', { class: 'small' }, ago(last, 'last '))),
+    tile('TTFT', promised(ttft, slo?.ttft_seconds)),
     tile('p50, last hour', promised(w?.p50, slo?.ttft_seconds), w && h('span', { class: 'small' }, plural(w.samples, 'probe'))),
     tile('p99, last hour', promised(w?.p99, slo?.ttft_seconds), bounds(w)),
-    tile('TPOT', promised(detail.tpot_seconds, slo?.tpot_seconds)),
-    tile('Duration', promised(detail.duration_seconds, slo?.e2e_seconds)),
+    tile('TPOT', promised(tpot, slo?.tpot_seconds)),
+    tile('Duration', promised(duration, slo?.e2e_seconds)),
     tile('Queue', queue ? `${number(load.waiting)} waiting` : unknown, queue && h('span', { class: 'small' }, `${number(load.running)} running`)),
     tile('KV cache', meter(load?.kv_cache_usage_ratio, 0.9)),
-    tile('Prefix hits', meter(load?.prefix_cache_hit_ratio)));
+    tile('Prefix hits', meter(load?.prefix_cache_hit_ratio)),
+  ]);
 }
+
+const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
 
 function drawSeries() {
   const found = groups(detail.series ?? []);
@@ -78,14 +79,11 @@ function drawSeries() {
   if (!found.has(chosen.group)) chosen.group = names.find((n) => found.get(n).some(lastFailed)) ?? names[0];
   const list = found.get(chosen.group) ?? [];
   const series = list.find((s) => seriesKey(s) === chosen.key) ?? list.at(-1);
-  const signature = JSON.stringify([names.map((n) => [n, found.get(n).some(lastFailed)]), chosen.group]);
-  if (tabBar.dataset.signature !== signature && names.length > 1) {
-    const focused = tabBar.contains(document.activeElement);
-    tabBar.replaceChildren(tabs('Series', names, chosen.group, (n) => found.get(n).some(lastFailed), (n) => choose(n)));
-    if (focused) tabBar.querySelector('[aria-selected="true"]').focus();
-    tabBar.dataset.signature = signature;
-  }
-  burst.replaceChildren(...(list.some((s) => s.concurrency) ? [burstTable(list, series, (s) => choose(chosen.group, seriesKey(s)))] : []));
+  const bad = (n) => found.get(n).some(lastFailed);
+  unlessSame(tabBar, [chosen.group, names.map((n) => [n, bad(n)])], () => (names.length > 1 ? [tabs('Series', names, chosen.group, bad, (n) => choose(n))] : []));
+  const sizes = list.filter((s) => s.concurrency);
+  unlessSame(burst, sizes.map((s) => [seriesKey(s), s.history.at.at(-1), s === series]), () => (
+    sizes.length > 0 ? [burstTable(sizes, series, (s) => choose(chosen.group, seriesKey(s)))] : []));
   panel.hidden = !series;
   if (!series) return;
   every.textContent = series.interval_seconds > 0 ? `Probed every ${number(series.interval_seconds)} s.` : '';
@@ -94,8 +92,10 @@ function drawSeries() {
 }
 
 function choose(group, key) {
+  const from = [tabBar, burst].find((e) => e.contains(document.activeElement));
   Object.assign(chosen, { group, key });
   drawSeries();
+  from?.querySelector('[aria-selected="true"], [aria-pressed="true"]')?.focus();
 }
 
 const every = h('span', { class: 'every' });
@@ -118,7 +118,7 @@ function show(page) {
   drawTrouble();
   drawTiles();
   drawSeries();
-  servers.replaceChildren(...(page.pages?.length ? [serversTable(page.pages)] : []));
+  unlessSame(servers, page.pages, () => (page.pages?.length ? [serversTable(page.pages)] : []));
   drawChanges();
 }
 

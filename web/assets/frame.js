@@ -82,12 +82,15 @@ export async function load(path, show, as) {
 // repeat shows fresh data every so many seconds while the page is looked at.
 export function repeat(path, show, period, as) {
   let last = now();
+  let waiting = false; // an answer is due, or did not come
   setInterval(async () => {
     if (document.hidden) return;
-    showStale(now() - last > staleLimit, last);
+    if (waiting) showStale(now() - last > staleLimit, last);
+    waiting = true;
     try {
       show(await get(path, as));
       last = now();
+      waiting = false;
       showConnection('live');
       showStale(false);
     } catch {

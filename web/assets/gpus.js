@@ -28,10 +28,12 @@ function memory(gpu) {
   return gpu.memory_used_bytes === undefined ? unknown : `${bytes(gpu.memory_used_bytes)} of ${bytes(gpu.memory_total_bytes)}`;
 }
 
+// bandwidth is the share in use of what the hardware can do.
 function bandwidth(gpu) {
-  const rate = gpu.memory_bandwidth_bytes_per_second;
-  const parts = [ratio(gpu.memory_bandwidth_utilization_ratio), rate === undefined ? '' : `${number(Math.round(rate / 1e9))} GB/s`];
-  return parts.filter((p) => p && p !== unknown).join(', ') || unknown;
+  const { memory_bandwidth_utilization_ratio: used, memory_bandwidth_bytes_per_second: most } = gpu;
+  if (most === undefined) return ratio(used);
+  const peak = `${number(Math.round(most / 1e9))} GB/s`;
+  return used === undefined ? `${unknown} of ${peak}` : `${ratio(used)} of ${peak}`;
 }
 
 function readings(gpu) {

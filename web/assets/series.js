@@ -27,8 +27,8 @@ export function groups(all) {
   return found;
 }
 
-// tabs makes a row of tabs; the arrow keys move between them. A name is a text
-// or what isBad(name) marks with a sign.
+// tabs makes a row of tabs; the arrow keys move between them. Names for which
+// isBad is true get a sign.
 export function tabs(label, names, chosen, isBad, choose) {
   const list = h('div', { class: 'tabs', role: 'tablist', 'aria-label': label, keydown: (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -38,14 +38,7 @@ export function tabs(label, names, chosen, isBad, choose) {
     next.focus();
     next.click();
   } }, names.map((name) => h('button', {
-    type: 'button', role: 'tab', 'aria-selected': String(name === chosen), tabindex: name === chosen ? 0 : -1, click: () => {
-      for (const b of list.children) {
-        const selected = b.dataset.name === name;
-        b.setAttribute('aria-selected', String(selected));
-        b.tabIndex = selected ? 0 : -1;
-      }
-      choose(name);
-    }, 'data-name': name,
+    type: 'button', role: 'tab', 'aria-selected': String(name === chosen), tabindex: name === chosen ? 0 : -1, click: () => choose(name),
   }, isBad(name) && h('span', { class: 'failing', title: 'its latest probe failed' }, '✕ ', h('span', { class: 'unseen' }, 'failing: ')), name)));
   return list;
 }

@@ -74,7 +74,7 @@ export class Table {
     let drawn = this.drawn.get(row.name);
     if (drawn?.row === row) return drawn.tr;
     if (!drawn) {
-      drawn = { tr: h('tr', null, columns.map((c) => h('td', { class: `c-${c.id}${c.numeric ? ' numeric' : ''}`, 'data-label': c.label }))) };
+      drawn = { tr: h('tr', null, columns.map((c) => h('td', { class: `c-${c.id}${c.numeric ? ' numeric' : ''}`, 'data-label': c.short ?? c.label }))) };
       this.drawn.set(row.name, drawn);
     }
     drawn.row = row;

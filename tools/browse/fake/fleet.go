@@ -77,7 +77,7 @@ func gpus() *status.GPUPage {
 			{
 				Index: 0, UUID: "GPU-6e1f2c1a-77aa-4d1e-9a2b-0b7c41ad5512", Name: "NVIDIA H100 80GB HBM3",
 				MemoryUsed: new(71.3e9), MemoryTotal: new(85.5e9), Utilization: new(0.97), SMActive: new(0.41),
-				BandwidthUse: new(0.62), Bandwidth: new(2.07e12), Power: new(512.4), PowerLimit: new(700.0), Temperature: new(61.0),
+				BandwidthUse: new(0.62), Bandwidth: new(3.35e12), Power: new(512.4), PowerLimit: new(700.0), Temperature: new(61.0),
 				Processes: []*status.GPUProcess{{PID: 4711, Name: "VLLM::EngineCore", MemoryUsed: new(70.9e9)}},
 			},
 			{
