@@ -25,13 +25,13 @@ type job struct {
 	Job
 	grid      uint64 // the hash that places it
 	next      int64  // the next grid point
-	confirmAt int64 // the planned confirmation, before next; 0 is none
-	pauseEnd  int64 // no grid point before this has a run
-	turn      *turn // the start that waits; nil is none
-	run       *run  // the run in flight; nil is none
-	index     int   // in the agenda
-	confirms  int8  // confirmations planned since the first failure
-	failed    bool  // the verdict of the last run
+	confirmAt int64  // the planned confirmation, before next; 0 is none
+	pauseEnd  int64  // no grid point before this has a run
+	turn      *turn  // the start that waits; nil is none
+	run       *run   // the run in flight; nil is none
+	index     int    // in the agenda
+	confirms  int8   // confirmations planned since the first failure
+	failed    bool   // the verdict of the last run
 }
 
 // run is one run in flight.

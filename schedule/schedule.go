@@ -98,7 +98,7 @@ type Scheduler struct {
 	turns  turns  // who may start; its inFlight is shared
 
 	// Shared with the callers of the methods and with the runs.
-	called atomic.Bool           // Run was
+	called atomic.Bool            // Run was
 	update atomic.Pointer[[]Job]  // the latest set not yet taken over
 	limits atomic.Pointer[limits] // the latest ones not yet taken over
 	wake   chan struct{}
