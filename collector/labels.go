@@ -102,9 +102,12 @@ func (b *labelBlock) render() {
 	b.text, b.proto = text.String(), proto.String()
 }
 
+// valueEscaper writes the value of a label as both text formats want it.
+var valueEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+
 // renderPair renders one label.
 func renderPair(p pair) labelText {
-	escaped := strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(p.value)
+	escaped := valueEscaper.Replace(p.value)
 	message := appendString(appendString(nil, fieldPairName, p.name), fieldPairValue, p.value)
 	proto := protowire.AppendTag(nil, fieldMetricLabel, protowire.BytesType)
 	return labelText{

@@ -34,6 +34,7 @@ func badFiles() map[string][]string {
 		"url-fragment":           {`:2: endpoints[0].url: a fragment, or a query that is not ?api-version=DATE, in the URL; for a key use http.authorization or a header`},
 		"url-port":               {`:2: endpoints[0].url: a port that is not 1 to 65535`},
 		"url-port-empty":         {`:2: endpoints[0].url: a port that is not 1 to 65535`},
+		"name-dots":              {`:2: endpoints[0].name: endpoint name ".." has no page; want another`, `:3: endpoints[1].name: endpoint name "." has no page; want another`},
 		"name-empty":             {`:3: endpoints[0].name: an empty endpoint name`},
 		"name-long":              {`:3: endpoints[0].name: endpoint name of 129 bytes, more than 128`},
 		"name-default-long":      {`:2: endpoints[0].name: endpoint name of 129 bytes, more than 128`},

@@ -76,6 +76,9 @@ func (e *Endpoint) validate(r *report, p path, modules map[string]*Module) {
 	}
 	if r.written(p.key("name")) || e.URL.URL != nil {
 		validateText(r, p.key("name"), "endpoint name", e.Name, maxNameBytes)
+		if e.Name == "." || e.Name == ".." { // a browser takes them for a folder, in the address of the endpoint's page
+			r.errorf(p.key("name"), "endpoint name %s has no page; want another", quote(e.Name))
+		}
 	}
 	e.validateShared(r, p, modules)
 }

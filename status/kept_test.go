@@ -116,6 +116,30 @@ func answer(start time.Time, tokens int) *prober.Result {
 	return r
 }
 
+// However large, two probes are kept.
+func TestKeptLargeProbes(t *testing.T) {
+	l := newLab(t)
+	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	l.board.open.Store(1_000_000)
+	for range 5 {
+		r := success(l.now)
+		r.Answer.Text = strings.Repeat("x", 5000)
+		p.Observe(r)
+	}
+	if n := len(l.probesOf()); n != 2 {
+		t.Errorf("%d probes", n)
+	}
+}
+
+// Events may take what half of the allowance leaves beside the rest.
+func TestKeptEvents(t *testing.T) {
+	for events, whole := range map[int]bool{0: true, 192: true, 193: false} {
+		if k := keep(answer(epoch(), events), 2*(768+len("llama")+192*8)); k.whole != whole || whole && len(k.events) != events {
+			t.Errorf("%d events: kept %d, whole %t", events, len(k.events), k.whole)
+		}
+	}
+}
+
 // An answer that is long loses its events where there are many series, and then
 // does not pretend that none was merged.
 func TestKeptLongAnswers(t *testing.T) {

@@ -14,7 +14,7 @@ func loadOf(statuses []engine.Status) *Load {
 	var hits []float64
 	for i := range statuses {
 		snap := statuses[i].Snapshot
-		if statuses[i].State != engine.Up || snap == nil {
+		if snap == nil { // not up
 			continue
 		}
 		l.Up++

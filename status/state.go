@@ -9,36 +9,35 @@ import (
 // verdict is what the latest results of an endpoint tell at a moment.
 type verdict struct {
 	state State
-	// asked series have a result that counts, of which failed are failures. When
-	// every result is too old, all of them count.
-	asked, failed int
-	now           time.Time
+	// asked series have a result that counts. When every result is too old, all of
+	// them count.
+	asked int
+	now   time.Time
 	// next is when the first of those that count becomes too old, and until when
 	// the last of all did; the zero time for never.
 	next, until time.Time
 }
 
-// same tells whether two verdicts look the same.
-func (v *verdict) same(o *verdict) bool {
-	return v.state == o.state && v.asked == o.asked && v.failed == o.failed
-}
+// same tells whether time has changed nothing.
+func (v *verdict) same(o *verdict) bool { return v.state == o.state && v.asked == o.asked }
 
 // judge looks at the latest results of all series.
 func (e *endpoint) judge(now time.Time) verdict {
 	v := verdict{state: Waiting, now: now}
-	var old, oldFailed int
+	var failed, old int
 	for _, p := range e.series {
 		switch {
 		case !p.tells():
 		case p.isOld(now):
 			old++
-			oldFailed += p.failed()
 			if end := p.end(); end.After(v.until) {
 				v.until = end
 			}
 		default:
 			v.asked++
-			v.failed += p.failed()
+			if p.failed() {
+				failed++
+			}
 			if end := p.end(); p.patience > 0 && (v.next.IsZero() || end.Before(v.next)) {
 				v.next = end
 			}
@@ -46,11 +45,11 @@ func (e *endpoint) judge(now time.Time) verdict {
 	}
 	switch {
 	case v.asked == 0 && old > 0:
-		v.state, v.asked, v.failed = Stale, old, oldFailed
+		v.state, v.asked = Stale, old
 	case v.asked == 0:
-	case v.failed == v.asked:
+	case failed == v.asked:
 		v.state = Down
-	case v.failed > 0:
+	case failed > 0:
 		v.state = Degraded
 	default:
 		v.state = Up
@@ -60,8 +59,9 @@ func (e *endpoint) judge(now time.Time) verdict {
 
 // notice marks a state that is not what it was; e.mu is held.
 func (e *endpoint) notice(now time.Time) {
-	v, same := e.judge(now), false
-	same, e.judged = v.same(&e.judged), v
+	v := e.judge(now)
+	same := v.same(&e.judged)
+	e.judged = v
 	if same || v.state == Waiting && e.state == Waiting {
 		return
 	}
@@ -102,7 +102,7 @@ func (e *endpoint) inWords(before State) (module, text string) {
 // fails tells whether the latest result of a series is a failure that counts at
 // the moment of the verdict.
 func (e *endpoint) fails(p *Probes) bool {
-	return p.tells() && p.failed() == 1 && (e.state == Stale || !p.isOld(e.judged.now))
+	return p.tells() && p.failed() && (e.state == Stale || !p.isOld(e.judged.now))
 }
 
 // latestFailure returns the series that failed last, of those that fail; there
@@ -145,10 +145,5 @@ func (p *Probes) isOld(now time.Time) bool {
 // end is when the latest result becomes old.
 func (p *Probes) end() time.Time { return p.last().result.Start.Add(p.patience) }
 
-// failed returns 1 when the latest result is a failure, else 0.
-func (p *Probes) failed() int {
-	if p.last().result.Outcome == prober.Success {
-		return 0
-	}
-	return 1
-}
+// failed tells whether the latest result is a failure.
+func (p *Probes) failed() bool { return p.last().result.Outcome != prober.Success }

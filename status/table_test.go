@@ -60,8 +60,10 @@ func TestChanges(t *testing.T) {
 	l.board.RemoveEndpoint("a")
 	l.board.SetEndpoint(configured("a")) // gone and back
 	expect([]string{"a"}, nil)
-	l.board.SetEndpoint(configured("b"))
-	l.board.RemoveEndpoint("b")
+	for range 2 {
+		l.board.SetEndpoint(configured("b"))
+		l.board.RemoveEndpoint("b")
+	}
 	expect(nil, []string{"b"})
 	l.pass(time.Hour)
 	probes["d"].Observe(success(l.now.Add(-time.Hour)))

@@ -173,13 +173,13 @@ func (h *hub) round() {
 			}
 			continue
 		}
-		event, err := all()
+		news, err := all()
 		if err != nil { // a page that misses an event would be wrong, so it has to begin anew
 			h.logger.Error("encoding the changes for the status page failed", "err", err)
 			w.drop()
 			continue
 		}
-		w.tell(event)
+		w.tell(news)
 	}
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -217,10 +218,19 @@ func checkPagesAgree(t *rapid.T) {
 	}
 }
 
+// squares is a text in which little repeats.
+var squares = func() string {
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprint(&text, i*i*i*i)
+	}
+	return text.String()
+}()
+
 // Compressed events make a stream in any order.
 func TestPackedEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.SampledFrom([]string{"a", "endpoint-1 is up", "endpoint-1 is down", "\n\n"})
+		word := rapid.SampledFrom([]string{"a", "endpoint-1 is up", "endpoint-1 is down", "\n\n", squares})
 		texts := rapid.SliceOf(rapid.SliceOf(word)).Draw(t, "texts")
 		p := newPacker()
 		var events []*event

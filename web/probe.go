@@ -86,6 +86,10 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		plainText(w, http.StatusMethodNotAllowed, "want GET")
 		return
 	}
+	if isPlanted(r) {
+		plainText(w, http.StatusForbidden, "a page of another site asks for a probe")
+		return
+	}
 	request, err := probeRequest(r)
 	if err != nil {
 		plainText(w, http.StatusBadRequest, err.Error())
@@ -106,6 +110,12 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.logger.Debug("writing a probe's metrics failed", "err", err)
 		panic(http.ErrAbortHandler) // so that a part is not taken for the whole
 	}
+}
+
+// isPlanted tells a request that a page of another site makes without the user's
+// doing, such as for an image: a probe costs money.
+func isPlanted(r *http.Request) bool {
+	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate"
 }
 
 // probe waits for its turn, which the limit includes.

@@ -99,6 +99,11 @@ func TestProbeRefusals(t *testing.T) {
 			t.Errorf("%s: status %d, log %q", method, resp.StatusCode, &s.log)
 		}
 	}
+	for mode, want := range map[string]int{"no-cors": http.StatusForbidden, "navigate": http.StatusServiceUnavailable} {
+		if resp := s.ask(http.MethodGet, "/probe?target=a", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", mode); resp.StatusCode != want {
+			t.Errorf("from another site by %s: status %d, want %d", mode, resp.StatusCode, want)
+		}
+	}
 	if resp := s.ask(http.MethodGet, "/probe?target=a"); resp.StatusCode != 503 || !strings.Contains(s.log.String(), none.Error()) {
 		t.Errorf("status %d, log %q", resp.StatusCode, &s.log)
 	}

@@ -52,8 +52,8 @@ type Server struct {
 	ready   atomic.Bool
 }
 
-// New returns a server for the given pages. An error means that MetricsPath
-// cannot be used.
+// New returns a server for the given pages. An error says that MetricsPath cannot
+// be used, or what is wrong with the files of the status page.
 func New(o Options) (*Server, error) {
 	if err := checkPath(o.MetricsPath); err != nil {
 		return nil, err

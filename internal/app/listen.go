@@ -31,6 +31,7 @@ func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *too
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(d.env.logger.Handler(), slog.LevelWarn),
 	}
+	server.RegisterOnShutdown(d.web.Close) // which ends the streams of events
 	stopped := make(chan struct{})
 	running := context.AfterFunc(ctx, func() {
 		defer close(stopped)

@@ -54,5 +54,5 @@ func shownWindow(s *collector.Series) *status.Window {
 	if w == nil || w.Samples == 0 {
 		return nil
 	}
-	return &status.Window{Samples: w.Samples, P50: w.P50, P99: w.P99, P99Lower: w.P99Lower, P99Upper: w.P99Upper}
+	return (*status.Window)(w)
 }

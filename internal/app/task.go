@@ -94,10 +94,10 @@ func (t *task) publish(results []*prober.Result, confirmation bool) {
 	for _, r := range failuresLast(results) {
 		s := t.series.of(r)
 		s.Observe(r)
-		s.shown.Observe(r)
 		if !confirmation && !disturbed {
 			s.Judge(r)
 		}
+		s.shown.Observe(r) // after Judge, whose window it shows
 		t.probes.SetServed(t.id.Endpoint, r)
 		if r.Concurrency == 0 && r.Kind != api.Scoring {
 			t.servers.ObserveProbe(t.id.Endpoint, r)
