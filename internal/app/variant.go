@@ -101,6 +101,9 @@ func kindOf(e *config.Endpoint, m *config.Module) api.Kind {
 	if m.ReferenceLogprob {
 		return api.Scoring
 	}
+	if e.API == "" {
+		return ""
+	}
 	configured, _ := api.Lookup(e.API)
 	return configured.Kind
 }

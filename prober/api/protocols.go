@@ -3,15 +3,13 @@ package api
 import (
 	"errors"
 	"net/http"
-	"sync"
 )
 
 // ErrProtocol is a reply, or a frame of one, that the protocol does not know.
 var ErrProtocol = errors.New("not what the protocol says")
 
-// protocols returns the closed list, in the order of the documentation. Nobody
-// changes it.
-var protocols = sync.OnceValue(func() []Protocol {
+// protocols is the closed list, in the order of the documentation.
+func protocols() []Protocol {
 	return []Protocol{
 		chat(), completions(), responses(),
 		ollamaChat(), ollamaGenerate(), tgi(), sglang(), llamacpp(), triton(),
@@ -21,7 +19,7 @@ var protocols = sync.OnceValue(func() []Protocol {
 		bedrock(),
 		openAIEmbeddings(), tei(), ollamaEmbed(), cohereEmbed(), rerank(),
 	}
-})
+}
 
 // Lookup returns the protocol of that name.
 func Lookup(name string) (Protocol, bool) {
