@@ -161,7 +161,7 @@ func (e *endpoint) makeRow() *Row {
 		API:    cmp.Or(e.found.api, e.cfg.API),
 		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
 		State:  e.state, Since: unixSeconds(e.since),
-		Failing: e.failing(), Failure: e.failure, Servers: e.load,
+		Failing: e.failing(), Slow: e.slow(), Failure: e.failure, Servers: e.load,
 	}
 	if at := e.lastStart(); !at.IsZero() {
 		row.LastAt = unixSeconds(at)

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type Probes struct {
 	before *Probes // the cold half of a pair of which this is the warm one; nil is none
 
 	history   history
+	slowness  slowness
 	kept      []*keptProbe // the oldest first
 	keptBytes int
 	failedAt  time.Time // when the latest failure started
@@ -48,6 +50,9 @@ func (e *endpoint) openSeries(id ID, o SeriesOptions) *Probes {
 		e.drop(p)
 	}
 	e.series = append(e.series, p)
+	if !reflect.DeepEqual(p.options.SLO, o.SLO) {
+		p.slowness = 0 // by other objectives
+	}
 	p.options, p.patience = o, 0
 	if o.Pace.Interval > 0 {
 		p.patience = time.Duration((3*o.Pace.Interval + o.Pace.Timeout) * float64(time.Second))
@@ -144,7 +149,9 @@ func (p *Probes) Observe(r *prober.Result) {
 	p.history.add(r, outcome)
 	p.keep(k, most)
 	e.learn(r)
-	if r.Outcome != prober.Success {
+	if r.Outcome == prober.Success {
+		p.slowness.add(p.options.SLO, r)
+	} else {
 		p.failedAt = r.Start
 		if p.counts {
 			e.failure = p.failure(k)

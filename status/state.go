@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -24,7 +25,7 @@ func (v *verdict) same(o *verdict) bool { return v.state == o.state && v.asked =
 // judge looks at the latest results of all series.
 func (e *endpoint) judge(now time.Time) verdict {
 	v := verdict{state: Waiting, now: now}
-	var failed, old int
+	var failed, slow, old int
 	for _, p := range e.series {
 		switch {
 		case !p.tells():
@@ -35,8 +36,11 @@ func (e *endpoint) judge(now time.Time) verdict {
 			}
 		default:
 			v.asked++
-			if p.failed() {
+			switch {
+			case p.failed():
 				failed++
+			case p.slowness.isSlow():
+				slow++
 			}
 			if end := p.end(); p.patience > 0 && (v.next.IsZero() || end.Before(v.next)) {
 				v.next = end
@@ -51,6 +55,8 @@ func (e *endpoint) judge(now time.Time) verdict {
 		v.state = Down
 	case failed > 0:
 		v.state = Degraded
+	case slow > 0:
+		v.state = Slow
 	default:
 		v.state = Up
 	}
@@ -82,10 +88,15 @@ func (e *endpoint) notice(now time.Time) {
 func (e *endpoint) inWords(before State) (module, text string) {
 	switch e.state {
 	case Up:
-		if before == Waiting {
+		switch before {
+		case Waiting:
 			return "", "up"
+		case Slow:
+			return "", "within the objectives again"
 		}
 		return "", "up again"
+	case Slow:
+		return "", "slow: " + strings.Join(e.slow(), ", ") + " over the objective"
 	case Stale:
 		return "", "stale: no probe for 3 intervals and a timeout"
 	case Waiting:

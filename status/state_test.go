@@ -185,7 +185,7 @@ func TestChangesAreBounded(t *testing.T) {
 
 // All states are counted, and listed from the worst.
 func TestStatesAreComplete(t *testing.T) {
-	if got := text(t, States()); got != `["down","degraded","stale","waiting","up"]` {
+	if got := text(t, States()); got != `["down","degraded","slow","stale","waiting","up"]` {
 		t.Error(got)
 	}
 }

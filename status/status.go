@@ -19,16 +19,19 @@ const (
 	Down State = "down"
 	// Degraded is an endpoint of which one module fails and another does not.
 	Degraded State = "degraded"
+	// Slow is an endpoint whose every module succeeds, and of one of which most of
+	// the latest 5 answers were over an objective (3 at least).
+	Slow State = "slow"
 	// Stale is an endpoint that was not probed for three intervals and a timeout.
 	Stale State = "stale"
 	// Waiting is an endpoint without a result yet.
 	Waiting State = "waiting"
-	// Up is an endpoint whose every module succeeds.
+	// Up is an endpoint whose every module succeeds, none of them slowly.
 	Up State = "up"
 )
 
 // States lists the closed set, the worst first.
-func States() []State { return []State{Down, Degraded, Stale, Waiting, Up} }
+func States() []State { return []State{Down, Degraded, Slow, Stale, Waiting, Up} }
 
 // ID says which probes of an endpoint belong together.
 type ID struct {
@@ -87,6 +90,8 @@ type Row struct {
 	Outcomes []prober.Outcome `json:"outcomes,omitempty"`
 	// Failing names the modules whose latest probe failed, at most 8.
 	Failing []string `json:"failing,omitempty"`
+	// Slow names the modules whose answers are over an objective, at most 8.
+	Slow []string `json:"slow,omitempty"`
 	// Failure is the latest failure, also when all is well again.
 	Failure *Failure `json:"failure,omitempty"`
 

@@ -47,7 +47,7 @@ func (p *tab) slash() {
 
 func TestFleetShowsTheWorstFirst(t *testing.T) {
 	p := openFleet(t, "/")
-	p.wantNames("judge", "code/70b", "rag-staging", "vision-lab", "chat-eu", "chat-us", "hosted")
+	p.wantNames("judge", "code/70b", "hosted", "rag-staging", "vision-lab", "chat-eu", "chat-us")
 	if got, want := run(p, chromedp.Title()), "1 down – inference_exporter"; got != want {
 		t.Errorf("title %q, want %q", got, want)
 	}
@@ -55,7 +55,7 @@ func TestFleetShowsTheWorstFirst(t *testing.T) {
 	for i, chip := range chips {
 		chips[i] = words(chip)
 	}
-	if want := []string{"1 down", "1 degraded", "1 stale", "1 waiting", "3 up"}; !slices.Equal(chips, want) {
+	if want := []string{"1 down", "1 degraded", "1 slow", "1 stale", "1 waiting", "2 up"}; !slices.Equal(chips, want) {
 		t.Errorf("chips %q, want %q", chips, want)
 	}
 	// The fake's failing endpoint ends with 9 failures among the latest 30.

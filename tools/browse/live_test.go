@@ -43,12 +43,12 @@ func TestFleetChangesWithoutReload(t *testing.T) {
 
 	b.Set(broken())
 	p.await("document.title === '2 down – inference_exporter'")
-	p.wantNames("chat-eu", "judge", "code/70b", "rag-staging", "vision-lab", "chat-us", "hosted")
+	p.wantNames("chat-eu", "judge", "code/70b", "hosted", "rag-staging", "vision-lab", "chat-us")
 	p.awaitText(".fleet tbody tr .failure", "connect error: connection refused")
 
 	b.Remove("judge")
 	p.await("document.title === '1 down – inference_exporter'")
-	p.wantNames("chat-eu", "code/70b", "rag-staging", "vision-lab", "chat-us", "hosted")
+	p.wantNames("chat-eu", "code/70b", "hosted", "rag-staging", "vision-lab", "chat-us")
 
 	b.Reset(fake.Endpoint(fake.Kind{Name: "new", TTFT: 0.1, TPOT: 0.01, State: status.Up}))
 	p.await("document.querySelectorAll('" + names + "').length === 1")
@@ -65,7 +65,7 @@ func TestRowsStayUnderTheHand(t *testing.T) {
 	p.script("[...document.querySelectorAll('" + names + "')].find(a => a.textContent === 'chat-eu').focus()")
 	b.Set(broken())
 	p.await("document.title === '2 down – inference_exporter'")
-	p.wantNames("judge", "code/70b", "rag-staging", "vision-lab", "chat-eu", "chat-us", "hosted")
+	p.wantNames("judge", "code/70b", "hosted", "rag-staging", "vision-lab", "chat-eu", "chat-us")
 	if got := eval[string](p, "document.activeElement.textContent"); got != "chat-eu" {
 		t.Errorf("the focus went to %q", got)
 	}

@@ -100,7 +100,7 @@ function clear() {
 }
 
 function headline() {
-  const bad = ['down', 'degraded', 'stale'].filter((s) => page.states[s] > 0);
+  const bad = ['down', 'degraded', 'slow', 'stale'].filter((s) => page.states[s] > 0);
   return bad.length ? `${number(page.states[bad[0]])} ${bad[0]}` : '';
 }
 

@@ -3,13 +3,14 @@
 import { h, s } from './dom.js';
 
 // states lists the states, the worst first.
-export const states = ['down', 'degraded', 'stale', 'waiting', 'up'];
+export const states = ['down', 'degraded', 'slow', 'stale', 'waiting', 'up'];
 
-const stateWords = { down: 'Down', degraded: 'Degraded', stale: 'Stale', waiting: 'Waiting', up: 'Up' };
+const stateWords = { down: 'Down', degraded: 'Degraded', slow: 'Slow', stale: 'Stale', waiting: 'Waiting', up: 'Up' };
 
 const stateMeanings = {
   down: 'every module fails',
   degraded: 'one module fails, another does not',
+  slow: 'every module succeeds, one over its objective',
   stale: 'not probed for three intervals',
   waiting: 'no result yet',
   up: 'every module succeeds',
@@ -19,6 +20,7 @@ const stateMeanings = {
 const shapes = {
   down: 'M3.2 1 8 5.8 12.8 1 15 3.2 10.2 8 15 12.8 12.8 15 8 10.2 3.2 15 1 12.8 5.8 8 1 3.2z',
   degraded: 'M8 1 15.5 14.5H.5zM7.1 6v4h1.8V6zm0 5.2V13h1.8v-1.8z',
+  slow: 'M3 1h10v2.2L9.3 8l3.7 4.8V15H3v-2.2L6.7 8 3 3.2z',
   stale: 'M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1zm0 2a5 5 0 1 1 0 10A5 5 0 0 1 8 3zM7.2 4.5v4.2l3.2 1.9.8-1.3-2.4-1.4V4.5z',
   waiting: 'M1 6.5h3v3H1zm5.5 0h3v3h-3zm5.5 0h3v3h-3z',
   up: 'M6.2 13.5.8 8.1 3 5.9l3.2 3.2L13 2.3l2.2 2.2z',

@@ -33,7 +33,7 @@ func Fleet() []*status.Detail {
 		},
 		{Name: "rag-staging", Model: "mistralai/Mistral-Small-3.2", Engine: "tgi", TTFT: 0.2, TPOT: 0.02, State: status.Stale, Running: 1, KV: 0.04},
 		{Name: "vision-lab", State: status.Waiting},
-		{Name: "hosted", Model: "gpt-5-mini", TTFT: 0.48, TPOT: 0.0095, State: status.Up, Labels: map[string]string{"vendor": "hosted"}},
+		{Name: "hosted", Model: "gpt-5-mini", TTFT: 0.48, TPOT: 0.0095, State: status.Slow, Labels: map[string]string{"vendor": "hosted"}},
 	}
 	var all []*status.Detail
 	for _, k := range kinds {
