@@ -60,7 +60,8 @@ type Finder struct {
 	metrics *promdiscovery.SDMetrics
 	manager *promdiscovery.Manager // nil until a configuration has discovery
 	sources []*source
-	made    int // parts of sources, ever
+	items   []*config.Discovery // to which the sources belong
+	made    int                 // parts of sources, ever
 	cache   cache
 	told    map[complaint]bool // what Endpoints has complained of
 }
@@ -80,8 +81,9 @@ func New(o Options) *Finder {
 func (f *Finder) Changed() <-chan struct{} { return f.changed }
 
 // Apply makes the sources those of cfg. Sources that stay as they were, wherever
-// in the file, go on with what they found. With an error, which tells of sources
-// that cannot be, all is as before.
+// in the file, go on with what they found. What replaces a source, for endpoints of
+// the same template, has what that one found until it knows better. With an error,
+// which tells of sources that cannot be, all is as before.
 func (f *Finder) Apply(cfg *config.Config) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +96,8 @@ func (f *Finder) Apply(cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("start service discovery: %w", err)
 	}
-	f.sources = sources
+	f.succeed(cfg, sources)
+	f.sources, f.items = sources, cfg.Discovery
 	return f.start()
 }
 
@@ -174,14 +177,19 @@ func (f *Finder) take(found map[string][]*targetgroup.Group) {
 	defer f.mu.Unlock()
 	changed := false
 	for _, s := range f.sources {
-		if groups, ok := found[s.name]; ok && s.take(groups) {
+		if groups, ok := found[s.name]; ok && !s.fixed && s.take(groups) {
 			changed = true
+			f.settle(s)
 		}
 	}
 	if changed {
-		select {
-		case f.changed <- struct{}{}:
-		default:
-		}
+		f.tell()
+	}
+}
+
+func (f *Finder) tell() {
+	select {
+	case f.changed <- struct{}{}:
+	default:
 	}
 }

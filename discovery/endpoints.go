@@ -71,6 +71,9 @@ func (f *Finder) Endpoints(cfg *config.Config) Set {
 		for _, t := range f.cache.targets(item, s.groups) {
 			f.merge(&m, t, i, s)
 		}
+		for _, t := range f.cache.targets(item, s.before) {
+			m.fill(t)
+		}
 	}
 	f.cache.sweep()
 	f.told = m.told
@@ -101,6 +104,15 @@ func (f *Finder) merge(m *merging, t *target, item int, s *source) {
 		m.set.Endpoints = append(m.set.Endpoints, t.endpoint)
 	case other != t.endpoint && !reflect.DeepEqual(*other, *t.endpoint):
 		f.reject(m, t, item, complaint{s.name, DuplicateName, fmt.Sprintf("%q is the name of another endpoint", name)})
+	}
+}
+
+// fill adds an endpoint that was found before, unless there is another one of its
+// name by now.
+func (m *merging) fill(t *target) {
+	if t.endpoint != nil && m.named[t.endpoint.Name] == nil {
+		m.named[t.endpoint.Name] = t.endpoint
+		m.set.Endpoints = append(m.set.Endpoints, t.endpoint)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("after a reload: %d wait, %d endpoints", got.Waiting, len(got.Endpoints))
 	}
 	l.apply(parse(t, "", strings.Replace(text, "secret-word", "secret-world", 1)))
-	if got := l.Endpoints(l.cfg); got.Waiting != 1 || len(got.Endpoints) != 0 {
+	if got := l.Endpoints(l.cfg); got.Waiting != 1 || len(got.Endpoints) != 1 || got.Endpoints[0] != e {
 		t.Errorf("with another password: %d wait, %d endpoints", got.Waiting, len(got.Endpoints))
 	}
 	l.apply(parse(t, "", text))

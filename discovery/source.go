@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/prometheus/common/model"
@@ -25,6 +26,12 @@ type source struct {
 	name   string // the set in the manager, and the label `config`
 	parts  []*part
 	groups []*targetgroup.Group // what was found, in the order of their names
+	fixed  bool                 // groups stand in the configuration, and are all that there ever is
+	// before is what the sources found that this one replaces. It counts until this
+	// one has had the time to say what there is: leave ends it.
+	before  []*targetgroup.Group
+	leave   *time.Timer // nil without before
+	leaving bool        // soon, as all parts have spoken
 }
 
 // part is one mechanism of a source. It stands in for the mechanism in the
@@ -132,7 +139,26 @@ func (f *Finder) newSource(configs config.Sources, others []*source) (*source, e
 		f.made++
 		s.parts = append(s.parts, &part{id: f.made, Config: c, found: found})
 	}
+	s.fix()
 	return s, nil
+}
+
+// fix takes the targets that stand in the configuration, where there are no
+// others, so that they are known at once.
+func (s *source) fix() {
+	var all []*targetgroup.Group
+	for _, p := range s.parts {
+		static, ok := p.Config.(promdiscovery.StaticConfig)
+		if !ok {
+			return
+		}
+		all = append(all, static...)
+	}
+	s.take(all)
+	s.fixed = true
+	for _, p := range s.parts {
+		p.known = true
+	}
 }
 
 // nameOf is a name for sources that is the same in every run of the program.
