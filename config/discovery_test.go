@@ -118,6 +118,7 @@ func TestDiscoveryEndpointErrors(t *testing.T) {
 	f("__url__: URL of 2049 bytes, more than 2048", "__url__", "http://h/"+strings.Repeat("x", 2040))
 	f("__endpoint__: endpoint name of 129 bytes, more than 128", "__address__", strings.Repeat("h", 129))
 	f(`__endpoint__: endpoint name "a\nb" has a control character`, "__address__", "h", "__endpoint__", "a\nb")
+	f(`__endpoint__: endpoint name ".." has no page; want another`, "__address__", "h", "__endpoint__", "..")
 	f("__model__: model of 257 bytes, more than 256", "__address__", "h", "__model__", strings.Repeat("m", 257))
 	f("__engine__: engine name of 129 bytes, more than 128", "__address__", "h", "__engine__", strings.Repeat("m", 129))
 	f(`__modules__[1]: unknown module "fast"; known: agent, batch, canary, code-completion, embedding, interactive, long-context, rag`,
@@ -160,6 +161,7 @@ func TestDiscoveryAllows(t *testing.T) {
 		"http://[::ffff:169.254.169.254]", "http://[::ffff:a9fe:a9fe]", "http://metadata.google.internal", "http://METADATA.Google.Internal./",
 		"http://metadata", "http://100.100.100.200", "http://168.63.129.16", "http://[fd00:ec2::254]", "http://[fd00:0ec2:0::0254]", "http://[fd20:ce::254]",
 		"http://2852039166", "http://0xa9fea9fe", "http://0xA9.0xFE.0xA9.0xFE", "http://169.254.43518", "http://169.254.169.0376", "http://0x",
+		"http://169。254。169。254", "http://ｍetadata.google.internal", "http://metadata.google。internal:80", "http://１６９.254.169.254",
 	})
 	f("allow: [10.1.2.3/8, 'fd00::/8', h, '*.internal:8000']", []string{
 		"http://10.255.0.1:1", "http://[::ffff:10.0.0.1]", "http://[fdff::1]", "http://h:1", "http://a.internal:8000",

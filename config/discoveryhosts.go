@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // hostRule is an item of a discovery's list of hosts: a network, or else a
@@ -52,7 +53,13 @@ func isDelicate(host string, address netip.Addr) bool {
 	if address.IsValid() {
 		return address.IsLinkLocalUnicast() || slices.Contains(metadataAddresses(), address)
 	}
-	return slices.Contains(metadataNames(), host) || endsInNumber(host)
+	return slices.Contains(metadataNames(), host) || endsInNumber(host) || !isASCII(host)
+}
+
+// isASCII is false for a host that is only later turned into the name that is asked
+// for: 169。254。169。254, with ideographic stops, becomes 169.254.169.254.
+func isASCII(host string) bool {
+	return !strings.ContainsFunc(host, func(c rune) bool { return c > unicode.MaxASCII })
 }
 
 // endsInNumber tells whether some resolvers take a host that is no address for

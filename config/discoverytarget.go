@@ -45,7 +45,7 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 		if name := target.Get(labelEndpoint); name != "" {
 			e.Name = name
 		}
-		validateText(r, labelEndpoint, "endpoint name", e.Name, maxNameBytes)
+		e.validateName(r, labelEndpoint)
 	}
 	if model := target.Get(labelModel); model != "" {
 		e.Model = model

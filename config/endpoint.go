@@ -75,12 +75,16 @@ func (e *Endpoint) validate(r *report, p path, modules map[string]*Module) {
 		r.errorf(p.key("url"), "missing; %v", errWantURL)
 	}
 	if r.written(p.key("name")) || e.URL.URL != nil {
-		validateText(r, p.key("name"), "endpoint name", e.Name, maxNameBytes)
-		if e.Name == "." || e.Name == ".." { // a browser takes them for a folder, in the address of the endpoint's page
-			r.errorf(p.key("name"), "endpoint name %s has no page; want another", quote(e.Name))
-		}
+		e.validateName(r, p.key("name"))
 	}
 	e.validateShared(r, p, modules)
+}
+
+func (e *Endpoint) validateName(r *report, p path) {
+	validateText(r, p, "endpoint name", e.Name, maxNameBytes)
+	if e.Name == "." || e.Name == ".." { // a browser takes them for a folder, in the address of the endpoint's page
+		r.errorf(p, "endpoint name %s has no page; want another", quote(e.Name))
+	}
 }
 
 // validateShared checks all that several endpoints may have in common.
