@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	promdiscovery "github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/model/relabel"
@@ -68,15 +69,15 @@ func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 		at := p.index(i)
 		d.lines[at] = c.Line
 		var item promdiscovery.Configs
-		if !d.foreign(c, at, key, &item) || !d.validateSources(at, item) {
+		ok := d.foreign(c, at, key, &item)
+		item.SetDirectory(d.dir)
+		if !ok || !d.validateSources(at, item) {
 			d.failed[p] = true // so that none is not said to be missing
 			continue
 		}
 		found = append(found, item...)
 	}
-	found = joinStatic(found)
-	found.SetDirectory(d.dir)
-	*out = Sources(found)
+	*out = Sources(joinStatic(found))
 }
 
 // joinStatic makes one source of all that are static, as Prometheus does, each
@@ -100,7 +101,8 @@ func joinStatic(found promdiscovery.Configs) promdiscovery.Configs {
 }
 
 // validateSources checks what Prometheus leaves unchecked: an interval of 0
-// would end the program, and a password in a URL is shown and logged.
+// would end the program, a password in a URL is shown and logged, and
+// certificates that cannot be used would be found out by the start alone.
 func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 	before := len(d.errs)
 	for _, c := range found {
@@ -110,6 +112,11 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 		}
 		if interval, ok := fieldOf[model.Duration](v, "RefreshInterval"); ok && interval <= 0 {
 			d.errorf(p.key("refresh_interval"), "want a duration above 0")
+		}
+		if h, ok := fieldOf[promconfig.HTTPClientConfig](v, "HTTPClientConfig"); ok {
+			if _, err := promconfig.NewTLSConfig(&h.TLSConfig); err != nil {
+				d.errorf(p.key("tls_config"), "%s", oneLine(err.Error()))
+			}
 		}
 		for _, name := range []string{"URL", "Server"} {
 			if place, _ := fieldOf[string](v, name); hasUser(place) {

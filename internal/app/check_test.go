@@ -36,3 +36,12 @@ func TestCheckOfTightBudgets(t *testing.T) {
 	f("49079", "its probes may take 49080: they will pause")
 	f("49080", "")
 }
+
+// What the start would refuse of a source of targets, check refuses too.
+func TestCheckOfSources(t *testing.T) {
+	file := writeFile(t, "exporter.yml", "discovery: [{http_sd_configs: [{url: 'https://h/x', tls_config: {ca_file: ca.pem}}]}]\n")
+	got := runToEnd(t, "check", "--config.file="+file)
+	if got.code != exitConfig || !strings.Contains(got.stderr, ":1: discovery[0].http_sd_configs[0].tls_config: ") || !strings.Contains(got.stderr, "ca.pem") {
+		t.Errorf("exit code %d, %q", got.code, got.stderr)
+	}
+}
