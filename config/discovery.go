@@ -5,7 +5,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
+	promdiscovery "github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/model/relabel"
 	"gopkg.in/yaml.v3"
 )
@@ -72,6 +74,23 @@ func refusedInTemplate() []string { return []string{"name", "url"} }
 // Sources returns all sources of targets.
 func (d *Discovery) Sources() Sources {
 	return slices.Concat(d.Static, d.File, d.HTTP, d.DNS, d.Kubernetes, d.Consul)
+}
+
+// StaticLabels returns the names of the labels that endpoints have from targets
+// which stand in the file, before relabelling.
+func (d *Discovery) StaticLabels() []string {
+	var names []string
+	for _, c := range d.Static {
+		static, _ := c.(promdiscovery.StaticConfig)
+		for _, group := range static {
+			for name := range group.Labels {
+				if !strings.HasPrefix(string(name), "__") {
+					names = append(names, string(name))
+				}
+			}
+		}
+	}
+	return names
 }
 
 // MakesSame tells whether both make the same endpoints of the same targets,

@@ -48,6 +48,9 @@ func ruleOptions(cfg *config.Config) alerts.Options {
 	labels := map[string]bool{}
 	modules := map[string]time.Duration{}
 	for _, d := range cfg.Discovery {
+		for _, name := range d.StaticLabels() {
+			labels[name] = true
+		}
 		for _, r := range d.RelabelConfigs {
 			if name := r.TargetLabel; name != "" && !strings.HasPrefix(name, "__") && !strings.Contains(name, "$") {
 				labels[name] = true

@@ -43,6 +43,8 @@ modules:
 endpoints:
   - {url: http://localhost:8000, modules: [interactive, long], labels: {team: search}}
   - {url: http://localhost:8001}
+discovery:
+  - {static_configs: [{targets: [a], labels: {zone: b, __model__: m}}], relabel_configs: [{target_label: rack, replacement: r}]}
 `
 	file := writeFile(t, "rules.yml", text)
 	cfg, err := config.Load(file)
@@ -50,7 +52,7 @@ endpoints:
 		t.Fatal(err)
 	}
 	want := alerts.Options{
-		Labels:  []string{"location", "team"},
+		Labels:  []string{"location", "rack", "team", "zone"},
 		Modules: map[string]time.Duration{"interactive": 15 * time.Second, "long": 40 * time.Minute},
 	}
 	if d := cmp.Diff(want, ruleOptions(cfg)); d != "" {
@@ -61,7 +63,7 @@ endpoints:
 		t.Fatalf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 	// Labels, the failures of four long intervals, and which module is slow.
-	for _, s := range []string{"by (endpoint, model, location, team)", `"success|canceled",concurrency=""}[160m]`, "\n# Interval above 15m, \"long\" (40m): "} {
+	for _, s := range []string{"by (endpoint, model, location, rack, team, zone)", `"success|canceled",concurrency=""}[160m]`, "\n# Interval above 15m, \"long\" (40m): "} {
 		if !strings.Contains(got.stdout, s) {
 			t.Errorf("the rules do not contain %q", s)
 		}
