@@ -83,3 +83,19 @@ discovery:
 		t.Error("a came back with its old results")
 	}
 }
+
+// A target that is an endpoint by the file's rules, and yet none that can be
+// probed, is counted like all that nobody watches.
+func TestDiscoveredThatCannotBeProbed(t *testing.T) {
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", `
+discovery:
+  - modules: [agent]
+    static_configs:
+      - {targets: ['127.0.0.1:1'], labels: {__api__: openai-embeddings}}
+      - {targets: ['127.0.0.1:2'], labels: {__engine__: steam}}
+      - {targets: ['127.0.0.1:3']}
+`))
+	p.waitFor("two to be counted", func(got page) bool {
+		return got.sum("inference_exporter_discovery_rejected_targets", "reason", "invalid") == 2 && got.sum("inference_exporter_endpoints") == 1
+	})
+}

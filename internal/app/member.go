@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"reflect"
 	"time"
 
@@ -41,6 +42,9 @@ func (m *member) stays(cfg *config.Endpoint, mappings *engine.Mappings, modules 
 // newMember builds the probers and the readers of an endpoint and touches
 // nothing else.
 func (f *fleet) newMember(cfg *config.Endpoint, mappings *engine.Mappings, modules map[string]*config.Module) (*member, error) {
+	if err := checkMember(cfg, mappings, modules); err != nil {
+		return nil, err
+	}
 	m := &member{cfg: cfg, mappings: mappings, found: &found{known: engine.Known{Model: cfg.Model}}}
 	for _, name := range cfg.Modules {
 		m.modules = append(m.modules, modules[name])
@@ -54,6 +58,19 @@ func (f *fleet) newMember(cfg *config.Endpoint, mappings *engine.Mappings, modul
 		return nil, err
 	}
 	return m, nil
+}
+
+// checkMember finds in a discovered endpoint what a configuration is refused for.
+func checkMember(cfg *config.Endpoint, mappings *engine.Mappings, modules map[string]*config.Module) error {
+	if name := cfg.Servers.Engine; name != "" && mappings.Mapping(name) == nil {
+		return fmt.Errorf("unknown engine %.64q", name)
+	}
+	for _, name := range cfg.Modules {
+		if err := prober.Suits(cfg.API, modules[name]); err != nil {
+			return fmt.Errorf("module %q: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // addTasks gives an endpoint a task for each of its modules.

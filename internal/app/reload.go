@@ -141,7 +141,7 @@ func (d *daemon) enforce(cfg *config.Config) error {
 		return err
 	}
 	if err := d.discovery.Apply(cfg); err != nil {
-		return errors.Join(err, d.discovery.Apply(d.force.config()))
+		return err // it has changed nothing
 	}
 	if err := d.look(cfg, mappings); err != nil {
 		return errors.Join(err, d.discovery.Apply(d.force.config()))
@@ -177,7 +177,7 @@ func (d *daemon) look(cfg *config.Config, mappings *engine.Mappings) error {
 		return fmt.Errorf("look at the endpoints: %w", err)
 	}
 	d.onDemand.use(cfg, d.fleet.modules, d.fleet.known(found.Endpoints))
-	rejected := map[collector.RejectReason]int{}
+	rejected := map[collector.RejectReason]int{collector.RejectInvalid: len(d.fleet.refused)}
 	for reason, n := range found.Rejected {
 		rejected[collector.RejectReason(reason)] += n
 	}
