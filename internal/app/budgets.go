@@ -40,6 +40,19 @@ func (b *budgets) keep(known func(endpoint string) bool) {
 	maps.DeleteFunc(b.each, func(name string, own *schedule.Budget) bool { return !known(name) && own.Idle() })
 }
 
+// limit has the budgets of the endpoints go by their settings. It is for those in
+// force alone: neither a configuration that may yet be refused nor a request that
+// began before a reload changes a limit.
+func (b *budgets) limit(inForce []*config.Endpoint) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range inForce {
+		if own := b.each[e.Name]; own != nil {
+			own.Limit(e.Budget.TokensPerHour, e.Budget.USDPerDay)
+		}
+	}
+}
+
 // own returns the budget of an endpoint; nil where it never had one, as few have.
 func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
 	b.mu.Lock()
@@ -52,7 +65,6 @@ func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
 		own = newBudget(e.Budget)
 		b.each[e.Name] = own
 	}
-	own.Limit(e.Budget.TokensPerHour, e.Budget.USDPerDay)
 	return own
 }
 

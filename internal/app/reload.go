@@ -176,6 +176,7 @@ func (d *daemon) look(cfg *config.Config, mappings *engine.Mappings) error {
 	if err != nil {
 		return fmt.Errorf("look at the endpoints: %w", err)
 	}
+	d.budgets.limit(found.Endpoints)
 	d.onDemand.use(cfg, d.fleet.modules, d.fleet.known(found.Endpoints))
 	rejected := map[collector.RejectReason]int{collector.RejectInvalid: len(d.fleet.refused)}
 	for reason, n := range found.Rejected {
