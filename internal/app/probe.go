@@ -115,7 +115,11 @@ func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, erro
 		return e, cfg.Modules, nil
 	}
 	if !isURL(*c.target) {
-		return nil, nil, unusable{fmt.Errorf("target %q is the name of no endpoint in %s, and no URL", *c.target, *c.file)}
+		hint := ""
+		if len(cfg.Discovery) > 0 {
+			hint = "; discovered endpoints have names in the running exporter alone: ask its page /probe, or give the URL"
+		}
+		return nil, nil, unusable{fmt.Errorf("target %q is the name of no endpoint in %s, and no URL%s", *c.target, *c.file, hint)}
 	}
 	e, err := endpointAt(*c.target)
 	if err != nil {
