@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	promhttp "github.com/prometheus/prometheus/discovery/http"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -214,4 +215,25 @@ func BenchmarkDiscoveryEndpoint(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// Credentials of a source do not go where its server redirects, unless the file
+// says so.
+func TestSourcesFollowRedirects(t *testing.T) {
+	f := func(keys string, want bool) {
+		t.Helper()
+		c, err := Parse([]byte("discovery: [{http_sd_configs: [{url: 'http://h/x'"+keys+"}]}]"), "test.yml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Discovery[0].HTTP[0].(*promhttp.SDConfig).HTTPClientConfig.FollowRedirects; got != want {
+			t.Errorf("%q: follows redirects: %t", keys, got)
+		}
+	}
+	f("", true)
+	f(", basic_auth: {username: u, password: p}", false)
+	f(", authorization: {credentials: p}", false)
+	f(", http_headers: {X-Key: {secrets: [p]}}", false)
+	f(", basic_auth: {username: u, password: p}, follow_redirects: true", true)
+	f(", follow_redirects: false", false)
 }

@@ -102,7 +102,8 @@ func joinStatic(found promdiscovery.Configs) promdiscovery.Configs {
 
 // validateSources checks what Prometheus leaves unchecked: an interval of 0
 // would end the program, a password in a URL is shown and logged, and
-// certificates that cannot be used would be found out by the start alone.
+// certificates that cannot be used would be found out by the start alone. It has
+// a source with credentials follow no redirect that the file does not ask for.
 func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 	before := len(d.errs)
 	for _, c := range found {
@@ -116,6 +117,10 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 		if h, ok := fieldOf[promconfig.HTTPClientConfig](v, "HTTPClientConfig"); ok {
 			if _, err := promconfig.NewTLSConfig(&h.TLSConfig); err != nil {
 				d.errorf(p.key("tls_config"), "%s", oneLine(err.Error()))
+			}
+			// Prometheus sends credentials to wherever a source redirects.
+			if _, written := d.lines[p.key("follow_redirects")]; !written && (&HTTPClient{h}).hasCredentials() {
+				v.FieldByName("HTTPClientConfig").FieldByName("FollowRedirects").SetBool(false)
 			}
 		}
 		for _, name := range []string{"URL", "Server"} {
