@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	promhttp "github.com/prometheus/prometheus/discovery/http"
 
 	"github.com/inference-exporter/inference_exporter/config"
 )
@@ -242,7 +243,8 @@ func TestApplyError(t *testing.T) {
 		l := newLab(t, with(t, "", m))
 		m.find("g", "a")
 		l.want("listed a")
-		bad := parse(t, "", "discovery: [{http_sd_configs: [{url: http://h, tls_config: {ca_file: /missing.pem}}]}]")
+		bad := parse(t, "", "discovery: [{http_sd_configs: [{url: http://h}]}]")
+		bad.Discovery[0].HTTP[0].(*promhttp.SDConfig).HTTPClientConfig.TLSConfig.CAFile = "/gone.pem" // since it was checked
 		err := l.Apply(bad)
 		if err == nil || !strings.HasPrefix(err.Error(), "start service discovery: discovery[0]: http: ") {
 			t.Errorf("got %v", err)
