@@ -35,7 +35,7 @@ type endpoint struct {
 	judged  verdict   // of the last look
 	state   State
 	since   time.Time // of state
-	failure *Failure
+	failure *Failure  // the latest
 	servers []engine.Status
 	load    *Load
 	changes []Change // the latest last
@@ -161,7 +161,7 @@ func (e *endpoint) makeRow() *Row {
 		API:    cmp.Or(e.found.api, e.cfg.API),
 		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
 		State:  e.state, Since: unixSeconds(e.since),
-		Failing: e.failing(), Slow: e.slow(), Failure: e.failure, Servers: e.load,
+		Failing: e.failing(), Slow: e.slow(), Failure: e.shownFailure(), Servers: e.load,
 	}
 	if at := e.lastStart(); !at.IsZero() {
 		row.LastAt = unixSeconds(at)

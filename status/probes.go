@@ -32,6 +32,7 @@ type Probes struct {
 	kept      []*keptProbe // the oldest first
 	keptBytes int
 	failedAt  time.Time // when the latest failure started
+	failure   *Failure  // the latest; nil is none
 }
 
 // openSeries adds a series or changes its options.
@@ -152,17 +153,17 @@ func (p *Probes) Observe(r *prober.Result) {
 	if r.Outcome == prober.Success {
 		p.slowness.add(p.options.SLO, r)
 	} else {
-		p.failedAt = r.Start
+		p.failedAt, p.failure = r.Start, p.inWords(k)
 		if p.counts {
-			e.failure = p.failure(k)
+			e.failure = p.failure
 		}
 	}
 	e.notice(now)
 	e.touch()
 }
 
-// failure puts a failed probe in words.
-func (p *Probes) failure(k *keptProbe) *Failure {
+// inWords puts a failed probe in words.
+func (p *Probes) inWords(k *keptProbe) *Failure {
 	r := &k.result
 	message := string(r.Outcome)
 	if r.Err != nil {

@@ -280,3 +280,28 @@ func TestRowShowsURLAsConfigured(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What the row says of an endpoint that fails is about what fails: a module
+// that failed later, and has recovered, would lead to the wrong place.
+func TestFailureIsOfWhatFails(t *testing.T) {
+	l := newLab(t)
+	all := l.open(ID{Module: "a", Prefix: "cold"}, ID{Module: "b", Prefix: "cold"})
+	a, b := all[0], all[1]
+	wants := func(state State, module string, outcome prober.Outcome) {
+		t.Helper()
+		r := l.row()
+		if r.State != state || r.Failure == nil || r.Failure.Module != module || r.Failure.Outcome != outcome {
+			t.Errorf("%s with failure %+v, want %s with %s in %s", r.State, r.Failure, state, outcome, module)
+		}
+	}
+	l.observe(a, prober.Overloaded)
+	l.pass(time.Second)
+	l.observe(b, prober.Empty)
+	wants(Down, "b", prober.Empty)
+	l.pass(time.Second)
+	l.observe(b, "")
+	wants(Degraded, "a", prober.Overloaded)
+	l.pass(time.Second)
+	l.observe(a, "")
+	wants(Up, "b", prober.Empty) // the latest of all, over now
+}

@@ -116,8 +116,17 @@ func (e *endpoint) fails(p *Probes) bool {
 	return p.tells() && p.failed() && (e.state == Stale || !p.isOld(e.judged.now))
 }
 
-// latestFailure returns the series that failed last, of those that fail; there
-// must be one.
+// shownFailure is the latest failure. Of an endpoint that fails it is one of
+// what fails, for a module that has recovered since says nothing of it.
+func (e *endpoint) shownFailure() *Failure {
+	if p := e.latestFailure(); p != nil {
+		return p.failure
+	}
+	return e.failure
+}
+
+// latestFailure returns the series that failed last, of those that fail; nil
+// for none.
 func (e *endpoint) latestFailure() *Probes {
 	var latest *Probes
 	for _, p := range e.series {

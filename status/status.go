@@ -92,7 +92,8 @@ type Row struct {
 	Failing []string `json:"failing,omitempty"`
 	// Slow names the modules whose answers are over an objective, at most 8.
 	Slow []string `json:"slow,omitempty"`
-	// Failure is the latest failure, also when all is well again.
+	// Failure is the latest failure, also when all is well again; while modules
+	// fail it is the latest of theirs.
 	Failure *Failure `json:"failure,omitempty"`
 
 	// TTFT, TPOT and Duration are those of the latest probe; absent after a

@@ -141,6 +141,20 @@ func TestAbsentIsADash(t *testing.T) {
 	}
 }
 
+// TestFailureThatIsOver has a failure from before an endpoint went stale: its
+// latest probe succeeded, so that nothing fails.
+func TestFailureThatIsOver(t *testing.T) {
+	d := fake.Endpoint(fake.Kind{
+		Name: "quiet", TTFT: 0.1, TPOT: 0.01, State: status.Stale, Bad: 2, Outcome: prober.Empty, Error: "no token",
+	})
+	d.Failing = nil
+	s := serve(t, fake.NewBoard(d))
+	p := open(t, s.URL, "/endpoint/quiet", laptop)
+	p.awaitText(".problem.over h2", "Last failure, over now: empty")
+	p = open(t, s.URL, "/", laptop)
+	p.awaitText(".fleet .failure.past", "empty: no token")
+}
+
 func TestTraceIDIsCopied(t *testing.T) {
 	p := openEndpoint(t, fake.Fleet()[0])
 	p.openFirstProbe()

@@ -65,7 +65,7 @@ function queueCells(row) {
 function failureCells(row) {
   const f = row.failure;
   if (!f) return [unknown];
-  const past = row.state === 'up';
+  const past = !row.failing?.length;
   return [
     h('span', { class: past ? 'failure past' : 'failure', title: f.message },
       h('b', null, outcomeWord(f.outcome)), f.message && `: ${f.message}`),

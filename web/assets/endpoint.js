@@ -44,7 +44,7 @@ function drawHead() {
 // over it says so.
 function drawTrouble() {
   const { failure: f, failing } = detail;
-  const over = detail.state === 'up';
+  const over = !failing?.length;
   trouble.hidden = !f;
   trouble.classList.toggle('over', over);
   unlessSame(trouble, [f, failing, over], () => (f ? [
