@@ -113,9 +113,13 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // isPlanted tells a request that a page of another site makes without the user's
-// doing, such as for an image: a probe costs money.
+// doing, such as for an image or a frame: a probe costs money.
 func isPlanted(r *http.Request) bool {
-	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate"
+	if r.Header.Get("Sec-Fetch-Site") != "cross-site" {
+		return false
+	}
+	dest := r.Header.Get("Sec-Fetch-Dest") // a frame navigates too
+	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || dest != "" && dest != "document"
 }
 
 // probe waits for its turn, which the limit includes.

@@ -99,9 +99,19 @@ func TestProbeRefusals(t *testing.T) {
 			t.Errorf("%s: status %d, log %q", method, resp.StatusCode, &s.log)
 		}
 	}
-	for mode, want := range map[string]int{"no-cors": http.StatusForbidden, "navigate": http.StatusServiceUnavailable} {
-		if resp := s.ask(http.MethodGet, "/probe?target=a", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", mode); resp.StatusCode != want {
-			t.Errorf("from another site by %s: status %d, want %d", mode, resp.StatusCode, want)
+	for _, c := range []struct {
+		mode, dest string
+		want       int
+	}{
+		{"no-cors", "image", http.StatusForbidden},
+		{"navigate", "iframe", http.StatusForbidden},
+		{"navigate", "object", http.StatusForbidden},
+		{"navigate", "document", http.StatusServiceUnavailable}, // a link
+	} {
+		resp := s.ask(http.MethodGet, "/probe?target=a",
+			"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", c.mode, "Sec-Fetch-Dest", c.dest)
+		if resp.StatusCode != c.want {
+			t.Errorf("from another site by %s for %s: status %d, want %d", c.mode, c.dest, resp.StatusCode, c.want)
 		}
 	}
 	if resp := s.ask(http.MethodGet, "/probe?target=a"); resp.StatusCode != 503 || !strings.Contains(s.log.String(), none.Error()) {
