@@ -17,7 +17,7 @@ const notMeasured = math.MaxUint32
 // series. Once full, it goes round, from next on.
 type history struct {
 	began int64    // when times begin to count
-	at    []uint32 // tenths of a second, which last for 13 years
+	at    []int32  // tenths of a second, which last for 6 years, also before that
 	ttft  []uint32 // microseconds, or notMeasured
 	tpot  []uint32
 	ended []uint8 // index in prober.Outcomes
@@ -26,7 +26,11 @@ type history struct {
 
 // add adds a probe. What was measured before a failure is no latency.
 func (h *history) add(r *prober.Result, outcome uint8) {
-	at := uint32(max(0, tenths(r.Start)-h.began))
+	since := tenths(r.Start) - h.began
+	if since != int64(int32(since)) { // the clock was off by years: what came before has no time
+		*h, since = history{began: tenths(r.Start)}, 0
+	}
+	at := int32(since)
 	ttft, tpot := uint32(notMeasured), uint32(notMeasured)
 	if r.Outcome == prober.Success {
 		ttft, tpot = micros(r.Timing.TTFT), micros(r.Timing.TPOT)

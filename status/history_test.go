@@ -42,8 +42,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A duration that does not fit is not known, and a time before the board, as
-// after a step of the clock, is its beginning.
+// A duration that does not fit is not known. A time before the board, as after
+// a step of the clock, is what it is.
 func TestHistoryBounds(t *testing.T) {
 	l := newLab(t)
 	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
@@ -56,7 +56,27 @@ func TestHistoryBounds(t *testing.T) {
 	if got := text(t, h.TTFT); got != "[3600,null,null,0,0.000001,0.000002]" {
 		t.Error(got)
 	}
-	if h.At[0] != epochSeconds {
+	if h.At[0] != epochSeconds-3600 {
 		t.Errorf("at %v", h.At[0])
+	}
+}
+
+// A machine without a clock of its own begins in 1970 and learns the time
+// later: what came before has no place in the history.
+func TestHistoryOfANewClock(t *testing.T) {
+	l := &lab{t: t, now: time.Unix(60, 0)}
+	l.board = NewBoard(func() time.Time { return l.now })
+	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	l.observe(p, "")
+	l.now = epoch()
+	l.observe(p, prober.Empty)
+	l.pass(30 * time.Second)
+	l.observe(p, "")
+	h := l.detail("e").Series[0].History
+	if got, want := text(t, h.At), "[1767323045,1767323075]"; got != want {
+		t.Errorf("times %s, want %s", got, want)
+	}
+	if got, want := text(t, h.Outcome), `["empty","success"]`; got != want {
+		t.Errorf("outcomes %s, want %s", got, want)
 	}
 }
