@@ -122,6 +122,16 @@ func TestStaleBanner(t *testing.T) {
 
 // TestSilentStream has a stream that says nothing, as after a network that
 // drops packets: the page opens another one.
+// TestAddressWithPassword opens pages as a bookmark does that has the name and
+// the password of the listener in it.
+func TestAddressWithPassword(t *testing.T) {
+	s := serve(t, fake.NewBoard(fake.Fleet()...))
+	for path, ready := range pages {
+		p := open(t, strings.Replace(s.URL, "http://", "http://user:secret@", 1), path, laptop)
+		p.await("document.querySelector('" + ready + "')")
+	}
+}
+
 func TestSilentStream(t *testing.T) {
 	p, b, _ := openLive(t, "/")
 	p.script("advance(11)") // longer than the server is silent

@@ -17,9 +17,14 @@ export const root = document.documentElement.dataset.root;
 // main is where a page puts its content.
 export const main = document.getElementById('main');
 
+// here is the address of the page without the name and password that it may
+// have been opened with: browsers refuse to ask with those in an address, and
+// send them by themselves.
+const here = location.origin + location.pathname;
+
 // get asks the API. Errors say what was asked and what came back.
 export async function get(path, as = 'json') {
-  const response = await fetch(root + path, { cache: 'no-store', signal: AbortSignal.timeout(answerLimit) });
+  const response = await fetch(new URL(root + path, here), { cache: 'no-store', signal: AbortSignal.timeout(answerLimit) });
   if (!response.ok) {
     const body = await response.json().catch(() => ({}));
     const error = new Error(body.error ?? `${path}: status ${response.status}`);
