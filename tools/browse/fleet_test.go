@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
 
@@ -149,6 +150,24 @@ func TestRowLeadsToItsEndpoint(t *testing.T) {
 	p.awaitText("h1", "code/70b") // a name with a slash
 	p.script("document.querySelector('.brand').click()")
 	p.await("document.querySelectorAll('" + names + "').length === 7")
+}
+
+// TestFleetSaysWhatItLacks has an endpoint without tokens, and one of which a
+// server does not tell its queue.
+func TestFleetSaysWhatItLacks(t *testing.T) {
+	embeds := &status.Detail{Row: status.Row{Name: "embeds", URL: "http://embeds", State: status.Up, Duration: new(0.25)}}
+	partly := &status.Detail{Row: status.Row{
+		Name: "partly", URL: "http://partly", State: status.Up,
+		Servers: &status.Load{Known: 3, Up: 2, Running: new(5.0), Waiting: new(1.0)},
+	}}
+	p := open(t, serve(t, fake.NewBoard(embeds, partly)).URL, "/", laptop)
+	p.await("document.querySelectorAll('.fleet tbody tr').length === 2")
+	if got, want := p.texts(".fleet .c-ttft:not(th)"), []string{"250 mswhole reply", "–"}; !slices.Equal(got, want) {
+		t.Errorf("TTFT shows %q, want %q", got, want)
+	}
+	if got, want := p.texts(".fleet .c-queue:not(th)"), []string{"–", "1 waiting5 runningof 2 of 3 servers"}; !slices.Equal(got, want) {
+		t.Errorf("the queue shows %q, want %q", got, want)
+	}
 }
 
 func TestFleetWithoutEndpoints(t *testing.T) {

@@ -15,7 +15,7 @@ export const columns = [
   { id: 'state', label: 'State', first: 1, value: (r) => states.indexOf(r.state), cells: stateCells },
   { id: 'name', label: 'Endpoint', first: 1, value: (r) => r.name, cells: nameCells },
   { id: 'recent', label: 'Latest probes', first: 1, value: recent, cells: (r) => [strip(r.outcomes) ?? unknown] },
-  { id: 'ttft', label: 'TTFT', hint: 'Time to first token of the latest probe', numeric: true, first: -1, value: (r) => r.ttft_seconds, cells: (r) => [promised(r.ttft_seconds, r.slo?.ttft_seconds)] },
+  { id: 'ttft', label: 'TTFT', hint: 'Time to first token of the latest probe', numeric: true, first: -1, value: (r) => r.ttft_seconds, cells: ttftCells },
   { id: 'p50', label: 'p50 1 h', hint: 'Median time to first token of the last hour', numeric: true, first: -1, value: (r) => r.ttft_window?.p50, cells: p50Cells },
   { id: 'p99', label: 'p99 1 h', hint: 'The time to first token that 99 of 100 probes of the last hour stay under, with its 95 % bounds', numeric: true, first: -1, value: (r) => r.ttft_window?.p99, cells: p99Cells },
   { id: 'tpot', label: 'TPOT', hint: 'Time per output token of the latest probe', numeric: true, first: -1, value: (r) => r.tpot_seconds, cells: (r) => [promised(r.tpot_seconds, r.slo?.tpot_seconds)] },
@@ -44,6 +44,15 @@ function recent(row) {
   return row.outcomes.filter((o) => o === 'success').length / row.outcomes.length;
 }
 
+// ttftCells shows the time of the whole reply where no tokens come one by one,
+// as from a model that embeds.
+function ttftCells(row) {
+  if (row.ttft_seconds === undefined && row.duration_seconds !== undefined) {
+    return [promised(row.duration_seconds, row.slo?.e2e_seconds), small('whole reply')];
+  }
+  return [promised(row.ttft_seconds, row.slo?.ttft_seconds)];
+}
+
 function p50Cells(row) {
   const w = row.ttft_window;
   return [promised(w?.p50, row.slo?.ttft_seconds), w && small(plural(w.samples, 'probe'))];
@@ -59,6 +68,7 @@ function queueCells(row) {
   return [
     h('span', { class: 'value' }, `${number(load.waiting)} waiting`),
     small(`${number(load.running)} running`),
+    load.up < load.known && small(`of ${load.up} of ${plural(load.known, 'server')}`),
   ];
 }
 

@@ -65,7 +65,8 @@ function drawTiles() {
     tile('p99, last hour', promised(w?.p99, slo?.ttft_seconds), bounds(w)),
     tile('TPOT', promised(tpot, slo?.tpot_seconds)),
     tile('Duration', promised(duration, slo?.e2e_seconds)),
-    tile('Queue', queue ? `${number(load.waiting)} waiting` : unknown, queue && h('span', { class: 'small' }, `${number(load.running)} running`)),
+    tile('Queue', queue ? `${number(load.waiting)} waiting` : unknown, queue && h('span', { class: 'small' }, `${number(load.running)} running`),
+      queue && load.up < load.known && h('span', { class: 'small' }, `of ${load.up} of ${plural(load.known, 'server')}`)),
     tile('KV cache', meter(load?.kv_cache_usage_ratio, 0.9)),
     tile('Prefix hits', meter(load?.prefix_cache_hit_ratio)),
   ]);
