@@ -8,6 +8,19 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/report"
 )
 
+// Version returns the version of the latest change of an endpoint; false without
+// an endpoint of this name.
+func (b *Board) Version(name string) (uint64, bool) {
+	e := b.endpoint(name)
+	if e == nil {
+		return 0, false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.notice(b.now())
+	return e.version, true
+}
+
 // Detail returns the page of an endpoint; false without an endpoint of this
 // name.
 func (b *Board) Detail(name string) (*Detail, bool) {

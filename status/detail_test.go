@@ -54,3 +54,30 @@ func TestDetailWithoutSeries(t *testing.T) {
 	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "state": "waiting",
 		"since": 1767323045, "at": 1767323045, "version": %d, "series": []}`, d.Version))
 }
+
+// The version of an endpoint grows with what happens to it and with what time
+// alone changes, and with nothing of others.
+func TestVersion(t *testing.T) {
+	l := newLab(t)
+	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	last := uint64(0)
+	f := func(what string, grows bool) {
+		t.Helper()
+		v, ok := l.board.Version("e")
+		if !ok || v > last != grows {
+			t.Errorf("%s: version %d after %d, %t", what, v, last, ok)
+		}
+		last = v
+	}
+	f("new", true)
+	l.observe(p, "")
+	f("a probe", true)
+	l.board.SetEndpoint(configured("other"))
+	f("another endpoint", false)
+	l.pass(time.Hour)
+	f("stale", true)
+	l.board.RemoveEndpoint("e")
+	if _, ok := l.board.Version("e"); ok {
+		t.Error("it is still there")
+	}
+}

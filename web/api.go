@@ -2,36 +2,33 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
-const (
-	// maxAnswers is how many answers of the API are made and written at once; a
-	// further one waits.
-	maxAnswers = 8
-	// fleetAge is how long the page of all endpoints serves those who ask at the
-	// same time.
-	fleetAge = time.Second
-)
+// maxAnswers is how many answers of the API are made and written at once; a
+// further one waits.
+const maxAnswers = 8
 
 // Status is what the status page shows. Its answers are not changed.
 type Status interface {
 	// Fleet returns all endpoints, and Changes what is new since a version.
 	Fleet() *status.Fleet
 	Changes(since uint64) *status.Update
-	// Detail returns one endpoint; false is that there is none of that name.
+	// Version returns that of the latest change of one endpoint, and Detail the
+	// endpoint; false is that there is none of that name.
+	Version(name string) (uint64, bool)
 	Detail(name string) (*status.Detail, bool)
 }
 
 // api answers the questions for JSON.
 type api struct {
 	*Options
-	turns turns
-	fleet keptPage
+	turns   turns
+	fleet   keptPage
+	details keptDetails
 }
 
 // apiRoutes lists the API, but for the events.
@@ -73,12 +70,28 @@ func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
 		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
 		return
 	}
-	detail, ok := a.Status.Detail(r.PathValue("name"))
+	name := r.PathValue("name")
+	version, ok := a.Status.Version(name)
 	if !ok {
-		jsonError(w, http.StatusNotFound, "there is no endpoint of this name")
+		jsonError(w, http.StatusNotFound, errNoEndpoint.Error())
 		return
 	}
-	a.writeJSON(w, detail)
+	page, err := a.details.of(name, version).get(func() ([]byte, error) { return a.detail(name) })
+	if errors.Is(err, errNoEndpoint) { // it went meanwhile
+		jsonError(w, http.StatusNotFound, err.Error())
+		return
+	}
+	a.write(w, page, err)
+}
+
+var errNoEndpoint = errors.New("there is no endpoint of this name")
+
+func (a *api) detail(name string) ([]byte, error) {
+	detail, ok := a.Status.Detail(name)
+	if !ok {
+		return nil, errNoEndpoint
+	}
+	return json.Marshal(detail)
 }
 
 func (a *api) serveGPUs(w http.ResponseWriter, _ *http.Request) {
@@ -139,26 +152,4 @@ func jsonError(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(page)
-}
-
-// keptPage keeps a page for a moment, so that many who ask for it at the same
-// time, as after a restart, cost no more than one.
-type keptPage struct {
-	mu   sync.Mutex
-	made time.Time
-	page []byte
-}
-
-func (k *keptPage) get(produce func() ([]byte, error)) ([]byte, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.page != nil && time.Since(k.made) < fleetAge {
-		return k.page, nil
-	}
-	page, err := produce()
-	if err != nil {
-		return nil, err
-	}
-	k.page, k.made = page, time.Now()
-	return page, nil
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"net/url"
@@ -123,6 +124,42 @@ func TestPageIsKeptForAMoment(t *testing.T) {
 		f(1, `"version":1`)
 		time.Sleep(1)
 		f(2, `"version":2`)
+	})
+}
+
+// Those who watch an endpoint are told of news at once. They must not get a page
+// from before it, as nothing tells them to ask again.
+func TestDetailIsKeptUntilItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := make([]string, maxDetails+1)
+		for i := range names {
+			names[i] = fmt.Sprintf("e%d", i)
+		}
+		endpoints := newTable(names...)
+		s := newStatusSite(t, endpoints)
+		defer s.Close()
+		f := func(name string, details int, want string) {
+			t.Helper()
+			body := readAll(t, s.ask(http.MethodGet, "/api/v1/endpoints/"+name).Body)
+			if endpoints.details != details || !strings.Contains(body, want) {
+				t.Errorf("asked %d times, want %d, with %s in %s", endpoints.details, details, want, body)
+			}
+		}
+		f("e0", 1, `"version":1`)
+		f("e0", 1, `"name":"e0"`)
+		endpoints.change("e0")
+		f("e0", 2, fmt.Sprintf(`"version":%d`, maxDetails+2))
+		f("e0", 2, `"name":"e0"`)
+		time.Sleep(time.Second)
+		f("e0", 3, `"name":"e0"`)
+		for i, name := range names[1:] { // more than are kept
+			f(name, 4+i, `"name":"`+name+`"`)
+		}
+		f("e0", 4+maxDetails, `"name":"e0"`)
+		endpoints.remove("e0")
+		if resp := s.ask(http.MethodGet, "/api/v1/endpoints/e0"); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("one that is gone: status %d", resp.StatusCode)
+		}
 	})
 }
 

@@ -137,6 +137,10 @@ func (s *busyStatus) Changes(since uint64) *status.Update {
 	return u
 }
 
+func (s *busyStatus) Version(name string) (uint64, bool) {
+	return 0, strings.HasPrefix(name, "endpoint-")
+}
+
 func (s *busyStatus) Detail(name string) (*status.Detail, bool) {
 	return nil, strings.HasPrefix(name, "endpoint-")
 }

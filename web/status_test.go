@@ -17,6 +17,7 @@ type table struct {
 	gone    map[string]uint64
 	asked   []uint64 // since which version changes were asked for
 	fleets  int      // how often all was asked for
+	details int      // how often an endpoint was
 }
 
 func newTable(names ...string) *table {
@@ -82,9 +83,17 @@ func (t *table) Changes(since uint64) *status.Update {
 	return u
 }
 
+func (t *table) Version(name string) (uint64, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	version, ok := t.rows[name]
+	return version, ok
+}
+
 func (t *table) Detail(name string) (*status.Detail, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.details++
 	version, ok := t.rows[name]
 	return &status.Detail{Row: status.Row{Name: name, State: status.Up}, At: 1000, Version: version}, ok
 }

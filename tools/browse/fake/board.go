@@ -82,6 +82,14 @@ func (b *Board) Changes(since uint64) *status.Update {
 	return u
 }
 
+// Version returns the version of the latest change of an endpoint.
+func (b *Board) Version(name string) (uint64, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.details[name]
+	return b.versions[name], ok
+}
+
 // Detail returns one endpoint.
 func (b *Board) Detail(name string) (*status.Detail, bool) {
 	b.mu.Lock()
