@@ -126,6 +126,31 @@ func TestChartsShowTheHistory(t *testing.T) {
 	p.awaitText(".charts .readout", "success, TTFT 567 ms")
 }
 
+// After a step of the clock back the history is not in the order of time.
+func TestChartsAfterAStepOfTheClock(t *testing.T) {
+	d := onlyProbe(map[string]any{"time": "2027-01-15T08:00:00Z", "outcome": "success"})
+	d.Series[0].History = &status.History{
+		At:      []float64{1.8e9, 1.8e9 + 30, 1.8e9 - 3600},
+		TTFT:    []*float64{new(0.111), new(0.222), new(0.333)},
+		TPOT:    []*float64{nil, nil, nil},
+		Outcome: []prober.Outcome{prober.Success, prober.Success, prober.Success},
+	}
+	p := openEndpoint(t, d)
+	p.await("document.querySelector('.chart .u-over')")
+	p.script(`{
+		const over = document.querySelector('.chart .u-over');
+		const box = over.getBoundingClientRect();
+		over.dispatchEvent(new MouseEvent('mousemove', {clientX: box.left + 1, clientY: box.top + 20, bubbles: true}));
+	}`)
+	p.awaitText(".charts .readout", "TTFT 333 ms")
+	p.script(`{
+		const over = document.querySelector('.chart .u-over');
+		const box = over.getBoundingClientRect();
+		over.dispatchEvent(new MouseEvent('mousemove', {clientX: box.right - 1, clientY: box.top + 20, bubbles: true}));
+	}`)
+	p.awaitText(".charts .readout", "TTFT 222 ms")
+}
+
 func TestAbsentIsADash(t *testing.T) {
 	p := openEndpoint(t, &status.Detail{Row: status.Row{Name: "bare", URL: "http://bare", State: status.Waiting}})
 	for i, text := range p.texts(".tiles dd") {

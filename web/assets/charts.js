@@ -32,7 +32,8 @@ export class Charts {
     this.drawn = drawn;
     for (const plot of this.plots) plot.destroy();
     this.plots = [];
-    const { at, ttft_seconds: ttft, tpot_seconds: tpot, outcome } = series.history;
+    this.history = byTime(series.history);
+    const { at, ttft_seconds: ttft, tpot_seconds: tpot, outcome } = this.history;
     if (at.length === 0) {
       this.box.replaceChildren(h('p', { class: 'note' }, 'No probe has ended yet.'));
       setText(this.readout, '');
@@ -58,7 +59,7 @@ export class Charts {
 
   // read writes what the pointer is at.
   read(i) {
-    const { at, ttft_seconds: ttft, tpot_seconds: tpot, outcome } = this.series.history;
+    const { at, ttft_seconds: ttft, tpot_seconds: tpot, outcome } = this.history;
     setText(this.readout, i === null || i === undefined || i >= at.length
       ? 'Point at a chart to read a probe.'
       : `${clockTime(at[i])}  ${outcomeWord(outcome[i])}, TTFT ${seconds(ttft[i])}, TPOT ${seconds(tpot[i])}`);
@@ -71,6 +72,15 @@ export class Charts {
       if (plot.width !== this.width()) plot.setSize({ width: this.width(), height: plot.height });
     }
   }
+}
+
+// byTime puts a history in the order of time, which the library needs: after a
+// step of the clock back it is not in it.
+function byTime(history) {
+  const { at } = history;
+  if (at.every((t, i) => i === 0 || t >= at[i - 1])) return history;
+  const order = at.map((_, i) => i).sort((a, b) => at[a] - at[b]);
+  return Object.fromEntries(Object.entries(history).map(([name, column]) => [name, order.map((i) => column[i])]));
 }
 
 function figure(title, text) {
