@@ -26,6 +26,7 @@ type Self struct {
 	endpoints, inFlight        prometheus.Gauge
 	reloaded, reloadedAt       prometheus.Gauge
 	rejected                   *prometheus.GaugeVec
+	silent                     prometheus.Gauge
 	missed, probes             *prometheus.CounterVec
 	merged, imprecise          prometheus.Counter
 	scheduleLag, readLag       prometheus.Histogram
@@ -43,6 +44,7 @@ func NewSelf(reg prometheus.Registerer) *Self {
 		inFlight:       prometheus.NewGauge(prometheus.GaugeOpts(d.inFlight.opts())),
 		reloaded:       prometheus.NewGauge(prometheus.GaugeOpts(d.reloaded.opts())),
 		reloadedAt:     prometheus.NewGauge(prometheus.GaugeOpts(d.reloadedAt.opts())),
+		silent:         prometheus.NewGauge(prometheus.GaugeOpts(d.silent.opts())),
 		rejected:       prometheus.NewGaugeVec(prometheus.GaugeOpts(d.rejected.opts()), d.rejected.Labels),
 		missed:         prometheus.NewCounterVec(prometheus.CounterOpts(d.missed.opts()), d.missed.Labels),
 		probes:         prometheus.NewCounterVec(prometheus.CounterOpts(d.probes.opts()), d.probes.Labels),
@@ -65,7 +67,7 @@ func NewSelf(reg prometheus.Registerer) *Self {
 	}
 	reg.MustRegister(
 		version.NewCollector(namePrefix+"exporter"),
-		s.endpoints, s.inFlight, s.reloaded, s.reloadedAt, s.rejected, s.missed, s.probes, s.merged, s.imprecise,
+		s.endpoints, s.inFlight, s.reloaded, s.reloadedAt, s.rejected, s.silent, s.missed, s.probes, s.merged, s.imprecise,
 		s.scheduleLag, s.readLag, s.scrapeDuration, s.scrapeSize,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -192,6 +194,9 @@ func (s *Self) SetRejected(n map[RejectReason]int) {
 		s.rejected.WithLabelValues(string(r)).Set(float64(n[r]))
 	}
 }
+
+// SetSilent sets how many sources of targets have not answered yet.
+func (s *Self) SetSilent(n int) { s.silent.Set(float64(n)) }
 
 // SetShard adds which part of the endpoints is this exporter's, of how many. It
 // must be called at most once.

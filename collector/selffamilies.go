@@ -6,7 +6,7 @@ import "github.com/inference-exporter/inference_exporter/prober"
 type selfDescriptions struct {
 	buildInfo, endpoints, inFlight Family
 	reloaded, reloadedAt           Family
-	rejected, shard                Family
+	rejected, silent, shard        Family
 	missed, scheduleLag            Family
 	probes, readLag                Family
 	merged, imprecise              Family
@@ -17,7 +17,7 @@ type selfDescriptions struct {
 // list returns the families in the order of the documentation.
 func (d *selfDescriptions) list() []Family {
 	return []Family{
-		d.buildInfo, d.endpoints, d.shard, d.rejected, d.reloaded, d.reloadedAt, d.inFlight, d.missed, d.budget, d.scheduleLag,
+		d.buildInfo, d.endpoints, d.shard, d.rejected, d.silent, d.reloaded, d.reloadedAt, d.inFlight, d.missed, d.budget, d.scheduleLag,
 		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans,
 	}
 }
@@ -35,6 +35,8 @@ func selfFamilies() selfDescriptions {
 			"Always 1. Which part of the endpoints is this exporter's: the index, from 0, of so many."),
 		rejected: family("discovery_rejected_targets", Gauge, "",
 			"Discovered targets that are no endpoints, by reason: nothing valid can be made of them, the configuration does not allow their host, or another endpoint has their name."),
+		silent: family("discovery_silent_sources", Gauge, "",
+			"Sources of targets that have not answered since the exporter started or they were configured, so that what they would find is not looked at."),
 		reloaded: family("config_last_reload_successful", Gauge, "",
 			"1 if the latest attempt to load the configuration succeeded, else 0: then the one before is still in force."),
 		reloadedAt: family("config_last_reload_success_timestamp_seconds", Gauge, "seconds",

@@ -182,6 +182,7 @@ func (d *daemon) look(cfg *config.Config, mappings *engine.Mappings) error {
 	for reason, n := range found.Rejected {
 		rejected[collector.RejectReason(reason)] += n
 	}
+	d.self.SetSilent(found.Waiting)
 	d.self.SetRejected(rejected)
 	return nil
 }

@@ -81,6 +81,9 @@ type service struct {
 	Environment map[string]string `yaml:"environment"`
 	VolumesUsed []string          `yaml:"volumes"`
 	Ports       []string          `yaml:"ports"`
+	ReadOnly    bool              `yaml:"read_only"`
+	CapDrop     []string          `yaml:"cap_drop"`
+	SecurityOpt []string          `yaml:"security_opt"`
 }
 
 func readCompose(t *testing.T) *compose {
