@@ -18,11 +18,11 @@ type device struct {
 	Device
 	settings *settings
 
-	identity   DeviceSnapshot // without anything that was read
+	identity DeviceSnapshot // without anything that was read
 	// memoryClock (MHz) and memoryWidth (bits) tell the memory's bandwidth where
 	// nobody else does; 0 is unknown.
 	memoryClock, memoryWidth int
-	identified time.Time
+	identified               time.Time
 
 	split   bool            // MIG is on
 	refused map[string]bool // names of questions that it cannot answer
@@ -41,7 +41,7 @@ type device struct {
 type settings struct {
 	questions []question
 	fields    []fieldReading
-	rank      map[Kind]int // place in Readings
+	rank      map[Kind]int                       // place in Readings
 	bandwidth atomic.Pointer[map[string]float64] // configured, by UUID
 	processes bool
 	proc      string
