@@ -37,7 +37,6 @@ demo: ## the daemon against simulated servers
 	$(GO) run . demo $(ARGS)
 
 test: ## every test, with the race detector; minutes
-	$(GO) vet ./...
 	$(GO) test -race -timeout 10m ./...
 
 e2e: ## what must hold of every server: make e2e ENDPOINT=http://host:8000, or CONFIG=file.yml for keys and models

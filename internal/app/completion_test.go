@@ -109,6 +109,7 @@ type shellCase struct {
 }
 
 func TestBashCompletes(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []shellCase{
 		{"inference_exporter de", []string{"demo", "detect"}},
 		{"inference_exporter completion ", []string{"bash", "zsh", "fish"}},
@@ -128,6 +129,7 @@ func TestBashCompletes(t *testing.T) {
 }
 
 func TestFishCompletes(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []shellCase{ // in fish's own order
 		{"inference_exporter de", []string{"demo", "detect"}},
 		{"inference_exporter completion ", []string{"bash", "fish", "zsh"}},
@@ -146,6 +148,7 @@ func TestFishCompletes(t *testing.T) {
 // The functions of zsh's completion need a terminal: others stand for them and
 // print what they are given.
 func TestZshCompletes(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		words string
 		want  []string

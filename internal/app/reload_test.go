@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -213,54 +212,4 @@ func TestReloadChangesEverything(t *testing.T) {
 		return got.sum("inference_exporter_missed_runs_total", "reason", "budget") > 0 &&
 			!got.has("inference_exporter_spans_dropped_total")
 	})
-}
-
-// A thousand reloads leave nothing behind.
-func TestThousandReloads(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
-	text := func(i int) string {
-		var b strings.Builder
-		fmt.Fprintf(&b, "global: {interval: 1s, limits: {in_flight: %d}}\nmodules: {interactive: {input_tokens: %d, output_tokens: 2}}\nendpoints:\n", 10+i%3, 16+i%5)
-		for j := range 5 {
-			fmt.Fprintf(&b, "  - {name: e%d, url: %q, api: openai-chat, model: simulated-8b, budget: {tokens_per_hour: 100000}}\n", (i+j)%11, server)
-		}
-		return b.String()
-	}
-	r := startReloading(t, text(0))
-	rounds := func(from, to int) (goroutines int, heap uint64, series int) {
-		for i := from; i < to; i++ {
-			if status, body := r.reload(text(i)); status != http.StatusOK {
-				t.Fatalf("reload %d: status %d: %s", i, status, body)
-			}
-		}
-		r.write(text(0))
-		if status, body := r.post("/-/reload"); status != http.StatusOK {
-			t.Fatal(body)
-		}
-		got, _ := r.waitFor("the probes to end", func(got page) bool { return got.sum("inference_exporter_probes_in_flight") == 0 })
-		for _, f := range got {
-			if !strings.HasPrefix(f.GetName(), "inference_probe_") && !strings.HasPrefix(f.GetName(), "inference_endpoint_") {
-				continue
-			}
-			series += len(f.GetMetric())
-		}
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return runtime.NumGoroutine(), m.HeapAlloc, series
-	}
-	goroutines, heap, series := rounds(1, 100)
-	goroutinesAfter, heapAfter, seriesAfter := rounds(100, 1100)
-	t.Logf("after 100 and 1,100 reloads: %d and %d goroutines, %d and %d kB of heap, %d and %d series",
-		goroutines, goroutinesAfter, heap>>10, heapAfter>>10, series, seriesAfter)
-	if goroutinesAfter > goroutines+10 {
-		t.Errorf("%d goroutines after 100 reloads, %d after 1,100", goroutines, goroutinesAfter)
-	}
-	if heapAfter > heap+4<<20 {
-		t.Errorf("%d kB of heap after 100 reloads, %d kB after 1,100", heap>>10, heapAfter>>10)
-	}
-	if seriesAfter > series+20 {
-		t.Errorf("%d series after 100 reloads, %d after 1,100", series, seriesAfter)
-	}
 }

@@ -19,14 +19,15 @@ type Process struct {
 }
 
 // Alone runs body, which must be all that the test does, in a process of its
-// own with a library of the given variant, as a process can load only one. extra
-// are further variables of its environment.
+// own with a library of the given variant, as a process can load only one, beside
+// other tests. extra are further variables of its environment.
 func Alone(t *testing.T, v Variant, body func(*testing.T, Process), extra ...string) {
 	t.Helper()
 	if library := os.Getenv(envLibrary); library != "" {
 		body(t, Process{Library: library, State: os.Getenv(EnvState), Calls: os.Getenv(EnvCalls)})
 		return
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", pattern, "-test.count=1", "-test.timeout=60s", "-test.v")
