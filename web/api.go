@@ -56,13 +56,13 @@ func (a *api) answer(serve http.HandlerFunc) http.Handler {
 	})
 }
 
-func (a *api) serveFleet(w http.ResponseWriter, _ *http.Request) {
+func (a *api) serveFleet(w http.ResponseWriter, r *http.Request) {
 	if a.Status == nil {
 		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
 		return
 	}
 	page, err := a.fleet.get(func() ([]byte, error) { return json.Marshal(a.Status.Fleet()) })
-	a.write(w, page, err)
+	a.writeKept(w, r, page, err)
 }
 
 func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +81,7 @@ func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
 		jsonError(w, http.StatusNotFound, err.Error())
 		return
 	}
-	a.write(w, page, err)
+	a.writeKept(w, r, page, err)
 }
 
 var errNoEndpoint = errors.New("there is no endpoint of this name")
@@ -120,6 +120,19 @@ func (a *api) serveConfig(w http.ResponseWriter, _ *http.Request) {
 func (a *api) writeJSON(w http.ResponseWriter, v any) {
 	page, err := json.Marshal(v)
 	a.write(w, page, err)
+}
+
+// writeKept answers with a page that many ask for, compressed once for all.
+func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page *packedPage, err error) {
+	switch {
+	case err != nil:
+		a.fail(w, err)
+	case acceptsGzip(r.Header):
+		w.Header().Set("Content-Encoding", "gzip") // which the wrapper leaves as it is
+		a.write(w, page.packed(), nil)
+	default:
+		a.write(w, page.plain, nil)
+	}
 }
 
 // write answers with JSON, or says that there was an error while it was made.

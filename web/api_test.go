@@ -1,6 +1,7 @@
 package web
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -168,8 +169,8 @@ func TestErrorIsNotKept(t *testing.T) {
 	if _, err := k.get(func() ([]byte, error) { return []byte("part"), errors.New("no paper") }); err == nil {
 		t.Error("no error")
 	}
-	if page, err := k.get(func() ([]byte, error) { return []byte("whole"), nil }); string(page) != "whole" || err != nil {
-		t.Errorf("%q, %v", page, err)
+	if page, err := k.get(func() ([]byte, error) { return []byte("whole"), nil }); string(page.plain) != "whole" || err != nil {
+		t.Errorf("%q, %v", page.plain, err)
 	}
 }
 
@@ -204,6 +205,26 @@ func TestCompressionOfTheAPI(t *testing.T) {
 		resp := s.ask(http.MethodGet, "/api/v1/endpoints", "Accept-Encoding", encoding)
 		if got := resp.Header.Get("Content-Encoding"); got != encoding || resp.Header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("encoding %q, want %q, headers %v", got, encoding, resp.Header)
+		}
+	}
+}
+
+// What is compressed once for many is what the others get, and says so.
+func TestKeptPagesAreCompressedOnce(t *testing.T) {
+	s := newStatusSite(t, newTable("a"))
+	defer s.Close()
+	for _, path := range []string{"/api/v1/endpoints", "/api/v1/endpoints/a"} {
+		plain := readAll(t, s.ask(http.MethodGet, path, "Accept-Encoding", "identity").Body)
+		resp := s.ask(http.MethodGet, path, "Accept-Encoding", "gzip, zstd")
+		if got := resp.Header.Get("Content-Encoding"); got != "gzip" || resp.Header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: encoding %q, vary %q", path, got, resp.Header.Get("Vary"))
+		}
+		r, err := gzip.NewReader(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := readAll(t, r); got != plain || plain == "" {
+			t.Errorf("%s: %q, want %q", path, got, plain)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	endpoint := r.URL.Query().Get("endpoint")
 	if endpoint != "" {
-		if _, ok := h.hub.status.Detail(endpoint); !ok {
+		if _, ok := h.hub.status.Version(endpoint); !ok {
 			jsonError(w, http.StatusNotFound, "there is no endpoint of this name")
 			return
 		}

@@ -1,8 +1,11 @@
 package web
 
 import (
+	"bytes"
 	"sync"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 const (
@@ -17,10 +20,26 @@ const (
 type keptPage struct {
 	mu   sync.Mutex
 	made time.Time
-	page []byte
+	page *packedPage
 }
 
-func (k *keptPage) get(produce func() ([]byte, error)) ([]byte, error) {
+// packedPage is a page, and what gzip makes of it, once for all who take that.
+type packedPage struct {
+	plain  []byte
+	packed func() []byte
+}
+
+func newPackedPage(plain []byte) *packedPage {
+	return &packedPage{plain, sync.OnceValue(func() []byte {
+		var out bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // fails at an unknown level only
+		_, _ = w.Write(plain)                             // to a buffer, which does not fail
+		_ = w.Close()
+		return out.Bytes()
+	})}
+}
+
+func (k *keptPage) get(produce func() ([]byte, error)) (*packedPage, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.page != nil && time.Since(k.made) < keptAge {
@@ -30,8 +49,8 @@ func (k *keptPage) get(produce func() ([]byte, error)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.page, k.made = page, time.Now()
-	return page, nil
+	k.page, k.made = newPackedPage(page), time.Now()
+	return k.page, nil
 }
 
 // keptDetails keeps the pages of a few endpoints for a moment. All who watch an
