@@ -1,9 +1,9 @@
 package status
 
 import (
-	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/inference-exporter/inference_exporter/internal/report"
 )
 
 // maxTextBytes bounds a text that may come from a server.
@@ -21,13 +21,5 @@ func harmless(text string) string {
 		}
 		cut = text[:end] + "…"
 	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsPrint(r):
-			return r
-		case unicode.IsSpace(r):
-			return ' '
-		}
-		return unicode.ReplacementChar
-	}, cut)
+	return report.Clean(cut)
 }

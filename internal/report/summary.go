@@ -97,7 +97,7 @@ func (s *Summary) Text(w io.Writer, t Target, o Options) error {
 	}
 	p.line("%s: %s (%s), module %s",
 		p.paint(c, fmt.Sprintf("%d of %d probes succeeded", s.outcomes[prober.Success], s.Probes())),
-		clean(t.Endpoint), clean(t.URL), clean(t.Module))
+		Clean(t.Endpoint), Clean(t.URL), Clean(t.Module))
 	s.listFailures(p)
 	s.table(p)
 	p.findings(s.together)

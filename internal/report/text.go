@@ -42,7 +42,7 @@ func Text(w io.Writer, t Target, results []*prober.Result, o Options) error {
 	p := newPage(o)
 	switch len(results) {
 	case 0:
-		p.line("%s: %s (%s)", p.paint(yellow, "not asked"), clean(t.Endpoint), clean(t.URL))
+		p.line("%s: %s (%s)", p.paint(yellow, "not asked"), Clean(t.Endpoint), Clean(t.URL))
 		p.row("reason", "the model has no room for what module "+t.Module+" asks")
 	case 1:
 		p.single(t, results[0])
@@ -75,7 +75,7 @@ func (p *page) heading(t Target, r *prober.Result) {
 	if r.Timing.Duration >= 0 {
 		title += " " + when + " " + duration(r.Timing.Duration)
 	}
-	p.line("%s: %s (%s)", title, clean(t.Endpoint), clean(t.URL))
+	p.line("%s: %s (%s)", title, Clean(t.Endpoint), Clean(t.URL))
 	if r.Outcome != prober.Success {
 		if r.Err != nil {
 			p.row("reason", r.Err.Error())
@@ -282,7 +282,7 @@ const (
 
 // row writes a label and a text, which goes on below itself where it is long.
 func (p *page) row(label, text string) {
-	for _, line := range wrap(clean(text), p.width-indent-labelWidth) {
+	for _, line := range wrap(Clean(text), p.width-indent-labelWidth) {
 		p.line("%*s%-*s%s", indent, "", labelWidth, label, line)
 		label = ""
 	}
@@ -290,7 +290,7 @@ func (p *page) row(label, text string) {
 
 // note writes a text that goes over the whole width.
 func (p *page) note(text string) {
-	for _, line := range wrap(clean(text), p.width-indent) {
+	for _, line := range wrap(Clean(text), p.width-indent) {
 		p.line("%*s%s", indent, "", line)
 	}
 }
