@@ -1,0 +1,67 @@
+// Package safetext makes texts that others wrote safe to show in logs, labels,
+// pages and terminals: without the secrets that a server may quote, on one
+// line, printable, and bounded. Secrets are replaced before anything is cut or
+// quoted, since half a secret is still one.
+package safetext
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ellipsis marks where a text was cut.
+const ellipsis = "..."
+
+// Line returns a text as one line of printable characters: every run of others,
+// line breaks, control and invisible formatting characters among them, becomes
+// one space, and bytes that are no UTF-8 become U+FFFD. A text of more than
+// limit bytes is cut between characters and ends with "...".
+func Line(text string, limit int) string {
+	var b strings.Builder
+	space := false
+	for _, r := range text {
+		if !unicode.IsPrint(r) || r == ' ' {
+			space = b.Len() > 0
+			continue
+		}
+		if space {
+			b.WriteByte(' ')
+			space = false
+		}
+		b.WriteRune(r)
+		if b.Len() > limit { // what follows changes nothing
+			break
+		}
+	}
+	return Cut(b.String(), limit)
+}
+
+// Cut returns a text of at most limit bytes, cut between characters; one that
+// was cut ends with "...".
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	end := max(0, limit-len(ellipsis))
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + ellipsis
+}
+
+// Printable reports whether a text can be shown as it is: UTF-8 of printable
+// characters on one line.
+func Printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// Line returns a text without the secrets, as the function Line.
+func (s *Secrets) Line(text string, limit int) string { return Line(s.Redact(text), limit) }
+
+// Quote returns a text without the secrets as a quoted Go string of at most
+// limit bytes before quoting, so that its borders are plain in a sentence.
+func (s *Secrets) Quote(text string, limit int) string {
+	return strconv.Quote(Cut(s.Redact(text), limit))
+}

@@ -1,0 +1,238 @@
+package safetext
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// Placeholder is what a secret is replaced by, as in a printed configuration.
+const Placeholder = "<secret>"
+
+const (
+	// minSecret is the shortest secret that is looked for, in characters;
+	// shorter ones would blank out ordinary words.
+	minSecret = 6
+	// minPart is how many characters in a row, of a secret of at least as many,
+	// are taken for it: its beginning, its end, or what is no ordinary word.
+	minPart = 8
+	// minWord is minPart for what has letters only.
+	minWord = 12
+	// minCut is how much of a secret is taken for it at the very end of a text,
+	// where it may have been cut.
+	minCut = 4
+)
+
+// Secrets are texts that must not be shown, in any of the forms in which a
+// server, a library or a log quotes them: in parts, in another case, split by
+// white space or invisible characters, escaped as in Go, JSON, URLs or HTML, in
+// base64 and in hexadecimal. A nil Secrets holds none. It is immutable.
+type Secrets struct {
+	values []string
+	kept   *index // nil: made for each use
+}
+
+// NewSecrets returns the set of the given secrets. Those of fewer than six
+// characters are left out.
+func NewSecrets(values ...string) *Secrets { return new(Secrets).With(values...) }
+
+// With returns a set with more secrets.
+func (s *Secrets) With(values ...string) *Secrets {
+	var all []string
+	if s != nil {
+		all = append(all, s.values...)
+	}
+	for _, v := range values {
+		if v = strings.TrimSpace(v); len(v) >= minSecret && !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return &Secrets{values: all}
+}
+
+// Values returns the secrets; the caller must not change them.
+func (s *Secrets) Values() []string {
+	if s == nil {
+		return nil
+	}
+	return s.values
+}
+
+// Indexed returns the same set with an index that is kept, about 50 kB for each
+// secret of 40 characters: for a set that is used all the time.
+func (s *Secrets) Indexed() *Secrets {
+	return &Secrets{values: s.Values(), kept: newIndex(s.Values())}
+}
+
+func (s *Secrets) index() *index {
+	if s.kept != nil {
+		return s.kept
+	}
+	return newIndex(s.values)
+}
+
+// In reports whether a text holds a secret, or a part of one.
+func (s *Secrets) In(text string) bool {
+	return len(s.Values()) > 0 && len(s.index().find(plainOf(text))) > 0
+}
+
+// Redact returns a text with the secrets in it replaced by Placeholder.
+func (s *Secrets) Redact(text string) string {
+	if len(s.Values()) == 0 || len(text) < minCut {
+		return text
+	}
+	found := s.index().find(plainOf(text))
+	if len(found) == 0 {
+		return text
+	}
+	var b strings.Builder
+	at := 0
+	for _, f := range found {
+		b.WriteString(text[at:f.begin])
+		b.WriteString(Placeholder)
+		at = f.end
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
+// span is a part of a text, in bytes.
+type span struct{ begin, end int }
+
+// index finds secrets in texts by the parts of them that give them away.
+type index struct {
+	forms  [][]rune         // each secret in each of its forms, plain
+	parts  map[string]place // parts of minPart or minWord characters, and short forms whole
+	length []int            // the lengths of the keys of parts
+}
+
+// place is where in which form a part is.
+type place struct{ form, offset int }
+
+func newIndex(secrets []string) *index {
+	x := &index{parts: map[string]place{}}
+	for _, s := range secrets {
+		for _, form := range formsOf(s) {
+			x.add(plainOf(form).runes)
+		}
+	}
+	for part := range x.parts {
+		if n := len([]rune(part)); !slices.Contains(x.length, n) {
+			x.length = append(x.length, n)
+		}
+	}
+	return x
+}
+
+// add adds a form of a secret with the parts that give it away.
+func (x *index) add(form []rune) {
+	if len(form) < minSecret || slices.ContainsFunc(x.forms, func(f []rune) bool { return slices.Equal(f, form) }) {
+		return
+	}
+	x.forms = append(x.forms, form)
+	note := func(offset, length int) {
+		part := string(form[offset : offset+length])
+		if _, ok := x.parts[part]; !ok {
+			x.parts[part] = place{len(x.forms) - 1, offset}
+		}
+	}
+	if len(form) < minPart {
+		note(0, len(form))
+		return
+	}
+	last := len(form) - minPart
+	for i := range last + 1 {
+		if i == 0 || i == last || slices.ContainsFunc(form[i:i+minPart], isNoLetter) {
+			note(i, minPart)
+		}
+		if i+minWord <= len(form) {
+			note(i, minWord)
+		}
+	}
+}
+
+func isNoLetter(r rune) bool { return r < 'a' || r > 'z' }
+
+// find returns where a text holds secrets, in order and without overlaps.
+func (x *index) find(t plain) []span {
+	var found []span
+	for i := range t.runes {
+		for _, n := range x.length {
+			if i+n > len(t.runes) {
+				continue
+			}
+			if p, ok := x.parts[string(t.runes[i:i+n])]; ok {
+				begin, end := x.extend(t.runes, i, i+n, p)
+				found = append(found, t.span(begin, end))
+			}
+		}
+	}
+	if begin, end := x.cut(t.runes); begin < end {
+		found = append(found, t.span(begin, end))
+	}
+	return joined(found)
+}
+
+// extend returns how far a text goes on like the form that a part of it is of.
+func (x *index) extend(text []rune, begin, end int, p place) (int, int) {
+	form := x.forms[p.form]
+	right := p.offset + end - begin
+	for left := p.offset; begin > 0 && left > 0 && text[begin-1] == form[left-1]; left-- {
+		begin--
+	}
+	for ; end < len(text) && right < len(form) && text[end] == form[right]; right++ {
+		end++
+	}
+	return begin, end
+}
+
+// cut returns the beginning of a secret at the end of a text that may have been
+// cut there; begin == end without one.
+func (x *index) cut(text []rune) (begin, end int) {
+	end = len(text)
+	for end > 0 && (text[end-1] == '.' || text[end-1] == '\u2026') { // as a mark of the cut
+		end--
+	}
+	begin = end
+	for _, form := range x.forms {
+		for n := min(len(form), end); n >= minCut && end-n < begin; n-- {
+			if slices.Equal(text[end-n:end], form[:n]) {
+				begin = end - n
+			}
+		}
+	}
+	return begin, end
+}
+
+// joined sorts spans and joins those that overlap or touch.
+func joined(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
+	var out []span
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.begin <= out[n-1].end {
+			out[n-1].end = max(out[n-1].end, s.end)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// formsOf returns a secret as it is and encoded.
+func formsOf(s string) []string {
+	forms := []string{s, hex.EncodeToString([]byte(s))}
+	// What comes before the secret decides how its bits fall on the characters.
+	for before, affected := range [...]int{0, 2, 3} {
+		raw := append(make([]byte, before), s...)
+		for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			form := alphabet.EncodeToString(raw)[affected:]
+			if len(raw)%3 != 0 { // the last character has bits of what comes after
+				form = form[:len(form)-1]
+			}
+			forms = append(forms, form)
+		}
+	}
+	return forms
+}

@@ -1,0 +1,211 @@
+package safetext
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html"
+	"math/rand/v2"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const key = `sk-Proj_7f3Kq"9\zL<m2&x+WvT/4=0123abcdEFGH`
+
+func TestRedactForms(t *testing.T) {
+	secrets := NewSecrets(key)
+	quoted, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, form := range map[string]string{
+		"as it is":             key,
+		"Go string":            strconv.Quote(key),
+		"Go string twice":      strconv.Quote(strconv.Quote(key)),
+		"ASCII Go string":      strconv.QuoteToASCII(key),
+		"JSON string":          string(quoted),
+		"query":                url.QueryEscape(key),
+		"path":                 url.PathEscape(key),
+		"HTML":                 html.EscapeString(key),
+		"upper case":           strings.ToUpper(key),
+		"lower case":           strings.ToLower(key),
+		"line break":           key[:11] + "\n" + key[11:],
+		"escaped line break":   key[:11] + `\n` + key[11:],
+		"zero-width space":     key[:20] + "\u200b" + key[20:],
+		"escaped zero width":   key[:20] + `\u200b` + key[20:],
+		"every second a space": strings.Join(strings.Split(key, ""), " "),
+		"hexadecimal":          hex.EncodeToString([]byte(key)),
+		"base64":               base64.StdEncoding.EncodeToString([]byte(key)),
+		"base64 for URLs":      base64.RawURLEncoding.EncodeToString([]byte(key)),
+		"base64 after a name":  base64.StdEncoding.EncodeToString([]byte("me:" + key + ":tail")),
+		"base64 after 1 byte":  base64.StdEncoding.EncodeToString([]byte(":" + key)),
+		"base64 after 2 bytes": base64.StdEncoding.EncodeToString([]byte("u:" + key + "!")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := secrets.Redact("the server said: " + form + ", and went")
+			if left := leftOf(key, got); left != "" {
+				t.Errorf("%q is left in %q", left, got)
+			}
+			if !strings.HasPrefix(got, "the server said: ") || !strings.HasSuffix(got, ", and went") {
+				t.Errorf("more than the secret is gone: %q", got)
+			}
+			if !secrets.In(form) {
+				t.Error("the secret is not found")
+			}
+		})
+	}
+}
+
+// leftOf returns a part of a secret that a text still holds: any eight bytes
+// of it in a row, or of its usual encodings, quotes and backslashes not counted.
+func leftOf(secret, text string) string {
+	text = strings.ToLower(text)
+	for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), hex.EncodeToString([]byte(secret))} {
+		for i := 0; i+minPart <= len(form); i++ {
+			end := i + minPart
+			for end < len(form) && end-i-strings.Count(form[i:end], `"`)-strings.Count(form[i:end], `\`) < minPart {
+				end++
+			}
+			part := strings.ToLower(form[i:end])
+			if end-i > minPart && end == len(form) {
+				continue
+			}
+			if strings.Contains(text, part) && strings.ContainsFunc(part, isNoLetter) {
+				return part
+			}
+		}
+	}
+	return ""
+}
+
+func TestRedactCutAnywhere(t *testing.T) {
+	secrets := NewSecrets(key)
+	for n := minCut; n <= len(key); n++ {
+		for _, mark := range []string{"", "...", `"`, `..."`, "\u2026"} {
+			got := secrets.Redact("it begins " + key[:n] + mark)
+			if want := "it begins " + Placeholder; !strings.HasPrefix(got, want) {
+				t.Fatalf("cut after %d bytes: %q", n, got)
+			}
+		}
+	}
+	for n := minPart; n < len(key); n++ {
+		got := secrets.Redact("type " + key[:n] + ": " + key[n:] + " (hint)")
+		if strings.Contains(strings.ToLower(got), strings.ToLower(key[:minPart])) {
+			t.Fatalf("split after %d bytes: %q", n, got)
+		}
+	}
+}
+
+func TestRedactLongestFirst(t *testing.T) {
+	short, long := "abc-123-def", "prefix-abc-123-def-suffix-456"
+	for _, order := range [][]string{{short, long}, {long, short}} {
+		if got := NewSecrets(order...).Redact("key " + long + "!"); got != "key "+Placeholder+"!" {
+			t.Errorf("%q: %q", order, got)
+		}
+	}
+}
+
+func TestRedactLeavesWords(t *testing.T) {
+	secrets := NewSecrets("sk-live-9f8e7d6c5b4a", "production-gateway-key-1", "short")
+	for _, text := range []string{
+		"", "a", "connection refused", "dial tcp 10.0.0.1:8000: connect: connection refused",
+		"the gateway of the key", "short", `status 401: {"error":"invalid key"}`, "日本語のテキスト",
+	} {
+		if got := secrets.Redact(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	var none *Secrets
+	if got := none.Redact(key); got != key || none.In(key) || len(none.Values()) != 0 {
+		t.Errorf("no secrets: %q", got)
+	}
+}
+
+func TestLine(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		limit int
+		want  string
+	}{
+		{"two\r\nlines\x00 and\x1b[31m red", 100, "two lines and [31m red"},
+		{"a\u009bb\u202ec\u200bd", 100, "a b c d"},
+		{"bad \xff byte", 100, "bad \uFFFD byte"},
+		{"\n\t ", 100, ""},
+		{strings.Repeat("é", 10), 20, strings.Repeat("é", 10)},
+		{strings.Repeat("é", 10), 19, strings.Repeat("é", 8) + "..."},
+		{strings.Repeat("x", 1<<16), 8, "xxxxx..."},
+	} {
+		if got := Line(c.in, c.limit); got != c.want {
+			t.Errorf("Line(%.40q, %d) = %q, want %q", c.in, c.limit, got, c.want)
+		}
+	}
+}
+
+// FuzzRedact composes cuts, quotes, escapes and splits of a text with a secret
+// in it: no eight characters in a row of the secret may be readable afterwards.
+func FuzzRedact(f *testing.F) {
+	f.Add(uint64(1), "status 401: invalid key ", ": try again")
+	f.Add(uint64(99), `{"error":"`, `"}`)
+	f.Fuzz(func(t *testing.T, seed uint64, before, after string) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		secret := randomSecret(random)
+		secrets := NewSecrets(secret)
+		// What stands around the secret must not complete it by chance.
+		if secrets.In(before) || secrets.In(after) || strings.HasSuffix(before, `\`) || strings.HasSuffix(before, "%") {
+			return
+		}
+		form := secret
+		for range random.IntN(4) {
+			form = spoil(random, form)
+		}
+		text := before + form + after
+		got := secrets.Redact(text)
+		for _, again := range []string{got, Line(got, 1<<20), strconv.Quote(got)} {
+			if left := leftOf(secret, again); left != "" {
+				t.Errorf("secret %q as %q: %q is left in %q", secret, form, left, again)
+			}
+		}
+	})
+}
+
+func randomSecret(random *rand.Rand) string {
+	const letters = "ABCDEFGHabcdefgh0123456789-_.=+/\"\\<&"
+	b := make([]byte, 16+random.IntN(60))
+	for i := range b {
+		b[i] = letters[random.IntN(len(letters))]
+	}
+	return "k" + string(b) + "9"
+}
+
+// spoil does to a text what servers, libraries and logs do.
+func spoil(random *rand.Rand, s string) string {
+	at := random.IntN(len(s) + 1)
+	switch random.IntN(7) {
+	case 0:
+		return strconv.Quote(s)
+	case 1:
+		return s[:at] + "\n" + s[at:]
+	case 2:
+		return s[:at] + "\u200b" + s[at:]
+	case 3:
+		return s[:max(at, min(len(s), minPart))]
+	case 4:
+		quoted, _ := json.Marshal(s)
+		return string(quoted)
+	case 5:
+		return fmt.Sprintf("%+q", s)
+	}
+	return strings.ToUpper(s)
+}
+
+func BenchmarkRedact(b *testing.B) {
+	secrets := NewSecrets(key)
+	text := strings.Repeat("dial tcp 10.0.0.1:8000: connect: connection refused; ", 8)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		secrets.Redact(text)
+	}
+}
