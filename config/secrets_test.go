@@ -1,0 +1,62 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestSecrets(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"key": "key-of-a-file\n", "header": "header-of-a-file"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Parse([]byte(`
+endpoints:
+  - url: http://a.example
+    http:
+      authorization: {credentials_file: `+filepath.Join(dir, "key")+`}
+      proxy_url: http://me:proxy-password@proxy.example:3128
+      proxy_connect_header: {X-Gate: [connect-secret]}
+      http_headers:
+        X-Provider: {values: [openai]}
+        X-Api-Key: {values: [key-in-values]}
+        X-Plain: {secrets: [secret-of-header], values: [messages]}
+        X-File: {files: [`+filepath.Join(dir, "header")+`]}
+  - url: http://b.example
+    http:
+      oauth2: {client_id: id, client_secret: oauth-secret, token_url: "http://t.example", endpoint_params: {audience: everyone, password: param-secret}}
+  - url: http://c.example
+    sigv4: {region: us-east-1, access_key_id: AKIAEXAMPLE, secret_access_key: aws-secret, session_token: aws-session}
+`), "test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]string{
+		{"connect-secret", "header-of-a-file", "key-in-values", "key-of-a-file", "proxy-password", "secret-of-header"},
+		{"oauth-secret", "param-secret"},
+		{"aws-secret", "aws-session"},
+	} {
+		if got := Secrets(c.Endpoints[i]); !slices.Equal(got, want) {
+			t.Errorf("endpoint %d: %q, want %q", i, got, want)
+		}
+	}
+	for _, h := range []struct {
+		name, value string
+		public      bool
+	}{
+		{"X-Provider", "openai", true},
+		{"x-plain", "messages", true},
+		{"X-Plain", "secret-of-header", false},
+		{"X-Api-Key", "key-in-values", false},
+		{"X-File", "header-of-a-file", false},
+		{"Authorization", "Bearer key-of-a-file", false},
+	} {
+		if got := c.Endpoints[0].IsPublicHeader(h.name, h.value); got != h.public {
+			t.Errorf("%s: %s is public: %t, want %t", h.name, h.value, got, h.public)
+		}
+	}
+}
