@@ -63,9 +63,11 @@ func TestTags(t *testing.T) {
 	f := func(content, encoding string) string {
 		t.Helper()
 		routes := []route{{"GET /x.js", serveAsset("x.js", []byte(content))}}
-		if err := compress(routes); err != nil {
+		pack, err := newCompression()
+		if err != nil {
 			t.Fatal(err)
 		}
+		pack.compress(routes)
 		s := &site{Server: &Server{handler: routes[0].handler}, t: t}
 		resp := s.ask(http.MethodGet, "/x.js", "Accept-Encoding", encoding)
 		if got := resp.Header.Get("Content-Encoding"); got != encoding {

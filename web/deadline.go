@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// writeTimeout limits each write of metrics, and maxWriting all of them
-	// together, so that a client that does not read gives up its turn.
+	// writeTimeout limits each write of a page, and maxWriting all of them
+	// together.
 	writeTimeout = 5 * time.Second
 	maxWriting   = time.Minute
 )
@@ -29,7 +29,14 @@ type deadlineWriter struct {
 // Unwrap is for http.ResponseController.
 func (d *deadlineWriter) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
+// Write implements io.Writer.
 func (d *deadlineWriter) Write(p []byte) (int, error) {
+	d.extend()
+	return d.ResponseWriter.Write(p)
+}
+
+// extend gives the next write its time.
+func (d *deadlineWriter) extend() {
 	now := time.Now()
 	if d.end.IsZero() {
 		d.end = now.Add(maxWriting)
@@ -40,5 +47,4 @@ func (d *deadlineWriter) Write(p []byte) (int, error) {
 	}
 	// Where deadlines are not supported, as in tests, the server's limit holds.
 	_ = http.NewResponseController(d.ResponseWriter).SetWriteDeadline(deadline)
-	return d.ResponseWriter.Write(p)
 }

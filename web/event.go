@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/flate"
@@ -63,13 +64,19 @@ func endpointText(version uint64) []byte {
 }
 
 // acceptsGzip tells whether the client takes an answer in gzip.
-func acceptsGzip(h http.Header) bool {
+func acceptsGzip(h http.Header) bool { return accepts(h, "gzip") }
+
+// accepts tells whether the client takes an answer in one of the codings, whose
+// names are in lower case.
+func accepts(h http.Header, codings ...string) bool {
 	for _, accepted := range h.Values("Accept-Encoding") {
 		for coding := range strings.SplitSeq(accepted, ",") {
 			name, weight, _ := strings.Cut(coding, ";")
-			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-				q, weighted := strings.CutPrefix(strings.TrimSpace(weight), "q=")
-				return !weighted || strings.Trim(q, "0.") != ""
+			if !slices.Contains(codings, strings.ToLower(strings.TrimSpace(name))) {
+				continue
+			}
+			if q, weighted := strings.CutPrefix(strings.TrimSpace(weight), "q="); !weighted || strings.Trim(q, "0.") != "" {
+				return true
 			}
 		}
 	}

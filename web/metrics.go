@@ -1,15 +1,18 @@
 package web
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/common/expfmt"
 )
 
-// maxScrapes is how many scrapes may run at once; a further one waits. Two
+// maxScrapes is how many pages may be made at once; a further request waits. Two
 // Prometheus servers scrape in parallel, and no more disturbs the probes.
 const maxScrapes = 2
 
@@ -24,63 +27,110 @@ type ScrapeObserver interface {
 	Scraped(d time.Duration, size int64)
 }
 
-// metricsHandler answers scrapes.
+// metricsHandler answers scrapes. A page is made whole, compressed, before the
+// first byte of it leaves, so that a client that reads slowly has no part in
+// the turns.
 type metricsHandler struct {
 	metrics Exposition
 	formats []expfmt.Format
 	scrapes ScrapeObserver
 	logger  *slog.Logger
+	pack    compression
 	turns   turns
+	held    heldPages
 }
 
-func newMetricsHandler(o *Options) *metricsHandler {
+func newMetricsHandler(o *Options, pack compression) *metricsHandler {
 	return &metricsHandler{
 		metrics: o.Metrics, formats: o.Formats, scrapes: o.Scrapes, logger: o.Logger,
-		turns: make(turns, maxScrapes),
+		pack: pack, turns: make(turns, maxScrapes), held: heldPages{limit: maxHeldBytes},
 	}
 }
 
 func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := h.turns.take(r.Context(), maxWait); err != nil {
+	page, err := h.make(r)
+	if err != nil {
 		plainText(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	defer h.turns.leave()
-	start := time.Now()
-	format := expfmt.NegotiateAccept(r.Header, h.formats...)
-	w.Header().Set("Content-Type", string(format))
-	out := &countingWriter{w: w}
-	if err := h.metrics.Write(out, format); err != nil {
-		h.abort(w, out, err)
+	if page.err != nil {
+		h.logger.Error("writing the metrics failed", "err", page.err)
+		plainText(w, http.StatusInternalServerError, "writing the metrics failed")
 		return
 	}
-	h.scrapes.Scraped(time.Since(start), out.n)
+	maps.Copy(w.Header(), page.header)
+	if h.held.write(w, page) == nil {
+		h.scrapes.Scraped(page.took, page.size)
+	}
 }
 
-// abort ends a scrape that failed. Once a part is out, only cutting the
-// connection keeps the client from taking it for the whole.
-func (h *metricsHandler) abort(w http.ResponseWriter, out *countingWriter, err error) {
-	if out.failed {
-		return // the client is gone
+// make makes a page when it is the request's turn. An error means that there was
+// none.
+func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
+	if err := h.turns.take(r.Context(), maxWait); err != nil {
+		return nil, err
 	}
-	h.logger.Error("writing the metrics failed", "err", err)
-	if out.n > 0 {
-		panic(http.ErrAbortHandler)
+	defer h.turns.leave()
+	page := &heldPage{header: http.Header{}}
+	packed := *r
+	if !accepts(r.Header, "gzip", "zstd") { // it is compressed nevertheless while it waits
+		packed.Header = http.Header{"Accept": r.Header["Accept"], "Accept-Encoding": {"gzip"}}
+		page.unpack = true
 	}
-	plainText(w, http.StatusInternalServerError, "writing the metrics failed")
+	start := time.Now()
+	h.pack(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		format := expfmt.NegotiateAccept(r.Header, h.formats...)
+		w.Header().Set("Content-Type", string(format))
+		out := &countingWriter{w: w}
+		page.err = h.metrics.Write(out, format)
+		page.size = out.n
+	})).ServeHTTP(page, &packed)
+	page.took = time.Since(start)
+	return page, nil
 }
 
-// countingWriter counts what was written and tells a broken client from a
-// broken exposition.
+// countingWriter counts what was written.
 type countingWriter struct {
-	w      io.Writer
-	n      int64
-	failed bool
+	w io.Writer
+	n int64
 }
 
 func (c *countingWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
-	c.failed = c.failed || err != nil
 	return n, err
+}
+
+// heldPage is a page that is made, and not yet read by who asked for it. It
+// takes what is written as an http.ResponseWriter.
+type heldPage struct {
+	header http.Header
+	body   bytes.Buffer
+	unpack bool // the client wants it uncompressed
+	size   int64
+	took   time.Duration
+	err    error // of making it
+
+	cut func() // ends its writing
+}
+
+// Header implements http.ResponseWriter.
+func (p *heldPage) Header() http.Header { return p.header }
+
+// Write implements http.ResponseWriter.
+func (p *heldPage) Write(b []byte) (int, error) { return p.body.Write(b) }
+
+// WriteHeader implements http.ResponseWriter. A page that is made has status 200.
+func (p *heldPage) WriteHeader(int) {}
+
+// reader returns the page as the client wants it, and how many bytes that is. It
+// may change the header.
+func (p *heldPage) reader(header http.Header) (io.Reader, int64, error) {
+	body := bytes.NewReader(p.body.Bytes())
+	if !p.unpack || header.Get("Content-Encoding") == "" { // as it is, or too short to be compressed
+		return body, body.Size(), nil
+	}
+	header.Del("Content-Encoding")
+	plain, err := gzip.NewReader(body)
+	return plain, p.size, err
 }

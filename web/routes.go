@@ -22,10 +22,12 @@ func (s *Server) routes(o *Options) ([]route, error) {
 		return nil, err
 	}
 	routes = append(routes, apiRoutes(o)...)
-	routes = append(routes, route{"GET " + exactly(o.MetricsPath), newMetricsHandler(o)})
-	if err := compress(routes); err != nil {
+	pack, err := newCompression()
+	if err != nil {
 		return nil, err
 	}
+	pack.compress(routes)
+	routes = append(routes, route{"GET " + exactly(o.MetricsPath), newMetricsHandler(o, pack)})
 	if o.Prober != nil {
 		routes = append(routes, route{"GET " + probePath, newProbeHandler(o)})
 	}
