@@ -91,6 +91,10 @@ type Protocol struct {
 	// EndOfBody tells that a good reply may end with neither a finish reason
 	// nor an end marker, by the end of its body alone.
 	EndOfBody bool
+	// FinishOptional means that a good reply may lack a finish reason where it has
+	// the end marker, as real servers of the protocol leave it out. Otherwise a
+	// reply without a finish reason was cut, whatever else ends it.
+	FinishOptional bool
 	// Models says how to ask for the models; nil where the server has no list
 	// that is free of charge, so that the model must be configured.
 	Models *ModelList
@@ -167,11 +171,19 @@ type Decoder interface {
 // Delta is what one frame adds to the answer.
 type Delta struct {
 	// Text, Reasoning, Refusal and Tool are generated material by channel.
+	// Signatures and encrypted reasoning are none: they come when a block of
+	// reasoning begins or is over, and not with its tokens.
 	Text, Reasoning, Refusal, Tool []byte
-	// Tokens is the server's running count of output tokens after this frame;
-	// Unknown unless every token-bearing frame so far carried a count that
-	// never fell. A frame that raises it without material still carries a
-	// token: one whose text is empty or held back.
+	// Summary means that Reasoning is, or may be, a summary of the reasoning:
+	// Usage.Reasoning counts tokens that were never streamed.
+	Summary bool
+	// Tokens is the server's running count of the output tokens that left events,
+	// after this frame; Unknown unless every token-bearing frame so far carried a
+	// count that never fell. Reasoning is part of it only where it is streamed
+	// itself, so that no event seems to carry the tokens of hidden reasoning; it
+	// ends at Usage.Output, less Usage.Reasoning where that left no event. A frame
+	// that raises it without material still carries a token: one whose text is
+	// empty or held back.
 	Tokens int
 	// Finish is the finish reason, mapped by FinishReason; "" while running.
 	Finish string

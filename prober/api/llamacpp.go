@@ -28,8 +28,10 @@ func llamacpp() Protocol {
 				Prompt: oneText(p), NPredict: p.OutputTokens, IgnoreEOS: p.ExactLength, Stream: true,
 			})
 		},
-		MaxTokens:  "n_predict",
-		NewDecoder: func() Decoder { return &llamacppDecoder{} },
+		MaxTokens: "n_predict",
+		// llamafile, and llama.cpp before December 2024, have no stop_type.
+		FinishOptional: true,
+		NewDecoder:     func() Decoder { return &llamacppDecoder{} },
 		Doc: Doc{
 			Title: "llama.cpp completion", Servers: "llama.cpp", Auth: "`http.authorization.credentials`",
 			FirstToken: "`content` with content", End: "`stop: true`",

@@ -54,6 +54,9 @@ func ollama(path string) Protocol {
 		Kind: Generation, Framing: stream.NDJSON, MediaTypes: []string{ndjsonType},
 		URL:    func(base *url.URL, _ string) *url.URL { return underOllama(base, path) },
 		Header: acceptHeader(ndjsonType), MaxTokens: "options.num_predict",
+		// Ollama before May 2024 sends no done_reason, and neither do emulations that
+		// follow the examples of its documentation.
+		FinishOptional: true,
 		Models: &ModelList{
 			URL:   func(base *url.URL) *url.URL { return underOllama(base, ollamaTagsPath) },
 			Parse: parseOllamaModels,

@@ -17,8 +17,11 @@ func chat() Protocol {
 			r.Messages = conversation(p)
 			return encodeBody(p, r)
 		},
-		MaxTokens:  "max_tokens",
-		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).chatMaterial} },
+		MaxTokens: "max_tokens",
+		// Snowflake Cortex sends no finish_reason at all, OpenCode Zen sends null up
+		// to the end for some models, and so do gateways in front of Gemini.
+		FinishOptional: true,
+		NewDecoder:     func() Decoder { return &openAIDecoder{material: (*openAIDecoder).chatMaterial} },
 		Doc: Doc{
 			Title: "OpenAI Chat Completions", Servers: "vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, TGI, Triton, LMDeploy, KServe, gateways and most hosted services",
 			Auth:       "`http.authorization.credentials`; Azure `http.http_headers: {api-key: {secrets: [...]}}`",

@@ -32,8 +32,11 @@ func tgi() Protocol {
 			// A temperature of 0 is refused; not to sample is the greedy way.
 			return encodeBody(p, tgiRequest{oneText(p), tgiParameters{MaxNewTokens: p.OutputTokens, Details: true}})
 		},
-		MaxTokens:  "parameters.max_new_tokens",
-		NewDecoder: func() Decoder { return &tgiDecoder{} },
+		MaxTokens: "parameters.max_new_tokens",
+		// The reason is in the details, which are null where the request does not
+		// ask for them (request.omit), and where a server ignores that it does.
+		FinishOptional: true,
+		NewDecoder:     func() Decoder { return &tgiDecoder{} },
 		Doc: Doc{
 			Title: "text-generation-inference", Servers: "TGI", Auth: "`http.authorization.credentials`",
 			FirstToken: "the first event with a `token`", End: "`generated_text` with content",

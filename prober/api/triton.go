@@ -25,7 +25,7 @@ func triton() Protocol {
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: tritonURL, Header: eventStreamHeader(),
 		// TensorRT-LLM's last response is one like the others.
-		EndOfBody:  true,
+		EndOfBody: true, FinishOptional: true,
 		Body:       tritonBody,
 		MaxTokens:  "parameters.max_tokens",
 		NewDecoder: func() Decoder { return &tritonDecoder{} },
