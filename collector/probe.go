@@ -24,11 +24,14 @@ const (
 	SkipBudget SkipReason = "budget"
 	// SkipContext is a probe for which the model's context has no room.
 	SkipContext SkipReason = "context_length"
+	// SkipModel is a server with several models and a configuration that names
+	// none.
+	SkipModel SkipReason = "model_not_set"
 )
 
 // skipReasons lists the closed set.
 func skipReasons() []SkipReason {
-	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext}
+	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel}
 }
 
 // Indexes of the arrays of values; the families list their label values in the

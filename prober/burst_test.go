@@ -49,7 +49,7 @@ func TestBurstIsAtOnce(t *testing.T) {
 	p := newProber(t, newEndpoint(t, s.URL), newBurst(n))
 	arrived.Add(n)
 	due := time.Now()
-	results := p.Run(t.Context(), due)
+	results := p.all(t.Context(), due)
 	if diff := cmp.Diff(map[int]map[Outcome]int{n: {Success: n}}, outcomes(results)); diff != "" {
 		t.Fatalf("outcomes (-want +got):\n%s", diff)
 	}
@@ -100,7 +100,7 @@ func TestBurstWaitsForConnections(t *testing.T) {
 		last = time.Now()
 		return nil
 	})
-	results := newProber(t, cfg, newBurst(n)).Run(t.Context(), time.Time{})
+	results := newProber(t, cfg, newBurst(n)).all(t.Context(), time.Time{})
 	if diff := cmp.Diff(map[int]map[Outcome]int{n: {Success: n}}, outcomes(results)); diff != "" {
 		t.Fatalf("outcomes (-want +got):\n%s", diff)
 	}
@@ -124,7 +124,7 @@ func TestBurstWithoutAConnection(t *testing.T) {
 	})
 	m := newBurst(1, 4, 16)
 	began := time.Now()
-	results := newProber(t, cfg, m).Run(t.Context(), time.Time{})
+	results := newProber(t, cfg, m).all(t.Context(), time.Time{})
 	want := map[int]map[Outcome]int{1: {Success: 1}, 4: {Success: 3, TLSError: 1}}
 	if diff := cmp.Diff(want, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
@@ -156,7 +156,7 @@ func TestBurstIsCanceled(t *testing.T) {
 	})
 	m := newBurst(n, 2*n)
 	began := time.Now()
-	results := newProber(t, cfg, m).Run(ctx, time.Time{})
+	results := newProber(t, cfg, m).all(ctx, time.Time{})
 	if diff := cmp.Diff(map[int]map[Outcome]int{n: {Canceled: n}}, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
@@ -178,7 +178,7 @@ func TestBurstEndsAtARefusal(t *testing.T) {
 		}
 		answerOne(w, r)
 	})
-	results := newProber(t, newEndpoint(t, s.URL), newBurst(2, 3, 4)).Run(t.Context(), time.Time{})
+	results := newProber(t, newEndpoint(t, s.URL), newBurst(2, 3, 4)).all(t.Context(), time.Time{})
 	want := map[int]map[Outcome]int{2: {Success: 2}, 3: {Success: 2, RateLimited: 1}}
 	if diff := cmp.Diff(want, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
@@ -194,7 +194,7 @@ func TestBurstOverHTTP2(t *testing.T) {
 		}
 		answerOne(w, r)
 	})
-	results := newProber(t, newHTTP2Endpoint(t, s), newBurst(n)).Run(t.Context(), time.Time{})
+	results := newProber(t, newHTTP2Endpoint(t, s), newBurst(n)).all(t.Context(), time.Time{})
 	if diff := cmp.Diff(map[int]map[Outcome]int{n: {Success: n}}, outcomes(results)); diff != "" {
 		for _, r := range results {
 			t.Logf("%s: %v", r.Outcome, r.Err)
@@ -216,7 +216,7 @@ func TestBurstReachesTheLength(t *testing.T) {
 	m.InputTokens, m.OutputTokens = config.Tokens(512), config.Tokens(2)
 	cfg := newEndpoint(t, url)
 	cfg.Model = "simulated-8b"
-	results := newProber(t, cfg, m).Run(t.Context(), time.Time{})
+	results := newProber(t, cfg, m).all(t.Context(), time.Time{})
 	if len(results) != 16 {
 		t.Fatalf("%d results, want 16: %v", len(results), outcomes(results))
 	}
@@ -244,7 +244,7 @@ func BenchmarkBurst(b *testing.B) {
 	var sent, arrived []time.Duration
 	for b.Loop() {
 		var ours, theirs []time.Time
-		for _, r := range p.Run(b.Context(), time.Time{}) {
+		for _, r := range p.all(b.Context(), time.Time{}) {
 			if r.Outcome != Success {
 				b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 			}

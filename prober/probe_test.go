@@ -526,4 +526,10 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // one makes a run of one request.
-func (p *Prober) one(ctx context.Context, due time.Time) *Result { return p.Run(ctx, due)[0] }
+func (p *Prober) one(ctx context.Context, due time.Time) *Result { return p.all(ctx, due)[0] }
+
+// all returns the results of a run, none where it is skipped.
+func (p *Prober) all(ctx context.Context, due time.Time) []*Result {
+	results, _ := p.Run(ctx, due)
+	return results
+}

@@ -5,6 +5,7 @@ package prober
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -54,17 +55,22 @@ func (p *Prober) Close() {
 // Run asks all that one run of the module asks, and returns what came of each
 // request: one; two, one after the other, of a pair, or only the first where
 // that failed; or the bursts, small ones first, up to the first that failed.
-// There is no result where the model has no room for what the module asks.
+// Where it asks nothing, there is no result and the Skip says why; it is nil
+// where anything was asked.
 //
 // Each request ends at the latest when the limits of the module say so, or when
 // ctx does (Canceled). due is when the run was scheduled, the zero time when
 // nobody did; it counts for the first request.
-func (p *Prober) Run(ctx context.Context, due time.Time) []*Result {
+func (p *Prober) Run(ctx context.Context, due time.Time) ([]*Result, *Skip) {
 	r := &run{prober: p, first: p.newResult(due)}
-	if err := guard(func() error { return r.all(ctx) }); err != nil {
+	err := guard(func() error { return r.all(ctx) })
+	if s, ok := errors.AsType[*Skip](err); ok {
+		return nil, s
+	}
+	if err != nil {
 		r.fail(err)
 	}
-	return r.results
+	return r.results, nil
 }
 
 // guard makes an error of a panic.

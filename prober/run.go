@@ -18,8 +18,8 @@ type run struct {
 	results []*Result
 }
 
-// all makes the requests of the run. An error means that there was none, or
-// that there is a fault of ours.
+// all makes the requests of the run. An error means that there was none, by a
+// Skip or a failure, or that there is a fault of ours.
 func (r *run) all(ctx context.Context) error {
 	p := r.prober
 	var err error
@@ -29,11 +29,6 @@ func (r *run) all(ctx context.Context) error {
 	if r.served, err = r.served.askedFor(p.module); err != nil {
 		return err
 	}
-	defer func() {
-		if len(r.results) == 0 {
-			p.endpoint.outgrown()
-		}
-	}()
 	switch {
 	case len(p.module.Concurrency) > 0:
 		r.bursts(ctx)
@@ -44,7 +39,11 @@ func (r *run) all(ctx context.Context) error {
 			r.ask(ctx, r.request(q))
 		}
 	}
-	return nil
+	if len(r.results) > 0 {
+		return nil
+	}
+	p.endpoint.outgrown()
+	return skip(SkipContext, "the model has room for %d tokens, prompt and answer together, fewer than the module asks for", r.served.context)
 }
 
 // next draws a question.

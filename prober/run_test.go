@@ -35,7 +35,7 @@ func TestPair(t *testing.T) {
 		cfg.Model = "simulated-8b"
 		p := newProber(t, cfg, m)
 		for range 3 {
-			results := p.Run(t.Context(), time.Now())
+			results := p.all(t.Context(), time.Now())
 			if len(results) != 2 || results[0].Outcome != Success || results[1].Outcome != Success {
 				t.Fatalf("%d results, %s first: %v", len(results), results[0].Outcome, results[0].Err)
 			}
@@ -110,9 +110,9 @@ func TestPairIsTheSame(t *testing.T) {
 	cfg.Request.StickyHeader = header
 	p := newProber(t, cfg, newPair())
 	p.endpoint.askedAt = time.Now() // no question for the models between
-	p.Run(t.Context(), time.Time{})
-	p.Run(t.Context(), time.Time{})
-	newProber(t, cfg, newModule()).Run(t.Context(), time.Time{})
+	p.all(t.Context(), time.Time{})
+	p.all(t.Context(), time.Time{})
+	newProber(t, cfg, newModule()).all(t.Context(), time.Time{})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var ids []string
@@ -133,7 +133,7 @@ func TestPairEndsWithAFailure(t *testing.T) {
 		a.take(r)
 		w.WriteHeader(http.StatusInternalServerError)
 	})
-	results := newProber(t, newEndpoint(t, s.URL), newPair()).Run(t.Context(), time.Time{})
+	results := newProber(t, newEndpoint(t, s.URL), newPair()).all(t.Context(), time.Time{})
 	if len(results) != 1 || results[0].Outcome != HTTPError || results[0].Prefix != "cold" || a.count() != 1 {
 		t.Errorf("%d results, %d requests, first %+v", len(results), a.count(), results[0])
 	}
@@ -213,7 +213,7 @@ func TestContextLength(t *testing.T) {
 		p := newProber(t, newEndpoint(t, s.URL), m)
 		var last *Result
 		for range 4 {
-			results := p.Run(t.Context(), time.Time{})
+			results := p.all(t.Context(), time.Time{})
 			if (len(results) > 0) != want {
 				t.Fatalf("%s: %d results, want some: %t", name, len(results), want)
 			}
@@ -247,7 +247,7 @@ func TestBurstWithoutRoom(t *testing.T) {
 	var a asked
 	m := newBurst(1, 2)
 	m.InputTokens = config.Tokens(9000)
-	if results := newProber(t, newEndpoint(t, limited(t, 8192, &a).URL), m).Run(t.Context(), time.Time{}); len(results)+a.count() != 0 {
+	if results := newProber(t, newEndpoint(t, limited(t, 8192, &a).URL), m).all(t.Context(), time.Time{}); len(results)+a.count() != 0 {
 		t.Errorf("%d results, %d requests", len(results), a.count())
 	}
 }
@@ -255,7 +255,7 @@ func TestBurstWithoutRoom(t *testing.T) {
 // Nothing is asked about the room for prompts that fit everywhere.
 func TestContextLengthIsNotAskedForShortPrompts(t *testing.T) {
 	s := newModelServer(t, "m")
-	newProber(t, newEndpoint(t, s.URL), newModule()).Run(t.Context(), time.Time{})
+	newProber(t, newEndpoint(t, s.URL), newModule()).all(t.Context(), time.Time{})
 	if n := s.questions(); n != 0 {
 		t.Errorf("asked %d times, want 0", n)
 	}
@@ -272,7 +272,7 @@ func TestEmbeddingEndpointRefusesQuestions(t *testing.T) {
 		m := newModule()
 		m.BatchSize = 2
 		set(m)
-		results := newProber(t, cfg, m).Run(t.Context(), time.Time{})
+		results := newProber(t, cfg, m).all(t.Context(), time.Time{})
 		if len(results) != 1 || results[0].Outcome != ProtocolError || results[0].Kind != api.Embedding ||
 			!strings.Contains(fmt.Sprint(results[0].Err), want) || !strings.Contains(fmt.Sprint(results[0].Err), "leave it out") {
 			t.Errorf("%d results, %s: %v; want %s", len(results), results[0].Outcome, results[0].Err, want)
@@ -297,12 +297,12 @@ func TestPanic(t *testing.T) {
 		once.Do(func() { panic("a fault of ours") })
 		return body(asked)
 	}
-	results := p.Run(t.Context(), time.Time{})
+	results := p.all(t.Context(), time.Time{})
 	if diff := cmp.Diff(map[int]map[Outcome]int{2: {Success: 1, ProtocolError: 1}}, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 	p.asker = nil
-	results = p.Run(t.Context(), time.Time{})
+	results = p.all(t.Context(), time.Time{})
 	if len(results) != 1 || results[0].Outcome != ProtocolError || !strings.Contains(fmt.Sprint(results[0].Err), "panic") {
 		t.Errorf("%d results: %v", len(results), results[0].Err)
 	}
@@ -317,7 +317,7 @@ func TestContextGrows(t *testing.T) {
 	m := newModule()
 	m.InputTokens = config.Tokens(8000)
 	p := newProber(t, newEndpoint(t, s.URL), m)
-	run := func() int { return len(p.Run(t.Context(), time.Time{})) }
+	run := func() int { return len(p.all(t.Context(), time.Time{})) }
 	if n := run(); n != 0 {
 		t.Fatalf("%d results without room", n)
 	}

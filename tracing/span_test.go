@@ -285,7 +285,8 @@ func probe(t *testing.T, rawURL string) *prober.Result {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	return p.Run(t.Context(), time.Time{})[0]
+	results, _ := p.Run(t.Context(), time.Time{})
+	return results[0]
 }
 
 // What the export adds to a probe: making the span and putting it in line.

@@ -124,7 +124,8 @@ func probeAll(b *testing.B, probers []*prober.Prober) []*prober.Result {
 	for i, p := range probers {
 		wg.Go(func() {
 			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(len(probers)))))
-			results[i] = p.Run(b.Context(), time.Time{})[0]
+			all, _ := p.Run(b.Context(), time.Time{})
+			results[i] = all[0]
 		})
 	}
 	wg.Wait()

@@ -77,7 +77,7 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 	return &web.ProbeAnswer{
 		Metrics: metricsOf(t, results),
 		Report: func(w io.Writer) error {
-			return probereport.Text(w, t.named(), flat(results), probereport.Options{Width: reportWidth})
+			return probereport.Text(w, t.named(), flat(results), firstSkip(results), probereport.Options{Width: reportWidth})
 		},
 	}, nil
 }
@@ -138,6 +138,9 @@ func metricsOf(t *probeTarget, all []rungResults) web.Exposition {
 	shared.series = probes.Findings(shared.id)
 	for _, rung := range all {
 		series := openSeries(probes, e, rung.Module, rungID(e, t.name, rung.Rung))
+		if rung.skip != nil {
+			series[0].Skip(collector.SkipReason(rung.skip.Reason))
+		}
 		for _, r := range rung.results {
 			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
 			s := series.of(r)

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -146,16 +145,17 @@ func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProb
 	if *c.count > 1 {
 		return c.repeat(ctx, env, p, target, o)
 	}
-	results := flat(p.run(ctx, 0))
+	all := p.run(ctx, 0)
+	results := flat(all)
 	err := c.print(
-		func() error { return probereport.Text(env.Stdout, t, results, o) },
+		func() error { return probereport.Text(env.Stdout, t, results, firstSkip(all), o) },
 		func() error { return c.printJSON(env.Stdout, t, results) },
 	)
 	if err != nil {
 		return err
 	}
 	if len(results) == 0 {
-		return errors.New("the model has no room for what the module asks")
+		return fmt.Errorf("nothing was asked: %w", firstSkip(all))
 	}
 	for _, r := range results {
 		if r.Outcome != prober.Success {

@@ -66,6 +66,7 @@ type rungProber struct {
 type rungResults struct {
 	config.Rung
 	results []*prober.Result
+	skip    *prober.Skip // why there are none; nil where there are
 }
 
 // newProber returns a prober of the target, which must be closed.
@@ -103,7 +104,7 @@ func (p *targetProber) run(ctx context.Context, limit time.Duration) []rungResul
 	defer stop()
 	var all []rungResults
 	for _, r := range p.rungs {
-		results := r.prober.Run(limited, time.Time{})
+		results, skip := r.prober.Run(limited, time.Time{})
 		for i, one := range results {
 			if limited.Err() == nil || ctx.Err() != nil || one.Outcome == prober.Success {
 				continue
@@ -112,7 +113,7 @@ func (p *targetProber) run(ctx context.Context, limit time.Duration) []rungResul
 			ended.Outcome, ended.Err = prober.TimeoutTotal, fmt.Errorf("not finished within %s, the limit of the scraper", limit)
 			results[i] = &ended
 		}
-		all = append(all, rungResults{r.Rung, results})
+		all = append(all, rungResults{r.Rung, results, skip})
 	}
 	return all
 }
@@ -124,6 +125,17 @@ func flat(all []rungResults) []*prober.Result {
 		results = append(results, r.results...)
 	}
 	return results
+}
+
+// firstSkip returns why the first rung that was skipped asked nothing; nil where
+// every rung asked.
+func firstSkip(all []rungResults) *prober.Skip {
+	for _, r := range all {
+		if r.skip != nil {
+			return r.skip
+		}
+	}
+	return nil
 }
 
 // findEndpoint returns the endpoint of that name or, if there is none, the

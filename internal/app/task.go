@@ -35,10 +35,11 @@ type task struct {
 	target   tracing.Target
 	found    *found
 	logger   *slog.Logger
-	load     *ownLoad       // on the endpoint
-	outcome  prober.Outcome // of the last run, "" before the first
-	held     bool           // the last run was left out for its budget
-	panicked bool           // a stack was logged
+	load     *ownLoad             // on the endpoint
+	outcome  prober.Outcome       // of the last run, "" before the first
+	held     bool                 // the last run was left out for its budget
+	panicked bool                 // a stack was logged
+	unasked  collector.SkipReason // why the last run asked nothing, "" where it asked
 }
 
 // probe runs once and hands the results to their readers.
@@ -57,12 +58,13 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		defer t.load.end(time.Now)
 	}
 	var results []*prober.Result
+	var skip *prober.Skip
 	defer func() { t.spending.settle(most, results) }()
 	t.run(ctx, func(ctx context.Context) {
 		t.self.ProbeStarted()
 		defer t.self.ProbeEnded()
-		results = t.prober.Run(ctx, r.Scheduled)
-	}, func() { t.publish(results, r.Confirm) })
+		results, skip = t.prober.Run(ctx, r.Scheduled)
+	}, func() { t.publish(results, skip, r.Confirm) })
 	return reportOf(results)
 }
 
@@ -85,10 +87,8 @@ func reportOf(results []*prober.Result) schedule.Report {
 	return report
 }
 
-func (t *task) publish(results []*prober.Result, confirmation bool) {
-	if len(results) == 0 {
-		t.skip(collector.SkipContext)
-	}
+func (t *task) publish(results []*prober.Result, skip *prober.Skip, confirmation bool) {
+	t.publishSkip(skip)
 	// What ran beside a burst of ours is slow by our own doing.
 	disturbed := slices.ContainsFunc(results, t.load.disturbed)
 	for _, r := range failuresLast(results) {
@@ -136,6 +136,21 @@ func failuresLast(results []*prober.Result) []*prober.Result {
 func (t *task) skip(reason collector.SkipReason) {
 	t.series[0].Skip(reason)
 	t.self.Missed(reason)
+}
+
+// publishSkip counts a run that asked nothing, and logs why when the reason is
+// another than that of the run before. nil is a run that asked.
+func (t *task) publishSkip(s *prober.Skip) {
+	if s == nil {
+		t.unasked = ""
+		return
+	}
+	reason := collector.SkipReason(s.Reason)
+	t.skip(reason)
+	if reason != t.unasked {
+		t.logger.Warn("not probing", "reason", string(reason), "err", s)
+	}
+	t.unasked = reason
 }
 
 // skipped counts a run that the scheduler left out.

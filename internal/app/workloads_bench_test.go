@@ -63,7 +63,8 @@ func BenchmarkPrefill(b *testing.B) {
 		tracker := estimate.NewTracker(estimate.Options{Now: time.Now})
 		var found *estimate.Findings
 		for range 30 {
-			found = tracker.Observe(p.Run(b.Context(), time.Time{}))
+			results, _ := p.Run(b.Context(), time.Time{})
+			found = tracker.Observe(results)
 		}
 		if found == nil || found.Prefill == nil {
 			absent++
@@ -99,7 +100,8 @@ func BenchmarkBurstStart(b *testing.B) {
 	var ours, theirs []float64 // microseconds
 	for b.Loop() {
 		var sent, arrived []int64
-		for _, r := range p.Run(b.Context(), time.Time{}) {
+		results, _ := p.Run(b.Context(), time.Time{})
+		for _, r := range results {
 			if r.Outcome != prober.Success {
 				b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 			}

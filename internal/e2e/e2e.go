@@ -154,9 +154,9 @@ func (c *checker) probes(ctx context.Context, endpoint *prober.Endpoint, m *conf
 	defer p.Close()
 	var results []*prober.Result
 	for range n {
-		run := p.Run(ctx, time.Time{})
-		if len(run) == 0 {
-			c.problem("", "the model has no room for %d tokens and an answer of %d", inputTokens, outputTokens)
+		run, skip := p.Run(ctx, time.Time{})
+		if skip != nil {
+			c.problem("", "%v", skip)
 			break
 		}
 		results = append(results, run...)

@@ -165,7 +165,7 @@ func embedding() *prober.Result {
 func TestText(t *testing.T) {
 	f := func(name string, r *prober.Result) {
 		t.Helper()
-		text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, []*prober.Result{r}, Options{Width: 80}) })
+		text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, []*prober.Result{r}, nil, Options{Width: 80}) })
 		for line := range strings.Lines(text) {
 			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
 				t.Errorf("%s: a line of %d columns: %s", name, n, line)
@@ -230,7 +230,7 @@ func TestColors(t *testing.T) {
 func render(t *testing.T, r *prober.Result, o Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Text(&b, target, []*prober.Result{r}, o); err != nil {
+	if err := Text(&b, target, []*prober.Result{r}, nil, o); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -243,7 +243,7 @@ func TestHostileText(t *testing.T) {
 	r.Model, r.Engine = "m\x1b[31m", "e\b\b"
 	r.Answer = prober.Answer{Verdict: check.Wrong, Text: "a\x1b[2J\nforged line", Model: "\x1b]", Fingerprint: "\r"}
 	var b bytes.Buffer
-	if err := Text(&b, Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*prober.Result{r}, Options{Width: 80}); err != nil {
+	if err := Text(&b, Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*prober.Result{r}, nil, Options{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range b.String() {

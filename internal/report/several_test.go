@@ -42,7 +42,12 @@ func bursts() []*prober.Result {
 // several renders results, and checks that all of it fits.
 func several(t *testing.T, name string, target Target, results []*prober.Result, wants ...string) {
 	t.Helper()
-	text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, results, Options{Width: 80}) })
+	resultsOrSkip(t, name, target, results, nil, wants...)
+}
+
+func resultsOrSkip(t *testing.T, name string, target Target, results []*prober.Result, skip *prober.Skip, wants ...string) {
+	t.Helper()
+	text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, results, skip, Options{Width: 80}) })
 	for line := range strings.Lines(text) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
 			t.Errorf("%s: a line of %d columns: %s", name, n, line)
@@ -81,7 +86,7 @@ func TestSeveral(t *testing.T) {
 	if both := append(bursts(), bursts()...); countBursts(both) != 3 {
 		t.Errorf("%d results of the first ladder of bursts, want 3", countBursts(both))
 	}
-	several(t, "nothing", target, nil, "not asked", "no room")
+	resultsOrSkip(t, "nothing", target, nil, &prober.Skip{Reason: prober.SkipModel, Text: "the server lists 2 models"}, "not asked", "2 models")
 }
 
 // At 3 dollars for a million prompt tokens, 0.3 for cached ones and 15 for

@@ -36,14 +36,18 @@ type Options struct {
 }
 
 // Text writes the results of one run for a person at a terminal: all that is
-// known of a single one, and what pairs and bursts come to together. What a
-// server wrote is shown without its control characters. Errors are those of w.
-func Text(w io.Writer, t Target, results []*prober.Result, o Options) error {
+// known of a single one, and what pairs and bursts come to together. Without
+// results, skip says why. What a server wrote is shown without its control
+// characters. Errors are those of w.
+func Text(w io.Writer, t Target, results []*prober.Result, skip *prober.Skip, o Options) error {
 	p := newPage(o)
 	switch len(results) {
 	case 0:
 		p.line("%s: %s (%s)", p.paint(yellow, "not asked"), Clean(t.Endpoint), Clean(t.URL))
-		p.row("reason", "the model has no room for what module "+t.Module+" asks")
+		if skip != nil {
+			p.row("reason", skip.Error())
+		}
+		p.row("asked", "module "+t.Module)
 	case 1:
 		p.single(t, results[0])
 	default:

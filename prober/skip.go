@@ -1,0 +1,31 @@
+package prober
+
+import "fmt"
+
+// SkipReason says why a run asked nothing. The set is closed: it is a label
+// value.
+type SkipReason string
+
+const (
+	// SkipContext is a model whose context has no room for what the module asks.
+	SkipContext SkipReason = "context_length"
+	// SkipModel is a server with several models and a configuration that names
+	// none.
+	SkipModel SkipReason = "model_not_set"
+)
+
+// Skip is why a run asked nothing although nothing failed: the configuration
+// and the server do not fit together.
+type Skip struct {
+	Reason SkipReason
+	// Text says for people what to change: one bounded line that may quote the
+	// server.
+	Text string
+}
+
+func skip(reason SkipReason, format string, args ...any) *Skip {
+	return &Skip{Reason: reason, Text: oneLine(fmt.Sprintf(format, args...))}
+}
+
+// Error returns Text.
+func (s *Skip) Error() string { return s.Text }
