@@ -5,9 +5,10 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http/httptrace"
-	"slices"
 	"sync"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // attemptKey carries the attempt to the Dialer through the request's context:
@@ -19,12 +20,13 @@ type attemptKey struct{}
 // reply begins. The transport calls the hooks from its own goroutines, also
 // after the request has failed.
 type attempt struct {
-	start   time.Time    // t1: the request is handed to the transport
-	onIssue func()       // called then
-	onReady func()       // called when the connection is ready, and not held back
-	onHold  func()       // called when it is ready and held back until its turn
-	turn    *turn        // nil where the request need not wait for others
-	ended   func() error // why the request's context ended, nil while it runs
+	start   time.Time                       // t1: the request is handed to the transport
+	onIssue func()                          // called then
+	onReady func()                          // called when the connection is ready, and not held back
+	onHold  func()                          // called when it is ready and held back until its turn
+	turn    *turn                           // nil where the request need not wait for others
+	ended   func() error                    // why the request's context ended, nil while it runs
+	public  func(header, value string) bool // no secret, though the settings add it
 
 	mu           sync.Mutex
 	open         []*conn // connections that the request may get
@@ -40,14 +42,14 @@ type attempt struct {
 	notAfter     time.Time
 	http2        bool
 	issued       bool
-	secrets      []string // configured, or sent in headers
+	secrets      *safetext.Secrets // configured, or sent in headers
 }
 
 // newAttempt begins an attempt now. kept is the connection of an earlier
-// probe, or nil; secrets are those that the configuration holds.
-func newAttempt(kept *conn, secrets []string) *attempt {
+// probe, or nil.
+func (e *Endpoint) newAttempt(kept *conn) *attempt {
 	a := &attempt{
-		start: time.Now(), secrets: slices.Clone(secrets),
+		start: time.Now(), secrets: e.secrets, public: e.cfg.IsPublicHeader,
 		onIssue: func() {}, onReady: func() {}, onHold: func() {}, ended: func() error { return nil },
 	}
 	if kept != nil {
@@ -177,15 +179,22 @@ func (a *attempt) sent(name string, values []string) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.secrets = append(a.secrets, secretsIn(values)...)
+	for _, v := range values {
+		if !a.public(name, v) {
+			a.secrets = a.secrets.With(secretsIn(v)...)
+		}
+	}
+}
+
+// known returns the secrets of the configuration and those sent so far.
+func (a *attempt) known() *safetext.Secrets {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.secrets
 }
 
 // censor returns err as it can be shown, without the secrets.
-func (a *attempt) censor(err error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return presentable(err, a.secrets)
-}
+func (a *attempt) censor(err error) error { return presentable(err, a.known()) }
 
 // answered stamps the first byte of the reply by the read that brought it, and
 // takes over when the request began and ended to leave. Taken around

@@ -11,6 +11,7 @@ import (
 	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/sigv4"
 )
@@ -28,7 +29,7 @@ type Options struct {
 type Endpoint struct {
 	cfg       *config.Endpoint
 	options   Options
-	secrets   []string          // that the configuration holds
+	secrets   *safetext.Secrets // that the configuration holds
 	transport http.RoundTripper // a new connection for each request; nil with HTTP/2
 
 	asking sync.Mutex // held while the server is asked
@@ -44,7 +45,7 @@ type Endpoint struct {
 // NewEndpoint prepares the probes of an endpoint. An error means that its
 // HTTP settings cannot be used.
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
-	e := &Endpoint{cfg: cfg, options: o, secrets: secretsOf(cfg)}
+	e := &Endpoint{cfg: cfg, options: o, secrets: safetext.NewSecrets(config.Secrets(cfg)...)}
 	var err error
 	if cfg.API != "" {
 		p, ok := api.Lookup(cfg.API)

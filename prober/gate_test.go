@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // passing is a request at the gate: when it came, and when it was sent.
@@ -84,7 +86,7 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		g := newGate(2, time.Minute)
 		began := time.Now()
 		held := 0
-		a := newAttempt(nil, nil)
+		a := (&Endpoint{cfg: &config.Endpoint{}}).newAttempt(nil)
 		a.turn, a.onHold = g.turn(), func() { held++ }
 		a.onReady = func() { held-- }
 		c := &conn{Conn: pipe(t)}

@@ -31,7 +31,7 @@ func (q *request) send(ctx context.Context) {
 	if q.turn != nil {
 		defer q.turn.leave()
 	}
-	q.result.finish(guard(func() error { return q.exchange(ctx) }))
+	q.result.finish(guard(func() error { return q.exchange(ctx) }), q.prober.endpoint.secrets)
 	q.prober.endpoint.learn(q.result)
 }
 
@@ -115,7 +115,7 @@ func (q *request) roundTripper() (http.RoundTripper, func(), error) {
 // newAttempt returns the attempt, which tells the watchdog how far it is.
 func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 	limits := q.prober.module.Timeouts
-	a := newAttempt(q.kept, q.prober.endpoint.secrets)
+	a := q.prober.endpoint.newAttempt(q.kept)
 	a.onIssue = func() { wd.expect(time.Now().Add(time.Duration(limits.Connect)), noConnection) }
 	a.turn, a.onHold = q.turn, wd.pause
 	a.onReady = func() {

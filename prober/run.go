@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -116,14 +117,14 @@ func (r *run) pair(ctx context.Context) {
 // request, or by a fault of ours.
 func (r *run) fail(err error) {
 	res := r.newResult()
-	res.finish(err)
+	res.finish(err, r.prober.endpoint.secrets)
 	r.prober.endpoint.learn(res)
 	r.results = append(r.results, res)
 }
 
 // finish sets the outcome by what the probe came to.
-func (r *Result) finish(err error) {
-	r.Outcome, r.Err = outcomeOf(err), presentable(err, nil)
+func (r *Result) finish(err error, secrets *safetext.Secrets) {
+	r.Outcome, r.Err = outcomeOf(err), presentable(err, secrets)
 }
 
 // longest is how many tokens a request of the prober may need at most.

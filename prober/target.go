@@ -182,7 +182,7 @@ func (e *Endpoint) get(ctx context.Context, at string, header http.Header) (*ans
 		return nil, err
 	}
 	defer giveBack()
-	a := newAttempt(nil, e.secrets)
+	a := e.newAttempt(nil)
 	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", at, err)

@@ -38,16 +38,16 @@ type Secrets struct {
 // characters are left out.
 func NewSecrets(values ...string) *Secrets { return new(Secrets).With(values...) }
 
-// With returns a set with more secrets.
+// With returns a set with more secrets; s itself where it has them all.
 func (s *Secrets) With(values ...string) *Secrets {
-	var all []string
-	if s != nil {
-		all = append(all, s.values...)
-	}
+	all := slices.Clip(s.Values())
 	for _, v := range values {
 		if v = strings.TrimSpace(v); len(v) >= minSecret && !slices.Contains(all, v) {
 			all = append(all, v)
 		}
+	}
+	if s != nil && len(all) == len(s.values) {
+		return s
 	}
 	return &Secrets{values: all}
 }
