@@ -65,7 +65,7 @@ func (p *Prober) Run(ctx context.Context, due time.Time) ([]*Result, *Skip) {
 	r := &run{prober: p, first: p.newResult(due)}
 	err := guard(func() error { return r.all(ctx) })
 	if s, ok := errors.AsType[*Skip](err); ok {
-		return nil, s
+		return nil, s.presentable(p.endpoint.secrets)
 	}
 	if err != nil {
 		r.fail(err)

@@ -1,6 +1,10 @@
 package prober
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
 
 // SkipReason says why a run asked nothing. The set is closed: it is a label
 // value.
@@ -24,7 +28,12 @@ type Skip struct {
 }
 
 func skip(reason SkipReason, format string, args ...any) *Skip {
-	return &Skip{Reason: reason, Text: oneLine(fmt.Sprintf(format, args...))}
+	return &Skip{Reason: reason, Text: fmt.Sprintf(format, args...)}
+}
+
+// presentable returns the skip with a text that can be shown to anyone.
+func (s *Skip) presentable(secrets *safetext.Secrets) *Skip {
+	return &Skip{Reason: s.Reason, Text: secrets.Line(s.Text, maxReason)}
 }
 
 // Error returns Text.
