@@ -47,7 +47,7 @@ func selfFamilies() selfDescriptions {
 		budget: family("budget_used_ratio", Gauge, "ratio",
 			"Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."),
 		droppedSpans: family("spans_dropped_total", Counter, "",
-			"Trace spans that were lost: the queue was full, or the receiver did not take them. Absent without trace export."),
+			"Trace spans that were lost: the queue was full, or the receiver did not take them. Absent until traces are exported."),
 		scheduleLag: family("schedule_lag_seconds", Histogram, "seconds",
 			"Time from when a probe was due to when it was begun."),
 		probes: family("probes_total", Counter, "",

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -176,7 +177,7 @@ func newExporter(t *testing.T, v *receiver, headers map[string]string) (*Exporte
 	t.Helper()
 	text := &logBuffer{}
 	e, err := New(t.Context(), Options{
-		Endpoint: "http://receiver:4318", Headers: headers, Version: "1.2.3",
+		Endpoint: "http://receiver:4318", Headers: headers, Version: "1.2.3", Dropped: new(atomic.Uint64),
 		Logger: slog.New(slog.NewTextHandler(text, nil)),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,7 +292,7 @@ func probe(t *testing.T, rawURL string) *prober.Result {
 
 // What the export adds to a probe: making the span and putting it in line.
 func BenchmarkObserve(b *testing.B) {
-	e, err := New(b.Context(), Options{Endpoint: "http://receiver:4318"})
+	e, err := New(b.Context(), Options{Endpoint: "http://receiver:4318", Dropped: new(atomic.Uint64)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -52,6 +52,9 @@ type Options struct {
 	Headers map[string]string
 	// Version is the exporter's own, for the attribute service.version.
 	Version string
+	// Dropped counts the spans that were lost: the queue was full or the receiver
+	// did not take them. Exporters may share it.
+	Dropped *atomic.Uint64
 	// Logger is told when the receiver fails and when it is back.
 	Logger *slog.Logger
 }
@@ -66,7 +69,7 @@ type Exporter struct {
 	logger    *slog.Logger
 
 	queue   chan sdktrace.ReadOnlySpan
-	dropped atomic.Uint64
+	dropped *atomic.Uint64
 	failing bool // the last batch was lost; used by Run only
 }
 
@@ -83,6 +86,7 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 			semconv.ServiceName("inference_exporter"), semconv.ServiceVersion(o.Version)),
 		// The longest first, as one may be a part of another.
 		secrets: slices.SortedFunc(maps.Values(o.Headers), func(a, b string) int { return len(b) - len(a) }),
+		dropped: o.Dropped,
 		logger:  o.Logger,
 		queue:   make(chan sdktrace.ReadOnlySpan, queueSize),
 	}
@@ -130,10 +134,6 @@ func (e *Exporter) Observe(t Target, r *prober.Result) {
 		e.dropped.Add(1)
 	}
 }
-
-// Dropped counts the spans that were lost so far: the queue was full or the
-// receiver did not take them.
-func (e *Exporter) Dropped() uint64 { return e.dropped.Load() }
 
 // Run sends what is observed until ctx ends, and what is left within two
 // seconds after that. It returns nil. It must be called once.
@@ -188,7 +188,7 @@ func (e *Exporter) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 	case err != nil && !e.failing:
 		e.logger.Warn("trace export failing", "spans", len(batch), "err", e.clean(err))
 	case err == nil && e.failing:
-		e.logger.Info("trace export recovered", "dropped", e.Dropped())
+		e.logger.Info("trace export recovered", "dropped", e.dropped.Load())
 	}
 	e.failing = err != nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,12 +69,12 @@ func TestQueueOverflow(t *testing.T) {
 		v := newReceiver(t)
 		e, _ := newExporter(t, v, nil)
 		observe(e, queueSize+10) // nobody takes them, and nobody waits
-		if n := e.Dropped(); n != 10 {
+		if n := e.dropped.Load(); n != 10 {
 			t.Errorf("%d dropped, want 10", n)
 		}
 		start(t, e)()
-		if n := len(v.spans()); n != queueSize || e.Dropped() != 10 {
-			t.Errorf("%d spans sent and %d dropped, want %d and 10", n, e.Dropped(), queueSize)
+		if n := len(v.spans()); n != queueSize || e.dropped.Load() != 10 {
+			t.Errorf("%d spans sent and %d dropped, want %d and 10", n, e.dropped.Load(), queueSize)
 		}
 	})
 }
@@ -96,7 +97,7 @@ func TestReceiverDown(t *testing.T) {
 		if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "refused") {
 			t.Errorf("log after three lost batches:\n%s\nwant one warning with the reason", got)
 		}
-		if n := e.Dropped(); n != 6 {
+		if n := e.dropped.Load(); n != 6 {
 			t.Errorf("%d dropped, want 6", n)
 		}
 		v.set(func(v *receiver) { v.down = false })
@@ -132,7 +133,7 @@ func TestEndIsNotHeldUpByTheReceiver(t *testing.T) {
 		if d := time.Since(before); d != flushTimeout {
 			t.Errorf("ended after %s, want %s", d, flushTimeout)
 		}
-		if n := e.Dropped(); n != 3*batchSize {
+		if n := e.dropped.Load(); n != 3*batchSize {
 			t.Errorf("%d dropped, want %d", n, 3*batchSize)
 		}
 	})
@@ -148,12 +149,12 @@ func TestSlowReceiverTimesOut(t *testing.T) {
 		observe(e, batchSize)
 		time.Sleep(exportTimeout - 1)
 		synctest.Wait()
-		if n := e.Dropped(); n != 0 {
+		if n := e.dropped.Load(); n != 0 {
 			t.Errorf("%d dropped before the time-out", n)
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if n := e.Dropped(); n != batchSize || strings.Count(text.String(), "\n") != 1 {
+		if n := e.dropped.Load(); n != batchSize || strings.Count(text.String(), "\n") != 1 {
 			t.Errorf("%d dropped, log:\n%s", n, text)
 		}
 	})
@@ -169,8 +170,8 @@ func TestRequestInFlightAtTheEnd(t *testing.T) {
 		observe(e, batchSize)
 		synctest.Wait() // it waits for its answer
 		stop()
-		if e.Dropped() != 0 || text.String() != "" {
-			t.Errorf("%d dropped, log:\n%s", e.Dropped(), text)
+		if e.dropped.Load() != 0 || text.String() != "" {
+			t.Errorf("%d dropped, log:\n%s", e.dropped.Load(), text)
 		}
 	})
 }
@@ -258,7 +259,7 @@ func TestTracesURL(t *testing.T) {
 }
 
 func TestNewRefusesABadURL(t *testing.T) {
-	if _, err := New(t.Context(), Options{Endpoint: "host:4318"}); err == nil {
+	if _, err := New(t.Context(), Options{Endpoint: "host:4318", Dropped: new(atomic.Uint64)}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/common/version"
 
@@ -24,7 +25,8 @@ type traces struct {
 	running  context.Context   // of run; nil before it
 	stop     context.CancelFunc
 	ended    sync.WaitGroup
-	dropped  uint64 // by exporters before
+	exported bool          // there is an export, or there was one
+	dropped  atomic.Uint64 // by all exporters
 }
 
 // prepare returns the exporter for the settings; nil where they ask for none, or
@@ -41,7 +43,8 @@ func (t *traces) prepare(settings config.Tracing) (*tracing.Exporter, error) {
 		headers[name] = string(secret)
 	}
 	return tracing.New(context.Background(), tracing.Options{
-		Endpoint: settings.OTLPEndpoint.String(), Headers: headers, Version: version.Version, Logger: t.logger,
+		Endpoint: settings.OTLPEndpoint.String(), Headers: headers, Version: version.Version,
+		Dropped: &t.dropped, Logger: t.logger,
 	})
 }
 
@@ -53,13 +56,11 @@ func (t *traces) use(settings config.Tracing, next *tracing.Exporter) {
 	if reflect.DeepEqual(settings, t.settings) {
 		return
 	}
-	if t.current != nil {
-		t.dropped += t.current.Dropped()
-		if t.stop != nil {
-			t.stop()
-		}
+	if t.stop != nil {
+		t.stop()
 	}
 	t.settings, t.current, t.stop = settings, next, nil
+	t.exported = t.exported || next != nil
 	if t.running != nil {
 		t.start()
 	}
@@ -89,21 +90,17 @@ func (t *traces) run(ctx context.Context) error {
 
 // Observe takes the result of a probe. It never blocks for long.
 func (t *traces) Observe(target tracing.Target, r *prober.Result) {
-	t.mu.Lock()
-	current := t.current
-	t.mu.Unlock()
-	if current != nil {
-		current.Observe(target, r)
+	t.mu.Lock() // so that no exporter that has ended gets a span
+	defer t.mu.Unlock()
+	if t.current != nil {
+		t.current.Observe(target, r)
 	}
 }
 
-// Dropped counts the spans that were lost so far; exporting tells whether there is
-// an export.
-func (t *traces) Dropped() (n uint64, exporting bool) {
+// Dropped counts the spans that were lost so far; exported tells whether there is,
+// or was, an export.
+func (t *traces) Dropped() (n uint64, exported bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.current == nil {
-		return 0, false
-	}
-	return t.dropped + t.current.Dropped(), true
+	return t.dropped.Load(), t.exported
 }

@@ -1,12 +1,20 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
+	"runtime"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
 // With a receiver of traces in the configuration each probe becomes a span,
@@ -40,4 +48,59 @@ endpoints: [{name: e, url: %q}]
 	default:
 		t.Error("no span was received")
 	}
+}
+
+// What the receivers before did not take stays counted, when they are replaced and
+// when the export ends: the counter never falls.
+func TestDroppedSpansSurviveReloads(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close() // nobody listens there
+	settings := func(path string) config.Tracing {
+		return config.Tracing{OTLPEndpoint: config.URL{URL: &url.URL{Scheme: "http", Host: l.Addr().String(), Path: path}}}
+	}
+	spans := &traces{logger: slog.New(slog.DiscardHandler)}
+	if _, exported := spans.Dropped(); exported {
+		t.Error("exported before there was a receiver")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- spans.run(ctx) }()
+	use := func(s config.Tracing) {
+		t.Helper()
+		next, err := spans.prepare(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _ := spans.Dropped()
+		spans.use(s, next)
+		if after, exported := spans.Dropped(); after < before || !exported {
+			t.Errorf("%d dropped after %d, exported %t", after, before, exported)
+		}
+		for range 3 {
+			spans.Observe(tracing.Target{}, new(prober.Result))
+		}
+	}
+	for spans.context() == nil {
+		runtime.Gosched()
+	}
+	use(settings("/a"))
+	use(settings("/b"))
+	use(config.Tracing{})
+	use(settings("/a"))
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n, exported := spans.Dropped(); n != 9 || !exported {
+		t.Errorf("%d dropped, exported %t, want the 3 of each of three receivers", n, exported)
+	}
+}
+
+func (t *traces) context() context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.running
 }
