@@ -71,10 +71,8 @@ func (m *Module) validateAsking(r *report, p path) {
 
 // validateReference refuses what supposes an answer.
 func (m *Module) validateReference(r *report, p path) {
-	for _, key := range []path{p.key("output_tokens"), p.key("slo").key("ttft"), p.key("slo").key("tpot")} {
-		if r.written(key) {
-			r.errorf(key, "means nothing beside reference_logprob, which asks for no answer")
-		}
+	if at := p.key("output_tokens"); r.written(at) {
+		r.errorf(at, "means nothing beside reference_logprob, which asks for no answer")
 	}
 	if len(m.Concurrency) > 0 {
 		r.errorf(p.key("concurrency"), "excludes reference_logprob")

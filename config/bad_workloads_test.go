@@ -16,6 +16,18 @@ func badWorkloads() map[string][]string {
 		cutAnother = `: needs a single output_tokens: an answer that is cut elsewhere is another answer`
 	)
 	return map[string][]string{
+		"slo-uncounted": {
+			`:2: modules.burst.slo.tpot: means nothing beside concurrency: bursts are compared with ttft alone`,
+			`:2: modules.burst.slo.e2e: means nothing beside concurrency: bursts are compared with ttft alone`,
+			`:3: modules.one.slo.tpot: means nothing beside output_tokens: 1, as the first token has no TPOT`,
+			`:4: modules.ref.slo.ttft: means nothing beside reference_logprob, which asks for no answer`,
+			`:4: modules.ref.slo.tpot: means nothing beside reference_logprob, which asks for no answer`,
+			`:7: modules.bare.slo.objective: means nothing beside concurrency: bursts are compared with ttft alone`,
+			`:11: endpoints[0].slo.e2e: no module of the endpoint counts it: it means nothing beside concurrency: bursts are compared with ttft alone`,
+			`:14: endpoints[1].slo.ttft: no module of the endpoint counts it: it means nothing beside reference_logprob, which asks for no answer`,
+			`:14: endpoints[1].slo.tpot: no module of the endpoint counts it: it means nothing beside reference_logprob, which asks for no answer`,
+			`:21: endpoints[4].slo.objective: no module of the endpoint counts it: it means nothing beside concurrency: bursts are compared with ttft alone`,
+		},
 		"lengths": {
 			`:3: modules.a.input_tokens: no length; want at least one, or leave the key out`,
 			`:4: modules.a.output_tokens: no length; want at least one, or leave the key out`,

@@ -40,15 +40,20 @@ type Config struct {
 	Engines map[string]*Engine `yaml:"engines,omitempty"`
 }
 
+// Check finds mistakes that only a package above this one can see, each with
+// its Path and its Msg. It gets a configuration with its defaults, which may
+// have other mistakes: modules with one are left out.
+type Check func(*Config) []*Error
+
 // Load reads the file of that name. An error is either that of reading it or
-// a join of all the mistakes in it, each an *Error, in the order of their
-// lines.
-func Load(name string) (*Config, error) {
+// a join of all the mistakes in it, those that the checks find included, each
+// an *Error, in the order of their lines.
+func Load(name string, checks ...Check) (*Config, error) {
 	data, err := readFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	return Parse(data, name)
+	return Parse(data, name, checks...)
 }
 
 func readFile(name string) ([]byte, error) {
@@ -60,26 +65,9 @@ func readFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }
 
-// Locate sets the file and, as far as the file still has it, the line of a
-// mistake that was found after loading.
-func (e *Error) Locate(name string) {
-	e.File = name
-	data, err := readFile(name)
-	if err != nil {
-		return
-	}
-	dir, err := filepath.Abs(filepath.Dir(name))
-	if err != nil {
-		return
-	}
-	r := newReport(name)
-	decode(data, dir, r, new(Config))
-	e.Line = r.lines[path(e.Path)]
-}
-
 // Parse reads a configuration from data, with errors as Load. The name stands
 // in errors; file names inside the configuration are relative to its directory.
-func Parse(data []byte, name string) (*Config, error) {
+func Parse(data []byte, name string, checks ...Check) (*Config, error) {
 	dir, err := filepath.Abs(filepath.Dir(name))
 	if err != nil {
 		return nil, fmt.Errorf("find the directory of %s: %w", name, err)
@@ -88,6 +76,7 @@ func Parse(data []byte, name string) (*Config, error) {
 	c := new(Config)
 	if decode(data, dir, r, c) {
 		c.finish(r)
+		c.check(r, checks)
 	}
 	if err := r.err(); err != nil {
 		return nil, err
@@ -134,6 +123,23 @@ func None() *Config {
 	c := new(Config)
 	c.setDefaults(newReport(""))
 	return c
+}
+
+// check reports what the checks find in values without a mistake so far.
+func (c *Config) check(r *report, checks []Check) {
+	sound := *c
+	sound.Modules = maps.Clone(c.Modules)
+	maps.DeleteFunc(sound.Modules, func(name string, _ *Module) bool {
+		return r.failedUnder(path("modules").key(name))
+	})
+	var found []*Error
+	for _, check := range checks {
+		found = append(found, check(&sound)...)
+	}
+	found = slices.DeleteFunc(found, func(e *Error) bool { return r.failedUnder(path(e.Path)) })
+	for _, e := range found {
+		r.errorAt(r.line(path(e.Path)), path(e.Path), "%s", e.Msg)
+	}
 }
 
 // finish makes of what is written what is meant.

@@ -99,9 +99,7 @@ func (e *Endpoint) validateShared(r *report, p path, modules map[string]*Module)
 	e.validateSigV4(r, p.key("sigv4"))
 	e.Request.validate(r, p.key("request"))
 	e.Servers.validate(r, p.key("servers"))
-	if e.SLO != nil {
-		e.SLO.validate(r, p.key("slo"))
-	}
+	e.validateSLO(r, p.key("slo"), modules)
 	if e.Price != nil {
 		e.Price.validate(r, p.key("price"))
 	}

@@ -50,6 +50,10 @@ func (p path) key(k string) path {
 // index is the path of item i of the list p.
 func (p path) index(i int) path { return p + "[" + path(strconv.Itoa(i)) + "]" }
 
+// Key returns the path of the value under key k of the mapping at a path, as an
+// Error names it.
+func Key(at, k string) string { return string(path(at).key(k)) }
+
 // isPlain tells whether k stands in a path without quotes: quoting the others
 // keeps paths unambiguous.
 func isPlain(k string) bool {
@@ -97,6 +101,17 @@ func (r *report) written(p path) bool {
 func (r *report) writtenUnder(p path, keys map[string][]int) bool {
 	for key := range keys {
 		if _, ok := r.lines[p.key(key)]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// failedUnder tells whether p, or a value in it, has a mistake.
+func (r *report) failedUnder(p path) bool {
+	for at := range r.failed {
+		rest, inside := strings.CutPrefix(string(at), string(p))
+		if inside && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			return true
 		}
 	}

@@ -137,9 +137,7 @@ func (m *Module) validate(r *report, p path) {
 	m.validateAsking(r, p)
 	m.validateAnswers(r, p)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
-	if m.SLO != nil {
-		m.SLO.validate(r, p.key("slo"))
-	}
+	m.validateSLO(r, p.key("slo"))
 }
 
 func (t *Timeouts) validate(r *report, p path, timeout model.Duration) {

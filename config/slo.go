@@ -9,7 +9,8 @@ import (
 // SLO is what is promised of an endpoint: the share of probes that must be
 // good, and how slow a good one may be. The exporter counts the bad ones
 // exactly, whatever the bounds of its histograms. A probe that takes exactly as
-// long as it may is good.
+// long as it may is good. An objective that no probe can count against is a
+// mistake: one for tokens where nothing answers with tokens, for example.
 type SLO struct {
 	// Objective is the share of probes that must be good, between 0 and 1, both
 	// excluded.
@@ -32,6 +33,72 @@ func (s SLO) Format(f fmt.State, _ rune) { printYAML(f, s) }
 func (s *SLO) validate(r *report, p path) {
 	if s.Objective <= 0 || s.Objective >= 1 {
 		r.errorf(p.key("objective"), "want a share above 0 and below 1 like 0.99, got %v", s.Objective)
+	}
+}
+
+// uncounted says beside what the objective under a key of `slo` means nothing in
+// the module, as no probe can count against it; "" where probes do.
+func (m *Module) uncounted(key string) string {
+	switch {
+	case m.ReferenceLogprob && (key == "ttft" || key == "tpot"):
+		return "reference_logprob, which asks for no answer"
+	case !m.Judged() && key != "ttft":
+		return "concurrency: bursts are compared with ttft alone"
+	case key == "tpot" && m.OutputTokens.Max() == 1:
+		return "output_tokens: 1, as the first token has no TPOT"
+	}
+	return ""
+}
+
+// asks lists the keys of the limits that the file gives the SLO; without any, the
+// objective, which else goes with them.
+func (s *SLO) asks(r *report, p path) []string {
+	var keys []string
+	for _, key := range []string{"ttft", "tpot", "e2e"} {
+		if r.written(p.key(key)) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return []string{"objective"}
+	}
+	return keys
+}
+
+// validateSLO refuses objectives that no probe of the module counts against.
+func (m *Module) validateSLO(r *report, p path) {
+	if m.SLO == nil {
+		return
+	}
+	m.SLO.validate(r, p)
+	for _, key := range m.SLO.asks(r, p) {
+		if why := m.uncounted(key); why != "" {
+			r.errorf(p.key(key), "means nothing beside %s", why)
+		}
+	}
+}
+
+// validateSLO refuses objectives that none of the modules counts against. What
+// all of them replace by an SLO of their own is no mistake.
+func (e *Endpoint) validateSLO(r *report, p path, modules map[string]*Module) {
+	if e.SLO == nil {
+		return
+	}
+	e.SLO.validate(r, p)
+	for _, key := range e.SLO.asks(r, p) {
+		why := ""
+		for _, name := range e.Modules {
+			m := modules[name]
+			if m == nil || m.SLO != nil {
+				continue
+			}
+			if why = m.uncounted(key); why == "" {
+				break
+			}
+		}
+		if why != "" {
+			r.errorf(p.key(key), "no module of the endpoint counts it: it means nothing beside %s", why)
+		}
 	}
 }
 

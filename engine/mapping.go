@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -36,13 +37,25 @@ type Mappings struct {
 
 // NewMappings returns the built-in mappings with own ones added. An own mapping
 // with the name of a built-in one changes what it writes: the maps of the two
-// are merged by key, lists and scalars replaced. The error is a *config.Error.
+// are merged by key, lists and scalars replaced. The error is a join of what
+// Check finds.
 func NewMappings(own map[string]*config.Engine) (*Mappings, error) {
 	engines, err := readBuiltIn()
 	if err != nil {
 		return nil, err
 	}
 	return newMappings(engines, own)
+}
+
+// Check returns the names of the engines that have a mapping, sorted, own ones
+// included, and the mistakes in own ones.
+func Check(own map[string]*config.Engine) (names []string, mistakes []*config.Error) {
+	engines, err := readBuiltIn()
+	if err != nil {
+		mistakes = append(mistakes, &config.Error{Path: "engines", Msg: err.Error()})
+	}
+	engines = mergeAll(engines, own)
+	return slices.Sorted(maps.Keys(engines)), append(mistakes, withoutSentinels(engines)...)
 }
 
 // readBuiltIn returns the mappings of package engine; the name of a file is
@@ -70,21 +83,17 @@ func readBuiltIn() (map[string]*config.Engine, error) {
 }
 
 func newMappings(base, own map[string]*config.Engine) (*Mappings, error) {
-	engines := map[string]*config.Engine{}
-	maps.Copy(engines, base)
-	for name, e := range own {
-		if base[name] != nil {
-			e = merge(base[name], e)
-		}
-		engines[name] = e
+	engines := mergeAll(base, own)
+	var errs []error
+	for _, e := range withoutSentinels(engines) {
+		errs = append(errs, e)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	m := &Mappings{byName: map[string]*mapping{}, sentinels: map[string]int{}, memory: newMemory()}
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		e := engines[name]
-		if len(e.Sentinels) == 0 {
-			return nil, &config.Error{Path: "engines." + name, Msg: "no sentinels; a new mapping wants series that tell its pages from those of other engines"}
-		}
-		m.byName[name] = compile(name, e)
+		m.byName[name] = compile(name, engines[name])
 		m.ranked = append(m.ranked, m.byName[name])
 	}
 	rank := func(c *mapping) int {
@@ -105,6 +114,35 @@ func newMappings(base, own map[string]*config.Engine) (*Mappings, error) {
 	m.pages = m.commonPages()
 	m.scratch.New = func() any { return new(scratch) }
 	return m, nil
+}
+
+// mergeAll returns base with own mappings added.
+func mergeAll(base, own map[string]*config.Engine) map[string]*config.Engine {
+	engines := maps.Clone(base)
+	if engines == nil {
+		engines = map[string]*config.Engine{}
+	}
+	for name, e := range own {
+		if base[name] != nil {
+			e = merge(base[name], e)
+		}
+		engines[name] = e
+	}
+	return engines
+}
+
+// withoutSentinels reports the mappings that no page is recognised by.
+func withoutSentinels(engines map[string]*config.Engine) []*config.Error {
+	var mistakes []*config.Error
+	for _, name := range slices.Sorted(maps.Keys(engines)) {
+		if len(engines[name].Sentinels) == 0 {
+			mistakes = append(mistakes, &config.Error{
+				Path: config.Key("engines", name),
+				Msg:  "no sentinels; a new mapping wants series that tell its pages from those of other engines",
+			})
+		}
+	}
+	return mistakes
 }
 
 // merge returns base with what e writes.

@@ -87,22 +87,7 @@ func (e unusable) Unwrap() error { return e.error }
 
 // loadConfig reads a configuration file.
 func loadConfig(name string) (*config.Config, error) {
-	cfg, err := config.Load(name)
-	if err != nil {
-		return nil, unusable{err}
-	}
-	if _, err = newMappings(cfg); err == nil {
-		err = checkHardware(cfg)
-	}
-	if err == nil {
-		err = checkModules(cfg)
-	}
-	if err == nil {
-		err = checkBudgets(cfg)
-	}
-	if e, ok := errors.AsType[*config.Error](err); ok {
-		e.Locate(name)
-	}
+	cfg, err := config.Load(name, checkEngines, checkHardware, checkModules, checkObjectives, checkBudgets)
 	if err != nil {
 		return nil, unusable{err}
 	}

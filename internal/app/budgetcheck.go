@@ -9,23 +9,21 @@ import (
 
 // checkBudgets finds modules whose single run may exceed a budget, so that they
 // would never run.
-func checkBudgets(cfg *config.Config) error {
+func checkBudgets(cfg *config.Config) []*config.Error {
+	var mistakes []*config.Error
 	for _, e := range stanzas(cfg) {
-		for j, name := range e.Modules {
+		for j, m := range e.asked(cfg) {
 			for _, b := range []struct {
 				name string
 				config.Budget
 			}{{"the endpoint's budget", e.Budget}, {"global.budget", cfg.Global.Budget}} {
-				if err := checkBudget(e.Endpoint, cfg.Modules[name], b.Budget); err != nil {
-					return &config.Error{
-						Path: fmt.Sprintf("%s.modules[%d]", e.path, j),
-						Msg:  fmt.Sprintf("module %q: %v that %s allows", name, err, b.name),
-					}
+				if err := checkBudget(e.Endpoint, m, b.Budget); err != nil {
+					mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v that %s allows", e.Modules[j], err, b.name))
 				}
 			}
 		}
 	}
-	return nil
+	return mistakes
 }
 
 func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {

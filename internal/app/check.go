@@ -3,8 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -43,13 +46,54 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 
 // checkModules finds modules that ask what the configured protocol of an endpoint
 // has no way to ask.
-func checkModules(cfg *config.Config) error {
+func checkModules(cfg *config.Config) []*config.Error {
+	var mistakes []*config.Error
 	for _, e := range stanzas(cfg) {
-		for j, name := range e.Modules {
-			if err := prober.Suits(e.API, cfg.Modules[name]); err != nil {
-				return &config.Error{Path: fmt.Sprintf("%s.modules[%d]", e.path, j), Msg: fmt.Sprintf("module %q: %v", name, err)}
+		for j, m := range e.asked(cfg) {
+			if err := prober.Suits(e.API, m); err != nil {
+				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v", e.Modules[j], err))
 			}
 		}
 	}
-	return nil
+	return mistakes
+}
+
+// checkObjectives finds objectives for tokens where no endpoint that they hold
+// for answers with tokens.
+func checkObjectives(cfg *config.Config) []*config.Error {
+	var mistakes []*config.Error
+	users := map[string][]stanza{} // by module
+	for _, e := range stanzas(cfg) {
+		for _, name := range e.Modules {
+			users[name] = append(users[name], e)
+		}
+		if e.SLO != nil && e.isOfTexts() {
+			mistakes = append(mistakes, tokenObjectives(e.SLO, e.path, e.API)...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		m, all := cfg.Modules[name], users[name]
+		generates := func(e stanza) bool { return !e.isOfTexts() }
+		if m != nil && m.SLO != nil && !slices.ContainsFunc(all, generates) {
+			mistakes = append(mistakes, tokenObjectives(m.SLO, config.Key("modules", name), all[0].API)...)
+		}
+	}
+	return mistakes
+}
+
+// tokenObjectives are the objectives for tokens, as mistakes.
+func tokenObjectives(slo *config.SLO, at, apiName string) []*config.Error {
+	var mistakes []*config.Error
+	for _, limit := range []struct {
+		key string
+		d   model.Duration
+	}{{"ttft", slo.TTFT}, {"tpot", slo.TPOT}} {
+		if limit.d > 0 {
+			mistakes = append(mistakes, &config.Error{
+				Path: at + ".slo." + limit.key,
+				Msg:  fmt.Sprintf("the api %s embeds or ranks and does not generate: want e2e instead", apiName),
+			})
+		}
+	}
+	return mistakes
 }

@@ -37,6 +37,66 @@ func TestCheckOfTightBudgets(t *testing.T) {
 	f("49080", "")
 }
 
+// Mistakes of every kind are reported at once, each with its place: those of the
+// file's form and those that only another package can see.
+func TestCheckReportsAllMistakes(t *testing.T) {
+	file := writeFile(t, "exporter.yml", `global: {budget: {tokens_per_hour: 5000}}
+modules:
+  bad: {timeout: soon}
+  ref: {reference_logprob: true}
+  big: {input_tokens: 20000}
+endpoints:
+  - {url: http://a, servers: {engine: steam}}
+  - {url: http://b, hardware: {gpu: Voodoo 2}}
+  - {url: http://c, api: anthropic, modules: [interactive, ref]}
+  - {url: http://d, modules: [big], budget: {tokens_per_hour: 4000}}
+  - {url: http://e, modules: [bad, big]}
+  - {url: http://f, api: tei, slo: {ttft: 1s}, hardware: {gpu: Voodoo 3}, servers: {engine: coal}}
+  - {url: ftp://g, modules: [fast]}
+engines:
+  steam train: {values: {requests_running: [{series: wheels}]}}
+  coal: {sentinels: smoke}
+`)
+	refused(t, exitConfig, []string{
+		`\S+:3: modules\.bad\.timeout: want a duration like 30s, got "soon"`,
+		`\S+:7: endpoints\[0\]\.servers\.engine: unknown engine "steam"; known: .*coal, .*`,
+		`\S+:8: endpoints\[1\]\.hardware\.gpu: unknown product "Voodoo 2"; .*`,
+		`\S+:9: endpoints\[2\]\.modules\[1\]: module "ref": the api anthropic cannot score a text: .*`,
+		`\S+:10: endpoints\[3\]\.modules\[0\]: module "big": .* the endpoint's budget allows`,
+		`\S+:10: endpoints\[3\]\.modules\[0\]: module "big": .* global.budget allows`,
+		`\S+:11: endpoints\[4\]\.modules\[1\]: module "big": .* global.budget allows`,
+		`\S+:12: endpoints\[5\]\.hardware\.gpu: unknown product "Voodoo 3"; .*`,
+		`\S+:12: endpoints\[5\]\.slo\.ttft: the api tei embeds or ranks and does not generate: want e2e instead`,
+		`\S+:13: endpoints\[6\]\.url: want a URL that begins with http:// or https://`,
+		`\S+:13: endpoints\[6\]\.modules\[0\]: unknown module "fast"; .*`,
+		`\S+:15: engines\["steam train"\]: no sentinels; .*`,
+		`\S+:16: engines\.coal\.sentinels: want a list, got a plain value`,
+	}, "check", "--config.file="+file)
+}
+
+// Objectives for tokens are refused where no endpoint that they hold for answers
+// with tokens.
+func TestCheckOfObjectives(t *testing.T) {
+	f := func(text string, want ...string) {
+		t.Helper()
+		file := writeFile(t, "exporter.yml", text)
+		if want != nil {
+			refused(t, exitConfig, want, "check", "--config.file="+file)
+		} else if got := runToEnd(t, "check", "--config.file="+file); got.code != exitOK {
+			t.Errorf("%s: exit code %d, %s", text, got.code, got.stderr)
+		}
+	}
+	const instead = ` embeds or ranks and does not generate: want e2e instead`
+	f("endpoints: [{url: http://h, api: rerank, slo: {ttft: 1s, tpot: 50ms, e2e: 2s}}]\n",
+		`\S+:1: endpoints\[0\].slo.ttft: the api rerank`+instead, `\S+:1: endpoints\[0\].slo.tpot: the api rerank`+instead)
+	f("modules: {embedding: {slo: {ttft: 1s}}}\nendpoints: [{url: http://h, api: openai-embeddings, modules: [embedding]}]\n",
+		`\S+:1: modules.embedding.slo.ttft: the api openai-embeddings`+instead)
+	f("endpoints: [{url: http://h, api: cohere-embed, slo: {e2e: 2s}}]\n")
+	f("modules: {both: {slo: {ttft: 1s}}}\nendpoints: [{url: http://h, api: tei, modules: [both]}, {url: http://i, modules: [both]}]\n")
+	f("discovery: [{api: ollama-embed, slo: {tpot: 1s}, static_configs: [{targets: [h]}]}]\n",
+		`\S+:1: discovery\[0\].slo.tpot: the api ollama-embed`+instead)
+}
+
 // What the start would refuse of a source of targets, check refuses too.
 func TestCheckOfSources(t *testing.T) {
 	file := writeFile(t, "exporter.yml", "discovery: [{http_sd_configs: [{url: 'https://h/x', tls_config: {ca_file: ca.pem}}]}]\n")

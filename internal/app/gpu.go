@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,28 +77,24 @@ func configuredBandwidth(cfg *config.Config) map[string]float64 {
 
 // checkHardware finds GPUs that are given two memory bandwidths, and products
 // whose bandwidth nobody knows.
-func checkHardware(cfg *config.Config) error {
-	if err := checkBandwidths(cfg); err != nil {
-		return err
-	}
+func checkHardware(cfg *config.Config) []*config.Error {
+	mistakes := checkBandwidths(cfg)
 	for _, e := range stanzas(cfg) {
 		h := e.Hardware
 		if h == nil || h.GPU == "" || h.MemoryBandwidth != 0 {
 			continue
 		}
 		if _, ok := gpu.ProductBandwidth(h.GPU); !ok {
-			return &config.Error{
-				Path: e.path + ".hardware.gpu",
-				Msg:  fmt.Sprintf("unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU),
-			}
+			mistakes = append(mistakes, e.mistake("hardware.gpu", "unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU))
 		}
 	}
-	return nil
+	return mistakes
 }
 
-// checkBandwidths finds a GPU that two endpoints give different memory
+// checkBandwidths finds GPUs that two endpoints give different memory
 // bandwidths.
-func checkBandwidths(cfg *config.Config) error {
+func checkBandwidths(cfg *config.Config) []*config.Error {
+	var mistakes []*config.Error
 	first := map[string]stanza{} // that gave the GPU its bandwidth
 	for _, e := range stanzas(cfg) {
 		if e.Hardware == nil || e.Hardware.MemoryBandwidth == 0 {
@@ -112,12 +107,10 @@ func checkBandwidths(cfg *config.Config) error {
 				continue
 			}
 			if given := before.Hardware.MemoryBandwidth; given != e.Hardware.MemoryBandwidth {
-				return &config.Error{
-					Path: e.path + ".hardware.memory_bandwidth",
-					Msg:  fmt.Sprintf("%s is that of %s, which has %s at %s", e.Hardware.MemoryBandwidth, uuid, given, before.path),
-				}
+				mistakes = append(mistakes, e.mistake("hardware.memory_bandwidth", "%s is that of %s, which has %s at %s", e.Hardware.MemoryBandwidth, uuid, given, before.path))
+				break // one for a value
 			}
 		}
 	}
-	return nil
+	return mistakes
 }

@@ -163,7 +163,7 @@ func (d *daemon) mappingsFor(cfg *config.Config) (*engine.Mappings, error) {
 	if d.fleet.mappings != nil && reflect.DeepEqual(cfg.Engines, d.force.config().Engines) {
 		return d.fleet.mappings, nil
 	}
-	return newMappings(cfg)
+	return engine.NewMappings(cfg.Engines)
 }
 
 // look makes the endpoints of the configuration, and those that are discovered

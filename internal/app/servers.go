@@ -17,23 +17,16 @@ import (
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
-// newMappings returns the mappings of a configuration, the built-in ones
-// included. A reference to something that is not there is a *config.Error.
-func newMappings(cfg *config.Config) (*engine.Mappings, error) {
-	mappings, err := engine.NewMappings(cfg.Engines)
-	if err != nil {
-		return nil, err
-	}
-	known := mappings.Names()
+// checkEngines finds mappings of engines that cannot be used, and references to
+// an engine without one.
+func checkEngines(cfg *config.Config) []*config.Error {
+	known, mistakes := engine.Check(cfg.Engines)
 	for _, e := range stanzas(cfg) {
 		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
-			return nil, &config.Error{
-				Path: e.path + ".servers.engine",
-				Msg:  fmt.Sprintf("unknown engine %.64q; known: %s", name, strings.Join(known, ", ")),
-			}
+			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q; known: %s", name, strings.Join(known, ", ")))
 		}
 	}
-	return mappings, nil
+	return mistakes
 }
 
 // found is what probing an endpoint found out of it, for the reader of its
