@@ -16,6 +16,7 @@ import (
 	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Options are what all endpoints share.
@@ -47,6 +48,7 @@ type Endpoint struct {
 	servers map[string]*server // by the id of their place
 	buffers sync.Pool          // of *[]byte, for the bodies of pages
 	clients []*client          // all of them
+	secrets *safetext.Secrets  // of the configuration
 }
 
 // New prepares the reading of the pages of an endpoint. An error means that
@@ -61,7 +63,7 @@ func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 		o.Now = time.Now
 	}
 	e := &Endpoint{
-		cfg: cfg, options: o, servers: map[string]*server{},
+		cfg: cfg, options: o, servers: map[string]*server{}, secrets: safetext.NewSecrets(config.Secrets(cfg)...),
 		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	for _, u := range cfg.Servers.URLs {

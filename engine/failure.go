@@ -11,11 +11,11 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"golang.org/x/oauth2"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // stateOf returns the state of a server after a reading.
@@ -88,18 +88,11 @@ func statusFailure(resp *http.Response) *PageError {
 // maxErrorBytes bounds the text of an error in a Status.
 const maxErrorBytes = 512
 
-// presentable returns err as one bounded line of printable characters.
-func presentable(err error) error {
+// presentable returns err as one bounded line of printable characters, without
+// the secrets.
+func presentable(err error, secrets *safetext.Secrets) error {
 	text := err.Error()
-	clean := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text[:min(len(text), maxErrorBytes)])
-	if len(text) > maxErrorBytes {
-		clean += "..."
-	}
+	clean := secrets.Line(text, maxErrorBytes)
 	if clean == text {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,18 +12,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
-)
 
-// minSecret is the shortest part of a header that is taken for a secret;
-// shorter ones would be found in ordinary pages.
-const minSecret = 6
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
 
 // attempt is one request. The transport calls its hooks from its own
 // goroutines, also after the request has failed.
 type attempt struct {
 	mu        sync.Mutex
 	tlsFailed bool
-	secrets   []string // sent in headers
+	secrets   *safetext.Secrets               // of the configuration, and sent in headers
+	public    func(header, value string) bool // no secret, though the settings add it
 }
 
 // context returns ctx with the hooks of the attempt.
@@ -49,25 +47,23 @@ func (a *attempt) sent(name string, values []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, v := range values {
-		parts := strings.Fields(v)
-		if len(parts) == 2 && parts[0] == "Basic" {
-			plain, _ := base64.StdEncoding.DecodeString(parts[1])
-			_, password, _ := strings.Cut(string(plain), ":")
-			parts = append(parts, password)
-		}
-		for _, part := range parts {
-			if len(part) >= minSecret {
-				a.secrets = append(a.secrets, part)
-			}
+		if !a.public(name, v) {
+			a.secrets = a.secrets.With(safetext.InHeader(v)...)
 		}
 	}
 }
 
-// isQuotedIn tells whether a page repeats a secret of the request.
-func (a *attempt) isQuotedIn(page []byte) bool {
+// known returns the secrets of the configuration and those sent so far.
+func (a *attempt) known() *safetext.Secrets {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.ContainsFunc(a.secrets, func(s string) bool { return bytes.Contains(page, []byte(s)) })
+	return a.secrets
+}
+
+// isQuotedIn reports whether a page repeats a secret, so that what is said of
+// the page may hold a piece of it too short to be found there.
+func (a *attempt) isQuotedIn(page []byte) bool {
+	return slices.ContainsFunc(a.known().Values(), func(s string) bool { return bytes.Contains(page, []byte(s)) })
 }
 
 func (a *attempt) isTLSFailure() bool {

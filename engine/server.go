@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // server is what is kept of one server from one reading to the next.
@@ -16,6 +18,7 @@ type server struct {
 	engine   string // of the latest snapshot
 	progress time.Time
 	failures map[Reason]uint64
+	secrets  *safetext.Secrets // of the configuration, and sent with the latest request
 }
 
 // read reads the page of a server once. When ctx ends before, the status means
@@ -31,7 +34,7 @@ func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status
 	}
 	st := Status{URL: s.page, At: start, Duration: e.options.Now().Sub(start), State: Up, Snapshot: snapshot}
 	if failed != nil {
-		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err)
+		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err, s.secrets)
 		s.failures[failed.Reason]++
 	} else {
 		s.engine, s.progress = snapshot.Engine, snapshot.LastProgress
@@ -46,6 +49,7 @@ func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status
 // snapshot gets the page and reads it, within the time that it may take. A
 // panic is a page that cannot be read.
 func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_ *Snapshot, failed *PageError) {
+	s.secrets = e.secrets
 	if p.failed != nil {
 		return nil, p.failed
 	}
@@ -60,10 +64,10 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 	defer cancel()
 	buf := e.buffers.Get().(*[]byte)
 	defer e.keepBuffer(buf)
-	a, b := &attempt{}, &body{memory: e.options.Mappings.memory}
+	a, b := &attempt{secrets: e.secrets, public: e.cfg.IsPublicHeader}, &body{memory: e.options.Mappings.memory}
 	defer b.release()
 	page, contentType, err := a.fetch(ctx, p, b, (*buf)[:0])
-	*buf = page
+	*buf, s.secrets = page, a.known()
 	if err != nil {
 		return nil, failureOf(ctx, a, err)
 	}

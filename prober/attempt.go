@@ -181,7 +181,7 @@ func (a *attempt) sent(name string, values []string) {
 	defer a.mu.Unlock()
 	for _, v := range values {
 		if !a.public(name, v) {
-			a.secrets = a.secrets.With(secretsIn(v)...)
+			a.secrets = a.secrets.With(safetext.InHeader(v)...)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package prober
 
 import (
-	"encoding/base64"
-	"net/http"
 	"strings"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
@@ -17,30 +15,6 @@ func plainHeader(name string) bool {
 		return true
 	}
 	return false
-}
-
-// secretsIn returns the parts of a header's value that must not be repeated:
-// "Bearer abcdef" holds the secret "abcdef", "Basic ..." a password, and
-// "a=1; b=2" are cookies.
-func secretsIn(value string) []string {
-	scheme, rest, ok := strings.Cut(value, " ")
-	if !ok { // no scheme before it
-		rest = scheme
-	}
-	var secrets []string
-	for part := range strings.FieldsSeq(rest) {
-		secrets = append(secrets, strings.TrimRight(part, ";,"))
-	}
-	if plain, err := base64.StdEncoding.DecodeString(rest); ok && scheme == "Basic" && err == nil {
-		_, password, _ := strings.Cut(string(plain), ":")
-		secrets = append(secrets, password)
-	}
-	if cookies, err := http.ParseCookie(value); err == nil {
-		for _, c := range cookies {
-			secrets = append(secrets, c.Value)
-		}
-	}
-	return secrets
 }
 
 // maxReason bounds the text of a failure in bytes: what a server sends as its
