@@ -63,10 +63,10 @@ func endpointText(version uint64) []byte {
 	return fmt.Appendf(nil, "id: %d\nevent: endpoint\ndata: {\"version\":%d}\n\n", version, version)
 }
 
-// acceptsGzip tells whether the client takes an answer in gzip.
+// acceptsGzip reports whether the client takes an answer in gzip.
 func acceptsGzip(h http.Header) bool { return accepts(h, "gzip") }
 
-// accepts tells whether the client takes an answer in one of the codings, whose
+// accepts reports whether the client takes an answer in one of the codings, whose
 // names are in lower case.
 func accepts(h http.Header, codings ...string) bool {
 	for _, accepted := range h.Values("Accept-Encoding") {

@@ -7,8 +7,12 @@ import (
 	"time"
 )
 
-// reloadPath is where a reload of the configuration is asked for.
-const reloadPath = "/-/reload"
+// Paths by which the exporter is managed.
+const (
+	healthyPath = "/-/healthy"
+	readyPath   = "/-/ready"
+	reloadPath  = "/-/reload"
+)
 
 // reloadHandler answers /-/reload.
 type reloadHandler struct {

@@ -66,7 +66,9 @@ type Refusal struct {
 // Error returns the reason.
 func (r *Refusal) Error() string { return r.Reason }
 
-// probeHandler answers /probe?target=&module=&api=&model=&debug=true.
+// probeHandler answers /probe?target=&module=&api=&model=&debug=true. A probe
+// costs money: to a browser, which any page can make send a GET, the answer is a
+// page that asks first, with a form that sends a POST.
 type probeHandler struct {
 	prober  Prober
 	formats []expfmt.Format
@@ -81,18 +83,18 @@ func newProbeHandler(o *Options) *probeHandler {
 }
 
 func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet { // a probe costs money, and HEAD shows nothing of it
-		w.Header().Set("Allow", http.MethodGet)
-		plainText(w, http.StatusMethodNotAllowed, "want GET")
-		return
-	}
-	if isPlanted(r) {
-		plainText(w, http.StatusForbidden, "a page of another site asks for a probe")
+	if r.Method != http.MethodGet && r.Method != http.MethodPost { // a probe costs money, and HEAD shows nothing of it
+		w.Header().Set("Allow", "GET, POST")
+		plainText(w, http.StatusMethodNotAllowed, "want GET or POST")
 		return
 	}
 	request, err := probeRequest(r)
 	if err != nil {
 		plainText(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if r.Method == http.MethodGet && fromBrowser(r.Header) {
+		askToConfirm(w, request.Target)
 		return
 	}
 	answer, err := h.probe(r.Context(), request)
@@ -110,16 +112,6 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.logger.Debug("writing a probe's metrics failed", "err", err)
 		panic(http.ErrAbortHandler) // so that a part is not taken for the whole
 	}
-}
-
-// isPlanted tells a request that a page of another site makes without the user's
-// doing, such as for an image or a frame: a probe costs money.
-func isPlanted(r *http.Request) bool {
-	if r.Header.Get("Sec-Fetch-Site") != "cross-site" {
-		return false
-	}
-	dest := r.Header.Get("Sec-Fetch-Dest") // a frame navigates too
-	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || dest != "" && dest != "document"
 }
 
 // probe waits for its turn, which the limit includes.

@@ -29,12 +29,13 @@ func (s *Server) routes(o *Options) ([]route, error) {
 	pack.compress(routes)
 	routes = append(routes, route{"GET " + exactly(o.MetricsPath), newMetricsHandler(o, pack)})
 	if o.Prober != nil {
-		routes = append(routes, route{"GET " + probePath, newProbeHandler(o)})
+		probe := newProbeHandler(o)
+		routes = append(routes, route{"GET " + probePath, probe}, route{"POST " + probePath, probe})
 	}
 	return append(routes,
 		route{"GET /api/v1/events", &eventsHandler{hub: s.hub}},
-		route{"GET /-/healthy", http.HandlerFunc(serveHealthy)},
-		route{"GET /-/ready", http.HandlerFunc(s.serveReady)},
+		route{"GET " + healthyPath, http.HandlerFunc(serveHealthy)},
+		route{"GET " + readyPath, http.HandlerFunc(s.serveReady)},
 		route{"POST " + reloadPath, &reloadHandler{reload: o.Reload}},
 		route{"PUT " + reloadPath, &reloadHandler{reload: o.Reload}},
 	), nil

@@ -115,7 +115,7 @@ func TestMethods(t *testing.T) {
 		case "/-/reload":
 			good, allow = []string{"POST", "PUT"}, "POST, PUT"
 		case "/probe":
-			good, allow = []string{"GET"}, "GET"
+			good, allow = []string{"GET", "POST"}, "GET, POST"
 		}
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "X"} {
 			resp := s.askOnce(method, path)

@@ -19,6 +19,9 @@ import (
 type Options struct {
 	// MetricsPath is the path of the metrics, usually /metrics.
 	MetricsPath string
+	// Hosts are names by which the exporter may be asked, beside addresses and
+	// names that the public DNS does not have. With a port, that is ignored.
+	Hosts []string
 	// Version is shown on the landing page, which stands in for the status page.
 	Version string
 	// Metrics are the metrics, Formats those that they can be written in, by
@@ -67,7 +70,9 @@ func New(o Options) (*Server, error) {
 	for _, r := range routes {
 		mux.Handle(r.pattern, r.handler)
 	}
-	s.handler = withHeaders(http.NewCrossOriginProtection().Handler(mux))
+	s.handler = withHeaders(&guard{
+		next: http.NewCrossOriginProtection().Handler(mux), metrics: o.MetricsPath, allowed: hostNames(o.Hosts),
+	})
 	return s, nil
 }
 

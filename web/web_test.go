@@ -59,7 +59,7 @@ func newSiteWith(t testing.TB, changes ...func(*Options)) *site {
 	t.Helper()
 	s := &site{t: t}
 	o := Options{
-		MetricsPath: "/metrics", Version: "1.2.3", Metrics: metricsFunc(writeLong), Scrapes: &s.scrapes,
+		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Version: "1.2.3", Metrics: metricsFunc(writeLong), Scrapes: &s.scrapes,
 		Formats: []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim, expfmt.FmtText},
 		Logger:  slog.New(slog.NewTextHandler(&s.log, nil)),
 	}
@@ -306,7 +306,7 @@ func TestPages(t *testing.T) {
 func TestMetricsPath(t *testing.T) {
 	f := func(path string, good bool) {
 		t.Helper()
-		s, err := New(Options{MetricsPath: path, Metrics: metricsFunc(writeLong), Scrapes: &scrapes{}})
+		s, err := New(Options{MetricsPath: path, Hosts: []string{"example.com"}, Metrics: metricsFunc(writeLong), Scrapes: &scrapes{}})
 		if (err == nil) != good {
 			t.Errorf("path %q: error %v", path, err)
 		}

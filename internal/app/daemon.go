@@ -34,8 +34,9 @@ type daemonOptions struct {
 	senses      senses
 	shard       shard
 	metricsPath string
-	lifecycle   bool   // a request may reload the configuration
-	file        string // of the configuration, for people; "" is none
+	hosts       []string // names by which a browser may ask
+	lifecycle   bool     // a request may reload the configuration
+	file        string   // of the configuration, for people; "" is none
 	// load returns the configuration anew.
 	load    func() (*config.Config, error)
 	hangups <-chan os.Signal // each asks for a reload; nil is none
@@ -107,7 +108,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 // newWeb returns the web server with all that it shows.
 func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposition) (*web.Server, error) {
 	o := web.Options{
-		MetricsPath: d.metricsPath, Version: version.Info(),
+		MetricsPath: d.metricsPath, Hosts: d.hosts, Version: version.Info(),
 		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.onDemand, Logger: d.env.logger,
 		Status: d.board, Gatherer: registry, Info: d.info,
 		Config: func() ([]byte, error) { return d.force.config().Marshal() },

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,4 +105,14 @@ func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
 		_ = l.Close()
 	}
+}
+
+// ownNames returns the names that this machine has for itself, and those it
+// listens on.
+func ownNames(listenAddresses []string) []string {
+	names := slices.Clone(listenAddresses)
+	if host, err := os.Hostname(); err == nil {
+		names = append(names, host, host+".local")
+	}
+	return names
 }

@@ -25,6 +25,7 @@ type serveCommand struct {
 	endpoints   *[]string
 	metricsPath *string
 	lifecycle   *bool
+	hosts       *[]string
 	shard       shard
 	senses      senses
 	web         *toolkit.FlagConfig
@@ -49,6 +50,7 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 		endpoints:   c.Flag("endpoint", "URL of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").Strings(),
 		metricsPath: c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").String(),
 		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload load the configuration file anew, as SIGHUP does.").Bool(),
+		hosts:       c.Flag("web.allowed-host", "Name by which the pages, the API, /probe and /-/reload may be asked for, as that of a reverse proxy. Addresses, names without a dot, those of this machine and of services in Kubernetes (.svc) need none. Repeatable.").PlaceHolder("NAME").Strings(),
 		web:         kingpinflag.AddFlags(c, listenAddress),
 	}
 	cmd.shard.addFlags(c)
@@ -73,7 +75,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
 		senses: c.senses, shard: c.shard, metricsPath: *c.metricsPath, lifecycle: *c.lifecycle,
-		file: *c.file, load: c.load, hangups: hangups,
+		hosts: append(ownNames(*c.web.WebListenAddresses), *c.hosts...), file: *c.file, load: c.load, hangups: hangups,
 	})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,6 +58,40 @@ basic_auth_users:
 
 // passwordHash is the bcrypt hash, with the least cost, of let-me-in.
 const passwordHash = "$2a$04$IUlFj9Y7fvqONEDk4Mvctu0ctH8ANacT.CqcMdRwwKI1AL/c3mDjq"
+
+// Browsers get the pages by the names that flags give, and by no other.
+func TestAllowedHosts(t *testing.T) {
+	p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=localhost:0",
+		"--web.allowed-host=metrics.example.org", "--web.allowed-host=LLM.example.org")
+	machine, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(host, path string, want int) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.base+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := p.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s at %q: status %d, want %d", path, host, resp.StatusCode, want)
+		}
+	}
+	for _, host := range []string{"metrics.example.org", "llm.example.org:80", "localhost", machine, machine + ".local:1"} {
+		f(host, "/config", http.StatusOK)
+		f(host, "/probe", http.StatusBadRequest) // no target
+	}
+	for _, path := range []string{"/", "/config", "/api/v1/config", "/probe?target=a"} {
+		f("evil.example", path, http.StatusForbidden)
+	}
+	f("evil.example", "/metrics", http.StatusOK)
+}
 
 // selfSigned returns a certificate for 127.0.0.1 and its key, in PEM.
 func selfSigned(t *testing.T) (cert, key string) {

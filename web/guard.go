@@ -1,0 +1,101 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// guard answers only requests to a name of the exporter: a page that a browser
+// loaded from another site could resolve its own name to the exporter's address
+// (DNS rebinding), and then do what the exporter's own pages may do.
+type guard struct {
+	next    http.Handler
+	metrics string // path of the metrics
+	allowed []string
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !g.isOpen(r) && !g.isAllowed(r.Host) {
+		plainText(w, http.StatusForbidden, fmt.Sprintf(
+			"%.128q is no name of this exporter: ask by address, or allow the name by --web.allowed-host", r.Host))
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+// isOpen reports whether the request may use any name: the checks of the process,
+// and scrapes of the metrics, for which Prometheus uses the name that it knows.
+func (g *guard) isOpen(r *http.Request) bool {
+	switch r.URL.Path {
+	case healthyPath, readyPath:
+		return true
+	case g.metrics:
+		return !fromBrowser(r.Header)
+	}
+	return false
+}
+
+// isAllowed reports whether a Host header names the exporter: by an address, by
+// a name that was allowed, or by one that nobody can have in the public DNS.
+func (g *guard) isAllowed(host string) bool {
+	name := hostName(host)
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return slices.Contains(g.allowed, name) || isPrivate(name)
+}
+
+// isPrivate reports whether a name cannot be in the public DNS: one without a
+// dot, of this machine, or of a service in Kubernetes.
+func isPrivate(name string) bool {
+	if !strings.Contains(name, ".") {
+		return name != ""
+	}
+	return slices.ContainsFunc([]string{".localhost", ".svc", ".svc.cluster.local"}, func(suffix string) bool {
+		return strings.HasSuffix(name, suffix)
+	})
+}
+
+// hostName returns the name in a Host header, without the port, as names compare.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// hostNames returns the names of several Host headers, as far as there is one.
+func hostNames(hosts []string) []string {
+	var names []string
+	for _, host := range hosts {
+		if name := hostName(host); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// fromBrowser reports whether a browser may have sent the request. Over plain
+// HTTP a browser does not say which site caused the request, so that none is
+// known to be the user's own. A page can remove some of these headers and set
+// others, but it cannot remove all of them.
+func fromBrowser(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "Sec-") {
+			return true
+		}
+	}
+	for _, name := range []string{"Accept-Language", "Cookie", "Origin", "Referer", "Upgrade-Insecure-Requests"} {
+		if len(h[name]) > 0 {
+			return true
+		}
+	}
+	accept := strings.ToLower(strings.Join(h["Accept"], ","))
+	return strings.HasPrefix(h.Get("User-Agent"), "Mozilla/") ||
+		strings.Contains(accept, "text/html") || strings.Contains(accept, "image/")
+}
