@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -96,7 +97,7 @@ func bodyFailure(ctx context.Context, a *attempt, err error) error {
 }
 
 // statusFailure is the failure of a reply with another status than 200.
-func statusFailure(resp *http.Response, body []byte) error {
+func statusFailure(resp *http.Response, body []byte, secrets *safetext.Secrets) error {
 	o := HTTPError
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -111,9 +112,9 @@ func statusFailure(resp *http.Response, body []byte) error {
 		if u, err := resp.Request.URL.Parse(to); err == nil && u.Host != "" {
 			host = u.Host
 		}
-		return fail(o, "status %d: redirected to %q, and probes follow no redirect", resp.StatusCode, host)
+		return fail(o, "status %d: redirected to %s, and probes follow no redirect", resp.StatusCode, secrets.Quote(host, 128))
 	}
-	e := api.ParseHTTPError(resp.StatusCode, body)
+	e := api.ParseHTTPError(resp.StatusCode, body).Shown(secrets.Line)
 	if param := e.RejectedParameter(); param != "" {
 		return fail(o, "status %d: %w (hint: %s)", resp.StatusCode, e, hint(param))
 	}

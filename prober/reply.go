@@ -98,7 +98,7 @@ func (r *reply) accept() error {
 	if r.resp.StatusCode != http.StatusOK {
 		r.result.RetryAfter = api.RetryAfter(r.resp.Header, time.Now())
 		body, _ := io.ReadAll(io.LimitReader(r.resp.Body, errorBody))
-		return statusFailure(r.resp, body)
+		return statusFailure(r.resp, body, r.attempt.known())
 	}
 	r.body = &stampedBody{r: r.resp.Body, conn: c}
 	switch enc := r.resp.Header.Get("Content-Encoding"); enc {
@@ -111,7 +111,7 @@ func (r *reply) accept() error {
 		}
 		r.body = &stampedBody{r: z, conn: c}
 	default:
-		return fail(ProtocolError, "content encoding %.32q although identity was asked", enc)
+		return fail(ProtocolError, "content encoding %s although identity was asked", r.attempt.known().Quote(enc, 32))
 	}
 	return r.acceptType()
 }
@@ -129,9 +129,9 @@ func (r *reply) acceptType() error {
 		return bodyFailure(r.ctx, r.attempt, err)
 	}
 	if e := api.ParseError(body); e != nil {
-		return fail(StreamError, "status 200 with an error: %w", e)
+		return fail(StreamError, "status 200 with an error: %w", e.Shown(r.attempt.known().Line))
 	}
-	return fail(ProtocolError, "content type %.64q, want %s", ct, strings.Join(r.served.protocol.MediaTypes, " or "))
+	return fail(ProtocolError, "content type %s, want %s", r.attempt.known().Quote(ct, 64), strings.Join(r.served.protocol.MediaTypes, " or "))
 }
 
 // frameLoop reads frames until the end marker, the end of the body (io.EOF)
@@ -151,7 +151,7 @@ func (r *reply) frameLoop() error {
 			return err
 		}
 		if d.Err != nil {
-			return fail(StreamError, "%w", d.Err)
+			return fail(StreamError, "%w", d.Err.Shown(r.attempt.known().Line))
 		}
 		r.take(&d, at, f.Read, f.More || r.body.spanned)
 		if s, ok := dec.(*scoring); ok {
@@ -272,9 +272,9 @@ func (r *reply) incomplete() error {
 		return fail(Empty, "empty reply")
 	}
 	if e := api.ParseError(head); e != nil {
-		return fail(StreamError, "status 200 with an error: %w", e)
+		return fail(StreamError, "status 200 with an error: %w", e.Shown(r.attempt.known().Line))
 	}
-	return fail(ProtocolError, "no event in a reply that begins %.64q", head)
+	return fail(ProtocolError, "no event in a reply that begins %s", r.attempt.known().Quote(string(head), 64))
 }
 
 // tokens counts what was asked and answered.

@@ -215,7 +215,7 @@ func (e *Endpoint) models(ctx context.Context, p *api.Protocol) ([]api.ModelInfo
 		return nil, err
 	}
 	if got.resp.StatusCode != http.StatusOK {
-		return nil, got.attempt.censor(fmt.Errorf("list the models: %w", statusFailure(got.resp, got.body)))
+		return nil, got.attempt.censor(fmt.Errorf("list the models: %w", statusFailure(got.resp, got.body, got.attempt.known())))
 	}
 	models, err := p.Models.Parse(got.body)
 	if err != nil {

@@ -248,17 +248,27 @@ type RateLimit struct {
 	Requests, Tokens int
 }
 
-// ServerError is an error in the server's words.
+// ServerError is an error in the server's words: one line of printable UTF-8
+// each, of at most 4 KiB, which may quote the request with its secrets.
 type ServerError struct {
 	// Status is the HTTP status that the error names; 0 is none.
 	Status int
-	// Type is the server's error type, bounded.
+	// Type is the server's error type.
 	Type string
-	// Param is the request's parameter that the server blames, bounded; "" is
+	// Param is the request's parameter that the server blames; "" is
 	// none.
 	Param string
-	// Message is the server's text, bounded.
+	// Message is the server's text.
 	Message string
+}
+
+// Shown returns the error as it can be shown: clean returns each of its texts
+// without secrets, in at most so many bytes.
+func (e *ServerError) Shown(clean func(text string, limit int) string) *ServerError {
+	return &ServerError{
+		Status: e.Status,
+		Type:   clean(e.Type, maxErrorType), Param: clean(e.Param, maxParam), Message: clean(e.Message, maxMessage),
+	}
 }
 
 // Error returns the server's words.

@@ -130,7 +130,7 @@ func (b *bedrockDecoder) readUsage(usage *fastjson.Value, d *Delta) {
 // bedrockError reads an exception or error inside the stream.
 func bedrockError(kind string, data []byte) *ServerError {
 	e := describeError(data)
-	if kind = boundedTo([]byte(kind), maxErrorType); kind != "" {
+	if kind = boundedTo([]byte(kind), maxKept); kind != "" {
 		e.Type = kind
 	}
 	if e.Message == "" {

@@ -11,9 +11,12 @@ import (
 )
 
 const (
-	maxMessage   = 256 // bytes of a server's text that are kept
-	maxErrorType = 64  // bytes of a server's error type that are kept
-	maxParam     = 64  // bytes of a parameter's name that are kept
+	maxMessage   = 256 // bytes of a server's text that are shown
+	maxErrorType = 64  // bytes of a server's error type that are shown
+	maxParam     = 64  // bytes of a parameter's name that are shown
+	// maxKept is how much of each is kept, in bytes. It is more than is shown, so
+	// that a secret that the server quotes is whole when it is looked for.
+	maxKept = 4 << 10
 )
 
 // ParseHTTPError reads the body of a reply with an error status. Whatever the
@@ -46,7 +49,7 @@ func describeError(body []byte) *ServerError {
 	var p fastjson.Parser
 	v, err := parseJSON(&p, body)
 	if err != nil {
-		return &ServerError{Message: bounded(body)}
+		return &ServerError{Message: boundedTo(body, maxKept)}
 	}
 	if e := errorIn(v); e != nil {
 		return e
@@ -98,15 +101,15 @@ func told(v *fastjson.Value) bool {
 // (text-generation-inference: http_status_code).
 func readError(v, outer *fastjson.Value) *ServerError {
 	e := &ServerError{
-		Message: firstText(maxMessage, v, v.Get("message"), v.Get("detail"), v.Get("detail", "0", "msg")),
-		Type:    firstText(maxErrorType, v.Get("type"), v.Get("error_type"), outer.Get("error_type"), v.Get("code"), v.Get("status")),
-		Param:   firstText(maxParam, v.Get("param")),
+		Message: firstText(maxKept, v, v.Get("message"), v.Get("detail"), v.Get("detail", "0", "msg")),
+		Type:    firstText(maxKept, v.Get("type"), v.Get("error_type"), outer.Get("error_type"), v.Get("code"), v.Get("status")),
+		Param:   firstText(maxKept, v.Get("param")),
 	}
 	if e.Param == "" {
 		e.Param = located(v.Get("detail", "0", "loc"))
 	}
 	if e.Message == "" {
-		e.Message = bounded(v.MarshalTo(nil))
+		e.Message = boundedTo(v.MarshalTo(nil), maxKept)
 	}
 	for _, code := range []*fastjson.Value{v.Get("code"), v.Get("http_status_code")} {
 		if s := statusOf(code); s != 0 {
@@ -125,7 +128,7 @@ func located(place *fastjson.Value) string {
 			steps = append(steps, string(name))
 		}
 	}
-	return boundedTo([]byte(strings.Join(steps, ".")), maxParam)
+	return boundedTo([]byte(strings.Join(steps, ".")), maxKept)
 }
 
 // firstText returns the first value that is a text with content, bounded. The

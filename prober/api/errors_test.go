@@ -89,7 +89,7 @@ func FuzzHTTPError(f *testing.F) {
 // checkServerError holds the bounds that a server's words keep.
 func checkServerError(t *testing.T, e *ServerError) {
 	t.Helper()
-	if len(e.Message) > maxMessage || len(e.Type) > maxErrorType || len(e.Param) > maxParam || !utf8.ValidString(e.Error()) || strings.ContainsAny(e.Error(), "\n\r\x00\x1b") {
+	if len(e.Message) > maxKept || len(e.Type) > maxKept || len(e.Param) > maxKept || !utf8.ValidString(e.Error()) || strings.ContainsAny(e.Error(), "\n\r\x00\x1b") {
 		t.Fatalf("not bounded: %+q", e)
 	}
 }

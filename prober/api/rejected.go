@@ -8,8 +8,7 @@ import (
 )
 
 // rejections are phrases with which servers name the parameter that they do
-// not take; the first group is its name. They are matched against texts that
-// are cut at 256 bytes.
+// not take; the first group is its name.
 func rejections() []string {
 	const name = "([A-Za-z_][A-Za-z0-9_.]*)"
 	return []string{
