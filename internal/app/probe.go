@@ -155,7 +155,7 @@ func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProb
 		return err
 	}
 	if len(results) == 0 {
-		return fmt.Errorf("nothing was asked: %w", firstSkip(all))
+		return nothingAsked(firstSkip(all))
 	}
 	for _, r := range results {
 		if r.Outcome != prober.Success {
@@ -192,6 +192,7 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 		s.Add(results...)
 		for _, rung := range rungs {
 			s.Conclude(tracker.Observe(rung.results))
+			s.Skip(rung.skip)
 		}
 		nothing := func() error { return nil }
 		if err := c.print(nothing, func() error { return c.printJSON(env.Stdout, t, results) }); err != nil {
@@ -208,6 +209,9 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 	}
 	return c.verdict(&s, done)
 }
+
+// nothingAsked is the error of probes of which each run was skipped.
+func nothingAsked(why *prober.Skip) error { return fmt.Errorf("nothing was asked: %w", why) }
 
 func isCanceled(r *prober.Result) bool { return r.Outcome == prober.Canceled }
 
@@ -228,6 +232,8 @@ func (c *probeCommand) print(text, json func() error) error {
 func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
 	asked, good := s.Probes(), s.Outcome(prober.Success)
 	switch {
+	case asked == 0 && s.Skipped() != nil:
+		return nothingAsked(s.Skipped())
 	case good < asked:
 		return fmt.Errorf("%d of %d probes failed", asked-good, asked)
 	case done < *c.count:

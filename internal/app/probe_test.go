@@ -69,6 +69,28 @@ endpoints:
 	}
 }
 
+// Runs that ask nothing are no success, however many there are.
+func TestProbeThatAsksNothing(t *testing.T) {
+	o := quick()
+	o.ContextLength = 128
+	server := serveHTTP(t, simulator.New(o).Handler())
+	const reason = "the model has room for 128 tokens, prompt and answer together, fewer than the module asks for"
+	f := func(stdout string, args ...string) {
+		t.Helper()
+		got := runToEnd(t, append([]string{"probe", server}, args...)...)
+		if want := "inference_exporter: nothing was asked: " + reason + "\n"; got.code != exitRun || got.stderr != want {
+			t.Errorf("%q: exit code %d, stderr %q, want %q", args, got.code, got.stderr, want)
+		}
+		if !strings.Contains(got.stdout, stdout) {
+			t.Errorf("%q: %q is not in\n%s", args, stdout, got.stdout)
+		}
+	}
+	f("not asked")
+	f("not asked", "-n", "1")
+	f("3 × not asked", "-n", "3")
+	f(`"skipped":3`, "-n", "3", "-o", "json")
+}
+
 func TestProbeTimeout(t *testing.T) {
 	server := serveHTTP(t, simulator.New(quick()).Handler())
 	got := runToEnd(t, "probe", server+"/fault/stall_before_headers", "--timeout=100ms")

@@ -36,10 +36,27 @@ type Summary struct {
 	failures map[prober.Outcome]failure
 	samples  map[string][]time.Duration // of successes, by the name of a metric
 	together *estimate.Findings         // nil is nothing
+	skipped  int                        // runs that asked nothing
+	skip     *prober.Skip               // of the first of them
 }
 
 // Conclude sets what the results tell together; nil is nothing.
 func (s *Summary) Conclude(f *estimate.Findings) { s.together = f }
+
+// Skip counts a run that asked nothing; a nil skip is none.
+func (s *Summary) Skip(skip *prober.Skip) {
+	if skip == nil {
+		return
+	}
+	s.skipped++
+	if s.skip == nil {
+		s.skip = skip
+	}
+}
+
+// Skipped returns why the first of the runs that asked nothing did so; nil where
+// there is none.
+func (s *Summary) Skipped() *prober.Skip { return s.skip }
 
 // failure is the first one with an outcome.
 type failure struct {
@@ -92,7 +109,7 @@ func (s *Summary) Outcome(o prober.Outcome) int { return s.outcomes[o] }
 func (s *Summary) Text(w io.Writer, t Target, o Options) error {
 	p := newPage(o)
 	c := green
-	if s.outcomes[prober.Success] < s.Probes() {
+	if s.Probes() == 0 || s.outcomes[prober.Success] < s.Probes() {
 		c = red
 	}
 	p.line("%s: %s (%s), module %s",
@@ -104,8 +121,8 @@ func (s *Summary) Text(w io.Writer, t Target, o Options) error {
 	return p.writeTo(w)
 }
 
-// listFailures tells of each failing outcome how often, why at first, and what
-// to check.
+// listFailures lists each failing outcome with how often it was, why at first, and
+// what to check; then the runs that asked nothing.
 func (s *Summary) listFailures(p *page) {
 	for _, o := range prober.Outcomes() {
 		n := s.outcomes[o]
@@ -117,6 +134,10 @@ func (s *Summary) listFailures(p *page) {
 			p.row("reason", f.reason)
 			p.row("check next", Advice(o, f.status))
 		}
+	}
+	if s.skip != nil {
+		p.title("%d × not asked", s.skipped)
+		p.row("reason", s.skip.Error())
 	}
 }
 
@@ -176,6 +197,7 @@ type summaryDocument struct {
 	Module   string                          `json:"module"`
 	Probes   int                             `json:"probes"`
 	Outcomes map[prober.Outcome]int          `json:"outcomes"`
+	Skipped  int                             `json:"skipped,omitempty"`
 	Latency  map[string]distributionDocument `json:"latency,omitempty"`
 	Together *findingsDocument               `json:"together,omitempty"`
 }
@@ -199,7 +221,7 @@ type distributionDocument struct {
 func (s *Summary) JSON(w io.Writer, t Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: map[prober.Outcome]int{}, Latency: map[string]distributionDocument{}, Together: newFindingsDocument(s.together),
+		Outcomes: map[prober.Outcome]int{}, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: newFindingsDocument(s.together),
 	}
 	maps.Copy(d.Outcomes, s.outcomes)
 	for name, samples := range s.samples {
