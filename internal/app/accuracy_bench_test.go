@@ -44,7 +44,7 @@ const accuracyTokens = 150
 // stream, the streams out of step with each other.
 func startPacedServer(b *testing.B, streams int) (url string) {
 	b.Helper()
-	_, url = startProgram(b, "simulate", "--listen-address=127.0.0.1:0",
+	_, url = startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0",
 		fmt.Sprintf("--replicas=%d", min(50, streams)), "--slots=64", "--decode-step=20ms", "--decode-step-per-sequence=-1ns")
 	return url
 }

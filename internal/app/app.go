@@ -2,6 +2,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,7 +161,7 @@ func (c *cli) parse(args []string) (cmd command, done bool, err error) {
 		return nil, true, nil
 	}
 	if err != nil {
-		return nil, false, unusable{fmt.Errorf("%w, try --help", err)}
+		return nil, false, unusable{fmt.Errorf("%w, try --help", cmp.Or(valueError(c.app, args), err))}
 	}
 	return c.commands[name], false, nil
 }

@@ -70,7 +70,8 @@ func TestHelpAndVersion(t *testing.T) {
 	f("--config.file", "serve", "--help")
 	f("--web.listen-address=:10115", "serve", "--help")
 	f("usage: inference_exporter check", "check", "--help")
-	f("--port", "demo", "--help")
+	f("--web.listen-address=", "demo", "--help")
+	f("--web.listen-address=", "simulate", "--help")
 	f("stall_before_headers", "simulate", "--help")
 	f("inference_exporter, version", "--version")
 	f("inference_exporter, version", "check", "--version")
@@ -84,16 +85,21 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 	f("unknown long flag '--colour', try --help", "--colour")
 	f("unknown long flag '--colour', try --help", "--help", "--colour")
 	f("unexpected fly, try --help", "fly")
-	f("enum value must be one of debug,info,warn,error, got 'loud', try --help", "--log.level=loud")
-	f("enum value must be one of logfmt,json, got 'xml', try --help", "--log.format=xml")
+	f("--log.level=loud: want one of debug, info, warn, error, try --help", "--log.level=loud")
+	f("--log.format=xml: want one of logfmt, json, try --help", "--log.format=xml")
+	f("--shard.index=1.5: want a whole number, try --help", "--shard.index=1.5")
+	f("--count=many: want a whole number, try --help", "probe", "http://h", "-n", "many")
+	f("--timeout=5: want a duration like 1m30s, try --help", "probe", "http://h", "--timeout", "5")
+	f("--seed=-1: want a whole number from 0, try --help", "simulate", "--seed=-1")
+	f("--fault-ratio=few: want a number, try --help", "simulate", "--fault-ratio=few")
 	f(`required flag\(s\) '--config.file' not provided, try --help`, "check")
 	f("nothing to probe: .*--config.file.*--endpoint.*demo")
 	f("--config.file and --endpoint exclude each other", "--config.file=a.yml", "--endpoint=http://localhost:8000")
 	f("--fault-ratio=2 .*", "simulate", "--fault-ratio=2")
 	f("--slots=-1 .*", "simulate", "--slots=-1")
 	f("--prefill-rate=NaN .*", "simulate", "--prefill-rate=NaN")
-	f("enum value must be one of .*, got 'gremlin', try --help", "simulate", "--fault=gremlin")
-	f("open the web server: .*", "demo", "--port=123456")
+	f("--fault=gremlin: enum value must be one of .*,stall_midstream,.*, got 'gremlin', try --help", "simulate", "--fault=gremlin")
+	f("open the web server: .*", "demo", "--web.listen-address=127.0.0.1:123456")
 
 	endpoint := "--endpoint=http://127.0.0.1:9"
 	f("open the web server: .*address nonsense: missing port in address", endpoint, "--web.listen-address=nonsense")
@@ -102,6 +108,16 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 	f(`web configuration nowhere.yml: .*no such file or directory`, endpoint, "--web.config.file=nowhere.yml")
 	broken := writeFile(t, "web.yml", "basic_auth_users: {a: b}\ntls_server_confg: {}\nhttp_server_confg: {}\n")
 	f(`web configuration \S+web.yml: .*tls_server_confg.*`, endpoint, "--web.config.file="+broken)
+}
+
+// A value from the environment is refused by the name of its variable.
+func TestVariablesThatCannotBeUsed(t *testing.T) {
+	t.Setenv("SHARD_INDEX", "exporter-3")
+	refused(t, exitConfig, []string{
+		"inference_exporter: environment variable SHARD_INDEX=exporter-3, for --shard.index: want a whole number, try --help",
+	}, "--endpoint=http://127.0.0.1:9")
+	t.Setenv("SHARD_INDEX", "3")
+	refused(t, exitConfig, []string{"inference_exporter: shard 3 of 1: .*"}, "--endpoint=http://127.0.0.1:9")
 }
 
 func TestConfigurationThatCannotBeUsed(t *testing.T) {
@@ -156,7 +172,9 @@ func TestPortTaken(t *testing.T) {
 	want := []string{"inference_exporter: open the web server: listen tcp " + regexp.QuoteMeta(taken) + ": bind: address already in use"}
 	refused(t, exitRun, want, "--endpoint=http://127.0.0.1:9", "--web.listen-address="+taken)
 	refused(t, exitRun, want, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--web.listen-address="+taken)
-	refused(t, exitRun, want, "demo", "--port="+port)
+	refused(t, exitRun, want, "demo", "--web.listen-address="+taken)
+	refused(t, exitRun, want, "demo", "--port="+port) // as it was called before
+	refused(t, exitRun, want, "simulate", "--web.listen-address="+taken)
 	refused(t, exitRun, want, "simulate", "--listen-address="+taken)
 }
 

@@ -32,13 +32,17 @@ endpoints:
 
 // demoCommand runs the daemon against simulated servers.
 type demoCommand struct {
-	port *int
+	address string
+	given   bool // --web.listen-address is
+	port    int  // the flag that was there before it; 0 is none
 }
 
 func newDemoCommand(c *kingpin.CmdClause) *demoCommand {
-	return &demoCommand{
-		port: c.Flag("port", "Port of the daemon on this machine; 0 is 10115 or, where that is taken, a free one.").Int(),
-	}
+	d := &demoCommand{}
+	c.Flag("web.listen-address", "Address to listen on. Where the default is taken, a free port is used.").
+		Default("127.0.0.1" + listenAddress).IsSetByUser(&d.given).StringVar(&d.address)
+	c.Flag("port", "Port of --web.listen-address.").Hidden().SetValue(whole(&d.port))
+	return d
 }
 
 func (c *demoCommand) run(ctx context.Context, env environment) error {
@@ -93,15 +97,16 @@ func (c *demoCommand) probe(ctx context.Context, env environment, servers []demo
 	return d.run(ctx, c.listen, &toolkit.FlagConfig{WebConfigFile: &none})
 }
 
-// listen opens the given port, else the usual one, else a free one.
+// listen opens the given address, else the usual one, else a free port.
 func (c *demoCommand) listen() ([]net.Listener, error) {
-	port := strconv.Itoa(*c.port)
-	if *c.port == 0 {
-		if l, err := net.Listen("tcp", "127.0.0.1"+listenAddress); err == nil {
-			return []net.Listener{l}, nil
-		}
+	address := c.address
+	if c.port != 0 {
+		address = net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port))
 	}
-	l, err := listenTCP(net.JoinHostPort("127.0.0.1", port))
+	l, err := listenTCP(address)
+	if err != nil && !c.given && c.port == 0 {
+		l, err = listenTCP("127.0.0.1:0")
+	}
 	if err != nil {
 		return nil, err
 	}

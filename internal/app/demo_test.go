@@ -31,7 +31,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestSimulate(t *testing.T) {
-	p := start(t, "simulate", "--listen-address=127.0.0.1:0", "--model=tiny")
+	p := start(t, "simulate", "--web.listen-address=127.0.0.1:0", "--model=tiny")
 	if !strings.Contains(p.stdout.String(), p.base) {
 		t.Errorf("nothing says where to look:\n%s", p.stdout)
 	}

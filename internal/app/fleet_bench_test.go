@@ -23,7 +23,7 @@ import (
 // endpoint.
 func BenchmarkFleet(b *testing.B) {
 	const endpoints = 10_000
-	_, server := startProgram(b, "simulate", "--listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
+	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
 		"--decode-step=1ms", "--decode-step-per-sequence=-1ns", "--prefill-rate=10000000")
 	dir := b.TempDir()
 	writeTargets(b, dir, server, endpoints)

@@ -23,9 +23,9 @@ import (
 // the probes alone, and with a reading of a vLLM server's page for each too.
 func BenchmarkMemory(b *testing.B) {
 	const endpoints = 1000
-	_, server := startProgram(b, "simulate", "--listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
+	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
 		"--decode-step=5ms", "--decode-step-per-sequence=-1ns", "--prefill-rate=1000000")
-	_, page := startProgram(b, "simulate", "--listen-address=127.0.0.1:0")
+	_, page := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0")
 	var file bytes.Buffer
 	fmt.Fprintln(&file, "global: {interval: 5s, limits: {in_flight: 128, in_flight_per_host: 128}}")
 	fmt.Fprintln(&file, "modules: {interactive: {input_tokens: 64, output_tokens: 8}}\nendpoints:")

@@ -25,7 +25,7 @@ const reportWidth = 80
 type probeCommand struct {
 	target, file       *string
 	module, api, model *string
-	count              *int
+	count              int
 	interval, timeout  *time.Duration
 	limited            bool // --timeout is given
 	output             *string
@@ -33,15 +33,15 @@ type probeCommand struct {
 
 func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 	p := &probeCommand{
-		target:   c.Arg("target", "URL, or name of an endpoint in --config.file.").Required().String(),
-		file:     c.Flag("config.file", "Configuration file with endpoints and modules.").String(),
-		module:   c.Flag("module", "Module to probe with.").Default(config.Interactive).String(),
-		api:      c.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").String(),
-		model:    c.Flag("model", "Model to ask for, instead of the endpoint's.").String(),
-		count:    c.Flag("count", "How often to probe, one after the other.").Short('n').Default("1").Int(),
-		interval: c.Flag("interval", "Pause between two probes.").Default("0s").Duration(),
-		output:   c.Flag("output", "Form of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json"),
+		target: c.Arg("target", "URL, or name of an endpoint in --config.file.").Required().String(),
+		file:   c.Flag("config.file", "Configuration file with endpoints and modules.").String(),
+		module: c.Flag("module", "Module to probe with.").Default(config.Interactive).String(),
+		api:    c.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").String(),
+		model:  c.Flag("model", "Model to ask for, instead of the endpoint's.").String(),
 	}
+	c.Flag("count", "How often to probe, one after the other.").Short('n').Default("1").SetValue(whole(&p.count))
+	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
+	p.output = c.Flag("output", "Form of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
 	p.timeout = c.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&p.limited).Duration()
 	return p
 }
@@ -67,8 +67,8 @@ func (c *probeCommand) run(ctx context.Context, env environment) error {
 // check refuses numbers that make no sense.
 func (c *probeCommand) check() error {
 	switch {
-	case *c.count < 1:
-		return fmt.Errorf("--count=%d: want at least 1", *c.count)
+	case c.count < 1:
+		return fmt.Errorf("--count=%d: want at least 1", c.count)
 	case *c.interval < 0:
 		return fmt.Errorf("--interval=%s is negative", *c.interval)
 	case c.limited && *c.timeout <= 0:
@@ -142,7 +142,7 @@ func withTimeout(m *config.Module, limit time.Duration) *config.Module {
 func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProber, target *probeTarget) error {
 	t := target.named()
 	o := probereport.Options{Width: reportWidth, Color: wantsColor(env.Stdout)}
-	if *c.count > 1 {
+	if c.count > 1 {
 		return c.repeat(ctx, env, p, target, o)
 	}
 	all := p.run(ctx, 0)
@@ -180,9 +180,9 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 	t := target.named()
 	var s probereport.Summary
 	tracker := newTracker(target.endpoint, target.module)
-	progress := newProgress(env.Stderr, *c.count)
+	progress := newProgress(env.Stderr, c.count)
 	done := 0
-	for ; done < *c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
+	for ; done < c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
 		progress.draw(&s, done)
 		rungs := p.run(ctx, 0)
 		results := flat(rungs)
@@ -236,8 +236,8 @@ func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
 		return nothingAsked(s.Skipped())
 	case good < asked:
 		return fmt.Errorf("%d of %d probes failed", asked-good, asked)
-	case done < *c.count:
-		return fmt.Errorf("interrupted after %d of %d probes", done, *c.count)
+	case done < c.count:
+		return fmt.Errorf("interrupted after %d of %d probes", done, c.count)
 	}
 	return nil
 }

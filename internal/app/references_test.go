@@ -75,7 +75,7 @@ func TestGPUsBesideServers(t *testing.T) {
 }
 
 func TestDemoShowsSimulatedGPUs(t *testing.T) {
-	p := start(t, "demo", "--port=0")
+	p := start(t, "demo", "--web.listen-address=127.0.0.1:0")
 	got, _ := p.waitFor("simulated GPUs", func(got page) bool { return got.sum("inference_gpu_devices") == 2 })
 	if got.sum("inference_gpu_simulated") != 1 {
 		t.Error("the GPUs are not marked as simulated")

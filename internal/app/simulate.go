@@ -14,33 +14,33 @@ import (
 
 // simulateCommand runs one simulated inference server.
 type simulateCommand struct {
-	listen *string
+	listen string
 	o      simulator.Options
 	faults *[]string
 }
 
 func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
-	s := &simulateCommand{
-		listen: c.Flag("listen-address", "Address to listen on.").Default("127.0.0.1:8000").String(),
-	}
+	s := &simulateCommand{}
+	c.Flag("web.listen-address", "Address to listen on.").Default("127.0.0.1:8000").StringVar(&s.listen)
+	c.Flag("listen-address", "The same, as it was called before.").Hidden().StringVar(&s.listen)
 	c.Flag("model", "Name of the model.").Default("simulated-8b").StringVar(&s.o.Model)
 	c.Flag("engine", "Server software to show to detection: "+strings.Join(simulator.Engines(), ", ")+".").
 		Default(simulator.Engines()[0]).EnumVar(&s.o.Engine, simulator.Engines()...)
-	c.Flag("replicas", "Engines behind the address.").Default("1").IntVar(&s.o.Replicas)
+	c.Flag("replicas", "Engines behind the address.").Default("1").SetValue(whole(&s.o.Replicas))
 	c.Flag("routing", "How a request finds its engine: "+strings.Join(simulator.Routings(), ", ")+".").
 		Default(simulator.LeastLoaded).EnumVar(&s.o.Routing, simulator.Routings()...)
 	c.Flag("sticky-header", "Header by which sticky routing keeps requests together.").Default("X-Session-Id").StringVar(&s.o.StickyHeader)
-	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").IntVar(&s.o.Slots)
-	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").IntVar(&s.o.QueueLimit)
+	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").SetValue(whole(&s.o.Slots))
+	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").SetValue(whole(&s.o.QueueLimit))
 	c.Flag("prefill-rate", "Uncached prompt tokens per second of an engine.").Default("8000").Float64Var(&s.o.PrefillTokensPerSecond)
 	c.Flag("fixed-delay", "Time before a request reaches an engine: network, tokenising.").DurationVar(&s.o.FixedDelay)
 	c.Flag("prefill-noise", "Relative standard deviation of the time to the first token.").Float64Var(&s.o.PrefillNoise)
 	c.Flag("decode-step", "Time of a decode step.").Default("20ms").DurationVar(&s.o.DecodeStep)
 	c.Flag("decode-step-per-sequence", "Time that each further sequence adds to a step; negative is none.").Default("100us").DurationVar(&s.o.DecodeStepPerSequence)
-	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").IntVar(&s.o.Blocks)
-	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").IntVar(&s.o.ContextLength)
-	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").IntVar(&s.o.ReasoningTokens)
-	c.Flag("background", "Sequences that the server keeps running or queued by itself.").IntVar(&s.o.Background)
+	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").SetValue(whole(&s.o.Blocks))
+	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").SetValue(whole(&s.o.ContextLength))
+	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").SetValue(whole(&s.o.ReasoningTokens))
+	c.Flag("background", "Sequences that the server keeps running or queued by itself.").SetValue(whole(&s.o.Background))
 	c.Flag("weights-version", "Name of the weights, which decides answers, fingerprint and log-probabilities.").StringVar(&s.o.WeightsVersion)
 	c.Flag("quality", "Share of the built-in questions that are answered right. POST /simulator/weights?quality=0.5 changes it at run time.").
 		Default("1").Float64Var(&s.o.Quality)
@@ -67,7 +67,7 @@ func (c *simulateCommand) run(ctx context.Context, env environment) error {
 	if o.Quality == 0 {
 		o.Quality = -1 // which is how the options say none
 	}
-	l, err := listenTCP(*c.listen)
+	l, err := listenTCP(c.listen)
 	if err != nil {
 		return err
 	}

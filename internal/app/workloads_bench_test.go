@@ -52,7 +52,7 @@ func workloadProber(b *testing.B, server string, m config.Module) *prober.Prober
 // about 3 s; of 20 the figures are medians and nineteenths of twentieths.
 func BenchmarkPrefill(b *testing.B) {
 	const rate, fixed, step = 40_000, 20 * time.Millisecond, 5 * time.Millisecond
-	_, server := startProgram(b, "simulate", "--listen-address=127.0.0.1:0", "--prefill-rate=40000",
+	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--prefill-rate=40000",
 		"--decode-step=5ms", "--fixed-delay=20ms", "--prefill-noise=0.1")
 	var rates, fixeds []float64
 	absent := 0
@@ -93,7 +93,7 @@ func reportErrors(b *testing.B, what string, percent []float64) {
 // BenchmarkBurstStart is how far apart 64 requests of a burst are, by our own
 // stamps and by when a server in another process had read their headers.
 func BenchmarkBurstStart(b *testing.B) {
-	_, server := startProgram(b, "simulate", "--listen-address=127.0.0.1:0", "--slots=64", "--prefill-rate=1000000", "--decode-step=5ms")
+	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--slots=64", "--prefill-rate=1000000", "--decode-step=5ms")
 	p := workloadProber(b, server, config.Module{
 		InputTokens: config.Tokens(64), OutputTokens: config.Tokens(4), Concurrency: []int{64},
 	})

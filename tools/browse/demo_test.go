@@ -24,7 +24,7 @@ func startDemo(t *testing.T) string {
 		t.Fatalf("build the program: %v\n%s", err, text)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	demo := exec.CommandContext(ctx, program, "demo", "--port=0")
+	demo := exec.CommandContext(ctx, program, "demo", "--web.listen-address=127.0.0.1:0")
 	demo.Cancel = func() error { return demo.Process.Signal(os.Interrupt) }
 	out, err := demo.StdoutPipe()
 	if err != nil {

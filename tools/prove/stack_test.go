@@ -170,8 +170,8 @@ func TestStackServers(t *testing.T) {
 			continue
 		}
 		args := slices.Clone(s.Command)
-		if i := slices.Index(args, "--listen-address=:8000"); i >= 0 {
-			args[i] = "--listen-address=127.0.0.1:0"
+		if i := slices.Index(args, "--web.listen-address=:8000"); i >= 0 {
+			args[i] = "--web.listen-address=127.0.0.1:0"
 		}
 		e, err := stand.StartExporter(t.Context(), args...)
 		if err != nil {
