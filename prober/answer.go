@@ -1,19 +1,16 @@
 package prober
 
 import (
-	"strings"
-	"unicode/utf8"
-
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 const (
-	// maxAnswer bounds what is kept of an answer's text, maxIdentity of what a
-	// reply tells of its model, and maxLogged of an answer for the log; bytes.
-	maxAnswer   = 64 << 10
-	maxIdentity = 128
-	maxLogged   = 200
+	// maxAnswer bounds what is kept of an answer's text, maxName the name of a
+	// model or a system, and maxLogged an answer in the log; bytes.
+	maxAnswer = 64 << 10
+	maxName   = 256
+	maxLogged = 200
 )
 
 // content collects what a user would see of an answer, for modules that look at
@@ -44,10 +41,10 @@ func (a *content) add(d *api.Delta) {
 		return
 	}
 	if a.model == "" {
-		a.model = beginning(string(d.Model), maxIdentity)
+		a.model = string(d.Model)
 	}
 	if a.system == "" {
-		a.system = beginning(string(d.Fingerprint), maxIdentity)
+		a.system = string(d.Fingerprint)
 	}
 }
 
@@ -58,7 +55,8 @@ func (r *reply) answerVerdict() error {
 		return nil
 	}
 	out, text := &r.result.Answer, string(a.text)
-	out.Model, out.Fingerprint = a.model, a.system
+	names := r.request.prober.endpoint.names
+	out.Model, out.Fingerprint = names.Clean(a.model), names.Clean(a.system)
 	if a.identify {
 		out.Hash = check.Hash(text)
 	}
@@ -71,25 +69,10 @@ func (r *reply) answerVerdict() error {
 		return nil
 	}
 	if r.request.prober.module.LogAnswers {
-		out.Text = beginning(text, maxLogged)
+		out.Text = r.attempt.known().Line(text, maxLogged)
 	}
 	if q.must {
 		return fail(CheckFailed, "%s: %s", verdict, reason)
 	}
 	return nil
-}
-
-// beginning returns the first bytes of a text, whole characters of it.
-func beginning(s string, most int) string {
-	if len(s) > most {
-		s = s[:most]
-		for len(s) > 0 {
-			r, size := utf8.DecodeLastRuneInString(s)
-			if r != utf8.RuneError || size != 1 {
-				break
-			}
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

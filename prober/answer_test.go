@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -87,8 +87,8 @@ func TestLogAnswers(t *testing.T) {
 	f(true, "forty-two", "forty", "-two")
 	f(true, "", "42")
 	f(false, "", "forty-two")
-	f(true, strings.Repeat("é", 100), strings.Repeat("é", 101))
-	f(true, "a"+strings.Repeat("é", 99), "a"+strings.Repeat("é", 101)) // no half of one
+	f(true, strings.Repeat("é", 98)+"...", strings.Repeat("é", 101))
+	f(true, "a"+strings.Repeat("é", 98)+"...", "a"+strings.Repeat("é", 101)) // no half of one
 }
 
 func TestFingerprint(t *testing.T) {
@@ -120,17 +120,37 @@ func TestOrdinaryAnswersAreNotLookedAt(t *testing.T) {
 }
 
 func TestContentIsBounded(t *testing.T) {
-	c := content{identify: true}
-	name := strings.Repeat("ü", 100)
-	d := api.Delta{Text: []byte(strings.Repeat("x", 1000)), Refusal: []byte("no"), Model: []byte(name), Fingerprint: []byte{0xff}}
+	var c content
+	d := api.Delta{Text: []byte(strings.Repeat("x", 1000)), Refusal: []byte("no")}
 	for range 100 {
 		c.add(&d)
 	}
 	if len(c.text) != maxAnswer || !strings.HasPrefix(string(c.text), strings.Repeat("x", 1000)+"nox") {
 		t.Errorf("%d bytes are kept, %.1010q; want %d", len(c.text), c.text, maxAnswer)
 	}
-	if c.model != name[:maxIdentity] || !utf8.ValidString(c.system) {
-		t.Errorf("model %q, system %q", c.model, c.system)
+}
+
+// What a reply says of itself is shown without the key that it quotes, and
+// without what would do something to a terminal.
+func TestNamesInAnswersAreSafe(t *testing.T) {
+	const key = "sk-0123456789abcdef"
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		events(w, `{"model":"m `+key+`","system_fingerprint":"a\u001b[31m\u202eb\u009b",`+
+			`"choices":[{"delta":{"content":"no: `+key+` \u0000!"}}]}`, stop, usage, endMarker)
+	})
+	cfg := newEndpoint(t, s.URL)
+	cfg.Model = "m " + key
+	cfg.HTTP.Authorization = &promconfig.Authorization{Type: "Bearer", Credentials: key}
+	m := newModule()
+	m.InputTokens, m.Prefix, m.Prompt = config.Lengths{}, config.PrefixWarm, "Say yes."
+	m.Expect, m.Fingerprint, m.LogAnswers = &config.Expect{Equals: "yes"}, true, true
+	r := newProber(t, cfg, m).one(t.Context(), time.Time{})
+	want := Answer{
+		Verdict: check.Wrong, Prompt: r.Answer.Prompt, Hash: r.Answer.Hash,
+		Model: "m <secret>", Fingerprint: "a [31m b", Text: "no: <secret> !",
+	}
+	if r.Model != "m <secret>" || r.Answer != want {
+		t.Errorf("model %q, answer %+v, want %+v", r.Model, r.Answer, want)
 	}
 }
 

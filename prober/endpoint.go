@@ -30,6 +30,7 @@ type Endpoint struct {
 	cfg       *config.Endpoint
 	options   Options
 	secrets   *safetext.Secrets // that the configuration holds
+	names     *safetext.Names   // of what the server serves
 	transport http.RoundTripper // a new connection for each request; nil with HTTP/2
 
 	asking sync.Mutex // held while the server is asked
@@ -46,6 +47,7 @@ type Endpoint struct {
 // HTTP settings cannot be used.
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	e := &Endpoint{cfg: cfg, options: o, secrets: safetext.NewSecrets(config.Secrets(cfg)...)}
+	e.names = safetext.NewNames(e.secrets, maxName)
 	var err error
 	if cfg.API != "" {
 		p, ok := api.Lookup(cfg.API)

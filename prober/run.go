@@ -77,7 +77,7 @@ func (r *run) newResult() *Result {
 	if res == nil {
 		res = r.prober.newResult(time.Time{})
 	}
-	r.served.describe(res)
+	r.served.describe(res, r.prober.endpoint.names)
 	return res
 }
 

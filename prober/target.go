@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
@@ -122,8 +123,8 @@ func (t *target) hasRoom(q *question) bool {
 }
 
 // describe tells a result who was asked.
-func (t *target) describe(r *Result) {
-	r.API, r.Kind, r.Engine, r.Model = t.protocol.Name, t.protocol.Kind, t.engine, t.model
+func (t *target) describe(r *Result, names *safetext.Names) {
+	r.API, r.Kind, r.Engine, r.Model = t.protocol.Name, t.protocol.Kind, t.engine, names.Clean(t.model)
 }
 
 // contextOf returns the room of a model as the server lists it; 0 where it does
