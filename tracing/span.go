@@ -14,6 +14,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -44,7 +45,7 @@ func newSpan(res *resource.Resource, t Target, r *prober.Result) sdktrace.ReadOn
 		name += " " + r.Model
 	}
 	return tracetest.SpanStub{
-		Name: cutText(name, maxReason),
+		Name: safetext.Line(name, maxReason),
 		SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
 			TraceID: r.TraceID, SpanID: trace.SpanID(r.TraceID[:8]), TraceFlags: trace.FlagsSampled,
 		}),
@@ -71,7 +72,7 @@ func statusOf(r *prober.Result) sdktrace.Status {
 	}
 	s := sdktrace.Status{Code: codes.Error, Description: string(r.Outcome)}
 	if r.Err != nil {
-		s.Description = cutText(r.Err.Error(), maxReason)
+		s.Description = safetext.Line(r.Err.Error(), maxReason)
 	}
 	return s
 }
@@ -91,7 +92,7 @@ func conventional(operation string, t Target, r *prober.Result) []attribute.KeyV
 	}
 	provider := providerOf(u.Hostname())
 	add(provider != "", semconv.GenAIProviderNameKey.String(provider))
-	add(r.Model != "", semconv.GenAIRequestModel(cutText(r.Model, maxReason)))
+	add(r.Model != "", semconv.GenAIRequestModel(safetext.Line(r.Model, maxReason)))
 	add(t.MaxTokens > 0 && isGeneration(r), semconv.GenAIRequestMaxTokens(t.MaxTokens))
 	add(isGeneration(r), semconv.GenAIRequestStream(true))
 	add(r.Finish != "", semconv.GenAIResponseFinishReasons(r.Finish))
@@ -121,8 +122,8 @@ func portOf(u *url.URL) int {
 // and, as everywhere, only a success has latencies.
 func ourOwn(t Target, r *prober.Result) []attribute.KeyValue {
 	as := []attribute.KeyValue{
-		attribute.String(own+"endpoint", cutText(t.Endpoint, maxReason)),
-		attribute.String(own+"module", cutText(t.Module, maxReason)),
+		attribute.String(own+"endpoint", safetext.Line(t.Endpoint, maxReason)),
+		attribute.String(own+"module", safetext.Line(t.Module, maxReason)),
 		attribute.String(own+"prefix", r.Prefix),
 		attribute.String(own+"outcome", string(r.Outcome)),
 		attribute.String(own+"clock", string(r.Clock)),

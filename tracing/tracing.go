@@ -8,14 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -23,6 +20,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -65,7 +63,7 @@ type Exporter struct {
 	spans     *otlptrace.Exporter
 	transport *http.Transport
 	resource  *resource.Resource
-	secrets   []string
+	secrets   *safetext.Secrets // in the headers
 	logger    *slog.Logger
 
 	queue   chan sdktrace.ReadOnlySpan
@@ -84,8 +82,7 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 		transport: http.DefaultTransport.(*http.Transport).Clone(),
 		resource: resource.NewWithAttributes(semconv.SchemaURL,
 			semconv.ServiceName("inference_exporter"), semconv.ServiceVersion(o.Version)),
-		// The longest first, as one may be a part of another.
-		secrets: slices.SortedFunc(maps.Values(o.Headers), func(a, b string) int { return len(b) - len(a) }),
+		secrets: secretsIn(o.Headers),
 		dropped: o.Dropped,
 		logger:  o.Logger,
 		queue:   make(chan sdktrace.ReadOnlySpan, queueSize),
@@ -196,24 +193,13 @@ func (e *Exporter) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 // clean returns the text of an error, which may quote the receiver at length
 // and with it the headers that it got.
 func (e *Exporter) clean(err error) string {
-	text := err.Error()
-	for _, s := range e.secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "<secret>")
-		}
-	}
-	return cutText(text, maxReceiverText)
+	return e.secrets.Line(err.Error(), maxReceiverText)
 }
 
-// cutText returns the beginning of a text, as valid UTF-8, which protobuf
-// demands of a string.
-func cutText(text string, limit int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text
+func secretsIn(headers map[string]string) *safetext.Secrets {
+	secrets := safetext.NewSecrets()
+	for _, value := range headers {
+		secrets = secrets.With(value).With(safetext.InHeader(value)...)
 	}
-	for !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
+	return secrets
 }
