@@ -95,6 +95,7 @@ func full(t *testing.T) *Exposition {
 	self.Observe(r)
 	self.Scraped(time.Millisecond, 5000)
 	self.WatchDroppedSpans(func() (uint64, bool) { return 0, true })
+	self.WatchDroppedLogLines(func() uint64 { return 0 })
 	self.WatchBudget(used(0, 0))
 	self.SetShard(0, 2)
 	gpus := gpuUp(everyReading())

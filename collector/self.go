@@ -81,6 +81,13 @@ func (s *Self) WatchDroppedSpans(dropped func() (n uint64, exported bool)) {
 	s.registerer.MustRegister(&spansCollector{dropped, prometheus.NewDesc(f.Name, f.Help, nil, nil)})
 }
 
+// WatchDroppedLogLines adds the count of lost lines of the log. It must be called
+// at most once.
+func (s *Self) WatchDroppedLogLines(dropped func() uint64) {
+	f := selfFamilies().droppedLogLines
+	s.registerer.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(f.opts()), func() float64 { return float64(dropped()) }))
+}
+
 // spansCollector makes the metric of lost spans.
 type spansCollector struct {
 	dropped func() (n uint64, exported bool)

@@ -12,13 +12,14 @@ type selfDescriptions struct {
 	merged, imprecise              Family
 	scrapeDuration, scrapeSize     Family
 	budget, droppedSpans           Family
+	droppedLogLines                Family
 }
 
 // list returns the families in the order of the documentation.
 func (d *selfDescriptions) list() []Family {
 	return []Family{
 		d.buildInfo, d.endpoints, d.shard, d.rejected, d.silent, d.reloaded, d.reloadedAt, d.inFlight, d.missed, d.budget, d.scheduleLag,
-		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans,
+		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans, d.droppedLogLines,
 	}
 }
 
@@ -48,6 +49,8 @@ func selfFamilies() selfDescriptions {
 			"Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."),
 		droppedSpans: family("spans_dropped_total", Counter, "",
 			"Trace spans that were lost: the queue was full, or the receiver did not take them. Absent until traces are exported."),
+		droppedLogLines: family("log_lines_dropped_total", Counter, "",
+			"Lines of the log that were lost: its reader did not read, or was gone."),
 		scheduleLag: family("schedule_lag_seconds", Histogram, "seconds",
 			"Time from when a probe was due to when it was begun."),
 		probes: family("probes_total", Counter, "",

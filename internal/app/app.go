@@ -40,7 +40,8 @@ type command interface {
 // environment is what commands work with.
 type environment struct {
 	Options
-	logger *slog.Logger
+	logger    *slog.Logger
+	lostLines func() uint64 // of the log
 }
 
 // Run runs the program with the given arguments until it is done or ctx ends,
@@ -53,7 +54,9 @@ func Run(ctx context.Context, args []string, o Options) int {
 		return exitOK
 	}
 	if err == nil {
-		err = cmd.run(ctx, environment{Options: o, logger: cli.logger()})
+		log := newLogQueue(o.Stderr)
+		err = cmd.run(ctx, environment{Options: o, logger: cli.logger(log), lostLines: log.dropped})
+		log.close()
 	}
 	return report(o.Stderr, err)
 }
@@ -118,7 +121,6 @@ func configProblems(err error) []*config.Error {
 type cli struct {
 	app       *kingpin.Application
 	commands  map[string]command
-	stderr    io.Writer
 	logLevel  *string
 	logFormat *string
 	done      bool // --help or --version has answered
@@ -126,8 +128,7 @@ type cli struct {
 
 func newCLI(o Options) *cli {
 	c := &cli{
-		app:    kingpin.New("inference_exporter", "Prometheus exporter and synthetic prober for inference endpoints."),
-		stderr: o.Stderr,
+		app: kingpin.New("inference_exporter", "Prometheus exporter and synthetic prober for inference endpoints."),
 	}
 	c.app.UsageWriter(o.Stdout)
 	c.app.ErrorWriter(o.Stderr)
@@ -166,8 +167,8 @@ func (c *cli) parse(args []string) (cmd command, done bool, err error) {
 	return c.commands[name], false, nil
 }
 
-func (c *cli) logger() *slog.Logger {
+func (c *cli) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(*c.logLevel)) // one of the enum
-	return newLogger(c.stderr, *c.logFormat, level)
+	return newLogger(w, *c.logFormat, level)
 }

@@ -9,7 +9,7 @@ type meaning struct{ Of, Meaning string }
 func exitCodes() []meaning {
 	return []meaning{
 		{strconv.Itoa(exitOK), "Done. The daemon was asked to stop and did."},
-		{strconv.Itoa(exitRun), "It failed while running: a port is taken, a probe did not succeed, nothing was recognised at the URL."},
+		{strconv.Itoa(exitRun), "It failed while running: a port is taken, a probe did not succeed, nothing was recognised at the URL, something still hung 5 seconds after the signal to stop."},
 		{strconv.Itoa(exitConfig), "Flags, or a configuration, that cannot be used. Every problem is a line on standard error, with its file, line and key."},
 	}
 }
@@ -18,7 +18,7 @@ func exitCodes() []meaning {
 func signals() []meaning {
 	return []meaning{
 		{"SIGHUP", "Read the configuration file again. A file that cannot be used leaves the old configuration in force, and the metrics say so."},
-		{"SIGINT, SIGTERM", "Stop: end probes in flight as canceled, and leave within 5 seconds."},
+		{"SIGINT, SIGTERM", "Stop: end probes in flight as canceled, and leave within 5 seconds. What still hangs then ends with the process, a line on standard error says so, and the exit code is 1."},
 	}
 }
 

@@ -87,6 +87,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.self.SetShard(o.shard.index, o.shard.count)
 	d.self.WatchBudget(d.budgets.all.Used)
 	d.self.WatchDroppedSpans(d.traces.Dropped)
+	d.self.WatchDroppedLogLines(env.lostLines)
 	d.dialer = prober.NewDialer()
 	d.onDemand = newOnDemand(d.dialer, d.budgets)
 	var err error

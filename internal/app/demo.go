@@ -46,6 +46,7 @@ func newDemoCommand(c *kingpin.CmdClause) *demoCommand {
 }
 
 func (c *demoCommand) run(ctx context.Context, env environment) error {
+	surviveBrokenPipes()
 	servers := demoServers()
 	listeners, urls, err := listenFree(len(servers))
 	if err != nil {

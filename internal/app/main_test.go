@@ -2,13 +2,11 @@ package app
 
 import (
 	"bufio"
-	"context"
 	"io"
+	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"regexp"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,12 +17,16 @@ import (
 // test can measure it from another process.
 const runAsProgram = "INFERENCE_EXPORTER_TEST_PROGRAM"
 
+// hanging is the value with which its part that serves never ends.
+const hanging = "hanging"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(runAsProgram) != "" {
-		StampVersion()
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		os.Exit(Run(ctx, os.Args[1:], Options{Stdout: os.Stdout, Stderr: os.Stderr}))
+		o := Options{Stdout: os.Stdout, Stderr: os.Stderr}
+		if os.Getenv(runAsProgram) == hanging {
+			o.OnListen = func(net.Addr) { select {} }
+		}
+		os.Exit(Main(o))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -66,6 +66,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	surviveBrokenPipes()
 	cfg, err := c.load()
 	if err != nil {
 		return err

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const (
+	// exitTimeout is how long after the signal to stop the process ends, whatever
+	// still hangs then. With exitMargin it is less than the 5 s of the documentation.
+	exitTimeout = 4500 * time.Millisecond
+	// exitMargin is how long the last words may take.
+	exitMargin = 200 * time.Millisecond
+)
+
+// Main runs the program with the arguments of the process until it is done, or
+// the process is asked to stop, and returns the exit code as Run does. What does
+// not end in time ends with the process, and its exit code is 1.
+func Main(o Options) int {
+	StampVersion()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(exitTimeout, func() { exitNow(o.Stderr) }) })()
+	return Run(ctx, os.Args[1:], o)
+}
+
+// exitNow ends the process. Its last line may be lost, as what hangs may be the
+// log.
+func exitNow(w io.Writer) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		fmt.Fprintln(w, "inference_exporter: it was asked to stop, and something still hangs: the process ends")
+	}()
+	select {
+	case <-said:
+	case <-time.After(exitMargin):
+	}
+	os.Exit(exitRun)
+}
+
+// surviveBrokenPipes makes a write to standard output or error whose reader is
+// gone an error, from now to the end of the process: without it the runtime ends
+// the process at that write.
+func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
