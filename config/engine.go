@@ -38,7 +38,9 @@ type Engine struct {
 	Expected []Quantity `yaml:"expected,omitempty"`
 	// ExpectedAfterWork are quantities that every page of this engine shows
 	// once the server has generated tokens and ended a request; before that,
-	// one that is missing is not reported.
+	// one that is missing is not reported. `queue` is expected after requests
+	// were seen to wait, `inter_token` and `tpot` after an answer of more than
+	// one token.
 	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty"`
 	// Progress are series that move while the engine works, not only when a
 	// request ends. Without one, nothing is said of the engine's progress.

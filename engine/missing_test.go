@@ -152,3 +152,67 @@ requests: [{series: done}]
 		})
 	}
 }
+
+// The llm-d simulator, trtllm-serve 1.1 and others show a series with its first
+// measurement: that nothing has waited yet is no rename.
+func TestQueueTimeIsExpectedAfterQueueing(t *testing.T) {
+	page := func(waiting string, more ...string) []byte {
+		var b bytes.Buffer
+		for line := range strings.Lines(string(goldenText(t, "llm-d-sim"))) {
+			switch {
+			case strings.Contains(line, "request_queue_time_seconds"):
+			case strings.HasPrefix(line, "vllm:num_requests_waiting"):
+				b.WriteString("vllm:num_requests_waiting{model_name=\"acme/chat-8b\"} " + waiting + "\n")
+			default:
+				b.WriteString(line)
+			}
+		}
+		b.WriteString(strings.Join(more, ""))
+		return b.Bytes()
+	}
+	reader := mappings(t, nil).NewReader()
+	f := func(after string, page []byte, want ...config.Quantity) {
+		t.Helper()
+		s, err := reader.Read(page, textFormat, time.Time{}, Want{Model: "acme/chat-8b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(s.Missing, want) {
+			t.Errorf("%s: missing %v, want %v", after, s.Missing, want)
+		}
+	}
+	f("nothing waited", page("0"))
+	f("still nothing", page("0"))
+	const shown = "vllm:request_queue_time_seconds_bucket{le=\"+Inf\",model_name=\"acme/chat-8b\"} 1\n" +
+		"vllm:request_queue_time_seconds_sum{model_name=\"acme/chat-8b\"} 1\nvllm:request_queue_time_seconds_count{model_name=\"acme/chat-8b\"} 1\n"
+	f("one waits, and one has waited", page("1", "# TYPE vllm:request_queue_time_seconds histogram\n", shown))
+	f("renamed", page("0"), config.QueueTime)
+	f("renamed, and another process", page("0", "process_start_time_seconds 1e9\n"), config.QueueTime)
+	f("a new process", page("0", "process_start_time_seconds 1.1e9\n"))
+}
+
+// Answers of one token have no time between tokens.
+func TestInterTokenTimeIsExpectedAfterTwoTokens(t *testing.T) {
+	const mapping = `
+sentinels: [run]
+expected_after_work: [inter_token, tpot, decode]
+values:
+  requests_running: [{series: run}]
+  requests_waiting: [{series: wait}]
+  generation_tokens: [{series: gen}]
+histograms: {ttft: [{series: ttft}], inter_token: [{series: itl}], tpot: [{series: tpot}], decode: [{series: dec}], request_duration: [{series: e2e}]}
+requests: [{series: done}]
+`
+	f := func(page string, want ...config.Quantity) {
+		t.Helper()
+		if s := newPageLab(t, mapping).read(page); !slices.Equal(s.Missing, want) {
+			t.Errorf("%q: missing %v, want %v", page, s.Missing, want)
+		}
+	}
+	const dec = "dec_bucket{le=\"+Inf\"} 5\ndec_sum 1\n"
+	f("run 0\nwait 0\ngen 5\ndone 5\n"+dec)
+	f("run 2\nwait 0\ngen 7\ndone 5\n"+dec)
+	f("run 0\nwait 0\ngen 5\nttft_bucket{le=\"+Inf\"} 5\nttft_sum 1\n"+dec)
+	f("run 0\nwait 0\ngen 6\ndone 5\n"+dec, config.InterToken, config.TPOT)
+	f("run 0\nwait 0\ngen 6\ndone 5\n", config.DecodeTime, config.InterToken, config.TPOT)
+}

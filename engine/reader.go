@@ -36,6 +36,7 @@ type Reader struct {
 	cache  window
 	item   int             // of the mapping, where the use of the cache was last read from; 0 after a restart
 	marks  []mark          // of each source of progress on the latest page that had it
+	queued bool            // requests were seen to wait since the server started
 	worked time.Time       // when progress was last seen
 	ranks  map[uint64]rank // by the labels of their series
 }
@@ -115,7 +116,7 @@ func (r *Reader) follow(w way, s *scratch) {
 	}
 	if restarted {
 		r.restart()
-		r.item = 0
+		r.item, r.queued = 0, false
 	}
 	r.counters(c, s)
 	r.fold(c)
@@ -135,24 +136,27 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 		snap.PrefixCacheUnit = c.prefixCache[item].unit
 		snap.PrefixCacheRatio = r.cache.ratio(use{at, hits, queries}, item)
 	}
-	snap.Missing = c.missing(snap, s)
+	r.queued = r.queued || snap.Values[config.RequestsWaiting] > 0
+	snap.Missing = c.missing(snap, s, r.queued)
 	snap.LastProgress = r.lastProgress(c, s, snap.idle(), at)
 	return snap
 }
 
 // missing returns what a page of the engine shows and this one did not. A page
-// of other models lacks nothing.
-func (c *mapping) missing(snap *Snapshot, s *scratch) []config.Quantity {
+// of other models lacks nothing. Queued says whether requests were seen to wait.
+func (c *mapping) missing(snap *Snapshot, s *scratch, queued bool) []config.Quantity {
 	if s.models.areTold() && !s.models.own {
 		return nil
 	}
-	expected := c.expected
-	if snap.served() {
-		expected = slices.Concat(c.expected, c.afterWork)
-	}
 	var missing []config.Quantity
-	for _, q := range expected {
+	for _, q := range c.expected {
 		if !snap.has(q) {
+			missing = append(missing, q)
+		}
+	}
+	served := snap.served()
+	for _, q := range c.afterWork {
+		if served && !snap.has(q) && snap.happened(q, queued) {
 			missing = append(missing, q)
 		}
 	}
@@ -188,6 +192,34 @@ func (s *Snapshot) served() bool {
 		ended = ended || n > 0
 	}
 	return ended && (s.Values[config.GenerationTokens] > 0 || count(config.TTFT) > 0)
+}
+
+// happened reports whether a server that has served had anything to measure for a
+// quantity. Some show a series with the first measurement only, so that the time
+// in the queue appears with the first request that waited, and the time between
+// tokens with the first answer of more than one.
+func (s *Snapshot) happened(q config.Quantity, queued bool) bool {
+	switch q {
+	case config.QueueTime:
+		return queued
+	case config.InterToken, config.TPOT:
+		return s.Values[config.GenerationTokens] > s.answers()
+	}
+	return true
+}
+
+// answers returns how many answers there are at most that have begun.
+func (s *Snapshot) answers() float64 {
+	ended := 0.0
+	for _, n := range s.Requests {
+		ended += n
+	}
+	for _, q := range []config.Quantity{config.TTFT, config.RequestDuration} {
+		if h := s.Histograms[q]; h != nil {
+			ended = max(ended, float64(h.Count))
+		}
+	}
+	return ended + s.Values[config.RequestsRunning]
 }
 
 // idle tells whether the page says that there is nothing to do.
