@@ -157,11 +157,20 @@ func TestDiscoveryAllows(t *testing.T) {
 	f("", []string{
 		"http://h", "http://10.0.0.1", "http://[fd00::1]:8000", "http://localhost", "http://169.253.0.1", "http://169.255.0.1",
 		"http://metadata.internal", "http://a1", "http://1.b", "http://0xvllm", "http://[fec0::1]",
+		"http://192.0.0.191", "http://[64:ff9b::a00:1]", "http://[64:ff9b:1::a00:1]", "http://[2002:a00:1::]", "http://[2001:db8:a9fe:a9fe::]", "http://[::1]",
+		"http://[fd00:ec1::254]", "http://[fd20:ce::1]",
 	}, []string{
 		"http://169.254.169.254/latest", "http://169.254.0.1:8000", "http://[fe80::1]", "http://[fe80::1%25eth0]:8000", "http://[febf::1]",
 		"http://[::ffff:169.254.169.254]", "http://[::ffff:a9fe:a9fe]", "http://metadata.google.internal", "http://METADATA.Google.Internal./",
 		"http://metadata", "http://100.100.100.200", "http://168.63.129.16", "http://[fd00:ec2::254]", "http://[fd00:0ec2:0::0254]", "http://[fd20:ce::254]",
 		"http://2852039166", "http://0xa9fea9fe", "http://0xA9.0xFE.0xA9.0xFE", "http://169.254.43518", "http://169.254.169.0376", "http://0x",
+		"http://[fd00:ec2::23]", "http://[fd00:ec2::254%25eth0]", "http://[fd00:ec2:0:0::fd]", "http://192.0.0.192", "http://169.254.170.2",
+		"http://[64:ff9b::a9fe:a9fe]", "http://[64:ff9b::169.254.169.254]:80", "http://[64:ff9b::100.100.100.200]", "http://[64:ff9b::192.0.0.192]",
+		"http://[64:ff9b:1::a9fe:a9fe]", "http://[64:ff9b:1:a9fe:a9:fe00::]", "http://[64:ff9b:1:0:a9:fea9:fe00::]", "http://[64:ff9b:1:a9:fe:a9fe::]",
+		"http://[2002:a9fe:a9fe::]", "http://[2002:a9fe:a9fe::1]:8000", "http://[2002:6464:64c8::1]", "http://[2002:a83f:8110::]",
+		"http://[::a9fe:a9fe]", "http://[::ffff:0:a9fe:a9fe]", "http://[::ffff:100.100.100.200]", "http://[::ffff:192.0.0.192]",
+		"http://metadata.google.internal.", "http://metadata.google.internal..", "http://metadata.", "http://169.254.169.254.", "http://169.254.169.254..",
+		"http://0251.0376.0251.0376", "http://025177524776", "http://0XA9FEA9FE", "http://2852039166.", "http://169.16689662", "http://0xa9.254.0251.254",
 		"http://169。254。169。254", "http://ｍetadata.google.internal", "http://metadata.google。internal:80", "http://１６９.254.169.254",
 	})
 	f("allow: [10.1.2.3/8, 'fd00::/8', h, '*.internal:8000']", []string{
@@ -169,8 +178,34 @@ func TestDiscoveryAllows(t *testing.T) {
 	}, []string{
 		"http://11.0.0.1", "http://[fe00::1]", "http://a.internal", "http://10.internal", "http://g", "http://167772161",
 	})
+	// Another host that asks a metadata service is named all the same.
+	f("allow: ['*.internal']", []string{"http://metadata.google.internal"}, []string{"http://[64:ff9b::a9fe:a9fe]"})
 	f("allow: [169.254.0.0/16]", []string{"http://169.254.169.254"}, []string{"http://h", "http://10.0.0.1"})
 	f("allow: [0.0.0.0/0]", []string{"http://127.0.0.1"}, []string{"http://h", "http://[::1]"})
+}
+
+// TestDiscoveryPagePorts checks at which other ports of an endpoint's host a page
+// may be looked for.
+func TestDiscoveryPagePorts(t *testing.T) {
+	f := func(keys, address string, want ...string) {
+		t.Helper()
+		e, err := discoveryOf(t, keys).Endpoint(labels.FromStrings("__address__", address))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Servers.PagePorts; !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%s, %s: got %q, want %q", keys, address, got, want)
+		}
+	}
+	f("", "h:8000")
+	f("allow: [h]", "h:8000")
+	f("allow: ['h:8000', '*.internal']", "h:8000", "8000")
+	f("allow: ['h:8000', 'h:8002', 'g:1']", "H.:8000", "8000", "8002")
+	f("allow: ['h:8000', h]", "h:8000")
+	f("allow: ['*.internal:8000', 'a.internal:8002', 'b.internal:1']", "a.internal:8000", "8000", "8002")
+	f("allow: [10.0.0.0/8]", "10.0.0.1:8000")
+	f("allow: ['10.0.0.1:8000', 10.0.1.0/24]", "10.0.0.1:8000", "8000")
+	f("allow: ['[::1]:8000']", "[::1]:8000", "8000")
 }
 
 func TestMakesSame(t *testing.T) {

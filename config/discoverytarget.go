@@ -70,6 +70,7 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	if !d.Allows(e.URL.URL) {
 		return nil, ErrNotAllowed
 	}
+	e.Servers.PagePorts = d.pagePorts(e.URL.URL)
 	return &e, nil
 }
 

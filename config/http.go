@@ -51,6 +51,20 @@ func (h HTTPClient) MarshalJSON() ([]byte, error) {
 // Format writes the settings as printYAML does.
 func (h HTTPClient) Format(f fmt.State, _ rune) { printYAML(f, h) }
 
+// WithoutCredentials returns how to connect, without anything that shows who
+// asks: for a server that is not to have it.
+func (h HTTPClient) WithoutCredentials() HTTPClient {
+	tls := h.TLSConfig
+	return HTTPClient{promconfig.HTTPClientConfig{
+		TLSConfig: promconfig.TLSConfig{
+			CA: tls.CA, CAFile: tls.CAFile, ServerName: tls.ServerName, InsecureSkipVerify: tls.InsecureSkipVerify,
+			MinVersion: tls.MinVersion, MaxVersion: tls.MaxVersion,
+		},
+		EnableHTTP2: h.EnableHTTP2,
+		ProxyConfig: h.ProxyConfig,
+	}}
+}
+
 // isRefused tells whether a key of the embedded type is not ours.
 func isRefused(key string) bool {
 	return key == "bearer_token" || key == "bearer_token_file" || strings.HasSuffix(key, "_ref")

@@ -62,21 +62,21 @@ func parseHostPattern(s string) (hostPattern, bool) {
 }
 
 func (h hostPattern) matches(u *url.URL) bool {
-	host := foldHost(u)
 	port := u.Port()
 	if port == "" {
 		port = schemePort(u.Scheme)
 	}
-	switch {
-	case h.port != "" && h.port != port:
-		return false
-	case strings.HasPrefix(h.host, "."):
+	return (h.port == "" || h.port == port) && h.matchesHost(foldHost(u))
+}
+
+func (h hostPattern) matchesHost(host string) bool {
+	if strings.HasPrefix(h.host, ".") {
 		return len(host) > len(h.host) && strings.HasSuffix(host, h.host)
 	}
 	return host == h.host
 }
 
-// foldHost is the one spelling of a host: lower case, without a final dot.
+// foldHost is the one spelling of a host: lower case, without final dots.
 func foldHost(u *url.URL) string {
-	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	return strings.TrimRight(strings.ToLower(u.Hostname()), ".")
 }

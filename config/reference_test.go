@@ -363,8 +363,12 @@ func (r *reference) reserved() string { return codes(reservedLabels()) }
 // addressTexts lists the addresses that only a list of hosts allows.
 func addressTexts() []string {
 	var all []string
-	for _, a := range metadataAddresses() {
-		all = append(all, a.String())
+	for _, n := range metadataAddresses() {
+		text := n.String()
+		if n.IsSingleIP() {
+			text = n.Addr().String()
+		}
+		all = append(all, text)
 	}
 	return all
 }

@@ -14,7 +14,8 @@ type Servers struct {
 	// neither `urls` nor `dns` names one.
 	Find bool `yaml:"find"`
 	// URLs are pages, one for each server. A URL without a path gets that of
-	// the engine; the only query is `?model=NAME`.
+	// the engine; the only query is `?model=NAME`, with which `autoload=false` is
+	// sent, so that no reading loads a model.
 	URLs []PageURL `yaml:"urls,omitempty"`
 	// DNS are pages whose host stands for all the addresses that it resolves
 	// to, each a server. The name is resolved again before each reading.
@@ -29,9 +30,13 @@ type Servers struct {
 	Timeout model.Duration `yaml:"timeout"`
 	// HTTP says how to connect to the pages and to authenticate, with the keys
 	// of the endpoint's `http`. Default: the endpoint's `http` for a page on its
-	// own scheme, host and port, or on its host where the page was found; no
-	// credentials for any other.
+	// own scheme, host and port; no credentials for any other. A page that is
+	// found on another port never gets credentials: name it under `urls`.
 	HTTP *HTTPClient `yaml:"http,omitempty"`
+
+	// PagePorts are the ports at which a page of a discovered endpoint may be
+	// looked for, beside its own; nil is any.
+	PagePorts []string `yaml:"-"`
 }
 
 // Format writes the settings as printYAML does.

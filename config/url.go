@@ -46,7 +46,8 @@ func schemePort(scheme string) string {
 }
 
 // PageURL is the URL of a page: as URL, but the only query is `model=NAME`, which
-// a router of several models needs.
+// a router of several models needs. `autoload=false` beside it is accepted and left
+// out: it goes along with every reading.
 type PageURL struct{ *url.URL }
 
 // MarshalYAML renders the URL as text.
@@ -72,7 +73,11 @@ func parseURL(s string) (*url.URL, error) {
 }
 
 func parsePageURL(s string) (*url.URL, error) {
-	return parseAnyURL(s, isModelQuery, "is not ?model=NAME, in the URL; for a key use servers.http")
+	u, err := parseAnyURL(s, isModelQuery, "is not ?model=NAME, in the URL; for a key use servers.http")
+	if err == nil {
+		u.RawQuery = modelQuery(u.RawQuery)
+	}
+	return u, err
 }
 
 // parseAnyURL never repeats s in an error: it may hold a password or a key.
@@ -111,8 +116,18 @@ func isVersionQuery(query string) bool {
 	return query == "" || ok && isPlain(version)
 }
 
-// isModelQuery tells whether a query is none, or the name of a model.
+// noAutoload tells a llama.cpp router not to load the model, as it does by default.
+const noAutoload = "autoload=false"
+
+// modelQuery returns a query without noAutoload beside the name of a model.
+func modelQuery(query string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(query, noAutoload+"&"), "&"+noAutoload)
+}
+
+// isModelQuery tells whether a query is none, or the name of a model, be it
+// beside noAutoload.
 func isModelQuery(query string) bool {
+	query = modelQuery(query)
 	escaped, ok := strings.CutPrefix(query, "model=")
 	name, err := url.QueryUnescape(escaped)
 	bad := name == "" || len(name) > maxModelBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -41,7 +42,9 @@ type Known struct {
 type Endpoint struct {
 	cfg     *config.Endpoint
 	options Options
-	finds   bool // looks for the page itself
+	finds   bool    // looks for the page itself
+	own     *client // for a page that is found at the endpoint's own origin
+	bare    *client // for one at another, without credentials
 	urls    []*client
 	dns     []*dnsName
 	found   finder
@@ -81,11 +84,16 @@ func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 		e.dns = append(e.dns, &dnsName{url: u.URL, client: c})
 	}
 	if e.finds = cfg.Servers.Find && len(e.clients) == 0 && !isHosted(cfg); e.finds {
-		c, err := e.newClient(e.ownSettings(), "")
-		if err != nil {
+		var err error
+		if e.own, err = e.newClient(e.ownSettings(), ""); err != nil {
 			return nil, err
 		}
-		e.found.client = c
+		e.bare = e.own
+		if bare := e.ownSettings().WithoutCredentials(); !reflect.DeepEqual(bare, e.ownSettings()) {
+			if e.bare, err = e.newClient(bare, ""); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return e, nil
 }
@@ -115,7 +123,7 @@ func (e *Endpoint) settings(u *url.URL) config.HTTPClient {
 	return config.HTTPClient{}
 }
 
-// ownSettings returns how to connect to a page at the endpoint's own host.
+// ownSettings returns how to connect to a page at the endpoint's own origin.
 func (e *Endpoint) ownSettings() config.HTTPClient {
 	return *cmp.Or(e.cfg.Servers.HTTP, &e.cfg.HTTP)
 }

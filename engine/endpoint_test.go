@@ -81,24 +81,57 @@ func TestSameOrigin(t *testing.T) {
 	f("http://a", "http://a.b", false)
 }
 
-// A page that was found gets the endpoint's key also on another port of its
-// host.
-func TestKeyForAFoundPage(t *testing.T) {
+// A page that is found on another port of the endpoint's host gets no key at all:
+// which engine there is, and so which port, may be told by the endpoint.
+func TestNoKeyForAPageOnAnotherPort(t *testing.T) {
 	var keys requests
 	s := serve(t, showKey(&keys))
 	at := s.Listener.Addr().String()
 	_, port, _ := net.SplitHostPort(at)
-	l := newLab(t, func(c *config.Endpoint, o *Options) {
-		o.Mappings, _ = NewMappings(map[string]*config.Engine{"lab": labEngine(":" + port + "/metrics")})
-		c.URL, c.HTTP, c.Servers.Find = urlOf(t, "http://127.0.0.1:1/v1"), keyed(key), true
-	})
-	l.known.Engine = "lab"
-	if got := l.one(); got.Server != at || got.State != Up {
-		t.Errorf("got %+v, want %s up", got, at)
+	own, servers := keyed(key), keyed("other-key")
+	f := func(name string, set func(*config.Endpoint)) {
+		t.Helper()
+		var c *config.Endpoint
+		l := newLab(t, func(cfg *config.Endpoint, o *Options) {
+			c = cfg
+			o.Mappings, _ = NewMappings(map[string]*config.Engine{"lab": labEngine(":" + port + "/metrics")})
+			c.URL, c.HTTP, c.Servers.Find = urlOf(t, "http://127.0.0.1:1/v1"), own, true
+			set(c)
+		})
+		l.known.Engine = "lab"
+		if c.Servers.Engine != "" {
+			l.known.Engine = ""
+		}
+		if got := l.one(); got.Server != at || got.State != Up {
+			t.Errorf("%s: got %+v, want %s up", name, got, at)
+		}
+		if diff := cmp.Diff([]string{at + "  "}, keys.since()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
-	if diff := cmp.Diff([]string{at + " Bearer " + key + " " + key}, keys.since()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	f("the engine that probing found", func(*config.Endpoint) {})
+	f("a label names the engine", func(c *config.Endpoint) { c.Servers.Engine = "lab" })
+	f("settings for pages", func(c *config.Endpoint) { c.Servers.HTTP = &servers })
+	f("an allowed port", func(c *config.Endpoint) { c.Servers.PagePorts = []string{"8000", port} })
+}
+
+// The ports of a discovered endpoint's host that are not allowed are not asked.
+func TestPortsThatAreNotAllowed(t *testing.T) {
+	f := func(ports []string, want ...string) {
+		t.Helper()
+		l := findLab(t, "http://a:8000")
+		l.cfg.Servers.PagePorts = ports
+		var got []string
+		for _, u := range l.candidates("triton") {
+			got = append(got, u.String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", ports, diff)
+		}
 	}
+	f(nil, "http://a:8002/metrics", "http://a:8000/metrics")
+	f([]string{"8000", "8002"}, "http://a:8002/metrics", "http://a:8000/metrics")
+	f([]string{"8000"}, "http://a:8000/metrics")
 }
 
 // A server may repeat the request, and so its key.

@@ -5,12 +5,14 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"golang.org/x/oauth2"
@@ -25,6 +27,8 @@ func stateOf(r Reason) State {
 		return Up
 	case ReasonUnmapped:
 		return Unmapped
+	case ReasonUnloaded:
+		return Absent
 	case ReasonTooLarge, ReasonFormat, ReasonDuplicate, ReasonType:
 		return Unreadable
 	}
@@ -77,12 +81,28 @@ func connectFailure(err error) *PageError {
 func statusFailure(resp *http.Response) *PageError {
 	text := fmt.Sprintf("status %d", resp.StatusCode)
 	switch to := resp.Header.Get("Location"); {
+	case isUnloaded(resp):
+		return pageErrorf(ReasonUnloaded, "the router has not loaded the model, and a reading does not make it")
 	case resp.StatusCode/100 == 3 && to != "":
 		text += ": a redirect, and redirects are not followed"
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		text += ": the page needs a key, or another one; see servers.http"
 	}
 	return pageErrorf(ReasonStatus, "%s", text)
+}
+
+// isUnloaded reports whether a reply is that of a llama.cpp router which was asked
+// for the page of a model that it has not loaded, and not to load it.
+func isUnloaded(resp *http.Response) bool {
+	if resp.StatusCode != http.StatusBadRequest || !strings.HasSuffix(resp.Request.URL.RawQuery, noAutoload) {
+		return false
+	}
+	var reply struct {
+		Error struct{ Message string }
+	}
+	const longest = 4 << 10
+	err := json.NewDecoder(io.LimitReader(resp.Body, longest)).Decode(&reply)
+	return err == nil && reply.Error.Message == "model is not loaded"
 }
 
 // maxErrorBytes bounds the text of an error in a Status.

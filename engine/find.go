@@ -17,7 +17,6 @@ const lookAgain = 10 * time.Minute
 
 // finder is what is known of the page of an endpoint that names none.
 type finder struct {
-	client *client
 	page   *url.URL      // where it was found; nil before
 	latest Reason        // of its latest reading
 	engine string        // for which it was looked for
@@ -56,7 +55,7 @@ func (e *Endpoint) find(ctx context.Context, known Known) []reading {
 // part of it. One that was found before stays when there is no other.
 func (e *Endpoint) look(ctx context.Context, known Known, name string) []reading {
 	start := e.options.Now()
-	found := finder{client: e.found.client, engine: name, lookAt: start.Add(lookAgain)}
+	found := finder{engine: name, lookAt: start.Add(lookAgain)}
 	before := e.found.page
 	answered := before != nil
 	silent := map[string]bool{} // hosts that do not answer
@@ -128,10 +127,18 @@ func isThere(r Reason) bool {
 	return false
 }
 
-// readFound reads a candidate; within is as in place.
+// readFound reads a candidate; within is as in place. On another port than the
+// endpoint's own there may be anything: it is asked without credentials.
 func (e *Endpoint) readFound(ctx context.Context, page *url.URL, known Known, within time.Duration) reading {
-	p := &place{id: page.String(), page: page, client: e.found.client, within: within}
-	return reading{server: e.server(p.id), place: p, status: e.read(ctx, e.server(p.id), p, e.want(known))}
+	p := &place{id: page.String(), page: page, client: e.own, within: within}
+	if !sameOrigin(page, e.cfg.URL.URL) {
+		p.client = e.bare
+	}
+	r := reading{server: e.server(p.id), place: p, status: e.read(ctx, e.server(p.id), p, e.want(known))}
+	if r.status.State == Unmapped && r.server.engine == "" && e.cfg.Servers.Engine == "" {
+		r.status.State = Absent // of a gateway perhaps, which nobody said is a server
+	}
+	return r
 }
 
 // candidates returns where the page of the endpoint may be, for an engine. One
@@ -145,6 +152,9 @@ func (e *Endpoint) candidates(name string) []*url.URL {
 		if port != "" {
 			u.Host = net.JoinHostPort(base.Hostname(), port)
 		}
+		if !sameOrigin(u, base) && !e.mayAsk(port) {
+			continue
+		}
 		if f := e.found.page; f != nil && *u == *f {
 			pages = slices.Insert(pages, 0, u)
 		} else {
@@ -152,6 +162,12 @@ func (e *Endpoint) candidates(name string) []*url.URL {
 		}
 	}
 	return pages
+}
+
+// mayAsk reports whether a page may be looked for at another port of the host.
+func (e *Endpoint) mayAsk(port string) bool {
+	ports := e.cfg.Servers.PagePorts
+	return ports == nil || slices.Contains(ports, port)
 }
 
 // prefixOf returns what stands before the version segment of a path, "/a" of

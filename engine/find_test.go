@@ -169,20 +169,32 @@ func TestUsualPageOfTRTLLMIsNeverRead(t *testing.T) {
 	l.expect(s, "again", []string{"/prometheus/metrics"})
 }
 
-// A page that no mapping knows is there, and one that cannot be trusted too.
+// A page that no mapping knows is there, and one that cannot be trusted too. What
+// nobody configured, and was never understood, is no server.
 func TestFoundUnmapped(t *testing.T) {
 	s := newSite(t, pages{"/metrics": answer("# TYPE up gauge\nup 1\n")})
 	l := findLab(t, s.URL)
 	l.known.Engine = "lab"
-	l.expect(s, "at first", []string{"/metrics"}, Unmapped)
+	l.expect(s, "at first", []string{"/metrics"}, Absent)
 	l.now = l.now.Add(time.Hour)
-	l.expect(s, "an hour later", []string{"/metrics"}, Unmapped)
-	l.expect(s, "then", []string{"/metrics"}, Unmapped)
+	l.expect(s, "an hour later", []string{"/metrics"}, Absent)
+	l.expect(s, "then", []string{"/metrics"}, Absent)
 	s.show(pages{"/two": showLab})
 	l.known.Engine = "two"
 	l.expect(s, "told another engine", []string{"/one", "/two"}, Up)
 	s.show(pages{"/two": answer("# TYPE lab_running gauge\nlab_running 3\nlab_running 3\n")})
 	l.expect(s, "twice", []string{"/two"}, Unreadable)
+	s.show(pages{"/two": answer("# TYPE up gauge\nup 1\n")})
+	l.expect(s, "renamed", []string{"/two"}, Unmapped)
+}
+
+// Where the engine is configured, a page that is found and not understood is a
+// loss.
+func TestFoundUnmappedForAConfiguredEngine(t *testing.T) {
+	s := newSite(t, pages{"/metrics": answer("# TYPE up gauge\nup 1\n")})
+	l := findLab(t, s.URL)
+	l.cfg.Servers.Engine = "lab"
+	l.expect(s, "at first", []string{"/metrics"}, Unmapped)
 }
 
 // Before a server answers at all nothing is known of its pages.

@@ -210,9 +210,9 @@ requests: [{series: done}]
 		}
 	}
 	const dec = "dec_bucket{le=\"+Inf\"} 5\ndec_sum 1\n"
-	f("run 0\nwait 0\ngen 5\ndone 5\n"+dec)
-	f("run 2\nwait 0\ngen 7\ndone 5\n"+dec)
-	f("run 0\nwait 0\ngen 5\nttft_bucket{le=\"+Inf\"} 5\nttft_sum 1\n"+dec)
+	f("run 0\nwait 0\ngen 5\ndone 5\n" + dec)
+	f("run 2\nwait 0\ngen 7\ndone 5\n" + dec)
+	f("run 0\nwait 0\ngen 5\nttft_bucket{le=\"+Inf\"} 5\nttft_sum 1\n" + dec)
 	f("run 0\nwait 0\ngen 6\ndone 5\n"+dec, config.InterToken, config.TPOT)
 	f("run 0\nwait 0\ngen 6\ndone 5\n", config.DecodeTime, config.InterToken, config.TPOT)
 }

@@ -26,7 +26,7 @@ func (e *Endpoint) configured(ctx context.Context, known Known) []*place {
 	path := e.defaultPath(known)
 	var all []*place
 	for i, u := range e.cfg.Servers.URLs {
-		all = append(all, &place{id: fmt.Sprintf("urls[%d]", i), page: withPath(u.URL, path), client: e.urls[i]})
+		all = append(all, &place{id: fmt.Sprintf("urls[%d]", i), page: pageOf(u.URL, path), client: e.urls[i]})
 	}
 	inParallel(len(e.dns), func(i int) { e.resolve(ctx, e.dns[i]) })
 	for i, n := range e.dns {
@@ -46,7 +46,7 @@ func (e *Endpoint) configured(ctx context.Context, known Known) []*place {
 // places returns the servers that the name stands for: itself, when it has
 // no address.
 func (n *dnsName) places(id, path string) []*place {
-	page := withPath(n.url, path)
+	page := pageOf(n.url, path)
 	if len(n.addresses) == 0 {
 		return []*place{{id: id, page: page, client: n.client, failed: n.failed}}
 	}
@@ -81,12 +81,18 @@ func splitPage(page string) (port, path string) {
 	return port, "/" + path
 }
 
-// withPath returns u, with the given path if it has none.
-func withPath(u *url.URL, path string) *url.URL {
-	if u.Path != "" && u.Path != "/" {
-		return u
-	}
+// noAutoload goes with the name of a model: else the router of llama.cpp would load
+// the model for the reading, and unload another one to make room.
+const noAutoload = "&autoload=false"
+
+// pageOf returns the page at a URL, with the given path if it has none.
+func pageOf(u *url.URL, path string) *url.URL {
 	v := *u
-	v.Path, v.RawPath = path, ""
+	if v.Path == "" || v.Path == "/" {
+		v.Path, v.RawPath = path, ""
+	}
+	if v.RawQuery != "" {
+		v.RawQuery += noAutoload
+	}
 	return &v
 }

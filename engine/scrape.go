@@ -82,7 +82,7 @@ func (e *Endpoint) named(readings []reading, known Known) []Status {
 	for i, r := range readings {
 		page := r.place.page
 		short := hostPort(page)
-		long := short + page.RequestURI()
+		long := short + strings.TrimSuffix(page.RequestURI(), noAutoload)
 		names := []string{short, long, page.Scheme + "://" + long}
 		usual := e.isUsual(page.EscapedPath(), cmp.Or(r.server.engine, e.cfg.Servers.Engine, known.Engine))
 		if !usual || page.RawQuery != "" {

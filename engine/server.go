@@ -35,7 +35,9 @@ func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status
 	st := Status{URL: s.page, At: start, Duration: e.options.Now().Sub(start), State: Up, Snapshot: snapshot}
 	if failed != nil {
 		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err, s.secrets)
-		s.failures[failed.Reason]++
+		if st.State != Absent {
+			s.failures[failed.Reason]++
+		}
 	} else {
 		s.engine, s.progress = snapshot.Engine, snapshot.LastProgress
 	}

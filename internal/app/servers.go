@@ -84,8 +84,9 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		}
 		id := s.id
 		id.Model = known.Model
-		s.servers.Set(id, statuses)
-		s.board.SetServers(id.Endpoint, statuses)
+		there := slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.State == engine.Absent })
+		s.servers.Set(id, there)
+		s.board.SetServers(id.Endpoint, there)
 		s.log(statuses)
 	})
 	return schedule.Report{}
@@ -134,6 +135,8 @@ func (s *scrape) logState(st *engine.Status, seen bool) {
 		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)
 	case st.State == engine.Up:
 		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
+	case st.State == engine.Absent:
+		s.logger.Info("the page is not that of a server", "server", st.Server, "url", st.URL, "reason", string(st.Reason), "err", st.Err)
 	default:
 		s.logger.Warn("cannot read the server's page", "server", st.Server, "url", st.URL, "state", string(st.State),
 			"reason", string(st.Reason), "err", st.Err)

@@ -349,6 +349,24 @@ func TestUnmappedPage(t *testing.T) {
 	})
 }
 
+// A page of metrics that nobody configured and no mapping knows is that of a
+// gateway: it is logged, and no server is said to be down.
+func TestPageOfAGateway(t *testing.T) {
+	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		_, _ = io.WriteString(w, "# TYPE gateway_requests_total counter\ngateway_requests_total 3\n")
+	}))
+	file := fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 50ms}}]\n", server)
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", file))
+	p.waitFor("the reading to be logged", func(page) bool { return len(p.stderr.lines("gateway_requests_total")) > 0 })
+	got, _ := p.waitFor("a page after it", func(page) bool { return true })
+	for name := range got {
+		if strings.HasPrefix(name, "inference_server_") || name == "inference_endpoint_servers" {
+			t.Errorf("%s of a gateway", name)
+		}
+	}
+}
+
 // The time that a proxy adds before it passes a request on is outside of the
 // server's own TTFT.
 func TestOverhead(t *testing.T) {
