@@ -27,11 +27,14 @@ const (
 	// SkipModel is a server with several models and a configuration that names
 	// none.
 	SkipModel SkipReason = "model_not_set"
+	// SkipTruncated is a probe whose prompt the server truncates, so that its answer
+	// says nothing of a prompt of that length.
+	SkipTruncated SkipReason = "prompt_truncated"
 )
 
 // skipReasons lists the closed set.
 func skipReasons() []SkipReason {
-	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel}
+	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel, SkipTruncated}
 }
 
 // Indexes of the arrays of values; the families list their label values in the
@@ -125,10 +128,7 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
 	if i, ok := outcomes[r.Outcome]; ok {
 		v.results[i]++
 	}
-	v.countTokens(&r.Tokens)
-	if v.cost != nil {
-		v.cost.add(&r.Tokens)
-	}
+	v.spend(&r.Tokens)
 	if r.Outcome == prober.Canceled {
 		return
 	}
@@ -156,6 +156,14 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
 	v.setLast(&r.Timing)
 	v.setVectors(r)
 	v.observeLatency(r)
+}
+
+// spend counts what a probe used, and what that cost.
+func (v *values) spend(t *prober.Tokens) {
+	v.countTokens(t)
+	if v.cost != nil {
+		v.cost.add(t)
+	}
 }
 
 // clearLast forgets what the latest probe measured.

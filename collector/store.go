@@ -144,6 +144,14 @@ func (s *Series) Observe(r *prober.Result) {
 	s.values.observe(r, s.store.outcomes)
 }
 
+// Spend counts the tokens of a result that says nothing else, and their cost.
+func (s *Series) Spend(r *prober.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setServed(r.Kind, r.Model)
+	s.values.spend(&r.Tokens)
+}
+
 // Skip counts a probe that did not run.
 func (s *Series) Skip(reason SkipReason) {
 	s.mu.Lock()

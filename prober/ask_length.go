@@ -2,6 +2,7 @@ package prober
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
@@ -33,14 +34,33 @@ func (a *askLength) next(texts, context int) question {
 		first = from.Next()
 	}
 	q := question{texts: []string{first.Text}, length: first.Target, wanted: wanted, output: output, exact: true}
+	asked := prompt.Prompt{Words: first.Words, Target: wanted}
+	if c, resting := a.prompts.Resting(asked, time.Now()); resting {
+		q.skip = truncates(c)
+	}
 	for len(q.texts) < texts {
 		q.texts = append(q.texts, from.Like(first).Text)
 	}
-	q.learn = func(tokens int) {
+	q.learn = func(tokens int) *Skip {
 		a.learnt = true
-		a.prompts.Learn(prompt.Prompt{Words: first.Words, Target: wanted}, tokens/texts)
+		c := prompt.Count{Words: first.Words, Tokens: tokens / texts}
+		switch a.prompts.Learn(asked, c.Tokens, time.Now()) {
+		case prompt.Truncated:
+			return truncates(c)
+		case prompt.Short:
+			return skip(SkipTruncated, "the server counts %d tokens of a prompt made to have %d: either it truncates prompts, "+
+				"or the next one is longer", c.Tokens, wanted)
+		default:
+			return nil
+		}
 	}
 	return q
+}
+
+// truncates is why prompts of a length are not asked, of which the server made c.
+func truncates(c prompt.Count) *Skip {
+	return skip(SkipTruncated, "the server truncates prompts: it counts %d tokens of one of %d words; "+
+		"raise its context length (num_ctx of Ollama) or lower input_tokens", c.Tokens, c.Words)
 }
 
 // lengthsOf returns the lengths to draw from.

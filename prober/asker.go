@@ -37,8 +37,11 @@ type question struct {
 	judge func(text, finish string) (check.Verdict, string)
 	// must makes a failure of an answer that is not right.
 	must bool
-	// learn takes the server's count of all texts; nil where nothing is learnt.
-	learn func(tokens int)
+	// skip is why not to ask now; nil where it can be asked.
+	skip *Skip
+	// learn takes the server's count of all texts, and returns why an answer to
+	// them is not one to what was to be asked; nil where nothing is learnt.
+	learn func(tokens int) *Skip
 }
 
 // newAsker returns what makes a module's questions.

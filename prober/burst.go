@@ -9,31 +9,35 @@ import (
 // bursts starts as many requests together as each level says. They have new
 // connections, whatever the module says of reuse. A level with a failure is the
 // last one: more load would say nothing new, and hurt.
-func (r *run) bursts(ctx context.Context) {
+func (r *run) bursts(ctx context.Context) *Skip {
 	for _, n := range r.prober.module.Concurrency {
-		requests, ok := r.burst(n)
-		if !ok {
-			return
+		requests, why := r.burst(n)
+		if why != nil {
+			return why
 		}
 		r.start(ctx, requests)
 		healthy := true
 		for _, req := range requests {
 			r.results = append(r.results, req.result)
-			req.learn()
+			if s := req.learn(); s != nil {
+				why = s
+			}
 			healthy = healthy && req.result.Outcome.answered()
 		}
-		if !healthy {
-			return
+		if why != nil || !healthy {
+			return why
 		}
 	}
+	return nil
 }
 
-// burst prepares n requests; false means that the model has no room for one.
-func (r *run) burst(n int) ([]*request, bool) {
+// burst prepares n requests, or returns why not to ask.
+func (r *run) burst(n int) ([]*request, *Skip) {
 	questions := make([]question, n)
 	for i := range questions {
-		if questions[i] = r.next(); !r.served.hasRoom(&questions[i]) {
-			return nil, false
+		var why *Skip
+		if questions[i], why = r.next(); why != nil {
+			return nil, why
 		}
 	}
 	requests := make([]*request, n)
@@ -42,7 +46,7 @@ func (r *run) burst(n int) ([]*request, bool) {
 		requests[i].result.Concurrency = n
 		requests[i].transport, requests[i].kept = nil, nil
 	}
-	return requests, true
+	return requests, nil
 }
 
 // start sends the requests together and waits for their ends.

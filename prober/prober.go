@@ -55,8 +55,8 @@ func (p *Prober) Close() {
 // Run asks all that one run of the module asks, and returns what came of each
 // request: one; two, one after the other, of a pair, or only the first where
 // that failed; or the bursts, small ones first, up to the first that failed.
-// Where it asks nothing, there is no result and the Skip says why; it is nil
-// where anything was asked.
+// Where it measures nothing though nothing failed, there is no result and the
+// Skip says why; it is nil everywhere else.
 //
 // Each request ends at the latest when the limits of the module say so, or when
 // ctx does (Canceled). due is when the run was scheduled, the zero time when

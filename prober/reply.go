@@ -284,11 +284,9 @@ func (r *reply) tokens() Tokens {
 	if r.served.protocol.Kind != api.Generation {
 		t.Source = ""
 	}
+	r.request.bound(&t)
 	if n := r.result.Logprob.Tokens; n > 0 && t.Prompt < 0 {
 		t.Prompt = n + 1 // the first token has nothing to be likely after
-	}
-	if most := 2*r.request.question.output + 64; t.Output > most { // past what any server runs over its cap
-		t.Output, t.Reasoning = api.Unknown, api.Unknown
 	}
 	if t.Output <= 0 && len(r.line.events) > 0 {
 		t.Output, t.Source = len(r.line.events), TokensFromEvents

@@ -24,6 +24,8 @@ type request struct {
 	used      *conn             // the one that this one had
 	sticky    string            // what the two of a pair have in common; "" for others
 	turn      *turn             // in a burst, or nil
+	bytes     int               // of the body
+	told      int               // the server's count of the prompt, whether it can be or not
 }
 
 // send asks, waits for the end of the answer, and completes the result.
@@ -35,11 +37,16 @@ func (q *request) send(ctx context.Context) {
 	q.prober.endpoint.learn(q.result)
 }
 
-// learn tells what the prompts come from how long they were.
-func (q *request) learn() {
-	if n := q.result.Tokens.Prompt; n > 0 && q.question.learn != nil {
-		q.question.learn(n)
+// learn tells what the prompts come from how long they were. It returns why a success
+// is none at what was to be asked; a failure stays one.
+func (q *request) learn() *Skip {
+	if q.told <= 0 || q.question.learn == nil {
+		return nil
 	}
+	if why := q.question.learn(q.told); q.result.Outcome == Success {
+		return why
+	}
+	return nil
 }
 
 // rerankQuery is what texts are ranked against.
@@ -72,6 +79,7 @@ func (q *request) exchange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	q.bytes = len(body)
 	limits := q.prober.module.Timeouts
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

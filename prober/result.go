@@ -141,6 +141,9 @@ type Result struct {
 	// Length is the length in tokens that the prompt was made to; 0 where it was
 	// not made to length.
 	Length int
+	// PromptBytes is the length of the prompt in bytes, or of all texts to embed or
+	// to rank; 0 before there is one.
+	PromptBytes int
 	// Answer is what the answer came to; the zero value where it is not looked
 	// at.
 	Answer Answer

@@ -30,30 +30,39 @@ func (r *run) all(ctx context.Context) error {
 	if r.served, err = r.served.askedFor(p.module); err != nil {
 		return err
 	}
+	var why *Skip
 	switch {
 	case len(p.module.Concurrency) > 0:
-		r.bursts(ctx)
+		why = r.bursts(ctx)
 	case p.module.Prefix == config.PrefixPaired:
-		r.pair(ctx)
+		why = r.pair(ctx)
 	default:
-		if q := r.next(); r.served.hasRoom(&q) {
-			r.ask(ctx, r.request(q))
-		}
+		why = r.single(ctx)
 	}
-	if len(r.results) > 0 {
+	switch {
+	case why == nil:
 		return nil
+	case why.Reason == SkipTruncated:
+		why.Spent = r.results
+	case len(r.results) > 0:
+		return nil // smaller bursts had room
+	default:
+		p.endpoint.outgrown()
 	}
-	p.endpoint.outgrown()
-	return skip(SkipContext, "the model has room for %d tokens, prompt and answer together, fewer than the module asks for", r.served.context)
+	return why
 }
 
-// next draws a question.
-func (r *run) next() question {
+// next draws a question, or returns why not to ask it.
+func (r *run) next() (question, *Skip) {
 	texts := 1
 	if r.served.protocol.Kind == api.Embedding || r.served.protocol.Kind == api.Rerank {
 		texts = max(1, r.prober.module.BatchSize)
 	}
-	return r.prober.asker.next(texts, r.served.context)
+	q := r.prober.asker.next(texts, r.served.context)
+	if !r.served.hasRoom(&q) {
+		return q, skip(SkipContext, "the model has room for %d tokens, prompt and answer together, fewer than the module asks for", r.served.context)
+	}
+	return q, q.skip
 }
 
 // request prepares a request on the prober's own transport.
@@ -64,7 +73,7 @@ func (r *run) request(q question) *request {
 		transport: p.transport, kept: p.kept,
 	}
 	req.end = req.result.Start.Add(time.Duration(p.module.Timeout))
-	req.result.Length = q.length
+	req.result.Length, req.result.PromptBytes = q.length, q.textBytes()
 	req.result.Answer.Prompt = q.id
 	return req
 }
@@ -82,35 +91,44 @@ func (r *run) newResult() *Result {
 }
 
 // ask sends one request and keeps the connection for the next, where the
-// module says so.
-func (r *run) ask(ctx context.Context, req *request) *Result {
+// module says so. It returns why its answer is none to what was to be asked.
+func (r *run) ask(ctx context.Context, req *request) *Skip {
 	req.send(ctx)
 	r.results = append(r.results, req.result)
-	req.learn()
 	if p := r.prober; p.module.Connection == config.ConnectionReuse {
 		p.kept = req.used
 	}
-	return req.result
+	return req.learn()
+}
+
+// single asks one question.
+func (r *run) single(ctx context.Context) *Skip {
+	q, why := r.next()
+	if why != nil {
+		return why
+	}
+	return r.ask(ctx, r.request(q))
 }
 
 // pair asks a cold prompt and, where that went well, the very same again. A
 // balancer that is told to keeps the two together.
-func (r *run) pair(ctx context.Context) {
-	q := r.next()
-	if !r.served.hasRoom(&q) {
-		return
+func (r *run) pair(ctx context.Context) *Skip {
+	q, why := r.next()
+	if why != nil {
+		return why
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	cold := r.request(q)
 	cold.sticky = hex.EncodeToString(id[:])
-	if r.ask(ctx, cold).Outcome != Success {
-		return
+	if why := r.ask(ctx, cold); why != nil || cold.result.Outcome != Success {
+		return why
 	}
+	q.learn = nil // some servers do not count what they have cached
 	warm := r.request(q)
 	warm.sticky = cold.sticky
 	warm.result.Prefix = string(config.PrefixWarm)
-	r.ask(ctx, warm)
+	return r.ask(ctx, warm)
 }
 
 // fail adds a result for a run that failed without one: before its first

@@ -6,7 +6,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// SkipReason says why a run asked nothing. The set is closed: it is a label
+// SkipReason says why a run measured nothing. The set is closed: it is a label
 // value.
 type SkipReason string
 
@@ -16,12 +16,18 @@ const (
 	// SkipModel is a server with several models and a configuration that names
 	// none.
 	SkipModel SkipReason = "model_not_set"
+	// SkipTruncated is a server that truncates the prompt, so that what it answers
+	// is no answer to a prompt of that length.
+	SkipTruncated SkipReason = "prompt_truncated"
 )
 
-// Skip is why a run asked nothing although nothing failed: the configuration
+// Skip is why a run measured nothing although nothing failed: the configuration
 // and the server do not fit together.
 type Skip struct {
 	Reason SkipReason
+	// Spent are the results of requests that were made nevertheless, since nobody
+	// knew before. Their tokens are paid for; they say nothing else.
+	Spent []*Result
 	// Text says for people what to change: one bounded line that may quote the
 	// server.
 	Text string
@@ -33,8 +39,17 @@ func skip(reason SkipReason, format string, args ...any) *Skip {
 
 // presentable returns the skip with a text that can be shown to anyone.
 func (s *Skip) presentable(secrets *safetext.Secrets) *Skip {
-	return &Skip{Reason: s.Reason, Text: secrets.Line(s.Text, maxReason)}
+	return &Skip{Reason: s.Reason, Spent: s.Spent, Text: secrets.Line(s.Text, maxReason)}
 }
 
 // Error returns Text.
 func (s *Skip) Error() string { return s.Text }
+
+// Spent returns the results of all requests that a run made, given what Run returned:
+// those that cost something.
+func Spent(results []*Result, why *Skip) []*Result {
+	if why != nil {
+		return why.Spent
+	}
+	return results
+}

@@ -43,7 +43,7 @@ func (a *allowance) settle(all []rungResults) {
 	for i, most := range a.reserved {
 		var results []*prober.Result
 		if i < len(all) {
-			results = all[i].results
+			results = prober.Spent(all[i].results, all[i].skip)
 		}
 		a.rungs[i].settle(most, results)
 	}

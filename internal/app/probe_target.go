@@ -127,8 +127,8 @@ func flat(all []rungResults) []*prober.Result {
 	return results
 }
 
-// firstSkip returns why the first rung that was skipped asked nothing; nil where
-// every rung asked.
+// firstSkip returns why the first rung that was skipped measured nothing; nil where
+// every rung measured.
 func firstSkip(all []rungResults) *prober.Skip {
 	for _, r := range all {
 		if r.skip != nil {

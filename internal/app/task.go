@@ -39,7 +39,7 @@ type task struct {
 	outcome  prober.Outcome       // of the last run, "" before the first
 	held     bool                 // the last run was left out for its budget
 	panicked bool                 // a stack was logged
-	unasked  collector.SkipReason // why the last run asked nothing, "" where it asked
+	unasked  collector.SkipReason // why the last run measured nothing, "" where it did
 }
 
 // probe runs once and hands the results to their readers.
@@ -59,7 +59,7 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	}
 	var results []*prober.Result
 	var skip *prober.Skip
-	defer func() { t.spending.settle(most, results) }()
+	defer func() { t.spending.settle(most, prober.Spent(results, skip)) }()
 	t.run(ctx, func(ctx context.Context) {
 		t.self.ProbeStarted()
 		defer t.self.ProbeEnded()
@@ -138,12 +138,17 @@ func (t *task) skip(reason collector.SkipReason) {
 	t.self.Missed(reason)
 }
 
-// publishSkip counts a run that asked nothing, and logs why when the reason is
-// another than that of the run before. nil is a run that asked.
+// publishSkip counts a run that measured nothing, and logs why when the reason is
+// another than that of the run before. nil is a run that measured.
 func (t *task) publishSkip(s *prober.Skip) {
 	if s == nil {
 		t.unasked = ""
 		return
+	}
+	for _, r := range s.Spent {
+		t.series.of(r).Spend(r)
+		t.probes.SetServed(t.id.Endpoint, r)
+		t.found.learn(r)
 	}
 	reason := collector.SkipReason(s.Reason)
 	t.skip(reason)

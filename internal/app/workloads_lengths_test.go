@@ -1,9 +1,13 @@
 package app
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,5 +202,63 @@ func TestLengthBeyondTheContext(t *testing.T) {
 	}
 	if len(all) != rounds {
 		t.Errorf("%d requests, want %d", len(all), rounds)
+	}
+}
+
+// truncating serves chat completions of a model whose context is 4096 tokens, and cuts
+// longer prompts to that in silence, as Ollama does. A word is a token.
+func truncating(t *testing.T) (url string) {
+	t.Helper()
+	return serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Messages []struct{ Content string } }
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&body) != nil {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one\"},\"finish_reason\":\"stop\"}]}\n\n"+
+			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
+			min(len(strings.Fields(body.Messages[0].Content)), 4096))
+	}))
+}
+
+// A prompt that the server truncates is no success of its length: it counts under a
+// reason of its own and is paid for, and is not sent again at once.
+func TestTruncatedPrompts(t *testing.T) {
+	t.Parallel()
+	l := workLab(t, fmt.Sprintf(`
+modules: {ladder: {input_tokens: [500, 8000], output_tokens: 4, interval: 1m}}
+endpoints:
+  - {name: e, url: %q, api: openai-chat, model: m, modules: [ladder], price: {input_usd: 1}, budget: {tokens_per_hour: 100000}}`, truncating(t)))
+	p := l.times(3, "e")
+	for length, want := range map[string]struct{ successes, skips, tokens float64 }{"500": {3, 0, 1417}, "8000": {0, 3, 4096}} { // 417 + 2 x 500
+		with := []string{"input_tokens", length}
+		got := []float64{
+			p.sum("inference_probe_results_total", with...), p.sum("inference_probe_duration_seconds_count", with...),
+			p.sum(skippedFamily, append(with, "reason", "prompt_truncated")...),
+			p.sum("inference_probe_prompt_tokens_total", with...), p.sum(costFamily, append(with, "kind", "input")...) * 1e6,
+		}
+		if wanted := []float64{want.successes, want.successes, want.skips, want.tokens, want.tokens}; !near(got, wanted) {
+			t.Errorf("%s tokens: successes, durations, skips, tokens and cost are %v, want %v", length, got, wanted)
+		}
+	}
+	if got, want := p.sum("inference_endpoint_budget_used_ratio"), (1417+4096+4.)/100_000; math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v of the budget is used, want %v", got, want)
+	}
+}
+
+// near tells whether numbers are those wanted, but for rounding.
+func near(got, want []float64) bool {
+	return slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 })
+}
+
+func TestProbeOfATruncatingServer(t *testing.T) {
+	t.Parallel()
+	got := runToEnd(t, "probe", truncating(t), "--api=openai-chat", "--model=m", "--module=agent")
+	if got.code != exitRun || !strings.Contains(got.stderr, "the server truncates prompts: it counts 4096 tokens") {
+		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+	if !strings.Contains(got.stdout, "not measured") || strings.Contains(got.stdout, "success") {
+		t.Errorf("output:\n%s", got.stdout)
 	}
 }

@@ -43,7 +43,11 @@ func Text(w io.Writer, t Target, results []*prober.Result, skip *prober.Skip, o 
 	p := newPage(o)
 	switch len(results) {
 	case 0:
-		p.line("%s: %s (%s)", p.paint(yellow, "not asked"), Clean(t.Endpoint), Clean(t.URL))
+		heading := "not asked"
+		if len(prober.Spent(nil, skip)) > 0 {
+			heading = "not measured"
+		}
+		p.line("%s: %s (%s)", p.paint(yellow, heading), Clean(t.Endpoint), Clean(t.URL))
 		if skip != nil {
 			p.row("reason", skip.Error())
 		}

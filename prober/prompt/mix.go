@@ -1,6 +1,9 @@
 package prompt
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Length is a length in tokens, and how often it is drawn relative to others.
 type Length struct {
@@ -61,19 +64,32 @@ func (m *Mix) next(target int) Prompt {
 	return p
 }
 
-// Learn takes the server's count of a prompt that Next returned, at any time. The
-// next prompt of that length comes nearer to it, and so does the first one of
-// each length that has not been counted yet. Counts that cannot be are ignored.
-func (m *Mix) Learn(p Prompt, promptTokens int) {
+// Learn takes the server's count of a prompt that Next returned, at any time, and
+// says what it means. The next prompt of that length comes nearer to it, and so does
+// the first one of each length that has not been counted yet. Counts that cannot be
+// are ignored, as if the prompt were whole.
+func (m *Mix) Learn(p Prompt, promptTokens int, now time.Time) Verdict {
 	b := m.builder(p.Target)
-	if b == nil || !b.learn(p.Words, promptTokens) {
-		return
+	if b == nil {
+		return Whole
+	}
+	v, taken := b.learn(Count{p.Words, promptTokens}, now)
+	if !taken {
+		return v
 	}
 	for _, other := range m.builders {
 		if !other.counted {
 			other.startFrom(b)
 		}
 	}
+	return v
+}
+
+// Resting returns the count of a prompt as long as p that the server truncated, if
+// that is so recent that p is not to be asked now.
+func (m *Mix) Resting(p Prompt, now time.Time) (Count, bool) {
+	b := m.builder(p.Target)
+	return b.truncated, now.Before(b.rest)
 }
 
 // builder returns that of a length, nil for none of the mix.

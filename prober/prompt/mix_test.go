@@ -54,7 +54,7 @@ func TestSecondLengthStartsFromTheFirst(t *testing.T) {
 		if p.Words != words || s.count(words) != tokens {
 			t.Fatalf("%d words are %d tokens, want %d words of %d", p.Words, s.count(p.Words), words, tokens)
 		}
-		m.Learn(p, tokens)
+		m.Learn(p, tokens, noon())
 	}
 	if got, want := m.Like(second).Words, 3333; got != want { // 4000 / 1.2
 		t.Errorf("%d words, want %d", got, want)
@@ -81,7 +81,7 @@ func TestLengthsLearnFromEachOther(t *testing.T) {
 		m := NewMix(lengths, rapid.SampledFrom([]Prefix{Cold, Warm, Paired}).Draw(t, "prefix"), newRand(1))
 		for i, l := range lengths {
 			p := m.Like(Prompt{Target: l.Tokens})
-			m.Learn(p, s.count(p.Words))
+			m.Learn(p, s.count(p.Words), noon())
 			if off := math.Abs(float64(s.count(m.Like(p).Words)-l.Tokens)) / float64(l.Tokens); i > 0 && off > 0.05 {
 				t.Errorf("%d tokens: %.1f %% off after one count", l.Tokens, off*100)
 			}
@@ -113,7 +113,7 @@ func TestMixReachesEachLength(t *testing.T) {
 					t.Fatalf("%d tokens: %.1f %% off after %d counts", p.Target, off*100, counts[p.Target])
 				}
 			}
-			m.Learn(p, s.count(p.Words))
+			m.Learn(p, s.count(p.Words), noon())
 			counts[p.Target]++
 		}
 	})
@@ -122,9 +122,9 @@ func TestMixReachesEachLength(t *testing.T) {
 func TestLearnIgnoresStrangers(t *testing.T) {
 	m := NewMix([]Length{{300, 1}, {600, 1}}, Warm, newRand(1))
 	before := [2]int{m.Like(Prompt{Target: 300}).Words, m.Like(Prompt{Target: 600}).Words}
-	m.Learn(Prompt{Words: 200, Target: 400}, 300) // no length of this mix
-	m.Learn(Prompt{Words: 200, Target: 300}, 0)   // no count
-	m.Learn(Prompt{}, 300)                        // no prompt
+	m.Learn(Prompt{Words: 200, Target: 400}, 300, noon()) // no length of this mix
+	m.Learn(Prompt{Words: 200, Target: 300}, 0, noon())   // no count
+	m.Learn(Prompt{}, 300, noon())                        // no prompt
 	if after := [2]int{m.Like(Prompt{Target: 300}).Words, m.Like(Prompt{Target: 600}).Words}; after != before {
 		t.Errorf("%v words became %v", before, after)
 	}

@@ -6,6 +6,7 @@ package prompt
 import (
 	"math"
 	"math/rand/v2"
+	"time"
 )
 
 // Prefix says whether a server may know the beginning of a prompt.
@@ -24,13 +25,31 @@ const (
 // MaxTarget is the longest wanted length, in tokens; more is cut to it.
 const MaxTarget = 2_000_000
 
+// MaxBytesPerToken is more bytes than a token of prose has on the average: a word
+// of the prompts has 5.8 bytes with its space and at least minSlope tokens.
+const MaxBytesPerToken = 9
+
+// TemplateTokens is more than servers add to a prompt: chat templates and the
+// preambles of tools and of rerankers have a few hundred tokens.
+const TemplateTokens = 1024
+
 const (
 	// firstSlope is the tokens per word before the server has told.
 	firstSlope = 1.2
-	// minSlope and maxSlope bound what a server can make us believe.
-	minSlope, maxSlope = 0.5, 8
-	// maxTokensPerWord is where a count stops to be believable at all.
-	maxTokensPerWord = 100
+	// minSlope is fewer tokens per word than any tokenizer needs. Those in use
+	// split at spaces and have at least one token for each word; those with
+	// tokens of several words (SuperBPE) save up to a third. A count below that is
+	// not one of the whole prompt.
+	minSlope = 2.0 / 3
+	// maxSlope is more: a token is at least one byte.
+	maxSlope = 6
+	// minContext is fewer tokens than any model has room for: CLIP has 77. A server
+	// that counts fewer of a longer prompt does not count the prompt, or not what it
+	// had cached of it.
+	minContext = 64
+	// noise is by how many tokens prompts of the same number of words differ at
+	// most.
+	noise = 8
 	// settleWithin is how near to the target the length settles, and
 	// unsettleBeyond how far from it the search goes on: another tokenizer or
 	// template. In between lies the noise of the counts.
@@ -38,8 +57,10 @@ const (
 	// minSpread is how many words two counts must be apart for their
 	// difference to say more than that noise.
 	minSpread = 8
-	// maxWords bounds a prompt, at about 17 MB.
-	maxWords = 3_000_000
+	// tryAgain is how long a length is not asked that the server truncates, and
+	// its counts are not believed after one that cannot be: in the meantime
+	// somebody may have restarted it with another configuration.
+	tryAgain = 15 * time.Minute
 )
 
 // Prompt is the text of one user message.
@@ -51,6 +72,25 @@ type Prompt struct {
 	Target int
 }
 
+// Count is the length of one prompt, by us and by the server.
+type Count struct {
+	Words, Tokens int
+}
+
+// Verdict is what a server's count says of a prompt.
+type Verdict int
+
+const (
+	// Whole is a prompt that the server took as it is, as far as its count says.
+	Whole Verdict = iota
+	// Short is a prompt that has too few tokens to be taken for one of its target.
+	// It was truncated, or is the first of its length and of an unusual tokenizer.
+	Short
+	// Truncated is a prompt of which the server counts less than any tokenizer
+	// makes of it, or the next Short one after such a prompt.
+	Truncated
+)
+
 // builder makes the prompts of one length.
 type builder struct {
 	target float64
@@ -59,14 +99,13 @@ type builder struct {
 
 	words   int     // of the next prompt
 	slope   float64 // tokens per word, by the counts so far
-	last    count   // the latest count that moved the length
+	last    Count   // the latest count that moved the length
 	settled bool    // the length is good
 	counted bool    // a prompt of this length has been counted
-}
 
-// count is the length of one prompt, by us and by the server.
-type count struct {
-	words, tokens int
+	truncated Count     // the latest count of a truncated prompt, until a whole one
+	rest      time.Time // until when no prompt is to be asked
+	deaf      time.Time // until when no count is taken
 }
 
 func newBuilder(target int, prefix Prefix, rng *rand.Rand) *builder {
@@ -74,10 +113,15 @@ func newBuilder(target int, prefix Prefix, rng *rand.Rand) *builder {
 		target: float64(min(max(target, 0), MaxTarget)),
 		prefix: prefix,
 		rng:    rng,
-		slope:  firstSlope,
 	}
-	b.setWords(b.target / firstSlope)
+	b.guess()
 	return b
+}
+
+// guess sets the length of the next prompt without any count.
+func (b *builder) guess() {
+	b.slope, b.last, b.settled = firstSlope, Count{}, false
+	b.setWords(b.target / firstSlope)
 }
 
 // next returns the prompt to send now, but for its target.
@@ -89,27 +133,64 @@ func (b *builder) next() Prompt {
 	return Prompt{Text: compose(b.words, nonce), Words: b.words}
 }
 
-// learn takes the server's count of a prompt; a count that cannot be is not
-// taken. The next prompt has a length that comes nearer to the target: by
-// proportion after the first count, by the line through the last two after that.
-func (b *builder) learn(words, promptTokens int) (taken bool) {
-	if words <= 0 || promptTokens <= 0 || promptTokens > maxTokensPerWord*words {
-		return false
+// learn takes the server's count of a prompt, and says what it means; a count that
+// cannot be is not taken. The next prompt has a length that comes nearer to the
+// target: by proportion after the first count, by the line through the last two
+// after that.
+func (b *builder) learn(c Count, now time.Time) (v Verdict, taken bool) {
+	least := minSlope*float64(c.Words) - noise
+	tokens := float64(c.Tokens)
+	switch {
+	case c.Words <= 0 || c.Tokens <= 0 || now.Before(b.deaf):
+		return Whole, false
+	case tokens > maxSlope*float64(c.Words)+TemplateTokens:
+		b.guess()
+		b.deaf = now.Add(tryAgain)
+		return Whole, false
+	case tokens < min(minContext, least):
+		return Whole, false
 	}
-	now := count{words, promptTokens}
-	off := math.Abs(float64(promptTokens)-b.target) / b.target
+	v = b.judge(c, least)
 	b.counted = true
-	if b.settled && off <= unsettleBeyond {
-		return true
+	if v == Truncated {
+		b.guess()
+		b.truncated, b.rest = c, now.Add(tryAgain)
+		return v, false
 	}
-	b.learnSlope(now)
-	b.last = now
+	if v == Whole {
+		b.truncated = Count{}
+	}
+	off := math.Abs(tokens-b.target) / b.target
+	if b.settled && off <= unsettleBeyond {
+		return v, true
+	}
+	b.learnSlope(c)
+	b.last = c
 	if b.settled = off <= settleWithin; b.settled {
-		b.setWords(float64(words))
+		b.setWords(float64(c.Words))
 	} else {
 		b.extrapolate()
 	}
-	return true
+	return v, true
+}
+
+// judge says what a count means, of which a whole prompt has at least so many. Before
+// a length is known, nothing is expected of it but a token for each word.
+func (b *builder) judge(c Count, least float64) Verdict {
+	enough := (1-unsettleBeyond)*b.target - noise
+	if !b.counted {
+		enough = min(enough, float64(c.Words))
+	}
+	tokens := float64(c.Tokens)
+	switch {
+	case tokens < least:
+		return Truncated
+	case tokens >= enough:
+		return Whole
+	case b.truncated != Count{}:
+		return Truncated
+	}
+	return Short
 }
 
 // startFrom makes the last count of another length the first of this one: both
@@ -121,26 +202,29 @@ func (b *builder) startFrom(other *builder) {
 
 // extrapolate sets the length of the next prompt by the last count and the slope.
 func (b *builder) extrapolate() {
-	b.setWords(float64(b.last.words) + (b.target-float64(b.last.tokens))/b.slope)
+	b.setWords(float64(b.last.Words) + (b.target-float64(b.last.Tokens))/b.slope)
 }
 
 // learnSlope updates the tokens per word: the secant of the last two counts.
-func (b *builder) learnSlope(now count) {
-	spread := now.words - b.last.words
+func (b *builder) learnSlope(now Count) {
+	spread := now.Words - b.last.Words
 	switch {
-	case b.last == count{}:
-		b.slope = float64(now.tokens) / float64(now.words)
+	case b.last == Count{}:
+		b.slope = float64(now.Tokens) / float64(now.Words)
 	case max(spread, -spread) >= minSpread:
-		b.slope = float64(now.tokens-b.last.tokens) / float64(spread)
+		b.slope = float64(now.Tokens-b.last.Tokens) / float64(spread)
 	}
 	b.slope = min(max(b.slope, minSlope), maxSlope)
 }
 
-// setWords sets the length of the next prompt within its bounds.
+// setWords sets the length of the next prompt within its bounds: those of the
+// tokens per word, whatever the server counts.
 func (b *builder) setWords(words float64) {
-	shortest := fixedWords
+	shortest := float64(fixedWords)
 	if b.prefix != Warm {
 		shortest += nonceWords
 	}
-	b.words = min(max(int(math.Round(words)), shortest), maxWords)
+	longest := max(shortest, math.Floor(b.target/minSlope))
+	shortest = max(shortest, math.Ceil((b.target-TemplateTokens)/maxSlope))
+	b.words = int(min(max(math.Round(words), shortest), longest))
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -30,12 +31,21 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) 
 // shortest returns the length of the shortest prompt, in words.
 func shortest(p Prefix) int { return newBuilder(1, p, newRand(1)).next().Words }
 
+// noon is when the tests take place.
+func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+// see has a builder learn the server's count of its next prompt.
+func (b *builder) see(s server) Verdict {
+	v, _ := b.learn(Count{b.words, s.count(b.words)}, noon())
+	return v
+}
+
 // offTarget returns how far the prompt after so many probes is from the
 // target, as a share of it, and what the share may be.
 func offTarget(s server, target int, prefix Prefix, probes int) (off, within float64) {
 	b := newBuilder(target, prefix, newRand(1))
 	for range probes {
-		b.learn(b.words, s.count(b.words)) // the text would not be looked at
+		b.see(s)
 	}
 	truth := float64(s.overhead) + s.ratio*float64(b.words)
 	within = 0.05
@@ -98,8 +108,7 @@ func TestTargetTooSmall(t *testing.T) {
 		t.Helper()
 		b := newBuilder(target, prefix, newRand(1))
 		for range 3 {
-			p := b.next()
-			b.learn(p.Words, s.count(p.Words))
+			b.see(s)
 		}
 		if got, want := b.next().Words, shortest(prefix); got != want {
 			t.Errorf("%+v, target %d, %s: %d words, want the shortest, %d", s, target, prefix, got, want)
@@ -145,8 +154,7 @@ func TestWarmFreezes(t *testing.T) {
 		t.Helper()
 		b := newBuilder(target, Warm, nil)
 		for range 4 {
-			p := b.next()
-			b.learn(p.Words, s.count(p.Words))
+			b.see(s)
 		}
 		want := b.next().Text
 		for range 50 {
@@ -154,7 +162,7 @@ func TestWarmFreezes(t *testing.T) {
 			if p.Text != want {
 				t.Fatalf("%+v, target %d: the text changed", s, target)
 			}
-			b.learn(p.Words, s.count(p.Words))
+			b.see(s)
 		}
 	}
 	f(server{20, 1.2, newRand(3)}, 1000)
@@ -168,8 +176,7 @@ func TestAnotherTokenizer(t *testing.T) {
 	b := newBuilder(1000, Warm, nil)
 	for _, s := range []server{{10, 1.2, nil}, {80, 2.1, nil}, {0, 0.8, nil}} {
 		for range 3 {
-			p := b.next()
-			b.learn(p.Words, s.count(p.Words))
+			b.see(s)
 		}
 		if got := s.count(b.next().Words); got < 950 || got > 1050 {
 			t.Errorf("%+v: %d tokens", s, got)
@@ -182,47 +189,144 @@ func TestAbsurdCountsAreIgnored(t *testing.T) {
 		t.Helper()
 		b := newBuilder(500, Warm, nil)
 		before := b.next().Words
-		if b.learn(words, tokens) {
+		if v, taken := b.learn(Count{words, tokens}, noon()); taken || v != Whole {
 			t.Errorf("learn(%d, %d) took the count", words, tokens)
 		}
 		if after := b.next().Words; after != before {
 			t.Errorf("learn(%d, %d): %d words became %d", words, tokens, before, after)
 		}
 	}
-	f(400, 0)
-	f(400, -1)
-	f(400, 40001)
-	f(400, math.MaxInt)
+	f(417, 0)
+	f(417, 1)
+	f(417, 63)
+	f(417, -1)
+	f(417, 417*6+1025)
+	f(417, 99_999_999)
+	f(417, math.MaxInt)
 	f(0, 300)
 	f(-1, 300)
 	f(math.MinInt, 300)
 }
 
-// A server whose count does not follow the length: the search goes on in the
-// right direction, by the smallest believable slope.
-func TestCountThatDoesNotFollow(t *testing.T) {
-	for _, second := range []int{300, 290} {
-		b := newBuilder(500, Warm, nil)
-		b.learn(400, 300) // 0.75 tokens per word: 200 tokens more are 267 words
-		b.learn(667, second)
-		if want := 667 + 2*(500-second); b.words != want {
-			t.Errorf("after %d tokens: %d words, want %d", second, b.words, want)
+// A server that says the same of every prompt makes them as short as a byte for each
+// token allows, once. What it says of that one cannot be, so that it is not believed
+// for a while.
+func TestConstantHighCount(t *testing.T) {
+	b, now, short := newBuilder(8000, Cold, newRand(1)), noon(), 0
+	const runs = 200 // 400 minutes
+	for range runs {
+		if b.words < (8000-1024)/6 {
+			t.Fatalf("%d words for 8000 tokens", b.words)
+		}
+		if b.words != 6667 { // 8000 / 1.2
+			short++
+		}
+		b.learn(Count{b.words, 38_000}, now)
+		now = now.Add(2 * time.Minute)
+	}
+	if most := runs*2/15 + 1; short > most {
+		t.Errorf("%d of %d prompts have the length that the server made us believe, want %d at most", short, runs, most)
+	}
+}
+
+// Whatever a server claims, the prompt stays within what tokenizers can make of its
+// target: a token is at least a byte, of the six that a word has, and at most one word
+// and a half. A template adds to that.
+func TestBoundedForALyingServer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := rapid.SampledFrom([]Prefix{Cold, Warm}).Draw(t, "prefix")
+		target := rapid.IntRange(1, MaxTarget).Draw(t, "target")
+		b := newBuilder(target, prefix, newRand(1))
+		least, most := max(shortest(prefix), (target-1024)/6), max(shortest(prefix), target*3/2)
+		for range 20 {
+			if b.words < least || b.words > most {
+				t.Fatalf("%d words for %d tokens", b.words, target)
+			}
+			count := rapid.OneOf(rapid.IntRange(-1, 10*b.words), rapid.Int()).Draw(t, "count")
+			b.learn(Count{b.words, count}, noon())
+		}
+	})
+}
+
+// whole is that of a server that takes prompts as they are; limited truncates them
+// silently, as Ollama does at num_ctx.
+type limited struct {
+	server
+	context int
+}
+
+func (l limited) count(words int) int { return min(l.server.count(words), l.context) }
+
+// watch has a builder ask a server every two minutes, and returns what it took for
+// whole, what it asked and the longest prompt.
+func watch(b *builder, s limited, runs int, now time.Time) (whole []int, asked, longest int) {
+	for range runs {
+		if !now.Before(b.rest) {
+			asked++
+			longest = max(longest, b.words)
+			n := s.count(b.words)
+			if v, _ := b.learn(Count{b.words, n}, now); v == Whole {
+				whole = append(whole, n)
+			}
+		}
+		now = now.Add(2 * time.Minute)
+	}
+	return whole, asked, longest
+}
+
+// A server that truncates in silence is found out, whatever its context and
+// tokenizer. No prompt outgrows what the target could need, few are sent, and none
+// but the first counts as one of its length that is not.
+func TestTruncatingServer(t *testing.T) {
+	const target, runs = 8000, 300 // ten hours
+	for _, ratio := range []float64{0.7, 1, 1.15, 1.3, 1.7, 4} {
+		for context := 100; context < target*93/100; context += 97 {
+			s := limited{server{overhead: 30, ratio: ratio}, context}
+			b := newBuilder(target, Cold, newRand(1))
+			whole, asked, longest := watch(b, s, runs, noon())
+			if len(whole) > 1 || len(whole) == 1 && whole[0] < target*5/6 {
+				t.Fatalf("%+v: prompts of %v tokens were taken for %d", s, whole, target)
+			}
+			if longest > target*3/2 {
+				t.Fatalf("%+v: a prompt of %d words", s, longest)
+			}
+			if most := runs*2/15 + 5; asked > most {
+				t.Fatalf("%+v: %d prompts in ten hours, want %d at most", s, asked, most)
+			}
 		}
 	}
 }
 
-// Whatever a server claims, the prompt stays within its bounds.
-func TestBoundedForALyingServer(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		prefix := rapid.SampledFrom([]Prefix{Cold, Warm}).Draw(t, "prefix")
-		b := newBuilder(rapid.Int().Draw(t, "target"), prefix, newRand(1))
-		for range 20 {
-			if b.words < shortest(prefix) || b.words > maxWords {
-				t.Fatalf("%d words", b.words)
-			}
-			b.learn(b.words, rapid.IntRange(-1, 200*b.words).Draw(t, "count"))
-		}
-	})
+// After a restart with a larger context the length is found again. What it was taken
+// for in the meantime does not matter.
+func TestServerNoLongerTruncates(t *testing.T) {
+	b := newBuilder(8000, Paired, newRand(1))
+	s := limited{server{overhead: 30, ratio: 1.3}, 4096}
+	if whole, asked, _ := watch(b, s, 7, noon()); len(whole) > 0 || asked != 1 {
+		t.Fatalf("%d prompts in 14 minutes, whole ones %v, want one", asked, whole)
+	}
+	if b.truncated != (Count{6667, 4096}) {
+		t.Errorf("truncated %+v", b.truncated)
+	}
+	s.context = 16384
+	whole, _, _ := watch(b, s, 5, noon().Add(16*time.Minute))
+	if len(whole) != 5 || whole[0] != 8697 || whole[4] < 7900 || whole[4] > 8100 { // 30 + 1.3 x 6667
+		t.Errorf("prompts of %v tokens, want five of about 8000", whole)
+	}
+	if b.truncated != (Count{}) {
+		t.Errorf("still truncated: %+v", b.truncated)
+	}
+}
+
+// A server that is restarted with a smaller context: the first prompt shows it.
+func TestServerBeginsToTruncate(t *testing.T) {
+	b := newBuilder(8000, Cold, newRand(1))
+	s := limited{server{overhead: 30, ratio: 1.3}, 16384}
+	watch(b, s, 5, noon())
+	s.context = 7000
+	if whole, asked, _ := watch(b, s, 20, noon()); len(whole) > 0 || asked > 8 {
+		t.Errorf("%d prompts, of which those of %v tokens were taken for 8000", asked, whole)
+	}
 }
 
 func TestText(t *testing.T) {

@@ -1,0 +1,154 @@
+package prober
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/prompt"
+)
+
+// counting serves chat completions, counts requests and knows the longest body. It
+// reports what told makes of the words of a prompt as its tokens.
+type counting struct {
+	*httptest.Server
+	requests, longest atomic.Int64
+	told              atomic.Pointer[func(words int) int]
+}
+
+func newCounting(t *testing.T, told func(words int) int) *counting {
+	t.Helper()
+	c := &counting{}
+	c.told.Store(&told)
+	c.Server = chat(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Messages []struct{ Content string } }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || len(body.Messages) != 1 {
+			t.Errorf("body: %v, %d messages", err, len(body.Messages))
+			return
+		}
+		text := body.Messages[0].Content
+		c.requests.Add(1)
+		c.longest.Store(max(c.longest.Load(), int64(len(text))))
+		usage := fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}}`,
+			(*c.told.Load())(len(strings.Fields(text))))
+		events(w, one, stop, usage, endMarker)
+	})
+	return c
+}
+
+// made returns a module of one length.
+func made(tokens int, p config.Prefix) *config.Module {
+	m := newModule()
+	m.InputTokens, m.Prefix = config.Tokens(tokens), p
+	return m
+}
+
+// Ollama truncates prompts to num_ctx in silence: its count says so. The answer is
+// none to a prompt of the wanted length, and no such prompt is asked for a while.
+func TestTruncatedPromptIsNoSuccess(t *testing.T) {
+	s := newCounting(t, func(words int) int { return min(30+words*13/10, 4096) })
+	for i, prefix := range []config.Prefix{config.PrefixCold, config.PrefixWarm, config.PrefixPaired} {
+		p := newProber(t, newEndpoint(t, s.URL), made(8000, prefix))
+		for run := range 4 {
+			results, why := p.Run(t.Context(), time.Time{})
+			if len(results) > 0 || why == nil || why.Reason != SkipTruncated || !strings.Contains(why.Text, "4096 tokens") {
+				t.Fatalf("%s, run %d: %d results, skip %v", prefix, run, len(results), why)
+			}
+			if first := run == 0; first != (len(why.Spent) == 1) {
+				t.Errorf("%s, run %d: %d requests were paid for", prefix, run, len(why.Spent))
+			}
+		}
+		if got, want := s.requests.Load(), int64(i+1); got != want {
+			t.Errorf("%s: %d requests, want %d", prefix, got, want)
+		}
+	}
+	if n := s.longest.Load(); n > 40_000 { // 6667 words
+		t.Errorf("a prompt of %d bytes", n)
+	}
+}
+
+// A length that is truncated leaves the others of a mix alone.
+func TestTruncationIsOfOneLength(t *testing.T) {
+	s := newCounting(t, func(words int) int { return min(words*13/10, 2048) })
+	m := made(0, config.PrefixCold)
+	m.InputTokens = config.Lengths{Mix: []config.WeightedLength{{Tokens: 500, Weight: 1}, {Tokens: 8000, Weight: 1}}}
+	p := newProber(t, newEndpoint(t, s.URL), m)
+	lengths, skips := map[int]int{}, 0
+	for range 60 {
+		results, why := p.Run(t.Context(), time.Time{})
+		if why != nil {
+			skips++
+			continue
+		}
+		lengths[results[0].Length]++
+	}
+	if lengths[500] < 15 || lengths[8000] > 0 || skips < 15 {
+		t.Errorf("successes by length %v, %d skips", lengths, skips)
+	}
+}
+
+// A failure stays one, whatever the server counts.
+func TestFailureOfATruncatedPromptIsAFailure(t *testing.T) {
+	s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
+		events(w, one, `{"choices":[],"usage":{"prompt_tokens":4096,"completion_tokens":1}}`) // cut here
+	})
+	if r := newProber(t, newEndpoint(t, s.URL), made(8000, config.PrefixCold)).one(t.Context(), time.Time{}); r.Outcome != Truncated {
+		t.Errorf("outcome %s, want truncated", r.Outcome)
+	}
+}
+
+// Whatever a server counts, it moves neither the length of prompts out of what
+// tokenizers can make of them, nor budgets by more than what was sent.
+func TestAbsurdPromptCounts(t *testing.T) {
+	for _, told := range []int{0, 1, 63, 99_999_999, 100_000_000, math.MaxInt32, math.MaxInt, -1, math.MinInt} {
+		s := newCounting(t, func(int) int { return told })
+		p := newProber(t, newEndpoint(t, s.URL), made(8000, config.PrefixCold))
+		for range 5 {
+			r := p.one(t.Context(), time.Time{})
+			if r.Outcome != Success || r.Length != 8000 {
+				t.Fatalf("%d told: %s, length %d: %v", told, r.Outcome, r.Length, r.Err)
+			}
+			// 6667 words, the first guess, of about 5.8 bytes.
+			if r.PromptBytes < 36_000 || r.PromptBytes > 40_000 {
+				t.Errorf("%d told: prompts of %d bytes", told, r.PromptBytes)
+			}
+			if n := r.Tokens.Prompt; n != told && n != -1 || n == 0 || n > r.PromptBytes+2*prompt.TemplateTokens {
+				t.Errorf("%d told: %d tokens of a prompt of %d bytes", told, n, r.PromptBytes)
+			}
+		}
+	}
+}
+
+// The bounds of all counts: a token is at least a byte of what was sent, and a
+// template adds to each text.
+func TestBound(t *testing.T) {
+	const absent = -1
+	f := func(name string, sent, texts int, told, want Tokens) {
+		t.Helper()
+		q := request{bytes: sent, question: question{texts: make([]string, texts), output: 64}}
+		if q.bound(&told); told != want {
+			t.Errorf("%s: %+v, want %+v", name, told, want)
+		}
+	}
+	f("honest", 1500, 1, Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10}, Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10})
+	f("not told", 1500, 1, Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent},
+		Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
+	f("a short prompt under a long template", 100, 1, Tokens{Prompt: 1100, Cached: 1024}, Tokens{Prompt: 1100, Cached: 1024})
+	f("bytes as tokens", 1500, 1, Tokens{Prompt: 1500}, Tokens{Prompt: 1500})
+	f("no tokens", 1500, 1, Tokens{Prompt: 0, Cached: 0, Output: 5}, Tokens{Prompt: absent, Cached: absent, Output: 5})
+	f("more than bytes", 1500, 1, Tokens{Prompt: 2525, Cached: 7}, Tokens{Prompt: absent, Cached: absent})
+	f("a batch", 10_000, 8, Tokens{Prompt: 10_000 + 8*1024}, Tokens{Prompt: 10_000 + 8*1024})
+	f("more than a batch", 10_000, 8, Tokens{Prompt: 10_001 + 8*1024}, Tokens{Prompt: absent, Cached: absent})
+	f("cached alone", 1500, 1, Tokens{Prompt: absent, Cached: 2525}, Tokens{Prompt: absent, Cached: absent})
+	f("output", 1500, 1, Tokens{Prompt: 9, Output: 193, Reasoning: 3}, Tokens{Prompt: 9, Output: absent, Reasoning: absent})
+	f("reasoning alone", 1500, 1, Tokens{Prompt: 9, Output: absent, Reasoning: 193}, Tokens{Prompt: 9, Output: absent, Reasoning: absent})
+	f("the largest", 1500, 1, Tokens{Prompt: math.MaxInt, Cached: math.MaxInt, Output: math.MaxInt, Reasoning: math.MaxInt},
+		Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
+}
