@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"net/http"
 
 	"github.com/valyala/fastjson"
@@ -74,6 +75,9 @@ type anthropicDecoder struct {
 	parser fastjson.Parser
 	prompt anthropicPrompt
 	usage  Usage
+	// summarizes means that what comes as thinking may be a summary: Claude's from
+	// version 4 on. Servers of other models stream the thinking itself.
+	summarizes bool
 }
 
 // anthropicPrompt counts the tokens of the prompt in its parts: those that
@@ -96,9 +100,6 @@ func (p anthropicPrompt) total() int {
 // Decode implements Decoder.
 func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
 	v, err := openFrame(&a.parser, event, data, d)
-	if d.Err != nil && d.Err.Status == 0 {
-		d.Err.Status = anthropicStatus(d.Err.Type)
-	}
 	if v == nil {
 		return err
 	}
@@ -106,6 +107,7 @@ func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
 	case "message_start":
 		a.prompt = noPrompt()
 		d.Model = nameIn(v.Get("message", "model"))
+		a.summarizes = bytes.Contains(d.Model, []byte("claude"))
 		// output_tokens is a placeholder here, 1 at Anthropic itself.
 		a.readUsage(v.Get("message", "usage"), false, d)
 	case "content_block_start":
@@ -118,6 +120,7 @@ func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
 	case "message_stop":
 		d.Done = true
 	}
+	d.Summary = a.summarizes && len(d.Reasoning) > 0
 	return nil
 }
 
@@ -150,26 +153,4 @@ func (a *anthropicDecoder) readUsage(usage *fastjson.Value, withOutput bool, d *
 		a.usage.Reasoning = count(usage.Get("output_tokens_details", "thinking_tokens"))
 	}
 	d.Usage = &a.usage
-}
-
-// anthropicStatus returns the HTTP status that an error type stands for, as a
-// stream tells the type alone; 0 is unknown.
-func anthropicStatus(errorType string) int {
-	switch errorType {
-	case "invalid_request_error":
-		return http.StatusBadRequest
-	case "authentication_error":
-		return http.StatusUnauthorized
-	case "permission_error":
-		return http.StatusForbidden
-	case "not_found_error":
-		return http.StatusNotFound
-	case "rate_limit_error":
-		return http.StatusTooManyRequests
-	case "api_error":
-		return http.StatusInternalServerError
-	case "overloaded_error":
-		return 529
-	}
-	return 0
 }

@@ -41,7 +41,7 @@ func TestOddAnthropic(t *testing.T) {
 		`{"type":"content_block_delta","delta":{"type":"signature_delta","signature":"Eq"}}`+"\n"+hi+"\n"+end, good)
 	for errorType, status := range map[string]int{
 		"invalid_request_error": 400, "authentication_error": 401, "permission_error": 403, "not_found_error": 404, "rate_limit_error": 429,
-		"api_error": 500, "overloaded_error": 529, "billing_error": 0, "future_error": 0,
+		"api_error": 500, "overloaded_error": 529, "billing_error": 402, "future_error": 0,
 	} {
 		e := ServerError{Status: status, Type: errorType, Message: "boom"}
 		f(errorType, hi+"\n"+`error {"type":"error","error":{"type":"`+errorType+`","message":"boom"}}`, func(r *reply) { r.Text, r.Tokens, r.Visible, r.Err = "hi", 1, 1, e })

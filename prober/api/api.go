@@ -185,7 +185,7 @@ type Delta struct {
 	// that raises it without material still carries a token: one whose text is
 	// empty or held back.
 	Tokens int
-	// Finish is the finish reason, mapped by FinishReason; "" while running.
+	// Finish is the finish reason, one of FinishReasons; "" while running.
 	Finish string
 	// Usage is the token count of the reply, nil where the frame has none.
 	Usage *Usage
@@ -232,9 +232,10 @@ type Usage struct {
 	Prompt int
 	// Cached counts the prompt tokens that came from the prefix cache.
 	Cached int
-	// Output counts the generated tokens, reasoning included.
+	// Output counts all generated tokens, reasoning included.
 	Output int
-	// Reasoning counts the part of Output that is reasoning.
+	// Reasoning counts the part of Output that is reasoning, streamed or not; 0 is
+	// a server that says so, and some say so whatever the model did.
 	Reasoning int
 }
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -100,6 +99,7 @@ func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 	delta := v.Get("delta")
 	d.Text = delta.GetStringBytes("text")
 	d.Reasoning = delta.GetStringBytes("reasoningContent", "text")
+	d.Summary = len(d.Reasoning) > 0 // of Claude; the stream does not name the model
 	d.Tool = delta.GetStringBytes("toolUse", "input")
 	if name := v.GetStringBytes("start", "toolUse", "name"); len(name) > 0 {
 		d.Tool = name
@@ -136,19 +136,8 @@ func bedrockError(kind string, data []byte) *ServerError {
 	if e.Message == "" {
 		e.Message = cmp.Or(e.Type, "error in the stream")
 	}
-	switch kind {
-	case "validationException":
-		e.Status = http.StatusBadRequest
-	case "modelTimeoutException":
-		e.Status = http.StatusRequestTimeout
-	case "modelStreamErrorException":
-		e.Status = http.StatusFailedDependency
-	case "throttlingException":
-		e.Status = http.StatusTooManyRequests
-	case "internalServerException":
-		e.Status = http.StatusInternalServerError
-	case "serviceUnavailableException":
-		e.Status = http.StatusServiceUnavailable
+	if e.Status == 0 {
+		e.Status = namedStatus(kind)
 	}
 	return e
 }

@@ -42,7 +42,7 @@ func TestBedrockStreams(t *testing.T) {
 	none := ServerTimes{-1, -1, -1}
 	for file, want := range map[string]reply{
 		"composed_bedrock_claude": {
-			Reasoning: "The user wants words.", Text: "one two café 🙂", Tokens: 4, Visible: 2, Finish: "length", Done: true,
+			Reasoning: "The user wants words.", Text: "one two café 🙂", Tokens: 4, Visible: 2, Summaries: 2, Finish: "length", Done: true,
 			Usage: Usage{Prompt: 9 + 1024, Cached: 1024, Output: 12, Reasoning: Unknown}, Server: none,
 		},
 		"composed_bedrock_tool": {

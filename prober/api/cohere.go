@@ -35,7 +35,7 @@ func cohere() Protocol {
 			Title: "Cohere Chat v2", Servers: "Cohere, vLLM (behind `/cohere`)",
 			Auth:       "`http.authorization.credentials`",
 			FirstToken: "`content-delta` with text or thinking, or a delta of a tool's plan or call", End: "`message-end`",
-			Usage:        "`message-end`, `usage.tokens`",
+			Usage: "`message-end`, `usage.tokens`", Cached: "`usage.cached_tokens`", Reasoning: "`usage.tokens.reasoning_tokens`",
 			Length:       "a cap",
 			Conversation: docMessages,
 		},
@@ -111,10 +111,13 @@ func (c *cohereDecoder) end(delta *fastjson.Value, d *Delta) {
 	} else if d.Finish == "error" && d.Err == nil {
 		d.Err = &ServerError{Message: "finish reason ERROR"}
 	}
-	tokens := delta.Get("usage", "tokens")
-	c.usage = noUsage()
-	c.usage.Prompt = count(tokens.Get("input_tokens"))
-	c.usage.Output = count(tokens.Get("output_tokens"))
+	usage := delta.Get("usage")
+	c.usage = Usage{
+		Prompt:    count(usage.Get("tokens", "input_tokens")),
+		Cached:    count(usage.Get("cached_tokens")),
+		Output:    count(usage.Get("tokens", "output_tokens")),
+		Reasoning: count(usage.Get("tokens", "reasoning_tokens")),
+	}
 	if c.usage != noUsage() {
 		d.Usage = &c.usage
 	}

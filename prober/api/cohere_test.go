@@ -23,6 +23,10 @@ func TestOddCohere(t *testing.T) {
 			hiReply(r)
 			r.Text, r.Tool, r.Tokens, r.Visible, r.Finish = "", "I willf{}", 3, 3, "tool_calls"
 		})
+	f("cached tokens and reasoning tokens", hi+"\n"+`{"type":"message-end","delta":{"finish_reason":"COMPLETE","usage":{"billed_units":{"input_tokens":5,"output_tokens":2},"tokens":{"input_tokens":9,"output_tokens":3,"reasoning_tokens":2},"cached_tokens":8}}}`,
+		func(r *reply) { good(r); r.Usage = Usage{9, 8, 3, 2} })
+	f("none of either", hi+"\n"+`{"type":"message-end","delta":{"finish_reason":"COMPLETE","usage":{"tokens":{"input_tokens":9,"output_tokens":3,"reasoning_tokens":0},"cached_tokens":0}}}`,
+		func(r *reply) { good(r); r.Usage = Usage{9, 0, 3, 0} })
 	f("stop sequence, no usage", hi+"\n"+`{"type":"message-end","delta":{"finish_reason":"STOP_SEQUENCE","usage":null}}`, hiReply)
 	f("absurd usage", hi+"\n"+`{"type":"message-end","delta":{"finish_reason":"COMPLETE","usage":{"tokens":{"input_tokens":-9.0,"output_tokens":2.5}}}}`, hiReply)
 	f("error", hi+"\n"+`{"type":"message-end","delta":{"finish_reason":"ERROR","error":"boom"}}`, func(r *reply) { hiReply(r); r.Finish, r.Err.Message = "error", "boom" })

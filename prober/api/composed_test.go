@@ -62,11 +62,11 @@ func TestComposed(t *testing.T) {
 		}},
 		// An empty delta is no token.
 		{"composed_openai_responses", "openai-responses", reply{
-			Text: "one two", Reasoning: "Hm", Tokens: 3, Visible: 2, Finish: "length", Done: true, Usage: Usage{1100, 1024, 64, 62}, Server: none,
+			Text: "one two", Reasoning: "Hm", Tokens: 3, Visible: 2, Summaries: 1, Finish: "length", Done: true, Usage: Usage{1100, 1024, 64, 62}, Server: none,
 		}},
 		// 9 + 256 + 1024 tokens of prompt; a ping; a signature is no token.
 		{"composed_anthropic", "anthropic", reply{
-			Text: "one two three", Reasoning: "Hm", Tokens: 3, Visible: 2, Finish: "length", Done: true, Usage: Usage{1289, 1024, 12, 8}, Server: none,
+			Text: "one two three", Reasoning: "Hm", Tokens: 3, Visible: 2, Summaries: 1, Finish: "length", Done: true, Usage: Usage{1289, 1024, 12, 8}, Server: none,
 		}},
 		{"composed_anthropic_overloaded", "anthropic", reply{
 			Text: "one", Tokens: 1, Visible: 1, Usage: Usage{9, 0, Unknown, Unknown}, Server: none,
@@ -74,7 +74,7 @@ func TestComposed(t *testing.T) {
 		}},
 		// CRLF, no end marker; output 151 + 382; two parts in one chunk.
 		{"composed_gemini", "gemini", reply{
-			Text: "one two three four", Reasoning: "Hm", Tokens: 3, Visible: 2, Counts: []int{151, 385, 386, 533}, Finish: "length",
+			Text: "one two three four", Reasoning: "Hm", Tokens: 3, Visible: 2, Summaries: 1, Counts: []int{3, 4, 151}, Finish: "length",
 			Usage: Usage{20, 16, 533, 382}, Server: none,
 		}},
 		// The tokens, as fractions, and not what is billed.

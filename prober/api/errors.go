@@ -96,9 +96,7 @@ func told(v *fastjson.Value) bool {
 	return true
 }
 
-// readError reads the error v, which is the object outer or a field of it. A
-// code may be a number, a text or null, and is the HTTP status at most servers
-// (text-generation-inference: http_status_code).
+// readError reads the error v, which is the object outer or a field of it.
 func readError(v, outer *fastjson.Value) *ServerError {
 	e := &ServerError{
 		Message: firstText(maxKept, v, v.Get("message"), v.Get("detail"), v.Get("detail", "0", "msg")),
@@ -111,11 +109,7 @@ func readError(v, outer *fastjson.Value) *ServerError {
 	if e.Message == "" {
 		e.Message = boundedTo(v.MarshalTo(nil), maxKept)
 	}
-	for _, code := range []*fastjson.Value{v.Get("code"), v.Get("http_status_code")} {
-		if s := statusOf(code); s != 0 {
-			e.Status = s
-		}
-	}
+	e.Status = errorStatus(v, outer)
 	return e
 }
 
@@ -140,19 +134,6 @@ func firstText(limit int, values ...*fastjson.Value) string {
 		}
 	}
 	return ""
-}
-
-// statusOf returns the HTTP status that a code names, as a number or as a
-// text; 0 is none.
-func statusOf(code *fastjson.Value) int {
-	n := count(code)
-	if s := code.GetStringBytes(); len(s) == 3 {
-		n, _ = strconv.Atoi(string(s))
-	}
-	if n < 100 || n > 599 {
-		return 0
-	}
-	return n
 }
 
 // bounded returns the beginning of a server's text as one line of printable

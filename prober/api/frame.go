@@ -30,6 +30,9 @@ func openFrame(p *fastjson.Parser, event string, data []byte, d *Delta) (*fastjs
 		return nil, err
 	}
 	if v.Type() != fastjson.TypeObject {
+		if d.Err = errorIn(v); d.Err != nil {
+			return nil, nil
+		}
 		return nil, fmt.Errorf("%w: no JSON object: %s", ErrProtocol, bounded(data))
 	}
 	d.Err = errorIn(v)

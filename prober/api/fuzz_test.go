@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,7 +80,7 @@ func checkDelta(t *testing.T, d *Delta, err error) {
 			t.Fatalf("name %+q", name)
 		}
 	}
-	if d.Finish != "" && FinishReason(d.Finish) != d.Finish {
+	if d.Finish != "" && !slices.Contains(FinishReasons(), d.Finish) {
 		t.Fatalf("finish reason %q", d.Finish)
 	}
 	if d.Err != nil {

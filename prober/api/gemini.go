@@ -20,7 +20,7 @@ func gemini() Protocol {
 		Body:        geminiBody,
 		NoEndMarker: true,
 		MaxTokens:   "generationConfig.maxOutputTokens",
-		NewDecoder:  func() Decoder { return &geminiDecoder{} },
+		NewDecoder:  func() Decoder { return &geminiDecoder{candidates: Unknown, thoughts: Unknown} },
 		Doc: Doc{
 			Title: "Google Gemini", Servers: "Gemini API, Vertex AI",
 			Auth:       "`http.http_headers: {x-goog-api-key: {secrets: [...]}}`; Vertex AI `http.authorization.credentials`",
@@ -114,11 +114,13 @@ func parseGeminiModels(body []byte) ([]ModelInfo, error) {
 
 // geminiDecoder decodes the chunks of Gemini.
 type geminiDecoder struct {
-	parser                fastjson.Parser
-	usage                 Usage
-	text, reasoning, tool []byte
-	running               runningCount
-	named                 bool // the model's name was read
+	parser  fastjson.Parser
+	usage   Usage // what Delta.Usage points to
+	parts   parts // what the channels of Delta point to
+	running runningCount
+	named   bool // the model's name was read
+	// The last counts of the answer and of the thoughts; Unknown before the first.
+	candidates, thoughts int
 }
 
 // Decode implements Decoder.
@@ -132,10 +134,11 @@ func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	candidate := v.Get("candidates", "0")
 	g.readParts(candidate, d)
-	g.readUsage(v.Get("usageMetadata"), d)
+	usage := v.Get("usageMetadata")
+	g.readUsage(usage, d)
 	if candidate != nil {
 		d.Finish = finishReason(candidate.Get("finishReason"))
-		d.Tokens = g.running.next(d)
+		d.Tokens = g.running.next(count(usage.Get("candidatesTokenCount")), Unknown, d)
 	} else if len(v.GetStringBytes("promptFeedback", "blockReason")) > 0 {
 		d.Finish = "content_filter" // the prompt was refused, with no candidate
 	}
@@ -148,44 +151,65 @@ func (g *geminiDecoder) readName(v *fastjson.Value, d *Delta) {
 	g.named = d.Model != nil
 }
 
-// readParts reads the material of a candidate. A part may be a mere
-// thoughtSignature, which is no token.
+// readParts reads the material of a candidate. Thoughts are summaries. A part may
+// be a mere thoughtSignature, which is no token.
 func (g *geminiDecoder) readParts(candidate *fastjson.Value, d *Delta) {
-	g.text, g.reasoning, g.tool = g.text[:0], g.reasoning[:0], g.tool[:0]
+	g.parts.reset()
 	for _, part := range candidate.GetArray("content", "parts") {
 		text := part.GetStringBytes("text")
 		if part.GetBool("thought") {
-			g.reasoning = append(g.reasoning, text...)
+			g.parts.reasoning = append(g.parts.reasoning, text...)
 		} else {
-			g.text = append(g.text, text...)
+			g.parts.text = append(g.parts.text, text...)
 		}
-		if call := part.Get("functionCall"); call != nil {
-			g.tool = append(g.tool, call.GetStringBytes("name")...)
-			if args := call.Get("args"); args != nil {
-				g.tool = args.MarshalTo(g.tool)
+		g.readCall(part.Get("functionCall"))
+		g.parts.tool = append(g.parts.tool, part.GetStringBytes("executableCode", "code")...)
+	}
+	d.Text, d.Reasoning, d.Tool = g.parts.text, g.parts.reasoning, g.parts.tool
+	d.Summary = len(d.Reasoning) > 0
+}
+
+// readCall reads a function call, or what a chunk adds to one: Vertex AI streams
+// the arguments piece by piece if asked to, and ends them with an empty piece.
+func (g *geminiDecoder) readCall(call *fastjson.Value) {
+	g.parts.tool = append(g.parts.tool, call.GetStringBytes("name")...)
+	if args := call.Get("args"); args != nil {
+		g.parts.tool = args.MarshalTo(g.parts.tool)
+	}
+	for _, piece := range call.GetArray("partialArgs") {
+		g.parts.tool = append(g.parts.tool, piece.GetStringBytes("stringValue")...)
+		for _, field := range [...]string{"numberValue", "boolValue", "nullValue"} {
+			if value := piece.Get(field); value != nil {
+				g.parts.tool = value.MarshalTo(g.parts.tool)
 			}
 		}
 	}
-	d.Text, d.Reasoning, d.Tool = g.text, g.reasoning, g.tool
 }
 
-// readUsage reads the token counts, running totals of which the last one
-// counts. Candidates leave out the thoughts.
+// readUsage reads the token counts, running totals of which the last one counts.
+// Candidates leave out the thoughts. Vertex AI may leave out what did not change.
 func (g *geminiDecoder) readUsage(usage *fastjson.Value, d *Delta) {
 	if usage == nil || usage.Type() != fastjson.TypeObject {
 		return
 	}
-	candidates, thoughts := count(usage.Get("candidatesTokenCount")), count(usage.Get("thoughtsTokenCount"))
+	g.candidates = known(count(usage.Get("candidatesTokenCount")), g.candidates)
+	g.thoughts = known(count(usage.Get("thoughtsTokenCount")), g.thoughts)
 	g.usage = Usage{
 		Prompt: count(usage.Get("promptTokenCount")), Cached: count(usage.Get("cachedContentTokenCount")),
-		Output: Unknown, Reasoning: thoughts,
+		Output: Unknown, Reasoning: g.thoughts,
 	}
 	// The first chunks may count the thoughts and not yet their own text.
-	uncounted := candidates == Unknown && d.Visible()
-	if sum := max(candidates, 0) + max(thoughts, 0); !uncounted && max(candidates, thoughts) >= 0 && sum <= maxCount {
-		g.usage.Output = sum
+	if uncounted := g.candidates == Unknown && (g.thoughts == Unknown || d.Visible()); !uncounted {
+		g.usage.Output = max(0, g.candidates)
+		g.usage.joinReasoning(totalWithout(usage, "toolUsePromptTokenCount"), true)
 	}
 	if g.usage != noUsage() {
 		d.Usage = &g.usage
 	}
+}
+
+// totalWithout returns the count of all tokens, without those of a part of it.
+func totalWithout(usage *fastjson.Value, part string) int {
+	total, without := count(usage.Get("totalTokenCount")), max(0, count(usage.Get(part)))
+	return max(Unknown, total-without)
 }

@@ -66,6 +66,7 @@ func TestIdentity(t *testing.T) {
 	f(chat, "composed_sglang_chat", "m", "")
 	f(chat, "llamacpp_v1_chat_stream_usage", "gguf/tiny.gguf", "b1-de3ff81")
 	f(chat, "ollama_v1_chat_stream_usage", "tiny", "fp_ollama")
+	f(chat, "recorded_crusoe_chat", "meta-llama/Llama-3.3-70B-Instruct", "vllm-0.24.0-tp4-6d31f84d") // in the last chunk of all
 	f("openai-completions", "llamacpp_v1_completions_stream", "gguf/tiny.gguf", "b1-de3ff81")
 	f("openai-completions", "ollama_v1_completions_stream", "tiny", "fp_ollama")
 	f("openai-responses", "llamacpp_v1_responses_stream", "gguf/tiny.gguf", "")
@@ -104,5 +105,7 @@ func TestOddIdentity(t *testing.T) {
 	f("the longest name", `{"model":"`+long[1:]+`"}`, identity{Models: []string{long[1:]}})
 	f("not UTF-8", `{"model":"`+"\xff"+`"}`, identity{})
 	f("later", "{}\n"+`{"model":"m","system_fingerprint":"f"}`, identity{[]string{"m"}, []string{"f"}})
+	f("the fingerprint later than the model", `{"model":"m"}`+"\n"+`{"model":"m","system_fingerprint":""}`+"\n"+`{"model":"m","system_fingerprint":"f"}`+"\n"+`{"model":"m","system_fingerprint":"g"}`, identity{[]string{"m"}, []string{"f"}})
+	f("the fingerprint before the model", `{"model":"","system_fingerprint":"f"}`+"\n"+`{"model":"m","system_fingerprint":"f"}`, identity{[]string{"m"}, []string{"f"}})
 	f("with an error", `{"model":"m","error":{"message":"boom"}}`, identity{Models: []string{"m"}})
 }

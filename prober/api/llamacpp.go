@@ -81,7 +81,7 @@ func (l *llamacppDecoder) Decode(event string, data []byte, d *Delta) error {
 	if l.usage != noUsage() {
 		d.Usage = &l.usage
 	}
-	d.Tokens = l.running.next(d)
+	d.Tokens = l.running.next(l.usage.Output, Unknown, d)
 	if d.Done = object.GetBool("stop"); d.Done {
 		l.end(object, d)
 	}

@@ -22,7 +22,7 @@ func TestOddLlamacpp(t *testing.T) {
 	}
 	f("capped", hi+"\n"+end(`"limit"`), good)
 	f("stop string", hi+"\n"+end(`"word"`), func(r *reply) { good(r); r.Finish = "stop" })
-	f("neither", hi+"\n"+end(`"none"`), func(r *reply) { good(r); r.Finish = "other" })
+	f("neither", hi+"\n"+end(`"none"`), func(r *reply) { good(r); r.Finish = "" })
 	f("older server without stop_type", hi+"\n"+end("null"), func(r *reply) { good(r); r.Finish = "" })
 	f("progress of the prompt", `{"index":0,"content":"","tokens":[],"stop":false,"tokens_predicted":0,"tokens_evaluated":9,"prompt_progress":{"total":9,"cache":0,"processed":4,"time_ms":5}}
 {"index":0,"content":"","tokens":[],"stop":false,"tokens_predicted":0,"tokens_evaluated":9,"prompt_progress":{"total":9,"cache":0,"processed":9,"time_ms":9}}

@@ -88,12 +88,51 @@ func TestMaterial(t *testing.T) {
 		{"reasoning", chunk(`{"reasoning":"hm"}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens = "hm", 2 })},
 		{"reasoning by its other name", chunk(`{"reasoning_content":"hm"}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens = "hm", 2 })},
 		{"reasoning by both names counts once", chunk(`{"reasoning":"hm","reasoning_content":"hm"}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens = "hm", 2 })},
+		{"reasoning by its name at GitHub Copilot", chunk(`{"reasoning_text":"hm","reasoning_opaque":"Eq"}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens = "hm", 2 })},
+		{"reasoning in details alone", chunk(`{"content":"","reasoning_details":[{"type":"reasoning.text","text":"h"},{"type":"reasoning.text","text":"m"}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens = "hm", 2 })},
+		{"reasoning in details too counts once", chunk(`{"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","format":null}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens = "hm", 2 })},
+		{"a summary in details", chunk(`{"reasoning_details":[{"type":"reasoning.summary","summary":"hm"}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens, r.Summaries = "hm", 2, 1 })},
+		{"a summary by a provider that streams nothing else", chunk(`{"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","format":"google-gemini-v1"}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens, r.Summaries = "hm", 2, 1 })},
+		{"encrypted reasoning is no token", chunk(`{"content":"","reasoning":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"B7oH","format":"xai-responses-v1"}]}`, "null") + hi + stop + done, good()},
+		{"details of other types", chunk(`{"reasoning_details":[null,7,"x",{},{"text":7}]}`, "null") + chunk(`{"reasoning_details":{"text":"x"}}`, "null") + hi + stop + done, good()},
+		{"call of a custom tool", chunk(`{"tool_calls":[{"index":0,"id":"c","type":"custom","custom":{"name":"f","input":"x"}}]}`, `"tool_calls"`) + done, with(func(r *reply) { r.Tool, r.Tokens, r.Visible, r.Finish, r.Done = "fx", 1, 1, "tool_calls", true })},
 		{"all reasoning", chunk(`{"reasoning":"hm"}`, `"length"`) + done, with(func(r *reply) { r.Reasoning, r.Tokens, r.Finish, r.Done = "hm", 1, "length", true })},
 		{"refusal", chunk(`{"refusal":"no"}`, `"stop"`) + done, with(func(r *reply) { r.Refusal, r.Tokens, r.Visible, r.Finish, r.Done = "no", 1, 1, "stop", true })},
 		{"tool calls", chunk(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}`, "null") + chunk(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}},{"function":null},null]}`, `"tool_calls"`) + done, with(func(r *reply) { r.Tool, r.Tokens, r.Visible, r.Finish, r.Done = "f{}", 2, 2, "tool_calls", true })},
 		{"function call", chunk(`{"function_call":{"name":"f","arguments":"{}"}}`, `"function_call"`) + done, with(func(r *reply) { r.Tool, r.Tokens, r.Visible, r.Finish, r.Done = "f{}", 1, 1, "function_call", true })},
 		{"unknown finish reason", hi + chunk("{}", `"load"`) + done, plain(func(r *reply) { r.Finish = "other" })},
 		{"finish reason of another type", hi + chunk("{}", `{"type":"stop"}`) + done, plain(func(r *reply) { r.Finish = "other" })},
+	})
+}
+
+// TestContentParts has contents that are lists of parts, as Mistral sends them
+// for models that reason.
+func TestContentParts(t *testing.T) {
+	parts := func(name, content string, change func(*reply)) oddStream {
+		return oddStream{name, chunk(`{"content":`+content+`}`, "null") + stop + done, plain(change)}
+	}
+	const thought = `{"type":"thinking","thinking":[{"type":"text","text":"h"},{"type":"text","text":"m"}],"closed":true}`
+	silent := func(r *reply) { r.Text, r.Tokens, r.Visible = "", 0, 0 }
+	thinks := func(r *reply) { r.Text, r.Visible, r.Reasoning = "", 0, "hm" }
+	checkStreams(t, []oddStream{
+		parts("text", `[{"type":"text","text":"hi"}]`, func(*reply) {}),
+		parts("texts in order", `[{"type":"text","text":"h"},{"type":"text","text":"i"}]`, func(*reply) {}),
+		parts("a text that is no part", `["h",{"text":"i"}]`, func(*reply) {}),
+		parts("one part that is no list", `{"type":"text","text":"hi"}`, func(*reply) {}),
+		parts("thinking", "["+thought+"]", thinks),
+		parts("thinking as a text", `[{"type":"thinking","thinking":"hm"}]`, thinks),
+		parts("thinking in its text", `[{"type":"thinking","text":"hm"}]`, thinks),
+		parts("thinking and text", "["+thought+`,{"type":"text","text":"hi"}]`, func(r *reply) { r.Reasoning = "hm" }),
+		parts("text and thinking", `[{"type":"text","text":"h"},`+thought+`,{"type":"text","text":"i"}]`, func(r *reply) { r.Reasoning = "hm" }),
+		parts("a reference in the text", `[{"type":"text","text":"h"},{"type":"reference","reference_ids":[1,2]},{"type":"text","text":"i"}]`, func(*reply) {}),
+		parts("a reference in thinking", `[{"type":"thinking","thinking":[{"type":"reference","reference_ids":[1]},{"type":"text","text":"hm"}]}]`, thinks),
+		parts("a reference alone", `[{"type":"reference","reference_ids":[1]}]`, silent),
+		parts("an image alone", `[{"type":"image_url","image_url":{"url":"data:image/png;base64,AA"}}]`, silent),
+		parts("an unknown part with a text", `[{"type":"future","text":"hi"}]`, func(*reply) {}),
+		parts("a refusal", `[{"type":"refusal","refusal":"hi"}]`, func(*reply) {}),
+		parts("nothing", `[]`, silent),
+		parts("other types", `[null,7,true,{},{"type":7,"text":7},{"thinking":7},[]]`, silent),
+		parts("a lot of nothing", strings.Repeat("[", 200)+strings.Repeat("]", 200), silent),
 	})
 }
 
@@ -123,9 +162,9 @@ func TestErrorsInStream(t *testing.T) {
 		})},
 		{"error after tokens", hi + `data: {"error":{"message":"out of memory","http_status_code":422}}` + "\n\n" + done, plain(func(r *reply) { r.Finish, r.Err = "", ServerError{Status: 422, Type: "", Message: "out of memory"} })},
 		{"error with a code in text", `data: {"error":{"message":"slow down","type":null,"code":"429"}}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 429, Type: "429", Message: "slow down"} })},
-		{"error as text", `data: {"error":"boom","error_type":"generation"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "generation", Message: "boom"} })},
+		{"error as text", `data: {"error":"boom","error_type":"generation"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 424, Type: "generation", Message: "boom"} })},
 		{"error at the top", `data: {"object":"error","message":"too long","type":"BadRequestError","code":400}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 400, Type: "BadRequestError", Message: "too long"} })},
-		{"error by type", `data: {"type":"error","code":"server_error","message":"boom"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "server_error", Message: "boom"} })},
+		{"error by type", `data: {"type":"error","code":"server_error","message":"boom"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 500, Type: "server_error", Message: "boom"} })},
 		{"error of Groq", `data: {"choices":[{"delta":{}}],"x_groq":{"id":"r","error":"over capacity"}}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "", Message: "over capacity"} })},
 		{"error beside a choice", `data: {"error":{"code":502,"message":"upstream"},"choices":[{"delta":{"content":"hi"},"finish_reason":"error"}]}` + "\n\n" + done, plain(func(r *reply) { r.Finish, r.Err = "error", ServerError{Status: 502, Type: "", Message: "upstream"} })},
 		{"error line of llama.cpp", `error: {"code":500,"message":"boom","type":"server_error"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 500, Type: "server_error", Message: "boom"} })},
@@ -193,6 +232,20 @@ func TestUsage(t *testing.T) {
 	f(`{"usage":{"prompt_tokens":9,"completion_tokens":3},"timings":{"cache_n":4,"prompt_n":5,"predicted_n":3}}`, Usage{9, 4, 3, u})
 	f(`{"timings":{"cache_n":4,"prompt_n":5,"predicted_n":3}}`, Usage{9, 4, 3, u})
 	f(`{"timings":{"prompt_n":5}}`, Usage{u, u, u, u}) // an older build: how many were cached is not known
+	// Reasoning that is counted apart, as at xAI: the total decides.
+	f(`{"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":354,"completion_tokens_details":{"reasoning_tokens":340}}}`, Usage{12, u, 342, 340})
+	f(`{"usage":{"prompt_tokens":21,"completion_tokens":0,"total_tokens":81,"completion_tokens_details":{"reasoning_tokens":60}}}`, Usage{21, u, 60, 60})
+	f(`{"usage":{"prompt_tokens":9,"completion_tokens":300,"total_tokens":409,"completion_tokens_details":{"reasoning_tokens":100}}}`, Usage{9, u, 400, 100})
+	f(`{"usage":{"prompt_tokens":9,"completion_tokens":300,"total_tokens":309,"completion_tokens_details":{"reasoning_tokens":100}}}`, Usage{9, u, 300, 100})
+	f(`{"usage":{"prompt_tokens":9,"completion_tokens":300,"completion_tokens_details":{"reasoning_tokens":100}}}`, Usage{9, u, 300, 100})
+	f(`{"usage":{"completion_tokens":300,"total_tokens":409,"completion_tokens_details":{"reasoning_tokens":100}}}`, Usage{u, u, 300, 100})
+	f(`{"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":100000000,"completion_tokens_details":{"reasoning_tokens":2}}}`, Usage{9, u, 3, 2})
+	f(`{"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11,"completion_tokens_details":{"reasoning_tokens":0}}}`, Usage{9, u, 2, 0})
+	// It exceeds the output, and the total does not help: neither is believed.
+	f(`{"usage":{"prompt_tokens":43,"completion_tokens":10,"total_tokens":53,"completion_tokens_details":{"reasoning_tokens":11}}}`, Usage{43, u, 10, u})
+	f(`{"usage":{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":340}}}`, Usage{9, u, 2, u})
+	// Cached tokens at the top of usage, as at Together and Moonshot.
+	f(`{"usage":{"prompt_tokens":9,"completion_tokens":3,"cached_tokens":4}}`, Usage{9, 4, 3, u})
 	// Values that cannot be counts.
 	f(`{"usage":{"prompt_tokens":-1,"completion_tokens":3}}`, Usage{u, u, 3, u})
 	f(`{"usage":{"prompt_tokens":100000000,"completion_tokens":100000001}}`, Usage{100000000, u, u, u})
@@ -254,8 +307,37 @@ func TestRunningCount(t *testing.T) {
 	f(`{"choices":[{"text":"a"}],"usage":{"completion_tokens":1}}
 {"choices":[{"text":"b"}]}
 {"choices":[{"text":"c"}],"usage":{"completion_tokens":3}}`, 1, u, u)
+	// Reasoning that left no event is no token of an event, and that which did is.
+	f(`{"choices":[{"text":"a"}],"usage":{"completion_tokens":301,"completion_tokens_details":{"reasoning_tokens":300}}}
+{"choices":[{"text":"b"}],"usage":{"completion_tokens":304,"completion_tokens_details":{"reasoning_tokens":300}}}
+{"choices":[{"text":"","finish_reason":"stop"}],"usage":{"completion_tokens":305,"completion_tokens_details":{"reasoning_tokens":300}}}`, 1, 4, 5)
+	f(`{"choices":[{"text":"a","finish_reason":"stop"}],"usage":{"completion_tokens":9,"completion_tokens_details":{"reasoning_tokens":12}}}`, u)
 	// The whole answer in one frame.
 	f(`{"choices":[{"text":"a b c","finish_reason":"stop"}],"usage":{"completion_tokens":9}}`, 9)
+}
+
+// TestRunningCountOfReasoning has counts beside reasoning that is streamed: whole,
+// or in a summary that carries none of the counted tokens.
+func TestRunningCountOfReasoning(t *testing.T) {
+	f := func(delta string, want ...int) {
+		t.Helper()
+		var got []int
+		decoder, d := chat().NewDecoder(), Delta{}
+		for i, frame := range []string{delta, `{"content":"hi"}`, `{"content":" you"}`} {
+			usage := []string{"12", "13", "14"}[i]
+			data := `{"choices":[{"delta":` + frame + `}],"usage":{"completion_tokens":` + usage + `,"completion_tokens_details":{"reasoning_tokens":12}}}`
+			if err := decoder.Decode("", []byte(data), &d); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, d.Tokens)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", delta, d)
+		}
+	}
+	f(`{"reasoning":"hm"}`, 12, 13, 14)
+	f(`{"reasoning_details":[{"type":"reasoning.summary","summary":"hm"}]}`, Unknown, 1, 2)
+	f(`{"content":""}`, Unknown, 1, 2)
 }
 
 func TestServerTimes(t *testing.T) {

@@ -8,12 +8,13 @@ import "github.com/valyala/fastjson"
 type openAIDecoder struct {
 	material func(*openAIDecoder, *fastjson.Value, *Delta)
 
-	parser  fastjson.Parser
-	usage   Usage       // what Delta.Usage points to
-	server  ServerTimes // what Delta.Server points to
-	tool    []byte      // what Delta.Tool points to
-	running runningCount
-	named   bool // the model's name was read
+	parser        fastjson.Parser
+	usage         Usage       // what Delta.Usage points to
+	server        ServerTimes // what Delta.Server points to
+	parts         parts       // what the channels of Delta may point to
+	running       runningCount
+	named         bool // the model's name was read
+	fingerprinted bool // the fingerprint was read
 }
 
 // Decode implements Decoder.
@@ -22,24 +23,28 @@ func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
 	if chunk == nil {
 		return err
 	}
-	if !o.named {
-		o.readNames(chunk, d)
-	}
+	o.readNames(chunk, d)
 	o.readUsage(chunk, d)
 	o.readServerTimes(chunk, d)
 	if choice := firstChoice(chunk); choice != nil {
 		o.material(o, choice, d)
 		d.Finish = finishReason(choice.Get("finish_reason"))
-		d.Tokens = o.running.next(d)
+		d.Tokens = o.running.next(o.usage.Output, o.usage.Reasoning, d)
 	}
 	return nil
 }
 
 // readNames reads the first chunk that names the model, which at Azure is the
-// second.
+// second, and the first that has a fingerprint, which at vLLM is the last.
 func (o *openAIDecoder) readNames(chunk *fastjson.Value, d *Delta) {
-	d.Model, d.Fingerprint = nameIn(chunk.Get("model")), nameIn(chunk.Get("system_fingerprint"))
-	o.named = d.Model != nil
+	if !o.named {
+		d.Model = nameIn(chunk.Get("model"))
+		o.named = d.Model != nil
+	}
+	if !o.fingerprinted {
+		d.Fingerprint = nameIn(chunk.Get("system_fingerprint"))
+		o.fingerprinted = d.Fingerprint != nil
+	}
 }
 
 // firstChoice returns the choice with index 0; nil is none. A probe asks for
@@ -56,6 +61,7 @@ func firstChoice(chunk *fastjson.Value) *fastjson.Value {
 // readUsage reads the token counts: usage in the chunk, in x_groq at Groq.
 // llama.cpp tells them in timings, also where no usage was asked for.
 func (o *openAIDecoder) readUsage(chunk *fastjson.Value, d *Delta) {
+	o.usage = noUsage()
 	usage, timings := usageOf(chunk), chunk.Get("timings")
 	if usage == nil && timings == nil {
 		return
@@ -65,6 +71,7 @@ func (o *openAIDecoder) readUsage(chunk *fastjson.Value, d *Delta) {
 		Cached: known(
 			count(usage.Get("prompt_tokens_details", "cached_tokens")),
 			count(usage.Get("prompt_cache_hit_tokens")), // DeepSeek
+			count(usage.Get("cached_tokens")),           // Together, Moonshot
 			count(timings.Get("cache_n")),
 		),
 		Output: known(count(usage.Get("completion_tokens")), count(timings.Get("predicted_n"))),
@@ -73,6 +80,7 @@ func (o *openAIDecoder) readUsage(chunk *fastjson.Value, d *Delta) {
 			count(usage.Get("reasoning_tokens")), // SGLang
 		),
 	}
+	o.usage.joinReasoning(count(usage.Get("total_tokens")), false)
 	if o.usage != noUsage() {
 		d.Usage = &o.usage
 	}
@@ -123,35 +131,4 @@ func (o *openAIDecoder) readServerTimes(chunk *fastjson.Value, d *Delta) {
 	if o.server != (ServerTimes{-1, -1, -1}) {
 		d.Server = &o.server
 	}
-}
-
-// runningCount tells a server that counts along from one that reports its
-// count at the end, or zeros until then.
-type runningCount struct {
-	last    int
-	counted bool // a frame carried a count
-	broken  bool // a frame with material carried none, or a count fell
-}
-
-// next returns Delta.Tokens for a frame that has a choice.
-func (r *runningCount) next(d *Delta) int {
-	n := Unknown
-	if d.Usage != nil {
-		n = d.Usage.Output
-	}
-	token := d.HasToken()
-	if token && n <= 0 || n != Unknown && n < r.last {
-		r.broken = true
-	}
-	if r.broken || n == Unknown {
-		return Unknown
-	}
-	// The first count of all may be the total on the last frame, unless
-	// material comes with it.
-	told := token || r.counted
-	r.last, r.counted = n, true
-	if !told {
-		return Unknown
-	}
-	return n
 }

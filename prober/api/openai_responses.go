@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/prober/stream"
@@ -24,7 +26,7 @@ func responses() Protocol {
 		Doc: Doc{
 			Title: "OpenAI Responses", Servers: "OpenAI, Azure, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama",
 			Auth:       "as openai-chat",
-			FirstToken: "`response.*.delta` of text, reasoning, its summary, a refusal or a function call",
+			FirstToken: "`response.*.delta` of text, reasoning, its summary, a refusal or a call of a tool; the name of a tool; an item that comes whole",
 			End:        "`response.completed`, `response.incomplete` or `response.failed`",
 			Usage:      "`response.usage`, always sent", Cached: "`input_tokens_details.cached_tokens`",
 			Reasoning: "`output_tokens_details.reasoning_tokens`", ServerTimes: "llama.cpp `timings`",
@@ -53,6 +55,7 @@ type responsesDecoder struct {
 	parser fastjson.Parser
 	usage  Usage
 	server ServerTimes
+	items  responseItems
 }
 
 // Decode implements Decoder.
@@ -61,17 +64,13 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 	if v == nil {
 		return err
 	}
-	switch string(eventType(v, event)) {
+	switch kind := eventType(v, event); string(kind) {
 	case "response.created":
 		d.Model = nameIn(v.Get("response", "model"))
-	case "response.output_text.delta":
-		d.Text = v.GetStringBytes("delta")
-	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
-		d.Reasoning = v.GetStringBytes("delta")
-	case "response.refusal.delta":
-		d.Refusal = v.GetStringBytes("delta")
-	case "response.function_call_arguments.delta":
-		d.Tool = v.GetStringBytes("delta")
+	case "response.output_item.added":
+		r.items.begin(v.Get("item"), d)
+	case "response.output_item.done":
+		r.items.end(v, d)
 	case "response.completed":
 		d.Finish = "stop"
 		r.end(v, d)
@@ -85,8 +84,35 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 			d.Err = &ServerError{Message: "response failed"}
 		}
 		r.end(v, d)
+	default:
+		readDelta(kind, v, d)
+		if d.HasToken() {
+			r.items.stream(v)
+		}
 	}
 	return nil
+}
+
+// readDelta reads an event of a part that is streamed. Every tool has events of
+// its own for what the model writes for it (arguments, code, commands, a patch),
+// and more tools come; what a tool itself returns is no string.
+func readDelta(kind []byte, v *fastjson.Value, d *Delta) {
+	name, ok := bytes.CutSuffix(kind, []byte(".delta"))
+	if !ok {
+		return
+	}
+	delta := v.GetStringBytes("delta")
+	switch {
+	case string(name) == "response.output_text":
+		d.Text = delta
+	case string(name) == "response.refusal":
+		d.Refusal = delta
+	case bytes.HasPrefix(name, []byte("response.reasoning")):
+		d.Reasoning = delta
+		d.Summary = bytes.HasPrefix(name, []byte("response.reasoning_summary"))
+	case bytes.HasPrefix(name, []byte("response.")):
+		d.Tool = delta
+	}
 }
 
 // end reads what the last event tells of the whole reply. llama.cpp adds its
@@ -94,6 +120,9 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
 	d.Done = true
 	d.Model = nameIn(v.Get("response", "model")) // llama.cpp tells it here alone
+	if !r.items.any {
+		r.items.readAll(v.GetArray("response", "output"), d)
+	}
 	usage, timings := v.Get("response", "usage"), v.Get("timings")
 	r.usage = Usage{
 		Prompt:    count(usage.Get("input_tokens")),
@@ -101,6 +130,7 @@ func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
 		Output:    count(usage.Get("output_tokens")),
 		Reasoning: count(usage.Get("output_tokens_details", "reasoning_tokens")),
 	}
+	r.usage.joinReasoning(count(usage.Get("total_tokens")), false)
 	if r.usage != noUsage() {
 		d.Usage = &r.usage
 	}

@@ -65,6 +65,7 @@ func reference() string {
 			{"key", d.Auth},
 			{"first token", d.FirstToken},
 			{"end of the reply", d.End},
+			{"finish reason", finishRow(&p)},
 			{"tokens", d.Usage},
 			{"cached tokens", d.Cached},
 			{"reasoning tokens", d.Reasoning},
@@ -82,6 +83,16 @@ func reference() string {
 		}
 	}
 	return b.String()
+}
+
+func finishRow(p *Protocol) string {
+	switch {
+	case p.Kind != Generation:
+		return ""
+	case p.FinishOptional:
+		return "real servers leave it out"
+	}
+	return "mandatory: without one the reply was cut"
 }
 
 func modelRow(p *Protocol) string {

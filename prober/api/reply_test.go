@@ -17,6 +17,7 @@ import (
 type reply struct {
 	Text, Reasoning, Refusal, Tool string
 	Tokens, Visible                int   // frames with material; with visible material
+	Summaries                      int   // frames with a summary of reasoning
 	Counts                         []int // running counts, where reported
 	Finish                         string
 	Usage                          Usage
@@ -78,6 +79,9 @@ func (r *reply) add(d *Delta) {
 	}
 	if d.Visible() {
 		r.Visible++
+	}
+	if d.Summary {
+		r.Summaries++
 	}
 	if d.Tokens != Unknown {
 		r.Counts = append(r.Counts, d.Tokens)

@@ -30,7 +30,7 @@ func TestRerankReplies(t *testing.T) {
 	f("Voyage", `{"object":"list","data":[{"relevance_score":0.4,"index":0}],"model":"m","usage":{"total_tokens":26}}`, of(1, 26))
 	f("no scores", `{"results":[{"index":0},{"relevance_score":null},{"score":"1"},null,7]}`, of(0, Unknown))
 	f("nothing", `[]`, of(0, Unknown))
-	f("error", `{"error":"Batch size error","error_type":"validation"}`, batch{Prompt: Unknown, Prefill: -1, Err: ServerError{Type: "validation", Message: "Batch size error"}})
+	f("error", `{"error":"Batch size error","error_type":"validation"}`, batch{Prompt: Unknown, Prefill: -1, Err: ServerError{Status: 400, Type: "validation", Message: "Batch size error"}})
 	f("no list", `{"results":null}`, broken)
 	f("HTML", `<html>`, broken)
 }

@@ -103,7 +103,7 @@ func TestScoringErrors(t *testing.T) {
 	f(openAIScoring(), `{"error":{"message":"boom","type":"BadRequestError","param":null,"code":400}}`, ServerError{Status: 400, Type: "BadRequestError", Message: "boom"})
 	f(openAIScoring(), `{"object":"error","message":"boom","type":"BadRequestError","param":null,"code":400}`, ServerError{Status: 400, Type: "BadRequestError", Message: "boom"})
 	f(sglangScoring(), `{"error":{"message":"boom"}}`, ServerError{Message: "boom"})
-	f(tgiScoring(), `{"error":"boom","error_type":"validation"}`, ServerError{Type: "validation", Message: "boom"})
+	f(tgiScoring(), `{"error":"boom","error_type":"validation"}`, ServerError{Status: 400, Type: "validation", Message: "boom"})
 }
 
 func TestScoringRequests(t *testing.T) {

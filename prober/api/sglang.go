@@ -95,7 +95,7 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 	if s.usage != noUsage() {
 		d.Usage = &s.usage
 	}
-	d.Tokens = s.running.next(d)
+	d.Tokens = s.running.next(s.usage.Output, Unknown, d)
 	reason := meta.Get("finish_reason")
 	if reason != nil && reason.Type() == fastjson.TypeObject {
 		reason = reason.Get("type")

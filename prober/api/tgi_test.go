@@ -23,7 +23,7 @@ func TestOddTGI(t *testing.T) {
 	})
 	f("no token", `{"token":null,"generated_text":null}`+"\n"+`{"token":"x","generated_text":7,"details":[]}`+"\n{}", func(*reply) {})
 	f("error", `{"error":"Request failed during generation: CANCELLED","error_type":"generation"}`, func(r *reply) {
-		r.Err = ServerError{Type: "generation", Message: "Request failed during generation: CANCELLED"}
+		r.Err = ServerError{Status: 424, Type: "generation", Message: "Request failed during generation: CANCELLED"}
 	})
 	f("error after a token", hi+"\n"+`{"error":"Incomplete generation stream","error_type":"incomplete_generation_stream"}`, func(r *reply) {
 		good(r)

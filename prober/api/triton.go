@@ -105,9 +105,7 @@ func (t *tritonDecoder) Decode(event string, data []byte, d *Delta) error {
 		t.readNames(object, d)
 	}
 	d.Text = t.text.next(scalar(object.Get("text_output")).GetStringBytes())
-	if reason := scalar(object.Get("finish_reason")); string(reason.GetStringBytes()) != "None" { // Python's nil
-		d.Finish = finishReason(reason)
-	}
+	d.Finish = finishReason(scalar(object.Get("finish_reason")))
 	t.readUsage(object, d)
 	t.readServerTimes(object, d)
 	return nil

@@ -15,6 +15,31 @@ func known[T ~int | ~int64](values ...T) T {
 	return -1
 }
 
+// joinReasoning makes Output include Reasoning where the server counts it apart.
+// Total, its count of prompt and output together, decides; where that is Unknown
+// or fits neither sum, the usual way of the protocol does. Chat completions of
+// xAI count the reasoning apart, and those of all others do not.
+func (u *Usage) joinReasoning(total int, usuallyApart bool) {
+	if u.Reasoning <= 0 || u.Output == Unknown {
+		return
+	}
+	apart, sum := usuallyApart, u.Output+u.Reasoning
+	if u.Prompt >= 0 {
+		switch total {
+		case u.Prompt + sum:
+			apart = true
+		case u.Prompt + u.Output:
+			apart = false
+		}
+	}
+	switch {
+	case apart && sum > maxCount:
+		u.Output = Unknown
+	case apart:
+		u.Output = sum
+	}
+}
+
 // Tally folds the usages of one reply: the last report of each count wins, and
 // reports are never added, since they are running totals where a server sends
 // several. A zero never replaces a positive count: some servers send zeros on
@@ -44,7 +69,7 @@ func (t *Tally) Add(u *Usage) {
 }
 
 // Usage returns the counts of the reply. A part that exceeds its known whole
-// is Unknown: such a server counts it apart, or wrongly.
+// is Unknown: such a server contradicts itself.
 func (t *Tally) Usage() Usage {
 	if !t.begun {
 		return noUsage()
