@@ -15,8 +15,11 @@ const (
 	// checkedSize is the length of a JSON text from which on it is checked
 	// before it is parsed.
 	checkedSize = 16 << 10
-	// maxValues is how many values a checked text may hold.
-	maxValues = 100_000
+	// maxValues is how many values a checked text may hold, and bytesPerValue
+	// how long they are at least on average: lists of token ids, which are the
+	// densest of real replies, have five bytes for each.
+	maxValues     = 100_000
+	bytesPerValue = 3
 	// maxCount is the largest believable count of tokens.
 	maxCount = 100_000_000
 	// maxServerTime is the longest believable time of one request.
@@ -29,8 +32,8 @@ const (
 func parseJSON(p *fastjson.Parser, text []byte) (*fastjson.Value, error) {
 	if len(text) > checkedSize {
 		values := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{"))
-		if values > maxValues {
-			return nil, fmt.Errorf("%w: JSON of over %d values", ErrProtocol, maxValues)
+		if most := min(maxValues, len(text)/bytesPerValue); values > most {
+			return nil, fmt.Errorf("%w: JSON of over %d values", ErrProtocol, most)
 		}
 		if !json.Valid(text) {
 			return nil, notJSON(text)
@@ -42,6 +45,11 @@ func parseJSON(p *fastjson.Parser, text []byte) (*fastjson.Value, error) {
 	}
 	return v, nil
 }
+
+// MemoryOf returns about how many bytes it takes to decode a frame, or another
+// JSON text, that is held in buffers of so many bytes: their copies, and what
+// the parser makes of each value.
+func MemoryOf(bytes int) int { return 4*bytes + 160*min(bytes/bytesPerValue, maxValues) }
 
 // notJSON quotes the beginning of a text; the parser's own error quotes more.
 func notJSON(text []byte) error {

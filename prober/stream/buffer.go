@@ -22,6 +22,8 @@ type buffer struct {
 	r         io.Reader
 	bodyLimit int64
 	room      int // length that buf may grow to
+	reserve   func(bytes int) error
+	beside    int // bytes that the owner holds beside buf
 
 	buf        []byte
 	start, end int   // buf[start:end] is read and not yet cut
@@ -33,8 +35,9 @@ type buffer struct {
 	head    []byte // the first of them
 }
 
-// reset prepares b for another body and keeps its memory.
-func (b *buffer) reset(r io.Reader, bodyLimit int64, room int) {
+// reset prepares b for another body and keeps its memory. The buffer may grow
+// to room bytes.
+func (b *buffer) reset(r io.Reader, l Limits, room int) {
 	buf, head := b.buf, b.head[:0]
 	if buf == nil || len(buf) > keptBuffer {
 		buf = make([]byte, firstBuffer)
@@ -42,7 +45,7 @@ func (b *buffer) reset(r io.Reader, bodyLimit int64, room int) {
 	if head == nil {
 		head = make([]byte, 0, headSize)
 	}
-	*b = buffer{r: r, bodyLimit: bodyLimit, room: room, buf: buf, head: head}
+	*b = buffer{r: r, bodyLimit: l.Body, room: room, reserve: l.Reserve, buf: buf, head: head}
 }
 
 // unread returns what was read and not yet cut.
@@ -51,7 +54,9 @@ func (b *buffer) unread() []byte { return b.buf[b.start:b.end] }
 // fill makes room and reads once, or more often while a read brings nothing.
 // Whoever calls it has refused what is as long as the buffer may grow.
 func (b *buffer) fill() {
-	b.makeRoom()
+	if b.err = b.makeRoom(); b.err != nil {
+		return
+	}
 	for range maxEmptyReads {
 		n, err := b.r.Read(b.buf[b.end:])
 		b.reads++
@@ -86,18 +91,31 @@ func (b *buffer) took(n int) {
 }
 
 // makeRoom leaves at least one byte free behind b.end.
-func (b *buffer) makeRoom() {
+func (b *buffer) makeRoom() error {
 	if b.start == b.end {
 		b.start, b.end = 0, 0
 	}
 	if b.end < len(b.buf) {
-		return
+		return nil
 	}
 	buf := b.buf
 	if b.start == 0 {
-		buf = make([]byte, min(2*len(buf), b.room))
+		size := min(2*len(buf), b.room)
+		if err := b.ask(size + b.beside); err != nil {
+			return err
+		}
+		buf = make([]byte, size)
 	}
 	b.end = copy(buf, b.unread())
 	b.start = 0
 	b.buf = buf
+	return nil
+}
+
+// ask asks for the leave to hold so many bytes.
+func (b *buffer) ask(bytes int) error {
+	if b.reserve == nil || bytes <= FreeBuffer {
+		return nil
+	}
+	return b.reserve(bytes)
 }

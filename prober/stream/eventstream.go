@@ -37,7 +37,7 @@ type EventStreamReader struct {
 // NewEventStream returns a reader of the messages in r.
 func NewEventStream(r io.Reader, l Limits) *EventStreamReader {
 	s := &EventStreamReader{limits: l}
-	s.buffer.reset(r, l.Body, preludeSize+maxEventHeaders+l.Event+crcSize+1)
+	s.buffer.reset(r, l, preludeSize+maxEventHeaders+l.Event+crcSize+1)
 	return s
 }
 

@@ -19,7 +19,15 @@ type Limits struct {
 	Body int64
 	// Events is the most frames of the whole reply.
 	Events int
+	// Reserve is asked before the buffers of the reply grow to so many bytes,
+	// whenever that is more than FreeBuffer; its error ends the reply. nil
+	// permits everything.
+	Reserve func(bytes int) error
 }
+
+// FreeBuffer is how many bytes the buffers of a reply have without asking
+// Limits.Reserve: more than the events of usual replies need.
+const FreeBuffer = 16 << 10
 
 // DefaultLimits leave room for the largest honest replies known: final objects
 // that echo the prompt, log probabilities, base64 audio.

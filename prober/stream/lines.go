@@ -24,7 +24,7 @@ type lines struct {
 // reset prepares l for another body and keeps its memory.
 func (l *lines) reset(r io.Reader, limits Limits) {
 	b := l.buffer
-	b.reset(r, limits.Body, limits.Line+1)
+	b.reset(r, limits, limits.Line+1)
 	*l = lines{buffer: b, limits: limits}
 }
 

@@ -172,6 +172,13 @@ func (s *SSEReader) append(value []byte) error {
 	if len(s.data)+len(value) > s.lines.limits.Event {
 		return fmt.Errorf("%w: event over %d bytes", ErrTooLarge, s.lines.limits.Event)
 	}
+	if need := len(s.data) + len(value); need > cap(s.data) {
+		// Append makes room for more than is needed.
+		if err := s.lines.ask(len(s.lines.buf) + 2*need); err != nil {
+			return err
+		}
+		s.lines.beside = 2 * need
+	}
 	s.data = append(s.data, value...)
 	return nil
 }

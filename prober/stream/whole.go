@@ -16,7 +16,7 @@ type WholeReader struct {
 // on the body holds.
 func NewWhole(r io.Reader, l Limits) *WholeReader {
 	w := new(WholeReader)
-	w.buffer.reset(r, l.Body, int(l.Body)+1)
+	w.buffer.reset(r, l, int(l.Body)+1)
 	return w
 }
 
