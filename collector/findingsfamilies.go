@@ -44,14 +44,14 @@ func prefillFamilies() []*findingsFamily {
 func reuseFamilies() []*findingsFamily {
 	return []*findingsFamily{
 		findingsGauge("prefix_cache_hit_ratio", "ratio",
-			"Share of the prompt tokens of warm probes that came from the prefix cache, as the replies tell. Absent where they do not.",
+			"Share of the prompt tokens of warm probes that came from the prefix cache, as the replies tell. Absent where they do not, and where they all tell 0 while the second of a pair is so much faster (by a quarter or more) that only a cache explains it, or while there are too few pairs to know.",
 			func(f *estimate.Findings) gauge { return known(f.HitRatio) }),
 		intervalFamily("prefix_benefit_seconds", "seconds",
 			"How much earlier the first token comes when the prompt is asked again: TTFT of the first less that of the second of a pair. lower and upper are bounds with 95 % confidence; above 0 both, the cache helps. Only for prefix: paired; absent with too few pairs.",
 			func(f *estimate.Findings) *estimate.Interval { return f.Benefit }),
 		newFindingsFamily(Family{
 			Name: "cold_cached_total", Type: Counter,
-			Help: "Cold probes of whose prompt a part came from the prefix cache, as the reply tells. Absent while no cold reply told. None should: it is a fault of the prober, or of what the server counts.",
+			Help: "Cold probes of whose prompt a part came from the prefix cache, as the reply tells. Absent while no cold reply told, and while prefix_cache_hit_ratio is absent because the replies are not believed. None should: it is a fault of the prober, or of what the server counts.",
 		}, func(e encoder, _ *family, v *findingsValues) {
 			if v.ColdTold {
 				e.labels(v.block, v.created)

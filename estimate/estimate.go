@@ -61,7 +61,8 @@ type Findings struct {
 	Model   string
 	Prefill *Prefill
 	// HitRatio is the share of the prompt that came from the prefix cache in the
-	// warm half of pairs or in warm probes, as the replies tell.
+	// warm half of pairs or in warm probes, as the replies tell. A ratio of 0 that
+	// the pairs' own TTFT contradicts, or cannot confirm yet, is not known.
 	HitRatio *float64
 	// Benefit is by how many seconds the second of a pair has its first token
 	// earlier than the first.

@@ -20,13 +20,17 @@ const (
 	// that the server's own template puts before it, up to the end of a block
 	// of the cache.
 	templateTokens = 64
+	// cacheBenefit is the least benefit, as a share of the first half's TTFT, that
+	// nothing but a cache explains. A connection that is open, a clock that has
+	// sped up and a page that is in memory make the second half a little faster too.
+	cacheBenefit = 0.25
 )
 
-// pair is by how much the warm half of a pair had its first token earlier, in
-// seconds.
+// pair is the TTFT of the cold half of a pair, and by how much the warm half had
+// its first token earlier, in seconds.
 type pair struct {
-	at      time.Time
-	benefit float64
+	at            time.Time
+	cold, benefit float64
 }
 
 // pairs keeps the latest pairs, in the order of time.
@@ -43,7 +47,21 @@ func (p *pairs) observe(results []*prober.Result, now time.Time) {
 	if !isPair || first.Concurrency > 0 || second.Concurrency > 0 || !timed(first) || !timed(second) {
 		return
 	}
-	p.all = appendLatest(p.all, pair{now, (first.Timing.TTFT - second.Timing.TTFT).Seconds()}, maxPairs)
+	p.all = appendLatest(p.all, pair{now, first.Timing.TTFT.Seconds(), (first.Timing.TTFT - second.Timing.TTFT).Seconds()}, maxPairs)
+}
+
+// allowNoHits reports whether the pairs allow that nothing came from a cache: the
+// benefit, given, is known and small, or there are no pairs at all.
+func (p *pairs) allowNoHits(benefit *Interval) bool {
+	if len(p.all) == 0 {
+		return true
+	}
+	cold := make([]float64, len(p.all))
+	for i, v := range p.all {
+		cold[i] = v.cold
+	}
+	slices.Sort(cold)
+	return benefit != nil && benefit.Lower < cacheBenefit*median(cold)
 }
 
 // benefit returns the median of the differences. Its bounds are two of the
@@ -110,6 +128,13 @@ func (c *cache) observe(r *prober.Result, now time.Time) {
 	if r.Prefix == string(config.PrefixWarm) && r.Length > 0 && r.Outcome == prober.Success && r.Concurrency == 0 {
 		c.warm = appendLatest(c.warm, reply{now, n.Prompt, n.Cached}, maxPairs)
 	}
+}
+
+// tellsNoHits reports whether replies tell of the cache, and all that nothing came
+// from it.
+func (c *cache) tellsNoHits() bool {
+	hit := slices.ContainsFunc(c.warm, func(v reply) bool { return v.cached > 0 })
+	return len(c.warm) > 0 && !hit && c.coldCached == 0
 }
 
 // hitRatio returns the share of the warm prompts that came from the cache.

@@ -125,6 +125,41 @@ func TestHitRatio(t *testing.T) {
 	}
 }
 
+// Replies that tell of no cached token are not believed where the second of a pair
+// is so much faster that only a cache explains it, nor before that is known.
+func TestNoHits(t *testing.T) {
+	f := func(what string, pairs int, cold, second time.Duration, coldCached, warmCached int, want bool) {
+		t.Helper()
+		l := newLab(0)
+		for range pairs {
+			l.run(cached(probe(1000, cold), coldCached), warm(cached(probe(1000, second), warmCached)))
+		}
+		hits, told := l.last != nil && l.last.HitRatio != nil, l.last != nil && l.last.ColdTold
+		if hits != want || told != want {
+			t.Errorf("%s: hit ratio %v, cold replies told %v, want %v", what, hits, told, want)
+		}
+	}
+	f("a benefit that only a cache explains", 6, 500*ms, 61*ms, 0, 0, false)
+	f("a quarter of the cold half", 6, 400*ms, 300*ms, 0, 0, false)
+	f("less than a quarter", 6, 400*ms, 301*ms, 0, 0, true)
+	f("no benefit", 6, 400*ms, 400*ms, 0, 0, true)
+	f("too few pairs to know", 5, 400*ms, 400*ms, 0, 0, false)
+	f("a count that is not always 0", 6, 500*ms, 61*ms, 0, 960, true)
+	f("a cold reply with a count", 6, 500*ms, 61*ms, 128, 0, true)
+
+	l := newLab(0)
+	for range 5 {
+		l.run(cached(probe(1000, 500*ms), 0), warm(cached(probe(1000, 61*ms), 0)))
+	}
+	l.run(cached(probe(1000, 500*ms), 0), warm(cached(probe(1000, 500*ms), 0)))
+	if l.last.HitRatio == nil {
+		t.Error("a benefit that may be none contradicts nothing")
+	}
+	if b := l.last.Benefit; b == nil || b.Lower != 0 {
+		t.Errorf("benefit %+v, want one from 0 on", b)
+	}
+}
+
 func TestColdCached(t *testing.T) {
 	l := newLab(0)
 	for _, step := range []struct {

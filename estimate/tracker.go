@@ -88,6 +88,10 @@ func (s *state) findings(now time.Time) *Findings {
 		Bursts:     s.bursts.latest,
 		Logprob:    s.score.latest,
 	}
+	// Some servers write 0 cached tokens into every reply, whatever their cache did.
+	if s.cache.tellsNoHits() && !s.pairs.allowNoHits(f.Benefit) {
+		f.HitRatio, f.ColdTold = nil, false
+	}
 	for i := range s.named {
 		c := &s.named[i]
 		f.Changes[i], f.LastChange[i], f.Watched[i] = c.count, c.last, c.prompts != nil

@@ -263,6 +263,25 @@ func TestCommentsDoNotMoveTheTokenLimit(t *testing.T) {
 	}
 }
 
+// TestKeepAlivesAlone has replies that keep the connection open and then end.
+func TestKeepAlivesAlone(t *testing.T) {
+	f := func(body string, want Outcome) {
+		t.Helper()
+		url := chat(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, body)
+		}).URL
+		if r := newProber(t, newEndpoint(t, url), newModule()).one(t.Context(), time.Time{}); r.Outcome != want {
+			t.Errorf("%.30q: outcome %s (%v), want %s", body, r.Outcome, r.Err, want)
+		}
+	}
+	f(": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n", Empty)
+	f(strings.Repeat(": ping\n\n", 1000), Empty)
+	f("retry: 3000\n\nevent: ping\n\n", Empty)
+	f(": ping\n\n"+`{"error":{"message":"boom","code":500}}`, StreamError)
+	f(": ping\n\n<html>", ProtocolError)
+}
+
 func TestConnectionOutcomes(t *testing.T) {
 	f := func(name, url string, want Outcome) {
 		t.Helper()

@@ -34,7 +34,8 @@ type Reader interface {
 	// Frames counts the frames so far.
 	Frames() int
 	// Head returns the first bytes of the body, 2 KiB at most: where no frame
-	// came, they tell what came instead.
+	// came, they tell what came instead. Keep-alives of the framing are no part of
+	// it.
 	Head() []byte
 }
 

@@ -98,9 +98,27 @@ func (s *SSEReader) Frames() int { return s.frames }
 // Bytes counts the bytes of the body so far.
 func (s *SSEReader) Bytes() int64 { return s.lines.bytes }
 
-// Head returns the first bytes of the body, 2 KiB at most: where no frame
-// came, they tell what came instead, such as an HTML page or bare JSON.
-func (s *SSEReader) Head() []byte { return s.lines.head }
+// Head returns what the first 2 KiB of the body hold from the first line on that
+// is none of an event stream, such as an HTML page or bare JSON. Comments and
+// events without data, which keep a connection open, are none of that: a stream of
+// nothing else has no head.
+func (s *SSEReader) Head() []byte {
+	head := bytes.TrimPrefix(s.lines.head, []byte(byteOrderMark))
+	for len(head) > 0 {
+		line, rest := head, []byte(nil)
+		if end := bytes.IndexAny(head, "\r\n"); end >= 0 {
+			line, rest = head[:end], head[end+1:]
+		}
+		name, _, _ := bytes.Cut(line, []byte(":"))
+		switch string(name) {
+		case "", "data", "event", "id", "retry":
+			head = rest
+		default:
+			return head
+		}
+	}
+	return nil
+}
 
 // finish ends the stream by err, after the event that the input ended in.
 func (s *SSEReader) finish(err error) (Frame, error) {
