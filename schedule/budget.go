@@ -14,6 +14,15 @@ type Cost struct {
 	USD float64
 }
 
+// The longest that a Budget remembers what was spent: the hour and the day that it
+// limits, and the step in which it forgets.
+const (
+	TokenWindow = 60*tokenStep + tokenStep
+	USDWindow   = 96*usdStep + usdStep
+
+	tokenStep, usdStep = time.Minute, 15 * time.Minute
+)
+
 // Budget limits what runs may spend: tokens in any hour, money in any 24 hours.
 // It begins empty with the process. It is safe for concurrent use.
 type Budget struct {
@@ -31,7 +40,7 @@ func NewBudget(tokensPerHour int, usdPerDay float64, now func() time.Time) *Budg
 	start := now()
 	return &Budget{
 		elapsed: func() time.Duration { return now().Sub(start) }, tokensPerHour: tokensPerHour, usdPerDay: usdPerDay,
-		tokens: newWindow(time.Minute, 60), usd: newWindow(15*time.Minute, 96),
+		tokens: newWindow(tokenStep, 60), usd: newWindow(usdStep, 96),
 	}
 }
 

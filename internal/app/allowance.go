@@ -16,11 +16,11 @@ type allowance struct {
 // though one of the configuration may have their name.
 func allowanceOf(t *probeTarget, configured bool, b *budgets) *allowance {
 	a := &allowance{}
-	limits := []*schedule.Budget{b.all}
-	if configured {
-		limits = b.of(t.endpoint)
-	}
 	for _, rung := range t.module.Rungs() {
+		limits := b.ofStrangers()
+		if configured {
+			limits = b.of(t.endpoint)
+		}
 		a.rungs = append(a.rungs, newSpending(t.endpoint, rung.Module, limits))
 	}
 	return a

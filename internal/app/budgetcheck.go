@@ -8,17 +8,24 @@ import (
 )
 
 // checkBudgets finds modules whose single run may exceed a budget, so that they
-// would never run.
+// would never run. Discovered endpoints make the shares of global.budget smaller,
+// which nobody can know here.
 func checkBudgets(cfg *config.Config) []*config.Error {
+	each, rest := shares(cfg.Global.Budget, cfg.Endpoints, cfg.Modules)
 	var mistakes []*config.Error
-	for _, e := range stanzas(cfg) {
+	for i, e := range stanzas(cfg) {
 		for j, m := range e.asked(cfg) {
-			for _, b := range []struct {
-				name string
-				config.Budget
-			}{{"the endpoint's budget", e.Budget}, {"global.budget", cfg.Global.Budget}} {
-				if err := checkBudget(e.Endpoint, m, b.Budget); err != nil {
-					mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v that %s allows", e.Modules[j], err, b.name))
+			mistake := func(err error, whose string) {
+				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v that %s allows", e.Modules[j], err, whose))
+			}
+			if err := checkBudget(e.Endpoint, m, e.Budget); err != nil {
+				mistake(err, "the endpoint's budget")
+			}
+			if err := checkBudget(e.Endpoint, m, cfg.Global.Budget); err != nil {
+				mistake(err, "global.budget")
+			} else if i < len(each) {
+				if err := checkBudget(e.Endpoint, m, each[i]); err != nil && checkBudget(e.Endpoint, m, rest) != nil {
+					mistake(err, "its share of global.budget")
 				}
 			}
 		}

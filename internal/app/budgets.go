@@ -13,31 +13,35 @@ import (
 // the endpoint's other settings, so that changing those gives no new allowance.
 // It is safe for concurrent use.
 type budgets struct {
-	all *schedule.Budget
+	all  *schedule.Budget
+	rest *schedule.Budget // the part of all that is no endpoint's share
 
-	mu   sync.Mutex
-	each map[string]*schedule.Budget
+	mu     sync.Mutex
+	each   map[string]*schedule.Budget // the endpoints' own
+	shares map[string]*schedule.Budget // the endpoints' parts of all; none where all has no limit
 }
 
 func newBudgets(common config.Budget) *budgets {
-	return &budgets{all: newBudget(common), each: map[string]*schedule.Budget{}}
+	return &budgets{
+		all: newBudget(common), rest: newBudget(common),
+		each: map[string]*schedule.Budget{}, shares: map[string]*schedule.Budget{},
+	}
 }
 
 func newBudget(b config.Budget) *schedule.Budget {
 	return schedule.NewBudget(b.TokensPerHour, b.USDPerDay, time.Now)
 }
 
-// setCommon changes the limits of the budget of all.
-func (b *budgets) setCommon(common config.Budget) {
-	b.all.Limit(common.TokensPerHour, common.USDPerDay)
-}
+func setLimits(b *schedule.Budget, to config.Budget) { b.Limit(to.TokensPerHour, to.USDPerDay) }
 
 // keep forgets the budgets of endpoints that are gone, once nothing is spent of
 // them: an endpoint that comes back soon finds its budget as it left it.
 func (b *budgets) keep(known func(endpoint string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.DeleteFunc(b.each, func(name string, own *schedule.Budget) bool { return !known(name) && own.Idle() })
+	gone := func(name string, own *schedule.Budget) bool { return !known(name) && own.Idle() }
+	maps.DeleteFunc(b.each, gone)
+	maps.DeleteFunc(b.shares, gone)
 }
 
 // limit has the budgets of the endpoints go by their settings. It is for those in
@@ -48,9 +52,38 @@ func (b *budgets) limit(inForce []*config.Endpoint) {
 	defer b.mu.Unlock()
 	for _, e := range inForce {
 		if own := b.each[e.Name]; own != nil {
-			own.Limit(e.Budget.TokensPerHour, e.Budget.USDPerDay)
+			setLimits(own, e.Budget)
 		}
 	}
+}
+
+// share divides the budget of all among the endpoints that are probed. What they have
+// spent stays spent.
+func (b *budgets) share(all config.Budget, endpoints []*config.Endpoint, modules map[string]*config.Module) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	setLimits(b.all, all)
+	if all == (config.Budget{}) {
+		clear(b.shares)
+		setLimits(b.rest, all)
+		return
+	}
+	each, rest := shares(all, endpoints, modules)
+	setLimits(b.rest, rest)
+	for i, e := range endpoints {
+		if own := b.shares[e.Name]; own != nil {
+			setLimits(own, each[i])
+		} else {
+			b.shares[e.Name] = newBudget(each[i])
+		}
+	}
+}
+
+// shareOf returns the share of an endpoint; nil where it has none.
+func (b *budgets) shareOf(endpoint string) *schedule.Budget {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.shares[endpoint]
 }
 
 // own returns the budget of an endpoint; nil where it never had one, as few have.
@@ -76,10 +109,40 @@ func (b *budgets) used(e *config.Endpoint) func() (tokens, usd float64) {
 	return nil
 }
 
-// of returns the budgets that stand in front of the runs of an endpoint.
-func (b *budgets) of(e *config.Endpoint) []*schedule.Budget {
+// of returns the limits that stand in front of the runs of an endpoint.
+func (b *budgets) of(e *config.Endpoint) []limit {
+	limits := []limit{b.all, &shareOrRest{budgets: b, endpoint: e.Name}}
 	if own := b.own(e); own != nil {
-		return []*schedule.Budget{own, b.all}
+		limits = append(limits, own)
 	}
-	return []*schedule.Budget{b.all}
+	return limits
 }
+
+// ofStrangers returns the limits that stand in front of what is no endpoint of the
+// configuration.
+func (b *budgets) ofStrangers() []limit { return []limit{b.all, b.rest} }
+
+// limit is what a run needs room in: a budget, or one of several.
+type limit interface {
+	// Reserve and Settle are as those of schedule.Budget.
+	Reserve(most schedule.Cost) bool
+	Settle(reserved, spent schedule.Cost)
+}
+
+// shareOrRest takes what a run costs from the share of its endpoint or, where that has
+// no room, from the rest. It is used by one run at a time.
+type shareOrRest struct {
+	budgets  *budgets
+	endpoint string
+	from     *schedule.Budget // of the run in flight
+}
+
+func (s *shareOrRest) Reserve(most schedule.Cost) bool {
+	if s.from = s.budgets.shareOf(s.endpoint); s.from != nil && s.from.Reserve(most) {
+		return true
+	}
+	s.from = s.budgets.rest
+	return s.from.Reserve(most)
+}
+
+func (s *shareOrRest) Settle(reserved, spent schedule.Cost) { s.from.Settle(reserved, spent) }

@@ -72,8 +72,9 @@ func TestOneLineForARun(t *testing.T) {
 
 // An outage spends nothing: what was refused was not computed.
 func TestRefusalsCostNothing(t *testing.T) {
+	budget := schedule.NewBudget(15000, 0, time.Now)
 	s := newSpending(&config.Endpoint{}, &config.Module{InputTokens: config.Tokens(1000), OutputTokens: config.Tokens(100)},
-		[]*schedule.Budget{schedule.NewBudget(15000, 0, time.Now)})
+		[]limit{budget})
 	used := func(status int) float64 {
 		t.Helper()
 		most, ok := s.reserve()
@@ -82,7 +83,7 @@ func TestRefusalsCostNothing(t *testing.T) {
 		}
 		r := &prober.Result{Sent: time.Now(), Status: status, Tokens: prober.Tokens{Prompt: -1, Cached: -1, Output: -1}}
 		s.settle(most, []*prober.Result{r})
-		share, _ := s.budgets[0].Used()
+		share, _ := budget.Used()
 		return share
 	}
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusUnauthorized} {

@@ -150,7 +150,6 @@ func (d *daemon) enforce(cfg *config.Config) error {
 	if d.probing != nil {
 		d.probing.SetLimits(cfg.Global.Limits.InFlight, cfg.Global.Limits.InFlightPerHost)
 	}
-	d.budgets.setCommon(cfg.Global.Budget)
 	if d.hardware != nil {
 		d.hardware.gpus.SetBandwidth(configuredBandwidth(cfg))
 	}
@@ -170,13 +169,13 @@ func (d *daemon) mappingsFor(cfg *config.Config) (*engine.Mappings, error) {
 // for it, those that are looked at.
 func (d *daemon) look(cfg *config.Config, mappings *engine.Mappings) error {
 	found := d.discovery.Endpoints(cfg)
-	err := d.fleet.apply(plan{
-		cfg: cfg, mappings: mappings, endpoints: d.shard.of(found.Endpoints),
-	})
+	mine := d.shard.of(found.Endpoints)
+	err := d.fleet.apply(plan{cfg: cfg, mappings: mappings, endpoints: mine})
 	if err != nil {
 		return fmt.Errorf("look at the endpoints: %w", err)
 	}
 	d.budgets.limit(found.Endpoints)
+	d.budgets.share(cfg.Global.Budget, mine, cfg.Modules)
 	d.onDemand.use(cfg, d.fleet.modules, d.fleet.known(found.Endpoints))
 	rejected := map[collector.RejectReason]int{collector.RejectInvalid: len(d.fleet.refused)}
 	for reason, n := range found.Rejected {

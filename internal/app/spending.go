@@ -6,6 +6,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/prompt"
 	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
@@ -25,15 +26,15 @@ const (
 type spending struct {
 	module  *config.Module
 	price   *config.Price
-	budgets []*schedule.Budget // the endpoint's own and that of all
-	kind    api.Kind           // of the endpoint; "" until it is known, and taken for generation
-	counted bool               // the server has told how long a prompt was
+	limits  []limit
+	kind    api.Kind // of the endpoint; "" until it is known, and taken for generation
+	counted bool     // the server has told how long a prompt was
 }
 
 // newSpending is that of the runs of a module, or of a rung of it, at an
 // endpoint.
-func newSpending(e *config.Endpoint, m *config.Module, budgets []*schedule.Budget) *spending {
-	return &spending{module: m, price: e.Price, budgets: budgets, kind: kindOf(e, m)}
+func newSpending(e *config.Endpoint, m *config.Module, limits []limit) *spending {
+	return &spending{module: m, price: e.Price, limits: limits, kind: kindOf(e, m)}
 }
 
 // isOfTexts tells whether a request has a batch of texts, and no answer in
@@ -41,12 +42,12 @@ func newSpending(e *config.Endpoint, m *config.Module, budgets []*schedule.Budge
 func isOfTexts(k api.Kind) bool { return k == api.Embedding || k == api.Rerank }
 
 // reserve sets aside what the next run may cost at most. It returns false where
-// that could exceed a budget.
+// that could exceed a limit.
 func (s *spending) reserve() (most schedule.Cost, ok bool) {
 	most = s.most()
-	for i, b := range s.budgets {
-		if !b.Reserve(most) {
-			for _, before := range s.budgets[:i] {
+	for i, l := range s.limits {
+		if !l.Reserve(most) {
+			for _, before := range s.limits[:i] {
 				before.Settle(most, schedule.Cost{})
 			}
 			return most, false
@@ -68,13 +69,14 @@ func (s *spending) settle(reserved schedule.Cost, results []*prober.Result) {
 		spent.Tokens += cost.Tokens
 		spent.USD += cost.USD
 	}
-	for _, b := range s.budgets {
-		b.Settle(reserved, spent)
+	for _, l := range s.limits {
+		l.Settle(reserved, spent)
 	}
 }
 
 // spentBy is what one request has cost. Where the server does not count the
-// tokens of a request that was sent, it is taken for the most it can be.
+// tokens of a request that was sent, it is taken for the most it can be; where it
+// counts fewer than any tokenizer makes of the prompt, for as many as that.
 func spentBy(r *prober.Result, price *config.Price, most tokens) schedule.Cost {
 	if r.Sent.IsZero() || r.Status != 0 && r.Status != http.StatusOK {
 		return schedule.Cost{} // nothing was computed
@@ -83,6 +85,7 @@ func spentBy(r *prober.Result, price *config.Price, most tokens) schedule.Cost {
 	if t.input < 0 {
 		t = most
 	}
+	t.input = max(t.input, r.PromptBytes/prompt.MaxBytesPerToken)
 	return t.cost(price, r.Tokens.Cached)
 }
 

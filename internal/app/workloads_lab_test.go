@@ -97,6 +97,7 @@ func workLab(t *testing.T, text string) *lab {
 	t.Helper()
 	l, cfg := newLab(t), parse(t, text)
 	l.budgets = newBudgets(cfg.Global.Budget)
+	l.budgets.share(cfg.Global.Budget, cfg.Endpoints, cfg.Modules)
 	if err := l.apply(plan{cfg: cfg, endpoints: cfg.Endpoints}); err != nil {
 		t.Fatal(err)
 	}

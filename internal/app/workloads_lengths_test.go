@@ -205,9 +205,9 @@ func TestLengthBeyondTheContext(t *testing.T) {
 	}
 }
 
-// truncating serves chat completions of a model whose context is 4096 tokens, and cuts
-// longer prompts to that in silence, as Ollama does. A word is a token.
-func truncating(t *testing.T) (url string) {
+// counts serves chat completions whose usage tells what told makes of the words of the
+// prompt.
+func counts(t *testing.T, told func(words int) int) (url string) {
 	t.Helper()
 	return serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Messages []struct{ Content string } }
@@ -218,8 +218,14 @@ func truncating(t *testing.T) (url string) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one\"},\"finish_reason\":\"stop\"}]}\n\n"+
 			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
-			min(len(strings.Fields(body.Messages[0].Content)), 4096))
+			told(len(strings.Fields(body.Messages[0].Content))))
 	}))
+}
+
+// truncating is a server whose model has a context of 4096 tokens, to which it cuts
+// longer prompts in silence, as Ollama does. A word is a token.
+func truncating(t *testing.T) (url string) {
+	return counts(t, func(words int) int { return min(words, 4096) })
 }
 
 // A prompt that the server truncates is no success of its length: it counts under a
@@ -242,8 +248,9 @@ endpoints:
 			t.Errorf("%s tokens: successes, the last one, skips, tokens and cost are %v, want %v", length, got, wanted)
 		}
 	}
-	if got, want := p.sum("inference_endpoint_budget_used_ratio"), (1417+4096+4.)/100_000; math.Abs(got-want) > 1e-9 {
-		t.Errorf("%v of the budget is used, want %v", got, want)
+	// Of 6667 words no tokenizer makes fewer than 4270 tokens.
+	if got, least := p.sum("inference_endpoint_budget_used_ratio"), (1417+4270+4.)/100_000; got < least || got > least+0.001 {
+		t.Errorf("%v of the budget is used, want %v", got, least)
 	}
 }
 

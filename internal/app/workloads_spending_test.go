@@ -6,6 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 const (
@@ -194,6 +198,54 @@ endpoints: [{url: "http://h", %s}]`, tc.endpoint))
 		got := runToEnd(t, "check", "--config.file="+name)
 		if tc.want == "" && got.code != exitOK || tc.want != "" && !strings.Contains(got.stderr, tc.want) {
 			t.Errorf("%s: exit code %d, want %q: %s", tc.endpoint, got.code, tc.want, got.stderr)
+		}
+	}
+}
+
+// What a server counts is worth no more than what was sent to it: neither the counters
+// nor the cost of its endpoint, nor the budget of the others, take more. The healthy
+// endpoint misses no run, whatever the other one spends.
+func TestHostileCounts(t *testing.T) {
+	t.Parallel()
+	const runs, sent = 25, 1280 + 250 // bytes of 213 words with the body around them
+	for _, told := range []int{0, 1, 2400, 99_999_999, 100_000_001, math.MaxInt} {
+		w := newWitness(t, swift())
+		l := workLab(t, fmt.Sprintf(`
+global: {budget: {tokens_per_hour: 40000, usd_per_day: 0.04}}
+modules: {chat: {input_tokens: 256, output_tokens: 4, interval: 1m}}
+endpoints:
+  - {name: hostile, url: %q, api: openai-chat, model: m, modules: [chat], price: {input_usd: 1, output_usd: 1}}
+  - {name: healthy, url: %q, api: openai-chat, modules: [chat], price: {input_usd: 1, output_usd: 1}}`,
+			counts(t, func(int) int { return told }), w.url))
+		l.times(3*runs, "hostile")
+		p := l.times(runs, "healthy")
+		if got := p.sum(skippedFamily, "endpoint", "healthy"); got != 0 || w.requests() != runs {
+			t.Errorf("%d told: %v runs of the healthy endpoint were left out, %d made", told, got, w.requests())
+		}
+		results := p.sum("inference_probe_results_total", "endpoint", "hostile")
+		for family, per := range map[string]float64{"inference_probe_prompt_tokens_total": 1, costFamily: 1e6} {
+			if got := p.sum(family, "endpoint", "hostile") * per; got < 0 || got > results*(sent+1024+4) {
+				t.Errorf("%d told: %s is %v after %v probes", told, family, got, results)
+			}
+		}
+		if used := p.sum("inference_probe_results_total", "endpoint", "hostile"); used < 10 {
+			t.Errorf("%d told: %v probes of the hostile endpoint", told, used)
+		}
+	}
+}
+
+// A server that counts one token of each prompt spends a budget all the same: a token of
+// prose has fewer than nine bytes.
+func TestBudgetDoesNotTrustSmallCounts(t *testing.T) {
+	s := newSpending(&config.Endpoint{}, &config.Module{InputTokens: config.Tokens(8000), OutputTokens: config.Tokens(1)}, nil)
+	for _, tc := range []struct{ told, bytes, want int }{
+		{1, 38_600, 38_600/9 + 1},
+		{7000, 38_600, 7001},
+		{-1, 38_600, 12_065}, // the most: 1.5 x 8000 + 64 + 1
+	} {
+		r := &prober.Result{Sent: time.Now(), Status: http.StatusOK, PromptBytes: tc.bytes, Tokens: prober.Tokens{Prompt: tc.told, Cached: -1, Output: 1}}
+		if got := spentBy(r, nil, s.request()).Tokens; got != tc.want {
+			t.Errorf("%d told of %d bytes: %d tokens are spent, want %d", tc.told, tc.bytes, got, tc.want)
 		}
 	}
 }
