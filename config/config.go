@@ -5,14 +5,14 @@ package config
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/internal/files"
 )
 
 // maxFileBytes bounds the configuration file.
@@ -49,20 +49,11 @@ type Check func(*Config) []*Error
 // a join of all the mistakes in it, those that the checks find included, each
 // an *Error, in the order of their lines.
 func Load(name string, checks ...Check) (*Config, error) {
-	data, err := readFile(name)
+	data, err := files.Read(name, maxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	return Parse(data, name, checks...)
-}
-
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }
 
 // Parse reads a configuration from data, with errors as Load. The name stands

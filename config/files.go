@@ -2,14 +2,13 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"reflect"
 	"strings"
 
 	promconfig "github.com/prometheus/common/config"
+
+	"github.com/inference-exporter/inference_exporter/internal/files"
 )
 
 // maxSecretBytes bounds a file with a secret or certificates.
@@ -40,7 +39,7 @@ func (d *decoder) file(p path, v reflect.Value, limit int) {
 	}
 	name := promconfig.JoinDir(d.dir, v.String())
 	v.SetString(name)
-	if err := tryRead(name, limit); err != nil {
+	if err := files.Check(name, int64(limit)); err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
 		}
@@ -48,23 +47,36 @@ func (d *decoder) file(p path, v reflect.Value, limit int) {
 	}
 }
 
-// tryRead reads a regular file of at most so many bytes to its end; others could
-// block or never end.
-func tryRead(name string, limit int) error {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return errors.New("not a regular file")
-	case info.Size() > int64(limit):
-		return fmt.Errorf("larger than %d bytes", limit)
+// Files returns the names of the files that a client with these settings reads
+// for its requests: of secrets and certificates.
+func (h *HTTPClient) Files() []string {
+	return namesOfFiles(reflect.ValueOf(h.HTTPClientConfig), "")
+}
+
+// namesOfFiles returns those in a value that is held by a field of the given name.
+func namesOfFiles(v reflect.Value, field string) []string {
+	var names []string
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			names = namesOfFiles(v.Elem(), field)
+		}
+	case reflect.Struct:
+		if headers, ok := v.Interface().(promconfig.Headers); ok {
+			for _, h := range headers.Headers {
+				names = append(names, h.Files...)
+			}
+			return names
+		}
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				names = append(names, namesOfFiles(v.Field(i), f.Name)...)
+			}
+		}
+	case reflect.String:
+		if strings.HasSuffix(field, "File") && v.String() != "" {
+			names = append(names, v.String())
+		}
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(f, int64(limit)))
-	return err
+	return names
 }

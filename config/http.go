@@ -22,8 +22,9 @@ import (
 //   - `bearer_token` and `bearer_token_file` are refused, as
 //     `authorization` says the same; so are the keys that end in `_ref`,
 //     which need a secret manager.
-//   - Every file that is named must be readable when the configuration is
-//     loaded. A relative name counts from the configuration's directory.
+//   - Every file that is named must be a regular one that can be read when the
+//     configuration is loaded. A relative name counts from the configuration's
+//     directory.
 //   - In a value of type secret, `${NAME}` stands for the environment variable
 //     NAME, which must be set. A literal `${` is written `$${`.
 type HTTPClient struct {

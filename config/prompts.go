@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/internal/files"
 )
 
 // Bounds of a file with prompts.
@@ -44,13 +44,7 @@ func (m *Module) loadPrompts(r *report, p path) {
 	if m.PromptsFile == "" || r.failed[p] {
 		return
 	}
-	f, err := os.Open(m.PromptsFile)
-	if err != nil {
-		r.errorf(p, "cannot read: %v", err)
-		return
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxPromptsBytes))
+	data, err := files.Read(m.PromptsFile, maxPromptsBytes)
 	if err != nil {
 		r.errorf(p, "cannot read: %v", err)
 		return

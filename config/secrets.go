@@ -1,14 +1,14 @@
 package config
 
 import (
-	"io"
 	"net/url"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 
 	promconfig "github.com/prometheus/common/config"
+
+	"github.com/inference-exporter/inference_exporter/internal/files"
 )
 
 // Secrets returns the secrets in a part of the configuration, such as an
@@ -124,19 +124,9 @@ func isSecretFile(field string) bool {
 	return false
 }
 
-// file adds what a file of one secret holds. Like the check of the
-// configuration it reads regular files only, as others could block.
+// file adds what a file of one secret holds.
 func (c *secretCollector) file(name string) {
-	info, err := os.Stat(name)
-	if err != nil || !info.Mode().IsRegular() {
-		return
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	if text, err := io.ReadAll(io.LimitReader(f, maxSecretBytes)); err == nil {
+	if text, err := files.Read(name, maxSecretBytes); err == nil {
 		c.add(string(text))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/files"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -163,7 +164,7 @@ func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*cl
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: servers: set up http: %w", e.cfg.Name, err)
 	}
-	c := &client{transport: rt, header: http.Header{
+	c := &client{transport: files.Guard(rt, settings.Files()), header: http.Header{
 		"Accept": {"text/plain;version=0.0.4"},
 		// Compressing a page of 300 kB holds up the event loop of a Python
 		// server, and with it all streams, for several milliseconds.

@@ -11,6 +11,7 @@ import (
 	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/files"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/sigv4"
@@ -101,6 +102,7 @@ func (e *Endpoint) newTransport(opts ...promconfig.HTTPClientOption) (http.Round
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: set up http: %w", e.cfg.Name, err)
 	}
+	rt = files.Guard(rt, e.cfg.HTTP.Files())
 	if s := e.cfg.SigV4; s != nil {
 		rt = sigv4.New(rt, sigv4.Options{
 			Region: s.Region, Service: s.Service, AccessKeyID: s.AccessKeyID,

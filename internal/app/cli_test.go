@@ -127,7 +127,7 @@ func TestConfigurationThatCannotBeUsed(t *testing.T) {
 		refused(t, exitConfig, patterns, "check", "--config.file="+file)
 	}
 	f("nowhere.yml", "inference_exporter: read configuration: open nowhere.yml: no such file or directory")
-	f(t.TempDir(), "inference_exporter: read configuration: read .*: is a directory")
+	f(t.TempDir(), "inference_exporter: read configuration: read .*: not a regular file")
 	f(writeFile(t, "two.yml", `endpoints:
   - url: http://localhost:8000
     modules: [fast]

@@ -14,10 +14,14 @@ import (
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/files"
 )
 
 // listenAddress is the default address of the daemon.
 const listenAddress = ":10115"
+
+// maxWebConfigBytes bounds the file of the flag --web.config.file.
+const maxWebConfigBytes = 1 << 20
 
 // serveCommand runs the daemon.
 type serveCommand struct {
@@ -71,7 +75,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	if err := toolkit.Validate(*c.web.WebConfigFile); err != nil {
+	if err := checkWebConfig(*c.web.WebConfigFile); err != nil {
 		return unusable{fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)}
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
@@ -82,6 +86,16 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 		return err
 	}
 	return d.run(ctx, func() ([]net.Listener, error) { return listen(c.web) }, c.web)
+}
+
+// checkWebConfig checks the file that --web.config.file names; "" is none.
+func checkWebConfig(name string) error {
+	if name != "" {
+		if err := files.Check(name, maxWebConfigBytes); err != nil {
+			return err
+		}
+	}
+	return toolkit.Validate(name)
 }
 
 // load returns the configuration that the flags name.

@@ -1,0 +1,99 @@
+//go:build unix
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+)
+
+// pipeAt replaces what has the name by a pipe to which nobody writes.
+func pipeAt(t *testing.T, name string) string {
+	t.Helper()
+	if err := os.RemoveAll(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// No file that the daemon is given can be a pipe, which it would wait for.
+func TestPipesAtStart(t *testing.T) {
+	pipe := pipeAt(t, filepath.Join(t.TempDir(), "pipe"))
+	f := func(args ...string) {
+		t.Helper()
+		var stderr bytes.Buffer
+		code := Run(context.Background(), append(args, "--web.listen-address=127.0.0.1:0"), Options{Stdout: &stderr, Stderr: &stderr})
+		if code != exitConfig || !strings.Contains(stderr.String(), "not a regular file") {
+			t.Errorf("%q: exit code %d, %s", args, code, &stderr)
+		}
+	}
+	in := func(text string) string {
+		return "--config.file=" + writeFile(t, "exporter.yml", fmt.Sprintf(text, pipe))
+	}
+	f("--config.file=" + pipe)
+	f("--endpoint=http://127.0.0.1:9", "--web.config.file="+pipe)
+	f(in("modules: {own: {prompts_file: %q}}\nendpoints: [{url: http://127.0.0.1:9}]\n"))
+	f(in("endpoints: [{url: http://127.0.0.1:9, http: {authorization: {credentials_file: %q}}}]\n"))
+	f(in("endpoints: [{url: http://127.0.0.1:9, http: {tls_config: {ca_file: %q}}}]\n"))
+}
+
+// A configuration that has become a pipe fails the reload, and nothing else.
+func TestConfigurationBecomesPipe(t *testing.T) {
+	p := startReloading(t, "endpoints: [{url: http://127.0.0.1:9}]\n")
+	pipeAt(t, p.file)
+	if status, body := p.post("/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "not a regular file") {
+		t.Errorf("status %d: %s", status, body)
+	}
+	got, _ := p.waitFor("a page", func(page) bool { return true })
+	if got.sum("inference_exporter_config_last_reload_successful") != 0 || got.sum("inference_exporter_endpoints") != 1 {
+		t.Error("the configuration before is not in force, or nobody is told")
+	}
+	if code := p.stop(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A key that has become a pipe fails the probes and the readings that need it.
+// They go on, and so does all else, and the exporter ends when it should.
+func TestKeyBecomesPipe(t *testing.T) {
+	server := serveHTTP(t, simulator.New(quick()).Handler())
+	key := writeFile(t, "key", "secret-of-test")
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 100ms}
+modules: {interactive: {input_tokens: 16, output_tokens: 2}}
+endpoints:
+  - {name: keyed, url: %[1]q, http: {authorization: {credentials_file: %[2]q}}, servers: {urls: ["%[1]s/metrics"], interval: 100ms}}
+  - {name: open, url: %[1]q}
+`, server, key)))
+	succeeded := func(got page, endpoint string) float64 {
+		return got.sum("inference_probe_results_total", "endpoint", endpoint, "outcome", "success")
+	}
+	before, _ := p.waitFor("good probes", func(got page) bool { return succeeded(got, "keyed") > 0 && succeeded(got, "open") > 0 })
+	pipeAt(t, key)
+	p.waitFor("failing probes beside good ones", func(got page) bool {
+		return got.sum("inference_probe_results_total", "endpoint", "keyed", "outcome", "connect_error") >= 3 &&
+			succeeded(got, "open") > succeeded(before, "open")+3
+	})
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(key, []byte("another-secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("good probes with the new key", func(got page) bool { return succeeded(got, "keyed") > succeeded(before, "keyed")+3 })
+	if code := p.stop(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
