@@ -30,6 +30,9 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// OnListen, if set, is told the address that the daemon listens on.
 	OnListen func(net.Addr)
+	// OnLogger, if set, is given the log of the program before anything is
+	// logged.
+	OnLogger func(*slog.Logger)
 }
 
 // command is one command of the program.
@@ -42,6 +45,7 @@ type environment struct {
 	Options
 	logger    *slog.Logger
 	lostLines func() uint64 // of the log
+	hidden    *hidden       // from the log
 }
 
 // Run runs the program with the given arguments until it is done or ctx ends,
@@ -54,8 +58,12 @@ func Run(ctx context.Context, args []string, o Options) int {
 		return exitOK
 	}
 	if err == nil {
-		log := newLogQueue(o.Stderr)
-		err = cmd.run(ctx, environment{Options: o, logger: cli.logger(log), lostLines: log.dropped})
+		log, hidden := newLogQueue(o.Stderr), new(hidden)
+		logger := cli.logger(log, hidden)
+		if o.OnLogger != nil {
+			o.OnLogger(logger)
+		}
+		err = cmd.run(ctx, environment{Options: o, logger: logger, lostLines: log.dropped, hidden: hidden})
 		log.close()
 	}
 	return report(o.Stderr, err)
@@ -167,8 +175,8 @@ func (c *cli) parse(args []string) (cmd command, done bool, err error) {
 	return c.commands[name], false, nil
 }
 
-func (c *cli) logger(w io.Writer) *slog.Logger {
+func (c *cli) logger(w io.Writer, hidden *hidden) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(*c.logLevel)) // one of the enum
-	return newLogger(w, *c.logFormat, level)
+	return newLogger(w, *c.logFormat, level, hidden)
 }

@@ -15,19 +15,20 @@ import (
 )
 
 // newLogger returns a logger that writes lines in the given format, "logfmt"
-// or "json", to w.
-func newLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
+// or "json", to w, without what is hidden.
+func newLogger(w io.Writer, format string, level slog.Leveler, hidden *hidden) *slog.Logger {
 	enc := log.NewLogfmtLogger(log.NewSyncWriter(w))
 	if format == "json" {
 		enc = log.NewJSONLogger(log.NewSyncWriter(w))
 	}
-	return slog.New(&logHandler{encoder: enc, level: level})
+	return slog.New(&logHandler{encoder: enc, level: level, hidden: hidden})
 }
 
 // logHandler is a slog.Handler that lets a go-kit logger do the encoding.
 type logHandler struct {
 	encoder log.Logger
 	level   slog.Leveler
+	hidden  *hidden
 	bound   []any  // key, value, ... of WithAttrs
 	prefix  string // open groups, each with a trailing dot
 }
@@ -57,6 +58,11 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 		kv = appendAttr(kv, h.prefix, a)
 		return true
 	})
+	for i := 1; i < len(kv); i += 2 {
+		if text, ok := kv[i].(string); ok {
+			kv[i] = h.hidden.clean(text)
+		}
+	}
 	err := h.encoder.Log(kv...)
 	if err == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 func TestLogHandlerConforms(t *testing.T) {
 	var buf bytes.Buffer
-	h := newLogger(&buf, "json", slog.LevelInfo).Handler()
+	h := newLogger(&buf, "json", slog.LevelInfo, nil).Handler()
 	err := slogtest.TestHandler(h, func() []map[string]any {
 		var out []map[string]any
 		for line := range strings.Lines(buf.String()) {
@@ -56,7 +56,7 @@ func TestLogLines(t *testing.T) {
 	f := func(format string, args []any, want string) {
 		t.Helper()
 		var buf bytes.Buffer
-		newLogger(&buf, format, slog.LevelInfo).Info("probe failed", args...)
+		newLogger(&buf, format, slog.LevelInfo, nil).Info("probe failed", args...)
 		if !strings.Contains(buf.String(), want) {
 			t.Errorf("%s: got %q, want it to contain %q", format, buf.String(), want)
 		}
@@ -75,7 +75,7 @@ func TestLogLines(t *testing.T) {
 func TestLogLevel(t *testing.T) {
 	var buf bytes.Buffer
 	var level slog.LevelVar
-	l := newLogger(&buf, "logfmt", &level)
+	l := newLogger(&buf, "logfmt", &level, nil)
 	l.Debug("hidden")
 	level.Set(slog.LevelDebug)
 	l.Debug("shown")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -26,6 +27,9 @@ func Main(o Options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(exitTimeout, func() { exitNow(o.Stderr) }) })()
+	// Libraries write to the default logs, net/http what a server sends on an idle
+	// connection.
+	o.OnLogger = slog.SetDefault
 	return Run(ctx, os.Args[1:], o)
 }
 

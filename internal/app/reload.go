@@ -132,6 +132,7 @@ func problemsOf(err error) []error {
 // enforce puts a configuration in force, all of it or, after an error, nothing.
 // What can fail comes first.
 func (d *daemon) enforce(cfg *config.Config) error {
+	d.env.hidden.learn(cfg)
 	mappings, err := d.mappingsFor(cfg)
 	if err != nil {
 		return err

@@ -125,7 +125,7 @@ func TestLogOfAnswers(t *testing.T) {
 			l, cfg := newLab(t), parse(t, fmt.Sprintf(`
 modules: {long: {prompt: Count., output_tokens: 100, expect: {equals: nothing}, log_answers: %t}}
 endpoints: [{name: e, url: %s, modules: [long]}]`, logged, w.url))
-			l.logger = newLogger(log, "logfmt", slog.LevelDebug)
+			l.logger = newLogger(log, "logfmt", slog.LevelDebug, nil)
 			if err := l.apply(plan{cfg: cfg, endpoints: cfg.Endpoints}); err != nil {
 				t.Fatal(err)
 			}

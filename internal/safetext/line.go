@@ -38,6 +38,18 @@ func Line(text string, limit int) string {
 	return Cut(b.String(), limit)
 }
 
+// Block returns a text of printable characters, line breaks and tabs: of every
+// other one, and of a byte that is no UTF-8, becomes U+FFFD. A text of more than
+// limit bytes is cut as by Cut.
+func Block(text string, limit int) string {
+	return Cut(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
+			return r
+		}
+		return utf8.RuneError
+	}, text), limit)
+}
+
 // Cut returns a text of at most limit bytes, cut between characters; one that
 // was cut ends with "...".
 func Cut(text string, limit int) string {

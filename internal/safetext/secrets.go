@@ -31,7 +31,7 @@ const (
 // base64 and in hexadecimal. A nil Secrets holds none. It is immutable.
 type Secrets struct {
 	values []string
-	kept   *index // nil: made for each use
+	sieve  *sieve // nil: every secret is looked for in every text
 }
 
 // NewSecrets returns the set of the given secrets. Those of fewer than six
@@ -60,30 +60,12 @@ func (s *Secrets) Values() []string {
 	return s.values
 }
 
-// Indexed returns the same set with an index that is kept, about 50 kB for each
-// secret of 40 characters: for a set that is used all the time.
-func (s *Secrets) Indexed() *Secrets {
-	return &Secrets{values: s.Values(), kept: newIndex(s.Values())}
-}
-
-func (s *Secrets) index() *index {
-	if s.kept != nil {
-		return s.kept
-	}
-	return newIndex(s.values)
-}
-
 // In reports whether a text holds a secret, or a part of one.
-func (s *Secrets) In(text string) bool {
-	return len(s.Values()) > 0 && len(s.index().find(plainOf(text))) > 0
-}
+func (s *Secrets) In(text string) bool { return len(s.find(text)) > 0 }
 
 // Redact returns a text with the secrets in it replaced by Placeholder.
 func (s *Secrets) Redact(text string) string {
-	if len(s.Values()) == 0 || len(text) < minCut {
-		return text
-	}
-	found := s.index().find(plainOf(text))
+	found := s.find(text)
 	if len(found) == 0 {
 		return text
 	}
@@ -96,6 +78,22 @@ func (s *Secrets) Redact(text string) string {
 	}
 	b.WriteString(text[at:])
 	return b.String()
+}
+
+// find returns where a text holds secrets, in order and without overlaps.
+func (s *Secrets) find(text string) []span {
+	values := s.Values()
+	if len(values) == 0 || len(text) < minCut {
+		return nil
+	}
+	t := plainOf(text)
+	if s.sieve != nil {
+		values = s.sieve.suspects(t.runes, values)
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	return newIndex(values).find(t)
 }
 
 // span is a part of a text, in bytes.

@@ -163,6 +163,9 @@ func FuzzRedact(f *testing.F) {
 		}
 		text := before + form + after
 		got := secrets.Redact(text)
+		if indexed := NewSecrets("another-secret-1", secret, "and-one-more-2").Indexed().Redact(text); indexed != got {
+			t.Errorf("indexed: %q, else %q", indexed, got)
+		}
 		for _, again := range []string{got, Line(got, 1<<20), strconv.Quote(got)} {
 			if left := leftOf(secret, again); left != "" {
 				t.Errorf("secret %q as %q: %q is left in %q", secret, form, left, again)
@@ -202,7 +205,15 @@ func spoil(random *rand.Rand, s string) string {
 }
 
 func BenchmarkRedact(b *testing.B) {
-	secrets := NewSecrets(key)
+	b.Run("one", func(b *testing.B) { benchmarkRedact(b, NewSecrets(key)) })
+	var many []string
+	for i := range 1000 {
+		many = append(many, fmt.Sprintf("sk-%d-%064x", i, i*i*i))
+	}
+	b.Run("of 1000", func(b *testing.B) { benchmarkRedact(b, NewSecrets(many...).Indexed()) })
+}
+
+func benchmarkRedact(b *testing.B, secrets *Secrets) {
 	text := strings.Repeat("dial tcp 10.0.0.1:8000: connect: connection refused; ", 8)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
