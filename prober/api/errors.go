@@ -58,9 +58,10 @@ func describeError(body []byte) *ServerError {
 }
 
 // errorIn finds the error that an object reports, in the shapes that servers
-// use: {"error": object or text}, {"object": "error"}, {"type": "error"} and
-// Groq's {"x_groq": {"error": text}}; Google's servers put the object into a
-// list. nil is none.
+// use: {"error": object or text}, {"object": "error"}, {"type": "error"},
+// Groq's {"x_groq": {"error": text}}, and a message with the code of an error
+// beside it (DashScope); Google's servers put the object into a list. nil is
+// none.
 func errorIn(v *fastjson.Value) *ServerError {
 	if list := v.GetArray(); len(list) > 0 {
 		v = list[0]
@@ -73,6 +74,9 @@ func errorIn(v *fastjson.Value) *ServerError {
 	}
 	if e := v.Get("x_groq", "error"); told(e) {
 		return readError(e, v)
+	}
+	if len(v.GetStringBytes("message")) > 0 && errorStatus(v, v) != 0 {
+		return readError(v, v)
 	}
 	return nil
 }

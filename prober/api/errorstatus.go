@@ -52,11 +52,12 @@ func statusNumber(v *fastjson.Value) int {
 //
 // Sources: OpenAI (guides/error-codes, and the codes of a failed response),
 // Anthropic (api/errors), Google (google.rpc.Code), Amazon Bedrock (the
-// exceptions of ConverseStream), llama.cpp (tools/server, error_type), the
+// exceptions of ConverseStream), DashScope (error-code), llama.cpp (tools/server, error_type), the
 // classes of exceptions of vLLM, SGLang and LiteLLM, text-generation-inference
 // (error_type).
 func namedStatus(name string) int {
 	name = name[strings.LastIndexByte(name, '#')+1:] // AWS: the name space before it
+	name, _, _ = strings.Cut(name, ".")              // DashScope: what exactly, behind it
 	name = strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
 	name = strings.TrimSuffix(strings.TrimSuffix(name, "exception"), "error")
 	switch name {

@@ -35,6 +35,8 @@ func TestErrorStatus(t *testing.T) {
 		`data: {"error":{"message":"m","type":"Too Many Requests"}}`,
 		`data: {"error":{"grpc_code":8,"http_code":429,"message":"m","http_status":"Too Many Requests"}}`,
 		`data: {"object":"error","message":"m","type":"RateLimitError","code":429}`,
+		`data: {"code":429,"message":"m"}`,
+		`data: {"code":"Throttling.RateQuota","message":"m","request_id":"r"}`,
 		"event: error\ndata: {\"message\":\"m\",\"code\":429}")
 	f(503, chat,
 		`error: {"code":503,"message":"Loading model","type":"unavailable_error"}`,

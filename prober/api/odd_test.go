@@ -170,6 +170,7 @@ func TestErrorsInStream(t *testing.T) {
 		{"error line of llama.cpp", `error: {"code":500,"message":"boom","type":"server_error"}` + "\n\n", with(func(r *reply) { r.Err = ServerError{Status: 500, Type: "server_error", Message: "boom"} })},
 		{"error line without JSON", "error: boom\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "", Message: "boom"} })},
 		{"event named error", "event: error\ndata: {\"message\":\"boom\"}\n\n", with(func(r *reply) { r.Err = ServerError{Status: 0, Type: "", Message: "boom"} })},
+		{"a message and a code that is no error's", `data: {"code":200,"message":"ok"}` + "\n\n" + `data: {"code":0,"message":"ok","status":"running"}` + "\n\n" + hi + stop + done, good()},
 		{"error fields that are empty", `data: {"error":null,"choices":[{"delta":{"content":"hi"}}],"x_groq":{"error":""}}` + "\n\n" + `data: {"error":{}}` + "\n\n" + `data: {"error":""}` + "\n\n" + `data: {"error":false}` + "\n\n" + `data: {"error":[]}` + "\n\n" + stop + done, good()},
 	})
 }

@@ -89,8 +89,10 @@ func finishRow(p *Protocol) string {
 	switch {
 	case p.Kind != Generation:
 		return ""
-	case p.FinishOptional:
+	case p.EndOfBody:
 		return "real servers leave it out"
+	case p.FinishOptional:
+		return "real servers leave it out; without one the reply needs its end marker"
 	}
 	return "mandatory: without one the reply was cut"
 }
