@@ -16,6 +16,10 @@ import (
 // noticed within this time.
 const maxSleep = 10 * time.Second
 
+// maxStandstill is for how long the loop may make no turn before it is taken to
+// hang: three of its longest sleeps.
+const maxStandstill = 3 * maxSleep
+
 // Job is one thing to run again and again.
 type Job struct {
 	// Key is the identity of the job. It survives Update, and its hash places
@@ -98,9 +102,10 @@ type Scheduler struct {
 	turns  turns  // who may start; its inFlight is shared
 
 	// Shared with the callers of the methods and with the runs.
-	called atomic.Bool            // Run was
-	update atomic.Pointer[[]Job]  // the latest set not yet taken over
-	limits atomic.Pointer[limits] // the latest ones not yet taken over
+	called atomic.Bool               // Run was
+	turned atomic.Pointer[time.Time] // when the loop made its latest turn; nil while it does not run
+	update atomic.Pointer[[]Job]     // the latest set not yet taken over
+	limits atomic.Pointer[limits]    // the latest ones not yet taken over
 	wake   chan struct{}
 	done   chan finished
 }
@@ -154,6 +159,13 @@ func (s *Scheduler) SetLimits(inFlight, inFlightPerHost int) {
 // InFlight returns the number of runs in flight.
 func (s *Scheduler) InFlight() int { return int(s.turns.inFlight.Load()) }
 
+// Hangs reports whether the loop that Run runs makes no progress. It does not
+// while Run does not run.
+func (s *Scheduler) Hangs() bool {
+	at := s.turned.Load()
+	return at != nil && time.Since(*at) > maxStandstill
+}
+
 // Run starts runs until ctx ends; then it cancels those in flight, waits for
 // them and returns nil. It returns an error only when called a second time.
 func (s *Scheduler) Run(ctx context.Context) error {
@@ -163,6 +175,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
+		s.turned.Store(new(time.Now()))
 		timer.Reset(s.advance(ctx))
 		select {
 		case <-ctx.Done():
@@ -172,6 +185,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
+	s.turned.Store(nil)
 	for s.InFlight() > 0 {
 		f := <-s.done
 		s.turns.release(f.run.host)

@@ -49,6 +49,44 @@ func TestRunsOnTheGrid(t *testing.T) {
 	})
 }
 
+// A loop that hangs is noticed, and one that has nothing to do does not hang.
+func TestHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		wants := func(when string, want bool) {
+			t.Helper()
+			if got := s.Hangs(); got != want {
+				t.Errorf("%s: hangs is %t, want %t", when, got, want)
+			}
+		}
+		wants("before it runs", false)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = s.Run(ctx)
+		}()
+		time.Sleep(time.Hour + time.Millisecond)
+		wants("idle for an hour", false)
+		release := make(chan struct{})
+		s.Update([]Job{{
+			Key: "a", Interval: time.Second, Skipped: func(Reason) { <-release },
+			Run: func(ctx context.Context, _ Run) Report { <-ctx.Done(); return Report{} },
+		}})
+		time.Sleep(20 * time.Second)
+		wants("blocked for less than 20 s", false)
+		time.Sleep(15 * time.Second)
+		wants("blocked for more than 30 s", true)
+		close(release)
+		time.Sleep(maxSleep)
+		wants("on again", false)
+		cancel()
+		<-ended
+		time.Sleep(time.Hour)
+		wants("ended", false)
+	})
+}
+
 // A restart, however late, finds the same grid.
 func TestRestartKeepsGrid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

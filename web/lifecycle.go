@@ -34,12 +34,19 @@ func (h *reloadHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	plainText(w, http.StatusOK, "reloaded")
 }
 
-func serveHealthy(w http.ResponseWriter, _ *http.Request) {
+// serveHealthy answers whether the process does its work, so that one that hangs
+// is started again.
+func (s *Server) serveHealthy(w http.ResponseWriter, _ *http.Request) {
+	if s.hangs() {
+		plainText(w, http.StatusServiceUnavailable, "the scheduler hangs")
+		return
+	}
 	plainText(w, http.StatusOK, "healthy")
 }
 
+// serveReady answers whether the probes run.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
-	if s.ready.Load() {
+	if s.ready.Load() && !s.hangs() {
 		plainText(w, http.StatusOK, "ready")
 		return
 	}

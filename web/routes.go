@@ -34,7 +34,7 @@ func (s *Server) routes(o *Options) ([]route, error) {
 	}
 	return append(routes,
 		route{"GET /api/v1/events", &eventsHandler{hub: s.hub}},
-		route{"GET " + healthyPath, http.HandlerFunc(serveHealthy)},
+		route{"GET " + healthyPath, http.HandlerFunc(s.serveHealthy)},
 		route{"GET " + readyPath, http.HandlerFunc(s.serveReady)},
 		route{"POST " + reloadPath, &reloadHandler{reload: o.Reload}},
 		route{"PUT " + reloadPath, &reloadHandler{reload: o.Reload}},

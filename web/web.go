@@ -33,6 +33,8 @@ type Options struct {
 	Prober Prober
 	Logger *slog.Logger
 
+	// Hangs reports whether the probes make no progress; nil is never.
+	Hangs func() bool
 	// Status is what the status page shows.
 	Status Status
 	// GPUs returns the page of the GPUs, to be written as JSON.
@@ -52,6 +54,7 @@ type Options struct {
 type Server struct {
 	handler http.Handler
 	hub     *hub
+	hangs   func() bool
 	ready   atomic.Bool
 }
 
@@ -61,7 +64,10 @@ func New(o Options) (*Server, error) {
 	if err := checkPath(o.MetricsPath); err != nil {
 		return nil, err
 	}
-	s := &Server{hub: newHub(o.Status, o.Logger)}
+	s := &Server{hub: newHub(o.Status, o.Logger), hangs: o.Hangs}
+	if s.hangs == nil {
+		s.hangs = func() bool { return false }
+	}
 	routes, err := s.routes(&o)
 	if err != nil {
 		return nil, err
@@ -79,7 +85,7 @@ func New(o Options) (*Server, error) {
 // Handler returns the handler of all pages.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Ready tells whether the probes run, which /-/ready answers.
+// Ready sets whether the probes run, which /-/ready answers.
 func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 
 // Close ends the streams of events, which would hold up the end of the

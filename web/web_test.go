@@ -291,6 +291,11 @@ func TestPages(t *testing.T) {
 	s.Ready(false)
 	f(http.MethodGet, "/-/ready", http.StatusServiceUnavailable, "not ready\n")
 
+	s.Ready(true)
+	s.hangs = func() bool { return true }
+	f(http.MethodGet, "/-/healthy", http.StatusServiceUnavailable, "the scheduler hangs\n")
+	f(http.MethodGet, "/-/ready", http.StatusServiceUnavailable, "not ready\n")
+
 	f(http.MethodGet, "/", http.StatusOK, "inference_exporter")
 	f(http.MethodGet, "/", http.StatusOK, "1.2.3")
 	f(http.MethodGet, "/", http.StatusOK, `href="/metrics"`)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -111,7 +112,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Version: version.Info(),
 		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.onDemand, Logger: d.env.logger,
-		Status: d.board, Gatherer: registry, Info: d.info,
+		Hangs: d.hangs, Status: d.board, Gatherer: registry, Info: d.info,
 		Config: func() ([]byte, error) { return d.force.config().Marshal() },
 	}
 	if d.hardware != nil {
@@ -155,13 +156,27 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 // parts returns what has to run beside the web server.
 func (d *daemon) parts() []func(context.Context) error {
 	parts := []func(context.Context) error{d.discovery.Run, d.traces.run, d.follow}
-	for _, s := range []*schedule.Scheduler{d.probing, d.scraping} {
-		if s != nil {
-			parts = append(parts, s.Run)
-		}
+	for _, s := range d.schedulers() {
+		parts = append(parts, s.Run)
 	}
 	if d.hardware != nil {
 		parts = append(parts, d.hardware.parts()...)
 	}
 	return parts
+}
+
+// schedulers returns those in use.
+func (d *daemon) schedulers() []*schedule.Scheduler {
+	var used []*schedule.Scheduler
+	for _, s := range []*schedule.Scheduler{d.probing, d.scraping} {
+		if s != nil {
+			used = append(used, s)
+		}
+	}
+	return used
+}
+
+// hangs reports whether probes, or readings of pages, make no progress.
+func (d *daemon) hangs() bool {
+	return slices.ContainsFunc(d.schedulers(), (*schedule.Scheduler).Hangs)
 }

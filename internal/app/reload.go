@@ -61,6 +61,7 @@ func (d *daemon) info() web.Info {
 // configuration when somebody asks to load it.
 func (d *daemon) follow(ctx context.Context) error {
 	d.web.Ready(true)
+	defer d.web.Ready(false)
 	for {
 		select {
 		case <-d.discovery.Changed():
