@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -67,6 +66,8 @@ func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 		out.URL = d.url(n, p, parsePageURL)
 	case *HTTPClient:
 		d.http(n, p, out)
+	case *SigV4, *Tracing:
+		d.inSecret(func() { d.structure(n, p, v) })
 	case *promconfig.Secret:
 		d.secretText(n, p, out)
 	case *promconfig.URL:
@@ -126,8 +127,7 @@ func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
 		at := p.key(e.key)
 		index, ok := keys[e.key]
 		if !ok {
-			known := slices.Sorted(maps.Keys(keys))
-			d.errorAt(e.line, at, "unknown key %s; known here: %s", quote(e.key), joinSome(known))
+			d.unknownKey(e, p, keys)
 			continue
 		}
 		d.entry(e, at, v.FieldByIndex(index))
@@ -170,8 +170,13 @@ func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
-	for _, e := range d.pairs(n, p) {
+	for i, e := range d.pairs(n, p) {
 		item := newItem(v.Type().Elem())
+		d.hideName(p, i, e, item.Kind())
+		if d.secret && item.Kind() != reflect.Interface && isNull(target(e.value)) {
+			d.errorAt(e.line, p.key(e.key), "missing; want a value")
+			continue
+		}
 		d.entry(e, p.key(e.key), item)
 		v.SetMapIndex(reflect.ValueOf(e.key).Convert(v.Type().Key()), item)
 	}

@@ -43,9 +43,27 @@ func (s Sources) MarshalYAML() (any, error) {
 			}
 			continue
 		}
-		items = append(items, c)
+		items = append(items, printableSource(c))
 	}
 	return items, nil
+}
+
+// printableSource returns a source with the secrets hidden that its types do not
+// hide.
+func printableSource(c promdiscovery.Config) any {
+	v := reflect.Indirect(reflect.ValueOf(c))
+	if v.Kind() != reflect.Struct {
+		return c
+	}
+	own := reflect.New(v.Type())
+	own.Elem().Set(v)
+	if h, ok := fieldOf[promconfig.HTTPClientConfig](v, "HTTPClientConfig"); ok {
+		own.Elem().FieldByName("HTTPClientConfig").Set(reflect.ValueOf(printable(h)))
+	}
+	if u, ok := fieldOf[string](v, "URL"); ok {
+		own.Elem().FieldByName("URL").SetString(hideQuery(u))
+	}
+	return own.Interface()
 }
 
 // sources decodes what stands under the key that p ends with. Its items are
@@ -61,10 +79,17 @@ func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 		d.errorf(p, "want a list, got %s", got(n))
 		return
 	}
+	items := func() { *out = Sources(d.sourceItems(n, p, key)) }
+	if key == staticKey || mechanism == "file" || mechanism == "dns" {
+		items()
+	} else {
+		d.inSecret(items)
+	}
+}
+
+// sourceItems decodes the sources in a list under key.
+func (d *decoder) sourceItems(n *yaml.Node, p path, key string) promdiscovery.Configs {
 	var found promdiscovery.Configs
-	// What stands in a wrong place under one of the others may be a secret.
-	d.secret = key != staticKey && mechanism != "file" && mechanism != "dns"
-	defer func() { d.secret = false }()
 	for i, c := range n.Content {
 		at := p.index(i)
 		d.lines[at] = c.Line
@@ -77,7 +102,7 @@ func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 		}
 		found = append(found, item...)
 	}
-	*out = Sources(joinStatic(found))
+	return joinStatic(found)
 }
 
 // joinStatic makes one source of all that are static, as Prometheus does, each
@@ -115,7 +140,15 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 			d.errorf(p.key("refresh_interval"), "want a duration above 0")
 		}
 		if h, ok := fieldOf[promconfig.HTTPClientConfig](v, "HTTPClientConfig"); ok {
-			if _, err := promconfig.NewTLSConfig(&h.TLSConfig); err != nil {
+			d.validateProxy(p.key("proxy_url"), h.ProxyURL)
+			if h.OAuth2 != nil {
+				at := p.key("oauth2")
+				d.validateProxy(at.key("proxy_url"), h.OAuth2.ProxyURL)
+				d.validateOpenURL(at.key("token_url"), h.OAuth2.TokenURL, "client_id and client_secret")
+			}
+			clean := len(d.errs)
+			d.sourceFiles(p, v.FieldByName("HTTPClientConfig"))
+			if _, err := promconfig.NewTLSConfig(&h.TLSConfig); err != nil && len(d.errs) == clean {
 				d.errorf(p.key("tls_config"), "%s", oneLine(err.Error()))
 			}
 			// Prometheus sends credentials to wherever a source redirects.
@@ -124,23 +157,44 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 			}
 		}
 		for _, name := range []string{"URL", "Server"} {
-			if place, _ := fieldOf[string](v, name); hasUser(place) {
-				d.errorf(p.key(strings.ToLower(name)), "a user or password in the URL; use basic_auth")
+			if place, ok := fieldOf[string](v, name); ok {
+				d.validateOpenURL(p.key(strings.ToLower(name)), place, "basic_auth, authorization or http_headers")
 			}
 		}
 	}
 	return len(d.errs) == before
 }
 
-// hasUser tells whether a URL, with or without its scheme, names a user.
-func hasUser(s string) bool {
-	if _, rest, ok := strings.Cut(s, "://"); ok {
-		s = rest
+// sourceFiles checks, as files does, each file that a source's settings of its
+// client name.
+func (d *decoder) sourceFiles(p path, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			d.sourceFiles(p, v.Elem())
+		}
+	case reflect.Map:
+		for _, name := range v.MapKeys() {
+			if v.Type().Elem() == reflect.TypeFor[promconfig.Header]() {
+				own := reflect.New(v.Type().Elem()).Elem() // one that can be set
+				own.Set(v.MapIndex(name))
+				d.sourceFiles(p.key(name.String()), own)
+			}
+		}
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			key, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			switch at := v.FieldByIndex(f.Index); {
+			case !f.IsExported() || f.Type == reflect.TypeFor[promconfig.URL]():
+			case isFileKey(key):
+				d.files(key, p.key(key), at)
+			case option == "inline" || v.Type() == reflect.TypeFor[promconfig.Headers]():
+				d.sourceFiles(p, at)
+			case key != "" && key != "-":
+				d.sourceFiles(p.key(key), at)
+			}
+		}
 	}
-	if i := strings.IndexAny(s, "/?#"); i >= 0 {
-		s = s[:i]
-	}
-	return strings.Contains(s, "@")
 }
 
 // fieldOf is the field of a struct with that name, if it has one of type T.
@@ -235,7 +289,7 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 	if !ok {
 		msg := err.Error()
 		if d.secret {
-			msg = hideValues(quoted.ReplaceAllString(msg, `"..."`), n)
+			msg = d.hideValues(quoted.ReplaceAllString(msg, `"..."`), n)
 		}
 		d.errorf(p, "%s", oneLine(msg))
 		return
@@ -243,6 +297,11 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 	for _, msg := range typeErr.Errors {
 		if m := unknownField.FindStringSubmatch(msg); m != nil {
 			at := d.find(p, m[1])
+			if !d.isKeyLike(m[1]) {
+				d.hide(at, at[:len(at)-len(path("x").key(m[1]))+1])
+				d.errorf(at, "unknown key")
+				continue
+			}
 			d.errorf(at, "unknown key %s", quote(m[1]))
 			continue
 		}
@@ -254,16 +313,16 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 	}
 }
 
-// hideValues takes the values in n out of a message, but for those too short to
-// be a secret.
-func hideValues(msg string, n *yaml.Node) string {
+// hideValues takes the values in n out of a message, and keys that may be values,
+// but for those too short to be a secret.
+func (d *decoder) hideValues(msg string, n *yaml.Node) string {
 	const short = 4
 	if n.Kind == yaml.ScalarNode && len(n.Value) >= short {
 		return strings.ReplaceAll(msg, n.Value, "...")
 	}
 	for i, c := range n.Content {
-		if n.Kind != yaml.MappingNode || i%2 == 1 {
-			msg = hideValues(msg, c)
+		if n.Kind != yaml.MappingNode || i%2 == 1 || !d.isKeyLike(c.Value) {
+			msg = d.hideValues(msg, c)
 		}
 	}
 	return msg

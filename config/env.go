@@ -9,7 +9,8 @@ import (
 
 // expandEnv replaces each ${NAME} in s by the environment variable NAME, which
 // must be set and not empty, and each $${ by a literal ${. Any other dollar
-// sign stands for itself. Errors name the variable and never repeat s.
+// sign stands for itself. Errors name the variable, where its name is of the usual
+// form, and never repeat s.
 func expandEnv(s string) (string, error) {
 	var b strings.Builder
 	for {
@@ -28,8 +29,11 @@ func expandEnv(s string) (string, error) {
 			return "", errors.New("want ${NAME} with the name of an environment variable; write $${ for a literal ${")
 		}
 		value := os.Getenv(name)
-		if value == "" {
+		switch {
+		case value == "" && variableLike.MatchString(name):
 			return "", fmt.Errorf("environment variable %s is not set, or empty", name)
+		case value == "": // the name may be the secret itself
+			return "", errors.New("an environment variable that is not set, or empty")
 		}
 		b.WriteString(s[:i] + value)
 		s = rest

@@ -82,11 +82,12 @@ type report struct {
 	file   string
 	lines  map[path]int // the line of each value that is written
 	failed map[path]bool
+	hidden map[path]path // those that messages do not repeat; see hide
 	errs   []*Error
 }
 
 func newReport(file string) *report {
-	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}}
+	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}}
 }
 
 // written tells whether the file gives p a value of the right type. What is
@@ -110,8 +111,7 @@ func (r *report) writtenUnder(p path, keys map[string][]int) bool {
 // failedUnder tells whether p, or a value in it, has a mistake.
 func (r *report) failedUnder(p path) bool {
 	for at := range r.failed {
-		rest, inside := strings.CutPrefix(string(at), string(p))
-		if inside && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+		if at.isUnder(p) {
 			return true
 		}
 	}
@@ -128,7 +128,7 @@ func (r *report) errorf(p path, format string, args ...any) {
 // errorAt reports a mistake of p that stands on another line than p itself.
 func (r *report) errorAt(line int, p path, format string, args ...any) {
 	r.failed[p] = true
-	r.errs = append(r.errs, &Error{File: r.file, Line: line, Path: string(p), Msg: fmt.Sprintf(format, args...)})
+	r.errs = append(r.errs, &Error{File: r.file, Line: line, Path: string(r.shown(p)), Msg: fmt.Sprintf(format, args...)})
 }
 
 // line is where p stands, or what contains it where p is not written.

@@ -43,6 +43,10 @@ func (d *decoder) file(p path, v reflect.Value, limit int) {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
 		}
+		if d.secret { // the name may be the secret itself
+			d.errorf(p, "cannot read the file (a relative name counts from %s): %v", d.dir, err)
+			return
+		}
 		d.errorf(p, "cannot read %s: %v", name, err)
 	}
 }

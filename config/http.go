@@ -11,6 +11,8 @@ import (
 
 	promconfig "github.com/prometheus/common/config"
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // HTTPClient says how to connect to an endpoint and how to authenticate, with
@@ -27,13 +29,58 @@ import (
 //     directory.
 //   - In a value of type secret, `${NAME}` stands for the environment variable
 //     NAME, which must be set. A literal `${` is written `$${`.
+//   - A mistake is reported with its line and without what stands there, as a
+//     misplaced value may be a secret: neither values nor unknown keys nor names
+//     of files.
 type HTTPClient struct {
 	// Not to be printed on its own, which would show the secrets.
 	promconfig.HTTPClientConfig
 }
 
 // MarshalYAML renders the settings with secrets hidden.
-func (h HTTPClient) MarshalYAML() (any, error) { return h.HTTPClientConfig, nil }
+func (h HTTPClient) MarshalYAML() (any, error) { return printable(h.HTTPClientConfig), nil }
+
+// printable returns the settings with the secrets hidden that their types do not
+// hide: the values of headers that carry credentials, and what a request for a
+// token is sent along.
+func printable(c promconfig.HTTPClientConfig) promconfig.HTTPClientConfig {
+	c.ProxyURL = printableProxy(c.ProxyURL)
+	if c.OAuth2 != nil {
+		o := *c.OAuth2
+		o.ProxyURL = printableProxy(o.ProxyURL)
+		o.TokenURL = hideQuery(o.TokenURL)
+		o.EndpointParams = maps.Clone(o.EndpointParams)
+		for name := range o.EndpointParams {
+			o.EndpointParams[name] = safetext.Placeholder
+		}
+		c.OAuth2 = &o
+	}
+	if c.HTTPHeaders != nil {
+		all := maps.Clone(c.HTTPHeaders.Headers)
+		for name, h := range all {
+			if carriesCredentials(name) && len(h.Values) > 0 {
+				h.Values = slices.Repeat([]string{safetext.Placeholder}, len(h.Values))
+				all[name] = h
+			}
+		}
+		c.HTTPHeaders = &promconfig.Headers{Headers: all}
+	}
+	return c
+}
+
+// printableProxy returns the URL of a proxy with a user hidden who has no password,
+// and may be one: a password hides itself.
+func printableProxy(u promconfig.URL) promconfig.URL {
+	if u.URL == nil || u.User == nil {
+		return u
+	}
+	if _, ok := u.User.Password(); ok {
+		return u
+	}
+	own := *u.URL
+	own.User = url.User("xxxxx")
+	return promconfig.URL{URL: &own}
+}
 
 // MarshalJSON renders what MarshalYAML does; the JSON form of the embedded
 // type would show the password in a proxy's URL.
@@ -73,10 +120,7 @@ func isRefused(key string) bool {
 
 func (d *decoder) http(n *yaml.Node, p path, out *HTTPClient) {
 	before := len(d.errs)
-	// What stands in a wrong place here may be a secret.
-	d.secret = true
-	d.structure(n, p, reflect.ValueOf(&out.HTTPClientConfig).Elem())
-	d.secret = false
+	d.inSecret(func() { d.structure(n, p, reflect.ValueOf(&out.HTTPClientConfig).Elem()) })
 	if len(d.errs) == before {
 		d.validateHTTP(p, &out.HTTPClientConfig)
 	}
@@ -107,6 +151,7 @@ func (d *decoder) validateOAuth2(p path, o *promconfig.OAuth2) {
 	if err := o.Validate(); err != nil {
 		d.errorf(p, "%v", err)
 	}
+	d.validateOpenURL(p.key("token_url"), o.TokenURL, "client_id and client_secret")
 	if _, err := promconfig.NewTLSConfig(&o.TLSConfig); err != nil {
 		d.errorf(p.key("tls_config"), "%v", err)
 	}
@@ -120,6 +165,9 @@ func (d *decoder) validateHeaders(p path, headers *promconfig.Headers) {
 		at, h := p.key(name), headers.Headers[name]
 		if !isHeaderName(name) {
 			d.errorf(at, "not a valid name of a header")
+		}
+		if len(h.Values)+len(h.Secrets)+len(h.Files) == 0 {
+			d.errorf(at, "want values, secrets or files")
 		}
 		for i, v := range h.Values {
 			if !isHeaderValue(v) {
@@ -174,11 +222,22 @@ func (d *decoder) proxyURL(n *yaml.Node, p path, out *promconfig.URL) {
 		return
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
-		d.errorf(p, "want a proxy's URL like http://host:3128")
+	if err != nil {
+		u = new(url.URL) // which is no proxy's either
+	}
+	d.validateProxy(p, promconfig.URL{URL: u})
+	out.URL = u
+}
+
+// validateProxy checks the URL of a proxy; nil is none.
+func (d *decoder) validateProxy(p path, u promconfig.URL) {
+	if u.URL == nil {
 		return
 	}
-	out.URL = u
+	known := slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
+	if !known || u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		d.errorf(p, "want a proxy's URL like http://host:3128")
+	}
 }
 
 func (d *decoder) tlsVersion(n *yaml.Node, p path, out *promconfig.TLSVersion) {

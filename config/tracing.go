@@ -34,5 +34,8 @@ func (t *Tracing) validate(r *report, p path) {
 		if !isHeaderValue(string(t.Headers[name])) {
 			r.errorf(at, "a line break or another control character")
 		}
+		if t.Headers[name] == "" {
+			r.errorf(at, "missing; want a value")
+		}
 	}
 }

@@ -2,7 +2,9 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -132,4 +134,46 @@ func isModelQuery(query string) bool {
 	name, err := url.QueryUnescape(escaped)
 	bad := name == "" || len(name) > maxModelBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl)
 	return query == "" || ok && err == nil && !bad && !strings.ContainsAny(escaped, "&;=")
+}
+
+// validateOpenURL refuses credentials in a URL that others log: they belong under
+// the keys that are named. It may lack its scheme.
+func (d *decoder) validateOpenURL(p path, s, instead string) {
+	if s == "" {
+		return // which is another mistake, or none
+	}
+	if !strings.Contains(s, "://") {
+		s = "http://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		d.errorf(p, "%v", errWantURL)
+		return
+	}
+	parameters, err := url.ParseQuery(u.RawQuery)
+	switch {
+	case u.User != nil:
+		d.errorf(p, "a user or password in the URL; use %s", instead)
+	case u.Hostname() == "" || !isPort(u) || strings.Contains(s, "#"):
+		d.errorf(p, "%v, without a fragment", errWantURL)
+	case err != nil || slices.ContainsFunc(slices.Collect(maps.Keys(parameters)), carriesCredentials):
+		d.errorf(p, "a key in the query of the URL; use %s", instead)
+	}
+}
+
+// hideQuery returns a URL without the values in its query, which may be secrets.
+func hideQuery(s string) string {
+	base, query, ok := strings.Cut(s, "?")
+	if !ok {
+		return s
+	}
+	parts := strings.Split(query, "&")
+	for i, part := range parts {
+		if name, _, ok := strings.Cut(part, "="); ok {
+			parts[i] = name + "=xxxxx"
+		} else {
+			parts[i] = "xxxxx"
+		}
+	}
+	return base + "?" + strings.Join(parts, "&")
 }

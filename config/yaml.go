@@ -99,6 +99,9 @@ func (d *decoder) pairs(n *yaml.Node, p path) []pair {
 		case k.Value == "<<": // quoted too: the encoder writes it without
 			merges = append(merges, v)
 		case dup:
+			if !isPlain(k.Value) || d.secret && !d.isKeyLike(k.Value) {
+				d.hide(p.key(k.Value), p)
+			}
 			d.errorAt(n.Content[i].Line, p.key(k.Value), "duplicate key, the first is on line %d", line)
 		default:
 			first[k.Value] = n.Content[i].Line

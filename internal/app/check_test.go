@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -101,7 +102,39 @@ func TestCheckOfObjectives(t *testing.T) {
 func TestCheckOfSources(t *testing.T) {
 	file := writeFile(t, "exporter.yml", "discovery: [{http_sd_configs: [{url: 'https://h/x', tls_config: {ca_file: ca.pem}}]}]\n")
 	got := runToEnd(t, "check", "--config.file="+file)
-	if got.code != exitConfig || !strings.Contains(got.stderr, ":1: discovery[0].http_sd_configs[0].tls_config: ") || !strings.Contains(got.stderr, "ca.pem") {
+	if got.code != exitConfig || !strings.Contains(got.stderr, ":1: discovery[0].http_sd_configs[0].tls_config.ca_file: cannot read the file ") {
 		t.Errorf("exit code %d, %q", got.code, got.stderr)
+	}
+}
+
+// A secret in a wrong place is repeated by nobody: not by check, nor by a reload, its
+// log and the page that says what was wrong.
+func TestWrongPlacesOfSecretsStaySecret(t *testing.T) {
+	const canary, good = "sk-C4nary9xQ7", "endpoints: [{url: 'http://127.0.0.1:9', http: {oauth2: {client_id: a, client_secret: b, token_url: 'http://127.0.0.1:9', endpoint_params: {assertion: sk-C4nary9xQ7}}}}]\n"
+	r := startReloading(t, good, "--no-collector.probe", "--no-collector.server", "--no-collector.gpu")
+	for _, form := range []string{
+		"http: {authorization: {credentials:" + canary + "}}",
+		"http: {authorization: {credentials_file: " + canary + "}}",
+		"http: {http_headers: {X-Key:" + canary + "}}",
+		"http: {basic_auth: {" + canary + ": password}}",
+		"sigv4: {secret_access_key:" + canary + "}",
+		"authorization:" + canary,
+		"url: 'http://me:" + canary + "@h'",
+		"http: {proxy_url: 'http://me:" + canary + "'}",
+	} {
+		bad := "endpoints: [{name: a, " + form + "}]\n"
+		checked := runToEnd(t, "check", "--config.file="+writeFile(t, "bad.yml", bad))
+		status, answer := r.reload(bad)
+		_, self := r.get("/api/v1/self")
+		shown := checked.stdout + checked.stderr + answer + string(self)
+		if checked.code != exitConfig || status == http.StatusOK || !strings.Contains(shown, ":1: endpoints[0]") || strings.Contains(shown, canary) {
+			t.Errorf("%s: exit code %d, status %d:\n%s", form, checked.code, status, shown)
+		}
+	}
+	if _, page := r.get("/api/v1/config"); !strings.Contains(string(page), "assertion") || strings.Contains(string(page), canary) {
+		t.Errorf("/config:\n%s", page)
+	}
+	if log := r.stderr.String(); !strings.Contains(log, "was not reloaded") || strings.Contains(log, canary) {
+		t.Errorf("the log:\n%s", log)
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -98,7 +99,7 @@ func (c *probeCommand) resolve() (*probeTarget, error) {
 func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, error) {
 	if *c.file == "" {
 		if !isURL(*c.target) {
-			return nil, nil, unusable{fmt.Errorf("target %q is no URL: give one like http://host:8000, or --config.file with an endpoint of that name", *c.target)}
+			return nil, nil, unusable{errors.New("the target is no URL: give one like http://host:8000, or --config.file with an endpoint of that name")}
 		}
 		cfg, err := config.FromURLs([]string{*c.target})
 		if err != nil {
@@ -118,7 +119,7 @@ func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, erro
 		if len(cfg.Discovery) > 0 {
 			hint = "; discovered endpoints have names in the running exporter alone: ask its page /probe, or give the URL"
 		}
-		return nil, nil, unusable{fmt.Errorf("target %q is the name of no endpoint in %s, and no URL%s", *c.target, *c.file, hint)}
+		return nil, nil, unusable{fmt.Errorf("the target is the name of no endpoint in %s, and no URL%s", *c.file, hint)}
 	}
 	e, err := endpointAt(*c.target)
 	if err != nil {

@@ -229,10 +229,10 @@ func TestProbeUsage(t *testing.T) {
 	}
 	url := "http://127.0.0.1:9"
 	f(`inference_exporter: required argument 'target' not provided, try --help`)
-	f(`inference_exporter: target "here" is no URL: .*`, "here")
+	f(`inference_exporter: the target is no URL: .*`, "here")
 	f(`--endpoint: endpoints\[0\].url: want a URL that begins with http:// or https://`, "ftp://127.0.0.1")
-	f(`inference_exporter: target "there" is the name of no endpoint in \S+, and no URL`, "there", "--config.file="+file)
-	f(`inference_exporter: target "a:1" is the name of no endpoint in \S+, and no URL; discovered endpoints have names in the running exporter alone.*`, "a:1",
+	f(`inference_exporter: the target is the name of no endpoint in \S+, and no URL`, "there", "--config.file="+file)
+	f(`inference_exporter: the target is the name of no endpoint in \S+, and no URL; discovered endpoints have names in the running exporter alone.*`, "a:1",
 		"--config.file="+writeFile(t, "discovery.yml", "discovery: [{static_configs: [{targets: ['a:1']}]}]"))
 	f(`inference_exporter: target: a user or password in the URL; .*`, "http://me:hunter2@127.0.0.1:9", "--config.file="+file)
 	f(`inference_exporter: read configuration: .*`, "here", "--config.file=nowhere.yml")
