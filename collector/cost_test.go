@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"math"
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -86,4 +87,50 @@ func TestCostOfVectors(t *testing.T) {
 	s.SetPrice(&config.Price{InputUSD: 1, CachedInputUSD: 1})
 	s.Observe(embedded())
 	spent(t, p, [3]string{"0.0001", "0", ""})
+}
+
+// Whatever a result claims, counters go up by exactly what is believed of it, and the
+// cost stays finite.
+func TestCountersOfAbsurdCounts(t *testing.T) {
+	counts := []int{math.MinInt, -1, 0, 1, 4096, maxTokens, maxTokens + 1, 9e18, math.MaxInt}
+	believed := func(n int) uint64 { // of a count that is no part of another
+		if n < 0 || n > 1<<32 {
+			return 0
+		}
+		return uint64(n)
+	}
+	_, s := newStore()
+	s.SetPrice(&config.Price{InputUSD: 1e6, CachedInputUSD: 1e6, OutputUSD: 1e6}) // the highest
+	var prompt, output uint64
+	usd := 0.0
+	for _, p := range counts {
+		for _, o := range counts {
+			for _, part := range counts {
+				r := success()
+				r.Tokens = prober.Tokens{Prompt: p, Cached: part, Output: o, Reasoning: part, Source: prober.TokensFromUsage}
+				before := s.values.cachedTokens
+				s.Observe(r)
+				s.Spend(r)
+				prompt += 2 * believed(p)
+				output += 2 * believed(o)
+				if s.values.cachedTokens < before {
+					t.Fatalf("%+v: the counter of cached tokens fell", r.Tokens)
+				}
+				spent := 0.0
+				for _, usd := range s.values.cost.spent {
+					spent += usd
+				}
+				if !(spent >= usd) || math.IsInf(spent, 0) {
+					t.Fatalf("%+v: %v is spent after %v", r.Tokens, spent, usd)
+				}
+				usd = spent
+			}
+		}
+	}
+	if v := s.values; v.promptTokens != prompt || v.outputTokens[outputAnswer]+v.outputTokens[outputReasoning] != output {
+		t.Errorf("%d tokens of prompts and %v of answers, want %d and %d", v.promptTokens, v.outputTokens, prompt, output)
+	}
+	if prompt > 1<<53 {
+		t.Errorf("%d tokens are more than a float holds exactly", prompt)
+	}
 }

@@ -128,7 +128,7 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
 	if i, ok := outcomes[r.Outcome]; ok {
 		v.results[i]++
 	}
-	v.spend(&r.Tokens)
+	v.spend(r.Tokens)
 	if r.Outcome == prober.Canceled {
 		return
 	}
@@ -159,10 +159,11 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
 }
 
 // spend counts what a probe used, and what that cost.
-func (v *values) spend(t *prober.Tokens) {
-	v.countTokens(t)
+func (v *values) spend(told prober.Tokens) {
+	t := believed(told)
+	v.countTokens(&t)
 	if v.cost != nil {
-		v.cost.add(t)
+		v.cost.add(&t)
 	}
 }
 
@@ -194,6 +195,20 @@ func (v *values) setVectors(r *prober.Result) {
 		v.dimensions.set(float64(r.Vectors.Dimensions))
 		v.norm.set(r.Vectors.Norm)
 	}
+}
+
+// maxTokens is more tokens than one probe has of any kind. A count above it is no
+// count: counters must not lose their precision or fall.
+const maxTokens = 1 << 32
+
+// believed returns the counts without those that cannot be.
+func believed(t prober.Tokens) prober.Tokens {
+	for _, n := range []*int{&t.Prompt, &t.Cached, &t.Output, &t.Reasoning} {
+		if *n > maxTokens {
+			*n = api.Unknown
+		}
+	}
+	return t
 }
 
 // countTokens adds the counts that were reported.

@@ -149,7 +149,7 @@ func (s *Series) Spend(r *prober.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setServed(r.Kind, r.Model)
-	s.values.spend(&r.Tokens)
+	s.values.spend(r.Tokens)
 }
 
 // Skip counts a probe that did not run.

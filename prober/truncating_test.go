@@ -3,15 +3,18 @@ package prober
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
@@ -151,4 +154,46 @@ func TestBound(t *testing.T) {
 	f("reasoning alone", 1500, 1, Tokens{Prompt: 9, Output: absent, Reasoning: 193}, Tokens{Prompt: 9, Output: absent, Reasoning: absent})
 	f("the largest", 1500, 1, Tokens{Prompt: math.MaxInt, Cached: math.MaxInt, Output: math.MaxInt, Reasoning: math.MaxInt},
 		Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
+}
+
+// lying passes requests on to a simulated server, and replaces every count of tokens in
+// its replies.
+func lying(t *testing.T, to http.Handler, told string) (url string) {
+	t.Helper()
+	counts := regexp.MustCompile(`("[a-zA-Z_]*(?:[tT]okens?|TokenCount|_count|_n|tokens_[a-z]+|input_length)":)\d+`)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reply := httptest.NewRecorder()
+		to.ServeHTTP(reply, r)
+		maps.Copy(w.Header(), reply.Header())
+		if w.Header().Get("X-Compute-Tokens") != "" {
+			w.Header().Set("X-Compute-Tokens", told)
+		}
+		w.Header().Del("Content-Length")
+		w.WriteHeader(reply.Code)
+		_, _ = w.Write(counts.ReplaceAll(reply.Body.Bytes(), []byte("${1}"+told)))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// On every protocol a count that cannot be is none, and nothing is worth more than was
+// sent and asked for.
+func TestAbsurdCountsOfEveryProtocol(t *testing.T) {
+	s, _ := startSimulator(t)
+	for _, told := range []string{"99999999", "9000000000000000000", "1e300", "-7", "0.5", "null"} {
+		url := lying(t, s.Handler(), told)
+		for _, name := range api.Names() {
+			m := newModule()
+			m.OutputTokens, m.BatchSize = config.Tokens(2), 3
+			cfg := newEndpoint(t, url)
+			if name == "cohere-embed" || name == "rerank" {
+				cfg = newEndpoint(t, url+"/v2")
+			}
+			cfg.API, cfg.Model = name, "simulated-8b"
+			n := newProber(t, cfg, m).one(t.Context(), time.Time{}).Tokens
+			if n.Prompt != api.Unknown || n.Cached > 0 || n.Output > 68 || n.Reasoning > 0 {
+				t.Errorf("%s, %s told: %+v", name, told, n)
+			}
+		}
+	}
 }

@@ -32,7 +32,7 @@ func shares(all config.Budget, endpoints []*config.Endpoint, modules map[string]
 func part(all config.Budget, tokens, usd float64) config.Budget {
 	var b config.Budget
 	if all.TokensPerHour > 0 {
-		b.TokensPerHour = max(1, int(tokens))
+		b.TokensPerHour = max(1, int(min(tokens, math.MaxInt64/2))) // that fits, though rounded up
 	}
 	if all.USDPerDay > 0 {
 		b.USDPerDay = max(math.SmallestNonzeroFloat64, usd)
