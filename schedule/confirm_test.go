@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,8 +47,8 @@ func TestConfirm(t *testing.T) {
 		began{0, false}, began{5 * s, true}, began{30 * s, false})
 }
 
-// The delay counts from the end of the failure; too near to the grid there is
-// no confirmation.
+// The delay counts from the end of the failure. A confirmation that would take as
+// long as the failure and not end well before the grid is not begun.
 func TestConfirmAfterSlowFailure(t *testing.T) {
 	f := func(name string, lasts time.Duration, want ...began) {
 		t.Helper()
@@ -71,9 +72,9 @@ func TestConfirmAfterSlowFailure(t *testing.T) {
 		})
 	}
 	const s = time.Second
-	f("in time", 20*s, began{0, false}, began{25 * s, true}, began{30 * s, false})
-	f("a second before the grid", 24*s, began{0, false}, began{30 * s, false})
-	f("past the grid", 27*s, began{0, false}, began{30 * s, false})
+	f("in time", 11*s, began{0, false}, began{16 * s, true}, began{30 * s, false})
+	f("a second before the grid", 12*s, began{0, false}, began{30 * s, false})
+	f("past the grid", 20*s, began{0, false}, began{30 * s, false})
 }
 
 // A confirmation that is still on at the next grid point is canceled, its
@@ -85,6 +86,9 @@ func TestConfirmGivesWay(t *testing.T) {
 		l.s.Update([]Job{l.job("a", "", interval, func(ctx context.Context, r Run) Report {
 			if r.Confirm {
 				<-ctx.Done()
+				if cause := context.Cause(ctx); !errors.Is(cause, ErrOvertaken) || !errors.Is(cause, context.Canceled) {
+					t.Errorf("canceled by %v", cause)
+				}
 				time.Sleep(50 * time.Millisecond)
 				return Report{RetryAfter: time.Hour} // void
 			}

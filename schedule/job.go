@@ -20,6 +20,10 @@ const (
 	maxConfirms = 2
 )
 
+// ErrOvertaken is the cause with which the context of a confirmation ends whose
+// job has its next run: errors.Is reports it as context.Canceled.
+var ErrOvertaken = fmt.Errorf("%w: the next run is due", context.Canceled)
+
 // job is a Job with its state. Times are wall clock, nanoseconds since 1970.
 type job struct {
 	Job
@@ -29,24 +33,28 @@ type job struct {
 	pauseEnd  int64  // no grid point before this has a run
 	turn      *turn  // the start that waits; nil is none
 	run       *run   // the run in flight; nil is none
+	group     *group // nil is none
+	lasted    int64  // how long the last run took
 	index     int    // in the agenda
+	timeouts  int    // runs that timed out since the last one that did not
 	confirms  int8   // confirmations planned since the first failure
 	failed    bool   // the verdict of the last run
 }
 
 // run is one run in flight.
 type run struct {
+	turn     *turn
 	job      *job
-	host     *host
-	confirm  bool
+	started  int64
 	canceled bool
-	cancel   context.CancelFunc
+	cancel   context.CancelCauseFunc
 }
 
-// stop cancels the run and makes its report void.
-func (r *run) stop() {
+// stop cancels the run, with what errors.Is reports as context.Canceled, and
+// makes its report void.
+func (r *run) stop(cause error) {
 	r.canceled = true
-	r.cancel()
+	r.cancel(cause)
 }
 
 // event is when the job needs attention next.
@@ -63,7 +71,7 @@ func (j *job) gone() bool { return j.index == unlisted }
 // restart forgets the past of the job, save a run in flight.
 func (j *job) restart(now int64) {
 	j.next = gridAfter(j.grid, j.Interval, now)
-	j.confirmAt, j.pauseEnd, j.confirms, j.failed = 0, 0, 0, false
+	j.confirmAt, j.pauseEnd, j.confirms, j.failed, j.timeouts = 0, 0, 0, false, 0
 }
 
 // shift follows a step of the wall clock.
@@ -84,11 +92,11 @@ func (j *job) skip(why Reason) {
 }
 
 // come does what is due for a job: a confirmation or a grid point.
-func (s *Scheduler) come(j *job) {
+func (s *Scheduler) come(j *job, now int64) {
 	if j.confirmAt != 0 {
 		due := j.confirmAt
 		j.confirmAt = 0
-		s.turns.ask(j, due, true)
+		s.turns.ask(j, due, true, now)
 		return
 	}
 	due := j.next
@@ -99,10 +107,10 @@ func (s *Scheduler) come(j *job) {
 	case j.turn != nil:
 		j.retake(due)
 	case j.run == nil:
-		s.turns.ask(j, due, false)
-	case j.run.confirm:
+		s.turns.ask(j, due, false, now)
+	case j.run.turn.confirm:
 		// A confirmation never stands in the way of the grid.
-		j.run.stop()
+		j.run.stop(ErrOvertaken)
 		s.turns.hold(j, due, false)
 	default:
 		j.skip(ReasonOverrun)
@@ -127,17 +135,17 @@ func (s *Scheduler) start(ctx context.Context, t *turn, now int64) {
 	j := t.job
 	j.turn = nil
 	if t.confirm && !j.roomToConfirm(now) {
-		s.turns.release(t.host)
+		s.turns.release(t, now)
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	j.run = &run{job: j, host: t.host, confirm: t.confirm, cancel: cancel}
+	ctx, cancel := context.WithCancelCause(ctx)
+	j.run = &run{turn: t, job: j, started: now, cancel: cancel}
 	go s.work(ctx, j.run, j.Job, Run{Scheduled: time.Unix(0, t.due), Confirm: t.confirm})
 }
 
 // work is the goroutine of one run. It sends its end whatever the job does.
 func (s *Scheduler) work(ctx context.Context, r *run, do Job, info Run) {
-	defer r.cancel()
+	defer r.cancel(nil)
 	report := Report{Failed: true}
 	defer func() { s.done <- finished{r, report} }()
 	defer func() {
@@ -152,13 +160,14 @@ func (s *Scheduler) work(ctx context.Context, r *run, do Job, info Run) {
 func (s *Scheduler) finish(f finished, now int64) {
 	j := f.run.job
 	j.run = nil
-	s.turns.release(f.run.host)
+	f.run.turn.group.ran(f.run, f.report.TimedOut && !f.run.canceled, now)
+	s.turns.release(f.run.turn, now)
 	if j.gone() {
-		delete(s.jobs, j.Key)
+		s.forget(j)
 		return
 	}
 	if j.turn != nil {
-		s.turns.admit(j.turn)
+		s.turns.admit(j.turn, now)
 	}
 	if !f.run.canceled {
 		j.learn(f, now)
@@ -172,7 +181,8 @@ func (j *job) learn(f finished, now int64) {
 		return
 	}
 	before := j.failed
-	j.failed = f.report.Failed
+	j.failed, j.lasted = f.report.Failed, now-f.run.started
+	j.countTimeout(f.report.TimedOut, now)
 	if f.report.RetryAfter > 0 {
 		j.pauseEnd = now + int64(min(f.report.RetryAfter, maxPause))
 		return
@@ -182,7 +192,7 @@ func (j *job) learn(f finished, now int64) {
 	}
 	if !before {
 		j.confirms = 0
-	} else if !f.run.confirm {
+	} else if !f.run.turn.confirm {
 		return // known to be down; the grid goes on
 	}
 	at := now + int64(min(maxConfirmDelay, j.Interval/3))
@@ -192,8 +202,24 @@ func (j *job) learn(f finished, now int64) {
 	}
 }
 
-// roomToConfirm tells whether a confirmation at a moment is well before the
-// next grid point, which else does its work.
+// countTimeout gives a server that let two runs in a row time out a pause as long
+// as the run, so that it is asked for at most half of the time: it may still work
+// on requests that were given up. The first one has no pause, as an outage is to
+// be known soon, and none is longer than two intervals, as its end is too.
+func (j *job) countTimeout(timedOut bool, now int64) {
+	if !timedOut {
+		j.timeouts = 0
+		return
+	}
+	j.timeouts++
+	if j.timeouts > 1 {
+		j.pauseEnd = now + min(j.lasted, 2*int64(j.Interval))
+	}
+}
+
+// roomToConfirm returns whether a confirmation that begins then and takes as long
+// as the failed run ends well before the next grid point, which else does its
+// work.
 func (j *job) roomToConfirm(at int64) bool {
-	return j.next-at > int64(minConfirmGap)
+	return j.next-at-j.lasted > int64(minConfirmGap)
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -112,6 +113,80 @@ func TestHostsAreApart(t *testing.T) {
 	})
 }
 
+// hangs returns a run that times out after d.
+func hangs(d time.Duration) func(context.Context, Run) Report {
+	return func(ctx context.Context, _ Run) Report {
+		wait(ctx, d)
+		return Report{Failed: true, TimedOut: ctx.Err() == nil}
+	}
+}
+
+// Servers that hang take no place from those that answer: not in all, from the
+// start under the default limits, and once they are known under tighter ones;
+// and not at one host.
+func TestHungServersLeavePlaces(t *testing.T) {
+	const (
+		interval = 15 * time.Second
+		known    = 10 * time.Minute // all have hung at least once
+	)
+	f := func(name string, o Options, nHung int, host func(job int) string, from time.Duration) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, o)
+				var jobs []Job
+				for i := range nHung {
+					jobs = append(jobs, l.job(fmt.Sprint("hung-", i), host(i), interval, hangs(30*time.Second)))
+				}
+				var well []string
+				for i := range 10 {
+					key := fmt.Sprint("well-", i)
+					well = append(well, key)
+					jobs = append(jobs, l.job(key, host(nHung+i), interval, takes(2*time.Second)))
+				}
+				l.s.Update(jobs)
+				time.Sleep(from)
+				l.mu.Lock()
+				for _, key := range well {
+					l.begins[key], l.skips[key] = nil, map[Reason]int{}
+				}
+				l.mu.Unlock()
+				time.Sleep(20 * interval)
+				l.end()
+				for _, key := range well {
+					l.wantSkips(t, key, map[Reason]int{})
+					if n := len(l.begins[key]); n < 20 {
+						t.Errorf("%s: %d runs in 20 intervals", key, n)
+					}
+				}
+				for i := range nHung {
+					if n := len(l.begins[fmt.Sprint("hung-", i)]); n == 0 {
+						t.Fatalf("hung-%d never ran", i)
+					}
+				}
+			})
+		})
+	}
+	apart := func(i int) string { return fmt.Sprint("host-", i) }
+	one := func(int) string { return "gateway" }
+	f("500 from the start", Options{InFlight: 1000, InFlightPerHost: 4}, 500, apart, 0)
+	f("500 and few places", Options{InFlight: 64, InFlightPerHost: 4}, 500, apart, known)
+	f("behind one gateway", Options{InFlight: 64, InFlightPerHost: 8}, 30, one, known)
+	f("behind one gateway with few places", Options{InFlight: 64, InFlightPerHost: 4}, 30, one, known)
+}
+
+// The only place is not kept from a server that hangs.
+func TestHungServerHasAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 10 * time.Second
+		l := newLab(t, Options{InFlight: 1, InFlightPerHost: 1})
+		l.s.Update([]Job{l.job("a", "x", interval, hangs(interval/2))})
+		l.until("a", interval, 4*interval)
+		l.end()
+		l.wantBegins(t, "a", at(interval, 0, 1, 2, 3, 4))
+	})
+}
+
 // A start that waits past its next grid point is counted, and keeps its place
 // in the line: else a job of a short interval would never run.
 func TestLimitIsCounted(t *testing.T) {
@@ -150,7 +225,7 @@ func TestWithdrawnTurns(t *testing.T) {
 		l.until("last", interval, 4*interval)
 		l.s.Update(nil)
 		synctest.Wait()
-		if n := len(l.s.jobs) + len(l.s.agenda) + len(l.s.turns.hosts) + len(l.s.turns.line) + l.s.InFlight(); n != 0 {
+		if n := len(l.s.jobs) + len(l.s.agenda) + len(l.s.turns.hosts) + len(l.s.turns.groups) + len(l.s.turns.lines[swift]) + len(l.s.turns.lines[hung]) + l.s.InFlight(); n != 0 {
 			t.Errorf("left over: %v, %v", l.s.jobs, l.s.turns.hosts)
 		}
 		l.end()

@@ -21,9 +21,9 @@ type plan struct {
 }
 
 type plannedJob struct {
-	key, host string
-	interval  time.Duration
-	runs      []plannedRun // in turn, for ever
+	key, host, group string
+	interval         time.Duration
+	runs             []plannedRun // in turn, for ever
 }
 
 type plannedRun struct {
@@ -47,6 +47,7 @@ func drawPlan(t *rapid.T) plan {
 			deaf:  rapid.Bool().Draw(t, "deaf"),
 			report: Report{
 				Failed:     rapid.Bool().Draw(t, "failed"),
+				TimedOut:   rapid.Bool().Draw(t, "timed out"),
 				RetryAfter: max(0, tenths(80).Draw(t, "retry after")-5*time.Second),
 			},
 		}
@@ -59,6 +60,7 @@ func drawPlan(t *rapid.T) plan {
 		p.jobs = append(p.jobs, plannedJob{
 			key:      fmt.Sprint("job-", i),
 			host:     rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "host"),
+			group:    rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group"),
 			interval: rapid.SampledFrom([]time.Duration{1, 2, 3, 7, 20}).Draw(t, "interval") * time.Second,
 			runs:     rapid.SliceOfN(runs, 1, 4).Draw(t, "runs"),
 		})
@@ -105,7 +107,7 @@ func (b *books) point(key string) {
 func (b *books) job(p plannedJob) Job {
 	turn := 0
 	return Job{
-		Key: p.key, Host: p.host, Interval: p.interval,
+		Key: p.key, Host: p.host, Group: p.group, Interval: p.interval,
 		Run: func(ctx context.Context, r Run) Report {
 			b.add(p, 1)
 			defer b.add(p, -1)

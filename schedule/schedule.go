@@ -27,10 +27,15 @@ type Job struct {
 	Key string
 	// Host is what Options.InFlightPerHost counts by.
 	Host string
+	// Group names the jobs that ask the same server; "" is a group of its own.
+	// After a run timed out beside another one of its group, those of the group
+	// run one at a time for an hour.
+	Group string
 	// Interval is the time between two points of the grid; it must be positive.
 	Interval time.Duration
-	// Run does the job once. It must return soon after ctx ends. A panic is
-	// logged and counts as a failure.
+	// Run does the job once. It must return soon after ctx ends: by ErrOvertaken,
+	// or context.Canceled as its job or the Scheduler goes. A panic is logged and
+	// counts as a failure.
 	Run func(ctx context.Context, r Run) Report
 	// Skipped is told of each grid point without a run; it may be nil. It is
 	// called on the scheduler's own goroutine and must not block.
@@ -51,6 +56,10 @@ type Run struct {
 type Report struct {
 	// Failed asks for a confirmation, when the run before had not failed.
 	Failed bool
+	// TimedOut reports that the other side did not answer in time. Jobs whose
+	// last run timed out get at most half of the places that the limits allow,
+	// and a pause after the second such run in a row.
+	TimedOut bool
 	// Skipped tells that nothing was done, so that what the run before found out
 	// still stands.
 	Skipped bool
@@ -66,7 +75,8 @@ type Reason string
 const (
 	// ReasonOverrun is an earlier run that was still going.
 	ReasonOverrun Reason = "overrun"
-	// ReasonBackoff is a pause asked for by Report.RetryAfter.
+	// ReasonBackoff is a pause asked for by Report.RetryAfter, or one after two
+	// runs in a row with Report.TimedOut.
 	ReasonBackoff Reason = "backoff"
 	// ReasonLimit is a turn that did not come before the next grid point: the
 	// limits in flight were used up, or the whole process stood still.
@@ -127,7 +137,7 @@ func New(o Options) *Scheduler {
 		salt:  o.Salt,
 		clock: newClock(),
 		jobs:  map[string]*job{},
-		turns: turns{limits: limits{o.InFlight, o.InFlightPerHost}, hosts: map[string]*host{}},
+		turns: newTurns(limits{o.InFlight, o.InFlightPerHost}),
 		wake:  make(chan struct{}, 1),
 		done:  make(chan finished),
 	}
@@ -188,7 +198,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.turned.Store(nil)
 	for s.InFlight() > 0 {
 		f := <-s.done
-		s.turns.release(f.run.host)
+		s.turns.release(f.run.turn, s.clock.wall)
 	}
 	return nil
 }
@@ -204,10 +214,10 @@ func (s *Scheduler) advance(ctx context.Context) time.Duration {
 		s.apply(*jobs, now)
 	}
 	for len(s.agenda) > 0 && s.agenda[0].event() <= now {
-		s.come(s.agenda[0])
+		s.come(s.agenda[0], now)
 		heap.Fix(&s.agenda, 0)
 	}
-	for t := s.turns.next(); t != nil; t = s.turns.next() {
+	for t := s.turns.next(now); t != nil; t = s.turns.next(now) {
 		s.start(ctx, t, now)
 	}
 	if len(s.agenda) == 0 {
@@ -255,12 +265,13 @@ func (s *Scheduler) put(want Job, now int64) {
 		j = &job{index: unlisted, grid: gridOf(s.salt, want.Key)}
 		s.jobs[want.Key] = j
 	}
-	anew := j.gone() || j.Interval != want.Interval
+	anew := j.gone() || j.Interval != want.Interval || j.Group != want.Group
 	j.Job = want
 	if !anew {
 		return
 	}
 	s.turns.withdraw(j)
+	s.turns.join(j)
 	j.restart(now)
 	if j.gone() {
 		heap.Push(&s.agenda, j)
@@ -277,10 +288,16 @@ func (s *Scheduler) remove(j *job) {
 		heap.Remove(&s.agenda, j.index)
 	}
 	if j.run == nil {
-		delete(s.jobs, j.Key)
+		s.forget(j)
 		return
 	}
-	j.run.stop()
+	j.run.stop(context.Canceled)
+}
+
+// forget ends all knowledge of a job that has left the agenda.
+func (s *Scheduler) forget(j *job) {
+	s.turns.part(j)
+	delete(s.jobs, j.Key)
 }
 
 // now returns the wall clock. When it stepped, all jobs move to their grid by
