@@ -16,7 +16,8 @@ type SkipReason string
 const (
 	// SkipOverrun is a probe still going when its next one was due.
 	SkipOverrun SkipReason = "overrun"
-	// SkipBackoff is a server that asked to wait.
+	// SkipBackoff is a server that asked to wait, or let two probes in a row time
+	// out.
 	SkipBackoff SkipReason = "backoff"
 	// SkipLimit is too many probes in flight.
 	SkipLimit SkipReason = "limit"

@@ -14,7 +14,7 @@ func defaultGlobal() Global {
 	return Global{
 		Interval: model.Duration(30 * time.Second),
 		Timeout:  model.Duration(60 * time.Second),
-		Limits:   Limits{InFlight: 64, InFlightPerHost: 4},
+		Limits:   Limits{InFlight: 1000, InFlightPerHost: 4},
 	}
 }
 

@@ -20,12 +20,16 @@ type Global struct {
 	Budget Budget `yaml:"budget,omitempty"`
 }
 
-// Limits bound how many probes run at once. A burst counts as one.
+// Limits bound how many probes run at once. A burst counts as one. At most half
+// of each limit goes to probes whose latest run timed out, so that servers that
+// hang do not hold up the others.
 type Limits struct {
-	// InFlight is how many probes may run at once in all, 1 to 100,000.
+	// InFlight is how many probes may run at once in all, 1 to 100,000. At most
+	// half of them are probes whose latest run timed out.
 	InFlight int `yaml:"in_flight"`
 	// InFlightPerHost is how many probes may run at once against one host and
-	// port, 1 to 100,000.
+	// port, 1 to 100,000. At most half of them are probes whose latest run timed
+	// out.
 	InFlightPerHost int `yaml:"in_flight_per_host"`
 }
 

@@ -45,7 +45,8 @@ const (
 	// TimeoutTotal is an answer that was still coming at the total limit. Before
 	// the first token that limit is timeout_connect or timeout_first_token.
 	TimeoutTotal Outcome = "timeout_total"
-	// Canceled is a probe that we ended ourselves, by shutdown or reload.
+	// Canceled is a probe that we ended ourselves: by shutdown, by reload, or a
+	// confirmation because the next probe was due.
 	Canceled Outcome = "canceled"
 )
 
@@ -57,4 +58,13 @@ func Outcomes() []Outcome {
 		ProtocolError, TooLarge, TimeoutConnect, TimeoutFirstToken,
 		TimeoutStall, TimeoutTotal, Canceled,
 	}
+}
+
+// IsTimeout returns whether the endpoint did not answer, or go on, in time.
+func (o Outcome) IsTimeout() bool {
+	switch o {
+	case TimeoutConnect, TimeoutFirstToken, TimeoutStall, TimeoutTotal:
+		return true
+	}
+	return false
 }

@@ -82,6 +82,7 @@ func reportOf(results []*prober.Result) schedule.Report {
 	report := schedule.Report{Skipped: len(results) == 0}
 	for _, r := range results {
 		report.Failed = report.Failed || r.Concurrency == 0 && r.Outcome != prober.Success && r.Outcome != prober.Canceled
+		report.TimedOut = report.TimedOut || r.Outcome.IsTimeout()
 		report.RetryAfter = max(report.RetryAfter, r.RetryAfter)
 	}
 	return report

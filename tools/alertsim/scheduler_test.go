@@ -36,7 +36,8 @@ func TestSchedule(t *testing.T) {
 			},
 			"3-3! 8-10c 18-20",
 		},
-		{"probes that hang leave others out", 15 * time.Second, 70, always(hung), "3-33! 38-48cx 48-78!"},
+		{"probes that hang leave others out", 15 * time.Second, 70, always(hung), "3-33! 48-78!"},
+		{"a pause after the second timeout", 15 * time.Second, 200, always(hung), "3-33! 48-78! 123-153! 198-228!"},
 		{"a confirmation needs room", 5 * time.Second, 5, func(int64) behavior {
 			return behavior{shares: shares{failed: 1}}
 		}, "3-4! 5-6c!"},
