@@ -160,7 +160,7 @@ func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*cl
 	// A kept connection would rarely be used again: many servers close one that
 	// is idle for 5 s.
 	rt, err := promconfig.NewRoundTripperFromConfig(h, "server",
-		promconfig.WithHTTP2Disabled(), promconfig.WithKeepAlivesDisabled())
+		promconfig.WithHTTP2Disabled(), promconfig.WithKeepAlivesDisabled(), promconfig.WithDialContextFunc(dial))
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: servers: set up http: %w", e.cfg.Name, err)
 	}

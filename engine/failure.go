@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/inference-exporter/inference_exporter/internal/headlimit"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -40,6 +41,9 @@ func stateOf(r Reason) State {
 func failureOf(ctx context.Context, a *attempt, err error) *PageError {
 	if p, ok := errors.AsType[*PageError](err); ok {
 		return p
+	}
+	if errors.Is(err, headlimit.ErrTooLong) {
+		return pageErrorf(ReasonTooLarge, "%w", err)
 	}
 	if ctx.Err() != nil {
 		return pageErrorf(ReasonTimeout, "%w", context.Cause(ctx))

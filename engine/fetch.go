@@ -13,12 +13,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/inference-exporter/inference_exporter/internal/headlimit"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // attempt is one request. The transport calls its hooks from its own
 // goroutines, also after the request has failed.
 type attempt struct {
+	head headlimit.Limit // of the reply
+
 	mu        sync.Mutex
 	tlsFailed bool
 	secrets   *safetext.Secrets               // of the configuration, and sent in headers
@@ -27,7 +30,9 @@ type attempt struct {
 
 // context returns ctx with the hooks of the attempt.
 func (a *attempt) context(ctx context.Context) context.Context {
+	ctx = context.WithValue(ctx, attemptKey{}, a)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { a.head.Begin() },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -81,6 +86,7 @@ func (a *attempt) fetch(ctx context.Context, p *place, b *body, buf []byte) (pag
 	}
 	req.Header, req.Host = p.client.header.Clone(), p.host
 	resp, err := p.client.transport.RoundTrip(req)
+	a.head.End()
 	if err != nil {
 		return buf, "", err
 	}
