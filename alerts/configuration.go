@@ -49,7 +49,7 @@ func discoveredTargetsRejected() alert {
 		expr:    "max by (job, instance, reason) (inference_exporter_discovery_rejected_targets) > 0",
 		lasting: "15m",
 		summary: "The exporter {{ $labels.instance }} found {{ $value }} targets that it does not probe ({{ $labels.reason }}).",
-		description: "Discovery found them, and they cannot become endpoints: their labels make none (invalid), the configuration does not allow their host (not_allowed), or another endpoint has their name (duplicate_name). Nobody watches them. " +
+		description: "Discovery found them, and they cannot become endpoints: their labels make none (invalid), the configuration does not allow their host (not_allowed), another endpoint has their name (duplicate_name), or their source found more than the limit, so that those found before stay (too_many). Nobody watches them. " +
 			"Look first at the exporter's log, which names each of them once.",
 		board: selfBoard,
 	}

@@ -189,10 +189,12 @@ const (
 	RejectNotAllowed RejectReason = "not_allowed"
 	// RejectDuplicateName is a target with the name of another endpoint.
 	RejectDuplicateName RejectReason = "duplicate_name"
+	// RejectTooMany is a target of a source that has found more than it may.
+	RejectTooMany RejectReason = "too_many"
 )
 
 func rejectReasons() []RejectReason {
-	return []RejectReason{RejectInvalid, RejectNotAllowed, RejectDuplicateName}
+	return []RejectReason{RejectInvalid, RejectNotAllowed, RejectDuplicateName, RejectTooMany}
 }
 
 // SetRejected sets how many discovered targets are no endpoints, by reason.

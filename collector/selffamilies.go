@@ -35,7 +35,7 @@ func selfFamilies() selfDescriptions {
 		shard: family("shard_info", Gauge, "",
 			"Always 1. Which part of the endpoints is this exporter's: the index, from 0, of so many."),
 		rejected: family("discovery_rejected_targets", Gauge, "",
-			"Discovered targets that are no endpoints, by reason: nothing valid can be made of them, the configuration does not allow their host, or another endpoint has their name."),
+			"Discovered targets that are no endpoints, by reason: nothing valid can be made of them, the configuration does not allow their host, another endpoint has their name, or their source has found more than global.limits.discovery_targets and keeps those before."),
 		silent: family("discovery_silent_sources", Gauge, "",
 			"Sources of targets that have not answered since the exporter started or they were configured, so that what they would find is not looked at."),
 		reloaded: family("config_last_reload_successful", Gauge, "",

@@ -82,6 +82,8 @@ func badFiles() map[string][]string {
 		"limits": {
 			`:3: global.limits.in_flight: want 1 to 100000, got 0`,
 			`:4: global.limits.in_flight_per_host: want 1 to 100000, got -1`,
+			`:5: global.limits.discovery_targets: want 1 to 1000000, got 0`,
+			`:6: global.limits.discovery_bytes: want a size above 0 and up to 1000TB, got "0"`,
 		},
 		"label-name": {`:1: global.labels.a-b: label name "a-b" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`},
 		"label-reserved": {

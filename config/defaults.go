@@ -14,7 +14,7 @@ func defaultGlobal() Global {
 	return Global{
 		Interval: model.Duration(30 * time.Second),
 		Timeout:  model.Duration(60 * time.Second),
-		Limits:   Limits{InFlight: 1000, InFlightPerHost: 4},
+		Limits:   Limits{InFlight: 1000, InFlightPerHost: 4, DiscoveryTargets: 20_000, DiscoveryBytes: 10 << 20},
 	}
 }
 
@@ -94,6 +94,8 @@ func (g *Global) setDefaults(r *report, p path) {
 	limits := p.key("limits")
 	orDefault(r, limits.key("in_flight"), &g.Limits.InFlight, def.Limits.InFlight)
 	orDefault(r, limits.key("in_flight_per_host"), &g.Limits.InFlightPerHost, def.Limits.InFlightPerHost)
+	orDefault(r, limits.key("discovery_targets"), &g.Limits.DiscoveryTargets, def.Limits.DiscoveryTargets)
+	orDefault(r, limits.key("discovery_bytes"), &g.Limits.DiscoveryBytes, def.Limits.DiscoveryBytes)
 }
 
 func (m *Module) setDefaults(r *report, p path, def Module) {

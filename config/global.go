@@ -14,15 +14,15 @@ type Global struct {
 	// Labels stand on every series of every endpoint. An endpoint's own label
 	// of the same name wins.
 	Labels map[string]string `yaml:"labels,omitempty"`
-	// Limits bound how many probes run at once.
+	// Limits bound how many probes run at once, and what discovery takes in.
 	Limits Limits `yaml:"limits"`
 	// Budget limits what all probes together may spend; see below.
 	Budget Budget `yaml:"budget,omitempty"`
 }
 
-// Limits bound how many probes run at once. A burst counts as one. At most half
-// of each limit goes to probes whose latest run timed out, so that servers that
-// hang do not hold up the others.
+// Limits bound how many probes run at once, where a burst counts as one, and what
+// discovery takes in. At most half of each limit of probes goes to probes whose
+// latest run timed out, so that servers that hang do not hold up the others.
 type Limits struct {
 	// InFlight is how many probes may run at once in all, 1 to 100,000. At most
 	// half of them are probes whose latest run timed out.
@@ -31,6 +31,14 @@ type Limits struct {
 	// port, 1 to 100,000. At most half of them are probes whose latest run timed
 	// out.
 	InFlightPerHost int `yaml:"in_flight_per_host"`
+	// DiscoveryTargets is how many targets the sources of an item of `discovery`
+	// may find, 1 to 1,000,000. More are refused as a whole, and those found
+	// before stay. Targets under `static_configs` alone are not limited.
+	DiscoveryTargets int `yaml:"discovery_targets"`
+	// DiscoveryBytes is how long a file of `file_sd_configs` and a reply to
+	// `http_sd_configs` may be. A longer one is a failure of the source, and the
+	// targets found before stay.
+	DiscoveryBytes Bytes `yaml:"discovery_bytes"`
 }
 
 func (g *Global) validate(r *report, p path) {
@@ -38,8 +46,12 @@ func (g *Global) validate(r *report, p path) {
 	limits := p.key("limits")
 	validateRange(r, limits.key("in_flight"), g.Limits.InFlight, 1, maxInFlight)
 	validateRange(r, limits.key("in_flight_per_host"), g.Limits.InFlightPerHost, 1, maxInFlight)
+	validateRange(r, limits.key("discovery_targets"), g.Limits.DiscoveryTargets, 1, maxDiscoveryTargets)
 	g.Budget.validate(r, p.key("budget"))
 }
 
 // maxInFlight is more probes than one process can time.
 const maxInFlight = 100_000
+
+// maxDiscoveryTargets is more endpoints than one process can probe.
+const maxDiscoveryTargets = 1_000_000

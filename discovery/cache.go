@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,9 +13,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 )
-
-// maxTargets bounds the targets of one source.
-const maxTargets = 100_000
 
 // target is what became of the labels of a target: an endpoint, or a reason why
 // there is none, or neither where relabelling drops it.
@@ -51,15 +47,10 @@ func (c *cache) targets(item *config.Discovery, groups []*targetgroup.Group) []*
 	if t.used == nil {
 		t.used = make(map[string]*target, len(t.made))
 	}
-	var all, over []*target
-	tooMany := &target{reason: Invalid, text: fmt.Sprintf("more than %d targets", maxTargets)}
+	var all []*target
 	seen := map[string]bool{}
 	for _, group := range groups {
 		for _, one := range group.Targets {
-			if len(all) == maxTargets {
-				over = append(over, tooMany)
-				continue
-			}
 			if made := c.resolve(t, c.join(group.Labels, one)); !seen[made.key] {
 				seen[made.key] = true
 				all = append(all, made)
@@ -67,7 +58,7 @@ func (c *cache) targets(item *config.Discovery, groups []*targetgroup.Group) []*
 		}
 	}
 	slices.SortFunc(all, func(a, b *target) int { return strings.Compare(a.key, b.key) })
-	return append(all, over...)
+	return all
 }
 
 // resolve makes of a target what the template says, unless it was made before.

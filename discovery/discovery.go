@@ -1,6 +1,9 @@
 // Package discovery finds out which endpoints there are: those that the
 // configuration lists, and those that the service discovery of Prometheus finds.
 //
+// What is found by files and by HTTP is read by this package itself, within limits
+// that Prometheus does not have.
+//
 // That discovery has its own metrics, under its own names, once a configuration
 // uses it. These tell of failures, while what was found before stays in force:
 //
@@ -22,6 +25,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,6 +46,8 @@ type Options struct {
 	// Logger logs the failures of sources and the targets that are rejected.
 	// Required.
 	Logger *slog.Logger
+	// UserAgent is sent with requests for lists of targets.
+	UserAgent string
 	// Throttle is the longest time that changes are collected before they are
 	// told, for sources that change all the time. 0 means 5 s.
 	Throttle time.Duration
@@ -53,11 +59,14 @@ type Finder struct {
 	changed chan struct{}
 	needed  chan struct{} // closed when there is a manager
 
+	limit atomic.Pointer[config.Limits] // of the configuration in force
+
 	mu      sync.Mutex
 	ctx     context.Context // of the manager
 	stop    context.CancelFunc
 	running bool
 	metrics *promdiscovery.SDMetrics
+	own     *ownMetrics
 	manager *promdiscovery.Manager // nil until a configuration has discovery
 	sources []*source
 	items   []*config.Discovery // to which the sources belong
@@ -87,6 +96,18 @@ func (f *Finder) Changed() <-chan struct{} { return f.changed }
 func (f *Finder) Apply(cfg *config.Config) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	before := f.limit.Swap(&cfg.Global.Limits)
+	err := f.apply(cfg)
+	if err != nil {
+		f.limit.Store(before)
+	}
+	return err
+}
+
+// limits returns how much may be found.
+func (f *Finder) limits() config.Limits { return *f.limit.Load() }
+
+func (f *Finder) apply(cfg *config.Config) error {
 	if len(cfg.Discovery) > 0 && f.manager == nil {
 		if err := f.open(); err != nil {
 			return fmt.Errorf("start service discovery: %w", err)
@@ -107,11 +128,15 @@ func (f *Finder) open() error {
 	if err != nil {
 		return err
 	}
+	own, err := newOwnMetrics(f.options.Registerer, metrics)
+	if err != nil {
+		return err
+	}
 	manager := promdiscovery.NewManager(f.ctx, f.options.Logger, f.options.Registerer, metrics, promdiscovery.Updatert(f.options.Throttle))
 	if manager == nil {
 		return errors.New("its metrics are registered already")
 	}
-	f.metrics, f.manager = metrics, manager
+	f.metrics, f.own, f.manager = metrics, own, manager
 	close(f.needed)
 	return nil
 }
@@ -177,7 +202,16 @@ func (f *Finder) take(found map[string][]*targetgroup.Group) {
 	defer f.mu.Unlock()
 	changed := false
 	for _, s := range f.sources {
-		if groups, ok := found[s.name]; ok && !s.fixed && s.take(groups) {
+		groups, ok := found[s.name]
+		if !ok || s.fixed {
+			continue
+		}
+		before := s.refused
+		if f.refuse(s, groups) {
+			changed = changed || s.refused != before
+			continue
+		}
+		if news := s.take(groups); news || before > 0 {
 			changed = true
 			f.settle(s)
 		}
@@ -185,6 +219,26 @@ func (f *Finder) take(found map[string][]*targetgroup.Group) {
 	if changed {
 		f.tell()
 	}
+}
+
+// refuse reports whether a source has found more targets than it may. It then goes
+// on with those before.
+func (f *Finder) refuse(s *source, groups []*targetgroup.Group) bool {
+	n := 0
+	for _, g := range groups {
+		n += len(g.Targets)
+	}
+	most := f.limits().DiscoveryTargets
+	if n <= most {
+		s.refused = 0
+		return false
+	}
+	if s.refused == 0 {
+		f.options.Logger.Error("discovery found too many targets and keeps those before",
+			"config", s.name, "targets", n, "err", tooManyError{most})
+	}
+	s.refused = n
+	return true
 }
 
 func (f *Finder) tell() {

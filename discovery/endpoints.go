@@ -20,6 +20,9 @@ const (
 	NotAllowed Reason = "not_allowed"
 	// DuplicateName is a target with the name of another endpoint.
 	DuplicateName Reason = "duplicate_name"
+	// TooMany is a target of a source that has found more than it may: all of
+	// them, while those that were found before stay.
+	TooMany Reason = "too_many"
 )
 
 // Set is all that is known of who there is.
@@ -68,6 +71,9 @@ func (f *Finder) Endpoints(cfg *config.Config) Set {
 			continue
 		}
 		m.set.Waiting += s.waiting()
+		if s.refused > 0 {
+			m.set.Rejected[TooMany] += s.refused
+		}
 		for _, t := range f.cache.targets(item, s.groups) {
 			f.merge(&m, t, i, s)
 		}

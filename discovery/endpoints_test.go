@@ -108,12 +108,34 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// TestTooManyTargets checks the bound on targets.
+// TestTooManyTargets checks that a source which finds too many keeps what it found
+// before.
 func TestTooManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newFake("m")
-		l := newLab(t, with(t, "relabel_configs: [{action: drop}]", m))
-		m.find("g", make([]string, maxTargets+3)...)
-		l.wantRejected(map[Reason]int{Invalid: 3})
+		cfg := with(t, "", m)
+		cfg.Global.Limits.DiscoveryTargets = 3
+		l := newLab(t, cfg)
+		l.want("listed")
+		m.find("g", "a", "b", "c", "d")
+		l.wantRejected(map[Reason]int{TooMany: 4})
+		l.want("listed")
+		if n := l.Endpoints(l.cfg).Waiting; n != 1 {
+			t.Errorf("%d sources wait, want the one that has found nothing that counts", n)
+		}
+		m.find("g", "a", "b")
+		l.wantRejected(map[Reason]int{})
+		l.want("listed a b")
+		m.find("h", "c", "d")
+		l.wantRejected(map[Reason]int{TooMany: 4})
+		m.find("i", "e")
+		l.wantRejected(map[Reason]int{TooMany: 5})
+		l.want("listed a b")
+		if lines := l.log.take("more than 3 targets; see global.limits.discovery_targets"); len(lines) != 2 {
+			t.Errorf("logged:\n%s", strings.Join(lines, ""))
+		}
+		m.find("h")
+		l.wantRejected(map[Reason]int{})
+		l.want("listed a b e")
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/prometheus/common/model"
 	promdiscovery "github.com/prometheus/prometheus/discovery"
+	promfile "github.com/prometheus/prometheus/discovery/file"
+	promhttp "github.com/prometheus/prometheus/discovery/http"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
 	"gopkg.in/yaml.v3"
 
@@ -27,6 +29,8 @@ type source struct {
 	parts  []*part
 	groups []*targetgroup.Group // what was found, in the order of their names
 	fixed  bool                 // groups stand in the configuration, and are all that there ever is
+	// refused is how many targets were found at last, where these are too many.
+	refused int
 	// before is what the sources found that this one replaces. It counts until this
 	// one has had the time to say what there is: leave ends it.
 	before  []*targetgroup.Group
@@ -127,20 +131,29 @@ func (f *Finder) newSource(configs config.Sources, others []*source) (*source, e
 		s.name = name + "-" + strconv.Itoa(n) // they differ in secrets alone
 	}
 	for _, c := range configs {
-		mechanism := c.Name()
-		found, err := c.NewDiscoverer(promdiscovery.DiscovererOptions{
-			Logger:  f.options.Logger.With("discovery", mechanism, "config", s.name),
-			Metrics: f.metrics.MechanismMetrics[mechanism],
-			SetName: s.name,
-		})
+		found, err := f.newDiscoverer(c, s.name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", mechanism, err)
+			return nil, fmt.Errorf("%s: %w", c.Name(), err)
 		}
 		f.made++
 		s.parts = append(s.parts, &part{id: f.made, Config: c, found: found})
 	}
 	s.fix()
 	return s, nil
+}
+
+// newDiscoverer returns what finds the targets of a configuration.
+func (f *Finder) newDiscoverer(c promdiscovery.Config, name string) (promdiscovery.Discoverer, error) {
+	logger := f.options.Logger.With("discovery", c.Name(), "config", name)
+	switch c := c.(type) {
+	case *promfile.SDConfig:
+		return f.newFile(c, logger), nil
+	case *promhttp.SDConfig:
+		return f.newHTTP(c, name, logger)
+	}
+	return c.NewDiscoverer(promdiscovery.DiscovererOptions{
+		Logger: logger, Metrics: f.metrics.MechanismMetrics[c.Name()], SetName: name,
+	})
 }
 
 // fix takes the targets that stand in the configuration, where there are no

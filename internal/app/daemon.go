@@ -74,7 +74,9 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	}
 	d.force.set(cfg, d.started)
 	probes, servers := collector.NewProbes(time.Now), collector.NewServers()
-	d.discovery = discovery.New(discovery.Options{Registerer: registry, Logger: env.logger, Throttle: discoveryThrottle})
+	d.discovery = discovery.New(discovery.Options{
+		Registerer: registry, Logger: env.logger, UserAgent: userAgent(), Throttle: discoveryThrottle,
+	})
 	if o.senses.probe {
 		host, _ := os.Hostname() // "" is as good: replicas have hosts of their own
 		d.probing = schedule.New(schedule.Options{Salt: host, Logger: env.logger})

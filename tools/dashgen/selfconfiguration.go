@@ -53,7 +53,7 @@ func selfConfiguration() []Panel {
 		},
 		{
 			Title: "Targets that are no endpoints", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7, Stacked: true,
-			What: "Discovered targets that are not probed: their labels make no endpoint (invalid), their host is not allowed (not_allowed), or another endpoint has their name (duplicate_name).", By: ByExporter,
+			What: "Discovered targets that are not probed: their labels make no endpoint (invalid), their host is not allowed (not_allowed), another endpoint has their name (duplicate_name), or their source found more than the limit (too_many).", By: ByExporter,
 			Worry: "it is not 0: nobody watches them.", Alerts: []string{"InferenceDiscoveredTargetsRejected"},
 			Queries: []Query{{Expr: "max by (instance, reason) (" + ofMachine.of("inference_exporter_discovery_rejected_targets") + ")", Legend: "{{reason}} {{instance}}"}},
 			Min:     ptr(0.0), NoValue: "nothing is discovered",

@@ -1,0 +1,152 @@
+package discovery
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// repeated writes a text again and again until the client has enough.
+func repeated(w io.Writer, begin, text string) {
+	_, _ = io.WriteString(w, begin)
+	chunk := []byte(strings.Repeat(text, 1<<10))
+	for {
+		if _, err := w.Write(chunk); err != nil {
+			return
+		}
+	}
+}
+
+// TestHTTPLimits asks a server that answers with more than is taken in: what was
+// found before stays, and each refusal is counted and logged.
+func TestHTTPLimits(t *testing.T) {
+	many := func(n int) string {
+		return `[{"targets": ["a` + strings.Repeat(`", "a`, n-1) + `"]}]`
+	}
+	answers := map[string]func(http.ResponseWriter){
+		"good":     func(w http.ResponseWriter) { fmt.Fprint(w, `[{"targets": ["a"]}]`) },
+		"body":     func(w http.ResponseWriter) { repeated(w, "[", `{"targets": []},`) },
+		"blanks":   func(w http.ResponseWriter) { repeated(w, "", " ") },
+		"nested":   func(w http.ResponseWriter) { repeated(w, "", "[") },
+		"length":   func(w http.ResponseWriter) { w.Header().Set("Content-Length", "1073741824"); fmt.Fprint(w, "[") },
+		"targets":  func(w http.ResponseWriter) { fmt.Fprint(w, many(60_000)) },
+		"one over": func(w http.ResponseWriter) { fmt.Fprint(w, many(101)) },
+		"groups": func(w http.ResponseWriter) {
+			fmt.Fprint(w, "["+strings.Repeat(`{"targets": []},`, 101)+`{"targets": []}]`)
+		},
+		"values":     func(w http.ResponseWriter) { fmt.Fprint(w, "["+strings.Repeat("1,", 150_000)+"1]") },
+		"two lists":  func(w http.ResponseWriter) { fmt.Fprint(w, `[] []`) },
+		"no list":    func(w http.ResponseWriter) { fmt.Fprint(w, `{"targets": ["a"]}`) },
+		"controls":   func(w http.ResponseWriter) { fmt.Fprint(w, "[{\"\\u001b[31mx\\n\": 1}]") },
+		"long error": func(w http.ResponseWriter) { fmt.Fprint(w, `[{"`+strings.Repeat("x", 10_000)+`": 1}]`) },
+		"redirect": func(w http.ResponseWriter) {
+			w.Header().Set("Location", "http://127.0.0.1:1/?secret-word")
+			w.WriteHeader(302)
+		},
+	}
+	var answer atomic.Value
+	answer.Store("good")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		answers[answer.Load().(string)](w)
+	}))
+	defer server.Close()
+	l := newLab(t, parse(t, "", fmt.Sprintf(`
+global: {limits: {discovery_targets: 100, discovery_bytes: 512KiB}}
+discovery: [{http_sd_configs: [{url: '%s/?key=secret-word', refresh_interval: 100ms}]}]`, server.URL)))
+	l.await("a")
+	for name, want := range map[string]string{
+		"body": "more than 512KiB; see global.limits.discovery_bytes", "blanks": "more than 512KiB", "nested": "more than 512KiB",
+		"length": "unexpected EOF", "targets": "more than 100 targets; see global.limits.discovery_targets", "one over": "more than 100 targets",
+		"groups": "more than 100 groups", "values": "more than 103200 values", "two lists": "more after the list", "no list": "want a list",
+		"controls": "unknown field", "long error": "unknown field", "redirect": "ask 127.0.0.1:",
+	} {
+		answer.Store(name)
+		l.log.take("")
+		l.awaitLog(want)
+		lines := l.log.take("")
+		for _, line := range lines {
+			if len(line) > 1000 || strings.ContainsAny(line, "\x1b") || strings.Contains(line, "secret-word") {
+				t.Errorf("%s: logged %d bytes: %.200q", name, len(line), line)
+			}
+		}
+		if got := l.names(); got != "a" {
+			t.Errorf("%s: got %q, want what was there before", name, got)
+		}
+	}
+	l.wantFailures("prometheus_sd_http_failures_total", "prometheus_sd_refresh_failures_total")
+	answer.Store("good")
+	l.await("a")
+}
+
+// TestFileLimits reads files of which more is there than is taken in.
+func TestFileLimits(t *testing.T) {
+	dir := t.TempDir()
+	name := func(s string) string { return filepath.Join(dir, s) }
+	write(t, name("a.yml"), "- targets: [a]\n")
+	l := newLab(t, parse(t, dir, `
+global: {limits: {discovery_targets: 100, discovery_bytes: 64KiB}}
+discovery: [{file_sd_configs: [{files: ['*.yml', '*.json']}]}]`))
+	l.await("a")
+	f := func(what, want string, put func()) {
+		t.Helper()
+		l.log.take("")
+		put()
+		l.awaitLog(want)
+		if got := l.names(); got != "a" {
+			t.Errorf("%s: got %q, want what was there before", what, got)
+		}
+	}
+	f("long", "more than 64KiB; see global.limits.discovery_bytes", func() { write(t, name("a.yml"), "# "+strings.Repeat("x", 1<<16)) })
+	f("targets", "more than 100 targets; see global.limits.discovery_targets", func() {
+		write(t, name("a.yml"), "- targets: ["+strings.Repeat("b, ", 101)+"]\n")
+	})
+	f("endless", "not a regular file", func() {
+		if err := os.Symlink("/dev/zero", name("zero.json")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	f("pipe", "not a regular file", func() {
+		if err := syscall.Mkfifo(name("pipe.json"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	f("aliases", "path="+name("aliases.yml"), func() {
+		text := "- &a {targets: [x, x, x, x, x, x, x, x, x, x]}\n- targets: &b0 [x, x, x, x, x, x, x, x, x, x]\n"
+		for i := range 12 {
+			text += fmt.Sprintf("- &b%d [%s*b%d]\n", i+1, strings.Repeat(fmt.Sprintf("*b%d, ", i), 9), i)
+		}
+		write(t, name("aliases.yml"), text)
+	})
+	l.wantFailures("prometheus_sd_file_read_errors_total")
+	write(t, name("a.yml"), "- targets: [c]\n")
+	l.await("c")
+}
+
+// TestLabelsOfAList bounds the labels that a group gives to each of its targets.
+func TestLabelsOfAList(t *testing.T) {
+	text := func(targets int) []byte {
+		return []byte(`[{"targets": ["a` + strings.Repeat(`", "a`, targets-1) + `"], "labels": {"l": "` + strings.Repeat("x", 1<<20-1) + `"}}]`)
+	}
+	f := func(targets int, want string) {
+		t.Helper()
+		l := list{place: "p", label: model.MetaLabelPrefix + "p", limits: config.Limits{DiscoveryTargets: 1000}}
+		_, err := l.parse(text(targets), false)
+		if got := fmt.Sprint(err); got != want {
+			t.Errorf("%d targets: %s, want %s", targets, got, want)
+		}
+	}
+	f(64, "<nil>")
+	f(65, "labels of more than 64 MiB for all targets together")
+}
