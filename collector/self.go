@@ -74,9 +74,9 @@ func NewSelf(reg prometheus.Registerer) *Self {
 	return s
 }
 
-// WatchDroppedSpans adds the count of lost trace spans, which is absent until
-// traces are exported. It must be called at most once.
-func (s *Self) WatchDroppedSpans(dropped func() (n uint64, exported bool)) {
+// WatchDroppedSpans adds the count of lost trace spans, which is absent while
+// traces are not exported. It must be called at most once.
+func (s *Self) WatchDroppedSpans(dropped func() (n uint64, exporting bool)) {
 	f := selfFamilies().droppedSpans
 	s.registerer.MustRegister(&spansCollector{dropped, prometheus.NewDesc(f.Name, f.Help, nil, nil)})
 }
@@ -90,7 +90,7 @@ func (s *Self) WatchDroppedLogLines(dropped func() uint64) {
 
 // spansCollector makes the metric of lost spans.
 type spansCollector struct {
-	dropped func() (n uint64, exported bool)
+	dropped func() (n uint64, exporting bool)
 	desc    *prometheus.Desc
 }
 
@@ -99,7 +99,7 @@ func (c *spansCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
 // Collect implements prometheus.Collector.
 func (c *spansCollector) Collect(ch chan<- prometheus.Metric) {
-	if n, exported := c.dropped(); exported {
+	if n, exporting := c.dropped(); exporting {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(n))
 	}
 }

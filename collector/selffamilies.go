@@ -48,7 +48,7 @@ func selfFamilies() selfDescriptions {
 		budget: family("budget_used_ratio", Gauge, "ratio",
 			"Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."),
 		droppedSpans: family("spans_dropped_total", Counter, "",
-			"Trace spans that were lost: the queue was full, or the receiver did not take them. Absent until traces are exported."),
+			"Trace spans that were lost: the queue was full, or the receiver did not take them. Absent without trace export, and goes on where it was when there is one again."),
 		droppedLogLines: family("log_lines_dropped_total", Counter, "",
 			"Lines of the log that were lost: its reader did not read, or was gone."),
 		scheduleLag: family("schedule_lag_seconds", Histogram, "seconds",

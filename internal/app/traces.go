@@ -25,7 +25,6 @@ type traces struct {
 	running  context.Context   // of run; nil before it
 	stop     context.CancelFunc
 	ended    sync.WaitGroup
-	exported bool          // there is an export, or there was one
 	dropped  atomic.Uint64 // by all exporters
 }
 
@@ -60,7 +59,6 @@ func (t *traces) use(settings config.Tracing, next *tracing.Exporter) {
 		t.stop()
 	}
 	t.settings, t.current, t.stop = settings, next, nil
-	t.exported = t.exported || next != nil
 	if t.running != nil {
 		t.start()
 	}
@@ -97,10 +95,10 @@ func (t *traces) Observe(target tracing.Target, r *prober.Result) {
 	}
 }
 
-// Dropped counts the spans that were lost so far; exported tells whether there is,
-// or was, an export.
-func (t *traces) Dropped() (n uint64, exported bool) {
+// Dropped counts the spans that were lost so far, by all exports; exporting tells
+// whether there is one.
+func (t *traces) Dropped() (n uint64, exporting bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.dropped.Load(), t.exported
+	return t.dropped.Load(), t.current != nil
 }

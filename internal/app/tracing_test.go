@@ -51,7 +51,7 @@ endpoints: [{name: e, url: %q}]
 }
 
 // What the receivers before did not take stays counted, when they are replaced and
-// when the export ends: the counter never falls.
+// when the export ends and begins again: the counter never falls.
 func TestDroppedSpansSurviveReloads(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,8 +62,8 @@ func TestDroppedSpansSurviveReloads(t *testing.T) {
 		return config.Tracing{OTLPEndpoint: config.URL{URL: &url.URL{Scheme: "http", Host: l.Addr().String(), Path: path}}}
 	}
 	spans := &traces{logger: slog.New(slog.DiscardHandler)}
-	if _, exported := spans.Dropped(); exported {
-		t.Error("exported before there was a receiver")
+	if _, exporting := spans.Dropped(); exporting {
+		t.Error("exporting before there was a receiver")
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -76,8 +76,8 @@ func TestDroppedSpansSurviveReloads(t *testing.T) {
 		}
 		before, _ := spans.Dropped()
 		spans.use(s, next)
-		if after, exported := spans.Dropped(); after < before || !exported {
-			t.Errorf("%d dropped after %d, exported %t", after, before, exported)
+		if after, exporting := spans.Dropped(); after < before || exporting != (next != nil) {
+			t.Errorf("%d dropped after %d, exporting %t", after, before, exporting)
 		}
 		for range 3 {
 			spans.Observe(tracing.Target{}, new(prober.Result))
@@ -94,8 +94,8 @@ func TestDroppedSpansSurviveReloads(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if n, exported := spans.Dropped(); n != 9 || !exported {
-		t.Errorf("%d dropped, exported %t, want the 3 of each of three receivers", n, exported)
+	if n, exporting := spans.Dropped(); n != 9 || !exporting {
+		t.Errorf("%d dropped, exporting %t, want the 3 of each of three receivers", n, exporting)
 	}
 }
 
