@@ -155,12 +155,11 @@ type client struct {
 // newClient returns a client whose TLS servers must be called serverName, or
 // as in the URL where that is "".
 func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*client, error) {
-	h := settings.HTTPClientConfig
-	h.TLSConfig.ServerName = cmp.Or(h.TLSConfig.ServerName, serverName)
+	settings.TLSConfig.ServerName = cmp.Or(settings.TLSConfig.ServerName, serverName)
 	// A kept connection would rarely be used again: many servers close one that
 	// is idle for 5 s.
-	rt, err := promconfig.NewRoundTripperFromConfig(h, "server",
-		promconfig.WithHTTP2Disabled(), promconfig.WithKeepAlivesDisabled(), promconfig.WithDialContextFunc(dial))
+	rt, err := settings.RoundTripper("server", dial,
+		promconfig.WithHTTP2Disabled(), promconfig.WithKeepAlivesDisabled())
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: servers: set up http: %w", e.cfg.Name, err)
 	}
@@ -171,8 +170,8 @@ func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*cl
 		"Accept-Encoding": {"identity"},
 		"User-Agent":      {e.options.UserAgent},
 	}}
-	if h.HTTPHeaders != nil { // added on the way; must not stand there twice
-		for name := range h.HTTPHeaders.Headers {
+	if h := settings.HTTPHeaders; h != nil { // added on the way; must not stand there twice
+		for name := range h.Headers {
 			c.header.Del(name)
 		}
 	}

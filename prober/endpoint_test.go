@@ -114,32 +114,11 @@ func TestModelIsAskedAgainAfterAFailure(t *testing.T) {
 }
 
 func TestModelUnknown(t *testing.T) {
-	f := func(wantErr string, ids ...string) {
-		t.Helper()
-		cfg := newEndpoint(t, newModelServer(t, ids...).URL)
-		cfg.Model = ""
-		r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-		if r.Outcome != ProtocolError || !strings.Contains(fmt.Sprint(r.Err), wantErr) {
-			t.Errorf("models %q: outcome %s (%v), want %s", ids, r.Outcome, r.Err, wantErr)
-		}
-	}
-	f("no model")
-	f(`2 models, such as "a" and "b"`, "a", "b")
-}
-
-// With a configured model the first question waits for a probe that succeeds:
-// a hung endpoint must not be asked first.
-func TestConfiguredModelIsProbedFirst(t *testing.T) {
-	s := newModelServer(t, "m")
-	p := newProber(t, newEndpoint(t, s.URL), newModule())
-	p.one(t.Context(), time.Time{})
-	if n := s.questions(); n != 0 {
-		t.Errorf("asked %d times before the first probe, want 0", n)
-	}
-	p.one(t.Context(), time.Time{})
-	p.one(t.Context(), time.Time{})
-	if n := s.questions(); n != 1 {
-		t.Errorf("asked %d times after it, want 1", n)
+	cfg := newEndpoint(t, newModelServer(t).URL)
+	cfg.Model = ""
+	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
+	if r.Outcome != ProtocolError || !strings.Contains(fmt.Sprint(r.Err), "no model") {
+		t.Errorf("outcome %s (%v), want %s for no model", r.Outcome, r.Err, ProtocolError)
 	}
 }
 

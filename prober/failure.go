@@ -40,8 +40,23 @@ func outcomeOf(err error) Outcome {
 	return ProtocolError
 }
 
+// runKey is how what a run does finds the context that the run was given.
+type runKey struct{}
+
+// within returns ctx as the context of a run: interrupted tells its end from
+// those of the contexts that are derived from it.
+func within(ctx context.Context) context.Context { return context.WithValue(ctx, runKey{}, ctx) }
+
+// isOurs reports whether the cause of a context's end is that its run was
+// canceled, and not that the run's time was up or anything else.
+func isOurs(ctx context.Context, cause error) bool {
+	run, ok := ctx.Value(runKey{}).(context.Context)
+	return ok && errors.Is(run.Err(), context.Canceled) && errors.Is(cause, context.Cause(run))
+}
+
 // interrupted returns the failure of a canceled context, by its cause; nil
-// while the context runs or when the reply was complete.
+// while the context runs or when the reply was complete. It is Canceled only
+// where the run was: any other end is a limit, which the endpoint exceeded.
 func interrupted(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, errFinished) {
@@ -50,7 +65,10 @@ func interrupted(ctx context.Context) error {
 	if l, ok := errors.AsType[*limitError](cause); ok {
 		return &failure{outcome: l.outcome, cause: l}
 	}
-	return fail(Canceled, "canceled: %w", cause)
+	if isOurs(ctx, cause) {
+		return fail(Canceled, "canceled: %w", cause)
+	}
+	return fail(TimeoutTotal, "%w", cause)
 }
 
 // roundTripFailure classifies an error from before the headers. What the
@@ -112,14 +130,26 @@ func statusFailure(resp *http.Response, body []byte, secrets *safetext.Secrets) 
 		if u, err := resp.Request.URL.Parse(to); err == nil && u.Host != "" {
 			host = u.Host
 		}
-		return fail(o, "status %d: redirected to %s, and probes follow no redirect", resp.StatusCode, secrets.Quote(host, 128))
+		text := fmt.Sprintf("status %d: redirected to %s, and probes follow no redirect", resp.StatusCode, secrets.Quote(host, 128))
+		return &failure{o, &statusError{status: resp.StatusCode, text: text}}
 	}
 	e := api.ParseHTTPError(resp.StatusCode, body).Shown(secrets.Line)
+	text := fmt.Sprintf("status %d: %v", resp.StatusCode, e)
 	if param := e.RejectedParameter(); param != "" {
-		return fail(o, "status %d: %w (hint: %s)", resp.StatusCode, e, hint(param))
+		text += " (hint: " + hint(param) + ")"
 	}
-	return fail(o, "status %d: %w", resp.StatusCode, e)
+	return &failure{o, &statusError{resp.StatusCode, text, e}}
 }
+
+// statusError is a reply with another status than 200, in the server's words.
+type statusError struct {
+	status int
+	text   string
+	cause  error // what the body says; nil for a redirect
+}
+
+func (e *statusError) Error() string { return e.text }
+func (e *statusError) Unwrap() error { return e.cause }
 
 // hint says what to change in the configuration when a server refuses a
 // parameter of the request. Nothing is changed by itself: a probe that asks

@@ -50,7 +50,19 @@ func newEndpoint(t testing.TB, rawURL string) *config.Endpoint {
 	}
 }
 
+// newProber returns a prober that asks only where it must, so that a test's
+// server gets the requests of its probes alone where api and model are set.
 func newProber(t testing.TB, cfg *config.Endpoint, m *config.Module) *Prober {
+	t.Helper()
+	p := newFreshProber(t, cfg, m)
+	if p.endpoint.target.usable() {
+		p.endpoint.askedAt = time.Now()
+	}
+	return p
+}
+
+// newFreshProber returns a prober as the program has it.
+func newFreshProber(t testing.TB, cfg *config.Endpoint, m *config.Module) *Prober {
 	t.Helper()
 	dialer := NewDialer()
 	t.Cleanup(func() { dialer.Close() })

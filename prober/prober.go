@@ -59,9 +59,11 @@ func (p *Prober) Close() {
 // Skip says why; it is nil everywhere else.
 //
 // Each request ends at the latest when the limits of the module say so, or when
-// ctx does (Canceled). due is when the run was scheduled, the zero time when
+// ctx does: Canceled where it was canceled, TimeoutTotal where its time was up.
+// due is when the run was scheduled, the zero time when
 // nobody did; it counts for the first request.
 func (p *Prober) Run(ctx context.Context, due time.Time) ([]*Result, *Skip) {
+	ctx = within(ctx)
 	r := &run{prober: p, first: p.newResult(due)}
 	err := guard(func() error { return r.all(ctx) })
 	if s, ok := errors.AsType[*Skip](err); ok {

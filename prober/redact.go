@@ -25,20 +25,26 @@ const maxReason = 768
 // hides the text of its cause, and not what the cause is.
 type redacted struct {
 	cause error
-	text  string
+	what  string // the innermost cause
+	where string // what was being done then, from outside to inside; "" is not told
 }
 
-func (r *redacted) Error() string { return r.text }
+func (r *redacted) Error() string { return reasonText(r.what, r.where) }
 func (r *redacted) Unwrap() error { return r.cause }
 
-// presentable returns err with a text that can be shown to anyone.
+// presentable returns err with a text that can be shown to anyone, the innermost
+// cause first.
 func presentable(err error, secrets *safetext.Secrets) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	if clean := secrets.Line(text, maxReason); clean != text {
-		return &redacted{cause: err, text: clean}
+	what, where := reason(err)
+	what = secrets.Line(what, maxReason)
+	if where != "" {
+		where = secrets.Line(where, max(0, maxReason-len(what)))
 	}
-	return err
+	if reasonText(what, where) == err.Error() {
+		return err
+	}
+	return &redacted{cause: err, what: what, where: where}
 }

@@ -182,6 +182,9 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 	if r.answer != nil {
 		r.answer.add(d)
 	}
+	if q := r.request; q.named == "" && len(d.Model) > 0 && string(d.Model) != r.served.model {
+		q.named = string(d.Model)
+	}
 	r.tally.Add(d.Usage)
 	if d.Server != nil {
 		r.result.Server = *d.Server

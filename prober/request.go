@@ -26,6 +26,7 @@ type request struct {
 	turn      *turn             // in a burst, or nil
 	bytes     int               // of the body
 	told      int               // the server's count of the prompt, whether it can be or not
+	named     string            // the model that the reply names where it is another than was asked for
 }
 
 // send asks, waits for the end of the answer, and completes the result.
@@ -34,7 +35,7 @@ func (q *request) send(ctx context.Context) {
 		defer q.turn.leave()
 	}
 	q.result.finish(guard(func() error { return q.exchange(ctx) }), q.prober.endpoint.secrets)
-	q.prober.endpoint.learn(q.result)
+	q.prober.endpoint.learn(q.result, q.named)
 }
 
 // learn tells what the prompts come from how long they were. It returns why a success

@@ -24,7 +24,7 @@ type run struct {
 func (r *run) all(ctx context.Context) error {
 	p := r.prober
 	var err error
-	if r.served, err = p.endpoint.identify(ctx, time.Duration(p.module.Timeout), p.longest()); err != nil {
+	if r.served, err = p.endpoint.identify(ctx, p.module); err != nil {
 		return err
 	}
 	if r.served, err = r.served.askedFor(p.module); err != nil {
@@ -72,14 +72,13 @@ func (r *run) request(q question) *request {
 		prober: p, served: &r.served, question: q, result: r.newResult(),
 		transport: p.transport, kept: p.kept,
 	}
-	req.end = req.result.Start.Add(time.Duration(p.module.Timeout))
+	req.end = time.Now().Add(time.Duration(p.module.Timeout))
 	req.result.Length, req.result.PromptBytes = q.length, q.textBytes()
 	req.result.Answer.Prompt = q.id
 	return req
 }
 
-// newResult returns the result of the next request. What was asked about the
-// server before the first one is within that one's limit.
+// newResult returns the result of the next request.
 func (r *run) newResult() *Result {
 	res := r.first
 	r.first = nil
@@ -136,19 +135,11 @@ func (r *run) pair(ctx context.Context) *Skip {
 func (r *run) fail(err error) {
 	res := r.newResult()
 	res.finish(err, r.prober.endpoint.secrets)
-	r.prober.endpoint.learn(res)
+	r.prober.endpoint.learn(res, "")
 	r.results = append(r.results, res)
 }
 
 // finish sets the outcome by what the probe came to.
 func (r *Result) finish(err error, secrets *safetext.Secrets) {
 	r.Outcome, r.Err = outcomeOf(err), presentable(err, secrets)
-}
-
-// longest is how many tokens a request of the prober may need at most.
-func (p *Prober) longest() int {
-	if !p.module.AsksToLength() {
-		return 0
-	}
-	return p.module.InputTokens.Max() + p.module.OutputTokens.Max()
 }

@@ -210,7 +210,7 @@ func TestContextLength(t *testing.T) {
 		s := limited(t, 8192, &a)
 		m := newModule()
 		m.Prefix, m.InputTokens, m.OutputTokens = prefix, config.Tokens(input), config.Tokens(output)
-		p := newProber(t, newEndpoint(t, s.URL), m)
+		p := newFreshProber(t, newEndpoint(t, s.URL), m)
 		var last *Result
 		for range 4 {
 			results := p.all(t.Context(), time.Time{})
@@ -247,17 +247,8 @@ func TestBurstWithoutRoom(t *testing.T) {
 	var a asked
 	m := newBurst(1, 2)
 	m.InputTokens = config.Tokens(9000)
-	if results := newProber(t, newEndpoint(t, limited(t, 8192, &a).URL), m).all(t.Context(), time.Time{}); len(results)+a.count() != 0 {
+	if results := newFreshProber(t, newEndpoint(t, limited(t, 8192, &a).URL), m).all(t.Context(), time.Time{}); len(results)+a.count() != 0 {
 		t.Errorf("%d results, %d requests", len(results), a.count())
-	}
-}
-
-// Nothing is asked about the room for prompts that fit everywhere.
-func TestContextLengthIsNotAskedForShortPrompts(t *testing.T) {
-	s := newModelServer(t, "m")
-	newProber(t, newEndpoint(t, s.URL), newModule()).all(t.Context(), time.Time{})
-	if n := s.questions(); n != 0 {
-		t.Errorf("asked %d times, want 0", n)
 	}
 }
 
@@ -316,7 +307,7 @@ func TestContextGrows(t *testing.T) {
 	s := limitedTo(t, func() int { return int(room.Load()) }, &a)
 	m := newModule()
 	m.InputTokens = config.Tokens(8000)
-	p := newProber(t, newEndpoint(t, s.URL), m)
+	p := newFreshProber(t, newEndpoint(t, s.URL), m)
 	run := func() int { return len(p.all(t.Context(), time.Time{})) }
 	if n := run(); n != 0 {
 		t.Fatalf("%d results without room", n)

@@ -1,32 +1,16 @@
 package prober
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"net/http"
 	"net/url"
 	"slices"
-	"time"
+	"strconv"
+	"strings"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
-)
-
-const (
-	// answerBody bounds what is read of an answer to a question about the
-	// server; questionTimeout limits all questions together, which get at most
-	// half of what a probe may take.
-	answerBody      = detect.MaxBody + 1
-	questionTimeout = 10 * time.Second
-	// askAgain is the least time between two rounds of questions to an
-	// endpoint that refuses what was found out before.
-	askAgain = time.Minute
 )
 
 // target is what an endpoint serves, and how to ask for it.
@@ -137,129 +121,36 @@ func contextOf(model string, models []api.ModelInfo) int {
 	return max(0, models[i].MaxModelLen)
 }
 
-// engineOf returns the engine as a list of models names its owner; "" for
-// owners that are no engine.
-func engineOf(models []api.ModelInfo) string {
-	for _, m := range models {
-		switch m.OwnedBy {
-		case detect.VLLM, detect.SGLang, detect.LlamaCPP:
-			return m.OwnedBy
-		case "tensorrt_llm":
-			return detect.TRTLLM
-		case "library": // models that Ollama pulled
-			return detect.Ollama
-		}
-	}
-	return ""
-}
-
 // choose takes the model to ask: the configured one, else the only one that
-// the server lists.
+// the server lists beside its adapters. A Skip says that there are several.
 func choose(configured string, models []api.ModelInfo, p *api.Protocol) (string, error) {
+	base := api.BaseModels(models)
 	switch {
 	case configured != "":
 		return configured, nil
-	case len(models) == 1:
-		return models[0].ID, nil
-	case len(models) > 1:
-		return "", fail(ProtocolError, "the server lists %d models, such as %q and %q: set model", len(models), models[0].ID, models[1].ID)
+	case len(base) == 1:
+		return base[0].ID, nil
+	case len(base) > 1:
+		return "", severalModels(base)
 	case p.ModelOptional:
 		return "", nil
 	}
 	return "", fail(ProtocolError, "the server lists no model: set model")
 }
 
-// answer is the reply to one question about the server.
-type answer struct {
-	resp    *http.Response
-	body    []byte
-	attempt *attempt // knows the secrets that were sent
-}
+// maxModelsListed is how many models the text of a Skip lists.
+const maxModelsListed = 20
 
-// get asks one question, with the given header, over a connection of its own.
-func (e *Endpoint) get(ctx context.Context, at string, header http.Header) (*answer, error) {
-	rt, giveBack, err := e.borrow()
-	if err != nil {
-		return nil, err
+// severalModels says what to set, and to which values.
+func severalModels(models []api.ModelInfo) *Skip {
+	var names []string
+	for _, m := range models[:min(len(models), maxModelsListed)] {
+		names = append(names, strconv.Quote(m.ID))
 	}
-	defer giveBack()
-	a := e.newAttempt(nil)
-	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
-	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", at, err)
+	more := ""
+	if n := len(models) - len(names); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
 	}
-	maps.Copy(req.Header, header)
-	e.ownHeader(req.Header)
-	resp, err := rt.RoundTrip(req)
-	if err != nil {
-		err = roundTripFailure(ctx, a, err)
-		if _, _, ready := a.snapshot(); !ready && outcomeOf(err) == TimeoutFirstToken {
-			err = fail(TimeoutConnect, "no connection: %w", err)
-		}
-		return nil, a.censor(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBody))
-	if err != nil {
-		return nil, a.censor(bodyFailure(ctx, a, err))
-	}
-	return &answer{resp: resp, body: body, attempt: a}, nil
-}
-
-// models asks the server for its list of models.
-func (e *Endpoint) models(ctx context.Context, p *api.Protocol) ([]api.ModelInfo, error) {
-	header := p.Header.Clone() // some want their version named
-	header.Set("Accept", "application/json")
-	header.Del("Content-Type")
-	got, err := e.get(ctx, p.Models.URL(e.cfg.URL.URL).String(), header)
-	if err != nil {
-		return nil, err
-	}
-	if got.resp.StatusCode != http.StatusOK {
-		return nil, got.attempt.censor(fmt.Errorf("list the models: %w", statusFailure(got.resp, got.body, got.attempt.known())))
-	}
-	models, err := p.Models.Parse(got.body)
-	if err != nil {
-		return nil, got.attempt.censor(fail(ProtocolError, "%w", err))
-	}
-	return models, nil
-}
-
-// detect finds out what an endpoint without a configured protocol speaks.
-func (e *Endpoint) detect(ctx context.Context) (target, error) {
-	censor := func(err error) error { return err }
-	refused := 0
-	found, err := detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {
-		got, err := e.get(ctx, at, nil)
-		if err != nil {
-			return nil, err
-		}
-		censor = got.attempt.censor
-		if s := got.resp.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
-			refused = s
-		}
-		return &detect.Reply{Status: got.resp.StatusCode, Header: got.resp.Header, Body: got.body}, nil
-	})
-	if err != nil {
-		if _, told := errors.AsType[*failure](err); !told {
-			if f := interrupted(ctx); f != nil {
-				return target{}, f
-			}
-		}
-		return target{}, censor(fmt.Errorf("find out the api: %w", err))
-	}
-	p, ok := api.Lookup(found.API)
-	if !ok {
-		return target{}, fmt.Errorf("find out the api: %q is not known", found.API)
-	}
-	t, err := newTarget(e.cfg, p)
-	if err != nil {
-		return target{}, err
-	}
-	t.engine = cmp.Or(found.Engine, t.engine)
-	if t.model, err = choose(e.cfg.Model, found.Models, &p); err != nil && len(found.Models) == 0 && refused != 0 {
-		err = fail(Unauthorized, "status %d when asked for the models: set a key under http", refused)
-	}
-	t.context = contextOf(t.model, found.Models)
-	return t, censor(err)
+	return skip(SkipModel, "set model of the endpoint (or --model, beside a URL on the command line), as the server lists %d models: %s%s",
+		len(models), strings.Join(names, ", "), more)
 }

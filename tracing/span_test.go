@@ -235,6 +235,10 @@ func TestSpanOfARealProbe(t *testing.T) {
 	const answer = "a-secret-answer"
 	traceparent, prompt := make(chan string, 1), make(chan string, 1)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet { // a question about the server
+			http.NotFound(w, r)
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		traceparent <- r.Header.Get("Traceparent")
 		prompt <- string(body)

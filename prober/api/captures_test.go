@@ -159,6 +159,6 @@ func TestCapturedModels(t *testing.T) {
 			t.Errorf("%s: %v (-want +got):\n%s", file, err, d)
 		}
 	}
-	f("ollama_v1_models", ModelInfo{"slow:latest", "library", Unknown}, ModelInfo{"think:latest", "library", Unknown}, ModelInfo{"tiny:latest", "library", Unknown})
-	f("llamacpp_v1_models", ModelInfo{"gguf/tiny.gguf", "llamacpp", 2048})
+	f("ollama_v1_models", ModelInfo{ID: "slow:latest", OwnedBy: "library", MaxModelLen: Unknown}, ModelInfo{ID: "think:latest", OwnedBy: "library", MaxModelLen: Unknown}, ModelInfo{ID: "tiny:latest", OwnedBy: "library", MaxModelLen: Unknown})
+	f("llamacpp_v1_models", ModelInfo{ID: "gguf/tiny.gguf", OwnedBy: "llamacpp", MaxModelLen: 2048})
 }

@@ -18,6 +18,9 @@ type ModelInfo struct {
 	ID string
 	// OwnedBy is the owner's name, often that of the engine; "" is not told.
 	OwnedBy string
+	// Parent is the model that this one is an adapter of, as vLLM lists those of
+	// LoRA; "" is none.
+	Parent string
 	// MaxModelLen is the longest context in tokens, prompt and answer
 	// together, as this server runs the model; Unknown is not told.
 	MaxModelLen int
@@ -31,10 +34,32 @@ func ParseModels(body []byte) ([]ModelInfo, error) {
 		return ModelInfo{
 			ID:      string(m.GetStringBytes("id")),
 			OwnedBy: bounded(m.GetStringBytes("owned_by")),
+			Parent:  bounded(m.GetStringBytes("parent")),
 			// vLLM and SGLang; llama.cpp, whose n_ctx_train is another thing.
 			MaxModelLen: known(count(m.Get("max_model_len")), count(m.Get("meta", "n_ctx"))),
 		}
 	})
+}
+
+// BaseModels returns the models that are no adapters of others, each name once;
+// all of them where each is an adapter.
+func BaseModels(models []ModelInfo) []ModelInfo {
+	var all, base []ModelInfo
+	seen := make(map[string]bool, len(models))
+	for _, m := range models {
+		if seen[m.ID] {
+			continue
+		}
+		seen[m.ID] = true
+		all = append(all, m)
+		if m.Parent == "" || m.Parent == m.ID {
+			base = append(base, m)
+		}
+	}
+	if len(base) == 0 {
+		return all
+	}
+	return base
 }
 
 // parseModelList reads the list that the object in body has under key. Of each

@@ -24,8 +24,9 @@ import (
 // MaxBody is the longest body of a reply that is read, in bytes.
 const MaxBody = 1 << 20
 
-// questionTimeout bounds one question, so that a page that hangs leaves time
-// for the others.
+// questionTimeout bounds every question but the first, so that a page that hangs
+// leaves time for the others. Without an answer to the first, which tells most,
+// there are no others.
 const questionTimeout = 5 * time.Second
 
 // The server software that is told apart: the values of Finding.Engine, which
@@ -129,8 +130,11 @@ func (d *detection) next() (question, bool) {
 
 // ask asks one question. An error means that the server cannot be asked.
 func (d *detection) ask(ctx context.Context, q question) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, questionTimeout, fmt.Errorf("not within %s", questionTimeout))
-	defer cancel()
+	if d.answered {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, questionTimeout, fmt.Errorf("not within %s", questionTimeout))
+		defer cancel()
+	}
 	d.asked[q.path] = true
 	u := d.url(q.path)
 	reply, err := d.get(ctx, u.String())

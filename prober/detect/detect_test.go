@@ -259,8 +259,8 @@ func TestStanza(t *testing.T) {
 	f(Finding{API: "openai-chat", Models: []api.ModelInfo{{ID: "yes"}, {ID: "b: c"}, {ID: "# d"}}},
 		head+"    api: openai-chat\n    model: \"yes\" # or b: c, # d\n")
 	f(Finding{API: "openai-chat"}, head+"    api: openai-chat\n    # model: to be set, as no list of models could be read\n")
-	many := slices.Repeat([]api.ModelInfo{{ID: "m"}}, 30)
-	f(Finding{API: "openai-chat", Models: many}, head+"    api: openai-chat\n    model: m # or "+strings.Repeat("m, ", 19)+"m and 9 more\n")
+	many := append([]api.ModelInfo{{ID: "tuned", Parent: "m"}, {ID: "m"}}, slices.Repeat([]api.ModelInfo{{ID: "n"}}, 28)...)
+	f(Finding{API: "openai-chat", Models: many}, head+"    api: openai-chat\n    model: m # or tuned, "+strings.Repeat("n, ", 18)+"n and 9 more\n")
 }
 
 // TestProtocols holds the names that a finding can have against the protocols

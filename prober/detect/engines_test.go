@@ -42,7 +42,7 @@ func TestEngines(t *testing.T) {
 		"/version": ok(`{"version":"0.11.1rc2.dev7+gabc123"}`),
 	}, Finding{
 		API: "openai-chat", Engine: "vllm", Version: "0.11.1rc2.dev7+gabc123",
-		Models: []api.ModelInfo{model("acme/chat-8b", "vllm", 32768), model("lora-a", "vllm", none)},
+		Models: []api.ModelInfo{model("acme/chat-8b", "vllm", 32768), {ID: "lora-a", OwnedBy: "vllm", Parent: "acme/chat-8b", MaxModelLen: none}},
 		Evidence: []string{
 			"GET /v1/models: 200, 2 models, owned_by vllm",
 			"GET /version: 200, version 0.11.1rc2.dev7+gabc123",

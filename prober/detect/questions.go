@@ -153,6 +153,10 @@ func ownersOf(models []api.ModelInfo) []string {
 	return owners
 }
 
+// EngineOf returns the engine that a list of models names, "" where it names none
+// or several.
+func EngineOf(models []api.ModelInfo) string { return engineOfOwners(ownersOf(models)) }
+
 // engineOfOwners returns the one engine that the owners name, "" where they
 // name none or several.
 func engineOfOwners(owners []string) string {

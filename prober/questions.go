@@ -1,0 +1,164 @@
+package prober
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/detect"
+)
+
+// answerBody bounds what is read of an answer to a question about the server.
+const answerBody = detect.MaxBody + 1
+
+// answer is the reply to one question about the server.
+type answer struct {
+	resp    *http.Response
+	body    []byte
+	attempt *attempt // knows the secrets that were sent
+}
+
+// get asks one question, with the given header, over a connection of its own.
+func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Header) (*answer, error) {
+	rt, giveBack, err := e.borrow()
+	if err != nil {
+		return nil, err
+	}
+	defer giveBack()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := &limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", r.limit)}
+	if !time.Now().Before(r.end) {
+		return nil, &failure{late.outcome, late}
+	}
+	wd := newWatchdog(cancel, r.end, late, time.Now().Add(r.connect),
+		&limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", min(r.connect, r.limit))})
+	defer wd.stop()
+	a := e.newAttempt(nil)
+	a.onReady = func() {
+		r.ready.Store(true)
+		wd.expect(r.end, late)
+	}
+	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", at, err)
+	}
+	req.Header.Set("Accept", "application/json")
+	maps.Copy(req.Header, header)
+	e.ownHeader(req.Header)
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		return nil, a.censor(roundTripFailure(ctx, a, err))
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBody))
+	if err != nil {
+		return nil, a.censor(bodyFailure(ctx, a, err))
+	}
+	return &answer{resp: resp, body: body, attempt: a}, nil
+}
+
+// models asks the server for its list of models.
+func (e *Endpoint) models(ctx context.Context, r *round, p *api.Protocol) ([]api.ModelInfo, error) {
+	header := p.Header.Clone() // some want their version named
+	header.Set("Accept", "application/json")
+	header.Del("Content-Type")
+	got, err := e.get(ctx, r, p.Models.URL(e.cfg.URL.URL).String(), header)
+	if err != nil {
+		return nil, err
+	}
+	if got.resp.StatusCode != http.StatusOK {
+		return nil, got.attempt.censor(fmt.Errorf("list the models: %w", statusFailure(got.resp, got.body, got.attempt.known())))
+	}
+	models, err := p.Models.Parse(got.body)
+	if err != nil {
+		return nil, got.attempt.censor(fail(ProtocolError, "%w", err))
+	}
+	return models, nil
+}
+
+// detect finds out what an endpoint without a configured protocol speaks.
+func (e *Endpoint) detect(ctx context.Context, r *round) (target, error) {
+	found, refused, err := e.find(ctx, r)
+	if err != nil {
+		return target{}, fmt.Errorf("find out the api: %w", err)
+	}
+	p, ok := api.Lookup(found.API)
+	if !ok {
+		return target{}, fmt.Errorf("find out the api: %q is not known", found.API)
+	}
+	t, err := newTarget(e.cfg, p)
+	if err != nil {
+		return target{}, err
+	}
+	t.engine = cmp.Or(found.Engine, t.engine)
+	t.model, err = choose(e.cfg.Model, found.Models, &p)
+	if err != nil && len(found.Models) == 0 && refused != nil {
+		err = refused
+	}
+	t.context = contextOf(t.model, found.Models)
+	return t, err
+}
+
+// Detect finds out what answers at the endpoint, as package detect does, until
+// ctx ends. The error begins with the server's own words where it refused to
+// answer; what was found until then is returned beside it.
+func (e *Endpoint) Detect(ctx context.Context) (detect.Finding, error) {
+	ctx = within(ctx)
+	r := &round{connect: forever, limit: forever, end: time.Now().Add(forever)}
+	found, _, err := e.find(ctx, r)
+	return found, err
+}
+
+// forever is longer than any limit of a context.
+const forever = 24 * time.Hour
+
+// find asks the questions of package detect. refused is the failure by the reply
+// that refused to answer first, nil where none did; one with status 404 gives
+// way to others, as most pages are missing at most servers.
+func (e *Endpoint) find(ctx context.Context, r *round) (found detect.Finding, refused, err error) {
+	missing := false
+	found, err = detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {
+		got, err := e.get(ctx, r, at, nil)
+		if err != nil {
+			return nil, err
+		}
+		if s := got.resp.StatusCode; s != http.StatusOK && (refused == nil || missing && !isMissing(s)) {
+			refused, missing = refusal(got), isMissing(s)
+		}
+		return &detect.Reply{Status: got.resp.StatusCode, Header: got.resp.Header, Body: got.body}, nil
+	})
+	if _, told := errors.AsType[*failure](err); err == nil || told {
+		return found, refused, err
+	}
+	if f := interrupted(ctx); f != nil {
+		return found, refused, f
+	}
+	switch {
+	case refused == nil:
+		return found, nil, err
+	case missing:
+		return found, refused, fail(ProtocolError, "%w: %w", err, refused)
+	}
+	return found, refused, fail(outcomeOf(refused), "%w: %w", err, refused)
+}
+
+// isMissing tells the statuses of a page that is not there.
+func isMissing(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed
+}
+
+// refusal is the failure of a question that the server refused to answer.
+func refusal(got *answer) error {
+	err := statusFailure(got.resp, got.body, got.attempt.known())
+	if s, ok := errors.AsType[*statusError](err); ok && outcomeOf(err) == Unauthorized {
+		s.text += "; set a key under http"
+	}
+	return got.attempt.censor(err)
+}
