@@ -56,9 +56,14 @@ func (a *asking) log(found *estimate.Findings) {
 		}
 		if found.Changes[i] > before {
 			a.logger.Warn("what should stay the same has changed", "source", string(source), "model", found.Model)
-			if a.board != nil {
-				a.board.Note(a.id.Endpoint, a.id.Module, "what should stay the same has changed: "+string(source))
-			}
+			a.note("what should stay the same has changed: " + string(source))
 		}
+	}
+}
+
+// note adds a line to the changes of the endpoint on the status page.
+func (a *asking) note(text string) {
+	if a.board != nil {
+		a.board.Note(a.id.Endpoint, a.id.Module, text)
 	}
 }

@@ -35,11 +35,12 @@ type task struct {
 	target   tracing.Target
 	found    *found
 	logger   *slog.Logger
-	load     *ownLoad             // on the endpoint
-	outcome  prober.Outcome       // of the last run, "" before the first
-	held     bool                 // the last run was left out for its budget
-	panicked bool                 // a stack was logged
-	unasked  collector.SkipReason // why the last run measured nothing, "" where it did
+	load     *ownLoad       // on the endpoint
+	outcome  prober.Outcome // of the last run, "" before the first
+	held     bool           // the last run was left out for its budget
+	panicked bool           // a stack was logged
+	said     string         // why a run measured nothing, when that was last logged
+	saidAt   time.Time      // when that was
 }
 
 // probe runs once and hands the results to their readers.
@@ -139,11 +140,14 @@ func (t *task) skip(reason collector.SkipReason) {
 	t.self.Missed(reason)
 }
 
-// publishSkip counts a run that measured nothing, and logs why when the reason is
-// another than that of the run before. nil is a run that measured.
+// sayAgain is how long the same reason for measuring nothing is not repeated: of a mix
+// of lengths, one may be skipped each time that it is drawn.
+const sayAgain = time.Hour
+
+// publishSkip counts a run that measured nothing, and reports why in the log and on the
+// status page. nil is a run that measured.
 func (t *task) publishSkip(s *prober.Skip) {
 	if s == nil {
-		t.unasked = ""
 		return
 	}
 	for _, r := range s.Spent {
@@ -151,12 +155,13 @@ func (t *task) publishSkip(s *prober.Skip) {
 		t.probes.SetServed(t.id.Endpoint, r)
 		t.found.learn(r)
 	}
-	reason := collector.SkipReason(s.Reason)
-	t.skip(reason)
-	if reason != t.unasked {
-		t.logger.Warn("not probing", "reason", string(reason), "err", s)
+	t.skip(collector.SkipReason(s.Reason))
+	if s.Text == t.said && time.Since(t.saidAt) < sayAgain {
+		return
 	}
-	t.unasked = reason
+	t.said, t.saidAt = s.Text, time.Now()
+	t.logger.Warn("not probing", "reason", string(s.Reason), "err", s)
+	t.asking.note("not probing: " + s.Text)
 }
 
 // skipped counts a run that the scheduler left out.

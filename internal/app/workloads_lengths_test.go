@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 const (
@@ -247,6 +248,11 @@ endpoints:
 		if wanted := []float64{want.successes, min(1, want.successes), want.skips, want.tokens, want.tokens}; !near(got, wanted) {
 			t.Errorf("%s tokens: successes, the last one, skips, tokens and cost are %v, want %v", length, got, wanted)
 		}
+	}
+	detail, _ := l.board.Detail("e")
+	said := slices.DeleteFunc(slices.Clone(detail.Changes), func(c status.Change) bool { return !strings.Contains(c.Text, "not probing: ") })
+	if len(said) != 1 || !strings.Contains(said[0].Text, "the server truncates prompts: it counts 4096 tokens of one of 6667 words") {
+		t.Errorf("the status page shows %+v, want one change", said)
 	}
 	// Of 6667 words no tokenizer makes fewer than 4270 tokens.
 	if got, least := p.sum("inference_endpoint_budget_used_ratio"), (1417+4270+4.)/100_000; got < least || got > least+0.001 {
