@@ -4,7 +4,6 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +53,8 @@ func failureOf(ctx context.Context, a *attempt, err error) *PageError {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return pageErrorf(ReasonDNS, "%w", err)
 	}
-	if _, ok := errors.AsType[tls.AlertError](err); ok || a.isTLSFailure() {
+	// An alert after the handshake is how TLS 1.3 refuses a client's certificate.
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" || a.isTLSFailure() {
 		return pageErrorf(ReasonTLS, "set up TLS: %w", err)
 	}
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {

@@ -228,6 +228,22 @@ func TestNoConnection(t *testing.T) {
 	f("no address", "http://"+strings.Repeat("a", 64)+".invalid", ReasonDNS)
 }
 
+// Under TLS 1.3 a server misses the client's certificate after the handshake.
+func TestNoClientCertificate(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(showLab))
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	got := newLab(t, func(c *config.Endpoint, _ *Options) {
+		http := caOf(s)
+		c.Servers.URLs, c.Servers.HTTP, c.HTTP = urlsOf(t, s.URL), &http, http
+	}).one()
+	if got.State != Down || got.Reason != ReasonTLS {
+		t.Errorf("%s, %q (%v); want %q", got.State, got.Reason, got.Err, ReasonTLS)
+	}
+}
+
 // caOf returns HTTP settings that trust a test server.
 func caOf(s *httptest.Server) config.HTTPClient {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})

@@ -312,6 +312,13 @@ func (a *attempt) used() (c *conn, reused bool, notAfter time.Time) {
 	return a.conn, a.reused, a.notAfter
 }
 
+// spokenFirst reports whether the server sent something before the request.
+func (a *attempt) spokenFirst() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.conn != nil && a.conn.spokeFirst(!a.tlsStart.IsZero())
+}
+
 // cutBy tells whether err is the peer's end of the exchange. With HTTP/2 that
 // is every error of the transport: a reset stream, a connection going away.
 func (a *attempt) cutBy(err error) bool {

@@ -73,6 +73,7 @@ type conn struct {
 	firstWrite time.Time
 	lastWrite  time.Time
 	cut        bool
+	early      bool // the peer sent before the first write
 	used       bool
 	http2      bool
 	hold       func(send func()) // sends when it is time; nil is at once
@@ -92,6 +93,7 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	if n > 0 {
 		c.last = arrival{kernel: stamp, process: now}
 		c.reads++
+		c.early = c.early || c.firstWrite.IsZero()
 	}
 	// A deadline or our own close is no act of the peer.
 	if err != nil && !errors.Is(err, net.ErrClosed) && !isTimeout(err) {
@@ -125,6 +127,8 @@ func (c *conn) holdBack(hold func(send func())) {
 }
 
 // send stamps the instants before and after the data is handed to the kernel.
+// What the peer no longer takes counts as sent: it may have answered before it
+// closed the connection, and only the reads that follow find that out.
 func (c *conn) send(b []byte) (int, error) {
 	before := time.Now()
 	c.mu.Lock()
@@ -137,7 +141,10 @@ func (c *conn) send(b []byte) (int, error) {
 	c.mu.Lock()
 	c.lastWrite = after
 	c.mu.Unlock()
-	if err != nil {
+	switch {
+	case isCut(err):
+		return len(b), nil
+	case err != nil:
 		return n, fmt.Errorf("send request: %w", err)
 	}
 	return n, nil
@@ -174,6 +181,15 @@ func (c *conn) wasCut() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cut
+}
+
+// spokeFirst reports whether the peer sent something before the request, given
+// whether it did so under TLS: what arrives before the first write is the peer's
+// part of the handshake there, unless nothing was written after it.
+func (c *conn) spokeFirst(tls bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.early && (!tls || c.firstWrite.IsZero())
 }
 
 func isTimeout(err error) bool {

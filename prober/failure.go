@@ -90,8 +90,12 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 		return fail(TimeoutConnect, "%w", err)
 	case !ready:
 		return fail(ConnectError, "%w", err)
+	case isAlert(err):
+		return fail(TLSError, "%w", err)
 	case a.cutBy(err):
 		return fail(Truncated, "connection closed before the reply: %w", err)
+	case a.spokenFirst(): // of which net/http makes an error without a cause
+		return fail(ProtocolError, "the server sent data before the request")
 	}
 	return fail(ProtocolError, "%w", err)
 }
@@ -170,6 +174,13 @@ const statusSiteOverloaded = 529
 func isDNS(err error) bool {
 	_, ok := errors.AsType[*net.DNSError](err)
 	return ok
+}
+
+// isAlert reports whether the peer ended TLS with an alert. Under TLS 1.3 that is
+// how a server refuses a certificate, or misses one, after the handshake.
+func isAlert(err error) bool {
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "remote error"
 }
 
 // isCut tells whether the peer ended or reset the connection.
