@@ -31,11 +31,13 @@ const (
 	// SkipTruncated is a probe whose prompt the server truncates, so that its answer
 	// says nothing of a prompt of that length.
 	SkipTruncated SkipReason = "prompt_truncated"
+	// SkipResources is a lack of descriptors, memory or ports on this machine.
+	SkipResources SkipReason = "resources"
 )
 
 // skipReasons lists the closed set.
 func skipReasons() []SkipReason {
-	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel, SkipTruncated}
+	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel, SkipTruncated, SkipResources}
 }
 
 // Indexes of the arrays of values; the families list their label values in the

@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/inference-exporter/inference_exporter/internal/headlimit"
+	"github.com/inference-exporter/inference_exporter/internal/shortage"
 )
 
 // attemptKey carries the attempt to the dialer through the context of its
@@ -28,7 +29,7 @@ func (c conn) Read(b []byte) (int, error) {
 
 // dial connects for the attempt in the context.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	c, err := shortage.Dial(ctx, net.Dialer{}, network, address)
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok && err == nil {
 		return conn{c, &a.head}, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/shortage"
 )
 
 // Dialer opens the connections of probes: each stamps what it receives, by
@@ -38,7 +40,7 @@ func (d *Dialer) Close() error {
 
 // DialContext connects to addr like net.Dialer, with stamps.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := d.net.DialContext(ctx, network, addr)
+	c, err := shortage.Dial(ctx, d.net, network, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -66,11 +66,15 @@ func (p *Prober) Run(ctx context.Context, due time.Time) ([]*Result, *Skip) {
 	ctx = within(ctx)
 	r := &run{prober: p, first: p.newResult(due)}
 	err := guard(func() error { return r.all(ctx) })
-	if s, ok := errors.AsType[*Skip](err); ok {
-		return nil, s.presentable(p.endpoint.secrets)
-	}
-	if err != nil {
+	why, skipped := errors.AsType[*Skip](err)
+	if err != nil && !skipped {
 		r.fail(err)
+	}
+	if lack := lacking(r.results); lack != nil {
+		why = lack
+	}
+	if why != nil {
+		return nil, why.presentable(p.endpoint.secrets)
 	}
 	return r.results, nil
 }

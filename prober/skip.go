@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/shortage"
 )
 
 // SkipReason says why a run measured nothing. The set is closed: it is a label
@@ -19,10 +20,13 @@ const (
 	// SkipTruncated is a server that truncates the prompt, so that what it answers
 	// is no answer to a prompt of that length.
 	SkipTruncated SkipReason = "prompt_truncated"
+	// SkipResources is a lack of descriptors, memory or ports on this machine.
+	SkipResources SkipReason = "resources"
 )
 
-// Skip is why a run measured nothing although nothing failed: the configuration
-// and the server do not fit together.
+// Skip is why a run measured nothing although the server did not fail: the
+// configuration and the server do not fit together, or this machine lacks
+// something.
 type Skip struct {
 	Reason SkipReason
 	// Spent are the results of requests that were made nevertheless, since nobody
@@ -35,6 +39,19 @@ type Skip struct {
 
 func skip(reason SkipReason, format string, args ...any) *Skip {
 	return &Skip{Reason: reason, Text: fmt.Sprintf(format, args...)}
+}
+
+// lacking returns a Skip where a request could not be made for a lack on this
+// machine, which says nothing of the server; else nil.
+func lacking(results []*Result) *Skip {
+	for _, r := range results {
+		if shortage.Is(r.Err) {
+			why := skip(SkipResources, "this machine or process is short of descriptors, memory or ports: %v", r.Err)
+			why.Spent = results
+			return why
+		}
+	}
+	return nil
 }
 
 // presentable returns the skip with a text that can be shown to anyone.

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/shortage"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -79,8 +80,9 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	}
 	var statuses []engine.Status
 	s.run(ctx, func(ctx context.Context) { statuses = s.endpoint.Scrape(ctx, known) }, func() {
-		if ctx.Err() != nil {
-			return // ended by us, which says nothing of the servers
+		ours := func(st engine.Status) bool { return shortage.Is(st.Err) }
+		if ctx.Err() != nil || slices.ContainsFunc(statuses, ours) {
+			return // ended by us, or for a lack of ours, which says nothing of the servers
 		}
 		id := s.id
 		id.Model = known.Model

@@ -1,0 +1,92 @@
+package prober
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// A lack of ours is no result of the endpoint, whatever the module asks.
+func TestShortageIsASkip(t *testing.T) {
+	s := chat(t, answerOne)
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EADDRNOTAVAIL} {
+		for name, m := range map[string]*config.Module{"single": newModule(), "pair": newPair(), "burst": newBurst(1, 4)} {
+			for _, api := range []string{"openai-chat", ""} {
+				cfg := newEndpoint(t, s.URL)
+				if cfg.API = api; api == "" {
+					cfg.Model = ""
+				}
+				p := newProber(t, cfg, m)
+				p.endpoint.options.Dialer.net.Control = func(string, string, syscall.RawConn) error { return e }
+				results, why := p.Run(t.Context(), time.Time{})
+				if len(results) > 0 || why == nil || why.Reason != SkipResources || !strings.Contains(why.Text, e.Error()) {
+					t.Errorf("%s, api %q, %v: %d results, skip %+v", name, api, e, len(results), why)
+				}
+			}
+		}
+	}
+}
+
+// What the requests before the lack took is spent.
+func TestShortageInMidRun(t *testing.T) {
+	s := chat(t, answerOne)
+	p := newProber(t, newEndpoint(t, s.URL), newPair())
+	d := p.endpoint.options.Dialer
+	stamps, n := d.net.Control, 0
+	p.endpoint.askedAt = time.Now() // no question for the models between
+	d.net.Control = func(network, address string, c syscall.RawConn) error {
+		if n++; n > 1 {
+			return syscall.EMFILE
+		}
+		return stamps(network, address, c)
+	}
+	results, why := p.Run(t.Context(), time.Time{})
+	if len(results) > 0 || why == nil || why.Reason != SkipResources || len(why.Spent) != 2 || why.Spent[0].Outcome != Success {
+		t.Errorf("%d results, skip %+v", len(results), why)
+	}
+}
+
+// A process without descriptors, by address and by name.
+func TestShortageOfDescriptors(t *testing.T) {
+	if target := os.Getenv("SHORTAGE_TARGET"); target != "" {
+		probeWithoutDescriptors(t, target)
+		return
+	}
+	s := chat(t, answerOne)
+	for _, target := range []string{s.URL, strings.Replace(s.URL, "127.0.0.1", "localhost", 1), "http://inference.example:8000"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestShortageOfDescriptors$")
+		cmd.Env = append(os.Environ(), "SHORTAGE_TARGET="+target, "GODEBUG=netdns=go")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", target, err, out)
+		}
+	}
+}
+
+func probeWithoutDescriptors(t *testing.T, target string) {
+	p := newProber(t, newEndpoint(t, target), newModule())
+	// The resolver reads its settings once.
+	if _, err := net.DefaultResolver.LookupHost(t.Context(), "localhost"); err != nil {
+		t.Fatal(err)
+	}
+	err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64})
+	for err == nil {
+		_, err = os.Open(os.DevNull) // stays open
+	}
+	if !errors.Is(err, syscall.EMFILE) {
+		t.Fatal(err)
+	}
+	results, why := p.Run(t.Context(), time.Time{})
+	if len(results) > 0 || why == nil || why.Reason != SkipResources {
+		for _, r := range results {
+			t.Log(r.Outcome, r.Err)
+		}
+		t.Errorf("%d results, skip %v", len(results), why)
+	}
+}
