@@ -118,7 +118,7 @@ func isVersionQuery(query string) bool {
 	return query == "" || ok && isPlain(version)
 }
 
-// noAutoload tells a llama.cpp router not to load the model, as it does by default.
+// noAutoload asks a llama.cpp router not to load the model, as it does by default.
 const noAutoload = "autoload=false"
 
 // modelQuery returns a query without noAutoload beside the name of a model.
@@ -126,7 +126,7 @@ func modelQuery(query string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(query, noAutoload+"&"), "&"+noAutoload)
 }
 
-// isModelQuery tells whether a query is none, or the name of a model, be it
+// isModelQuery reports whether a query is none, or the name of a model, alone or
 // beside noAutoload.
 func isModelQuery(query string) bool {
 	query = modelQuery(query)

@@ -99,3 +99,53 @@ discovery:
 		return got.sum("inference_exporter_discovery_rejected_targets", "reason", "invalid") == 2 && got.sum("inference_exporter_endpoints") == 1
 	})
 }
+
+// A target names its engine, and so where the page is looked for. Nothing goes to a
+// port that is not allowed, and no key to another port than the endpoint's own.
+func TestDiscoveredEngineAndKey(t *testing.T) {
+	asked := make(chan http.Header, 100)
+	trap := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- r.Header:
+		default:
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		fmt.Fprint(w, "# TYPE trap_running gauge\ntrap_running 1\n")
+	}))
+	own := make(chan http.Header, 100)
+	server := strings.TrimPrefix(serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case own <- r.Header:
+		default:
+		}
+		http.NotFound(w, r)
+	})), "http://")
+	_, port, _ := strings.Cut(strings.TrimPrefix(trap, "http://"), ":")
+	file := func(allow string) string {
+		return writeFile(t, "exporter.yml", fmt.Sprintf(`
+engines: {trap: {sentinels: [trap_running], pages: [":%s/metrics", /metrics], values: {requests_running: [{series: trap_running}]}}}
+discovery:
+  - servers: {interval: 50ms}
+    http: {authorization: {credentials: secret-word}}
+    allow: ['%s']
+    static_configs: [{targets: ['%s'], labels: {__engine__: trap}}]
+`, port, allow, server))
+	}
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+file(server))
+	if got := (<-own).Get("Authorization"); got != "Bearer secret-word" {
+		t.Errorf("the endpoint's own page is asked with %q", got)
+	}
+	p.stop()
+	if len(asked) > 0 {
+		t.Error("a port that is not allowed is asked")
+	}
+
+	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+file("127.0.0.1"))
+	p.waitFor("the page at the other port", func(got page) bool { return got.sum("inference_server_requests_running") == 1 })
+	p.stop()
+	for len(asked) > 0 {
+		if h := <-asked; h.Get("Authorization") != "" {
+			t.Errorf("another port is asked with %q", h.Get("Authorization"))
+		}
+	}
+}
