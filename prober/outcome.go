@@ -19,7 +19,8 @@ const (
 	DNSError Outcome = "dns_error"
 	// ConnectError is a connection that was refused, reset or unreachable.
 	ConnectError Outcome = "connect_error"
-	// TLSError is a failed handshake or a certificate that does not verify.
+	// TLSError is a failed handshake, a certificate that does not verify, or a
+	// certificate of the exporter that the server misses or refuses.
 	TLSError Outcome = "tls_error"
 	// Unauthorized is status 401 or 403.
 	Unauthorized Outcome = "unauthorized"
