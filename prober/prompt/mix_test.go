@@ -3,6 +3,7 @@ package prompt
 import (
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -137,5 +138,27 @@ func TestLikeHasTheSameLength(t *testing.T) {
 		if q := m.Like(p); q.Target != p.Target || q.Words != p.Words || q.Text == p.Text {
 			t.Fatalf("a prompt of %d words for %d tokens, then one of %d for %d, same text %t", p.Words, p.Target, q.Words, q.Target, p.Text == q.Text)
 		}
+	}
+}
+
+// A length that the server truncates twice rests alone, and only for a while.
+func TestRestingIsOfOneLength(t *testing.T) {
+	m := NewMix([]Length{{500, 1}, {8000, 1}}, Cold, newRand(1))
+	short, long := Prompt{Target: 500}, Prompt{Target: 8000}
+	for i := range 2 {
+		if _, resting := m.Resting(long, noon()); resting {
+			t.Fatalf("resting after %d truncated prompts", i)
+		}
+		if v := m.Learn(m.Like(long), 2050, noon()); v != Truncated {
+			t.Errorf("verdict %d, want truncated", v)
+		}
+	}
+	for after, want := range map[time.Duration]bool{0: true, 15*time.Minute - 1: true, 15 * time.Minute: false} {
+		if c, resting := m.Resting(long, noon().Add(after)); resting != want || c.Tokens != 2050 {
+			t.Errorf("after %s: resting %t for %+v, want %t", after, resting, c, want)
+		}
+	}
+	if _, resting := m.Resting(short, noon()); resting {
+		t.Error("the other length rests too")
 	}
 }

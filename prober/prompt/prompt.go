@@ -36,6 +36,9 @@ const TemplateTokens = 1024
 const (
 	// firstSlope is the tokens per word before the server has told.
 	firstSlope = 1.2
+	// fullSlope is more tokens per word than usual tokenizers make of prose: a prompt
+	// by it is not longer than wanted.
+	fullSlope = 1.5 * firstSlope
 	// minSlope is fewer tokens per word than any tokenizer needs. Those in use
 	// split at spaces and have at least one token for each word; those with
 	// tokens of several words (SuperBPE) save up to a third. A count below that is
@@ -57,6 +60,8 @@ const (
 	// minSpread is how many words two counts must be apart for their
 	// difference to say more than that noise.
 	minSpread = 8
+	// clearSpread is how many words more must bring more tokens than the noise.
+	clearSpread = 64
 	// tryAgain is how long a length is not asked that the server truncates, and
 	// its counts are not believed after one that cannot be: in the meantime
 	// somebody may have restarted it with another configuration.
@@ -86,8 +91,9 @@ const (
 	// Short is a prompt that has too few tokens to be taken for one of its target.
 	// It was truncated, or is the first of its length and of an unusual tokenizer.
 	Short
-	// Truncated is a prompt of which the server counts less than any tokenizer
-	// makes of it, or the next Short one after such a prompt.
+	// Truncated is a Short prompt of which the server counts less than any tokenizer
+	// makes of it, or no more than of one with fewer words or, after such a prompt,
+	// less than a token for each word.
 	Truncated
 )
 
@@ -114,14 +120,14 @@ func newBuilder(target int, prefix Prefix, rng *rand.Rand) *builder {
 		prefix: prefix,
 		rng:    rng,
 	}
-	b.guess()
+	b.guess(firstSlope)
 	return b
 }
 
 // guess sets the length of the next prompt without any count.
-func (b *builder) guess() {
-	b.slope, b.last, b.settled = firstSlope, Count{}, false
-	b.setWords(b.target / firstSlope)
+func (b *builder) guess(slope float64) {
+	b.slope, b.last, b.settled = slope, Count{}, false
+	b.setWords(b.target / slope)
 }
 
 // next returns the prompt to send now, but for its target.
@@ -144,7 +150,7 @@ func (b *builder) learn(c Count, now time.Time) (v Verdict, taken bool) {
 	case c.Words <= 0 || c.Tokens <= 0 || now.Before(b.deaf):
 		return Whole, false
 	case tokens > maxSlope*float64(c.Words)+TemplateTokens:
-		b.guess()
+		b.guess(firstSlope)
 		b.deaf = now.Add(tryAgain)
 		return Whole, false
 	case tokens < min(minContext, least):
@@ -153,8 +159,13 @@ func (b *builder) learn(c Count, now time.Time) (v Verdict, taken bool) {
 	v = b.judge(c, least)
 	b.counted = true
 	if v == Truncated {
-		b.guess()
-		b.truncated, b.rest = c, now.Add(tryAgain)
+		// It may have been longer than wanted, and one as long as wanted fit: a
+		// shorter one is to show how many tokens words have.
+		b.guess(fullSlope)
+		if b.truncated != (Count{}) {
+			b.rest = now.Add(tryAgain)
+		}
+		b.truncated = c
 		return v, false
 	}
 	if v == Whole {
@@ -187,7 +198,9 @@ func (b *builder) judge(c Count, least float64) Verdict {
 		return Truncated
 	case tokens >= enough:
 		return Whole
-	case b.truncated != Count{}:
+	case b.truncated != Count{} && c.Tokens < c.Words:
+		return Truncated
+	case b.last != Count{} && c.Words >= b.last.Words+clearSpread && c.Tokens <= b.last.Tokens+noise:
 		return Truncated
 	}
 	return Short

@@ -184,6 +184,23 @@ func TestAnotherTokenizer(t *testing.T) {
 	}
 }
 
+// A server whose count does not follow the length truncates: more words bring no more
+// tokens.
+func TestCountThatDoesNotFollow(t *testing.T) {
+	for _, second := range []int{450, 440, 458} {
+		b := newBuilder(500, Warm, nil)
+		b.learn(Count{400, 450}, noon())
+		if v, _ := b.learn(Count{464, second}, noon()); v != Truncated {
+			t.Errorf("%d tokens of 464 words after 450 of 400: verdict %d, want truncated", second, v)
+		}
+	}
+	b := newBuilder(500, Warm, nil)
+	b.learn(Count{400, 450}, noon())
+	if v, _ := b.learn(Count{463, 458}, noon()); v != Short {
+		t.Errorf("verdict %d, want short", v)
+	}
+}
+
 func TestAbsurdCountsAreIgnored(t *testing.T) {
 	f := func(words, tokens int) {
 		t.Helper()
@@ -248,14 +265,19 @@ func TestBoundedForALyingServer(t *testing.T) {
 	})
 }
 
-// whole is that of a server that takes prompts as they are; limited truncates them
-// silently, as Ollama does at num_ctx.
+// limited is a server that truncates prompts silently to what is kept of its context,
+// as Ollama does at num_ctx.
 type limited struct {
 	server
-	context int
+	context, kept int
 }
 
-func (l limited) count(words int) int { return min(l.server.count(words), l.context) }
+func (l limited) count(words int) int {
+	if n := l.server.count(words); n <= l.context {
+		return n
+	}
+	return l.kept
+}
 
 // watch has a builder ask a server every two minutes, and returns what it took for
 // whole, what it asked and the longest prompt.
@@ -281,7 +303,7 @@ func TestTruncatingServer(t *testing.T) {
 	const target, runs = 8000, 300 // ten hours
 	for _, ratio := range []float64{0.7, 1, 1.15, 1.3, 1.7, 4} {
 		for context := 100; context < target*93/100; context += 97 {
-			s := limited{server{overhead: 30, ratio: ratio}, context}
+			s := limited{server{overhead: 30, ratio: ratio}, context, context}
 			b := newBuilder(target, Cold, newRand(1))
 			whole, asked, longest := watch(b, s, runs, noon())
 			if len(whole) > 1 || len(whole) == 1 && whole[0] < target*5/6 {
@@ -290,7 +312,7 @@ func TestTruncatingServer(t *testing.T) {
 			if longest > target*3/2 {
 				t.Fatalf("%+v: a prompt of %d words", s, longest)
 			}
-			if most := runs*2/15 + 5; asked > most {
+			if most := 3*runs*2/15 + 5; asked > most {
 				t.Fatalf("%+v: %d prompts in ten hours, want %d at most", s, asked, most)
 			}
 		}
@@ -301,29 +323,40 @@ func TestTruncatingServer(t *testing.T) {
 // for in the meantime does not matter.
 func TestServerNoLongerTruncates(t *testing.T) {
 	b := newBuilder(8000, Paired, newRand(1))
-	s := limited{server{overhead: 30, ratio: 1.3}, 4096}
-	if whole, asked, _ := watch(b, s, 7, noon()); len(whole) > 0 || asked != 1 {
-		t.Fatalf("%d prompts in 14 minutes, whole ones %v, want one", asked, whole)
+	s := limited{server{overhead: 30, ratio: 1.3}, 4096, 4096}
+	if whole, asked, _ := watch(b, s, 7, noon()); len(whole) > 0 || asked != 2 {
+		t.Fatalf("%d prompts in 14 minutes, whole ones %v, want two that are none", asked, whole)
 	}
-	if b.truncated != (Count{6667, 4096}) {
+	if b.truncated != (Count{4444, 4096}) { // 8000 / 1.8
 		t.Errorf("truncated %+v", b.truncated)
 	}
 	s.context = 16384
-	whole, _, _ := watch(b, s, 5, noon().Add(16*time.Minute))
-	if len(whole) != 5 || whole[0] != 8697 || whole[4] < 7900 || whole[4] > 8100 { // 30 + 1.3 x 6667
-		t.Errorf("prompts of %v tokens, want five of about 8000", whole)
+	whole, _, _ := watch(b, s, 5, noon().Add(20*time.Minute))
+	if len(whole) != 4 || whole[0] < 7900 || whole[3] < 7900 || whole[3] > 8100 {
+		t.Errorf("prompts of %v tokens, want four of about 8000 after one that shows the words", whole)
 	}
 	if b.truncated != (Count{}) {
 		t.Errorf("still truncated: %+v", b.truncated)
 	}
 }
 
+// The first guess is longer than the context, and what is wanted fits. Ollama 0.32 keeps
+// half of the context, and two tokens, of a prompt that is longer.
+func TestContextJustLargeEnough(t *testing.T) {
+	b := newBuilder(8000, Cold, newRand(1))
+	s := limited{server{overhead: 30, ratio: 1.3}, 8192, 4098}
+	whole, asked, _ := watch(b, s, 10, noon())
+	if asked != 10 || len(whole) != 8 || whole[0] < 7800 || whole[7] > 8192 {
+		t.Errorf("%d prompts, whole ones of %v tokens, want eight of about 8000", asked, whole)
+	}
+}
+
 // A server that is restarted with a smaller context: the first prompt shows it.
 func TestServerBeginsToTruncate(t *testing.T) {
 	b := newBuilder(8000, Cold, newRand(1))
-	s := limited{server{overhead: 30, ratio: 1.3}, 16384}
+	s := limited{server{overhead: 30, ratio: 1.3}, 16384, 16384}
 	watch(b, s, 5, noon())
-	s.context = 7000
+	s.context, s.kept = 7000, 7000
 	if whole, asked, _ := watch(b, s, 20, noon()); len(whole) > 0 || asked > 8 {
 		t.Errorf("%d prompts, of which those of %v tokens were taken for 8000", asked, whole)
 	}
