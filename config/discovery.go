@@ -25,8 +25,8 @@ type Discovery struct {
 	// them elsewhere and rename them: a YAML file that is empty for a moment has
 	// no targets for that moment, and a half-written one is an error in the log.
 	File Sources `yaml:"file_sd_configs,omitempty"`
-	// HTTP are URLs that answer with targets. The URL is shown and logged: a key
-	// belongs under `authorization`.
+	// HTTP are URLs that answer with targets. The URL is shown, but for the values
+	// in its query, and logged: a key belongs under `authorization`.
 	HTTP Sources `yaml:"http_sd_configs,omitempty"`
 	// DNS are names whose records are targets.
 	DNS Sources `yaml:"dns_sd_configs,omitempty"`

@@ -13,8 +13,8 @@ import (
 
 // Secrets returns the secrets in a part of the configuration, such as an
 // *Endpoint: values of type secret, the contents of the files that hold one, as
-// they are now, the password of a proxy, and the values of headers that carry
-// credentials. It is for finding them in texts of others, so that nothing else
+// they are now, the password of a proxy, and the values of headers, and of the
+// queries of URLs, that carry credentials. It is for finding them in texts of others, so that nothing else
 // repeats them. A file that cannot be read holds none.
 func Secrets(part any) []string {
 	var c secretCollector
@@ -79,6 +79,8 @@ func (c *secretCollector) walk(v reflect.Value, field string) {
 			c.add(v.String())
 		case isSecretFile(field):
 			c.file(v.String())
+		case field == "URL" || field == "TokenURL":
+			c.query(v.String())
 		}
 	}
 }
@@ -111,6 +113,21 @@ func (c *secretCollector) structure(v reflect.Value) {
 	for i := range v.NumField() {
 		if f := v.Type().Field(i); f.IsExported() {
 			c.walk(v.Field(i), f.Name)
+		}
+	}
+}
+
+// query adds what the query of a URL has under the name of a credential.
+func (c *secretCollector) query(s string) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return
+	}
+	for name, values := range u.Query() {
+		if carriesCredentials(name) {
+			for _, value := range values {
+				c.add(value)
+			}
 		}
 	}
 }

@@ -28,7 +28,7 @@ endpoints:
         X-File: {files: [`+filepath.Join(dir, "header")+`]}
   - url: http://b.example
     http:
-      oauth2: {client_id: id, client_secret: oauth-secret, token_url: "http://t.example", endpoint_params: {audience: everyone, password: param-secret}}
+      oauth2: {client_id: id, client_secret: oauth-secret, token_url: "http://t.example?tenant=a-tenant&api_key=query-secret", endpoint_params: {audience: everyone, password: param-secret}}
   - url: http://c.example
     sigv4: {region: us-east-1, access_key_id: AKIAEXAMPLE, secret_access_key: aws-secret, session_token: aws-session}
 `), "test.yml")
@@ -37,7 +37,7 @@ endpoints:
 	}
 	for i, want := range [][]string{
 		{"connect-secret", "header-of-a-file", "key-in-values", "key-of-a-file", "proxy-password", "secret-of-header"},
-		{"oauth-secret", "param-secret"},
+		{"oauth-secret", "param-secret", "query-secret"},
 		{"aws-secret", "aws-session"},
 	} {
 		if got := Secrets(c.Endpoints[i]); !slices.Equal(got, want) {

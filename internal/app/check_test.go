@@ -41,7 +41,7 @@ func TestCheckOfTightBudgets(t *testing.T) {
 // Mistakes of every kind are reported at once, each with its place: those of the
 // file's form and those that only another package can see.
 func TestCheckReportsAllMistakes(t *testing.T) {
-	file := writeFile(t, "exporter.yml", `global: {budget: {tokens_per_hour: 5000}}
+	file := writeFile(t, "exporter.yml", `global: {budget: {tokens_per_hour: 28000}}
 modules:
   bad: {timeout: soon}
   ref: {reference_logprob: true}
