@@ -31,6 +31,8 @@ type Endpoint struct {
 	names     *safetext.Names   // of what the server serves
 	transport http.RoundTripper // a new connection for each request; nil with HTTP/2
 
+	port port
+
 	mu    sync.Mutex
 	spare []http.RoundTripper // with HTTP/2: transports that no request uses
 	identity

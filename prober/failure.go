@@ -20,6 +20,7 @@ import (
 type failure struct {
 	outcome Outcome
 	cause   error
+	noReply bool // the request was sent, and no reply to it can be read
 }
 
 func (f *failure) Error() string { return f.cause.Error() }
@@ -93,11 +94,11 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	case isAlert(err):
 		return fail(TLSError, "%w", err)
 	case a.cutBy(err):
-		return fail(Truncated, "connection closed before the reply: %w", err)
+		return &failure{outcome: Truncated, cause: fmt.Errorf("connection closed before the reply: %w", err), noReply: true}
 	case a.spokenFirst(): // of which net/http makes an error without a cause
 		return fail(ProtocolError, "the server sent data before the request")
 	}
-	return fail(ProtocolError, "%w", err)
+	return &failure{outcome: ProtocolError, cause: err, noReply: true}
 }
 
 // bodyFailure classifies an error from reading or decoding the reply.
@@ -135,14 +136,14 @@ func statusFailure(resp *http.Response, body []byte, secrets *safetext.Secrets) 
 			host = u.Host
 		}
 		text := fmt.Sprintf("status %d: redirected to %s, and probes follow no redirect", resp.StatusCode, secrets.Quote(host, 128))
-		return &failure{o, &statusError{status: resp.StatusCode, text: text}}
+		return &failure{outcome: o, cause: &statusError{status: resp.StatusCode, text: text}}
 	}
 	e := api.ParseHTTPError(resp.StatusCode, body).Shown(secrets.Line)
 	text := fmt.Sprintf("status %d: %v", resp.StatusCode, e)
 	if param := e.RejectedParameter(); param != "" {
 		text += " (hint: " + hint(param) + ")"
 	}
-	return &failure{o, &statusError{resp.StatusCode, text, e}}
+	return &failure{outcome: o, cause: &statusError{resp.StatusCode, text, e}}
 }
 
 // statusError is a reply with another status than 200, in the server's words.

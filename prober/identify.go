@@ -113,9 +113,9 @@ func (i *identity) patience(m *config.Module) time.Duration {
 // unanswered is the failure of a run that waited for answers up to a limit.
 func (r *round) unanswered(limit time.Duration) error {
 	if !r.ready.Load() {
-		return &failure{TimeoutConnect, &limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", limit)}}
+		return &failure{outcome: TimeoutConnect, cause: &limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", limit)}}
 	}
-	return &failure{TimeoutFirstToken, &limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", limit)}}
+	return &failure{outcome: TimeoutFirstToken, cause: &limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", limit)}}
 }
 
 // join returns the round of questions that is under way, or a new one with these

@@ -35,7 +35,7 @@ func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Hea
 	defer cancel(nil)
 	late := &limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", r.limit)}
 	if !time.Now().Before(r.end) {
-		return nil, &failure{late.outcome, late}
+		return nil, &failure{outcome: late.outcome, cause: late}
 	}
 	wd := newWatchdog(cancel, r.end, late, time.Now().Add(r.connect),
 		&limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", min(r.connect, r.limit))})
@@ -113,7 +113,7 @@ func (e *Endpoint) Detect(ctx context.Context) (detect.Finding, error) {
 	ctx = within(ctx)
 	r := &round{connect: forever, limit: forever, end: time.Now().Add(forever)}
 	found, _, err := e.find(ctx, r)
-	return found, err
+	return found, e.explain(ctx, err)
 }
 
 // forever is longer than any limit of a context.

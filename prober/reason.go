@@ -34,7 +34,7 @@ func reason(err error) (what, where string) {
 func innermost(err error) error {
 	for {
 		switch err.(type) { //nolint:errorlint // each error on its own
-		case *redacted, *statusError:
+		case *redacted, *statusError, *schemeError:
 			return err
 		}
 		next := errors.Unwrap(err)

@@ -34,7 +34,7 @@ func (q *request) send(ctx context.Context) {
 	if q.turn != nil {
 		defer q.turn.leave()
 	}
-	q.result.finish(guard(func() error { return q.exchange(ctx) }), q.prober.endpoint.secrets)
+	q.result.finish(guard(func() error { return q.prober.endpoint.explain(ctx, q.exchange(ctx)) }), q.prober.endpoint.secrets)
 	q.prober.endpoint.learn(q.result, q.named)
 }
 

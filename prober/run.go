@@ -25,7 +25,7 @@ func (r *run) all(ctx context.Context) error {
 	p := r.prober
 	var err error
 	if r.served, err = p.endpoint.identify(ctx, p.module); err != nil {
-		return err
+		return p.endpoint.explain(ctx, err)
 	}
 	if r.served, err = r.served.askedFor(p.module); err != nil {
 		return err

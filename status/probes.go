@@ -171,7 +171,7 @@ func (p *Probes) inWords(k *keptProbe) *Failure {
 	}
 	return &Failure{
 		At: unixSeconds(r.Start), Module: p.id.Module, Outcome: r.Outcome,
-		Message: message, Advice: report.Advice(r.Outcome, r.Status),
+		Message: message, Advice: report.Advice(r.Outcome, r.Status, r.Err),
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
 
@@ -38,13 +38,11 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	base := endpoint.URL.URL
 	limited, cancel := context.WithTimeoutCause(ctx, *c.timeout, fmt.Errorf("not done within %s", *c.timeout))
 	defer cancel()
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	found, err := detect.Detect(limited, base, getter(transport))
+	found, err := c.ask(limited, endpoint)
 	if ctx.Err() != nil {
 		return fmt.Errorf("detect %s: %w", base, ctx.Err())
 	}
-	if errors.Is(err, detect.ErrUnrecognised) {
+	if len(found.Evidence) > 1 && err != nil { // it answered, and nothing known
 		printEvidence(env.Stderr, "  ", found.Evidence)
 	}
 	if err != nil {
@@ -59,6 +57,17 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	fmt.Fprintf(env.Stdout, "#   %s\n", page)
 	fmt.Fprint(env.Stdout, detect.Stanza(found, base))
 	return nil
+}
+
+// ask asks as the first probe of an endpoint does.
+func (c *detectCommand) ask(ctx context.Context, endpoint *config.Endpoint) (detect.Finding, error) {
+	dialer := prober.NewDialer()
+	defer dialer.Close()
+	e, err := prober.NewEndpoint(endpoint, prober.Options{Dialer: dialer, UserAgent: userAgent()})
+	if err != nil {
+		return detect.Finding{}, err
+	}
+	return e.Detect(ctx)
 }
 
 // serversPage says whether the server shows metrics of its own or, where it
@@ -118,27 +127,5 @@ func summary(f detect.Finding) string {
 func printEvidence(w io.Writer, indent string, evidence []string) {
 	for _, line := range evidence {
 		fmt.Fprintln(w, indent+line)
-	}
-}
-
-// getter asks through a transport, which follows no redirect.
-func getter(transport http.RoundTripper) detect.Getter {
-	return func(ctx context.Context, url string) (*detect.Reply, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return nil, fmt.Errorf("build the request: %w", err)
-		}
-		req.Header.Set("Accept", "application/json")
-		req.Header.Set("User-Agent", userAgent())
-		resp, err := transport.RoundTrip(req)
-		if err != nil {
-			return nil, err // tells what it was doing
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(io.LimitReader(resp.Body, detect.MaxBody+1))
-		if err != nil {
-			return nil, fmt.Errorf("read the reply: %w", err)
-		}
-		return &detect.Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 	}
 }

@@ -63,14 +63,14 @@ func TestDetectFindsNothing(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	f(exitRun, []string{
-		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: dial tcp .*: connection refused",
+		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: connection refused .dial tcp .*",
 	}, gone.URL)
 
 	moved := serveHTTP(t, http.RedirectHandler("https://elsewhere.example/?token=secret", http.StatusMovedPermanently))
 	line := "  GET [a-z0-9/._-]+: 301, a redirect to https://elsewhere.example/, not followed"
 	f(exitRun, []string{
 		line, line, line, line, line, line, line,
-		program + "detect " + regexp.QuoteMeta(moved) + ": no known inference api after 7 questions",
+		program + "detect " + regexp.QuoteMeta(moved) + ": no known inference api after 7 questions: status 301: redirected to \"elsewhere.example\", and probes follow no redirect",
 	}, moved)
 
 	silent := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))

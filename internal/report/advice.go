@@ -6,9 +6,12 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// Advice says what to check next after a failure with the given outcome and
-// HTTP status; "" after a success.
-func Advice(o prober.Outcome, status int) string {
+// Advice says what to check next after a failure with the given outcome, HTTP
+// status and error; "" after a success.
+func Advice(o prober.Outcome, status int, err error) string {
+	if prober.WantsTLS(err) {
+		return "Write https:// instead of http:// in the URL. A private authority goes into http.tls_config.ca_file."
+	}
 	if o == prober.HTTPError {
 		return statusAdvice(status)
 	}

@@ -115,7 +115,7 @@ func DocumentWithoutEvents(t Target, r *prober.Result, merged int) any {
 func newDocument(t Target, r *prober.Result) *document {
 	d := &document{
 		Time: r.Start.UTC(), Endpoint: t.Endpoint, URL: t.URL, Module: t.Module,
-		Outcome: r.Outcome, Advice: Advice(r.Outcome, r.Status), Status: r.Status,
+		Outcome: r.Outcome, Advice: Advice(r.Outcome, r.Status, r.Err), Status: r.Status,
 		API: r.API, Engine: r.Engine, Model: r.Model, Prefix: r.Prefix,
 		Concurrency: r.Concurrency, Length: r.Length, Sent: r.Sent.UTC(),
 		TraceID: hex.EncodeToString(r.TraceID[:]), Finish: r.Finish,

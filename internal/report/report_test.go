@@ -352,7 +352,7 @@ func TestTimeline(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	for _, o := range prober.Outcomes() {
 		for _, status := range []int{0, 200, 302, 400, 404, 405, 407, 418, 422, 500, 502, 504} {
-			if a := Advice(o, status); (a == "") != (o == prober.Success) {
+			if a := Advice(o, status, nil); (a == "") != (o == prober.Success) {
 				t.Errorf("%s with status %d: advice %q", o, status, a)
 			}
 		}

@@ -60,7 +60,7 @@ func (s *Summary) Skipped() *prober.Skip { return s.skip }
 
 // failure is the first one with an outcome.
 type failure struct {
-	reason string
+	err    error
 	status int
 }
 
@@ -80,7 +80,7 @@ func (s *Summary) add(r *prober.Result) {
 	s.outcomes[r.Outcome]++
 	if r.Outcome != prober.Success {
 		if _, ok := s.failures[r.Outcome]; !ok && r.Err != nil {
-			s.failures[r.Outcome] = failure{r.Err.Error(), r.Status}
+			s.failures[r.Outcome] = failure{r.Err, r.Status}
 		}
 		return
 	}
@@ -130,9 +130,9 @@ func (s *Summary) listFailures(p *page) {
 			continue
 		}
 		p.title("%d × %s", n, o)
-		if f := s.failures[o]; f.reason != "" {
-			p.row("reason", f.reason)
-			p.row("check next", Advice(o, f.status))
+		if f := s.failures[o]; f.err != nil {
+			p.row("reason", f.err.Error())
+			p.row("check next", Advice(o, f.status, f.err))
 		}
 	}
 	if s.skip != nil {

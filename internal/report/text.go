@@ -88,7 +88,7 @@ func (p *page) heading(t Target, r *prober.Result) {
 		if r.Err != nil {
 			p.row("reason", r.Err.Error())
 		}
-		p.row("check next", Advice(r.Outcome, r.Status))
+		p.row("check next", Advice(r.Outcome, r.Status, r.Err))
 	}
 	if r.RetryAfter >= 0 {
 		p.row("retry after", "the server asks to wait "+duration(r.RetryAfter))

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -49,12 +50,29 @@ func describeError(body []byte) *ServerError {
 	var p fastjson.Parser
 	v, err := parseJSON(&p, body)
 	if err != nil {
-		return &ServerError{Message: boundedTo(body, maxKept)}
+		return &ServerError{Message: boundedTo(title(body), maxKept)}
 	}
 	if e := errorIn(v); e != nil {
 		return e
 	}
 	return readError(v, v)
+}
+
+// title returns what the title of a web page says, which is what proxies and web
+// servers say in their error pages; a text that is none as it is.
+func title(body []byte) []byte {
+	const begin, end = "<title>", "</title>"
+	lower := bytes.ToLower(body[:min(len(body), maxKept)])
+	from := bytes.Index(lower, []byte(begin))
+	if from < 0 || len(lower) != len(body[:min(len(body), maxKept)]) {
+		return body
+	}
+	from += len(begin)
+	length := bytes.Index(lower[from:], []byte(end))
+	if length <= 0 {
+		return body
+	}
+	return body[from : from+length]
 }
 
 // errorIn finds the error that an object reports, in the shapes that servers

@@ -9,6 +9,7 @@
 package detect
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -115,6 +117,7 @@ type detection struct {
 	asked    map[string]bool // by path
 	answered bool            // there was a reply
 	wantsKey bool            // the list of models needs a key
+	refusal  string          // what the latest refusal with words said
 	found    Finding
 }
 
@@ -159,12 +162,12 @@ func (d *detection) read(q question, r *Reply) string {
 	switch {
 	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
 		d.wantsKey = d.wantsKey || q.path == modelsPath
-		said = append(said, "needs a key, or another one")
+		said = append(said, "needs a key, or another one"+d.words(r))
 	case r.Status >= 300 && r.Status < 400:
 		to, _, _ := strings.Cut(r.Header.Get("Location"), "?") // may hold a key
 		said = append(said, "a redirect to "+printable(to)+", not followed")
 	case r.Status != http.StatusOK:
-		said = append(said, cmp.Or(strings.ToLower(http.StatusText(r.Status)), "no known status"))
+		said = append(said, cmp.Or(strings.ToLower(http.StatusText(r.Status)), "no known status")+d.words(r))
 	case len(r.Body) > MaxBody:
 		said = append(said, "too long to read")
 	default:
@@ -175,6 +178,18 @@ func (d *detection) read(q question, r *Reply) string {
 		said = append(said, s)
 	}
 	return strings.Join(said, ", ")
+}
+
+// words returns the server's own words in a refusal, where they are other than
+// those of the refusal before.
+func (d *detection) words(r *Reply) string {
+	e := api.ParseHTTPError(r.Status, r.Body)
+	known := e.Message == d.refusal || strings.EqualFold(e.Message, http.StatusText(r.Status))
+	if known || !bytes.ContainsFunc(r.Body, unicode.IsLetter) {
+		return ""
+	}
+	d.refusal = e.Message
+	return ": " + printable(e.Error())
 }
 
 func (d *detection) note(u *url.URL, text string) {

@@ -89,7 +89,7 @@ func TestEngines(t *testing.T) {
 	loading := header(status(503, `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`), "Server", "llama.cpp")
 	f("llama.cpp while it loads", server{"*": loading}, Finding{
 		API: "openai-chat", Engine: "llamacpp",
-		Evidence: []string{"GET /v1/models: 503, server llama.cpp, service unavailable", "GET /props: 503, service unavailable"},
+		Evidence: []string{"GET /v1/models: 503, server llama.cpp, service unavailable: unavailable_error: Loading model", "GET /props: 503, service unavailable"},
 	})
 	f("ollama, recorded", server{
 		"/v1/models": capture(t, "ollama_v1_models"), "/api/tags": capture(t, "ollama_api_tags"), "/api/version": capture(t, "ollama_api_version"),
@@ -180,7 +180,7 @@ func TestGatewaysAndOthers(t *testing.T) {
 		"/.well-known/litellm-ui-config": ok(`{"server_root_path":"/","proxy_base_url":null,"admin_ui_disabled":false}`),
 	}, Finding{
 		API: "openai-chat", Engine: "litellm",
-		Evidence: slices.Concat([]string{"GET /v1/models: 401, needs a key, or another one"},
+		Evidence: slices.Concat([]string{"GET /v1/models: 401, needs a key, or another one: auth_error: Authentication Error, No api key passed in."},
 			notFound("/info", "/api/tags", "/v2", "/v1/version"),
 			[]string{
 				"GET /health/readiness: 200, says nothing known",

@@ -1,0 +1,89 @@
+package prober
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// handshakeTimeout limits the one connection that finds out whether a port
+// speaks TLS.
+const handshakeTimeout = 5 * time.Second
+
+// schemeError is a failure at a port that speaks TLS while the URL has http://.
+type schemeError struct{ cause error }
+
+func (e *schemeError) Error() string {
+	return "the server speaks TLS at this port: use https:// in the URL: " + e.cause.Error()
+}
+func (e *schemeError) Unwrap() error { return e.cause }
+
+// WantsTLS reports whether a probe failed since its URL has http:// and the port
+// speaks TLS.
+func WantsTLS(err error) bool {
+	_, ok := errors.AsType[*schemeError](err)
+	return ok
+}
+
+// explain returns a failure with its reason where that is a URL with http:// for
+// a port that speaks TLS. It asks the port at most once a minute.
+func (e *Endpoint) explain(ctx context.Context, err error) error {
+	if e.cfg.URL.Scheme != "http" || e.cfg.HTTP.ProxyURL.URL != nil || e.cfg.HTTP.ProxyFromEnvironment || !suggestsTLS(err) {
+		return err
+	}
+	if e.speaksTLS(ctx) {
+		return &schemeError{err}
+	}
+	return err
+}
+
+// suggestsTLS reports whether a failure is one that a server of TLS makes of
+// plain HTTP: status 400, a closed connection, or bytes that are no HTTP.
+func suggestsTLS(err error) bool {
+	if s, ok := errors.AsType[*statusError](err); ok {
+		return s.status == http.StatusBadRequest
+	}
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.noReply && (f.outcome == Truncated || f.outcome == ProtocolError)
+}
+
+// port is what a TLS handshake told of an endpoint's port.
+type port struct {
+	mu  sync.Mutex
+	at  time.Time // of the handshake; the zero time before the first
+	tls bool
+}
+
+// speaksTLS returns whether the port answered a TLS handshake, now or within the
+// last minute. Nothing of the settings is sent.
+func (e *Endpoint) speaksTLS(ctx context.Context) bool {
+	p := &e.port
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() || time.Since(p.at) >= askAgain {
+		p.tls = e.handshake(ctx)
+		p.at = time.Now()
+	}
+	return p.tls
+}
+
+func (e *Endpoint) handshake(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	u := e.cfg.URL.URL
+	c, err := e.options.Dialer.net.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	// Whoever answers is not trusted with anything.
+	client := tls.Client(c, &tls.Config{ServerName: u.Hostname(), InsecureSkipVerify: true}) //nolint:gosec // see above
+	err = client.HandshakeContext(ctx)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return err == nil || alert
+}
