@@ -144,9 +144,9 @@ func (e *Endpoint) find(ctx context.Context, r *round) (found detect.Finding, re
 	case refused == nil:
 		return found, nil, err
 	case missing:
-		return found, refused, fail(ProtocolError, "%w: %w", err, refused)
+		return found, refused, fail(ProtocolError, "%v: %w", err, refused)
 	}
-	return found, refused, fail(outcomeOf(refused), "%w: %w", err, refused)
+	return found, refused, fail(outcomeOf(refused), "%v: %w", err, refused)
 }
 
 // isMissing tells the statuses of a page that is not there.
