@@ -101,7 +101,7 @@ func TestNoClientCertificate(t *testing.T) {
 		cfg.HTTP.TLSConfig.InsecureSkipVerify = true
 		p := newProber(t, cfg, newModule())
 		for range 10 {
-			if r := p.one(t.Context(), time.Time{}); r.Outcome != TLSError || !strings.Contains(r.Err.Error(), "remote error: tls: ") {
+			if r := p.one(t.Context(), time.Time{}); r.Outcome != TLSError || !strings.HasPrefix(r.Err.Error(), "tls: ") {
 				t.Errorf("%s: outcome %s: %v", tls.VersionName(version), r.Outcome, r.Err)
 			}
 		}
