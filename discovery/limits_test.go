@@ -64,7 +64,7 @@ func TestHTTPLimits(t *testing.T) {
 	defer server.Close()
 	l := newLab(t, parse(t, "", fmt.Sprintf(`
 global: {limits: {discovery_targets: 100, discovery_bytes: 512KiB}}
-discovery: [{http_sd_configs: [{url: '%s/?key=secret-word', refresh_interval: 100ms}]}]`, server.URL)))
+discovery: [{http_sd_configs: [{url: '%s/?zone=secret-word', refresh_interval: 100ms}]}]`, server.URL)))
 	l.await("a")
 	for name, want := range map[string]string{
 		"body": "more than 512KiB; see global.limits.discovery_bytes", "blanks": "more than 512KiB", "nested": "more than 512KiB",

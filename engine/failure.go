@@ -27,8 +27,6 @@ func stateOf(r Reason) State {
 		return Up
 	case ReasonUnmapped:
 		return Unmapped
-	case ReasonUnloaded:
-		return Absent
 	case ReasonTooLarge, ReasonFormat, ReasonDuplicate, ReasonType:
 		return Unreadable
 	}
@@ -86,7 +84,7 @@ func statusFailure(resp *http.Response) *PageError {
 	text := fmt.Sprintf("status %d", resp.StatusCode)
 	switch to := resp.Header.Get("Location"); {
 	case isUnloaded(resp):
-		return pageErrorf(ReasonUnloaded, "the router has not loaded the model, and a reading does not make it")
+		return &PageError{Reason: ReasonStatus, Err: errUnloaded}
 	case resp.StatusCode/100 == 3 && to != "":
 		text += ": a redirect, and redirects are not followed"
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
@@ -94,6 +92,9 @@ func statusFailure(resp *http.Response) *PageError {
 	}
 	return pageErrorf(ReasonStatus, "%s", text)
 }
+
+// errUnloaded is that of a model which a router has not loaded: no failure.
+var errUnloaded = errors.New("the router has not loaded the model, and a reading does not make it")
 
 // isUnloaded reports whether a reply is that of a llama.cpp router which was asked
 // for the page of a model that it has not loaded, and not to load it.

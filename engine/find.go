@@ -136,7 +136,7 @@ func (e *Endpoint) readFound(ctx context.Context, page *url.URL, known Known, wi
 	}
 	r := reading{server: e.server(p.id), place: p, status: e.read(ctx, e.server(p.id), p, e.want(known))}
 	if r.status.State == Unmapped && r.server.engine == "" && e.cfg.Servers.Engine == "" {
-		r.status.State = Absent // of a gateway perhaps, which nobody said is a server
+		r.status.Absent = true // of a gateway perhaps, which nobody said is a server
 	}
 	return r
 }

@@ -175,17 +175,25 @@ func TestFoundUnmapped(t *testing.T) {
 	s := newSite(t, pages{"/metrics": answer("# TYPE up gauge\nup 1\n")})
 	l := findLab(t, s.URL)
 	l.known.Engine = "lab"
-	l.expect(s, "at first", []string{"/metrics"}, Absent)
+	absent := func(after string, want bool, got []Status) {
+		t.Helper()
+		for _, st := range got {
+			if st.Absent != want {
+				t.Errorf("%s: absent is %t", after, st.Absent)
+			}
+		}
+	}
+	absent("at first", true, l.expect(s, "at first", []string{"/metrics"}, Unmapped))
 	l.now = l.now.Add(time.Hour)
-	l.expect(s, "an hour later", []string{"/metrics"}, Absent)
-	l.expect(s, "then", []string{"/metrics"}, Absent)
+	absent("an hour later", true, l.expect(s, "an hour later", []string{"/metrics"}, Unmapped))
+	absent("then", true, l.expect(s, "then", []string{"/metrics"}, Unmapped))
 	s.show(pages{"/two": showLab})
 	l.known.Engine = "two"
 	l.expect(s, "told another engine", []string{"/one", "/two"}, Up)
 	s.show(pages{"/two": answer("# TYPE lab_running gauge\nlab_running 3\nlab_running 3\n")})
 	l.expect(s, "twice", []string{"/two"}, Unreadable)
 	s.show(pages{"/two": answer("# TYPE up gauge\nup 1\n")})
-	l.expect(s, "renamed", []string{"/two"}, Unmapped)
+	absent("renamed", false, l.expect(s, "renamed", []string{"/two"}, Unmapped))
 }
 
 // Where the engine is configured, a page that is found and not understood is a
@@ -194,7 +202,9 @@ func TestFoundUnmappedForAConfiguredEngine(t *testing.T) {
 	s := newSite(t, pages{"/metrics": answer("# TYPE up gauge\nup 1\n")})
 	l := findLab(t, s.URL)
 	l.cfg.Servers.Engine = "lab"
-	l.expect(s, "at first", []string{"/metrics"}, Unmapped)
+	if got := l.expect(s, "at first", []string{"/metrics"}, Unmapped); len(got) == 1 && got[0].Absent {
+		t.Error("it is absent")
+	}
 }
 
 // Before a server answers at all nothing is known of its pages.

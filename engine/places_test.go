@@ -54,21 +54,21 @@ func TestModelThatIsNotLoaded(t *testing.T) {
 		answers[r.URL.Query().Get("model")](w, r)
 	})
 	l := labOf(t, s.URL+"?model=loaded", s.URL+"?model=unloaded", s.URL+"?model=unknown", s.URL+"?model=endless")
-	want := map[string]State{"loaded": Up, "unloaded": Absent, "unknown": Down, "endless": Down}
+	want := map[string]State{"loaded": Up, "unloaded": Down, "unknown": Down, "endless": Down}
 	for range 2 {
 		for _, st := range l.scrape() {
 			_, model, _ := strings.Cut(st.Server, "?model=")
 			if st.State != want[model] {
 				t.Errorf("%s is %s (%v), want %s", st.Server, st.State, st.Err, want[model])
 			}
-			if st.State == Absent && len(st.Failures) != 0 {
-				t.Errorf("failures %v, want none", st.Failures)
+			if unloaded := model == "unloaded"; st.Absent != unloaded || unloaded && len(st.Failures) != 0 {
+				t.Errorf("%s: absent is %t, failures %v", model, st.Absent, st.Failures)
 			}
 		}
 	}
 	// A page without a model in its URL is a page that was configured.
-	if got := labOf(t, serve(t, answers["unloaded"]).URL).one(); got.State != Down {
-		t.Errorf("without a model in the URL: %s, want %s", got.State, Down)
+	if got := labOf(t, serve(t, answers["unloaded"]).URL).one(); got.Absent {
+		t.Error("without a model in the URL it is absent")
 	}
 }
 

@@ -35,7 +35,7 @@ func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status
 	st := Status{URL: s.page, At: start, Duration: e.options.Now().Sub(start), State: Up, Snapshot: snapshot}
 	if failed != nil {
 		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err, s.secrets)
-		if st.State != Absent {
+		if st.Absent = errors.Is(failed, errUnloaded); !st.Absent {
 			s.failures[failed.Reason]++
 		}
 	} else {

@@ -66,7 +66,6 @@ const (
 	Down       State = "down"       // no page came
 	Unreadable State = "unreadable" // what came is no page, or not one that can be trusted
 	Unmapped   State = "unmapped"   // a page of an engine that no mapping knows
-	Absent     State = "absent"     // no server: a page that nobody configured and no mapping knows, or a model that is not loaded
 )
 
 // Reason tells why a page was not read. The set is closed: it is a label value.
@@ -85,7 +84,6 @@ const (
 	ReasonDuplicate Reason = "duplicate"   // a series that stands there twice
 	ReasonType      Reason = "wrong_type"  // a series of another type than the mapping needs
 	ReasonUnmapped  Reason = "unmapped"    // no mapping knows any of the series
-	ReasonUnloaded  Reason = "unloaded"    // a router has not loaded the model; no failure
 )
 
 // Status is what is known of one server after a reading. It is immutable.
@@ -98,11 +96,14 @@ type Status struct {
 	// At is when the reading began, Duration how long it took.
 	At       time.Time
 	Duration time.Duration
-	// State, Reason and Err tell what became of it; Err is nil when it is up. One
-	// that is absent is to be left out of what is published.
+	// State, Reason and Err tell what became of it; Err is nil when it is up.
 	State  State
 	Reason Reason
 	Err    error
+	// Absent reports that there is no server, and nothing to publish: a page that
+	// nobody configured and no mapping knows, or a model that a router has not
+	// loaded.
+	Absent bool
 	// Snapshot is nil unless the state is up.
 	Snapshot *Snapshot
 	// LastProgress is that of the latest snapshot, also while the server is

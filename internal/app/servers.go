@@ -86,7 +86,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		}
 		id := s.id
 		id.Model = known.Model
-		there := slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.State == engine.Absent })
+		there := slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.Absent })
 		s.servers.Set(id, there)
 		s.board.SetServers(id.Endpoint, there)
 		s.log(statuses)
@@ -127,9 +127,10 @@ func (s *scrape) log(statuses []engine.Status) {
 type serverState struct {
 	state  engine.State
 	reason engine.Reason
+	absent bool
 }
 
-func stateOf(st *engine.Status) serverState { return serverState{st.State, st.Reason} }
+func stateOf(st *engine.Status) serverState { return serverState{st.State, st.Reason, st.Absent} }
 
 func (s *scrape) logState(st *engine.Status, seen bool) {
 	switch {
@@ -137,7 +138,7 @@ func (s *scrape) logState(st *engine.Status, seen bool) {
 		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)
 	case st.State == engine.Up:
 		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
-	case st.State == engine.Absent:
+	case st.Absent:
 		s.logger.Info("the page is not that of a server", "server", st.Server, "url", st.URL, "reason", string(st.Reason), "err", st.Err)
 	default:
 		s.logger.Warn("cannot read the server's page", "server", st.Server, "url", st.URL, "state", string(st.State),
