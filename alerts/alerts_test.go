@@ -48,7 +48,7 @@ func TestAlertNames(t *testing.T) {
 		"InferenceAvailabilitySlowBurn", "InferenceBurstKneeFell", "InferenceCertificateExpiring", "InferenceClientServerGap",
 		"InferenceColdProbesCached", "InferenceConfigReloadFailed",
 		"InferenceDecodeSpeedCollapse", "InferenceDiscoveredTargetsRejected", "InferenceDiscoveryFailing", "InferenceE2EFastBurn", "InferenceE2ESlowBurn", "InferenceEndpointDown",
-		"InferenceExporterDown", "InferenceFingerprintChanged", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
+		"InferenceExporterDown", "InferenceExporterLacksResources", "InferenceFingerprintChanged", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
 		"InferenceGPUMemoryNearlyFull", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
 		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceLatencyRegression",
 		"InferenceMeasurementSuspect", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",

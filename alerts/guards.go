@@ -80,3 +80,13 @@ func (o Options) failureWindow() time.Duration {
 	}
 	return window
 }
+
+// skipWindow is the window in which a module whose every run is left out has
+// counted some of them: 15 minutes, or more where the slowest module needs it.
+func (o Options) skipWindow() time.Duration {
+	window := 15 * time.Minute
+	for _, interval := range o.Modules {
+		window = max(window, 4*interval)
+	}
+	return window
+}

@@ -56,6 +56,7 @@ type values struct {
 	kind    api.Kind // "" until known
 
 	interval, timeout             gauge // as configured
+	configured                    gauge // since when
 	success, lastRun, lastSuccess gauge
 	lastTTFT, lastTPOT, lastSpeed gauge
 	certNotAfter                  gauge
@@ -87,7 +88,7 @@ type values struct {
 
 // newValues returns the state of a new series.
 func newValues(now func() time.Time) *values {
-	return &values{
+	v := &values{
 		now:        now,
 		created:    now(),
 		results:    make([]uint64, len(prober.Outcomes())),
@@ -99,13 +100,16 @@ func newValues(now func() time.Time) *values {
 		maxGap:     newHistogram(gapBounds),
 		duration:   newHistogram(durationBounds),
 	}
+	v.lastRun.set(0)
+	v.lastSuccess.set(0)
+	return v
 }
 
 // restart returns the state of a series that begins anew with another model, of
 // the same kind, with the same objectives and prices.
 func (v *values) restart() *values {
 	next := newValues(v.now)
-	next.kind, next.interval, next.timeout = v.kind, v.interval, v.timeout
+	next.kind, next.interval, next.timeout, next.configured = v.kind, v.interval, v.timeout, v.configured
 	if v.checks != nil {
 		next.checks = newChecks()
 	}

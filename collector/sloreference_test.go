@@ -18,6 +18,7 @@ type referenceSample struct {
 func (ref *reference) promise(t target) {
 	ref.interval.WithLabelValues(t.with()...).Set(15)
 	ref.timeout.WithLabelValues(t.with()...).Set(60)
+	ref.configured.WithLabelValues(t.with()...).Set(float64(time.Now().UnixNano()) / 1e9)
 	for own, threshold := range map[string]float64{"availability": 0, "ttft": 0.2, "tpot": 0.02, "e2e": 1} {
 		ref.eligible.WithLabelValues(t.with(own)...)
 		ref.bad.WithLabelValues(t.with(own)...)

@@ -166,12 +166,14 @@ func (s *Series) SetKind(k api.Kind) {
 	s.setServed(k, "")
 }
 
-// SetPace tells how often the series is probed, and how long a probe may take.
+// SetPace sets how often the series is probed from now on, and how long a probe may
+// take.
 func (s *Series) SetPace(interval, timeout time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.values.interval.set(interval.Seconds())
 	s.values.timeout.set(timeout.Seconds())
+	s.values.configured.set(unixSeconds(s.store.now()))
 }
 
 // setServed sets the kind and the model label. What becomes known first keeps

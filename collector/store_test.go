@@ -251,14 +251,14 @@ func TestAbsence(t *testing.T) {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
 	has(t, p, map[string]string{
-		"probe_success": "", "probe_last_run_timestamp_seconds": "", "probe_last_success_timestamp_seconds": "",
+		"probe_success": "", "probe_last_run_timestamp_seconds": "0", "probe_last_success_timestamp_seconds": "0",
 		"probe_last_ttft_seconds": "", "probe_tls_cert_not_after_timestamp_seconds": "",
 		`probe_results_total outcome="timeout_total"`: "0", "probe_ttft_seconds_count": "0",
 	})
 
 	s.Observe(failure())
 	has(t, p, map[string]string{
-		"probe_success": "0", "probe_last_run_timestamp_seconds": "1.70000006e+09", "probe_last_success_timestamp_seconds": "",
+		"probe_success": "0", "probe_last_run_timestamp_seconds": "1.70000006e+09", "probe_last_success_timestamp_seconds": "0",
 		"probe_ttft_seconds_count": "0", "probe_last_ttft_seconds": "", `probe_results_total outcome="connect_error"`: "1",
 	})
 

@@ -20,6 +20,7 @@ type reference struct {
 	phase, server                                                                                      *prometheus.SummaryVec
 	eligible, bad, checks, cost                                                                        *prometheus.CounterVec
 	threshold, objective, window, windowSamples                                                        *prometheus.GaugeVec
+	configured                                                                                         *prometheus.GaugeVec
 	ttfts                                                                                              map[string][]referenceSample // by endpoint
 }
 
@@ -66,7 +67,8 @@ func newReference(t target) *reference {
 	return &reference{
 		Registry: reg, info: info,
 		interval: gauge("probe_interval_seconds"), timeout: gauge("probe_timeout_seconds"),
-		success: gauge("probe_success"), lastRun: gauge("probe_last_run_timestamp_seconds"),
+		configured: gauge("probe_configured_timestamp_seconds"),
+		success:    gauge("probe_success"), lastRun: gauge("probe_last_run_timestamp_seconds"),
 		lastSuccess: gauge("probe_last_success_timestamp_seconds"), lastTTFT: gauge("probe_last_ttft_seconds"),
 		lastTPOT: gauge("probe_last_tpot_seconds"), lastSpeed: gauge("probe_last_output_tokens_per_second"),
 		cert: gauge("probe_tls_cert_not_after_timestamp_seconds"), quota: gauge("probe_rate_limit_remaining", "resource"),
@@ -107,6 +109,8 @@ func (ref *reference) create(t target) {
 		ref.phase.WithLabelValues(t.with(own)...)
 	}
 	ref.output.WithLabelValues(t.with("answer")...)
+	ref.lastRun.WithLabelValues(t.with()...)
+	ref.lastSuccess.WithLabelValues(t.with()...)
 	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered, ref.noEnd} {
 		v.WithLabelValues(t.with()...)
 	}

@@ -49,7 +49,7 @@ func endpointNow() []Panel {
 			Title: "Since the last success", Viz: Stat, Unit: "s", Width: 5, Height: 5,
 			What: "Time since the start of the latest probe that succeeded, for each module.", By: ByProbe,
 			Worry: "it is longer than a few intervals of the module.", Alerts: []string{"InferenceEndpointDown", "InferenceProbeStale"},
-			Queries: []Query{{Expr: "time() - max by (" + byModule + ") (" + ofProbes.of("inference_probe_last_success_timestamp_seconds") + ")", Legend: module}},
+			Queries: []Query{{Expr: "time() - max by (" + byModule + ") (" + ofProbes.of("inference_probe_last_success_timestamp_seconds") + " > 0)", Legend: module}},
 			NoValue: "never succeeded, or no prober",
 		},
 		{

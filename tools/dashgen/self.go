@@ -52,9 +52,9 @@ func selfNow() []Panel {
 		},
 		{
 			Title: "Endpoints without a fresh probe", Viz: Table, Width: 10, Height: 7,
-			What: "Time since each endpoint's latest probe began; the twenty longest.", By: ByProbe,
+			What: "Time since each endpoint's latest probe with a result began, or since it was configured; the twenty longest.", By: ByProbe,
 			Worry: "it is longer than a few intervals of the module.", Alerts: []string{"InferenceProbeStale"},
-			Queries: []Query{{Expr: "topk(20, time() - max by (endpoint, model, module) (" + ofMachine.of("inference_probe_last_run_timestamp_seconds") + "))"}},
+			Queries: []Query{{Expr: "topk(20, time() - max by (endpoint, model, module) (" + ofMachine.of("inference_probe_last_run_timestamp_seconds") + " > 0 or " + ofMachine.of("inference_probe_configured_timestamp_seconds") + "))"}},
 			Columns: []Column{
 				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}},
 				{Label: "model", Title: "Model"},
