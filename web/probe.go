@@ -17,8 +17,12 @@ import (
 const (
 	// probePath is the path of the page.
 	probePath = "/probe"
-	// maxProbes is how many probes the page runs at once; a further one waits.
-	maxProbes = 8
+	// maxProbes is how many probes the page runs at once; a further one waits. A
+	// probe of a target that hangs costs little but its turn.
+	maxProbes = 1000
+	// maxHungProbes is how many of them may be of targets whose latest probe timed
+	// out.
+	maxHungProbes = maxProbes / 2
 	// scrapeMargin is what an answer needs to get back to the scraper in time.
 	scrapeMargin = 500 * time.Millisecond
 	// answerTimeout limits the writing of an answer to a slow client.
@@ -52,6 +56,8 @@ type ProbeAnswer struct {
 	Metrics Exposition
 	// Report writes the result for people.
 	Report func(io.Writer) error
+	// TimedOut reports that the target did not answer in time.
+	TimedOut bool
 }
 
 // Refusal is a probe that is not run, and why.
@@ -74,11 +80,13 @@ type probeHandler struct {
 	formats []expfmt.Format
 	logger  *slog.Logger
 	turns   turns
+	hung    hungTargets
 }
 
 func newProbeHandler(o *Options) *probeHandler {
 	return &probeHandler{
 		prober: o.Prober, formats: o.Formats, logger: o.Logger, turns: make(turns, maxProbes),
+		hung: hungTargets{turns: make(turns, maxHungProbes), known: map[string]struct{}{}},
 	}
 }
 
@@ -121,6 +129,13 @@ func (h *probeHandler) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer,
 	if r.Limit > 0 {
 		wait = min(wait, r.Limit)
 	}
+	if h.hung.has(r.Target) {
+		if err := h.hung.turns.take(ctx, wait); err != nil {
+			return nil, err
+		}
+		defer h.hung.turns.leave()
+		wait = max(1, wait-time.Since(start))
+	}
 	if err := h.turns.take(ctx, wait); err != nil {
 		return nil, err
 	}
@@ -128,7 +143,12 @@ func (h *probeHandler) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer,
 	if r.Limit > 0 {
 		r.Limit = max(1, r.Limit-time.Since(start))
 	}
-	return h.prober.Probe(ctx, r)
+	answer, err := h.prober.Probe(ctx, r)
+	if err == nil {
+		// A client that gave up had waited for long as well.
+		h.hung.learn(r.Target, answer.TimedOut || ctx.Err() != nil)
+	}
+	return answer, err
 }
 
 // refuse answers a request without a probe.

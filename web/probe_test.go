@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,6 +222,50 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
+// TestHungTargets has more targets that hang than there are turns for those that
+// are known to: others have theirs at once, and one that answers again has its
+// own.
+func TestHungTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mended atomic.Bool
+		s := newProbeSite(t, func(_ context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+			a := answer()
+			if strings.HasPrefix(r.Target, "hung") && !mended.Load() {
+				time.Sleep(30 * time.Second)
+				a.TimedOut = true
+			}
+			return a, nil
+		})
+		for round := range 3 {
+			for i := range maxHungProbes + 200 {
+				go s.ask(http.MethodGet, fmt.Sprintf("/probe?target=hung-%d", i))
+			}
+			synctest.Wait()
+			start := time.Now()
+			if resp := s.ask(http.MethodGet, "/probe?target=well"); resp.StatusCode != http.StatusOK || time.Since(start) > 0 {
+				t.Errorf("round %d: status %d after %s", round, resp.StatusCode, time.Since(start))
+			}
+			time.Sleep(time.Second)
+			if resp := s.ask(http.MethodGet, "/probe?target=hung-0"); round > 0 && resp.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("round %d: status %d for one more that hangs", round, resp.StatusCode)
+			}
+			time.Sleep(2 * time.Minute)
+		}
+		mended.Store(true)
+		s.ask(http.MethodGet, "/probe?target=hung-0")
+		mended.Store(false)
+		for i := range maxHungProbes {
+			go s.ask(http.MethodGet, fmt.Sprintf("/probe?target=hung-%d", i+1))
+		}
+		synctest.Wait()
+		mended.Store(true)
+		if resp := s.ask(http.MethodGet, "/probe?target=hung-0"); resp.StatusCode != http.StatusOK {
+			t.Errorf("status %d once it answers again", resp.StatusCode)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestNoTurn answers in time where the probes before take longer.
 func TestNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +279,7 @@ func TestNoTurn(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		resp := s.ask(http.MethodGet, "/probe?target=a")
-		want := "8 such requests run, and none ended within 5s\n"
+		want := "1000 such requests run, and none ended within 5s\n"
 		if body := readAll(t, resp.Body); resp.StatusCode != http.StatusServiceUnavailable || body != want || s.log.Len() > 0 {
 			t.Errorf("status %d, %q, want %q, log %q", resp.StatusCode, body, want, &s.log)
 		}

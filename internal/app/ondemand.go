@@ -79,6 +79,7 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 		Report: func(w io.Writer) error {
 			return probereport.Text(w, t.named(), flat(results), firstSkip(results), probereport.Options{Width: reportWidth})
 		},
+		TimedOut: slices.ContainsFunc(flat(results), func(r *prober.Result) bool { return r.Outcome.IsTimeout() }),
 	}, nil
 }
 
