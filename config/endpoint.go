@@ -35,7 +35,9 @@ type Endpoint struct {
 	// Default: found out by asking the endpoint.
 	API string `yaml:"api,omitempty"`
 	// Model is the name of the model to ask for, at most 256 bytes. Default:
-	// asked from the endpoint's list of models.
+	// asked from the endpoint's list of models, adapters of others left out. It
+	// is needed where that still has several: until then the endpoint is not
+	// probed, which counts as skipped for `model_not_set`.
 	Model string `yaml:"model,omitempty"`
 	// Modules are the names of the modules to probe with.
 	Modules []string `yaml:"modules"`

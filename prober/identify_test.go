@@ -468,3 +468,30 @@ func TestReplyNamesAnotherModel(t *testing.T) {
 	// Six runs a minute: the list is asked for at once, and then once a minute.
 	f("another name in each reply", "", "old", "old-#", 18, strings.Split(strings.Repeat("old ", 18), " ")[:18], 4)
 }
+
+// The engine that a list of models names is the same with an api set as without.
+func TestEngineByOwner(t *testing.T) {
+	for owner, want := range map[string]string{
+		"vllm": "vllm", "sglang": "sglang", "lmdeploy": "lmdeploy", "Triton Inference Server": "triton",
+		"tensorrt_llm": "trtllm", "llamacpp": "llamacpp", "library": "ollama", "acme": "",
+	} {
+		url := listen(t, pages(func(path string) (int, string) {
+			switch path {
+			case "/v1/models":
+				return 200, fmt.Sprintf(`{"object":"list","data":[{"id":"m","object":"model","owned_by":%q}]}`, owner)
+			case "/v1/chat/completions":
+				return 200, answered("m")
+			}
+			return 404, ""
+		}))
+		for _, apiName := range []string{"", "openai-chat"} {
+			for _, name := range []string{"", "m"} {
+				cfg := newEndpoint(t, url)
+				cfg.API, cfg.Model = apiName, name
+				if r := newFreshProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != Success || r.Engine != want {
+					t.Errorf("owner %q, api %q, model %q: outcome %s, engine %q, want %q", owner, apiName, name, r.Outcome, r.Engine, want)
+				}
+			}
+		}
+	}
+}

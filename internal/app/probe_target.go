@@ -40,13 +40,22 @@ func newProbeTarget(e *config.Endpoint, modules map[string]*config.Module, modul
 		}
 		own.API = apiName
 	}
-	if model != "" {
-		if len(model) > maxModelName || strings.ContainsFunc(model, unicode.IsControl) {
-			return nil, fmt.Errorf("model %.64q: want at most %d bytes without control characters", model, maxModelName)
-		}
-		own.Model = model
+	if err := setModel(&own, model); err != nil {
+		return nil, err
 	}
 	return &probeTarget{endpoint: &own, module: m, name: module}, nil
+}
+
+// setModel sets the model to ask an endpoint for; "" leaves it as it is.
+func setModel(e *config.Endpoint, model string) error {
+	if model == "" {
+		return nil
+	}
+	if len(model) > maxModelName || strings.ContainsFunc(model, unicode.IsControl) {
+		return fmt.Errorf("model %.64q: want at most %d bytes without control characters", model, maxModelName)
+	}
+	e.Model = model
+	return nil
 }
 
 // named is the target in the words of a report.
@@ -99,20 +108,12 @@ func (p *targetProber) close() {
 func (p *targetProber) run(ctx context.Context, limit time.Duration) []rungResults {
 	limited, stop := ctx, context.CancelFunc(func() {})
 	if limit > 0 {
-		limited, stop = context.WithTimeout(ctx, limit)
+		limited, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not finished within %s, the limit of the scraper", limit))
 	}
 	defer stop()
 	var all []rungResults
 	for _, r := range p.rungs {
 		results, skip := r.prober.Run(limited, time.Time{})
-		for i, one := range results {
-			if limited.Err() == nil || ctx.Err() != nil || one.Outcome == prober.Success {
-				continue
-			}
-			ended := *one
-			ended.Outcome, ended.Err = prober.TimeoutTotal, fmt.Errorf("not finished within %s, the limit of the scraper", limit)
-			results[i] = &ended
-		}
 		all = append(all, rungResults{r.Rung, results, skip})
 	}
 	return all

@@ -27,6 +27,7 @@ const maxWebConfigBytes = 1 << 20
 type serveCommand struct {
 	file        *string
 	endpoints   *[]string
+	model       *string
 	metricsPath *string
 	lifecycle   *bool
 	hosts       *[]string
@@ -52,6 +53,7 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 	cmd := &serveCommand{
 		file:        c.Flag("config.file", "Configuration file.").String(),
 		endpoints:   c.Flag("endpoint", "URL of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").Strings(),
+		model:       c.Flag("model", "Model to ask for at the URLs of --endpoint. It is needed where a server has several.").PlaceHolder("NAME").String(),
 		metricsPath: c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").String(),
 		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload load the configuration file anew, as SIGHUP does.").Bool(),
 		hosts:       c.Flag("web.allowed-host", "Name by which the pages, the API, /probe and /-/reload may be asked for, as that of a reverse proxy. Addresses, names without a dot, those of this machine and of services in Kubernetes (.svc) need none. Repeatable.").PlaceHolder("NAME").Strings(),
@@ -103,12 +105,28 @@ func (c *serveCommand) load() (*config.Config, error) {
 	switch {
 	case *c.file != "" && len(*c.endpoints) > 0:
 		return nil, unusable{errors.New("--config.file and --endpoint exclude each other")}
+	case *c.model != "" && len(*c.endpoints) == 0:
+		return nil, unusable{errors.New("--model goes with --endpoint; in a configuration file an endpoint has the key model")}
 	case *c.file != "":
 		return loadConfig(*c.file)
 	case len(*c.endpoints) > 0:
-		return config.FromURLs(*c.endpoints)
+		return c.fromURLs()
 	case c.senses.gpu && !c.senses.probe && !c.senses.server:
 		return config.None(), nil
 	}
 	return nil, unusable{errors.New("nothing to probe: give --config.file FILE or --endpoint URL, or try the command demo")}
+}
+
+// fromURLs returns the configuration of the endpoints that flags name.
+func (c *serveCommand) fromURLs() (*config.Config, error) {
+	cfg, err := config.FromURLs(*c.endpoints)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range cfg.Endpoints {
+		if err := setModel(e, *c.model); err != nil {
+			return nil, unusable{err}
+		}
+	}
+	return cfg, nil
 }
