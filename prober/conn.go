@@ -57,10 +57,29 @@ type arrival struct {
 	process time.Time // after the read returned
 }
 
-// receiver reads once from a socket and tells the kernel's receive stamp, in
-// nanoseconds of wall time, of the last segment that it consumed.
+// receiver reads once from a socket. It returns the kernel's receive stamp, in
+// nanoseconds of wall time, of the last segment that it consumed, and a moment
+// at which nothing that it returns had been received: the zero time is unknown.
 type receiver interface {
-	receive(b []byte) (n int, stamp int64, err error)
+	receive(b []byte) (n int, stamp int64, empty time.Time, err error)
+	// segments returns how many segments with data the socket has received, and
+	// the payload of a full one in bytes; ok is false where that is not known.
+	segments() (count uint32, full int, ok bool)
+}
+
+// origin is what is known of how the data of one or more reads arrived, beside
+// the stamp, which is that of the last segment.
+type origin struct {
+	empty    time.Time // nothing had been received yet; the zero time is unknown
+	segments int       // that the data came in
+	bytes    int
+	full     int // payload of a full segment
+}
+
+// together reports whether all of it came at once: in one segment, or in several
+// of which all but the last were full, as the network cuts one long write.
+func (o *origin) together() bool {
+	return o.segments <= 1 || o.bytes >= (o.segments-1)*o.full*7/8
 }
 
 // conn is a connection that remembers when it last read and wrote. Reads and
@@ -72,6 +91,9 @@ type conn struct {
 	mu         sync.Mutex
 	last       arrival
 	reads      int
+	tracing    bool // until the first token: keep the origin of what is read
+	origin     origin
+	segments   uint32 // received up to the latest read
 	firstWrite time.Time
 	lastWrite  time.Time
 	cut        bool
@@ -83,9 +105,12 @@ type conn struct {
 
 // Read stamps the arrival of what it returns.
 func (c *conn) Read(b []byte) (n int, err error) {
-	var stamp int64
+	var (
+		stamp int64
+		empty time.Time
+	)
 	if c.receive != nil {
-		n, stamp, err = c.receive.receive(b)
+		n, stamp, empty, err = c.receive.receive(b)
 	} else {
 		n, err = c.Conn.Read(b)
 	}
@@ -96,12 +121,48 @@ func (c *conn) Read(b []byte) (n int, err error) {
 		c.last = arrival{kernel: stamp, process: now}
 		c.reads++
 		c.early = c.early || c.firstWrite.IsZero()
+		c.trace(n, empty)
 	}
 	// A deadline or our own close is no act of the peer.
 	if err != nil && !errors.Is(err, net.ErrClosed) && !isTimeout(err) {
 		c.cut = true
 	}
 	return n, err
+}
+
+// trace adds a read to the origin of what was read since it was taken.
+func (c *conn) trace(n int, empty time.Time) {
+	if !c.tracing {
+		return
+	}
+	count, full, ok := c.receive.segments()
+	if !ok {
+		c.tracing, c.origin = false, origin{}
+		return
+	}
+	if c.origin.bytes == 0 {
+		c.origin.empty = empty
+	}
+	c.origin.bytes += n
+	c.origin.segments += int(count - c.segments)
+	c.origin.full = full
+	c.segments = count
+}
+
+// takeOrigin returns the origin of what was read since the last call, or since
+// the request began; not ok after the first token, and where it is not known.
+func (c *conn) takeOrigin() (o origin, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, c.origin = c.origin, origin{}
+	return o, c.tracing && !o.empty.IsZero()
+}
+
+// stopTracing spares later reads the cost of their origin.
+func (c *conn) stopTracing() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tracing = false
 }
 
 // errGivenUp is what a write comes to whose request ended before its turn.
@@ -161,6 +222,10 @@ func (c *conn) begin(http2 bool) (reused, isHTTP2 bool) {
 	reused, c.used = c.used, true
 	c.http2 = c.http2 || http2
 	c.firstWrite, c.lastWrite = time.Time{}, time.Time{}
+	c.origin, c.tracing = origin{}, false
+	if c.receive != nil {
+		c.segments, _, c.tracing = c.receive.segments()
+	}
 	return reused, c.http2
 }
 

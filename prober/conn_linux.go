@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +43,8 @@ type stampReceiver struct {
 	control [128]byte
 	n       int
 	stamp   int64
+	asked   time.Time // before the latest system call
+	empty   time.Time // the socket held nothing; the zero time is unknown
 	err     error
 }
 
@@ -60,9 +63,9 @@ func newReceiver(c net.Conn) receiver {
 }
 
 // receive blocks until there is data, the end or a deadline, as Read does.
-func (r *stampReceiver) receive(b []byte) (int, int64, error) {
+func (r *stampReceiver) receive(b []byte) (int, int64, time.Time, error) {
 	if len(b) == 0 {
-		return 0, 0, nil
+		return 0, 0, time.Time{}, nil
 	}
 	r.data.Base = &b[0]
 	r.data.SetLen(len(b))
@@ -70,13 +73,27 @@ func (r *stampReceiver) receive(b []byte) (int, int64, error) {
 	r.data.Base = nil
 	switch {
 	case err != nil:
-		return 0, 0, err
+		return 0, 0, time.Time{}, err
 	case r.err != nil:
-		return 0, 0, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("recvmsg", r.err)}
+		return 0, 0, time.Time{}, &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("recvmsg", r.err)}
 	case r.n == 0:
-		return 0, 0, io.EOF
+		return 0, 0, time.Time{}, io.EOF
 	}
-	return r.n, r.stamp, nil
+	empty := r.empty
+	if r.n < len(b) { // it took everything
+		r.empty = r.asked
+	}
+	return r.n, r.stamp, empty, nil
+}
+
+// segments implements receiver.
+func (r *stampReceiver) segments() (count uint32, full int, ok bool) {
+	err := r.raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			count, full, ok = info.Data_segs_in, int(info.Advmss), true
+		}
+	})
+	return count, full, ok && err == nil
 }
 
 // recvmsg is one attempt; false makes the runtime wait until the socket is
@@ -87,11 +104,13 @@ func (r *stampReceiver) recvmsg(fd uintptr) bool {
 	r.message.SetIovlen(1)
 	r.message.SetControllen(len(r.control))
 	for {
+		r.asked = time.Now()
 		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.message)), 0)
 		switch errno {
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:
+			r.empty = r.asked
 			return false
 		case 0:
 			r.n, r.err, r.stamp = int(n), nil, parseStamp(r.control[:r.message.Controllen])

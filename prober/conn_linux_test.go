@@ -106,6 +106,63 @@ func TestParseStamp(t *testing.T) {
 	}
 }
 
+// What is read before the first token has its origin: in how many segments it
+// came, and since when it may have waited.
+func TestOrigin(t *testing.T) {
+	c, peer := dialPair(t)
+	buf := make([]byte, 256)
+	c.begin(false)
+	write := func() {
+		if _, err := peer.Write([]byte("token")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(want int) {
+		for n := 0; n < want; {
+			m, err := c.Read(buf[:min(len(buf), want-n)])
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += m
+		}
+	}
+	write()
+	c.Read(buf)
+	c.takeOrigin() // the first read may find no earlier look at the socket
+
+	before := time.Now()
+	write()
+	read(5)
+	if o, ok := c.takeOrigin(); !ok || o.segments != 1 || !o.together() || o.empty.After(before) {
+		t.Errorf("one segment: %+v, %t", o, ok)
+	}
+	before = time.Now()
+	write()
+	write()
+	write()
+	sent := time.Now()
+	read(15)
+	o, ok := c.takeOrigin()
+	if !ok || o.segments != 3 || o.bytes != 15 || o.together() || o.empty.After(before) {
+		t.Errorf("three segments: %+v, %t; want none received before %s", o, ok, before)
+	}
+	c.SetReadDeadline(sent) // a look that finds nothing
+	c.Read(buf)
+	c.SetReadDeadline(time.Time{})
+	write()
+	write()
+	read(10)
+	if o, ok := c.takeOrigin(); !ok || o.segments != 2 || o.together() {
+		t.Errorf("two segments: %+v, %t", o, ok)
+	}
+	c.stopTracing()
+	write()
+	read(5)
+	if o, ok := c.takeOrigin(); ok {
+		t.Errorf("after the first token: %+v", o)
+	}
+}
+
 // A read allocates nothing: at 25,000 tokens a second it would feed the
 // collector, whose pauses are measurement errors.
 func TestReadDoesNotAllocate(t *testing.T) {

@@ -121,15 +121,7 @@ func bodyFailure(ctx context.Context, a *attempt, err error) error {
 
 // statusFailure is the failure of a reply with another status than 200.
 func statusFailure(resp *http.Response, body []byte, secrets *safetext.Secrets) error {
-	o := HTTPError
-	switch resp.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		o = Unauthorized
-	case http.StatusTooManyRequests:
-		o = RateLimited
-	case http.StatusServiceUnavailable, statusSiteOverloaded:
-		o = Overloaded
-	}
+	o := statusOutcome(resp.StatusCode)
 	if to := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && to != "" {
 		host := "another address"
 		if u, err := resp.Request.URL.Parse(to); err == nil && u.Host != "" {
@@ -139,11 +131,42 @@ func statusFailure(resp *http.Response, body []byte, secrets *safetext.Secrets) 
 		return &failure{outcome: o, cause: &statusError{status: resp.StatusCode, text: text}}
 	}
 	e := api.ParseHTTPError(resp.StatusCode, body).Shown(secrets.Line)
-	text := fmt.Sprintf("status %d: %v", resp.StatusCode, e)
-	if param := e.RejectedParameter(); param != "" {
-		text += " (hint: " + hint(param) + ")"
-	}
+	text := fmt.Sprintf("status %d: %v%s", resp.StatusCode, e, hintOn(e))
 	return &failure{outcome: o, cause: &statusError{resp.StatusCode, text, e}}
+}
+
+// hintOn returns the hint on an error that refuses a parameter of the request, in
+// parentheses; "" for others.
+func hintOn(e *api.ServerError) string {
+	if param := e.RejectedParameter(); param != "" {
+		return " (hint: " + hint(param) + ")"
+	}
+	return ""
+}
+
+// statusOutcome returns the outcome of a reply with an error status.
+func statusOutcome(status int) Outcome {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return Unauthorized
+	case http.StatusTooManyRequests:
+		return RateLimited
+	case http.StatusServiceUnavailable, statusSiteOverloaded:
+		return Overloaded
+	}
+	return HTTPError
+}
+
+// streamOutcome returns the outcome of an error inside a 200 reply: that of the
+// status that it names, where that says more than that the server failed. A
+// timeout (408) and a model that failed (424, at Bedrock) are its own failures.
+func streamOutcome(status int) Outcome {
+	o := statusOutcome(status)
+	refused := status/100 == 4 && status != http.StatusRequestTimeout && status != http.StatusFailedDependency
+	if o == HTTPError && !refused {
+		return StreamError
+	}
+	return o
 }
 
 // statusError is a reply with another status than 200, in the server's words.

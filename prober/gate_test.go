@@ -117,7 +117,7 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		line.end = a.now()
 		line.events = []rawEvent{{instant: a.now(), tokens: 1, visible: true}}
 		a.fill(&line)
-		_, d, _ := line.result(1)
+		d := line.result(count(1)).timing
 		want := [NumPhases]time.Duration{
 			PhaseDNS: Absent, PhaseConnect: 10 * ms, PhaseTLS: 20 * ms, PhaseWrite: 15 * ms, PhaseFirstByte: 25 * ms,
 		}

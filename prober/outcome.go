@@ -6,12 +6,13 @@ type Outcome string
 // The outcomes. Success, Empty, Truncated and CheckFailed follow a reply with
 // status 200; Canceled counts neither for nor against an endpoint.
 const (
-	// Success is an answer with at least one token and a finish reason.
+	// Success is an answer with at least one token and a finish reason, or another
+	// sign that the server finished it (Result.NoFinish).
 	Success Outcome = "success"
 	// Empty is a complete reply without a single token.
 	Empty Outcome = "empty"
-	// Truncated is a reply that was cut before its finish reason, be it
-	// before its first byte.
+	// Truncated is a reply that was cut before its finish reason or its first byte,
+	// or that ends without a finish reason where the protocol demands one.
 	Truncated Outcome = "truncated"
 	// CheckFailed is a complete answer that misses what the module expects.
 	CheckFailed Outcome = "check_failed"
@@ -22,15 +23,17 @@ const (
 	// TLSError is a failed handshake, a certificate that does not verify, or a
 	// certificate of the exporter that the server misses or refuses.
 	TLSError Outcome = "tls_error"
-	// Unauthorized is status 401 or 403.
+	// Unauthorized is status 401 or 403, of a reply or of an error inside one; so
+	// are the two that follow.
 	Unauthorized Outcome = "unauthorized"
 	// RateLimited is status 429.
 	RateLimited Outcome = "rate_limited"
 	// Overloaded is status 503 or 529.
 	Overloaded Outcome = "overloaded"
-	// HTTPError is any other status than 200, redirects included.
+	// HTTPError is any other status than 200, redirects included, and an error
+	// inside a 200 reply that refuses the request.
 	HTTPError Outcome = "http_error"
-	// StreamError is an error that the server reports inside a 200 reply.
+	// StreamError is any other error that the server reports inside a 200 reply.
 	StreamError Outcome = "stream_error"
 	// ProtocolError is a reply that is not what the protocol says: another
 	// content type, broken JSON, malformed HTTP.

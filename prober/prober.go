@@ -117,7 +117,7 @@ func (p *Prober) newResult(due time.Time) *Result {
 		r.StartLag = r.Start.Sub(due)
 	}
 	line := newTimeline()
-	_, r.Timing, _ = line.result(api.Unknown)
+	r.Timing = line.result(r.Tokens).timing
 	_, _ = rand.Read(r.TraceID[:]) // never fails
 	return r
 }

@@ -23,6 +23,9 @@ const (
 	// finishGrace is how long to wait for usage and the end marker after the
 	// finish reason: some servers send neither and keep the connection open.
 	finishGrace = 2 * time.Second
+	// bareEnd is an end marker that whatever stands in front of the server may add
+	// to a reply that the server never finished.
+	bareEnd = "[DONE]"
 	// drainLimit bounds what is read behind the end marker, for the sake of
 	// keeping the connection.
 	drainLimit = 4 << 10
@@ -45,8 +48,14 @@ type reply struct {
 	count  int // the server's running count of tokens
 	finish string
 	done   bool
-	last   instant  // arrival of the latest frame
-	answer *content // nil where nobody looks at it
+	// ended means that the end marker says more than that the stream is over, and
+	// counted how many events there were at the latest count of output tokens,
+	// which is final where it came after the last.
+	ended   bool
+	counted int
+	final   bool
+	last    instant  // arrival of the latest frame
+	answer  *content // nil where nobody looks at it
 }
 
 // read reads the reply to its end and fills the result with what it says.
@@ -129,9 +138,19 @@ func (r *reply) acceptType() error {
 		return bodyFailure(r.ctx, r.attempt, err)
 	}
 	if e := api.ParseError(body); e != nil {
-		return fail(StreamError, "status 200 with an error: %w", e.Shown(r.attempt.known().Line))
+		return r.reported("status 200 with an error: ", e)
 	}
 	return fail(ProtocolError, "content type %s, want %s", r.attempt.known().Quote(ct, 64), strings.Join(r.served.protocol.MediaTypes, " or "))
+}
+
+// reported is the failure of an error that the server reports in a 200 reply.
+func (r *reply) reported(where string, e *api.ServerError) error {
+	o := streamOutcome(e.Status)
+	if o == RateLimited || o == Overloaded {
+		r.result.RetryAfter = api.RetryAfter(r.resp.Header, time.Now())
+	}
+	e = e.Shown(r.attempt.known().Line)
+	return fail(o, "%s%w%s", where, e, hintOn(e))
 }
 
 // frameLoop reads frames until the end marker, the end of the body (io.EOF)
@@ -151,9 +170,10 @@ func (r *reply) frameLoop() error {
 			return err
 		}
 		if d.Err != nil {
-			return fail(StreamError, "%w", d.Err.Shown(r.attempt.known().Line))
+			return r.reported("", d.Err)
 		}
 		r.take(&d, at, f.Read, f.More || r.body.spanned)
+		r.ended = r.ended || d.Done && string(bytes.TrimSpace(f.Data)) != bareEnd
 		if s, ok := dec.(*scoring); ok {
 			r.result.Logprob, r.line.whole = s.score, true
 		}
@@ -176,8 +196,15 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 		r.line.events = append(r.line.events, rawEvent{
 			instant: at, tokens: tokens, read: read, more: more,
 			visible: d.Visible(), reasoning: len(d.Reasoning) > 0 && !d.Visible(),
+			summary: d.Summary && len(d.Reasoning) > 0, tool: len(d.Tool) > 0,
 		})
+		if len(r.line.events) == 1 {
+			r.line.firstAfter = r.firstAfter(at, more)
+		}
 		r.awaitToken(len(r.line.events) == 1)
+	}
+	if d.Usage != nil && d.Usage.Output > 0 {
+		r.counted, r.final = len(r.line.events), !d.HasToken()
 	}
 	if r.answer != nil {
 		r.answer.add(d)
@@ -196,6 +223,23 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 		r.finish = d.Finish
 		r.watchdog.expect(time.Now().Add(finishGrace), errFinished)
 	}
+}
+
+// firstAfter returns the earliest that the first token can have arrived; Absent
+// is not known. more tells that its read brought what came after it.
+func (r *reply) firstAfter(at instant, more bool) time.Duration {
+	after := Absent
+	switch o := &r.body.origin; {
+	case !r.body.traced:
+	case !more || o.segments <= 1:
+		after = at.on(at.best())
+	case !o.together():
+		after = max(0, r.attempt.at(arrival{process: o.empty}).process)
+	}
+	if r.body.conn != nil {
+		r.body.conn.stopTracing()
+	}
+	return after
 }
 
 // awaitToken moves the stall limit on, unless the answer is complete.
@@ -217,7 +261,7 @@ func (r *reply) verdict(err error) error {
 	if _, ok := errors.AsType[*failure](err); ok {
 		return err
 	}
-	complete := r.done || r.finish != "" || (r.served.protocol.EndOfBody && errors.Is(err, io.EOF))
+	complete := r.complete(err)
 	if err != nil && !errors.Is(err, io.EOF) {
 		f := bodyFailure(r.ctx, r.attempt, err)
 		// What follows a finish reason is a matter of the connection's end,
@@ -233,6 +277,7 @@ func (r *reply) verdict(err error) error {
 	default:
 		return r.vectorsVerdict()
 	}
+	r.result.NoFinish = r.finish == "" && !r.served.protocol.EndOfBody
 	r.result.NoEndMarker = !r.done && !r.served.protocol.EndOfBody && !r.served.protocol.NoEndMarker
 	switch {
 	case r.finish == "error":
@@ -241,10 +286,26 @@ func (r *reply) verdict(err error) error {
 		return fail(Truncated, "finish reason %q", r.finish)
 	case complete && len(r.line.events) > 0:
 		return r.answerVerdict()
-	case complete:
+	case complete || r.done && len(r.line.events) == 0:
 		return fail(Empty, "complete reply without a token")
 	}
 	return r.incomplete()
+}
+
+// complete reports whether the server finished its answer. Without a finish
+// reason, where the protocol allows that, it takes a final count of the tokens or
+// an end marker of the server's own: a front end closes the stream of a server
+// that died as cleanly as that of any other.
+func (r *reply) complete(err error) bool {
+	p := &r.served.protocol
+	switch {
+	case r.finish != "" || p.Kind != api.Generation:
+		return r.finish != "" || r.done
+	case p.EndOfBody && (r.done || errors.Is(err, io.EOF)):
+		return true
+	}
+	counted := r.final && r.counted == len(r.line.events)
+	return r.done && p.FinishOptional && (r.ended || counted)
 }
 
 // vectorsVerdict checks that each input has its vector or score.
@@ -275,7 +336,7 @@ func (r *reply) incomplete() error {
 		return fail(Empty, "empty reply")
 	}
 	if e := api.ParseError(head); e != nil {
-		return fail(StreamError, "status 200 with an error: %w", e.Shown(r.attempt.known().Line))
+		return r.reported("status 200 with an error: ", e)
 	}
 	return fail(ProtocolError, "no event in a reply that begins %s", r.attempt.known().Quote(string(head), 64))
 }
@@ -291,8 +352,12 @@ func (r *reply) tokens() Tokens {
 	if n := r.result.Logprob.Tokens; n > 0 && t.Prompt < 0 {
 		t.Prompt = n + 1 // the first token has nothing to be likely after
 	}
-	if t.Output <= 0 && len(r.line.events) > 0 {
-		t.Output, t.Source = len(r.line.events), TokensFromEvents
+	if seen := len(r.line.events); t.Output <= 0 && seen > 0 || t.Output < seen && r.counted < seen {
+		// No count, or one from before the last token that cannot be of all.
+		t.Output, t.Reasoning, t.Source = seen, api.Unknown, TokensFromEvents
+	}
+	if t.Reasoning == 0 && r.line.reasons() { // it says 0 without looking
+		t.Reasoning = api.Unknown
 	}
 	return t
 }
@@ -306,6 +371,8 @@ type stampedBody struct {
 	// the socket: those before the last were received earlier than stamped.
 	spanned bool
 	reads   int
+	origin  origin // of what the latest Read returned, until the first token
+	traced  bool   // origin is known
 }
 
 func (b *stampedBody) Read(p []byte) (int, error) {
@@ -316,6 +383,9 @@ func (b *stampedBody) Read(p []byte) (int, error) {
 		var reads int
 		b.last, reads = b.conn.arrived()
 		b.spanned = b.reads > 0 && reads > b.reads+1
+		if reads != b.reads {
+			b.origin, b.traced = b.conn.takeOrigin()
+		}
 		b.reads = reads
 	}
 	return n, err

@@ -142,9 +142,10 @@ func (q *request) settle(a *attempt, line *timeline) {
 	r.Start, r.Sent = a.issuedAt(), a.sentAt()
 	end := time.Now()
 	line.stepped = isStep(end.Round(0).Sub(r.Start.Round(0)), end.Sub(r.Start))
-	r.Clock, r.Timing, r.Buffered = line.result(r.Tokens.Output)
+	m := line.result(r.Tokens)
+	r.Clock, r.Timing, r.Buffered, r.MoreEvents = m.clock, m.timing, m.buffered, m.moreEvents
 	r.Events = line.published(r.Clock)
-	r.Imprecise = r.Imprecise || line.imprecise()
+	r.Imprecise = r.Imprecise || line.imprecise(r.Clock)
 	q.used, r.Reused, r.CertNotAfter = a.used()
 }
 

@@ -95,7 +95,8 @@ type Timing struct {
 	// TTFO is the same to the first token that a user sees (t7 - t2).
 	TTFO time.Duration
 	// TPOT is the time per output token after the first event's,
-	// (tL - t6)/(N - N1).
+	// (tL - t6)/(N - N1). Where reasoning tokens left no events, or a summary
+	// instead, it is over the answer alone, and Absent where that is not known.
 	TPOT time.Duration
 	// MaxGap is the longest silence between two token events.
 	MaxGap time.Duration
@@ -169,7 +170,8 @@ type Result struct {
 	Server api.ServerTimes
 	// RateLimit is what the reply tells of the remaining quota.
 	RateLimit api.RateLimit
-	// RetryAfter is how long a 429 or 503 asks to wait; Absent without.
+	// RetryAfter is how long a reply with status 429 or 503, or with an error of
+	// such a status in it, asks to wait; Absent without.
 	RetryAfter time.Duration
 	// CertNotAfter is the earliest expiry in the server's certificate chain;
 	// the zero time without TLS.
@@ -181,8 +183,16 @@ type Result struct {
 	Buffered bool
 	// NoEndMarker tells that the reply ended without the protocol's marker.
 	NoEndMarker bool
-	// Imprecise tells that the prober was too busy, or its clock too unsteady,
-	// to vouch for the latencies of this probe.
+	// NoFinish means that the reply ended without a finish reason. A success may
+	// where real servers of the protocol leave it out.
+	NoFinish bool
+	// MoreEvents means that there were more token events than tokens, so that the
+	// first ones may be text of a gateway. Unless all that may be came at one moment,
+	// TTFT, TPOT and MaxGap are Absent.
+	MoreEvents bool
+	// Imprecise means that the prober cannot vouch for the latencies of this
+	// probe: it was too busy, its clock too unsteady, or the reply compressed. No
+	// latency of it is published.
 	Imprecise bool
 }
 

@@ -2,17 +2,9 @@ package prober
 
 import "time"
 
-// bufferedPerToken is the pace past which several tokens cannot have come
-// from a model one after the other (10,000 tokens/s in one stream): something
-// between held them back and sent them in one burst.
-const bufferedPerToken = 100 * time.Microsecond
-
-// bufferedMinTokens is how many tokens a burst needs to be called buffered; a
-// shorter answer may well fit one step of speculative decoding.
-const bufferedMinTokens = 8
-
 // lateRead is the read lag past which the prober, and not the server, may be
-// what put several events into one read.
+// what put several events into one read, and by how much a first token may have
+// come earlier than its stamp before its time is no longer vouched for.
 const lateRead = time.Millisecond
 
 // instant is one moment by both clocks, counted from t1.
@@ -37,6 +29,14 @@ func (i instant) lag() time.Duration {
 	return i.process - i.kernel
 }
 
+// best returns the kernel's clock where it stamped the moment.
+func (i instant) best() Clock {
+	if i.kernel < 0 {
+		return ClockProcess
+	}
+	return ClockKernel
+}
+
 // rawEvent is a token-bearing event as it came.
 type rawEvent struct {
 	instant
@@ -44,7 +44,9 @@ type rawEvent struct {
 	read      int  // which read of the body completed it
 	more      bool // that read brought more after it
 	visible   bool
-	reasoning bool
+	reasoning bool // and nothing that is visible
+	summary   bool // of reasoning, whose own tokens are not streamed
+	tool      bool
 }
 
 // timeline holds the raw stamps of one probe, all counted from t1. A moment
@@ -57,6 +59,7 @@ type timeline struct {
 	requestEnd   time.Duration // t3: its last part is handed to the kernel
 	firstByte    instant       // t4
 	events       []rawEvent    // c1 = t6 ... tL
+	firstAfter   time.Duration // the earliest that events[0] can have come
 	end          instant       // tE: end marker, or the end of the body
 	whole        bool          // the reply is one piece, without tokens that come one by one
 	stepped      bool          // the wall clock was set during the probe
@@ -66,7 +69,7 @@ func newTimeline() timeline {
 	none := instant{Absent, Absent}
 	return timeline{
 		dnsDone: Absent, tlsStart: Absent, requestStart: Absent, requestEnd: Absent,
-		firstByte: none, end: none,
+		firstByte: none, end: none, firstAfter: Absent,
 	}
 }
 
@@ -84,42 +87,55 @@ func (t *timeline) clock() Clock {
 	return ClockKernel
 }
 
-// result turns the stamps into durations. tokens is the number of output
-// tokens, or api.Unknown.
-func (t *timeline) result(tokens int) (c Clock, d Timing, buffered bool) {
-	c = t.clock()
-	d = Timing{
+// measured is what the stamps of a probe come to.
+type measured struct {
+	clock      Clock
+	timing     Timing
+	buffered   bool
+	moreEvents bool
+}
+
+// result turns the stamps into durations.
+func (t *timeline) result(n Tokens) measured {
+	c := t.clock()
+	m := measured{clock: c, moreEvents: t.moreEvents(c, n)}
+	doubtful := m.moreEvents && t.doubtful(c, n)
+	d := &m.timing
+	*d = Timing{
 		TTFT: Absent, TTFO: Absent, TPOT: Absent, MaxGap: Absent,
-		Duration: t.end.on(c), Phases: t.phases(c),
+		Duration: t.end.on(c), Phases: t.phases(c, !doubtful),
 	}
 	if len(t.events) == 0 {
-		return c, d, false
+		return m
 	}
-	first, last := t.events[0].on(c), t.events[len(t.events)-1].on(c)
-	d.TTFT = max(0, first-t.requestStart)
 	for i := range t.events {
 		if t.events[i].visible {
 			d.TTFO = max(0, t.events[i].on(c)-t.requestStart)
 			break
 		}
 	}
-	if tokens >= bufferedMinTokens && last-first < time.Duration(tokens)*bufferedPerToken {
-		return c, d, true
+	if doubtful {
+		return m
 	}
-	// The first event's own tokens came with it and took no decode time.
-	if rest := tokens - max(1, t.events[0].tokens); rest > 0 && last > first {
-		d.TPOT = (last - first) / time.Duration(rest)
+	d.TTFT = max(0, t.events[0].on(c)-t.requestStart)
+	answer, ok := t.decoded(n)
+	if m.buffered = t.burst(c, t.all(len(t.events))) || ok && t.burst(c, answer); m.buffered {
+		return m
+	}
+	if ok {
+		d.TPOT = t.perToken(c, answer)
 	}
 	for i := 1; i < len(t.events); i++ {
 		d.MaxGap = max(d.MaxGap, t.events[i].on(c)-t.events[i-1].on(c))
 	}
-	return c, d, false
+	return m
 }
 
 // phases cuts the probe at its moments. A moment before its predecessor (a
 // server that answers before the request is out) makes a phase of 0, so that
-// the phases of a finished probe add up to its duration.
-func (t *timeline) phases(c Clock) (p [NumPhases]time.Duration) {
+// the phases of a finished probe add up to its duration. Without tokens there is
+// nothing between the first byte and the end.
+func (t *timeline) phases(c Clock, tokens bool) (p [NumPhases]time.Duration) {
 	for i := range p {
 		p[i] = Absent
 	}
@@ -144,11 +160,11 @@ func (t *timeline) phases(c Clock) (p [NumPhases]time.Duration) {
 	}
 	cut(PhaseWrite, t.requestEnd)
 	cut(PhaseFirstByte, t.firstByte.on(c))
-	if n := len(t.events); n > 0 {
+	if n := len(t.events); n > 0 && tokens {
 		cut(PhaseFirstToken, t.events[0].on(c))
 		cut(PhaseDecode, t.events[n-1].on(c))
 		cut(PhaseClose, t.end.on(c))
-	} else if t.whole {
+	} else if t.whole || n > 0 {
 		cut(PhaseClose, t.end.on(c))
 	}
 	return p
@@ -182,14 +198,21 @@ func (t *timeline) published(c Clock) []Event {
 	return out
 }
 
-// imprecise tells whether the prober cannot vouch for the latencies: the
-// clock was set, or the first token was read together with later ones while
-// the prober was late.
-func (t *timeline) imprecise() bool {
+// imprecise reports whether the prober cannot vouch for the latencies: the clock
+// was set, or the first token may have come earlier than its stamp, which is that
+// of something later in the same read. Where nothing is known of how that read
+// arrived, the lag of the reads decides.
+func (t *timeline) imprecise(c Clock) bool {
 	if t.stepped {
 		return true
 	}
-	if len(t.events) == 0 || !t.merged(0) {
+	if len(t.events) == 0 {
+		return false
+	}
+	if t.firstAfter >= 0 {
+		return t.events[0].on(c)-max(t.firstAfter, t.requestStart) > lateRead
+	}
+	if !t.merged(0) {
 		return false
 	}
 	for i := range t.events {

@@ -30,15 +30,20 @@ func sample() timeline {
 	return t
 }
 
+// count is the server's count of output tokens, with none of reasoning.
+func count(output int) Tokens {
+	return Tokens{Output: output, Reasoning: api.Unknown, Source: TokensFromUsage}
+}
+
 func TestTimeline(t *testing.T) {
 	f := func(name string, line timeline, tokens int, want Timing, wantClock Clock, wantBuffered bool) {
 		t.Helper()
-		clock, got, buffered := line.result(tokens)
-		if diff := cmp.Diff(want, got); diff != "" {
+		got := line.result(count(tokens))
+		if diff := cmp.Diff(want, got.timing); diff != "" {
 			t.Errorf("%s: timing (-want +got):\n%s", name, diff)
 		}
-		if clock != wantClock || buffered != wantBuffered {
-			t.Errorf("%s: clock %s, buffered %t; want %s, %t", name, clock, buffered, wantClock, wantBuffered)
+		if got.clock != wantClock || got.buffered != wantBuffered || got.moreEvents {
+			t.Errorf("%s: %+v; want clock %s, buffered %t", name, got, wantClock, wantBuffered)
 		}
 	}
 	phases := func(p ...time.Duration) (out [NumPhases]time.Duration) {
@@ -147,7 +152,7 @@ func TestPhasesAddUp(t *testing.T) {
 			at += moment()
 		}
 		line.end = both(at + 3*time.Second)
-		_, d, _ := line.result(len(line.events))
+		d := line.result(count(len(line.events))).timing
 		var sum time.Duration
 		for _, p := range d.Phases {
 			sum += max(p, 0)
@@ -179,7 +184,7 @@ func TestImprecise(t *testing.T) {
 		t.Helper()
 		line := sample()
 		change(&line)
-		if got := line.imprecise(); got != want {
+		if got := line.imprecise(line.clock()); got != want {
 			t.Errorf("%s: got %t, want %t", name, got, want)
 		}
 	}
@@ -196,6 +201,24 @@ func TestImprecise(t *testing.T) {
 	f("later token merged, prober late", false, func(l *timeline) {
 		together(l, 1)
 		l.events[2].process += 2 * ms
+	})
+	// The lag is that of the last packet: the first may have waited much longer.
+	f("first token may be 1.1 ms older than its stamp", true, func(l *timeline) {
+		together(l, 0)
+		l.firstAfter = 120*ms - 1100*time.Microsecond
+	})
+	f("first token may be 0.9 ms older", false, func(l *timeline) {
+		together(l, 0)
+		l.firstAfter = 120*ms - 900*time.Microsecond
+	})
+	f("first token in one packet with others, prober late", false, func(l *timeline) {
+		together(l, 0)
+		l.firstAfter = 120 * ms
+		l.events[0].process += 5 * ms
+	})
+	f("nothing had come before the request", false, func(l *timeline) { // 20.1 ms after t1, sent at 20
+		together(l, 0)
+		l.firstAfter, l.events[0].instant = 3*ms, both(20*ms+100*time.Microsecond)
 	})
 }
 

@@ -132,6 +132,8 @@ func ourOwn(t Target, r *prober.Result) []attribute.KeyValue {
 		attribute.Bool(own+"connection_reused", r.Reused),
 		attribute.Bool(own+"buffered", r.Buffered),
 		attribute.Bool(own+"imprecise", r.Imprecise),
+		attribute.Bool(own+"more_events_than_tokens", r.MoreEvents),
+		attribute.Bool(own+"no_finish_reason", r.NoFinish),
 	}
 	if r.API != "" {
 		as = append(as, attribute.String(own+"api", r.API))
@@ -198,7 +200,7 @@ func eventsOf(r *prober.Result) []sdktrace.Event {
 // firstOutput is when the first token that a user sees arrived, counted from
 // Start; Absent without one.
 func firstOutput(r *prober.Result) time.Duration {
-	if r.Timing.TTFO < 0 || len(r.Events) == 0 {
+	if r.Timing.TTFO < 0 || r.Timing.TTFT < 0 || len(r.Events) == 0 {
 		return prober.Absent
 	}
 	return r.Events[0].At + r.Timing.TTFO - r.Timing.TTFT

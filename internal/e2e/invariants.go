@@ -64,7 +64,7 @@ func (v *violations) prompt(r *prober.Result) {
 // order is that of time.
 func (v *violations) order(r *prober.Result) {
 	d := r.Timing
-	v.unless(d.TTFT > 0, "TTFT %s", d.TTFT)
+	v.unless(d.TTFT > 0 || r.MoreEvents, "TTFT %s", d.TTFT)
 	if d.TTFO >= 0 { // all reasoning has none
 		v.unless(d.TTFT <= d.TTFO, "TTFT %s after TTFO %s", d.TTFT, d.TTFO)
 	}
@@ -91,14 +91,20 @@ func (v *violations) output(r *prober.Result) {
 	for _, e := range r.Events {
 		told += e.Tokens
 	}
-	v.unless(n.Output >= len(r.Events), "%d output tokens in %d events", n.Output, len(r.Events))
+	v.unless(n.Output >= len(r.Events) || r.MoreEvents, "%d output tokens in %d events", n.Output, len(r.Events))
 	v.unless(told <= n.Output, "%d output tokens, %d by the events", n.Output, told)
 	v.unless(n.Output <= outputTokens, "%d output tokens, at most %d asked", n.Output, outputTokens)
 }
 
-// pace is the decode time shared by the tokens after the first event.
+// pace is the decode time shared by the tokens after the first event. Where the
+// events do not count all tokens, with reasoning it may be that of the answer alone.
 func (v *violations) pace(r *prober.Result) {
-	if len(r.Events) == 0 {
+	told, reasons := 0, r.Tokens.Reasoning > 0
+	for _, e := range r.Events {
+		told += e.Tokens
+		reasons = reasons || e.Reasoning
+	}
+	if len(r.Events) == 0 || r.MoreEvents || reasons && told != r.Tokens.Output {
 		return
 	}
 	tpot, decode := r.Timing.TPOT, r.Timing.Phases[prober.PhaseDecode]

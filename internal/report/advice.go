@@ -1,9 +1,11 @@
 package report
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Advice says what to check next after a failure with the given outcome, HTTP
@@ -13,6 +15,9 @@ func Advice(o prober.Outcome, status int, err error) string {
 		return "Write https:// instead of http:// in the URL. A private authority goes into http.tls_config.ca_file."
 	}
 	if o == prober.HTTPError {
+		if e, ok := errors.AsType[*api.ServerError](err); ok && e.Status != 0 { // inside a 200 reply
+			status = e.Status
+		}
 		return statusAdvice(status)
 	}
 	return map[prober.Outcome]string{

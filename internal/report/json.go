@@ -63,6 +63,8 @@ type document struct {
 	Buffered    bool            `json:"buffered"`
 	Imprecise   bool            `json:"imprecise"`
 	NoEndMarker bool            `json:"no_end_marker"`
+	NoFinish    bool            `json:"no_finish_reason"`
+	MoreEvents  bool            `json:"more_events_than_tokens"`
 	Events      []eventDocument `json:"events,omitempty"`
 }
 
@@ -122,6 +124,7 @@ func newDocument(t Target, r *prober.Result) *document {
 		RetryAfter: seconds(r.RetryAfter), Certificate: r.CertNotAfter.UTC(),
 		Clock: r.Clock, Merged: r.MergedEvents(), Reused: r.Reused,
 		Buffered: r.Buffered, Imprecise: r.Imprecise, NoEndMarker: r.NoEndMarker,
+		NoFinish: r.NoFinish, MoreEvents: r.MoreEvents,
 	}
 	if r.Err != nil {
 		d.Error = r.Err.Error()

@@ -237,8 +237,18 @@ func (p *page) measurement(r *prober.Result) {
 		rows = append(rows, row{"buffered", "the whole answer came in one burst, so something between held it back: " +
 			"TTFT is that of the burst, TPOT and gaps cannot be measured"})
 	}
+	if r.MoreEvents {
+		text := fmt.Sprintf("%d for %d tokens: some are no tokens, such as text of a gateway", len(r.Events), r.Tokens.Output)
+		if r.Timing.TTFT < 0 {
+			text += "; TTFT, TPOT and gaps cannot be measured"
+		}
+		rows = append(rows, row{"events", text})
+	}
 	if r.Imprecise {
-		rows = append(rows, row{"imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies"})
+		rows = append(rows, row{"imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies, which count nowhere"})
+	}
+	if r.NoFinish && r.Outcome == prober.Success {
+		rows = append(rows, row{"no finish", "the reply gave no finish reason: whether the answer is whole is not certain"})
 	}
 	if r.NoEndMarker {
 		rows = append(rows, row{"no end", "the reply ended without the protocol's end marker"})

@@ -1,0 +1,156 @@
+package prober
+
+import "time"
+
+const (
+	// bufferedPerToken is the pace past which several tokens cannot have come
+	// from a model one after the other (10,000 tokens/s in one stream): something
+	// between held them back and sent them in one burst.
+	bufferedPerToken = 100 * time.Microsecond
+	// bufferedMinTokens is how many tokens a burst needs to be called buffered; a
+	// shorter answer may well fit one step of speculative decoding.
+	bufferedMinTokens = 8
+	// sameMoment is how close together events are that may be pieces of one token,
+	// which a server writes one right after the other.
+	sameMoment = time.Millisecond
+	// unseenTokens and a tenth of the tokens may be without an event of their own in
+	// reasoning that is streamed as it is: tags around it, ends of text, and
+	// characters of several tokens.
+	unseenTokens = 4
+)
+
+// stretch is a part of the stream, from one event to another, with the tokens
+// that came in it.
+type stretch struct {
+	first, last int
+	tokens      int
+}
+
+// all is the whole stream.
+func (t *timeline) all(tokens int) stretch { return stretch{0, len(t.events) - 1, tokens} }
+
+// took is how long a stretch took.
+func (t *timeline) took(c Clock, s stretch) time.Duration {
+	return t.events[s.last].on(c) - t.events[s.first].on(c)
+}
+
+// burst reports whether the tokens of a stretch came faster than any model is.
+func (t *timeline) burst(c Clock, s stretch) bool {
+	return s.tokens >= bufferedMinTokens && t.took(c, s) < time.Duration(s.tokens)*bufferedPerToken
+}
+
+// perToken returns the time per token of a stretch, or Absent. The first event's
+// own tokens came with it and took no decode time.
+func (t *timeline) perToken(c Clock, s stretch) time.Duration {
+	rest := s.tokens - max(1, t.events[s.first].tokens)
+	took := t.took(c, s)
+	if rest <= 0 || took <= 0 {
+		return Absent
+	}
+	return took / time.Duration(rest)
+}
+
+// decoded returns the stretch of the stream whose tokens are known: those that a
+// model decoded before its first event, or beside a summary of them, would make
+// it look too fast. That is the whole stream where all tokens left events, the
+// answer where the reasoning did not, and nothing where it is not known what did.
+func (t *timeline) decoded(n Tokens) (s stretch, ok bool) {
+	reasons := t.reasons()
+	switch {
+	case n.Output <= 0:
+		return stretch{}, false
+	case n.Reasoning <= 0 && !reasons, reasons && t.streamed(n), n.Source == TokensFromEvents:
+		return t.all(n.Output), true
+	case n.Reasoning <= 0:
+		return stretch{}, false
+	}
+	s, ok = t.answer()
+	s.tokens = n.Output - n.Reasoning
+	return s, ok && s.tokens > 0
+}
+
+// reasons reports whether an event carries reasoning.
+func (t *timeline) reasons() bool {
+	for i := range t.events {
+		if e := &t.events[i]; e.reasoning || e.summary {
+			return true
+		}
+	}
+	return false
+}
+
+// streamed reports whether the reasoning was streamed as it is: its tokens, or
+// all where the server does not count them apart, left as many events, or the
+// running count of the events is that of the whole reply.
+func (t *timeline) streamed(n Tokens) bool {
+	events, running := 0, 0
+	for i := range t.events {
+		e := &t.events[i]
+		if e.summary {
+			return false
+		}
+		running += e.tokens
+		if e.reasoning || n.Reasoning < 0 {
+			events++
+		}
+	}
+	want, unseen := n.Reasoning, unseenTokens
+	switch {
+	case n.Reasoning < 0:
+		want = n.Output
+	case n.Reasoning < n.Output: // there is an answer to go by
+		unseen = 1
+	}
+	return running == n.Output || events >= want-want/10-unseen
+}
+
+// answer returns the part of the stream after the reasoning; not ok where
+// reasoning lies in between.
+func (t *timeline) answer() (s stretch, ok bool) {
+	s.first = -1
+	for i := range t.events {
+		switch {
+		case t.events[i].reasoning:
+			continue
+		case s.first < 0:
+			s.first = i
+		case s.last != i-1:
+			return stretch{}, false
+		}
+		s.last = i
+	}
+	return s, s.first >= 0
+}
+
+// doubtful reports whether nobody can say which event brought the first token:
+// there were more of them than tokens, so that at least as many of the first may
+// be none, and it matters by more than a moment.
+func (t *timeline) doubtful(c Clock, n Tokens) bool {
+	return t.events[len(t.events)-n.Output].on(c)-t.events[0].on(c) >= sameMoment
+}
+
+// moreEvents reports whether there were more token events than tokens, so that
+// some of them were none: a gateway that streams what it does while a model is
+// loaded, for example. An event of another channel than the one before it, or of
+// a tool, may be a piece of the same token if it came at the same moment. Some
+// servers leave a token out of their count, and a gateway that counts with a
+// tokenizer of its own may be a fifth wrong; but in a stream that begins with
+// reasoning, which is where such texts stand, no more events are accepted than
+// tokens.
+func (t *timeline) moreEvents(c Clock, n Tokens) bool {
+	if n.Source != TokensFromUsage || n.Output <= 0 || len(t.events) == 0 {
+		return false
+	}
+	events := len(t.events)
+	for i := 1; i < len(t.events); i++ {
+		before, e := &t.events[i-1], &t.events[i]
+		if (e.tool || e.visible != before.visible) && e.on(c)-before.on(c) < sameMoment {
+			events--
+		}
+	}
+	most := n.Output
+	if !t.events[0].reasoning {
+		most += most/5 + 1
+	}
+	return events > most
+}

@@ -1,0 +1,136 @@
+package prober
+
+import (
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// streamOf makes a timeline of events at a fixed distance from 100 ms on: r is an
+// event of reasoning, s of a summary of it, v of the answer, t of a tool's call, and
+// a digit waits so many seconds.
+func streamOf(step time.Duration, events string) timeline {
+	line := newTimeline()
+	line.requestStart, line.firstByte = 0, both(50*ms)
+	at := 100 * ms
+	for _, e := range events {
+		switch {
+		case e >= '0' && e <= '9':
+			at += time.Duration(e-'0') * time.Second
+			continue
+		case e == 'r', e == 's':
+			line.events = append(line.events, rawEvent{instant: both(at), reasoning: true, summary: e == 's'})
+		default:
+			line.events = append(line.events, rawEvent{instant: both(at), visible: true, tool: e == 't'})
+		}
+		at += step
+	}
+	line.end = both(at)
+	return line
+}
+
+// Tokens that left no event took no time of the stream: TPOT is over those that
+// did, or there is none.
+func TestHiddenReasoning(t *testing.T) {
+	const u = api.Unknown
+	f := func(name, events string, output, reasoning int, want time.Duration) {
+		t.Helper()
+		line := streamOf(10*ms, events)
+		n := Tokens{Output: output, Reasoning: reasoning, Source: TokensFromUsage}
+		got := line.result(n)
+		if got.timing.TPOT != want || got.buffered || got.moreEvents {
+			t.Errorf("%s: TPOT %s, want %s (%+v)", name, got.timing.TPOT, want, got)
+		}
+	}
+	f("no reasoning", "vvvvvvvvvv", 10, 0, 10*ms)
+	f("two tokens an event", "vvvvvvvvvvv", 21, u, 5*ms)
+	f("hidden", "vvvvvvvvvv", 10+640, 640, 10*ms)
+	f("hidden, two tokens an event", "vvvvvvvvvvv", 21+640, 640, 5*ms)
+	f("all hidden but one token", "v", 641, 640, Absent)
+	f("all hidden by the count", "vvvv", 640, 640, Absent)
+	f("streamed", "rrrrrrrrrrvvvvvvvvvv", 20, 10, 10*ms)
+	f("streamed, not counted apart", "rrrrrrrrrrvvvvvvvvvv", 20, u, 10*ms)
+	f("streamed, and a pause before the answer", "rrrrrrrrrr1vvvvvvvvvv", 20, 10, 1190*ms/19)
+	f("streamed with its tags, nothing else", "rrrrrrrrrrrr", 16, 16, 110*ms/15)
+	f("a summary", "sssss2vvvvvvvvvv", 10+640, 640, 10*ms)
+	f("a summary that looks like all of it", "ssssssssss2vvvvvvvvvv", 20, 10, 10*ms)
+	f("fewer events than reasoning", "rrrrr2vvvvvvvvvv", 10+640, 640, 10*ms)
+	f("a summary, not counted apart", "sssss2vvvvvvvvvv", 650, u, Absent)
+	f("reasoning in part, not counted apart", "rrrrr2vvvvvvvvvv", 650, u, Absent)
+	f("a summary in the middle", "vvvvv2sss2vvvvv", 10+640, 640, Absent)
+	f("a summary of everything", "ssssss", 640, 640, Absent)
+}
+
+// A running count that covers all events proves that all tokens left one.
+func TestRunningCountOfReasoning(t *testing.T) {
+	line := streamOf(10*ms, "rrrrrvvvvv")
+	for i := range line.events {
+		line.events[i].tokens = 4
+	}
+	n := Tokens{Output: 40, Reasoning: api.Unknown, Source: TokensFromUsage}
+	if got, want := line.result(n).timing.TPOT, 90*ms/36; got != want {
+		t.Errorf("TPOT %s, want %s", got, want)
+	}
+}
+
+func TestBufferedWithHiddenReasoning(t *testing.T) {
+	f := func(name string, want bool, step time.Duration, events string, n Tokens) {
+		t.Helper()
+		line := streamOf(step, events)
+		if got := line.result(n); got.buffered != want || want && got.timing.TPOT != Absent {
+			t.Errorf("%s: %+v, want buffered %t", name, got, want)
+		}
+	}
+	hidden := Tokens{Output: 640 + 10, Reasoning: 640, Source: TokensFromUsage}
+	// 10 tokens in 9 ms are 1,000 a second, 650 would be 72,000.
+	f("a fast answer after hidden reasoning", false, ms, "vvvvvvvvvv", hidden)
+	f("an answer in one burst", true, 10*time.Microsecond, "vvvvvvvvvv", hidden)
+	f("reasoning and answer in one burst", true, 10*time.Microsecond, "sssssssvvv",
+		Tokens{Output: 643, Reasoning: 640, Source: TokensFromUsage})
+	f("the answer in one burst after a summary", true, 10*time.Microsecond, "sss2vvvvvvvvvv", hidden)
+}
+
+// More events than tokens are not all tokens: nobody knows which was the first.
+func TestMoreEventsThanTokens(t *testing.T) {
+	f := func(name string, want bool, step time.Duration, events string, output int) {
+		t.Helper()
+		line := streamOf(step, events)
+		got := line.result(count(output))
+		if got.moreEvents != want {
+			t.Errorf("%s: %t, want %t", name, got.moreEvents, want)
+		}
+		d := got.timing
+		if absent := d.TTFT < 0 && d.TPOT < 0 && d.MaxGap < 0 && d.Phases[PhaseFirstToken] < 0; absent != want {
+			t.Errorf("%s: timing %+v, want it absent: %t", name, d, want)
+		}
+		if i := len(line.events); i > 0 && line.events[i-1].visible && d.TTFO < 0 {
+			t.Errorf("%s: no TTFO", name)
+		}
+		sum := time.Duration(0)
+		for _, p := range d.Phases {
+			sum += max(p, 0)
+		}
+		if sum != d.Duration {
+			t.Errorf("%s: phases %v add up to %s, duration %s", name, d.Phases, sum, d.Duration)
+		}
+	}
+	f("one for each", false, 10*ms, "vvvvvvvv", 8)
+	f("a gateway's text before the answer", true, 10*ms, "rrrrrr2vvvvvvvv", 8)
+	f("a single one", true, 10*ms, "r2vvvvvvvv", 8)
+	f("before reasoning", true, 10*ms, "rr2rrrrvvvv", 8)
+	f("as text of the answer", true, 10*ms, "vvvvvv2vvvvvvvv", 8)
+	f("reasoning and answer in one token", false, 10*time.Microsecond, "rv", 1)
+	f("a call's name and arguments in one token", false, 10*time.Microsecond, "tt", 1)
+	f("another tokenizer counted", false, 10*ms, "vvvvvvvvvvv", 10)
+	f("cut into characters", true, 10*ms, "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv", 8)
+
+	line := streamOf(10*time.Microsecond, "rrrvvv") // whichever was the first
+	if got := line.result(count(3)); !got.moreEvents || got.timing.TTFT != 100*ms {
+		t.Errorf("all at one moment: %+v", got)
+	}
+	line = streamOf(10*ms, "vvvvvv")
+	if line.result(Tokens{Output: 3, Reasoning: api.Unknown, Source: TokensFromEvents}).moreEvents {
+		t.Error("more events than a count of the events themselves")
+	}
+}
