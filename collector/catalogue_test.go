@@ -89,7 +89,7 @@ func full(t *testing.T) *Exposition {
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
 	servers.Set(ServersID{Endpoint: "e", Model: "m"}, []engine.Status{st})
-	servers.ObserveProbe("e", r)
+	servers.ObserveProbe("e", r, false)
 	reg := prometheus.NewPedanticRegistry()
 	self := NewSelf(reg)
 	self.Observe(r)

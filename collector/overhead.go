@@ -39,6 +39,7 @@ type overhead struct {
 	latest  [numOverheads]gauge // seconds, by source
 	replies bool                // a reply has told
 
+	bursts int            // of our own, that run
 	starts []ttftTotal    // readings within the window, oldest first
 	last   []serverTTFT   // the latest reading, by server
 	probes []observedTTFT // successes since the first of starts
@@ -74,8 +75,28 @@ func (o *overhead) values() [numOverheads]gauge {
 	return [numOverheads]gauge{overheadReply: o.latest[overheadReply]}
 }
 
-// observe takes a probe.
-func (o *overhead) observe(r *prober.Result) {
+// burstBegins ends the comparison with histograms, which count the burst.
+func (o *overhead) burstBegins() {
+	o.bursts++
+	o.restart()
+}
+
+// burstEnds lets it begin again with the next reading.
+func (o *overhead) burstEnds() {
+	o.bursts = max(0, o.bursts-1)
+	o.restart()
+}
+
+// restart forgets all that is compared with histograms.
+func (o *overhead) restart() {
+	o.latest[overheadHistogram].clear()
+	o.latest[overheadTraffic].clear()
+	o.starts, o.last, o.probes = nil, nil, nil
+}
+
+// observe takes a probe. One that is not timed takes part in the comparison with
+// histograms, as the servers count it too, and in no other.
+func (o *overhead) observe(r *prober.Result, timed bool) {
 	if r.Outcome == prober.Canceled {
 		return
 	}
@@ -83,7 +104,7 @@ func (o *overhead) observe(r *prober.Result) {
 	if r.Outcome != prober.Success || r.Timing.TTFT < 0 {
 		return
 	}
-	if r.Server.Queue >= 0 && r.Server.Prefill >= 0 {
+	if timed && r.Server.Queue >= 0 && r.Server.Prefill >= 0 {
 		o.replies = true
 		o.latest[overheadReply].set((r.Timing.TTFT - r.Server.Queue - r.Server.Prefill).Seconds())
 	}
@@ -118,8 +139,8 @@ func (o *overhead) scraped(statuses []engine.Status) {
 	o.latest[overheadHistogram].clear()
 	o.latest[overheadTraffic].clear()
 	end, servers, ok := ttftOf(statuses)
-	if !ok {
-		o.starts, o.last, o.probes = nil, nil, nil
+	if !ok || o.bursts > 0 {
+		o.restart()
 		return
 	}
 	if !goesOn(o.last, servers) {

@@ -49,7 +49,7 @@ func (o *overheadTest) probe(at, ttft time.Duration) {
 	r := success()
 	r.Timing.TTFT = ttft
 	r.Start = epoch.Add(at - ttft)
-	o.s.ObserveProbe("e", r)
+	o.s.ObserveProbe("e", r, false)
 }
 
 // want checks the samples of both sources; "" is absent. Others are compared
@@ -74,7 +74,7 @@ func TestOverheadByReply(t *testing.T) {
 	reply := func(outcome prober.Outcome, ttft, queue, prefill time.Duration) {
 		r := success()
 		r.Outcome, r.Timing.TTFT, r.Server.Queue, r.Server.Prefill = outcome, ttft, queue, prefill
-		o.s.ObserveProbe("e", r)
+		o.s.ObserveProbe("e", r, false)
 	}
 	const ms = time.Millisecond
 	reply(prober.Success, 250*ms, 30*ms, 170*ms) // 250 - 30 - 170
@@ -94,6 +94,14 @@ func TestOverheadByReply(t *testing.T) {
 	reply(prober.Success, 200*ms, 10*ms, 240*ms) // the server's clock is not ours
 	o.want("-0.05", "")
 	reply(prober.Success, prober.Absent, 0, 0)
+	o.want("", "")
+
+	r := success()
+	r.Server.Queue, r.Server.Prefill = 0, 150*ms
+	o.s.ObserveProbe("e", r, true) // our own load is what lay between
+	o.want("", "")
+	r.Imprecise = true
+	o.s.ObserveProbe("e", r, false)
 	o.want("", "")
 }
 
@@ -121,9 +129,9 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.want("", "0.1")
 		r := success()
 		r.Server.Queue, r.Server.Prefill = 0, 150*ms
-		o.s.ObserveProbe("e", r)
+		o.s.ObserveProbe("e", r, false)
 		o.want("0.05", "")
-		o.s.ObserveProbe("e", failure())
+		o.s.ObserveProbe("e", failure(), false)
 		o.want("", "") // and not the other quantity meanwhile
 	})
 	t.Run("most requests are others", func(t *testing.T) {
@@ -138,13 +146,41 @@ func TestOverheadByHistogram(t *testing.T) {
 			t.Errorf("traffic: %+v, want -0.5", g)
 		}
 	})
+	t.Run("bursts are on neither side", func(t *testing.T) {
+		o := newOverheadTest(t)
+		o.scrape(0, reading{"a", 0, 0})
+		o.probe(5*s, 300*ms)
+		o.scrape(15*s, reading{"a", 1, 0.2})
+		o.want("", "0.1")
+		o.s.BurstBegins("e")
+		o.want("", "")
+		o.scrape(30*s, reading{"a", 65, 64.2}) // 64 requests of 1 s each
+		o.want("", "")
+		o.probe(31*s, 2*s)
+		o.s.BurstEnds("e")
+		o.scrape(45*s, reading{"a", 66, 66.2})
+		o.probe(50*s, 300*ms)
+		o.want("", "") // a new window begins
+		o.scrape(60*s, reading{"a", 67, 66.4})
+		o.want("", "0.1")
+	})
+	t.Run("a disturbed probe is on both", func(t *testing.T) {
+		o := newOverheadTest(t)
+		o.scrape(0, reading{"a", 0, 0})
+		o.probe(5*s, 300*ms)
+		r := success()
+		r.Timing.TTFT, r.Start = 900*ms, epoch.Add(9*s)
+		o.s.ObserveProbe("e", r, true)
+		o.scrape(15*s, reading{"a", 2, 1.0}) // 0.6 less 0.5
+		o.want("", "0.1")
+	})
 	t.Run("the instant of the token", func(t *testing.T) {
 		o := newOverheadTest(t)
 		o.scrape(0, reading{"a", 5, 5})
 		r := success() // on a new connection: 1 s of set-up, then 2 s to the token
 		r.Start, r.Timing.TTFT = epoch.Add(13*s), 2*s
 		r.Timing.Phases = [prober.NumPhases]time.Duration{prober.PhaseDNS: 100 * ms, prober.PhaseConnect: 300 * ms, prober.PhaseTLS: 600 * ms}
-		o.s.ObserveProbe("e", r)
+		o.s.ObserveProbe("e", r, false)
 		o.probe(0, 9*s)                      // of the time before
 		o.scrape(15*s, reading{"a", 6, 6.9}) // the token came at 16 s
 		o.want("", "")
@@ -164,7 +200,7 @@ func TestOverheadByHistogram(t *testing.T) {
 	t.Run("no probe", func(t *testing.T) {
 		o := newOverheadTest(t)
 		o.scrape(0, reading{"a", 0, 0})
-		o.s.ObserveProbe("e", failure())
+		o.s.ObserveProbe("e", failure(), false)
 		o.scrape(15*s, reading{"a", 1, 0.2})
 		o.want("", "")
 	})

@@ -76,7 +76,9 @@ type values struct {
 	reasoningReported               bool
 	tokenSources                    [numSources]uint64
 	mergedEvents, imprecise, buffer uint64
-	noEndMarker                     uint64
+	disturbed                       uint64
+	noEndMarker, noFinish           uint64
+	moreEvents                      uint64
 
 	items                                  uint64
 	lastItems, lastInput, dimensions, norm gauge
@@ -130,8 +132,9 @@ func (v *values) skip(reason SkipReason) {
 }
 
 // observe counts a result. Tokens count whatever the outcome, because they
-// were spent; a canceled probe says nothing else of the endpoint.
-func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
+// were spent; a canceled probe says nothing else of the endpoint, and one that is
+// not timed nothing of its latency.
+func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int, timed bool) {
 	if i, ok := outcomes[r.Outcome]; ok {
 		v.results[i]++
 	}
@@ -154,15 +157,28 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int) {
 		v.clearLast()
 		return
 	}
-	if r.NoEndMarker {
-		v.noEndMarker++
-	}
+	v.countFlaws(r)
 	v.success.set(1)
 	v.lastSuccess.set(unixSeconds(r.Start))
 	v.clearLast()
-	v.setLast(&r.Timing)
-	v.setVectors(r)
-	v.observeLatency(r)
+	v.setVectors(r, timed)
+	if timed {
+		v.setLast(&r.Timing)
+		v.observeLatency(r)
+	}
+}
+
+// countFlaws counts what a success lacks.
+func (v *values) countFlaws(r *prober.Result) {
+	if r.NoEndMarker {
+		v.noEndMarker++
+	}
+	if r.NoFinish {
+		v.noFinish++
+	}
+	if r.MoreEvents {
+		v.moreEvents++
+	}
 }
 
 // spend counts what a probe used, and what that cost.
@@ -183,7 +199,7 @@ func (v *values) clearLast() {
 
 // setVectors keeps what an embedding or rerank endpoint answered. Its speed is
 // that of the request: setting up the connection is not the model's work.
-func (v *values) setVectors(r *prober.Result) {
+func (v *values) setVectors(r *prober.Result, timed bool) {
 	if r.Vectors.Items == 0 {
 		return
 	}
@@ -192,7 +208,7 @@ func (v *values) setVectors(r *prober.Result) {
 	for _, p := range []prober.Phase{prober.PhaseDNS, prober.PhaseConnect, prober.PhaseTLS} {
 		d -= max(0, r.Timing.Phases[p])
 	}
-	if d > 0 {
+	if d > 0 && timed {
 		v.lastItems.set(float64(r.Vectors.Items) / d.Seconds())
 		if r.Tokens.Prompt > 0 {
 			v.lastInput.set(float64(r.Tokens.Prompt) / d.Seconds())
@@ -294,7 +310,9 @@ func (v *values) observeLatency(r *prober.Result) {
 	observe(&v.tpot, t.TPOT)
 	observe(&v.maxGap, t.MaxGap)
 	observe(&v.duration, t.Duration)
-	v.observeGaps(r.Events)
+	if !r.MoreEvents { // of which some are no tokens
+		v.observeGaps(r.Events)
+	}
 	for i, d := range t.Phases {
 		if d >= 0 {
 			v.phases[i].observe(d.Seconds())

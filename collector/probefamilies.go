@@ -43,7 +43,7 @@ func probeFamilies() []*probeFamily {
 	all = append(all, of(generation, tokenFamilies()...)...)
 	all = append(all, costFamily())
 	all = append(all, of(generation, checksFamily())...)
-	all = append(all, impreciseFamily())
+	all = append(all, untimedFamilies()...)
 	all = append(all, of(generation, accuracyFamilies()...)...)
 	return append(all, of(vectors, vectorFamilies()...)...)
 }
@@ -109,7 +109,7 @@ func latencyFamilies() []*probeFamily {
 			"Time to first output of successful probes: as TTFT, but to the first event that a user sees, reasoning excluded.",
 			func(v *values) *histogram { return &v.ttfo }),
 		probeHistogram("probe_tpot_seconds", tpotBounds,
-			"Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event. One observation for each probe.",
+			"Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event. Where reasoning tokens left no events, or a summary instead, from the first to the last event of the answer, by its tokens alone. One observation for each probe of which these are known.",
 			func(v *values) *histogram { return &v.tpot }),
 		probeHistogram("probe_inter_chunk_seconds", gapBounds,
 			"Time between neighbouring token events of successful probes, not divided by tokens. Gaps beside a merged event are left out.",
@@ -124,13 +124,13 @@ func latencyFamilies() []*probeFamily {
 func lastFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeGauge("probe_last_ttft_seconds", "seconds",
-			"Time to first token of the latest probe. Absent after a failure.",
+			"Time to first token of the latest probe. Absent after a failure, and where it is not known.",
 			func(v *values) gauge { return v.lastTTFT }),
 		probeGauge("probe_last_tpot_seconds", "seconds",
-			"Time per output token of the latest probe. Absent after a failure.",
+			"Time per output token of the latest probe, as inference_probe_tpot_seconds. Absent after a failure, and where it is not known.",
 			func(v *values) gauge { return v.lastTPOT }),
 		probeGauge("probe_last_output_tokens_per_second", "tokens_per_second",
-			"Output speed that the latest probe saw as one user: 1 / TPOT. Absent after a failure.",
+			"Output speed that the latest probe saw as one user: 1 / TPOT. Absent where inference_probe_last_tpot_seconds is.",
 			func(v *values) gauge { return v.lastSpeed }),
 	}
 }
@@ -142,11 +142,16 @@ func promptTokensFamily() *probeFamily {
 		func(v *values) (uint64, bool) { return v.promptTokens, true })
 }
 
-// impreciseFamily marks probes of all kinds.
-func impreciseFamily() *probeFamily {
-	return probeCounter("probe_imprecise_total", "",
-		"Probes during which the exporter was too busy, or its clock too unsteady, to vouch for the latencies.",
-		func(v *values) (uint64, bool) { return v.imprecise, true })
+// untimedFamilies count probes of all kinds whose latencies count nowhere.
+func untimedFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeCounter("probe_imprecise_total", "",
+			"Probes whose latencies the exporter cannot vouch for: it was too busy, its clock too unsteady, or the reply compressed. They are in no latency, window or objective, but for availability.",
+			func(v *values) (uint64, bool) { return v.imprecise, true }),
+		probeCounter("probe_disturbed_total", "",
+			"Probes during which the exporter itself put a burst of requests on the endpoint. They are in no latency, window or objective.",
+			func(v *values) (uint64, bool) { return v.disturbed, true }),
+	}
 }
 
 // vectorFamilies are what embedding and rerank endpoints answer.
@@ -192,6 +197,12 @@ func accuracyFamilies() []*probeFamily {
 		probeCounter("probe_no_end_marker_total", "",
 			"Successful probes whose reply ended without its protocol's end marker, such as [DONE]: some clients wait for it.",
 			func(v *values) (uint64, bool) { return v.noEndMarker, true }),
+		probeCounter("probe_no_finish_reason_total", "",
+			"Successful probes whose reply has no finish reason, where real servers of the protocol leave it out: whether their answers are whole is not certain.",
+			func(v *values) (uint64, bool) { return v.noFinish, true }),
+		probeCounter("probe_more_events_than_tokens_total", "",
+			"Successful probes with more token events than tokens: some are no tokens, such as what a gateway streams while a model is loaded. Unless all that may be the first token came at one moment, TTFT, TPOT and the gaps of such a probe are absent, and it counts for no objective on them.",
+			func(v *values) (uint64, bool) { return v.moreEvents, true }),
 		probeCounter("probe_buffered_total", "",
 			"Probes whose whole answer came in one burst: something between held the stream back.",
 			func(v *values) (uint64, bool) { return v.buffer, true }),

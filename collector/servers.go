@@ -152,13 +152,25 @@ func (s *Servers) Remove(endpoint string) {
 }
 
 // ObserveProbe takes from a result what it tells of the time that the servers
-// do not see. It changes nothing for an endpoint that is not known, as a probe
-// may end after its endpoint went.
-func (s *Servers) ObserveProbe(endpoint string, r *prober.Result) {
+// do not see. disturbed means that load of the exporter's own ran beside it. It
+// changes nothing for an endpoint that is not known, as a probe may end after its
+// endpoint went.
+func (s *Servers) ObserveProbe(endpoint string, r *prober.Result, disturbed bool) {
+	s.withOverhead(endpoint, func(o *overhead) { o.observe(r, !disturbed && !r.Imprecise) })
+}
+
+// BurstBegins and BurstEnds bound the time in which the exporter puts load on an
+// endpoint, whose requests are neither probes nor others' traffic.
+func (s *Servers) BurstBegins(endpoint string) { s.withOverhead(endpoint, (*overhead).burstBegins) }
+
+// BurstEnds ends what BurstBegins began.
+func (s *Servers) BurstEnds(endpoint string) { s.withOverhead(endpoint, (*overhead).burstEnds) }
+
+func (s *Servers) withOverhead(endpoint string, do func(*overhead)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.endpoints[endpoint]; ok {
-		e.overhead.observe(r)
+		do(&e.overhead)
 	}
 }
 

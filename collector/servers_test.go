@@ -253,7 +253,7 @@ func TestServersComeAndGo(t *testing.T) {
 	s.Remove("e")
 	f(`{endpoint="d",engine="llamacpp",server="c:1"}`)
 	s.Remove("d")
-	s.ObserveProbe("d", success()) // must not panic, nor bring it back
+	s.ObserveProbe("d", success(), false) // must not panic, nor bring it back
 	if page := pageOf(t, s, expfmt.FmtText); page != "" {
 		t.Errorf("an empty store wrote %q", page)
 	}
@@ -315,7 +315,7 @@ func TestServersConcurrentUse(t *testing.T) {
 			for n := range 50 {
 				id.Model = strconv.Itoa(n / 10)
 				s.Set(id, []engine.Status{vllmStatus("h:1", n), downStatus("h:" + strconv.Itoa(n%3))})
-				s.ObserveProbe(id.Endpoint, &prober.Result{Outcome: prober.Success})
+				s.ObserveProbe(id.Endpoint, &prober.Result{Outcome: prober.Success}, false)
 				if n%20 == 19 {
 					s.Remove(id.Endpoint)
 				}

@@ -48,22 +48,30 @@ func (s *Series) Judge(r *prober.Result) {
 	}
 }
 
-// judge counts a result. A time that is not there is a miss, but for the TPOT:
-// a short answer has none, nor has one that came in a burst.
+// judge counts a result. Times that the prober does not vouch for count for
+// nothing, and a failure takes any time to be good from it. A first token that did
+// not come is a miss; one of a success that cannot be told from other text is not,
+// nor is a TPOT that is missing: a short answer has none, nor has one that came in
+// a burst.
 func (o *slo) judge(r *prober.Result, k api.Kind) {
 	t, failed := &r.Timing, r.Outcome != prober.Success
+	timed := !r.Imprecise
 	slow := func(i int, d time.Duration) bool { return d < 0 || d > o.thresholds[i] }
 	o.count(sloAvailability, failed)
-	o.count(sloE2E, failed || slow(sloE2E, t.Duration))
+	if failed || timed {
+		o.count(sloE2E, failed || slow(sloE2E, t.Duration))
+	}
 	if k != api.Generation && k != "" {
 		return
 	}
-	o.count(sloTTFT, slow(sloTTFT, t.TTFT))
-	o.ttfts.observe(r.Start, t.TTFT)
+	if came := t.TTFT >= 0; came && timed || !came && failed {
+		o.count(sloTTFT, slow(sloTTFT, t.TTFT))
+		o.ttfts.observe(r.Start, t.TTFT)
+	}
 	switch {
 	case r.Outcome == prober.TimeoutStall:
 		o.count(sloTPOT, true)
-	case !failed && t.TPOT >= 0:
+	case !failed && timed && t.TPOT >= 0:
 		o.count(sloTPOT, slow(sloTPOT, t.TPOT))
 	}
 }

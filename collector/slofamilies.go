@@ -5,7 +5,7 @@ func sloFamilies() []*probeFamily {
 	return []*probeFamily{
 		sloFamily(Family{
 			Name: "probe_slo_eligible_total", Type: Counter,
-			Help: "Probes that count for an objective; absent for an objective that is not configured. Canceled and skipped probes and confirmations of a failure do not count. availability, ttft and e2e: all others. tpot: successes of which it was measured, and answers that stalled.",
+			Help: "Probes that count for an objective; absent for an objective that is not configured. Canceled, skipped and disturbed probes and confirmations of a failure do not count, nor do times of imprecise ones. availability: all others. ttft: those whose first token is known, and failures without one. e2e: all others. tpot: successes of which it was measured, and answers that stalled.",
 		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.eligible[i])) }),
 		sloFamily(Family{
 			Name: "probe_slo_bad_total", Type: Counter,
@@ -53,7 +53,7 @@ func windowFamilies() []*probeFamily {
 	return []*probeFamily{
 		windowFamily(Family{
 			Name: "probe_ttft_window_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"stat"}, Values: windowStats(),
-			Help: "Time to first token over the last hour, or over the latest 1,024 probes where those are fewer: each value is one that was measured. Failures before the first token count as longer than any; confirmations do not count. p50 needs 10 probes and p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; the upper one needs 299 probes. Absent with too few, or where it falls on a failure.",
+			Help: "Time to first token over the last hour, or over the latest 1,024 probes where those are fewer: each value is one that was measured. Failures before the first token count as longer than any; confirmations, disturbed and imprecise probes do not count, nor those with more events than tokens. p50 needs 10 probes and p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; the upper one needs 299 probes. Absent with too few, or where it falls on a failure.",
 		}, func(e encoder, f *family, w *window) {
 			for _, i := range f.order {
 				if g := w.stat(windowStat(i)); g.present {

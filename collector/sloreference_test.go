@@ -42,13 +42,18 @@ func (ref *reference) judge(t target, r *prober.Result) {
 	within := func(d, limit time.Duration) bool { return 0 <= d && d <= limit }
 	ok := r.Outcome == prober.Success
 	count("availability", !ok)
-	count("ttft", !within(r.Timing.TTFT, 200*time.Millisecond))
-	count("e2e", !ok || !within(r.Timing.Duration, time.Second))
+	if !ok || !r.Imprecise {
+		count("e2e", !ok || !within(r.Timing.Duration, time.Second))
+	}
 	if r.Outcome == prober.TimeoutStall {
 		count("tpot", true)
-	} else if ok && r.Timing.TPOT >= 0 {
+	} else if ok && !r.Imprecise && r.Timing.TPOT >= 0 {
 		count("tpot", r.Timing.TPOT > 20*time.Millisecond)
 	}
+	if came := r.Timing.TTFT >= 0; came && r.Imprecise || ok && !came {
+		return
+	}
+	count("ttft", !within(r.Timing.TTFT, 200*time.Millisecond))
 	s := referenceSample{r.Start, math.Inf(1)}
 	if within(r.Timing.TTFT, time.Hour) {
 		s.ttft = float64(r.Timing.TTFT.Round(time.Microsecond).Microseconds()) / 1e6

@@ -136,12 +136,26 @@ type Series struct {
 	values *values
 }
 
-// Observe counts one result and takes the model label from it.
-func (s *Series) Observe(r *prober.Result) {
+// Observe counts one result and takes the model label from it. Its latencies count
+// only if the prober vouches for them.
+func (s *Series) Observe(r *prober.Result) { s.observe(r, !r.Imprecise) }
+
+// ObserveDisturbed is Observe for a result that load of the exporter's own has
+// disturbed: its latencies do not count, and it must not be judged.
+func (s *Series) ObserveDisturbed(r *prober.Result) {
+	s.observe(r, false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Outcome != prober.Canceled {
+		s.values.disturbed++
+	}
+}
+
+func (s *Series) observe(r *prober.Result, timed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setServed(r.Kind, r.Model)
-	s.values.observe(r, s.store.outcomes)
+	s.values.observe(r, s.store.outcomes, timed)
 }
 
 // Spend counts the tokens of a result that says nothing else, and their cost.

@@ -185,7 +185,7 @@ func TestSuccess(t *testing.T) {
 	r.Server.Prefill = 150 * time.Millisecond
 	r.RateLimit.Tokens = 7
 	r.CertNotAfter = epoch.Add(time.Hour)
-	r.Imprecise, r.Buffered = true, true
+	r.Buffered, r.NoFinish, r.NoEndMarker = true, true, true
 	s.Observe(r)
 	has(t, p, map[string]string{
 		"probe_success":                                  "1",
@@ -215,8 +215,12 @@ func TestSuccess(t *testing.T) {
 		`probe_token_source_total source="usage"`:        "1",
 		`probe_token_source_total source="events"`:       "0",
 		"probe_merged_events_total":                      "1",
-		"probe_imprecise_total":                          "1",
+		"probe_imprecise_total":                          "0",
+		"probe_disturbed_total":                          "0",
 		"probe_buffered_total":                           "1",
+		"probe_no_finish_reason_total":                   "1",
+		"probe_no_end_marker_total":                      "1",
+		"probe_more_events_than_tokens_total":            "0",
 		`probe_skipped_total reason="overrun"`:           "0",
 		`probe_skipped_total reason="budget"`:            "0",
 		`probe_skipped_total reason="context_length"`:    "0",

@@ -21,6 +21,7 @@ type reference struct {
 	eligible, bad, checks, cost                                                                        *prometheus.CounterVec
 	threshold, objective, window, windowSamples                                                        *prometheus.GaugeVec
 	configured                                                                                         *prometheus.GaugeVec
+	disturbed, noFinish, moreEvents                                                                    *prometheus.CounterVec
 	ttfts                                                                                              map[string][]referenceSample // by endpoint
 }
 
@@ -76,8 +77,9 @@ func newReference(t target) *reference {
 		prompt: counter("probe_prompt_tokens_total"), cached: counter("probe_cached_prompt_tokens_total"),
 		output: counter("probe_output_tokens_total", "kind"), source: counter("probe_token_source_total", "source"),
 		merged: counter("probe_merged_events_total"), imprecise: counter("probe_imprecise_total"), buffered: counter("probe_buffered_total"),
-		noEnd: counter("probe_no_end_marker_total"),
-		ttft:  histogram("probe_ttft_seconds", ttftBounds), ttfo: histogram("probe_ttfo_seconds", ttftBounds),
+		noEnd: counter("probe_no_end_marker_total"), disturbed: counter("probe_disturbed_total"),
+		noFinish: counter("probe_no_finish_reason_total"), moreEvents: counter("probe_more_events_than_tokens_total"),
+		ttft: histogram("probe_ttft_seconds", ttftBounds), ttfo: histogram("probe_ttfo_seconds", ttftBounds),
 		tpot: histogram("probe_tpot_seconds", tpotBounds), gap: histogram("probe_inter_chunk_seconds", gapBounds),
 		maxGap: histogram("probe_max_gap_seconds", gapBounds), duration: histogram("probe_duration_seconds", durationBounds),
 		phase: summary("probe_phase_seconds", "phase"), server: summary("probe_server_time_seconds", "phase"),
@@ -111,7 +113,7 @@ func (ref *reference) create(t target) {
 	ref.output.WithLabelValues(t.with("answer")...)
 	ref.lastRun.WithLabelValues(t.with()...)
 	ref.lastSuccess.WithLabelValues(t.with()...)
-	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered, ref.noEnd} {
+	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered, ref.noEnd, ref.disturbed, ref.noFinish, ref.moreEvents} {
 		v.WithLabelValues(t.with()...)
 	}
 	for _, v := range []*prometheus.HistogramVec{ref.ttft, ref.ttfo, ref.tpot, ref.gap, ref.maxGap, ref.duration} {
@@ -133,14 +135,15 @@ func (ref *reference) observe(t target, r *prober.Result) {
 	}
 	unix := func(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 	ok := r.Outcome == prober.Success
+	timed := ok && !r.Imprecise
 	set(ref.success, true, map[bool]float64{true: 1}[ok])
 	set(ref.lastRun, true, unix(r.Start))
 	set(ref.quota, r.RateLimit.Requests >= 0, float64(r.RateLimit.Requests), "requests")
 	set(ref.quota, r.RateLimit.Tokens >= 0, float64(r.RateLimit.Tokens), "tokens")
 	set(ref.cert, !r.CertNotAfter.IsZero(), unix(r.CertNotAfter))
-	set(ref.lastTTFT, ok && r.Timing.TTFT >= 0, r.Timing.TTFT.Seconds())
-	set(ref.lastTPOT, ok && r.Timing.TPOT >= 0, r.Timing.TPOT.Seconds())
-	set(ref.lastSpeed, ok && r.Timing.TPOT > 0, 1/r.Timing.TPOT.Seconds())
+	set(ref.lastTTFT, timed && r.Timing.TTFT >= 0, r.Timing.TTFT.Seconds())
+	set(ref.lastTPOT, timed && r.Timing.TPOT >= 0, r.Timing.TPOT.Seconds())
+	set(ref.lastSpeed, timed && r.Timing.TPOT > 0, 1/r.Timing.TPOT.Seconds())
 	for _, e := range r.Events {
 		if e.Merged {
 			ref.merged.WithLabelValues(t.with()...).Inc()
@@ -152,11 +155,19 @@ func (ref *reference) observe(t target, r *prober.Result) {
 	if r.NoEndMarker && r.Outcome == prober.Success {
 		ref.noEnd.WithLabelValues(t.with()...).Inc()
 	}
+	if r.NoFinish && ok {
+		ref.noFinish.WithLabelValues(t.with()...).Inc()
+	}
+	if r.MoreEvents && ok {
+		ref.moreEvents.WithLabelValues(t.with()...).Inc()
+	}
 	if r.Buffered {
 		ref.buffered.WithLabelValues(t.with()...).Inc()
 	}
 	if ok {
 		set(ref.lastSuccess, true, unix(r.Start))
+	}
+	if timed {
 		ref.observeLatency(t, r)
 	}
 }
@@ -195,7 +206,7 @@ func (ref *reference) observeLatency(t target, r *prober.Result) {
 		}
 	}
 	for i := range r.Events {
-		if i > 0 && !r.Events[i].Merged && !r.Events[i-1].Merged {
+		if i > 0 && !r.MoreEvents && !r.Events[i].Merged && !r.Events[i-1].Merged {
 			ref.gap.WithLabelValues(t.with()...).Observe((r.Events[i].At - r.Events[i-1].At).Seconds())
 		}
 	}

@@ -44,7 +44,7 @@ type stampReceiver struct {
 	n       int
 	stamp   int64
 	asked   time.Time // before the latest system call
-	empty   time.Time // the socket held nothing; the zero time is unknown
+	empty   time.Time // the socket held nothing
 	err     error
 }
 
@@ -57,7 +57,7 @@ func newReceiver(c net.Conn) receiver {
 	if err != nil {
 		return nil
 	}
-	r := &stampReceiver{raw: raw}
+	r := &stampReceiver{raw: raw, empty: time.Now()} // the server has not been asked for anything
 	r.step = r.recvmsg
 	return r
 }

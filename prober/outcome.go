@@ -7,7 +7,7 @@ type Outcome string
 // status 200; Canceled counts neither for nor against an endpoint.
 const (
 	// Success is an answer with at least one token and a finish reason, or another
-	// sign that the server finished it (Result.NoFinish).
+	// sign that the server finished it.
 	Success Outcome = "success"
 	// Empty is a complete reply without a single token.
 	Empty Outcome = "empty"
@@ -23,12 +23,11 @@ const (
 	// TLSError is a failed handshake, a certificate that does not verify, or a
 	// certificate of the exporter that the server misses or refuses.
 	TLSError Outcome = "tls_error"
-	// Unauthorized is status 401 or 403, of a reply or of an error inside one; so
-	// are the two that follow.
+	// Unauthorized is status 401 or 403, of a reply or of an error inside one.
 	Unauthorized Outcome = "unauthorized"
-	// RateLimited is status 429.
+	// RateLimited is status 429, of a reply or of an error inside one.
 	RateLimited Outcome = "rate_limited"
-	// Overloaded is status 503 or 529.
+	// Overloaded is status 503 or 529, of a reply or of an error inside one.
 	Overloaded Outcome = "overloaded"
 	// HTTPError is any other status than 200, redirects included, and an error
 	// inside a 200 reply that refuses the request.

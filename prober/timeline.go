@@ -1,11 +1,21 @@
 package prober
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // lateRead is the read lag past which the prober, and not the server, may be
 // what put several events into one read, and by how much a first token may have
 // come earlier than its stamp before its time is no longer vouched for.
 const lateRead = time.Millisecond
+
+// promptLag is the read lag of a prober that was waiting, and promptPart the part
+// of a gap between tokens that it is at most: one late read in so many has no more.
+const (
+	promptLag  = 200 * time.Microsecond
+	promptPart = 25
+)
 
 // instant is one moment by both clocks, counted from t1.
 type instant struct {
@@ -199,28 +209,37 @@ func (t *timeline) published(c Clock) []Event {
 }
 
 // imprecise reports whether the prober cannot vouch for the latencies: the clock
-// was set, or the first token may have come earlier than its stamp, which is that
-// of something later in the same read. Where nothing is known of how that read
-// arrived, the lag of the reads decides.
+// was set, or the first token was read together with later ones and the prober
+// was late. Where nothing is known of how that read came, the lags of all reads
+// decide. Otherwise the first token is as old as its stamp if it came with the rest
+// in one packet or within a moment; else the lag of that read decides. As that is the
+// lag of the last packet, which a prober that is late finds at any age up to a gap
+// between tokens, hardly any shows that the server wrote them together.
 func (t *timeline) imprecise(c Clock) bool {
-	if t.stepped {
+	switch {
+	case t.stepped:
 		return true
-	}
-	if len(t.events) == 0 {
+	case len(t.events) == 0 || !t.events[0].more,
+		t.firstAfter >= 0 && t.events[0].on(c)-max(t.firstAfter, t.requestStart) <= lateRead:
 		return false
 	}
-	if t.firstAfter >= 0 {
-		return t.events[0].on(c)-max(t.firstAfter, t.requestStart) > lateRead
+	if t.firstAfter < 0 {
+		return t.merged(0) && slices.ContainsFunc(t.events, func(e rawEvent) bool { return e.lag() > lateRead })
 	}
-	if !t.merged(0) {
-		return false
+	together := 0 // with the first one, after it
+	for i := 1; i < len(t.events) && t.events[i].read == t.events[0].read; i++ {
+		together++
 	}
-	for i := range t.events {
-		if t.events[i].lag() > lateRead {
-			return true
-		}
+	// How long a gap is, by what was not read together with it.
+	gap := time.Duration(0)
+	if rest := len(t.events) - 1 - together; rest > 0 {
+		gap = t.took(c, t.all(0)) / time.Duration(rest)
 	}
-	return false
+	lag := t.events[0].lag()
+	if gap <= promptLag { // the rest came as fast, or was read as late
+		return lag > promptLag || together >= bufferedMinTokens
+	}
+	return lag > lateRead || together >= bufferedMinTokens || time.Duration(together)*gap > lateRead*3/2 && lag > gap/promptPart
 }
 
 // stepTolerance is how far the wall clock may drift from the monotonic one

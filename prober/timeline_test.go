@@ -2,6 +2,7 @@ package prober
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -203,22 +204,76 @@ func TestImprecise(t *testing.T) {
 		l.events[2].process += 2 * ms
 	})
 	// The lag is that of the last packet: the first may have waited much longer.
-	f("first token may be 1.1 ms older than its stamp", true, func(l *timeline) {
+	apart := func(l *timeline) { // events 0 and 1 in one read, the rest alone
+		for i := range l.events {
+			l.events[i].read = i
+		}
 		together(l, 0)
-		l.firstAfter = 120*ms - 1100*time.Microsecond
+		l.events[1].instant = l.events[0].instant // the rest 45 ms apart
+	}
+	late := func(l *timeline, by time.Duration) { l.events[0].process += by }
+	f("two of 45 ms apart in one read", true, func(l *timeline) {
+		apart(l)
+		l.firstAfter = 20 * ms
+		late(l, 1100*time.Microsecond)
 	})
-	f("first token may be 0.9 ms older", false, func(l *timeline) {
-		together(l, 0)
+	f("written together, as they were read at once", false, func(l *timeline) {
+		apart(l)
+		l.firstAfter = 20 * ms
+		late(l, 900*time.Microsecond)
+	})
+	fast := func(l *timeline) { // the rest 2 ms apart
+		apart(l)
+		l.firstAfter, l.events[2].instant, l.events[3].instant = 20*ms, both(122*ms), both(124*ms)
+	}
+	f("two of 2 ms apart in one read", true, func(l *timeline) {
+		fast(l)
+		late(l, 90*time.Microsecond)
+	})
+	f("written together, 2 ms before the next", false, func(l *timeline) {
+		fast(l)
+		late(l, 70*time.Microsecond)
+	})
+	f("nothing was there 0.9 ms before", false, func(l *timeline) {
+		apart(l)
 		l.firstAfter = 120*ms - 900*time.Microsecond
+		late(l, 1100*time.Microsecond)
 	})
-	f("first token in one packet with others, prober late", false, func(l *timeline) {
-		together(l, 0)
+	f("nothing was there 1.1 ms before", true, func(l *timeline) {
+		apart(l)
+		l.firstAfter = 120*ms - 1100*time.Microsecond
+		late(l, 1100*time.Microsecond)
+	})
+	f("the request left 0.1 ms before", false, func(l *timeline) { // at 20 ms
+		apart(l)
+		l.firstAfter, l.events[0].instant = 3*ms, both(20*ms+100*time.Microsecond)
+	})
+	f("in one packet, prober late", false, func(l *timeline) {
+		apart(l)
 		l.firstAfter = 120 * ms
 		l.events[0].process += 5 * ms
 	})
-	f("nothing had come before the request", false, func(l *timeline) { // 20.1 ms after t1, sent at 20
-		together(l, 0)
-		l.firstAfter, l.events[0].instant = 3*ms, both(20*ms+100*time.Microsecond)
+	atOnce := func(l *timeline) {
+		apart(l)
+		for i := range l.events {
+			l.events[i].instant = both(120*ms + time.Duration(i)*50*time.Microsecond)
+		}
+		l.firstAfter = 20 * ms
+	}
+	f("a server that writes all at once", false, atOnce)
+	f("a server that writes all at once, or a late prober", true, func(l *timeline) {
+		atOnce(l)
+		late(l, 300*time.Microsecond)
+	})
+	f("more than a prober that waits finds", true, func(l *timeline) {
+		l.firstAfter = 20 * ms
+		l.events = slices.Repeat([]rawEvent{{instant: both(120 * ms), read: 7, more: true}}, 9)
+	})
+	f("followed by something else, prober on time", false, func(l *timeline) {
+		l.events[0].more, l.firstAfter = true, 20*ms
+		for i := range l.events {
+			l.events[i].read = i
+		}
 	})
 }
 

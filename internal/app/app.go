@@ -150,7 +150,7 @@ func newCLI(o Options) *cli {
 	c.commands = map[string]command{
 		"serve":      newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()),
 		"check":      newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")),
-		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against three simulated servers.")),
+		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against four simulated servers.")),
 		"probe":      newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
 		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
 		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),

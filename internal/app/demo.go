@@ -119,14 +119,14 @@ func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
 	var b strings.Builder
 	b.WriteString(demoModules)
 	for i, s := range servers {
-		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: %s, servers: {interval: 5s}, slo: {ttft: 500ms, tpot: 100ms}, hardware: %s, price: %s}\n",
-			s.name, urls[i], s.modules, s.hardware, s.price)
+		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: %s, servers: {interval: 5s}, slo: %s, hardware: %s, price: %s}\n",
+			s.name, urls[i], s.modules, s.slo, s.hardware, s.price)
 	}
 	return config.Parse([]byte(b.String()), "demo")
 }
 
 func printDemo(env environment, servers []demoServer, urls []string, a net.Addr) {
-	fmt.Fprintln(env.Stdout, "Probing three simulated servers every 5 s. Ctrl-C ends it.")
+	fmt.Fprintln(env.Stdout, "Probing four simulated servers every 5 s, one of them in bursts. Ctrl-C ends it.")
 	fmt.Fprintln(env.Stdout)
 	w := tabwriter.NewWriter(env.Stdout, 0, 4, 2, ' ', 0)
 	for i, s := range servers {

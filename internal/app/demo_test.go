@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,6 +28,22 @@ func TestDemo(t *testing.T) {
 	})
 	if code := p.stop(); code != exitOK {
 		t.Errorf("exit code %d:\n%s", code, p.stderr)
+	}
+}
+
+// Bursts run where they disturb no other probe.
+func TestDemoBurstsApart(t *testing.T) {
+	servers := demoServers()
+	cfg, err := demoConfig(servers, slices.Repeat([]string{"http://127.0.0.1:1"}, len(servers)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range cfg.Endpoints {
+		for _, m := range e.Modules {
+			if len(cfg.Modules[m].Concurrency) > 0 && len(e.Modules) > 1 {
+				t.Errorf("%s is asked in bursts by %s, beside other modules", e.Name, m)
+			}
+		}
 	}
 }
 

@@ -85,11 +85,14 @@ func TestProbePageNames(t *testing.T) {
 	server := serveHTTP(t, simulator.New(quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(
 		"global: {interval: 100ms}\nendpoints: [{name: good, url: %q}]\n", server)))
-	p.waitFor("a success", func(m page) bool { return m.sum("inference_probe_success") == 1 })
-	_, metrics := p.get("/metrics") // the first result may come between two families of a page
-	daemon := parsePage(t, metrics)
-	_, body := p.probePage("target", "good")
-	own := parsePage(t, []byte(body))
+	timed := func(m page) bool { return m.has("inference_probe_last_ttft_seconds") } // on a busy machine not all are
+	var daemon, own page
+	for !timed(daemon) || !timed(own) {
+		p.waitFor("a success", func(m page) bool { return m.sum("inference_probe_success") == 1 })
+		_, metrics := p.get("/metrics") // the first result may come between two families of a page
+		_, body := p.probePage("target", "good")
+		daemon, own = parsePage(t, metrics), parsePage(t, []byte(body))
+	}
 	names := func(m page) []string {
 		return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(name string) bool {
 			return !strings.HasPrefix(name, "inference_probe_") && !strings.HasPrefix(name, "inference_endpoint_") && !strings.HasPrefix(name, "inference_slo_")

@@ -57,6 +57,8 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	if len(t.module.Concurrency) > 0 {
 		t.load.begin()
 		defer t.load.end(time.Now)
+		t.servers.BurstBegins(t.id.Endpoint)
+		defer t.servers.BurstEnds(t.id.Endpoint)
 	}
 	var results []*prober.Result
 	var skip *prober.Skip
@@ -95,14 +97,19 @@ func (t *task) publish(results []*prober.Result, skip *prober.Skip, confirmation
 	disturbed := slices.ContainsFunc(results, t.load.disturbed)
 	for _, r := range failuresLast(results) {
 		s := t.series.of(r)
-		s.Observe(r)
-		if !confirmation && !disturbed {
+		switch {
+		case disturbed:
+			s.ObserveDisturbed(r)
+		case confirmation:
+			s.Observe(r)
+		default:
+			s.Observe(r)
 			s.Judge(r)
 		}
 		s.shown.Observe(r) // after Judge, whose window it shows
 		t.probes.SetServed(t.id.Endpoint, r)
 		if r.Concurrency == 0 && r.Kind != api.Scoring {
-			t.servers.ObserveProbe(t.id.Endpoint, r)
+			t.servers.ObserveProbe(t.id.Endpoint, r, disturbed)
 		}
 		t.found.learn(r)
 		t.self.Observe(r)

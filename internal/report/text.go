@@ -245,7 +245,7 @@ func (p *page) measurement(r *prober.Result) {
 		rows = append(rows, row{"events", text})
 	}
 	if r.Imprecise {
-		rows = append(rows, row{"imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies, which count nowhere"})
+		rows = append(rows, row{"imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies"})
 	}
 	if r.NoFinish && r.Outcome == prober.Success {
 		rows = append(rows, row{"no finish", "the reply gave no finish reason: whether the answer is whole is not certain"})
