@@ -132,14 +132,17 @@ func ourOwn(t Target, r *prober.Result) []attribute.KeyValue {
 		attribute.Bool(own+"connection_reused", r.Reused),
 		attribute.Bool(own+"buffered", r.Buffered),
 		attribute.Bool(own+"imprecise", r.Imprecise),
-		attribute.Bool(own+"more_events_than_tokens", r.MoreEvents),
-		attribute.Bool(own+"no_finish_reason", r.NoFinish),
 	}
 	if r.API != "" {
 		as = append(as, attribute.String(own+"api", r.API))
 	}
 	if r.Engine != "" {
 		as = append(as, attribute.String(own+"engine", r.Engine))
+	}
+	for name, is := range map[string]bool{"more_events_than_tokens": r.MoreEvents, "no_finish_reason": r.NoFinish} {
+		if is {
+			as = append(as, attribute.Bool(own+name, true))
+		}
 	}
 	if r.Tokens.Source != "" {
 		as = append(as, attribute.String(own+"tokens_source", string(r.Tokens.Source)))

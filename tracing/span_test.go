@@ -115,7 +115,6 @@ func TestSpanOfASuccess(t *testing.T) {
 		own + "outcome": "success", own + "clock": "kernel", own + "api": "openai-chat", own + "engine": "vllm",
 		own + "events": 4, own + "merged_events": 1, own + "tokens_source": "usage",
 		own + "connection_reused": false, own + "buffered": false, own + "imprecise": false,
-		own + "more_events_than_tokens": false, own + "no_finish_reason": false,
 		own + "ttft": 0.06, own + "ttfo": 0.08, own + "tpot": 0.02, own + "max_gap": 0.03, own + "server.queue": 0.005,
 	}
 	if diff := cmp.Diff(want, attributes(span.Attributes)); diff != "" {

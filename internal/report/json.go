@@ -63,8 +63,8 @@ type document struct {
 	Buffered    bool            `json:"buffered"`
 	Imprecise   bool            `json:"imprecise"`
 	NoEndMarker bool            `json:"no_end_marker"`
-	NoFinish    bool            `json:"no_finish_reason"`
-	MoreEvents  bool            `json:"more_events_than_tokens"`
+	NoFinish    bool            `json:"no_finish_reason,omitempty"`
+	MoreEvents  bool            `json:"more_events_than_tokens,omitempty"`
 	Events      []eventDocument `json:"events,omitempty"`
 }
 
