@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -43,8 +44,11 @@ func NewCapacity() *Capacity {
 type errNoMemory struct{ bytes int }
 
 func (e errNoMemory) Error() string {
-	return fmt.Sprintf("an event of %d bytes while other replies take up the memory for such events", e.bytes)
+	return fmt.Sprintf("no memory for an event of %d bytes, as other replies take up what there is for such events", e.bytes)
 }
+
+// Unwrap makes it a shortage of this process.
+func (e errNoMemory) Unwrap() error { return syscall.ENOMEM }
 
 // share is what one reply has of the capacity. It is used by one goroutine.
 type share struct {
