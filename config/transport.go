@@ -2,27 +2,20 @@ package config
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	promconfig "github.com/prometheus/common/config"
 )
 
-const (
-	// tokenTimeout limits a connection to an OAuth2 token server.
-	tokenTimeout = 30 * time.Second
-	// maxAbandoned is how many requests may still wait for a token after their
-	// own limit, before others fail at once.
-	maxAbandoned = 16
-)
+// tokenTimeout limits a connection to an OAuth2 token server.
+const tokenTimeout = 30 * time.Second
 
 // RoundTripper returns what sends requests with these settings, over connections
 // that dial opens. Every request ends with its context, the reading of its reply
-// included: a server cannot switch to another protocol, and a token server that
-// hangs holds nobody. Errors are those of the settings.
+// included: a server cannot switch to another protocol, and neither a token server
+// that hangs nor net/http's HTTP/2 holds anybody. Errors are those of the settings.
 func (h *HTTPClient) RoundTripper(name string, dial promconfig.DialContextFunc, opts ...promconfig.HTTPClientOption) (http.RoundTripper, error) {
 	if h.OAuth2 != nil {
 		dial = limitTokenConnections(dial)
@@ -31,8 +24,8 @@ func (h *HTTPClient) RoundTripper(name string, dial promconfig.DialContextFunc, 
 	if err != nil {
 		return nil, err
 	}
-	if h.OAuth2 != nil {
-		rt = &tokenWaiter{next: rt}
+	if h.OAuth2 != nil || h.EnableHTTP2 {
+		rt = &waiter{next: rt}
 	}
 	return noUpgrade{rt}, nil
 }
@@ -80,47 +73,3 @@ func limitTokenConnections(dial promconfig.DialContextFunc) promconfig.DialConte
 		return c, err
 	}
 }
-
-// tokenWaiter sends requests that may first wait for an OAuth2 token, without
-// regard to their contexts.
-type tokenWaiter struct {
-	next      http.RoundTripper
-	abandoned atomic.Int32 // requests whose contexts ended before they did
-}
-
-var errTokenServer = errors.New("no OAuth2 token: earlier requests still wait for the token server")
-
-// RoundTrip returns when the context of the request ends, whatever the token
-// server does.
-func (t *tokenWaiter) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t.abandoned.Load() >= maxAbandoned {
-		return nil, errTokenServer
-	}
-	type reply struct {
-		resp *http.Response
-		err  error
-	}
-	ctx := req.Context()
-	done := make(chan reply)
-	go func() {
-		resp, err := t.next.RoundTrip(req.WithContext(context.WithValue(ctx, requestKey{}, true)))
-		select {
-		case done <- reply{resp, err}:
-		case <-ctx.Done():
-			if err == nil {
-				_ = resp.Body.Close()
-			}
-			t.abandoned.Add(-1)
-		}
-	}()
-	select {
-	case r := <-done:
-		return r.resp, r.err
-	case <-ctx.Done():
-		t.abandoned.Add(1)
-		return nil, context.Cause(ctx)
-	}
-}
-
-// CloseIdleConnections closes the connections that no request uses.
-func (t *tokenWaiter) CloseIdleConnections() { closeIdle(t.next) }

@@ -28,7 +28,8 @@ func Main(o Options) int {
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(exitTimeout, func() { exitNow(o.Stderr) }) })()
 	// Libraries write to the default logs, net/http what a server sends on an idle
-	// connection.
+	// connection and frames that it does not know. A server can send many.
+	slog.SetLogLoggerLevel(slog.LevelDebug)
 	o.OnLogger = slog.SetDefault
 	return Run(ctx, os.Args[1:], o)
 }
