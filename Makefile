@@ -26,7 +26,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test e2e lint vuln rules proof page deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test hostile e2e lint vuln rules proof page deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -38,6 +38,9 @@ demo: ## the daemon against simulated servers
 
 test: ## every test, with the race detector; minutes
 	$(GO) test -race -timeout 10m ./...
+
+hostile: ## the program against hostile servers and with few resources of its own; minutes
+	INFERENCE_EXPORTER_HOSTILE=1 $(GO) test -count=1 -timeout 10m ./internal/hostile
 
 e2e: ## what must hold of every server: make e2e ENDPOINT=http://host:8000, or CONFIG=file.yml for keys and models
 	@test -n '$(ENDPOINT)$(CONFIG)' || { echo 'give ENDPOINT=http://host:port or CONFIG=file.yml'; exit 2; }
