@@ -48,7 +48,7 @@ func discoveredTargetsRejected() alert {
 		name: "InferenceDiscoveredTargetsRejected", severity: Warning, category: Exporter,
 		expr:    "max by (job, instance, reason) (inference_exporter_discovery_rejected_targets) > 0",
 		lasting: "15m",
-		summary: "The exporter {{ $labels.instance }} found {{ $value }} targets that it does not probe ({{ $labels.reason }}).",
+		summary: "The exporter {{ $labels.instance }} does not probe {{ $value }} of the targets that it found ({{ $labels.reason }}).",
 		description: "Discovery found them, and they cannot become endpoints: their labels make none (invalid), the configuration does not allow their host (not_allowed), another endpoint has their name (duplicate_name), or their source found more than the limit, so that those found before stay (too_many). Nobody watches them. " +
 			"Look first at the exporter's log, which names each of them once.",
 		board: selfBoard,

@@ -186,6 +186,13 @@ func (a *attempt) sent(name string, values []string) {
 	}
 }
 
+// headRead ends the bound on the head of the reply.
+func (a *attempt) headRead() {
+	if c, _, _ := a.snapshot(); c != nil {
+		c.head.End()
+	}
+}
+
 // known returns the secrets of the configuration and those sent so far.
 func (a *attempt) known() *safetext.Secrets {
 	a.mu.Lock()

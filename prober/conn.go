@@ -9,14 +9,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/headlimit"
 	"github.com/inference-exporter/inference_exporter/internal/shortage"
 )
 
 // Dialer opens the connections of probes: each stamps what it receives, by
-// the kernel where it can. One Dialer serves all endpoints; it must be closed.
+// the kernel where it can. One Dialer serves all endpoints, whose replies share
+// one Capacity; it must be closed.
 type Dialer struct {
-	net    net.Dialer
-	keeper io.Closer
+	net      net.Dialer
+	keeper   io.Closer
+	capacity *Capacity
 }
 
 // NewDialer returns a Dialer. It holds one idle socket open, because Linux
@@ -25,8 +28,9 @@ type Dialer struct {
 func NewDialer() *Dialer {
 	return &Dialer{
 		// HTTP keep-alive is ours to decide; TCP probes would only disturb.
-		net:    net.Dialer{KeepAlive: -1, Control: askForStamps},
-		keeper: keepStampsOn(),
+		net:      net.Dialer{KeepAlive: -1, Control: askForStamps},
+		keeper:   keepStampsOn(),
+		capacity: NewCapacity(),
 	}
 }
 
@@ -86,7 +90,8 @@ func (o *origin) together() bool {
 // writes may come from different goroutines.
 type conn struct {
 	net.Conn
-	receive receiver // nil where the kernel gives no stamps
+	receive receiver        // nil where the kernel gives no stamps
+	head    headlimit.Limit // of a reply by HTTP/1.1
 
 	mu         sync.Mutex
 	last       arrival
@@ -122,6 +127,9 @@ func (c *conn) Read(b []byte) (n int, err error) {
 		c.reads++
 		c.early = c.early || c.firstWrite.IsZero()
 		c.trace(n, empty)
+	}
+	if tooLong := c.head.Read(n); tooLong != nil {
+		return 0, tooLong
 	}
 	// A deadline or our own close is no act of the peer.
 	if err != nil && !errors.Is(err, net.ErrClosed) && !isTimeout(err) {
@@ -220,7 +228,9 @@ func (c *conn) begin(http2 bool) (reused, isHTTP2 bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reused, c.used = c.used, true
-	c.http2 = c.http2 || http2
+	if c.http2 = c.http2 || http2; !c.http2 { // whose frames of several kinds are read ahead
+		c.head.Begin()
+	}
 	c.firstWrite, c.lastWrite = time.Time{}, time.Time{}
 	c.origin, c.tracing = origin{}, false
 	if c.receive != nil {

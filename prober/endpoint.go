@@ -29,6 +29,7 @@ type Endpoint struct {
 	options   Options
 	secrets   *safetext.Secrets // that the configuration holds
 	names     *safetext.Names   // of what the server serves
+	capacity  *Capacity         // shared by all endpoints
 	transport http.RoundTripper // a new connection for each request; nil with HTTP/2
 
 	port port
@@ -43,6 +44,9 @@ type Endpoint struct {
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	e := &Endpoint{cfg: cfg, options: o, secrets: safetext.NewSecrets(config.Secrets(cfg)...)}
 	e.names = safetext.NewNames(e.secrets, maxName)
+	if e.capacity = o.Dialer.capacity; e.capacity == nil {
+		e.capacity = NewCapacity()
+	}
 	var err error
 	if cfg.API != "" {
 		p, ok := api.Lookup(cfg.API)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/inference-exporter/inference_exporter/internal/headlimit"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
@@ -83,6 +84,8 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	}
 	_, failed, ready := a.snapshot()
 	switch {
+	case errors.Is(err, headlimit.ErrTooLong):
+		return fail(TooLarge, "%w", err)
 	case !ready && failed != "":
 		return fail(failed, "%w", err)
 	case !ready && isDNS(err):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
+	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
 // answerBody bounds what is read of an answer to a question about the server.
@@ -53,15 +54,35 @@ func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Hea
 	maps.Copy(req.Header, header)
 	e.ownHeader(req.Header)
 	resp, err := rt.RoundTrip(req)
+	a.headRead()
 	if err != nil {
 		return nil, a.censor(roundTripFailure(ctx, a, err))
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBody))
+	body, err := e.readAnswer(resp.Body)
 	if err != nil {
 		return nil, a.censor(bodyFailure(ctx, a, err))
 	}
 	return &answer{resp: resp, body: body, attempt: a}, nil
+}
+
+// readAnswer reads the body of an answer, in memory that all replies share.
+func (e *Endpoint) readAnswer(r io.Reader) ([]byte, error) {
+	share := &share{capacity: e.capacity}
+	defer share.release()
+	var body []byte
+	for room := stream.FreeBuffer; ; room = min(4*room, answerBody) {
+		if room > stream.FreeBuffer {
+			if err := share.reserve(room); err != nil {
+				return nil, err
+			}
+		}
+		more, err := io.ReadAll(io.LimitReader(r, int64(room-len(body))))
+		body = append(body, more...)
+		if err != nil || len(body) < room || room == answerBody {
+			return body, err
+		}
+	}
 }
 
 // models asks the server for its list of models.

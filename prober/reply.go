@@ -42,6 +42,8 @@ type reply struct {
 	result   *Result
 	resp     *http.Response
 
+	share  *share
+	retry  time.Duration // that the headers ask to wait; Absent without
 	body   *stampedBody
 	frames stream.Reader
 	tally  api.Tally
@@ -62,14 +64,16 @@ type reply struct {
 func (r *reply) read() error {
 	r.result.Status = r.resp.StatusCode
 	r.readHeader()
-	if err := r.accept(); err != nil {
+	err := r.accept()
+	clear(r.resp.Header) // which may be long, and is kept to the end of the reply
+	if err != nil {
 		r.line.end = r.attempt.now()
 		return err
 	}
 	limits := r.request.prober.module.Timeouts
 	r.watchdog.expect(r.attempt.readyAt().Add(time.Duration(limits.FirstToken)),
 		&limitError{TimeoutFirstToken, fmt.Sprintf("no first token within %s", limits.FirstToken)})
-	err := r.frameLoop()
+	err = r.frameLoop()
 	switch {
 	case r.line.end.process >= 0:
 	case errors.Is(context.Cause(r.ctx), errFinished): // the wait for more was ours
@@ -99,17 +103,18 @@ func (r *reply) readHeader() {
 	if times := r.served.protocol.ServerTimes; times != nil {
 		r.result.Server = times(r.resp.Header)
 	}
+	r.retry = api.RetryAfter(r.resp.Header, time.Now())
 }
 
 // accept checks status, encoding and content type.
 func (r *reply) accept() error {
 	c, _, _ := r.attempt.snapshot()
 	if r.resp.StatusCode != http.StatusOK {
-		r.result.RetryAfter = api.RetryAfter(r.resp.Header, time.Now())
+		r.result.RetryAfter = r.retry
 		body, _ := io.ReadAll(io.LimitReader(r.resp.Body, errorBody))
 		return statusFailure(r.resp, body, r.attempt.known())
 	}
-	r.body = &stampedBody{r: r.resp.Body, conn: c}
+	r.body = &stampedBody{r: newPacedBody(r.ctx, r.resp.Body, r.share), conn: c}
 	switch enc := r.resp.Header.Get("Content-Encoding"); enc {
 	case "", "identity":
 	case "gzip":
@@ -147,7 +152,7 @@ func (r *reply) acceptType() error {
 func (r *reply) reported(where string, e *api.ServerError) error {
 	o := streamOutcome(e.Status)
 	if o == RateLimited || o == Overloaded {
-		r.result.RetryAfter = api.RetryAfter(r.resp.Header, time.Now())
+		r.result.RetryAfter = r.retry
 	}
 	e = e.Shown(r.attempt.known().Line)
 	return fail(o, "%s%w%s", where, e, hintOn(e))
@@ -156,7 +161,9 @@ func (r *reply) reported(where string, e *api.ServerError) error {
 // frameLoop reads frames until the end marker, the end of the body (io.EOF)
 // or an error.
 func (r *reply) frameLoop() error {
-	r.frames = stream.New(r.served.protocol.Framing, r.body, r.request.replyLimits())
+	limits := r.request.replyLimits()
+	limits.Reserve = r.share.reserve
+	r.frames = stream.New(r.served.protocol.Framing, r.body, limits)
 	dec := r.served.protocol.NewDecoder()
 	var d api.Delta
 	for {

@@ -100,13 +100,16 @@ func (q *request) exchange(ctx context.Context) error {
 		return err
 	}
 	defer giveBack()
+	share := &share{capacity: q.prober.endpoint.capacity}
+	defer share.release()
 	resp, err := rt.RoundTrip(req)
+	a.headRead()
 	if err != nil {
 		line.end = a.now()
 		err = roundTripFailure(ctx, a, err)
 	} else {
 		defer resp.Body.Close()
-		rp := &reply{request: q, served: q.served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: q.result, resp: resp, answer: q.lookedAt()}
+		rp := &reply{request: q, served: q.served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: q.result, resp: resp, share: share, answer: q.lookedAt()}
 		err = rp.read()
 	}
 	q.settle(a, &line)

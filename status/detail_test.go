@@ -33,7 +33,7 @@ func TestDetail(t *testing.T) {
 			{"module": "ladder", "prefix": "warm", "input_tokens": "8000", "output_tokens": "64", "interval_seconds": 60,
 				"ttft_window": {"samples": 1}, "slo": {"objective": 0.9}, "probes": [],
 				"history": {"at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}],
-		"changes": [{"at": 1767323046.5, "text": "down: dns_error"}]}`, d.Version))
+		"changes": [{"at": 1767323046.5, "text": "down: the host name does not resolve"}]}`, d.Version))
 
 	// The order is that of the latest calls.
 	l.board.OpenSeries(burst, pace())

@@ -20,6 +20,7 @@ type Probes struct {
 	id       ID
 	options  SeriesOptions
 	patience time.Duration // after which the latest result is old; 0 is never
+	opened   time.Time
 	closed   bool
 
 	// What follows from the other series of the endpoint; see relate.
@@ -45,7 +46,7 @@ func (e *endpoint) openSeries(id ID, o SeriesOptions) *Probes {
 	case e.gone:
 		return &Probes{endpoint: e, closed: true}
 	case p == nil:
-		p = &Probes{endpoint: e, id: id, history: history{began: e.board.began}}
+		p = &Probes{endpoint: e, id: id, history: history{began: e.board.began}, opened: now}
 		e.board.open.Add(1)
 	default:
 		e.drop(p)

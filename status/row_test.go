@@ -198,7 +198,7 @@ func TestObserveAfterTheEnd(t *testing.T) {
 // A window follows the time also where no probe comes.
 func TestWindowFollowsTime(t *testing.T) {
 	l := newLab(t)
-	o := SeriesOptions{Pace: Pace{Interval: 600, Timeout: 60}, Window: func() *Window {
+	o := SeriesOptions{Pace: Pace{Interval: 6000, Timeout: 60}, Window: func() *Window {
 		return &Window{Samples: 60 - int(l.now.Sub(epoch())/time.Minute)/10}
 	}}
 	l.board.SetEndpoint(configured("e"))

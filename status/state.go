@@ -27,25 +27,29 @@ func (e *endpoint) judge(now time.Time) verdict {
 	v := verdict{state: Waiting, now: now}
 	var failed, slow, old int
 	for _, p := range e.series {
-		switch {
-		case !p.tells():
-		case p.isOld(now):
+		if !p.tells() && !p.isAwaited() {
+			continue
+		}
+		end := p.end()
+		if p.isOld(now) {
 			old++
-			if end := p.end(); end.After(v.until) {
+			if end.After(v.until) {
 				v.until = end
 			}
-		default:
-			v.asked++
-			switch {
-			case p.failed():
-				failed++
-			case p.slowness.isSlow():
-				slow++
-			}
-			if end := p.end(); p.patience > 0 && (v.next.IsZero() || end.Before(v.next)) {
-				v.next = end
-			}
+			continue
 		}
+		if p.patience > 0 && (v.next.IsZero() || end.Before(v.next)) {
+			v.next = end
+		}
+		switch {
+		case p.isAwaited():
+			continue
+		case p.failed():
+			failed++
+		case p.slowness.isSlow():
+			slow++
+		}
+		v.asked++
 	}
 	switch {
 	case v.asked == 0 && old > 0:
@@ -98,12 +102,12 @@ func (e *endpoint) inWords(before State) (module, text string) {
 	case Slow:
 		return "", "slow: " + strings.Join(e.slow(), ", ") + " over the objective"
 	case Stale:
-		return "", "stale: no probe for 3 intervals and a timeout"
+		return "", "stale: no result for 3 intervals and a timeout"
 	case Waiting:
 		return "", "waiting for a probe"
 	}
 	latest := e.latestFailure()
-	outcome := string(latest.last().result.Outcome)
+	outcome := inWords(latest.last().result.Outcome)
 	if e.state == Degraded {
 		return latest.id.Module, "degraded: " + latest.title + " fails: " + outcome
 	}
@@ -156,14 +160,23 @@ func (p *Probes) tells() bool {
 	return p.counts && last != nil && (p.before == nil || !p.before.failedAt.After(last.result.Start))
 }
 
-// isOld tells whether the latest result is older than three intervals and a
-// timeout.
+// isAwaited returns whether the series is still to have its first result.
+func (p *Probes) isAwaited() bool { return p.counts && p.last() == nil && p.before == nil }
+
+// isOld returns whether the latest result is older than three intervals and a
+// timeout, or there was none for as long.
 func (p *Probes) isOld(now time.Time) bool {
 	return p.patience > 0 && now.After(p.end())
 }
 
-// end is when the latest result becomes old.
-func (p *Probes) end() time.Time { return p.last().result.Start.Add(p.patience) }
+// end returns when the latest result becomes old, or the wait for the first one too
+// long.
+func (p *Probes) end() time.Time {
+	if last := p.last(); last != nil {
+		return last.result.Start.Add(p.patience)
+	}
+	return p.opened.Add(p.patience)
+}
 
 // failed tells whether the latest result is a failure.
 func (p *Probes) failed() bool { return p.last().result.Outcome != prober.Success }

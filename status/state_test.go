@@ -98,6 +98,27 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// The first result is not waited for for ever, and is not waited for anew.
+func TestNoResult(t *testing.T) {
+	l := newLab(t)
+	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	for _, step := range []struct {
+		after time.Duration
+		state State
+	}{{0, Waiting}, {100 * time.Second, Waiting}, {time.Second, Stale}, {time.Hour, Stale}} {
+		l.pass(step.after)
+		if r := l.row(); r.State != step.state {
+			t.Errorf("after %s more: %s, want %s", step.after, r.State, step.state)
+		}
+	}
+	if since := l.row().Since; since != epochSeconds+100 {
+		t.Errorf("stale since %v", since)
+	}
+	l.observe(p, prober.ConnectError)
+	expectJSON(t, l.detail("e").Changes, `[{"at":1767326746,"text":"down: no connection"},
+		{"at":1767323145,"text":"stale: no result for 3 intervals and a timeout"}]`)
+}
+
 // Without a pace nothing is ever stale.
 func TestNeverStale(t *testing.T) {
 	l := newLab(t)
@@ -152,12 +173,12 @@ func TestChangesOfState(t *testing.T) {
 		at(160, nil) // not yet stale
 		at(400, func() { l.observe(all[0], "") })
 		want := `[{"at":1767323445,"text":"up again"},
-			{"at":1767323205,"text":"stale: no probe for 3 intervals and a timeout"},
+			{"at":1767323205,"text":"stale: no result for 3 intervals and a timeout"},
 			{"at":1767323105,"text":"up again"},
 			{"at":1767323095,"module":"b","text":"another answer"},
-			{"at":1767323095,"module":"a","text":"degraded: a fails: connect_error"},
-			{"at":1767323075,"text":"down: timeout_first_token"},
-			{"at":1767323065,"module":"b","text":"degraded: b fails: timeout_stall"},
+			{"at":1767323095,"module":"a","text":"degraded: a fails: no connection"},
+			{"at":1767323075,"text":"down: no first token in time"},
+			{"at":1767323065,"module":"b","text":"degraded: b fails: the answer stalls"},
 			{"at":1767323055,"text":"up"}]`
 		d := l.detail("e")
 		expectJSON(t, d.Changes, want)
@@ -180,6 +201,21 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 	if len(got) != 50 || got[0] != "59" || got[49] != "10" {
 		t.Errorf("%d changes: %s", len(got), strings.Join(got, " "))
+	}
+}
+
+// Every outcome of a failure has words of its own, and none is a label value.
+func TestOutcomesInWords(t *testing.T) {
+	seen := map[string]bool{}
+	for _, o := range prober.Outcomes() {
+		if o == prober.Success || o == prober.Canceled {
+			continue
+		}
+		words := inWords(o)
+		if seen[words] || strings.Contains(words, "_") || words == "" {
+			t.Errorf("%s: %q", o, words)
+		}
+		seen[words] = true
 	}
 }
 

@@ -22,9 +22,10 @@ const (
 	// Slow is an endpoint whose every module succeeds, and of one of which most of
 	// the latest 5 answers were over an objective (3 at least).
 	Slow State = "slow"
-	// Stale is an endpoint that was not probed for three intervals and a timeout.
+	// Stale is an endpoint without a result for three intervals and a timeout: of
+	// the latest probe, or since it was added.
 	Stale State = "stale"
-	// Waiting is an endpoint without a result yet.
+	// Waiting is an endpoint without a result so far, which is soon to come.
 	Waiting State = "waiting"
 	// Up is an endpoint whose every module succeeds, none of them slowly.
 	Up State = "up"

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -33,9 +34,10 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 			probes += len(cfg.Modules[name].Rungs())
 		}
 	}
-	fmt.Fprintf(env.Stdout, "%s: good: %d endpoints, %d probes", *c.file, len(cfg.Endpoints), probes)
+	fmt.Fprintf(env.Stdout, "%s: good: %s, %s", *c.file,
+		probereport.Count(len(cfg.Endpoints), "endpoint", "endpoints"), probereport.Count(probes, "probe", "probes"))
 	if n := len(cfg.Discovery); n > 0 {
-		fmt.Fprintf(env.Stdout, ", and what %d discoveries find", n)
+		fmt.Fprintf(env.Stdout, ", and what is found by %s", probereport.Count(n, "discovery", "discoveries"))
 	}
 	fmt.Fprintln(env.Stdout)
 	for _, note := range tightBudgets(cfg) {

@@ -24,6 +24,18 @@ func TestCheckOfModules(t *testing.T) {
 	f("openai-embeddings", "embedding", "")
 }
 
+func TestCheckCounts(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		if got := runToEnd(t, "check", "--config.file="+writeFile(t, "exporter.yml", text)); !strings.HasSuffix(got.stdout, ": good: "+want+"\n") {
+			t.Errorf("%q, want %q", got.stdout, want)
+		}
+	}
+	f("endpoints: [{url: http://h}]\n", "1 endpoint, 1 probe")
+	f("endpoints: [{url: http://h}, {url: http://i, modules: [interactive, agent]}]\n", "2 endpoints, 3 probes")
+	f("discovery: [{modules: [interactive], allow: [h], static_configs: [{targets: [h]}]}]\n", "0 endpoints, 0 probes, and what is found by 1 discovery")
+}
+
 func TestCheckOfTightBudgets(t *testing.T) {
 	f := func(tokens, want string) {
 		t.Helper()

@@ -36,7 +36,7 @@ func (p *page) findings(f *estimate.Findings) {
 	}
 	for i, source := range estimate.Sources() {
 		if f.Changes[i] > 0 {
-			add("changed", "%s, %d times", strings.ReplaceAll(string(source), "_", " "), f.Changes[i])
+			add("changed", "%s, %s", strings.ReplaceAll(string(source), "_", " "), Count(int(f.Changes[i]), "time", "times"))
 		}
 	}
 	p.section("Together", rows)

@@ -162,11 +162,14 @@ func (p *page) amounts(r *prober.Result) {
 	p.section("Tokens", rows)
 }
 
-func tokens(n int) string {
+func tokens(n int) string { return Count(n, "token", "tokens") }
+
+// Count returns a number with what is counted, in the form that fits the number.
+func Count(n int, one, several string) string {
 	if n == 1 {
-		return "1 token"
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d tokens", n)
+	return fmt.Sprintf("%d %s", n, several)
 }
 
 // cached says what the prefix cache gave, where the server tells.

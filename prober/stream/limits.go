@@ -27,7 +27,7 @@ type Limits struct {
 
 // FreeBuffer is how many bytes the buffers of a reply have without asking
 // Limits.Reserve: more than the events of usual replies need.
-const FreeBuffer = 16 << 10
+const FreeBuffer = 2 * firstBuffer
 
 // DefaultLimits leave room for the largest honest replies known: final objects
 // that echo the prompt, log probabilities, base64 audio.

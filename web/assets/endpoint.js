@@ -87,9 +87,20 @@ function drawSeries() {
     sizes.length > 0 ? [burstTable(sizes, series, (s) => choose(chosen.group, seriesKey(s)))] : []));
   panel.hidden = !series;
   if (!series) return;
-  every.textContent = series.interval_seconds > 0 ? `Probed every ${number(series.interval_seconds)} s.` : '';
+  every.textContent = pace(series);
   charts.show(series);
   probes.show(series);
+}
+
+// pace says how often a series is due and, where that is less, how often it was
+// probed lately: by the median of the latest gaps, as failures are confirmed soon.
+function pace({ interval_seconds: interval, history: { at } }) {
+  if (!(interval > 0)) return '';
+  const latest = at.slice(-11);
+  const gaps = latest.slice(1).map((t, i) => t - latest[i]).sort((a, b) => a - b);
+  const median = gaps[Math.floor(gaps.length / 2)];
+  if (!(median > 1.25 * interval)) return `Probed every ${number(interval)} s.`;
+  return `Due every ${number(interval)} s, lately probed every ${number(Math.round(median))} s: see probes that did not run.`;
 }
 
 function choose(group, key) {

@@ -11,7 +11,7 @@ const stateMeanings = {
   down: 'every module fails',
   degraded: 'one module fails, another does not',
   slow: 'every module succeeds, one over its objective',
-  stale: 'not probed for three intervals',
+  stale: 'no result for three intervals',
   waiting: 'no result yet',
   up: 'every module succeeds',
 };

@@ -1,0 +1,131 @@
+package prober
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+const (
+	// replyMemory is how many bytes the events of all replies together may take
+	// beyond stream.FreeBuffer each: room for three events of 1 MiB.
+	replyMemory = 64 << 20
+	// usualPace is the most that a reply brings over a longer time, in bytes per
+	// second, and usualBurst at once: some 800 tokens/s of 300 bytes each.
+	usualPace  = 256 << 10
+	usualBurst = 256 << 10
+)
+
+// Capacity is what the replies of all endpoints share of this process: memory
+// for events of unusual length, and the processors for replies that come faster
+// than a model writes, so that one endpoint cannot take either from the others.
+type Capacity struct {
+	memory   *semaphore.Weighted // in bytes
+	decoding *semaphore.Weighted // replies of an unusual pace, while they are decoded
+}
+
+// NewCapacity returns a Capacity that lets such replies have at most half of
+// the processors.
+func NewCapacity() *Capacity {
+	return &Capacity{
+		memory:   semaphore.NewWeighted(replyMemory),
+		decoding: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
+	}
+}
+
+// errNoMemory is a lack of memory that is ours, and no fault of the endpoint.
+type errNoMemory struct{ bytes int }
+
+func (e errNoMemory) Error() string {
+	return fmt.Sprintf("no memory for an event of %d bytes, as other replies take up what there is for such events", e.bytes)
+}
+
+// Unwrap makes it a shortage of this process.
+func (e errNoMemory) Unwrap() error { return syscall.ENOMEM }
+
+// share is what one reply has of the capacity. It is used by one goroutine.
+type share struct {
+	capacity *Capacity
+	taken    int64 // of the memory
+	decoding bool
+}
+
+// reserve takes what it takes to decode an event held in buffers of so many
+// bytes.
+func (s *share) reserve(bytes int) error {
+	more := int64(api.MemoryOf(bytes)) - s.taken
+	if more <= 0 {
+		return nil
+	}
+	if !s.capacity.memory.TryAcquire(more) {
+		return errNoMemory{bytes}
+	}
+	s.taken += more
+	return nil
+}
+
+// release gives everything back.
+func (s *share) release() {
+	s.rest()
+	s.capacity.memory.Release(s.taken)
+	s.taken = 0
+}
+
+// work waits until the reply may be decoded though it comes at an unusual pace.
+func (s *share) work(ctx context.Context) error {
+	if err := s.capacity.decoding.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
+	s.decoding = true
+	return nil
+}
+
+// rest lets another reply of an unusual pace be decoded.
+func (s *share) rest() {
+	if s.decoding {
+		s.decoding = false
+		s.capacity.decoding.Release(1)
+		runtime.Gosched()
+	}
+}
+
+// pacedBody is the body of a reply, whose reader works on what a Read returns
+// until it calls the next. Once the body comes at an unusual pace, each Read
+// returns only when the reply may be decoded.
+type pacedBody struct {
+	r     io.Reader
+	ctx   context.Context //nolint:containedctx // lives as long as the reply
+	share *share
+
+	credit int // bytes that may come at once
+	since  time.Time
+}
+
+func newPacedBody(ctx context.Context, r io.Reader, s *share) *pacedBody {
+	return &pacedBody{r: r, ctx: ctx, share: s, credit: usualBurst, since: time.Now()}
+}
+
+// Read implements io.Reader.
+func (b *pacedBody) Read(p []byte) (int, error) {
+	b.share.rest()
+	n, err := b.r.Read(p)
+	now := time.Now()
+	earned := int(now.Sub(b.since).Seconds() * usualPace)
+	b.credit = min(usualBurst, b.credit+max(0, earned)) - n
+	b.since = now
+	if b.credit >= 0 {
+		return n, err
+	}
+	b.credit = 0
+	if late := b.share.work(b.ctx); late != nil {
+		return 0, late
+	}
+	return n, err
+}
