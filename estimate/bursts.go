@@ -97,17 +97,22 @@ func ended(r *prober.Result) (end time.Time, ok bool) {
 	return r.Sent.Add(took), true
 }
 
-// misses tells whether the 90th percentile of TTFT in the burst, the smallest
+// misses reports whether the 90th percentile of TTFT in the burst, the smallest
 // value that nine tenths of the requests do not exceed, is above the objective. A
-// request that failed is above it.
+// request that failed is above it; one that was answered without a TTFT that can
+// be vouched for does not count.
 func misses(level []*prober.Result, objective time.Duration) bool {
-	within := 0
+	within, counted := 0, 0
 	for _, r := range level {
-		if answered(r) && r.Timing.TTFT >= 0 && r.Timing.TTFT <= objective {
+		if answered(r) && r.Timing.TTFT < 0 {
+			continue
+		}
+		counted++
+		if answered(r) && r.Timing.TTFT <= objective {
 			within++
 		}
 	}
-	return 10*within < 9*len(level)
+	return 10*within < 9*counted
 }
 
 // underLoad tells whether all failures of a burst are those of a server that has

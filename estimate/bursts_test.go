@@ -123,6 +123,15 @@ func TestKnee(t *testing.T) {
 	f("1 of 16 late", 0, slow(16, 1))
 	f("2 of 16 late", 16, slow(16, 2))
 	f("1 of 4 late", 4, slow(4, 1))
+	unknown := func(n, without int) []*prober.Result {
+		all := level(n, objective)
+		for _, r := range all[:without] {
+			r.Timing.TTFT = prober.Absent
+		}
+		return all
+	}
+	f("some without a TTFT", 0, level(1, ms), unknown(4, 2))
+	f("all without a TTFT", 0, level(1, ms), unknown(4, 4))
 	f("failures are late", 4, level(1, ms), level(4, ms, prober.HTTPError))
 	f("few failures", 0, level(1, ms), level(20, ms, prober.HTTPError, prober.StreamError))
 	f("the first is turned away", 8, level(8, ms, prober.RateLimited, prober.Overloaded))

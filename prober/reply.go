@@ -249,9 +249,11 @@ func (r *reply) firstAfter(at instant, more bool) time.Duration {
 	return after
 }
 
-// awaitToken moves the stall limit on, unless the answer is complete.
+// awaitToken moves the stall limit on. After a finish reason it is the wait for
+// the end: some servers send the reason with every event.
 func (r *reply) awaitToken(first bool) {
 	if r.finish != "" {
+		r.watchdog.extend(time.Now().Add(finishGrace))
 		return
 	}
 	stall := time.Duration(r.request.prober.module.Timeouts.Stall)

@@ -1,12 +1,16 @@
 package prober
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // answerAt is an endpoint of an API whose server sends a body, of the type that the
@@ -150,4 +154,35 @@ func TestFirstAfter(t *testing.T) {
 	f("several packets", origin{empty, 3, 900, 1460}, true, true, 100*ms)
 	f("several packets of one write", origin{empty, 3, 3100, 1460}, true, true, Absent)
 	f("unknown", origin{}, false, true, Absent)
+}
+
+// A finish reason does not cut what the server still sends: early versions of
+// Gemini sent it with every event.
+func TestFinishReasonWithEveryEvent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		n := &fakeNet{serve: func(c net.Conn) {
+			req, err := http.ReadRequest(bufio.NewReader(c))
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+			for range 10 {
+				fmt.Fprint(c, `data: {"choices":[{"index":0,"delta":{"content":"one"},"finish_reason":"stop"}]}`+"\n\n")
+				time.Sleep(time.Second)
+			}
+			fmt.Fprint(c, "data: "+endMarker+"\n\n")
+		}}
+		e, m := newDefaultEndpoint(t, n)
+		own, err := NewEndpoint(&config.Endpoint{Name: "e", URL: e.cfg.URL, API: "openai-chat", Model: "m"}, Options{Dialer: &Dialer{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.use(own)
+		own.askedAt = time.Now()
+		r := newProberOf(t, own, m).one(t.Context(), time.Time{})
+		if r.Outcome != Success || len(r.Events) != 10 || r.NoEndMarker {
+			t.Errorf("outcome %s (%v), %d events, end marker missing: %t", r.Outcome, r.Err, len(r.Events), r.NoEndMarker)
+		}
+	})
 }

@@ -211,8 +211,14 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 	return c.verdict(&s, done)
 }
 
-// nothingAsked is the error of probes of which each run was skipped.
-func nothingAsked(why *prober.Skip) error { return fmt.Errorf("nothing was asked: %w", why) }
+// nothingAsked is the error of probes of which each run was skipped, before or after
+// it had asked something.
+func nothingAsked(why *prober.Skip) error {
+	if len(why.Spent) > 0 {
+		return fmt.Errorf("nothing was measured: %w", why)
+	}
+	return fmt.Errorf("nothing was asked: %w", why)
+}
 
 func isCanceled(r *prober.Result) bool { return r.Outcome == prober.Canceled }
 
