@@ -214,17 +214,22 @@ func (t *timeline) published(c Clock) []Event {
 // decide. Otherwise the first token is as old as its stamp if it came with the rest
 // in one packet or within a moment; else the lag of that read decides. As that is the
 // lag of the last packet, which a prober that is late finds at any age up to a gap
-// between tokens, hardly any shows that the server wrote them together.
+// between tokens, hardly any shows that the server wrote them together. What is at
+// most 1 ms, or 5 % of the time to the first token, is precise enough.
 func (t *timeline) imprecise(c Clock) bool {
-	switch {
-	case t.stepped:
+	if t.stepped {
 		return true
-	case len(t.events) == 0 || !t.events[0].more,
-		t.firstAfter >= 0 && t.events[0].on(c)-max(t.firstAfter, t.requestStart) <= lateRead:
+	}
+	if len(t.events) == 0 || !t.events[0].more {
 		return false
 	}
+	first := t.events[0].on(c)
+	enough := max(lateRead, (first-t.requestStart)/20)
 	if t.firstAfter < 0 {
 		return t.merged(0) && slices.ContainsFunc(t.events, func(e rawEvent) bool { return e.lag() > lateRead })
+	}
+	if first-max(t.firstAfter, t.requestStart) <= enough {
+		return false
 	}
 	together := 0 // with the first one, after it
 	for i := 1; i < len(t.events) && t.events[i].read == t.events[0].read; i++ {
@@ -239,7 +244,8 @@ func (t *timeline) imprecise(c Clock) bool {
 	if gap <= promptLag { // the rest came as fast, or was read as late
 		return lag > promptLag || together >= bufferedMinTokens
 	}
-	return lag > lateRead || together >= bufferedMinTokens || time.Duration(together)*gap > lateRead*3/2 && lag > gap/promptPart
+	older := time.Duration(together) * gap // than the last of them, where they did not come together
+	return older > enough && (lag > lateRead || together >= bufferedMinTokens || older > enough*3/2 && lag > gap/promptPart)
 }
 
 // stepTolerance is how far the wall clock may drift from the monotonic one

@@ -225,6 +225,7 @@ func TestImprecise(t *testing.T) {
 	fast := func(l *timeline) { // the rest 2 ms apart
 		apart(l)
 		l.firstAfter, l.events[2].instant, l.events[3].instant = 20*ms, both(122*ms), both(124*ms)
+		l.requestStart = 105 * ms // 5 % of the time since is less than 1 ms
 	}
 	f("two of 2 ms apart in one read", true, func(l *timeline) {
 		fast(l)
@@ -241,8 +242,19 @@ func TestImprecise(t *testing.T) {
 	})
 	f("nothing was there 1.1 ms before", true, func(l *timeline) {
 		apart(l)
+		l.requestStart = 100 * ms
 		l.firstAfter = 120*ms - 1100*time.Microsecond
 		late(l, 1100*time.Microsecond)
+	})
+	f("nothing was there 4.9 ms before, 5 % of 100 ms", false, func(l *timeline) {
+		apart(l)
+		l.firstAfter = 120*ms - 4900*time.Microsecond
+		late(l, 3*ms)
+	})
+	f("two of 4 ms apart in one read, 4 % of 100 ms", false, func(l *timeline) {
+		fast(l)
+		l.requestStart, l.events[2].instant, l.events[3].instant = 20*ms, both(124*ms), both(128*ms)
+		late(l, 3*ms)
 	})
 	f("the request left 0.1 ms before", false, func(l *timeline) { // at 20 ms
 		apart(l)

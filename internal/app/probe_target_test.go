@@ -47,7 +47,7 @@ endpoints:
 	got := parsePage(t, []byte(body))
 	labels := []string{"endpoint", "good", "module", "tiny", "prefix", "warm", "model", "simulated-8b", "site", "here", "team", "search"}
 	if status != http.StatusOK || got.sum("inference_probe_success", labels...) != 1 || got.sum("inference_probe_output_tokens_total", labels...) != 4 ||
-		got.sum("inference_probe_ttft_seconds", labels...) != 1 || !got.has("inference_endpoint_info", "endpoint", "good", "url", server) {
+		got.sum("inference_probe_ttft_seconds", labels...)+got.sum("inference_probe_imprecise_total", labels...) != 1 || !got.has("inference_endpoint_info", "endpoint", "good", "url", server) {
 		t.Errorf("status %d:\n%s", status, body)
 	}
 	if got.sum("inference_probe_results_total") != 1 {

@@ -111,7 +111,7 @@ func TestFacesAreUnderstood(t *testing.T) {
 	}
 	full := api.Usage{Prompt: 52, Cached: 48, Output: 6, Reasoning: 2}
 	gemini := thinking(full, noTimes)
-	gemini.Count, gemini.Done = 6, false
+	gemini.Count, gemini.Done = 4, false // of the answer: thoughts are counted apart
 	// 4 tokens are left to prefill, 0.5 ms, and a step.
 	ollama := thinking(api.Usage{Prompt: 52, Cached: u, Output: 6, Reasoning: u}, api.ServerTimes{Queue: -1, Prefill: 20*ms + ms/2, Decode: 100 * ms})
 	for name, want := range map[string]answered{
@@ -176,7 +176,7 @@ func TestFailuresOfHostedFaces(t *testing.T) {
 		face protocol
 		want api.ServerError
 	}{
-		{"openai-responses", openaiResponses(), api.ServerError{Type: "server_error", Message: "boom"}},
+		{"openai-responses", openaiResponses(), api.ServerError{Status: 500, Type: "server_error", Message: "boom"}},
 		{"anthropic", anthropicMessages(), api.ServerError{Status: 500, Type: "api_error", Message: "boom"}},
 		{"gemini", geminiGenerate(), api.ServerError{Status: 500, Type: "INTERNAL", Message: "boom"}},
 		{"cohere", cohereChat(), api.ServerError{Message: "boom"}},
