@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
 const (
@@ -58,9 +59,13 @@ type share struct {
 }
 
 // reserve takes what it takes to decode an event held in buffers of so many
-// bytes.
+// bytes. One that all of the memory is not enough for is the endpoint's fault.
 func (s *share) reserve(bytes int) error {
-	more := int64(api.MemoryOf(bytes)) - s.taken
+	all := int64(api.MemoryOf(bytes))
+	if all > replyMemory {
+		return fmt.Errorf("%w: no memory for an event of %d bytes", stream.ErrTooLarge, bytes)
+	}
+	more := all - s.taken
 	if more <= 0 {
 		return nil
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
 // A reply of an unusual pace waits while another is decoded; a usual one does
@@ -77,6 +79,10 @@ func TestReserveMemory(t *testing.T) {
 	}
 	if err := late.reserve(1 << 20); err != nil {
 		t.Fatalf("after the others: %v", err)
+	}
+	// 4 bytes for each are more than there are for all.
+	if err := (&share{capacity: c}).reserve(replyMemory/4 + 1); !errors.Is(err, stream.ErrTooLarge) {
+		t.Fatalf("an event that never fits: %v", err)
 	}
 }
 
