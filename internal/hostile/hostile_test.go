@@ -29,7 +29,7 @@ func short(healthyURL string) *strings.Builder {
 global: {interval: 6s, timeout: 3s}
 modules:
   interactive: {input_tokens: 16, output_tokens: 8, timeouts: {connect: 1s, first_token: 1500ms, stall: 1s}}
-  often: {interval: 1s, timeout: 3s, input_tokens: 16, output_tokens: 8}
+  often: {interval: 1s, timeout: 10s, input_tokens: 16, output_tokens: 8}
 endpoints:
   - {name: %s, url: %q, modules: [often]}
 `, healthy, healthyURL)
@@ -65,7 +65,7 @@ func TestBehaviours(t *testing.T) {
 			}
 			p := start(t, "", text.String())
 			began := time.Now()
-			got := awaitResults(p, targets, 2)
+			got := awaitResults(p, targets, 10)
 			elapsed := time.Since(began)
 			checkHealthy(t, got, elapsed)
 			for _, one := range targets {
@@ -80,24 +80,28 @@ func TestBehaviours(t *testing.T) {
 	}
 }
 
-// awaitResults waits until each target has n results.
+// awaitResults waits until the healthy endpoint has as many results, and each target
+// a few: one that asks for a pause has one, and one that found the memory for large
+// events taken by others may have none, with the reason in the log.
 func awaitResults(p *program, targets []target, n float64) (got page) {
 	p.tb.Helper()
+	const few = 2
 	var silent []string
 	defer func() {
 		if p.tb.Failed() {
-			p.tb.Logf("without %g results: %q", n, silent)
+			p.tb.Logf("without results: %q", silent)
 		}
 	}()
 	p.wait("results of each endpoint", func() bool {
 		got, silent = p.scrape(), nil
+		log := string(p.log())
 		for _, one := range targets {
-			// One that asks for a pause gets it.
-			if got.results(one.name) < n && got.outcomes(one.name)[prober.RateLimited] == 0 {
+			if got.results(one.name) < few && got.outcomes(one.name)[prober.RateLimited] == 0 &&
+				!strings.Contains(log, fmt.Sprintf(`msg="not probing" endpoint=%q `, one.name)) {
 				silent = append(silent, one.name)
 			}
 		}
-		return len(silent) == 0
+		return len(silent) == 0 && got.results(healthy) >= n
 	})
 	return got
 }

@@ -44,12 +44,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needsMinutes skips a test that was not asked for.
+// needsMinutes skips a test that was not asked for, and lets it run beside others,
+// as it mostly waits.
 func needsMinutes(t *testing.T) {
 	t.Helper()
 	if os.Getenv(envRun) == "" {
 		t.Skipf("runs the program for minutes: make hostile, or set %s", envRun)
 	}
+	t.Parallel()
 }
 
 // program is the program in a process of its own.
