@@ -22,6 +22,11 @@ const (
 	// second, and usualBurst at once: some 800 tokens/s of 300 bytes each.
 	usualPace  = 256 << 10
 	usualBurst = 256 << 10
+	// memoryPatience is how long a reply waits for memory that others hold, and
+	// memoryRetry how often it looks: without a line, in which those that want
+	// much would hold up those that want little.
+	memoryPatience = 2 * time.Second
+	memoryRetry    = 20 * time.Millisecond
 )
 
 // Capacity is what the replies of all endpoints share of this process: memory
@@ -54,14 +59,16 @@ func (e errNoMemory) Unwrap() error { return syscall.ENOMEM }
 // share is what one reply has of the capacity. It is used by one goroutine.
 type share struct {
 	capacity *Capacity
-	taken    int64 // of the memory
+	ctx      context.Context //nolint:containedctx // lives as long as the reply
+	kind     api.Kind        // of the reply
+	taken    int64           // of the memory
 	decoding bool
 }
 
 // reserve takes what it takes to decode an event held in buffers of so many
 // bytes. One that all of the memory is not enough for is the endpoint's fault.
 func (s *share) reserve(bytes int) error {
-	all := int64(api.MemoryOf(bytes))
+	all := int64(api.MemoryOf(bytes, s.kind))
 	if all > replyMemory {
 		return fmt.Errorf("%w: no memory for an event of %d bytes", stream.ErrTooLarge, bytes)
 	}
@@ -69,8 +76,15 @@ func (s *share) reserve(bytes int) error {
 	if more <= 0 {
 		return nil
 	}
-	if !s.capacity.memory.TryAcquire(more) {
-		return errNoMemory{bytes}
+	for late := time.Now().Add(memoryPatience); !s.capacity.memory.TryAcquire(more); {
+		if time.Now().After(late) {
+			return errNoMemory{bytes}
+		}
+		select {
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		case <-time.After(memoryRetry):
+		}
 	}
 	s.taken += more
 	return nil
@@ -84,9 +98,9 @@ func (s *share) release() {
 }
 
 // work waits until the reply may be decoded though it comes at an unusual pace.
-func (s *share) work(ctx context.Context) error {
-	if err := s.capacity.decoding.Acquire(ctx, 1); err != nil {
-		return context.Cause(ctx)
+func (s *share) work() error {
+	if err := s.capacity.decoding.Acquire(s.ctx, 1); err != nil {
+		return context.Cause(s.ctx)
 	}
 	s.decoding = true
 	return nil
@@ -106,15 +120,14 @@ func (s *share) rest() {
 // returns only when the reply may be decoded.
 type pacedBody struct {
 	r     io.Reader
-	ctx   context.Context //nolint:containedctx // lives as long as the reply
 	share *share
 
 	credit int // bytes that may come at once
 	since  time.Time
 }
 
-func newPacedBody(ctx context.Context, r io.Reader, s *share) *pacedBody {
-	return &pacedBody{r: r, ctx: ctx, share: s, credit: usualBurst, since: time.Now()}
+func newPacedBody(r io.Reader, s *share) *pacedBody {
+	return &pacedBody{r: r, share: s, credit: usualBurst, since: time.Now()}
 }
 
 // Read implements io.Reader.
@@ -129,7 +142,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b.credit = 0
-	if late := b.share.work(b.ctx); late != nil {
+	if late := b.share.work(); late != nil {
 		return 0, late
 	}
 	return n, err

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/inference-exporter/inference_exporter/prober/api"
+
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
@@ -22,8 +24,8 @@ func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Capacity{memory: semaphore.NewWeighted(1), decoding: semaphore.NewWeighted(1)}
 		read := func(ctx context.Context, size int, pause time.Duration) (*share, *pacedBody, error) {
-			s := &share{capacity: c}
-			b := newPacedBody(ctx, strings.NewReader(strings.Repeat("x", size)), s)
+			s := &share{capacity: c, ctx: ctx}
+			b := newPacedBody(strings.NewReader(strings.Repeat("x", size)), s)
 			for p := make([]byte, 4<<10); ; time.Sleep(pause) {
 				if _, err := b.Read(p); err != nil {
 					return s, b, err
@@ -55,35 +57,43 @@ func TestPace(t *testing.T) {
 }
 
 func TestReserveMemory(t *testing.T) {
-	c := NewCapacity()
-	var all []*share
-	for range 3 {
-		s := &share{capacity: c}
-		for _, size := range []int{32 << 10, 1 << 20, 64 << 10} { // grows, and asks for less
-			if err := s.reserve(size); err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCapacity()
+		share := func(k api.Kind) *share { return &share{capacity: c, ctx: t.Context(), kind: k} }
+		var all []interface{ release() }
+		for range 3 {
+			s := share(api.Generation)
+			for _, size := range []int{32 << 10, 1 << 20, 64 << 10} { // grows, and asks for less
+				if err := s.reserve(size); err != nil {
+					t.Fatal(err)
+				}
 			}
+			all = append(all, s)
 		}
-		all = append(all, s)
-	}
-	late := &share{capacity: c}
-	var ours errNoMemory
-	if err := late.reserve(1 << 20); !errors.As(err, &ours) {
-		t.Fatalf("a fourth event of 1 MiB: %v", err)
-	}
-	if err := late.reserve(32 << 10); err != nil {
-		t.Fatalf("a small one beside three large ones: %v", err)
-	}
-	for _, s := range all {
-		s.release()
-	}
-	if err := late.reserve(1 << 20); err != nil {
-		t.Fatalf("after the others: %v", err)
-	}
-	// 4 bytes for each are more than there are for all.
-	if err := (&share{capacity: c}).reserve(replyMemory/4 + 1); !errors.Is(err, stream.ErrTooLarge) {
-		t.Fatalf("an event that never fits: %v", err)
-	}
+		late := share(api.Generation)
+		var ours errNoMemory
+		if err := late.reserve(1 << 20); !errors.As(err, &ours) {
+			t.Fatalf("a fourth event of 1 MiB: %v", err)
+		}
+		if err := late.reserve(32 << 10); err != nil {
+			t.Fatalf("a small one beside three large ones: %v", err)
+		}
+		time.AfterFunc(memoryPatience/2, all[0].release)
+		if err := late.reserve(1 << 20); err != nil {
+			t.Fatalf("while another ends: %v", err)
+		}
+		for _, s := range all[1:] {
+			s.release()
+		}
+		// The vectors of an embedding take no more than their text.
+		if err := share(api.Embedding).reserve(8 << 20); err != nil {
+			t.Fatalf("an embedding of 8 MiB: %v", err)
+		}
+		// 4 bytes for each are more than there are for all.
+		if err := share(api.Embedding).reserve(replyMemory/4 + 1); !errors.Is(err, stream.ErrTooLarge) {
+			t.Fatalf("an event that never fits: %v", err)
+		}
+	})
 }
 
 // The head of a reply is bounded, whatever it is made of, and however it comes.
@@ -122,22 +132,31 @@ func TestEndlessHeads(t *testing.T) {
 // An event that finds the memory for it taken by other replies is no failure of
 // the endpoint; one that finds it free is read.
 func TestLongEventsShareMemory(t *testing.T) {
-	long := `{"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 100<<10) + `"}}]}`
-	s := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, long, stop, usage, endMarker) })
-	p := newProber(t, newEndpoint(t, s.URL), newModule())
-	if r := p.one(t.Context(), time.Time{}); r.Outcome != Success {
-		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
-	}
-	memory := p.endpoint.capacity.memory
-	if !memory.TryAcquire(replyMemory) {
-		t.Fatal("the memory was not given back")
-	}
-	results, why := p.Run(t.Context(), time.Time{})
-	if len(results) > 0 || why == nil || why.Reason != SkipResources || !strings.Contains(why.Text, "no memory for an event") {
-		t.Errorf("%d results, skip %v", len(results), why)
-	}
-	memory.Release(replyMemory)
-	if r := p.one(t.Context(), time.Time{}); r.Outcome != Success {
-		t.Errorf("afterwards: outcome %s: %v", r.Outcome, r.Err)
-	}
+	bubble(t, func(t *testing.T) {
+		body := `data: {"choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 100<<10) + `"}}]}` + "\n\n" +
+			"data: " + stop + "\n\ndata: " + endMarker + "\n\n"
+		n := &fakeNet{serve: pages(func(path string) (int, string) {
+			if strings.HasSuffix(path, "/models") {
+				return http.StatusOK, `{"object":"list","data":[{"id":"m","owned_by":"vllm"}]}`
+			}
+			return http.StatusOK, body
+		})}
+		e, m := newDefaultEndpoint(t, n)
+		p := newProberOf(t, e, m)
+		if r := p.one(t.Context(), time.Time{}); r.Outcome != Success {
+			t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+		}
+		memory := p.endpoint.capacity.memory
+		if !memory.TryAcquire(replyMemory) {
+			t.Fatal("the memory was not given back")
+		}
+		results, why := p.Run(t.Context(), time.Time{})
+		if len(results) > 0 || why == nil || why.Reason != SkipResources || !strings.Contains(why.Text, "no memory for an event") {
+			t.Errorf("%d results, skip %v", len(results), why)
+		}
+		memory.Release(replyMemory)
+		if r := p.one(t.Context(), time.Time{}); r.Outcome != Success {
+			t.Errorf("afterwards: outcome %s: %v", r.Outcome, r.Err)
+		}
+	})
 }

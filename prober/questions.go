@@ -59,7 +59,7 @@ func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Hea
 		return nil, a.censor(roundTripFailure(ctx, a, err))
 	}
 	defer resp.Body.Close()
-	body, err := e.readAnswer(resp.Body)
+	body, err := e.readAnswer(ctx, resp.Body)
 	if err != nil {
 		return nil, a.censor(bodyFailure(ctx, a, err))
 	}
@@ -67,8 +67,8 @@ func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Hea
 }
 
 // readAnswer reads the body of an answer, in memory that all replies share.
-func (e *Endpoint) readAnswer(r io.Reader) ([]byte, error) {
-	share := &share{capacity: e.capacity}
+func (e *Endpoint) readAnswer(ctx context.Context, r io.Reader) ([]byte, error) {
+	share := &share{capacity: e.capacity, ctx: ctx}
 	defer share.release()
 	var body []byte
 	for room := stream.FreeBuffer; ; room = min(4*room, answerBody) {

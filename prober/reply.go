@@ -114,7 +114,7 @@ func (r *reply) accept() error {
 		body, _ := io.ReadAll(io.LimitReader(r.resp.Body, errorBody))
 		return statusFailure(r.resp, body, r.attempt.known())
 	}
-	r.body = &stampedBody{r: newPacedBody(r.ctx, r.resp.Body, r.share), conn: c}
+	r.body = &stampedBody{r: newPacedBody(r.resp.Body, r.share), conn: c}
 	switch enc := r.resp.Header.Get("Content-Encoding"); enc {
 	case "", "identity":
 	case "gzip":

@@ -100,7 +100,7 @@ func (q *request) exchange(ctx context.Context) error {
 		return err
 	}
 	defer giveBack()
-	share := &share{capacity: q.prober.endpoint.capacity}
+	share := &share{capacity: q.prober.endpoint.capacity, ctx: ctx, kind: q.served.protocol.Kind}
 	defer share.release()
 	resp, err := rt.RoundTrip(req)
 	a.headRead()

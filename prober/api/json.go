@@ -47,9 +47,15 @@ func parseJSON(p *fastjson.Parser, text []byte) (*fastjson.Value, error) {
 }
 
 // MemoryOf returns about how many bytes it takes to decode a frame, or another
-// JSON text, that is held in buffers of so many bytes: their copies, and what
-// the parser makes of each value.
-func MemoryOf(bytes int) int { return 4*bytes + 160*min(bytes/bytesPerValue, maxValues) }
+// JSON text, of a reply of some kind that is held in buffers of so many bytes:
+// their copies, and what the parser makes of each value. The vectors of an
+// Embedding are read without it.
+func MemoryOf(bytes int, k Kind) int {
+	if k == Embedding {
+		return 4 * bytes
+	}
+	return 4*bytes + 160*min(bytes/bytesPerValue, maxValues)
+}
 
 // notJSON quotes the beginning of a text; the parser's own error quotes more.
 func notJSON(text []byte) error {
