@@ -47,6 +47,8 @@ func TestProof(t *testing.T) {
 	// What the variables list is fixed from here on: every exporter has been scraped.
 	waitFor(ctx, t, r.classic, fmt.Sprintf("count(inference_exporter_build_info) >= %d", len(r.stand.Targets())))
 	waitFor(ctx, t, r.classic, "count(inference_gpu_state)")
+	// One that is asked in bursts alone is known by its model only after the first.
+	waitFor(ctx, t, r.classic, `absent(inference_endpoint_info{model=""})`)
 	waitFor(ctx, t, r.classic, fmt.Sprintf("sum(%s) >= %d", renamed, enoughProbes))
 	if err := r.stand.Restart(ctx); err != nil {
 		t.Fatal(err)
