@@ -52,21 +52,23 @@ func startDemo(t *testing.T) string {
 }
 
 // TestDemo looks at the pages of the real program, which probes simulated
-// servers every five seconds: a healthy, a saturated and a failing one.
+// servers every five seconds: a healthy, a saturated and a failing one, and one in
+// bursts.
 func TestDemo(t *testing.T) {
 	server := startDemo(t)
 
 	p := open(t, server, "/", laptop)
-	p.await("document.querySelectorAll('.fleet tbody tr').length === 3")
-	p.await("document.querySelector('tr[data-state=up] .strip .good')")
+	p.await("document.querySelectorAll('.fleet tbody tr').length === 4")
 	p.await("document.querySelector('tr[data-state=down], tr[data-state=degraded]')")
-	p.await("document.querySelector('tr[data-state=up] td.c-ttft').textContent.includes(' ms')")
-	p.await("document.querySelector('tr[data-state=up] td.c-queue').textContent.includes('running')")
+	const row = "[...document.querySelectorAll('tr[data-state=up]')].find(r => r.querySelector('a.name').textContent === 'healthy')"
+	p.await(row + "?.querySelector('.strip .good')")
+	p.await(row + "?.querySelector('td.c-ttft').textContent.includes(' ms')")
+	p.await(row + "?.querySelector('td.c-queue').textContent.includes('running')")
 	p.awaitText("#link", "Live")
 	p.picture("demo-fleet", true)
 
 	failing := eval[string](p, "new URL(document.querySelector('tr[data-state=down] a.name, tr[data-state=degraded] a.name').href).pathname")
-	healthy := eval[string](p, "new URL(document.querySelector('tr[data-state=up] a.name').href).pathname")
+	healthy := eval[string](p, "new URL("+row+".querySelector('a.name').href).pathname")
 
 	p = open(t, server, healthy, laptop)
 	p.await("document.querySelector('.probes summary')")
@@ -87,7 +89,7 @@ func TestDemo(t *testing.T) {
 
 	p = open(t, server, "/self", laptop)
 	p.await("document.querySelectorAll('tbody tr').length > 10")
-	p.awaitText(".info", "Endpoints3")
+	p.awaitText(".info", "Endpoints4")
 	p.picture("demo-self", true)
 
 	p = open(t, server, "/config", laptop)
