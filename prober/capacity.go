@@ -16,8 +16,11 @@ import (
 
 const (
 	// replyMemory is how many bytes the events of all replies together may take
-	// beyond stream.FreeBuffer each: room for three events of 1 MiB.
+	// beyond stream.FreeBuffer each: room for 16 events of 1 MiB of text.
 	replyMemory = 64 << 20
+	// copies is how often what is in the buffers of a reply is held: there, in
+	// what they grow from, and by the parser.
+	copies = 4
 	// usualPace is the most that a reply brings over a longer time, in bytes per
 	// second, and usualBurst at once: some 800 tokens/s of 300 bytes each.
 	usualPace  = 256 << 10
@@ -61,20 +64,33 @@ type share struct {
 	capacity *Capacity
 	ctx      context.Context //nolint:containedctx // lives as long as the reply
 	kind     api.Kind        // of the reply
-	taken    int64           // of the memory
+	buffers  int64           // bytes of the memory that are taken for buffers
+	parser   int64           // and for what the parser makes of them
 	decoding bool
 }
 
-// reserve takes what it takes to decode an event held in buffers of so many
-// bytes. One that all of the memory is not enough for is the endpoint's fault.
+// reserve takes the memory for buffers of so many bytes.
 func (s *share) reserve(bytes int) error {
-	all := int64(api.MemoryOf(bytes, s.kind))
-	if all > replyMemory {
-		return fmt.Errorf("%w: no memory for an event of %d bytes", stream.ErrTooLarge, bytes)
+	return s.take(&s.buffers, copies*int64(bytes), bytes)
+}
+
+// parse takes the memory for decoding an event.
+func (s *share) parse(data []byte) error {
+	if len(data) <= stream.FreeBuffer {
+		return nil
 	}
-	more := all - s.taken
+	return s.take(&s.parser, int64(api.ParserMemory(data, s.kind)), len(data))
+}
+
+// take raises what is taken for a part, for an event of so many bytes. One that all
+// of the memory is not enough for is the endpoint's fault.
+func (s *share) take(part *int64, want int64, bytes int) error {
+	more := want - *part
 	if more <= 0 {
 		return nil
+	}
+	if s.buffers+s.parser+more > replyMemory {
+		return fmt.Errorf("%w: no memory for an event of %d bytes", stream.ErrTooLarge, bytes)
 	}
 	for late := time.Now().Add(memoryPatience); !s.capacity.memory.TryAcquire(more); {
 		if time.Now().After(late) {
@@ -86,15 +102,15 @@ func (s *share) reserve(bytes int) error {
 		case <-time.After(memoryRetry):
 		}
 	}
-	s.taken += more
+	*part = want
 	return nil
 }
 
 // release gives everything back.
 func (s *share) release() {
 	s.rest()
-	s.capacity.memory.Release(s.taken)
-	s.taken = 0
+	s.capacity.memory.Release(s.buffers + s.parser)
+	s.buffers, s.parser = 0, 0
 }
 
 // work waits until the reply may be decoded though it comes at an unusual pace.

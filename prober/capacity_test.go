@@ -61,9 +61,9 @@ func TestReserveMemory(t *testing.T) {
 		c := NewCapacity()
 		share := func(k api.Kind) *share { return &share{capacity: c, ctx: t.Context(), kind: k} }
 		var all []interface{ release() }
-		for range 3 {
+		for range 4 {
 			s := share(api.Generation)
-			for _, size := range []int{32 << 10, 1 << 20, 64 << 10} { // grows, and asks for less
+			for _, size := range []int{32 << 10, 4 << 20, 64 << 10} { // grows, and asks for less
 				if err := s.reserve(size); err != nil {
 					t.Fatal(err)
 				}
@@ -72,11 +72,8 @@ func TestReserveMemory(t *testing.T) {
 		}
 		late := share(api.Generation)
 		var ours errNoMemory
-		if err := late.reserve(1 << 20); !errors.As(err, &ours) {
-			t.Fatalf("a fourth event of 1 MiB: %v", err)
-		}
-		if err := late.reserve(32 << 10); err != nil {
-			t.Fatalf("a small one beside three large ones: %v", err)
+		if err := late.reserve(32 << 10); !errors.As(err, &ours) {
+			t.Fatalf("beside four events of 4 MiB, four times each: %v", err)
 		}
 		time.AfterFunc(memoryPatience/2, all[0].release)
 		if err := late.reserve(1 << 20); err != nil {
@@ -85,9 +82,14 @@ func TestReserveMemory(t *testing.T) {
 		for _, s := range all[1:] {
 			s.release()
 		}
+		values := []byte(strings.Repeat("[0],", 50_000)) // 100,000 by their brackets and commas, of 160 bytes
+		if err := late.parse(values); err != nil || late.parser != 16_000_000 {
+			t.Fatalf("%d bytes for the parser: %v", late.parser, err)
+		}
 		// The vectors of an embedding take no more than their text.
-		if err := share(api.Embedding).reserve(8 << 20); err != nil {
-			t.Fatalf("an embedding of 8 MiB: %v", err)
+		vectors := share(api.Embedding)
+		if err := vectors.parse(values); err != nil || vectors.parser != 0 {
+			t.Fatalf("%d bytes for the vectors of an embedding: %v", vectors.parser, err)
 		}
 		// 4 bytes for each are more than there are for all.
 		if err := share(api.Embedding).reserve(replyMemory/4 + 1); !errors.Is(err, stream.ErrTooLarge) {

@@ -173,6 +173,9 @@ func (r *reply) frameLoop() error {
 		}
 		at := r.attempt.at(r.body.last)
 		r.last = at
+		if err := r.share.parse(f.Data); err != nil {
+			return err
+		}
 		if err := dec.Decode(f.Event, f.Data, &d); err != nil {
 			return err
 		}

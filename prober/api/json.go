@@ -31,8 +31,7 @@ const (
 // errors grows with input times depth, so a long text is checked before.
 func parseJSON(p *fastjson.Parser, text []byte) (*fastjson.Value, error) {
 	if len(text) > checkedSize {
-		values := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{"))
-		if most := min(maxValues, len(text)/bytesPerValue); values > most {
+		if most := min(maxValues, len(text)/bytesPerValue); valuesIn(text) > most {
 			return nil, fmt.Errorf("%w: JSON of over %d values", ErrProtocol, most)
 		}
 		if !json.Valid(text) {
@@ -46,15 +45,18 @@ func parseJSON(p *fastjson.Parser, text []byte) (*fastjson.Value, error) {
 	return v, nil
 }
 
-// MemoryOf returns about how many bytes it takes to decode a frame, or another
-// JSON text, of a reply of some kind that is held in buffers of so many bytes:
-// their copies, and what the parser makes of each value. The vectors of an
-// Embedding are read without it.
-func MemoryOf(bytes int, k Kind) int {
+// ParserMemory returns about how many bytes the parser needs for the values of a
+// JSON text. The vectors of an Embedding are read without it.
+func ParserMemory(text []byte, k Kind) int {
 	if k == Embedding {
-		return 4 * bytes
+		return 0
 	}
-	return 4*bytes + 160*min(bytes/bytesPerValue, maxValues)
+	return 160 * valuesIn(text)
+}
+
+// valuesIn returns about how many values a JSON text holds, rather more.
+func valuesIn(text []byte) int {
+	return bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{"))
 }
 
 // notJSON quotes the beginning of a text; the parser's own error quotes more.

@@ -30,7 +30,7 @@ type Limits struct {
 const FreeBuffer = 2 * firstBuffer
 
 // DefaultLimits leave room for the largest honest replies known: final objects
-// that echo the prompt, log probabilities, base64 audio.
+// that echo a prompt of 128,000 tokens have 0.6 MiB, log probabilities less.
 func DefaultLimits() Limits {
-	return Limits{Line: 8 << 20, Event: 8 << 20, Body: 64 << 20, Events: 200_000}
+	return Limits{Line: 2 << 20, Event: 2 << 20, Body: 64 << 20, Events: 200_000}
 }
