@@ -89,12 +89,15 @@ func endpointFailures() []Panel {
 		},
 		{
 			Title: "Successes with a flaw", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of the good probes of 15 minutes whose answer came in one burst (buffered) or without the protocol's end marker, and of those that the exporter could not measure well (imprecise).", By: ByProbe,
-			Worry: "buffered is not 0: a proxy holds streams back, and TTFT is the whole answer. imprecise: distrust the latencies here.", Alerts: []string{"InferenceStreamsBuffered", "InferenceMeasurementSuspect"},
+			What: "Share of the good probes of 15 minutes whose answer came in one burst (buffered), without the protocol's end marker or a finish reason, or with more events than tokens, and of those that are in no latency: the exporter could not measure them well (imprecise), or a burst of its own ran beside them (disturbed).", By: ByProbe,
+			Worry: "buffered is not 0: a proxy holds streams back, and TTFT is the whole answer. more events than tokens: a gateway adds texts of its own, and there is no TTFT. imprecise: the exporter has too little CPU.", Alerts: []string{"InferenceStreamsBuffered", "InferenceMeasurementSuspect"},
 			Queries: []Query{
 				{Expr: share("inference_probe_buffered_total"), Legend: "buffered {{module}}"},
 				{Expr: share("inference_probe_no_end_marker_total"), Legend: "no end marker {{module}}"},
+				{Expr: share("inference_probe_no_finish_reason_total"), Legend: "no finish reason {{module}}"},
+				{Expr: share("inference_probe_more_events_than_tokens_total"), Legend: "more events than tokens {{module}}"},
 				{Expr: share("inference_probe_imprecise_total"), Legend: "imprecise {{module}}"},
+				{Expr: share("inference_probe_disturbed_total"), Legend: "disturbed {{module}}"},
 			},
 			Min: ptr(0.0), NoValue: noProber,
 		},

@@ -187,11 +187,14 @@ func selfResources() []Panel {
 		process("Size of a page", "bytes", "Mean size of a page before compression.", "it grows and the endpoints do not.",
 			Query{Expr: mean(perProber, "15m", "inference_exporter_scrape_size_bytes", ofMachine), Legend: "{{instance}}"}),
 		{
-			Title: "Trace spans lost", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6,
-			What: "Spans a minute that were lost, because the queue was full or the receiver did not take them.", By: ByExporter,
-			Worry:   "any is lost.",
-			Queries: []Query{{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_spans_dropped_total", ofMachine), Legend: "{{instance}}"}},
-			Min:     ptr(0.0), NoValue: "no trace export",
+			Title: "Trace spans and log lines lost", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6,
+			What: "Spans a minute that were lost, because the queue was full or the receiver did not take them, and lines of the log that nobody read in time.", By: ByExporter,
+			Worry: "any is lost.",
+			Queries: []Query{
+				{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_spans_dropped_total", ofMachine), Legend: "spans {{instance}}"},
+				{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_log_lines_dropped_total", ofMachine), Legend: "log lines {{instance}}"},
+			},
+			Min: ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "Questions to the kubelet that failed", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6, Stacked: true,
