@@ -73,8 +73,12 @@ func TestPrefillAgainstTheSimulator(t *testing.T) {
 			for family, want := range map[string]float64{rateFamily: rate, fixedFamily: fixed} {
 				got := p.interval(t, family)
 				logRelative(t, family, got.value, want)
-				if math.Abs(got.value-want) > 0.03*want+machine[family] || got.lower > got.value || got.upper < got.value {
-					t.Errorf("%s: %+v, want %v within 3 %%", family, got, want)
+				// On a busy machine some probes are imprecise and left out, but the server
+				// knows them all: then its figure is within our bounds, and these are tight.
+				near := math.Abs(got.value-want) <= 0.03*want+machine[family]
+				within := got.lower <= want && want <= got.upper && got.upper-got.lower <= 0.2*got.value
+				if !near && !within || got.lower > got.value || got.upper < got.value {
+					t.Errorf("%s: %+v, want %v within 3 %%, or within bounds of 20 %%", family, got, want)
 				}
 			}
 			logRelative(t, "the server's rate and its options", rate, o.PrefillTokensPerSecond)
