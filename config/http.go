@@ -29,7 +29,7 @@ import (
 //     directory.
 //   - In a value of type secret, `${NAME}` stands for the environment variable
 //     NAME, which must be set. A literal `${` is written `$${`.
-//   - A mistake is reported with its line and without what stands there, as a
+//   - A mistake is reported with its line and without the value or key there, as a
 //     misplaced value may be a secret: neither values nor unknown keys nor names
 //     of files.
 type HTTPClient struct {

@@ -170,7 +170,7 @@ func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*cl
 		"Accept-Encoding": {"identity"},
 		"User-Agent":      {e.options.UserAgent},
 	}}
-	if h := settings.HTTPHeaders; h != nil { // added on the way; must not stand there twice
+	if h := settings.HTTPHeaders; h != nil { // added on the way; must not be sent twice
 		for name := range h.Headers {
 			c.header.Del(name)
 		}

@@ -110,7 +110,7 @@ func (e *Endpoint) newTransport(opts ...promconfig.HTTPClientOption) (http.Round
 }
 
 // ownHeader sets what all requests have and leaves out what the configuration
-// sets, since that is added on the way and must not stand there twice.
+// sets, since that is added on the way and must not be sent twice.
 func (e *Endpoint) ownHeader(h http.Header) {
 	h.Set("User-Agent", e.options.UserAgent)
 	if own := e.cfg.HTTP.HTTPHeaders; own != nil {
