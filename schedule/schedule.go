@@ -83,9 +83,6 @@ const (
 	ReasonLimit Reason = "limit"
 )
 
-// Reasons lists the closed set.
-func Reasons() []Reason { return []Reason{ReasonOverrun, ReasonBackoff, ReasonLimit} }
-
 // Options are the settings of a Scheduler.
 type Options struct {
 	// InFlight limits the runs at any moment; 0 is no limit.

@@ -31,14 +31,13 @@ type Frame struct {
 // "error", and data that begins with a colon, which is a comment that some
 // gateways wrap in a data field. It is not safe for concurrent use.
 type SSEReader struct {
-	lines    lines
-	event    string // name of the last named event, kept to save an allocation
-	named    bool   // the event in progress has the name event
-	data     []byte // payload of the event in progress
-	hasData  bool   // the event in progress has a data line
-	comments int
-	frames   int
-	err      error
+	lines   lines
+	event   string // name of the last named event, kept to save an allocation
+	named   bool   // the event in progress has the name event
+	data    []byte // payload of the event in progress
+	hasData bool   // the event in progress has a data line
+	frames  int
+	err     error
 }
 
 // NewSSE returns a reader of the events in r.
@@ -89,14 +88,8 @@ func (s *SSEReader) Next() (Frame, error) {
 	}
 }
 
-// Comments counts the comment lines so far: keep-alives, mostly.
-func (s *SSEReader) Comments() int { return s.comments }
-
 // Frames counts the frames so far.
 func (s *SSEReader) Frames() int { return s.frames }
-
-// Bytes counts the bytes of the body so far.
-func (s *SSEReader) Bytes() int64 { return s.lines.bytes }
 
 // Head returns what the first 2 KiB of the body hold from the first line on that
 // is none of an event stream, such as an HTML page or bare JSON. Comments and
@@ -156,11 +149,8 @@ func (s *SSEReader) field(line []byte) error {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
-	case "":
-		s.comments++
 	case "data":
 		if len(value) > 0 && value[0] == ':' {
-			s.comments++
 			return nil
 		}
 		return s.append(value)
