@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -138,11 +137,6 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	}
 	defer closeAll(listeners)
 	d.env.logger.Info("starting", "version", version.Info())
-	if os.Getenv("GOGC") == "" {
-		// What is kept changes little: collecting it more often costs less than
-		// the memory that waiting would.
-		debug.SetGCPercent(50)
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range d.parts() {
 		group.Go(func() error { return part(ctx) })
