@@ -3,7 +3,15 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
+	"strings"
+
+	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
 )
 
 // APIs lists the wire protocols: those that generate, then those that embed
@@ -124,5 +132,206 @@ func (e *Endpoint) validateModules(r *report, p path, modules map[string]*Module
 		case slices.Contains(e.Modules[:i], name):
 			r.errorf(p.index(i), "module %s is listed twice", quote(name))
 		}
+	}
+}
+
+// maxKeyBytes bounds the name of a key of a request.
+const maxKeyBytes = 256
+
+// Request says how the requests to an endpoint differ from those that the
+// protocol's probe would send. In the body the answer's cap is renamed first,
+// then the keys of `omit` go, then those of `extra` come. The settings
+// are shown on the pages: a key for access belongs under `http`.
+type Request struct {
+	// Omit lists keys that are left out of the body, nested ones with dots:
+	// `temperature`, `stream_options.continuous_usage_stats`. A key that the
+	// body does not have is no mistake.
+	Omit []string `yaml:"omit,omitempty"`
+	// Extra is an object that is merged into the body: objects key by key,
+	// while any other value, null and lists included, replaces what is there.
+	// What `omit` names too is replaced whole.
+	Extra map[string]any `yaml:"extra,omitempty"`
+	// Path is sent instead of the whole path of the URL, with a slash first.
+	// Default: the protocol's path under the URL.
+	Path string `yaml:"path,omitempty"`
+	// MaxTokensField is the key that caps the answer, where the server wants
+	// another spelling, such as `max_completion_tokens`. Default: the
+	// protocol's own.
+	MaxTokensField string `yaml:"max_tokens_field,omitempty"`
+	// StickyHeader is a header by which a balancer keeps requests together: the
+	// two requests of a pair carry the same random value in it, so that they
+	// reach the same replica. Default: no such header.
+	StickyHeader string `yaml:"sticky_header,omitempty"`
+}
+
+func (q *Request) validate(r *report, p path) {
+	for i, key := range q.Omit {
+		at := p.key("omit").index(i)
+		switch {
+		case slices.Contains(strings.Split(key, "."), ""):
+			r.errorf(at, "want the name of a key, like stream_options.include_usage, got %s", quote(key))
+		case slices.Contains(q.Omit[:i], key):
+			r.errorf(at, "%s is listed twice", quote(key))
+		default:
+			validateText(r, at, "key", key, maxKeyBytes)
+		}
+	}
+	if r.written(p.key("max_tokens_field")) {
+		validateText(r, p.key("max_tokens_field"), "key", q.MaxTokensField, maxKeyBytes)
+	}
+	if r.written(p.key("path")) && !isPath(q.Path) {
+		r.errorf(p.key("path"), "want a path like /custom/chat, without query and fragment")
+	}
+	if header := p.key("sticky_header"); r.written(header) {
+		_, reserved := promconfig.ReservedHeaders[http.CanonicalHeaderKey(q.StickyHeader)]
+		switch {
+		case !isHeaderName(q.StickyHeader):
+			r.errorf(header, "not a valid name of a header")
+		case reserved:
+			r.errorf(header, "setting header %q is not allowed", http.CanonicalHeaderKey(q.StickyHeader))
+		}
+	}
+}
+
+// isPath tells whether s is the path of a URL, and nothing more.
+func isPath(s string) bool {
+	_, err := url.Parse("http://h" + s)
+	return err == nil && strings.HasPrefix(s, "/") && !strings.ContainsAny(s, "?#")
+}
+
+// Servers says where the servers behind an endpoint show their own metrics,
+// and how to read them.
+type Servers struct {
+	// Find says whether to look for a page at the endpoint's own address when
+	// neither `urls` nor `dns` names one.
+	Find bool `yaml:"find"`
+	// URLs are pages, one for each server. A URL without a path gets that of
+	// the engine; the only query is `?model=NAME`, with which `autoload=false` is
+	// sent, so that no reading loads a model.
+	URLs []PageURL `yaml:"urls,omitempty"`
+	// DNS are pages whose host stands for all the addresses that it resolves
+	// to, each a server. The name is resolved again before each reading.
+	DNS []PageURL `yaml:"dns,omitempty"`
+	// Engine is the name of the mapping to read the pages with: a built-in one
+	// or one under `engines`. Default: known by the series of the page.
+	Engine string `yaml:"engine,omitempty"`
+	// Interval is the time from one reading to the next.
+	Interval model.Duration `yaml:"interval"`
+	// Timeout limits one reading. It may not exceed the interval; the default
+	// is cut to it.
+	Timeout model.Duration `yaml:"timeout"`
+	// HTTP says how to connect to the pages and to authenticate, with the keys
+	// of the endpoint's `http`. Default: the endpoint's `http` for a page on its
+	// own scheme, host and port; no credentials for any other. A page that is
+	// found on another port never gets credentials: name it under `urls`.
+	HTTP *HTTPClient `yaml:"http,omitempty"`
+
+	// PagePorts are the ports at which a page of a discovered endpoint may be
+	// looked for, beside its own; nil is any.
+	PagePorts []string `yaml:"-"`
+}
+
+// Format writes the settings as printYAML does.
+func (s Servers) Format(f fmt.State, _ rune) { printYAML(f, s) }
+
+func (s *Servers) validate(r *report, p path) {
+	first := map[string]path{}
+	validatePages(r, p.key("urls"), s.URLs, first)
+	validatePages(r, p.key("dns"), s.DNS, first)
+	if r.written(p.key("engine")) {
+		validateText(r, p.key("engine"), "engine name", s.Engine, maxNameBytes)
+	}
+	if timeout := p.key("timeout"); r.written(timeout) && !r.failed[p.key("interval")] && s.Timeout > s.Interval {
+		r.errorf(timeout, "%s exceeds the interval of %s", s.Timeout, s.Interval)
+	}
+}
+
+// validatePages checks the pages of one list; first knows where each page
+// stands.
+func validatePages(r *report, p path, pages []PageURL, first map[string]path) {
+	for i, u := range pages {
+		at := p.index(i)
+		if u.URL == nil {
+			r.errorf(at, "missing; %v", errWantURL)
+			continue
+		}
+		page := URL(u).page()
+		if before, ok := first[page]; ok {
+			r.errorf(at, "the same page as %s", before)
+			continue
+		}
+		first[page] = at
+	}
+}
+
+// page is the one spelling of a URL: the host in lower case, with its port.
+func (u URL) page() string {
+	port := u.Port()
+	if port == "" {
+		port = schemePort(u.Scheme)
+	}
+	at := u.EscapedPath()
+	if at == "/" {
+		at = "" // a URL without a path means the same
+	}
+	return u.Scheme + "://" + net.JoinHostPort(foldHost(u.URL), port) + at + "?" + u.Query().Encode()
+}
+
+// maxGPUs is more GPUs than work on one request together.
+const maxGPUs = 1024
+
+// Hardware says what an endpoint runs on, for the ceiling of what it can
+// decode: the memory bandwidth of its GPUs over the bytes of weights that each
+// token reads. Nothing in it is required; what is left out makes no series.
+type Hardware struct {
+	// GPU is the name of the product, such as `H100 SXM`, which tells the memory
+	// bandwidth; at most 128 bytes.
+	GPU string `yaml:"gpu,omitempty"`
+	// GPUs is how many GPUs work on one token at the same time (tensor parallel),
+	// 1 to 1,024. Replicas do not count, nor do the stages of a pipeline, which
+	// work one after the other. Default: the number of `uuids`, or 1.
+	GPUs int `yaml:"gpus"`
+	// MemoryBandwidth is that of one GPU or MIG device, in bytes per second.
+	// Default: that of the product, though not for MIG devices, which have a share
+	// of it that nothing tells; else that of the GPUs of this machine that `uuids`
+	// names.
+	MemoryBandwidth Bytes `yaml:"memory_bandwidth,omitempty"`
+	// Weights are the bytes of weights that are read for each token, over all
+	// GPUs together and in the type they are stored in: all of the model, or the
+	// active ones of a mixture of experts.
+	Weights Bytes `yaml:"weights,omitempty"`
+	// UUIDs are the GPUs or MIG devices as the driver names them, `GPU-...` or
+	// `MIG-...`. They join the endpoint to the readings of these GPUs, on
+	// whatever machine these are.
+	UUIDs []string `yaml:"uuids,omitempty"`
+}
+
+// Format writes the hardware as printYAML does.
+func (h Hardware) Format(f fmt.State, _ rune) { printYAML(f, h) }
+
+// gpuUUID is how the driver names a GPU or a MIG device. Older drivers name the
+// latter MIG-GPU-UUID/7/0.
+var gpuUUID = regexp.MustCompile(`^(GPU|MIG)-[0-9A-Za-z/-]{1,90}$`)
+
+func (h *Hardware) validate(r *report, p path) {
+	if r.failed[p] {
+		return // not hardware at all
+	}
+	if r.written(p.key("gpu")) {
+		validateText(r, p.key("gpu"), "GPU name", h.GPU, maxNameBytes)
+	}
+	validateRange(r, p.key("gpus"), h.GPUs, 1, maxGPUs)
+	uuids := p.key("uuids")
+	for i, uuid := range h.UUIDs {
+		switch {
+		case r.failed[uuids.index(i)]:
+		case !gpuUUID.MatchString(uuid):
+			r.errorf(uuids.index(i), "want a UUID that begins with GPU- or MIG-, as nvidia-smi -L shows it, got %s", quote(uuid))
+		case slices.Contains(h.UUIDs[:i], uuid):
+			r.errorf(uuids.index(i), "%s is listed twice", quote(uuid))
+		}
+	}
+	if len(h.UUIDs) > 0 && h.GPUs != len(h.UUIDs) {
+		r.errorf(p.key("gpus"), "%d GPUs and %d uuids; leave gpus out", h.GPUs, len(h.UUIDs))
 	}
 }
