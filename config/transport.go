@@ -2,8 +2,11 @@ package config
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	promconfig "github.com/prometheus/common/config"
@@ -72,4 +75,127 @@ func limitTokenConnections(dial promconfig.DialContextFunc) promconfig.DialConte
 		}
 		return c, err
 	}
+}
+
+const (
+	// maxAbandoned is how many requests may go on hanging after their contexts ended,
+	// before others fail at once.
+	maxAbandoned = 16
+	// abandonAgain is how long after the latest of them another one may be sent: the
+	// other side may be well again, while those that hang may never end.
+	abandonAgain = time.Hour
+	// maxWaitedRead bounds a read of a body, since it needs memory of its own.
+	maxWaitedRead = 16 << 10
+)
+
+// waiter sends requests through what may ignore their contexts: the wait for an
+// OAuth2 token, and HTTP/2, where one frame of a server (a WINDOW_UPDATE that
+// overflows the window of a stream) makes net/http of Go 1.26 wait for itself for
+// ever. What hangs is left behind, in bounded number.
+type waiter struct {
+	next      http.RoundTripper
+	abandoned atomic.Int32 // what hangs although its context ended
+	latest    atomic.Int64 // when the latest was abandoned, in Unix nanoseconds
+}
+
+var errAbandoned = errors.New("earlier requests still hang after their limits, for the token server or in HTTP/2")
+
+// RoundTrip returns when the context of the request ends, and so does the reading
+// of the reply's body.
+func (w *waiter) RoundTrip(req *http.Request) (*http.Response, error) {
+	if w.abandoned.Load() >= maxAbandoned && time.Since(time.Unix(0, w.latest.Load())) < abandonAgain {
+		return nil, errAbandoned
+	}
+	type reply struct {
+		resp *http.Response
+		err  error
+	}
+	ctx := req.Context()
+	r, err := await(ctx, w, func() reply {
+		resp, err := w.next.RoundTrip(req.WithContext(context.WithValue(ctx, requestKey{}, true)))
+		return reply{resp, err}
+	}, func(r reply) {
+		if r.err == nil {
+			_ = r.resp.Body.Close()
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.err == nil {
+		r.resp.Body = &waitedBody{body: r.resp.Body, ctx: ctx, waiter: w}
+	}
+	return r.resp, r.err
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (w *waiter) CloseIdleConnections() { closeIdle(w.next) }
+
+// await calls f, and returns with an error when ctx ends before it is done: what f
+// returns late goes to late.
+func await[T any](ctx context.Context, w *waiter, f func() T, late func(T)) (v T, err error) {
+	done := make(chan T)
+	go func() {
+		got := f()
+		select {
+		case done <- got:
+		case <-ctx.Done():
+			late(got)
+			w.abandoned.Add(-1)
+		}
+	}()
+	select {
+	case got := <-done:
+		return got, nil
+	case <-ctx.Done():
+		w.latest.Store(time.Now().UnixNano())
+		w.abandoned.Add(1)
+		return v, context.Cause(ctx)
+	}
+}
+
+// waitedBody is the body of a reply whose reads end with the context of the request.
+type waitedBody struct {
+	body   io.ReadCloser
+	ctx    context.Context //nolint:containedctx // lives as long as the reply
+	waiter *waiter
+	buf    []byte // read into by what may be left behind
+	hangs  bool
+}
+
+// Read reads nothing ahead, so that when it returns is when the bytes came.
+func (b *waitedBody) Read(p []byte) (int, error) {
+	if b.hangs {
+		return 0, context.Cause(b.ctx)
+	}
+	if b.buf == nil {
+		b.buf = make([]byte, maxWaitedRead)
+	}
+	p = p[:min(len(p), len(b.buf))]
+	type result struct {
+		n   int
+		err error
+	}
+	r, err := await(b.ctx, b.waiter, func() result {
+		n, err := b.body.Read(b.buf[:len(p)])
+		return result{n, err}
+	}, func(result) {})
+	if err != nil {
+		b.hangs = true
+		return 0, err
+	}
+	return copy(p, b.buf[:r.n]), r.err
+}
+
+// Close closes the body. One that hangs is left to itself.
+func (b *waitedBody) Close() error {
+	if b.hangs {
+		go b.body.Close()
+		return nil
+	}
+	closed, err := await(b.ctx, b.waiter, b.body.Close, func(error) {})
+	if err != nil {
+		return err
+	}
+	return closed
 }
