@@ -12,6 +12,11 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	promdiscovery "github.com/prometheus/prometheus/discovery"
+	// These add the keys file_sd_configs, http_sd_configs and dns_sd_configs to
+	// what promdiscovery.Configs decodes; static_configs is always there.
+	_ "github.com/prometheus/prometheus/discovery/dns"
+	_ "github.com/prometheus/prometheus/discovery/file"
+	_ "github.com/prometheus/prometheus/discovery/http"
 	"github.com/prometheus/prometheus/model/relabel"
 	"gopkg.in/yaml.v3"
 )
