@@ -1,7 +1,11 @@
 package config
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -146,4 +150,111 @@ func (c *secretCollector) file(name string) {
 	if text, err := files.Read(name, maxSecretBytes); err == nil {
 		c.add(string(text))
 	}
+}
+
+// expandEnv replaces each ${NAME} in s by the environment variable NAME, which
+// must be set and not empty, and each $${ by a literal ${. Any other dollar
+// sign stands for itself. Errors name the variable, where its name is of the usual
+// form, and never repeat s.
+func expandEnv(s string) (string, error) {
+	var b strings.Builder
+	for {
+		i := strings.Index(s, "${")
+		if i < 0 {
+			b.WriteString(s)
+			return b.String(), nil
+		}
+		if i > 0 && s[i-1] == '$' {
+			b.WriteString(s[:i-1] + "${")
+			s = s[i+2:]
+			continue
+		}
+		name, rest, ok := strings.Cut(s[i+2:], "}")
+		if !ok || !isIdentifier(name) {
+			return "", errors.New("want ${NAME} with the name of an environment variable; write $${ for a literal ${")
+		}
+		value := os.Getenv(name)
+		switch {
+		case value == "" && variableLike.MatchString(name):
+			return "", fmt.Errorf("environment variable %s is not set, or empty", name)
+		case value == "": // the name may be the secret itself
+			return "", errors.New("an environment variable that is not set, or empty")
+		}
+		b.WriteString(s[:i] + value)
+		s = rest
+	}
+}
+
+// maxSecretBytes bounds a file with a secret or certificates.
+const maxSecretBytes = 1 << 20
+
+// isFileKey tells whether a key names one or several files.
+func isFileKey(key string) bool { return key == "files" || strings.HasSuffix(key, "_file") }
+
+// files makes the file names of one key absolute and checks that each file can
+// be read, so that a missing secret shows at start and not in the first probe.
+func (d *decoder) files(key string, p path, v reflect.Value) {
+	limit := maxSecretBytes
+	if key == "prompts_file" {
+		limit = maxPromptsBytes
+	}
+	if v.Kind() == reflect.String {
+		d.file(p, v, limit)
+		return
+	}
+	for i := range v.Len() {
+		d.file(p.index(i), v.Index(i), limit)
+	}
+}
+
+func (d *decoder) file(p path, v reflect.Value, limit int) {
+	if v.String() == "" {
+		return
+	}
+	name := promconfig.JoinDir(d.dir, v.String())
+	v.SetString(name)
+	if err := files.Check(name, int64(limit)); err != nil {
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err
+		}
+		if d.secret { // the name may be the secret itself
+			d.errorf(p, "cannot read the file (a relative name counts from %s): %v", d.dir, err)
+			return
+		}
+		d.errorf(p, "cannot read %s: %v", name, err)
+	}
+}
+
+// Files returns the names of the files that a client with these settings reads
+// for its requests: of secrets and certificates.
+func (h *HTTPClient) Files() []string {
+	return namesOfFiles(reflect.ValueOf(h.HTTPClientConfig), "")
+}
+
+// namesOfFiles returns those in a value that is held by a field of the given name.
+func namesOfFiles(v reflect.Value, field string) []string {
+	var names []string
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			names = namesOfFiles(v.Elem(), field)
+		}
+	case reflect.Struct:
+		if headers, ok := v.Interface().(promconfig.Headers); ok {
+			for _, h := range headers.Headers {
+				names = append(names, h.Files...)
+			}
+			return names
+		}
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				names = append(names, namesOfFiles(v.Field(i), f.Name)...)
+			}
+		}
+	case reflect.String:
+		if strings.HasSuffix(field, "File") && v.String() != "" {
+			names = append(names, v.String())
+		}
+	}
+	return names
 }
