@@ -1,0 +1,197 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"gopkg.in/yaml.v3"
+)
+
+// A page of a llama.cpp router may say that nothing is to be loaded for it, which
+// holds either way. Nobody may say that it is.
+func TestPageURLAutoload(t *testing.T) {
+	f := func(query, want string) {
+		t.Helper()
+		u, err := parsePageURL("http://router:8080/metrics" + query)
+		switch {
+		case err == nil && want == "":
+			t.Errorf("%s: no error", query)
+		case err != nil && want != "":
+			t.Errorf("%s: %v", query, err)
+		case err == nil && u.RawQuery != want:
+			t.Errorf("%s: got the query %q, want %q", query, u.RawQuery, want)
+		}
+	}
+	f("?model=a", "model=a")
+	f("?model=a&autoload=false", "model=a")
+	f("?autoload=false&model=acme%2Fa", "model=acme%2Fa")
+	f("?model=a&autoload=true", "")
+	f("?model=a&autoload=1", "")
+	f("?autoload=false", "")
+	f("?model=&autoload=false", "")
+	f("?model=a&autoload=false&key=b", "")
+	f("?model=a&autoload=false&autoload=false", "")
+	f("?autoload=false&model=a&autoload=true", "")
+}
+
+// Both spellings are one page.
+func TestPageURLAutoloadTwice(t *testing.T) {
+	_, err := Parse([]byte("endpoints: [{url: http://a, servers: {urls: ['http://r/metrics?model=a', 'http://r/metrics?model=a&autoload=false']}}]"), "f.yml")
+	const want = "f.yml:1: endpoints[0].servers.urls[1]: the same page as endpoints[0].servers.urls[0]"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestBytes(t *testing.T) {
+	f := func(text string, want Bytes, shown string) {
+		t.Helper()
+		c, err := Parse([]byte("endpoints: [{url: http://h, hardware: {weights: "+text+"}}]"), "f.yml")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got := c.Endpoints[0].Hardware.Weights
+		if got != want {
+			t.Errorf("%s: got %d bytes, want %d", text, got, want)
+		}
+		if got.String() != shown {
+			t.Errorf("%s: shown as %s, want %s", text, got, shown)
+		}
+	}
+	f("16GB", 16_000_000_000, "16GB")
+	f("15GiB", 16_106_127_360, "15GiB")
+	f("3.35TB", 3_350_000_000_000, "3350GB")
+	f("14.5GB", 14_500_000_000, "14500MB")
+	f("0.5KiB", 512, "512")
+	f("1kB", 1000, "1kB")
+	f("2MB", 2_000_000, "2MB")
+	f("2MiB", 2_097_152, "2MiB")
+	f("1TiB", 1_099_511_627_776, "1TiB")
+	f("16000000001", 16_000_000_001, "16000000001")
+	f(`"4096"`, 4096, "4KiB")
+	f("1", 1, "1")
+}
+
+// FuzzBytes holds that a size which can be read is printed as one that reads
+// the same.
+func FuzzBytes(f *testing.F) {
+	for _, s := range []string{"16GB", "15GiB", "3.35TB", "0", "1", "1000TB", "1e9", "-1", "99999999999999999999999", ".5GB", "1.GB", "0x10", "1B"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, ok := parseBytes(s)
+		if !ok || v < 1 || v > maxBytes {
+			return
+		}
+		again, ok := parseBytes(Bytes(v).String())
+		if !ok || again != v {
+			t.Errorf("%q is %v, printed as %q, read back as %v (%t)", s, v, Bytes(v), again, ok)
+		}
+	})
+}
+
+// TestHardwarePrints checks what the page of the configuration shows.
+func TestHardwarePrints(t *testing.T) {
+	h := Hardware{GPU: "H100 SXM", GPUs: 2, MemoryBandwidth: 3_350_000_000_000, Weights: 16_000_000_000}
+	got, err := yaml.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "gpu: H100 SXM\ngpus: 2\nmemory_bandwidth: 3350GB\nweights: 16GB\n"
+	if string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if strings.Contains(string(got), "uuids") {
+		t.Error("what is left out is printed")
+	}
+}
+
+func milliseconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Millisecond) }
+
+// A module's own objectives take the place of the endpoint's as a whole, and
+// these that of the built-in module's: what they leave out is nobody's.
+func TestSLOWith(t *testing.T) {
+	endpoint := SLO{Objective: 0.999, TTFT: milliseconds(500), TPOT: milliseconds(50), E2E: seconds(90)}
+	f := func(name string, want ...SLO) {
+		t.Helper()
+		c, err := Load("testdata/slo.good.yml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range c.Endpoints {
+			if diff := cmp.Diff(want[i], e.SLOWith(c.Modules[name])); diff != "" {
+				t.Errorf("%s with %s (-want +got):\n%s", e.Name, name, diff)
+			}
+		}
+	}
+	alone := SLO{Objective: 0.99}
+	f("interactive", endpoint, SLO{Objective: 0.000001}, alone, SLO{Objective: 0.99, TTFT: seconds(2), TPOT: milliseconds(200)})
+	f("code-completion", endpoint, SLO{Objective: 0.000001}, alone, SLO{Objective: 0.99, E2E: seconds(2)})
+	f("long-context", endpoint, SLO{Objective: 0.000001}, alone, alone)
+	f("none", endpoint, SLO{Objective: 0.000001}, alone, alone)
+	long, open := SLO{Objective: 0.99, TTFT: seconds(5)}, alone
+	f("long", long, long, long, long)
+	f("open", open, open, open, open)
+	f("rag", long, long, long, long)
+	scored := SLO{Objective: 0.999, E2E: seconds(90)}
+	f("scored", scored, SLO{Objective: 0.000001}, alone, alone)
+	f("batch", endpoint, SLO{Objective: 0.000001}, alone, alone)
+}
+
+// Bursts are judged by nothing; all else is.
+func TestJudged(t *testing.T) {
+	c, err := Load("testdata/slo.good.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range c.Modules {
+		if got, want := m.Judged(), name != "batch"; got != want {
+			t.Errorf("%s: got %t, want %t", name, got, want)
+		}
+	}
+}
+
+func TestPrice(t *testing.T) {
+	f := func(p *Price, perHour float64, perToken bool) {
+		t.Helper()
+		if p.PerHour() != perHour || p.PerToken() != perToken {
+			t.Errorf("%+v: got %v an hour and per token %t, want %v and %t", p, p.PerHour(), p.PerToken(), perHour, perToken)
+		}
+	}
+	f(nil, 0, false)
+	f(&Price{GPUs: 1}, 0, false)
+	f(&Price{GPUHourUSD: 3.25, GPUs: 2}, 6.5, false)
+	f(&Price{GPUs: 1, InputUSD: 3}, 0, true)
+	f(&Price{GPUs: 1, OutputUSD: 3}, 0, true)
+}
+
+// TestSigV4Keys checks that keys never come from two places.
+func TestSigV4Keys(t *testing.T) {
+	setEnv(t)
+	f := func(keys string, want SigV4) {
+		t.Helper()
+		c, err := Parse([]byte("endpoints: [{url: http://h, sigv4: {region: us-east-1"+keys+"}}]"), "f.yml")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		want.Region = "us-east-1"
+		if diff := cmp.Diff(want, *c.Endpoints[0].SigV4); diff != "" {
+			t.Errorf("%s: %s", keys, diff)
+		}
+	}
+	id, secret, token := "AKIDFROMENVIRONMENT", promconfig.Secret("secret-from-environment"), promconfig.Secret("token-from-environment")
+	f("", SigV4{"", "bedrock", id, secret, token})
+	f(", service: x", SigV4{"", "x", id, secret, token})
+	f(", access_key_id: , secret_access_key: ", SigV4{"", "bedrock", id, secret, token})
+	f(", session_token: t", SigV4{"", "bedrock", id, secret, "t"})
+	f(", access_key_id: A, secret_access_key: s", SigV4{"", "bedrock", "A", "s", ""})
+	f(", access_key_id: A, secret_access_key: s, session_token: t", SigV4{"", "bedrock", "A", "s", "t"})
+	t.Setenv("AWS_SESSION_TOKEN", "")
+	f("", SigV4{"", "bedrock", id, secret, ""})
+}
