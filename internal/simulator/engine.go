@@ -24,7 +24,8 @@ type sequence struct {
 	reason finish // how it ends after them
 	quiet  bool   // wake the reader at the end only
 	scored bool   // the log-probabilities of the prompt are wanted
-	class  class
+	// streaming is a reply token by token.
+	streaming bool
 	// pace is how much longer than usual the prompt and the first token take; 1
 	// is as usual.
 	pace float64
@@ -88,16 +89,17 @@ func (q *sequence) generated() int { return len(q.tokens) - q.prompt }
 // replica is one engine: a queue, a batch, a KV cache, and a loop of steps that
 // runs while there is work.
 type replica struct {
-	o     *Options
-	index int
-	phase time.Duration // delay of the first step after idleness
-	gate  *gate
+	o       *Options
+	index   int
+	phase   time.Duration // delay of the first step after idleness
+	gate    *gate
+	metrics *liveMetrics // nil is none
 
 	mu      sync.Mutex
 	waiting []*sequence // first come, first served; preempted ones in front
 	running []*sequence // in the order of admission
 	pool    *blockPool
-	stats   [classes]stats
+	count   State // what it has done; the rest of it is set by state
 	looping bool
 	step    step // the one in progress, its memory reused
 	// emptied holds a value when the last sequence left by an abort, so that
@@ -105,19 +107,17 @@ type replica struct {
 	emptied chan struct{}
 }
 
-func newReplica(o *Options, index int, b bounds, g *gate) *replica {
-	r := &replica{
+func newReplica(o *Options, index int, m *liveMetrics, g *gate) *replica {
+	return &replica{
 		o:       o,
 		index:   index,
 		phase:   time.Duration(index) * o.DecodeStep / time.Duration(o.Replicas),
 		gate:    g,
+		metrics: m,
+		count:   State{Finished: map[string]uint64{string(finishStop): 0, string(finishLength): 0, string(finishAbort): 0}},
 		pool:    newBlockPool(o.Blocks, o.BlockSize),
 		emptied: make(chan struct{}, 1),
 	}
-	for c := range r.stats {
-		r.stats[c] = newStats(b)
-	}
-	return r
 }
 
 // load is the number of sequences inside.
@@ -134,11 +134,10 @@ func (r *replica) submit(q *sequence) bool {
 	defer r.mu.Unlock()
 	if r.o.QueueLimit > 0 && len(r.running)+len(r.waiting) >= r.o.Slots+r.o.QueueLimit {
 		if !q.quiet { // the background asks again until there is room
-			r.stats[q.class].rejected++
+			r.count.Rejected++
 		}
 		return false
 	}
-	r.stats[q.class].arrived(q)
 	r.waiting = append(r.waiting, q)
 	if !r.looping {
 		r.looping = true
@@ -154,7 +153,7 @@ func (r *replica) abort(q *sequence) {
 	if q.done {
 		return
 	}
-	r.end(q, finishAbort, time.Now())
+	r.end(q, finishAbort)
 	if len(r.running)+len(r.waiting) == 0 {
 		select {
 		case r.emptied <- struct{}{}:
@@ -164,7 +163,7 @@ func (r *replica) abort(q *sequence) {
 }
 
 // end takes a sequence out.
-func (r *replica) end(q *sequence, reason finish, now time.Time) {
+func (r *replica) end(q *sequence, reason finish) {
 	q.done = true
 	is := func(other *sequence) bool { return other == q }
 	r.running = slices.DeleteFunc(r.running, is)
@@ -172,7 +171,7 @@ func (r *replica) end(q *sequence, reason finish, now time.Time) {
 	r.pool.release(q.blocks)
 	q.blocks = nil
 	q.update(func(p *progress) { p.finish = reason })
-	r.stats[q.class].end(q, reason, now)
+	r.countEnd(q, reason)
 	q.wake()
 }
 

@@ -223,6 +223,8 @@ func TestPreemption(t *testing.T) {
 			Ended: Tokens{Prompt: 12, Generated: 12}, Steps: 10, Preemptions: 1,
 			FirstTokens: 2, FirstTokenSeconds: 0.026 + 0.052,
 			Finished: map[string]uint64{"length": 2, "stop": 0, "abort": 0},
+			// Two prompts, and of B's eight tokens those outside of its first block.
+			EvictableBlocks: 3, PrefillCached: 4, PrefillComputed: 6 + 6 + 4,
 		}
 		if d := cmp.Diff(want, r.state()); d != "" {
 			t.Error(d)
@@ -320,5 +322,26 @@ func TestReplicasArePhaseShifted(t *testing.T) {
 			}
 			begin = time.Now()
 		}
+	})
+}
+
+// TestStateOfBlocks looks at one sequence while it runs and after its end.
+func TestStateOfBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := testReplica(nil)
+		f := func(used, evictable int) {
+			t.Helper()
+			if s := r.state(); s.BlocksInUse != used || s.EvictableBlocks != evictable {
+				t.Errorf("%d blocks in use and %d evictable, want %d and %d", s.BlocksInUse, s.EvictableBlocks, used, evictable)
+			}
+		}
+		q := start(t, r, promptOf(1, 100), 20)
+		f(7, 0)
+		time.Sleep(130 * ms) // the first token came at 120 ms
+		f(7, 0)
+		finished(q)
+		// 119 tokens were computed; seven blocks are full.
+		f(0, 7)
+		synctest.Wait()
 	})
 }

@@ -12,11 +12,9 @@ import (
 type identity struct {
 	engine string // value of Options.Engine
 	server string // header Server; "" is none
-	// pages are the replies to GET by path: JSON, a text, a handler's, or
-	// empty where nil.
-	pages func(s *Server) jsonMap
-	// metrics is the page with its own metrics; nil is none.
-	metrics func(o *Options) *metricsPage
+	// pages are the replies to GET by path: JSON, a text, or empty where nil.
+	pages   func(s *Server) jsonMap
+	metrics metricsPage
 }
 
 type jsonMap = map[string]any
@@ -25,18 +23,18 @@ type jsonMap = map[string]any
 // default.
 func identities() []identity {
 	return []identity{
-		{engine: "vllm", pages: vllmPages, metrics: vllmMetrics},
-		{engine: "sglang", pages: sglangPages, metrics: sglangMetrics},
-		{engine: "tgi", pages: tgiPages, metrics: tgiMetrics},
-		{engine: "trtllm", pages: trtllmPages, metrics: trtllmMetrics},
-		{engine: "triton", pages: tritonPages, metrics: tritonMetrics},
-		{engine: "llamacpp", server: "llama.cpp", pages: llamacppPages, metrics: llamacppMetrics},
+		{engine: "vllm", pages: vllmPages, metrics: metricsPage{path: "/metrics", live: vllmMetrics}},
+		{engine: "sglang", pages: sglangPages, metrics: metricsPage{path: "/metrics", live: sglangMetrics}},
+		{engine: "tgi", pages: tgiPages, metrics: metricsPage{path: "/metrics", sample: "tgi.txt"}},
+		{engine: "trtllm", pages: trtllmPages, metrics: metricsPage{path: "/prometheus/metrics", sample: "trtllm-1.2.txt"}},
+		{engine: "triton", pages: tritonPages, metrics: metricsPage{path: "/metrics", sample: "triton-trtllm.txt"}},
+		{engine: "llamacpp", server: "llama.cpp", pages: llamacppPages, metrics: metricsPage{path: "/metrics", sample: "llamacpp.txt"}},
 		{engine: "ollama", pages: ollamaPages},
-		{engine: "lmdeploy", pages: lmdeployPages, metrics: lmdeployMetrics},
-		{engine: "tei", pages: teiPages, metrics: teiMetrics},
-		{engine: "litellm", pages: litellmPages, metrics: litellmMetrics},
-		{engine: "nim", pages: nimPages, metrics: nimMetrics},
-		{engine: "dynamo", pages: dynamoPages, metrics: dynamoMetrics},
+		{engine: "lmdeploy", pages: lmdeployPages, metrics: metricsPage{path: "/metrics", sample: "lmdeploy-0.16.txt"}},
+		{engine: "tei", pages: teiPages, metrics: metricsPage{path: "/metrics", sample: "tei.txt"}},
+		{engine: "litellm", pages: litellmPages, metrics: metricsPage{path: "/metrics", sample: "litellm.txt"}},
+		{engine: "nim", pages: nimPages, metrics: metricsPage{path: "/v1/metrics", sample: "nim.txt"}},
+		{engine: "dynamo", pages: dynamoPages, metrics: metricsPage{path: "/metrics", sample: "dynamo-frontend.txt"}},
 	}
 }
 
@@ -71,8 +69,6 @@ func (s *Server) identify(next http.Handler) http.Handler {
 		}
 		switch p := p.(type) {
 		case nil:
-		case http.HandlerFunc:
-			p(w, r)
 		case string:
 			_, _ = w.Write([]byte(p)) // the client is gone
 		default:
@@ -122,7 +118,8 @@ func tgiPages(s *Server) jsonMap {
 
 func trtllmPages(s *Server) jsonMap {
 	return s.withModels("tensorrt_llm", nil, jsonMap{
-		"/version": jsonMap{"version": "1.2.0"}, "/health": nil, "/metrics": http.HandlerFunc(s.iterations),
+		"/version": jsonMap{"version": "1.2.0"}, "/health": nil,
+		"/metrics": []jsonMap{{"iter": 1, "numActiveRequests": 0, "numQueuedRequests": 0}}, // of iterations; not for Prometheus
 	})
 }
 

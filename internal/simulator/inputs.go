@@ -50,10 +50,8 @@ func (in *inputs) tokens() int {
 // it takes the time of its prefill; there is no queue.
 func (x *exchange) answerInputs() error {
 	in, o := x.ask.inputs, &x.s.o
-	x.s.inputs.began(in)
 	for _, text := range in.texts {
 		if n := len(in.query) + len(text); n > o.ContextLength {
-			x.s.inputs.refused()
 			return x.refuse(badRequest(fmt.Sprintf("the model's context length is %d tokens, but an input has %d", o.ContextLength, n)))
 		}
 	}
@@ -66,7 +64,6 @@ func (x *exchange) answerInputs() error {
 	if err := x.s.gate.pass(x.ctx()); err != nil {
 		return err
 	}
-	x.s.inputs.computed(in, took)
 	x.rec.update(func(r *Record) { r.Prefill = took })
 	w := whole{inputs: in, took: took, finish: finishStop, usage: usage{prompt: n, cached: -1, reasoning: -1}}
 	if x.p.header != nil {

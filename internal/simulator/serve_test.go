@@ -234,3 +234,16 @@ func TestKindNames(t *testing.T) {
 		t.Error("an unknown kind was taken")
 	}
 }
+
+// TestBackgroundIsNotRejected though it finds the queue full again and again.
+func TestBackgroundIsNotRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := serve(t, Options{Slots: 1, QueueLimit: 1, Background: 5}, false)
+		defer v.stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := v.State()[0]; s.Rejected != 0 || s.Running != 1 || s.Waiting != 1 || s.Finished["length"] == 0 {
+			t.Errorf("state %+v", s)
+		}
+	})
+}

@@ -31,8 +31,8 @@ import (
 type Server struct {
 	o        Options
 	identity identity
+	metrics  *liveMetrics // nil of an engine without
 	gate     *gate
-	inputs   *inputStats
 	replicas []*replica
 	records  *recorder
 	counts   *counts
@@ -44,8 +44,6 @@ type Server struct {
 	routed    atomic.Uint64 // requests that took their turn
 	started   time.Time
 	handler   http.Handler
-	// iterationReads counts readings of the JSON statistics of trtllm-serve.
-	iterationReads atomic.Uint64
 
 	mu  sync.Mutex
 	rng *rand.Rand // guarded by mu
@@ -56,7 +54,6 @@ func New(o Options) *Server {
 	s := &Server{
 		o:         o.withDefaults(),
 		gate:      new(gate),
-		inputs:    newInputStats(),
 		records:   newRecorder(),
 		counts:    newCounts(),
 		questions: check.Questions(),
@@ -67,19 +64,17 @@ func New(o Options) *Server {
 	}
 	s.SetWeights(s.o.WeightsVersion, s.o.LogprobShift, s.o.Quality)
 	s.identity = identityOf(s.o.Engine)
-	var page *metricsPage // nil is a server without one
-	var b bounds
-	if s.identity.metrics != nil {
-		page = s.identity.metrics(&s.o)
-		b = page.bounds
+	if live := s.identity.metrics.live; live != nil {
+		s.metrics = live(&s.o)
+		s.metrics.registry.MustRegister(stateCollector{s})
 	}
 	for i := range s.o.Replicas {
-		s.replicas = append(s.replicas, newReplica(&s.o, i, b, s.gate))
+		s.replicas = append(s.replicas, newReplica(&s.o, i, s.metrics, s.gate))
 	}
 	for _, f := range Faults() {
 		s.faults[f.Name] = &f
 	}
-	s.handler = s.routes(page)
+	s.handler = s.routes()
 	return s
 }
 
@@ -96,7 +91,7 @@ func New(o Options) *Server {
 // http.ResponseWriter.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-func (s *Server) routes(page *metricsPage) http.Handler {
+func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	faces := make(map[string]protocol)
 	for _, p := range protocols() {
@@ -108,8 +103,8 @@ func (s *Server) routes(page *metricsPage) http.Handler {
 		mux.HandleFunc("POST "+path, s.generate(p))
 	}
 	mux.HandleFunc("GET /v1beta/models", s.geminiModels)
-	if page != nil {
-		mux.Handle("GET "+page.path, newPageHandler(s, page))
+	if path := s.identity.metrics.path; path != "" {
+		mux.HandleFunc("GET "+path, s.serveMetrics)
 	}
 	mux.HandleFunc("GET /simulator/requests/{traceid}", func(w http.ResponseWriter, r *http.Request) {
 		record, ok := s.Request(r.PathValue("traceid"))

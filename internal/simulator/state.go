@@ -1,5 +1,10 @@
 package simulator
 
+import (
+	"maps"
+	"time"
+)
+
 // State is what a replica holds and has done.
 type State struct {
 	// Running and Waiting count sequences in the batch and in the queue.
@@ -17,12 +22,18 @@ type State struct {
 	// the prefix cache and that were not, once per request.
 	ReusedBlocks uint64 `json:"reused_blocks"`
 	MissedBlocks uint64 `json:"missed_blocks"`
+	// EvictableBlocks counts blocks not in use whose content can be found.
+	EvictableBlocks int `json:"evictable_blocks"`
 	// EvictedBlocks counts blocks whose content was given up for another.
 	EvictedBlocks uint64 `json:"evicted_blocks"`
 	// PromptTokens counts prompts whose prefill is done, cached part included;
 	// CachedTokens is that part.
 	PromptTokens uint64 `json:"prompt_tokens"`
 	CachedTokens uint64 `json:"cached_tokens"`
+	// PrefillComputed and PrefillCached count prompt tokens as a batch takes them
+	// up: computed, or found in the prefix cache; after a preemption again.
+	PrefillComputed uint64 `json:"prefill_computed"`
+	PrefillCached   uint64 `json:"prefill_cached"`
 	// GeneratedTokens counts sampled tokens.
 	GeneratedTokens uint64 `json:"generated_tokens"`
 	// Ended counts the tokens of the requests that came to their end.
@@ -49,19 +60,63 @@ type Tokens struct {
 	Generated uint64 `json:"generated"`
 }
 
+// usage is the part of the KV cache in use, 0 to 1.
+func (s *State) usage() float64 { return float64(s.BlocksInUse) / float64(s.Blocks) }
+
+// state returns the state as of now.
 func (r *replica) state() State {
-	v := r.view()
-	st := v.all().stats
-	s := State{
-		Running: v.running, Waiting: v.waiting, Blocks: v.blocks, BlocksInUse: v.used,
-		PrefixQueries: st.queries, PrefixHits: st.hits, ReusedBlocks: st.reusedBlocks, MissedBlocks: st.missedBlocks,
-		EvictedBlocks: v.evicted, PromptTokens: st.prompt, CachedTokens: st.cached, GeneratedTokens: st.generated,
-		Ended: st.ended, Steps: st.observed[batchSize].count(), Preemptions: st.preemptions, Rejected: st.rejected,
-		FirstTokens: st.observed[firstToken].count(), FirstTokenSeconds: st.observed[firstToken].sum,
-		Finished: make(map[string]uint64),
-	}
-	for reason, n := range st.finished {
-		s.Finished[string(reason)] = n
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.count
+	s.Running, s.Waiting = len(r.running), len(r.waiting)
+	s.Blocks, s.BlocksInUse, s.EvictedBlocks = r.o.Blocks, r.pool.inUse(), r.pool.evicted
+	s.EvictableBlocks = r.pool.evictable()
+	s.Finished = maps.Clone(s.Finished)
 	return s
+}
+
+// countAdmission counts the first admission of q, with blocks of its prompt
+// found in the prefix cache; a text that is scored is not looked up there.
+func (r *replica) countAdmission(q *sequence, blocks int) {
+	if q.scored {
+		return
+	}
+	c := &r.count
+	c.PrefixQueries += uint64(q.prompt)
+	c.PrefixHits += uint64(blocks * r.o.BlockSize)
+	c.ReusedBlocks += uint64(blocks)
+	c.MissedBlocks += uint64(q.prompt/r.o.BlockSize - blocks)
+}
+
+// countToken counts the token that q just got; q.last is still the instant of
+// the one before.
+func (r *replica) countToken(q *sequence, now time.Time) {
+	c := &r.count
+	c.GeneratedTokens++
+	if q.generated() > 1 {
+		r.observe(q, interToken, now.Sub(q.last).Seconds())
+		return
+	}
+	p := q.progress()
+	waited := now.Sub(p.arrival).Seconds()
+	c.PromptTokens += uint64(q.prompt)
+	c.CachedTokens += uint64(p.cached)
+	c.FirstTokens++
+	c.FirstTokenSeconds += waited
+	r.observe(q, firstToken, waited)
+}
+
+// countEnd counts a request at its end.
+func (r *replica) countEnd(q *sequence, reason finish) {
+	c := &r.count
+	c.Finished[string(reason)]++
+	if reason == finishAbort {
+		r.observe(q, aborted, 1)
+		return
+	}
+	p := q.progress()
+	c.Ended.Prompt += uint64(q.prompt)
+	c.Ended.Cached += uint64(p.cached)
+	c.Ended.Generated += uint64(p.tokens)
+	r.observeEnd(q, &p)
 }

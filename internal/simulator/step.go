@@ -115,10 +115,10 @@ func (r *replica) admit(q *sequence, now time.Time) bool {
 	q.blocks, q.computed = blocks, cached
 	r.waiting = slices.Delete(r.waiting, 0, 1)
 	r.running = append(r.running, q)
-	r.stats[q.class].found += uint64(cached)
+	r.count.PrefillCached += uint64(cached)
 	if !q.begun {
 		q.begun = true
-		r.stats[q.class].admitted(q, len(found), r.o.BlockSize)
+		r.countAdmission(q, len(found))
 		q.update(func(p *progress) { p.scheduled, p.cached = now, cached })
 	}
 	r.assign(q, n)
@@ -133,7 +133,7 @@ func (r *replica) preemptLast() *sequence {
 	r.pool.release(q.blocks)
 	q.blocks, q.computed = nil, 0
 	r.waiting = slices.Insert(r.waiting, 0, q)
-	r.stats[q.class].preemptions++
+	r.count.Preemptions++
 	q.update(func(p *progress) { p.preemptions++ })
 	return q
 }
@@ -141,16 +141,15 @@ func (r *replica) preemptLast() *sequence {
 // commit makes the results of the step real: computed blocks become findable,
 // sampled tokens visible.
 func (r *replica) commit(now time.Time) {
-	tokens, sequences := 0, 0
+	stepped := false
 	for _, w := range r.step.work {
 		q := w.seq
 		if q.done {
 			continue // aborted meanwhile
 		}
-		tokens += w.compute
-		sequences++
+		stepped = true
 		if w.prompt {
-			r.stats[q.class].computed += uint64(w.compute)
+			r.count.PrefillComputed += uint64(w.compute)
 		}
 		from := q.computed / r.o.BlockSize
 		q.computed += w.compute
@@ -162,16 +161,15 @@ func (r *replica) commit(now time.Time) {
 		}
 	}
 	clear(r.step.work) // do not keep ended sequences alive
-	if sequences > 0 {
-		r.stats[shared].observed[stepTokens].observe(float64(tokens))
-		r.stats[shared].observed[batchSize].observe(float64(sequences))
+	if stepped {
+		r.count.Steps++
 	}
 }
 
 func (r *replica) sample(q *sequence, now time.Time) {
 	q.tokens = append(q.tokens, generatedToken|token(q.generated()))
 	q.hashes = extendHashes(q.hashes, q.tokens, r.o.BlockSize)
-	r.stats[q.class].sampled(q, now)
+	r.countToken(q, now)
 	q.last = now
 	last := q.generated() == q.output
 	q.update(func(p *progress) {
@@ -185,7 +183,7 @@ func (r *replica) sample(q *sequence, now time.Time) {
 	})
 	switch {
 	case last:
-		r.end(q, q.reason, now)
+		r.end(q, q.reason)
 	case !q.quiet:
 		q.wake()
 	}

@@ -32,9 +32,7 @@ func (x *exchange) submit() error {
 	x.seq = newSequence(a.prompt, output, reason)
 	x.seq.scored = a.echo
 	x.seq.pace = x.s.pace()
-	if a.stream {
-		x.seq.class = streaming
-	}
+	x.seq.streaming = a.stream
 	x.replica = x.s.route(x.r)
 	if !x.replica.submit(x.seq) {
 		x.seq = nil
