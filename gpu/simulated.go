@@ -83,3 +83,112 @@ func (d *simulatedDevice) PCIBusID() (string, error) {
 }
 
 func (d *simulatedDevice) ComputeCapability() (string, error) { return "9.0", nil }
+
+const gibibyte = 1 << 30
+
+// Memory is nearly full, as a server leaves it.
+func (d *simulatedDevice) Memory() (Memory, error) {
+	const total, reserved = 80 * gibibyte, gibibyte / 2
+	used := uint64(d.now(wave{71.5, 0.5}) * gibibyte)
+	return Memory{Total: total, Used: used, Free: total - reserved - used, Reserved: reserved, ReservedKnown: true}, nil
+}
+
+func (d *simulatedDevice) MemoryBusWidth() (int, error) { return 5120, nil }
+
+func (d *simulatedDevice) Utilization() (gpu, memory int, err error) {
+	return int(d.now(wave{92, 7})), int(d.now(wave{55, 20})), nil
+}
+
+func (d *simulatedDevice) EncoderUtilization() (int, error) { return 0, noSuch() }
+func (d *simulatedDevice) DecoderUtilization() (int, error) { return 0, nil }
+
+func (d *simulatedDevice) Clock(domain ClockDomain) (int, error) {
+	if domain == ClockMemory {
+		return d.MaxClock(domain)
+	}
+	return int(d.now(wave{1830, -60})), nil
+}
+
+func (d *simulatedDevice) MaxClock(domain ClockDomain) (int, error) {
+	if domain == ClockMemory {
+		return 2619, nil
+	}
+	return 1980, nil
+}
+
+func (d *simulatedDevice) PowerUsage() (int, error) { return int(1000 * d.now(simulatedWatts())), nil }
+func (d *simulatedDevice) PowerLimit() (int, error) { return 700_000, nil }
+func (d *simulatedDevice) Energy() (uint64, error) {
+	return uint64(1000 * d.sum(simulatedWatts())), nil
+}
+func (d *simulatedDevice) Temperature() (int, error)      { return int(d.now(wave{58, 9})), nil }
+func (d *simulatedDevice) FanCount() (int, error)         { return 0, noSuch() }
+func (d *simulatedDevice) FanSpeed(int) (int, error)      { return 0, noSuch() }
+func (d *simulatedDevice) PerformanceState() (int, error) { return 0, nil }
+
+func (d *simulatedDevice) PCIeLink() (generation, width int, err error)    { return 5, 16, nil }
+func (d *simulatedDevice) PCIeLinkMax() (generation, width int, err error) { return 5, 16, nil }
+func (d *simulatedDevice) PCIeReplays() (int, error)                       { return 0, nil }
+
+func (d *simulatedDevice) ECCErrors(bool, bool) (uint64, error) { return 0, nil }
+func (d *simulatedDevice) RemappedRows() (RemappedRows, error)  { return RemappedRows{}, nil }
+func (d *simulatedDevice) Fabric() (Fabric, error) {
+	return Fabric{State: fabricCompleted, Healthy: true}, nil
+}
+
+// ClockEventReasons shows the power cap at the peaks of load.
+func (d *simulatedDevice) ClockEventReasons() (uint64, error) {
+	if d.now(wave{0, 1}) > 0.9 {
+		return 0x4, nil
+	}
+	return 0, nil
+}
+
+func (d *simulatedDevice) Fields(fields []Field) ([]FieldResult, error) {
+	results := make([]FieldResult, len(fields))
+	for i, f := range fields {
+		results[i] = d.field(f)
+	}
+	return results, nil
+}
+
+func (d *simulatedDevice) field(f Field) FieldResult {
+	switch f.ID {
+	case 82: // temperature of the memory
+		return FieldResult{Value: float64(int(d.now(wave{66, 8})))}
+	case 91: // how many NVLinks
+		return FieldResult{Value: usualLinks}
+	case 138, 139: // NVLink
+		return FieldResult{Value: d.sum(simulatedLinkKiB())}
+	case 197, 198: // PCIe
+		return FieldResult{Value: d.sum(simulatedPCIeBytes())}
+	case 38, 45, 52, 59, 230: // errors of NVLink, recovery
+		return FieldResult{}
+	case 165: // state of an NVLink
+		return FieldResult{Value: 1}
+	default:
+		return FieldResult{Err: noSuch()}
+	}
+}
+
+func (d *simulatedDevice) MIGEnabled() (bool, error)        { return false, nil }
+func (d *simulatedDevice) MIGDevices() ([]MIGDevice, error) { return nil, noSuch() }
+func (d *simulatedDevice) Processes() ([]Process, error)    { return nil, noSuch() }
+func (d *simulatedDevice) GPMSupported() (bool, error)      { return true, nil }
+func (d *simulatedDevice) GPMSample() (GPMSample, error)    { return simulatedSample{}, nil }
+
+func (d *simulatedDevice) ProcessUtilization(uint64) ([]ProcessSample, error) { return nil, noSuch() }
+
+func (d *simulatedDevice) GPMMetrics(_, _ GPMSample, ids []int) (map[int]float64, error) {
+	values := map[int]float64{}
+	for _, id := range ids {
+		if w, ok := simulatedShares()[id]; ok {
+			values[id] = d.now(w)
+		}
+	}
+	return values, nil
+}
+
+type simulatedSample struct{}
+
+func (simulatedSample) Free() {}
