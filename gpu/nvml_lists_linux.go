@@ -1,0 +1,238 @@
+//go:build linux && cgo
+
+package gpu
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+func (d *nvmlDevice) Fields(fields []Field) ([]FieldResult, error) {
+	if len(fields) == 0 { // the binding would panic
+		return nil, nil
+	}
+	values := make([]nvml.FieldValue, len(fields))
+	for i, f := range fields {
+		values[i] = nvml.FieldValue{FieldId: uint32(f.ID), ScopeId: f.Scope}
+	}
+	const name = call("nvmlDeviceGetFieldValues")
+	if err := name.result(d.handle.GetFieldValues(values)); err != nil {
+		return nil, err
+	}
+	results := make([]FieldResult, len(fields))
+	for i := range values {
+		results[i] = fieldResult(name, &values[i])
+	}
+	return results, nil
+}
+
+func fieldResult(name call, v *nvml.FieldValue) FieldResult {
+	r := nvml.Return(v.NvmlReturn)
+	if r == nvml.ERROR_INVALID_ARGUMENT { // a number or a link that this GPU does not have
+		r = nvml.ERROR_NOT_SUPPORTED
+	}
+	if err := name.result(r); err != nil {
+		return FieldResult{Err: err}
+	}
+	value, ok := fieldValue(nvml.ValueType(v.ValueType), v.Value)
+	if !ok {
+		return FieldResult{Err: name.unsupported()}
+	}
+	return FieldResult{Value: value}
+}
+
+// fieldValue decodes a value by its type. It is not ok if the type is unknown
+// or the value is not a finite number.
+func fieldValue(kind nvml.ValueType, raw [8]byte) (value float64, ok bool) {
+	long := binary.NativeEndian.Uint64(raw[:])
+	word := binary.NativeEndian.Uint32(raw[:])
+	switch kind {
+	case nvml.VALUE_TYPE_DOUBLE:
+		value = math.Float64frombits(long)
+	case nvml.VALUE_TYPE_UNSIGNED_INT:
+		value = float64(word)
+	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
+		value = float64(long)
+	case nvml.VALUE_TYPE_SIGNED_LONG_LONG:
+		value = float64(int64(long))
+	case nvml.VALUE_TYPE_SIGNED_INT:
+		value = float64(int32(word))
+	case nvml.VALUE_TYPE_UNSIGNED_SHORT:
+		value = float64(binary.NativeEndian.Uint16(raw[:]))
+	default:
+		return 0, false
+	}
+	return value, !math.IsNaN(value) && !math.IsInf(value, 0)
+}
+
+// migSlotsMax bounds the search for MIG devices; GPUs have up to 8 slots.
+const migSlotsMax = 64
+
+func (d *nvmlDevice) MIGEnabled() (bool, error) {
+	current, _, r := d.handle.GetMigMode()
+	if err := call("nvmlDeviceGetMigMode").result(r); err != nil {
+		return false, err
+	}
+	return current == nvml.DEVICE_MIG_ENABLE, nil
+}
+
+func (d *nvmlDevice) MIGDevices() ([]MIGDevice, error) {
+	slots, err := call("nvmlDeviceGetMaxMigDeviceCount").number(d.handle.GetMaxMigDeviceCount())
+	if err != nil {
+		return nil, err
+	}
+	var devices []MIGDevice
+	for slot := range min(slots, migSlotsMax) {
+		device, err := d.migDevice(slot)
+		if emptySlot(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		devices = append(devices, device)
+	}
+	return devices, nil
+}
+
+func (d *nvmlDevice) migDevice(slot int) (MIGDevice, error) {
+	handle, r := d.handle.GetMigDeviceHandleByIndex(slot)
+	if err := call("nvmlDeviceGetMigDeviceHandleByIndex").result(r); err != nil {
+		return MIGDevice{}, err
+	}
+	gpuInstance, err := call("nvmlDeviceGetGpuInstanceId").number(handle.GetGpuInstanceId())
+	if err != nil {
+		return MIGDevice{}, err
+	}
+	computeInstance, err := call("nvmlDeviceGetComputeInstanceId").number(handle.GetComputeInstanceId())
+	if err != nil {
+		return MIGDevice{}, err
+	}
+	return MIGDevice{
+		Device:          &nvmlDevice{binding: d.binding, handle: handle},
+		GPUInstance:     gpuInstance,
+		ComputeInstance: computeInstance,
+	}, nil
+}
+
+// emptySlot tells whether there is no MIG device in a slot, or no longer.
+func emptySlot(err error) bool {
+	e, ok := err.(*Error)
+	return ok && (e.Code == CodeNotFound || e.Number == int(nvml.ERROR_INVALID_ARGUMENT))
+}
+
+func (d *nvmlDevice) Processes() ([]Process, error) {
+	found, r := d.handle.GetComputeRunningProcesses()
+	if err := call("nvmlDeviceGetComputeRunningProcesses_v3").result(r); err != nil {
+		return nil, err
+	}
+	processes := make([]Process, len(found))
+	for i, p := range found {
+		processes[i] = Process{PID: int(p.Pid), GPUInstance: -1}
+		if p.UsedGpuMemory != math.MaxUint64 {
+			processes[i].MemoryUsed, processes[i].MemoryKnown = p.UsedGpuMemory, true
+		}
+		if p.GpuInstanceId != math.MaxUint32 {
+			processes[i].GPUInstance = int(p.GpuInstanceId)
+		}
+	}
+	return processes, nil
+}
+
+func (d *nvmlDevice) ProcessUtilization(since uint64) ([]ProcessSample, error) {
+	found, r := processUtilization(d.handle, since)
+	if err := call("nvmlDeviceGetProcessUtilization").result(r); err != nil {
+		return nil, err
+	}
+	samples := make([]ProcessSample, 0, len(found))
+	for _, s := range found {
+		// Drivers leave entries unfilled.
+		if s.Pid == 0 || s.SmUtil > 100 {
+			continue
+		}
+		samples = append(samples, ProcessSample{PID: int(s.Pid), Timestamp: s.TimeStamp, SM: int(s.SmUtil)})
+	}
+	return samples, nil
+}
+
+// processUtilization asks the binding, which panics if there are more samples
+// at its second call than at its first; the next poll has them.
+func processUtilization(handle nvml.Device, since uint64) (samples []nvml.ProcessUtilizationSample, r nvml.Return) {
+	defer func() {
+		if recover() != nil {
+			samples, r = nil, nvml.ERROR_NO_DATA
+		}
+	}()
+	samples, r = handle.GetProcessUtilization(since)
+	if r == nvml.ERROR_INSUFFICIENT_SIZE { // its answer for none
+		return nil, nvml.ERROR_NOT_FOUND
+	}
+	return samples, r
+}
+
+func (d *nvmlDevice) GPMSupported() (bool, error) {
+	support, r := d.handle.GpmQueryDeviceSupport()
+	if err := call("nvmlGpmQueryDeviceSupport").result(r); err != nil {
+		return false, err
+	}
+	return support.IsSupportedDevice != 0, nil
+}
+
+// nvmlSample is a sample in memory of the library.
+type nvmlSample struct {
+	sample nvml.GpmSample // nil once freed
+}
+
+func (s *nvmlSample) Free() {
+	if s.sample != nil {
+		_ = s.sample.Free()
+		s.sample = nil
+	}
+}
+
+func (d *nvmlDevice) GPMSample() (GPMSample, error) {
+	sample, r := d.binding.GpmSampleAlloc()
+	if err := call("nvmlGpmSampleAlloc").result(r); err != nil {
+		return nil, err
+	}
+	s := &nvmlSample{sample: sample}
+	if err := call("nvmlGpmSampleGet").result(sample.Get(d.handle)); err != nil {
+		s.Free()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (d *nvmlDevice) GPMMetrics(older, newer GPMSample, ids []int) (map[int]float64, error) {
+	const name = call("nvmlGpmMetricsGet")
+	first, last := heldSample(older), heldSample(newer)
+	if first == nil || last == nil {
+		return nil, &Error{Call: string(name), Code: CodeNoData, Detail: "no two samples"}
+	}
+	request := nvml.GpmMetricsGetType{Sample1: first, Sample2: last}
+	request.NumMetrics = uint32(min(len(ids), len(request.Metrics)))
+	for i := range request.NumMetrics {
+		request.Metrics[i].MetricId = uint32(ids[i])
+	}
+	if err := name.result(d.binding.GpmMetricsGet(&request)); err != nil {
+		return nil, err
+	}
+	metrics := make(map[int]float64, request.NumMetrics)
+	for _, m := range request.Metrics[:request.NumMetrics] {
+		if nvml.Return(m.NvmlReturn) == nvml.SUCCESS && !math.IsNaN(m.Value) && !math.IsInf(m.Value, 0) {
+			metrics[int(m.MetricId)] = m.Value
+		}
+	}
+	return metrics, nil
+}
+
+// heldSample returns the library's sample, nil if there is none.
+func heldSample(s GPMSample) nvml.GpmSample {
+	held, ok := s.(*nvmlSample)
+	if !ok || held == nil {
+		return nil
+	}
+	return held.sample
+}
