@@ -10,8 +10,16 @@
 package pods
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"sync/atomic"
 	"time"
+
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
 // DefaultSocket is where the kubelet listens.
@@ -80,3 +88,114 @@ const (
 	StateDenied      State = "denied"      // no permission to ask
 	StateFailed      State = "failed"      // anything else
 )
+
+// staleIntervals is after how many intervals assignments are dropped.
+const staleIntervals = 3
+
+// Watcher asks the kubelet again and again. Its Snapshot never waits for it.
+type Watcher struct {
+	options Options
+	log     *slog.Logger
+	list    func(context.Context) (*podresources.ListPodResourcesResponse, error)
+	current atomic.Pointer[Snapshot]
+
+	called atomic.Bool // Run was
+	warned bool        // of an id of no known form
+}
+
+// New returns a Watcher that has not asked yet.
+func New(o Options) *Watcher {
+	o.Socket = cmp.Or(o.Socket, DefaultSocket)
+	o.Interval = cmp.Or(o.Interval, 30*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	if len(o.Resources) == 0 {
+		o.Resources = DefaultResources()
+	}
+	w := &Watcher{options: o, log: o.Logger}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	w.list = func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+		return list(ctx, o.Socket)
+	}
+	w.current.Store(&Snapshot{State: StateStarting})
+	return w
+}
+
+// Snapshot returns what the kubelet told, without assignments that are too old.
+// It never blocks and is never nil.
+func (w *Watcher) Snapshot() *Snapshot {
+	s := w.current.Load()
+	if len(s.Assignments) == 0 || time.Since(s.At) <= staleIntervals*w.options.Interval {
+		return s
+	}
+	old := *s
+	old.Assignments = nil
+	return &old
+}
+
+// Run asks at once and then at each interval, until ctx ends; it then returns
+// nil. It returns an error only when called a second time.
+func (w *Watcher) Run(ctx context.Context) error {
+	if w.called.Swap(true) {
+		return errors.New("run pod watcher: called twice")
+	}
+	next := time.NewTicker(w.options.Interval)
+	defer next.Stop()
+	for {
+		w.ask(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		}
+	}
+}
+
+// ask asks once and publishes what came of it.
+func (w *Watcher) ask(ctx context.Context) {
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, w.options.Timeout)
+	defer cancel()
+	reply, err := w.list(bounded)
+	if ctx.Err() != nil {
+		return // not the kubelet's fault
+	}
+	var assignments []Assignment
+	if err == nil {
+		assignments, err = w.read(reply)
+	}
+	if err != nil {
+		w.failed(fmt.Errorf("list pod resources: %w", err))
+		return
+	}
+	before := w.current.Load()
+	w.current.Store(&Snapshot{State: StateUp, At: began, Assignments: assignments, Failures: before.Failures})
+	if before.State != StateUp {
+		w.log.Info("reading which pod has which GPU", "socket", w.options.Socket, "assignments", len(assignments))
+	}
+}
+
+// read returns the assignments of a reply.
+func (w *Watcher) read(reply *podresources.ListPodResourcesResponse) ([]Assignment, error) {
+	assignments, strange, err := assignmentsIn(reply, w.options.Resources)
+	if strange != "" && !w.warned {
+		w.warned = true
+		w.log.Warn("left out a GPU whose id has no known form (logged once)", "id", strange[:min(len(strange), maxIDBytes)])
+	}
+	return assignments, err
+}
+
+// failed publishes that a question failed.
+func (w *Watcher) failed(err error) {
+	before := w.current.Load()
+	s := *before
+	s.State, s.Err = stateOf(err), err
+	s.Failures = map[State]uint64{}
+	maps.Copy(s.Failures, before.Failures)
+	s.Failures[s.State]++
+	w.current.Store(&s)
+	if s.State != before.State {
+		w.log.Warn("cannot read which pod has which GPU", "state", s.State, "err", err)
+	}
+}
