@@ -4,6 +4,9 @@ import (
 	"math"
 	"strconv"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // atLeast returns the probability that of n independent trials at least k
@@ -103,4 +106,78 @@ func TestFewestForMedian(t *testing.T) {
 	if p := math.Erfc(math.Log(1.5)/sd/math.Sqrt2) / 2; p > 2e-4 {
 		t.Errorf("a ratio of 1.5 is chance in %.2g of the looks", p)
 	}
+}
+
+func TestLimits(t *testing.T) {
+	const s, m = time.Second, time.Minute
+	f := func(modules map[string]time.Duration, want ...string) {
+		t.Helper()
+		if d := cmp.Diff(want, Limits(Options{Modules: modules})); d != "" {
+			t.Errorf("%v (-want +got):\n%s", modules, d)
+		}
+	}
+	f(nil)
+	f(Default().Modules)
+	f(map[string]time.Duration{"a": 15 * s, "b": 30 * s})
+	f(map[string]time.Duration{"a": 150 * s})
+	f(map[string]time.Duration{"a": 151 * s},
+		`Interval above 150s, "a" (151s): they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`)
+	// A line separator in a name ends no comment.
+	f(map[string]time.Duration{"a\u2028b": 4 * m},
+		`Interval above 150s, "a\u2028b" (4m): they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`)
+	f(map[string]time.Duration{"b": 15 * m, "a": 40 * m, "c": 15 * s},
+		`Interval above 150s, "a" (40m), "b" (15m): they have fewer than two probes in 5m, so that fast burns over 1h cannot fire.`,
+		`Interval above 15m, "a" (40m): fast burns over 6h go by one or two probes in 30m, and above 36m never see the ten bad ones that they ask for.`)
+}
+
+// TestLimitsAreThoseOfTheBurns computes from the guards what the texts say.
+func TestLimitsAreThoseOfTheBurns(t *testing.T) {
+	hour, quarter := fastBurns()[0], fastBurns()[1]
+	if hour.short != "5m" || hour.fewestShort != 2 || longestForBurn1h != 150*time.Second {
+		t.Errorf("two probes in 5m come at up to 150s: %+v, %s", hour, longestForBurn1h)
+	}
+	if quarter.short != "30m" || longestForBurn6h != 15*time.Minute {
+		t.Errorf("two probes in 30m come at up to 15m: %+v, %s", quarter, longestForBurn6h)
+	}
+	if got := 6 * time.Hour / time.Duration(quarter.fewestLong); quarter.long != "6h" || got != 36*time.Minute {
+		t.Errorf("%d probes in %s come at up to %s, not 36m", quarter.fewestLong, quarter.long, got)
+	}
+}
+
+// enoughMissed is what the alert asks for of n checks of which a share
+// fails as a rule.
+func enoughMissed(n, usual float64) int {
+	expected := n * usual
+	return int(math.Ceil(expected + checkSigmas*math.Sqrt(expected*(1-usual)) + checkExtra))
+}
+
+// TestQualityDrop checks that chance alone does not make that many answers fail
+// their check, and that a drop which users would notice does before long.
+func TestQualityDrop(t *testing.T) {
+	drop, err := strconv.ParseFloat(smallestQualityDrop, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, usual := range []float64{0.001, 0.01, 0.05, 0.1, 0.3, 0.6} {
+		for _, n := range []int{fewestChecks, 60, 120, 360, 720} {
+			enough := max(enoughMissed(float64(n), usual), int((usual+drop)*float64(n))+1)
+			if alpha := atLeast(enough, n, usual); alpha > 3e-4 {
+				t.Errorf("%d checks, %g fail as a rule: %d are chance in %.2g of the looks", n, usual, enough, alpha)
+			}
+		}
+	}
+	f := func(n int, usual, now float64) {
+		t.Helper()
+		enough := max(enoughMissed(float64(n), usual), int((usual+drop)*float64(n))+1)
+		if power := atLeast(enough, n, now); power < 0.8 {
+			t.Errorf("%d checks, from %g to %g: found with a probability of only %.2f", n, usual, now, power)
+		}
+	}
+	// An hour and six hours of a probe every 30 s.
+	f(120, 0.001, 0.1)
+	f(120, 0.1, 0.3)
+	f(720, 0.1, 0.2)
+	// As few checks as are looked at.
+	f(fewestChecks, 0.001, 0.2)
+	f(fewestChecks, 0.1, 0.5)
 }
