@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const key = `sk-Proj_7f3Kq"9\zL<m2&x+WvT/4=0123abcdEFGH`
@@ -218,5 +220,38 @@ func benchmarkRedact(b *testing.B, secrets *Secrets) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		secrets.Redact(text)
+	}
+}
+
+func TestInHeader(t *testing.T) {
+	f := func(value string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, InHeader(value)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", value, diff)
+		}
+	}
+	f("Bearer sk-abcdefgh", "sk-abcdefgh")
+	f("sk-abcdefgh", "sk-abcdefgh")
+	f("Basic dXNlcjpodW50ZXIycGFzcw==", "dXNlcjpodW50ZXIycGFzcw==", "hunter2pass")
+	f("id=1; session=0123456789abcdef", "session=0123456789abcdef", "1", "0123456789abcdef")
+}
+
+func TestNames(t *testing.T) {
+	n := NewNames(NewSecrets("sk-0123456789"), 16)
+	for range 2 {
+		for in, want := range map[string]string{
+			"": "", "llama": "llama", "a\u202eb\n": "a b", "m sk-0123456789": "m <secret>", "0123456789abcdefg": "<secret>abcdefg",
+			"a-very-long-name-of-a-model": "a-very-long-n...",
+		} {
+			if got := n.Clean(in); got != want {
+				t.Errorf("%q: %q, want %q", in, got, want)
+			}
+		}
+	}
+	for i := range 10 * maxNames {
+		n.Clean(fmt.Sprint("model-", i))
+	}
+	if len(n.seen) > maxNames {
+		t.Errorf("%d names are remembered", len(n.seen))
 	}
 }
