@@ -5,9 +5,13 @@ package fakenvml
 
 import (
 	"embed"
+	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -92,4 +96,104 @@ func output(tb testing.TB, name string, args ...string) string {
 		tb.Fatalf("%s: %v\n%s", cmd, err, stderr.String())
 	}
 	return string(out)
+}
+
+// envLibrary tells a test that it runs in a process of its own.
+const envLibrary = "FAKENVML_LIBRARY"
+
+// Process is the process of a test that may load one library.
+type Process struct {
+	// Library, State and Calls are the paths of the library, of the state that
+	// it reads and of the list of functions called.
+	Library, State, Calls string
+}
+
+// Alone runs body, which must be all that the test does, in a process of its
+// own with a library of the given variant, as a process can load only one, beside
+// other tests. extra are further variables of its environment.
+func Alone(t *testing.T, v Variant, body func(*testing.T, Process), extra ...string) {
+	t.Helper()
+	if library := os.Getenv(envLibrary); library != "" {
+		body(t, Process{Library: library, State: os.Getenv(EnvState), Calls: os.Getenv(EnvCalls)})
+		return
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", pattern, "-test.count=1", "-test.timeout=60s", "-test.v")
+	cmd.Env = append(os.Environ(),
+		envLibrary+"="+Build(t, v),
+		EnvState+"="+filepath.Join(dir, "state"),
+		EnvCalls+"="+filepath.Join(dir, "calls"))
+	cmd.Env = append(cmd.Env, extra...)
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case !strings.Contains(string(out), "--- PASS: "+t.Name()+" ") && !strings.Contains(string(out), "--- SKIP: "+t.Name()+" "):
+		t.Errorf("the test did not run:\n%s", out)
+	case testing.Verbose():
+		t.Logf("%s", out)
+	}
+}
+
+// State is what a library tells.
+type State map[string]string
+
+// Write replaces the file at path at once, so that no call sees half of it.
+func (s State) Write(tb testing.TB, path string) {
+	tb.Helper()
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		fmt.Fprintf(&text, "%s %s\n", key, s[key])
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "state")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, err = file.WriteString(text.String())
+	if err := errors.Join(err, file.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Machine is a machine with GPUs that answer every call. The values are made
+// up; those of GPU number n differ from the others in their identity alone.
+func Machine(gpus int) State {
+	s := State{
+		"driver_version": "550.54.15",
+		"cuda_version":   "12040",
+		"devices":        fmt.Sprint(gpus),
+	}
+	for n := range gpus {
+		device := fmt.Sprintf("device%d.", n)
+		for key, value := range gpu {
+			s[device+key] = value
+		}
+		s[device+"uuid"] = fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", n)
+		s[device+"serial"] = fmt.Sprintf("165000000000%d", n)
+		s[device+"pci_bus_id"] = fmt.Sprintf("00000000:%02X:00.0", 0x3b+n)
+		s[device+"minor"] = fmt.Sprint(n)
+	}
+	return s
+}
+
+// gpu is what every GPU of Machine answers, beside its identity.
+var gpu = map[string]string{
+	"name": "Fake GPU", "compute_capability": "9.0",
+	"memory_total": "85520809984", "memory_used": "60000000000", "memory_free": "24983938304", "memory_reserved": "536871680",
+	"memory_bus_width": "5120", "utilization": "87", "memory_utilization": "41",
+	"encoder_utilization": "3", "decoder_utilization": "4",
+	"clock_graphics": "1755", "clock_sm": "1740", "clock_memory": "2619", "clock_video": "1545",
+	"clock_graphics_max": "1980", "clock_sm_max": "1975", "clock_memory_max": "2620", "clock_video_max": "1546",
+	"power_usage": "412345", "power_limit": "700000", "energy": "9876543210123",
+	"temperature": "54", "fans": "2", "fan0": "33", "fan1": "104", "pstate": "0",
+	"pcie_generation": "4", "pcie_width": "8", "pcie_generation_max": "5", "pcie_width_max": "16", "pcie_replays": "7",
+	"ecc_corrected": "11", "ecc_uncorrected": "12", "ecc_corrected_lifetime": "13", "ecc_uncorrected_lifetime": "14",
+	"remapped_rows": "1 2 1 0", "clock_event_reasons": "36", "fabric_state": "3",
+	"mig_mode": "0", "mig_slots": "7", "event_types": "8", "gpm_supported": "1",
+	"field82.0": "uint32 61",
 }
