@@ -4,13 +4,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -93,4 +97,115 @@ func run(ctx context.Context, w io.Writer, of size, details bool) error {
 		}
 	}
 	return nil
+}
+
+// cell is what came of one simulation: a line or two of a table.
+type cell struct {
+	text   string
+	detail string
+}
+
+// falseCell tells how many pages an endpoint gave in 30 days, and which alerts
+// they were.
+func falseCell(pages []page, length time.Duration, endpoints int) cell {
+	byAlert := map[string]int{}
+	for _, p := range pages {
+		byAlert[p.alert]++
+	}
+	days := length.Hours() / 24 * float64(endpoints)
+	return cell{
+		text:   fmt.Sprintf("%.2f", float64(len(pages))/days*30),
+		detail: tally(byAlert),
+	}
+}
+
+// pageCell tells the median and the 90th percentile of the time to the first
+// page, in minutes, or the share of incidents with a page where it is less.
+func pageCell(first []firstPage, endpoints int) cell {
+	byAlert := map[string]int{}
+	for _, f := range first {
+		byAlert[f.alert]++
+	}
+	c := cell{detail: tally(byAlert)}
+	median, ok := quantile(first, endpoints, 0.5)
+	if !ok {
+		c.text = fmt.Sprintf("%.0f %% paged", 100*float64(len(first))/float64(endpoints))
+		return c
+	}
+	c.text = minutes(median)
+	if most, ok := quantile(first, endpoints, 0.9); ok {
+		c.text += " (" + minutes(most) + ")"
+	} else {
+		c.text += fmt.Sprintf(" (%.0f %% paged)", 100*float64(len(first))/float64(endpoints))
+	}
+	return c
+}
+
+// minutes gives a duration with a decimal where it is short.
+func minutes(d time.Duration) string {
+	if m := d.Minutes(); m < 10 {
+		return fmt.Sprintf("%.1f", m)
+	}
+	return fmt.Sprintf("%.0f", math.Round(d.Minutes()))
+}
+
+// tally lists alerts with their numbers, the most frequent first.
+func tally(byAlert map[string]int) string {
+	names := make([]string, 0, len(byAlert))
+	for name := range byAlert {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(byAlert[b], byAlert[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, byAlert[name])
+	}
+	return strings.Join(names, ", ")
+}
+
+// table is a Markdown table with a row for each state or incident and a column
+// for each probe interval.
+type table struct {
+	corner string
+	rows   []string
+	cells  [][]cell // by row and interval
+}
+
+func (t table) write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |", t.corner)
+	for _, i := range intervals {
+		fmt.Fprintf(&b, " %s |", shortDuration(i))
+	}
+	fmt.Fprintf(&b, "\n| --- |%s\n", strings.Repeat(" --- |", len(intervals)))
+	for r, name := range t.rows {
+		fmt.Fprintf(&b, "| %s |", name)
+		for _, c := range t.cells[r] {
+			fmt.Fprintf(&b, " %s |", c.text)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeDetails lists which alerts made the figures of the table.
+func (t table) writeDetails(w io.Writer) error {
+	var b strings.Builder
+	for r, name := range t.rows {
+		for i, c := range t.cells[r] {
+			if c.detail != "" {
+				fmt.Fprintf(&b, "- %s, %s: %s\n", name, shortDuration(intervals[i]), c.detail)
+			}
+		}
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func shortDuration(d time.Duration) string {
+	return fmt.Sprintf("%g s", d.Seconds())
 }
