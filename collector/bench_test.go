@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
-
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // benchTarget is the n-th series of the benchmarks.
@@ -25,13 +25,13 @@ func benchTarget(n int) target {
 
 // benchResult is a success of 64 tokens that fills every family; latencies
 // spread log-normally, as those of real servers.
-func benchResult(r *rand.Rand, model string) *prober.Result {
+func benchResult(r *rand.Rand, model string) *result.Result {
 	spread := func(median time.Duration) time.Duration {
 		return time.Duration(float64(median) * math.Exp(0.4*r.NormFloat64()))
 	}
 	res := success()
 	res.Model = model
-	res.Timing = prober.Timing{
+	res.Timing = result.Timing{
 		TTFT: spread(200 * time.Millisecond), TTFO: spread(250 * time.Millisecond), TPOT: spread(20 * time.Millisecond),
 		MaxGap: spread(50 * time.Millisecond), Duration: spread(1500 * time.Millisecond),
 	}
@@ -40,7 +40,7 @@ func benchResult(r *rand.Rand, model string) *prober.Result {
 	}
 	at := time.Duration(0)
 	for range 64 {
-		res.Events = append(res.Events, prober.Event{At: at})
+		res.Events = append(res.Events, result.Event{At: at})
 		at += spread(20 * time.Millisecond)
 	}
 	for i := range res.TraceID {
@@ -173,7 +173,7 @@ func BenchmarkPeer(b *testing.B) {
 func BenchmarkObserve(b *testing.B) {
 	tg := benchTarget(0)
 	r := rand.New(rand.NewPCG(1, 1))
-	results := make([]*prober.Result, 256)
+	results := make([]*result.Result, 256)
 	for i := range results {
 		results[i] = benchResult(r, tg.model)
 	}

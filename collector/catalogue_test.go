@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -24,7 +26,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and docs/metrics.md")
@@ -71,7 +72,7 @@ func full(t *testing.T) *Exposition {
 	r := success()
 	r.TraceID = [16]byte{1}
 	r.Scheduled = epoch.Add(-time.Millisecond)
-	r.Events = []prober.Event{{At: 0}, {At: time.Millisecond, ReadLag: time.Microsecond}}
+	r.Events = []result.Event{{At: 0}, {At: time.Millisecond, ReadLag: time.Microsecond}}
 	r.Tokens.Cached, r.Tokens.Reasoning = 1, 1
 	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 1, 1, 1
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
@@ -280,7 +281,7 @@ func referenceOutcomes(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString("\n## Outcomes\n\n| outcome | meaning |\n| --- | --- |\n")
-	outcomes := prober.Outcomes()
+	outcomes := result.Outcomes()
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {

@@ -3,7 +3,8 @@ package collector
 import (
 	"testing"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
@@ -24,25 +25,25 @@ func verdicts(t *testing.T, p *Probes, want ...string) {
 func TestChecks(t *testing.T) {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
-	answer := func(o prober.Outcome, v check.Verdict) {
+	answer := func(o result.Outcome, v check.Verdict) {
 		r := success()
 		r.Outcome, r.Answer.Verdict = o, v
 		s.Observe(r)
 	}
-	answer(prober.Success, check.Correct)
+	answer(result.Success, check.Correct)
 	verdicts(t, p, "", "", "", "", "")
 	s.SetChecks(true)
 	verdicts(t, p, "0", "0", "0", "0", "0")
-	answer(prober.Success, check.Correct)
-	answer(prober.Success, check.Correct)
-	answer(prober.Success, check.Wrong) // a question
-	answer(prober.CheckFailed, check.Wrong)
-	answer(prober.CheckFailed, check.WrongFormat)
-	answer(prober.Success, check.Refused)
-	answer(prober.Truncated, check.Repetition)
-	answer(prober.ConnectError, "")
-	answer(prober.Success, "no such verdict")
-	answer(prober.Canceled, check.Correct)
+	answer(result.Success, check.Correct)
+	answer(result.Success, check.Correct)
+	answer(result.Success, check.Wrong) // a question
+	answer(result.CheckFailed, check.Wrong)
+	answer(result.CheckFailed, check.WrongFormat)
+	answer(result.Success, check.Refused)
+	answer(result.Truncated, check.Repetition)
+	answer(result.ConnectError, "")
+	answer(result.Success, "no such verdict")
+	answer(result.Canceled, check.Correct)
 	s.SetChecks(true) // changes nothing
 	verdicts(t, p, "2", "2", "1", "1", "1")
 

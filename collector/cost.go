@@ -2,7 +2,7 @@ package collector
 
 import (
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Indexes of what tokens are paid for as.
@@ -52,7 +52,7 @@ func (s *Series) SetPrice(p *config.Price) {
 
 // add counts the tokens of a probe. Prompt tokens that are not known to come
 // from the cache have the full price.
-func (c *cost) add(t *prober.Tokens) {
+func (c *cost) add(t *result.Tokens) {
 	if t.Prompt < 0 {
 		return // the part that is known would look like the whole
 	}

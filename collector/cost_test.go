@@ -4,8 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -27,20 +28,20 @@ func TestCost(t *testing.T) {
 	tests := []struct {
 		name   string
 		price  config.Price
-		tokens prober.Tokens
+		tokens result.Tokens
 		want   [3]string
 	}{
-		{"all known", price, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0.00075", "0.008"}},
-		{"nothing cached", price, prober.Tokens{Prompt: 1000, Cached: 0, Output: 500}, [3]string{"0.004", "0", "0.008"}},
-		{"cached not told", price, prober.Tokens{Prompt: 1000, Cached: -1, Output: 500}, [3]string{"0.004", "0", "0.008"}},
-		{"all cached", price, prober.Tokens{Prompt: 1000, Cached: 1000, Output: -1}, [3]string{"0", "0.001", "0"}},
-		{"more cached than there is", price, prober.Tokens{Prompt: 1000, Cached: 2000, Output: -1}, [3]string{"0", "0.001", "0"}},
-		{"only the output known, by its events", price, prober.Tokens{Prompt: -1, Cached: -1, Output: 500}, [3]string{"0", "0", "0"}},
-		{"nothing told", price, prober.Tokens{Prompt: -1, Cached: -1, Output: -1}, [3]string{"0", "0", "0"}},
-		{"cached of nobody knows what", price, prober.Tokens{Prompt: -1, Cached: 1000, Output: -1}, [3]string{"0", "0", "0"}},
-		{"the cache is free", config.Price{InputUSD: 4}, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0", ""}},
-		{"only output", config.Price{OutputUSD: 16}, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"", "", "0.008"}},
-		{"by the hour", config.Price{GPUHourUSD: 3, GPUs: 2}, prober.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{}},
+		{"all known", price, result.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0.00075", "0.008"}},
+		{"nothing cached", price, result.Tokens{Prompt: 1000, Cached: 0, Output: 500}, [3]string{"0.004", "0", "0.008"}},
+		{"cached not told", price, result.Tokens{Prompt: 1000, Cached: -1, Output: 500}, [3]string{"0.004", "0", "0.008"}},
+		{"all cached", price, result.Tokens{Prompt: 1000, Cached: 1000, Output: -1}, [3]string{"0", "0.001", "0"}},
+		{"more cached than there is", price, result.Tokens{Prompt: 1000, Cached: 2000, Output: -1}, [3]string{"0", "0.001", "0"}},
+		{"only the output known, by its events", price, result.Tokens{Prompt: -1, Cached: -1, Output: 500}, [3]string{"0", "0", "0"}},
+		{"nothing told", price, result.Tokens{Prompt: -1, Cached: -1, Output: -1}, [3]string{"0", "0", "0"}},
+		{"cached of nobody knows what", price, result.Tokens{Prompt: -1, Cached: 1000, Output: -1}, [3]string{"0", "0", "0"}},
+		{"the cache is free", config.Price{InputUSD: 4}, result.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0", ""}},
+		{"only output", config.Price{OutputUSD: 16}, result.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"", "", "0.008"}},
+		{"by the hour", config.Price{GPUHourUSD: 3, GPUs: 2}, result.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,7 +64,7 @@ func TestCostAddsUp(t *testing.T) {
 	s.SetPrice(&config.Price{InputUSD: 1000, CachedInputUSD: 1000, OutputUSD: 2000})
 	spent(t, p, [3]string{"0", "0", "0"})
 	r := success() // 100 tokens in, 36 out
-	for _, o := range []prober.Outcome{prober.Success, prober.Truncated, prober.CheckFailed, prober.Canceled} {
+	for _, o := range []result.Outcome{result.Success, result.Truncated, result.CheckFailed, result.Canceled} {
 		r.Outcome = o
 		s.Observe(r)
 	}
@@ -107,7 +108,7 @@ func TestCountersOfAbsurdCounts(t *testing.T) {
 		for _, o := range counts {
 			for _, part := range counts {
 				r := success()
-				r.Tokens = prober.Tokens{Prompt: p, Cached: part, Output: o, Reasoning: part, Source: prober.TokensFromUsage}
+				r.Tokens = result.Tokens{Prompt: p, Cached: part, Output: o, Reasoning: part, Source: result.TokensFromUsage}
 				before := s.values.cachedTokens
 				s.Observe(r)
 				s.Spend(r)

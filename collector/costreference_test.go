@@ -2,7 +2,7 @@ package collector
 
 import (
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // exactPrice has prices of a token that are powers of two, so that sums are the
@@ -23,7 +23,7 @@ func (ref *reference) createSpent(t target) {
 }
 
 // spend counts what a result cost at exactPrice, and its verdict.
-func (ref *reference) spend(t target, r *prober.Result) {
+func (ref *reference) spend(t target, r *result.Result) {
 	pay := func(own string, tokens int, price float64) {
 		ref.cost.WithLabelValues(t.with(own)...).Add(float64(tokens) * price)
 	}
@@ -40,7 +40,7 @@ func (ref *reference) spend(t target, r *prober.Result) {
 	if r.Tokens.Output > 0 {
 		pay("output", r.Tokens.Output, 1.0/256)
 	}
-	if r.Outcome != prober.Canceled && r.Answer.Verdict != "" {
+	if r.Outcome != result.Canceled && r.Answer.Verdict != "" {
 		ref.checks.WithLabelValues(t.with(string(r.Answer.Verdict))...).Inc()
 	}
 }

@@ -3,9 +3,10 @@ package collector
 import (
 	"cmp"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // EndpointInfo describes an endpoint.
@@ -53,7 +54,7 @@ func (p *Probes) SetEndpoint(info EndpointInfo) {
 // SetServed takes from a result what an endpoint that was added serves. It
 // changes nothing for one that was removed, as a probe may end after its
 // endpoint went.
-func (p *Probes) SetServed(name string, r *prober.Result) {
+func (p *Probes) SetServed(name string, r *result.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e, ok := p.endpoints[name]

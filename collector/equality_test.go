@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -19,7 +21,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
@@ -217,34 +218,34 @@ func (t target) with(own ...string) []string {
 
 // randomResult makes up a result. The durations spread over the given octaves
 // around 50 ms; some are zero, absent, or exactly a bound.
-func randomResult(r *rand.Rand, model string, octaves float64) *prober.Result {
+func randomResult(r *rand.Rand, model string, octaves float64) *result.Result {
 	duration := func() time.Duration {
 		switch r.IntN(12) {
 		case 0:
 			return 0
 		case 1:
-			return prober.Absent
+			return result.Absent
 		case 2:
 			return time.Duration(ttftBounds[r.IntN(len(ttftBounds))] * 1e9)
 		}
 		return time.Duration(0.05e9 * math.Exp2(octaves*(r.Float64()-0.5)))
 	}
 	count := func(n int) int { return r.IntN(n+1) - 1 }
-	res := &prober.Result{
-		Start: time.Now(), Model: model, Status: 200, Outcome: prober.Success,
-		Timing: prober.Timing{TTFT: duration(), TTFO: duration(), TPOT: duration(), MaxGap: duration(), Duration: duration()},
-		Tokens: prober.Tokens{
+	res := &result.Result{
+		Start: time.Now(), Model: model, Status: 200, Outcome: result.Success,
+		Timing: result.Timing{TTFT: duration(), TTFO: duration(), TPOT: duration(), MaxGap: duration(), Duration: duration()},
+		Tokens: result.Tokens{
 			Prompt: count(5000), Cached: count(100), Output: count(2000), Reasoning: count(50),
-			Source: []prober.TokenSource{prober.TokensFromUsage, prober.TokensFromEvents}[r.IntN(2)],
+			Source: []result.TokenSource{result.TokensFromUsage, result.TokensFromEvents}[r.IntN(2)],
 		},
 		Server:    api.ServerTimes{Queue: duration(), Prefill: duration(), Decode: duration()},
 		RateLimit: api.RateLimit{Requests: count(100), Tokens: count(3)},
 		Buffered:  r.IntN(5) == 0, Imprecise: r.IntN(5) == 0, NoEndMarker: r.IntN(5) == 0,
 		NoFinish: r.IntN(5) == 0, MoreEvents: r.IntN(5) == 0,
-		Answer: prober.Answer{Verdict: append(check.Verdicts(), "")[r.IntN(6)]},
+		Answer: result.Answer{Verdict: append(check.Verdicts(), "")[r.IntN(6)]},
 	}
 	if r.IntN(4) == 0 {
-		res.Outcome = prober.Outcomes()[r.IntN(len(prober.Outcomes()))]
+		res.Outcome = result.Outcomes()[r.IntN(len(result.Outcomes()))]
 	}
 	if r.IntN(4) > 0 {
 		for i := range res.TraceID {
@@ -259,7 +260,7 @@ func randomResult(r *rand.Rand, model string, octaves float64) *prober.Result {
 	}
 	at := time.Duration(0)
 	for range r.IntN(20) {
-		res.Events = append(res.Events, prober.Event{At: at, ReadLag: prober.Absent, Merged: r.IntN(6) == 0})
+		res.Events = append(res.Events, result.Event{At: at, ReadLag: result.Absent, Merged: r.IntN(6) == 0})
 		at += max(0, duration())
 	}
 	return res

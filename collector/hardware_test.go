@@ -4,9 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // withBandwidth is a GPU of this machine whose memory bandwidth is known.
@@ -104,7 +105,7 @@ func TestHardwareLabels(t *testing.T) {
 		`gpu_info{endpoint="e",team="search",uuid="GPU-a"}`:            "1",
 		`gpu_info{endpoint="e",team="search",uuid="GPU-b"}`:            "1",
 	})
-	p.SetServed("e", &prober.Result{Model: "m"})
+	p.SetServed("e", &result.Result{Model: "m"})
 	wantSamples(t, hardwareOf(t, p), map[string]string{
 		`decode_ceiling_tokens_per_second{endpoint="e",model="m",team="search"}`: "418.75",
 		`gpus{endpoint="e",model="m",team="search"}`:                             "2",

@@ -4,9 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // Bounds of the comparison of probes with histograms.
@@ -96,12 +97,12 @@ func (o *overhead) restart() {
 
 // observe takes a probe. One that is not timed takes part in the comparison with
 // histograms, as the servers count it too, and in no other.
-func (o *overhead) observe(r *prober.Result, timed bool) {
-	if r.Outcome == prober.Canceled {
+func (o *overhead) observe(r *result.Result, timed bool) {
+	if r.Outcome == result.Canceled {
 		return
 	}
 	o.latest[overheadReply].clear()
-	if r.Outcome != prober.Success || r.Timing.TTFT < 0 {
+	if r.Outcome != result.Success || r.Timing.TTFT < 0 {
 		return
 	}
 	if timed && r.Server.Queue >= 0 && r.Server.Prefill >= 0 {
@@ -114,9 +115,9 @@ func (o *overhead) observe(r *prober.Result, timed bool) {
 }
 
 // firstToken returns when the first token of a success came.
-func firstToken(r *prober.Result) time.Time {
+func firstToken(r *result.Result) time.Time {
 	at := r.Start.Add(r.Timing.TTFT)
-	for _, p := range []prober.Phase{prober.PhaseDNS, prober.PhaseConnect, prober.PhaseTLS} {
+	for _, p := range []result.Phase{result.PhaseDNS, result.PhaseConnect, result.PhaseTLS} {
 		at = at.Add(max(0, r.Timing.Phases[p]))
 	}
 	return at

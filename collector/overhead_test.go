@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // overheadTest feeds a store with the readings and probes of one endpoint.
@@ -71,29 +72,29 @@ func (o *overheadTest) want(reply, histogram string) {
 func TestOverheadByReply(t *testing.T) {
 	o := newOverheadTest(t)
 	o.want("", "")
-	reply := func(outcome prober.Outcome, ttft, queue, prefill time.Duration) {
+	reply := func(outcome result.Outcome, ttft, queue, prefill time.Duration) {
 		r := success()
 		r.Outcome, r.Timing.TTFT, r.Server.Queue, r.Server.Prefill = outcome, ttft, queue, prefill
 		o.s.ObserveProbe("e", r, false)
 	}
 	const ms = time.Millisecond
-	reply(prober.Success, 250*ms, 30*ms, 170*ms) // 250 - 30 - 170
+	reply(result.Success, 250*ms, 30*ms, 170*ms) // 250 - 30 - 170
 	o.want("0.05", "")
-	reply(prober.Canceled, 900*ms, 0, 0)
+	reply(result.Canceled, 900*ms, 0, 0)
 	o.want("0.05", "")
-	reply(prober.TimeoutStall, 250*ms, 0, 170*ms)
+	reply(result.TimeoutStall, 250*ms, 0, 170*ms)
 	o.want("", "")
-	reply(prober.Success, 250*ms, 0, 240*ms)
+	reply(result.Success, 250*ms, 0, 240*ms)
 	o.want("0.01", "")
-	reply(prober.Success, 250*ms, prober.Absent, 240*ms) // told one part only
+	reply(result.Success, 250*ms, result.Absent, 240*ms) // told one part only
 	o.want("", "")
-	reply(prober.Success, 250*ms, 0, 0)
+	reply(result.Success, 250*ms, 0, 0)
 	o.want("0.25", "")
-	reply(prober.Success, 250*ms, 0, prober.Absent)
+	reply(result.Success, 250*ms, 0, result.Absent)
 	o.want("", "")
-	reply(prober.Success, 200*ms, 10*ms, 240*ms) // the server's clock is not ours
+	reply(result.Success, 200*ms, 10*ms, 240*ms) // the server's clock is not ours
 	o.want("-0.05", "")
-	reply(prober.Success, prober.Absent, 0, 0)
+	reply(result.Success, result.Absent, 0, 0)
 	o.want("", "")
 
 	r := success()
@@ -179,7 +180,7 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.scrape(0, reading{"a", 5, 5})
 		r := success() // on a new connection: 1 s of set-up, then 2 s to the token
 		r.Start, r.Timing.TTFT = epoch.Add(13*s), 2*s
-		r.Timing.Phases = [prober.NumPhases]time.Duration{prober.PhaseDNS: 100 * ms, prober.PhaseConnect: 300 * ms, prober.PhaseTLS: 600 * ms}
+		r.Timing.Phases = [result.NumPhases]time.Duration{result.PhaseDNS: 100 * ms, result.PhaseConnect: 300 * ms, result.PhaseTLS: 600 * ms}
 		o.s.ObserveProbe("e", r, false)
 		o.probe(0, 9*s)                      // of the time before
 		o.scrape(15*s, reading{"a", 6, 6.9}) // the token came at 16 s

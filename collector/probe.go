@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -62,12 +63,12 @@ type values struct {
 	certNotAfter                  gauge
 	rateLimit                     [numResources]gauge
 
-	results []uint64 // by index in prober.Outcomes
+	results []uint64 // by index in result.Outcomes
 	skipped []uint64 // by index in skipReasons
 
 	ttft, ttfo, tpot, interChunk, maxGap, duration histogram
 
-	phases [prober.NumPhases]summary
+	phases [result.NumPhases]summary
 	server [numServerPhases]summary // published once seen
 
 	promptTokens, cachedTokens      uint64
@@ -93,7 +94,7 @@ func newValues(now func() time.Time) *values {
 	v := &values{
 		now:        now,
 		created:    now(),
-		results:    make([]uint64, len(prober.Outcomes())),
+		results:    make([]uint64, len(result.Outcomes())),
 		skipped:    make([]uint64, len(skipReasons())),
 		ttft:       newHistogram(ttftBounds),
 		ttfo:       newHistogram(ttftBounds),
@@ -134,12 +135,12 @@ func (v *values) skip(reason SkipReason) {
 // observe counts a result. Tokens count whatever the outcome, because they
 // were spent; a canceled probe says nothing else of the endpoint, and one that is
 // not timed nothing of its latency.
-func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int, timed bool) {
+func (v *values) observe(r *result.Result, outcomes map[result.Outcome]int, timed bool) {
 	if i, ok := outcomes[r.Outcome]; ok {
 		v.results[i]++
 	}
 	v.spend(r.Tokens)
-	if r.Outcome == prober.Canceled {
+	if r.Outcome == result.Canceled {
 		return
 	}
 	v.lastRun.set(unixSeconds(r.Start))
@@ -152,7 +153,7 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int, time
 	if r.Buffered {
 		v.buffer++
 	}
-	if r.Outcome != prober.Success {
+	if r.Outcome != result.Success {
 		v.success.set(0)
 		v.clearLast()
 		return
@@ -169,7 +170,7 @@ func (v *values) observe(r *prober.Result, outcomes map[prober.Outcome]int, time
 }
 
 // countFlaws counts what a success lacks.
-func (v *values) countFlaws(r *prober.Result) {
+func (v *values) countFlaws(r *result.Result) {
 	if r.NoEndMarker {
 		v.noEndMarker++
 	}
@@ -182,7 +183,7 @@ func (v *values) countFlaws(r *prober.Result) {
 }
 
 // spend counts what a probe used, and what that cost.
-func (v *values) spend(told prober.Tokens) {
+func (v *values) spend(told result.Tokens) {
 	t := believed(told)
 	v.countTokens(&t)
 	if v.cost != nil {
@@ -199,13 +200,13 @@ func (v *values) clearLast() {
 
 // setVectors keeps what an embedding or rerank endpoint answered. Its speed is
 // that of the request: setting up the connection is not the model's work.
-func (v *values) setVectors(r *prober.Result, timed bool) {
+func (v *values) setVectors(r *result.Result, timed bool) {
 	if r.Vectors.Items == 0 {
 		return
 	}
 	v.items += uint64(r.Vectors.Items)
 	d := r.Timing.Duration
-	for _, p := range []prober.Phase{prober.PhaseDNS, prober.PhaseConnect, prober.PhaseTLS} {
+	for _, p := range []result.Phase{result.PhaseDNS, result.PhaseConnect, result.PhaseTLS} {
 		d -= max(0, r.Timing.Phases[p])
 	}
 	if d > 0 && timed {
@@ -225,7 +226,7 @@ func (v *values) setVectors(r *prober.Result, timed bool) {
 const maxTokens = 1 << 32
 
 // believed returns the counts without those that cannot be.
-func believed(t prober.Tokens) prober.Tokens {
+func believed(t result.Tokens) result.Tokens {
 	for _, n := range []*int{&t.Prompt, &t.Cached, &t.Output, &t.Reasoning} {
 		if *n > maxTokens {
 			*n = api.Unknown
@@ -235,7 +236,7 @@ func believed(t prober.Tokens) prober.Tokens {
 }
 
 // countTokens adds the counts that were reported.
-func (v *values) countTokens(t *prober.Tokens) {
+func (v *values) countTokens(t *result.Tokens) {
 	if t.Prompt >= 0 {
 		v.promptTokens += uint64(t.Prompt)
 	}
@@ -254,9 +255,9 @@ func (v *values) countTokens(t *prober.Tokens) {
 	v.outputTokens[outputReasoning] += uint64(reasoning)
 	v.outputTokens[outputAnswer] += uint64(t.Output - reasoning)
 	switch t.Source {
-	case prober.TokensFromUsage:
+	case result.TokensFromUsage:
 		v.tokenSources[sourceUsage]++
-	case prober.TokensFromEvents:
+	case result.TokensFromEvents:
 		v.tokenSources[sourceEvents]++
 	}
 }
@@ -264,7 +265,7 @@ func (v *values) countTokens(t *prober.Tokens) {
 // setReplyState keeps what the reply tells beside the answer. The quota is
 // that of the latest probe only; a certificate stays known over probes that
 // got no reply, so that an outage does not hide its expiry.
-func (v *values) setReplyState(r *prober.Result) {
+func (v *values) setReplyState(r *result.Result) {
 	for i, left := range [numResources]int{resourceRequests: r.RateLimit.Requests, resourceTokens: r.RateLimit.Tokens} {
 		v.rateLimit[i].clear()
 		if left >= 0 {
@@ -285,7 +286,7 @@ func unixSeconds(t time.Time) float64 {
 }
 
 // setLast sets the gauges of the latest success.
-func (v *values) setLast(t *prober.Timing) {
+func (v *values) setLast(t *result.Timing) {
 	if t.TTFT >= 0 {
 		v.lastTTFT.set(t.TTFT.Seconds())
 	}
@@ -298,7 +299,7 @@ func (v *values) setLast(t *prober.Timing) {
 }
 
 // observeLatency observes the durations of a success that were measured.
-func (v *values) observeLatency(r *prober.Result) {
+func (v *values) observeLatency(r *result.Result) {
 	t := &r.Timing
 	observe := func(h *histogram, d time.Duration) {
 		if d >= 0 {
@@ -329,7 +330,7 @@ func (v *values) observeLatency(r *prober.Result) {
 
 // observeGaps observes the time between neighbouring events whose instants are
 // both measured.
-func (v *values) observeGaps(events []prober.Event) {
+func (v *values) observeGaps(events []result.Event) {
 	for i := 1; i < len(events); i++ {
 		before, after := &events[i-1], &events[i]
 		if gap := after.At - before.At; gap >= 0 && !before.Merged && !after.Merged {

@@ -1,7 +1,7 @@
 package collector
 
 import (
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -69,7 +69,7 @@ func stateFamilies() []*probeFamily {
 		probeGauge("probe_configured_timestamp_seconds", "seconds",
 			"Unix time since which the exporter is to probe the endpoint with the module: its own start, or the change of configuration or discovery that added or changed them.",
 			func(v *values) gauge { return v.configured }),
-		probeCounters("probe_results_total", "outcome", labelValues(prober.Outcomes()),
+		probeCounters("probe_results_total", "outcome", labelValues(result.Outcomes()),
 			"Probes by how they ended. Canceled ones, which the exporter ended itself (shutdown, reload, or a confirmation of a failure when the next probe was due), count neither for nor against an endpoint.",
 			func(v *values) []uint64 { return v.results }),
 		probeCounters("probe_skipped_total", "reason", labelValues(skipReasons()),
@@ -182,7 +182,7 @@ func tokenFamilies() []*probeFamily {
 			"Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
 			func(v *values) (uint64, bool) { return v.cachedTokens, v.cachedReported }),
 		outputTokensFamily(),
-		probeCounters("probe_token_source_total", "source", []string{string(prober.TokensFromUsage), string(prober.TokensFromEvents)},
+		probeCounters("probe_token_source_total", "source", []string{string(result.TokensFromUsage), string(result.TokensFromEvents)},
 			"Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
 			func(v *values) []uint64 { return v.tokenSources[:] }),
 	}
@@ -300,13 +300,13 @@ func probeSummary(name string, phases []string, help string, get func(v *values)
 
 // isPhaseOfAll tells whether probes of all kinds go through a phase.
 func isPhaseOfAll(i int) bool {
-	return prober.Phase(i) != prober.PhaseFirstToken && prober.Phase(i) != prober.PhaseDecode
+	return result.Phase(i) != result.PhaseFirstToken && result.Phase(i) != result.PhaseDecode
 }
 
 // phaseNames returns the names of the phases in order.
 func phaseNames() []string {
-	names := make([]string, 0, prober.NumPhases)
-	for p := range prober.NumPhases {
+	names := make([]string, 0, result.NumPhases)
+	for p := range result.NumPhases {
 		names = append(names, p.String())
 	}
 	return names

@@ -5,11 +5,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
-
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to
@@ -131,7 +131,7 @@ func (c *budgetCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // Observe takes from a result what it tells of the exporter.
-func (s *Self) Observe(r *prober.Result) {
+func (s *Self) Observe(r *result.Result) {
 	if r.StartLag >= 0 {
 		s.scheduleLag.Observe(r.StartLag.Seconds())
 	}

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 func TestSelf(t *testing.T) {
@@ -26,15 +26,15 @@ func TestSelf(t *testing.T) {
 	r := success()
 	r.StartLag = 2 * time.Millisecond
 	r.Imprecise = true
-	r.Events = []prober.Event{
-		{ReadLag: 100 * time.Microsecond, Merged: true}, {ReadLag: prober.Absent}, {ReadLag: 0},
+	r.Events = []result.Event{
+		{ReadLag: 100 * time.Microsecond, Merged: true}, {ReadLag: result.Absent}, {ReadLag: 0},
 	}
 	s.Observe(r)
 	r = failure()
-	r.StartLag = prober.Absent
-	r.Clock = prober.ClockProcess
+	r.StartLag = result.Absent
+	r.Clock = result.ClockProcess
 	s.Observe(r) // nobody scheduled it: no lag; and no token: no clock
-	r.Events = []prober.Event{{ReadLag: prober.Absent}}
+	r.Events = []result.Event{{ReadLag: result.Absent}}
 	s.Observe(r)
 
 	f := func(name, label string, want float64) {

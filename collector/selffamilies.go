@@ -1,6 +1,6 @@
 package collector
 
-import "github.com/inference-exporter/inference_exporter/prober"
+import "github.com/inference-exporter/inference_exporter/internal/result"
 
 // selfDescriptions are the exporter's own families.
 type selfDescriptions struct {
@@ -70,6 +70,6 @@ func selfFamilies() selfDescriptions {
 	d.missed.Labels, d.missed.Values = []string{"reason"}, labelValues(skipReasons())
 	d.budget.Labels, d.budget.Values = []string{"resource"}, budgetResources()
 	d.probes.Labels = []string{"clock"}
-	d.probes.Values = []string{string(prober.ClockKernel), string(prober.ClockProcess)}
+	d.probes.Values = []string{string(result.ClockKernel), string(result.ClockProcess)}
 	return d
 }

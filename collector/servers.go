@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // Servers is the store of what servers tell of themselves, and of what follows
@@ -155,7 +156,7 @@ func (s *Servers) Remove(endpoint string) {
 // do not see. disturbed means that load of the exporter's own ran beside it. It
 // changes nothing for an endpoint that is not known, as a probe may end after its
 // endpoint went.
-func (s *Servers) ObserveProbe(endpoint string, r *prober.Result, disturbed bool) {
+func (s *Servers) ObserveProbe(endpoint string, r *result.Result, disturbed bool) {
 	s.withOverhead(endpoint, func(o *overhead) { o.observe(r, !disturbed && !r.Imprecise) })
 }
 

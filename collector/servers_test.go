@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // downStatus returns a server whose page did not come.
@@ -315,7 +316,7 @@ func TestServersConcurrentUse(t *testing.T) {
 			for n := range 50 {
 				id.Model = strconv.Itoa(n / 10)
 				s.Set(id, []engine.Status{vllmStatus("h:1", n), downStatus("h:" + strconv.Itoa(n%3))})
-				s.ObserveProbe(id.Endpoint, &prober.Result{Outcome: prober.Success}, false)
+				s.ObserveProbe(id.Endpoint, &result.Result{Outcome: result.Success}, false)
 				if n%20 == 19 {
 					s.Remove(id.Endpoint)
 				}

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -65,16 +66,16 @@ func TestNoObjectives(t *testing.T) {
 }
 
 // scored returns a success that scored a passage: nothing was generated.
-func scored() *prober.Result {
+func scored() *result.Result {
 	r := success()
 	r.Kind = api.Scoring
-	r.Timing = prober.Timing{TTFT: prober.Absent, TTFO: prober.Absent, TPOT: prober.Absent, MaxGap: prober.Absent, Duration: 150 * time.Millisecond}
+	r.Timing = result.Timing{TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent, Duration: 150 * time.Millisecond}
 	for i := range r.Timing.Phases {
-		r.Timing.Phases[i] = prober.Absent
+		r.Timing.Phases[i] = result.Absent
 	}
-	r.Timing.Phases[prober.PhaseFirstByte] = 150 * time.Millisecond
-	r.Tokens = prober.Tokens{Prompt: 200, Cached: -1, Output: -1, Reasoning: -1}
-	r.Logprob = prober.Logprob{Tokens: 199, Mean: -1.5}
+	r.Timing.Phases[result.PhaseFirstByte] = 150 * time.Millisecond
+	r.Tokens = result.Tokens{Prompt: 200, Cached: -1, Output: -1, Reasoning: -1}
+	r.Logprob = result.Logprob{Tokens: 199, Mean: -1.5}
 	return r
 }
 

@@ -3,8 +3,9 @@ package collector
 import (
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -40,10 +41,10 @@ func (s *Series) SetSLO(c config.SLO) {
 // Judge counts a result that was observed against the objectives. The
 // confirmation of a failure must not be judged: it comes only after failures,
 // which would weigh more than successes.
-func (s *Series) Judge(r *prober.Result) {
+func (s *Series) Judge(r *result.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v := s.values; v.slo != nil && r.Outcome != prober.Canceled {
+	if v := s.values; v.slo != nil && r.Outcome != result.Canceled {
 		v.slo.judge(r, v.kind)
 	}
 }
@@ -53,8 +54,8 @@ func (s *Series) Judge(r *prober.Result) {
 // not come is a miss; one of a success that cannot be told from other text is not,
 // nor is a TPOT that is missing: a short answer has none, nor has one that came in
 // a burst.
-func (o *slo) judge(r *prober.Result, k api.Kind) {
-	t, failed := &r.Timing, r.Outcome != prober.Success
+func (o *slo) judge(r *result.Result, k api.Kind) {
+	t, failed := &r.Timing, r.Outcome != result.Success
 	timed := !r.Imprecise
 	slow := func(i int, d time.Duration) bool { return d < 0 || d > o.thresholds[i] }
 	o.count(sloAvailability, failed)
@@ -69,7 +70,7 @@ func (o *slo) judge(r *prober.Result, k api.Kind) {
 		o.ttfts.observe(r.Start, t.TTFT)
 	}
 	switch {
-	case r.Outcome == prober.TimeoutStall:
+	case r.Outcome == result.TimeoutStall:
 		o.count(sloTPOT, true)
 	case !failed && timed && t.TPOT >= 0:
 		o.count(sloTPOT, slow(sloTPOT, t.TPOT))

@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // strict is an SLO that success meets exactly.
@@ -45,7 +47,7 @@ func hasCounts(t *testing.T, p *Probes, want [4]counts) {
 }
 
 // judged returns a store with one judged result.
-func judged(change func(r *prober.Result)) *Probes {
+func judged(change func(r *result.Result)) *Probes {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
 	s.SetSLO(strict())
@@ -57,7 +59,7 @@ func judged(change func(r *prober.Result)) *Probes {
 }
 
 func TestJudgeSuccess(t *testing.T) {
-	f := func(name string, change func(r *prober.Result), want ...counts) {
+	f := func(name string, change func(r *result.Result), want ...counts) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
 			t.Helper()
@@ -65,13 +67,13 @@ func TestJudgeSuccess(t *testing.T) {
 		})
 	}
 	// Availability, TTFT, TPOT, duration.
-	f("as slow as it may be", func(*prober.Result) {}, good, good, good, good)
-	f("late first token", func(r *prober.Result) { r.Timing.TTFT++ }, good, bad, good, good)
-	f("slow tokens", func(r *prober.Result) { r.Timing.TPOT++ }, good, good, bad, good)
-	f("long", func(r *prober.Result) { r.Timing.Duration++ }, good, good, good, bad)
-	f("one token", func(r *prober.Result) { r.Timing.TPOT = prober.Absent }, good, good, none, good)
-	f("fast", func(r *prober.Result) { r.Timing.TTFT, r.Timing.TPOT, r.Timing.Duration = 0, 0, 0 }, good, good, good, good)
-	f("slow", func(r *prober.Result) {
+	f("as slow as it may be", func(*result.Result) {}, good, good, good, good)
+	f("late first token", func(r *result.Result) { r.Timing.TTFT++ }, good, bad, good, good)
+	f("slow tokens", func(r *result.Result) { r.Timing.TPOT++ }, good, good, bad, good)
+	f("long", func(r *result.Result) { r.Timing.Duration++ }, good, good, good, bad)
+	f("one token", func(r *result.Result) { r.Timing.TPOT = result.Absent }, good, good, none, good)
+	f("fast", func(r *result.Result) { r.Timing.TTFT, r.Timing.TPOT, r.Timing.Duration = 0, 0, 0 }, good, good, good, good)
+	f("slow", func(r *result.Result) {
 		r.Timing.TTFT, r.Timing.TPOT, r.Timing.Duration = time.Minute, time.Second, time.Hour
 	}, good, bad, bad, bad)
 }
@@ -79,25 +81,25 @@ func TestJudgeSuccess(t *testing.T) {
 // A failure is bad whatever it measured, but for its first token, which came in
 // time or did not. Its speed is not judged, unless it stalled.
 func TestJudgeFailures(t *testing.T) {
-	for _, o := range prober.Outcomes() {
+	for _, o := range result.Outcomes() {
 		tpot := none
 		switch o {
-		case prober.Success:
+		case result.Success:
 			continue
-		case prober.Canceled:
-			hasCounts(t, judged(func(r *prober.Result) { r.Outcome = o }), [4]counts{})
+		case result.Canceled:
+			hasCounts(t, judged(func(r *result.Result) { r.Outcome = o }), [4]counts{})
 			continue
-		case prober.TimeoutStall:
+		case result.TimeoutStall:
 			tpot = bad
 		}
 		t.Run(string(o), func(t *testing.T) {
-			hasCounts(t, judged(func(r *prober.Result) {
-				r.Outcome, r.Timing = o, prober.Timing{
-					TTFT: prober.Absent, TTFO: prober.Absent, TPOT: prober.Absent, MaxGap: prober.Absent, Duration: 10 * time.Millisecond,
+			hasCounts(t, judged(func(r *result.Result) {
+				r.Outcome, r.Timing = o, result.Timing{
+					TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent, Duration: 10 * time.Millisecond,
 				}
 			}), [4]counts{bad, bad, tpot, bad})
-			hasCounts(t, judged(func(r *prober.Result) { r.Outcome = o }), [4]counts{bad, good, tpot, bad})
-			hasCounts(t, judged(func(r *prober.Result) { r.Outcome, r.Timing.TTFT = o, 201*time.Millisecond }), [4]counts{bad, bad, tpot, bad})
+			hasCounts(t, judged(func(r *result.Result) { r.Outcome = o }), [4]counts{bad, good, tpot, bad})
+			hasCounts(t, judged(func(r *result.Result) { r.Outcome, r.Timing.TTFT = o, 201*time.Millisecond }), [4]counts{bad, bad, tpot, bad})
 		})
 	}
 }
@@ -163,8 +165,8 @@ func TestObjectivesStay(t *testing.T) {
 	p, s := newStore()
 	s.SetSLO(strict())
 	r := failure()
-	r.Kind, r.Model, r.Timing.TTFT = "", "", prober.Absent
-	judge := func(r *prober.Result) {
+	r.Kind, r.Model, r.Timing.TTFT = "", "", result.Absent
+	judge := func(r *result.Result) {
 		s.Observe(r)
 		s.Judge(r)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // referenceSample is a probe in the window of the reference.
@@ -29,8 +29,8 @@ func (ref *reference) promise(t target) {
 	}
 }
 
-func (ref *reference) judge(t target, r *prober.Result) {
-	if r.Outcome == prober.Canceled {
+func (ref *reference) judge(t target, r *result.Result) {
+	if r.Outcome == result.Canceled {
 		return
 	}
 	count := func(own string, isBad bool) {
@@ -40,12 +40,12 @@ func (ref *reference) judge(t target, r *prober.Result) {
 		}
 	}
 	within := func(d, limit time.Duration) bool { return 0 <= d && d <= limit }
-	ok := r.Outcome == prober.Success
+	ok := r.Outcome == result.Success
 	count("availability", !ok)
 	if !ok || !r.Imprecise {
 		count("e2e", !ok || !within(r.Timing.Duration, time.Second))
 	}
-	if r.Outcome == prober.TimeoutStall {
+	if r.Outcome == result.TimeoutStall {
 		count("tpot", true)
 	} else if ok && !r.Imprecise && r.Timing.TPOT >= 0 {
 		count("tpot", r.Timing.TPOT > 20*time.Millisecond)

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // spendingOf returns the samples of prices and budgets.
@@ -80,7 +81,7 @@ func TestSpendingLabels(t *testing.T) {
 		Endpoint: "e", Labels: map[string]string{"team": "search", "kind": "reserved"},
 		Price: &config.Price{GPUHourUSD: 2, GPUs: 1}, Budget: used(0.5, -1),
 	})
-	p.SetServed("e", &prober.Result{Model: "m"})
+	p.SetServed("e", &result.Result{Model: "m"})
 	wantSamples(t, spendingOf(t, p), map[string]string{
 		`price_usd_per_hour{endpoint="e",model="m",team="search"}`:                  "2",
 		`budget_used_ratio{endpoint="e",model="m",resource="tokens",team="search"}`: "0.5",

@@ -15,8 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -25,7 +26,7 @@ import (
 type Probes struct {
 	now      func() time.Time
 	reserved []string
-	outcomes map[prober.Outcome]int // index in values.results
+	outcomes map[result.Outcome]int // index in values.results
 	families []*probeFamily         // sorted by name
 	info     *family
 	hardware []*hardwareFamily    // sorted by name
@@ -48,7 +49,7 @@ func NewProbes(now func() time.Time) *Probes {
 	p := &Probes{
 		now:       now,
 		reserved:  ReservedLabels(),
-		outcomes:  make(map[prober.Outcome]int),
+		outcomes:  make(map[result.Outcome]int),
 		families:  probeFamilies(),
 		info:      endpointInfoFamily(),
 		hardware:  hardwareFamilies(),
@@ -58,7 +59,7 @@ func NewProbes(now func() time.Time) *Probes {
 		findings:  make(map[string]*FindingsSeries),
 		endpoints: make(map[string]*endpoint),
 	}
-	for i, o := range prober.Outcomes() {
+	for i, o := range result.Outcomes() {
 		p.outcomes[o] = i
 	}
 	slices.SortFunc(p.hardware, compareNames)
@@ -138,20 +139,20 @@ type Series struct {
 
 // Observe counts one result and takes the model label from it. Its latencies count
 // only if the prober vouches for them.
-func (s *Series) Observe(r *prober.Result) { s.observe(r, !r.Imprecise) }
+func (s *Series) Observe(r *result.Result) { s.observe(r, !r.Imprecise) }
 
 // ObserveDisturbed is Observe for a result that load of the exporter's own has
 // disturbed: its latencies do not count, and it must not be judged.
-func (s *Series) ObserveDisturbed(r *prober.Result) {
+func (s *Series) ObserveDisturbed(r *result.Result) {
 	s.observe(r, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.Outcome != prober.Canceled {
+	if r.Outcome != result.Canceled {
 		s.values.disturbed++
 	}
 }
 
-func (s *Series) observe(r *prober.Result, timed bool) {
+func (s *Series) observe(r *result.Result, timed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setServed(r.Kind, r.Model)
@@ -159,7 +160,7 @@ func (s *Series) observe(r *prober.Result, timed bool) {
 }
 
 // Spend counts the tokens of a result that says nothing else, and their cost.
-func (s *Series) Spend(r *prober.Result) {
+func (s *Series) Spend(r *result.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setServed(r.Kind, r.Model)

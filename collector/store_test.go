@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -21,15 +22,15 @@ var epoch = time.Unix(1_700_000_000, 0)
 
 // success returns a success with every duration, in the shape that the prober
 // gives it: counts that the server did not report are unknown.
-func success() *prober.Result {
-	return &prober.Result{
-		Start: epoch, Outcome: prober.Success, Status: 200, Kind: api.Generation, Model: "m", Clock: prober.ClockKernel,
-		Timing: prober.Timing{
+func success() *result.Result {
+	return &result.Result{
+		Start: epoch, Outcome: result.Success, Status: 200, Kind: api.Generation, Model: "m", Clock: result.ClockKernel,
+		Timing: result.Timing{
 			TTFT: 200 * time.Millisecond, TTFO: 300 * time.Millisecond, TPOT: 20 * time.Millisecond,
 			MaxGap: 50 * time.Millisecond, Duration: time.Second,
-			Phases: [prober.NumPhases]time.Duration{prober.PhaseTLS: prober.Absent, prober.PhaseDecode: 700 * time.Millisecond},
+			Phases: [result.NumPhases]time.Duration{result.PhaseTLS: result.Absent, result.PhaseDecode: 700 * time.Millisecond},
 		},
-		Tokens:    prober.Tokens{Prompt: 100, Cached: -1, Output: 36, Reasoning: -1, Source: prober.TokensFromUsage},
+		Tokens:    result.Tokens{Prompt: 100, Cached: -1, Output: 36, Reasoning: -1, Source: result.TokensFromUsage},
 		Server:    api.ServerTimes{Queue: -1, Prefill: -1, Decode: -1},
 		RateLimit: api.RateLimit{Requests: -1, Tokens: -1},
 	}
@@ -37,18 +38,18 @@ func success() *prober.Result {
 
 // embedded returns a success of an endpoint that embeds: 8 vectors of 3
 // dimensions for 100 tokens, a second after 200 ms of connecting.
-func embedded() *prober.Result {
+func embedded() *result.Result {
 	r := success()
 	r.Kind = api.Embedding
-	r.Timing = prober.Timing{
-		TTFT: prober.Absent, TTFO: prober.Absent, TPOT: prober.Absent, MaxGap: prober.Absent, Duration: 1200 * time.Millisecond,
-		Phases: [prober.NumPhases]time.Duration{
-			prober.PhaseConnect: 200 * time.Millisecond, prober.PhaseTLS: prober.Absent, prober.PhaseWrite: time.Millisecond,
-			prober.PhaseFirstByte: 990 * time.Millisecond, prober.PhaseFirstToken: prober.Absent, prober.PhaseDecode: prober.Absent,
-			prober.PhaseClose: 9 * time.Millisecond,
+	r.Timing = result.Timing{
+		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent, Duration: 1200 * time.Millisecond,
+		Phases: [result.NumPhases]time.Duration{
+			result.PhaseConnect: 200 * time.Millisecond, result.PhaseTLS: result.Absent, result.PhaseWrite: time.Millisecond,
+			result.PhaseFirstByte: 990 * time.Millisecond, result.PhaseFirstToken: result.Absent, result.PhaseDecode: result.Absent,
+			result.PhaseClose: 9 * time.Millisecond,
 		},
 	}
-	r.Tokens = prober.Tokens{Prompt: 100, Cached: -1, Output: -1, Reasoning: -1}
+	r.Tokens = result.Tokens{Prompt: 100, Cached: -1, Output: -1, Reasoning: -1}
 	r.Vectors = api.Vectors{Items: 8, Dimensions: 3, Norm: 1}
 	return r
 }
@@ -111,10 +112,10 @@ func TestUnknownKind(t *testing.T) {
 }
 
 // failure returns a failure without a reply.
-func failure() *prober.Result {
+func failure() *result.Result {
 	r := success()
-	r.Outcome, r.Status, r.Start = prober.ConnectError, 0, epoch.Add(time.Minute)
-	r.Tokens = prober.Tokens{Prompt: -1, Cached: -1, Output: -1, Reasoning: -1}
+	r.Outcome, r.Status, r.Start = result.ConnectError, 0, epoch.Add(time.Minute)
+	r.Tokens = result.Tokens{Prompt: -1, Cached: -1, Output: -1, Reasoning: -1}
 	return r
 }
 
@@ -179,7 +180,7 @@ func has(t *testing.T, p *Probes, want map[string]string) {
 func TestSuccess(t *testing.T) {
 	p, s := newStore()
 	r := success()
-	r.Events = []prober.Event{
+	r.Events = []result.Event{
 		{At: 0}, {At: 10 * time.Millisecond}, {At: 30 * time.Millisecond, Merged: true}, {At: 31 * time.Millisecond}, {At: 71 * time.Millisecond},
 	}
 	r.Server.Prefill = 150 * time.Millisecond
@@ -233,13 +234,13 @@ func TestSuccess(t *testing.T) {
 func TestTokens(t *testing.T) {
 	p, s := newStore()
 	r := success()
-	r.Tokens = prober.Tokens{Prompt: 100, Cached: 0, Output: 30, Reasoning: 20, Source: prober.TokensFromUsage}
+	r.Tokens = result.Tokens{Prompt: 100, Cached: 0, Output: 30, Reasoning: 20, Source: result.TokensFromUsage}
 	s.Observe(r)
-	r.Tokens = prober.Tokens{Prompt: 50, Cached: 48, Output: 4, Reasoning: -1, Source: prober.TokensFromEvents}
-	r.Outcome = prober.Truncated // tokens are spent whatever the outcome
+	r.Tokens = result.Tokens{Prompt: 50, Cached: 48, Output: 4, Reasoning: -1, Source: result.TokensFromEvents}
+	r.Outcome = result.Truncated // tokens are spent whatever the outcome
 	s.Observe(r)
-	r.Tokens = prober.Tokens{Prompt: 1, Cached: -1, Output: 2, Reasoning: 3, Source: prober.TokensFromUsage}
-	r.Outcome = prober.Canceled
+	r.Tokens = result.Tokens{Prompt: 1, Cached: -1, Output: 2, Reasoning: 3, Source: result.TokensFromUsage}
+	r.Outcome = result.Canceled
 	s.Observe(r)
 	has(t, p, map[string]string{
 		"probe_prompt_tokens_total":                  "151",
@@ -280,7 +281,7 @@ func TestAbsence(t *testing.T) {
 	})
 
 	plain := success()
-	plain.Timing.TPOT = prober.Absent
+	plain.Timing.TPOT = result.Absent
 	s.Observe(plain)
 	has(t, p, map[string]string{
 		"probe_last_ttft_seconds": "0.2", "probe_last_tpot_seconds": "", "probe_last_output_tokens_per_second": "",
@@ -294,7 +295,7 @@ func TestCanceledChangesNothing(t *testing.T) {
 	s.Observe(success())
 	before := samples(t, p)
 	r := failure()
-	r.Outcome = prober.Canceled
+	r.Outcome = result.Canceled
 	s.Observe(r)
 	after := samples(t, p)
 	key := namePrefix + `probe_results_total{endpoint="e",model="m",module="i",outcome="canceled",prefix="cold"}`

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -23,16 +24,16 @@ func untimed() map[string]string {
 // Times that cannot be relied on are in no family of latencies: histograms, the
 // window and the objectives are all about the same probes.
 func TestUntimedProbes(t *testing.T) {
-	result := func() *prober.Result {
+	one := func() *result.Result {
 		r := success()
-		r.Events = []prober.Event{{At: 0}, {At: 10 * time.Millisecond}}
+		r.Events = []result.Event{{At: 0}, {At: 10 * time.Millisecond}}
 		return r
 	}
 	t.Run("imprecise", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
 		s.SetSLO(strict())
-		r := result()
+		r := one()
 		r.Imprecise = true
 		s.Observe(r)
 		s.Judge(r)
@@ -45,7 +46,7 @@ func TestUntimedProbes(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
 		s.SetSLO(strict())
-		s.ObserveDisturbed(result())
+		s.ObserveDisturbed(one())
 		want := untimed()
 		want["probe_imprecise_total"], want["probe_disturbed_total"] = "0", "1"
 		has(t, p, want)
@@ -55,8 +56,8 @@ func TestUntimedProbes(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
 		s.SetSLO(strict())
-		r := result()
-		r.MoreEvents, r.Timing.TTFT, r.Timing.TPOT, r.Timing.MaxGap = true, prober.Absent, prober.Absent, prober.Absent
+		r := one()
+		r.MoreEvents, r.Timing.TTFT, r.Timing.TPOT, r.Timing.MaxGap = true, result.Absent, result.Absent, result.Absent
 		s.Observe(r)
 		s.Judge(r)
 		want := untimed()
@@ -70,8 +71,8 @@ func TestUntimedProbes(t *testing.T) {
 
 // A failure is one, however well its times are known.
 func TestJudgeImpreciseFailures(t *testing.T) {
-	hasCounts(t, judged(func(r *prober.Result) {
-		r.Outcome, r.Imprecise, r.Timing.TTFT = prober.TimeoutFirstToken, true, prober.Absent
+	hasCounts(t, judged(func(r *result.Result) {
+		r.Outcome, r.Imprecise, r.Timing.TTFT = result.TimeoutFirstToken, true, result.Absent
 	}), [4]counts{bad, bad, none, bad})
-	hasCounts(t, judged(func(r *prober.Result) { r.Outcome, r.Imprecise = prober.TimeoutStall, true }), [4]counts{bad, none, bad, bad})
+	hasCounts(t, judged(func(r *result.Result) { r.Outcome, r.Imprecise = result.TimeoutStall, true }), [4]counts{bad, none, bad, bad})
 }

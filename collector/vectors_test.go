@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // reference keeps the same metrics in client_golang's vectors, in the plainest
@@ -98,7 +98,7 @@ func (ref *reference) setEndpoint(i EndpointInfo) {
 
 // create makes the series that exist from the start.
 func (ref *reference) create(t target) {
-	for _, o := range prober.Outcomes() {
+	for _, o := range result.Outcomes() {
 		ref.results.WithLabelValues(t.with(string(o))...)
 	}
 	for _, own := range []string{"overrun", "backoff", "limit", "budget", "context_length", "model_not_set", "prompt_truncated", "resources"} {
@@ -121,10 +121,10 @@ func (ref *reference) create(t target) {
 	}
 }
 
-func (ref *reference) observe(t target, r *prober.Result) {
+func (ref *reference) observe(t target, r *result.Result) {
 	ref.results.WithLabelValues(t.with(string(r.Outcome))...).Inc()
 	ref.countTokens(t, r.Tokens)
-	if r.Outcome == prober.Canceled {
+	if r.Outcome == result.Canceled {
 		return
 	}
 	set := func(v *prometheus.GaugeVec, present bool, value float64, own ...string) {
@@ -134,7 +134,7 @@ func (ref *reference) observe(t target, r *prober.Result) {
 		}
 	}
 	unix := func(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
-	ok := r.Outcome == prober.Success
+	ok := r.Outcome == result.Success
 	timed := ok && !r.Imprecise
 	set(ref.success, true, map[bool]float64{true: 1}[ok])
 	set(ref.lastRun, true, unix(r.Start))
@@ -152,7 +152,7 @@ func (ref *reference) observe(t target, r *prober.Result) {
 	if r.Imprecise {
 		ref.imprecise.WithLabelValues(t.with()...).Inc()
 	}
-	if r.NoEndMarker && r.Outcome == prober.Success {
+	if r.NoEndMarker && r.Outcome == result.Success {
 		ref.noEnd.WithLabelValues(t.with()...).Inc()
 	}
 	if r.NoFinish && ok {
@@ -172,7 +172,7 @@ func (ref *reference) observe(t target, r *prober.Result) {
 	}
 }
 
-func (ref *reference) countTokens(t target, n prober.Tokens) {
+func (ref *reference) countTokens(t target, n result.Tokens) {
 	if n.Prompt >= 0 {
 		ref.prompt.WithLabelValues(t.with()...).Add(float64(n.Prompt))
 	}
@@ -192,7 +192,7 @@ func (ref *reference) countTokens(t target, n prober.Tokens) {
 	ref.output.WithLabelValues(t.with("answer")...).Add(float64(answer))
 }
 
-func (ref *reference) observeLatency(t target, r *prober.Result) {
+func (ref *reference) observeLatency(t target, r *result.Result) {
 	var trace prometheus.Labels
 	if r.TraceID != [16]byte{} {
 		trace = prometheus.Labels{"trace_id": hex.EncodeToString(r.TraceID[:])}
@@ -212,7 +212,7 @@ func (ref *reference) observeLatency(t target, r *prober.Result) {
 	}
 	for i, d := range r.Timing.Phases {
 		if d >= 0 {
-			ref.phase.WithLabelValues(t.with(fmt.Sprint(prober.Phase(i)))...).Observe(d.Seconds())
+			ref.phase.WithLabelValues(t.with(fmt.Sprint(result.Phase(i)))...).Observe(d.Seconds())
 		}
 	}
 	for own, d := range map[string]time.Duration{"queue": r.Server.Queue, "prefill": r.Server.Prefill, "decode": r.Server.Decode} {

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -35,7 +36,7 @@ func (l *windowLab) probe(ttft time.Duration) {
 	r := success()
 	r.Start, r.Timing.TTFT = l.now, ttft
 	if ttft < 0 {
-		r.Outcome = prober.TimeoutFirstToken
+		r.Outcome = result.TimeoutFirstToken
 	}
 	l.s.Observe(r)
 	l.s.Judge(r)
@@ -117,16 +118,16 @@ func TestWindowFailures(t *testing.T) {
 		l.probe(time.Duration(i+1) * time.Millisecond)
 	}
 	l.expect(100, "0.05", "0.099", "0.097", "")
-	l.probe(prober.Absent)
+	l.probe(result.Absent)
 	l.expect(101, "0.051", "0.1", "0.098", "")
-	l.probe(prober.Absent) // of 102, the 101st is one
+	l.probe(result.Absent) // of 102, the 101st is one
 	l.expect(102, "0.051", "", "0.099", "")
-	l.probe(prober.Absent)
+	l.probe(result.Absent)
 	l.expect(103, "0.052", "", "0.1", "")
 	l.probe(2 * time.Hour) // no better than none
 	l.expect(104, "0.052", "", "", "")
 	for range 120 {
-		l.probe(prober.Absent)
+		l.probe(result.Absent)
 	}
 	l.expect(224, "", "", "", "")
 }
@@ -135,7 +136,7 @@ func TestWindowFailures(t *testing.T) {
 func TestWindowKeepsTokensOfFailures(t *testing.T) {
 	l := newWindowLab(t)
 	r := success()
-	r.Outcome = prober.Truncated
+	r.Outcome = result.Truncated
 	l.s.Observe(r)
 	l.s.Judge(r)
 	l.expect(1, "", "", "0.2", "")
@@ -194,7 +195,7 @@ func FuzzWindow(f *testing.F) {
 			ttft := time.Duration(steps[1]) * 10 * time.Millisecond
 			s := sample{now, float64(ttft.Microseconds()) / 1e6}
 			if steps[1] == 255 {
-				ttft, s.ttft = prober.Absent, math.Inf(1)
+				ttft, s.ttft = result.Absent, math.Inf(1)
 			}
 			w.observe(now, ttft)
 			all = append(all, s)

@@ -6,36 +6,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // fill observes results until all windows are full.
-func fill(l *lab, results func(i int) []*prober.Result) {
+func fill(l *lab, results func(i int) []*result.Result) {
 	for i := range 300 {
 		l.run(results(i)...)
 	}
 }
 
 // modules are what trackers see, by what it costs.
-func modules() map[string]func(i int) []*prober.Result {
+func modules() map[string]func(i int) []*result.Result {
 	s := newServer(1)
 	plain, long := s.ask(256), s.ask(4000)
 	burst := level(64, 100*ms)
-	return map[string]func(int) []*prober.Result{
-		"plain":  func(int) []*prober.Result { return []*prober.Result{plain} },
-		"ladder": func(i int) []*prober.Result { return []*prober.Result{s.ask([]int{256, 1024, 4096}[i%3])} },
-		"paired": func(int) []*prober.Result {
+	return map[string]func(int) []*result.Result{
+		"plain":  func(int) []*result.Result { return []*result.Result{plain} },
+		"ladder": func(i int) []*result.Result { return []*result.Result{s.ask([]int{256, 1024, 4096}[i%3])} },
+		"paired": func(int) []*result.Result {
 			second := warm(s.ask(32))
 			second.Tokens.Prompt += 3968
-			return []*prober.Result{long, cached(second, 3968)}
+			return []*result.Result{long, cached(second, 3968)}
 		},
-		"burst of 64": func(int) []*prober.Result { return burst },
-		"questions": func(i int) []*prober.Result {
-			return []*prober.Result{with(answer(fmt.Sprint(i%maxPrompts), "a"), func(r *prober.Result) {
+		"burst of 64": func(int) []*result.Result { return burst },
+		"questions": func(i int) []*result.Result {
+			return []*result.Result{with(answer(fmt.Sprint(i%maxPrompts), "a"), func(r *result.Result) {
 				r.Answer.Model, r.Answer.Fingerprint = "m", fmt.Sprint(i%8)
 			})}
 		},
-		"score": func(i int) []*prober.Result { return []*prober.Result{scored(-2 + float64(i%7)/1000)} },
+		"score": func(i int) []*result.Result { return []*result.Result{scored(-2 + float64(i%7)/1000)} },
 	}
 }
 

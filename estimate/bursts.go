@@ -3,7 +3,7 @@ package estimate
 import (
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // bursts is what the latest run with bursts came to. It is replaced as a whole,
@@ -14,7 +14,7 @@ type bursts struct {
 }
 
 // observe adds a run. One that we ended ourselves says nothing.
-func (b *bursts) observe(results []*prober.Result, objective time.Duration) {
+func (b *bursts) observe(results []*result.Result, objective time.Duration) {
 	var next bursts
 	for len(results) > 0 {
 		n := 1
@@ -42,12 +42,12 @@ func (b *bursts) observe(results []*prober.Result, objective time.Duration) {
 }
 
 // measure returns what a burst came to; false where it was canceled.
-func measure(level []*prober.Result) (b Burst, ok bool) {
+func measure(level []*result.Result) (b Burst, ok bool) {
 	b = Burst{Concurrency: level[0].Concurrency, StartSpread: -1}
 	var firstSent, lastSent, lastEnd time.Time
 	tokens, known := 0, true
 	for _, r := range level {
-		if r.Outcome == prober.Canceled {
+		if r.Outcome == result.Canceled {
 			return b, false
 		}
 		if !r.Sent.IsZero() {
@@ -67,7 +67,7 @@ func measure(level []*prober.Result) (b Burst, ok bool) {
 			lastEnd = end
 		}
 		tokens += r.Tokens.Output
-		known = known && measured && r.Tokens.Output >= 0 && r.Tokens.Source == prober.TokensFromUsage
+		known = known && measured && r.Tokens.Output >= 0 && r.Tokens.Source == result.TokensFromUsage
 	}
 	if !firstSent.IsZero() {
 		b.StartSpread = lastSent.Sub(firstSent)
@@ -80,18 +80,18 @@ func measure(level []*prober.Result) (b Burst, ok bool) {
 
 // answered tells whether the server did its part, whatever the answer: how fast
 // it was is of interest also where it was wrong.
-func answered(r *prober.Result) bool {
-	return r.Outcome == prober.Success || r.Outcome == prober.CheckFailed
+func answered(r *result.Result) bool {
+	return r.Outcome == result.Success || r.Outcome == result.CheckFailed
 }
 
 // ended returns when the reply ended. The set-up of the connection, which the
 // duration begins with, came before the request was sent.
-func ended(r *prober.Result) (end time.Time, ok bool) {
+func ended(r *result.Result) (end time.Time, ok bool) {
 	if r.Sent.IsZero() || r.Timing.Duration < 0 {
 		return time.Time{}, false
 	}
 	took := r.Timing.Duration
-	for _, p := range []prober.Phase{prober.PhaseDNS, prober.PhaseConnect, prober.PhaseTLS} {
+	for _, p := range []result.Phase{result.PhaseDNS, result.PhaseConnect, result.PhaseTLS} {
 		took -= max(0, r.Timing.Phases[p])
 	}
 	return r.Sent.Add(took), true
@@ -101,7 +101,7 @@ func ended(r *prober.Result) (end time.Time, ok bool) {
 // value that nine tenths of the requests do not exceed, is above the objective. A
 // request that failed is above it; one that was answered without a TTFT that can
 // be vouched for does not count.
-func misses(level []*prober.Result, objective time.Duration) bool {
+func misses(level []*result.Result, objective time.Duration) bool {
 	within, counted := 0, 0
 	for _, r := range level {
 		if answered(r) && r.Timing.TTFT < 0 {
@@ -117,11 +117,11 @@ func misses(level []*prober.Result, objective time.Duration) bool {
 
 // underLoad tells whether all failures of a burst are those of a server that has
 // too much to do. Others, before any burst went well, say nothing of load.
-func underLoad(level []*prober.Result) bool {
+func underLoad(level []*result.Result) bool {
 	for _, r := range level {
 		switch r.Outcome {
-		case prober.Success, prober.CheckFailed, prober.RateLimited, prober.Overloaded,
-			prober.TimeoutFirstToken, prober.TimeoutStall, prober.TimeoutTotal:
+		case result.Success, result.CheckFailed, result.RateLimited, result.Overloaded,
+			result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal:
 		default:
 			return false
 		}

@@ -4,29 +4,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // request returns one of a burst of n, sent so long after noon, with 100 output
 // tokens in the two seconds after its first. Its connection took 1 ms + 2 ms + 4 ms
 // to set up.
-func request(n int, sent, ttft time.Duration) *prober.Result {
+func request(n int, sent, ttft time.Duration) *result.Result {
 	r := probe(256, ttft)
 	r.Concurrency, r.Tokens.Output = n, 100
 	r.Sent = noon().Add(sent)
-	r.Timing.Phases = [prober.NumPhases]time.Duration{prober.PhaseDNS: ms, prober.PhaseConnect: 2 * ms, prober.PhaseTLS: 4 * ms}
+	r.Timing.Phases = [result.NumPhases]time.Duration{result.PhaseDNS: ms, result.PhaseConnect: 2 * ms, result.PhaseTLS: 4 * ms}
 	r.Timing.Duration = 7*ms + ttft + 2*time.Second
 	return r
 }
 
-func failed(r *prober.Result, o prober.Outcome) *prober.Result {
+func failed(r *result.Result, o result.Outcome) *result.Result {
 	r.Outcome = o
 	return r
 }
 
 // level returns a burst of n with the same TTFT, but for some that failed.
-func level(n int, ttft time.Duration, failures ...prober.Outcome) []*prober.Result {
-	var all []*prober.Result
+func level(n int, ttft time.Duration, failures ...result.Outcome) []*result.Result {
+	var all []*result.Result
 	for i := range n {
 		r := request(n, 0, ttft)
 		if i < len(failures) {
@@ -38,7 +38,7 @@ func level(n int, ttft time.Duration, failures ...prober.Outcome) []*prober.Resu
 }
 
 func TestBursts(t *testing.T) {
-	f := func(name string, want Burst, run ...*prober.Result) {
+	f := func(name string, want Burst, run ...*result.Result) {
 		t.Helper()
 		l := newLab(0)
 		l.run(run...)
@@ -54,22 +54,22 @@ func TestBursts(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
-	sentNever := func(r *prober.Result) { r.Sent = time.Time{} }
+	sentNever := func(r *result.Result) { r.Sent = time.Time{} }
 	f("one", Burst{1, 0, 100 / 2.5, 0}, request(1, 0, 500*ms))
 	// From 1 ms to 3 ms + 498 ms + 2 s.
 	f("two", Burst{2, 0, 200 / 2.5, 2 * ms}, request(2, 3*ms, 498*ms), request(2, ms, 100*ms))
 	// The one that failed started the burst, and its tokens do not count.
-	f("one failed", Burst{2, 1, 100 / 2.5, 20 * ms}, failed(request(2, 0, 9*time.Second), prober.TimeoutTotal), request(2, 20*ms, 480*ms))
+	f("one failed", Burst{2, 1, 100 / 2.5, 20 * ms}, failed(request(2, 0, 9*time.Second), result.TimeoutTotal), request(2, 20*ms, 480*ms))
 	f("one without a connection", Burst{2, 1, 100 / 2.5, 0},
-		with(failed(request(2, 0, 0), prober.ConnectError), sentNever), request(2, 20*ms, 500*ms))
-	f("all failed", Burst{2, 2, 0, ms}, failed(request(2, 0, 0), prober.Overloaded), failed(request(2, ms, 0), prober.Overloaded))
-	f("none connected", Burst{1, 1, 0, -1}, with(failed(request(1, 0, 0), prober.DNSError), sentNever))
+		with(failed(request(2, 0, 0), result.ConnectError), sentNever), request(2, 20*ms, 500*ms))
+	f("all failed", Burst{2, 2, 0, ms}, failed(request(2, 0, 0), result.Overloaded), failed(request(2, ms, 0), result.Overloaded))
+	f("none connected", Burst{1, 1, 0, -1}, with(failed(request(1, 0, 0), result.DNSError), sentNever))
 	f("a count that is not told", Burst{2, 0, 0, 0},
-		request(2, 0, 500*ms), with(request(2, 0, 500*ms), func(r *prober.Result) { r.Tokens.Output = -1 }))
+		request(2, 0, 500*ms), with(request(2, 0, 500*ms), func(r *result.Result) { r.Tokens.Output = -1 }))
 	f("a count of events", Burst{1, 0, 0, 0},
-		with(request(1, 0, 500*ms), func(r *prober.Result) { r.Tokens.Source = prober.TokensFromEvents }))
-	f("phases that were not", Burst{1, 0, 100 / 2.5, 0}, with(request(1, 0, 500*ms), func(r *prober.Result) {
-		r.Timing.Phases = [prober.NumPhases]time.Duration{prober.Absent, prober.Absent, prober.Absent}
+		with(request(1, 0, 500*ms), func(r *result.Result) { r.Tokens.Source = result.TokensFromEvents }))
+	f("phases that were not", Burst{1, 0, 100 / 2.5, 0}, with(request(1, 0, 500*ms), func(r *result.Result) {
+		r.Timing.Phases = [result.NumPhases]time.Duration{result.Absent, result.Absent, result.Absent}
 		r.Timing.Duration -= 7 * ms
 	}))
 }
@@ -93,10 +93,10 @@ func TestLatestBursts(t *testing.T) {
 
 func TestKnee(t *testing.T) {
 	const objective = time.Second
-	f := func(name string, want int, levels ...[]*prober.Result) {
+	f := func(name string, want int, levels ...[]*result.Result) {
 		t.Helper()
 		l := newLab(objective)
-		var run []*prober.Result
+		var run []*result.Result
 		for _, v := range levels {
 			run = append(run, v...)
 		}
@@ -108,7 +108,7 @@ func TestKnee(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}
-	slow := func(n, late int) []*prober.Result {
+	slow := func(n, late int) []*result.Result {
 		all := level(n, objective)
 		for _, r := range all[:late] {
 			r.Timing.TTFT = objective + 1
@@ -123,21 +123,21 @@ func TestKnee(t *testing.T) {
 	f("1 of 16 late", 0, slow(16, 1))
 	f("2 of 16 late", 16, slow(16, 2))
 	f("1 of 4 late", 4, slow(4, 1))
-	unknown := func(n, without int) []*prober.Result {
+	unknown := func(n, without int) []*result.Result {
 		all := level(n, objective)
 		for _, r := range all[:without] {
-			r.Timing.TTFT = prober.Absent
+			r.Timing.TTFT = result.Absent
 		}
 		return all
 	}
 	f("some without a TTFT", 0, level(1, ms), unknown(4, 2))
 	f("all without a TTFT", 0, level(1, ms), unknown(4, 4))
-	f("failures are late", 4, level(1, ms), level(4, ms, prober.HTTPError))
-	f("few failures", 0, level(1, ms), level(20, ms, prober.HTTPError, prober.StreamError))
-	f("the first is turned away", 8, level(8, ms, prober.RateLimited, prober.Overloaded))
-	f("the first does not answer", 1, level(1, ms, prober.TimeoutFirstToken))
-	f("the first fails for another reason", 0, level(1, ms, prober.Unauthorized))
-	f("and one for that reason among others", 0, level(4, ms, prober.RateLimited, prober.TLSError))
+	f("failures are late", 4, level(1, ms), level(4, ms, result.HTTPError))
+	f("few failures", 0, level(1, ms), level(20, ms, result.HTTPError, result.StreamError))
+	f("the first is turned away", 8, level(8, ms, result.RateLimited, result.Overloaded))
+	f("the first does not answer", 1, level(1, ms, result.TimeoutFirstToken))
+	f("the first fails for another reason", 0, level(1, ms, result.Unauthorized))
+	f("and one for that reason among others", 0, level(4, ms, result.RateLimited, result.TLSError))
 
 	l := newLab(0)
 	if l.run(level(4, time.Hour)...); l.last.Knee != nil {
@@ -153,7 +153,7 @@ func TestKnee(t *testing.T) {
 // A wrong answer is no failure of the server under load.
 func TestWrongAnswersInBursts(t *testing.T) {
 	l := newLab(300 * ms)
-	l.run(level(4, 100*ms, prober.CheckFailed, prober.CheckFailed, prober.CheckFailed)...)
+	l.run(level(4, 100*ms, result.CheckFailed, result.CheckFailed, result.CheckFailed)...)
 	if b := l.last.Bursts[0]; b.Failed != 0 || b.TokensPerSecond == 0 || l.last.Knee != nil {
 		t.Errorf("%+v, knee %+v; want none failed, some tokens and no knee", b, l.last.Knee)
 	}

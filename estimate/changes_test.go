@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // answer returns a probe that was answered with a hash.
-func answer(prompt, hash string) *prober.Result {
-	return with(probe(256, ms), func(r *prober.Result) {
-		r.Length, r.Answer = 0, prober.Answer{Prompt: prompt, Hash: hash}
+func answer(prompt, hash string) *result.Result {
+	return with(probe(256, ms), func(r *result.Result) {
+		r.Length, r.Answer = 0, result.Answer{Prompt: prompt, Hash: hash}
 	})
 }
 
@@ -92,16 +92,16 @@ func TestPromptsAreBounded(t *testing.T) {
 
 // Names are watched over all prompts, with less patience.
 func TestNameChanges(t *testing.T) {
-	for index, set := range map[int]func(a *prober.Answer, name string){
-		indexFingerprint: func(a *prober.Answer, name string) { a.Fingerprint = name },
-		indexModel:       func(a *prober.Answer, name string) { a.Model = name },
+	for index, set := range map[int]func(a *result.Answer, name string){
+		indexFingerprint: func(a *result.Answer, name string) { a.Fingerprint = name },
+		indexModel:       func(a *result.Answer, name string) { a.Model = name },
 	} {
 		l, n := newLab(0), 0
 		say := func(names string, want uint64) {
 			t.Helper()
 			for _, c := range names {
 				n++
-				l.run(with(probe(256, ms), func(r *prober.Result) {
+				l.run(with(probe(256, ms), func(r *result.Result) {
 					r.Answer.Prompt = fmt.Sprint(n)
 					set(&r.Answer, string(c))
 				}))

@@ -4,8 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 const (
@@ -38,7 +39,7 @@ type pairs struct{ all []pair }
 
 // observe adds the results of a run, if they are a pair of which both halves
 // were measured.
-func (p *pairs) observe(results []*prober.Result, now time.Time) {
+func (p *pairs) observe(results []*result.Result, now time.Time) {
 	if len(results) != 2 {
 		return
 	}
@@ -113,7 +114,7 @@ type cache struct {
 
 // observe adds a result whose reply tells what came from the cache. Requests of
 // a burst compete for it, and say nothing of a probe.
-func (c *cache) observe(r *prober.Result, now time.Time) {
+func (c *cache) observe(r *result.Result, now time.Time) {
 	n := r.Tokens
 	if n.Cached < 0 || n.Prompt <= 0 || n.Cached > n.Prompt {
 		return
@@ -125,7 +126,7 @@ func (c *cache) observe(r *prober.Result, now time.Time) {
 		}
 	}
 	// What was not made to length may be asked for the first time.
-	if r.Prefix == string(config.PrefixWarm) && r.Length > 0 && r.Outcome == prober.Success && r.Concurrency == 0 {
+	if r.Prefix == string(config.PrefixWarm) && r.Length > 0 && r.Outcome == result.Success && r.Concurrency == 0 {
 		c.warm = appendLatest(c.warm, reply{now, n.Prompt, n.Cached}, maxPairs)
 	}
 }
@@ -154,7 +155,7 @@ func (c *cache) hitRatio(now time.Time) *float64 {
 
 // cold tells whether a prompt began as no other did. One that was not made to
 // length is asked again and again.
-func cold(r *prober.Result) bool {
+func cold(r *result.Result) bool {
 	return r.Prefix == string(config.PrefixCold) && r.Length > 0
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 const ms = time.Millisecond
@@ -76,13 +76,13 @@ func TestBenefit(t *testing.T) {
 }
 
 func TestNoPair(t *testing.T) {
-	cold, second := func() *prober.Result { return probe(9, 20*ms) }, func() *prober.Result { return warm(probe(9, 10*ms)) }
-	for name, run := range map[string][]*prober.Result{
-		"cold failed":    {with(cold(), func(r *prober.Result) { r.Outcome = prober.Truncated })},
-		"warm failed":    {cold(), with(second(), func(r *prober.Result) { r.Outcome = prober.RateLimited })},
-		"warm imprecise": {cold(), with(second(), func(r *prober.Result) { r.Imprecise = true })},
-		"cold buffered":  {with(cold(), func(r *prober.Result) { r.Buffered = true }), second()},
-		"no first token": {cold(), with(second(), func(r *prober.Result) { r.Timing.TTFT = prober.Absent })},
+	cold, second := func() *result.Result { return probe(9, 20*ms) }, func() *result.Result { return warm(probe(9, 10*ms)) }
+	for name, run := range map[string][]*result.Result{
+		"cold failed":    {with(cold(), func(r *result.Result) { r.Outcome = result.Truncated })},
+		"warm failed":    {cold(), with(second(), func(r *result.Result) { r.Outcome = result.RateLimited })},
+		"warm imprecise": {cold(), with(second(), func(r *result.Result) { r.Imprecise = true })},
+		"cold buffered":  {with(cold(), func(r *result.Result) { r.Buffered = true }), second()},
+		"no first token": {cold(), with(second(), func(r *result.Result) { r.Timing.TTFT = result.Absent })},
 		"two cold":       {cold(), cold()},
 		"the other way":  {second(), cold()},
 	} {
@@ -111,8 +111,8 @@ func TestHitRatio(t *testing.T) {
 	expect("a miss", 0)
 	l.run(warm(cached(probe(3000, ms), 2000)))
 	expect("sums, not the mean of ratios", 0.5)
-	l.run(with(warm(cached(probe(1000, ms), 1000)), func(r *prober.Result) { r.Outcome = prober.StreamError }))
-	l.run(with(warm(cached(probe(1000, ms), 1000)), func(r *prober.Result) { r.Concurrency = 1 }))
+	l.run(with(warm(cached(probe(1000, ms), 1000)), func(r *result.Result) { r.Outcome = result.StreamError }))
+	l.run(with(warm(cached(probe(1000, ms), 1000)), func(r *result.Result) { r.Concurrency = 1 }))
 	l.run(warm(cached(probe(1000, ms), 1001)))
 	expect("what does not count", 0.5)
 	for range 60 {
@@ -164,18 +164,18 @@ func TestColdCached(t *testing.T) {
 	l := newLab(0)
 	for _, step := range []struct {
 		name string
-		r    *prober.Result
+		r    *result.Result
 		told bool
 		want uint64
 	}{
 		{"unknown", probe(256, ms), false, 0},
 		{"warm", warm(cached(probe(256, ms), 256)), false, 0},
-		{"asked again and again", with(cached(probe(256, ms), 256), func(r *prober.Result) { r.Length = 0 }), false, 0},
+		{"asked again and again", with(cached(probe(256, ms), 256), func(r *result.Result) { r.Length = 0 }), false, 0},
 		{"nothing", cached(probe(256, ms), 0), true, 0},
 		{"the template", cached(probe(256, ms), 64), true, 0},
 		{"more", cached(probe(256, ms), 65), true, 1},
-		{"of a failure", with(cached(probe(256, ms), 128), func(r *prober.Result) { r.Outcome = prober.CheckFailed }), true, 2},
-		{"in a burst", with(cached(probe(256, ms), 128), func(r *prober.Result) { r.Concurrency = 1 }), true, 3},
+		{"of a failure", with(cached(probe(256, ms), 128), func(r *result.Result) { r.Outcome = result.CheckFailed }), true, 2},
+		{"in a burst", with(cached(probe(256, ms), 128), func(r *result.Result) { r.Concurrency = 1 }), true, 3},
 	} {
 		f := l.run(step.r)
 		if f == nil {

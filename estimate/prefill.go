@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -53,7 +54,7 @@ type prefill struct {
 
 // observe adds a result, if it tells how long a prefill took that nothing else
 // of this run was in the way of.
-func (p *prefill) observe(r *prober.Result, now time.Time) {
+func (p *prefill) observe(r *result.Result, now time.Time) {
 	tokens, ok := uncached(r)
 	if !ok || !timed(r) || r.Concurrency > 0 {
 		return
@@ -73,7 +74,7 @@ func (p *prefill) observe(r *prober.Result, now time.Time) {
 }
 
 // uncached returns how many tokens of the prompt the server had to compute.
-func uncached(r *prober.Result) (tokens int, ok bool) {
+func uncached(r *result.Result) (tokens int, ok bool) {
 	n := r.Tokens
 	switch {
 	case n.Prompt <= 0 || n.Cached > n.Prompt:
@@ -85,8 +86,8 @@ func uncached(r *prober.Result) (tokens int, ok bool) {
 }
 
 // timed tells whether the TTFT of a result can be relied on.
-func timed(r *prober.Result) bool {
-	return r.Outcome == prober.Success && (r.Kind == api.Generation || r.Kind == "") &&
+func timed(r *result.Result) bool {
+	return r.Outcome == result.Success && (r.Kind == api.Generation || r.Kind == "") &&
 		r.Timing.TTFT > 0 && !r.Imprecise && !r.Buffered
 }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -26,7 +27,7 @@ func newServer(seed uint64) *server {
 }
 
 // ask returns the probe of a prompt of about a length.
-func (s *server) ask(length int) *prober.Result {
+func (s *server) ask(length int) *result.Result {
 	length += int(0.01 * float64(length) * s.random.NormFloat64())
 	n := float64(length)
 	seconds := (s.fixed + n/s.rate + s.curve*n*n) * max(0.1, 1+s.noise*s.random.NormFloat64())
@@ -82,19 +83,19 @@ func TestPrefillCountsUncachedTokens(t *testing.T) {
 
 // Each of these alone keeps a sample out.
 func TestWhatIsNoSample(t *testing.T) {
-	for name, change := range map[string]func(*prober.Result){
-		"failed":             func(r *prober.Result) { r.Outcome = prober.TimeoutStall },
-		"of a burst":         func(r *prober.Result) { r.Concurrency = 1 },
-		"imprecise":          func(r *prober.Result) { r.Imprecise = true },
-		"buffered":           func(r *prober.Result) { r.Buffered = true },
-		"no first token":     func(r *prober.Result) { r.Timing.TTFT = prober.Absent },
-		"prompt not counted": func(r *prober.Result) { r.Tokens.Prompt = -1 },
-		"warm, cache not told": func(r *prober.Result) {
+	for name, change := range map[string]func(*result.Result){
+		"failed":             func(r *result.Result) { r.Outcome = result.TimeoutStall },
+		"of a burst":         func(r *result.Result) { r.Concurrency = 1 },
+		"imprecise":          func(r *result.Result) { r.Imprecise = true },
+		"buffered":           func(r *result.Result) { r.Buffered = true },
+		"no first token":     func(r *result.Result) { r.Timing.TTFT = result.Absent },
+		"prompt not counted": func(r *result.Result) { r.Tokens.Prompt = -1 },
+		"warm, cache not told": func(r *result.Result) {
 			r.Prefix = "warm"
 		},
-		"asked again and again, cache not told": func(r *prober.Result) { r.Length = 0 },
-		"more cached than asked":                func(r *prober.Result) { r.Tokens.Cached = r.Tokens.Prompt + 1 },
-		"scoring":                               func(r *prober.Result) { r.Kind = api.Scoring },
+		"asked again and again, cache not told": func(r *result.Result) { r.Length = 0 },
+		"more cached than asked":                func(r *result.Result) { r.Tokens.Cached = r.Tokens.Prompt + 1 },
+		"scoring":                               func(r *result.Result) { r.Kind = api.Scoring },
 	} {
 		s, l := newServer(1), newLab(0)
 		for i := range 60 {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -40,12 +41,12 @@ type score struct {
 }
 
 // observe adds a result, if it has a score.
-func (s *score) observe(r *prober.Result, now time.Time) {
-	if r.Kind == api.Scoring && r.Outcome != prober.Success {
+func (s *score) observe(r *result.Result, now time.Time) {
+	if r.Kind == api.Scoring && r.Outcome != result.Success {
 		s.latest = nil
 	}
 	mean := r.Logprob.Mean
-	if r.Outcome != prober.Success || r.Logprob.Tokens <= 0 || math.IsNaN(mean) || math.IsInf(mean, 0) {
+	if r.Outcome != result.Success || r.Logprob.Tokens <= 0 || math.IsNaN(mean) || math.IsInf(mean, 0) {
 		return
 	}
 	s.latest = &mean

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -67,8 +68,8 @@ func delays(runs, before int, by, deviation float64, kind noise) []float64 {
 }
 
 // scored returns the result of scoring the reference passage.
-func scored(mean float64) *prober.Result {
-	return &prober.Result{Outcome: prober.Success, Kind: api.Scoring, Model: "m", Logprob: prober.Logprob{Tokens: 300, Mean: mean}}
+func scored(mean float64) *result.Result {
+	return &result.Result{Outcome: result.Success, Kind: api.Scoring, Model: "m", Logprob: result.Logprob{Tokens: 300, Mean: mean}}
 }
 
 func TestNoFalseShifts(t *testing.T) {
@@ -161,11 +162,11 @@ func TestShiftAfterShift(t *testing.T) {
 }
 
 func TestWhatIsNoScore(t *testing.T) {
-	for name, change := range map[string]func(*prober.Result){
-		"failed":       func(r *prober.Result) { r.Outcome = prober.ProtocolError },
-		"no tokens":    func(r *prober.Result) { r.Logprob.Tokens = 0 },
-		"not a number": func(r *prober.Result) { r.Logprob.Mean = math.NaN() },
-		"infinite":     func(r *prober.Result) { r.Logprob.Mean = math.Inf(-1) },
+	for name, change := range map[string]func(*result.Result){
+		"failed":       func(r *result.Result) { r.Outcome = result.ProtocolError },
+		"no tokens":    func(r *result.Result) { r.Logprob.Tokens = 0 },
+		"not a number": func(r *result.Result) { r.Logprob.Mean = math.NaN() },
+		"infinite":     func(r *result.Result) { r.Logprob.Mean = math.Inf(-1) },
 	} {
 		if l := newLab(0); l.run(with(scored(-2), change)) != nil {
 			t.Errorf("%s: %+v", name, l.last)
@@ -175,8 +176,8 @@ func TestWhatIsNoScore(t *testing.T) {
 	if f := l.run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [4]bool{indexLogprob: true} || f.Changes != [4]uint64{} {
 		t.Errorf("one score: %+v", f)
 	}
-	lost := with(scored(-2.5), func(r *prober.Result) {
-		r.Kind, r.Outcome, r.Logprob = api.Scoring, prober.Overloaded, prober.Logprob{}
+	lost := with(scored(-2.5), func(r *result.Result) {
+		r.Kind, r.Outcome, r.Logprob = api.Scoring, result.Overloaded, result.Logprob{}
 	})
 	if f := l.run(lost); f != nil && f.Logprob != nil {
 		t.Errorf("after a failure the score of before is still there: %v", *f.Logprob)

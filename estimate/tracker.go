@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Options are what a Tracker must know of its endpoint and module. What the
@@ -41,7 +41,7 @@ func NewTracker(o Options) *Tracker { return &Tracker{options: o} }
 
 // Observe adds the results of one run, and returns what all tell together: nil
 // where that is nothing. Results of a new model make it forget the old one.
-func (t *Tracker) Observe(results []*prober.Result) *Findings {
+func (t *Tracker) Observe(results []*result.Result) *Findings {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.options.Now()
@@ -55,7 +55,7 @@ func (t *Tracker) Observe(results []*prober.Result) *Findings {
 		t.state.model = r.Model
 	}
 	for _, r := range results {
-		if r.Outcome != prober.Canceled {
+		if r.Outcome != result.Canceled {
 			t.state.observe(r, now)
 		}
 	}
@@ -65,7 +65,7 @@ func (t *Tracker) Observe(results []*prober.Result) *Findings {
 }
 
 // observe adds one result.
-func (s *state) observe(r *prober.Result, now time.Time) {
+func (s *state) observe(r *result.Result, now time.Time) {
 	s.prefill.observe(r, now)
 	s.cache.observe(r, now)
 	s.score.observe(r, now)

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -24,34 +25,34 @@ func newLab(ttft time.Duration) *lab {
 }
 
 // run observes a run, a second after the one before.
-func (l *lab) run(results ...*prober.Result) *Findings {
+func (l *lab) run(results ...*result.Result) *Findings {
 	l.now = l.now.Add(time.Second)
 	l.last = l.tracker.Observe(results)
 	return l.last
 }
 
 // probe returns a success of a cold prompt, whose reply tells nothing of a cache.
-func probe(prompt int, ttft time.Duration) *prober.Result {
-	return &prober.Result{
-		Outcome: prober.Success, Kind: api.Generation, Model: "m", Prefix: "cold", Length: prompt,
-		Timing: prober.Timing{TTFT: ttft, TPOT: prober.Absent, Duration: ttft},
-		Tokens: prober.Tokens{Prompt: prompt, Cached: -1, Output: 1, Reasoning: -1, Source: prober.TokensFromUsage},
+func probe(prompt int, ttft time.Duration) *result.Result {
+	return &result.Result{
+		Outcome: result.Success, Kind: api.Generation, Model: "m", Prefix: "cold", Length: prompt,
+		Timing: result.Timing{TTFT: ttft, TPOT: result.Absent, Duration: ttft},
+		Tokens: result.Tokens{Prompt: prompt, Cached: -1, Output: 1, Reasoning: -1, Source: result.TokensFromUsage},
 	}
 }
 
 // with changes a result.
-func with(r *prober.Result, change func(*prober.Result)) *prober.Result {
+func with(r *result.Result, change func(*result.Result)) *result.Result {
 	change(r)
 	return r
 }
 
 // cached lets a reply tell how much of the prompt was cached.
-func cached(r *prober.Result, n int) *prober.Result {
+func cached(r *result.Result, n int) *result.Result {
 	r.Tokens.Cached = n
 	return r
 }
 
-func warm(r *prober.Result) *prober.Result {
+func warm(r *result.Result) *result.Result {
 	r.Prefix = "warm"
 	return r
 }
@@ -75,8 +76,8 @@ func TestNothing(t *testing.T) {
 // What is known of a model is not known of another; an unknown one is the same.
 func TestModelChange(t *testing.T) {
 	l := newLab(0)
-	of := func(model string, n int) *prober.Result {
-		return with(cached(probe(256, time.Millisecond), n), func(r *prober.Result) { r.Model = model })
+	of := func(model string, n int) *result.Result {
+		return with(cached(probe(256, time.Millisecond), n), func(r *result.Result) { r.Model = model })
 	}
 	for _, step := range []struct {
 		model string
@@ -92,10 +93,10 @@ func TestModelChange(t *testing.T) {
 
 func TestCanceledSaysNothing(t *testing.T) {
 	l := newLab(time.Second)
-	canceled := func(r *prober.Result) { r.Outcome = prober.Canceled }
-	full := with(cached(probe(256, time.Second), 256), func(r *prober.Result) {
-		r.Answer = prober.Answer{Prompt: "p", Hash: "h", Model: "m", Fingerprint: "f"}
-		r.Logprob = prober.Logprob{Tokens: 10, Mean: -2}
+	canceled := func(r *result.Result) { r.Outcome = result.Canceled }
+	full := with(cached(probe(256, time.Second), 256), func(r *result.Result) {
+		r.Answer = result.Answer{Prompt: "p", Hash: "h", Model: "m", Fingerprint: "f"}
+		r.Logprob = result.Logprob{Tokens: 10, Mean: -2}
 	})
 	if f := l.run(with(full, canceled)); f != nil {
 		t.Errorf("tells %+v", f)
@@ -114,7 +115,7 @@ func TestConcurrentUse(t *testing.T) {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for i := range 200 {
-				f := l.tracker.Observe([]*prober.Result{cached(probe(256+4096*(i%2), time.Duration(i+1)*time.Millisecond), 65)})
+				f := l.tracker.Observe([]*result.Result{cached(probe(256+4096*(i%2), time.Duration(i+1)*time.Millisecond), 65)})
 				_ = f.ColdCached
 			}
 		}()

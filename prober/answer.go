@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
@@ -72,7 +73,7 @@ func (r *reply) answerVerdict() error {
 		out.Text = r.attempt.known().Line(text, maxLogged)
 	}
 	if q.must {
-		return fail(CheckFailed, "%s: %s", verdict, reason)
+		return fail(result.CheckFailed, "%s: %s", verdict, reason)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	promconfig "github.com/prometheus/common/config"
 
@@ -38,12 +40,12 @@ func says(t *testing.T, pieces ...string) (*config.Module, *config.Endpoint) {
 }
 
 func TestExpectation(t *testing.T) {
-	f := func(expect config.Expect, want Outcome, verdict check.Verdict, reason string, pieces ...string) {
+	f := func(expect config.Expect, want result.Outcome, verdict check.Verdict, reason string, pieces ...string) {
 		t.Helper()
 		m, cfg := says(t, pieces...)
 		m.Expect = &expect
 		r := newProber(t, cfg, m).one(t.Context(), time.Time{})
-		if r.Outcome != want || r.Answer.Verdict != verdict || (r.Err == nil) != (want == Success) ||
+		if r.Outcome != want || r.Answer.Verdict != verdict || (r.Err == nil) != (want == result.Success) ||
 			r.Err != nil && !strings.Contains(r.Err.Error(), reason) {
 			t.Errorf("%q: outcome %s (%v), verdict %s; want %s (%s), %s", pieces, r.Outcome, r.Err, r.Answer.Verdict, want, reason, verdict)
 		}
@@ -54,10 +56,10 @@ func TestExpectation(t *testing.T) {
 			t.Errorf("tokens %+v, timing %+v", r.Tokens, r.Timing)
 		}
 	}
-	f(config.Expect{Matches: `\b42\b`}, Success, check.Correct, "", "It is ", "4", "2.")
-	f(config.Expect{Matches: `\b42\b`}, CheckFailed, check.Wrong, "wrong: ", "It is ", "420.")
-	f(config.Expect{Equals: "42", FinishReason: []string{"length"}}, CheckFailed, check.WrongFormat, "finish reason", "42")
-	f(config.Expect{Equals: "hm"}, CheckFailed, check.Wrong, "", "no") // what it thought is not the answer
+	f(config.Expect{Matches: `\b42\b`}, result.Success, check.Correct, "", "It is ", "4", "2.")
+	f(config.Expect{Matches: `\b42\b`}, result.CheckFailed, check.Wrong, "wrong: ", "It is ", "420.")
+	f(config.Expect{Equals: "42", FinishReason: []string{"length"}}, result.CheckFailed, check.WrongFormat, "finish reason", "42")
+	f(config.Expect{Equals: "hm"}, result.CheckFailed, check.Wrong, "", "no") // what it thought is not the answer
 }
 
 func TestExpectationThatCannotBe(t *testing.T) {
@@ -96,17 +98,17 @@ func TestFingerprint(t *testing.T) {
 	m.Fingerprint = true
 	p := newProber(t, cfg, m)
 	first, second := p.one(t.Context(), time.Time{}), p.one(t.Context(), time.Time{})
-	want := Answer{
+	want := result.Answer{
 		Prompt: check.Hash("What is 17 + 25?"), Hash: check.Hash("forty-two"), Model: "m-v2", Fingerprint: "fp_1",
 	}
-	for _, r := range []*Result{first, second} {
-		if diff := cmp.Diff(want, r.Answer); r.Outcome != Success || diff != "" {
+	for _, r := range []*result.Result{first, second} {
+		if diff := cmp.Diff(want, r.Answer); r.Outcome != result.Success || diff != "" {
 			t.Errorf("outcome %s (%v), answer (-want +got):\n%s", r.Outcome, r.Err, diff)
 		}
 	}
 	m, cfg = says(t) // no visible answer, only thoughts
 	m.Fingerprint = true
-	if r := newProber(t, cfg, m).one(t.Context(), time.Time{}); r.Outcome != Success || r.Answer.Hash != check.Hash("") {
+	if r := newProber(t, cfg, m).one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Answer.Hash != check.Hash("") {
 		t.Errorf("outcome %s, answer %+v", r.Outcome, r.Answer)
 	}
 }
@@ -114,7 +116,7 @@ func TestFingerprint(t *testing.T) {
 // Nobody looks at the answers of an ordinary probe.
 func TestOrdinaryAnswersAreNotLookedAt(t *testing.T) {
 	_, cfg := says(t, "42")
-	if r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != Success || r.Answer != (Answer{}) {
+	if r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Answer != (result.Answer{}) {
 		t.Errorf("outcome %s, answer %+v", r.Outcome, r.Answer)
 	}
 }
@@ -145,7 +147,7 @@ func TestNamesInAnswersAreSafe(t *testing.T) {
 	m.InputTokens, m.Prefix, m.Prompt = config.Lengths{}, config.PrefixWarm, "Say yes."
 	m.Expect, m.Fingerprint, m.LogAnswers = &config.Expect{Equals: "yes"}, true, true
 	r := newProber(t, cfg, m).one(t.Context(), time.Time{})
-	want := Answer{
+	want := result.Answer{
 		Verdict: check.Wrong, Prompt: r.Answer.Prompt, Hash: r.Answer.Hash,
 		Model: "m <secret>", Fingerprint: "a [31m b", Text: "no: <secret> !",
 	}
@@ -184,7 +186,7 @@ func TestQuestions(t *testing.T) {
 	prompts, verdicts := map[string]bool{}, map[check.Verdict]int{}
 	for range right {
 		r := p.one(t.Context(), time.Time{})
-		if r.Outcome != Success {
+		if r.Outcome != result.Success {
 			t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 		}
 		prompts[r.Answer.Prompt] = true
@@ -216,7 +218,7 @@ func TestPromptsFile(t *testing.T) {
 	verdicts := map[string]check.Verdict{}
 	for i := range m.Prompts {
 		r := p.one(t.Context(), time.Time{})
-		if r.Outcome != Success || len(r.Answer.Prompt) != 16 {
+		if r.Outcome != result.Success || len(r.Answer.Prompt) != 16 {
 			t.Fatalf("outcome %s (%v), answer %+v", r.Outcome, r.Err, r.Answer)
 		}
 		var body struct {

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
@@ -41,14 +43,14 @@ func (a *askLength) next(texts, context int) question {
 	for len(q.texts) < texts {
 		q.texts = append(q.texts, from.Like(first).Text)
 	}
-	q.learn = func(tokens int) *Skip {
+	q.learn = func(tokens int) *result.Skip {
 		a.learnt = true
 		c := prompt.Count{Words: first.Words, Tokens: tokens / texts}
 		switch a.prompts.Learn(asked, c.Tokens, time.Now()) {
 		case prompt.Truncated:
 			return truncates(c)
 		case prompt.Short:
-			return skip(SkipTruncated, "the server counts %d tokens of a prompt made to have %d: either it truncates prompts, "+
+			return skip(result.SkipTruncated, "the server counts %d tokens of a prompt made to have %d: either it truncates prompts, "+
 				"or the next one is longer", c.Tokens, wanted)
 		default:
 			return nil
@@ -58,8 +60,8 @@ func (a *askLength) next(texts, context int) question {
 }
 
 // truncates is why prompts of a length are not asked, of which the server made c.
-func truncates(c prompt.Count) *Skip {
-	return skip(SkipTruncated, "the server truncates prompts: it counts %d tokens of one of %d words; "+
+func truncates(c prompt.Count) *result.Skip {
+	return skip(result.SkipTruncated, "the server truncates prompts: it counts %d tokens of one of %d words; "+
 		"raise its context length (num_ctx of Ollama) or lower input_tokens", c.Tokens, c.Words)
 }
 

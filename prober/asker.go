@@ -3,6 +3,8 @@ package prober
 import (
 	"fmt"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
@@ -38,10 +40,10 @@ type question struct {
 	// must makes a failure of an answer that is not right.
 	must bool
 	// skip is why not to ask now; nil where it can be asked.
-	skip *Skip
+	skip *result.Skip
 	// learn takes the server's count of all texts, and returns why an answer to
 	// them is not one to what was to be asked; nil where nothing is learnt.
-	learn func(tokens int) *Skip
+	learn func(tokens int) *result.Skip
 }
 
 // newAsker returns what makes a module's questions.

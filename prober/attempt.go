@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -38,7 +40,7 @@ type attempt struct {
 	requestStart time.Time
 	requestEnd   time.Time
 	firstByte    arrival
-	failed       Outcome // the step of the set-up that failed
+	failed       result.Outcome // the step of the set-up that failed
 	notAfter     time.Time
 	http2        bool
 	issued       bool
@@ -64,10 +66,10 @@ func (a *attempt) context(ctx context.Context) context.Context {
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn:           func(string) { a.issue() },
-		DNSDone:           func(i httptrace.DNSDoneInfo) { a.step(&a.dnsDone, i.Err, DNSError) },
+		DNSDone:           func(i httptrace.DNSDoneInfo) { a.step(&a.dnsDone, i.Err, result.DNSError) },
 		TLSHandshakeStart: func() { a.step(&a.tlsStart, nil, "") },
 		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
-			a.step(nil, err, TLSError)
+			a.step(nil, err, result.TLSError)
 			a.negotiated(s)
 		},
 		GotConn:              func(i httptrace.GotConnInfo) { a.ready(i.Conn) },
@@ -87,7 +89,7 @@ func (a *attempt) issue() {
 	a.onIssue()
 }
 
-func (a *attempt) step(at *time.Time, err error, o Outcome) {
+func (a *attempt) step(at *time.Time, err error, o result.Outcome) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -232,7 +234,7 @@ func (a *attempt) fill(t *timeline) {
 		t.requestEnd = since(a.start, a.sentEnd())
 	}
 	if a.reused { // the set-up that was traced belongs to a lost race
-		t.dnsDone, t.tlsStart = Absent, Absent
+		t.dnsDone, t.tlsStart = result.Absent, result.Absent
 	}
 }
 
@@ -262,7 +264,7 @@ func (a *attempt) sentAt() time.Time {
 
 func since(start, t time.Time) time.Duration {
 	if t.IsZero() {
-		return Absent
+		return result.Absent
 	}
 	return t.Sub(start)
 }
@@ -280,7 +282,7 @@ func (a *attempt) issuedAt() time.Time {
 // since counts an arrival from a start by both clocks. A kernel stamp after the
 // read that it belongs to cannot be true and is dropped.
 func (r arrival) since(start time.Time) instant {
-	i := instant{kernel: Absent, process: since(start, r.process)}
+	i := instant{kernel: result.Absent, process: since(start, r.process)}
 	if r.kernel != 0 {
 		k := time.Duration(r.kernel - start.UnixNano())
 		if k >= 0 && k <= i.process {
@@ -304,7 +306,7 @@ func (a *attempt) now() instant {
 }
 
 // snapshot returns what a verdict on a failure needs.
-func (a *attempt) snapshot() (c *conn, failed Outcome, ready bool) {
+func (a *attempt) snapshot() (c *conn, failed result.Outcome, ready bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.conn, a.failed, !a.gotConn.IsZero()

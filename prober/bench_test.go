@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -54,7 +56,7 @@ func BenchmarkProbe(b *testing.B) {
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := p.one(b.Context(), time.Time{}); r.Outcome != Success {
+		if r := p.one(b.Context(), time.Time{}); r.Outcome != result.Success {
 			b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 		}
 		n++

@@ -4,12 +4,14 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // bursts starts as many requests together as each level says. They have new
 // connections, whatever the module says of reuse. A level with a failure is the
 // last one: more load would say nothing new, and hurt.
-func (r *run) bursts(ctx context.Context) *Skip {
+func (r *run) bursts(ctx context.Context) *result.Skip {
 	for _, n := range r.prober.module.Concurrency {
 		requests, why := r.burst(n)
 		if why != nil {
@@ -22,7 +24,7 @@ func (r *run) bursts(ctx context.Context) *Skip {
 			if s := req.learn(); s != nil {
 				why = s
 			}
-			healthy = healthy && req.result.Outcome.answered()
+			healthy = healthy && didItsPart(req.result.Outcome)
 		}
 		if why != nil || !healthy {
 			return why
@@ -32,10 +34,10 @@ func (r *run) bursts(ctx context.Context) *Skip {
 }
 
 // burst prepares n requests, or returns why not to ask.
-func (r *run) burst(n int) ([]*request, *Skip) {
+func (r *run) burst(n int) ([]*request, *result.Skip) {
 	questions := make([]question, n)
 	for i := range questions {
-		var why *Skip
+		var why *result.Skip
 		if questions[i], why = r.next(); why != nil {
 			return nil, why
 		}
@@ -63,5 +65,5 @@ func (r *run) start(ctx context.Context, requests []*request) {
 	all.Wait()
 }
 
-// answered tells whether the server did its part, whatever the answer.
-func (o Outcome) answered() bool { return o == Success || o == CheckFailed }
+// didItsPart returns whether the server did its part, whatever the answer.
+func didItsPart(o result.Outcome) bool { return o == result.Success || o == result.CheckFailed }

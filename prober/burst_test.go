@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -26,11 +28,11 @@ func newBurst(levels ...int) *config.Module {
 }
 
 // outcomes counts the results of each level by outcome.
-func outcomes(results []*Result) map[int]map[Outcome]int {
-	all := map[int]map[Outcome]int{}
+func outcomes(results []*result.Result) map[int]map[result.Outcome]int {
+	all := map[int]map[result.Outcome]int{}
 	for _, r := range results {
 		if all[r.Concurrency] == nil {
-			all[r.Concurrency] = map[Outcome]int{}
+			all[r.Concurrency] = map[result.Outcome]int{}
 		}
 		all[r.Concurrency][r.Outcome]++
 	}
@@ -50,12 +52,12 @@ func TestBurstIsAtOnce(t *testing.T) {
 	arrived.Add(n)
 	due := time.Now()
 	results := p.all(t.Context(), due)
-	if diff := cmp.Diff(map[int]map[Outcome]int{n: {Success: n}}, outcomes(results)); diff != "" {
+	if diff := cmp.Diff(map[int]map[result.Outcome]int{n: {result.Success: n}}, outcomes(results)); diff != "" {
 		t.Fatalf("outcomes (-want +got):\n%s", diff)
 	}
 	for i, r := range results {
 		checkConsistent(t, r)
-		if r.Reused || r.Timing.Phases[PhaseConnect] < 0 {
+		if r.Reused || r.Timing.Phases[result.PhaseConnect] < 0 {
 			t.Errorf("request %d: reused %t, phases %v; want a connection of its own", i, r.Reused, r.Timing.Phases)
 		}
 		if r.Sent.Before(r.Start) || r.Sent.After(r.Start.Add(r.Timing.Duration)) {
@@ -101,7 +103,7 @@ func TestBurstWaitsForConnections(t *testing.T) {
 		return nil
 	})
 	results := newProber(t, cfg, newBurst(n)).all(t.Context(), time.Time{})
-	if diff := cmp.Diff(map[int]map[Outcome]int{n: {Success: n}}, outcomes(results)); diff != "" {
+	if diff := cmp.Diff(map[int]map[result.Outcome]int{n: {result.Success: n}}, outcomes(results)); diff != "" {
 		t.Fatalf("outcomes (-want +got):\n%s", diff)
 	}
 	mu.Lock()
@@ -125,7 +127,7 @@ func TestBurstWithoutAConnection(t *testing.T) {
 	m := newBurst(1, 4, 16)
 	began := time.Now()
 	results := newProber(t, cfg, m).all(t.Context(), time.Time{})
-	want := map[int]map[Outcome]int{1: {Success: 1}, 4: {Success: 3, TLSError: 1}}
+	want := map[int]map[result.Outcome]int{1: {result.Success: 1}, 4: {result.Success: 3, result.TLSError: 1}}
 	if diff := cmp.Diff(want, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
@@ -133,7 +135,7 @@ func TestBurstWithoutAConnection(t *testing.T) {
 		t.Errorf("took %s: the others waited for one that had failed", d)
 	}
 	for _, r := range results {
-		if r.Outcome == TLSError && !r.Sent.IsZero() {
+		if r.Outcome == result.TLSError && !r.Sent.IsZero() {
 			t.Errorf("sent at %s without a connection", r.Sent)
 		}
 	}
@@ -157,7 +159,7 @@ func TestBurstIsCanceled(t *testing.T) {
 	m := newBurst(n, 2*n)
 	began := time.Now()
 	results := newProber(t, cfg, m).all(ctx, time.Time{})
-	if diff := cmp.Diff(map[int]map[Outcome]int{n: {Canceled: n}}, outcomes(results)); diff != "" {
+	if diff := cmp.Diff(map[int]map[result.Outcome]int{n: {result.Canceled: n}}, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 	if d := time.Since(began); d >= time.Duration(m.Timeouts.Connect) {
@@ -179,7 +181,7 @@ func TestBurstEndsAtARefusal(t *testing.T) {
 		answerOne(w, r)
 	})
 	results := newProber(t, newEndpoint(t, s.URL), newBurst(2, 3, 4)).all(t.Context(), time.Time{})
-	want := map[int]map[Outcome]int{2: {Success: 2}, 3: {Success: 2, RateLimited: 1}}
+	want := map[int]map[result.Outcome]int{2: {result.Success: 2}, 3: {result.Success: 2, result.RateLimited: 1}}
 	if diff := cmp.Diff(want, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
@@ -195,7 +197,7 @@ func TestBurstOverHTTP2(t *testing.T) {
 		answerOne(w, r)
 	})
 	results := newProber(t, newHTTP2Endpoint(t, s), newBurst(n)).all(t.Context(), time.Time{})
-	if diff := cmp.Diff(map[int]map[Outcome]int{n: {Success: n}}, outcomes(results)); diff != "" {
+	if diff := cmp.Diff(map[int]map[result.Outcome]int{n: {result.Success: n}}, outcomes(results)); diff != "" {
 		for _, r := range results {
 			t.Logf("%s: %v", r.Outcome, r.Err)
 		}
@@ -245,7 +247,7 @@ func BenchmarkBurst(b *testing.B) {
 	for b.Loop() {
 		var ours, theirs []time.Time
 		for _, r := range p.all(b.Context(), time.Time{}) {
-			if r.Outcome != Success {
+			if r.Outcome != result.Success {
 				b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 			}
 			rec, _ := written(b, s, r)

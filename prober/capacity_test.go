@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"golang.org/x/sync/semaphore"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -119,12 +121,12 @@ func TestEndlessHeads(t *testing.T) {
 			}))
 			t.Cleanup(s.Close)
 			r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
-			if r.Outcome != TooLarge || !strings.Contains(r.Err.Error(), "headers") {
+			if r.Outcome != result.TooLarge || !strings.Contains(r.Err.Error(), "headers") {
 				t.Errorf("outcome %s: %v", r.Outcome, r.Err)
 			}
 			cfg := newEndpoint(t, s.URL) // questions too
 			cfg.API, cfg.Model = "", ""
-			if r := newFreshProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != TooLarge {
+			if r := newFreshProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != result.TooLarge {
 				t.Errorf("when asked what it is: outcome %s: %v", r.Outcome, r.Err)
 			}
 		})
@@ -145,7 +147,7 @@ func TestLongEventsShareMemory(t *testing.T) {
 		})}
 		e, m := newDefaultEndpoint(t, n)
 		p := newProberOf(t, e, m)
-		if r := p.one(t.Context(), time.Time{}); r.Outcome != Success {
+		if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success {
 			t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 		}
 		memory := p.endpoint.capacity.memory
@@ -153,11 +155,11 @@ func TestLongEventsShareMemory(t *testing.T) {
 			t.Fatal("the memory was not given back")
 		}
 		results, why := p.Run(t.Context(), time.Time{})
-		if len(results) > 0 || why == nil || why.Reason != SkipResources || !strings.Contains(why.Text, "no memory for an event") {
+		if len(results) > 0 || why == nil || why.Reason != result.SkipResources || !strings.Contains(why.Text, "no memory for an event") {
 			t.Errorf("%d results, skip %v", len(results), why)
 		}
 		memory.Release(replyMemory)
-		if r := p.one(t.Context(), time.Time{}); r.Outcome != Success {
+		if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success {
 			t.Errorf("afterwards: outcome %s: %v", r.Outcome, r.Err)
 		}
 	})

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
@@ -60,7 +62,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 		p := newProber(t, newEndpoint(t, url), m)
 		for range 20 {
 			r := p.one(t.Context(), time.Time{})
-			if r.Outcome != HTTPError || r.Status != http.StatusRequestEntityTooLarge || !strings.Contains(r.Err.Error(), "too large") {
+			if r.Outcome != result.HTTPError || r.Status != http.StatusRequestEntityTooLarge || !strings.Contains(r.Err.Error(), "too large") {
 				t.Fatalf("outcome %s, status %d: %v", r.Outcome, r.Status, r.Err)
 			}
 		}
@@ -101,7 +103,7 @@ func TestNoClientCertificate(t *testing.T) {
 		cfg.HTTP.TLSConfig.InsecureSkipVerify = true
 		p := newProber(t, cfg, newModule())
 		for range 10 {
-			if r := p.one(t.Context(), time.Time{}); r.Outcome != TLSError || !strings.HasPrefix(r.Err.Error(), "tls: ") {
+			if r := p.one(t.Context(), time.Time{}); r.Outcome != result.TLSError || !strings.HasPrefix(r.Err.Error(), "tls: ") {
 				t.Errorf("%s: outcome %s: %v", tls.VersionName(version), r.Outcome, r.Err)
 			}
 		}
@@ -121,7 +123,7 @@ func TestServerThatSpeaksFirst(t *testing.T) {
 		})
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { <-noticed }})
 		r := newProber(t, newEndpoint(t, url), newModule()).one(ctx, time.Time{})
-		if r.Outcome != ProtocolError || r.Err.Error() != "the server sent data before the request" {
+		if r.Outcome != result.ProtocolError || r.Err.Error() != "the server sent data before the request" {
 			t.Errorf("%q: outcome %s: %v", greeting, r.Outcome, r.Err)
 		}
 	}

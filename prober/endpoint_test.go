@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // modelServer lists the given models and answers any generation; it counts
@@ -78,7 +80,7 @@ func TestModelIsAskedOnce(t *testing.T) {
 	cfg.Model = ""
 	p := newProber(t, cfg, newModule())
 	for range 3 {
-		if r := p.one(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "llama" {
+		if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "llama" {
 			t.Fatalf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
 		}
 	}
@@ -95,12 +97,12 @@ func TestModelIsAskedAgainAfterAFailure(t *testing.T) {
 	p.one(t.Context(), time.Time{})
 	s.setModels("new")
 	s.setFails(true)
-	if r := p.one(t.Context(), time.Time{}); r.Outcome != HTTPError || r.Model != "old" {
+	if r := p.one(t.Context(), time.Time{}); r.Outcome != result.HTTPError || r.Model != "old" {
 		t.Fatalf("outcome %s, model %q", r.Outcome, r.Model)
 	}
 	p.endpoint.askedAt = time.Now().Add(-askAgain)
 	s.setFails(false)
-	if r := p.one(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "new" {
+	if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "new" {
 		t.Errorf("outcome %s, model %q; want success with the new model", r.Outcome, r.Model)
 	}
 	// A failure right after does not make it ask before every probe.
@@ -117,8 +119,8 @@ func TestModelUnknown(t *testing.T) {
 	cfg := newEndpoint(t, newModelServer(t).URL)
 	cfg.Model = ""
 	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-	if r.Outcome != ProtocolError || !strings.Contains(fmt.Sprint(r.Err), "no model") {
-		t.Errorf("outcome %s (%v), want %s for no model", r.Outcome, r.Err, ProtocolError)
+	if r.Outcome != result.ProtocolError || !strings.Contains(fmt.Sprint(r.Err), "no model") {
+		t.Errorf("outcome %s (%v), want %s for no model", r.Outcome, r.Err, result.ProtocolError)
 	}
 }
 
@@ -128,29 +130,29 @@ func TestAPIIsFoundOut(t *testing.T) {
 	cfg := newEndpoint(t, url)
 	cfg.API, cfg.Model = "", ""
 	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-	if r.Outcome != Success || r.API != "openai-chat" || r.Engine != "vllm" || r.Model != "simulated-8b" {
+	if r.Outcome != result.Success || r.API != "openai-chat" || r.Engine != "vllm" || r.Model != "simulated-8b" {
 		t.Errorf("outcome %s (%v), api %q, engine %q, model %q", r.Outcome, r.Err, r.API, r.Engine, r.Model)
 	}
 }
 
 func TestAPIIsNotFoundOut(t *testing.T) {
-	f := func(name string, want Outcome, answer http.HandlerFunc) {
+	f := func(name string, want result.Outcome, answer http.HandlerFunc) {
 		t.Helper()
 		s := httptest.NewServer(answer)
 		t.Cleanup(s.Close)
 		cfg := newEndpoint(t, s.URL)
 		cfg.API, cfg.Model = "", ""
 		r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-		if r.Outcome != want || r.Kind != "" && want == ProtocolError {
+		if r.Outcome != want || r.Kind != "" && want == result.ProtocolError {
 			t.Errorf("%s: outcome %s (%v) of kind %q, want %s", name, r.Outcome, r.Err, r.Kind, want)
 		}
 	}
-	f("key wanted", Unauthorized, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	f("a web page for everything", ProtocolError, func(w http.ResponseWriter, _ *http.Request) {
+	f("key wanted", result.Unauthorized, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	f("a web page for everything", result.ProtocolError, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		io.WriteString(w, "<html></html>")
 	})
-	f("cut", Truncated, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	f("cut", result.Truncated, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 }
 
 // A configured model needs no list: many hosted endpoints have none.
@@ -162,7 +164,7 @@ func TestConfiguredModelNeedsNoList(t *testing.T) {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
-	if r.Outcome != Success || r.Model != "m" {
+	if r.Outcome != result.Success || r.Model != "m" {
 		t.Errorf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
 	}
 }

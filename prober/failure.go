@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"syscall"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"golang.org/x/oauth2"
 
 	"github.com/inference-exporter/inference_exporter/internal/headlimit"
@@ -19,7 +21,7 @@ import (
 
 // failure is an error with the outcome that it makes.
 type failure struct {
-	outcome Outcome
+	outcome result.Outcome
 	cause   error
 	noReply bool // the request was sent, and no reply to it can be read
 }
@@ -27,19 +29,19 @@ type failure struct {
 func (f *failure) Error() string { return f.cause.Error() }
 func (f *failure) Unwrap() error { return f.cause }
 
-func fail(o Outcome, format string, args ...any) error {
+func fail(o result.Outcome, format string, args ...any) error {
 	return &failure{outcome: o, cause: fmt.Errorf(format, args...)}
 }
 
 // outcomeOf returns the outcome of what a request came to: Success for nil.
-func outcomeOf(err error) Outcome {
+func outcomeOf(err error) result.Outcome {
 	if err == nil {
-		return Success
+		return result.Success
 	}
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.outcome
 	}
-	return ProtocolError
+	return result.ProtocolError
 }
 
 // runKey is how what a run does finds the context that the run was given.
@@ -68,9 +70,9 @@ func interrupted(ctx context.Context) error {
 		return &failure{outcome: l.outcome, cause: l}
 	}
 	if isOurs(ctx, cause) {
-		return fail(Canceled, "canceled: %w", cause)
+		return fail(result.Canceled, "canceled: %w", cause)
 	}
-	return fail(TimeoutTotal, "%w", cause)
+	return fail(result.TimeoutTotal, "%w", cause)
 }
 
 // roundTripFailure classifies an error from before the headers. What the
@@ -80,28 +82,28 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 		return f
 	}
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text quotes the request
-		return fail(Unauthorized, "no OAuth2 token: the token server answered %q", e.Response.Status)
+		return fail(result.Unauthorized, "no OAuth2 token: the token server answered %q", e.Response.Status)
 	}
 	_, failed, ready := a.snapshot()
 	switch {
 	case errors.Is(err, headlimit.ErrTooLong):
-		return fail(TooLarge, "%w", err)
+		return fail(result.TooLarge, "%w", err)
 	case !ready && failed != "":
 		return fail(failed, "%w", err)
 	case !ready && isDNS(err):
-		return fail(DNSError, "%w", err)
+		return fail(result.DNSError, "%w", err)
 	case !ready && isTimeout(err):
-		return fail(TimeoutConnect, "%w", err)
+		return fail(result.TimeoutConnect, "%w", err)
 	case !ready:
-		return fail(ConnectError, "%w", err)
+		return fail(result.ConnectError, "%w", err)
 	case isAlert(err):
-		return fail(TLSError, "%w", err)
+		return fail(result.TLSError, "%w", err)
 	case a.cutBy(err):
-		return &failure{outcome: Truncated, cause: fmt.Errorf("connection closed before the reply: %w", err), noReply: true}
+		return &failure{outcome: result.Truncated, cause: fmt.Errorf("connection closed before the reply: %w", err), noReply: true}
 	case a.spokenFirst(): // of which net/http makes an error without a cause
-		return fail(ProtocolError, "the server sent data before the request")
+		return fail(result.ProtocolError, "the server sent data before the request")
 	}
-	return &failure{outcome: ProtocolError, cause: err, noReply: true}
+	return &failure{outcome: result.ProtocolError, cause: err, noReply: true}
 }
 
 // bodyFailure classifies an error from reading or decoding the reply.
@@ -111,15 +113,15 @@ func bodyFailure(ctx context.Context, a *attempt, err error) error {
 	}
 	switch {
 	case errors.Is(err, stream.ErrTooLarge):
-		return fail(TooLarge, "%w", err)
+		return fail(result.TooLarge, "%w", err)
 	case errors.Is(err, api.ErrProtocol):
-		return fail(ProtocolError, "%w", err)
+		return fail(result.ProtocolError, "%w", err)
 	case errors.Is(err, stream.ErrMalformed):
-		return fail(ProtocolError, "%w", err)
+		return fail(result.ProtocolError, "%w", err)
 	case a.cutBy(err):
-		return fail(Truncated, "reply cut before its end: %w", err)
+		return fail(result.Truncated, "reply cut before its end: %w", err)
 	}
-	return fail(ProtocolError, "read the reply: %w", err)
+	return fail(result.ProtocolError, "read the reply: %w", err)
 }
 
 // statusFailure is the failure of a reply with another status than 200.
@@ -148,26 +150,26 @@ func hintOn(e *api.ServerError) string {
 }
 
 // statusOutcome returns the outcome of a reply with an error status.
-func statusOutcome(status int) Outcome {
+func statusOutcome(status int) result.Outcome {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return Unauthorized
+		return result.Unauthorized
 	case http.StatusTooManyRequests:
-		return RateLimited
+		return result.RateLimited
 	case http.StatusServiceUnavailable, statusSiteOverloaded:
-		return Overloaded
+		return result.Overloaded
 	}
-	return HTTPError
+	return result.HTTPError
 }
 
 // streamOutcome returns the outcome of an error inside a 200 reply: that of the
 // status that it names, where that says more than that the server failed. A
 // timeout (408) and a model that failed (424, at Bedrock) are its own failures.
-func streamOutcome(status int) Outcome {
+func streamOutcome(status int) result.Outcome {
 	o := statusOutcome(status)
 	refused := status/100 == 4 && status != http.StatusRequestTimeout && status != http.StatusFailedDependency
-	if o == HTTPError && !refused {
-		return StreamError
+	if o == result.HTTPError && !refused {
+		return result.StreamError
 	}
 	return o
 }

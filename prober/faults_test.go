@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
@@ -13,85 +15,85 @@ import (
 
 // faultOutcomes is what a probe must say of each odd or hostile reply that
 // the simulator knows. A healthy answer in an odd shape is a success.
-func faultOutcomes() map[string]Outcome {
-	return map[string]Outcome{
-		"absurd_usage":                    Success,
-		"bom":                             Success,
-		"buffered":                        Success,
-		"close_before_headers":            Truncated,
-		"comment_before_done":             Success,
-		"comment_only":                    TimeoutFirstToken,
-		"comments_between":                Success,
-		"cr":                              Success,
-		"crlf":                            Success,
-		"crlf_split":                      Success,
-		"cut_before_finish":               Truncated,
-		"done_without_space":              Success,
-		"early_answer":                    Success,
-		"early_role":                      Success,
-		"empty_body":                      Empty,
-		"empty_events":                    Success,
-		"empty_stream":                    Empty,
-		"empty_string_tokens":             Success,
-		"end_before_finish":               Truncated,
-		"endless_tokens":                  TooLarge,
-		"error_event_first":               StreamError,
-		"error_event_midstream":           StreamError,
-		"error_line":                      StreamError,
-		"event_without_blank_line_at_eof": Success,
-		"extra_fields":                    Success,
-		"garbage_bytes":                   Success, // lines of unknown fields
-		"gzip":                            Success,
-		"html_200":                        ProtocolError,
-		"html_event_stream":               ProtocolError,
-		"json_200":                        ProtocolError,
-		"json_error_200":                  StreamError,
-		"keepalive_data":                  Success,
-		"long_line":                       TooLarge,
-		"malformed_chunk":                 ProtocolError,
-		"malformed_http":                  ProtocolError,
-		"malformed_json":                  ProtocolError,
-		"many_tokens_per_event":           Success,
-		"multiline_data":                  Success,
-		"negative_usage":                  Success,
-		"no_echo":                         Success, // of a request that wants no echo
-		"no_end_marker":                   Success,
-		"no_finish_reason":                Success,
-		"no_usage":                        Success,
-		"nulls":                           Success,
-		"one_read":                        Success,
-		"open_after_finish":               Success,
-		"raw_json_error":                  StreamError,
-		"redirect_loop":                   HTTPError,
-		"redirect_other_host":             HTTPError,
-		"reset_before_headers":            Truncated,
-		"reset_midstream":                 Truncated,
-		"slow_accept":                     Success,
-		"slow_drip":                       TimeoutFirstToken,
-		"slow_tokens":                     TimeoutStall,
-		"split_utf8":                      Success,
-		"split_writes":                    Success,
-		"stall_before_first_token":        TimeoutFirstToken,
-		"stall_before_headers":            TimeoutFirstToken,
-		"stall_midstream":                 TimeoutStall,
-		"status_400":                      HTTPError,
-		"status_401":                      Unauthorized,
-		"status_403":                      Unauthorized,
-		"status_404":                      HTTPError,
-		"status_408":                      HTTPError,
-		"status_422":                      HTTPError,
-		"status_429":                      RateLimited,
-		"status_500":                      HTTPError,
-		"status_502":                      HTTPError,
-		"status_503":                      Overloaded,
-		"status_504":                      HTTPError,
-		"status_529":                      Overloaded,
-		"truncated_json":                  ProtocolError,
-		"two_finish_reasons":              Success,
-		"usage_every_chunk":               Success,
-		"usage_on_finish":                 Success,
-		"wrong_content_type":              ProtocolError,
-		"zero_usage_every_chunk":          Success,
+func faultOutcomes() map[string]result.Outcome {
+	return map[string]result.Outcome{
+		"absurd_usage":                    result.Success,
+		"bom":                             result.Success,
+		"buffered":                        result.Success,
+		"close_before_headers":            result.Truncated,
+		"comment_before_done":             result.Success,
+		"comment_only":                    result.TimeoutFirstToken,
+		"comments_between":                result.Success,
+		"cr":                              result.Success,
+		"crlf":                            result.Success,
+		"crlf_split":                      result.Success,
+		"cut_before_finish":               result.Truncated,
+		"done_without_space":              result.Success,
+		"early_answer":                    result.Success,
+		"early_role":                      result.Success,
+		"empty_body":                      result.Empty,
+		"empty_events":                    result.Success,
+		"empty_stream":                    result.Empty,
+		"empty_string_tokens":             result.Success,
+		"end_before_finish":               result.Truncated,
+		"endless_tokens":                  result.TooLarge,
+		"error_event_first":               result.StreamError,
+		"error_event_midstream":           result.StreamError,
+		"error_line":                      result.StreamError,
+		"event_without_blank_line_at_eof": result.Success,
+		"extra_fields":                    result.Success,
+		"garbage_bytes":                   result.Success, // lines of unknown fields
+		"gzip":                            result.Success,
+		"html_200":                        result.ProtocolError,
+		"html_event_stream":               result.ProtocolError,
+		"json_200":                        result.ProtocolError,
+		"json_error_200":                  result.StreamError,
+		"keepalive_data":                  result.Success,
+		"long_line":                       result.TooLarge,
+		"malformed_chunk":                 result.ProtocolError,
+		"malformed_http":                  result.ProtocolError,
+		"malformed_json":                  result.ProtocolError,
+		"many_tokens_per_event":           result.Success,
+		"multiline_data":                  result.Success,
+		"negative_usage":                  result.Success,
+		"no_echo":                         result.Success, // of a request that wants no echo
+		"no_end_marker":                   result.Success,
+		"no_finish_reason":                result.Success,
+		"no_usage":                        result.Success,
+		"nulls":                           result.Success,
+		"one_read":                        result.Success,
+		"open_after_finish":               result.Success,
+		"raw_json_error":                  result.StreamError,
+		"redirect_loop":                   result.HTTPError,
+		"redirect_other_host":             result.HTTPError,
+		"reset_before_headers":            result.Truncated,
+		"reset_midstream":                 result.Truncated,
+		"slow_accept":                     result.Success,
+		"slow_drip":                       result.TimeoutFirstToken,
+		"slow_tokens":                     result.TimeoutStall,
+		"split_utf8":                      result.Success,
+		"split_writes":                    result.Success,
+		"stall_before_first_token":        result.TimeoutFirstToken,
+		"stall_before_headers":            result.TimeoutFirstToken,
+		"stall_midstream":                 result.TimeoutStall,
+		"status_400":                      result.HTTPError,
+		"status_401":                      result.Unauthorized,
+		"status_403":                      result.Unauthorized,
+		"status_404":                      result.HTTPError,
+		"status_408":                      result.HTTPError,
+		"status_422":                      result.HTTPError,
+		"status_429":                      result.RateLimited,
+		"status_500":                      result.HTTPError,
+		"status_502":                      result.HTTPError,
+		"status_503":                      result.Overloaded,
+		"status_504":                      result.HTTPError,
+		"status_529":                      result.Overloaded,
+		"truncated_json":                  result.ProtocolError,
+		"two_finish_reasons":              result.Success,
+		"usage_every_chunk":               result.Success,
+		"usage_on_finish":                 result.Success,
+		"wrong_content_type":              result.ProtocolError,
+		"zero_usage_every_chunk":          result.Success,
 	}
 }
 
@@ -127,9 +129,9 @@ func TestEveryFaultHasItsOutcome(t *testing.T) {
 			}
 			m := newModule()
 			switch outcome { // end soon where the limit is the outcome
-			case TimeoutStall:
+			case result.TimeoutStall:
 				m.Timeouts.Stall = model.Duration(500 * time.Millisecond)
-			case TimeoutFirstToken:
+			case result.TimeoutFirstToken:
 				m.Timeouts.FirstToken, m.Timeouts.Headers = model.Duration(time.Second), model.Duration(time.Second)
 			}
 			cfg := newEndpoint(t, base+"/fault/"+f.Name)
@@ -144,15 +146,15 @@ func TestEveryFaultHasItsOutcome(t *testing.T) {
 }
 
 // checkConsistent checks what must hold for every result.
-func checkConsistent(t *testing.T, r *Result) {
+func checkConsistent(t *testing.T, r *result.Result) {
 	t.Helper()
-	if (r.Err == nil) != (r.Outcome == Success) {
+	if (r.Err == nil) != (r.Outcome == result.Success) {
 		t.Errorf("outcome %s with error %v", r.Outcome, r.Err)
 	}
 	if r.Err != nil && len(r.Err.Error()) > 1024 {
 		t.Errorf("error of %d bytes", len(r.Err.Error()))
 	}
-	if r.Outcome != Success {
+	if r.Outcome != result.Success {
 		return
 	}
 	d := r.Timing
@@ -169,7 +171,7 @@ func checkConsistent(t *testing.T, r *Result) {
 	if sum != d.Duration {
 		t.Errorf("phases %v add up to %s, duration %s", d.Phases, sum, d.Duration)
 	}
-	if r.Buffered != (d.TPOT == Absent && r.Tokens.Output >= bufferedMinTokens) {
+	if r.Buffered != (d.TPOT == result.Absent && r.Tokens.Output >= bufferedMinTokens) {
 		t.Errorf("buffered %t with TPOT %s", r.Buffered, d.TPOT)
 	}
 }

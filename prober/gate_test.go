@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
@@ -118,8 +120,8 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		line.events = []rawEvent{{instant: a.now(), tokens: 1, visible: true}}
 		a.fill(&line)
 		d := line.result(count(1)).timing
-		want := [NumPhases]time.Duration{
-			PhaseDNS: Absent, PhaseConnect: 10 * ms, PhaseTLS: 20 * ms, PhaseWrite: 15 * ms, PhaseFirstByte: 25 * ms,
+		want := [result.NumPhases]time.Duration{
+			result.PhaseDNS: result.Absent, result.PhaseConnect: 10 * ms, result.PhaseTLS: 20 * ms, result.PhaseWrite: 15 * ms, result.PhaseFirstByte: 25 * ms,
 		}
 		if d.Phases != want || d.Duration != 70*ms || d.TTFT != 40*ms {
 			t.Errorf("phases %v, duration %s, TTFT %s; want %v, 70ms, 40ms", d.Phases, d.Duration, d.TTFT, want)

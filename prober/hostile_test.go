@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
@@ -99,7 +101,7 @@ func TestEveryStatusEnds(t *testing.T) {
 			cfg.API = api
 			p := newProber(t, cfg, m)
 			all.Go(func() {
-				if r := p.one(context.Background(), time.Time{}); r.Outcome == Success || r.Outcome == Canceled {
+				if r := p.one(context.Background(), time.Time{}); r.Outcome == result.Success || r.Outcome == result.Canceled {
 					t.Errorf("status %d, api %q: outcome %s", code, api, r.Outcome)
 				}
 			})
@@ -136,7 +138,7 @@ func TestTokenServerThatHangs(t *testing.T) {
 	cfg := newEndpoint(t, s.URL)
 	cfg.HTTP.OAuth2 = &promconfig.OAuth2{ClientID: "id", ClientSecret: "secret", TokenURL: tokens}
 	p := newProber(t, cfg, newHurriedModule(200*time.Millisecond))
-	ended := make(chan *Result)
+	ended := make(chan *result.Result)
 	go func() {
 		for range 2 {
 			ended <- p.one(context.Background(), time.Time{})
@@ -145,7 +147,7 @@ func TestTokenServerThatHangs(t *testing.T) {
 	for range 2 {
 		select {
 		case r := <-ended:
-			if r.Outcome != TimeoutConnect {
+			if r.Outcome != result.TimeoutConnect {
 				t.Errorf("outcome %s: %v", r.Outcome, r.Err)
 			}
 		case <-time.After(time.Minute):
@@ -198,7 +200,7 @@ func TestPlainRequestsAtATLSPort(t *testing.T) {
 				cfg.Model = ""
 			}
 			r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-			if r.Outcome == Success || !WantsTLS(r.Err) || !strings.HasPrefix(r.Err.Error(), "the server speaks TLS at this port: use https://") {
+			if r.Outcome == result.Success || !WantsTLS(r.Err) || !strings.HasPrefix(r.Err.Error(), "the server speaks TLS at this port: use https://") {
 				t.Errorf("%s, api %q: outcome %s: %v", name, api, r.Outcome, r.Err)
 			}
 		}
@@ -208,7 +210,7 @@ func TestPlainRequestsAtATLSPort(t *testing.T) {
 		"end":        listen(t, func(net.Conn) {}),
 		"bad status": listen(t, pages(func(string) (int, string) { return 400, "no" })),
 	} {
-		if r := newProber(t, newEndpoint(t, url), newModule()).one(t.Context(), time.Time{}); r.Outcome == Success || WantsTLS(r.Err) {
+		if r := newProber(t, newEndpoint(t, url), newModule()).one(t.Context(), time.Time{}); r.Outcome == result.Success || WantsTLS(r.Err) {
 			t.Errorf("%s: outcome %s: %v", name, r.Outcome, r.Err)
 		}
 	}
@@ -217,7 +219,7 @@ func TestPlainRequestsAtATLSPort(t *testing.T) {
 // A refusal to say what the server is makes the outcome, and its own words begin
 // the reason.
 func TestRefusedQuestions(t *testing.T) {
-	f := func(status int, body string, want Outcome, begin string) {
+	f := func(status int, body string, want result.Outcome, begin string) {
 		t.Helper()
 		for _, api := range []string{"", "openai-chat"} {
 			cfg := newEndpoint(t, listen(t, pages(func(string) (int, string) { return status, body })))
@@ -228,11 +230,11 @@ func TestRefusedQuestions(t *testing.T) {
 			}
 		}
 	}
-	f(401, `{"message":"No API key found in request"}`, Unauthorized, "status 401: No API key found in request")
-	f(403, `{"error":{"message":"tenant unknown"}}`, Unauthorized, "status 403: tenant unknown")
-	f(400, `{"detail":"header X-Tenant is missing"}`, HTTPError, "status 400: header X-Tenant is missing")
-	f(503, "loading", Overloaded, "status 503: loading")
-	f(429, "slow down", RateLimited, "status 429: slow down")
+	f(401, `{"message":"No API key found in request"}`, result.Unauthorized, "status 401: No API key found in request")
+	f(403, `{"error":{"message":"tenant unknown"}}`, result.Unauthorized, "status 403: tenant unknown")
+	f(400, `{"detail":"header X-Tenant is missing"}`, result.HTTPError, "status 400: header X-Tenant is missing")
+	f(503, "loading", result.Overloaded, "status 503: loading")
+	f(429, "slow down", result.RateLimited, "status 429: slow down")
 }
 
 // The cause begins the reason, so that it is read even where the text is cut.
@@ -250,7 +252,7 @@ func TestCauseComesFirst(t *testing.T) {
 		}
 	}
 	// However long the text around it is.
-	err := fail(ConnectError, "%s: %w", strings.Repeat("x", 2000), io.ErrClosedPipe)
+	err := fail(result.ConnectError, "%s: %w", strings.Repeat("x", 2000), io.ErrClosedPipe)
 	if text := presentable(err, nil).Error(); !strings.HasPrefix(text, "io: read/write on closed pipe (xxx") || len(text) > maxReason+10 {
 		t.Errorf("%d bytes: %.60s", len(text), text)
 	}

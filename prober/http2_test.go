@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -66,17 +68,17 @@ func TestHTTP2(t *testing.T) {
 		connections.Store(0)
 		for i := range 3 {
 			r := p.one(t.Context(), time.Time{})
-			if r.Outcome != Success {
+			if r.Outcome != result.Success {
 				t.Fatalf("%s: outcome %s: %v", c, r.Outcome, r.Err)
 			}
 			checkConsistent(t, r)
 			if want := wantReused && i > 0; r.Reused != want {
 				t.Errorf("%s: probe %d: reused %t, want %t", c, i, r.Reused, want)
 			}
-			if !r.Reused && (r.Timing.Phases[PhaseTLS] <= 0 || r.CertNotAfter.IsZero()) {
+			if !r.Reused && (r.Timing.Phases[result.PhaseTLS] <= 0 || r.CertNotAfter.IsZero()) {
 				t.Errorf("%s: phases %v, certificate until %s", c, r.Timing.Phases, r.CertNotAfter)
 			}
-			if r.Timing.Phases[PhaseWrite] != Absent || r.Timing.Phases[PhaseFirstByte] <= 0 {
+			if r.Timing.Phases[result.PhaseWrite] != result.Absent || r.Timing.Phases[result.PhaseFirstByte] <= 0 {
 				t.Errorf("%s: phases %v, want first byte, and write as a part of it", c, r.Timing.Phases)
 			}
 		}
@@ -91,7 +93,7 @@ func TestHTTP2(t *testing.T) {
 func TestHTTP2Timeouts(t *testing.T) {
 	// whole has to be enough for the handshake on a busy machine.
 	const short, whole = model.Duration(50 * time.Millisecond), model.Duration(2 * time.Second)
-	f := func(name string, want Outcome, limit func(*config.Module), sent ...string) {
+	f := func(name string, want result.Outcome, limit func(*config.Module), sent ...string) {
 		t.Run(name, func(t *testing.T) {
 			m := newModule()
 			limit(m)
@@ -110,10 +112,10 @@ func TestHTTP2Timeouts(t *testing.T) {
 			<-left // the server is told that nobody waits any more
 		})
 	}
-	f("headers", TimeoutFirstToken, func(m *config.Module) { m.Timeouts.Headers = short })
-	f("first token", TimeoutFirstToken, func(m *config.Module) { m.Timeouts.FirstToken = short }, role)
-	f("stall", TimeoutStall, func(m *config.Module) { m.Timeouts.Stall = short }, role, one)
-	f("total", TimeoutTotal, func(m *config.Module) { m.Timeout = whole }, role, one)
+	f("headers", result.TimeoutFirstToken, func(m *config.Module) { m.Timeouts.Headers = short })
+	f("first token", result.TimeoutFirstToken, func(m *config.Module) { m.Timeouts.FirstToken = short }, role)
+	f("stall", result.TimeoutStall, func(m *config.Module) { m.Timeouts.Stall = short }, role, one)
+	f("total", result.TimeoutTotal, func(m *config.Module) { m.Timeout = whole }, role, one)
 }
 
 // frames writes the frames of a reply by hand.
@@ -182,7 +184,7 @@ func rawHTTP2(t *testing.T, answer func(frames) bool) *httptest.Server {
 // How an answer can end on HTTP/2: each cut is one, whichever frame tells it,
 // and no request is sent twice.
 func TestHTTP2Ends(t *testing.T) {
-	f := func(name string, want Outcome, wantErr string, answer func(frames) bool) {
+	f := func(name string, want result.Outcome, wantErr string, answer func(frames) bool) {
 		t.Run(name, func(t *testing.T) {
 			t.Helper()
 			requests := 0
@@ -201,13 +203,13 @@ func TestHTTP2Ends(t *testing.T) {
 			}
 		})
 	}
-	f("complete", Success, "", func(f frames) bool {
+	f("complete", result.Success, "", func(f frames) bool {
 		f.headers()
 		f.events(role, one, stop, endMarker)
 		f.end()
 		return true
 	})
-	f("GOAWAY after this request", Success, "", func(f frames) bool {
+	f("GOAWAY after this request", result.Success, "", func(f frames) bool {
 		f.headers()
 		f.events(role, one)
 		f.WriteGoAway(f.stream, http2.ErrCodeNo, nil)
@@ -215,49 +217,49 @@ func TestHTTP2Ends(t *testing.T) {
 		f.end()
 		return true
 	})
-	f("GOAWAY and closed in mid-answer", Truncated, "", func(f frames) bool {
+	f("GOAWAY and closed in mid-answer", result.Truncated, "", func(f frames) bool {
 		f.headers()
 		f.events(role, one)
 		f.WriteGoAway(f.stream, http2.ErrCodeNo, nil)
 		return false
 	})
-	f("GOAWAY that disowns the request in mid-answer", Truncated, "", func(f frames) bool {
+	f("GOAWAY that disowns the request in mid-answer", result.Truncated, "", func(f frames) bool {
 		f.headers()
 		f.events(role, one)
 		f.WriteGoAway(0, http2.ErrCodeInternal, []byte("shutting down"))
 		return true
 	})
-	f("GOAWAY before the headers", Truncated, "", func(f frames) bool {
+	f("GOAWAY before the headers", result.Truncated, "", func(f frames) bool {
 		f.WriteGoAway(0, http2.ErrCodeNo, nil)
 		return true
 	})
-	f("RST_STREAM in mid-answer", Truncated, "", func(f frames) bool {
+	f("RST_STREAM in mid-answer", result.Truncated, "", func(f frames) bool {
 		f.headers()
 		f.events(role, one)
 		f.WriteRSTStream(f.stream, http2.ErrCodeInternal)
 		return true
 	})
-	f("RST_STREAM after the finish reason", Success, "", func(f frames) bool {
+	f("RST_STREAM after the finish reason", result.Success, "", func(f frames) bool {
 		f.headers()
 		f.events(role, one, stop)
 		f.WriteRSTStream(f.stream, http2.ErrCodeCancel)
 		return true
 	})
-	f("RST_STREAM before the headers", Truncated, "", func(f frames) bool {
+	f("RST_STREAM before the headers", result.Truncated, "", func(f frames) bool {
 		f.WriteRSTStream(f.stream, http2.ErrCodeInternal)
 		return true
 	})
-	f("request refused", Truncated, "", func(f frames) bool {
+	f("request refused", result.Truncated, "", func(f frames) bool {
 		f.WriteRSTStream(f.stream, http2.ErrCodeRefusedStream)
 		return true
 	})
-	f("closed in mid-answer", Truncated, "", func(f frames) bool {
+	f("closed in mid-answer", result.Truncated, "", func(f frames) bool {
 		f.headers()
 		f.events(role, one)
 		return false
 	})
-	f("closed before the headers", Truncated, "", func(frames) bool { return false })
-	f("end before the finish reason", Truncated, "", func(f frames) bool {
+	f("closed before the headers", result.Truncated, "", func(frames) bool { return false })
+	f("end before the finish reason", result.Truncated, "", func(f frames) bool {
 		f.headers()
 		f.events(role, one)
 		f.end()

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
@@ -24,13 +26,13 @@ const (
 // identity is what is known of a server. The mutex of its Endpoint guards it.
 type identity struct {
 	target    target
-	skip      *Skip     // why nothing can be asked; nil where it can
-	round     *round    // the questions under way; nil is none
-	askedAt   time.Time // of the latest answers; the zero time before the first
-	stale     bool      // something else may be there since
-	renamed   bool      // a reply named another model: ask before the next probe
-	renamedAt time.Time // when that was the reason to ask
-	heard     string    // the other name that a reply told last
+	skip      *result.Skip // why nothing can be asked; nil where it can
+	round     *round       // the questions under way; nil is none
+	askedAt   time.Time    // of the latest answers; the zero time before the first
+	stale     bool         // something else may be there since
+	renamed   bool         // a reply named another model: ask before the next probe
+	renamedAt time.Time    // when that was the reason to ask
+	heard     string       // the other name that a reply told last
 }
 
 // round is one round of questions about the server, which all runs wait for that
@@ -113,9 +115,9 @@ func (i *identity) patience(m *config.Module) time.Duration {
 // unanswered is the failure of a run that waited for answers up to a limit.
 func (r *round) unanswered(limit time.Duration) error {
 	if !r.ready.Load() {
-		return &failure{outcome: TimeoutConnect, cause: &limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", limit)}}
+		return &failure{outcome: result.TimeoutConnect, cause: &limitError{result.TimeoutConnect, fmt.Sprintf("no connection within %s", limit)}}
 	}
-	return &failure{outcome: TimeoutFirstToken, cause: &limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", limit)}}
+	return &failure{outcome: result.TimeoutFirstToken, cause: &limitError{result.TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", limit)}}
 }
 
 // join returns the round of questions that is under way, or a new one with these
@@ -171,7 +173,7 @@ func (e *Endpoint) askAll(ctx context.Context, r *round, known target) {
 // those who asked.
 func (i *identity) answer(found target, err error) error {
 	i.askedAt, i.renamed, i.stale = time.Now(), false, err != nil && !settled(err)
-	unset, several := errors.AsType[*Skip](err)
+	unset, several := errors.AsType[*result.Skip](err)
 	switch {
 	case several && i.target.model == "":
 		i.skip = unset
@@ -191,22 +193,22 @@ func (i *identity) answer(found target, err error) error {
 // settled tells whether a server that was asked would say the same again.
 func settled(err error) bool {
 	s, ok := errors.AsType[*statusError](err)
-	return ok && s.status/100 == 4 && outcomeOf(err) != RateLimited || outcomeOf(err) == ProtocolError
+	return ok && s.status/100 == 4 && outcomeOf(err) != result.RateLimited || outcomeOf(err) == result.ProtocolError
 }
 
 // learn takes from a result what it tells of the endpoint: after a failure
 // another model, or another server, may be there. named is the model that the
 // reply names where it is another than was asked for, "" else: the list of the
 // server then decides which it is, unless the configuration does.
-func (e *Endpoint) learn(r *Result, named string) {
+func (e *Endpoint) learn(r *result.Result, named string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch r.Outcome {
-	case Success:
+	case result.Success:
 		if named != "" && e.cfg.Model == "" && named != e.target.model {
 			e.hear(named)
 		}
-	case RateLimited, Overloaded, Canceled: // busy, and no other than before
+	case result.RateLimited, result.Overloaded, result.Canceled: // busy, and no other than before
 	default:
 		e.stale = true
 	}

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -109,7 +111,7 @@ func newProberOf(t *testing.T, e *Endpoint, m *config.Module) *Prober {
 // A server that does not answer fails the probe, by the limit that it exceeds,
 // with all defaults and in whichever way it is configured.
 func TestServerThatNeverAnswers(t *testing.T) {
-	f := func(name string, n *fakeNet, apiName, modelName string, want Outcome) {
+	f := func(name string, n *fakeNet, apiName, modelName string, want result.Outcome) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				e, m := newDefaultEndpoint(t, n)
@@ -139,8 +141,8 @@ func TestServerThatNeverAnswers(t *testing.T) {
 	for _, how := range []struct{ name, api, model string }{
 		{"a URL alone", "", ""}, {"api", "openai-chat", ""}, {"api and model", "openai-chat", "m"},
 	} {
-		f("silent, "+how.name, &fakeNet{serve: silent}, how.api, how.model, TimeoutFirstToken)
-		f("no connection, "+how.name, &fakeNet{refuse: true}, how.api, how.model, TimeoutConnect)
+		f("silent, "+how.name, &fakeNet{serve: silent}, how.api, how.model, result.TimeoutFirstToken)
+		f("no connection, "+how.name, &fakeNet{refuse: true}, how.api, how.model, result.TimeoutConnect)
 	}
 	f("headers without an end", &fakeNet{serve: func(c net.Conn) {
 		_, _ = http.ReadRequest(bufio.NewReader(c))
@@ -148,14 +150,14 @@ func TestServerThatNeverAnswers(t *testing.T) {
 		for _, err := c.Write([]byte("A: b\r\n")); err == nil; _, err = c.Write([]byte("A: b\r\n")) {
 			time.Sleep(100 * time.Millisecond)
 		}
-	}}, "", "", TimeoutFirstToken)
+	}}, "", "", result.TimeoutFirstToken)
 	f("a list without an end", &fakeNet{serve: func(c net.Conn) {
 		_, _ = http.ReadRequest(bufio.NewReader(c))
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
 		for _, err := c.Write([]byte(" ")); err == nil; _, err = c.Write([]byte(" ")) {
 			time.Sleep(time.Second)
 		}
-	}}, "", "", TimeoutFirstToken)
+	}}, "", "", result.TimeoutFirstToken)
 }
 
 // A list of models may take as long as a reply may take to begin.
@@ -173,7 +175,7 @@ func TestSlowListOfModels(t *testing.T) {
 			return 200, ""
 		})})
 		p := newProberOf(t, e, m)
-		if r := p.one(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "m" || r.Engine != "vllm" {
+		if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "m" || r.Engine != "vllm" {
 			t.Errorf("outcome %s (%v), model %q, engine %q", r.Outcome, r.Err, r.Model, r.Engine)
 		}
 	})
@@ -203,7 +205,7 @@ func TestUnansweredQuestionsFailNoProbe(t *testing.T) {
 		p := newProberOf(t, e, m)
 		began := time.Now()
 		for time.Since(began) < 5*time.Minute {
-			if r := p.one(t.Context(), time.Time{}); r.Outcome != Success {
+			if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success {
 				t.Errorf("outcome %s: %v", r.Outcome, r.Err)
 			}
 		}
@@ -243,7 +245,7 @@ func TestFirstProbeIsAsLaterOnes(t *testing.T) {
 		n.use(e)
 		p := newProberOf(t, e, newModule())
 		for range 3 {
-			if r := p.one(t.Context(), time.Time{}); r.Outcome != Success || r.Engine != "vllm" {
+			if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Engine != "vllm" {
 				t.Errorf("outcome %s (%v), engine %q", r.Outcome, r.Err, r.Engine)
 			}
 		}
@@ -265,7 +267,7 @@ func TestFirstProbeIsAsLaterOnes(t *testing.T) {
 // failure. Who is canceled leaves at once, and the others get their answer.
 func TestQuestionsAreShared(t *testing.T) {
 	const probers = 6
-	run := func(t *testing.T, n *fakeNet, canceled bool, check func(took time.Duration, r *Result)) {
+	run := func(t *testing.T, n *fakeNet, canceled bool, check func(took time.Duration, r *result.Result)) {
 		bubble(t, func(t *testing.T) {
 			e, m := newDefaultEndpoint(t, n)
 			own := *m
@@ -286,8 +288,8 @@ func TestQuestionsAreShared(t *testing.T) {
 				all.Go(func() {
 					r := p.one(runCtx, time.Time{})
 					if runCtx == ctx {
-						if took := time.Since(began); r.Outcome != Canceled || took != time.Second {
-							t.Errorf("outcome %s (%v) after %s, want %s after 1s", r.Outcome, r.Err, took, Canceled)
+						if took := time.Since(began); r.Outcome != result.Canceled || took != time.Second {
+							t.Errorf("outcome %s (%v) after %s, want %s after 1s", r.Outcome, r.Err, took, result.Canceled)
 						}
 						return
 					}
@@ -301,9 +303,9 @@ func TestQuestionsAreShared(t *testing.T) {
 		})
 	}
 	silence := &fakeNet{serve: silent}
-	run(t, silence, false, func(took time.Duration, r *Result) {
-		if r.Outcome != TimeoutFirstToken || took != 2*time.Second {
-			t.Errorf("outcome %s (%v) after %s, want %s after 2s", r.Outcome, r.Err, took, TimeoutFirstToken)
+	run(t, silence, false, func(took time.Duration, r *result.Result) {
+		if r.Outcome != result.TimeoutFirstToken || took != 2*time.Second {
+			t.Errorf("outcome %s (%v) after %s, want %s after 2s", r.Outcome, r.Err, took, result.TimeoutFirstToken)
 		}
 	})
 	if got := silence.count.Load(); got != 1 {
@@ -319,8 +321,8 @@ func TestQuestionsAreShared(t *testing.T) {
 		}
 		return 404, ""
 	})}
-	run(t, slow, true, func(took time.Duration, r *Result) {
-		if r.Outcome != Success || took != 1500*time.Millisecond {
+	run(t, slow, true, func(took time.Duration, r *result.Result) {
+		if r.Outcome != result.Success || took != 1500*time.Millisecond {
 			t.Errorf("outcome %s (%v) after %s", r.Outcome, r.Err, took)
 		}
 	})
@@ -329,7 +331,7 @@ func TestQuestionsAreShared(t *testing.T) {
 // Only that a run was canceled makes it canceled: any other end is a limit.
 func TestCanceledNeedsACause(t *testing.T) {
 	reload := errors.New("reload")
-	f := func(want Outcome, end func(context.Context) (context.Context, context.CancelFunc)) {
+	f := func(want result.Outcome, end func(context.Context) (context.Context, context.CancelFunc)) {
 		for _, apiName := range []string{"", "openai-chat"} {
 			bubble(t, func(t *testing.T) {
 				e, m := newDefaultEndpoint(t, &fakeNet{serve: silent})
@@ -350,20 +352,20 @@ func TestCanceledNeedsACause(t *testing.T) {
 			})
 		}
 	}
-	f(Canceled, func(ctx context.Context) (context.Context, context.CancelFunc) {
+	f(result.Canceled, func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(ctx)
 		time.AfterFunc(time.Second, cancel)
 		return ctx, cancel
 	})
-	f(Canceled, func(ctx context.Context) (context.Context, context.CancelFunc) {
+	f(result.Canceled, func(ctx context.Context) (context.Context, context.CancelFunc) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		time.AfterFunc(time.Second, func() { cancel(reload) })
 		return ctx, func() { cancel(nil) }
 	})
-	f(TimeoutTotal, func(ctx context.Context) (context.Context, context.CancelFunc) {
+	f(result.TimeoutTotal, func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, time.Second)
 	})
-	f(TimeoutTotal, func(ctx context.Context) (context.Context, context.CancelFunc) {
+	f(result.TimeoutTotal, func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeoutCause(ctx, time.Second, errors.New("the limit of the scraper"))
 	})
 }
@@ -375,7 +377,7 @@ func TestAdaptersAreNoModels(t *testing.T) {
 	for _, apiName := range []string{"", "openai-chat"} {
 		cfg := newEndpoint(t, s.URL)
 		cfg.API, cfg.Model = apiName, ""
-		if r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "base" {
+		if r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "base" {
 			t.Errorf("api %q: outcome %s (%v), model %q", apiName, r.Outcome, r.Err, r.Model)
 		}
 	}
@@ -395,7 +397,7 @@ func TestSeveralModels(t *testing.T) {
 			cfg.API, cfg.Model = apiName, ""
 			p := newProber(t, cfg, newModule())
 			results, skip := p.Run(t.Context(), time.Time{})
-			if len(results) != 0 || skip == nil || skip.Reason != SkipModel {
+			if len(results) != 0 || skip == nil || skip.Reason != result.SkipModel {
 				t.Fatalf("%d results, %v", len(results), skip)
 			}
 			for _, want := range []string{"set model", ids[0], ids[1], fmt.Sprint(len(ids))} {
@@ -405,7 +407,7 @@ func TestSeveralModels(t *testing.T) {
 			}
 			// The server is not asked before every run.
 			s.questions()
-			if _, again := p.Run(t.Context(), time.Time{}); again == nil || again.Reason != SkipModel || s.questions() != 0 {
+			if _, again := p.Run(t.Context(), time.Time{}); again == nil || again.Reason != result.SkipModel || s.questions() != 0 {
 				t.Errorf("the next run: %v", again)
 			}
 			// One model less, and there is nothing to say.
@@ -413,7 +415,7 @@ func TestSeveralModels(t *testing.T) {
 			p.endpoint.mu.Lock()
 			p.endpoint.askedAt = p.endpoint.askedAt.Add(-askAgain)
 			p.endpoint.mu.Unlock()
-			if r := p.one(t.Context(), time.Time{}); r.Outcome != Success || r.Model != "b" {
+			if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "b" {
 				t.Errorf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
 			}
 		}
@@ -488,7 +490,7 @@ func TestEngineByOwner(t *testing.T) {
 			for _, name := range []string{"", "m"} {
 				cfg := newEndpoint(t, url)
 				cfg.API, cfg.Model = apiName, name
-				if r := newFreshProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != Success || r.Engine != want {
+				if r := newFreshProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Engine != want {
 					t.Errorf("owner %q, api %q, model %q: outcome %s, engine %q, want %q", owner, apiName, name, r.Outcome, r.Engine, want)
 				}
 			}

@@ -1,6 +1,10 @@
 package prober
 
-import "time"
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
 
 const (
 	// bufferedPerToken is the pace past which several tokens cannot have come
@@ -30,22 +34,22 @@ type stretch struct {
 func (t *timeline) all(tokens int) stretch { return stretch{0, len(t.events) - 1, tokens} }
 
 // took is how long a stretch took.
-func (t *timeline) took(c Clock, s stretch) time.Duration {
+func (t *timeline) took(c result.Clock, s stretch) time.Duration {
 	return t.events[s.last].on(c) - t.events[s.first].on(c)
 }
 
 // burst reports whether the tokens of a stretch came faster than any model is.
-func (t *timeline) burst(c Clock, s stretch) bool {
+func (t *timeline) burst(c result.Clock, s stretch) bool {
 	return s.tokens >= bufferedMinTokens && t.took(c, s) < time.Duration(s.tokens)*bufferedPerToken
 }
 
 // perToken returns the time per token of a stretch, or Absent. The first event's
 // own tokens came with it and took no decode time.
-func (t *timeline) perToken(c Clock, s stretch) time.Duration {
+func (t *timeline) perToken(c result.Clock, s stretch) time.Duration {
 	rest := s.tokens - max(1, t.events[s.first].tokens)
 	took := t.took(c, s)
 	if rest <= 0 || took <= 0 {
-		return Absent
+		return result.Absent
 	}
 	return took / time.Duration(rest)
 }
@@ -54,12 +58,12 @@ func (t *timeline) perToken(c Clock, s stretch) time.Duration {
 // model decoded before its first event, or beside a summary of them, would make
 // it look too fast. That is the whole stream where all tokens left events, the
 // answer where the reasoning did not, and nothing where it is not known what did.
-func (t *timeline) decoded(n Tokens) (s stretch, ok bool) {
+func (t *timeline) decoded(n result.Tokens) (s stretch, ok bool) {
 	reasons := t.reasons()
 	switch {
 	case n.Output <= 0:
 		return stretch{}, false
-	case n.Reasoning <= 0 && !reasons, reasons && t.streamed(n), n.Source == TokensFromEvents:
+	case n.Reasoning <= 0 && !reasons, reasons && t.streamed(n), n.Source == result.TokensFromEvents:
 		return t.all(n.Output), true
 	case n.Reasoning <= 0:
 		return stretch{}, false
@@ -82,7 +86,7 @@ func (t *timeline) reasons() bool {
 // streamed reports whether the reasoning was streamed as it is: its tokens, or
 // all where the server does not count them apart, left as many events, or the
 // running count of the events is that of the whole reply.
-func (t *timeline) streamed(n Tokens) bool {
+func (t *timeline) streamed(n result.Tokens) bool {
 	events, running := 0, 0
 	for i := range t.events {
 		e := &t.events[i]
@@ -125,7 +129,7 @@ func (t *timeline) answer() (s stretch, ok bool) {
 // doubtful reports whether nobody can say which event brought the first token:
 // there were more of them than tokens, so that at least as many of the first may
 // be none, and it matters by more than a moment.
-func (t *timeline) doubtful(c Clock, n Tokens) bool {
+func (t *timeline) doubtful(c result.Clock, n result.Tokens) bool {
 	return t.events[len(t.events)-n.Output].on(c)-t.events[0].on(c) >= sameMoment
 }
 
@@ -137,8 +141,8 @@ func (t *timeline) doubtful(c Clock, n Tokens) bool {
 // tokenizer of its own may be a fifth wrong; but in a stream that begins with
 // reasoning, which is where such texts stand, no more events are accepted than
 // tokens.
-func (t *timeline) moreEvents(c Clock, n Tokens) bool {
-	if n.Source != TokensFromUsage || n.Output <= 0 || len(t.events) == 0 {
+func (t *timeline) moreEvents(c result.Clock, n result.Tokens) bool {
+	if n.Source != result.TokensFromUsage || n.Output <= 0 || len(t.events) == 0 {
 		return false
 	}
 	events := len(t.events)

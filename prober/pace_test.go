@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -37,7 +39,7 @@ func TestHiddenReasoning(t *testing.T) {
 	f := func(name, events string, output, reasoning int, want time.Duration) {
 		t.Helper()
 		line := streamOf(10*ms, events)
-		n := Tokens{Output: output, Reasoning: reasoning, Source: TokensFromUsage}
+		n := result.Tokens{Output: output, Reasoning: reasoning, Source: result.TokensFromUsage}
 		got := line.result(n)
 		if got.timing.TPOT != want || got.buffered || got.moreEvents {
 			t.Errorf("%s: TPOT %s, want %s (%+v)", name, got.timing.TPOT, want, got)
@@ -47,8 +49,8 @@ func TestHiddenReasoning(t *testing.T) {
 	f("two tokens an event", "vvvvvvvvvvv", 21, u, 5*ms)
 	f("hidden", "vvvvvvvvvv", 10+640, 640, 10*ms)
 	f("hidden, two tokens an event", "vvvvvvvvvvv", 21+640, 640, 5*ms)
-	f("all hidden but one token", "v", 641, 640, Absent)
-	f("all hidden by the count", "vvvv", 640, 640, Absent)
+	f("all hidden but one token", "v", 641, 640, result.Absent)
+	f("all hidden by the count", "vvvv", 640, 640, result.Absent)
 	f("streamed", "rrrrrrrrrrvvvvvvvvvv", 20, 10, 10*ms)
 	f("streamed, not counted apart", "rrrrrrrrrrvvvvvvvvvv", 20, u, 10*ms)
 	f("streamed, and a pause before the answer", "rrrrrrrrrr1vvvvvvvvvv", 20, 10, 1190*ms/19)
@@ -56,10 +58,10 @@ func TestHiddenReasoning(t *testing.T) {
 	f("a summary", "sssss2vvvvvvvvvv", 10+640, 640, 10*ms)
 	f("a summary that looks like all of it", "ssssssssss2vvvvvvvvvv", 20, 10, 10*ms)
 	f("fewer events than reasoning", "rrrrr2vvvvvvvvvv", 10+640, 640, 10*ms)
-	f("a summary, not counted apart", "sssss2vvvvvvvvvv", 650, u, Absent)
-	f("reasoning in part, not counted apart", "rrrrr2vvvvvvvvvv", 650, u, Absent)
-	f("a summary in the middle", "vvvvv2sss2vvvvv", 10+640, 640, Absent)
-	f("a summary of everything", "ssssss", 640, 640, Absent)
+	f("a summary, not counted apart", "sssss2vvvvvvvvvv", 650, u, result.Absent)
+	f("reasoning in part, not counted apart", "rrrrr2vvvvvvvvvv", 650, u, result.Absent)
+	f("a summary in the middle", "vvvvv2sss2vvvvv", 10+640, 640, result.Absent)
+	f("a summary of everything", "ssssss", 640, 640, result.Absent)
 }
 
 // A running count that covers all events proves that all tokens left one.
@@ -68,26 +70,26 @@ func TestRunningCountOfReasoning(t *testing.T) {
 	for i := range line.events {
 		line.events[i].tokens = 4
 	}
-	n := Tokens{Output: 40, Reasoning: api.Unknown, Source: TokensFromUsage}
+	n := result.Tokens{Output: 40, Reasoning: api.Unknown, Source: result.TokensFromUsage}
 	if got, want := line.result(n).timing.TPOT, 90*ms/36; got != want {
 		t.Errorf("TPOT %s, want %s", got, want)
 	}
 }
 
 func TestBufferedWithHiddenReasoning(t *testing.T) {
-	f := func(name string, want bool, step time.Duration, events string, n Tokens) {
+	f := func(name string, want bool, step time.Duration, events string, n result.Tokens) {
 		t.Helper()
 		line := streamOf(step, events)
-		if got := line.result(n); got.buffered != want || want && got.timing.TPOT != Absent {
+		if got := line.result(n); got.buffered != want || want && got.timing.TPOT != result.Absent {
 			t.Errorf("%s: %+v, want buffered %t", name, got, want)
 		}
 	}
-	hidden := Tokens{Output: 640 + 10, Reasoning: 640, Source: TokensFromUsage}
+	hidden := result.Tokens{Output: 640 + 10, Reasoning: 640, Source: result.TokensFromUsage}
 	// 10 tokens in 9 ms are 1,000 a second, 650 would be 72,000.
 	f("a fast answer after hidden reasoning", false, ms, "vvvvvvvvvv", hidden)
 	f("an answer in one burst", true, 10*time.Microsecond, "vvvvvvvvvv", hidden)
 	f("reasoning and answer in one burst", true, 10*time.Microsecond, "sssssssvvv",
-		Tokens{Output: 643, Reasoning: 640, Source: TokensFromUsage})
+		result.Tokens{Output: 643, Reasoning: 640, Source: result.TokensFromUsage})
 	f("the answer in one burst after a summary", true, 10*time.Microsecond, "sss2vvvvvvvvvv", hidden)
 }
 
@@ -101,7 +103,7 @@ func TestMoreEventsThanTokens(t *testing.T) {
 			t.Errorf("%s: %t, want %t", name, got.moreEvents, want)
 		}
 		d := got.timing
-		if absent := d.TTFT < 0 && d.TPOT < 0 && d.MaxGap < 0 && d.Phases[PhaseFirstToken] < 0; absent != want {
+		if absent := d.TTFT < 0 && d.TPOT < 0 && d.MaxGap < 0 && d.Phases[result.PhaseFirstToken] < 0; absent != want {
 			t.Errorf("%s: timing %+v, want it absent: %t", name, d, want)
 		}
 		if i := len(line.events); i > 0 && line.events[i-1].visible && d.TTFO < 0 {
@@ -130,7 +132,7 @@ func TestMoreEventsThanTokens(t *testing.T) {
 		t.Errorf("all at one moment: %+v", got)
 	}
 	line = streamOf(10*ms, "vvvvvv")
-	if line.result(Tokens{Output: 3, Reasoning: api.Unknown, Source: TokensFromEvents}).moreEvents {
+	if line.result(result.Tokens{Output: 3, Reasoning: api.Unknown, Source: result.TokensFromEvents}).moreEvents {
 		t.Error("more events than a count of the events themselves")
 	}
 }

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
@@ -8,7 +9,7 @@ import (
 // bound makes Unknown what the server cannot have counted, given what was sent and
 // asked for. Whatever it claims, budgets, costs and counters then grow by no more than
 // the request can explain.
-func (q *request) bound(t *Tokens) {
+func (q *request) bound(t *result.Tokens) {
 	q.told = t.Prompt
 	texts := max(1, len(q.question.texts))
 	// A token is at least one byte.

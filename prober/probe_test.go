@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
@@ -118,10 +120,10 @@ func TestSuccess(t *testing.T) {
 	})
 	due := time.Now().Add(-time.Second)
 	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), due)
-	if r.Outcome != Success || r.Err != nil {
+	if r.Outcome != result.Success || r.Err != nil {
 		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 	}
-	if diff := cmp.Diff(Tokens{Prompt: 20, Cached: 16, Output: 2, Reasoning: -1, Source: TokensFromUsage}, r.Tokens); diff != "" {
+	if diff := cmp.Diff(result.Tokens{Prompt: 20, Cached: 16, Output: 2, Reasoning: -1, Source: result.TokensFromUsage}, r.Tokens); diff != "" {
 		t.Errorf("tokens (-want +got):\n%s", diff)
 	}
 	if len(r.Events) != 2 || !r.Events[0].Reasoning || r.Events[1].Reasoning {
@@ -140,7 +142,7 @@ func TestSuccess(t *testing.T) {
 	if !(0 < d.TTFT && d.TTFT <= d.TTFO && d.TTFO <= d.Duration) {
 		t.Errorf("want 0 < TTFT %s <= TTFO %s <= duration %s", d.TTFT, d.TTFO, d.Duration)
 	}
-	if d.Phases[PhaseTLS] != Absent || d.Phases[PhaseDNS] != Absent || d.Phases[PhaseConnect] <= 0 || d.Phases[PhaseWrite] < 0 {
+	if d.Phases[result.PhaseTLS] != result.Absent || d.Phases[result.PhaseDNS] != result.Absent || d.Phases[result.PhaseConnect] <= 0 || d.Phases[result.PhaseWrite] < 0 {
 		t.Errorf("phases %v of a plain connection to an address", d.Phases)
 	}
 	header := <-headers
@@ -154,7 +156,7 @@ func TestSuccess(t *testing.T) {
 }
 
 func TestReplyOutcomes(t *testing.T) {
-	f := func(name string, want Outcome, wantErr string, answer http.HandlerFunc) {
+	f := func(name string, want result.Outcome, wantErr string, answer http.HandlerFunc) {
 		t.Run(name, func(t *testing.T) {
 			t.Helper()
 			r := newProber(t, newEndpoint(t, chat(t, answer).URL), newModule()).one(t.Context(), time.Time{})
@@ -165,7 +167,7 @@ func TestReplyOutcomes(t *testing.T) {
 			if r.Outcome != want || !strings.Contains(text, wantErr) {
 				t.Errorf("outcome %s (%s), want %s (...%s...)", r.Outcome, text, want, wantErr)
 			}
-			if (r.Outcome == Success) != (r.Err == nil) {
+			if (r.Outcome == result.Success) != (r.Err == nil) {
 				t.Errorf("outcome %s with error %v", r.Outcome, r.Err)
 			}
 		})
@@ -192,32 +194,32 @@ func TestReplyOutcomes(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	f("no end marker", Success, "", send(role, one, stop, usage))
-	f("end marker without finish reason", Success, "", send(role, one, usage, endMarker))
-	f("no finish reason, no end marker", Truncated, "without a finish reason", send(role, one))
-	f("cut in mid-answer", Truncated, "cut", cut(role, one))
-	f("cut after the finish reason", Success, "", cut(role, one, stop))
-	f("cut before the headers", Truncated, "before the reply", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	f("complete without a token", Empty, "", send(role, stop, endMarker))
-	f("nothing at all", Empty, "", send())
-	f("error event", StreamError, "out of memory", send(role, `{"error":{"message":"out of memory","type":"server_error"}}`, endMarker))
-	f("finish reason error", StreamError, "error", send(role, one, `{"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`, endMarker))
-	f("aborted", Truncated, "abort", send(role, one, `{"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}`, endMarker))
-	f("bare JSON error", StreamError, "boom", raw("text/event-stream", `{"error":{"message":"boom"}}`))
-	f("JSON error with 200", StreamError, "boom", raw("application/json", `{"error":{"message":"boom"}}`))
-	f("JSON answer", ProtocolError, "application/json", raw("application/json", `{"choices":[]}`))
-	f("HTML page", ProtocolError, "text/html", raw("text/html", `<html>hello</html>`))
-	f("HTML as events", ProtocolError, "no event", raw("text/event-stream", `<html>hello</html>`))
-	f("broken JSON", ProtocolError, "", send(role, `{"choices":[`))
-	f("401", Unauthorized, "bad key", status(401, `{"error":{"message":"bad key"}}`))
-	f("403", Unauthorized, "403", status(403, ``))
-	f("404", HTTPError, "no such model", status(404, `{"error":{"message":"no such model"}}`))
-	f("429", RateLimited, "slow down", status(429, `{"error":{"message":"slow down"}}`))
-	f("500", HTTPError, "500", status(500, ``))
-	f("503", Overloaded, "503", status(503, ``))
-	f("529", Overloaded, "529", status(529, ``))
-	f("redirect", HTTPError, "elsewhere.example", status(307, ``))
-	f("endless", TooLarge, "", func(w http.ResponseWriter, r *http.Request) {
+	f("no end marker", result.Success, "", send(role, one, stop, usage))
+	f("end marker without finish reason", result.Success, "", send(role, one, usage, endMarker))
+	f("no finish reason, no end marker", result.Truncated, "without a finish reason", send(role, one))
+	f("cut in mid-answer", result.Truncated, "cut", cut(role, one))
+	f("cut after the finish reason", result.Success, "", cut(role, one, stop))
+	f("cut before the headers", result.Truncated, "before the reply", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	f("complete without a token", result.Empty, "", send(role, stop, endMarker))
+	f("nothing at all", result.Empty, "", send())
+	f("error event", result.StreamError, "out of memory", send(role, `{"error":{"message":"out of memory","type":"server_error"}}`, endMarker))
+	f("finish reason error", result.StreamError, "error", send(role, one, `{"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`, endMarker))
+	f("aborted", result.Truncated, "abort", send(role, one, `{"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}`, endMarker))
+	f("bare JSON error", result.StreamError, "boom", raw("text/event-stream", `{"error":{"message":"boom"}}`))
+	f("JSON error with 200", result.StreamError, "boom", raw("application/json", `{"error":{"message":"boom"}}`))
+	f("JSON answer", result.ProtocolError, "application/json", raw("application/json", `{"choices":[]}`))
+	f("HTML page", result.ProtocolError, "text/html", raw("text/html", `<html>hello</html>`))
+	f("HTML as events", result.ProtocolError, "no event", raw("text/event-stream", `<html>hello</html>`))
+	f("broken JSON", result.ProtocolError, "", send(role, `{"choices":[`))
+	f("401", result.Unauthorized, "bad key", status(401, `{"error":{"message":"bad key"}}`))
+	f("403", result.Unauthorized, "403", status(403, ``))
+	f("404", result.HTTPError, "no such model", status(404, `{"error":{"message":"no such model"}}`))
+	f("429", result.RateLimited, "slow down", status(429, `{"error":{"message":"slow down"}}`))
+	f("500", result.HTTPError, "500", status(500, ``))
+	f("503", result.Overloaded, "503", status(503, ``))
+	f("529", result.Overloaded, "529", status(529, ``))
+	f("redirect", result.HTTPError, "elsewhere.example", status(307, ``))
+	f("endless", result.TooLarge, "", func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
 			events(w, one)
 		}
@@ -226,7 +228,7 @@ func TestReplyOutcomes(t *testing.T) {
 
 func TestTimeouts(t *testing.T) {
 	const short = model.Duration(50 * time.Millisecond)
-	f := func(name string, want Outcome, wantErr string, limit func(*config.Module), sent ...string) {
+	f := func(name string, want result.Outcome, wantErr string, limit func(*config.Module), sent ...string) {
 		t.Run(name, func(t *testing.T) {
 			m := newModule()
 			limit(m)
@@ -243,18 +245,18 @@ func TestTimeouts(t *testing.T) {
 				t.Errorf("outcome %s (%v), want %s (...%s...)", r.Outcome, r.Err, want, wantErr)
 			}
 			// Our own wait for an end marker is no time of the server's.
-			if r.Outcome == Success && r.Timing.Phases[PhaseClose] >= finishGrace {
-				t.Errorf("close took %s", r.Timing.Phases[PhaseClose])
+			if r.Outcome == result.Success && r.Timing.Phases[result.PhaseClose] >= finishGrace {
+				t.Errorf("close took %s", r.Timing.Phases[result.PhaseClose])
 			}
 		})
 	}
-	f("headers", TimeoutFirstToken, "no response headers within 50ms", func(m *config.Module) { m.Timeouts.Headers = short })
-	f("first token", TimeoutFirstToken, "no first token within 50ms", func(m *config.Module) { m.Timeouts.FirstToken = short }, role)
-	f("stall", TimeoutStall, "no token for 50ms", func(m *config.Module) { m.Timeouts.Stall = short }, role, one)
-	f("headers, at the total", TimeoutFirstToken, "no response headers", func(m *config.Module) { m.Timeouts.Headers, m.Timeout = short, short })
-	f("first token, at the total", TimeoutFirstToken, "no first token", func(m *config.Module) { m.Timeouts.FirstToken, m.Timeout = short, short }, role)
-	f("total", TimeoutTotal, "not finished within 50ms", func(m *config.Module) { m.Timeout = short }, role, one)
-	f("open after the finish reason", Success, "", func(m *config.Module) {}, role, one, stop)
+	f("headers", result.TimeoutFirstToken, "no response headers within 50ms", func(m *config.Module) { m.Timeouts.Headers = short })
+	f("first token", result.TimeoutFirstToken, "no first token within 50ms", func(m *config.Module) { m.Timeouts.FirstToken = short }, role)
+	f("stall", result.TimeoutStall, "no token for 50ms", func(m *config.Module) { m.Timeouts.Stall = short }, role, one)
+	f("headers, at the total", result.TimeoutFirstToken, "no response headers", func(m *config.Module) { m.Timeouts.Headers, m.Timeout = short, short })
+	f("first token, at the total", result.TimeoutFirstToken, "no first token", func(m *config.Module) { m.Timeouts.FirstToken, m.Timeout = short, short }, role)
+	f("total", result.TimeoutTotal, "not finished within 50ms", func(m *config.Module) { m.Timeout = short }, role, one)
+	f("open after the finish reason", result.Success, "", func(m *config.Module) {}, role, one, stop)
 }
 
 // Pings are no tokens: they must not keep a dead answer alive.
@@ -270,14 +272,14 @@ func TestCommentsDoNotMoveTheTokenLimit(t *testing.T) {
 		}
 	})
 	r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
-	if r.Outcome != TimeoutFirstToken {
-		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, TimeoutFirstToken)
+	if r.Outcome != result.TimeoutFirstToken {
+		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, result.TimeoutFirstToken)
 	}
 }
 
 // TestKeepAlivesAlone has replies that keep the connection open and then end.
 func TestKeepAlivesAlone(t *testing.T) {
-	f := func(body string, want Outcome) {
+	f := func(body string, want result.Outcome) {
 		t.Helper()
 		url := chat(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -287,18 +289,18 @@ func TestKeepAlivesAlone(t *testing.T) {
 			t.Errorf("%.30q: outcome %s (%v), want %s", body, r.Outcome, r.Err, want)
 		}
 	}
-	f(": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n", Empty)
-	f(strings.Repeat(": ping\n\n", 1000), Empty)
-	f("retry: 3000\n\nevent: ping\n\n", Empty)
-	f(": ping\n\n"+`{"error":{"message":"boom","code":500}}`, StreamError)
-	f(": ping\n\n<html>", ProtocolError)
+	f(": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n", result.Empty)
+	f(strings.Repeat(": ping\n\n", 1000), result.Empty)
+	f("retry: 3000\n\nevent: ping\n\n", result.Empty)
+	f(": ping\n\n"+`{"error":{"message":"boom","code":500}}`, result.StreamError)
+	f(": ping\n\n<html>", result.ProtocolError)
 }
 
 func TestConnectionOutcomes(t *testing.T) {
-	f := func(name, url string, want Outcome) {
+	f := func(name, url string, want result.Outcome) {
 		t.Helper()
 		m := newModule()
-		if want == TimeoutConnect { // the others have as long as a busy machine needs
+		if want == result.TimeoutConnect { // the others have as long as a busy machine needs
 			m.Timeouts.Connect = model.Duration(time.Second)
 		}
 		r := newProber(t, newEndpoint(t, url), m).one(t.Context(), time.Time{})
@@ -312,29 +314,29 @@ func TestConnectionOutcomes(t *testing.T) {
 	}
 	closed := l.Addr().String()
 	l.Close()
-	f("refused", "http://"+closed, ConnectError)
-	f("no such name", "http://endpoint.invalid", DNSError)
+	f("refused", "http://"+closed, result.ConnectError)
+	f("no such name", "http://endpoint.invalid", result.DNSError)
 
 	plain := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, one, stop, endMarker) })
-	f("TLS to a plain server", strings.Replace(plain.URL, "http:", "https:", 1), TLSError)
+	f("TLS to a plain server", strings.Replace(plain.URL, "http:", "https:", 1), result.TLSError)
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
-	f("unknown authority", secure.URL, TLSError)
+	f("unknown authority", secure.URL, result.TLSError)
 
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the backlog, never answers
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() })
-	f("handshake without an answer", "https://"+silent.Addr().String(), TimeoutConnect)
+	f("handshake without an answer", "https://"+silent.Addr().String(), result.TimeoutConnect)
 	cfg := newEndpoint(t, "https://"+silent.Addr().String())
 	cfg.API, cfg.Model = "", "" // the first question gets no connection either
 	m := newModule()
 	m.Timeout = model.Duration(200 * time.Millisecond)
-	if r := newProber(t, cfg, m).one(t.Context(), time.Time{}); r.Outcome != TimeoutConnect {
-		t.Errorf("question without a connection: outcome %s (%v), want %s", r.Outcome, r.Err, TimeoutConnect)
+	if r := newProber(t, cfg, m).one(t.Context(), time.Time{}); r.Outcome != result.TimeoutConnect {
+		t.Errorf("question without a connection: outcome %s (%v), want %s", r.Outcome, r.Err, result.TimeoutConnect)
 	}
 }
 
@@ -348,10 +350,10 @@ func TestTLS(t *testing.T) {
 	cfg := newEndpoint(t, s.URL)
 	cfg.HTTP.TLSConfig.InsecureSkipVerify = true
 	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-	if r.Outcome != Success {
+	if r.Outcome != result.Success {
 		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 	}
-	if r.Timing.Phases[PhaseTLS] <= 0 || r.Timing.Phases[PhaseConnect] <= 0 {
+	if r.Timing.Phases[result.PhaseTLS] <= 0 || r.Timing.Phases[result.PhaseConnect] <= 0 {
 		t.Errorf("phases %v, want connect and tls", r.Timing.Phases)
 	}
 	if want := s.Certificate().NotAfter; !r.CertNotAfter.Equal(want) {
@@ -368,8 +370,8 @@ func TestCanceled(t *testing.T) {
 		<-r.Context().Done()
 	})
 	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(ctx, time.Time{})
-	if r.Outcome != Canceled || !errors.Is(r.Err, context.Canceled) {
-		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, Canceled)
+	if r.Outcome != result.Canceled || !errors.Is(r.Err, context.Canceled) {
+		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, result.Canceled)
 	}
 }
 
@@ -379,7 +381,7 @@ func TestReuse(t *testing.T) {
 	m.Connection = config.ConnectionReuse
 	p := newProber(t, newEndpoint(t, s.URL), m)
 	first, second := p.one(t.Context(), time.Time{}), p.one(t.Context(), time.Time{})
-	if first.Outcome != Success || second.Outcome != Success {
+	if first.Outcome != result.Success || second.Outcome != result.Success {
 		t.Fatalf("outcomes %s (%v), %s (%v)", first.Outcome, first.Err, second.Outcome, second.Err)
 	}
 	if first.Reused || !second.Reused {
@@ -389,7 +391,7 @@ func TestReuse(t *testing.T) {
 		t.Errorf("timing %+v", d)
 	}
 	s.CloseClientConnections() // what servers do after a few idle seconds
-	if r := p.one(t.Context(), time.Time{}); r.Outcome != Success && r.Outcome != Truncated {
+	if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success && r.Outcome != result.Truncated {
 		t.Errorf("outcome %s (%v)", r.Outcome, r.Err)
 	}
 }
@@ -415,7 +417,7 @@ func TestSingleAttempt(t *testing.T) {
 func TestTokensByEvents(t *testing.T) {
 	s := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, role, one, one, one, stop, endMarker) })
 	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
-	want := Tokens{Prompt: -1, Cached: -1, Output: 3, Reasoning: -1, Source: TokensFromEvents}
+	want := result.Tokens{Prompt: -1, Cached: -1, Output: 3, Reasoning: -1, Source: result.TokensFromEvents}
 	if diff := cmp.Diff(want, r.Tokens); diff != "" {
 		t.Errorf("tokens (-want +got):\n%s", diff)
 	}
@@ -456,7 +458,7 @@ func TestWritePhase(t *testing.T) {
 	m := newModule()
 	m.InputTokens = config.Tokens(400_000)
 	r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
-	if d := r.Timing; r.Outcome != Success || d.Phases[PhaseWrite] <= 0 || d.TTFT < d.Phases[PhaseWrite] {
+	if d := r.Timing; r.Outcome != result.Success || d.Phases[result.PhaseWrite] <= 0 || d.TTFT < d.Phases[result.PhaseWrite] {
 		t.Errorf("outcome %s (%v), timing %+v", r.Outcome, r.Err, d)
 	}
 }
@@ -480,7 +482,7 @@ func TestQuirks(t *testing.T) {
 	}
 	cfg.HTTP.HTTPHeaders = &promconfig.Headers{Headers: map[string]promconfig.Header{"Accept": {Values: []string{"*/*"}}}}
 	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-	if r.Outcome != Success {
+	if r.Outcome != result.Success {
 		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 	}
 	body := <-bodies
@@ -502,7 +504,7 @@ func TestRefusedParameterIsNamed(t *testing.T) {
 			fmt.Fprintf(w, `{"error":{"message":"Unsupported value","param":%q,"code":"unsupported_value"}}`, param)
 		})
 		r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
-		if r.Outcome != HTTPError || !strings.Contains(fmt.Sprint(r.Err), want) {
+		if r.Outcome != result.HTTPError || !strings.Contains(fmt.Sprint(r.Err), want) {
 			t.Errorf("outcome %s: %v, want %s", r.Outcome, r.Err, want)
 		}
 	}
@@ -516,7 +518,7 @@ func TestAbsurdOutputCount(t *testing.T) {
 		events(w, one, one, stop, `{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":99999999}}`, endMarker)
 	})
 	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
-	if r.Tokens.Output != 2 || r.Tokens.Source != TokensFromEvents || r.Buffered {
+	if r.Tokens.Output != 2 || r.Tokens.Source != result.TokensFromEvents || r.Buffered {
 		t.Errorf("tokens %+v, buffered %t; want 2 by events", r.Tokens, r.Buffered)
 	}
 }
@@ -540,7 +542,7 @@ func TestOAuth2IsNotTimed(t *testing.T) {
 	cfg := newEndpoint(t, s.URL)
 	cfg.HTTP.OAuth2 = &promconfig.OAuth2{ClientID: "c", ClientSecret: "s3cret", TokenURL: token.URL}
 	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-	if r.Outcome != Success || r.Timing.Phases[PhaseConnect] >= wait {
+	if r.Outcome != result.Success || r.Timing.Phases[result.PhaseConnect] >= wait {
 		t.Errorf("outcome %s (%v), phases %v", r.Outcome, r.Err, r.Timing.Phases)
 	}
 }
@@ -551,16 +553,16 @@ func TestRetryAfter(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	r := newProber(t, newEndpoint(t, s.URL), newModule()).one(t.Context(), time.Time{})
-	if r.Outcome != RateLimited || r.RetryAfter != 7*time.Second {
+	if r.Outcome != result.RateLimited || r.RetryAfter != 7*time.Second {
 		t.Errorf("outcome %s, retry after %s", r.Outcome, r.RetryAfter)
 	}
 }
 
 // one makes a run of one request.
-func (p *Prober) one(ctx context.Context, due time.Time) *Result { return p.all(ctx, due)[0] }
+func (p *Prober) one(ctx context.Context, due time.Time) *result.Result { return p.all(ctx, due)[0] }
 
 // all returns the results of a run, none where it is skipped.
-func (p *Prober) all(ctx context.Context, due time.Time) []*Result {
+func (p *Prober) all(ctx context.Context, due time.Time) []*result.Result {
 	results, _ := p.Run(ctx, due)
 	return results
 }

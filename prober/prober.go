@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -62,11 +64,11 @@ func (p *Prober) Close() {
 // ctx does: Canceled where it was canceled, TimeoutTotal where its time was up.
 // due is when the run was scheduled, the zero time when
 // nobody did; it counts for the first request.
-func (p *Prober) Run(ctx context.Context, due time.Time) ([]*Result, *Skip) {
+func (p *Prober) Run(ctx context.Context, due time.Time) ([]*result.Result, *result.Skip) {
 	ctx = within(ctx)
 	r := &run{prober: p, first: p.newResult(due)}
 	err := guard(func() error { return r.all(ctx) })
-	why, skipped := errors.AsType[*Skip](err)
+	why, skipped := errors.AsType[*result.Skip](err)
 	if err != nil && !skipped {
 		r.fail(err)
 	}
@@ -74,7 +76,7 @@ func (p *Prober) Run(ctx context.Context, due time.Time) ([]*Result, *Skip) {
 		why = lack
 	}
 	if why != nil {
-		return nil, why.presentable(p.endpoint.secrets)
+		return nil, presentableSkip(why, p.endpoint.secrets)
 	}
 	return r.results, nil
 }
@@ -97,15 +99,15 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic in the probe: %.200v", e.Value) }
 
-func (p *Prober) newResult(due time.Time) *Result {
-	r := &Result{
-		Scheduled: due, StartLag: Absent, Start: time.Now(),
+func (p *Prober) newResult(due time.Time) *result.Result {
+	r := &result.Result{
+		Scheduled: due, StartLag: result.Absent, Start: time.Now(),
 		Prefix:     string(p.module.Prefix),
-		Clock:      ClockProcess,
-		Tokens:     Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
-		Server:     api.ServerTimes{Queue: Absent, Prefill: Absent, Decode: Absent},
+		Clock:      result.ClockProcess,
+		Tokens:     result.Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
+		Server:     api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
 		RateLimit:  api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown},
-		RetryAfter: Absent,
+		RetryAfter: result.Absent,
 	}
 	if p.module.Prefix == config.PrefixPaired { // until the second one says otherwise
 		r.Prefix = string(config.PrefixCold)

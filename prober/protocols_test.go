@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -27,7 +29,7 @@ func TestEveryProtocolAgainstTheSimulator(t *testing.T) {
 			p := newProber(t, cfg, m)
 			for range 2 { // the second one knows the engine
 				r := p.one(t.Context(), time.Time{})
-				if r.Outcome != Success {
+				if r.Outcome != result.Success {
 					t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 				}
 				if r.Kind != api.Generation {
@@ -42,11 +44,11 @@ func TestEveryProtocolAgainstTheSimulator(t *testing.T) {
 }
 
 // checkGeneration compares a result with what the server did.
-func checkGeneration(t *testing.T, s *simulator.Server, name string, r *Result) {
+func checkGeneration(t *testing.T, s *simulator.Server, name string, r *result.Result) {
 	t.Helper()
 	rec, events := written(t, s, r)
 	p, _ := api.Lookup(name)
-	if r.Tokens.Output != rec.OutputTokens || r.Tokens.Output != 24 || r.Tokens.Source != TokensFromUsage {
+	if r.Tokens.Output != rec.OutputTokens || r.Tokens.Output != 24 || r.Tokens.Source != result.TokensFromUsage {
 		t.Errorf("tokens %+v, the server generated %d of 24", r.Tokens, rec.OutputTokens)
 	}
 	if r.Tokens.Prompt != rec.PromptTokens {
@@ -69,7 +71,7 @@ func checkGeneration(t *testing.T, s *simulator.Server, name string, r *Result) 
 }
 
 // checkVectors checks an answer of 3 vectors or scores.
-func checkVectors(t *testing.T, name string, r *Result) {
+func checkVectors(t *testing.T, name string, r *result.Result) {
 	t.Helper()
 	want := api.Vectors{Items: 3}
 	if r.Kind == api.Embedding {
@@ -78,7 +80,7 @@ func checkVectors(t *testing.T, name string, r *Result) {
 	if r.Vectors.Items != want.Items || r.Vectors.Dimensions != want.Dimensions {
 		t.Errorf("vectors %+v, want %+v", r.Vectors, want)
 	}
-	if d := r.Timing; d.TTFT >= 0 || d.TPOT >= 0 || d.Phases[PhaseDecode] >= 0 || d.Duration <= 0 {
+	if d := r.Timing; d.TTFT >= 0 || d.TPOT >= 0 || d.Phases[result.PhaseDecode] >= 0 || d.Duration <= 0 {
 		t.Errorf("timing %+v of an answer in one piece", d)
 	}
 	if len(r.Events) != 0 || r.Tokens.Output != api.Unknown && !strings.HasPrefix(name, "openai") {

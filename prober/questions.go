@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
@@ -34,12 +36,12 @@ func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Hea
 	defer giveBack()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := &limitError{TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", r.limit)}
+	late := &limitError{result.TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", r.limit)}
 	if !time.Now().Before(r.end) {
 		return nil, &failure{outcome: late.outcome, cause: late}
 	}
 	wd := newWatchdog(cancel, r.end, late, time.Now().Add(r.connect),
-		&limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", min(r.connect, r.limit))})
+		&limitError{result.TimeoutConnect, fmt.Sprintf("no connection within %s", min(r.connect, r.limit))})
 	defer wd.stop()
 	a := e.newAttempt(nil)
 	a.onReady = func() {
@@ -99,7 +101,7 @@ func (e *Endpoint) models(ctx context.Context, r *round, p *api.Protocol) ([]api
 	}
 	models, err := p.Models.Parse(got.body)
 	if err != nil {
-		return nil, got.attempt.censor(fail(ProtocolError, "%w", err))
+		return nil, got.attempt.censor(fail(result.ProtocolError, "%w", err))
 	}
 	return models, nil
 }
@@ -165,7 +167,7 @@ func (e *Endpoint) find(ctx context.Context, r *round) (found detect.Finding, re
 	case refused == nil:
 		return found, nil, err
 	case missing:
-		return found, refused, fail(ProtocolError, "%v: %w", err, refused)
+		return found, refused, fail(result.ProtocolError, "%v: %w", err, refused)
 	}
 	return found, refused, fail(outcomeOf(refused), "%v: %w", err, refused)
 }
@@ -178,7 +180,7 @@ func isMissing(status int) bool {
 // refusal is the failure of a question that the server refused to answer.
 func refusal(got *answer) error {
 	err := statusFailure(got.resp, got.body, got.attempt.known())
-	if s, ok := errors.AsType[*statusError](err); ok && outcomeOf(err) == Unauthorized {
+	if s, ok := errors.AsType[*statusError](err); ok && outcomeOf(err) == result.Unauthorized {
 		s.text += "; set a key under http"
 	}
 	return got.attempt.censor(err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -29,7 +31,7 @@ func TestConfiguredSecretsStayInside(t *testing.T) {
 			set(cfg)
 			r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
 			text := fmt.Sprint(r.Err)
-			if r.Outcome != Unauthorized || strings.Contains(text, "hunter2") {
+			if r.Outcome != result.Unauthorized || strings.Contains(text, "hunter2") {
 				t.Errorf("outcome %s: %q", r.Outcome, text)
 			}
 		})
@@ -72,7 +74,7 @@ func TestReasonsAreBounded(t *testing.T) {
 	}()
 	r := newProber(t, newEndpoint(t, "http://"+l.Addr().String()), newModule()).one(t.Context(), time.Time{})
 	text := fmt.Sprint(r.Err)
-	if r.Outcome == Success || len(text) > maxReason+8 || strings.ContainsAny(text, "\x1b\r\n") {
+	if r.Outcome == result.Success || len(text) > maxReason+8 || strings.ContainsAny(text, "\x1b\r\n") {
 		t.Errorf("outcome %s, reason of %d bytes", r.Outcome, len(text))
 	}
 }

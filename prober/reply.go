@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -39,7 +41,7 @@ type reply struct {
 	attempt  *attempt
 	watchdog *watchdog
 	line     *timeline
-	result   *Result
+	result   *result.Result
 	resp     *http.Response
 
 	share  *share
@@ -72,7 +74,7 @@ func (r *reply) read() error {
 	}
 	limits := r.request.prober.module.Timeouts
 	r.watchdog.expect(r.attempt.readyAt().Add(time.Duration(limits.FirstToken)),
-		&limitError{TimeoutFirstToken, fmt.Sprintf("no first token within %s", limits.FirstToken)})
+		&limitError{result.TimeoutFirstToken, fmt.Sprintf("no first token within %s", limits.FirstToken)})
 	err = r.frameLoop()
 	switch {
 	case r.line.end.process >= 0:
@@ -125,7 +127,7 @@ func (r *reply) accept() error {
 		}
 		r.body = &stampedBody{r: z, conn: c}
 	default:
-		return fail(ProtocolError, "content encoding %s although identity was asked", r.attempt.known().Quote(enc, 32))
+		return fail(result.ProtocolError, "content encoding %s although identity was asked", r.attempt.known().Quote(enc, 32))
 	}
 	return r.acceptType()
 }
@@ -145,13 +147,13 @@ func (r *reply) acceptType() error {
 	if e := api.ParseError(body); e != nil {
 		return r.reported("status 200 with an error: ", e)
 	}
-	return fail(ProtocolError, "content type %s, want %s", r.attempt.known().Quote(ct, 64), strings.Join(r.served.protocol.MediaTypes, " or "))
+	return fail(result.ProtocolError, "content type %s, want %s", r.attempt.known().Quote(ct, 64), strings.Join(r.served.protocol.MediaTypes, " or "))
 }
 
 // reported is the failure of an error that the server reports in a 200 reply.
 func (r *reply) reported(where string, e *api.ServerError) error {
 	o := streamOutcome(e.Status)
-	if o == RateLimited || o == Overloaded {
+	if o == result.RateLimited || o == result.Overloaded {
 		r.result.RetryAfter = r.retry
 	}
 	e = e.Shown(r.attempt.known().Line)
@@ -238,7 +240,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 // firstAfter returns the earliest that the first token can have arrived; Absent
 // is not known. more tells that its read brought what came after it.
 func (r *reply) firstAfter(at instant, more bool) time.Duration {
-	after := Absent
+	after := result.Absent
 	switch o := &r.body.origin; {
 	case !r.body.traced:
 	case !more || o.segments <= 1:
@@ -265,7 +267,7 @@ func (r *reply) awaitToken(first bool) {
 		return
 	}
 	r.watchdog.expectNext(time.Now().Add(stall),
-		&limitError{TimeoutStall, fmt.Sprintf("no token for %s in mid-answer", stall)})
+		&limitError{result.TimeoutStall, fmt.Sprintf("no token for %s in mid-answer", stall)})
 }
 
 // verdict says what the reply came to, given the error that ended it.
@@ -278,7 +280,7 @@ func (r *reply) verdict(err error) error {
 		f := bodyFailure(r.ctx, r.attempt, err)
 		// What follows a finish reason is a matter of the connection's end,
 		// and no longer of the answer.
-		if !complete || outcomeOf(f) == Canceled {
+		if !complete || outcomeOf(f) == result.Canceled {
 			return f
 		}
 	}
@@ -293,13 +295,13 @@ func (r *reply) verdict(err error) error {
 	r.result.NoEndMarker = !r.done && !r.served.protocol.EndOfBody && !r.served.protocol.NoEndMarker
 	switch {
 	case r.finish == "error":
-		return fail(StreamError, "finish reason %q", r.finish)
+		return fail(result.StreamError, "finish reason %q", r.finish)
 	case r.finish == "abort":
-		return fail(Truncated, "finish reason %q", r.finish)
+		return fail(result.Truncated, "finish reason %q", r.finish)
 	case complete && len(r.line.events) > 0:
 		return r.answerVerdict()
 	case complete || r.done && len(r.line.events) == 0:
-		return fail(Empty, "complete reply without a token")
+		return fail(result.Empty, "complete reply without a token")
 	}
 	return r.incomplete()
 }
@@ -327,13 +329,13 @@ func (r *reply) vectorsVerdict() error {
 	case !r.done:
 		return r.incomplete()
 	case v.Items == 0:
-		return fail(Empty, "complete reply without a vector")
+		return fail(result.Empty, "complete reply without a vector")
 	case v.Items != asked:
-		return fail(CheckFailed, "%d vectors or scores for %d inputs", v.Items, asked)
+		return fail(result.CheckFailed, "%d vectors or scores for %d inputs", v.Items, asked)
 	case v.Dimensions == api.Unknown:
-		return fail(CheckFailed, "vectors of different length")
+		return fail(result.CheckFailed, "vectors of different length")
 	case v.Dimensions > 0 && !(v.Norm > 0):
-		return fail(CheckFailed, "vectors of norm %g", v.Norm)
+		return fail(result.CheckFailed, "vectors of norm %g", v.Norm)
 	}
 	return nil
 }
@@ -343,20 +345,20 @@ func (r *reply) incomplete() error {
 	head := bytes.TrimSpace(r.frames.Head())
 	switch {
 	case r.frames.Frames() > 0:
-		return fail(Truncated, "reply ended without a finish reason")
+		return fail(result.Truncated, "reply ended without a finish reason")
 	case len(head) == 0:
-		return fail(Empty, "empty reply")
+		return fail(result.Empty, "empty reply")
 	}
 	if e := api.ParseError(head); e != nil {
 		return r.reported("status 200 with an error: ", e)
 	}
-	return fail(ProtocolError, "no event in a reply that begins %s", r.attempt.known().Quote(string(head), 64))
+	return fail(result.ProtocolError, "no event in a reply that begins %s", r.attempt.known().Quote(string(head), 64))
 }
 
 // tokens counts what was asked and answered.
-func (r *reply) tokens() Tokens {
+func (r *reply) tokens() result.Tokens {
 	u := r.tally.Usage()
-	t := Tokens{Prompt: u.Prompt, Cached: u.Cached, Output: u.Output, Reasoning: u.Reasoning, Source: TokensFromUsage}
+	t := result.Tokens{Prompt: u.Prompt, Cached: u.Cached, Output: u.Output, Reasoning: u.Reasoning, Source: result.TokensFromUsage}
 	if r.served.protocol.Kind != api.Generation {
 		t.Source = ""
 	}
@@ -366,7 +368,7 @@ func (r *reply) tokens() Tokens {
 	}
 	if seen := len(r.line.events); t.Output <= 0 && seen > 0 || t.Output < seen && r.counted < seen {
 		// No count, or one from before the last token that cannot be of all.
-		t.Output, t.Reasoning, t.Source = seen, api.Unknown, TokensFromEvents
+		t.Output, t.Reasoning, t.Source = seen, api.Unknown, result.TokensFromEvents
 	}
 	if t.Reasoning == 0 && r.line.reasons() { // it says 0 without looking
 		t.Reasoning = api.Unknown

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
@@ -41,10 +43,10 @@ func sse(data ...string) string {
 // A front end closes the stream of a server that died as cleanly as any other:
 // without a finish reason an answer is whole only where the server itself says so.
 func TestNoFinishReason(t *testing.T) {
-	f := func(name, apiName, body string, want Outcome, wantFlag bool) {
+	f := func(name, apiName, body string, want result.Outcome, wantFlag bool) {
 		t.Helper()
 		r := answerAt(t, apiName, body).one(t.Context(), time.Time{})
-		if flag := r.NoFinish && r.Outcome == Success; r.Outcome != want || flag != wantFlag {
+		if flag := r.NoFinish && r.Outcome == result.Success; r.Outcome != want || flag != wantFlag {
 			t.Errorf("%s: outcome %s (%v), no finish reason %t; want %s, %t", name, r.Outcome, r.Err, flag, want, wantFlag)
 		}
 	}
@@ -56,23 +58,23 @@ func TestNoFinishReason(t *testing.T) {
 		tgiEnd       = `{"index":2,"token":{"id":6,"text":" two","special":false},"generated_text":"one two","details":null}`
 		anthropicOne = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"one"}}`
 	)
-	f("chat", "openai-chat", sse(role, one, stop, usage, endMarker), Success, false)
-	f("chat without one", "openai-chat", sse(role, one, endMarker), Truncated, false)
-	f("chat without one, with a final count", "openai-chat", sse(role, one, usage, endMarker), Success, true)
-	f("chat without one, with a running count", "openai-chat", sse(role, counting, endMarker), Truncated, false)
-	f("chat without one, counted before its end", "openai-chat", sse(role, usage, one, endMarker), Truncated, false)
-	f("chat without one and without an answer", "openai-chat", sse(role, endMarker), Empty, false)
-	f("completions without one", "openai-completions", sse(text, textUsage, endMarker), Truncated, false)
-	f("TGI without details", "tgi", sse(tgiText, tgiEnd), Success, true)
-	f("TGI cut by a front end", "tgi", sse(tgiText, endMarker), Truncated, false)
-	f("Ollama without one", "ollama", "{\"message\":{\"content\":\"one\"},\"done\":false}\n{\"message\":{\"content\":\"\"},\"done\":true}\n", Success, true)
-	f("Anthropic without one", "anthropic", sse(anthropicOne, `{"type":"message_stop"}`), Truncated, false)
+	f("chat", "openai-chat", sse(role, one, stop, usage, endMarker), result.Success, false)
+	f("chat without one", "openai-chat", sse(role, one, endMarker), result.Truncated, false)
+	f("chat without one, with a final count", "openai-chat", sse(role, one, usage, endMarker), result.Success, true)
+	f("chat without one, with a running count", "openai-chat", sse(role, counting, endMarker), result.Truncated, false)
+	f("chat without one, counted before its end", "openai-chat", sse(role, usage, one, endMarker), result.Truncated, false)
+	f("chat without one and without an answer", "openai-chat", sse(role, endMarker), result.Empty, false)
+	f("completions without one", "openai-completions", sse(text, textUsage, endMarker), result.Truncated, false)
+	f("TGI without details", "tgi", sse(tgiText, tgiEnd), result.Success, true)
+	f("TGI cut by a front end", "tgi", sse(tgiText, endMarker), result.Truncated, false)
+	f("Ollama without one", "ollama", "{\"message\":{\"content\":\"one\"},\"done\":false}\n{\"message\":{\"content\":\"\"},\"done\":true}\n", result.Success, true)
+	f("Anthropic without one", "anthropic", sse(anthropicOne, `{"type":"message_stop"}`), result.Truncated, false)
 }
 
 // An error inside a 200 reply means what its status means, and is no reason to ask
 // the server anew what it is.
 func TestErrorInsideAReply(t *testing.T) {
-	f := func(code int, want Outcome, wantRetry time.Duration, wantStale bool) {
+	f := func(code int, want result.Outcome, wantRetry time.Duration, wantStale bool) {
 		t.Helper()
 		object := fmt.Sprintf(`{"error":{"message":"no","code":%d}}`, code)
 		bodies := map[string]func(w http.ResponseWriter){
@@ -102,38 +104,38 @@ func TestErrorInsideAReply(t *testing.T) {
 			}
 		}
 	}
-	f(429, RateLimited, 7*time.Second, false)
-	f(503, Overloaded, 7*time.Second, false)
-	f(529, Overloaded, 7*time.Second, false)
-	f(401, Unauthorized, Absent, true)
-	f(403, Unauthorized, Absent, true)
-	f(400, HTTPError, Absent, true)
-	f(404, HTTPError, Absent, true)
-	f(408, StreamError, Absent, true)
-	f(424, StreamError, Absent, true)
-	f(500, StreamError, Absent, true)
-	f(502, StreamError, Absent, true)
-	f(0, StreamError, Absent, true)
+	f(429, result.RateLimited, 7*time.Second, false)
+	f(503, result.Overloaded, 7*time.Second, false)
+	f(529, result.Overloaded, 7*time.Second, false)
+	f(401, result.Unauthorized, result.Absent, true)
+	f(403, result.Unauthorized, result.Absent, true)
+	f(400, result.HTTPError, result.Absent, true)
+	f(404, result.HTTPError, result.Absent, true)
+	f(408, result.StreamError, result.Absent, true)
+	f(424, result.StreamError, result.Absent, true)
+	f(500, result.StreamError, result.Absent, true)
+	f(502, result.StreamError, result.Absent, true)
+	f(0, result.StreamError, result.Absent, true)
 }
 
 // What the reply itself contradicts is not what the server counted.
 func TestCountsThatTheReplyContradicts(t *testing.T) {
-	f := func(name, body string, want Tokens) {
+	f := func(name, body string, want result.Tokens) {
 		t.Helper()
 		r := answerAt(t, "openai-chat", body).one(t.Context(), time.Time{})
 		want.Prompt, want.Cached = 20, -1
-		if r.Outcome != Success || r.Tokens != want {
+		if r.Outcome != result.Success || r.Tokens != want {
 			t.Errorf("%s: outcome %s (%v), tokens %+v, want %+v", name, r.Outcome, r.Err, r.Tokens, want)
 		}
 	}
 	counts := func(output, reasoning int) string {
 		return fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":%d,"completion_tokens_details":{"reasoning_tokens":%d}}}`, output, reasoning)
 	}
-	f("no reasoning", sse(one, one, stop, counts(2, 0), endMarker), Tokens{Output: 2, Reasoning: 0, Source: TokensFromUsage})
-	f("reasoning", sse(thought, thought, one, stop, counts(3, 2), endMarker), Tokens{Output: 3, Reasoning: 2, Source: TokensFromUsage})
-	f("reasoning, 0 by the count", sse(thought, thought, one, stop, counts(3, 0), endMarker), Tokens{Output: 3, Reasoning: -1, Source: TokensFromUsage})
-	f("hidden reasoning", sse(one, stop, counts(65, 64), endMarker), Tokens{Output: 65, Reasoning: 64, Source: TokensFromUsage})
-	f("counted before the answer", sse(counts(1, 0), one, one, one, stop, endMarker), Tokens{Output: 3, Reasoning: -1, Source: TokensFromEvents})
+	f("no reasoning", sse(one, one, stop, counts(2, 0), endMarker), result.Tokens{Output: 2, Reasoning: 0, Source: result.TokensFromUsage})
+	f("reasoning", sse(thought, thought, one, stop, counts(3, 2), endMarker), result.Tokens{Output: 3, Reasoning: 2, Source: result.TokensFromUsage})
+	f("reasoning, 0 by the count", sse(thought, thought, one, stop, counts(3, 0), endMarker), result.Tokens{Output: 3, Reasoning: -1, Source: result.TokensFromUsage})
+	f("hidden reasoning", sse(one, stop, counts(65, 64), endMarker), result.Tokens{Output: 65, Reasoning: 64, Source: result.TokensFromUsage})
+	f("counted before the answer", sse(counts(1, 0), one, one, one, stop, endMarker), result.Tokens{Output: 3, Reasoning: -1, Source: result.TokensFromEvents})
 }
 
 // The lag of a read is that of its last packet: how long the first one waited is
@@ -152,8 +154,8 @@ func TestFirstAfter(t *testing.T) {
 	f("one packet", origin{empty, 1, 900, 1460}, true, true, 107*ms)
 	f("nothing behind it", origin{empty, 3, 900, 1460}, true, false, 107*ms)
 	f("several packets", origin{empty, 3, 900, 1460}, true, true, 100*ms)
-	f("several packets of one write", origin{empty, 3, 3100, 1460}, true, true, Absent)
-	f("unknown", origin{}, false, true, Absent)
+	f("several packets of one write", origin{empty, 3, 3100, 1460}, true, true, result.Absent)
+	f("unknown", origin{}, false, true, result.Absent)
 }
 
 // A finish reason does not cut what the server still sends: early versions of
@@ -181,7 +183,7 @@ func TestFinishReasonWithEveryEvent(t *testing.T) {
 		n.use(own)
 		own.askedAt = time.Now()
 		r := newProberOf(t, own, m).one(t.Context(), time.Time{})
-		if r.Outcome != Success || len(r.Events) != 10 || r.NoEndMarker {
+		if r.Outcome != result.Success || len(r.Events) != 10 || r.NoEndMarker {
 			t.Errorf("outcome %s (%v), %d events, end marker missing: %t", r.Outcome, r.Err, len(r.Events), r.NoEndMarker)
 		}
 	})

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -17,7 +19,7 @@ type request struct {
 	prober    *Prober
 	served    *target
 	question  question
-	result    *Result
+	result    *result.Result
 	end       time.Time         // when it must be over
 	transport http.RoundTripper // that keeps its connection; nil for a new one
 	kept      *conn             // connection of an earlier request, or nil
@@ -34,17 +36,17 @@ func (q *request) send(ctx context.Context) {
 	if q.turn != nil {
 		defer q.turn.leave()
 	}
-	q.result.finish(guard(func() error { return q.prober.endpoint.explain(ctx, q.exchange(ctx)) }), q.prober.endpoint.secrets)
+	finish(q.result, guard(func() error { return q.prober.endpoint.explain(ctx, q.exchange(ctx)) }), q.prober.endpoint.secrets)
 	q.prober.endpoint.learn(q.result, q.named)
 }
 
 // learn tells what the prompts come from how long they were. It returns why a success
 // is none at what was to be asked; a failure stays one.
-func (q *request) learn() *Skip {
+func (q *request) learn() *result.Skip {
 	if q.told <= 0 || q.question.learn == nil {
 		return nil
 	}
-	if why := q.question.learn(q.told); q.result.Outcome == Success {
+	if why := q.question.learn(q.told); q.result.Outcome == result.Success {
 		return why
 	}
 	return nil
@@ -84,8 +86,8 @@ func (q *request) exchange(ctx context.Context) error {
 	limits := q.prober.module.Timeouts
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	noConnection := &limitError{TimeoutConnect, fmt.Sprintf("no connection within %s", limits.Connect)}
-	wd := newWatchdog(cancel, q.end, &limitError{TimeoutTotal, fmt.Sprintf("not finished within %s", q.prober.module.Timeout)},
+	noConnection := &limitError{result.TimeoutConnect, fmt.Sprintf("no connection within %s", limits.Connect)}
+	wd := newWatchdog(cancel, q.end, &limitError{result.TimeoutTotal, fmt.Sprintf("not finished within %s", q.prober.module.Timeout)},
 		time.Now().Add(time.Duration(limits.Connect)), noConnection)
 	defer wd.stop()
 
@@ -133,7 +135,7 @@ func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 	a.onReady = func() {
 		wd.resume()
 		wd.expect(time.Now().Add(time.Duration(limits.Headers)),
-			&limitError{TimeoutFirstToken, fmt.Sprintf("no response headers within %s", limits.Headers)})
+			&limitError{result.TimeoutFirstToken, fmt.Sprintf("no response headers within %s", limits.Headers)})
 	}
 	return a
 }

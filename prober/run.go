@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -15,8 +17,8 @@ import (
 type run struct {
 	prober  *Prober
 	served  target
-	first   *Result // of the first request; nil once that is made
-	results []*Result
+	first   *result.Result // of the first request; nil once that is made
+	results []*result.Result
 }
 
 // all makes the requests of the run. An error means that there was none, by a
@@ -30,7 +32,7 @@ func (r *run) all(ctx context.Context) error {
 	if r.served, err = r.served.askedFor(p.module); err != nil {
 		return err
 	}
-	var why *Skip
+	var why *result.Skip
 	switch {
 	case len(p.module.Concurrency) > 0:
 		why = r.bursts(ctx)
@@ -42,7 +44,7 @@ func (r *run) all(ctx context.Context) error {
 	switch {
 	case why == nil:
 		return nil
-	case why.Reason == SkipTruncated:
+	case why.Reason == result.SkipTruncated:
 		why.Spent = r.results
 	case len(r.results) > 0:
 		return nil // smaller bursts had room
@@ -53,14 +55,14 @@ func (r *run) all(ctx context.Context) error {
 }
 
 // next draws a question, or returns why not to ask it.
-func (r *run) next() (question, *Skip) {
+func (r *run) next() (question, *result.Skip) {
 	texts := 1
 	if r.served.protocol.Kind == api.Embedding || r.served.protocol.Kind == api.Rerank {
 		texts = max(1, r.prober.module.BatchSize)
 	}
 	q := r.prober.asker.next(texts, r.served.context)
 	if !r.served.hasRoom(&q) {
-		return q, skip(SkipContext, "the model has room for %d tokens, prompt and answer together, fewer than the module asks for", r.served.context)
+		return q, skip(result.SkipContext, "the model has room for %d tokens, prompt and answer together, fewer than the module asks for", r.served.context)
 	}
 	return q, q.skip
 }
@@ -79,7 +81,7 @@ func (r *run) request(q question) *request {
 }
 
 // newResult returns the result of the next request.
-func (r *run) newResult() *Result {
+func (r *run) newResult() *result.Result {
 	res := r.first
 	r.first = nil
 	if res == nil {
@@ -91,7 +93,7 @@ func (r *run) newResult() *Result {
 
 // ask sends one request and keeps the connection for the next, where the
 // module says so. It returns why its answer is none to what was to be asked.
-func (r *run) ask(ctx context.Context, req *request) *Skip {
+func (r *run) ask(ctx context.Context, req *request) *result.Skip {
 	req.send(ctx)
 	r.results = append(r.results, req.result)
 	if p := r.prober; p.module.Connection == config.ConnectionReuse {
@@ -101,7 +103,7 @@ func (r *run) ask(ctx context.Context, req *request) *Skip {
 }
 
 // single asks one question.
-func (r *run) single(ctx context.Context) *Skip {
+func (r *run) single(ctx context.Context) *result.Skip {
 	q, why := r.next()
 	if why != nil {
 		return why
@@ -111,7 +113,7 @@ func (r *run) single(ctx context.Context) *Skip {
 
 // pair asks a cold prompt and, where that went well, the very same again. A
 // balancer that is told to keeps the two together.
-func (r *run) pair(ctx context.Context) *Skip {
+func (r *run) pair(ctx context.Context) *result.Skip {
 	q, why := r.next()
 	if why != nil {
 		return why
@@ -120,7 +122,7 @@ func (r *run) pair(ctx context.Context) *Skip {
 	_, _ = rand.Read(id[:]) // never fails
 	cold := r.request(q)
 	cold.sticky = hex.EncodeToString(id[:])
-	if why := r.ask(ctx, cold); why != nil || cold.result.Outcome != Success {
+	if why := r.ask(ctx, cold); why != nil || cold.result.Outcome != result.Success {
 		return why
 	}
 	q.learn = nil // some servers do not count what they have cached
@@ -134,12 +136,12 @@ func (r *run) pair(ctx context.Context) *Skip {
 // request, or by a fault of ours.
 func (r *run) fail(err error) {
 	res := r.newResult()
-	res.finish(err, r.prober.endpoint.secrets)
+	finish(res, err, r.prober.endpoint.secrets)
 	r.prober.endpoint.learn(res, "")
 	r.results = append(r.results, res)
 }
 
-// finish sets the outcome by what the probe came to.
-func (r *Result) finish(err error, secrets *safetext.Secrets) {
+// finish sets the outcome of r and its error.
+func finish(r *result.Result, err error, secrets *safetext.Secrets) {
 	r.Outcome, r.Err = outcomeOf(err), presentable(err, secrets)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -36,11 +38,11 @@ func TestPair(t *testing.T) {
 		p := newProber(t, cfg, m)
 		for range 3 {
 			results := p.all(t.Context(), time.Now())
-			if len(results) != 2 || results[0].Outcome != Success || results[1].Outcome != Success {
+			if len(results) != 2 || results[0].Outcome != result.Success || results[1].Outcome != result.Success {
 				t.Fatalf("%d results, %s first: %v", len(results), results[0].Outcome, results[0].Err)
 			}
 			cold, warm := results[0], results[1]
-			if cold.Prefix != "cold" || warm.Prefix != "warm" || !warm.Scheduled.IsZero() || warm.StartLag != Absent {
+			if cold.Prefix != "cold" || warm.Prefix != "warm" || !warm.Scheduled.IsZero() || warm.StartLag != result.Absent {
 				t.Errorf("prefixes %q, %q; the second scheduled %s", cold.Prefix, warm.Prefix, warm.Scheduled)
 			}
 			if cold.Tokens.Cached != 0 || cold.Tokens.Prompt != warm.Tokens.Prompt {
@@ -134,7 +136,7 @@ func TestPairEndsWithAFailure(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	results := newProber(t, newEndpoint(t, s.URL), newPair()).all(t.Context(), time.Time{})
-	if len(results) != 1 || results[0].Outcome != HTTPError || results[0].Prefix != "cold" || a.count() != 1 {
+	if len(results) != 1 || results[0].Outcome != result.HTTPError || results[0].Prefix != "cold" || a.count() != 1 {
 		t.Errorf("%d results, %d requests, first %+v", len(results), a.count(), results[0])
 	}
 }
@@ -151,7 +153,7 @@ func TestMix(t *testing.T) {
 	inputs, outputs := map[int]int{}, map[int]int{}
 	for i := range 40 {
 		r := p.one(t.Context(), time.Time{})
-		if r.Outcome != Success {
+		if r.Outcome != result.Success {
 			t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 		}
 		inputs[r.Length]++
@@ -211,14 +213,14 @@ func TestContextLength(t *testing.T) {
 		m := newModule()
 		m.Prefix, m.InputTokens, m.OutputTokens = prefix, config.Tokens(input), config.Tokens(output)
 		p := newFreshProber(t, newEndpoint(t, s.URL), m)
-		var last *Result
+		var last *result.Result
 		for range 4 {
 			results := p.all(t.Context(), time.Time{})
 			if (len(results) > 0) != want {
 				t.Fatalf("%s: %d results, want some: %t", name, len(results), want)
 			}
 			for _, r := range results {
-				if last = r; r.Outcome != Success {
+				if last = r; r.Outcome != result.Success {
 					t.Fatalf("%s: outcome %s of %d tokens: %v", name, r.Outcome, r.Length, r.Err)
 				}
 			}
@@ -264,7 +266,7 @@ func TestEmbeddingEndpointRefusesQuestions(t *testing.T) {
 		m.BatchSize = 2
 		set(m)
 		results := newProber(t, cfg, m).all(t.Context(), time.Time{})
-		if len(results) != 1 || results[0].Outcome != ProtocolError || results[0].Kind != api.Embedding ||
+		if len(results) != 1 || results[0].Outcome != result.ProtocolError || results[0].Kind != api.Embedding ||
 			!strings.Contains(fmt.Sprint(results[0].Err), want) || !strings.Contains(fmt.Sprint(results[0].Err), "leave it out") {
 			t.Errorf("%d results, %s: %v; want %s", len(results), results[0].Outcome, results[0].Err, want)
 		}
@@ -289,12 +291,12 @@ func TestPanic(t *testing.T) {
 		return body(asked)
 	}
 	results := p.all(t.Context(), time.Time{})
-	if diff := cmp.Diff(map[int]map[Outcome]int{2: {Success: 1, ProtocolError: 1}}, outcomes(results)); diff != "" {
+	if diff := cmp.Diff(map[int]map[result.Outcome]int{2: {result.Success: 1, result.ProtocolError: 1}}, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 	p.asker = nil
 	results = p.all(t.Context(), time.Time{})
-	if len(results) != 1 || results[0].Outcome != ProtocolError || !strings.Contains(fmt.Sprint(results[0].Err), "panic") {
+	if len(results) != 1 || results[0].Outcome != result.ProtocolError || !strings.Contains(fmt.Sprint(results[0].Err), "panic") {
 		t.Errorf("%d results: %v", len(results), results[0].Err)
 	}
 }

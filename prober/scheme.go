@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // handshakeTimeout limits the one connection that finds out whether a port
@@ -49,7 +51,7 @@ func suggestsTLS(err error) bool {
 		return s.status == http.StatusBadRequest
 	}
 	f, ok := errors.AsType[*failure](err)
-	return ok && f.noReply && (f.outcome == Truncated || f.outcome == ProtocolError)
+	return ok && f.noReply && (f.outcome == result.Truncated || f.outcome == result.ProtocolError)
 }
 
 // port is what a TLS handshake told of an endpoint's port.

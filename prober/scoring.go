@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
@@ -32,7 +34,7 @@ func (t *target) askedFor(m *config.Module) (target, error) {
 		{"prefix: paired", m.Prefix == config.PrefixPaired},
 	} {
 		if wrong.set {
-			return own, fail(ProtocolError, instead, t.protocol.Name, wrong.key)
+			return own, fail(result.ProtocolError, instead, t.protocol.Name, wrong.key)
 		}
 	}
 	return own, nil
@@ -55,7 +57,7 @@ func (t target) scoring() (target, error) {
 	how := t.protocol.Scoring
 	t.protocol.Kind = api.Scoring
 	if how == nil {
-		return t, fail(ProtocolError, "the api %s cannot score a text: use openai-completions where the server has it, or leave reference_logprob out", t.protocol.Name)
+		return t, fail(result.ProtocolError, "the api %s cannot score a text: use openai-completions where the server has it, or leave reference_logprob out", t.protocol.Name)
 	}
 	p := &t.protocol
 	p.Framing, p.MediaTypes = stream.Whole, []string{"application/json"}
@@ -73,7 +75,7 @@ func (t target) scoring() (target, error) {
 // scoring decodes the reply that scores a text.
 type scoring struct {
 	parse func(body []byte) ([]float64, error)
-	score Logprob
+	score result.Logprob
 }
 
 // Decode reads the reply, which is one frame.
@@ -92,7 +94,7 @@ func (s *scoring) Decode(_ string, data []byte, d *api.Delta) error {
 		sum += v
 	}
 	if n := len(logprobs); n > 0 {
-		s.score = Logprob{Tokens: n, Mean: sum / float64(n)}
+		s.score = result.Logprob{Tokens: n, Mean: sum / float64(n)}
 	}
 	d.Done = true
 	return nil
@@ -104,7 +106,7 @@ func (r *reply) scoreVerdict() error {
 	case !r.done:
 		return r.incomplete()
 	case r.result.Logprob.Tokens == 0:
-		return fail(Empty, "complete reply without a score")
+		return fail(result.Empty, "complete reply without a score")
 	}
 	return nil
 }

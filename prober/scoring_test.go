@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -61,10 +63,10 @@ func TestReferenceLogprob(t *testing.T) {
 		cfg := scorer(t, 200, "application/json", scored)
 		cfg.API = name
 		r := newProber(t, cfg, newReference()).one(t.Context(), time.Time{})
-		if r.Outcome != Success || r.Kind != api.Scoring || r.API != name {
+		if r.Outcome != result.Success || r.Kind != api.Scoring || r.API != name {
 			t.Fatalf("outcome %s (%v), kind %s, api %s", r.Outcome, r.Err, r.Kind, r.API)
 		}
-		if want := (Logprob{Tokens: 3, Mean: -1.25}); r.Logprob != want {
+		if want := (result.Logprob{Tokens: 3, Mean: -1.25}); r.Logprob != want {
 			t.Errorf("score %+v, want %+v", r.Logprob, want)
 		}
 		if r.Tokens.Prompt != 4 || r.Tokens.Output != api.Unknown || r.Tokens.Source != "" {
@@ -78,30 +80,30 @@ func TestReferenceLogprob(t *testing.T) {
 		if sum != d.Duration || d.Duration <= 0 {
 			t.Errorf("phases %v add up to %s, not to the duration %s", d.Phases, sum, d.Duration)
 		}
-		if d.TTFT != Absent || d.TPOT != Absent || d.Phases[PhaseFirstToken] != Absent || d.Phases[PhaseDecode] != Absent || d.Phases[PhaseClose] < 0 {
+		if d.TTFT != result.Absent || d.TPOT != result.Absent || d.Phases[result.PhaseFirstToken] != result.Absent || d.Phases[result.PhaseDecode] != result.Absent || d.Phases[result.PhaseClose] < 0 {
 			t.Errorf("timing %+v of a reply without tokens that come one by one", d)
 		}
 	}
 }
 
 func TestReferenceLogprobFails(t *testing.T) {
-	f := func(want Outcome, wantErr string, cfg *config.Endpoint) {
+	f := func(want result.Outcome, wantErr string, cfg *config.Endpoint) {
 		t.Helper()
 		r := newProber(t, cfg, newReference()).one(t.Context(), time.Time{})
-		if r.Outcome != want || !strings.Contains(fmt.Sprint(r.Err), wantErr) || r.Kind != api.Scoring || r.Logprob != (Logprob{}) {
+		if r.Outcome != want || !strings.Contains(fmt.Sprint(r.Err), wantErr) || r.Kind != api.Scoring || r.Logprob != (result.Logprob{}) {
 			t.Errorf("outcome %s (%v) of kind %s, score %+v; want %s (...%s...)", r.Outcome, r.Err, r.Kind, r.Logprob, want, wantErr)
 		}
 	}
-	f(StreamError, "out of memory", scorer(t, 200, "application/json", `{"error":{"message":"out of memory"}}`))
-	f(HTTPError, "no echo here", scorer(t, 400, "application/json", `{"error":{"message":"no echo here"}}`))
-	f(ProtocolError, "", scorer(t, 200, "application/json", `{"choices":[`))
-	f(ProtocolError, "", scorer(t, 200, "application/json", `{"choices":[{"text":" e","logprobs":{"token_logprobs":[-7.0]}}],"usage":{"prompt_tokens":4,"completion_tokens":1}}`))
-	f(ProtocolError, "text/html", scorer(t, 200, "text/html", `<html>`))
-	f(Empty, "", scorer(t, 200, "application/json", ``))
-	f(TooLarge, "", scorer(t, 200, "application/json", strings.Repeat(" ", api.MaxScoringBody)+scored))
+	f(result.StreamError, "out of memory", scorer(t, 200, "application/json", `{"error":{"message":"out of memory"}}`))
+	f(result.HTTPError, "no echo here", scorer(t, 400, "application/json", `{"error":{"message":"no echo here"}}`))
+	f(result.ProtocolError, "", scorer(t, 200, "application/json", `{"choices":[`))
+	f(result.ProtocolError, "", scorer(t, 200, "application/json", `{"choices":[{"text":" e","logprobs":{"token_logprobs":[-7.0]}}],"usage":{"prompt_tokens":4,"completion_tokens":1}}`))
+	f(result.ProtocolError, "text/html", scorer(t, 200, "text/html", `<html>`))
+	f(result.Empty, "", scorer(t, 200, "application/json", ``))
+	f(result.TooLarge, "", scorer(t, 200, "application/json", strings.Repeat(" ", api.MaxScoringBody)+scored))
 	anthropic := scorer(t, 200, "application/json", scored)
 	anthropic.API = "anthropic"
-	f(ProtocolError, "the api anthropic cannot score a text: use openai-completions", anthropic)
+	f(result.ProtocolError, "the api anthropic cannot score a text: use openai-completions", anthropic)
 }
 
 func TestReferenceLogprobTimeout(t *testing.T) {
@@ -114,7 +116,7 @@ func TestReferenceLogprobTimeout(t *testing.T) {
 	t.Cleanup(s.Close)
 	m := newReference()
 	m.Timeouts.Headers = model.Duration(50 * time.Millisecond)
-	if r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{}); r.Outcome != TimeoutFirstToken {
+	if r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{}); r.Outcome != result.TimeoutFirstToken {
 		t.Errorf("outcome %s (%v)", r.Outcome, r.Err)
 	}
 }
@@ -126,7 +128,7 @@ func TestReferenceLogprobOfTheSimulator(t *testing.T) {
 	cfg := newEndpoint(t, url)
 	cfg.Model = "simulated-8b"
 	first := newProber(t, cfg, newReference()).one(t.Context(), time.Time{})
-	if first.Outcome != Success || first.Logprob.Tokens < 200 || first.Logprob.Mean >= 0 {
+	if first.Outcome != result.Success || first.Logprob.Tokens < 200 || first.Logprob.Mean >= 0 {
 		t.Fatalf("outcome %s (%v), score %+v", first.Outcome, first.Err, first.Logprob)
 	}
 	rec, ok := sim.Request(hex.EncodeToString(first.TraceID[:]))
@@ -139,7 +141,7 @@ func TestReferenceLogprobOfTheSimulator(t *testing.T) {
 	}
 	cfg = newEndpoint(t, url+"/fault/no_echo")
 	cfg.Model = "simulated-8b"
-	if r := newProber(t, cfg, newReference()).one(t.Context(), time.Time{}); r.Outcome != ProtocolError {
+	if r := newProber(t, cfg, newReference()).one(t.Context(), time.Time{}); r.Outcome != result.ProtocolError {
 		t.Errorf("without echo: outcome %s (%v), score %+v", r.Outcome, r.Err, r.Logprob)
 	}
 }

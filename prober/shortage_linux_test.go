@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
@@ -26,7 +28,7 @@ func TestShortageIsASkip(t *testing.T) {
 				p := newProber(t, cfg, m)
 				p.endpoint.options.Dialer.net.Control = func(string, string, syscall.RawConn) error { return e }
 				results, why := p.Run(t.Context(), time.Time{})
-				if len(results) > 0 || why == nil || why.Reason != SkipResources || !strings.Contains(why.Text, e.Error()) {
+				if len(results) > 0 || why == nil || why.Reason != result.SkipResources || !strings.Contains(why.Text, e.Error()) {
 					t.Errorf("%s, api %q, %v: %d results, skip %+v", name, api, e, len(results), why)
 				}
 			}
@@ -48,7 +50,7 @@ func TestShortageInMidRun(t *testing.T) {
 		return stamps(network, address, c)
 	}
 	results, why := p.Run(t.Context(), time.Time{})
-	if len(results) > 0 || why == nil || why.Reason != SkipResources || len(why.Spent) != 2 || why.Spent[0].Outcome != Success {
+	if len(results) > 0 || why == nil || why.Reason != result.SkipResources || len(why.Spent) != 2 || why.Spent[0].Outcome != result.Success {
 		t.Errorf("%d results, skip %+v", len(results), why)
 	}
 }
@@ -83,7 +85,7 @@ func probeWithoutDescriptors(t *testing.T, target string) {
 		t.Fatal(err)
 	}
 	results, why := p.Run(t.Context(), time.Time{})
-	if len(results) > 0 || why == nil || why.Reason != SkipResources {
+	if len(results) > 0 || why == nil || why.Reason != result.SkipResources {
 		for _, r := range results {
 			t.Log(r.Outcome, r.Err)
 		}

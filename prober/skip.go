@@ -3,50 +3,22 @@ package prober
 import (
 	"fmt"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/shortage"
 )
 
-// SkipReason says why a run measured nothing. The set is closed: it is a label
-// value.
-type SkipReason string
-
-const (
-	// SkipContext is a model whose context has no room for what the module asks.
-	SkipContext SkipReason = "context_length"
-	// SkipModel is a server with several models and a configuration that names
-	// none.
-	SkipModel SkipReason = "model_not_set"
-	// SkipTruncated is a server that truncates the prompt, so that what it answers
-	// is no answer to a prompt of that length.
-	SkipTruncated SkipReason = "prompt_truncated"
-	// SkipResources is a lack of descriptors, memory or ports on this machine.
-	SkipResources SkipReason = "resources"
-)
-
-// Skip is why a run measured nothing although the server did not fail: the
-// configuration and the server do not fit together, or this machine lacks
-// something.
-type Skip struct {
-	Reason SkipReason
-	// Spent are the results of requests that were made nevertheless, since nobody
-	// knew before. Their tokens are paid for; they say nothing else.
-	Spent []*Result
-	// Text says for people what to change: one bounded line that may quote the
-	// server.
-	Text string
-}
-
-func skip(reason SkipReason, format string, args ...any) *Skip {
-	return &Skip{Reason: reason, Text: fmt.Sprintf(format, args...)}
+func skip(reason result.SkipReason, format string, args ...any) *result.Skip {
+	return &result.Skip{Reason: reason, Text: fmt.Sprintf(format, args...)}
 }
 
 // lacking returns a Skip where a request could not be made for a lack on this
 // machine, which says nothing of the server; else nil.
-func lacking(results []*Result) *Skip {
+func lacking(results []*result.Result) *result.Skip {
 	for _, r := range results {
 		if shortage.Is(r.Err) {
-			why := skip(SkipResources, "this machine or process is short of descriptors, memory or ports: %v", r.Err)
+			why := skip(result.SkipResources, "this machine or process is short of descriptors, memory or ports: %v", r.Err)
 			why.Spent = results
 			return why
 		}
@@ -54,19 +26,7 @@ func lacking(results []*Result) *Skip {
 	return nil
 }
 
-// presentable returns the skip with a text that can be shown to anyone.
-func (s *Skip) presentable(secrets *safetext.Secrets) *Skip {
-	return &Skip{Reason: s.Reason, Spent: s.Spent, Text: secrets.Line(s.Text, maxReason)}
-}
-
-// Error returns Text.
-func (s *Skip) Error() string { return s.Text }
-
-// Spent returns the results of all requests that a run made, given what Run returned:
-// those that cost something.
-func Spent(results []*Result, why *Skip) []*Result {
-	if why != nil {
-		return why.Spent
-	}
-	return results
+// presentableSkip returns s with a text that can be shown to anyone.
+func presentableSkip(s *result.Skip, secrets *safetext.Secrets) *result.Skip {
+	return &result.Skip{Reason: s.Reason, Spent: s.Spent, Text: secrets.Line(s.Text, maxReason)}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -107,7 +109,7 @@ func (t *target) hasRoom(q *question) bool {
 }
 
 // describe tells a result who was asked.
-func (t *target) describe(r *Result, names *safetext.Names) {
+func (t *target) describe(r *result.Result, names *safetext.Names) {
 	r.API, r.Kind, r.Engine, r.Model = t.protocol.Name, t.protocol.Kind, t.engine, names.Clean(t.model)
 }
 
@@ -135,14 +137,14 @@ func choose(configured string, models []api.ModelInfo, p *api.Protocol) (string,
 	case p.ModelOptional:
 		return "", nil
 	}
-	return "", fail(ProtocolError, "the server lists no model: set model")
+	return "", fail(result.ProtocolError, "the server lists no model: set model")
 }
 
 // maxModelsListed is how many models the text of a Skip lists.
 const maxModelsListed = 20
 
 // severalModels says what to set, and to which values.
-func severalModels(models []api.ModelInfo) *Skip {
+func severalModels(models []api.ModelInfo) *result.Skip {
 	var names []string
 	for _, m := range models[:min(len(models), maxModelsListed)] {
 		names = append(names, strconv.Quote(m.ID))
@@ -151,6 +153,6 @@ func severalModels(models []api.ModelInfo) *Skip {
 	if n := len(models) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return skip(SkipModel, "set model of the endpoint (or --model, beside a URL on the command line), as the server lists %d models: %s%s",
+	return skip(result.SkipModel, "set model of the endpoint (or --model, beside a URL on the command line), as the server lists %d models: %s%s",
 		len(models), strings.Join(names, ", "), more)
 }

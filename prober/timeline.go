@@ -3,6 +3,8 @@ package prober
 import (
 	"slices"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // lateRead is the read lag past which the prober, and not the server, may be
@@ -24,8 +26,8 @@ type instant struct {
 }
 
 // on returns the moment by the given clock.
-func (i instant) on(c Clock) time.Duration {
-	if c == ClockKernel {
+func (i instant) on(c result.Clock) time.Duration {
+	if c == result.ClockKernel {
 		return i.kernel
 	}
 	return i.process
@@ -34,17 +36,17 @@ func (i instant) on(c Clock) time.Duration {
 // lag is the time from the kernel's stamp to the return of the read.
 func (i instant) lag() time.Duration {
 	if i.kernel < 0 {
-		return Absent
+		return result.Absent
 	}
 	return i.process - i.kernel
 }
 
 // best returns the kernel's clock where it stamped the moment.
-func (i instant) best() Clock {
+func (i instant) best() result.Clock {
 	if i.kernel < 0 {
-		return ClockProcess
+		return result.ClockProcess
 	}
-	return ClockKernel
+	return result.ClockKernel
 }
 
 // rawEvent is a token-bearing event as it came.
@@ -76,43 +78,43 @@ type timeline struct {
 }
 
 func newTimeline() timeline {
-	none := instant{Absent, Absent}
+	none := instant{result.Absent, result.Absent}
 	return timeline{
-		dnsDone: Absent, tlsStart: Absent, requestStart: Absent, requestEnd: Absent,
-		firstByte: none, end: none, firstAfter: Absent,
+		dnsDone: result.Absent, tlsStart: result.Absent, requestStart: result.Absent, requestEnd: result.Absent,
+		firstByte: none, end: none, firstAfter: result.Absent,
 	}
 }
 
 // clock is the kernel's when it stamped everything that was received, as
 // stamps of two clocks must not be subtracted from each other.
-func (t *timeline) clock() Clock {
+func (t *timeline) clock() result.Clock {
 	if t.stepped || t.firstByte.kernel < 0 || (t.end.process >= 0 && t.end.kernel < 0) {
-		return ClockProcess
+		return result.ClockProcess
 	}
 	for i := range t.events {
 		if t.events[i].kernel < 0 {
-			return ClockProcess
+			return result.ClockProcess
 		}
 	}
-	return ClockKernel
+	return result.ClockKernel
 }
 
 // measured is what the stamps of a probe come to.
 type measured struct {
-	clock      Clock
-	timing     Timing
+	clock      result.Clock
+	timing     result.Timing
 	buffered   bool
 	moreEvents bool
 }
 
 // result turns the stamps into durations.
-func (t *timeline) result(n Tokens) measured {
+func (t *timeline) result(n result.Tokens) measured {
 	c := t.clock()
 	m := measured{clock: c, moreEvents: t.moreEvents(c, n)}
 	doubtful := m.moreEvents && t.doubtful(c, n)
 	d := &m.timing
-	*d = Timing{
-		TTFT: Absent, TTFO: Absent, TPOT: Absent, MaxGap: Absent,
+	*d = result.Timing{
+		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent,
 		Duration: t.end.on(c), Phases: t.phases(c, !doubtful),
 	}
 	if len(t.events) == 0 {
@@ -145,12 +147,12 @@ func (t *timeline) result(n Tokens) measured {
 // server that answers before the request is out) makes a phase of 0, so that
 // the phases of a finished probe add up to its duration. Without tokens there is
 // nothing between the first byte and the end.
-func (t *timeline) phases(c Clock, tokens bool) (p [NumPhases]time.Duration) {
+func (t *timeline) phases(c result.Clock, tokens bool) (p [result.NumPhases]time.Duration) {
 	for i := range p {
-		p[i] = Absent
+		p[i] = result.Absent
 	}
 	at := time.Duration(0)
-	cut := func(ph Phase, until time.Duration) {
+	cut := func(ph result.Phase, until time.Duration) {
 		if until < 0 {
 			return
 		}
@@ -161,21 +163,21 @@ func (t *timeline) phases(c Clock, tokens bool) (p [NumPhases]time.Duration) {
 		p[ph] = until - at
 		at = until
 	}
-	cut(PhaseDNS, t.dnsDone)
+	cut(result.PhaseDNS, t.dnsDone)
 	if t.tlsStart >= 0 {
-		cut(PhaseConnect, t.tlsStart)
-		cut(PhaseTLS, t.requestStart)
+		cut(result.PhaseConnect, t.tlsStart)
+		cut(result.PhaseTLS, t.requestStart)
 	} else {
-		cut(PhaseConnect, t.requestStart)
+		cut(result.PhaseConnect, t.requestStart)
 	}
-	cut(PhaseWrite, t.requestEnd)
-	cut(PhaseFirstByte, t.firstByte.on(c))
+	cut(result.PhaseWrite, t.requestEnd)
+	cut(result.PhaseFirstByte, t.firstByte.on(c))
 	if n := len(t.events); n > 0 && tokens {
-		cut(PhaseFirstToken, t.events[0].on(c))
-		cut(PhaseDecode, t.events[n-1].on(c))
-		cut(PhaseClose, t.end.on(c))
+		cut(result.PhaseFirstToken, t.events[0].on(c))
+		cut(result.PhaseDecode, t.events[n-1].on(c))
+		cut(result.PhaseClose, t.end.on(c))
 	} else if t.whole || n > 0 {
-		cut(PhaseClose, t.end.on(c))
+		cut(result.PhaseClose, t.end.on(c))
 	}
 	return p
 }
@@ -196,12 +198,12 @@ func (t *timeline) merged(i int) bool {
 }
 
 // published returns the events by the chosen clock.
-func (t *timeline) published(c Clock) []Event {
-	out := make([]Event, len(t.events))
+func (t *timeline) published(c result.Clock) []result.Event {
+	out := make([]result.Event, len(t.events))
 	for i := range t.events {
 		e := &t.events[i]
-		out[i] = Event{At: e.on(c), ReadLag: Absent, Tokens: e.tokens, Merged: t.merged(i), Reasoning: e.reasoning}
-		if c == ClockKernel {
+		out[i] = result.Event{At: e.on(c), ReadLag: result.Absent, Tokens: e.tokens, Merged: t.merged(i), Reasoning: e.reasoning}
+		if c == result.ClockKernel {
 			out[i].ReadLag = e.lag()
 		}
 	}
@@ -216,7 +218,7 @@ func (t *timeline) published(c Clock) []Event {
 // lag of the last packet, which a prober that is late finds at any age up to a gap
 // between tokens, hardly any shows that the server wrote them together. What is at
 // most 1 ms, or 5 % of the time to the first token, is precise enough.
-func (t *timeline) imprecise(c Clock) bool {
+func (t *timeline) imprecise(c result.Clock) bool {
 	if t.stepped {
 		return true
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -32,12 +34,12 @@ func sample() timeline {
 }
 
 // count is the server's count of output tokens, with none of reasoning.
-func count(output int) Tokens {
-	return Tokens{Output: output, Reasoning: api.Unknown, Source: TokensFromUsage}
+func count(output int) result.Tokens {
+	return result.Tokens{Output: output, Reasoning: api.Unknown, Source: result.TokensFromUsage}
 }
 
 func TestTimeline(t *testing.T) {
-	f := func(name string, line timeline, tokens int, want Timing, wantClock Clock, wantBuffered bool) {
+	f := func(name string, line timeline, tokens int, want result.Timing, wantClock result.Clock, wantBuffered bool) {
 		t.Helper()
 		got := line.result(count(tokens))
 		if diff := cmp.Diff(want, got.timing); diff != "" {
@@ -47,88 +49,88 @@ func TestTimeline(t *testing.T) {
 			t.Errorf("%s: %+v; want clock %s, buffered %t", name, got, wantClock, wantBuffered)
 		}
 	}
-	phases := func(p ...time.Duration) (out [NumPhases]time.Duration) {
+	phases := func(p ...time.Duration) (out [result.NumPhases]time.Duration) {
 		copy(out[:], p)
 		return out
 	}
 	full := phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 90*ms, 2*ms)
 
-	f("plain", sample(), 4, Timing{
+	f("plain", sample(), 4, result.Timing{
 		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
-	}, ClockKernel, false)
+	}, result.ClockKernel, false)
 
-	f("tokens unknown", sample(), api.Unknown, Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
-	}, ClockKernel, false)
+	f("tokens unknown", sample(), api.Unknown, result.Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+	}, result.ClockKernel, false)
 
 	line := sample() // 3 tokens in the first event, 2 in each of the others
 	line.events[0].tokens = 3
-	f("tokens of the first event take no decode time", line, 9, Timing{
+	f("tokens of the first event take no decode time", line, 9, result.Timing{
 		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 15 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
-	}, ClockKernel, false)
+	}, result.ClockKernel, false)
 
 	line = sample()
 	line.events = line.events[:1]
 	line.end = both(121 * ms)
-	f("one token", line, 1, Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: Absent, MaxGap: Absent, Duration: 121 * ms,
+	f("one token", line, 1, result.Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, MaxGap: result.Absent, Duration: 121 * ms,
 		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 0, 1*ms),
-	}, ClockKernel, false)
+	}, result.ClockKernel, false)
 
 	line = sample()
 	for i := range 2 {
 		line.events[i].visible, line.events[i].reasoning = false, true
 	}
-	f("reasoning first", line, 4, Timing{
+	f("reasoning first", line, 4, result.Timing{
 		TTFT: 100 * ms, TTFO: 160 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
-	}, ClockKernel, false)
+	}, result.ClockKernel, false)
 
 	line = sample()
 	for i := range line.events { // 8 tokens within 30 µs
 		line.events[i].instant = both(120*ms + time.Duration(i)*10*time.Microsecond)
 	}
 	line.end = both(121 * ms)
-	f("buffered", line, 8, Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: Absent, MaxGap: Absent, Duration: 121 * ms,
+	f("buffered", line, 8, result.Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, MaxGap: result.Absent, Duration: 121 * ms,
 		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 30*time.Microsecond, 970*time.Microsecond),
-	}, ClockKernel, true)
+	}, result.ClockKernel, true)
 
 	line = sample() // a kept connection: no set-up
-	line.dnsDone, line.tlsStart, line.requestStart = Absent, Absent, 1*ms
-	f("reused", line, 4, Timing{
+	line.dnsDone, line.tlsStart, line.requestStart = result.Absent, result.Absent, 1*ms
+	f("reused", line, 4, result.Timing{
 		TTFT: 119 * ms, TTFO: 119 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms,
-		Phases: phases(Absent, 1*ms, Absent, 20*ms, 79*ms, 20*ms, 90*ms, 2*ms),
-	}, ClockKernel, false)
+		Phases: phases(result.Absent, 1*ms, result.Absent, 20*ms, 79*ms, 20*ms, 90*ms, 2*ms),
+	}, result.ClockKernel, false)
 
 	line = sample() // one event without a kernel stamp: all by the process clock
-	line.events[1].kernel = Absent
+	line.events[1].kernel = result.Absent
 	line.events[1].process = 155 * ms
-	f("missing stamp", line, 4, Timing{
+	f("missing stamp", line, 4, result.Timing{
 		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 35 * ms, Duration: 212 * ms, Phases: full,
-	}, ClockProcess, false)
+	}, result.ClockProcess, false)
 
 	line = sample()
 	line.stepped = true
 	for i := range line.events {
 		line.events[i].kernel += time.Second
 	}
-	f("clock set during the probe", line, 4, Timing{
+	f("clock set during the probe", line, 4, result.Timing{
 		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
-	}, ClockProcess, false)
+	}, result.ClockProcess, false)
 
 	line = sample() // an embedding: nothing between first byte and end
 	line.events, line.whole = nil, true
-	f("whole", line, api.Unknown, Timing{
-		TTFT: Absent, TTFO: Absent, TPOT: Absent, MaxGap: Absent, Duration: 212 * ms,
-		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, Absent, Absent, 112*ms),
-	}, ClockKernel, false)
+	f("whole", line, api.Unknown, result.Timing{
+		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent, Duration: 212 * ms,
+		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, result.Absent, result.Absent, 112*ms),
+	}, result.ClockKernel, false)
 
 	line = newTimeline() // failed at the connection
 	line.dnsDone, line.end = 2*ms, both(9*ms)
-	f("no connection", line, api.Unknown, Timing{
-		TTFT: Absent, TTFO: Absent, TPOT: Absent, MaxGap: Absent, Duration: 9 * ms,
-		Phases: phases(2*ms, Absent, Absent, Absent, Absent, Absent, Absent, Absent),
-	}, ClockProcess, false)
+	f("no connection", line, api.Unknown, result.Timing{
+		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent, Duration: 9 * ms,
+		Phases: phases(2*ms, result.Absent, result.Absent, result.Absent, result.Absent, result.Absent, result.Absent, result.Absent),
+	}, result.ClockProcess, false)
 }
 
 // The phases of a finished probe add up to its duration, whatever the order
@@ -168,13 +170,13 @@ func TestPublishedEvents(t *testing.T) {
 	line := sample()
 	line.events[1].instant = instant{kernel: 150 * ms, process: 153 * ms}
 	line.events[1].more = true // and the prober was late
-	got := line.published(ClockKernel)[1]
-	want := Event{At: 150 * ms, ReadLag: 3 * ms, Merged: true}
+	got := line.published(result.ClockKernel)[1]
+	want := result.Event{At: 150 * ms, ReadLag: 3 * ms, Merged: true}
 	if got != want {
 		t.Errorf("kernel: got %+v, want %+v", got, want)
 	}
-	got = line.published(ClockProcess)[1]
-	want = Event{At: 153 * ms, ReadLag: Absent, Merged: true}
+	got = line.published(result.ClockProcess)[1]
+	want = result.Event{At: 153 * ms, ReadLag: result.Absent, Merged: true}
 	if got != want {
 		t.Errorf("process: got %+v, want %+v", got, want)
 	}
@@ -305,7 +307,7 @@ func TestMerged(t *testing.T) {
 	f("with the next token", true, func(l *timeline) { l.events[1].more, l.events[2].read = true, 1 })
 	f("with something else, read at once", false, func(l *timeline) { l.events[1].more = true })
 	f("with something else, read late", true, func(l *timeline) { l.events[1].more = true; l.events[1].process += 2 * ms })
-	f("with something else, no stamp", true, func(l *timeline) { l.events[1].more = true; l.events[1].kernel = Absent })
+	f("with something else, no stamp", true, func(l *timeline) { l.events[1].more = true; l.events[1].kernel = result.Absent })
 }
 
 func TestIsStep(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
@@ -61,7 +63,7 @@ func TestTruncatedPromptIsNoSuccess(t *testing.T) {
 		p := newProber(t, newEndpoint(t, s.URL), made(8000, prefix))
 		for run := range 4 {
 			results, why := p.Run(t.Context(), time.Time{})
-			if len(results) > 0 || why == nil || why.Reason != SkipTruncated || !strings.Contains(why.Text, "4096 tokens") {
+			if len(results) > 0 || why == nil || why.Reason != result.SkipTruncated || !strings.Contains(why.Text, "4096 tokens") {
 				t.Fatalf("%s, run %d: %d results, skip %v", prefix, run, len(results), why)
 			}
 			if made := run < 2; made != (len(why.Spent) == 1) {
@@ -102,7 +104,7 @@ func TestFailureOfATruncatedPromptIsAFailure(t *testing.T) {
 	s := chat(t, func(w http.ResponseWriter, _ *http.Request) {
 		events(w, one, `{"choices":[],"usage":{"prompt_tokens":4096,"completion_tokens":1}}`) // cut here
 	})
-	if r := newProber(t, newEndpoint(t, s.URL), made(8000, config.PrefixCold)).one(t.Context(), time.Time{}); r.Outcome != Truncated {
+	if r := newProber(t, newEndpoint(t, s.URL), made(8000, config.PrefixCold)).one(t.Context(), time.Time{}); r.Outcome != result.Truncated {
 		t.Errorf("outcome %s, want truncated", r.Outcome)
 	}
 }
@@ -115,7 +117,7 @@ func TestAbsurdPromptCounts(t *testing.T) {
 		p := newProber(t, newEndpoint(t, s.URL), made(8000, config.PrefixCold))
 		for range 5 {
 			r := p.one(t.Context(), time.Time{})
-			if r.Outcome != Success || r.Length != 8000 {
+			if r.Outcome != result.Success || r.Length != 8000 {
 				t.Fatalf("%d told: %s, length %d: %v", told, r.Outcome, r.Length, r.Err)
 			}
 			// 6667 words, the first guess, of about 5.8 bytes.
@@ -133,27 +135,27 @@ func TestAbsurdPromptCounts(t *testing.T) {
 // template adds to each text.
 func TestBound(t *testing.T) {
 	const absent = -1
-	f := func(name string, sent, texts int, told, want Tokens) {
+	f := func(name string, sent, texts int, told, want result.Tokens) {
 		t.Helper()
 		q := request{bytes: sent, question: question{texts: make([]string, texts), output: 64}}
 		if q.bound(&told); told != want {
 			t.Errorf("%s: %+v, want %+v", name, told, want)
 		}
 	}
-	f("honest", 1500, 1, Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10}, Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10})
-	f("not told", 1500, 1, Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent},
-		Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
-	f("a short prompt under a long template", 100, 1, Tokens{Prompt: 1100, Cached: 1024}, Tokens{Prompt: 1100, Cached: 1024})
-	f("bytes as tokens", 1500, 1, Tokens{Prompt: 1500}, Tokens{Prompt: 1500})
-	f("no tokens", 1500, 1, Tokens{Prompt: 0, Cached: 0, Output: 5}, Tokens{Prompt: absent, Cached: absent, Output: 5})
-	f("more than bytes", 1500, 1, Tokens{Prompt: 2525, Cached: 7}, Tokens{Prompt: absent, Cached: absent})
-	f("a batch", 10_000, 8, Tokens{Prompt: 10_000 + 8*1024}, Tokens{Prompt: 10_000 + 8*1024})
-	f("more than a batch", 10_000, 8, Tokens{Prompt: 10_001 + 8*1024}, Tokens{Prompt: absent, Cached: absent})
-	f("cached alone", 1500, 1, Tokens{Prompt: absent, Cached: 2525}, Tokens{Prompt: absent, Cached: absent})
-	f("output", 1500, 1, Tokens{Prompt: 9, Output: 193, Reasoning: 3}, Tokens{Prompt: 9, Output: absent, Reasoning: absent})
-	f("reasoning alone", 1500, 1, Tokens{Prompt: 9, Output: absent, Reasoning: 193}, Tokens{Prompt: 9, Output: absent, Reasoning: absent})
-	f("the largest", 1500, 1, Tokens{Prompt: math.MaxInt, Cached: math.MaxInt, Output: math.MaxInt, Reasoning: math.MaxInt},
-		Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
+	f("honest", 1500, 1, result.Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10}, result.Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10})
+	f("not told", 1500, 1, result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent},
+		result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
+	f("a short prompt under a long template", 100, 1, result.Tokens{Prompt: 1100, Cached: 1024}, result.Tokens{Prompt: 1100, Cached: 1024})
+	f("bytes as tokens", 1500, 1, result.Tokens{Prompt: 1500}, result.Tokens{Prompt: 1500})
+	f("no tokens", 1500, 1, result.Tokens{Prompt: 0, Cached: 0, Output: 5}, result.Tokens{Prompt: absent, Cached: absent, Output: 5})
+	f("more than bytes", 1500, 1, result.Tokens{Prompt: 2525, Cached: 7}, result.Tokens{Prompt: absent, Cached: absent})
+	f("a batch", 10_000, 8, result.Tokens{Prompt: 10_000 + 8*1024}, result.Tokens{Prompt: 10_000 + 8*1024})
+	f("more than a batch", 10_000, 8, result.Tokens{Prompt: 10_001 + 8*1024}, result.Tokens{Prompt: absent, Cached: absent})
+	f("cached alone", 1500, 1, result.Tokens{Prompt: absent, Cached: 2525}, result.Tokens{Prompt: absent, Cached: absent})
+	f("output", 1500, 1, result.Tokens{Prompt: 9, Output: 193, Reasoning: 3}, result.Tokens{Prompt: 9, Output: absent, Reasoning: absent})
+	f("reasoning alone", 1500, 1, result.Tokens{Prompt: 9, Output: absent, Reasoning: 193}, result.Tokens{Prompt: 9, Output: absent, Reasoning: absent})
+	f("the largest", 1500, 1, result.Tokens{Prompt: math.MaxInt, Cached: math.MaxInt, Output: math.MaxInt, Reasoning: math.MaxInt},
+		result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
 }
 
 // lying passes requests on to a simulated server, and replaces every count of tokens in

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
 // written returns the token-bearing events that the server wrote for a probe.
-func written(t testing.TB, s *simulator.Server, r *Result) (simulator.Record, []simulator.Event) {
+func written(t testing.TB, s *simulator.Server, r *result.Result) (simulator.Record, []simulator.Event) {
 	t.Helper()
 	rec, ok := s.Request(hex.EncodeToString(r.TraceID[:]))
 	if !ok {
@@ -37,7 +39,7 @@ func TestResultIsWhatTheServerDid(t *testing.T) {
 		p := newProber(t, cfg, m)
 		for range 3 {
 			r := p.one(t.Context(), time.Time{})
-			if r.Outcome != Success {
+			if r.Outcome != result.Success {
 				t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 			}
 			rec, events := written(t, s, r)
@@ -54,7 +56,7 @@ func TestResultIsWhatTheServerDid(t *testing.T) {
 				if e.Tokens != events[i].Tokens {
 					t.Errorf("event %d has %d tokens, the server wrote %d", i, e.Tokens, events[i].Tokens)
 				}
-				if r.Clock == ClockKernel && e.ReadLag < 0 {
+				if r.Clock == result.ClockKernel && e.ReadLag < 0 {
 					t.Errorf("event %d was read %s before it arrived", i, -e.ReadLag)
 				}
 			}
@@ -72,11 +74,11 @@ func TestInputLengthIsReached(t *testing.T) {
 			cfg := newEndpoint(t, url)
 			cfg.Model = "simulated-8b"
 			p := newProber(t, cfg, m)
-			var r *Result
+			var r *result.Result
 			for range 4 { // three to learn, one to show it
 				r = p.one(t.Context(), time.Time{})
 			}
-			if r.Outcome != Success {
+			if r.Outcome != result.Success {
 				t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 			}
 			if off := float64(r.Tokens.Prompt)/float64(target) - 1; off < -0.05 || off > 0.05 {

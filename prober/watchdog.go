@@ -5,11 +5,13 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // limitError is the cause with which a watchdog cancels a probe.
 type limitError struct {
-	outcome Outcome
+	outcome result.Outcome
 	text    string
 }
 

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // benchBoard returns a board of n endpoints with one series each, every one of
@@ -33,7 +34,7 @@ func benchBoard(n, probes int, configs []*config.Endpoint) (*Board, []*Probes, *
 		now = now.Add(30 * time.Second)
 		for i, p := range all {
 			if now.Unix()/30%100 == int64(i%100) {
-				p.Observe(failure(now, prober.TimeoutFirstToken))
+				p.Observe(failure(now, result.TimeoutFirstToken))
 				continue
 			}
 			p.Observe(answer(now, 64))
@@ -83,7 +84,7 @@ func heap() float64 {
 // BenchmarkObserve is what a probe waits for.
 func BenchmarkObserve(b *testing.B) {
 	_, all, now := benchBoard(1000, 500, benchConfigs(1000))
-	results := []*prober.Result{answer(*now, 64), failure(*now, prober.TimeoutFirstToken)}
+	results := []*result.Result{answer(*now, 64), failure(*now, result.TimeoutFirstToken)}
 	for i, name := range []string{"success", "failure"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // Board is the store behind the status page. It is safe for concurrent use, and
@@ -18,7 +19,7 @@ import (
 type Board struct {
 	now      func() time.Time
 	began    int64                    // of histories, see tenths
-	outcomes map[prober.Outcome]uint8 // index in prober.Outcomes
+	outcomes map[result.Outcome]uint8 // index in result.Outcomes
 	open     atomic.Int64             // series of all endpoints
 
 	// version is that of the latest change. A change is made while the lock of
@@ -39,10 +40,10 @@ func NewBoard(now func() time.Time) *Board {
 	start := now()
 	b := &Board{
 		now: now, began: tenths(start),
-		outcomes:  make(map[prober.Outcome]uint8),
+		outcomes:  make(map[result.Outcome]uint8),
 		endpoints: make(map[string]*endpoint),
 	}
-	for i, o := range prober.Outcomes() {
+	for i, o := range result.Outcomes() {
 		b.outcomes[o] = uint8(i)
 	}
 	// Versions go on above those of an earlier process, so that a page that knows

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func TestDetail(t *testing.T) {
@@ -18,7 +18,7 @@ func TestDetail(t *testing.T) {
 	l.board.OpenSeries(burst, pace())
 	p := l.board.OpenSeries(rung, o)
 	l.pass(1500 * time.Millisecond)
-	l.observe(p, prober.DNSError)
+	l.observe(p, result.DNSError)
 	d := l.detail("e")
 	d.Series[1].Probes = d.Series[1].Probes[:0] // tested elsewhere
 	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "ladder",

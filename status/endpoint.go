@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 const (
@@ -82,7 +83,7 @@ func (e *endpoint) retire() int64 {
 }
 
 // learn takes from a result what it tells of the endpoint.
-func (e *endpoint) learn(r *prober.Result) {
+func (e *endpoint) learn(r *result.Result) {
 	if r.Model != e.found.model {
 		e.found.model = cmp.Or(harmless(r.Model), e.found.model)
 	}

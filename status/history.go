@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // maxPoints bounds the history of a series: four hours of probes every 30 s.
@@ -20,19 +20,19 @@ type history struct {
 	at    []int32  // tenths of a second, which last for 6 years, also before that
 	ttft  []uint32 // microseconds, or notMeasured
 	tpot  []uint32
-	ended []uint8 // index in prober.Outcomes
+	ended []uint8 // index in result.Outcomes
 	next  int
 }
 
 // add adds a probe. What was measured before a failure is no latency.
-func (h *history) add(r *prober.Result, outcome uint8) {
+func (h *history) add(r *result.Result, outcome uint8) {
 	since := tenths(r.Start) - h.began
 	if since != int64(int32(since)) { // the clock was off by years: what came before has no time
 		*h, since = history{began: tenths(r.Start)}, 0
 	}
 	at := int32(since)
 	ttft, tpot := uint32(notMeasured), uint32(notMeasured)
-	if r.Outcome == prober.Success {
+	if r.Outcome == result.Success {
 		ttft, tpot = micros(r.Timing.TTFT), micros(r.Timing.TPOT)
 	}
 	if len(h.at) < maxPoints {
@@ -48,10 +48,10 @@ func (h *history) add(r *prober.Result, outcome uint8) {
 func (h *history) index(i int) int { return (h.next + i) % len(h.at) }
 
 // outcomes returns the latest n outcomes, or all, the latest last.
-func (h *history) outcomes(n int) []prober.Outcome {
-	known := prober.Outcomes()
+func (h *history) outcomes(n int) []result.Outcome {
+	known := result.Outcomes()
 	n = min(n, len(h.at))
-	out := make([]prober.Outcome, n)
+	out := make([]result.Outcome, n)
 	for i := range out {
 		out[i] = known[h.ended[h.index(len(h.at)-n+i)]]
 	}
@@ -61,10 +61,10 @@ func (h *history) outcomes(n int) []prober.Outcome {
 // columns returns the history as the page shows it.
 func (h *history) columns() *History {
 	n := len(h.at)
-	known := prober.Outcomes()
+	known := result.Outcomes()
 	out := &History{
 		At: make([]float64, n), TTFT: make([]*float64, n), TPOT: make([]*float64, n),
-		Outcome: make([]prober.Outcome, n),
+		Outcome: make([]result.Outcome, n),
 	}
 	for i := range n {
 		j := h.index(i)

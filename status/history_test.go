@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // A history keeps the latest 480 probes in order, failures without latencies.
@@ -16,7 +16,7 @@ func TestHistory(t *testing.T) {
 		r := success(l.now)
 		r.Timing.TTFT, r.Timing.TPOT = time.Duration(i)*time.Millisecond, time.Duration(i)*time.Microsecond
 		if i%10 == 3 {
-			r.Outcome = prober.TimeoutStall
+			r.Outcome = result.TimeoutStall
 		}
 		p.Observe(r)
 		if i != 0 && i != 479 && i != 480 && i != 999 {
@@ -33,9 +33,9 @@ func TestHistory(t *testing.T) {
 			switch {
 			case h.At[j] != float64(epochSeconds+30*probe):
 				t.Errorf("point %d at %v", j, h.At[j])
-			case failed && (h.Outcome[j] != prober.TimeoutStall || h.TTFT[j] != nil || h.TPOT[j] != nil):
+			case failed && (h.Outcome[j] != result.TimeoutStall || h.TTFT[j] != nil || h.TPOT[j] != nil):
 				t.Errorf("point %d of a failure: %v %v %v", j, h.Outcome[j], h.TTFT[j], h.TPOT[j])
-			case !failed && (h.Outcome[j] != prober.Success || *h.TTFT[j] != float64(probe)/1e3 || *h.TPOT[j] != float64(probe)/1e6):
+			case !failed && (h.Outcome[j] != result.Success || *h.TTFT[j] != float64(probe)/1e3 || *h.TPOT[j] != float64(probe)/1e6):
 				t.Errorf("point %d: %v %v %v", j, h.Outcome[j], *h.TTFT[j], *h.TPOT[j])
 			}
 		}
@@ -47,7 +47,7 @@ func TestHistory(t *testing.T) {
 func TestHistoryBounds(t *testing.T) {
 	l := newLab(t)
 	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
-	for _, ttft := range []time.Duration{time.Hour, time.Hour + 1, prober.Absent, 0, 1499, 1500} {
+	for _, ttft := range []time.Duration{time.Hour, time.Hour + 1, result.Absent, 0, 1499, 1500} {
 		r := success(l.now.Add(-time.Hour))
 		r.Timing.TTFT = ttft
 		p.Observe(r)
@@ -69,7 +69,7 @@ func TestHistoryOfANewClock(t *testing.T) {
 	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
 	l.observe(p, "")
 	l.now = epoch()
-	l.observe(p, prober.Empty)
+	l.observe(p, result.Empty)
 	l.pass(30 * time.Second)
 	l.observe(p, "")
 	h := l.detail("e").Series[0].History

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/internal/report"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // How many probes are kept with all that is known: for each series at most
@@ -27,7 +28,7 @@ func allowance(series int) int { return ownBytes + pooledBytes/max(1, series) }
 
 // keptProbe is a result in little room. It is never changed.
 type keptProbe struct {
-	result prober.Result // without events; its error is a bounded text
+	result result.Result // without events; its error is a bounded text
 	events []keptEvent
 	whole  bool // no events were dropped
 	merged int  // events, those that were dropped included
@@ -49,7 +50,7 @@ type keptEvent struct {
 
 // keep returns what is kept of a result. Its events are dropped when they take
 // more than half of the allowance.
-func keep(r *prober.Result, allowance int) *keptProbe {
+func keep(r *result.Result, allowance int) *keptProbe {
 	k := &keptProbe{result: *r, merged: r.MergedEvents(), bytes: keptBytes}
 	k.result.Events = nil
 	if r.Err != nil {
@@ -68,7 +69,7 @@ func keep(r *prober.Result, allowance int) *keptProbe {
 
 // keepEvents returns events in little room. It is not ok for an event that does
 // not fit: one after more than an hour, or of very many tokens.
-func keepEvents(events []prober.Event) (kept []keptEvent, ok bool) {
+func keepEvents(events []result.Event) (kept []keptEvent, ok bool) {
 	kept = make([]keptEvent, len(events))
 	for i := range events {
 		e := &events[i]
@@ -87,9 +88,9 @@ func (k *keptProbe) document(t report.Target) any {
 	if !k.whole {
 		return report.DocumentWithoutEvents(t, &r, k.merged)
 	}
-	r.Events = make([]prober.Event, len(k.events))
+	r.Events = make([]result.Event, len(k.events))
 	for i, e := range k.events {
-		r.Events[i] = prober.Event{
+		r.Events[i] = result.Event{
 			At: time.Duration(e.at) * time.Microsecond, Tokens: int(e.tokens), Merged: e.merged, Reasoning: e.reasoning,
 		}
 	}
@@ -110,7 +111,7 @@ func (p *Probes) keep(k *keptProbe, allowance int) {
 // expendable returns which kept probe goes first: the oldest, unless it is the
 // latest failure.
 func (p *Probes) expendable() int {
-	failed := func(k *keptProbe) bool { return k.result.Outcome != prober.Success }
+	failed := func(k *keptProbe) bool { return k.result.Outcome != result.Success }
 	if failed(p.kept[0]) && !slices.ContainsFunc(p.kept[1:], failed) {
 		return 1
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // probesOf returns the kept probes of the only series of endpoint e, the latest
@@ -39,7 +39,7 @@ func TestKeptProbe(t *testing.T) {
 		"clock": "kernel", "merged_events": 1, "connection_reused": false, "buffered": false, "imprecise": false,
 		"no_end_marker": false,
 		"events": [{"at_seconds": 0.2, "tokens": 1}, {"at_seconds": 0.22, "merged": true}, {"at_seconds": 0.24, "reasoning": true}]}`)
-	r := failure(l.now, prober.Truncated)
+	r := failure(l.now, result.Truncated)
 	p.Observe(r)
 	got := l.probesOf()
 	if got[0]["outcome"] != "truncated" || got[0]["error"] != "no token" || !strings.HasPrefix(fmt.Sprint(got[0]["advice"]), "Look for a crash") {
@@ -52,9 +52,9 @@ func TestKeptNumber(t *testing.T) {
 	l := newLab(t)
 	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
 	for i := range 100 {
-		o := prober.Outcome("")
+		o := result.Outcome("")
 		if i == 20 || i == 40 {
-			o = prober.Empty
+			o = result.Empty
 		}
 		l.observe(p, o)
 		l.pass(time.Second)
@@ -107,11 +107,11 @@ func TestKeptBytes(t *testing.T) {
 }
 
 // answer is a success of many tokens.
-func answer(start time.Time, tokens int) *prober.Result {
+func answer(start time.Time, tokens int) *result.Result {
 	r := success(start)
 	r.Events = nil
 	for i := range tokens {
-		r.Events = append(r.Events, prober.Event{At: time.Duration(200+20*i) * time.Millisecond, Tokens: 1, ReadLag: time.Microsecond})
+		r.Events = append(r.Events, result.Event{At: time.Duration(200+20*i) * time.Millisecond, Tokens: 1, ReadLag: time.Microsecond})
 	}
 	return r
 }
@@ -167,7 +167,7 @@ func TestKeptLongAnswers(t *testing.T) {
 
 // Events that do not fit are no events, rather than wrong ones.
 func TestKeptEventsThatDoNotFit(t *testing.T) {
-	for _, e := range []prober.Event{{At: time.Hour + time.Second}, {At: -1}, {Tokens: 65536}, {Tokens: -1}} {
+	for _, e := range []result.Event{{At: time.Hour + time.Second}, {At: -1}, {Tokens: 65536}, {Tokens: -1}} {
 		r := success(epoch())
 		r.Events = append(r.Events, e)
 		if k := keep(r, 1<<20); k.whole || k.events != nil || k.merged != 1 {
@@ -193,7 +193,7 @@ func TestKeptSizes(t *testing.T) {
 func TestResultIsLeftAlone(t *testing.T) {
 	l := newLab(t)
 	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
-	r, same := failure(l.now, prober.Empty), failure(l.now, prober.Empty)
+	r, same := failure(l.now, result.Empty), failure(l.now, result.Empty)
 	r.Events, same.Events = success(l.now).Events, success(l.now).Events
 	p.Observe(r)
 	if !reflect.DeepEqual(r, same) {

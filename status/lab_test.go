@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -56,39 +57,39 @@ func (l *lab) open(ids ...ID) []*Probes {
 }
 
 // success is a probe that was started at a time.
-func success(start time.Time) *prober.Result {
-	r := &prober.Result{
-		Start: start, Outcome: prober.Success, Status: 200, API: "openai-chat", Kind: api.Generation,
-		Engine: "vllm", Model: "llama", Prefix: "cold", Clock: prober.ClockKernel, Finish: "stop",
-		Timing: prober.Timing{
+func success(start time.Time) *result.Result {
+	r := &result.Result{
+		Start: start, Outcome: result.Success, Status: 200, API: "openai-chat", Kind: api.Generation,
+		Engine: "vllm", Model: "llama", Prefix: "cold", Clock: result.ClockKernel, Finish: "stop",
+		Timing: result.Timing{
 			TTFT: 200 * time.Millisecond, TTFO: 210 * time.Millisecond, TPOT: 20 * time.Millisecond,
 			MaxGap: 30 * time.Millisecond, Duration: 1500 * time.Millisecond,
 		},
-		Tokens:     prober.Tokens{Prompt: 100, Cached: -1, Output: 3, Reasoning: -1, Source: prober.TokensFromUsage},
-		Server:     api.ServerTimes{Queue: prober.Absent, Prefill: prober.Absent, Decode: prober.Absent},
+		Tokens:     result.Tokens{Prompt: 100, Cached: -1, Output: 3, Reasoning: -1, Source: result.TokensFromUsage},
+		Server:     api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
 		RateLimit:  api.RateLimit{Requests: -1, Tokens: -1},
-		RetryAfter: prober.Absent,
-		Events: []prober.Event{
+		RetryAfter: result.Absent,
+		Events: []result.Event{
 			{At: 200 * time.Millisecond, Tokens: 1}, {At: 220 * time.Millisecond, Merged: true}, {At: 240 * time.Millisecond, Reasoning: true},
 		},
 	}
 	for i := range r.Timing.Phases {
-		r.Timing.Phases[i] = prober.Absent
+		r.Timing.Phases[i] = result.Absent
 	}
 	return r
 }
 
 // failure is a probe that got nothing.
-func failure(start time.Time, o prober.Outcome) *prober.Result {
+func failure(start time.Time, o result.Outcome) *result.Result {
 	r := success(start)
 	r.Outcome, r.Err, r.Status, r.Events, r.Model, r.Engine, r.API = o, errors.New("no token"), 0, nil, "", "", ""
-	r.Tokens = prober.Tokens{Prompt: -1, Cached: -1, Output: -1, Reasoning: -1}
-	r.Timing.TPOT, r.Timing.TTFO, r.Timing.MaxGap = prober.Absent, prober.Absent, prober.Absent
+	r.Tokens = result.Tokens{Prompt: -1, Cached: -1, Output: -1, Reasoning: -1}
+	r.Timing.TPOT, r.Timing.TTFO, r.Timing.MaxGap = result.Absent, result.Absent, result.Absent
 	return r
 }
 
 // observe adds a probe that starts now: a success for "".
-func (l *lab) observe(p *Probes, o prober.Outcome) {
+func (l *lab) observe(p *Probes, o result.Outcome) {
 	if o == "" {
 		p.Observe(success(l.now))
 		return

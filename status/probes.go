@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/report"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // rowOutcomes is how many outcomes a row shows.
@@ -133,10 +134,10 @@ func (id *ID) title() string {
 
 // Observe adds a result, which must not be changed afterwards. A canceled one
 // says nothing.
-func (p *Probes) Observe(r *prober.Result) {
+func (p *Probes) Observe(r *result.Result) {
 	e := p.endpoint
 	outcome, known := e.board.outcomes[r.Outcome]
-	if !known || r.Outcome == prober.Canceled {
+	if !known || r.Outcome == result.Canceled {
 		return
 	}
 	most := allowance(int(e.board.open.Load()))
@@ -151,7 +152,7 @@ func (p *Probes) Observe(r *prober.Result) {
 	p.history.add(r, outcome)
 	p.keep(k, most)
 	e.learn(r)
-	if r.Outcome == prober.Success {
+	if r.Outcome == result.Success {
 		p.slowness.add(p.options.SLO, r)
 	} else {
 		p.failedAt, p.failure = r.Start, p.inWords(k)
@@ -196,7 +197,7 @@ func (p *Probes) window() *Window {
 func (p *Probes) fill(row *Row) {
 	row.Module, row.SLO, row.Window = p.id.Module, p.options.SLO, p.window()
 	row.Outcomes = p.history.outcomes(rowOutcomes)
-	if last := p.last(); last != nil && last.result.Outcome == prober.Success {
+	if last := p.last(); last != nil && last.result.Outcome == result.Success {
 		t := &last.result.Timing
 		row.TTFT, row.TPOT, row.Duration = seconds(t.TTFT), seconds(t.TPOT), seconds(t.Duration)
 	}

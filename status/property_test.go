@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"pgregory.net/rapid"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // mirror is a table that follows a board as a page does: from updates alone.
@@ -105,7 +106,7 @@ func TestMirror(t *testing.T) {
 					t.Skip("no such series")
 				}
 				if rapid.Bool().Draw(t, "fails") {
-					r = failure(now, rapid.SampledFrom(prober.Outcomes()[1:]).Draw(t, "outcome"))
+					r = failure(now, rapid.SampledFrom(result.Outcomes()[1:]).Draw(t, "outcome"))
 				}
 				p.Observe(r)
 			},

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // The board is written and read from everywhere at once; in the end a mirror
@@ -29,7 +30,7 @@ func TestConcurrency(t *testing.T) {
 				p := b.OpenSeries(id, pace())
 				for range r.IntN(5) {
 					p.Observe(success(time.Now()))
-					p.Observe(failure(time.Now(), prober.Empty))
+					p.Observe(failure(time.Now(), result.Empty))
 				}
 				switch r.IntN(6) {
 				case 0:

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // An endpoint that nothing is known of has nothing but its configuration.
@@ -39,7 +39,7 @@ func TestRow(t *testing.T) {
 	o.SLO, o.Window = &SLO{Objective: 0.99, TTFT: new(0.5)}, func() *Window { return window }
 	l.board.SetEndpoint(configured("e"))
 	p := l.board.OpenSeries(ID{Endpoint: "e", Module: "interactive", Prefix: "cold"}, o)
-	r := failure(l.now, prober.HTTPError)
+	r := failure(l.now, result.HTTPError)
 	r.Status, r.Err = 502, errors.New("status 502: \"bad\x1b[31m\ngateway\"")
 	p.Observe(r)
 	l.pass(30 * time.Second)
@@ -55,7 +55,7 @@ func TestRow(t *testing.T) {
 		"ttft_window": {"samples": 2, "p99_lower": 0.2}, "slo": {"objective": 0.99, "ttft_seconds": 0.5}}`)
 
 	l.pass(30 * time.Second)
-	l.observe(p, prober.TimeoutFirstToken)
+	l.observe(p, result.TimeoutFirstToken)
 	row = l.row()
 	if row.TTFT != nil || row.TPOT != nil || row.Duration != nil {
 		t.Errorf("after a failure: %s", text(t, row))
@@ -73,7 +73,7 @@ func TestRowWithoutTokens(t *testing.T) {
 	l := newLab(t)
 	p := l.open(ID{Module: "embed", Prefix: "cold"})[0]
 	r := success(l.now)
-	r.Timing.TTFT, r.Timing.TPOT, r.Model, r.Engine, r.Events = prober.Absent, prober.Absent, "", "", nil
+	r.Timing.TTFT, r.Timing.TPOT, r.Model, r.Engine, r.Events = result.Absent, result.Absent, "", "", nil
 	p.Observe(r)
 	row := l.row()
 	if row.TTFT != nil || row.TPOT != nil || row.Duration == nil || *row.Duration != 1.5 || row.Model != "" || row.Window != nil {
@@ -130,12 +130,12 @@ func TestRowOutcomes(t *testing.T) {
 	o := pace()
 	o.First = true
 	l.board.OpenSeries(ids[1], o)
-	var want []prober.Outcome
+	var want []result.Outcome
 	for i := range 500 { // goes round
-		outcome := prober.Outcomes()[i%17]
+		outcome := result.Outcomes()[i%17]
 		want = append(want, outcome)
-		l.observe(all[0], prober.Empty)
-		if outcome == prober.Success {
+		l.observe(all[0], result.Empty)
+		if outcome == result.Success {
 			outcome = ""
 		}
 		l.observe(all[1], outcome)
@@ -153,7 +153,7 @@ func TestCanceled(t *testing.T) {
 	l := newLab(t)
 	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
 	version := l.board.Fleet().Version
-	l.observe(p, prober.Canceled)
+	l.observe(p, result.Canceled)
 	l.observe(p, "unheard of")
 	if f := l.board.Fleet(); f.Version != version || f.States[Waiting] != 1 {
 		t.Errorf("%s", text(t, f))
@@ -171,7 +171,7 @@ func TestObserveAfterTheEnd(t *testing.T) {
 	if r := l.row(); r.State != Waiting || r.Module != "" || r.Outcomes != nil || r.TTFT != nil {
 		t.Errorf("without series: %s", text(t, r))
 	}
-	l.observe(p, prober.Empty)
+	l.observe(p, result.Empty)
 	if r := l.row(); r.Failure != nil {
 		t.Errorf("a failure of a closed series: %s", text(t, r))
 	}
@@ -241,7 +241,7 @@ func TestRowWithoutBursts(t *testing.T) {
 	all := l.open(ID{Module: "m", Prefix: "cold"}, ID{Module: "burst", Prefix: "cold", Concurrency: "8"})
 	l.observe(all[0], "")
 	l.pass(time.Second)
-	l.observe(all[1], prober.Overloaded)
+	l.observe(all[1], result.Overloaded)
 	if r := l.row(); r.Failure != nil || r.LastAt != epochSeconds || r.State != Up {
 		t.Errorf("%s", text(t, r))
 	}
@@ -251,7 +251,7 @@ func TestRowWithoutBursts(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	l := newLab(t)
 	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
-	r := failure(l.now, prober.StreamError)
+	r := failure(l.now, result.StreamError)
 	r.Err = errors.New("a\x00b\u202ec\n" + strings.Repeat("é", 100_000))
 	p.Observe(r)
 	l.board.Note("e", "m", "tab\tbell\a"+strings.Repeat("x", 1014)+"éx")
@@ -287,21 +287,21 @@ func TestFailureIsOfWhatFails(t *testing.T) {
 	l := newLab(t)
 	all := l.open(ID{Module: "a", Prefix: "cold"}, ID{Module: "b", Prefix: "cold"})
 	a, b := all[0], all[1]
-	wants := func(state State, module string, outcome prober.Outcome) {
+	wants := func(state State, module string, outcome result.Outcome) {
 		t.Helper()
 		r := l.row()
 		if r.State != state || r.Failure == nil || r.Failure.Module != module || r.Failure.Outcome != outcome {
 			t.Errorf("%s with failure %+v, want %s with %s in %s", r.State, r.Failure, state, outcome, module)
 		}
 	}
-	l.observe(a, prober.Overloaded)
+	l.observe(a, result.Overloaded)
 	l.pass(time.Second)
-	l.observe(b, prober.Empty)
-	wants(Down, "b", prober.Empty)
+	l.observe(b, result.Empty)
+	wants(Down, "b", result.Empty)
 	l.pass(time.Second)
 	l.observe(b, "")
-	wants(Degraded, "a", prober.Overloaded)
+	wants(Degraded, "a", result.Overloaded)
 	l.pass(time.Second)
 	l.observe(a, "")
-	wants(Up, "b", prober.Empty) // the latest of all, over now
+	wants(Up, "b", result.Empty) // the latest of all, over now
 }

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 type slowness uint8
 
 // add takes in a successful result.
-func (s *slowness) add(slo *SLO, r *prober.Result) {
+func (s *slowness) add(slo *SLO, r *result.Result) {
 	*s <<= 1
 	if overObjective(slo, &r.Timing) {
 		*s |= 1
@@ -30,7 +30,7 @@ func (s *slowness) add(slo *SLO, r *prober.Result) {
 func (s slowness) isSlow() bool { return bits.OnesCount8(uint8(s)&(1<<paceAnswers-1)) >= slowAnswers }
 
 // overObjective tells whether an answer took longer than is promised.
-func overObjective(slo *SLO, t *prober.Timing) bool {
+func overObjective(slo *SLO, t *result.Timing) bool {
 	if slo == nil {
 		return false
 	}

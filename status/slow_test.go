@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Three of the latest five answers over an objective make an endpoint slow, and as
@@ -24,7 +24,7 @@ func TestSlow(t *testing.T) {
 				r := success(l.now)
 				r.Timing.TTFT = ttft
 				if ttft == 0 {
-					r = failure(l.now, prober.Empty)
+					r = failure(l.now, result.Empty)
 				}
 				p.Observe(r)
 			}

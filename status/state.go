@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // verdict is what the latest results of an endpoint tell at a moment.
@@ -179,4 +179,4 @@ func (p *Probes) end() time.Time {
 }
 
 // failed tells whether the latest result is a failure.
-func (p *Probes) failed() bool { return p.last().result.Outcome != prober.Success }
+func (p *Probes) failed() bool { return p.last().result.Outcome != result.Success }

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // step is probes of the series by their index, and what they come to.
 type step struct {
 	after    time.Duration
-	outcomes map[int]prober.Outcome // "" is a success
+	outcomes map[int]result.Outcome // "" is a success
 	state    State
 	failing  []string
 }
@@ -27,56 +27,56 @@ func TestStates(t *testing.T) {
 	}{
 		"one module": {[]ID{a}, []step{
 			{0, nil, Waiting, nil},
-			{s, map[int]prober.Outcome{0: ""}, Up, nil},
-			{s, map[int]prober.Outcome{0: prober.Empty}, Down, []string{"a"}},
-			{s, map[int]prober.Outcome{0: prober.Canceled}, Down, []string{"a"}},
-			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+			{s, map[int]result.Outcome{0: ""}, Up, nil},
+			{s, map[int]result.Outcome{0: result.Empty}, Down, []string{"a"}},
+			{s, map[int]result.Outcome{0: result.Canceled}, Down, []string{"a"}},
+			{s, map[int]result.Outcome{0: ""}, Up, nil},
 		}},
 		"two modules": {[]ID{a, b}, []step{
-			{s, map[int]prober.Outcome{1: prober.Empty}, Down, []string{"b"}}, // of all that was asked
-			{s, map[int]prober.Outcome{0: ""}, Degraded, []string{"b"}},
-			{s, map[int]prober.Outcome{0: prober.Empty}, Down, []string{"a", "b"}},
-			{s, map[int]prober.Outcome{1: ""}, Degraded, []string{"a"}},
-			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+			{s, map[int]result.Outcome{1: result.Empty}, Down, []string{"b"}}, // of all that was asked
+			{s, map[int]result.Outcome{0: ""}, Degraded, []string{"b"}},
+			{s, map[int]result.Outcome{0: result.Empty}, Down, []string{"a", "b"}},
+			{s, map[int]result.Outcome{1: ""}, Degraded, []string{"a"}},
+			{s, map[int]result.Outcome{0: ""}, Up, nil},
 		}},
 		"rungs": {[]ID{
 			{Module: "a", Prefix: "cold", InputTokens: "100"}, {Module: "a", Prefix: "cold", InputTokens: "8000", OutputTokens: "64"}, b,
 		}, []step{
-			{s, map[int]prober.Outcome{0: "", 1: prober.TimeoutTotal, 2: ""}, Degraded, []string{"a (cold, input_tokens=8000, output_tokens=64)"}},
-			{s, map[int]prober.Outcome{0: prober.Empty, 2: prober.Empty}, Down, []string{
+			{s, map[int]result.Outcome{0: "", 1: result.TimeoutTotal, 2: ""}, Degraded, []string{"a (cold, input_tokens=8000, output_tokens=64)"}},
+			{s, map[int]result.Outcome{0: result.Empty, 2: result.Empty}, Down, []string{
 				"a (cold, input_tokens=100)", "a (cold, input_tokens=8000, output_tokens=64)", "b",
 			}},
 		}},
 		// The warm half is left out after a failure of the cold one.
 		"pair": {[]ID{a, {Module: "a", Prefix: "warm"}}, []step{
-			{s, map[int]prober.Outcome{0: "", 1: ""}, Up, nil},
-			{s, map[int]prober.Outcome{0: prober.ConnectError}, Down, []string{"a (cold)"}},
-			{s, map[int]prober.Outcome{0: ""}, Up, nil},
-			{s, map[int]prober.Outcome{1: prober.Empty}, Degraded, []string{"a (warm)"}},
-			{s, map[int]prober.Outcome{0: ""}, Degraded, []string{"a (warm)"}}, // the run goes on
-			{s, map[int]prober.Outcome{1: prober.Empty}, Degraded, []string{"a (warm)"}},
-			{s, map[int]prober.Outcome{0: prober.ConnectError}, Down, []string{"a (cold)"}},
-			{s, map[int]prober.Outcome{0: ""}, Up, nil},
-			{s, map[int]prober.Outcome{1: ""}, Up, nil},
+			{s, map[int]result.Outcome{0: "", 1: ""}, Up, nil},
+			{s, map[int]result.Outcome{0: result.ConnectError}, Down, []string{"a (cold)"}},
+			{s, map[int]result.Outcome{0: ""}, Up, nil},
+			{s, map[int]result.Outcome{1: result.Empty}, Degraded, []string{"a (warm)"}},
+			{s, map[int]result.Outcome{0: ""}, Degraded, []string{"a (warm)"}}, // the run goes on
+			{s, map[int]result.Outcome{1: result.Empty}, Degraded, []string{"a (warm)"}},
+			{s, map[int]result.Outcome{0: result.ConnectError}, Down, []string{"a (cold)"}},
+			{s, map[int]result.Outcome{0: ""}, Up, nil},
+			{s, map[int]result.Outcome{1: ""}, Up, nil},
 		}},
 		"bursts beside probes": {[]ID{a, {Module: "burst", Prefix: "cold", Concurrency: "8"}}, []step{
-			{s, map[int]prober.Outcome{1: prober.Overloaded}, Waiting, nil},
-			{s, map[int]prober.Outcome{0: ""}, Up, nil},
+			{s, map[int]result.Outcome{1: result.Overloaded}, Waiting, nil},
+			{s, map[int]result.Outcome{0: ""}, Up, nil},
 		}},
 		"nothing but bursts": {[]ID{{Module: "burst", Prefix: "cold", Concurrency: "1"}, {Module: "burst", Prefix: "cold", Concurrency: "8"}}, []step{
-			{s, map[int]prober.Outcome{0: "", 1: prober.Overloaded}, Up, nil},
-			{s, map[int]prober.Outcome{0: prober.Empty, 1: ""}, Down, []string{"burst (cold, concurrency=1)"}},
+			{s, map[int]result.Outcome{0: "", 1: result.Overloaded}, Up, nil},
+			{s, map[int]result.Outcome{0: result.Empty, 1: ""}, Down, []string{"burst (cold, concurrency=1)"}},
 		}},
 		// Old after 3 * 30 s + 10 s.
 		"stale": {[]ID{a, b}, []step{
-			{0, map[int]prober.Outcome{0: "", 1: prober.Empty}, Degraded, []string{"b"}},
+			{0, map[int]result.Outcome{0: "", 1: result.Empty}, Degraded, []string{"b"}},
 			{100*s - 2*time.Microsecond, nil, Degraded, []string{"b"}},
 			{time.Millisecond, nil, Stale, []string{"b"}},
-			{time.Hour, map[int]prober.Outcome{0: ""}, Up, nil}, // what b said is old
-			{60 * s, map[int]prober.Outcome{1: prober.Empty}, Degraded, []string{"b"}},
+			{time.Hour, map[int]result.Outcome{0: ""}, Up, nil}, // what b said is old
+			{60 * s, map[int]result.Outcome{1: result.Empty}, Degraded, []string{"b"}},
 			{41 * s, nil, Down, []string{"b"}}, // what a said is old
 			{60 * s, nil, Stale, []string{"b"}},
-			{0, map[int]prober.Outcome{0: prober.Empty}, Down, []string{"a"}},
+			{0, map[int]result.Outcome{0: result.Empty}, Down, []string{"a"}},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestNoResult(t *testing.T) {
 	if since := l.row().Since; since != epochSeconds+100 {
 		t.Errorf("stale since %v", since)
 	}
-	l.observe(p, prober.ConnectError)
+	l.observe(p, result.ConnectError)
 	expectJSON(t, l.detail("e").Changes, `[{"at":1767326746,"text":"down: no connection"},
 		{"at":1767323145,"text":"stale: no result for 3 intervals and a timeout"}]`)
 }
@@ -138,7 +138,7 @@ func TestFailingIsBounded(t *testing.T) {
 		ids = append(ids, ID{Module: fmt.Sprint("m", i), Prefix: "cold"})
 	}
 	for _, p := range l.open(ids...) {
-		l.observe(p, prober.Empty)
+		l.observe(p, result.Empty)
 	}
 	if r := l.row(); text(t, r.Failing) != `["m0","m1","m2","m3","m4","m5","m6","m7"]` {
 		t.Errorf("%q", r.Failing)
@@ -165,9 +165,9 @@ func TestChangesOfState(t *testing.T) {
 			look()
 		}
 		at(10, func() { l.observe(all[0], "") })
-		at(20, func() { l.observe(all[1], prober.TimeoutStall) })
-		at(30, func() { l.observe(all[0], prober.TimeoutFirstToken) })
-		at(40, func() { l.observe(all[0], prober.ConnectError) })
+		at(20, func() { l.observe(all[1], result.TimeoutStall) })
+		at(30, func() { l.observe(all[0], result.TimeoutFirstToken) })
+		at(40, func() { l.observe(all[0], result.ConnectError) })
 		at(50, func() { l.observe(all[1], ""); l.board.Note("e", "b", "another answer") })
 		at(60, func() { l.observe(all[0], "") })
 		at(160, nil) // not yet stale
@@ -207,8 +207,8 @@ func TestChangesAreBounded(t *testing.T) {
 // Every outcome of a failure has words of its own, and none is a label value.
 func TestOutcomesInWords(t *testing.T) {
 	seen := map[string]bool{}
-	for _, o := range prober.Outcomes() {
-		if o == prober.Success || o == prober.Canceled {
+	for _, o := range result.Outcomes() {
+		if o == result.Success || o == result.Canceled {
 			continue
 		}
 		words := inWords(o)

@@ -7,7 +7,7 @@ package status
 
 import (
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // State is how an endpoint does, as far as its latest probes tell.
@@ -88,7 +88,7 @@ type Row struct {
 	LastAt float64 `json:"last_at,omitempty"`
 	// Outcomes are those of the latest probes of the first module, the latest
 	// last: at most 30.
-	Outcomes []prober.Outcome `json:"outcomes,omitempty"`
+	Outcomes []result.Outcome `json:"outcomes,omitempty"`
 	// Failing names the modules whose latest probe failed, at most 8.
 	Failing []string `json:"failing,omitempty"`
 	// Slow names the modules whose answers are over an objective, at most 8.
@@ -146,7 +146,7 @@ type Load struct {
 type Failure struct {
 	At      float64        `json:"at"`
 	Module  string         `json:"module"`
-	Outcome prober.Outcome `json:"outcome"`
+	Outcome result.Outcome `json:"outcome"`
 	Message string         `json:"message"`
 	Advice  string         `json:"advice,omitempty"`
 }
@@ -185,7 +185,7 @@ type History struct {
 	At      []float64        `json:"at"`
 	TTFT    []*float64       `json:"ttft_seconds"`
 	TPOT    []*float64       `json:"tpot_seconds"`
-	Outcome []prober.Outcome `json:"outcome"`
+	Outcome []result.Outcome `json:"outcome"`
 }
 
 // Server is the latest reading of one server's own page.

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // names returns those of rows.
@@ -44,7 +45,7 @@ func TestChanges(t *testing.T) {
 	}
 	expect(nil, nil)
 	probes["c"].Observe(success(l.now))
-	probes["b"].Observe(failure(l.now, prober.Empty))
+	probes["b"].Observe(failure(l.now, result.Empty))
 	expect([]string{"b", "c"}, nil)
 	expect(nil, nil)
 	l.board.SetServers("d", []engine.Status{{Server: "s", State: engine.Down}})
@@ -94,12 +95,12 @@ func TestChangesOfTime(t *testing.T) {
 // One series of several that gets old changes the row, whatever the order.
 func TestChangesOfOldSeries(t *testing.T) {
 	for _, first := range []int{0, 1} {
-		for _, outcome := range []prober.Outcome{"", prober.Empty} {
+		for _, outcome := range []result.Outcome{"", result.Empty} {
 			l := newLab(t)
 			all := l.open(ID{Module: "m0", Prefix: "cold"}, ID{Module: "m1", Prefix: "cold"})
 			l.observe(all[first], outcome)
 			l.pass(50 * time.Second)
-			l.observe(all[1-first], prober.Empty)
+			l.observe(all[1-first], result.Empty)
 			version := l.board.Fleet().Version
 			l.pass(51 * time.Second) // the first is 101 s old
 			u := l.board.Changes(version)

@@ -1,43 +1,43 @@
 package status
 
-import "github.com/inference-exporter/inference_exporter/prober"
+import "github.com/inference-exporter/inference_exporter/internal/result"
 
 // inWords returns what happened to a probe of an outcome, for people.
-func inWords(o prober.Outcome) string {
+func inWords(o result.Outcome) string {
 	switch o {
-	case prober.Empty:
+	case result.Empty:
 		return "the answer is empty"
-	case prober.Truncated:
+	case result.Truncated:
 		return "the answer is cut"
-	case prober.CheckFailed:
+	case result.CheckFailed:
 		return "the answer is not as expected"
-	case prober.DNSError:
+	case result.DNSError:
 		return "the host name does not resolve"
-	case prober.ConnectError:
+	case result.ConnectError:
 		return "no connection"
-	case prober.TLSError:
+	case result.TLSError:
 		return "no secure connection"
-	case prober.Unauthorized:
+	case result.Unauthorized:
 		return "not authorized"
-	case prober.RateLimited:
+	case result.RateLimited:
 		return "over the rate limit"
-	case prober.Overloaded:
+	case result.Overloaded:
 		return "overloaded"
-	case prober.HTTPError:
+	case result.HTTPError:
 		return "an HTTP error"
-	case prober.StreamError:
+	case result.StreamError:
 		return "an error in mid-reply"
-	case prober.ProtocolError:
+	case result.ProtocolError:
 		return "a reply that is not of the protocol"
-	case prober.TooLarge:
+	case result.TooLarge:
 		return "the reply is too large"
-	case prober.TimeoutConnect:
+	case result.TimeoutConnect:
 		return "no connection in time"
-	case prober.TimeoutFirstToken:
+	case result.TimeoutFirstToken:
 		return "no first token in time"
-	case prober.TimeoutStall:
+	case result.TimeoutStall:
 		return "the answer stalls"
-	case prober.TimeoutTotal:
+	case result.TimeoutTotal:
 		return "no whole answer in time"
 	}
 	return string(o)

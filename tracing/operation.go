@@ -3,21 +3,22 @@ package tracing
 import (
 	"strings"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // isGeneration tells whether the probe asked for text. Until the protocol is
 // found out, a probe counts as one that does.
-func isGeneration(r *prober.Result) bool {
+func isGeneration(r *result.Result) bool {
 	return r.Kind == api.Generation || r.Kind == ""
 }
 
 // operationOf returns gen_ai.operation.name. Ranking has no name in the
 // conventions, which allow one of our own then.
-func operationOf(r *prober.Result) string {
+func operationOf(r *result.Result) string {
 	switch r.Kind {
 	case api.Embedding:
 		return semconv.GenAIOperationNameEmbeddings.Value.AsString()

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
@@ -15,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // Target is what was probed.
@@ -38,7 +39,7 @@ const (
 // newSpan returns the span of a result. Its ids are those that the probe sent
 // in its traceparent: it is the trace's root, named by the first half of the
 // trace id.
-func newSpan(res *resource.Resource, t Target, r *prober.Result) sdktrace.ReadOnlySpan {
+func newSpan(res *resource.Resource, t Target, r *result.Result) sdktrace.ReadOnlySpan {
 	operation := operationOf(r)
 	name := operation
 	if r.Model != "" {
@@ -62,11 +63,11 @@ func newSpan(res *resource.Resource, t Target, r *prober.Result) sdktrace.ReadOn
 }
 
 // failed tells whether a result speaks against the endpoint.
-func failed(r *prober.Result) bool {
-	return r.Outcome != prober.Success && r.Outcome != prober.Canceled
+func failed(r *result.Result) bool {
+	return r.Outcome != result.Success && r.Outcome != result.Canceled
 }
 
-func statusOf(r *prober.Result) sdktrace.Status {
+func statusOf(r *result.Result) sdktrace.Status {
 	if !failed(r) {
 		return sdktrace.Status{}
 	}
@@ -79,7 +80,7 @@ func statusOf(r *prober.Result) sdktrace.Status {
 
 // conventional returns the attributes of the semantic conventions for
 // generative AI clients, as far as they are known.
-func conventional(operation string, t Target, r *prober.Result) []attribute.KeyValue {
+func conventional(operation string, t Target, r *result.Result) []attribute.KeyValue {
 	u, err := url.Parse(t.URL)
 	if err != nil {
 		u = &url.URL{}
@@ -99,7 +100,7 @@ func conventional(operation string, t Target, r *prober.Result) []attribute.KeyV
 	n := r.Tokens
 	add(n.Prompt >= 0, semconv.GenAIUsageInputTokens(n.Prompt))
 	add(n.Cached >= 0, semconv.GenAIUsageCacheReadInputTokens(n.Cached))
-	add(n.Output >= 0 && n.Source == prober.TokensFromUsage, semconv.GenAIUsageOutputTokens(n.Output))
+	add(n.Output >= 0 && n.Source == result.TokensFromUsage, semconv.GenAIUsageOutputTokens(n.Output))
 	add(n.Reasoning >= 0, semconv.GenAIUsageReasoningOutputTokens(n.Reasoning))
 	add(u.Hostname() != "", semconv.ServerAddress(u.Hostname()))
 	port := portOf(u)
@@ -120,7 +121,7 @@ func portOf(u *url.URL) int {
 
 // ourOwn returns what no convention has a name for. Durations are in seconds
 // and, as everywhere, only a success has latencies.
-func ourOwn(t Target, r *prober.Result) []attribute.KeyValue {
+func ourOwn(t Target, r *result.Result) []attribute.KeyValue {
 	as := []attribute.KeyValue{
 		attribute.String(own+"endpoint", safetext.Line(t.Endpoint, maxReason)),
 		attribute.String(own+"module", safetext.Line(t.Module, maxReason)),
@@ -147,7 +148,7 @@ func ourOwn(t Target, r *prober.Result) []attribute.KeyValue {
 	if r.Tokens.Source != "" {
 		as = append(as, attribute.String(own+"tokens_source", string(r.Tokens.Source)))
 	}
-	if r.Outcome != prober.Success {
+	if r.Outcome != result.Success {
 		return as
 	}
 	seconds := func(name string, d time.Duration) {
@@ -166,22 +167,22 @@ func ourOwn(t Target, r *prober.Result) []attribute.KeyValue {
 }
 
 // phaseEnds names the moment at which each phase ends.
-func phaseEnds() [prober.NumPhases]string {
-	return [prober.NumPhases]string{
-		prober.PhaseDNS:        "dns done",
-		prober.PhaseConnect:    "connected",
-		prober.PhaseTLS:        "tls done",
-		prober.PhaseWrite:      "request sent",
-		prober.PhaseFirstByte:  "first byte",
-		prober.PhaseFirstToken: "first token",
-		prober.PhaseDecode:     "last token",
-		prober.PhaseClose:      "reply ended",
+func phaseEnds() [result.NumPhases]string {
+	return [result.NumPhases]string{
+		result.PhaseDNS:        "dns done",
+		result.PhaseConnect:    "connected",
+		result.PhaseTLS:        "tls done",
+		result.PhaseWrite:      "request sent",
+		result.PhaseFirstByte:  "first byte",
+		result.PhaseFirstToken: "first token",
+		result.PhaseDecode:     "last token",
+		result.PhaseClose:      "reply ended",
 	}
 }
 
 // eventsOf returns the moments of a probe in order: the end of each phase
 // that it reached, and the first token that a user sees.
-func eventsOf(r *prober.Result) []sdktrace.Event {
+func eventsOf(r *result.Result) []sdktrace.Event {
 	var events []sdktrace.Event
 	names, at := phaseEnds(), time.Duration(0)
 	for p, d := range r.Timing.Phases {
@@ -189,11 +190,11 @@ func eventsOf(r *prober.Result) []sdktrace.Event {
 			continue
 		}
 		at += d
-		if output := firstOutput(r); prober.Phase(p) == prober.PhaseDecode && output >= 0 {
+		if output := firstOutput(r); result.Phase(p) == result.PhaseDecode && output >= 0 {
 			events = append(events, sdktrace.Event{Name: "first output", Time: r.Start.Add(output)})
 		}
 		events = append(events, sdktrace.Event{Name: names[p], Time: r.Start.Add(at), Attributes: []attribute.KeyValue{
-			attribute.String(own+"phase", prober.Phase(p).String()),
+			attribute.String(own+"phase", result.Phase(p).String()),
 			attribute.Float64(own+"phase_seconds", d.Seconds()),
 		}})
 	}
@@ -202,9 +203,9 @@ func eventsOf(r *prober.Result) []sdktrace.Event {
 
 // firstOutput is when the first token that a user sees arrived, counted from
 // Start; Absent without one.
-func firstOutput(r *prober.Result) time.Duration {
+func firstOutput(r *result.Result) time.Duration {
 	if r.Timing.TTFO < 0 || r.Timing.TTFT < 0 || len(r.Events) == 0 {
-		return prober.Absent
+		return result.Absent
 	}
 	return r.Events[0].At + r.Timing.TTFO - r.Timing.TTFT
 }

@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -27,7 +29,7 @@ import (
 
 // exported returns the span of a result as a receiver gets it, with the
 // attributes of its resource.
-func exported(t *testing.T, target Target, r *prober.Result) (span *tracepb.Span, resource map[string]any) {
+func exported(t *testing.T, target Target, r *result.Result) (span *tracepb.Span, resource map[string]any) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		v := newReceiver(t)
@@ -186,7 +188,7 @@ func TestHostileTexts(t *testing.T) {
 func TestOperation(t *testing.T) {
 	f := func(kind api.Kind, name, want string) {
 		t.Helper()
-		if got := operationOf(&prober.Result{Kind: kind, API: name}); got != want {
+		if got := operationOf(&result.Result{Kind: kind, API: name}); got != want {
 			t.Errorf("%s %s: %s, want %s", kind, name, got, want)
 		}
 	}
@@ -247,7 +249,7 @@ func TestSpanOfARealProbe(t *testing.T) {
 	}))
 	defer s.Close()
 	r := probe(t, s.URL)
-	if r.Outcome != prober.Success {
+	if r.Outcome != result.Success {
 		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 	}
 	span, _ := exported(t, Target{URL: s.URL}, r)
@@ -268,7 +270,7 @@ func TestSpanOfARealProbe(t *testing.T) {
 }
 
 // probe probes an OpenAI endpoint once.
-func probe(t *testing.T, rawURL string) *prober.Result {
+func probe(t *testing.T, rawURL string) *result.Result {
 	t.Helper()
 	u, err := url.Parse(rawURL)
 	if err != nil {

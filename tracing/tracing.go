@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -21,7 +23,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 const (
@@ -124,7 +125,7 @@ func tracesURL(endpoint string) (string, error) {
 // Observe takes the result of a probe. It never blocks: when the queue is
 // full, the span is dropped. It may be called by many goroutines, also while
 // Run does not run.
-func (e *Exporter) Observe(t Target, r *prober.Result) {
+func (e *Exporter) Observe(t Target, r *result.Result) {
 	select {
 	case e.queue <- newSpan(e.resource, t, r):
 	default:

@@ -12,7 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -265,44 +266,44 @@ func TestNewRefusesABadURL(t *testing.T) {
 }
 
 // newResult returns a success whose figures are easy to add up.
-func newResult() *prober.Result {
+func newResult() *result.Result {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	r := &prober.Result{
-		Start: time.Unix(1_700_000_000, 0), Outcome: prober.Success, Status: 200,
+	r := &result.Result{
+		Start: time.Unix(1_700_000_000, 0), Outcome: result.Success, Status: 200,
 		API: "openai-chat", Kind: api.Generation, Engine: "vllm", Model: "llama", Prefix: "cold",
 		TraceID: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
-		Clock:   prober.ClockKernel,
-		Timing: prober.Timing{
+		Clock:   result.ClockKernel,
+		Timing: result.Timing{
 			TTFT: ms(60), TTFO: ms(80), TPOT: ms(20), MaxGap: ms(30), Duration: ms(130),
-			Phases: [prober.NumPhases]time.Duration{ms(1), ms(2), prober.Absent, ms(3), ms(40), ms(17), ms(60), ms(7)},
+			Phases: [result.NumPhases]time.Duration{ms(1), ms(2), result.Absent, ms(3), ms(40), ms(17), ms(60), ms(7)},
 		},
-		Events: []prober.Event{
+		Events: []result.Event{
 			{At: ms(63), Tokens: 1, Reasoning: true}, {At: ms(83), Tokens: 1}, {At: ms(93), Tokens: 1, Merged: true}, {At: ms(123), Tokens: 1},
 		},
-		Tokens: prober.Tokens{Prompt: 100, Cached: 16, Output: 4, Reasoning: 1, Source: prober.TokensFromUsage},
+		Tokens: result.Tokens{Prompt: 100, Cached: 16, Output: 4, Reasoning: 1, Source: result.TokensFromUsage},
 		Finish: "stop",
-		Server: api.ServerTimes{Queue: ms(5), Prefill: prober.Absent, Decode: prober.Absent},
+		Server: api.ServerTimes{Queue: ms(5), Prefill: result.Absent, Decode: result.Absent},
 	}
 	return r
 }
 
 // failedResult is a stall in mid-answer.
-func failedResult() *prober.Result {
+func failedResult() *result.Result {
 	r := newResult()
-	r.Outcome, r.Err = prober.TimeoutStall, errors.New("no token for 1s in mid-answer")
-	r.Finish, r.Tokens.Source, r.Tokens.Output = "", prober.TokensFromEvents, 4
+	r.Outcome, r.Err = result.TimeoutStall, errors.New("no token for 1s in mid-answer")
+	r.Finish, r.Tokens.Source, r.Tokens.Output = "", result.TokensFromEvents, 4
 	r.Tokens.Prompt, r.Tokens.Cached, r.Tokens.Reasoning = api.Unknown, api.Unknown, api.Unknown
 	return r
 }
 
 // canceledResult is a probe that we ended before it was answered.
-func canceledResult() *prober.Result {
+func canceledResult() *result.Result {
 	r := failedResult()
-	r.Outcome, r.Err = prober.Canceled, context.Canceled
+	r.Outcome, r.Err = result.Canceled, context.Canceled
 	r.Status, r.Events = 0, nil
-	r.Timing = prober.Timing{TTFT: -1, TTFO: -1, TPOT: -1, MaxGap: -1, Duration: -1}
+	r.Timing = result.Timing{TTFT: -1, TTFO: -1, TPOT: -1, MaxGap: -1, Duration: -1}
 	for i := range r.Timing.Phases {
-		r.Timing.Phases[i] = prober.Absent
+		r.Timing.Phases[i] = result.Absent
 	}
 	return r
 }

@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -107,7 +108,7 @@ func busyRow(i int) *status.Row {
 		Model: "meta-llama/Llama-3.1-70B-Instruct", API: "openai-chat", Engine: "vllm", Module: "chat",
 		Labels: map[string]string{"region": "eu", "team": "search"},
 		State:  status.Up, Since: 1.7e9, LastAt: 1.7e9 + float64(i),
-		Outcomes: repeated(prober.Success, 30),
+		Outcomes: repeated(result.Success, 30),
 		TTFT:     v(0.231), TPOT: v(0.0123), Duration: v(1.09),
 		Window:  &status.Window{Samples: 120, P50: v(0.2), P99: v(0.9), P99Lower: v(0.7), P99Upper: v(1.2)},
 		SLO:     &status.SLO{Objective: 0.99, TTFT: v(1)},
@@ -115,8 +116,8 @@ func busyRow(i int) *status.Row {
 	}
 }
 
-func repeated(o prober.Outcome, n int) []prober.Outcome {
-	outcomes := make([]prober.Outcome, n)
+func repeated(o result.Outcome, n int) []result.Outcome {
+	outcomes := make([]result.Outcome, n)
 	for i := range outcomes {
 		outcomes[i] = o
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -116,9 +118,9 @@ func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
 }
 
 // probeAll runs all probers at once, their starts spread over a second.
-func probeAll(b *testing.B, probers []*prober.Prober) []*prober.Result {
+func probeAll(b *testing.B, probers []*prober.Prober) []*result.Result {
 	b.Helper()
-	results := make([]*prober.Result, len(probers))
+	results := make([]*result.Result, len(probers))
 	var wg sync.WaitGroup
 	start := time.Now()
 	for i, p := range probers {
@@ -130,7 +132,7 @@ func probeAll(b *testing.B, probers []*prober.Prober) []*prober.Result {
 	}
 	wg.Wait()
 	for _, r := range results {
-		if r.Outcome != prober.Success {
+		if r.Outcome != result.Success {
 			b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 		}
 	}
@@ -138,7 +140,7 @@ func probeAll(b *testing.B, probers []*prober.Prober) []*prober.Result {
 }
 
 // truth asks the simulated server when it wrote the tokens of a probe.
-func truth(b *testing.B, server string, r *prober.Result) []int64 {
+func truth(b *testing.B, server string, r *result.Result) []int64 {
 	b.Helper()
 	resp, err := http.Get(server + "/simulator/requests/" + hex.EncodeToString(r.TraceID[:]))
 	if err != nil {
@@ -166,14 +168,14 @@ type errorSums struct {
 	probes, otherClock                 int // those stamped by the process's clock, as when the wall clock is set
 }
 
-func (s *errorSums) add(b *testing.B, r *prober.Result, written []int64) {
+func (s *errorSums) add(b *testing.B, r *result.Result, written []int64) {
 	b.Helper()
 	if len(written) != len(r.Events) {
 		b.Fatalf("%d events, the server wrote %d", len(r.Events), len(written))
 	}
 	s.probes++
 	s.tokens += len(r.Events)
-	if r.Clock != prober.ClockKernel {
+	if r.Clock != result.ClockKernel {
 		s.otherClock++
 		return
 	}
@@ -257,19 +259,19 @@ func scrapeEachSecond(b *testing.B) (stop func()) {
 }
 
 // filledResult is a success that has something for every family.
-func filledResult() *prober.Result {
+func filledResult() *result.Result {
 	const ms = time.Millisecond
-	r := &prober.Result{
-		Scheduled: time.Now(), Start: time.Now(), Outcome: prober.Success, Status: 200,
-		API: "openai-chat", Model: "simulated-8b", Prefix: "cold", TraceID: [16]byte{1}, Clock: prober.ClockKernel,
-		Timing: prober.Timing{TTFT: 200 * ms, TTFO: 210 * ms, TPOT: 20 * ms, MaxGap: 30 * ms, Duration: 1500 * ms},
-		Tokens: prober.Tokens{Prompt: 256, Cached: 16, Output: 64, Reasoning: 8, Source: prober.TokensFromUsage},
+	r := &result.Result{
+		Scheduled: time.Now(), Start: time.Now(), Outcome: result.Success, Status: 200,
+		API: "openai-chat", Model: "simulated-8b", Prefix: "cold", TraceID: [16]byte{1}, Clock: result.ClockKernel,
+		Timing: result.Timing{TTFT: 200 * ms, TTFO: 210 * ms, TPOT: 20 * ms, MaxGap: 30 * ms, Duration: 1500 * ms},
+		Tokens: result.Tokens{Prompt: 256, Cached: 16, Output: 64, Reasoning: 8, Source: result.TokensFromUsage},
 		Finish: "length", CertNotAfter: time.Now().Add(time.Hour),
 	}
 	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 10*ms, 100*ms, 1200*ms
 	r.RateLimit.Requests, r.RateLimit.Tokens = 100, 10000
 	for i := range 64 {
-		r.Events = append(r.Events, prober.Event{At: 200*ms + time.Duration(i)*20*ms + time.Duration(i*i)*10*time.Microsecond})
+		r.Events = append(r.Events, result.Event{At: 200*ms + time.Duration(i)*20*ms + time.Duration(i*i)*10*time.Microsecond})
 	}
 	return r
 }

@@ -1,7 +1,7 @@
 package app
 
 import (
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
@@ -41,9 +41,9 @@ func (a *allowance) reserve() bool {
 // settle counts what was spent; rungs without results spent nothing.
 func (a *allowance) settle(all []rungResults) {
 	for i, most := range a.reserved {
-		var results []*prober.Result
+		var results []*result.Result
 		if i < len(all) {
-			results = prober.Spent(all[i].results, all[i].skip)
+			results = result.Spent(all[i].results, all[i].skip)
 		}
 		a.rungs[i].settle(most, results)
 	}

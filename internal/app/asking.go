@@ -5,10 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/estimate"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -36,7 +37,7 @@ func newTracker(e *config.Endpoint, m *config.Module) *estimate.Tracker {
 }
 
 // observe publishes what the results of one run add.
-func (a *asking) observe(results []*prober.Result) {
+func (a *asking) observe(results []*result.Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	found := a.tracker.Observe(results)

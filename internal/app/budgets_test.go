@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
@@ -77,7 +78,7 @@ func drain(t *testing.T, s *spending, each int) (total int) {
 		if !ok {
 			return total
 		}
-		s.settle(most, []*prober.Result{{Sent: time.Now(), Status: http.StatusOK, Tokens: prober.Tokens{Prompt: each - 100, Cached: -1, Output: 100}}})
+		s.settle(most, []*result.Result{{Sent: time.Now(), Status: http.StatusOK, Tokens: result.Tokens{Prompt: each - 100, Cached: -1, Output: 100}}})
 		total += each
 	}
 	t.Fatal("it is never refused")

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -210,8 +212,8 @@ func TestPanicIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	tk := &task{logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for range 3 {
-		tk.logOne(&prober.Result{
-			Outcome: prober.ProtocolError,
+		tk.logOne(&result.Result{
+			Outcome: result.ProtocolError,
 			Err:     fmt.Errorf("wrapped: %w", &prober.PanicError{Value: "index out of range", Stack: []byte("goroutine 7")}),
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/collector"
@@ -79,7 +81,7 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 		Report: func(w io.Writer) error {
 			return probereport.Text(w, t.named(), flat(results), firstSkip(results), probereport.Options{Width: reportWidth})
 		},
-		TimedOut: slices.ContainsFunc(flat(results), func(r *prober.Result) bool { return r.Outcome.IsTimeout() }),
+		TimedOut: slices.ContainsFunc(flat(results), func(r *result.Result) bool { return r.Outcome.IsTimeout() }),
 	}, nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // ownLoad knows when the exporter itself put load on an endpoint, so that what was
@@ -31,7 +31,7 @@ func (b *ownLoad) end(now func() time.Time) {
 
 // disturbed tells whether a burst ran at some time during a probe that has just
 // ended and is none itself.
-func (b *ownLoad) disturbed(r *prober.Result) bool {
+func (b *ownLoad) disturbed(r *result.Result) bool {
 	if r.Concurrency > 0 {
 		return false
 	}

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
@@ -18,7 +19,7 @@ func TestOwnLoad(t *testing.T) {
 	var l ownLoad
 	want := func(what string, disturbed bool, start time.Duration, concurrency int) {
 		t.Helper()
-		if got := l.disturbed(&prober.Result{Start: noon.Add(start), Concurrency: concurrency}); got != disturbed {
+		if got := l.disturbed(&result.Result{Start: noon.Add(start), Concurrency: concurrency}); got != disturbed {
 			t.Errorf("%s: disturbed %t, want %t", what, got, disturbed)
 		}
 	}
@@ -36,10 +37,10 @@ func TestOwnLoad(t *testing.T) {
 
 // What a series shows of the latest burst is a failure where there was one.
 func TestFailuresLast(t *testing.T) {
-	r := func(n int, o prober.Outcome) *prober.Result { return &prober.Result{Concurrency: n, Outcome: o} }
+	r := func(n int, o result.Outcome) *result.Result { return &result.Result{Concurrency: n, Outcome: o} }
 	var got []string
-	for _, x := range failuresLast([]*prober.Result{
-		r(1, prober.Success), r(2, prober.Overloaded), r(2, prober.Success), r(4, prober.Truncated), r(4, prober.Success),
+	for _, x := range failuresLast([]*result.Result{
+		r(1, result.Success), r(2, result.Overloaded), r(2, result.Success), r(4, result.Truncated), r(4, result.Success),
 	}) {
 		got = append(got, string(x.Outcome))
 	}
@@ -51,7 +52,7 @@ func TestFailuresLast(t *testing.T) {
 // Bursts that fail at their largest size each time are one line, and so is a pair
 // whose second half fails.
 func TestOneLineForARun(t *testing.T) {
-	f := func(name string, lines int, runs ...[]*prober.Result) {
+	f := func(name string, lines int, runs ...[]*result.Result) {
 		t.Helper()
 		var log bytes.Buffer
 		tk := &task{logger: slog.New(slog.NewTextHandler(&log, nil))}
@@ -62,12 +63,12 @@ func TestOneLineForARun(t *testing.T) {
 			t.Errorf("%s: %d lines, want %d:\n%s", name, got, lines, &log)
 		}
 	}
-	r := func(n int, o prober.Outcome) *prober.Result { return &prober.Result{Concurrency: n, Outcome: o} }
-	burst := []*prober.Result{r(1, prober.Success), r(16, prober.Success), r(16, prober.Overloaded)}
+	r := func(n int, o result.Outcome) *result.Result { return &result.Result{Concurrency: n, Outcome: o} }
+	burst := []*result.Result{r(1, result.Success), r(16, result.Success), r(16, result.Overloaded)}
 	f("bursts", 1, burst, burst, burst)
-	pair := []*prober.Result{r(0, prober.Success), r(0, prober.TimeoutStall)}
+	pair := []*result.Result{r(0, result.Success), r(0, result.TimeoutStall)}
 	f("pairs", 1, pair, pair, pair)
-	f("down and up", 3, []*prober.Result{r(0, prober.Success)}, pair, []*prober.Result{r(0, prober.Success), r(0, prober.Success)})
+	f("down and up", 3, []*result.Result{r(0, result.Success)}, pair, []*result.Result{r(0, result.Success), r(0, result.Success)})
 }
 
 // An outage spends nothing: what was refused was not computed.
@@ -81,8 +82,8 @@ func TestRefusalsCostNothing(t *testing.T) {
 		if !ok {
 			t.Fatal("no room")
 		}
-		r := &prober.Result{Sent: time.Now(), Status: status, Tokens: prober.Tokens{Prompt: -1, Cached: -1, Output: -1}}
-		s.settle(most, []*prober.Result{r})
+		r := &result.Result{Sent: time.Now(), Status: status, Tokens: result.Tokens{Prompt: -1, Cached: -1, Output: -1}}
+		s.settle(most, []*result.Result{r})
 		share, _ := budget.Used()
 		return share
 	}

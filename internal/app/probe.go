@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 
@@ -159,14 +161,14 @@ func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProb
 		return nothingAsked(firstSkip(all))
 	}
 	for _, r := range results {
-		if r.Outcome != prober.Success {
+		if r.Outcome != result.Success {
 			return fmt.Errorf("the probe ended as %s", r.Outcome)
 		}
 	}
 	return nil
 }
 
-func (c *probeCommand) printJSON(w io.Writer, t probereport.Target, results []*prober.Result) error {
+func (c *probeCommand) printJSON(w io.Writer, t probereport.Target, results []*result.Result) error {
 	for _, r := range results {
 		if err := probereport.JSON(w, t, r); err != nil {
 			return err
@@ -213,14 +215,14 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetPro
 
 // nothingAsked is the error of probes of which each run was skipped, before or after
 // it had asked something.
-func nothingAsked(why *prober.Skip) error {
+func nothingAsked(why *result.Skip) error {
 	if len(why.Spent) > 0 {
 		return fmt.Errorf("nothing was measured: %w", why)
 	}
 	return fmt.Errorf("nothing was asked: %w", why)
 }
 
-func isCanceled(r *prober.Result) bool { return r.Outcome == prober.Canceled }
+func isCanceled(r *result.Result) bool { return r.Outcome == result.Canceled }
 
 // print prints in the form that is asked for.
 func (c *probeCommand) print(text, json func() error) error {
@@ -237,7 +239,7 @@ func (c *probeCommand) print(text, json func() error) error {
 // verdict is the error of repeats that did not all succeed, or of which not all
 // were done.
 func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
-	asked, good := s.Probes(), s.Outcome(prober.Success)
+	asked, good := s.Probes(), s.Outcome(result.Success)
 	switch {
 	case asked == 0 && s.Skipped() != nil:
 		return nothingAsked(s.Skipped())
@@ -298,7 +300,7 @@ func (p *progress) draw(s *probereport.Summary, done int) {
 	}
 	full := progressWidth * done / p.total
 	failed := ""
-	if n := s.Probes() - s.Outcome(prober.Success); n > 0 {
+	if n := s.Probes() - s.Outcome(result.Success); n > 0 {
 		failed = fmt.Sprintf(", %d failed", n)
 	}
 	fmt.Fprintf(p.w, "\r[%s%s] %d/%d%s", strings.Repeat("#", full), strings.Repeat("-", progressWidth-full), done, p.total, failed)

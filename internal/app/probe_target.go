@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -74,8 +76,8 @@ type rungProber struct {
 // rungResults are the results of one rung of a module.
 type rungResults struct {
 	config.Rung
-	results []*prober.Result
-	skip    *prober.Skip // why there are none; nil where there are
+	results []*result.Result
+	skip    *result.Skip // why there are none; nil where there are
 }
 
 // newProber returns a prober of the target, which must be closed.
@@ -120,8 +122,8 @@ func (p *targetProber) run(ctx context.Context, limit time.Duration) []rungResul
 }
 
 // flat returns the results of all rungs.
-func flat(all []rungResults) []*prober.Result {
-	var results []*prober.Result
+func flat(all []rungResults) []*result.Result {
+	var results []*result.Result
 	for _, r := range all {
 		results = append(results, r.results...)
 	}
@@ -130,7 +132,7 @@ func flat(all []rungResults) []*prober.Result {
 
 // firstSkip returns why the first rung that was skipped measured nothing; nil where
 // every rung measured.
-func firstSkip(all []rungResults) *prober.Skip {
+func firstSkip(all []rungResults) *result.Skip {
 	for _, r := range all {
 		if r.skip != nil {
 			return r.skip

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 func TestProbeOnce(t *testing.T) {
@@ -33,11 +34,11 @@ endpoints:
   - {name: bad, url: %q}
   - {name: other-model, url: %q, model: something-else}
 `, server, server+"/fault/status_503", server))
-	f := func(code int, outcome prober.Outcome, args ...string) string {
+	f := func(code int, outcome result.Outcome, args ...string) string {
 		t.Helper()
 		got := runToEnd(t, append([]string{"probe"}, args...)...)
 		stderr := ""
-		if outcome != prober.Success {
+		if outcome != result.Success {
 			stderr = fmt.Sprintf("inference_exporter: the probe ended as %s\n", outcome)
 		}
 		if got.code != code || got.stderr != stderr || !strings.HasPrefix(got.stdout, string(outcome)+" ") {
@@ -48,17 +49,17 @@ endpoints:
 		}
 		return got.stdout
 	}
-	f(exitOK, prober.Success, server)
-	f(exitOK, prober.Success, server+"/v1", "--timeout=30s")
-	f(exitOK, prober.Success, "--config.file="+file, server)
-	f(exitOK, prober.Success, "--config.file="+file, server+"/")
-	f(exitOK, prober.Success, "--config.file="+file, server+"/fault/no_usage", "--module=tiny") // not in the file
-	f(exitRun, prober.Overloaded, server+"/fault/status_503")
-	f(exitRun, prober.Overloaded, "--config.file="+file, "bad")
-	f(exitRun, prober.HTTPError, server, "--model=no-such-model")
-	f(exitRun, prober.HTTPError, "--config.file="+file, "other-model")
-	f(exitOK, prober.Success, "--config.file="+file, "other-model", "--model=simulated-8b")
-	text := f(exitOK, prober.Success, "--config.file="+file, "good", "--module=tiny", "--api=openai-completions")
+	f(exitOK, result.Success, server)
+	f(exitOK, result.Success, server+"/v1", "--timeout=30s")
+	f(exitOK, result.Success, "--config.file="+file, server)
+	f(exitOK, result.Success, "--config.file="+file, server+"/")
+	f(exitOK, result.Success, "--config.file="+file, server+"/fault/no_usage", "--module=tiny") // not in the file
+	f(exitRun, result.Overloaded, server+"/fault/status_503")
+	f(exitRun, result.Overloaded, "--config.file="+file, "bad")
+	f(exitRun, result.HTTPError, server, "--model=no-such-model")
+	f(exitRun, result.HTTPError, "--config.file="+file, "other-model")
+	f(exitOK, result.Success, "--config.file="+file, "other-model", "--model=simulated-8b")
+	text := f(exitOK, result.Success, "--config.file="+file, "good", "--module=tiny", "--api=openai-completions")
 	for _, want := range []string{
 		": good (" + server + ")\n", "module tiny, api openai-completions", "prefix warm",
 		"\nPhases\n", "\nTokens over time: 4 events", "4 tokens", "\n  TTFT ", "finish       length",
@@ -117,12 +118,12 @@ func TestProbeTimeout(t *testing.T) {
 type document struct {
 	Endpoint string         `json:"endpoint"`
 	Module   string         `json:"module"`
-	Outcome  prober.Outcome `json:"outcome"`
+	Outcome  result.Outcome `json:"outcome"`
 	TTFT     float64        `json:"ttft_seconds"`
 	Output   int            `json:"output_tokens"`
 	Summary  *struct {
 		Probes   int                    `json:"probes"`
-		Outcomes map[prober.Outcome]int `json:"outcomes"`
+		Outcomes map[result.Outcome]int `json:"outcomes"`
 	} `json:"summary"`
 }
 
@@ -147,12 +148,12 @@ func TestProbeJSON(t *testing.T) {
 	if got.code != exitOK || len(all) != 1 {
 		t.Fatalf("exit code %d, %d lines", got.code, len(all))
 	}
-	if d := all[0]; d.Outcome != prober.Success || d.Module != "interactive" || !(d.TTFT > 0) || d.Output != 64 {
+	if d := all[0]; d.Outcome != result.Success || d.Module != "interactive" || !(d.TTFT > 0) || d.Output != 64 {
 		t.Errorf("%+v", d)
 	}
 	got = runToEnd(t, "probe", server, "--output=json", "--count=3", "--interval=1ms")
 	all = documents(t, got.stdout)
-	if got.code != exitOK || len(all) != 4 || all[2].Outcome != prober.Success || all[3].Summary == nil || all[3].Summary.Probes != 3 {
+	if got.code != exitOK || len(all) != 4 || all[2].Outcome != result.Success || all[3].Summary == nil || all[3].Summary.Probes != 3 {
 		t.Errorf("exit code %d, %+v", got.code, all)
 	}
 }
@@ -164,10 +165,10 @@ func TestProbeRepeated(t *testing.T) {
 	got := runToEnd(t, "probe", half, "-n", "20", "-o", "json")
 	all := documents(t, got.stdout)
 	sum := all[len(all)-1].Summary
-	if sum == nil || sum.Probes != 20 || sum.Outcomes[prober.Success] == 0 || sum.Outcomes[prober.Success]+sum.Outcomes[prober.Overloaded] != 20 {
+	if sum == nil || sum.Probes != 20 || sum.Outcomes[result.Success] == 0 || sum.Outcomes[result.Success]+sum.Outcomes[result.Overloaded] != 20 {
 		t.Fatalf("summary %+v", sum)
 	}
-	want := fmt.Sprintf("inference_exporter: %d of 20 probes failed\n", sum.Outcomes[prober.Overloaded])
+	want := fmt.Sprintf("inference_exporter: %d of 20 probes failed\n", sum.Outcomes[result.Overloaded])
 	if got.code != exitRun || got.stderr != want {
 		t.Errorf("exit code %d, stderr %q, want %q", got.code, got.stderr, want)
 	}
@@ -203,7 +204,7 @@ func TestProbeInterrupted(t *testing.T) {
 		var stderr bytes.Buffer
 		code := Run(ctx, append([]string{"probe", server, "-n", "1000", "-o", "json"}, args...), Options{Stdout: stdout, Stderr: &stderr})
 		all := documents(t, stdout.String())
-		if last := all[len(all)-1]; len(all) != 3 || last.Summary == nil || last.Summary.Probes != 2 || last.Summary.Outcomes[prober.Success] != 2 {
+		if last := all[len(all)-1]; len(all) != 3 || last.Summary == nil || last.Summary.Probes != 2 || last.Summary.Outcomes[result.Success] != 2 {
 			t.Errorf("%d lines:\n%s", len(all), stdout)
 		}
 		if code != exitRun || stderr.String() != "inference_exporter: interrupted after 2 of 1000 probes\n" {
@@ -251,8 +252,8 @@ func TestProgress(t *testing.T) {
 	p := &progress{w: &b, total: 4}
 	var s probereport.Summary
 	p.draw(&s, 0)
-	s.Add(&prober.Result{Outcome: prober.Success})
-	s.Add(&prober.Result{Outcome: prober.Overloaded})
+	s.Add(&result.Result{Outcome: result.Success})
+	s.Add(&result.Result{Outcome: result.Overloaded})
 	p.draw(&s, 2)
 	p.clear()
 	want := "\r[" + strings.Repeat("-", 40) + "] 0/4" +

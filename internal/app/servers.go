@@ -9,11 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/internal/shortage"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/status"
 )
@@ -38,7 +39,7 @@ type found struct {
 }
 
 // learn takes from a result what it tells; what is known stays known.
-func (f *found) learn(r *prober.Result) {
+func (f *found) learn(r *result.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.Engine != "" {

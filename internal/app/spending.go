@@ -3,8 +3,9 @@ package app
 import (
 	"net/http"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 	"github.com/inference-exporter/inference_exporter/schedule"
@@ -57,7 +58,7 @@ func (s *spending) reserve() (most schedule.Cost, ok bool) {
 }
 
 // settle counts what the run has spent.
-func (s *spending) settle(reserved schedule.Cost, results []*prober.Result) {
+func (s *spending) settle(reserved schedule.Cost, results []*result.Result) {
 	var spent schedule.Cost
 	each := s.request()
 	for _, r := range results {
@@ -77,7 +78,7 @@ func (s *spending) settle(reserved schedule.Cost, results []*prober.Result) {
 // spentBy is what one request has cost. Where the server does not count the
 // tokens of a request that was sent, it is taken for the most it can be; where it
 // counts fewer than any tokenizer makes of the prompt, for as many as that.
-func spentBy(r *prober.Result, price *config.Price, most tokens) schedule.Cost {
+func spentBy(r *result.Result, price *config.Price, most tokens) schedule.Cost {
 	if r.Sent.IsZero() || r.Status != 0 && r.Status != http.StatusOK {
 		return schedule.Cost{} // nothing was computed
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -36,7 +38,7 @@ type task struct {
 	found    *found
 	logger   *slog.Logger
 	load     *ownLoad       // on the endpoint
-	outcome  prober.Outcome // of the last run, "" before the first
+	outcome  result.Outcome // of the last run, "" before the first
 	held     bool           // the last run was left out for its budget
 	panicked bool           // a stack was logged
 	said     string         // why a run measured nothing, when that was last logged
@@ -60,9 +62,9 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		t.servers.BurstBegins(t.id.Endpoint)
 		defer t.servers.BurstEnds(t.id.Endpoint)
 	}
-	var results []*prober.Result
-	var skip *prober.Skip
-	defer func() { t.spending.settle(most, prober.Spent(results, skip)) }()
+	var results []*result.Result
+	var skip *result.Skip
+	defer func() { t.spending.settle(most, result.Spent(results, skip)) }()
 	t.run(ctx, func(ctx context.Context) {
 		t.self.ProbeStarted()
 		defer t.self.ProbeEnded()
@@ -81,17 +83,17 @@ func (t *task) logBudget(ok bool) {
 
 // reportOf is what the results of a run mean for the schedule. A burst is no
 // sign of an outage: too much was asked at once, on purpose.
-func reportOf(results []*prober.Result) schedule.Report {
+func reportOf(results []*result.Result) schedule.Report {
 	report := schedule.Report{Skipped: len(results) == 0}
 	for _, r := range results {
-		report.Failed = report.Failed || r.Concurrency == 0 && r.Outcome != prober.Success && r.Outcome != prober.Canceled
+		report.Failed = report.Failed || r.Concurrency == 0 && r.Outcome != result.Success && r.Outcome != result.Canceled
 		report.TimedOut = report.TimedOut || r.Outcome.IsTimeout()
 		report.RetryAfter = max(report.RetryAfter, r.RetryAfter)
 	}
 	return report
 }
 
-func (t *task) publish(results []*prober.Result, skip *prober.Skip, confirmation bool) {
+func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation bool) {
 	t.publishSkip(skip)
 	// What ran beside a burst of ours is slow by our own doing.
 	disturbed := slices.ContainsFunc(results, t.load.disturbed)
@@ -124,15 +126,15 @@ func (t *task) publish(results []*prober.Result, skip *prober.Skip, confirmation
 
 // failuresLast orders the results of bursts so that what a series shows of the
 // latest probe is a failure where there was one.
-func failuresLast(results []*prober.Result) []*prober.Result {
-	rank := func(r *prober.Result) int {
-		if r.Outcome == prober.Success {
+func failuresLast(results []*result.Result) []*result.Result {
+	rank := func(r *result.Result) int {
+		if r.Outcome == result.Success {
 			return 0
 		}
 		return 1
 	}
 	ordered := slices.Clone(results)
-	slices.SortStableFunc(ordered, func(a, b *prober.Result) int {
+	slices.SortStableFunc(ordered, func(a, b *result.Result) int {
 		if a.Concurrency == 0 || a.Concurrency != b.Concurrency {
 			return a.Concurrency - b.Concurrency
 		}
@@ -153,7 +155,7 @@ const sayAgain = time.Hour
 
 // publishSkip counts a run that measured nothing, and reports why in the log and on the
 // status page. nil is a run that measured.
-func (t *task) publishSkip(s *prober.Skip) {
+func (t *task) publishSkip(s *result.Skip) {
 	if s == nil {
 		return
 	}
@@ -175,7 +177,7 @@ func (t *task) publishSkip(s *prober.Skip) {
 func (t *task) skipped(reason schedule.Reason) { t.skip(collector.SkipReason(reason)) }
 
 // logOne tells of the first panic, and of an answer that is to be logged.
-func (t *task) logOne(r *prober.Result) {
+func (t *task) logOne(r *result.Result) {
 	if p, ok := errors.AsType[*prober.PanicError](r.Err); ok && !t.panicked {
 		t.panicked = true
 		t.logger.Error("panic in a probe", "err", p, "stack", string(p.Stack))
@@ -187,22 +189,22 @@ func (t *task) logOne(r *prober.Result) {
 
 // logRun tells of a change of state: of a run by its first failure, and of bursts
 // by the smallest, as larger ones may fail for what they are.
-func (t *task) logRun(results []*prober.Result) {
+func (t *task) logRun(results []*result.Result) {
 	if len(results) == 0 {
 		return
 	}
 	r := results[0]
 	for _, other := range results {
-		if r.Outcome == prober.Success && other.Concurrency == r.Concurrency {
+		if r.Outcome == result.Success && other.Concurrency == r.Concurrency {
 			r = other
 		}
 	}
 	before := t.outcome
-	if r.Outcome == prober.Canceled || r.Outcome == before {
+	if r.Outcome == result.Canceled || r.Outcome == before {
 		return
 	}
 	t.outcome = r.Outcome
-	if r.Outcome != prober.Success {
+	if r.Outcome != result.Success {
 		t.logger.Warn("probe failing", "outcome", string(r.Outcome), "model", r.Model, "err", r.Err)
 		return
 	}

@@ -7,10 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/version"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
@@ -87,7 +88,7 @@ func (t *traces) run(ctx context.Context) error {
 }
 
 // Observe takes the result of a probe. It never blocks for long.
-func (t *traces) Observe(target tracing.Target, r *prober.Result) {
+func (t *traces) Observe(target tracing.Target, r *result.Result) {
 	t.mu.Lock() // so that no exporter that has ended gets a span
 	defer t.mu.Unlock()
 	if t.current != nil {

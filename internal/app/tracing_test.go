@@ -11,9 +11,10 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
@@ -80,7 +81,7 @@ func TestDroppedSpansSurviveReloads(t *testing.T) {
 			t.Errorf("%d dropped after %d, exporting %t", after, before, exporting)
 		}
 		for range 3 {
-			spans.Observe(tracing.Target{}, new(prober.Result))
+			spans.Observe(tracing.Target{}, new(result.Result))
 		}
 	}
 	for spans.context() == nil {

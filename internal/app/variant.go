@@ -5,9 +5,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/status"
 )
@@ -20,7 +21,7 @@ type variant struct {
 }
 
 // variantOf is the variant that a result belongs to.
-func variantOf(r *prober.Result) variant { return variant{r.Prefix, r.Concurrency} }
+func variantOf(r *result.Result) variant { return variant{r.Prefix, r.Concurrency} }
 
 // variantsOf lists what the runs of a module consist of; the first one is
 // always asked, the others may be left out after a failure.
@@ -64,7 +65,7 @@ type variantSeries struct {
 }
 
 // of returns the series that a result belongs to.
-func (s seriesOf) of(r *prober.Result) variantSeries {
+func (s seriesOf) of(r *result.Result) variantSeries {
 	return s[slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })]
 }
 

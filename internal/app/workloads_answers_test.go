@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
@@ -48,19 +49,19 @@ modules:
 endpoints: [{name: e, url: %[2]s, modules: [right, wrong, cut, plain]}]`, question, w.url))
 	p := l.times(3, "e")
 	for module, want := range map[string]struct {
-		outcome prober.Outcome
+		outcome result.Outcome
 		verdict check.Verdict
 	}{
-		"right": {prober.Success, check.Correct},
-		"wrong": {prober.CheckFailed, check.Wrong},
-		"cut":   {prober.CheckFailed, check.WrongFormat},
-		"plain": {prober.Success, ""},
+		"right": {result.Success, check.Correct},
+		"wrong": {result.CheckFailed, check.Wrong},
+		"cut":   {result.CheckFailed, check.WrongFormat},
+		"plain": {result.Success, ""},
 	} {
 		if got := p.sum("inference_probe_results_total", "module", module, "outcome", string(want.outcome)); got != 3 {
 			t.Errorf("%s: %v results of %s, want 3", module, got, want.outcome)
 		}
 		bad := 0.0
-		if want.outcome != prober.Success {
+		if want.outcome != result.Success {
 			bad = 3
 		}
 		if got := p.sum("inference_probe_slo_bad_total", "module", module, "slo", "availability"); got != bad {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -102,7 +104,7 @@ func BenchmarkBurstStart(b *testing.B) {
 		var sent, arrived []int64
 		results, _ := p.Run(b.Context(), time.Time{})
 		for _, r := range results {
-			if r.Outcome != prober.Success {
+			if r.Outcome != result.Success {
 				b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 			}
 			sent = append(sent, r.Sent.UnixNano())
@@ -120,7 +122,7 @@ func BenchmarkBurstStart(b *testing.B) {
 }
 
 // recordOf asks a server in another process for the truth about a request.
-func recordOf(b *testing.B, server string, r *prober.Result) (record simulator.Record) {
+func recordOf(b *testing.B, server string, r *result.Result) (record simulator.Record) {
 	b.Helper()
 	resp, err := http.Get(server + "/simulator/requests/" + hex.EncodeToString(r.TraceID[:]))
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 const kneeFamily = "inference_probe_burst_knee_concurrency"
@@ -172,10 +173,10 @@ func TestBurstsEndAtARefusal(t *testing.T) {
 		path    string
 		last    int // the last level that is asked
 		failed  int // of which so many fail
-		outcome prober.Outcome
+		outcome result.Outcome
 	}{
-		"queue full (503)": {full, "", 4, 1, prober.Overloaded},
-		"rate limit (429)": {limited, "/fault/status_429", 1, 1, prober.RateLimited},
+		"queue full (503)": {full, "", 4, 1, result.Overloaded},
+		"rate limit (429)": {limited, "/fault/status_429", 1, 1, result.RateLimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := burstLab(t, tc.server.url+tc.path, "[1, 2, 4, 8]", 64, 16, time.Second)

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 const (
@@ -243,7 +244,7 @@ func TestBudgetDoesNotTrustSmallCounts(t *testing.T) {
 		{7000, 38_600, 7001},
 		{-1, 38_600, 12_065}, // the most: 1.5 x 8000 + 64 + 1
 	} {
-		r := &prober.Result{Sent: time.Now(), Status: http.StatusOK, PromptBytes: tc.bytes, Tokens: prober.Tokens{Prompt: tc.told, Cached: -1, Output: 1}}
+		r := &result.Result{Sent: time.Now(), Status: http.StatusOK, PromptBytes: tc.bytes, Tokens: result.Tokens{Prompt: tc.told, Cached: -1, Output: 1}}
 		if got := spentBy(r, nil, s.request()).Tokens; got != tc.want {
 			t.Errorf("%d told of %d bytes: %d tokens are spent, want %d", tc.told, tc.bytes, got, tc.want)
 		}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -92,7 +94,7 @@ func (c *checker) problem(name, format string, args ...any) {
 
 // series makes the probes of one protocol, the empty name being the one that
 // is found out. It returns the first result, or nil where that is no success.
-func (c *checker) series(ctx context.Context, name string) *prober.Result {
+func (c *checker) series(ctx context.Context, name string) *result.Result {
 	cfg := c.cfg
 	cfg.API = name
 	endpoint, err := prober.NewEndpoint(&cfg, prober.Options{Dialer: c.dialer, UserAgent: "inference_exporter/e2e"})
@@ -106,7 +108,7 @@ func (c *checker) series(ctx context.Context, name string) *prober.Result {
 		return nil
 	}
 	first := cold[0]
-	if first.Outcome != prober.Success {
+	if first.Outcome != result.Success {
 		c.judgeFailure(cmp.Or(first.API, name), first)
 		return nil
 	}
@@ -123,7 +125,7 @@ func (c *checker) series(ctx context.Context, name string) *prober.Result {
 }
 
 // judgeFailure tells a protocol that is not there from one that is broken.
-func (c *checker) judgeFailure(name string, r *prober.Result) {
+func (c *checker) judgeFailure(name string, r *result.Result) {
 	if c.report.API == "" || offered(r) { // the first one must succeed
 		c.problem(name, "%s: %v", r.Outcome, r.Err)
 		return
@@ -134,25 +136,25 @@ func (c *checker) judgeFailure(name string, r *prober.Result) {
 // offered tells whether a first probe that failed still shows that the server
 // knows the protocol. Any other one gives 404 or the like, or a page of
 // something else.
-func offered(r *prober.Result) bool {
+func offered(r *result.Result) bool {
 	switch r.Outcome {
-	case prober.HTTPError:
+	case result.HTTPError:
 		return r.Status == 500
-	case prober.ProtocolError, prober.Unauthorized:
+	case result.ProtocolError, result.Unauthorized:
 		return false
 	}
 	return true
 }
 
 // probes probes n times, or until the first failure.
-func (c *checker) probes(ctx context.Context, endpoint *prober.Endpoint, m *config.Module, n int) []*prober.Result {
+func (c *checker) probes(ctx context.Context, endpoint *prober.Endpoint, m *config.Module, n int) []*result.Result {
 	p, err := endpoint.New(m)
 	if err != nil {
 		c.problem("", "%v", err)
 		return nil
 	}
 	defer p.Close()
-	var results []*prober.Result
+	var results []*result.Result
 	for range n {
 		run, skip := p.Run(ctx, time.Time{})
 		if skip != nil {
@@ -160,7 +162,7 @@ func (c *checker) probes(ctx context.Context, endpoint *prober.Endpoint, m *conf
 			break
 		}
 		results = append(results, run...)
-		if run[0].Outcome != prober.Success {
+		if run[0].Outcome != result.Success {
 			break
 		}
 	}

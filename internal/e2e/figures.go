@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -18,7 +19,7 @@ type Figures struct {
 	API            string
 	Kind           api.Kind
 	Prompt, Output int
-	Source         prober.TokenSource
+	Source         result.TokenSource
 	TTFT, TPOT     time.Duration
 	Duration       time.Duration
 }
@@ -29,19 +30,19 @@ func (f Figures) String() string {
 		f.API, f.Prompt, f.Output, f.Source, f.TTFT, f.TPOT, f.Duration)
 }
 
-func figuresOf(results []*prober.Result) Figures {
+func figuresOf(results []*result.Result) Figures {
 	last := results[len(results)-1]
 	return Figures{
 		API: last.API, Kind: last.Kind, Source: last.Tokens.Source,
-		Prompt:   median(results, func(r *prober.Result) int { return r.Tokens.Prompt }),
-		Output:   median(results, func(r *prober.Result) int { return r.Tokens.Output }),
-		TTFT:     median(results, func(r *prober.Result) time.Duration { return r.Timing.TTFT }),
-		TPOT:     median(results, func(r *prober.Result) time.Duration { return r.Timing.TPOT }),
-		Duration: median(results, func(r *prober.Result) time.Duration { return r.Timing.Duration }),
+		Prompt:   median(results, func(r *result.Result) int { return r.Tokens.Prompt }),
+		Output:   median(results, func(r *result.Result) int { return r.Tokens.Output }),
+		TTFT:     median(results, func(r *result.Result) time.Duration { return r.Timing.TTFT }),
+		TPOT:     median(results, func(r *result.Result) time.Duration { return r.Timing.TPOT }),
+		Duration: median(results, func(r *result.Result) time.Duration { return r.Timing.Duration }),
 	}
 }
 
-func median[T int | time.Duration](results []*prober.Result, of func(*prober.Result) T) T {
+func median[T int | time.Duration](results []*result.Result, of func(*result.Result) T) T {
 	all := make([]T, len(results))
 	for i, r := range results {
 		all[i] = of(r)

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -15,8 +16,8 @@ const templateTokens = 64
 
 // broken returns what does not hold of one result although it must, whatever
 // the server: failed probes have nothing but their reason.
-func broken(r *prober.Result) []string {
-	if r.Outcome != prober.Success {
+func broken(r *result.Result) []string {
+	if r.Outcome != result.Success {
 		return []string{fmt.Sprintf("%s: %v", r.Outcome, r.Err)}
 	}
 	var v violations
@@ -43,7 +44,7 @@ func (v *violations) unless(holds bool, format string, args ...any) {
 }
 
 // phases add up to the whole.
-func (v *violations) phases(r *prober.Result) {
+func (v *violations) phases(r *result.Result) {
 	var sum time.Duration
 	for _, d := range r.Timing.Phases {
 		sum += max(0, d)
@@ -53,7 +54,7 @@ func (v *violations) phases(r *prober.Result) {
 }
 
 // prompt has a believable count, and a cold one is not cached.
-func (v *violations) prompt(r *prober.Result) {
+func (v *violations) prompt(r *result.Result) {
 	n := r.Tokens
 	v.unless(n.Prompt != 0, "a prompt of 0 tokens")
 	v.unless(n.Prompt < 0 || n.Cached <= n.Prompt, "%d cached tokens in a prompt of %d", n.Cached, n.Prompt)
@@ -62,7 +63,7 @@ func (v *violations) prompt(r *prober.Result) {
 }
 
 // order is that of time.
-func (v *violations) order(r *prober.Result) {
+func (v *violations) order(r *result.Result) {
 	d := r.Timing
 	v.unless(d.TTFT > 0 || r.MoreEvents, "TTFT %s", d.TTFT)
 	if d.TTFO >= 0 { // all reasoning has none
@@ -79,12 +80,12 @@ func (v *violations) order(r *prober.Result) {
 
 // output has as many tokens as the events allow: each carries at least one,
 // and those that tell their number carry no more than all have.
-func (v *violations) output(r *prober.Result) {
+func (v *violations) output(r *result.Result) {
 	n := r.Tokens
 	v.unless(len(r.Events) > 0, "no event")
 	v.unless(n.Output > 0, "%d output tokens", n.Output)
 	v.unless(n.Reasoning <= n.Output, "%d reasoning tokens of %d", n.Reasoning, n.Output)
-	if n.Source != prober.TokensFromUsage {
+	if n.Source != result.TokensFromUsage {
 		return
 	}
 	told := 0
@@ -98,7 +99,7 @@ func (v *violations) output(r *prober.Result) {
 
 // pace is the decode time shared by the tokens after the first event. Where the
 // events do not count all tokens, with reasoning it may be that of the answer alone.
-func (v *violations) pace(r *prober.Result) {
+func (v *violations) pace(r *result.Result) {
 	told, reasons := 0, r.Tokens.Reasoning > 0
 	for _, e := range r.Events {
 		told += e.Tokens
@@ -107,7 +108,7 @@ func (v *violations) pace(r *prober.Result) {
 	if len(r.Events) == 0 || r.MoreEvents || reasons && told != r.Tokens.Output {
 		return
 	}
-	tpot, decode := r.Timing.TPOT, r.Timing.Phases[prober.PhaseDecode]
+	tpot, decode := r.Timing.TPOT, r.Timing.Phases[result.PhaseDecode]
 	rest := r.Tokens.Output - max(1, r.Events[0].Tokens)
 	if rest <= 0 || decode <= 0 || r.Buffered {
 		v.unless(tpot < 0, "TPOT %s without tokens to pace", tpot)
@@ -119,7 +120,7 @@ func (v *violations) pace(r *prober.Result) {
 }
 
 // vectors is one for each input, and nothing that comes token by token.
-func (v *violations) vectors(r *prober.Result) {
+func (v *violations) vectors(r *result.Result) {
 	v.unless(r.Vectors.Items == batchSize, "%d vectors or scores for %d inputs", r.Vectors.Items, batchSize)
 	d := r.Timing
 	v.unless(d.TTFT < 0 && d.TTFO < 0 && d.TPOT < 0 && len(r.Events) == 0, "times of tokens where there are none: %+v", d)

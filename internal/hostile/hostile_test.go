@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // healthy is the name of an endpoint that answers.
@@ -96,7 +96,7 @@ func awaitResults(p *program, targets []target, n float64) (got page) {
 		got, silent = p.scrape(), nil
 		log := string(p.log())
 		for _, one := range targets {
-			if got.results(one.name) < few && got.outcomes(one.name)[prober.RateLimited] == 0 &&
+			if got.results(one.name) < few && got.outcomes(one.name)[result.RateLimited] == 0 &&
 				!strings.Contains(log, fmt.Sprintf(`msg="not probing" endpoint=%q `, one.name)) {
 				silent = append(silent, one.name)
 			}
@@ -112,7 +112,7 @@ func awaitResults(p *program, targets []target, n float64) (got page) {
 func checkHealthy(t *testing.T, got page, elapsed time.Duration) {
 	t.Helper()
 	for o, n := range got.outcomes(healthy) {
-		if o != prober.Success {
+		if o != result.Success {
 			t.Errorf("%s: %g times %s", healthy, n, o)
 		}
 	}
@@ -133,7 +133,7 @@ func checkTarget(t *testing.T, got page, one target) {
 	t.Helper()
 	for o, n := range got.outcomes(one.name) {
 		// Each overtaken confirmation was of a failure before it.
-		if o == prober.Canceled && n > got.results(one.name) || o == prober.Success && !one.answers {
+		if o == result.Canceled && n > got.results(one.name) || o == result.Success && !one.answers {
 			t.Errorf("%s: %g times %s", one.name, n, o)
 		}
 	}

@@ -20,12 +20,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/internal/app"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 const (
@@ -217,9 +218,9 @@ func has(m *dto.Metric, labels ...string) bool {
 }
 
 // outcomes counts the results of an endpoint.
-func (p page) outcomes(endpoint string) map[prober.Outcome]float64 {
-	counts := map[prober.Outcome]float64{}
-	for _, o := range prober.Outcomes() {
+func (p page) outcomes(endpoint string) map[result.Outcome]float64 {
+	counts := map[result.Outcome]float64{}
+	for _, o := range result.Outcomes() {
 		if n := p.sum("inference_probe_results_total", "endpoint", endpoint, "outcome", string(o)); n > 0 {
 			counts[o] = n
 		}
@@ -231,7 +232,7 @@ func (p page) outcomes(endpoint string) map[prober.Outcome]float64 {
 // next probe overtook.
 func (p page) results(endpoint string) (n float64) {
 	for o, one := range p.outcomes(endpoint) {
-		if o != prober.Canceled {
+		if o != result.Canceled {
 			n += one
 		}
 	}

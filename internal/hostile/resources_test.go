@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // mostMemory is what 100 hostile endpoints may make of the program, in MB.
@@ -62,7 +62,7 @@ func TestMemory(t *testing.T) {
 	for _, one := range targets {
 		checkTarget(t, got, one)
 	}
-	checkOutcomes(t, got, healthy, prober.Success)
+	checkOutcomes(t, got, healthy, result.Success)
 	peak := p.peakMemory()
 	t.Logf("peak %.0f MB", peak)
 	if peak > mostMemory {
@@ -77,7 +77,7 @@ func TestLittleMemory(t *testing.T) {
 	text, targets := greedy(t, 20)
 	p := start(t, "ulimit -v 4000000", text, "GOMEMLIMIT=60MiB")
 	got := awaitResults(p, targets, 20)
-	checkOutcomes(t, got, healthy, prober.Success)
+	checkOutcomes(t, got, healthy, result.Success)
 	p.terminate()
 }
 
@@ -98,9 +98,9 @@ func TestFewDescriptors(t *testing.T) {
 	})
 	got := p.scrape()
 	for _, one := range targets {
-		checkOutcomes(t, got, one.name, prober.TimeoutFirstToken, prober.Canceled)
+		checkOutcomes(t, got, one.name, result.TimeoutFirstToken, result.Canceled)
 	}
-	checkOutcomes(t, got, healthy, prober.Success)
+	checkOutcomes(t, got, healthy, result.Success)
 	p.terminate()
 }
 
@@ -128,7 +128,7 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 	}
 	p.wait("a failure for want of the key", func() bool {
 		got := p.scrape()
-		return got.results("keyed")-got.outcomes("keyed")[prober.Success] > 0
+		return got.results("keyed")-got.outcomes("keyed")[result.Success] > 0
 	})
 	file := strings.TrimPrefix(p.cmd.Args[4], "--config.file=")
 	if err := os.Remove(file); err != nil {
@@ -143,7 +143,7 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 	p.wait("a reload that fails", func() bool {
 		return p.scrape().sum("inference_exporter_config_last_reload_successful") == 0
 	})
-	checkOutcomes(t, p.scrape(), healthy, prober.Success)
+	checkOutcomes(t, p.scrape(), healthy, result.Success)
 	p.terminate()
 }
 
@@ -174,14 +174,14 @@ func TestDeadLog(t *testing.T) {
 				got := p.scrape()
 				return got.results(targets[0].name) > 0 && got.results(targets[1].name) > 0 && got.sum("inference_exporter_log_lines_dropped_total") > 0
 			})
-			checkOutcomes(t, p.scrape(), healthy, prober.Success)
+			checkOutcomes(t, p.scrape(), healthy, result.Success)
 			p.terminate()
 		})
 	}
 }
 
 // checkOutcomes checks that an endpoint has no other outcomes than these.
-func checkOutcomes(t *testing.T, got page, endpoint string, want ...prober.Outcome) {
+func checkOutcomes(t *testing.T, got page, endpoint string, want ...result.Outcome) {
 	t.Helper()
 	counts := got.outcomes(endpoint)
 	for _, o := range want {

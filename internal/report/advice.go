@@ -4,54 +4,56 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Advice says what to check next after a failure with the given outcome, HTTP
 // status and error; "" after a success.
-func Advice(o prober.Outcome, status int, err error) string {
+func Advice(o result.Outcome, status int, err error) string {
 	if prober.WantsTLS(err) {
 		return "Write https:// instead of http:// in the URL. A private authority goes into http.tls_config.ca_file."
 	}
-	if o == prober.HTTPError {
+	if o == result.HTTPError {
 		if e, ok := errors.AsType[*api.ServerError](err); ok && e.Status != 0 { // inside a 200 reply
 			status = e.Status
 		}
 		return statusAdvice(status)
 	}
-	return map[prober.Outcome]string{
-		prober.Empty: "Ask the same by hand: a stop sequence, a chat template or a content filter may end the answer at once, " +
+	return map[result.Outcome]string{
+		result.Empty: "Ask the same by hand: a stop sequence, a chat template or a content filter may end the answer at once, " +
 			"and a reasoning model may need more output_tokens.",
-		prober.Truncated: "Look for a crash or restart of the server at this time, then for a proxy between that limits " +
+		result.Truncated: "Look for a crash or restart of the server at this time, then for a proxy between that limits " +
 			"the time of a reply or of silence. The trace id finds the request in logs.",
-		prober.CheckFailed: "The server works, but its answer is not the expected one: compare model, revision, chat template " +
+		result.CheckFailed: "The server works, but its answer is not the expected one: compare model, revision, chat template " +
 			"and quantisation with when it passed.",
-		prober.DNSError: "Does the host's name resolve on this machine? Look for a typing error in the URL, a missing search " +
+		result.DNSError: "Does the host's name resolve on this machine? Look for a typing error in the URL, a missing search " +
 			"domain, and at the resolver itself.",
-		prober.ConnectError: "Is the server running and listening on this port, on an address that others reach? Then look at " +
+		result.ConnectError: "Is the server running and listening on this port, on an address that others reach? Then look at " +
 			"firewalls and network policies between, and at the proxy if one is set.",
-		prober.TLSError: "Compare the certificate's names, issuer and dates with the URL. A private authority goes into " +
+		result.TLSError: "Compare the certificate's names, issuer and dates with the URL. A private authority goes into " +
 			"http.tls_config.ca_file; a server without TLS needs http:// in its URL.",
-		prober.Unauthorized: "Is the key there, current, and allowed to use this model? See http.authorization, or the headers " +
+		result.Unauthorized: "Is the key there, current, and allowed to use this model? See http.authorization, or the headers " +
 			"that this api wants.",
-		prober.RateLimited: "The quota is used up, by these probes or by others with the same key: probe less often or with " +
+		result.RateLimited: "The quota is used up, by these probes or by others with the same key: probe less often or with " +
 			"fewer tokens, or ask for a higher quota.",
-		prober.Overloaded: "The server takes no more requests: look at its queue, its replicas, and whether it is still loading the model.",
-		prober.StreamError: "The server gave up in mid-reply. Its log at this time says why: out of memory, a worker that died, " +
+		result.Overloaded: "The server takes no more requests: look at its queue, its replicas, and whether it is still loading the model.",
+		result.StreamError: "The server gave up in mid-reply. Its log at this time says why: out of memory, a worker that died, " +
 			"a request that was aborted.",
-		prober.ProtocolError: "Does the server speak this api, and does the URL lead to it and not to a web page, a login or " +
+		result.ProtocolError: "Does the server speak this api, and does the URL lead to it and not to a web page, a login or " +
 			"another service? Try another api, or the URL with or without /v1.",
-		prober.TooLarge: "The server sends more than was asked for: does it honour the limit on output tokens, and is it an inference server at all?",
-		prober.TimeoutConnect: "Packets get lost on the way: look at firewalls and routes, whether the address is right, and " +
+		result.TooLarge: "The server sends more than was asked for: does it honour the limit on output tokens, and is it an inference server at all?",
+		result.TimeoutConnect: "Packets get lost on the way: look at firewalls and routes, whether the address is right, and " +
 			"whether the server still accepts connections.",
-		prober.TimeoutFirstToken: "The request arrived, but no token came. Look at the server's queue and running requests, then " +
+		result.TimeoutFirstToken: "The request arrived, but no token came. Look at the server's queue and running requests, then " +
 			"at its log: it may be overloaded, loading the model, or hung.",
-		prober.TimeoutStall: "Tokens came and then stopped. Look for preemptions (a full KV cache), a worker or GPU that hangs, " +
+		result.TimeoutStall: "Tokens came and then stopped. Look for preemptions (a full KV cache), a worker or GPU that hangs, " +
 			"and a proxy between that holds the stream back.",
-		prober.TimeoutTotal: "The answer was still coming: is it slower than usual (see TPOT), or is the timeout too short for " +
+		result.TimeoutTotal: "The answer was still coming: is it slower than usual (see TPOT), or is the timeout too short for " +
 			"so many output_tokens?",
-		prober.Canceled: "The probe was ended from here, which says nothing of the endpoint.",
+		result.Canceled: "The probe was ended from here, which says nothing of the endpoint.",
 	}[o]
 }
 

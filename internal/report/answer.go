@@ -3,11 +3,11 @@ package report
 import (
 	"fmt"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // answer says what the answer or the score came to, where somebody looked.
-func (p *page) answer(r *prober.Result) {
+func (p *page) answer(r *result.Result) {
 	var rows []row
 	add := func(label, text string) {
 		if text != "" {

@@ -6,7 +6,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
@@ -18,7 +19,7 @@ type document struct {
 	Endpoint string         `json:"endpoint"`
 	URL      string         `json:"url"`
 	Module   string         `json:"module"`
-	Outcome  prober.Outcome `json:"outcome"`
+	Outcome  result.Outcome `json:"outcome"`
 	Error    string         `json:"error,omitempty"`
 	Advice   string         `json:"advice,omitempty"`
 	Status   int            `json:"http_status,omitempty"`
@@ -46,7 +47,7 @@ type document struct {
 	Cached    *int               `json:"cached_prompt_tokens,omitempty"`
 	Output    *int               `json:"output_tokens,omitempty"`
 	Reasoning *int               `json:"reasoning_tokens,omitempty"`
-	Source    prober.TokenSource `json:"token_source,omitempty"`
+	Source    result.TokenSource `json:"token_source,omitempty"`
 	Vectors   *vectorsDocument   `json:"vectors,omitempty"`
 	Answer    *answerDocument    `json:"answer,omitempty"`
 	Logprob   *logprobDocument   `json:"logprob,omitempty"`
@@ -57,7 +58,7 @@ type document struct {
 	RetryAfter  *float64            `json:"retry_after_seconds,omitempty"`
 	Certificate time.Time           `json:"certificate_not_after,omitzero"`
 
-	Clock       prober.Clock    `json:"clock"`
+	Clock       result.Clock    `json:"clock"`
 	Merged      int             `json:"merged_events"`
 	Reused      bool            `json:"connection_reused"`
 	Buffered    bool            `json:"buffered"`
@@ -101,20 +102,20 @@ type eventDocument struct {
 
 // JSON writes one result as one line of JSON. The names of the fields are
 // stable. Errors are those of w.
-func JSON(w io.Writer, t Target, r *prober.Result) error { return encode(w, Document(t, r)) }
+func JSON(w io.Writer, t Target, r *result.Result) error { return encode(w, Document(t, r)) }
 
 // Document returns what JSON writes, for encoding/json.
-func Document(t Target, r *prober.Result) any { return newDocument(t, r) }
+func Document(t Target, r *result.Result) any { return newDocument(t, r) }
 
 // DocumentWithoutEvents is Document of a result whose events are no longer kept;
 // merged is how many of them were merged.
-func DocumentWithoutEvents(t Target, r *prober.Result, merged int) any {
+func DocumentWithoutEvents(t Target, r *result.Result, merged int) any {
 	d := newDocument(t, r)
 	d.Merged, d.Events = merged, nil
 	return d
 }
 
-func newDocument(t Target, r *prober.Result) *document {
+func newDocument(t Target, r *result.Result) *document {
 	d := &document{
 		Time: r.Start.UTC(), Endpoint: t.Endpoint, URL: t.URL, Module: t.Module,
 		Outcome: r.Outcome, Advice: Advice(r.Outcome, r.Status, r.Err), Status: r.Status,
@@ -147,7 +148,7 @@ func newDocument(t Target, r *prober.Result) *document {
 	return d
 }
 
-func (d *document) setTiming(t *prober.Timing) {
+func (d *document) setTiming(t *result.Timing) {
 	d.TTFT, d.TTFO, d.TPOT = seconds(t.TTFT), seconds(t.TTFO), seconds(t.TPOT)
 	d.MaxGap, d.Duration = seconds(t.MaxGap), seconds(t.Duration)
 	if t.TPOT > 0 {
@@ -155,12 +156,12 @@ func (d *document) setTiming(t *prober.Timing) {
 	}
 	phases := map[string]*float64{}
 	for i, p := range t.Phases {
-		phases[prober.Phase(i).String()] = seconds(p)
+		phases[result.Phase(i).String()] = seconds(p)
 	}
 	d.Phases = present(phases)
 }
 
-func (d *document) setAmounts(r *prober.Result) {
+func (d *document) setAmounts(r *result.Result) {
 	t := &r.Tokens
 	d.Prompt, d.Cached, d.Output, d.Reasoning = count(t.Prompt), count(t.Cached), count(t.Output), count(t.Reasoning)
 	if t.Output >= 0 {
@@ -174,8 +175,8 @@ func (d *document) setAmounts(r *prober.Result) {
 	}
 }
 
-func (d *document) setAnswer(r *prober.Result) {
-	if r.Answer != (prober.Answer{}) {
+func (d *document) setAnswer(r *result.Result) {
+	if r.Answer != (result.Answer{}) {
 		a := answerDocument(r.Answer)
 		d.Answer = &a
 	}

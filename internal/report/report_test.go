@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
@@ -51,25 +52,25 @@ var target = Target{Endpoint: "llama-prod", URL: "https://llm.example.com/v1", M
 const ms = time.Millisecond
 
 // blank is a result that measured nothing.
-func blank() *prober.Result {
-	r := &prober.Result{
-		StartLag: prober.Absent, Start: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Outcome: prober.Success,
+func blank() *result.Result {
+	r := &result.Result{
+		StartLag: result.Absent, Start: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Outcome: result.Success,
 		API: "openai-chat", Kind: api.Generation, Model: "llama-8b", Prefix: "cold",
-		TraceID: [16]byte{0x4b, 0xf9, 0x2f, 0x35, 15: 0x36}, Clock: prober.ClockKernel,
-		Timing:     prober.Timing{TTFT: prober.Absent, TTFO: prober.Absent, TPOT: prober.Absent, MaxGap: prober.Absent, Duration: prober.Absent},
-		Tokens:     prober.Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
-		Server:     api.ServerTimes{Queue: prober.Absent, Prefill: prober.Absent, Decode: prober.Absent},
+		TraceID: [16]byte{0x4b, 0xf9, 0x2f, 0x35, 15: 0x36}, Clock: result.ClockKernel,
+		Timing:     result.Timing{TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent, Duration: result.Absent},
+		Tokens:     result.Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
+		Server:     api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
 		RateLimit:  api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown},
-		RetryAfter: prober.Absent,
+		RetryAfter: result.Absent,
 	}
 	for i := range r.Timing.Phases {
-		r.Timing.Phases[i] = prober.Absent
+		r.Timing.Phases[i] = result.Absent
 	}
 	return r
 }
 
 // setPhases sets the phases in order, and the duration to their sum.
-func setPhases(r *prober.Result, phases ...time.Duration) {
+func setPhases(r *result.Result, phases ...time.Duration) {
 	r.Timing.Duration = 0
 	for i, d := range phases {
 		r.Timing.Phases[i] = d
@@ -80,19 +81,19 @@ func setPhases(r *prober.Result, phases ...time.Duration) {
 // whole is a success in which everything was measured: 21 events 20 ms apart
 // but for one stall of 300 ms, the first 6 of them reasoning, the last 2 of
 // them merged with their successors.
-func whole() *prober.Result {
+func whole() *result.Result {
 	r := blank()
 	r.Status, r.Engine, r.Finish, r.Reused = 200, "vllm", "length", true
 	at := 200 * ms
 	for i := range 21 {
-		r.Events = append(r.Events, prober.Event{At: at, Tokens: 1, Reasoning: i < 6, Merged: i == 18 || i == 19})
+		r.Events = append(r.Events, result.Event{At: at, Tokens: 1, Reasoning: i < 6, Merged: i == 18 || i == 19})
 		if at += 20 * ms; i == 10 {
 			at += 280 * ms
 		}
 	}
 	setPhases(r, 2*ms, 18*ms, 30*ms, 150*time.Microsecond, 99_850*time.Microsecond, 50*ms, 680*ms, 500*time.Microsecond)
 	r.Timing.TTFT, r.Timing.TTFO, r.Timing.TPOT, r.Timing.MaxGap = 150*ms, 270*ms, 34*ms, 300*ms
-	r.Tokens = prober.Tokens{Prompt: 256, Cached: 192, Output: 21, Reasoning: 6, Source: prober.TokensFromUsage}
+	r.Tokens = result.Tokens{Prompt: 256, Cached: 192, Output: 21, Reasoning: 6, Source: result.TokensFromUsage}
 	r.Server = api.ServerTimes{Queue: 12 * ms, Prefill: 80 * ms, Decode: 670 * ms}
 	r.RateLimit = api.RateLimit{Requests: 99, Tokens: 12345}
 	r.CertNotAfter = r.Start.Add(36 * time.Hour)
@@ -100,72 +101,72 @@ func whole() *prober.Result {
 	return r
 }
 
-func stalled() *prober.Result {
+func stalled() *result.Result {
 	r := blank()
-	r.Outcome, r.Err, r.Status, r.Clock = prober.TimeoutStall, errors.New("no token for 15s in mid-answer"), 200, prober.ClockProcess
+	r.Outcome, r.Err, r.Status, r.Clock = result.TimeoutStall, errors.New("no token for 15s in mid-answer"), 200, result.ClockProcess
 	for i := range 3 {
-		r.Events = append(r.Events, prober.Event{At: 100*ms + time.Duration(i)*50*ms, ReadLag: prober.Absent})
+		r.Events = append(r.Events, result.Event{At: 100*ms + time.Duration(i)*50*ms, ReadLag: result.Absent})
 	}
-	setPhases(r, prober.Absent, ms, prober.Absent, 0, 49*ms, 50*ms, 100*ms, 15*time.Second)
+	setPhases(r, result.Absent, ms, result.Absent, 0, 49*ms, 50*ms, 100*ms, 15*time.Second)
 	r.Timing.TTFT, r.Timing.TTFO, r.Timing.TPOT, r.Timing.MaxGap = 99*ms, 99*ms, 50*ms, 50*ms
-	r.Tokens = prober.Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: 3, Reasoning: api.Unknown, Source: prober.TokensFromEvents}
+	r.Tokens = result.Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: 3, Reasoning: api.Unknown, Source: result.TokensFromEvents}
 	return r
 }
 
-func refused() *prober.Result {
+func refused() *result.Result {
 	r := blank()
-	r.Outcome, r.Status = prober.RateLimited, 429
+	r.Outcome, r.Status = result.RateLimited, 429
 	r.Err = errors.New("status 429: rate_limit_error: You have used all of your quota for this minute")
 	r.RetryAfter = 7 * time.Second
 	r.RateLimit = api.RateLimit{Requests: 0, Tokens: api.Unknown}
-	setPhases(r, prober.Absent, ms, prober.Absent, 0, 9*ms)
+	setPhases(r, result.Absent, ms, result.Absent, 0, 9*ms)
 	return r
 }
 
 // silent got no answer: its time is in no phase.
-func silent() *prober.Result {
+func silent() *result.Result {
 	r := blank()
-	r.Outcome, r.Err = prober.TimeoutFirstToken, errors.New("no response headers within 3s")
-	setPhases(r, prober.Absent, ms, prober.Absent, 0)
+	r.Outcome, r.Err = result.TimeoutFirstToken, errors.New("no response headers within 3s")
+	setPhases(r, result.Absent, ms, result.Absent, 0)
 	r.Timing.Duration = 3001 * ms
 	return r
 }
 
-func buffered() *prober.Result {
+func buffered() *result.Result {
 	r := blank()
 	r.Status, r.Finish, r.Buffered = 200, "stop", true
 	for i := range 10 {
-		r.Events = append(r.Events, prober.Event{At: 500 * ms, Merged: i < 9})
+		r.Events = append(r.Events, result.Event{At: 500 * ms, Merged: i < 9})
 	}
-	setPhases(r, prober.Absent, ms, prober.Absent, 0, 499*ms, 0, 0, 0)
+	setPhases(r, result.Absent, ms, result.Absent, 0, 499*ms, 0, 0, 0)
 	r.Timing.TTFT, r.Timing.TTFO = 499*ms, 499*ms
-	r.Tokens = prober.Tokens{Prompt: 0, Cached: 0, Output: 10, Reasoning: api.Unknown, Source: prober.TokensFromUsage}
+	r.Tokens = result.Tokens{Prompt: 0, Cached: 0, Output: 10, Reasoning: api.Unknown, Source: result.TokensFromUsage}
 	return r
 }
 
-func oneToken() *prober.Result {
+func oneToken() *result.Result {
 	r := blank()
 	r.Status, r.Finish = 200, "stop"
-	r.Events = []prober.Event{{At: 42 * ms}}
-	setPhases(r, prober.Absent, ms, prober.Absent, 0, 40*ms, ms, 0, ms)
+	r.Events = []result.Event{{At: 42 * ms}}
+	setPhases(r, result.Absent, ms, result.Absent, 0, 40*ms, ms, 0, ms)
 	r.Timing.TTFT, r.Timing.TTFO = 41*ms, 41*ms
-	r.Tokens = prober.Tokens{Prompt: 12, Cached: api.Unknown, Output: 1, Reasoning: api.Unknown, Source: prober.TokensFromUsage}
+	r.Tokens = result.Tokens{Prompt: 12, Cached: api.Unknown, Output: 1, Reasoning: api.Unknown, Source: result.TokensFromUsage}
 	return r
 }
 
-func embedding() *prober.Result {
+func embedding() *result.Result {
 	r := blank()
 	r.Status, r.API, r.Kind, r.Model = 200, "openai-embeddings", api.Embedding, "bge-m3"
-	setPhases(r, prober.Absent, ms, prober.Absent, 0, 30*ms, prober.Absent, prober.Absent, 2*ms)
+	setPhases(r, result.Absent, ms, result.Absent, 0, 30*ms, result.Absent, result.Absent, 2*ms)
 	r.Vectors = api.Vectors{Items: 8, Dimensions: 1024, Norm: 0.99996}
 	r.Tokens.Prompt = 2048
 	return r
 }
 
 func TestText(t *testing.T) {
-	f := func(name string, r *prober.Result) {
+	f := func(name string, r *result.Result) {
 		t.Helper()
-		text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, []*prober.Result{r}, nil, Options{Width: 80}) })
+		text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, []*result.Result{r}, nil, Options{Width: 80}) })
 		for line := range strings.Lines(text) {
 			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
 				t.Errorf("%s: a line of %d columns: %s", name, n, line)
@@ -180,12 +181,12 @@ func TestText(t *testing.T) {
 	f("one-token", oneToken())
 	f("embedding", embedding())
 	unconnected := blank()
-	unconnected.Outcome, unconnected.Err = prober.DNSError, errors.New("lookup llm.example.com: no such host")
+	unconnected.Outcome, unconnected.Err = result.DNSError, errors.New("lookup llm.example.com: no such host")
 	f("unconnected", unconnected)
 }
 
 func TestJSON(t *testing.T) {
-	f := func(name string, r *prober.Result) {
+	f := func(name string, r *result.Result) {
 		t.Helper()
 		golden(t, name+".json", func(w io.Writer) error { return JSON(indented{w}, target, r) })
 	}
@@ -227,10 +228,10 @@ func TestColors(t *testing.T) {
 	}
 }
 
-func render(t *testing.T, r *prober.Result, o Options) string {
+func render(t *testing.T, r *result.Result, o Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Text(&b, target, []*prober.Result{r}, nil, o); err != nil {
+	if err := Text(&b, target, []*result.Result{r}, nil, o); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -241,9 +242,9 @@ func TestHostileText(t *testing.T) {
 	r := refused()
 	r.Err = errors.New("status 429: \x1b[2J\x1b]0;owned\x07 gone\r\nforged line\u202e\u009b31m\xff")
 	r.Model, r.Engine = "m\x1b[31m", "e\b\b"
-	r.Answer = prober.Answer{Verdict: check.Wrong, Text: "a\x1b[2J\nforged line", Model: "\x1b]", Fingerprint: "\r"}
+	r.Answer = result.Answer{Verdict: check.Wrong, Text: "a\x1b[2J\nforged line", Model: "\x1b]", Fingerprint: "\r"}
 	var b bytes.Buffer
-	if err := Text(&b, Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*prober.Result{r}, nil, Options{Width: 80}); err != nil {
+	if err := Text(&b, Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*result.Result{r}, nil, Options{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range b.String() {
@@ -283,14 +284,14 @@ func TestWaterfall(t *testing.T) {
 }
 
 func TestTimeline(t *testing.T) {
-	events := func(gaps ...time.Duration) []prober.Event {
-		out := []prober.Event{{At: ms}}
+	events := func(gaps ...time.Duration) []result.Event {
+		out := []result.Event{{At: ms}}
 		for _, g := range gaps {
-			out = append(out, prober.Event{At: out[len(out)-1].At + g})
+			out = append(out, result.Event{At: out[len(out)-1].At + g})
 		}
 		return out
 	}
-	f := func(events []prober.Event, want ...string) {
+	f := func(events []result.Event, want ...string) {
 		t.Helper()
 		p := newPage(Options{Width: 40}) // 27 columns
 		p.timeline(events)
@@ -330,7 +331,7 @@ func TestTimeline(t *testing.T) {
 	many := events()
 	for range 7 {
 		last := many[len(many)-1].At
-		many = append(many, prober.Event{At: last + ms}, prober.Event{At: last + 2*ms}, prober.Event{At: last + time.Second})
+		many = append(many, result.Event{At: last + ms}, result.Event{At: last + 2*ms}, result.Event{At: last + time.Second})
 	}
 	p := newPage(Options{Width: 80})
 	p.timeline(many)
@@ -340,7 +341,7 @@ func TestTimeline(t *testing.T) {
 	// However dense, it takes few lines.
 	dense := events()
 	for range 5000 {
-		dense = append(dense, prober.Event{At: dense[len(dense)-1].At + 7*ms})
+		dense = append(dense, result.Event{At: dense[len(dense)-1].At + 7*ms})
 	}
 	p = newPage(Options{Width: 80})
 	p.timeline(dense)
@@ -350,9 +351,9 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	for _, o := range prober.Outcomes() {
+	for _, o := range result.Outcomes() {
 		for _, status := range []int{0, 200, 302, 400, 404, 405, 407, 418, 422, 500, 502, 504} {
-			if a := Advice(o, status, nil); (a == "") != (o == prober.Success) {
+			if a := Advice(o, status, nil); (a == "") != (o == result.Success) {
 				t.Errorf("%s with status %d: advice %q", o, status, a)
 			}
 		}

@@ -7,17 +7,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/estimate"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // several tells what several results come to: a pair, bursts, or the lengths
 // of a ladder with one, the other or single requests for each.
-func (p *page) several(t Target, results []*prober.Result) {
+func (p *page) several(t Target, results []*result.Result) {
 	var s Summary
 	s.Add(results...)
-	good := s.Outcome(prober.Success)
+	good := s.Outcome(result.Success)
 	c := green
 	if good < len(results) {
 		c = red
@@ -45,13 +46,13 @@ func (p *page) several(t Target, results []*prober.Result) {
 }
 
 // isPair tells whether the first two results are those of a pair.
-func isPair(results []*prober.Result) bool {
+func isPair(results []*result.Result) bool {
 	return len(results) > 1 && results[1].Concurrency == 0 &&
 		results[0].Prefix == string(config.PrefixCold) && results[1].Prefix == string(config.PrefixWarm)
 }
 
 // countBursts counts the results of the bursts of one run, which rise.
-func countBursts(results []*prober.Result) int {
+func countBursts(results []*result.Result) int {
 	n := 1
 	for n < len(results) && results[n].Concurrency >= results[n-1].Concurrency {
 		n++
@@ -60,7 +61,7 @@ func countBursts(results []*prober.Result) int {
 }
 
 // countSingles counts the results up to the next pair or burst.
-func countSingles(results []*prober.Result) int {
+func countSingles(results []*result.Result) int {
 	n := 1
 	for n < len(results) && results[n].Concurrency == 0 && !isPair(results[n:]) {
 		n++
@@ -69,7 +70,7 @@ func countSingles(results []*prober.Result) int {
 }
 
 // pair compares the two of a pair.
-func (p *page) pair(cold, warm *prober.Result) {
+func (p *page) pair(cold, warm *result.Result) {
 	of := ""
 	if cold.Length > 0 {
 		of = fmt.Sprintf(", %s", tokens(cold.Length))
@@ -80,7 +81,7 @@ func (p *page) pair(cold, warm *prober.Result) {
 	if warm.Tokens.Prompt >= 0 && warm.Tokens.Cached >= 0 {
 		rows = append(rows, row{"cached", tokens(warm.Tokens.Prompt) + cached(&warm.Tokens)})
 	}
-	if c, w := cold.Timing.TTFT, warm.Timing.TTFT; c >= 0 && w >= 0 && warm.Outcome == prober.Success {
+	if c, w := cold.Timing.TTFT, warm.Timing.TTFT; c >= 0 && w >= 0 && warm.Outcome == result.Success {
 		benefit, word := c-w, "earlier"
 		if benefit < 0 {
 			benefit, word = -benefit, "later"
@@ -91,7 +92,7 @@ func (p *page) pair(cold, warm *prober.Result) {
 }
 
 // bursts is a table of bursts, a line for each.
-func (p *page) bursts(results []*prober.Result) {
+func (p *page) bursts(results []*result.Result) {
 	title := "Bursts"
 	if n := results[0].Length; n > 0 {
 		title += ", prompts of " + tokens(n)
@@ -114,7 +115,7 @@ func (p *page) bursts(results []*prober.Result) {
 	p.table(title, rows, 8, 6, 11, 11, 11, 10, 15)
 }
 
-func burstRow(level []*prober.Result, told estimate.Burst) []string {
+func burstRow(level []*result.Result, told estimate.Burst) []string {
 	var s Summary
 	s.Add(level...)
 	median := func(metric string) string {
@@ -134,13 +135,13 @@ func burstRow(level []*prober.Result, told estimate.Burst) []string {
 		spread = duration(told.StartSpread)
 	}
 	return []string{
-		strconv.Itoa(level[0].Concurrency), strconv.Itoa(s.Outcome(prober.Success)),
+		strconv.Itoa(level[0].Concurrency), strconv.Itoa(s.Outcome(result.Success)),
 		median("ttft_seconds"), slowest, median("tpot_seconds"), speed, spread,
 	}
 }
 
 // lengths is a table of single requests, a line for each.
-func (p *page) lengths(results []*prober.Result) {
+func (p *page) lengths(results []*result.Result) {
 	rows := [][]string{{"wanted", "prompt", "output", "TTFT", "TPOT", "end to end", "outcome"}}
 	for _, r := range results {
 		number := func(n int) string {
@@ -150,7 +151,7 @@ func (p *page) lengths(results []*prober.Result) {
 			return strconv.Itoa(n)
 		}
 		length := func(d time.Duration) string {
-			if d < 0 || r.Outcome != prober.Success {
+			if d < 0 || r.Outcome != result.Success {
 				return "-"
 			}
 			return duration(d)

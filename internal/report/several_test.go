@@ -7,45 +7,46 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // request is a success with a TTFT and 11 output tokens at 10 ms each.
-func request(length int, ttft time.Duration) *prober.Result {
+func request(length int, ttft time.Duration) *result.Result {
 	r := blank()
 	r.Status, r.Finish, r.Length = 200, "length", length
-	setPhases(r, prober.Absent, ms, prober.Absent, 0, ttft-ms, ms, 100*ms, 0)
+	setPhases(r, result.Absent, ms, result.Absent, 0, ttft-ms, ms, 100*ms, 0)
 	r.Sent = r.Start.Add(ms)
 	r.Timing.TTFT, r.Timing.TTFO, r.Timing.TPOT, r.Timing.MaxGap = ttft, ttft, 10*ms, 10*ms
-	r.Tokens.Prompt, r.Tokens.Cached, r.Tokens.Output, r.Tokens.Source = length, 0, 11, prober.TokensFromUsage
+	r.Tokens.Prompt, r.Tokens.Cached, r.Tokens.Output, r.Tokens.Source = length, 0, 11, result.TokensFromUsage
 	return r
 }
 
 // pair takes 400 ms cold, and 90 ms warm with 768 of 1,000 tokens cached.
-func pair() []*prober.Result {
+func pair() []*result.Result {
 	cold, warm := request(1000, 400*ms), request(1000, 90*ms)
 	warm.Prefix, warm.Tokens.Cached = "warm", 768
-	return []*prober.Result{cold, warm}
+	return []*result.Result{cold, warm}
 }
 
 // bursts are one request, and two of which the second starts 300 µs later, has
 // its first token after 500 ms and ends 599.7 ms after the first start.
-func bursts() []*prober.Result {
+func bursts() []*result.Result {
 	one, two, three := request(256, 100*ms), request(256, 200*ms), request(256, 500*ms)
 	one.Concurrency, two.Concurrency, three.Concurrency = 1, 2, 2
 	three.Sent = two.Sent.Add(300 * time.Microsecond)
-	return []*prober.Result{one, two, three}
+	return []*result.Result{one, two, three}
 }
 
 // several renders results, and checks that all of it fits.
-func several(t *testing.T, name string, target Target, results []*prober.Result, wants ...string) {
+func several(t *testing.T, name string, target Target, results []*result.Result, wants ...string) {
 	t.Helper()
 	resultsOrSkip(t, name, target, results, nil, wants...)
 }
 
-func resultsOrSkip(t *testing.T, name string, target Target, results []*prober.Result, skip *prober.Skip, wants ...string) {
+func resultsOrSkip(t *testing.T, name string, target Target, results []*result.Result, skip *result.Skip, wants ...string) {
 	t.Helper()
 	text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, results, skip, Options{Width: 80}) })
 	for line := range strings.Lines(text) {
@@ -71,7 +72,7 @@ func TestSeveral(t *testing.T) {
 	// 11 tokens in 200 ms are 55 a second;
 	// 22 tokens from the first start to the last end, 300 µs + 600 ms later: 36.6 a second.
 	failed := request(256, 900*ms)
-	failed.Outcome, failed.Err, failed.Concurrency = prober.RateLimited, errors.New("status 429: slow down"), 4
+	failed.Outcome, failed.Err, failed.Concurrency = result.RateLimited, errors.New("status 429: slow down"), 4
 	failed.Status = 429
 	several(t, "bursts", target, append(bursts(), failed), "3 of 4 requests succeeded",
 		"     1     1     100 ms     100 ms    10.0 ms      55.0              -",
@@ -80,13 +81,13 @@ func TestSeveral(t *testing.T) {
 
 	// A ladder: one length by single requests, each of the others by pairs.
 	long := request(8000, 2*time.Second)
-	long.Outcome, long.Err = prober.TimeoutStall, errors.New("no token for 15s in mid-answer")
-	several(t, "ladder", target, []*prober.Result{request(1000, 300*ms), long}, "1000     1000      11    300 ms   10.0 ms      401 ms", "8000     8000      11         -         -           -       timeout_stall")
+	long.Outcome, long.Err = result.TimeoutStall, errors.New("no token for 15s in mid-answer")
+	several(t, "ladder", target, []*result.Result{request(1000, 300*ms), long}, "1000     1000      11    300 ms   10.0 ms      401 ms", "8000     8000      11         -         -           -       timeout_stall")
 	several(t, "ladder-of-pairs", target, append(pair(), pair()...), "4 of 4 requests succeeded")
 	if both := append(bursts(), bursts()...); countBursts(both) != 3 {
 		t.Errorf("%d results of the first ladder of bursts, want 3", countBursts(both))
 	}
-	resultsOrSkip(t, "nothing", target, nil, &prober.Skip{Reason: prober.SkipModel, Text: "the server lists 2 models"}, "not asked", "2 models")
+	resultsOrSkip(t, "nothing", target, nil, &result.Skip{Reason: result.SkipModel, Text: "the server lists 2 models"}, "not asked", "2 models")
 }
 
 // At 3 dollars for a million prompt tokens, 0.3 for cached ones and 15 for
@@ -96,12 +97,12 @@ func TestCost(t *testing.T) {
 	priced := target
 	priced.Price = &config.Price{InputUSD: 3, CachedInputUSD: 0.3, OutputUSD: 15}
 	warm := pair()[1]
-	several(t, "priced", priced, []*prober.Result{warm}, "$0.001091 by the configured prices")
+	several(t, "priced", priced, []*result.Result{warm}, "$0.001091 by the configured prices")
 	golden(t, "priced.json", func(w io.Writer) error { return JSON(indented{w}, priced, warm) })
 	if usd, ok := costOf(priced.Price, warm); !ok || usd < 0.00109139 || usd > 0.00109141 {
 		t.Errorf("%g dollars (%t), want 0.0010914", usd, ok)
 	}
-	f := func(price *config.Price, r *prober.Result) {
+	f := func(price *config.Price, r *result.Result) {
 		t.Helper()
 		if usd, ok := costOf(price, r); ok {
 			t.Errorf("%g dollars with %+v for %+v, want none", usd, price, r.Tokens)
@@ -110,23 +111,23 @@ func TestCost(t *testing.T) {
 	f(nil, warm)
 	f(&config.Price{GPUHourUSD: 3, GPUs: 1}, warm)
 	f(priced.Price, blank())
-	several(t, "priced-in-part", priced, []*prober.Result{warm, silent()}, "for the 1 of 2 requests")
+	several(t, "priced-in-part", priced, []*result.Result{warm, silent()}, "for the 1 of 2 requests")
 }
 
 func TestAnswers(t *testing.T) {
 	wrong := request(0, 100*ms)
-	wrong.Outcome, wrong.Err = prober.CheckFailed, errors.New("wrong: the answer has no match of the pattern")
-	wrong.Answer = prober.Answer{
+	wrong.Outcome, wrong.Err = result.CheckFailed, errors.New("wrong: the answer has no match of the pattern")
+	wrong.Answer = result.Answer{
 		Verdict: check.Wrong, Prompt: "0123456789abcdef", Hash: "fedcba9876543210",
 		Model: "llama-8b-v2", Fingerprint: "fp_1", Text: "forty-two",
 	}
-	several(t, "answer", target, []*prober.Result{wrong}, "verdict      wrong", "began with   forty-two", "model told   llama-8b-v2")
+	several(t, "answer", target, []*result.Result{wrong}, "verdict      wrong", "began with   forty-two", "model told   llama-8b-v2")
 	golden(t, "answer.json", func(w io.Writer) error { return JSON(indented{w}, target, wrong) })
 
 	scored := embedding()
-	scored.Kind, scored.Vectors, scored.Logprob = "scoring", embedding().Vectors, prober.Logprob{Tokens: 300, Mean: -2.34567}
+	scored.Kind, scored.Vectors, scored.Logprob = "scoring", embedding().Vectors, result.Logprob{Tokens: 300, Mean: -2.34567}
 	scored.Vectors.Items = 0
-	several(t, "reference", target, []*prober.Result{scored}, "mean log-probability -2.3457 nats over 300 tokens")
+	several(t, "reference", target, []*result.Result{scored}, "mean log-probability -2.3457 nats over 300 tokens")
 	golden(t, "reference.json", func(w io.Writer) error { return JSON(indented{w}, target, scored) })
 
 	burst := bursts()[2]

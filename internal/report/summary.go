@@ -7,44 +7,45 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/estimate"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // metrics are what a summary describes, by the names of the JSON form and of
 // the table.
 func metrics() []struct {
 	name, title string
-	get         func(*prober.Timing) time.Duration
+	get         func(*result.Timing) time.Duration
 } {
 	return []struct {
 		name, title string
-		get         func(*prober.Timing) time.Duration
+		get         func(*result.Timing) time.Duration
 	}{
-		{"ttft_seconds", "TTFT", func(t *prober.Timing) time.Duration { return t.TTFT }},
-		{"ttfo_seconds", "TTFO", func(t *prober.Timing) time.Duration { return t.TTFO }},
-		{"tpot_seconds", "TPOT", func(t *prober.Timing) time.Duration { return t.TPOT }},
-		{"max_gap_seconds", "longest gap", func(t *prober.Timing) time.Duration { return t.MaxGap }},
-		{"duration_seconds", "end to end", func(t *prober.Timing) time.Duration { return t.Duration }},
+		{"ttft_seconds", "TTFT", func(t *result.Timing) time.Duration { return t.TTFT }},
+		{"ttfo_seconds", "TTFO", func(t *result.Timing) time.Duration { return t.TTFO }},
+		{"tpot_seconds", "TPOT", func(t *result.Timing) time.Duration { return t.TPOT }},
+		{"max_gap_seconds", "longest gap", func(t *result.Timing) time.Duration { return t.MaxGap }},
+		{"duration_seconds", "end to end", func(t *result.Timing) time.Duration { return t.Duration }},
 	}
 }
 
 // Summary sums up repeated probes of one target. The zero value is empty. It
 // is not safe for concurrent use.
 type Summary struct {
-	outcomes map[prober.Outcome]int
-	failures map[prober.Outcome]failure
+	outcomes map[result.Outcome]int
+	failures map[result.Outcome]failure
 	samples  map[string][]time.Duration // of successes, by the name of a metric
 	together *estimate.Findings         // nil is nothing
 	skipped  int                        // runs that asked nothing
-	skip     *prober.Skip               // of the first of them
+	skip     *result.Skip               // of the first of them
 }
 
 // Conclude sets what the results tell together; nil is nothing.
 func (s *Summary) Conclude(f *estimate.Findings) { s.together = f }
 
 // Skip counts a run that asked nothing; a nil skip is none.
-func (s *Summary) Skip(skip *prober.Skip) {
+func (s *Summary) Skip(skip *result.Skip) {
 	if skip == nil {
 		return
 	}
@@ -56,7 +57,7 @@ func (s *Summary) Skip(skip *prober.Skip) {
 
 // Skipped returns why the first of the runs that asked nothing did so; nil where
 // there is none.
-func (s *Summary) Skipped() *prober.Skip { return s.skip }
+func (s *Summary) Skipped() *result.Skip { return s.skip }
 
 // failure is the first one with an outcome.
 type failure struct {
@@ -65,20 +66,20 @@ type failure struct {
 }
 
 // Add counts results. Their latencies count if they are successes.
-func (s *Summary) Add(results ...*prober.Result) {
+func (s *Summary) Add(results ...*result.Result) {
 	for _, r := range results {
 		s.add(r)
 	}
 }
 
-func (s *Summary) add(r *prober.Result) {
+func (s *Summary) add(r *result.Result) {
 	if s.outcomes == nil {
-		s.outcomes = map[prober.Outcome]int{}
-		s.failures = map[prober.Outcome]failure{}
+		s.outcomes = map[result.Outcome]int{}
+		s.failures = map[result.Outcome]failure{}
 		s.samples = map[string][]time.Duration{}
 	}
 	s.outcomes[r.Outcome]++
-	if r.Outcome != prober.Success {
+	if r.Outcome != result.Success {
 		if _, ok := s.failures[r.Outcome]; !ok && r.Err != nil {
 			s.failures[r.Outcome] = failure{r.Err, r.Status}
 		}
@@ -101,7 +102,7 @@ func (s *Summary) Probes() int {
 }
 
 // Outcome is how many results had that outcome.
-func (s *Summary) Outcome(o prober.Outcome) int { return s.outcomes[o] }
+func (s *Summary) Outcome(o result.Outcome) int { return s.outcomes[o] }
 
 // Text writes the summary as a table: for each latency the number of samples,
 // the extremes, and the median and the 99th percentile with bounds that each
@@ -109,11 +110,11 @@ func (s *Summary) Outcome(o prober.Outcome) int { return s.outcomes[o] }
 func (s *Summary) Text(w io.Writer, t Target, o Options) error {
 	p := newPage(o)
 	c := green
-	if s.Probes() == 0 || s.outcomes[prober.Success] < s.Probes() {
+	if s.Probes() == 0 || s.outcomes[result.Success] < s.Probes() {
 		c = red
 	}
 	p.line("%s: %s (%s), module %s",
-		p.paint(c, fmt.Sprintf("%d of %d probes succeeded", s.outcomes[prober.Success], s.Probes())),
+		p.paint(c, fmt.Sprintf("%d of %d probes succeeded", s.outcomes[result.Success], s.Probes())),
 		Clean(t.Endpoint), Clean(t.URL), Clean(t.Module))
 	s.listFailures(p)
 	s.table(p)
@@ -124,9 +125,9 @@ func (s *Summary) Text(w io.Writer, t Target, o Options) error {
 // listFailures lists each failing outcome with how often it was, why at first, and
 // what to check; then the runs that asked nothing.
 func (s *Summary) listFailures(p *page) {
-	for _, o := range prober.Outcomes() {
+	for _, o := range result.Outcomes() {
 		n := s.outcomes[o]
-		if n == 0 || o == prober.Success {
+		if n == 0 || o == result.Success {
 			continue
 		}
 		p.title("%d × %s", n, o)
@@ -196,7 +197,7 @@ type summaryDocument struct {
 	URL      string                          `json:"url"`
 	Module   string                          `json:"module"`
 	Probes   int                             `json:"probes"`
-	Outcomes map[prober.Outcome]int          `json:"outcomes"`
+	Outcomes map[result.Outcome]int          `json:"outcomes"`
 	Skipped  int                             `json:"skipped,omitempty"`
 	Latency  map[string]distributionDocument `json:"latency,omitempty"`
 	Together *findingsDocument               `json:"together,omitempty"`
@@ -221,7 +222,7 @@ type distributionDocument struct {
 func (s *Summary) JSON(w io.Writer, t Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: map[prober.Outcome]int{}, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: newFindingsDocument(s.together),
+		Outcomes: map[result.Outcome]int{}, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: newFindingsDocument(s.together),
 	}
 	maps.Copy(d.Outcomes, s.outcomes)
 	for name, samples := range s.samples {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestRanks compares with hand arithmetic and with a table of the exact
@@ -112,7 +112,7 @@ func series() *Summary {
 
 func TestSummary(t *testing.T) {
 	s := series()
-	if s.Probes() != 11 || s.Outcome(prober.Success) != 8 || s.Outcome(prober.RateLimited) != 2 || s.Outcome(prober.Empty) != 0 {
+	if s.Probes() != 11 || s.Outcome(result.Success) != 8 || s.Outcome(result.RateLimited) != 2 || s.Outcome(result.Empty) != 0 {
 		t.Errorf("%d probes, outcomes %v", s.Probes(), s.outcomes)
 	}
 	got := describe(s.samples["ttft_seconds"])

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // minWidth is the narrowest text that is laid out; labels need some room.
@@ -39,12 +40,12 @@ type Options struct {
 // known of a single one, and what pairs and bursts come to together. Without
 // results, skip says why. What a server wrote is shown without its control
 // characters. Errors are those of w.
-func Text(w io.Writer, t Target, results []*prober.Result, skip *prober.Skip, o Options) error {
+func Text(w io.Writer, t Target, results []*result.Result, skip *result.Skip, o Options) error {
 	p := newPage(o)
 	switch len(results) {
 	case 0:
 		heading := "not asked"
-		if len(prober.Spent(nil, skip)) > 0 {
+		if len(result.Spent(nil, skip)) > 0 {
 			heading = "not measured"
 		}
 		p.line("%s: %s (%s)", p.paint(yellow, heading), Clean(t.Endpoint), Clean(t.URL))
@@ -62,7 +63,7 @@ func Text(w io.Writer, t Target, results []*prober.Result, skip *prober.Skip, o 
 }
 
 // single tells all of one result.
-func (p *page) single(t Target, r *prober.Result) {
+func (p *page) single(t Target, r *result.Result) {
 	p.heading(t, r)
 	p.waterfall("Phases", &r.Timing, r.Outcome)
 	p.timeline(r.Events)
@@ -74,9 +75,9 @@ func (p *page) single(t Target, r *prober.Result) {
 }
 
 // heading says what came out, of what, and why.
-func (p *page) heading(t Target, r *prober.Result) {
+func (p *page) heading(t Target, r *result.Result) {
 	c, when := green, "in"
-	if r.Outcome != prober.Success {
+	if r.Outcome != result.Success {
 		c, when = red, "after"
 	}
 	title := p.paint(c, string(r.Outcome))
@@ -84,7 +85,7 @@ func (p *page) heading(t Target, r *prober.Result) {
 		title += " " + when + " " + duration(r.Timing.Duration)
 	}
 	p.line("%s: %s (%s)", title, Clean(t.Endpoint), Clean(t.URL))
-	if r.Outcome != prober.Success {
+	if r.Outcome != result.Success {
 		if r.Err != nil {
 			p.row("reason", r.Err.Error())
 		}
@@ -98,7 +99,7 @@ func (p *page) heading(t Target, r *prober.Result) {
 }
 
 // asked says what the request was.
-func asked(t Target, r *prober.Result) string {
+func asked(t Target, r *result.Result) string {
 	parts := []string{"module " + t.Module}
 	for _, part := range []struct{ word, value string }{
 		{"api", r.API}, {"engine", r.Engine}, {"model", r.Model}, {"prefix", r.Prefix},
@@ -114,10 +115,10 @@ func asked(t Target, r *prober.Result) string {
 }
 
 // latency lists the durations that people compare.
-func (p *page) latency(r *prober.Result) {
+func (p *page) latency(r *result.Result) {
 	t := &r.Timing
 	title := "Latency"
-	if r.Outcome != prober.Success {
+	if r.Outcome != result.Success {
 		title = "Latency until the failure"
 	}
 	var rows []row
@@ -137,7 +138,7 @@ func (p *page) latency(r *prober.Result) {
 }
 
 // amounts lists what was asked and answered.
-func (p *page) amounts(r *prober.Result) {
+func (p *page) amounts(r *result.Result) {
 	var rows []row
 	t := &r.Tokens
 	if t.Prompt >= 0 {
@@ -173,7 +174,7 @@ func Count(n int, one, several string) string {
 }
 
 // cached says what the prefix cache gave, where the server tells.
-func cached(t *prober.Tokens) string {
+func cached(t *result.Tokens) string {
 	switch {
 	case t.Cached < 0:
 		return ""
@@ -184,18 +185,18 @@ func cached(t *prober.Tokens) string {
 }
 
 // counted says who counted.
-func counted(s prober.TokenSource) string {
+func counted(s result.TokenSource) string {
 	switch s {
-	case prober.TokensFromUsage:
+	case result.TokensFromUsage:
 		return "; the server's count"
-	case prober.TokensFromEvents:
+	case result.TokensFromEvents:
 		return "; by events, as the server reports no count"
 	}
 	return ""
 }
 
 // server lists what the reply tells beside the answer.
-func (p *page) server(r *prober.Result) {
+func (p *page) server(r *result.Result) {
 	var rows []row
 	for _, part := range []struct {
 		label string
@@ -224,12 +225,12 @@ func (p *page) server(r *prober.Result) {
 }
 
 // measurement says how far the numbers can be trusted.
-func (p *page) measurement(r *prober.Result) {
+func (p *page) measurement(r *result.Result) {
 	var rows []row
-	if r.Timing.Phases[prober.PhaseFirstByte] >= 0 {
-		rows = append(rows, row{"clock", map[prober.Clock]string{
-			prober.ClockKernel:  "receive stamps of the kernel",
-			prober.ClockProcess: "of the process, after each read",
+	if r.Timing.Phases[result.PhaseFirstByte] >= 0 {
+		rows = append(rows, row{"clock", map[result.Clock]string{
+			result.ClockKernel:  "receive stamps of the kernel",
+			result.ClockProcess: "of the process, after each read",
 		}[r.Clock]})
 	}
 	if n := r.MergedEvents(); n > 0 {
@@ -250,7 +251,7 @@ func (p *page) measurement(r *prober.Result) {
 	if r.Imprecise {
 		rows = append(rows, row{"imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies"})
 	}
-	if r.NoFinish && r.Outcome == prober.Success {
+	if r.NoFinish && r.Outcome == result.Success {
 		rows = append(rows, row{"no finish", "the reply gave no finish reason: whether the answer is whole is not certain"})
 	}
 	if r.NoEndMarker {

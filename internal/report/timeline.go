@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 const (
@@ -37,7 +37,7 @@ type stall struct {
 }
 
 // findStalls returns the median gap and the gaps that stand out from it.
-func findStalls(events []prober.Event) (median time.Duration, stalls []stall) {
+func findStalls(events []result.Event) (median time.Duration, stalls []stall) {
 	median = medianGap(events)
 	for i := 1; i < len(events); i++ {
 		if gap := events[i].At - events[i-1].At; gap > stallLeast && gap > stallFactor*median {
@@ -49,7 +49,7 @@ func findStalls(events []prober.Event) (median time.Duration, stalls []stall) {
 
 // medianGap is the lower median of the gaps between events that were both
 // measured; of all gaps where there is none of these.
-func medianGap(events []prober.Event) time.Duration {
+func medianGap(events []result.Event) time.Duration {
 	var measured, all []time.Duration
 	for i := 1; i < len(events); i++ {
 		gap := events[i].At - events[i-1].At
@@ -69,7 +69,7 @@ func medianGap(events []prober.Event) time.Duration {
 }
 
 // timeline draws the events to scale, from the first to the last.
-func (p *page) timeline(events []prober.Event) {
+func (p *page) timeline(events []result.Event) {
 	if len(events) < 2 {
 		return
 	}
@@ -117,7 +117,7 @@ func roundUp(d time.Duration) time.Duration {
 
 // draw returns the glyph of each column. Clocks may make an event come before
 // the one that it follows, but not draw it outside.
-func draw(events []prober.Event, stalls []stall, step time.Duration) []rune {
+func draw(events []result.Event, stalls []stall, step time.Duration) []rune {
 	span := events[len(events)-1].At - events[0].At
 	cells := []rune(strings.Repeat(string(glyphNothing), int(span/step)+1))
 	at := func(i int) int {
@@ -191,7 +191,7 @@ func (p *page) paintGlyphs(line []rune) string {
 }
 
 // listStalls names the first stalls.
-func (p *page) listStalls(events []prober.Event, stalls []stall) {
+func (p *page) listStalls(events []result.Event, stalls []stall) {
 	for i, s := range stalls {
 		if i == maxStalls {
 			p.row("", fmt.Sprintf("and %d more", len(stalls)-maxStalls))

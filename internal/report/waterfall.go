@@ -4,13 +4,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // waterfall draws the phases below each other, under a title, each from where the one before
 // it ended. After a failure the time that belongs to no finished phase is the
 // last bar.
-func (p *page) waterfall(title string, t *prober.Timing, o prober.Outcome) {
+func (p *page) waterfall(title string, t *result.Timing, o result.Outcome) {
 	total := time.Duration(0)
 	for _, d := range t.Phases {
 		total += max(0, d)
@@ -21,13 +21,13 @@ func (p *page) waterfall(title string, t *prober.Timing, o prober.Outcome) {
 		return
 	}
 	p.title("%s", title)
-	failed := o != prober.Success
+	failed := o != result.Success
 	at := time.Duration(0)
 	for ph, d := range t.Phases {
-		switch ph := prober.Phase(ph); {
+		switch ph := result.Phase(ph); {
 		case d < 0:
 			continue
-		case failed && ph == prober.PhaseClose: // nothing came to an end here
+		case failed && ph == result.PhaseClose: // nothing came to an end here
 			p.bar(unfinished, red, at, d, total)
 		default:
 			p.bar(ph.String(), phaseColor(ph), at, d, total)
@@ -42,13 +42,13 @@ func (p *page) waterfall(title string, t *prober.Timing, o prober.Outcome) {
 // unfinished labels the time of a failed probe that belongs to no phase.
 const unfinished = "then failed"
 
-func phaseColor(ph prober.Phase) color {
+func phaseColor(ph result.Phase) color {
 	switch ph {
-	case prober.PhaseDNS, prober.PhaseConnect, prober.PhaseTLS:
+	case result.PhaseDNS, result.PhaseConnect, result.PhaseTLS:
 		return blue
-	case prober.PhaseDecode:
+	case result.PhaseDecode:
 		return green
-	case prober.PhaseWrite, prober.PhaseClose:
+	case result.PhaseWrite, result.PhaseClose:
 		return faint
 	}
 	return yellow

@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
@@ -22,12 +22,12 @@ func openEndpoint(t *testing.T, d *status.Detail) *tab {
 
 // onlyProbe is an endpoint with one probe.
 func onlyProbe(probe map[string]any) *status.Detail {
-	outcome := prober.Outcome(probe["outcome"].(string))
+	outcome := result.Outcome(probe["outcome"].(string))
 	return &status.Detail{
 		Row: status.Row{Name: "one", URL: "http://one:8000", State: status.Up},
 		Series: []*status.Series{{
 			Module: "m", Prefix: "cold", Interval: 30, Probes: []any{probe},
-			History: &status.History{At: []float64{1.8e9}, TTFT: []*float64{nil}, TPOT: []*float64{nil}, Outcome: []prober.Outcome{outcome}},
+			History: &status.History{At: []float64{1.8e9}, TTFT: []*float64{nil}, TPOT: []*float64{nil}, Outcome: []result.Outcome{outcome}},
 		}},
 	}
 }
@@ -133,7 +133,7 @@ func TestChartsAfterAStepOfTheClock(t *testing.T) {
 		At:      []float64{1.8e9, 1.8e9 + 30, 1.8e9 - 3600},
 		TTFT:    []*float64{new(0.111), new(0.222), new(0.333)},
 		TPOT:    []*float64{nil, nil, nil},
-		Outcome: []prober.Outcome{prober.Success, prober.Success, prober.Success},
+		Outcome: []result.Outcome{result.Success, result.Success, result.Success},
 	}
 	p := openEndpoint(t, d)
 	p.await("document.querySelector('.chart .u-over')")
@@ -170,7 +170,7 @@ func TestAbsentIsADash(t *testing.T) {
 // latest probe succeeded, so that nothing fails.
 func TestFailureThatIsOver(t *testing.T) {
 	d := fake.Endpoint(fake.Kind{
-		Name: "quiet", TTFT: 0.1, TPOT: 0.01, State: status.Stale, Bad: 2, Outcome: prober.Empty, Error: "no token",
+		Name: "quiet", TTFT: 0.1, TPOT: 0.01, State: status.Stale, Bad: 2, Outcome: result.Empty, Error: "no token",
 	})
 	d.Failing = nil
 	s := serve(t, fake.NewBoard(d))

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 	"github.com/inference-exporter/inference_exporter/web"
@@ -23,13 +23,13 @@ func hostile() *status.Detail {
 	d.Name, d.URL, d.Model, d.API, d.Engine, d.Module = evil, "javascript:window.hacked=1//"+evil, evil, evil, evil, evil
 	d.Labels = map[string]string{evil: evil}
 	d.Failing, d.State = []string{evil}, status.State(evil)
-	d.Failure = &status.Failure{At: 1, Module: evil, Outcome: prober.Outcome(evil), Message: evil, Advice: evil}
-	d.Outcomes = []prober.Outcome{prober.Outcome(evil)}
+	d.Failure = &status.Failure{At: 1, Module: evil, Outcome: result.Outcome(evil), Message: evil, Advice: evil}
+	d.Outcomes = []result.Outcome{result.Outcome(evil)}
 	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil}}
 	d.Pages = []*status.Server{{Server: evil, URL: evil, Engine: evil, At: 1, State: engine.State(evil), Reason: engine.Reason(evil), Error: evil}}
 	for _, s := range d.Series {
 		s.Module, s.Prefix, s.InputTokens, s.Concurrency = evil, evil, evil, evil
-		s.History.Outcome[len(s.History.Outcome)-1] = prober.Outcome(evil)
+		s.History.Outcome[len(s.History.Outcome)-1] = result.Outcome(evil)
 		s.Probes = []any{map[string]any{
 			"time": evil, "outcome": evil, "error": evil, "advice": evil, "trace_id": evil, "model": evil, "finish_reason": evil, "clock": evil,
 			"answer": map[string]any{"text": evil, "verdict": evil}, "server_time_seconds": map[string]float64{evil: 1},

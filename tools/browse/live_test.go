@@ -7,7 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
@@ -33,7 +33,7 @@ func openLive(t *testing.T, path string) (*tab, *fake.Board, *fake.Server) {
 func broken() *status.Detail {
 	return fake.Endpoint(fake.Kind{
 		Name: "chat-eu", Model: "Qwen/Qwen3-32B", Engine: "vllm", TTFT: 0.085, TPOT: 0.0123, State: status.Down, Bad: 4,
-		Outcome: prober.ConnectError, Error: "connection refused",
+		Outcome: result.ConnectError, Error: "connection refused",
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -25,7 +25,7 @@ type Kind struct {
 	TTFT, TPOT float64
 	// Outcome is how the latest probes end, and Bad how many of them; Error is
 	// what the server said.
-	Outcome prober.Outcome
+	Outcome result.Outcome
 	Bad     int
 	Error   string
 	State   status.State
@@ -104,13 +104,13 @@ func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id status.ID, times float6
 	h := &status.History{}
 	end := now() - 7
 	for i := range points {
-		outcome := prober.Success
+		outcome := result.Success
 		if left := points - i; left <= k.Bad && k.State != status.Up || k.State == status.Up && k.Bad > 0 && left > 100 && left <= 100+k.Bad {
 			outcome = k.Outcome
 		}
 		h.At = append(h.At, end-interval*float64(points-1-i))
 		h.Outcome = append(h.Outcome, outcome)
-		if outcome != prober.Success {
+		if outcome != result.Success {
 			h.TTFT, h.TPOT = append(h.TTFT, nil), append(h.TPOT, nil)
 			continue
 		}
@@ -137,7 +137,7 @@ func probe(k Kind, r *rand.Rand, h *status.History, i int, id status.ID) map[str
 		"trace_id": fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()), "clock": "kernel", "merged_events": 0,
 		"connection_reused": false, "buffered": false, "imprecise": false, "no_end_marker": false,
 	}
-	if h.Outcome[i] != prober.Success {
+	if h.Outcome[i] != result.Success {
 		p["error"], p["advice"] = k.Error, "Look at the server's queue and running requests, then at its log."
 		p["duration_seconds"] = 10.0
 		p["phase_seconds"] = map[string]float64{"dns": 0.0012, "connect": 0.0008, "write": 0.0001}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
 )
@@ -18,17 +18,17 @@ func Fleet() []*status.Detail {
 		},
 		{
 			Name: "chat-us", Model: "Qwen/Qwen3-32B", Engine: "vllm", TTFT: 0.31, TPOT: 0.0187, State: status.Up, Bad: 2,
-			Outcome: prober.StreamError, Error: "the server ended the reply with an error: EngineDeadError", Running: 22, Waiting: 3, KV: 0.78,
+			Outcome: result.StreamError, Error: "the server ended the reply with an error: EngineDeadError", Running: 22, Waiting: 3, KV: 0.78,
 			Labels: map[string]string{"region": "us-east-1", "tier": "prod"},
 		},
 		{
 			Name: "judge", Model: "meta-llama/Llama-3.3-70B-Instruct", Engine: "sglang", TTFT: 0.44, TPOT: 0.031, State: status.Down, Bad: 9, Bursts: true,
-			Outcome: prober.TimeoutFirstToken, Error: "no first token within 10 s; the server answered 200 and sent nothing", Running: 48, Waiting: 210, KV: 0.99,
+			Outcome: result.TimeoutFirstToken, Error: "no first token within 10 s; the server answered 200 and sent nothing", Running: 48, Waiting: 210, KV: 0.99,
 			Labels: map[string]string{"region": "eu-west-1", "tier": "prod"},
 		},
 		{
 			Name: "code/70b", Model: "deepseek-ai/DeepSeek-Coder-V3", Engine: "trtllm", TTFT: 0.62, TPOT: 0.044, State: status.Degraded, Bad: 3,
-			Outcome: prober.CheckFailed, Error: `want an answer that contains "Paris"`, Running: 17, Waiting: 1, KV: 0.55,
+			Outcome: result.CheckFailed, Error: `want an answer that contains "Paris"`, Running: 17, Waiting: 1, KV: 0.55,
 			Labels: map[string]string{"region": "us-east-1", "tier": "beta"},
 		},
 		{Name: "rag-staging", Model: "mistralai/Mistral-Small-3.2", Engine: "tgi", TTFT: 0.2, TPOT: 0.02, State: status.Stale, Running: 1, KV: 0.04},

@@ -1,4 +1,6 @@
-package prober
+// Package result holds what a probe found: its outcome, its durations and counts, or
+// why a run measured nothing.
+package result
 
 import (
 	"time"

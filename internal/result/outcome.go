@@ -1,4 +1,4 @@
-package prober
+package result
 
 // Outcome says how a probe ended. The set is closed: it is a label value.
 type Outcome string
