@@ -275,7 +275,7 @@ func referenceRow(f Family) string {
 // referenceOutcomes renders the outcomes with their comments in the source.
 func referenceOutcomes(t *testing.T) string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "prober", "outcome.go"), nil, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "internal", "result", "outcome.go"), nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func referenceOutcomes(t *testing.T) string {
 		return true
 	})
 	if len(outcomes) > 0 {
-		t.Errorf("outcomes not in prober/outcome.go: %v", outcomes)
+		t.Errorf("outcomes not in internal/result/outcome.go: %v", outcomes)
 	}
 	return b.String()
 }
