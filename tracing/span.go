@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
@@ -36,30 +35,64 @@ const (
 	maxReason = 1024
 )
 
+// span is a finished span that no tracer made. The embedded interface is nil and
+// has the private method only: every other one is below.
+type span struct {
+	sdktrace.ReadOnlySpan
+	name       string
+	context    trace.SpanContext
+	start, end time.Time
+	attributes []attribute.KeyValue
+	events     []sdktrace.Event
+	status     sdktrace.Status
+	resource   *resource.Resource
+}
+
+func (s *span) Name() string                     { return s.name }
+func (s *span) SpanContext() trace.SpanContext   { return s.context }
+func (s *span) Parent() trace.SpanContext        { return trace.SpanContext{} }
+func (s *span) SpanKind() trace.SpanKind         { return trace.SpanKindClient }
+func (s *span) StartTime() time.Time             { return s.start }
+func (s *span) EndTime() time.Time               { return s.end }
+func (s *span) Attributes() []attribute.KeyValue { return s.attributes }
+func (s *span) Links() []sdktrace.Link           { return nil }
+func (s *span) Events() []sdktrace.Event         { return s.events }
+func (s *span) Status() sdktrace.Status          { return s.status }
+func (s *span) Resource() *resource.Resource     { return s.resource }
+func (s *span) DroppedAttributes() int           { return 0 }
+func (s *span) DroppedLinks() int                { return 0 }
+func (s *span) DroppedEvents() int               { return 0 }
+func (s *span) ChildSpanCount() int              { return 0 }
+
+func (s *span) InstrumentationScope() instrumentation.Scope {
+	return instrumentation.Scope{Name: "github.com/inference-exporter/inference_exporter/tracing"}
+}
+
+// InstrumentationLibrary is the former name of InstrumentationScope.
+func (s *span) InstrumentationLibrary() instrumentation.Scope { return s.InstrumentationScope() }
+
 // newSpan returns the span of a result. Its ids are those that the probe sent
 // in its traceparent: it is the trace's root, named by the first half of the
 // trace id.
-func newSpan(res *resource.Resource, t Target, r *result.Result) sdktrace.ReadOnlySpan {
+func newSpan(res *resource.Resource, t Target, r *result.Result) *span {
 	operation := operationOf(r)
 	name := operation
 	if r.Model != "" {
 		name += " " + r.Model
 	}
-	return tracetest.SpanStub{
-		Name: safetext.Line(name, maxReason),
-		SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
+	return &span{
+		name: safetext.Line(name, maxReason),
+		context: trace.NewSpanContext(trace.SpanContextConfig{
 			TraceID: r.TraceID, SpanID: trace.SpanID(r.TraceID[:8]), TraceFlags: trace.FlagsSampled,
 		}),
-		SpanKind:  trace.SpanKindClient,
-		StartTime: r.Start,
+		start: r.Start,
 		// Nothing is known of the end of a probe that sent no request.
-		EndTime:              r.Start.Add(max(0, r.Timing.Duration)),
-		Attributes:           append(conventional(operation, t, r), ourOwn(t, r)...),
-		Events:               eventsOf(r),
-		Status:               statusOf(r),
-		Resource:             res,
-		InstrumentationScope: instrumentation.Scope{Name: "github.com/inference-exporter/inference_exporter/tracing"},
-	}.Snapshot()
+		end:        r.Start.Add(max(0, r.Timing.Duration)),
+		attributes: append(conventional(operation, t, r), ourOwn(t, r)...),
+		events:     eventsOf(r),
+		status:     statusOf(r),
+		resource:   res,
+	}
 }
 
 // failed tells whether a result speaks against the endpoint.
