@@ -1,12 +1,13 @@
 package simulator
 
 import (
-	"encoding/binary"
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"net/http"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 )
 
 // bedrockConverse is ConverseStream of Amazon Bedrock, POST
@@ -53,25 +54,22 @@ func parseConverse(body []byte) (ask, error) {
 // exceptionName begins the names of frames that are exceptions.
 const exceptionName = "exception:"
 
-// awsFrame frames as application/vnd.amazon.eventstream does: lengths, headers
-// and payload between checksums.
+// awsFrame frames as application/vnd.amazon.eventstream does, by the code of
+// AWS and not by that of the probes.
 func awsFrame(dst []byte, name string, payload []byte) []byte {
 	kind, nameHeader := "event", ":event-type"
 	if exception, ok := strings.CutPrefix(name, exceptionName); ok {
 		kind, nameHeader, name = "exception", ":exception-type", exception
 	}
-	var headers []byte
-	for _, h := range [][2]string{{nameHeader, name}, {":content-type", "application/json"}, {":message-type", kind}} {
-		headers = append(append(headers, byte(len(h[0]))), h[0]...)
-		headers = append(headers, 7) // a text
-		headers = append(binary.BigEndian.AppendUint16(headers, uint16(len(h[1]))), h[1]...)
+	m := eventstream.Message{Payload: payload}
+	m.Headers.Set(nameHeader, eventstream.StringValue(name))
+	m.Headers.Set(":content-type", eventstream.StringValue("application/json"))
+	m.Headers.Set(":message-type", eventstream.StringValue(kind))
+	b := bytes.NewBuffer(dst)
+	if err := eventstream.NewEncoder().Encode(b, m); err != nil {
+		panic(err) // cannot happen: names are short, and a buffer takes all
 	}
-	start := len(dst)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(16+len(headers)+len(payload)))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(headers)))
-	dst = binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:]))
-	dst = append(append(dst, headers...), payload...)
-	return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:]))
+	return b.Bytes()
 }
 
 // bedrockReply writes the events of one message: a block of reasoning, if any,
