@@ -110,17 +110,9 @@ func (o *overhead) observe(r *result.Result, timed bool) {
 		o.latest[overheadReply].set((r.Timing.TTFT - r.Server.Queue - r.Server.Prefill).Seconds())
 	}
 	if len(o.starts) > 0 {
-		o.keep(observedTTFT{firstToken(r), r.Timing.TTFT.Seconds()})
+		firstToken := r.Start.Add(r.Timing.Setup() + r.Timing.TTFT)
+		o.keep(observedTTFT{firstToken, r.Timing.TTFT.Seconds()})
 	}
-}
-
-// firstToken returns when the first token of a success came.
-func firstToken(r *result.Result) time.Time {
-	at := r.Start.Add(r.Timing.TTFT)
-	for _, p := range []result.Phase{result.PhaseDNS, result.PhaseConnect, result.PhaseTLS} {
-		at = at.Add(max(0, r.Timing.Phases[p]))
-	}
-	return at
 }
 
 // keep adds a probe. Where there are too many the oldest goes, and with it the

@@ -205,11 +205,7 @@ func (v *values) setVectors(r *result.Result, timed bool) {
 		return
 	}
 	v.items += uint64(r.Vectors.Items)
-	d := r.Timing.Duration
-	for _, p := range []result.Phase{result.PhaseDNS, result.PhaseConnect, result.PhaseTLS} {
-		d -= max(0, r.Timing.Phases[p])
-	}
-	if d > 0 && timed {
+	if d := r.Timing.RequestDuration(); d > 0 && timed {
 		v.lastItems.set(float64(r.Vectors.Items) / d.Seconds())
 		if r.Tokens.Prompt > 0 {
 			v.lastInput.set(float64(r.Tokens.Prompt) / d.Seconds())

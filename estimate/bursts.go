@@ -62,8 +62,9 @@ func measure(level []*result.Result) (b Burst, ok bool) {
 			b.Failed++
 			continue
 		}
-		end, measured := ended(r)
-		if end.After(lastEnd) {
+		took := r.Timing.RequestDuration()
+		measured := !r.Sent.IsZero() && took >= 0
+		if end := r.Sent.Add(took); measured && end.After(lastEnd) {
 			lastEnd = end
 		}
 		tokens += r.Tokens.Output
@@ -82,19 +83,6 @@ func measure(level []*result.Result) (b Burst, ok bool) {
 // it was is of interest also where it was wrong.
 func answered(r *result.Result) bool {
 	return r.Outcome == result.Success || r.Outcome == result.CheckFailed
-}
-
-// ended returns when the reply ended. The set-up of the connection, which the
-// duration begins with, came before the request was sent.
-func ended(r *result.Result) (end time.Time, ok bool) {
-	if r.Sent.IsZero() || r.Timing.Duration < 0 {
-		return time.Time{}, false
-	}
-	took := r.Timing.Duration
-	for _, p := range []result.Phase{result.PhaseDNS, result.PhaseConnect, result.PhaseTLS} {
-		took -= max(0, r.Timing.Phases[p])
-	}
-	return r.Sent.Add(took), true
 }
 
 // misses reports whether the 90th percentile of TTFT in the burst, the smallest

@@ -109,6 +109,20 @@ type Timing struct {
 	Phases [NumPhases]time.Duration
 }
 
+// Setup returns how long the connection took to set up, with which Duration
+// begins; 0 on a kept connection.
+func (t *Timing) Setup() time.Duration {
+	return max(0, t.Phases[PhaseDNS]) + max(0, t.Phases[PhaseConnect]) + max(0, t.Phases[PhaseTLS])
+}
+
+// RequestDuration returns Duration without Setup; Absent if Duration is.
+func (t *Timing) RequestDuration() time.Duration {
+	if t.Duration < 0 {
+		return Absent
+	}
+	return t.Duration - t.Setup()
+}
+
 // Result is what one probe found out. It is immutable once returned.
 type Result struct {
 	// Scheduled is when the probe was due (t0); the zero time when nobody
