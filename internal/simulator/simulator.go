@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -237,3 +238,90 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the client is gone
 }
+
+// The ways by which a request finds its replica.
+const (
+	// LeastLoaded is to the replica with the fewest requests, of equal ones the
+	// first: on an idle server always the first.
+	LeastLoaded = "least-loaded"
+	// RoundRobin is to each replica in turn.
+	RoundRobin = "round-robin"
+	// Sticky is by the value of a header: equal values meet at one replica. A
+	// request without it goes to the least loaded.
+	Sticky = "sticky"
+)
+
+// Routings lists the values of Options.Routing, the default first.
+func Routings() []string { return []string{LeastLoaded, RoundRobin, Sticky} }
+
+// route returns the replica that a request goes to.
+func (s *Server) route(r *http.Request) *replica {
+	switch s.o.Routing {
+	case RoundRobin:
+		return s.replicas[(s.routed.Add(1)-1)%uint64(len(s.replicas))]
+	case Sticky:
+		if value := r.Header.Get(s.o.StickyHeader); value != "" {
+			return s.replicas[hashText(value)%uint64(len(s.replicas))]
+		}
+	}
+	return s.leastLoaded()
+}
+
+func (s *Server) leastLoaded() *replica {
+	best := s.replicas[0]
+	least := best.load()
+	for _, r := range s.replicas[1:] {
+		if n := r.load(); n < least {
+			best, least = r, n
+		}
+	}
+	return best
+}
+
+// hashText returns a hash of texts in their order.
+func hashText(texts ...string) uint64 {
+	h := fnv.New64a()
+	for _, t := range texts {
+		_, _ = h.Write([]byte(t)) // never fails
+		_, _ = h.Write([]byte{0})
+	}
+	return mix(h.Sum64(), 0)
+}
+
+// keepBusy runs one background sequence after another until ctx ends.
+func (s *Server) keepBusy(ctx context.Context, index int) {
+	rng := rand.New(rand.NewPCG(s.o.Seed, uint64(index)+1))
+	r := s.replicas[index%len(s.replicas)]
+	for ctx.Err() == nil {
+		output := max(1, min(around(rng, s.o.BackgroundOutput), s.o.ContextLength/2))
+		q := newSequence(s.backgroundPrompt(rng), output, finishLength)
+		q.quiet = true
+		if !r.submit(q) {
+			// The queue is full of users; wait for as long as a step.
+			if sleep(ctx, s.o.DecodeStep) != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case <-q.ready:
+		case <-ctx.Done():
+			r.abort(q)
+		}
+	}
+}
+
+// backgroundPrompt is random tokens after a beginning that all share.
+func (s *Server) backgroundPrompt(rng *rand.Rand) []token {
+	prompt := make([]token, max(1, min(around(rng, s.o.BackgroundInput), s.o.ContextLength/2)))
+	for i := range prompt {
+		prompt[i] = randomToken | token(i)
+		if i >= s.o.BackgroundInput/4 {
+			prompt[i] = randomToken | token(rng.Uint64N(1<<40))
+		}
+	}
+	return prompt
+}
+
+// around draws evenly from half to one and a half of mean.
+func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean+1) }

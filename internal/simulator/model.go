@@ -1,0 +1,242 @@
+package simulator
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// weights is what may change about the model while it is served; see Options.
+// It is never changed once published.
+type weights struct {
+	version string
+	shift   float64
+	quality float64
+}
+
+// fingerprint is what the replies tell of the weights; "" is nothing.
+func (w *weights) fingerprint() string {
+	if w.version == "" {
+		return ""
+	}
+	return fmt.Sprintf("fp_%010x", hashText("fingerprint", w.version)>>24)
+}
+
+// voice decides the order of the words of an answer to the text; 0 is to count.
+func (w *weights) voice(text string) uint64 {
+	if w.version == "" {
+		return 0
+	}
+	return hashText("voice", w.version, text) | 1
+}
+
+// SetWeights changes Options.WeightsVersion, LogprobShift and Quality while the
+// server runs. Requests that have arrived end with what was. quality is from 0
+// to 1, and 0 is none.
+func (s *Server) SetWeights(version string, logprobShift, quality float64) {
+	s.weights.Store(&weights{version, logprobShift, quality})
+}
+
+// setWeights is POST /simulator/weights?version=&shift=&quality=; what is left
+// out stays as it is.
+func (s *Server) setWeights(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	next := *s.weights.Load()
+	if q.Has("version") {
+		next.version = q.Get("version")
+	}
+	for name, p := range map[string]*float64{"shift": &next.shift, "quality": &next.quality} {
+		if !q.Has(name) {
+			continue
+		}
+		var err error
+		if *p, err = strconv.ParseFloat(q.Get(name), 64); err != nil || math.IsNaN(*p) || math.IsInf(*p, 0) {
+			http.Error(w, name+" must be a number", http.StatusBadRequest)
+			return
+		}
+	}
+	if next.quality < 0 || next.quality > 1 {
+		http.Error(w, "quality must be from 0 to 1", http.StatusBadRequest)
+		return
+	}
+	s.SetWeights(next.version, next.shift, next.quality)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// token identifies one token; equal prompts have equal tokens.
+type token uint64
+
+const (
+	// bytesPerToken is how much of a word one token covers.
+	bytesPerToken = 4
+	// templateTokens is what a chat template adds, half of it on each side.
+	templateTokens = 12
+
+	templateToken  token = 1 << 40
+	generatedToken token = 1 << 41
+	randomToken    token = 1 << 42
+)
+
+// tokenize appends the tokens of text: words are what stands between white
+// space, and each costs one token per four bytes begun.
+func tokenize(dst []token, text string) []token {
+	for from, to := range pieces(text) {
+		t := token(to-from) << 32
+		for i := range to - from {
+			t |= token(text[from+i]) << (8 * i)
+		}
+		dst = append(dst, t)
+	}
+	return dst
+}
+
+// pieces goes through the bounds of the tokens of text, in bytes.
+func pieces(text string) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		for at := 0; ; {
+			start := strings.IndexFunc(text[at:], func(r rune) bool { return !unicode.IsSpace(r) })
+			if start < 0 {
+				return
+			}
+			at += start
+			end := len(text)
+			if n := strings.IndexFunc(text[at:], unicode.IsSpace); n >= 0 {
+				end = at + n
+			}
+			for at < end {
+				to := min(at+bytesPerToken, end)
+				if !yield(at, to) {
+					return
+				}
+				at = to
+			}
+		}
+	}
+}
+
+// chatTokens returns the tokens of a conversation inside its template.
+func chatTokens(contents []string) []token {
+	var tokens []token
+	for i := range token(templateTokens / 2) {
+		tokens = append(tokens, templateToken|i)
+	}
+	for _, c := range contents {
+		tokens = tokenize(tokens, c)
+	}
+	for i := range token(templateTokens / 2) {
+		tokens = append(tokens, templateToken|(templateTokens/2+i))
+	}
+	return tokens
+}
+
+// scores are the log-probabilities of a reply that is not streamed.
+type scores struct {
+	text   string // the prompt, where it is wanted
+	prompt []tokenScore
+	output []tokenScore
+}
+
+// tokenScore is one token with its log-probability in nats.
+type tokenScore struct {
+	id      int
+	text    string
+	offset  int      // characters before it, in the prompt and the output
+	logprob *float64 // nil is none: nothing stands before the first token
+}
+
+// What the log-probability of a token is made of: at most highest, below it
+// by a number drawn for the token, exponential with mean spread. The mean over a
+// long text is highest - spread.
+const (
+	highest = -0.5
+	spread  = 1.8
+	// outputLogprob is that of each token of the model's own.
+	outputLogprob = -0.25
+	// vocabularySize bounds the ids of tokens.
+	vocabularySize = 128_000
+)
+
+// score returns the log-probabilities that the request wants, of an output of
+// the given length; nil where it wants none.
+func (x *exchange) score(tokens int) *scores {
+	a := &x.ask
+	if !a.logprobs {
+		return nil
+	}
+	var s scores
+	offset := 0
+	if a.echo {
+		s.text = a.text
+		s.prompt = scoreText(a.text, x.weights, x.s.scoreNoise())
+		s.prompt = s.prompt[min(a.scoreFrom, len(s.prompt)):]
+		if len(s.prompt) > 0 {
+			s.prompt[0].logprob = nil
+		}
+		offset = utf8.RuneCountInString(a.text)
+		x.rec.update(func(r *Record) { r.Logprob = meanLogprob(s.prompt) })
+	}
+	for i := range tokens {
+		t := string(x.appendToken(nil, i))
+		p := outputLogprob
+		s.output = append(s.output, tokenScore{id: tokenID(hashText(t)), text: t, offset: offset, logprob: &p})
+		offset += utf8.RuneCountInString(t)
+	}
+	return &s
+}
+
+// scoreNoise draws what is added to each token of one request.
+func (s *Server) scoreNoise() float64 {
+	if s.o.LogprobNoise <= 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.o.LogprobNoise * s.rng.NormFloat64()
+}
+
+// scoreText returns the tokens of text, with a log-probability that depends on
+// the weights' version and all tokens up to it, and on noise. The white space in
+// front of a token is part of it.
+func scoreText(text string, w *weights, noise float64) []tokenScore {
+	var all []tokenScore
+	h := hashText("logprob", w.version)
+	end, offset, next := 0, 0, 0
+	for _, to := range pieces(text) {
+		t := tokenScore{text: text[end:to], offset: offset}
+		id := hashText(t.text)
+		h = mix(h, id)
+		u := (float64(h>>11) + 0.5) / (1 << 53) // between 0 and 1, neither included
+		p := min(0, highest+spread*math.Log(u)+w.shift+noise)
+		t.id, t.logprob = tokenID(id), &p
+		all = append(all, t)
+		for ; next < to; next++ {
+			if utf8.RuneStart(text[next]) {
+				offset++
+			}
+		}
+		end = to
+	}
+	return all
+}
+
+func tokenID(hash uint64) int { return int(hash % vocabularySize) }
+
+// meanLogprob is the mean of those that there are; 0 is none.
+func meanLogprob(tokens []tokenScore) float64 {
+	sum, n := 0.0, 0
+	for _, t := range tokens {
+		if t.logprob != nil {
+			sum += *t.logprob
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
