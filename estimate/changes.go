@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Indexes of Sources: first those whose values are either equal or not.
@@ -104,7 +106,7 @@ func (u *usual) observe(v uint64, r rule) (changed bool) {
 
 // learn adds a value to the latest ones.
 func (u *usual) learn(v uint64, r rule) {
-	u.values = appendLatest(u.values, v, r.learn)
+	u.values = stats.AppendLatest(u.values, v, r.learn)
 	if len(u.values) < r.learn {
 		return
 	}

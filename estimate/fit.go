@@ -3,6 +3,8 @@ package estimate
 import (
 	"math"
 	"slices"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Constants of the robust fit.
@@ -56,7 +58,7 @@ func fit(t, y []float64, terms int) (p polynomial, ok bool) {
 			}
 			residuals[i] = (y[i] - at) / fitted[i]
 		}
-		noise = max(leastNoise, spread(residuals, sizes))
+		noise = max(leastNoise, stats.Deviation(residuals, sizes))
 		for i, r := range residuals {
 			weights[i] = biweight(r / noise)
 		}
@@ -184,33 +186,4 @@ func (m matrix) inverse(terms int) (out matrix, ok bool) {
 		}
 	}
 	return out, true
-}
-
-// normalMAD is the standard deviation of normal noise over its median absolute
-// value.
-const normalMAD = 1.4826
-
-// spread is the standard deviation of residuals by their median absolute value,
-// which a few outliers do not move. It works in sizes, which is as long.
-func spread(residuals, sizes []float64) float64 {
-	for i, r := range residuals {
-		sizes[i] = math.Abs(r)
-	}
-	slices.Sort(sizes)
-	return normalMAD * median(sizes)
-}
-
-// median returns that of sorted values, of which there must be some.
-func median(sorted []float64) float64 {
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
-// studentT95 returns the factor on the standard error of the bounds of a 95 %
-// interval with a number of degrees of freedom, by the expansion of Cornish and
-// Fisher: within 0.001 from 10 degrees on.
-func studentT95(freedom int) float64 {
-	const z = 1.959964
-	v := float64(freedom)
-	return z + (z*z*z+z)/(4*v) + (5*z*z*z*z*z+16*z*z*z+3*z)/(96*v*v)
 }

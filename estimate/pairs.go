@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -48,7 +48,7 @@ func (p *pairs) observe(results []*result.Result, now time.Time) {
 	if !isPair || first.Concurrency > 0 || second.Concurrency > 0 || !timed(first) || !timed(second) {
 		return
 	}
-	p.all = appendLatest(p.all, pair{now, first.Timing.TTFT.Seconds(), (first.Timing.TTFT - second.Timing.TTFT).Seconds()}, maxPairs)
+	p.all = stats.AppendLatest(p.all, pair{now, first.Timing.TTFT.Seconds(), (first.Timing.TTFT - second.Timing.TTFT).Seconds()}, maxPairs)
 }
 
 // allowNoHits reports whether the pairs allow that nothing came from a cache: the
@@ -62,14 +62,14 @@ func (p *pairs) allowNoHits(benefit *Interval) bool {
 		cold[i] = v.cold
 	}
 	slices.Sort(cold)
-	return benefit != nil && benefit.Lower < cacheBenefit*median(cold)
+	return benefit != nil && benefit.Lower < cacheBenefit*stats.Median(cold)
 }
 
 // benefit returns the median of the differences. Its bounds are two of the
 // differences themselves: they assume that pairs are independent, and nothing
 // of how the differences spread.
 func (p *pairs) benefit(now time.Time) *Interval {
-	p.all = dropOld(p.all, func(v pair) bool { return now.Sub(v.at) >= pairReach })
+	p.all = stats.DropOld(p.all, func(v pair) bool { return now.Sub(v.at) >= pairReach })
 	n := len(p.all)
 	if n < minPairs {
 		return nil
@@ -79,24 +79,8 @@ func (p *pairs) benefit(now time.Time) *Interval {
 		sorted[i] = v.benefit
 	}
 	slices.Sort(sorted)
-	k := medianRank(n)
-	return &Interval{Value: median(sorted), Lower: sorted[k-1], Upper: sorted[n-k]}
-}
-
-// medianRank returns the greatest k for which the k-th smallest of n samples is
-// above the median of all with a probability of 2.5 % at most; 0 without one.
-// How many of n are below the median follows the binomial distribution.
-func medianRank(n int) int {
-	exactly := 1.0 // probability of k below, in units of 1/2^n
-	for range n {
-		exactly /= 2
-	}
-	k := 0
-	for sum := exactly; sum <= 0.025; sum += exactly {
-		k++
-		exactly *= float64(n-k+1) / float64(k)
-	}
-	return k
+	lower, upper := stats.RankBounds(n, 0.5, 0.025)
+	return &Interval{Value: stats.Median(sorted), Lower: sorted[lower-1], Upper: sorted[upper-1]}
 }
 
 // reply is what a warm probe's reply tells of the prefix cache.
@@ -127,7 +111,7 @@ func (c *cache) observe(r *result.Result, now time.Time) {
 	}
 	// What was not made to length may be asked for the first time.
 	if r.Prefix == string(config.PrefixWarm) && r.Length > 0 && r.Outcome == result.Success && r.Concurrency == 0 {
-		c.warm = appendLatest(c.warm, reply{now, n.Prompt, n.Cached}, maxPairs)
+		c.warm = stats.AppendLatest(c.warm, reply{now, n.Prompt, n.Cached}, maxPairs)
 	}
 }
 
@@ -140,7 +124,7 @@ func (c *cache) tellsNoHits() bool {
 
 // hitRatio returns the share of the warm prompts that came from the cache.
 func (c *cache) hitRatio(now time.Time) *float64 {
-	c.warm = dropOld(c.warm, func(v reply) bool { return now.Sub(v.at) >= pairReach })
+	c.warm = stats.DropOld(c.warm, func(v reply) bool { return now.Sub(v.at) >= pairReach })
 	prompt, cached := 0, 0
 	for _, v := range c.warm {
 		prompt += v.prompt
@@ -157,22 +141,4 @@ func (c *cache) hitRatio(now time.Time) *float64 {
 // length is asked again and again.
 func cold(r *result.Result) bool {
 	return r.Prefix == string(config.PrefixCold) && r.Length > 0
-}
-
-// appendLatest appends to a list of at most a number of elements, of which the
-// first leaves.
-func appendLatest[T any](all []T, v T, most int) []T {
-	if len(all) == most {
-		all = slices.Delete(all, 0, 1)
-	}
-	return append(all, v)
-}
-
-// dropOld drops those at the beginning that are old.
-func dropOld[T any](all []T, old func(T) bool) []T {
-	n := 0
-	for n < len(all) && old(all[n]) {
-		n++
-	}
-	return slices.Delete(all, 0, n)
 }

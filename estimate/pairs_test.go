@@ -2,7 +2,6 @@ package estimate
 
 import (
 	"math"
-	"math/big"
 	"testing"
 	"time"
 
@@ -13,34 +12,6 @@ const ms = time.Millisecond
 
 // near tells whether two numbers are equal but for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
-
-// The greatest k with (n over 0) + ... + (n over k-1) <= 2.5 % of 2^n, in whole
-// numbers.
-func TestMedianRankIsExact(t *testing.T) {
-	for n := range maxPairs + 1 {
-		all := new(big.Int).Lsh(big.NewInt(1), uint(n))
-		want, sum := 0, new(big.Int)
-		for {
-			sum.Add(sum, new(big.Int).Binomial(int64(n), int64(want)))
-			if new(big.Int).Mul(sum, big.NewInt(40)).Cmp(all) > 0 {
-				break
-			}
-			want++
-		}
-		if got := medianRank(n); got != want {
-			t.Errorf("of %d samples rank %d, want %d", n, got, want)
-		}
-	}
-}
-
-// Values of published tables of the sign test at 95 %.
-func TestMedianRank(t *testing.T) {
-	for n, want := range map[int]int{5: 0, 6: 1, 8: 1, 9: 2, 12: 3, 15: 4, 20: 6, 25: 8, 30: 10, 40: 14, 50: 18, 60: 22} {
-		if got := medianRank(n); got != want {
-			t.Errorf("of %d samples rank %d, want %d", n, got, want)
-		}
-	}
-}
 
 func TestBenefit(t *testing.T) {
 	l := newLab(0)

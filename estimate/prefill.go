@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -70,7 +70,7 @@ func (p *prefill) observe(r *result.Result, now time.Time) {
 		}
 		p.samples = append(p.samples, p.first)
 	}
-	p.samples = appendLatest(p.samples, s, maxPrefillSamples)
+	p.samples = stats.AppendLatest(p.samples, s, maxPrefillSamples)
 }
 
 // uncached returns how many tokens of the prompt the server had to compute.
@@ -98,7 +98,7 @@ func farApart(short, long float64) bool {
 // expire drops what is too old.
 func (p *prefill) expire(now time.Time) {
 	left := len(p.samples)
-	p.samples = dropOld(p.samples, func(s prefillSample) bool {
+	p.samples = stats.DropOld(p.samples, func(s prefillSample) bool {
 		age := now.Sub(s.at)
 		old := age >= prefillReach || (age >= prefillSpan && left > prefillWanted)
 		left--
@@ -133,7 +133,7 @@ func (p *prefill) estimate(now time.Time) *Prefill {
 // prefill turns a line over (tokens - middle) / half into the two parts of TTFT;
 // nil where the rate is known too badly, or the fixed part would be negative.
 func (p *polynomial) prefill(middle, half float64, n int) *Prefill {
-	bound := studentT95(n - 2)
+	bound := stats.StudentT95(n - 2)
 	level, slope := p.coef[0], p.coef[1]
 	slopeError := bound * math.Sqrt(p.cov[1][1])
 	if slopeError > maxRateError*slope {
@@ -172,7 +172,7 @@ func curved(t, y []float64) bool {
 	if !ok {
 		return true
 	}
-	bound := studentT95(len(t) - 3)
+	bound := stats.StudentT95(len(t) - 3)
 	change := 4 * (math.Abs(parabola.coef[2]) - bound*math.Sqrt(parabola.cov[2][2]))
 	return change > maxCurvature*math.Abs(parabola.coef[1])
 }

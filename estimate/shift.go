@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -97,10 +97,10 @@ func (s *shift) learn(v float64) {
 		sum += b
 	}
 	s.mean = sum / float64(len(inner))
-	middle := median(s.baseline)
+	middle := stats.Median(s.baseline)
 	residuals := make([]float64, n)
 	for k, b := range s.baseline {
 		residuals[k] = b - middle
 	}
-	s.noise = max(minScoreNoise, spread(residuals, residuals)*(1+5/float64(n)))
+	s.noise = max(minScoreNoise, stats.Deviation(residuals, residuals)*(1+5/float64(n)))
 }
