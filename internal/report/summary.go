@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 
 	"github.com/inference-exporter/inference_exporter/estimate"
 )
@@ -175,8 +176,8 @@ func (s *Summary) table(p *page) {
 		{"p99", 0.99, func(i int) quantile { return columns[i].p99 }},
 	} {
 		line(q.label, func(i int) string { return duration(q.of(i).value) })
-		line("  at least", func(i int) string { return bound(q.of(i).lower, samplesForLower(q.p)) })
-		line("  at most", func(i int) string { return bound(q.of(i).upper, samplesForUpper(q.p)) })
+		line("  at least", func(i int) string { return bound(q.of(i).lower, stats.MinSamples(1-q.p, alpha)) })
+		line("  at most", func(i int) string { return bound(q.of(i).upper, stats.MinSamples(q.p, alpha)) })
 	}
 	line("maximum", func(i int) string { return duration(columns[i].max) })
 	p.line("")
