@@ -1,0 +1,307 @@
+package prober
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/prober/prompt"
+)
+
+// asker makes the questions of a module, one after the other.
+type asker interface {
+	// next returns the next question, of so many texts where an endpoint embeds
+	// or ranks and of one elsewhere. context is how many tokens the model has
+	// room for, 0 where that is not known.
+	next(texts, context int) question
+}
+
+// question is what one request asks.
+type question struct {
+	// texts are what to ask: the one prompt, the texts to embed or to rank, or
+	// the one text to score; none where there are messages.
+	texts []string
+	// messages are a conversation to go on with.
+	messages []api.Message
+	// length is how many tokens each text was made to, and wanted how many it is
+	// to have; 0 where it was not made to length.
+	length, wanted int
+	// output caps the answer in tokens; exact asks for one of that length, where
+	// the server can.
+	output int
+	exact  bool
+	// id identifies the prompt in Answer; "" where it is made to length.
+	id string
+	// judge says what an answer is worth, and why it is not right; nil where
+	// nothing is expected.
+	judge func(text, finish string) (check.Verdict, string)
+	// must makes a failure of an answer that is not right.
+	must bool
+	// skip is why not to ask now; nil where it can be asked.
+	skip *result.Skip
+	// learn takes the server's count of all texts, and returns why an answer to
+	// them is not one to what was to be asked; nil where nothing is learnt.
+	learn func(tokens int) *result.Skip
+}
+
+// newAsker returns what makes a module's questions.
+func newAsker(m *config.Module) (asker, error) {
+	switch {
+	case m.ReferenceLogprob:
+		return askReference{}, nil
+	case m.Questions:
+		return newAskQuestions(m), nil
+	case m.PromptsFile != "":
+		if len(m.Prompts) == 0 {
+			return nil, fmt.Errorf("prompts_file %q has no prompt", m.PromptsFile)
+		}
+		return newAskPrompts(m), nil
+	case m.Prompt != "":
+		return newAskPrompt(m)
+	}
+	return newAskLength(m), nil
+}
+
+// askLength asks prompts made to length, each for an answer as long as its cap
+// where the server can be made to.
+type askLength struct {
+	prompts *prompt.Mix
+	prefix  prompt.Prefix
+	outputs []prompt.Length
+	rng     *rand.Rand
+	learnt  bool // the server has told how long a prompt was
+}
+
+func newAskLength(m *config.Module) *askLength {
+	a := &askLength{prefix: prompt.Prefix(m.Prefix), outputs: lengthsOf(m.OutputTokens), rng: newRand()}
+	a.prompts = prompt.NewMix(lengthsOf(m.InputTokens), a.prefix, a.rng)
+	return a
+}
+
+func (a *askLength) next(texts, context int) question {
+	from, first := a.prompts, a.prompts.Next()
+	wanted, output := first.Target, prompt.Draw(a.outputs, a.rng)
+	// Before the first count a prompt may be half as long again as it should be.
+	// One that does not fit is refused, and never counted.
+	if !a.learnt && context > 0 && wanted+wanted/2+output > context {
+		from = prompt.NewMix([]prompt.Length{{Tokens: wanted * 2 / 3}}, a.prefix, a.rng)
+		first = from.Next()
+	}
+	q := question{texts: []string{first.Text}, length: first.Target, wanted: wanted, output: output, exact: true}
+	asked := prompt.Prompt{Words: first.Words, Target: wanted}
+	if c, resting := a.prompts.Resting(asked, time.Now()); resting {
+		q.skip = truncates(c)
+	}
+	for len(q.texts) < texts {
+		q.texts = append(q.texts, from.Like(first).Text)
+	}
+	q.learn = func(tokens int) *result.Skip {
+		a.learnt = true
+		c := prompt.Count{Words: first.Words, Tokens: tokens / texts}
+		switch a.prompts.Learn(asked, c.Tokens, time.Now()) {
+		case prompt.Truncated:
+			return truncates(c)
+		case prompt.Short:
+			return skip(result.SkipTruncated, "the server counts %d tokens of a prompt made to have %d: either it truncates prompts, "+
+				"or the next one is longer", c.Tokens, wanted)
+		default:
+			return nil
+		}
+	}
+	return q
+}
+
+// truncates is why prompts of a length are not asked, of which the server made c.
+func truncates(c prompt.Count) *result.Skip {
+	return skip(result.SkipTruncated, "the server truncates prompts: it counts %d tokens of one of %d words; "+
+		"raise its context length (num_ctx of Ollama) or lower input_tokens", c.Tokens, c.Words)
+}
+
+// lengthsOf returns the lengths to draw from.
+func lengthsOf(l config.Lengths) []prompt.Length {
+	if len(l.Mix) == 0 {
+		return []prompt.Length{{Tokens: l.Max()}}
+	}
+	all := make([]prompt.Length, len(l.Mix))
+	for i, w := range l.Mix {
+		all[i] = prompt.Length{Tokens: w.Tokens, Weight: w.Weight}
+	}
+	return all
+}
+
+// askPrompt asks the one prompt of a module, whose answer may have to be as
+// expected.
+type askPrompt struct {
+	question
+	outputs []prompt.Length
+	rng     *rand.Rand
+}
+
+func newAskPrompt(m *config.Module) (*askPrompt, error) {
+	a := &askPrompt{
+		question: question{texts: []string{m.Prompt}, id: check.Hash(m.Prompt)},
+		outputs:  lengthsOf(m.OutputTokens), rng: newRand(),
+	}
+	if m.Expect == nil {
+		return a, nil
+	}
+	expected, err := check.New(m.Expect)
+	if err != nil {
+		return nil, fmt.Errorf("expect: %w", err)
+	}
+	a.must = true
+	a.judge = func(text, finish string) (check.Verdict, string) {
+		return expected.Judge(check.Answer{Text: text, Finish: finish})
+	}
+	return a, nil
+}
+
+func (a *askPrompt) next(int, int) question {
+	q := a.question
+	q.output = prompt.Draw(a.outputs, a.rng)
+	return q
+}
+
+// askPrompts asks the prompts of a file by their weights. An answer that is not
+// the expected one counts as such and is no failure.
+type askPrompts struct {
+	prompts []config.Prompt
+	deck    *prompt.Deck
+	outputs []prompt.Length
+	rng     *rand.Rand
+}
+
+func newAskPrompts(m *config.Module) *askPrompts {
+	rng := newRand()
+	return &askPrompts{
+		prompts: m.Prompts, outputs: lengthsOf(m.OutputTokens), rng: rng,
+		deck: prompt.NewDeck(len(m.Prompts), func(i int) float64 { return m.Prompts[i].Weight }, rng),
+	}
+}
+
+func (a *askPrompts) next(int, int) question {
+	p := &a.prompts[a.deck.Next()]
+	q := question{output: prompt.Draw(a.outputs, a.rng)}
+	var whole strings.Builder
+	for _, m := range p.Messages {
+		q.messages = append(q.messages, api.Message{Role: m.Role, Content: m.Content})
+		whole.WriteString(m.Role + "\n" + m.Content + "\n")
+	}
+	q.id = check.Hash(whole.String())
+	if len(p.Messages) == 1 && p.Messages[0].Role == "user" {
+		q.texts, q.messages = []string{p.Messages[0].Content}, nil
+	}
+	if p.Expected != "" {
+		q.judge = func(text, _ string) (check.Verdict, string) { return check.Contains(text, p.Expected), "" }
+	}
+	return q
+}
+
+// askQuestions asks the built-in questions in turn. A wrong answer counts as
+// such and is no failure: a small model may be wrong.
+type askQuestions struct {
+	questions []check.Question
+	deck      *prompt.Deck
+	outputs   []prompt.Length
+	rng       *rand.Rand
+}
+
+func newAskQuestions(m *config.Module) *askQuestions {
+	all, rng := check.Questions(), newRand()
+	return &askQuestions{
+		questions: all, deck: prompt.NewDeck(len(all), nil, rng),
+		outputs: lengthsOf(m.OutputTokens), rng: rng,
+	}
+}
+
+func (a *askQuestions) next(int, int) question {
+	asked := &a.questions[a.deck.Next()]
+	return question{
+		texts: []string{asked.Text}, id: check.Hash(asked.Text), output: prompt.Draw(a.outputs, a.rng),
+		judge: func(text, _ string) (check.Verdict, string) { return asked.Judge(text), "" },
+	}
+}
+
+// askReference has the reference passage scored, which never changes.
+type askReference struct{}
+
+func (askReference) next(int, int) question {
+	return question{texts: []string{prompt.ReferencePassage}, id: check.Hash(prompt.ReferencePassage)}
+}
+
+const (
+	// maxAnswer bounds what is kept of an answer's text, maxName the name of a
+	// model or a system, and maxLogged an answer in the log; bytes.
+	maxAnswer = 64 << 10
+	maxName   = 256
+	maxLogged = 200
+)
+
+// content collects what a user would see of an answer, for modules that look at
+// it. What is past the bound is dropped.
+type content struct {
+	text     []byte
+	identify bool   // the names below are asked for
+	model    string // as the reply tells it first
+	system   string
+}
+
+// lookedAt returns where to collect the answer to a question; nil for the many
+// that nobody looks at, which must not cost more for it.
+func (q *request) lookedAt() *content {
+	watched := q.prober.module.Fingerprint && q.served.protocol.Kind == api.Generation
+	if q.question.judge == nil && !watched {
+		return nil
+	}
+	return &content{identify: watched}
+}
+
+// add takes what a frame adds.
+func (a *content) add(d *api.Delta) {
+	for _, text := range [...][]byte{d.Text, d.Refusal} {
+		a.text = append(a.text, text[:min(len(text), maxAnswer-len(a.text))]...)
+	}
+	if !a.identify {
+		return
+	}
+	if a.model == "" {
+		a.model = string(d.Model)
+	}
+	if a.system == "" {
+		a.system = string(d.Fingerprint)
+	}
+}
+
+// answerVerdict looks at a complete answer, where the module wants that.
+func (r *reply) answerVerdict() error {
+	a, q := r.answer, &r.request.question
+	if a == nil {
+		return nil
+	}
+	out, text := &r.result.Answer, string(a.text)
+	names := r.request.prober.endpoint.names
+	out.Model, out.Fingerprint = names.Clean(a.model), names.Clean(a.system)
+	if a.identify {
+		out.Hash = check.Hash(text)
+	}
+	if q.judge == nil {
+		return nil
+	}
+	verdict, reason := q.judge(text, r.finish)
+	out.Verdict = verdict
+	if verdict == check.Correct {
+		return nil
+	}
+	if r.request.prober.module.LogAnswers {
+		out.Text = r.attempt.known().Line(text, maxLogged)
+	}
+	if q.must {
+		return fail(result.CheckFailed, "%s: %s", verdict, reason)
+	}
+	return nil
+}
