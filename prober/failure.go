@@ -7,13 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
-
-	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"golang.org/x/oauth2"
 
 	"github.com/inference-exporter/inference_exporter/internal/headlimit"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
@@ -216,4 +216,96 @@ func isAlert(err error) bool {
 func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// reason splits the text of an error into its innermost cause, which says what
+// happened, and what was being done then: "connection refused" and "find out the
+// api: nothing answers GET /v1/models: dial tcp 10.0.0.1:8000: connect". The
+// first must be read even where the text is cut.
+func reason(err error) (what, where string) {
+	inner := innermost(err)
+	what = inner.Error()
+	r, presented := inner.(*redacted) //nolint:errorlint // it is not unwrapped on purpose
+	if presented {
+		what, where = r.what, r.where
+	}
+	outer, ok := strings.CutSuffix(err.Error(), inner.Error())
+	if !ok { // the text is of another form
+		return err.Error(), ""
+	}
+	outer = strings.TrimSuffix(outer, ": ")
+	if outer != "" && where != "" {
+		outer += ": "
+	}
+	return what, outer + where
+}
+
+// innermost returns the error that says what happened. A reply with an error
+// status is one with its status. That a connection has ended says less than the
+// failure that was made of it.
+func innermost(err error) error {
+	for {
+		switch err.(type) { //nolint:errorlint // each error on its own
+		case *redacted, *statusError, *schemeError:
+			return err
+		}
+		next := errors.Unwrap(err)
+		if f, ok := err.(*failure); next == nil || ok && isEOF(f) {
+			return err
+		}
+		err = next
+	}
+}
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+// reasonText puts the two parts of a reason together.
+func reasonText(what, where string) string {
+	if where == "" {
+		return what
+	}
+	return what + " (" + where + ")"
+}
+
+// plainHeader tells whether the probe sets the header itself. Every other one
+// comes from the endpoint's http settings and may be a secret.
+func plainHeader(name string) bool {
+	switch strings.ToLower(name) {
+	case "host", "user-agent", "accept", "accept-encoding", "content-type", "content-length",
+		"connection", "transfer-encoding", "traceparent", ":authority", ":method", ":path", ":scheme":
+		return true
+	}
+	return false
+}
+
+// maxReason bounds the text of a failure in bytes: what a server sends as its
+// first line, net/http quotes whole.
+const maxReason = 768
+
+// redacted is an error whose text is one bounded line without secrets. It
+// hides the text of its cause, and not what the cause is.
+type redacted struct {
+	cause error
+	what  string // the innermost cause
+	where string // what was being done then, from outside to inside; "" is not told
+}
+
+func (r *redacted) Error() string { return reasonText(r.what, r.where) }
+func (r *redacted) Unwrap() error { return r.cause }
+
+// presentable returns err with a text that can be shown to anyone, the innermost
+// cause first.
+func presentable(err error, secrets *safetext.Secrets) error {
+	if err == nil {
+		return nil
+	}
+	what, where := reason(err)
+	what = secrets.Line(what, maxReason)
+	if where != "" {
+		where = secrets.Line(where, max(0, maxReason-len(what)))
+	}
+	if reasonText(what, where) == err.Error() {
+		return err
+	}
+	return &redacted{cause: err, what: what, where: where}
 }
