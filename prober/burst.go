@@ -67,3 +67,85 @@ func (r *run) start(ctx context.Context, requests []*request) {
 
 // didItsPart returns whether the server did its part, whatever the answer.
 func didItsPart(o result.Outcome) bool { return o == result.Success || o == result.CheckFailed }
+
+// gate holds the requests of a burst, each written up to its first byte on a
+// ready connection, until all of them are. Then they are sent one right after
+// the other by one goroutine: waking one for each would take longer than the
+// requests may be apart. A request that fails before is not waited for, and
+// nobody is for longer than the patience after the first.
+type gate struct {
+	patience time.Duration
+
+	mu      sync.Mutex
+	missing int      // requests that are neither ready nor failed
+	ready   []func() // what sends those that are
+	open    bool
+	timer   *time.Timer // runs from the first that came
+}
+
+func newGate(requests int, patience time.Duration) *gate {
+	return &gate{missing: requests, patience: patience}
+}
+
+// turn is the right of one request to pass the gate, once.
+type turn struct {
+	gate *gate
+	once sync.Once
+}
+
+func (g *gate) turn() *turn { return &turn{gate: g} }
+
+// pass tells that the request is ready, and returns when it is sent.
+func (t *turn) pass(send func()) {
+	sent := make(chan struct{})
+	t.gate.add(func() {
+		defer close(sent)
+		send()
+	})
+	t.leave()
+	<-sent
+}
+
+// leave tells that the request needs not be waited for.
+func (t *turn) leave() { t.once.Do(t.gate.came) }
+
+// add keeps a request until the gate opens, or sends it when it has.
+func (g *gate) add(send func()) {
+	g.mu.Lock()
+	open := g.open
+	if !open {
+		g.ready = append(g.ready, send)
+	}
+	g.mu.Unlock()
+	if open {
+		send()
+	}
+}
+
+// came counts a request, ready or failed. The last one opens the gate.
+func (g *gate) came() {
+	g.mu.Lock()
+	g.missing--
+	last := g.missing == 0
+	if g.timer == nil {
+		g.timer = time.AfterFunc(g.patience, g.release)
+	}
+	g.mu.Unlock()
+	if last {
+		g.release()
+	}
+}
+
+// release opens the gate, for good, and sends what waits.
+func (g *gate) release() {
+	g.mu.Lock()
+	waiting := g.ready
+	g.ready, g.open = nil, true
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.mu.Unlock()
+	for _, send := range waiting {
+		send()
+	}
+}
