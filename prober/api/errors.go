@@ -3,6 +3,8 @@ package api
 import (
 	"bytes"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -186,4 +188,153 @@ func boundedTo(text []byte, limit int) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// statusSiteOverloaded is the status of Anthropic's overloaded_error.
+const statusSiteOverloaded = 529
+
+// errorStatus returns the HTTP status that an error names; 0 is none. A status
+// in the error or in the object around it decides, as a number or as a text;
+// else the name of a code or of a type does, the code first, as OpenAI's types
+// are coarse: an invalid_api_key is an invalid_request_error too.
+func errorStatus(e, outer *fastjson.Value) int {
+	for _, v := range [...]*fastjson.Value{e, outer} {
+		for _, field := range [...]string{"code", "status", "status_code", "statusCode", "http_status_code", "http_code"} {
+			if status := statusNumber(v.Get(field)); status != 0 {
+				return status
+			}
+		}
+	}
+	for _, v := range [...]*fastjson.Value{e, outer} {
+		for _, field := range [...]string{"code", "status", "type", "error_type", "__type"} {
+			if status := namedStatus(string(v.GetStringBytes(field))); status != 0 {
+				return status
+			}
+		}
+	}
+	return 0
+}
+
+// statusNumber returns the status of an error that a value is, as a number or
+// as a text; 0 is none.
+func statusNumber(v *fastjson.Value) int {
+	n := count(v)
+	if s := v.GetStringBytes(); len(s) == 3 {
+		n, _ = strconv.Atoi(string(s))
+	}
+	if n < 400 || n > 599 {
+		return 0
+	}
+	return n
+}
+
+// namedStatus returns the HTTP status that the name of an error stands for, as
+// a stream that began with 200 has the name alone; 0 is unknown. Names differ in
+// case, in separators, and in an ending: rate_limit_error, RateLimitError.
+//
+// Sources: OpenAI (guides/error-codes, and the codes of a failed response),
+// Anthropic (api/errors), Google (google.rpc.Code), Amazon Bedrock (the
+// exceptions of ConverseStream), DashScope (error-code), llama.cpp (tools/server, error_type), the
+// classes of exceptions of vLLM, SGLang and LiteLLM, text-generation-inference
+// (error_type).
+func namedStatus(name string) int {
+	name = name[strings.LastIndexByte(name, '#')+1:] // AWS: the name space before it
+	name, _, _ = strings.Cut(name, ".")              // DashScope: what exactly, behind it
+	name = strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
+	name = strings.TrimSuffix(strings.TrimSuffix(name, "exception"), "error")
+	switch name {
+	case "badrequest", "invalidrequest", "validation", "invalidargument", "failedprecondition", "outofrange",
+		"contextlengthexceeded", "contextwindowexceeded", "exceedcontextsize", "invalidprompt", "toolusefailed":
+		return http.StatusBadRequest
+	case "authentication", "unauthorized", "unauthenticated", "invalidapikey":
+		return http.StatusUnauthorized
+	case "billing":
+		return http.StatusPaymentRequired
+	case "permission", "permissiondenied", "forbidden", "accessdenied":
+		return http.StatusForbidden
+	case "notfound", "modelnotfound", "resourcenotfound":
+		return http.StatusNotFound
+	case "modeltimeout":
+		return http.StatusRequestTimeout
+	case "requesttoolarge":
+		return http.StatusRequestEntityTooLarge
+	case "unprocessableentity":
+		return http.StatusUnprocessableEntity
+	case "modelstream", "model", "generation":
+		return http.StatusFailedDependency
+	case "ratelimit", "ratelimitexceeded", "ratelimitreached", "toomanyrequests", "throttling", "resourceexhausted",
+		"insufficientquota", "quotaexceeded", "servicequotaexceeded", "modelnotready":
+		return http.StatusTooManyRequests
+	case "server", "internal", "internalserver", "api":
+		return http.StatusInternalServerError
+	case "unimplemented", "notimplemented", "notsupported":
+		return http.StatusNotImplemented
+	case "badgateway":
+		return http.StatusBadGateway
+	case "unavailable", "serviceunavailable", "slowdown", "engineoverloaded":
+		return http.StatusServiceUnavailable
+	case "timeout", "gatewaytimeout", "deadlineexceeded":
+		return http.StatusGatewayTimeout
+	case "overloaded":
+		return statusSiteOverloaded
+	}
+	return 0
+}
+
+// rejections are phrases with which servers name the parameter that they do
+// not take; the first group is its name.
+func rejections() []string {
+	const name = "([A-Za-z_][A-Za-z0-9_.]*)"
+	return []string{
+		// OpenAI, Azure, vLLM's own checks; some gateways leave out the quotes.
+		`[Uu]nsupported (?:parameter|value)s?: ['"]?` + name,
+		`[Uu]nrecognized request arguments? supplied: ` + name,
+		`[Uu]nknown (?:parameter|field|name):? ['"]` + name,
+		// Python servers, in the text of a message.
+		`['"]loc['"]: ?[(\[]['"]body['"], ?['"]` + name + `['"][)\]], ?['"]msg['"]: ?['"]Extra inputs`,
+		name + `:?\s+Extra inputs are not permitted`,                           // Anthropic, and pydantic's own text
+		"[`'\"]" + name + "[`'\"] is (?:deprecated|not supported|unsupported)", // Anthropic, Groq
+		`[Pp]arameter ['"]` + name + `['"] is not a valid field`,
+		`[Aa]rgument not supported on this model: ` + name,                  // xAI
+		`does(?:n't| not) support (?:parameters: \[['"])?` + name + `['"=]`, // LiteLLM
+		`extraneous key \[` + name + `\] is not permitted`,                  // Bedrock
+	}
+}
+
+// RejectedParameter returns the parameter of the request that the server does
+// not take, "" where none is known. The answer comes from a 400 or 422 alone,
+// from Param or else from well-known phrasings of the message: a hint for
+// people, on which nothing may depend. What every request needs (the model,
+// the prompt) is never returned.
+func (e *ServerError) RejectedParameter() string {
+	if e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
+		return ""
+	}
+	if isParameter(e.Param) {
+		return dispensable(e.Param)
+	}
+	for _, phrase := range rejections() {
+		if found := regexp.MustCompile(phrase).FindStringSubmatch(e.Message); found != nil {
+			return dispensable(strings.TrimRight(found[1], "."))
+		}
+	}
+	return ""
+}
+
+// isParameter tells whether s can be a parameter's name: some gateways put
+// other things into the place of one.
+func isParameter(s string) bool {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.[\]-]*$`).MatchString(s)
+}
+
+// dispensable returns name, or "" where no request can do without it.
+func dispensable(name string) string {
+	first := name
+	if i := strings.IndexAny(name, ".["); i >= 0 {
+		first = name[:i]
+	}
+	if slices.Contains([]string{"model", "messages", "prompt", "input", "inputs", "contents", "stream"}, first) {
+		return ""
+	}
+	return name
 }
