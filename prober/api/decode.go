@@ -1,0 +1,279 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+)
+
+// openFrame begins to decode a frame of JSON into d, which it overwrites, and
+// returns the frame's object: nil where there is none, as the frame is empty,
+// the end marker [DONE], or an event named error. An error that the object
+// reports is in d.
+func openFrame(p *fastjson.Parser, event string, data []byte, d *Delta) (*fastjson.Value, error) {
+	*d = Delta{Tokens: Unknown}
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if string(data) == "[DONE]" {
+		d.Done = true
+		return nil, nil
+	}
+	if event == "error" {
+		d.Err = describeError(data)
+		return nil, nil
+	}
+	v, err := parseJSON(p, data)
+	if err != nil {
+		return nil, err
+	}
+	if v.Type() != fastjson.TypeObject {
+		if d.Err = errorIn(v); d.Err != nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%w: no JSON object: %s", ErrProtocol, bounded(data))
+	}
+	d.Err = errorIn(v)
+	return v, nil
+}
+
+// eventType returns what kind of event a frame is: its member type, else the
+// name that the framing gives it. Some gateways leave out one of the two.
+func eventType(v *fastjson.Value, event string) []byte {
+	if t := v.GetStringBytes("type"); len(t) > 0 {
+		return t
+	}
+	return []byte(event)
+}
+
+const (
+	// checkedSize is the length of a JSON text from which on it is checked
+	// before it is parsed.
+	checkedSize = 16 << 10
+	// maxValues is how many values a checked text may hold, and bytesPerValue
+	// how long they are at least on average: lists of token ids, which are the
+	// densest of real replies, have five bytes for each.
+	maxValues     = 100_000
+	bytesPerValue = 3
+	// maxCount is the largest believable count of tokens.
+	maxCount = 100_000_000
+	// maxServerTime is the longest believable time of one request.
+	maxServerTime = 24 * time.Hour
+)
+
+// parseJSON parses a JSON text; its depth is bounded by fastjson.MaxDepth. The
+// parser needs some 100 bytes for a value that took 2, and the text of its
+// errors grows with input times depth, so a long text is checked before.
+func parseJSON(p *fastjson.Parser, text []byte) (*fastjson.Value, error) {
+	if len(text) > checkedSize {
+		if most := min(maxValues, len(text)/bytesPerValue); valuesIn(text) > most {
+			return nil, fmt.Errorf("%w: JSON of over %d values", ErrProtocol, most)
+		}
+		if !json.Valid(text) {
+			return nil, notJSON(text)
+		}
+	}
+	v, err := p.ParseBytes(text)
+	if err != nil {
+		return nil, notJSON(text)
+	}
+	return v, nil
+}
+
+// ParserMemory returns about how many bytes the parser needs for the values of a
+// JSON text. The vectors of an Embedding are read without it.
+func ParserMemory(text []byte, k Kind) int {
+	if k == Embedding {
+		return 0
+	}
+	return 160 * valuesIn(text)
+}
+
+// valuesIn returns about how many values a JSON text holds, rather more.
+func valuesIn(text []byte) int {
+	return bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte("{"))
+}
+
+// notJSON quotes the beginning of a text; the parser's own error quotes more.
+func notJSON(text []byte) error {
+	return fmt.Errorf("%w: no JSON: %s", ErrProtocol, bounded(text))
+}
+
+// count returns a count of tokens. Unknown is anything but a believable
+// number: absent, null, negative, a fraction, absurdly large.
+func count(v *fastjson.Value) int {
+	f := number(v)
+	if f > maxCount || f != math.Trunc(f) {
+		return Unknown
+	}
+	return int(f)
+}
+
+// seconds returns a duration told in seconds; -1 is absent or not believable.
+func seconds(v *fastjson.Value) time.Duration { return duration(v, time.Second) }
+
+// milliseconds is the same for a duration told in milliseconds.
+func milliseconds(v *fastjson.Value) time.Duration { return duration(v, time.Millisecond) }
+
+// duration returns a duration told as a number of units.
+func duration(v *fastjson.Value, unit time.Duration) time.Duration {
+	f := number(v)
+	if f < 0 || f > float64(maxServerTime/unit) {
+		return -1
+	}
+	return time.Duration(math.Round(f * float64(unit)))
+}
+
+// number returns a number that is not negative; -1 is anything else.
+func number(v *fastjson.Value) float64 {
+	if v == nil || v.Type() != fastjson.TypeNumber {
+		return -1
+	}
+	f, err := v.Float64()
+	if err != nil || !(f >= 0) { // NaN too, which the parser lets through
+		return -1
+	}
+	return f
+}
+
+// hasText tells whether a list holds a text.
+func hasText(list []*fastjson.Value, text string) bool {
+	return slices.ContainsFunc(list, func(v *fastjson.Value) bool { return string(v.GetStringBytes()) == text })
+}
+
+// nameIn returns a name that a reply tells, of a model or of a version; nil
+// where it is missing or could not be a name (over 256 bytes, not UTF-8).
+// Most servers repeat their names in every frame, where decoders read them
+// once.
+func nameIn(v *fastjson.Value) []byte {
+	name := v.GetStringBytes()
+	if len(name) == 0 || len(name) > maxModelName || !utf8.Valid(name) {
+		return nil
+	}
+	return name
+}
+
+// parts collects material that comes in pieces of several kinds in one frame:
+// the parts of a content that is a list, function calls.
+type parts struct {
+	text, reasoning, tool []byte
+}
+
+// reset forgets what was collected and keeps the memory.
+func (p *parts) reset() {
+	p.text, p.reasoning, p.tool = p.text[:0], p.reasoning[:0], p.tool[:0]
+}
+
+// add adds a content: a text, a part, or a list of these. A part of type thinking
+// (Mistral) or reasoning is reasoning, as a text or as a list of parts itself; of
+// others the text counts, and one without a text (references, an image) is no
+// token.
+func (p *parts) add(content *fastjson.Value) {
+	if content == nil {
+		return
+	}
+	for _, part := range content.GetArray() {
+		p.add(part)
+	}
+	text := &p.text
+	if kind := content.GetStringBytes("type"); bytes.HasPrefix(kind, []byte("thinking")) || bytes.HasPrefix(kind, []byte("reasoning")) {
+		text = &p.reasoning
+	}
+	for _, field := range [...]*fastjson.Value{content, content.Get("text"), content.Get("refusal")} {
+		*text = append(*text, field.GetStringBytes()...)
+	}
+	if thinking := content.Get("thinking"); thinking != nil {
+		inner := parts{text: p.reasoning} // whatever the types in it, it is reasoning
+		inner.add(thinking)
+		p.reasoning = append(inner.text, inner.reasoning...)
+	}
+}
+
+// addCall adds the name and the arguments of a function call, or the input of a
+// call of a custom tool.
+func (p *parts) addCall(call *fastjson.Value) {
+	p.tool = append(p.tool, call.GetStringBytes("name")...)
+	p.tool = append(p.tool, call.GetStringBytes("arguments")...)
+	p.tool = append(p.tool, call.GetStringBytes("input")...)
+}
+
+// growingText makes pieces of a text that a server sends whole in each frame,
+// or, depending on how the server was started, in pieces anyway.
+type growingText struct {
+	whole  bool // a text began with the one before; or set, where that is the default
+	pieces bool // a text did not fit the one before, which ends the question
+	seen   []byte
+}
+
+// next returns what a frame's text adds. A text that begins with the one
+// before is taken as grown, and one that the one before begins with as cut at
+// its end (by a stop string); anything else proves pieces. Until then a piece
+// that repeats the piece before is taken for less than it is.
+func (g *growingText) next(text []byte) []byte {
+	if g.pieces || len(text) == 0 {
+		return text
+	}
+	fresh := text
+	switch {
+	case len(text) > len(g.seen) && bytes.HasPrefix(text, g.seen):
+		fresh = text[len(g.seen):]
+		g.whole = g.whole || len(g.seen) > 0
+		g.seen = append(g.seen, fresh...)
+	case g.whole && bytes.HasPrefix(g.seen, text):
+		fresh = nil
+	default:
+		g.pieces, g.seen = true, nil
+	}
+	return fresh
+}
+
+// FinishReasons lists the closed set of Delta.Finish: the finish reasons of the
+// OpenAI protocols, abort (SGLang, vLLM), error (OpenRouter) and other.
+func FinishReasons() []string {
+	return []string{"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "other"}
+}
+
+// finishWord maps a server's finish reason, in whatever case it is spelled, into
+// the closed set. "" is none, and so are the words for it that servers put into
+// every frame but the last.
+func finishWord(reason []byte) string {
+	switch string(reason) {
+	case "", "None", "none", "null", "FINISH_REASON_UNSPECIFIED":
+		return ""
+	}
+	switch s := strings.ToLower(string(reason)); s {
+	case "stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error":
+		return s
+	case "stop_sequence", "eos", "eos_token", "word", "end_turn", "complete":
+		return "stop"
+	case "limit", "max_tokens", "max_output_tokens", "max_length", "model_length", "model_context_window_exceeded":
+		return "length"
+	case "tool_use", "tool_call":
+		return "tool_calls"
+	case "refusal", "guardrail_intervened", "content_filtered", "safety", "recitation", "blocklist", "prohibited_content", "spii":
+		return "content_filter"
+	case "insufficient_system_resource": // DeepSeek: the server gave up
+		return "error"
+	}
+	return "other"
+}
+
+// finishReason maps a finish reason in JSON: absent, null, false and what is
+// empty are none.
+func finishReason(v *fastjson.Value) string {
+	if !told(v) {
+		return ""
+	}
+	if v.Type() != fastjson.TypeString {
+		return "other"
+	}
+	return finishWord(v.GetStringBytes())
+}
