@@ -1,5 +1,12 @@
 package api
 
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
 // noUsage is a Usage that reports nothing.
 func noUsage() Usage {
 	return Usage{Prompt: Unknown, Cached: Unknown, Output: Unknown, Reasoning: Unknown}
@@ -82,4 +89,87 @@ func (t *Tally) Usage() Usage {
 		u.Reasoning = Unknown
 	}
 	return u
+}
+
+// runningCount makes Delta.Tokens of the counts of a server that counts along,
+// and of none that reports its count at the end, or zeros until then.
+type runningCount struct {
+	last    int
+	hidden  int  // reasoning that is part of the count and left no event
+	reasons bool // reasoning is streamed
+	counted bool // a frame carried a count
+	broken  bool // a frame with material carried none, or a count fell
+}
+
+// next returns Delta.Tokens for a frame that may carry a token, given what the
+// server counts of the output so far and of the reasoning in it.
+func (r *runningCount) next(output, reasoning int, d *Delta) int {
+	streamed := len(d.Reasoning) > 0 && !d.Summary
+	if r.reasons = r.reasons || streamed; !r.reasons {
+		r.hidden = max(r.hidden, reasoning)
+	}
+	n := max(Unknown, output-r.hidden)
+	token := d.Visible() || streamed
+	if token && n <= 0 || n != Unknown && n < r.last {
+		r.broken = true
+	}
+	if r.broken || n == Unknown {
+		return Unknown
+	}
+	// The first count of all may be the total on the last frame, unless
+	// material comes with it.
+	told := token || r.counted
+	r.last, r.counted = n, true
+	if !told {
+		return Unknown
+	}
+	return n
+}
+
+// maxRetryAfter bounds what a server may ask: it shall not silence its own
+// probes for longer.
+const maxRetryAfter = 24 * time.Hour
+
+// RateLimitFrom reads the quota left from the headers of a reply,
+// x-ratelimit-remaining-requests and x-ratelimit-remaining-tokens.
+func RateLimitFrom(h http.Header) RateLimit {
+	return RateLimit{
+		Requests: remaining(h.Get("X-Ratelimit-Remaining-Requests")),
+		Tokens:   remaining(h.Get("X-Ratelimit-Remaining-Tokens")),
+	}
+}
+
+// remaining reads a quota; Unknown is anything but a whole number from 0 on.
+func remaining(s string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	if err != nil || n < 0 {
+		return Unknown
+	}
+	return n
+}
+
+// RetryAfter returns how long a reply asks to wait, 24 h at most: by
+// Retry-After-Ms, else by Retry-After in seconds, whole or not, or as a date
+// (RFC 9110, 10.2.3), of which the past is 0. Negative is absent.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	if d := wait(h.Get("Retry-After-Ms"), time.Millisecond); d >= 0 {
+		return d
+	}
+	after := strings.TrimSpace(h.Get("Retry-After"))
+	if d := wait(after, time.Second); d >= 0 {
+		return d
+	}
+	if date, err := http.ParseTime(after); err == nil {
+		return min(max(date.Sub(now), 0), maxRetryAfter)
+	}
+	return -1
+}
+
+// wait reads a number of units; -1 is anything but a number from 0 on.
+func wait(s string, unit time.Duration) time.Duration {
+	n, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || !(n >= 0) {
+		return -1
+	}
+	return time.Duration(min(n*float64(unit), float64(maxRetryAfter)))
 }
