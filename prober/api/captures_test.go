@@ -162,3 +162,167 @@ func TestCapturedModels(t *testing.T) {
 	f("ollama_v1_models", ModelInfo{ID: "slow:latest", OwnedBy: "library", MaxModelLen: Unknown}, ModelInfo{ID: "think:latest", OwnedBy: "library", MaxModelLen: Unknown}, ModelInfo{ID: "tiny:latest", OwnedBy: "library", MaxModelLen: Unknown})
 	f("llamacpp_v1_models", ModelInfo{ID: "gguf/tiny.gguf", OwnedBy: "llamacpp", MaxModelLen: 2048})
 }
+
+// TestComposed decodes replies that were composed from the documentation and
+// the sources of servers, and counted by hand. Each has what is peculiar to
+// its server.
+func TestComposed(t *testing.T) {
+	const (
+		chat = "openai-chat"
+		ms   = time.Millisecond
+	)
+	none := ServerTimes{-1, -1, -1}
+	for _, c := range []struct {
+		file, api string
+		want      reply
+	}{
+		// A model that reasons unseen: 2 of 66 tokens come.
+		{"composed_openai_chat", chat, reply{
+			Text: "one two", Tokens: 2, Visible: 2, Finish: "length", Done: true, Usage: Usage{1510, 1408, 66, 64}, Server: none,
+		}},
+		// Filter results without choices and with a delta that is null.
+		{"composed_azure_chat", chat, reply{
+			Text: "one two three", Tokens: 1, Visible: 1, Finish: "stop", Done: true, Usage: Usage{12, 0, 3, 0}, Server: none,
+		}},
+		// Comments; the usage comes with an empty choice.
+		{"composed_openrouter_chat", chat, reply{
+			Text: "one two", Reasoning: "Hm", Tokens: 3, Visible: 2, Finish: "length", Done: true, Usage: Usage{9, 0, 4, 2}, Server: none,
+		}},
+		// Usage and times in x_groq, in seconds.
+		{"composed_groq_chat", chat, reply{
+			Text: "one", Reasoning: "Hm", Tokens: 2, Visible: 1, Finish: "stop", Done: true,
+			Usage: Usage{20, Unknown, 3, Unknown}, Server: ServerTimes{18500 * time.Microsecond, 2500 * time.Microsecond, 6 * ms},
+		}},
+		// Keep-alives, nulls, an own name for cached tokens.
+		{"composed_deepseek_chat", chat, reply{
+			Text: "one", Reasoning: "Hm", Tokens: 2, Visible: 1, Finish: "stop", Done: true, Usage: Usage{70, 64, 3, 1}, Server: none,
+		}},
+		// No finish_reason but on one chunk; usage with a choice behind it.
+		{"composed_litellm_chat", chat, reply{
+			Text: "one two", Reasoning: "Hm", Tokens: 2, Visible: 1, Finish: "stop", Done: true, Usage: Usage{30, 16, 4, Unknown}, Server: none,
+		}},
+		// A blank behind each event; a token that is an empty string.
+		{"composed_trtllm_chat", chat, reply{
+			Text: "one two", Tokens: 2, Visible: 2, Counts: []int{1, 2, 4}, Finish: "length", Done: true, Usage: Usage{9, 0, 4, Unknown}, Server: none,
+		}},
+		// Four tokens in one event; times beside the usage.
+		{"composed_vllm_chat", chat, reply{
+			Text: "one two three four", Reasoning: "Hm", Tokens: 3, Visible: 2, Counts: []int{1, 5, 6}, Finish: "length", Done: true,
+			Usage: Usage{33, 32, 6, Unknown}, Server: ServerTimes{2250 * time.Microsecond, 41500 * time.Microsecond, 100 * ms},
+		}},
+		// Explicit nulls; reasoning tokens at the top of usage.
+		{"composed_sglang_chat", chat, reply{
+			Text: "one", Reasoning: "Hm", Tokens: 2, Visible: 1, Finish: "stop", Done: true, Usage: Usage{50, 48, 3, 1}, Server: none,
+		}},
+		// A special token is the empty last one.
+		{"composed_tgi_chat", chat, reply{
+			Text: "one two", Tokens: 2, Visible: 2, Finish: "stop", Done: true, Usage: Usage{15, Unknown, 3, Unknown}, Server: none,
+		}},
+		// An empty delta is no token.
+		{"composed_openai_responses", "openai-responses", reply{
+			Text: "one two", Reasoning: "Hm", Tokens: 3, Visible: 2, Summaries: 1, Finish: "length", Done: true, Usage: Usage{1100, 1024, 64, 62}, Server: none,
+		}},
+		// 9 + 256 + 1024 tokens of prompt; a ping; a signature is no token.
+		{"composed_anthropic", "anthropic", reply{
+			Text: "one two three", Reasoning: "Hm", Tokens: 3, Visible: 2, Summaries: 1, Finish: "length", Done: true, Usage: Usage{1289, 1024, 12, 8}, Server: none,
+		}},
+		{"composed_anthropic_overloaded", "anthropic", reply{
+			Text: "one", Tokens: 1, Visible: 1, Usage: Usage{9, 0, Unknown, Unknown}, Server: none,
+			Err: ServerError{Status: 529, Type: "overloaded_error", Message: "Overloaded"},
+		}},
+		// CRLF, no end marker; output 151 + 382; two parts in one chunk.
+		{"composed_gemini", "gemini", reply{
+			Text: "one two three four", Reasoning: "Hm", Tokens: 3, Visible: 2, Summaries: 1, Counts: []int{3, 4, 151}, Finish: "length",
+			Usage: Usage{20, 16, 533, 382}, Server: none,
+		}},
+		// The tokens, as fractions, and not what is billed.
+		{"composed_cohere", "cohere", reply{
+			Text: "one two", Reasoning: "Hm", Tokens: 3, Visible: 2, Finish: "length", Done: true, Usage: Usage{69, Unknown, 5, Unknown}, Server: none,
+		}},
+		{"composed_tgi_generate_stream", "tgi", reply{
+			Text: "Hi there", Tokens: 2, Visible: 2, Counts: upTo(3), Finish: "stop", Done: true,
+			Usage: Usage{9, Unknown, 3, Unknown}, Server: none,
+		}},
+		// The third event has a token and no new text. 4 tokens after the first
+		// at 64 a second are 62.5 ms.
+		{"composed_sglang_generate", "sglang", reply{
+			Text: "Hi there \U0001f642!", Tokens: 3, Visible: 3, Counts: upTo(5, 4), Finish: "length", Done: true,
+			Usage: Usage{40, 32, 5, 0}, Server: ServerTimes{62500 * time.Microsecond, 125 * ms, 62500 * time.Microsecond},
+		}},
+		{"composed_sglang_generate_increments", "sglang", reply{
+			Text: "Hi there there there!", Tokens: 4, Visible: 4, Counts: upTo(6, 4, 5), Finish: "stop", Done: true,
+			Usage: Usage{40, 0, 6, Unknown}, Server: none,
+		}},
+		{"composed_triton_vllm", "triton", reply{
+			Text: "Hi there \U0001f642", Tokens: 3, Visible: 3, Counts: upTo(5, 2), Finish: "length",
+			Usage: Usage{9, Unknown, 5, Unknown}, Server: none,
+		}},
+		{"composed_triton_trtllm", "triton", reply{
+			Text: "Hi there!", Tokens: 3, Visible: 3, Counts: upTo(3),
+			Usage: Usage{9, Unknown, 3, Unknown}, Server: ServerTimes{2 * ms, 40 * ms, 40*ms + 2},
+		}},
+		{"composed_triton_trtllm_whole", "triton", reply{
+			Text: "Hi there!", Tokens: 3, Visible: 3, Counts: upTo(1),
+			Usage: Usage{9, Unknown, Unknown, Unknown}, Server: none,
+		}},
+	} {
+		t.Run(c.file, func(t *testing.T) { checkGolden(t, c.file, c.api, c.want) })
+	}
+}
+
+// TestRecorded decodes replies of hosted services that the test suites of client
+// libraries recorded: github.com/vercel/ai (Apache-2.0; packages/*/__fixtures__,
+// whose chunks were put into the framing again: xAI, Mistral, Vertex AI, Cohere,
+// OpenAI) and github.com/pydantic/pydantic-ai (MIT; tests/models/cassettes:
+// Snowflake, Crusoe, Groq). Texts and pieces were counted outside of this program.
+func TestRecorded(t *testing.T) {
+	const chat, u = "openai-chat", Unknown
+	none := ServerTimes{-1, -1, -1}
+	for _, c := range []struct {
+		file, api string
+		want      reply
+	}{
+		// 12 of prompt, 1 of completion, 290 of reasoning, 303 in total.
+		{"recorded_xai_chat", chat, reply{
+			Text: "Hello", Reasoning: "First, the user said", Tokens: 6, Visible: 1, Finish: "stop", Done: true,
+			Usage: Usage{12, 11, 291, 290}, Server: none,
+		}},
+		// The content is a list of parts, and a text in the last chunk.
+		{"recorded_mistral_chat", chat, reply{
+			Text: "2 + 2 = 4", Reasoning: "The user is asking for 2+2. This is basic arithmetic. 2+2=4.",
+			Tokens: 3, Visible: 1, Finish: "stop", Done: true, Usage: Usage{10, u, 46, u}, Server: none,
+		}},
+		// No finish reason, reasoning in its details alone, and reasoning tokens of 0.
+		{"recorded_snowflake_chat", chat, reply{
+			Text:      "15 \u00d7 27 = **405**\n\nHere's the breakdown:\n- 15 \u00d7 20 = 300\n- 15 \u00d7 7 = 105\n- 300 + 105 = **405**",
+			Reasoning: "15 * 27 = 405", Tokens: 12, Visible: 10, Summaries: 2, Done: true, Usage: Usage{45, 0, 73, 0}, Server: none,
+		}},
+		{"recorded_crusoe_chat", chat, reply{
+			Text: "1, 2, 3, 4, 5", Tokens: 13, Visible: 13, Finish: "stop", Done: true, Usage: Usage{46, 0, 14, u}, Server: none,
+		}},
+		{"recorded_groq_error", chat, reply{
+			Reasoning: "We need", Tokens: 2, Usage: noUsage(), Server: none,
+			Err: ServerError{
+				Status: 400, Type: "invalid_request_error",
+				Message: "Tool call validation failed: tool call validation failed: parameters for tool get_something_by_name did not match schema: errors: [missing properties: 'name', additionalProperties 'invalid_param' not allowed]",
+			},
+		}},
+		// The arguments of two calls in pieces; the counts come with the last chunk
+		// alone: 23 and 132 of thoughts.
+		{"recorded_vertex_arguments", "gemini", reply{
+			Tool: "getWeatherBostongetWeatherSan Francisco", Tokens: 4, Visible: 4, Finish: "stop", Usage: Usage{26, u, 155, 132}, Server: none,
+		}},
+		{"recorded_cohere_reasoning", "cohere", reply{
+			Text:      "The answer to 2 + 2 is 4.",
+			Reasoning: "The user is asking for the sum of 2 and 2. Since this is a straightforward arithmetic problem, I don't need to use any tools. I can calculate the answer directly.",
+			Tokens:    45, Visible: 9, Finish: "stop", Done: true, Usage: Usage{1394, 1360, 54, u}, Server: none,
+		}},
+		// The only output is a call that comes whole, and has no name.
+		{"recorded_openai_local_shell", "openai-responses", reply{
+			Tool: `{"type":"exec","command":["ls","-a","~"],"env":{}}`, Tokens: 1, Visible: 1, Finish: "stop", Done: true,
+			Usage: Usage{407, 0, 151, 128}, Server: none,
+		}},
+	} {
+		t.Run(c.file, func(t *testing.T) { checkGolden(t, c.file, c.api, c.want) })
+	}
+}
