@@ -3,10 +3,12 @@ package api
 import (
 	"bytes"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -108,4 +110,52 @@ func TestOddIdentity(t *testing.T) {
 	f("the fingerprint later than the model", `{"model":"m"}`+"\n"+`{"model":"m","system_fingerprint":""}`+"\n"+`{"model":"m","system_fingerprint":"f"}`+"\n"+`{"model":"m","system_fingerprint":"g"}`, identity{[]string{"m"}, []string{"f"}})
 	f("the fingerprint before the model", `{"model":"","system_fingerprint":"f"}`+"\n"+`{"model":"m","system_fingerprint":"f"}`, identity{[]string{"m"}, []string{"f"}})
 	f("with an error", `{"model":"m","error":{"message":"boom"}}`, identity{Models: []string{"m"}})
+}
+
+func FuzzGrowingText(f *testing.F) {
+	f.Add("Hi there, you all", uint64(7), false)
+	f.Add("\n\n\nHa ha ha ha", uint64(1), true)
+	f.Fuzz(func(t *testing.T, text string, seed uint64, whole bool) {
+		// A text that grows comes out in the pieces that it grew by.
+		rng := rand.New(rand.NewPCG(seed, 0))
+		g := growingText{whole: true}
+		var got string
+		for end := 0; end < len(text); {
+			end = min(len(text), end+rng.IntN(4))
+			got += string(g.next([]byte(text[:end])))
+		}
+		if got != text {
+			t.Fatalf("%q came out as %q", text, got)
+		}
+		// Pieces come out as they are once one does not fit the one before.
+		g = growingText{whole: whole}
+		g.next([]byte("x"))
+		g.next([]byte("y"))
+		if piece := g.next([]byte(text)); string(piece) != text {
+			t.Fatalf("the piece %q came out as %q", text, piece)
+		}
+	})
+}
+
+// TestFinishReason maps what servers send: the values of their documentation,
+// and those of recorded streams that are spelled otherwise.
+func TestFinishReason(t *testing.T) {
+	f := func(want string, reasons ...string) {
+		t.Helper()
+		for _, reason := range reasons {
+			if got := finishReason(fastjson.MustParse(reason)); got != want {
+				t.Errorf("%s: %q, want %q", reason, got, want)
+			}
+		}
+	}
+	for _, s := range FinishReasons() {
+		f(s, `"`+s+`"`)
+	}
+	f("", `""`, "null", "false", "{}", "[]", `"None"`, `"null"`, `"FINISH_REASON_UNSPECIFIED"`)
+	f("stop", `"STOP"`, `"eos"`, `"eos_token"`, `"stop_sequence"`, `"STOP_SEQUENCE"`, `"word"`, `"COMPLETE"`, `"end_turn"`)
+	f("length", `"MAX_TOKENS"`, `"max_tokens"`, `"limit"`, `"model_length"`, `"model_context_window_exceeded"`, `"max_output_tokens"`)
+	f("tool_calls", `"TOOL_CALL"`, `"tool_use"`, `"TOOL_CALLS"`)
+	f("content_filter", `"SAFETY"`, `"guardrail_intervened"`, `"refusal"`)
+	f("error", `"ERROR"`, `"insufficient_system_resource"`)
+	f("other", `"load"`, `"STOP!"`, `"pause_turn"`, "7", "true", `{"type":"stop"}`)
 }
