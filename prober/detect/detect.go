@@ -16,9 +16,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -217,4 +222,106 @@ func (d *detection) verdict() (Finding, error) {
 		return f, fmt.Errorf("%w after %d questions", ErrUnrecognised, len(f.Evidence))
 	}
 	return f, nil
+}
+
+// maxOthers is how many other models a stanza lists.
+const maxOthers = 20
+
+// Stanza returns a configuration file that probes base as the finding says:
+// what it must hold and nothing that is default. Of several models the first
+// that is no adapter of another is taken, and a comment lists the others; where
+// none is known and the protocol needs one, a comment says so.
+func Stanza(f Finding, base *url.URL) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "endpoints:\n  - url: %s\n    api: %s\n", scalar(base.String()), f.API)
+	switch p, ok := api.Lookup(f.API); {
+	case len(f.Models) > 0:
+		model := api.BaseModels(f.Models)[0].ID
+		fmt.Fprintf(&b, "    model: %s%s\n", scalar(model), others(f.Models, model))
+	case !ok || !p.ModelOptional:
+		b.WriteString("    # model: to be set, as no list of models could be read\n")
+	}
+	return b.String()
+}
+
+// others is a comment with the names of all models but one.
+func others(models []api.ModelInfo, taken string) string {
+	var names []string
+	for _, m := range models {
+		if m.ID != taken {
+			names = append(names, m.ID)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(names) - maxOthers; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+		names = names[:maxOthers]
+	}
+	return " # or " + strings.Join(names, ", ") + more
+}
+
+// scalar returns s as YAML on one line, quoted where it must be.
+func scalar(s string) string {
+	text, err := yaml.Marshal(s)
+	if err != nil {
+		panic(err) // cannot happen: a string
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+const (
+	maxText    = 200 // bytes of a server's text that are repeated
+	maxVersion = 64  // bytes of a version
+	maxModel   = 256 // bytes of a model's name
+)
+
+// setVersion keeps a version as the server tells it and returns it in words;
+// what is no version is left out.
+func (f *Finding) setVersion(v string) string {
+	if v == "" || len(v) > maxVersion || strings.ContainsFunc(v, notOfVersion) {
+		return ""
+	}
+	f.Version = v
+	return "version " + v
+}
+
+func notOfVersion(r rune) bool {
+	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	return !letter && (r < '0' || r > '9') && !strings.ContainsRune(".-+_", r)
+}
+
+// usable returns the models whose names can be printed, and so written to a
+// terminal and a file.
+func usable(models []api.ModelInfo) []api.ModelInfo {
+	return slices.DeleteFunc(models, func(m api.ModelInfo) bool {
+		return m.ID == "" || len(m.ID) > maxModel || !isPrintable(m.ID)
+	})
+}
+
+func isPrintable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// printable returns a server's text for people: cut off where it is long, and
+// quoted where it could do something to a terminal.
+func printable(s string) string {
+	limit := maxText
+	if !isPrintable(s) {
+		limit /= 4 // a byte is four when quoted
+	}
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "..."
+	}
+	if !isPrintable(s) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// join joins the parts that are not empty.
+func join(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
 }
