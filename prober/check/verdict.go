@@ -2,6 +2,13 @@
 // expects, or by what the answer to a question is known to be.
 package check
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
 // Verdict is what an answer came to. The set is closed: it is a label value.
 type Verdict string
 
@@ -22,3 +29,86 @@ const (
 
 // Verdicts lists the closed set.
 func Verdicts() []Verdict { return []Verdict{Correct, Wrong, WrongFormat, Refused, Repetition} }
+
+// Hash identifies a text: the first 16 hex digits of the SHA-256 over its bytes.
+func Hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// refusalWithin is in how many words from its beginning an answer declines, if
+// it does.
+const refusalWithin = 16
+
+// refusals are what declines to answer, as words has them. An apology alone is
+// none: "Sorry, it is 41" is only wrong.
+var refusals = []string{
+	"i cant", "i cannot", "i can not", "i am unable", "im unable", "i am not able", "im not able", "i wont", "i will not",
+	"i must decline", "i have to decline", "i must refuse", "i decline to", "i refuse to",
+	"im not allowed", "i am not allowed", "im not permitted", "i am not permitted", "not comfortable with", "dont feel comfortable",
+	"cant help with", "cannot help with", "cant assist", "cannot assist", "unable to assist", "unable to help",
+}
+
+// refuses tells whether an answer, given as its words, declines to answer. The
+// phrases are common ones: to be asked only of an answer that is not right.
+func refuses(said string) bool {
+	start := said
+	for i, left := 0, refusalWithin; i < len(said) && left > 0; i++ {
+		if said[i] != ' ' {
+			continue
+		}
+		if left--; left == 0 {
+			start = said[:i]
+		}
+	}
+	for _, phrase := range refusals {
+		if within(start, phrase) {
+			return true
+		}
+	}
+	return false
+}
+
+// A text runs in a loop when its end is one phrase at least turns times in a row.
+// The loop of words must be minWords long and its phrase at most maxPhrase words;
+// that of characters, for scripts without spaces and for symbols, minRunes and
+// maxPattern. So "ha ha ha" and a rule of dashes are none.
+const (
+	turns      = 4
+	minWords   = 12
+	maxPhrase  = 150
+	minRunes   = 100
+	maxPattern = 300
+)
+
+// loops tells whether a text runs in a loop.
+func loops(text string) bool {
+	tail := strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "")
+	spoken := strings.Split(words(tail), " ")
+	// The last word may have been cut.
+	spoken = lastOf(spoken[:len(spoken)-1], turns*maxPhrase)
+	squeezed := lastOf([]rune(strings.Join(strings.Fields(tail), " ")), turns*maxPattern)
+	return isPeriodic(spoken, maxPhrase, minWords) || isPeriodic(squeezed, maxPattern, minRunes)
+}
+
+// tailBytes is how much of the end of a text is looked at: enough for the words
+// and characters of the longest loop.
+const tailBytes = 16 << 10
+
+func lastOf[T any](s []T, n int) []T { return s[max(0, len(s)-n):] }
+
+// isPeriodic tells whether the end of s is a sequence of at most longest that
+// comes turns times or more, and is at least least long in all.
+func isPeriodic[T comparable](s []T, longest, least int) bool {
+	for period := 1; period <= longest; period++ {
+		want := max(turns*period, least)
+		if want > len(s) {
+			return false
+		}
+		end := s[len(s)-want:]
+		if slices.Equal(end[period:], end[:want-period]) {
+			return true
+		}
+	}
+	return false
+}
