@@ -18,7 +18,8 @@ import (
 // benchTarget is the n-th series of the benchmarks.
 func benchTarget(n int) target {
 	return target{
-		ID{Endpoint: fmt.Sprintf("llama-prod-%05d", n), Module: "interactive", Prefix: "cold", Labels: map[string]string{"team": "search", "a_zone": "fra1"}},
+		result.SeriesID{Endpoint: fmt.Sprintf("llama-prod-%05d", n), Module: "interactive", Prefix: "cold"},
+		map[string]string{"team": "search", "a_zone": "fra1"},
 		"meta-llama/Llama-3.1-8B-Instruct",
 	}
 }
@@ -65,9 +66,7 @@ func benchStore(n int) *Probes {
 		tg := benchTarget(i)
 		p.SetEndpoint(tg.info())
 		p.Findings(tg.findings())
-		s := p.Series(tg.ID)
-		s.SetSLO(strict())
-		s.SetPace(15*time.Second, time.Minute)
+		s := p.Open(tg.SeriesID, tg.options())
 		for range benchResultsPerSeries {
 			res := benchResult(r, tg.model)
 			s.Observe(res)
@@ -178,9 +177,7 @@ func BenchmarkObserve(b *testing.B) {
 		results[i] = benchResult(r, tg.model)
 	}
 	b.Run("store", func(b *testing.B) {
-		s := NewProbes(time.Now).Series(tg.ID)
-		s.SetSLO(strict())
-		s.SetPace(15*time.Second, time.Minute)
+		s := NewProbes(time.Now).Open(tg.SeriesID, tg.options())
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			s.Observe(results[i%len(results)])

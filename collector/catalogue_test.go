@@ -61,8 +61,8 @@ func TestNamesAreFrozen(t *testing.T) {
 func full(t *testing.T) *Exposition {
 	t.Helper()
 	p := NewProbes(func() time.Time { return epoch })
-	sized := func(endpoint string) *Series {
-		return p.Series(ID{Endpoint: endpoint, Module: "m", Prefix: "cold", InputTokens: "8000", OutputTokens: "32", Concurrency: "4"})
+	sized := func(endpoint string, o SeriesOptions) *Series {
+		return p.Open(result.SeriesID{Endpoint: endpoint, Module: "m", Prefix: "cold", InputTokens: "8000", OutputTokens: "32", Concurrency: "4"}, o)
 	}
 	p.SetEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
@@ -77,14 +77,12 @@ func full(t *testing.T) *Exposition {
 	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 1, 1, 1
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
 	r.CertNotAfter = epoch
-	s := sized("e")
-	s.SetSLO(strict())
-	s.SetPace(15*time.Second, time.Minute)
-	s.SetPrice(exactPrice())
-	s.SetChecks(true)
+	s := sized("e", SeriesOptions{
+		SLO: new(strict()), Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), ChecksAnswers: true,
+	})
 	s.Observe(r)
 	s.Judge(r)
-	sized("v").Observe(embedded())
+	sized("v", SeriesOptions{}).Observe(embedded())
 	p.Findings(FindingsID{Endpoint: "e", Module: "m"}).Set(everyFinding("m"))
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)

@@ -9,19 +9,6 @@ import (
 // newChecks returns the counters by index in check.Verdicts.
 func newChecks() []uint64 { return make([]uint64, len(check.Verdicts())) }
 
-// SetChecks tells whether the answers of the series are checked, which gives it
-// counters of the verdicts.
-func (s *Series) SetChecks(checked bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch v := s.values; {
-	case !checked:
-		v.checks = nil
-	case v.checks == nil:
-		v.checks = newChecks()
-	}
-}
-
 // countVerdict counts an answer that was checked.
 func (v *values) countVerdict(verdict check.Verdict) {
 	if v.checks == nil {

@@ -32,7 +32,7 @@ func TestChecks(t *testing.T) {
 	}
 	answer(result.Success, check.Correct)
 	verdicts(t, p, "", "", "", "", "")
-	s.SetChecks(true)
+	s.configure(SeriesOptions{ChecksAnswers: true})
 	verdicts(t, p, "0", "0", "0", "0", "0")
 	answer(result.Success, check.Correct)
 	answer(result.Success, check.Correct)
@@ -44,7 +44,7 @@ func TestChecks(t *testing.T) {
 	answer(result.ConnectError, "")
 	answer(result.Success, "no such verdict")
 	answer(result.Canceled, check.Correct)
-	s.SetChecks(true) // changes nothing
+	s.configure(SeriesOptions{ChecksAnswers: true}) // changes nothing
 	verdicts(t, p, "2", "2", "1", "1", "1")
 
 	r := success()
@@ -53,6 +53,6 @@ func TestChecks(t *testing.T) {
 	r.Model = "m"
 	s.Observe(r)
 	verdicts(t, p, "0", "0", "0", "0", "0")
-	s.SetChecks(false)
+	s.configure(SeriesOptions{ChecksAnswers: false})
 	verdicts(t, p, "", "", "", "", "")
 }

@@ -34,20 +34,17 @@ func tokenPrices(p *config.Price) [numCosts]gauge {
 	}
 }
 
-// SetPrice sets the prices of the tokens that are counted from now on. A series
-// whose tokens have no price has no cost; nil is no price.
-func (s *Series) SetPrice(p *config.Price) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	v := s.values
+// at returns the cost with the price of the tokens that are counted from now on; nil
+// where tokens have no price. A nil cost is one of nothing so far.
+func (c *cost) at(p *config.Price) *cost {
 	if !p.PerToken() {
-		v.cost = nil
-		return
+		return nil
 	}
-	if v.cost == nil {
-		v.cost = &cost{}
+	if c == nil {
+		c = &cost{}
 	}
-	v.cost.price = tokenPrices(p)
+	c.price = tokenPrices(p)
+	return c
 }
 
 // add counts the tokens of a probe. Prompt tokens that are not known to come

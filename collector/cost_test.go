@@ -46,7 +46,7 @@ func TestCost(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p, s := newStore()
-			s.SetPrice(&tt.price)
+			s.configure(SeriesOptions{Price: &tt.price})
 			r := success()
 			r.Tokens = tt.tokens
 			s.Observe(r)
@@ -61,7 +61,7 @@ func TestCostAddsUp(t *testing.T) {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
 	spent(t, p, [3]string{})
-	s.SetPrice(&config.Price{InputUSD: 1000, CachedInputUSD: 1000, OutputUSD: 2000})
+	s.configure(SeriesOptions{Price: &config.Price{InputUSD: 1000, CachedInputUSD: 1000, OutputUSD: 2000}})
 	spent(t, p, [3]string{"0", "0", "0"})
 	r := success() // 100 tokens in, 36 out
 	for _, o := range []result.Outcome{result.Success, result.Truncated, result.CheckFailed, result.Canceled} {
@@ -69,7 +69,7 @@ func TestCostAddsUp(t *testing.T) {
 		s.Observe(r)
 	}
 	spent(t, p, [3]string{"0.4", "0", "0.288"})
-	s.SetPrice(&config.Price{InputUSD: 1000, CachedInputUSD: 1000, OutputUSD: 8000})
+	s.configure(SeriesOptions{Price: &config.Price{InputUSD: 1000, CachedInputUSD: 1000, OutputUSD: 8000}})
 	s.Observe(r)
 	spent(t, p, [3]string{"0.5", "0", "0.576"})
 	r.Model = "other"
@@ -77,7 +77,7 @@ func TestCostAddsUp(t *testing.T) {
 	r.Model = "m"
 	s.Observe(r)
 	spent(t, p, [3]string{"0.1", "0", "0.288"})
-	s.SetPrice(nil)
+	s.configure(SeriesOptions{})
 	s.Observe(r)
 	spent(t, p, [3]string{})
 }
@@ -85,7 +85,7 @@ func TestCostAddsUp(t *testing.T) {
 // An endpoint that embeds pays for its prompts.
 func TestCostOfVectors(t *testing.T) {
 	p, s := newStore()
-	s.SetPrice(&config.Price{InputUSD: 1, CachedInputUSD: 1})
+	s.configure(SeriesOptions{Price: &config.Price{InputUSD: 1, CachedInputUSD: 1}})
 	s.Observe(embedded())
 	spent(t, p, [3]string{"0.0001", "0", ""})
 }
@@ -101,7 +101,7 @@ func TestCountersOfAbsurdCounts(t *testing.T) {
 		return uint64(n)
 	}
 	_, s := newStore()
-	s.SetPrice(&config.Price{InputUSD: 1e6, CachedInputUSD: 1e6, OutputUSD: 1e6}) // the highest
+	s.configure(SeriesOptions{Price: &config.Price{InputUSD: 1e6, CachedInputUSD: 1e6, OutputUSD: 1e6}}) // the highest
 	var prompt, output uint64
 	usd := 0.0
 	for _, p := range counts {

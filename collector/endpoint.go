@@ -17,7 +17,7 @@ type EndpointInfo struct {
 	// protocol it speaks, its software and where it is. Unknown is empty; the
 	// URL has no credentials.
 	Model, API, Engine, URL string
-	// Labels are the configured labels, as in ID.
+	// Labels are the configured labels, as in SeriesOptions.
 	Labels map[string]string
 	// Hardware is what the endpoint runs on, nil when that is not configured. It
 	// must not be changed afterwards.

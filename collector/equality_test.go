@@ -51,14 +51,12 @@ func TestEqualsClientGolang(t *testing.T) {
 				for i, target := range all {
 					store.SetEndpoint(target.info())
 					ref.setEndpoint(target.info())
-					s := store.Series(target.ID)
+					o := target.options()
+					o.Price, o.ChecksAnswers = exactPrice(), true
+					s := store.Open(target.SeriesID, o)
 					s.setServed(api.Generation, target.model) // client_golang has no series without the label
 					ref.create(target)
-					s.SetSLO(strict())
-					s.SetPace(15*time.Second, time.Minute)
 					ref.promise(target)
-					s.SetPrice(exactPrice())
-					s.SetChecks(true)
 					ref.createSpent(target)
 					for range tt.results / (i*i + 1) {
 						time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
@@ -77,7 +75,7 @@ func TestEqualsClientGolang(t *testing.T) {
 				}
 				ref.setWindows(all)
 				compare(t, store, ref.Registry)
-				if got := store.Series(all[0].ID).values.interChunk.schema; got != tt.schema {
+				if got := store.series[all[0].SeriesID].values.interChunk.schema; got != tt.schema {
 					t.Errorf("schema of the inter-chunk histogram = %d, want %d", got, tt.schema)
 				}
 			})
@@ -165,8 +163,14 @@ func clip(s string) string {
 
 // target is one series of the tests.
 type target struct {
-	ID
-	model string
+	result.SeriesID
+	Labels map[string]string
+	model  string
+}
+
+// options returns those of a series with objectives that is probed at each interval.
+func (t target) options() SeriesOptions {
+	return SeriesOptions{Labels: t.Labels, SLO: new(strict()), Interval: 15 * time.Second, Timeout: time.Minute}
 }
 
 // targets are series with label values that need care, in no order. Each has an
@@ -176,10 +180,10 @@ type target struct {
 func targets(sized bool) []target {
 	labels := func(team, zone string) map[string]string { return map[string]string{"team": team, "a_zone": zone} }
 	all := []target{
-		{ID{Endpoint: "llama", Module: "interactive", Prefix: "cold", Labels: labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
-		{ID{Endpoint: `quote " slash \ line` + "\n", Module: "interactive", Prefix: "warm", Labels: labels("a", "b")}, "modèle"},
-		{ID{Endpoint: "Llama", Module: "long", Prefix: "warm", Labels: labels("search", "fra1")}, "meta-llama/Llama-3.1-8B-Instruct"},
-		{ID{Endpoint: "llama!", Module: "interactive", Prefix: "cold", Labels: labels("search", "fra1")}, "m"},
+		{result.SeriesID{Endpoint: "llama", Module: "interactive", Prefix: "cold"}, labels("search", "fra1"), "meta-llama/Llama-3.1-8B-Instruct"},
+		{result.SeriesID{Endpoint: `quote " slash \ line` + "\n", Module: "interactive", Prefix: "warm"}, labels("a", "b"), "modèle"},
+		{result.SeriesID{Endpoint: "Llama", Module: "long", Prefix: "warm"}, labels("search", "fra1"), "meta-llama/Llama-3.1-8B-Instruct"},
+		{result.SeriesID{Endpoint: "llama!", Module: "interactive", Prefix: "cold"}, labels("search", "fra1"), "m"},
 	}
 	if sized {
 		for i := range all {

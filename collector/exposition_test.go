@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // The forms are those of expfmt's text and OpenMetrics writers.
@@ -44,11 +46,11 @@ func TestConcurrentUse(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			id := ID{Endpoint: string(rune('a' + i)), Module: "i"}
+			id := result.SeriesID{Endpoint: string(rune('a' + i)), Module: "i"}
 			for n := range 50 {
 				r := success()
 				r.Model = string(rune('a' + n/10))
-				s := p.Series(id)
+				s := p.Open(id, SeriesOptions{})
 				s.Observe(r)
 				s.Skip(SkipLimit)
 				p.SetEndpoint(EndpointInfo{Endpoint: id.Endpoint, Model: r.Model})

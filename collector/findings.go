@@ -13,7 +13,7 @@ import (
 type FindingsID struct {
 	// Endpoint and Module are the values of the labels of that name.
 	Endpoint, Module string
-	// Labels are the configured labels, as in ID. They must not be changed
+	// Labels are the configured labels, as in SeriesOptions. They must not be changed
 	// afterwards.
 	Labels map[string]string
 }

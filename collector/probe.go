@@ -108,6 +108,28 @@ func newValues(now func() time.Time) *values {
 	return v
 }
 
+// configure sets what the options say of the values.
+func (v *values) configure(o SeriesOptions) {
+	v.cost = v.cost.at(o.Price)
+	switch {
+	case !o.ChecksAnswers:
+		v.checks = nil
+	case v.checks == nil:
+		v.checks = newChecks()
+	}
+	v.slo = nil
+	if o.SLO != nil {
+		v.slo = newSLO(o.SLO.Objective, [numSLOs]time.Duration{
+			sloTTFT: time.Duration(o.SLO.TTFT), sloTPOT: time.Duration(o.SLO.TPOT), sloE2E: time.Duration(o.SLO.E2E),
+		}, v.now())
+	}
+	if o.Interval > 0 {
+		v.interval.set(o.Interval.Seconds())
+		v.timeout.set(o.Timeout.Seconds())
+		v.configured.set(unixSeconds(v.now()))
+	}
+}
+
 // restart returns the state of a series that begins anew with another model, of
 // the same kind, with the same objectives and prices.
 func (v *values) restart() *values {

@@ -47,7 +47,7 @@ type ServersID struct {
 	Endpoint, Model string
 	// Engine is the engine of the servers until a page tells; "" is not known.
 	Engine string
-	// Labels are the configured labels, as in ID.
+	// Labels are the configured labels, as in SeriesOptions.
 	Labels map[string]string
 }
 

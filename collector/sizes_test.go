@@ -16,14 +16,13 @@ import (
 // that other series do not have.
 func TestSizes(t *testing.T) {
 	p, _ := newStore()
-	ids := []ID{
+	ids := []result.SeriesID{
 		{InputTokens: "8000"}, {InputTokens: "32000"}, {InputTokens: "8000", OutputTokens: "32"}, {OutputTokens: "8000"}, {Concurrency: "4"}, {Concurrency: "16"},
 	}
 	for i, id := range ids {
 		id.Endpoint, id.Module, id.Prefix = "e", "i", "cold"
-		id.Labels = map[string]string{"concurrency": "reserved"}
 		for range i + 1 {
-			p.Series(id).Observe(failure())
+			p.Open(id, SeriesOptions{Labels: map[string]string{"concurrency": "reserved"}}).Observe(failure())
 		}
 	}
 	got := samples(t, p)
@@ -40,7 +39,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("results of %s = %q, want %q", labels, got, want)
 		}
 	}
-	p.Remove(ID{Endpoint: "e", Module: "i", Prefix: "cold", InputTokens: "8000", Labels: map[string]string{"concurrency": "reserved"}})
+	p.Remove(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold", InputTokens: "8000"})
 	page := pageOf(t, p, expfmt.FmtText)
 	if strings.Contains(page, `input_tokens="8000",model="m",module="i",outcome="connect_error",prefix`) || !strings.Contains(page, `output_tokens="32"`) {
 		t.Error("the wrong series was removed")
@@ -51,7 +50,7 @@ func TestSizes(t *testing.T) {
 // changed: bursts are not what users were promised.
 func TestNoObjectives(t *testing.T) {
 	p, _ := newStore()
-	s := p.Series(ID{Endpoint: "e", Module: "b", Prefix: "cold", Concurrency: "4"})
+	s := p.Open(result.SeriesID{Endpoint: "e", Module: "b", Prefix: "cold", Concurrency: "4"}, SeriesOptions{})
 	for _, model := range []string{"m", "n"} {
 		r := success()
 		r.Model, r.Concurrency = model, 4
@@ -83,9 +82,7 @@ func scored() *result.Result {
 // vectors.
 func TestScoring(t *testing.T) {
 	p, s := newStore()
-	s.SetKind(api.Scoring)
-	s.SetSLO(strict())
-	s.SetPrice(exactPrice())
+	s.configure(SeriesOptions{Kind: api.Scoring, SLO: new(strict()), Price: exactPrice()})
 	s.Observe(scored())
 	s.Judge(scored())
 	shared := map[string]bool{}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -26,16 +25,6 @@ type slo struct {
 // newSLO begins to count.
 func newSLO(objective float64, thresholds [numSLOs]time.Duration, now time.Time) *slo {
 	return &slo{objective: objective, thresholds: thresholds, ttfts: window{began: now}}
-}
-
-// SetSLO sets the objectives of the series, and counts against them from zero.
-// A series without objectives has none of their families.
-func (s *Series) SetSLO(c config.SLO) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.values.slo = newSLO(c.Objective, [numSLOs]time.Duration{
-		sloTTFT: time.Duration(c.TTFT), sloTPOT: time.Duration(c.TPOT), sloE2E: time.Duration(c.E2E),
-	}, s.store.now())
 }
 
 // Judge counts a result that was observed against the objectives. The

@@ -50,7 +50,7 @@ func hasCounts(t *testing.T, p *Probes, want [4]counts) {
 func judged(change func(r *result.Result)) *Probes {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
-	s.SetSLO(strict())
+	s.configure(SeriesOptions{SLO: new(strict())})
 	r := success()
 	change(r)
 	s.Observe(r)
@@ -112,7 +112,7 @@ func TestObjectivesOnThePage(t *testing.T) {
 			t.Errorf("%s without objectives", name)
 		}
 	}
-	s.SetSLO(strict())
+	s.configure(SeriesOptions{SLO: new(strict())})
 	hasCounts(t, p, [4]counts{})
 	has(t, p, map[string]string{
 		`slo_objective_ratio slo="availability"`:   "0.95",
@@ -126,7 +126,7 @@ func TestObjectivesOnThePage(t *testing.T) {
 	})
 
 	// What is not promised is not there.
-	s.SetSLO(config.SLO{Objective: 0.99, TPOT: strict().TPOT})
+	s.configure(SeriesOptions{SLO: &config.SLO{Objective: 0.99, TPOT: strict().TPOT}})
 	for name := range samples(t, p) {
 		if strings.Contains(name, `slo="ttft"`) || strings.Contains(name, `slo="e2e"`) {
 			t.Errorf("%s is not configured", name)
@@ -141,8 +141,7 @@ func TestObjectivesOnThePage(t *testing.T) {
 // An endpoint that embeds has no tokens to wait for.
 func TestObjectivesOfVectors(t *testing.T) {
 	p, s := newStore()
-	s.SetKind(api.Embedding)
-	s.SetSLO(strict())
+	s.configure(SeriesOptions{Kind: api.Embedding, SLO: new(strict())})
 	s.Observe(embedded())
 	s.Judge(embedded()) // takes 1.2 s
 	for name := range samples(t, p) {
@@ -163,7 +162,7 @@ func TestObjectivesOfVectors(t *testing.T) {
 // is; another model begins at zero with the same objectives.
 func TestObjectivesStay(t *testing.T) {
 	p, s := newStore()
-	s.SetSLO(strict())
+	s.configure(SeriesOptions{SLO: new(strict())})
 	r := failure()
 	r.Kind, r.Model, r.Timing.TTFT = "", "", result.Absent
 	judge := func(r *result.Result) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -35,7 +36,7 @@ type Probes struct {
 	gpus     func() *gpu.Snapshot // nil without GPUs of this machine
 
 	mu        sync.Mutex
-	series    map[string]*Series         // by ID.key
+	series    map[result.SeriesID]*Series
 	findings  map[string]*FindingsSeries // by FindingsID.key
 	endpoints map[string]*endpoint       // by name
 	ordered   probesPage
@@ -55,7 +56,7 @@ func NewProbes(now func() time.Time) *Probes {
 		hardware:  hardwareFamilies(),
 		spending:  spendingFamilies(),
 		found:     findingsFamilies(),
-		series:    make(map[string]*Series),
+		series:    make(map[result.SeriesID]*Series),
 		findings:  make(map[string]*FindingsSeries),
 		endpoints: make(map[string]*endpoint),
 	}
@@ -67,23 +68,6 @@ func NewProbes(now func() time.Time) *Probes {
 	slices.SortFunc(p.families, compareNames)
 	slices.SortFunc(p.found, compareNames)
 	return p
-}
-
-// ID identifies a series of probes, the configured labels included.
-type ID struct {
-	// Endpoint, Module and Prefix are the values of the labels of that name.
-	Endpoint, Module, Prefix string
-	// InputTokens and OutputTokens are the lengths of a rung of a ladder, and
-	// Concurrency the size of a burst; "" where there is none, which is no label.
-	InputTokens, OutputTokens, Concurrency string
-	// Labels are the configured labels. Names in ReservedLabels are ignored,
-	// as are empty values.
-	Labels map[string]string
-}
-
-// key returns a string that is equal for equal IDs only.
-func (id ID) key() string {
-	return labelsKey(id.Labels, id.Endpoint, id.Module, id.Prefix, id.InputTokens, id.OutputTokens, id.Concurrency)
 }
 
 // labelsKey returns a string that is equal only for equal labels and values.
@@ -99,29 +83,47 @@ func labelsKey(labels map[string]string, values ...string) string {
 	return string(b)
 }
 
-// Series returns the series of id, which it creates if there is none: at once
-// with all its counters at zero, so that rate() sees the first failure.
-func (p *Probes) Series(id ID) *Series {
+// SeriesOptions are what the configuration says of a series.
+type SeriesOptions struct {
+	// Labels are the configured labels. Names in ReservedLabels are ignored, as are
+	// empty values. They must not be changed afterwards.
+	Labels map[string]string
+	// Kind is the kind of the endpoint; "" where the first result shows it.
+	Kind api.Kind
+	// Price is that of the tokens counted from now on. A series whose tokens have no
+	// price has no cost; nil is no price.
+	Price *config.Price
+	// ChecksAnswers gives the series counters of verdicts.
+	ChecksAnswers bool
+	// SLO are the objectives, counted against from zero; nil is none, and no family of
+	// theirs.
+	SLO *config.SLO
+	// Interval is how often the series is probed, and Timeout how long a probe may
+	// take. They are 0 for a series that an interval may leave out.
+	Interval, Timeout time.Duration
+}
+
+// Open returns the series of id with these options. One that is new has all its
+// counters at zero, so that rate() sees the first failure.
+func (p *Probes) Open(id result.SeriesID, o SeriesOptions) *Series {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := id.key()
-	if s, ok := p.series[key]; ok {
-		return s
+	s, ok := p.series[id]
+	if !ok {
+		s = &Series{store: p, id: id, values: newValues(p.now)}
+		p.series[id] = s
 	}
-	id.Labels = maps.Clone(id.Labels)
-	s := &Series{store: p, id: id, values: newValues(p.now)}
-	s.block = s.labels("")
-	p.series[key] = s
+	s.configure(o)
 	p.stale.Store(true)
 	return s
 }
 
 // Remove takes the series of id off the page. What is observed into it later
 // is lost.
-func (p *Probes) Remove(id ID) {
+func (p *Probes) Remove(id result.SeriesID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.series, id.key())
+	delete(p.series, id)
 	p.stale.Store(true)
 }
 
@@ -129,10 +131,11 @@ func (p *Probes) Remove(id ID) {
 // use.
 type Series struct {
 	store *Probes
-	id    ID
+	id    result.SeriesID
 
 	mu     sync.Mutex
 	model  string
+	labels map[string]string // as configured
 	block  *labelBlock
 	values *values
 }
@@ -174,21 +177,14 @@ func (s *Series) Skip(reason SkipReason) {
 	s.values.skip(reason)
 }
 
-// SetKind tells the kind of the endpoint before its first result.
-func (s *Series) SetKind(k api.Kind) {
+// configure sets the options of the series from now on.
+func (s *Series) configure(o SeriesOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setServed(k, "")
-}
-
-// SetPace sets how often the series is probed from now on, and how long a probe may
-// take.
-func (s *Series) SetPace(interval, timeout time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.values.interval.set(interval.Seconds())
-	s.values.timeout.set(timeout.Seconds())
-	s.values.configured.set(unixSeconds(s.store.now()))
+	s.labels = o.Labels
+	s.block = s.newBlock()
+	s.setServed(o.Kind, "")
+	s.values.configure(o)
 }
 
 // setServed sets the kind and the model label. What becomes known first keeps
@@ -203,7 +199,8 @@ func (s *Series) setServed(kind api.Kind, model string) {
 	}
 	if model != "" && model != s.model {
 		other = other || s.model != ""
-		s.model, s.block = model, s.labels(model)
+		s.model = model
+		s.block = s.newBlock()
 		s.store.stale.Store(true)
 	}
 	if other {
@@ -211,17 +208,17 @@ func (s *Series) setServed(kind api.Kind, model string) {
 	}
 }
 
-// labels renders the labels of the series.
-func (s *Series) labels(model string) *labelBlock {
+// newBlock renders the labels of the series.
+func (s *Series) newBlock() *labelBlock {
 	return newLabelBlock([]pair{
 		{"endpoint", s.id.Endpoint},
-		{"model", model},
+		{"model", s.model},
 		{"module", s.id.Module},
 		{"prefix", s.id.Prefix},
 		{"input_tokens", s.id.InputTokens},
 		{"output_tokens", s.id.OutputTokens},
 		{"concurrency", s.id.Concurrency},
-	}, s.id.Labels, s.store.reserved)
+	}, s.labels, s.store.reserved)
 }
 
 // encode appends the samples of one family.

@@ -58,7 +58,7 @@ func embedded() *result.Result {
 // that would pretend so.
 func TestVectors(t *testing.T) {
 	p, s := newStore()
-	s.SetKind(api.Embedding)
+	s.configure(SeriesOptions{Kind: api.Embedding})
 	s.Observe(embedded())
 	got := samples(t, p)
 	for name := range got {
@@ -99,7 +99,7 @@ func TestVectors(t *testing.T) {
 // shown.
 func TestUnknownKind(t *testing.T) {
 	p := NewProbes(time.Now)
-	p.Series(ID{Endpoint: "e", Module: "m", Prefix: "cold"})
+	p.Open(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{})
 	got := samples(t, p)
 	for name := range got {
 		if strings.Contains(name, "ttft") || strings.Contains(name, "items") {
@@ -155,7 +155,7 @@ func decodeOne(t *testing.T, e *protoEncoder) *dto.MetricFamily {
 // newStore returns a store with a clock that stands still, and one series.
 func newStore() (*Probes, *Series) {
 	p := NewProbes(func() time.Time { return epoch })
-	return p, p.Series(ID{Endpoint: "e", Module: "i", Prefix: "cold"})
+	return p, p.Open(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold"}, SeriesOptions{})
 }
 
 // has checks samples of the series of newStore by family and own label. An
@@ -311,7 +311,7 @@ func TestCanceledChangesNothing(t *testing.T) {
 func TestModel(t *testing.T) {
 	now := epoch
 	p := NewProbes(func() time.Time { return now })
-	s := p.Series(ID{Endpoint: "e", Module: "i", Prefix: "cold"})
+	s := p.Open(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold"}, SeriesOptions{})
 	results := func(model string) string {
 		if model != "" {
 			model = `model="` + model + `",`
@@ -356,14 +356,18 @@ func TestModel(t *testing.T) {
 
 func TestSeriesIdentity(t *testing.T) {
 	p := NewProbes(time.Now)
-	id := ID{Endpoint: "e", Module: "i", Prefix: "cold", Labels: map[string]string{"team": "a"}}
-	other := ID{Endpoint: "e", Module: "i", Prefix: "cold", Labels: map[string]string{"team": "b"}}
-	s := p.Series(id)
-	if p.Series(id) != s {
+	id := result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold"}
+	other := result.SeriesID{Endpoint: "e", Module: "i", Prefix: "warm"}
+	labels := func(team string) SeriesOptions { return SeriesOptions{Labels: map[string]string{"team": team}} }
+	s := p.Open(id, labels("before"))
+	if p.Open(id, labels("a")) != s {
 		t.Error("the same ID gave another series")
 	}
-	if p.Series(other) == s {
-		t.Error("other labels gave the same series")
+	if page := pageOf(t, p, expfmt.FmtText); strings.Contains(page, `team="before"`) || !strings.Contains(page, `team="a"`) {
+		t.Error("the series has not the labels of its latest options")
+	}
+	if p.Open(other, labels("b")) == s {
+		t.Error("another ID gave the same series")
 	}
 	p.Remove(id)
 	page := pageOf(t, p, expfmt.FmtText)
@@ -401,13 +405,13 @@ inference_endpoint_info{api="openai-chat",endpoint="b",model="m",url="http://b"}
 // client_golang's, if in another order.
 func TestSeveralModules(t *testing.T) {
 	series := func(module, prefix string) target {
-		return target{ID{Endpoint: "e", Module: module, Prefix: prefix, Labels: map[string]string{"a_zone": "z", "team": "t"}}, "m"}
+		return target{result.SeriesID{Endpoint: "e", Module: module, Prefix: prefix}, map[string]string{"a_zone": "z", "team": "t"}, "m"}
 	}
 	p, ref := NewProbes(time.Now), newReference(series("", ""))
 	for _, module := range []string{"b", "a"} {
 		for _, prefix := range []string{"warm", "cold"} {
 			tg := series(module, prefix)
-			p.Series(tg.ID).Observe(success())
+			p.Open(tg.SeriesID, SeriesOptions{Labels: tg.Labels}).Observe(success())
 			ref.create(tg)
 			ref.observe(tg, success())
 		}

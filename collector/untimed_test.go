@@ -32,7 +32,7 @@ func TestUntimedProbes(t *testing.T) {
 	t.Run("imprecise", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
-		s.SetSLO(strict())
+		s.configure(SeriesOptions{SLO: new(strict())})
 		r := one()
 		r.Imprecise = true
 		s.Observe(r)
@@ -45,7 +45,7 @@ func TestUntimedProbes(t *testing.T) {
 	t.Run("disturbed", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
-		s.SetSLO(strict())
+		s.configure(SeriesOptions{SLO: new(strict())})
 		s.ObserveDisturbed(one())
 		want := untimed()
 		want["probe_imprecise_total"], want["probe_disturbed_total"] = "0", "1"
@@ -55,7 +55,7 @@ func TestUntimedProbes(t *testing.T) {
 	t.Run("more events than tokens", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
-		s.SetSLO(strict())
+		s.configure(SeriesOptions{SLO: new(strict())})
 		r := one()
 		r.MoreEvents, r.Timing.TTFT, r.Timing.TPOT, r.Timing.MaxGap = true, result.Absent, result.Absent, result.Absent
 		s.Observe(r)

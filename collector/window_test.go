@@ -26,8 +26,7 @@ func newWindowLab(t *testing.T) *windowLab {
 	t.Helper()
 	l := &windowLab{t: t, now: epoch}
 	l.store = NewProbes(func() time.Time { return l.now })
-	l.s = l.store.Series(ID{Endpoint: "e", Module: "i", Prefix: "cold"})
-	l.s.SetSLO(config.SLO{Objective: 0.99})
+	l.s = l.store.Open(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold"}, SeriesOptions{SLO: &config.SLO{Objective: 0.99}})
 	return l
 }
 
@@ -69,8 +68,7 @@ func (l *windowLab) expect(samples int, want ...string) {
 
 func TestWindow(t *testing.T) {
 	l := newWindowLab(t)
-	l.s.SetKind("generation")
-	l.s.setServed("", "m")
+	l.s.setServed(api.Generation, "m")
 	l.expect(0, "", "", "", "")
 	for i := range 299 { // 1 to 299 ms, every 10 s, in no order
 		l.probe(time.Duration(i*100%299+1) * time.Millisecond)
@@ -92,13 +90,12 @@ func TestWindow(t *testing.T) {
 // Where the page has no window, there is none.
 func TestNoWindow(t *testing.T) {
 	store := NewProbes(time.Now)
-	for name, set := range map[string]func(s *Series){
-		"no objectives": func(s *Series) { s.SetKind(api.Generation) },
-		"embeds":        func(s *Series) { s.SetKind(api.Embedding); s.SetSLO(config.SLO{Objective: 0.99}) },
-		"unknown kind":  func(s *Series) { s.SetSLO(config.SLO{Objective: 0.99}) },
+	for name, o := range map[string]SeriesOptions{
+		"no objectives": {Kind: api.Generation},
+		"embeds":        {Kind: api.Embedding, SLO: &config.SLO{Objective: 0.99}},
+		"unknown kind":  {SLO: &config.SLO{Objective: 0.99}},
 	} {
-		s := store.Series(ID{Endpoint: name})
-		set(s)
+		s := store.Open(result.SeriesID{Endpoint: name}, o)
 		if w := s.TTFTWindow(); w != nil {
 			t.Errorf("%s: %+v", name, *w)
 		}

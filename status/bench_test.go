@@ -28,7 +28,7 @@ func benchBoard(n, probes int, configs []*config.Endpoint) (*Board, []*Probes, *
 		b.SetServers(configs[i].Name, []engine.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsRunning: 3})})
 		o := pace()
 		o.Window, o.SLO, o.First = window, slo, true
-		all[i] = b.OpenSeries(ID{Endpoint: configs[i].Name, Module: "interactive", Prefix: "cold"}, o)
+		all[i] = b.OpenSeries(result.SeriesID{Endpoint: configs[i].Name, Module: "interactive", Prefix: "cold"}, o)
 	}
 	for range probes {
 		now = now.Add(30 * time.Second)

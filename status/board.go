@@ -87,7 +87,7 @@ func (b *Board) RemoveEndpoint(name string) {
 // OpenSeries adds a series, or changes the options of the one that is there. The
 // page shows the series in the order of these calls. What is observed into a series of an endpoint that is not on the board is
 // lost.
-func (b *Board) OpenSeries(id ID, o SeriesOptions) *Probes {
+func (b *Board) OpenSeries(id result.SeriesID, o SeriesOptions) *Probes {
 	e := b.endpoint(id.Endpoint)
 	if e == nil {
 		return &Probes{endpoint: &endpoint{board: b}, closed: true}
@@ -97,7 +97,7 @@ func (b *Board) OpenSeries(id ID, o SeriesOptions) *Probes {
 
 // CloseSeries takes a series off the board. What is observed into it later is
 // lost.
-func (b *Board) CloseSeries(id ID) {
+func (b *Board) CloseSeries(id result.SeriesID) {
 	if e := b.endpoint(id.Endpoint); e != nil {
 		e.closeSeries(id)
 	}

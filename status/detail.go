@@ -6,6 +6,8 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/internal/report"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Version returns the version of the latest change of an endpoint; false without
@@ -57,7 +59,7 @@ func (e *endpoint) target() report.Target {
 
 // view is what a series holds at a moment.
 type view struct {
-	id      ID
+	id      result.SeriesID
 	options SeriesOptions
 	history history
 	kept    []*keptProbe

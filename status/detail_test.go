@@ -11,8 +11,8 @@ import (
 func TestDetail(t *testing.T) {
 	l := newLab(t)
 	l.board.SetEndpoint(configured("e"))
-	rung := ID{Endpoint: "e", Module: "ladder", Prefix: "warm", InputTokens: "8000", OutputTokens: "64"}
-	burst := ID{Endpoint: "e", Module: "burst", Prefix: "cold", Concurrency: "8"}
+	rung := result.SeriesID{Endpoint: "e", Module: "ladder", Prefix: "warm", InputTokens: "8000", OutputTokens: "64"}
+	burst := result.SeriesID{Endpoint: "e", Module: "burst", Prefix: "cold", Concurrency: "8"}
 	o := SeriesOptions{Pace: Pace{Interval: 60, Timeout: 30}, First: true}
 	o.SLO, o.Window = &SLO{Objective: 0.9}, func() *Window { return &Window{Samples: 1} }
 	l.board.OpenSeries(burst, pace())
@@ -59,7 +59,7 @@ func TestDetailWithoutSeries(t *testing.T) {
 // alone changes, and with nothing of others.
 func TestVersion(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	last := uint64(0)
 	f := func(what string, grows bool) {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 // A history keeps the latest 480 probes in order, failures without latencies.
 func TestHistory(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	for i := range 1000 {
 		l.now = epoch().Add(time.Duration(i) * 30 * time.Second)
 		r := success(l.now)
@@ -46,7 +46,7 @@ func TestHistory(t *testing.T) {
 // a step of the clock, is what it is.
 func TestHistoryBounds(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	for _, ttft := range []time.Duration{time.Hour, time.Hour + 1, result.Absent, 0, 1499, 1500} {
 		r := success(l.now.Add(-time.Hour))
 		r.Timing.TTFT = ttft
@@ -66,7 +66,7 @@ func TestHistoryBounds(t *testing.T) {
 func TestHistoryOfANewClock(t *testing.T) {
 	l := &lab{t: t, now: time.Unix(60, 0)}
 	l.board = NewBoard(func() time.Time { return l.now })
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	l.observe(p, "")
 	l.now = epoch()
 	l.observe(p, result.Empty)

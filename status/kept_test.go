@@ -25,7 +25,7 @@ func (l *lab) probesOf() []map[string]any {
 // A probe is kept with all that `probe -o json` tells.
 func TestKeptProbe(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "interactive", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "interactive", Prefix: "cold"})[0]
 	l.observe(p, "")
 	probes := l.detail("e").Series[0].Probes
 	if len(probes) != 1 {
@@ -50,7 +50,7 @@ func TestKeptProbe(t *testing.T) {
 // At most 30 probes of a series are kept; the latest failure stays.
 func TestKeptNumber(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	for i := range 100 {
 		o := result.Outcome("")
 		if i == 20 || i == 40 {
@@ -84,7 +84,7 @@ func TestKeptBytes(t *testing.T) {
 		{10000, 3}, // 4.6 kB
 	} {
 		l := newLab(t)
-		p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+		p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 		l.board.open.Store(int64(c.series))
 		for range 100 {
 			p.Observe(answer(l.now, 64))
@@ -119,7 +119,7 @@ func answer(start time.Time, tokens int) *result.Result {
 // However large, two probes are kept.
 func TestKeptLargeProbes(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	l.board.open.Store(1_000_000)
 	for range 5 {
 		r := success(l.now)
@@ -144,7 +144,7 @@ func TestKeptEvents(t *testing.T) {
 // does not pretend that none was merged.
 func TestKeptLongAnswers(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	l.board.open.Store(10_000)
 	for range 20 {
 		r := answer(l.now, 10_000)
@@ -192,7 +192,7 @@ func TestKeptSizes(t *testing.T) {
 // What is observed is neither changed nor held.
 func TestResultIsLeftAlone(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	r, same := failure(l.now, result.Empty), failure(l.now, result.Empty)
 	r.Events, same.Events = success(l.now).Events, success(l.now).Events
 	p.Observe(r)

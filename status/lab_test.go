@@ -46,7 +46,7 @@ func configured(name string) *config.Endpoint {
 func pace() SeriesOptions { return SeriesOptions{Pace: Pace{Interval: 30, Timeout: 10}} }
 
 // open adds an endpoint e with a series for each ID, whose endpoint is set.
-func (l *lab) open(ids ...ID) []*Probes {
+func (l *lab) open(ids ...result.SeriesID) []*Probes {
 	l.board.SetEndpoint(configured("e"))
 	var all []*Probes
 	for _, id := range ids {

@@ -15,10 +15,10 @@ import (
 // rowOutcomes is how many outcomes a row shows.
 const rowOutcomes = 30
 
-// Probes is one series: the probes of one ID. It is safe for concurrent use.
+// Probes is one series: the probes of one result.SeriesID. It is safe for concurrent use.
 type Probes struct {
 	endpoint *endpoint // whose lock guards the rest
-	id       ID
+	id       result.SeriesID
 	options  SeriesOptions
 	patience time.Duration // after which the latest result is old; 0 is never
 	opened   time.Time
@@ -38,7 +38,7 @@ type Probes struct {
 }
 
 // openSeries adds a series or changes its options.
-func (e *endpoint) openSeries(id ID, o SeriesOptions) *Probes {
+func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Probes {
 	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +65,7 @@ func (e *endpoint) openSeries(id ID, o SeriesOptions) *Probes {
 }
 
 // closeSeries takes a series off the board.
-func (e *endpoint) closeSeries(id ID) {
+func (e *endpoint) closeSeries(id result.SeriesID) {
 	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,7 +84,7 @@ func (e *endpoint) drop(p *Probes) {
 	e.series = slices.Delete(e.series, i, i+1)
 }
 
-func (e *endpoint) find(id ID) *Probes {
+func (e *endpoint) find(id result.SeriesID) *Probes {
 	i := slices.IndexFunc(e.series, func(p *Probes) bool { return p.id == id })
 	if i < 0 {
 		return nil
@@ -112,15 +112,15 @@ func (e *endpoint) relate(now time.Time) {
 		}
 		p.title = p.id.Module
 		if of[p.id.Module] > 1 {
-			p.title = p.id.title()
+			p.title = titleOf(&p.id)
 		}
 	}
 	e.notice(now)
 	e.touch()
 }
 
-// title tells the series of a module apart.
-func (id *ID) title() string {
+// titleOf names a series so that those of a module differ.
+func titleOf(id *result.SeriesID) string {
 	parts := []string{id.Prefix}
 	for _, part := range []struct{ name, value string }{
 		{"input_tokens", id.InputTokens}, {"output_tokens", id.OutputTokens}, {"concurrency", id.Concurrency},

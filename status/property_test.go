@@ -67,10 +67,10 @@ func TestMirror(t *testing.T) {
 		clock := func() time.Time { return now }
 		board := NewBoard(clock)
 		follower, late := &mirror{rows: map[string]*Row{}}, &mirror{rows: map[string]*Row{}}
-		series := map[ID]*Probes{}
+		series := map[result.SeriesID]*Probes{}
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")) })
-		id := rapid.Custom(func(t *rapid.T) ID {
-			return ID{
+		id := rapid.Custom(func(t *rapid.T) result.SeriesID {
+			return result.SeriesID{
 				Endpoint: name.Draw(t, "name"), Module: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "module"),
 				Prefix:      rapid.SampledFrom([]string{"cold", "warm"}).Draw(t, "prefix"),
 				Concurrency: rapid.SampledFrom([]string{"", "", "8"}).Draw(t, "concurrency"),

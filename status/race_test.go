@@ -26,7 +26,7 @@ func TestConcurrency(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(i), 1))
 		writers.Go(func() {
 			for range 500 {
-				id := ID{Endpoint: name(r), Module: "m", Prefix: "cold"}
+				id := result.SeriesID{Endpoint: name(r), Module: "m", Prefix: "cold"}
 				p := b.OpenSeries(id, pace())
 				for range r.IntN(5) {
 					p.Observe(success(time.Now()))

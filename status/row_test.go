@@ -15,7 +15,7 @@ import (
 // An endpoint that nothing is known of has nothing but its configuration.
 func TestRowBeforeTheFirstProbe(t *testing.T) {
 	l := newLab(t)
-	l.open(ID{Module: "interactive", Prefix: "cold"})
+	l.open(result.SeriesID{Module: "interactive", Prefix: "cold"})
 	expectJSON(t, l.board.Fleet(), fmt.Sprintf(`{"version": %d, "at": 1767323045,
 		"states": {"down": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 1, "up": 0},
 		"endpoints": [{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "interactive",
@@ -38,7 +38,7 @@ func TestRow(t *testing.T) {
 	o := pace()
 	o.SLO, o.Window = &SLO{Objective: 0.99, TTFT: new(0.5)}, func() *Window { return window }
 	l.board.SetEndpoint(configured("e"))
-	p := l.board.OpenSeries(ID{Endpoint: "e", Module: "interactive", Prefix: "cold"}, o)
+	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "interactive", Prefix: "cold"}, o)
 	r := failure(l.now, result.HTTPError)
 	r.Status, r.Err = 502, errors.New("status 502: \"bad\x1b[31m\ngateway\"")
 	p.Observe(r)
@@ -71,7 +71,7 @@ func TestRow(t *testing.T) {
 // What an endpoint does not have is absent: embeddings have no tokens.
 func TestRowWithoutTokens(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "embed", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "embed", Prefix: "cold"})[0]
 	r := success(l.now)
 	r.Timing.TTFT, r.Timing.TPOT, r.Model, r.Engine, r.Events = result.Absent, result.Absent, "", "", nil
 	p.Observe(r)
@@ -97,7 +97,7 @@ func TestRowOfConfiguration(t *testing.T) {
 		}
 	}
 	expect("configured", "ollama", "own")
-	p := l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, pace())
+	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, pace())
 	l.observe(p, "")
 	expect("llama", "openai-chat", "vllm")
 	again := configured("e")
@@ -122,7 +122,7 @@ func TestRowOfConfiguration(t *testing.T) {
 // A row shows the latest 30 outcomes of the series that is marked.
 func TestRowOutcomes(t *testing.T) {
 	l := newLab(t)
-	ids := []ID{{Endpoint: "e", Module: "a", Prefix: "cold"}, {Endpoint: "e", Module: "b", Prefix: "cold"}}
+	ids := []result.SeriesID{{Endpoint: "e", Module: "a", Prefix: "cold"}, {Endpoint: "e", Module: "b", Prefix: "cold"}}
 	all := l.open(ids...)
 	if r := l.row(); r.Module != "a" {
 		t.Errorf("module %q of an endpoint where none is marked", r.Module)
@@ -151,7 +151,7 @@ func TestRowOutcomes(t *testing.T) {
 // A canceled probe says nothing, nor does an outcome that there is not.
 func TestCanceled(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	version := l.board.Fleet().Version
 	l.observe(p, result.Canceled)
 	l.observe(p, "unheard of")
@@ -163,7 +163,7 @@ func TestCanceled(t *testing.T) {
 // What comes after the end is lost.
 func TestObserveAfterTheEnd(t *testing.T) {
 	l := newLab(t)
-	id := ID{Endpoint: "e", Module: "m", Prefix: "cold"}
+	id := result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}
 	p := l.open(id)[0]
 	l.observe(p, "")
 	l.board.CloseSeries(id)
@@ -202,7 +202,7 @@ func TestWindowFollowsTime(t *testing.T) {
 		return &Window{Samples: 60 - int(l.now.Sub(epoch())/time.Minute)/10}
 	}}
 	l.board.SetEndpoint(configured("e"))
-	l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
+	l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
 	version := l.board.Fleet().Version
 	for minute := range 40 {
 		u := l.board.Changes(version)
@@ -221,7 +221,7 @@ func TestWindowIsAskedOnceAMinute(t *testing.T) {
 	l := newLab(t)
 	asked := 0
 	l.board.SetEndpoint(configured("e"))
-	l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Window: func() *Window {
+	l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Window: func() *Window {
 		asked++
 		return &Window{Samples: 1}
 	}})
@@ -238,7 +238,7 @@ func TestWindowIsAskedOnceAMinute(t *testing.T) {
 // endpoint nor its latest probe.
 func TestRowWithoutBursts(t *testing.T) {
 	l := newLab(t)
-	all := l.open(ID{Module: "m", Prefix: "cold"}, ID{Module: "burst", Prefix: "cold", Concurrency: "8"})
+	all := l.open(result.SeriesID{Module: "m", Prefix: "cold"}, result.SeriesID{Module: "burst", Prefix: "cold", Concurrency: "8"})
 	l.observe(all[0], "")
 	l.pass(time.Second)
 	l.observe(all[1], result.Overloaded)
@@ -250,7 +250,7 @@ func TestRowWithoutBursts(t *testing.T) {
 // What a server sends is bounded and cannot write over the page.
 func TestHostileTexts(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	r := failure(l.now, result.StreamError)
 	r.Err = errors.New("a\x00b\u202ec\n" + strings.Repeat("é", 100_000))
 	p.Observe(r)
@@ -285,7 +285,7 @@ func TestRowShowsURLAsConfigured(t *testing.T) {
 // that failed later, and has recovered, would lead to the wrong place.
 func TestFailureIsOfWhatFails(t *testing.T) {
 	l := newLab(t)
-	all := l.open(ID{Module: "a", Prefix: "cold"}, ID{Module: "b", Prefix: "cold"})
+	all := l.open(result.SeriesID{Module: "a", Prefix: "cold"}, result.SeriesID{Module: "b", Prefix: "cold"})
 	a, b := all[0], all[1]
 	wants := func(state State, module string, outcome result.Outcome) {
 		t.Helper()

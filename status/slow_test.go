@@ -18,7 +18,7 @@ func TestSlow(t *testing.T) {
 			l.board.SetEndpoint(configured("e"))
 			o := pace()
 			o.SLO = slo
-			p := l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
+			p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
 			for _, ttft := range ttfts {
 				l.pass(time.Second)
 				r := success(l.now)
@@ -55,7 +55,7 @@ func TestSlowIsTold(t *testing.T) {
 	l.board.SetEndpoint(configured("e"))
 	o, limit := pace(), 0.5
 	o.SLO = &SLO{TTFT: &limit}
-	p := l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
+	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
 	for _, ttft := range []time.Duration{1, 1, 1, 0, 0, 0} {
 		l.pass(time.Second)
 		r := success(l.now)

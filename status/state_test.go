@@ -20,26 +20,26 @@ type step struct {
 
 func TestStates(t *testing.T) {
 	const s = time.Second
-	a, b := ID{Module: "a", Prefix: "cold"}, ID{Module: "b", Prefix: "cold"}
+	a, b := result.SeriesID{Module: "a", Prefix: "cold"}, result.SeriesID{Module: "b", Prefix: "cold"}
 	for name, c := range map[string]struct {
-		ids   []ID
+		ids   []result.SeriesID
 		steps []step
 	}{
-		"one module": {[]ID{a}, []step{
+		"one module": {[]result.SeriesID{a}, []step{
 			{0, nil, Waiting, nil},
 			{s, map[int]result.Outcome{0: ""}, Up, nil},
 			{s, map[int]result.Outcome{0: result.Empty}, Down, []string{"a"}},
 			{s, map[int]result.Outcome{0: result.Canceled}, Down, []string{"a"}},
 			{s, map[int]result.Outcome{0: ""}, Up, nil},
 		}},
-		"two modules": {[]ID{a, b}, []step{
+		"two modules": {[]result.SeriesID{a, b}, []step{
 			{s, map[int]result.Outcome{1: result.Empty}, Down, []string{"b"}}, // of all that was asked
 			{s, map[int]result.Outcome{0: ""}, Degraded, []string{"b"}},
 			{s, map[int]result.Outcome{0: result.Empty}, Down, []string{"a", "b"}},
 			{s, map[int]result.Outcome{1: ""}, Degraded, []string{"a"}},
 			{s, map[int]result.Outcome{0: ""}, Up, nil},
 		}},
-		"rungs": {[]ID{
+		"rungs": {[]result.SeriesID{
 			{Module: "a", Prefix: "cold", InputTokens: "100"}, {Module: "a", Prefix: "cold", InputTokens: "8000", OutputTokens: "64"}, b,
 		}, []step{
 			{s, map[int]result.Outcome{0: "", 1: result.TimeoutTotal, 2: ""}, Degraded, []string{"a (cold, input_tokens=8000, output_tokens=64)"}},
@@ -48,7 +48,7 @@ func TestStates(t *testing.T) {
 			}},
 		}},
 		// The warm half is left out after a failure of the cold one.
-		"pair": {[]ID{a, {Module: "a", Prefix: "warm"}}, []step{
+		"pair": {[]result.SeriesID{a, {Module: "a", Prefix: "warm"}}, []step{
 			{s, map[int]result.Outcome{0: "", 1: ""}, Up, nil},
 			{s, map[int]result.Outcome{0: result.ConnectError}, Down, []string{"a (cold)"}},
 			{s, map[int]result.Outcome{0: ""}, Up, nil},
@@ -59,16 +59,16 @@ func TestStates(t *testing.T) {
 			{s, map[int]result.Outcome{0: ""}, Up, nil},
 			{s, map[int]result.Outcome{1: ""}, Up, nil},
 		}},
-		"bursts beside probes": {[]ID{a, {Module: "burst", Prefix: "cold", Concurrency: "8"}}, []step{
+		"bursts beside probes": {[]result.SeriesID{a, {Module: "burst", Prefix: "cold", Concurrency: "8"}}, []step{
 			{s, map[int]result.Outcome{1: result.Overloaded}, Waiting, nil},
 			{s, map[int]result.Outcome{0: ""}, Up, nil},
 		}},
-		"nothing but bursts": {[]ID{{Module: "burst", Prefix: "cold", Concurrency: "1"}, {Module: "burst", Prefix: "cold", Concurrency: "8"}}, []step{
+		"nothing but bursts": {[]result.SeriesID{{Module: "burst", Prefix: "cold", Concurrency: "1"}, {Module: "burst", Prefix: "cold", Concurrency: "8"}}, []step{
 			{s, map[int]result.Outcome{0: "", 1: result.Overloaded}, Up, nil},
 			{s, map[int]result.Outcome{0: result.Empty, 1: ""}, Down, []string{"burst (cold, concurrency=1)"}},
 		}},
 		// Old after 3 * 30 s + 10 s.
-		"stale": {[]ID{a, b}, []step{
+		"stale": {[]result.SeriesID{a, b}, []step{
 			{0, map[int]result.Outcome{0: "", 1: result.Empty}, Degraded, []string{"b"}},
 			{100*s - 2*time.Microsecond, nil, Degraded, []string{"b"}},
 			{time.Millisecond, nil, Stale, []string{"b"}},
@@ -101,7 +101,7 @@ func TestStates(t *testing.T) {
 // The first result is not waited for for ever, and is not waited for anew.
 func TestNoResult(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	for _, step := range []struct {
 		after time.Duration
 		state State
@@ -123,7 +123,7 @@ func TestNoResult(t *testing.T) {
 func TestNeverStale(t *testing.T) {
 	l := newLab(t)
 	l.board.SetEndpoint(configured("e"))
-	p := l.board.OpenSeries(ID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Pace: Pace{Timeout: 10}})
+	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Pace: Pace{Timeout: 10}})
 	l.observe(p, "")
 	l.pass(1000 * time.Hour)
 	if r := l.row(); r.State != Up {
@@ -133,9 +133,9 @@ func TestNeverStale(t *testing.T) {
 
 func TestFailingIsBounded(t *testing.T) {
 	l := newLab(t)
-	var ids []ID
+	var ids []result.SeriesID
 	for i := range 10 {
-		ids = append(ids, ID{Module: fmt.Sprint("m", i), Prefix: "cold"})
+		ids = append(ids, result.SeriesID{Module: fmt.Sprint("m", i), Prefix: "cold"})
 	}
 	for _, p := range l.open(ids...) {
 		l.observe(p, result.Empty)
@@ -149,7 +149,7 @@ func TestFailingIsBounded(t *testing.T) {
 func TestChangesOfState(t *testing.T) {
 	for _, watched := range []bool{false, true} {
 		l := newLab(t)
-		all := l.open(ID{Module: "a", Prefix: "cold"}, ID{Module: "b", Prefix: "cold"})
+		all := l.open(result.SeriesID{Module: "a", Prefix: "cold"}, result.SeriesID{Module: "b", Prefix: "cold"})
 		look := func() {
 			if watched {
 				l.board.Fleet()

@@ -34,15 +34,6 @@ const (
 // States lists the closed set, the worst first.
 func States() []State { return []State{Down, Degraded, Slow, Stale, Waiting, Up} }
 
-// ID says which probes of an endpoint belong together.
-type ID struct {
-	// Endpoint and Module are names of the configuration, Prefix the prefix policy.
-	Endpoint, Module, Prefix string
-	// InputTokens and OutputTokens are the lengths of a rung of a ladder, and
-	// Concurrency the size of a burst; "" where there is none.
-	InputTokens, OutputTokens, Concurrency string
-}
-
 // Pace is how often probes run and how long one may take, in seconds.
 type Pace struct{ Interval, Timeout float64 }
 
@@ -163,7 +154,7 @@ type Detail struct {
 	Changes []Change `json:"changes,omitempty"`
 }
 
-// Series are the probes of one ID.
+// Series are the probes of one result.SeriesID.
 type Series struct {
 	Module       string   `json:"module"`
 	Prefix       string   `json:"prefix"`
@@ -208,7 +199,7 @@ type Change struct {
 	Text   string  `json:"text"`
 }
 
-// SeriesOptions say how the probes of an ID are shown.
+// SeriesOptions say how the probes of a result.SeriesID are shown.
 type SeriesOptions struct {
 	Pace Pace
 	// SLO is nil where the probes are not judged.

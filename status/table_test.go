@@ -25,7 +25,7 @@ func TestChanges(t *testing.T) {
 	probes := map[string]*Probes{}
 	for _, name := range []string{"c", "a", "b", "d"} {
 		l.board.SetEndpoint(configured(name))
-		probes[name] = l.board.OpenSeries(ID{Endpoint: name, Module: "m", Prefix: "cold"}, pace())
+		probes[name] = l.board.OpenSeries(result.SeriesID{Endpoint: name, Module: "m", Prefix: "cold"}, pace())
 	}
 	f := l.board.Fleet()
 	if got := names(f.Endpoints); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
@@ -74,7 +74,7 @@ func TestChanges(t *testing.T) {
 // What time alone changes comes out too, once.
 func TestChangesOfTime(t *testing.T) {
 	l := newLab(t)
-	p := l.open(ID{Module: "m", Prefix: "cold"})[0]
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	l.observe(p, "")
 	version := l.board.Fleet().Version
 	l.pass(100 * time.Second)
@@ -97,7 +97,7 @@ func TestChangesOfOldSeries(t *testing.T) {
 	for _, first := range []int{0, 1} {
 		for _, outcome := range []result.Outcome{"", result.Empty} {
 			l := newLab(t)
-			all := l.open(ID{Module: "m0", Prefix: "cold"}, ID{Module: "m1", Prefix: "cold"})
+			all := l.open(result.SeriesID{Module: "m0", Prefix: "cold"}, result.SeriesID{Module: "m1", Prefix: "cold"})
 			l.observe(all[first], outcome)
 			l.pass(50 * time.Second)
 			l.observe(all[1-first], result.Empty)

@@ -228,7 +228,7 @@ func scrapeEachSecond(b *testing.B) (stop func()) {
 	probes := collector.NewProbes(time.Now)
 	filled := filledResult()
 	for i := range 1000 {
-		probes.Series(collector.ID{Endpoint: fmt.Sprintf("endpoint-%d", i), Module: "interactive", Prefix: "cold"}).Observe(filled)
+		probes.Open(result.SeriesID{Endpoint: fmt.Sprintf("endpoint-%d", i), Module: "interactive", Prefix: "cold"}, collector.SeriesOptions{}).Observe(filled)
 	}
 	exposition := collector.NewExposition(prometheus.NewRegistry(), probes)
 	compressor, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)

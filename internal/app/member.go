@@ -10,8 +10,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
@@ -125,7 +125,7 @@ func (f *fleet) newTask(cfg *config.Endpoint, name string, rung config.Rung, p *
 
 // taskKey places the task on its grid. The rungs of a ladder come at different
 // times.
-func taskKey(id collector.ID) string {
+func taskKey(id result.SeriesID) string {
 	key := id.Endpoint + "\x00" + id.Module
 	if id.InputTokens != "" || id.OutputTokens != "" {
 		key += "\x00" + id.InputTokens + "\x00" + id.OutputTokens
@@ -167,11 +167,11 @@ func serversID(cfg *config.Endpoint) collector.ServersID {
 func userAgent() string { return "inference_exporter/" + version.Version }
 
 // shown returns the series of a member on the status page.
-func (m *member) shown() map[status.ID]bool {
-	all := map[status.ID]bool{}
+func (m *member) shown() map[result.SeriesID]bool {
+	all := map[result.SeriesID]bool{}
 	for _, t := range m.tasks {
 		for _, v := range variantsOf(t.module) {
-			all[shownID(v.id(t.id))] = true
+			all[v.id(t.id)] = true
 		}
 	}
 	return all

@@ -5,27 +5,21 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // show puts the series of a rung on the status page; first tells that the
 // endpoint's numbers are those of its first series.
-func (s seriesOf) show(b *status.Board, e *config.Endpoint, m *config.Module, id collector.ID, first bool) {
+func (s seriesOf) show(b *status.Board, e *config.Endpoint, m *config.Module, id result.SeriesID, first bool) {
 	for i := range s {
 		series := s[i].Series
-		s[i].shown = b.OpenSeries(shownID(s[i].id(id)), status.SeriesOptions{
+		s[i].shown = b.OpenSeries(s[i].id(id), status.SeriesOptions{
 			Pace:   status.Pace{Interval: time.Duration(m.Interval).Seconds(), Timeout: time.Duration(m.Timeout).Seconds()},
 			SLO:    shownSLO(e, m),
 			Window: func() *status.Window { return shownWindow(series) },
 			First:  first && i == 0,
 		})
-	}
-}
-
-func shownID(id collector.ID) status.ID {
-	return status.ID{
-		Endpoint: id.Endpoint, Module: id.Module, Prefix: id.Prefix,
-		InputTokens: id.InputTokens, OutputTokens: id.OutputTokens, Concurrency: id.Concurrency,
 	}
 }
 

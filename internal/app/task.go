@@ -24,8 +24,8 @@ type task struct {
 	flight
 	key      string
 	host     string
-	id       collector.ID   // what its series have in common
-	module   *config.Module // of the rung
+	id       result.SeriesID // what its series have in common
+	module   *config.Module  // of the rung
 	prober   *prober.Prober
 	spending *spending
 	asking   *asking

@@ -40,7 +40,7 @@ func variantsOf(m *config.Module) []variant {
 }
 
 // id is that of the variant's series, given that of the task.
-func (v variant) id(of collector.ID) collector.ID {
+func (v variant) id(of result.SeriesID) result.SeriesID {
 	of.Prefix = v.prefix
 	if v.concurrency > 0 {
 		of.Concurrency = strconv.Itoa(v.concurrency)
@@ -49,10 +49,8 @@ func (v variant) id(of collector.ID) collector.ID {
 }
 
 // rungID is what all series of a rung have in common.
-func rungID(e *config.Endpoint, module string, r config.Rung) collector.ID {
-	return collector.ID{
-		Endpoint: e.Name, Module: module, InputTokens: r.InputLabel, OutputTokens: r.OutputLabel, Labels: e.Labels,
-	}
+func rungID(e *config.Endpoint, module string, r config.Rung) result.SeriesID {
+	return result.SeriesID{Endpoint: e.Name, Module: module, InputTokens: r.InputLabel, OutputTokens: r.OutputLabel}
 }
 
 // seriesOf are the series of a rung: few, for there is a set in every task.
@@ -70,27 +68,25 @@ func (s seriesOf) of(r *result.Result) variantSeries {
 }
 
 // openSeries puts the series of a rung on the page.
-func openSeries(p *collector.Probes, e *config.Endpoint, m *config.Module, id collector.ID) seriesOf {
+func openSeries(p *collector.Probes, e *config.Endpoint, m *config.Module, id result.SeriesID) seriesOf {
+	o := collector.SeriesOptions{Labels: e.Labels, Kind: kindOf(e, m), Price: e.Price, ChecksAnswers: m.ChecksAnswers()}
+	if m.Judged() {
+		o.SLO = new(e.SLOWith(m))
+	}
 	variants := variantsOf(m)
 	all := make(seriesOf, 0, len(variants))
 	for i, v := range variants {
-		s := p.Series(v.id(id))
-		s.SetKind(kindOf(e, m))
-		s.SetPrice(e.Price)
-		s.SetChecks(m.ChecksAnswers())
-		if m.Judged() {
-			s.SetSLO(e.SLOWith(m))
-		}
+		o.Interval, o.Timeout = 0, 0
 		if i == 0 { // the one that never misses its interval
-			s.SetPace(time.Duration(m.Interval), time.Duration(m.Timeout))
+			o.Interval, o.Timeout = time.Duration(m.Interval), time.Duration(m.Timeout)
 		}
-		all = append(all, variantSeries{variant: v, Series: s})
+		all = append(all, variantSeries{variant: v, Series: p.Open(v.id(id), o)})
 	}
 	return all
 }
 
 // closeSeries takes them off the page.
-func closeSeries(p *collector.Probes, m *config.Module, id collector.ID) {
+func closeSeries(p *collector.Probes, m *config.Module, id result.SeriesID) {
 	for _, v := range variantsOf(m) {
 		p.Remove(v.id(id))
 	}

@@ -9,6 +9,16 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
+// SeriesID identifies probes that belong together: those of one endpoint and module
+// that ask for the same.
+type SeriesID struct {
+	// Endpoint and Module are names of the configuration, Prefix the prefix policy.
+	Endpoint, Module, Prefix string
+	// InputTokens and OutputTokens are the lengths of a rung of a ladder, and
+	// Concurrency the size of a burst; "" where there is none.
+	InputTokens, OutputTokens, Concurrency string
+}
+
 // Absent is the value of a duration that was not measured. Any negative
 // duration means the same.
 const Absent time.Duration = -1

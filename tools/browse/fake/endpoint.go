@@ -87,12 +87,12 @@ func addFailure(d *status.Detail, k Kind) {
 
 func series(k Kind, r *rand.Rand, slo *status.SLO) []*status.Series {
 	list := []*status.Series{
-		oneSeries(k, r, slo, status.ID{Module: "interactive", Prefix: "cold"}, 1),
-		oneSeries(Kind{TTFT: k.TTFT / 3, TPOT: k.TPOT}, r, slo, status.ID{Module: "pairs", Prefix: "warm", InputTokens: "512", OutputTokens: "16"}, 1),
+		oneSeries(k, r, slo, result.SeriesID{Module: "interactive", Prefix: "cold"}, 1),
+		oneSeries(Kind{TTFT: k.TTFT / 3, TPOT: k.TPOT}, r, slo, result.SeriesID{Module: "pairs", Prefix: "warm", InputTokens: "512", OutputTokens: "16"}, 1),
 	}
 	if k.Bursts {
 		for i, n := range []string{"1", "4", "16", "48"} {
-			list = append(list, oneSeries(Kind{TTFT: k.TTFT, TPOT: k.TPOT}, r, nil, status.ID{Module: "burst", Prefix: "cold", Concurrency: n}, 1+float64(i)*0.8))
+			list = append(list, oneSeries(Kind{TTFT: k.TTFT, TPOT: k.TPOT}, r, nil, result.SeriesID{Module: "burst", Prefix: "cold", Concurrency: n}, 1+float64(i)*0.8))
 		}
 	}
 	return list
@@ -100,7 +100,7 @@ func series(k Kind, r *rand.Rand, slo *status.SLO) []*status.Series {
 
 // oneSeries makes up the history of a series whose times are so many times
 // those of its kind.
-func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id status.ID, times float64) *status.Series {
+func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id result.SeriesID, times float64) *status.Series {
 	h := &status.History{}
 	end := now() - 7
 	for i := range points {
@@ -130,7 +130,7 @@ func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id status.ID, times float6
 }
 
 // probe is one result in the form of the command `probe -o json`.
-func probe(k Kind, r *rand.Rand, h *status.History, i int, id status.ID) map[string]any {
+func probe(k Kind, r *rand.Rand, h *status.History, i int, id result.SeriesID) map[string]any {
 	at := time.UnixMilli(int64(h.At[i] * 1000)).UTC()
 	p := map[string]any{
 		"time": at.Format(time.RFC3339Nano), "endpoint": k.Name, "module": id.Module, "outcome": h.Outcome[i], "prefix": id.Prefix,
