@@ -8,7 +8,7 @@ func capacity() Board {
 		UID: uidCapacity, Title: "Inference / Capacity",
 		Question:  "Can traffic move here, are more replicas needed, and what does probing cost?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(false)},
-		Marks:     []Mark{alertMark(), changeMark()},
+		Marks:     off(alertMark(), changeMark()),
 		From:      "now-24h",
 		Rows: []Row{
 			{Title: "Load and room", Panels: capacityNow()},
@@ -28,6 +28,7 @@ func recorded(name string) string {
 func capacityNow() []Panel {
 	tokens := "endpoint:inference_server_generation_tokens:rate5m"
 	kv := ofEndpoint.of("inference_server_kv_cache_usage_ratio")
+	probes := sumRate("endpoint, model", "5m", "inference_probe_output_tokens_total", ofEndpoint)
 	return []Panel{
 		{
 			Title: "Tokens a second", Viz: TimeSeries, Unit: "suffix: tok/s", Width: 8, Height: 8, Stacked: true,
@@ -38,17 +39,17 @@ func capacityNow() []Panel {
 		},
 		{
 			Title: "Load against its own peak of 7 days", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Tokens a second now, of the most that each endpoint generated in 7 days; the twenty nearest to it. The peak is what was needed, not what is possible.", By: ByServer,
+			What: "Tokens a second now, without those of the probes, of the most that each endpoint generated in 7 days; the twenty nearest to it. The peak is what was needed, not what is possible.", By: ByBoth,
 			Worry:   "it is near 100 % and rising.",
-			Queries: []Query{{Expr: "topk(20, " + recorded(tokens) + " / (max by (endpoint, model) (max_over_time(" + ofRecorded.of(tokens) + "[7d])) > 0))", Legend: name}},
-			Steps:   []Step{{0, "green"}, {0.8, "yellow"}, {0.95, "red"}}, Min: ptr(0.0), Max: ptr(1.0), Links: []Link{fromSeries(uidEngine, "Servers")}, NoValue: noPage,
+			Queries: []Query{{Expr: "topk(20, clamp_min(" + recorded(tokens) + " - on (endpoint, model) " + probes + ", 0) / (max by (endpoint, model) (max_over_time(" + ofRecorded.of(tokens) + "[7d])) > 0))", Legend: name}},
+			Steps:   []Step{{0, "green"}, {0.8, "yellow"}, {0.95, "orange"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEngine, "Servers")}, NoValue: noPage,
 		},
 		{
 			Title: "Room in the KV cache", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of the KV cache that is free on the fullest server of each model.", By: ByServer,
+			What: "Share of the KV cache that is free on the fullest server of each model; the twenty with least.", By: ByServer,
 			Worry: "it is under 10 %.", Alerts: []string{"InferenceKVCacheSaturated"},
-			Queries: []Query{{Expr: "1 - max by (model) (" + kv + ")", Legend: "{{model}}"}},
-			Steps:   []Step{{0, "red"}, {0.1, "yellow"}, {0.3, "green"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noPage,
+			Queries: []Query{{Expr: "bottomk(20, 1 - max by (model) (" + kv + "))", Legend: "{{model}}"}},
+			Steps:   []Step{{lowest, "red"}, {0.1, "yellow"}, {0.3, "green"}}, Min: ptr(0.0), NoValue: noPage,
 		},
 		{
 			Title: "One user's speed against the ceiling", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
@@ -58,7 +59,7 @@ func capacityNow() []Panel {
 				Expr: "max by (endpoint, model) (avg_over_time(" + ofProbes.of("inference_probe_last_output_tokens_per_second") + "[15m]))" +
 					" / max by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_decode_ceiling_tokens_per_second") + ")", Legend: name,
 			}},
-			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no hardware is configured",
+			Min: ptr(0.0), SoftMax: ptr(1.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no hardware is configured",
 		},
 		{
 			Title: "GPU-hours idle in 24 hours", Viz: BarGauge, Unit: "h", Width: 8, Height: 8,
@@ -72,10 +73,10 @@ func capacityNow() []Panel {
 		},
 		{
 			Title: "Error budget left, 30 days, by model", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Mean over the endpoints of a model of what is left of the error budget of 30 days, for each objective." + budgetLag, By: ByRules,
+			What: "Mean over the endpoints of a model of what is left of the error budget of 30 days, for each objective; the twenty worst." + budgetLag, By: ByRules,
 			Worry: "a model is under a quarter.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
-			Queries: []Query{{Expr: "avg by (model, slo) (" + budgetLeft() + ")", Legend: "{{model}} {{slo}}"}},
-			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noProber,
+			Queries: []Query{{Expr: "bottomk(20, avg by (model, slo) (" + budgetLeft() + "))", Legend: "{{model}} {{slo}}"}},
+			Steps:   budgetSteps(), Min: ptr(0.0), NoValue: noProber,
 		},
 	}
 }
@@ -106,7 +107,7 @@ func capacityTrend() []Panel {
 			What: "Days until the daily peak of the KV cache reaches 95 % by the straight line of the last 14 days; the twenty soonest of those where it rises.", By: ByServer,
 			Worry: "it is shorter than new hardware takes.", Alerts: []string{"InferenceKVCacheSaturated"},
 			Queries: []Query{{Expr: "bottomk(20, max by (endpoint, model) ((0.95 - " + peak + ") / (86400 * deriv(" + peak + "[14d:1d]) > 0)))", Legend: name}},
-			Steps:   []Step{{0, "red"}, {14, "yellow"}, {60, "green"}}, Min: ptr(0.0), Max: ptr(90.0), NoValue: "it does not rise, or no past yet",
+			Steps:   []Step{{lowest, "red"}, {14, "yellow"}, {60, "green"}}, Min: ptr(0.0), Max: ptr(90.0), NoValue: "it does not rise, or no past yet",
 		},
 	}
 }
@@ -138,7 +139,7 @@ func capacityProbing() []Panel {
 			What: "Output tokens of the probes, of all tokens that the servers generated in 15 minutes; the twenty highest.", By: ByBoth,
 			Worry:   "it is more than a few percent on a busy server: the probes are part of the problem.",
 			Queries: []Query{{Expr: "topk(20, " + output + " / (" + recorded("endpoint:inference_server_generation_tokens:rate5m") + " > 0))", Legend: name}},
-			Steps:   []Step{{0, "green"}, {0.05, "yellow"}, {0.2, "red"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noPage,
+			Steps:   []Step{{0, "green"}, {0.05, "yellow"}, {0.2, "red"}}, Min: ptr(0.0), NoValue: noPage,
 		},
 	}
 }
@@ -157,7 +158,7 @@ func capacityKnee() []Panel {
 				Expr: "topk(20, " + recorded("endpoint:inference_server_generation_tokens:rate5m") +
 					" / max by (endpoint, model) (" + ofEndpoint.of("inference_probe_burst_knee_tokens_per_second") + "))", Legend: name,
 			}},
-			Steps: []Step{{0, "green"}, {0.7, "yellow"}, {0.9, "red"}}, Min: ptr(0.0), Max: ptr(1.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no knee, or no bursts",
+			Steps: []Step{{0, "green"}, {0.7, "yellow"}, {0.9, "red"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no knee, or no bursts",
 		},
 		{
 			Title: "Knee, 30 days", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8, TimeFrom: "30d",
@@ -173,14 +174,14 @@ func capacityKnee() []Panel {
 func capacityMoney() []Panel {
 	return []Panel{
 		{
-			Title: "Cost of a million output tokens", Viz: TimeSeries, Unit: "suffix: $", Width: 8, Height: 8,
+			Title: "Cost of a million output tokens", Viz: TimeSeries, Unit: "suffix: $", Width: 12, Height: 8,
 			What: "Price of the GPUs of an endpoint over what its servers generated in an hour, for all requests. It falls with load, for an idle GPU costs the same.", By: ByBoth,
 			Worry:   "it is above what a service would charge, day and night.",
 			Queries: []Query{{Expr: recorded("endpoint:inference_usd_per_million_output_tokens:rate1h"), Legend: name}},
 			Min:     ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no price by the hour, or no page of the servers",
 		},
 		{
-			Title: "Prices", Viz: Table, Width: 8, Height: 8,
+			Title: "Prices", Viz: Table, Width: 12, Height: 8,
 			What: "What each endpoint costs, as configured: its GPUs by the hour, or a million tokens of the prompt, of the cached part of it, and of the answer.", By: ByConfig,
 			Worry: "it is not what the bill says.",
 			Queries: []Query{
@@ -197,7 +198,7 @@ func capacityMoney() []Panel {
 				{Query: 2, Title: "$/M cached"},
 				{Query: 3, Title: "$/M output"},
 			},
-			NoValue: "no price is configured",
+			Sort: []Order{{Title: "$/M output", Desc: true}, {Title: "$/h", Desc: true}}, NoValue: "no price is configured",
 		},
 		{
 			Title: "Spent on probes in 24 hours", Viz: BarGauge, Unit: "suffix: $", Width: 8, Height: 8,
@@ -207,17 +208,17 @@ func capacityMoney() []Panel {
 			Min:     ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no price of tokens is configured",
 		},
 		{
-			Title: "Budget used", Viz: BarGauge, Unit: "percentunit", Width: 12, Height: 7,
-			What: "Share of their budgets that probes have used: tokens over the last hour, US dollars over the last 24. The twenty highest of the endpoints' own, and that of all together.", By: ByExporter,
+			Title: "Budget used", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
+			What: "Share of their budgets that probes have used: tokens over the last hour, US dollars over the last 24. The twenty highest of the endpoints' own, and those of whole exporters.", By: ByExporter,
 			Worry: "it is at 100 %: probes do not run, and nobody watches.", Alerts: []string{"InferenceProbeBudgetExhausted"},
 			Queries: []Query{
 				{Expr: "topk(20, max by (endpoint, model, resource) (" + ofEndpoint.of("inference_endpoint_budget_used_ratio") + "))", Legend: "{{resource}} " + name},
-				{Expr: "max by (instance, resource) (" + ofJob.of("inference_exporter_budget_used_ratio") + ")", Legend: "{{resource}} of all, {{instance}}"},
+				{Expr: "topk(20, max by (instance, resource) (" + ofJob.of("inference_exporter_budget_used_ratio") + "))", Legend: "{{resource}} of {{instance}}"},
 			},
-			Steps: []Step{{0, "green"}, {0.8, "yellow"}, {0.95, "red"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: "no budget is configured",
+			Steps: []Step{{0, "green"}, {0.8, "yellow"}, {0.95, "red"}}, Min: ptr(0.0), NoValue: "no budget is configured",
 		},
 		{
-			Title: "Probes left out for the budget", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 7, Stacked: true,
+			Title: "Probes left out for the budget", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
 			What: "Probes a minute that were due and would have exceeded a budget.", By: ByExporter,
 			Worry: "it is not 0: the endpoint is not watched meanwhile.", Alerts: []string{"InferenceProbeBudgetExhausted"},
 			Queries: []Query{{

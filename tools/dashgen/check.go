@@ -49,8 +49,10 @@ func newChecker(rulesFile string) (*checker, error) {
 // foreign are the series of others: Prometheus and its discovery, and
 // client_golang's collectors of the process and the runtime.
 func foreign() map[string]series {
+	alert := setOf("alertname", "severity", "category", "endpoint", "model", "instance", "gpu", "job")
 	known := map[string]series{
-		"ALERTS": {labels: setOf("alertname", "alertstate", "severity", "category", "endpoint", "model", "instance", "gpu", "job")},
+		"ALERTS":           {labels: alert.with("alertstate")},
+		"ALERTS_FOR_STATE": {labels: alert},
 	}
 	for _, name := range []string{
 		"up", "scrape_duration_seconds", "scrape_samples_scraped", "go_goroutines", "process_resident_memory_bytes",
@@ -301,8 +303,13 @@ func (c *checker) walkCall(e *parser.Call) (labelSet, error) {
 			left = maps.Clone(l)
 		}
 	}
-	if e.Func.Name == "histogram_quantile" {
+	switch e.Func.Name {
+	case "histogram_quantile":
 		delete(left, "le")
+	case "label_replace":
+		if to, ok := e.Args[1].(*parser.StringLiteral); ok {
+			left[to.Val] = true
+		}
 	}
 	return left, nil
 }

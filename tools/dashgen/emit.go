@@ -33,8 +33,8 @@ func emit(b Board) ([]byte, error) {
 	}
 	for _, m := range b.Marks {
 		d.Annotations.List = append(d.Annotations.List, dashboard.AnnotationQuery{
-			Name: m.Name, Datasource: datasourceRef(), Enable: true, IconColor: m.Color, Expr: ptr(m.Expr),
-			TitleFormat: ptr(m.Title), TextFormat: ptr(m.Text), TagKeys: ptr(m.Tags), Step: ptr("60s"),
+			Name: m.Name, Datasource: datasourceRef(), Enable: !m.Off, IconColor: m.Color, Expr: ptr("1000 * (" + m.Expr + ")"),
+			TitleFormat: ptr(m.Title), TextFormat: ptr(m.Text), TagKeys: ptr(m.Tags), Step: ptr("60s"), UseValueForTime: ptr(true),
 		})
 	}
 	d.Panels = place(b.Rows)
@@ -92,8 +92,7 @@ func place(rows []Row) []dashboard.PanelOrRowPanel {
 	return out
 }
 
-// emitVariable turns a variable into Grafana's form. All stands for any value
-// and for none, as an endpoint whose model is not known has no label model.
+// emitVariable turns a variable into Grafana's form.
 func emitVariable(v Variable) dashboard.VariableModel {
 	out := dashboard.VariableModel{Name: v.Name, Label: ptr(v.Label)}
 	if v.Query == "" {
@@ -110,7 +109,10 @@ func emitVariable(v Variable) dashboard.VariableModel {
 	if v.Single {
 		return out
 	}
-	out.Multi, out.IncludeAll, out.AllValue = ptr(true), ptr(true), ptr(".*")
+	out.Multi, out.IncludeAll, out.AllValue = ptr(true), ptr(true), ptr(".+")
+	if v.OrNone {
+		out.AllValue = ptr(".*")
+	}
 	out.Current = &dashboard.VariableOption{
 		Text:  dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
 		Value: dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},

@@ -64,14 +64,14 @@ func endpointNow() []Panel {
 			What: "What is left of the error budget of 30 days, for each objective. Below 0 the objective is missed." + budgetLag,
 			By:   ByRules, Worry: "it is under a quarter.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
 			Queries: []Query{{Expr: "min by (slo) (" + budgetLeft() + ")", Legend: "{{slo}}"}},
-			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0), NoValue: noProber,
+			Steps:   budgetSteps(), Min: ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "Certificate expires in", Viz: Stat, Unit: "s", Width: 4, Height: 5,
 			What: "Time until the first certificate of the server's chain expires.", By: ByProbe,
 			Worry: "it is under 14 days.", Alerts: []string{"InferenceCertificateExpiring"},
 			Queries: []Query{{Expr: "min(" + ofEndpoint.of("inference_probe_tls_cert_not_after_timestamp_seconds") + ") - time()", Legend: "expires"}},
-			Steps:   []Step{{0, "red"}, {3 * 86400, "yellow"}, {14 * 86400, "green"}}, NoValue: "no TLS",
+			Steps:   []Step{{lowest, "red"}, {3 * 86400, "yellow"}, {14 * 86400, "green"}}, NoValue: "no TLS",
 		},
 		{
 			Title: "What answers", Viz: Table, Width: 24, Height: 4,
@@ -85,7 +85,7 @@ func endpointNow() []Panel {
 				{Label: "engine", Title: "Engine"},
 				{Label: "url", Title: "URL"},
 			},
-			NoValue: noProber,
+			Sort: []Order{{Title: "Endpoint"}, {Title: "Model"}}, NoValue: noProber,
 		},
 	}
 }
@@ -147,8 +147,8 @@ func endpointParts() []Panel {
 			Title: "Phases of a probe", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8, Stacked: true,
 			What: "Mean duration of the consecutive parts of the probes that succeeded; together they are the whole probe.", By: ByProbe,
 			Worry: "dns, connect or tls grow: that is the network. first_byte and first_token: that is the server or a gateway. decode: see the row below.", Alerts: []string{"InferenceE2EFastBurn"},
-			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_phase_seconds", ofProbes), Legend: "{{phase}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_phase_seconds", ofProbes), Legend: "{{phase}}"}}, Named: phaseColors,
+			Min: ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "TTFT outside and inside", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
@@ -171,8 +171,8 @@ func endpointParts() []Panel {
 			Title: "The server's own account", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8, Stacked: true,
 			What: "Mean time of the probes in the server's queue, in prefill and in decode, as the replies tell.", By: ByServer,
 			Worry: "queue grows: the server is saturated.", Alerts: []string{"InferenceQueueGrowing"},
-			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_server_time_seconds", ofProbes), Legend: "{{phase}}"}},
-			Min:     ptr(0.0), NoValue: "the replies do not tell",
+			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_server_time_seconds", ofProbes), Legend: "{{phase}}"}}, Named: phaseColors,
+			Min: ptr(0.0), NoValue: "the replies do not tell",
 		},
 		{
 			Title: "Whole probe", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
@@ -241,7 +241,7 @@ func endpointTokens() []Panel {
 				Expr: sumRate(byModule, "15m", "inference_probe_cached_prompt_tokens_total", ofProbes) + " / " +
 					sumRate(byModule, "15m", "inference_probe_prompt_tokens_total", ofProbes), Legend: module,
 			}},
-			Min: ptr(0.0), Max: ptr(1.0), NoValue: "the replies do not tell",
+			Min: ptr(0.0), NoValue: "the replies do not tell",
 		},
 	}
 }
@@ -260,7 +260,7 @@ func endpointFailures() []Panel {
 			What: "Failed probes a minute, by how they ended. The table of outcomes is in docs/metrics.md.", By: ByProbe,
 			Worry: "any outcome lasts.", Alerts: []string{"InferenceProbeFailing", "InferenceEndpointDown", "InferenceAvailabilityDegradedNow"},
 			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`), Legend: "{{outcome}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Named:   outcomeColors, Min: ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "Limited, overloaded, cut, empty", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
@@ -272,7 +272,7 @@ func endpointFailures() []Panel {
 				{Expr: outcome("truncated"), Legend: "cut {{module}}"},
 				{Expr: outcome("empty"), Legend: "empty {{module}}"},
 			},
-			Min: ptr(0.0), NoValue: noProber,
+			Min: ptr(0.0), SoftMax: ptr(0.1), NoValue: noProber,
 		},
 		{
 			Title: "Successes with a flaw", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
@@ -286,7 +286,7 @@ func endpointFailures() []Panel {
 				{Expr: share("inference_probe_imprecise_total"), Legend: "imprecise {{module}}"},
 				{Expr: share("inference_probe_disturbed_total"), Legend: "disturbed {{module}}"},
 			},
-			Min: ptr(0.0), NoValue: noProber,
+			Min: ptr(0.0), SoftMax: ptr(0.1), NoValue: noProber,
 		},
 		{
 			Title: "Quota left", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
@@ -318,14 +318,14 @@ func endpointObjectives() []Panel {
 			What: "How many times faster than allowed the error budget is used up: 1 uses all of it in 30 days. Over 14.4 in both windows it pages." + perProbe,
 			By:   ByRules, Worry: "both windows of one objective are over the line.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn", "InferenceTPOTFastBurn", "InferenceE2EFastBurn"},
 			Queries: []Query{burn("5m"), burn("1h")},
-			Steps:   []Step{{0, "transparent"}, {14.4, "red"}}, Min: ptr(0.0), NoValue: noProber,
+			Steps:   []Step{{14.4, "red"}}, Min: ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "Burn rate, 6 hours and 3 days", Viz: TimeSeries, Unit: "suffix: x", Width: 12, Height: 8,
 			What: "As beside, over windows that show slow losses: 1 uses up all of the error budget in 30 days, and 6 in five." + perProbe,
 			By:   ByRules, Worry: "it stays over 1 for days.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn", "InferenceTPOTSlowBurn", "InferenceE2ESlowBurn"},
 			Queries: []Query{burn("6h"), burn("3d")},
-			Steps:   []Step{{0, "transparent"}, {1, "yellow"}, {6, "red"}}, Min: ptr(0.0), NoValue: noProber,
+			Steps:   []Step{{1, "yellow"}, {6, "red"}}, Min: ptr(0.0), NoValue: noProber,
 		},
 	}
 }
@@ -349,13 +349,15 @@ func endpointProbers() []Panel {
 	const (
 		by     = byModule + ", instance"
 		legend = "{{instance}} " + module
+		rows   = 10
 	)
+	success := ofProbes.of("inference_probe_success")
 	return []Panel{
 		{
-			Title: "State by prober", Viz: StateTimeline, Width: 8, Height: 8,
-			What: "Whether the latest probe of each prober succeeded, for each module.", By: ByProbe,
+			Title: "State by prober", Viz: StateTimeline, Width: 8, Height: 8, MaxRows: rows,
+			What: "Whether the latest probe of each prober succeeded, for each module; the ten that failed most in the time range.", By: ByProbe,
 			Worry: "one prober is failed and another one is not.", Alerts: []string{"InferenceProbersDisagree"},
-			Queries: []Query{{Expr: "min by (" + by + ") (" + ofProbes.of("inference_probe_success") + ")", Legend: legend}},
+			Queries: []Query{{Expr: worst(rows, by, "min by ("+by+") ("+success+")", "1 - avg_over_time("+success+"[$__range] @ end())"), Legend: legend}},
 			States:  upStates, NoValue: noProber,
 		},
 		{
@@ -363,7 +365,7 @@ func endpointProbers() []Panel {
 			What: "Share of failed probes over 30 minutes, of each prober.", By: ByProbe,
 			Worry: "one prober is far above the others: it is its own path, or that of the users at its place.", Alerts: []string{"InferenceProbersDisagree"},
 			Queries: []Query{{Expr: failedByProber("module, instance", "30m"), Legend: "{{instance}} {{module}}"}},
-			Min:     ptr(0.0), Max: ptr(1.0), NoValue: noProber,
+			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "TTFT by prober", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,

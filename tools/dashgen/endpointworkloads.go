@@ -41,7 +41,7 @@ func endpointPrompts() []Panel {
 						sumRate("module", "1h", "inference_probe_results_total", ofEndpoint, `prefix="cold"`, `outcome="success"`), Legend: "cold probes cached {{module}}",
 				},
 			},
-			Min: ptr(0.0), Max: ptr(1.0), NoValue: "the replies do not tell",
+			Min: ptr(0.0), NoValue: "the replies do not tell",
 		},
 		{
 			Title: "Prefill rate", Viz: TimeSeries, Unit: "suffix: tok/s", Width: 8, Height: 8,
@@ -133,14 +133,14 @@ func endpointQuality() []Panel {
 				},
 				{Expr: "1 - max by (module) (" + ofRecorded.of("module:inference_probe_checks_missed:usual7d") + ")", Legend: "usual {{module}}", Limit: true},
 			},
-			Min: ptr(0.0), Max: ptr(1.0), NoValue: noChecks,
+			Min: ptr(0.0), NoValue: noChecks,
 		},
 		{
 			Title: "Answers that are not right", Viz: TimeSeries, Unit: "suffix: /h", Width: 8, Height: 8, Stacked: true,
 			What: "Checked answers of the last hour that are not as expected, by what they came to: other content (wrong), another form (wrong_format), declined (refused), or in a loop (repetition).", By: ByProbe,
 			Worry: "repetition or refused appear: a chat template, a sampling default or the weights changed.", Alerts: []string{"InferenceQualityDrop"},
 			Queries: []Query{{Expr: sumIncrease("verdict", "1h", "inference_probe_checks_total", ofProbes, `verdict!="correct"`), Legend: "{{verdict}}"}},
-			Min:     ptr(0.0), NoValue: noChecks,
+			Named:   verdictColors, Min: ptr(0.0), NoValue: noChecks,
 		},
 		{
 			Title: "Score of the reference passage", Viz: TimeSeries, Unit: "suffix: nat", Width: 8, Height: 8,
@@ -160,10 +160,10 @@ func endpointQuality() []Panel {
 			Columns: []Column{
 				{Label: "module", Title: "Module"},
 				{Label: "source", Title: "What"},
-				{Query: 0, Title: "Changes in 24 h"},
-				{Query: 1, Title: "Last change ago", Unit: "s"},
+				{Query: 0, Title: "Changes 24h"},
+				{Query: 1, Title: "Last change", Unit: "s"},
 			},
-			NoValue: "no module watches anything",
+			Sort: []Order{{Title: "Changes 24h", Desc: true}, {Title: "Last change"}}, NoValue: "no module watches anything",
 		},
 	}
 }

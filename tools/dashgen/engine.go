@@ -37,27 +37,28 @@ func serverRate(by, window, name string, matchers ...string) string {
 }
 
 func engineReplicas() []Panel {
+	const rows = 10
 	return []Panel{
 		{
-			Title: "Servers by the state of their page", Viz: TimeSeries, Unit: "none", Width: 8, Height: 7, Stacked: true,
+			Title: "Servers by the state of their page", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8, Stacked: true,
 			What: "Servers of the endpoint whose metrics page is read (up), not there (down), not to be trusted (unreadable) or of an unknown engine (unmapped); the mean of what several exporters find.", By: ByServer,
 			Worry: "there are fewer in all than usual, or some are down.", Alerts: []string{"InferenceReplicaLost", "InferenceAllReplicasLost", "InferenceServerPageUnreadable"},
 			Queries: []Query{{Expr: "avg by (endpoint, model, state) (" + ofEndpoint.of("inference_endpoint_servers") + ")", Legend: "{{state}}"}},
-			Min:     ptr(0.0), NoValue: noPage,
+			Named:   pageColors, Min: ptr(0.0), NoValue: noPage,
 		},
 		{
-			Title: "Each server", Viz: StateTimeline, Width: 8, Height: 7,
-			What: "Whether the metrics page of each server is read.", By: ByServer,
-			Worry: "one is failed. It tells of the page: the board Endpoint says whether users get answers.", Alerts: []string{"InferenceReplicaLost", "InferenceReplicaLossSlowsSurvivors"},
-			Queries: []Query{{Expr: each("inference_server_up"), Legend: replica}},
+			Title: "Each server", Viz: StateTimeline, Width: 8, Height: 8, MaxRows: rows,
+			What: "Whether the metrics page of each server is read; the ten servers that failed most in the time range.", By: ByServer,
+			Worry: "one is failed. It is about the page: the board Endpoint shows whether users get answers.", Alerts: []string{"InferenceReplicaLost", "InferenceReplicaLossSlowsSurvivors"},
+			Queries: []Query{{Expr: worst(rows, perReplica, each("inference_server_up"), "1 - avg_over_time("+ofEndpoint.of("inference_server_up")+"[$__range] @ end())"), Legend: replica}},
 			States:  upStates, NoValue: noPage,
 		},
 		{
-			Title: "Since the last progress", Viz: TimeSeries, Unit: "s", Width: 8, Height: 7,
+			Title: "Since the last progress", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Time for which a server with requests has generated nothing. Having nothing to do counts as progress.", By: ByServer,
 			Worry: "it is over two minutes: the engine hangs.", Alerts: []string{"InferenceServerHung"},
 			Queries: []Query{{Expr: "max by (" + perReplica + ") (" + ofEndpoint.of("inference_server_last_scrape_timestamp_seconds") + " - " + ofEndpoint.of("inference_server_last_progress_timestamp_seconds") + ")", Legend: replica}},
-			Steps:   []Step{{0, "transparent"}, {120, "red"}}, Min: ptr(0.0), NoValue: noPage,
+			Steps:   []Step{{120, "red"}}, Min: ptr(0.0), NoValue: noPage,
 		},
 	}
 }
@@ -96,7 +97,7 @@ func engineSaturation() []Panel {
 				{Expr: each("inference_server_kv_cache_usage_ratio"), Legend: replica},
 				{Expr: "avg(" + each("inference_server_kv_cache_usage_ratio") + ")", Legend: "mean"},
 			},
-			Min: ptr(0.0), Max: ptr(1.0), NoValue: noPage,
+			Min: ptr(0.0), NoValue: noPage,
 		},
 	}
 }
@@ -125,7 +126,7 @@ func engineCache() []Panel {
 			What: "Share of what the prefix cache was asked for that it had, over 30 minutes, of all servers; and at the same time a day ago.", By: ByServer,
 			Worry: "it is half of what it was: the cache is lost, the prompts changed, or the router no longer sends like to like.", Alerts: []string{"InferencePrefixCacheHitRateCollapse"},
 			Queries: []Query{{Expr: ratio, Legend: "now {{model}}"}, {Expr: dayAgo, Legend: "a day ago {{model}}"}},
-			Min:     ptr(0.0), Max: ptr(1.0), NoValue: noPage,
+			Min:     ptr(0.0), NoValue: noPage,
 		},
 		{
 			Title: "Balance of the replicas", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
@@ -142,9 +143,9 @@ func engineLatency() []Panel {
 		return Panel{
 			Title: title, Viz: TimeSeries, Unit: "s", Width: 8, Height: 8, What: what, By: ByServer, Worry: worry, Alerts: alerts,
 			Queries: []Query{
-				{Expr: classicQuantile(0.5, "model", "5m", name, ofEndpoint), Legend: "p50 {{model}}"},
-				{Expr: classicQuantile(0.95, "model", "5m", name, ofEndpoint), Legend: "p95 {{model}}"},
-				{Expr: classicQuantile(0.99, "model", "5m", name, ofEndpoint), Legend: "p99 {{model}}"},
+				{Expr: classicQuantile(0.5, "model", "5m", name, ofEndpoint), Legend: "p50 {{model}}", Color: "blue"},
+				{Expr: classicQuantile(0.95, "model", "5m", name, ofEndpoint), Legend: "p95 {{model}}", Color: "purple"},
+				{Expr: classicQuantile(0.99, "model", "5m", name, ofEndpoint), Legend: "p99 {{model}}", Color: "orange"},
 			},
 			Min: ptr(0.0), NoValue: noPage,
 		}
@@ -156,9 +157,9 @@ func engineLatency() []Panel {
 			What: "Mean time of requests in the queue, in prefill and in decode, over 5 minutes.", By: ByServer,
 			Worry: "queue grows: saturated. prefill: longer prompts or fewer hits. decode: longer answers or larger batches.", Alerts: []string{"InferenceQueueGrowing"},
 			Queries: []Query{
-				{Expr: classicMean("model", "5m", "inference_server_queue_seconds", ofEndpoint), Legend: "queue {{model}}"},
-				{Expr: classicMean("model", "5m", "inference_server_prefill_seconds", ofEndpoint), Legend: "prefill {{model}}"},
-				{Expr: classicMean("model", "5m", "inference_server_decode_seconds", ofEndpoint), Legend: "decode {{model}}"},
+				{Expr: classicMean("model", "5m", "inference_server_queue_seconds", ofEndpoint), Legend: "queue {{model}}", Color: "orange"},
+				{Expr: classicMean("model", "5m", "inference_server_prefill_seconds", ofEndpoint), Legend: "prefill {{model}}", Color: "light-orange"},
+				{Expr: classicMean("model", "5m", "inference_server_decode_seconds", ofEndpoint), Legend: "decode {{model}}", Color: "green"},
 			},
 			Min: ptr(0.0), NoValue: noPage,
 		},
@@ -192,7 +193,7 @@ func engineThroughput() []Panel {
 			What: "Requests that ended, by how: at a stop token, at the limit of tokens, given up by the client, with an error.", By: ByServer,
 			Worry: "abort or error grow: clients give up, or the engine fails.", Alerts: []string{"InferenceProbeFailing"},
 			Queries: []Query{{Expr: "sum by (finish) (max by (endpoint, model, server, finish) (rate(" + ofEndpoint.of("inference_server_requests_total") + "[5m])))", Legend: "{{finish}}"}},
-			Min:     ptr(0.0), NoValue: noPage,
+			Named:   finishColors, Min: ptr(0.0), NoValue: noPage,
 		},
 		{
 			Title: "Tokens for each request", Viz: TimeSeries, Unit: "suffix: tok", Width: 8, Height: 8,
@@ -209,7 +210,7 @@ func engineThroughput() []Panel {
 			What: "Share of the tokens that speculative decoding proposed and the model accepted, over 15 minutes.", By: ByServer,
 			Worry:   "it falls: decoding is slower than it was, at the same load.",
 			Queries: []Query{{Expr: serverRate("model", "15m", "inference_server_spec_decode_accepted_tokens_total") + " / " + serverRate("model", "15m", "inference_server_spec_decode_draft_tokens_total"), Legend: "{{model}}"}},
-			Min:     ptr(0.0), Max: ptr(1.0), NoValue: "no speculative decoding",
+			Min:     ptr(0.0), NoValue: "no speculative decoding",
 		},
 		{
 			Title: "Room", Viz: Table, Width: 8, Height: 8,
@@ -222,10 +223,10 @@ func engineThroughput() []Panel {
 			Columns: []Column{
 				{Label: "server", Title: "Server"},
 				{Label: "model", Title: "Model"},
-				{Query: 0, Title: "KV cache", Unit: "suffix: tok"},
-				{Query: 1, Title: "Context", Unit: "suffix: tok"},
+				{Query: 0, Title: "KV cache", Unit: "suffix: tok", Width: 110},
+				{Query: 1, Title: "Context", Unit: "suffix: tok", Width: 110},
 			},
-			NoValue: noPage,
+			Sort: []Order{{Title: "KV cache"}}, NoValue: noPage,
 		},
 	}
 }
@@ -257,7 +258,7 @@ func enginePages() []Panel {
 			Worry: "a line stands here: panels above are blank for it.", Alerts: []string{"InferenceServerQuantityMissing"},
 			Queries: []Query{{Expr: "max by (server, engine, quantity) (" + ofEndpoint.of("inference_server_quantity_missing") + ") == 1"}},
 			Columns: []Column{{Label: "server", Title: "Server"}, {Label: "engine", Title: "Engine"}, {Label: "quantity", Title: "Quantity"}},
-			NoValue: "none is missing",
+			Sort:    []Order{{Title: "Server"}}, NoValue: "none is missing",
 		},
 		{
 			Title: "GPUs below", Viz: Table, Width: 6, Height: 8,
@@ -270,7 +271,7 @@ func enginePages() []Panel {
 				{Label: "gpu", Title: "GPU", Width: 50, Links: []Link{gpuFromRow()}},
 				{Label: "uuid", Title: "UUID"},
 			},
-			NoValue: "no GPU is configured for this endpoint",
+			Sort: []Order{{Title: "Instance"}, {Title: "GPU"}}, NoValue: "no GPU is configured for this endpoint",
 		},
 	}
 }

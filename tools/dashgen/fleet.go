@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // perProbe reminds what a share of probes means.
 const perProbe = " A share of probes is a share of the moments at which a request like the probe was served well, not of the users' requests."
 
@@ -33,7 +35,7 @@ func fleet() Board {
 		UID: uidFleet, Title: "Inference / Fleet",
 		Question:  "One endpoint or all of them, since when, and how bad is it?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(false)},
-		Marks:     []Mark{alertMark(), changeMark(), exporterMark(), reloadMark()},
+		Marks:     off(alertMark(), changeMark(), exporterMark(), reloadMark()),
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: append(fleetStats(), fleetTable(), fleetStates())},
@@ -46,55 +48,72 @@ func fleet() Board {
 // fleetStats are the numbers of the first line, with the alerts beside them.
 func fleetStats() []Panel {
 	state := endpointState()
+	ran := "sum(increase(" + ofProbes.of("inference_probe_results_total") + "[15m]))"
+	share := ran + " / (" + ran + " + sum(increase(" + ofProbes.of("inference_probe_skipped_total") + "[15m])))"
 	return []Panel{
 		{
 			Title: "Endpoints", Viz: Stat, Width: 7, Height: 6,
-			What:  "Endpoints by how they stand: down (no probe succeeded for two minutes and the latest of every module failed, or all of 5 minutes failed), degraded (a probe of the last 5 minutes failed or was slower than its objective), ok, or without a probe that ended, which is no verdict." + perProbe,
+			What:  "Endpoints by state: down (no probe succeeded for two minutes and the latest of every module failed, or all of 5 minutes failed), degraded (a probe of the last 5 minutes failed or was slower than its objective), ok, or without a probe that ended, for which there is no verdict." + perProbe,
 			By:    ByRules,
 			Worry: "any is down; or many are degraded at once, which points to the network or to the prober.", Alerts: []string{"InferenceEndpointDown"},
 			Queries: []Query{
-				{Expr: "sum((" + state + ") == bool 0)", Legend: "down", Steps: []Step{{0, "text"}, {1, "red"}}},
-				{Expr: "sum((" + state + ") == bool 0.5)", Legend: "degraded", Steps: []Step{{0, "text"}, {1, "yellow"}}},
-				{Expr: "sum((" + state + ") == bool 1)", Legend: "ok", Steps: []Step{{0, "text"}, {1, "green"}}},
+				{Expr: "sum((" + state + ") == bool 0)", Legend: "down", Steps: []Step{{1, "red"}}},
+				{Expr: "sum((" + state + ") == bool 0.5)", Legend: "degraded", Steps: []Step{{1, "yellow"}}},
+				{Expr: "sum((" + state + ") == bool 1)", Legend: "ok", Steps: []Step{{1, "green"}}},
 				{Expr: "sum(" + sumIncrease("endpoint, model", "5m", "inference_probe_results_total", ofProbes, `outcome!="canceled"`) + " == bool 0)", Legend: "no probe"},
 			},
+			NoValue: noProber,
 		},
 		{
 			Title: "Prober coverage", Viz: Stat, Unit: "percentunit", Width: 4, Height: 6,
-			What: "Probes that ran, of those that were due in the last 15 minutes.", By: ByProbe,
-			Worry: "it is under 80 %: the other panels then rest on too few probes. The panel Probes that did not run on the board Prober tells why.", Alerts: []string{"InferenceScheduleLag", "InferenceProbeStale"},
-			Queries: []Query{{
-				Expr: "sum(increase(" + ofProbes.of("inference_probe_results_total") + "[15m])) / (sum(increase(" + ofProbes.of("inference_probe_results_total") + "[15m])) + sum(increase(" + ofProbes.of("inference_probe_skipped_total") + "[15m])))", Legend: "coverage",
-			}},
-			Steps: []Step{{0, "red"}, {0.8, "yellow"}, {0.95, "green"}}, Min: ptr(0.0), Max: ptr(1.0),
+			What: "Probes that ran, of those that were due in the last 15 minutes, times the share of the endpoints whose exporter Prometheus reads: what a dead exporter should probe is not covered.", By: ByRules,
+			Worry: "it is under 80 %: the other panels then rest on too few probes. The board Prober shows which exporter is down, and why probes did not run.", Alerts: []string{"InferenceExporterDown", "InferenceScheduleLag", "InferenceProbeStale"},
+			Queries: []Query{{Expr: share + " * (" + readShare() + ") or " + share, Legend: "coverage"}},
+			NoValue: noProber,
+			Steps:   []Step{{0, "red"}, {0.8, "yellow"}, {0.95, "green"}}, Min: ptr(0.0),
 			Links: []Link{{"Prober", "/d/" + uidSelf + "?" + kept}},
 		},
 		{
 			Title: "Firing alerts", Viz: Table, Width: 13, Height: 6,
-			What: "Alerts of this exporter's rules that fire, but for the watchdog that always does.", By: ByPrometheus,
-			Worry: "severity critical stands here. An empty table means peace only while rules are evaluated: the board Prober shows that.",
+			What: "Alerts of this exporter's rules that fire, except the watchdog, which always does.", By: ByPrometheus,
+			Worry: "the severity of any is critical. An empty table is good news only while rules are evaluated: the board Prober shows that.",
 			Queries: []Query{{
-				Expr: `max by (severity, alertname, category, endpoint, model, instance) (ALERTS{alertstate="firing",alertname=~"Inference.*",alertname!="InferenceWatchdog",model=~"|$model",endpoint=~"|$endpoint"})`,
+				Expr: ranked(`max by (severity, alertname, category, endpoint, model, instance) (ALERTS{alertstate="firing",alertname=~"Inference.*",alertname!="InferenceWatchdog",model=~"|$model",endpoint=~"|$endpoint"})`),
 			}},
 			Columns: []Column{
-				{Label: "severity", Title: "Severity", Width: 90, States: []State{{"critical", "critical", "red"}, {"warning", "warning", "yellow"}, {"info", "info", "blue"}}},
+				{Label: "rank", Title: "Severity", Width: 95, States: []State{{"1", "critical", "red"}, {"2", "warning", "yellow"}, {"3", "info", "blue"}}},
 				{Label: "alertname", Title: "Alert", Links: []Link{runbookFromRow()}},
 				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}},
 				{Label: "model", Title: "Model"},
 				{Label: "category", Title: "Category", Width: 100},
 				{Label: "instance", Title: "Instance"},
 			},
-			NoValue: "no alert fires, or no rules are loaded",
+			Sort: []Order{{Title: "Severity"}}, NoValue: "no alert fires, or no rules are loaded",
 		},
 	}
 }
 
+// readShare is the share of the endpoints of all exporters whose exporter
+// Prometheus reads. The rules remember those of an exporter that is down.
+func readShare() string {
+	return "avg(" + ofEndpoint.of("instance:inference_endpoint_info:last") + " * on (job, instance) group_left () " + ofJob.of("up") + ")"
+}
+
+// ranked gives alerts a label rank that sorts by severity: Grafana sorts words
+// by their letters.
+func ranked(alerts string) string {
+	for i, severity := range []string{"critical", "warning", "info"} {
+		alerts = fmt.Sprintf(`label_replace(%s, "rank", "%d", "severity", "%s")`, alerts, i+1, severity)
+	}
+	return alerts
+}
+
 func fleetTable() Panel {
-	good, bad := []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, []Step{{0, "text"}, {0.01, "yellow"}, {0.1, "red"}}
+	good, bad := budgetSteps(), []Step{{0.01, "yellow"}, {0.1, "red"}}
 	return Panel{
-		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 9,
-		What: "Each endpoint as it is now. State: the latest probe of the worst module, by the prober that gets on best. Bad: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT is the highest of the medians of 30 minutes, of what is asked; p99 at least and at most are the bounds between which the p99 of the last hour lies with 95 % confidence on each side; the upper one needs 299 probes. Queue and KV cache are what the servers tell. Right: the share of right answers of the last hour, of the worst module that checks them.",
-		By:   ByBoth, Worry: "the state is failed, or the budget is red. A blank cell is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
+		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 8,
+		What: "Each endpoint as it is now, failed ones first. State: the latest probe of the worst module, by the prober with the best result. Bad 1h: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT: the highest of the medians of 30 minutes over modules and prompt lengths. p99 ≥ and p99 ≤: the bounds between which the p99 of TTFT of the last hour lies, each with 95 % confidence; the upper one needs 299 probes. Queue and KV used: requests waiting and share of the KV cache in use, as the servers report. Right: the share of right answers of the last hour, of the worst module that checks them.",
+		By:   ByBoth, Worry: "the state is failed, or the budget is red. A dash is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
 		Queries: []Query{
 			{Expr: "min by (endpoint, model) (" + bestProber() + ")"},
 			{Expr: "max by (endpoint, model) (" + badRatio("1h", `slo="availability"`) + ")"},
@@ -111,29 +130,33 @@ func fleetTable() Panel {
 		Columns: []Column{
 			{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
 			{Label: "model", Title: "Model"},
-			{Query: 0, Title: "State", States: upStates, Width: 80},
-			{Query: 1, Title: "Bad, 1 h", Unit: "percentunit", Steps: bad, Width: 90},
-			{Query: 2, Title: "Budget", Unit: "percentunit", Steps: good, Width: 90},
-			{Query: 3, Title: "TTFT", Unit: "s", Width: 90},
-			{Query: 4, Title: "p99 at least", Unit: "s", Width: 100},
-			{Query: 5, Title: "p99 at most", Unit: "s", Width: 100},
-			{Query: 6, Title: "TPOT", Unit: "s", Width: 90},
-			{Query: 7, Title: "Waiting", Width: 80},
-			{Query: 8, Title: "KV cache", Unit: "percentunit", Width: 90},
-			{Query: 10, Title: "Right", Unit: "percentunit", Width: 80},
-			{Label: "outcome", Title: "Main failure, 1 h"},
-			{Query: 9, Title: "Times", Width: 80},
+			{Query: 0, Title: "State", States: upStates},
+			{Query: 1, Title: "Bad 1h", Unit: "percentunit", Steps: bad},
+			{Query: 2, Title: "Budget", Unit: "percentunit", Steps: good},
+			{Query: 3, Title: "TTFT", Unit: "s"},
+			{Query: 4, Title: "p99 ≥", Unit: "s"},
+			{Query: 5, Title: "p99 ≤", Unit: "s"},
+			{Query: 6, Title: "TPOT", Unit: "s"},
+			{Query: 7, Title: "Queue"},
+			{Query: 8, Title: "KV used", Unit: "percentunit"},
+			{Query: 10, Title: "Right", Unit: "percentunit"},
+			{Label: "outcome", Title: "Failure 1h", Width: 150},
+			{Query: 9, Title: "Times"},
 		},
-		NoValue: noProber,
+		Sort: []Order{{Title: "State"}, {Title: "Bad 1h", Desc: true}}, NoValue: noProber,
 	}
 }
 
 func fleetStates() Panel {
+	const rows = 10
+	now := "2 * max_over_time((1 - (" + endpointState() + "))[5m:1m] @ end())"
+	before := "max by (endpoint, model) (avg_over_time(" + badRatio("5m") + "[$__range] @ end()))"
 	return Panel{
-		Title: "State by endpoint", Viz: StateTimeline, Width: 24, Height: 7,
-		What: "Down where no probe succeeded for two minutes and the latest of every module failed, or where all of 5 minutes failed; degraded where one of the last 5 minutes failed or missed a latency objective; else ok. A gap is no verdict." + perProbe,
-		By:   ByRules, Worry: "several endpoints turn at the same time: then look for what they share.", Alerts: []string{"InferenceEndpointDown", "InferenceProbeFailing"},
-		Queries: []Query{{Expr: endpointState(), Legend: "{{endpoint}} {{model}}"}},
+		Title: "State by endpoint", Viz: StateTimeline, Width: 24, Height: 9, MaxRows: rows,
+		What: "The ten worst endpoints: those that are down or degraded now, then those with most bad probes in the time range; the table above has all. Down where no probe succeeded for two minutes and the latest of every module failed, or where all of 5 minutes failed; degraded where one of the last 5 minutes failed or missed a latency objective; else ok. A gap is no verdict." + perProbe,
+		By:   ByRules, Worry: "several endpoints change at the same time: then look for what they share.", Alerts: []string{"InferenceEndpointDown", "InferenceProbeFailing"},
+		Queries: []Query{{Expr: worst(rows, "endpoint, model", "("+endpointState()+")", now+" + on (endpoint, model) "+before), Legend: "{{endpoint}} {{model}}"}},
+		NoValue: noProber,
 		States:  endpointStates,
 		Links:   []Link{fromSeries(uidEndpoint, "Endpoint"), fromSeries(uidEngine, "Servers")},
 	}
@@ -153,7 +176,7 @@ func fleetObjectives() []Panel {
 				{Expr: shown("5m"), Legend: "{{endpoint}} {{model}}"},
 				{Expr: "14.4 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
 			},
-			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
+			Min: ptr(0.0), SoftMax: ptr(0.1), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: noProber,
 		},
 		{
 			Title: "Bad probes, 1 hour", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
@@ -164,36 +187,39 @@ func fleetObjectives() []Panel {
 				{Expr: "14.4 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
 				{Expr: "6 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "6 x budget", Limit: true},
 			},
-			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
+			Min: ptr(0.0), SoftMax: ptr(0.1), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: noProber,
 		},
 		{
 			Title: "Error budget left, 30 days", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
 			What: "What is left of the error budget of 30 days, for the module and objective that each endpoint misses most; the twenty worst endpoints. Below 0 the objective is missed." + budgetLag,
 			By:   ByRules, Worry: "it is under a quarter: no risky deployment then.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
 			Queries: []Query{{Expr: "bottomk(20, min by (endpoint, model) (" + budgetLeft() + "))", Legend: "{{endpoint}} {{model}}"}},
-			Steps:   []Step{{0, "red"}, {0.25, "yellow"}, {0.5, "green"}}, Min: ptr(0.0), Max: ptr(1.0),
-			Links: []Link{fromSeries(uidEndpoint, "Endpoint")},
+			Steps:   budgetSteps(), Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: noProber,
 		},
 	}
 }
 
-// fleetDisagreement shows shares of each prober and not the score of a vote: who
-// of them is right, only a look can tell.
+// budgetSteps colour what is left of an error budget.
+func budgetSteps() []Step { return []Step{{lowest, "red"}, {0.25, "yellow"}, {0.5, "green"}} }
+
+// fleetDisagreement shows the share of each prober and not the result of a vote:
+// which of them is right, only a person can find out.
 func fleetDisagreement() Panel {
 	const series = "endpoint, model, module"
 	share := failedByProber(series+", instance", "30m")
 	return Panel{
 		Title: "Probers that disagree", Viz: Table, Width: 24, Height: 7,
 		What: "Share of failed probes of the last 30 minutes by each prober, for the endpoints and modules at which two of them are more than a fifth apart.",
-		By:   ByProbe, Worry: "one prober fails at many endpoints: its own network or credentials are broken. At one endpoint only, users at its place may have the same trouble.", Alerts: []string{"InferenceProbersDisagree"},
+		By:   ByProbe, Worry: "one prober fails at many endpoints: its own network or credentials are broken. At one endpoint only, users near that prober may have the same trouble.", Alerts: []string{"InferenceProbersDisagree"},
 		Queries: []Query{{Expr: share + " and on (" + series + ") (max by (" + series + ") (" + share + ") - min by (" + series + ") (" + share + ") > 0.2)"}},
 		Columns: []Column{
 			{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}},
 			{Label: "model", Title: "Model"},
 			{Label: "module", Title: "Module"},
 			{Label: "instance", Title: "Prober"},
-			{Query: 0, Title: "Failed, 30 min", Unit: "percentunit", Steps: []Step{{0, "text"}, {0.05, "yellow"}, {0.25, "red"}}},
+			{Query: 0, Title: "Failed 30m", Unit: "percentunit", Steps: []Step{{0.05, "yellow"}, {0.25, "red"}}},
 		},
+		Sort:    []Order{{Title: "Failed 30m", Desc: true}},
 		NoValue: "no two probers disagree, or each endpoint has one",
 	}
 }
@@ -207,18 +233,18 @@ func fleetCauses() []Panel {
 		{
 			Title: "Failures by outcome", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
 			What: "Failed probes a minute over 5 minutes, by how they ended.", By: ByRules,
-			Worry: "one outcome stands out: dns, connect and tls point to the network, unauthorized and rate_limited to the account, overloaded and timeouts to the load.", Alerts: []string{"InferenceProbeFailing"},
+			Worry: "one outcome dominates: dns, connect and tls point to the network, unauthorized and rate_limited to the account, overloaded and timeouts to the load.", Alerts: []string{"InferenceProbeFailing"},
 			Queries: []Query{{Expr: "60 * sum by (outcome) (" + ofRecorded.of("endpoint:inference_probe_failures:rate5m") + ")", Legend: "{{outcome}}"}},
-			Min:     ptr(0.0), NoValue: "none, if there was a probe",
+			Named:   outcomeColors, Min: ptr(0.0), NoValue: "none, if there was a probe",
 		},
 		{
 			Title: "Median TTFT against last week", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
-			What: "Median time to first token of 30 minutes, over that of the same time a week ago: 1 is as usual, 2 is twice as slow; the ten slowest. Endpoints that are younger than a week have no past and are not here.",
+			What: "Median time to first token of 30 minutes, over that of the same time a week ago: 1 is as usual, 2 is twice as slow; the ten slowest. Endpoints that were added less than a week ago are left out.",
 			By:   ByRules, Worry: "it stays over 1.5, the dashed line.", Alerts: []string{"InferenceLatencyRegression"},
 			Queries: []Query{
 				{Expr: worst(10, series, ratio, "avg_over_time(("+ratio+")[$__range:$__interval] @ end())"), Legend: "{{endpoint}} {{model}} " + module},
 			},
-			Steps: []Step{{0, "transparent"}, {1.5, "red"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no baseline yet: it takes a week",
+			Steps: []Step{{1.5, "red"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no baseline yet: it takes a week",
 		},
 		{
 			Title: "Failed probes by model and prober", Viz: Table, Unit: "percentunit", Width: 8, Height: 8,

@@ -15,21 +15,14 @@ func gpuBoard() Board {
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: gpuNow()},
-			{Title: "Errors", Panels: gpuErrors()},
-			{Title: "What slows it down", Panels: gpuSlow()},
-			{Title: "Use", Panels: append(gpuUse(), gpuWork()...)},
-			{Title: "Links", Panels: gpuLinks()},
+			{Title: "Driver", Collapsed: true, Panels: gpuDriver()},
+			{Title: "Errors", Collapsed: true, Panels: gpuErrors()},
+			{Title: "What slows it down", Collapsed: true, Panels: gpuSlow()},
+			{Title: "Use", Collapsed: true, Panels: append(gpuUse(), gpuWork()...)},
+			{Title: "Links", Collapsed: true, Panels: gpuLinks()},
 			{Title: "Parts and programs", Collapsed: true, Panels: gpuParts()},
 		},
 	}
-}
-
-// gpuAlertMark is alertMark for a board of GPUs.
-func gpuAlertMark() Mark {
-	m := allAlertsMark()
-	m.Expr = `ALERTS{alertstate="firing",alertname=~"InferenceGPU.*",instance=~"|$instance",gpu=~"|$gpu"}`
-	m.Text = "{{instance}} {{gpu}}"
-	return m
 }
 
 // gpuGauge is a reading of each GPU.
@@ -45,24 +38,18 @@ func gpuRate(name string, matchers ...string) string {
 func gpuNow() []Panel {
 	return []Panel{
 		{
-			Title: "GPUs here, and at most in 6 hours", Viz: TimeSeries, Unit: "none", Width: 6, Height: 8,
-			What: "GPUs that the driver of each machine counts, and the most that it counted in 6 hours.", By: ByDriver,
-			Worry: "the lines part: a card fell off the bus.", Alerts: []string{"InferenceGPULost"},
+			Title: "GPUs", Viz: Stat, Width: 24, Height: 3,
+			What: "GPUs that answer, GPUs that do not, and machines whose driver is not read. The rows below are closed and are not queried until they are opened.", By: ByDriver,
+			Worry: "any does not answer.", Alerts: []string{"InferenceGPULost", "InferenceGPUDriverStuck"},
 			Queries: []Query{
-				{Expr: "max by (instance) (" + ofMachine.of("inference_gpu_devices") + ")", Legend: "now {{instance}}"},
-				{Expr: "max by (instance) (max_over_time(" + ofMachine.of("inference_gpu_devices") + "[6h]))", Legend: "at most {{instance}}", Limit: true},
+				{Expr: "sum(" + gpuGauge("inference_gpu_device_up") + ")", Legend: "answer"},
+				{Expr: "sum(" + gpuGauge("inference_gpu_device_up") + " == bool 0)", Legend: "do not answer", Steps: []Step{{1, "red"}}},
+				{Expr: "sum(max by (instance) (" + ofMachine.of("inference_gpu_up") + ") == bool 0)", Legend: "machines whose driver is not read", Steps: []Step{{1, "red"}}},
 			},
-			Min: ptr(0.0), NoValue: noGPU,
+			NoValue: noGPU + ": start an exporter on a machine with GPUs with --collector.gpu",
 		},
 		{
-			Title: "State of the driver", Viz: StateTimeline, Width: 6, Height: 8,
-			What: "Whether the GPUs of each machine are read.", By: ByDriver,
-			Worry: "it is failed on a machine with GPUs. inference_gpu_state says why.", Alerts: []string{"InferenceGPUDriverStuck"},
-			Queries: []Query{{Expr: "max by (instance) (" + ofMachine.of("inference_gpu_up") + ")", Legend: "{{instance}}"}},
-			States:  upStates, NoValue: noGPU,
-		},
-		{
-			Title: "Cards", Viz: Table, Width: 12, Height: 8,
+			Title: "Cards", Viz: Table, Width: 24, Height: 9,
 			What: "Each GPU as it is now: whether it answers, its product and driver, temperature, power and memory in use, the age of its latest critical error (XID), and what the driver asks for.", By: ByDriver,
 			Worry: "one does not answer, has a young XID, or the driver asks for anything.", Alerts: []string{"InferenceGPULost", "InferenceGPUXID"},
 			Queries: []Query{
@@ -77,21 +64,45 @@ func gpuNow() []Panel {
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
 				{Label: "gpu", Title: "GPU", Width: 50},
-				{Query: 0, Title: "Answers", States: upStates, Width: 80},
+				{Query: 0, Title: "Answers", States: upStates},
 				{Label: "name", Title: "Product"},
 				{Label: "driver_version", Title: "Driver", Width: 90},
-				{Query: 1, Title: "Chip", Unit: "celsius", Width: 60},
-				{Query: 2, Title: "Power", Unit: "watt", Width: 70},
-				{Query: 3, Title: "Memory", Unit: "bytes", Width: 80},
-				{Query: 4, Title: "XID age", Unit: "s", Width: 80},
-				{Query: 5, Title: "Asks for", Width: 110, States: recoveryStates},
+				{Query: 1, Title: "Chip", Unit: "celsius"},
+				{Query: 2, Title: "Power", Unit: "watt"},
+				{Query: 3, Title: "Memory", Unit: "bytes"},
+				{Query: 4, Title: "XID age", Unit: "s"},
+				{Query: 5, Title: "Asks for", Width: 120, States: recoveryStates},
 			},
-			NoValue: noGPU,
+			Sort: []Order{{Title: "Answers"}, {Title: "XID age"}}, NoValue: noGPU,
 		},
 	}
 }
 
-// noGPU stands where no GPU is read.
+func gpuDriver() []Panel {
+	const rows = 10
+	up := ofMachine.of("inference_gpu_up")
+	return []Panel{
+		{
+			Title: "GPUs here, and at most in 6 hours", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
+			What: "GPUs that the driver of each machine counts, and the most that it counted in 6 hours.", By: ByDriver,
+			Worry: "the lines differ: a card fell off the bus.", Alerts: []string{"InferenceGPULost"},
+			Queries: []Query{
+				{Expr: "max by (instance) (" + ofMachine.of("inference_gpu_devices") + ")", Legend: "now {{instance}}"},
+				{Expr: "max by (instance) (max_over_time(" + ofMachine.of("inference_gpu_devices") + "[6h]))", Legend: "at most {{instance}}", Limit: true},
+			},
+			Min: ptr(0.0), NoValue: noGPU,
+		},
+		{
+			Title: "State of the driver", Viz: StateTimeline, Width: 12, Height: 8, MaxRows: rows,
+			What: "Whether the GPUs of each machine are read; the ten machines that failed most in the time range.", By: ByDriver,
+			Worry: "it is failed on a machine with GPUs. The metric inference_gpu_state has the reason.", Alerts: []string{"InferenceGPUDriverStuck"},
+			Queries: []Query{{Expr: worst(rows, "instance", "max by (instance) ("+up+")", "1 - avg_over_time("+up+"[$__range] @ end())"), Legend: "{{instance}}"}},
+			States:  upStates, NoValue: noGPU,
+		},
+	}
+}
+
+// noGPU is shown where no GPU is read.
 const noGPU = "no GPU is read here"
 
 // recoveryStates are the values of inference_gpu_recovery_action.
@@ -108,12 +119,14 @@ var recoveryStates = []State{
 var eventStates = []State{{"0", "no", "transparent"}, {"1", "yes", "red"}}
 
 func gpuErrors() []Panel {
+	const rows = 10
+	xids := ofGPU.of("inference_gpu_xid_last_timestamp_seconds")
 	return []Panel{
 		{
-			Title: "Critical errors (XID)", Viz: StateTimeline, Width: 8, Height: 8,
-			What: "XIDs that the driver told of, each for 10 minutes after its latest error.", By: ByDriver,
+			Title: "Critical errors (XID)", Viz: StateTimeline, Width: 8, Height: 8, MaxRows: rows,
+			What: "XIDs that the driver reported, each for 10 minutes after its latest error; the ten latest.", By: ByDriver,
 			Worry: "48, 62, 64, 74, 79, 95, 119 or 120 appear; 13, 31 and 43 are mostly faults of a program.", Alerts: []string{"InferenceGPUXID"},
-			Queries: []Query{{Expr: "(time() - max by (instance, gpu, xid) (" + ofGPU.of("inference_gpu_xid_last_timestamp_seconds") + ")) < bool 600", Legend: card + " XID {{xid}}"}},
+			Queries: []Query{{Expr: worst(rows, "instance, gpu, xid", "((time() - max by (instance, gpu, xid) ("+xids+")) < bool 600)", "last_over_time("+xids+"[$__range] @ end())"), Legend: card + " XID {{xid}}"}},
 			States:  eventStates, NoValue: "no XID since the exporter started",
 		},
 		{
@@ -135,23 +148,24 @@ func gpuErrors() []Panel {
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
 				{Label: "gpu", Title: "GPU", Width: 50},
-				{Query: 0, Title: "Replaced", Width: 90},
-				{Query: 1, Title: "Pending", Width: 90, States: eventStates},
-				{Query: 2, Title: "Failed", Width: 90, States: eventStates},
+				{Query: 0, Title: "Replaced"},
+				{Query: 1, Title: "Pending", States: eventStates},
+				{Query: 2, Title: "Failed", States: eventStates},
 			},
-			NoValue: "the GPUs do not tell",
+			Sort: []Order{{Title: "Failed", Desc: true}, {Title: "Pending", Desc: true}, {Title: "Replaced", Desc: true}}, NoValue: "the GPUs do not tell",
 		},
 	}
 }
 
 func gpuSlow() []Panel {
-	const reasons = `reason=~"sw_power_cap|sw_thermal|hw_slowdown|hw_thermal|hw_power_brake"`
+	const rows = 10
+	active := ofGPU.of("inference_gpu_clock_event_active", `reason=~"sw_power_cap|sw_thermal|hw_slowdown|hw_thermal|hw_power_brake"`)
 	return []Panel{
 		{
-			Title: "Why clocks are down", Viz: StateTimeline, Width: 12, Height: 9,
-			What: "Reasons that keep the clocks of each GPU down. The software's power cap is normal under load.", By: ByDriver,
+			Title: "Why clocks are down", Viz: StateTimeline, Width: 12, Height: 9, MaxRows: rows,
+			What: "Reasons that keep the clocks of each GPU down; the ten that did so longest in the time range. The software's power cap is normal under load.", By: ByDriver,
 			Worry: "a reason of the hardware lasts: look at cooling and power.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: "max by (instance, gpu, reason) (" + ofGPU.of("inference_gpu_clock_event_active", reasons) + ")", Legend: card + " {{reason}}"}},
+			Queries: []Query{{Expr: worst(rows, "instance, gpu, reason", "max by (instance, gpu, reason) ("+active+")", "avg_over_time("+active+"[$__range] @ end())"), Legend: card + " {{reason}}"}},
 			States:  eventStates, NoValue: noGPU,
 		},
 		{
@@ -213,7 +227,7 @@ func gpuUse() []Panel {
 				{Expr: gpuGauge("inference_gpu_tensor_active_ratio"), Legend: "tensor " + card},
 				{Expr: gpuGauge("inference_gpu_dram_bandwidth_utilization_ratio"), Legend: "bandwidth " + card},
 			},
-			Min: ptr(0.0), Max: ptr(1.0), NoValue: "the GPUs do not tell (Hopper and later do)",
+			Min: ptr(0.0), NoValue: "the GPUs do not tell (Hopper and later do)",
 		},
 		{
 			Title: "Share of time in use", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
@@ -223,7 +237,7 @@ func gpuUse() []Panel {
 				{Expr: gpuGauge("inference_gpu_utilization_ratio"), Legend: "kernels " + card},
 				{Expr: gpuGauge("inference_gpu_memory_utilization_ratio"), Legend: "memory " + card},
 			},
-			Min: ptr(0.0), Max: ptr(1.0), NoValue: noGPU,
+			Min: ptr(0.0), NoValue: noGPU,
 		},
 	}
 }
@@ -255,9 +269,9 @@ func gpuWork() []Panel {
 				{Label: "model", Title: "Model"},
 				{Label: "instance", Title: "Instance"},
 				{Label: "gpu", Title: "GPU", Width: 50},
-				{Query: 1, Title: "Probes", States: upStates, Width: 90},
+				{Query: 1, Title: "Probes", States: upStates},
 			},
-			NoValue: "no endpoint has its GPUs configured",
+			Sort: []Order{{Title: "Probes"}}, NoValue: "no endpoint has its GPUs configured",
 		},
 	}
 }
@@ -308,11 +322,11 @@ func gpuLinks() []Panel {
 				{Label: "instance", Title: "Instance"},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 0, Title: "Lanes"},
-				{Query: 1, Title: "At most"},
+				{Query: 1, Title: "of"},
 				{Query: 2, Title: "Generation"},
-				{Query: 3, Title: "At most "},
+				{Query: 3, Title: "of "},
 			},
-			NoValue: noGPU,
+			Sort: []Order{{Title: "Lanes"}, {Title: "Generation"}}, NoValue: noGPU,
 		},
 		{
 			Title: "NVLink fabric and links that are up", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
@@ -359,7 +373,7 @@ func gpuParts() []Panel {
 				{Label: "pod", Title: "Pod"},
 				{Label: "container", Title: "Container"},
 			},
-			NoValue: "the kubelet is not asked",
+			Sort: []Order{{Title: "Instance"}, {Title: "GPU"}}, NoValue: "the kubelet is not asked",
 		},
 		{
 			Title: "Fans", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 7,

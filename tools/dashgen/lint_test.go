@@ -165,7 +165,7 @@ func TestBoards(t *testing.T) {
 			names = append(names, v.Name)
 			switch {
 			case v.Type == "datasource" && v.Current == nil:
-			case v.Type == "query" && v.Refresh == 2 && v.Datasource == chosen && (v.AllValue == ".*" || v.AllValue == "" && v.Current == nil):
+			case v.Type == "query" && v.Refresh == 2 && v.Datasource == chosen && (v.AllValue == allOf(v.Name) || v.AllValue == "" && v.Current == nil):
 			default:
 				t.Errorf("%s: variable %s has a fixed value, does not follow the time range, or has another source", uid, v.Name)
 			}
@@ -189,6 +189,15 @@ func TestBoards(t *testing.T) {
 	}
 }
 
+// allOf is what All stands for: every value, and for the model none as well, as
+// that of an endpoint may be unknown.
+func allOf(variable string) string {
+	if variable == "model" {
+		return ".*"
+	}
+	return ".+"
+}
+
 var units = []string{"none", "s", "h", "percentunit", "bytes", "binBps", "cpm", "reqps", "celsius", "watt", "joule", "hertz", "short"}
 
 func TestPanels(t *testing.T) {
@@ -199,8 +208,8 @@ func TestPanels(t *testing.T) {
 			switch {
 			case p.Title == "" || titles[p.Title]:
 				t.Errorf("%s: panel %d: title %q is empty or there twice", uid, p.ID, p.Title)
-			case !regexp.MustCompile(`(?s)^.+\n\n\*\*Told by\*\* .+\.\n\n\*\*Worry when\*\* .+`).MatchString(p.Description):
-				t.Errorf("%s: %s: the description does not tell what, by whom and when to worry", uid, p.Title)
+			case !regexp.MustCompile(`(?s)^.+\n\n\*\*Measured by\*\* .+\.\n\n\*\*Worry when\*\* .+`).MatchString(p.Description):
+				t.Errorf("%s: %s: the description lacks what is measured, by whom, or when to worry", uid, p.Title)
 			case !slices.Contains(types, p.Type):
 				t.Errorf("%s: %s: type %s", uid, p.Title, p.Type)
 			case !slices.Contains(units, p.FieldConfig.Defaults.Unit) && !strings.HasPrefix(p.FieldConfig.Defaults.Unit, "suffix: "):

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 )
@@ -176,4 +181,69 @@ func checkLink(t *testing.T, all map[string]lintBoard, where, url string) string
 		t.Errorf("%s: link %s loses the time range or the data source", where, url)
 	}
 	return m[1]
+}
+
+// linterRules returns the rules of Grafana's dashboard-linter that the files
+// break, of those that judge variables, queries and units; the other tests here
+// hold the rest of its rules.
+func linterRules(t *testing.T) map[string]bool {
+	t.Helper()
+	broken := map[string]bool{}
+	c := newTestChecker(t)
+	for _, b := range readBoards(t) {
+		for _, name := range []string{"job", "instance"} {
+			if !slices.ContainsFunc(b.Templating.List, func(v lintVariable) bool { return v.Name == name && v.AllValue == ".+" }) {
+				broken["template-"+name+"-rule"] = true
+			}
+		}
+		for _, p := range b.every() {
+			if strings.HasPrefix(p.FieldConfig.Defaults.Unit, "suffix:") {
+				broken["panel-units-rule"] = true
+			}
+			for _, q := range p.Targets {
+				selectors(t, c, q.Expr, func(s *parser.VectorSelector, window string) {
+					for _, name := range []string{"job", "instance"} {
+						if !slices.ContainsFunc(s.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == name && m.Value == "$"+name }) {
+							broken["target-"+name+"-rule"] = true
+						}
+					}
+					if strings.HasSuffix(s.Name, "_total") && window == "" {
+						broken["target-counter-agg-rule"] = true
+					}
+				})
+				if regexp.MustCompile(`\brate\([^\[]+\[\d`).MatchString(q.Expr) {
+					broken["target-rate-interval-rule"] = true
+				}
+			}
+		}
+	}
+	return broken
+}
+
+func TestLinterExclusions(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(folder, ".lint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Exclusions map[string]struct {
+			Reason string `yaml:"reason"`
+		} `yaml:"exclusions"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	broken := linterRules(t)
+	for rule, e := range file.Exclusions {
+		if e.Reason == "" || !broken[rule] {
+			t.Errorf("exclusion of %s: reason %q, needed: %t", rule, e.Reason, broken[rule])
+		}
+	}
+	for rule := range broken {
+		if _, ok := file.Exclusions[rule]; !ok {
+			t.Errorf("%s is broken and not excluded", rule)
+		}
+	}
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,21 +82,94 @@ func stateMeaning() meaning {
 	return m
 }
 
-// A quarter of the probes bad uses up half of a budget of a half. A half uses up
-// twice one of a quarter: each module has its own.
+// Of twelve endpoints the ten worst have a row: first the one that has just gone
+// down, though the others failed more in the hours before.
+func worstMeaning() meaning {
+	m := meaning{Name: "worst", Interval: "1m"}
+	ask := asked{At: "1h"}
+	for _, q := range fleetStates().Queries {
+		ask.Expr = grafana.Replace(q.Expr)
+	}
+	add := func(endpoint, success, last, share string, state float64, shown bool) {
+		labels := one(endpoint, `,module="x"`)
+		m.Given = append(
+			m.Given,
+			given{"inference_probe_success" + labels, success}, given{"inference_probe_last_success_timestamp_seconds" + labels, last},
+			bad("5m", endpoint, "", share),
+		)
+		if shown {
+			ask.Samples = append(ask.Samples, wanted{`{model="m",endpoint="` + endpoint + `"}`, state})
+		}
+	}
+	add("down", "1x55 0x5", "0+60x55 3300x5", "0x55 0.1x5", 0, true)
+	for i := range 11 {
+		add(fmt.Sprintf("e%d", i), "1x60", "0+60x60", fmt.Sprintf("%vx60", 0.2+float64(i)/100), 0.5, i >= 2)
+	}
+	m.Asked = []asked{ask}
+	return m
+}
+
+// A quarter of the probes bad uses up half of a budget of a half in the days that
+// there are: all 30 of them, or three. A half uses up twice one of a quarter: each
+// module has its own.
 func budgetMeaning() meaning {
-	share := func(module, objective, bad string) []given {
+	share := func(module, objective, bad, hours string) []given {
 		labels := `{model="m",endpoint="e",module="` + module + `",slo="availability"}`
-		return []given{{"module:inference_slo_objective:ratio" + labels, objective + "x10"}, {"module:inference_probe_slo_bad:ratio30d" + labels, bad + "x10"}}
+		return []given{
+			{"module:inference_slo_objective:ratio" + labels, "_x719 " + objective},
+			{"module:inference_probe_slo_bad:ratio30d" + labels, "_x719 " + bad},
+			{"module:inference_probe_slo_eligible:increase_each_hour" + labels, hours},
+		}
 	}
 	return meaning{
-		Name: "budget", Interval: "1m",
-		Given: append(share("x", "0.5", "0.25"), share("y", "0.75", "0.5")...),
-		Asked: []asked{{budgetLeft(), "7m", []wanted{
+		Name: "budget", Interval: "1h",
+		Given: slices.Concat(share("x", "0.5", "0.25", "1x719"), share("y", "0.75", "0.5", "1x719"), share("new", "0.5", "0.25", "_x647 1x71")),
+		Asked: []asked{{budgetLeft(), "719h", []wanted{
 			{`{model="m",endpoint="e",module="x",slo="availability"}`, 0.5},
 			{`{model="m",endpoint="e",module="y",slo="availability"}`, -1},
+			{`{model="m",endpoint="e",module="new",slo="availability"}`, 0.95},
 		}}},
 	}
+}
+
+// Of four endpoints, those of a dead exporter are not covered, though the probes
+// of the other one all ran.
+func coverageMeaning() meaning {
+	m := meaning{Name: "coverage", Interval: "1m"}
+	for _, of := range []struct{ endpoint, instance string }{{"a", "alive"}, {"b", "dead"}, {"c", "dead"}, {"d", "dead"}} {
+		m.Given = append(m.Given, given{"instance:inference_endpoint_info:last" + one(of.endpoint, `,instance="`+of.instance+`"`), "1x30"})
+	}
+	m.Given = append(
+		m.Given,
+		given{`up{job="j",instance="alive"}`, "1x30"}, given{`up{job="j",instance="dead"}`, "0x30"},
+		given{"inference_probe_results_total" + one("a", `,instance="alive"`), "0+2x30"},
+		given{"inference_probe_skipped_total" + one("a", `,instance="alive"`), "0x30"},
+	)
+	for _, p := range fleetStats() {
+		if p.Title == "Prober coverage" {
+			m.Asked = []asked{{p.Queries[0].Expr, "30m", []wanted{{"{}", 0.25}}}}
+		}
+	}
+	return m
+}
+
+// The load of an endpoint that only probes use is nothing, however near it is to
+// the highest that there was.
+func peakMeaning() meaning {
+	m := meaning{Name: "peak", Interval: "1m", Given: []given{
+		{`endpoint:inference_server_generation_tokens:rate5m{model="m",endpoint="idle"}`, "1x10"},
+		{"inference_probe_output_tokens_total" + one("idle", ""), "0+60x10"},
+		{`endpoint:inference_server_generation_tokens:rate5m{model="m",endpoint="used"}`, "21x9 11"},
+		{"inference_probe_output_tokens_total" + one("used", ""), "0+60x10"},
+	}}
+	for _, p := range capacityNow() {
+		if p.Title == "Load against its own peak of 7 days" {
+			m.Asked = []asked{{p.Queries[0].Expr, "10m", []wanted{
+				{`{model="m",endpoint="idle"}`, 0}, {`{model="m",endpoint="used"}`, 10.0 / 21},
+			}}}
+		}
+	}
+	return m
 }
 
 // Two GPUs without a request for the first of three hours are two GPU-hours,
@@ -120,7 +195,7 @@ func TestMeaning(t *testing.T) {
 		t.Skip("PROMTOOL is not set")
 	}
 	all := strings.NewReplacer("$job", ".*", "$model", ".*", "$endpoint", ".*")
-	for _, m := range []meaning{stateMeaning(), budgetMeaning(), idleMeaning()} {
+	for _, m := range []meaning{stateMeaning(), worstMeaning(), budgetMeaning(), coverageMeaning(), peakMeaning(), idleMeaning()} {
 		t.Run(m.Name, func(t *testing.T) {
 			if len(m.Asked) != 1 {
 				t.Fatal("no query")

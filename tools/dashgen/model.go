@@ -23,7 +23,7 @@ const (
 	ByServer     Source = "the servers, on their own metrics pages, over all their requests"
 	ByBoth       Source = "the prober from outside, and the servers on their own metrics pages"
 	ByDriver     Source = "the driver of the GPUs"
-	ByConfig     Source = "nobody: it is configured, or found out when the endpoint was asked"
+	ByConfig     Source = "the configuration, or what detection found at the endpoint"
 	ByExporter   Source = "the exporter, about itself"
 	ByPrometheus Source = "Prometheus"
 )
@@ -66,16 +66,27 @@ type Panel struct {
 	// Alerts are the alerts whose runbooks belong to the panel.
 	Alerts  []string
 	Queries []Query
-	// Steps colour a value by its height; the first is the base.
+	// Steps colour a value by its height. No value, and one below the first
+	// step, has the colour of text.
 	Steps []Step
 	// States turn numbers into words.
 	States []State
 	Links  []Link
-	// NoValue stands where there is no data.
+	// NoValue is shown in place of the whole panel where there is no data.
 	NoValue string
 	Stacked bool
 	Min     *float64
 	Max     *float64
+	// SoftMax is the least upper end of the axis, for values that are far below
+	// Max or may exceed it.
+	SoftMax *float64
+	// Named are fixed colours of series by their name.
+	Named []Named
+	// MaxRows is the number of series that the queries of a state timeline
+	// return at most.
+	MaxRows int
+	// Sort orders the rows of a table: worst first.
+	Sort []Order
 	// TimeFrom overrides the time range, like 7d.
 	TimeFrom string
 	// Columns are those of a table, in their order.
@@ -93,6 +104,8 @@ type Query struct {
 	Legend string
 	// Limit draws the series as a dashed line: an objective, not a reading.
 	Limit bool
+	// Color is the colour of all series of the query; empty for the palette.
+	Color string
 	// Steps colour the values of this query only.
 	Steps []Step
 }
@@ -110,6 +123,15 @@ type State struct {
 	Color string
 }
 
+// Named is the colour of the series with a name.
+type Named struct{ Name, Color string }
+
+// Order sorts a table by the column with a title.
+type Order struct {
+	Title string
+	Desc  bool
+}
+
 // Link leads from a value to where one would look next.
 type Link struct{ Title, URL string }
 
@@ -123,7 +145,9 @@ type Column struct {
 	Steps  []Step
 	States []State
 	Links  []Link
-	Width  float64
+	// Width is in pixels; without one, a value is as wide as its heading and a
+	// label takes what is left.
+	Width float64
 }
 
 // Matrix names the labels that become the rows and the columns of a table.
@@ -136,13 +160,18 @@ type Variable struct {
 	Query string
 	// Single allows one value only, and not all.
 	Single bool
+	// OrNone makes "All" include series without the label.
+	OrNone bool
 }
 
-// Mark is an annotation: where its query has a value, the panels show a line.
+// Mark is an annotation: a line over all panels at each moment that its query
+// returns, as Unix time in seconds.
 type Mark struct {
 	Name, Expr, Title, Text, Color string
 	// Tags are labels, separated by commas.
 	Tags string
+	// Off marks are shown only when the reader turns them on.
+	Off bool
 }
 
 // ptr returns a pointer to v.

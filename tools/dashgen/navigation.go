@@ -10,7 +10,7 @@ func jobVariable() Variable {
 }
 
 func modelVariable() Variable {
-	return Variable{Name: "model", Label: "Model", Query: `label_values(inference_endpoint_info{job=~"$job"}, model)`}
+	return Variable{Name: "model", Label: "Model", OrNone: true, Query: `label_values(inference_endpoint_info{job=~"$job"}, model)`}
 }
 
 func endpointVariable(single bool) Variable {
@@ -32,20 +32,35 @@ func proberVariable() Variable {
 	return Variable{Name: "instance", Label: "Instance", Query: `label_values(inference_exporter_build_info{job=~"$job"}, instance)`}
 }
 
-// alertMark shows when alerts fire: those of the endpoints chosen and those of
-// no endpoint.
+// alertsFiring is when each alert that fires now became active. Each series has
+// one value however long it fires, so the mark is a line and not a region.
+func alertsFiring(matchers string) string {
+	const by = "alertname, severity, endpoint, model, instance, gpu"
+	return "max by (" + by + ") (ALERTS_FOR_STATE{" + matchers + "}) and on (" + by + `) ALERTS{alertstate="firing",` + matchers + "}"
+}
+
+// alertMark shows when the alerts of the chosen endpoints became active.
 func alertMark() Mark {
 	return Mark{
-		Name: "Firing alerts", Color: "red", Title: "{{alertname}}", Text: "{{endpoint}} {{model}} {{instance}}", Tags: "severity",
-		Expr: `ALERTS{alertstate="firing",alertname=~"Inference.*",alertname!="InferenceWatchdog",model=~"|$model",endpoint=~"|$endpoint"}`,
+		Name: "Firing alerts", Color: "red", Title: "{{alertname}}", Text: "{{endpoint}} {{model}}", Tags: "severity",
+		Expr: alertsFiring(`alertname=~"Inference.*",model=~"$model",endpoint=~"$endpoint"`),
 	}
 }
 
-// allAlertsMark is alertMark for a board without endpoints.
-func allAlertsMark() Mark {
+// exporterAlertMark shows when the alerts of the chosen exporters became active.
+func exporterAlertMark() Mark {
 	return Mark{
-		Name: "Firing alerts", Color: "red", Title: "{{alertname}}", Text: "{{endpoint}} {{model}} {{instance}}", Tags: "severity",
-		Expr: `ALERTS{alertstate="firing",alertname=~"Inference.*",alertname!="InferenceWatchdog"}`,
+		Name: "Firing alerts", Color: "red", Title: "{{alertname}}", Text: "{{instance}}", Tags: "severity",
+		Expr: alertsFiring(`alertname=~"Inference.*",instance=~"$instance"`),
+	}
+}
+
+// gpuAlertMark shows when the alerts of the chosen GPUs, and of their drivers,
+// became active.
+func gpuAlertMark() Mark {
+	return Mark{
+		Name: "Firing alerts", Color: "red", Title: "{{alertname}}", Text: "{{instance}} {{gpu}}", Tags: "severity",
+		Expr: alertsFiring(`alertname=~"InferenceGPU.*",instance=~"$instance",gpu=~"|$gpu"`),
 	}
 }
 
@@ -53,32 +68,44 @@ func allAlertsMark() Mark {
 func changeMark() Mark {
 	return Mark{
 		Name: "Fingerprint changes", Color: "orange", Title: "{{source}} changed", Text: "{{endpoint}} {{module}}", Tags: "source",
-		Expr: "max by (endpoint, module, source) (increase(" + ofEndpoint.of("inference_probe_fingerprint_changes_total") + "[$__rate_interval])) > 0",
+		Expr: "max by (endpoint, module, source) (" + ofEndpoint.of("inference_probe_fingerprint_last_change_timestamp_seconds") + ")",
 	}
 }
 
-// serverMark shows when a server restarted: its counters began again.
+// serverMark shows when a server restarted: the minute in which its counters
+// began again. The subquery has the same minutes at each step of the board.
 func serverMark() Mark {
 	return Mark{
 		Name: "Server restarts", Color: "blue", Title: "server restarted", Text: "{{endpoint}} {{server}}", Tags: "endpoint",
-		Expr: "max by (endpoint, server) (resets(" + ofEndpoint.of("inference_server_generation_tokens_total") + "[$__rate_interval])) > 0",
+		Expr: "min_over_time((time() + 0 * (max by (endpoint, server) (resets(" + ofEndpoint.of("inference_server_generation_tokens_total") + "[2m])) > 0))[30m:1m])",
 	}
 }
 
-// reloadMark shows when an exporter took over another configuration.
+// reloadMark shows when an exporter loaded another configuration: later than at
+// its start.
 func reloadMark() Mark {
 	return Mark{
 		Name: "Configuration reloaded", Color: "green", Title: "configuration reloaded", Text: "{{instance}}", Tags: "job",
-		Expr: "changes(" + ofJob.of("inference_exporter_config_last_reload_success_timestamp_seconds") + "[$__rate_interval]) > 0",
+		Expr: ofJob.of("inference_exporter_config_last_reload_success_timestamp_seconds") +
+			" > on (job, instance) group_left () (" + ofJob.of("process_start_time_seconds") + " + 60)",
 	}
 }
 
-// exporterMark shows when an exporter restarted.
+// exporterMark shows when an exporter started.
 func exporterMark() Mark {
 	return Mark{
 		Name: "Exporter restarts", Color: "purple", Title: "exporter restarted", Text: "{{instance}}", Tags: "job",
-		Expr: "changes(" + ofJob.of("process_start_time_seconds") + "[$__rate_interval]) > 0",
+		Expr: ofJob.of("process_start_time_seconds"),
 	}
+}
+
+// off turns marks off until the reader turns them on: those of many endpoints
+// cover the panels.
+func off(marks ...Mark) []Mark {
+	for i := range marks {
+		marks[i].Off = true
+	}
+	return marks
 }
 
 // Identifiers of the boards.

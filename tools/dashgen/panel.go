@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
@@ -36,7 +39,7 @@ func emitPanel(p Panel, id uint32, at dashboard.GridPos) dashboard.Panel {
 // description is what a reader sees who hovers over the corner of a panel.
 func description(p Panel) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n**Told by** %s.\n\n**Worry when** %s", p.What, p.By, p.Worry)
+	fmt.Fprintf(&b, "%s\n\n**Measured by** %s.\n\n**Worry when** %s", p.What, p.By, p.Worry)
 	for i, a := range p.Alerts {
 		sep := ", "
 		if i == 0 {
@@ -49,17 +52,39 @@ func description(p Panel) string {
 
 // field is how the values of a panel look.
 func field(p Panel) dashboard.FieldConfig {
+	if p.Unit == "percentunit" && p.Max == nil && p.SoftMax == nil {
+		p.Max = ptr(1.0) // else the axis of a line at 0 ends at 10,000 %
+	}
 	f := dashboard.FieldConfig{
-		Unit: ptr(unit(p.Unit)), Min: p.Min, Max: p.Max, Mappings: mappings(p.States), Thresholds: thresholds(p.Steps),
-		Color: &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdPaletteClassicByName}, Links: links(p.Links), Custom: custom(p),
+		Unit: ptr(unit(p.Unit)), Min: p.Min, Max: p.Max, Mappings: mappings(p.States), Thresholds: thresholds(p.Steps, base(p.Viz)),
+		Color: &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdThresholds}, Links: links(p.Links), Custom: custom(p),
 	}
 	if p.NoValue != "" {
 		f.NoValue = ptr(p.NoValue)
 	}
-	if p.Viz != TimeSeries {
-		f.Color.Mode = dashboard.FieldColorModeIdThresholds
+	switch p.Viz {
+	case StateTimeline:
+		// With mergeValues, Grafana draws the colours of mappings only in a
+		// palette mode. The thresholds have the same colours.
+		f.Thresholds = thresholds(stateSteps(p.States), "text")
+		fallthrough
+	case TimeSeries:
+		f.Color.Mode = dashboard.FieldColorModeIdPaletteClassic
 	}
 	return f
+}
+
+// stateSteps are thresholds with the colours of states, which are in the order
+// of the boards: best or worst first.
+func stateSteps(states []State) []Step {
+	steps := make([]Step, 0, len(states))
+	for _, s := range states {
+		if from, err := strconv.ParseFloat(s.Value, 64); err == nil {
+			steps = append(steps, Step{from, s.Color})
+		}
+	}
+	slices.SortFunc(steps, func(a, b Step) int { return cmp.Compare(a.From, b.From) })
+	return steps
 }
 
 // unit is Grafana's name of a unit; plain numbers have one as well.
@@ -77,6 +102,7 @@ func custom(p Panel) any {
 		c := common.GraphFieldConfig{
 			DrawStyle: ptr(common.GraphDrawStyleLine), LineWidth: ptr(1.0), FillOpacity: ptr(0.0),
 			ShowPoints: ptr(common.VisibilityModeAuto), PointSize: ptr(4.0), SpanNulls: &common.BoolOrFloat64{Bool: ptr(false)},
+			AxisSoftMax: p.SoftMax,
 		}
 		if p.Stacked {
 			c.FillOpacity = ptr(30.0)
@@ -89,20 +115,11 @@ func custom(p Panel) any {
 	case StateTimeline:
 		return statetimeline.FieldConfig{LineWidth: ptr(uint32(0)), FillOpacity: ptr(uint32(70))}
 	case Heatmap:
-		return heatmap.FieldConfig{ScaleDistribution: &common.ScaleDistributionConfig{Type: common.ScaleDistributionLinear}}
+		return heatmap.FieldConfig{ScaleDistribution: &common.ScaleDistributionConfig{Type: common.ScaleDistributionLog, Log: ptr(10.0)}}
 	case Table:
-		return tableField(len(p.Steps) > 0, 0)
+		return common.TableFieldOptions{Align: common.FieldTextAlignmentAuto, CellOptions: cell(len(p.Steps) > 0)}
 	}
 	return nil
-}
-
-// tableField is how a cell looks: coloured by its value, or plain.
-func tableField(coloured bool, width float64) common.TableFieldOptions {
-	f := common.TableFieldOptions{Align: common.FieldTextAlignmentAuto, Filterable: ptr(true), CellOptions: cell(coloured)}
-	if width > 0 {
-		f.Width = ptr(width)
-	}
-	return f
 }
 
 // cell is how a cell is drawn.
@@ -120,24 +137,29 @@ func latest() common.ReduceDataOptions {
 	return common.ReduceDataOptions{Calcs: []string{"lastNotNull"}, Values: ptr(false), Fields: ptr("")}
 }
 
-// legend is a table below the panel with the values that are asked for first.
-func legend() common.VizLegendOptions {
-	return common.VizLegendOptions{
-		DisplayMode: common.LegendDisplayModeTable, Placement: common.LegendPlacementBottom, ShowLegend: true,
-		Calcs: []string{"lastNotNull", "max"}, SortBy: ptr("Max"), SortDesc: ptr(true),
+// legend names the series with their last values: beside a wide panel, and in
+// lines below a narrow one.
+func legend(p Panel) common.VizLegendOptions {
+	o := common.VizLegendOptions{
+		DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, ShowLegend: true, Calcs: []string{"lastNotNull"},
 	}
+	if p.Width >= columns/2 {
+		o.DisplayMode, o.Placement = common.LegendDisplayModeTable, common.LegendPlacementRight
+	}
+	return o
 }
 
 // options are the options of a panel's plugin.
 func options(p Panel) any {
 	switch p.Viz {
 	case TimeSeries:
-		return timeseries.Options{Legend: legend(), Tooltip: common.VizTooltipOptions{Mode: common.TooltipDisplayModeMulti, Sort: common.SortOrderDescending}}
+		return timeseries.Options{Legend: legend(p), Tooltip: common.VizTooltipOptions{Mode: common.TooltipDisplayModeMulti, Sort: common.SortOrderDescending}}
 	case Stat:
 		o := stat.Options{
 			GraphMode: common.BigValueGraphModeNone, ColorMode: common.BigValueColorModeValue, JustifyMode: common.BigValueJustifyModeAuto,
 			TextMode: common.BigValueTextModeValueAndName, WideLayout: true, ReduceOptions: latest(), Orientation: common.VizOrientationAuto,
 			PercentChangeColorMode: common.PercentChangeColorModeStandard,
+			Text:                   &common.VizTextDisplayOptions{TitleSize: ptr(14.0), ValueSize: ptr(28.0)},
 		}
 		if p.Names {
 			o.TextMode = common.BigValueTextModeName
@@ -151,10 +173,14 @@ func options(p Panel) any {
 			Legend: common.VizLegendOptions{DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, Calcs: []string{}},
 		}
 	case Table:
-		return table.Options{ShowHeader: true, CellHeight: ptr(common.TableCellHeightSm)}
+		o := table.Options{ShowHeader: true, CellHeight: ptr(common.TableCellHeightSm)}
+		for _, s := range p.Sort {
+			o.SortBy = append(o.SortBy, common.TableSortByFieldState{DisplayName: s.Title, Desc: ptr(s.Desc)})
+		}
+		return o
 	case StateTimeline:
 		return statetimeline.Options{
-			ShowValue: common.VisibilityModeNever, RowHeight: 0.8, MergeValues: ptr(true), PerPage: ptr(20.0),
+			ShowValue: common.VisibilityModeNever, RowHeight: 0.8, MergeValues: ptr(true), PerPage: ptr(float64(p.MaxRows)),
 			Legend:  common.VizLegendOptions{DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, ShowLegend: true, Calcs: []string{}},
 			Tooltip: common.VizTooltipOptions{Mode: common.TooltipDisplayModeSingle, Sort: common.SortOrderNone},
 		}
@@ -180,19 +206,20 @@ func heatmapOptions(p Panel) heatmap.Options {
 	}
 }
 
-// thresholds turns steps into Grafana's form. Without any, values have the
-// colour of text: colour is for states only.
-func thresholds(steps []Step) *dashboard.ThresholdsConfig {
-	t := &dashboard.ThresholdsConfig{Mode: dashboard.ThresholdsModeAbsolute}
-	for i, s := range steps {
-		if i == 0 {
-			t.Steps = append(t.Steps, dashboard.Threshold{Color: s.Color})
-			continue
-		}
-		t.Steps = append(t.Steps, dashboard.Threshold{Value: ptr(s.From), Color: s.Color})
+// base is the colour of no value. That of a cell is its background.
+func base(v Viz) string {
+	if v == Table {
+		return "transparent"
 	}
-	if len(steps) == 0 {
-		t.Steps = []dashboard.Threshold{{Color: "text"}}
+	return "text"
+}
+
+// thresholds turns steps into Grafana's form. The base is the colour of what has
+// no value, so it is never that of a state.
+func thresholds(steps []Step, base string) *dashboard.ThresholdsConfig {
+	t := &dashboard.ThresholdsConfig{Mode: dashboard.ThresholdsModeAbsolute, Steps: []dashboard.Threshold{{Color: base}}}
+	for _, s := range steps {
+		t.Steps = append(t.Steps, dashboard.Threshold{Value: ptr(s.From), Color: s.Color})
 	}
 	return t
 }
@@ -223,34 +250,45 @@ func property(id string, value any) dashboard.DynamicConfigValue {
 	return dashboard.DynamicConfigValue{Id: id, Value: value}
 }
 
-// overrides are what differs for single fields: dashed lines for limits, and
-// the columns of a table.
+// override sets properties of the fields that a matcher finds.
+func override(matcher, of string, properties ...dashboard.DynamicConfigValue) dashboard.DashboardFieldConfigSourceOverrides {
+	return dashboard.DashboardFieldConfigSourceOverrides{Matcher: dashboard.MatcherConfig{Id: matcher, Options: of}, Properties: properties}
+}
+
+// fixed is a colour that does not depend on values.
+func fixed(color string) dashboard.DynamicConfigValue {
+	return property("color", dashboard.FieldColor{Mode: dashboard.FieldColorModeIdFixed, FixedColor: ptr(color)})
+}
+
+// overrides are what differs for single fields: single values that are missing,
+// fixed colours, dashed lines for limits, and the columns of a table.
 func overrides(p Panel) []dashboard.DashboardFieldConfigSourceOverrides {
 	out := []dashboard.DashboardFieldConfigSourceOverrides{}
+	if p.Viz != Heatmap {
+		out = append(out, override("byRegexp", "/.*/", property("noValue", "–")))
+	}
 	for i, q := range p.Queries {
 		if len(q.Steps) > 0 {
-			out = append(out, dashboard.DashboardFieldConfigSourceOverrides{
-				Matcher:    dashboard.MatcherConfig{Id: "byFrameRefID", Options: refID(i)},
-				Properties: []dashboard.DynamicConfigValue{property("thresholds", thresholds(q.Steps))},
-			})
+			out = append(out, override("byFrameRefID", refID(i), property("thresholds", thresholds(q.Steps, base(p.Viz)))))
+		}
+		if q.Color != "" {
+			out = append(out, override("byFrameRefID", refID(i), fixed(q.Color)))
 		}
 		if q.Limit {
-			out = append(out, dashboard.DashboardFieldConfigSourceOverrides{
-				Matcher: dashboard.MatcherConfig{Id: "byFrameRefID", Options: refID(i)},
-				Properties: []dashboard.DynamicConfigValue{
-					property("custom.lineStyle", map[string]any{"fill": "dash", "dash": []int{8, 8}}),
-					property("custom.fillOpacity", 0),
-					property("custom.stacking", common.StackingConfig{Mode: ptr(common.StackingModeNone), Group: ptr("A")}),
-					property("color", dashboard.FieldColor{Mode: dashboard.FieldColorModeIdFixed, FixedColor: ptr("red")}),
-				},
-			})
+			out = append(out, override(
+				"byFrameRefID", refID(i),
+				property("custom.lineStyle", map[string]any{"fill": "dash", "dash": []int{8, 8}}),
+				property("custom.fillOpacity", 0),
+				property("custom.stacking", common.StackingConfig{Mode: ptr(common.StackingModeNone), Group: ptr("A")}),
+				fixed("red"),
+			))
 		}
 	}
+	for _, n := range p.Named {
+		out = append(out, override("byName", n.Name, fixed(n.Color)))
+	}
 	for _, c := range p.Columns {
-		out = append(out, dashboard.DashboardFieldConfigSourceOverrides{
-			Matcher:    dashboard.MatcherConfig{Id: "byName", Options: c.field(len(p.Queries))},
-			Properties: c.properties(),
-		})
+		out = append(out, override("byName", c.field(len(p.Queries)), c.properties()...))
 	}
 	return out
 }
@@ -268,23 +306,32 @@ func (c *Column) field(queries int) string {
 	}
 }
 
+// width is the width of a column in pixels; 0 for what is left. A heading has
+// some 8 pixels for each letter, and room for the arrow of a sorted column.
+func (c *Column) width() float64 {
+	if c.Width > 0 || c.Label != "" {
+		return c.Width
+	}
+	return max(70, 30+8*float64(len([]rune(c.Title))))
+}
+
 // properties are the settings of a column.
 func (c *Column) properties() []dashboard.DynamicConfigValue {
 	out := []dashboard.DynamicConfigValue{property("displayName", c.Title)}
 	if c.Unit != "" {
 		out = append(out, property("unit", c.Unit))
 	}
-	if c.Width > 0 {
-		out = append(out, property("custom.width", c.Width))
+	if w := c.width(); w > 0 {
+		out = append(out, property("custom.width", w))
+	}
+	if c.Label != "" {
+		out = append(out, property("custom.filterable", true))
 	}
 	if len(c.States) > 0 {
 		out = append(out, property("mappings", mappings(c.States)))
 	}
-	if len(c.Steps) > 0 {
-		out = append(out, property("thresholds", thresholds(c.Steps)))
-	}
 	if len(c.States)+len(c.Steps) > 0 {
-		out = append(out, property("custom.cellOptions", cell(true)))
+		out = append(out, property("thresholds", thresholds(c.Steps, base(Table))), property("custom.cellOptions", cell(true)))
 	}
 	if len(c.Links) > 0 {
 		out = append(out, property("links", links(c.Links)))
@@ -312,3 +359,52 @@ func transformations(p Panel) []dashboard.DataTransformerConfig {
 		{Id: "organize", Options: map[string]any{"indexByName": order, "excludeByName": map[string]bool{}, "renameByName": map[string]string{}}},
 	}
 }
+
+// Colours of series whose names mean the same on every board.
+var (
+	// outcomeColors: blue is the network, yellow the account, orange the server's
+	// answer, red a timeout and purple the stream.
+	outcomeColors = []Named{
+		{"dns_error", "super-light-blue"},
+		{"connect_error", "light-blue"},
+		{"tls_error", "blue"},
+		{"timeout_connect", "dark-blue"},
+		{"unauthorized", "dark-yellow"},
+		{"rate_limited", "yellow"},
+		{"overloaded", "orange"},
+		{"http_error", "dark-orange"},
+		{"check_failed", "light-orange"},
+		{"timeout_first_token", "light-red"},
+		{"timeout_stall", "red"},
+		{"timeout_total", "dark-red"},
+		{"empty", "super-light-purple"},
+		{"truncated", "light-purple"},
+		{"stream_error", "purple"},
+		{"protocol_error", "dark-purple"},
+		{"too_large", "semi-dark-purple"},
+	}
+	// phaseColors: blue is the network, orange waiting and green tokens.
+	phaseColors = []Named{
+		{"dns", "super-light-blue"},
+		{"connect", "light-blue"},
+		{"tls", "blue"},
+		{"write", "dark-blue"},
+		{"queue", "orange"},
+		{"first_byte", "orange"},
+		{"first_token", "light-orange"},
+		{"prefill", "light-orange"},
+		{"decode", "green"},
+		{"close", "dark-blue"},
+	}
+	finishColors = []Named{
+		{"stop", "green"},
+		{"success", "light-green"},
+		{"length", "blue"},
+		{"abort", "orange"},
+		{"error", "red"},
+		{"other", "purple"},
+		{"unknown", "light-purple"},
+	}
+	pageColors    = []Named{{"up", "green"}, {"down", "red"}, {"unreadable", "orange"}, {"unmapped", "yellow"}}
+	verdictColors = []Named{{"wrong", "red"}, {"wrong_format", "orange"}, {"refused", "yellow"}, {"repetition", "purple"}}
+)

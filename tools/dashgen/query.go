@@ -61,12 +61,13 @@ func classicQuantile(q float64, by, window, name string, s scope, matchers ...st
 	return fmt.Sprintf("histogram_quantile(%v, %s)", q, sumRate(by+", le", window, name+"_bucket", s, matchers...))
 }
 
-// distribution is a histogram as a heatmap wants it: native or, where there is
-// none, classic. Both at once would draw every observation twice.
+// distribution is a histogram as a heatmap wants it: classic or, where there is
+// none, native, which Grafana 10 draws as one band. Both at once would draw every
+// observation twice.
 func distribution(name string, s scope, matchers ...string) string {
 	m := s.of(name, matchers...)
 	c := s.of(name+"_bucket", matchers...)
-	return fmt.Sprintf("sum(increase(%s[$__rate_interval])) or on () sum by (le) (increase(%s[$__rate_interval]))", m, c)
+	return fmt.Sprintf("sum by (le) (increase(%s[$__rate_interval])) or on () sum(increase(%s[$__rate_interval]))", c, m)
 }
 
 // perServer takes what several exporters read from one server's page once, and
@@ -82,6 +83,9 @@ func badRatio(window string, matchers ...string) string {
 	return ofRecorded.of("module:inference_probe_slo_bad:ratio_rate"+window, matchers...)
 }
 
+// lowest is below every value: the start of a colour that has no lower end.
+const lowest = -1e12
+
 // judged groups what is recorded of objectives, of which each module has its own.
 const judged = "endpoint, model, module, slo"
 
@@ -92,12 +96,14 @@ func ofBudget(share string) string {
 }
 
 // budgetLag is what every panel of budgetLeft says about its age and its sum.
-const budgetLag = " It is of whole hours, so that it lags by up to 1 h, and rests on as many days as Prometheus has; of several modules the worst counts."
+const budgetLag = " It consists of whole hours, so that it lags by up to 1 h. Hours without probes, as those before the endpoint was added, use none of it. Of several modules the worst counts."
 
 // budgetLeft is the part of the error budget of 30 days that is left, by
-// endpoint, module and objective.
+// endpoint, module and objective. The recorded ratio is of the hours that
+// Prometheus has; the budget is of 720.
 func budgetLeft() string {
-	return "1 - " + ofBudget(ofRecorded.of("module:inference_probe_slo_bad:ratio30d"))
+	hours := "max by (" + judged + ") (count_over_time(" + ofRecorded.of("module:inference_probe_slo_eligible:increase_each_hour") + "[30d]))"
+	return "1 - " + ofBudget(ofRecorded.of("module:inference_probe_slo_bad:ratio30d")) + " * on (" + judged + ") clamp_max(" + hours + " / 720, 1)"
 }
 
 // worst keeps the n series of expr that are highest over the time range; the

@@ -8,7 +8,7 @@ func self() Board {
 		UID: uidSelf, Title: "Inference / Prober",
 		Question:  "Is the monitor lying?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), proberVariable()},
-		Marks:     []Mark{allAlertsMark(), exporterMark(), reloadMark()},
+		Marks:     []Mark{exporterAlertMark(), exporterMark(), reloadMark()},
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: selfNow()},
@@ -35,13 +35,13 @@ func selfNow() []Panel {
 			Columns: []Column{
 				{Label: "job", Title: "Job"},
 				{Label: "instance", Title: "Instance"},
-				{Query: 0, Title: "Page", States: upStates, Width: 80},
+				{Query: 0, Title: "Page", States: upStates},
 				{Label: "version", Title: "Version"},
 				{Label: "goversion", Title: "Go"},
-				{Query: 2, Title: "Runs for", Unit: "s"},
-				{Query: 3, Title: "Endpoints", Width: 90},
+				{Query: 2, Title: "Uptime", Unit: "s"},
+				{Query: 3, Title: "Endpoints"},
 			},
-			NoValue: "no exporter: is it scraped?",
+			Sort: []Order{{Title: "Page"}, {Title: "Uptime"}}, NoValue: "no exporter: is it scraped?",
 		},
 		{
 			Title: "Rules are evaluated", Viz: Stat, Width: 4, Height: 7,
@@ -61,7 +61,7 @@ func selfNow() []Panel {
 				{Label: "module", Title: "Module"},
 				{Query: 0, Title: "Age", Unit: "s"},
 			},
-			NoValue: noProber,
+			Sort: []Order{{Title: "Age", Desc: true}}, NoValue: noProber,
 		},
 	}
 }
@@ -219,10 +219,10 @@ func selfConfiguration() []Panel {
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
-				{Query: 0, Title: "Load", States: upStates, Width: 80},
-				{Query: 1, Title: "In force for", Unit: "s"},
+				{Query: 0, Title: "Load", States: upStates},
+				{Query: 1, Title: "Age", Unit: "s"},
 			},
-			NoValue: noProber,
+			Sort: []Order{{Title: "Load"}, {Title: "Age", Desc: true}}, NoValue: noProber,
 		},
 		{
 			Title: "Shards", Viz: Table, Width: 8, Height: 7,
@@ -235,7 +235,7 @@ func selfConfiguration() []Panel {
 				{Label: "index", Title: "Shard", Width: 80},
 				{Label: "count", Title: "Of", Width: 80},
 			},
-			NoValue: "no exporter is a shard",
+			Sort: []Order{{Title: "Job"}, {Title: "Shard"}}, NoValue: "no exporter is a shard",
 		},
 		{
 			Title: "Endpoints by exporter", Viz: TimeSeries, Unit: "none", Width: 8, Height: 7,
