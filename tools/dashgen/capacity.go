@@ -33,13 +33,13 @@ func capacityNow() []Panel {
 		{
 			Title: "Tokens a second", Viz: TimeSeries, Unit: "suffix: tok/s", Width: 8, Height: 8, Stacked: true,
 			What: "Tokens that the servers of each endpoint generate.", By: ByServer,
-			Worry:   "it is flat while requests wait: that is all that the servers can do.",
+			Worry:   "it is flat while requests wait: the servers are at their limit.",
 			Queries: []Query{{Expr: recorded(tokens), Legend: name}},
 			Min:     ptr(0.0), Links: []Link{fromSeries(uidEngine, "Servers")}, NoValue: noPage,
 		},
 		{
 			Title: "Load against its own peak of 7 days", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Tokens a second now, without those of the probes, of the most that each endpoint generated in 7 days; the twenty nearest to it. The peak is what was needed, not what is possible.", By: ByBoth,
+			What: "Tokens a second now, without those of the probes, of the most that each endpoint generated in 7 days; the twenty nearest to it. The peak is the highest demand, not the capacity.", By: ByBoth,
 			Worry:   "it is near 100 % and rising.",
 			Queries: []Query{{Expr: "topk(20, clamp_min(" + recorded(tokens) + " - on (endpoint, model) " + probes + ", 0) / (max by (endpoint, model) (max_over_time(" + ofRecorded.of(tokens) + "[7d])) > 0))", Legend: name}},
 			Steps:   []Step{{0, "green"}, {0.8, "yellow"}, {0.95, "orange"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEngine, "Servers")}, NoValue: noPage,
@@ -64,7 +64,7 @@ func capacityNow() []Panel {
 		{
 			Title: "GPU-hours idle in 24 hours", Viz: BarGauge, Unit: "h", Width: 8, Height: 8,
 			What: "GPUs of each endpoint's servers, as configured, times the hours of the last 24 in which the server was seen without a request; the twenty highest. Minutes without data are not counted, so that it grows through the first day.", By: ByServer,
-			Worry: "many hours are idle day by day: fewer replicas would do.",
+			Worry: "many hours are idle every day: fewer replicas are enough.",
 			Queries: []Query{{
 				Expr: "topk(20, sum by (endpoint, model) (sum_over_time((max by (endpoint, model, server) (" + ofEndpoint.of("inference_server_requests_running") + ") == bool 0)[1d:1m])) / 60" +
 					" * max by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_gpus") + "))", Legend: name,
@@ -97,7 +97,7 @@ func capacityTrend() []Panel {
 		},
 		{
 			Title: "KV cache: peak in 7 days' time", Viz: BarGauge, Unit: "percentunit", Width: 6, Height: 8,
-			What: "Where the daily peak of the KV cache will be in 7 days if it goes on as in the last 14, by a straight line; the twenty highest. It needs some days of past.", By: ByServer,
+			What: "Where the daily peak of the KV cache will be in 7 days by a straight line through the last 14; the twenty highest. It needs some days of data.", By: ByServer,
 			Worry: "it is over 100 %: add replicas before.", Alerts: []string{"InferenceKVCacheSaturated"},
 			Queries: []Query{{Expr: "topk(20, max by (endpoint, model) (predict_linear(" + peak + "[14d:1d], 604800)))", Legend: name}},
 			Steps:   []Step{{0, "green"}, {0.85, "yellow"}, {1, "red"}}, Min: ptr(0.0), Links: []Link{fromSeries(uidEngine, "Servers")}, NoValue: "no past yet",
@@ -128,7 +128,7 @@ func capacityProbing() []Panel {
 		{
 			Title: "Tokens of the last 24 hours", Viz: BarGauge, Unit: "short", Width: 8, Height: 8,
 			What: "Prompt and output tokens of the probes of the last 24 hours; the twenty highest.", By: ByProbe,
-			Worry: "one endpoint dwarfs the others.",
+			Worry: "one endpoint uses far more than the others.",
 			Queries: []Query{{
 				Expr: "topk(20, sum by (endpoint, model) (increase(" + ofEndpoint.of("inference_probe_prompt_tokens_total") + "[1d])) + sum by (endpoint, model) (increase(" + ofEndpoint.of("inference_probe_output_tokens_total") + "[1d])))", Legend: name,
 			}},
@@ -144,7 +144,7 @@ func capacityProbing() []Panel {
 	}
 }
 
-// capacityKnee is what bursts tell of the load that an endpoint carries.
+// capacityKnee is the load that an endpoint carries, by its bursts.
 func capacityKnee() []Panel {
 	knee := func(name string) string {
 		return "max by (endpoint, model, module) (" + ofEndpoint.of(name) + ")"
@@ -175,7 +175,7 @@ func capacityMoney() []Panel {
 	return []Panel{
 		{
 			Title: "Cost of a million output tokens", Viz: TimeSeries, Unit: "suffix: $", Width: 12, Height: 8,
-			What: "Price of the GPUs of an endpoint over what its servers generated in an hour, for all requests. It falls with load, for an idle GPU costs the same.", By: ByBoth,
+			What: "Price of the GPUs of an endpoint over what its servers generated in an hour, for all requests. It falls with load, as an idle GPU costs the same.", By: ByBoth,
 			Worry:   "it is above what a service would charge, day and night.",
 			Queries: []Query{{Expr: recorded("endpoint:inference_usd_per_million_output_tokens:rate1h"), Legend: name}},
 			Min:     ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no price by the hour, or no page of the servers",
@@ -203,14 +203,14 @@ func capacityMoney() []Panel {
 		{
 			Title: "Spent on probes in 24 hours", Viz: BarGauge, Unit: "suffix: $", Width: 8, Height: 8,
 			What: "What the tokens of the probes of the last 24 hours cost, where tokens have a price; the twenty highest.", By: ByProbe,
-			Worry: "it is more than the watching is worth: lengthen intervals or shorten prompts.", Alerts: []string{"InferenceProbeBudgetExhausted"},
+			Worry: "it is more than you want to pay: lengthen intervals or shorten prompts.", Alerts: []string{"InferenceProbeBudgetExhausted"},
 			Queries: []Query{{Expr: "topk(20, " + recorded("endpoint:inference_probe_cost_usd:increase1d") + ")", Legend: name}},
 			Min:     ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no price of tokens is configured",
 		},
 		{
 			Title: "Budget used", Viz: BarGauge, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Share of their budgets that probes have used: tokens over the last hour, US dollars over the last 24. The twenty highest of the endpoints' own, and those of whole exporters.", By: ByExporter,
-			Worry: "it is at 100 %: probes do not run, and nobody watches.", Alerts: []string{"InferenceProbeBudgetExhausted"},
+			Worry: "it is at 100 %: probes do not run.", Alerts: []string{"InferenceProbeBudgetExhausted"},
 			Queries: []Query{
 				{Expr: "topk(20, max by (endpoint, model, resource) (" + ofEndpoint.of("inference_endpoint_budget_used_ratio") + "))", Legend: "{{resource}} " + name},
 				{Expr: "topk(20, max by (instance, resource) (" + ofJob.of("inference_exporter_budget_used_ratio") + "))", Legend: "{{resource}} of {{instance}}"},

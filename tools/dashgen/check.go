@@ -134,8 +134,8 @@ func (c *checker) addRules(file string) error {
 	return nil
 }
 
-// addBefore adds what a rule recorded before, for one that goes on with it where
-// it finds nothing new: `new or old`. Both have the same labels.
+// addBefore adds what a rule recorded before, for one that keeps it where it has
+// nothing new: `new or old`. Both have the same labels.
 func (c *checker) addBefore(name, expr string) error {
 	e, err := c.parser.ParseExpr(expr)
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *checker) selected(s *parser.VectorSelector) (labelSet, error) {
 	return known.labels, nil
 }
 
-// plainValue is an alternative of a matcher that stands for itself.
+// plainValue is an alternative of a matcher without special characters.
 var plainValue = regexp.MustCompile(`^[a-z0-9_]+$`)
 
 // closedValue checks the values that a matcher names against the closed set of
@@ -211,7 +211,7 @@ func closedValue(m *labels.Matcher, values []string) error {
 // overCounters are the functions that make a level of a counter.
 var overCounters = []string{"rate", "increase", "resets"}
 
-// countersAreRates fails where a query shows a counter as it stands: it only
+// countersAreRates fails where a query shows the value of a counter: it only
 // grows, and begins again with its process.
 func (c *checker) countersAreRates(expr string) error {
 	e, err := c.parser.ParseExpr(grafana.Replace(expr))

@@ -6,7 +6,7 @@ import (
 	"regexp"
 )
 
-// checkBoard finds what would make a board empty or mute: every error at once.
+// checkBoard returns every error that would leave part of a board empty.
 func (c *checker) checkBoard(b Board) error {
 	var all []error
 	for _, r := range b.Rows {

@@ -120,7 +120,7 @@ func emitVariable(v Variable) dashboard.VariableModel {
 	return out
 }
 
-// instant tells whether a panel shows only the latest values.
+// instant reports whether a panel shows only the latest values.
 func (p *Panel) instant() bool { return p.Viz == Table || p.Viz == Stat || p.Viz == BarGauge }
 
 // emitQuery turns the query with number i of a panel into Grafana's form.

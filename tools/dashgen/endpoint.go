@@ -1,6 +1,6 @@
 package main
 
-// byModule tells probes apart by what they ask.
+// byModule groups probes by what they ask.
 const byModule = "module, prefix, input_tokens, output_tokens"
 
 // module names a series of probes of one endpoint.
@@ -40,7 +40,7 @@ func endpointNow() []Panel {
 	return []Panel{
 		{
 			Title: "State", Viz: Stat, Width: 5, Height: 5,
-			What: "Whether the latest probe succeeded, for each module, by the prober that gets on best.", By: ByProbe,
+			What: "Whether the latest probe succeeded, for each module, by the prober with the best result.", By: ByProbe,
 			Worry: "it is failed for more than a minute: a first failure is confirmed within seconds.", Alerts: []string{"InferenceEndpointDown"},
 			Queries: []Query{{Expr: "max by (" + byModule + ") (" + ofProbes.of("inference_probe_success") + ")", Legend: module}},
 			States:  upStates, NoValue: noProber,
@@ -55,7 +55,7 @@ func endpointNow() []Panel {
 		{
 			Title: "Main failure of the last hour", Viz: Stat, Width: 5, Height: 5, Names: true,
 			What: "How most of the probes that failed in the last hour ended.", By: ByProbe,
-			Worry: "there is one at all; the row Failures shows when.", Alerts: []string{"InferenceProbeFailing"},
+			Worry: "there is any; the row Failures shows when.", Alerts: []string{"InferenceProbeFailing"},
 			Queries: []Query{{Expr: "topk(1, " + sumIncrease("outcome", "1h", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`) + " > 0)", Legend: "{{outcome}}"}},
 			NoValue: "none, if there was a probe",
 		},
@@ -110,28 +110,28 @@ func endpointTTFT() []Panel {
 		{
 			Title: "TTFT distribution", Viz: Heatmap, Unit: "s", Width: 12, Height: 9,
 			What: "How many probes had which time to first token.", By: ByProbe,
-			Worry: "all of it moves up (everything is slower), or a second band appears (one of several replicas, or a cache that is missed).", Alerts: []string{"InferenceLatencyRegression"},
+			Worry: "the whole band moves up (everything is slower), or a second band appears (one of several replicas, or a cache that is missed).", Alerts: []string{"InferenceLatencyRegression"},
 			Queries: []Query{{Expr: distribution("inference_probe_ttft_seconds", ofProbes), Legend: "{{le}}"}},
 			NoValue: noProber,
 		},
 		{
 			Title: "What is proven of the p99 of TTFT", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "The p99 over the last hour lies between p99_lower and p99_upper, each with 95 % confidence; p50 is the median. p99 itself is the estimate and jumps; it needs 100 probes, and the upper bound 299. Failures before the first token count as infinitely slow.",
-			By:   ByProbe, Worry: "p99_lower is over the objective: that it is missed is proven then.", Alerts: []string{"InferenceTTFTFastBurn"},
+			By:   ByProbe, Worry: "p99_lower is over the objective: it is then proven that the objective is missed.", Alerts: []string{"InferenceTTFTFastBurn"},
 			Queries: []Query{window("p50"), window("p99_lower"), window("p99"), window("p99_upper"), threshold("ttft")},
 			Min:     ptr(0.0), NoValue: "too few probes, or no prober",
 		},
 		{
 			Title: "Probes in that hour", Viz: Stat, Width: 4, Height: 8,
-			What: "How many probes the panel beside rests on, for each module.", By: ByProbe,
-			Worry:   "it is under 299: nothing bounds the p99 from above then.",
+			What: "Number of probes behind the panel to the left, for each module.", By: ByProbe,
+			Worry:   "it is under 299: the p99 then has no upper bound.",
 			Queries: []Query{{Expr: "max by (" + byModule + ") (" + ofProbes.of("inference_probe_ttft_window_samples") + ")", Legend: module}},
 			Steps:   []Step{{0, "yellow"}, {299, "green"}}, NoValue: noProber,
 		},
 		{
 			Title: "Median TTFT against last week", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Median time to first token over 30 minutes, now and at the same time a week ago.", By: ByRules,
-			Worry: "now is more than half as much again as then.", Alerts: []string{"InferenceLatencyRegression"},
+			Worry: "it is more than 1.5 times as long as a week ago.", Alerts: []string{"InferenceLatencyRegression"},
 			Queries: []Query{
 				{Expr: "max by (" + byModule + ") (" + ofRecorded.of("module:inference_probe_ttft_seconds:median30m") + ")", Legend: "now " + module},
 				{Expr: "max by (" + byModule + ") (" + ofRecorded.of("module:inference_probe_ttft_seconds:median30m") + " offset 1w)", Legend: "a week ago " + module, Limit: true},
@@ -152,8 +152,8 @@ func endpointParts() []Panel {
 		},
 		{
 			Title: "TTFT outside and inside", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
-			What: "Mean time to first token as the probes see it, and as the servers tell of all requests.", By: ByBoth,
-			Worry: "the two part: the time is lost between the user and the engine, in a gateway, a balancer or the server's front end.", Alerts: []string{"InferenceClientServerGap"},
+			What: "Mean time to first token as the probes see it, and as the servers report it for all requests.", By: ByBoth,
+			Worry: "the two lines diverge: the time is lost between the user and the engine, in a gateway, a balancer or the server's front end.", Alerts: []string{"InferenceClientServerGap"},
 			Queries: []Query{
 				{Expr: mean("model", "5m", "inference_probe_ttft_seconds", ofProbes), Legend: "probes {{model}}"},
 				{Expr: classicMean("model", "5m", "inference_server_ttft_seconds", ofEndpoint), Legend: "servers {{model}}"},
@@ -165,19 +165,19 @@ func endpointParts() []Panel {
 			What: "Time to first token as the probes see it, less what the server says: network, gateway and client. reply compares one and the same request; histogram compares means, and is negative where other requests are slower than the probes. Each prober has its own.",
 			By:   ByBoth, Worry: "it grows against its own past.", Alerts: []string{"InferenceClientServerGap"},
 			Queries: []Query{{Expr: "max by (source, instance) (" + ofEndpoint.of("inference_endpoint_ttft_overhead_seconds") + ")", Legend: "{{source}} {{instance}}"}},
-			NoValue: "the servers do not tell their TTFT",
+			NoValue: "the servers do not report their TTFT",
 		},
 		{
 			Title: "The server's own account", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8, Stacked: true,
-			What: "Mean time of the probes in the server's queue, in prefill and in decode, as the replies tell.", By: ByServer,
+			What: "Mean time of the probes in the server's queue, in prefill and in decode, as the replies report it.", By: ByServer,
 			Worry: "queue grows: the server is saturated.", Alerts: []string{"InferenceQueueGrowing"},
 			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_server_time_seconds", ofProbes), Legend: "{{phase}}"}}, Named: phaseColors,
-			Min: ptr(0.0), NoValue: "the replies do not tell",
+			Min: ptr(0.0), NoValue: "the replies do not report it",
 		},
 		{
 			Title: "Whole probe", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Median duration of the probes that succeeded over 30 minutes, from the request to the end of the reply, connection set-up included, and the objective.",
-			By:   ByProbe, Worry: "it nears the dashed line.", Alerts: []string{"InferenceE2EFastBurn", "InferenceE2ESlowBurn"},
+			By:   ByProbe, Worry: "it comes close to the dashed line.", Alerts: []string{"InferenceE2EFastBurn", "InferenceE2ESlowBurn"},
 			Queries: []Query{
 				{Expr: quantile(0.5, byModule, "30m", "inference_probe_duration_seconds", ofProbes), Legend: "median " + module},
 				threshold("e2e"),
@@ -192,7 +192,7 @@ func endpointTokens() []Panel {
 		{
 			Title: "TPOT", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Time per output token after the first: the median over 30 minutes, one observation for each probe, and the objective.", By: ByProbe,
-			Worry: "it nears the dashed line.", Alerts: []string{"InferenceTPOTDegradedNow", "InferenceTPOTFastBurn"},
+			Worry: "it comes close to the dashed line.", Alerts: []string{"InferenceTPOTDegradedNow", "InferenceTPOTFastBurn"},
 			Queries: []Query{
 				{Expr: quantile(0.5, byModule, "30m", "inference_probe_tpot_seconds", ofProbes), Legend: "median " + module},
 				threshold("tpot"),
@@ -229,19 +229,19 @@ func endpointTokens() []Panel {
 		{
 			Title: "Time to first visible output", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Median over 30 minutes of TTFO: to the first event that a user sees, reasoning left out. Equal to TTFT for a model that does not reason.", By: ByProbe,
-			Worry:   "it grows while TTFT does not: the model thinks longer.",
+			Worry:   "it grows while TTFT does not: the model reasons longer.",
 			Queries: []Query{{Expr: quantile(0.5, byModule, "30m", "inference_probe_ttfo_seconds", ofProbes), Legend: module}},
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "Prompt tokens from the prefix cache", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of the probes' prompt tokens that came from the prefix cache, as the replies tell. Near 0 for cold probes, near 1 for warm ones.", By: ByServer,
+			What: "Share of the probes' prompt tokens that came from the prefix cache, as the replies report it. Near 0 for cold probes, near 1 for warm ones.", By: ByServer,
 			Worry: "it falls for warm probes: the cache is lost, or requests go to another replica each time.", Alerts: []string{"InferencePrefixCacheHitRateCollapse"},
 			Queries: []Query{{
 				Expr: sumRate(byModule, "15m", "inference_probe_cached_prompt_tokens_total", ofProbes) + " / " +
 					sumRate(byModule, "15m", "inference_probe_prompt_tokens_total", ofProbes), Legend: module,
 			}},
-			Min: ptr(0.0), NoValue: "the replies do not tell",
+			Min: ptr(0.0), NoValue: "the replies do not report it",
 		},
 	}
 }
@@ -276,8 +276,8 @@ func endpointFailures() []Panel {
 		},
 		{
 			Title: "Successes with a flaw", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of the good probes of 15 minutes whose answer came in one burst (buffered), without the protocol's end marker or a finish reason, or with more events than tokens, and of those that are in no latency: the exporter could not measure them well (imprecise), or a burst of its own ran beside them (disturbed).", By: ByProbe,
-			Worry: "buffered is not 0: a proxy holds streams back, and TTFT is the whole answer. more events than tokens: a gateway adds texts of its own, and there is no TTFT. imprecise: the exporter has too little CPU.", Alerts: []string{"InferenceStreamsBuffered", "InferenceMeasurementSuspect"},
+			What: "Share of the good probes of 15 minutes whose answer came in one burst (buffered), without the protocol's end marker or a finish reason, or with more events than tokens, and of those that are in no latency: the exporter could not measure them well (imprecise), or ran a burst at the same time (disturbed).", By: ByProbe,
+			Worry: "buffered is not 0: a proxy holds streams back, and TTFT is the whole answer. more events than tokens: a gateway adds text of its own, and there is no TTFT. imprecise: the exporter has too little CPU.", Alerts: []string{"InferenceStreamsBuffered", "InferenceMeasurementSuspect"},
 			Queries: []Query{
 				{Expr: share("inference_probe_buffered_total"), Legend: "buffered {{module}}"},
 				{Expr: share("inference_probe_no_end_marker_total"), Legend: "no end marker {{module}}"},
@@ -290,10 +290,10 @@ func endpointFailures() []Panel {
 		},
 		{
 			Title: "Quota left", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
-			What: "Requests and tokens that the account may still use, as the replies tell.", By: ByServer,
-			Worry: "it nears 0: the next answers are 429.", Alerts: []string{"InferenceProbeFailing"},
+			What: "Requests and tokens that the account may still use, as the replies report it.", By: ByServer,
+			Worry: "it is close to 0: the next answers are 429.", Alerts: []string{"InferenceProbeFailing"},
 			Queries: []Query{{Expr: "min by (resource) (" + ofEndpoint.of("inference_probe_rate_limit_remaining") + ")", Legend: "{{resource}}"}},
-			Min:     ptr(0.0), NoValue: "the replies do not tell",
+			Min:     ptr(0.0), NoValue: "the replies do not report it",
 		},
 		{
 			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 7, Stacked: true,
@@ -322,7 +322,7 @@ func endpointObjectives() []Panel {
 		},
 		{
 			Title: "Burn rate, 6 hours and 3 days", Viz: TimeSeries, Unit: "suffix: x", Width: 12, Height: 8,
-			What: "As beside, over windows that show slow losses: 1 uses up all of the error budget in 30 days, and 6 in five." + perProbe,
+			What: "As in the panel to the left, over windows that show slow losses: 1 uses up all of the error budget in 30 days, and 6 in five." + perProbe,
 			By:   ByRules, Worry: "it stays over 1 for days.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn", "InferenceTPOTSlowBurn", "InferenceE2ESlowBurn"},
 			Queries: []Query{burn("6h"), burn("3d")},
 			Steps:   []Step{{1, "yellow"}, {6, "red"}}, Min: ptr(0.0), NoValue: noProber,
@@ -331,7 +331,7 @@ func endpointObjectives() []Panel {
 }
 
 // bestProber is whether the latest probe of each module succeeded, by the prober
-// that gets on best: an endpoint that one of them reaches is not down.
+// with the best result: an endpoint that one of them reaches is not down.
 func bestProber() string {
 	return "max by (endpoint, model, " + byModule + ") (" + ofProbes.of("inference_probe_success") + ")"
 }
@@ -343,8 +343,8 @@ func failedByProber(by, window string) string {
 		" / (" + sumIncrease(by, window, name, ofProbes, `outcome!="canceled"`) + " > 0))"
 }
 
-// endpointProbers tells the probers of one endpoint apart, which all other
-// panels add up.
+// endpointProbers shows each prober of one endpoint; all other panels add them
+// up.
 func endpointProbers() []Panel {
 	const (
 		by     = byModule + ", instance"
@@ -370,7 +370,7 @@ func endpointProbers() []Panel {
 		{
 			Title: "TTFT by prober", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Median time to first token over 30 minutes, of each prober, and the objective.", By: ByRules,
-			Worry: "they part by more than they used to: one of them measures badly, or the way from its place has become longer.", Alerts: []string{"InferenceMeasurementSuspect", "InferenceLatencyRegression"},
+			Worry: "the lines diverge by more than usual: one prober measures badly, or its network path has become longer.", Alerts: []string{"InferenceMeasurementSuspect", "InferenceLatencyRegression"},
 			Queries: []Query{
 				{Expr: "max by (" + by + ") (" + ofEndpoint.of("instance:inference_probe_ttft_seconds:median30m") + ")", Legend: legend},
 				threshold("ttft"),

@@ -41,12 +41,12 @@ func endpointPrompts() []Panel {
 						sumRate("module", "1h", "inference_probe_results_total", ofEndpoint, `prefix="cold"`, `outcome="success"`), Legend: "cold probes cached {{module}}",
 				},
 			},
-			Min: ptr(0.0), NoValue: "the replies do not tell",
+			Min: ptr(0.0), NoValue: "the replies do not report it",
 		},
 		{
 			Title: "Prefill rate", Viz: TimeSeries, Unit: "suffix: tok/s", Width: 8, Height: 8,
 			What: "Prompt tokens that the endpoint reads in a second, by how the time to first token grows with the tokens that are not cached. The dashed lines are bounds with 95 % confidence.", By: ByProbe,
-			Worry: "the upper bound falls below what was usual: prefill itself is slower, be it for load or for clocks.", Alerts: []string{"InferenceLatencyRegression"},
+			Worry: "the upper bound falls below the usual rate: prefill itself is slower, because of load or of lower clocks.", Alerts: []string{"InferenceLatencyRegression"},
 			Queries: bounds("inference_probe_prefill_tokens_per_second"), Min: ptr(0.0), NoValue: "one length only, too few probes, or no straight line",
 		},
 		{
@@ -58,7 +58,7 @@ func endpointPrompts() []Panel {
 		{
 			Title: "TTFT by prompt length", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Median time to first token over 30 minutes for each length of modules that list several.", By: ByProbe,
-			Worry: "the long ones part from the short ones: prefill is the bottleneck.", Alerts: []string{"InferenceLatencyRegression"},
+			Worry: "only long prompts become slower: prefill is the bottleneck.", Alerts: []string{"InferenceLatencyRegression"},
 			Queries: []Query{{
 				Expr:   quantile(0.5, "module, prefix, input_tokens", "30m", "inference_probe_ttft_seconds", ofProbes, `input_tokens!=""`),
 				Legend: "{{input_tokens}} tokens {{module}} {{prefix}}",
@@ -68,7 +68,7 @@ func endpointPrompts() []Panel {
 	}
 }
 
-// endpointBursts is what comes of requests that start at the same moment.
+// endpointBursts are the results of requests that start at the same moment.
 func endpointBursts() []Panel {
 	const noBursts = "no module has concurrency, or its first run is still to come"
 	const legend = "{{concurrency}} at once {{module}}"
@@ -89,7 +89,7 @@ func endpointBursts() []Panel {
 		{
 			Title: "Tokens a second by requests at once", Viz: TimeSeries, Unit: "suffix: tok/s", Width: 8, Height: 8,
 			What: "Output tokens of all requests of a burst over the time from its first start to its last end, in the latest run.", By: ByProbe,
-			Worry:   "larger bursts bring no more tokens than smaller ones: that is all that the endpoint can do.",
+			Worry:   "larger bursts yield no more tokens than smaller ones: the endpoint is at its limit.",
 			Queries: []Query{{Expr: burst("inference_probe_burst_output_tokens_per_second"), Legend: legend}},
 			Min:     ptr(0.0), NoValue: noBursts,
 		},
@@ -103,14 +103,14 @@ func endpointBursts() []Panel {
 		{
 			Title: "Failed requests of bursts", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
 			What: "Requests of a burst that did not succeed, in the latest run. A burst with an error is the last of its run, so that larger ones have no value then.", By: ByProbe,
-			Worry:   "small bursts have failures: users share that fate.",
+			Worry:   "small bursts have failures: users see them too.",
 			Queries: []Query{{Expr: burst("inference_probe_burst_failed"), Legend: legend}},
 			Min:     ptr(0.0), NoValue: noBursts,
 		},
 		{
 			Title: "Time between the first and the last start", Viz: TimeSeries, Unit: "s", Width: 12, Height: 7,
-			What: "How far apart the requests of a burst were started in the latest run. It is the exporter's doing, not the endpoint's.", By: ByExporter,
-			Worry: "it is more than a few milliseconds: the exporter lacks CPU, and its bursts are less than they seem.", Alerts: []string{"InferenceMeasurementSuspect"},
+			What: "Time over which the requests of a burst were started in the latest run. The exporter causes it, not the endpoint.", By: ByExporter,
+			Worry: "it is more than a few milliseconds: the exporter lacks CPU, and its bursts are smaller than their size.", Alerts: []string{"InferenceMeasurementSuspect"},
 			Queries: []Query{{Expr: burst("inference_probe_burst_start_spread_seconds"), Legend: legend}},
 			Min:     ptr(0.0), NoValue: noBursts,
 		},
@@ -124,8 +124,8 @@ func endpointQuality() []Panel {
 	return []Panel{
 		{
 			Title: "Right answers", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of the checked answers of an hour that are as expected, and the usual share of the seven days before. A small model need not know everything: it is the change that tells.", By: ByProbe,
-			Worry: "it falls below the dashed line by more than the line usually sways.", Alerts: []string{"InferenceQualityDrop"},
+			What: "Share of the checked answers of an hour that are as expected, and the usual share of the seven days before. A small model need not know everything: what matters is the change.", By: ByProbe,
+			Worry: "it falls below the dashed line by more than it usually varies.", Alerts: []string{"InferenceQualityDrop"},
 			Queries: []Query{
 				{
 					Expr: sumRate("module", "1h", "inference_probe_checks_total", ofProbes, `verdict="correct"`) + " / " +
@@ -152,7 +152,7 @@ func endpointQuality() []Panel {
 		{
 			Title: "What should stay the same", Viz: Table, Width: 24, Height: 6,
 			What: "What is watched for changes, how often it changed in 24 hours, and how long ago it did last. One change counts once, however many answers show it.", By: ByProbe,
-			Worry: "something changed that nobody deployed.", Alerts: []string{"InferenceFingerprintChanged"},
+			Worry: "something changed without a deployment.", Alerts: []string{"InferenceFingerprintChanged"},
 			Queries: []Query{
 				{Expr: "max by (module, source) (increase(" + ofEndpoint.of("inference_probe_fingerprint_changes_total") + "[1d]))"},
 				{Expr: "time() - max by (module, source) (" + ofEndpoint.of("inference_probe_fingerprint_last_change_timestamp_seconds") + ")"},

@@ -7,13 +7,13 @@ const perReplica = "endpoint, model, server"
 // replica names a series of one server.
 const replica = "{{server}}"
 
-// noPage stands where the servers tell nothing.
-const noPage = "the servers do not tell"
+// noPage is shown where no page of a server is read.
+const noPage = "no page of the servers has it"
 
 func engineBoard() Board {
 	return Board{
 		UID: uidEngine, Title: "Inference / Servers",
-		Question:  "Is the engine saturated, sick or short of replicas, and which replica is it?",
+		Question:  "Is the engine saturated, faulty or short of replicas, and which replica is it?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(true)},
 		Marks:     []Mark{alertMark(), changeMark(), serverMark()},
 		From:      "now-3h",
@@ -41,7 +41,7 @@ func engineReplicas() []Panel {
 	return []Panel{
 		{
 			Title: "Servers by the state of their page", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8, Stacked: true,
-			What: "Servers of the endpoint whose metrics page is read (up), not there (down), not to be trusted (unreadable) or of an unknown engine (unmapped); the mean of what several exporters find.", By: ByServer,
+			What: "Servers of the endpoint whose metrics page is read (up), not there (down), not to be trusted (unreadable) or of an unknown engine (unmapped); the mean over several exporters.", By: ByServer,
 			Worry: "there are fewer in all than usual, or some are down.", Alerts: []string{"InferenceReplicaLost", "InferenceAllReplicasLost", "InferenceServerPageUnreadable"},
 			Queries: []Query{{Expr: "avg by (endpoint, model, state) (" + ofEndpoint.of("inference_endpoint_servers") + ")", Legend: "{{state}}"}},
 			Named:   pageColors, Min: ptr(0.0), NoValue: noPage,
@@ -55,7 +55,7 @@ func engineReplicas() []Panel {
 		},
 		{
 			Title: "Since the last progress", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
-			What: "Time for which a server with requests has generated nothing. Having nothing to do counts as progress.", By: ByServer,
+			What: "Time for which a server with requests has generated nothing. An idle server counts as making progress.", By: ByServer,
 			Worry: "it is over two minutes: the engine hangs.", Alerts: []string{"InferenceServerHung"},
 			Queries: []Query{{Expr: "max by (" + perReplica + ") (" + ofEndpoint.of("inference_server_last_scrape_timestamp_seconds") + " - " + ofEndpoint.of("inference_server_last_progress_timestamp_seconds") + ")", Legend: replica}},
 			Steps:   []Step{{120, "red"}}, Min: ptr(0.0), NoValue: noPage,
@@ -102,8 +102,8 @@ func engineSaturation() []Panel {
 	}
 }
 
-// engineCache is what becomes of the KV cache and of the balance that its
-// reuse asks for.
+// engineCache is how the KV cache is used, and how its reuse unbalances the
+// replicas.
 func engineCache() []Panel {
 	hits := "inference_server_prefix_cache_hits_total"
 	queries := "inference_server_prefix_cache_queries_total"
@@ -114,7 +114,7 @@ func engineCache() []Panel {
 		{
 			Title: "Preemptions and evictions", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8,
 			What: "Requests a minute that were thrown out of the KV cache to be computed again, and thousands of cached tokens a minute that had to make room.", By: ByServer,
-			Worry: "preemptions go on: the cache is too small for the load.", Alerts: []string{"InferencePreemptionsHigh", "InferenceKVCacheSaturated"},
+			Worry: "preemptions last: the cache is too small for the load.", Alerts: []string{"InferencePreemptionsHigh", "InferenceKVCacheSaturated"},
 			Queries: []Query{
 				{Expr: "60 * " + serverRate("server", "5m", "inference_server_preemptions_total"), Legend: "preemptions " + replica},
 				{Expr: "0.06 * " + serverRate("server", "5m", "inference_server_kv_cache_evicted_tokens_total"), Legend: "1000 evicted tokens " + replica},
@@ -124,14 +124,14 @@ func engineCache() []Panel {
 		{
 			Title: "Prefix cache hits, now and a day ago", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Share of what the prefix cache was asked for that it had, over 30 minutes, of all servers; and at the same time a day ago.", By: ByServer,
-			Worry: "it is half of what it was: the cache is lost, the prompts changed, or the router no longer sends like to like.", Alerts: []string{"InferencePrefixCacheHitRateCollapse"},
+			Worry: "it is half of what it was: the cache is lost, the prompts changed, or the router no longer sends similar prompts to the same replica.", Alerts: []string{"InferencePrefixCacheHitRateCollapse"},
 			Queries: []Query{{Expr: ratio, Legend: "now {{model}}"}, {Expr: dayAgo, Legend: "a day ago {{model}}"}},
 			Min:     ptr(0.0), NoValue: noPage,
 		},
 		{
 			Title: "Balance of the replicas", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
 			What: "Requests on the busiest server over the mean of all: 1 is balanced.", By: ByServer,
-			Worry:   "it stays over 2 under load: the router is stuck, or sends like to like too faithfully.",
+			Worry:   "it stays over 2 under load: the router is stuck, or prefers cached prefixes too strongly.",
 			Queries: []Query{{Expr: "max by (model) (" + running + ") / (avg by (model) (" + running + ") > 0)", Legend: "busiest over mean {{model}}"}},
 			Min:     ptr(0.0), NoValue: "nothing runs",
 		},
@@ -254,8 +254,8 @@ func enginePages() []Panel {
 		},
 		{
 			Title: "Quantities that are missing", Viz: Table, Width: 6, Height: 8,
-			What: "What the engine should tell and does not: a new version has probably renamed a series.", By: ByExporter,
-			Worry: "a line stands here: panels above are blank for it.", Alerts: []string{"InferenceServerQuantityMissing"},
+			What: "Quantities that the engine should report and does not: a new version has probably renamed a series.", By: ByExporter,
+			Worry: "there is any: the panels above are blank for it.", Alerts: []string{"InferenceServerQuantityMissing"},
 			Queries: []Query{{Expr: "max by (server, engine, quantity) (" + ofEndpoint.of("inference_server_quantity_missing") + ") == 1"}},
 			Columns: []Column{{Label: "server", Title: "Server"}, {Label: "engine", Title: "Engine"}, {Label: "quantity", Title: "Quantity"}},
 			Sort:    []Order{{Title: "Server"}}, NoValue: "none is missing",

@@ -154,7 +154,7 @@ func fleetStates() Panel {
 	return Panel{
 		Title: "State by endpoint", Viz: StateTimeline, Width: 24, Height: 9, MaxRows: rows,
 		What: "The ten worst endpoints: those that are down or degraded now, then those with most bad probes in the time range; the table above has all. Down where no probe succeeded for two minutes and the latest of every module failed, or where all of 5 minutes failed; degraded where one of the last 5 minutes failed or missed a latency objective; else ok. A gap is no verdict." + perProbe,
-		By:   ByRules, Worry: "several endpoints change at the same time: then look for what they share.", Alerts: []string{"InferenceEndpointDown", "InferenceProbeFailing"},
+		By:   ByRules, Worry: "several endpoints change at the same time: look for what they share.", Alerts: []string{"InferenceEndpointDown", "InferenceProbeFailing"},
 		Queries: []Query{{Expr: worst(rows, "endpoint, model", "("+endpointState()+")", now+" + on (endpoint, model) "+before), Legend: "{{endpoint}} {{model}}"}},
 		NoValue: noProber,
 		States:  endpointStates,
@@ -180,8 +180,8 @@ func fleetObjectives() []Panel {
 		},
 		{
 			Title: "Bad probes, 1 hour", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "As beside, over one hour. The dashed lines are 14.4 and 6 times the error budget." + perProbe,
-			By:   ByRules, Worry: "a line is over the upper dashed one and the panel beside shows no end of it.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceAvailabilitySlowBurn"},
+			What: "As in the panel to the left, over one hour. The dashed lines are 14.4 and 6 times the error budget." + perProbe,
+			By:   ByRules, Worry: "a line is over the upper dashed one, and in the panel to the left as well.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceAvailabilitySlowBurn"},
 			Queries: []Query{
 				{Expr: shown("1h"), Legend: "{{endpoint}} {{model}}"},
 				{Expr: "14.4 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},

@@ -9,7 +9,7 @@ const byCard = "instance, gpu"
 func gpuBoard() Board {
 	return Board{
 		UID: uidGPU, Title: "Inference / GPU",
-		Question:  "Is a card sick, gone or slowed down, and is it compute or bandwidth that bounds it?",
+		Question:  "Is a card faulty, gone or slowed down, and is it bound by compute or by bandwidth?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), machineVariable(), gpuVariable()},
 		Marks:     []Mark{gpuAlertMark()},
 		From:      "now-3h",
@@ -152,7 +152,7 @@ func gpuErrors() []Panel {
 				{Query: 1, Title: "Pending", States: eventStates},
 				{Query: 2, Title: "Failed", States: eventStates},
 			},
-			Sort: []Order{{Title: "Failed", Desc: true}, {Title: "Pending", Desc: true}, {Title: "Replaced", Desc: true}}, NoValue: "the GPUs do not tell",
+			Sort: []Order{{Title: "Failed", Desc: true}, {Title: "Pending", Desc: true}, {Title: "Replaced", Desc: true}}, NoValue: "the GPUs do not report it",
 		},
 	}
 }
@@ -185,7 +185,7 @@ func gpuSlow() []Panel {
 		{
 			Title: "Power and its limit", Viz: TimeSeries, Unit: "watt", Width: 8, Height: 8,
 			What: "Power that each board draws, and the limit at which the driver slows it down.", By: ByDriver,
-			Worry: "a limit is lower than those of its like.", Alerts: []string{"InferenceGPUThrottled"},
+			Worry: "a limit is lower than that of other cards of the same product.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_power_watts"), Legend: card},
 				{Expr: gpuGauge("inference_gpu_power_limit_watts"), Legend: "limit " + card, Limit: true},
@@ -221,17 +221,17 @@ func gpuUse() []Panel {
 		{
 			Title: "Multiprocessors, tensor cores, memory bandwidth", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Share of the multiprocessors that had work, of the time in which tensor cores worked, and of the memory's bandwidth in use. Tensor cores are high in prefill, bandwidth in decode.", By: ByDriver,
-			Worry: "none is high while requests wait: the GPU is not what bounds the server.",
+			Worry: "none is high while requests wait: something other than the GPU bounds the server.",
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_sm_active_ratio"), Legend: "SM " + card},
 				{Expr: gpuGauge("inference_gpu_tensor_active_ratio"), Legend: "tensor " + card},
 				{Expr: gpuGauge("inference_gpu_dram_bandwidth_utilization_ratio"), Legend: "bandwidth " + card},
 			},
-			Min: ptr(0.0), NoValue: "the GPUs do not tell (Hopper and later do)",
+			Min: ptr(0.0), NoValue: "the GPUs do not report it (Hopper and later do)",
 		},
 		{
 			Title: "Share of time in use", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of time in which any kernel ran, be it on one unit only, and in which memory was read or written. Full does not mean saturated.", By: ByDriver,
+			What: "Share of time in which any kernel ran, even on a single multiprocessor, and in which memory was read or written. 100 % does not mean saturated.", By: ByDriver,
 			Worry: "it is 0 on a card that should serve.",
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_utilization_ratio"), Legend: "kernels " + card},
@@ -259,7 +259,7 @@ func gpuWork() []Panel {
 		{
 			Title: "Endpoints on these GPUs", Viz: Table, Width: 12, Height: 8,
 			What: "Endpoints that run on the chosen GPUs, as configured, and whether their latest probe succeeded.", By: ByConfig,
-			Worry: "the endpoint on a sick card is the slow one.", Alerts: []string{"InferenceGPUXID"},
+			Worry: "the endpoint on a faulty card is the slow one.", Alerts: []string{"InferenceGPUXID"},
 			Queries: []Query{
 				{Expr: "max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (instance, gpu) topk by (uuid) (1, max by (uuid, instance, gpu) (" + ofGPU.of("inference_gpu_info") + "))"},
 				{Expr: "min by (endpoint, model) (inference_probe_success{concurrency=\"\"}) and on (endpoint, model) (max by (endpoint, model, uuid) (inference_endpoint_gpu_info) and on (uuid) " + ofGPU.of("inference_gpu_info") + ")"},
@@ -357,14 +357,14 @@ func gpuParts() []Panel {
 		{
 			Title: "Programs by memory", Viz: TimeSeries, Unit: "bytes", Width: 8, Height: 8, Stacked: true,
 			What: "Memory that each program holds. Only when programs are asked for.", By: ByDriver,
-			Worry: "a stranger holds memory on the card.", Alerts: []string{"InferenceGPUMemoryNearlyFull"},
+			Worry: "an unexpected program holds memory on the card.", Alerts: []string{"InferenceGPUMemoryNearlyFull"},
 			Queries: []Query{{Expr: "max by (instance, gpu, pid, process) (" + ofGPU.of("inference_gpu_process_memory_used_bytes") + ")", Legend: card + " {{process}} {{pid}}"}},
 			Min:     ptr(0.0), NoValue: "programs are not asked for",
 		},
 		{
 			Title: "Pods", Viz: Table, Width: 8, Height: 8,
-			What: "Which pod was given which GPU, as the kubelet tells.", By: ByDriver,
-			Worry:   "the sick card belongs to the pod of the slow server.",
+			What: "Which pod was given which GPU, as reported by the kubelet.", By: ByDriver,
+			Worry:   "the faulty card belongs to the pod of the slow server.",
 			Queries: []Query{{Expr: "max by (instance, gpu, namespace, pod, container) (" + ofGPU.of("inference_gpu_pod_info") + ")"}},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
@@ -377,7 +377,7 @@ func gpuParts() []Panel {
 		},
 		{
 			Title: "Fans", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 7,
-			What: "Speed that each fan is told to have.", By: ByDriver,
+			What: "Speed that each fan is set to.", By: ByDriver,
 			Worry: "it is at its highest and the temperature rises.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{{Expr: "max by (instance, gpu, fan) (" + ofGPU.of("inference_gpu_fan_speed_ratio") + ")", Legend: card + " {{fan}}"}},
 			Min:     ptr(0.0), NoValue: "no fans",

@@ -1,6 +1,6 @@
 package main
 
-// noProber stands where there is no data of probes: that is not good news.
+// noProber is shown where there is no data of probes: that is not good news.
 const noProber = "no data: is the prober up?"
 
 func datasourceVariable() Variable { return Variable{Name: "datasource", Label: "Data source"} }
@@ -124,7 +124,7 @@ const runbooks = "https://github.com/inference-exporter/inference_exporter/blob/
 // boardTag marks the boards of this set; the links at the top go by it.
 const boardTag = "inference-exporter"
 
-// kept are the parts of a link that go on to the next board.
+// kept are the parts of a link that every board takes.
 const kept = "${datasource:queryparam}&${job:queryparam}&${__url_time_range}"
 
 // fromSeries links a series with the labels endpoint and model to a board.

@@ -10,7 +10,7 @@ type scope string
 
 // The scopes. Recorded series have no job: several probers of an endpoint add
 // up in them. Bursts of requests overload an endpoint on purpose: ofProbes leaves
-// them out, for what tells how users are served.
+// them out, for what shows how users are served.
 const (
 	ofEndpoint scope = `job=~"$job",model=~"$model",endpoint=~"$endpoint"`
 	ofProbes   scope = ofEndpoint + `,concurrency=""`

@@ -1,6 +1,6 @@
 package main
 
-// perProber groups what exporters tell of themselves.
+// perProber groups what exporters report about themselves.
 const perProber = "instance"
 
 func self() Board {
@@ -46,7 +46,7 @@ func selfNow() []Panel {
 		{
 			Title: "Rules are evaluated", Viz: Stat, Width: 4, Height: 7,
 			What: "Whether the watchdog alert fires, as it always should. Without it no rule is evaluated, and no alert can fire.", By: ByPrometheus,
-			Worry: "there is no data here.", Alerts: []string{"InferenceWatchdog"},
+			Worry: "there is no data in this panel.", Alerts: []string{"InferenceWatchdog"},
 			Queries: []Query{{Expr: `max(ALERTS{alertname="InferenceWatchdog",alertstate="firing"})`, Legend: "rules"}},
 			States:  []State{{"1", "yes", "green"}}, NoValue: "no: alerts are dead",
 		},
@@ -172,14 +172,14 @@ func selfResources() []Panel {
 	}
 	gauge := func(name string) string { return "max by (instance) (" + own(ofMachine.of(name)) + ")" }
 	return []Panel{
-		process("Processors", "none", "Processors that the exporter uses.", "it nears what the exporter may use: latencies are then its own.",
+		process("Processors", "none", "Processors that the exporter uses.", "it is close to the limit of the exporter: latencies then include its own delays.",
 			Query{Expr: "max by (instance) (" + own("rate("+ofMachine.of("process_cpu_seconds_total")+"[5m])") + ")", Legend: "{{instance}}"}),
 		process("Memory", "bytes", "Resident memory of the exporter.", "it grows for days.",
 			Query{Expr: gauge("process_resident_memory_bytes"), Legend: "{{instance}}"}),
 		process("Goroutines and open files", "none", "Goroutines and open file descriptors of the exporter, and how many it may open.", "either grows for days.",
 			Query{Expr: gauge("go_goroutines"), Legend: "goroutines {{instance}}"},
 			Query{Expr: gauge("process_open_fds"), Legend: "files {{instance}}"}),
-		process("Duration of a scrape", "s", "How long Prometheus took to read a page, and the p99 of what the exporter took to write one.", "it nears the scrape timeout.",
+		process("Duration of a scrape", "s", "How long Prometheus took to read a page, and the p99 of what the exporter took to write one.", "it is close to the scrape timeout.",
 			Query{Expr: gauge("scrape_duration_seconds"), Legend: "read {{instance}}"},
 			Query{Expr: quantile(0.99, perProber, "15m", "inference_exporter_scrape_duration_seconds", ofMachine), Legend: "write p99 {{instance}}"}),
 		process("Series of a page", "none", "Samples on a page.", "it grows and the endpoints do not: a label has too many values.",
@@ -188,7 +188,7 @@ func selfResources() []Panel {
 			Query{Expr: mean(perProber, "15m", "inference_exporter_scrape_size_bytes", ofMachine), Legend: "{{instance}}"}),
 		{
 			Title: "Trace spans and log lines lost", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6,
-			What: "Spans a minute that were lost, because the queue was full or the receiver did not take them, and lines of the log that nobody read in time.", By: ByExporter,
+			What: "Spans a minute that were lost, because the queue was full or the receiver did not take them, and lines of the log that were not read in time.", By: ByExporter,
 			Worry: "any is lost.",
 			Queries: []Query{
 				{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_spans_dropped_total", ofMachine), Legend: "spans {{instance}}"},
@@ -198,7 +198,7 @@ func selfResources() []Panel {
 		},
 		{
 			Title: "Questions to the kubelet that failed", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6, Stacked: true,
-			What: "Failed questions a minute about which pod has which GPU: nobody answered (unreachable), it may not ask (denied), or something else (failed).", By: ByExporter,
+			What: "Failed questions a minute about which pod has which GPU: no answer (unreachable), no permission (denied), or another error (failed).", By: ByExporter,
 			Worry:   "any fails: names of pods are then missing or old.",
 			Queries: []Query{{Expr: "60 * " + sumRate("instance, state", "5m", "inference_gpu_pods_failures_total", ofMachine), Legend: "{{state}} {{instance}}"}},
 			Min:     ptr(0.0), NoValue: "the kubelet is not asked",
@@ -226,8 +226,8 @@ func selfConfiguration() []Panel {
 		},
 		{
 			Title: "Shards", Viz: Table, Width: 8, Height: 7,
-			What: "Exporters that share the endpoints of one configuration: the number of each shard, from 0, and how many it believes there are.", By: ByExporter,
-			Worry: "a number below the last one is not there, or they do not agree on how many they are.", Alerts: []string{"InferenceShardMissing"},
+			What: "Exporters that share the endpoints of one configuration: the number of each shard, from 0, and how many there are by its flags.", By: ByExporter,
+			Worry: "a number below the highest is missing, or the counts differ.", Alerts: []string{"InferenceShardMissing"},
 			Queries: []Query{{Expr: "max by (job, instance, index, count) (" + ofMachine.of("inference_exporter_shard_info") + ")"}},
 			Columns: []Column{
 				{Label: "job", Title: "Job"},
@@ -240,13 +240,13 @@ func selfConfiguration() []Panel {
 		{
 			Title: "Endpoints by exporter", Viz: TimeSeries, Unit: "none", Width: 8, Height: 7,
 			What: "Endpoints that each exporter has, configured and discovered.", By: ByExporter,
-			Worry: "it falls and nobody took any away: discovery lost them, or another shard has them.", Alerts: []string{"InferenceDiscoveryFailing", "InferenceShardMissing"},
+			Worry: "it falls and none were removed: discovery lost them, or another shard has them.", Alerts: []string{"InferenceDiscoveryFailing", "InferenceShardMissing"},
 			Queries: []Query{{Expr: "max by (instance) (" + ofMachine.of("inference_exporter_endpoints") + ")", Legend: "{{instance}}"}},
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "Failures of discovery", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 7, Stacked: true,
-			What: "Failures a minute of what finds endpoints, by mechanism. The exporter goes on with what it found last.", By: ByExporter,
+			What: "Failures a minute of the discovery of endpoints, by mechanism. The exporter keeps the endpoints that it found last.", By: ByExporter,
 			Worry: "it lasts: new endpoints are not probed.", Alerts: []string{"InferenceDiscoveryFailing"},
 			Queries: []Query{
 				{Expr: failuresOf("prometheus_sd_refresh_failures_total", ", mechanism"), Legend: "{{mechanism}} {{instance}}"},
@@ -260,7 +260,7 @@ func selfConfiguration() []Panel {
 		{
 			Title: "Targets that are no endpoints", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7, Stacked: true,
 			What: "Discovered targets that are not probed: their labels make no endpoint (invalid), their host is not allowed (not_allowed), another endpoint has their name (duplicate_name), or their source found more than the limit (too_many).", By: ByExporter,
-			Worry: "it is not 0: nobody watches them.", Alerts: []string{"InferenceDiscoveredTargetsRejected"},
+			Worry: "it is not 0: they are not watched.", Alerts: []string{"InferenceDiscoveredTargetsRejected"},
 			Queries: []Query{{Expr: "max by (instance, reason) (" + ofMachine.of("inference_exporter_discovery_rejected_targets") + ")", Legend: "{{reason}} {{instance}}"}},
 			Min:     ptr(0.0), NoValue: "nothing is discovered",
 		},
@@ -268,7 +268,7 @@ func selfConfiguration() []Panel {
 }
 
 // failuresOf is the failures a minute that a counter of Prometheus' discovery
-// tells of exporters; Prometheus has such counters of its own.
+// reports for exporters; Prometheus has such counters of its own.
 func failuresOf(counter, by string) string {
 	return "60 * (" + own("sum by (job, instance"+by+") (rate("+ofMachine.of(counter)+"[15m]))") + ")"
 }
