@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/inference-exporter/inference_exporter/alerts"
 )
 
 // defaultGroupInterval is Prometheus' evaluation_interval in the simulation,
@@ -31,6 +33,25 @@ type rule struct {
 	group      int           // rules of one group are evaluated at the same times
 	interval   time.Duration // of the group
 	selects    []string      // the metrics that the expression names
+}
+
+// rulesFor returns the paging alerts that the exporter makes for probes with
+// an interval, with the recording rules that they need.
+func rulesFor(interval time.Duration) ([]rule, error) {
+	o := alerts.Options{Modules: map[string]time.Duration{"interactive": interval}}
+	var files [][]byte
+	for _, groups := range [][]alerts.Group{alerts.Recording(o), alerts.Alerts(o)} {
+		file, err := alerts.Marshal(groups)
+		if err != nil {
+			return nil, fmt.Errorf("rules for probes every %s: %w", interval, err)
+		}
+		files = append(files, file)
+	}
+	rules, err := parseRules(files...)
+	if err != nil {
+		return nil, fmt.Errorf("rules for probes every %s: %w", interval, err)
+	}
+	return paging(rules), nil
 }
 
 // parseRules reads rule files in the order in which they are evaluated.
@@ -114,6 +135,47 @@ type page struct {
 	alert    string
 	endpoint string
 	at       int64 // milliseconds
+}
+
+// instance is one alert of a rule, told apart by its labels, with the state
+// that `for` and `keep_firing_for` give it. Its zero value is inactive.
+type instance struct {
+	endpoint string
+	active   bool // pending or firing
+	firing   bool
+	since    int64 // of active
+	gone     int64 // when the condition ended that keep_firing_for outlasts; 0 is not
+}
+
+// step takes one evaluation at t: holds tells whether the condition did. It
+// tells whether the alert began to fire. All times are in milliseconds.
+func (a *instance) step(t int64, holds bool, hold, keep int64) bool {
+	if !holds {
+		a.miss(t, keep)
+		return false
+	}
+	a.gone = 0
+	if !a.active {
+		a.active, a.since = true, t
+	}
+	if a.firing || t-a.since < hold {
+		return false
+	}
+	a.firing = true
+	return true
+}
+
+// miss takes an evaluation at which the condition did not hold.
+func (a *instance) miss(t, keep int64) {
+	if a.firing && keep > 0 {
+		if a.gone == 0 {
+			a.gone = t
+		}
+		if t-a.gone < keep {
+			return
+		}
+	}
+	a.active, a.firing, a.gone = false, false, 0
 }
 
 // evaluator evaluates rules over a store as a Prometheus would. It asks the

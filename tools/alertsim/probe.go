@@ -1,54 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
-
-	"github.com/inference-exporter/inference_exporter/alerts"
 )
-
-// instance is one alert of a rule, told apart by its labels, with the state
-// that `for` and `keep_firing_for` give it. Its zero value is inactive.
-type instance struct {
-	endpoint string
-	active   bool // pending or firing
-	firing   bool
-	since    int64 // of active
-	gone     int64 // when the condition ended that keep_firing_for outlasts; 0 is not
-}
-
-// step takes one evaluation at t: holds tells whether the condition did. It
-// tells whether the alert began to fire. All times are in milliseconds.
-func (a *instance) step(t int64, holds bool, hold, keep int64) bool {
-	if !holds {
-		a.miss(t, keep)
-		return false
-	}
-	a.gone = 0
-	if !a.active {
-		a.active, a.since = true, t
-	}
-	if a.firing || t-a.since < hold {
-		return false
-	}
-	a.firing = true
-	return true
-}
-
-// miss takes an evaluation at which the condition did not hold.
-func (a *instance) miss(t, keep int64) {
-	if a.firing && keep > 0 {
-		if a.gone == 0 {
-			a.gone = t
-		}
-		if t-a.gone < keep {
-			return
-		}
-	}
-	a.active, a.firing, a.gone = false, false, 0
-}
 
 // shares are the parts of all probes that are bad, each of 0 to 1. Every share
 // is drawn on its own.
@@ -169,23 +125,4 @@ func shareAbove(factor, headroom, sigma float64) float64 {
 	const z99 = 2.3263478740408408 // the normal distribution's p99
 	z := z99 - (math.Log(factor)-math.Log(headroom))/sigma
 	return math.Erfc(z/math.Sqrt2) / 2
-}
-
-// rulesFor returns the paging alerts that the exporter makes for probes with
-// an interval, with the recording rules that they need.
-func rulesFor(interval time.Duration) ([]rule, error) {
-	o := alerts.Options{Modules: map[string]time.Duration{"interactive": interval}}
-	var files [][]byte
-	for _, groups := range [][]alerts.Group{alerts.Recording(o), alerts.Alerts(o)} {
-		file, err := alerts.Marshal(groups)
-		if err != nil {
-			return nil, fmt.Errorf("rules for probes every %s: %w", interval, err)
-		}
-		files = append(files, file)
-	}
-	rules, err := parseRules(files...)
-	if err != nil {
-		return nil, fmt.Errorf("rules for probes every %s: %w", interval, err)
-	}
-	return paging(rules), nil
 }
