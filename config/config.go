@@ -12,6 +12,7 @@ import (
 
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"golang.org/x/net/http/httpguts"
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/files"
@@ -289,10 +290,10 @@ func (t *Tracing) validate(r *report, p path) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		at := p.key("headers").key(name)
-		if !isHeaderName(name) {
+		if !httpguts.ValidHeaderFieldName(name) {
 			r.errorf(at, "not a valid name of a header")
 		}
-		if !isHeaderValue(string(t.Headers[name])) {
+		if !httpguts.ValidHeaderFieldValue(string(t.Headers[name])) {
 			r.errorf(at, "a line break or another control character")
 		}
 		if t.Headers[name] == "" {

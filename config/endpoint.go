@@ -12,6 +12,7 @@ import (
 
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
+	"golang.org/x/net/http/httpguts"
 )
 
 // APIs lists the wire protocols: those that generate, then those that embed
@@ -185,7 +186,7 @@ func (q *Request) validate(r *report, p path) {
 	if header := p.key("sticky_header"); r.written(header) {
 		_, reserved := promconfig.ReservedHeaders[http.CanonicalHeaderKey(q.StickyHeader)]
 		switch {
-		case !isHeaderName(q.StickyHeader):
+		case !httpguts.ValidHeaderFieldName(q.StickyHeader):
 			r.errorf(header, "not a valid name of a header")
 		case reserved:
 			r.errorf(header, "setting header %q is not allowed", http.CanonicalHeaderKey(q.StickyHeader))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	promconfig "github.com/prometheus/common/config"
+	"golang.org/x/net/http/httpguts"
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
@@ -138,7 +139,7 @@ func (d *decoder) validateHTTP(p path, c *promconfig.HTTPClientConfig) {
 	if _, err := promconfig.NewTLSConfig(&c.TLSConfig); err != nil {
 		d.errorf(p.key("tls_config"), "%v", err)
 	}
-	if c.Authorization != nil && !isHeaderValue(string(c.Authorization.Credentials)) {
+	if c.Authorization != nil && !httpguts.ValidHeaderFieldValue(string(c.Authorization.Credentials)) {
 		d.errorf(p.key("authorization").key("credentials"), "a line break or another control character")
 	}
 	d.validateOAuth2(p.key("oauth2"), c.OAuth2)
@@ -164,44 +165,23 @@ func (d *decoder) validateHeaders(p path, headers *promconfig.Headers) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(headers.Headers)) {
 		at, h := p.key(name), headers.Headers[name]
-		if !isHeaderName(name) {
+		if !httpguts.ValidHeaderFieldName(name) {
 			d.errorf(at, "not a valid name of a header")
 		}
 		if len(h.Values)+len(h.Secrets)+len(h.Files) == 0 {
 			d.errorf(at, "want values, secrets or files")
 		}
 		for i, v := range h.Values {
-			if !isHeaderValue(v) {
+			if !httpguts.ValidHeaderFieldValue(v) {
 				d.errorf(at.key("values").index(i), "a line break or another control character")
 			}
 		}
 		for i, v := range h.Secrets {
-			if !isHeaderValue(string(v)) {
+			if !httpguts.ValidHeaderFieldValue(string(v)) {
 				d.errorf(at.key("secrets").index(i), "a line break or another control character")
 			}
 		}
 	}
-}
-
-// isHeaderName tells whether s is a token as RFC 9110 section 5.6.2 defines it.
-func isHeaderName(s string) bool {
-	for i := range len(s) {
-		c := s[i] | 0x20
-		if (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(s[i])) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// isHeaderValue tells whether s may stand in a header (RFC 9110 section 5.5).
-func isHeaderValue(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 func (d *decoder) secretText(n *yaml.Node, p path, out *promconfig.Secret) {
@@ -321,7 +301,7 @@ func (s *SigV4) validate(r *report, p path) {
 	case !isPlain(s.AccessKeyID) || s.SecretAccessKey == "":
 		r.errorf(p, "no keys: want access_key_id and secret_access_key, or %s and %s in the environment", envAccessKeyID, envSecretAccessKey)
 	}
-	if !isHeaderValue(string(s.SessionToken)) {
+	if !httpguts.ValidHeaderFieldValue(string(s.SessionToken)) {
 		r.errorf(p.key("session_token"), "a line break or another control character")
 	}
 }
