@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prometheus/common/model"
 )
 
 // Engine says how to read the metrics page of one server software: which of its
@@ -400,7 +402,7 @@ func validateSelector(r *report, p path, labels map[string]string) {
 }
 
 func validateLabelName(r *report, p path, name string) {
-	if !isIdentifier(name) {
+	if !model.LegacyValidation.IsValidLabelName(name) {
 		r.errorf(p, "label name %s is not of the form [a-zA-Z_][a-zA-Z0-9_]*", quote(name))
 	}
 }
@@ -409,7 +411,7 @@ func validateSeries(r *report, p path, name string) {
 	switch {
 	case name == "":
 		r.errorf(p, "missing; want the name of a series")
-	case !isIdentifier(strings.ReplaceAll(name, ":", "_")):
+	case !model.LegacyValidation.IsValidMetricName(name):
 		r.errorf(p, "series %s is not of the form [a-zA-Z_:][a-zA-Z0-9_:]*", quote(name))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
 )
 
 // TestEngineDefaults checks a mapping against what its comments say.
@@ -103,7 +104,7 @@ func TestQuantities(t *testing.T) {
 		if slices.Contains(all[:i], q) {
 			t.Errorf("%s is listed twice", q)
 		}
-		if !isIdentifier(string(q)) {
+		if !model.LegacyValidation.IsValidLabelName(string(q)) {
 			t.Errorf("%s cannot be part of a metric's name", q)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/internal/files"
 )
@@ -170,7 +171,7 @@ func expandEnv(s string) (string, error) {
 			continue
 		}
 		name, rest, ok := strings.Cut(s[i+2:], "}")
-		if !ok || !isIdentifier(name) {
+		if !ok || !model.LegacyValidation.IsValidLabelName(name) { // variables have names of the same form
 			return "", errors.New("want ${NAME} with the name of an environment variable; write $${ for a literal ${")
 		}
 		value := os.Getenv(name)

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
 )
 
@@ -76,24 +77,11 @@ func reservedLabels() []string {
 	}
 }
 
-// isIdentifier tells whether name has the form [a-zA-Z_][a-zA-Z0-9_]*: that of
-// a label name which every version of Prometheus accepts, and of an
-// environment variable.
-func isIdentifier(name string) bool {
-	for i, c := range name {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
-}
-
 func validateLabels(r *report, p path, labels map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		at, value := p.key(name), labels[name]
 		switch {
-		case !isIdentifier(name):
+		case !model.LegacyValidation.IsValidLabelName(name):
 			r.errorf(at, "label name %s is not of the form [a-zA-Z_][a-zA-Z0-9_]*", quote(name))
 		case strings.HasPrefix(name, "__") || slices.Contains(reservedLabels(), name):
 			r.errorf(at, "label name %s is reserved", quote(name))
