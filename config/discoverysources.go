@@ -152,7 +152,7 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 				d.validateOpenURL(at.key("token_url"), h.OAuth2.TokenURL, "client_id and client_secret")
 			}
 			clean := len(d.errs)
-			d.sourceFiles(p, v.FieldByName("HTTPClientConfig"))
+			eachFile(p, v.FieldByName("HTTPClientConfig"), d.files)
 			if _, err := promconfig.NewTLSConfig(&h.TLSConfig); err != nil && len(d.errs) == clean {
 				d.errorf(p.key("tls_config"), "%s", oneLine(err.Error()))
 			}
@@ -168,38 +168,6 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 		}
 	}
 	return len(d.errs) == before
-}
-
-// sourceFiles checks, as files does, each file that a source's settings of its
-// client name.
-func (d *decoder) sourceFiles(p path, v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			d.sourceFiles(p, v.Elem())
-		}
-	case reflect.Map:
-		for _, name := range v.MapKeys() {
-			if v.Type().Elem() == reflect.TypeFor[promconfig.Header]() {
-				own := reflect.New(v.Type().Elem()).Elem() // one that can be set
-				own.Set(v.MapIndex(name))
-				d.sourceFiles(p.key(name.String()), own)
-			}
-		}
-	case reflect.Struct:
-		for _, f := range reflect.VisibleFields(v.Type()) {
-			key, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			switch at := v.FieldByIndex(f.Index); {
-			case !f.IsExported() || f.Type == reflect.TypeFor[promconfig.URL]():
-			case isFileKey(key):
-				d.files(key, p.key(key), at)
-			case option == "inline" || v.Type() == reflect.TypeFor[promconfig.Headers]():
-				d.sourceFiles(p, at)
-			case key != "" && key != "-":
-				d.sourceFiles(p.key(key), at)
-			}
-		}
-	}
 }
 
 // fieldOf is the field of a struct with that name, if it has one of type T.

@@ -229,33 +229,46 @@ func (d *decoder) file(p path, v reflect.Value, limit int) {
 // Files returns the names of the files that a client with these settings reads
 // for its requests: of secrets and certificates.
 func (h *HTTPClient) Files() []string {
-	return namesOfFiles(reflect.ValueOf(h.HTTPClientConfig), "")
+	var names []string
+	settings := h.HTTPClientConfig
+	eachFile("", reflect.ValueOf(&settings).Elem(), func(_ string, _ path, v reflect.Value) {
+		if list, ok := v.Interface().([]string); ok {
+			names = append(names, list...)
+		} else if v.String() != "" {
+			names = append(names, v.String())
+		}
+	})
+	return names
 }
 
-// namesOfFiles returns those in a value that is held by a field of the given name.
-func namesOfFiles(v reflect.Value, field string) []string {
-	var names []string
+// eachFile calls f for each key of an HTTP client's settings that names files, with
+// its path and its value.
+func eachFile(p path, v reflect.Value, f func(key string, p path, v reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			names = namesOfFiles(v.Elem(), field)
+			eachFile(p, v.Elem(), f)
+		}
+	case reflect.Map:
+		for _, name := range v.MapKeys() {
+			if v.Type().Elem() == reflect.TypeFor[promconfig.Header]() {
+				header := reflect.New(v.Type().Elem()).Elem() // unlike that of the map, it can be set
+				header.Set(v.MapIndex(name))
+				eachFile(p.key(name.String()), header, f)
+			}
 		}
 	case reflect.Struct:
-		if headers, ok := v.Interface().(promconfig.Headers); ok {
-			for _, h := range headers.Headers {
-				names = append(names, h.Files...)
+		for _, field := range reflect.VisibleFields(v.Type()) {
+			key, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			switch value := v.FieldByIndex(field.Index); {
+			case !field.IsExported() || field.Type == reflect.TypeFor[promconfig.URL]():
+			case isFileKey(key):
+				f(key, p.key(key), value)
+			case option == "inline" || v.Type() == reflect.TypeFor[promconfig.Headers]():
+				eachFile(p, value, f)
+			case key != "" && key != "-":
+				eachFile(p.key(key), value, f)
 			}
-			return names
-		}
-		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
-				names = append(names, namesOfFiles(v.Field(i), f.Name)...)
-			}
-		}
-	case reflect.String:
-		if strings.HasSuffix(field, "File") && v.String() != "" {
-			names = append(names, v.String())
 		}
 	}
-	return names
 }

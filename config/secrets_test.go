@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	promconfig "github.com/prometheus/common/config"
 )
 
 func TestSecrets(t *testing.T) {
@@ -84,5 +86,21 @@ func TestExpandEnv(t *testing.T) {
 		if got, err := expandEnv(in); err == nil {
 			t.Errorf("%s: got %q, want an error", in, got)
 		}
+	}
+}
+
+// TestFilesOfClient names a file in each part of the settings.
+func TestFilesOfClient(t *testing.T) {
+	h := HTTPClient{promconfig.HTTPClientConfig{
+		TLSConfig:     promconfig.TLSConfig{CAFile: "a", CertFile: "b", KeyFile: "c"},
+		BasicAuth:     &promconfig.BasicAuth{Username: "user", PasswordFile: "d"},
+		Authorization: &promconfig.Authorization{Type: "Bearer"},
+		OAuth2:        &promconfig.OAuth2{ClientSecretFile: "e", TLSConfig: promconfig.TLSConfig{CAFile: "f"}},
+		HTTPHeaders:   &promconfig.Headers{Headers: map[string]promconfig.Header{"X-Key": {Values: []string{"v"}, Files: []string{"g", "h"}}}},
+	}}
+	got := h.Files()
+	slices.Sort(got)
+	if want := []string{"a", "b", "c", "d", "e", "f", "g", "h"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
