@@ -233,7 +233,7 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	}
 	e.addLabels(r, target)
 	if len(r.errs) > 0 {
-		return nil, errors.New(r.oneLine())
+		return nil, errors.New(r.joined())
 	}
 	if !d.Allows(e.URL.URL) {
 		return nil, ErrNotAllowed
@@ -308,8 +308,8 @@ func (u URL) nameWithPath() string {
 	return u.hostPort() + at
 }
 
-// oneLine puts all mistakes into one line, in the order they were found.
-func (r *report) oneLine() string {
+// joined returns all mistakes on one line, in the order in which they were found.
+func (r *report) joined() string {
 	var lines []string
 	for _, e := range r.errs {
 		lines = append(lines, fmt.Sprintf("%s: %s", e.Path, e.Msg))

@@ -19,6 +19,8 @@ import (
 	_ "github.com/prometheus/prometheus/discovery/http"
 	"github.com/prometheus/prometheus/model/relabel"
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 const (
@@ -154,7 +156,7 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 			clean := len(d.errs)
 			eachFile(p, v.FieldByName("HTTPClientConfig"), d.files)
 			if _, err := promconfig.NewTLSConfig(&h.TLSConfig); err != nil && len(d.errs) == clean {
-				d.errorf(p.key("tls_config"), "%s", oneLine(err.Error()))
+				d.errorf(p.key("tls_config"), "%s", safetext.Line(err.Error(), maxQuoted))
 			}
 			// Prometheus sends credentials to wherever a source redirects.
 			if _, written := d.lines[p.key("follow_redirects")]; !written && (&HTTPClient{h}).hasCredentials() {
@@ -186,7 +188,7 @@ func (d *decoder) relabel(n *yaml.Node, p path, out *relabel.Config) {
 		return
 	}
 	if err := out.Validate(model.UTF8Validation); err != nil {
-		d.errorf(p, "%s", oneLine(err.Error()))
+		d.errorf(p, "%s", safetext.Line(err.Error(), maxQuoted))
 	}
 }
 
@@ -264,7 +266,7 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 		if d.secret {
 			msg = d.hideValues(quoted.ReplaceAllString(msg, `"..."`), n)
 		}
-		d.errorf(p, "%s", oneLine(msg))
+		d.errorf(p, "%s", safetext.Line(msg, maxQuoted))
 		return
 	}
 	for _, msg := range typeErr.Errors {

@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/abadojack/whatlanggo"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Expect says what the answer to a prompt must be, in every respect that is
@@ -75,7 +76,7 @@ func (e *Expect) validate(r *report, p path) {
 		if e.Matches == "" {
 			r.errorf(matches, "an empty text")
 		} else if _, err := regexp.Compile(e.Matches); err != nil {
-			r.errorf(matches, "want a regular expression: %s", oneLine(err.Error()))
+			r.errorf(matches, "want a regular expression: %s", safetext.Line(err.Error(), maxQuoted))
 		}
 	}
 	e.validateSchema(r, p.key("json_schema"))
@@ -109,20 +110,6 @@ func validateFinishReasons(r *report, p path, reasons []string) {
 			r.errorf(p.index(i), "%s is listed twice", quote(reason))
 		}
 	}
-}
-
-// oneLine is the start of a message of a library, without line breaks.
-func oneLine(message string) string {
-	message = strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' '
-		}
-		return c
-	}, message)
-	if len(message) > maxQuoted {
-		return strings.ToValidUTF8(message[:maxQuoted], "") + "..."
-	}
-	return message
 }
 
 // schemaURL stands for the schema in the messages of the library.
@@ -173,7 +160,7 @@ func (e *Expect) validateSchema(r *report, p path) {
 		r.errorf(p, "a reference to another document, which is never fetched")
 		return
 	}
-	r.errorf(p, "not a valid JSON schema: %s", oneLine(strings.ReplaceAll(err.Error(), schemaURL, "")))
+	r.errorf(p, "not a valid JSON schema: %s", safetext.Line(strings.ReplaceAll(err.Error(), schemaURL, ""), maxQuoted))
 }
 
 // firstMistake is where a schema is wrong, and what is wrong there: the first
@@ -182,7 +169,7 @@ func firstMistake(err *jsonschema.ValidationError) (at []string, message string)
 	if len(err.Causes) == 0 {
 		leaf := *err
 		leaf.InstanceLocation = nil
-		return err.InstanceLocation, oneLine(strings.TrimPrefix(leaf.Error(), "at '': "))
+		return err.InstanceLocation, safetext.Line(strings.TrimPrefix(leaf.Error(), "at '': "), maxQuoted)
 	}
 	for i, cause := range err.Causes {
 		place, what := firstMistake(cause)
