@@ -392,3 +392,15 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+func TestQuote(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		if got := quote(in); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	f("a\nb", `"a\nb"`)
+	f(strings.Repeat("a", 160), `"`+strings.Repeat("a", 160)+`"`)
+	f(strings.Repeat("é", 100), `"`+strings.Repeat("é", 78)+`..."`) // 157 bytes, less half a character
+}

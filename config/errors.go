@@ -12,6 +12,8 @@ import (
 
 	promconfig "github.com/prometheus/common/config"
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Error is one mistake in a configuration.
@@ -76,12 +78,8 @@ func isPlain(k string) bool {
 // than any valid name, so that quoted names stay distinct.
 const maxQuoted = 160
 
-func quote(s string) string {
-	if len(s) > maxQuoted {
-		return strconv.Quote(s[:maxQuoted]) + "..."
-	}
-	return strconv.Quote(s)
-}
+// quote returns the start of a text of the file in quotes.
+func quote(s string) string { return strconv.Quote(safetext.Cut(s, maxQuoted)) }
 
 // report collects the mistakes of one file and knows where its values stand.
 type report struct {
