@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/inference-exporter/inference_exporter/internal/headlimit"
+	"github.com/inference-exporter/inference_exporter/internal/connect"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -39,7 +39,7 @@ func failureOf(ctx context.Context, a *attempt, err error) *PageError {
 	if p, ok := errors.AsType[*PageError](err); ok {
 		return p
 	}
-	if errors.Is(err, headlimit.ErrTooLong) {
+	if errors.Is(err, connect.ErrHeadTooLong) {
 		return pageErrorf(ReasonTooLarge, "%w", err)
 	}
 	if ctx.Err() != nil {

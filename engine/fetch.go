@@ -16,15 +16,14 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/inference-exporter/inference_exporter/internal/headlimit"
+	"github.com/inference-exporter/inference_exporter/internal/connect"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
-	"github.com/inference-exporter/inference_exporter/internal/shortage"
 )
 
 // attempt is one request. The transport calls its hooks from its own
 // goroutines, also after the request has failed.
 type attempt struct {
-	head headlimit.Limit // of the reply
+	head connect.HeadLimit // of the reply
 
 	mu        sync.Mutex
 	tlsFailed bool
@@ -204,7 +203,7 @@ type attemptKey struct{}
 // conn is a connection that ends where the head of a reply is too long.
 type conn struct {
 	net.Conn
-	head *headlimit.Limit
+	head *connect.HeadLimit
 }
 
 // Read reads as net.Conn does.
@@ -218,7 +217,7 @@ func (c conn) Read(b []byte) (int, error) {
 
 // dial connects for the attempt in the context.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := shortage.Dial(ctx, net.Dialer{}, network, address)
+	c, err := connect.Dial(ctx, net.Dialer{}, network, address)
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok && err == nil {
 		return conn{c, &a.head}, nil
 	}

@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/headlimit"
-	"github.com/inference-exporter/inference_exporter/internal/shortage"
+	"github.com/inference-exporter/inference_exporter/internal/connect"
 )
 
 // Dialer opens the connections of probes: each stamps what it receives, by
@@ -44,7 +43,7 @@ func (d *Dialer) Close() error {
 
 // DialContext connects to addr like net.Dialer, with stamps.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := shortage.Dial(ctx, d.net, network, addr)
+	c, err := connect.Dial(ctx, d.net, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +89,8 @@ func (o *origin) together() bool {
 // writes may come from different goroutines.
 type conn struct {
 	net.Conn
-	receive receiver        // nil where the kernel gives no stamps
-	head    headlimit.Limit // of a reply by HTTP/1.1
+	receive receiver          // nil where the kernel gives no stamps
+	head    connect.HeadLimit // of a reply by HTTP/1.1
 
 	mu         sync.Mutex
 	last       arrival

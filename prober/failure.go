@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/oauth2"
 
-	"github.com/inference-exporter/inference_exporter/internal/headlimit"
+	"github.com/inference-exporter/inference_exporter/internal/connect"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -86,7 +86,7 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	}
 	_, failed, ready := a.snapshot()
 	switch {
-	case errors.Is(err, headlimit.ErrTooLong):
+	case errors.Is(err, connect.ErrHeadTooLong):
 		return fail(result.TooLarge, "%w", err)
 	case !ready && failed != "":
 		return fail(failed, "%w", err)

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/connect"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
-	"github.com/inference-exporter/inference_exporter/internal/shortage"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -272,7 +272,7 @@ func skip(reason result.SkipReason, format string, args ...any) *result.Skip {
 // machine, which says nothing of the server; else nil.
 func lacking(results []*result.Result) *result.Skip {
 	for _, r := range results {
-		if shortage.Is(r.Err) {
+		if connect.IsShortage(r.Err) {
 			why := skip(result.SkipResources, "this machine or process is short of descriptors, memory or ports: %v", r.Err)
 			why.Spent = results
 			return why

@@ -9,12 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/internal/shortage"
+	"github.com/inference-exporter/inference_exporter/internal/connect"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/status"
 )
@@ -81,7 +80,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	}
 	var statuses []engine.Status
 	s.run(ctx, func(ctx context.Context) { statuses = s.endpoint.Scrape(ctx, known) }, func() {
-		ours := func(st engine.Status) bool { return shortage.Is(st.Err) }
+		ours := func(st engine.Status) bool { return connect.IsShortage(st.Err) }
 		if ctx.Err() != nil || slices.ContainsFunc(statuses, ours) {
 			return // ended by us, or for a lack of ours, which says nothing of the servers
 		}

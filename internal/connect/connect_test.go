@@ -1,4 +1,4 @@
-package shortage
+package connect
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-func TestIs(t *testing.T) {
+func TestIsShortage(t *testing.T) {
 	f := func(err error, want bool) {
 		t.Helper()
-		if got := Is(err); got != want {
+		if got := IsShortage(err); got != want {
 			t.Errorf("%v: %t", err, got)
 		}
 	}
@@ -33,7 +33,7 @@ func TestIs(t *testing.T) {
 func TestDial(t *testing.T) {
 	short := func(string, string, syscall.RawConn) error { return syscall.EMFILE }
 	_, err := Dial(t.Context(), net.Dialer{Control: short}, "tcp", "127.0.0.1:1")
-	if !Is(err) {
+	if !IsShortage(err) {
 		t.Errorf("by address: %v", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,12 +47,33 @@ func TestDial(t *testing.T) {
 	}
 	c.Close()
 	l.Close()
-	if _, err := Dial(t.Context(), net.Dialer{}, "tcp", addr); err == nil || Is(err) {
+	if _, err := Dial(t.Context(), net.Dialer{}, "tcp", addr); err == nil || IsShortage(err) {
 		t.Errorf("refused: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Dial(ctx, net.Dialer{}, "tcp", addr); !errors.Is(err, context.Canceled) && err == nil {
 		t.Errorf("canceled: %v", err)
+	}
+}
+
+func TestHeadLimit(t *testing.T) {
+	var l HeadLimit
+	if err := l.Read(2 * MaxHead); err != nil {
+		t.Errorf("nothing is counted yet: %v", err)
+	}
+	l.Begin()
+	if err := l.Read(MaxHead - 1); err != nil {
+		t.Errorf("within the limit: %v", err)
+	}
+	for range 3 {
+		if err := l.Read(1); !errors.Is(err, ErrHeadTooLong) {
+			t.Errorf("past the limit: %v", err)
+		}
+	}
+	l.Begin()
+	l.End()
+	if err := l.Read(2 * MaxHead); err != nil {
+		t.Errorf("the body is not counted: %v", err)
 	}
 }
