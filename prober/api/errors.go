@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 const (
@@ -160,35 +160,10 @@ func firstText(limit int, values ...*fastjson.Value) string {
 	return ""
 }
 
-// bounded returns the beginning of a server's text as one line of printable
-// UTF-8 of at most 256 bytes.
+// bounded returns the beginning of a server's text on one line.
 func bounded(text []byte) string { return boundedTo(text, maxMessage) }
 
-func boundedTo(text []byte, limit int) string {
-	var b strings.Builder
-	space := false
-	for len(text) > 0 {
-		r, size := utf8.DecodeRune(text)
-		text = text[size:]
-		if !unicode.IsPrint(r) || r == ' ' {
-			space = b.Len() > 0
-			continue
-		}
-		need := utf8.RuneLen(r)
-		if space {
-			need++
-		}
-		if b.Len()+need > limit {
-			break
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+func boundedTo(text []byte, limit int) string { return safetext.Line(string(text), limit) }
 
 // statusSiteOverloaded is the status of Anthropic's overloaded_error.
 const statusSiteOverloaded = 529

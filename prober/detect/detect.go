@@ -21,10 +21,10 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -297,25 +297,19 @@ func notOfVersion(r rune) bool {
 // terminal and a file.
 func usable(models []api.ModelInfo) []api.ModelInfo {
 	return slices.DeleteFunc(models, func(m api.ModelInfo) bool {
-		return m.ID == "" || len(m.ID) > maxModel || !isPrintable(m.ID)
+		return m.ID == "" || len(m.ID) > maxModel || !safetext.Printable(m.ID)
 	})
-}
-
-func isPrintable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // printable returns a server's text for people: cut off where it is long, and
 // quoted where it could do something to a terminal.
 func printable(s string) string {
 	limit := maxText
-	if !isPrintable(s) {
+	if !safetext.Printable(s) {
 		limit /= 4 // a byte is four when quoted
 	}
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "..."
-	}
-	if !isPrintable(s) {
+	s = safetext.Cut(s, limit)
+	if !safetext.Printable(s) {
 		return strconv.Quote(s)
 	}
 	return s

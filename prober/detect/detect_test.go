@@ -21,6 +21,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -115,7 +116,7 @@ func detectAt(t testing.TB, s server, at string) (Finding, []string, error) {
 		seen[path] = true
 	}
 	for _, line := range f.Evidence {
-		if !isPrintable(line) || len(line) > 700 {
+		if !safetext.Printable(line) || len(line) > 700 {
 			t.Errorf("evidence %q", line)
 		}
 	}
