@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/files"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Options are what all endpoints share.
@@ -107,9 +107,11 @@ func (e *Endpoint) Close() {
 	}
 }
 
-// isHosted tells whether the endpoint is a hosted API: none has a page.
+// isHosted reports whether the endpoint is a hosted API: none has a page.
 func isHosted(cfg *config.Endpoint) bool {
-	return cfg.SigV4 != nil || slices.Contains([]string{"bedrock", "cohere", "gemini"}, cfg.API)
+	p, _ := api.Lookup(cfg.API)
+	_, known := api.LookupHost(cfg.URL.Hostname())
+	return cfg.SigV4 != nil || p.Hosted || known
 }
 
 // settings returns how to connect to a page that is configured. The endpoint's

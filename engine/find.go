@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // lookAgain is the time from one look for the page of an endpoint to the next
@@ -174,10 +176,5 @@ func (e *Endpoint) mayAsk(port string) bool {
 // "/a/v1": there a gateway shows the server, and its own page elsewhere.
 func prefixOf(base *url.URL) string {
 	segments := strings.Split(base.Path, "/")
-	for i, s := range segments {
-		if len(s) > 1 && s[0] == 'v' && '0' <= s[1] && s[1] <= '9' {
-			return strings.Join(segments[:i], "/")
-		}
-	}
-	return ""
+	return strings.Join(segments[:max(0, slices.IndexFunc(segments, api.IsVersion))], "/")
 }

@@ -363,6 +363,8 @@ func TestNotLookedFor(t *testing.T) {
 	f("gemini", func(c *config.Endpoint) { c.API = "gemini" })
 	f("bedrock", func(c *config.Endpoint) { c.API = "bedrock" })
 	f("cohere", func(c *config.Endpoint) { c.API = "cohere" })
+	f("cohere-embed", func(c *config.Endpoint) { c.API = "cohere-embed" })
+	f("a hosted service", func(c *config.Endpoint) { c.URL = urlOf(t, "https://api.openai.com/v1") })
 	f("sigv4", func(c *config.Endpoint) { c.SigV4 = &config.SigV4{Region: "eu-central-1"} })
 }
 
@@ -382,6 +384,7 @@ func TestCandidates(t *testing.T) {
 	f("http://a:8000", "two", "http://a:8000/one", "http://a:8000/two")
 	f("http://a:8000/v1/chat/completions", "two", "http://a:8000/one", "http://a:8000/two")
 	f("https://a/v1beta?api-version=1", "two", "https://a/one", "https://a/two")
+	f("http://a/v2ray/v1", "two", "http://a/v2ray/one", "http://a/v2ray/two")
 	f("http://a/some/model/v1", "two", "http://a/some/model/one", "http://a/some/model/two")
 	f("http://a/api/chat", "lab", "http://a/metrics")
 	f("http://[::1]:8000/v1", "triton", "http://[::1]:8002/metrics", "http://[::1]:8000/metrics")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
 
 const (
@@ -257,7 +256,7 @@ func (e *Endpoint) ask(ctx context.Context, r *round, found target) (target, err
 			return target{}, err
 		}
 	}
-	found.engine = cmp.Or(detect.EngineOf(models), found.engine)
+	found.engine = cmp.Or(api.EngineOf(models), found.engine)
 	var err error
 	found.model, err = choose(e.cfg.Model, models, &found.protocol)
 	found.context = contextOf(found.model, models)

@@ -58,10 +58,11 @@ const rerankQuery = "Which of these texts counts upwards?"
 // params puts the question in the words of all protocols.
 func (q *request) params() api.Params {
 	asked := &q.question
+	engine := api.LookupEngine(q.served.engine)
 	p := api.Params{
 		Model: q.served.model, OutputTokens: asked.output,
-		ExactLength:     asked.exact && q.served.exactLength(),
-		ContinuousUsage: q.served.continuousUsage(),
+		ExactLength:     asked.exact && (engine.ExactLength || q.served.protocol.ExactLength),
+		ContinuousUsage: engine.ContinuousUsage,
 	}
 	switch q.served.protocol.Kind {
 	case api.Embedding, api.Rerank:

@@ -13,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/detect"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
@@ -35,27 +34,7 @@ func newTarget(cfg *config.Endpoint, p api.Protocol) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("endpoint %q: request: %w", cfg.Name, err)
 	}
-	return target{protocol: p, engine: engineByAPI(p.Name), model: cfg.Model, quirks: quirks}, nil
-}
-
-// engineByAPI returns the engine that alone speaks a protocol; "" for those
-// that several speak.
-func engineByAPI(name string) string {
-	switch name {
-	case "ollama", "ollama-generate", "ollama-embed":
-		return detect.Ollama
-	case "tgi":
-		return detect.TGI
-	case "tei":
-		return detect.TEI
-	case "sglang":
-		return detect.SGLang
-	case "llamacpp":
-		return detect.LlamaCPP
-	case "triton":
-		return detect.Triton
-	}
-	return ""
+	return target{protocol: p, engine: p.Engine, model: cfg.Model, quirks: quirks}, nil
 }
 
 // url returns where to send the requests.
@@ -80,17 +59,6 @@ func (t *target) body(p api.Params) ([]byte, error) {
 		return nil, fmt.Errorf("build the request: %w", err)
 	}
 	return body, nil
-}
-
-// continuousUsage tells that the server counts tokens in every event when
-// asked to. Others may reject the request for it as an unknown parameter.
-func (t *target) continuousUsage() bool {
-	return slices.Contains([]string{detect.VLLM, detect.SGLang, detect.TRTLLM}, t.engine)
-}
-
-// exactLength tells that the server can be made to write on until the cap.
-func (t *target) exactLength() bool {
-	return slices.Contains([]string{detect.VLLM, detect.SGLang, detect.TRTLLM, detect.LlamaCPP, detect.Triton}, t.engine)
 }
 
 // reserve is the share of a prompt's length by which it may be longer than

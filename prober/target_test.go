@@ -144,3 +144,27 @@ func TestReferenceLogprobOfTheSimulator(t *testing.T) {
 		t.Errorf("without echo: outcome %s (%v), score %+v", r.Outcome, r.Err, r.Logprob)
 	}
 }
+
+// What only some servers take is asked of those alone.
+func TestExactLengthIsAskedWhereItIsKnown(t *testing.T) {
+	f := func(apiName, engine string, exact, continuous bool) {
+		t.Helper()
+		p, _ := api.Lookup(apiName)
+		q := request{served: &target{protocol: p, engine: engine}, question: question{texts: []string{"x"}, output: 1, exact: true}}
+		if got := q.params(); got.ExactLength != exact || got.ContinuousUsage != continuous {
+			t.Errorf("%s on %q: exact length %t, running counts %t", apiName, engine, got.ExactLength, got.ContinuousUsage)
+		}
+	}
+	f("openai-chat", "", false, false)
+	f("openai-chat", api.VLLM, true, true)
+	f("openai-chat", api.SGLang, true, true)
+	f("openai-chat", api.TRTLLM, true, true)
+	f("openai-chat", api.LlamaCPP, true, false)
+	f("openai-chat", api.Triton, false, false)
+	f("openai-chat", api.LMDeploy, false, false)
+	f("triton", api.Triton, true, false)
+	f("llamacpp", api.LlamaCPP, true, false)
+	f("sglang", api.SGLang, true, true)
+	f("tgi", api.TGI, false, false)
+	f("ollama", api.Ollama, false, false)
+}

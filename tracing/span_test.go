@@ -219,6 +219,8 @@ func TestProvider(t *testing.T) {
 	f("europe-west1-aiplatform.googleapis.com", "gcp.vertex_ai")
 	f("aiplatform.googleapis.com", "gcp.vertex_ai")
 	f("bedrock-runtime.eu-central-1.amazonaws.com", "aws.bedrock")
+	f("bedrock-runtime-fips.us-east-1.amazonaws.com", "aws.bedrock")
+	f("bedrock-runtime.cn-north-1.amazonaws.com.cn", "aws.bedrock")
 	f("api.cohere.com", "cohere")
 	f("api.groq.com", "groq")
 	f("api.deepseek.com", "deepseek")

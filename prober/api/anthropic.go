@@ -17,7 +17,7 @@ func anthropic() Protocol {
 	header := eventStreamHeader()
 	header.Set("Anthropic-Version", anthropicVersion)
 	return Protocol{
-		Name: "anthropic",
+		Name: "anthropic", Operation: OperationChat,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: versioned(messagesPath), Header: header, Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {

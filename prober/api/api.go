@@ -28,6 +28,16 @@ const (
 	Scoring Kind = "scoring"
 )
 
+// The values of Protocol.Operation: names of OpenTelemetry's conventions for
+// generative AI but for that of ranking, which has none there.
+const (
+	OperationChat       = "chat"
+	OperationCompletion = "text_completion"
+	OperationContent    = "generate_content"
+	OperationEmbeddings = "embeddings"
+	OperationRerank     = "rerank"
+)
+
 // Message is one message of a conversation.
 type Message struct {
 	// Role is "system", "user" or "assistant".
@@ -69,6 +79,16 @@ type Protocol struct {
 	Name string
 	// Kind is what the protocol's endpoints do.
 	Kind Kind
+	// Engine is the one engine that speaks the protocol; "" where several do.
+	Engine string
+	// Hosted means that only hosted services speak the protocol, which have no
+	// metrics page.
+	Hosted bool
+	// Operation is gen_ai.operation.name of OpenTelemetry.
+	Operation string
+	// ExactLength means that Params.ExactLength is honoured by every server of the
+	// protocol; else Engine.ExactLength says it.
+	ExactLength bool
 	// Framing cuts a good reply into the frames that Decoder takes.
 	Framing stream.Framing
 	// MediaTypes are the content types of a good reply.

@@ -38,7 +38,7 @@ func bedrock() Protocol {
 		InferenceConfig inferenceConfig `json:"inferenceConfig"`
 	}
 	return Protocol{
-		Name: "bedrock",
+		Name: "bedrock", Hosted: true, Operation: OperationChat,
 		Kind: Generation, Framing: stream.EventStream, MediaTypes: []string{awsStreamType},
 		URL:    bedrockURL,
 		Header: acceptHeader(awsStreamType),

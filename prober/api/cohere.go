@@ -16,7 +16,7 @@ const (
 // cohere is Cohere's chat, version 2, POST /v2/chat.
 func cohere() Protocol {
 	return Protocol{
-		Name: "cohere",
+		Name: "cohere", Hosted: true, Operation: OperationChat,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL:    func(base *url.URL, _ string) *url.URL { return cohereURL(base, cohereChatPath) },
 		Header: eventStreamHeader(),

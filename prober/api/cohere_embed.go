@@ -15,7 +15,7 @@ func cohereEmbed() Protocol {
 		EmbeddingTypes []string `json:"embedding_types"`
 	}
 	return Protocol{
-		Name: "cohere-embed",
+		Name: "cohere-embed", Hosted: true, Operation: OperationEmbeddings,
 		Kind: Embedding, Framing: stream.Whole, MediaTypes: []string{jsonType},
 		URL: func(base *url.URL, _ string) *url.URL { return cohereURL(base, "/v2/embed") }, Header: acceptHeader(jsonType),
 		Body: func(p Params) ([]byte, error) {

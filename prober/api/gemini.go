@@ -13,7 +13,7 @@ import (
 // the Gemini API and on Vertex AI.
 func gemini() Protocol {
 	return Protocol{
-		Name: "gemini",
+		Name: "gemini", Hosted: true, Operation: OperationContent,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: geminiURL, Header: eventStreamHeader(),
 		Models:      &ModelList{URL: geminiModelsURL, Parse: parseGeminiModels},

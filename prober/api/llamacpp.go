@@ -14,7 +14,7 @@ const llamacppPath = "/completion"
 // and no parser of reasoning between the engine and the reply.
 func llamacpp() Protocol {
 	return Protocol{
-		Name: "llamacpp",
+		Name: "llamacpp", Engine: LlamaCPP, Operation: OperationCompletion, ExactLength: true,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL:    func(base *url.URL, _ string) *url.URL { return underLlamacpp(base, llamacppPath) },
 		Header: eventStreamHeader(),

@@ -18,7 +18,7 @@ const (
 // ollamaChat is Ollama's own POST /api/chat.
 func ollamaChat() Protocol {
 	p := ollama(ollamaChatPath)
-	p.Name = "ollama"
+	p.Name, p.Operation = "ollama", OperationChat
 	p.Body = func(p Params) ([]byte, error) {
 		r := newOllamaRequest(p)
 		r.Messages = conversation(p)
@@ -34,7 +34,7 @@ func ollamaChat() Protocol {
 // server puts into the model's template.
 func ollamaGenerate() Protocol {
 	p := ollama(ollamaGeneratePath)
-	p.Name = "ollama-generate"
+	p.Name, p.Operation = "ollama-generate", OperationCompletion
 	p.Body = func(p Params) ([]byte, error) {
 		r := newOllamaRequest(p)
 		system, turns := systemApart(p)
@@ -51,7 +51,8 @@ func ollamaGenerate() Protocol {
 // ollama is what both protocols share.
 func ollama(path string) Protocol {
 	return Protocol{
-		Kind: Generation, Framing: stream.NDJSON, MediaTypes: []string{ndjsonType},
+		Engine: Ollama,
+		Kind:   Generation, Framing: stream.NDJSON, MediaTypes: []string{ndjsonType},
 		URL:    func(base *url.URL, _ string) *url.URL { return underOllama(base, path) },
 		Header: acceptHeader(ndjsonType), MaxTokens: "options.num_predict",
 		// Ollama before May 2024 sends no done_reason, and neither do emulations that

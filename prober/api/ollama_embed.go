@@ -18,7 +18,7 @@ func ollamaEmbed() Protocol {
 		Input []string `json:"input"`
 	}
 	return Protocol{
-		Name: "ollama-embed",
+		Name: "ollama-embed", Engine: Ollama, Operation: OperationEmbeddings,
 		Kind: Embedding, Framing: stream.Whole, MediaTypes: []string{jsonType},
 		URL:    func(base *url.URL, _ string) *url.URL { return underOllama(base, ollamaEmbedPath) },
 		Header: acceptHeader(jsonType),

@@ -12,7 +12,7 @@ import (
 // chat is OpenAI Chat Completions, POST /v1/chat/completions.
 func chat() Protocol {
 	return Protocol{
-		Name: "openai-chat",
+		Name: "openai-chat", Operation: OperationChat,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: versioned(chatPath), Header: eventStreamHeader(), Models: openAIModels(), Scoring: openAIScoring(),
 		Body: func(p Params) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 // template and no parser of reasoning between the engine and the reply.
 func completions() Protocol {
 	return Protocol{
-		Name: "openai-completions",
+		Name: "openai-completions", Operation: OperationCompletion,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: versioned(completionsPath), Header: eventStreamHeader(), Models: openAIModels(), Scoring: openAIScoring(),
 		Body: func(p Params) ([]byte, error) {

@@ -10,7 +10,7 @@ func openAIEmbeddings() Protocol {
 		EncodingFormat string   `json:"encoding_format"`
 	}
 	return Protocol{
-		Name: "openai-embeddings",
+		Name: "openai-embeddings", Operation: OperationEmbeddings,
 		Kind: Embedding, Framing: stream.Whole, MediaTypes: []string{jsonType},
 		URL: versioned(embeddingsPath), Header: acceptHeader(jsonType), Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 // responses is OpenAI Responses, POST /v1/responses.
 func responses() Protocol {
 	return Protocol{
-		Name: "openai-responses",
+		Name: "openai-responses", Operation: OperationChat,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: versioned(responsesPath), Header: eventStreamHeader(), Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {

@@ -15,7 +15,7 @@ const rerankPath = "/rerank"
 // Jina, Cohere, vLLM, SGLang and llama.cpp have it.
 func rerank() Protocol {
 	return Protocol{
-		Name: "rerank",
+		Name: "rerank", Operation: OperationRerank,
 		Kind: Rerank, Framing: stream.Whole, MediaTypes: []string{jsonType},
 		URL: rerankURL, Header: acceptHeader(jsonType),
 		Body:          rerankBody,

@@ -15,7 +15,7 @@ const sglangPath = "/generate"
 // reasoning between the engine and the reply.
 func sglang() Protocol {
 	return Protocol{
-		Name: "sglang",
+		Name: "sglang", Engine: SGLang, Operation: OperationCompletion, ExactLength: true,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL:    func(base *url.URL, _ string) *url.URL { return underSGLang(base, sglangPath) },
 		Header: eventStreamHeader(),

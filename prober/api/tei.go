@@ -18,7 +18,7 @@ func tei() Protocol {
 		Inputs []string `json:"inputs"`
 	}
 	return Protocol{
-		Name: "tei",
+		Name: "tei", Engine: TEI, Operation: OperationEmbeddings,
 		Kind: Embedding, Framing: stream.Whole, MediaTypes: []string{jsonType},
 		URL:    func(base *url.URL, _ string) *url.URL { return underTEI(base, teiEmbedPath) },
 		Header: acceptHeader(jsonType),

@@ -18,7 +18,7 @@ const (
 // tgi is text-generation-inference's own POST /generate_stream.
 func tgi() Protocol {
 	return Protocol{
-		Name: "tgi",
+		Name: "tgi", Engine: TGI, Operation: OperationCompletion,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL:    func(base *url.URL, _ string) *url.URL { return underTGI(base, tgiStreamPath) },
 		Header: eventStreamHeader(),

@@ -21,7 +21,7 @@ const (
 // understand, and the decoder reads what either returns.
 func triton() Protocol {
 	return Protocol{
-		Name: "triton",
+		Name: "triton", Engine: Triton, Operation: OperationCompletion, ExactLength: true,
 		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
 		URL: tritonURL, Header: eventStreamHeader(),
 		// TensorRT-LLM's last response is one like the others.

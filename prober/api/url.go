@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -87,14 +88,13 @@ func longestSuffix(root string, paths []string) string {
 	return longest
 }
 
-// hasVersion tells whether a segment of the path is a version: v1, v4, v1beta.
-func hasVersion(path string) bool {
-	for segment := range strings.SplitSeq(path, "/") {
-		number, ok := strings.CutPrefix(segment, "v")
-		number = strings.TrimSuffix(strings.TrimSuffix(number, "alpha"), "beta")
-		if _, err := strconv.ParseUint(number, 10, 8); ok && err == nil {
-			return true
-		}
-	}
-	return false
+// hasVersion reports whether a segment of the path is a version.
+func hasVersion(path string) bool { return slices.ContainsFunc(strings.Split(path, "/"), IsVersion) }
+
+// IsVersion reports whether a segment of a path is a version: v1, v4, v1beta.
+func IsVersion(segment string) bool {
+	number, ok := strings.CutPrefix(segment, "v")
+	number = strings.TrimSuffix(strings.TrimSuffix(number, "alpha"), "beta")
+	_, err := strconv.ParseUint(number, 10, 8)
+	return ok && err == nil
 }

@@ -2,7 +2,6 @@ package detect
 
 import (
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -10,38 +9,16 @@ import (
 
 // hosted returns the protocol of a hosted API by its host name; "" is none.
 func hosted(base *url.URL) string {
-	name := hostedAt(strings.ToLower(base.Hostname()))
+	name := ""
+	if h, ok := api.LookupHost(base.Hostname()); ok {
+		name = h.API
+	}
 	// Some with a protocol of their own speak OpenAI's too, under such paths.
 	compatible := strings.Contains(base.Path, "/openai") || strings.Contains(base.Path, "/compatibility")
 	if name != "" && compatible {
 		return openaiChat
 	}
 	return name
-}
-
-func hostedAt(host string) string {
-	switch {
-	case host == "api.openai.com", host == "openrouter.ai", host == "api.groq.com", host == "api.deepseek.com",
-		strings.HasSuffix(host, ".openai.azure.com"):
-		return openaiChat
-	case host == "api.anthropic.com":
-		return anthropic
-	case host == "api.cohere.com":
-		return cohere
-	case host == "generativelanguage.googleapis.com":
-		return gemini
-	case isBedrock(host):
-		return bedrock
-	}
-	return ""
-}
-
-// isBedrock tells whether host is bedrock-runtime.REGION.amazonaws.com, or
-// its FIPS or China form.
-func isBedrock(host string) bool {
-	service, rest, _ := strings.Cut(host, ".")
-	return (service == "bedrock-runtime" || service == "bedrock-runtime-fips") &&
-		(strings.HasSuffix(rest, ".amazonaws.com") || strings.HasSuffix(rest, ".amazonaws.com.cn"))
 }
 
 // byPath returns the protocol whose own URL base already is, and the path of
@@ -77,18 +54,11 @@ func (d *detection) url(path string) *url.URL {
 		return d.models
 	}
 	root := strings.TrimSuffix(d.models.EscapedPath(), "/models")
-	if i := strings.LastIndexByte(root, '/'); i >= 0 && isVersion(root[i+1:]) {
+	if i := strings.LastIndexByte(root, '/'); i >= 0 && api.IsVersion(root[i+1:]) {
 		root = root[:i]
 	}
 	u := *d.models
 	u.RawPath = root + path
 	u.Path, _ = url.PathUnescape(u.RawPath) // root is of a URL, path a constant
 	return &u
-}
-
-// isVersion tells whether a segment of a path is one like v1.
-func isVersion(segment string) bool {
-	number, ok := strings.CutPrefix(segment, "v")
-	_, err := strconv.ParseUint(number, 10, 8)
-	return ok && err == nil
 }

@@ -25,6 +25,9 @@ func TestHosted(t *testing.T) {
 	f("https://api.groq.com/openai/v1", "openai-chat")
 	f("https://api.deepseek.com", "openai-chat")
 	f("https://acme.openai.azure.com/openai/deployments/d?api-version=2024-10-21", "openai-chat")
+	f("https://api.mistral.ai/v1", "openai-chat")
+	f("https://api.x.ai", "openai-chat")
+	f("https://api.cohere.ai", "cohere")
 	f("https://api.anthropic.com", "anthropic")
 	f("https://api.cohere.com", "cohere")
 	f("https://generativelanguage.googleapis.com", "gemini")
@@ -38,7 +41,7 @@ func TestHosted(t *testing.T) {
 
 	for _, at := range []string{
 		"https://api.openai.com.evil.example", "https://openai.azure.com.evil.example", "https://xapi.openai.com",
-		"https://bedrock-runtime.evil.example", "https://bedrock-runtime.amazonaws.com.evil.example",
+		"https://api.perplexity.ai", "https://bedrock-runtime.evil.example", "https://bedrock-runtime.amazonaws.com.evil.example",
 	} {
 		if name := hosted(parse(t, at)); name != "" {
 			t.Errorf("%s is taken for %s", at, name)
@@ -69,6 +72,7 @@ func TestWhereToAsk(t *testing.T) {
 	f("http://h:8000/v1/chat/completions", "http://h:8000/v1/models", "http://h:8000/version")
 	f("https://h/vllm/v1/", "https://h/vllm/v1/models", "https://h/vllm/version")
 	f("https://h/a%2Fb", "https://h/a%2Fb/v1/models", "https://h/a%2Fb/version")
+	f("https://h/v1beta", "https://h/v1beta/models", "https://h/version")
 	f("http://h:11434/api/chat", "http://h:11434/v1/models", "http://h:11434/version")
 	f("http://h/generate_stream", "http://h/v1/models", "http://h/version")
 	f("https://h/v1beta/openai?key=k", "https://h/v1beta/openai/models?key=k", "https://h/v1beta/openai/version?key=k")

@@ -36,23 +36,6 @@ const MaxBody = 1 << 20
 // there are no others.
 const questionTimeout = 5 * time.Second
 
-// The server software that is told apart: the values of Finding.Engine, which
-// is "" for any other.
-const (
-	VLLM     = "vllm"
-	SGLang   = "sglang"
-	TGI      = "tgi"    // text-generation-inference
-	TRTLLM   = "trtllm" // trtllm-serve of TensorRT-LLM
-	Triton   = "triton"
-	LlamaCPP = "llamacpp" // llama-server
-	Ollama   = "ollama"
-	LMDeploy = "lmdeploy"
-	TEI      = "tei" // text-embeddings-inference
-	LiteLLM  = "litellm"
-	NIM      = "nim" // NVIDIA NIM 1.x
-	Dynamo   = "dynamo"
-)
-
 // ErrUnrecognised is a server that answers but speaks no protocol of package
 // api, as far as its replies tell.
 var ErrUnrecognised = errors.New("no known inference api")
@@ -74,7 +57,7 @@ type Finding struct {
 	// API is the wire protocol to use, a name of package api: openai-chat
 	// wherever the server speaks it, as that compares best; else its own.
 	API string
-	// Engine is the server software, "" is unknown; Version its version, ""
+	// Engine is the server software, a name of api.Engines, "" is unknown; Version its version, ""
 	// where it does not tell.
 	Engine, Version string
 	// Models are the models that it lists.
@@ -210,7 +193,7 @@ func (d *detection) verdict() (Finding, error) {
 		f.Evidence = append(f.Evidence, "api "+d.given+" by the path of the URL")
 	case f.API != "":
 		return f, nil
-	case f.Engine != "" && f.Engine != TEI:
+	case f.Engine != "" && f.Engine != api.TEI:
 		// Only its list of models failed: still loading, or without the key.
 		f.API = openaiChat
 	case d.wantsKey && f.Engine == "":

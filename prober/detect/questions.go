@@ -45,17 +45,17 @@ func questions() []question {
 		{modelsPath, always, readModels},
 		{"/info", versionOf(""), readInfo},
 		{"/api/tags", versionOf(""), readTags},
-		{"/v2", versionOf("", Triton), readTriton},
+		{"/v2", versionOf("", api.Triton), readTriton},
 		{"/v2/models/stats", tritonModels, readTritonModels},
-		{"/version", versionOf(VLLM, TRTLLM), readVersion},
-		{"/v1/version", versionOf("", VLLM), readNIM},
-		{"/health/readiness", versionOf("", LiteLLM), readLiteLLM},
+		{"/version", versionOf(api.VLLM, api.TRTLLM), readVersion},
+		{"/v1/version", versionOf("", api.VLLM), readNIM},
+		{"/health/readiness", versionOf("", api.LiteLLM), readLiteLLM},
 		{"/.well-known/litellm-ui-config", versionOf(""), readLiteLLMConfig},
-		{"/health/readiness/details", versionOf(LiteLLM), readLiteLLM},
-		{"/server_info", versionOf(SGLang), readSGLang},
-		{"/get_server_info", versionOf(SGLang), readSGLang}, // its older name
-		{"/props", versionOf(LlamaCPP), readLlamaCPP},
-		{"/api/version", versionOf(Ollama), readVersion},
+		{"/health/readiness/details", versionOf(api.LiteLLM), readLiteLLM},
+		{"/server_info", versionOf(api.SGLang), readSGLang},
+		{"/get_server_info", versionOf(api.SGLang), readSGLang}, // its older name
+		{"/props", versionOf(api.LlamaCPP), readLlamaCPP},
+		{"/api/version", versionOf(api.Ollama), readVersion},
 	}
 }
 
@@ -66,7 +66,7 @@ func versionOf(engines ...string) func(*Finding) bool {
 	return func(f *Finding) bool { return f.Version == "" && slices.Contains(engines, f.Engine) }
 }
 
-func tritonModels(f *Finding) bool { return f.Engine == Triton && len(f.Models) == 0 }
+func tritonModels(f *Finding) bool { return f.Engine == api.Triton && len(f.Models) == 0 }
 
 // readHeader takes what the header of any reply tells: llama-server and
 // LiteLLM name themselves.
@@ -76,32 +76,11 @@ func readHeader(f *Finding, h http.Header) string {
 	case f.Engine != "":
 		return ""
 	case server == "llama.cpp":
-		f.Engine = LlamaCPP
+		f.Engine = api.LlamaCPP
 		return "server llama.cpp"
 	case h.Get("X-Litellm-Version") != "":
-		f.Engine = LiteLLM
+		f.Engine = api.LiteLLM
 		return join("a header of LiteLLM", f.setVersion(h.Get("X-Litellm-Version")))
-	}
-	return ""
-}
-
-// engineOfOwner returns the engine that calls its models its own by that name.
-func engineOfOwner(owner string) string {
-	switch owner {
-	case "vllm":
-		return VLLM
-	case "sglang":
-		return SGLang
-	case "tensorrt_llm":
-		return TRTLLM
-	case "Triton Inference Server": // its OpenAI front end
-		return Triton
-	case "llamacpp":
-		return LlamaCPP
-	case "library": // where Ollama keeps models that nobody published
-		return Ollama
-	case "lmdeploy":
-		return LMDeploy
 	}
 	return ""
 }
@@ -134,10 +113,10 @@ func readModels(f *Finding, body []byte) string {
 	switch {
 	case f.Engine != "":
 	case first.Object == "object" && slices.Equal(owners, []string{"nvidia"}):
-		f.Engine = Dynamo
+		f.Engine = api.Dynamo
 		said += ", object: object as only Dynamo has it"
 	default:
-		f.Engine = engineOfOwners(owners)
+		f.Engine = api.EngineOf(f.Models)
 	}
 	return said
 }
@@ -151,26 +130,6 @@ func ownersOf(models []api.ModelInfo) []string {
 		}
 	}
 	return owners
-}
-
-// EngineOf returns the engine that a list of models names, "" where it names none
-// or several.
-func EngineOf(models []api.ModelInfo) string { return engineOfOwners(ownersOf(models)) }
-
-// engineOfOwners returns the one engine that the owners name, "" where they
-// name none or several.
-func engineOfOwners(owners []string) string {
-	engine := ""
-	for _, o := range owners {
-		switch e := engineOfOwner(o); {
-		case e == "" || e == engine:
-		case engine == "":
-			engine = e
-		default:
-			return ""
-		}
-	}
-	return engine
 }
 
 // readInfo reads /info, which text-generation-inference and
@@ -193,12 +152,12 @@ func readInfo(f *Finding, body []byte) string {
 	said, length := "model_id "+printable(info.ModelID), info.MaxTotalTokens
 	switch {
 	case strings.HasPrefix(info.Router, "text-generation-router") || info.MaxBestOf != nil:
-		f.Engine = TGI
+		f.Engine = api.TGI
 		if f.API == "" {
 			f.API = tgiNative
 		}
 	case len(info.ModelType) == 1:
-		f.Engine, length = TEI, info.MaxInputLength
+		f.Engine, length = api.TEI, info.MaxInputLength
 		for t := range info.ModelType { // the one
 			f.API = apiOfType(t)
 			said = join(said, "model_type "+printable(t))
@@ -239,7 +198,7 @@ func readTags(f *Finding, body []byte) string {
 		}
 		models = append(models, api.ModelInfo{ID: m.Name, MaxModelLen: api.Unknown})
 	}
-	f.Engine = Ollama
+	f.Engine = api.Ollama
 	if f.API == "" {
 		f.API, f.Models = ollamaChat, usable(models)
 	}
@@ -253,7 +212,7 @@ func readTriton(f *Finding, body []byte) string {
 	if json.Unmarshal(body, &meta) != nil || meta.Name != "triton" {
 		return ""
 	}
-	f.Engine = Triton
+	f.Engine = api.Triton
 	if f.API == "" {
 		f.API = tritonGenerate
 	}
@@ -287,7 +246,7 @@ func readNIM(f *Finding, body []byte) string {
 	if json.Unmarshal(body, &v) != nil || v.Release == "" || v.API == "" {
 		return ""
 	}
-	f.Engine = NIM
+	f.Engine = api.NIM
 	return join("release and api", f.setVersion(v.Release))
 }
 
@@ -300,7 +259,7 @@ func readLiteLLM(f *Finding, body []byte) string {
 	if json.Unmarshal(body, &v) != nil || v.Version == "" {
 		return ""
 	}
-	f.Engine = LiteLLM
+	f.Engine = api.LiteLLM
 	return join("litellm_version", f.setVersion(v.Version))
 }
 
@@ -312,7 +271,7 @@ func readLiteLLMConfig(f *Finding, body []byte) string {
 	if json.Unmarshal(body, &v) != nil || v.Root == nil {
 		return ""
 	}
-	f.Engine = LiteLLM
+	f.Engine = api.LiteLLM
 	return "settings of LiteLLM's page"
 }
 
