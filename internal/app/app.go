@@ -15,13 +15,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/inference-exporter/inference_exporter/config"
-)
-
-// Exit codes.
-const (
-	exitOK     = 0
-	exitRun    = 1 // failed while running
-	exitConfig = 2 // flags or configuration cannot be used
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 // Options are what a caller, such as a test, can get hold of.
@@ -40,6 +34,11 @@ type command interface {
 	run(ctx context.Context, env environment) error
 }
 
+// printCommand is a command that prints a text.
+type printCommand struct{ print func(w io.Writer) error }
+
+func (c *printCommand) run(_ context.Context, env environment) error { return c.print(env.Stdout) }
+
 // environment is what commands work with.
 type environment struct {
 	Options
@@ -52,14 +51,14 @@ type environment struct {
 // and returns the exit code: 0, 1 for a failure while running, 2 for flags or
 // a configuration that cannot be used.
 func Run(ctx context.Context, args []string, o Options) int {
-	cli := newCLI(o)
-	cmd, done, err := cli.parse(args)
+	line := newCommandLine(o)
+	cmd, done, err := line.parse(args)
 	if done {
-		return exitOK
+		return cli.ExitOK
 	}
 	if err == nil {
 		log, hidden := newLogQueue(o.Stderr), new(hidden)
-		logger := cli.logger(log, hidden)
+		logger := line.logger(log, hidden)
 		if o.OnLogger != nil {
 			o.OnLogger(logger)
 		}
@@ -72,20 +71,20 @@ func Run(ctx context.Context, args []string, o Options) int {
 // report prints err, one line for each problem, and returns the exit code.
 func report(w io.Writer, err error) int {
 	if err == nil {
-		return exitOK
+		return cli.ExitOK
 	}
 	problems := configProblems(err)
 	for _, p := range problems {
 		fmt.Fprintln(w, oneLine(p))
 	}
 	if len(problems) > 0 {
-		return exitConfig
+		return cli.ExitUsage
 	}
 	fmt.Fprintf(w, "inference_exporter: %s\n", oneLine(err))
 	if _, ok := errors.AsType[unusable](err); ok {
-		return exitConfig
+		return cli.ExitUsage
 	}
-	return exitRun
+	return cli.ExitFailure
 }
 
 // oneLine returns the text of err without line breaks.
@@ -125,8 +124,8 @@ func configProblems(err error) []*config.Error {
 	return nil
 }
 
-// cli is the command line.
-type cli struct {
+// commandLine parses the arguments of the program.
+type commandLine struct {
 	app       *kingpin.Application
 	commands  map[string]command
 	logLevel  *string
@@ -134,8 +133,8 @@ type cli struct {
 	done      bool // --help or --version has answered
 }
 
-func newCLI(o Options) *cli {
-	c := &cli{
+func newCommandLine(o Options) *commandLine {
+	c := &commandLine{
 		app: kingpin.New("inference_exporter", "Prometheus exporter and synthetic prober for inference endpoints."),
 	}
 	c.app.UsageWriter(o.Stdout)
@@ -156,26 +155,26 @@ func newCLI(o Options) *cli {
 		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),
 		"rules":      newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")),
 		"simulate":   newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
-		"man":        newManCommand(c.app, c.app.Command("man", "Print the manual page.")),
-		"completion": newCompletionCommand(c.app.Command("completion", "Print the completion script of a shell.")),
-		"complete":   newCompleteCommand(c.app, c.app.Command("complete", "Answer the completion script.")),
+		"man":        &printCommand{cli.Man(c.app, c.app.Command("man", "Print the manual page."))},
+		"completion": &printCommand{cli.Completion(c.app.Command("completion", "Print the completion script of a shell."))},
+		"complete":   &printCommand{cli.Complete(c.app, c.app.Command("complete", "Answer the completion script."))},
 	}
 	return c
 }
 
 // parse returns the command to run; done means that help or version was all.
-func (c *cli) parse(args []string) (cmd command, done bool, err error) {
+func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
 	name, err := c.app.Parse(args)
 	if c.done {
 		return nil, true, nil
 	}
 	if err != nil {
-		return nil, false, unusable{fmt.Errorf("%w, try --help", cmp.Or(valueError(c.app, args), err))}
+		return nil, false, unusable{fmt.Errorf("%w, try --help", cmp.Or(cli.ValueError(c.app, args), err))}
 	}
 	return c.commands[name], false, nil
 }
 
-func (c *cli) logger(w io.Writer, hidden *hidden) *slog.Logger {
+func (c *commandLine) logger(w io.Writer, hidden *hidden) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(*c.logLevel)) // one of the enum
 	return newLogger(w, *c.logFormat, level, hidden)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/prometheus/common/model"
@@ -171,7 +172,7 @@ modules: {small: {input_tokens: 100, output_tokens: 10, interval: 1m}, large: {i
 endpoints: [{url: "http://a", modules: [small, large]}, {url: "http://b", modules: [small]}, {url: "http://c", modules: [small]}]
 `)
 		got := runToEnd(t, "check", "--config.file="+file)
-		if want == "" && got.code != exitOK || want != "" && (got.code != exitConfig || !strings.Contains(got.stderr, want)) {
+		if want == "" && got.code != cli.ExitOK || want != "" && (got.code != cli.ExitUsage || !strings.Contains(got.stderr, want)) {
 			t.Errorf("%s: exit code %d, %s%s, want %q", budget, got.code, got.stdout, got.stderr, want)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 func TestCheckOfModules(t *testing.T) {
@@ -12,7 +14,7 @@ func TestCheckOfModules(t *testing.T) {
 		file := writeFile(t, "exporter.yml", "modules: {ref: {reference_logprob: true}, quiz: {questions: true}}\n"+
 			"endpoints: [{url: http://h, model: m, api: "+api+", modules: ["+module+"]}]\n")
 		got := runToEnd(t, "check", "--config.file="+file)
-		if want == "" && got.code != exitOK || want != "" && (got.code != exitConfig || !strings.Contains(got.stderr, want)) {
+		if want == "" && got.code != cli.ExitOK || want != "" && (got.code != cli.ExitUsage || !strings.Contains(got.stderr, want)) {
 			t.Errorf("%s with %s: exit code %d, %q, want %q", api, module, got.code, got.stderr, want)
 		}
 	}
@@ -41,7 +43,7 @@ func TestCheckOfTightBudgets(t *testing.T) {
 		t.Helper()
 		file := writeFile(t, "exporter.yml", "endpoints: [{url: http://h, name: a, budget: {tokens_per_hour: "+tokens+"}}]\n")
 		got := runToEnd(t, "check", "--config.file="+file)
-		if got.code != exitOK || strings.Contains(got.stdout, "note: the budget of a") != (want != "") || !strings.Contains(got.stdout, want) {
+		if got.code != cli.ExitOK || strings.Contains(got.stdout, "note: the budget of a") != (want != "") || !strings.Contains(got.stdout, want) {
 			t.Errorf("%s: exit code %d, %q, want %q", tokens, got.code, got.stdout, want)
 		}
 	}
@@ -70,7 +72,7 @@ engines:
   steam train: {values: {requests_running: [{series: wheels}]}}
   coal: {sentinels: smoke}
 `)
-	refused(t, exitConfig, []string{
+	refused(t, cli.ExitUsage, []string{
 		`\S+:3: modules\.bad\.timeout: want a duration like 30s, got "soon"`,
 		`\S+:7: endpoints\[0\]\.servers\.engine: unknown engine "steam"; known: .*coal, .*`,
 		`\S+:8: endpoints\[1\]\.hardware\.gpu: unknown product "Voodoo 2"; .*`,
@@ -94,8 +96,8 @@ func TestCheckOfObjectives(t *testing.T) {
 		t.Helper()
 		file := writeFile(t, "exporter.yml", text)
 		if want != nil {
-			refused(t, exitConfig, want, "check", "--config.file="+file)
-		} else if got := runToEnd(t, "check", "--config.file="+file); got.code != exitOK {
+			refused(t, cli.ExitUsage, want, "check", "--config.file="+file)
+		} else if got := runToEnd(t, "check", "--config.file="+file); got.code != cli.ExitOK {
 			t.Errorf("%s: exit code %d, %s", text, got.code, got.stderr)
 		}
 	}
@@ -114,7 +116,7 @@ func TestCheckOfObjectives(t *testing.T) {
 func TestCheckOfSources(t *testing.T) {
 	file := writeFile(t, "exporter.yml", "discovery: [{http_sd_configs: [{url: 'https://h/x', tls_config: {ca_file: ca.pem}}]}]\n")
 	got := runToEnd(t, "check", "--config.file="+file)
-	if got.code != exitConfig || !strings.Contains(got.stderr, ":1: discovery[0].http_sd_configs[0].tls_config.ca_file: cannot read the file ") {
+	if got.code != cli.ExitUsage || !strings.Contains(got.stderr, ":1: discovery[0].http_sd_configs[0].tls_config.ca_file: cannot read the file ") {
 		t.Errorf("exit code %d, %q", got.code, got.stderr)
 	}
 }
@@ -139,7 +141,7 @@ func TestWrongPlacesOfSecretsStaySecret(t *testing.T) {
 		status, answer := r.reload(bad)
 		_, self := r.get("/api/v1/self")
 		shown := checked.stdout + checked.stderr + answer + string(self)
-		if checked.code != exitConfig || status == http.StatusOK || !strings.Contains(shown, ":1: endpoints[0]") || strings.Contains(shown, canary) {
+		if checked.code != cli.ExitUsage || status == http.StatusOK || !strings.Contains(shown, ":1: endpoints[0]") || strings.Contains(shown, canary) {
 			t.Errorf("%s: exit code %d, status %d:\n%s", form, checked.code, status, shown)
 		}
 	}

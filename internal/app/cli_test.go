@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 // ended is what a program that ran to its end left behind.
@@ -57,7 +59,7 @@ func TestHelpAndVersion(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
 		got := runToEnd(t, args...)
-		if got.code != exitOK || got.stderr != "" {
+		if got.code != cli.ExitOK || got.stderr != "" {
 			t.Errorf("%q: exit code %d, stderr %q", args, got.code, got.stderr)
 		}
 		if n := strings.Count(got.stdout, want); n != 1 {
@@ -80,7 +82,7 @@ func TestHelpAndVersion(t *testing.T) {
 func TestFlagsThatCannotBeUsed(t *testing.T) {
 	f := func(pattern string, args ...string) {
 		t.Helper()
-		refused(t, exitConfig, []string{"inference_exporter: " + pattern}, args...)
+		refused(t, cli.ExitUsage, []string{"inference_exporter: " + pattern}, args...)
 	}
 	f("unknown long flag '--colour', try --help", "--colour")
 	f("unknown long flag '--colour', try --help", "--help", "--colour")
@@ -116,18 +118,18 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 // A value from the environment is refused by the name of its variable.
 func TestVariablesThatCannotBeUsed(t *testing.T) {
 	t.Setenv("SHARD_INDEX", "exporter-3")
-	refused(t, exitConfig, []string{
+	refused(t, cli.ExitUsage, []string{
 		"inference_exporter: environment variable SHARD_INDEX=exporter-3, for --shard.index: want a whole number, try --help",
 	}, "--endpoint=http://127.0.0.1:9")
 	t.Setenv("SHARD_INDEX", "3")
-	refused(t, exitConfig, []string{"inference_exporter: shard 3 of 1: .*"}, "--endpoint=http://127.0.0.1:9")
+	refused(t, cli.ExitUsage, []string{"inference_exporter: shard 3 of 1: .*"}, "--endpoint=http://127.0.0.1:9")
 }
 
 func TestConfigurationThatCannotBeUsed(t *testing.T) {
 	f := func(file string, patterns ...string) {
 		t.Helper()
-		refused(t, exitConfig, patterns, "--config.file="+file)
-		refused(t, exitConfig, patterns, "check", "--config.file="+file)
+		refused(t, cli.ExitUsage, patterns, "--config.file="+file)
+		refused(t, cli.ExitUsage, patterns, "check", "--config.file="+file)
 	}
 	f("nowhere.yml", "inference_exporter: read configuration: open nowhere.yml: no such file or directory")
 	f(t.TempDir(), "inference_exporter: read configuration: read .*: not a regular file")
@@ -145,7 +147,7 @@ func TestConfigurationThatCannotBeUsed(t *testing.T) {
 	f(writeFile(t, "broken.yml", "endpoints: [\n"), `\S+/broken.yml:.*`)
 	f(writeFile(t, "empty.yml", ""), `\S+/empty.yml: the file is empty; .*`)
 
-	refused(t, exitConfig, []string{
+	refused(t, cli.ExitUsage, []string{
 		`--endpoint: endpoints\[0\].url: want a URL that begins with http:// or https://`,
 		`--endpoint: endpoints\[2\].url: a user or password in the URL; .*`,
 	}, "--endpoint=localhost:8000", "--endpoint=http://localhost:8000", "--endpoint=http://me:pass@localhost")
@@ -159,7 +161,7 @@ endpoints:
   - {url: http://localhost:8001, modules: [interactive, warm]}
 `)
 	got := runToEnd(t, "check", "--config.file="+file)
-	if want := (ended{exitOK, file + ": good: 2 endpoints, 3 probes\n", ""}); got != want {
+	if want := (ended{cli.ExitOK, file + ": good: 2 endpoints, 3 probes\n", ""}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -173,19 +175,19 @@ func TestPortTaken(t *testing.T) {
 	taken := l.Addr().String()
 	_, port, _ := net.SplitHostPort(taken)
 	want := []string{"inference_exporter: open the web server: listen tcp " + regexp.QuoteMeta(taken) + ": bind: address already in use"}
-	refused(t, exitRun, want, "--endpoint=http://127.0.0.1:9", "--web.listen-address="+taken)
-	refused(t, exitRun, want, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--web.listen-address="+taken)
-	refused(t, exitRun, want, "demo", "--web.listen-address="+taken)
-	refused(t, exitRun, want, "demo", "--port="+port) // as it was called before
-	refused(t, exitRun, want, "simulate", "--web.listen-address="+taken)
-	refused(t, exitRun, want, "simulate", "--listen-address="+taken)
+	refused(t, cli.ExitFailure, want, "--endpoint=http://127.0.0.1:9", "--web.listen-address="+taken)
+	refused(t, cli.ExitFailure, want, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--web.listen-address="+taken)
+	refused(t, cli.ExitFailure, want, "demo", "--web.listen-address="+taken)
+	refused(t, cli.ExitFailure, want, "demo", "--port="+port) // as it was called before
+	refused(t, cli.ExitFailure, want, "simulate", "--web.listen-address="+taken)
+	refused(t, cli.ExitFailure, want, "simulate", "--listen-address="+taken)
 }
 
 func TestLogFormats(t *testing.T) {
 	f := func(format string, check func(line string) bool) {
 		t.Helper()
 		p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--log.format="+format)
-		if code := p.stop(); code != exitOK {
+		if code := p.stop(); code != cli.ExitOK {
 			t.Errorf("exit code %d", code)
 		}
 		if len(p.stderr.lines("starting")) != 1 || len(p.stderr.lines("stopped")) != 1 {

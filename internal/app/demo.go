@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
@@ -41,7 +42,7 @@ func newDemoCommand(c *kingpin.CmdClause) *demoCommand {
 	d := &demoCommand{}
 	c.Flag("web.listen-address", "Address to listen on. Where the default is taken, a free port is used.").
 		Default("127.0.0.1" + listenAddress).IsSetByUser(&d.given).StringVar(&d.address)
-	c.Flag("port", "Port of --web.listen-address.").Hidden().SetValue(whole(&d.port))
+	c.Flag("port", "Port of --web.listen-address.").Hidden().SetValue(cli.Whole(&d.port))
 	return d
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 func TestDemo(t *testing.T) {
@@ -26,7 +28,7 @@ func TestDemo(t *testing.T) {
 		}
 		return got.probes("failing") > 0
 	})
-	if code := p.stop(); code != exitOK {
+	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d:\n%s", code, p.stderr)
 	}
 }
@@ -60,7 +62,7 @@ func TestSimulate(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || len(list.Data) != 1 || list.Data[0].ID != "tiny" {
 		t.Errorf("status %d, models %+v", resp.StatusCode, list.Data)
 	}
-	if code := p.stop(); code != exitOK {
+	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d:\n%s", code, p.stderr)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
@@ -25,7 +26,7 @@ endpoints:
     api: openai-chat
     model: acme/chat-8b
 `
-	if d := cmp.Diff(ended{exitOK, want, ""}, got, cmp.AllowUnexported(ended{})); d != "" {
+	if d := cmp.Diff(ended{cli.ExitOK, want, ""}, got, cmp.AllowUnexported(ended{})); d != "" {
 		t.Error(d)
 	}
 	if _, err := config.Parse([]byte(got.stdout), "detected"); err != nil {
@@ -55,26 +56,26 @@ func TestDetectFindsNothing(t *testing.T) {
 		refused(t, code, patterns, append([]string{"detect"}, args...)...)
 	}
 	const program = "inference_exporter: "
-	f(exitConfig, []string{program + "required argument 'url' not provided, try --help"})
-	f(exitConfig, []string{program + "detect: want a URL that begins with http:// or https://"}, "localhost:8000")
-	f(exitConfig, []string{program + "detect: a user or password in the URL.*"}, "http://u:p@h")
-	f(exitConfig, []string{program + "--timeout=0s is no time at all"}, "--timeout=0s", "http://h")
+	f(cli.ExitUsage, []string{program + "required argument 'url' not provided, try --help"})
+	f(cli.ExitUsage, []string{program + "detect: want a URL that begins with http:// or https://"}, "localhost:8000")
+	f(cli.ExitUsage, []string{program + "detect: a user or password in the URL.*"}, "http://u:p@h")
+	f(cli.ExitUsage, []string{program + "--timeout=0s is no time at all"}, "--timeout=0s", "http://h")
 
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	f(exitRun, []string{
+	f(cli.ExitFailure, []string{
 		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: connection refused .dial tcp .*",
 	}, gone.URL)
 
 	moved := serveHTTP(t, http.RedirectHandler("https://elsewhere.example/?token=secret", http.StatusMovedPermanently))
 	line := "  GET [a-z0-9/._-]+: 301, a redirect to https://elsewhere.example/, not followed"
-	f(exitRun, []string{
+	f(cli.ExitFailure, []string{
 		line, line, line, line, line, line, line,
 		program + "detect " + regexp.QuoteMeta(moved) + ": no known inference api after 7 questions: status 301: redirected to \"elsewhere.example\", and probes follow no redirect",
 	}, moved)
 
 	silent := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	f(exitRun, []string{
+	f(cli.ExitFailure, []string{
 		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: not done within 50ms",
 	}, "--timeout=50ms", silent)
 
@@ -84,7 +85,7 @@ func TestDetectFindsNothing(t *testing.T) {
 		}
 	}))
 	line = "  GET [a-z0-9/._-]+: 200, too long to read"
-	f(exitRun, []string{
+	f(cli.ExitFailure, []string{
 		line, line, line, line, line, line, line,
 		program + "detect http://[0-9.:]+: no known inference api after 7 questions",
 	}, endless)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -74,7 +75,7 @@ func TestEveryProtocolByTheCommand(t *testing.T) {
 			t.Fatalf("%s: %v in %q", name, err, got.stdout)
 		}
 		protocol, _ := api.Lookup(name)
-		if got.code != exitOK || report.Outcome != "success" || report.API != name || (report.TTFT != nil) != (protocol.Kind == api.Generation) {
+		if got.code != cli.ExitOK || report.Outcome != "success" || report.API != name || (report.TTFT != nil) != (protocol.Kind == api.Generation) {
 			t.Errorf("%s: exit code %d, %s", name, got.code, got.stdout)
 		}
 	}
@@ -87,11 +88,11 @@ func TestProbeNeedsNoFlags(t *testing.T) {
 		o.Engine = engine
 		server := serveHTTP(t, simulator.New(o).Handler())
 		found := runToEnd(t, "detect", server)
-		if found.code != exitOK {
+		if found.code != cli.ExitOK {
 			t.Errorf("%s: detect: exit code %d: %s", engine, found.code, found.stderr)
 			continue
 		}
-		if got := runToEnd(t, "probe", server, "--output=json"); got.code != exitOK {
+		if got := runToEnd(t, "probe", server, "--output=json"); got.code != cli.ExitOK {
 			t.Errorf("%s: probe: exit code %d: %s%s", engine, got.code, got.stdout, got.stderr)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/fakenvml"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
@@ -77,7 +78,7 @@ endpoints: [{name: sim, url: %s}]
 	if ok := got.sum("inference_probe_results_total", "endpoint", "sim", "outcome", "success"); ok != got.probes("sim") {
 		t.Errorf("%v probes of %v succeeded", ok, got.probes("sim"))
 	}
-	if code := d.stop(); code != exitOK {
+	if code := d.stop(); code != cli.ExitOK {
 		t.Errorf("stopped with %d while the driver hangs", code)
 	}
 }

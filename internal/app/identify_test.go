@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 // A server that accepts connections and never answers is down, by a URL alone,
@@ -46,14 +48,14 @@ func TestSeveralModels(t *testing.T) {
 	url := severalModels(t)
 	got := runToEnd(t, "probe", url)
 	for _, want := range []string{"not asked", "model", `"one", "two"`} {
-		if got.code == exitOK || !strings.Contains(got.stdout, want) {
+		if got.code == cli.ExitOK || !strings.Contains(got.stdout, want) {
 			t.Errorf("exit code %d without %q: %s", got.code, want, got.stdout)
 		}
 	}
-	if got := runToEnd(t, "probe", "--model=two", url); got.code != exitOK || !strings.Contains(got.stdout, "model two") {
+	if got := runToEnd(t, "probe", "--model=two", url); got.code != cli.ExitOK || !strings.Contains(got.stdout, "model two") {
 		t.Errorf("exit code %d: %s %s", got.code, got.stdout, got.stderr)
 	}
-	if got := runToEnd(t, "detect", url); got.code != exitOK || !strings.Contains(got.stdout, "model: one # or two") {
+	if got := runToEnd(t, "detect", url); got.code != cli.ExitOK || !strings.Contains(got.stdout, "model: one # or two") {
 		t.Errorf("exit code %d: %s %s", got.code, got.stdout, got.stderr)
 	}
 	p := start(t, "--endpoint="+url, "--model=two", "--web.listen-address=127.0.0.1:0")

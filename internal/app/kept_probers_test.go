@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
@@ -128,7 +129,7 @@ func TestShutdownDuringProbePage(t *testing.T) {
 	for range 2 {
 		<-asked
 	}
-	if code := p.stop(); code != exitOK {
+	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 	for range 2 {

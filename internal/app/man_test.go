@@ -5,11 +5,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 func TestMan(t *testing.T) {
 	got := runToEnd(t, "man")
-	if got.code != exitOK || got.stderr != "" {
+	if got.code != cli.ExitOK || got.stderr != "" {
 		t.Fatalf("exit code %d, %q", got.code, got.stderr)
 	}
 	page := got.stdout
@@ -40,35 +42,12 @@ func TestManPageIsClean(t *testing.T) {
 		t.Skip("mandoc is not installed")
 	}
 	cmd := exec.Command(mandoc, "-T", "lint", "-W", "warning")
-	cmd.Stdin = strings.NewReader(described().man())
+	cmd.Stdin = strings.NewReader(described().Man())
 	out, _ := cmd.CombinedOutput() // its exit code tells of the date too
 	for line := range strings.Lines(string(out)) {
 		// A date would make the page differ from one day to the next.
 		if !strings.Contains(line, "WARNING: missing date") {
 			t.Error(line)
 		}
-	}
-}
-
-func TestRoff(t *testing.T) {
-	f := func(plain, want string) {
-		t.Helper()
-		if got := escape(plain); got != want {
-			t.Errorf("%q: got %q, want %q", plain, got, want)
-		}
-	}
-	f("--log.level", `\-\-log.level`)
-	f(`a\nb`, `a\enb`)
-	f(".TH", `\&.TH`)
-	f("'quoted' `code` ~ ^", `\(aqquoted\(aq \(gacode\(ga \(ti \(ha`)
-
-	var b roff
-	b.text("One. Two: e.g. this. Three.")
-	b.macro("SH", `A "B"`)
-	b.usage("prog [check] --file=FILE [FLAGS] URL")
-	want := "One.\nTwo: e.g.\nthis.\nThree.\n" + `.SH "A \(dqB\(dq"` + "\n" +
-		`\fBprog\fR \fB[check]\fR \fB\-\-file\fR=\fIFILE\fR \fI[FLAGS]\fR \fIURL\fR` + "\n"
-	if b.String() != want {
-		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
 }

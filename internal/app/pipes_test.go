@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
@@ -35,7 +36,7 @@ func TestPipesAtStart(t *testing.T) {
 		t.Helper()
 		var stderr bytes.Buffer
 		code := Run(context.Background(), append(args, "--web.listen-address=127.0.0.1:0"), Options{Stdout: &stderr, Stderr: &stderr})
-		if code != exitConfig || !strings.Contains(stderr.String(), "not a regular file") {
+		if code != cli.ExitUsage || !strings.Contains(stderr.String(), "not a regular file") {
 			t.Errorf("%q: exit code %d, %s", args, code, &stderr)
 		}
 	}
@@ -60,7 +61,7 @@ func TestConfigurationBecomesPipe(t *testing.T) {
 	if got.sum("inference_exporter_config_last_reload_successful") != 0 || got.sum("inference_exporter_endpoints") != 1 {
 		t.Error("the configuration before is not in force, or nobody is told")
 	}
-	if code := p.stop(); code != exitOK {
+	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -93,7 +94,7 @@ endpoints:
 		t.Fatal(err)
 	}
 	p.waitFor("good probes with the new key", func(got page) bool { return succeeded(got, "keyed") > succeeded(before, "keyed")+3 })
-	if code := p.stop(); code != exitOK {
+	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 }

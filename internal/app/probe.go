@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -42,7 +43,7 @@ func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 		api:    c.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").String(),
 		model:  c.Flag("model", "Model to ask for, instead of the endpoint's.").String(),
 	}
-	c.Flag("count", "How often to probe, one after the other.").Short('n').Default("1").SetValue(whole(&p.count))
+	c.Flag("count", "How often to probe, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
 	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
 	p.output = c.Flag("output", "Form of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
 	p.timeout = c.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&p.limited).Duration()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,17 +50,17 @@ endpoints:
 		}
 		return got.stdout
 	}
-	f(exitOK, result.Success, server)
-	f(exitOK, result.Success, server+"/v1", "--timeout=30s")
-	f(exitOK, result.Success, "--config.file="+file, server)
-	f(exitOK, result.Success, "--config.file="+file, server+"/")
-	f(exitOK, result.Success, "--config.file="+file, server+"/fault/no_usage", "--module=tiny") // not in the file
-	f(exitRun, result.Overloaded, server+"/fault/status_503")
-	f(exitRun, result.Overloaded, "--config.file="+file, "bad")
-	f(exitRun, result.HTTPError, server, "--model=no-such-model")
-	f(exitRun, result.HTTPError, "--config.file="+file, "other-model")
-	f(exitOK, result.Success, "--config.file="+file, "other-model", "--model=simulated-8b")
-	text := f(exitOK, result.Success, "--config.file="+file, "good", "--module=tiny", "--api=openai-completions")
+	f(cli.ExitOK, result.Success, server)
+	f(cli.ExitOK, result.Success, server+"/v1", "--timeout=30s")
+	f(cli.ExitOK, result.Success, "--config.file="+file, server)
+	f(cli.ExitOK, result.Success, "--config.file="+file, server+"/")
+	f(cli.ExitOK, result.Success, "--config.file="+file, server+"/fault/no_usage", "--module=tiny") // not in the file
+	f(cli.ExitFailure, result.Overloaded, server+"/fault/status_503")
+	f(cli.ExitFailure, result.Overloaded, "--config.file="+file, "bad")
+	f(cli.ExitFailure, result.HTTPError, server, "--model=no-such-model")
+	f(cli.ExitFailure, result.HTTPError, "--config.file="+file, "other-model")
+	f(cli.ExitOK, result.Success, "--config.file="+file, "other-model", "--model=simulated-8b")
+	text := f(cli.ExitOK, result.Success, "--config.file="+file, "good", "--module=tiny", "--api=openai-completions")
 	for _, want := range []string{
 		": good (" + server + ")\n", "module tiny, api openai-completions", "prefix warm",
 		"\nPhases\n", "\nTokens over time: 4 events", "4 tokens", "\n  TTFT ", "finish       length",
@@ -79,7 +80,7 @@ func TestProbeThatAsksNothing(t *testing.T) {
 	f := func(stdout string, args ...string) {
 		t.Helper()
 		got := runToEnd(t, append([]string{"probe", server}, args...)...)
-		if want := "inference_exporter: nothing was asked: " + reason + "\n"; got.code != exitRun || got.stderr != want {
+		if want := "inference_exporter: nothing was asked: " + reason + "\n"; got.code != cli.ExitFailure || got.stderr != want {
 			t.Errorf("%q: exit code %d, stderr %q, want %q", args, got.code, got.stderr, want)
 		}
 		if !strings.Contains(got.stdout, stdout) {
@@ -95,7 +96,7 @@ func TestProbeThatAsksNothing(t *testing.T) {
 func TestProbeTimeout(t *testing.T) {
 	server := serveHTTP(t, simulator.New(quick()).Handler())
 	got := runToEnd(t, "probe", server+"/fault/stall_before_headers", "--timeout=100ms")
-	if got.code != exitRun || !strings.HasPrefix(got.stdout, "timeout_") || !strings.Contains(got.stdout, "100ms") {
+	if got.code != cli.ExitFailure || !strings.HasPrefix(got.stdout, "timeout_") || !strings.Contains(got.stdout, "100ms") {
 		t.Errorf("exit code %d, stdout:\n%s", got.code, got.stdout)
 	}
 	m := &config.Module{
@@ -145,7 +146,7 @@ func TestProbeJSON(t *testing.T) {
 	server := serveHTTP(t, simulator.New(quick()).Handler())
 	got := runToEnd(t, "probe", server, "-o", "json")
 	all := documents(t, got.stdout)
-	if got.code != exitOK || len(all) != 1 {
+	if got.code != cli.ExitOK || len(all) != 1 {
 		t.Fatalf("exit code %d, %d lines", got.code, len(all))
 	}
 	if d := all[0]; d.Outcome != result.Success || d.Module != "interactive" || !(d.TTFT > 0) || d.Output != 64 {
@@ -153,7 +154,7 @@ func TestProbeJSON(t *testing.T) {
 	}
 	got = runToEnd(t, "probe", server, "--output=json", "--count=3", "--interval=1ms")
 	all = documents(t, got.stdout)
-	if got.code != exitOK || len(all) != 4 || all[2].Outcome != result.Success || all[3].Summary == nil || all[3].Summary.Probes != 3 {
+	if got.code != cli.ExitOK || len(all) != 4 || all[2].Outcome != result.Success || all[3].Summary == nil || all[3].Summary.Probes != 3 {
 		t.Errorf("exit code %d, %+v", got.code, all)
 	}
 }
@@ -169,14 +170,14 @@ func TestProbeRepeated(t *testing.T) {
 		t.Fatalf("summary %+v", sum)
 	}
 	want := fmt.Sprintf("inference_exporter: %d of 20 probes failed\n", sum.Outcomes[result.Overloaded])
-	if got.code != exitRun || got.stderr != want {
+	if got.code != cli.ExitFailure || got.stderr != want {
 		t.Errorf("exit code %d, stderr %q, want %q", got.code, got.stderr, want)
 	}
 
 	good := serveHTTP(t, simulator.New(quick()).Handler())
 	got = runToEnd(t, "probe", good, "-n", "5")
 	pattern := regexp.MustCompile(`(?s)^5 of 5 probes succeeded: .*\n  samples +5 +5 +5 +5 +5\n.*n < 299`)
-	if got.code != exitOK || got.stderr != "" || !pattern.MatchString(got.stdout) {
+	if got.code != cli.ExitOK || got.stderr != "" || !pattern.MatchString(got.stdout) {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", got.code, got.stderr, got.stdout)
 	}
 }
@@ -207,7 +208,7 @@ func TestProbeInterrupted(t *testing.T) {
 		if last := all[len(all)-1]; len(all) != 3 || last.Summary == nil || last.Summary.Probes != 2 || last.Summary.Outcomes[result.Success] != 2 {
 			t.Errorf("%d lines:\n%s", len(all), stdout)
 		}
-		if code != exitRun || stderr.String() != "inference_exporter: interrupted after 2 of 1000 probes\n" {
+		if code != cli.ExitFailure || stderr.String() != "inference_exporter: interrupted after 2 of 1000 probes\n" {
 			t.Errorf("exit code %d, stderr %q", code, &stderr)
 		}
 	}
@@ -217,7 +218,7 @@ func TestProbeInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	if code := Run(ctx, []string{"probe", server, "--api=openai-chat"}, Options{Stdout: &stdout, Stderr: &stderr}); code != exitRun || !strings.HasPrefix(stdout.String(), "canceled") {
+	if code := Run(ctx, []string{"probe", server, "--api=openai-chat"}, Options{Stdout: &stdout, Stderr: &stderr}); code != cli.ExitFailure || !strings.HasPrefix(stdout.String(), "canceled") {
 		t.Errorf("exit code %d, stdout:\n%s", code, &stdout)
 	}
 }
@@ -226,7 +227,7 @@ func TestProbeUsage(t *testing.T) {
 	file := writeFile(t, "exporter.yml", "endpoints: [{name: here, url: 'http://127.0.0.1:9'}]\n")
 	f := func(pattern string, args ...string) {
 		t.Helper()
-		refused(t, exitConfig, []string{pattern}, append([]string{"probe"}, args...)...)
+		refused(t, cli.ExitUsage, []string{pattern}, append([]string{"probe"}, args...)...)
 	}
 	url := "http://127.0.0.1:9"
 	f(`inference_exporter: required argument 'target' not provided, try --help`)

@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 const (
@@ -46,7 +48,7 @@ func exitNow(w io.Writer) {
 	case <-said:
 	case <-time.After(exitMargin):
 	}
-	os.Exit(exitRun)
+	os.Exit(cli.ExitFailure)
 }
 
 // surviveBrokenPipes makes a write to standard output or error whose reader is

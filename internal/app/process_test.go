@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 // launchWithLog runs the daemon in another process with its log in a pipe, whose
@@ -88,7 +90,7 @@ func TestDeadLog(t *testing.T) {
 		if resp, body := get(t, client, p.base+"/-/ready"); resp.StatusCode != http.StatusOK {
 			t.Errorf("not ready: %d, %s", resp.StatusCode, body)
 		}
-		if code := p.signalAndWait(syscall.SIGTERM); code != exitOK {
+		if code := p.signalAndWait(syscall.SIGTERM); code != cli.ExitOK {
 			t.Errorf("log gone: %t, exit code %d", gone, code)
 		}
 	}
@@ -105,8 +107,8 @@ func TestExitWhileSomethingHangs(t *testing.T) {
 		}
 		rest <- text.String()
 	}()
-	if code := p.signalAndWait(syscall.SIGTERM); code != exitRun {
-		t.Errorf("exit code %d, want %d", code, exitRun)
+	if code := p.signalAndWait(syscall.SIGTERM); code != cli.ExitFailure {
+		t.Errorf("exit code %d, want %d", code, cli.ExitFailure)
 	}
 	if text := <-rest; !strings.Contains(text, "something still hangs") {
 		t.Errorf("the log does not say why: %s", text)

@@ -9,11 +9,12 @@ import (
 	"text/template"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 // described is the command line as this program parses it.
-func described() commandLine {
-	return describe(newCLI(Options{Stdout: io.Discard, Stderr: io.Discard}).app)
+func described() cli.Description {
+	return cli.Describe(newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).app)
 }
 
 // TestReference holds docs/commands.md and the manual page to the command line.
@@ -26,14 +27,14 @@ func TestReference(t *testing.T) {
 	var commands bytes.Buffer
 	line := described()
 	if err := page.Execute(&commands, struct {
-		commandLine
-		ExitCodes, Signals []meaning
-	}{line, exitCodes(), signals()}); err != nil {
+		cli.Description
+		ExitCodes, Signals []cli.Meaning
+	}{line, cli.ExitCodes(), cli.Signals()}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"../../docs/commands.md":          commands.String(),
-		"../../docs/inference_exporter.1": line.man(),
+		"../../docs/inference_exporter.1": line.Man(),
 	} {
 		if *update {
 			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
@@ -66,23 +67,17 @@ func cell(help string, remarks []string) string {
 
 // Every command is explained, and every example is a command line that parses.
 func TestEveryCommandIsExplained(t *testing.T) {
-	texts, examples := commandTexts(), commandExamples()
 	for _, c := range described().Commands {
 		if c.Text == "" || len(c.Examples) == 0 {
 			t.Errorf("%s has no text or no example", c.Name)
 		}
-		delete(texts, c.Name)
-		delete(examples, c.Name)
 		for _, e := range c.Examples {
 			checkExample(t, c.Name, e)
 		}
 	}
-	if len(texts)+len(examples) > 0 {
-		t.Errorf("texts or examples of what is no command: %v, %v", texts, examples)
-	}
 }
 
-func checkExample(t *testing.T, command string, e commandExample) {
+func checkExample(t *testing.T, command string, e cli.Example) {
 	t.Helper()
 	line, _, _ := strings.Cut(e.Line, " > ")
 	line, _, _ = strings.Cut(line, " | ")
@@ -90,9 +85,9 @@ func checkExample(t *testing.T, command string, e commandExample) {
 	if words[0] != "inference_exporter" || !strings.HasSuffix(e.Purpose, ".") {
 		t.Errorf("%s: %+v", command, e)
 	}
-	cli := newCLI(Options{Stdout: io.Discard, Stderr: io.Discard})
-	got, _, err := cli.parse(words[1:])
-	if err != nil || got != cli.commands[command] {
+	parser := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard})
+	got, _, err := parser.parse(words[1:])
+	if err != nil || got != parser.commands[command] {
 		t.Errorf("%s: %q: %v, or another command", command, line, err)
 	}
 }
@@ -120,13 +115,13 @@ func TestDescription(t *testing.T) {
 	}
 	f := func(command, flag, long, def string) {
 		t.Helper()
-		var of *commandText
+		var of *cli.Command
 		for _, c := range line.Commands {
 			if c.Name == command {
 				of = &c
 			}
 		}
-		got := line.flag(of, flag)
+		got := line.Flag(of, flag)
 		if got == nil || got.Long() != long || got.Default() != def {
 			t.Errorf("%s: got %+v", flag, got)
 		}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 // What a configuration refers to must be there, and an error names the place as
@@ -32,12 +34,12 @@ func TestCheckReferences(t *testing.T) {
 			name := writeFile(t, "exporter.yml", tc.file)
 			got := runToEnd(t, "check", "--config.file="+name)
 			if tc.want == "" {
-				if got.code != exitOK {
+				if got.code != cli.ExitOK {
 					t.Errorf("exit code %d: %s", got.code, got.stderr)
 				}
 				return
 			}
-			if got.code != exitConfig || !strings.HasPrefix(got.stderr, name+tc.want) {
+			if got.code != cli.ExitUsage || !strings.HasPrefix(got.stderr, name+tc.want) {
 				t.Errorf("exit code %d, want 2 and a line that begins with %q: %s", got.code, tc.want, got.stderr)
 			}
 		})
@@ -100,7 +102,7 @@ func TestDaemonSetArguments(t *testing.T) {
 	if len(args) != 5 {
 		t.Errorf("found %q, want 5 arguments", args)
 	}
-	if _, _, err := newCLI(Options{Stdout: io.Discard, Stderr: io.Discard}).parse(args); err != nil {
+	if _, _, err := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).parse(args); err != nil {
 		t.Errorf("%q: %v", args, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/alerts"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 // TestRulesForTheDefaults compares the output with the rules in alerts/.
@@ -17,7 +18,7 @@ func TestRulesForTheDefaults(t *testing.T) {
 	f := func(args ...string) {
 		t.Helper()
 		got := runToEnd(t, append([]string{"rules"}, args...)...)
-		if got.code != exitOK || got.stderr != "" {
+		if got.code != cli.ExitOK || got.stderr != "" {
 			t.Fatalf("exit code %d, stderr %q", got.code, got.stderr)
 		}
 		var file struct{ Groups []alerts.Group }
@@ -59,7 +60,7 @@ discovery:
 		t.Errorf("options (-want +got):\n%s", d)
 	}
 	got := runToEnd(t, "rules", "--config.file="+file)
-	if got.code != exitOK || got.stderr != "" {
+	if got.code != cli.ExitOK || got.stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", got.code, got.stderr)
 	}
 	// Labels, the failures of four long intervals, and which module is slow.
@@ -71,5 +72,5 @@ discovery:
 }
 
 func TestRulesOfABrokenFile(t *testing.T) {
-	refused(t, exitConfig, []string{`\S+/empty.yml: the file is empty; .*`}, "rules", "--config.file="+writeFile(t, "empty.yml", ""))
+	refused(t, cli.ExitUsage, []string{`\S+/empty.yml: the file is empty; .*`}, "rules", "--config.file="+writeFile(t, "empty.yml", ""))
 }

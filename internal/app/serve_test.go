@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
@@ -162,7 +163,7 @@ endpoints:
   - {name: stalling, url: "%[1]s/fault/stall_midstream", modules: [interactive, kept]}
 `, server)))
 	p.waitFor("hanging probes", func(got page) bool { return got.sum("inference_exporter_probes_in_flight") == 4 })
-	if code := p.stop(); code != exitOK { // which fails after 5 s
+	if code := p.stop(); code != cli.ExitOK { // which fails after 5 s
 		t.Errorf("exit code %d", code)
 	}
 	if n := len(p.stderr.lines(`msg=stopped`)); n != 1 {

@@ -7,6 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
 // shard is the part of the endpoints that this exporter looks at, of so many
@@ -15,9 +16,9 @@ type shard struct{ index, count int }
 
 func (s *shard) addFlags(c *kingpin.CmdClause) {
 	c.Flag("shard.index", "Which part of the endpoints to look at, from 0, when several exporters share a configuration.").
-		Envar("SHARD_INDEX").Default("0").SetValue(whole(&s.index))
+		Envar("SHARD_INDEX").Default("0").SetValue(cli.Whole(&s.index))
 	c.Flag("shard.count", "How many exporters share the endpoints of a configuration. Each endpoint is looked at by one of them.").
-		Envar("SHARD_COUNT").Default("1").SetValue(whole(&s.count))
+		Envar("SHARD_COUNT").Default("1").SetValue(cli.Whole(&s.count))
 }
 
 func (s shard) check() error {

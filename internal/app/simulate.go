@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
@@ -26,21 +27,21 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("model", "Name of the model.").Default("simulated-8b").StringVar(&s.o.Model)
 	c.Flag("engine", "Server software to show to detection: "+strings.Join(simulator.Engines(), ", ")+".").
 		Default(simulator.Engines()[0]).EnumVar(&s.o.Engine, simulator.Engines()...)
-	c.Flag("replicas", "Engines behind the address.").Default("1").SetValue(whole(&s.o.Replicas))
+	c.Flag("replicas", "Engines behind the address.").Default("1").SetValue(cli.Whole(&s.o.Replicas))
 	c.Flag("routing", "How a request finds its engine: "+strings.Join(simulator.Routings(), ", ")+".").
 		Default(simulator.LeastLoaded).EnumVar(&s.o.Routing, simulator.Routings()...)
 	c.Flag("sticky-header", "Header by which sticky routing keeps requests together.").Default("X-Session-Id").StringVar(&s.o.StickyHeader)
-	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").SetValue(whole(&s.o.Slots))
-	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").SetValue(whole(&s.o.QueueLimit))
+	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").SetValue(cli.Whole(&s.o.Slots))
+	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").SetValue(cli.Whole(&s.o.QueueLimit))
 	c.Flag("prefill-rate", "Uncached prompt tokens per second of an engine.").Default("8000").Float64Var(&s.o.PrefillTokensPerSecond)
 	c.Flag("fixed-delay", "Time before a request reaches an engine: network, tokenising.").DurationVar(&s.o.FixedDelay)
 	c.Flag("prefill-noise", "Relative standard deviation of the time to the first token.").Float64Var(&s.o.PrefillNoise)
 	c.Flag("decode-step", "Time of a decode step.").Default("20ms").DurationVar(&s.o.DecodeStep)
 	c.Flag("decode-step-per-sequence", "Time that each further sequence adds to a step; negative is none.").Default("100us").DurationVar(&s.o.DecodeStepPerSequence)
-	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").SetValue(whole(&s.o.Blocks))
-	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").SetValue(whole(&s.o.ContextLength))
-	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").SetValue(whole(&s.o.ReasoningTokens))
-	c.Flag("background", "Sequences that the server keeps running or queued by itself.").SetValue(whole(&s.o.Background))
+	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").SetValue(cli.Whole(&s.o.Blocks))
+	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").SetValue(cli.Whole(&s.o.ContextLength))
+	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").SetValue(cli.Whole(&s.o.ReasoningTokens))
+	c.Flag("background", "Sequences that the server keeps running or queued by itself.").SetValue(cli.Whole(&s.o.Background))
 	c.Flag("weights-version", "Name of the weights, which decides answers, fingerprint and log-probabilities.").StringVar(&s.o.WeightsVersion)
 	c.Flag("quality", "Share of the built-in questions that are answered right. POST /simulator/weights?quality=0.5 changes it at run time.").
 		Default("1").Float64Var(&s.o.Quality)

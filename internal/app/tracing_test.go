@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -38,7 +39,7 @@ endpoints: [{name: e, url: %q}]
 	if !got.has("inference_exporter_spans_dropped_total") {
 		t.Error("no count of lost spans")
 	}
-	if code := p.stop(); code != exitOK { // sends what is left
+	if code := p.stop(); code != cli.ExitOK { // sends what is left
 		t.Errorf("exit code %d", code)
 	}
 	select {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/status"
 )
@@ -272,7 +273,7 @@ func near(got, want []float64) bool {
 func TestProbeOfATruncatingServer(t *testing.T) {
 	t.Parallel()
 	got := runToEnd(t, "probe", truncating(t), "--api=openai-chat", "--model=m", "--module=agent")
-	if got.code != exitRun || !strings.Contains(got.stderr, "the server truncates prompts: it counts 4096 tokens") {
+	if got.code != cli.ExitFailure || !strings.Contains(got.stderr, "the server truncates prompts: it counts 4096 tokens") {
 		t.Errorf("exit code %d: %s", got.code, got.stderr)
 	}
 	if !strings.Contains(got.stdout, "not measured") || strings.Contains(got.stdout, "success") {

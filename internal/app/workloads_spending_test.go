@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -197,7 +198,7 @@ func TestBudgetTooSmallForOneRun(t *testing.T) {
 modules: {long: {input_tokens: 2000, output_tokens: 4}}
 endpoints: [{url: "http://h", %s}]`, tc.endpoint))
 		got := runToEnd(t, "check", "--config.file="+name)
-		if tc.want == "" && got.code != exitOK || tc.want != "" && !strings.Contains(got.stderr, tc.want) {
+		if tc.want == "" && got.code != cli.ExitOK || tc.want != "" && !strings.Contains(got.stderr, tc.want) {
 			t.Errorf("%s: exit code %d, want %q: %s", tc.endpoint, got.code, tc.want, got.stderr)
 		}
 	}

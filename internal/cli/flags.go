@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 // takes 1.5, as 1.
 type wholeNumber int
 
-// whole returns the value of a flag that sets n.
-func whole(n *int) kingpin.Value { return (*wholeNumber)(n) }
+// Whole returns the value of a flag that sets n.
+func Whole(n *int) kingpin.Value { return (*wholeNumber)(n) }
 
 // Set implements kingpin.Value.
 func (w *wholeNumber) Set(s string) error {
@@ -34,9 +34,9 @@ func (w *wholeNumber) Get() any { return int(*w) }
 // String implements kingpin.Value.
 func (w *wholeNumber) String() string { return strconv.Itoa(int(*w)) }
 
-// valueError returns the error of the first flag whose value cannot be used, by
+// ValueError returns the error of the first flag whose value cannot be used, by
 // its name, which the parser leaves out; nil where all can.
-func valueError(app *kingpin.Application, args []string) error {
+func ValueError(app *kingpin.Application, args []string) error {
 	parsed, err := app.ParseContext(args)
 	if err != nil || parsed == nil {
 		return nil // not that far

@@ -1,9 +1,9 @@
-package app
+package cli
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -20,43 +20,34 @@ var (
 	fishCompletion string
 )
 
-// completionCommand prints the completion script of a shell.
-type completionCommand struct {
-	shell *string
-}
-
-func newCompletionCommand(c *kingpin.CmdClause) *completionCommand {
-	return &completionCommand{shell: c.Arg("shell", "Shell: bash, zsh or fish.").Required().
-		HintOptions("bash", "zsh", "fish").Enum("bash", "zsh", "fish")}
-}
-
-func (c *completionCommand) run(_ context.Context, env environment) error {
-	script := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[*c.shell]
-	if _, err := fmt.Fprint(env.Stdout, script); err != nil {
-		return fmt.Errorf("print the script: %w", err)
-	}
-	return nil
-}
-
-// completeCommand answers the scripts: what may stand in place of the last
-// word, a line each, with a tab and its meaning where it has one. The parser has such a thing
-// too, but with a default command it never offers the names of commands.
-type completeCommand struct {
-	app   *kingpin.Application
-	words *[]string
-}
-
-func newCompleteCommand(app *kingpin.Application, c *kingpin.CmdClause) *completeCommand {
-	return &completeCommand{app: app, words: c.Hidden().Arg("word", "Words so far, without the program.").Strings()}
-}
-
-func (c *completeCommand) run(_ context.Context, env environment) error {
-	for _, s := range describe(c.app).suggestions(*c.words) {
-		if _, err := fmt.Fprintln(env.Stdout, strings.TrimSuffix(s.word+"\t"+s.meaning, "\t")); err != nil {
-			return fmt.Errorf("print the suggestions: %w", err)
+// Completion adds the argument of a command that prints the completion script of a
+// shell, and returns what the command does.
+func Completion(c *kingpin.CmdClause) func(io.Writer) error {
+	shell := c.Arg("shell", "Shell: bash, zsh or fish.").Required().
+		HintOptions("bash", "zsh", "fish").Enum("bash", "zsh", "fish")
+	return func(w io.Writer) error {
+		script := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[*shell]
+		if _, err := io.WriteString(w, script); err != nil {
+			return fmt.Errorf("print the script: %w", err)
 		}
+		return nil
 	}
-	return nil
+}
+
+// Complete adds the argument of the command that answers the scripts, and returns what
+// the command does: it prints what may follow the words so far, a line each, with a tab and its
+// meaning where it has one. The parser has such a thing too, but with a default command it never
+// offers the names of commands.
+func Complete(app *kingpin.Application, c *kingpin.CmdClause) func(io.Writer) error {
+	words := c.Hidden().Arg("word", "Words so far, without the program.").Strings()
+	return func(w io.Writer) error {
+		for _, s := range Describe(app).suggestions(*words) {
+			if _, err := fmt.Fprintln(w, strings.TrimSuffix(s.word+"\t"+s.meaning, "\t")); err != nil {
+				return fmt.Errorf("print the suggestions: %w", err)
+			}
+		}
+		return nil
+	}
 }
 
 // suggestion is a word that may come next.
@@ -64,7 +55,7 @@ type suggestion struct{ word, meaning string }
 
 // suggestions returns what may stand in place of the last word, which is begun
 // or empty. Nothing means that anything may, such as the name of a file.
-func (l commandLine) suggestions(words []string) []suggestion {
+func (l Description) suggestions(words []string) []suggestion {
 	if len(words) == 0 {
 		return nil
 	}
@@ -76,7 +67,7 @@ func (l commandLine) suggestions(words []string) []suggestion {
 	case open != nil:
 		all = optionsOf(open.Options, "")
 	case strings.HasPrefix(begun, "-") && hasValue:
-		if f := l.flag(command, name); f != nil {
+		if f := l.Flag(command, name); f != nil {
 			all = optionsOf(f.Options, name+"=")
 		}
 	case strings.HasPrefix(begun, "-"):
@@ -94,24 +85,24 @@ func (l commandLine) suggestions(words []string) []suggestion {
 // follow reads the words that are complete. It returns the command, or nil
 // where that is still open, how many arguments it has got, and the flag that
 // waits for its value, if one does.
-func (l commandLine) follow(words []string) (command *commandText, args int, open *flagText) {
+func (l Description) follow(words []string) (command *Command, args int, open *Flag) {
 	for _, word := range words {
 		switch {
 		case open != nil:
 			open = nil
 		case strings.HasPrefix(word, "-"):
 			name, _, hasValue := strings.Cut(word, "=")
-			f := l.flag(command, name)
-			if command == nil && f != nil && !slices.ContainsFunc(l.Flags, func(of flagText) bool { return of.Name == f.Name }) {
+			f := l.Flag(command, name)
+			if command == nil && f != nil && !slices.ContainsFunc(l.Flags, func(of Flag) bool { return of.Name == f.Name }) {
 				command = l.defaultCommand() // a flag of its own decides for it
 			}
 			if f != nil && f.Value != "" && !hasValue {
 				open = f
 			}
 		case command == nil:
-			i := slices.IndexFunc(l.Commands, func(c commandText) bool { return c.Name == word })
+			i := slices.IndexFunc(l.Commands, func(c Command) bool { return c.Name == word })
 			if i < 0 {
-				return &commandText{}, 0, nil // an unknown one, of which nothing is known
+				return &Command{}, 0, nil // an unknown one, of which nothing is known
 			}
 			command = &l.Commands[i]
 		default:
@@ -122,21 +113,21 @@ func (l commandLine) follow(words []string) (command *commandText, args int, ope
 }
 
 // defaultCommand returns the command that runs where none is named.
-func (l commandLine) defaultCommand() *commandText {
-	return &l.Commands[slices.IndexFunc(l.Commands, func(c commandText) bool { return c.IsDefault })]
+func (l Description) defaultCommand() *Command {
+	return &l.Commands[slices.IndexFunc(l.Commands, func(c Command) bool { return c.IsDefault })]
 }
 
 // flagsOf returns the flags that may stand with a command: without one, those
 // of the default command.
-func (l commandLine) flagsOf(command *commandText) []flagText {
+func (l Description) flagsOf(command *Command) []Flag {
 	if command == nil {
 		command = l.defaultCommand()
 	}
 	return slices.Concat(command.Flags, l.Flags)
 }
 
-// flag returns the flag of which a word is the whole name, or nil.
-func (l commandLine) flag(command *commandText, word string) *flagText {
+// Flag returns the flag of which a word is the whole name, or nil.
+func (l Description) Flag(command *Command, word string) *Flag {
 	for _, f := range l.flagsOf(command) {
 		if word == "--"+f.Name || f.Negatable && word == "--no-"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
 			return &f
@@ -146,7 +137,7 @@ func (l commandLine) flag(command *commandText, word string) *flagText {
 }
 
 // flagWords suggests the flags that may stand with a command.
-func (l commandLine) flagWords(command *commandText) []suggestion {
+func (l Description) flagWords(command *Command) []suggestion {
 	var all []suggestion
 	for _, f := range l.flagsOf(command) {
 		all = append(all, suggestion{"--" + f.Name, f.Help})

@@ -1,32 +1,27 @@
-package app
+package cli
 
 import (
-	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/alecthomas/kingpin/v2"
 )
 
-// manCommand prints the manual page.
-type manCommand struct {
-	app *kingpin.Application
-}
-
-func newManCommand(app *kingpin.Application, _ *kingpin.CmdClause) *manCommand {
-	return &manCommand{app: app}
-}
-
-func (c *manCommand) run(_ context.Context, env environment) error {
-	if _, err := fmt.Fprint(env.Stdout, describe(c.app).man()); err != nil {
-		return fmt.Errorf("print the manual page: %w", err)
+// Man returns what the command that prints the manual page does. c is its clause, which
+// takes nothing.
+func Man(app *kingpin.Application, _ *kingpin.CmdClause) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if _, err := io.WriteString(w, Describe(app).Man()); err != nil {
+			return fmt.Errorf("print the manual page: %w", err)
+		}
+		return nil
 	}
-	return nil
 }
 
-// man returns the manual page, in the macros of man(7). It has no date and no
+// Man returns the manual page, in the macros of man(7). It has no date and no
 // version, so that one file in docs/ can be compared with it.
-func (l commandLine) man() string {
+func (l Description) Man() string {
 	var b roff
 	b.macro("TH", strings.ToUpper(l.Name), "1", "", l.Name)
 	b.macro("SH", "NAME")
@@ -50,11 +45,11 @@ func (l commandLine) man() string {
 		b.command(l.Name, c)
 	}
 	b.macro("SH", "EXIT STATUS")
-	for _, e := range exitCodes() {
+	for _, e := range ExitCodes() {
 		b.item(e.Of, e.Meaning)
 	}
 	b.macro("SH", "SIGNALS")
-	for _, s := range signals() {
+	for _, s := range Signals() {
 		b.item(s.Of, s.Meaning)
 	}
 	b.macro("SH", "EXAMPLES")
@@ -120,7 +115,7 @@ func (b *roff) usage(s string) {
 	b.line(strings.Join(words, " "))
 }
 
-func (b *roff) command(program string, c commandText) {
+func (b *roff) command(program string, c Command) {
 	b.macro("SS", c.Name)
 	b.usage(c.Usage(program))
 	b.macro("PP")
@@ -134,7 +129,7 @@ func (b *roff) command(program string, c commandText) {
 	b.flags(c.Flags)
 }
 
-func (b *roff) flags(flags []flagText) {
+func (b *roff) flags(flags []Flag) {
 	for _, f := range flags {
 		b.macro("TP")
 		name, value, _ := strings.Cut(f.Long(), "=")
@@ -156,7 +151,7 @@ func (b *roff) flags(flags []flagText) {
 	}
 }
 
-func (b *roff) example(e commandExample) {
+func (b *roff) example(e Example) {
 	b.macro("TP")
 	b.line(`\fB` + escape(e.Line) + `\fR`)
 	b.text(e.Purpose)

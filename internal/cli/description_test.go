@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Texts and examples are those of commands. The page, which a test holds to the
+// parser, has a part for each command.
+func TestNotesAreOfCommands(t *testing.T) {
+	page, err := os.ReadFile("../../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(commandTexts())), slices.Collect(maps.Keys(commandExamples()))) {
+		if !strings.Contains(string(page), "\n## "+name+"\n") {
+			t.Errorf("%q is no command", name)
+		}
+	}
+}
