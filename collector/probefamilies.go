@@ -182,7 +182,7 @@ func tokenFamilies() []*probeFamily {
 			"Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
 			func(v *values) (uint64, bool) { return v.cachedTokens, v.cachedReported }),
 		outputTokensFamily(),
-		probeCounters("probe_token_source_total", "source", []string{string(result.TokensFromUsage), string(result.TokensFromEvents)},
+		probeCounters("probe_token_source_total", "source", labelValues(result.TokenSources()),
 			"Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
 			func(v *values) []uint64 { return v.tokenSources[:] }),
 	}

@@ -70,6 +70,6 @@ func selfFamilies() selfDescriptions {
 	d.missed.Labels, d.missed.Values = []string{"reason"}, labelValues(skipReasons())
 	d.budget.Labels, d.budget.Values = []string{"resource"}, budgetResources()
 	d.probes.Labels = []string{"clock"}
-	d.probes.Values = []string{string(result.ClockKernel), string(result.ClockProcess)}
+	d.probes.Values = labelValues(result.Clocks())
 	return d
 }

@@ -246,7 +246,7 @@ func reason(err error) (what, where string) {
 func innermost(err error) error {
 	for {
 		switch err.(type) { //nolint:errorlint // each error on its own
-		case *redacted, *statusError, *schemeError:
+		case *redacted, *statusError, *result.SchemeError:
 			return err
 		}
 		next := errors.Unwrap(err)

@@ -3,6 +3,7 @@ package prober
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -200,7 +201,7 @@ func TestPlainRequestsAtATLSPort(t *testing.T) {
 				cfg.Model = ""
 			}
 			r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-			if r.Outcome == result.Success || !WantsTLS(r.Err) || !strings.HasPrefix(r.Err.Error(), "the server speaks TLS at this port: use https://") {
+			if r.Outcome == result.Success || !wantsTLS(r) || !strings.HasPrefix(r.Err.Error(), "the server speaks TLS at this port: use https://") {
 				t.Errorf("%s, api %q: outcome %s: %v", name, api, r.Outcome, r.Err)
 			}
 		}
@@ -210,10 +211,15 @@ func TestPlainRequestsAtATLSPort(t *testing.T) {
 		"end":        listen(t, func(net.Conn) {}),
 		"bad status": listen(t, pages(func(string) (int, string) { return 400, "no" })),
 	} {
-		if r := newProber(t, newEndpoint(t, url), newModule()).one(t.Context(), time.Time{}); r.Outcome == result.Success || WantsTLS(r.Err) {
+		if r := newProber(t, newEndpoint(t, url), newModule()).one(t.Context(), time.Time{}); r.Outcome == result.Success || wantsTLS(r) {
 			t.Errorf("%s: outcome %s: %v", name, r.Outcome, r.Err)
 		}
 	}
+}
+
+func wantsTLS(r *result.Result) bool {
+	_, ok := errors.AsType[*result.SchemeError](r.Err)
+	return ok
 }
 
 // A refusal to say what the server is makes the outcome, and its own words begin

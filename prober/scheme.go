@@ -17,21 +17,6 @@ import (
 // speaks TLS.
 const handshakeTimeout = 5 * time.Second
 
-// schemeError is a failure at a port that speaks TLS while the URL has http://.
-type schemeError struct{ cause error }
-
-func (e *schemeError) Error() string {
-	return "the server speaks TLS at this port: use https:// in the URL: " + e.cause.Error()
-}
-func (e *schemeError) Unwrap() error { return e.cause }
-
-// WantsTLS reports whether a probe failed since its URL has http:// and the port
-// speaks TLS.
-func WantsTLS(err error) bool {
-	_, ok := errors.AsType[*schemeError](err)
-	return ok
-}
-
 // explain returns a failure with its reason where that is a URL with http:// for
 // a port that speaks TLS. It asks the port at most once a minute.
 func (e *Endpoint) explain(ctx context.Context, err error) error {
@@ -39,7 +24,7 @@ func (e *Endpoint) explain(ctx context.Context, err error) error {
 		return err
 	}
 	if e.speaksTLS(ctx) {
-		return &schemeError{err}
+		return &result.SchemeError{Err: err}
 	}
 	return err
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/internal/report"
-
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -53,8 +51,8 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 }
 
 // target is the endpoint in the words of the documents of its probes.
-func (e *endpoint) target() report.Target {
-	return report.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
+func (e *endpoint) target() result.Target {
+	return result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
 }
 
 // view is what a series holds at a moment.
@@ -73,13 +71,13 @@ func (p *Probes) view() view {
 }
 
 // page returns the series as the page shows it.
-func (v *view) page(t report.Target) *Series {
+func (v *view) page(t result.Target) *Series {
 	t.Module = v.id.Module
 	s := &Series{
 		Module: v.id.Module, Prefix: v.id.Prefix,
 		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
 		Interval: v.options.Pace.Interval, SLO: v.options.SLO,
-		History: v.history.columns(), Probes: make([]any, 0, len(v.kept)),
+		History: v.history.columns(), Probes: make([]*result.Document, 0, len(v.kept)),
 	}
 	if v.options.Window != nil {
 		s.Window = v.options.Window()

@@ -95,13 +95,5 @@ func ofMicros(us uint32) *float64 {
 	return new(float64(us) / 1e6)
 }
 
-// seconds returns d in seconds, nil where it is absent.
-func seconds(d time.Duration) *float64 {
-	if d < 0 {
-		return nil
-	}
-	return new(float64(d) / 1e9)
-}
-
 // unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }

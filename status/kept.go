@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
-	"github.com/inference-exporter/inference_exporter/internal/report"
 )
 
 // How many probes are kept with all that is known: for each series at most
@@ -30,9 +28,8 @@ func allowance(series int) int { return ownBytes + pooledBytes/max(1, series) }
 type keptProbe struct {
 	result result.Result // without events; its error is a bounded text
 	events []keptEvent
-	whole  bool // no events were dropped
-	merged int  // events, those that were dropped included
-	bytes  int  // in memory, roughly
+	merged int // events, those that were dropped included
+	bytes  int // in memory, roughly
 }
 
 // Sizes in memory.
@@ -41,7 +38,7 @@ const (
 	eventBytes = 8
 )
 
-// keptEvent is a prober.Event without what no page shows.
+// keptEvent is a result.Event without what no page shows.
 type keptEvent struct {
 	at                uint32 // microseconds
 	tokens            uint16
@@ -61,40 +58,39 @@ func keep(r *result.Result, allowance int) *keptProbe {
 	a := &r.Answer
 	k.bytes += len(r.Model) + len(a.Prompt) + len(a.Hash) + len(a.Model) + len(a.Fingerprint) + len(a.Text)
 	if k.bytes+eventBytes*len(r.Events) <= allowance/2 {
-		k.events, k.whole = keepEvents(r.Events)
+		k.events = keepEvents(r.Events)
 		k.bytes += eventBytes * len(k.events)
 	}
 	return k
 }
 
-// keepEvents returns events in little room. It is not ok for an event that does
-// not fit: one after more than an hour, or of very many tokens.
-func keepEvents(events []result.Event) (kept []keptEvent, ok bool) {
-	kept = make([]keptEvent, len(events))
+// keepEvents returns events in little room; nil where one does not fit: one after
+// more than an hour, or of very many tokens.
+func keepEvents(events []result.Event) []keptEvent {
+	kept := make([]keptEvent, len(events))
 	for i := range events {
 		e := &events[i]
 		at := micros(e.At)
 		if at == notMeasured || e.Tokens < 0 || e.Tokens > math.MaxUint16 {
-			return nil, false
+			return nil
 		}
 		kept[i] = keptEvent{at, uint16(e.Tokens), e.Merged, e.Reasoning}
 	}
-	return kept, true
+	return kept
 }
 
 // document returns the probe in the form of the command `probe -o json`.
-func (k *keptProbe) document(t report.Target) any {
+func (k *keptProbe) document(t result.Target) *result.Document {
 	r := k.result
-	if !k.whole {
-		return report.DocumentWithoutEvents(t, &r, k.merged)
-	}
 	r.Events = make([]result.Event, len(k.events))
 	for i, e := range k.events {
 		r.Events[i] = result.Event{
 			At: time.Duration(e.at) * time.Microsecond, Tokens: int(e.tokens), Merged: e.merged, Reasoning: e.reasoning,
 		}
 	}
-	return report.Document(t, &r)
+	d := result.NewDocument(t, &r)
+	d.Merged = k.merged
+	return d
 }
 
 // keep adds a probe and drops old ones.

@@ -133,9 +133,9 @@ func TestKeptLargeProbes(t *testing.T) {
 
 // Events may take what half of the allowance leaves beside the rest.
 func TestKeptEvents(t *testing.T) {
-	for events, whole := range map[int]bool{0: true, 192: true, 193: false} {
-		if k := keep(answer(epoch(), events), 2*(768+len("llama")+192*8)); k.whole != whole || whole && len(k.events) != events {
-			t.Errorf("%d events: kept %d, whole %t", events, len(k.events), k.whole)
+	for events, kept := range map[int]int{0: 0, 192: 192, 193: 0} {
+		if k := keep(answer(epoch(), events), 2*(768+len("llama")+192*8)); len(k.events) != kept {
+			t.Errorf("%d events: kept %d, want %d", events, len(k.events), kept)
 		}
 	}
 }
@@ -170,11 +170,11 @@ func TestKeptEventsThatDoNotFit(t *testing.T) {
 	for _, e := range []result.Event{{At: time.Hour + time.Second}, {At: -1}, {Tokens: 65536}, {Tokens: -1}} {
 		r := success(epoch())
 		r.Events = append(r.Events, e)
-		if k := keep(r, 1<<20); k.whole || k.events != nil || k.merged != 1 {
+		if k := keep(r, 1<<20); k.events != nil || k.merged != 1 {
 			t.Errorf("%+v is kept", e)
 		}
 	}
-	if k := keep(success(epoch()), 1<<20); !k.whole || len(k.events) != 3 {
+	if k := keep(success(epoch()), 1<<20); len(k.events) != 3 {
 		t.Error("events that fit are not kept")
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/report"
 )
 
 // rowOutcomes is how many outcomes a row shows.
@@ -173,7 +172,7 @@ func (p *Probes) inWords(k *keptProbe) *Failure {
 	}
 	return &Failure{
 		At: unixSeconds(r.Start), Module: p.id.Module, Outcome: r.Outcome,
-		Message: message, Advice: report.Advice(r.Outcome, r.Status, r.Err),
+		Message: message, Advice: r.Advice(),
 	}
 }
 
@@ -199,6 +198,6 @@ func (p *Probes) fill(row *Row) {
 	row.Outcomes = p.history.outcomes(rowOutcomes)
 	if last := p.last(); last != nil && last.result.Outcome == result.Success {
 		t := &last.result.Timing
-		row.TTFT, row.TPOT, row.Duration = seconds(t.TTFT), seconds(t.TPOT), seconds(t.Duration)
+		row.TTFT, row.TPOT, row.Duration = result.Seconds(t.TTFT), result.Seconds(t.TPOT), result.Seconds(t.Duration)
 	}
 }

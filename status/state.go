@@ -107,7 +107,7 @@ func (e *endpoint) inWords(before State) (module, text string) {
 		return "", "waiting for a probe"
 	}
 	latest := e.latestFailure()
-	outcome := inWords(latest.last().result.Outcome)
+	outcome := latest.last().result.Outcome.Description()
 	if e.state == Degraded {
 		return latest.id.Module, "degraded: " + latest.title + " fails: " + outcome
 	}

@@ -204,21 +204,6 @@ func TestChangesAreBounded(t *testing.T) {
 	}
 }
 
-// Every outcome of a failure has words of its own, and none is a label value.
-func TestOutcomesInWords(t *testing.T) {
-	seen := map[string]bool{}
-	for _, o := range result.Outcomes() {
-		if o == result.Success || o == result.Canceled {
-			continue
-		}
-		words := inWords(o)
-		if seen[words] || strings.Contains(words, "_") || words == "" {
-			t.Errorf("%s: %q", o, words)
-		}
-		seen[words] = true
-	}
-}
-
 // All states are counted, and listed from the worst.
 func TestStatesAreComplete(t *testing.T) {
 	if got := text(t, States()); got != `["down","degraded","slow","stale","waiting","up"]` {

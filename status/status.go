@@ -167,7 +167,7 @@ type Series struct {
 	History      *History `json:"history"`
 	// Probes are the latest ones with all that is known, the latest first, in the
 	// form of the command `probe -o json`.
-	Probes []any `json:"probes"`
+	Probes []*result.Document `json:"probes"`
 }
 
 // History are columns of the kept probes, the oldest first. A null is a value

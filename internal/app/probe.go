@@ -169,7 +169,7 @@ func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProb
 	return nil
 }
 
-func (c *probeCommand) printJSON(w io.Writer, t probereport.Target, results []*result.Result) error {
+func (c *probeCommand) printJSON(w io.Writer, t result.Target, results []*result.Result) error {
 	for _, r := range results {
 		if err := probereport.JSON(w, t, r); err != nil {
 			return err

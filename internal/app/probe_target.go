@@ -13,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -61,8 +60,8 @@ func setModel(e *config.Endpoint, model string) error {
 }
 
 // named is the target in the words of a report.
-func (t *probeTarget) named() probereport.Target {
-	return probereport.Target{Endpoint: t.endpoint.Name, URL: t.endpoint.URL.String(), Module: t.name, Price: t.endpoint.Price}
+func (t *probeTarget) named() result.Target {
+	return result.Target{Endpoint: t.endpoint.Name, URL: t.endpoint.URL.String(), Module: t.name, Price: t.endpoint.Price}
 }
 
 // targetProber asks a target all that its module asks.

@@ -47,7 +47,7 @@ func golden(t *testing.T, name string, write func(io.Writer) error) string {
 
 // fixtures
 
-var target = Target{Endpoint: "llama-prod", URL: "https://llm.example.com/v1", Module: "interactive"}
+var target = result.Target{Endpoint: "llama-prod", URL: "https://llm.example.com/v1", Module: "interactive"}
 
 const ms = time.Millisecond
 
@@ -244,7 +244,7 @@ func TestHostileText(t *testing.T) {
 	r.Model, r.Engine = "m\x1b[31m", "e\b\b"
 	r.Answer = result.Answer{Verdict: check.Wrong, Text: "a\x1b[2J\nforged line", Model: "\x1b]", Fingerprint: "\r"}
 	var b bytes.Buffer
-	if err := Text(&b, Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*result.Result{r}, nil, Options{Width: 80}); err != nil {
+	if err := Text(&b, result.Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*result.Result{r}, nil, Options{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range b.String() {
@@ -347,16 +347,6 @@ func TestTimeline(t *testing.T) {
 	p.timeline(dense)
 	if got := strings.Count(p.buf.String(), "\n"); got > maxLines+3 {
 		t.Errorf("%d lines of\n%s", got, p.buf.String())
-	}
-}
-
-func TestAdvice(t *testing.T) {
-	for _, o := range result.Outcomes() {
-		for _, status := range []int{0, 200, 302, 400, 404, 405, 407, 418, 422, 500, 502, 504} {
-			if a := Advice(o, status, nil); (a == "") != (o == result.Success) {
-				t.Errorf("%s with status %d: advice %q", o, status, a)
-			}
-		}
 	}
 }
 

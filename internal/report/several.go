@@ -15,7 +15,7 @@ import (
 
 // several tells what several results come to: a pair, bursts, or the lengths
 // of a ladder with one, the other or single requests for each.
-func (p *page) several(t Target, results []*result.Result) {
+func (p *page) several(t result.Target, results []*result.Result) {
 	var s Summary
 	s.Add(results...)
 	good := s.Outcome(result.Success)

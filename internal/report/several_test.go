@@ -41,12 +41,12 @@ func bursts() []*result.Result {
 }
 
 // several renders results, and checks that all of it fits.
-func several(t *testing.T, name string, target Target, results []*result.Result, wants ...string) {
+func several(t *testing.T, name string, target result.Target, results []*result.Result, wants ...string) {
 	t.Helper()
 	resultsOrSkip(t, name, target, results, nil, wants...)
 }
 
-func resultsOrSkip(t *testing.T, name string, target Target, results []*result.Result, skip *result.Skip, wants ...string) {
+func resultsOrSkip(t *testing.T, name string, target result.Target, results []*result.Result, skip *result.Skip, wants ...string) {
 	t.Helper()
 	text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, results, skip, Options{Width: 80}) })
 	for line := range strings.Lines(text) {
@@ -99,12 +99,12 @@ func TestCost(t *testing.T) {
 	warm := pair()[1]
 	several(t, "priced", priced, []*result.Result{warm}, "$0.001091 by the configured prices")
 	golden(t, "priced.json", func(w io.Writer) error { return JSON(indented{w}, priced, warm) })
-	if usd, ok := costOf(priced.Price, warm); !ok || usd < 0.00109139 || usd > 0.00109141 {
+	if usd, ok := warm.Cost(priced.Price); !ok || usd < 0.00109139 || usd > 0.00109141 {
 		t.Errorf("%g dollars (%t), want 0.0010914", usd, ok)
 	}
 	f := func(price *config.Price, r *result.Result) {
 		t.Helper()
-		if usd, ok := costOf(price, r); ok {
+		if usd, ok := r.Cost(price); ok {
 			t.Errorf("%g dollars with %+v for %+v, want none", usd, price, r.Tokens)
 		}
 	}

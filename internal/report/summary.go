@@ -35,11 +35,11 @@ func metrics() []struct {
 // is not safe for concurrent use.
 type Summary struct {
 	outcomes map[result.Outcome]int
-	failures map[result.Outcome]failure
-	samples  map[string][]time.Duration // of successes, by the name of a metric
-	together *estimate.Findings         // nil is nothing
-	skipped  int                        // runs that asked nothing
-	skip     *result.Skip               // of the first of them
+	failures map[result.Outcome]*result.Result // the first with a reason
+	samples  map[string][]time.Duration        // of successes, by the name of a metric
+	together *estimate.Findings                // nil is nothing
+	skipped  int                               // runs that asked nothing
+	skip     *result.Skip                      // of the first of them
 }
 
 // Conclude sets what the results tell together; nil is nothing.
@@ -60,12 +60,6 @@ func (s *Summary) Skip(skip *result.Skip) {
 // there is none.
 func (s *Summary) Skipped() *result.Skip { return s.skip }
 
-// failure is the first one with an outcome.
-type failure struct {
-	err    error
-	status int
-}
-
 // Add counts results. Their latencies count if they are successes.
 func (s *Summary) Add(results ...*result.Result) {
 	for _, r := range results {
@@ -76,13 +70,13 @@ func (s *Summary) Add(results ...*result.Result) {
 func (s *Summary) add(r *result.Result) {
 	if s.outcomes == nil {
 		s.outcomes = map[result.Outcome]int{}
-		s.failures = map[result.Outcome]failure{}
+		s.failures = map[result.Outcome]*result.Result{}
 		s.samples = map[string][]time.Duration{}
 	}
 	s.outcomes[r.Outcome]++
 	if r.Outcome != result.Success {
-		if _, ok := s.failures[r.Outcome]; !ok && r.Err != nil {
-			s.failures[r.Outcome] = failure{r.Err, r.Status}
+		if s.failures[r.Outcome] == nil && r.Err != nil {
+			s.failures[r.Outcome] = r
 		}
 		return
 	}
@@ -108,7 +102,7 @@ func (s *Summary) Outcome(o result.Outcome) int { return s.outcomes[o] }
 // Text writes the summary as a table: for each latency the number of samples,
 // the extremes, and the median and the 99th percentile with bounds that each
 // hold with 95 % confidence, whatever the distribution. Errors are those of w.
-func (s *Summary) Text(w io.Writer, t Target, o Options) error {
+func (s *Summary) Text(w io.Writer, t result.Target, o Options) error {
 	p := newPage(o)
 	c := green
 	if s.Probes() == 0 || s.outcomes[result.Success] < s.Probes() {
@@ -132,9 +126,9 @@ func (s *Summary) listFailures(p *page) {
 			continue
 		}
 		p.title("%d × %s", n, o)
-		if f := s.failures[o]; f.err != nil {
-			p.row("reason", f.err.Error())
-			p.row("check next", Advice(o, f.status, f.err))
+		if r := s.failures[o]; r != nil {
+			p.row("reason", r.Err.Error())
+			p.row("check next", r.Advice())
 		}
 	}
 	if s.skip != nil {
@@ -208,19 +202,19 @@ type summaryDocument struct {
 // for; each of the others holds with 95 % confidence.
 type distributionDocument struct {
 	Samples  int      `json:"samples"`
-	Min      float64  `json:"min"`
-	P50      float64  `json:"p50"`
+	Min      *float64 `json:"min"`
+	P50      *float64 `json:"p50"`
 	P50Lower *float64 `json:"p50_lower,omitempty"`
 	P50Upper *float64 `json:"p50_upper,omitempty"`
-	P99      float64  `json:"p99"`
+	P99      *float64 `json:"p99"`
 	P99Lower *float64 `json:"p99_lower,omitempty"`
 	P99Upper *float64 `json:"p99_upper,omitempty"`
-	Max      float64  `json:"max"`
+	Max      *float64 `json:"max"`
 }
 
 // JSON writes the summary as one line: an object whose one field is `summary`,
 // which tells it from a result. Errors are those of w.
-func (s *Summary) JSON(w io.Writer, t Target) error {
+func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
 		Outcomes: map[result.Outcome]int{}, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: newFindingsDocument(s.together),
@@ -229,9 +223,9 @@ func (s *Summary) JSON(w io.Writer, t Target) error {
 	for name, samples := range s.samples {
 		x := describe(samples)
 		d.Latency[name] = distributionDocument{
-			Samples: x.n, Min: inSeconds(x.min), Max: inSeconds(x.max),
-			P50: inSeconds(x.p50.value), P50Lower: boundSeconds(x.p50.lower), P50Upper: boundSeconds(x.p50.upper),
-			P99: inSeconds(x.p99.value), P99Lower: boundSeconds(x.p99.lower), P99Upper: boundSeconds(x.p99.upper),
+			Samples: x.n, Min: result.Seconds(x.min), Max: result.Seconds(x.max),
+			P50: result.Seconds(x.p50.value), P50Lower: boundSeconds(x.p50.lower), P50Upper: boundSeconds(x.p50.upper),
+			P99: result.Seconds(x.p99.value), P99Lower: boundSeconds(x.p99.lower), P99Upper: boundSeconds(x.p99.upper),
 		}
 	}
 	return encode(w, map[string]summaryDocument{"summary": d})
@@ -241,5 +235,5 @@ func boundSeconds(d *time.Duration) *float64 {
 	if d == nil {
 		return nil
 	}
-	return seconds(*d)
+	return result.Seconds(*d)
 }

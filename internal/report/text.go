@@ -11,22 +11,10 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
-	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // minWidth is the narrowest text that is laid out; labels need some room.
 const minWidth = 40
-
-// Target is what was probed, in the words of the configuration.
-type Target struct {
-	// Endpoint is the endpoint's name, URL where it is.
-	Endpoint, URL string
-	// Module is the name of the module.
-	Module string
-	// Price is what tokens cost there; nil is not known.
-	Price *config.Price
-}
 
 // Options say how text looks.
 type Options struct {
@@ -40,7 +28,7 @@ type Options struct {
 // known of a single one, and what pairs and bursts come to together. Without
 // results, skip says why. What a server wrote is shown without its control
 // characters. Errors are those of w.
-func Text(w io.Writer, t Target, results []*result.Result, skip *result.Skip, o Options) error {
+func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.Skip, o Options) error {
 	p := newPage(o)
 	switch len(results) {
 	case 0:
@@ -63,7 +51,7 @@ func Text(w io.Writer, t Target, results []*result.Result, skip *result.Skip, o 
 }
 
 // single tells all of one result.
-func (p *page) single(t Target, r *result.Result) {
+func (p *page) single(t result.Target, r *result.Result) {
 	p.heading(t, r)
 	p.waterfall("Phases", &r.Timing, r.Outcome)
 	p.timeline(r.Events)
@@ -75,7 +63,7 @@ func (p *page) single(t Target, r *result.Result) {
 }
 
 // heading says what came out, of what, and why.
-func (p *page) heading(t Target, r *result.Result) {
+func (p *page) heading(t result.Target, r *result.Result) {
 	c, when := green, "in"
 	if r.Outcome != result.Success {
 		c, when = red, "after"
@@ -89,7 +77,7 @@ func (p *page) heading(t Target, r *result.Result) {
 		if r.Err != nil {
 			p.row("reason", r.Err.Error())
 		}
-		p.row("check next", Advice(r.Outcome, r.Status, r.Err))
+		p.row("check next", r.Advice())
 	}
 	if r.RetryAfter >= 0 {
 		p.row("retry after", "the server asks to wait "+duration(r.RetryAfter))
@@ -99,7 +87,7 @@ func (p *page) heading(t Target, r *result.Result) {
 }
 
 // asked says what the request was.
-func asked(t Target, r *result.Result) string {
+func asked(t result.Target, r *result.Result) string {
 	parts := []string{"module " + t.Module}
 	for _, part := range []struct{ word, value string }{
 		{"api", r.API}, {"engine", r.Engine}, {"model", r.Model}, {"prefix", r.Prefix},

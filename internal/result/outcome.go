@@ -1,5 +1,13 @@
 package result
 
+import (
+	"cmp"
+	"errors"
+	"net/http"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
 // Outcome says how a probe ended. The set is closed: it is a label value.
 type Outcome string
 
@@ -53,15 +61,74 @@ const (
 	Canceled Outcome = "canceled"
 )
 
-// Outcomes lists the closed set in the order of the documentation.
-func Outcomes() []Outcome {
-	return []Outcome{
-		Success, Empty, Truncated, CheckFailed, DNSError, ConnectError, TLSError,
-		Unauthorized, RateLimited, Overloaded, HTTPError, StreamError,
-		ProtocolError, TooLarge, TimeoutConnect, TimeoutFirstToken,
-		TimeoutStall, TimeoutTotal, Canceled,
+// description is an outcome with what people are told of it: what happened to the
+// probe, as in "down: the answer is empty", and what to check next.
+type description struct {
+	outcome      Outcome
+	text, advice string
+}
+
+// descriptions lists the closed set in the order of the documentation.
+func descriptions() []description {
+	return []description{
+		{Success, "success", ""},
+		{Empty, "the answer is empty", "Ask the same by hand: a stop sequence, a chat template or a content filter may end the answer at once, " +
+			"and a reasoning model may need more output_tokens."},
+		{Truncated, "the answer is cut", "Look for a crash or restart of the server at this time, then for a proxy between that limits " +
+			"the time of a reply or of silence. The trace id finds the request in logs."},
+		{CheckFailed, "the answer is not as expected", "The server works, but its answer is not the expected one: compare model, revision, chat template " +
+			"and quantisation with when it passed."},
+		{DNSError, "the host name does not resolve", "Does the host's name resolve on this machine? Look for a typing error in the URL, a missing search " +
+			"domain, and at the resolver itself."},
+		{ConnectError, "no connection", "Is the server running and listening on this port, on an address that others reach? Then look at " +
+			"firewalls and network policies between, and at the proxy if one is set."},
+		{TLSError, "no secure connection", "Compare the certificate's names, issuer and dates with the URL. A private authority goes into " +
+			"http.tls_config.ca_file; a server without TLS needs http:// in its URL."},
+		{Unauthorized, "not authorized", "Is the key there, current, and allowed to use this model? See http.authorization, or the headers " +
+			"that this api wants."},
+		{RateLimited, "over the rate limit", "The quota is used up, by these probes or by others with the same key: probe less often or with " +
+			"fewer tokens, or ask for a higher quota."},
+		{Overloaded, "overloaded", "The server takes no more requests: look at its queue, its replicas, and whether it is still loading the model."},
+		{HTTPError, "an HTTP error", "The reason is the server's own; see its documentation for this status."},
+		{StreamError, "an error in mid-reply", "The server gave up in mid-reply. Its log at this time says why: out of memory, a worker that died, " +
+			"a request that was aborted."},
+		{ProtocolError, "a reply that is not of the protocol", "Does the server speak this api, and does the URL lead to it and not to a web page, a login or " +
+			"another service? Try another api, or the URL with or without /v1."},
+		{TooLarge, "the reply is too large", "The server sends more than was asked for: does it honour the limit on output tokens, and is it an inference server at all?"},
+		{TimeoutConnect, "no connection in time", "Packets get lost on the way: look at firewalls and routes, whether the address is right, and " +
+			"whether the server still accepts connections."},
+		{TimeoutFirstToken, "no first token in time", "The request arrived, but no token came. Look at the server's queue and running requests, then " +
+			"at its log: it may be overloaded, loading the model, or hung."},
+		{TimeoutStall, "the answer stalls", "Tokens came and then stopped. Look for preemptions (a full KV cache), a worker or GPU that hangs, " +
+			"and a proxy between that holds the stream back."},
+		{TimeoutTotal, "no whole answer in time", "The answer was still coming: is it slower than usual (see TPOT), or is the timeout too short for " +
+			"so many output_tokens?"},
+		{Canceled, "canceled", "The probe was ended from here, which says nothing of the endpoint."},
 	}
 }
+
+// Outcomes lists the closed set in the order of the documentation.
+func Outcomes() []Outcome {
+	all := descriptions()
+	outcomes := make([]Outcome, len(all))
+	for i := range all {
+		outcomes[i] = all[i].outcome
+	}
+	return outcomes
+}
+
+func (o Outcome) description() description {
+	for _, d := range descriptions() {
+		if d.outcome == o {
+			return d
+		}
+	}
+	return description{outcome: o, text: string(o)}
+}
+
+// Description returns what happened to a probe with the outcome, as in "the answer
+// is empty".
+func (o Outcome) Description() string { return o.description().text }
 
 // IsTimeout returns whether the endpoint did not answer, or go on, in time.
 func (o Outcome) IsTimeout() bool {
@@ -70,4 +137,100 @@ func (o Outcome) IsTimeout() bool {
 		return true
 	}
 	return false
+}
+
+// SchemeError is a failure at a port that speaks TLS while the URL has http://.
+type SchemeError struct{ Err error }
+
+// Error returns what to write in the URL, and the failure.
+func (e *SchemeError) Error() string {
+	return "the server speaks TLS at this port: use https:// in the URL: " + e.Err.Error()
+}
+
+// Unwrap returns the failure.
+func (e *SchemeError) Unwrap() error { return e.Err }
+
+// Advice returns what to check next after a failure; "" after a success.
+func (r *Result) Advice() string {
+	if _, ok := errors.AsType[*SchemeError](r.Err); ok {
+		return "Write https:// instead of http:// in the URL. A private authority goes into http.tls_config.ca_file."
+	}
+	advice := r.Outcome.description().advice
+	if r.Outcome != HTTPError {
+		return advice
+	}
+	status := r.Status
+	if e, ok := errors.AsType[*api.ServerError](r.Err); ok && e.Status != 0 { // inside a 200 reply
+		status = e.Status
+	}
+	return cmp.Or(statusAdvice(status), advice)
+}
+
+// statusAdvice returns the advice for a status that has no outcome of its own; ""
+// where there is none.
+func statusAdvice(status int) string {
+	switch {
+	case status == 0: // of an answer to a question before the probe
+		return "The server refused to say what it serves: is the URL right, with or without /v1? With api and model set it need not be asked."
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		return "Is the path right (the URL with or without /v1, the api), and does the server serve a model of this name?"
+	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
+		return "The server refuses the request itself: the reason may name a parameter, or a prompt that is longer than the model's context."
+	case status == http.StatusProxyAuthRequired:
+		return "The proxy wants a user and a password: see http.proxy_url."
+	case status == http.StatusBadGateway || status == http.StatusGatewayTimeout:
+		return "A gateway answers, but not the server behind it: is that running, and slower than the gateway's limit?"
+	case status/100 == 3:
+		return "Probe the address that the redirect names, if that is the right one."
+	case status/100 == 5:
+		return "The server failed: its log at this time says why."
+	}
+	return ""
+}
+
+// SkipReason says why a run measured nothing. The set is closed: it is a label
+// value.
+type SkipReason string
+
+const (
+	// SkipContext is a model whose context has no room for what the module asks.
+	SkipContext SkipReason = "context_length"
+	// SkipModel is a server with several models and a configuration that names
+	// none.
+	SkipModel SkipReason = "model_not_set"
+	// SkipTruncated is a server that truncates the prompt, so that what it answers
+	// is no answer to a prompt of that length.
+	SkipTruncated SkipReason = "prompt_truncated"
+	// SkipResources is a lack of descriptors, memory or ports on this machine.
+	SkipResources SkipReason = "resources"
+)
+
+// SkipReasons lists the closed set.
+func SkipReasons() []SkipReason {
+	return []SkipReason{SkipContext, SkipModel, SkipTruncated, SkipResources}
+}
+
+// Skip is why a run measured nothing although the server did not fail: the
+// configuration and the server do not fit together, or this machine lacks
+// something.
+type Skip struct {
+	Reason SkipReason
+	// Spent are the results of requests that were made nevertheless, since nobody
+	// knew before. Their tokens are paid for; they say nothing else.
+	Spent []*Result
+	// Text says for people what to change: one bounded line that may quote the
+	// server.
+	Text string
+}
+
+// Error returns Text.
+func (s *Skip) Error() string { return s.Text }
+
+// Spent returns the results of all requests that a run made, given what Run returned:
+// those that cost something.
+func Spent(results []*Result, why *Skip) []*Result {
+	if why != nil {
+		return why.Spent
+	}
+	return results
 }

@@ -33,6 +33,9 @@ const (
 	ClockProcess Clock = "process"
 )
 
+// Clocks lists the closed set.
+func Clocks() []Clock { return []Clock{ClockKernel, ClockProcess} }
+
 // TokenSource names where a count of output tokens comes from.
 type TokenSource string
 
@@ -43,6 +46,9 @@ const (
 	// server reports no usage.
 	TokensFromEvents TokenSource = "events"
 )
+
+// TokenSources lists the closed set.
+func TokenSources() []TokenSource { return []TokenSource{TokensFromUsage, TokensFromEvents} }
 
 // Phase is one of the consecutive parts of a probe. The durations of the
 // phases of one probe add up to its end-to-end duration.
@@ -225,26 +231,27 @@ type Result struct {
 // Answer is what an answer came to, apart from its time.
 type Answer struct {
 	// Verdict is the result of the check; "" where nothing was expected.
-	Verdict check.Verdict
+	Verdict check.Verdict `json:"verdict,omitempty"`
 	// Prompt identifies the prompt that was asked, 16 hex digits.
-	Prompt string
+	Prompt string `json:"prompt,omitempty"`
 	// Hash identifies the text of the answer, 16 hex digits; "" where nothing is
 	// watched for changes, and of an answer that is not complete.
-	Hash string
+	Hash string `json:"hash,omitempty"`
 	// Model is the name of the model, and Fingerprint that of the system, as the
-	// reply tells them; bounded, "" where it does not.
-	Model, Fingerprint string
+	// reply reports them; bounded, "" where it does not.
+	Model       string `json:"model,omitempty"`
+	Fingerprint string `json:"system_fingerprint,omitempty"`
 	// Text is the beginning of an answer that was not as expected, for the log;
 	// "" unless the module asks for it.
-	Text string
+	Text string `json:"text,omitempty"`
 }
 
 // Logprob is the score of a given text.
 type Logprob struct {
 	// Tokens is how many tokens were scored, Mean their mean log-probability in
 	// nats.
-	Tokens int
-	Mean   float64
+	Tokens int     `json:"tokens"`
+	Mean   float64 `json:"mean"`
 }
 
 // MergedEvents counts the events whose arrival is only an upper bound.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -21,13 +22,13 @@ func openEndpoint(t *testing.T, d *status.Detail) *tab {
 }
 
 // onlyProbe is an endpoint with one probe.
-func onlyProbe(probe map[string]any) *status.Detail {
-	outcome := result.Outcome(probe["outcome"].(string))
+func onlyProbe(probe *result.Document) *status.Detail {
+	probe.Time = time.Unix(1.8e9, 0).UTC()
 	return &status.Detail{
 		Row: status.Row{Name: "one", URL: "http://one:8000", State: status.Up},
 		Series: []*status.Series{{
-			Module: "m", Prefix: "cold", Interval: 30, Probes: []any{probe},
-			History: &status.History{At: []float64{1.8e9}, TTFT: []*float64{nil}, TPOT: []*float64{nil}, Outcome: []result.Outcome{outcome}},
+			Module: "m", Prefix: "cold", Interval: 30, Probes: []*result.Document{probe},
+			History: &status.History{At: []float64{1.8e9}, TTFT: []*float64{nil}, TPOT: []*float64{nil}, Outcome: []result.Outcome{probe.Outcome}},
 		}},
 	}
 }
@@ -39,9 +40,9 @@ func (p *tab) openFirstProbe() {
 }
 
 func TestWaterfall(t *testing.T) {
-	p := openEndpoint(t, onlyProbe(map[string]any{
-		"time": "2027-01-15T08:00:00Z", "outcome": "success", "trace_id": "ab", "duration_seconds": 0.2,
-		"phase_seconds": map[string]float64{"connect": 0.01, "first_byte": 0.08, "first_token": 0.01, "decode": 0.1},
+	p := openEndpoint(t, onlyProbe(&result.Document{
+		Outcome: result.Success, TraceID: "ab", Duration: new(0.2),
+		Phases: map[string]*float64{"connect": new(0.01), "first_byte": new(0.08), "first_token": new(0.01), "decode": new(0.1)},
 	}))
 	p.openFirstProbe()
 	want := []string{"connect10.0 ms", "first byte80.0 ms", "first token10.0 ms", "decode100 ms"}
@@ -56,10 +57,10 @@ func TestWaterfall(t *testing.T) {
 }
 
 func TestWaterfallOfAFailure(t *testing.T) {
-	p := openEndpoint(t, onlyProbe(map[string]any{
-		"time": "2027-01-15T08:00:00Z", "outcome": "timeout_first_token", "trace_id": "ab", "duration_seconds": 10.0,
-		"error": "no first token within 10 s", "advice": "Look at the queue.",
-		"phase_seconds": map[string]float64{"connect": 0.5, "write": 0.5},
+	p := openEndpoint(t, onlyProbe(&result.Document{
+		Outcome: result.TimeoutFirstToken, TraceID: "ab", Duration: new(10.0),
+		Error: "no first token within 10 s", Advice: "Look at the queue.",
+		Phases: map[string]*float64{"connect": new(0.5), "write": new(0.5)},
 	}))
 	p.openFirstProbe()
 	want := []string{"connect500 ms", "write500 ms", "then failed9.00 s"}
@@ -71,12 +72,12 @@ func TestWaterfallOfAFailure(t *testing.T) {
 }
 
 func TestTokenTimeline(t *testing.T) {
-	event := func(at float64, merged bool) map[string]any {
-		return map[string]any{"at_seconds": at, "tokens": 2, "merged": merged}
+	event := func(at float64, merged bool) result.DocumentEvent {
+		return result.DocumentEvent{At: at, Tokens: 2, Merged: merged}
 	}
-	p := openEndpoint(t, onlyProbe(map[string]any{
-		"time": "2027-01-15T08:00:00Z", "outcome": "success", "trace_id": "ab",
-		"events": []any{event(0.1, false), event(0.12, true), event(0.62, false), event(0.65, false)},
+	p := openEndpoint(t, onlyProbe(&result.Document{
+		Outcome: result.Success, TraceID: "ab",
+		Events: []result.DocumentEvent{event(0.1, false), event(0.12, true), event(0.62, false), event(0.65, false)},
 	}))
 	p.openFirstProbe()
 	p.awaitText(".tokens h3", "4 events in 550 ms")
@@ -128,7 +129,7 @@ func TestChartsShowTheHistory(t *testing.T) {
 
 // After a step of the clock back the history is not in the order of time.
 func TestChartsAfterAStepOfTheClock(t *testing.T) {
-	d := onlyProbe(map[string]any{"time": "2027-01-15T08:00:00Z", "outcome": "success"})
+	d := onlyProbe(&result.Document{Outcome: result.Success})
 	d.Series[0].History = &status.History{
 		At:      []float64{1.8e9, 1.8e9 + 30, 1.8e9 - 3600},
 		TTFT:    []*float64{new(0.111), new(0.222), new(0.333)},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 	"github.com/inference-exporter/inference_exporter/web"
@@ -30,10 +31,10 @@ func hostile() *status.Detail {
 	for _, s := range d.Series {
 		s.Module, s.Prefix, s.InputTokens, s.Concurrency = evil, evil, evil, evil
 		s.History.Outcome[len(s.History.Outcome)-1] = result.Outcome(evil)
-		s.Probes = []any{map[string]any{
-			"time": evil, "outcome": evil, "error": evil, "advice": evil, "trace_id": evil, "model": evil, "finish_reason": evil, "clock": evil,
-			"answer": map[string]any{"text": evil, "verdict": evil}, "server_time_seconds": map[string]float64{evil: 1},
-			"phase_seconds": map[string]float64{evil: 1, "dns": 1},
+		s.Probes = []*result.Document{{
+			Outcome: result.Outcome(evil), Error: evil, Advice: evil, TraceID: evil, Model: evil, Finish: evil, Clock: result.Clock(evil),
+			Answer: &result.Answer{Text: evil, Verdict: check.Verdict(evil)}, Server: map[string]*float64{evil: new(1.0)},
+			Phases: map[string]*float64{evil: new(1.0), "dns": new(1.0)},
 		}}
 	}
 	return d

@@ -130,38 +130,34 @@ func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id result.SeriesID, times 
 }
 
 // probe is one result in the form of the command `probe -o json`.
-func probe(k Kind, r *rand.Rand, h *status.History, i int, id result.SeriesID) map[string]any {
-	at := time.UnixMilli(int64(h.At[i] * 1000)).UTC()
-	p := map[string]any{
-		"time": at.Format(time.RFC3339Nano), "endpoint": k.Name, "module": id.Module, "outcome": h.Outcome[i], "prefix": id.Prefix,
-		"trace_id": fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()), "clock": "kernel", "merged_events": 0,
-		"connection_reused": false, "buffered": false, "imprecise": false, "no_end_marker": false,
+func probe(k Kind, r *rand.Rand, h *status.History, i int, id result.SeriesID) *result.Document {
+	p := &result.Document{
+		Time: time.UnixMilli(int64(h.At[i] * 1000)).UTC(), Endpoint: k.Name, Module: id.Module, Outcome: h.Outcome[i], Prefix: id.Prefix,
+		TraceID: fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()), Clock: result.ClockKernel,
 	}
-	if h.Outcome[i] != result.Success {
-		p["error"], p["advice"] = k.Error, "Look at the server's queue and running requests, then at its log."
-		p["duration_seconds"] = 10.0
-		p["phase_seconds"] = map[string]float64{"dns": 0.0012, "connect": 0.0008, "write": 0.0001}
+	if p.Outcome != result.Success {
+		p.Error, p.Advice = k.Error, "Look at the server's queue and running requests, then at its log."
+		p.Duration = new(10.0)
+		p.Phases = map[string]*float64{"dns": new(0.0012), "connect": new(0.0008), "write": new(0.0001)}
 		return p
 	}
 	ttft, tpot := *h.TTFT[i], *h.TPOT[i]
-	var events []map[string]any
 	t := 0.0021 + ttft
 	for n := range 32 {
-		events = append(events, map[string]any{"at_seconds": t, "tokens": 1, "merged": n == 9, "reasoning": n < 4})
+		p.Events = append(p.Events, result.DocumentEvent{At: t, Tokens: 1, Merged: n == 9, Reasoning: n < 4})
 		t += tpot * max(0.2, 1+0.3*r.NormFloat64())
 		if n == 20 {
 			t += tpot * 6
 		}
 	}
-	last := events[31]["at_seconds"].(float64)
-	p["ttft_seconds"], p["tpot_seconds"], p["duration_seconds"], p["output_tokens"] = ttft, tpot, last+0.0004, 32
-	p["prompt_tokens"], p["cached_prompt_tokens"], p["reasoning_tokens"] = 512, 256, 4
-	p["model"], p["finish_reason"], p["http_status"], p["output_tokens_per_second"] = k.Model, "length", 200, 1/tpot
-	p["phase_seconds"] = map[string]float64{
-		"dns": 0.0012, "connect": 0.0008, "write": 0.0001, "first_byte": ttft * 0.96, "first_token": ttft * 0.04,
-		"decode": last - ttft - 0.0021, "close": 0.0004,
+	last := p.Events[31].At
+	p.TTFT, p.TPOT, p.Duration, p.Output = &ttft, &tpot, new(last+0.0004), new(32)
+	p.Prompt, p.Cached, p.Reasoning = new(512), new(256), new(4)
+	p.Model, p.Finish, p.Status, p.Speed = k.Model, "length", 200, new(1/tpot)
+	p.Phases = map[string]*float64{
+		"dns": new(0.0012), "connect": new(0.0008), "write": new(0.0001), "first_byte": new(ttft * 0.96), "first_token": new(ttft * 0.04),
+		"decode": new(last - ttft - 0.0021), "close": new(0.0004),
 	}
-	p["events"] = events
 	return p
 }
 
