@@ -1,6 +1,3 @@
-// Package hostile has servers that mean harm: each does to its clients one thing
-// that a broken or malicious endpoint can do. It serves tests only, which run the
-// program against all of them: make hostile.
 package hostile
 
 import (
