@@ -6,25 +6,6 @@ import (
 	"io"
 )
 
-// Frame is one event of a stream.
-type Frame struct {
-	// Event is the event's name, "" by default. A line "error: ..." makes it
-	// "error": no SSE field has that name, yet llama.cpp reported failures so
-	// until autumn 2025.
-	Event string
-	// Data is the payload, valid until the next call of Next.
-	Data []byte
-	// Read is the ordinal, from 1, of the Read call that completed the frame.
-	Read int
-	// More tells that the same Read call brought more after this frame than
-	// line ends, so that its time is only an upper bound on the arrival.
-	More bool
-	// Partial tells that the input ended before the blank line that closes an
-	// event. The SSE specification discards such an event; here the caller
-	// judges whether its payload is whole.
-	Partial bool
-}
-
 // SSEReader reads server-sent events as the WHATWG specification frames them
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html, 9.2.6),
 // with three liberties that real servers ask for: Frame.Partial, the field

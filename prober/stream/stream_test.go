@@ -157,3 +157,92 @@ func checkSplits(t *testing.T, f Framing, in []byte, seed uint64, l Limits) ([]e
 	}
 	return want, wantErr
 }
+
+// Before its buffers pass FreeBuffer a reader asks for all that it is to hold,
+// and a no ends the reply.
+func TestReserve(t *testing.T) {
+	const long = 100 << 10
+	line := strings.Repeat("x", long)
+	for name, f := range map[string]struct {
+		framing Framing
+		body    string
+		least   int // what the reader holds of the body at once
+	}{
+		"SSE, one line":   {SSE, "data: " + line + "\n\n", 2 * long},
+		"SSE, many":       {SSE, strings.Repeat("data: "+line[:1000]+"\n", long/1000) + "\n", long},
+		"NDJSON":          {NDJSON, line + "\n", long},
+		"whole":           {Whole, line, long},
+		"usual SSE":       {SSE, strings.Repeat("data: "+line[:2000]+"\n\n", 100), 0},
+		"endless":         {SSE, "data: " + strings.Repeat(line, 50), long},
+		"endless, NDJSON": {NDJSON, strings.Repeat(line, 50), long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			most := 0
+			l := DefaultLimits()
+			l.Reserve = func(n int) error {
+				most = max(most, n)
+				return nil
+			}
+			for r := New(f.framing, strings.NewReader(f.body), l); ; {
+				if _, err := r.Next(); err != nil {
+					break
+				}
+			}
+			if most < f.least || f.least == 0 && most > 0 {
+				t.Errorf("asked for %d bytes at most, held %d", most, f.least)
+			}
+			if f.least == 0 {
+				return
+			}
+			no := errors.New("no memory")
+			l.Reserve = func(n int) error {
+				if n <= FreeBuffer {
+					t.Errorf("asked for %d bytes", n)
+				}
+				return no
+			}
+			var err error
+			for r := New(f.framing, strings.NewReader(f.body), l); err == nil; {
+				_, err = r.Next()
+			}
+			if !errors.Is(err, no) || errors.Is(err, io.EOF) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+const (
+	// chunk is an event of 265 bytes as chat completions send it.
+	chunk = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1760000000,"model":"meta-llama/Llama-3.1-8B-Instruct","system_fingerprint":"fp_0123456789","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
+	// line is an object of 265 bytes, as a native API might send it.
+	line = `{"model":"meta-llama/Llama-3.1-8B-Instruct","created_at":"2026-11-21T07:39:50.359975778Z","message":{"role":"assistant","content":" token","thinking":"","padding":"0123456789012345678901234567890123456789012345678901234567890123456789012345"},"done":false,"n":1}` + "\n"
+)
+
+// again gives the same bytes from each Read call.
+type again string
+
+func (r again) Read(p []byte) (int, error) { return copy(p, r), nil }
+
+// benchmarkFrame frames one event for each Read call.
+func benchmarkFrame(b *testing.B, f Framing, event string) {
+	limits := DefaultLimits()
+	limits.Body, limits.Events = 1<<62, 1<<62
+	s := New(f, again(event), limits)
+	if _, err := s.Next(); err != nil { // the buffers are there from here on
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(event)))
+	for b.Loop() {
+		if _, err := s.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSSE(b *testing.B)    { benchmarkFrame(b, SSE, chunk) }
+func BenchmarkNDJSON(b *testing.B) { benchmarkFrame(b, NDJSON, line) }
+func BenchmarkEventStream(b *testing.B) {
+	benchmarkFrame(b, EventStream, plainEvent("contentBlockDelta", `{"contentBlockIndex":0,"delta":{"text":" token"},"p":"abcdefghijklmnopqrstuvwxyz"}`))
+}
