@@ -272,28 +272,22 @@ func (e *Engine) validate(r *report, p path) {
 	for i := range e.Progress {
 		e.Progress[i].validate(r, p.key("progress").index(i))
 	}
-	e.validateValues(r, p.key("values"))
-	e.validateHistograms(r, p.key("histograms"))
+	validateByQuantity(r, p.key("values"), e.Values, Numbers(), (*EngineSource).validate)
+	validateByQuantity(r, p.key("histograms"), e.Histograms, Distributions(), (*EngineHistogram).validate)
 	e.validatePrefixCache(r, p.key("prefix_cache"))
-	e.validateRequests(r, p.key("requests"))
-}
-
-func (e *Engine) validateValues(r *report, p path) {
-	for _, q := range slices.Sorted(maps.Keys(e.Values)) {
-		at := p.key(string(q))
-		validateQuantity(r, at, q, Numbers())
-		for i := range e.Values[q] {
-			e.Values[q][i].validate(r, at.index(i))
-		}
+	validateList(r, p.key("requests"), len(e.Requests))
+	for i := range e.Requests {
+		e.Requests[i].validate(r, p.key("requests").index(i))
 	}
 }
 
-func (e *Engine) validateHistograms(r *report, p path) {
-	for _, q := range slices.Sorted(maps.Keys(e.Histograms)) {
+// validateByQuantity checks sources by the quantity that they hold.
+func validateByQuantity[T any](r *report, p path, sources map[Quantity][]T, known []Quantity, validate func(*T, *report, path)) {
+	for _, q := range slices.Sorted(maps.Keys(sources)) {
 		at := p.key(string(q))
-		validateQuantity(r, at, q, Distributions())
-		for i := range e.Histograms[q] {
-			e.Histograms[q][i].validate(r, at.index(i))
+		validateQuantity(r, at, q, known)
+		for i := range sources[q] {
+			validate(&sources[q][i], r, at.index(i))
 		}
 	}
 }
@@ -314,16 +308,10 @@ func (e *Engine) validatePrefixCache(r *report, p path) {
 	}
 }
 
-func (e *Engine) validateRequests(r *report, p path) {
-	validateList(r, p, len(e.Requests))
-	for i := range e.Requests {
-		if at := p.index(i); !r.failed[at] {
-			e.Requests[i].validate(r, at)
-		}
-	}
-}
-
 func (q *EngineRequests) validate(r *report, p path) {
+	if r.failed[p] {
+		return
+	}
 	validateSeries(r, p.key("series"), q.Series)
 	validateSelector(r, p.key("labels"), q.Labels)
 	validateList(r, p.key("by"), len(q.By))
