@@ -267,15 +267,11 @@ func validatePages(r *report, p path, pages []PageURL, first map[string]path) {
 
 // page is the one spelling of a URL: the host in lower case, with its port.
 func (u URL) page() string {
-	port := u.Port()
-	if port == "" {
-		port = schemePort(u.Scheme)
-	}
 	at := u.EscapedPath()
 	if at == "/" {
 		at = "" // a URL without a path means the same
 	}
-	return u.Scheme + "://" + net.JoinHostPort(foldHost(u.URL), port) + at + "?" + u.Query().Encode()
+	return u.Scheme + "://" + net.JoinHostPort(foldHost(u.URL), portOf(u.URL)) + at + "?" + u.Query().Encode()
 }
 
 // maxGPUs is more GPUs than work on one request together.

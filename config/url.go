@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
@@ -47,6 +48,9 @@ func schemePort(scheme string) string {
 	}
 	return ""
 }
+
+// portOf returns the port of a URL, that of its scheme where it names none.
+func portOf(u *url.URL) string { return cmp.Or(u.Port(), schemePort(u.Scheme)) }
 
 // PageURL is the URL of a page: as URL, but the only query is `model=NAME`, which
 // a router of several models needs. `autoload=false` beside it is accepted and left
@@ -232,11 +236,7 @@ func parseHostPattern(s string) (hostPattern, bool) {
 }
 
 func (h hostPattern) matches(u *url.URL) bool {
-	port := u.Port()
-	if port == "" {
-		port = schemePort(u.Scheme)
-	}
-	return (h.port == "" || h.port == port) && h.matchesHost(foldHost(u))
+	return (h.port == "" || h.port == portOf(u)) && h.matchesHost(foldHost(u))
 }
 
 func (h hostPattern) matchesHost(host string) bool {
