@@ -102,11 +102,11 @@ func (d *decoder) kind(n *yaml.Node, p path, v reflect.Value) {
 			v.SetString(s)
 		}
 	case reflect.Int:
-		d.number(n, p, v)
+		d.plainValue(n, p, v.Addr().Interface(), "a whole number", "!!int")
 	case reflect.Float64:
 		d.decimal(n, p, v)
 	case reflect.Bool:
-		d.boolean(n, p, v)
+		d.plainValue(n, p, v.Addr().Interface(), "true or false", "!!bool")
 	case reflect.Interface:
 		d.free(n, p, v)
 	default:
@@ -115,8 +115,7 @@ func (d *decoder) kind(n *yaml.Node, p path, v reflect.Value) {
 }
 
 func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
-	if n.Kind != yaml.MappingNode {
-		d.errorf(p, "want a mapping, got %s", got(n))
+	if !d.isMapping(n, p) {
 		return
 	}
 	keys, ok := d.keys[v.Type()]
@@ -166,8 +165,7 @@ func keysOf(t reflect.Type) map[string][]int {
 }
 
 func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
-	if n.Kind != yaml.MappingNode {
-		d.errorf(p, "want a mapping, got %s", got(n))
+	if !d.isMapping(n, p) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
@@ -184,8 +182,7 @@ func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
 }
 
 func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
-	if n.Kind != yaml.SequenceNode {
-		d.errorf(p, "want a list, got %s", got(n))
+	if !d.isList(n, p) {
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(n.Content))
@@ -206,6 +203,22 @@ func newItem(t reflect.Type) reflect.Value {
 		item.Set(reflect.New(t.Elem()))
 	}
 	return item
+}
+
+// isMapping reports whether n is a mapping; it is a mistake at p where it is not.
+func (d *decoder) isMapping(n *yaml.Node, p path) bool {
+	if n.Kind != yaml.MappingNode {
+		d.errorf(p, "want a mapping, got %s", got(n))
+	}
+	return n.Kind == yaml.MappingNode
+}
+
+// isList reports whether n is a list; it is a mistake at p where it is not.
+func (d *decoder) isList(n *yaml.Node, p path) bool {
+	if n.Kind != yaml.SequenceNode {
+		d.errorf(p, "want a list, got %s", got(n))
+	}
+	return n.Kind == yaml.SequenceNode
 }
 
 // got describes what stands where something else is wanted. It does not repeat
@@ -263,33 +276,26 @@ func (d *decoder) duration(n *yaml.Node, p path, out *model.Duration) {
 	}
 }
 
-func (d *decoder) number(n *yaml.Node, p path, v reflect.Value) {
-	var i int
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || n.Decode(&i) != nil {
-		d.errorf(p, "want a whole number, got %s", d.gotValue(n))
-		return
+// plainValue decodes a value with one of the tags into what out points to, or
+// reports what is wanted instead.
+func (d *decoder) plainValue(n *yaml.Node, p path, out any, want string, tags ...string) bool {
+	if n.Kind != yaml.ScalarNode || !slices.Contains(tags, n.ShortTag()) || n.Decode(out) != nil {
+		d.errorf(p, "want %s, got %s", want, d.gotValue(n))
+		return false
 	}
-	v.SetInt(int64(i))
+	return true
 }
 
 // decimal decodes a number with or without a fraction.
 func (d *decoder) decimal(n *yaml.Node, p path, v reflect.Value) {
 	var f float64
-	isNumber := n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
-	if !isNumber || n.Decode(&f) != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+	switch {
+	case !d.plainValue(n, p, &f, "a finite number", "!!int", "!!float"):
+	case math.IsNaN(f) || math.IsInf(f, 0):
 		d.errorf(p, "want a finite number, got %s", d.gotValue(n))
-		return
+	default:
+		v.SetFloat(f)
 	}
-	v.SetFloat(f)
-}
-
-func (d *decoder) boolean(n *yaml.Node, p path, v reflect.Value) {
-	var b bool
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Decode(&b) != nil {
-		d.errorf(p, "want true or false, got %s", d.gotValue(n))
-		return
-	}
-	v.SetBool(b)
 }
 
 // free decodes what has no fixed type into what JSON can hold.

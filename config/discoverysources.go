@@ -82,8 +82,7 @@ func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 		d.errorf(p, "this build has no discovery by %s; the container image and the releases have it; build with -tags kubernetes_sd,consul_sd", mechanism)
 		return
 	}
-	if n.Kind != yaml.SequenceNode {
-		d.errorf(p, "want a list, got %s", got(n))
+	if !d.isList(n, p) {
 		return
 	}
 	items := func() { *out = Sources(d.sourceItems(n, p, key)) }
@@ -197,12 +196,10 @@ func (d *decoder) relabel(n *yaml.Node, p path, out *relabel.Config) {
 // False is a mistake, which it has reported.
 func (d *decoder) foreign(n *yaml.Node, p path, key string, out any) bool {
 	before := len(d.errs)
-	if n = target(n); n.Kind != yaml.MappingNode {
-		d.errorf(p, "want a mapping, got %s", got(n))
+	if n = target(n); !d.isMapping(n, p) {
 		return false
 	}
-	n = d.plain(n, p)
-	if len(d.errs) > before {
+	if n = d.plain(n, p); len(d.errs) > before {
 		return false
 	}
 	doc := n

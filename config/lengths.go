@@ -108,11 +108,8 @@ func (d *decoder) lengths(n *yaml.Node, p path, out *Lengths) {
 }
 
 func (d *decoder) length(n *yaml.Node, p path) (length int, ok bool) {
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || n.Decode(&length) != nil {
-		d.errorf(p, "want a number of tokens, a list of them, or a mapping of them to weights, got %s", d.gotValue(n))
-		return 0, false
-	}
-	return length, true
+	ok = d.plainValue(n, p, &length, "a number of tokens, a list of them, or a mapping of them to weights", "!!int")
+	return length, ok
 }
 
 func (d *decoder) mix(n *yaml.Node, p path) []WeightedLength {
