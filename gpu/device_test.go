@@ -220,10 +220,10 @@ func TestProcesses(t *testing.T) {
 	writeProcess(t, proc, "42", "bad\xffname\n", "0::/user.slice\n")
 	device := rtx4090("GPU-0")
 	device.processes = []Process{
-		{PID: 40, GPUInstance: -1},
-		{PID: 42, MemoryUsed: 100, MemoryKnown: true, GPUInstance: -1},
-		{PID: 41, MemoryUsed: 7000, MemoryKnown: true, GPUInstance: -1},
-		{PID: 42, MemoryUsed: 10, MemoryKnown: true, GPUInstance: -1},
+		{PID: 40},
+		{PID: 42, MemoryUsed: 100, MemoryKnown: true},
+		{PID: 41, MemoryUsed: 7000, MemoryKnown: true},
+		{PID: 42, MemoryUsed: 10, MemoryKnown: true},
 	}
 	device.samples = []ProcessSample{
 		{PID: 41, Timestamp: 2000, SM: 75}, {PID: 41, Timestamp: 1000, SM: 5}, {PID: 42, Timestamp: 3000}, {PID: 99, Timestamp: 2500, SM: 1},

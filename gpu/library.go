@@ -166,8 +166,6 @@ type Process struct {
 	// MemoryUsed is in bytes; valid only if MemoryKnown.
 	MemoryUsed  uint64
 	MemoryKnown bool
-	// GPUInstance is negative without MIG.
-	GPUInstance int
 }
 
 // ProcessSample is what a process used since the sample before, in percent.

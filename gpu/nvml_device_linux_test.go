@@ -136,7 +136,7 @@ func TestNVMLOld(t *testing.T) {
 		check(t, "Memory", reader(d.Memory), Memory{Total: 85520809984, Used: 60536871680, Free: 24983938304})
 		check(t, "Temperature", reader(d.Temperature), 54)
 		check(t, "ClockEventReasons", reader(d.ClockEventReasons), uint64(0x24))
-		check(t, "Processes", reader(d.Processes), []Process{{PID: 4711, MemoryUsed: 1000000, MemoryKnown: true, GPUInstance: -1}})
+		check(t, "Processes", reader(d.Processes), []Process{{PID: 4711, MemoryUsed: 1000000, MemoryKnown: true}})
 		wantCode(t, "Fabric", only(d.Fabric()), CodeFunctionNotFound)
 		wantCode(t, "GPMSupported", only(d.GPMSupported()), CodeFunctionNotFound)
 		wantCode(t, "GPMSample", only(d.GPMSample()), CodeFunctionNotFound)

@@ -130,12 +130,9 @@ func (d *nvmlDevice) Processes() ([]Process, error) {
 	}
 	processes := make([]Process, len(found))
 	for i, p := range found {
-		processes[i] = Process{PID: int(p.Pid), GPUInstance: -1}
+		processes[i] = Process{PID: int(p.Pid)}
 		if p.UsedGpuMemory != math.MaxUint64 {
 			processes[i].MemoryUsed, processes[i].MemoryKnown = p.UsedGpuMemory, true
-		}
-		if p.GpuInstanceId != math.MaxUint32 {
-			processes[i].GPUInstance = int(p.GpuInstanceId)
 		}
 	}
 	return processes, nil

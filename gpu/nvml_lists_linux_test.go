@@ -79,9 +79,9 @@ func testProcesses(t *testing.T, p fakenvml.Process) {
 	})
 	machine.Write(t, p.State)
 	check(t, "Processes", reader(d.Processes), []Process{
-		{PID: 101, MemoryUsed: 40000000000, MemoryKnown: true, GPUInstance: -1},
-		{PID: 102, GPUInstance: -1},
-		{PID: 103, MemoryKnown: true, GPUInstance: 3},
+		{PID: 101, MemoryUsed: 40000000000, MemoryKnown: true},
+		{PID: 102},
+		{PID: 103, MemoryKnown: true},
 	})
 }
 
