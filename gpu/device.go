@@ -78,22 +78,24 @@ type onceLog struct {
 
 // problem logs that a device did not answer a question.
 func (l *onceLog) problem(question string, err error) {
-	key := question + " " + string(codeOf(err))
-	if l.seen[key] {
-		return
+	if l.isFirst(question, err) {
+		l.log.Warn("a reading of a GPU failed (logged once for all GPUs)", "reading", question, "err", err)
 	}
-	l.seen[key] = true
-	l.log.Warn("a reading of a GPU failed (logged once for all GPUs)", "reading", question, "err", err)
 }
 
 // unopened logs that a GPU cannot be opened while others can; nil is none.
 func (l *onceLog) unopened(index int, err error) {
-	key := "open " + strconv.Itoa(index) + " " + string(codeOf(err))
-	if err == nil || l.seen[key] {
-		return
+	if err != nil && l.isFirst("open "+strconv.Itoa(index), err) {
+		l.log.Warn("a GPU cannot be opened (logged once)", "gpu", index, "err", err)
 	}
+}
+
+// isFirst reports whether what failed has not failed so before.
+func (l *onceLog) isFirst(what string, err error) bool {
+	key := what + " " + string(codeOf(err))
+	seen := l.seen[key]
 	l.seen[key] = true
-	l.log.Warn("a GPU cannot be opened (logged once)", "gpu", index, "err", err)
+	return !seen
 }
 
 // codeOf returns why a call failed.

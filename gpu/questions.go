@@ -37,7 +37,7 @@ func (r *readings) add(kind Kind, label string, value float64) {
 func questions() []question {
 	list := []question{
 		{name: "memory", ask: askMemory},
-		unsplit(question{name: "utilization", ask: askUtilization}),
+		unsplit(both("utilization", Utilization, MemoryUtilization, percent, Device.Utilization)),
 		unsplit(one("encoder utilization", EncoderUtilization, "", percent, Device.EncoderUtilization)),
 		unsplit(one("decoder utilization", DecoderUtilization, "", percent, Device.DecoderUtilization)),
 		one("power", Power, "", milli, Device.PowerUsage),
@@ -46,8 +46,8 @@ func questions() []question {
 		one("temperature", Temperature, "gpu", plain, Device.Temperature),
 		{name: "fans", ask: askFans},
 		one("performance state", PState, "", plain, Device.PerformanceState),
-		{name: "PCIe link", ask: askLink},
-		{name: "PCIe link, highest", ask: askLinkMax},
+		both("PCIe link", PCIeLinkGeneration, PCIeLinkWidth, plain, Device.PCIeLink),
+		both("PCIe link, highest", PCIeLinkGenerationMax, PCIeLinkWidthMax, plain, Device.PCIeLinkMax),
 		one("PCIe replays", PCIeReplays, "", plain, Device.PCIeReplays),
 		askECC("corrected", false, false),
 		askECC("uncorrected", true, false),
@@ -84,6 +84,19 @@ func one(name string, kind Kind, label string, convert func(float64) float64, ge
 	}}
 }
 
+// both is a question whose answer is two numbers.
+func both(name string, first, second Kind, convert func(float64) float64, get func(Device) (int, int, error)) question {
+	return question{name: name, ask: func(d Device, out *readings) error {
+		a, b, err := get(d)
+		if err != nil {
+			return err
+		}
+		out.add(first, "", convert(float64(a)))
+		out.add(second, "", convert(float64(b)))
+		return nil
+	}}
+}
+
 func plain(v float64) float64   { return v }
 func percent(v float64) float64 { return v / 100 }
 func milli(v float64) float64   { return v / 1000 }
@@ -110,16 +123,6 @@ func askMemory(d Device, out *readings) error {
 	return nil
 }
 
-func askUtilization(d Device, out *readings) error {
-	gpu, memory, err := d.Utilization()
-	if err != nil {
-		return err
-	}
-	out.add(Utilization, "", percent(float64(gpu)))
-	out.add(MemoryUtilization, "", percent(float64(memory)))
-	return nil
-}
-
 func askEnergy(d Device, out *readings) error {
 	millijoules, err := d.Energy()
 	if err != nil {
@@ -141,26 +144,6 @@ func askFans(d Device, out *readings) error {
 		}
 		out.add(FanSpeed, strconv.Itoa(i), percent(float64(speed)))
 	}
-	return nil
-}
-
-func askLink(d Device, out *readings) error {
-	generation, width, err := d.PCIeLink()
-	if err != nil {
-		return err
-	}
-	out.add(PCIeLinkGeneration, "", float64(generation))
-	out.add(PCIeLinkWidth, "", float64(width))
-	return nil
-}
-
-func askLinkMax(d Device, out *readings) error {
-	generation, width, err := d.PCIeLinkMax()
-	if err != nil {
-		return err
-	}
-	out.add(PCIeLinkGenerationMax, "", float64(generation))
-	out.add(PCIeLinkWidthMax, "", float64(width))
 	return nil
 }
 
