@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/signal"
@@ -151,11 +152,7 @@ func minutes(d time.Duration) string {
 
 // tally lists alerts with their numbers, the most frequent first.
 func tally(byAlert map[string]int) string {
-	names := make([]string, 0, len(byAlert))
-	for name := range byAlert {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
+	names := slices.SortedFunc(maps.Keys(byAlert), func(a, b string) int {
 		return cmp.Or(cmp.Compare(byAlert[b], byAlert[a]), cmp.Compare(a, b))
 	})
 	for i, name := range names {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -131,14 +132,9 @@ type firstPage struct {
 }
 
 func sortedFirst(first map[string]firstPage) []firstPage {
-	all := make([]firstPage, 0, len(first))
-	for _, f := range first {
-		all = append(all, f)
-	}
-	slices.SortFunc(all, func(a, b firstPage) int {
+	return slices.SortedFunc(maps.Values(first), func(a, b firstPage) int {
 		return cmp.Or(cmp.Compare(a.after, b.after), cmp.Compare(a.alert, b.alert))
 	})
-	return all
 }
 
 // quantile returns the q-th smallest part of n times, of which those that are
