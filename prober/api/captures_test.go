@@ -91,6 +91,14 @@ func TestCaptures(t *testing.T) {
 			Text: " zero one two three four five six seven", Tokens: 8, Visible: 8, Finish: "stop", Done: true,
 			Usage: Usage{20, 19, 8, Unknown}, Server: ServerTimes{-1, 5977 * time.Microsecond, 8200 * time.Microsecond},
 		}},
+		// vLLM 0.32 (vllm serve, two layers of random weights, max_output_tokens 64):
+		// response.completed with the status incomplete. 64 tokens came as 41 pieces.
+		{"vllm_v1_responses_stream_length", responses, reply{
+			Text: " \ufffd anothermodeynrequeststall\"ellm 20000AMLpppre error Llama ReONconsul inhouse inhouse inhouseDCG89 error Llama Reevel" +
+				" 20000izeskit \u00b5sunesuidellm but textsBudgetslDCG %\ufffd firesformat\"ellm qualityGPUs demol\" summaryl 2026l\"" +
+				"                     26 120ertzwrittengrafanaellm\x02\" br",
+			Tokens: 41, Visible: 41, Finish: "length", Done: true, Usage: Usage{256, 0, 64, 0}, Server: none,
+		}},
 		// The prompt is 1 token in message_start, 21 in message_delta.
 		{"ollama_v1_messages_stream", anthropic, reply{
 			Text: words, Tokens: 43, Visible: 43, Finish: "stop", Done: true, Usage: Usage{21, Unknown, 45, Unknown}, Server: none,

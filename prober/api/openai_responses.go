@@ -72,12 +72,13 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 		r.items.begin(v.Get("item"), d)
 	case "response.output_item.done":
 		r.items.end(v, d)
-	case "response.completed":
-		d.Finish = "stop"
-		r.end(v, d)
-	case "response.incomplete":
+	case "response.completed", "response.incomplete":
+		// vLLM also ends an incomplete answer with response.completed.
 		if d.Finish = finishReason(v.Get("response", "incomplete_details", "reason")); d.Finish == "" {
-			d.Finish = "other"
+			d.Finish = "stop"
+			if string(kind) == "response.incomplete" {
+				d.Finish = "other"
+			}
 		}
 		r.end(v, d)
 	case "response.failed":
