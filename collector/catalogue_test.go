@@ -9,12 +9,12 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,9 +23,13 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/discovery"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and docs/metrics.md")
@@ -207,6 +211,76 @@ func TestCatalogueIsSound(t *testing.T) {
 	for _, name := range []string{"endpoint", "model", "module", "prefix", "le", "quantile", "outcome", "source", "url", "server", "finish", "state", "quantity", "prefix_cache_unit", "uuid", "mig_uuid", "input_tokens", "output_tokens", "concurrency", "verdict", "stat"} {
 		if !slices.Contains(ReservedLabels(), name) {
 			t.Errorf("label %s is not reserved", name)
+		}
+	}
+}
+
+// The values of labels are those of the packages that define them, so that nothing
+// that is observed is lost.
+func TestClosedSetsAreComplete(t *testing.T) {
+	f := func(dir, kind string, got ...string) {
+		t.Helper()
+		want := stringConstants(t, dir, kind)
+		slices.Sort(want)
+		slices.Sort(got)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("values of %s (-source +page):\n%s", kind, d)
+		}
+	}
+	f("../config", "Quantity", labelValues(config.Quantities())...)
+	f("../discovery", "Reason", labelValues(discovery.Reasons())...)
+	f("../engine", "Reason", labelValues(scrapeReasons())...)
+	f("../engine", "State", labelValues(states())...)
+	f("../estimate", "Source", labelValues(estimate.Sources())...)
+	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
+	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)
+	f("../internal/result", "Outcome", labelValues(result.Outcomes())...)
+	f("../internal/result", "SkipReason", labelValues(result.SkipReasons())...)
+	f("../prober/check", "Verdict", labelValues(check.Verdicts())...)
+}
+
+// stringConstants returns the values of the constants of a type in a package, but
+// not the empty one.
+func stringConstants(t *testing.T, dir, kind string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in %s: %v", dir, err)
+	}
+	var out []string
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) == 0 {
+				return true
+			}
+			id, ok := spec.Type.(*ast.Ident)
+			literal, isLiteral := spec.Values[0].(*ast.BasicLit)
+			if ok && isLiteral && id.Name == kind {
+				if v, err := strconv.Unquote(literal.Value); err == nil && v != "" {
+					out = append(out, v)
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// A reason that a family counts by is explained in its help.
+func TestHelpExplainsEachReason(t *testing.T) {
+	for _, f := range Catalogue() {
+		if len(f.Values) == 0 || f.Labels[len(f.Labels)-1] != "reason" || f.Group != GroupProbe {
+			continue
+		}
+		for _, v := range f.Values {
+			if !regexp.MustCompile(`[(, ]` + v + `[,)]`).MatchString(f.Help) {
+				t.Errorf("the help of %s does not explain %s", f.Name, v)
+			}
 		}
 	}
 }

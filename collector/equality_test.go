@@ -67,7 +67,7 @@ func TestEqualsClientGolang(t *testing.T) {
 						ref.judge(target, res)
 						ref.spend(target, res)
 						if r.IntN(10) == 0 {
-							reason := skipReasons()[r.IntN(5)]
+							reason := result.SkipReasons()[r.IntN(5)]
 							s.Skip(reason)
 							ref.skipped.WithLabelValues(target.with(string(reason))...).Inc()
 						}

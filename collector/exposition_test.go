@@ -52,7 +52,7 @@ func TestConcurrentUse(t *testing.T) {
 				r.Model = string(rune('a' + n/10))
 				s := p.Open(id, SeriesOptions{})
 				s.Observe(r)
-				s.Skip(SkipLimit)
+				s.Skip(result.SkipLimit)
 				p.SetEndpoint(EndpointInfo{Endpoint: id.Endpoint, Model: r.Model})
 				if n%20 == 19 {
 					p.Remove(id)

@@ -3,9 +3,6 @@ package collector
 import (
 	"bytes"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
@@ -193,43 +189,6 @@ func TestGPUStates(t *testing.T) {
 		f(`device_up{gpu="3",uuid="GPU-a"}`, "0")
 		f(`xid_errors_total{gpu="3",uuid="GPU-a",xid="79"}`, "1")
 	}
-}
-
-// The states that are shown are those of the poller, less the one of a build
-// that cannot read GPUs.
-func TestGPUStatesAreAll(t *testing.T) {
-	want := declaredStates[gpu.State](t, filepath.Join("..", "gpu", "snapshot.go"))
-	got := append(gpuStates(), "not_built")
-	slices.Sort(want)
-	slices.Sort(got)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("states (-gpu +collector):\n%s", d)
-	}
-}
-
-// declaredStates returns the constants of type State that a file declares.
-func declaredStates[S ~string](t *testing.T, name string) []S {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var states []S
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "State" {
-			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			states = append(states, S(value))
-		}
-		return true
-	})
-	return states
 }
 
 // A driver can say anything, and a kind without a family is no series.

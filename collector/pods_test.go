@@ -3,8 +3,6 @@ package collector
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,17 +154,5 @@ func TestPodFamilies(t *testing.T) {
 		if !strings.Contains(page, head) {
 			t.Errorf("%s is not on the page as described:\n%s", f.Name, page)
 		}
-	}
-}
-
-// The states of a failure that are shown are those of the watcher, less the two
-// that are none.
-func TestPodsFailuresAreAll(t *testing.T) {
-	want := append(podsFailures(), pods.StateStarting, pods.StateUp)
-	got := declaredStates[pods.State](t, filepath.Join("..", "gpu", "pods", "pods.go"))
-	slices.Sort(want)
-	slices.Sort(got)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("states (-collector +pods):\n%s", d)
 	}
 }

@@ -9,38 +9,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// SkipReason tells why a probe that was due did not run. The set is closed: it
-// is a label value.
-type SkipReason string
-
-// The reasons.
-const (
-	// SkipOverrun is a probe still going when its next one was due.
-	SkipOverrun SkipReason = "overrun"
-	// SkipBackoff is a server that asked to wait, or let two probes in a row time
-	// out.
-	SkipBackoff SkipReason = "backoff"
-	// SkipLimit is too many probes in flight.
-	SkipLimit SkipReason = "limit"
-	// SkipBudget is a probe that would have exceeded a budget.
-	SkipBudget SkipReason = "budget"
-	// SkipContext is a probe for which the model's context has no room.
-	SkipContext SkipReason = "context_length"
-	// SkipModel is a server with several models and a configuration that names
-	// none.
-	SkipModel SkipReason = "model_not_set"
-	// SkipTruncated is a probe whose prompt the server truncates, so that its answer
-	// says nothing of a prompt of that length.
-	SkipTruncated SkipReason = "prompt_truncated"
-	// SkipResources is a lack of descriptors, memory or ports on this machine.
-	SkipResources SkipReason = "resources"
-)
-
-// skipReasons lists the closed set.
-func skipReasons() []SkipReason {
-	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel, SkipTruncated, SkipResources}
-}
-
 // Indexes of the arrays of values; the families list their label values in the
 // same order.
 const (
@@ -64,7 +32,7 @@ type values struct {
 	rateLimit                     [numResources]gauge
 
 	results []uint64 // by index in result.Outcomes
-	skipped []uint64 // by index in skipReasons
+	skipped []uint64 // by index in result.SkipReasons
 
 	ttft, ttfo, tpot, interChunk, maxGap, duration histogram
 
@@ -95,7 +63,7 @@ func newValues(now func() time.Time) *values {
 		now:        now,
 		created:    now(),
 		results:    make([]uint64, len(result.Outcomes())),
-		skipped:    make([]uint64, len(skipReasons())),
+		skipped:    make([]uint64, len(result.SkipReasons())),
 		ttft:       newHistogram(ttftBounds),
 		ttfo:       newHistogram(ttftBounds),
 		tpot:       newHistogram(tpotBounds),
@@ -148,8 +116,8 @@ func (v *values) restart() *values {
 }
 
 // skip counts a probe that did not run.
-func (v *values) skip(reason SkipReason) {
-	if i := slices.Index(skipReasons(), reason); i >= 0 {
+func (v *values) skip(reason result.SkipReason) {
+	if i := slices.Index(result.SkipReasons(), reason); i >= 0 {
 		v.skipped[i]++
 	}
 }

@@ -72,7 +72,7 @@ func stateFamilies() []*probeFamily {
 		probeCounters("probe_results_total", "outcome", labelValues(result.Outcomes()),
 			"Probes by how they ended. Canceled ones, which the exporter ended itself (shutdown, reload, or a confirmation of a failure when the next probe was due), count neither for nor against an endpoint.",
 			func(v *values) []uint64 { return v.results }),
-		probeCounters("probe_skipped_total", "reason", labelValues(skipReasons()),
+		probeCounters("probe_skipped_total", "reason", labelValues(result.SkipReasons()),
 			"Probes that were due and did not run: the one before was still going (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget would have been exceeded (budget), the model's context has no room for it (context_length), the server lists several models and the configuration names none (model_not_set), it truncates the prompt (prompt_truncated), or the exporter lacks descriptors, memory or ports (resources).",
 			func(v *values) []uint64 { return v.skipped }),
 		probeGauges("probe_rate_limit_remaining", "resource", []string{"requests", "tokens"},

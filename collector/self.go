@@ -5,11 +5,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
+
+	"github.com/inference-exporter/inference_exporter/discovery"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to
@@ -157,8 +158,8 @@ func (s *Self) ProbeStarted() { s.inFlight.Inc() }
 func (s *Self) ProbeEnded() { s.inFlight.Dec() }
 
 // Missed counts a run that was due and did not happen.
-func (s *Self) Missed(reason SkipReason) {
-	if slices.Contains(skipReasons(), reason) {
+func (s *Self) Missed(reason result.SkipReason) {
+	if slices.Contains(result.SkipReasons(), reason) {
 		s.missed.WithLabelValues(string(reason)).Inc()
 	}
 }
@@ -177,29 +178,9 @@ func (s *Self) Reloaded(ok bool, at time.Time) {
 	s.reloadedAt.Set(float64(at.UnixMilli()) / 1e3)
 }
 
-// RejectReason tells why a discovered target is no endpoint. The set is closed:
-// it is a label value.
-type RejectReason string
-
-// The reasons.
-const (
-	// RejectInvalid is a target of which no endpoint can be made.
-	RejectInvalid RejectReason = "invalid"
-	// RejectNotAllowed is a target at a host that the configuration does not allow.
-	RejectNotAllowed RejectReason = "not_allowed"
-	// RejectDuplicateName is a target with the name of another endpoint.
-	RejectDuplicateName RejectReason = "duplicate_name"
-	// RejectTooMany is a target of a source that has found more than it may.
-	RejectTooMany RejectReason = "too_many"
-)
-
-func rejectReasons() []RejectReason {
-	return []RejectReason{RejectInvalid, RejectNotAllowed, RejectDuplicateName, RejectTooMany}
-}
-
 // SetRejected sets how many discovered targets are no endpoints, by reason.
-func (s *Self) SetRejected(n map[RejectReason]int) {
-	for _, r := range rejectReasons() {
+func (s *Self) SetRejected(n map[discovery.Reason]int) {
+	for _, r := range discovery.Reasons() {
 		s.rejected.WithLabelValues(string(r)).Set(float64(n[r]))
 	}
 }

@@ -17,7 +17,7 @@ func TestSelf(t *testing.T) {
 	s.ProbeStarted()
 	s.ProbeStarted()
 	s.ProbeEnded()
-	s.Missed(SkipOverrun)
+	s.Missed(result.SkipOverrun)
 	s.Missed("budget")
 	s.Missed("context_length")
 	s.Missed("no such reason")

@@ -1,6 +1,9 @@
 package collector
 
-import "github.com/inference-exporter/inference_exporter/internal/result"
+import (
+	"github.com/inference-exporter/inference_exporter/discovery"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
 
 // selfDescriptions are the exporter's own families.
 type selfDescriptions struct {
@@ -66,8 +69,8 @@ func selfFamilies() selfDescriptions {
 	}
 	d.buildInfo.Labels = []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"}
 	d.shard.Labels = []string{"index", "count"}
-	d.rejected.Labels, d.rejected.Values = []string{"reason"}, labelValues(rejectReasons())
-	d.missed.Labels, d.missed.Values = []string{"reason"}, labelValues(skipReasons())
+	d.rejected.Labels, d.rejected.Values = []string{"reason"}, labelValues(discovery.Reasons())
+	d.missed.Labels, d.missed.Values = []string{"reason"}, labelValues(result.SkipReasons())
 	d.budget.Labels, d.budget.Values = []string{"resource"}, budgetResources()
 	d.probes.Labels = []string{"clock"}
 	d.probes.Values = labelValues(result.Clocks())

@@ -171,7 +171,7 @@ func (s *Series) Spend(r *result.Result) {
 }
 
 // Skip counts a probe that did not run.
-func (s *Series) Skip(reason SkipReason) {
+func (s *Series) Skip(reason result.SkipReason) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.values.skip(reason)

@@ -17,7 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// Reason tells why a target is no endpoint. The set is closed.
+// Reason is why a target is no endpoint. The set is closed: it is a label value.
 type Reason string
 
 // The reasons.
@@ -32,6 +32,9 @@ const (
 	// them, while those that were found before stay.
 	TooMany Reason = "too_many"
 )
+
+// Reasons lists the closed set.
+func Reasons() []Reason { return []Reason{Invalid, NotAllowed, DuplicateName, TooMany} }
 
 // Set is all that is known of who there is.
 type Set struct {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func TestSpread(t *testing.T) {
@@ -82,7 +84,7 @@ func stepClock(t *testing.T, step time.Duration) {
 	}
 
 	for _, j := range jobs[1:] {
-		l.wantSkips(t, j.Key, map[Reason]int{})
+		l.wantSkips(t, j.Key, map[result.SkipReason]int{})
 		// Ten grid points; the step may take one away or bring one.
 		if n := len(l.begins[j.Key]); n < 9 || n > 11 {
 			t.Errorf("%s: %d runs in 5 minutes", j.Key, n)

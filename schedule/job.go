@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 const (
@@ -85,7 +87,7 @@ func (j *job) shift(now int64, step time.Duration) {
 }
 
 // skip tells of a grid point without a run.
-func (j *job) skip(why Reason) {
+func (j *job) skip(why result.SkipReason) {
 	if j.Skipped != nil {
 		j.Skipped(why)
 	}
@@ -103,7 +105,7 @@ func (s *Scheduler) come(j *job, now int64) {
 	j.next += int64(j.Interval)
 	switch {
 	case due < j.pauseEnd:
-		j.skip(ReasonBackoff)
+		j.skip(result.SkipBackoff)
 	case j.turn != nil:
 		j.retake(due)
 	case j.run == nil:
@@ -113,7 +115,7 @@ func (s *Scheduler) come(j *job, now int64) {
 		j.run.stop(ErrOvertaken)
 		s.turns.hold(j, due, false)
 	default:
-		j.skip(ReasonOverrun)
+		j.skip(result.SkipOverrun)
 	}
 }
 
@@ -123,9 +125,9 @@ func (j *job) retake(due int64) {
 	switch {
 	case j.turn.confirm:
 	case j.run != nil: // held back by a confirmation that does not end
-		j.skip(ReasonOverrun)
+		j.skip(result.SkipOverrun)
 	default:
-		j.skip(ReasonLimit)
+		j.skip(result.SkipLimit)
 	}
 	j.turn.due, j.turn.confirm = due, false
 }

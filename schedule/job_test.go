@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func TestConfirm(t *testing.T) {
@@ -19,7 +21,7 @@ func TestConfirm(t *testing.T) {
 				l.until("a", interval, until)
 				l.end()
 				l.wantBegins(t, "a", want)
-				l.wantSkips(t, "a", map[Reason]int{})
+				l.wantSkips(t, "a", map[result.SkipReason]int{})
 			})
 		})
 	}
@@ -102,7 +104,7 @@ func TestConfirmGivesWay(t *testing.T) {
 			{interval + 50*time.Millisecond, false},
 			{2 * interval, false},
 		})
-		l.wantSkips(t, "a", map[Reason]int{})
+		l.wantSkips(t, "a", map[result.SkipReason]int{})
 	})
 }
 
@@ -121,7 +123,7 @@ func TestConfirmThatHangs(t *testing.T) {
 		l.until("a", interval, 3*interval)
 		l.end()
 		l.wantBegins(t, "a", []began{{0, false}, {5 * time.Second, true}, {75 * time.Second, false}, {3 * interval, false}})
-		l.wantSkips(t, "a", map[Reason]int{ReasonOverrun: 1})
+		l.wantSkips(t, "a", map[result.SkipReason]int{result.SkipOverrun: 1})
 	})
 }
 
@@ -146,7 +148,7 @@ func TestConfirmWaiting(t *testing.T) {
 					want[1].At = l.first(other, time.Hour).Add(busy).Sub(first)
 				}
 				l.wantBegins(t, "a", want)
-				l.wantSkips(t, "a", map[Reason]int{})
+				l.wantSkips(t, "a", map[result.SkipReason]int{})
 			})
 		})
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"go.uber.org/goleak"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +30,7 @@ type lab struct {
 
 	mu     sync.Mutex
 	begins map[string][]began
-	skips  map[string]map[Reason]int
+	skips  map[string]map[result.SkipReason]int
 	order  []string // keys in the order of their starts
 	now    int      // runs in flight
 	most   int      // the most of them at once
@@ -40,7 +42,7 @@ func newLab(t *testing.T, o Options) *lab {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &lab{
 		s: New(o), epoch: time.Now(),
-		begins: map[string][]began{}, skips: map[string]map[Reason]int{},
+		begins: map[string][]began{}, skips: map[string]map[result.SkipReason]int{},
 	}
 	ended := make(chan error)
 	go func() { ended <- l.s.Run(ctx) }()
@@ -79,7 +81,7 @@ func (l *lab) keyDue(moment time.Time, interval time.Duration) string {
 // may be nil.
 func (l *lab) job(key, host string, interval time.Duration, do func(context.Context, Run) Report) Job {
 	first := l.first(key, interval)
-	l.skips[key] = map[Reason]int{}
+	l.skips[key] = map[result.SkipReason]int{}
 	return Job{
 		Key: key, Host: host, Interval: interval,
 		Run: func(ctx context.Context, r Run) Report {
@@ -99,7 +101,7 @@ func (l *lab) job(key, host string, interval time.Duration, do func(context.Cont
 			}
 			return do(ctx, r)
 		},
-		Skipped: func(why Reason) {
+		Skipped: func(why result.SkipReason) {
 			l.mu.Lock()
 			l.skips[key][why]++
 			l.mu.Unlock()

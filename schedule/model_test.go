@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // plan is a random history: jobs with the lengths and reports of their runs,
@@ -122,7 +124,7 @@ func (b *books) job(p plannedJob) Job {
 			wait(ctx, run.takes)
 			return run.report
 		},
-		Skipped: func(Reason) { b.point(p.key) },
+		Skipped: func(result.SkipReason) { b.point(p.key) },
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // maxSleep bounds a sleep of the loop, so that a step of the wall clock is
@@ -39,7 +41,7 @@ type Job struct {
 	Run func(ctx context.Context, r Run) Report
 	// Skipped is told of each grid point without a run; it may be nil. It is
 	// called on the scheduler's own goroutine and must not block.
-	Skipped func(Reason)
+	Skipped func(result.SkipReason)
 }
 
 // Run tells a job about one of its runs.
@@ -67,21 +69,6 @@ type Report struct {
 	// are none. It is bounded to one hour.
 	RetryAfter time.Duration
 }
-
-// Reason says why a grid point had no run. The set is closed: it is a label
-// value.
-type Reason string
-
-const (
-	// ReasonOverrun is an earlier run that was still going.
-	ReasonOverrun Reason = "overrun"
-	// ReasonBackoff is a pause asked for by Report.RetryAfter, or one after two
-	// runs in a row with Report.TimedOut.
-	ReasonBackoff Reason = "backoff"
-	// ReasonLimit is a turn that did not come before the next grid point: the
-	// limits in flight were used up, or the whole process stood still.
-	ReasonLimit Reason = "limit"
-)
 
 // Options are the settings of a Scheduler.
 type Options struct {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // at lists plain runs at multiples of the interval.
@@ -30,7 +32,7 @@ func (l *lab) wantBegins(t *testing.T, key string, want []began) {
 	}
 }
 
-func (l *lab) wantSkips(t *testing.T, key string, want map[Reason]int) {
+func (l *lab) wantSkips(t *testing.T, key string, want map[result.SkipReason]int) {
 	t.Helper()
 	if diff := cmp.Diff(want, l.skips[key]); diff != "" {
 		t.Errorf("skips of %s (-want +got):\n%s", key, diff)
@@ -45,7 +47,7 @@ func TestRunsOnTheGrid(t *testing.T) {
 		l.until("a", interval, 3*interval)
 		l.end()
 		l.wantBegins(t, "a", at(interval, 0, 1, 2, 3))
-		l.wantSkips(t, "a", map[Reason]int{})
+		l.wantSkips(t, "a", map[result.SkipReason]int{})
 	})
 }
 
@@ -70,7 +72,7 @@ func TestHangs(t *testing.T) {
 		wants("idle for an hour", false)
 		release := make(chan struct{})
 		s.Update([]Job{{
-			Key: "a", Interval: time.Second, Skipped: func(Reason) { <-release },
+			Key: "a", Interval: time.Second, Skipped: func(result.SkipReason) { <-release },
 			Run: func(ctx context.Context, _ Run) Report { <-ctx.Done(); return Report{} },
 		}})
 		time.Sleep(20 * time.Second)
@@ -124,7 +126,7 @@ func TestOverrun(t *testing.T) {
 		l.until("a", interval, 8*interval)
 		l.end()
 		l.wantBegins(t, "a", at(interval, 0, 3, 6))
-		l.wantSkips(t, "a", map[Reason]int{ReasonOverrun: 6})
+		l.wantSkips(t, "a", map[result.SkipReason]int{result.SkipOverrun: 6})
 	})
 }
 
@@ -150,9 +152,9 @@ func TestPause(t *testing.T) {
 				l.until("a", interval, until)
 				l.end()
 				l.wantBegins(t, "a", at(interval, points...))
-				want := map[Reason]int{}
+				want := map[result.SkipReason]int{}
 				if skipped > 0 {
-					want[ReasonBackoff] = skipped
+					want[result.SkipBackoff] = skipped
 				}
 				l.wantSkips(t, "a", want)
 			})
@@ -243,18 +245,18 @@ func TestStoodStill(t *testing.T) {
 		stand := sync.OnceFunc(func() { time.Sleep(10 * interval) })
 		slow := l.job("slow", "", interval, takes(15*time.Second))
 		count := slow.Skipped
-		slow.Skipped = func(why Reason) { count(why); stand() }
+		slow.Skipped = func(why result.SkipReason) { count(why); stand() }
 		l.s.Update([]Job{l.job("a", "", interval, nil), slow})
 		l.until("a", interval, 21*interval)
 		l.end()
-		runs, missed := len(l.begins["a"]), l.skips["a"][ReasonLimit]
+		runs, missed := len(l.begins["a"]), l.skips["a"][result.SkipLimit]
 		if runs+missed != 22 || missed != 9 {
 			t.Errorf("%d runs and %d missed of 22 grid points: %v", runs, missed, l.begins["a"])
 		}
 		// The run of slow ended meanwhile: its lost grid points are no overruns.
 		l.begins["slow"] = l.begins["slow"][:3]
 		l.wantBegins(t, "slow", at(interval, 0, 11, 13))
-		if n := l.skips["slow"][ReasonLimit]; n != 9 {
+		if n := l.skips["slow"][result.SkipLimit]; n != 9 {
 			t.Errorf("slow: %v", l.skips["slow"])
 		}
 	})
@@ -375,7 +377,7 @@ func TestUpdateGoneAndBack(t *testing.T) {
 		l.until("a", interval, 4*interval)
 		l.end()
 		l.wantBegins(t, "a", at(interval, 0, 3, 4))
-		l.wantSkips(t, "a", map[Reason]int{ReasonOverrun: 1})
+		l.wantSkips(t, "a", map[result.SkipReason]int{result.SkipOverrun: 1})
 		if l.most != 1 {
 			t.Errorf("%d runs of one key at once", l.most)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func TestLimits(t *testing.T) {
@@ -110,7 +112,7 @@ func TestHostsAreApart(t *testing.T) {
 		l.until("b", interval, 5*interval)
 		l.end()
 		l.wantBegins(t, "b", at(interval, 0, 1, 2, 3, 4, 5))
-		l.wantSkips(t, "b", map[Reason]int{})
+		l.wantSkips(t, "b", map[result.SkipReason]int{})
 	})
 }
 
@@ -149,13 +151,13 @@ func TestHungServersLeavePlaces(t *testing.T) {
 				time.Sleep(from)
 				l.mu.Lock()
 				for _, key := range well {
-					l.begins[key], l.skips[key] = nil, map[Reason]int{}
+					l.begins[key], l.skips[key] = nil, map[result.SkipReason]int{}
 				}
 				l.mu.Unlock()
 				time.Sleep(20 * interval)
 				l.end()
 				for _, key := range well {
-					l.wantSkips(t, key, map[Reason]int{})
+					l.wantSkips(t, key, map[result.SkipReason]int{})
 					if n := len(l.begins[key]); n < 20 {
 						t.Errorf("%s: %d runs in 20 intervals", key, n)
 					}
@@ -205,7 +207,7 @@ func TestLimitIsCounted(t *testing.T) {
 		// that of 30 s is late.
 		late := l.first(long, time.Hour).Add(30 * time.Second).Sub(l.first("short", interval))
 		l.wantBegins(t, "short", []began{{0, false}, {late, false}, {4 * interval, false}, {5 * interval, false}})
-		l.wantSkips(t, "short", map[Reason]int{ReasonLimit: 2})
+		l.wantSkips(t, "short", map[result.SkipReason]int{result.SkipLimit: 2})
 	})
 }
 

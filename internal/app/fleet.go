@@ -197,7 +197,7 @@ func (f *fleet) schedule() {
 	for name, m := range f.members {
 		for _, t := range m.tasks {
 			probes = append(probes, schedule.Job{
-				Key: t.key, Host: t.host, Group: name, Interval: time.Duration(t.module.Interval), Run: t.probe, Skipped: t.skipped,
+				Key: t.key, Host: t.host, Group: name, Interval: time.Duration(t.module.Interval), Run: t.probe, Skipped: t.skip,
 			})
 		}
 		if m.scrape != nil {

@@ -142,7 +142,7 @@ func metricsOf(t *probeTarget, all []rungResults) web.Exposition {
 	for _, rung := range all {
 		series := openSeries(probes, e, rung.Module, rungID(e, t.name, rung.Rung))
 		if rung.skip != nil {
-			series[0].Skip(collector.SkipReason(rung.skip.Reason))
+			series[0].Skip(rung.skip.Reason)
 			for _, r := range rung.skip.Spent {
 				info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
 				series.of(r).Spend(r)

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/prometheus/common/version"
 
-	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/discovery"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/web"
 )
@@ -179,10 +180,8 @@ func (d *daemon) look(cfg *config.Config, mappings *engine.Mappings) error {
 	d.budgets.limit(found.Endpoints)
 	d.budgets.share(cfg.Global.Budget, mine, cfg.Modules)
 	d.onDemand.use(cfg, d.fleet.modules, d.fleet.known(found.Endpoints))
-	rejected := map[collector.RejectReason]int{collector.RejectInvalid: len(d.fleet.refused)}
-	for reason, n := range found.Rejected {
-		rejected[collector.RejectReason(reason)] += n
-	}
+	rejected := maps.Clone(found.Rejected)
+	rejected[discovery.Invalid] += len(d.fleet.refused)
 	d.self.SetSilent(found.Waiting)
 	d.self.SetRejected(rejected)
 	return nil

@@ -53,7 +53,7 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	}
 	t.held = !ok
 	if !ok {
-		t.skip(collector.SkipBudget)
+		t.skip(result.SkipBudget)
 		return schedule.Report{Skipped: true}
 	}
 	if len(t.module.Concurrency) > 0 {
@@ -144,7 +144,7 @@ func failuresLast(results []*result.Result) []*result.Result {
 }
 
 // skip counts a run that was left out.
-func (t *task) skip(reason collector.SkipReason) {
+func (t *task) skip(reason result.SkipReason) {
 	t.series[0].Skip(reason)
 	t.self.Missed(reason)
 }
@@ -164,7 +164,7 @@ func (t *task) publishSkip(s *result.Skip) {
 		t.probes.SetServed(t.id.Endpoint, r)
 		t.found.learn(r)
 	}
-	t.skip(collector.SkipReason(s.Reason))
+	t.skip(s.Reason)
 	if s.Text == t.said && time.Since(t.saidAt) < sayAgain {
 		return
 	}
@@ -172,9 +172,6 @@ func (t *task) publishSkip(s *result.Skip) {
 	t.logger.Warn("not probing", "reason", string(s.Reason), "err", s)
 	t.asking.note("not probing: " + s.Text)
 }
-
-// skipped counts a run that the scheduler left out.
-func (t *task) skipped(reason schedule.Reason) { t.skip(collector.SkipReason(reason)) }
 
 // logOne tells of the first panic, and of an answer that is to be logged.
 func (t *task) logOne(r *result.Result) {

@@ -188,11 +188,21 @@ func statusAdvice(status int) string {
 	return ""
 }
 
-// SkipReason says why a run measured nothing. The set is closed: it is a label
-// value.
+// SkipReason is why a probe that was due did not run or measured nothing. The set is
+// closed: it is a label value.
 type SkipReason string
 
 const (
+	// SkipOverrun is an earlier run that was still going.
+	SkipOverrun SkipReason = "overrun"
+	// SkipBackoff is a server that asked to wait, or let two probes in a row time
+	// out.
+	SkipBackoff SkipReason = "backoff"
+	// SkipLimit is a run that did not start before the next one was due: the limits of
+	// probes in flight were used up, or the whole process stood still.
+	SkipLimit SkipReason = "limit"
+	// SkipBudget is a probe that would have exceeded a budget.
+	SkipBudget SkipReason = "budget"
 	// SkipContext is a model whose context has no room for what the module asks.
 	SkipContext SkipReason = "context_length"
 	// SkipModel is a server with several models and a configuration that names
@@ -207,7 +217,7 @@ const (
 
 // SkipReasons lists the closed set.
 func SkipReasons() []SkipReason {
-	return []SkipReason{SkipContext, SkipModel, SkipTruncated, SkipResources}
+	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel, SkipTruncated, SkipResources}
 }
 
 // Skip is why a run measured nothing although the server did not fail: the
