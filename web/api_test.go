@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 func TestAnswersOfTheAPI(t *testing.T) {
@@ -31,7 +33,7 @@ func TestAnswersOfTheAPI(t *testing.T) {
 	f("/api/v1/endpoints/b", http.StatusOK, kind, `{"name":"b","url":"","state":"up","at":1000,"version":2,"series":null}`)
 	f("/api/v1/endpoints/c", http.StatusNotFound, kind, `{"error":"there is no endpoint of this name"}`)
 	f("/api/v1/endpoints/", http.StatusNotFound, kind, `{"error":"there is no endpoint of this name"}`)
-	f("/api/v1/gpus", http.StatusOK, kind, `{"state":"ok"}`)
+	f("/api/v1/gpus", http.StatusOK, kind, `{"state":"ok","gpus":null}`)
 	f("/api/v1/self", http.StatusOK, kind, `{"info":{"version":"1.2.3","config_ok":false,"endpoints":0},"metrics":[]}`)
 	f("/api/v1/config", http.StatusOK, "text/yaml; charset=utf-8", "endpoints: []\n")
 	f("/api/v1/nothing", http.StatusNotFound, kind, `{"error":"there is no such question in the API"}`)
@@ -68,7 +70,7 @@ func TestAbsentPages(t *testing.T) {
 
 func TestErrorsOfTheAPI(t *testing.T) {
 	s := newSiteWith(t, everything, func(o *Options) {
-		o.GPUs = func() any { return math.NaN() }
+		o.GPUs = func() *status.GPUPage { return &status.GPUPage{At: math.NaN()} }
 		o.Config = func() ([]byte, error) { return nil, errors.New("no paper") }
 	})
 	defer s.Close()
@@ -178,7 +180,7 @@ func TestTurnsOfTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
 		s := newSiteWith(t, everything, func(o *Options) {
-			o.GPUs = func() any { <-finish; return nil }
+			o.GPUs = func() *status.GPUPage { <-finish; return nil }
 		})
 		for range maxAnswers {
 			go s.ask(http.MethodGet, "/api/v1/gpus")

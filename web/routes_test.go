@@ -12,12 +12,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // everything are options with every page there is.
 func everything(o *Options) {
 	o.Status = newTable("a", "b")
-	o.GPUs = func() any { return map[string]string{"state": "ok"} }
+	o.GPUs = func() *status.GPUPage { return &status.GPUPage{State: "ok"} }
 	o.Gatherer = prometheus.NewRegistry()
 	o.Info = func() Info { return Info{Version: "1.2.3"} }
 	o.Config = func() ([]byte, error) { return []byte("endpoints: []\n"), nil }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // Options say what the server shows. Of what follows Logger, nil is a page that
@@ -37,8 +39,8 @@ type Options struct {
 	Hangs func() bool
 	// Status is what the status page shows.
 	Status Status
-	// GPUs returns the page of the GPUs, to be written as JSON.
-	GPUs func() any
+	// GPUs returns the page of the GPUs.
+	GPUs func() *status.GPUPage
 	// Gatherer has the exporter's metrics about itself.
 	Gatherer prometheus.Gatherer
 	// Info tells about the process.

@@ -117,7 +117,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 		Config: func() ([]byte, error) { return d.force.config().Marshal() },
 	}
 	if d.hardware != nil {
-		o.GPUs = func() any { return status.GPUs(d.hardware.gpus.Snapshot()) }
+		o.GPUs = func() *status.GPUPage { return status.GPUs(d.hardware.gpus.Snapshot()) }
 	}
 	if d.lifecycle {
 		o.Reload = d.reload

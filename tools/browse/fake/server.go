@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
 )
 
@@ -29,7 +30,7 @@ func (noMetrics) Scraped(time.Duration, int64)         {}
 
 // Content is what the pages besides the fleet show.
 type Content struct {
-	GPUs   any
+	GPUs   *status.GPUPage
 	Info   web.Info
 	Config string
 }
@@ -41,7 +42,7 @@ func Serve(b *Board, c Content) (*Server, error) {
 		Formats: []expfmt.Format{expfmt.NewFormat(expfmt.TypeTextPlain)},
 		Logger:  slog.New(slog.DiscardHandler),
 		Status:  b, Gatherer: registry(),
-		GPUs:   func() any { return c.GPUs },
+		GPUs:   func() *status.GPUPage { return c.GPUs },
 		Info:   func() web.Info { return c.Info },
 		Config: func() ([]byte, error) { return []byte(c.Config), nil },
 	})
