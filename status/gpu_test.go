@@ -44,7 +44,7 @@ func TestGPUs(t *testing.T) {
 			"memory_bandwidth_utilization_ratio": 0.6, "memory_bandwidth_bytes_per_second": 3350000000000, "sm_active_ratio": 0,
 			"tensor_active_ratio": 0.3, "power_watts": 500, "power_limit_watts": 700, "temperature_celsius": 60,
 			"memory_temperature_celsius": 70, "throttle": ["sw_power_cap"], "processes": [
-				{"pid": 7, "name": "vllm�", "container": "c", "pod_uid": "p", "memory_used_bytes": 60, "sm_utilization_ratio": 0.5},
+				{"pid": 7, "name": "vllm", "container": "c", "pod_uid": "p", "memory_used_bytes": 60, "sm_utilization_ratio": 0.5},
 				{"pid": 8}]},
 		{"gpu": 0, "uuid": "MIG-1", "name": "NVIDIA H100", "profile": "1g.10gb", "memory_used_bytes": 0},
 		{"gpu": 1, "uuid": "GPU-2", "problems": ["the GPU does not answer any more"]}]}`)

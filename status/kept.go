@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -51,7 +50,7 @@ func keep(r *result.Result, allowance int) *keptProbe {
 	k := &keptProbe{result: *r, merged: r.MergedEvents(), bytes: keptBytes}
 	k.result.Events = nil
 	if r.Err != nil {
-		text := strings.Clone(harmless(r.Err.Error())) // not a part of a whole reply
+		text := harmless(r.Err.Error())
 		k.result.Err = errors.New(text)
 		k.bytes += len(text)
 	}

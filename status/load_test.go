@@ -61,6 +61,6 @@ func TestLoad(t *testing.T) {
 	expectJSON(t, l.detail("e").Pages, `[
 		{"server": "a", "url": "http://a/metrics", "engine": "vllm", "at": 1767323045, "state": "up", "prefix_cache_hit_ratio": 0.5,
 			"values": {"requests_running": 3, "requests_waiting": 0, "kv_cache_usage_ratio": 0.25, "prompt_tokens": 1000}},
-		{"server": "d", "url": "http://d/metrics", "at": 1767323045, "state": "down", "reason": "connect", "error": "no�route"},
+		{"server": "d", "url": "http://d/metrics", "at": 1767323045, "state": "down", "reason": "connect", "error": "no route"},
 		{"server": "c", "url": "http://c/metrics", "engine": "vllm", "at": 1767323045, "state": "up"}]`)
 }

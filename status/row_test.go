@@ -49,7 +49,7 @@ func TestRow(t *testing.T) {
 		"labels": {"team": "search"}, "module": "interactive", "state": "up", "since": 1767323075, "last_at": 1767323075,
 		"outcomes": ["http_error", "success"],
 		"failure": {"at": 1767323045, "module": "interactive", "outcome": "http_error",
-			"message": "status 502: \"bad�[31m gateway\"",
+			"message": "status 502: \"bad [31m gateway\"",
 			"advice": "A gateway answers, but not the server behind it: is that running, and slower than the gateway's limit?"},
 		"ttft_seconds": 0.2, "tpot_seconds": 0.02, "duration_seconds": 1.5,
 		"ttft_window": {"samples": 2, "p99_lower": 0.2}, "slo": {"objective": 0.99, "ttft_seconds": 0.5}}`)
@@ -256,12 +256,12 @@ func TestHostileTexts(t *testing.T) {
 	p.Observe(r)
 	l.board.Note("e", "m", "tab\tbell\a"+strings.Repeat("x", 1014)+"éx")
 	d := l.detail("e")
-	// 8 bytes and 508 letters of two bytes are 1,024.
-	if want := "a\uFFFDb\uFFFDc " + strings.Repeat("é", 508) + "…"; d.Failure.Message != want {
+	// 6 bytes, 507 letters of two bytes and 3 dots are 1,023.
+	if want := "a b c " + strings.Repeat("é", 507) + "..."; d.Failure.Message != want {
 		t.Errorf("message of %d bytes: %.40q, want %d bytes", len(d.Failure.Message), d.Failure.Message, len(want))
 	}
-	// 9 bytes and 1,014; the next letter would end at byte 1,025.
-	if want := "tab bell\uFFFD" + strings.Repeat("x", 1014) + "…"; d.Changes[0].Text != want {
+	// 9 bytes, 1,012 and 3 dots are 1,024.
+	if want := "tab bell " + strings.Repeat("x", 1012) + "..."; d.Changes[0].Text != want {
 		t.Errorf("change: %.40q of %d bytes, want %d", d.Changes[0].Text, len(d.Changes[0].Text), len(want))
 	}
 	if kept := p.last().result.Err.Error(); kept != d.Failure.Message {

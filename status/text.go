@@ -1,25 +1,9 @@
 package status
 
-import (
-	"unicode/utf8"
-
-	"github.com/inference-exporter/inference_exporter/internal/report"
-)
+import "github.com/inference-exporter/inference_exporter/internal/safetext"
 
 // maxTextBytes bounds a text that may come from a server.
 const maxTextBytes = 1024
 
-// harmless makes a text of any source fit for a page: bounded, and without what
-// is not printable, such as control characters or a change of the writing
-// direction.
-func harmless(text string) string {
-	cut := text
-	if len(text) > maxTextBytes {
-		end := maxTextBytes
-		for end > 0 && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		cut = text[:end] + "…"
-	}
-	return report.Clean(cut)
-}
+// harmless returns a text of any source as the pages show it.
+func harmless(text string) string { return safetext.Line(text, maxTextBytes) }

@@ -36,9 +36,9 @@ func threeDigits(v float64) string {
 	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
 
-// Clean makes a text of any source fit for a terminal or a page: what is not printable,
+// clean makes a text of any source fit for a terminal: what is not printable,
 // such as an escape sequence or a change of the writing direction, is blanked.
-func Clean(s string) string {
+func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsPrint(r):

@@ -23,7 +23,7 @@ func (p *page) several(t result.Target, results []*result.Result) {
 	if good < len(results) {
 		c = red
 	}
-	p.line("%s: %s (%s)", p.paint(c, fmt.Sprintf("%d of %d requests succeeded", good, len(results))), Clean(t.Endpoint), Clean(t.URL))
+	p.line("%s: %s (%s)", p.paint(c, fmt.Sprintf("%d of %d requests succeeded", good, len(results))), clean(t.Endpoint), clean(t.URL))
 	common := *results[0]
 	common.Prefix, common.Reused = "", false
 	p.row("asked", asked(t, &common))

@@ -110,7 +110,7 @@ func (s *Summary) Text(w io.Writer, t result.Target, o Options) error {
 	}
 	p.line("%s: %s (%s), module %s",
 		p.paint(c, fmt.Sprintf("%d of %d probes succeeded", s.outcomes[result.Success], s.Probes())),
-		Clean(t.Endpoint), Clean(t.URL), Clean(t.Module))
+		clean(t.Endpoint), clean(t.URL), clean(t.Module))
 	s.listFailures(p)
 	s.table(p)
 	p.findings(s.together)

@@ -36,7 +36,7 @@ func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.S
 		if len(result.Spent(nil, skip)) > 0 {
 			heading = "not measured"
 		}
-		p.line("%s: %s (%s)", p.paint(yellow, heading), Clean(t.Endpoint), Clean(t.URL))
+		p.line("%s: %s (%s)", p.paint(yellow, heading), clean(t.Endpoint), clean(t.URL))
 		if skip != nil {
 			p.row("reason", skip.Error())
 		}
@@ -72,7 +72,7 @@ func (p *page) heading(t result.Target, r *result.Result) {
 	if r.Timing.Duration >= 0 {
 		title += " " + when + " " + duration(r.Timing.Duration)
 	}
-	p.line("%s: %s (%s)", title, Clean(t.Endpoint), Clean(t.URL))
+	p.line("%s: %s (%s)", title, clean(t.Endpoint), clean(t.URL))
 	if r.Outcome != result.Success {
 		if r.Err != nil {
 			p.row("reason", r.Err.Error())
@@ -292,7 +292,7 @@ const (
 
 // row writes a label and a text, which goes on below itself where it is long.
 func (p *page) row(label, text string) {
-	for _, line := range wrap(Clean(text), p.width-indent-labelWidth) {
+	for _, line := range wrap(clean(text), p.width-indent-labelWidth) {
 		p.line("%*s%-*s%s", indent, "", labelWidth, label, line)
 		label = ""
 	}
@@ -300,7 +300,7 @@ func (p *page) row(label, text string) {
 
 // note writes a text that goes over the whole width.
 func (p *page) note(text string) {
-	for _, line := range wrap(Clean(text), p.width-indent) {
+	for _, line := range wrap(clean(text), p.width-indent) {
 		p.line("%*s%s", indent, "", line)
 	}
 }
