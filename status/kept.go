@@ -26,6 +26,7 @@ func allowance(series int) int { return ownBytes + pooledBytes/max(1, series) }
 // keptProbe is a result in little room. It is never changed.
 type keptProbe struct {
 	result result.Result // without events; its error is a bounded text
+	advice string        // of the result with its own error
 	events []keptEvent
 	merged int // events, those that were dropped included
 	bytes  int // in memory, roughly
@@ -47,7 +48,7 @@ type keptEvent struct {
 // keep returns what is kept of a result. Its events are dropped when they take
 // more than half of the allowance.
 func keep(r *result.Result, allowance int) *keptProbe {
-	k := &keptProbe{result: *r, merged: r.MergedEvents(), bytes: keptBytes}
+	k := &keptProbe{result: *r, advice: r.Advice(), merged: r.MergedEvents(), bytes: keptBytes}
 	k.result.Events = nil
 	if r.Err != nil {
 		text := harmless(r.Err.Error())
@@ -88,7 +89,7 @@ func (k *keptProbe) document(t result.Target) *result.Document {
 		}
 	}
 	d := result.NewDocument(t, &r)
-	d.Merged = k.merged
+	d.Advice, d.Merged = k.advice, k.merged
 	return d
 }
 

@@ -3,6 +3,7 @@ package status
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -44,6 +45,18 @@ func TestKeptProbe(t *testing.T) {
 	got := l.probesOf()
 	if got[0]["outcome"] != "truncated" || got[0]["error"] != "no token" || !strings.HasPrefix(fmt.Sprint(got[0]["advice"]), "Look for a crash") {
 		t.Errorf("%v", got[0])
+	}
+}
+
+// The advice is that of the result, whose error may say more than its text.
+func TestKeptAdvice(t *testing.T) {
+	l := newLab(t)
+	r := failure(l.now, result.Truncated)
+	r.Err = &result.SchemeError{Err: io.ErrUnexpectedEOF}
+	l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0].Observe(r)
+	d := l.detail("e")
+	if want := r.Advice(); !strings.Contains(want, "https://") || d.Failure.Advice != want || d.Series[0].Probes[0].Advice != want {
+		t.Errorf("advice %q, and %q of the probe, want %q", d.Failure.Advice, d.Series[0].Probes[0].Advice, want)
 	}
 }
 

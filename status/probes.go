@@ -154,7 +154,7 @@ func (p *Probes) Observe(r *result.Result) {
 	if r.Outcome == result.Success {
 		p.slowness.add(p.options.SLO, r)
 	} else {
-		p.failedAt, p.failure = r.Start, p.inWords(k)
+		p.failedAt, p.failure = r.Start, p.failureOf(k)
 		if p.counts {
 			e.failure = p.failure
 		}
@@ -163,8 +163,8 @@ func (p *Probes) Observe(r *result.Result) {
 	e.touch()
 }
 
-// inWords puts a failed probe in words.
-func (p *Probes) inWords(k *keptProbe) *Failure {
+// failureOf returns a failed probe as the page shows it.
+func (p *Probes) failureOf(k *keptProbe) *Failure {
 	r := &k.result
 	message := string(r.Outcome)
 	if r.Err != nil {
@@ -172,7 +172,7 @@ func (p *Probes) inWords(k *keptProbe) *Failure {
 	}
 	return &Failure{
 		At: unixSeconds(r.Start), Module: p.id.Module, Outcome: r.Outcome,
-		Message: message, Advice: r.Advice(),
+		Message: message, Advice: k.advice,
 	}
 }
 
