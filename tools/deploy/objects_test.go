@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -166,4 +168,23 @@ func mustDecode(t *testing.T, text []byte) objects {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// checkRestricted tells what keeps the probers from running where the pod
+// security level "restricted" is enforced.
+func checkRestricted(all objects) (mistakes []string) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	for _, set := range of[*appsv1.StatefulSet](all) {
+		pod := set.Spec.Template
+		for _, r := range evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec) {
+			if !r.Allowed {
+				mistakes = append(mistakes, title(set)+": "+r.ForbiddenReason+": "+r.ForbiddenDetail)
+			}
+		}
+	}
+	return mistakes
 }
