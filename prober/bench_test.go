@@ -44,7 +44,7 @@ func BenchmarkProbe(b *testing.B) {
 		b.Fatal(err)
 	}
 	minute := model.Duration(time.Minute)
-	p, err := e.New(&config.Module{
+	p, err := e.NewProber(&config.Module{
 		Timeout: minute, Timeouts: config.Timeouts{Connect: minute, Headers: minute, FirstToken: minute, Stall: minute},
 		InputTokens: config.Tokens(256), OutputTokens: config.Tokens(64), Prefix: config.PrefixCold, Connection: config.ConnectionNew,
 	})

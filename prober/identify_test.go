@@ -100,7 +100,7 @@ func newDefaultEndpoint(t *testing.T, n *fakeNet) (*Endpoint, *config.Module) {
 
 func newProberOf(t *testing.T, e *Endpoint, m *config.Module) *Prober {
 	t.Helper()
-	p, err := e.New(m)
+	p, err := e.NewProber(m)
 	if err != nil {
 		t.Fatal(err)
 	}

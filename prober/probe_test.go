@@ -72,7 +72,7 @@ func newFreshProber(t testing.TB, cfg *config.Endpoint, m *config.Module) *Probe
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := e.New(m)
+	p, err := e.NewProber(m)
 	if err != nil {
 		t.Fatal(err)
 	}

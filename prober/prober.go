@@ -29,10 +29,10 @@ type Prober struct {
 	kept      *conn             // that connection
 }
 
-// New returns the prober of an endpoint and a module, whose lengths are no
+// NewProber returns the Prober of an endpoint and a module, whose lengths are no
 // ladder: those of its rungs are. It must be closed. An error means that the
 // module or the HTTP settings cannot be used.
-func (e *Endpoint) New(m *config.Module) (*Prober, error) {
+func (e *Endpoint) NewProber(m *config.Module) (*Prober, error) {
 	ask, err := newAsker(m)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", e.cfg.Name, err)

@@ -76,7 +76,7 @@ func TestExpectationThatCannotBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.New(m); err == nil || !strings.Contains(err.Error(), "expect") {
+	if _, err := e.NewProber(m); err == nil || !strings.Contains(err.Error(), "expect") {
 		t.Errorf("error %v", err)
 	}
 }

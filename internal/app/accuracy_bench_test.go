@@ -109,7 +109,7 @@ func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
 	}
 	probers := make([]*prober.Prober, n)
 	for i := range probers {
-		if probers[i], err = e.New(m); err != nil {
+		if probers[i], err = e.NewProber(m); err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(probers[i].Close)

@@ -90,7 +90,7 @@ func (f *fleet) addTasks(m *member) error {
 		shared.board = f.board
 		m.askings = append(m.askings, shared)
 		for _, rung := range module.Rungs() {
-			p, err := endpoint.New(rung.Module)
+			p, err := endpoint.NewProber(rung.Module)
 			if err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func (t *probeTarget) newProber(d *prober.Dialer) (*targetProber, error) {
 	}
 	all := &targetProber{}
 	for _, rung := range t.module.Rungs() {
-		p, err := e.New(rung.Module)
+		p, err := e.NewProber(rung.Module)
 		if err != nil {
 			all.close()
 			return nil, err

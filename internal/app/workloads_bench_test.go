@@ -41,7 +41,7 @@ func workloadProber(b *testing.B, server string, m config.Module) *prober.Prober
 	minute := model.Duration(time.Minute)
 	m.Timeout, m.Timeouts = minute, config.Timeouts{Connect: minute, Headers: minute, FirstToken: minute, Stall: minute}
 	m.Prefix, m.Connection = config.PrefixCold, config.ConnectionNew
-	p, err := e.New(&m)
+	p, err := e.NewProber(&m)
 	if err != nil {
 		b.Fatal(err)
 	}
