@@ -24,7 +24,7 @@ import (
 type Prober struct {
 	endpoint  *Endpoint
 	module    *config.Module
-	asker     asker
+	questions questionSource
 	transport http.RoundTripper // that keeps its connection; nil without connection: reuse
 	kept      *conn             // that connection
 }
@@ -33,11 +33,11 @@ type Prober struct {
 // ladder: those of its rungs are. It must be closed. An error means that the
 // module or the HTTP settings cannot be used.
 func (e *Endpoint) NewProber(m *config.Module) (*Prober, error) {
-	ask, err := newAsker(m)
+	questions, err := newQuestionSource(m)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", e.cfg.Name, err)
 	}
-	p := &Prober{endpoint: e, module: m, asker: ask}
+	p := &Prober{endpoint: e, module: m, questions: questions}
 	if m.Connection == config.ConnectionReuse {
 		if p.transport, err = e.newTransport(); err != nil {
 			return nil, err
@@ -178,7 +178,7 @@ func (r *run) next() (question, *result.Skip) {
 	if r.served.protocol.Kind == api.Embedding || r.served.protocol.Kind == api.Rerank {
 		texts = max(1, r.prober.module.BatchSize)
 	}
-	q := r.prober.asker.next(texts, r.served.context)
+	q := r.prober.questions.next(texts, r.served.context)
 	if !r.served.hasRoom(&q) {
 		return q, skip(result.SkipContext, "the model has room for %d tokens, prompt and answer together, fewer than the module asks for", r.served.context)
 	}

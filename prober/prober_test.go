@@ -293,7 +293,7 @@ func TestPanic(t *testing.T) {
 	if diff := cmp.Diff(map[int]map[result.Outcome]int{2: {result.Success: 1, result.ProtocolError: 1}}, outcomes(results)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
-	p.asker = nil
+	p.questions = nil
 	results = p.all(t.Context(), time.Time{})
 	if len(results) != 1 || results[0].Outcome != result.ProtocolError || !strings.Contains(fmt.Sprint(results[0].Err), "panic") {
 		t.Errorf("%d results: %v", len(results), results[0].Err)

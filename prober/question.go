@@ -13,8 +13,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
-// asker makes the questions of a module, one after the other.
-type asker interface {
+// questionSource makes the questions of a module, one after the other.
+type questionSource interface {
 	// next returns the next question, of so many texts where an endpoint embeds
 	// or ranks and of one elsewhere. context is how many tokens the model has
 	// room for, 0 where that is not known.
@@ -49,27 +49,27 @@ type question struct {
 	learn func(tokens int) *result.Skip
 }
 
-// newAsker returns what makes a module's questions.
-func newAsker(m *config.Module) (asker, error) {
+// newQuestionSource returns what makes a module's questions.
+func newQuestionSource(m *config.Module) (questionSource, error) {
 	switch {
 	case m.ReferenceLogprob:
-		return askReference{}, nil
+		return referenceSource{}, nil
 	case m.Questions:
-		return newAskQuestions(m), nil
+		return newBuiltInSource(m), nil
 	case m.PromptsFile != "":
 		if len(m.Prompts) == 0 {
 			return nil, fmt.Errorf("prompts_file %q has no prompt", m.PromptsFile)
 		}
-		return newAskPrompts(m), nil
+		return newFileSource(m), nil
 	case m.Prompt != "":
-		return newAskPrompt(m)
+		return newPromptSource(m)
 	}
-	return newAskLength(m), nil
+	return newLengthSource(m), nil
 }
 
-// askLength asks prompts made to length, each for an answer as long as its cap
+// lengthSource asks prompts made to length, each for an answer as long as its cap
 // where the server can be made to.
-type askLength struct {
+type lengthSource struct {
 	prompts *prompt.Mix
 	prefix  prompt.Prefix
 	outputs []prompt.Length
@@ -77,13 +77,13 @@ type askLength struct {
 	learnt  bool // the server has told how long a prompt was
 }
 
-func newAskLength(m *config.Module) *askLength {
-	a := &askLength{prefix: prompt.Prefix(m.Prefix), outputs: lengthsOf(m.OutputTokens), rng: newRand()}
+func newLengthSource(m *config.Module) *lengthSource {
+	a := &lengthSource{prefix: prompt.Prefix(m.Prefix), outputs: lengthsOf(m.OutputTokens), rng: newRand()}
 	a.prompts = prompt.NewMix(lengthsOf(m.InputTokens), a.prefix, a.rng)
 	return a
 }
 
-func (a *askLength) next(texts, context int) question {
+func (a *lengthSource) next(texts, context int) question {
 	from, first := a.prompts, a.prompts.Next()
 	wanted, output := first.Target, prompt.Draw(a.outputs, a.rng)
 	// Before the first count a prompt may be half as long again as it should be.
@@ -134,16 +134,16 @@ func lengthsOf(l config.Lengths) []prompt.Length {
 	return all
 }
 
-// askPrompt asks the one prompt of a module, whose answer may have to be as
+// promptSource asks the one prompt of a module, whose answer may have to be as
 // expected.
-type askPrompt struct {
+type promptSource struct {
 	question
 	outputs []prompt.Length
 	rng     *rand.Rand
 }
 
-func newAskPrompt(m *config.Module) (*askPrompt, error) {
-	a := &askPrompt{
+func newPromptSource(m *config.Module) (*promptSource, error) {
+	a := &promptSource{
 		question: question{texts: []string{m.Prompt}, id: check.Hash(m.Prompt)},
 		outputs:  lengthsOf(m.OutputTokens), rng: newRand(),
 	}
@@ -161,32 +161,41 @@ func newAskPrompt(m *config.Module) (*askPrompt, error) {
 	return a, nil
 }
 
-func (a *askPrompt) next(int, int) question {
+func (a *promptSource) next(int, int) question {
 	q := a.question
 	q.output = prompt.Draw(a.outputs, a.rng)
 	return q
 }
 
-// askPrompts asks the prompts of a file by their weights. An answer that is not
-// the expected one counts as such and is no failure.
-type askPrompts struct {
-	prompts []config.Prompt
+// deckSource asks questions of a list, each by its weight. An answer that is not
+// the expected one counts as such and is no failure: a small model may be wrong.
+type deckSource struct {
 	deck    *prompt.Deck
 	outputs []prompt.Length
 	rng     *rand.Rand
+	at      func(i int) question // without a cap
 }
 
-func newAskPrompts(m *config.Module) *askPrompts {
+func newDeckSource(m *config.Module, n int, weight func(i int) float64, at func(i int) question) *deckSource {
 	rng := newRand()
-	return &askPrompts{
-		prompts: m.Prompts, outputs: lengthsOf(m.OutputTokens), rng: rng,
-		deck: prompt.NewDeck(len(m.Prompts), func(i int) float64 { return m.Prompts[i].Weight }, rng),
-	}
+	return &deckSource{deck: prompt.NewDeck(n, weight, rng), outputs: lengthsOf(m.OutputTokens), rng: rng, at: at}
 }
 
-func (a *askPrompts) next(int, int) question {
-	p := &a.prompts[a.deck.Next()]
-	q := question{output: prompt.Draw(a.outputs, a.rng)}
+func (d *deckSource) next(int, int) question {
+	q := d.at(d.deck.Next())
+	q.output = prompt.Draw(d.outputs, d.rng)
+	return q
+}
+
+// newFileSource returns a source of the prompts of a file.
+func newFileSource(m *config.Module) *deckSource {
+	weight := func(i int) float64 { return m.Prompts[i].Weight }
+	return newDeckSource(m, len(m.Prompts), weight, func(i int) question { return questionOf(&m.Prompts[i]) })
+}
+
+// questionOf returns the question that a prompt of a file is.
+func questionOf(p *config.Prompt) question {
+	var q question
 	var whole strings.Builder
 	for _, m := range p.Messages {
 		q.messages = append(q.messages, api.Message{Role: m.Role, Content: m.Content})
@@ -202,35 +211,21 @@ func (a *askPrompts) next(int, int) question {
 	return q
 }
 
-// askQuestions asks the built-in questions in turn. A wrong answer counts as
-// such and is no failure: a small model may be wrong.
-type askQuestions struct {
-	questions []check.Question
-	deck      *prompt.Deck
-	outputs   []prompt.Length
-	rng       *rand.Rand
+// newBuiltInSource returns a source of the built-in questions.
+func newBuiltInSource(m *config.Module) *deckSource {
+	all := check.Questions()
+	return newDeckSource(m, len(all), nil, func(i int) question {
+		return question{
+			texts: []string{all[i].Text}, id: check.Hash(all[i].Text),
+			judge: func(text, _ string) (check.Verdict, string) { return all[i].Judge(text), "" },
+		}
+	})
 }
 
-func newAskQuestions(m *config.Module) *askQuestions {
-	all, rng := check.Questions(), newRand()
-	return &askQuestions{
-		questions: all, deck: prompt.NewDeck(len(all), nil, rng),
-		outputs: lengthsOf(m.OutputTokens), rng: rng,
-	}
-}
+// referenceSource has the reference passage scored, which never changes.
+type referenceSource struct{}
 
-func (a *askQuestions) next(int, int) question {
-	asked := &a.questions[a.deck.Next()]
-	return question{
-		texts: []string{asked.Text}, id: check.Hash(asked.Text), output: prompt.Draw(a.outputs, a.rng),
-		judge: func(text, _ string) (check.Verdict, string) { return asked.Judge(text), "" },
-	}
-}
-
-// askReference has the reference passage scored, which never changes.
-type askReference struct{}
-
-func (askReference) next(int, int) question {
+func (referenceSource) next(int, int) question {
 	return question{texts: []string{prompt.ReferencePassage}, id: check.Hash(prompt.ReferencePassage)}
 }
 
