@@ -26,7 +26,7 @@ type attempt struct {
 	onIssue func()                          // called then
 	onReady func()                          // called when the connection is ready, and not held back
 	onHold  func()                          // called when it is ready and held back until its turn
-	turn    *turn                           // nil where the request need not wait for others
+	slot    *slot                           // nil where the request need not wait for others
 	ended   func() error                    // why the request's context ended, nil while it runs
 	public  func(header, value string) bool // no secret, though the settings add it
 
@@ -137,10 +137,10 @@ func (a *attempt) ready(got net.Conn) {
 	c := a.conn
 	a.mu.Unlock()
 	switch {
-	case a.turn == nil:
+	case a.slot == nil:
 		a.onReady()
 	case c == nil:
-		a.turn.leave()
+		a.slot.leave()
 		a.onReady()
 	default:
 		a.onHold()
@@ -151,7 +151,7 @@ func (a *attempt) ready(got net.Conn) {
 // wait sends the request when it is its turn, unless it was given up by then.
 func (a *attempt) wait(send func()) {
 	arrived := time.Now()
-	a.turn.pass(func() {
+	a.slot.pass(func() {
 		if a.ended() != nil {
 			return
 		}

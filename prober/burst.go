@@ -59,7 +59,7 @@ func (r *run) start(ctx context.Context, requests []*request) {
 	defer context.AfterFunc(ctx, g.release)()
 	var all sync.WaitGroup
 	for _, req := range requests {
-		req.turn = g.turn()
+		req.slot = g.slot()
 		all.Go(func() { req.send(ctx) })
 	}
 	all.Wait()
@@ -87,27 +87,27 @@ func newGate(requests int, patience time.Duration) *gate {
 	return &gate{missing: requests, patience: patience}
 }
 
-// turn is the right of one request to pass the gate, once.
-type turn struct {
+// slot is the right of one request to pass the gate, once.
+type slot struct {
 	gate *gate
 	once sync.Once
 }
 
-func (g *gate) turn() *turn { return &turn{gate: g} }
+func (g *gate) slot() *slot { return &slot{gate: g} }
 
 // pass tells that the request is ready, and returns when it is sent.
-func (t *turn) pass(send func()) {
+func (s *slot) pass(send func()) {
 	sent := make(chan struct{})
-	t.gate.add(func() {
+	s.gate.add(func() {
 		defer close(sent)
 		send()
 	})
-	t.leave()
+	s.leave()
 	<-sent
 }
 
 // leave tells that the request needs not be waited for.
-func (t *turn) leave() { t.once.Do(t.gate.came) }
+func (s *slot) leave() { s.once.Do(s.gate.came) }
 
 // add keeps a request until the gate opens, or sends it when it has.
 func (g *gate) add(send func()) {

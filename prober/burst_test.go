@@ -278,16 +278,16 @@ func throughGate(n int, patience time.Duration, at ...time.Duration) []passing {
 	all := make([]passing, len(at))
 	var wg sync.WaitGroup
 	for i, d := range at {
-		t := g.turn()
+		slot := g.slot()
 		wg.Go(func() {
 			time.Sleep(max(d, -d))
 			if d < 0 {
-				t.leave()
+				slot.leave()
 				return
 			}
 			all[i].came = time.Since(began)
-			t.pass(func() { all[i].sent = time.Since(began) })
-			t.leave() // as every request does in the end
+			slot.pass(func() { all[i].sent = time.Since(began) })
+			slot.leave() // as every request does in the end
 		})
 	}
 	wg.Wait()
@@ -342,7 +342,7 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		began := time.Now()
 		held := 0
 		a := (&Endpoint{cfg: &config.Endpoint{}}).newAttempt(nil)
-		a.turn, a.onHold = g.turn(), func() { held++ }
+		a.slot, a.onHold = g.slot(), func() { held++ }
 		a.onReady = func() { held-- }
 		c := &conn{Conn: pipe(t)}
 		a.issue()
@@ -354,7 +354,7 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		if held != 1 {
 			t.Errorf("held back %d times, want once", held)
 		}
-		time.AfterFunc(5*time.Second, g.turn().leave)
+		time.AfterFunc(5*time.Second, g.slot().leave)
 		if _, err := c.Write([]byte("POST")); err != nil {
 			t.Fatal(err)
 		}

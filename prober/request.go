@@ -25,7 +25,7 @@ type request struct {
 	kept      *conn             // connection of an earlier request, or nil
 	used      *conn             // the one that this one had
 	sticky    string            // what the two of a pair have in common; "" for others
-	turn      *turn             // in a burst, or nil
+	slot      *slot             // in a burst, or nil
 	bytes     int               // of the body
 	told      int               // the server's count of the prompt, whether it can be or not
 	named     string            // the model that the reply names where it is another than was asked for
@@ -33,8 +33,8 @@ type request struct {
 
 // send asks, waits for the end of the answer, and completes the result.
 func (q *request) send(ctx context.Context) {
-	if q.turn != nil {
-		defer q.turn.leave()
+	if q.slot != nil {
+		defer q.slot.leave()
 	}
 	finish(q.result, guard(func() error { return q.prober.endpoint.explain(ctx, q.exchange(ctx)) }), q.prober.endpoint.secrets)
 	q.prober.endpoint.learn(q.result, q.named)
@@ -132,7 +132,7 @@ func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 	limits := q.prober.module.Timeouts
 	a := q.prober.endpoint.newAttempt(q.kept)
 	a.onIssue = func() { wd.expect(time.Now().Add(time.Duration(limits.Connect)), noConnection) }
-	a.turn, a.onHold = q.turn, wd.pause
+	a.slot, a.onHold = q.slot, wd.pause
 	a.onReady = func() {
 		wd.resume()
 		wd.expect(time.Now().Add(time.Duration(limits.Headers)),
