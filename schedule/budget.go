@@ -31,7 +31,7 @@ type Budget struct {
 	mu            sync.Mutex
 	tokensPerHour int     // 0 is no limit
 	usdPerDay     float64 // 0 is no limit
-	tokens, usd   window
+	tokens, usd   slidingSum
 	held          Cost // by runs in flight
 }
 
@@ -40,7 +40,7 @@ func NewBudget(tokensPerHour int, usdPerDay float64, now func() time.Time) *Budg
 	start := now()
 	return &Budget{
 		elapsed: func() time.Duration { return now().Sub(start) }, tokensPerHour: tokensPerHour, usdPerDay: usdPerDay,
-		tokens: newWindow(tokenStep, 60), usd: newWindow(usdStep, 96),
+		tokens: newSlidingSum(tokenStep, 60), usd: newSlidingSum(usdStep, 96),
 	}
 }
 
@@ -80,7 +80,7 @@ func (b *Budget) Settle(reserved, spent Cost) {
 	b.usd.add(now, spent.USD)
 }
 
-// Idle tells whether nothing is spent or set aside, so that a new budget would be
+// Idle reports whether nothing is spent or set aside, so that a new budget would be
 // the same.
 func (b *Budget) Idle() bool {
 	b.mu.Lock()
@@ -105,20 +105,20 @@ func (b *Budget) Used() (tokens, usd float64) {
 	return tokens, usd
 }
 
-// window sums what was added in the latest span of time. It forgets in steps of
+// slidingSum sums what was added in the latest span of time. It forgets in steps of
 // an nth of the span, and a step too late rather than too early.
-type window struct {
+type slidingSum struct {
 	step  time.Duration
 	parts []float64 // a ring; the parts of the span and the one that goes on
 	last  int64     // the step of the latest part
 }
 
-func newWindow(step time.Duration, n int) window {
-	return window{step: step, parts: make([]float64, n+1)}
+func newSlidingSum(step time.Duration, n int) slidingSum {
+	return slidingSum{step: step, parts: make([]float64, n+1)}
 }
 
-// turn empties the parts that time has left behind.
-func (w *window) turn(now time.Duration) {
+// advance empties the parts that time has left behind.
+func (w *slidingSum) advance(now time.Duration) {
 	step := int64(now / w.step)
 	for n := min(step-w.last, int64(len(w.parts))); n > 0; n-- {
 		w.parts[(step-n+1)%int64(len(w.parts))] = 0
@@ -126,13 +126,13 @@ func (w *window) turn(now time.Duration) {
 	w.last = step
 }
 
-func (w *window) add(now time.Duration, x float64) {
-	w.turn(now)
+func (w *slidingSum) add(now time.Duration, x float64) {
+	w.advance(now)
 	w.parts[w.last%int64(len(w.parts))] += x
 }
 
-func (w *window) sum(now time.Duration) float64 {
-	w.turn(now)
+func (w *slidingSum) sum(now time.Duration) float64 {
+	w.advance(now)
 	var sum float64
 	for _, x := range w.parts {
 		sum += x

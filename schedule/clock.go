@@ -11,8 +11,8 @@ import (
 // grid follows without harm.
 const maxDrift = time.Second
 
-// clock is the wall clock, in nanoseconds since 1970, that tells its steps
-// (set by hand, by NTP, by a suspended machine) from the passing of time.
+// clock is the wall clock, in nanoseconds since 1970, that separates its
+// steps (set by hand, by NTP, by a suspended machine) from the passing of time.
 type clock struct {
 	// read returns the wall clock and the monotonic one.
 	read func() (wall int64, mono time.Duration)

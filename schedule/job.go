@@ -33,7 +33,7 @@ type job struct {
 	next      int64  // the next grid point
 	confirmAt int64  // the planned confirmation, before next; 0 is none
 	pauseEnd  int64  // no grid point before this has a run
-	turn      *turn  // the start that waits; nil is none
+	slot      *slot  // the start that waits; nil is none
 	run       *run   // the run in flight; nil is none
 	group     *group // nil is none
 	lasted    int64  // how long the last run took
@@ -45,7 +45,7 @@ type job struct {
 
 // run is one run in flight.
 type run struct {
-	turn     *turn
+	slot     *slot
 	job      *job
 	started  int64
 	canceled bool
@@ -59,15 +59,15 @@ func (r *run) stop(cause error) {
 	r.cancel(cause)
 }
 
-// event is when the job needs attention next.
-func (j *job) event() int64 {
+// nextEvent is when the job needs attention next.
+func (j *job) nextEvent() int64 {
 	if j.confirmAt != 0 {
 		return j.confirmAt
 	}
 	return j.next
 }
 
-// gone tells whether the job has left the agenda.
+// gone reports whether the job has left the agenda.
 func (j *job) gone() bool { return j.index == unlisted }
 
 // restart forgets the past of the job, save a run in flight.
@@ -81,24 +81,24 @@ func (j *job) shift(now int64, step time.Duration) {
 	j.next = gridAfter(j.grid, j.Interval, now)
 	j.confirmAt = 0
 	j.pauseEnd += int64(step)
-	if j.turn != nil {
-		j.turn.due += int64(step)
+	if j.slot != nil {
+		j.slot.due += int64(step)
 	}
 }
 
-// skip tells of a grid point without a run.
+// skip reports a grid point without a run.
 func (j *job) skip(why result.SkipReason) {
 	if j.Skipped != nil {
 		j.Skipped(why)
 	}
 }
 
-// come does what is due for a job: a confirmation or a grid point.
-func (s *Scheduler) come(j *job, now int64) {
+// handle does what is due for a job: a confirmation or a grid point.
+func (s *Scheduler) handle(j *job, now int64) {
 	if j.confirmAt != 0 {
 		due := j.confirmAt
 		j.confirmAt = 0
-		s.turns.ask(j, due, true, now)
+		s.slots.ask(j, due, true, now)
 		return
 	}
 	due := j.next
@@ -106,43 +106,43 @@ func (s *Scheduler) come(j *job, now int64) {
 	switch {
 	case due < j.pauseEnd:
 		j.skip(result.SkipBackoff)
-	case j.turn != nil:
-		j.retake(due)
+	case j.slot != nil:
+		j.postpone(due)
 	case j.run == nil:
-		s.turns.ask(j, due, false, now)
-	case j.run.turn.confirm:
-		// A confirmation never stands in the way of the grid.
+		s.slots.ask(j, due, false, now)
+	case j.run.slot.confirm:
+		// A confirmation never delays the grid.
 		j.run.stop(ErrOvertaken)
-		s.turns.hold(j, due, false)
+		s.slots.hold(j, due, false)
 	default:
 		j.skip(result.SkipOverrun)
 	}
 }
 
-// retake gives the start that waits to a new grid point: the start keeps its
+// postpone gives the start that waits to a new grid point: the start keeps its
 // place in the line, the grid point that it was for is lost.
-func (j *job) retake(due int64) {
+func (j *job) postpone(due int64) {
 	switch {
-	case j.turn.confirm:
+	case j.slot.confirm:
 	case j.run != nil: // held back by a confirmation that does not end
 		j.skip(result.SkipOverrun)
 	default:
 		j.skip(result.SkipLimit)
 	}
-	j.turn.due, j.turn.confirm = due, false
+	j.slot.due, j.slot.confirm = due, false
 }
 
-// start begins the run whose turn has come.
-func (s *Scheduler) start(ctx context.Context, t *turn, now int64) {
-	j := t.job
-	j.turn = nil
-	if t.confirm && !j.roomToConfirm(now) {
-		s.turns.release(t, now)
+// start begins the run that got a slot.
+func (s *Scheduler) start(ctx context.Context, sl *slot, now int64) {
+	j := sl.job
+	j.slot = nil
+	if sl.confirm && !j.roomToConfirm(now) {
+		s.slots.release(sl, now)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.run = &run{turn: t, job: j, started: now, cancel: cancel}
-	go s.work(ctx, j.run, j.Job, Run{Scheduled: time.Unix(0, t.due), Confirm: t.confirm})
+	j.run = &run{slot: sl, job: j, started: now, cancel: cancel}
+	go s.work(ctx, j.run, j.Job, Run{Scheduled: time.Unix(0, sl.due), Confirm: sl.confirm})
 }
 
 // work is the goroutine of one run. It sends its end whatever the job does.
@@ -162,14 +162,14 @@ func (s *Scheduler) work(ctx context.Context, r *run, do Job, info Run) {
 func (s *Scheduler) finish(f finished, now int64) {
 	j := f.run.job
 	j.run = nil
-	f.run.turn.group.ran(f.run, f.report.TimedOut && !f.run.canceled, now)
-	s.turns.release(f.run.turn, now)
+	f.run.slot.group.ran(f.run, f.report.TimedOut && !f.run.canceled, now)
+	s.slots.release(f.run.slot, now)
 	if j.gone() {
 		s.forget(j)
 		return
 	}
-	if j.turn != nil {
-		s.turns.admit(j.turn, now)
+	if j.slot != nil {
+		s.slots.admit(j.slot, now)
 	}
 	if !f.run.canceled {
 		j.learn(f, now)
@@ -194,7 +194,7 @@ func (j *job) learn(f finished, now int64) {
 	}
 	if !before {
 		j.confirms = 0
-	} else if !f.run.turn.confirm {
+	} else if !f.run.slot.confirm {
 		return // known to be down; the grid goes on
 	}
 	at := now + int64(min(maxConfirmDelay, j.Interval/3))
@@ -233,7 +233,7 @@ const unlisted = -1
 type agenda []*job
 
 func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].event() < a[j].event() }
+func (a agenda) Less(i, j int) bool { return a[i].nextEvent() < a[j].nextEvent() }
 
 func (a agenda) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]

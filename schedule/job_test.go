@@ -127,8 +127,8 @@ func TestConfirmThatHangs(t *testing.T) {
 	})
 }
 
-// A confirmation that waits for its turn gives it to the grid, and is dropped
-// when its turn comes within a second of the grid.
+// A confirmation that waits for a slot gives way to the grid, and is dropped when
+// it gets one within a second of the grid.
 func TestConfirmWaiting(t *testing.T) {
 	const interval = 30 * time.Second
 	f := func(name string, busy time.Duration, late bool) {

@@ -25,7 +25,7 @@ type plan struct {
 type plannedJob struct {
 	key, host, group string
 	interval         time.Duration
-	runs             []plannedRun // in turn, for ever
+	runs             []plannedRun // in slot, for ever
 }
 
 type plannedRun struct {
@@ -107,7 +107,7 @@ func (b *books) point(key string) {
 }
 
 func (b *books) job(p plannedJob) Job {
-	turn := 0
+	i := 0
 	return Job{
 		Key: p.key, Host: p.host, Group: p.group, Interval: p.interval,
 		Run: func(ctx context.Context, r Run) Report {
@@ -116,8 +116,8 @@ func (b *books) job(p plannedJob) Job {
 			if !r.Confirm {
 				b.point(p.key)
 			}
-			run := p.runs[turn%len(p.runs)]
-			turn++
+			run := p.runs[i%len(p.runs)]
+			i++
 			if run.deaf {
 				ctx = context.Background()
 			}
@@ -160,7 +160,7 @@ func (p plan) play(t *testing.T) error {
 		if l.first(j.key, j.interval).After(end) {
 			want = 0
 		}
-		if tn := l.s.jobs[j.key].turn; tn != nil && !tn.confirm { // the last grid point still waits
+		if sl := l.s.jobs[j.key].slot; sl != nil && !sl.confirm { // the last grid point still waits
 			want--
 		}
 		if b.points[j.key] != want {

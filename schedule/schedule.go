@@ -18,7 +18,7 @@ import (
 // noticed within this time.
 const maxSleep = 10 * time.Second
 
-// maxStandstill is for how long the loop may make no turn before it is taken to
+// maxStandstill is for how long the loop may make no pass before it is taken to
 // hang: three of its longest sleeps.
 const maxStandstill = 3 * maxSleep
 
@@ -39,21 +39,21 @@ type Job struct {
 	// or context.Canceled as its job or the Scheduler goes. A panic is logged and
 	// counts as a failure.
 	Run func(ctx context.Context, r Run) Report
-	// Skipped is told of each grid point without a run; it may be nil. It is
+	// Skipped is called for each grid point without a run; it may be nil. It is
 	// called on the scheduler's own goroutine and must not block.
 	Skipped func(result.SkipReason)
 }
 
-// Run tells a job about one of its runs.
+// Run is what a job knows of one of its runs.
 type Run struct {
 	// Scheduled is when the run was due. It may start later than that, when
-	// it had to wait for its turn.
+	// it had to wait for a slot.
 	Scheduled time.Time
 	// Confirm marks an extra run soon after a failure.
 	Confirm bool
 }
 
-// Report is what a run tells the scheduler. The report of a run that the
+// Report is what a run reports to the scheduler. The report of a run that the
 // scheduler canceled is ignored.
 type Report struct {
 	// Failed asks for a confirmation, when the run before had not failed.
@@ -62,8 +62,8 @@ type Report struct {
 	// last run timed out get at most half of the places that the limits allow,
 	// and a pause after the second such run in a row.
 	TimedOut bool
-	// Skipped tells that nothing was done, so that what the run before found out
-	// still stands.
+	// Skipped means that nothing was done, so that the outcome of the run before
+	// still holds.
 	Skipped bool
 	// RetryAfter is a pause that the other side asked for; zero and negative
 	// are none. It is bounded to one hour.
@@ -79,7 +79,7 @@ type Options struct {
 	// Salt gives each process that has the same jobs a grid of its own, so that
 	// they do not all ask at once; "" is none.
 	Salt string
-	// Logger is told of panics and of jobs that cannot be scheduled; nil
+	// Logger logs panics and jobs that cannot be scheduled; nil
 	// discards.
 	Logger *slog.Logger
 }
@@ -93,15 +93,15 @@ type Scheduler struct {
 
 	jobs   map[string]*job
 	agenda agenda // every job that is not gone, by its next event
-	turns  turns  // who may start; its inFlight is shared
+	slots  slots  // who may start; its inFlight is shared
 
 	// Shared with the callers of the methods and with the runs.
-	called atomic.Bool               // Run was
-	turned atomic.Pointer[time.Time] // when the loop made its latest turn; nil while it does not run
-	update atomic.Pointer[[]Job]     // the latest set not yet taken over
-	limits atomic.Pointer[limits]    // the latest ones not yet taken over
-	wake   chan struct{}
-	done   chan finished
+	called   atomic.Bool               // Run was
+	loopedAt atomic.Pointer[time.Time] // of the latest pass of the loop; nil while it does not run
+	update   atomic.Pointer[[]Job]     // the latest set not yet taken over
+	limits   atomic.Pointer[limits]    // the latest ones not yet taken over
+	wake     chan struct{}
+	done     chan finished
 }
 
 // finished is the end of a run.
@@ -121,7 +121,7 @@ func New(o Options) *Scheduler {
 		salt:  o.Salt,
 		clock: newClock(),
 		jobs:  map[string]*job{},
-		turns: newTurns(limits{o.InFlight, o.InFlightPerHost}),
+		slots: newSlots(limits{o.InFlight, o.InFlightPerHost}),
 		wake:  make(chan struct{}, 1),
 		done:  make(chan finished),
 	}
@@ -141,7 +141,7 @@ func (s *Scheduler) Update(jobs []Job) {
 }
 
 // SetLimits replaces those of Options. Runs in flight beyond a lower limit end as
-// they would; a start that waits has its turn at once where there is room now.
+// they would; a start that waits gets its slot at once where there is room now.
 func (s *Scheduler) SetLimits(inFlight, inFlightPerHost int) {
 	s.limits.Store(&limits{inFlight, inFlightPerHost})
 	select {
@@ -151,12 +151,12 @@ func (s *Scheduler) SetLimits(inFlight, inFlightPerHost int) {
 }
 
 // InFlight returns the number of runs in flight.
-func (s *Scheduler) InFlight() int { return int(s.turns.inFlight.Load()) }
+func (s *Scheduler) InFlight() int { return int(s.slots.inFlight.Load()) }
 
 // Hangs reports whether the loop that Run runs makes no progress. It does not
 // while Run does not run.
 func (s *Scheduler) Hangs() bool {
-	at := s.turned.Load()
+	at := s.loopedAt.Load()
 	return at != nil && time.Since(*at) > maxStandstill
 }
 
@@ -169,7 +169,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		s.turned.Store(new(time.Now()))
+		s.loopedAt.Store(new(time.Now()))
 		timer.Reset(s.advance(ctx))
 		select {
 		case <-ctx.Done():
@@ -179,10 +179,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
-	s.turned.Store(nil)
+	s.loopedAt.Store(nil)
 	for s.InFlight() > 0 {
 		f := <-s.done
-		s.turns.release(f.run.turn, s.clock.wall)
+		s.slots.release(f.run.slot, s.clock.wall)
 	}
 	return nil
 }
@@ -192,22 +192,22 @@ func (s *Scheduler) advance(ctx context.Context) time.Duration {
 	now := s.now()
 	s.collect(now)
 	if l := s.limits.Swap(nil); l != nil {
-		s.turns.setLimits(*l)
+		s.slots.setLimits(*l)
 	}
 	if jobs := s.update.Swap(nil); jobs != nil {
 		s.apply(*jobs, now)
 	}
-	for len(s.agenda) > 0 && s.agenda[0].event() <= now {
-		s.come(s.agenda[0], now)
+	for len(s.agenda) > 0 && s.agenda[0].nextEvent() <= now {
+		s.handle(s.agenda[0], now)
 		heap.Fix(&s.agenda, 0)
 	}
-	for t := s.turns.next(now); t != nil; t = s.turns.next(now) {
-		s.start(ctx, t, now)
+	for sl := s.slots.next(now); sl != nil; sl = s.slots.next(now) {
+		s.start(ctx, sl, now)
 	}
 	if len(s.agenda) == 0 {
 		return maxSleep
 	}
-	return min(maxSleep, time.Duration(s.agenda[0].event()-now))
+	return min(maxSleep, time.Duration(s.agenda[0].nextEvent()-now))
 }
 
 // collect takes the runs that have ended by now, so that none of them counts
@@ -249,13 +249,13 @@ func (s *Scheduler) put(want Job, now int64) {
 		j = &job{index: unlisted, grid: gridOf(s.salt, want.Key)}
 		s.jobs[want.Key] = j
 	}
-	anew := j.gone() || j.Interval != want.Interval || j.Group != want.Group
+	isNew := j.gone() || j.Interval != want.Interval || j.Group != want.Group
 	j.Job = want
-	if !anew {
+	if !isNew {
 		return
 	}
-	s.turns.withdraw(j)
-	s.turns.join(j)
+	s.slots.withdraw(j)
+	s.slots.join(j)
 	j.restart(now)
 	if j.gone() {
 		heap.Push(&s.agenda, j)
@@ -267,7 +267,7 @@ func (s *Scheduler) put(want Job, now int64) {
 // remove ends a job. It stays known while its canceled run is on, so that the
 // same key, put back, never runs twice at once.
 func (s *Scheduler) remove(j *job) {
-	s.turns.withdraw(j)
+	s.slots.withdraw(j)
 	if !j.gone() {
 		heap.Remove(&s.agenda, j.index)
 	}
@@ -280,7 +280,7 @@ func (s *Scheduler) remove(j *job) {
 
 // forget ends all knowledge of a job that has left the agenda.
 func (s *Scheduler) forget(j *job) {
-	s.turns.part(j)
+	s.slots.part(j)
 	delete(s.jobs, j.Key)
 }
 

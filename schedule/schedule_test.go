@@ -348,7 +348,7 @@ func TestUpdateInterval(t *testing.T) {
 }
 
 // A job that goes has its run canceled and no further one; when it comes back
-// before that run has left, it starts anew but never beside it.
+// before that run has left, it starts isNew but never beside it.
 func TestUpdateGoneAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const interval = 10 * time.Second

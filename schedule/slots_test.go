@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 	f("both, host smaller", Options{InFlight: 100, InFlightPerHost: 2}, 4, 8)
 }
 
-// Raised limits give those that wait their turn at once; lowered ones let runs in
+// Raised limits give those that wait their slot at once; lowered ones let runs in
 // flight end.
 func TestSetLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -228,8 +228,8 @@ func TestWithdrawnTurns(t *testing.T) {
 		l.until("last", interval, 4*interval)
 		l.s.Update(nil)
 		synctest.Wait()
-		if n := len(l.s.jobs) + len(l.s.agenda) + len(l.s.turns.hosts) + len(l.s.turns.groups) + len(l.s.turns.lines[swift]) + len(l.s.turns.lines[hung]) + l.s.InFlight(); n != 0 {
-			t.Errorf("left over: %v, %v", l.s.jobs, l.s.turns.hosts)
+		if n := len(l.s.jobs) + len(l.s.agenda) + len(l.s.slots.hosts) + len(l.s.slots.groups) + len(l.s.slots.lines[normal]) + len(l.s.slots.lines[hung]) + l.s.InFlight(); n != 0 {
+			t.Errorf("left over: %v, %v", l.s.jobs, l.s.slots.hosts)
 		}
 		l.end()
 		if n := len(l.begins["last"]); n < 4 {
@@ -311,7 +311,7 @@ func TestGroupStaysTogether(t *testing.T) {
 		a.Group, b.Group = "g", "g"
 		l.s.Update([]Job{a, b})
 		l.until(early, interval, 3*interval)
-		if g := l.s.turns.groups["g"]; g.until != 0 {
+		if g := l.s.slots.groups["g"]; g.until != 0 {
 			t.Errorf("one at a time until %d", g.until)
 		}
 		l.end()
