@@ -27,7 +27,7 @@ type Dialer struct {
 func NewDialer() *Dialer {
 	return &Dialer{
 		// HTTP keep-alive is ours to decide; TCP probes would only disturb.
-		net:      net.Dialer{KeepAlive: -1, Control: askForStamps},
+		net:      net.Dialer{KeepAlive: -1, Control: enableStamps},
 		keeper:   keepStampsOn(),
 		capacity: NewCapacity(),
 	}

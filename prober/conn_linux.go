@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// askForStamps asks the kernel to stamp what the socket receives. It needs no
+// enableStamps asks the kernel to stamp what the socket receives. It needs no
 // privilege. A kernel or sandbox that refuses leaves the process clock.
-func askForStamps(_, _ string, c syscall.RawConn) error {
+func enableStamps(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	})
@@ -23,7 +23,7 @@ func askForStamps(_, _ string, c syscall.RawConn) error {
 
 // keepStampsOn opens the idle socket that keeps receive stamps switched on.
 func keepStampsOn() io.Closer {
-	lc := net.ListenConfig{Control: askForStamps}
+	lc := net.ListenConfig{Control: enableStamps}
 	c, err := lc.ListenPacket(context.Background(), "udp", "127.0.0.1:0")
 	if err != nil {
 		return nil
@@ -38,14 +38,14 @@ type stampReceiver struct {
 	raw  syscall.RawConn
 	step func(fd uintptr) bool
 
-	message unix.Msghdr
-	data    unix.Iovec
-	control [128]byte
-	n       int
-	stamp   int64
-	asked   time.Time // before the latest system call
-	empty   time.Time // the socket held nothing
-	err     error
+	message  unix.Msghdr
+	data     unix.Iovec
+	control  [128]byte
+	n        int
+	stamp    int64
+	calledAt time.Time // before the latest system call
+	empty    time.Time // the socket held nothing
+	err      error
 }
 
 func newReceiver(c net.Conn) receiver {
@@ -81,7 +81,7 @@ func (r *stampReceiver) receive(b []byte) (int, int64, time.Time, error) {
 	}
 	empty := r.empty
 	if r.n < len(b) { // it took everything
-		r.empty = r.asked
+		r.empty = r.calledAt
 	}
 	return r.n, r.stamp, empty, nil
 }
@@ -104,13 +104,13 @@ func (r *stampReceiver) recvmsg(fd uintptr) bool {
 	r.message.SetIovlen(1)
 	r.message.SetControllen(len(r.control))
 	for {
-		r.asked = time.Now()
+		r.calledAt = time.Now()
 		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.message)), 0)
 		switch errno {
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:
-			r.empty = r.asked
+			r.empty = r.calledAt
 			return false
 		case 0:
 			r.n, r.err, r.stamp = int(n), nil, parseStamp(r.control[:r.message.Controllen])

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// askForStamps does nothing: only Linux stamps TCP segments for the reader.
-func askForStamps(_, _ string, _ syscall.RawConn) error { return nil }
+// enableStamps does nothing: only Linux stamps TCP segments for the reader.
+func enableStamps(_, _ string, _ syscall.RawConn) error { return nil }
 
 func keepStampsOn() io.Closer { return nil }
 

@@ -100,7 +100,7 @@ func TestModelIsAskedAgainAfterAFailure(t *testing.T) {
 	if r := p.one(t.Context(), time.Time{}); r.Outcome != result.HTTPError || r.Model != "old" {
 		t.Fatalf("outcome %s, model %q", r.Outcome, r.Model)
 	}
-	p.endpoint.askedAt = time.Now().Add(-askAgain)
+	p.endpoint.lookedUpAt = time.Now().Add(-lookupInterval)
 	s.setFails(false)
 	if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "new" {
 		t.Errorf("outcome %s, model %q; want success with the new model", r.Outcome, r.Model)
@@ -111,7 +111,7 @@ func TestModelIsAskedAgainAfterAFailure(t *testing.T) {
 	p.one(t.Context(), time.Time{})
 	p.one(t.Context(), time.Time{})
 	if n := s.questions(); n != 0 {
-		t.Errorf("asked %d times within %s, want 0", n, askAgain)
+		t.Errorf("asked %d times within %s, want 0", n, lookupInterval)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestHTTP2(t *testing.T) {
 		m := newModule()
 		m.Connection = c
 		p := newProber(t, cfg, m)
-		p.endpoint.askedAt = time.Now() // no question for the models between
+		p.endpoint.lookedUpAt = time.Now() // no question for the models between
 		connections.Store(0)
 		for i := range 3 {
 			r := p.one(t.Context(), time.Time{})

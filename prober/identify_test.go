@@ -413,7 +413,7 @@ func TestSeveralModels(t *testing.T) {
 			// One model less, and there is nothing to say.
 			s.setModels("b")
 			p.endpoint.mu.Lock()
-			p.endpoint.askedAt = p.endpoint.askedAt.Add(-askAgain)
+			p.endpoint.lookedUpAt = p.endpoint.lookedUpAt.Add(-lookupInterval)
 			p.endpoint.mu.Unlock()
 			if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "b" {
 				t.Errorf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)

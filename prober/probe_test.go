@@ -58,7 +58,7 @@ func newProber(t testing.TB, cfg *config.Endpoint, m *config.Module) *Prober {
 	t.Helper()
 	p := newFreshProber(t, cfg, m)
 	if p.endpoint.target.usable() {
-		p.endpoint.askedAt = time.Now()
+		p.endpoint.lookedUpAt = time.Now()
 	}
 	return p
 }

@@ -1,5 +1,5 @@
-// Package prober asks an inference endpoint what its users ask, as they do, and
-// tells how it went and how long each part took.
+// Package prober sends an inference endpoint the requests that its users send, and
+// reports the outcome and how long each part took.
 package prober
 
 import (
@@ -209,9 +209,9 @@ func (r *run) newResult() *result.Result {
 	return res
 }
 
-// ask sends one request and keeps the connection for the next, where the
-// module says so. It returns why its answer is none to what was to be asked.
-func (r *run) ask(ctx context.Context, req *request) *result.Skip {
+// send sends one request and keeps the connection for the next, where the module
+// says so. It returns why a success is not one of the question that was meant.
+func (r *run) send(ctx context.Context, req *request) *result.Skip {
 	req.send(ctx)
 	r.results = append(r.results, req.result)
 	if p := r.prober; p.module.Connection == config.ConnectionReuse {
@@ -226,11 +226,11 @@ func (r *run) single(ctx context.Context) *result.Skip {
 	if why != nil {
 		return why
 	}
-	return r.ask(ctx, r.request(q))
+	return r.send(ctx, r.request(q))
 }
 
 // pair asks a cold prompt and, where that went well, the very same again. A
-// balancer that is told to keeps the two together.
+// balancer that is configured to keeps the two together.
 func (r *run) pair(ctx context.Context) *result.Skip {
 	q, why := r.next()
 	if why != nil {
@@ -240,14 +240,14 @@ func (r *run) pair(ctx context.Context) *result.Skip {
 	_, _ = rand.Read(id[:]) // never fails
 	cold := r.request(q)
 	cold.sticky = hex.EncodeToString(id[:])
-	if why := r.ask(ctx, cold); why != nil || cold.result.Outcome != result.Success {
+	if why := r.send(ctx, cold); why != nil || cold.result.Outcome != result.Success {
 		return why
 	}
 	q.learn = nil // some servers do not count what they have cached
 	warm := r.request(q)
 	warm.sticky = cold.sticky
 	warm.result.Prefix = string(config.PrefixWarm)
-	return r.ask(ctx, warm)
+	return r.send(ctx, warm)
 }
 
 // fail adds a result for a run that failed without one: before its first

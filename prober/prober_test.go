@@ -110,7 +110,7 @@ func TestPairIsTheSame(t *testing.T) {
 	cfg := newEndpoint(t, s.URL)
 	cfg.Request.StickyHeader = header
 	p := newProber(t, cfg, newPair())
-	p.endpoint.askedAt = time.Now() // no question for the models between
+	p.endpoint.lookedUpAt = time.Now() // no question for the models between
 	p.all(t.Context(), time.Time{})
 	p.all(t.Context(), time.Time{})
 	newProber(t, cfg, newModule()).all(t.Context(), time.Time{})
@@ -318,7 +318,7 @@ func TestContextGrows(t *testing.T) {
 		t.Fatalf("%d results: asked again at once", n)
 	}
 	p.endpoint.mu.Lock()
-	p.endpoint.askedAt = p.endpoint.askedAt.Add(-askAgain)
+	p.endpoint.lookedUpAt = p.endpoint.lookedUpAt.Add(-lookupInterval)
 	p.endpoint.mu.Unlock()
 	if n := run(); n != 1 || p.endpoint.ContextLength() != 16384 {
 		t.Errorf("%d results, context of %d tokens, want 1 and 16384", n, p.endpoint.ContextLength())

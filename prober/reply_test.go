@@ -181,7 +181,7 @@ func TestFinishReasonWithEveryEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.use(own)
-		own.askedAt = time.Now()
+		own.lookedUpAt = time.Now()
 		r := newProberOf(t, own, m).one(t.Context(), time.Time{})
 		if r.Outcome != result.Success || len(r.Events) != 10 || r.NoEndMarker {
 			t.Errorf("outcome %s (%v), %d events, end marker missing: %t", r.Outcome, r.Err, len(r.Events), r.NoEndMarker)

@@ -27,7 +27,7 @@ type request struct {
 	sticky    string            // what the two of a pair have in common; "" for others
 	slot      *slot             // in a burst, or nil
 	bytes     int               // of the body
-	told      int               // the server's count of the prompt, whether it can be or not
+	counted   int               // the server's count of the prompt, whether it can be or not
 	named     string            // the model that the reply names where it is another than was asked for
 }
 
@@ -40,13 +40,13 @@ func (q *request) send(ctx context.Context) {
 	q.prober.endpoint.learn(q.result, q.named)
 }
 
-// learn tells what the prompts come from how long they were. It returns why a success
-// is none at what was to be asked; a failure stays one.
+// learn hands the length of the prompt to the question source. It returns why a
+// success is not one of the question that was meant; a failure stays one.
 func (q *request) learn() *result.Skip {
-	if q.told <= 0 || q.question.learn == nil {
+	if q.counted <= 0 || q.question.learn == nil {
 		return nil
 	}
-	if why := q.question.learn(q.told); q.result.Outcome == result.Success {
+	if why := q.question.learn(q.counted); q.result.Outcome == result.Success {
 		return why
 	}
 	return nil
@@ -196,7 +196,7 @@ func traceparent(id [16]byte) string {
 // asked for. Whatever it claims, budgets, costs and counters then grow by no more than
 // the request can explain.
 func (q *request) bound(t *result.Tokens) {
-	q.told = t.Prompt
+	q.counted = t.Prompt
 	texts := max(1, len(q.question.texts))
 	// A token is at least one byte.
 	most := q.bytes + texts*prompt.TemplateTokens

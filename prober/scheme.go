@@ -52,7 +52,7 @@ func (e *Endpoint) speaksTLS(ctx context.Context) bool {
 	p := &e.port
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.at.IsZero() || time.Since(p.at) >= askAgain {
+	if p.at.IsZero() || time.Since(p.at) >= lookupInterval {
 		p.tls = e.handshake(ctx)
 		p.at = time.Now()
 	}

@@ -42,7 +42,7 @@ func TestShortageInMidRun(t *testing.T) {
 	p := newProber(t, newEndpoint(t, s.URL), newPair())
 	d := p.endpoint.options.Dialer
 	stamps, n := d.net.Control, 0
-	p.endpoint.askedAt = time.Now() // no question for the models between
+	p.endpoint.lookedUpAt = time.Now() // no question for the models between
 	d.net.Control = func(network, address string, c syscall.RawConn) error {
 		if n++; n > 1 {
 			return syscall.EMFILE

@@ -17,18 +17,18 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// answerBody bounds what is read of an answer to a question about the server.
-const answerBody = detect.MaxBody + 1
+// maxPage bounds what is read of an answer to a question about the server.
+const maxPage = detect.MaxBody + 1
 
-// answer is the reply to one question about the server.
-type answer struct {
+// page is the answer to one question about the server.
+type page struct {
 	resp    *http.Response
 	body    []byte
 	attempt *attempt // knows the secrets that were sent
 }
 
 // get asks one question, with the given header, over a connection of its own.
-func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Header) (*answer, error) {
+func (e *Endpoint) get(ctx context.Context, l *lookup, at string, header http.Header) (*page, error) {
 	rt, giveBack, err := e.borrow()
 	if err != nil {
 		return nil, err
@@ -36,17 +36,17 @@ func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Hea
 	defer giveBack()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := &limitError{result.TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", r.limit)}
-	if !time.Now().Before(r.end) {
+	late := &limitError{result.TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", l.limit)}
+	if !time.Now().Before(l.end) {
 		return nil, &failure{outcome: late.outcome, cause: late}
 	}
-	wd := newWatchdog(cancel, r.end, late, time.Now().Add(r.connect),
-		&limitError{result.TimeoutConnect, fmt.Sprintf("no connection within %s", min(r.connect, r.limit))})
+	wd := newWatchdog(cancel, l.end, late, time.Now().Add(l.connect),
+		&limitError{result.TimeoutConnect, fmt.Sprintf("no connection within %s", min(l.connect, l.limit))})
 	defer wd.stop()
 	a := e.newAttempt(nil)
 	a.onReady = func() {
-		r.ready.Store(true)
-		wd.expect(r.end, late)
+		l.ready.Store(true)
+		wd.expect(l.end, late)
 	}
 	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, at, nil)
 	if err != nil {
@@ -61,19 +61,19 @@ func (e *Endpoint) get(ctx context.Context, r *round, at string, header http.Hea
 		return nil, a.censor(roundTripFailure(ctx, a, err))
 	}
 	defer resp.Body.Close()
-	body, err := e.readAnswer(ctx, resp.Body)
+	body, err := e.readPage(ctx, resp.Body)
 	if err != nil {
 		return nil, a.censor(bodyFailure(ctx, a, err))
 	}
-	return &answer{resp: resp, body: body, attempt: a}, nil
+	return &page{resp: resp, body: body, attempt: a}, nil
 }
 
-// readAnswer reads the body of an answer, in memory that all replies share.
-func (e *Endpoint) readAnswer(ctx context.Context, r io.Reader) ([]byte, error) {
+// readPage reads the body of an answer, in memory that all replies share.
+func (e *Endpoint) readPage(ctx context.Context, r io.Reader) ([]byte, error) {
 	share := &share{capacity: e.capacity, ctx: ctx}
 	defer share.release()
 	var body []byte
-	for room := stream.FreeBuffer; ; room = min(4*room, answerBody) {
+	for room := stream.FreeBuffer; ; room = min(4*room, maxPage) {
 		if room > stream.FreeBuffer {
 			if err := share.reserve(room); err != nil {
 				return nil, err
@@ -81,18 +81,18 @@ func (e *Endpoint) readAnswer(ctx context.Context, r io.Reader) ([]byte, error) 
 		}
 		more, err := io.ReadAll(io.LimitReader(r, int64(room-len(body))))
 		body = append(body, more...)
-		if err != nil || len(body) < room || room == answerBody {
+		if err != nil || len(body) < room || room == maxPage {
 			return body, err
 		}
 	}
 }
 
 // models asks the server for its list of models.
-func (e *Endpoint) models(ctx context.Context, r *round, p *api.Protocol) ([]api.ModelInfo, error) {
+func (e *Endpoint) models(ctx context.Context, l *lookup, p *api.Protocol) ([]api.ModelInfo, error) {
 	header := p.Header.Clone() // some want their version named
 	header.Set("Accept", "application/json")
 	header.Del("Content-Type")
-	got, err := e.get(ctx, r, p.Models.URL(e.cfg.URL.URL).String(), header)
+	got, err := e.get(ctx, l, p.Models.URL(e.cfg.URL.URL).String(), header)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func (e *Endpoint) models(ctx context.Context, r *round, p *api.Protocol) ([]api
 }
 
 // detect finds out what an endpoint without a configured protocol speaks.
-func (e *Endpoint) detect(ctx context.Context, r *round) (target, error) {
-	found, refused, err := e.find(ctx, r)
+func (e *Endpoint) detect(ctx context.Context, l *lookup) (target, error) {
+	found, refused, err := e.find(ctx, l)
 	if err != nil {
 		return target{}, fmt.Errorf("find out the api: %w", err)
 	}
@@ -134,8 +134,8 @@ func (e *Endpoint) detect(ctx context.Context, r *round) (target, error) {
 // answer; what was found until then is returned beside it.
 func (e *Endpoint) Detect(ctx context.Context) (detect.Finding, error) {
 	ctx = within(ctx)
-	r := &round{connect: forever, limit: forever, end: time.Now().Add(forever)}
-	found, _, err := e.find(ctx, r)
+	l := &lookup{connect: forever, limit: forever, end: time.Now().Add(forever)}
+	found, _, err := e.find(ctx, l)
 	return found, e.explain(ctx, err)
 }
 
@@ -145,10 +145,10 @@ const forever = 24 * time.Hour
 // find asks the questions of package detect. refused is the failure by the reply
 // that refused to answer first, nil where none did; one with status 404 gives
 // way to others, as most pages are missing at most servers.
-func (e *Endpoint) find(ctx context.Context, r *round) (found detect.Finding, refused, err error) {
+func (e *Endpoint) find(ctx context.Context, l *lookup) (found detect.Finding, refused, err error) {
 	missing := false
 	found, err = detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {
-		got, err := e.get(ctx, r, at, nil)
+		got, err := e.get(ctx, l, at, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (e *Endpoint) find(ctx context.Context, r *round) (found detect.Finding, re
 		}
 		return &detect.Reply{Status: got.resp.StatusCode, Header: got.resp.Header, Body: got.body}, nil
 	})
-	if _, told := errors.AsType[*failure](err); err == nil || told {
+	if _, ok := errors.AsType[*failure](err); err == nil || ok {
 		return found, refused, err
 	}
 	if f := interrupted(ctx); f != nil {
@@ -172,13 +172,13 @@ func (e *Endpoint) find(ctx context.Context, r *round) (found detect.Finding, re
 	return found, refused, fail(outcomeOf(refused), "%v: %w", err, refused)
 }
 
-// isMissing tells the statuses of a page that is not there.
+// isMissing reports whether a status is that of a page that is not there.
 func isMissing(status int) bool {
 	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }
 
 // refusal is the failure of a question that the server refused to answer.
-func refusal(got *answer) error {
+func refusal(got *page) error {
 	err := statusFailure(got.resp, got.body, got.attempt.known())
 	if s, ok := errors.AsType[*statusError](err); ok && outcomeOf(err) == result.Unauthorized {
 		s.text += "; set a key under http"
