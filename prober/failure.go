@@ -67,7 +67,7 @@ func interrupted(ctx context.Context) error {
 		return nil
 	}
 	if l, ok := errors.AsType[*limitError](cause); ok {
-		return &failure{outcome: l.outcome, cause: l}
+		return l.failure()
 	}
 	if isOurs(ctx, cause) {
 		return fail(result.Canceled, "canceled: %w", cause)

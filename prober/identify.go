@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -115,9 +114,9 @@ func (i *identity) patience(m *config.Module) time.Duration {
 // unanswered is the failure of a run that waited for a lookup up to a limit.
 func (l *lookup) unanswered(limit time.Duration) error {
 	if !l.ready.Load() {
-		return &failure{outcome: result.TimeoutConnect, cause: &limitError{result.TimeoutConnect, fmt.Sprintf("no connection within %s", limit)}}
+		return newLimitError(result.TimeoutConnect, "no connection within %s", limit).failure()
 	}
-	return &failure{outcome: result.TimeoutFirstToken, cause: &limitError{result.TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", limit)}}
+	return newLimitError(result.TimeoutFirstToken, "no answer to what the server is within %s", limit).failure()
 }
 
 // join returns the lookup that is under way, or a new one with these limits, for

@@ -36,12 +36,12 @@ func (e *Endpoint) get(ctx context.Context, l *lookup, at string, header http.He
 	defer giveBack()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := &limitError{result.TimeoutFirstToken, fmt.Sprintf("no answer to what the server is within %s", l.limit)}
+	late := newLimitError(result.TimeoutFirstToken, "no answer to what the server is within %s", l.limit)
 	if !time.Now().Before(l.end) {
-		return nil, &failure{outcome: late.outcome, cause: late}
+		return nil, late.failure()
 	}
 	wd := newWatchdog(cancel, l.end, late, time.Now().Add(l.connect),
-		&limitError{result.TimeoutConnect, fmt.Sprintf("no connection within %s", min(l.connect, l.limit))})
+		newLimitError(result.TimeoutConnect, "no connection within %s", min(l.connect, l.limit)))
 	defer wd.stop()
 	a := e.newAttempt(nil)
 	a.onReady = func() {

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -74,7 +73,7 @@ func (r *reply) read() error {
 	}
 	limits := r.request.prober.module.Timeouts
 	r.watchdog.expect(r.attempt.readyAt().Add(time.Duration(limits.FirstToken)),
-		&limitError{result.TimeoutFirstToken, fmt.Sprintf("no first token within %s", limits.FirstToken)})
+		newLimitError(result.TimeoutFirstToken, "no first token within %s", limits.FirstToken))
 	err = r.frameLoop()
 	switch {
 	case r.line.end.process >= 0:
@@ -267,7 +266,7 @@ func (r *reply) awaitToken(first bool) {
 		return
 	}
 	r.watchdog.expectNext(time.Now().Add(stall),
-		&limitError{result.TimeoutStall, fmt.Sprintf("no token for %s in mid-answer", stall)})
+		newLimitError(result.TimeoutStall, "no token for %s in mid-answer", stall))
 }
 
 // verdict says what the reply came to, given the error that ended it.

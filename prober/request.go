@@ -87,8 +87,8 @@ func (q *request) exchange(ctx context.Context) error {
 	limits := q.prober.module.Timeouts
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	noConnection := &limitError{result.TimeoutConnect, fmt.Sprintf("no connection within %s", limits.Connect)}
-	wd := newWatchdog(cancel, q.end, &limitError{result.TimeoutTotal, fmt.Sprintf("not finished within %s", q.prober.module.Timeout)},
+	noConnection := newLimitError(result.TimeoutConnect, "no connection within %s", limits.Connect)
+	wd := newWatchdog(cancel, q.end, newLimitError(result.TimeoutTotal, "not finished within %s", q.prober.module.Timeout),
 		time.Now().Add(time.Duration(limits.Connect)), noConnection)
 	defer wd.stop()
 
@@ -136,7 +136,7 @@ func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 	a.onReady = func() {
 		wd.resume()
 		wd.expect(time.Now().Add(time.Duration(limits.Headers)),
-			&limitError{result.TimeoutFirstToken, fmt.Sprintf("no response headers within %s", limits.Headers)})
+			newLimitError(result.TimeoutFirstToken, "no response headers within %s", limits.Headers))
 	}
 	return a
 }

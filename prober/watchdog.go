@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,7 +16,15 @@ type limitError struct {
 	text    string
 }
 
+// newLimitError returns the cause for a limit that is over.
+func newLimitError(o result.Outcome, format string, args ...any) *limitError {
+	return &limitError{outcome: o, text: fmt.Sprintf(format, args...)}
+}
+
 func (e *limitError) Error() string { return e.text }
+
+// failure returns the failure that the limit makes.
+func (e *limitError) failure() error { return &failure{outcome: e.outcome, cause: e} }
 
 // errFinished ends a reply that is complete but whose server keeps the stream
 // open without the end marker.
