@@ -72,9 +72,8 @@ func anthropicRateLimit(h http.Header) RateLimit {
 // anthropicDecoder decodes the events of Messages by their type. It keeps the
 // counts of the prompt, which later events repeat in part.
 type anthropicDecoder struct {
-	parser fastjson.Parser
+	frame
 	prompt anthropicPrompt
-	usage  Usage
 	// summarizes means that what comes as thinking may be a summary: Claude's from
 	// version 4 on. Servers of other models stream the thinking itself.
 	summarizes bool

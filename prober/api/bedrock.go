@@ -78,10 +78,7 @@ func bedrockURL(base *url.URL, model string) *url.URL {
 }
 
 // bedrockDecoder decodes the events of ConverseStream.
-type bedrockDecoder struct {
-	parser fastjson.Parser
-	usage  Usage // what Delta.Usage points to
-}
+type bedrockDecoder struct{ frame }
 
 // Decode implements Decoder. The usage comes after the stop reason, in the
 // last event.
@@ -113,18 +110,16 @@ func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 // readUsage reads the token counts. inputTokens leaves out what was read from
 // the cache and written to it.
 func (b *bedrockDecoder) readUsage(usage *fastjson.Value, d *Delta) {
-	b.usage = noUsage()
-	b.usage.Output = count(usage.Get("outputTokens"))
-	b.usage.Cached = count(usage.Get("cacheReadInputTokens"))
+	u := noUsage()
+	u.Output = count(usage.Get("outputTokens"))
+	u.Cached = count(usage.Get("cacheReadInputTokens"))
 	if fresh := count(usage.Get("inputTokens")); fresh != Unknown {
-		prompt := fresh + max(0, b.usage.Cached) + max(0, count(usage.Get("cacheWriteInputTokens")))
+		prompt := fresh + max(0, u.Cached) + max(0, count(usage.Get("cacheWriteInputTokens")))
 		if prompt <= maxCount {
-			b.usage.Prompt = prompt
+			u.Prompt = prompt
 		}
 	}
-	if b.usage != noUsage() {
-		d.Usage = &b.usage
-	}
+	b.setUsage(d, u)
 }
 
 // bedrockError reads an exception or error inside the stream.

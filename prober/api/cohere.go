@@ -72,9 +72,8 @@ func parseCohereModels(body []byte) ([]ModelInfo, error) {
 
 // cohereDecoder decodes the events of Cohere by their type.
 type cohereDecoder struct {
-	parser fastjson.Parser
-	usage  Usage
-	tool   []byte
+	frame
+	tool []byte
 }
 
 // Decode implements Decoder.
@@ -112,13 +111,10 @@ func (c *cohereDecoder) end(delta *fastjson.Value, d *Delta) {
 		d.Err = &ServerError{Message: "finish reason ERROR"}
 	}
 	usage := delta.Get("usage")
-	c.usage = Usage{
+	c.setUsage(d, Usage{
 		Prompt:    count(usage.Get("tokens", "input_tokens")),
 		Cached:    count(usage.Get("cached_tokens")),
 		Output:    count(usage.Get("tokens", "output_tokens")),
 		Reasoning: count(usage.Get("tokens", "reasoning_tokens")),
-	}
-	if c.usage != noUsage() {
-		d.Usage = &c.usage
-	}
+	})
 }

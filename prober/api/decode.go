@@ -45,6 +45,28 @@ func openFrame(p *fastjson.Parser, event string, data []byte, d *Delta) (*fastjs
 	return v, nil
 }
 
+// frame is what decoders of JSON keep of the latest frame: the parser, and what the
+// Delta points to.
+type frame struct {
+	parser fastjson.Parser
+	usage  Usage
+	server ServerTimes
+}
+
+// setUsage sets the token counts of a frame, where it has any.
+func (f *frame) setUsage(d *Delta, u Usage) {
+	if f.usage = u; u != noUsage() {
+		d.Usage = &f.usage
+	}
+}
+
+// setServer sets the server's own timing of a frame, where it has any.
+func (f *frame) setServer(d *Delta, s ServerTimes) {
+	if f.server = s; s != (ServerTimes{-1, -1, -1}) {
+		d.Server = &f.server
+	}
+}
+
 // eventType returns what kind of event a frame is: its member type, else the
 // name that the framing gives it. Some gateways leave out one of the two.
 func eventType(v *fastjson.Value, event string) []byte {
@@ -151,13 +173,25 @@ func hasText(list []*fastjson.Value, text string) bool {
 
 // nameIn returns a name that a reply tells, of a model or of a version; nil
 // where it is missing or could not be a name (over 256 bytes, not UTF-8).
-// Most servers repeat their names in every frame, where decoders read them
-// once.
 func nameIn(v *fastjson.Value) []byte {
 	name := v.GetStringBytes()
 	if len(name) == 0 || len(name) > maxModelName || !utf8.Valid(name) {
 		return nil
 	}
+	return name
+}
+
+// onceName reads a name from the first frame that has it. Most servers repeat it in
+// every frame.
+type onceName bool
+
+// read returns the name under the keys; nil where it was read before.
+func (o *onceName) read(v *fastjson.Value, keys ...string) []byte {
+	if *o {
+		return nil
+	}
+	name := nameIn(v.Get(keys...))
+	*o = name != nil
 	return name
 }
 

@@ -27,12 +27,10 @@ func encodeInputs(p Params, body any) ([]byte, error) {
 // embeddingDecoder decodes the one frame of a reply with embeddings, in the
 // shapes of all protocols that have such replies.
 type embeddingDecoder struct {
-	parser  fastjson.Parser
+	frame
 	reader  vectorReader
 	found   []vector
-	vectors Vectors     // what Delta.Vectors points to
-	usage   Usage       // what Delta.Usage points to
-	server  ServerTimes // what Delta.Server points to
+	vectors Vectors // what Delta.Vectors points to
 }
 
 // Decode implements Decoder.
@@ -52,12 +50,8 @@ func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
 		return err
 	}
 	d.Vectors, d.Done = &e.vectors, true
-	if e.usage = inputUsage(reply); e.usage != noUsage() {
-		d.Usage = &e.usage
-	}
-	if e.server = ollamaEmbedTimes(reply); e.server.Prefill >= 0 {
-		d.Server = &e.server
-	}
+	e.setUsage(d, inputUsage(reply))
+	e.setServer(d, ollamaEmbedTimes(reply))
 	return nil
 }
 

@@ -114,11 +114,10 @@ func parseGeminiModels(body []byte) ([]ModelInfo, error) {
 
 // geminiDecoder decodes the chunks of Gemini.
 type geminiDecoder struct {
-	parser  fastjson.Parser
-	usage   Usage // what Delta.Usage points to
+	frame
 	parts   parts // what the channels of Delta point to
 	running runningCount
-	named   bool // the model's name was read
+	model   onceName
 	// The last counts of the answer and of the thoughts; Unknown before the first.
 	candidates, thoughts int
 }
@@ -129,9 +128,7 @@ func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
 	if v == nil {
 		return err
 	}
-	if !g.named {
-		g.readName(v, d)
-	}
+	d.Model = g.model.read(v, "modelVersion")
 	candidate := v.Get("candidates", "0")
 	g.readParts(candidate, d)
 	usage := v.Get("usageMetadata")
@@ -143,12 +140,6 @@ func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
 		d.Finish = "content_filter" // the prompt was refused, with no candidate
 	}
 	return nil
-}
-
-// readName reads the first chunk that names the model.
-func (g *geminiDecoder) readName(v *fastjson.Value, d *Delta) {
-	d.Model = nameIn(v.Get("modelVersion"))
-	g.named = d.Model != nil
 }
 
 // readParts reads the material of a candidate. Thoughts are summaries. A part may
@@ -194,18 +185,16 @@ func (g *geminiDecoder) readUsage(usage *fastjson.Value, d *Delta) {
 	}
 	g.candidates = known(count(usage.Get("candidatesTokenCount")), g.candidates)
 	g.thoughts = known(count(usage.Get("thoughtsTokenCount")), g.thoughts)
-	g.usage = Usage{
+	u := Usage{
 		Prompt: count(usage.Get("promptTokenCount")), Cached: count(usage.Get("cachedContentTokenCount")),
 		Output: Unknown, Reasoning: g.thoughts,
 	}
 	// The first chunks may count the thoughts and not yet their own text.
 	if uncounted := g.candidates == Unknown && (g.thoughts == Unknown || d.Visible()); !uncounted {
-		g.usage.Output = max(0, g.candidates)
-		g.usage.joinReasoning(totalWithout(usage, "toolUsePromptTokenCount"), true)
+		u.Output = max(0, g.candidates)
+		u.joinReasoning(totalWithout(usage, "toolUsePromptTokenCount"), true)
 	}
-	if g.usage != noUsage() {
-		d.Usage = &g.usage
-	}
+	g.setUsage(d, u)
 }
 
 // totalWithout returns the count of all tokens, without those of a part of it.

@@ -58,9 +58,7 @@ type llamacppRequest struct {
 
 // llamacppDecoder decodes the events of llama.cpp.
 type llamacppDecoder struct {
-	parser  fastjson.Parser
-	usage   Usage       // what Delta.Usage points to
-	server  ServerTimes // what Delta.Server points to
+	frame
 	running runningCount
 }
 
@@ -73,14 +71,11 @@ func (l *llamacppDecoder) Decode(event string, data []byte, d *Delta) error {
 	d.Text = object.GetStringBytes("content")
 	// tokens_cached is not read: it counts what the slot holds after the
 	// answer, not what the prompt found there.
-	l.usage = Usage{
+	l.setUsage(d, Usage{
 		Prompt: count(object.Get("tokens_evaluated")),
 		Cached: count(object.Get("timings", "cache_n")),
 		Output: count(object.Get("tokens_predicted")), Reasoning: Unknown,
-	}
-	if l.usage != noUsage() {
-		d.Usage = &l.usage
-	}
+	})
 	d.Tokens = l.running.next(l.usage.Output, Unknown, d)
 	if d.Done = object.GetBool("stop"); d.Done {
 		l.end(object, d)
@@ -96,12 +91,9 @@ func (l *llamacppDecoder) end(object *fastjson.Value, d *Delta) {
 }
 
 func (l *llamacppDecoder) readServerTimes(timings *fastjson.Value, d *Delta) {
-	l.server = ServerTimes{
+	l.setServer(d, ServerTimes{
 		Queue:   -1,
 		Prefill: milliseconds(timings.Get("prompt_ms")),
 		Decode:  milliseconds(timings.Get("predicted_ms")),
-	}
-	if l.server != (ServerTimes{-1, -1, -1}) {
-		d.Server = &l.server
-	}
+	})
 }

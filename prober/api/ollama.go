@@ -105,11 +105,9 @@ func newOllamaRequest(p Params) ollamaRequest {
 type ollamaDecoder struct {
 	material func(*ollamaDecoder, *fastjson.Value, *Delta)
 
-	parser fastjson.Parser
-	usage  Usage       // what Delta.Usage points to
-	server ServerTimes // what Delta.Server points to
-	tool   []byte      // what Delta.Tool points to
-	named  bool        // the model's name was read
+	frame
+	tool  []byte // what Delta.Tool points to
+	model onceName
 }
 
 // Decode implements Decoder.
@@ -118,20 +116,12 @@ func (o *ollamaDecoder) Decode(event string, data []byte, d *Delta) error {
 	if object == nil {
 		return err
 	}
-	if !o.named {
-		o.readName(object, d)
-	}
+	d.Model = o.model.read(object, "model")
 	o.material(o, object, d)
 	d.Done = object.GetBool("done")
 	d.Finish = finishReason(object.Get("done_reason"))
 	o.readUsage(object, d)
 	return nil
-}
-
-// readName reads the first object that names the model.
-func (o *ollamaDecoder) readName(object *fastjson.Value, d *Delta) {
-	d.Model = nameIn(object.Get("model"))
-	o.named = d.Model != nil
 }
 
 func (o *ollamaDecoder) chatMaterial(object *fastjson.Value, d *Delta) {
@@ -156,24 +146,18 @@ func (o *ollamaDecoder) generateMaterial(object *fastjson.Value, d *Delta) {
 // readUsage reads the counts and times of the last object. Ollama leaves out
 // what is 0; since 0 tokens in 0 time say nothing, that stays absent.
 func (o *ollamaDecoder) readUsage(object *fastjson.Value, d *Delta) {
-	o.usage = Usage{
+	o.setUsage(d, Usage{
 		Prompt: count(object.Get("prompt_eval_count")),
 		Output: count(object.Get("eval_count")),
 		Cached: Unknown, Reasoning: Unknown,
-	}
-	if o.usage != noUsage() {
-		d.Usage = &o.usage
-	}
+	})
 	// What passes before the prompt is evaluated is load_duration: most of it
 	// is the loading of a model that was not in memory, so it is no queue.
-	o.server = ServerTimes{
+	o.setServer(d, ServerTimes{
 		Queue:   -1,
 		Prefill: duration(object.Get("prompt_eval_duration"), time.Nanosecond),
 		Decode:  duration(object.Get("eval_duration"), time.Nanosecond),
-	}
-	if o.server != (ServerTimes{-1, -1, -1}) {
-		d.Server = &o.server
-	}
+	})
 }
 
 // parseOllamaModels reads the reply to GET /api/tags: what is installed, which

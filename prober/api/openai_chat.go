@@ -144,13 +144,11 @@ func newOpenAIRequest(p Params) openAIRequest {
 type openAIDecoder struct {
 	material func(*openAIDecoder, *fastjson.Value, *Delta)
 
-	parser        fastjson.Parser
-	usage         Usage       // what Delta.Usage points to
-	server        ServerTimes // what Delta.Server points to
-	parts         parts       // what the channels of Delta may point to
-	running       runningCount
-	named         bool // the model's name was read
-	fingerprinted bool // the fingerprint was read
+	frame
+	parts       parts // what the channels of Delta may point to
+	running     runningCount
+	model       onceName // at Azure in the second chunk
+	fingerprint onceName // at vLLM in the last
 }
 
 // Decode implements Decoder.
@@ -159,7 +157,8 @@ func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
 	if chunk == nil {
 		return err
 	}
-	o.readNames(chunk, d)
+	d.Model = o.model.read(chunk, "model")
+	d.Fingerprint = o.fingerprint.read(chunk, "system_fingerprint")
 	o.readUsage(chunk, d)
 	o.readServerTimes(chunk, d)
 	if choice := firstChoice(chunk); choice != nil {
@@ -168,19 +167,6 @@ func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
 		d.Tokens = o.running.next(o.usage.Output, o.usage.Reasoning, d)
 	}
 	return nil
-}
-
-// readNames reads the first chunk that names the model, which at Azure is the
-// second, and the first that has a fingerprint, which at vLLM is the last.
-func (o *openAIDecoder) readNames(chunk *fastjson.Value, d *Delta) {
-	if !o.named {
-		d.Model = nameIn(chunk.Get("model"))
-		o.named = d.Model != nil
-	}
-	if !o.fingerprinted {
-		d.Fingerprint = nameIn(chunk.Get("system_fingerprint"))
-		o.fingerprinted = d.Fingerprint != nil
-	}
 }
 
 // firstChoice returns the choice with index 0; nil is none. A probe asks for
@@ -202,7 +188,7 @@ func (o *openAIDecoder) readUsage(chunk *fastjson.Value, d *Delta) {
 	if usage == nil && timings == nil {
 		return
 	}
-	o.usage = Usage{
+	u := Usage{
 		Prompt: known(count(usage.Get("prompt_tokens")), promptOf(timings)),
 		Cached: known(
 			count(usage.Get("prompt_tokens_details", "cached_tokens")),
@@ -216,10 +202,8 @@ func (o *openAIDecoder) readUsage(chunk *fastjson.Value, d *Delta) {
 			count(usage.Get("reasoning_tokens")), // SGLang
 		),
 	}
-	o.usage.joinReasoning(count(usage.Get("total_tokens")), false)
-	if o.usage != noUsage() {
-		d.Usage = &o.usage
-	}
+	u.joinReasoning(count(usage.Get("total_tokens")), false)
+	o.setUsage(d, u)
 }
 
 // promptOf returns the length of the prompt by llama.cpp's timings, whose
@@ -248,7 +232,7 @@ func (o *openAIDecoder) readServerTimes(chunk *fastjson.Value, d *Delta) {
 	if metrics == nil && timings == nil && usage == nil {
 		return
 	}
-	o.server = ServerTimes{
+	o.setServer(d, ServerTimes{
 		Queue: known(
 			milliseconds(metrics.Get("queue_time_ms")),
 			seconds(usage.Get("queue_time")),
@@ -263,8 +247,5 @@ func (o *openAIDecoder) readServerTimes(chunk *fastjson.Value, d *Delta) {
 			milliseconds(timings.Get("predicted_ms")),
 			seconds(usage.Get("completion_time")),
 		),
-	}
-	if o.server != (ServerTimes{-1, -1, -1}) {
-		d.Server = &o.server
-	}
+	})
 }

@@ -53,10 +53,8 @@ type responsesRequest struct {
 
 // responsesDecoder decodes the events of Responses by their type.
 type responsesDecoder struct {
-	parser fastjson.Parser
-	usage  Usage
-	server ServerTimes
-	items  responseItems
+	frame
+	items responseItems
 }
 
 // Decode implements Decoder.
@@ -126,22 +124,17 @@ func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
 		r.items.readAll(v.GetArray("response", "output"), d)
 	}
 	usage, timings := v.Get("response", "usage"), v.Get("timings")
-	r.usage = Usage{
+	u := Usage{
 		Prompt:    count(usage.Get("input_tokens")),
 		Cached:    count(usage.Get("input_tokens_details", "cached_tokens")),
 		Output:    count(usage.Get("output_tokens")),
 		Reasoning: count(usage.Get("output_tokens_details", "reasoning_tokens")),
 	}
-	r.usage.joinReasoning(count(usage.Get("total_tokens")), false)
-	if r.usage != noUsage() {
-		d.Usage = &r.usage
-	}
-	r.server = ServerTimes{
+	u.joinReasoning(count(usage.Get("total_tokens")), false)
+	r.setUsage(d, u)
+	r.setServer(d, ServerTimes{
 		Queue: -1, Prefill: milliseconds(timings.Get("prompt_ms")), Decode: milliseconds(timings.Get("predicted_ms")),
-	}
-	if r.server != (ServerTimes{-1, -1, -1}) {
-		d.Server = &r.server
-	}
+	})
 }
 
 // maxStreamed bounds how many items are remembered as streamed: those in progress

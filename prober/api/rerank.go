@@ -56,9 +56,8 @@ func rerankBody(p Params) ([]byte, error) {
 // rerankDecoder decodes the one frame of a reply with scores: a bare array
 // (TEI, SGLang), results (Jina, Cohere, vLLM, llama.cpp) or data (Voyage).
 type rerankDecoder struct {
-	parser  fastjson.Parser
+	frame
 	vectors Vectors // what Delta.Vectors points to
-	usage   Usage   // what Delta.Usage points to
 }
 
 // Decode implements Decoder.
@@ -82,9 +81,7 @@ func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 		}
 	}
 	d.Vectors, d.Done = &r.vectors, true
-	if r.usage = inputUsage(reply); r.usage != noUsage() {
-		d.Usage = &r.usage
-	}
+	r.setUsage(d, inputUsage(reply))
 	return nil
 }
 

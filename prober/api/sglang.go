@@ -67,10 +67,8 @@ type sglangSampling struct {
 // sglangDecoder decodes the events of SGLang, which hold the whole text so far
 // unless the server was started to stream increments.
 type sglangDecoder struct {
-	parser  fastjson.Parser
+	frame
 	text    growingText
-	usage   Usage       // what Delta.Usage points to
-	server  ServerTimes // what Delta.Server points to
 	running runningCount
 	named   bool // the version of the weights was looked for
 }
@@ -86,15 +84,12 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 	if !s.named {
 		s.readName(meta, d)
 	}
-	s.usage = Usage{
+	s.setUsage(d, Usage{
 		Prompt:    count(meta.Get("prompt_tokens")),
 		Cached:    count(meta.Get("cached_tokens")),
 		Output:    count(meta.Get("completion_tokens")),
 		Reasoning: count(meta.Get("reasoning_tokens")),
-	}
-	if s.usage != noUsage() {
-		d.Usage = &s.usage
-	}
+	})
 	d.Tokens = s.running.next(s.usage.Output, Unknown, d)
 	reason := meta.Get("finish_reason")
 	if reason != nil && reason.Type() == fastjson.TypeObject {
@@ -116,22 +111,20 @@ func (s *sglangDecoder) readName(meta *fastjson.Value, d *Delta) {
 // takes none leaves out when the request entered its first batch, and yet
 // reports a time in the queue of 0.
 func (s *sglangDecoder) readServerTimes(meta *fastjson.Value, d *Delta) {
-	s.server = ServerTimes{-1, -1, -1}
+	times := ServerTimes{-1, -1, -1}
 	if entered := number(meta.Get("forward_entry_time")); entered > 0 {
-		s.server.Queue = seconds(meta.Get("queue_time"))
+		times.Queue = seconds(meta.Get("queue_time"))
 		if finished := number(meta.Get("prefill_finished_time")); finished >= entered && finished-entered < maxServerTime.Seconds() {
-			s.server.Prefill = time.Duration((finished - entered) * float64(time.Second))
+			times.Prefill = time.Duration((finished - entered) * float64(time.Second))
 		}
 	}
 	// The throughput is that of the tokens after the first.
 	if rate := number(meta.Get("decode_throughput")); rate > 0 && s.usage.Output > 1 {
 		if t := float64(s.usage.Output-1) / rate; t < maxServerTime.Seconds() {
-			s.server.Decode = time.Duration(t * float64(time.Second))
+			times.Decode = time.Duration(t * float64(time.Second))
 		}
 	}
-	if s.server != (ServerTimes{-1, -1, -1}) {
-		d.Server = &s.server
-	}
+	s.setServer(d, times)
 }
 
 // sglangScoring is POST /generate with the log-probabilities of the prompt from

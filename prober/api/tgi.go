@@ -65,8 +65,7 @@ type tgiParameters struct {
 
 // tgiDecoder decodes the events of TGI, each of which is one token.
 type tgiDecoder struct {
-	parser fastjson.Parser
-	usage  Usage // what Delta.Usage points to
+	frame
 	tokens int
 }
 
@@ -87,14 +86,11 @@ func (t *tgiDecoder) Decode(event string, data []byte, d *Delta) error {
 	d.Done = whole != nil && whole.Type() == fastjson.TypeString
 	details := object.Get("details")
 	d.Finish = finishReason(details.Get("finish_reason"))
-	t.usage = Usage{
+	t.setUsage(d, Usage{
 		Prompt: count(details.Get("input_length")),
 		Output: count(details.Get("generated_tokens")),
 		Cached: Unknown, Reasoning: Unknown,
-	}
-	if t.usage != noUsage() {
-		d.Usage = &t.usage
-	}
+	})
 	return nil
 }
 

@@ -86,13 +86,11 @@ func tritonBody(p Params) ([]byte, error) {
 // tritonDecoder decodes the responses of either back end. A number of output
 // tokens is that of one response.
 type tritonDecoder struct {
-	parser  fastjson.Parser
-	text    growingText
-	usage   Usage       // what Delta.Usage points to
-	server  ServerTimes // what Delta.Server points to
-	tokens  int         // the sum so far
-	missing bool        // a response with text had no number
-	named   bool        // the model's name was read
+	frame
+	text           growingText
+	tokens         int  // the sum so far
+	missing        bool // a response with text had no number
+	model, version onceName
 }
 
 // Decode implements Decoder.
@@ -101,20 +99,12 @@ func (t *tritonDecoder) Decode(event string, data []byte, d *Delta) error {
 	if object == nil {
 		return err
 	}
-	if !t.named {
-		t.readNames(object, d)
-	}
+	d.Model, d.Fingerprint = t.model.read(object, "model_name"), t.version.read(object, "model_version")
 	d.Text = t.text.next(scalar(object.Get("text_output")).GetStringBytes())
 	d.Finish = finishReason(scalar(object.Get("finish_reason")))
 	t.readUsage(object, d)
 	t.readServerTimes(object, d)
 	return nil
-}
-
-// readNames reads the first response that names the model.
-func (t *tritonDecoder) readNames(object *fastjson.Value, d *Delta) {
-	d.Model, d.Fingerprint = nameIn(object.Get("model_name")), nameIn(object.Get("model_version"))
-	t.named = d.Model != nil
 }
 
 // scalar returns what is in a list of one, as some models have their outputs.
@@ -131,20 +121,18 @@ func scalar(v *fastjson.Value) *fastjson.Value {
 func (t *tritonDecoder) readUsage(object *fastjson.Value, d *Delta) {
 	n := count(scalar(object.Get("num_output_tokens")))
 	t.missing = t.missing || n == Unknown && d.HasToken() || t.tokens+n > maxCount
-	t.usage = noUsage()
-	t.usage.Prompt = count(scalar(object.Get("num_input_tokens")))
+	u := noUsage()
+	u.Prompt = count(scalar(object.Get("num_input_tokens")))
 	if n != Unknown && !t.missing {
 		t.tokens += n
 		if !t.text.whole {
 			d.Tokens = t.tokens
 		}
 		if t.text.pieces || d.Finish != "" && !t.text.whole {
-			t.usage.Output = t.tokens
+			u.Output = t.tokens
 		}
 	}
-	if t.usage != noUsage() {
-		d.Usage = &t.usage
-	}
+	t.setUsage(d, u)
 }
 
 // readServerTimes reads TensorRT-LLM's time stamps, in nanoseconds of a clock
@@ -156,10 +144,7 @@ func (t *tritonDecoder) readServerTimes(object *fastjson.Value, d *Delta) {
 	}
 	arrival, scheduled := stamp("arrival_time_ns"), stamp("first_scheduled_time_ns")
 	first, last := stamp("first_token_time_ns"), stamp("last_token_time_ns")
-	t.server = ServerTimes{Queue: between(arrival, scheduled), Prefill: between(scheduled, first), Decode: between(first, last)}
-	if t.server != (ServerTimes{-1, -1, -1}) {
-		d.Server = &t.server
-	}
+	t.setServer(d, ServerTimes{Queue: between(arrival, scheduled), Prefill: between(scheduled, first), Decode: between(first, last)})
 }
 
 // between returns the time between two stamps in nanoseconds; -1 unless both
