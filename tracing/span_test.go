@@ -286,7 +286,7 @@ func probe(t *testing.T, rawURL string) *result.Result {
 		t.Fatal(err)
 	}
 	limit := model.Duration(10 * time.Second)
-	p, err := e.New(&config.Module{
+	p, err := e.NewProber(&config.Module{
 		Timeout: limit, Timeouts: config.Timeouts{Connect: limit, Headers: limit, FirstToken: limit, Stall: limit},
 		InputTokens: config.Tokens(64), OutputTokens: config.Tokens(8), Prefix: config.PrefixCold, Connection: config.ConnectionNew,
 	})
