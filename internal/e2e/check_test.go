@@ -145,7 +145,7 @@ func offered(r *result.Result) bool {
 
 // probes probes n times, or until the first failure.
 func (c *checker) probes(ctx context.Context, endpoint *prober.Endpoint, m *config.Module, n int) []*result.Result {
-	p, err := endpoint.New(m)
+	p, err := endpoint.NewProber(m)
 	if err != nil {
 		c.problem("", "%v", err)
 		return nil
