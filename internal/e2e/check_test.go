@@ -121,7 +121,7 @@ func (c *checker) series(ctx context.Context, name string) *result.Result {
 	return first
 }
 
-// judgeFailure tells a protocol that is not there from one that is broken.
+// judgeFailure separates a protocol that the server does not offer from a broken one.
 func (c *checker) judgeFailure(name string, r *result.Result) {
 	if c.report.API == "" || offered(r) { // the first one must succeed
 		c.problem(name, "%s: %v", r.Outcome, r.Err)
@@ -130,7 +130,7 @@ func (c *checker) judgeFailure(name string, r *result.Result) {
 	c.report.Refusals = append(c.report.Refusals, Refusal{API: name, Reason: fmt.Sprintf("%s: %v", r.Outcome, r.Err)})
 }
 
-// offered tells whether a first probe that failed still shows that the server
+// offered reports whether a first probe that failed still shows that the server
 // knows the protocol. Any other one gives 404 or the like, or a page of
 // something else.
 func offered(r *result.Result) bool {

@@ -81,7 +81,7 @@ func (v *violations) order(r *result.Result) {
 }
 
 // output has as many tokens as the events allow: each carries at least one,
-// and those that tell their number carry no more than all have.
+// and those that report their number carry no more than all have.
 func (v *violations) output(r *result.Result) {
 	n := r.Tokens
 	v.unless(len(r.Events) > 0, "no event")

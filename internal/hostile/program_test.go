@@ -144,7 +144,7 @@ func (p *program) logEnd() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// terminate sends SIGTERM and checks that the program ends by itself: its exit
+// terminate sends SIGTERM and checks that the program ends without SIGKILL: its exit
 // code is another one where it had to give something up after 5 s.
 func (p *program) terminate() {
 	p.tb.Helper()

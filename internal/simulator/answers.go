@@ -14,7 +14,7 @@ import (
 // answer depends on the weights alone: of n questions the model then knows
 // n x quality, rounded, and which ones is the version's. A sampled answer is
 // drawn.
-func (s *Server) answerTo(a *ask, w *weights) ([]string, check.Verdict, bool) {
+func (s *Server) answerTo(a *request, w *weights) ([]string, check.Verdict, bool) {
 	text := strings.TrimSpace(a.text)
 	i := slices.IndexFunc(s.questions, func(q check.Question) bool { return strings.HasSuffix(text, q.Text) })
 	if i < 0 {
@@ -114,7 +114,7 @@ type speech struct {
 	turn int
 }
 
-// append appends word i, with the space that stands before it.
+// append appends word i, after the space that separates it.
 func (p *speech) append(dst []byte, v vocabulary, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ' ')

@@ -131,7 +131,7 @@ func TestQualityIsTheShareOfRightAnswers(t *testing.T) {
 func known(s *Server, version string, quality float64) map[string]bool {
 	all := map[string]bool{}
 	for _, q := range s.questions {
-		if _, v, _ := s.answerTo(&ask{text: q.Text}, &weights{version: version, quality: quality}); v == check.Correct {
+		if _, v, _ := s.answerTo(&request{text: q.Text}, &weights{version: version, quality: quality}); v == check.Correct {
 			all[q.ID] = true
 		}
 	}
@@ -159,7 +159,7 @@ func TestSampledAnswersAreDrawn(t *testing.T) {
 	w := weights{quality: 0.6}
 	got := map[check.Verdict]int{}
 	for range n {
-		_, v, ok := s.answerTo(&ask{text: questionText(t, "capital"), sampled: true}, &w)
+		_, v, ok := s.answerTo(&request{text: questionText(t, "capital"), sampled: true}, &w)
 		if !ok {
 			t.Fatal("no answer")
 		}
@@ -217,7 +217,7 @@ func TestLengthsOfLoops(t *testing.T) {
 	s := New(Options{})
 	for i := 0; version == ""; i++ {
 		w := weights{version: fmt.Sprint(i)}
-		if _, v, _ := s.answerTo(&ask{text: text}, &w); v == check.Repetition {
+		if _, v, _ := s.answerTo(&request{text: text}, &w); v == check.Repetition {
 			version = w.version
 		}
 	}
@@ -239,7 +239,7 @@ func TestLengthsOfLoops(t *testing.T) {
 func TestOtherPromptsAreNoQuestions(t *testing.T) {
 	s := New(Options{})
 	for _, text := range []string{"", "What is", "What is 17 + 25? Answer with the number only. Please."} {
-		if answer, v, ok := s.answerTo(&ask{text: text}, &weights{quality: 1}); ok {
+		if answer, v, ok := s.answerTo(&request{text: text}, &weights{quality: 1}); ok {
 			t.Errorf("%q is answered by %q, %s", text, answer, v)
 		}
 	}

@@ -16,18 +16,18 @@ func anthropicMessages() protocol {
 	}
 }
 
-func parseMessages(body []byte) (ask, error) {
+func parseMessages(body []byte) (request, error) {
 	var q messagesRequest
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("body is not a valid request: " + err.Error())
+		return request{}, badRequest("body is not a valid request: " + err.Error())
 	}
 	if q.MaxTokens == nil {
-		return ask{}, badRequest("max_tokens: Field required")
+		return request{}, badRequest("max_tokens: Field required")
 	}
-	return q.ask()
+	return q.request()
 }
 
-// anthropicType is the error type that a status stands for.
+// anthropicType is the error type of a status.
 func anthropicType(status int) string {
 	switch status {
 	case http.StatusUnauthorized:

@@ -16,7 +16,7 @@ func bedrockConverse() protocol {
 	return protocol{
 		path:  "/model/{model}/converse-stream",
 		parse: parseConverse,
-		address: func(r *http.Request, a *ask) error {
+		address: func(r *http.Request, a *request) error {
 			a.model, a.stream = r.PathValue("model"), true
 			return nil
 		},
@@ -27,7 +27,7 @@ func bedrockConverse() protocol {
 	}
 }
 
-func parseConverse(body []byte) (ask, error) {
+func parseConverse(body []byte) (request, error) {
 	var q struct {
 		Messages []struct {
 			Content []struct {
@@ -40,7 +40,7 @@ func parseConverse(body []byte) (ask, error) {
 		} `json:"inferenceConfig"`
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("The request body is not valid: " + err.Error())
+		return request{}, badRequest("The request body is not valid: " + err.Error())
 	}
 	c := conversation{limit: q.InferenceConfig.MaxTokens, temperature: q.InferenceConfig.Temperature}
 	for _, m := range q.Messages {
@@ -48,7 +48,7 @@ func parseConverse(body []byte) (ask, error) {
 			c.contents = append(c.contents, content.Text)
 		}
 	}
-	return c.ask()
+	return c.request()
 }
 
 // exceptionName begins the names of frames that are exceptions.

@@ -71,7 +71,7 @@ func TestBedrockCachesPrefix(t *testing.T) {
 		request := `{"messages":[{"content":[{"text":"` + strings.Repeat("one ", 100) + `"}]}],"inferenceConfig":{"maxTokens":1,"temperature":0}}`
 		v.post(context.Background(), conversePath, request, 1<<20)
 		got, _ := messages(v.post(context.Background(), conversePath, request, 1<<20).body)
-		// Of 112 tokens the last is computed anew, and with it its block of 16.
+		// Of 112 tokens the last is computed again, and with it its block of 16.
 		const want = `metadata {"usage":{"inputTokens":16,"outputTokens":1,"totalTokens":113,"cacheReadInputTokens":96,"cacheWriteInputTokens":0}}`
 		if len(got) == 0 || got[len(got)-1] != want {
 			t.Errorf("%q, want %s last", got, want)
@@ -98,7 +98,7 @@ func TestBedrockRefusals(t *testing.T) {
 	f(conversePath, `{"messages":[{"content":[{"text":"x"}]}],"inferenceConfig":{"maxTokens":88}}`, 400) // 13 + 88 > 100
 }
 
-// A model's name may have colons and slashes, which stand escaped in the path,
+// A model's name may have colons and slashes, which are escaped in the path,
 // also behind a fault.
 func TestBedrockModelName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

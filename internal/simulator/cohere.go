@@ -15,12 +15,12 @@ func cohereChat() protocol {
 	}
 }
 
-func parseCohere(body []byte) (ask, error) {
+func parseCohere(body []byte) (request, error) {
 	var q messagesRequest
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("invalid request: " + err.Error())
+		return request{}, badRequest("invalid request: " + err.Error())
 	}
-	return q.ask()
+	return q.request()
 }
 
 // cohereReply writes the events of one reply: a content of thinking, if any,
@@ -91,7 +91,7 @@ func cohereFinish(f finish) string {
 	return `"COMPLETE"`
 }
 
-// cohereUsage tells the tokens as Cohere does: as fractions, and beside what
+// cohereUsage reports the tokens as Cohere does: as fractions, and beside what
 // costs money, which is less.
 func cohereUsage(u *usage) string {
 	return fmt.Sprintf(`{"billed_units":{"input_tokens":%d.0,"output_tokens":%d.0},"tokens":{"input_tokens":%d.0,"output_tokens":%d.0}}`,

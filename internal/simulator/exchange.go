@@ -30,7 +30,7 @@ type exchange struct {
 	rec   *record
 	reply reply
 
-	ask       ask
+	request   request
 	replica   *replica
 	seq       *sequence
 	weights   *weights
@@ -111,17 +111,17 @@ func (x *exchange) run() error {
 			return err
 		}
 	}
-	x.ask, err = x.p.parse(body)
+	x.request, err = x.p.parse(body)
 	if err == nil && x.p.address != nil {
-		err = x.p.address(x.r, &x.ask)
+		err = x.p.address(x.r, &x.request)
 	}
-	if err == nil && x.fault.ask != nil {
-		x.fault.ask(&x.ask)
+	if err == nil && x.fault.request != nil {
+		x.fault.request(&x.request)
 	}
 	if err == nil {
 		err = x.checkModel()
 	}
-	if err == nil && x.ask.inputs != nil {
+	if err == nil && x.request.inputs != nil {
 		return x.answerInputs()
 	}
 	if err == nil {
@@ -133,7 +133,7 @@ func (x *exchange) run() error {
 	if err != nil {
 		return err
 	}
-	if x.ask.stream {
+	if x.request.stream {
 		return x.streamReply(x.tokens)
 	}
 	return x.wholeReply()
@@ -147,7 +147,7 @@ func (x *exchange) refuse(no refusal) error {
 }
 
 func (x *exchange) checkModel() error {
-	if m := x.ask.model; m != "" && m != x.s.o.Model {
+	if m := x.request.model; m != "" && m != x.s.o.Model {
 		return refusal{http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", m)}
 	}
 	return nil
@@ -202,7 +202,7 @@ func (x *exchange) appendToken(dst []byte, i int) []byte {
 
 // usage returns the counts after n output tokens.
 func (x *exchange) usage(p progress, n int) usage {
-	u := usage{prompt: len(x.ask.prompt), output: n, cached: p.cached, reasoning: -1}
+	u := usage{prompt: len(x.request.prompt), output: n, cached: p.cached, reasoning: -1}
 	if x.reasoning > 0 {
 		u.reasoning = min(n, x.reasoning)
 	}
@@ -217,7 +217,7 @@ const defaultOutput = 256
 
 // submit gives the request to its replica.
 func (x *exchange) submit() error {
-	o, a := &x.s.o, &x.ask
+	o, a := &x.s.o, &x.request
 	if room := o.ContextLength - len(a.prompt); max(a.maxOutput, a.minOutput, 1) > room {
 		return badRequest(fmt.Sprintf("the model's context length is %d tokens, but %d in the prompt and %d of output were asked",
 			o.ContextLength, len(a.prompt), max(a.maxOutput, a.minOutput, 1)))
@@ -249,7 +249,7 @@ func (x *exchange) submit() error {
 
 // compose decides what to say, and returns its length and how it ends.
 func (x *exchange) compose() (int, finish) {
-	a := &x.ask
+	a := &x.request
 	if answer, verdict, ok := x.s.answerTo(a, x.weights); ok {
 		x.speech.said = answer
 		n := x.reasoning + len(answer)
@@ -296,7 +296,7 @@ func logNormal(rng *rand.Rand, deviation float64) float64 {
 
 // outputLength decides when the model ends: at the limit, or before it with
 // StopProbability after each token.
-func (s *Server) outputLength(a *ask) (int, finish) {
+func (s *Server) outputLength(a *request) (int, finish) {
 	room := s.o.ContextLength - len(a.prompt)
 	limit, reason := a.maxOutput, finishLength
 	if limit == 0 && a.ignoreEOS {

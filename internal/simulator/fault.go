@@ -22,8 +22,8 @@ type Fault struct {
 	// answer takes the request over once it is read, or prepares the reply and
 	// returns false.
 	answer func(*exchange) (done bool, err error)
-	// ask changes what the server understands of a request.
-	ask func(*ask)
+	// request changes what the server understands of a request.
+	request func(*request)
 	// shape, frame and wire replace parts of a stream; see stream.go.
 	shape func(*exchange, sink) sink
 	frame frameFunc
@@ -116,7 +116,7 @@ func answerFaults() []Fault {
 		{Name: "json_error_200", Description: "Answers with a JSON error and status 200.", answer: page200("application/json", jsonError)},
 		{Name: "raw_json_error", Description: "Answers with an event stream that is a bare JSON error, without `data:`.", answer: page200("text/event-stream", jsonError)},
 		{Name: "empty_body", Description: "Answers with an event stream without a byte.", answer: page200("text/event-stream", "")},
-		{Name: "no_echo", Description: "Leaves out the prompt and its log-probabilities although asked.", ask: func(a *ask) { a.echo = false }},
+		{Name: "no_echo", Description: "Leaves out the prompt and its log-probabilities although asked.", request: func(a *request) { a.echo = false }},
 		{Name: "json_200", Description: "Answers a streaming request with one JSON reply.", answer: jsonReply},
 		{Name: "wrong_content_type", Description: "Streams as application/octet-stream.", answer: func(x *exchange) (bool, error) {
 			x.contentType = "application/octet-stream"
@@ -168,7 +168,7 @@ func earlyAnswer(x *exchange) error {
 	if err := x.flush.EnableFullDuplex(); err != nil {
 		return fmt.Errorf("answer early: %w", err)
 	}
-	x.ask.usage = true
+	x.request.usage = true
 	return x.streamReply(func(out sink) error {
 		const n = 8
 		if err := out(&event{kind: open}); err != nil {

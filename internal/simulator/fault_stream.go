@@ -40,7 +40,7 @@ func usageFaults() []Fault {
 			return next(e)
 		})},
 		{Name: "usage_every_chunk", Description: "Reports running totals with each token although not asked.", shape: every(func(x *exchange, tokens int) usage {
-			return usage{prompt: len(x.ask.prompt), output: tokens, cached: -1, reasoning: -1}
+			return usage{prompt: len(x.request.prompt), output: tokens, cached: -1, reasoning: -1}
 		})},
 		{Name: "zero_usage_every_chunk", Description: "Reports zeros with each token, the truth at the end.", shape: every(func(*exchange, int) usage {
 			return usage{cached: -1, reasoning: -1}
@@ -246,7 +246,7 @@ func frameFaults() []Fault {
 		}},
 		{Name: "event_without_blank_line_at_eof", Description: "Ends the stream after the line of the last JSON event: no blank line, no [DONE].", shape: func(x *exchange, next sink) sink {
 			return func(e *event) error {
-				last := e.kind == Usage || (e.finish != "" && !x.ask.usage)
+				last := e.kind == Usage || (e.finish != "" && !x.request.usage)
 				switch {
 				case e.kind == Done:
 					return nil

@@ -168,7 +168,7 @@ func TestFaultRatio(t *testing.T) {
 // done is the end marker as it should be.
 const done = "data: [DONE]\n\n"
 
-// complaint tells what is wrong with an answer; empty is nothing.
+// complaint returns what is wrong with an answer; empty is nothing.
 type complaint func(a answer) string
 
 func status(want int, header ...string) complaint {
@@ -280,7 +280,7 @@ func gunzip(tokens int) complaint {
 	}
 }
 
-// splits is complete, with a read that ends inside of what pieces tells.
+// splits is complete, with a read that ends inside of what pieces returns.
 func splits(inside func(read string) bool, next complaint) complaint {
 	return func(a answer) string {
 		if !slices.ContainsFunc(a.reads, inside) {

@@ -122,7 +122,7 @@ func (w *oneWriteWire) close() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // the write tells what matters
+	defer func() { _ = c.Close() }() // the write reports what matters
 	if w.x.conn == nil {
 		w.x.rec.stamp(time.Now())
 	}

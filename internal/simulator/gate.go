@@ -43,7 +43,7 @@ func (g *gate) pass(ctx context.Context) error {
 	return nil
 }
 
-// stall waits while the gate is closed and there is work to do, and tells
+// stall waits while the gate is closed and there is work to do, and returns
 // whether it waited.
 func (r *replica) stall() bool {
 	waited := false

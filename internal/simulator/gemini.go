@@ -20,7 +20,7 @@ func geminiGenerate() protocol {
 	}
 }
 
-func parseGemini(body []byte) (ask, error) {
+func parseGemini(body []byte) (request, error) {
 	var q struct {
 		Contents []struct {
 			Parts []struct {
@@ -36,7 +36,7 @@ func parseGemini(body []byte) (ask, error) {
 		} `json:"generationConfig"`
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("Invalid JSON payload received. " + err.Error())
+		return request{}, badRequest("Invalid JSON payload received. " + err.Error())
 	}
 	config := q.GenerationConfig
 	budget := config.ThinkingConfig.ThinkingBudget
@@ -46,13 +46,13 @@ func parseGemini(body []byte) (ask, error) {
 			c.contents = append(c.contents, part.Text)
 		}
 	}
-	a, err := c.ask()
+	a, err := c.request()
 	a.continuousUsage = true
 	return a, err
 }
 
 // addressGemini reads MODEL:METHOD.
-func addressGemini(r *http.Request, a *ask) error {
+func addressGemini(r *http.Request, a *request) error {
 	model, method, _ := strings.Cut(r.PathValue("call"), ":")
 	a.model = model
 	switch method {

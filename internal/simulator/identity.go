@@ -8,7 +8,7 @@ import (
 
 // identity is how one server software shows itself: what it answers to
 // questions that generate nothing. Pages are as the software documents them,
-// reduced to what tells it apart.
+// reduced to what identifies it.
 type identity struct {
 	engine string // value of Options.Engine
 	server string // header Server; "" is none
@@ -174,7 +174,7 @@ func teiPages(s *Server) jsonMap {
 }
 
 // litellmPages is a gateway: the models are of others, and the version is only
-// told where the operator allows it, as here.
+// reported where the operator allows it, as here.
 func litellmPages(s *Server) jsonMap {
 	return s.withModels("openai", nil, jsonMap{
 		"/health/liveliness":             "I'm alive!",

@@ -74,7 +74,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestContextLength has the longest sequence as the servers tell it with their
+// TestContextLength has the longest sequence as the servers report it with their
 // model, where they do.
 func TestContextLength(t *testing.T) {
 	told := map[string]any{}

@@ -54,7 +54,7 @@ func (in *inputs) tokens() int {
 // answerInputs answers a request about inputs. Nothing is generated, so that
 // it takes the time of its prefill; there is no queue.
 func (x *exchange) answerInputs() error {
-	in, o := x.ask.inputs, &x.s.o
+	in, o := x.request.inputs, &x.s.o
 	for _, text := range in.texts {
 		if n := len(in.query) + len(text); n > o.ContextLength {
 			return x.refuse(badRequest(fmt.Sprintf("the model's context length is %d tokens, but an input has %d", o.ContextLength, n)))
@@ -112,7 +112,7 @@ func (r *inputReply) appendWhole(dst []byte, w *whole) []byte {
 }
 
 // aboutInputs returns a protocol whose replies are about inputs.
-func aboutInputs(path string, parse func([]byte) (ask, error), body func(replyHeader, *whole) any) protocol {
+func aboutInputs(path string, parse func([]byte) (request, error), body func(replyHeader, *whole) any) protocol {
 	return protocol{
 		path:        path,
 		parse:       parse,
@@ -182,7 +182,7 @@ func (in *inputs) scores() []score {
 	return scores
 }
 
-// teiHeader tells the times of a reply in milliseconds.
+// teiHeader reports the times of a reply in milliseconds.
 func teiHeader(h http.Header, w *whole) {
 	ms := fmt.Sprint(w.took.Milliseconds())
 	h.Set("X-Compute-Type", "cpu")
@@ -238,18 +238,18 @@ type embeddingRequest struct {
 }
 
 // parseEmbedding returns a parser that takes the texts by pick.
-func parseEmbedding(pick func(embeddingRequest) textList) func([]byte) (ask, error) {
-	return func(body []byte) (ask, error) {
+func parseEmbedding(pick func(embeddingRequest) textList) func([]byte) (request, error) {
+	return func(body []byte) (request, error) {
 		var q embeddingRequest
 		if err := json.Unmarshal(body, &q); err != nil {
-			return ask{}, badRequest("body is not a valid request: " + err.Error())
+			return request{}, badRequest("body is not a valid request: " + err.Error())
 		}
 		in, err := newInputs("", pick(q))
 		if err != nil {
-			return ask{}, err
+			return request{}, err
 		}
 		in.base64 = q.EncodingFormat == "base64"
-		return ask{model: q.Model, inputs: in}, nil
+		return request{model: q.Model, inputs: in}, nil
 	}
 }
 
@@ -289,7 +289,7 @@ func teiEmbed() protocol {
 	return p
 }
 
-// ollamaEmbed is Ollama's POST /api/embed, which tells its times in
+// ollamaEmbed is Ollama's POST /api/embed, which reports its times in
 // nanoseconds.
 func ollamaEmbed() protocol {
 	parse := parseEmbedding(func(q embeddingRequest) textList { return q.Input })
@@ -321,16 +321,16 @@ func cohereEmbed() protocol {
 
 // teiRerank is TEI's POST /rerank: texts in, a bare list of scores out.
 func teiRerank() protocol {
-	parse := func(body []byte) (ask, error) {
+	parse := func(body []byte) (request, error) {
 		var q struct {
 			Query string   `json:"query"`
 			Texts []string `json:"texts"`
 		}
 		if err := json.Unmarshal(body, &q); err != nil {
-			return ask{}, badRequest("body is not a valid request: " + err.Error())
+			return request{}, badRequest("body is not a valid request: " + err.Error())
 		}
 		in, err := newInputs(q.Query, q.Texts)
-		return ask{inputs: in}, err
+		return request{inputs: in}, err
 	}
 	p := aboutInputs("/rerank", parse, func(_ replyHeader, w *whole) any {
 		list := []jsonMap{}
@@ -367,7 +367,7 @@ func cohereRerank() protocol {
 
 // parseRerank reads a request of the services, which refuse what they do not
 // know.
-func parseRerank(body []byte) (ask, error) {
+func parseRerank(body []byte) (request, error) {
 	var q struct {
 		Model     string   `json:"model"`
 		Query     string   `json:"query"`
@@ -377,10 +377,10 @@ func parseRerank(body []byte) (ask, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&q); err != nil {
-		return ask{}, badRequest(strings.TrimPrefix(err.Error(), "json: "))
+		return request{}, badRequest(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	in, err := newInputs(q.Query, q.Documents)
-	return ask{model: q.Model, inputs: in}, err
+	return request{model: q.Model, inputs: in}, err
 }
 
 func rerankResults(w *whole) []jsonMap {

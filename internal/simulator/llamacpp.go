@@ -17,7 +17,7 @@ func llamacppCompletion() protocol {
 	}
 }
 
-func parseLlamacpp(body []byte) (ask, error) {
+func parseLlamacpp(body []byte) (request, error) {
 	var q struct {
 		Prompt      string   `json:"prompt"`
 		NPredict    *int     `json:"n_predict"`
@@ -26,7 +26,7 @@ func parseLlamacpp(body []byte) (ask, error) {
 		Stream      bool     `json:"stream"`
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("invalid request: " + err.Error())
+		return request{}, badRequest("invalid request: " + err.Error())
 	}
 	if q.NPredict != nil && *q.NPredict == -1 {
 		q.NPredict = nil // no limit
@@ -34,7 +34,7 @@ func parseLlamacpp(body []byte) (ask, error) {
 	a, err := native{
 		prompt: q.Prompt, limit: q.NPredict, ignoreEOS: q.IgnoreEOS,
 		temperature: q.Temperature, sampledUnasked: true, stream: q.Stream,
-	}.ask()
+	}.request()
 	a.usage = true
 	return a, err
 }

@@ -19,7 +19,7 @@ type weights struct {
 	quality float64
 }
 
-// fingerprint is what the replies tell of the weights; "" is nothing.
+// fingerprint is the system_fingerprint of the replies; "" is none.
 func (w *weights) fingerprint() string {
 	if w.version == "" {
 		return ""
@@ -82,7 +82,7 @@ const (
 	randomToken    token = 1 << 42
 )
 
-// tokenize appends the tokens of text: words are what stands between white
+// tokenize appends the tokens of text: words are separated by white
 // space, and each costs one token per four bytes begun.
 func tokenize(dst []token, text string) []token {
 	for from, to := range pieces(text) {
@@ -146,7 +146,7 @@ type tokenScore struct {
 	id      int
 	text    string
 	offset  int      // characters before it, in the prompt and the output
-	logprob *float64 // nil is none: nothing stands before the first token
+	logprob *float64 // nil is none: nothing comes before the first token
 }
 
 // What the log-probability of a token is made of: at most highest, below it
@@ -164,7 +164,7 @@ const (
 // score returns the log-probabilities that the request wants, of an output of
 // the given length; nil where it wants none.
 func (x *exchange) score(tokens int) *scores {
-	a := &x.ask
+	a := &x.request
 	if !a.logprobs {
 		return nil
 	}

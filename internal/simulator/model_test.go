@@ -248,7 +248,7 @@ func TestEcho(t *testing.T) {
 			if n != len(tokenize(nil, text)) || len(l.Tokens) != n+2 || len(l.TextOffset) != n+2 || len(l.TokenLogprobs) != n+2 || len(l.TopLogprobs) != n+2 {
 				t.Fatalf("%q: %d tokens in the prompt, %+v", text, n, l)
 			}
-			// A token that ends inside of a character cannot be told in JSON.
+			// A token that ends inside of a character cannot be written in JSON.
 			if told := strings.Join(l.Tokens[:n], ""); told != text && !strings.Contains(told, "\ufffd") {
 				t.Errorf("%q is told as %q", text, told)
 			}

@@ -16,7 +16,7 @@ func ollamaGenerate() protocol { return ollama("/api/generate", false) }
 func ollama(path string, chat bool) protocol {
 	return protocol{
 		path:        path,
-		parse:       func(body []byte) (ask, error) { return parseOllama(body, chat) },
+		parse:       func(body []byte) (request, error) { return parseOllama(body, chat) },
 		reply:       func(h replyHeader) reply { return newOllamaReply(h, chat) },
 		failure:     func(r refusal) []byte { return ollamaFailure(r.message) },
 		contentType: "application/x-ndjson",
@@ -45,10 +45,10 @@ type ollamaRequest struct {
 
 // parseOllama reads either request. Without messages or prompt, Ollama would
 // load the model and answer nothing; this server refuses.
-func parseOllama(body []byte, chat bool) (ask, error) {
+func parseOllama(body []byte, chat bool) (request, error) {
 	var q ollamaRequest
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest(err.Error())
+		return request{}, badRequest(err.Error())
 	}
 	c := conversation{
 		model: q.Model, limit: q.Options.NumPredict, stream: q.Stream == nil || *q.Stream,
@@ -62,11 +62,11 @@ func parseOllama(body []byte, chat bool) (ask, error) {
 	}
 	if !chat {
 		if q.Prompt == "" {
-			return ask{}, badRequest("prompt must not be empty")
+			return request{}, badRequest("prompt must not be empty")
 		}
 		c.contents = []string{q.Prompt}
 	}
-	return c.ask()
+	return c.request()
 }
 
 // ollamaReply writes the objects of both protocols.

@@ -84,13 +84,13 @@ func badRequest(message string) refusal {
 	return refusal{status: http.StatusBadRequest, kind: "BadRequestError", message: message}
 }
 
-func parseChat(body []byte) (ask, error) {
+func parseChat(body []byte) (request, error) {
 	q, a, err := parseOpenAI(body)
 	if err != nil {
-		return ask{}, err
+		return request{}, err
 	}
 	if len(q.Messages) == 0 {
-		return ask{}, badRequest("messages must not be empty")
+		return request{}, badRequest("messages must not be empty")
 	}
 	contents := make([]string, len(q.Messages))
 	for i, m := range q.Messages {
@@ -102,17 +102,17 @@ func parseChat(body []byte) (ask, error) {
 	return a, nil
 }
 
-func parseCompletions(body []byte) (ask, error) {
+func parseCompletions(body []byte) (request, error) {
 	q, a, err := parseOpenAI(body)
 	if err != nil {
-		return ask{}, err
+		return request{}, err
 	}
 	var prompt string
 	if err := json.Unmarshal(q.Prompt, &prompt); err != nil {
-		return ask{}, badRequest("prompt must be a string")
+		return request{}, badRequest("prompt must be a string")
 	}
 	if a.prompt = tokenize(nil, prompt); len(a.prompt) == 0 {
-		return ask{}, badRequest("prompt must not be empty")
+		return request{}, badRequest("prompt must not be empty")
 	}
 	if a.maxOutput == 0 {
 		a.maxOutput = max(16, a.minOutput) // the protocol's default
@@ -121,19 +121,19 @@ func parseCompletions(body []byte) (ask, error) {
 	a.logprobs = len(q.Logprobs) > 0 && string(q.Logprobs) != "null"
 	switch {
 	case q.Stream && (a.echo || a.logprobs):
-		return ask{}, badRequest("echo and logprobs are not simulated with stream")
+		return request{}, badRequest("echo and logprobs are not simulated with stream")
 	case a.echo && !a.logprobs:
-		return ask{}, badRequest("echo is only simulated with logprobs")
+		return request{}, badRequest("echo is only simulated with logprobs")
 	}
 	return a, nil
 }
 
-func parseOpenAI(body []byte) (openaiRequest, ask, error) {
+func parseOpenAI(body []byte) (openaiRequest, request, error) {
 	var q openaiRequest
 	if err := json.Unmarshal(body, &q); err != nil {
-		return q, ask{}, badRequest("body is not a valid request: " + err.Error())
+		return q, request{}, badRequest("body is not a valid request: " + err.Error())
 	}
-	a := ask{
+	a := request{
 		model: q.Model, minOutput: q.MinTokens, ignoreEOS: q.IgnoreEOS, stream: q.Stream,
 		sampled: q.Temperature == nil || *q.Temperature > 0,
 	}
@@ -143,15 +143,15 @@ func parseOpenAI(body []byte) (openaiRequest, ask, error) {
 	}
 	if limit != nil {
 		if a.maxOutput = *limit; a.maxOutput < 1 {
-			return q, ask{}, badRequest("max_tokens must be at least 1, got " + strconv.Itoa(*limit))
+			return q, request{}, badRequest("max_tokens must be at least 1, got " + strconv.Itoa(*limit))
 		}
 		if a.minOutput > a.maxOutput {
-			return q, ask{}, badRequest("min_tokens must not be greater than max_tokens")
+			return q, request{}, badRequest("min_tokens must not be greater than max_tokens")
 		}
 	}
 	if o := q.StreamOptions; o != nil {
 		if !q.Stream {
-			return q, ask{}, badRequest("stream_options need stream to be true")
+			return q, request{}, badRequest("stream_options need stream to be true")
 		}
 		a.usage = o.IncludeUsage
 		a.continuousUsage = o.IncludeUsage && o.ContinuousUsageStats

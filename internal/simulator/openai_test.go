@@ -80,7 +80,7 @@ func TestOpenAIRefusals(t *testing.T) {
 }
 
 func TestOutputLength(t *testing.T) {
-	f := func(o Options, a ask, want int, reason finish) {
+	f := func(o Options, a request, want int, reason finish) {
 		t.Helper()
 		s := New(o)
 		if n, r := s.outputLength(&a); n != want || r != reason {
@@ -88,19 +88,19 @@ func TestOutputLength(t *testing.T) {
 		}
 	}
 	never, always := Options{ContextLength: 1000}, Options{ContextLength: 1000, StopProbability: 1}
-	f(never, ask{maxOutput: 500}, 500, finishLength)
-	f(never, ask{}, 256, finishStop)
-	f(never, ask{minOutput: 300}, 300, finishStop)
-	f(never, ask{ignoreEOS: true}, 1000, finishLength)
-	f(always, ask{maxOutput: 50}, 1, finishStop)
-	f(always, ask{maxOutput: 50, minOutput: 20}, 20, finishStop)
-	f(always, ask{maxOutput: 50, minOutput: 50}, 50, finishLength)
-	f(always, ask{maxOutput: 50, ignoreEOS: true}, 50, finishLength)
+	f(never, request{maxOutput: 500}, 500, finishLength)
+	f(never, request{}, 256, finishStop)
+	f(never, request{minOutput: 300}, 300, finishStop)
+	f(never, request{ignoreEOS: true}, 1000, finishLength)
+	f(always, request{maxOutput: 50}, 1, finishStop)
+	f(always, request{maxOutput: 50, minOutput: 20}, 20, finishStop)
+	f(always, request{maxOutput: 50, minOutput: 50}, 50, finishLength)
+	f(always, request{maxOutput: 50, ignoreEOS: true}, 50, finishLength)
 
 	s := New(Options{StopProbability: 0.02})
 	sum := 0
 	for range 20000 {
-		n, _ := s.outputLength(&ask{maxOutput: 5000})
+		n, _ := s.outputLength(&request{maxOutput: 5000})
 		sum += n
 	}
 	// The mean of a geometric distribution is 1/p; 1.4 % is four deviations.

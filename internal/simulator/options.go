@@ -58,7 +58,7 @@ type Options struct {
 	// reasoning, before the answer starts.
 	ReasoningTokens int
 	// StopProbability is the chance after each token that the model ends its
-	// answer by itself. At 0 an answer is as long as max_tokens says.
+	// answer before the limit. At 0 an answer is as long as max_tokens says.
 	StopProbability float64
 	// WeightsVersion names the weights. Where it is set, it decides the text of
 	// greedy answers, the log-probabilities and the system_fingerprint of the
@@ -82,7 +82,7 @@ type Options struct {
 	// BackgroundInput and BackgroundOutput are their mean lengths in tokens;
 	// default 512 and 128. A quarter of each prompt is common to all.
 	BackgroundInput, BackgroundOutput int
-	// Faults are what the server shows by itself, one drawn evenly for
+	// Faults are shown unasked, one drawn evenly for
 	// FaultRatio of the generation requests whose path names none.
 	Faults     []Fault
 	FaultRatio float64

@@ -15,9 +15,9 @@ type protocol struct {
 	// engine, if set, is the only server software with this face, which there
 	// goes before others of its path.
 	engine string
-	parse  func(body []byte) (ask, error)
-	// address, if set, adds to the ask what the request's path tells.
-	address func(r *http.Request, a *ask) error
+	parse  func(body []byte) (request, error)
+	// address, if set, adds to the request what the path holds.
+	address func(r *http.Request, a *request) error
 	// reply returns the writer of one reply.
 	reply func(h replyHeader) reply
 	// header, if set, adds to the header of a reply about inputs.
@@ -43,8 +43,8 @@ func protocols() []protocol {
 	}
 }
 
-// ask is what a request wants, in the words of all protocols.
-type ask struct {
+// request is what a client wants, in the words of all protocols.
+type request struct {
 	model           string // empty is the one served
 	text            string // the prompt, of a conversation the last message
 	prompt          []token
@@ -76,7 +76,7 @@ type replyHeader struct {
 	id      string // 32 hex digits
 	model   string
 	created int64 // Unix seconds
-	// fingerprint is what the reply tells of the weights; "" is nothing.
+	// fingerprint is the system_fingerprint; "" is none.
 	fingerprint string
 }
 
@@ -132,19 +132,19 @@ type conversation struct {
 	noReasoning bool
 }
 
-// ask returns the request in the words of all protocols; these protocols report
+// request returns the request in the words of all protocols; these protocols report
 // the usage unasked.
-func (c conversation) ask() (ask, error) {
+func (c conversation) request() (request, error) {
 	if len(c.contents) == 0 {
-		return ask{}, badRequest("there is no message")
+		return request{}, badRequest("there is no message")
 	}
-	a := ask{
+	a := request{
 		model: c.model, text: c.contents[len(c.contents)-1], prompt: chatTokens(c.contents), stream: c.stream, usage: true,
 		sampled: c.temperature == nil || *c.temperature > 0, reasoning: !c.noReasoning,
 	}
 	if c.limit != nil {
 		if a.maxOutput = *c.limit; a.maxOutput < 1 {
-			return ask{}, badRequest("the limit on the output must be at least 1, got " + strconv.Itoa(*c.limit))
+			return request{}, badRequest("the limit on the output must be at least 1, got " + strconv.Itoa(*c.limit))
 		}
 	}
 	return a, nil
@@ -164,7 +164,7 @@ type messagesRequest struct {
 	} `json:"thinking"`
 }
 
-func (q *messagesRequest) ask() (ask, error) {
+func (q *messagesRequest) request() (request, error) {
 	c := conversation{
 		model: q.Model, limit: q.MaxTokens, stream: q.Stream,
 		temperature: q.Temperature, noReasoning: q.Thinking.Type == "disabled",
@@ -172,7 +172,7 @@ func (q *messagesRequest) ask() (ask, error) {
 	for _, m := range q.Messages {
 		c.contents = append(c.contents, string(m.Content))
 	}
-	return c.ask()
+	return c.request()
 }
 
 // contentBlock is the part of a reply, of one kind of material, that is written
@@ -192,16 +192,16 @@ func (b *contentBlock) close() (index int, ok bool) {
 	return b.index - 1, true
 }
 
-// ending is the end of a reply in protocols that tell the finish reason and the
+// ending is the end of a reply in protocols that report the finish reason and the
 // usage in one event.
 type ending struct {
 	finish  finish
 	usage   usage
 	counted bool // usage is known
-	told    bool // the end is written
+	written bool // the end is written
 }
 
-// take notes what an event tells of the end, and returns whether to write it
+// take notes what an event holds of the end, and returns whether to write it
 // now: with the usage, or in its absence with the end marker.
 func (n *ending) take(e *event) (due bool) {
 	if n.finish == "" {
@@ -210,12 +210,12 @@ func (n *ending) take(e *event) (due bool) {
 	if e.usage != nil && e.kind != Role {
 		n.usage, n.counted = *e.usage, true
 	}
-	due = !n.told && (e.kind == Usage || e.kind == Done)
-	n.told = n.told || due || e.kind == Failure
+	due = !n.written && (e.kind == Usage || e.kind == Done)
+	n.written = n.written || due || e.kind == Failure
 	return due
 }
 
-// appendTyped appends an event whose name stands in its frame and in its member
+// appendTyped appends an event whose name is in its frame and in its member
 // type. members are what follows in its object, with the commas before them.
 func appendTyped(dst []byte, frame frameFunc, name, members string) []byte {
 	return frame(dst, name, []byte(`{"type":"`+name+`"`+members+`}`))
@@ -259,10 +259,10 @@ type native struct {
 	stream         bool
 }
 
-// ask returns the request in the words of all protocols; these protocols count
+// request returns the request in the words of all protocols; these protocols count
 // along.
-func (n native) ask() (ask, error) {
-	a := ask{
+func (n native) request() (request, error) {
+	a := request{
 		text: n.prompt, prompt: tokenize(nil, n.prompt), maxOutput: n.fallback, minOutput: n.minimum, ignoreEOS: n.ignoreEOS,
 		sampled: n.sampledUnasked, stream: n.stream, continuousUsage: true,
 	}
@@ -274,11 +274,11 @@ func (n native) ask() (ask, error) {
 	}
 	switch {
 	case len(a.prompt) == 0:
-		return ask{}, badRequest("the prompt must not be empty")
+		return request{}, badRequest("the prompt must not be empty")
 	case n.limit != nil && *n.limit < 1:
-		return ask{}, badRequest("the limit on the output must be at least 1, got " + strconv.Itoa(*n.limit))
+		return request{}, badRequest("the limit on the output must be at least 1, got " + strconv.Itoa(*n.limit))
 	case a.minOutput < 0 || a.maxOutput > 0 && a.minOutput > a.maxOutput:
-		return ask{}, badRequest("the least output must be from 0 to the limit")
+		return request{}, badRequest("the least output must be from 0 to the limit")
 	}
 	return a, nil
 }
@@ -299,6 +299,6 @@ func (m *material) take(e *event) {
 	}
 	cached := m.usage.cached
 	if m.usage = *e.usage; m.usage.cached < 0 {
-		m.usage.cached = cached // told with the role, before the first token
+		m.usage.cached = cached // known with the role, before the first token
 	}
 }

@@ -98,7 +98,7 @@ func nativeAPIs() []string {
 }
 
 // TestFacesAreUnderstood asks each face what a probe asks, twice, so that the
-// second prompt is cached where the server tells that: of the 52 tokens with
+// second prompt is cached where the server reports that: of the 52 tokens with
 // the template 48, of the 40 without it 32.
 func TestFacesAreUnderstood(t *testing.T) {
 	const u, ms = api.Unknown, 1_000_000

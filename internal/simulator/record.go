@@ -90,7 +90,7 @@ type Record struct {
 	// Verdict is what the answer to one of check.Questions came to; "" of every
 	// other answer, and of one that was cut by the limit or had to go on.
 	Verdict check.Verdict
-	// Flipped tells that a greedy answer was not what it is most times.
+	// Flipped reports that a greedy answer was not what it is most times.
 	Flipped bool
 	// Logprob is the mean log-probability of the scored tokens of the prompt, as
 	// the reply has them; 0 is none.
@@ -100,7 +100,7 @@ type Record struct {
 	// Events are what a streaming reply wrote, in order. Only the first 65536
 	// are kept.
 	Events []Event
-	// Complete tells that the server is done with the request.
+	// Complete reports that the server is done with the request.
 	Complete bool
 }
 
@@ -285,7 +285,7 @@ func (c *recorder) find(traceID string) (Record, bool) {
 	return rec.snapshot(), true
 }
 
-// stampedListener hands out connections that tell when they write.
+// stampedListener accepts connections that report when they write.
 type stampedListener struct{ net.Listener }
 
 // Accept waits for the next connection.

@@ -37,7 +37,7 @@ func (c *responsesInput) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func parseResponses(body []byte) (ask, error) {
+func parseResponses(body []byte) (request, error) {
 	var q struct {
 		Model           string         `json:"model"`
 		Input           responsesInput `json:"input"`
@@ -49,12 +49,12 @@ func parseResponses(body []byte) (ask, error) {
 		} `json:"reasoning"`
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("body is not a valid request: " + err.Error())
+		return request{}, badRequest("body is not a valid request: " + err.Error())
 	}
 	return conversation{
 		model: q.Model, contents: q.Input, limit: q.MaxOutputTokens, stream: q.Stream,
 		temperature: q.Temperature, noReasoning: q.Reasoning.Effort == "none",
-	}.ask()
+	}.request()
 }
 
 // responsesReply writes the events of one response.

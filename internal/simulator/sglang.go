@@ -16,7 +16,7 @@ func sglangGenerate() protocol {
 	}
 }
 
-func parseSGLang(body []byte) (ask, error) {
+func parseSGLang(body []byte) (request, error) {
 	var q struct {
 		Text           string `json:"text"`
 		SamplingParams struct {
@@ -30,18 +30,18 @@ func parseSGLang(body []byte) (ask, error) {
 		LogprobStartLen *int `json:"logprob_start_len"`
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("invalid request: " + err.Error())
+		return request{}, badRequest("invalid request: " + err.Error())
 	}
 	p := q.SamplingParams
 	a, err := native{
 		prompt: q.Text, limit: p.MaxNewTokens, fallback: 128, minimum: p.MinNewTokens, ignoreEOS: p.IgnoreEOS,
 		temperature: p.Temperature, sampledUnasked: true, stream: q.Stream,
-	}.ask()
+	}.request()
 	if err != nil || !q.ReturnLogprob {
 		return a, err
 	}
 	if q.Stream {
-		return ask{}, badRequest("return_logprob is not simulated with stream")
+		return request{}, badRequest("return_logprob is not simulated with stream")
 	}
 	a.logprobs = true
 	if from := q.LogprobStartLen; from != nil && *from >= 0 { // those of the prompt only when asked

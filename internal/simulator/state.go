@@ -132,7 +132,7 @@ type Counts struct {
 	Verdicts map[check.Verdict]uint64 `json:"verdicts"`
 	// Flipped counts greedy answers that were not what they are most times.
 	Flipped uint64 `json:"flipped"`
-	// Scored counts texts whose log-probabilities were told.
+	// Scored counts texts whose log-probabilities were returned.
 	Scored uint64 `json:"scored"`
 }
 
@@ -173,7 +173,7 @@ func (c *counts) answered(x *exchange) {
 	if x.speech.turn > 0 {
 		c.now.Flipped++
 	}
-	if x.ask.echo && !x.ask.stream {
+	if x.request.echo && !x.request.stream {
 		c.now.Scored++
 	}
 }

@@ -108,8 +108,8 @@ func (x *exchange) tokens(out sink) error {
 			if sent < x.reasoning {
 				e.kind = Reasoning
 			}
-			if x.ask.continuousUsage {
-				u = usage{prompt: len(x.ask.prompt), output: sent + 1, cached: -1, reasoning: -1}
+			if x.request.continuousUsage {
+				u = usage{prompt: len(x.request.prompt), output: sent + 1, cached: -1, reasoning: -1}
 				e.usage = &u
 			}
 			if sent+1 == p.tokens {
@@ -124,7 +124,7 @@ func (x *exchange) tokens(out sink) error {
 }
 
 func (x *exchange) finishStream(out sink, u usage) error {
-	if x.ask.usage {
+	if x.request.usage {
 		if err := out(&event{kind: Usage, usage: &u}); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 func tgiStream() protocol {
 	return protocol{
 		path:    "/generate_stream",
-		parse:   func(body []byte) (ask, error) { return parseTGI(body, true) },
+		parse:   func(body []byte) (request, error) { return parseTGI(body, true) },
 		reply:   func(replyHeader) reply { return new(tgiReply) },
 		failure: func(r refusal) []byte { return tgiFailure(r.message, "validation") },
 		frame:   sseFrame("data:", "\n"),
@@ -23,11 +23,11 @@ func tgiStream() protocol {
 func tgiGenerate() protocol {
 	p := tgiStream()
 	p.path, p.engine = "/generate", "tgi"
-	p.parse = func(body []byte) (ask, error) { return parseTGI(body, false) }
+	p.parse = func(body []byte) (request, error) { return parseTGI(body, false) }
 	return p
 }
 
-func parseTGI(body []byte, stream bool) (ask, error) {
+func parseTGI(body []byte, stream bool) (request, error) {
 	var q struct {
 		Inputs     string `json:"inputs"`
 		Parameters struct {
@@ -39,18 +39,18 @@ func parseTGI(body []byte, stream bool) (ask, error) {
 		} `json:"parameters"`
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("failed to parse the request: " + err.Error())
+		return request{}, badRequest("failed to parse the request: " + err.Error())
 	}
 	if t := q.Parameters.Temperature; t != nil && *t <= 0 {
-		return ask{}, badRequest("`temperature` must be strictly positive")
+		return request{}, badRequest("`temperature` must be strictly positive")
 	}
 	if stream && q.Parameters.InputDetails {
-		return ask{}, badRequest("`decoder_input_details` == true is not supported when streaming tokens")
+		return request{}, badRequest("`decoder_input_details` == true is not supported when streaming tokens")
 	}
 	a, err := native{
 		prompt: q.Inputs, limit: q.Parameters.MaxNewTokens, fallback: 100,
 		temperature: q.Parameters.Temperature, sampledUnasked: q.Parameters.DoSample, stream: stream,
-	}.ask()
+	}.request()
 	a.echo = q.Parameters.InputDetails
 	a.logprobs = !stream && (q.Parameters.Details || a.echo)
 	return a, err

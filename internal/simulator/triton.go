@@ -12,7 +12,7 @@ func tritonStream() protocol {
 	return protocol{
 		path:  "/v2/models/{model}/generate_stream",
 		parse: parseTriton,
-		address: func(r *http.Request, a *ask) error {
+		address: func(r *http.Request, a *request) error {
 			a.model = r.PathValue("model")
 			return nil
 		},
@@ -21,7 +21,7 @@ func tritonStream() protocol {
 	}
 }
 
-func parseTriton(body []byte) (ask, error) {
+func parseTriton(body []byte) (request, error) {
 	var q struct {
 		TextInput  string `json:"text_input"`
 		Parameters struct {
@@ -32,13 +32,13 @@ func parseTriton(body []byte) (ask, error) {
 		} `json:"parameters"`
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
-		return ask{}, badRequest("failed to parse the request JSON buffer: " + err.Error())
+		return request{}, badRequest("failed to parse the request JSON buffer: " + err.Error())
 	}
 	p := q.Parameters
 	return native{
 		prompt: q.TextInput, limit: p.MaxTokens, fallback: 16, minimum: p.MinTokens, ignoreEOS: p.IgnoreEOS,
 		temperature: p.Temperature, sampledUnasked: true, stream: true,
-	}.ask()
+	}.request()
 }
 
 // tritonReply writes the responses of one reply.

@@ -197,7 +197,7 @@ func (l *lines) cut() ([]byte, bool) {
 	return line, true
 }
 
-// begin skips a leading byte order mark; false is that more bytes must tell
+// begin skips a leading byte order mark; false is that more bytes must show
 // whether there is one.
 func (l *lines) begin() bool {
 	got := l.unread()
@@ -211,7 +211,7 @@ func (l *lines) begin() bool {
 	return true
 }
 
-// more tells whether the buffer holds anything but line ends.
+// more reports whether the buffer holds anything but line ends.
 func (l *lines) more() bool {
 	return len(bytes.TrimLeft(l.unread(), "\r\n")) > 0
 }

@@ -145,7 +145,7 @@ func (s *EventStreamReader) frame(message []byte) (Frame, error) {
 	return f, nil
 }
 
-// eventHeaders are the headers of a message that tell what it is.
+// eventHeaders are the headers of a message that identify it.
 type eventHeaders struct {
 	messageType, eventType, exceptionType, errorCode, errorMessage []byte
 }
@@ -214,7 +214,7 @@ func cutValue(kind byte, block []byte) (text, rest []byte, ok bool) {
 	return nil, block[size:], true
 }
 
-// cutCounted cuts off bytes whose number stands before them, in width bytes.
+// cutCounted cuts off bytes after their count, which has width bytes.
 func cutCounted(block []byte, width int) (value, rest []byte, ok bool) {
 	if len(block) < width {
 		return nil, nil, false

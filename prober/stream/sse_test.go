@@ -186,7 +186,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestHead has bodies that hold no frame: what their head tells is what came
+// TestHead has bodies that hold no frame: their head is what came
 // instead of events.
 func TestHead(t *testing.T) {
 	f := func(body, want string) {

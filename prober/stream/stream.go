@@ -51,10 +51,10 @@ type Frame struct {
 	Data []byte
 	// Read is the ordinal, from 1, of the Read call that completed the frame.
 	Read int
-	// More tells that the same Read call brought more after this frame than
+	// More reports that the same Read call brought more after this frame than
 	// line ends, so that its time is only an upper bound on the arrival.
 	More bool
-	// Partial tells that the input ended before the blank line that closes an
+	// Partial reports that the input ended before the blank line that closes an
 	// event. The SSE specification discards such an event; here the caller
 	// judges whether its payload is whole.
 	Partial bool
@@ -86,7 +86,7 @@ type Reader interface {
 	// Frames counts the frames so far.
 	Frames() int
 	// Head returns the first bytes of the body, 2 KiB at most: where no frame
-	// came, they tell what came instead. Keep-alives of the framing are no part of
+	// came, they show what came instead. Keep-alives of the framing are no part of
 	// it.
 	Head() []byte
 }

@@ -153,7 +153,7 @@ func TestRowLeadsToItsEndpoint(t *testing.T) {
 }
 
 // TestFleetSaysWhatItLacks has an endpoint without tokens, and one of which a
-// server does not tell its queue.
+// server does not report its queue.
 func TestFleetSaysWhatItLacks(t *testing.T) {
 	embeds := &status.Detail{Row: status.Row{Name: "embeds", URL: "http://embeds", State: status.Up, Duration: new(0.25)}}
 	partly := &status.Detail{Row: status.Row{

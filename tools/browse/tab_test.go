@@ -175,7 +175,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	run(p, chromedp.Steps(steps...))
 }
 
-// run returns what a step comes to.
+// run returns the result of a step.
 func run[T any](p *tab, step chromedp.Action[T]) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.ctx, step)
@@ -185,7 +185,7 @@ func run[T any](p *tab, step chromedp.Action[T]) T {
 	return v
 }
 
-// eval returns what an expression of JavaScript comes to.
+// eval returns the value of an expression of JavaScript.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
 	return run(p, chromedp.Evaluate[T](expression))

@@ -2,5 +2,5 @@
 
 package deploy
 
-// kubernetesDiscovery tells whether this build knows Kubernetes discovery.
+// kubernetesDiscovery reports whether this build knows Kubernetes discovery.
 const kubernetesDiscovery = true

@@ -53,7 +53,7 @@ func hasPort(pod corev1.PodTemplateSpec, port intstr.IntOrString) bool {
 	return false
 }
 
-// checkFit tells what does not fit together. One line for each mistake.
+// checkFit returns what does not fit together. One line for each mistake.
 func checkFit(all objects) (mistakes []string) {
 	wrong := func(o object, format string, args ...any) {
 		mistakes = append(mistakes, title(o)+": "+fmt.Sprintf(format, args...))

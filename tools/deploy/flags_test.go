@@ -23,7 +23,7 @@ func reference(t *testing.T, command string) string {
 	return section("Flags of every command") + section(command)
 }
 
-// isFlag tells whether a command has the flag that the argument sets.
+// isFlag reports whether a command has the flag that the argument sets.
 func isFlag(reference, arg string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 	if strings.Contains(reference, "`--"+name+"`") || strings.Contains(reference, "`--"+name+"=") {

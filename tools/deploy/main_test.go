@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// update writes the generated files anew: go test . -run TestGenerated -update.
+// update writes the generated files: go test . -run TestGenerated -update.
 var update = flag.Bool("update", false, "write generated files")
 
 func TestMain(m *testing.M) {
-	// The loader of charts tells of each symbolic link each time.
+	// The loader of charts logs each symbolic link each time.
 	log.SetOutput(io.Discard)
 	m.Run()
 }

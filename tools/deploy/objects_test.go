@@ -170,7 +170,7 @@ func mustDecode(t *testing.T, text []byte) objects {
 	return all
 }
 
-// checkRestricted tells what keeps the probers from running where the pod
+// checkRestricted returns what keeps the probers from running where the pod
 // security level "restricted" is enforced.
 func checkRestricted(all objects) (mistakes []string) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)

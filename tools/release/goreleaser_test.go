@@ -55,7 +55,7 @@ func TestPackedFilesExist(t *testing.T) {
 	}
 }
 
-// A released program must tell its version as one from make does, and be built alike.
+// A released program must report its version as one from make does, and be built alike.
 func TestBuildsAreThoseOfTheMakefile(t *testing.T) {
 	makefile := read(t, "Makefile")
 	version := regexp.MustCompile(`(?m)^version_pkg = (\S+)$`).FindStringSubmatch(makefile)

@@ -54,7 +54,7 @@ func run(args []string, out io.Writer) error {
 	return errors.New("usage: release sbom VERSION PROGRAM DOCUMENT | notes VERSION | platforms")
 }
 
-// notes returns what the changelog says of one version, without its heading.
+// notes returns the part of the changelog for one version, without its heading.
 // The version may begin with v, as a tag does.
 func notes(changelog, version string) (string, error) {
 	heading := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(strings.TrimPrefix(version, "v")) + `\].*$`)

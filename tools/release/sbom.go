@@ -17,7 +17,7 @@ import (
 
 // writeBOM writes the bill of materials of a Go program: what the linker says
 // it put in, so it needs no network and the same program gives the same bytes.
-// The linker is not told the version of the program itself.
+// The linker does not know the version of the program itself.
 func writeBOM(version, program, document string) error {
 	binary, err := os.ReadFile(program)
 	if err != nil {

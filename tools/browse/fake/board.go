@@ -1,6 +1,6 @@
 // Package fake serves the status page with a made-up fleet, so that states that
 // are rare in life can be looked at: the handlers are the exporter's own, what
-// they tell is invented.
+// they show is invented.
 package fake
 
 import (
@@ -140,7 +140,7 @@ type Server struct {
 	Down atomic.Bool
 }
 
-// noMetrics stands in for the exposition, which these pages do not show.
+// noMetrics replaces the exposition, which these pages do not show.
 type noMetrics struct{}
 
 func (noMetrics) Write(io.Writer, expfmt.Format) error { return nil }

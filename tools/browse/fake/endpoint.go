@@ -31,7 +31,7 @@ type Kind struct {
 	Error   string
 	State   status.State
 	Labels  map[string]string
-	// Waiting, Running and KV are what its servers tell.
+	// Waiting, Running and KV are what its servers report.
 	Waiting, Running, KV float64
 	Bursts               bool
 }
