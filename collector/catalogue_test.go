@@ -359,6 +359,9 @@ func referenceOutcomes(t *testing.T) string {
 		if !ok {
 			return true
 		}
+		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Outcome" {
+			return true
+		}
 		meaning, ok := strings.CutPrefix(strings.Join(strings.Fields(spec.Doc.Text()), " "), spec.Names[0].Name+" is ")
 		if !ok || len(outcomes) == 0 {
 			t.Fatalf("outcome %s has no comment that says what it is", spec.Names[0].Name)
