@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"math"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -108,4 +109,180 @@ func latest(all []*FindingsSeries) []labelled[*findingsValues] {
 		}
 	}
 	return out
+}
+
+// findingsFamily is a family of what the probes of a module tell together.
+type findingsFamily = familyOf[*findingsValues]
+
+// findingsFamilies returns the families of findings in the order of the
+// documentation.
+func findingsFamilies() []*findingsFamily {
+	all := prefillFamilies()
+	all = append(all, reuseFamilies()...)
+	all = append(all, burstFamilies()...)
+	return append(all, changeFamilies()...)
+}
+
+// prefillFamilies are what a prompt costs by its length.
+func prefillFamilies() []*findingsFamily {
+	return []*findingsFamily{
+		intervalFamily("prefill_tokens_per_second", "tokens_per_second",
+			"Prompt tokens that the endpoint reads in a second: how TTFT grows with the tokens of the prompt that are not cached. lower and upper are bounds with 95 % confidence. Absent with too few probes or lengths, and where TTFT does not grow with the length in a straight line.",
+			func(f *estimate.Findings) *estimate.Interval {
+				if f.Prefill == nil {
+					return nil
+				}
+				return &f.Prefill.TokensPerSecond
+			}),
+		intervalFamily("ttft_fixed_seconds", "seconds",
+			"Part of TTFT that does not depend on the length of the prompt: the network, the queue and the first step of decoding. lower and upper are bounds with 95 % confidence. Absent where inference_probe_prefill_tokens_per_second is.",
+			func(f *estimate.Findings) *estimate.Interval {
+				if f.Prefill == nil {
+					return nil
+				}
+				return &f.Prefill.FixedSeconds
+			}),
+	}
+}
+
+// reuseFamilies are what the prefix cache is worth.
+func reuseFamilies() []*findingsFamily {
+	return []*findingsFamily{
+		findingsGauge("prefix_cache_hit_ratio", "ratio",
+			"Share of the prompt tokens of warm probes that came from the prefix cache, as the replies tell. Absent where they do not, and where they all tell 0 while the second of a pair is so much faster (by a quarter or more) that only a cache explains it, or while there are too few pairs to know.",
+			func(f *estimate.Findings) gauge { return known(f.HitRatio) }),
+		intervalFamily("prefix_benefit_seconds", "seconds",
+			"How much earlier the first token comes when the prompt is asked again: TTFT of the first less that of the second of a pair. lower and upper are bounds with 95 % confidence; above 0 both, the cache helps. Only for prefix: paired; absent with too few pairs.",
+			func(f *estimate.Findings) *estimate.Interval { return f.Benefit }),
+		newFindingsFamily(Family{
+			Name: "cold_cached_total", Type: Counter,
+			Help: "Cold probes of whose prompt a part came from the prefix cache, as the reply tells. Absent while no cold reply told, and while prefix_cache_hit_ratio is absent because the replies are not believed. None should: it is a fault of the prober, or of what the server counts.",
+		}, func(e encoder, _ *family, v *findingsValues) {
+			if v.ColdTold {
+				e.labels(v.block, v.created)
+				e.counter(0, float64(v.ColdCached))
+			}
+		}),
+	}
+}
+
+// burstFamilies are what came of requests that started together.
+func burstFamilies() []*findingsFamily {
+	return []*findingsFamily{
+		burstGauge("failed", "",
+			"Requests of the burst that did not succeed, in the latest run. A burst with an error is the last of its run, so that larger ones are absent.",
+			func(b *estimate.Burst) gauge { return gauge{float64(b.Failed), true} }),
+		burstGauge("output_tokens_per_second", "tokens_per_second",
+			"Output tokens of all requests of the burst over the time from the first start to the last end, in the latest run.",
+			func(b *estimate.Burst) gauge { return gauge{b.TokensPerSecond, b.TokensPerSecond > 0} }),
+		burstGauge("start_spread_seconds", "seconds",
+			"Time from the start of the first request of the burst to that of the last, in the latest run. They should be one moment: the larger it is, the less the burst was one.",
+			func(b *estimate.Burst) gauge { return gauge{b.StartSpread.Seconds(), b.StartSpread >= 0} }),
+		findingsGauge("burst_knee_concurrency", "",
+			"Size of the smallest burst of the latest run that missed the objectives: the endpoint carries fewer requests at once. Absent while all bursts meet them.",
+			func(f *estimate.Findings) gauge {
+				if f.Knee == nil {
+					return gauge{}
+				}
+				return gauge{float64(f.Knee.Concurrency), true}
+			}),
+		findingsGauge("burst_knee_tokens_per_second", "tokens_per_second",
+			"Output tokens per second of the burst of inference_probe_burst_knee_concurrency.",
+			func(f *estimate.Findings) gauge {
+				if f.Knee == nil {
+					return gauge{}
+				}
+				return gauge{f.Knee.TokensPerSecond, f.Knee.TokensPerSecond > 0}
+			}),
+	}
+}
+
+// changeFamilies tell whether what should stay the same does.
+func changeFamilies() []*findingsFamily {
+	sources := labelValues(estimate.Sources())
+	return []*findingsFamily{
+		findingsGauge("reference_logprob", "",
+			"Mean log-probability in nats per token that the model gives to the reference passage, by the latest probe. The same model with the same weights and arithmetic gives the same value. Only for modules with reference_logprob.",
+			func(f *estimate.Findings) gauge { return known(f.Logprob) }),
+		newFindingsFamily(Family{
+			Name: "fingerprint_changes_total", Type: Counter, Labels: []string{"source"}, Values: sources,
+			Help: "Changes of what should stay the same: the answer to a fixed prompt (answer), what the reply names as its system (system_fingerprint) or as its model (model), and the score of the reference passage (logprob). Absent for what there is nothing to watch of.",
+		}, func(e encoder, f *family, v *findingsValues) {
+			e.labels(v.block, v.created)
+			for _, i := range f.order {
+				if v.Watched[i] {
+					e.counter(i, float64(v.Changes[i]))
+				}
+			}
+		}),
+		newFindingsFamily(Family{
+			Name: "fingerprint_last_change_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"}, Values: sources,
+			Help: "Unix time of the latest of inference_probe_fingerprint_changes_total. Absent before the first.",
+		}, func(e encoder, f *family, v *findingsValues) {
+			for _, i := range f.order {
+				if g := timeGauge(v.LastChange[i]); v.Watched[i] && g.present {
+					e.gauge(i, g.value)
+				}
+			}
+		}),
+	}
+}
+
+// newFindingsFamily returns a family with the labels of every family of
+// findings. f.Name comes without "probe_".
+func newFindingsFamily(f Family, emit func(e encoder, f *family, v *findingsValues)) *findingsFamily {
+	f.Name, f.Group = "probe_"+f.Name, GroupProbe
+	return &findingsFamily{newFamily(f, []string{"endpoint", "model", "module"}, nil), emit}
+}
+
+// findingsGauge returns a family of one gauge for each series.
+func findingsGauge(name, unit, help string, get func(f *estimate.Findings) gauge) *findingsFamily {
+	return newFindingsFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help},
+		func(e encoder, _ *family, v *findingsValues) { emitFinite(e, 0, get(v.Findings)) })
+}
+
+// intervalFamily returns a family of an estimate and its bounds; get returns
+// nil where there is none.
+func intervalFamily(name, unit, help string, get func(f *estimate.Findings) *estimate.Interval) *findingsFamily {
+	stats := []string{"estimate", "lower", "upper"}
+	return newFindingsFamily(Family{Name: name, Type: Gauge, Unit: unit, Labels: []string{"stat"}, Values: stats, Help: help},
+		func(e encoder, f *family, v *findingsValues) {
+			interval := get(v.Findings)
+			if interval == nil {
+				return
+			}
+			all := [...]float64{interval.Value, interval.Lower, interval.Upper}
+			for _, i := range f.order {
+				emitFinite(e, i, gauge{all[i], true})
+			}
+		})
+}
+
+// burstGauge returns a family of one gauge for each burst of the latest run.
+func burstGauge(name, unit, help string, get func(b *estimate.Burst) gauge) *findingsFamily {
+	f := Family{Name: "probe_burst_" + name, Group: GroupProbe, Type: Gauge, Unit: unit, Help: help}
+	return &findingsFamily{
+		newFamily(f, []string{"endpoint", "model", "module", "concurrency"}, nil),
+		func(e encoder, _ *family, v *findingsValues) {
+			for i := range v.Bursts {
+				e.labels(v.bursts[i], v.created)
+				emitFinite(e, 0, get(&v.Bursts[i]))
+			}
+		},
+	}
+}
+
+// known returns the gauge of a value; nil is not known.
+func known(v *float64) gauge {
+	if v == nil {
+		return gauge{}
+	}
+	return gauge{*v, true}
+}
+
+// emitFinite encodes a gauge whose value is a number: a bound may be open.
+func emitFinite(e encoder, own int, g gauge) {
+	if g.present && !math.IsNaN(g.value) && !math.IsInf(g.value, 0) {
+		e.gauge(own, g.value)
+	}
 }

@@ -12,6 +12,198 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
+// gpuStates lists the closed set of states of the poller. A build without NVML
+// is none of them: it has nothing to say of GPUs.
+func gpuStates() []gpu.State {
+	return []gpu.State{
+		gpu.StateStarting, gpu.StateUp, gpu.StateNoLibrary, gpu.StateNoDriver, gpu.StateNoDevices,
+		gpu.StateDenied, gpu.StateDriverChanged, gpu.StateLost, gpu.StateStuck, gpu.StateFailed,
+	}
+}
+
+// gpuFailures lists the states in which a poll can fail.
+func gpuFailures() []gpu.State {
+	return slices.DeleteFunc(gpuStates(), func(s gpu.State) bool { return s == gpu.StateStarting || s == gpu.StateUp })
+}
+
+// migKinds lists what a MIG device has of its own.
+func migKinds() []gpu.Kind {
+	return []gpu.Kind{
+		gpu.MemoryTotal, gpu.MemoryUsed, gpu.MemoryFree, gpu.MemoryReserved, gpu.MemoryBandwidth,
+		gpu.GraphicsActive, gpu.SMActive, gpu.SMOccupancy, gpu.TensorActive, gpu.DRAMBandwidthUtilization,
+	}
+}
+
+// The labels of every series of a GPU, and of a MIG device.
+func deviceLabels(own ...string) []string { return append([]string{"uuid", "gpu"}, own...) }
+
+func migLabels() []string { return deviceLabels("mig_uuid", "gpu_instance_id", "mig_profile") }
+
+// gpuFamily is a Family of GPUs, described for the registry.
+type gpuFamily struct {
+	Family
+	desc *prometheus.Desc
+	own  string // the label of the kind of reading, if it has one
+}
+
+// newGPUFamily returns a family. f.Name comes without "inference_gpu_".
+func newGPUFamily(f Family) *gpuFamily {
+	f.Name, f.Group = namePrefix+"gpu_"+f.Name, GroupGPU
+	desc := prometheus.V2.NewDesc(f.Name, f.Help, prometheus.UnconstrainedLabels(f.Labels), nil, prometheus.WithUnit(f.Unit))
+	return &gpuFamily{Family: f, desc: desc}
+}
+
+// gpuFamilies are the families of the GPUs of this machine.
+type gpuFamilies struct {
+	pollFamilies
+	deviceFamilies
+	whole map[gpu.Kind]*gpuFamily // of readings of a GPU
+	parts map[gpu.Kind]*gpuFamily // of readings of a MIG device
+}
+
+func newGPUFamilies() gpuFamilies {
+	d := gpuFamilies{newPollFamilies(), newDeviceFamilies(), map[gpu.Kind]*gpuFamily{}, map[gpu.Kind]*gpuFamily{}}
+	for _, i := range gpu.Readings() {
+		d.whole[i.Kind] = readingFamily(i)
+		if slices.Contains(migKinds(), i.Kind) {
+			d.parts[i.Kind] = migFamily(i)
+		}
+	}
+	return d
+}
+
+// list returns the families in the order of the documentation.
+func (d *gpuFamilies) list() []*gpuFamily {
+	all := []*gpuFamily{
+		d.up, d.state, d.simulated, d.devices, d.lastPoll, d.pollDuration, d.pollFailures,
+		d.deviceUp, d.info,
+	}
+	for _, i := range gpu.Readings() {
+		all = append(all, d.whole[i.Kind])
+	}
+	all = append(all, d.xidErrors, d.xidLast, d.processMemory, d.processSM, d.migInfo)
+	for _, kind := range migKinds() {
+		all = append(all, d.parts[kind])
+	}
+	return all
+}
+
+// readingFamily is the family of a kind of reading.
+func readingFamily(i gpu.Info) *gpuFamily {
+	return newReadingFamily(i, string(i.Kind), i.Help, deviceLabels())
+}
+
+// migFamily is the family of a kind of reading for MIG devices.
+func migFamily(i gpu.Info) *gpuFamily {
+	if i.Kind == gpu.MemoryBandwidth {
+		i.Values = []string{"config"} // nothing else tells the share of a MIG device
+	}
+	return newReadingFamily(i, "mig_"+string(i.Kind),
+		"As inference_gpu_"+string(i.Kind)+", of a part of a GPU that is split by MIG. MIG devices of one GPU instance share it; it stands at the first of them.",
+		migLabels())
+}
+
+func newReadingFamily(i gpu.Info, name, help string, labels []string) *gpuFamily {
+	if i.Label != "" {
+		labels = append(labels, i.Label)
+	}
+	f := newGPUFamily(Family{Name: name, Type: Type(i.Type), Unit: unitOf(i), Labels: labels, Values: i.Values, Help: help})
+	f.own = i.Label
+	return f
+}
+
+// unitOf returns the unit as the name of the metric spells it.
+func unitOf(i gpu.Info) string {
+	switch i.Unit {
+	case "degrees Celsius":
+		return "celsius"
+	case "bytes per second":
+		return "bytes_per_second"
+	}
+	return i.Unit
+}
+
+// pollFamilies are how the reading of the GPUs goes.
+type pollFamilies struct {
+	up, state, simulated, devices        *gpuFamily
+	lastPoll, pollDuration, pollFailures *gpuFamily
+}
+
+func newPollFamilies() pollFamilies {
+	return pollFamilies{
+		up: newGPUFamily(Family{
+			Name: "up", Type: Gauge,
+			Help: "1 while the GPUs of this machine are read, 0 while they are not; inference_gpu_state tells why. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober; an exporter that does nothing but read GPUs shows 0 there.",
+		}),
+		state: newGPUFamily(Family{
+			Name: "state", Type: Gauge, Labels: []string{"state"}, Values: labelValues(gpuStates()),
+			Help: "1 for how it stands with the driver, 0 for all else: readings are there (up), no poll has ended yet (starting), there is no library of a driver (no_library), a library without its driver (no_driver), a driver without a GPU (no_devices), no permission for any GPU (denied), a driver that was replaced while in use (driver_mismatch), no GPU that still answers (lost), a driver that does not return (stuck), or something else (failed). Absent in a build without NVML.",
+		}),
+		simulated: newGPUFamily(Family{
+			Name: "simulated", Type: Gauge,
+			Help: "Always 1, and there only when no hardware made the readings: a demonstration.",
+		}),
+		devices: newGPUFamily(Family{
+			Name: "devices", Type: Gauge,
+			Help: "GPUs that the driver counted last, those included that may not be opened, so that there may be more than series of inference_gpu_device_up. Fewer than usual means that one fell off the bus.",
+		}),
+		lastPoll: newGPUFamily(Family{
+			Name: "last_poll_timestamp_seconds", Type: Gauge, Unit: "seconds",
+			Help: "Unix time at which the latest poll that succeeded began. All readings are as old as that; those that get too old are dropped.",
+		}),
+		pollDuration: newGPUFamily(Family{
+			Name: "poll_duration_seconds", Type: Gauge, Unit: "seconds",
+			Help: "Duration of the latest poll that succeeded. A driver that gets slow often has a GPU that is about to fail.",
+		}),
+		pollFailures: newGPUFamily(Family{
+			Name: "poll_failures_total", Type: Counter, Labels: []string{"state"}, Values: labelValues(gpuFailures()),
+			Help: "Polls that failed, by the state that they led to.",
+		}),
+	}
+}
+
+// deviceFamilies are what is known of a GPU besides readings.
+type deviceFamilies struct {
+	deviceUp, info, migInfo  *gpuFamily
+	xidErrors, xidLast       *gpuFamily
+	processMemory, processSM *gpuFamily
+}
+
+func newDeviceFamilies() deviceFamilies {
+	process := deviceLabels("pid", "process", "container", "pod_uid")
+	return deviceFamilies{
+		deviceUp: newGPUFamily(Family{
+			Name: "device_up", Type: Gauge, Labels: deviceLabels(),
+			Help: "1 while the GPU answers, 0 when it is lost or no GPU can be read; it has no readings then.",
+		}),
+		info: newGPUFamily(Family{
+			Name: "info", Type: Gauge,
+			Labels: deviceLabels("name", "pci_bus_id", "driver_version", "cuda_version", "compute_capability"),
+			Help:   "Always 1. What identifies a GPU and its driver; join it by uuid.",
+		}),
+		migInfo: newGPUFamily(Family{
+			Name: "mig_info", Type: Gauge, Labels: deviceLabels("mig_uuid", "gpu_instance_id", "compute_instance_id", "mig_profile"),
+			Help: "Always 1. A MIG device of a GPU that is split.",
+		}),
+		xidErrors: newGPUFamily(Family{
+			Name: "xid_errors_total", Type: Counter, Labels: deviceLabels("xid"),
+			Help: "Critical errors (XID) that the driver told of since the exporter started. An XID appears with its first error. 48, 62, 64, 74, 79, 95, 119 and 120 ask for a look at the GPU; 13, 31 and 43 are mostly faults of a program.",
+		}),
+		xidLast: newGPUFamily(Family{
+			Name: "xid_last_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: deviceLabels("xid"),
+			Help: "Unix time of the latest critical error of this XID: what to alert on, as it shows the first one as well.",
+		}),
+		processMemory: newGPUFamily(Family{
+			Name: "process_memory_used_bytes", Type: Gauge, Unit: "bytes", Labels: process,
+			Help: "Memory of the GPU that a process holds. There only when processes are asked for; at most 128 for each GPU, those with the most memory.",
+		}),
+		processSM: newGPUFamily(Family{
+			Name: "process_sm_utilization_ratio", Type: Gauge, Unit: "ratio", Labels: process,
+			Help: "Share of time in which kernels of the process ran, as last sampled. Absent while there is no new sample, and with MIG.",
+		}),
+	}
+}
+
 // NewGPU returns a collector of the GPUs of this machine. snapshot is called
 // once for each scrape; it must not wait for the driver, nor return nil.
 func NewGPU(snapshot func() *gpu.Snapshot) prometheus.Collector {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -159,92 +158,10 @@ func (v *values) observe(r *result.Result, outcomes map[result.Outcome]int, time
 	}
 }
 
-// countFlaws counts what a success lacks.
-func (v *values) countFlaws(r *result.Result) {
-	if r.NoEndMarker {
-		v.noEndMarker++
-	}
-	if r.NoFinish {
-		v.noFinish++
-	}
-	if r.MoreEvents {
-		v.moreEvents++
-	}
-}
-
-// spend counts what a probe used, and what that cost.
-func (v *values) spend(told result.Tokens) {
-	t := believed(told)
-	v.countTokens(&t)
-	if v.cost != nil {
-		v.cost.add(&t)
-	}
-}
-
 // clearLast forgets what the latest probe measured.
 func (v *values) clearLast() {
 	for _, g := range []*gauge{&v.lastTTFT, &v.lastTPOT, &v.lastSpeed, &v.lastItems, &v.lastInput, &v.dimensions, &v.norm} {
 		g.clear()
-	}
-}
-
-// setVectors keeps what an embedding or rerank endpoint answered. Its speed is
-// that of the request: setting up the connection is not the model's work.
-func (v *values) setVectors(r *result.Result, timed bool) {
-	if r.Vectors.Items == 0 {
-		return
-	}
-	v.items += uint64(r.Vectors.Items)
-	if d := r.Timing.RequestDuration(); d > 0 && timed {
-		v.lastItems.set(float64(r.Vectors.Items) / d.Seconds())
-		if r.Tokens.Prompt > 0 {
-			v.lastInput.set(float64(r.Tokens.Prompt) / d.Seconds())
-		}
-	}
-	if r.Vectors.Dimensions > 0 {
-		v.dimensions.set(float64(r.Vectors.Dimensions))
-		v.norm.set(r.Vectors.Norm)
-	}
-}
-
-// maxTokens is more tokens than one probe has of any kind. A count above it is no
-// count: counters must not lose their precision or fall.
-const maxTokens = 1 << 32
-
-// believed returns the counts without those that cannot be.
-func believed(t result.Tokens) result.Tokens {
-	for _, n := range []*int{&t.Prompt, &t.Cached, &t.Output, &t.Reasoning} {
-		if *n > maxTokens {
-			*n = api.Unknown
-		}
-	}
-	return t
-}
-
-// countTokens adds the counts that were reported.
-func (v *values) countTokens(t *result.Tokens) {
-	if t.Prompt >= 0 {
-		v.promptTokens += uint64(t.Prompt)
-	}
-	if t.Cached >= 0 {
-		v.cachedReported = true
-		v.cachedTokens += uint64(t.Cached)
-	}
-	if t.Output < 0 {
-		return
-	}
-	reasoning := 0
-	if t.Reasoning >= 0 {
-		v.reasoningReported = true
-		reasoning = min(t.Reasoning, t.Output)
-	}
-	v.outputTokens[outputReasoning] += uint64(reasoning)
-	v.outputTokens[outputAnswer] += uint64(t.Output - reasoning)
-	switch t.Source {
-	case result.TokensFromUsage:
-		v.tokenSources[sourceUsage]++
-	case result.TokensFromEvents:
-		v.tokenSources[sourceEvents]++
 	}
 }
 
@@ -271,56 +188,144 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.UnixNano()) / 1e9
 }
 
-// setLast sets the gauges of the latest success.
-func (v *values) setLast(t *result.Timing) {
-	if t.TTFT >= 0 {
-		v.lastTTFT.set(t.TTFT.Seconds())
-	}
-	if t.TPOT >= 0 {
-		v.lastTPOT.set(t.TPOT.Seconds())
-	}
-	if t.TPOT > 0 {
-		v.lastSpeed.set(1 / t.TPOT.Seconds())
+// probeFamily is a family of the series of probes.
+type probeFamily = familyOf[*values]
+
+// probeFamilies returns the per-probe families in the order of the
+// documentation. A family that is here is exposed and documented.
+func probeFamilies() []*probeFamily {
+	generation, vectors := []api.Kind{api.Generation}, []api.Kind{api.Embedding, api.Rerank}
+	all := stateFamilies()
+	all = append(all, sloFamilies()...)
+	all = append(all, of(generation, windowFamilies()...)...)
+	all = append(all, durationFamilies()...)
+	all = append(all, of(generation, latencyFamilies()...)...)
+	all = append(all, of(generation, lastFamilies()...)...)
+	all = append(all, promptTokensFamily())
+	all = append(all, of(generation, tokenFamilies()...)...)
+	all = append(all, costFamily())
+	all = append(all, of(generation, checksFamily())...)
+	all = append(all, untimedFamilies()...)
+	all = append(all, of(generation, accuracyFamilies()...)...)
+	return append(all, of(vectors, vectorFamilies()...)...)
+}
+
+// stateFamilies are how probes end.
+func stateFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeGauge("probe_success", "",
+			"1 if the latest probe succeeded, 0 if not. A canceled probe changes nothing.",
+			func(v *values) gauge { return v.success }),
+		probeGauge("probe_last_run_timestamp_seconds", "seconds",
+			"Unix time at which the latest probe with a result was started; 0 before the first. A canceled probe changes nothing.",
+			func(v *values) gauge { return v.lastRun }),
+		probeGauge("probe_last_success_timestamp_seconds", "seconds",
+			"Unix time at which the latest successful probe was started; 0 before the first success.",
+			func(v *values) gauge { return v.lastSuccess }),
+		probeGauge("probe_interval_seconds", "seconds",
+			"Time from the start of a probe to that of the next, as configured. With none for three times as long the endpoint is not watched.",
+			func(v *values) gauge { return v.interval }),
+		probeGauge("probe_timeout_seconds", "seconds",
+			"Longest time that a probe may take, as configured.",
+			func(v *values) gauge { return v.timeout }),
+		probeGauge("probe_configured_timestamp_seconds", "seconds",
+			"Unix time since which the exporter is to probe the endpoint with the module: its own start, or the change of configuration or discovery that added or changed them.",
+			func(v *values) gauge { return v.configured }),
+		probeCounters("probe_results_total", "outcome", labelValues(result.Outcomes()),
+			"Probes by how they ended. Canceled ones, which the exporter ended itself (shutdown, reload, or a confirmation of a failure when the next probe was due), count neither for nor against an endpoint.",
+			func(v *values) []uint64 { return v.results }),
+		probeCounters("probe_skipped_total", "reason", labelValues(result.SkipReasons()),
+			"Probes that were due and did not run: the one before was still going (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget would have been exceeded (budget), the model's context has no room for it (context_length), the server lists several models and the configuration names none (model_not_set), it truncates the prompt (prompt_truncated), or the exporter lacks descriptors, memory or ports (resources).",
+			func(v *values) []uint64 { return v.skipped }),
+		probeGauges("probe_rate_limit_remaining", "resource", []string{"requests", "tokens"},
+			"Quota left, as the reply of the latest probe told. Absent if it did not tell.",
+			func(v *values) []gauge { return v.rateLimit[:] }),
+		probeGauge("probe_tls_cert_not_after_timestamp_seconds", "seconds",
+			"Unix time at which the first certificate of the server's chain expires. Absent without TLS.",
+			func(v *values) gauge { return v.certNotAfter }),
 	}
 }
 
-// observeLatency observes the durations of a success that were measured.
-func (v *values) observeLatency(r *result.Result) {
-	t := &r.Timing
-	observe := func(h *histogram, d time.Duration) {
-		if d >= 0 {
-			h.observeTraced(d.Seconds(), r.TraceID, r.Start)
-		}
-	}
-	observe(&v.ttft, t.TTFT)
-	observe(&v.ttfo, t.TTFO)
-	observe(&v.tpot, t.TPOT)
-	observe(&v.maxGap, t.MaxGap)
-	observe(&v.duration, t.Duration)
-	if !r.MoreEvents { // of which some are no tokens
-		v.observeGaps(r.Events)
-	}
-	for i, d := range t.Phases {
-		if d >= 0 {
-			v.phases[i].observe(d.Seconds())
-		}
-	}
-	for i, d := range [numServerPhases]time.Duration{
-		serverQueue: r.Server.Queue, serverPrefill: r.Server.Prefill, serverDecode: r.Server.Decode,
-	} {
-		if d >= 0 {
-			v.server[i].observe(d.Seconds())
-		}
-	}
+// sizeLabels are the labels that only some series have: the lengths those of a
+// module that asks with several, and the number of requests those of bursts.
+func sizeLabels() []string { return []string{"input_tokens", "output_tokens", "concurrency"} }
+
+// newProbeFamily returns a family with the labels of every probe family.
+func newProbeFamily(f Family, bounds []float64, emit func(e encoder, f *family, v *values)) *probeFamily {
+	f.Group = GroupProbe
+	return &probeFamily{newFamily(f, append([]string{"endpoint", "model", "module", "prefix"}, sizeLabels()...), bounds), emit}
 }
 
-// observeGaps observes the time between neighbouring events whose instants are
-// both measured.
-func (v *values) observeGaps(events []result.Event) {
-	for i := 1; i < len(events); i++ {
-		before, after := &events[i-1], &events[i]
-		if gap := after.At - before.At; gap >= 0 && !before.Merged && !after.Merged {
-			v.interChunk.observe(gap.Seconds())
-		}
+// probeGauge returns a family of one gauge for each series.
+func probeGauge(name, unit, help string, get func(v *values) gauge) *probeFamily {
+	return newProbeFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help}, nil,
+		func(e encoder, _ *family, v *values) {
+			if g := get(v); g.present {
+				e.gauge(0, g.value)
+			}
+		})
+}
+
+// probeGauges returns a family of one gauge for each value of a label.
+func probeGauges(name, label string, set []string, help string, get func(v *values) []gauge) *probeFamily {
+	return newProbeFamily(Family{Name: name, Type: Gauge, Labels: []string{label}, Values: set, Help: help}, nil,
+		func(e encoder, f *family, v *values) {
+			all := get(v)
+			for _, i := range f.order {
+				if all[i].present {
+					e.gauge(i, all[i].value)
+				}
+			}
+		})
+}
+
+// probeCounter returns a family of one counter for each series, which get may
+// call absent.
+func probeCounter(name, unit, help string, get func(v *values) (n uint64, present bool)) *probeFamily {
+	return newProbeFamily(Family{Name: name, Type: Counter, Unit: unit, Help: help}, nil,
+		func(e encoder, _ *family, v *values) {
+			if n, present := get(v); present {
+				e.counter(0, float64(n))
+			}
+		})
+}
+
+// probeCounters returns a family of one counter for each value of a label.
+func probeCounters(name, label string, set []string, help string, get func(v *values) []uint64) *probeFamily {
+	return newProbeFamily(Family{Name: name, Type: Counter, Labels: []string{label}, Values: set, Help: help}, nil,
+		func(e encoder, f *family, v *values) {
+			all := get(v)
+			for _, i := range f.order {
+				e.counter(i, float64(all[i]))
+			}
+		})
+}
+
+// probeHistogram returns a family of one histogram in seconds for each series.
+func probeHistogram(name string, bounds []float64, help string, get func(v *values) *histogram) *probeFamily {
+	return newProbeFamily(Family{Name: name, Type: Histogram, Unit: "seconds", Help: help}, bounds,
+		func(e encoder, _ *family, v *values) { e.histogram(get(v)) })
+}
+
+// probeSummary returns a family of one summary in seconds for each phase,
+// some of them only once they have an observation.
+func probeSummary(name string, phases []string, help string, get func(v *values) []summary, showEmpty func(i int) bool) *probeFamily {
+	return newProbeFamily(Family{Name: name, Type: Summary, Unit: "seconds", Labels: []string{"phase"}, Values: phases, Help: help}, nil,
+		func(e encoder, f *family, v *values) {
+			all := get(v)
+			for _, i := range f.order {
+				if showEmpty(i) || all[i].count > 0 {
+					e.summary(i, &all[i])
+				}
+			}
+		})
+}
+
+// labelValues returns a closed set as strings.
+func labelValues[T ~string](set []T) []string {
+	out := make([]string, len(set))
+	for i, v := range set {
+		out[i] = string(v)
 	}
+	return out
 }

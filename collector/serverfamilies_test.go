@@ -1,9 +1,12 @@
 package collector
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
@@ -29,5 +32,126 @@ func TestServerFamiliesAreComplete(t *testing.T) {
 	}
 	if engine.RatioWindow != 5*time.Minute {
 		t.Errorf("the help of server_prefix_cache_hit_ratio says 5 minutes, not %s", engine.RatioWindow)
+	}
+}
+
+// serversReference is what a Servers store should hold, as client_golang's
+// constant metrics, in the plainest way there is.
+type serversReference struct {
+	endpoints []servedReference
+}
+
+// servedReference is one endpoint with the statuses that were set.
+type servedReference struct {
+	id       ServersID
+	statuses []engine.Status
+}
+
+// Describe implements prometheus.Collector; without descriptions the registry
+// takes whatever is collected.
+func (ref *serversReference) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (ref *serversReference) Collect(out chan<- prometheus.Metric) {
+	described := make(map[string]Family)
+	for _, f := range Catalogue() {
+		described[f.Name] = f
+	}
+	for _, served := range ref.endpoints {
+		base := with(prometheus.Labels{"endpoint": served.id.Endpoint}, "model", served.id.Model)
+		maps.Copy(base, served.id.Labels)
+		states := map[engine.State]float64{}
+		for _, st := range served.statuses {
+			states[st.State]++
+			referenceServer(&referenceOutput{out, described, with(base, "server", st.Server)}, st)
+		}
+		for _, state := range []engine.State{"up", "down", "unreadable", "unmapped"} {
+			o := referenceOutput{out, described, base}
+			o.number("endpoint_servers", prometheus.GaugeValue, states[state], "state", string(state))
+		}
+	}
+}
+
+// referenceOutput makes metrics with the same labels.
+type referenceOutput struct {
+	out       chan<- prometheus.Metric
+	described map[string]Family
+	labels    prometheus.Labels
+}
+
+// with returns labels and one more, which an empty value means not to have.
+func with(labels prometheus.Labels, name, value string) prometheus.Labels {
+	out := maps.Clone(labels)
+	if value != "" {
+		out[name] = value
+	}
+	return out
+}
+
+func (o *referenceOutput) desc(name string, own []string) *prometheus.Desc {
+	labels := o.labels
+	for i := 0; i < len(own); i += 2 {
+		labels = with(labels, own[i], own[i+1])
+	}
+	f := o.described["inference_"+name]
+	return prometheus.V2.NewDesc("inference_"+name, f.Help, prometheus.UnconstrainedLabels(nil), labels, prometheus.WithUnit(f.Unit))
+}
+
+func (o *referenceOutput) number(name string, kind prometheus.ValueType, v float64, own ...string) {
+	o.out <- prometheus.MustNewConstMetric(o.desc(name, own), kind, v)
+}
+
+func (o *referenceOutput) histogram(name string, h *engine.Histogram) {
+	buckets := make(map[float64]uint64)
+	for i, b := range h.Bounds {
+		buckets[b] = h.Counts[i]
+	}
+	o.out <- prometheus.MustNewConstHistogram(o.desc(name, nil), h.Count, h.Sum, buckets)
+}
+
+// referenceServer makes the metrics of one server. The keys are those of the
+// vocabulary, written out here so that a family which reads the wrong one
+// shows.
+func referenceServer(o *referenceOutput, st engine.Status) {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	unix := func(ns int64) float64 { return float64(ns) / 1e9 }
+	up := 0.0
+	if st.State == "up" {
+		up = 1
+		o.labels = with(o.labels, "engine", st.Snapshot.Engine)
+	}
+	o.number("server_up", gauge, up)
+	o.number("server_scrape_duration_seconds", gauge, st.Duration.Seconds())
+	o.number("server_last_scrape_timestamp_seconds", gauge, unix(st.At.UnixNano()))
+	for _, r := range []engine.Reason{"dns", "connect", "tls", "timeout", "http_status", "too_large", "format", "duplicate", "wrong_type", "unmapped"} {
+		o.number("server_scrape_failures_total", counter, float64(st.Failures[r]), "reason", string(r))
+	}
+	if !st.LastProgress.IsZero() {
+		o.number("server_last_progress_timestamp_seconds", gauge, unix(st.LastProgress.UnixNano()))
+	}
+	if up == 0 {
+		return
+	}
+	s := st.Snapshot
+	o.number("server_info", gauge, 1, "url", st.URL, "prefix_cache_unit", s.PrefixCacheUnit)
+	if s.PrefixCacheUnit != "" && s.PrefixCacheRatio >= 0 {
+		o.number("server_prefix_cache_hit_ratio", gauge, s.PrefixCacheRatio)
+	}
+	for _, q := range s.Missing {
+		o.number("server_quantity_missing", gauge, 1, "quantity", string(q))
+	}
+	for finish, n := range s.Requests {
+		o.number("server_requests_total", counter, n, "finish", finish)
+	}
+	gauges := []string{"requests_running", "requests_waiting", "kv_cache_usage_ratio", "kv_cache_capacity_tokens", "context_length_tokens"}
+	for q, v := range s.Values {
+		if slices.Contains(gauges, string(q)) {
+			o.number("server_"+string(q), gauge, v)
+		} else {
+			o.number("server_"+string(q)+"_total", counter, v)
+		}
+	}
+	for q, h := range s.Histograms {
+		o.histogram("server_"+string(q)+"_seconds", h)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -81,4 +80,52 @@ func (o *slo) has(i int, k api.Kind) bool {
 		return o.thresholds[i] > 0 && k == api.Generation
 	}
 	return i == sloAvailability || o.thresholds[i] > 0
+}
+
+// sloFamilies are the objectives of a series and how its probes meet them.
+func sloFamilies() []*probeFamily {
+	return []*probeFamily{
+		sloFamily(Family{
+			Name: "probe_slo_eligible_total", Type: Counter,
+			Help: "Probes that count for an objective; absent for an objective that is not configured. Canceled, skipped and disturbed probes and confirmations of a failure do not count, nor do times of imprecise ones. availability: all others. ttft: those whose first token is known, and failures without one. e2e: all others. tpot: successes of which it was measured, and answers that stalled.",
+		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.eligible[i])) }),
+		sloFamily(Family{
+			Name: "probe_slo_bad_total", Type: Counter,
+			Help: "Eligible probes that missed the objective. availability: no success. ttft: no first token, or one later than the threshold. tpot: stalled, or slower than the threshold. e2e: no success, or one that took longer than the threshold.",
+		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.bad[i])) }),
+		thresholdFamily(),
+		sloFamily(Family{
+			Name: "slo_objective_ratio", Type: Gauge, Unit: "ratio",
+			Help: "Share of eligible probes that must be good, as configured.",
+		}, func(e encoder, o *slo, i int) { e.gauge(i, o.objective) }),
+	}
+}
+
+// sloFamily returns a family with one sample for each objective of a series.
+func sloFamily(f Family, emit func(e encoder, o *slo, i int)) *probeFamily {
+	f.Labels, f.Values = []string{"slo"}, sloNames()
+	return newProbeFamily(f, nil, func(e encoder, f *family, v *values) {
+		if v.slo == nil {
+			return
+		}
+		for _, i := range f.order {
+			if v.slo.has(i, v.kind) {
+				emit(e, v.slo, i)
+			}
+		}
+	})
+}
+
+// thresholdFamily has a sample for each objective that has a threshold.
+func thresholdFamily() *probeFamily {
+	return newProbeFamily(Family{
+		Name: "slo_threshold_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"slo"}, Values: sloNames()[sloTTFT:],
+		Help: "How slow a good probe may be, as configured.",
+	}, nil, func(e encoder, f *family, v *values) {
+		for _, i := range f.order {
+			if j := sloTTFT + i; v.slo != nil && v.slo.has(j, v.kind) {
+				e.gauge(i, v.slo.thresholds[j].Seconds())
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -13,6 +14,33 @@ const (
 	// maxWindowSamples bounds a window: an hour of probes every 3.6 s.
 	maxWindowSamples = 1024
 )
+
+// Samples without which an estimate says little: below, the 99th percentile is
+// the slowest sample, and the median moves with every probe.
+const (
+	minSamplesP50 = 10
+	minSamplesP99 = 100
+)
+
+// Indexes of the statistics of a window.
+const statP50, statP99, statP99Lower, statP99Upper, numWindowStats = 0, 1, 2, 3, 4
+
+// windowStats lists the label values in the order of the indexes.
+func windowStats() []string { return []string{"p50", "p99", "p99_lower", "p99_upper"} }
+
+// windowRanks returns which of n samples is each statistic, counted from the smallest,
+// which is 1; 0 when n is too few for it. The bounds of the 99th percentile hold with
+// 95 % confidence each, without any assumption on the distribution.
+func windowRanks(n int) (ranks [numWindowStats]int) {
+	if n >= minSamplesP50 {
+		ranks[statP50] = stats.Rank(n, 0.5)
+	}
+	if n >= minSamplesP99 {
+		ranks[statP99] = stats.Rank(n, 0.99)
+	}
+	ranks[statP99Lower], ranks[statP99Upper] = stats.RankBounds(n, 0.99, 0.05)
+	return ranks
+}
 
 // windowSample is the time to first token of one probe.
 type windowSample struct {
@@ -70,14 +98,15 @@ func (w *window) drop(n int) {
 	w.samples = slices.Delete(w.samples, 0, n)
 }
 
-// stat returns a statistic, which is absent when there are too few samples, or
-// when it would be a token that did not come.
-func (w *window) stat(s windowStat) gauge {
-	rank := s.rank(len(w.sorted))
-	if rank == 0 || w.sorted[rank-1] == noToken {
-		return gauge{}
+// stats returns the statistics by index in windowStats. One is absent when there are
+// too few samples, or when it would be a token that did not come.
+func (w *window) stats() (all [numWindowStats]gauge) {
+	for i, rank := range windowRanks(len(w.sorted)) {
+		if rank > 0 && w.sorted[rank-1] != noToken {
+			all[i].set(float64(w.sorted[rank-1]) / 1e6)
+		}
 	}
-	return gauge{float64(w.sorted[rank-1]) / 1e6, true}
+	return all
 }
 
 // Window is what the probes of the last hour tell of the time to first token, in
@@ -103,9 +132,42 @@ func (s *Series) TTFTWindow() *Window {
 	}
 	w := &v.slo.ttfts
 	w.expire(v.now())
+	all := w.stats()
 	return &Window{
 		Samples: len(w.samples),
-		P50:     w.stat(statP50).pointer(), P99: w.stat(statP99).pointer(),
-		P99Lower: w.stat(statP99Lower).pointer(), P99Upper: w.stat(statP99Upper).pointer(),
+		P50:     all[statP50].pointer(), P99: all[statP99].pointer(),
+		P99Lower: all[statP99Lower].pointer(), P99Upper: all[statP99Upper].pointer(),
 	}
+}
+
+// windowFamilies tell of the time to first token over the last hour.
+func windowFamilies() []*probeFamily {
+	return []*probeFamily{
+		windowFamily(Family{
+			Name: "probe_ttft_window_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"stat"}, Values: windowStats(),
+			Help: "Time to first token over the last hour, or over the latest 1,024 probes where those are fewer: each value is one that was measured. Failures before the first token count as longer than any; confirmations, disturbed and imprecise probes do not count, nor those with more events than tokens. p50 needs 10 probes and p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; the upper one needs 299 probes. Absent with too few, or where it falls on a failure.",
+		}, func(e encoder, f *family, w *window) {
+			all := w.stats()
+			for _, i := range f.order {
+				if all[i].present {
+					e.gauge(i, all[i].value)
+				}
+			}
+		}),
+		windowFamily(Family{
+			Name: "probe_ttft_window_samples", Type: Gauge,
+			Help: "Probes behind inference_probe_ttft_window_seconds, failures before the first token included.",
+		}, func(e encoder, _ *family, w *window) { e.gauge(0, float64(len(w.samples))) }),
+	}
+}
+
+// windowFamily returns a family of what the window tells at the moment.
+func windowFamily(f Family, emit func(e encoder, f *family, w *window)) *probeFamily {
+	return newProbeFamily(f, nil, func(e encoder, f *family, v *values) {
+		if v.slo == nil {
+			return
+		}
+		v.slo.ttfts.expire(v.now())
+		emit(e, f, &v.slo.ttfts)
+	})
 }

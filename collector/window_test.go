@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -208,14 +207,43 @@ func FuzzWindow(f *testing.F) {
 			sorted = append(sorted, s.ttft)
 		}
 		slices.Sort(sorted)
-		for i := range windowStats() {
+		got := w.stats()
+		for i, k := range windowRanks(len(all)) {
 			want := gauge{}
-			if k := windowStat(i).rank(len(all)); k > 0 && !math.IsInf(sorted[k-1], 0) {
+			if k > 0 && !math.IsInf(sorted[k-1], 0) {
 				want = gauge{sorted[k-1], true}
 			}
-			if got := w.stat(windowStat(i)); got != want {
-				t.Errorf("%s of %d samples = %v, want %v", windowStats()[i], len(all), got, want)
+			if got[i] != want {
+				t.Errorf("%s of %d samples = %v, want %v", windowStats()[i], len(all), got[i], want)
 			}
 		}
 	})
+}
+
+func TestWindowRanks(t *testing.T) {
+	f := func(n int, want [numWindowStats]int) {
+		t.Helper()
+		if got := windowRanks(n); got != want {
+			t.Errorf("ranks of %v of %d are %v, want %v", windowStats(), n, got, want)
+		}
+	}
+	f(0, [4]int{})
+	f(1, [4]int{0, 0, 1, 0})
+	f(9, [4]int{0, 0, 8, 0})
+	f(10, [4]int{5, 0, 9, 0})
+	f(11, [4]int{6, 0, 10, 0})
+	f(99, [4]int{50, 0, 96, 0})
+	f(100, [4]int{50, 99, 97, 0})
+	f(298, [4]int{149, 296, 292, 0})
+	f(299, [4]int{150, 297, 293, 299})
+	f(720, [4]int{360, 713, 708, 718})
+	f(1024, [4]int{512, 1014, 1008, 1020})
+
+	for n := 299; n <= maxWindowSamples; n++ {
+		r := windowRanks(n)
+		low, mid, high := r[statP99Lower], r[statP99], r[statP99Upper]
+		if low > mid || mid > high || high > n || r[statP50] >= low {
+			t.Errorf("ranks of %d: %d, %d and %d are not in order", n, low, mid, high)
+		}
+	}
 }

@@ -1,0 +1,111 @@
+package collector
+
+import (
+	"slices"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/check"
+)
+
+// newChecks returns the counters by index in check.Verdicts.
+func newChecks() []uint64 { return make([]uint64, len(check.Verdicts())) }
+
+// countVerdict counts an answer that was checked.
+func (v *values) countVerdict(verdict check.Verdict) {
+	if v.checks == nil {
+		return
+	}
+	if i := slices.Index(check.Verdicts(), verdict); i >= 0 {
+		v.checks[i]++
+	}
+}
+
+// checksFamily is what the checked answers came to.
+func checksFamily() *probeFamily {
+	set := labelValues(check.Verdicts())
+	return newProbeFamily(Family{
+		Name: "probe_checks_total", Type: Counter, Labels: []string{"verdict"}, Values: set,
+		Help: "Answers by what their check came to: as expected (correct), in the right form with other content (wrong), in another form, length or language or ended for another reason (wrong_format), declined (refused), or running in a loop (repetition). Probes without an answer have no verdict. Absent for modules that check nothing.",
+	}, nil, func(e encoder, f *family, v *values) {
+		if v.checks == nil {
+			return
+		}
+		for _, i := range f.order {
+			e.counter(i, float64(v.checks[i]))
+		}
+	})
+}
+
+// countFlaws counts what a success lacks.
+func (v *values) countFlaws(r *result.Result) {
+	if r.NoEndMarker {
+		v.noEndMarker++
+	}
+	if r.NoFinish {
+		v.noFinish++
+	}
+	if r.MoreEvents {
+		v.moreEvents++
+	}
+}
+
+// setVectors keeps what an embedding or rerank endpoint answered. Its speed is
+// that of the request: setting up the connection is not the model's work.
+func (v *values) setVectors(r *result.Result, timed bool) {
+	if r.Vectors.Items == 0 {
+		return
+	}
+	v.items += uint64(r.Vectors.Items)
+	if d := r.Timing.RequestDuration(); d > 0 && timed {
+		v.lastItems.set(float64(r.Vectors.Items) / d.Seconds())
+		if r.Tokens.Prompt > 0 {
+			v.lastInput.set(float64(r.Tokens.Prompt) / d.Seconds())
+		}
+	}
+	if r.Vectors.Dimensions > 0 {
+		v.dimensions.set(float64(r.Vectors.Dimensions))
+		v.norm.set(r.Vectors.Norm)
+	}
+}
+
+// vectorFamilies are what embedding and rerank endpoints answer.
+func vectorFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeCounter("probe_items_total", "",
+			"Texts that were embedded or ranked by successful probes.",
+			func(v *values) (uint64, bool) { return v.items, true }),
+		probeGauge("probe_last_items_per_second", "items_per_second",
+			"Texts by duration of the latest probe, connection set-up left out. Absent after a failure.",
+			func(v *values) gauge { return v.lastItems }),
+		probeGauge("probe_last_input_tokens_per_second", "tokens_per_second",
+			"Input tokens by duration of the latest probe, connection set-up left out. Absent after a failure, and where the server does not count tokens.",
+			func(v *values) gauge { return v.lastInput }),
+		probeGauge("probe_vector_dimensions", "",
+			"Length of each vector that the latest probe got. Absent after a failure, and for scores.",
+			func(v *values) gauge { return v.dimensions }),
+		probeGauge("probe_vector_norm", "",
+			"Mean Euclidean norm of the vectors that the latest probe got; 1 where the server normalises. Absent after a failure, and for scores.",
+			func(v *values) gauge { return v.norm }),
+	}
+}
+
+// accuracyFamilies tell how far the numbers can be trusted.
+func accuracyFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeCounter("probe_merged_events_total", "",
+			"Token events whose measured arrival is only an upper bound: a later one shared their read, or other data did and the exporter was late to read.",
+			func(v *values) (uint64, bool) { return v.mergedEvents, true }),
+		probeCounter("probe_no_end_marker_total", "",
+			"Successful probes whose reply ended without its protocol's end marker, such as [DONE]: some clients wait for it.",
+			func(v *values) (uint64, bool) { return v.noEndMarker, true }),
+		probeCounter("probe_no_finish_reason_total", "",
+			"Successful probes whose reply has no finish reason, where real servers of the protocol leave it out: whether their answers are whole is not certain.",
+			func(v *values) (uint64, bool) { return v.noFinish, true }),
+		probeCounter("probe_more_events_than_tokens_total", "",
+			"Successful probes with more token events than tokens: some are no tokens, such as what a gateway streams while a model is loaded. Unless all that may be the first token came at one moment, TTFT, TPOT and the gaps of such a probe are absent, and it counts for no objective on them.",
+			func(v *values) (uint64, bool) { return v.moreEvents, true }),
+		probeCounter("probe_buffered_total", "",
+			"Probes whose whole answer came in one burst: something between held the stream back.",
+			func(v *values) (uint64, bool) { return v.buffer, true }),
+	}
+}

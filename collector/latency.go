@@ -1,0 +1,159 @@
+package collector
+
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// Classic bounds in seconds. Every limit of MLPerf Inference on TTFT and TPOT
+// and the common objectives of the field are among them, so that ratios against
+// those are exact.
+var (
+	ttftBounds = []float64{
+		0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.45, 0.5, 0.75,
+		1, 1.5, 2, 2.5, 3, 4.5, 6, 10, 20, 40, 80, 160,
+	}
+	gapBounds = []float64{
+		0.001, 0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075,
+		0.1, 0.15, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4,
+	}
+	tpotBounds = []float64{
+		0.001, 0.002, 0.003, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05,
+		0.075, 0.08, 0.1, 0.15, 0.175, 0.2, 0.3, 0.5, 1, 2.5,
+	}
+	durationBounds = []float64{
+		0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 45, 60, 120, 240, 480, 960,
+	}
+)
+
+// setLast sets the gauges of the latest success.
+func (v *values) setLast(t *result.Timing) {
+	if t.TTFT >= 0 {
+		v.lastTTFT.set(t.TTFT.Seconds())
+	}
+	if t.TPOT >= 0 {
+		v.lastTPOT.set(t.TPOT.Seconds())
+	}
+	if t.TPOT > 0 {
+		v.lastSpeed.set(1 / t.TPOT.Seconds())
+	}
+}
+
+// observeLatency observes the durations of a success that were measured.
+func (v *values) observeLatency(r *result.Result) {
+	t := &r.Timing
+	observe := func(h *histogram, d time.Duration) {
+		if d >= 0 {
+			h.observeTraced(d.Seconds(), r.TraceID, r.Start)
+		}
+	}
+	observe(&v.ttft, t.TTFT)
+	observe(&v.ttfo, t.TTFO)
+	observe(&v.tpot, t.TPOT)
+	observe(&v.maxGap, t.MaxGap)
+	observe(&v.duration, t.Duration)
+	if !r.MoreEvents { // of which some are no tokens
+		v.observeGaps(r.Events)
+	}
+	for i, d := range t.Phases {
+		if d >= 0 {
+			v.phases[i].observe(d.Seconds())
+		}
+	}
+	for i, d := range [numServerPhases]time.Duration{
+		serverQueue: r.Server.Queue, serverPrefill: r.Server.Prefill, serverDecode: r.Server.Decode,
+	} {
+		if d >= 0 {
+			v.server[i].observe(d.Seconds())
+		}
+	}
+}
+
+// observeGaps observes the time between neighbouring events whose instants are
+// both measured.
+func (v *values) observeGaps(events []result.Event) {
+	for i := 1; i < len(events); i++ {
+		before, after := &events[i-1], &events[i]
+		if gap := after.At - before.At; gap >= 0 && !before.Merged && !after.Merged {
+			v.interChunk.observe(gap.Seconds())
+		}
+	}
+}
+
+// durationFamilies are the distributions of whole probes and their parts.
+func durationFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeHistogram("probe_duration_seconds", durationBounds,
+			"Duration of successful probes: from issuing the request, connection set-up included, to the end of the reply.",
+			func(v *values) *histogram { return &v.duration }),
+		probeSummary("probe_phase_seconds", phaseNames(),
+			"Consecutive parts of the duration of successful probes. first_byte is from the request sent to the first byte of the reply, first_token from there to the first token, decode to the last token, close to the end.",
+			func(v *values) []summary { return v.phases[:] }, isPhaseOfAll),
+		probeSummary("probe_server_time_seconds", []string{"queue", "prefill", "decode"},
+			"The server's own account of its time for successful probes, as the reply tells. Absent until it does.",
+			func(v *values) []summary { return v.server[:] }, func(int) bool { return false }),
+	}
+}
+
+// latencyFamilies are the distributions of tokens that come one by one.
+func latencyFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeHistogram("probe_ttft_seconds", ttftBounds,
+			"Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated material of any kind, reasoning included.",
+			func(v *values) *histogram { return &v.ttft }),
+		probeHistogram("probe_ttfo_seconds", ttftBounds,
+			"Time to first output of successful probes: as TTFT, but to the first event that a user sees, reasoning excluded.",
+			func(v *values) *histogram { return &v.ttfo }),
+		probeHistogram("probe_tpot_seconds", tpotBounds,
+			"Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event. Where reasoning tokens left no events, or a summary instead, from the first to the last event of the answer, by its tokens alone. One observation for each probe of which these are known.",
+			func(v *values) *histogram { return &v.tpot }),
+		probeHistogram("probe_inter_chunk_seconds", gapBounds,
+			"Time between neighbouring token events of successful probes, not divided by tokens. Gaps beside a merged event are left out.",
+			func(v *values) *histogram { return &v.interChunk }),
+		probeHistogram("probe_max_gap_seconds", gapBounds,
+			"Longest time between two token events of a successful probe. One observation for each probe.",
+			func(v *values) *histogram { return &v.maxGap }),
+	}
+}
+
+// lastFamilies are the gauges of the latest success.
+func lastFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeGauge("probe_last_ttft_seconds", "seconds",
+			"Time to first token of the latest probe. Absent after a failure, and where it is not known.",
+			func(v *values) gauge { return v.lastTTFT }),
+		probeGauge("probe_last_tpot_seconds", "seconds",
+			"Time per output token of the latest probe, as inference_probe_tpot_seconds. Absent after a failure, and where it is not known.",
+			func(v *values) gauge { return v.lastTPOT }),
+		probeGauge("probe_last_output_tokens_per_second", "tokens_per_second",
+			"Output speed that the latest probe saw as one user: 1 / TPOT. Absent where inference_probe_last_tpot_seconds is.",
+			func(v *values) gauge { return v.lastSpeed }),
+	}
+}
+
+// untimedFamilies count probes of all kinds whose latencies count nowhere.
+func untimedFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeCounter("probe_imprecise_total", "",
+			"Probes whose latencies the exporter cannot vouch for: it was too busy, its clock too unsteady, or the reply compressed. They are in no latency, window or objective, but for availability.",
+			func(v *values) (uint64, bool) { return v.imprecise, true }),
+		probeCounter("probe_disturbed_total", "",
+			"Probes during which the exporter itself put a burst of requests on the endpoint. They are in no latency, window or objective.",
+			func(v *values) (uint64, bool) { return v.disturbed, true }),
+	}
+}
+
+// isPhaseOfAll tells whether probes of all kinds go through a phase.
+func isPhaseOfAll(i int) bool {
+	return result.Phase(i) != result.PhaseFirstToken && result.Phase(i) != result.PhaseDecode
+}
+
+// phaseNames returns the names of the phases in order.
+func phaseNames() []string {
+	names := make([]string, 0, result.NumPhases)
+	for p := range result.NumPhases {
+		names = append(names, p.String())
+	}
+	return names
+}

@@ -1,0 +1,163 @@
+package collector
+
+import (
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// spend counts what a probe used, and what that cost.
+func (v *values) spend(told result.Tokens) {
+	t := believed(told)
+	v.countTokens(&t)
+	if v.cost != nil {
+		v.cost.add(&t)
+	}
+}
+
+// maxTokens is more tokens than one probe has of any kind. A count above it is no
+// count: counters must not lose their precision or fall.
+const maxTokens = 1 << 32
+
+// believed returns the counts without those that cannot be.
+func believed(t result.Tokens) result.Tokens {
+	for _, n := range []*int{&t.Prompt, &t.Cached, &t.Output, &t.Reasoning} {
+		if *n > maxTokens {
+			*n = api.Unknown
+		}
+	}
+	return t
+}
+
+// countTokens adds the counts that were reported.
+func (v *values) countTokens(t *result.Tokens) {
+	if t.Prompt >= 0 {
+		v.promptTokens += uint64(t.Prompt)
+	}
+	if t.Cached >= 0 {
+		v.cachedReported = true
+		v.cachedTokens += uint64(t.Cached)
+	}
+	if t.Output < 0 {
+		return
+	}
+	reasoning := 0
+	if t.Reasoning >= 0 {
+		v.reasoningReported = true
+		reasoning = min(t.Reasoning, t.Output)
+	}
+	v.outputTokens[outputReasoning] += uint64(reasoning)
+	v.outputTokens[outputAnswer] += uint64(t.Output - reasoning)
+	switch t.Source {
+	case result.TokensFromUsage:
+		v.tokenSources[sourceUsage]++
+	case result.TokensFromEvents:
+		v.tokenSources[sourceEvents]++
+	}
+}
+
+// Indexes of what tokens are paid for as.
+const costInput, costCachedInput, costOutput, numCosts = 0, 1, 2, 3
+
+// costKinds lists the label values in the order of the indexes.
+func costKinds() []string { return []string{"input", "cached_input", "output"} }
+
+// pricedTokens is how many tokens a price is for. Amounts are divided by it only
+// when they are shown, so that rounding errors do not add up.
+const pricedTokens = 1e6
+
+// tokenPrices returns the prices of pricedTokens in US dollars. Cached input may
+// be free where input is not; a price of 0 of anything else is none.
+func tokenPrices(p *config.Price) [numCosts]gauge {
+	if p == nil {
+		return [numCosts]gauge{}
+	}
+	return [numCosts]gauge{
+		costInput:       {p.InputUSD, p.InputUSD > 0},
+		costCachedInput: {p.CachedInputUSD, p.InputUSD > 0},
+		costOutput:      {p.OutputUSD, p.OutputUSD > 0},
+	}
+}
+
+// cost is what the tokens of a series cost.
+type cost struct {
+	price [numCosts]gauge   // of pricedTokens, in US dollars
+	spent [numCosts]float64 // US dollars × pricedTokens
+}
+
+// at returns the cost with the price of the tokens that are counted from now on; nil
+// where tokens have no price. A nil cost is one of nothing so far.
+func (c *cost) at(p *config.Price) *cost {
+	if !p.PerToken() {
+		return nil
+	}
+	if c == nil {
+		c = &cost{}
+	}
+	c.price = tokenPrices(p)
+	return c
+}
+
+// add counts the tokens of a probe. Prompt tokens that are not known to come
+// from the cache have the full price.
+func (c *cost) add(t *result.Tokens) {
+	if t.Prompt < 0 {
+		return // the part that is known would look like the whole
+	}
+	prompt := t.Prompt
+	cached := min(max(0, t.Cached), prompt)
+	for i, n := range [numCosts]int{costInput: prompt - cached, costCachedInput: cached, costOutput: max(0, t.Output)} {
+		c.spent[i] += float64(n) * c.price[i].value
+	}
+}
+
+// costFamily is what the probes cost.
+func costFamily() *probeFamily {
+	return newProbeFamily(Family{
+		Name: "probe_cost_usd_total", Type: Counter, Unit: "usd", Labels: []string{"kind"}, Values: costKinds(),
+		Help: "US dollars that the tokens of probes with any outcome cost, by the counts that the server reported and the configured prices; probes whose prompt it did not count are left out. Prompt tokens that the server does not report as cached are input. Absent for what has no price.",
+	}, nil, func(e encoder, f *family, v *values) {
+		if v.cost == nil {
+			return
+		}
+		for _, i := range f.order {
+			if v.cost.price[i].present {
+				e.counter(i, v.cost.spent[i]/pricedTokens)
+			}
+		}
+	})
+}
+
+// promptTokensFamily is what all kinds are asked.
+func promptTokensFamily() *probeFamily {
+	return probeCounter("probe_prompt_tokens_total", "tokens",
+		"Prompt tokens as the server counted them, cached ones included, of probes with any outcome.",
+		func(v *values) (uint64, bool) { return v.promptTokens, true })
+}
+
+// tokenFamilies are the token counts of answers.
+func tokenFamilies() []*probeFamily {
+	return []*probeFamily{
+		probeCounter("probe_cached_prompt_tokens_total", "tokens",
+			"Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
+			func(v *values) (uint64, bool) { return v.cachedTokens, v.cachedReported }),
+		outputTokensFamily(),
+		probeCounters("probe_token_source_total", "source", labelValues(result.TokenSources()),
+			"Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
+			func(v *values) []uint64 { return v.tokenSources[:] }),
+	}
+}
+
+// outputTokensFamily has a reasoning part only where the server reports one.
+func outputTokensFamily() *probeFamily {
+	return newProbeFamily(Family{
+		Name: "probe_output_tokens_total", Type: Counter, Unit: "tokens",
+		Labels: []string{"kind"}, Values: []string{"answer", "reasoning"},
+		Help: "Output tokens of probes with any outcome. Where the server does not report reasoning tokens, kind reasoning is absent and answer is everything.",
+	}, nil, func(e encoder, _ *family, v *values) {
+		e.counter(outputAnswer, float64(v.outputTokens[outputAnswer]))
+		if v.reasoningReported {
+			e.counter(outputReasoning, float64(v.outputTokens[outputReasoning]))
+		}
+	})
+}
