@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -304,4 +306,134 @@ func TestFailureIsOfWhatFails(t *testing.T) {
 	l.pass(time.Second)
 	l.observe(a, "")
 	wants(Up, "b", result.Empty) // the latest of all, over now
+}
+
+func TestDetail(t *testing.T) {
+	l := newLab(t)
+	l.board.SetEndpoint(configured("e"))
+	rung := result.SeriesID{Endpoint: "e", Module: "ladder", Prefix: "warm", InputTokens: "8000", OutputTokens: "64"}
+	burst := result.SeriesID{Endpoint: "e", Module: "burst", Prefix: "cold", Concurrency: "8"}
+	o := SeriesOptions{Pace: Pace{Interval: 60, Timeout: 30}, First: true}
+	o.SLO, o.Window = &SLO{Objective: 0.9}, func() *Window { return &Window{Samples: 1} }
+	l.board.OpenSeries(burst, pace())
+	p := l.board.OpenSeries(rung, o)
+	l.pass(1500 * time.Millisecond)
+	l.observe(p, result.DNSError)
+	d := l.detail("e")
+	d.Series[1].Probes = d.Series[1].Probes[:0] // tested elsewhere
+	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "ladder",
+		"state": "down", "since": 1767323046.5, "last_at": 1767323046.5, "outcomes": ["dns_error"], "failing": ["ladder"],
+		"failure": {"at": 1767323046.5, "module": "ladder", "outcome": "dns_error", "message": "no token",
+			"advice": "Does the host's name resolve on this machine? Look for a typing error in the URL, a missing search domain, and at the resolver itself."},
+		"ttft_window": {"samples": 1}, "slo": {"objective": 0.9},
+		"at": 1767323046.5, "version": %d,
+		"series": [
+			{"module": "burst", "prefix": "cold", "concurrency": "8", "interval_seconds": 30, "probes": [],
+				"history": {"at": [], "ttft_seconds": [], "tpot_seconds": [], "outcome": []}},
+			{"module": "ladder", "prefix": "warm", "input_tokens": "8000", "output_tokens": "64", "interval_seconds": 60,
+				"ttft_window": {"samples": 1}, "slo": {"objective": 0.9}, "probes": [],
+				"history": {"at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}],
+		"changes": [{"at": 1767323046.5, "text": "down: the host name does not resolve"}]}`, d.Version))
+
+	// The order is that of the latest calls.
+	l.board.OpenSeries(burst, pace())
+	if s := l.detail("e").Series; s[0].Module != "ladder" || s[1].Module != "burst" || len(s[0].History.At) != 1 {
+		t.Errorf("%s", text(t, s))
+	}
+	// A version of the page is one for Changes.
+	if u := l.board.Changes(l.detail("e").Version); u.Reset || len(u.Endpoints) != 0 {
+		t.Errorf("%s", text(t, u))
+	}
+}
+
+// An endpoint without series has a page too.
+func TestDetailWithoutSeries(t *testing.T) {
+	l := newLab(t)
+	l.board.SetEndpoint(configured("e"))
+	d := l.detail("e")
+	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "state": "waiting",
+		"since": 1767323045, "at": 1767323045, "version": %d, "series": []}`, d.Version))
+}
+
+// The version of an endpoint grows with what happens to it and with what time
+// alone changes, and with nothing of others.
+func TestVersion(t *testing.T) {
+	l := newLab(t)
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
+	last := uint64(0)
+	f := func(what string, grows bool) {
+		t.Helper()
+		v, ok := l.board.Version("e")
+		if !ok || v > last != grows {
+			t.Errorf("%s: version %d after %d, %t", what, v, last, ok)
+		}
+		last = v
+	}
+	f("new", true)
+	l.observe(p, "")
+	f("a probe", true)
+	l.board.SetEndpoint(configured("other"))
+	f("another endpoint", false)
+	l.pass(time.Hour)
+	f("stale", true)
+	l.board.RemoveEndpoint("e")
+	if _, ok := l.board.Version("e"); ok {
+		t.Error("it is still there")
+	}
+}
+
+// up is a server that was read.
+func up(name string, ratio float64, values map[config.Quantity]float64) engine.Status {
+	s := engine.Status{
+		Server: name, URL: "http://" + name + "/metrics", At: epoch(), State: engine.Up,
+		Snapshot: &engine.Snapshot{Engine: "vllm", Values: values, PrefixCacheRatio: ratio},
+	}
+	if ratio >= 0 {
+		s.Snapshot.PrefixCacheUnit = "tokens"
+	}
+	return s
+}
+
+func TestLoad(t *testing.T) {
+	down := engine.Status{
+		Server: "d", URL: "http://d/metrics", At: epoch(), State: engine.Down, Reason: engine.ReasonConnect, Err: errors.New("no\x1broute"),
+	}
+	full := up("a", 0.5, map[config.Quantity]float64{
+		config.RequestsRunning: 3, config.RequestsWaiting: 0, config.KVCacheUsage: 0.25, config.PromptTokens: 1000,
+	})
+	fuller := up("b", 0.75, map[config.Quantity]float64{config.RequestsRunning: 4, config.KVCacheUsage: 0.75})
+	for name, c := range map[string]struct {
+		statuses []engine.Status
+		want     string
+	}{
+		"none":           {nil, `null`},
+		"down":           {[]engine.Status{down}, `{"known":1,"up":0}`},
+		"nothing to say": {[]engine.Status{up("a", -1, nil)}, `{"known":1,"up":1}`},
+		"one":            {[]engine.Status{full}, `{"known":1,"up":1,"running":3,"waiting":0,"kv_cache_usage_ratio":0.25,"prefix_cache_hit_ratio":0.5}`},
+		"several": {
+			[]engine.Status{fuller, down, full, up("c", -1, nil)},
+			`{"known":4,"up":3,"running":7,"waiting":0,"kv_cache_usage_ratio":0.75,"prefix_cache_hit_ratio":0.625}`,
+		},
+	} {
+		l := newLab(t)
+		l.open()
+		l.board.SetServers("e", c.statuses)
+		if got := text(t, l.row().Servers); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		l.board.SetServers("e", nil)
+		if l.row().Servers != nil {
+			t.Errorf("%s: servers that are gone", name)
+		}
+	}
+
+	l := newLab(t)
+	l.open()
+	l.pass(time.Minute)
+	l.board.SetServers("e", []engine.Status{full, down, up("c", -1, nil)})
+	expectJSON(t, l.detail("e").Pages, `[
+		{"server": "a", "url": "http://a/metrics", "engine": "vllm", "at": 1767323045, "state": "up", "prefix_cache_hit_ratio": 0.5,
+			"values": {"requests_running": 3, "requests_waiting": 0, "kv_cache_usage_ratio": 0.25, "prompt_tokens": 1000}},
+		{"server": "d", "url": "http://d/metrics", "at": 1767323045, "state": "down", "reason": "connect", "error": "no route"},
+		{"server": "c", "url": "http://c/metrics", "engine": "vllm", "at": 1767323045, "state": "up"}]`)
 }
