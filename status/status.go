@@ -8,6 +8,7 @@ package status
 import (
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // State is how an endpoint does, as far as its latest probes tell.
@@ -210,3 +211,9 @@ type SeriesOptions struct {
 	// opened first where none or several are marked.
 	First bool
 }
+
+// maxTextBytes bounds a text that may come from a server.
+const maxTextBytes = 1024
+
+// harmless returns a text of any source as the pages show it.
+func harmless(text string) string { return safetext.Line(text, maxTextBytes) }
