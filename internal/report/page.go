@@ -1,12 +1,82 @@
 package report
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 )
+
+// page is text in the making.
+type page struct {
+	buf   bytes.Buffer
+	width int
+	color bool
+}
+
+func newPage(o Options) *page { return &page{width: max(minWidth, o.Width), color: o.Color} }
+
+func (p *page) writeTo(w io.Writer) error {
+	_, err := p.buf.WriteTo(w)
+	return err
+}
+
+// row is a line with a label.
+type row struct{ label, text string }
+
+// section writes rows under a title, and nothing without rows.
+func (p *page) section(title string, rows []row) {
+	if len(rows) == 0 {
+		return
+	}
+	p.title("%s", title)
+	for _, r := range rows {
+		p.row(r.label, r.text)
+	}
+}
+
+func (p *page) title(format string, args ...any) {
+	p.line("\n%s", p.paint(bold, fmt.Sprintf(format, args...)))
+}
+
+func (p *page) line(format string, args ...any) {
+	fmt.Fprintf(&p.buf, format+"\n", args...)
+}
+
+// Columns of a row: an indent, the label, the text.
+const (
+	indent     = 2
+	labelWidth = 13
+)
+
+// row writes a label and a text, which goes on below itself where it is long.
+func (p *page) row(label, text string) {
+	for _, line := range wrap(clean(text), p.width-indent-labelWidth) {
+		p.line("%*s%-*s%s", indent, "", labelWidth, label, line)
+		label = ""
+	}
+}
+
+// note writes a text that goes over the whole width.
+func (p *page) note(text string) {
+	for _, line := range wrap(clean(text), p.width-indent) {
+		p.line("%*s%s", indent, "", line)
+	}
+}
+
+func tokens(n int) string { return Count(n, "token", "tokens") }
+
+// Count returns a number with what is counted, in the form that fits the number.
+func Count(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
+}
 
 // duration renders d with three significant digits in µs, ms or s.
 func duration(d time.Duration) string {

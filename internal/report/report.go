@@ -3,13 +3,14 @@
 package report
 
 import (
-	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -151,16 +152,6 @@ func (p *page) amounts(r *result.Result) {
 	p.section("Tokens", rows)
 }
 
-func tokens(n int) string { return Count(n, "token", "tokens") }
-
-// Count returns a number with what is counted, in the form that fits the number.
-func Count(n int, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, several)
-}
-
 // cached says what the prefix cache gave, where the server tells.
 func cached(t *result.Tokens) string {
 	switch {
@@ -248,59 +239,54 @@ func (p *page) measurement(r *result.Result) {
 	p.section("Measurement", rows)
 }
 
-// page is text in the making.
-type page struct {
-	buf   bytes.Buffer
-	width int
-	color bool
+// answer says what the answer or the score came to, where somebody looked.
+func (p *page) answer(r *result.Result) {
+	var rows []row
+	add := func(label, text string) {
+		if text != "" {
+			rows = append(rows, row{label, text})
+		}
+	}
+	a := &r.Answer
+	add("verdict", string(a.Verdict))
+	add("began with", a.Text)
+	add("text hash", a.Hash)
+	add("model told", a.Model)
+	add("fingerprint", a.Fingerprint)
+	if s := r.Logprob; s.Tokens > 0 {
+		add("reference", fmt.Sprintf("mean log-probability %.4f nats over %s", s.Mean, tokens(s.Tokens)))
+	}
+	p.section("Answer", rows)
 }
 
-func newPage(o Options) *page { return &page{width: max(minWidth, o.Width), color: o.Color} }
-
-func (p *page) writeTo(w io.Writer) error {
-	_, err := p.buf.WriteTo(w)
-	return err
-}
-
-// row is a line with a label.
-type row struct{ label, text string }
-
-// section writes rows under a title, and nothing without rows.
-func (p *page) section(title string, rows []row) {
-	if len(rows) == 0 {
+// cost says what the run cost, where tokens have a price.
+func (p *page) cost(price *config.Price, results []*result.Result) {
+	total, counted := 0.0, 0
+	for _, r := range results {
+		if usd, ok := r.Cost(price); ok {
+			total += usd
+			counted++
+		}
+	}
+	if counted == 0 {
 		return
 	}
-	p.title("%s", title)
-	for _, r := range rows {
-		p.row(r.label, r.text)
+	text := fmt.Sprintf("$%.6f by the configured prices", total)
+	if counted < len(results) {
+		text += fmt.Sprintf(", for the %d of %d requests whose tokens the server counted", counted, len(results))
 	}
+	p.section("Cost", []row{{"run", text}})
 }
 
-func (p *page) title(format string, args ...any) {
-	p.line("\n%s", p.paint(bold, fmt.Sprintf(format, args...)))
+// JSON writes one result as one line of JSON. The names of the fields are
+// stable. Errors are those of w.
+func JSON(w io.Writer, t result.Target, r *result.Result) error {
+	return encode(w, result.NewDocument(t, r))
 }
 
-func (p *page) line(format string, args ...any) {
-	fmt.Fprintf(&p.buf, format+"\n", args...)
-}
-
-// Columns of a row: an indent, the label, the text.
-const (
-	indent     = 2
-	labelWidth = 13
-)
-
-// row writes a label and a text, which goes on below itself where it is long.
-func (p *page) row(label, text string) {
-	for _, line := range wrap(clean(text), p.width-indent-labelWidth) {
-		p.line("%*s%-*s%s", indent, "", labelWidth, label, line)
-		label = ""
-	}
-}
-
-// note writes a text that goes over the whole width.
-func (p *page) note(text string) {
-	for _, line := range wrap(clean(text), p.width-indent) {
-		p.line("%*s%s", indent, "", line)
-	}
+// encode writes v as one line.
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
