@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -211,4 +213,65 @@ func scrapeLimit(h http.Header) (time.Duration, error) {
 	}
 	// What exceeds a day is no limit that matters, and might not fit.
 	return time.Duration(min(s, 86400)*float64(time.Second)) - scrapeMargin, nil
+}
+
+// maxHung is how many targets are remembered to hang: more than have turns.
+const maxHung = 4 * maxHungProbes
+
+// hungTargets are those whose latest probe timed out. Their probes hold a turn for
+// long, so that they take one of fewer first. It is safe for concurrent use.
+type hungTargets struct {
+	turns turns
+
+	mu    sync.Mutex
+	known map[string]struct{}
+}
+
+// has returns whether the latest probe of a target timed out.
+func (h *hungTargets) has(target string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.known[target]
+	return ok
+}
+
+// learn takes note of how a probe of a target ended.
+func (h *hungTargets) learn(target string, timedOut bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !timedOut {
+		delete(h.known, target)
+	} else if len(h.known) < maxHung {
+		h.known[target] = struct{}{}
+	}
+}
+
+// confirmation is the page that asks whether to probe a target. Its form sends a
+// POST to the page's own address.
+const confirmation = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Probe</title>
+<link rel="stylesheet" href="assets/app.css">
+</head>
+<body>
+<main>
+<p>A probe sends a request to <b>%s</b>, which may cost tokens.</p>
+<form method="post"><button>Probe now</button></form>
+</main>
+</body>
+</html>
+`
+
+// askToConfirm answers a browser that asks for a probe of a target by GET.
+func askToConfirm(w http.ResponseWriter, target string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	// With no-referrer the form would not say which site sends it.
+	w.Header().Set("Referrer-Policy", "same-origin")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = fmt.Fprintf(w, confirmation, html.EscapeString(target))
 }
