@@ -2,10 +2,16 @@ package web
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/http"
+	"path"
 	"strings"
+	"time"
 )
 
 // shell is the frame of all pages for people: their content comes from the API.
@@ -49,5 +55,59 @@ func (s *shell) page(name string) http.Handler {
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = page.WriteTo(w)
+	})
+}
+
+// assets are the files of the status page: page.html is the frame of every
+// page, the others are served as they are.
+//
+//go:embed assets
+var assets embed.FS
+
+// assetType returns the media type of a file, whatever the machine believes.
+func assetType(name string) string {
+	switch path.Ext(name) {
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	case ".png":
+		return "image/png"
+	}
+	return "text/plain; charset=utf-8"
+}
+
+// assetRoutes lists the files, so that nothing else is below /assets/.
+func assetRoutes() ([]route, error) {
+	var routes []route
+	err := fs.WalkDir(assets, "assets", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || name == "assets/page.html" {
+			return err
+		}
+		content, err := assets.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		routes = append(routes, route{"GET /" + name, serveAsset(name, content)})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the files of the status page: %w", err)
+	}
+	return routes, nil
+}
+
+// serveAsset answers with a file. A browser may keep it and has to ask whether
+// it is still the same, because a new version has the same name.
+func serveAsset(name string, content []byte) http.Handler {
+	sum := sha256.Sum256(content)
+	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the compression changes the bytes
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", assetType(name))
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("ETag", tag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
 }
