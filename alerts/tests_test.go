@@ -42,7 +42,7 @@ type expectation struct {
 	fires  bool
 }
 
-// isOf tells whether e is about r. That an alert fires is proven of a rule only
+// isOf reports whether e is about r. That an alert fires is proven of a rule only
 // where the test tells every label by which it differs from rules of its name;
 // that none fires is said of all to which its labels do not say otherwise.
 func (e expectation) isOf(r Rule, rules []Rule) bool {

@@ -59,8 +59,8 @@ func Load(name string, checks ...Check) (*Config, error) {
 	return Parse(data, name, checks...)
 }
 
-// Parse reads a configuration from data, with errors as Load. The name stands
-// in errors; file names inside the configuration are relative to its directory.
+// Parse reads a configuration from data, with errors as Load. Errors contain the
+// name; file names inside the configuration are relative to its directory.
 func Parse(data []byte, name string, checks ...Check) (*Config, error) {
 	dir, err := filepath.Abs(filepath.Dir(name))
 	if err != nil {
@@ -78,8 +78,8 @@ func Parse(data []byte, name string, checks ...Check) (*Config, error) {
 	return c, nil
 }
 
-// decode fills c with what is written. False means that what is missing may
-// well be written, where it cannot be read.
+// decode fills c with what is written. It returns false where parts of the file
+// could not be read, so that missing values are no mistakes of their own.
 func decode(data []byte, dir string, r *report, c *Config) bool {
 	root := parseYAML(data, "endpoints", r)
 	if root == nil {
@@ -136,7 +136,7 @@ func (c *Config) check(r *report, checks []Check) {
 	}
 }
 
-// finish makes of what is written what is meant.
+// finish sets defaults, validates, and merges labels.
 func (c *Config) finish(r *report) {
 	c.setDefaults(r)
 	c.validate(r)

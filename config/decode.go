@@ -137,7 +137,7 @@ func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
 	}
 }
 
-// entry decodes the value of one key and notes where it stands.
+// entry decodes the value of one key and records its line.
 func (d *decoder) entry(e pair, p path, v reflect.Value) {
 	if !isNull(target(e.value)) {
 		d.lines[p] = e.line
@@ -145,8 +145,8 @@ func (d *decoder) entry(e pair, p path, v reflect.Value) {
 	d.value(e.value, p, v)
 }
 
-// keysOf maps the keys of a struct to its fields. The keys of an inlined
-// struct stand beside its own.
+// keysOf maps the keys of a struct to its fields, those of an inlined struct
+// included.
 func keysOf(t reflect.Type) map[string][]int {
 	keys := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -221,8 +221,8 @@ func (d *decoder) isList(n *yaml.Node, p path) bool {
 	return n.Kind == yaml.SequenceNode
 }
 
-// got describes what stands where something else is wanted. It does not repeat
-// it: a URL with a password may stand anywhere.
+// got describes a value that is not of the wanted kind. It does not repeat the
+// value, which may be a URL with a password.
 func got(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -244,7 +244,7 @@ func (d *decoder) gotValue(n *yaml.Node) string {
 	return quote(n.Value)
 }
 
-// text returns the text of a plain value as it is written, of whatever type:
+// text returns the text of a plain value as it is written, whatever its type:
 // a label value 1.10 stays "1.10".
 func (d *decoder) text(n *yaml.Node, p path) (string, bool) {
 	if n.Kind != yaml.ScalarNode {
@@ -329,7 +329,7 @@ func whole(x any) any {
 	return int(f)
 }
 
-// isJSON tells whether a plain value has a form in JSON.
+// isJSON reports whether a plain value has a form in JSON.
 func isJSON(x any) bool {
 	switch x := x.(type) {
 	case string, int, int64, uint64, bool:

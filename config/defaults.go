@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The values of what the file leaves out stand in this file only; where they are
-// otherwise in a built-in module, in presets.go.
+// All default values are in this file.
 
 func defaultGlobal() Global {
 	return Global{
@@ -54,7 +53,7 @@ func defaultPrice() Price { return Price{GPUs: 1} }
 
 func defaultSigV4() SigV4 { return SigV4{Service: "bedrock"} }
 
-// orDefault sets what stands under p, unless the file writes it.
+// orDefault sets *v to the default, unless the file sets p.
 func orDefault[T any](r *report, p path, v *T, def T) {
 	if !r.written(p) {
 		*v = def
@@ -103,7 +102,7 @@ func (m *Module) setDefaults(r *report, p path, def Module) {
 	orDefault(r, p.key("timeout"), &m.Timeout, def.Timeout)
 	orDefault(r, p.key("concurrency"), &m.Concurrency, def.Concurrency)
 	orDefault(r, p.key("connection"), &m.Connection, def.Connection)
-	if m.AsksToLength() {
+	if m.generatesPrompts() {
 		orDefault(r, p.key("input_tokens"), &m.InputTokens, def.InputTokens)
 		orDefault(r, p.key("batch_size"), &m.BatchSize, def.BatchSize)
 		orDefault(r, p.key("prefix"), &m.Prefix, def.Prefix)
@@ -120,8 +119,7 @@ func (m *Module) setDefaults(r *report, p path, def Module) {
 	m.Timeouts.setDefaults(r, p.key("timeouts"), def.Timeouts, m.Timeout)
 }
 
-// setDefaults cuts the defaults to the timeout: no part takes longer than the
-// whole.
+// setDefaults limits each default to the timeout of the whole probe.
 func (t *Timeouts) setDefaults(r *report, p path, def Timeouts, timeout model.Duration) {
 	orDefault(r, p.key("connect"), &t.Connect, min(def.Connect, timeout))
 	orDefault(r, p.key("first_token"), &t.FirstToken, min(def.FirstToken, timeout))
@@ -168,8 +166,8 @@ func (s *Servers) setDefaults(r *report, p path) {
 	orDefault(r, p.key("timeout"), &s.Timeout, min(def.Timeout, s.Interval))
 }
 
-// setDefaults leaves the keys of the mapping itself as they are: those of a
-// built-in mapping of the same name stand behind them.
+// setDefaults leaves the keys of the mapping itself as they are: a built-in
+// mapping of the same name supplies what they leave out.
 func (e *Engine) setDefaults(r *report, p path) {
 	dropUnwritten(r, p.key("values"), e.Values)
 	for q, sources := range e.Values {
@@ -197,8 +195,8 @@ func (e *Engine) setDefaults(r *report, p path) {
 	}
 }
 
-// dropUnwritten removes the keys without a value, which count as left out; a
-// key with an empty list stays.
+// dropUnwritten removes the keys without a value, which count as left out. It
+// keeps keys with an empty list.
 func dropUnwritten[T any](r *report, p path, m map[Quantity][]T) {
 	maps.DeleteFunc(m, func(q Quantity, _ []T) bool { return !r.written(p.key(string(q))) })
 }

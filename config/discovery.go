@@ -71,7 +71,7 @@ func (d Discovery) MarshalYAML() (any, error) {
 	return &n, nil
 }
 
-// refusedInTemplate are the keys of an endpoint that no two endpoints share.
+// refusedInTemplate are the keys of an endpoint that a template cannot have.
 func refusedInTemplate() []string { return []string{"name", "url"} }
 
 // Sources returns all sources of targets.
@@ -79,8 +79,8 @@ func (d *Discovery) Sources() Sources {
 	return slices.Concat(d.Static, d.File, d.HTTP, d.DNS, d.Kubernetes, d.Consul)
 }
 
-// StaticLabels returns the names of the labels that endpoints have from targets
-// which stand in the file, before relabelling.
+// StaticLabels returns the names of the labels of the static targets, before
+// relabelling.
 func (d *Discovery) StaticLabels() []string {
 	var names []string
 	for _, c := range d.Static {
@@ -96,8 +96,8 @@ func (d *Discovery) StaticLabels() []string {
 	return names
 }
 
-// MakesSame tells whether both make the same endpoints of the same targets,
-// wherever they have these from.
+// MakesSame reports whether both make the same endpoints from the same targets,
+// whatever the sources of these.
 func (d *Discovery) MakesSame(other *Discovery) bool {
 	return reflect.DeepEqual(d.Template, other.Template) &&
 		reflect.DeepEqual(d.RelabelConfigs, other.RelabelConfigs) &&
@@ -163,7 +163,7 @@ func (e *Endpoint) credentials() string {
 	return ""
 }
 
-// hasCredentials tells whether requests carry something that only some may
+// hasCredentials reports whether requests carry something that only some may
 // have. Credentials of a proxy go to the proxy alone.
 func (h *HTTPClient) hasCredentials() bool {
 	if h.HTTPHeaders != nil {
@@ -177,13 +177,13 @@ func (h *HTTPClient) hasCredentials() bool {
 	return h.Authorization != nil || h.BasicAuth != nil || h.OAuth2 != nil || tls.Cert != "" || tls.CertFile != ""
 }
 
-// Bounds of what a target may bring along.
+// Bounds of a target.
 const (
 	maxURLBytes     = 2048
 	maxTargetLabels = 64
 )
 
-// The labels of a target that say what its endpoint is.
+// The labels of a target that configure its endpoint.
 const (
 	labelURL      = "__url__"
 	labelScheme   = "__scheme__"
@@ -200,10 +200,10 @@ const (
 // allow.
 var ErrNotAllowed = errors.New("the host is not allowed; see allow")
 
-// Endpoint makes an endpoint of the template and of a target's labels, as they
-// are after relabelling. It shares with the template what the target does not
-// change, and is valid as one of the file would be. An error is ErrNotAllowed
-// or says what is wrong with the target, without repeating a URL or an address.
+// Endpoint makes an endpoint from the template and the labels of a target after
+// relabelling. It shares with the template what the target does not change, and
+// passes the same checks as an endpoint of the file. An error is ErrNotAllowed or
+// describes the mistake in the target, without repeating a URL or an address.
 func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	r := newReport("")
 	e := d.Template
@@ -298,8 +298,8 @@ func targetURL(r *report, target labels.Labels) *url.URL {
 	return u
 }
 
-// nameWithPath is the name of an endpoint without one: host, port, and a path
-// that tells more than the version.
+// nameWithPath is the default name of a discovered endpoint: host, port, and the
+// path unless it is only the version.
 func (u URL) nameWithPath() string {
 	at := strings.TrimRight(u.Path, "/")
 	if at == "/v1" {

@@ -73,8 +73,8 @@ func printableSource(c promdiscovery.Config) any {
 	return own.Interface()
 }
 
-// sources decodes what stands under the key that p ends with. Its items are
-// Prometheus' own types, which decode themselves.
+// sources decodes the list under the last key of p. Its items are Prometheus' own
+// types, which decode themselves.
 func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 	key := string(p[strings.LastIndexByte(string(p), '.')+1:])
 	mechanism := strings.TrimSuffix(key, sourceKeyTail)
@@ -131,10 +131,10 @@ func joinStatic(found promdiscovery.Configs) promdiscovery.Configs {
 	return promdiscovery.Configs{all}
 }
 
-// validateSources checks what Prometheus leaves unchecked: an interval of 0
-// would end the program, a password in a URL is shown and logged, and
-// certificates that cannot be used would be found out by the start alone. It has
-// a source with credentials follow no redirect that the file does not ask for.
+// validateSources checks what Prometheus leaves unchecked: an interval of 0 would
+// end the program, a password in a URL is shown and logged, and unusable
+// certificates would be found only at the start. It turns off redirects for a
+// source with credentials, unless the file turns them on.
 func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 	before := len(d.errs)
 	for _, c := range found {
@@ -157,7 +157,7 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 			if _, err := promconfig.NewTLSConfig(&h.TLSConfig); err != nil && len(d.errs) == clean {
 				d.errorf(p.key("tls_config"), "%s", safetext.Line(err.Error(), maxQuoted))
 			}
-			// Prometheus sends credentials to wherever a source redirects.
+			// Prometheus sends credentials to the target of a redirect.
 			if _, written := d.lines[p.key("follow_redirects")]; !written && (&HTTPClient{h}).hasCredentials() {
 				v.FieldByName("HTTPClientConfig").FieldByName("FollowRedirects").SetBool(false)
 			}
@@ -223,7 +223,7 @@ func (d *decoder) foreign(n *yaml.Node, p path, key string, out any) bool {
 }
 
 // plain copies n without aliases and merges, within the limits of a file. It
-// notes where the values stand.
+// records the lines of the values.
 func (d *decoder) plain(n *yaml.Node, p path) *yaml.Node {
 	n = target(n)
 	out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value, Style: n.Style}
@@ -254,8 +254,8 @@ var (
 	quoted       = regexp.MustCompile("(?s)\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 )
 
-// reportForeign words an error of the yaml package, or of a type that decodes
-// itself from n, as ours.
+// reportForeign reports an error of the yaml package, or of a type that decodes
+// itself from n, in the words of this package.
 func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 	typeErr, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
@@ -300,8 +300,7 @@ func (d *decoder) hideValues(msg string, n *yaml.Node) string {
 	return msg
 }
 
-// find is the first path under p that ends with key; without one p itself with
-// that key.
+// find returns the first path under p that ends with key, or p with that key.
 func (d *decoder) find(p path, key string) path {
 	best := p.key(key)
 	if _, ok := d.lines[best]; ok {

@@ -194,7 +194,7 @@ func (q *Request) validate(r *report, p path) {
 	}
 }
 
-// isPath tells whether s is the path of a URL, and nothing more.
+// isPath reports whether s is the path of a URL, and nothing more.
 func isPath(s string) bool {
 	_, err := url.Parse("http://h" + s)
 	return err == nil && strings.HasPrefix(s, "/") && !strings.ContainsAny(s, "?#")
@@ -247,8 +247,8 @@ func (s *Servers) validate(r *report, p path) {
 	}
 }
 
-// validatePages checks the pages of one list; first knows where each page
-// stands.
+// validatePages checks the pages of one list; first has the path of each
+// page seen before.
 func validatePages(r *report, p path, pages []PageURL, first map[string]path) {
 	for i, u := range pages {
 		at := p.index(i)

@@ -149,8 +149,8 @@ type EngineRequests struct {
 	Else string `yaml:"else,omitempty"`
 }
 
-// ParseEngine reads one mapping from data: a file that holds what stands under
-// the name of a mapping in the section `engines`. Errors are as those of Parse.
+// ParseEngine reads one mapping from data, in the form of a mapping in the section
+// `engines`. Errors are as those of Parse.
 func ParseEngine(data []byte, name string) (*Engine, error) {
 	r := newReport(name)
 	e := new(Engine)
@@ -168,15 +168,15 @@ func ParseEngine(data []byte, name string) (*Engine, error) {
 	return e, nil
 }
 
-// Quantity is something that servers tell of themselves, in the one vocabulary
-// for all engines: the name of a metric less its prefix and suffix.
+// Quantity is something that servers report about themselves, in one vocabulary
+// for all engines: the name of a metric without its prefix and suffix.
 type Quantity string
 
 // The quantities that are one number.
 const (
 	RequestsRunning  Quantity = "requests_running"            // requests in the batch
 	RequestsWaiting  Quantity = "requests_waiting"            // requests in the queue
-	KVCacheUsage     Quantity = "kv_cache_usage_ratio"        // 0 to 1, what is kept for reuse alone not counted where the engine can tell
+	KVCacheUsage     Quantity = "kv_cache_usage_ratio"        // 0 to 1, without what is only kept for reuse where the engine reports that
 	KVCacheCapacity  Quantity = "kv_cache_capacity_tokens"    // tokens
 	ContextLength    Quantity = "context_length_tokens"       // tokens of prompt and answer together, at most
 	PromptTokens     Quantity = "prompt_tokens"               // counter, cached ones included
@@ -201,8 +201,7 @@ const (
 	RequestDuration Quantity = "request_duration"
 )
 
-// Numbers lists the quantities that may stand under `values`: gauges, then
-// counters.
+// Numbers lists the quantities that `values` may have: gauges, then counters.
 func Numbers() []Quantity {
 	return []Quantity{
 		RequestsRunning, RequestsWaiting, KVCacheUsage, KVCacheCapacity, ContextLength,
@@ -210,7 +209,7 @@ func Numbers() []Quantity {
 	}
 }
 
-// Distributions lists the quantities that may stand under `histograms`.
+// Distributions lists the quantities that `histograms` may have.
 func Distributions() []Quantity {
 	return []Quantity{TTFT, TPOT, InterToken, QueueTime, PrefillTime, DecodeTime, RequestDuration}
 }
@@ -222,7 +221,7 @@ func Quantities() []Quantity {
 	return append(all, Distributions()...)
 }
 
-// IsCounter tells whether a quantity grows until its server restarts. A
+// IsCounter reports whether a quantity grows until its server restarts. A
 // distribution is none, though its parts do the same.
 func IsCounter(q Quantity) bool {
 	switch q {
@@ -233,11 +232,11 @@ func IsCounter(q Quantity) bool {
 	return false
 }
 
-// IsRatio tells whether a quantity is a share, from 0 to 1.
+// IsRatio reports whether a quantity is a share, from 0 to 1.
 func IsRatio(q Quantity) bool { return q == KVCacheUsage }
 
-// Finishes lists how a request can end, as engines tell it. Success is for an
-// engine that tells no more than that it ended well.
+// Finishes lists how a request can end, as engines report it. Success is for
+// engines that do not distinguish stop from length.
 func Finishes() []string {
 	return []string{"stop", "length", "abort", "error", "success", "other", "unknown"}
 }
@@ -245,8 +244,8 @@ func Finishes() []string {
 // PrefixCacheUnits lists what the hits of a prefix cache are counted in.
 func PrefixCacheUnits() []string { return []string{"tokens", "blocks", "requests"} }
 
-// validate checks what can be told from the mapping alone: as it may change a
-// built-in one, it need not be whole.
+// validate checks the mapping by itself: as it may change a built-in one, it need
+// not be complete.
 func (e *Engine) validate(r *report, p path) {
 	validateList(r, p.key("sentinels"), len(e.Sentinels))
 	for i, s := range e.Sentinels {
@@ -404,7 +403,7 @@ func validateSeries(r *report, p path, name string) {
 	}
 }
 
-// isPage tells whether s is a path, with or without a port before it.
+// isPage reports whether s is a path, with or without a port before it.
 func isPage(s string) bool {
 	if host, path, ok := strings.Cut(s, "/"); ok && strings.HasPrefix(host, ":") {
 		port, err := strconv.ParseUint(host[1:], 10, 16)

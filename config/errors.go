@@ -62,8 +62,8 @@ func (p path) index(i int) path { return p + "[" + path(strconv.Itoa(i)) + "]" }
 // Error names it.
 func Key(at, k string) string { return string(path(at).key(k)) }
 
-// isPlain tells whether k stands in a path without quotes: quoting the others
-// keeps paths unambiguous.
+// isPlain reports whether k needs no quotes in a path: quoting the others keeps
+// paths unambiguous.
 func isPlain(k string) bool {
 	for _, c := range k {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
@@ -81,7 +81,7 @@ const maxQuoted = 160
 // quote returns the start of a text of the file in quotes.
 func quote(s string) string { return strconv.Quote(safetext.Cut(s, maxQuoted)) }
 
-// report collects the mistakes of one file and knows where its values stand.
+// report collects the mistakes of one file and knows the lines of its values.
 type report struct {
 	file   string
 	lines  map[path]int // the line of each value that is written
@@ -94,7 +94,7 @@ func newReport(file string) *report {
 	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}}
 }
 
-// written tells whether the file gives p a value of the right type. What is
+// written reports whether the file gives p a value of the right type. What is
 // not written gets its default; so does what is written wrongly, so that one
 // mistake does not cause a second message elsewhere.
 func (r *report) written(p path) bool {
@@ -102,7 +102,8 @@ func (r *report) written(p path) bool {
 	return ok && !r.failed[p]
 }
 
-// writtenUnder tells whether the file gives p one of these keys, be it wrongly.
+// writtenUnder reports whether the file gives p one of these keys, with a valid
+// value or not.
 func (r *report) writtenUnder(p path, keys map[string][]int) bool {
 	for key := range keys {
 		if _, ok := r.lines[p.key(key)]; ok {
@@ -112,7 +113,7 @@ func (r *report) writtenUnder(p path, keys map[string][]int) bool {
 	return false
 }
 
-// failedUnder tells whether p, or a value in it, has a mistake.
+// failedUnder reports whether p, or a value in it, has a mistake.
 func (r *report) failedUnder(p path) bool {
 	for at := range r.failed {
 		if at.isUnder(p) {
@@ -129,13 +130,13 @@ func (r *report) errorf(p path, format string, args ...any) {
 	}
 }
 
-// errorAt reports a mistake of p that stands on another line than p itself.
+// errorAt reports a mistake of p on another line than that of p itself.
 func (r *report) errorAt(line int, p path, format string, args ...any) {
 	r.failed[p] = true
 	r.errs = append(r.errs, &Error{File: r.file, Line: line, Path: string(r.shown(p)), Msg: fmt.Sprintf(format, args...)})
 }
 
-// line is where p stands, or what contains it where p is not written.
+// line returns the line of p, or of what contains it where p is not written.
 func (r *report) line(p path) int {
 	for {
 		if line, ok := r.lines[p]; ok {
@@ -159,9 +160,9 @@ func (r *report) err() error {
 	return errors.Join(errs...)
 }
 
-// inSecret runs decode for a part of the file that holds secrets: whatever stands
-// in a wrong place there may be one, so that messages repeat neither values nor
-// names of files, nor keys that are not known.
+// inSecret runs decode for a part of the file that holds secrets: anything
+// misplaced there may be one, so that messages repeat neither values nor names of
+// files, nor unknown keys.
 func (d *decoder) inSecret(decode func()) {
 	before := d.secret
 	d.secret = true
@@ -173,8 +174,8 @@ func (d *decoder) inSecret(decode func()) {
 const maxKeyLike = 40
 
 var (
-	// keyLike is the form of a key of the file. A secret that stands where a key
-	// should, as in {password:secret}, is rarely of that form.
+	// keyLike is the form of a key of the file. A secret in place of a key, as in
+	// {password:secret}, is rarely of that form.
 	keyLike = regexp.MustCompile(`^[a-z][a-z_]*$`)
 	// headerLike is the form of the name of a header, in words of letters.
 	headerLike = regexp.MustCompile(`^[A-Za-z]+([-_][A-Za-z]+)*$`)
@@ -183,7 +184,7 @@ var (
 	variableLike = regexp.MustCompile(`^[A-Z]+(_[A-Z0-9]+)*$`)
 )
 
-// isKeyLike tells whether messages may repeat a key that is unknown. Among secrets
+// isKeyLike reports whether messages may repeat a key that is unknown. Among secrets
 // only the keys of the HTTP client are.
 func (d *decoder) isKeyLike(key string) bool {
 	if d.secret {
@@ -247,11 +248,11 @@ func (d *decoder) unknownKey(e pair, p path, keys map[string][]int) {
 	}
 }
 
-// hide has messages say shown where they would say p, a path whose last key may be
-// a secret.
+// hide makes messages show another path instead of p, whose last key may be a
+// secret.
 func (r *report) hide(p, shown path) { r.hidden[p] = shown }
 
-// shown is p as messages may say it.
+// shown returns p as messages show it.
 func (r *report) shown(p path) path {
 	for end := len(p); end > 0; end-- {
 		if end < len(p) && p[end] != '.' && p[end] != '[' {
@@ -264,7 +265,7 @@ func (r *report) shown(p path) path {
 	return p
 }
 
-// isUnder tells whether p is the path above, or inside it.
+// isUnder reports whether p is the path above, or inside it.
 func (p path) isUnder(above path) bool {
 	rest, ok := strings.CutPrefix(string(p), string(above))
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

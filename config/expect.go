@@ -112,7 +112,7 @@ func validateFinishReasons(r *report, p path, reasons []string) {
 	}
 }
 
-// schemaURL stands for the schema in the messages of the library.
+// schemaURL names the schema in the messages of the library.
 const schemaURL = "urn:json_schema"
 
 // Schema compiles JSONSchema. Nothing is read or fetched for it: a reference to
@@ -163,8 +163,8 @@ func (e *Expect) validateSchema(r *report, p path) {
 	r.errorf(p, "not a valid JSON schema: %s", safetext.Line(strings.ReplaceAll(err.Error(), schemaURL, ""), maxQuoted))
 }
 
-// firstMistake is where a schema is wrong, and what is wrong there: the first
-// place in the order of the places' names.
+// firstMistake returns the place of a mistake in a schema and what is wrong there:
+// the first place in the order of their names.
 func firstMistake(err *jsonschema.ValidationError) (at []string, message string) {
 	if len(err.Causes) == 0 {
 		leaf := *err
@@ -180,7 +180,7 @@ func firstMistake(err *jsonschema.ValidationError) (at []string, message string)
 	return at, message
 }
 
-// pathIn is the path of a place in v, which stands at p.
+// pathIn returns the path of a place in v, whose own path is p.
 func pathIn(v any, p path, place []string) path {
 	for _, name := range place {
 		switch x := v.(type) {

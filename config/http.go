@@ -115,7 +115,7 @@ func (h HTTPClient) WithoutCredentials() HTTPClient {
 	}}
 }
 
-// isRefused tells whether a key of the embedded type is not ours.
+// isRefused reports whether a key of the embedded type is not ours.
 func isRefused(key string) bool {
 	return key == "bearer_token" || key == "bearer_token_file" || strings.HasSuffix(key, "_ref")
 }

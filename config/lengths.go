@@ -44,11 +44,11 @@ func (l Lengths) Max() int {
 	return longest
 }
 
-// IsZero tells whether there is no length.
+// IsZero reports whether there is no length.
 func (l Lengths) IsZero() bool { return len(l.Ladder) == 0 && len(l.Mix) == 0 }
 
-// rungs returns each length of a ladder by itself, with what tells it apart: ""
-// where there is only one.
+// rungs returns each length of a ladder by itself, with its label: "" where there
+// is only one.
 func (l Lengths) rungs() []rung {
 	if len(l.Ladder) < 2 {
 		return []rung{{l, ""}}

@@ -131,14 +131,14 @@ func (m *Module) validate(r *report, p path) {
 	if n := len(m.InputTokens.rungs()) * len(m.OutputTokens.rungs()); n > maxRungs {
 		r.errorf(p.key("output_tokens"), "%d pairs of input_tokens and output_tokens, more than %d", n, maxRungs)
 	}
-	if m.AsksToLength() || r.written(p.key("batch_size")) {
+	if m.generatesPrompts() || r.written(p.key("batch_size")) {
 		validateRange(r, p.key("batch_size"), m.BatchSize, 1, maxBatchSize)
 	}
 	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired)
 	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
 	m.validateConcurrency(r, p)
 	m.validateLengths(r, p)
-	m.validateAsking(r, p)
+	m.validatePrompts(r, p)
 	m.validateAnswers(r, p)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
 	m.validateSLO(r, p.key("slo"))
@@ -185,9 +185,9 @@ func (m *Module) Rungs() []Rung {
 // maxPromptBytes bounds the text of a prompt.
 const maxPromptBytes = 1 << 20
 
-// asks lists the keys by which a module has other prompts than those made to
-// length; more than one is a mistake.
-func (m *Module) asks() []string {
+// promptKeys lists the keys by which a module has other prompts than generated
+// ones; more than one is a mistake.
+func (m *Module) promptKeys() []string {
 	var keys []string
 	for _, a := range []struct {
 		key string
@@ -205,11 +205,11 @@ func (m *Module) asks() []string {
 	return keys
 }
 
-// AsksToLength tells whether the module makes its prompts to length, as it does
-// unless it has others.
-func (m *Module) AsksToLength() bool { return len(m.asks()) == 0 }
+// generatesPrompts reports whether the prompts of the module are generated to the
+// wanted length, as they are unless it has others.
+func (m *Module) generatesPrompts() bool { return len(m.promptKeys()) == 0 }
 
-// ChecksAnswers tells whether the module knows what its answers should be.
+// ChecksAnswers reports whether the module knows what its answers should be.
 func (m *Module) ChecksAnswers() bool {
 	expected := m.Expect != nil || m.Questions
 	for _, prompt := range m.Prompts {
@@ -218,9 +218,9 @@ func (m *Module) ChecksAnswers() bool {
 	return expected
 }
 
-// validateAsking checks what is asked, and that what is written beside it has a
-// meaning there.
-func (m *Module) validateAsking(r *report, p path) {
+// validatePrompts checks the prompts, and that the other keys have a meaning with
+// them.
+func (m *Module) validatePrompts(r *report, p path) {
 	if prompt := p.key("prompt"); r.written(prompt) {
 		if problem := textProblem(m.Prompt); problem != "" {
 			r.errorf(prompt, "%s", problem)
@@ -229,27 +229,27 @@ func (m *Module) validateAsking(r *report, p path) {
 	if r.written(p.key("prompts_file")) && m.PromptsFile == "" {
 		r.errorf(p.key("prompts_file"), "an empty file name")
 	}
-	asks := m.asks()
-	if len(asks) == 0 {
+	keys := m.promptKeys()
+	if len(keys) == 0 {
 		return
 	}
-	for _, other := range asks[1:] {
-		r.errorf(p.key(other), "excludes %s", asks[0])
+	for _, other := range keys[1:] {
+		r.errorf(p.key(other), "excludes %s", keys[0])
 	}
 	for _, key := range []string{"input_tokens", "batch_size"} {
 		if r.written(p.key(key)) {
-			r.errorf(p.key(key), "means nothing beside %s", asks[0])
+			r.errorf(p.key(key), "means nothing beside %s", keys[0])
 		}
 	}
 	if m.Prefix != PrefixWarm {
-		r.errorf(p.key("prefix"), "want warm beside %s, or leave the key out: the same text is asked again", asks[0])
+		r.errorf(p.key("prefix"), "want warm beside %s, or leave the key out: the same text is asked again", keys[0])
 	}
 	if m.ReferenceLogprob {
 		m.validateReference(r, p)
 	}
 }
 
-// validateReference refuses what supposes an answer.
+// validateReference rejects keys that need an answer.
 func (m *Module) validateReference(r *report, p path) {
 	if at := p.key("output_tokens"); r.written(at) {
 		r.errorf(at, "means nothing beside reference_logprob, which asks for no answer")
@@ -259,7 +259,7 @@ func (m *Module) validateReference(r *report, p path) {
 	}
 }
 
-// textProblem says what is wrong with the text of a prompt; "" is nothing.
+// textProblem returns what is wrong with the text of a prompt; "" if nothing is.
 func textProblem(text string) string {
 	switch {
 	case text == "":
@@ -294,8 +294,7 @@ func (m *Module) validateAnswers(r *report, p path) {
 	}
 }
 
-// validateLengths refuses several lengths where what is estimated would be about
-// none of them.
+// validateLengths rejects several lengths where estimates would mix them.
 func (m *Module) validateLengths(r *report, p path) {
 	const hint = "several lengths beside %s; give each a module of its own"
 	several := func(l Lengths) bool { return len(l.Ladder) > 1 || len(l.Mix) > 1 }

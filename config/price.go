@@ -28,13 +28,13 @@ func (c *Price) PerHour() float64 {
 	return c.GPUHourUSD * float64(c.GPUs)
 }
 
-// PerToken tells whether tokens have a price.
+// PerToken reports whether tokens have a price.
 func (c *Price) PerToken() bool {
 	return c != nil && (c.InputUSD > 0 || c.CachedInputUSD > 0 || c.OutputUSD > 0)
 }
 
-// USD returns what tokens cost in US dollars, so many of the prompt's from the
-// cache; 0 where tokens have no price.
+// USD returns what tokens cost in US dollars, where cached of the prompt's come
+// from the cache; 0 where tokens have no price.
 func (c *Price) USD(prompt, cached, output int) float64 {
 	if !c.PerToken() {
 		return 0
@@ -61,7 +61,7 @@ func (c *Price) validate(r *report, p path) {
 	}
 }
 
-// priceFailed tells whether a price, or one of its prices, is written wrongly.
+// priceFailed reports whether a price, or one of its prices, is written wrongly.
 func priceFailed(r *report, p path) bool {
 	failed := r.failed[p]
 	for _, key := range []string{"gpu_hour_usd", "input_usd", "cached_input_usd", "output_usd"} {

@@ -18,7 +18,7 @@ import (
 const (
 	maxPromptsBytes    = 64 << 20
 	maxPromptsLines    = 100_000
-	maxPromptsMistakes = 10 // that are told
+	maxPromptsMistakes = 10 // that are reported
 )
 
 // Prompt is a prompt of the user's own: one line of a file with prompts.

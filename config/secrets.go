@@ -155,7 +155,7 @@ func (c *secretCollector) file(name string) {
 
 // expandEnv replaces each ${NAME} in s by the environment variable NAME, which
 // must be set and not empty, and each $${ by a literal ${. Any other dollar
-// sign stands for itself. Errors name the variable, where its name is of the usual
+// sign is left as it is. Errors name the variable, where its name is of the usual
 // form, and never repeat s.
 func expandEnv(s string) (string, error) {
 	var b strings.Builder
@@ -189,7 +189,7 @@ func expandEnv(s string) (string, error) {
 // maxSecretBytes bounds a file with a secret or certificates.
 const maxSecretBytes = 1 << 20
 
-// isFileKey tells whether a key names one or several files.
+// isFileKey reports whether a key names one or several files.
 func isFileKey(key string) bool { return key == "files" || strings.HasSuffix(key, "_file") }
 
 // files makes the file names of one key absolute and checks that each file can

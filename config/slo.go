@@ -36,8 +36,8 @@ func (s *SLO) validate(r *report, p path) {
 	}
 }
 
-// uncounted says beside what the objective under a key of `slo` means nothing in
-// the module, as no probe can count against it; "" where probes do.
+// uncounted returns with which setting of the module the objective under a key of
+// `slo` means nothing, as no probe can count against it; "" where probes do.
 func (m *Module) uncounted(key string) string {
 	switch {
 	case m.ReferenceLogprob && (key == "ttft" || key == "tpot"):
@@ -50,9 +50,9 @@ func (m *Module) uncounted(key string) string {
 	return ""
 }
 
-// asks lists the keys of the limits that the file gives the SLO; without any, the
-// objective, which else goes with them.
-func (s *SLO) asks(r *report, p path) []string {
+// writtenKeys lists the limits that the file gives the SLO, or the objective where
+// it gives none.
+func (s *SLO) writtenKeys(r *report, p path) []string {
 	var keys []string
 	for _, key := range []string{"ttft", "tpot", "e2e"} {
 		if r.written(p.key(key)) {
@@ -65,27 +65,27 @@ func (s *SLO) asks(r *report, p path) []string {
 	return keys
 }
 
-// validateSLO refuses objectives that no probe of the module counts against.
+// validateSLO rejects objectives that no probe of the module counts against.
 func (m *Module) validateSLO(r *report, p path) {
 	if m.SLO == nil {
 		return
 	}
 	m.SLO.validate(r, p)
-	for _, key := range m.SLO.asks(r, p) {
+	for _, key := range m.SLO.writtenKeys(r, p) {
 		if why := m.uncounted(key); why != "" {
 			r.errorf(p.key(key), "means nothing beside %s", why)
 		}
 	}
 }
 
-// validateSLO refuses objectives that none of the modules counts against. What
-// all of them replace by an SLO of their own is no mistake.
+// validateSLO rejects objectives that none of the modules counts against, unless
+// all of them have an SLO of their own.
 func (e *Endpoint) validateSLO(r *report, p path, modules map[string]*Module) {
 	if e.SLO == nil {
 		return
 	}
 	e.SLO.validate(r, p)
-	for _, key := range e.SLO.asks(r, p) {
+	for _, key := range e.SLO.writtenKeys(r, p) {
 		why := ""
 		for _, name := range e.Modules {
 			m := modules[name]
@@ -123,6 +123,6 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 	return slo
 }
 
-// Judged tells whether the probes of the module count as good or bad: bursts do
+// Judged reports whether the probes of the module count as good or bad: bursts do
 // not, which are a load of the exporter's own making.
 func (m *Module) Judged() bool { return len(m.Concurrency) == 0 }

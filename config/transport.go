@@ -15,10 +15,10 @@ import (
 // tokenTimeout limits a connection to an OAuth2 token server.
 const tokenTimeout = 30 * time.Second
 
-// RoundTripper returns what sends requests with these settings, over connections
-// that dial opens. Every request ends with its context, the reading of its reply
+// RoundTripper returns a RoundTripper with these settings, over connections that
+// dial opens. Every request ends with its context, the reading of its reply
 // included: a server cannot switch to another protocol, and neither a token server
-// that hangs nor net/http's HTTP/2 holds anybody. Errors are those of the settings.
+// that hangs nor net/http's HTTP/2 blocks the caller. Errors are those of the settings.
 func (h *HTTPClient) RoundTripper(name string, dial promconfig.DialContextFunc, opts ...promconfig.HTTPClientOption) (http.RoundTripper, error) {
 	if h.OAuth2 != nil {
 		dial = limitTokenConnections(dial)
@@ -78,8 +78,8 @@ func limitTokenConnections(dial promconfig.DialContextFunc) promconfig.DialConte
 }
 
 const (
-	// maxAbandoned is how many requests may go on hanging after their contexts ended,
-	// before others fail at once.
+	// maxAbandoned is how many requests may hang after their contexts ended, before
+	// others fail at once.
 	maxAbandoned = 16
 	// abandonAgain is how long after the latest of them another one may be sent: the
 	// other side may be well again, while those that hang may never end.
@@ -90,8 +90,8 @@ const (
 
 // waiter sends requests through what may ignore their contexts: the wait for an
 // OAuth2 token, and HTTP/2, where one frame of a server (a WINDOW_UPDATE that
-// overflows the window of a stream) makes net/http of Go 1.26 wait for itself for
-// ever. What hangs is left behind, in bounded number.
+// overflows the window of a stream) makes net/http of Go 1.26 deadlock. A bounded
+// number of hanging requests is abandoned.
 type waiter struct {
 	next      http.RoundTripper
 	abandoned atomic.Int32 // what hangs although its context ended

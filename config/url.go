@@ -60,7 +60,7 @@ type PageURL struct{ *url.URL }
 // MarshalYAML renders the URL as text.
 func (u PageURL) MarshalYAML() (any, error) { return URL(u).MarshalYAML() }
 
-// url returns what parse makes of a text; nil for no URL.
+// url decodes a URL with parse; nil is a mistake.
 func (d *decoder) url(n *yaml.Node, p path, parse func(string) (*url.URL, error)) *url.URL {
 	if n.Kind != yaml.ScalarNode {
 		d.errorf(p, "%v, got %s", errWantURL, got(n))
@@ -88,7 +88,7 @@ func parsePageURL(s string) (*url.URL, error) {
 }
 
 // parseAnyURL never repeats s in an error: it may hold a password or a key.
-// badQuery says what is wrong with a query that is not the one for such a URL.
+// badQuery completes the error for any query that such a URL cannot have.
 func parseAnyURL(s string, isQuery func(string) bool, badQuery string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -116,7 +116,7 @@ func isPort(u *url.URL) bool {
 	return err == nil && port > 0
 }
 
-// isVersionQuery tells whether a query is none, or the one that Azure's
+// isVersionQuery reports whether a query is none, or the one that Azure's
 // deployments need (api-version=2024-10-21). Any other may hold a key.
 func isVersionQuery(query string) bool {
 	version, ok := strings.CutPrefix(query, "api-version=")
@@ -198,7 +198,7 @@ func (b *Probe) validate(r *report, p path) {
 	}
 }
 
-// Allows tells whether a URL's host is one of those that are listed.
+// Allows reports whether a URL's host is one of those that are listed.
 func (b *Probe) Allows(u *url.URL) bool {
 	for _, s := range b.Allow {
 		if pattern, ok := parseHostPattern(s); ok && pattern.matches(u) {
@@ -266,8 +266,8 @@ func parseHostRule(s string) (hostRule, bool) {
 	return hostRule{pattern: pattern}, ok
 }
 
-// Allows reports whether an endpoint may have a URL with this host. It goes by
-// what the URL says: what a name resolves to is not looked up.
+// Allows reports whether an endpoint may have a URL with this host. Names are not
+// resolved.
 func (d *Discovery) Allows(u *url.URL) bool {
 	address, isAddress := addressOf(u)
 	if len(d.Allow) == 0 {
@@ -312,8 +312,8 @@ func addressOf(u *url.URL) (netip.Addr, bool) {
 	return address.WithZone("").Unmap(), err == nil
 }
 
-// isDelicate reports whether a host, with its address if it is one, is a place
-// that hands out credentials to whoever asks from this machine.
+// isDelicate reports whether a host, with its address if it is one, may give
+// credentials to any program on this machine.
 func isDelicate(host string, address netip.Addr) bool {
 	if address.IsValid() {
 		return slices.ContainsFunc(spellings(address), isDelicateAddress)
@@ -325,8 +325,8 @@ func isDelicateAddress(a netip.Addr) bool {
 	return a.IsLinkLocalUnicast() || slices.ContainsFunc(metadataAddresses(), func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// spellings returns an address, and the IPv4 addresses that gateways make of it
-// where it is one of IPv6.
+// spellings returns an address and, for IPv6, the IPv4 addresses that gateways
+// translate it to.
 func spellings(a netip.Addr) []netip.Addr {
 	all := []netip.Addr{a}
 	if a.Is4() {
@@ -365,14 +365,14 @@ func embeddings() []embedding {
 	}
 }
 
-// isASCII is false for a host that is only later turned into the name that is asked
-// for: 169。254。169。254, with ideographic stops, becomes 169.254.169.254.
+// isASCII is false for a host that a resolver may change: 169。254。169。254, with
+// ideographic stops, becomes 169.254.169.254.
 func isASCII(host string) bool {
 	return !strings.ContainsFunc(host, func(c rune) bool { return c > unicode.MaxASCII })
 }
 
-// endsInNumber tells whether some resolvers take a host that is no address for
-// one nevertheless: 2852039166 and 0xa9fea9fe are 169.254.169.254.
+// endsInNumber reports whether some resolvers read a host as an address that is
+// none by its form: 2852039166 and 0xa9fea9fe are 169.254.169.254.
 func endsInNumber(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if hex, ok := strings.CutPrefix(last, "0x"); ok {

@@ -151,7 +151,7 @@ func (d *decoder) bytes(n *yaml.Node, p path, out *Bytes) {
 	}
 }
 
-// parseBytes returns a size rounded to whole bytes, be it out of bounds.
+// parseBytes returns a size rounded to whole bytes, unbounded.
 func parseBytes(s string) (v float64, ok bool) {
 	m := bytesForm.FindStringSubmatch(s)
 	if m == nil {

@@ -11,8 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// parseYAML returns the one document in data, or reports why there is none. An
-// empty one lacks at least that key.
+// parseYAML returns the only document in data, or reports a mistake and returns
+// nil. key is one that an empty document lacks.
 func parseYAML(data []byte, key string, r *report) *yaml.Node {
 	if len(data) > maxFileBytes {
 		r.errorf("", "the file is larger than %d MiB", maxFileBytes>>20)
@@ -43,7 +43,7 @@ func parseYAML(data []byte, key string, r *report) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// reportSyntax words an error of the YAML parser as ours.
+// reportSyntax reports an error of the YAML parser in the words of this package.
 func reportSyntax(r *report, err error) {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1 // the parser leaves the first line out
@@ -63,8 +63,8 @@ func reportSyntax(r *report, err error) {
 	r.errorAt(line, "", "not valid YAML: %s", msg)
 }
 
-// isParserMessage tells the messages of the YAML parser from those of its
-// scanner.
+// isParserMessage reports whether a message is one of the YAML parser and not of
+// its scanner.
 func isParserMessage(msg string) bool {
 	switch strings.TrimPrefix(msg, "did not find expected ") {
 	case "key", "'-' indicator", "',' or ']'", "',' or '}'", "node content", "<document start>":

@@ -77,7 +77,7 @@ func (p *part) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 	}
 }
 
-// isAnswer tells whether an update says what there is. DNS leaves out the names
+// isAnswer reports whether an update says what there is. DNS leaves out the names
 // whose lookup failed: then there may be nothing in it.
 func (p *part) isAnswer(groups []*targetgroup.Group) bool {
 	return len(groups) > 0 || p.Name() != "dns"
@@ -199,7 +199,7 @@ func (s *source) configs() promdiscovery.Configs {
 	return all
 }
 
-// take keeps what was found, and tells whether that is news.
+// take keeps what was found, and reports whether that is news.
 func (s *source) take(groups []*targetgroup.Group) bool {
 	news := false
 	for _, p := range s.parts {

@@ -106,13 +106,13 @@ func codeOf(err error) Code {
 	return CodeUnknown
 }
 
-// deviceDown tells whether after this error a device has no more answers.
+// deviceDown reports whether after this error a device has no more answers.
 func deviceDown(err error) bool {
 	code := codeOf(err)
 	return code == CodeLost || code == CodeResetRequired
 }
 
-// libraryDown tells whether after this error no device has any.
+// libraryDown reports whether after this error no device has any.
 func libraryDown(err error) bool {
 	code := codeOf(err)
 	return code == CodeUninitialized || code == CodeDriverNotLoaded || code == CodeVersionMismatch

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// has tells whether a device has a reading of a kind.
+// has reports whether a device has a reading of a kind.
 func has(d DeviceSnapshot, kind Kind) bool {
 	return slices.ContainsFunc(d.Readings, func(r Reading) bool { return r.Kind == kind })
 }

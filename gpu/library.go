@@ -83,7 +83,7 @@ type Device interface {
 	// is not empty.
 	Fields(fields []Field) ([]FieldResult, error)
 
-	// MIGEnabled tells whether the GPU is split.
+	// MIGEnabled reports whether the GPU is split.
 	MIGEnabled() (bool, error)
 	// MIGDevices returns the MIG devices that exist now.
 	MIGDevices() ([]MIGDevice, error)
@@ -94,7 +94,7 @@ type Device interface {
 	// driver (microseconds), CodeNotFound when there are none.
 	ProcessUtilization(since uint64) ([]ProcessSample, error)
 
-	// GPMSupported tells whether the device counts what its units do.
+	// GPMSupported reports whether the device counts what its units do.
 	GPMSupported() (bool, error)
 	// GPMSample takes a sample, to be freed.
 	GPMSample() (GPMSample, error)
@@ -228,7 +228,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is tells whether target is an error of the same code, so that errors.Is
+// Is reports whether target is an error of the same code, so that errors.Is
 // works with &Error{Code: ...}.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)

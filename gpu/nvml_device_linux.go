@@ -254,7 +254,7 @@ func fabric(info nvml.GpuFabricInfo_v3) Fabric {
 	return Fabric{State: int(info.State), Healthy: nvml.Return(info.Status) == nvml.SUCCESS && !fabricFault(info)}
 }
 
-// fabricFault tells whether the driver knows of a fault of the fabric. Of what
+// fabricFault reports whether the driver knows of a fault of the fabric. Of what
 // it does not tell it says 0. Whether the GPU was given a partition of the
 // fabric is the choice of who runs it.
 func fabricFault(info nvml.GpuFabricInfo_v3) bool {

@@ -185,7 +185,7 @@ func nvmlCode(r nvml.Return) Code {
 	}
 }
 
-// refused tells whether a newer form of a call is not to be had, so that an
+// refused reports whether a newer form of a call is not to be had, so that an
 // older one may be.
 func refused(err error) bool {
 	e, ok := err.(*Error)

@@ -117,7 +117,7 @@ func (d *nvmlDevice) migDevice(slot int) (MIGDevice, error) {
 	}, nil
 }
 
-// emptySlot tells whether there is no MIG device in a slot, or no longer.
+// emptySlot reports whether there is no MIG device in a slot, or no longer.
 func emptySlot(err error) bool {
 	e, ok := err.(*Error)
 	return ok && (e.Code == CodeNotFound || e.Number == int(nvml.ERROR_INVALID_ARGUMENT))

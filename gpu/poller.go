@@ -46,7 +46,7 @@ type Poller struct {
 	current atomic.Pointer[Snapshot]
 
 	called  atomic.Bool   // Run was
-	orders  chan bool     // to the worker: poll, with the library opened anew or not
+	orders  chan bool     // to the worker: poll, with the library reopened or not
 	results chan outcome  // of the worker
 	opened  chan struct{} // by the worker: one GPU more
 }

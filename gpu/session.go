@@ -18,7 +18,7 @@ const (
 	maxXIDsADevice = 64 // different ones
 )
 
-// After a failure the library is opened anew, ever later, and for the sake of a
+// After a failure the library is reopened, ever later, and for the sake of a
 // GPU that is missing at the longest of these pauses only: it takes the unit
 // counters of the others away until the next poll. Where there is no driver,
 // one may be installed some day.
@@ -79,7 +79,7 @@ type outcome struct {
 	wait         time.Duration    // until the next cycle; 0 is the usual interval
 }
 
-// cycle polls all devices once; anew opens the library anew first.
+// cycle polls all devices once; anew reopens the library first.
 func (s *session) cycle(anew bool) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -185,7 +185,7 @@ func (s *session) read(d *device, now time.Time) (DeviceSnapshot, error) {
 	return d.read(now)
 }
 
-// missing tells whether a GPU that is or was there does not answer.
+// missing reports whether a GPU that is or was there does not answer.
 func (s *session) missing() bool {
 	up := 0
 	for _, d := range s.devices {

@@ -83,7 +83,7 @@ func want(t *testing.T, s *Snapshot, state State) {
 	}
 }
 
-// A lost GPU stays in the list; the library is opened anew now and then to see
+// A lost GPU stays in the list; the library is reopened now and then to see
 // whether it came back, while the others are read on.
 func TestLostGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -273,14 +273,14 @@ func TestXIDsOutliveTheLibrary(t *testing.T) {
 		defer l.end(t)
 		l.after(0)
 		library.set(func() { lost.fail = map[string]error{"*": failed(CodeLost)} })
-		l.after(63 * time.Second) // lost at 5 s, so that the library is opened anew at 65 s
+		l.after(63 * time.Second) // lost at 5 s, so that the library is reopened at 65 s
 		library.set(func() { library.xids = []XID{{UUID: "GPU-0", Number: 31, At: time.Unix(1, 0)}} })
 		s := l.after(3 * time.Second)
 		if n := library.called("Open"); n != 2 {
 			t.Fatalf("opened %d times", n)
 		}
 		if diff := cmp.Diff([]XIDCount{{31, 1, time.Unix(1, 0)}}, s.Devices[0].XIDs); diff != "" {
-			t.Errorf("opened anew (-want +got):\n%s", diff)
+			t.Errorf("reopened (-want +got):\n%s", diff)
 		}
 		library.set(func() {
 			library.xids = []XID{{UUID: "GPU-0", Number: 119, At: time.Unix(2, 0)}}

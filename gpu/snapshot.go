@@ -7,7 +7,7 @@ import "time"
 
 // Snapshot is what one poll found. It is immutable.
 type Snapshot struct {
-	// State tells whether there are readings, and why not.
+	// State reports whether there are readings, and why not.
 	State State
 	// Err is why, where it is not StateUp.
 	Err error

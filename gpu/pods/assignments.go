@@ -63,10 +63,10 @@ func devicesIn(reply *podresources.ListPodResourcesResponse, resources []string)
 	}
 }
 
-// fits tells whether a name is one that Kubernetes allows, by its length.
+// fits reports whether a name is one that Kubernetes allows, by its length.
 func fits(name string) bool { return name != "" && len(name) <= maxNameBytes }
 
-// isGPU tells whether a resource is one of resources.
+// isGPU reports whether a resource is one of resources.
 func isGPU(name string, resources []string) bool {
 	return slices.ContainsFunc(resources, func(r string) bool {
 		if prefix, ok := strings.CutSuffix(r, "*"); ok {

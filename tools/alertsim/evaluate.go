@@ -147,8 +147,8 @@ type instance struct {
 	gone     int64 // when the condition ended that keep_firing_for outlasts; 0 is not
 }
 
-// step takes one evaluation at t: holds tells whether the condition did. It
-// tells whether the alert began to fire. All times are in milliseconds.
+// step takes one evaluation at t: holds reports whether the condition did. It
+// reports whether the alert began to fire. All times are in milliseconds.
 func (a *instance) step(t int64, holds bool, hold, keep int64) bool {
 	if !holds {
 		a.miss(t, keep)

@@ -72,7 +72,7 @@ func (v verdict) failed() bool { return v.outcome != outcomeSuccess }
 // chance draws one kind of badness, in bursts or not.
 type chance struct{ bad bool }
 
-// draw tells whether the next probe is bad. With bursts it is a chain of two
+// draw reports whether the next probe is bad. With bursts it is a chain of two
 // states, whose bad one lasts burst probes in the mean and holds the share.
 func (c *chance) draw(random *rand.Rand, share, burst float64) bool {
 	p := share

@@ -138,7 +138,7 @@ func sortedFirst(first map[string]firstPage) []firstPage {
 }
 
 // quantile returns the q-th smallest part of n times, of which those that are
-// not listed never came. It tells whether it did.
+// not listed never came. It reports whether it did.
 func quantile(sorted []firstPage, n int, q float64) (time.Duration, bool) {
 	i := int(q * float64(n-1))
 	if i >= len(sorted) {
