@@ -225,7 +225,7 @@ type Global struct {
 	// the interval: a probe that is due while the one before still runs is
 	// skipped and counted.
 	Timeout model.Duration `yaml:"timeout"`
-	// Labels stand on every series of every endpoint. An endpoint's own label
+	// Labels are added to every series of every endpoint. An endpoint's own label
 	// of the same name wins.
 	Labels map[string]string `yaml:"labels,omitempty"`
 	// Limits bound how many probes run at once, and what discovery takes in.

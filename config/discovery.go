@@ -15,14 +15,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Discovery finds endpoints with the service discovery of Prometheus. Beside
-// the keys below it has those of an endpoint but `url` and `name`, which each
-// endpoint that is found has in common with the others. At least one source of
-// targets is required.
+// Discovery finds endpoints with the service discovery of Prometheus. In
+// addition to the keys below it has those of an endpoint except `url` and `name`,
+// which apply to every endpoint that is found. At least one source of targets is
+// required.
 type Discovery struct {
 	// Template is what all endpoints that are found have in common.
 	Template Endpoint `yaml:",inline"`
-	// Static are targets that stand in this file.
+	// Static are targets in this file.
 	Static Sources `yaml:"static_configs,omitempty"`
 	// File are files with targets, which are read again when they change. Write
 	// them elsewhere and rename them: a YAML file that is empty for a moment has

@@ -41,7 +41,7 @@ type Endpoint struct {
 	// `api-version`. Required.
 	URL URL `yaml:"url"`
 	// API is the wire protocol that the endpoint speaks, one of the list below.
-	// Default: found out by asking the endpoint.
+	// Default: detected by asking the endpoint.
 	API string `yaml:"api,omitempty"`
 	// Model is the name of the model to ask for, at most 256 bytes. Default:
 	// asked from the endpoint's list of models, adapters of others left out. It
@@ -50,7 +50,7 @@ type Endpoint struct {
 	Model string `yaml:"model,omitempty"`
 	// Modules are the names of the modules to probe with.
 	Modules []string `yaml:"modules"`
-	// Labels stand on every series of the endpoint. Default: `global.labels`,
+	// Labels are added to every series of the endpoint. Default: `global.labels`,
 	// to which these are added.
 	Labels map[string]string `yaml:"labels,omitempty"`
 	// HTTP says how to connect and to authenticate; see below.
@@ -210,11 +210,11 @@ type Servers struct {
 	// the engine; the only query is `?model=NAME`, with which `autoload=false` is
 	// sent, so that no reading loads a model.
 	URLs []PageURL `yaml:"urls,omitempty"`
-	// DNS are pages whose host stands for all the addresses that it resolves
-	// to, each a server. The name is resolved again before each reading.
+	// DNS are pages at all addresses that their host resolves to, each a
+	// server. The name is resolved again before each reading.
 	DNS []PageURL `yaml:"dns,omitempty"`
 	// Engine is the name of the mapping to read the pages with: a built-in one
-	// or one under `engines`. Default: known by the series of the page.
+	// or one under `engines`. Default: recognized by the series of the page.
 	Engine string `yaml:"engine,omitempty"`
 	// Interval is the time from one reading to the next.
 	Interval model.Duration `yaml:"interval"`
@@ -281,7 +281,7 @@ const maxGPUs = 1024
 // decode: the memory bandwidth of its GPUs over the bytes of weights that each
 // token reads. Nothing in it is required; what is left out makes no series.
 type Hardware struct {
-	// GPU is the name of the product, such as `H100 SXM`, which tells the memory
+	// GPU is the name of the product, such as `H100 SXM`, which determines the memory
 	// bandwidth; at most 128 bytes.
 	GPU string `yaml:"gpu,omitempty"`
 	// GPUs is how many GPUs work on one token at the same time (tensor parallel),
@@ -289,8 +289,8 @@ type Hardware struct {
 	// work one after the other. Default: the number of `uuids`, or 1.
 	GPUs int `yaml:"gpus"`
 	// MemoryBandwidth is that of one GPU or MIG device, in bytes per second.
-	// Default: that of the product, though not for MIG devices, which have a share
-	// of it that nothing tells; else that of the GPUs of this machine that `uuids`
+	// Default: that of the product, though not for MIG devices, whose share
+	// of it is unknown; else that of the GPUs of this machine that `uuids`
 	// names.
 	MemoryBandwidth Bytes `yaml:"memory_bandwidth,omitempty"`
 	// Weights are the bytes of weights that are read for each token, over all

@@ -15,7 +15,7 @@ import (
 // only what it writes: a list or a plain value replaces the built-in one, and
 // in a mapping only the keys that are written change.
 type Engine struct {
-	// Sentinels are series, any of which tells that a page is this engine's.
+	// Sentinels are series, any of which identifies a page as this engine's.
 	// Default: those of the built-in mapping; a new one needs at least one.
 	Sentinels []string `yaml:"sentinels,omitempty"`
 	// Fallback says whether the page may hold the series of another engine too,
@@ -37,7 +37,7 @@ type Engine struct {
 	// Labels restrict all samples: one that has the label must have this
 	// value. An empty value excludes all samples that have the label set.
 	Labels map[string]string `yaml:"labels,omitempty"`
-	// Copies are labels whose values tell apart copies of the same thing, such
+	// Copies are labels whose values distinguish copies of the same thing, such
 	// as the ranks of tensor parallelism or the processes of a front end: of
 	// samples that differ only in these, the largest counts.
 	Copies []string `yaml:"copies,omitempty"`
@@ -51,7 +51,7 @@ type Engine struct {
 	// one token.
 	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty"`
 	// Progress are series that move while the engine works, not only when a
-	// request ends. Without one, nothing is said of the engine's progress.
+	// request ends. Without one, the engine's progress has no series.
 	Progress []EngineSource `yaml:"progress,omitempty"`
 	// Values are the sources of each quantity that is one number, the better
 	// one first; the first that a page has is used. An empty list leaves the
@@ -72,7 +72,7 @@ const (
 	CombineMax = "max"
 )
 
-// EngineSource is where a number stands on a page.
+// EngineSource is where to find a number on a page.
 type EngineSource struct {
 	// Series is the name of the samples, with the suffix of a part of a
 	// histogram where it is one. `a:b` also finds `a_b` and `ray_a_b`; a
@@ -98,7 +98,7 @@ type EngineSource struct {
 	Times *EngineSource `yaml:"times,omitempty"`
 }
 
-// EngineHistogram is where a distribution of durations stands on a page: a
+// EngineHistogram is where to find a distribution of durations on a page: a
 // histogram, or the sum and the number of what was measured.
 type EngineHistogram struct {
 	// Series is the name of the histogram.
@@ -115,7 +115,7 @@ type EngineHistogram struct {
 	Scale float64 `yaml:"scale,omitempty"`
 }
 
-// EnginePrefixCache is where the hits of the prefix cache stand on a page.
+// EnginePrefixCache is where to find the hits of the prefix cache on a page.
 type EnginePrefixCache struct {
 	// Hits is the source of the counter of what the cache had. Required.
 	Hits EngineSource `yaml:"hits"`
@@ -124,27 +124,27 @@ type EnginePrefixCache struct {
 	Queries EngineSource `yaml:"queries"`
 	// Unit is what they count: `tokens`, `blocks` or `requests`. Required.
 	Unit string `yaml:"unit"`
-	// Late tells that the counter of hits appears with the first hit: a page
-	// with queries alone then has no hits, and is else not read for them.
+	// Late says that the counter of hits appears with the first hit: a page
+	// with queries alone then counts as one without hits, else as one without a value.
 	// Default: false.
 	Late bool `yaml:"late,omitempty"`
-	// LateBehindRay tells the same of pages that spell the queries with `ray_`:
+	// LateBehindRay says the same for pages that spell the queries with `ray_`:
 	// Ray shows no counter before it counts. Default: false.
 	LateBehindRay bool `yaml:"late_behind_ray,omitempty"`
 }
 
-// EngineRequests is where a number of ended requests stands on a page.
+// EngineRequests is where to find a number of ended requests on a page.
 type EngineRequests struct {
 	// Series is the name of the counters, found as in a source. Required.
 	Series string `yaml:"series"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty"`
-	// By are the names that the label has which tells how a request ended.
+	// By are the possible names of the label that says how a request ended.
 	By []string `yaml:"by,omitempty"`
 	// As maps a value of that label to how a request ended: `stop`, `length`,
 	// `abort`, `error`, `success`, `other` or `unknown`.
 	As map[string]string `yaml:"as,omitempty"`
-	// Else is how the requests ended that `as` does not tell of. Default: `unknown` without
+	// Else is how the requests with any other value ended. Default: `unknown` without
 	// `by`, else `other`.
 	Else string `yaml:"else,omitempty"`
 }

@@ -89,7 +89,7 @@ type Module struct {
 	// weights, quantization or tokenizer change.
 	ReferenceLogprob bool `yaml:"reference_logprob,omitempty"`
 	// Fingerprint watches the answer to `prompt` or the questions, asked at
-	// temperature 0, and what the reply tells of its model, for changes.
+	// temperature 0, and what the reply says about its model, for changes.
 	Fingerprint bool `yaml:"fingerprint,omitempty"`
 	// Expect says what the answer to `prompt` must be; see below.
 	Expect *Expect `yaml:"expect,omitempty"`
