@@ -7,26 +7,26 @@ func badWorkloads() map[string][]string {
 	const (
 		noLength   = `: want a number of tokens, a list of them, or a mapping of them to weights, got `
 		noKey      = `: want a plain number of tokens as the key, got `
-		again      = `, or leave the key out: the same text is asked again`
+		again      = `, or leave the key out: the same text is sent again`
 		nothing    = `: expects nothing; want at least one of equals, matches, json_schema, min_length, max_length, language and finish_reason`
-		noMoney    = `: means nothing without a price of tokens; set price.input_usd and price.output_usd`
+		noMoney    = `: has no effect without a price of tokens; set price.input_usd and price.output_usd`
 		noPrice    = `: no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd`
 		unchecked  = `: needs expect, prompts_file or questions: no other answer is checked`
 		changing   = `: needs prompt or questions: other answers differ each time`
-		cutAnother = `: needs a single output_tokens: an answer that is cut elsewhere is another answer`
+		cutAnother = `: needs a single output_tokens: answers of other lengths differ`
 	)
 	return map[string][]string{
 		"slo-uncounted": {
-			`:2: modules.burst.slo.tpot: means nothing beside concurrency: bursts are compared with ttft alone`,
-			`:2: modules.burst.slo.e2e: means nothing beside concurrency: bursts are compared with ttft alone`,
-			`:3: modules.one.slo.tpot: means nothing beside output_tokens: 1, as the first token has no TPOT`,
-			`:4: modules.ref.slo.ttft: means nothing beside reference_logprob, which asks for no answer`,
-			`:4: modules.ref.slo.tpot: means nothing beside reference_logprob, which asks for no answer`,
-			`:7: modules.bare.slo.objective: means nothing beside concurrency: bursts are compared with ttft alone`,
-			`:11: endpoints[0].slo.e2e: no module of the endpoint counts it: it means nothing beside concurrency: bursts are compared with ttft alone`,
-			`:14: endpoints[1].slo.ttft: no module of the endpoint counts it: it means nothing beside reference_logprob, which asks for no answer`,
-			`:14: endpoints[1].slo.tpot: no module of the endpoint counts it: it means nothing beside reference_logprob, which asks for no answer`,
-			`:21: endpoints[4].slo.objective: no module of the endpoint counts it: it means nothing beside concurrency: bursts are compared with ttft alone`,
+			`:2: modules.burst.slo.tpot: has no effect with concurrency: bursts are compared with ttft alone`,
+			`:2: modules.burst.slo.e2e: has no effect with concurrency: bursts are compared with ttft alone`,
+			`:3: modules.one.slo.tpot: has no effect with output_tokens: 1, as the first token has no TPOT`,
+			`:4: modules.ref.slo.ttft: has no effect with reference_logprob, which asks for no answer`,
+			`:4: modules.ref.slo.tpot: has no effect with reference_logprob, which asks for no answer`,
+			`:7: modules.bare.slo.objective: has no effect with concurrency: bursts are compared with ttft alone`,
+			`:11: endpoints[0].slo.e2e: no module of the endpoint counts it: it has no effect with concurrency: bursts are compared with ttft alone`,
+			`:14: endpoints[1].slo.ttft: no module of the endpoint counts it: it has no effect with reference_logprob, which asks for no answer`,
+			`:14: endpoints[1].slo.tpot: no module of the endpoint counts it: it has no effect with reference_logprob, which asks for no answer`,
+			`:21: endpoints[4].slo.objective: no module of the endpoint counts it: it has no effect with concurrency: bursts are compared with ttft alone`,
 		},
 		"lengths": {
 			`:3: modules.a.input_tokens: no length; want at least one, or leave the key out`,
@@ -72,20 +72,20 @@ func badWorkloads() map[string][]string {
 			`:4: modules.a.prompts_file: excludes prompt`,
 			`:5: modules.a.questions: excludes prompt`,
 			`:6: modules.a.reference_logprob: excludes prompt`,
-			`:9: modules.b.input_tokens: means nothing beside questions`,
-			`:10: modules.b.batch_size: means nothing beside questions`,
-			`:11: modules.b.prefix: want warm beside questions` + again,
-			`:14: modules.c.output_tokens: means nothing beside reference_logprob, which asks for no answer`,
-			`:15: modules.c.prefix: want warm beside reference_logprob` + again,
-			`:16: modules.c.slo.ttft: means nothing beside reference_logprob, which asks for no answer`,
-			`:16: modules.c.slo.tpot: means nothing beside reference_logprob, which asks for no answer`,
+			`:9: modules.b.input_tokens: has no effect with questions`,
+			`:10: modules.b.batch_size: has no effect with questions`,
+			`:11: modules.b.prefix: want warm with questions` + again,
+			`:14: modules.c.output_tokens: has no effect with reference_logprob, which asks for no answer`,
+			`:15: modules.c.prefix: want warm with reference_logprob` + again,
+			`:16: modules.c.slo.ttft: has no effect with reference_logprob, which asks for no answer`,
+			`:16: modules.c.slo.tpot: has no effect with reference_logprob, which asks for no answer`,
 			`:18: modules.d.prompt: an empty text`,
 			`:19: modules.d.prompts_file: an empty file name`,
 			`:20: modules.e.prompt: want a text, got a list`,
-			`:21: modules.f.input_tokens: means nothing beside prompts_file`,
+			`:21: modules.f.input_tokens: has no effect with prompts_file`,
 			`:22: modules.g.questions: want true or false, got "maybe"`,
 			`:22: modules.g.reference_logprob: want true or false, got "1"`,
-			`:23: modules.agent.prefix: want warm beside prompt` + again,
+			`:23: modules.agent.prefix: want warm with prompt` + again,
 		},
 		"answers": {
 			`:2: modules.a.expect: needs prompt; prompts_file and questions have answers of their own`,
@@ -95,7 +95,7 @@ func badWorkloads() map[string][]string {
 			`:6: modules.e.fingerprint` + changing,
 			`:7: modules.f.fingerprint` + changing,
 			`:8: modules.g.log_answers` + unchecked,
-			`:8: modules.g.fingerprint: means nothing beside reference_logprob, which is watched without it`,
+			`:8: modules.g.fingerprint: has no effect with reference_logprob, which is watched without it`,
 			`:9: modules.h.fingerprint` + cutAnother,
 			`:10: modules.i.fingerprint` + cutAnother,
 		},
@@ -135,7 +135,7 @@ func badWorkloads() map[string][]string {
 			`:10: endpoints[2].price.input_usd: want a finite number, got ".inf"`,
 			`:11: endpoints[2].price.cached_input_usd: want 0 to 1000000 US dollars, got 1.000001e+06`,
 			`:12: endpoints[2].price.output_usd: want a finite number, got "much"`,
-			`:14: endpoints[3].price.input_usd: missing beside cached_input_usd`,
+			`:14: endpoints[3].price.input_usd: missing, but required by cached_input_usd`,
 			`:16: endpoints[4].price: want a mapping, got a plain value`,
 			`:18: endpoints[5].price.gpu_usd: unknown key "gpu_usd"; known here: cached_input_usd, gpu_hour_usd, gpus, input_usd, output_usd`,
 			`:18: endpoints[5].price` + noPrice,

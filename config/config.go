@@ -286,7 +286,7 @@ func (t Tracing) Format(f fmt.State, _ rune) { printYAML(f, t) }
 
 func (t *Tracing) validate(r *report, p path) {
 	if t.OTLPEndpoint.URL == nil && len(t.Headers) > 0 {
-		r.errorf(p.key("otlp_endpoint"), "missing; headers go nowhere without it")
+		r.errorf(p.key("otlp_endpoint"), "missing, but required by headers")
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		at := p.key("headers").key(name)

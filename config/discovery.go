@@ -114,7 +114,7 @@ func (d *Discovery) validate(r *report, p path, modules map[string]*Module) {
 		r.errorf(p.key("name"), "each endpoint has its own: set the label __endpoint__ by relabel_configs")
 	}
 	if r.written(p.key("url")) {
-		r.errorf(p.key("url"), "each endpoint has its own: it is made of __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs")
+		r.errorf(p.key("url"), "each endpoint has its own: it is made from __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs")
 	}
 	d.Template.validateShared(r, p, modules)
 	d.validateSources(r, p)
@@ -145,7 +145,7 @@ func (d *Discovery) validateAllow(r *report, p path) {
 	}
 	if len(d.Allow) == 0 && !r.failed[at] {
 		if key := d.Template.credentials(); key != "" {
-			r.errorf(at, "missing beside the credentials under %s, which would go to whatever is discovered: list the hosts that may have them", key)
+			r.errorf(at, "missing, but required by the credentials under %s, which any discovered host would get: list the hosts that may have them", key)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func targetURL(r *report, target labels.Labels) *url.URL {
 		address, rest := target.Get(labelAddress), target.Get(labelPath)
 		switch {
 		case address == "":
-			r.errorf(at, "missing, as is __url__")
+			r.errorf(at, "missing, and so is __url__")
 			return nil
 		case strings.ContainsAny(address, "/?#@"):
 			r.errorf(at, "want host:port; a URL belongs into __url__")

@@ -108,7 +108,7 @@ func TestDiscoveryEndpointErrors(t *testing.T) {
 		many = append(many, "l"+strconv.Itoa(i), "x")
 	}
 	const address = "__address__: want host:port; a URL belongs into __url__"
-	f("__address__: missing, as is __url__", "a", "b")
+	f("__address__: missing, and so is __url__", "a", "b")
 	f(address, "__address__", "http://ann:password@h")
 	f(address, "__address__", "h/v1")
 	f(address, "__address__", "ann@h")
@@ -120,7 +120,7 @@ func TestDiscoveryEndpointErrors(t *testing.T) {
 	f("__url__: URL of 2049 bytes, more than 2048", "__url__", "http://h/"+strings.Repeat("x", 2040))
 	f("__endpoint__: endpoint name of 129 bytes, more than 128", "__address__", strings.Repeat("h", 129))
 	f(`__endpoint__: endpoint name "a\nb" has a control character`, "__address__", "h", "__endpoint__", "a\nb")
-	f(`__endpoint__: endpoint name ".." has no page; want another`, "__address__", "h", "__endpoint__", "..")
+	f(`__endpoint__: no page can have the endpoint name ".."; want another`, "__address__", "h", "__endpoint__", "..")
 	f("__model__: model of 257 bytes, more than 256", "__address__", "h", "__model__", strings.Repeat("m", 257))
 	f("__engine__: engine name of 129 bytes, more than 128", "__address__", "h", "__engine__", strings.Repeat("m", 129))
 	f(`__modules__[1]: unknown module "fast"; known: agent, batch, canary, code-completion, embedding, interactive, long-context, rag`,

@@ -281,7 +281,7 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 			d.errorf(p, "want %s, got %s", kindWanted(m[2]), kindGot(m[1]))
 			continue
 		}
-		d.errorf(p, "not of the form that Prometheus reads")
+		d.errorf(p, "not in the form that Prometheus reads")
 	}
 }
 

@@ -94,7 +94,7 @@ func (e *Endpoint) validate(r *report, p path, modules map[string]*Module) {
 func (e *Endpoint) validateName(r *report, p path) {
 	validateText(r, p, "endpoint name", e.Name, maxNameBytes)
 	if e.Name == "." || e.Name == ".." { // a browser takes them for a folder, in the address of the endpoint's page
-		r.errorf(p, "endpoint name %s has no page; want another", quote(e.Name))
+		r.errorf(p, "no page can have the endpoint name %s; want another", quote(e.Name))
 	}
 }
 

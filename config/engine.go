@@ -302,7 +302,7 @@ func (e *Engine) validatePrefixCache(r *report, p path) {
 		c.Queries.validate(r, at.key("queries"))
 		validateOneOf(r, at.key("unit"), c.Unit, PrefixCacheUnits()...)
 		if c.Late && c.LateBehindRay {
-			r.errorf(at.key("late_behind_ray"), "means nothing with late")
+			r.errorf(at.key("late_behind_ray"), "has no effect with late")
 		}
 	}
 }
@@ -318,7 +318,7 @@ func (q *EngineRequests) validate(r *report, p path) {
 		validateLabelName(r, p.key("by").index(i), name)
 	}
 	if len(q.As) > 0 && len(q.By) == 0 && !r.failed[p.key("by")] {
-		r.errorf(p.key("as"), "means nothing without by")
+		r.errorf(p.key("as"), "has no effect without by")
 	}
 	for _, value := range slices.Sorted(maps.Keys(q.As)) {
 		validateOneOf(r, p.key("as").key(value), q.As[value], Finishes()...)

@@ -295,9 +295,9 @@ func (s *SigV4) validate(r *report, p path) {
 	case r.written(id) && !isPlain(s.AccessKeyID):
 		r.errorf(id, "want letters and digits; leave both keys out for those of the environment")
 	case r.written(id) && s.SecretAccessKey == "":
-		r.errorf(secret, "missing beside access_key_id; leave both keys out for those of the environment")
+		r.errorf(secret, "missing, but required by access_key_id; leave both keys out for those of the environment")
 	case s.AccessKeyID == "" && r.written(secret):
-		r.errorf(id, "missing beside secret_access_key; leave both keys out for those of the environment")
+		r.errorf(id, "missing, but required by secret_access_key; leave both keys out for those of the environment")
 	case !isPlain(s.AccessKeyID) || s.SecretAccessKey == "":
 		r.errorf(p, "no keys: want access_key_id and secret_access_key, or %s and %s in the environment", envAccessKeyID, envSecretAccessKey)
 	}

@@ -238,11 +238,11 @@ func (m *Module) validatePrompts(r *report, p path) {
 	}
 	for _, key := range []string{"input_tokens", "batch_size"} {
 		if r.written(p.key(key)) {
-			r.errorf(p.key(key), "means nothing beside %s", keys[0])
+			r.errorf(p.key(key), "has no effect with %s", keys[0])
 		}
 	}
 	if m.Prefix != PrefixWarm {
-		r.errorf(p.key("prefix"), "want warm beside %s, or leave the key out: the same text is asked again", keys[0])
+		r.errorf(p.key("prefix"), "want warm with %s, or leave the key out: the same text is sent again", keys[0])
 	}
 	if m.ReferenceLogprob {
 		m.validateReference(r, p)
@@ -252,7 +252,7 @@ func (m *Module) validatePrompts(r *report, p path) {
 // validateReference rejects keys that need an answer.
 func (m *Module) validateReference(r *report, p path) {
 	if at := p.key("output_tokens"); r.written(at) {
-		r.errorf(at, "means nothing beside reference_logprob, which asks for no answer")
+		r.errorf(at, "has no effect with reference_logprob, which asks for no answer")
 	}
 	if len(m.Concurrency) > 0 {
 		r.errorf(p.key("concurrency"), "excludes reference_logprob")
@@ -286,11 +286,11 @@ func (m *Module) validateAnswers(r *report, p path) {
 	switch fingerprint := p.key("fingerprint"); {
 	case !m.Fingerprint:
 	case m.ReferenceLogprob:
-		r.errorf(fingerprint, "means nothing beside reference_logprob, which is watched without it")
+		r.errorf(fingerprint, "has no effect with reference_logprob, which is watched without it")
 	case m.Prompt == "" && !m.Questions && !r.failed[p.key("prompt")]:
 		r.errorf(fingerprint, "needs prompt or questions: other answers differ each time")
 	case len(m.OutputTokens.Ladder) > 1 || len(m.OutputTokens.Mix) > 1:
-		r.errorf(fingerprint, "needs a single output_tokens: an answer that is cut elsewhere is another answer")
+		r.errorf(fingerprint, "needs a single output_tokens: answers of other lengths differ")
 	}
 }
 

@@ -57,7 +57,7 @@ func (c *Price) validate(r *report, p path) {
 	case c.GPUHourUSD == 0 && !c.PerToken():
 		r.errorf(p, "no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd")
 	case c.InputUSD == 0 && c.CachedInputUSD > 0:
-		r.errorf(p.key("input_usd"), "missing beside cached_input_usd")
+		r.errorf(p.key("input_usd"), "missing, but required by cached_input_usd")
 	}
 }
 
@@ -103,6 +103,6 @@ func (e *Endpoint) validateBudget(r *report, p path) {
 	budget := p.key("budget")
 	e.Budget.validate(r, budget)
 	if e.Budget.USDPerDay > 0 && !e.Price.PerToken() && !priceFailed(r, p.key("price")) {
-		r.errorf(budget.key("usd_per_day"), "means nothing without a price of tokens; set price.input_usd and price.output_usd")
+		r.errorf(budget.key("usd_per_day"), "has no effect without a price of tokens; set price.input_usd and price.output_usd")
 	}
 }

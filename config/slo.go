@@ -73,7 +73,7 @@ func (m *Module) validateSLO(r *report, p path) {
 	m.SLO.validate(r, p)
 	for _, key := range m.SLO.writtenKeys(r, p) {
 		if why := m.uncounted(key); why != "" {
-			r.errorf(p.key(key), "means nothing beside %s", why)
+			r.errorf(p.key(key), "has no effect with %s", why)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (e *Endpoint) validateSLO(r *report, p path, modules map[string]*Module) {
 			}
 		}
 		if why != "" {
-			r.errorf(p.key(key), "no module of the endpoint counts it: it means nothing beside %s", why)
+			r.errorf(p.key(key), "no module of the endpoint counts it: it has no effect with %s", why)
 		}
 	}
 }
