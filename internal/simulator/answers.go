@@ -100,33 +100,33 @@ func newVocabulary() vocabulary {
 	return v
 }
 
-// speech is the text of one answer, a word a token. The zero value counts from
+// answerText is the text of one answer, a word a token. The zero value counts from
 // zero, again and again.
-type speech struct {
-	// said is the answer to a question; the words of the vocabulary come after.
-	said []string
-	// offset is the word of the vocabulary that it begins with, and voice what
+type answerText struct {
+	// fixed is the answer to a question; the words of the vocabulary come after.
+	fixed []string
+	// offset is the word of the vocabulary that it begins with, and order what
 	// decides the order of the words; 0 is to count.
 	offset int
-	voice  uint64
-	// turn is the word, counted from 1, from which on the answer says something
+	order  uint64
+	// flipAt is the word, counted from 1, from which on the answer says something
 	// else than it would have; 0 is none.
-	turn int
+	flipAt int
 }
 
 // append appends word i, after the space that separates it.
-func (p *speech) append(dst []byte, v vocabulary, i int) []byte {
+func (p *answerText) append(dst []byte, v vocabulary, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ' ')
 	}
-	if i < len(p.said) {
-		return append(dst, p.said[i]...)
+	if i < len(p.fixed) {
+		return append(dst, p.fixed[i]...)
 	}
 	word := i
-	if p.voice != 0 {
-		word = int(mix(p.voice, uint64(i)) % uint64(len(v)))
+	if p.order != 0 {
+		word = int(mix(p.order, uint64(i)) % uint64(len(v)))
 	}
-	if p.turn > 0 && i+1 >= p.turn {
+	if p.flipAt > 0 && i+1 >= p.flipAt {
 		word += len(v) / 2
 	}
 	return append(dst, v[(p.offset+word)%len(v)]...)

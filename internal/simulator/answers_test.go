@@ -250,45 +250,45 @@ func TestVocabulary(t *testing.T) {
 	if len(v) != 100 {
 		t.Fatalf("%d words, want 100", len(v))
 	}
-	f := func(p speech, i int, want string) {
+	f := func(p answerText, i int, want string) {
 		t.Helper()
 		if got := string(p.append(nil, v, i)); got != want {
 			t.Errorf("word %d of %+v: %q, want %q", i, p, got, want)
 		}
 	}
-	f(speech{}, 0, "zero")
-	f(speech{}, 19, " nineteen")
-	f(speech{}, 20, " twenty")
-	f(speech{}, 99, " ninety-nine")
-	f(speech{}, 100, " zero")
-	f(speech{offset: 42}, 1, " forty-three")
-	f(speech{said: []string{"yes"}}, 0, "yes")
-	f(speech{said: []string{"yes"}}, 1, " one")
-	f(speech{turn: 3}, 1, " one")
-	f(speech{turn: 3}, 2, " fifty-two")
-	f(speech{turn: 3}, 3, " fifty-three")
+	f(answerText{}, 0, "zero")
+	f(answerText{}, 19, " nineteen")
+	f(answerText{}, 20, " twenty")
+	f(answerText{}, 99, " ninety-nine")
+	f(answerText{}, 100, " zero")
+	f(answerText{offset: 42}, 1, " forty-three")
+	f(answerText{fixed: []string{"yes"}}, 0, "yes")
+	f(answerText{fixed: []string{"yes"}}, 1, " one")
+	f(answerText{flipAt: 3}, 1, " one")
+	f(answerText{flipAt: 3}, 2, " fifty-two")
+	f(answerText{flipAt: 3}, 3, " fifty-three")
 }
 
-// Two voices say other things, and each always the same.
+// Two orders say other things, and each always the same.
 func TestVoices(t *testing.T) {
 	v := newVocabulary()
-	say := func(p speech) string {
+	say := func(p answerText) string {
 		var text []byte
 		for i := range 16 {
 			text = p.append(text, v, i)
 		}
 		return string(text)
 	}
-	seen := map[string]uint64{say(speech{}): 0}
-	for voice := range uint64(200) {
-		p := speech{voice: voice + 1}
+	seen := map[string]uint64{say(answerText{}): 0}
+	for order := range uint64(200) {
+		p := answerText{order: order + 1}
 		text := say(p)
 		if other, ok := seen[text]; ok {
-			t.Errorf("voices %d and %d both say %s", other, voice+1, text)
+			t.Errorf("orders %d and %d both say %s", other, order+1, text)
 		}
-		seen[text] = voice + 1
+		seen[text] = order + 1
 		if again := say(p); again != text {
-			t.Errorf("voice %d says %q, then %q", voice+1, text, again)
+			t.Errorf("order %d says %q, then %q", order+1, text, again)
 		}
 		if n := len(strings.Fields(text)); n != 16 {
 			t.Errorf("%d words: %s", n, text)

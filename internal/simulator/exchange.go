@@ -35,7 +35,7 @@ type exchange struct {
 	seq       *sequence
 	weights   *weights
 	reasoning int // reasoning tokens before the answer
-	speech    speech
+	text      answerText
 	verdict   check.Verdict // as Record has it
 
 	contentType string
@@ -194,10 +194,10 @@ func (x *exchange) wholeReply() error {
 // appendToken appends the text of output token i.
 func (x *exchange) appendToken(dst []byte, i int) []byte {
 	if i < x.reasoning {
-		thoughts := speech{offset: x.speech.offset, voice: x.speech.voice}
+		thoughts := answerText{offset: x.text.offset, order: x.text.order}
 		return thoughts.append(dst, x.s.words, i)
 	}
-	return x.speech.append(dst, x.s.words, i-x.reasoning)
+	return x.text.append(dst, x.s.words, i-x.reasoning)
 }
 
 // usage returns the counts after n output tokens.
@@ -242,7 +242,7 @@ func (x *exchange) submit() error {
 	}
 	x.rec.update(func(r *Record) {
 		r.PromptTokens, r.Replica = len(a.prompt), x.replica.index
-		r.Verdict, r.Flipped = x.verdict, x.speech.turn > 0
+		r.Verdict, r.Flipped = x.verdict, x.text.flipAt > 0
 	})
 	return nil
 }
@@ -251,7 +251,7 @@ func (x *exchange) submit() error {
 func (x *exchange) compose() (int, finish) {
 	a := &x.request
 	if answer, verdict, ok := x.s.answerTo(a, x.weights); ok {
-		x.speech.said = answer
+		x.text.fixed = answer
 		n := x.reasoning + len(answer)
 		if limit := cmp.Or(a.maxOutput, x.s.o.ContextLength-len(a.prompt)); limit < n {
 			if verdict == check.Repetition && limit-x.reasoning >= len(answer)/2 {
@@ -265,15 +265,15 @@ func (x *exchange) compose() (int, finish) {
 		}
 	}
 	output, reason := x.s.outputLength(a)
-	x.speech.voice = x.weights.voice(a.text)
+	x.text.order = x.weights.wordOrder(a.text)
 	x.s.mu.Lock()
 	defer x.s.mu.Unlock()
 	flips := x.s.o.GreedyFlips
 	switch {
 	case a.sampled:
-		x.speech.offset = x.s.rng.IntN(100)
+		x.text.offset = x.s.rng.IntN(100)
 	case flips > 0 && x.s.rng.Float64() < flips:
-		x.speech.turn = 1 + x.s.rng.IntN(max(1, output-x.reasoning))
+		x.text.flipAt = 1 + x.s.rng.IntN(max(1, output-x.reasoning))
 	}
 	return output, reason
 }

@@ -92,6 +92,18 @@ const (
 // observer takes an observation of a request of a replica.
 type observer func(replica int, streaming bool, v float64)
 
+// perReplica adds a histogram for each replica.
+func (m *liveMetrics) perReplica(o *Options, of quantity, opts prometheus.HistogramOpts, labels func(*Options, int) prometheus.Labels) {
+	var histograms []prometheus.Observer
+	for i := range o.Replicas {
+		opts.ConstLabels = labels(o, i)
+		h := prometheus.NewHistogram(opts)
+		m.registry.MustRegister(h)
+		histograms = append(histograms, h)
+	}
+	m.observers[of] = func(replica int, _ bool, v float64) { histograms[replica].Observe(v) }
+}
+
 // observe reports an observation of q to the metrics page.
 func (r *replica) observe(q *sequence, of quantity, v float64) {
 	if r.metrics == nil {
@@ -155,15 +167,7 @@ func vllmMetrics(o *Options) *liveMetrics {
 	phase := []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 	m := &liveMetrics{registry: prometheus.NewRegistry(), values: vllmValues}
 	add := func(of quantity, name, help string, buckets []float64) {
-		vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name, Help: help, Buckets: buckets, ConstLabels: prometheus.Labels{"model_name": o.Model},
-		}, []string{"engine"})
-		m.registry.MustRegister(vec)
-		var engines []prometheus.Observer
-		for i := range o.Replicas {
-			engines = append(engines, vec.WithLabelValues(strconv.Itoa(i)))
-		}
-		m.observers[of] = func(replica int, _ bool, v float64) { engines[replica].Observe(v) }
+		m.perReplica(o, of, prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, vllmLabels)
 	}
 	add(firstToken, "vllm:time_to_first_token_seconds", "Time from arrival to the first token.", first)
 	add(interToken, "vllm:inter_token_latency_seconds", "Time between two tokens of a request.", token)
@@ -176,9 +180,12 @@ func vllmMetrics(o *Options) *liveMetrics {
 	return m
 }
 
+func vllmLabels(o *Options, replica int) prometheus.Labels {
+	return prometheus.Labels{"model_name": o.Model, "engine": strconv.Itoa(replica)}
+}
+
 func vllmValues(o *Options, replica int, s *State) []value {
-	engine := strconv.Itoa(replica)
-	l := prometheus.Labels{"model_name": o.Model, "engine": engine}
+	l := vllmLabels(o, replica)
 	values := []value{
 		{gauge, "vllm:num_requests_running", "Requests in the batch.", l, float64(s.Running)},
 		{gauge, "vllm:num_requests_waiting", "Requests in the queue.", l, float64(s.Waiting)},
@@ -190,7 +197,7 @@ func vllmValues(o *Options, replica int, s *State) []value {
 		{counter, "vllm:generation_tokens_total", "Tokens generated.", l, float64(s.GeneratedTokens)},
 		{counter, "vllm:num_preemptions_total", "Requests preempted.", l, float64(s.Preemptions)},
 		{gauge, "vllm:cache_config_info", "Configuration of the KV cache.", prometheus.Labels{
-			"engine": engine, "block_size": strconv.Itoa(o.BlockSize),
+			"engine": l["engine"], "block_size": strconv.Itoa(o.BlockSize),
 			"num_gpu_blocks": strconv.Itoa(o.Blocks), "enable_prefix_caching": "True",
 		}, 1},
 	}
@@ -231,15 +238,9 @@ func sglangMetrics(o *Options) *liveMetrics {
 	sum(completed, "sglang:num_requests_total", "Requests ended.", l)
 	sum(aborted, "sglang:num_aborted_requests_total", "Requests aborted.", l)
 
-	var queues []prometheus.Observer
-	for i := range o.Replicas {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "sglang:queue_time_seconds", Help: "Time in the queue.", Buckets: queue, ConstLabels: schedulerLabels(o, i),
-		})
-		m.registry.MustRegister(h)
-		queues = append(queues, h)
-	}
-	m.observers[queueTime] = func(replica int, _ bool, v float64) { queues[replica].Observe(v) }
+	m.perReplica(o, queueTime, prometheus.HistogramOpts{
+		Name: "sglang:queue_time_seconds", Help: "Time in the queue.", Buckets: queue,
+	}, schedulerLabels)
 	return m
 }
 

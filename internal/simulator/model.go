@@ -27,8 +27,8 @@ func (w *weights) fingerprint() string {
 	return fmt.Sprintf("fp_%010x", hashText("fingerprint", w.version)>>24)
 }
 
-// voice decides the order of the words of an answer to the text; 0 is to count.
-func (w *weights) voice(text string) uint64 {
+// wordOrder decides the order of the words of an answer to the text; 0 is to count.
+func (w *weights) wordOrder(text string) uint64 {
 	if w.version == "" {
 		return 0
 	}

@@ -58,96 +58,93 @@ func (k *Kind) UnmarshalText(text []byte) error {
 
 // Event is one event as it was written.
 type Event struct {
-	Kind Kind
+	Kind Kind `json:"kind"`
 	// Tokens is how many output tokens it carries.
-	Tokens int
+	Tokens int `json:"tokens"`
 	// At is the instant just before the write that completed it; the zero time
 	// if it was never written.
-	At time.Time
+	At time.Time `json:"at"`
 }
 
 // Record is the truth about one request. Through JSON, its times become
 // nanoseconds of the Unix clock and lose their monotonic reading.
 type Record struct {
-	TraceID string
+	TraceID string `json:"trace_id"`
 	// Path is the protocol's path and Fault the fault shown, if any.
-	Path  string
-	Fault string
+	Path  string `json:"path"`
+	Fault string `json:"fault,omitempty"`
 	// Arrival is when the request's header had been read; Headers is just
 	// before the first write of the reply.
-	Arrival, Headers time.Time
+	Arrival time.Time `json:"arrival"`
+	Headers time.Time `json:"headers"`
 	// Queue is the time until the request entered a batch, Prefill from then
 	// to its first token. Both are 0 until the first token.
-	Queue, Prefill time.Duration
+	Queue   time.Duration `json:"queue"`
+	Prefill time.Duration `json:"prefill"`
 	// PromptTokens and CachedTokens are the length of the prompt and the part
 	// of it that was in the prefix cache.
-	PromptTokens, CachedTokens int
+	PromptTokens int `json:"prompt_tokens"`
+	CachedTokens int `json:"cached_tokens"`
 	// OutputTokens is what the engine generated so far; the events may hold
 	// less.
-	OutputTokens int
+	OutputTokens int `json:"output_tokens"`
 	// Replica is the index of the engine that took the request; -1 is none.
-	Replica int
+	Replica int `json:"replica"`
 	// Verdict is what the answer to one of check.Questions came to; "" of every
 	// other answer, and of one that was cut by the limit or had to go on.
-	Verdict check.Verdict
+	Verdict check.Verdict `json:"verdict,omitempty"`
 	// Flipped reports that a greedy answer was not what it is most times.
-	Flipped bool
+	Flipped bool `json:"flipped,omitempty"`
 	// Logprob is the mean log-probability of the scored tokens of the prompt, as
 	// the reply has them; 0 is none.
-	Logprob float64
+	Logprob float64 `json:"logprob,omitempty"`
 	// Preemptions is how often the request lost its blocks.
-	Preemptions int
+	Preemptions int `json:"preemptions"`
 	// Events are what a streaming reply wrote, in order. Only the first 65536
 	// are kept.
-	Events []Event
+	Events []Event `json:"events"`
 	// Complete reports that the server is done with the request.
-	Complete bool
+	Complete bool `json:"complete"`
 }
 
 // UncachedTokens is the part of the prompt that had to be computed.
 func (r *Record) UncachedTokens() int { return r.PromptTokens - r.CachedTokens }
 
-type recordJSON struct {
-	TraceID      string        `json:"trace_id"`
-	Path         string        `json:"path"`
-	Fault        string        `json:"fault,omitempty"`
-	Arrival      int64         `json:"arrival"`
-	Headers      int64         `json:"headers,omitempty"`
-	Queue        int64         `json:"queue"`
-	Prefill      int64         `json:"prefill"`
-	PromptTokens int           `json:"prompt_tokens"`
-	CachedTokens int           `json:"cached_tokens"`
-	OutputTokens int           `json:"output_tokens"`
-	Replica      int           `json:"replica"`
-	Verdict      check.Verdict `json:"verdict,omitempty"`
-	Flipped      bool          `json:"flipped,omitempty"`
-	Logprob      float64       `json:"logprob,omitempty"`
-	Preemptions  int           `json:"preemptions"`
-	Events       []eventJSON   `json:"events"`
-	Complete     bool          `json:"complete"`
+// In JSON, instants are nanoseconds of the Unix clock; a zero one is missing.
+type (
+	plainEvent Event
+	eventJSON  struct {
+		plainEvent
+		At int64 `json:"at,omitempty"`
+	}
+	plainRecord Record
+	recordJSON  struct {
+		plainRecord
+		Arrival int64 `json:"arrival"`
+		Headers int64 `json:"headers,omitempty"`
+	}
+)
+
+// MarshalJSON writes At in nanoseconds.
+func (e Event) MarshalJSON() ([]byte, error) {
+	return json.Marshal(eventJSON{plainEvent(e), unixNano(e.At)})
 }
 
-type eventJSON struct {
-	Kind   Kind  `json:"kind"`
-	Tokens int   `json:"tokens"`
-	At     int64 `json:"at,omitempty"`
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	var j eventJSON
+	err := json.Unmarshal(data, &j)
+	*e = Event(j.plainEvent)
+	e.At = fromUnixNano(j.At)
+	return err
 }
 
 // MarshalJSON writes times and durations in nanoseconds.
 func (r Record) MarshalJSON() ([]byte, error) {
-	j := recordJSON{
-		TraceID: r.TraceID, Path: r.Path, Fault: r.Fault,
-		Arrival: unixNano(r.Arrival), Headers: unixNano(r.Headers),
-		Queue: int64(r.Queue), Prefill: int64(r.Prefill),
-		PromptTokens: r.PromptTokens, CachedTokens: r.CachedTokens,
-		OutputTokens: r.OutputTokens, Replica: r.Replica, Verdict: r.Verdict, Flipped: r.Flipped,
-		Logprob: r.Logprob, Preemptions: r.Preemptions,
-		Events: make([]eventJSON, len(r.Events)), Complete: r.Complete,
+	if r.Events == nil {
+		r.Events = []Event{} // a list in JSON
 	}
-	for i, e := range r.Events {
-		j.Events[i] = eventJSON{e.Kind, e.Tokens, unixNano(e.At)}
-	}
-	return json.Marshal(j)
+	return json.Marshal(recordJSON{plainRecord(r), unixNano(r.Arrival), unixNano(r.Headers)})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -156,18 +153,8 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return fmt.Errorf("decode record: %w", err)
 	}
-	*r = Record{
-		TraceID: j.TraceID, Path: j.Path, Fault: j.Fault,
-		Arrival: fromUnixNano(j.Arrival), Headers: fromUnixNano(j.Headers),
-		Queue: time.Duration(j.Queue), Prefill: time.Duration(j.Prefill),
-		PromptTokens: j.PromptTokens, CachedTokens: j.CachedTokens,
-		OutputTokens: j.OutputTokens, Replica: j.Replica, Verdict: j.Verdict, Flipped: j.Flipped,
-		Logprob: j.Logprob, Preemptions: j.Preemptions,
-		Events: make([]Event, len(j.Events)), Complete: j.Complete,
-	}
-	for i, e := range j.Events {
-		r.Events[i] = Event{e.Kind, e.Tokens, fromUnixNano(e.At)}
-	}
+	*r = Record(j.plainRecord)
+	r.Arrival, r.Headers = fromUnixNano(j.Arrival), fromUnixNano(j.Headers)
 	return nil
 }
 

@@ -170,7 +170,7 @@ func (c *counts) answered(x *exchange) {
 	if x.verdict != "" {
 		c.now.Verdicts[x.verdict]++
 	}
-	if x.speech.turn > 0 {
+	if x.text.flipAt > 0 {
 		c.now.Flipped++
 	}
 	if x.request.echo && !x.request.stream {
