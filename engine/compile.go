@@ -10,7 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// startTime is the series that tells when the process of a server started.
+// startTime is the series of the time at which the process of a server started.
 const startTime = "process_start_time_seconds"
 
 // kind is what the samples of a source are.
@@ -18,7 +18,7 @@ type kind uint8
 
 const (
 	gauge     kind = iota
-	counter        // grows until its series begins anew
+	counter        // grows until its series is reset
 	histogram      // its buckets, sum and count, all of them counters
 )
 
@@ -159,7 +159,7 @@ func readable(e *config.Engine, expected []config.Quantity) []config.Quantity {
 	})
 }
 
-// isValue tells whether a quantity is read from a series.
+// isValue reports whether a quantity is read from a series.
 func isValue(e *config.Engine, series string) bool {
 	for _, sources := range e.Values {
 		for i := range sources {
@@ -218,8 +218,8 @@ func (c *mapping) findNumber(name string, i int, spelling uint8) {
 	c.families[name] = append(c.families[name], family{source: i, spelling: spelling})
 }
 
-// addNumber adds the sources of a number. A factor is no counter: it tells how
-// large one of what is counted is.
+// addNumber adds the sources of a number. A factor is no counter: it is
+// how large one of what is counted is.
 func (c *mapping) addNumber(s *config.EngineSource, k kind) *number {
 	n := &number{scale: s.Scale}
 	n.source = c.addSource(s.Series, source{
@@ -246,7 +246,7 @@ func (c *mapping) addDistribution(h *config.EngineHistogram) *distribution {
 }
 
 // addRequests adds a source for each way to end. Samples are found as those of
-// the first and go to the one that their labels tell.
+// the first and go to the one that their labels name.
 func (c *mapping) addRequests(r *config.EngineRequests) []int {
 	first := c.addSource(r.Series, source{kind: counter, labels: sortedLabels(r.Labels), requests: r})
 	sources := []int{first}

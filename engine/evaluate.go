@@ -161,9 +161,9 @@ type use struct {
 	hits, queries float64
 }
 
-// window holds what is needed to tell the use of a prefix cache over the last
-// RatioWindow.
-type window struct {
+// cacheWindow holds what is needed to compute the use of a prefix cache over the
+// last RatioWindow.
+type cacheWindow struct {
 	item   int   // of the mapping, the source
 	latest use   // as the page has it
 	total  use   // the same without restarts
@@ -173,9 +173,9 @@ type window struct {
 // ratio takes in the use at a time and returns hits over queries since the
 // beginning of the window, or since the first reading where that is less; -1
 // where nothing was asked or the numbers contradict each other.
-func (w *window) ratio(now use, item int) float64 {
+func (w *cacheWindow) ratio(now use, item int) float64 {
 	if len(w.past) == 0 || w.item != item || now.at.Before(w.latest.at) {
-		*w = window{item: item, latest: now, total: now, past: append(w.past[:0], now)}
+		*w = cacheWindow{item: item, latest: now, total: now, past: append(w.past[:0], now)}
 		return -1
 	}
 	w.total = use{

@@ -82,7 +82,7 @@ func (e *Endpoint) look(ctx context.Context, known Known, name string) []reading
 		silent[page.Host] = isSilent(r.status.Reason)
 		answered = answered || !silent[page.Host]
 	}
-	if !answered && found.page == nil { // it tells nothing about the page that all is down
+	if !answered && found.page == nil { // that all is down says nothing about the page
 		found.wait = e.nextWait(name)
 		found.lookAt = start.Add(found.wait - time.Duration(e.cfg.Servers.Interval)/2) // readings are not exactly on time
 	}
@@ -110,7 +110,7 @@ func (e *Endpoint) nextWait(name string) time.Duration {
 	return wait
 }
 
-// isSilent tells whether a failure is one of the server and not of a page.
+// isSilent reports whether a failure is one of the server and not of a page.
 func isSilent(r Reason) bool {
 	switch r {
 	case ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout:
@@ -119,7 +119,7 @@ func isSilent(r Reason) bool {
 	return false
 }
 
-// isThere tells whether a reading shows a page of metrics, even if not one
+// isThere reports whether a reading shows a page of metrics, even if not one
 // that can be trusted.
 func isThere(r Reason) bool {
 	switch r {
@@ -138,7 +138,7 @@ func (e *Endpoint) readFound(ctx context.Context, page *url.URL, known Known, wi
 	}
 	r := reading{server: e.server(p.id), place: p, status: e.read(ctx, e.server(p.id), p, e.want(known))}
 	if r.status.State == Unmapped && r.server.engine == "" && e.cfg.Servers.Engine == "" {
-		r.status.Absent = true // of a gateway perhaps, which nobody said is a server
+		r.status.Absent = true // of a gateway perhaps, which is not configured as a server
 	}
 	return r
 }
@@ -172,7 +172,7 @@ func (e *Endpoint) mayAsk(port string) bool {
 	return ports == nil || slices.Contains(ports, port)
 }
 
-// prefixOf returns what stands before the version segment of a path, "/a" of
+// prefixOf returns what is before the version segment of a path, "/a" of
 // "/a/v1": there a gateway shows the server, and its own page elsewhere.
 func prefixOf(base *url.URL) string {
 	segments := strings.Split(base.Path, "/")

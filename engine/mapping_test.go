@@ -309,7 +309,7 @@ func linesOf(e *config.Engine) map[string][]*config.Engine {
 	return lines
 }
 
-// readsAny tells whether the mapping "probe" reads anything of a page.
+// readsAny reports whether the mapping "probe" reads anything of a page.
 func readsAny(m *Mappings, p *goldenPage) bool {
 	got, err := m.NewReader().Read(p.text, textFormat, time.Time{}, Want{Engine: "probe", Model: p.want.Model})
 	return err == nil && got.Engine == "probe" && len(got.Values)+len(got.Histograms)+len(got.Requests) > 0

@@ -132,7 +132,7 @@ func (p *page) at(offset int) string {
 	return quoted(line)
 }
 
-// isHistogram tells whether a family of a type has buckets.
+// isHistogram reports whether a family of a type has buckets.
 func isHistogram(t model.MetricType) bool {
 	return t == model.MetricTypeHistogram || t == model.MetricTypeGaugeHistogram
 }
@@ -155,13 +155,13 @@ func appendPlain(b, name []byte) []byte {
 // plain is appendPlain for a name of a mapping.
 func plain(name string) string { return string(appendPlain(nil, []byte(name))) }
 
-// spellings is how many ways to write a name spelling tells apart.
+// spellings is the number of ways to write a name that spelling knows.
 const spellings = 4
 
-// spelledByRay is the part of a spelling that tells that Ray writes the name.
+// spelledByRay is the part of a spelling that means that Ray writes the name.
 const spelledByRay = 2
 
-// spelling tells how a name is written, the engine's own way first: a page that
+// spelling returns how a name is written, the engine's own way first: a page that
 // has a series in two ways has it twice.
 func spelling(name []byte) uint8 {
 	var s uint8
@@ -174,7 +174,7 @@ func spelling(name []byte) uint8 {
 	return s
 }
 
-// seriesName returns the name at the start of a series, which may stand in
+// seriesName returns the name at the start of a series, which may be in
 // quotes inside the braces.
 func seriesName(series []byte) []byte {
 	if quoted, ok := bytes.CutPrefix(series, []byte(`{"`)); ok {
@@ -229,7 +229,7 @@ func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
 	return m.ranked[best], nil
 }
 
-// isOfRuntime tells whether a series is of a client library, and so says
+// isOfRuntime reports whether a series is of a client library, and so says
 // nothing of the server software.
 func isOfRuntime(name []byte) bool {
 	for _, prefix := range []string{"python_", "process_", "go_", "promhttp_"} {
@@ -240,7 +240,7 @@ func isOfRuntime(name []byte) bool {
 	return false
 }
 
-// has tells whether a plain name, of a series or a family, is one of the
+// has reports whether a plain name, of a series or a family, is one of the
 // mapping. The start of the process is on the pages of all engines.
 func (c *mapping) has(name []byte) bool {
 	if t := c.targets[string(name)]; len(t) > 0 {
@@ -261,7 +261,7 @@ func lineName(line []byte) []byte {
 	return seriesName(line)
 }
 
-// quoted quotes the beginning of what stands on a page.
+// quoted quotes the beginning of a text of a page.
 func quoted(b []byte) string {
 	if len(b) > maxBytesShown {
 		return strconv.Quote(string(b[:maxBytesShown])) + "..."

@@ -46,7 +46,7 @@ func (e *Endpoint) configured(ctx context.Context, known Known) []*place {
 	return places
 }
 
-// places returns the servers that the name stands for: itself, when it has
+// places returns the servers behind the name: itself, when it has
 // no address.
 func (n *dnsName) places(id, path string) []*place {
 	page := pageOf(n.url, path)
@@ -100,10 +100,10 @@ func pageOf(u *url.URL, path string) *url.URL {
 	return &v
 }
 
-// maxAddresses bounds how many servers one name stands for.
+// maxAddresses bounds the servers behind one name.
 const maxAddresses = 256
 
-// dnsName is a configured name that stands for the servers at all its addresses.
+// dnsName is a configured name of the servers at all its addresses.
 type dnsName struct {
 	url       *url.URL
 	client    *client

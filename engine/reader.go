@@ -24,7 +24,7 @@ type Want struct {
 }
 
 // Reader reads the pages of one server, one after the other, and keeps what is
-// needed to tell what changed between them. It is for one goroutine at a time.
+// needed to find what changed between them. It is for one goroutine at a time.
 type Reader struct {
 	mappings *Mappings
 
@@ -33,7 +33,7 @@ type Reader struct {
 	cells  []cell  // of the counters and histograms, sorted by source and set
 	totals []total // by source
 	start  float64 // of the server's process, Unix time; 0 is unknown
-	cache  window
+	cache  cacheWindow
 	item   int             // of the mapping, where the use of the cache was last read from; 0 after a restart
 	marks  []mark          // of each source of progress on the latest page that had it
 	queued bool            // requests were seen to wait since the server started
@@ -143,7 +143,7 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 }
 
 // missing returns what a page of the engine shows and this one did not. A page
-// of other models lacks nothing. Queued says whether requests were seen to wait.
+// of other models lacks nothing. Queued reports whether requests were seen to wait.
 func (c *mapping) missing(snap *Snapshot, s *scratch, queued bool) []config.Quantity {
 	if s.models.areTold() && !s.models.own {
 		return nil
@@ -169,7 +169,7 @@ func (c *mapping) missing(snap *Snapshot, s *scratch, queued bool) []config.Quan
 	return slices.Compact(missing)
 }
 
-// has tells whether the page told a quantity.
+// has reports whether the page has a quantity.
 func (s *Snapshot) has(q config.Quantity) bool {
 	if q == config.RequestsFinished {
 		return len(s.Requests) > 0
@@ -178,7 +178,7 @@ func (s *Snapshot) has(q config.Quantity) bool {
 	return number || s.Histograms[q] != nil
 }
 
-// served tells whether the page says that the server has generated tokens and
+// served reports whether the page says that the server has generated tokens and
 // ended a request: only then all series are there that come with an event.
 func (s *Snapshot) served() bool {
 	count := func(q config.Quantity) uint64 {
@@ -222,7 +222,7 @@ func (s *Snapshot) answers() float64 {
 	return ended + s.Values[config.RequestsRunning]
 }
 
-// idle tells whether the page says that there is nothing to do.
+// idle reports whether the page says that there is nothing to do.
 func (s *Snapshot) idle() bool {
 	running, ok := s.Values[config.RequestsRunning]
 	waiting, ok2 := s.Values[config.RequestsWaiting]
@@ -268,7 +268,7 @@ func (r *Reader) lastProgress(c *mapping, s *scratch, idle bool, at time.Time) t
 	return r.worked
 }
 
-// moveMark brings a mark to a page that has its source, and tells whether it
+// moveMark brings a mark to a page that has its source, and reports whether it
 // moved.
 func moveMark(marks []mark, i int, now mark) bool {
 	if !now.present || marks[i] == now {
@@ -280,7 +280,7 @@ func moveMark(marks []mark, i int, now mark) bool {
 
 // ranksProgress returns the time of the rank that has requests and has not
 // worked for longest; false where the page does not show several ranks that
-// tell both their requests and their progress.
+// show both their requests and their progress.
 func (r *Reader) ranksProgress(c *mapping, s *scratch, at time.Time) (oldest time.Time, ok bool) {
 	running := s.running(c)
 	if len(running) < 2 || len(running) > maxRanks {

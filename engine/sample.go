@@ -24,7 +24,7 @@ type sample struct {
 	value    float64 // finite, not negative
 }
 
-// modelMatch tells of which model a sample is.
+// modelMatch is of which model a sample is.
 type modelMatch uint8
 
 const (
@@ -33,7 +33,7 @@ const (
 	otherModel
 )
 
-// models tells of which models the samples of a page are.
+// models is of which models the samples of a page are.
 type models struct {
 	own    bool   // of the endpoint's
 	other  string // of another one
@@ -53,7 +53,7 @@ func (m *models) add(match modelMatch, name string) {
 	}
 }
 
-// areTold tells whether samples of other models do not count. One other model
+// areTold reports whether samples of other models do not count. One other model
 // alone may be the endpoint's under another name.
 func (m *models) areTold() bool { return m.own || m.others }
 
@@ -65,7 +65,7 @@ type wrongType struct {
 }
 
 // gather reads the samples of a page that the mapping wants, of the model that
-// is wanted. It leaves them in order, copies made one, and tells whether those
+// is wanted. It leaves them in order, copies made one, and reports whether those
 // of other models were left out.
 func (s *scratch) gather(p *page, c *mapping, model string) (bool, *PageError) {
 	s.reset(c)
@@ -166,7 +166,7 @@ func (s *scratch) add(p *page, c *mapping, model string) *PageError {
 	return nil
 }
 
-// wants tells whether the mapping wants samples with these labels at all.
+// wants reports whether the mapping wants samples with these labels at all.
 func (c *mapping) wants(ls labels.Labels) bool {
 	for _, l := range c.labels {
 		if v := ls.Get(l.name); v != l.value && ls.Has(l.name) {
@@ -176,7 +176,7 @@ func (c *mapping) wants(ls labels.Labels) bool {
 	return true
 }
 
-// match tells of which model a sample is, and the name of that.
+// match returns of which model a sample is, and the name of that.
 func (c *mapping) match(ls labels.Labels, model string) (modelMatch, string) {
 	if c.config.ModelLabel == "" || model == "" {
 		return noModel, ""
@@ -223,7 +223,7 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 }
 
 // filter keeps the samples that count: of one spelling of each name, and of the
-// wanted model. It tells whether samples of other models were left out.
+// wanted model. It reports whether samples of other models were left out.
 func (s *scratch) filter(c *mapping) bool {
 	filtered := s.models.areTold()
 	for i := range s.samples {
@@ -271,7 +271,7 @@ func compareKeys(a, b *sample) int {
 	)
 }
 
-// scratch is what the reading of a page needs and nobody keeps. It is used
+// scratch is what the reading of a page needs and nothing keeps. It is used
 // again for other pages.
 type scratch struct {
 	samples  []sample
@@ -283,7 +283,7 @@ type scratch struct {
 	hash     []byte
 	series   []series
 	numbers  []float64 // what the slices of series are made of
-	bad      []bool    // by source, cannot be told from this page
+	bad      []bool    // by source, cannot be read from this page
 	models   models    // of the samples
 	results  []result  // by source
 	cells    []cell
@@ -304,7 +304,7 @@ func (s *scratch) reset(c *mapping) {
 	s.results = sized(s.results, len(c.sources))
 }
 
-// isOfRay tells whether the page has the series of a source as Ray writes it.
+// isOfRay reports whether the page has the series of a source as Ray writes it.
 func (s *scratch) isOfRay(source int) bool {
 	spelled := s.spelling[source]
 	return spelled != math.MaxUint8 && spelled&spelledByRay != 0

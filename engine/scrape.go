@@ -105,7 +105,7 @@ func (e *Endpoint) named(readings []reading, known Known) []Status {
 	return statuses
 }
 
-// isUsual tells whether the pages of an engine are under a path.
+// isUsual reports whether the pages of an engine are under a path.
 func (e *Endpoint) isUsual(path, name string) bool {
 	return slices.ContainsFunc(e.options.Mappings.Pages(name), func(page string) bool {
 		_, usual := splitPage(page)

@@ -56,7 +56,7 @@ func (s *scratch) addHistogram(parts []sample) {
 		case sm.part == partBucket && !math.IsInf(sm.le, 1):
 			n++
 		case sm.part == partBucket || math.IsNaN(count):
-			count = sm.value // the bucket of all stands before the count
+			count = sm.value // the bucket of all comes before the count
 		}
 	}
 	start := len(s.numbers)
@@ -77,7 +77,7 @@ func (s *scratch) addHistogram(parts []sample) {
 	s.series = append(s.series, h)
 }
 
-// increasing tells whether no value is less than the one before it; none is a
+// increasing reports whether no value is less than the one before it; none is a
 // NaN.
 func increasing(values []float64) bool {
 	last := math.Inf(-1)
@@ -94,17 +94,17 @@ func increasing(values []float64) bool {
 const maxGone = 1000
 
 // cell is what is known of a series of a counter or a histogram. With it the
-// total over several series does not fall when one of them begins anew or ends,
+// total over several series does not fall when one of them is reset or ends,
 // such as that of a replaced replica: a total that falls is for Prometheus a
 // restart of everything, and what the other series have counted so far would
-// look as counted anew.
+// look as counted again.
 type cell struct {
 	source int32
 	gone   bool // not on the latest page
 	set    uint64
 	bounds []float64
 	last   []float64 // latest values, as in series
-	offset []float64 // what was counted before the series began anew; nil is zero
+	offset []float64 // what was counted before the series was reset; nil is zero
 }
 
 // compare orders cells as the series of a page are ordered.
@@ -112,14 +112,14 @@ func (c *cell) compare(s *series) int {
 	return cmp.Or(cmp.Compare(c.source, s.source), cmp.Compare(c.set, s.set))
 }
 
-// counted tells whether the series had counted anything.
+// counted reports whether the series had counted anything.
 func (c *cell) counted() bool {
 	return slices.ContainsFunc(c.last, func(v float64) bool { return v > 0 })
 }
 
-// began tells whether a series began anew, as its values say. The sum of a
+// reset reports whether a series was reset, as its values say. The sum of a
 // histogram says nothing: it falls with a negative observation.
-func (c *cell) began(s *series) bool {
+func (c *cell) reset(s *series) bool {
 	n := len(c.last)
 	if n > 1 {
 		n--
@@ -140,7 +140,7 @@ func (c *cell) update(s *series) {
 		c.bounds, c.last, c.offset = slices.Clone(s.bounds), slices.Clone(s.values), nil
 		return
 	}
-	if c.began(s) {
+	if c.reset(s) {
 		if c.offset == nil {
 			c.offset = make([]float64, len(c.last))
 		}
@@ -152,8 +152,8 @@ func (c *cell) update(s *series) {
 }
 
 // advance brings the cells to the series of a page. Both are in the same order.
-// It tells whether something went on that had counted anything. Otherwise
-// everything began anew.
+// It reports whether something went on that had counted anything. Otherwise
+// everything was reset.
 func (r *Reader) advance(c *mapping, s *scratch) bool {
 	next := s.cells[:0]
 	old := r.cells
@@ -177,7 +177,7 @@ func (r *Reader) advance(c *mapping, s *scratch) bool {
 		}
 		o := old[0]
 		old = old[1:]
-		went = went || !o.gone && o.counted() && slices.Equal(o.bounds, now.bounds) && !o.began(now)
+		went = went || !o.gone && o.counted() && slices.Equal(o.bounds, now.bounds) && !o.reset(now)
 		o.update(now)
 		next = append(next, o)
 	}
@@ -189,7 +189,7 @@ func (r *Reader) advance(c *mapping, s *scratch) bool {
 	return went
 }
 
-// restart forgets what was counted before everything began anew.
+// restart forgets what was counted before everything was reset.
 func (r *Reader) restart() {
 	r.cells = slices.DeleteFunc(r.cells, func(c cell) bool { return c.gone })
 	for i := range r.cells {

@@ -1,7 +1,6 @@
-// Package engine reads the metrics pages of inference servers and says in one
-// vocabulary what they tell: queue, KV cache, prefix-cache hits, tokens and
-// latency histograms. What a series of an engine means stands in a mapping, one
-// file for each engine, and not in code.
+// Package engine reads the metrics pages of inference servers into one vocabulary:
+// queue, KV cache, prefix-cache hits, tokens and latency histograms. What a series
+// of an engine means is in a mapping, one file for each engine, and not in code.
 package engine
 
 import (
@@ -14,7 +13,7 @@ import (
 const RatioWindow = 5 * time.Minute
 
 // Snapshot is what one reading of a page found. It is immutable. What the page
-// does not tell is absent.
+// does not show is absent.
 type Snapshot struct {
 	// Engine is the name of the mapping that the page was read with.
 	Engine string
@@ -57,7 +56,7 @@ type Histogram struct {
 	Sum   float64
 }
 
-// State tells what became of the reading of a page.
+// State is the outcome of the reading of a page.
 type State string
 
 // The states.
@@ -68,7 +67,7 @@ const (
 	Unmapped   State = "unmapped"   // a page of an engine that no mapping knows
 )
 
-// Reason tells why a page was not read. The set is closed: it is a label value.
+// Reason says why a page was not read. The set is closed: it is a label value.
 type Reason string
 
 // The reasons.
@@ -81,7 +80,7 @@ const (
 	ReasonStatus    Reason = "http_status" // a status other than 200
 	ReasonTooLarge  Reason = "too_large"   // more bytes or series than are read, or than there was memory for
 	ReasonFormat    Reason = "format"      // not the text format of Prometheus
-	ReasonDuplicate Reason = "duplicate"   // a series that stands there twice
+	ReasonDuplicate Reason = "duplicate"   // a series that is on the page twice
 	ReasonType      Reason = "wrong_type"  // a series of another type than the mapping needs
 	ReasonUnmapped  Reason = "unmapped"    // no mapping knows any of the series
 )
@@ -96,12 +95,12 @@ type Status struct {
 	// At is when the reading began, Duration how long it took.
 	At       time.Time
 	Duration time.Duration
-	// State, Reason and Err tell what became of it; Err is nil when it is up.
+	// State, Reason and Err are the outcome; Err is nil when the state is up.
 	State  State
 	Reason Reason
 	Err    error
 	// Absent reports that there is no server, and nothing to publish: a page that
-	// nobody configured and no mapping knows, or a model that a router has not
+	// is not configured and no mapping knows, or a model that a router has not
 	// loaded.
 	Absent bool
 	// Snapshot is nil unless the state is up.

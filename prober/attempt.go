@@ -120,7 +120,7 @@ func (a *attempt) negotiated(s tls.ConnectionState) {
 	}
 }
 
-// ready marks the end of the set-up. The connection is told by its local
+// ready marks the end of the set-up. The connection is found by its local
 // address, as the transport hands out wrappers.
 func (a *attempt) ready(got net.Conn) {
 	now := time.Now()
@@ -328,7 +328,7 @@ func (a *attempt) spokenFirst() bool {
 	return a.conn != nil && a.conn.spokeFirst(!a.tlsStart.IsZero())
 }
 
-// cutBy tells whether err is the peer's end of the exchange. With HTTP/2 that
+// cutBy reports whether err is the peer's end of the exchange. With HTTP/2 that
 // is every error of the transport: a reset stream, a connection going away.
 func (a *attempt) cutBy(err error) bool {
 	a.mu.Lock()

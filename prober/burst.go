@@ -65,14 +65,14 @@ func (r *run) start(ctx context.Context, requests []*request) {
 	all.Wait()
 }
 
-// didItsPart returns whether the server did its part, whatever the answer.
+// didItsPart reports whether the server did its part, whatever the answer.
 func didItsPart(o result.Outcome) bool { return o == result.Success || o == result.CheckFailed }
 
 // gate holds the requests of a burst, each written up to its first byte on a
 // ready connection, until all of them are. Then they are sent one right after
 // the other by one goroutine: waking one for each would take longer than the
 // requests may be apart. A request that fails before is not waited for, and
-// nobody is for longer than the patience after the first.
+// none is for longer than the patience after the first.
 type gate struct {
 	patience time.Duration
 
@@ -95,7 +95,7 @@ type slot struct {
 
 func (g *gate) slot() *slot { return &slot{gate: g} }
 
-// pass tells that the request is ready, and returns when it is sent.
+// pass means that the request is ready, and returns when it is sent.
 func (s *slot) pass(send func()) {
 	sent := make(chan struct{})
 	s.gate.add(func() {
@@ -106,7 +106,7 @@ func (s *slot) pass(send func()) {
 	<-sent
 }
 
-// leave tells that the request needs not be waited for.
+// leave means that the request needs not be waited for.
 func (s *slot) leave() { s.once.Do(s.gate.came) }
 
 // add keeps a request until the gate opens, or sends it when it has.

@@ -221,7 +221,7 @@ func (c *conn) send(b []byte) (int, error) {
 }
 
 // begin forgets the writes so far (a TLS handshake, an earlier probe). It
-// keeps that the connection speaks HTTP/2, which only the first probe is told,
+// keeps that the connection speaks HTTP/2, which only the first probe learns,
 // and returns it with whether an earlier probe used the connection.
 func (c *conn) begin(http2 bool) (reused, isHTTP2 bool) {
 	c.mu.Lock()
@@ -252,7 +252,7 @@ func (c *conn) arrived() (arrival, int) {
 	return c.last, c.reads
 }
 
-// wasCut tells whether the peer ended or reset the connection.
+// wasCut reports whether the peer ended or reset the connection.
 func (c *conn) wasCut() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -47,7 +47,7 @@ func outcomeOf(err error) result.Outcome {
 // runKey is how what a run does finds the context that the run was given.
 type runKey struct{}
 
-// within returns ctx as the context of a run: interrupted tells its end from
+// within returns ctx as the context of a run: interrupted separates its end from
 // those of the contexts that are derived from it.
 func within(ctx context.Context) context.Context { return context.WithValue(ctx, runKey{}, ctx) }
 
@@ -212,7 +212,7 @@ func isAlert(err error) bool {
 	return ok && e.Op == "remote error"
 }
 
-// isCut tells whether the peer ended or reset the connection.
+// isCut reports whether the peer ended or reset the connection.
 func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -267,7 +267,7 @@ func reasonText(what, where string) string {
 	return what + " (" + where + ")"
 }
 
-// plainHeader tells whether the probe sets the header itself. Every other one
+// plainHeader reports whether the probe sets the header itself. Every other one
 // comes from the endpoint's http settings and may be a secret.
 func plainHeader(name string) bool {
 	switch strings.ToLower(name) {
@@ -287,7 +287,7 @@ const maxReason = 768
 type redacted struct {
 	cause error
 	what  string // the innermost cause
-	where string // what was being done then, from outside to inside; "" is not told
+	where string // what was being done then, from outside to inside; "" is not known
 }
 
 func (r *redacted) Error() string { return reasonText(r.what, r.where) }

@@ -160,7 +160,7 @@ func (e *Endpoint) runLookup(ctx context.Context, l *lookup, known target) {
 	defer e.mu.Unlock()
 	defer close(l.done)
 	if e.lookup != l {
-		l.err = err // nobody waits for it
+		l.err = err // no run waits for it
 		return
 	}
 	e.lookup = nil

@@ -126,7 +126,7 @@ func (t *timeline) answer() (s stretch, ok bool) {
 	return s, s.first >= 0
 }
 
-// doubtful reports whether nobody can say which event brought the first token:
+// doubtful reports whether it is not known which event brought the first token:
 // there were more of them than tokens, so that at least as many of the first may
 // be none, and it matters by more than a moment.
 func (t *timeline) doubtful(c result.Clock, n result.Tokens) bool {
@@ -139,7 +139,7 @@ func (t *timeline) doubtful(c result.Clock, n result.Tokens) bool {
 // a tool, may be a piece of the same token if it came at the same moment. Some
 // servers leave a token out of their count, and a gateway that counts with a
 // tokenizer of its own may be a fifth wrong; but in a stream that begins with
-// reasoning, which is where such texts stand, no more events are accepted than
+// reasoning, which is where such texts are, no more events are accepted than
 // tokens.
 func (t *timeline) moreEvents(c result.Clock, n result.Tokens) bool {
 	if n.Source != result.TokensFromUsage || n.Output <= 0 || len(t.events) == 0 {

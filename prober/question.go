@@ -74,7 +74,7 @@ type lengthSource struct {
 	prefix  prompt.Prefix
 	outputs []prompt.Length
 	rng     *rand.Rand
-	learnt  bool // the server has told how long a prompt was
+	learnt  bool // the server has counted a prompt
 }
 
 func newLengthSource(m *config.Module) *lengthSource {
@@ -242,12 +242,12 @@ const (
 type content struct {
 	text     []byte
 	identify bool   // the names below are asked for
-	model    string // as the reply tells it first
+	model    string // the first that the reply names
 	system   string
 }
 
 // lookedAt returns where to collect the answer to a question; nil for the many
-// that nobody looks at, which must not cost more for it.
+// that nothing looks at, which must not cost more for it.
 func (q *request) lookedAt() *content {
 	watched := q.prober.module.Fingerprint && q.served.protocol.Kind == api.Generation
 	if q.question.judge == nil && !watched {

@@ -24,7 +24,7 @@ const (
 	// finishGrace is how long to wait for usage and the end marker after the
 	// finish reason: some servers send neither and keep the connection open.
 	finishGrace = 2 * time.Second
-	// bareEnd is an end marker that whatever stands in front of the server may add
+	// bareEnd is an end marker that a proxy in front of the server may add
 	// to a reply that the server never finished.
 	bareEnd = "[DONE]"
 	// drainLimit bounds what is read behind the end marker, for the sake of
@@ -58,7 +58,7 @@ type reply struct {
 	counted int
 	final   bool
 	last    instant  // arrival of the latest frame
-	answer  *content // nil where nobody looks at it
+	answer  *content // nil where nothing looks at it
 }
 
 // read reads the reply to its end and fills the result with what it says.
@@ -91,7 +91,7 @@ func (r *reply) read() error {
 	return err
 }
 
-// readHeader takes what the headers tell beside the reply.
+// readHeader reads what the headers say beside the reply.
 func (r *reply) readHeader() {
 	limit := api.RateLimitFrom
 	if own := r.served.protocol.RateLimit; own != nil {
@@ -132,7 +132,7 @@ func (r *reply) accept() error {
 }
 
 // acceptType refuses another type than the protocol's. An error page or an
-// error object tells why in its first bytes.
+// error object says why in its first bytes.
 func (r *reply) acceptType() error {
 	ct := r.resp.Header.Get("Content-Type")
 	media, _, _ := mime.ParseMediaType(ct)
@@ -237,7 +237,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 }
 
 // firstAfter returns the earliest that the first token can have arrived; Absent
-// is not known. more tells that its read brought what came after it.
+// is not known. more means that its read brought what came after it.
 func (r *reply) firstAfter(at instant, more bool) time.Duration {
 	after := result.Absent
 	switch o := &r.body.origin; {
@@ -380,7 +380,7 @@ type stampedBody struct {
 	r    io.Reader
 	conn *conn
 	last arrival
-	// spanned tells that the latest Read returned bytes of several reads of
+	// spanned means that the latest Read returned bytes of several reads of
 	// the socket: those before the last were received earlier than stamped.
 	spanned bool
 	reads   int

@@ -127,7 +127,7 @@ func (q *request) roundTripper() (http.RoundTripper, func(), error) {
 	return q.prober.endpoint.borrow()
 }
 
-// newAttempt returns the attempt, which tells the watchdog how far it is.
+// newAttempt returns the attempt, which reports its progress to the watchdog.
 func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 	limits := q.prober.module.Timeouts
 	a := q.prober.endpoint.newAttempt(q.kept)

@@ -29,7 +29,7 @@ func (e *Endpoint) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// suggestsTLS reports whether a failure is one that a server of TLS makes of
+// suggestsTLS reports whether a failure is one by which a server of TLS answers
 // plain HTTP: status 400, a closed connection, or bytes that are no HTTP.
 func suggestsTLS(err error) bool {
 	if s, ok := errors.AsType[*statusError](err); ok {
@@ -39,14 +39,14 @@ func suggestsTLS(err error) bool {
 	return ok && f.noReply && (f.outcome == result.Truncated || f.outcome == result.ProtocolError)
 }
 
-// port is what a TLS handshake told of an endpoint's port.
+// port is what a TLS handshake has shown of an endpoint's port.
 type port struct {
 	mu  sync.Mutex
 	at  time.Time // of the handshake; the zero time before the first
 	tls bool
 }
 
-// speaksTLS returns whether the port answered a TLS handshake, now or within the
+// speaksTLS reports whether the port answered a TLS handshake, now or within the
 // last minute. Nothing of the settings is sent.
 func (e *Endpoint) speaksTLS(ctx context.Context) bool {
 	p := &e.port

@@ -65,7 +65,7 @@ func (t *target) body(p api.Params) ([]byte, error) {
 // wanted: prompts are made to length by what the server counts of earlier ones.
 const reserve = 0.02
 
-// hasRoom tells whether the model has room for a question, as far as both are
+// hasRoom reports whether the model has room for a question, as far as both are
 // known.
 func (t *target) hasRoom(q *question) bool {
 	if t.context == 0 || q.wanted == 0 {
@@ -78,7 +78,7 @@ func (t *target) hasRoom(q *question) bool {
 	return need <= t.context
 }
 
-// describe tells a result who was asked.
+// describe writes into a result what was probed.
 func (t *target) describe(r *result.Result, names *safetext.Names) {
 	r.API, r.Kind, r.Engine, r.Model = t.protocol.Name, t.protocol.Kind, t.engine, names.Clean(t.model)
 }

@@ -182,9 +182,9 @@ func (t *timeline) phases(c result.Clock, tokens bool) (p [result.NumPhases]time
 	return p
 }
 
-// merged tells whether the arrival of an event is only an upper bound: a later
+// merged reports whether the arrival of an event is only an upper bound: a later
 // token shares its read, or anything else does that may have come later, as
-// the prober was late, or cannot tell whether it was.
+// the prober was late, or does not know whether it was.
 func (t *timeline) merged(i int) bool {
 	e := &t.events[i]
 	if !e.more {
@@ -254,7 +254,7 @@ func (t *timeline) imprecise(c result.Clock) bool {
 // during a probe. The kernel slews both alike: only a step moves them apart.
 const stepTolerance = time.Millisecond
 
-// isStep tells whether the wall clock was set during a probe that took the
+// isStep reports whether the wall clock was set during a probe that took the
 // given times by the wall and the monotonic clock. Kernel stamps are wall
 // times and cannot be placed on the probe's timeline then.
 func isStep(wall, monotonic time.Duration) bool {

@@ -87,7 +87,7 @@ func (w *watchdog) pause() {
 	w.paused = time.Now()
 }
 
-// resume ends a pause, which does not count. What to wait for is to be told
+// resume ends a pause, which does not count. What to wait for is to be set
 // next, by expect. Without a pause it does nothing.
 func (w *watchdog) resume() {
 	w.mu.Lock()

@@ -219,7 +219,7 @@ func (j *job) countTimeout(timedOut bool, now int64) {
 	}
 }
 
-// roomToConfirm returns whether a confirmation that begins then and takes as long
+// roomToConfirm reports whether a confirmation that begins then and takes as long
 // as the failed run ends well before the next grid point, which else does its
 // work.
 func (j *job) roomToConfirm(at int64) bool {

@@ -43,7 +43,7 @@ type places [numKinds]int
 // all returns how many places are taken.
 func (p *places) all() int { return p[normal] + p[hung] }
 
-// room returns whether a limit leaves a place for a start.
+// room reports whether a limit leaves a place for a start.
 func (p *places) room(limit int, k kind) bool {
 	if limit <= 0 {
 		return true
@@ -259,7 +259,7 @@ func (s *slots) part(j *job) {
 	}
 }
 
-// enter returns whether a start is admitted now. Else it waits until leave admits
+// enter reports whether a start is admitted now. Else it waits until leave admits
 // it.
 func (g *group) enter(sl *slot, now int64) bool {
 	if g == nil {

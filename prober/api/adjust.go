@@ -20,7 +20,7 @@ type Adjustment struct {
 	// does not have is no error.
 	Omit []string
 	// Extra is merged into the body: objects key by key, while any other value
-	// replaces what is there. It must be able to stand in JSON.
+	// replaces what is there. It must be representable in JSON.
 	Extra map[string]any
 }
 
@@ -122,7 +122,11 @@ func (j *Adjuster) renameCap(o orderedObject) (orderedObject, error) {
 }
 
 // orderedObject is a JSON object whose members keep their order and whose
-// values keep their text. No key stands twice.
+// values keep their text. Each key is in it once.
+//
+// Neither fastjson, which writes texts and numbers in its own form, nor
+// tidwall/sjson serves: that renames no key in its place, merges no objects, drops
+// only the first of two equal keys, and takes some keys for patterns.
 type orderedObject []member
 
 type member struct {
@@ -133,7 +137,7 @@ type member struct {
 // errNoObject is another JSON value where an object is wanted.
 var errNoObject = errors.New("not an object")
 
-// parseOrdered reads an object. Of a key that stands twice the last value
+// parseOrdered reads an object. Of a key that is in it twice the last value
 // counts, as encoding/json has it.
 func parseOrdered(text []byte) (orderedObject, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -177,7 +181,7 @@ func (o orderedObject) appendTo(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// index is where key stands; -1 is nowhere.
+// index returns the place of a key; -1 is none.
 func (o orderedObject) index(key string) int {
 	return slices.IndexFunc(o, func(m member) bool { return m.key == key })
 }
@@ -242,5 +246,5 @@ func (o orderedObject) merged(extra orderedObject) (orderedObject, error) {
 	return o, nil
 }
 
-// isObject tells an object from other values.
+// isObject reports whether a value is an object.
 func isObject(value json.RawMessage) bool { return len(value) > 0 && value[0] == '{' }

@@ -59,8 +59,8 @@ type Params struct {
 	Messages []Message
 	// Inputs are the texts to embed or to rank.
 	Inputs []string
-	// Path is the path that the request goes to, which tells the dialects of
-	// Rerank apart; "" is not known.
+	// Path is the path that the request goes to, which decides between the dialects of
+	// Rerank; "" is not known.
 	Path string
 	// OutputTokens caps the answer, reasoning included.
 	OutputTokens int
@@ -105,10 +105,10 @@ type Protocol struct {
 	MaxTokens string
 	// NewDecoder returns a decoder for one reply.
 	NewDecoder func() Decoder
-	// NoEndMarker tells that a good reply ends by the end of its body, after
+	// NoEndMarker means that a good reply ends by the end of its body, after
 	// its finish reason.
 	NoEndMarker bool
-	// EndOfBody tells that a good reply may end with neither a finish reason
+	// EndOfBody means that a good reply may end with neither a finish reason
 	// nor an end marker, by the end of its body alone.
 	EndOfBody bool
 	// FinishOptional means that a good reply may lack a finish reason where it has
@@ -118,7 +118,7 @@ type Protocol struct {
 	// Models says how to ask for the models; nil where the server has no list
 	// that is free of charge, so that the model must be configured.
 	Models *ModelList
-	// ModelOptional tells that requests need no model's name.
+	// ModelOptional means that requests need no model's name.
 	ModelOptional bool
 	// RateLimit reads the quota left from the headers of a reply; nil means
 	// RateLimitFrom.
@@ -167,7 +167,7 @@ type Doc struct {
 	// FirstToken is the event that ends TTFT, End what ends a reply.
 	FirstToken, End string
 	// Usage, Cached, Reasoning and ServerTimes say where these come from; ""
-	// means that the protocol does not tell.
+	// means that the protocol does not have it.
 	Usage, Cached, Reasoning, ServerTimes string
 	// Length says how exactly the length of the answer can be asked for.
 	Length string
@@ -211,9 +211,9 @@ type Delta struct {
 	Usage *Usage
 	// Server is the server's own timing, nil where the frame has none.
 	Server *ServerTimes
-	// Model is the name of the model as the reply tells it, and Fingerprint what
-	// it tells of the system behind it (system_fingerprint, a version); nil where
-	// the frame does not tell, or repeats what a frame before told. At most 256
+	// Model is the name of the model in the reply, and Fingerprint what identifies
+	// the system behind it (system_fingerprint, a version); nil where the frame has
+	// none, or repeats that of a frame before. At most 256
 	// bytes of UTF-8 each, valid until the next call of Decode.
 	Model, Fingerprint []byte
 	// Err is an error that the server reports inside the reply.
@@ -221,7 +221,7 @@ type Delta struct {
 	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in
 	// every other frame.
 	Vectors *Vectors
-	// Done tells that the frame is the protocol's end marker.
+	// Done means that the frame is the protocol's end marker.
 	Done bool
 }
 
@@ -236,12 +236,12 @@ type Vectors struct {
 	Norm float64
 }
 
-// HasToken tells whether the frame carries generated material of any channel.
+// HasToken reports whether the frame carries generated material of any channel.
 func (d *Delta) HasToken() bool {
 	return len(d.Text)+len(d.Reasoning)+len(d.Refusal)+len(d.Tool) > 0
 }
 
-// Visible tells whether the frame carries material that a user would see.
+// Visible reports whether the frame carries material that a user would see.
 func (d *Delta) Visible() bool {
 	return len(d.Text)+len(d.Refusal)+len(d.Tool) > 0
 }
@@ -264,7 +264,7 @@ type ServerTimes struct {
 	Queue, Prefill, Decode time.Duration
 }
 
-// RateLimit is the quota left as the reply's headers tell; Unknown is absent.
+// RateLimit is the quota left by the reply's headers; Unknown is absent.
 type RateLimit struct {
 	Requests, Tokens int
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The server software that probes tell apart. Other software has no name: "".
+// The server software that probes know. Other software has no name: "".
 const (
 	VLLM     = "vllm"
 	SGLang   = "sglang"
@@ -46,7 +46,7 @@ func Engines() []Engine {
 		{Name: TRTLLM, Owner: "tensorrt_llm", ContinuousUsage: true, ExactLength: true},
 		{Name: Triton, Owner: "Triton Inference Server"}, // of its OpenAI front end, which ignores min_tokens
 		{Name: LlamaCPP, Owner: "llamacpp", ExactLength: true},
-		{Name: Ollama, Owner: "library"}, // of models that nobody published
+		{Name: Ollama, Owner: "library"}, // of models without a publisher
 		{Name: LMDeploy, Owner: "lmdeploy"},
 		{Name: TEI},
 		{Name: LiteLLM},

@@ -100,12 +100,12 @@ func (c *cohereDecoder) Decode(event string, data []byte, d *Delta) error {
 	return nil
 }
 
-// end reads what the last event tells of the whole reply. The billed units
+// end reads what the last event has of the whole reply. The billed units
 // beside the tokens leave out what costs nothing.
 func (c *cohereDecoder) end(delta *fastjson.Value, d *Delta) {
 	d.Done = true
 	d.Finish = finishReason(delta.Get("finish_reason"))
-	if e := delta.Get("error"); told(e) {
+	if e := delta.Get("error"); isSet(e) {
 		d.Err = readError(e, delta)
 	} else if d.Finish == "error" && d.Err == nil {
 		d.Err = &ServerError{Message: "finish reason ERROR"}

@@ -139,13 +139,13 @@ func count(v *fastjson.Value) int {
 	return int(f)
 }
 
-// seconds returns a duration told in seconds; -1 is absent or not believable.
+// seconds returns a duration in seconds; -1 is absent or not believable.
 func seconds(v *fastjson.Value) time.Duration { return duration(v, time.Second) }
 
-// milliseconds is the same for a duration told in milliseconds.
+// milliseconds is the same for a duration in milliseconds.
 func milliseconds(v *fastjson.Value) time.Duration { return duration(v, time.Millisecond) }
 
-// duration returns a duration told as a number of units.
+// duration returns a duration in the given unit.
 func duration(v *fastjson.Value, unit time.Duration) time.Duration {
 	f := number(v)
 	if f < 0 || f > float64(maxServerTime/unit) {
@@ -166,12 +166,12 @@ func number(v *fastjson.Value) float64 {
 	return f
 }
 
-// hasText tells whether a list holds a text.
+// hasText reports whether a list holds a text.
 func hasText(list []*fastjson.Value, text string) bool {
 	return slices.ContainsFunc(list, func(v *fastjson.Value) bool { return string(v.GetStringBytes()) == text })
 }
 
-// nameIn returns a name that a reply tells, of a model or of a version; nil
+// nameIn returns a name in a reply, of a model or of a version; nil
 // where it is missing or could not be a name (over 256 bytes, not UTF-8).
 func nameIn(v *fastjson.Value) []byte {
 	name := v.GetStringBytes()
@@ -303,7 +303,7 @@ func finishWord(reason []byte) string {
 // finishReason maps a finish reason in JSON: absent, null, false and what is
 // empty are none.
 func finishReason(v *fastjson.Value) string {
-	if !told(v) {
+	if !isSet(v) {
 		return ""
 	}
 	if v.Type() != fastjson.TypeString {

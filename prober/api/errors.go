@@ -86,13 +86,13 @@ func errorIn(v *fastjson.Value) *ServerError {
 	if list := v.GetArray(); len(list) > 0 {
 		v = list[0]
 	}
-	if e := v.Get("error"); told(e) {
+	if e := v.Get("error"); isSet(e) {
 		return readError(e, v)
 	}
 	if string(v.GetStringBytes("object")) == "error" || string(v.GetStringBytes("type")) == "error" {
 		return readError(v, v)
 	}
-	if e := v.Get("x_groq", "error"); told(e) {
+	if e := v.Get("x_groq", "error"); isSet(e) {
 		return readError(e, v)
 	}
 	if len(v.GetStringBytes("message")) > 0 && errorStatus(v, v) != 0 {
@@ -101,9 +101,9 @@ func errorIn(v *fastjson.Value) *ServerError {
 	return nil
 }
 
-// told tells whether the value of an error field is an error: some servers
+// isSet reports whether the value of an error field is an error: some servers
 // send the field always, empty.
-func told(v *fastjson.Value) bool {
+func isSet(v *fastjson.Value) bool {
 	if v == nil {
 		return false
 	}
@@ -138,7 +138,7 @@ func readError(v, outer *fastjson.Value) *ServerError {
 }
 
 // located returns the parameter that a place in the request names, as the
-// validation of Python servers tells it: ["body", "stream_options", "x"].
+// validation of Python servers writes it: ["body", "stream_options", "x"].
 func located(place *fastjson.Value) string {
 	var steps []string
 	for i, step := range place.GetArray() {
@@ -296,7 +296,7 @@ func (e *ServerError) RejectedParameter() string {
 	return ""
 }
 
-// isParameter tells whether s can be a parameter's name: some gateways put
+// isParameter reports whether s can be a parameter's name: some gateways put
 // other things into the place of one.
 func isParameter(s string) bool {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.[\]-]*$`).MatchString(s)

@@ -84,7 +84,7 @@ func (l *llamacppDecoder) Decode(event string, data []byte, d *Delta) error {
 	return nil
 }
 
-// end reads what the last event alone tells.
+// end reads what the last event alone has.
 func (l *llamacppDecoder) end(object *fastjson.Value, d *Delta) {
 	d.Finish = finishReason(object.Get("stop_type"))
 	d.Model = nameIn(object.Get("model"))

@@ -16,13 +16,13 @@ const (
 type ModelInfo struct {
 	// ID is the name to ask for.
 	ID string
-	// OwnedBy is the owner's name, often that of the engine; "" is not told.
+	// OwnedBy is the owner's name, often that of the engine; "" is not known.
 	OwnedBy string
 	// Parent is the model that this one is an adapter of, as vLLM lists those of
 	// LoRA; "" is none.
 	Parent string
 	// MaxModelLen is the longest context in tokens, prompt and answer
-	// together, as this server runs the model; Unknown is not told.
+	// together, as this server runs the model; Unknown is not listed.
 	MaxModelLen int
 }
 
@@ -83,7 +83,7 @@ func parseModelList(body []byte, key string, read func(*fastjson.Value) ModelInf
 	return models, nil
 }
 
-// usableName tells whether a model can be asked for by this name.
+// usableName reports whether a model can be asked for by this name.
 func usableName(name string) bool {
 	return name != "" && len(name) <= maxModelName && utf8.ValidString(name)
 }

@@ -181,7 +181,7 @@ func firstChoice(chunk *fastjson.Value) *fastjson.Value {
 }
 
 // readUsage reads the token counts: usage in the chunk, in x_groq at Groq.
-// llama.cpp tells them in timings, also where no usage was asked for.
+// llama.cpp has them in timings, also where no usage was asked for.
 func (o *openAIDecoder) readUsage(chunk *fastjson.Value, d *Delta) {
 	o.usage = noUsage()
 	usage, timings := usageOf(chunk), chunk.Get("timings")
@@ -224,7 +224,7 @@ func usageOf(chunk *fastjson.Value) *fastjson.Value {
 	return chunk.Get("x_groq", "usage")
 }
 
-// readServerTimes reads what a server tells of its own time: vLLM in metrics
+// readServerTimes reads a server's own times: vLLM in metrics
 // (milliseconds; the first token counted from when the request left the
 // queue), llama.cpp in timings (milliseconds), Groq in usage (seconds).
 func (o *openAIDecoder) readServerTimes(chunk *fastjson.Value, d *Delta) {

@@ -67,10 +67,10 @@ type openAIScoringRequest struct {
 	Stream      bool    `json:"stream"`
 }
 
-// openAIScores tells the prompt from the answer by the counts in usage:
+// openAIScores separates the prompt from the answer by the counts in usage:
 // text_offset is -1 at SGLang, and elsewhere counts what is no part of the
-// text, as the beginning of text. A server that ignores echo tells of the
-// answer alone.
+// text, as the beginning of text. A server that ignores echo has those of
+// the answer alone.
 func openAIScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
 	all := firstChoice(reply).GetArray("logprobs", "token_logprobs")
 	prompt, answer := count(reply.Get("usage", "prompt_tokens")), count(reply.Get("usage", "completion_tokens"))

@@ -115,11 +115,11 @@ func readDelta(kind []byte, v *fastjson.Value, d *Delta) {
 	}
 }
 
-// end reads what the last event tells of the whole reply. llama.cpp adds its
+// end reads what the last event has of the whole reply. llama.cpp adds its
 // timings beside the response.
 func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
 	d.Done = true
-	d.Model = nameIn(v.Get("response", "model")) // llama.cpp tells it here alone
+	d.Model = nameIn(v.Get("response", "model")) // llama.cpp has it here alone
 	if !r.items.any {
 		r.items.readAll(v.GetArray("response", "output"), d)
 	}

@@ -40,7 +40,7 @@ const (
 	roleUser   = "user"
 )
 
-// blankLine stands between messages that become one text.
+// blankLine separates messages that become one text.
 const blankLine = "\n\n"
 
 // What Doc.Conversation says of most protocols.
@@ -62,7 +62,7 @@ func conversation(p Params) []chatMessage {
 	return messages
 }
 
-// systemApart is the conversation where what the system says stands apart and
+// systemApart is the conversation where what the system says is apart and
 // the roles of the rest must alternate: messages of one role in a row become
 // one, those of the system another, each with a blank line between them.
 func systemApart(p Params) (system string, turns []chatMessage) {

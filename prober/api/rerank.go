@@ -85,6 +85,6 @@ func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 	return nil
 }
 
-// isNumber tells whether a value is there and a number; scores may be
+// isNumber reports whether a value is there and a number; scores may be
 // negative.
 func isNumber(v *fastjson.Value) bool { return v != nil && v.Type() == fastjson.TypeNumber }

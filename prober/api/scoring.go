@@ -51,7 +51,7 @@ func readScores(body []byte, read func(*fastjson.Value) ([]*fastjson.Value, erro
 }
 
 // checkScored returns an error unless a server, asked to score each token of a
-// text, has done so. A beginning of text may be counted and not be told.
+// text, has done so. A beginning of text may be counted and have no score.
 func checkScored(scored, tokens int) error {
 	if tokens == Unknown {
 		return fmt.Errorf("%w: no count of the text's tokens", ErrProtocol)
@@ -64,7 +64,7 @@ func checkScored(scored, tokens int) error {
 }
 
 // logprobs reads the log-probabilities of a text's tokens, of which the first
-// has none, unless something that is not told stands before it. No other may
+// has none, unless something that is not listed is before it. No other may
 // miss: it would be that of a token that cannot be, as JSON has no infinity,
 // and a text without such tokens looks better than it is.
 func logprobs(values []*fastjson.Value) ([]float64, error) {

@@ -45,7 +45,7 @@ func underTEI(base *url.URL, path string) *url.URL {
 	return fixed(base, path, teiEmbedPath, tgiInfoPath, rerankPath, "/v1")
 }
 
-// teiTimes reads the server's own timing, which TEI tells in milliseconds. The
+// teiTimes reads the server's own timing, which TEI has in milliseconds. The
 // whole of an inference is Prefill: there is nothing to decode.
 func teiTimes(h http.Header) ServerTimes {
 	return ServerTimes{

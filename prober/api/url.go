@@ -50,7 +50,7 @@ func under(base *url.URL, path string) *url.URL {
 	return withPath(base, root+path)
 }
 
-// versionedPaths are the paths that stand behind a version.
+// versionedPaths are the paths that follow a version.
 func versionedPaths() []string {
 	return []string{modelsPath, chatPath, completionsPath, responsesPath, messagesPath, embeddingsPath}
 }

@@ -118,9 +118,9 @@ func (r *runningCount) next(output, reasoning int, d *Delta) int {
 	}
 	// The first count of all may be the total on the last frame, unless
 	// material comes with it.
-	told := token || r.counted
+	hasCount := token || r.counted
 	r.last, r.counted = n, true
-	if !told {
+	if !hasCount {
 		return Unknown
 	}
 	return n

@@ -15,8 +15,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// languageBytes is how much of the beginning of an answer its language is told
-// by.
+// languageBytes is how much of the beginning of an answer its language is detected
+// from.
 const languageBytes = 4096
 
 // Answer is an answer to be judged.

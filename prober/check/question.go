@@ -136,7 +136,7 @@ func Contains(answer, expected string) Verdict {
 	return Wrong
 }
 
-// misbehaviour says whether an answer that is not right refuses or runs in a
+// misbehaviour reports whether an answer that is not right refuses or runs in a
 // loop, "" for neither. said are the words of the answer without its thoughts.
 func misbehaviour(text, said string) Verdict {
 	switch {

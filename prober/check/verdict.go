@@ -1,4 +1,4 @@
-// Package check says whether an answer is right: by what the configuration
+// Package check reports whether an answer is right: by what the configuration
 // expects, or by what the answer to a question is known to be.
 package check
 
@@ -49,7 +49,7 @@ var refusals = []string{
 	"cant help with", "cannot help with", "cant assist", "cannot assist", "unable to assist", "unable to help",
 }
 
-// refuses tells whether an answer, given as its words, declines to answer. The
+// refuses reports whether an answer, given as its words, declines to answer. The
 // phrases are common ones: to be asked only of an answer that is not right.
 func refuses(said string) bool {
 	start := said
@@ -81,7 +81,7 @@ const (
 	maxPattern = 300
 )
 
-// loops tells whether a text runs in a loop.
+// loops reports whether a text runs in a loop.
 func loops(text string) bool {
 	tail := strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "")
 	spoken := strings.Split(words(tail), " ")
@@ -97,7 +97,7 @@ const tailBytes = 16 << 10
 
 func lastOf[T any](s []T, n int) []T { return s[max(0, len(s)-n):] }
 
-// isPeriodic tells whether the end of s is a sequence of at most longest that
+// isPeriodic reports whether the end of s is a sequence of at most longest that
 // comes turns times or more, and is at least least long in all.
 func isPeriodic[T comparable](s []T, longest, least int) bool {
 	for period := 1; period <= longest; period++ {

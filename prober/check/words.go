@@ -148,7 +148,7 @@ func (w *wordWriter) take(n int) {
 	w.at += n
 }
 
-// negative tells whether the number that begins here has a minus sign: one that
+// negative reports whether the number that begins here has a minus sign: one that
 // is not between two numbers or words.
 func (w *wordWriter) negative() bool {
 	before := w.text[:w.at]
@@ -183,14 +183,14 @@ func isWordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Mc)
 }
 
-// isUnspaced tells whether r belongs to a script that is written without spaces
+// isUnspaced reports whether r belongs to a script that is written without spaces
 // between words.
 func isUnspaced(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// within tells whether the words stand in the text, one after the other; both
+// within reports whether the words are in the text, one after the other; both
 // are as words returns them.
 func within(text, words string) bool {
 	return words != "" && strings.Contains(" "+text+" ", " "+words+" ")

@@ -48,7 +48,7 @@ func modelsURL(base *url.URL, path string) *url.URL {
 }
 
 // url returns where to ask for a path under the server's root, which is what
-// stands before the version in the URL of the models.
+// is before the version in the URL of the models.
 func (d *detection) url(path string) *url.URL {
 	if path == modelsPath {
 		return d.models

@@ -32,12 +32,12 @@ import (
 const MaxBody = 1 << 20
 
 // questionTimeout bounds every question but the first, so that a page that hangs
-// leaves time for the others. Without an answer to the first, which tells most,
+// leaves time for the others. Without an answer to the first, which says most,
 // there are no others.
 const questionTimeout = 5 * time.Second
 
 // ErrUnrecognised is a server that answers but speaks no protocol of package
-// api, as far as its replies tell.
+// api, as far as its replies show.
 var ErrUnrecognised = errors.New("no known inference api")
 
 // Reply is the answer to one question.
@@ -58,7 +58,7 @@ type Finding struct {
 	// wherever the server speaks it, as that compares best; else its own.
 	API string
 	// Engine is the server software, a name of api.Engines, "" is unknown; Version its version, ""
-	// where it does not tell.
+	// where it is not known.
 	Engine, Version string
 	// Models are the models that it lists.
 	Models []api.ModelInfo
@@ -74,7 +74,7 @@ type Finding struct {
 // When ctx ends early, what was found until then counts. Where the server only
 // says that it wants a key, it is taken for openai-chat, which the Evidence
 // says. The error is that of the first question when nothing answers it, that
-// of ctx when it ended too early, and ErrUnrecognised when no reply tells a
+// of ctx when it ended too early, and ErrUnrecognised when no reply shows a
 // protocol.
 func Detect(ctx context.Context, base *url.URL, get Getter) (Finding, error) {
 	given, path := byPath(base)
@@ -141,7 +141,7 @@ func (d *detection) ask(ctx context.Context, q question) error {
 	return nil
 }
 
-// read takes from a reply what it tells, and returns that in words.
+// read takes from a reply what it says, and returns that in words.
 func (d *detection) read(q question, r *Reply) string {
 	var said []string
 	if s := readHeader(&d.found, r.Header); s != "" {
@@ -261,7 +261,7 @@ const (
 	maxModel   = 256 // bytes of a model's name
 )
 
-// setVersion keeps a version as the server tells it and returns it in words;
+// setVersion keeps a version as the server writes it and returns it in words;
 // what is no version is left out.
 func (f *Finding) setVersion(v string) string {
 	if v == "" || len(v) > maxVersion || strings.ContainsFunc(v, notOfVersion) {

@@ -31,9 +31,9 @@ const modelsPath = "/v1/models"
 // question is one GET.
 type question struct {
 	path string // under the root of the server
-	// wanted tells whether the answer is still of use.
+	// wanted reports whether the answer is still of use.
 	wanted func(*Finding) bool
-	// read adds to the finding what the body of a good reply tells, and returns
+	// read adds to the finding what the body of a good reply says, and returns
 	// it in words; "" is nothing.
 	read func(f *Finding, body []byte) string
 }
@@ -68,7 +68,7 @@ func versionOf(engines ...string) func(*Finding) bool {
 
 func tritonModels(f *Finding) bool { return f.Engine == api.Triton && len(f.Models) == 0 }
 
-// readHeader takes what the header of any reply tells: llama-server and
+// readHeader takes what the header of any reply says: llama-server and
 // LiteLLM name themselves.
 func readHeader(f *Finding, h http.Header) string {
 	server := h.Get("Server")
@@ -133,7 +133,7 @@ func ownersOf(models []api.ModelInfo) []string {
 }
 
 // readInfo reads /info, which text-generation-inference and
-// text-embeddings-inference share. What tells them apart from each other and
+// text-embeddings-inference share. What distinguishes them from each other and
 // from everything else is the router's name (or, before 2.0, a limit that only
 // a generator has) and the type of the model.
 func readInfo(f *Finding, body []byte) string {
@@ -263,7 +263,7 @@ func readLiteLLM(f *Finding, body []byte) string {
 	return join("litellm_version", f.setVersion(v.Version))
 }
 
-// readLiteLLMConfig reads what LiteLLM tells its web page without a key.
+// readLiteLLMConfig reads the settings of the web page of LiteLLM, which need no key.
 func readLiteLLMConfig(f *Finding, body []byte) string {
 	var v struct {
 		Root *string `json:"server_root_path"`

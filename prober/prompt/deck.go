@@ -30,7 +30,7 @@ type Deck struct {
 	next    int     // the turn that is next
 }
 
-// NewDeck returns a Deck of the entries 0 to n-1; n is 1 to MaxDeck. weight tells
+// NewDeck returns a Deck of the entries 0 to n-1; n is 1 to MaxDeck. weight returns
 // the weight of an entry, positive and finite, and the same at any time; nil
 // makes all alike.
 func NewDeck(n int, weight func(i int) float64, rng *rand.Rand) *Deck {

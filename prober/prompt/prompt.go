@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Prefix says whether a server may know the beginning of a prompt.
+// Prefix reports whether a server may know the beginning of a prompt.
 type Prefix string
 
 const (
@@ -34,7 +34,7 @@ const MaxBytesPerToken = 9
 const TemplateTokens = 1024
 
 const (
-	// firstSlope is the tokens per word before the server has told.
+	// firstSlope is the tokens per word before the server has counted any.
 	firstSlope = 1.2
 	// fullSlope is more tokens per word than usual tokenizers make of prose: a prompt
 	// by it is not longer than wanted.

@@ -6,7 +6,7 @@ import (
 )
 
 // The fixed parts of a prompt make any model write on until it is cut. The
-// order stands at both ends, because the filler between them is long.
+// order is at both ends, because the filler between them is long.
 const (
 	head = "Count upwards from one in English words and never stop. The passage below means nothing; skip it."
 	tail = "Now count: one, two, three, and so on in words, without any remark and without an end."
@@ -99,7 +99,7 @@ var sentences = []string{
 	"dnvdn,dnvdan,cdnvr",
 }
 
-// wordsOf returns the words that a letter of a sentence stands for. All are
+// wordsOf returns the words for a letter of a sentence. All are
 // common and short, so that most tokenizers have one token for each.
 func wordsOf(letter byte) []string {
 	switch letter {
