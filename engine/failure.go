@@ -94,7 +94,7 @@ func statusFailure(resp *http.Response) *PageError {
 }
 
 // errUnloaded is that of a model which a router has not loaded: no failure.
-var errUnloaded = errors.New("the router has not loaded the model, and a reading does not make it")
+var errUnloaded = errors.New("the router has not loaded the model, and a reading does not load it")
 
 // isUnloaded reports whether a reply is that of a llama.cpp router which was asked
 // for the page of a model that it has not loaded, and not to load it.

@@ -183,7 +183,7 @@ func (b *body) grow(ctx context.Context, buf []byte) ([]byte, error) {
 	}
 	if n > smallPage {
 		if err := b.memory.free.Acquire(ctx, int64(n)); err != nil {
-			return buf, pageErrorf(ReasonTooLarge, "a page of more than %d MiB, while other such pages took up the memory for them", smallPage>>20)
+			return buf, pageErrorf(ReasonTooLarge, "a page of more than %d MiB, and other pages hold the memory for such pages", smallPage>>20)
 		}
 		b.taken += int64(n)
 	}

@@ -138,7 +138,7 @@ func withoutSentinels(engines map[string]*config.Engine) []*config.Error {
 		if len(engines[name].Sentinels) == 0 {
 			mistakes = append(mistakes, &config.Error{
 				Path: config.Key("engines", name),
-				Msg:  "no sentinels; a new mapping wants series that tell its pages from those of other engines",
+				Msg:  "no sentinels; a new mapping needs series that no other engine has",
 			})
 		}
 	}

@@ -254,7 +254,7 @@ func (s *scratch) sort(p *page) *PageError {
 		if n := len(kept); n == 0 || compareKeys(&kept[n-1], &sm) != 0 {
 			kept = append(kept, sm)
 		} else if last == sm.series {
-			return pageErrorf(ReasonDuplicate, "series %s stands there twice", p.at(int(sm.offset)))
+			return pageErrorf(ReasonDuplicate, "series %s is on the page twice", p.at(int(sm.offset)))
 		} else {
 			kept[n-1].value = max(kept[n-1].value, sm.value)
 		}

@@ -53,7 +53,7 @@ func NewCapacity() *Capacity {
 type errNoMemory struct{ bytes int }
 
 func (e errNoMemory) Error() string {
-	return fmt.Sprintf("no memory for an event of %d bytes, as other replies take up what there is for such events", e.bytes)
+	return fmt.Sprintf("no memory for an event of %d bytes: other replies hold the memory for such events", e.bytes)
 }
 
 // Unwrap makes it a shortage of this process.

@@ -219,7 +219,7 @@ func isCut(err error) bool {
 }
 
 // reason splits the text of an error into its innermost cause, which says what
-// happened, and what was being done then: "connection refused" and "find out the
+// happened, and what was being done then: "connection refused" and "detect the
 // api: nothing answers GET /v1/models: dial tcp 10.0.0.1:8000: connect". The
 // first must be read even where the text is cut.
 func reason(err error) (what, where string) {

@@ -116,7 +116,7 @@ func (l *lookup) unanswered(limit time.Duration) error {
 	if !l.ready.Load() {
 		return newLimitError(result.TimeoutConnect, "no connection within %s", limit).failure()
 	}
-	return newLimitError(result.TimeoutFirstToken, "no answer to what the server is within %s", limit).failure()
+	return newLimitError(result.TimeoutFirstToken, "server not identified within %s", limit).failure()
 }
 
 // join returns the lookup that is under way, or a new one with these limits, for

@@ -36,7 +36,7 @@ func (e *Endpoint) get(ctx context.Context, l *lookup, at string, header http.He
 	defer giveBack()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := newLimitError(result.TimeoutFirstToken, "no answer to what the server is within %s", l.limit)
+	late := newLimitError(result.TimeoutFirstToken, "server not identified within %s", l.limit)
 	if !time.Now().Before(l.end) {
 		return nil, late.failure()
 	}
@@ -110,11 +110,11 @@ func (e *Endpoint) models(ctx context.Context, l *lookup, p *api.Protocol) ([]ap
 func (e *Endpoint) detect(ctx context.Context, l *lookup) (target, error) {
 	found, refused, err := e.find(ctx, l)
 	if err != nil {
-		return target{}, fmt.Errorf("find out the api: %w", err)
+		return target{}, fmt.Errorf("detect the api: %w", err)
 	}
 	p, ok := api.Lookup(found.API)
 	if !ok {
-		return target{}, fmt.Errorf("find out the api: %q is not known", found.API)
+		return target{}, fmt.Errorf("detect the api: %q is not known", found.API)
 	}
 	t, err := newTarget(e.cfg, p)
 	if err != nil {

@@ -126,7 +126,7 @@ func (r *reply) accept() error {
 		}
 		r.body = &stampedBody{r: z, conn: c}
 	default:
-		return fail(result.ProtocolError, "content encoding %s although identity was asked", r.attempt.known().Quote(enc, 32))
+		return fail(result.ProtocolError, "content encoding %s, want identity", r.attempt.known().Quote(enc, 32))
 	}
 	return r.acceptType()
 }

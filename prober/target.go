@@ -123,7 +123,7 @@ func severalModels(models []api.ModelInfo) *result.Skip {
 	if n := len(models) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	return skip(result.SkipModel, "set model of the endpoint (or --model, beside a URL on the command line), as the server lists %d models: %s%s",
+	return skip(result.SkipModel, "set model of the endpoint (or --model, with a URL on the command line): the server lists %d models: %s%s",
 		len(models), strings.Join(names, ", "), more)
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrProtocol is a reply, or a frame of one, that the protocol does not know.
-var ErrProtocol = errors.New("not what the protocol says")
+var ErrProtocol = errors.New("protocol error")
 
 // protocols is the closed list, in the order of the documentation.
 func protocols() []Protocol {

@@ -123,7 +123,7 @@ func (e *Expectation) languageFault(a Answer) string {
 	found := whatlanggo.Detect(a.Text[:min(len(a.Text), languageBytes)])
 	switch {
 	case !found.IsReliable():
-		return "the language of the answer cannot be told, want " + e.language
+		return "the language of the answer is not recognised, want " + e.language
 	case found.Lang.Iso6391() != e.language:
 		return fmt.Sprintf("the language of the answer is %s, want %s", found.Lang, e.language)
 	}

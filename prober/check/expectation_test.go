@@ -122,7 +122,7 @@ func TestExpectationOfLanguage(t *testing.T) {
 	f("en", german, WrongFormat, "the language of the answer is German, want en")
 	f("de", french, WrongFormat, "the language of the answer is French, want de")
 	for _, unclear := range []string{"", "42", "ok", "no"} {
-		f("en", unclear, WrongFormat, "the language of the answer cannot be told, want en")
+		f("en", unclear, WrongFormat, "the language of the answer is not recognised, want en")
 	}
 }
 

@@ -92,7 +92,7 @@ func Detect(ctx context.Context, base *url.URL, get Getter) (Finding, error) {
 	}
 	f, err := d.verdict()
 	if err != nil && ctx.Err() != nil {
-		return f, fmt.Errorf("only %d questions asked: %w", len(f.Evidence), context.Cause(ctx))
+		return f, fmt.Errorf("stopped after %d questions: %w", len(f.Evidence), context.Cause(ctx))
 	}
 	return f, err
 }
