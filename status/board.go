@@ -143,62 +143,44 @@ const sweepInterval = time.Second
 
 // Fleet returns all rows. They are shared and must not be changed.
 func (b *Board) Fleet() *Fleet {
-	now := b.now()
-	t := b.table(now, 0)
-	f := &Fleet{Version: t.version, At: unixSeconds(now), States: t.states, Endpoints: t.rows}
+	u := b.Changes(0)
+	f := &Fleet{Version: u.Version, At: u.At, States: u.States, Endpoints: u.Endpoints}
 	if f.Endpoints == nil {
 		f.Endpoints = []*Row{}
 	}
 	return f
 }
 
-// Changes returns what has changed after a version, as Fleet or Changes told it:
+// Changes returns what has changed after a version that Fleet or Changes returned:
 // everything, where the version is older than what is remembered, or from
 // another process. The rows are shared and must not be changed.
 func (b *Board) Changes(since uint64) *Update {
 	now := b.now()
-	t := b.table(now, since)
-	return &Update{
-		Version: t.version, At: unixSeconds(now), States: t.states,
-		Endpoints: t.rows, Removed: t.removed, Reset: t.reset,
-	}
-}
-
-// table is what has changed after a version; everything with reset.
-type table struct {
-	version uint64
-	reset   bool
-	removed []string
-	rows    []*Row // by name
-	states  map[State]int
-}
-
-func (b *Board) table(now time.Time, since uint64) *table {
 	b.sweep(now)
-	t := &table{states: make(map[State]int)}
+	u := &Update{At: unixSeconds(now), Reset: true, States: make(map[State]int)}
 	for _, s := range States() {
-		t.states[s] = 0
+		u.States[s] = 0
 	}
 	b.mu.Lock()
-	t.version, t.reset = b.version.Load(), true
-	if since >= b.removed.forgotten && since <= t.version {
-		t.reset = false
-		t.removed = slices.DeleteFunc(b.removed.after(since), func(name string) bool { return b.endpoints[name] != nil })
+	u.Version = b.version.Load()
+	if since >= b.removed.forgotten && since <= u.Version {
+		u.Reset = false
+		u.Removed = slices.DeleteFunc(b.removed.after(since), func(name string) bool { return b.endpoints[name] != nil })
 	}
 	all := b.inOrder()
 	b.mu.Unlock()
-	if t.reset {
+	if u.Reset {
 		since = 0
-		t.rows = make([]*Row, 0, len(all))
+		u.Endpoints = make([]*Row, 0, len(all))
 	}
 	for _, e := range all {
 		row, state := e.latest(now, since)
-		t.states[state]++
+		u.States[state]++
 		if row != nil {
-			t.rows = append(t.rows, row)
+			u.Endpoints = append(u.Endpoints, row)
 		}
 	}
-	return t
+	return u
 }
 
 // sweep gives endpoints a new version that time alone has changed.

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -67,7 +68,7 @@ func GPUs(s *gpu.Snapshot) *GPUPage {
 		return &GPUPage{State: "not read", GPUs: []*GPU{}}
 	}
 	p := &GPUPage{
-		State: stateInWords(s.State), Driver: harmless(s.Driver), CUDA: harmless(s.CUDA),
+		State: stateTexts()[s.State], Driver: harmless(s.Driver), CUDA: harmless(s.CUDA),
 		Simulated: s.Simulated, GPUs: []*GPU{},
 	}
 	if s.Err != nil && s.State != gpu.StateUp {
@@ -89,31 +90,21 @@ func GPUs(s *gpu.Snapshot) *GPUPage {
 	return p
 }
 
-// stateInWords says how it stands with the driver.
-func stateInWords(s gpu.State) string {
-	switch s {
-	case gpu.StateStarting:
-		return "no reading has ended yet"
-	case gpu.StateUp:
-		return "up"
-	case gpu.StateNotBuilt:
-		return "built without the reading of GPUs"
-	case gpu.StateNoLibrary:
-		return "no driver on this machine"
-	case gpu.StateNoDriver:
-		return "the library of the driver is there, the driver is not"
-	case gpu.StateNoDevices:
-		return "a driver without a GPU"
-	case gpu.StateDenied:
-		return "no permission for any GPU"
-	case gpu.StateDriverChanged:
-		return "the driver was replaced while in use: start the exporter again"
-	case gpu.StateLost:
-		return "every GPU is lost"
-	case gpu.StateStuck:
-		return "the driver does not return"
+// stateTexts says of each state what it means.
+func stateTexts() map[gpu.State]string {
+	return map[gpu.State]string{
+		gpu.StateStarting:      "no reading has ended yet",
+		gpu.StateUp:            "up",
+		gpu.StateNotBuilt:      "built without the reading of GPUs",
+		gpu.StateNoLibrary:     "no driver on this machine",
+		gpu.StateNoDriver:      "the library of the driver is there, the driver is not",
+		gpu.StateNoDevices:     "a driver without a GPU",
+		gpu.StateDenied:        "no permission for any GPU",
+		gpu.StateDriverChanged: "the driver was replaced while in use: start the exporter again",
+		gpu.StateLost:          "every GPU is lost",
+		gpu.StateStuck:         "the driver does not return",
+		gpu.StateFailed:        "the reading failed",
 	}
-	return "the reading failed"
 }
 
 func newGPU(d *gpu.DeviceSnapshot) *GPU {
@@ -150,36 +141,21 @@ func ofXID(number uint64) string {
 
 // read takes over readings.
 func (g *GPU) read(readings []gpu.Reading) {
+	values := map[gpu.Kind]**float64{
+		gpu.MemoryUsed: &g.MemoryUsed, gpu.MemoryTotal: &g.MemoryTotal, gpu.Utilization: &g.Utilization,
+		gpu.DRAMBandwidthUtilization: &g.BandwidthUse, gpu.MemoryBandwidth: &g.Bandwidth,
+		gpu.SMActive: &g.SMActive, gpu.TensorActive: &g.TensorActive,
+		gpu.Power: &g.Power, gpu.PowerLimit: &g.PowerLimit, gpu.Temperature: &g.Temperature,
+	}
 	for _, r := range readings {
-		switch r.Kind {
-		case gpu.MemoryUsed:
-			g.MemoryUsed = &r.Value
-		case gpu.MemoryTotal:
-			g.MemoryTotal = &r.Value
-		case gpu.Utilization:
-			g.Utilization = &r.Value
-		case gpu.DRAMBandwidthUtilization:
-			g.BandwidthUse = &r.Value
-		case gpu.MemoryBandwidth:
-			g.Bandwidth = &r.Value
-		case gpu.SMActive:
-			g.SMActive = &r.Value
-		case gpu.TensorActive:
-			g.TensorActive = &r.Value
-		case gpu.Power:
-			g.Power = &r.Value
-		case gpu.PowerLimit:
-			g.PowerLimit = &r.Value
-		case gpu.Temperature:
-			if r.Label == "memory" {
-				g.MemoryTemperature = &r.Value
-			} else {
-				g.Temperature = &r.Value
-			}
-		case gpu.ClockEventActive:
-			if r.Value == 1 && r.Label != "idle" {
-				g.Throttle = append(g.Throttle, r.Label)
-			}
+		value, ok := values[r.Kind]
+		switch {
+		case r.Kind == gpu.Temperature && r.Label == "memory":
+			g.MemoryTemperature = &r.Value
+		case ok:
+			*value = &r.Value
+		case r.Kind == gpu.ClockEventActive && r.Value == 1 && r.Label != "idle":
+			g.Throttle = append(g.Throttle, r.Label)
 		default:
 			g.judge(r)
 		}
@@ -204,21 +180,13 @@ func (g *GPU) judge(r gpu.Reading) {
 	}
 }
 
-// recovery says what the driver asks for, by the values of gpu.RecoveryAction.
+// recovery returns what the driver asks for, by the values of gpu.RecoveryAction.
 func recovery(action float64) string {
-	switch action {
-	case 1:
-		return "a reset of the GPU"
-	case 2:
-		return "a reboot"
-	case 3:
-		return "a drain of peer-to-peer traffic"
-	case 4:
-		return "a drain and a reset of the GPU"
-	case 5:
-		return "a recovery of the IMEX domain"
-	}
-	return fmt.Sprintf("recovery action %.0f", action)
+	text := map[float64]string{
+		1: "a reset of the GPU", 2: "a reboot", 3: "a drain of peer-to-peer traffic",
+		4: "a drain and a reset of the GPU", 5: "a recovery of the IMEX domain",
+	}[action]
+	return cmp.Or(text, fmt.Sprintf("recovery action %.0f", action))
 }
 
 func (g *GPU) problem(format string, args ...any) {

@@ -14,16 +14,15 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
-// metrics are what a summary describes, by the names of the JSON form and of
-// the table.
-func metrics() []struct {
+// metric is a latency that a summary describes, by its names in JSON and in the
+// table.
+type metric struct {
 	name, title string
 	get         func(*result.Timing) time.Duration
-} {
-	return []struct {
-		name, title string
-		get         func(*result.Timing) time.Duration
-	}{
+}
+
+func metrics() []metric {
+	return []metric{
 		{"ttft_seconds", "TTFT", func(t *result.Timing) time.Duration { return t.TTFT }},
 		{"ttfo_seconds", "TTFO", func(t *result.Timing) time.Duration { return t.TTFO }},
 		{"tpot_seconds", "TPOT", func(t *result.Timing) time.Duration { return t.TPOT }},
@@ -180,11 +179,11 @@ func (s *Summary) table(p *page) {
 }
 
 // bound renders a bound, or how many samples it would take.
-func bound(d *time.Duration, needs int) string {
-	if d == nil {
+func bound(d time.Duration, needs int) string {
+	if d < 0 {
 		return fmt.Sprintf("n < %d", needs)
 	}
-	return duration(*d)
+	return duration(d)
 }
 
 // summaryDocument is a summary in JSON.
@@ -225,18 +224,11 @@ func (s *Summary) JSON(w io.Writer, t result.Target) error {
 		x := describe(samples)
 		d.Latency[name] = distributionDocument{
 			Samples: x.n, Min: result.Seconds(x.min), Max: result.Seconds(x.max),
-			P50: result.Seconds(x.p50.value), P50Lower: boundSeconds(x.p50.lower), P50Upper: boundSeconds(x.p50.upper),
-			P99: result.Seconds(x.p99.value), P99Lower: boundSeconds(x.p99.lower), P99Upper: boundSeconds(x.p99.upper),
+			P50: result.Seconds(x.p50.value), P50Lower: result.Seconds(x.p50.lower), P50Upper: result.Seconds(x.p50.upper),
+			P99: result.Seconds(x.p99.value), P99Lower: result.Seconds(x.p99.lower), P99Upper: result.Seconds(x.p99.upper),
 		}
 	}
 	return encode(w, map[string]summaryDocument{"summary": d})
-}
-
-func boundSeconds(d *time.Duration) *float64 {
-	if d == nil {
-		return nil
-	}
-	return result.Seconds(*d)
 }
 
 // findings says what the results tell together.
@@ -293,61 +285,48 @@ type findingsDocument struct {
 	Changes  map[estimate.Source]uint64 `json:"changes,omitempty"`
 }
 
+// intervalDocument is an estimate.Interval in JSON.
 type intervalDocument struct {
-	Estimate float64 `json:"estimate"`
-	Lower    float64 `json:"lower"`
-	Upper    float64 `json:"upper"`
+	Value float64 `json:"estimate"`
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
 }
 
 func newFindingsDocument(f *estimate.Findings) *findingsDocument {
 	if f == nil {
 		return nil
 	}
-	d := &findingsDocument{HitRatio: f.HitRatio, Logprob: f.Logprob}
+	d := &findingsDocument{HitRatio: f.HitRatio, Logprob: f.Logprob, Benefit: (*intervalDocument)(f.Benefit), Changes: map[estimate.Source]uint64{}}
 	if f.Prefill != nil {
-		d.Prefill, d.Fixed = newIntervalDocument(&f.Prefill.TokensPerSecond), newIntervalDocument(&f.Prefill.FixedSeconds)
+		d.Prefill, d.Fixed = (*intervalDocument)(&f.Prefill.TokensPerSecond), (*intervalDocument)(&f.Prefill.FixedSeconds)
 	}
-	d.Benefit = newIntervalDocument(f.Benefit)
 	if f.Knee != nil {
 		d.Knee = f.Knee.Concurrency
 	}
 	for i, source := range estimate.Sources() {
 		if f.Changes[i] > 0 {
-			if d.Changes == nil {
-				d.Changes = map[estimate.Source]uint64{}
-			}
 			d.Changes[source] = f.Changes[i]
 		}
 	}
 	return d
 }
 
-func newIntervalDocument(i *estimate.Interval) *intervalDocument {
-	if i == nil {
-		return nil
-	}
-	return &intervalDocument{i.Value, i.Lower, i.Upper}
-}
-
 // alpha is how often a bound of a quantile may be wrong.
 const alpha = 0.05
 
-// quantile is an estimate with its bounds; a bound may be nil.
-type quantile struct {
-	value        time.Duration
-	lower, upper *time.Duration
-}
+// quantile is an estimate with its bounds, which may be Absent.
+type quantile struct{ value, lower, upper time.Duration }
 
 // quantileOf estimates the quantile p of sorted samples, at least one, by the
 // nearest rank.
 func quantileOf(sorted []time.Duration, p float64) quantile {
-	q := quantile{value: sorted[stats.Rank(len(sorted), p)-1]}
+	q := quantile{sorted[stats.Rank(len(sorted), p)-1], result.Absent, result.Absent}
 	lower, upper := stats.RankBounds(len(sorted), p, alpha)
 	if lower > 0 {
-		q.lower = &sorted[lower-1]
+		q.lower = sorted[lower-1]
 	}
 	if upper > 0 {
-		q.upper = &sorted[upper-1]
+		q.upper = sorted[upper-1]
 	}
 	return q
 }

@@ -34,11 +34,11 @@ func TestQuantile(t *testing.T) {
 	f(101, 0.99, 100*ms)
 	f(700, 0.99, 693*ms)
 	q := quantileOf(sorted(20), 0.5)
-	if *q.lower != 6*ms || *q.upper != 15*ms {
-		t.Errorf("bounds %s and %s, want 6ms and 15ms", *q.lower, *q.upper)
+	if q.lower != 6*ms || q.upper != 15*ms {
+		t.Errorf("bounds %s and %s, want 6ms and 15ms", q.lower, q.upper)
 	}
-	if q := quantileOf(sorted(20), 0.99); *q.lower != 19*ms || q.upper != nil {
-		t.Errorf("bounds %s and %v, want 19ms and none", *q.lower, q.upper)
+	if q := quantileOf(sorted(20), 0.99); q.lower != 19*ms || q.upper != result.Absent {
+		t.Errorf("bounds %s and %v, want 19ms and none", q.lower, q.upper)
 	}
 }
 
@@ -70,11 +70,10 @@ func TestSummary(t *testing.T) {
 		t.Errorf("%d probes, outcomes %v", s.Probes(), s.outcomes)
 	}
 	got := describe(s.samples["ttft_seconds"])
-	lower, upper := 20*ms, 70*ms // ranks 2 and 7 of 8
 	want := distribution{
 		n: 8, min: 10 * ms, max: 80 * ms,
-		p50: quantile{40 * ms, &lower, &upper},
-		p99: quantile{value: 80 * ms, lower: got.p99.lower},
+		p50: quantile{40 * ms, 20 * ms, 70 * ms}, // ranks 2 and 7 of 8
+		p99: quantile{80 * ms, got.p99.lower, result.Absent},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(distribution{}, quantile{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

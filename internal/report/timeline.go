@@ -141,18 +141,17 @@ func draw(events []result.Event, stalls []stall, step time.Duration) []rune {
 	return cells
 }
 
-// glyphNames say what the glyphs mean, in the order of the legend; "" goes
-// without saying.
-func glyphNames() []struct {
-	glyph rune
+// glyph is a character of the timeline with its name in the legend; "" is not
+// listed there.
+type glyph struct {
+	char  rune
 	name  string
 	color color
-} {
-	return []struct {
-		glyph rune
-		name  string
-		color color
-	}{
+}
+
+// glyphs lists them in the order of the legend.
+func glyphs() []glyph {
+	return []glyph{
 		{glyphAnswer, "answer", green},
 		{glyphReasoning, "reasoning", cyan},
 		{glyphMerged, "merged (at the latest there)", yellow},
@@ -164,9 +163,9 @@ func glyphNames() []struct {
 // legend explains the glyphs that were drawn.
 func legend(cells []rune) string {
 	var names []string
-	for _, g := range glyphNames() {
-		if g.name != "" && slices.Contains(cells, g.glyph) {
-			names = append(names, string(g.glyph)+" "+g.name)
+	for _, g := range glyphs() {
+		if g.name != "" && slices.Contains(cells, g.char) {
+			names = append(names, string(g.char)+" "+g.name)
 		}
 	}
 	return strings.Join(names, "   ")
@@ -180,8 +179,8 @@ func (p *page) paintGlyphs(line []rune) string {
 		for n < len(line) && line[n] == line[0] {
 			n++
 		}
-		for _, g := range glyphNames() {
-			if g.glyph == line[0] {
+		for _, g := range glyphs() {
+			if g.char == line[0] {
 				b.WriteString(p.paint(g.color, string(line[:n])))
 			}
 		}
