@@ -30,6 +30,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and docs/metrics.md")
@@ -234,9 +235,12 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../estimate", "Source", labelValues(estimate.Sources())...)
 	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
 	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)
+	f("../internal/result", "Clock", labelValues(result.Clocks())...)
 	f("../internal/result", "Outcome", labelValues(result.Outcomes())...)
 	f("../internal/result", "SkipReason", labelValues(result.SkipReasons())...)
+	f("../internal/result", "TokenSource", labelValues(result.TokenSources())...)
 	f("../prober/check", "Verdict", labelValues(check.Verdicts())...)
+	f("../status", "State", labelValues(status.States())...)
 }
 
 // stringConstants returns the values of the constants of a type in a package, but

@@ -1,73 +1,9 @@
 package result
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
-
-// TestClosedSetsAreComplete compares the list of each closed set with the constants
-// of its type.
-func TestClosedSetsAreComplete(t *testing.T) {
-	for _, set := range []struct {
-		file, name string
-		listed     []string
-	}{
-		{"outcome.go", "Outcome", labels(Outcomes())},
-		{"outcome.go", "SkipReason", labels(SkipReasons())},
-		{"result.go", "Clock", labels(Clocks())},
-		{"result.go", "TokenSource", labels(TokenSources())},
-	} {
-		if want := constants(t, set.file, set.name); len(want) == 0 || !slices.Equal(set.listed, want) {
-			t.Errorf("%s: listed are %q, the constants are %q", set.name, set.listed, want)
-		}
-	}
-	seen := map[string]bool{"": true}
-	for p := range NumPhases {
-		if seen[p.String()] {
-			t.Errorf("phase %d is %q", p, p)
-		}
-		seen[p.String()] = true
-	}
-}
-
-func labels[T ~string](list []T) []string {
-	var all []string
-	for _, v := range list {
-		all = append(all, string(v))
-	}
-	return all
-}
-
-// constants returns the values of the constants of a type in a file, in order.
-func constants(t *testing.T, file, name string) (values []string) {
-	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == name {
-			for _, v := range spec.Values {
-				value, err := strconv.Unquote(v.(*ast.BasicLit).Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				values = append(values, value)
-			}
-		}
-		return false
-	})
-	return values
-}
 
 // TestDescription wants words of its own for every outcome of a failure, none of
 // them a label value.

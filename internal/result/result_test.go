@@ -31,3 +31,14 @@ func TestRequestDuration(t *testing.T) {
 		}
 	}
 }
+
+// TestPhases wants a label of its own for every phase.
+func TestPhases(t *testing.T) {
+	seen := map[string]bool{"": true}
+	for p := range result.NumPhases {
+		if seen[p.String()] {
+			t.Errorf("phase %d is %q", p, p)
+		}
+		seen[p.String()] = true
+	}
+}
