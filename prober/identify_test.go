@@ -383,6 +383,21 @@ func TestAdaptersAreNoModels(t *testing.T) {
 	}
 }
 
+// A front end without workers lists no model: that is the failure, not what is
+// missing elsewhere.
+func TestNoModels(t *testing.T) {
+	s := newModelServer(t)
+	s.list = `{"object":"list","data":[]}`
+	for _, apiName := range []string{"", "openai-chat"} {
+		cfg := newEndpoint(t, s.URL)
+		cfg.API, cfg.Model = apiName, ""
+		r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
+		if r.Outcome != result.ProtocolError || !strings.Contains(fmt.Sprint(r.Err), "lists no model") {
+			t.Errorf("api %q: outcome %s (%v)", apiName, r.Outcome, r.Err)
+		}
+	}
+}
+
 // Which of several models to ask is for the configuration to say: nothing is
 // asked, and nothing failed.
 func TestSeveralModels(t *testing.T) {

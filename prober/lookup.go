@@ -122,7 +122,7 @@ func (e *Endpoint) detect(ctx context.Context, l *lookup) (target, error) {
 	}
 	t.engine = cmp.Or(found.Engine, t.engine)
 	t.model, err = choose(e.cfg.Model, found.Models, &p)
-	if err != nil && len(found.Models) == 0 && refused != nil {
+	if err != nil && found.Models == nil && refused != nil {
 		err = refused
 	}
 	t.context = contextOf(t.model, found.Models)

@@ -35,8 +35,8 @@ func ParseModels(body []byte) ([]ModelInfo, error) {
 			ID:      string(m.GetStringBytes("id")),
 			OwnedBy: bounded(m.GetStringBytes("owned_by")),
 			Parent:  bounded(m.GetStringBytes("parent")),
-			// vLLM and SGLang; llama.cpp, whose n_ctx_train is another thing.
-			MaxModelLen: known(count(m.Get("max_model_len")), count(m.Get("meta", "n_ctx"))),
+			// vLLM and SGLang; Dynamo and Groq; llama.cpp, whose n_ctx_train is another thing.
+			MaxModelLen: known(count(m.Get("max_model_len")), count(m.Get("context_window")), count(m.Get("meta", "n_ctx"))),
 		}
 	})
 }

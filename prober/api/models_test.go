@@ -57,6 +57,7 @@ func TestParseModels(t *testing.T) {
 	}
 	f(`{"object":"list","data":[{"id":"meta-llama/Llama-3.1-8B-Instruct","owned_by":"vllm","root":"/models/llama","parent":null,"max_model_len":131072}]}`,
 		ModelInfo{ID: "meta-llama/Llama-3.1-8B-Instruct", OwnedBy: "vllm", MaxModelLen: 131072})
+	f(`{"data":[{"id":"m","owned_by":"nvidia","context_window":8192}]}`, ModelInfo{ID: "m", OwnedBy: "nvidia", MaxModelLen: 8192}) // Dynamo 1.6
 	f(`{"data":[{"id":"a","max_model_len":null,"meta":null},{"id":"b","meta":{"n_ctx_train":8192}}]}`, ModelInfo{ID: "a", MaxModelLen: Unknown}, ModelInfo{ID: "b", MaxModelLen: Unknown})
 	f(`{"data":[{"id":"tuned","parent":"base"}]}`, ModelInfo{ID: "tuned", Parent: "base", MaxModelLen: Unknown})
 	f(`{"object":"list","data":null}`)

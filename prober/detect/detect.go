@@ -60,7 +60,7 @@ type Finding struct {
 	// Engine is the server software, a name of api.Engines, "" is unknown; Version its version, ""
 	// where it is not known.
 	Engine, Version string
-	// Models are the models that it lists.
+	// Models are the models that it lists; nil where it gave no list.
 	Models []api.ModelInfo
 	// Evidence has one line for each question, in order: "GET /v1/models: 200,
 	// 1 model, owned_by vllm".
@@ -222,7 +222,11 @@ func Stanza(f Finding, base *url.URL) string {
 		model := api.BaseModels(f.Models)[0].ID
 		fmt.Fprintf(&b, "    model: %s%s\n", scalar(model), others(f.Models, model))
 	case !ok || !p.ModelOptional:
-		b.WriteString("    # model: to be set, as no list of models could be read\n")
+		reason := "no list of models could be read"
+		if f.Models != nil {
+			reason = "the server lists no model"
+		}
+		fmt.Fprintf(&b, "    # model: to be set, as %s\n", reason)
 	}
 	return b.String()
 }

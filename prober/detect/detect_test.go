@@ -263,6 +263,7 @@ func TestStanza(t *testing.T) {
 	f(Finding{API: "openai-chat", Models: []api.ModelInfo{{ID: "yes"}, {ID: "b: c"}, {ID: "# d"}}},
 		head+"    api: openai-chat\n    model: \"yes\" # or b: c, # d\n")
 	f(Finding{API: "openai-chat"}, head+"    api: openai-chat\n    # model: to be set, as no list of models could be read\n")
+	f(Finding{API: "openai-chat", Models: []api.ModelInfo{}}, head+"    api: openai-chat\n    # model: to be set, as the server lists no model\n")
 	many := append([]api.ModelInfo{{ID: "tuned", Parent: "m"}, {ID: "m"}}, slices.Repeat([]api.ModelInfo{{ID: "n"}}, 28)...)
 	f(Finding{API: "openai-chat", Models: many}, head+"    api: openai-chat\n    model: m # or tuned, "+strings.Repeat("n, ", 18)+"n and 9 more\n")
 }

@@ -118,7 +118,7 @@ func TestEngines(t *testing.T) {
 	f("ollama without a model", server{
 		"/v1/models": ok(`{"object":"list","data":null}`), "/api/tags": ok(`{"models":[]}`), "/api/version": ok(`{"version":"0.17.4"}`),
 	}, Finding{
-		API: "openai-chat", Engine: "ollama", Version: "0.17.4",
+		API: "openai-chat", Engine: "ollama", Version: "0.17.4", Models: []api.ModelInfo{},
 		Evidence: []string{
 			"GET /v1/models: 200, 0 models", "GET /info: 404, not found",
 			"GET /api/tags: 200, 0 models with digests", "GET /api/version: 200, version 0.17.4",
@@ -200,6 +200,10 @@ func TestGatewaysAndOthers(t *testing.T) {
 	f("dynamo", server{"/v1/models": ok(`{"object":"list","data":[{"id":"m","object":"object","created":1,"owned_by":"nvidia"}]}`)}, Finding{
 		API: "openai-chat", Engine: "dynamo", Models: []api.ModelInfo{model("m", "nvidia", none)},
 		Evidence: []string{"GET /v1/models: 200, 1 model, owned_by nvidia, object: object as only Dynamo has it"},
+	})
+	f("dynamo 1.6.1, as it answers", server{"/v1/models": ok(`{"object":"list","data":[{"id":"m","object":"model","created":1795353902,"owned_by":"nvidia","context_window":8192}]}`)}, Finding{
+		API: "openai-chat", Engine: "dynamo", Models: []api.ModelInfo{model("m", "nvidia", 8192)},
+		Evidence: []string{"GET /v1/models: 200, 1 model, owned_by nvidia, context_window as Dynamo has it"},
 	})
 	unknown := notFound("/info", "/api/tags", "/v2", "/v1/version", "/health/readiness", "/.well-known/litellm-ui-config")
 	f("another server of OpenAI's protocol", server{"/v1/models": list("m", "nvidia")}, Finding{

@@ -90,13 +90,16 @@ func readHeader(f *Finding, h http.Header) string {
 func readModels(f *Finding, body []byte) string {
 	var list struct {
 		Object string
-		Data   []struct{ Object, Type string }
+		Data   []struct {
+			Object, Type  string
+			ContextWindow int `json:"context_window"`
+		}
 	}
 	models, err := api.ParseModels(body)
 	if err != nil || json.Unmarshal(body, &list) != nil || list.Object != "list" && len(models) == 0 {
 		return ""
 	}
-	f.API, f.Models = openaiChat, usable(models)
+	f.API, f.Models = openaiChat, append([]api.ModelInfo{}, usable(models)...)
 	said := countModels(f.Models)
 	if len(list.Data) == 0 {
 		return said
@@ -112,9 +115,12 @@ func readModels(f *Finding, body []byte) string {
 	}
 	switch {
 	case f.Engine != "":
-	case first.Object == "object" && slices.Equal(owners, []string{"nvidia"}):
+	case slices.Equal(owners, []string{"nvidia"}) && first.Object == "object":
 		f.Engine = api.Dynamo
 		said += ", object: object as only Dynamo has it"
+	case slices.Equal(owners, []string{"nvidia"}) && first.ContextWindow > 0: // since 1.6
+		f.Engine = api.Dynamo
+		said += ", context_window as Dynamo has it"
 	default:
 		f.Engine = api.EngineOf(f.Models)
 	}
