@@ -26,7 +26,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test hostile e2e lint vuln rules proof page deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test hostile e2e lint vuln rules proof page real deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -52,7 +52,7 @@ lint: ## format and static checks
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
-	for module in dashgen alertsim prove browse deploy release; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
+	for module in dashgen alertsim prove browse deploy release real; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
 
 vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
@@ -68,6 +68,10 @@ proof: ## every query of dashboards and rules against a real Prometheus, and the
 
 page: ## the status page in a real Chromium
 	tools/browse/check.sh
+
+# A server takes minutes and up to 6 GB of disk for its packages.
+real: ## the exporter against real servers, installed from their packages: make real SERVERS=vllm,litellm
+	cd tools/real && $(GO) run . -servers '$(SERVERS)'
 
 deploy: ## Kubernetes manifests, Helm chart, systemd units and compose file
 	cd tools/deploy && $(GO) test -tags '$(TAGS)' ./...

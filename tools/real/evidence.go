@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The results of a check.
+const (
+	holds      = "ok"
+	fails      = "failed"
+	notChecked = "not checked"
+)
+
+// evidence is what a run found out about one server.
+type evidence struct {
+	Server  string  `json:"server"`
+	Version string  `json:"version"`
+	Date    string  `json:"date"`
+	Checks  []check `json:"checks"`
+}
+
+// check is one row of the evidence.
+type check struct {
+	Name   string `json:"name"`
+	Result string `json:"result"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// notCheckable is an error that says why something could not be checked.
+type notCheckable struct{ reason string }
+
+func (e notCheckable) Error() string { return e.reason }
+
+func cannot(format string, args ...any) error { return notCheckable{fmt.Sprintf(format, args...)} }
+
+// add adds the outcome of a check.
+func (e *evidence) add(name, detail string, err error) {
+	c := check{Name: name, Result: holds, Detail: detail}
+	var n notCheckable
+	switch {
+	case errors.As(err, &n):
+		c.Result, c.Detail = notChecked, n.reason
+	case err != nil:
+		c.Result, c.Detail = fails, err.Error()
+	}
+	e.Checks = append(e.Checks, c)
+	fmt.Printf("%-12s %-28s %s: %s\n", e.Server, c.Name, c.Result, c.Detail)
+}
+
+func evidenceFile(directory, server string) string {
+	return filepath.Join(directory, "evidence", server+".json")
+}
+
+func (e *evidence) write(directory string) error {
+	data, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(directory, "evidence"), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(evidenceFile(directory, e.Server), append(data, '\n'), 0o644)
+}
+
+// readEvidence returns nil for a server that no run has looked at.
+func readEvidence(directory, server string) (*evidence, error) {
+	data, err := os.ReadFile(evidenceFile(directory, server))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e := &evidence{}
+	if err := json.Unmarshal(data, e); err != nil {
+		return nil, fmt.Errorf("read %s: %w", evidenceFile(directory, server), err)
+	}
+	return e, nil
+}
+
+const documentHead = `# Compatibility
+
+<!-- Generated from tools/real/evidence: cd tools/real && go run . -document -->
+
+The real servers that the exporter was checked against, each installed from its package and run on the CPU with a model of two layers
+and random weights: ` + "`make real`" + `. What is not listed here was checked against recorded replies and the simulator only.
+
+The exporter's figures are compared with a recording of the same bytes that a relay between exporter and server made: tokens with the
+counts in the raw reply, times with the arrival of the pieces there, and each ` + "`inference_server_*`" + ` value with the very page that
+was read. An outcome is compared with what was done to the server.
+
+`
+
+// document is docs/compatibility.md.
+func document(directory string) (string, error) {
+	var b strings.Builder
+	b.WriteString(documentHead + "| server | version | date | checked | failed | not checked |\n| --- | --- | --- | ---: | ---: | ---: |\n")
+	var details strings.Builder
+	for _, s := range servers() {
+		if s.backendOnly {
+			continue
+		}
+		e, err := readEvidence(directory, s.name)
+		if err != nil {
+			return "", err
+		}
+		if e == nil {
+			fmt.Fprintf(&b, "| %s | – | – | – | – | all: no run yet |\n", s.title)
+			continue
+		}
+		count := map[string]int{}
+		for _, c := range e.Checks {
+			count[c.Result]++
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %d | %d | %d |\n", s.title, s.name, e.Version, e.Date, count[holds], count[fails], count[notChecked])
+		s.section(&details, e)
+	}
+	return b.String() + details.String() + documentFoot, nil
+}
+
+// section is the part of one server.
+func (s *server) section(b *strings.Builder, e *evidence) {
+	fmt.Fprintf(b, "\n## %s\n\n%s %s, %s.\n\n| check | result | |\n| --- | --- | --- |\n", s.name, s.title, e.Version, e.Date)
+	for _, c := range e.Checks {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", c.Name, strings.ToUpper(c.Result), strings.ReplaceAll(c.Detail, "|", "\\|"))
+	}
+	for i, limit := range s.limits {
+		if i == 0 {
+			b.WriteString("\nKnown limits:\n\n")
+		}
+		fmt.Fprintf(b, "- %s\n", limit)
+	}
+}
+
+const documentFoot = `
+## Not to be had as a package
+
+Text Generation Inference, Text Embeddings Inference, Triton, TensorRT-LLM and NIM are distributed as container images;
+their protocols and pages rest on recorded and composed replies. The hosted services (OpenAI, Anthropic, Gemini, Cohere, Bedrock and
+others) rest on recorded replies.
+`

