@@ -25,7 +25,7 @@ func checksFamily() *probeFamily {
 	set := labelValues(check.Verdicts())
 	return newProbeFamily(Family{
 		Name: "probe_checks_total", Type: Counter, Labels: []string{"verdict"}, Values: set,
-		Help: "Answers by what their check came to: as expected (correct), in the right form with other content (wrong), in another form, length or language or ended for another reason (wrong_format), declined (refused), or running in a loop (repetition). Probes without an answer have no verdict. Absent for modules that check nothing.",
+		Help: "Answers by the verdict of their check: as expected (correct), correct form but other content (wrong), other form, length, language or finish reason (wrong_format), refused by the model (refused), or repeating itself in a loop (repetition). Probes without an answer have no verdict. Absent for modules without a check.",
 	}, nil, func(e encoder, f *family, v *values) {
 		if v.checks == nil {
 			return
@@ -72,16 +72,16 @@ func (v *values) setVectors(r *result.Result, timed bool) {
 func vectorFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeCounter("probe_items_total", "",
-			"Texts that were embedded or ranked by successful probes.",
+			"Texts embedded or ranked by successful probes.",
 			func(v *values) (uint64, bool) { return v.items, true }),
 		probeGauge("probe_last_items_per_second", "items_per_second",
-			"Texts by duration of the latest probe, connection set-up left out. Absent after a failure.",
+			"Texts per second of the latest probe, excluding connection set-up. Absent after a failure.",
 			func(v *values) gauge { return v.lastItems }),
 		probeGauge("probe_last_input_tokens_per_second", "tokens_per_second",
-			"Input tokens by duration of the latest probe, connection set-up left out. Absent after a failure, and where the server does not count tokens.",
+			"Input tokens per second of the latest probe, excluding connection set-up. Absent after a failure and if the server does not count tokens.",
 			func(v *values) gauge { return v.lastInput }),
 		probeGauge("probe_vector_dimensions", "",
-			"Length of each vector that the latest probe got. Absent after a failure, and for scores.",
+			"Dimensions of the vectors that the latest probe received. Absent after a failure and for scores.",
 			func(v *values) gauge { return v.dimensions }),
 		probeGauge("probe_vector_norm", "",
 			"Mean Euclidean norm of the vectors that the latest probe got; 1 where the server normalises. Absent after a failure, and for scores.",
@@ -93,19 +93,19 @@ func vectorFamilies() []*probeFamily {
 func accuracyFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeCounter("probe_merged_events_total", "",
-			"Token events whose measured arrival is only an upper bound: a later one shared their read, or other data did and the exporter was late to read.",
+			"Token events whose measured arrival time is only an upper bound: they were read together with a later token event, or with other data while the exporter read late.",
 			func(v *values) (uint64, bool) { return v.mergedEvents, true }),
 		probeCounter("probe_no_end_marker_total", "",
-			"Successful probes whose reply ended without its protocol's end marker, such as [DONE]: some clients wait for it.",
+			"Successful probes whose reply ended without the end marker of the protocol, such as [DONE], for which some clients wait.",
 			func(v *values) (uint64, bool) { return v.noEndMarker, true }),
 		probeCounter("probe_no_finish_reason_total", "",
-			"Successful probes whose reply has no finish reason, where real servers of the protocol leave it out: whether their answers are whole is not certain.",
+			"Successful probes whose reply has no finish reason, in protocols whose servers are known to omit it: the answers may be incomplete.",
 			func(v *values) (uint64, bool) { return v.noFinish, true }),
 		probeCounter("probe_more_events_than_tokens_total", "",
-			"Successful probes with more token events than tokens: some are no tokens, such as what a gateway streams while a model is loaded. Unless all that may be the first token came at one moment, TTFT, TPOT and the gaps of such a probe are absent, and it counts for no objective on them.",
+			"Successful probes with more token events than tokens: some events are not tokens, for example messages that a gateway streams while it loads a model. TTFT, TPOT and gaps of such a probe are not observed and count for no objective, unless all candidates for the first token arrived at the same time.",
 			func(v *values) (uint64, bool) { return v.moreEvents, true }),
 		probeCounter("probe_buffered_total", "",
-			"Probes whose whole answer came in one burst: something between held the stream back.",
+			"Probes whose whole answer arrived at once: a proxy between the exporter and the server buffers the stream.",
 			func(v *values) (uint64, bool) { return v.buffer, true }),
 	}
 }

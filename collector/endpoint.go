@@ -37,7 +37,7 @@ type EndpointInfo struct {
 func endpointInfoFamily() *family {
 	return newFamily(Family{
 		Name: "endpoint_info", Group: GroupEndpoint, Type: Gauge,
-		Help: "Always 1. What is known of an endpoint: the model it serves, the API it speaks, its engine and its URL.",
+		Help: "Always 1. Describes an endpoint: the model it serves, its API, its engine and its URL.",
 	}, []string{"endpoint", "model", "api", "engine", "url"}, nil)
 }
 
@@ -116,7 +116,7 @@ type hardwareFamily = familyOf[hardwareValues]
 func hardwareFamilies() []*hardwareFamily {
 	return []*hardwareFamily{
 		hardwareGauge("decode_ceiling_tokens_per_second", "tokens_per_second",
-			"Tokens per second that one sequence can get at most without speculative decoding: the memory bandwidth of the endpoint's GPUs over the bytes of weights that each token reads. 60 to 85 % of it can be reached. A batch shares the reads, so that all sequences together get more. Absent unless both are known.",
+			"Upper limit of the output tokens per second of one sequence without speculative decoding: the memory bandwidth of the endpoint's GPUs divided by the bytes of weights read for each token. 60 to 85 % of it is achievable. A batch shares the reads, so all sequences together can exceed it. Absent unless both are known.",
 			func(v hardwareValues) gauge {
 				ceiling := gpu.DecodeCeiling(v.bandwidth, float64(v.Weights))
 				return gauge{ceiling, ceiling > 0}
@@ -129,7 +129,7 @@ func hardwareFamilies() []*hardwareFamily {
 			func(v hardwareValues) gauge { return gauge{float64(v.Weights), v.Weights > 0} }),
 		{newFamily(Family{
 			Name: "endpoint_gpu_info", Group: GroupEndpoint, Type: Gauge,
-			Help: "Always 1. A GPU that the endpoint runs on, as configured: its uuid or, for a MIG device, its mig_uuid. Joins the endpoint to the readings of the GPU.",
+			Help: "Always 1. A GPU that the endpoint runs on, as configured: its uuid or, for a MIG device, its mig_uuid. Use it to join an endpoint with the metrics of its GPUs.",
 		}, []string{"endpoint", "model", "uuid", "mig_uuid"}, nil), func(e encoder, _ *family, v hardwareValues) {
 			for _, block := range v.gpus {
 				e.labels(block, time.Time{})
@@ -256,7 +256,7 @@ func spendingFamilies() []*spendingFamily {
 		}),
 		newSpendingFamily(Family{
 			Name: "price_usd_per_token", Type: Gauge, Unit: "usd_per_token", Labels: []string{"kind"}, Values: costKinds(),
-			Help: "Price of one token in US dollars, as configured. Absent for what has no price.",
+			Help: "Price of one token in US dollars, as configured. Absent for kinds without a price.",
 		}, func(e encoder, f *family, v spending) {
 			prices := tokenPrices(v.price)
 			for _, i := range f.order {

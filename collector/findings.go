@@ -127,7 +127,7 @@ func findingsFamilies() []*findingsFamily {
 func prefillFamilies() []*findingsFamily {
 	return []*findingsFamily{
 		intervalFamily("prefill_tokens_per_second", "tokens_per_second",
-			"Prompt tokens that the endpoint reads in a second: how TTFT grows with the tokens of the prompt that are not cached. lower and upper are bounds with 95 % confidence. Absent with too few probes or lengths, and where TTFT does not grow with the length in a straight line.",
+			"Prompt tokens that the endpoint processes per second, estimated from how TTFT grows with the number of uncached prompt tokens. lower and upper are bounds with 95 % confidence. Absent with too few probes or lengths, and where TTFT does not grow linearly with the length.",
 			func(f *estimate.Findings) *estimate.Interval {
 				if f.Prefill == nil {
 					return nil
@@ -135,7 +135,7 @@ func prefillFamilies() []*findingsFamily {
 				return &f.Prefill.TokensPerSecond
 			}),
 		intervalFamily("ttft_fixed_seconds", "seconds",
-			"Part of TTFT that does not depend on the length of the prompt: the network, the queue and the first step of decoding. lower and upper are bounds with 95 % confidence. Absent where inference_probe_prefill_tokens_per_second is.",
+			"Part of TTFT that does not depend on the length of the prompt: network, queue and first decoding step. lower and upper are bounds with 95 % confidence. Absent where inference_probe_prefill_tokens_per_second is.",
 			func(f *estimate.Findings) *estimate.Interval {
 				if f.Prefill == nil {
 					return nil
@@ -149,14 +149,14 @@ func prefillFamilies() []*findingsFamily {
 func reuseFamilies() []*findingsFamily {
 	return []*findingsFamily{
 		findingsGauge("prefix_cache_hit_ratio", "ratio",
-			"Share of the prompt tokens of warm probes that came from the prefix cache, as the replies tell. Absent where they do not, and where they all tell 0 while the second of a pair is so much faster (by a quarter or more) that only a cache explains it, or while there are too few pairs to know.",
+			"Ratio of prompt tokens of warm probes that were read from the prefix cache, as reported in the replies. Absent if replies do not report it, and if all report 0 although the second probe of a pair is faster by a quarter or more, which only a cache explains, or while there are too few pairs to decide.",
 			func(f *estimate.Findings) gauge { return known(f.HitRatio) }),
 		intervalFamily("prefix_benefit_seconds", "seconds",
-			"How much earlier the first token comes when the prompt is asked again: TTFT of the first less that of the second of a pair. lower and upper are bounds with 95 % confidence; above 0 both, the cache helps. Only for prefix: paired; absent with too few pairs.",
+			"Time saved by sending the same prompt again: TTFT of the first probe of a pair minus TTFT of the second. lower and upper are bounds with 95 % confidence; if both are above 0, the cache helps. Only for prefix: paired; absent with too few pairs.",
 			func(f *estimate.Findings) *estimate.Interval { return f.Benefit }),
 		newFindingsFamily(Family{
 			Name: "cold_cached_total", Type: Counter,
-			Help: "Cold probes of whose prompt a part came from the prefix cache, as the reply tells. Absent while no cold reply told, and while prefix_cache_hit_ratio is absent because the replies are not believed. None should: it is a fault of the prober, or of what the server counts.",
+			Help: "Cold probes with prompt tokens read from the prefix cache, as reported in the replies. Expected to be 0: anything else is a fault of the prober or of the server's count. Absent until a reply to a cold probe reports cached tokens or their absence, and while prefix_cache_hit_ratio is absent because the replies are implausible.",
 		}, func(e encoder, _ *family, v *findingsValues) {
 			if v.ColdTold {
 				e.labels(v.block, v.created)
@@ -170,16 +170,16 @@ func reuseFamilies() []*findingsFamily {
 func burstFamilies() []*findingsFamily {
 	return []*findingsFamily{
 		burstGauge("failed", "",
-			"Requests of the burst that did not succeed, in the latest run. A burst with an error is the last of its run, so that larger ones are absent.",
+			"Requests of the burst that failed in the latest run. A burst with an error is the last of its run, so larger bursts are absent.",
 			func(b *estimate.Burst) gauge { return gauge{float64(b.Failed), true} }),
 		burstGauge("output_tokens_per_second", "tokens_per_second",
-			"Output tokens of all requests of the burst over the time from the first start to the last end, in the latest run.",
+			"Output tokens of all requests of the burst divided by the time from the first start to the last end, in the latest run.",
 			func(b *estimate.Burst) gauge { return gauge{b.TokensPerSecond, b.TokensPerSecond > 0} }),
 		burstGauge("start_spread_seconds", "seconds",
-			"Time from the start of the first request of the burst to that of the last, in the latest run. They should be one moment: the larger it is, the less the burst was one.",
+			"Time from the start of the first request of the burst to the start of the last, in the latest run. Ideally 0: the larger it is, the less simultaneous the requests were.",
 			func(b *estimate.Burst) gauge { return gauge{b.StartSpread.Seconds(), b.StartSpread >= 0} }),
 		findingsGauge("burst_knee_concurrency", "",
-			"Size of the smallest burst of the latest run that missed the objectives: the endpoint carries fewer requests at once. Absent while all bursts meet them.",
+			"Size of the smallest burst of the latest run that missed the objectives: the endpoint handles fewer concurrent requests. Absent if all bursts meet them.",
 			func(f *estimate.Findings) gauge {
 				if f.Knee == nil {
 					return gauge{}
@@ -202,11 +202,11 @@ func changeFamilies() []*findingsFamily {
 	sources := labelValues(estimate.Sources())
 	return []*findingsFamily{
 		findingsGauge("reference_logprob", "",
-			"Mean log-probability in nats per token that the model gives to the reference passage, by the latest probe. The same model with the same weights and arithmetic gives the same value. Only for modules with reference_logprob.",
+			"Mean log-probability in nats per token that the model assigned to the reference passage in the latest probe. It is constant for the same model with the same weights and arithmetic. Only for modules with reference_logprob.",
 			func(f *estimate.Findings) gauge { return known(f.Logprob) }),
 		newFindingsFamily(Family{
 			Name: "fingerprint_changes_total", Type: Counter, Labels: []string{"source"}, Values: sources,
-			Help: "Changes of what should stay the same: the answer to a fixed prompt (answer), what the reply names as its system (system_fingerprint) or as its model (model), and the score of the reference passage (logprob). Absent for what there is nothing to watch of.",
+			Help: "Changes of properties that should be constant: the answer to a fixed prompt (answer), the system (system_fingerprint) or the model (model) named in the reply, and the score of the reference passage (logprob). Absent for sources that the endpoint does not provide.",
 		}, func(e encoder, f *family, v *findingsValues) {
 			e.labels(v.block, v.created)
 			for _, i := range f.order {
@@ -217,7 +217,7 @@ func changeFamilies() []*findingsFamily {
 		}),
 		newFindingsFamily(Family{
 			Name: "fingerprint_last_change_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"}, Values: sources,
-			Help: "Unix time of the latest of inference_probe_fingerprint_changes_total. Absent before the first.",
+			Help: "Unix time of the latest change counted by inference_probe_fingerprint_changes_total. Absent before the first change.",
 		}, func(e encoder, f *family, v *findingsValues) {
 			for _, i := range f.order {
 				if g := timeGauge(v.LastChange[i]); v.Watched[i] && g.present {

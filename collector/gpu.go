@@ -99,7 +99,7 @@ func migFamily(i gpu.Info) *gpuFamily {
 		i.Values = []string{"config"} // nothing else tells the share of a MIG device
 	}
 	return newReadingFamily(i, "mig_"+string(i.Kind),
-		"As inference_gpu_"+string(i.Kind)+", of a part of a GPU that is split by MIG. MIG devices of one GPU instance share it; it stands at the first of them.",
+		"As inference_gpu_"+string(i.Kind)+", of a MIG device. MIG devices of the same GPU instance share the value; it is reported for the first of them only.",
 		migLabels())
 }
 
@@ -133,31 +133,31 @@ func newPollFamilies() pollFamilies {
 	return pollFamilies{
 		up: newGPUFamily(Family{
 			Name: "up", Type: Gauge,
-			Help: "1 while the GPUs of this machine are read, 0 while they are not; inference_gpu_state tells why. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober; an exporter that does nothing but read GPUs shows 0 there.",
+			Help: "1 if the GPUs of this machine can be read, 0 otherwise; see inference_gpu_state for the reason. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober; an exporter that only reads GPUs reports 0 there.",
 		}),
 		state: newGPUFamily(Family{
 			Name: "state", Type: Gauge, Labels: []string{"state"}, Values: labelValues(gpuStates()),
-			Help: "1 for how it stands with the driver, 0 for all else: readings are there (up), no poll has ended yet (starting), there is no library of a driver (no_library), a library without its driver (no_driver), a driver without a GPU (no_devices), no permission for any GPU (denied), a driver that was replaced while in use (driver_mismatch), no GPU that still answers (lost), a driver that does not return (stuck), or something else (failed). Absent in a build without NVML.",
+			Help: "1 for the current state of the GPU reader, 0 for all others: readings are available (up), no poll has ended yet (starting), the driver library is missing (no_library), the library is present but the driver is not loaded (no_driver), the driver found no GPU (no_devices), no permission for any GPU (denied), the driver was replaced while in use (driver_mismatch), no GPU responds any more (lost), a driver call does not return (stuck), or another error (failed). Absent in a build without NVML.",
 		}),
 		simulated: newGPUFamily(Family{
 			Name: "simulated", Type: Gauge,
-			Help: "Always 1, and there only when no hardware made the readings: a demonstration.",
+			Help: "Always 1. Present only if the readings are simulated, as in the demonstration.",
 		}),
 		devices: newGPUFamily(Family{
 			Name: "devices", Type: Gauge,
-			Help: "GPUs that the driver counted last, those included that may not be opened, so that there may be more than series of inference_gpu_device_up. Fewer than usual means that one fell off the bus.",
+			Help: "Number of GPUs that the driver reports, including GPUs that may not be opened, so it can be larger than the number of series of inference_gpu_device_up. A decrease means that a GPU fell off the bus.",
 		}),
 		lastPoll: newGPUFamily(Family{
 			Name: "last_poll_timestamp_seconds", Type: Gauge, Unit: "seconds",
-			Help: "Unix time at which the latest poll that succeeded began. All readings are as old as that; those that get too old are dropped.",
+			Help: "Unix time at which the latest successful poll started. All readings are from that time; readings that are too old are dropped.",
 		}),
 		pollDuration: newGPUFamily(Family{
 			Name: "poll_duration_seconds", Type: Gauge, Unit: "seconds",
-			Help: "Duration of the latest poll that succeeded. A driver that gets slow often has a GPU that is about to fail.",
+			Help: "Duration of the latest successful poll. A driver that becomes slow often has a GPU that is about to fail.",
 		}),
 		pollFailures: newGPUFamily(Family{
 			Name: "poll_failures_total", Type: Counter, Labels: []string{"state"}, Values: labelValues(gpuFailures()),
-			Help: "Polls that failed, by the state that they led to.",
+			Help: "Failed polls, by the resulting state.",
 		}),
 	}
 }
@@ -174,32 +174,32 @@ func newDeviceFamilies() deviceFamilies {
 	return deviceFamilies{
 		deviceUp: newGPUFamily(Family{
 			Name: "device_up", Type: Gauge, Labels: deviceLabels(),
-			Help: "1 while the GPU answers, 0 when it is lost or no GPU can be read; it has no readings then.",
+			Help: "1 if the GPU responds, 0 if it is lost or no GPU can be read; it then has no readings.",
 		}),
 		info: newGPUFamily(Family{
 			Name: "info", Type: Gauge,
 			Labels: deviceLabels("name", "pci_bus_id", "driver_version", "cuda_version", "compute_capability"),
-			Help:   "Always 1. What identifies a GPU and its driver; join it by uuid.",
+			Help:   "Always 1. Identifies a GPU and its driver; join by uuid.",
 		}),
 		migInfo: newGPUFamily(Family{
 			Name: "mig_info", Type: Gauge, Labels: deviceLabels("mig_uuid", "gpu_instance_id", "compute_instance_id", "mig_profile"),
-			Help: "Always 1. A MIG device of a GPU that is split.",
+			Help: "Always 1. Identifies a MIG device.",
 		}),
 		xidErrors: newGPUFamily(Family{
 			Name: "xid_errors_total", Type: Counter, Labels: deviceLabels("xid"),
-			Help: "Critical errors (XID) that the driver told of since the exporter started. An XID appears with its first error. 48, 62, 64, 74, 79, 95, 119 and 120 ask for a look at the GPU; 13, 31 and 43 are mostly faults of a program.",
+			Help: "Critical errors (XID) reported by the driver since the exporter started. An XID appears with its first error. 48, 62, 64, 74, 79, 95, 119 and 120 indicate a problem of the GPU; 13, 31 and 43 are mostly faults of a program.",
 		}),
 		xidLast: newGPUFamily(Family{
 			Name: "xid_last_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: deviceLabels("xid"),
-			Help: "Unix time of the latest critical error of this XID: what to alert on, as it shows the first one as well.",
+			Help: "Unix time of the latest critical error of this XID. Alert on this, as it includes the first error.",
 		}),
 		processMemory: newGPUFamily(Family{
 			Name: "process_memory_used_bytes", Type: Gauge, Unit: "bytes", Labels: process,
-			Help: "Memory of the GPU that a process holds. There only when processes are asked for; at most 128 for each GPU, those with the most memory.",
+			Help: "GPU memory that a process uses. Present only if processes are enabled; at most 128 processes per GPU, those with the most memory.",
 		}),
 		processSM: newGPUFamily(Family{
 			Name: "process_sm_utilization_ratio", Type: Gauge, Unit: "ratio", Labels: process,
-			Help: "Share of time in which kernels of the process ran, as last sampled. Absent while there is no new sample, and with MIG.",
+			Help: "Ratio of time in which kernels of the process were running, as last sampled. Absent while there is no new sample, and with MIG.",
 		}),
 	}
 }

@@ -88,10 +88,10 @@ func durationFamilies() []*probeFamily {
 			"Duration of successful probes: from issuing the request, connection set-up included, to the end of the reply.",
 			func(v *values) *histogram { return &v.duration }),
 		probeSummary("probe_phase_seconds", phaseNames(),
-			"Consecutive parts of the duration of successful probes. first_byte is from the request sent to the first byte of the reply, first_token from there to the first token, decode to the last token, close to the end.",
+			"Consecutive phases of successful probes. first_byte lasts from the end of sending the request to the first byte of the reply, first_token until the first token, decode until the last token, close until the end.",
 			func(v *values) []summary { return v.phases[:] }, isPhaseOfAll),
 		probeSummary("probe_server_time_seconds", []string{"queue", "prefill", "decode"},
-			"The server's own account of its time for successful probes, as the reply tells. Absent until it does.",
+			"Times of the server for successful probes, as reported in the replies. Absent until a reply reports them.",
 			func(v *values) []summary { return v.server[:] }, func(int) bool { return false }),
 	}
 }
@@ -100,19 +100,19 @@ func durationFamilies() []*probeFamily {
 func latencyFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeHistogram("probe_ttft_seconds", ttftBounds,
-			"Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated material of any kind, reasoning included.",
+			"Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated content of any kind, including reasoning.",
 			func(v *values) *histogram { return &v.ttft }),
 		probeHistogram("probe_ttfo_seconds", ttftBounds,
-			"Time to first output of successful probes: as TTFT, but to the first event that a user sees, reasoning excluded.",
+			"Time to first output of successful probes: like TTFT, but to the first event that is visible to a user, excluding reasoning.",
 			func(v *values) *histogram { return &v.ttfo }),
 		probeHistogram("probe_tpot_seconds", tpotBounds,
-			"Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event. Where reasoning tokens left no events, or a summary instead, from the first to the last event of the answer, by its tokens alone. One observation for each probe of which these are known.",
+			"Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event. If reasoning tokens are not streamed, or only as a summary, from the first to the last event of the answer, divided by the tokens of the answer. One observation per probe for which these are known.",
 			func(v *values) *histogram { return &v.tpot }),
 		probeHistogram("probe_inter_chunk_seconds", gapBounds,
-			"Time between neighbouring token events of successful probes, not divided by tokens. Gaps beside a merged event are left out.",
+			"Time between consecutive token events of successful probes, not divided by tokens. Gaps next to a merged event are excluded.",
 			func(v *values) *histogram { return &v.interChunk }),
 		probeHistogram("probe_max_gap_seconds", gapBounds,
-			"Longest time between two token events of a successful probe. One observation for each probe.",
+			"Longest time between two consecutive token events of a successful probe. One observation per probe.",
 			func(v *values) *histogram { return &v.maxGap }),
 	}
 }
@@ -121,13 +121,13 @@ func latencyFamilies() []*probeFamily {
 func lastFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeGauge("probe_last_ttft_seconds", "seconds",
-			"Time to first token of the latest probe. Absent after a failure, and where it is not known.",
+			"Time to first token of the latest probe. Absent after a failure and if unknown.",
 			func(v *values) gauge { return v.lastTTFT }),
 		probeGauge("probe_last_tpot_seconds", "seconds",
-			"Time per output token of the latest probe, as inference_probe_tpot_seconds. Absent after a failure, and where it is not known.",
+			"Time per output token of the latest probe, as inference_probe_tpot_seconds. Absent after a failure and if unknown.",
 			func(v *values) gauge { return v.lastTPOT }),
 		probeGauge("probe_last_output_tokens_per_second", "tokens_per_second",
-			"Output speed that the latest probe saw as one user: 1 / TPOT. Absent where inference_probe_last_tpot_seconds is.",
+			"Output tokens per second of the latest probe, as a single user sees it: 1 / TPOT. Absent if inference_probe_last_tpot_seconds is.",
 			func(v *values) gauge { return v.lastSpeed }),
 	}
 }
@@ -136,10 +136,10 @@ func lastFamilies() []*probeFamily {
 func untimedFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeCounter("probe_imprecise_total", "",
-			"Probes whose latencies the exporter cannot vouch for: it was too busy, its clock too unsteady, or the reply compressed. They are in no latency, window or objective, but for availability.",
+			"Probes whose latencies are unreliable: the exporter was too busy, its clock was unstable, or the reply was compressed. They are excluded from all latencies, from the window and from all objectives except availability.",
 			func(v *values) (uint64, bool) { return v.imprecise, true }),
 		probeCounter("probe_disturbed_total", "",
-			"Probes during which the exporter itself put a burst of requests on the endpoint. They are in no latency, window or objective.",
+			"Probes during which the exporter sent a burst of requests to the same endpoint. They are excluded from all latencies, from the window and from all objectives.",
 			func(v *values) (uint64, bool) { return v.disturbed, true }),
 	}
 }

@@ -24,7 +24,7 @@ func endpointFamilies() []*endpointFamily {
 	return []*endpointFamily{
 		newEndpointFamily(Family{
 			Name: "servers", Type: Gauge, Labels: []string{"state"}, Values: labelValues(states()),
-			Help: "Servers of an endpoint by the state of their metrics page: read (up), not there (down), not to be trusted (unreadable) or of an unknown engine (unmapped). Fewer in all than usual means that replicas are gone. Absent for an endpoint without a page.",
+			Help: "Servers of an endpoint by the state of their metrics page: read (up), unavailable (down), invalid (unreadable) or of an unknown engine (unmapped). A lower total than usual means that replicas are missing. Absent for an endpoint without a metrics page.",
 		}, func(e encoder, f *family, v endpointValues) {
 			if v.servers == [numStates]int{} {
 				return
@@ -35,7 +35,7 @@ func endpointFamilies() []*endpointFamily {
 		}),
 		newEndpointFamily(Family{
 			Name: "ttft_overhead_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"}, Values: overheadSources(),
-			Help: "What network, gateway and client add to the time to first token: as probes see it less what the server says. reply: the latest probe, as its own reply tells; absent after a failure. histogram: means over at most 5 minutes, of successful probes and of all requests of all servers, of which the probes are at least half. traffic: the same where they are not, so that it is mostly about how other requests differ from the probes, and often negative; compare it with its own past only.",
+			Help: "Time that the network, gateways and the client add to the time to first token: as measured by probes, minus as reported by the server. reply: of the latest probe, from the times in its reply; absent after a failure. histogram: difference of the means over at most 5 minutes of successful probes and of all requests of all servers, where at least half of the requests are probes. traffic: the same where less than half are, so the value mostly reflects how other requests differ from probes and is often negative; compare it only with its own past values.",
 		}, func(e encoder, f *family, v endpointValues) {
 			for _, i := range f.order {
 				if v.overhead[i].present {

@@ -19,7 +19,7 @@ func podFamilies() []Family {
 func podsUpFamily() Family {
 	return Family{
 		Name: namePrefix + "gpu_pods_up", Group: GroupGPU, Type: Gauge,
-		Help: "1 if the kubelet answered the latest question which pod has which GPU, 0 if not. Absent before the first question ended and without --gpu.pod-resources.",
+		Help: "1 if the latest request to the kubelet for the GPUs of pods succeeded, 0 otherwise. Absent before the first request has ended and without --gpu.pod-resources.",
 	}
 }
 
@@ -32,7 +32,7 @@ func podsFailuresFamily() Family {
 	return Family{
 		Name: namePrefix + "gpu_pods_failures_total", Group: GroupGPU, Type: Counter,
 		Labels: []string{"state"}, Values: labelValues(podsFailures()),
-		Help: "Questions to the kubelet that failed: nobody answered in time (unreachable), it is not allowed to ask (denied), or something else (failed). Absent before the first question ended and without --gpu.pod-resources.",
+		Help: "Failed requests to the kubelet: no answer in time (unreachable), no permission (denied), or another error (failed). Absent before the first request has ended and without --gpu.pod-resources.",
 	}
 }
 
@@ -40,7 +40,7 @@ func podInfoFamily() Family {
 	return Family{
 		Name: namePrefix + "gpu_pod_info", Group: GroupGPU, Type: Gauge,
 		Labels: []string{"uuid", "gpu", "mig_uuid", "namespace", "pod", "container"},
-		Help:   "Always 1. A container that was given a GPU or, with mig_uuid, one MIG device of it; a shared GPU has several. To put the pod on other series of a GPU that is not shared: * on(uuid) group_left(namespace, pod, container). It stays for three intervals after the kubelet stopped to answer.",
+		Help:   "Always 1. A container with a GPU or, with mig_uuid, a MIG device; a shared GPU has several containers. To add the pod to other series of a GPU that is not shared: * on(uuid) group_left(namespace, pod, container). Kept for three intervals after the kubelet stops answering.",
 	}
 }
 

@@ -57,7 +57,7 @@ func readingFamilies() []*serverFamily {
 	reasons := scrapeReasons()
 	return []*serverFamily{
 		statusGauge("up", "",
-			"1 if the server's own metrics page was read and understood at the latest reading, 0 if not; inference_server_scrape_failures_total tells why. A server without a page can still serve: inference_probe_success says whether it does.",
+			"1 if the latest scrape of the server's own metrics page succeeded, 0 otherwise; see inference_server_scrape_failures_total for the reason. A server whose page fails may still serve requests: see inference_probe_success.",
 			func(st *engine.Status) gauge {
 				g := gauge{present: true}
 				if st.State == engine.Up {
@@ -67,14 +67,14 @@ func readingFamilies() []*serverFamily {
 			}),
 		serverInfoFamily(),
 		statusGauge("scrape_duration_seconds", "seconds",
-			"Duration of the latest reading of the server's page. A page that gets slow comes from a process that is busy.",
+			"Duration of the latest scrape of the server's page. It grows when the server process is busy.",
 			func(st *engine.Status) gauge { return gauge{st.Duration.Seconds(), !st.At.IsZero()} }),
 		statusGauge("last_scrape_timestamp_seconds", "seconds",
-			"Unix time at which the latest reading began, be it a failed one. All values of the server are as old as that.",
+			"Unix time at which the latest scrape of the server's page started, whether it succeeded or failed. All values of the server are from that time.",
 			func(st *engine.Status) gauge { return timeGauge(st.At) }),
 		newServerFamily(Family{
 			Name: "scrape_failures_total", Type: Counter, Labels: []string{"reason"}, Values: labelValues(reasons),
-			Help: "Readings that failed: the name had no address (dns), there was no connection (connect, tls), no page in time (timeout) or an error instead (http_status), or what came is too large, no page of metrics (format), contradicts itself (duplicate), holds another type than the mapping expects (wrong_type) or is of an unknown engine (unmapped).",
+			Help: "Failed scrapes of the server's page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type) or belongs to an unknown engine (unmapped).",
 		}, func(e encoder, f *family, v serverValues) {
 			for _, i := range f.order {
 				e.counter(i, float64(v.status.Failures[reasons[i]]))
@@ -82,7 +82,7 @@ func readingFamilies() []*serverFamily {
 		}),
 		newServerFamily(Family{
 			Name: "quantity_missing", Type: Gauge, Labels: []string{"quantity"}, Values: labelValues(config.Quantities()),
-			Help: "1 for a quantity that every page of this engine should show and this one does not: it was probably renamed, and the mapping is to be changed. Absent for all others.",
+			Help: "1 for a quantity that every page of this engine should have and this one lacks: the engine probably renamed it, and the mapping must be changed. Absent for all other quantities.",
 		}, func(e encoder, f *family, v serverValues) {
 			if s := snapshotOf(v.status); s != nil {
 				for _, i := range f.order {
@@ -93,7 +93,7 @@ func readingFamilies() []*serverFamily {
 			}
 		}),
 		statusGauge("last_progress_timestamp_seconds", "seconds",
-			"Unix time at which the server was last seen to generate, or to have no request. Where it stays behind inference_server_last_scrape_timestamp_seconds while requests run, the engine hangs. Absent for engines that do not show it.",
+			"Unix time at which the server last generated tokens or had no requests. If it falls behind inference_server_last_scrape_timestamp_seconds while requests are running, the engine hangs. Absent for engines that do not expose progress.",
 			func(st *engine.Status) gauge { return timeGauge(st.LastProgress) }),
 	}
 }
@@ -102,15 +102,15 @@ func readingFamilies() []*serverFamily {
 func loadFamilies() []*serverFamily {
 	return []*serverFamily{
 		quantityGauge(config.RequestsRunning, "",
-			"Requests that the server works on."),
+			"Requests that the server is processing."),
 		quantityGauge(config.RequestsWaiting, "",
-			"Requests that wait in the server's queue. More than a few for longer than a moment means that it is saturated: TTFT grows before anything fails."),
+			"Requests waiting in the server's queue. A queue that persists means that the server is saturated: TTFT grows before requests fail."),
 		quantityGauge(config.KVCacheUsage, "ratio",
-			"Share of the KV cache in use, 0 to 1. Near 1 the server queues or preempts requests. What is kept for reuse only is left out where the engine can tell."),
+			"Ratio of the KV cache in use, 0 to 1. Near 1 the server queues or preempts requests. Blocks kept only for reuse are excluded if the engine reports them separately."),
 		quantityGauge(config.KVCacheCapacity, "tokens",
-			"Tokens that fit into the KV cache, for all requests together."),
+			"Capacity of the KV cache in tokens, for all requests together."),
 		quantityGauge(config.ContextLength, "tokens",
-			"Longest prompt and answer together that the server takes."),
+			"Maximum length of prompt and answer together that the server accepts."),
 	}
 }
 
@@ -118,11 +118,11 @@ func loadFamilies() []*serverFamily {
 func prefixCacheFamilies() []*serverFamily {
 	return []*serverFamily{
 		quantityCounter(config.PrefixCacheAsked, "",
-			"What the prefix cache was asked for, in the unit that the label prefix_cache_unit of inference_server_info names."),
+			"Queries of the prefix cache, in the unit given by the label prefix_cache_unit of inference_server_info."),
 		quantityCounter(config.PrefixCacheHits, "",
-			"The part of inference_server_prefix_cache_queries_total that was found in the prefix cache and not computed again."),
+			"Hits of the prefix cache: the part of inference_server_prefix_cache_queries_total that was not computed again."),
 		snapshotGauge("prefix_cache_hit_ratio", "ratio",
-			"Hits over queries of the prefix cache, 0 to 1, over the last 5 minutes, or since the first reading where that is less. Absent while nothing is asked.",
+			"Hits divided by queries of the prefix cache, 0 to 1, over the last 5 minutes, or since the first scrape if that is shorter. Absent while there are no queries.",
 			func(s *engine.Snapshot) gauge {
 				r := s.PrefixCacheRatio
 				return gauge{r, s.PrefixCacheUnit != "" && r >= 0 && r <= 1}
@@ -134,12 +134,12 @@ func prefixCacheFamilies() []*serverFamily {
 func workFamilies() []*serverFamily {
 	return []*serverFamily{
 		quantityCounter(config.PromptTokens, "tokens",
-			"Prompt tokens of the requests that the server took, cached ones included. Some engines count them only when a request ends."),
+			"Prompt tokens of all requests, including cached tokens. Some engines count them only when a request ends."),
 		quantityCounter(config.GenerationTokens, "tokens",
 			"Tokens that the server generated. Some engines count them only when a request ends."),
 		newServerFamily(Family{
 			Name: "requests_total", Type: Counter, Labels: []string{"finish"}, Values: config.Finishes(),
-			Help: "Requests that ended: at a stop token (stop), at the limit of tokens (length), given up by the client (abort), with an error, well where the engine tells no more (success), otherwise (other), or in a way that the engine does not tell (unknown). An ending appears when the engine first shows it.",
+			Help: "Finished requests by finish reason: a stop token (stop), the token limit (length), aborted by the client (abort), an error (error), success without further detail (success), another reason (other), or a reason that the engine does not report (unknown). A reason appears once the engine exposes it.",
 		}, func(e encoder, f *family, v serverValues) {
 			if s := snapshotOf(v.status); s != nil {
 				for _, i := range f.order {
@@ -148,13 +148,13 @@ func workFamilies() []*serverFamily {
 			}
 		}),
 		quantityCounter(config.Preemptions, "",
-			"Requests that were thrown out of the KV cache for lack of room, to be computed again. Any steady rate means that the cache is too small for the load."),
+			"Requests that were evicted from the KV cache for lack of space and must be computed again. A steady rate means that the cache is too small for the load."),
 		quantityCounter(config.EvictedTokens, "tokens",
-			"Cached tokens that had to make room in the KV cache."),
+			"Cached tokens that were evicted from the KV cache."),
 		quantityCounter(config.DraftTokens, "tokens",
-			"Tokens that speculative decoding proposed."),
+			"Tokens proposed by speculative decoding."),
 		quantityCounter(config.AcceptedTokens, "tokens",
-			"Proposed tokens that the model accepted. Over inference_server_spec_decode_draft_tokens_total it is the acceptance rate."),
+			"Proposed tokens that the model accepted. Divided by inference_server_spec_decode_draft_tokens_total it is the acceptance rate."),
 	}
 }
 
@@ -163,19 +163,19 @@ func workFamilies() []*serverFamily {
 func engineHistogramFamilies() []*serverFamily {
 	return []*serverFamily{
 		quantityHistogram(config.TTFT,
-			"Time to first token of all requests, as the server sees it: from their arrival, its queue included, without the network."),
+			"Time to first token of all requests as measured by the server: from their arrival, including its queue, excluding the network."),
 		quantityHistogram(config.TPOT,
-			"Time per output token of all requests: one mean for each request, after its first token."),
+			"Time per output token of all requests: one mean per request, after its first token."),
 		quantityHistogram(config.InterToken,
-			"Time between two tokens of all requests. One observation for each token."),
+			"Time between consecutive tokens of all requests. One observation per token."),
 		quantityHistogram(config.QueueTime,
-			"Time that requests spent in the server's queue. Counted when the request ends or leaves the queue."),
+			"Time that requests spent in the server's queue. Observed when the request ends or leaves the queue."),
 		quantityHistogram(config.PrefillTime,
-			"Time that the server took for the prompts of requests."),
+			"Time that the server spent on the prefill of requests."),
 		quantityHistogram(config.DecodeTime,
-			"Time that the server took to generate after the first token of requests."),
+			"Time that the server spent on the decoding of requests after their first token."),
 		quantityHistogram(config.RequestDuration,
-			"Duration of all requests as the server sees it, its queue included. Counted when the request ends."),
+			"Duration of all requests as measured by the server, including its queue. Observed when the request ends."),
 	}
 }
 
@@ -183,7 +183,7 @@ func engineHistogramFamilies() []*serverFamily {
 func serverInfoFamily() *serverFamily {
 	f := Family{
 		Name: "server_info", Group: GroupServer, Type: Gauge,
-		Help: "Always 1. What is known of a server while its page is read: the URL of the page, and what the prefix cache's hits are counted in: tokens, blocks or requests.",
+		Help: "Always 1. Describes a server whose page is read: the URL of the page, and the unit of the prefix cache's counters: tokens, blocks or requests.",
 	}
 	return &serverFamily{
 		newFamily(f, []string{"endpoint", "model", "server", "engine", "url", "prefix_cache_unit"}, nil),
@@ -244,7 +244,7 @@ func quantityCounter(q config.Quantity, unit, help string) *serverFamily {
 // quantityHistogram returns the family of a distribution, with the bounds of
 // each server.
 func quantityHistogram(q config.Quantity, help string) *serverFamily {
-	return newServerFamily(Family{Name: string(q) + "_seconds", Type: Histogram, Unit: "seconds", Help: help + " Buckets are the engine's own; only +Inf where it tells the mean alone."},
+	return newServerFamily(Family{Name: string(q) + "_seconds", Type: Histogram, Unit: "seconds", Help: help + " Buckets are those of the engine; only +Inf if it reports only a sum and a count."},
 		func(e encoder, _ *family, v serverValues) {
 			s := snapshotOf(v.status)
 			if s == nil {

@@ -87,16 +87,16 @@ func sloFamilies() []*probeFamily {
 	return []*probeFamily{
 		sloFamily(Family{
 			Name: "probe_slo_eligible_total", Type: Counter,
-			Help: "Probes that count for an objective; absent for an objective that is not configured. Canceled, skipped and disturbed probes and confirmations of a failure do not count, nor do times of imprecise ones. availability: all others. ttft: those whose first token is known, and failures without one. e2e: all others. tpot: successes of which it was measured, and answers that stalled.",
+			Help: "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes. availability: all others. ttft: probes with a known time to first token, and failures without a first token. e2e: all others. tpot: successes with a measured TPOT, and answers that stalled.",
 		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.eligible[i])) }),
 		sloFamily(Family{
 			Name: "probe_slo_bad_total", Type: Counter,
-			Help: "Eligible probes that missed the objective. availability: no success. ttft: no first token, or one later than the threshold. tpot: stalled, or slower than the threshold. e2e: no success, or one that took longer than the threshold.",
+			Help: "Eligible probes that missed the objective. availability: failed. ttft: no first token, or slower than the threshold. tpot: stalled, or slower than the threshold. e2e: failed, or slower than the threshold.",
 		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.bad[i])) }),
 		thresholdFamily(),
 		sloFamily(Family{
 			Name: "slo_objective_ratio", Type: Gauge, Unit: "ratio",
-			Help: "Share of eligible probes that must be good, as configured.",
+			Help: "Ratio of eligible probes that must be good, as configured.",
 		}, func(e encoder, o *slo, i int) { e.gauge(i, o.objective) }),
 	}
 }
@@ -120,7 +120,7 @@ func sloFamily(f Family, emit func(e encoder, o *slo, i int)) *probeFamily {
 func thresholdFamily() *probeFamily {
 	return newProbeFamily(Family{
 		Name: "slo_threshold_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"slo"}, Values: sloNames()[sloTTFT:],
-		Help: "How slow a good probe may be, as configured.",
+		Help: "Maximum latency of a good probe, as configured.",
 	}, nil, func(e encoder, f *family, v *values) {
 		for _, i := range f.order {
 			if j := sloTTFT + i; v.slo != nil && v.slo.has(j, v.kind) {

@@ -386,7 +386,7 @@ func TestEndpointInfo(t *testing.T) {
 	p.SetEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b"})
 	p.SetEndpoint(EndpointInfo{Endpoint: "a", URL: "http://a", API: "openai-chat", Labels: map[string]string{"team": "x", "url": "reserved"}})
 	p.SetEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b", Model: "m", API: "openai-chat"})
-	const want = `# HELP inference_endpoint_info Always 1. What is known of an endpoint: the model it serves, the API it speaks, its engine and its URL.
+	const want = `# HELP inference_endpoint_info Always 1. Describes an endpoint: the model it serves, its API, its engine and its URL.
 # TYPE inference_endpoint_info gauge
 inference_endpoint_info{api="openai-chat",endpoint="a",team="x",url="http://a"} 1
 inference_endpoint_info{api="openai-chat",endpoint="b",model="m",url="http://b"} 1

@@ -115,7 +115,7 @@ func (c *cost) add(t *result.Tokens) {
 func costFamily() *probeFamily {
 	return newProbeFamily(Family{
 		Name: "probe_cost_usd_total", Type: Counter, Unit: "usd", Labels: []string{"kind"}, Values: costKinds(),
-		Help: "US dollars that the tokens of probes with any outcome cost, by the counts that the server reported and the configured prices; probes whose prompt it did not count are left out. Prompt tokens that the server does not report as cached are input. Absent for what has no price.",
+		Help: "Cost in US dollars of the tokens of probes with any outcome, from the counts reported by the server and the configured prices. Probes whose prompt tokens are not reported are excluded. Prompt tokens that the server does not report as cached count as input. Absent for kinds without a price.",
 	}, nil, func(e encoder, f *family, v *values) {
 		if v.cost == nil {
 			return
@@ -131,7 +131,7 @@ func costFamily() *probeFamily {
 // promptTokensFamily is what all kinds are asked.
 func promptTokensFamily() *probeFamily {
 	return probeCounter("probe_prompt_tokens_total", "tokens",
-		"Prompt tokens as the server counted them, cached ones included, of probes with any outcome.",
+		"Prompt tokens of probes with any outcome, as counted by the server, including cached tokens.",
 		func(v *values) (uint64, bool) { return v.promptTokens, true })
 }
 
@@ -153,7 +153,7 @@ func outputTokensFamily() *probeFamily {
 	return newProbeFamily(Family{
 		Name: "probe_output_tokens_total", Type: Counter, Unit: "tokens",
 		Labels: []string{"kind"}, Values: []string{"answer", "reasoning"},
-		Help: "Output tokens of probes with any outcome. Where the server does not report reasoning tokens, kind reasoning is absent and answer is everything.",
+		Help: "Output tokens of probes with any outcome. If the server does not report reasoning tokens, kind reasoning is absent and answer counts all tokens.",
 	}, nil, func(e encoder, _ *family, v *values) {
 		e.counter(outputAnswer, float64(v.outputTokens[outputAnswer]))
 		if v.reasoningReported {

@@ -145,7 +145,7 @@ func windowFamilies() []*probeFamily {
 	return []*probeFamily{
 		windowFamily(Family{
 			Name: "probe_ttft_window_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"stat"}, Values: windowStats(),
-			Help: "Time to first token over the last hour, or over the latest 1,024 probes where those are fewer: each value is one that was measured. Failures before the first token count as longer than any; confirmations, disturbed and imprecise probes do not count, nor those with more events than tokens. p50 needs 10 probes and p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; the upper one needs 299 probes. Absent with too few, or where it falls on a failure.",
+			Help: "Time to first token over the last hour, or over the latest 1,024 probes if those are fewer. Each value is a measured one. Failures before the first token count as slower than any success; confirmations, disturbed and imprecise probes and probes with more events than tokens do not count. p50 needs 10 probes, p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; p99_upper needs 299 probes. Absent with too few probes, or if the value falls on a failure.",
 		}, func(e encoder, f *family, w *window) {
 			all := w.stats()
 			for _, i := range f.order {
@@ -156,7 +156,7 @@ func windowFamilies() []*probeFamily {
 		}),
 		windowFamily(Family{
 			Name: "probe_ttft_window_samples", Type: Gauge,
-			Help: "Probes behind inference_probe_ttft_window_seconds, failures before the first token included.",
+			Help: "Number of probes in inference_probe_ttft_window_seconds, including failures before the first token.",
 		}, func(e encoder, _ *family, w *window) { e.gauge(0, float64(len(w.samples))) }),
 	}
 }

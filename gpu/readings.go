@@ -139,29 +139,29 @@ func memoryReadings() []Info {
 	return []Info{
 		{
 			Kind: MemoryTotal, Type: Gauge, Unit: "bytes", Hardware: everyGPU,
-			Help: "Memory of the GPU, what the driver keeps for itself included.",
+			Help: "Memory of the GPU, including the memory reserved by the driver.",
 			DCGM: "DCGM_FI_DEV_FB_TOTAL", NvidiaSMI: "memory.total",
 		},
 		{
 			Kind: MemoryUsed, Type: Gauge, Unit: "bytes", Hardware: everyGPU,
-			Help: "Memory that programs hold. An inference server takes most of it at start, so that this tells of other programs rather than of load. " +
-				"Old drivers count their own reserve in; there is no reserve of its own then.",
+			Help: "Memory used by programs. An inference server allocates most of it at start, so the value shows other programs rather than load. " +
+				"Old drivers include the memory they reserve, and memory_reserved_bytes is then absent.",
 			DCGM: "DCGM_FI_DEV_FB_USED", NvidiaSMI: "memory.used",
 		},
 		{
 			Kind: MemoryFree, Type: Gauge, Unit: "bytes", Hardware: everyGPU,
-			Help: "Memory that nothing holds. Near 0 is normal under an inference server.",
+			Help: "Free memory. Near 0 is normal with an inference server.",
 			DCGM: "DCGM_FI_DEV_FB_FREE", NvidiaSMI: "memory.free",
 		},
 		{
 			Kind: MemoryReserved, Type: Gauge, Unit: "bytes", Hardware: recentDriver,
-			Help: "Memory that the driver and the firmware keep for themselves.",
+			Help: "Memory reserved by the driver and the firmware.",
 			DCGM: "DCGM_FI_DEV_FB_RESERVED", NvidiaSMI: "memory.reserved",
 		},
 		{
 			Kind: MemoryBandwidth, Type: Gauge, Unit: "bytes per second", Hardware: "every GPU whose bandwidth is known; no MIG device, no vGPU",
 			Label: "source", Values: bandwidthSources(),
-			Help: "How fast the memory can be read at best, which bounds how fast one sequence is decoded. The source is the configuration, " +
+			Help: "Peak bandwidth of the memory, which limits the decoding speed of one sequence. The source is the configuration, " +
 				"the data sheet of the product, or a formula over memory clock and bus width.",
 		},
 	}
@@ -171,22 +171,22 @@ func loadReadings() []Info {
 	return []Info{
 		{
 			Kind: Utilization, Type: Gauge, Unit: "ratio", Hardware: unsplitGPU,
-			Help: "Share of time in which any kernel ran, be it on one unit only: 1 does not mean that the GPU is full.",
+			Help: "Ratio of time in which at least one kernel was running: 1 does not mean that the GPU is fully used.",
 			DCGM: "DCGM_FI_DEV_GPU_UTIL", NvidiaSMI: "utilization.gpu",
 		},
 		{
 			Kind: MemoryUtilization, Type: Gauge, Unit: "ratio", Hardware: unsplitGPU,
-			Help: "Share of time in which memory was read or written, at whatever speed: not the share of its bandwidth.",
+			Help: "Ratio of time in which memory was read or written at any rate: not the ratio of its bandwidth.",
 			DCGM: "DCGM_FI_DEV_MEM_COPY_UTIL", NvidiaSMI: "utilization.memory",
 		},
 		{
 			Kind: EncoderUtilization, Type: Gauge, Unit: "ratio", Hardware: "video encoder, without MIG",
-			Help: "Share of time in which the video encoder worked.",
+			Help: "Ratio of time in which the video encoder was active.",
 			DCGM: "DCGM_FI_DEV_ENC_UTIL", NvidiaSMI: "utilization.encoder",
 		},
 		{
 			Kind: DecoderUtilization, Type: Gauge, Unit: "ratio", Hardware: "video decoder, without MIG",
-			Help: "Share of time in which the video decoder worked.",
+			Help: "Ratio of time in which the video decoder was active.",
 			DCGM: "DCGM_FI_DEV_DEC_UTIL", NvidiaSMI: "utilization.decoder",
 		},
 	}
@@ -197,27 +197,27 @@ func unitReadings() []Info {
 	return []Info{
 		{
 			Kind: GraphicsActive, Type: Gauge, Unit: "ratio", Hardware: hopper,
-			Help: "Share of time in which any compute or graphics program was active, since the poll before.",
+			Help: "Ratio of time in which any compute or graphics program was active, since the previous poll.",
 			DCGM: "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
 		},
 		{
 			Kind: SMActive, Type: Gauge, Unit: "ratio", Hardware: hopper,
-			Help: "Share of the multiprocessors that had work, since the poll before.",
+			Help: "Ratio of multiprocessors that were active, since the previous poll.",
 			DCGM: "DCGM_FI_PROF_SM_ACTIVE",
 		},
 		{
 			Kind: SMOccupancy, Type: Gauge, Unit: "ratio", Hardware: hopper,
-			Help: "Share of the warps that were there of those that could be, since the poll before.",
+			Help: "Ratio of resident warps to the maximum, since the previous poll.",
 			DCGM: "DCGM_FI_PROF_SM_OCCUPANCY",
 		},
 		{
 			Kind: TensorActive, Type: Gauge, Unit: "ratio", Hardware: hopper,
-			Help: "Share of time in which tensor cores worked, since the poll before. High in prefill, low in decode.",
+			Help: "Ratio of time in which tensor cores were active, since the previous poll. High in prefill, low in decode.",
 			DCGM: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
 		},
 		{
 			Kind: DRAMBandwidthUtilization, Type: Gauge, Unit: "ratio", Hardware: hopper,
-			Help: "Share of the memory's bandwidth in use, since the poll before. High in decode: then the memory is what bounds it.",
+			Help: "Ratio of the memory bandwidth in use, since the previous poll. High in decode, which is then limited by the memory.",
 			DCGM: "DCGM_FI_PROF_DRAM_ACTIVE",
 		},
 	}
@@ -228,24 +228,24 @@ func clockReadings() []Info {
 	return []Info{
 		{
 			Kind: Clock, Type: Gauge, Unit: "hertz", Hardware: everyGPU, Label: "domain", Values: domains,
-			Help: "Clock at this moment. It falls when there is nothing to do.",
+			Help: "Current clock. It drops when the GPU is idle.",
 			DCGM: "DCGM_FI_DEV_SM_CLOCK, DCGM_FI_DEV_MEM_CLOCK", NvidiaSMI: "clocks.current.*",
 		},
 		{
 			Kind: ClockMax, Type: Gauge, Unit: "hertz", Hardware: everyGPU, Label: "domain", Values: domains,
-			Help:      "Highest clock that the GPU can have.",
+			Help:      "Maximum clock of the GPU.",
 			NvidiaSMI: "clocks.max.*",
 		},
 		{
 			Kind: ClockEventActive, Type: Gauge, Hardware: everyGPU, Label: "reason", Values: ClockReasons(),
-			Help: "1 while this is why clocks are not higher, else 0. Hardware slowdown, thermal and power brake ask for a look at cooling and power; " +
+			Help: "1 if this is a reason why clocks are not higher, 0 otherwise. For hardware slowdown, thermal slowdown and power brake check cooling and power; " +
 				"sw_power_cap is normal under full load.",
 			DCGM: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", NvidiaSMI: "clocks_event_reasons.*",
 		},
 		{
 			Kind: ClockEventSeconds, Type: Counter, Unit: "seconds", Hardware: recentDriver, Label: "reason",
 			Values:    []string{"sw_power_cap", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake"},
-			Help:      "Time for which this kept clocks down.",
+			Help:      "Time during which clocks were reduced for this reason.",
 			DCGM:      "DCGM_FI_DEV_POWER_VIOLATION, DCGM_FI_DEV_THERMAL_VIOLATION",
 			NvidiaSMI: "clocks_event_reasons_counters.*",
 		},
@@ -256,58 +256,58 @@ func powerReadings() []Info {
 	return []Info{
 		{
 			Kind: Power, Type: Gauge, Unit: "watts", Hardware: everyGPU,
-			Help: "Power that the board draws: the mean of a second on Ampere and later save A100 and A30, the present value before.",
+			Help: "Power draw of the board: the mean over one second on Ampere and later, except A100 and A30, the current value on older GPUs.",
 			DCGM: "DCGM_FI_DEV_POWER_USAGE", NvidiaSMI: "power.draw",
 		},
 		{
 			Kind: PowerLimit, Type: Gauge, Unit: "watts", Hardware: everyGPU,
-			Help: "Power at which the driver slows the GPU down.",
+			Help: "Power limit at which the driver reduces the clocks.",
 			DCGM: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", NvidiaSMI: "enforced.power.limit",
 		},
 		{
 			Kind: Energy, Type: Counter, Unit: "joules", Hardware: volta,
-			Help: "Energy that the GPU took since the driver was loaded.",
+			Help: "Energy consumed by the GPU since the driver was loaded.",
 			DCGM: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
 		},
 		{
 			Kind: Temperature, Type: Gauge, Unit: "degrees Celsius", Hardware: withHBM, Label: "sensor", Values: []string{"gpu", "memory"},
-			Help: "Temperature of the chip and of its memory.",
+			Help: "Temperature of the chip and of the memory.",
 			DCGM: "DCGM_FI_DEV_GPU_TEMP, DCGM_FI_DEV_MEMORY_TEMP", NvidiaSMI: "temperature.gpu, temperature.memory",
 		},
 		{
 			Kind: FanSpeed, Type: Gauge, Unit: "ratio", Hardware: withFan, Label: "fan",
-			Help: "Speed that the fan is told to have, of its highest; it may be above 1. A fan that is blocked does not show here.",
+			Help: "Intended fan speed relative to the maximum; it can exceed 1. A blocked fan is not visible here.",
 			DCGM: "DCGM_FI_DEV_FAN_SPEED", NvidiaSMI: "fan.speed",
 		},
 		{
 			Kind: PState, Type: Gauge, Hardware: everyGPU,
-			Help: "Performance state, from 0, the fastest, to 15.",
+			Help: "Performance state, from 0 (fastest) to 15.",
 			DCGM: "DCGM_FI_DEV_PSTATE", NvidiaSMI: "pstate",
 		},
 	}
 }
 
 func pcieReadings() []Info {
-	const wraps = "The counter of the driver may wrap around between two polls under heavy traffic; rates are too low then."
+	const wraps = "The counter of the driver can wrap around between two polls under heavy traffic, and rates are then too low."
 	return []Info{
 		{
 			Kind: PCIeLinkGeneration, Type: Gauge, Hardware: everyGPU,
-			Help: "PCIe generation of the link at this moment. 1 is normal while there is nothing to do.",
+			Help: "Current PCIe generation of the link. 1 is normal while the GPU is idle.",
 			DCGM: "DCGM_FI_DEV_PCIE_LINK_GEN", NvidiaSMI: "pcie.link.gen.gpucurrent",
 		},
 		{
 			Kind: PCIeLinkGenerationMax, Type: Gauge, Hardware: everyGPU,
-			Help:      "Highest PCIe generation that GPU and system have in common.",
+			Help:      "Highest PCIe generation that both the GPU and the system support.",
 			NvidiaSMI: "pcie.link.gen.max",
 		},
 		{
 			Kind: PCIeLinkWidth, Type: Gauge, Hardware: everyGPU,
-			Help: "PCIe lanes of the link at this moment. Fewer than the most under load: a bad slot, riser or contact.",
+			Help: "Current number of PCIe lanes of the link. Fewer than the maximum under load indicates a bad slot, riser or contact.",
 			DCGM: "DCGM_FI_DEV_PCIE_LINK_WIDTH", NvidiaSMI: "pcie.link.width.current",
 		},
 		{
 			Kind: PCIeLinkWidthMax, Type: Gauge, Hardware: everyGPU,
-			Help:      "Most PCIe lanes that GPU and system have in common.",
+			Help:      "Highest number of PCIe lanes that both the GPU and the system support.",
 			NvidiaSMI: "pcie.link.width.max",
 		},
 		{
@@ -322,7 +322,7 @@ func pcieReadings() []Info {
 		},
 		{
 			Kind: PCIeReplays, Type: Counter, Hardware: everyGPU,
-			Help: "Packets that had to be sent again over PCIe. A steady rise is a bad link.",
+			Help: "PCIe packets that were retransmitted. A steady increase indicates a bad link.",
 			DCGM: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
 		},
 	}
@@ -332,24 +332,24 @@ func nvlinkReadings() []Info {
 	return []Info{
 		{
 			Kind: NVLinkTransmit, Type: Counter, Unit: "bytes", Hardware: withNVLink,
-			Help: "Payload that the GPU sent over all its NVLinks; what the links themselves count where the driver gives no payload, as with NVLink 5.",
+			Help: "Payload that the GPU sent over all its NVLinks; all data of the links if the driver does not count the payload, as with NVLink 5.",
 			DCGM: "DCGM_FI_PROF_NVLINK_TX_BYTES",
 		},
 		{
 			Kind: NVLinkReceive, Type: Counter, Unit: "bytes", Hardware: withNVLink,
-			Help: "Payload that the GPU received over all its NVLinks; what the links themselves count where the driver gives no payload, as with NVLink 5.",
+			Help: "Payload that the GPU received over all its NVLinks; all data of the links if the driver does not count the payload, as with NVLink 5.",
 			DCGM: "DCGM_FI_PROF_NVLINK_RX_BYTES",
 		},
 		{
 			Kind: NVLinkErrors, Type: Counter, Hardware: "NVLink, without MIG; recoveries, and CRC errors and replays up to NVLink 4 or the other kinds from NVLink 5 on",
 			Label: "kind", Values: linkErrorKinds(),
-			Help: "Errors on all NVLinks of the GPU, and recoveries of links. The hardware mends them; a steady rise slows tensor parallelism down. " +
-				"recovery_failed means that a link is gone.",
+			Help: "Errors of all NVLinks of the GPU, and link recoveries. The hardware corrects them; a steady increase slows down tensor parallelism. " +
+				"recovery_failed means that a link is lost.",
 			DCGM: "DCGM_FI_DEV_NVLINK_*_ERROR_COUNT_TOTAL",
 		},
 		{
 			Kind: NVLinkUp, Type: Gauge, Hardware: withNVLink, Label: "link",
-			Help: "1 for an NVLink that is active or sleeps, 0 for one that is neither, be it that nothing is connected to it.",
+			Help: "1 if the NVLink is active or in a low-power state, 0 otherwise, including links that are not connected.",
 		},
 	}
 }
@@ -359,29 +359,29 @@ func eccReadings() []Info {
 	return []Info{
 		{
 			Kind: ECCErrors, Type: Counter, Hardware: withECC, Label: "severity", Values: severities,
-			Help:      "Errors of the memory since the driver was loaded. An uncorrected one ended the program that met it.",
+			Help:      "Memory errors since the driver was loaded. An uncorrected error terminates the affected program.",
 			DCGM:      "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL, DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
 			NvidiaSMI: "ecc.errors.*.volatile.total",
 		},
 		{
 			Kind: ECCErrorsLifetime, Type: Gauge, Hardware: withECC, Label: "severity", Values: severities,
-			Help:      "Errors of the memory over the life of the GPU.",
+			Help:      "Memory errors over the lifetime of the GPU.",
 			DCGM:      "DCGM_FI_DEV_ECC_SBE_AGG_TOTAL, DCGM_FI_DEV_ECC_DBE_AGG_TOTAL",
 			NvidiaSMI: "ecc.errors.*.aggregate.total",
 		},
 		{
 			Kind: RemappedRowsCount, Type: Gauge, Hardware: ampere, Label: "cause", Values: []string{"correctable", "uncorrectable"},
-			Help:      "Rows of the memory that spare ones replaced, by the errors that were the cause.",
+			Help:      "Memory rows that were replaced by spare rows, by the kind of error that caused it.",
 			DCGM:      "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS, DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
 			NvidiaSMI: "remapped_rows.correctable, remapped_rows.uncorrectable",
 		},
 		{
 			Kind: RowRemapPending, Type: Gauge, Hardware: ampere,
-			Help: "1 when a row waits for the next reset of the GPU to be replaced: plan one.", NvidiaSMI: "remapped_rows.pending",
+			Help: "1 if a memory row will be replaced at the next reset of the GPU: plan a reset.", NvidiaSMI: "remapped_rows.pending",
 		},
 		{
 			Kind: RowRemapFailure, Type: Gauge, Hardware: ampere,
-			Help: "1 when a row could not be replaced: the GPU is due for exchange.",
+			Help: "1 if a memory row could not be replaced: the GPU should be replaced.",
 			DCGM: "DCGM_FI_DEV_ROW_REMAP_FAILURE", NvidiaSMI: "remapped_rows.failure",
 		},
 	}
@@ -391,19 +391,19 @@ func stateReadings() []Info {
 	return []Info{
 		{
 			Kind: RecoveryAction, Type: Gauge, Hardware: recentDriver,
-			Help: "What the driver asks for to make the GPU well: 0 nothing, 1 reset, 2 reboot, 3 drain peer-to-peer, 4 drain and reset, " +
+			Help: "Recovery action that the driver requests: 0 none, 1 reset, 2 reboot, 3 drain peer-to-peer, 4 drain and reset, " +
 				"5 recover the IMEX domain.",
 			NvidiaSMI: "gpu_recovery_action",
 		},
 		{
 			Kind: FabricState, Type: Gauge, Hardware: fabricGPU,
-			Help: "How the GPU stands with the NVLink fabric: 1 not started, 2 in progress, 3 completed. Programs that use several GPUs wait for 3.",
+			Help: "State of the registration with the NVLink fabric: 1 not started, 2 in progress, 3 completed. Programs that use several GPUs wait for 3.",
 			DCGM: "DCGM_FI_DEV_FABRIC_MANAGER_STATUS", NvidiaSMI: "fabric.state",
 		},
 		{
 			Kind: FabricHealthy, Type: Gauge, Hardware: fabricGPU,
-			Help: "1 when the GPU was registered with the NVLink fabric without an error and the driver tells of no fault there, else 0: " +
-				"programs that use several GPUs fail then, or are slow. Absent while fabric_state is not 3.",
+			Help: "1 if the GPU was registered with the NVLink fabric without an error and the driver reports no fault of the fabric, 0 otherwise: " +
+				"programs that use several GPUs then fail or are slow. Absent while fabric_state is not 3.",
 			NvidiaSMI: "fabric.status",
 		},
 	}
