@@ -171,10 +171,7 @@ func earlyAnswer(x *exchange) error {
 	x.request.usage = true
 	return x.streamReply(func(out sink) error {
 		const n = 8
-		if err := out(&event{kind: open}); err != nil {
-			return err
-		}
-		if err := out(&event{kind: Role}); err != nil {
+		if err := emit(out, event{kind: open}, event{kind: Role}); err != nil {
 			return err
 		}
 		for i := range n {

@@ -3,6 +3,7 @@ package simulator
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -92,10 +93,7 @@ func tokenFaults() []Fault {
 			case Role:
 				return nil // it came already
 			case open:
-				if err := next(e); err != nil {
-					return err
-				}
-				if err := next(&event{kind: Role}); err != nil {
+				if err := emit(next, *e, event{kind: Role}); err != nil {
 					return err
 				}
 				return sleep(x.ctx(), time.Second)
@@ -167,14 +165,7 @@ func endFaults() []Fault {
 	failure := event{kind: Failure, text: []byte("EngineCore encountered an issue")}
 	// fail reports an error inside the stream and ends it as vLLM does.
 	fail := func(_ *exchange, next sink) error {
-		e := failure
-		if err := next(&e); err != nil {
-			return err
-		}
-		if err := next(&event{kind: Done}); err != nil {
-			return err
-		}
-		return errOver
+		return cmp.Or(emit(next, failure, event{kind: Done}), errOver)
 	}
 	atDone := func(act func(x *exchange) error) func(*exchange, sink) sink {
 		return shapeOf(func(x *exchange, e *event, next sink) error {
@@ -191,10 +182,7 @@ func endFaults() []Fault {
 		{Name: "end_before_finish", Description: "Ends the body cleanly after two tokens.", shape: atOddToken(func(*exchange, sink) error { return errOver })},
 		{Name: "reset_midstream", Description: "Resets the connection (RST) after two tokens.", shape: atOddToken(func(x *exchange, _ sink) error { return x.reset() })},
 		{Name: "truncated_json", Description: "Ends the body in the middle of an event's JSON, after two tokens.", shape: atOddToken(func(_ *exchange, next sink) error {
-			if err := next(&event{kind: Odd, verbatim: `data: {"id":"x","choices":[{"index":0,"delta":{"cont`}); err != nil {
-				return err
-			}
-			return errOver
+			return cmp.Or(next(&event{kind: Odd, verbatim: `data: {"id":"x","choices":[{"index":0,"delta":{"cont`}), errOver)
 		})},
 		{Name: "error_event_first", Description: "Sends an error as the first event, then [DONE], all with status 200.", shape: shapeOf(func(x *exchange, e *event, next sink) error {
 			if e.kind == open {
@@ -204,10 +192,7 @@ func endFaults() []Fault {
 		})},
 		{Name: "error_event_midstream", Description: "Sends an error event after two tokens, then [DONE].", shape: atOddToken(fail)},
 		{Name: "error_line", Description: "Sends a line `error: {...}` after two tokens, then ends the body.", shape: atOddToken(func(_ *exchange, next sink) error {
-			if err := next(&event{kind: Failure, verbatim: `error: {"code":500,"message":"context shift is disabled","type":"server_error"}` + "\n\n"}); err != nil {
-				return err
-			}
-			return errOver
+			return cmp.Or(next(&event{kind: Failure, verbatim: `error: {"code":500,"message":"context shift is disabled","type":"server_error"}` + "\n\n"}), errOver)
 		})},
 	}
 }
@@ -300,15 +285,9 @@ func before(at Kind, verbatim string, kind Kind, next sink) sink {
 		}
 		odd := event{kind: kind, verbatim: verbatim}
 		if at == open {
-			if err := next(e); err != nil {
-				return err
-			}
-			return next(&odd)
+			return emit(next, *e, odd)
 		}
-		if err := next(&odd); err != nil {
-			return err
-		}
-		return next(e)
+		return emit(next, odd, *e)
 	}
 }
 
@@ -316,14 +295,10 @@ func before(at Kind, verbatim string, kind Kind, next sink) sink {
 func lineFaults() []Fault {
 	beforeAll := func(odd ...event) func(*exchange, sink) sink {
 		return shapeOf(func(_ *exchange, e *event, next sink) error {
-			if e.kind != open && e.kind != end {
-				for _, o := range odd {
-					if err := next(&o); err != nil {
-						return err
-					}
-				}
+			if e.kind == open || e.kind == end {
+				return next(e)
 			}
-			return next(e)
+			return emit(next, append(slices.Clone(odd), *e)...)
 		})
 	}
 	return []Fault{

@@ -76,12 +76,7 @@ func (x *exchange) answerInputs() error {
 	}
 	body := x.reply.appendWhole(nil, &w)
 	return x.streamReply(func(out sink) error {
-		for _, e := range []event{{kind: open}, {kind: Answer, verbatim: string(body)}, {kind: end}} {
-			if err := out(&e); err != nil {
-				return err
-			}
-		}
-		return nil
+		return emit(out, event{kind: open}, event{kind: Answer, verbatim: string(body)}, event{kind: end})
 	})
 }
 

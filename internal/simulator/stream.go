@@ -15,6 +15,16 @@ import (
 // not keep an event.
 type sink func(*event) error
 
+// emit gives events to a sink, one after the other.
+func emit(out sink, events ...event) error {
+	for i := range events {
+		if err := out(&events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // frameFunc appends a payload in its frame; name is what the protocol calls it
 // in the framing, if it does.
 type frameFunc func(dst []byte, name string, payload []byte) []byte
@@ -129,10 +139,7 @@ func (x *exchange) finishStream(out sink, u usage) error {
 			return err
 		}
 	}
-	if err := out(&event{kind: Done}); err != nil {
-		return err
-	}
-	return out(&event{kind: end})
+	return emit(out, event{kind: Done}, event{kind: end})
 }
 
 // put is the last sink: it encodes, frames and writes.
