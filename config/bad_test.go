@@ -42,8 +42,8 @@ func badFiles() map[string][]string {
 		"name-duplicate":         {`:3: endpoints[1].name: duplicate endpoint name "a", the first is endpoints[0]; give each a name of its own`},
 		"name-duplicate-default": {`:3: endpoints[1].name: duplicate endpoint name "h", the first is endpoints[0]; give each a name of its own`},
 		"api": {
-			`:3: endpoints[0].api: want openai-chat, openai-completions, openai-responses, anthropic, gemini, ollama, ollama-generate, tgi, sglang, llamacpp, triton, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got "soap"`,
-			`:5: endpoints[1].api: want openai-chat, openai-completions, openai-responses, anthropic, gemini, ollama, ollama-generate, tgi, sglang, llamacpp, triton, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got ""`,
+			`:3: endpoints[0].api: want openai-chat, openai-completions, openai-responses, ollama, ollama-generate, tgi, sglang, llamacpp, triton, anthropic, gemini, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got "soap"`,
+			`:5: endpoints[1].api: want openai-chat, openai-completions, openai-responses, ollama, ollama-generate, tgi, sglang, llamacpp, triton, anthropic, gemini, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got ""`,
 		},
 		"model-long":        {`:3: endpoints[0].model: model of 257 bytes, more than 256`},
 		"model-type":        {`:3: endpoints[0].model: want a text, got a mapping`},
@@ -398,7 +398,7 @@ func badDiscoveries() map[string][]string {
 		},
 		"discovery-template": {
 			`:3: discovery[0].modules[0]: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag`,
-			`:4: discovery[0].api: want openai-chat, openai-completions, openai-responses, anthropic, gemini, ollama, ollama-generate, tgi, sglang, llamacpp, triton, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got "soap"`,
+			`:4: discovery[0].api: want openai-chat, openai-completions, openai-responses, ollama, ollama-generate, tgi, sglang, llamacpp, triton, anthropic, gemini, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got "soap"`,
 			`:5: discovery[0].labels.model: label name "model" is reserved`,
 			`:6: discovery[0].price.gpus: want 1 to 1024, got 0`,
 			`:6: discovery[0].price: no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd`,

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Discovery finds endpoints with the service discovery of Prometheus. In
@@ -219,9 +221,9 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 		e.Model = model
 		validateText(r, labelModel, "model", model, maxModelBytes)
 	}
-	if api := target.Get(labelAPI); api != "" {
-		e.API = api
-		validateOneOf(r, labelAPI, api, APIs()...)
+	if name := target.Get(labelAPI); name != "" {
+		e.API = name
+		validateOneOf(r, labelAPI, name, api.Names()...)
 	}
 	if engine := target.Get(labelEngine); engine != "" {
 		e.Servers.Engine = engine

@@ -13,17 +13,9 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"golang.org/x/net/http/httpguts"
-)
 
-// APIs lists the wire protocols: those that generate, then those that embed
-// or rank.
-func APIs() []string {
-	return []string{
-		"openai-chat", "openai-completions", "openai-responses", "anthropic", "gemini",
-		"ollama", "ollama-generate", "tgi", "sglang", "llamacpp", "triton", "cohere", "bedrock",
-		"openai-embeddings", "tei", "ollama-embed", "cohere-embed", "rerank",
-	}
-}
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
 
 // Bounds of texts that become label values or go into requests, in bytes.
 const (
@@ -104,7 +96,7 @@ func (e *Endpoint) validateShared(r *report, p path, modules map[string]*Module)
 		validateText(r, p.key("model"), "model", e.Model, maxModelBytes)
 	}
 	if e.API != "" || r.written(p.key("api")) {
-		validateOneOf(r, p.key("api"), e.API, APIs()...)
+		validateOneOf(r, p.key("api"), e.API, api.Names()...)
 	}
 	validateLabels(r, p.key("labels"), e.Labels)
 	e.validateSigV4(r, p.key("sigv4"))

@@ -20,6 +20,8 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // TestReference holds docs/configuration.md equal to the code: keys and types
@@ -355,7 +357,7 @@ func listKeys(b *strings.Builder, t reflect.Type, prefix string) {
 }
 
 // apis lists the wire protocols.
-func (r *reference) apis() string { return codes(APIs()) }
+func (r *reference) apis() string { return codes(api.Names()) }
 
 // reserved lists the label names that are refused.
 func (r *reference) reserved() string { return codes(reservedLabels()) }
