@@ -4,6 +4,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -13,6 +14,9 @@ import (
 
 // Unknown is a count that the server did not report, which is not 0.
 const Unknown = -1
+
+// ErrProtocol is a reply, or a frame of one, that the protocol does not know.
+var ErrProtocol = errors.New("protocol error")
 
 // Kind is what an endpoint does with a request.
 type Kind string

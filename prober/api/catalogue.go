@@ -6,6 +6,38 @@ import (
 	"strings"
 )
 
+// protocols is the closed list, in the order of the documentation.
+func protocols() []Protocol {
+	return []Protocol{
+		chat(), completions(), responses(),
+		ollamaChat(), ollamaGenerate(), tgi(), sglang(), llamacpp(), triton(),
+		anthropic(),
+		gemini(),
+		cohere(),
+		bedrock(),
+		openAIEmbeddings(), tei(), ollamaEmbed(), cohereEmbed(), rerank(),
+	}
+}
+
+// Lookup returns the protocol of that name.
+func Lookup(name string) (Protocol, bool) {
+	for _, p := range protocols() {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Protocol{}, false
+}
+
+// Names lists the protocols in the order of the documentation.
+func Names() []string {
+	var names []string
+	for _, p := range protocols() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
 // The server software that probes know. Other software has no name: "".
 const (
 	VLLM     = "vllm"

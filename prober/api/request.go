@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 )
 
@@ -92,4 +93,24 @@ func joined(messages []chatMessage) string {
 		contents[i] = m.Content
 	}
 	return strings.Join(contents, blankLine)
+}
+
+// The media types of streams.
+const (
+	eventStreamType = "text/event-stream"
+	ndjsonType      = "application/x-ndjson"
+)
+
+// eventStreamHeader is the header of a request that wants a stream of events.
+func eventStreamHeader() http.Header { return acceptHeader(eventStreamType) }
+
+// acceptHeader is the header of a request that wants a reply of one media
+// type. The encoding is named because a compressed stream arrives in blocks,
+// which hides when its parts were sent.
+func acceptHeader(mediaType string) http.Header {
+	return http.Header{
+		"Accept":          {mediaType},
+		"Accept-Encoding": {"identity"},
+		"Content-Type":    {"application/json"},
+	}
 }
