@@ -1,9 +1,15 @@
 package api
 
 import (
+	"flag"
+	"fmt"
+	"os"
 	"path"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The rows of the catalogue are complete and agree with one another.
@@ -55,4 +61,169 @@ func TestEngineOf(t *testing.T) {
 	f("vllm", "acme", "vllm", "vllm")
 	f("", "vllm", "sglang")
 	f("", "vllm", "sglang", "vllm")
+}
+
+// TestFinishOptional lists the protocols whose real servers leave the finish
+// reason out. In all others it is mandatory by the documentation.
+func TestFinishOptional(t *testing.T) {
+	want := []string{"openai-chat", "ollama", "ollama-generate", "tgi", "llamacpp", "triton"}
+	var got []string
+	for _, p := range protocols() {
+		if p.FinishOptional {
+			got = append(got, p.Name)
+		}
+		if p.EndOfBody && !p.FinishOptional {
+			t.Errorf("%s: a reply may end with no finish reason by the end of its body alone, and yet must have one", p.Name)
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestProtocols(t *testing.T) {
+	want := []string{
+		"openai-chat", "openai-completions", "openai-responses", "ollama", "ollama-generate", "tgi", "sglang", "llamacpp", "triton",
+		"anthropic", "gemini", "cohere", "bedrock", "openai-embeddings", "tei", "ollama-embed", "cohere-embed", "rerank",
+	}
+	if d := cmp.Diff(want, Names()); d != "" {
+		t.Errorf("names (-want +got):\n%s", d)
+	}
+	for _, name := range Names() {
+		p, ok := Lookup(name)
+		if !ok || p.Name != name || p.URL == nil || p.Body == nil || p.NewDecoder() == nil {
+			t.Errorf("%s: %+v", name, p)
+		}
+		if p.Header.Get("Accept") != p.MediaTypes[0] || p.Header.Get("Accept-Encoding") != "identity" {
+			t.Errorf("%s: header %v", name, p.Header)
+		}
+		p.Header.Set("Accept", "x")
+		if again, _ := Lookup(name); again.Header.Get("Accept") == "x" {
+			t.Errorf("%s: header is shared between look-ups", name)
+		}
+	}
+	if _, ok := Lookup("openai"); ok {
+		t.Error("found a protocol that does not exist")
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite the files that are generated from the code")
+
+const referenceFile = "../../docs/protocols.md"
+
+const referenceIntro = `# Protocols
+
+<!-- Generated from the code: go test ./prober/api -run TestReference -update -->
+
+The key ` + "`api`" + ` of an endpoint names the wire protocol that a probe speaks; left out, it is found out by asking the server.
+A module means the same on all of them: the same prompt, the same cap on the answer, the same instants. What a protocol or a
+server does not tell is absent from the metrics, never 0.
+
+`
+
+// The reference is what the protocols say of themselves.
+func TestReference(t *testing.T) {
+	got := reference()
+	if *update {
+		if err := os.WriteFile(referenceFile, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(referenceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("docs/protocols.md is not current, run the test with -update (-file +code):\n%s", diff)
+	}
+}
+
+func reference() string {
+	var b strings.Builder
+	b.WriteString(referenceIntro)
+	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time | model named | fingerprint | score of a text |\n" +
+		strings.Repeat("| --- ", 10) + "|\n")
+	mark := func(told bool) string {
+		if told {
+			return "yes"
+		}
+		return "–"
+	}
+	for _, p := range protocols() {
+		d := p.Doc
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Name, p.Kind,
+			mark(p.Kind == Generation), mark(d.Usage != ""), mark(d.Cached != ""), mark(d.Reasoning != ""), mark(d.ServerTimes != ""),
+			mark(d.Model != ""), mark(d.Fingerprint != ""), mark(p.Scoring != nil))
+	}
+	for _, p := range protocols() {
+		d := p.Doc
+		fmt.Fprintf(&b, "\n## %s\n\n%s: %s.\n\n| | |\n| --- | --- |\n", p.Name, d.Title, d.Servers)
+		for _, row := range [][2]string{
+			{"key", d.Auth},
+			{"first token", d.FirstToken},
+			{"end of the reply", d.End},
+			{"finish reason", finishRow(&p)},
+			{"tokens", d.Usage},
+			{"cached tokens", d.Cached},
+			{"reasoning tokens", d.Reasoning},
+			{"server's own time", d.ServerTimes},
+			{"model in the reply", d.Model},
+			{"fingerprint", d.Fingerprint},
+			{"score of a text", d.Scoring},
+			{"length of the answer", d.Length},
+			{"conversation", d.Conversation},
+			{"model", modelRow(&p)},
+		} {
+			if row[1] != "" {
+				fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
+			}
+		}
+	}
+	return b.String()
+}
+
+func finishRow(p *Protocol) string {
+	switch {
+	case p.Kind != Generation:
+		return ""
+	case p.EndOfBody:
+		return "real servers leave it out"
+	case p.FinishOptional:
+		return "real servers leave it out; without one the reply needs its end marker"
+	}
+	return "mandatory: without one the reply was cut"
+}
+
+func modelRow(p *Protocol) string {
+	switch {
+	case p.Models != nil && p.ModelOptional:
+		return "asked from the server; not needed"
+	case p.Models != nil:
+		return "asked from the server"
+	case p.ModelOptional:
+		return "not needed"
+	}
+	return "must be configured"
+}
+
+// Every protocol is complete: what the reference leaves out is left out on
+// purpose.
+func TestProtocolsAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range protocols() {
+		if p.Name == "" || seen[p.Name] {
+			t.Errorf("protocol %q: no name, or twice", p.Name)
+		}
+		seen[p.Name] = true
+		if p.Kind == "" || len(p.MediaTypes) == 0 || p.URL == nil || p.Header == nil || p.Body == nil || p.NewDecoder == nil {
+			t.Errorf("protocol %q: a part is missing", p.Name)
+		}
+		d := p.Doc
+		if d.Title == "" || d.Servers == "" || d.Auth == "" || d.End == "" || (p.Kind == Generation) != (d.FirstToken != "") {
+			t.Errorf("protocol %q: documentation is missing", p.Name)
+		}
+		if (p.Kind == Generation) != (d.Conversation != "") || (p.Scoring != nil) != (d.Scoring != "") {
+			t.Errorf("protocol %q: documentation of conversations or scores is missing, or too much", p.Name)
+		}
+	}
 }
