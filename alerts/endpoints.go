@@ -43,7 +43,7 @@ max by ($K) (inference_probe_success{concurrency=""}) >= 0`, window),
 		lasting: "30s",
 		summary: `{{ $labels.endpoint }} is down: no probe succeeds ({{ $value | printf "%.0f" }} failures in ` + window + `).`,
 		description: "No probe of any module has succeeded for two minutes, and the latest ones failed. Users get no answers. " +
-			"Look first at the failures by reason on the board: connection, authorization and overload call for different things.",
+			"Look first at the failures by reason on the board: connection, authorization and overload have different remedies.",
 		board: endpointBoard,
 	}
 }
@@ -60,7 +60,7 @@ and on ($K, outcome)
 sum by ($K, outcome) (increase(inference_probe_results_total{%[1]s,concurrency=""}[30m])) >= 4`, outcomes),
 		lasting: lasting,
 		summary: "{{ $value | humanizePercentage }} of the probes of {{ $labels.endpoint }} end with {{ $labels.outcome }}.",
-		description: "More than a tenth of the probes of the last 30 minutes, and at least four, ended in this one way, so that users meet it too. " +
+		description: "More than a tenth of the probes of the last 30 minutes, and at least four, ended in this one way, so that users are affected too. " +
 			"Look first at what the outcome means and at the reason of the latest failure in the log of the exporter.",
 		board: endpointBoard,
 	}
@@ -78,8 +78,8 @@ and on ($K)
 sum by ($K) (increase(inference_probe_results_total{outcome=~"empty|truncated",concurrency=""}[%[1]s])) >= %[3]d`, window, share, fewest),
 		keep:    "10m",
 		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} are empty or cut.",
-		description: "Replies came with a good status, but without a token or without their end, over " + window + ". Many clients take them for answers. " +
-			"Look first at the time at which they break off: always the same one points to the timeout of a proxy.",
+		description: "Replies came with a good status, but without a token or without their end, over " + window + ". Many clients treat them as answers. " +
+			"Look first at the time at which they break off: if it is always the same, it is probably the timeout of a proxy.",
 		board: endpointBoard,
 	}
 }
@@ -91,7 +91,7 @@ func certificateExpiring(severity Severity, days int) alert {
 		lasting: "1h",
 		summary: "The certificate of {{ $labels.endpoint }} expires in {{ $value | humanizeDuration }}.",
 		description: fmt.Sprintf("The first certificate that the endpoint shows has less than %d days left. Once it has expired every client refuses the connection. ", days) +
-			"Look first at whatever should renew it: with several addresses behind the name, one of them may still show the old one.",
+			"Look first at what should renew it: with several addresses behind the name, one of them may still show the old one.",
 		board: endpointBoard,
 	}
 }
@@ -123,7 +123,7 @@ and on (%[3]s)
 module:inference_probe_ttft_seconds:increase%[1]s offset 1w >= %[2]d`, window, fewestForMedian, alike),
 		lasting: "15m", keep: "30m",
 		summary: "{{ $labels.endpoint }} is slower than a week ago: the median TTFT of {{ $labels.module }} is {{ $value | humanizeDuration }}.",
-		description: "The median time to first token of the last " + window + " is more than 1.5 times that of the same time a week ago. Half of all requests feel that, even where the objective still holds. " +
+		description: "The median time to first token of the last " + window + " is more than 1.5 times that of the same time a week ago. Half of all requests are affected, even where the objective still holds. " +
 			"Look first at when it began: a step is a deployment, a slope is load.",
 		board: endpointBoard,
 	}
@@ -147,8 +147,8 @@ and on ($K)
 sum by ($K) (increase(inference_probe_results_total{outcome="success",concurrency=""}[15m])) >= 10`,
 		lasting: "15m",
 		summary: "{{ $value | humanizeDuration }} of the TTFT of {{ $labels.endpoint }} are spent outside its servers.",
-		description: "Probes wait for the first token much longer than the servers say that requests do, and longer than a week ago. The time goes into the network, a gateway, or a front end that is busy. " +
-			"Look first at the phases of a probe, then at the load of whatever stands before the servers.",
+		description: "Probes wait for the first token much longer than the servers report for requests, and longer than a week ago. The time is spent in the network, a gateway, or a front end that is busy. " +
+			"Look first at the phases of a probe, then at the load of the gateways in front of the servers.",
 		board: endpointBoard,
 	}
 }

@@ -32,7 +32,7 @@ func watchdog() alert {
 		name: "InferenceWatchdog", severity: None, category: Exporter,
 		expr:    "vector(1)",
 		summary: "Prometheus evaluates rules.",
-		description: "This alert always fires. Send it to a receiver that tells when it stops coming: then Prometheus or Alertmanager is down and no other alert arrives. " +
+		description: "This alert always fires. Send it to a receiver that reports when it stops: then Prometheus or Alertmanager is down and no other alert arrives. " +
 			"There is nothing to look at while it fires.",
 		board: selfBoard,
 	}
@@ -56,7 +56,7 @@ and on (job, instance)
 sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason=~"overrun|limit"}[15m])) > 3`,
 		lasting: "10m",
 		summary: "The exporter {{ $labels.instance }} misses {{ $value | humanizePercentage }} of its probes.",
-		description: "Probes that were due did not run, because the one before was still going or too many were in flight. Alerts rest on fewer probes than they should and come late. " +
+		description: "Probes that were due did not run, because the one before was still going or too many were in flight. Alerts are based on fewer probes than they should be and come late. " +
 			"Look first at inference_probe_skipped_total, which says for which endpoint and why.",
 		board: selfBoard,
 	}
@@ -107,7 +107,7 @@ unless on ($K, module)
 sum by ($K, module) (increase(inference_probe_skipped_total{reason!~"overrun|limit"}[%s])) > 0`, duration(o.skipWindow())),
 		lasting: "1m",
 		summary: "There is no result of {{ $labels.endpoint }} with {{ $labels.module }} for {{ $value | humanizeDuration }}.",
-		description: "The exporter is up, but results of this module have stopped or never began, and with them all alerts that rest on them. " +
+		description: "The exporter is up, but results of this module have stopped or never began, and with them all alerts that are based on them. " +
 			"Look first at inference_probe_skipped_total and at results with the outcome canceled; else see the exporter's log.",
 		board: selfBoard,
 	}
@@ -124,7 +124,7 @@ and on ($K, module)
 `+stale, duration(o.skipWindow())),
 		lasting: "1m",
 		summary: "All probes of {{ $labels.endpoint }} with {{ $labels.module }} are left out ({{ $labels.reason }}).",
-		description: "No probe of this module has had a result for three intervals, for a reason that lies in the configuration, the server or the machine: nobody watches the endpoint with it. " +
+		description: "No probe of this module has had a result for three intervals, for a reason in the configuration, the server or the machine: the endpoint is not watched with it. " +
 			"Look first at the reason: the runbook says what to change for each.",
 		board: endpointBoard,
 	}
@@ -148,7 +148,7 @@ and on (job, instance)
 sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason="resources"}[15m])) > 3`, share),
 		lasting: "5m",
 		summary: "The exporter {{ $labels.instance }} cannot make {{ $value | humanizePercentage }} of its probes: it lacks descriptors, memory or ports.",
-		description: "The operating system refused what a probe needs before anything was sent. Such probes have no result and count against no endpoint, so that nobody watches those endpoints. " +
+		description: "The operating system refused what a probe needs before anything was sent. Such probes have no result and count against no endpoint, so that those endpoints are not watched. " +
 			"Look first at process_open_fds against process_max_fds, and at the exporter's log for the error.",
 		board: selfBoard,
 	}
@@ -165,7 +165,7 @@ func measurementSuspect() alert {
 and on (job, instance)
 sum by (job, instance) (increase(inference_exporter_imprecise_probes_total[15m])) >= 5`,
 		lasting: "5m",
-		summary: "The exporter {{ $labels.instance }} cannot vouch for the latencies of {{ $value | humanizePercentage }} of its probes.",
+		summary: "The exporter {{ $labels.instance }} cannot guarantee the latencies of {{ $value | humanizePercentage }} of its probes.",
 		description: "The exporter was too busy or its clock too unsteady during these probes: latencies may be its own. " +
 			"Look first at its CPU limit and at what else runs on its machine, before you look at any endpoint.",
 		board: selfBoard,
@@ -183,7 +183,7 @@ func configReloadFailed() alert {
 		name: "InferenceConfigReloadFailed", severity: Warning, category: Exporter,
 		expr:    "max by (job, instance) (inference_exporter_config_last_reload_successful) == 0",
 		lasting: "5m",
-		summary: "The exporter {{ $labels.instance }} could not load its configuration and goes on with the one before.",
+		summary: "The exporter {{ $labels.instance }} could not load its configuration and keeps the previous one.",
 		description: "The latest reload failed, so that what was changed is not in effect: new endpoints are not probed, and old ones still are. At its next start the exporter will refuse to run. " +
 			"Look first at the exporter's log, or run inference_exporter check on the file.",
 		board: selfBoard,
@@ -209,7 +209,7 @@ func discoveryFailing() alert {
 )` + ofExporters,
 		lasting: "10m",
 		summary: "The exporter {{ $labels.instance }} cannot find its endpoints: {{ $labels.mechanism }} failed {{ $value | printf \"%.0f\" }} times in 15 minutes.",
-		description: "The exporter goes on with the endpoints that it found last. New ones are not probed, and those that are gone still are, so that they seem to be down. " +
+		description: "The exporter keeps the endpoints that it found last. New ones are not probed, and removed ones still are, so that they seem to be down. " +
 			"Look first at the exporter's log, which says which source failed and why.",
 		board: selfBoard,
 	}
@@ -221,7 +221,7 @@ func discoveredTargetsRejected() alert {
 		expr:    "max by (job, instance, reason) (inference_exporter_discovery_rejected_targets) > 0",
 		lasting: "15m",
 		summary: "The exporter {{ $labels.instance }} does not probe {{ $value }} of the targets that it found ({{ $labels.reason }}).",
-		description: "Discovery found them, and they cannot become endpoints: their labels make none (invalid), the configuration does not allow their host (not_allowed), another endpoint has their name (duplicate_name), or their source found more than the limit, so that those found before stay (too_many). Nobody watches them. " +
+		description: "Discovery found them, and they cannot become endpoints: their labels make none (invalid), the configuration does not allow their host (not_allowed), another endpoint has their name (duplicate_name), or their source found more than the limit, so that those found before stay (too_many). They are not watched. " +
 			"Look first at the exporter's log, which names each of them once.",
 		board: selfBoard,
 	}
@@ -268,7 +268,7 @@ or
 absent(up{%[1]s})`, jobs, unwatched),
 		lasting: "3m",
 		summary: "{{ with $labels.instance }}The exporter {{ . }} is down{{ else }}There is no exporter to scrape{{ end }}: its endpoints are not watched.",
-		description: "Prometheus cannot scrape the exporter, or has no target for it (jobs named inference_exporter or inference-exporter). All alerts that rest on it are silent. " +
+		description: "Prometheus cannot scrape the exporter, or has no target for it (jobs named inference_exporter or inference-exporter). All alerts that are based on it are silent. " +
 			"Look first at the targets page of Prometheus and at the exporter's log.",
 		board: selfBoard,
 	}
@@ -285,7 +285,7 @@ unless on (job, instance)
 %s`, jobs, unwatched),
 		lasting: "3m",
 		summary: "The exporter {{ $labels.instance }} is down; others watch its endpoints.",
-		description: "Prometheus cannot scrape the exporter. Other exporters probe all of its endpoints, so that nothing goes unnoticed until one of them is lost too. " +
+		description: "Prometheus cannot scrape the exporter. Other exporters probe all of its endpoints, so that every endpoint is still watched until one of them is lost too. " +
 			"Look first at the targets page of Prometheus and at the exporter's log.",
 		board: selfBoard,
 	}
@@ -323,7 +323,7 @@ and on (%[1]s)
 sum by (%[1]s) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[10m])) > 0`, ofProber, ofEach),
 		lasting: "10m",
 		summary: "{{ $value | humanizePercentage }} of the probes of {{ $labels.endpoint }} by {{ $labels.instance }} fail ({{ $labels.module }}), those of another prober do not.",
-		description: "Of two exporters that ask the endpoint the same, one fails in more than a quarter of the probes of 30 minutes and another one in less than a twentieth. Either the first one's own path or credentials are broken, or users at its place have the same trouble. " +
+		description: "Of two exporters that ask the endpoint the same, one fails in more than a quarter of the probes of 30 minutes and another one in less than a twentieth. Either the network path or the credentials of the first one are broken, or users near it have the same problem. " +
 			"Look first at the failures by prober on the board.",
 		board: endpointBoard,
 	}
@@ -348,9 +348,9 @@ func shardMissing() alert {
 		expr: there + "\n< on (job, count)\n" + shards +
 			"\nunless on (job)\n(" + there + "\n>= on (job, count)\n" + shards + ")",
 		lasting: "10m",
-		summary: "Only {{ $value }} of the {{ $labels.count }} shards of {{ $labels.job }} are there: the endpoints of the others are not watched.",
-		description: "Each shard probes its own part of the endpoints. No other alert tells of one that was never started, or that Prometheus has no target for. " +
-			"Look first at the shards on the board, to see which number is not there.",
+		summary: "Only {{ $value }} of the {{ $labels.count }} shards of {{ $labels.job }} are present: the endpoints of the others are not watched.",
+		description: "Each shard probes its own part of the endpoints. No other alert reports one that was never started, or that Prometheus has no target for. " +
+			"Look first at the shards on the board, to see which number is missing.",
 		board: selfBoard,
 	}
 }
@@ -360,8 +360,8 @@ func shardsDisagree() alert {
 		name: "InferenceShardMissing", severity: Warning, category: Exporter, labels: map[string]string{"cause": "count"},
 		expr:    "count by (job) (group by (job, count) (inference_exporter_shard_info)) > 1",
 		lasting: "10m",
-		summary: "The shards of {{ $labels.job }} do not agree on how many they are: there are {{ $value }} numbers.",
-		description: "Shards that reckon with different numbers divide the endpoints differently: some are probed twice, and some not at all. " +
+		summary: "The shards of {{ $labels.job }} disagree about their count: there are {{ $value }} different values.",
+		description: "Shards with different counts divide the endpoints differently: some are probed twice, and some not at all. " +
 			"Look first at the shards on the board: some exporters still run with old flags.",
 		board: selfBoard,
 	}

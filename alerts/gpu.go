@@ -14,7 +14,7 @@ const (
 func gpuGroup() Group {
 	return Group{Name: "inference-gpu", Interval: "30s", Rules: rules(
 		gpuXID(Critical, severeXIDs, "Work on the GPU has failed or soon will."),
-		gpuXID(Warning, containedXIDs, "The error was contained: only the program that met it has ended."),
+		gpuXID(Warning, containedXIDs, "The error was contained: only the program that was affected has ended."),
 		gpuECCUncorrectable(),
 		gpuRowRemapFailure(),
 		gpuRowRemapPending(),
@@ -34,7 +34,7 @@ func gpuXID(severity Severity, xids, meaning string) alert {
 		expr:    fmt.Sprintf(`time() - inference_gpu_xid_last_timestamp_seconds{xid=~"%s"} < 900`, xids),
 		summary: "GPU {{ $labels.gpu }} of {{ $labels.instance }} reported XID {{ $labels.xid }}, {{ $value | humanizeDuration }} ago.",
 		description: "The driver reported a critical error in the last 15 minutes. " + meaning + " " +
-			"Look first at the kernel log of the machine, and at inference_gpu_recovery_action for what the driver asks for.",
+			"Look first at the kernel log of the machine, and at inference_gpu_recovery_action for what the driver recommends.",
 		board: gpuBoard,
 	}
 }
@@ -45,8 +45,8 @@ func gpuECCUncorrectable() alert {
 		expr:    `sum by (job, instance, uuid, gpu) (increase(inference_gpu_ecc_errors_total{severity="uncorrected"}[10m])) > 0`,
 		keep:    "15m",
 		summary: `GPU {{ $labels.gpu }} of {{ $labels.instance }} had {{ $value | printf "%.0f" }} uncorrected memory errors in 10 minutes.`,
-		description: "An uncorrected error of the memory ends the program that meets it, and a server with it. " +
-			"Look first at row remapping on the board: if a row waits to be replaced, a reset of the GPU mends it.",
+		description: "An uncorrected memory error ends the program that reads the memory, such as a server. " +
+			"Look first at row remapping on the board: if a row waits to be replaced, a reset of the GPU replaces it.",
 		board: gpuBoard,
 	}
 }
@@ -56,8 +56,8 @@ func gpuRowRemapFailure() alert {
 		name: "InferenceGPURowRemapFailure", severity: Critical, category: GPU,
 		expr:    "inference_gpu_row_remap_failure == 1",
 		summary: "GPU {{ $labels.gpu }} of {{ $labels.instance }} has no spare row for its broken memory.",
-		description: "A row of the memory could not be replaced, and errors will come back. " +
-			"Take the GPU out of service and have it exchanged; look first at which servers run on it.",
+		description: "A row of the memory could not be replaced, and errors will occur again. " +
+			"Take the GPU out of service and have it replaced; look first at which servers run on it.",
 		board: gpuBoard,
 	}
 }
@@ -67,7 +67,7 @@ func gpuRowRemapPending() alert {
 		name: "InferenceGPURowRemapPending", severity: Warning, category: GPU,
 		expr:    "inference_gpu_row_remap_pending == 1",
 		summary: "GPU {{ $labels.gpu }} of {{ $labels.instance }} needs a reset to replace a row of its memory.",
-		description: "A broken row is replaced by a spare one at the next reset of the GPU. Until then it may meet the error again. " +
+		description: "A broken row is replaced by a spare one at the next reset of the GPU. Until then the error may occur again. " +
 			"Look first for a time at which the servers on it can be drained.",
 		board: gpuBoard,
 	}
@@ -81,7 +81,7 @@ func gpuFabricUnhealthy() alert {
 		expr:    "inference_gpu_fabric_healthy == 0",
 		lasting: "2m",
 		summary: "GPU {{ $labels.gpu }} of {{ $labels.instance }} has a fault in the NVLink fabric.",
-		description: "The GPU joined the NVLink fabric with an error, or the driver tells of a fault there. Servers that use several GPUs fail, do not start, or are slow. " +
+		description: "The GPU joined the NVLink fabric with an error, or the driver reports a fault there. Servers that use several GPUs fail, do not start, or are slow. " +
 			"Look first at the log of the fabric manager and at whether the other GPUs of the machine have it too.",
 		board: gpuBoard,
 	}
@@ -141,7 +141,7 @@ or
 inference_gpu_state{state="lost"} == 1`,
 		lasting: "5m",
 		summary: "{{ with $labels.gpu }}GPU {{ . }}{{ else }}A GPU{{ end }} of {{ $labels.instance }} is lost.",
-		description: "A GPU that was there no longer answers or is no longer counted by the driver. Servers on it are gone or hang. " +
+		description: "A GPU that was there no longer answers or is no longer counted by the driver. Servers on it have ended or hang. " +
 			"Look first at the kernel log for XID 79; a reboot of the machine brings it back, or shows that it is broken.",
 		board: gpuBoard,
 	}
@@ -155,7 +155,7 @@ and on (job, instance)
 inference_gpu_up == 0`, state),
 		lasting: lasting,
 		summary: "The GPUs of {{ $labels.instance }} are not read: {{ $labels.state }}.",
-		description: "The driver has given no readings since (the label state says how it stands), so that other alerts on these GPUs are silent. A driver that is stuck often hangs the servers too. " +
+		description: "The driver has returned no readings since (the label state says why), so that other alerts on these GPUs are silent. A driver that is stuck often hangs the servers too. " +
 			"Look first at whether nvidia-smi returns on the machine, and at its kernel log.",
 		board: gpuBoard,
 	}

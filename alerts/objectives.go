@@ -213,7 +213,7 @@ sum by ($K, module, slo) (increase(inference_probe_slo_eligible_total{slo="%s"}[
 			o.badMinutesExpr(), o.slo, badMinuteWindow, probes, fewestProbesToPage),
 		keep:    "5m",
 		summary: fmt.Sprintf("{{ $labels.endpoint }} misses its %s objective for {{ $labels.module }} in {{ $value }} of the last %d minutes.", o.name, badMinuteWindow),
-		description: fmt.Sprintf("Counted are minutes with %s. There are more of them than chance allows for an endpoint that meets its objective, "+
+		description: fmt.Sprintf("This counts minutes with %s. There are more of them than chance allows for an endpoint that meets its objective, "+
 			"so that users wait now. Look first at %s.", o.what, o.first),
 		board: endpointBoard,
 	}
@@ -237,7 +237,7 @@ clamp_max(%s * (1 - module:inference_slo_objective:ratio), %g)`, window, o.slo, 
 		labels: map[string]string{"window": b.long},
 		expr:   expr, lasting: b.lasting, keep: b.keep,
 		summary: fmt.Sprintf("{{ $labels.endpoint }} missed its %s objective in {{ $value | humanizePercentage }} of the probes with {{ $labels.module }} of the last %s.", o.name, b.long),
-		description: fmt.Sprintf("Counted are %s. Over %s and over %s they are at least %s times what the objective allows, so that its error budget is spent too early. "+
+		description: fmt.Sprintf("This counts %s. Over %s and over %s they are at least %s times what the objective allows, so that its error budget is spent too early. "+
 			"Look first at %s.", o.what, b.long, b.short, b.rate, o.first),
 		board: endpointBoard,
 	}

@@ -34,7 +34,7 @@ and on ($K, server)
 )`,
 		lasting: "5m",
 		summary: "The KV cache of {{ $labels.server }} ({{ $labels.endpoint }}) is {{ $value | humanizePercentage }} full and requests queue for it.",
-		description: "The server says that its KV cache has been full for five minutes while requests wait and are preempted or pile up: it takes no more load, and TTFT grows. " +
+		description: "The server reports that its KV cache has been full for five minutes while requests wait and are preempted or accumulate: it takes no more load, and TTFT grows. " +
 			"Look first at the length of the requests: a few long ones fill it as well as many short ones.",
 		board: engineBoard,
 	}
@@ -84,7 +84,7 @@ and on ($K, server)
 max by ($K, server) (increase(inference_server_preemptions_total[10m])) > 5`,
 		lasting: "10m",
 		summary: "{{ $labels.server }} ({{ $labels.endpoint }}) preempts {{ $value | humanizePercentage }} as many requests as it finishes.",
-		description: "Requests are thrown out of the KV cache and computed again, which costs their users a pause and the server its throughput. " +
+		description: "Requests are evicted from the KV cache and computed again, which delays their answers and lowers the throughput of the server. " +
 			"Look first at the use of the KV cache and the number of requests that may run at once.",
 		board: engineBoard,
 	}
@@ -150,8 +150,8 @@ and on ($K, server)
 max by ($K, server) (inference_server_requests_running) > 0`,
 		lasting: "30s",
 		summary: "{{ $labels.server }} ({{ $labels.endpoint }}) hangs: requests run and nothing moved for {{ $value | humanizeDuration }}.",
-		description: "The server's page still comes, requests run, and not a token was generated for two minutes. Every request that is routed there waits for its timeout, and a health check may still pass. " +
-			"Look first at the server's log and at XID errors of its GPUs; a restart is the usual way out.",
+		description: "The server's page still answers, requests run, and not a token was generated for two minutes. Every request that is routed there waits for its timeout, and a health check may still pass. " +
+			"Look first at the server's log and at XID errors of its GPUs; a restart usually helps.",
 		board: engineBoard,
 	}
 }
@@ -235,7 +235,7 @@ max by ($K) (inference_probe_success{concurrency=""}) == 1`,
 		lasting: "1m",
 		summary: "All {{ $value }} servers of {{ $labels.endpoint }} are gone.",
 		description: "No metrics page of any server of the endpoint answers, and no probe succeeds. " +
-			"Look first at what they share: a node, a deployment, a network policy.",
+			"Look first at what they have in common: a node, a deployment, a network policy.",
 		board: engineBoard,
 	}
 }
@@ -246,7 +246,7 @@ func serverPageUnreadable() alert {
 		expr:    `sum by ($K) (max by ($K, state) (inference_endpoint_servers{state=~"unreadable|unmapped"})) > 0`,
 		lasting: "15m",
 		summary: "The metrics pages of {{ $value }} servers of {{ $labels.endpoint }} are not understood.",
-		description: "The pages answer, but the exporter cannot trust or map them: queue, cache and other alerts on these servers are silent. " +
+		description: "The pages answer, but the exporter cannot read or map them: queue, cache and other alerts on these servers are silent. " +
 			"Look first at inference_server_scrape_failures_total, whose reason says what is wrong.",
 		board: engineBoard,
 	}

@@ -39,7 +39,7 @@ module:inference_probe_checks:increase%[1]s >= %[8]d`,
 		lasting: lasting, keep: "30m",
 		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} to {{ $labels.module }} are not right, more than usual.",
 		description: "The share of answers that failed their check over " + window + " is beyond what the last seven days and chance explain: the endpoint answers, but worse. " +
-			"Look first at the answers by verdict on the board, which tell whether they are wrong, refused, in a loop or in another form, and at whether the fingerprint changed.",
+			"Look first at the answers by verdict on the board, which show whether they are wrong, refused, in a loop or in another form, and at whether the fingerprint changed.",
 		board: endpointBoard,
 	}
 }
@@ -53,8 +53,8 @@ func fingerprintChanged(severity Severity, sources string) alert {
 		expr:    fmt.Sprintf(`max by ($K, module, source) (increase(inference_probe_fingerprint_changes_total{source=~%q}[15m])) > 0`, sources),
 		keep:    "1h",
 		summary: "Another model, or the same in another form, seems to answer at {{ $labels.endpoint }}: {{ $labels.source }} changed.",
-		description: "What stays the same as long as model, weights and arithmetic do is different now. logprob, the score of a fixed passage, is the surest sign; answer is the text of an answer at temperature 0; model and system_fingerprint are what the reply says. " +
-			"Look first at whether somebody deployed something, and then at quality and latency since.",
+		description: "Something changed that stays the same as long as model, weights and arithmetic do. logprob, the score of a fixed passage, is the surest sign; answer is the text of an answer at temperature 0; model and system_fingerprint are reported in the reply. " +
+			"Look first at recent deployments, and then at quality and latency since.",
 		board: endpointBoard,
 	}
 }
@@ -75,7 +75,7 @@ and on ($K, module)
 max by ($K, module) (changes(inference_probe_last_run_timestamp_seconds{concurrency!=""}[3h])) >= 3`, fewestBurstHours),
 		keep:    "1h",
 		summary: "{{ $labels.endpoint }} misses its objectives at {{ $value }} requests at once ({{ $labels.module }}), far fewer than usual.",
-		description: "All bursts of the last three hours met the limit at a quarter of the usual number of requests or less, or at any where there used to be none: there is little room left for the load of users. " +
+		description: "All bursts of the last three hours reached the limit at a quarter of the usual number of requests or less, or at any where there used to be none: there is little capacity left for the load of users. " +
 			"Look first at how many replicas are up and at what else runs on them.",
 		board: endpointBoard,
 	}
@@ -95,7 +95,7 @@ and on ($K, module)
 sum by ($K, module) (increase(inference_probe_cold_cached_total[1h])) >= 5`,
 		lasting: "5m",
 		summary: "{{ $value | humanizePercentage }} of the cold probes of {{ $labels.endpoint }} with {{ $labels.module }} are answered from the prefix cache.",
-		description: "Cold prompts begin differently each time, so that no cache helps; yet the replies say that it did. TTFT of cold probes, and all that is estimated from it, is then better than what users see. " +
+		description: "Cold prompts begin differently each time, so that no cache helps; yet the replies report cached tokens. TTFT of cold probes, and all that is estimated from it, is then better than what users see. " +
 			"Look first at whether a gateway rewrites prompts or the server counts its own template.",
 		board: endpointBoard,
 	}
@@ -115,7 +115,7 @@ func probeBudgetExhausted() alert {
 ) > 600`, alike),
 		keep:    "30m",
 		summary: "The budget is spent: for {{ $value | humanizeDuration }} of the last hour {{ $labels.module }} did not probe {{ $labels.endpoint }}.",
-		description: "Probes would exceed the budget of the endpoint, or that of all together, and do not run. For that long nobody would have noticed that the endpoint is down, and alerts on its probes rest on fewer of them. " +
+		description: "Probes would exceed the budget of the endpoint, or that of all together, and do not run. During that time an outage of the endpoint would have gone unnoticed, and alerts on its probes are based on fewer of them. " +
 			"Look first at which modules spend most, on the board.",
 		board: capacityBoard,
 	}
