@@ -1,11 +1,11 @@
-// Package discovery finds out which endpoints there are: those that the
-// configuration lists, and those that the service discovery of Prometheus finds.
+// Package discovery finds the endpoints: those that the configuration lists, and
+// those that the service discovery of Prometheus finds.
 //
 // What is found by files and by HTTP is read by this package itself, within limits
 // that Prometheus does not have.
 //
 // That discovery has its own metrics, under its own names, once a configuration
-// uses it. These tell of failures, while what was found before stays in force:
+// uses it. These count failures, after which the targets found before stay:
 //
 //   - prometheus_sd_refresh_failures_total (http), with
 //     prometheus_sd_http_failures_total
@@ -16,7 +16,7 @@
 //   - prometheus_sd_consul_rpc_failures_total
 //
 // Their label `config` is the kind of the sources of one item of the
-// configuration with a hash of what stands there, such as `file-5f3a90c1`.
+// configuration with a hash of their settings, such as `file-5f3a90c1`.
 package discovery
 
 import (
@@ -48,8 +48,8 @@ type Options struct {
 	Logger *slog.Logger
 	// UserAgent is sent with requests for lists of targets.
 	UserAgent string
-	// Throttle is the longest time that changes are collected before they are
-	// told, for sources that change all the time. 0 means 5 s.
+	// Throttle is how long changes of sources are collected before they are
+	// reported. 0 means 5 s.
 	Throttle time.Duration
 }
 
@@ -59,7 +59,7 @@ type Finder struct {
 	changed chan struct{}
 	needed  chan struct{} // closed when there is a manager
 
-	limit atomic.Pointer[config.Limits] // of the configuration in force
+	limit atomic.Pointer[config.Limits] // of the active configuration
 
 	mu      sync.Mutex
 	ctx     context.Context // of the manager
@@ -85,14 +85,14 @@ func New(o Options) *Finder {
 	return f
 }
 
-// Changed receives after a source found or lost targets, or said for the first
-// time what there is. Changes that nobody has received yet are one.
+// Changed receives after a source found or lost targets, or reported for the first
+// time. Changes that were not received yet are one.
 func (f *Finder) Changed() <-chan struct{} { return f.changed }
 
 // Apply makes the sources those of cfg. Sources that stay as they were, wherever
 // in the file, go on with what they found. What replaces a source, for endpoints of
-// the same template, has what that one found until it knows better. With an error,
-// which tells of sources that cannot be, all is as before.
+// the same template, has what that one found until it knows better. With an error
+// nothing changes.
 func (f *Finder) Apply(cfg *config.Config) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -196,7 +196,7 @@ func (f *Finder) end() {
 	f.stop()
 }
 
-// take keeps what the manager tells: all that each source has found.
+// take keeps what the manager reports: all that each source has found.
 func (f *Finder) take(found map[string][]*targetgroup.Group) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

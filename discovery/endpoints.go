@@ -36,7 +36,7 @@ const (
 // Reasons lists the closed set.
 func Reasons() []Reason { return []Reason{Invalid, NotAllowed, DuplicateName, TooMany} }
 
-// Set is all that is known of who there is.
+// Set is the set of endpoints that are known.
 type Set struct {
 	// Endpoints are those of the configuration in their order, then those that
 	// are discovered in the order of their names. Of what stays as it was the
@@ -147,8 +147,8 @@ func (f *Finder) reject(m *merging, t *target, item int, c complaint) {
 	}
 }
 
-// target is what became of the labels of a target: an endpoint, or a reason why
-// there is none, or neither where relabelling drops it.
+// target is a target after relabelling: an endpoint, or a reason why there is none,
+// or neither where relabelling drops it.
 type target struct {
 	key      string
 	endpoint *config.Endpoint
@@ -173,8 +173,8 @@ type template struct {
 	used map[string]*target // those that are still there; nil when none was asked for
 }
 
-// targets returns what item makes of all that was found, in an order that does
-// not depend on that of the groups.
+// targets returns the targets of all groups under the template of item, in an order
+// that does not depend on that of the groups.
 func (c *cache) targets(item *config.Discovery, groups []*targetgroup.Group) []*target {
 	t := c.template(item)
 	if t.used == nil {
@@ -194,7 +194,7 @@ func (c *cache) targets(item *config.Discovery, groups []*targetgroup.Group) []*
 	return all
 }
 
-// resolve makes of a target what the template says, unless it was made before.
+// resolve returns a target under the template, which it makes only once.
 func (c *cache) resolve(t *template, found labels.Labels) *target {
 	c.key = found.Bytes(c.key)
 	if made := t.used[string(c.key)]; made != nil {
@@ -257,7 +257,7 @@ func (c *cache) template(item *config.Discovery) *template {
 	}
 	for _, t := range c.templates {
 		if t.item == item || t.item.MakesSame(item) {
-			t.item = item // lets go of a configuration that is no longer in force
+			t.item = item // so that an old configuration can be freed
 			return t
 		}
 	}

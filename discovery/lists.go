@@ -190,8 +190,8 @@ func (e tooLongError) Error() string {
 // fileLabel has the file that a target comes from.
 const fileLabel = model.MetaLabelPrefix + "filepath"
 
-// fileSource reads lists of targets from files: as Prometheus' own discovery, which
-// takes in whatever is there, but within the limits.
+// fileSource reads lists of targets from files: as Prometheus' own discovery,
+// but within limits.
 type fileSource struct {
 	patterns []string
 	interval time.Duration
@@ -360,8 +360,8 @@ const urlLabel = model.MetaLabelPrefix + "url"
 // maxErrorBytes bounds the text of an error, part of which a server writes.
 const maxErrorBytes = 512
 
-// httpSource asks a URL for a list of targets: as Prometheus' own discovery, which
-// takes in whatever comes, but within the limits.
+// httpSource asks a URL for a list of targets: as Prometheus' own discovery,
+// but within limits.
 type httpSource struct {
 	url, userAgent string
 	interval       time.Duration

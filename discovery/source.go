@@ -28,18 +28,18 @@ type source struct {
 	name   string // the set in the manager, and the label `config`
 	parts  []*part
 	groups []*targetgroup.Group // what was found, in the order of their names
-	fixed  bool                 // groups stand in the configuration, and are all that there ever is
+	fixed  bool                 // groups are in the configuration and never change
 	// refused is how many targets were found at last, where these are too many.
 	refused int
 	// before is what the sources found that this one replaces. It counts until this
 	// one has had the time to say what there is: leave ends it.
 	before  []*targetgroup.Group
 	leave   *time.Timer // nil without before
-	leaving bool        // soon, as all parts have spoken
+	leaving bool        // soon, as all parts have reported
 }
 
-// part is one mechanism of a source. It stands in for the mechanism in the
-// manager, to know whether it has said anything.
+// part is one mechanism of a source. It wraps the mechanism in the manager, to know
+// whether it has reported anything.
 type part struct {
 	id int // no two are equal to the manager, which would run only one of them
 	promdiscovery.Config
@@ -156,8 +156,8 @@ func (f *Finder) newDiscoverer(c promdiscovery.Config, name string) (promdiscove
 	})
 }
 
-// fix takes the targets that stand in the configuration, where there are no
-// others, so that they are known at once.
+// fix takes the static targets, where there are no others, so that they are known
+// at once.
 func (s *source) fix() {
 	var all []*targetgroup.Group
 	for _, p := range s.parts {
@@ -261,7 +261,7 @@ func (f *Finder) succeed(cfg *config.Config, sources []*source) {
 	}
 }
 
-// settle ends the succession of a source whose parts have all spoken, a little
+// settle ends the succession of a source whose parts have all reported, a little
 // later, as the manager may be about to pass on the last of what they said.
 func (f *Finder) settle(s *source) {
 	if s.before != nil && !s.leaving && s.waiting() == 0 {
@@ -270,7 +270,7 @@ func (f *Finder) settle(s *source) {
 	}
 }
 
-// forget has a source go by its own word alone.
+// forget ends the succession of a source.
 func (f *Finder) forget(s *source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,8 +16,7 @@ const (
 func bandwidthSources() []string { return []string{sourceConfig, sourceTable, sourceFormula} }
 
 // virtualName is how the driver calls a vGPU: by the name of its profile, as in
-// "GRID A100D-40C" or "NVIDIA L40S-24Q". It has a share of the bandwidth that
-// nobody tells.
+// "GRID A100D-40C" or "NVIDIA L40S-24Q". Its share of the bandwidth is unknown.
 var virtualName = regexp.MustCompile(`\bGRID\b|-\d+[ABCQ](ME)?$`)
 
 // DecodeCeiling returns how many tokens per second one sequence can be given at
@@ -42,7 +41,7 @@ func ProductBandwidth(name string) (bytesPerSecond float64, ok bool) {
 	words := nameWords(name)
 	for _, p := range products() {
 		need, may := strings.Fields(p.need), strings.Fields(p.may)
-		// A word that the row does not know makes another product of it.
+		// A word that the row does not have belongs to another product.
 		other := slices.ContainsFunc(words, func(w string) bool {
 			return !slices.Contains(need, w) && !slices.Contains(may, w)
 		})
@@ -64,8 +63,8 @@ func Products() []string {
 	return names
 }
 
-// nameWords returns the words of the name of a product, lower case, without
-// those that do not tell products apart.
+// nameWords returns the words of the name of a product in lower case, without
+// those that do not distinguish products.
 func nameWords(name string) []string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9')

@@ -21,8 +21,8 @@ type device struct {
 	settings *settings
 
 	identity DeviceSnapshot // without anything that was read
-	// memoryClock (MHz) and memoryWidth (bits) tell the memory's bandwidth where
-	// nobody else does; 0 is unknown.
+	// memoryClock (MHz) and memoryWidth (bits) determine the memory's bandwidth
+	// where no other source does; 0 is unknown.
 	memoryClock, memoryWidth int
 	identified               time.Time
 
@@ -30,9 +30,9 @@ type device struct {
 	refused map[string]bool // names of questions that it cannot answer
 	fields  map[Field]bool  // fields that it cannot answer either
 	links   int             // how many NVLinks it may have
-	linked  [maxLinks]bool  // those that told their state
-	watched bool            // its critical errors are told
-	down    bool            // it does not answer any more
+	linked  [maxLinks]bool  // those that returned their state
+	watched bool            // its critical errors are reported
+	down    bool            // it no longer answers
 	units   meter
 	parts   map[string]*meter // by the UUID of the MIG device
 	seen    uint64            // newest sample of what processes used
@@ -51,8 +51,8 @@ type settings struct {
 	asked     *lastAsked
 }
 
-// lastAsked is what the driver was asked last, for the watchdog: where a poll
-// hangs that does not end.
+// lastAsked is the latest question to the driver, for the watchdog: the one at
+// which a poll hangs.
 type lastAsked struct{ atomic.Pointer[asked] }
 
 type asked struct{ device, question string } // device is "" for the driver as a whole
@@ -118,9 +118,9 @@ func libraryDown(err error) bool {
 	return code == CodeUninitialized || code == CodeDriverNotLoaded || code == CodeVersionMismatch
 }
 
-// ask asks one question. It returns an error only when there is no sense in
-// asking this device anything more; a question that the device cannot answer
-// is not asked again.
+// ask asks one question. It returns an error only when this device answers no
+// further questions; a question that the device does not support is not asked
+// again.
 func (d *device) ask(name string, read func() error) error {
 	if d.refused[name] {
 		return nil
@@ -133,8 +133,8 @@ func (d *device) ask(name string, read func() error) error {
 	return err
 }
 
-// judge tells what to make of why a question was not answered: nothing; not to
-// ask it again; or, with an error, to ask this device nothing more.
+// judge returns what follows from the error of a question: nothing; refused, not to
+// ask it again; or an error, to ask this device nothing more.
 func (d *device) judge(name string, why error) (refused bool, err error) {
 	if why == nil {
 		return false, nil
@@ -173,7 +173,7 @@ func openDevice(lib Library, index int, s *settings) (*device, error) {
 	return d, nil
 }
 
-// identify brings up to date what identifies the device and hardly changes.
+// identify updates what identifies the device and hardly changes.
 func (d *device) identify(now time.Time) error {
 	if !d.identified.IsZero() && now.Sub(d.identified) < identityFor {
 		return nil
@@ -199,7 +199,7 @@ func (d *device) identify(now time.Time) error {
 	return nil
 }
 
-// text asks for a text. One that is not to be had stays as it was.
+// text asks for a text. Where there is none, the old one stays.
 func (d *device) text(name string, to *string, get func() (string, error)) error {
 	return d.ask(name, func() error {
 		text, err := get()
@@ -210,7 +210,7 @@ func (d *device) text(name string, to *string, get func() (string, error)) error
 	})
 }
 
-// learnMemory finds out what the memory's bandwidth is computed from.
+// learnMemory reads what the memory's bandwidth is computed from.
 func (d *device) learnMemory() error {
 	d.memoryClock, d.memoryWidth = 0, 0
 	return errors.Join(
@@ -263,8 +263,8 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 	return snapshot, nil
 }
 
-// learnSplit finds out whether MIG is on. What a device cannot answer depends
-// on it.
+// learnSplit reads whether MIG is on. Which questions a device answers depends on
+// it.
 func (d *device) learnSplit() error {
 	split := false
 	if err := d.ask("MIG mode", func() (err error) { split, err = d.MIGEnabled(); return err }); err != nil {
@@ -315,8 +315,8 @@ func (d *device) listParts() ([]MIGDevice, error) {
 	return parts, nil
 }
 
-// readParts reads the MIG devices. Memory and units belong to the GPU instance
-// and stand at the first device of each.
+// readParts reads the MIG devices. Memory and units belong to the GPU instance; the
+// first device of each has their readings.
 func (d *device) readParts(parts []MIGDevice, now time.Time) ([]MIGSnapshot, error) {
 	var list []MIGSnapshot
 	for i, part := range parts {
@@ -366,7 +366,7 @@ func (d *device) readPart(part MIGDevice, uuid string, now time.Time) ([]Reading
 	return d.settings.sorted(out.list), nil
 }
 
-// forgetParts frees what is held of MIG devices that are gone.
+// forgetParts frees what is held of MIG devices that no longer exist.
 func (d *device) forgetParts(list []MIGSnapshot) {
 	for uuid, m := range d.parts {
 		if !slices.ContainsFunc(list, func(s MIGSnapshot) bool { return s.UUID == uuid }) {

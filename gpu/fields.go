@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// fieldReading is what to make of a field. Fields are numbers of the driver:
-// one call reads them all.
+// fieldReading is a field and the reading that it becomes. Fields are numbers of
+// the driver: one call reads them all.
 type fieldReading struct {
 	name    string // for the log
 	field   Field
@@ -16,7 +16,7 @@ type fieldReading struct {
 	unsplit bool // not to be asked while MIG is on
 	link    bool // one of a link, whose number is the scope
 	sum     bool // what each link counts, to be added up
-	// instead is the field that tells the same of all links, to be asked before;
+	// instead is the field with the sum over all links, which is asked first;
 	// zero where there is none.
 	instead Field
 }
@@ -58,7 +58,7 @@ func (d *device) readFields(all []fieldReading, out *readings) error {
 	})
 }
 
-// wantedFields leaves out what there is no sense in asking.
+// wantedFields leaves out the fields that the device does not have.
 func (d *device) wantedFields(all []fieldReading) []*fieldReading {
 	wanted := make([]*fieldReading, 0, len(all))
 	for i := range all {
@@ -106,12 +106,12 @@ func (d *device) takeFields(asked []*fieldReading, results []FieldResult, out *r
 }
 
 const (
-	// allLinks is the scope of a field that stands for all NVLinks together.
+	// allLinks is the scope of a field for the sum over all NVLinks.
 	allLinks = 0xFFFFFFFF
 	// maxLinks is how many NVLinks a GPU has at most, by the driver's header.
 	maxLinks = 36
 	// usualLinks is how many are looked for where the driver does not count them:
-	// those of Hopper. It need not refuse to tell of one that is not there.
+	// those of Hopper. It may return a value for a link that does not exist.
 	usualLinks = 18
 )
 
@@ -176,8 +176,8 @@ func kibibytes(v float64) float64 { return v * 1024 }
 // save power while there is nothing to do, is up.
 func linkUp(v float64) float64 { return flag(v != 0) }
 
-// learnLinks finds out how many NVLinks there are. Where nothing tells, the
-// usual number is looked for.
+// learnLinks reads how many NVLinks there are; where the driver does not count
+// them, it is the usual number.
 func (d *device) learnLinks() error {
 	return d.ask("number of NVLinks", func() error {
 		results, err := d.Fields([]Field{{ID: 91}})
@@ -198,7 +198,7 @@ func (d *device) learnLinks() error {
 type linkSum struct {
 	of      *fieldReading // of the first of them
 	value   float64
-	missing bool // a link did not tell: less than the sum is no value
+	missing bool // a link has no value: a partial sum is none
 }
 
 // addLink adds the result of one link to the sum that it belongs to, which is

@@ -77,7 +77,7 @@ type Device interface {
 	RemappedRows() (RemappedRows, error)
 	// ClockEventReasons is a mask of the bits of the driver.
 	ClockEventReasons() (uint64, error)
-	// Fabric tells how the device stands with the NVLink fabric.
+	// Fabric returns the state of the device in the NVLink fabric.
 	Fabric() (Fabric, error)
 	// Fields reads many values in one go; each result has its own error. fields
 	// is not empty.
@@ -121,11 +121,11 @@ type RemappedRows struct {
 	Pending, Failure           bool
 }
 
-// Fabric is how a device stands with the NVLink fabric.
+// Fabric is the state of a device in the NVLink fabric.
 type Fabric struct {
 	// State is 0 unsupported, 1 not started, 2 in progress, 3 completed.
 	State int
-	// Healthy tells that the device was registered without an error and that the
+	// Healthy reports that the device was registered without an error and that the
 	// driver knows of no fault. Valid only in state 3.
 	Healthy bool
 }
@@ -182,7 +182,7 @@ type XID struct {
 	At     time.Time
 }
 
-// Code tells why a call failed: the return codes of NVML that matter, under
+// Code is why a call failed: the return codes of NVML that matter, under
 // names of our own, as the driver's own texts need the driver.
 type Code string
 

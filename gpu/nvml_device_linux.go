@@ -232,8 +232,8 @@ func (d *nvmlDevice) ClockEventReasons() (uint64, error) {
 	return reasons, err
 }
 
-// Fabric asks in the newer of the two forms that tell it, and in the older one
-// where the driver does not know that.
+// Fabric uses the newer form of the call, and the older one where the driver does
+// not have it.
 func (d *nvmlDevice) Fabric() (Fabric, error) {
 	const name = call("nvmlDeviceGetGpuFabricInfoV")
 	newer, r := d.handle.GetGpuFabricInfoV().V3()
@@ -245,7 +245,7 @@ func (d *nvmlDevice) Fabric() (Fabric, error) {
 	return fabric(newer), err
 }
 
-// newerFabric is the older form without what only the newer one tells.
+// newerFabric converts the older form; what only the newer one has is 0.
 func newerFabric(older nvml.GpuFabricInfo_v2) nvml.GpuFabricInfo_v3 {
 	return nvml.GpuFabricInfo_v3{State: older.State, Status: older.Status, HealthMask: older.HealthMask}
 }
@@ -254,8 +254,8 @@ func fabric(info nvml.GpuFabricInfo_v3) Fabric {
 	return Fabric{State: int(info.State), Healthy: nvml.Return(info.Status) == nvml.SUCCESS && !fabricFault(info)}
 }
 
-// fabricFault reports whether the driver knows of a fault of the fabric. Of what
-// it does not tell it says 0. Whether the GPU was given a partition of the
+// fabricFault reports whether the driver knows of a fault of the fabric. What it
+// does not know is 0. Whether the GPU was given a partition of the
 // fabric is the choice of who runs it.
 func fabricFault(info nvml.GpuFabricInfo_v3) bool {
 	switch info.HealthSummary {

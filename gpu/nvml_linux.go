@@ -33,7 +33,7 @@ type nvmlLibrary struct {
 	open    bool
 
 	events  nvml.EventSet          // nil before the first Watch
-	watched map[nvml.Device]string // the UUID, as a lost GPU tells it no more
+	watched map[nvml.Device]string // the UUID, which a lost GPU no longer returns
 }
 
 func (l *nvmlLibrary) Open() error {
@@ -185,7 +185,7 @@ func nvmlCode(r nvml.Return) Code {
 	}
 }
 
-// refused reports whether a newer form of a call is not to be had, so that an
+// refused reports whether a newer form of a call is not supported, so that an
 // older one may be.
 func refused(err error) bool {
 	e, ok := err.(*Error)

@@ -33,11 +33,11 @@ type Options struct {
 	Processes bool
 	// Proc is where the process file system is; "" is /proc.
 	Proc string
-	// Logger is told of changes; nil discards.
+	// Logger logs changes; nil discards.
 	Logger *slog.Logger
 }
 
-// Poller reads the GPUs again and again. Its Snapshot never waits for the
+// Poller reads the GPUs periodically. Its Snapshot never waits for the
 // driver.
 type Poller struct {
 	options Options
@@ -51,7 +51,7 @@ type Poller struct {
 	opened  chan struct{} // by the worker: one GPU more
 }
 
-// New returns a Poller over a library that nobody else uses.
+// New returns a Poller that owns the library.
 func New(lib Library, o Options) *Poller {
 	o.Interval = cmp.Or(o.Interval, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
@@ -107,8 +107,8 @@ func (p *Poller) Run(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for anew := range p.orders {
-			p.results <- p.session.cycle(anew)
+		for reopen := range p.orders {
+			p.results <- p.session.cycle(reopen)
 		}
 		if !left.Load() {
 			p.session.close()
@@ -124,8 +124,8 @@ func (p *Poller) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch orders one cycle after the other until ctx ends, and says so when one
-// takes too long.
+// watch orders one cycle after the other until ctx ends, and publishes StateStuck
+// when one takes too long.
 func (p *Poller) watch(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()

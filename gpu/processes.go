@@ -18,11 +18,11 @@ const (
 	maxGroupBytes = 64 << 10
 )
 
-// unknown stands for a number of a ProcessReading that is not known.
+// unknown is a number of a ProcessReading that is not known.
 const unknown = -1
 
 // readProcesses reads the compute processes of a GPU or, where it is split, of
-// its parts: what the GPU tells of all its parts needs privileges.
+// its parts: reading those of all parts from the GPU needs privileges.
 func (d *device) readProcesses(parts []MIGDevice) ([]ProcessReading, error) {
 	if !d.settings.processes {
 		return nil, nil
@@ -96,7 +96,7 @@ func (d *device) readProcessUtilization(found map[int]*ProcessReading) error {
 	})
 }
 
-// lookUp returns what the kernel tells of a process; "" is unknown, as it is
+// lookUp returns what the kernel reports about a process; "" is unknown, as it is
 // where the process ended or lives in another PID namespace.
 func lookUp(proc string, pid int) (name, container, podUID string) {
 	dir := filepath.Join(proc, strconv.Itoa(pid))

@@ -11,10 +11,10 @@ import (
 // maxFans bounds the fans of a board.
 const maxFans = 16
 
-// question is one call to a device and what to make of the answer.
+// question is one call to a device, which adds readings.
 type question struct {
-	// name tells questions apart, in the memory of what a device cannot answer
-	// and in the log.
+	// name identifies the question, in the set of those that a device refused and
+	// in the log.
 	name string
 	// unsplit: not to be asked while MIG is on.
 	unsplit bool
@@ -204,8 +204,8 @@ func askFabric(d Device, out *readings) error {
 }
 
 // The units of a GPU count what they do; two samples give the shares of the
-// time between them. Too short a time gives noise, too long a one a mean of
-// what nobody looks at any more.
+// time between them. Too short a time gives noise, too long a one an
+// outdated mean.
 const (
 	meterShortest = time.Second
 	meterLongest  = 10 * time.Minute

@@ -5,8 +5,8 @@ import "slices"
 // Kind is what a reading measures: the name of its metric less the prefix.
 type Kind string
 
-// The kinds that every device may have. The label of each, where it has one,
-// stands behind it.
+// The kinds that every device may have. The comment behind each is its label,
+// where it has one.
 const (
 	MemoryTotal              Kind = "memory_total_bytes"
 	MemoryUsed               Kind = "memory_used_bytes"
@@ -53,7 +53,7 @@ const (
 	DRAMBandwidthUtilization Kind = "dram_bandwidth_utilization_ratio"
 )
 
-// MetricType tells how the values of a kind go on.
+// MetricType is the type of the metric of a kind.
 type MetricType string
 
 // The types.
@@ -62,8 +62,7 @@ const (
 	Gauge   MetricType = "gauge"
 )
 
-// Info describes a kind of reading: what stands on the page and in the
-// documentation.
+// Info describes a kind of reading, for the metrics page and the documentation.
 type Info struct {
 	Kind Kind
 	Type MetricType

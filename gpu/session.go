@@ -34,7 +34,7 @@ type session struct {
 	settings *settings
 	log      *slog.Logger
 	required bool // there should be GPUs
-	// progress is told of each GPU that was opened, as that takes its time.
+	// progress is called for each GPU that was opened, as that may take seconds.
 	progress func()
 
 	open         bool
@@ -79,8 +79,8 @@ type outcome struct {
 	wait         time.Duration    // until the next cycle; 0 is the usual interval
 }
 
-// cycle polls all devices once; anew reopens the library first.
-func (s *session) cycle(anew bool) (o outcome) {
+// cycle polls all devices once, after reopening the library where asked to.
+func (s *session) cycle(reopen bool) (o outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.Error("reading the GPUs panicked", "panic", r, "stack", string(debug.Stack()))
@@ -88,7 +88,7 @@ func (s *session) cycle(anew bool) (o outcome) {
 		}
 	}()
 	began := time.Now()
-	if s.open && (anew || s.missing() && !began.Before(s.reopen)) {
+	if s.open && (reopen || s.missing() && !began.Before(s.reopen)) {
 		s.takeXIDs() // the library forgets them
 		s.close()
 	}
@@ -170,7 +170,7 @@ func (s *session) openDevices(count int) error {
 	return nil
 }
 
-// read reads a device and sees to it that its critical errors are told.
+// read reads a device, and asks for its critical errors the first time.
 func (s *session) read(d *device, now time.Time) (DeviceSnapshot, error) {
 	if !d.watched {
 		err := d.ask("critical errors", func() error {
@@ -283,8 +283,8 @@ func stateOf(err error) State {
 	}
 }
 
-// list brings up to date what is known of all GPUs, those that are lost
-// included, and returns it in the order of their index, with how many are up.
+// list updates what is known of all GPUs, those that are lost included, and
+// returns it in the order of their index, with how many are up.
 // It logs each GPU that went or came back. found is added to.
 func (s *session) list(found map[string]DeviceSnapshot, lost map[string]error) (devices []DeviceSnapshot, up int) {
 	for uuid, before := range s.known {

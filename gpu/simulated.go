@@ -39,8 +39,8 @@ const simulatedPeriod = 3 * time.Minute
 // wave is a value that swings around a mean.
 type wave struct{ mean, swing float64 }
 
-// simulatedDevice looks like an H100 SXM with all its links up. What it
-// tells follows from the time alone.
+// simulatedDevice looks like an H100 SXM with all its links up. Its
+// values depend on the time alone.
 type simulatedDevice struct {
 	index int
 	start time.Time

@@ -7,7 +7,7 @@ import "time"
 
 // Snapshot is what one poll found. It is immutable.
 type Snapshot struct {
-	// State reports whether there are readings, and why not.
+	// State says whether there are readings, and why not.
 	State State
 	// Err is why, where it is not StateUp.
 	Err error
@@ -87,8 +87,7 @@ type ProcessReading struct {
 	SMUtilization float64
 }
 
-// State tells how the poller stands with the driver. The set is closed: it is a
-// label value.
+// State is the state of the poller. The set is closed: it is a label value.
 type State string
 
 // The states.

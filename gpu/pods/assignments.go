@@ -103,7 +103,7 @@ const (
 	replica  = `(?:::[0-9]+)?`
 )
 
-// device is what the id of a device tells, as in Assignment.
+// device is what the id of a device contains, as in Assignment.
 type device struct {
 	uuid                                string
 	minor, gpuInstance, computeInstance int

@@ -48,12 +48,12 @@ func list(ctx context.Context, socket string) (*podresources.ListPodResourcesRes
 		err = closed
 	}
 	if why := noConnection.Load(); err != nil && why != nil {
-		err = *why // what the client makes of it is only text
+		err = *why // the client keeps only its text
 	}
 	return reply, err
 }
 
-// stateOf tells what it means that a question failed.
+// stateOf returns the state that follows from a failed question.
 func stateOf(err error) State {
 	code := status.Code(err)
 	_, network := errors.AsType[net.Error](err)

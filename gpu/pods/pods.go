@@ -1,8 +1,8 @@
-// Package pods finds out which pod has which GPU of this node. It asks the
+// Package pods finds which pod has which GPU of this node. It asks the
 // kubelet, over its pod-resources socket, again and again and publishes
 // immutable snapshots; nothing else ever waits for the kubelet.
 //
-// The kubelet tells what its device plugins handed out. It does not tell of
+// The kubelet reports what its device plugins handed out. It does not report
 // processes that use a GPU without having been given it, and it tells nothing
 // useful of devices that come from a dynamic resource claim. Before Kubernetes
 // 1.34 it may still list a pod that has ended, until that is deleted, beside
@@ -42,13 +42,13 @@ type Options struct {
 	// Resources are the names of the resources that are GPUs. One that ends
 	// with * stands for all that begin so. None is DefaultResources.
 	Resources []string
-	// Logger is told of changes; nil discards.
+	// Logger logs changes; nil discards.
 	Logger *slog.Logger
 }
 
-// Snapshot is what the kubelet told. It is immutable.
+// Snapshot is what the kubelet reported. It is immutable.
 type Snapshot struct {
-	// State tells how the latest question went.
+	// State is the result of the latest question.
 	State State
 	// Err is why, where it is not StateUp.
 	Err error
@@ -68,7 +68,7 @@ type Assignment struct {
 	// UUID is that of the GPU (GPU-...) or of the MIG device (MIG-...); "" where
 	// the kubelet knows the GPU by its number only.
 	UUID string
-	// Minor is N of /dev/nvidiaN; -1 where UUID tells.
+	// Minor is N of /dev/nvidiaN; -1 where UUID is set.
 	Minor int
 	// GPUInstance and ComputeInstance are the part of the GPU that UUID or Minor
 	// names; -1 where it is the whole of it, or all of the instance.
@@ -77,14 +77,14 @@ type Assignment struct {
 	Namespace, Pod, Container string
 }
 
-// State tells how the Watcher stands with the kubelet. The set is closed.
+// State is the state of the connection to the kubelet. The set is closed.
 type State string
 
 // The states.
 const (
 	StateStarting    State = "starting"    // no question has ended yet
 	StateUp          State = "up"          // the kubelet answers
-	StateUnreachable State = "unreachable" // there is no socket, nobody behind it, or no answer in time
+	StateUnreachable State = "unreachable" // there is no socket, no listener, or no answer in time
 	StateDenied      State = "denied"      // no permission to ask
 	StateFailed      State = "failed"      // anything else
 )
@@ -122,7 +122,7 @@ func New(o Options) *Watcher {
 	return w
 }
 
-// Snapshot returns what the kubelet told, without assignments that are too old.
+// Snapshot returns what the kubelet reported, without assignments that are too old.
 // It never blocks and is never nil.
 func (w *Watcher) Snapshot() *Snapshot {
 	s := w.current.Load()

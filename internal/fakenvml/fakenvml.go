@@ -1,6 +1,6 @@
 // Package fakenvml makes, for tests, a library that a program can load in place
 // of the GPU driver's own, and that answers what a file says at the moment of
-// the call. testdata/fakenvml.h tells what can be said.
+// the call. testdata/fakenvml.h documents the file.
 package fakenvml
 
 import (
@@ -98,7 +98,7 @@ func output(tb testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// envLibrary tells a test that it runs in a process of its own.
+// envLibrary is set where a test runs in a process of its own.
 const envLibrary = "FAKENVML_LIBRARY"
 
 // Process is the process of a test that may load one library.
@@ -137,7 +137,7 @@ func Alone(t *testing.T, v Variant, body func(*testing.T, Process), extra ...str
 	}
 }
 
-// State is what a library tells.
+// State is what a library answers.
 type State map[string]string
 
 // Write replaces the file at path at once, so that no call sees half of it.

@@ -1,6 +1,6 @@
-// Package files reads files of a configuration, which may be something else than
-// was meant: a pipe that nobody writes to, a device without an end, a file of a
-// server that does not answer. None of them blocks for long.
+// Package files reads files that a configuration names. A pipe without a writer, an
+// endless device, or a file of a server that does not answer does not block it for
+// long.
 package files
 
 import (

@@ -4,5 +4,5 @@ package files
 
 import "syscall"
 
-// nonBlocking lets a pipe be opened to which nobody writes.
+// nonBlocking makes the opening of a pipe without a writer return.
 const nonBlocking = syscall.O_NONBLOCK
