@@ -119,7 +119,7 @@ func BenchmarkObserve(b *testing.B) {
 	})
 }
 
-// BenchmarkFleet is the page of 10,000 endpoints: all rows made anew, and none.
+// BenchmarkFleet is the page of 10,000 endpoints: all rows rebuilt, and none.
 func BenchmarkFleet(b *testing.B) {
 	board, all, now := benchBoard(10_000, 40, benchConfigs(10_000))
 	b.Run("all changed", func(b *testing.B) {

@@ -13,8 +13,7 @@ import (
 )
 
 // Board is the store behind the status page. It is safe for concurrent use, and
-// who writes to it does not wait for who reads it: each endpoint has a lock of
-// its own.
+// writers do not wait for readers: each endpoint has a lock of its own.
 type Board struct {
 	now      func() time.Time
 	began    int64                    // of histories, see tenths
@@ -28,7 +27,7 @@ type Board struct {
 
 	mu        sync.Mutex
 	endpoints map[string]*endpoint
-	sorted    []*endpoint // by name; nil is to be made anew, never changed
+	sorted    []*endpoint // by name; nil is to be rebuilt, never changed
 	removed   tombstones
 	swept     time.Time
 }
@@ -46,7 +45,7 @@ func NewBoard(now func() time.Time) *Board {
 		b.outcomes[o] = uint8(i)
 	}
 	// Versions go on above those of an earlier process, so that a page that knows
-	// one of those can be told to begin anew.
+	// one of those is reset.
 	first := uint64(max(0, start.UnixMicro()))
 	b.version.Store(first)
 	b.removed.forgotten = first

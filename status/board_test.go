@@ -116,7 +116,7 @@ func TestChangesOfOldSeries(t *testing.T) {
 	}
 }
 
-// Who knows a version that is too old, or that of another process, begins anew.
+// A client whose version is too old, or of another process, is reset.
 func TestReset(t *testing.T) {
 	l := newLab(t)
 	l.open()

@@ -30,7 +30,7 @@ type endpoint struct {
 	gone    bool // off the board
 	cfg     *config.Endpoint
 	url     string
-	found   found
+	found   identity
 	series  []*Probes // in the order in which they were opened
 	judged  verdict   // of the last look
 	state   State
@@ -41,12 +41,12 @@ type endpoint struct {
 	changes []Change // the latest last
 
 	version uint64 // of the latest change
-	row     *Row   // nil is to be made anew; never changed
+	row     *Row   // nil is to be rebuilt; never changed
 	rowAt   time.Time
 }
 
-// found is what probes found out; "" is not known.
-type found struct{ model, api, engine string }
+// identity is what probes found at an endpoint; "" is not known.
+type identity struct{ model, api, engine string }
 
 // touch marks a change; e.mu is held.
 func (e *endpoint) touch() {
@@ -54,8 +54,8 @@ func (e *endpoint) touch() {
 	e.row = nil
 }
 
-// configure sets the configuration. What was found out of another model, or at
-// another place, no longer holds.
+// configure sets the configuration. What was found at another model or URL no
+// longer holds.
 func (e *endpoint) configure(cfg *config.Endpoint) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,7 +64,7 @@ func (e *endpoint) configure(cfg *config.Endpoint) {
 		url = cfg.URL.String()
 	}
 	if e.cfg != nil && (url != e.url || cfg.Model != e.cfg.Model || cfg.API != e.cfg.API) {
-		e.found = found{}
+		e.found = identity{}
 	}
 	e.cfg, e.url = cfg, url
 	e.touch()
@@ -81,8 +81,8 @@ func (e *endpoint) retire() int64 {
 	return int64(len(e.series))
 }
 
-// learn takes from a result what it tells of the endpoint.
-func (e *endpoint) learn(r *result.Result) {
+// identify keeps what a result reports of the endpoint.
+func (e *endpoint) identify(r *result.Result) {
 	if r.Model != e.found.model {
 		e.found.model = cmp.Or(harmless(r.Model), e.found.model)
 	}
@@ -184,7 +184,7 @@ func (e *endpoint) lastStart() time.Time {
 	return latest
 }
 
-// first returns the series whose numbers stand in the row; nil without series.
+// first returns the series whose numbers the row shows; nil without series.
 func (e *endpoint) first() *Probes {
 	if len(e.series) == 0 {
 		return nil
@@ -325,8 +325,7 @@ func loadOf(statuses []engine.Status) *Load {
 	return l
 }
 
-// combine adds a quantity to what other servers have of it, if the server tells
-// it.
+// combine adds a quantity to that of other servers, if the server reports it.
 func combine(all *float64, s *engine.Snapshot, q config.Quantity, with func(a, b float64) float64) *float64 {
 	v, ok := s.Values[q]
 	switch {
@@ -338,8 +337,8 @@ func combine(all *float64, s *engine.Snapshot, q config.Quantity, with func(a, b
 	return new(with(*all, v))
 }
 
-// hitsOf returns the hit ratio of the prefix cache; nil where nothing was asked
-// of it.
+// hitsOf returns the hit ratio of the prefix cache; nil where nothing was
+// looked up.
 func hitsOf(s *engine.Snapshot) *float64 {
 	if r := s.PrefixCacheRatio; s.PrefixCacheUnit != "" && r >= 0 && r <= 1 {
 		return &r

@@ -86,7 +86,7 @@ func TestRowWithoutTokens(t *testing.T) {
 	}
 }
 
-// The configuration tells what probes do not.
+// The configuration fills in what probes do not report.
 func TestRowOfConfiguration(t *testing.T) {
 	l := newLab(t)
 	cfg := configured("e")

@@ -10,7 +10,7 @@ import (
 
 // GPUPage is the page of the GPUs of this machine: GET /api/v1/gpus.
 type GPUPage struct {
-	// State says in words how it stands with the driver, and Error what it said.
+	// State is the state of the driver in words, and Error its message.
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
 	// At is when the readings were made.
@@ -90,7 +90,7 @@ func GPUs(s *gpu.Snapshot) *GPUPage {
 	return p
 }
 
-// stateTexts says of each state what it means.
+// stateTexts returns the states in words.
 func stateTexts() map[gpu.State]string {
 	return map[gpu.State]string{
 		gpu.StateStarting:      "no reading has ended yet",
@@ -162,7 +162,7 @@ func (g *GPU) read(readings []gpu.Reading) {
 	}
 }
 
-// judge looks at the readings that tell of the health of a GPU.
+// judge adds the problems that a reading of the health of a GPU shows.
 func (g *GPU) judge(r gpu.Reading) {
 	switch {
 	case r.Kind == gpu.ECCErrors && r.Label == "uncorrected" && r.Value > 0:

@@ -50,7 +50,7 @@ func TestGPUs(t *testing.T) {
 		{"gpu": 1, "uuid": "GPU-2", "problems": ["the GPU does not answer any more"]}]}`)
 }
 
-// Each finding of the health of a GPU is told, and what is well is not.
+// Each problem of a GPU is shown, and nothing of a healthy one.
 func TestGPUProblems(t *testing.T) {
 	bad := []gpu.Reading{
 		{Kind: gpu.ECCErrors, Label: "corrected", Value: 5},
@@ -95,7 +95,7 @@ func TestGPUProblems(t *testing.T) {
 	}
 }
 
-// Every state is said in words of its own.
+// Every state has words of its own.
 func TestGPUStates(t *testing.T) {
 	seen := map[string]gpu.State{}
 	for _, s := range []gpu.State{

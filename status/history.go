@@ -12,11 +12,11 @@ import (
 // maxPoints bounds the history of a series: four hours of probes every 30 s.
 const maxPoints = 480
 
-// notMeasured stands for a duration that is not known.
+// notMeasured is a duration that is not known.
 const notMeasured = math.MaxUint32
 
 // history is the latest probes of a series in little room: there is one for each
-// series. Once full, it goes round, from next on.
+// series. Once full, it is a ring that begins at next.
 type history struct {
 	began int64    // when times begin to count
 	at    []int32  // tenths of a second, which last for 6 years, also before that

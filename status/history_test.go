@@ -97,7 +97,7 @@ func (l *lab) probesOf() []map[string]any {
 	return all
 }
 
-// A probe is kept with all that `probe -o json` tells.
+// A probe is kept with all that `probe -o json` writes.
 func TestKeptProbe(t *testing.T) {
 	l := newLab(t)
 	p := l.open(result.SeriesID{Module: "interactive", Prefix: "cold"})[0]

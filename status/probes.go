@@ -150,7 +150,7 @@ func (p *Probes) Observe(r *result.Result) {
 	e.notice(now) // it may have been stale until now
 	p.history.add(r, outcome)
 	p.keep(k, most)
-	e.learn(r)
+	e.identify(r)
 	if r.Outcome == result.Success {
 		p.slowness.add(p.options.SLO, r)
 	} else {
@@ -184,7 +184,7 @@ func (p *Probes) last() *keptProbe {
 	return p.kept[len(p.kept)-1]
 }
 
-// window tells of the last hour; nil is not known.
+// window returns the statistics of the last hour; nil is not known.
 func (p *Probes) window() *Window {
 	if p.options.Window == nil {
 		return nil

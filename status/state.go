@@ -8,27 +8,27 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// verdict is what the latest results of an endpoint tell at a moment.
+// verdict is the state of an endpoint at a moment, by its latest results.
 type verdict struct {
 	state State
-	// asked series have a result that counts. When every result is too old, all of
+	// judged series have a result that counts. When every result is too old, all of
 	// them count.
-	asked int
-	now   time.Time
+	judged int
+	now    time.Time
 	// next is when the first of those that count becomes too old, and until when
 	// the last of all did; the zero time for never.
 	next, until time.Time
 }
 
-// same tells whether time has changed nothing.
-func (v *verdict) same(o *verdict) bool { return v.state == o.state && v.asked == o.asked }
+// same reports whether time has changed nothing.
+func (v *verdict) same(o *verdict) bool { return v.state == o.state && v.judged == o.judged }
 
 // judge looks at the latest results of all series.
 func (e *endpoint) judge(now time.Time) verdict {
 	v := verdict{state: Waiting, now: now}
 	var failed, slow, old int
 	for _, p := range e.series {
-		if !p.tells() && !p.isAwaited() {
+		if !p.isValid() && !p.isAwaited() {
 			continue
 		}
 		end := p.end()
@@ -50,13 +50,13 @@ func (e *endpoint) judge(now time.Time) verdict {
 		case p.slowness.isSlow():
 			slow++
 		}
-		v.asked++
+		v.judged++
 	}
 	switch {
-	case v.asked == 0 && old > 0:
-		v.state, v.asked = Stale, old
-	case v.asked == 0:
-	case failed == v.asked:
+	case v.judged == 0 && old > 0:
+		v.state, v.judged = Stale, old
+	case v.judged == 0:
+	case failed == v.judged:
 		v.state = Down
 	case failed > 0:
 		v.state = Degraded
@@ -83,14 +83,14 @@ func (e *endpoint) notice(now time.Time) {
 		if v.state == Stale {
 			e.since = v.until
 		}
-		module, text := e.inWords(before)
+		module, text := e.change(before)
 		e.addChange(e.since, module, text)
 	}
 	e.touch()
 }
 
-// inWords tells of a change of state; module is "" where it is about all.
-func (e *endpoint) inWords(before State) (module, text string) {
+// change returns the text of a change of state; module is "" where it is about all.
+func (e *endpoint) change(before State) (module, text string) {
 	switch e.state {
 	case Up:
 		switch before {
@@ -115,10 +115,10 @@ func (e *endpoint) inWords(before State) (module, text string) {
 	return "", "down: " + outcome
 }
 
-// fails tells whether the latest result of a series is a failure that counts at
+// fails reports whether the latest result of a series is a failure that counts at
 // the moment of the verdict.
 func (e *endpoint) fails(p *Probes) bool {
-	return p.tells() && p.failed() && (e.state == Stale || !p.isOld(e.judged.now))
+	return p.isValid() && p.failed() && (e.state == Stale || !p.isOld(e.judged.now))
 }
 
 // shownFailure is the latest failure. Of an endpoint that fails it is one of
@@ -153,18 +153,18 @@ func (e *endpoint) failing() []string {
 	return names
 }
 
-// tells tells whether the latest result of the series says how the endpoint
-// does. A pair whose cold half fails has no warm half, so that what came of the
-// one before says nothing any more.
-func (p *Probes) tells() bool {
+// isValid reports whether the latest result of the series counts for the state of
+// the endpoint. A pair whose cold half fails has no warm half, so that the warm
+// result before it no longer counts.
+func (p *Probes) isValid() bool {
 	last := p.last()
 	return p.counts && last != nil && (p.before == nil || !p.before.failedAt.After(last.result.Start))
 }
 
-// isAwaited returns whether the series is still to have its first result.
+// isAwaited reports whether the series has no result yet.
 func (p *Probes) isAwaited() bool { return p.counts && p.last() == nil && p.before == nil }
 
-// isOld returns whether the latest result is older than three intervals and a
+// isOld reports whether the latest result is older than three intervals and a
 // timeout, or there was none for as long.
 func (p *Probes) isOld(now time.Time) bool {
 	return p.patience > 0 && now.After(p.end())
@@ -179,19 +179,19 @@ func (p *Probes) end() time.Time {
 	return p.opened.Add(p.patience)
 }
 
-// failed tells whether the latest result is a failure.
+// failed reports whether the latest result is a failure.
 func (p *Probes) failed() bool { return p.last().result.Outcome != result.Success }
 
 const (
-	// paceAnswers is how many of the latest answers tell whether a series is slow,
+	// paceAnswers is how many of the latest answers decide whether a series is slow,
 	// and slowAnswers how many of them must be over an objective: one slow answer is
 	// noise, and a change shows after three.
 	paceAnswers = 5
 	slowAnswers = 3
 )
 
-// slowness tells of the latest answers which were over an objective: a bit for each,
-// the latest one the lowest.
+// slowness has a bit for each of the latest answers, set where it was over an
+// objective; the lowest is the latest.
 type slowness uint8
 
 // add takes in a successful result.
@@ -204,7 +204,7 @@ func (s *slowness) add(slo *SLO, r *result.Result) {
 
 func (s slowness) isSlow() bool { return bits.OnesCount8(uint8(s)&(1<<paceAnswers-1)) >= slowAnswers }
 
-// overObjective tells whether an answer took longer than is promised.
+// overObjective reports whether an answer took longer than an objective.
 func overObjective(slo *SLO, t *result.Timing) bool {
 	if slo == nil {
 		return false
@@ -217,7 +217,7 @@ func overObjective(slo *SLO, t *result.Timing) bool {
 func (e *endpoint) slow() []string {
 	var names []string
 	for _, p := range e.series {
-		if len(names) < maxFailing && p.tells() && !p.failed() && p.slowness.isSlow() && (e.state == Stale || !p.isOld(e.judged.now)) {
+		if len(names) < maxFailing && p.isValid() && !p.failed() && p.slowness.isSlow() && (e.state == Stale || !p.isOld(e.judged.now)) {
 			names = append(names, p.title)
 		}
 	}

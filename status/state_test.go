@@ -98,7 +98,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// The first result is not waited for for ever, and is not waited for anew.
+// The wait for the first result ends, and does not begin again.
 func TestNoResult(t *testing.T) {
 	l := newLab(t)
 	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
@@ -145,7 +145,7 @@ func TestFailingIsBounded(t *testing.T) {
 	}
 }
 
-// Each change of state is told once, whoever looks, and when it began.
+// Each change of state is listed once, whoever looks, with when it began.
 func TestChangesOfState(t *testing.T) {
 	for _, watched := range []bool{false, true} {
 		l := newLab(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// State is how an endpoint does, as far as its latest probes tell.
+// State is the state of an endpoint by its latest probes.
 type State string
 
 // The states, the worst first.
@@ -40,7 +40,7 @@ type Pace struct{ Interval, Timeout float64 }
 
 // Fleet is the page of all endpoints: GET /api/v1/endpoints.
 type Fleet struct {
-	// Version grows with every change; Changes since it are asked for with it.
+	// Version grows with every change. Board.Changes takes it.
 	Version uint64 `json:"version"`
 	// At is when the page was made.
 	At float64 `json:"at"`
@@ -94,18 +94,16 @@ type Row struct {
 	TTFT     *float64 `json:"ttft_seconds,omitempty"`
 	TPOT     *float64 `json:"tpot_seconds,omitempty"`
 	Duration *float64 `json:"duration_seconds,omitempty"`
-	// Window tells of the last hour.
+	// Window is of the last hour.
 	Window *Window `json:"ttft_window,omitempty"`
 	// SLO is what is promised.
 	SLO *SLO `json:"slo,omitempty"`
 
-	// Servers tells of the servers behind the endpoint; absent where none is
-	// known.
+	// Servers sums up the servers behind the endpoint; absent where none is known.
 	Servers *Load `json:"servers,omitempty"`
 }
 
-// Window is what the probes of the last hour tell of the time to first token, in
-// seconds. Each statistic is absent where the samples do not carry it.
+// Window is the time to first token of the probes of the last hour, in seconds. Each statistic is absent where the samples do not carry it.
 type Window struct {
 	Samples  int      `json:"samples"`
 	P50      *float64 `json:"p50,omitempty"`
@@ -205,9 +203,9 @@ type SeriesOptions struct {
 	Pace Pace
 	// SLO is nil where the probes are not judged.
 	SLO *SLO
-	// Window tells of the last hour; nil without one. It must not call the board.
+	// Window returns the statistics of the last hour; nil without them. It must not call the board.
 	Window func() *Window
-	// First marks the series whose numbers stand in the row; the one that was
+	// First marks the series whose numbers the row shows; the one that was
 	// opened first where none or several are marked.
 	First bool
 }

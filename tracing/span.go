@@ -24,7 +24,7 @@ type Target struct {
 	Endpoint, Module string
 	// URL is the endpoint's; host and port of it are exported.
 	URL string
-	// MaxTokens caps the answer as the module asks; 0 is not known.
+	// MaxTokens is the limit of the module on the answer; 0 is not known.
 	MaxTokens int
 }
 
@@ -95,7 +95,7 @@ func newSpan(res *resource.Resource, t Target, r *result.Result) *span {
 	}
 }
 
-// failed tells whether a result speaks against the endpoint.
+// failed reports whether a result counts against the endpoint.
 func failed(r *result.Result) bool {
 	return r.Outcome != result.Success && r.Outcome != result.Canceled
 }

@@ -134,7 +134,7 @@ func TestSpanOfASuccess(t *testing.T) {
 	}
 }
 
-// What happened before a failure is told, latencies are not.
+// What happened before a failure is exported, latencies are not.
 func TestSpanOfAFailure(t *testing.T) {
 	span, _ := exported(t, Target{URL: "http://[::1]:8000/v1"}, failedResult())
 	if span.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || span.Status.GetMessage() != "no token for 1s in mid-answer" {

@@ -54,7 +54,7 @@ type Options struct {
 	// Dropped counts the spans that were lost: the queue was full or the receiver
 	// did not take them. Exporters may share it.
 	Dropped *atomic.Uint64
-	// Logger is told when the receiver fails and when it is back.
+	// Logger logs when the receiver fails and when it is back.
 	Logger *slog.Logger
 }
 

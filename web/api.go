@@ -127,7 +127,7 @@ func (a *api) writeJSON(w http.ResponseWriter, v any) {
 	a.write(w, page, err)
 }
 
-// writeKept answers with a page that many ask for, compressed once for all.
+// writeKept answers with a page that many request, compressed once for all.
 func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page *packedPage, err error) {
 	switch {
 	case err != nil:
@@ -173,13 +173,13 @@ func jsonError(w http.ResponseWriter, status int, text string) {
 }
 
 const (
-	// keptAge is how long a page serves those who ask at the same time.
+	// keptAge is how long a page serves requests at the same time.
 	keptAge = time.Second
 	// maxDetails is of how many endpoints the page is kept.
 	maxDetails = 8
 )
 
-// keptPage keeps a page for a moment, so that many who ask for it at the same
+// keptPage keeps a page for a moment, so that many requests for it at the same
 // time, as after a restart, cost no more than one.
 type keptPage struct {
 	mu   sync.Mutex
@@ -187,7 +187,7 @@ type keptPage struct {
 	page *packedPage
 }
 
-// packedPage is a page, and what gzip makes of it, once for all who take that.
+// packedPage is a page, and its gzip form, made once for all who accept it.
 type packedPage struct {
 	plain  []byte
 	packed func() []byte
@@ -218,7 +218,7 @@ func (k *keptPage) get(produce func() ([]byte, error)) (*packedPage, error) {
 }
 
 // keptDetails keeps the pages of a few endpoints for a moment. All who watch an
-// endpoint are told of news at once, and ask for its page then.
+// endpoint get an event of a change at once, and request its page then.
 type keptDetails struct {
 	mu    sync.Mutex
 	pages map[string]*keptDetail
@@ -230,8 +230,8 @@ type keptDetail struct {
 	version uint64
 }
 
-// of returns the page of an endpoint at a version. One of an older version does
-// not do: who asks has been told of the newer one, and of nothing after it.
+// of returns the page of an endpoint at a version. A page of an older version
+// would be wrong: the client had an event of the newer one, and gets none after it.
 func (k *keptDetails) of(name string, version uint64) *keptPage {
 	k.mu.Lock()
 	defer k.mu.Unlock()

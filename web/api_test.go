@@ -130,8 +130,8 @@ func TestPageIsKeptForAMoment(t *testing.T) {
 	})
 }
 
-// Those who watch an endpoint are told of news at once. They must not get a page
-// from before it, as nothing tells them to ask again.
+// Those who watch an endpoint get an event of a change at once. They must not get a
+// page from before it, as no event would make them request it again.
 func TestDetailIsKeptUntilItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := make([]string, maxDetails+1)

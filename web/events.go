@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// pingInterval is after how long without an event a page is told that the
+	// pingInterval is after how long without an event a ping shows that the
 	// stream is alive.
 	pingInterval = 5 * time.Second
 	// eventPiece is how much of a large event one deadline is for.
@@ -123,7 +123,7 @@ func (e *eventWriter) write(next *event) error {
 }
 
 // sinceOf is the version that the client knows: a browser that connects again
-// tells the last one it got. Without one it knows nothing.
+// sends the last one that it got. 0 is none.
 func sinceOf(r *http.Request) (uint64, error) {
 	text := r.Header.Get("Last-Event-ID")
 	if text == "" {
@@ -150,11 +150,11 @@ const (
 // end never comes, as a stream does not end.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// event is an event as it goes over the wire, plain and compressed. Compressed
-// events may stand one after the other in any order.
+// event is an event as it is sent, plain and compressed. Compressed events may
+// follow each other in any order.
 type event struct{ plain, packed []byte }
 
-// packer compresses each event once for all who watch.
+// packer compresses each event once for all watchers.
 type packer struct {
 	out    bytes.Buffer
 	writer *flate.Writer
@@ -184,7 +184,7 @@ func updateText(u *status.Update) ([]byte, error) {
 	return fmt.Appendf(nil, "id: %d\nevent: update\ndata: %s\n\n", u.Version, data), nil
 }
 
-// endpointText tells the page of one endpoint that there is news.
+// endpointText is an event for the page of one endpoint: it has changed.
 func endpointText(version uint64) []byte {
 	return fmt.Appendf(nil, "id: %d\nevent: endpoint\ndata: {\"version\":%d}\n\n", version, version)
 }

@@ -112,7 +112,7 @@ func TestHeadOfEvents(t *testing.T) {
 	})
 }
 
-// A page of one endpoint is told that there is news of it, and no more.
+// A page of one endpoint gets an event that it has changed, and no more.
 func TestEventsOfOneEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		endpoints := newTable("a/b", "c")

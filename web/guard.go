@@ -101,7 +101,7 @@ func fromBrowser(h http.Header) bool {
 }
 
 // securityHeaders are on every answer. The pages bring all they need along, so
-// a browser may load nothing from elsewhere and run nothing that stands in a
+// a browser may load nothing from elsewhere and run nothing that is inside a
 // page; and no page of another site may read or embed an answer.
 func securityHeaders() map[string]string {
 	return map[string]string{

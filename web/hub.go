@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// roundInterval is how often watchers are told what has changed.
+	// roundInterval is how often watchers get what has changed.
 	roundInterval = 2 * time.Second
 	// maxWatchers bounds the open streams.
 	maxWatchers = 256
@@ -19,8 +19,8 @@ const (
 	maxPending = 8
 )
 
-// hub tells all watchers what changes. One goroutine, which lives only while
-// somebody watches, asks for the changes and encodes them once for all.
+// hub sends changes to all watchers. One goroutine, which runs only while there is
+// a watcher, reads the changes and encodes them once for all.
 type hub struct {
 	status Status
 	logger *slog.Logger
@@ -32,7 +32,7 @@ type hub struct {
 	closed   bool
 	watchers map[*watcher]struct{}
 	stop     chan struct{} // ends the rounds; nil while nobody watches
-	position uint64        // the version up to which watchers have been told
+	position uint64        // the version that watchers have
 	missed   missed
 	packer   *packer // nil while nobody watches
 }
@@ -91,8 +91,8 @@ func (h *hub) watch(endpoint string, since uint64) (*watcher, error) {
 	return w, nil
 }
 
-// catchUp is what a watcher has to be told to be where the others are, or
-// further: rows that come once more with a later round do no harm.
+// catchUp returns the event that brings a watcher to where the others are, or
+// further: rows that come again with a later round do no harm.
 func (h *hub) catchUp(endpoint string, since uint64) (*event, error) {
 	if endpoint != "" { // it reads the endpoint's page again, which costs less than to find out
 		return h.packer.pack(endpointText(h.position)), nil
@@ -149,7 +149,7 @@ func (h *hub) run(stop <-chan struct{}) {
 	}
 }
 
-// round tells the watchers what has changed since the last round.
+// round sends the watchers what has changed since the last round.
 func (h *hub) round() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,17 +169,17 @@ func (h *hub) round() {
 	for w := range h.watchers {
 		if w.endpoint != "" {
 			if update.Reset || changed[w.endpoint] {
-				w.tell(one)
+				w.send(one)
 			}
 			continue
 		}
 		news, err := all()
-		if err != nil { // a page that misses an event would be wrong, so it has to begin anew
+		if err != nil { // a page that misses an event would be wrong, so it has to connect again
 			h.logger.Error("encoding the changes for the status page failed", "err", err)
 			w.drop()
 			continue
 		}
-		w.tell(news)
+		w.send(news)
 	}
 }
 
@@ -195,8 +195,8 @@ func changes(u *status.Update) map[string]bool {
 	return names
 }
 
-// tell queues an event, which must not be changed any more.
-func (w *watcher) tell(e *event) {
+// send queues an event, which must not be changed any more.
+func (w *watcher) send(e *event) {
 	if w.dropped {
 		return
 	}

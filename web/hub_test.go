@@ -86,7 +86,7 @@ func (b badStatus) Changes(since uint64) *status.Update {
 	return u
 }
 
-// Watchers that cannot be told what changed must not believe that nothing did.
+// Watchers that cannot get a change must not believe that nothing changed.
 func TestChangesThatCannotBeEncoded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -118,7 +118,7 @@ type replica struct {
 	rows     map[string]uint64
 }
 
-// apply brings the copy up to date with what the watcher was told.
+// apply brings the copy up to date with what the watcher got.
 func (r *replica) apply(t *rapid.T) {
 	for {
 		var e *event

@@ -26,7 +26,7 @@ type Exposition interface {
 	Write(w io.Writer, format expfmt.Format) error
 }
 
-// ScrapeObserver is told of each scrape that was answered: how long the
+// ScrapeObserver observes each scrape that was answered: how long the
 // metrics took to write, and their size before compression.
 type ScrapeObserver interface {
 	Scraped(d time.Duration, size int64)
@@ -106,7 +106,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// heldPage is a page that is made, and not yet read by who asked for it. It
+// heldPage is a page that is made, and not yet read by its client. It
 // takes what is written as an http.ResponseWriter.
 type heldPage struct {
 	header http.Header

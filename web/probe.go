@@ -29,7 +29,7 @@ const (
 	scrapeMargin = 500 * time.Millisecond
 	// answerTimeout limits the writing of an answer to a slow client.
 	answerTimeout = 10 * time.Second
-	// scrapeTimeoutHeader is where Prometheus tells how long it waits.
+	// scrapeTimeoutHeader has how long Prometheus waits.
 	scrapeTimeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 )
 
@@ -52,7 +52,7 @@ type ProbeRequest struct {
 	Limit time.Duration
 }
 
-// ProbeAnswer is what one probe found out.
+// ProbeAnswer is the result of one probe.
 type ProbeAnswer struct {
 	// Metrics are the metrics of this probe alone.
 	Metrics Exposition
@@ -64,8 +64,8 @@ type ProbeAnswer struct {
 
 // Refusal is a probe that is not run, and why.
 type Refusal struct {
-	// Forbidden tells a target that is not allowed, and Busy a probe that got
-	// no turn, from a request that makes no sense.
+	// Forbidden is a target that is not allowed, and Busy a probe that got no slot.
+	// Anything else is a bad request.
 	Forbidden, Busy bool
 	// Reason is for the client: one line without secrets.
 	Reason string
@@ -201,7 +201,7 @@ func probeRequest(r *http.Request) (ProbeRequest, error) {
 }
 
 // scrapeLimit is how long a probe may take for its answer to reach the
-// scraper; 0 where that does not tell.
+// scraper; 0 where the header is missing.
 func scrapeLimit(h http.Header) (time.Duration, error) {
 	text := h.Get(scrapeTimeoutHeader)
 	if text == "" {
@@ -265,7 +265,7 @@ const confirmation = `<!doctype html>
 </html>
 `
 
-// askToConfirm answers a browser that asks for a probe of a target by GET.
+// askToConfirm answers a browser that requests a probe of a target by GET.
 func askToConfirm(w http.ResponseWriter, target string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy",

@@ -33,7 +33,7 @@ func newProbeSite(t *testing.T, probe proberFunc) *site {
 	return newSiteWith(t, func(o *Options) { o.Prober = probe })
 }
 
-// answer is what a probe found out, in the words of the test.
+// answer is the result of a probe, in the words of the test.
 func answer() *ProbeAnswer {
 	return &ProbeAnswer{
 		Metrics: metricsFunc(func(w io.Writer, format expfmt.Format) error {

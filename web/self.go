@@ -10,15 +10,15 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Info tells about the process.
+// Info describes the process.
 type Info struct {
 	// Version and Revision are those of the build, Started when the process did.
 	Version, Revision string
 	Started           time.Time
 	// ConfigFile is where the configuration comes from; "" is from flags.
 	ConfigFile string
-	// ConfigLoaded is when the configuration in force was read. ConfigOK tells
-	// whether the latest reading was good, and ConfigError what was wrong.
+	// ConfigLoaded is when the configuration in force was read. ConfigOK
+	// reports whether the latest reading was good, and ConfigError what was wrong.
 	ConfigLoaded time.Time
 	ConfigOK     bool
 	ConfigError  string
@@ -105,7 +105,7 @@ func seconds(t time.Time) *float64 {
 	return new(float64(t.UnixMilli()) / 1000)
 }
 
-// aboutSelf tells the families that the page shows, out of those that a Go
+// aboutSelf reports whether the page shows a family, out of those that a Go
 // program has.
 func aboutSelf(name string) bool {
 	switch name {

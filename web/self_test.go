@@ -87,7 +87,7 @@ func TestMetricsOfSelf(t *testing.T) {
 	}
 }
 
-// Of what every Go program tells, the page shows four things.
+// Of the metrics of every Go program the page shows four.
 func TestMetricsOfTheProcess(t *testing.T) {
 	f := func(name string, want bool) {
 		t.Helper()

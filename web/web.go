@@ -27,13 +27,13 @@ import (
 type Options struct {
 	// MetricsPath is the path of the metrics, usually /metrics.
 	MetricsPath string
-	// Hosts are names by which the exporter may be asked, beside addresses and
+	// Hosts are names by which clients may address the exporter, beside addresses and
 	// names that the public DNS does not have. With a port, that is ignored.
 	Hosts []string
-	// Version is shown on the landing page, which stands in for the status page.
+	// Version is shown on the landing page, which replaces the status page.
 	Version string
 	// Metrics are the metrics, Formats those that they can be written in, by
-	// preference, and Scrapes who wants to know of scrapes.
+	// preference, and Scrapes observes scrapes.
 	Metrics Exposition
 	Formats []expfmt.Format
 	Scrapes ScrapeObserver
@@ -49,7 +49,7 @@ type Options struct {
 	GPUs func() *status.GPUPage
 	// Gatherer has the exporter's metrics about itself.
 	Gatherer prometheus.Gatherer
-	// Info tells about the process.
+	// Info describes the process.
 	Info func() Info
 	// Config returns the configuration in force as YAML, without secrets.
 	Config func() ([]byte, error)

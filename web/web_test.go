@@ -30,7 +30,7 @@ type metricsFunc func(w io.Writer, format expfmt.Format) error
 
 func (f metricsFunc) Write(w io.Writer, format expfmt.Format) error { return f(w, format) }
 
-// scrapes keeps the sizes that an observer was told.
+// scrapes keeps the sizes that an observer got.
 type scrapes struct {
 	mu    sync.Mutex
 	sizes []int64
@@ -42,7 +42,7 @@ func (s *scrapes) Scraped(_ time.Duration, size int64) {
 	s.sizes = append(s.sizes, size)
 }
 
-// site is a server with what it told others.
+// site is a server with what it reported to others.
 type site struct {
 	*Server
 	t       testing.TB

@@ -1,4 +1,4 @@
-// Package report renders what probes found out, as text for people and as JSON
+// Package report renders the results of probes, as text for people and as JSON
 // for programs. It measures nothing.
 package report
 
@@ -51,7 +51,7 @@ func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.S
 	return p.writeTo(w)
 }
 
-// single tells all of one result.
+// single writes all of one result.
 func (p *page) single(t result.Target, r *result.Result) {
 	p.heading(t, r)
 	p.waterfall("Phases", &r.Timing, r.Outcome)
@@ -87,7 +87,7 @@ func (p *page) heading(t result.Target, r *result.Result) {
 	p.row("trace", hex.EncodeToString(r.TraceID[:]))
 }
 
-// asked says what the request was.
+// asked returns what the request was.
 func asked(t result.Target, r *result.Result) string {
 	parts := []string{"module " + t.Module}
 	for _, part := range []struct{ word, value string }{
@@ -152,7 +152,7 @@ func (p *page) amounts(r *result.Result) {
 	p.section("Tokens", rows)
 }
 
-// cached says what the prefix cache gave, where the server tells.
+// cached returns what the prefix cache gave, where the server reports it.
 func cached(t *result.Tokens) string {
 	switch {
 	case t.Cached < 0:
@@ -163,7 +163,7 @@ func cached(t *result.Tokens) string {
 	return fmt.Sprintf(", %d of them cached (%.0f %%)", t.Cached, 100*float64(t.Cached)/float64(t.Prompt))
 }
 
-// counted says who counted.
+// counted returns who counted.
 func counted(s result.TokenSource) string {
 	switch s {
 	case result.TokensFromUsage:
@@ -174,7 +174,7 @@ func counted(s result.TokenSource) string {
 	return ""
 }
 
-// server lists what the reply tells beside the answer.
+// server lists what the reply reports beside the answer.
 func (p *page) server(r *result.Result) {
 	var rows []row
 	for _, part := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/estimate"
 )
 
-// several tells what several results come to: a pair, bursts, or the lengths
+// several writes several results: a pair, bursts, or the lengths
 // of a ladder with one, the other or single requests for each.
 func (p *page) several(t result.Target, results []*result.Result) {
 	var s Summary
@@ -45,7 +45,7 @@ func (p *page) several(t result.Target, results []*result.Result) {
 	s.listFailures(p)
 }
 
-// isPair tells whether the first two results are those of a pair.
+// isPair reports whether the first two results are those of a pair.
 func isPair(results []*result.Result) bool {
 	return len(results) > 1 && results[1].Concurrency == 0 &&
 		results[0].Prefix == string(config.PrefixCold) && results[1].Prefix == string(config.PrefixWarm)

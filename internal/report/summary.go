@@ -38,14 +38,14 @@ type Summary struct {
 	failures map[result.Outcome]*result.Result // the first with a reason
 	samples  map[string][]time.Duration        // of successes, by the name of a metric
 	together *estimate.Findings                // nil is nothing
-	skipped  int                               // runs that asked nothing
+	skipped  int                               // runs without a request
 	skip     *result.Skip                      // of the first of them
 }
 
-// Conclude sets what the results tell together; nil is nothing.
+// Conclude sets the findings of all results together; nil is none.
 func (s *Summary) Conclude(f *estimate.Findings) { s.together = f }
 
-// Skip counts a run that asked nothing; a nil skip is none.
+// Skip counts a run that sent no request; a nil skip is none.
 func (s *Summary) Skip(skip *result.Skip) {
 	if skip == nil {
 		return
@@ -56,7 +56,7 @@ func (s *Summary) Skip(skip *result.Skip) {
 	}
 }
 
-// Skipped returns why the first of the runs that asked nothing did so; nil where
+// Skipped returns why the first of the runs without a request was skipped; nil where
 // there is none.
 func (s *Summary) Skipped() *result.Skip { return s.skip }
 
@@ -118,7 +118,7 @@ func (s *Summary) Text(w io.Writer, t result.Target, o Options) error {
 }
 
 // listFailures lists each failing outcome with how often it was, why at first, and
-// what to check; then the runs that asked nothing.
+// what to check; then the runs without a request.
 func (s *Summary) listFailures(p *page) {
 	for _, o := range result.Outcomes() {
 		n := s.outcomes[o]
@@ -213,7 +213,7 @@ type distributionDocument struct {
 }
 
 // JSON writes the summary as one line: an object whose one field is `summary`,
-// which tells it from a result. Errors are those of w.
+// which no result has. Errors are those of w.
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
@@ -231,7 +231,7 @@ func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	return encode(w, map[string]summaryDocument{"summary": d})
 }
 
-// findings says what the results tell together.
+// findings writes the findings of all results together.
 func (p *page) findings(f *estimate.Findings) {
 	if f == nil {
 		return
@@ -331,7 +331,7 @@ func quantileOf(sorted []time.Duration, p float64) quantile {
 	return q
 }
 
-// distribution is what is told of the samples of one metric.
+// distribution sums up the samples of one metric.
 type distribution struct {
 	n        int
 	min, max time.Duration

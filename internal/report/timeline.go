@@ -36,7 +36,7 @@ type stall struct {
 	gap   time.Duration
 }
 
-// findStalls returns the median gap and the gaps that stand out from it.
+// findStalls returns the median gap and the gaps that exceed it by far.
 func findStalls(events []result.Event) (median time.Duration, stalls []stall) {
 	median = medianGap(events)
 	for i := 1; i < len(events); i++ {
@@ -93,7 +93,7 @@ func (p *page) timeline(events []result.Event) {
 	p.listStalls(events, stalls)
 }
 
-// columnStep is the time that a column stands for: a round one, such that all
+// columnStep is the time of a column: a round one, such that all
 // fits on one line or, if the median gap could not be seen there, on a few.
 func columnStep(span, median time.Duration, columns int) time.Duration {
 	step := roundUp(span / time.Duration(columns-1))
@@ -263,7 +263,7 @@ func (p *page) bar(label string, c color, start, d, total time.Duration) {
 	p.line("%*s%-*s%*s  %s%s", indent, "", labelWidth, label, durationWidth, duration(d), strings.Repeat(" ", from), p.paint(c, drawn))
 }
 
-// column is where a moment stands on a line of so many columns.
+// column returns the column of a moment on a line of so many columns.
 func column(at, total time.Duration, columns int) int {
 	return int(float64(at)/float64(total)*float64(columns) + 0.5)
 }

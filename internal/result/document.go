@@ -29,8 +29,8 @@ func (r *Result) Cost(price *config.Price) (usd float64, ok bool) {
 }
 
 // Document is a result in JSON. What was not measured or not reported is left
-// out; names carry their unit. After a failure durations tell what happened
-// until then.
+// out; names carry their unit. After a failure the durations are those until
+// then.
 type Document struct {
 	Time     time.Time `json:"time"`
 	Endpoint string    `json:"endpoint"`

@@ -61,8 +61,8 @@ const (
 	Canceled Outcome = "canceled"
 )
 
-// description is an outcome with what people are told of it: what happened to the
-// probe, as in "down: the answer is empty", and what to check next.
+// description is an outcome in words: what happened to the probe, as in "down: the
+// answer is empty", and what to check next.
 type description struct {
 	outcome      Outcome
 	text, advice string

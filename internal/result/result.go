@@ -82,11 +82,11 @@ type Event struct {
 	// Tokens is how many tokens the event carries, by the server's running
 	// count; 0 is unknown.
 	Tokens int
-	// Merged tells that At is an upper bound, so that gaps beside it are not
+	// Merged means that At is an upper bound, so that gaps beside it are not
 	// measurements: a later token shares the read that completed the event, or
 	// other data does and the prober was late to read.
 	Merged bool
-	// Reasoning tells that the event carries reasoning and nothing that a
+	// Reasoning means that the event carries reasoning and nothing that a
 	// user would see.
 	Reasoning bool
 }
@@ -139,7 +139,7 @@ func (t *Timing) RequestDuration() time.Duration {
 	return t.Duration - t.Setup()
 }
 
-// Result is what one probe found out. It is immutable once returned.
+// Result is what one probe measured. It is immutable once returned.
 type Result struct {
 	// Scheduled is when the probe was due (t0); the zero time when nobody
 	// scheduled it, as of the later requests of a run.
@@ -198,9 +198,9 @@ type Result struct {
 	Vectors api.Vectors
 	// Finish is the finish reason in the closed set of api.FinishReasons.
 	Finish string
-	// Server is what the reply itself tells of the server's own time.
+	// Server is what the reply reports of the server's own time.
 	Server api.ServerTimes
-	// RateLimit is what the reply tells of the remaining quota.
+	// RateLimit is the remaining quota that the reply reports.
 	RateLimit api.RateLimit
 	// RetryAfter is how long a reply with status 429 or 503, or with an error of
 	// such a status in it, asks to wait; Absent without.
@@ -208,12 +208,12 @@ type Result struct {
 	// CertNotAfter is the earliest expiry in the server's certificate chain;
 	// the zero time without TLS.
 	CertNotAfter time.Time
-	// Reused tells that the connection had served an earlier probe.
+	// Reused means that the connection had served an earlier probe.
 	Reused bool
-	// Buffered tells that an answer of several tokens came in one burst: a
+	// Buffered means that an answer of several tokens came in one burst: a
 	// proxy between held it back.
 	Buffered bool
-	// NoEndMarker tells that the reply ended without the protocol's marker.
+	// NoEndMarker means that the reply ended without the protocol's marker.
 	NoEndMarker bool
 	// NoFinish means that the reply ended without a finish reason. A success may
 	// where real servers of the protocol leave it out.
@@ -232,7 +232,7 @@ type Result struct {
 type Answer struct {
 	// Verdict is the result of the check; "" where nothing was expected.
 	Verdict check.Verdict `json:"verdict,omitempty"`
-	// Prompt identifies the prompt that was asked, 16 hex digits.
+	// Prompt identifies the prompt that was sent, 16 hex digits.
 	Prompt string `json:"prompt,omitempty"`
 	// Hash identifies the text of the answer, 16 hex digits; "" where nothing is
 	// watched for changes, and of an answer that is not complete.
