@@ -31,14 +31,14 @@ type Status interface {
 // api answers the questions for JSON.
 type api struct {
 	*Options
-	turns   turns
+	slots   slots
 	fleet   keptPage
 	details keptDetails
 }
 
 // apiRoutes lists the API, but for the events.
 func apiRoutes(o *Options) []route {
-	a := &api{Options: o, turns: make(turns, maxAnswers)}
+	a := &api{Options: o, slots: make(slots, maxAnswers)}
 	return []route{
 		{"GET /api/v1/endpoints", a.answer(a.serveFleet)},
 		{"GET /api/v1/endpoints/{name...}", a.answer(a.serveEndpoint)},
@@ -52,11 +52,11 @@ func apiRoutes(o *Options) []route {
 // answer lets a few requests at a time get an answer.
 func (a *api) answer(serve http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.turns.take(r.Context(), maxWait); err != nil {
+		if err := a.slots.acquire(r.Context(), maxWait); err != nil {
 			jsonError(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
-		defer a.turns.leave()
+		defer a.slots.release()
 		serve(w, r)
 	})
 }

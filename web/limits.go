@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// maxWait is how long a request waits for its turn.
+// maxWait is how long a request waits for a slot.
 const maxWait = 5 * time.Second
 
-// turns lets a few requests run at once; a further one waits.
-type turns chan struct{}
+// slots lets a few requests run at once; a further one waits.
+type slots chan struct{}
 
-// take waits for a turn, which leave ends. The error is a Refusal that says
+// acquire waits for a slot, which release gives back. The error is a Refusal that says
 // why there is none.
-func (t turns) take(ctx context.Context, limit time.Duration) error {
+func (s slots) acquire(ctx context.Context, limit time.Duration) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	select {
-	case t <- struct{}{}:
+	case s <- struct{}{}:
 		return nil
 	case <-late.C:
-		return &Refusal{Busy: true, Reason: fmt.Sprintf("%d such requests run, and none ended within %s", cap(t), limit)}
+		return &Refusal{Busy: true, Reason: fmt.Sprintf("%d such requests run, and none ended within %s", cap(s), limit)}
 	case <-ctx.Done():
 		return canceled()
 	}
 }
 
-func (t turns) leave() { <-t }
+func (s slots) release() { <-s }
 
 // canceled refuses a request that ends early. Mostly its client is gone and
 // sees nothing of it; at the end of the program it must not take an empty

@@ -33,22 +33,21 @@ type ScrapeObserver interface {
 }
 
 // metricsHandler answers scrapes. A page is made whole, compressed, before the
-// first byte of it leaves, so that a client that reads slowly has no part in
-// the turns.
+// first byte of it leaves, so that a client that reads slowly holds no slot.
 type metricsHandler struct {
 	metrics Exposition
 	formats []expfmt.Format
 	scrapes ScrapeObserver
 	logger  *slog.Logger
 	pack    compression
-	turns   turns
+	slots   slots
 	held    heldPages
 }
 
 func newMetricsHandler(o *Options, pack compression) *metricsHandler {
 	return &metricsHandler{
 		metrics: o.Metrics, formats: o.Formats, scrapes: o.Scrapes, logger: o.Logger,
-		pack: pack, turns: make(turns, maxScrapes), held: heldPages{limit: maxHeldBytes},
+		pack: pack, slots: make(slots, maxScrapes), held: heldPages{limit: maxHeldBytes},
 	}
 }
 
@@ -69,13 +68,13 @@ func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// make makes a page when it is the request's turn. An error means that there was
+// make makes a page once there is a slot for it. An error means that there was
 // none.
 func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
-	if err := h.turns.take(r.Context(), maxWait); err != nil {
+	if err := h.slots.acquire(r.Context(), maxWait); err != nil {
 		return nil, err
 	}
-	defer h.turns.leave()
+	defer h.slots.release()
 	page := &heldPage{header: http.Header{}}
 	packed := *r
 	if !accepts(r.Header, "gzip", "zstd") { // it is compressed nevertheless while it waits

@@ -232,7 +232,7 @@ func writePages(n int) metricsFunc {
 }
 
 // Clients that do not read keep nobody from the page, however many there are:
-// they hold no turn.
+// they hold no slot.
 func TestClientsThatDoNotRead(t *testing.T) {
 	for _, encoding := range []string{"identity", "gzip", "zstd"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestClientsThatReadSlowly(t *testing.T) {
 	f(6*time.Second, false)
 }
 
-// Where nobody gives up a turn, the answer says so.
+// Where nobody gives up a slot, the answer says so.
 func TestScrapeWithoutATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})

@@ -20,7 +20,7 @@ const (
 	// probePath is the path of the page.
 	probePath = "/probe"
 	// maxProbes is how many probes the page runs at once; a further one waits. A
-	// probe of a target that hangs costs little but its turn.
+	// probe of a target that hangs costs little but its slot.
 	maxProbes = 1000
 	// maxHungProbes is how many of them may be of targets whose latest probe timed
 	// out.
@@ -81,14 +81,14 @@ type probeHandler struct {
 	prober  Prober
 	formats []expfmt.Format
 	logger  *slog.Logger
-	turns   turns
+	slots   slots
 	hung    hungTargets
 }
 
 func newProbeHandler(o *Options) *probeHandler {
 	return &probeHandler{
-		prober: o.Prober, formats: o.Formats, logger: o.Logger, turns: make(turns, maxProbes),
-		hung: hungTargets{turns: make(turns, maxHungProbes), known: map[string]struct{}{}},
+		prober: o.Prober, formats: o.Formats, logger: o.Logger, slots: make(slots, maxProbes),
+		hung: hungTargets{slots: make(slots, maxHungProbes), known: map[string]struct{}{}},
 	}
 }
 
@@ -124,7 +124,7 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// probe waits for its turn, which the limit includes.
+// probe waits for its slot, which the limit includes.
 func (h *probeHandler) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
 	start := time.Now()
 	wait := maxWait
@@ -132,16 +132,16 @@ func (h *probeHandler) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer,
 		wait = min(wait, r.Limit)
 	}
 	if h.hung.has(r.Target) {
-		if err := h.hung.turns.take(ctx, wait); err != nil {
+		if err := h.hung.slots.acquire(ctx, wait); err != nil {
 			return nil, err
 		}
-		defer h.hung.turns.leave()
+		defer h.hung.slots.release()
 		wait = max(1, wait-time.Since(start))
 	}
-	if err := h.turns.take(ctx, wait); err != nil {
+	if err := h.slots.acquire(ctx, wait); err != nil {
 		return nil, err
 	}
-	defer h.turns.leave()
+	defer h.slots.release()
 	if r.Limit > 0 {
 		r.Limit = max(1, r.Limit-time.Since(start))
 	}
@@ -215,13 +215,13 @@ func scrapeLimit(h http.Header) (time.Duration, error) {
 	return time.Duration(min(s, 86400)*float64(time.Second)) - scrapeMargin, nil
 }
 
-// maxHung is how many targets are remembered to hang: more than have turns.
+// maxHung is how many targets are remembered to hang: more than have slots.
 const maxHung = 4 * maxHungProbes
 
-// hungTargets are those whose latest probe timed out. Their probes hold a turn for
+// hungTargets are those whose latest probe timed out. Their probes hold a slot for
 // long, so that they take one of fewer first. It is safe for concurrent use.
 type hungTargets struct {
-	turns turns
+	slots slots
 
 	mu    sync.Mutex
 	known map[string]struct{}

@@ -50,7 +50,7 @@ func answer() *ProbeAnswer {
 func TestProbeRequest(t *testing.T) {
 	f := func(query string, want ProbeRequest, header ...string) {
 		t.Helper()
-		synctest.Test(t, func(t *testing.T) { // so that the wait for a turn takes no time
+		synctest.Test(t, func(t *testing.T) { // so that the wait for a slot takes no time
 			var got ProbeRequest
 			s := newProbeSite(t, func(_ context.Context, r ProbeRequest) (*ProbeAnswer, error) {
 				got = r
@@ -173,8 +173,8 @@ func TestProbesAtOnce(t *testing.T) {
 		}
 		ask(maxProbes)
 		ask(maxProbes - 1)
-		ask(1, scrapeTimeoutHeader, "10.5") // 10 s, of which 4 pass before its turn
-		ask(1, scrapeTimeoutHeader, "4")    // no turn within 3.5 s
+		ask(1, scrapeTimeoutHeader, "10.5") // 10 s, of which 4 pass before its slot
+		ask(1, scrapeTimeoutHeader, "4")    // no slot within 3.5 s
 		start := time.Now()
 		got := map[int]int{}
 		for range 2*maxProbes + 1 {
@@ -222,7 +222,7 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestHungTargets has more targets that hang than there are turns for those that
+// TestHungTargets has more targets that hang than there are slots for those that
 // are known to: others have theirs at once, and one that answers again has its
 // own.
 func TestHungTargets(t *testing.T) {
