@@ -95,9 +95,9 @@ func stateTexts() map[gpu.State]string {
 	return map[gpu.State]string{
 		gpu.StateStarting:      "no reading has ended yet",
 		gpu.StateUp:            "up",
-		gpu.StateNotBuilt:      "built without the reading of GPUs",
+		gpu.StateNotBuilt:      "built without NVML",
 		gpu.StateNoLibrary:     "no driver on this machine",
-		gpu.StateNoDriver:      "the library of the driver is there, the driver is not",
+		gpu.StateNoDriver:      "the library of the driver is present, the driver is not",
 		gpu.StateNoDevices:     "a driver without a GPU",
 		gpu.StateDenied:        "no permission for any GPU",
 		gpu.StateDriverChanged: "the driver was replaced while in use: start the exporter again",
@@ -110,7 +110,7 @@ func stateTexts() map[gpu.State]string {
 func newGPU(d *gpu.DeviceSnapshot) *GPU {
 	g := &GPU{Index: d.Index, UUID: harmless(d.UUID), Name: harmless(d.Name)}
 	if !d.Up {
-		g.problem("the GPU does not answer any more")
+		g.problem("the GPU no longer answers")
 	}
 	g.read(d.Readings)
 	for _, x := range d.XIDs {
@@ -168,7 +168,7 @@ func (g *GPU) judge(r gpu.Reading) {
 	case r.Kind == gpu.ECCErrors && r.Label == "uncorrected" && r.Value > 0:
 		g.problem("uncorrected memory errors since the driver was loaded: %.0f", r.Value)
 	case r.Kind == gpu.RowRemapPending && r.Value == 1:
-		g.problem("a row of the memory waits for the next reset to be replaced")
+		g.problem("a row of the memory is to be replaced at the next reset")
 	case r.Kind == gpu.RowRemapFailure && r.Value == 1:
 		g.problem("a row of the memory could not be replaced: the GPU is due for exchange")
 	case r.Kind == gpu.NVLinkErrors && r.Label == "recovery_failed" && r.Value > 0:

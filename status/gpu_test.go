@@ -47,7 +47,7 @@ func TestGPUs(t *testing.T) {
 				{"pid": 7, "name": "vllm", "container": "c", "pod_uid": "p", "memory_used_bytes": 60, "sm_utilization_ratio": 0.5},
 				{"pid": 8}]},
 		{"gpu": 0, "uuid": "MIG-1", "name": "NVIDIA H100", "profile": "1g.10gb", "memory_used_bytes": 0},
-		{"gpu": 1, "uuid": "GPU-2", "problems": ["the GPU does not answer any more"]}]}`)
+		{"gpu": 1, "uuid": "GPU-2", "problems": ["the GPU no longer answers"]}]}`)
 }
 
 // Each problem of a GPU is shown, and nothing of a healthy one.
@@ -69,7 +69,7 @@ func TestGPUProblems(t *testing.T) {
 	}
 	expectJSON(t, page(gpu.DeviceSnapshot{Readings: bad, XIDs: xids}), `[
 		"uncorrected memory errors since the driver was loaded: 2",
-		"a row of the memory waits for the next reset to be replaced",
+		"a row of the memory is to be replaced at the next reset",
 		"a row of the memory could not be replaced: the GPU is due for exchange",
 		"NVLinks that could not be recovered: 1",
 		"the driver asks for a reboot",

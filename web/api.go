@@ -152,17 +152,17 @@ func (a *api) write(w http.ResponseWriter, page []byte, err error) {
 
 func (a *api) fail(w http.ResponseWriter, err error) {
 	a.Logger.Error("making an answer of the API failed", "err", err)
-	jsonError(w, http.StatusInternalServerError, "the answer could not be made; the log tells why")
+	jsonError(w, http.StatusInternalServerError, "the answer could not be made: see the log")
 }
 
 // serveNoAPI answers what the API does not know.
 func serveNoAPI(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		jsonError(w, http.StatusMethodNotAllowed, "the API is for reading: want GET")
+		jsonError(w, http.StatusMethodNotAllowed, "the API is read-only: want GET")
 		return
 	}
-	jsonError(w, http.StatusNotFound, "there is no such question in the API")
+	jsonError(w, http.StatusNotFound, "there is no such path in the API")
 }
 
 func jsonError(w http.ResponseWriter, status int, text string) {

@@ -36,8 +36,8 @@ func TestAnswersOfTheAPI(t *testing.T) {
 	f("/api/v1/gpus", http.StatusOK, kind, `{"state":"ok","gpus":null}`)
 	f("/api/v1/self", http.StatusOK, kind, `{"info":{"version":"1.2.3","config_ok":false,"endpoints":0},"metrics":[]}`)
 	f("/api/v1/config", http.StatusOK, "text/yaml; charset=utf-8", "endpoints: []\n")
-	f("/api/v1/nothing", http.StatusNotFound, kind, `{"error":"there is no such question in the API"}`)
-	f("/api/", http.StatusNotFound, kind, `{"error":"there is no such question in the API"}`)
+	f("/api/v1/nothing", http.StatusNotFound, kind, `{"error":"there is no such path in the API"}`)
+	f("/api/", http.StatusNotFound, kind, `{"error":"there is no such path in the API"}`)
 }
 
 // jsonErrorOf returns the text of an error of the API.
@@ -64,7 +64,7 @@ func TestAbsentPages(t *testing.T) {
 	f("/api/v1/endpoints/a", "the status of the endpoints is not kept")
 	f("/api/v1/events", "the status of the endpoints is not kept")
 	f("/api/v1/gpus", "the GPUs are not read")
-	f("/api/v1/self", "what the exporter knows of itself is not shown")
+	f("/api/v1/self", "the exporter's metrics about itself are not shown")
 	f("/api/v1/config", "the configuration is not shown")
 }
 
@@ -76,7 +76,7 @@ func TestErrorsOfTheAPI(t *testing.T) {
 	defer s.Close()
 	for _, path := range []string{"/api/v1/gpus", "/api/v1/config"} {
 		resp := s.ask(http.MethodGet, path)
-		if got := jsonErrorOf(t, resp); resp.StatusCode != http.StatusInternalServerError || got != "the answer could not be made; the log tells why" {
+		if got := jsonErrorOf(t, resp); resp.StatusCode != http.StatusInternalServerError || got != "the answer could not be made: see the log" {
 			t.Errorf("%s: status %d, %q", path, resp.StatusCode, got)
 		}
 	}
@@ -188,7 +188,7 @@ func TestTurnsOfTheAPI(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		resp := s.ask(http.MethodGet, "/api/v1/self")
-		want := "8 such requests run, and none ended within 5s"
+		want := "8 such requests are running, and none ended within 5s"
 		if got := jsonErrorOf(t, resp); resp.StatusCode != http.StatusServiceUnavailable || got != want || time.Since(start) != 5*time.Second {
 			t.Errorf("status %d, %q after %s", resp.StatusCode, got, time.Since(start))
 		}

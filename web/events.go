@@ -134,7 +134,7 @@ func sinceOf(r *http.Request) (uint64, error) {
 	}
 	since, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, errors.New("since: want the version of a page that was read, a whole number")
+		return 0, errors.New("parameter since: want the version of a page, a whole number")
 	}
 	return since, nil
 }

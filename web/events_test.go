@@ -89,14 +89,14 @@ func TestEventsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want %d, %q", query, resp.StatusCode, got, status, want)
 		}
 	}
-	const number = "since: want the version of a page that was read, a whole number"
+	const number = "parameter since: want the version of a page, a whole number"
 	f("?since=x", http.StatusBadRequest, number)
 	f("?since=-1", http.StatusBadRequest, number)
 	f("?since=18446744073709551616", http.StatusBadRequest, number)
 	f("?since=1", http.StatusBadRequest, number, "Last-Event-ID", "1.5")
 	f("?endpoint=b", http.StatusNotFound, "there is no endpoint of this name")
 	s.Close()
-	f("", http.StatusServiceUnavailable, "the exporter stops")
+	f("", http.StatusServiceUnavailable, "the exporter is shutting down")
 }
 
 func TestHeadOfEvents(t *testing.T) {
@@ -266,7 +266,7 @@ func TestTooManyStreams(t *testing.T) {
 			pages = append(pages, e.open("?since=1"))
 		}
 		p := e.open("?since=1")
-		if got := jsonErrorOf(t, p.resp); p.resp.StatusCode != http.StatusServiceUnavailable || got != "too many pages are watching" {
+		if got := jsonErrorOf(t, p.resp); p.resp.StatusCode != http.StatusServiceUnavailable || got != "too many event streams are open" {
 			t.Errorf("status %d, %q", p.resp.StatusCode, got)
 		}
 		p.close()

@@ -21,7 +21,7 @@ type guard struct {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.isOpen(r) && !g.isAllowed(r.Host) {
 		plainText(w, http.StatusForbidden, fmt.Sprintf(
-			"%.128q is no name of this exporter: ask by address, or allow the name by --web.allowed-host", r.Host))
+			"%.128q is not a name of this exporter: use its address, or allow the name with --web.allowed-host", r.Host))
 		return
 	}
 	g.next.ServeHTTP(w, r)

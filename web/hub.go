@@ -52,8 +52,8 @@ type missed struct {
 }
 
 var (
-	errTooManyWatchers = errors.New("too many pages are watching")
-	errHubClosed       = errors.New("the exporter stops")
+	errTooManyWatchers = errors.New("too many event streams are open")
+	errHubClosed       = errors.New("the exporter is shutting down")
 )
 
 func newHub(s Status, logger *slog.Logger) *hub {

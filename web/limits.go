@@ -22,7 +22,7 @@ func (s slots) acquire(ctx context.Context, limit time.Duration) error {
 	case s <- struct{}{}:
 		return nil
 	case <-late.C:
-		return &Refusal{Busy: true, Reason: fmt.Sprintf("%d such requests run, and none ended within %s", cap(s), limit)}
+		return &Refusal{Busy: true, Reason: fmt.Sprintf("%d such requests are running, and none ended within %s", cap(s), limit)}
 	case <-ctx.Done():
 		return canceled()
 	}
@@ -34,7 +34,7 @@ func (s slots) release() { <-s }
 // sees nothing of it; at the end of the program it must not take an empty
 // answer for a good one.
 func canceled() *Refusal {
-	return &Refusal{Busy: true, Reason: "the request was canceled, or the exporter stops"}
+	return &Refusal{Busy: true, Reason: "the request was canceled, or the exporter is shutting down"}
 }
 
 const (

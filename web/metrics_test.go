@@ -344,7 +344,7 @@ func TestScrapeWithoutATurn(t *testing.T) {
 		}
 		synctest.Wait()
 		resp := s.ask(http.MethodGet, "/metrics")
-		want := "2 such requests run, and none ended within 5s\n"
+		want := "2 such requests are running, and none ended within 5s\n"
 		if body := readAll(t, resp.Body); resp.StatusCode != http.StatusServiceUnavailable || body != want {
 			t.Errorf("status %d, %q, want %q", resp.StatusCode, body, want)
 		}

@@ -165,7 +165,7 @@ func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
 		plainText(w, http.StatusBadRequest, refusal.Reason)
 	default:
 		h.logger.Error("a probe on request failed to start", "err", err)
-		plainText(w, http.StatusServiceUnavailable, "the probe could not be run; the log tells why")
+		plainText(w, http.StatusServiceUnavailable, "the probe could not be run: see the log")
 	}
 }
 

@@ -91,7 +91,7 @@ func TestProbeRefusals(t *testing.T) {
 	f("?target=a", &Refusal{Reason: "no such endpoint"}, 400, "no such endpoint")
 	f("?target=a", fmt.Errorf("wrapped: %w", &Refusal{Reason: "no such endpoint"}), 400, "no such endpoint")
 	f("?target=a", &Refusal{Forbidden: true, Reason: "not that host"}, 403, "not that host")
-	f("?target=a", errors.New("read /secret/file: gone"), 503, "the probe could not be run; the log tells why")
+	f("?target=a", errors.New("read /secret/file: gone"), 503, "the probe could not be run: see the log")
 
 	s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) { return nil, none })
 	for _, method := range []string{http.MethodPut, http.MethodHead} {
@@ -279,7 +279,7 @@ func TestNoTurn(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		resp := s.ask(http.MethodGet, "/probe?target=a")
-		want := "1000 such requests run, and none ended within 5s\n"
+		want := "1000 such requests are running, and none ended within 5s\n"
 		if body := readAll(t, resp.Body); resp.StatusCode != http.StatusServiceUnavailable || body != want || s.log.Len() > 0 {
 			t.Errorf("status %d, %q, want %q, log %q", resp.StatusCode, body, want, &s.log)
 		}

@@ -67,7 +67,7 @@ type selfMetric struct {
 
 func (a *api) serveSelf(w http.ResponseWriter, _ *http.Request) {
 	if a.Info == nil && a.Gatherer == nil {
-		jsonError(w, http.StatusNotFound, "what the exporter knows of itself is not shown")
+		jsonError(w, http.StatusNotFound, "the exporter's metrics about itself are not shown")
 		return
 	}
 	page := selfPage{Metrics: []selfMetric{}}

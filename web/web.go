@@ -204,7 +204,7 @@ func checkPath(p string) error {
 		return fmt.Errorf("path of the metrics %q: want a plain one like /metrics", p)
 	}
 	if m := takenPath.FindString(p); m != "" {
-		return fmt.Errorf("path of the metrics %q: another page is there; want one like /metrics", p)
+		return fmt.Errorf("path of the metrics %q: the path is taken; want one like /metrics", p)
 	}
 	return nil
 }

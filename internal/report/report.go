@@ -200,7 +200,7 @@ func (p *page) server(r *result.Result) {
 		}
 		rows = append(rows, row{"certificate", text})
 	}
-	p.section("Told by the server", rows)
+	p.section("Reported by the server", rows)
 }
 
 // measurement says how far the numbers can be trusted.
@@ -251,7 +251,7 @@ func (p *page) answer(r *result.Result) {
 	add("verdict", string(a.Verdict))
 	add("began with", a.Text)
 	add("text hash", a.Hash)
-	add("model told", a.Model)
+	add("served model", a.Model)
 	add("fingerprint", a.Fingerprint)
 	if s := r.Logprob; s.Tokens > 0 {
 		add("reference", fmt.Sprintf("mean log-probability %.4f nats over %s", s.Mean, tokens(s.Tokens)))

@@ -121,7 +121,7 @@ func TestAnswers(t *testing.T) {
 		Verdict: check.Wrong, Prompt: "0123456789abcdef", Hash: "fedcba9876543210",
 		Model: "llama-8b-v2", Fingerprint: "fp_1", Text: "forty-two",
 	}
-	several(t, "answer", target, []*result.Result{wrong}, "verdict      wrong", "began with   forty-two", "model told   llama-8b-v2")
+	several(t, "answer", target, []*result.Result{wrong}, "verdict      wrong", "began with   forty-two", "served model llama-8b-v2")
 	golden(t, "answer.json", func(w io.Writer) error { return JSON(indented{w}, target, wrong) })
 
 	scored := embedding()

@@ -84,7 +84,7 @@ func descriptions() []description {
 			"firewalls and network policies between, and at the proxy if one is set."},
 		{TLSError, "no secure connection", "Compare the certificate's names, issuer and dates with the URL. A private authority goes into " +
 			"http.tls_config.ca_file; a server without TLS needs http:// in its URL."},
-		{Unauthorized, "not authorized", "Is the key there, current, and allowed to use this model? See http.authorization, or the headers " +
+		{Unauthorized, "not authorized", "Is the key set, current, and allowed to use this model? See http.authorization, or the headers " +
 			"that this api wants."},
 		{RateLimited, "over the rate limit", "The quota is used up, by these probes or by others with the same key: probe less often or with " +
 			"fewer tokens, or ask for a higher quota."},
@@ -103,7 +103,7 @@ func descriptions() []description {
 			"and a proxy between that holds the stream back."},
 		{TimeoutTotal, "no whole answer in time", "The answer was still coming: is it slower than usual (see TPOT), or is the timeout too short for " +
 			"so many output_tokens?"},
-		{Canceled, "canceled", "The probe was ended from here, which says nothing of the endpoint."},
+		{Canceled, "canceled", "The exporter itself ended the probe: this does not count against the endpoint."},
 	}
 }
 

@@ -81,7 +81,7 @@ func TestEndpointChangesWithoutReload(t *testing.T) {
 	p.awaitText(".problem", "Check next:")
 	p.tolerate() // what is gone is not found
 	b.Remove("chat-eu")
-	p.awaitText(".problem", "not there any more")
+	p.awaitText(".problem", "no longer exists")
 }
 
 func TestOpenProbeStaysOpen(t *testing.T) {

@@ -19,7 +19,7 @@ export const columns = [
   { id: 'p50', label: 'p50 1 h', hint: 'Median time to first token of the last hour', numeric: true, first: -1, value: (r) => r.ttft_window?.p50, cells: p50Cells },
   { id: 'p99', label: 'p99 1 h', hint: 'The time to first token that 99 of 100 probes of the last hour stay under, with its 95 % bounds', numeric: true, first: -1, value: (r) => r.ttft_window?.p99, cells: p99Cells },
   { id: 'tpot', label: 'TPOT', hint: 'Time per output token of the latest probe', numeric: true, first: -1, value: (r) => r.tpot_seconds, cells: (r) => [promised(r.tpot_seconds, r.slo?.tpot_seconds)] },
-  { id: 'queue', label: 'Queue', hint: 'Requests that wait and that run, as the servers tell', numeric: true, first: -1, value: (r) => r.servers?.waiting, cells: queueCells },
+  { id: 'queue', label: 'Queue', hint: 'Requests that wait and that run, as the servers report them', numeric: true, first: -1, value: (r) => r.servers?.waiting, cells: queueCells },
   { id: 'kv', label: 'KV cache', short: 'KV', hint: 'Use of the fullest KV cache', numeric: true, first: -1, value: (r) => r.servers?.kv_cache_usage_ratio, cells: (r) => [meter(r.servers?.kv_cache_usage_ratio, 0.9)] },
   { id: 'hits', label: 'Prefix hits', short: 'Hits', hint: 'Share of prompt tokens that the prefix cache had', numeric: true, first: 1, value: (r) => r.servers?.prefix_cache_hit_ratio, cells: (r) => [meter(r.servers?.prefix_cache_hit_ratio)] },
   { id: 'error', label: 'Last failure', first: -1, value: (r) => r.failure?.at, cells: failureCells },

@@ -148,7 +148,7 @@ function refresh() {
       show(await get(path));
       stream.sign();
     } catch (error) {
-      if (error.status === 404) showError(new Error(`The endpoint ${name} is not there any more.`));
+      if (error.status === 404) showError(new Error(`The endpoint ${name} no longer exists.`));
     }
   }, Math.max(0, pause * 1000 - (performance.now() - asked)));
 }

@@ -66,7 +66,7 @@ function facts(probe) {
     ['Speed', known(probe.output_tokens_per_second, (v) => `${number(v)} tokens/s`)],
     ['First visible token', known(probe.ttfo_seconds, seconds)],
     ['Cost', known(probe.cost_usd, (v) => `$ ${number(v)}`)],
-    ...Object.entries(probe.server_time_seconds ?? {}).map(([phase, v]) => [`Server says: ${phase}`, seconds(v)]),
+    ...Object.entries(probe.server_time_seconds ?? {}).map(([phase, v]) => [`Server: ${phase}`, seconds(v)]),
     ['Retry after', known(probe.retry_after_seconds, seconds)],
     ['Answer', probe.answer?.verdict],
     ['Said', probe.answer?.text && h('q', null, probe.answer.text)],

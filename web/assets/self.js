@@ -39,7 +39,7 @@ function drawInfo() {
     ['Shard', i.shard_count > 1 && [`${number(i.shard_index)} of ${number(i.shard_count)}`]],
   ];
   info.replaceChildren(...rows.filter(([, v]) => v).map(([label, values]) => h('div', null, h('dt', null, label), h('dd', null, values))));
-  if (i.config_error) info.append(h('div', { class: 'wide' }, h('dt', null, 'What is wrong with it'), h('dd', null, h('pre', null, i.config_error))));
+  if (i.config_error) info.append(h('div', { class: 'wide' }, h('dt', null, 'Configuration error'), h('dd', null, h('pre', null, i.config_error))));
 }
 
 const labels = (m) => Object.entries(m.labels ?? {}).map(([k, v]) => `${k}="${v}"`).join(' ');
