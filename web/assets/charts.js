@@ -25,10 +25,10 @@ export class Charts {
   }
 
   // show draws a series, where it has new points or the colours are others.
-  show(series, anew = false) {
+  show(series, reset = false) {
     const drawn = `${seriesKey(series)} ${series.history.at.length} ${series.history.at.at(-1)}`;
     this.series = series;
-    if (drawn === this.drawn && !anew) return;
+    if (drawn === this.drawn && !reset) return;
     this.drawn = drawn;
     for (const plot of this.plots) plot.destroy();
     this.plots = [];
@@ -134,7 +134,7 @@ function timeRange(_, min, max) {
 }
 
 // drawThreshold draws the line of what is promised; above the chart there is
-// none, and the caption tells it.
+// none, and the caption says so.
 function drawThreshold(u, threshold) {
   if (threshold === undefined || threshold > u.scales.y.max) return;
   const { ctx } = u;

@@ -1,4 +1,4 @@
-// What time it is at the server. Ages are told by its clock, so that a wrong
+// What time it is at the server. Ages are computed by its clock, so that a wrong
 // clock of the reader's machine makes no endpoint look old.
 import { age, exactTime } from './format.js';
 import { h, setText } from './dom.js';
@@ -19,16 +19,16 @@ export function now() {
 // Words stand before and after the age.
 export function ago(at, before = '', after = ' ago') {
   const element = h('time', { 'data-at': at, 'data-before': before, 'data-after': after, title: exactTime(at) });
-  tell(element);
+  update(element);
   return element;
 }
 
-function tell(element) {
+function update(element) {
   const { at, before, after } = element.dataset;
   setText(element, before + age(now() - Number(at)) + after);
 }
 
 // tick brings all ages on the page up to date.
 export function tick() {
-  for (const element of document.querySelectorAll('time[data-at]')) tell(element);
+  for (const element of document.querySelectorAll('time[data-at]')) update(element);
 }

@@ -11,7 +11,7 @@ export function copyable(text) {
   return h('span', { class: 'copyable' }, code, button);
 }
 
-// copy tells whether it has worked; else the text is selected.
+// copy returns whether it worked; else the text is selected.
 async function copy(text, element) {
   try {
     await navigator.clipboard.writeText(text);

@@ -106,13 +106,13 @@ function headline() {
 
 const count = h('p', { class: 'count', role: 'status' });
 
-function draw(anew = false) {
+function draw(reset = false) {
   const wanted = choose(entries.values(), choice);
   drawChips();
   drawNothing(wanted.length);
   order.value = choice.column.id;
   setText(count, wanted.length === entries.size ? plural(entries.size, 'endpoint') : `${number(wanted.length)} of ${plural(entries.size, 'endpoint')}`);
-  table.show(wanted, choice, anew);
+  table.show(wanted, choice, reset);
   setTitle(headline());
 }
 

@@ -39,12 +39,12 @@ export function setTitle(text) {
   document.title = text ? `${text} – ${product}` : product;
 }
 
-// setJSON tells where this page is as JSON.
+// setJSON sets the link to this page as JSON.
 export function setJSON(path) {
   document.getElementById('json').href = root + path;
 }
 
-// showConnection says how the page stands with the server; since is when that
+// showConnection shows the state of the connection; since is when that
 // began, in seconds since 1970.
 export function showConnection(state, since) {
   const element = document.getElementById('link');
@@ -70,7 +70,7 @@ export function showError(error) {
 }
 
 // load shows what a question to the API brings and tries again until it does.
-// It tells whether it did: what does not exist is not asked for again.
+// It returns whether it did: what does not exist is not requested again.
 export async function load(path, show, as) {
   for (let wait = 1; ; wait = Math.min(wait * 2, 10)) {
     try {

@@ -3,7 +3,7 @@
 import { now } from './clock.js';
 import { showConnection, showStale } from './frame.js';
 
-// After so many seconds without news an open stream is opened anew: that proves
+// After so many seconds without news an open stream is opened again: that proves
 // that the server is there, and mends a connection that died without a word.
 const quietLimit = 10;
 // After so many seconds without any sign of the server the page is stale.
@@ -15,7 +15,7 @@ const longestRetry = 5;
 const monotonic = () => performance.now() / 1000;
 
 // follow keeps a stream open. url() names it; its events of the given names go
-// to onEvent as parsed JSON. onOpen is called when it stands again after a break,
+// to onEvent as parsed JSON. onOpen is called when it is open again after a break,
 // and onLost when an attempt has failed. What it returns has a method sign, to be
 // called when the server was heard in another way.
 export function follow(options) {
@@ -52,7 +52,7 @@ class Follower {
     this.close();
     const source = new EventSource(this.url());
     this.source = source;
-    source.onopen = () => this.stands();
+    source.onopen = () => this.connected();
     source.onerror = () => this.lost();
     const take = (event) => {
       this.sign();
@@ -76,7 +76,7 @@ class Follower {
     showStale(false);
   }
 
-  stands() {
+  connected() {
     this.sign();
     showConnection('live');
     this.broken = false;

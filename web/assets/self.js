@@ -14,7 +14,7 @@ const body = h('tbody');
 const count = h('span', { class: 'count', role: 'status' });
 const filter = h('input', { type: 'search', id: 'filter', placeholder: 'Filter: name, help, label …  ( / )', 'aria-label': 'Filter metrics', autocomplete: 'off', spellcheck: 'false', input: drawMetrics });
 
-// inUnit writes a value in the unit that the name of its metric tells.
+// inUnit writes a value in the unit that the name of its metric has.
 export function inUnit(name, value) {
   if (value === undefined) return unknown;
   const base = name.replace(/_total$/, '');

@@ -2,7 +2,7 @@
 import { h } from './dom.js';
 import { number, seconds, unknown } from './format.js';
 
-// seriesKey tells series apart.
+// seriesKey identifies a series.
 export function seriesKey(series) {
   return [series.module, series.prefix, series.input_tokens, series.output_tokens, series.concurrency].map((v) => v ?? '').join('|');
 }
@@ -43,7 +43,7 @@ export function tabs(label, names, chosen, isBad, choose) {
   return list;
 }
 
-// lastFailed tells whether the latest probe of a series failed.
+// lastFailed returns whether the latest probe of a series failed.
 export const lastFailed = (series) => {
   const outcome = series.history?.outcome?.at(-1);
   return outcome !== undefined && outcome !== 'success';

@@ -1,4 +1,4 @@
-// The table of the servers behind an endpoint, as their own pages tell.
+// The table of the servers behind an endpoint, as their own pages report them.
 import { ago } from './clock.js';
 import { h } from './dom.js';
 import { number, unknown } from './format.js';

@@ -24,14 +24,14 @@ export class Table {
   }
 
   // show draws entries; a new choice of the reader begins at the first window.
-  show(entries, choice, anew) {
+  show(entries, choice, reset) {
     this.entries = entries;
-    if (anew) this.limit = windowSize;
+    if (reset) this.limit = windowSize;
     columns.forEach((c, i) => {
       if (c !== choice.column) this.headings[i].removeAttribute('aria-sort');
       else this.headings[i].setAttribute('aria-sort', choice.direction > 0 ? 'ascending' : 'descending');
     });
-    this.arrange(anew);
+    this.arrange(reset);
   }
 
   showMore() {

@@ -5,7 +5,7 @@
   let chosen = null;
   try {
     chosen = localStorage.getItem('theme');
-  } catch { /* storage is switched off: the system's choice stands */ }
+  } catch { /* storage is switched off: the system's choice holds */ }
   if (chosen === 'light' || chosen === 'dark') {
     document.documentElement.dataset.theme = chosen;
   }

@@ -1,4 +1,4 @@
-// The events of a reply over time: each bar stands where the event came, as high
+// The events of a reply over time: each bar is at the time of the event, as high
 // as the gap before it.
 import { h, s, setText } from './dom.js';
 import { plural, seconds } from './format.js';

@@ -2,7 +2,7 @@
 import { h } from './dom.js';
 import { ratio, seconds } from './format.js';
 
-// over tells whether a duration is known and misses its threshold.
+// over returns whether a duration is known and misses its threshold.
 export const over = (value, threshold) => value !== undefined && threshold !== undefined && value > threshold;
 
 // promised writes a duration, marked where it is over its threshold.
