@@ -16,6 +16,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 // Options are what a caller, such as a test, can get hold of.
@@ -44,7 +45,7 @@ type environment struct {
 	Options
 	logger    *slog.Logger
 	lostLines func() uint64 // of the log
-	hidden    *hidden       // from the log
+	redactor  *redactor     // of the log
 }
 
 // Run runs the program with the given arguments until it is done or ctx ends,
@@ -57,12 +58,12 @@ func Run(ctx context.Context, args []string, o Options) int {
 		return cli.ExitOK
 	}
 	if err == nil {
-		log, hidden := newLogQueue(o.Stderr), new(hidden)
-		logger := line.logger(log, hidden)
+		log, redactor := newLogQueue(o.Stderr), new(redactor)
+		logger := line.logger(log, redactor)
 		if o.OnLogger != nil {
 			o.OnLogger(logger)
 		}
-		err = cmd.run(ctx, environment{Options: o, logger: logger, lostLines: log.dropped, hidden: hidden})
+		err = cmd.run(ctx, environment{Options: o, logger: logger, lostLines: log.dropped, redactor: redactor})
 		log.close()
 	}
 	return report(o.Stderr, err)
@@ -98,7 +99,7 @@ func (e unusable) Unwrap() error { return e.error }
 
 // loadConfig reads a configuration file.
 func loadConfig(name string) (*config.Config, error) {
-	cfg, err := config.Load(name, checkEngines, checkHardware, checkModules, checkObjectives, checkBudgets)
+	cfg, err := config.Load(name, fleet.Checks()...)
 	if err != nil {
 		return nil, unusable{err}
 	}
@@ -174,8 +175,8 @@ func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
 	return c.commands[name], false, nil
 }
 
-func (c *commandLine) logger(w io.Writer, hidden *hidden) *slog.Logger {
+func (c *commandLine) logger(w io.Writer, redactor *redactor) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(*c.logLevel)) // one of the enum
-	return newLogger(w, *c.logFormat, level, hidden)
+	return newLogger(w, *c.logFormat, level, redactor)
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/discovery"
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/pods"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
@@ -26,7 +28,7 @@ import (
 const scrapesInFlight = 1000
 
 // discoveryThrottle is how long discovered changes are collected before they are
-// taken up.
+// applied.
 const discoveryThrottle = time.Second
 
 // daemonOptions are what the flags say.
@@ -37,7 +39,7 @@ type daemonOptions struct {
 	hosts       []string // names by which a browser may ask
 	lifecycle   bool     // a request may reload the configuration
 	file        string   // of the configuration, for people; "" is none
-	// load returns the configuration anew.
+	// load reads the configuration again.
 	load    func() (*config.Config, error)
 	hangups <-chan os.Signal // each asks for a reload; nil is none
 }
@@ -47,34 +49,31 @@ type daemon struct {
 	daemonOptions
 	env       environment
 	started   time.Time
+	active    activeConfig
 	discovery *discovery.Finder
 	probing   *schedule.Scheduler // nil where endpoints are not probed
 	scraping  *schedule.Scheduler // nil where servers' pages are not read
 	hardware  *hardware           // nil where GPUs are not read
-	fleet     *fleet
+	fleet     *fleet.Fleet
 	self      *collector.Self
 	board     *status.Board
-	budgets   *budgets
-	dialer    *prober.Dialer
-	onDemand  *onDemand
 	traces    *traces
 	web       *web.Server
-	force     force
-	asked     chan chan error // for a reload
+	reloads   chan chan error // requests to reload, each with where the error goes
 }
 
-// newDaemon puts the program together, with cfg in force from the moment it runs.
+// newDaemon puts the program together, with cfg active from the moment it runs.
 func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, error) {
 	registry := prometheus.NewRegistry()
 	d := &daemon{
 		daemonOptions: o, env: env, started: time.Now(),
-		self: collector.NewSelf(registry), board: status.NewBoard(time.Now), budgets: newBudgets(cfg.Global.Budget),
-		traces: &traces{logger: env.logger}, asked: make(chan chan error),
+		self: collector.NewSelf(registry), board: status.NewBoard(time.Now),
+		traces: &traces{logger: env.logger}, reloads: make(chan chan error),
 	}
-	d.force.set(cfg, d.started)
+	d.active.set(cfg, d.started)
 	probes, servers := collector.NewProbes(time.Now), collector.NewServers()
 	d.discovery = discovery.New(discovery.Options{
-		Registerer: registry, Logger: env.logger, UserAgent: userAgent(), Throttle: discoveryThrottle,
+		Registerer: registry, Logger: env.logger, UserAgent: fleet.UserAgent(), Throttle: discoveryThrottle,
 	})
 	if o.senses.probe {
 		host, _ := os.Hostname() // "" is as good: replicas have hosts of their own
@@ -87,21 +86,19 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		d.hardware = newHardware(env, o.senses, registry, probes)
 	}
 	d.self.SetShard(o.shard.index, o.shard.count)
-	d.self.WatchBudget(d.budgets.all.Used)
+	d.fleet = fleet.New(fleet.Options{
+		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Board: d.board,
+		Observers: []fleet.Observer{d.traces}, Logger: env.logger,
+	})
+	d.self.WatchBudget(d.fleet.BudgetUsed)
 	d.self.WatchDroppedSpans(d.traces.Dropped)
 	d.self.WatchDroppedLogLines(env.lostLines)
-	d.dialer = prober.NewDialer()
-	d.onDemand = newOnDemand(d.dialer, d.budgets)
 	var err error
 	if d.web, err = d.newWeb(registry, collector.NewExposition(registry, probes, servers)); err == nil {
-		d.fleet = newFleet(fleetParts{
-			dialer: d.dialer, probing: d.probing, scraping: d.scraping, probes: probes, servers: servers,
-			self: d.self, board: d.board, traces: d.traces, budgets: d.budgets, logger: env.logger,
-		})
-		err = d.enforce(cfg)
+		err = d.activate(cfg)
 	}
 	if err != nil {
-		_ = d.dialer.Close()
+		d.fleet.Close()
 		return nil, unusable{err}
 	}
 	d.self.Reloaded(true, d.started)
@@ -112,9 +109,9 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposition) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Version: version.Info(),
-		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.onDemand, Logger: d.env.logger,
+		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet.Prober(), Logger: d.env.logger,
 		Hangs: d.hangs, Status: d.board, Gatherer: registry, Info: d.info,
-		Config: func() ([]byte, error) { return d.force.config().Marshal() },
+		Config: func() ([]byte, error) { return d.active.config().Marshal() },
 	}
 	if d.hardware != nil {
 		o.GPUs = func() *status.GPUPage { return status.GPUs(d.hardware.gpus.Snapshot()) }
@@ -128,9 +125,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 // run runs the parts until ctx ends or one of them fails. It serves on what
 // open returns or, when that is nil, on the sockets that the flags name.
 func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), flags *toolkit.FlagConfig) error {
-	defer d.dialer.Close()
-	defer d.fleet.close()
-	defer d.onDemand.close()
+	defer d.fleet.Close()
 	listeners, err := open()
 	if err != nil {
 		return err
@@ -175,4 +170,39 @@ func (d *daemon) schedulers() []*schedule.Scheduler {
 // hangs reports whether probes, or readings of pages, make no progress.
 func (d *daemon) hangs() bool {
 	return slices.ContainsFunc(d.schedulers(), (*schedule.Scheduler).Hangs)
+}
+
+// hardware reads what is underneath: the GPUs of this machine, and which pods
+// have them.
+type hardware struct {
+	gpus *gpu.Poller
+	pods *pods.Watcher // nil where the kubelet is not asked
+}
+
+// newHardware prepares the reading of GPUs and puts it on the page.
+// Where nothing else is looked at, there should be GPUs.
+func newHardware(env environment, in senses, r prometheus.Registerer, probes *collector.Probes) *hardware {
+	library := gpu.NVML("")
+	if in.simulated {
+		library = gpu.Simulated()
+	}
+	h := &hardware{gpus: gpu.New(library, gpu.Options{
+		Required: !in.probe && !in.server, Processes: in.processes, Logger: env.logger,
+	})}
+	probes.WatchGPUs(h.gpus.Snapshot)
+	r.MustRegister(collector.NewGPU(h.gpus.Snapshot))
+	if in.pods {
+		h.pods = pods.New(pods.Options{Socket: in.socket, Logger: env.logger})
+		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.gpus.Snapshot))
+	}
+	return h
+}
+
+// parts returns what has to run.
+func (h *hardware) parts() []func(context.Context) error {
+	parts := []func(context.Context) error{h.gpus.Run}
+	if h.pods != nil {
+		parts = append(parts, h.pods.Run)
+	}
+	return parts
 }

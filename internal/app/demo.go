@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
@@ -137,4 +138,46 @@ func printDemo(env environment, servers []demoServer, urls []string, a net.Addr)
 	_ = w.Flush()
 	fmt.Fprintf(env.Stdout, "\nThe status page, for a browser: http://%s/\n", a)
 	fmt.Fprintf(env.Stdout, "Metrics: http://%s/metrics, as in\n  curl -s http://%s/metrics | grep -E 'probe_(last_ttft|last_tpot|prefix_cache|burst_knee)|checks_total|server_requests_(run|wait)|kv_cache_usage|gpu_dram'\n\n", a, a)
+}
+
+// demoServers are the simulated servers of the demo.
+func demoServers() []demoServer {
+	return []demoServer{
+		{
+			name: "healthy", what: "answers at once, and is asked everything that does not disturb it",
+			modules: "[interactive, pairs, lengths, questions, reference]", slo: "{ttft: 500ms, tpot: 100ms}",
+			hardware: "{weights: 16GB, uuids: [GPU-simulated-0]}", price: "{gpu_hour_usd: 2.50}",
+			options: simulator.Options{
+				Model: "simulated-8b", Seed: 1, PrefillNoise: 0.05, Quality: 0.9, LogprobNoise: 0.002, WeightsVersion: "v1",
+			},
+		},
+		{
+			name: "saturated", what: "always has more requests than slots", modules: "[interactive, pairs]", slo: "{ttft: 500ms, tpot: 100ms}",
+			hardware: "{weights: 140GB, uuids: [GPU-simulated-1]}", price: "{gpu_hour_usd: 2.50, gpus: 4}",
+			options: simulator.Options{
+				Model: "simulated-70b", Seed: 2, Slots: 8, Background: 10, BackgroundOutput: 64, Blocks: 1024,
+				PrefillTokensPerSecond: 3000, DecodeStep: 45 * time.Millisecond, DecodeStepPerSequence: time.Millisecond,
+			},
+		},
+		{
+			name: "failing", what: "fails half of the requests, in several ways", modules: "[interactive, pairs]", slo: "{ttft: 500ms, tpot: 100ms}",
+			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{input_usd: 0.20, cached_input_usd: 0.05, output_usd: 0.60}",
+			options: simulator.Options{
+				Model: "simulated-8b", Seed: 3, FaultRatio: 0.5,
+				Faults: faultsNamed("status_503", "stall_midstream", "error_event_midstream", "cut_before_finish", "empty_stream"),
+			},
+		},
+		{
+			name: "crowded", what: "is asked in bursts, which would disturb other probes", modules: "[burst]", slo: "{ttft: 500ms}",
+			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
+			options: simulator.Options{Model: "simulated-8b", Seed: 4, PrefillNoise: 0.05},
+		},
+	}
+}
+
+type demoServer struct {
+	name, what string
+	// In YAML; the GPUs of the demo are simulated too.
+	modules, slo, hardware, price string
+	options                       simulator.Options
 }

@@ -18,15 +18,15 @@ func TestDemo(t *testing.T) {
 	p.waitFor("all of what the demo shows", func(got page) bool {
 		for _, name := range []string{"healthy", "saturated"} {
 			for _, family := range []string{"ttft_seconds", "tpot_seconds", "output_tokens_total"} {
-				if got.sum("inference_probe_"+family, "endpoint", name) == 0 {
+				if got.Sum("inference_probe_"+family, "endpoint", name) == 0 {
 					return false
 				}
 			}
-			if got.sum("inference_probe_results_total", "endpoint", name, "outcome", "success") == 0 {
+			if got.Sum("inference_probe_results_total", "endpoint", name, "outcome", "success") == 0 {
 				return false
 			}
 		}
-		return got.probes("failing") > 0
+		return got.Probes("failing") > 0
 	})
 	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d:\n%s", code, p.stderr)

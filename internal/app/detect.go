@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
@@ -63,7 +64,7 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 func (c *detectCommand) ask(ctx context.Context, endpoint *config.Endpoint) (detect.Finding, error) {
 	dialer := prober.NewDialer()
 	defer dialer.Close()
-	e, err := prober.NewEndpoint(endpoint, prober.Options{Dialer: dialer, UserAgent: userAgent()})
+	e, err := prober.NewEndpoint(endpoint, prober.Options{Dialer: dialer, UserAgent: fleet.UserAgent()})
 	if err != nil {
 		return detect.Finding{}, err
 	}
@@ -77,7 +78,7 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 	if err != nil {
 		return "", err
 	}
-	reader, err := engine.New(endpoint, engine.Options{Mappings: mappings, UserAgent: userAgent()})
+	reader, err := engine.New(endpoint, engine.Options{Mappings: mappings, UserAgent: fleet.UserAgent()})
 	if err != nil {
 		return "", err
 	}

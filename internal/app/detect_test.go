@@ -12,10 +12,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 func TestDetect(t *testing.T) {
-	url := serveHTTP(t, simulator.New(simulator.Options{Engine: "sglang", Model: "acme/chat-8b"}).Handler())
+	url := testlab.Serve(t, simulator.New(simulator.Options{Engine: "sglang", Model: "acme/chat-8b"}).Handler())
 	got := runToEnd(t, "detect", url)
 	want := `# api openai-chat, engine sglang 0.5.11
 #   GET /v1/models: 200, 1 model, owned_by sglang
@@ -37,7 +38,7 @@ endpoints:
 // A server that shows no metrics can be told to.
 func TestDetectSaysHowToShowMetrics(t *testing.T) {
 	s := simulator.New(simulator.Options{Engine: "sglang"}).Handler()
-	url := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
 			http.NotFound(w, r)
 			return
@@ -67,19 +68,19 @@ func TestDetectFindsNothing(t *testing.T) {
 		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: connection refused .dial tcp .*",
 	}, gone.URL)
 
-	moved := serveHTTP(t, http.RedirectHandler("https://elsewhere.example/?token=secret", http.StatusMovedPermanently))
+	moved := testlab.Serve(t, http.RedirectHandler("https://elsewhere.example/?token=secret", http.StatusMovedPermanently))
 	line := "  GET [a-z0-9/._-]+: 301, a redirect to https://elsewhere.example/, not followed"
 	f(cli.ExitFailure, []string{
 		line, line, line, line, line, line, line,
 		program + "detect " + regexp.QuoteMeta(moved) + ": no known inference api after 7 questions: status 301: redirected to \"elsewhere.example\", and probes follow no redirect",
 	}, moved)
 
-	silent := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	silent := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	f(cli.ExitFailure, []string{
 		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: not done within 50ms",
 	}, "--timeout=50ms", silent)
 
-	endless := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	endless := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for block := []byte(strings.Repeat("[", 1<<16)); r.Context().Err() == nil; {
 			_, _ = w.Write(block)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // targetsFile is a file of targets that a test rewrites as it should be done:
@@ -31,7 +32,7 @@ func (f targetsFile) write(text string) {
 // Discovered endpoints come, go and come back like targets of Prometheus: what stays
 // goes on, what goes is off the page, and what comes back begins anew.
 func TestDiscovered(t *testing.T) {
-	server := strings.TrimPrefix(serveHTTP(t, simulator.New(quick()).Handler()), "http://")
+	server := strings.TrimPrefix(testlab.Serve(t, simulator.New(testlab.Quick()).Handler()), "http://")
 	target := func(name string) string {
 		return fmt.Sprintf("- {targets: ['%s'], labels: {__endpoint__: %s, team: search, __meta_zone: b}}\n", server, name)
 	}
@@ -48,7 +49,7 @@ discovery:
     relabel_configs: [{source_labels: [__meta_zone], target_label: zone}]
 `, targets.name)))
 	probes := func(got page, name string) float64 {
-		return got.sum("inference_probe_results_total", "endpoint", name, "team", "search", "zone", "b", "outcome", "success")
+		return got.Sum("inference_probe_results_total", "endpoint", name, "team", "search", "zone", "b", "outcome", "success")
 	}
 	first, _ := p.waitFor("probes of what is discovered", func(got page) bool { return probes(got, "a") >= 20 && probes(got, "b") >= 20 })
 	if resp, body := p.get("/api/v1/endpoints/a"); resp.StatusCode != http.StatusOK {
@@ -57,7 +58,7 @@ discovery:
 
 	targets.write(target("b") + target("c") + "- {targets: ['203.0.113.1:8000'], labels: {__endpoint__: elsewhere}}\n")
 	got, _ := p.waitFor("the second set", func(got page) bool { return probes(got, "c") > 0 })
-	if got.has("inference_probe_results_total", "endpoint", "a") || got.has("inference_endpoint_info", "endpoint", "a") {
+	if got.Has("inference_probe_results_total", "endpoint", "a") || got.Has("inference_endpoint_info", "endpoint", "a") {
 		t.Error("a is gone and still on the page")
 	}
 	if resp, _ := p.get("/api/v1/endpoints/a"); resp.StatusCode != http.StatusNotFound {
@@ -66,7 +67,7 @@ discovery:
 	if probes(got, "b") < probes(first, "b") {
 		t.Errorf("b stayed and began anew: %v successes, then %v", probes(first, "b"), probes(got, "b"))
 	}
-	if got.has("inference_endpoint_info", "endpoint", "elsewhere") || got.sum("inference_exporter_discovery_rejected_targets", "reason", "not_allowed") != 1 {
+	if got.Has("inference_endpoint_info", "endpoint", "elsewhere") || got.Sum("inference_exporter_discovery_rejected_targets", "reason", "not_allowed") != 1 {
 		t.Error("a host that is not allowed is not refused, or not told of")
 	}
 
@@ -77,7 +78,7 @@ discovery:
 
 	targets.write(target("a"))
 	got, _ = p.waitFor("the one that comes back", func(got page) bool {
-		return probes(got, "a") > 0 && !got.has("inference_endpoint_info", "endpoint", "b")
+		return probes(got, "a") > 0 && !got.Has("inference_endpoint_info", "endpoint", "b")
 	})
 	if probes(got, "a") >= probes(first, "a") {
 		t.Error("a came back with its old results")
@@ -96,7 +97,7 @@ discovery:
       - {targets: ['127.0.0.1:3']}
 `))
 	p.waitFor("two to be counted", func(got page) bool {
-		return got.sum("inference_exporter_discovery_rejected_targets", "reason", "invalid") == 2 && got.sum("inference_exporter_endpoints") == 1
+		return got.Sum("inference_exporter_discovery_rejected_targets", "reason", "invalid") == 2 && got.Sum("inference_exporter_endpoints") == 1
 	})
 }
 
@@ -104,7 +105,7 @@ discovery:
 // port that is not allowed, and no key to another port than the endpoint's own.
 func TestDiscoveredEngineAndKey(t *testing.T) {
 	asked := make(chan http.Header, 100)
-	trap := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	trap := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case asked <- r.Header:
 		default:
@@ -113,7 +114,7 @@ func TestDiscoveredEngineAndKey(t *testing.T) {
 		fmt.Fprint(w, "# TYPE trap_running gauge\ntrap_running 1\n")
 	}))
 	own := make(chan http.Header, 100)
-	server := strings.TrimPrefix(serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := strings.TrimPrefix(testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case own <- r.Header:
 		default:
@@ -141,7 +142,7 @@ discovery:
 	}
 
 	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+file("127.0.0.1"))
-	p.waitFor("the page at the other port", func(got page) bool { return got.sum("inference_server_requests_running") == 1 })
+	p.waitFor("the page at the other port", func(got page) bool { return got.Sum("inference_server_requests_running") == 1 })
 	p.stop()
 	for len(asked) > 0 {
 		if h := <-asked; h.Get("Authorization") != "" {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,28 +10,31 @@ import (
 	"reflect"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-kit/log"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // newLogger returns a logger that writes lines in the given format, "logfmt"
-// or "json", to w, without what is hidden.
-func newLogger(w io.Writer, format string, level slog.Leveler, hidden *hidden) *slog.Logger {
+// or "json", to w, without the secrets that redactor knows.
+func newLogger(w io.Writer, format string, level slog.Leveler, redactor *redactor) *slog.Logger {
 	enc := log.NewLogfmtLogger(log.NewSyncWriter(w))
 	if format == "json" {
 		enc = log.NewJSONLogger(log.NewSyncWriter(w))
 	}
-	return slog.New(&logHandler{encoder: enc, level: level, hidden: hidden})
+	return slog.New(&logHandler{encoder: enc, level: level, redactor: redactor})
 }
 
 // logHandler is a slog.Handler that lets a go-kit logger do the encoding.
 type logHandler struct {
-	encoder log.Logger
-	level   slog.Leveler
-	hidden  *hidden
-	bound   []any  // key, value, ... of WithAttrs
-	prefix  string // open groups, each with a trailing dot
+	encoder  log.Logger
+	level    slog.Leveler
+	redactor *redactor
+	bound    []any  // key, value, ... of WithAttrs
+	prefix   string // open groups, each with a trailing dot
 }
 
 var _ slog.Handler = (*logHandler)(nil)
@@ -60,7 +64,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	})
 	for i := 1; i < len(kv); i += 2 {
 		if text, ok := kv[i].(string); ok {
-			kv[i] = h.hidden.clean(text)
+			kv[i] = h.redactor.clean(text)
 		}
 	}
 	err := h.encoder.Log(kv...)
@@ -153,3 +157,112 @@ func levelName(l slog.Level) string {
 	}
 	return "debug"
 }
+
+// maxLogText bounds a text in a line of the log, in bytes.
+const maxLogText = 16 << 10
+
+// redactor knows the secrets of the active configuration, so that the log holds
+// none of them, whoever writes to it: libraries too. A nil redactor knows none.
+type redactor struct {
+	secrets atomic.Pointer[safetext.Secrets]
+	latest  []string // of the latest configuration; used by learn only
+}
+
+// learn takes the secrets of a configuration that may come into force. Those of
+// the one before are kept, as what is under way may still show them.
+func (r *redactor) learn(cfg *config.Config) {
+	latest := config.Secrets(cfg)
+	r.secrets.Store(safetext.NewSecrets(latest...).With(r.latest...).Indexed())
+	r.latest = latest
+}
+
+// clean returns a text without the secrets and without what does something to
+// a terminal.
+func (r *redactor) clean(text string) string {
+	if r != nil {
+		text = r.secrets.Load().Redact(text)
+	}
+	return safetext.Block(text, maxLogText)
+}
+
+const (
+	// maxLogLines is how many lines of the log wait for its reader.
+	maxLogLines = 1024
+	// logPatience is how long the end of the program waits for the reader.
+	logPatience = time.Second
+)
+
+// logQueue writes the lines of a log from a goroutine of its own, so that a
+// reader which does not read, or is gone, holds up nobody: lines that it does
+// not take are lost and counted.
+type logQueue struct {
+	w       io.Writer
+	lines   chan []byte
+	closing chan struct{}
+	ended   chan struct{}
+	lost    atomic.Uint64
+}
+
+// newLogQueue returns a queue before w. It must be closed.
+func newLogQueue(w io.Writer) *logQueue {
+	q := &logQueue{
+		w: w, lines: make(chan []byte, maxLogLines), closing: make(chan struct{}), ended: make(chan struct{}),
+	}
+	go q.run()
+	return q
+}
+
+// Write takes a line and never blocks.
+func (q *logQueue) Write(line []byte) (int, error) {
+	select {
+	case q.lines <- bytes.Clone(line):
+	default:
+		q.lost.Add(1)
+	}
+	return len(line), nil
+}
+
+func (q *logQueue) run() {
+	defer close(q.ended)
+	for {
+		select {
+		case line := <-q.lines:
+			q.write(line)
+		case <-q.closing:
+			q.flush()
+			return
+		}
+	}
+}
+
+// flush writes what is queued.
+func (q *logQueue) flush() {
+	for {
+		select {
+		case line := <-q.lines:
+			q.write(line)
+		default:
+			return
+		}
+	}
+}
+
+func (q *logQueue) write(line []byte) {
+	if _, err := q.w.Write(line); err != nil {
+		q.lost.Add(1)
+	}
+}
+
+// close waits for the lines so far to be written, but not for long.
+func (q *logQueue) close() {
+	close(q.closing)
+	late := time.NewTimer(logPatience)
+	defer late.Stop()
+	select {
+	case <-q.ended:
+	case <-late.C:
+	}
+}
+
+// dropped returns how many lines were lost so far.
+func (q *logQueue) dropped() uint64 { return q.lost.Load() }

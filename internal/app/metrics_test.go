@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -29,7 +30,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // returns the first page that shows all of both.
 func startProbing(t *testing.T) (p *program, server string, text []byte) {
 	t.Helper()
-	server = serveHTTP(t, simulator.New(quick()).Handler())
+	server = testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	// What there is of GPUs is up to the machine.
 	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global:
@@ -54,16 +55,16 @@ endpoints:
 	_, text = p.waitFor("probes of both endpoints", func(got page) bool {
 		for _, module := range []string{"interactive", "chat"} {
 			// The last gauge of a success: it needs a TPOT.
-			if !got.has("inference_probe_last_output_tokens_per_second", "endpoint", "healthy", "module", module) {
+			if !got.Has("inference_probe_last_output_tokens_per_second", "endpoint", "healthy", "module", module) {
 				return false
 			}
 		}
 		for _, family := range []string{"inference_server_prefix_cache_hit_ratio", "inference_endpoint_ttft_overhead_seconds"} {
-			if !got.has(family) { // these need several readings of the server's page
+			if !got.Has(family) { // these need several readings of the server's page
 				return false
 			}
 		}
-		return got.sum("inference_probe_results_total", "endpoint", "refusing", "outcome", "overloaded") > 0
+		return got.Sum("inference_probe_results_total", "endpoint", "refusing", "outcome", "overloaded") > 0
 	})
 	return p, server, text
 }
@@ -144,15 +145,15 @@ func TestMetricsFormats(t *testing.T) {
 		}
 		got := parse(body)
 		for _, module := range []string{"interactive", "chat"} {
-			if !got.has("inference_probe_ttft_seconds", "endpoint", "healthy", "module", module, "model", "simulated-8b", "team", "search") {
+			if !got.Has("inference_probe_ttft_seconds", "endpoint", "healthy", "module", module, "model", "simulated-8b", "team", "search") {
 				t.Errorf("Accept %q: no TTFT of the module %s", accept, module)
 			}
 		}
-		if !got.has("go_goroutines") {
+		if !got.Has("go_goroutines") {
 			t.Errorf("Accept %q: nothing of the registry", accept)
 		}
 	}
-	text := func(b []byte) page { return parsePage(t, b) }
+	text := func(b []byte) page { return testlab.ParsePage(t, b) }
 	f("", expfmt.TypeTextPlain, text)
 	f("text/html", expfmt.TypeTextPlain, text)
 	f(acceptsText, expfmt.TypeOpenMetrics, func(b []byte) page { return parseOpenMetrics(t, b) })
@@ -183,7 +184,7 @@ func parseOpenMetrics(t *testing.T, text []byte) page {
 		t.Error("an OpenMetrics page without an exemplar")
 	}
 	text = exemplar.ReplaceAll(text, []byte("$1"))
-	return parsePage(t, runtimeComment.ReplaceAll(text, nil))
+	return testlab.ParsePage(t, runtimeComment.ReplaceAll(text, nil))
 }
 
 func parseProto(t *testing.T, body []byte) page {
@@ -220,7 +221,7 @@ func TestMetricsCompression(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !parsePage(t, text).has("inference_endpoint_info") || want != "" && len(body) > len(text)/3 {
+		if !testlab.ParsePage(t, text).Has("inference_endpoint_info") || want != "" && len(body) > len(text)/3 {
 			t.Errorf("Accept-Encoding %q: %d bytes for a page of %d", accept, len(body), len(text))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // pipeAt replaces what has the name by a pipe to which nobody writes.
@@ -58,7 +59,7 @@ func TestConfigurationBecomesPipe(t *testing.T) {
 		t.Errorf("status %d: %s", status, body)
 	}
 	got, _ := p.waitFor("a page", func(page) bool { return true })
-	if got.sum("inference_exporter_config_last_reload_successful") != 0 || got.sum("inference_exporter_endpoints") != 1 {
+	if got.Sum("inference_exporter_config_last_reload_successful") != 0 || got.Sum("inference_exporter_endpoints") != 1 {
 		t.Error("the configuration before is not in force, or nobody is told")
 	}
 	if code := p.stop(); code != cli.ExitOK {
@@ -69,7 +70,7 @@ func TestConfigurationBecomesPipe(t *testing.T) {
 // A key that has become a pipe fails the probes and the readings that need it.
 // They go on, and so does all else, and the exporter ends when it should.
 func TestKeyBecomesPipe(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	key := writeFile(t, "key", "secret-of-test")
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 100ms}
@@ -79,12 +80,12 @@ endpoints:
   - {name: open, url: %[1]q}
 `, server, key)))
 	succeeded := func(got page, endpoint string) float64 {
-		return got.sum("inference_probe_results_total", "endpoint", endpoint, "outcome", "success")
+		return got.Sum("inference_probe_results_total", "endpoint", endpoint, "outcome", "success")
 	}
 	before, _ := p.waitFor("good probes", func(got page) bool { return succeeded(got, "keyed") > 0 && succeeded(got, "open") > 0 })
 	pipeAt(t, key)
 	p.waitFor("failing probes beside good ones", func(got page) bool {
-		return got.sum("inference_probe_results_total", "endpoint", "keyed", "outcome", "connect_error") >= 3 &&
+		return got.Sum("inference_probe_results_total", "endpoint", "keyed", "outcome", "connect_error") >= 3 &&
 			succeeded(got, "open") > succeeded(before, "open")+3
 	})
 	if err := os.Remove(key); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -21,9 +22,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
-
-// reportWidth is the width of what is printed for people, in columns.
-const reportWidth = 80
 
 // probeCommand probes one endpoint now, once or several times.
 type probeCommand struct {
@@ -60,11 +58,11 @@ func (c *probeCommand) run(ctx context.Context, env environment) error {
 	}
 	dialer := prober.NewDialer()
 	defer dialer.Close()
-	p, err := t.newProber(dialer)
+	p, err := t.NewProber(dialer)
 	if err != nil {
 		return unusable{err}
 	}
-	defer p.close()
+	defer p.Close()
 	return c.probe(ctx, env, p, t)
 }
 
@@ -82,17 +80,17 @@ func (c *probeCommand) check() error {
 }
 
 // resolve returns what the arguments name.
-func (c *probeCommand) resolve() (*probeTarget, error) {
+func (c *probeCommand) resolve() (t fleet.Target, err error) {
 	e, modules, err := c.find()
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	t, err := newProbeTarget(e, modules, *c.module, *c.api, *c.model)
+	t, err = fleet.NewTarget(e, modules, *c.module, *c.api, *c.model)
 	if err != nil {
-		return nil, unusable{err}
+		return t, unusable{err}
 	}
 	if c.limited {
-		t.module = withTimeout(t.module, *c.timeout)
+		t.Module = withTimeout(t.Module, *c.timeout)
 	}
 	return t, nil
 }
@@ -101,7 +99,7 @@ func (c *probeCommand) resolve() (*probeTarget, error) {
 // in the file.
 func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, error) {
 	if *c.file == "" {
-		if !isURL(*c.target) {
+		if !fleet.IsURL(*c.target) {
 			return nil, nil, unusable{errors.New("the target is no URL: give one like http://host:8000, or --config.file with an endpoint of that name")}
 		}
 		cfg, err := config.FromURLs([]string{*c.target})
@@ -114,17 +112,17 @@ func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if e := findEndpoint(cfg.Endpoints, *c.target); e != nil {
+	if e := fleet.FindEndpoint(cfg.Endpoints, *c.target); e != nil {
 		return e, cfg.Modules, nil
 	}
-	if !isURL(*c.target) {
+	if !fleet.IsURL(*c.target) {
 		hint := ""
 		if len(cfg.Discovery) > 0 {
 			hint = "; discovered endpoints have names in the running exporter alone: ask its page /probe, or give the URL"
 		}
 		return nil, nil, unusable{fmt.Errorf("the target is the name of no endpoint in %s, and no URL%s", *c.file, hint)}
 	}
-	e, err := endpointAt(*c.target)
+	e, err := fleet.EndpointAt(*c.target)
 	if err != nil {
 		return nil, nil, unusable{fmt.Errorf("target: %w", err)}
 	}
@@ -143,23 +141,23 @@ func withTimeout(m *config.Module, limit time.Duration) *config.Module {
 }
 
 // probe probes, prints, and returns an error unless all succeeded.
-func (c *probeCommand) probe(ctx context.Context, env environment, p *targetProber, target *probeTarget) error {
-	t := target.named()
-	o := probereport.Options{Width: reportWidth, Color: wantsColor(env.Stdout)}
+func (c *probeCommand) probe(ctx context.Context, env environment, p *fleet.Prober, target fleet.Target) error {
+	t := target.Report()
+	o := probereport.Options{Width: fleet.ReportWidth, Color: wantsColor(env.Stdout)}
 	if c.count > 1 {
 		return c.repeat(ctx, env, p, target, o)
 	}
-	all := p.run(ctx, 0)
-	results := flat(all)
+	all := p.Run(ctx, 0)
+	results := all.All()
 	err := c.print(
-		func() error { return probereport.Text(env.Stdout, t, results, firstSkip(all), o) },
+		func() error { return probereport.Text(env.Stdout, t, results, all.Skip(), o) },
 		func() error { return c.printJSON(env.Stdout, t, results) },
 	)
 	if err != nil {
 		return err
 	}
 	if len(results) == 0 {
-		return nothingAsked(firstSkip(all))
+		return nothingAsked(all.Skip())
 	}
 	for _, r := range results {
 		if r.Outcome != result.Success {
@@ -180,23 +178,23 @@ func (c *probeCommand) printJSON(w io.Writer, t result.Target, results []*result
 
 // repeat runs until the count is reached or ctx ends, which ends with what is
 // there. JSON is printed as it comes.
-func (c *probeCommand) repeat(ctx context.Context, env environment, p *targetProber, target *probeTarget, o probereport.Options) error {
-	t := target.named()
+func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Prober, target fleet.Target, o probereport.Options) error {
+	t := target.Report()
 	var s probereport.Summary
-	tracker := newTracker(target.endpoint, target.module)
+	tracker := target.Tracker()
 	progress := newProgress(env.Stderr, c.count)
 	done := 0
 	for ; done < c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
 		progress.draw(&s, done)
-		rungs := p.run(ctx, 0)
-		results := flat(rungs)
+		rungs := p.Run(ctx, 0)
+		results := rungs.All()
 		if slices.ContainsFunc(results, isCanceled) {
 			break
 		}
 		s.Add(results...)
 		for _, rung := range rungs {
-			s.Conclude(tracker.Observe(rung.results))
-			s.Skip(rung.skip)
+			s.Conclude(tracker.Observe(rung.Results))
+			s.Skip(rung.Skip)
 		}
 		nothing := func() error { return nil }
 		if err := c.print(nothing, func() error { return c.printJSON(env.Stdout, t, results) }); err != nil {

@@ -8,12 +8,15 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // FuzzProbeParameters checks that no parameter of /probe reaches a host that the
@@ -85,15 +88,16 @@ endpoints: [{name: known, url: 'http://`+allowed+`', api: openai-chat, model: m}
 	if err != nil {
 		f.Fatal(err)
 	}
-	dialer := prober.NewDialer()
-	onDemand := newOnDemand(dialer, newBudgets(cfg.Global.Budget))
-	f.Cleanup(func() {
-		onDemand.close()
-		_ = dialer.Close()
+	fl := fleet.New(fleet.Options{
+		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(prometheus.NewRegistry()),
+		Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
 	})
-	onDemand.use(cfg, cfg.Modules, cfg.Endpoints)
+	f.Cleanup(fl.Close)
+	if err := fl.Apply(fleet.Plan{Config: cfg, All: cfg.Endpoints}); err != nil {
+		f.Fatal(err)
+	}
 	s, err := web.New(web.Options{
-		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Formats: collector.Formats(), Prober: onDemand, Logger: slog.New(slog.DiscardHandler),
+		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Formats: collector.Formats(), Prober: fl.Prober(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
@@ -23,9 +24,9 @@ import (
 )
 
 func TestProbeOnce(t *testing.T) {
-	o := quick()
+	o := testlab.Quick()
 	o.DecodeStep = 30 * time.Millisecond // so that also a busy machine sends the tokens apart
-	server := serveHTTP(t, simulator.New(o).Handler())
+	server := testlab.Serve(t, simulator.New(o).Handler())
 	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
 modules:
   interactive: {output_tokens: 4}
@@ -73,9 +74,9 @@ endpoints:
 
 // Runs that ask nothing are no success, however many there are.
 func TestProbeThatAsksNothing(t *testing.T) {
-	o := quick()
+	o := testlab.Quick()
 	o.ContextLength = 128
-	server := serveHTTP(t, simulator.New(o).Handler())
+	server := testlab.Serve(t, simulator.New(o).Handler())
 	const reason = "the model has room for 128 tokens, prompt and answer together, fewer than the module asks for"
 	f := func(stdout string, args ...string) {
 		t.Helper()
@@ -94,7 +95,7 @@ func TestProbeThatAsksNothing(t *testing.T) {
 }
 
 func TestProbeTimeout(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	got := runToEnd(t, "probe", server+"/fault/stall_before_headers", "--timeout=100ms")
 	if got.code != cli.ExitFailure || !strings.HasPrefix(got.stdout, "timeout_") || !strings.Contains(got.stdout, "100ms") {
 		t.Errorf("exit code %d, stdout:\n%s", got.code, got.stdout)
@@ -143,7 +144,7 @@ func documents(t *testing.T, text string) []document {
 }
 
 func TestProbeJSON(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	got := runToEnd(t, "probe", server, "-o", "json")
 	all := documents(t, got.stdout)
 	if got.code != cli.ExitOK || len(all) != 1 {
@@ -160,9 +161,9 @@ func TestProbeJSON(t *testing.T) {
 }
 
 func TestProbeRepeated(t *testing.T) {
-	o := quick()
+	o := testlab.Quick()
 	o.FaultRatio, o.Faults = 0.5, faultsNamed("status_503")
-	half := serveHTTP(t, simulator.New(o).Handler())
+	half := testlab.Serve(t, simulator.New(o).Handler())
 	got := runToEnd(t, "probe", half, "-n", "20", "-o", "json")
 	all := documents(t, got.stdout)
 	sum := all[len(all)-1].Summary
@@ -174,7 +175,7 @@ func TestProbeRepeated(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q, want %q", got.code, got.stderr, want)
 	}
 
-	good := serveHTTP(t, simulator.New(quick()).Handler())
+	good := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	got = runToEnd(t, "probe", good, "-n", "5")
 	pattern := regexp.MustCompile(`(?s)^5 of 5 probes succeeded: .*\n  samples +5 +5 +5 +5 +5\n.*n < 299`)
 	if got.code != cli.ExitOK || got.stderr != "" || !pattern.MatchString(got.stdout) {
@@ -197,7 +198,7 @@ func (c *cancelAfter) Write(b []byte) (int, error) {
 }
 
 func TestProbeInterrupted(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	f := func(args ...string) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,9 +82,9 @@ func TestDeadLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := p.waitFor("lost lines", func(got page) bool {
-			return got.sum("inference_exporter_log_lines_dropped_total") > 0
+			return got.Sum("inference_exporter_log_lines_dropped_total") > 0
 		})
-		if !got.has("inference_exporter_config_last_reload_successful") {
+		if !got.Has("inference_exporter_config_last_reload_successful") {
 			t.Error("the page is not the exporter's")
 		}
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -112,5 +113,35 @@ func TestExitWhileSomethingHangs(t *testing.T) {
 	}
 	if text := <-rest; !strings.Contains(text, "something still hangs") {
 		t.Errorf("the log does not say why: %s", text)
+	}
+}
+
+func TestModuleVersion(t *testing.T) {
+	f := func(version, want string) {
+		t.Helper()
+		info := &debug.BuildInfo{Main: debug.Module{Version: version}}
+		if got := moduleVersion(info); got != want {
+			t.Errorf("%q: got %q, want %q", version, got, want)
+		}
+	}
+	f("v1.2.3", "1.2.3")                                                                     // go install module@v1.2.3
+	f("v0.0.0-20251121183900-0123456789ab+dirty", "0.0.0-20251121183900-0123456789ab+dirty") // go build in a repository
+	f("(devel)", "unknown")                                                                  // go build -buildvcs=false
+	f("", "unknown")
+	if got := moduleVersion(nil); got != "unknown" {
+		t.Errorf("no build information: got %q", got)
+	}
+}
+
+// The test binary is built without flags of the linker: nothing may be empty.
+func TestVersionWithoutLinkerFlags(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "--version")
+	cmd.Env = append(os.Environ(), runAsProgram+"=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^inference_exporter, version \S+ \(branch: \S+, revision: \S+\)\n`).Match(out) {
+		t.Errorf("got %s", out)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // process is the program in a process of its own.
@@ -74,7 +75,7 @@ func (p *process) waitFor(what string, wanted func(page) bool) page {
 	deadline := time.After(patience)
 	for tick := time.Tick(50 * time.Millisecond); ; {
 		_, body := get(p.t, client, p.base+"/metrics")
-		got := parsePage(p.t, body)
+		got := testlab.ParsePage(p.t, body)
 		if wanted(got) {
 			return got
 		}
@@ -87,7 +88,7 @@ func (p *process) waitFor(what string, wanted func(page) bool) page {
 }
 
 // values returns the values of a label on the samples of a family.
-func (p page) values(family, label string) []string {
+func values(p page, family, label string) []string {
 	found := map[string]bool{}
 	for _, m := range p[family].GetMetric() {
 		for _, l := range m.GetLabel() {
@@ -103,7 +104,7 @@ func (p page) values(family, label string) []string {
 // others go on with what is theirs, and it comes back to what was its own.
 func TestThreeShards(t *testing.T) {
 	const endpoints, shards = 24, 3
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	var text strings.Builder
 	text.WriteString("global: {interval: 200ms}\nmodules: {interactive: {input_tokens: 16, output_tokens: 2}}\nendpoints:\n")
 	var all []string
@@ -118,12 +119,12 @@ func TestThreeShards(t *testing.T) {
 			fmt.Sprint("--shard.index=", i), fmt.Sprint("--shard.count=", shards))
 	}
 	probed := func(got page) []string {
-		for _, name := range got.values("inference_endpoint_info", "endpoint") {
-			if got.sum("inference_probe_results_total", "endpoint", name, "outcome", "success") < 2 {
+		for _, name := range values(got, "inference_endpoint_info", "endpoint") {
+			if got.Sum("inference_probe_results_total", "endpoint", name, "outcome", "success") < 2 {
 				return nil
 			}
 		}
-		return got.values("inference_probe_results_total", "endpoint")
+		return values(got, "inference_probe_results_total", "endpoint")
 	}
 	own := make([][]string, shards)
 	processes := make([]*process, shards)
@@ -135,7 +136,7 @@ func TestThreeShards(t *testing.T) {
 		got := p.waitFor("two probes of each endpoint", func(got page) bool { return probed(got) != nil })
 		own[i] = probed(got)
 		union = append(union, own[i]...)
-		if !got.has("inference_exporter_shard_info", "index", fmt.Sprint(i), "count", fmt.Sprint(shards)) {
+		if !got.Has("inference_exporter_shard_info", "index", fmt.Sprint(i), "count", fmt.Sprint(shards)) {
 			t.Errorf("exporter %d does not say which shard it is", i)
 		}
 	}
@@ -146,11 +147,11 @@ func TestThreeShards(t *testing.T) {
 
 	processes[1].kill()
 	for _, i := range []int{0, 2} {
-		before := processes[i].waitFor("a page", func(page) bool { return true }).sum("inference_probe_results_total", "outcome", "success")
+		before := processes[i].waitFor("a page", func(page) bool { return true }).Sum("inference_probe_results_total", "outcome", "success")
 		got := processes[i].waitFor("probes after the other was killed", func(got page) bool {
-			return got.sum("inference_probe_results_total", "outcome", "success") >= before+float64(2*len(own[i]))
+			return got.Sum("inference_probe_results_total", "outcome", "success") >= before+float64(2*len(own[i]))
 		})
-		if diff := cmp.Diff(own[i], got.values("inference_probe_results_total", "endpoint")); diff != "" {
+		if diff := cmp.Diff(own[i], values(got, "inference_probe_results_total", "endpoint")); diff != "" {
 			t.Errorf("shard %d has other endpoints since another was killed (-before +after):\n%s", i, diff)
 		}
 	}

@@ -1,25 +1,24 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 
-	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // patience is how long a test waits for what must come before it gives up.
@@ -110,7 +109,7 @@ func get(t *testing.T, client *http.Client, url string, header ...string) (*http
 }
 
 // page is a page of metrics.
-type page map[string]*dto.MetricFamily
+type page = testlab.Page
 
 // waitFor scrapes until the page is as wanted, and returns it and its text.
 func (p *program) waitFor(what string, wanted func(page) bool) (page, []byte) {
@@ -118,7 +117,7 @@ func (p *program) waitFor(what string, wanted func(page) bool) (page, []byte) {
 	deadline := time.After(patience)
 	for tick := time.Tick(20 * time.Millisecond); ; {
 		_, body := p.get("/metrics")
-		got := parsePage(p.t, body)
+		got := testlab.ParsePage(p.t, body)
 		if wanted(got) {
 			return got, body
 		}
@@ -128,71 +127,6 @@ func (p *program) waitFor(what string, wanted func(page) bool) (page, []byte) {
 			p.t.Fatalf("waited in vain for %s; the log:\n%s", what, p.stderr)
 		}
 	}
-}
-
-func parsePage(t *testing.T, text []byte) page {
-	t.Helper()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	got, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
-// sum adds the samples of a family whose labels include the given pairs, with
-// the counts for histograms and summaries.
-func (p page) sum(name string, labels ...string) float64 {
-	total := 0.0
-	for _, m := range p[name].GetMetric() {
-		if hasLabels(m, labels) {
-			total += m.GetGauge().GetValue() + m.GetCounter().GetValue() +
-				float64(m.GetHistogram().GetSampleCount()) + float64(m.GetSummary().GetSampleCount())
-		}
-	}
-	return total
-}
-
-// has tells whether a family has a sample with the given labels.
-func (p page) has(name string, labels ...string) bool {
-	for _, m := range p[name].GetMetric() {
-		if hasLabels(m, labels) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasLabels(m *dto.Metric, pairs []string) bool {
-	for i := 0; i < len(pairs); i += 2 {
-		found := false
-		for _, l := range m.GetLabel() {
-			found = found || l.GetName() == pairs[i] && l.GetValue() == pairs[i+1]
-		}
-		if !found {
-			return false
-		}
-	}
-	return true
-}
-
-// probes returns how many probes of an endpoint have ended.
-func (p page) probes(endpoint string) float64 {
-	return p.sum("inference_probe_results_total", "endpoint", endpoint)
-}
-
-// quick is a healthy server that answers a probe within milliseconds.
-func quick() simulator.Options {
-	return simulator.Options{DecodeStep: time.Millisecond, PrefillTokensPerSecond: 1e6, Seed: 1}
-}
-
-// serveHTTP serves h until the test ends. To be called before start, so that
-// its goroutines are not taken for the program's.
-func serveHTTP(t *testing.T, h http.Handler) (url string) {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	return s.URL
 }
 
 // writeFile writes a file of the test and returns its name.
@@ -232,4 +166,59 @@ func (o *output) lines(with string) []string {
 		}
 	}
 	return found
+}
+
+// runAsProgram makes the test binary behave as the program itself, so that a
+// test can measure it from another process.
+const runAsProgram = "INFERENCE_EXPORTER_TEST_PROGRAM"
+
+// hanging is the value with which its part that serves never ends.
+const hanging = "hanging"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runAsProgram) != "" {
+		o := Options{Stdout: os.Stdout, Stderr: os.Stderr}
+		if os.Getenv(runAsProgram) == hanging {
+			o.OnListen = func(net.Addr) { select {} }
+		}
+		os.Exit(Main(o))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// startProgram runs the program in another process until the test ends. It
+// returns the process and the first URL that it prints.
+func startProgram(tb testing.TB, args ...string) (*os.Process, string) {
+	tb.Helper()
+	cmd, out := launchProgram(tb, args...)
+	url := regexp.MustCompile(`http://[0-9.:]+`)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if u := url.FindString(lines.Text()); u != "" {
+			return cmd.Process, u
+		}
+	}
+	tb.Fatalf("%q printed no URL", args)
+	return nil, ""
+}
+
+// launchProgram runs the program in another process until the test ends.
+func launchProgram(tb testing.TB, args ...string) (*exec.Cmd, io.Reader) {
+	tb.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), runAsProgram+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		_ = cmd.Wait()
+	})
+	return cmd, out
 }

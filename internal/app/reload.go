@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"sync"
 	"time"
 
@@ -13,53 +12,53 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/discovery"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/web"
 )
 
-// force is the configuration in force. It is safe for concurrent use.
-type force struct {
+// activeConfig is the configuration in use. It is safe for concurrent use.
+type activeConfig struct {
 	mu      sync.Mutex
 	cfg     *config.Config
 	at      time.Time // when it was loaded
 	refused error     // the latest attempt to replace it, if it failed
 }
 
-func (f *force) set(cfg *config.Config, at time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.cfg, f.at, f.refused = cfg, at, nil
+func (a *activeConfig) set(cfg *config.Config, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cfg, a.at, a.refused = cfg, at, nil
 }
 
-func (f *force) refuse(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.refused = err
+func (a *activeConfig) refuse(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refused = err
 }
 
-func (f *force) config() *config.Config {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.cfg
+func (a *activeConfig) config() *config.Config {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cfg
 }
 
-// info is what the pages tell of the daemon.
+// info is what the pages show of the daemon.
 func (d *daemon) info() web.Info {
-	d.force.mu.Lock()
-	defer d.force.mu.Unlock()
+	d.active.mu.Lock()
+	defer d.active.mu.Unlock()
 	info := web.Info{
 		Version: version.Version, Revision: version.GetRevision(), Started: d.started,
-		ConfigFile: d.file, ConfigLoaded: d.force.at, ConfigOK: d.force.refused == nil,
-		ShardIndex: d.shard.index, ShardCount: d.shard.count, Endpoints: d.fleet.size(),
+		ConfigFile: d.file, ConfigLoaded: d.active.at, ConfigOK: d.active.refused == nil,
+		ShardIndex: d.shard.index, ShardCount: d.shard.count, Endpoints: d.fleet.Size(),
 	}
-	if d.force.refused != nil {
-		info.ConfigError = oneLine(d.force.refused)
+	if d.active.refused != nil {
+		info.ConfigError = oneLine(d.active.refused)
 	}
 	return info
 }
 
-// follow takes up what changes until ctx ends: what is discovered, and the
-// configuration when somebody asks to load it.
+// follow applies what changes until ctx ends: what is discovered, and the
+// configuration when a reload is requested.
 func (d *daemon) follow(ctx context.Context) error {
 	d.web.Ready(true)
 	defer d.web.Ready(false)
@@ -68,25 +67,25 @@ func (d *daemon) follow(ctx context.Context) error {
 		case <-d.discovery.Changed():
 			// Discovered endpoints that cannot be used are left out, so that no
 			// error is possible that did not come with the configuration.
-			if err := d.look(d.force.config(), d.fleet.mappings); err != nil {
+			if err := d.applyEndpoints(d.active.config()); err != nil {
 				d.env.logger.Error("taking up what was discovered failed", "err", err)
 			}
 		case <-d.hangups:
-			_ = d.takeUp() // the log tells
-		case answer := <-d.asked:
-			answer <- d.takeUp()
+			_ = d.apply() // which logs the error
+		case answer := <-d.reloads:
+			answer <- d.apply()
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// reload loads the configuration and puts it in force. After an error the one
+// reload loads the configuration and makes it the active one. After an error the one
 // before stays.
 func (d *daemon) reload(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
-	case d.asked <- answer:
+	case d.reloads <- answer:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -98,23 +97,23 @@ func (d *daemon) reload(ctx context.Context) error {
 	}
 }
 
-// takeUp does what reload says and tells everybody.
-func (d *daemon) takeUp() error {
+// apply does what reload says, and reports how it went to the log and the metrics.
+func (d *daemon) apply() error {
 	began := time.Now()
 	cfg, err := d.load()
 	if err == nil {
-		err = d.enforce(cfg)
+		err = d.activate(cfg)
 	}
 	d.self.Reloaded(err == nil, began)
 	if err != nil {
-		d.force.refuse(err)
+		d.active.refuse(err)
 		for _, problem := range problemsOf(err) {
 			d.env.logger.Error("the configuration was not reloaded; the one before stays in force", "err", oneLine(problem))
 		}
 		return err
 	}
-	d.force.set(cfg, began)
-	d.env.logger.Info("configuration reloaded", "endpoints", d.fleet.size(), "took", time.Since(began).Round(time.Millisecond))
+	d.active.set(cfg, began)
+	d.env.logger.Info("configuration reloaded", "endpoints", d.fleet.Size(), "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
@@ -131,14 +130,10 @@ func problemsOf(err error) []error {
 	return all
 }
 
-// enforce puts a configuration in force, all of it or, after an error, nothing.
+// activate puts a configuration into effect, all of it or, after an error, nothing.
 // What can fail comes first.
-func (d *daemon) enforce(cfg *config.Config) error {
-	d.env.hidden.learn(cfg)
-	mappings, err := d.mappingsFor(cfg)
-	if err != nil {
-		return err
-	}
+func (d *daemon) activate(cfg *config.Config) error {
+	d.env.redactor.learn(cfg)
 	spans, err := d.traces.prepare(cfg.Tracing)
 	if err != nil {
 		return err
@@ -146,42 +141,29 @@ func (d *daemon) enforce(cfg *config.Config) error {
 	if err := d.discovery.Apply(cfg); err != nil {
 		return err // it has changed nothing
 	}
-	if err := d.look(cfg, mappings); err != nil {
-		return errors.Join(err, d.discovery.Apply(d.force.config()))
+	if err := d.applyEndpoints(cfg); err != nil {
+		return errors.Join(err, d.discovery.Apply(d.active.config()))
 	}
 	d.traces.use(cfg.Tracing, spans)
 	if d.probing != nil {
 		d.probing.SetLimits(cfg.Global.Limits.InFlight, cfg.Global.Limits.InFlightPerHost)
 	}
 	if d.hardware != nil {
-		d.hardware.gpus.SetBandwidth(configuredBandwidth(cfg))
+		d.hardware.gpus.SetBandwidth(fleet.Bandwidths(cfg))
 	}
 	return nil
 }
 
-// mappingsFor returns the mappings of a configuration: those in use where they stay
-// as they are, so that the readers of pages stay too.
-func (d *daemon) mappingsFor(cfg *config.Config) (*engine.Mappings, error) {
-	if d.fleet.mappings != nil && reflect.DeepEqual(cfg.Engines, d.force.config().Engines) {
-		return d.fleet.mappings, nil
-	}
-	return engine.NewMappings(cfg.Engines)
-}
-
-// look makes the endpoints of the configuration, and those that are discovered
-// for it, those that are looked at.
-func (d *daemon) look(cfg *config.Config, mappings *engine.Mappings) error {
+// applyEndpoints makes the endpoints of the configuration, and those that are
+// discovered for it, those that are looked at.
+func (d *daemon) applyEndpoints(cfg *config.Config) error {
 	found := d.discovery.Endpoints(cfg)
-	mine := d.shard.of(found.Endpoints)
-	err := d.fleet.apply(plan{cfg: cfg, mappings: mappings, endpoints: mine})
+	err := d.fleet.Apply(fleet.Plan{Config: cfg, Endpoints: d.shard.of(found.Endpoints), All: found.Endpoints})
 	if err != nil {
 		return fmt.Errorf("look at the endpoints: %w", err)
 	}
-	d.budgets.limit(found.Endpoints)
-	d.budgets.share(cfg.Global.Budget, mine, cfg.Modules)
-	d.onDemand.use(cfg, d.fleet.modules, d.fleet.known(found.Endpoints))
 	rejected := maps.Clone(found.Rejected)
-	rejected[discovery.Invalid] += len(d.fleet.refused)
+	rejected[discovery.Invalid] += d.fleet.Refused()
 	d.self.SetSilent(found.Waiting)
 	d.self.SetRejected(rejected)
 	return nil

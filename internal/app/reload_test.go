@@ -5,11 +5,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // post sends a request without a body.
@@ -68,18 +70,18 @@ modules: {interactive: {input_tokens: 16, output_tokens: 2}, other: {input_token
 // What did not change goes on with its state; what changed begins anew; what is
 // gone is off the page.
 func TestReloadKeepsWhatStays(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	endpoint := func(name, more string) string {
 		return fmt.Sprintf("  - {name: %s, url: %q, api: openai-chat, model: simulated-8b%s}\n", name, server, more)
 	}
 	r := startReloading(t, reloadModules+"endpoints:\n"+endpoint("stays", "")+endpoint("changes", "")+endpoint("goes", "")+endpoint("module", ", modules: [other]"))
 	success := func(got page, name string) float64 {
-		return got.sum("inference_probe_results_total", "endpoint", name, "outcome", "success")
+		return got.Sum("inference_probe_results_total", "endpoint", name, "outcome", "success")
 	}
 	first, _ := r.waitFor("20 probes of each", func(got page) bool {
 		return success(got, "stays") >= 20 && success(got, "changes") >= 20 && success(got, "module") >= 20
 	})
-	loaded := first.sum("inference_exporter_config_last_reload_success_timestamp_seconds")
+	loaded := first.Sum("inference_exporter_config_last_reload_success_timestamp_seconds")
 
 	status, body := r.reload(strings.Replace(reloadModules, "other: {input_tokens: 16", "other: {input_tokens: 32", 1) +
 		"endpoints:\n" + endpoint("comes", "") + endpoint("stays", "") + endpoint("changes", ", labels: {team: search}") + endpoint("module", ", modules: [other]"))
@@ -87,7 +89,7 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 		t.Fatalf("status %d: %s", status, body)
 	}
 	_, text := r.get("/metrics")
-	got := parsePage(t, text)
+	got := testlab.ParsePage(t, text)
 	if before, after := success(first, "stays"), success(got, "stays"); after < before {
 		t.Errorf("stays: %v successes before the reload, %v after", before, after)
 	}
@@ -104,22 +106,22 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 	if resp, _ := r.get("/api/v1/endpoints/goes"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("an endpoint that is gone has a page: status %d", resp.StatusCode)
 	}
-	if got.has("inference_probe_results_total", "endpoint", "goes") || got.has("inference_endpoint_info", "endpoint", "goes") {
+	if got.Has("inference_probe_results_total", "endpoint", "goes") || got.Has("inference_endpoint_info", "endpoint", "goes") {
 		t.Error("an endpoint that is gone is on the page")
 	}
-	if got.sum("inference_exporter_config_last_reload_successful") != 1 ||
-		got.sum("inference_exporter_config_last_reload_success_timestamp_seconds") <= loaded {
+	if got.Sum("inference_exporter_config_last_reload_successful") != 1 ||
+		got.Sum("inference_exporter_config_last_reload_success_timestamp_seconds") <= loaded {
 		t.Error("the page does not tell of the reload")
 	}
 	r.waitFor("probes of all", func(got page) bool {
 		return success(got, "comes") > 0 && success(got, "module") > 0 &&
-			got.sum("inference_probe_results_total", "endpoint", "changes", "team", "search", "outcome", "success") > 0
+			got.Sum("inference_probe_results_total", "endpoint", "changes", "team", "search", "outcome", "success") > 0
 	})
 }
 
 // A configuration that cannot be used leaves the one before in force.
 func TestReloadRefused(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	good := fmt.Sprintf("%sendpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", reloadModules, server)
 	r := startReloading(t, good)
 	f := func(text, want string) {
@@ -129,13 +131,13 @@ func TestReloadRefused(t *testing.T) {
 			t.Errorf("status %d, %q; want %d with %q", status, body, http.StatusInternalServerError, want)
 		}
 		_, raw := r.get("/metrics")
-		got := parsePage(t, raw)
-		if got.sum("inference_exporter_config_last_reload_successful") != 0 {
+		got := testlab.ParsePage(t, raw)
+		if got.Sum("inference_exporter_config_last_reload_successful") != 0 {
 			t.Error("the page does not tell of the refusal")
 		}
-		before := got.sum("inference_probe_results_total", "endpoint", "good")
+		before := got.Sum("inference_probe_results_total", "endpoint", "good")
 		r.waitFor("further probes", func(got page) bool {
-			return got.sum("inference_probe_results_total", "endpoint", "good") > before
+			return got.Sum("inference_probe_results_total", "endpoint", "good") > before
 		})
 		_, info := r.get("/api/v1/self")
 		if !strings.Contains(string(info), want) {
@@ -155,7 +157,7 @@ func TestReloadRefused(t *testing.T) {
 	if status, body := r.reload(good); status != http.StatusOK {
 		t.Errorf("the good one again: status %d, %q", status, body)
 	}
-	if _, raw := r.get("/metrics"); parsePage(t, raw).sum("inference_exporter_config_last_reload_successful") != 1 {
+	if _, raw := r.get("/metrics"); testlab.ParsePage(t, raw).Sum("inference_exporter_config_last_reload_successful") != 1 {
 		t.Error("the page does not tell that all is well again")
 	}
 }
@@ -179,9 +181,9 @@ func TestReloadNeedsTheFlag(t *testing.T) {
 
 // Everything that the file can say may change while the program runs.
 func TestReloadChangesEverything(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	received := make(chan struct{}, 1)
-	receiver := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	receiver := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case received <- struct{}{}:
@@ -190,7 +192,7 @@ func TestReloadChangesEverything(t *testing.T) {
 	}))
 	endpoint := fmt.Sprintf("endpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", server)
 	r := startReloading(t, reloadModules+endpoint)
-	r.waitFor("a probe", func(got page) bool { return got.sum("inference_probe_results_total", "outcome", "success") > 0 })
+	r.waitFor("a probe", func(got page) bool { return got.Sum("inference_probe_results_total", "outcome", "success") > 0 })
 	if status, body := r.reload(reloadModules + "tracing: {otlp_endpoint: " + receiver + "}\nprobe: {allow: ['127.0.0.1']}\n" + endpoint); status != http.StatusOK {
 		t.Fatalf("status %d: %s", status, body)
 	}
@@ -209,7 +211,118 @@ func TestReloadChangesEverything(t *testing.T) {
 		t.Errorf("a host that is no longer allowed: status %d", status)
 	}
 	r.waitFor("the budget to be used up", func(got page) bool {
-		return got.sum("inference_exporter_missed_runs_total", "reason", "budget") > 0 &&
-			!got.has("inference_exporter_spans_dropped_total")
+		return got.Sum("inference_exporter_missed_runs_total", "reason", "budget") > 0 &&
+			!got.Has("inference_exporter_spans_dropped_total")
+	})
+}
+
+// A thousand reloads leave nothing behind.
+func TestThousandReloads(t *testing.T) {
+	t.Parallel() // in a process of its own
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	text := func(i int) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "global: {interval: 1s, limits: {in_flight: %d}}\nmodules: {interactive: {input_tokens: %d, output_tokens: 2}}\nendpoints:\n", 10+i%3, 16+i%5)
+		for j := range 5 {
+			fmt.Fprintf(&b, "  - {name: e%d, url: %q, api: openai-chat, model: simulated-8b, budget: {tokens_per_hour: 100000}}\n", (i+j)%11, server)
+		}
+		return b.String()
+	}
+	file := writeFile(t, "exporter.yml", text(0))
+	p := launch(t, "--web.listen-address=127.0.0.1:0", "--web.enable-lifecycle", "--config.file="+file)
+	reload := func(i int) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text(i)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.Post(p.base+"/-/reload", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("reload %d: status %d", i, resp.StatusCode)
+		}
+	}
+	// What is left when the probes have ended: the least of several looks, as garbage
+	// comes and goes.
+	type left struct{ goroutines, heap, series float64 }
+	rounds := func(from, to int) left {
+		t.Helper()
+		for i := from; i < to; i++ {
+			reload(i)
+		}
+		reload(0)
+		var least left
+		looks := 0
+		p.waitFor("the probes to end, several times", func(got page) bool {
+			if got.Sum("inference_exporter_probes_in_flight") > 0 {
+				return false
+			}
+			now := left{goroutines: got.Sum("go_goroutines"), heap: got.Sum("go_memstats_heap_alloc_bytes") / 1e6}
+			for name, f := range got {
+				if strings.HasPrefix(name, "inference_probe_") || strings.HasPrefix(name, "inference_endpoint_") {
+					now.series += float64(len(f.GetMetric()))
+				}
+			}
+			if looks == 0 {
+				least = now
+			}
+			least = left{min(least.goroutines, now.goroutines), min(least.heap, now.heap), min(least.series, now.series)}
+			looks++
+			return looks == 40
+		})
+		return least
+	}
+	before := rounds(1, 100)
+	after := rounds(100, 1100)
+	t.Logf("after 100 reloads %+v, after 1,100 %+v", before, after)
+	if after.goroutines > before.goroutines+10 || after.heap > before.heap+5 || after.series > before.series+20 {
+		t.Errorf("after 100 reloads %+v, after 1,100 %+v", before, after)
+	}
+}
+
+// A reload that changes where endpoints are found takes none of them away that is
+// still found.
+func TestReloadKeepsWhatIsStillFound(t *testing.T) {
+	server := strings.TrimPrefix(testlab.Serve(t, simulator.New(testlab.Quick()).Handler()), "http://")
+	target := func(name string) string {
+		return fmt.Sprintf("{targets: ['%s'], labels: {__endpoint__: %s}}", server, name)
+	}
+	targets := targetsFile{t, filepath.Join(t.TempDir(), "targets.yml")}
+	targets.write("- " + target("in-file"))
+	text := func(static, interval string) string {
+		return reloadModules + fmt.Sprintf(`
+discovery:
+  - {model: simulated-8b, api: openai-chat, static_configs: [%s]}
+  - {model: simulated-8b, api: openai-chat, file_sd_configs: [{files: [%q], refresh_interval: %s}]}
+`, static, targets.name, interval)
+	}
+	r := startReloading(t, text(target("listed"), "1m"))
+	probes := func(got page, name string) float64 {
+		return got.Sum("inference_probe_results_total", "endpoint", name, "outcome", "success")
+	}
+	first, _ := r.waitFor("20 probes of each", func(got page) bool { return probes(got, "listed") >= 20 && probes(got, "in-file") >= 20 })
+
+	if status, body := r.reload(text(target("listed")+", "+target("new"), "2m")); status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	_, raw := r.get("/metrics")
+	for _, name := range []string{"listed", "in-file"} {
+		if got := probes(testlab.ParsePage(t, raw), name); got < probes(first, name) {
+			t.Errorf("%s: %v successes before the reload, %v after", name, probes(first, name), got)
+		}
+	}
+	got, _ := r.waitFor("probes of the new one", func(got page) bool { return probes(got, "new") > 0 })
+	for _, name := range []string{"listed", "in-file"} {
+		if got := probes(got, name); got < probes(first, name) {
+			t.Errorf("%s: %v successes before the reload, %v a while after", name, probes(first, name), got)
+		}
+	}
+	if status, body := r.reload(text(target("new"), "2m")); status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	r.waitFor("the end of what is no longer found", func(got page) bool {
+		return probes(got, "new") > 0 && !got.Has("inference_endpoint_info", "endpoint", "listed")
 	})
 }

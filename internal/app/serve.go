@@ -4,17 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/cespare/xxhash/v2"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/gpu/pods"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 // listenAddress is the default address of the daemon.
@@ -22,6 +31,16 @@ const listenAddress = ":10115"
 
 // maxWebConfigBytes bounds the file of the flag --web.config.file.
 const maxWebConfigBytes = 1 << 20
+
+const (
+	// shutdownTimeout is how long open requests may take to finish.
+	shutdownTimeout = 3 * time.Second
+	// The other limits keep slow clients from holding connections, and stuck
+	// readers of the metrics from holding off the other ones.
+	readTimeout  = 10 * time.Second
+	writeTimeout = time.Minute
+	idleTimeout  = 2 * time.Minute
+)
 
 // serveCommand runs the daemon.
 type serveCommand struct {
@@ -47,6 +66,19 @@ func (s *senses) addFlags(c *kingpin.CmdClause) {
 	c.Flag("collector.server", "Read the metrics pages of the servers behind the endpoints.").Default("true").BoolVar(&s.server)
 	c.Flag("collector.gpu", "Read the GPUs of this machine, where there is a driver.").Default("true").BoolVar(&s.gpu)
 	s.gpuFlags.addFlags(c)
+}
+
+// gpuFlags say what to read of the GPUs of this machine.
+type gpuFlags struct {
+	pods, processes bool
+	socket          string
+	simulated       bool // by the demo alone
+}
+
+func (f *gpuFlags) addFlags(c *kingpin.CmdClause) {
+	c.Flag("gpu.processes", "Show the processes that use each GPU, with their names. In a container this needs the process ids of the host.").BoolVar(&f.processes)
+	c.Flag("gpu.pod-resources", "Ask the kubelet which pod has which GPU.").BoolVar(&f.pods)
+	c.Flag("gpu.pod-resources-socket", "Where the kubelet answers.").Default(pods.DefaultSocket).StringVar(&f.socket)
 }
 
 func newServeCommand(c *kingpin.CmdClause) *serveCommand {
@@ -124,9 +156,147 @@ func (c *serveCommand) fromURLs() (*config.Config, error) {
 		return nil, err
 	}
 	for _, e := range cfg.Endpoints {
-		if err := setModel(e, *c.model); err != nil {
+		if err := fleet.SetModel(e, *c.model); err != nil {
 			return nil, unusable{err}
 		}
 	}
 	return cfg, nil
+}
+
+// shard is the part of the endpoints that this exporter looks at, of so many
+// exporters with the same configuration.
+type shard struct{ index, count int }
+
+func (s *shard) addFlags(c *kingpin.CmdClause) {
+	c.Flag("shard.index", "Which part of the endpoints to look at, from 0, when several exporters share a configuration.").
+		Envar("SHARD_INDEX").Default("0").SetValue(cli.Whole(&s.index))
+	c.Flag("shard.count", "How many exporters share the endpoints of a configuration. Each endpoint is looked at by one of them.").
+		Envar("SHARD_COUNT").Default("1").SetValue(cli.Whole(&s.count))
+}
+
+func (s shard) check() error {
+	if s.count < 1 || s.index < 0 || s.index >= s.count {
+		return fmt.Errorf("shard %d of %d: want --shard.count of at least 1 and --shard.index from 0 to one less", s.index, s.count)
+	}
+	return nil
+}
+
+// of returns those of the endpoints that belong to the shard.
+func (s shard) of(all []*config.Endpoint) []*config.Endpoint {
+	if s.count <= 1 {
+		return all
+	}
+	var own []*config.Endpoint
+	for _, e := range all {
+		if shardOf(e.Name, s.count) == s.index {
+			own = append(own, e)
+		}
+	}
+	return own
+}
+
+// shardOf returns to which of count shards an endpoint belongs, so that one shard
+// more takes its share evenly from all and moves nothing else: the jump
+// consistent hash of Lamping and Veach, https://arxiv.org/abs/1406.2294.
+func shardOf(endpoint string, count int) int {
+	key := xxhash.Sum64String(endpoint)
+	shard, next := int64(-1), int64(0)
+	for next < int64(count) {
+		shard = next
+		key = key*2862933555777941757 + 1
+		next = int64(float64(shard+1) * (float64(int64(1)<<31) / float64((key>>33)+1)))
+	}
+	return int(shard)
+}
+
+// serve answers requests until ctx ends, which ends the probes of open requests
+// too.
+func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *toolkit.FlagConfig) error {
+	server := &http.Server{
+		Handler: d.web.Handler(), ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(d.env.logger.Handler(), slog.LevelWarn),
+	}
+	server.RegisterOnShutdown(d.web.Close) // which ends the streams of events
+	stopped := make(chan struct{})
+	running := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		shutdown(server)
+	})
+	for _, l := range listeners {
+		if d.env.OnListen != nil {
+			d.env.OnListen(l.Addr())
+		}
+	}
+	var err error
+	if listeners == nil {
+		err = toolkit.ListenAndServe(server, flags, d.env.logger)
+	} else {
+		err = toolkit.ServeMultiple(listeners, server, flags, d.env.logger)
+	}
+	if running() { // ended by itself
+		return fmt.Errorf("serve http: %w", err)
+	}
+	<-stopped
+	return nil
+}
+
+// shutdown lets open requests finish, but not for long.
+func shutdown(server *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close()
+	}
+}
+
+// listen opens the TCP addresses of the flags before anything else starts, so
+// that a taken port ends the program at once. It returns nil where the
+// toolkit has to open them: sockets of systemd or of a virtual machine's host.
+func listen(flags *toolkit.FlagConfig) ([]net.Listener, error) {
+	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
+		return nil, nil
+	}
+	listeners := []net.Listener{}
+	for _, address := range *flags.WebListenAddresses {
+		if strings.HasPrefix(address, "vsock://") {
+			closeAll(listeners)
+			return nil, nil
+		}
+		l, err := listenTCP(address)
+		if err != nil {
+			closeAll(listeners)
+			return nil, err
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+// listenTCP listens on an address that a flag gave.
+func listenTCP(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if _, ok := errors.AsType[*net.AddrError](err); ok {
+		return nil, unusable{fmt.Errorf("open the web server: %w", err)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the web server: %w", err)
+	}
+	return l, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		_ = l.Close()
+	}
+}
+
+// ownNames returns the names that this machine has for itself, and those it
+// listens on.
+func ownNames(listenAddresses []string) []string {
+	names := slices.Clone(listenAddresses)
+	if host, err := os.Hostname(); err == nil {
+		names = append(names, host, host+".local")
+	}
+	return names
 }

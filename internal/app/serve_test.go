@@ -18,8 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 func TestTLSAndBasicAuth(t *testing.T) {
@@ -154,7 +156,7 @@ func TestAllListenAddresses(t *testing.T) {
 }
 
 func TestShutdownWhileProbesHang(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 200ms}
 modules: {kept: {connection: reuse}}
@@ -162,7 +164,7 @@ endpoints:
   - {name: silent, url: "%[1]s/fault/stall_before_headers", modules: [interactive, kept]}
   - {name: stalling, url: "%[1]s/fault/stall_midstream", modules: [interactive, kept]}
 `, server)))
-	p.waitFor("hanging probes", func(got page) bool { return got.sum("inference_exporter_probes_in_flight") == 4 })
+	p.waitFor("hanging probes", func(got page) bool { return got.Sum("inference_exporter_probes_in_flight") == 4 })
 	if code := p.stop(); code != cli.ExitOK { // which fails after 5 s
 		t.Errorf("exit code %d", code)
 	}
@@ -177,8 +179,8 @@ endpoints:
 // One line for each change of state, however many probes there are.
 func TestLogTellsChangesOnly(t *testing.T) {
 	var broken atomic.Bool
-	simulated := simulator.New(quick()).Handler()
-	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	simulated := simulator.New(testlab.Quick()).Handler()
+	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if broken.Load() {
 			r.URL.Path = "/fault/status_500" + r.URL.Path
 		}
@@ -192,7 +194,7 @@ endpoints: [{name: moody, url: %q}]
 	several := func(outcome string) {
 		t.Helper()
 		results := func(got page) float64 {
-			return got.sum("inference_probe_results_total", "endpoint", "moody", "outcome", outcome)
+			return got.Sum("inference_probe_results_total", "endpoint", "moody", "outcome", outcome)
 		}
 		first := -1.0
 		p.waitFor("several probes with outcome "+outcome, func(got page) bool {
@@ -229,7 +231,7 @@ endpoints: [{name: moody, url: %q}]
 
 // Servers quote what they were sent. It must not come out again.
 func TestSecretsStayInside(t *testing.T) {
-	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasPrefix(r.URL.Path, "/200") {
 			w.Header().Set("Content-Type", r.Header.Get("Authorization"))
@@ -258,7 +260,7 @@ endpoints:
 	known := []string{"token", "quoted", "user", "header", "file"}
 	_, metrics := p.waitFor("probes of all endpoints", func(got page) bool {
 		for _, name := range append(known, "unknown", "unlisted") {
-			if got.probes(name) == 0 {
+			if got.Probes(name) == 0 {
 				return false
 			}
 		}
@@ -297,4 +299,71 @@ endpoints:
 			}
 		}
 	}
+}
+
+// One shard more takes its share evenly from all the others, and nothing else moves.
+func TestShardOf(t *testing.T) {
+	const endpoints = 10_000
+	for count := 1; count <= 12; count++ {
+		moved := make([]int, count)
+		shares := make([]int, count+1)
+		for i := range endpoints {
+			name := fmt.Sprintf("endpoint-%d.example.com:8000", i)
+			before, after := shardOf(name, count), shardOf(name, count+1)
+			shares[after]++
+			if after != before {
+				moved[before]++
+				if after != count {
+					t.Fatalf("%d to %d shards: %s moves from %d to %d, which is not the new one", count, count+1, name, before, after)
+				}
+			}
+		}
+		// Binomial, with a deviation below the square root of its mean.
+		share := float64(endpoints) / float64(count+1)
+		for i, n := range shares {
+			if float64(n) < 0.85*share || float64(n) > 1.15*share {
+				t.Errorf("%d shards: shard %d has %d of %d endpoints, want about %.0f", count+1, i, n, endpoints, share)
+			}
+		}
+		for i, n := range moved {
+			if want := share / float64(count); float64(n) < 0.6*want || float64(n) > 1.4*want {
+				t.Errorf("%d to %d shards: %d endpoints move away from shard %d, want about %.0f", count, count+1, n, i, want)
+			}
+		}
+	}
+}
+
+func TestShardsHaveEachEndpointOnce(t *testing.T) {
+	var all []*config.Endpoint
+	for i := range 100 {
+		all = append(all, &config.Endpoint{Name: fmt.Sprint("e", i)})
+	}
+	owners := map[string]int{}
+	for i := range 3 {
+		for _, e := range (shard{i, 3}).of(all) {
+			owners[e.Name]++
+		}
+	}
+	for _, e := range all {
+		if owners[e.Name] != 1 {
+			t.Errorf("%s belongs to %d of 3 shards", e.Name, owners[e.Name])
+		}
+	}
+	if got := (shard{0, 1}).of(all); len(got) != len(all) {
+		t.Errorf("the only shard has %d of %d endpoints", len(got), len(all))
+	}
+}
+
+func TestShardFlags(t *testing.T) {
+	f := func(index, count int, good bool) {
+		t.Helper()
+		if err := (shard{index, count}).check(); (err == nil) != good {
+			t.Errorf("shard %d of %d: %v", index, count, err)
+		}
+	}
+	f(0, 1, true)
+	f(2, 3, true)
+	f(3, 3, false)
+	f(-1, 3, false)
+	f(0, 0, false)
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -16,28 +14,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
-
-// serveSimulator serves s on a port of its own until the test ends. To be
-// called before start, so that its goroutines are not taken for the program's.
-func serveSimulator(t *testing.T, s *simulator.Server) (base string, stop func()) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return "http://" + l.Addr().String(), stop
-}
 
 // ask has a server answer one prompt; it returns when the answer has ended or
 // ctx does.
@@ -71,7 +49,7 @@ func ask(ctx context.Context, base, prompt string, maxTokens int) error {
 // seen tells whether a server's page was read, wholly, after an instant.
 func seen(p page, after time.Time) bool {
 	const family = "inference_server_last_scrape_timestamp_seconds"
-	return p.has(family) && p.sum(family) > float64(after.UnixNano())/1e9 && p.sum("inference_server_up") == 1
+	return p.Has(family) && p.Sum(family) > float64(after.UnixNano())/1e9 && p.Sum("inference_server_up") == 1
 }
 
 // done is what the simulator did, over all replicas.
@@ -112,7 +90,7 @@ func TestServersAgainstTheSimulator(t *testing.T) {
 			s := simulator.New(simulator.Options{
 				Engine: engine, Seed: 1, Slots: 4, Blocks: 512, DecodeStep: 2 * time.Millisecond, PrefillTokensPerSecond: 1e6,
 			})
-			base, _ := serveSimulator(t, s)
+			base, _ := testlab.ServeSimulator(t, s)
 			load, stopLoad := context.WithCancel(context.Background())
 			defer stopLoad()
 			p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml",
@@ -131,14 +109,14 @@ func TestServersAgainstTheSimulator(t *testing.T) {
 			got, _ := p.waitFor("a reading of the work", func(got page) bool { return seen(got, still) })
 			want := done(s)
 			if has.queue {
-				same(t, got, "inference_server_requests_running", float64(want.Running))
-				same(t, got, "inference_server_requests_waiting", float64(want.Waiting))
+				testlab.WantSum(t, got, "inference_server_requests_running", float64(want.Running))
+				testlab.WantSum(t, got, "inference_server_requests_waiting", float64(want.Waiting))
 			}
-			if got.has(usage) != has.usage {
+			if got.Has(usage) != has.usage {
 				t.Errorf("KV-cache usage on the page: %t", !has.usage)
 			}
 			if has.usage {
-				same(t, got, usage, float64(want.BlocksInUse)/float64(want.Blocks))
+				testlab.WantSum(t, got, usage, float64(want.BlocksInUse)/float64(want.Blocks))
 			}
 			s.Hang(false)
 			group.Wait()
@@ -148,30 +126,22 @@ func TestServersAgainstTheSimulator(t *testing.T) {
 			got, _ = p.waitFor("a reading of the end", func(got page) bool { return seen(got, still) })
 			want = done(s)
 			if has.tokens {
-				same(t, got, "inference_server_prompt_tokens_total", float64(want.PromptTokens))
-				same(t, got, "inference_server_generation_tokens_total", float64(want.GeneratedTokens))
+				testlab.WantSum(t, got, "inference_server_prompt_tokens_total", float64(want.PromptTokens))
+				testlab.WantSum(t, got, "inference_server_generation_tokens_total", float64(want.GeneratedTokens))
 			}
-			if got.has(ratio) != has.hits {
+			if got.Has(ratio) != has.hits {
 				t.Errorf("hit ratio on the page: %t", !has.hits)
 			}
 			if has.hits {
 				if want.PrefixHits == 0 {
 					t.Error("the load has no hits")
 				}
-				same(t, got, ratio, float64(want.PrefixHits)/float64(want.PrefixQueries))
+				testlab.WantSum(t, got, ratio, float64(want.PrefixHits)/float64(want.PrefixQueries))
 			}
-			if !got.has("inference_server_up", "engine", strings.Replace(engine, "triton", "triton-trtllm", 1)) {
+			if !got.Has("inference_server_up", "engine", strings.Replace(engine, "triton", "triton-trtllm", 1)) {
 				t.Errorf("taken for another engine: %v", got["inference_server_up"])
 			}
 		})
-	}
-}
-
-// same compares the one sample of a family with the truth, within 1 %.
-func same(t *testing.T, p page, family string, want float64) {
-	t.Helper()
-	if got := p.sum(family); !p.has(family) || math.Abs(got-want) > 0.01*want {
-		t.Errorf("%s is %v (there: %t), want %v", family, got, p.has(family), want)
 	}
 }
 
@@ -188,12 +158,12 @@ func waitUntil(t *testing.T, is func() bool) {
 }
 
 func TestOllamaHasNoServers(t *testing.T) {
-	server := serveHTTP(t, simulator.New(simulator.Options{Engine: "ollama", DecodeStep: time.Millisecond}).Handler())
+	server := testlab.Serve(t, simulator.New(simulator.Options{Engine: "ollama", DecodeStep: time.Millisecond}).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 1s}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]`, server)))
-	got, _ := p.waitFor("a probe", func(got page) bool { return got.probes("e") > 1 })
+	got, _ := p.waitFor("a probe", func(got page) bool { return got.Probes("e") > 1 })
 	for name := range got {
 		if strings.HasPrefix(name, "inference_server_") || name == "inference_endpoint_servers" {
 			t.Errorf("%s of a server without a page", name)
@@ -206,25 +176,25 @@ func TestReplicaLossIsVisible(t *testing.T) {
 	var urls []string
 	var stops []func()
 	for range 3 {
-		base, stop := serveSimulator(t, simulator.New(quick()))
+		base, stop := testlab.ServeSimulator(t, simulator.New(testlab.Quick()))
 		urls, stops = append(urls, base+"/metrics"), append(stops, stop)
 	}
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml",
 		fmt.Sprintf("endpoints: [{name: e, url: http://127.0.0.1:1, servers: {interval: 100ms, urls: [%s]}}]", strings.Join(urls, ", "))))
 	states := func(up, down float64) func(page) bool {
 		return func(got page) bool {
-			return got.sum("inference_endpoint_servers", "endpoint", "e", "state", "up") == up &&
-				got.sum("inference_endpoint_servers", "endpoint", "e", "state", "down") == down
+			return got.Sum("inference_endpoint_servers", "endpoint", "e", "state", "up") == up &&
+				got.Sum("inference_endpoint_servers", "endpoint", "e", "state", "down") == down
 		}
 	}
 	p.waitFor("all replicas", states(3, 0))
 	stops[1]()
 	got, _ := p.waitFor("the loss of a replica", states(2, 1))
 	lost, _ := url.Parse(urls[1])
-	if !got.has("inference_server_up", "server", lost.Host) || got.sum("inference_server_up", "server", lost.Host) != 0 {
+	if !got.Has("inference_server_up", "server", lost.Host) || got.Sum("inference_server_up", "server", lost.Host) != 0 {
 		t.Errorf("the lost server is not shown as down: %v", got["inference_server_up"])
 	}
-	if got.has("inference_server_requests_running", "server", lost.Host) {
+	if got.Has("inference_server_requests_running", "server", lost.Host) {
 		t.Error("the lost server has a queue")
 	}
 	if len(p.stderr.lines("cannot read the server's page")) != 1 {
@@ -236,7 +206,7 @@ func TestReplicaLossIsVisible(t *testing.T) {
 // saturated goes on.
 func TestHungIsNotBusy(t *testing.T) {
 	s := simulator.New(simulator.Options{Slots: 2, Background: 6, BackgroundOutput: 500, DecodeStep: 2 * time.Millisecond})
-	base, stop := serveSimulator(t, s)
+	base, stop := testlab.ServeSimulator(t, s)
 	defer stop() // its goroutines come and go
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 1s, timeout: 5s}
@@ -244,7 +214,7 @@ modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]`, base)))
 	const family = "inference_server_last_progress_timestamp_seconds"
 	after := func(at time.Time) func(page) bool {
-		return func(got page) bool { return got.sum(family) > float64(at.UnixNano())/1e9 }
+		return func(got page) bool { return got.Sum(family) > float64(at.UnixNano())/1e9 }
 	}
 	p.waitFor("progress under load", after(time.Now()))
 	p.waitFor("more progress under load", after(time.Now()))
@@ -252,10 +222,10 @@ endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]`, base)))
 	hung := time.Now()
 	late := hung.Add(2 * time.Second) // a probe of the queue comes meanwhile
 	got, _ := p.waitFor("readings of the hung server", func(got page) bool { return seen(got, late) })
-	if last := got.sum(family); last > float64(hung.Add(500*time.Millisecond).UnixNano())/1e9 {
+	if last := got.Sum(family); last > float64(hung.Add(500*time.Millisecond).UnixNano())/1e9 {
 		t.Errorf("progress %v s after the server hung", last-float64(hung.UnixNano())/1e9)
 	}
-	if got.sum("inference_server_requests_running") == 0 || got.sum("inference_server_up") != 1 {
+	if got.Sum("inference_server_requests_running") == 0 || got.Sum("inference_server_up") != 1 {
 		t.Error("the hung server does not look busy")
 	}
 	if resp, _ := get(t, p.client, base+"/health"); resp.StatusCode != http.StatusOK {
@@ -276,7 +246,7 @@ func newProxy(to *url.URL) *httputil.ReverseProxy {
 // What the user sees when a new version of an engine renames a series, and how
 // a few lines of configuration mend it.
 func TestRenamedSeries(t *testing.T) {
-	to, _ := url.Parse(serveHTTP(t, simulator.New(quick()).Handler()))
+	to, _ := url.Parse(testlab.Serve(t, simulator.New(testlab.Quick()).Handler()))
 	proxy := newProxy(to)
 	proxy.ModifyResponse = func(r *http.Response) error {
 		body, err := io.ReadAll(r.Body)
@@ -285,15 +255,15 @@ func TestRenamedSeries(t *testing.T) {
 		r.Header.Del("Content-Length")
 		return err
 	}
-	server := serveHTTP(t, proxy)
+	server := testlab.Serve(t, proxy)
 	file := fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]\n", server)
 
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", file))
 	got, _ := p.waitFor("a reading", func(got page) bool { return seen(got, time.Time{}) })
-	if got.has("inference_server_requests_waiting") || !got.has("inference_server_requests_running") {
+	if got.Has("inference_server_requests_waiting") || !got.Has("inference_server_requests_running") {
 		t.Error("want all but the renamed series")
 	}
-	if got.sum("inference_server_quantity_missing", "quantity", "requests_waiting") != 1 {
+	if got.Sum("inference_server_quantity_missing", "quantity", "requests_waiting") != 1 {
 		t.Errorf("the missing series is not told: %v", got["inference_server_quantity_missing"])
 	}
 	if n := len(p.stderr.lines("missing=[requests_waiting]")); n != 1 {
@@ -304,38 +274,38 @@ func TestRenamedSeries(t *testing.T) {
 	mended := file + `engines: {vllm: {values: {requests_waiting: [{series: "vllm:queue_length"}]}}}`
 	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", mended))
 	got, _ = p.waitFor("a reading", func(got page) bool { return seen(got, time.Time{}) })
-	if !got.has("inference_server_requests_waiting") || got.has("inference_server_quantity_missing") {
+	if !got.Has("inference_server_requests_waiting") || got.Has("inference_server_quantity_missing") {
 		t.Error("the mapping of the configuration is not used")
 	}
 }
 
 // The model is a label of the servers' series, which begin with it.
 func TestServersBeginWithTheModel(t *testing.T) {
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 2s}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 50ms}}]`, server)))
 	p.waitFor("the servers", func(got page) bool {
-		if got.has("inference_server_up") && !got.has("inference_server_up", "model", "simulated-8b") {
+		if got.Has("inference_server_up") && !got.Has("inference_server_up", "model", "simulated-8b") {
 			t.Errorf("without the model: %v", got["inference_server_up"])
 			return true
 		}
-		return got.has("inference_server_up")
+		return got.Has("inference_server_up")
 	})
 }
 
 // A page of no engine that is known is said to be one.
 func TestUnmappedPage(t *testing.T) {
-	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		_, _ = io.WriteString(w, "# TYPE homegrown_queue gauge\nhomegrown_queue 3\n")
 	}))
 	file := fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 100ms, urls: [%[1]s/metrics]}}]\n", server)
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", file))
 	p.waitFor("the unmapped page", func(got page) bool {
-		return got.sum("inference_endpoint_servers", "state", "unmapped") == 1 &&
-			got.sum("inference_server_scrape_failures_total", "reason", "unmapped") > 0
+		return got.Sum("inference_endpoint_servers", "state", "unmapped") == 1 &&
+			got.Sum("inference_server_scrape_failures_total", "reason", "unmapped") > 0
 	})
 	if n := len(p.stderr.lines("homegrown_queue")); n != 1 {
 		t.Errorf("%d lines name what stands there:\n%s", n, p.stderr)
@@ -345,14 +315,14 @@ func TestUnmappedPage(t *testing.T) {
 	own := file + "engines: {homegrown: {sentinels: [homegrown_queue], values: {requests_waiting: [{series: homegrown_queue}]}}}"
 	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", own))
 	p.waitFor("the own mapping", func(got page) bool {
-		return got.sum("inference_server_requests_waiting", "engine", "homegrown") == 3
+		return got.Sum("inference_server_requests_waiting", "engine", "homegrown") == 3
 	})
 }
 
 // A page of metrics that nobody configured and no mapping knows is that of a
 // gateway: it is logged, and no server is said to be down.
 func TestPageOfAGateway(t *testing.T) {
-	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		_, _ = io.WriteString(w, "# TYPE gateway_requests_total counter\ngateway_requests_total 3\n")
 	}))
@@ -372,10 +342,10 @@ func TestPageOfAGateway(t *testing.T) {
 func TestOverhead(t *testing.T) {
 	const added = 150 * time.Millisecond
 	s := simulator.New(simulator.Options{DecodeStep: 2 * time.Millisecond, PrefillTokensPerSecond: 1e5})
-	base, _ := serveSimulator(t, s)
+	base, _ := testlab.ServeSimulator(t, s)
 	to, _ := url.Parse(base)
 	proxy := newProxy(to)
-	server := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			select {
 			case <-time.After(added):
@@ -389,8 +359,8 @@ global: {interval: 300ms}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 200ms}}]`, server)))
 	const family = "inference_endpoint_ttft_overhead_seconds"
-	got, _ := p.waitFor("the overhead", func(got page) bool { return got.has(family, "source", "histogram") })
-	if v := got.sum(family); v < added.Seconds() || v > 2*added.Seconds() {
+	got, _ := p.waitFor("the overhead", func(got page) bool { return got.Has(family, "source", "histogram") })
+	if v := got.Sum(family); v < added.Seconds() || v > 2*added.Seconds() {
 		t.Errorf("overhead of %v s, want a little more than %v", v, added)
 	}
 }

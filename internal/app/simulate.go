@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 
@@ -129,46 +128,4 @@ func faultsNamed(names ...string) []simulator.Fault {
 		}
 	}
 	return out
-}
-
-// demoServers are the simulated servers of the demo.
-func demoServers() []demoServer {
-	return []demoServer{
-		{
-			name: "healthy", what: "answers at once, and is asked everything that does not disturb it",
-			modules: "[interactive, pairs, lengths, questions, reference]", slo: "{ttft: 500ms, tpot: 100ms}",
-			hardware: "{weights: 16GB, uuids: [GPU-simulated-0]}", price: "{gpu_hour_usd: 2.50}",
-			options: simulator.Options{
-				Model: "simulated-8b", Seed: 1, PrefillNoise: 0.05, Quality: 0.9, LogprobNoise: 0.002, WeightsVersion: "v1",
-			},
-		},
-		{
-			name: "saturated", what: "always has more requests than slots", modules: "[interactive, pairs]", slo: "{ttft: 500ms, tpot: 100ms}",
-			hardware: "{weights: 140GB, uuids: [GPU-simulated-1]}", price: "{gpu_hour_usd: 2.50, gpus: 4}",
-			options: simulator.Options{
-				Model: "simulated-70b", Seed: 2, Slots: 8, Background: 10, BackgroundOutput: 64, Blocks: 1024,
-				PrefillTokensPerSecond: 3000, DecodeStep: 45 * time.Millisecond, DecodeStepPerSequence: time.Millisecond,
-			},
-		},
-		{
-			name: "failing", what: "fails half of the requests, in several ways", modules: "[interactive, pairs]", slo: "{ttft: 500ms, tpot: 100ms}",
-			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{input_usd: 0.20, cached_input_usd: 0.05, output_usd: 0.60}",
-			options: simulator.Options{
-				Model: "simulated-8b", Seed: 3, FaultRatio: 0.5,
-				Faults: faultsNamed("status_503", "stall_midstream", "error_event_midstream", "cut_before_finish", "empty_stream"),
-			},
-		},
-		{
-			name: "crowded", what: "is asked in bursts, which would disturb other probes", modules: "[burst]", slo: "{ttft: 500ms}",
-			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
-			options: simulator.Options{Model: "simulated-8b", Seed: 4, PrefillNoise: 0.05},
-		},
-	}
-}
-
-type demoServer struct {
-	name, what string
-	// In YAML; the GPUs of the demo are simulated too.
-	modules, slo, hardware, price string
-	options                       simulator.Options
 }

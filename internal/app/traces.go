@@ -7,15 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/prometheus/common/version"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
-// traces is the export of traces that the configuration in force asks for, if any.
+// traces is the export of traces that the active configuration asks for, if any.
 // It is safe for concurrent use.
 type traces struct {
 	logger *slog.Logger
@@ -30,7 +29,7 @@ type traces struct {
 }
 
 // prepare returns the exporter for the settings; nil where they ask for none, or
-// for what is in force.
+// for what is active.
 func (t *traces) prepare(settings config.Tracing) (*tracing.Exporter, error) {
 	t.mu.Lock()
 	same := reflect.DeepEqual(settings, t.settings)
@@ -49,7 +48,7 @@ func (t *traces) prepare(settings config.Tracing) (*tracing.Exporter, error) {
 }
 
 // use makes what prepare returned for the settings the export, unless they are
-// those in force. What the one before still holds is sent.
+// the active ones. What the one before still holds is sent.
 func (t *traces) use(settings config.Tracing, next *tracing.Exporter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,16 +86,18 @@ func (t *traces) run(ctx context.Context) error {
 	return nil
 }
 
-// Observe takes the result of a probe. It never blocks for long.
-func (t *traces) Observe(target tracing.Target, r *result.Result) {
+// Observe implements fleet.Observer. It never blocks for long.
+func (t *traces) Observe(o *fleet.Observation) {
 	t.mu.Lock() // so that no exporter that has ended gets a span
 	defer t.mu.Unlock()
 	if t.current != nil {
-		t.current.Observe(target, r)
+		t.current.Observe(tracing.Target{
+			Endpoint: o.Target.Endpoint.Name, Module: o.Target.Name, URL: o.Target.Endpoint.URL.String(), MaxTokens: o.Target.OutputTokens.Max(),
+		}, o.Result)
 	}
 }
 
-// Dropped counts the spans that were lost so far, by all exports; exporting tells
+// Dropped counts the spans that were lost so far, by all exports; exporting reports
 // whether there is one.
 func (t *traces) Dropped() (n uint64, exporting bool) {
 	t.mu.Lock()

@@ -12,22 +12,23 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
 // With a receiver of traces in the configuration each probe becomes a span,
 // and the page tells how many were lost.
 func TestTracesAreExported(t *testing.T) {
 	received := make(chan string, 100)
-	receiver := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	receiver := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		received <- r.URL.Path + " " + r.Header.Get("X-Key")
 	}))
-	server := serveHTTP(t, simulator.New(quick()).Handler())
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	file := writeFile(t, "traces.yml", fmt.Sprintf(`
 global: {interval: 1s}
 modules: {interactive: {output_tokens: 2}}
@@ -35,8 +36,8 @@ tracing: {otlp_endpoint: %q, headers: {x-key: k}}
 endpoints: [{name: e, url: %q}]
 `, receiver, server))
 	p := start(t, "--config.file="+file, "--web.listen-address=127.0.0.1:0")
-	got, _ := p.waitFor("a probe", func(got page) bool { return got.probes("e") > 0 })
-	if !got.has("inference_exporter_spans_dropped_total") {
+	got, _ := p.waitFor("a probe", func(got page) bool { return got.Probes("e") > 0 })
+	if !got.Has("inference_exporter_spans_dropped_total") {
 		t.Error("no count of lost spans")
 	}
 	if code := p.stop(); code != cli.ExitOK { // sends what is left
@@ -82,7 +83,7 @@ func TestDroppedSpansSurviveReloads(t *testing.T) {
 			t.Errorf("%d dropped after %d, exporting %t", after, before, exporting)
 		}
 		for range 3 {
-			spans.Observe(tracing.Target{}, new(result.Result))
+			spans.Observe(&fleet.Observation{Result: new(result.Result), Target: fleet.Target{Endpoint: &config.Endpoint{URL: config.URL{URL: new(url.URL)}}, Rung: config.Rung{Module: new(config.Module)}}})
 		}
 	}
 	for spans.context() == nil {

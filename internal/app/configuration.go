@@ -1,0 +1,211 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/alerts"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+)
+
+// checkCommand checks a configuration file.
+type checkCommand struct {
+	file *string
+}
+
+func newCheckCommand(c *kingpin.CmdClause) *checkCommand {
+	return &checkCommand{file: c.Flag("config.file", "Configuration file to check.").Required().String()}
+}
+
+func (c *checkCommand) run(_ context.Context, env environment) error {
+	cfg, err := loadConfig(*c.file)
+	if err != nil {
+		return err
+	}
+	probes := 0
+	for _, e := range cfg.Endpoints {
+		for _, name := range e.Modules {
+			probes += len(cfg.Modules[name].Rungs())
+		}
+	}
+	fmt.Fprintf(env.Stdout, "%s: good: %s, %s", *c.file,
+		probereport.Count(len(cfg.Endpoints), "endpoint", "endpoints"), probereport.Count(probes, "probe", "probes"))
+	if n := len(cfg.Discovery); n > 0 {
+		fmt.Fprintf(env.Stdout, ", and what is found by %s", probereport.Count(n, "discovery", "discoveries"))
+	}
+	fmt.Fprintln(env.Stdout)
+	for _, note := range fleet.TightBudgets(cfg) {
+		fmt.Fprintf(env.Stdout, "%s: note: %s\n", *c.file, note)
+	}
+	return nil
+}
+
+// modulesCommand lists the modules: the built-in ones, and those of a file.
+type modulesCommand struct {
+	file *string
+}
+
+func newModulesCommand(c *kingpin.CmdClause) *modulesCommand {
+	return &modulesCommand{file: c.Flag("config.file", "Configuration file whose modules to list too.").String()}
+}
+
+func (c *modulesCommand) run(_ context.Context, env environment) error {
+	modules := config.None().Modules
+	if *c.file != "" {
+		cfg, err := loadConfig(*c.file)
+		if err != nil {
+			return err
+		}
+		modules = cfg.Modules
+	}
+	return printModules(env.Stdout, modules)
+}
+
+func printModules(out io.Writer, modules map[string]*config.Module) error {
+	purposes := map[string]string{}
+	for _, p := range config.Presets() {
+		purposes[p.Name] = p.Purpose
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "MODULE\tEVERY\tASKS\tOUTPUT\tOBJECTIVE\tFOR")
+	for _, name := range slices.Sorted(maps.Keys(modules)) {
+		m := modules[name]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", name, m.Interval, whatIsAsked(m), lengthsText(m.OutputTokens), objectiveText(m), purposes[name])
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("print the modules: %w", err)
+	}
+	return nil
+}
+
+// whatIsAsked is what a module sends, in a few words.
+func whatIsAsked(m *config.Module) string {
+	var asked string
+	switch {
+	case m.Prompt != "":
+		asked = "a prompt"
+	case m.PromptsFile != "":
+		asked = fmt.Sprintf("%d prompts", len(m.Prompts))
+	case m.Questions:
+		asked = "the built-in questions"
+	case m.ReferenceLogprob:
+		return "the score of a passage"
+	default:
+		asked = lengthsText(m.InputTokens) + " tokens, " + string(m.Prefix)
+	}
+	if len(m.Concurrency) > 0 {
+		asked += fmt.Sprintf(", bursts of %s", joinInts(m.Concurrency))
+	}
+	return asked
+}
+
+// lengthsText is lengths in a few words; "-" for none.
+func lengthsText(l config.Lengths) string {
+	switch {
+	case l.IsZero():
+		return "-"
+	case len(l.Mix) > 0:
+		var all []string
+		for _, w := range l.Mix {
+			all = append(all, fmt.Sprintf("%d (%g)", w.Tokens, w.Weight))
+		}
+		return strings.Join(all, " or ")
+	}
+	return joinInts(l.Ladder)
+}
+
+func joinInts(all []int) string {
+	var texts []string
+	for _, n := range all {
+		texts = append(texts, fmt.Sprint(n))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// objectiveText is what a module promises where the endpoint does not say
+// otherwise.
+func objectiveText(m *config.Module) string {
+	if !m.Judged() {
+		return "-"
+	}
+	slo := new(config.Endpoint).SLOWith(m)
+	text := fmt.Sprintf("%g", slo.Objective)
+	for _, limit := range []struct {
+		name string
+		d    model.Duration
+	}{{"TTFT", slo.TTFT}, {"TPOT", slo.TPOT}, {"E2E", slo.E2E}} {
+		if limit.d > 0 {
+			text += fmt.Sprintf(", %s %s", limit.name, limit.d)
+		}
+	}
+	return text
+}
+
+// rulesCommand prints rules for Prometheus.
+type rulesCommand struct {
+	file *string
+}
+
+func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
+	return &rulesCommand{file: c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").String()}
+}
+
+func (c *rulesCommand) run(_ context.Context, env environment) error {
+	options := alerts.Default()
+	if *c.file != "" {
+		cfg, err := loadConfig(*c.file)
+		if err != nil {
+			return err
+		}
+		options = ruleOptions(cfg)
+	}
+	text, err := alerts.Marshal(append(alerts.Recording(options), alerts.Alerts(options)...), alerts.Limits(options)...)
+	if err != nil {
+		return err
+	}
+	if _, err := env.Stdout.Write(text); err != nil {
+		return fmt.Errorf("print the rules: %w", err)
+	}
+	return nil
+}
+
+// ruleOptions returns what rules take from a configuration: the labels of all
+// endpoints, as far as it names them, and the intervals of the modules in use.
+func ruleOptions(cfg *config.Config) alerts.Options {
+	labels := map[string]bool{}
+	modules := map[string]time.Duration{}
+	add := func(e *config.Endpoint) {
+		for name := range e.Labels {
+			labels[name] = true
+		}
+		for _, name := range e.Modules {
+			modules[name] = time.Duration(cfg.Modules[name].Interval)
+		}
+	}
+	for _, e := range cfg.Endpoints {
+		add(e)
+	}
+	for _, d := range cfg.Discovery {
+		add(&d.Template)
+		for _, name := range d.StaticLabels() {
+			labels[name] = true
+		}
+		for _, r := range d.RelabelConfigs {
+			if name := r.TargetLabel; name != "" && !strings.HasPrefix(name, "__") && !strings.Contains(name, "$") {
+				labels[name] = true
+			}
+		}
+	}
+	return alerts.Options{Labels: slices.Sorted(maps.Keys(labels)), Modules: modules}
+}

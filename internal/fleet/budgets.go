@@ -1,0 +1,224 @@
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+// budgets are those of a configuration, by the endpoint's name. They outlive
+// the endpoint's other settings, so that changing those gives no new allowance.
+// It is safe for concurrent use.
+type budgets struct {
+	all  *schedule.Budget
+	rest *schedule.Budget // the part of all that is no endpoint's share
+
+	mu     sync.Mutex
+	each   map[string]*schedule.Budget // the endpoints' own
+	shares map[string]*schedule.Budget // the endpoints' parts of all; none where all has no limit
+}
+
+func newBudgets(common config.Budget) *budgets {
+	return &budgets{
+		all: newBudget(common), rest: newBudget(common),
+		each: map[string]*schedule.Budget{}, shares: map[string]*schedule.Budget{},
+	}
+}
+
+func newBudget(b config.Budget) *schedule.Budget {
+	return schedule.NewBudget(b.TokensPerHour, b.USDPerDay, time.Now)
+}
+
+func setLimits(b *schedule.Budget, to config.Budget) { b.Limit(to.TokensPerHour, to.USDPerDay) }
+
+// keep forgets the budgets of endpoints that are gone, once nothing is spent of
+// them: an endpoint that comes back soon finds its budget as it left it.
+func (b *budgets) keep(known func(endpoint string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gone := func(name string, own *schedule.Budget) bool { return !known(name) && own.Idle() }
+	maps.DeleteFunc(b.each, gone)
+	maps.DeleteFunc(b.shares, gone)
+}
+
+// limit has the budgets of the endpoints go by their settings. It is for those in
+// force alone: neither a configuration that may yet be refused nor a request that
+// began before a reload changes a limit.
+func (b *budgets) limit(inForce []*config.Endpoint) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range inForce {
+		if own := b.each[e.Name]; own != nil {
+			setLimits(own, e.Budget)
+		}
+	}
+}
+
+// share divides the budget of all among the endpoints that are probed. What they have
+// spent stays spent.
+func (b *budgets) share(all config.Budget, endpoints []*config.Endpoint, modules map[string]*config.Module) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	setLimits(b.all, all)
+	if all == (config.Budget{}) {
+		clear(b.shares)
+		setLimits(b.rest, all)
+		return
+	}
+	each, rest := shares(all, endpoints, modules)
+	setLimits(b.rest, rest)
+	for i, e := range endpoints {
+		if own := b.shares[e.Name]; own != nil {
+			setLimits(own, each[i])
+		} else {
+			b.shares[e.Name] = newBudget(each[i])
+		}
+	}
+}
+
+// shareOf returns the share of an endpoint; nil where it has none.
+func (b *budgets) shareOf(endpoint string) *schedule.Budget {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.shares[endpoint]
+}
+
+// own returns the budget of an endpoint; nil where it never had one, as few have.
+func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.each[e.Name]
+	if own == nil {
+		if e.Budget == (config.Budget{}) {
+			return nil
+		}
+		own = newBudget(e.Budget)
+		b.each[e.Name] = own
+	}
+	return own
+}
+
+// used returns what is used of the budget of an endpoint; nil where it has none.
+func (b *budgets) used(e *config.Endpoint) func() (tokens, usd float64) {
+	if own := b.own(e); own != nil {
+		return own.Used
+	}
+	return nil
+}
+
+// of returns the limits that stand in front of the runs of an endpoint.
+func (b *budgets) of(e *config.Endpoint) []limit {
+	limits := []limit{b.all, &shareOrRest{budgets: b, endpoint: e.Name}}
+	if own := b.own(e); own != nil {
+		limits = append(limits, own)
+	}
+	return limits
+}
+
+// ofStrangers returns the limits that stand in front of what is no endpoint of the
+// configuration.
+func (b *budgets) ofStrangers() []limit { return []limit{b.all, b.rest} }
+
+// limit is what a run needs room in: a budget, or one of several.
+type limit interface {
+	// Reserve and Settle are as those of schedule.Budget.
+	Reserve(most schedule.Cost) bool
+	Settle(reserved, spent schedule.Cost)
+}
+
+// shareOrRest takes what a run costs from the share of its endpoint or, where that has
+// no room, from the rest. It is used by one run at a time.
+type shareOrRest struct {
+	budgets  *budgets
+	endpoint string
+	from     *schedule.Budget // of the run in flight
+}
+
+func (s *shareOrRest) Reserve(most schedule.Cost) bool {
+	if s.from = s.budgets.shareOf(s.endpoint); s.from != nil && s.from.Reserve(most) {
+		return true
+	}
+	s.from = s.budgets.rest
+	return s.from.Reserve(most)
+}
+
+func (s *shareOrRest) Settle(reserved, spent schedule.Cost) { s.from.Settle(reserved, spent) }
+
+// shares are the parts of the budget of all that endpoints have to themselves, in
+// their order, and what is left for who needs more. Nobody can spend what is another's:
+// all that the shares and the rest allow together is the budget.
+func shares(all config.Budget, endpoints []*config.Endpoint, modules map[string]*config.Module) (each []config.Budget, rest config.Budget) {
+	tokens, usd := make([]float64, len(endpoints)), make([]float64, len(endpoints))
+	for i, e := range endpoints {
+		tokens[i], usd[i] = wants(e, modules)
+	}
+	tokensLeft := divide(float64(all.TokensPerHour), tokens)
+	usdLeft := divide(all.USDPerDay, usd)
+	each = make([]config.Budget, len(endpoints))
+	for i := range each {
+		each[i] = part(all, tokens[i], usd[i])
+	}
+	return each, part(all, tokensLeft, usdLeft)
+}
+
+// part is a part of a budget. It has a limit where the whole has one; where 0 would be
+// none it is next to nothing.
+func part(all config.Budget, tokens, usd float64) config.Budget {
+	var b config.Budget
+	if all.TokensPerHour > 0 {
+		b.TokensPerHour = max(1, int(min(tokens, math.MaxInt64/2))) // that fits, though rounded up
+	}
+	if all.USDPerDay > 0 {
+		b.USDPerDay = max(math.SmallestNonzeroFloat64, usd)
+	}
+	return b
+}
+
+// wants is the most that the modules of an endpoint ask for: tokens in an hour and US
+// dollars in a day, as budgets count them, within the endpoint's own budget.
+func wants(e *config.Endpoint, modules map[string]*config.Module) (tokens, usd float64) {
+	for _, name := range e.Modules {
+		m := modules[name]
+		if m == nil {
+			continue
+		}
+		for _, rung := range m.Rungs() {
+			most := newSpending(e, rung.Module, nil).most()
+			// As many runs as begin in a window, and the one in flight.
+			runs := func(window time.Duration) float64 {
+				return math.Ceil(window.Seconds()/time.Duration(rung.Interval).Seconds()) + 1
+			}
+			tokens += float64(most.Tokens) * runs(schedule.TokenWindow)
+			usd += most.USD * runs(schedule.USDWindow)
+		}
+	}
+	if own := float64(e.Budget.TokensPerHour); own > 0 {
+		tokens = min(tokens, own)
+	}
+	if own := e.Budget.USDPerDay; own > 0 {
+		usd = min(usd, own)
+	}
+	return tokens, usd
+}
+
+// divide replaces what each wants by what it gets, and returns what is left. Nobody
+// gets more than wanted, nor less than an equal part of the whole (max-min fairness).
+func divide(whole float64, wants []float64) (left float64) {
+	order := make([]int, len(wants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(wants[a], wants[b]) })
+	left = whole
+	for n, i := range order {
+		wants[i] = min(wants[i], left/float64(len(order)-n))
+		left -= wants[i]
+	}
+	return max(0, left)
+}

@@ -1,0 +1,253 @@
+package fleet
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Checks returns the checks of a configuration that need to know what a fleet does
+// with it.
+func Checks() []config.Check {
+	return []config.Check{checkEngines, checkHardware, checkModules, checkObjectives, checkBudgets}
+}
+
+// section is a part of the configuration that describes an endpoint: one of the list,
+// or the template of discovered ones.
+type section struct {
+	path string
+	*config.Endpoint
+}
+
+// modules returns the modules of the section by their place in its list, but for
+// those without a sound definition.
+func (s section) modules(cfg *config.Config) iter.Seq2[int, *config.Module] {
+	return func(yield func(int, *config.Module) bool) {
+		for i, name := range s.Modules {
+			if m := cfg.Modules[name]; m != nil && !yield(i, m) {
+				return
+			}
+		}
+	}
+}
+
+// isOfTexts reports whether the section names a wire protocol without answers in
+// tokens.
+func (s section) isOfTexts() bool {
+	p, _ := api.Lookup(s.API)
+	return isOfTexts(p.Kind)
+}
+
+// mistake is one in the value at a path under the section.
+func (s section) mistake(at, format string, args ...any) *config.Error {
+	return &config.Error{Path: s.path + "." + at, Msg: fmt.Sprintf(format, args...)}
+}
+
+// sections lists those of a configuration.
+func sections(cfg *config.Config) []section {
+	var all []section
+	for i, e := range cfg.Endpoints {
+		all = append(all, section{fmt.Sprintf("endpoints[%d]", i), e})
+	}
+	for i, d := range cfg.Discovery {
+		all = append(all, section{fmt.Sprintf("discovery[%d]", i), &d.Template})
+	}
+	return all
+}
+
+// checkEngines finds mappings of engines that cannot be used, and references to
+// an engine without one.
+func checkEngines(cfg *config.Config) []*config.Error {
+	known, mistakes := engine.Check(cfg.Engines)
+	for _, e := range sections(cfg) {
+		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
+			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q; known: %s", name, strings.Join(known, ", ")))
+		}
+	}
+	return mistakes
+}
+
+// checkModules finds modules that ask what the configured protocol of an endpoint
+// has no way to ask.
+func checkModules(cfg *config.Config) []*config.Error {
+	var mistakes []*config.Error
+	for _, e := range sections(cfg) {
+		for j, m := range e.modules(cfg) {
+			if err := prober.Suits(e.API, m); err != nil {
+				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v", e.Modules[j], err))
+			}
+		}
+	}
+	return mistakes
+}
+
+// checkObjectives finds objectives for tokens where no endpoint that they hold
+// for answers with tokens.
+func checkObjectives(cfg *config.Config) []*config.Error {
+	var mistakes []*config.Error
+	users := map[string][]section{} // by module
+	for _, e := range sections(cfg) {
+		for _, name := range e.Modules {
+			users[name] = append(users[name], e)
+		}
+		if e.SLO != nil && e.isOfTexts() {
+			mistakes = append(mistakes, tokenObjectives(e.SLO, e.path, e.API)...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		m, all := cfg.Modules[name], users[name]
+		generates := func(e section) bool { return !e.isOfTexts() }
+		if m != nil && m.SLO != nil && !slices.ContainsFunc(all, generates) {
+			mistakes = append(mistakes, tokenObjectives(m.SLO, config.Key("modules", name), all[0].API)...)
+		}
+	}
+	return mistakes
+}
+
+// tokenObjectives are the objectives for tokens, as mistakes.
+func tokenObjectives(slo *config.SLO, at, apiName string) []*config.Error {
+	var mistakes []*config.Error
+	for _, limit := range []struct {
+		key string
+		d   model.Duration
+	}{{"ttft", slo.TTFT}, {"tpot", slo.TPOT}} {
+		if limit.d > 0 {
+			mistakes = append(mistakes, &config.Error{
+				Path: at + ".slo." + limit.key,
+				Msg:  fmt.Sprintf("the api %s embeds or ranks and does not generate: want e2e instead", apiName),
+			})
+		}
+	}
+	return mistakes
+}
+
+// checkBudgets finds modules whose single run may exceed a budget, so that they
+// would never run. Discovered endpoints make the shares of global.budget smaller,
+// which nobody can know here.
+func checkBudgets(cfg *config.Config) []*config.Error {
+	each, rest := shares(cfg.Global.Budget, cfg.Endpoints, cfg.Modules)
+	var mistakes []*config.Error
+	for i, e := range sections(cfg) {
+		for j, m := range e.modules(cfg) {
+			mistake := func(err error, whose string) {
+				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v that %s allows", e.Modules[j], err, whose))
+			}
+			if err := checkBudget(e.Endpoint, m, e.Budget); err != nil {
+				mistake(err, "the endpoint's budget")
+			}
+			if err := checkBudget(e.Endpoint, m, cfg.Global.Budget); err != nil {
+				mistake(err, "global.budget")
+			} else if i < len(each) {
+				if err := checkBudget(e.Endpoint, m, each[i]); err != nil && checkBudget(e.Endpoint, m, rest) != nil {
+					mistake(err, "its share of global.budget")
+				}
+			}
+		}
+	}
+	return mistakes
+}
+
+func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {
+	for _, rung := range m.Rungs() {
+		most := newSpending(e, rung.Module, nil).most()
+		if b.TokensPerHour > 0 && most.Tokens > b.TokensPerHour {
+			return fmt.Errorf("one run may take %d tokens, more than the %d per hour", most.Tokens, b.TokensPerHour)
+		}
+		if b.USDPerDay > 0 && most.USD > b.USDPerDay {
+			return fmt.Errorf("one run may cost $%.4f, more than the $%g per day", most.USD, b.USDPerDay)
+		}
+	}
+	return nil
+}
+
+// TightBudgets returns a note for each budget of tokens that is smaller than what the
+// modules ask for in an hour, so that probing pauses.
+func TightBudgets(cfg *config.Config) []string {
+	var notes []string
+	note := func(whose string, wanted float64, b config.Budget) {
+		if b.TokensPerHour > 0 && wanted > float64(b.TokensPerHour) {
+			notes = append(notes, fmt.Sprintf("%s allows %d tokens an hour, and its probes may take %.0f: they will pause when it is used up", whose, b.TokensPerHour, wanted))
+		}
+	}
+	var all float64
+	for _, e := range cfg.Endpoints {
+		var own float64
+		for _, name := range e.Modules {
+			for _, rung := range cfg.Modules[name].Rungs() {
+				s := newSpending(e, rung.Module, nil)
+				s.counted = true
+				own += float64(s.most().Tokens) * time.Hour.Seconds() / time.Duration(rung.Interval).Seconds()
+			}
+		}
+		note("the budget of "+e.Name, own, e.Budget)
+		all += own
+	}
+	note("global.budget", all, cfg.Global.Budget)
+	return notes
+}
+
+// Bandwidths returns the memory bandwidths that a configuration gives to GPUs, by
+// UUID.
+func Bandwidths(cfg *config.Config) map[string]float64 {
+	bandwidth := map[string]float64{}
+	for _, e := range sections(cfg) {
+		if e.Hardware == nil || e.Hardware.MemoryBandwidth == 0 {
+			continue
+		}
+		for _, uuid := range e.Hardware.UUIDs {
+			bandwidth[uuid] = float64(e.Hardware.MemoryBandwidth)
+		}
+	}
+	return bandwidth
+}
+
+// checkHardware finds GPUs that are given two memory bandwidths, and products
+// whose bandwidth nobody knows.
+func checkHardware(cfg *config.Config) []*config.Error {
+	mistakes := checkBandwidths(cfg)
+	for _, e := range sections(cfg) {
+		h := e.Hardware
+		if h == nil || h.GPU == "" || h.MemoryBandwidth != 0 {
+			continue
+		}
+		if _, ok := gpu.ProductBandwidth(h.GPU); !ok {
+			mistakes = append(mistakes, e.mistake("hardware.gpu", "unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU))
+		}
+	}
+	return mistakes
+}
+
+// checkBandwidths finds GPUs that two endpoints give different memory
+// bandwidths.
+func checkBandwidths(cfg *config.Config) []*config.Error {
+	var mistakes []*config.Error
+	first := map[string]section{} // that gave the GPU its bandwidth
+	for _, e := range sections(cfg) {
+		if e.Hardware == nil || e.Hardware.MemoryBandwidth == 0 {
+			continue
+		}
+		for _, uuid := range e.Hardware.UUIDs {
+			before, seen := first[uuid]
+			if !seen {
+				first[uuid] = e
+				continue
+			}
+			if given := before.Hardware.MemoryBandwidth; given != e.Hardware.MemoryBandwidth {
+				mistakes = append(mistakes, e.mistake("hardware.memory_bandwidth", "%s is that of %s, which has %s at %s", e.Hardware.MemoryBandwidth, uuid, given, before.path))
+				break // one for a value
+			}
+		}
+	}
+	return mistakes
+}

@@ -1,0 +1,264 @@
+// Package fleet is the runtime of endpoints. A configuration becomes targets, one for
+// each endpoint and module; the targets of an endpoint are a member of the fleet; a member has
+// tasks, which the scheduler runs, and whose results go to the observers in their order.
+package fleet
+
+import (
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/web"
+)
+
+// Options are the parts that a fleet connects.
+type Options struct {
+	// Probing and Scraping start the probes of endpoints and the readings of
+	// their servers' pages; nil is none of them.
+	Probing, Scraping *schedule.Scheduler
+	Probes            *collector.Probes
+	Servers           *collector.Servers
+	Self              *collector.Self
+	Board             *status.Board
+	// Observers take the results after metrics and status page.
+	Observers []Observer
+	Logger    *slog.Logger
+}
+
+// Fleet runs the endpoints: one task for each endpoint, module and rung, one reading
+// of the servers of each endpoint, and probes on request. It is used by one goroutine, but for
+// what says otherwise.
+type Fleet struct {
+	Options
+	dialer   *prober.Dialer
+	budgets  *budgets
+	onDemand *onDemand
+	engines  map[string]*config.Engine // that mappings are of
+	mappings *engine.Mappings
+	modules  map[string]*config.Module
+	members  map[string]*member
+	refused  map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
+	count    atomic.Int64              // of members, for other goroutines
+}
+
+// Plan is what a fleet is to look at.
+type Plan struct {
+	Config *config.Config
+	// Endpoints are those to look at, of the configuration and discovered ones, each
+	// under its own name. All are those that may be probed on request.
+	Endpoints, All []*config.Endpoint
+}
+
+// New returns a fleet without endpoints, which must be closed.
+func New(o Options) *Fleet {
+	f := &Fleet{Options: o, dialer: prober.NewDialer(), budgets: newBudgets(config.Budget{})}
+	f.onDemand = newOnDemand(f.dialer, f.budgets)
+	return f
+}
+
+// Size returns how many endpoints are looked at. It is safe for concurrent use.
+func (f *Fleet) Size() int { return int(f.count.Load()) }
+
+// Refused returns how many discovered endpoints cannot be used.
+func (f *Fleet) Refused() int { return len(f.refused) }
+
+// Prober returns what probes on request. It is safe for concurrent use.
+func (f *Fleet) Prober() web.Prober { return f.onDemand }
+
+// BudgetUsed returns the used shares of the budget of all endpoints, as
+// schedule.Budget does. It is safe for concurrent use.
+func (f *Fleet) BudgetUsed() (tokens, usd float64) { return f.budgets.all.Used() }
+
+// UserAgent is what every request says of its sender.
+func UserAgent() string { return "inference_exporter/" + version.Version }
+
+// Apply makes the endpoints of p those that are looked at. What stays as it was
+// keeps its probers and series. After an error the plan before goes on.
+func (f *Fleet) Apply(p Plan) error {
+	mappings, err := f.mappingsOf(p.Config)
+	if err != nil {
+		return err
+	}
+	modules := keepEqual(f.modules, p.Config.Modules)
+	next, fresh, err := f.build(p, modules, mappings)
+	if err != nil {
+		for _, m := range fresh {
+			m.close()
+		}
+		return err
+	}
+	gone := maps.Clone(f.members)
+	maps.DeleteFunc(gone, func(name string, m *member) bool { return next[name] == m })
+	f.members, f.modules, f.mappings, f.engines = next, modules, mappings, p.Config.Engines
+	for name, m := range gone {
+		f.remove(name, m)
+	}
+	for _, m := range fresh {
+		f.add(m)
+	}
+	f.schedule()
+	f.count.Store(int64(len(next)))
+	f.Self.SetEndpoints(len(next))
+	f.budgets.keep(func(name string) bool { return next[name] != nil })
+	f.budgets.limit(p.All)
+	f.budgets.share(p.Config.Global.Budget, p.Endpoints, p.Config.Modules)
+	f.onDemand.use(p.Config, modules, f.known(p.All))
+	return nil
+}
+
+// mappingsOf returns the mappings of a configuration: those in use where they stay
+// as they are, so that the readers of pages stay too.
+func (f *Fleet) mappingsOf(cfg *config.Config) (*engine.Mappings, error) {
+	if f.mappings != nil && reflect.DeepEqual(cfg.Engines, f.engines) {
+		return f.mappings, nil
+	}
+	return engine.NewMappings(cfg.Engines)
+}
+
+// known returns the endpoints, with that of a member in place of an equal one.
+func (f *Fleet) known(all []*config.Endpoint) []*config.Endpoint {
+	known := slices.Clone(all)
+	for i, e := range known {
+		if m := f.members[e.Name]; m != nil {
+			known[i] = m.endpoint
+		}
+	}
+	return known
+}
+
+// keepEqual returns the modules of next, with those of before in place of equal
+// ones, so that what did not change is the same pointer.
+func keepEqual(before, next map[string]*config.Module) map[string]*config.Module {
+	kept := maps.Clone(next)
+	for name, m := range next {
+		if old := before[name]; reflect.DeepEqual(old, m) {
+			kept[name] = old
+		}
+	}
+	return kept
+}
+
+// build returns the members of a plan, those that are new among them apart, and
+// touches nothing else.
+func (f *Fleet) build(p Plan, modules map[string]*config.Module, mappings *engine.Mappings) (next map[string]*member, fresh []*member, err error) {
+	next = make(map[string]*member, len(p.Endpoints))
+	listed := make(map[*config.Endpoint]bool, len(p.Config.Endpoints))
+	for _, e := range p.Config.Endpoints {
+		listed[e] = true
+	}
+	refused := map[*config.Endpoint]bool{}
+	for _, e := range p.Endpoints {
+		s := spec{e, targetsOf(e, modules), mappings}
+		if m := f.members[e.Name]; m != nil && m.equals(s) {
+			next[e.Name] = m
+			continue
+		}
+		m, err := f.newMember(s)
+		if err != nil && listed[e] {
+			return nil, fresh, err
+		}
+		if err != nil {
+			refused[e] = true
+			if !f.refused[e] {
+				f.Logger.Warn("a discovered endpoint cannot be used", "endpoint", e.Name, "err", err)
+			}
+			continue
+		}
+		fresh = append(fresh, m)
+		next[e.Name] = m
+	}
+	f.refused = refused
+	return next, fresh, nil
+}
+
+// add puts a member on the pages.
+func (f *Fleet) add(m *member) {
+	e := m.endpoint
+	f.Board.SetEndpoint(e)
+	f.Probes.SetEndpoint(collector.EndpointInfo{
+		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels,
+		Hardware: e.Hardware, Price: e.Price, Budget: f.budgets.used(e),
+	})
+	f.Servers.Set(serversID(e), nil)
+	for _, n := range m.findings {
+		n.series = f.Probes.Findings(n.id)
+	}
+	for i, t := range m.tasks {
+		t.openSeries(f.Probes, f.Board, i == 0)
+	}
+}
+
+// remove takes a member off the pages. Its series go after its tasks have closed, so
+// that nothing comes back. A member of the same name and target, with other settings, keeps on
+// the status page what is known of it.
+func (f *Fleet) remove(name string, m *member) {
+	m.close()
+	for _, id := range m.seriesIDs() {
+		f.Probes.Remove(id)
+	}
+	for _, n := range m.findings {
+		f.Probes.RemoveFindings(n.id)
+	}
+	f.Probes.RemoveEndpoint(name)
+	f.Servers.Remove(name)
+	next := f.members[name]
+	if next == nil || !sameTarget(m.endpoint, next.endpoint) {
+		f.Board.RemoveEndpoint(name)
+		return
+	}
+	kept := next.seriesIDs()
+	for _, id := range m.seriesIDs() {
+		if !slices.Contains(kept, id) {
+			f.Board.CloseSeries(id)
+		}
+	}
+}
+
+// sameTarget reports whether results of one endpoint are results of the other.
+func sameTarget(a, b *config.Endpoint) bool {
+	return a.URL.String() == b.URL.String() && a.API == b.API && a.Model == b.Model
+}
+
+// schedule gives the schedulers the jobs of all members.
+func (f *Fleet) schedule() {
+	var probes, scrapes []schedule.Job
+	for name, m := range f.members {
+		for _, t := range m.tasks {
+			probes = append(probes, schedule.Job{
+				Key: t.key(), Host: m.endpoint.URL.Host, Group: name, Interval: time.Duration(t.Interval), Run: t.probe, Skipped: t.skip,
+			})
+		}
+		if m.scrape != nil {
+			scrapes = append(scrapes, schedule.Job{
+				Key: name, Host: m.endpoint.URL.Host, Interval: time.Duration(m.endpoint.Servers.Interval), Run: m.scrape.read,
+			})
+		}
+	}
+	if f.Probing != nil {
+		f.Probing.Update(probes)
+	}
+	if f.Scraping != nil {
+		f.Scraping.Update(scrapes)
+	}
+}
+
+// Close ends the probes and drops what the probers keep. No probe on request may run
+// with a context that goes on.
+func (f *Fleet) Close() {
+	f.onDemand.close()
+	for _, m := range f.members {
+		m.close()
+	}
+	_ = f.dialer.Close()
+}

@@ -1,0 +1,278 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/web"
+)
+
+// ReportWidth is the width of what is printed for people, in columns.
+const ReportWidth = 80
+
+// onDemand probes once on request, for the page /probe.
+type onDemand struct {
+	dialer  *prober.Dialer
+	kept    *keptProbers
+	budgets *budgets
+	targets atomic.Pointer[targets] // of the configuration in force
+}
+
+// targets are what may be probed on request.
+type targets struct {
+	endpoints []*config.Endpoint
+	modules   map[string]*config.Module
+	labels    map[string]string // of targets that are no known endpoint
+	allows    func(*url.URL) bool
+}
+
+func newOnDemand(d *prober.Dialer, b *budgets) *onDemand {
+	o := &onDemand{dialer: d, kept: newKeptProbers(d), budgets: b}
+	o.targets.Store(&targets{allows: func(*url.URL) bool { return false }})
+	return o
+}
+
+// use makes these endpoints and modules, and the hosts that cfg allows, what may be
+// probed.
+func (d *onDemand) use(cfg *config.Config, modules map[string]*config.Module, endpoints []*config.Endpoint) {
+	d.targets.Store(&targets{
+		endpoints: endpoints, modules: modules, labels: cfg.Global.Labels, allows: cfg.Probe.Allows,
+	})
+	known := make(map[*config.Endpoint]bool, len(endpoints))
+	for _, e := range endpoints {
+		known[e] = true
+	}
+	d.kept.keep(func(k keptKey) bool { return known[k.endpoint] && modules[k.name] == k.module })
+}
+
+// Probe probes a configured endpoint, or a URL at a host that the
+// configuration allows.
+func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAnswer, error) {
+	all := d.targets.Load()
+	e, err := all.endpoint(r.Target)
+	if err != nil {
+		return nil, err
+	}
+	module := r.Module
+	if module == "" {
+		module = config.Interactive
+	}
+	t, err := NewTarget(e, all.modules, module, r.API, r.Model)
+	if err != nil {
+		return nil, &web.Refusal{Reason: err.Error()}
+	}
+	results, err := d.probe(ctx, e, t, &r, slices.Contains(all.endpoints, e))
+	if err != nil {
+		return nil, err
+	}
+	return &web.ProbeAnswer{
+		Metrics: metricsOf(t, results),
+		Report: func(w io.Writer) error {
+			return report.Text(w, t.Report(), results.All(), results.Skip(), report.Options{Width: ReportWidth})
+		},
+		TimedOut: slices.ContainsFunc(results.All(), func(r *result.Result) bool { return r.Outcome.IsTimeout() }),
+	}, nil
+}
+
+// probe probes t at e. A target other than the file says has a prober of its
+// own, for this once.
+func (d *onDemand) probe(ctx context.Context, e *config.Endpoint, t Target, r *web.ProbeRequest, configured bool) (results Results, err error) {
+	allowed := allowanceOf(t, configured, d.budgets)
+	if !allowed.reserve() {
+		return nil, &web.Refusal{Busy: true, Reason: "the budget has no room for a probe"}
+	}
+	defer func() { allowed.settle(results) }()
+	if r.API == "" && r.Model == "" && configured {
+		return d.kept.probe(ctx, e, t, r.Limit)
+	}
+	p, err := t.NewProber(d.dialer)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return p.Run(ctx, r.Limit), nil
+}
+
+// close drops what the probers keep. No probe may run with a context that
+// goes on.
+func (d *onDemand) close() { d.kept.close() }
+
+// endpoint returns what a target names. The page must be no way to reach what
+// only this machine can: other hosts are refused before anything is sent.
+func (t *targets) endpoint(target string) (*config.Endpoint, error) {
+	if e := FindEndpoint(t.endpoints, target); e != nil {
+		return e, nil
+	}
+	if !IsURL(target) {
+		return nil, &web.Refusal{Reason: fmt.Sprintf("target %.64q is the name of no endpoint, and no URL", target)}
+	}
+	e, err := EndpointAt(target)
+	if err != nil {
+		return nil, &web.Refusal{Reason: "parameter target: " + err.Error()}
+	}
+	if !t.allows(e.URL.URL) {
+		return nil, &web.Refusal{Forbidden: true, Reason: fmt.Sprintf(
+			"host %.64q is neither that of an endpoint's URL as configured nor listed under probe.allow", e.URL.Host)}
+	}
+	e.Labels = t.labels
+	return e, nil
+}
+
+// metricsOf is the page of what one request asked: the families of the daemon,
+// with the series of one module.
+func metricsOf(t Target, all Results) web.Exposition {
+	probes := collector.NewProbes(time.Now)
+	e := t.Endpoint
+	info := collector.EndpointInfo{
+		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels, Hardware: e.Hardware, Price: e.Price,
+	}
+	found := newFindings(t, nil, slog.New(slog.DiscardHandler))
+	found.series = probes.Findings(found.id)
+	for _, rung := range all {
+		series := openSeries(probes, rung.Target)
+		if rung.Skip != nil {
+			series[0].metrics.Skip(rung.Skip.Reason)
+			for _, r := range rung.Skip.Spent {
+				info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
+				series.of(r).metrics.Spend(r)
+			}
+		}
+		for _, r := range rung.Results {
+			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
+			series.Observe(&Observation{Result: r, Target: rung.Target})
+		}
+		found.observe(rung.Results)
+	}
+	probes.SetEndpoint(info)
+	return collector.NewExposition(prometheus.NewRegistry(), probes)
+}
+
+// keptProbers are the probers of configured endpoints. They stay from one
+// request to the next, because they learn: what the endpoint serves, and how
+// many tokens a prompt has there. It is safe for concurrent use.
+type keptProbers struct {
+	dialer *prober.Dialer
+
+	mu      sync.Mutex
+	probers map[keptKey]*keptProber
+	closed  bool
+}
+
+type keptKey struct {
+	endpoint *config.Endpoint
+	module   *config.Module
+	name     string // of the module
+}
+
+// keptProber is a prober and the right to use it, which one request has at a time.
+type keptProber struct {
+	slot   chan struct{}
+	prober *Prober
+}
+
+func newKeptProbers(d *prober.Dialer) *keptProbers {
+	return &keptProbers{dialer: d, probers: map[keptKey]*keptProber{}}
+}
+
+// probe probes t, a target at the configured endpoint e. The limit, 0 for that
+// of the module, includes the wait for other requests' probes of the same.
+func (k *keptProbers) probe(ctx context.Context, e *config.Endpoint, t Target, limit time.Duration) (Results, error) {
+	kept, err := k.get(e, t)
+	if err != nil {
+		return nil, err
+	}
+	start, wait := time.Now(), limit
+	if wait == 0 {
+		wait = time.Duration(t.Timeout)
+	}
+	if err := kept.take(ctx, wait); err != nil {
+		return nil, err
+	}
+	defer func() { <-kept.slot }()
+	if limit > 0 {
+		limit = max(1, limit-time.Since(start))
+	}
+	return kept.prober.Run(ctx, limit), nil
+}
+
+// get returns the prober of a target, a new one for the first request.
+func (k *keptProbers) get(e *config.Endpoint, t Target) (*keptProber, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		return nil, errors.New("probe on request: the exporter stops")
+	}
+	key := keptKey{e, t.Module, t.Name}
+	if kept := k.probers[key]; kept != nil {
+		return kept, nil
+	}
+	p, err := t.NewProber(k.dialer)
+	if err != nil {
+		return nil, err
+	}
+	kept := &keptProber{slot: make(chan struct{}, 1), prober: p}
+	k.probers[key] = kept
+	return kept, nil
+}
+
+// keep closes the probers that are no longer wanted. One that a request uses stays
+// until the next time.
+func (k *keptProbers) keep(wanted func(keptKey) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.probers, func(key keptKey, kept *keptProber) bool {
+		if wanted(key) {
+			return false
+		}
+		select {
+		case kept.slot <- struct{}{}: // for good: a request that waits gives up
+			kept.prober.Close()
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// take waits until no other request uses the prober.
+func (k *keptProber) take(ctx context.Context, limit time.Duration) error {
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case k.slot <- struct{}{}:
+		return nil
+	case <-late.C:
+		return &web.Refusal{Busy: true, Reason: fmt.Sprintf("another probe of this endpoint and module did not end within %s", limit)}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// close closes the probers. It waits for the probes that run, whose contexts
+// must have ended, and keeps the slots, so that none is used again.
+func (k *keptProbers) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	for _, kept := range k.probers {
+		kept.slot <- struct{}{}
+		kept.prober.Close()
+	}
+}

@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/connect"
+	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/status"
+)
+
+// scrape reads the pages of the servers behind one endpoint whenever the
+// scheduler says so.
+type scrape struct {
+	lifecycle
+	// from is when readings begin while the model is not known, which is a label
+	// of all that they tell.
+	from       time.Time
+	id         collector.ServersID
+	endpoint   *engine.Endpoint
+	identity   *identity
+	servers    *collector.Servers
+	board      *status.Board
+	logger     *slog.Logger
+	states     map[string]serverState // of the last reading, by server
+	incomplete map[string]string      // quantities that were missing, by server
+}
+
+// read reads all pages once and publishes what they tell.
+func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
+	known := s.identity.get()
+	if known.Model == "" && time.Now().Before(s.from) {
+		return schedule.Report{}
+	}
+	var statuses []engine.Status
+	s.run(ctx, func(ctx context.Context) { statuses = s.endpoint.Scrape(ctx, known) }, func() {
+		ours := func(st engine.Status) bool { return connect.IsShortage(st.Err) }
+		if ctx.Err() != nil || slices.ContainsFunc(statuses, ours) {
+			return // ended by us, or for a lack of ours, which says nothing of the servers
+		}
+		id := s.id
+		id.Model = known.Model
+		there := slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.Absent })
+		s.servers.Set(id, there)
+		s.board.SetServers(id.Endpoint, there)
+		s.log(statuses)
+	})
+	return schedule.Report{}
+}
+
+// log tells of servers that come, go or change their state, and of quantities
+// that a page no longer shows.
+func (s *scrape) log(statuses []engine.Status) {
+	states := make(map[string]serverState, len(statuses))
+	incomplete := map[string]string{}
+	for i := range statuses {
+		st := &statuses[i]
+		states[st.Server] = stateOf(st)
+		if before, seen := s.states[st.Server]; !seen || before != stateOf(st) {
+			s.logState(st, seen)
+		}
+		if st.Snapshot == nil || len(st.Snapshot.Missing) == 0 {
+			continue
+		}
+		missing := fmt.Sprint(st.Snapshot.Missing)
+		incomplete[st.Server] = missing
+		if s.incomplete[st.Server] != missing {
+			s.logger.Warn("the server's page lacks quantities that this engine always showed; if it renamed them, set them under engines",
+				"server", st.Server, "engine", st.Snapshot.Engine, "missing", missing)
+		}
+	}
+	for server := range s.states {
+		if _, ok := states[server]; !ok {
+			s.logger.Warn("server is gone", "server", server)
+		}
+	}
+	s.states, s.incomplete = states, incomplete
+}
+
+// serverState is a state and why it is so.
+type serverState struct {
+	state  engine.State
+	reason engine.Reason
+	absent bool
+}
+
+func stateOf(st *engine.Status) serverState { return serverState{st.State, st.Reason, st.Absent} }
+
+func (s *scrape) logState(st *engine.Status, seen bool) {
+	switch {
+	case st.State == engine.Up && seen:
+		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)
+	case st.State == engine.Up:
+		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
+	case st.Absent:
+		s.logger.Info("the page is not that of a server", "server", st.Server, "url", st.URL, "reason", string(st.Reason), "err", st.Err)
+	default:
+		s.logger.Warn("cannot read the server's page", "server", st.Server, "url", st.URL, "state", string(st.State),
+			"reason", string(st.Reason), "err", st.Err)
+	}
+}

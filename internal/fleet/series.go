@@ -1,0 +1,156 @@
+package fleet
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/status"
+)
+
+// variant is what tells the results of one run apart: each has a series of its
+// own.
+type variant struct {
+	prefix      string
+	concurrency int // of a burst; 0 is none
+}
+
+// variantOf is the variant that a result belongs to.
+func variantOf(r *result.Result) variant { return variant{r.Prefix, r.Concurrency} }
+
+// variantsOf lists what the runs of a module consist of; the first one is
+// always asked, the others may be left out after a failure.
+func variantsOf(m *config.Module) []variant {
+	switch {
+	case m.Prefix == config.PrefixPaired:
+		return []variant{{string(config.PrefixCold), 0}, {string(config.PrefixWarm), 0}}
+	case len(m.Concurrency) > 0:
+		var all []variant
+		for _, n := range m.Concurrency {
+			all = append(all, variant{string(m.Prefix), n})
+		}
+		return all
+	}
+	return []variant{{string(m.Prefix), 0}}
+}
+
+// id is that of the variant's series, given that of the task.
+func (v variant) id(of result.SeriesID) result.SeriesID {
+	of.Prefix = v.prefix
+	if v.concurrency > 0 {
+		of.Concurrency = strconv.Itoa(v.concurrency)
+	}
+	return of
+}
+
+// rungSeries are the series of a rung on the page of metrics and on the status page:
+// few, for there is a set in every task.
+type rungSeries []variantSeries
+
+type variantSeries struct {
+	variant
+	metrics *collector.Series
+	status  *status.Probes // nil where there is no status page
+}
+
+// of returns the series that a result belongs to.
+func (s rungSeries) of(r *result.Result) variantSeries {
+	return s[slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })]
+}
+
+// Observe implements Observer. A confirmation of a failure is not judged, nor is what ran
+// beside a burst of ours, which is slow by our own doing.
+func (s rungSeries) Observe(o *Observation) {
+	of := s.of(o.Result)
+	if o.Disturbed {
+		of.metrics.ObserveDisturbed(o.Result)
+	} else {
+		of.metrics.Observe(o.Result)
+		if !o.Confirmation {
+			of.metrics.Judge(o.Result)
+		}
+	}
+	if of.status != nil {
+		of.status.Observe(o.Result) // after Judge, whose window it shows
+	}
+}
+
+// openSeries puts the series of a target on the page of metrics.
+func openSeries(p *collector.Probes, t Target) rungSeries {
+	o := collector.SeriesOptions{
+		Labels: t.Endpoint.Labels, Kind: kindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, ChecksAnswers: t.ChecksAnswers(),
+	}
+	if t.Judged() {
+		o.SLO = new(t.Endpoint.SLOWith(t.Module))
+	}
+	variants := variantsOf(t.Module)
+	all := make(rungSeries, 0, len(variants))
+	for i, v := range variants {
+		o.Interval, o.Timeout = 0, 0
+		if i == 0 { // the one that never misses its interval
+			o.Interval, o.Timeout = time.Duration(t.Interval), time.Duration(t.Timeout)
+		}
+		all = append(all, variantSeries{variant: v, metrics: p.Open(v.id(t.id()), o)})
+	}
+	return all
+}
+
+// show puts the series on the status page; first means that the endpoint's numbers are
+// those of the first of them.
+func (s rungSeries) show(b *status.Board, t Target, first bool) {
+	for i := range s {
+		metrics := s[i].metrics
+		s[i].status = b.OpenSeries(s[i].id(t.id()), status.SeriesOptions{
+			Pace:   status.Pace{Interval: time.Duration(t.Interval).Seconds(), Timeout: time.Duration(t.Timeout).Seconds()},
+			SLO:    statusSLO(t),
+			Window: func() *status.Window { return statusWindow(metrics) },
+			First:  first && i == 0,
+		})
+	}
+}
+
+// statusSLO returns the objectives of a target; nil where its
+// probes are not judged.
+func statusSLO(t Target) *status.SLO {
+	if !t.Judged() {
+		return nil
+	}
+	slo := t.Endpoint.SLOWith(t.Module)
+	seconds := func(d time.Duration) *float64 {
+		if d == 0 {
+			return nil
+		}
+		return new(d.Seconds())
+	}
+	return &status.SLO{
+		Objective: slo.Objective, TTFT: seconds(time.Duration(slo.TTFT)),
+		TPOT: seconds(time.Duration(slo.TPOT)), E2E: seconds(time.Duration(slo.E2E)),
+	}
+}
+
+// statusWindow returns what the last hour's probes tell; nil where there were none.
+func statusWindow(s *collector.Series) *status.Window {
+	w := s.TTFTWindow()
+	if w == nil || w.Samples == 0 {
+		return nil
+	}
+	return (*status.Window)(w)
+}
+
+// kindOf is what the answers of an endpoint to a module are, as far as the
+// configuration tells.
+func kindOf(e *config.Endpoint, m *config.Module) api.Kind {
+	if m.ReferenceLogprob {
+		return api.Scoring
+	}
+	if e.API == "" {
+		return ""
+	}
+	configured, _ := api.Lookup(e.API)
+	return configured.Kind
+}

@@ -1,0 +1,198 @@
+package fleet
+
+import (
+	"net/http"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/prompt"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+const (
+	// templateTokens is what a chat template adds to a prompt at most.
+	templateTokens = 64
+	// bytesPerToken is fewer than the tokenizers in use need for prose, so that
+	// a text has fewer tokens than we think.
+	bytesPerToken = 2
+	// shortPrompt bounds the built-in questions and the reference passage, in
+	// tokens.
+	shortPrompt = 600
+)
+
+// spending guards what the runs of one task may spend. It is used by one run at
+// a time.
+type spending struct {
+	module  *config.Module
+	price   *config.Price
+	limits  []limit
+	kind    api.Kind // of the endpoint; "" until it is known, and taken for generation
+	counted bool     // the server has counted the tokens of a prompt
+}
+
+// newSpending is that of the runs of a module, or of a rung of it, at an
+// endpoint.
+func newSpending(e *config.Endpoint, m *config.Module, limits []limit) *spending {
+	return &spending{module: m, price: e.Price, limits: limits, kind: kindOf(e, m)}
+}
+
+// isOfTexts reports whether a request has a batch of texts, and no answer in
+// tokens.
+func isOfTexts(k api.Kind) bool { return k == api.Embedding || k == api.Rerank }
+
+// reserve sets aside what the next run may cost at most. It returns false where
+// that could exceed a limit.
+func (s *spending) reserve() (most schedule.Cost, ok bool) {
+	most = s.most()
+	for i, l := range s.limits {
+		if !l.Reserve(most) {
+			for _, before := range s.limits[:i] {
+				before.Settle(most, schedule.Cost{})
+			}
+			return most, false
+		}
+	}
+	return most, true
+}
+
+// settle counts what the run has spent.
+func (s *spending) settle(reserved schedule.Cost, results []*result.Result) {
+	var spent schedule.Cost
+	each := s.request()
+	for _, r := range results {
+		if r.Kind != "" {
+			s.kind = r.Kind
+		}
+		s.counted = s.counted || r.Tokens.Prompt > 0
+		cost := spentBy(r, s.price, each)
+		spent.Tokens += cost.Tokens
+		spent.USD += cost.USD
+	}
+	for _, l := range s.limits {
+		l.Settle(reserved, spent)
+	}
+}
+
+// spentBy is what one request has cost. Where the server does not count the
+// tokens of a request that was sent, it is taken for the most it can be; where it
+// counts fewer than any tokenizer makes of the prompt, for as many as that.
+func spentBy(r *result.Result, price *config.Price, most tokens) schedule.Cost {
+	if r.Sent.IsZero() || r.Status != 0 && r.Status != http.StatusOK {
+		return schedule.Cost{} // nothing was computed
+	}
+	t := tokens{input: r.Tokens.Prompt, output: max(r.Tokens.Output, len(r.Events))}
+	if t.input < 0 {
+		t = most
+	}
+	t.input = max(t.input, r.PromptBytes/prompt.MaxBytesPerToken)
+	return t.cost(price, r.Tokens.Cached)
+}
+
+// tokens are those of one request, or of several.
+type tokens struct{ input, output int }
+
+// cost is what the tokens cost, so many of the prompt from the cache.
+func (t tokens) cost(price *config.Price, cached int) schedule.Cost {
+	return schedule.Cost{Tokens: t.input + t.output, USD: price.USD(t.input, cached, t.output)}
+}
+
+// most is what the next run may cost at most, as far as that can be known before.
+func (s *spending) most() schedule.Cost {
+	n := 1
+	if s.module.Prefix == config.PrefixPaired {
+		n = 2
+	}
+	if len(s.module.Concurrency) > 0 {
+		n = 0
+		for _, level := range s.module.Concurrency {
+			n += level
+		}
+	}
+	t := s.request()
+	return tokens{n * t.input, n * t.output}.cost(s.price, 0)
+}
+
+// request is what one request may have at most.
+func (s *spending) request() tokens {
+	m := s.module
+	t := tokens{output: m.OutputTokens.Max()}
+	switch {
+	case m.Prompt != "":
+		t.input = len(m.Prompt)/bytesPerToken + templateTokens
+	case m.PromptsFile != "":
+		for _, p := range m.Prompts {
+			n := templateTokens
+			for _, message := range p.Messages {
+				n += len(message.Content)/bytesPerToken + templateTokens
+			}
+			t.input = max(t.input, n)
+		}
+	case m.Questions, m.ReferenceLogprob:
+		t.input = shortPrompt
+	default:
+		t.input = s.promptToLength()
+		if isOfTexts(s.kind) {
+			t.input *= m.BatchSize
+		}
+	}
+	if isOfTexts(s.kind) || m.ReferenceLogprob {
+		t.output = 0
+	}
+	return t
+}
+
+// promptToLength is how long a prompt may become that is made to length: a tenth
+// longer than it should be, and half before the server has counted one.
+func (s *spending) promptToLength() int {
+	n := s.module.InputTokens.Max()
+	if !s.counted {
+		return n + n/2 + templateTokens
+	}
+	return n + n/10 + templateTokens
+}
+
+// allowance guards what one request for probes may spend.
+type allowance struct {
+	rungs    []*spending
+	reserved []schedule.Cost
+}
+
+// allowanceOf is that of a target: under the endpoint's budget, if it is one of
+// the configuration, and under that of all. Others have no budget of their own,
+// though one of the configuration may have their name.
+func allowanceOf(t Target, configured bool, b *budgets) *allowance {
+	a := &allowance{}
+	for _, rung := range t.Rungs() {
+		limits := b.ofStrangers()
+		if configured {
+			limits = b.of(t.Endpoint)
+		}
+		a.rungs = append(a.rungs, newSpending(t.Endpoint, rung.Module, limits))
+	}
+	return a
+}
+
+func (a *allowance) reserve() bool {
+	for _, s := range a.rungs {
+		most, ok := s.reserve()
+		if !ok {
+			a.settle(nil)
+			return false
+		}
+		a.reserved = append(a.reserved, most)
+	}
+	return true
+}
+
+// settle counts what was spent; rungs without results spent nothing.
+func (a *allowance) settle(all Results) {
+	for i, most := range a.reserved {
+		var results []*result.Result
+		if i < len(all) {
+			results = result.Spent(all[i].Results, all[i].Skip)
+		}
+		a.rungs[i].settle(most, results)
+	}
+}

@@ -1,0 +1,216 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// maxModelName bounds the name of a model that a request names, as the
+// configuration does.
+const maxModelName = 256
+
+// Target is an endpoint and a module to probe it with, or one rung of the module.
+type Target struct {
+	Endpoint *config.Endpoint
+	Name     string // of the module
+	config.Rung
+}
+
+// targetsOf returns a target for each module of an endpoint.
+func targetsOf(e *config.Endpoint, modules map[string]*config.Module) []Target {
+	all := make([]Target, len(e.Modules))
+	for i, name := range e.Modules {
+		all[i] = Target{e, name, config.Rung{Module: modules[name]}}
+	}
+	return all
+}
+
+// rungs returns a target for each rung of the module.
+func (t Target) rungs() []Target {
+	var all []Target
+	for _, rung := range t.Rungs() {
+		all = append(all, Target{t.Endpoint, t.Name, rung})
+	}
+	return all
+}
+
+// id is what all series of the target have in common.
+func (t Target) id() result.SeriesID {
+	return result.SeriesID{Endpoint: t.Endpoint.Name, Module: t.Name, InputTokens: t.InputLabel, OutputTokens: t.OutputLabel}
+}
+
+// key places the runs of the target on their grid. The rungs of a ladder come at
+// different times.
+func (t Target) key() string {
+	key := t.Endpoint.Name + "\x00" + t.Name
+	if t.InputLabel != "" || t.OutputLabel != "" {
+		key += "\x00" + t.InputLabel + "\x00" + t.OutputLabel
+	}
+	return key
+}
+
+// Tracker returns a tracker of what the results of the target show together.
+func (t Target) Tracker() *estimate.Tracker {
+	return estimate.NewTracker(estimate.Options{Now: time.Now, TTFT: time.Duration(t.Endpoint.SLOWith(t.Module).TTFT)})
+}
+
+// NewTarget puts a target together; "" leaves api and model as they are.
+func NewTarget(e *config.Endpoint, modules map[string]*config.Module, module, apiName, model string) (Target, error) {
+	m, ok := modules[module]
+	if !ok {
+		return Target{}, fmt.Errorf("unknown module %.64q; known: %s", module, strings.Join(slices.Sorted(maps.Keys(modules)), ", "))
+	}
+	own := *e
+	if apiName != "" {
+		if _, ok := api.Lookup(apiName); !ok {
+			return Target{}, fmt.Errorf("unknown api %.64q; known: %s", apiName, strings.Join(api.Names(), ", "))
+		}
+		own.API = apiName
+	}
+	if err := SetModel(&own, model); err != nil {
+		return Target{}, err
+	}
+	return Target{&own, module, config.Rung{Module: m}}, nil
+}
+
+// SetModel sets the model that an endpoint is asked for; "" leaves it as it is.
+func SetModel(e *config.Endpoint, model string) error {
+	if model == "" {
+		return nil
+	}
+	if len(model) > maxModelName || strings.ContainsFunc(model, unicode.IsControl) {
+		return fmt.Errorf("model %.64q: want at most %d bytes without control characters", model, maxModelName)
+	}
+	e.Model = model
+	return nil
+}
+
+// Report is the target in the words of a report.
+func (t Target) Report() result.Target {
+	return result.Target{Endpoint: t.Endpoint.Name, URL: t.Endpoint.URL.String(), Module: t.Name, Price: t.Endpoint.Price}
+}
+
+// Prober probes a target with all rungs of its module.
+type Prober struct{ rungs []rungProber }
+
+type rungProber struct {
+	Target
+	prober *prober.Prober
+}
+
+// NewProber returns a prober of the target, which must be closed.
+func (t Target) NewProber(d *prober.Dialer) (*Prober, error) {
+	e, err := prober.NewEndpoint(t.Endpoint, prober.Options{Dialer: d, UserAgent: UserAgent()})
+	if err != nil {
+		return nil, err
+	}
+	all := &Prober{}
+	for _, rung := range t.rungs() {
+		p, err := e.NewProber(rung.Module)
+		if err != nil {
+			all.Close()
+			return nil, err
+		}
+		all.rungs = append(all.rungs, rungProber{rung, p})
+	}
+	return all, nil
+}
+
+// Close closes the connections that are kept.
+func (p *Prober) Close() {
+	for _, r := range p.rungs {
+		r.prober.Close()
+	}
+}
+
+// Run probes once, under a limit beside those of the module; 0 is none. The limit
+// makes a timeout of what it ends, unlike the end of ctx. A length that the
+// model has no room for is left out.
+func (p *Prober) Run(ctx context.Context, limit time.Duration) Results {
+	limited, stop := ctx, context.CancelFunc(func() {})
+	if limit > 0 {
+		limited, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not finished within %s, the limit of the scraper", limit))
+	}
+	defer stop()
+	var all Results
+	for _, r := range p.rungs {
+		results, skip := r.prober.Run(limited, time.Time{})
+		all = append(all, RungResults{r.Target, results, skip})
+	}
+	return all
+}
+
+// Results are those of a run of all rungs of a module.
+type Results []RungResults
+
+// RungResults are the results of one rung of a module.
+type RungResults struct {
+	Target
+	Results []*result.Result
+	Skip    *result.Skip // why there are none; nil where there are
+}
+
+// All returns the results of all rungs.
+func (r Results) All() []*result.Result {
+	var all []*result.Result
+	for _, rung := range r {
+		all = append(all, rung.Results...)
+	}
+	return all
+}
+
+// Skip returns why the first rung that was skipped measured nothing; nil where every
+// rung measured.
+func (r Results) Skip() *result.Skip {
+	for _, rung := range r {
+		if rung.Skip != nil {
+			return rung.Skip
+		}
+	}
+	return nil
+}
+
+// FindEndpoint returns the endpoint of that name or, if there is none, the
+// first of that URL; nil if there is none either.
+func FindEndpoint(endpoints []*config.Endpoint, target string) *config.Endpoint {
+	is := func(same func(*config.Endpoint) bool) *config.Endpoint {
+		if i := slices.IndexFunc(endpoints, same); i >= 0 {
+			return endpoints[i]
+		}
+		return nil
+	}
+	if e := is(func(e *config.Endpoint) bool { return e.Name == target }); e != nil {
+		return e
+	}
+	return is(func(e *config.Endpoint) bool {
+		return strings.TrimSuffix(e.URL.String(), "/") == strings.TrimSuffix(target, "/")
+	})
+}
+
+// EndpointAt returns an endpoint at a URL with defaults for all else.
+func EndpointAt(target string) (*config.Endpoint, error) {
+	cfg, err := config.FromURLs([]string{target})
+	if e, ok := errors.AsType[*config.Error](err); ok {
+		return nil, errors.New(e.Msg) // without the place in a file that there is not
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cfg.Endpoints[0], nil
+}
+
+// IsURL reports whether a target is a URL, not a name.
+func IsURL(target string) bool { return strings.Contains(target, "://") }

@@ -1,0 +1,336 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/status"
+)
+
+// task probes one target, a rung, whenever the scheduler starts it.
+type task struct {
+	lifecycle
+	Target
+	*Options
+	prober    *prober.Prober
+	spending  *spending
+	findings  *findings
+	identity  *identity
+	series    rungSeries // set before the first run
+	observers []Observer // in their order; set before the first run
+	log       *taskLog
+	bursts    *burstLoad // on the endpoint
+}
+
+// newTask returns the task of a rung.
+func (f *Fleet) newTask(rung Target, p *prober.Prober, i *identity, found *findings, bursts *burstLoad) *task {
+	return &task{
+		lifecycle: lifecycle{release: p.Close}, Target: rung, Options: &f.Options, prober: p,
+		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
+		findings: found, identity: i, log: &taskLog{logger: rung.logger(f.Logger)}, bursts: bursts,
+	}
+}
+
+// openSeries puts the series of the task on the pages, and makes them the first of
+// the observers; first means that the endpoint's numbers on the status page are theirs.
+func (t *task) openSeries(p *collector.Probes, b *status.Board, first bool) {
+	t.series = openSeries(p, t.Target)
+	t.series.show(b, t.Target, first)
+	t.observers = slices.Concat(
+		[]Observer{t.series, endpointObserver{t.Probes}, serverObserver{t.Servers}, t.identity, selfObserver{t.Self}},
+		t.Options.Observers, []Observer{t.log},
+	)
+}
+
+// probe runs once and hands the results to the observers.
+func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
+	most, ok := t.spending.reserve()
+	t.log.budget(ok)
+	if !ok {
+		t.skip(result.SkipBudget)
+		return schedule.Report{Skipped: true}
+	}
+	if len(t.Concurrency) > 0 {
+		t.bursts.begin()
+		defer t.bursts.end(time.Now)
+		t.Servers.BurstBegins(t.Endpoint.Name)
+		defer t.Servers.BurstEnds(t.Endpoint.Name)
+	}
+	var results []*result.Result
+	var skip *result.Skip
+	defer func() { t.spending.settle(most, result.Spent(results, skip)) }()
+	t.run(ctx, func(ctx context.Context) {
+		t.Self.ProbeStarted()
+		defer t.Self.ProbeEnded()
+		results, skip = t.prober.Run(ctx, r.Scheduled)
+	}, func() { t.publish(results, skip, r.Confirm) })
+	return reportOf(results)
+}
+
+// reportOf returns what the results of a run mean for the schedule. A burst is no
+// sign of an outage: too much was asked at once, on purpose.
+func reportOf(results []*result.Result) schedule.Report {
+	report := schedule.Report{Skipped: len(results) == 0}
+	for _, r := range results {
+		report.Failed = report.Failed || r.Concurrency == 0 && r.Outcome != result.Success && r.Outcome != result.Canceled
+		report.TimedOut = report.TimedOut || r.Outcome.IsTimeout()
+		report.RetryAfter = max(report.RetryAfter, r.RetryAfter)
+	}
+	return report
+}
+
+// publish hands the results of a run to the observers.
+func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation bool) {
+	t.publishSkip(skip)
+	disturbed := slices.ContainsFunc(results, t.bursts.disturbed)
+	for _, r := range failuresLast(results) {
+		o := &Observation{Result: r, Target: t.Target, Disturbed: disturbed, Confirmation: confirmation}
+		for _, observer := range t.observers {
+			observer.Observe(o)
+		}
+	}
+	if !disturbed {
+		t.findings.observe(results)
+	}
+	t.log.run(results)
+}
+
+// failuresLast orders the results of bursts so that what a series shows of the
+// latest probe is a failure where there was one.
+func failuresLast(results []*result.Result) []*result.Result {
+	rank := func(r *result.Result) int {
+		if r.Outcome == result.Success {
+			return 0
+		}
+		return 1
+	}
+	ordered := slices.Clone(results)
+	slices.SortStableFunc(ordered, func(a, b *result.Result) int {
+		if a.Concurrency == 0 || a.Concurrency != b.Concurrency {
+			return a.Concurrency - b.Concurrency
+		}
+		return cmp.Compare(rank(a), rank(b))
+	})
+	return ordered
+}
+
+// publishSkip counts a run that measured nothing, and reports why in the log and on the
+// status page. nil is a run that measured.
+func (t *task) publishSkip(s *result.Skip) {
+	if s == nil {
+		return
+	}
+	for _, r := range s.Spent {
+		t.series.of(r).metrics.Spend(r)
+		t.Probes.SetServed(t.Endpoint.Name, r)
+		t.identity.learn(r)
+	}
+	t.skip(s.Reason)
+	if t.log.skip(s) {
+		t.findings.note("not probing: " + s.Text)
+	}
+}
+
+// skip counts a run that was left out.
+func (t *task) skip(reason result.SkipReason) {
+	t.series[0].metrics.Skip(reason)
+	t.Self.Missed(reason)
+}
+
+// logger returns a logger with what identifies the target.
+func (t Target) logger(l *slog.Logger) *slog.Logger {
+	l = l.With("endpoint", t.Endpoint.Name, "module", t.Name)
+	if t.InputLabel != "" {
+		l = l.With("input_tokens", t.InputLabel)
+	}
+	if t.OutputLabel != "" {
+		l = l.With("output_tokens", t.OutputLabel)
+	}
+	return l
+}
+
+// taskLog logs what changes from one run of a task to the next. It is used by one run
+// at a time.
+type taskLog struct {
+	logger   *slog.Logger
+	outcome  result.Outcome // of the last run, "" before the first
+	held     bool           // the last run was left out for its budget
+	panicked bool           // a stack was logged
+	said     string         // why a run measured nothing, when that was last logged
+	saidAt   time.Time      // when that was
+}
+
+// Observe implements Observer.
+func (l *taskLog) Observe(o *Observation) { l.one(o.Result) }
+
+// budget logs that a budget begins or ceases to hold runs up.
+func (l *taskLog) budget(ok bool) {
+	if ok == !l.held {
+		return
+	}
+	l.held = !ok
+	if ok {
+		l.logger.Info("the budget has room again")
+		return
+	}
+	l.logger.Warn("not probing: the run could exceed a budget")
+}
+
+// sayAgain is how long the same reason for measuring nothing is not repeated: of a mix
+// of lengths, one may be skipped each time that it is drawn.
+const sayAgain = time.Hour
+
+// skip logs why a run measured nothing. It reports whether it did.
+func (l *taskLog) skip(s *result.Skip) bool {
+	if s.Text == l.said && time.Since(l.saidAt) < sayAgain {
+		return false
+	}
+	l.said, l.saidAt = s.Text, time.Now()
+	l.logger.Warn("not probing", "reason", string(s.Reason), "err", s)
+	return true
+}
+
+// one logs the first panic, and an answer that is to be logged.
+func (l *taskLog) one(r *result.Result) {
+	if p, ok := errors.AsType[*prober.PanicError](r.Err); ok && !l.panicked {
+		l.panicked = true
+		l.logger.Error("panic in a probe", "err", p, "stack", string(p.Stack))
+	}
+	if r.Answer.Text != "" {
+		l.logger.Info("answer not as expected", "verdict", string(r.Answer.Verdict), "prompt", r.Answer.Prompt, "answer", r.Answer.Text)
+	}
+}
+
+// run logs a change of state: that of a run by its first failure, and of bursts by the
+// smallest, as larger ones may fail for what they are.
+func (l *taskLog) run(results []*result.Result) {
+	if len(results) == 0 {
+		return
+	}
+	r := results[0]
+	for _, other := range results {
+		if r.Outcome == result.Success && other.Concurrency == r.Concurrency {
+			r = other
+		}
+	}
+	before := l.outcome
+	if r.Outcome == result.Canceled || r.Outcome == before {
+		return
+	}
+	l.outcome = r.Outcome
+	if r.Outcome != result.Success {
+		l.logger.Warn("probe failing", "outcome", string(r.Outcome), "model", r.Model, "err", r.Err)
+		return
+	}
+	message := "probe recovered"
+	if before == "" {
+		message = "probe succeeds"
+	}
+	if r.Timing.TTFT < 0 { // no tokens that come one by one
+		l.logger.Info(message, "model", r.Model, "duration_seconds", r.Timing.Duration.Seconds())
+		return
+	}
+	l.logger.Info(message, "model", r.Model, "ttft_seconds", r.Timing.TTFT.Seconds())
+}
+
+// lifecycle ends the run of a task with the task: the same job may go on with a task
+// that replaced this one.
+type lifecycle struct {
+	release func() // drops what the runs use; called once, never during a run
+
+	mu     sync.Mutex
+	cancel context.CancelFunc // ends the run in flight; nil without one
+	closed bool
+}
+
+// run calls work and then, unless the task was closed meanwhile, publish,
+// which is never called after close has returned.
+func (l *lifecycle) run(ctx context.Context, work func(context.Context), publish func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !l.begin(cancel) {
+		return
+	}
+	published := false
+	defer func() { l.end(publish, published) }()
+	work(ctx)
+	published = true
+}
+
+// begin reports whether a run may start.
+func (l *lifecycle) begin(cancel context.CancelFunc) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.cancel = cancel
+	}
+	return !l.closed
+}
+
+// end publishes what a run that did not panic found.
+func (l *lifecycle) end(publish func(), found bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cancel = nil
+	switch {
+	case l.closed:
+		l.release()
+	case found:
+		publish()
+	}
+}
+
+// close ends the task: a run in flight is canceled, and nothing more is
+// published.
+func (l *lifecycle) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.cancel != nil {
+		l.cancel() // end releases
+		return
+	}
+	l.release()
+}
+
+// burstLoad knows when the exporter itself put load on an endpoint, so that what was
+// measured beside it is not held against the endpoint. It is safe for concurrent
+// use.
+type burstLoad struct {
+	mu      sync.Mutex
+	running int
+	ended   time.Time // the last one that did
+}
+
+func (b *burstLoad) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.running++
+}
+
+func (b *burstLoad) end(now func() time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.running--
+	b.ended = now()
+}
+
+// disturbed reports whether a burst ran at some time during a probe that has just
+// ended and is none itself.
+func (b *burstLoad) disturbed(r *result.Result) bool {
+	if r.Concurrency > 0 {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.running > 0 || b.ended.After(r.Start)
+}
