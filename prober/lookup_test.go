@@ -168,3 +168,97 @@ func TestConfiguredModelNeedsNoList(t *testing.T) {
 		t.Errorf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
 	}
 }
+
+// Of a model and its adapters the model is asked.
+func TestAdaptersAreNoModels(t *testing.T) {
+	s := newModelServer(t)
+	s.list = `{"object":"list","data":[{"id":"tuned","owned_by":"vllm","parent":"base"},{"id":"base","owned_by":"vllm","parent":null,"max_model_len":4096},{"id":"other","owned_by":"vllm","parent":"base"}]}`
+	for _, apiName := range []string{"", "openai-chat"} {
+		cfg := newEndpoint(t, s.URL)
+		cfg.API, cfg.Model = apiName, ""
+		if r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "base" {
+			t.Errorf("api %q: outcome %s (%v), model %q", apiName, r.Outcome, r.Err, r.Model)
+		}
+	}
+}
+
+// Which of several models to ask is for the configuration to say: nothing is
+// asked, and nothing failed.
+func TestSeveralModels(t *testing.T) {
+	var many []string
+	for i := range 3000 {
+		many = append(many, fmt.Sprintf("model-%04d-with-a-name-that-is-rather-long", i))
+	}
+	for _, apiName := range []string{"", "openai-chat"} {
+		for _, ids := range [][]string{{"a", "b"}, many} {
+			s := newModelServer(t, ids...)
+			cfg := newEndpoint(t, s.URL)
+			cfg.API, cfg.Model = apiName, ""
+			p := newProber(t, cfg, newModule())
+			results, skip := p.Run(t.Context(), time.Time{})
+			if len(results) != 0 || skip == nil || skip.Reason != result.SkipModel {
+				t.Fatalf("%d results, %v", len(results), skip)
+			}
+			for _, want := range []string{"set model", ids[0], ids[1], fmt.Sprint(len(ids))} {
+				if !strings.Contains(skip.Text, want) || len(skip.Text) > 1024 {
+					t.Errorf("%d models: %q does not hold %q, or is too long", len(ids), skip.Text, want)
+				}
+			}
+			// The server is not asked before every run.
+			s.questions()
+			if _, again := p.Run(t.Context(), time.Time{}); again == nil || again.Reason != result.SkipModel || s.questions() != 0 {
+				t.Errorf("the next run: %v", again)
+			}
+			// One model less, and there is nothing to say.
+			s.setModels("b")
+			p.endpoint.mu.Lock()
+			p.endpoint.lookedUpAt = p.endpoint.lookedUpAt.Add(-lookupInterval)
+			p.endpoint.mu.Unlock()
+			if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Model != "b" {
+				t.Errorf("outcome %s (%v), model %q", r.Outcome, r.Err, r.Model)
+			}
+		}
+	}
+}
+
+// The engine that a list of models names is the same with an api set as without.
+func TestEngineByOwner(t *testing.T) {
+	for owner, want := range map[string]string{
+		"vllm": "vllm", "sglang": "sglang", "lmdeploy": "lmdeploy", "Triton Inference Server": "triton",
+		"tensorrt_llm": "trtllm", "llamacpp": "llamacpp", "library": "ollama", "acme": "",
+	} {
+		url := listen(t, pages(func(path string) (int, string) {
+			switch path {
+			case "/v1/models":
+				return 200, fmt.Sprintf(`{"object":"list","data":[{"id":"m","object":"model","owned_by":%q}]}`, owner)
+			case "/v1/chat/completions":
+				return 200, answered("m")
+			}
+			return 404, ""
+		}))
+		for _, apiName := range []string{"", "openai-chat"} {
+			for _, name := range []string{"", "m"} {
+				cfg := newEndpoint(t, url)
+				cfg.API, cfg.Model = apiName, name
+				if r := newFreshProber(t, cfg, newModule()).one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Engine != want {
+					t.Errorf("owner %q, api %q, model %q: outcome %s, engine %q, want %q", owner, apiName, name, r.Outcome, r.Engine, want)
+				}
+			}
+		}
+	}
+}
+
+// A front end without workers lists no model: that is the failure, not what is
+// missing elsewhere.
+func TestNoModels(t *testing.T) {
+	s := newModelServer(t)
+	s.list = `{"object":"list","data":[]}`
+	for _, apiName := range []string{"", "openai-chat"} {
+		cfg := newEndpoint(t, s.URL)
+		cfg.API, cfg.Model = apiName, ""
+		r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
+		if r.Outcome != result.ProtocolError || !strings.Contains(fmt.Sprint(r.Err), "lists no model") {
+			t.Errorf("api %q: outcome %s (%v)", apiName, r.Outcome, r.Err)
+		}
+	}
+}
