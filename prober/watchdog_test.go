@@ -3,9 +3,18 @@ package prober
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func TestWatchdog(t *testing.T) {
@@ -44,4 +53,74 @@ func TestWatchdog(t *testing.T) {
 			w.extend(time.Now().Add(3 * time.Second))
 		}
 	})
+}
+
+func TestTimeouts(t *testing.T) {
+	const short = model.Duration(50 * time.Millisecond)
+	f := func(name string, want result.Outcome, wantErr string, limit func(*config.Module), sent ...string) {
+		t.Run(name, func(t *testing.T) {
+			m := newModule()
+			limit(m)
+			s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+				// Without it the server does not notice that the client left.
+				io.Copy(io.Discard, r.Body)
+				if len(sent) > 0 {
+					events(w, sent...)
+				}
+				<-r.Context().Done()
+			})
+			r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
+			if r.Outcome != want || (wantErr != "" && !strings.Contains(fmt.Sprint(r.Err), wantErr)) {
+				t.Errorf("outcome %s (%v), want %s (...%s...)", r.Outcome, r.Err, want, wantErr)
+			}
+			// Our own wait for an end marker is no time of the server's.
+			if r.Outcome == result.Success && r.Timing.Phases[result.PhaseClose] >= finishGrace {
+				t.Errorf("close took %s", r.Timing.Phases[result.PhaseClose])
+			}
+		})
+	}
+	f("headers", result.TimeoutFirstToken, "no response headers within 50ms", func(m *config.Module) { m.Timeouts.Headers = short })
+	f("first token", result.TimeoutFirstToken, "no first token within 50ms", func(m *config.Module) { m.Timeouts.FirstToken = short }, role)
+	f("stall", result.TimeoutStall, "no token for 50ms", func(m *config.Module) { m.Timeouts.Stall = short }, role, one)
+	f("headers, at the total", result.TimeoutFirstToken, "no response headers", func(m *config.Module) { m.Timeouts.Headers, m.Timeout = short, short })
+	f("first token, at the total", result.TimeoutFirstToken, "no first token", func(m *config.Module) { m.Timeouts.FirstToken, m.Timeout = short, short }, role)
+	f("total", result.TimeoutTotal, "not finished within 50ms", func(m *config.Module) { m.Timeout = short }, role, one)
+	f("open after the finish reason", result.Success, "", func(m *config.Module) {}, role, one, stop)
+}
+
+// Pings are no tokens: they must not keep a dead answer alive.
+func TestCommentsDoNotMoveTheTokenLimit(t *testing.T) {
+	m := newModule()
+	m.Timeouts.FirstToken = model.Duration(50 * time.Millisecond)
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for r.Context().Err() == nil {
+			io.WriteString(w, ": keep-alive\n\n")
+			w.(http.Flusher).Flush()
+		}
+	})
+	r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
+	if r.Outcome != result.TimeoutFirstToken {
+		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, result.TimeoutFirstToken)
+	}
+}
+
+// TestKeepAlivesAlone has replies that keep the connection open and then end.
+func TestKeepAlivesAlone(t *testing.T) {
+	f := func(body string, want result.Outcome) {
+		t.Helper()
+		url := chat(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, body)
+		}).URL
+		if r := newProber(t, newEndpoint(t, url), newModule()).one(t.Context(), time.Time{}); r.Outcome != want {
+			t.Errorf("%.30q: outcome %s (%v), want %s", body, r.Outcome, r.Err, want)
+		}
+	}
+	f(": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n", result.Empty)
+	f(strings.Repeat(": ping\n\n", 1000), result.Empty)
+	f("retry: 3000\n\nevent: ping\n\n", result.Empty)
+	f(": ping\n\n"+`{"error":{"message":"boom","code":500}}`, result.StreamError)
+	f(": ping\n\n<html>", result.ProtocolError)
 }
