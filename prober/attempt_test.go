@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -125,5 +128,109 @@ func TestServerThatSpeaksFirst(t *testing.T) {
 		if r.Outcome != result.ProtocolError || r.Err.Error() != "the server sent data before the request" {
 			t.Errorf("%q: outcome %s: %v", greeting, r.Outcome, r.Err)
 		}
+	}
+}
+
+func TestConnectionOutcomes(t *testing.T) {
+	f := func(name, url string, want result.Outcome) {
+		t.Helper()
+		m := newModule()
+		if want == result.TimeoutConnect { // the others have as long as a busy machine needs
+			m.Timeouts.Connect = model.Duration(time.Second)
+		}
+		r := newProber(t, newEndpoint(t, url), m).one(t.Context(), time.Time{})
+		if r.Outcome != want {
+			t.Errorf("%s: outcome %s (%v), want %s", name, r.Outcome, r.Err, want)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	l.Close()
+	f("refused", "http://"+closed, result.ConnectError)
+	f("no such name", "http://endpoint.invalid", result.DNSError)
+
+	plain := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, one, stop, endMarker) })
+	f("TLS to a plain server", strings.Replace(plain.URL, "http:", "https:", 1), result.TLSError)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	f("unknown authority", secure.URL, result.TLSError)
+
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the backlog, never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	f("handshake without an answer", "https://"+silent.Addr().String(), result.TimeoutConnect)
+	cfg := newEndpoint(t, "https://"+silent.Addr().String())
+	cfg.API, cfg.Model = "", "" // the first question gets no connection either
+	m := newModule()
+	m.Timeout = model.Duration(200 * time.Millisecond)
+	if r := newProber(t, cfg, m).one(t.Context(), time.Time{}); r.Outcome != result.TimeoutConnect {
+		t.Errorf("question without a connection: outcome %s (%v), want %s", r.Outcome, r.Err, result.TimeoutConnect)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, _ *http.Request) {
+		events(w, one, stop, endMarker)
+	})
+	s := httptest.NewTLSServer(mux)
+	t.Cleanup(s.Close)
+	cfg := newEndpoint(t, s.URL)
+	cfg.HTTP.TLSConfig.InsecureSkipVerify = true
+	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
+	if r.Outcome != result.Success {
+		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+	}
+	if r.Timing.Phases[result.PhaseTLS] <= 0 || r.Timing.Phases[result.PhaseConnect] <= 0 {
+		t.Errorf("phases %v, want connect and tls", r.Timing.Phases)
+	}
+	if want := s.Certificate().NotAfter; !r.CertNotAfter.Equal(want) {
+		t.Errorf("certificate until %s, want %s", r.CertNotAfter, want)
+	}
+}
+
+// A request that takes several writes has a phase of its own: a long prompt
+// over a slow line must not be taken for a slow server.
+func TestWritePhase(t *testing.T) {
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		events(w, one, stop, endMarker)
+	})
+	m := newModule()
+	m.InputTokens = config.Tokens(400_000)
+	r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
+	if d := r.Timing; r.Outcome != result.Success || d.Phases[result.PhaseWrite] <= 0 || d.TTFT < d.Phases[result.PhaseWrite] {
+		t.Errorf("outcome %s (%v), timing %+v", r.Outcome, r.Err, d)
+	}
+}
+
+// A token that an OAuth2 server takes its time for is not the endpoint's time.
+func TestOAuth2IsNotTimed(t *testing.T) {
+	const wait = 150 * time.Millisecond
+	token := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(wait)
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"access_token":"t0ken-abc","token_type":"bearer"}`)
+	}))
+	t.Cleanup(token.Close)
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer t0ken-abc" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		events(w, one, stop, endMarker)
+	})
+	cfg := newEndpoint(t, s.URL)
+	cfg.HTTP.OAuth2 = &promconfig.OAuth2{ClientID: "c", ClientSecret: "s3cret", TokenURL: token.URL}
+	r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
+	if r.Outcome != result.Success || r.Timing.Phases[result.PhaseConnect] >= wait {
+		t.Errorf("outcome %s (%v), phases %v", r.Outcome, r.Err, r.Timing.Phases)
 	}
 }
