@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Bounds of a page.
@@ -86,8 +88,7 @@ func (p *page) next() (textparse.Entry, *PageError) {
 		case errors.Is(err, io.EOF):
 			return textparse.EntryInvalid, nil
 		case err != nil:
-			text := err.Error()
-			text = strings.ToValidUTF8(text[:min(len(text), 2*maxBytesShown)], "")
+			text := safetext.Cut(err.Error(), 2*maxBytesShown)
 			return textparse.EntryInvalid, pageErrorf(ReasonFormat, "line %d: %s", p.badLine(), text)
 		}
 		switch entry {
@@ -262,12 +263,7 @@ func lineName(line []byte) []byte {
 }
 
 // quoted quotes the beginning of a text of a page.
-func quoted(b []byte) string {
-	if len(b) > maxBytesShown {
-		return strconv.Quote(string(b[:maxBytesShown])) + "..."
-	}
-	return strconv.Quote(string(b))
-}
+func quoted(b []byte) string { return strconv.Quote(safetext.Cut(string(b), maxBytesShown)) }
 
 // describe says which names a page has that no mapping knows.
 func describe(names []string) string {
