@@ -24,11 +24,10 @@ import (
 // goroutines, also after the request has failed.
 type attempt struct {
 	head connect.HeadLimit // of the reply
+	sent *safetext.SentHeaders
 
 	mu        sync.Mutex
 	tlsFailed bool
-	secrets   *safetext.Secrets               // of the configuration, and sent in headers
-	public    func(header, value string) bool // no secret, though the settings add it
 }
 
 // context returns ctx with the hooks of the attempt.
@@ -41,37 +40,14 @@ func (a *attempt) context(ctx context.Context) context.Context {
 			defer a.mu.Unlock()
 			a.tlsFailed = a.tlsFailed || err != nil
 		},
-		WroteHeaderField: a.sent,
+		WroteHeaderField: a.sent.Add,
 	})
-}
-
-// sent remembers the parts of a header that may be secret: those of every
-// header that the settings add.
-func (a *attempt) sent(name string, values []string) {
-	switch strings.ToLower(name) {
-	case "host", "user-agent", "accept", "accept-encoding", "connection":
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, v := range values {
-		if !a.public(name, v) {
-			a.secrets = a.secrets.With(safetext.InHeader(v)...)
-		}
-	}
-}
-
-// known returns the secrets of the configuration and those sent so far.
-func (a *attempt) known() *safetext.Secrets {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.secrets
 }
 
 // isQuotedIn reports whether a page repeats a secret, so that what is said of
 // the page may hold a piece of it too short to be found there.
 func (a *attempt) isQuotedIn(page []byte) bool {
-	return slices.ContainsFunc(a.known().Values(), func(s string) bool { return bytes.Contains(page, []byte(s)) })
+	return slices.ContainsFunc(a.sent.Secrets().Values(), func(s string) bool { return bytes.Contains(page, []byte(s)) })
 }
 
 func (a *attempt) isTLSFailure() bool {

@@ -181,10 +181,10 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 	defer cancel()
 	buf := e.buffers.Get().(*[]byte)
 	defer e.keepBuffer(buf)
-	a, b := &attempt{secrets: e.secrets, public: e.cfg.IsPublicHeader}, &body{memory: e.options.Mappings.memory}
+	a, b := &attempt{sent: safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader)}, &body{memory: e.options.Mappings.memory}
 	defer b.release()
 	page, contentType, err := a.fetch(ctx, p, b, (*buf)[:0])
-	*buf, s.secrets = page, a.known()
+	*buf, s.secrets = page, a.sent.Secrets()
 	if err != nil {
 		return nil, failureOf(ctx, a, err)
 	}

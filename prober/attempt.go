@@ -22,13 +22,13 @@ type attemptKey struct{}
 // reply begins. The transport calls the hooks from its own goroutines, also
 // after the request has failed.
 type attempt struct {
-	start   time.Time                       // t1: the request is handed to the transport
-	onIssue func()                          // called then
-	onReady func()                          // called when the connection is ready, and not held back
-	onHold  func()                          // called when it is ready and held back until its turn
-	slot    *slot                           // nil where the request need not wait for others
-	ended   func() error                    // why the request's context ended, nil while it runs
-	public  func(header, value string) bool // no secret, though the settings add it
+	start   time.Time    // t1: the request is handed to the transport
+	onIssue func()       // called then
+	onReady func()       // called when the connection is ready, and not held back
+	onHold  func()       // called when it is ready and held back until its turn
+	slot    *slot        // nil where the request need not wait for others
+	ended   func() error // why the request's context ended, nil while it runs
+	sent    *safetext.SentHeaders
 
 	mu           sync.Mutex
 	open         []*conn // connections that the request may get
@@ -44,14 +44,13 @@ type attempt struct {
 	notAfter     time.Time
 	http2        bool
 	issued       bool
-	secrets      *safetext.Secrets // configured, or sent in headers
 }
 
 // newAttempt begins an attempt now. kept is the connection of an earlier
 // probe, or nil.
 func (e *Endpoint) newAttempt(kept *conn) *attempt {
 	a := &attempt{
-		start: time.Now(), secrets: e.secrets, public: e.cfg.IsPublicHeader,
+		start: time.Now(), sent: safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader),
 		onIssue: func() {}, onReady: func() {}, onHold: func() {}, ended: func() error { return nil },
 	}
 	if kept != nil {
@@ -73,7 +72,7 @@ func (a *attempt) context(ctx context.Context) context.Context {
 			a.negotiated(s)
 		},
 		GotConn:              func(i httptrace.GotConnInfo) { a.ready(i.Conn) },
-		WroteHeaderField:     a.sent,
+		WroteHeaderField:     a.sent.Add,
 		GotFirstResponseByte: a.answered,
 	})
 }
@@ -174,20 +173,6 @@ func (a *attempt) postpone(wait time.Duration) {
 	}
 }
 
-// sent remembers what must not be repeated of a header.
-func (a *attempt) sent(name string, values []string) {
-	if plainHeader(name) {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, v := range values {
-		if !a.public(name, v) {
-			a.secrets = a.secrets.With(safetext.InHeader(v)...)
-		}
-	}
-}
-
 // headRead ends the bound on the head of the reply.
 func (a *attempt) headRead() {
 	if c, _, _ := a.snapshot(); c != nil {
@@ -196,11 +181,7 @@ func (a *attempt) headRead() {
 }
 
 // known returns the secrets of the configuration and those sent so far.
-func (a *attempt) known() *safetext.Secrets {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.secrets
-}
+func (a *attempt) known() *safetext.Secrets { return a.sent.Secrets() }
 
 // censor returns err as it can be shown, without the secrets.
 func (a *attempt) censor(err error) error { return presentable(err, a.known()) }

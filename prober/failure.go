@@ -267,17 +267,6 @@ func reasonText(what, where string) string {
 	return what + " (" + where + ")"
 }
 
-// plainHeader reports whether the probe sets the header itself. Every other one
-// comes from the endpoint's http settings and may be a secret.
-func plainHeader(name string) bool {
-	switch strings.ToLower(name) {
-	case "host", "user-agent", "accept", "accept-encoding", "content-type", "content-length",
-		"connection", "transfer-encoding", "traceparent", ":authority", ":method", ":path", ":scheme":
-		return true
-	}
-	return false
-}
-
 // maxReason bounds the text of a failure in bytes: what a server sends as its
 // first line, net/http quotes whole.
 const maxReason = 768

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Placeholder is what a secret is replaced by, as in a printed configuration.
@@ -318,4 +319,43 @@ func InHeader(value string) []string {
 		}
 	}
 	return secrets
+}
+
+// SentHeaders collects what must not be repeated of the headers of a request. It is
+// safe for concurrent use.
+type SentHeaders struct {
+	public func(name, value string) bool
+
+	mu      sync.Mutex
+	secrets *Secrets
+}
+
+// NewSentHeaders returns a SentHeaders with the secrets that are known before. public
+// reports whether a value that the settings add is no secret.
+func NewSentHeaders(known *Secrets, public func(name, value string) bool) *SentHeaders {
+	return &SentHeaders{secrets: known, public: public}
+}
+
+// Add takes the values of a header that was sent. What a client sets itself is no
+// secret; every other header comes from the settings and may be one.
+func (s *SentHeaders) Add(name string, values []string) {
+	switch strings.ToLower(name) {
+	case "host", "user-agent", "accept", "accept-encoding", "content-type", "content-length",
+		"connection", "transfer-encoding", "traceparent", ":authority", ":method", ":path", ":scheme":
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range values {
+		if !s.public(name, v) {
+			s.secrets = s.secrets.With(InHeader(v)...)
+		}
+	}
+}
+
+// Secrets returns the secrets known before and those sent so far.
+func (s *SentHeaders) Secrets() *Secrets {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.secrets
 }

@@ -8,6 +8,7 @@ import (
 	"html"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -253,5 +254,18 @@ func TestNames(t *testing.T) {
 	}
 	if len(n.seen) > maxNames {
 		t.Errorf("%d names are remembered", len(n.seen))
+	}
+}
+
+// Of what a request sends, only the values of headers that the settings add are
+// secrets, and of those none that is public.
+func TestSentHeaders(t *testing.T) {
+	s := NewSentHeaders(NewSecrets("configured"), func(name, value string) bool { return name == "X-Tenant" && value == "tenant-42" })
+	s.Add("User-Agent", []string{"some-agent"})
+	s.Add(":Path", []string{"/some/path"})
+	s.Add("X-Tenant", []string{"tenant-42", "tenant-43"})
+	s.Add("Authorization", []string{"Bearer abcdef"})
+	if diff := cmp.Diff([]string{"abcdef", "configured", "tenant-43"}, slices.Sorted(slices.Values(s.Secrets().Values()))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
