@@ -315,7 +315,7 @@ func overload(ctx context.Context, b *bench) (string, error) {
 	for range requests {
 		go func() { statuses <- b.post(ctx) }()
 	}
-	time.Sleep(time.Second)
+	saturated := b.saturated()
 	b.front.tee.forget()
 	results, err := b.probe(ctx, "short", "-n", "3")
 	if err != nil {
@@ -341,7 +341,31 @@ func overload(ctx context.Context, b *bench) (string, error) {
 		}
 	}
 	text, err := c.verdict()
-	return fmt.Sprintf("beside %d requests at once, answered by status %v: %s; %s", requests, count, strings.Join(said, ", "), text), err
+	if err == nil && b.server.slots > 0 && saturated == "" {
+		return "", fmt.Errorf("no page showed %d running requests, the configured limit, and others waiting", b.server.slots)
+	}
+	return fmt.Sprintf("%sbeside %d requests at once, answered by status %v: %s; %s", saturated, requests, count, strings.Join(said, ", "), text), err
+}
+
+// saturated waits until the daemon shows as many running requests as the
+// server has slots, and others that wait, as on the page that it read.
+func (b *bench) saturated() string {
+	for range 20 {
+		time.Sleep(250 * time.Millisecond)
+		p, err := b.daemon.page()
+		if err != nil || b.server.slots == 0 {
+			return ""
+		}
+		running, _ := p.sum("inference_server_requests_running")
+		waiting, _ := p.sum("inference_server_requests_waiting")
+		if running != float64(b.server.slots) || waiting == 0 {
+			continue
+		}
+		if _, _, err := b.pages()[0].compareValues(p); err == nil {
+			return fmt.Sprintf("%g running, the configured limit, and %g waiting, as on the page; ", running, waiting)
+		}
+	}
+	return ""
 }
 
 // outcomeOf is the outcome that the raw reply stands for.

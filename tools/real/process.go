@@ -36,7 +36,11 @@ func (l *lab) start(ctx context.Context, s *server, model, port string, behind [
 	if s.missing != "" {
 		return nil, cannot("%s", s.missing)
 	}
-	bin, err := l.environment(ctx, s.name, s.files, s.install)
+	of := s
+	if s.environment != "" {
+		of = find(s.environment)
+	}
+	bin, err := l.environment(ctx, of.name, of.files, of.install)
 	if err != nil {
 		return nil, cannot("cannot be installed: %v", err)
 	}
@@ -66,7 +70,7 @@ func (l *lab) start(ctx context.Context, s *server, model, port string, behind [
 	if err := os.WriteFile(configFile, []byte(fill.Replace(s.config)), 0o644); err != nil {
 		return nil, err
 	}
-	if err := p.run(fill, filepath.Join(l.work, s.name)); err != nil {
+	if err := p.run(fill, filepath.Join(l.work, of.name)); err != nil {
 		return nil, err
 	}
 	if err := p.await(ctx); err != nil {

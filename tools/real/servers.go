@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // server is a row of the table: how a server is installed and started, and what
 // the exporter must find. In files, install, config, command and env stand
@@ -10,6 +13,7 @@ import "slices"
 // for the URLs of the servers behind it.
 type server struct {
 	name, title, version string
+	environment          string // of another row; its own if empty
 
 	files   map[string]string // written into the environment first
 	install [][]string        // arguments of pip install
@@ -29,6 +33,7 @@ type server struct {
 	page       string              // path of the page of metrics
 	cached     bool                // replies count the cached tokens of a prompt
 	quantities map[string][]string // inference_server_NAME: the series that add up to it
+	slots      int                 // requests that it runs at once, where its page also shows those that wait
 	limits     []string            // known limits, for the document
 }
 
@@ -69,7 +74,39 @@ packages = []
 			env:    []string{"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_NO_USAGE_STATS=1"},
 			ready:  "/v1/models",
 			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "anthropic"},
-			engine: "vllm", page: "/metrics", cached: true, quantities: vllmPage(),
+			engine: "vllm", page: "/metrics", cached: true, quantities: vllmPage(), slots: 4,
+		},
+		{
+			name: "vllm-speculative", title: "vLLM on CPU, n-gram speculation, no prefix cache", version: "0.32.0", environment: "vllm",
+			command: []string{
+				"{bin}/vllm", "serve", "{models}/hf", "--served-model-name", "{name}", "--host", "127.0.0.1", "--port", "{port}",
+				"--max-num-seqs", "4", "--max-model-len", "8192", "--dtype", "float32", "--enforce-eager", "--no-enable-prefix-caching",
+				"--speculative-config", `{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}`,
+				"--enable-mfu-metrics", "--api-key", "sk-local", "--enable-prompt-tokens-details",
+			},
+			env:   []string{"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_NO_USAGE_STATS=1"},
+			ready: "/v1/models", key: "sk-local",
+			apis:   []string{"openai-chat", "openai-completions", "anthropic"},
+			engine: "vllm", page: "/metrics", quantities: merged(vllmPage(), map[string][]string{
+				"spec_decode_draft_tokens_total":    {"vllm:spec_decode_num_draft_tokens_total"},
+				"spec_decode_accepted_tokens_total": {"vllm:spec_decode_num_accepted_tokens_total"},
+			}), slots: 4,
+		},
+		{
+			name: "vllm-embedding", title: "vLLM on CPU, embeddings", version: "0.32.0", environment: "vllm",
+			command: []string{
+				"{bin}/vllm", "serve", "{models}/embedding", "--runner", "pooling", "--served-model-name", "{name}", "--host", "127.0.0.1",
+				"--port", "{port}", "--max-num-seqs", "4", "--dtype", "float32", "--enforce-eager",
+			},
+			env:    []string{"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_NO_USAGE_STATS=1"},
+			ready:  "/v1/models",
+			apis:   []string{"openai-embeddings"},
+			engine: "vllm", page: "/metrics", quantities: map[string][]string{
+				"requests_running":    {"vllm:num_requests_running"},
+				"requests_waiting":    {"vllm:num_requests_waiting"},
+				"prompt_tokens_total": {"vllm:prompt_tokens_total"},
+				"requests_total":      {"vllm:request_success_total"},
+			},
 		},
 		{
 			name: "litellm", title: "LiteLLM proxy", version: "1.106.0",
@@ -188,6 +225,12 @@ general_settings: {master_key: sk-local}
 			missing: "its package needs CUDA kernels, and the build for CPUs is from source only",
 		},
 	}
+}
+
+// merged is a with b in it.
+func merged(a, b map[string][]string) map[string][]string {
+	maps.Copy(a, b)
+	return a
 }
 
 // vllmPage is read off vllm/v1/metrics/loggers.py.
