@@ -91,6 +91,28 @@ func TestCaptures(t *testing.T) {
 			Text: " zero one two three four five six seven", Tokens: 8, Visible: 8, Finish: "stop", Done: true,
 			Usage: Usage{20, 19, 8, Unknown}, Server: ServerTimes{-1, 5977 * time.Microsecond, 8200 * time.Microsecond},
 		}},
+		// vLLM 0.32 and Dynamo 1.6 (front end and mocker) with a model of two layers
+		// and random weights: tools/real. Six of 64 tokens have no text of their own.
+		{"vllm_v1_chat_stream_usage", chat, reply{
+			Text: "InferenceMeasureaction\ufffdisagTargetsRejectedferDropfreetype\ufffdfree Ifstall46 Up Errorsfreetype\ufffd 2026 20000Inferenc" +
+				"eTPOT Highdriver\ufffd68ertz sloynback68ertzInferenceTPOTever Up Errorsremappedreachablesent\ufffdventthropic 20000 `gol" +
+				"angback kindyn state `/st % V se 20000 needdown Alertmanager\ufffdisagReyn Alber",
+			Tokens: 58, Visible: 58, Counts: upTo(64), Finish: "length", Done: true, Usage: Usage{256, 0, 64, Unknown}, Server: none,
+		}},
+		// All of the prompt is written to the cache.
+		{"vllm_v1_messages_stream", anthropic, reply{
+			Text: "aceSON j oninstecode phases quar path protocol 20000 butreferencereferenceW howquestionsha room merged money s" +
+				"amples lagged negative bench__: histogram10ftertransmit takes momchedulemdeploylag sample spansodelserviceodul" +
+				" worcontext8000Comeletlifecycle outcomes On 32000 9ance\ufffd xxx \ufffdunknownhelp fingerprintgemin auth idlewell itsel" +
+				"f^",
+			Tokens: 61, Visible: 61, Finish: "length", Done: true, Usage: Usage{256, 0, 64, Unknown}, Server: none,
+		}},
+		{"dynamo_v1_responses_stream", responses, reply{
+			Text: "ise >ator mach lirstqual events differ finishWhatoverinu15elp pl internalacy protocolivesprometheustooary clie" +
+				"ntinfoters 15 found better boergedprometheus keeps opendraInferenceGPU discoveryyaml            hitservers200 " +
+				"withinuckets40slo15ML stepired en leftpectAL begin 8000erts differironmentopenaielp serviceass duration",
+			Tokens: 64, Visible: 64, Finish: "length", Done: true, Usage: Usage{257, 0, 64, 0}, Server: none,
+		}},
 		// vLLM 0.32 (vllm serve, two layers of random weights, max_output_tokens 64):
 		// response.completed with the status incomplete. 64 tokens came as 41 pieces.
 		{"vllm_v1_responses_stream_length", responses, reply{
