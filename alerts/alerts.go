@@ -19,7 +19,7 @@ import (
 
 // Options are what rules depend on besides the metrics themselves.
 type Options struct {
-	// Labels are the names of the configured labels that tell endpoints apart,
+	// Labels are the names of the configured labels that distinguish endpoints,
 	// on top of endpoint and model. Series that differ in other labels, such
 	// as those of several exporters, are added up.
 	Labels []string
@@ -64,7 +64,8 @@ func Alerts(o Options) []Group {
 	})
 }
 
-// identity stands in expressions for the labels that identify an endpoint.
+// identity is the placeholder in expressions for the labels that identify an
+// endpoint.
 const identity = "$K"
 
 // identify puts the names of the labels that identify an endpoint in place.
@@ -107,14 +108,14 @@ func duration(d time.Duration) string {
 	}
 }
 
-// Severity says who is to be told, and how soon.
+// Severity says who is notified, and how soon.
 type Severity string
 
 // The severities.
 const (
 	Critical Severity = "critical" // a person, now
 	Warning  Severity = "warning"  // a person, in working hours
-	Info     Severity = "info"     // whoever looks
+	Info     Severity = "info"     // shown, without notification
 	None     Severity = "none"     // a machine
 )
 
@@ -147,7 +148,7 @@ type alert struct {
 	name     string
 	severity Severity
 	category Category
-	// labels are further labels, which tell rules of one name apart.
+	// labels are further labels, which distinguish rules of one name.
 	labels map[string]string
 	expr   string
 	// lasting and keep are for and keep_firing_for.

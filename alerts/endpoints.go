@@ -2,8 +2,7 @@ package alerts
 
 import "fmt"
 
-// availabilityGroup has what tells that users get no answers, or not whole
-// ones.
+// availabilityGroup has the alerts on missing and incomplete answers.
 func availabilityGroup(o Options) Group {
 	return Group{Name: "inference-availability", Interval: "15s", Rules: rules(
 		endpointDown(o),
@@ -96,7 +95,7 @@ func certificateExpiring(severity Severity, days int) alert {
 	}
 }
 
-// latencyGroup has what tells of slowness without an objective.
+// latencyGroup has the alerts on latency that need no objective.
 func latencyGroup(o Options) Group {
 	return Group{Name: "inference-latency", Interval: "1m", Rules: rules(
 		latencyRegression(o),

@@ -5,7 +5,7 @@ import "fmt"
 // jobs are the names that scrape jobs of this exporter are expected to have.
 const jobs = `job=~"inference[-_]exporter.*"`
 
-// exporterGroup has what tells that the monitoring itself is blind or lies.
+// exporterGroup has the alerts on the monitoring itself: missing or wrong results.
 func exporterGroup(o Options) Group {
 	return Group{Name: "inference-exporter", Interval: "30s", Rules: rules(
 		exporterDown(),
@@ -38,8 +38,8 @@ func watchdog() alert {
 	}
 }
 
-// probesMissed goes by runs for which the exporter had no time or no place. Others
-// were left out for a reason that somebody chose or that has an alert of its own.
+// probesMissed counts runs that the exporter missed for lack of time or of a slot.
+// Others were skipped by configuration or have an alert of their own.
 func probesMissed() alert {
 	return alert{
 		name: "InferenceScheduleLag", severity: Warning, category: Exporter, labels: map[string]string{"cause": "missed"},
@@ -113,8 +113,8 @@ sum by ($K, module) (increase(inference_probe_skipped_total{reason!~"overrun|lim
 	}
 }
 
-// probeSpared is for working hours: the exporter is well, and somebody has to
-// change a configuration or a quota. That a budget is spent has an alert of its
+// probeSpared is for working hours: the exporter works, and a configuration or a
+// quota has to be changed. That a budget is spent has an alert of its
 // own.
 func probeSpared(o Options) alert {
 	return alert{
@@ -130,8 +130,7 @@ and on ($K, module)
 	}
 }
 
-// lacksResources tells apart what costs some probes from what makes the exporter
-// blind.
+// lacksResources distinguishes the loss of some probes from that of most.
 func lacksResources(severity Severity, share string) alert {
 	return alert{
 		name: "InferenceExporterLacksResources", severity: severity, category: Exporter,
@@ -172,7 +171,7 @@ sum by (job, instance) (increase(inference_exporter_imprecise_probes_total[15m])
 	}
 }
 
-// ofExporters keeps what exporters tell: Prometheus has series of the same names
+// ofExporters keeps the series of exporters: Prometheus has series of the same names
 // about its own discovery.
 const ofExporters = `
 and on (job, instance)
@@ -191,7 +190,7 @@ func configReloadFailed() alert {
 }
 
 // discoveryFailing counts what each mechanism calls a failure. A lookup of a name
-// that fails is no failed refresh, and kubernetes and consul are told of changes
+// that fails is no failed refresh, and kubernetes and consul watch for changes
 // and refresh nothing.
 func discoveryFailing() alert {
 	return alert{
@@ -249,7 +248,7 @@ const unwatched = `(
   group by ($K) (inference_endpoint_info)
 )`
 
-// exporterDown pages if endpoints are left that nobody watches. What an exporter
+// exporterDown pages if endpoints are no longer watched. What an exporter
 // watched is not known if it never answered, or Prometheus began after it went
 // away: that pages as well.
 func exporterDown() alert {
@@ -274,7 +273,7 @@ absent(up{%[1]s})`, jobs, unwatched),
 	}
 }
 
-// replicaDown is an exporter whose endpoints others watch: nobody is blind.
+// replicaDown is an exporter whose endpoints others watch.
 func replicaDown() alert {
 	return alert{
 		name: "InferenceExporterDown", severity: Warning, category: Exporter,
@@ -291,13 +290,11 @@ unless on (job, instance)
 	}
 }
 
-// ofProber stands in expressions for the labels of what one exporter tells of a
-// module of an endpoint.
+// ofProber is the labels of what one exporter reports for a module of an endpoint.
 const ofProber = ofEach + ", job, instance"
 
 // failedShare is the share of the probes of half an hour that failed, of each
-// exporter that still tells of the module: one that went away disagrees with
-// nobody.
+// exporter that still reports the module: one that has ended does not disagree.
 const failedShare = `(
     sum by (%[1]s) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[30m]))
     / on (%[1]s)
@@ -338,7 +335,7 @@ const shards = `histogram_quantile(1,
   label_replace(group by (job, count) (inference_exporter_shard_info), "le", "+Inf", "count", ".+")
 )`
 
-// shardMissing goes by what the shards that are there say. Replicas of a shard
+// shardMissing compares the shards with the count that they report. Replicas of a shard
 // count once. While their number is changed there are two numbers, and nothing is
 // missed if either of them is complete.
 func shardMissing() alert {

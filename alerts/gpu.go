@@ -27,7 +27,7 @@ func gpuGroup() Group {
 	)}
 }
 
-// gpuXID goes by the time of the last error, which shows the first one too.
+// gpuXID uses the time of the last error, which shows the first one too.
 func gpuXID(severity Severity, xids, meaning string) alert {
 	return alert{
 		name: "InferenceGPUXID", severity: severity, category: GPU,
@@ -87,7 +87,7 @@ func gpuFabricUnhealthy() alert {
 	}
 }
 
-// gpuThrottled goes by the time that the driver counts, where it does. Its own
+// gpuThrottled uses the time that the driver counts, where it does. Its own
 // power cap under full load is normal.
 func gpuThrottled() alert {
 	return alert{
@@ -121,8 +121,8 @@ inference_gpu_memory_used_bytes - inference_gpu_memory_used_bytes offset 1h > 64
 	}
 }
 
-// gpuLost names the GPU where the driver still counts it, and else tells that
-// there are fewer than there were, or none.
+// gpuLost names the GPU where the driver still counts it, and else fires
+// where there are fewer than before, or none.
 func gpuLost() alert {
 	return alert{
 		name: "InferenceGPULost", severity: Critical, category: GPU,

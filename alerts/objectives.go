@@ -15,7 +15,7 @@ import (
 // so few are not normally distributed, are beyond chance. With an objective of
 // 0.99 that asks for 13, 8, 6 and 5 of 30 minutes for a probe every 5, 15, 30
 // and 60 s. With objectives below 0.93, 0.81, 0.65 and 0.43 it asks for more than
-// there are: almost every minute is bad by right, and only burn rates can tell.
+// there are: almost every minute may be bad, and only burn rates can alert.
 const (
 	badMinuteWindow = 30 // minutes
 	badMinuteSigmas = 4
@@ -103,7 +103,7 @@ const (
 	longestForBurn6h = 30 * time.Minute / 2
 )
 
-// Limits returns what the rules cannot tell with these options, each as a line
+// Limits returns what the rules cannot detect with these options, each as a line
 // of text: which modules are probed too seldom for which alerts.
 func Limits(o Options) []string {
 	var limits []string
@@ -168,7 +168,7 @@ func objectives() []objective {
 	}
 }
 
-// objectivesGroup has what tells that an objective is missed.
+// objectivesGroup has the alerts on missed objectives.
 func objectivesGroup() Group {
 	g := Group{Name: "inference-objectives", Interval: "30s"}
 	for _, o := range objectives() {

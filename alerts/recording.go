@@ -22,7 +22,7 @@ func record(name, format string, args ...any) Rule {
 	return Rule{Record: name, Expr: fmt.Sprintf(format, args...)}
 }
 
-// ofModule stands in expressions for the labels by which objectives are judged:
+// ofModule is the labels by which objectives are judged:
 // an endpoint's modules differ in what they ask and in what they allow, so each
 // is judged by itself. Its prefixes and lengths are added up.
 const ofModule = "$K, module, slo"
@@ -115,7 +115,7 @@ func longSLOGroup() Group {
 	}}
 }
 
-// alike stands in expressions for the labels of probes that ask the same.
+// alike is the labels of probes that ask the same.
 const alike = "$K, module, prefix, input_tokens, output_tokens"
 
 // ttftGroup has medians, from native histograms or else from classic ones.
@@ -196,8 +196,7 @@ func serverRatesGroup() Group {
 	}}
 }
 
-// ofEach stands in expressions for the labels of what a module tells of an
-// endpoint.
+// ofEach is the labels of a module of an endpoint.
 const ofEach = "$K, module"
 
 // Answers that fail their check are compared with the share of them in the seven

@@ -1,7 +1,7 @@
 package alerts
 
-// serversGroup has what the servers tell of themselves: causes, most of them,
-// and warnings therefore.
+// serversGroup has the alerts on what the servers report: most are causes, and
+// therefore warnings.
 func serversGroup() Group {
 	return Group{Name: "inference-servers", Interval: "30s", Rules: rules(
 		kvCacheSaturated(),

@@ -2,9 +2,8 @@ package alerts
 
 import "fmt"
 
-// workloadsGroup has what only some modules tell: those that check answers,
-// that send bursts, and that watch what should stay the same; and what spoils
-// them.
+// workloadsGroup has the alerts on modules that check answers, send bursts or watch
+// for changes, and on what makes their results useless.
 func workloadsGroup() Group {
 	return Group{Name: "inference-workloads", Interval: "1m", Rules: rules(
 		qualityDrop("1h", "10m"),
@@ -44,8 +43,8 @@ module:inference_probe_checks:increase%[1]s >= %[8]d`,
 	}
 }
 
-// fingerprintChanged repeats what the exporter has already told from chance: one
-// change counts once. What a service calls its system changes with each of its
+// fingerprintChanged repeats changes that the exporter has found to be no chance:
+// one change counts once. What a service calls its system changes with each of its
 // releases and is for the record.
 func fingerprintChanged(severity Severity, sources string) alert {
 	return alert{

@@ -23,7 +23,7 @@ import (
 // for groups that set none of their own.
 const defaultGroupInterval = 30 * time.Second
 
-// rule is a recording or an alerting rule as it stands in a rule file.
+// rule is a recording or an alerting rule of a rule file.
 type rule struct {
 	name       string
 	alert      bool
@@ -113,7 +113,7 @@ func newRule(p parser.Parser, r rulefmt.Rule) (rule, error) {
 func paging(rules []rule) []rule {
 	needed := map[string]bool{}
 	var chosen []rule
-	// Backwards: a rule stands after those that it needs.
+	// Backwards: a rule follows those that it needs.
 	for _, r := range slices.Backward(rules) {
 		if r.alert && r.labels.Get("severity") != "critical" || !r.alert && !needed[r.name] {
 			continue
@@ -137,7 +137,7 @@ type page struct {
 	at       int64 // milliseconds
 }
 
-// instance is one alert of a rule, told apart by its labels, with the state
+// instance is one alert of a rule, identified by its labels, with the state
 // that `for` and `keep_firing_for` give it. Its zero value is inactive.
 type instance struct {
 	endpoint string

@@ -106,7 +106,7 @@ type cell struct {
 	detail string
 }
 
-// falseCell tells how many pages an endpoint gave in 30 days, and which alerts
+// falseCell shows how many pages an endpoint caused in 30 days, and which alerts
 // they were.
 func falseCell(pages []page, length time.Duration, endpoints int) cell {
 	byAlert := map[string]int{}
@@ -120,7 +120,7 @@ func falseCell(pages []page, length time.Duration, endpoints int) cell {
 	}
 }
 
-// pageCell tells the median and the 90th percentile of the time to the first
+// pageCell shows the median and the 90th percentile of the time to the first
 // page, in minutes, or the share of incidents with a page where it is less.
 func pageCell(first []firstPage, endpoints int) cell {
 	byAlert := map[string]int{}

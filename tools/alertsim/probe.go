@@ -69,7 +69,7 @@ type verdict struct {
 
 func (v verdict) failed() bool { return v.outcome != outcomeSuccess }
 
-// chance draws one kind of badness, in bursts or not.
+// chance draws one kind of bad probe, in bursts or not.
 type chance struct{ bad bool }
 
 // draw reports whether the next probe is bad. With bursts it is a chain of two

@@ -88,7 +88,7 @@ const (
 // timesToPage simulates an incident at endpoints and returns for each how long
 // it took until the first page, and by which alert. An endpoint without a page
 // within patience is absent; pages from before the incident do not count, and
-// an alert that fires already does not fire anew.
+// an alert that fires already does not count again.
 func timesToPage(ctx context.Context, rules []rule, in incident, interval time.Duration, endpoints int, seed uint64) ([]firstPage, error) {
 	s := newStore()
 	onsets := map[string]int64{}
@@ -166,7 +166,7 @@ type result struct {
 // [from, to), milliseconds, in the order in which they end. Probes start at
 // phase, phase+interval and so on; one that is due while another runs is left
 // out, a first failure is confirmed soon, and a second timeout in a row is
-// followed by a pause. behaviorAt tells how the endpoint answers a probe that
+// followed by a pause. behaviorAt returns how the endpoint answers a probe that
 // starts at a time.
 func schedule(t *target, from, to, phase int64, behaviorAt func(start int64) behavior) []result {
 	step := t.interval.Milliseconds()

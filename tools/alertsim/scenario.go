@@ -45,7 +45,7 @@ func noises() []noise {
 	}
 }
 
-// incident is a change for the worse, of which a page has to tell.
+// incident is a change for the worse, which has to cause a page.
 type incident struct {
 	name          string
 	before, after behavior

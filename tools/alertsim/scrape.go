@@ -32,7 +32,7 @@ type counters struct {
 }
 
 // pause is a time, milliseconds, in which the exporter does not probe: it is
-// away, and begins anew after it, or stays and shows what it had.
+// away, and starts again after it, or stays and shows what it had.
 type pause struct {
 	from, to int64
 	stays    bool
