@@ -68,9 +68,13 @@ type description struct {
 	text, advice string
 }
 
-// descriptions lists the closed set in the order of the documentation.
-func descriptions() []description {
-	return []description{
+// numOutcomes is how many outcomes there are.
+const numOutcomes = 19
+
+// descriptions lists the closed set in the order of the documentation. An array
+// needs no memory of its own: every probe looks into it.
+func descriptions() [numOutcomes]description {
+	return [...]description{
 		{Success, "success", ""},
 		{Empty, "the answer is empty", "Ask the same by hand: a stop sequence, a chat template or a content filter may end the answer at once, " +
 			"and a reasoning model may need more output_tokens."},
@@ -109,10 +113,9 @@ func descriptions() []description {
 
 // Outcomes lists the closed set in the order of the documentation.
 func Outcomes() []Outcome {
-	all := descriptions()
-	outcomes := make([]Outcome, len(all))
-	for i := range all {
-		outcomes[i] = all[i].outcome
+	outcomes := make([]Outcome, 0, numOutcomes)
+	for _, d := range descriptions() {
+		outcomes = append(outcomes, d.outcome)
 	}
 	return outcomes
 }
