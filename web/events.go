@@ -42,7 +42,7 @@ func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endpoint := r.URL.Query().Get("endpoint")
 	if endpoint != "" {
 		if _, ok := h.hub.status.Version(endpoint); !ok {
-			jsonError(w, http.StatusNotFound, "there is no endpoint of this name")
+			jsonError(w, http.StatusNotFound, errNoEndpoint.Error())
 			return
 		}
 	}
