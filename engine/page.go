@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 
@@ -131,11 +130,6 @@ func (p *page) badLine() int {
 func (p *page) at(offset int) string {
 	line, _, _ := bytes.Cut(p.text[offset:], []byte("\n"))
 	return quoted(line)
-}
-
-// isHistogram reports whether a family of a type has buckets.
-func isHistogram(t model.MetricType) bool {
-	return t == model.MetricTypeHistogram || t == model.MetricTypeGaugeHistogram
 }
 
 var rayPrefix = []byte("ray_")

@@ -96,8 +96,8 @@ func (s *scratch) check(p *page, c *mapping) {
 	name, typ := p.parser.Type()
 	s.plain = appendPlain(s.plain[:0], name)
 	for _, f := range c.families[string(s.plain)] {
-		ok := typ == model.MetricTypeUnknown || f.histogram == isHistogram(typ)
-		if ok = ok && (typ != model.MetricTypeSummary); !ok {
+		buckets := typ == model.MetricTypeHistogram || typ == model.MetricTypeGaugeHistogram
+		if typ == model.MetricTypeSummary || typ != model.MetricTypeUnknown && f.histogram != buckets {
 			f.spelling = f.spelling*spellings + spelling(name)
 			s.addWrong(f, name, typ)
 		}

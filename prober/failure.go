@@ -114,9 +114,7 @@ func bodyFailure(ctx context.Context, a *attempt, err error) error {
 	switch {
 	case errors.Is(err, stream.ErrTooLarge):
 		return fail(result.TooLarge, "%w", err)
-	case errors.Is(err, api.ErrProtocol):
-		return fail(result.ProtocolError, "%w", err)
-	case errors.Is(err, stream.ErrMalformed):
+	case errors.Is(err, api.ErrProtocol), errors.Is(err, stream.ErrMalformed):
 		return fail(result.ProtocolError, "%w", err)
 	case a.cutBy(err):
 		return fail(result.Truncated, "reply cut before its end: %w", err)

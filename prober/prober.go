@@ -78,7 +78,7 @@ func (p *Prober) Run(ctx context.Context, due time.Time) ([]*result.Result, *res
 		why = lack
 	}
 	if why != nil {
-		return nil, presentableSkip(why, p.endpoint.secrets)
+		return nil, &result.Skip{Reason: why.Reason, Spent: why.Spent, Text: p.endpoint.secrets.Line(why.Text, maxReason)}
 	}
 	return r.results, nil
 }
@@ -279,9 +279,4 @@ func lacking(results []*result.Result) *result.Skip {
 		}
 	}
 	return nil
-}
-
-// presentableSkip returns s with a text that can be shown to anyone.
-func presentableSkip(s *result.Skip, secrets *safetext.Secrets) *result.Skip {
-	return &result.Skip{Reason: s.Reason, Spent: s.Spent, Text: secrets.Line(s.Text, maxReason)}
 }

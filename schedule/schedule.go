@@ -121,7 +121,7 @@ func New(o Options) *Scheduler {
 		salt:  o.Salt,
 		clock: newClock(),
 		jobs:  map[string]*job{},
-		slots: newSlots(limits{o.InFlight, o.InFlightPerHost}),
+		slots: slots{limits: limits{o.InFlight, o.InFlightPerHost}, hosts: map[string]*host{}, groups: map[string]*group{}},
 		wake:  make(chan struct{}, 1),
 		done:  make(chan finished),
 	}
@@ -134,19 +134,21 @@ func New(o Options) *Scheduler {
 // may be called before Run.
 func (s *Scheduler) Update(jobs []Job) {
 	s.update.Store(&jobs)
-	select {
-	case s.wake <- struct{}{}:
-	default: // the loop is due to look anyway
-	}
+	s.wakeUp()
 }
 
 // SetLimits replaces those of Options. Runs in flight beyond a lower limit end as
 // they would; a start that waits gets its slot at once where there is room now.
 func (s *Scheduler) SetLimits(inFlight, inFlightPerHost int) {
 	s.limits.Store(&limits{inFlight, inFlightPerHost})
+	s.wakeUp()
+}
+
+// wakeUp makes the loop look for what was set.
+func (s *Scheduler) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
-	default:
+	default: // it is due to look anyway
 	}
 }
 

@@ -70,10 +70,6 @@ type slot struct {
 	confirm bool
 }
 
-func newSlots(l limits) slots {
-	return slots{limits: l, hosts: map[string]*host{}, groups: map[string]*group{}}
-}
-
 // ask makes a start wait for its slot.
 func (s *slots) ask(j *job, due int64, confirm bool, now int64) {
 	s.hold(j, due, confirm)

@@ -81,8 +81,9 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	d.Text = s.text.next(object.GetStringBytes("text"))
 	meta := object.Get("meta_info")
-	if !s.named {
-		s.readName(meta, d)
+	if !s.named { // servers have it in all events or, being older, in none
+		d.Fingerprint = nameIn(meta.Get("weight_version"))
+		s.named = meta != nil
 	}
 	s.setUsage(d, Usage{
 		Prompt:    count(meta.Get("prompt_tokens")),
@@ -98,13 +99,6 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 	d.Finish = finishReason(reason)
 	s.readServerTimes(meta, d)
 	return nil
-}
-
-// readName reads the version of the weights in the first event with meta_info,
-// where servers have it in all events or, being older, in none.
-func (s *sglangDecoder) readName(meta *fastjson.Value, d *Delta) {
-	d.Fingerprint = nameIn(meta.Get("weight_version"))
-	s.named = meta != nil
 }
 
 // readServerTimes reads the request's times, all in seconds. A server that

@@ -39,7 +39,8 @@ func openAIModels() *ModelList {
 func under(base *url.URL, path string) *url.URL {
 	root := rootOf(base)
 	azure := strings.Index(root, deployments)
-	if known := longestSuffix(root, versionedPaths()); known != "" {
+	versioned := []string{modelsPath, chatPath, completionsPath, responsesPath, messagesPath, embeddingsPath}
+	if known := longestSuffix(root, versioned); known != "" {
 		root = strings.TrimSuffix(root, known)
 	} else if azure < 0 && !hasVersion(root) {
 		root += "/v1"
@@ -48,11 +49,6 @@ func under(base *url.URL, path string) *url.URL {
 		root = root[:azure] + "/openai"
 	}
 	return withPath(base, root+path)
-}
-
-// versionedPaths are the paths that follow a version.
-func versionedPaths() []string {
-	return []string{modelsPath, chatPath, completionsPath, responsesPath, messagesPath, embeddingsPath}
 }
 
 // fixed returns the URL of a path that has no version of its own choice. The

@@ -268,16 +268,12 @@ const (
 // setVersion keeps a version as the server writes it and returns it in words;
 // what is no version is left out.
 func (f *Finding) setVersion(v string) string {
-	if v == "" || len(v) > maxVersion || strings.ContainsFunc(v, notOfVersion) {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-+_"
+	if v == "" || len(v) > maxVersion || strings.Trim(v, letters) != "" {
 		return ""
 	}
 	f.Version = v
 	return "version " + v
-}
-
-func notOfVersion(r rune) bool {
-	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-	return !letter && (r < '0' || r > '9') && !strings.ContainsRune(".-+_", r)
 }
 
 // usable returns the models whose names can be printed, and so written to a

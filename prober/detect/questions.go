@@ -42,7 +42,7 @@ type question struct {
 // of one server: the first, the six for the unknown, one more for a version.
 func questions() []question {
 	return []question{
-		{modelsPath, always, readModels},
+		{modelsPath, func(*Finding) bool { return true }, readModels},
 		{"/info", versionOf(""), readInfo},
 		{"/api/tags", versionOf(""), readTags},
 		{"/v2", versionOf("", api.Triton), readTriton},
@@ -58,8 +58,6 @@ func questions() []question {
 		{"/api/version", versionOf(api.Ollama), readVersion},
 	}
 }
-
-func always(*Finding) bool { return true }
 
 // versionOf wants the version of the given engines, "" being the unknown one.
 func versionOf(engines ...string) func(*Finding) bool {
