@@ -147,7 +147,7 @@ func (r *run) all(ctx context.Context) error {
 	if r.served, err = p.endpoint.identify(ctx, p.module); err != nil {
 		return p.endpoint.explain(ctx, err)
 	}
-	if r.served, err = r.served.askedFor(p.module); err != nil {
+	if r.served, err = r.served.forModule(p.module); err != nil {
 		return err
 	}
 	var why *result.Skip

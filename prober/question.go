@@ -246,9 +246,9 @@ type content struct {
 	system   string
 }
 
-// lookedAt returns where to collect the answer to a question; nil for the many
-// that nothing looks at, which must not cost more for it.
-func (q *request) lookedAt() *content {
+// newContent returns a content for the answer to a question; nil for the many that
+// nothing looks at, which must not cost more for it.
+func (q *request) newContent() *content {
 	watched := q.prober.module.Fingerprint && q.served.protocol.Kind == api.Generation
 	if q.question.judge == nil && !watched {
 		return nil

@@ -112,7 +112,7 @@ func (q *request) exchange(ctx context.Context) error {
 		err = roundTripFailure(ctx, a, err)
 	} else {
 		defer resp.Body.Close()
-		rp := &reply{request: q, served: q.served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: q.result, resp: resp, share: share, answer: q.lookedAt()}
+		rp := &reply{request: q, served: q.served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: q.result, resp: resp, share: share, answer: q.newContent()}
 		err = rp.read()
 	}
 	q.settle(a, &line)

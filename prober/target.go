@@ -127,9 +127,9 @@ func severalModels(models []api.ModelInfo) *result.Skip {
 		len(models), strings.Join(names, ", "), more)
 }
 
-// askedFor returns how the target is asked for what a module wants. An error
-// says that it cannot be, and what to change.
-func (t *target) askedFor(m *config.Module) (target, error) {
+// forModule returns the target for the questions of a module. An error says that it
+// cannot answer them, and what to change.
+func (t *target) forModule(m *config.Module) (target, error) {
 	own := *t
 	if t.protocol.Kind == api.Generation {
 		if m.ReferenceLogprob {
@@ -162,7 +162,7 @@ func Suits(apiName string, m *config.Module) error {
 	if !ok {
 		return nil
 	}
-	_, err := (&target{protocol: p}).askedFor(m)
+	_, err := (&target{protocol: p}).forModule(m)
 	return err
 }
 
