@@ -35,9 +35,13 @@ func TestReference(t *testing.T) {
 	}{line, cli.ExitCodes(), cli.Signals()}); err != nil {
 		t.Fatal(err)
 	}
+	man, err := line.Man()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
 		"../../docs/commands.md":          commands.String(),
-		"../../docs/inference_exporter.1": line.Man(),
+		"../../docs/inference_exporter.1": man,
 	} {
 		if *update {
 			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
@@ -171,7 +175,11 @@ func TestManPageIsClean(t *testing.T) {
 		t.Skip("mandoc is not installed")
 	}
 	cmd := exec.Command(mandoc, "-T", "lint", "-W", "warning")
-	cmd.Stdin = strings.NewReader(described().Man())
+	page, err := described().Man()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin = strings.NewReader(page)
 	out, _ := cmd.CombinedOutput() // its exit code tells of the date too
 	for line := range strings.Lines(string(out)) {
 		// A date would make the page differ from one day to the next.

@@ -14,13 +14,11 @@ func TestRoff(t *testing.T) {
 	f(".TH", `\&.TH`)
 	f("'quoted' `code` ~ ^", `\(aqquoted\(aq \(gacode\(ga \(ti \(ha`)
 
-	var b roff
-	b.text("One. Two: e.g. this. Three.")
-	b.macro("SH", `A "B"`)
-	b.usage("prog [check] --file=FILE [FLAGS] URL")
-	want := "One.\nTwo: e.g.\nthis.\nThree.\n" + `.SH "A \(dqB\(dq"` + "\n" +
-		`\fBprog\fR \fB[check]\fR \fB\-\-file\fR=\fIFILE\fR \fI[FLAGS]\fR \fIURL\fR` + "\n"
-	if b.String() != want {
-		t.Errorf("got\n%swant\n%s", b.String(), want)
+	if got, want := sentences("One. Two: e.g. this. Three."), "One.\nTwo: e.g.\nthis.\nThree.\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	want := `\fBprog\fR \fB[check]\fR \fB\-\-file\fR=\fIFILE\fR \fI[FLAGS]\fR \fIURL\fR`
+	if got := usage("prog [check] --file=FILE [FLAGS] URL"); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
