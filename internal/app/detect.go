@@ -26,7 +26,7 @@ type detectCommand struct {
 func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
 	return &detectCommand{
 		url:     c.Arg("url", "URL of the server.").Required().String(),
-		timeout: c.Flag("timeout", "Time for all questions together.").Default("15s").Duration(),
+		timeout: c.Flag("timeout", "Time limit of all requests together.").Default("15s").Duration(),
 	}
 }
 
@@ -100,7 +100,7 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 // check returns an endpoint at the URL, by the rules of the configuration.
 func (c *detectCommand) check() (*config.Endpoint, error) {
 	if *c.timeout <= 0 {
-		return nil, fmt.Errorf("--timeout=%s is no time at all", *c.timeout)
+		return nil, fmt.Errorf("--timeout=%s: want more than 0s", *c.timeout)
 	}
 	cfg, err := config.FromURLs([]string{*c.url})
 	if problems := configProblems(err); len(problems) > 0 {

@@ -60,7 +60,7 @@ func TestDetectFindsNothing(t *testing.T) {
 	f(cli.ExitUsage, []string{program + "required argument 'url' not provided, try --help"})
 	f(cli.ExitUsage, []string{program + "detect: want a URL that begins with http:// or https://"}, "localhost:8000")
 	f(cli.ExitUsage, []string{program + "detect: a user or password in the URL.*"}, "http://u:p@h")
-	f(cli.ExitUsage, []string{program + "--timeout=0s is no time at all"}, "--timeout=0s", "http://h")
+	f(cli.ExitUsage, []string{program + "--timeout=0s: want more than 0s"}, "--timeout=0s", "http://h")
 
 	gone := httptest.NewServer(nil)
 	gone.Close()

@@ -41,9 +41,9 @@ func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 		api:    c.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").String(),
 		model:  c.Flag("model", "Model to ask for, instead of the endpoint's.").String(),
 	}
-	c.Flag("count", "How often to probe, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
+	c.Flag("count", "Number of probes, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
 	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
-	p.output = c.Flag("output", "Form of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
+	p.output = c.Flag("output", "Format of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
 	p.timeout = c.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&p.limited).Duration()
 	return p
 }

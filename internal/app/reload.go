@@ -68,7 +68,7 @@ func (d *daemon) follow(ctx context.Context) error {
 			// Discovered endpoints that cannot be used are left out, so that no
 			// error is possible that did not come with the configuration.
 			if err := d.applyEndpoints(d.active.config()); err != nil {
-				d.env.logger.Error("taking up what was discovered failed", "err", err)
+				d.env.logger.Error("cannot apply what was discovered", "err", err)
 			}
 		case <-d.hangups:
 			_ = d.apply() // which logs the error
@@ -108,7 +108,7 @@ func (d *daemon) apply() error {
 	if err != nil {
 		d.active.refuse(err)
 		for _, problem := range problemsOf(err) {
-			d.env.logger.Error("the configuration was not reloaded; the one before stays in force", "err", oneLine(problem))
+			d.env.logger.Error("the configuration was not reloaded; the one before stays active", "err", oneLine(problem))
 		}
 		return err
 	}

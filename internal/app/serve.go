@@ -78,7 +78,7 @@ type gpuFlags struct {
 func (f *gpuFlags) addFlags(c *kingpin.CmdClause) {
 	c.Flag("gpu.processes", "Show the processes that use each GPU, with their names. In a container this needs the process ids of the host.").BoolVar(&f.processes)
 	c.Flag("gpu.pod-resources", "Ask the kubelet which pod has which GPU.").BoolVar(&f.pods)
-	c.Flag("gpu.pod-resources-socket", "Where the kubelet answers.").Default(pods.DefaultSocket).StringVar(&f.socket)
+	c.Flag("gpu.pod-resources-socket", "Socket of the kubelet.").Default(pods.DefaultSocket).StringVar(&f.socket)
 }
 
 func newServeCommand(c *kingpin.CmdClause) *serveCommand {
@@ -87,8 +87,8 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 		endpoints:   c.Flag("endpoint", "URL of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").Strings(),
 		model:       c.Flag("model", "Model to ask for at the URLs of --endpoint. It is needed where a server has several.").PlaceHolder("NAME").String(),
 		metricsPath: c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").String(),
-		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload load the configuration file anew, as SIGHUP does.").Bool(),
-		hosts:       c.Flag("web.allowed-host", "Name by which the pages, the API, /probe and /-/reload may be asked for, as that of a reverse proxy. Addresses, names without a dot, those of this machine and of services in Kubernetes (.svc) need none. Repeatable.").PlaceHolder("NAME").Strings(),
+		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration file, as SIGHUP does.").Bool(),
+		hosts:       c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").Strings(),
 		web:         kingpinflag.AddFlags(c, listenAddress),
 	}
 	cmd.shard.addFlags(c)
@@ -168,9 +168,9 @@ func (c *serveCommand) fromURLs() (*config.Config, error) {
 type shard struct{ index, count int }
 
 func (s *shard) addFlags(c *kingpin.CmdClause) {
-	c.Flag("shard.index", "Which part of the endpoints to look at, from 0, when several exporters share a configuration.").
+	c.Flag("shard.index", "Which part of the endpoints this exporter probes, from 0, when several exporters share a configuration.").
 		Envar("SHARD_INDEX").Default("0").SetValue(cli.Whole(&s.index))
-	c.Flag("shard.count", "How many exporters share the endpoints of a configuration. Each endpoint is looked at by one of them.").
+	c.Flag("shard.count", "How many exporters share the endpoints of a configuration. Each endpoint is probed by one of them.").
 		Envar("SHARD_COUNT").Default("1").SetValue(cli.Whole(&s.count))
 }
 

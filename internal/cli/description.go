@@ -202,7 +202,7 @@ func ExitCodes() []Meaning {
 // Signals are what the daemon does on each signal.
 func Signals() []Meaning {
 	return []Meaning{
-		{"SIGHUP", "Read the configuration file again. A file that cannot be used leaves the old configuration in force, and the metrics say so."},
+		{"SIGHUP", "Read the configuration file again. A file that cannot be used leaves the old configuration active, and the metrics report it."},
 		{"SIGINT, SIGTERM", "Stop: end probes in flight as canceled, and leave within 5 seconds. What still hangs then ends with the process, a line on standard error says so, and the exit code is 1."},
 	}
 }
@@ -219,7 +219,7 @@ func commandTexts() map[string]string {
 			"check next. Exit code 1 unless every probe succeeded.",
 		"detect":  "Asks without a key and without a prompt, and follows no redirect. Prints a configuration with the reasons as comments. Exit code 1 where nothing is recognised.",
 		"modules": "Lists the built-in modules and, with --config.file, those of the file.",
-		"rules":   "Prints YAML for rule_files of Prometheus. What the rules cannot tell for a configuration stands at the top, as comments.",
+		"rules":   "Prints YAML for rule_files of Prometheus. What the rules cannot detect with a configuration is listed at the top, as comments.",
 		"simulate": "Queueing, batching and a prefix cache as an engine has them, and every protocol. What it did, to the nanosecond, is on " +
 			"/simulator/state. Runs until SIGINT or SIGTERM.",
 		"man":        "The page is the same for every build of a version.",
