@@ -19,11 +19,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
-// Options are what a caller, such as a test, can get hold of.
+// Options are what a caller, such as a test, sets.
 type Options struct {
 	// Stdout and Stderr take the output of commands and the log.
 	Stdout, Stderr io.Writer
-	// OnListen, if set, is told the address that the daemon listens on.
+	// OnListen, if set, is called with the address that the daemon listens on.
 	OnListen func(net.Addr)
 	// OnLogger, if set, is given the log of the program before anything is
 	// logged.

@@ -29,6 +29,7 @@ func newLogger(w io.Writer, format string, level slog.Leveler, redactor *redacto
 }
 
 // logHandler is a slog.Handler that lets a go-kit logger do the encoding.
+// prometheus/common/promslog does not: it encodes with slog's own handlers.
 type logHandler struct {
 	encoder  log.Logger
 	level    slog.Leveler

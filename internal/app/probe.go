@@ -250,7 +250,7 @@ func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
 	return nil
 }
 
-// pause waits, and tells whether ctx still runs.
+// pause waits, and reports whether ctx still runs.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d > 0 {
 		select {
@@ -261,12 +261,12 @@ func pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// wantsColor tells whether colours can be seen and are not unwanted.
+// wantsColor reports whether colours are shown and not turned off.
 func wantsColor(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// isTerminal tells whether a person reads w.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -65,9 +65,9 @@ const unknownVersion = "unknown"
 
 // StampVersion fills the build information that the linker did not set from
 // what the go command left in the binary, so that a program made by `go
-// install module@version` or `go build` tells its version too. To be called
+// install module@version` or `go build` reports its version too. To be called
 // once, before Run: the log, the metric, --version and the user agent all read
-// the variables of prometheus/common/version, which has no other way to be told.
+// the variables of prometheus/common/version, which has no other way to set them.
 func StampVersion() {
 	info, _ := debug.ReadBuildInfo()
 	version.Version = cmp.Or(version.Version, moduleVersion(info))

@@ -34,10 +34,11 @@ func Completion(c *kingpin.CmdClause) func(io.Writer) error {
 	}
 }
 
-// Complete adds the argument of the command that answers the scripts, and returns what
-// the command does: it prints what may follow the words so far, a line each, with a tab and its
-// meaning where it has one. The parser has such a thing too, but with a default command it never
-// offers the names of commands.
+// Complete adds the argument of the command that answers the scripts, and returns
+// what the command does: it prints what may follow the words so far, a line each,
+// with a tab and its meaning where it has one. Kingpin answers --completion-bash with
+// much the same, but with a default command it never offers the names of commands, it
+// has no meanings, and it has scripts of bash and zsh alone.
 func Complete(app *kingpin.Application, c *kingpin.CmdClause) func(io.Writer) error {
 	words := c.Hidden().Arg("word", "Words so far, without the program.").Strings()
 	return func(w io.Writer) error {

@@ -40,7 +40,7 @@ type Arg struct {
 type Flag struct {
 	Name, Help string
 	Short      rune     // 0 for none
-	Value      string   // what stands for the value; empty for a flag that is on or off
+	Value      string   // placeholder of the value; empty for a flag that is on or off
 	Options    []string // all possible values, where there is such a list
 	Defaults   []string
 	Variable   string // environment variable that sets it too
@@ -66,7 +66,7 @@ func Describe(app *kingpin.Application) Description {
 		}
 		for i, a := range c.Args {
 			arg := Arg{Name: strings.ToUpper(a.Name), Help: a.Help, Required: a.Required}
-			if i == 0 { // the parser tells the values of the argument that comes next
+			if i == 0 { // the parser lists the values of the argument that comes next
 				arg.Options = clause.CmdCompletion(&kingpin.ParseContext{})
 			}
 			text.Args = append(text.Args, arg)
@@ -100,7 +100,7 @@ func describeFlags(flags []*kingpin.FlagModel, values func(name, begun string) (
 	return all
 }
 
-// placeholder is what stands for the value of a flag: the last word of its
+// placeholder returns the placeholder of the value of a flag: the last word of its
 // name, unless the flag has a better one.
 func placeholder(f *kingpin.FlagModel) string {
 	if f.PlaceHolder != "" {
@@ -143,7 +143,7 @@ func (c Command) Usage(program string) string {
 	return strings.Join(words, " ")
 }
 
-// Long is the flag as one writes it, with what stands for its value.
+// Long is the flag as one writes it, with the placeholder of its value.
 func (f Flag) Long() string {
 	switch {
 	case f.Value != "":

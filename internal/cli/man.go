@@ -10,10 +10,10 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 )
 
-// manTemplate is the page in the macros of man(7). It has no date and no version, so that
-// one file in docs/ can be compared with it. The parser's own template, kingpin.ManPageTemplate, has
-// the date of the day and no place for examples, exit codes, signals and the text of a command, and
-// leaves what a help text contains unescaped.
+// manTemplate is the page in the macros of man(7). It has no date and no version, so
+// that one file in docs/ can be compared with it. The parser's own template,
+// kingpin.ManPageTemplate, has the version, has no place for defaults, examples, exit
+// codes, signals and the text of a command, and escapes nothing.
 //
 //go:embed man.tmpl
 var manTemplate string

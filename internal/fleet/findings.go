@@ -72,7 +72,8 @@ type identity struct {
 	known engine.Known
 }
 
-// learn takes the engine and the model from a result; one that lacks them changes nothing.
+// learn takes the engine and the model from a result; one that lacks them changes
+// nothing.
 func (i *identity) learn(r *result.Result) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -1,6 +1,7 @@
 // Package fleet is the runtime of endpoints. A configuration becomes targets, one for
-// each endpoint and module; the targets of an endpoint are a member of the fleet; a member has
-// tasks, which the scheduler runs, and whose results go to the observers in their order.
+// each endpoint and module; the targets of an endpoint are a member of the fleet; a
+// member has tasks, which the scheduler runs, and whose results go to the observers
+// in their order.
 package fleet
 
 import (
@@ -37,8 +38,8 @@ type Options struct {
 }
 
 // Fleet runs the endpoints: one task for each endpoint, module and rung, one reading
-// of the servers of each endpoint, and probes on request. It is used by one goroutine, but for
-// what says otherwise.
+// of the servers of each endpoint, and probes on request. It is used by one
+// goroutine, but for what says otherwise.
 type Fleet struct {
 	Options
 	dialer   *prober.Dialer
@@ -200,8 +201,8 @@ func (f *Fleet) add(m *member) {
 }
 
 // remove takes a member off the pages. Its series go after its tasks have closed, so
-// that nothing comes back. A member of the same name and target, with other settings, keeps on
-// the status page what is known of it.
+// that nothing comes back. A member of the same name and target, with other settings,
+// keeps on the status page what is known of it.
 func (f *Fleet) remove(name string, m *member) {
 	m.close()
 	for _, id := range m.seriesIDs() {

@@ -32,7 +32,7 @@ type onDemand struct {
 	dialer  *prober.Dialer
 	kept    *keptProbers
 	budgets *budgets
-	targets atomic.Pointer[targets] // of the configuration in force
+	targets atomic.Pointer[targets] // of the active configuration
 }
 
 // targets are what may be probed on request.
@@ -49,8 +49,8 @@ func newOnDemand(d *prober.Dialer, b *budgets) *onDemand {
 	return o
 }
 
-// use makes these endpoints and modules, and the hosts that cfg allows, what may be
-// probed.
+// use sets what may be probed: these endpoints and modules, and the hosts that cfg
+// allows.
 func (d *onDemand) use(cfg *config.Config, modules map[string]*config.Module, endpoints []*config.Endpoint) {
 	d.targets.Store(&targets{
 		endpoints: endpoints, modules: modules, labels: cfg.Global.Labels, allows: cfg.Probe.Allows,

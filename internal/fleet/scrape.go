@@ -53,7 +53,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	return schedule.Report{}
 }
 
-// log tells of servers that come, go or change their state, and of quantities
+// log reports servers that come, go or change their state, and quantities
 // that a page no longer shows.
 func (s *scrape) log(statuses []engine.Status) {
 	states := make(map[string]serverState, len(statuses))

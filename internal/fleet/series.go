@@ -13,7 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
-// variant is what tells the results of one run apart: each has a series of its
+// variant is how the results of one run differ: each has a series of its
 // own.
 type variant struct {
 	prefix      string
@@ -143,7 +143,7 @@ func statusWindow(s *collector.Series) *status.Window {
 }
 
 // kindOf is what the answers of an endpoint to a module are, as far as the
-// configuration tells.
+// configuration shows.
 func kindOf(e *config.Endpoint, m *config.Module) api.Kind {
 	if m.ReferenceLogprob {
 		return api.Scoring

@@ -1,5 +1,6 @@
 // Package testlab holds what the tests of the fleet and those of the whole program
-// share: a page of metrics to look things up in, and servers that know what they were asked.
+// share: a page of metrics to look things up in, and servers that know what they were
+// asked.
 package testlab
 
 import (

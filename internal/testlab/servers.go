@@ -134,7 +134,7 @@ func (w *Witness) Tokens() (sum int) {
 	return sum
 }
 
-// Counts serves chat completions whose usage tells what told makes of the words of the
+// Counts serves chat completions whose usage counts what told makes of the words of the
 // prompt.
 func Counts(t *testing.T, told func(words int) int) (url string) {
 	t.Helper()
