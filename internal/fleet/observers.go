@@ -1,9 +1,15 @@
 package fleet
 
 import (
+	"log/slog"
+	"sync"
+
 	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // Observation is a result of a probe, and how it came about.
@@ -41,3 +47,85 @@ func (s serverObserver) Observe(o *Observation) {
 type selfObserver struct{ self *collector.Self }
 
 func (s selfObserver) Observe(o *Observation) { s.self.Observe(o.Result) }
+
+// findings publishes what the results of one endpoint and module show together. Its
+// tasks share it. It is safe for concurrent use.
+type findings struct {
+	id      collector.FindingsID
+	tracker *estimate.Tracker
+	board   *status.Board // nil where there is no status page
+	logger  *slog.Logger
+
+	mu     sync.Mutex
+	series *collector.FindingsSeries // set before the first run
+	last   *estimate.Findings
+}
+
+func newFindings(t Target, b *status.Board, logger *slog.Logger) *findings {
+	return &findings{
+		id:      collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels},
+		tracker: t.Tracker(), board: b, logger: logger,
+	}
+}
+
+// observe publishes what the results of one run add.
+func (f *findings) observe(results []*result.Result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	latest := f.tracker.Observe(results)
+	f.series.Set(latest)
+	if latest != nil {
+		f.log(latest)
+	}
+	f.last = latest
+}
+
+// log reports changes.
+func (f *findings) log(latest *estimate.Findings) {
+	for i, source := range estimate.Sources() {
+		var before uint64
+		if f.last != nil && f.last.Model == latest.Model {
+			before = f.last.Changes[i]
+		}
+		if latest.Changes[i] > before {
+			f.logger.Warn("what should stay the same has changed", "source", string(source), "model", latest.Model)
+			f.note("what should stay the same has changed: " + string(source))
+		}
+	}
+}
+
+// note adds a line to the changes of the endpoint on the status page.
+func (f *findings) note(text string) {
+	if f.board != nil {
+		f.board.Note(f.id.Endpoint, f.id.Module, text)
+	}
+}
+
+// identity is the engine and the model of an endpoint as its probes found them, for the
+// reader of its servers' pages. It is safe for concurrent use.
+type identity struct {
+	mu    sync.Mutex
+	known engine.Known
+}
+
+// learn takes the engine and the model from a result; one that lacks them changes
+// nothing.
+func (i *identity) learn(r *result.Result) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if r.Engine != "" {
+		i.known.Engine = r.Engine
+	}
+	if r.Model != "" {
+		i.known.Model = r.Model
+	}
+}
+
+// Observe implements Observer.
+func (i *identity) Observe(o *Observation) { i.learn(o.Result) }
+
+func (i *identity) get() engine.Known {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.known
+}
