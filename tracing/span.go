@@ -1,11 +1,10 @@
 package tracing
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 	"time"
-
-	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -15,7 +14,9 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Target is what was probed.
@@ -241,4 +242,23 @@ func firstOutput(r *result.Result) time.Duration {
 		return result.Absent
 	}
 	return r.Events[0].At + r.Timing.TTFO - r.Timing.TTFT
+}
+
+// isGeneration reports whether the probe asked for text. Until the protocol is
+// found out, a probe counts as one that does.
+func isGeneration(r *result.Result) bool {
+	return r.Kind == api.Generation || r.Kind == ""
+}
+
+// operationOf returns gen_ai.operation.name.
+func operationOf(r *result.Result) string {
+	p, _ := api.Lookup(r.API)
+	return cmp.Or(p.Operation, api.OperationChat)
+}
+
+// providerOf returns gen_ai.provider.name of a hosted service by its host name;
+// "" is not known, as with a server of one's own.
+func providerOf(host string) string {
+	h, _ := api.LookupHost(host)
+	return h.Provider
 }
