@@ -198,7 +198,10 @@ func daemonTokens(_ context.Context, b *bench) (string, error) {
 		for _, e := range b.front.tee.exchanges() {
 			if raw := readReply(e); e.header.Get("Traceparent") != "" && e.status == http.StatusOK {
 				prompt += max(0, raw.prompt)
-				output += max(0, raw.output)
+				if raw.output == unknown {
+					raw.output = len(raw.tokens)
+				}
+				output += raw.output
 			}
 		}
 		p, err := b.daemon.page()
@@ -371,6 +374,8 @@ func (b *bench) saturated() string {
 // outcomeOf is the outcome that the raw reply stands for.
 func outcomeOf(e *exchange) string {
 	switch {
+	case e.err != nil && len(readReply(e).tokens) == 0 && strings.Contains(e.text(), "[DONE]"):
+		return "empty"
 	case e.err != nil:
 		return "truncated"
 	case e.status == 429:

@@ -48,7 +48,9 @@ func (r *reply) event(at time.Time, text string) {
 	before := r.output
 	r.counts(o)
 	choices, _ := o["choices"].([]any)
-	if generated(o) || len(choices) > 0 && before != unknown && r.output > before { // a token without text of its own
+	_, isSGLang := o["meta_info"]
+	grows := r.output > max(0, before) && (before != unknown || isSGLang)
+	if generated(o) || grows && (len(choices) > 0 || isSGLang) { // a token without text of its own
 		r.tokens = append(r.tokens, at)
 	}
 	for _, key := range []string{"data", "results", "embeddings"} {

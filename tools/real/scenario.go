@@ -151,7 +151,7 @@ func detect(ctx context.Context, b *bench) (string, error) {
 }
 
 func probePlain(ctx context.Context, b *bench) (string, error) {
-	if b.server.key != "" {
+	if b.server.key != "" || b.server.model != "" {
 		return b.compare(ctx, "probe", "--config.file="+b.config, "real")
 	}
 	return b.compare(ctx, "probe", b.front.tee.url())

@@ -180,14 +180,28 @@ general_settings: {master_key: sk-local}
 				"--worker-urls", "{behind0}", "{behind1}", "--policy", "round_robin", "--prometheus-port", "{free}",
 			},
 			ready:  "/v1/models",
-			apis:   []string{"openai-chat", "openai-completions"},
-			engine: "sglang", cached: true,
-			limits: []string{"The replicas are simulated: SGLang itself cannot be had here."},
+			apis:   []string{"openai-chat", "openai-completions", "sglang"},
+			cached: true,
+			limits: []string{
+				"The replicas are simulated: SGLang itself cannot be had here.",
+				"The router lists its models as its own, so that the engine behind it is not known, and answers have a cap instead of an exact length. Name the replicas under `servers` to read their pages.",
+				"Round robin: the second of a pair reaches the other replica, so that the hit ratio is 0.",
+			},
 		},
 		{
 			name: "simulate", title: "simulated SGLang", backendOnly: true,
 			command: []string{"{exporter}", "simulate", "--engine=sglang", "--model={name}", "--web.listen-address=127.0.0.1:{port}", "--slots=4"},
-			ready:   "/v1/models", page: "/metrics",
+			ready:   "/v1/models", page: "/metrics", quantities: map[string][]string{
+				"requests_running":             {"sglang:num_running_reqs"},
+				"requests_waiting":             {"sglang:num_queue_reqs"},
+				"kv_cache_usage_ratio":         {"sglang:token_usage"},
+				"prompt_tokens_total":          {"sglang:prompt_tokens_total"},
+				"generation_tokens_total":      {"sglang:generation_tokens_total"},
+				"requests_total":               {"sglang:num_requests_total"},
+				"ttft_seconds_count":           {"sglang:time_to_first_token_seconds_count"},
+				"ttft_seconds_sum":             {"sglang:time_to_first_token_seconds_sum"},
+				"request_duration_seconds_sum": {"sglang:e2e_request_latency_seconds_sum"},
+			},
 		},
 		{
 			name: "llama-cpp-python", title: "llama-cpp-python server", version: "0.3.36",
@@ -195,15 +209,23 @@ general_settings: {master_key: sk-local}
 			command: []string{
 				"{bin}/python", "-m", "llama_cpp.server", "--model", "{models}/model.gguf", "--model_alias", "{name}",
 				"--host", "127.0.0.1", "--port", "{port}", "--n_ctx", "8192", "--logits_all", "true",
+				"--interrupt_requests", "false",
 			},
 			ready: "/v1/models",
 			apis:  []string{"openai-chat", "openai-completions"},
+			limits: []string{
+				"As it is by default (`--interrupt_requests true`) the server ends a running answer as soon as another request comes: such a probe is `truncated`, or `empty` before its first token. Bursts cannot be measured then.",
+				"It counts no tokens in streams: they are counted by events, and prompts cannot be made to length.",
+			},
 		},
 		{
 			name: "transformers", title: "Hugging Face transformers serve", version: "5.16.1",
-			install: [][]string{{"torch==2.13.0", "transformers[serving]==5.16.1"}},
-			command: []string{"{bin}/transformers", "serve", "{models}/hf", "--host", "127.0.0.1", "--port", "{port}", "--device", "cpu"},
-			ready:   "/health", model: "{models}/hf",
+			install: [][]string{{"torch==2.13.0", "transformers[serving]==5.16.1", "requests"}},
+			command: []string{"bash", "-c", `
+				ln -sfn {models}/hf {name}
+				mkdir -p cache
+				HF_HUB_CACHE=$PWD/cache exec {bin}/transformers serve {name} --host 127.0.0.1 --port {port} --device cpu`},
+			ready: "/health", model: "first",
 			apis: []string{"openai-chat", "openai-responses"},
 		},
 		{
@@ -211,9 +233,9 @@ general_settings: {master_key: sk-local}
 			install: [][]string{{"infinity-emb[server,torch]==0.0.78", "torch==2.13.0"}},
 			command: []string{
 				"{bin}/infinity_emb", "v2", "--model-id", "{models}/embedding", "--served-model-name", "{name}", "--host", "127.0.0.1",
-				"--port", "{port}", "--device", "cpu", "--engine", "torch", "--no-model-warmup",
+				"--port", "{port}", "--device", "cpu", "--engine", "torch", "--no-model-warmup", "--url-prefix", "/v1",
 			},
-			ready: "/health",
+			ready: "/v1/models",
 			apis:  []string{"openai-embeddings"},
 		},
 		{
