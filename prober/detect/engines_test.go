@@ -205,11 +205,20 @@ func TestGatewaysAndOthers(t *testing.T) {
 		API: "openai-chat", Engine: "dynamo", Models: []api.ModelInfo{model("m", "nvidia", 8192)},
 		Evidence: []string{"GET /v1/models: 200, 1 model, owned_by nvidia, context_window as Dynamo has it"},
 	})
+	infinity := func(capability string) Reply { // of infinity-emb 0.0.78
+		return ok(`{"data":[{"id":"m","stats":{"queue_fraction":0.0,"queue_absolute":0,"results_pending":0,"batch_size":32},"object":"model","owned_by":"infinity","created":1795356349,"backend":"torch","capabilities":["` + capability + `"]}],"object":"list"}`)
+	}
 	unknown := notFound("/info", "/api/tags", "/v2", "/v1/version", "/health/readiness", "/.well-known/litellm-ui-config")
 	f("another server of OpenAI's protocol", server{"/v1/models": list("m", "nvidia")}, Finding{
 		API: "openai-chat", Models: []api.ModelInfo{model("m", "nvidia", none)},
 		Evidence: append([]string{"GET /v1/models: 200, 1 model, owned_by nvidia"}, unknown...),
 	})
+	for capability, apiName := range map[string]string{"embed": "openai-embeddings", "rerank": "rerank", "classify": "openai-chat"} {
+		f("infinity, "+capability, server{"/v1/models": infinity(capability)}, Finding{
+			API: apiName, Models: []api.ModelInfo{model("m", "infinity", none)},
+			Evidence: append([]string{"GET /v1/models: 200, 1 model, owned_by infinity"}, unknown...),
+		})
+	}
 	f("a gateway in front of two engines", server{"/v1/models": ok(`{"object":"list","data":[{"id":"a","owned_by":"vllm"},{"id":"b","owned_by":"sglang"}]}`)}, Finding{
 		API: "openai-chat", Models: []api.ModelInfo{model("a", "vllm", none), model("b", "sglang", none)},
 		Evidence: append([]string{"GET /v1/models: 200, 2 models, owned_by vllm, sglang"}, unknown...),

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -91,6 +92,7 @@ func readModels(f *Finding, body []byte) string {
 		Data   []struct {
 			Object, Type  string
 			ContextWindow int `json:"context_window"`
+			Capabilities  json.RawMessage
 		}
 	}
 	models, err := api.ParseModels(body)
@@ -119,10 +121,25 @@ func readModels(f *Finding, body []byte) string {
 	case slices.Equal(owners, []string{"nvidia"}) && first.ContextWindow > 0: // since 1.6
 		f.Engine = api.Dynamo
 		said += ", context_window as Dynamo has it"
+	case slices.Equal(owners, []string{"infinity"}):
+		f.API = cmp.Or(apiOfCapabilities(first.Capabilities), f.API)
 	default:
 		f.Engine = api.EngineOf(f.Models)
 	}
 	return said
+}
+
+// apiOfCapabilities returns the protocol for what a model of Infinity can do;
+// "" for anything else than to embed or to rank.
+func apiOfCapabilities(list json.RawMessage) string {
+	var capabilities []string
+	switch _ = json.Unmarshal(list, &capabilities); {
+	case slices.Contains(capabilities, "embed"):
+		return openaiEmbeddings
+	case slices.Contains(capabilities, "rerank"):
+		return rerank
+	}
+	return ""
 }
 
 // ownersOf returns the owners of the models, each once.
