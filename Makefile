@@ -26,7 +26,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test hostile e2e lint vuln rules proof page real deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test hostile e2e peers lint vuln rules proof page real deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -47,12 +47,15 @@ e2e: ## what must hold of every server: make e2e ENDPOINT=http://host:8000, or C
 	INFERENCE_EXPORTER_E2E_ENDPOINT='$(ENDPOINT)' INFERENCE_EXPORTER_E2E_CONFIG='$(abspath $(CONFIG))' \
 		$(GO) test -run '^TestEndpoint$$' -count=1 -v -timeout 1h ./internal/e2e
 
+peers: ## other tools on the same streams, into docs/comparison.md; installs them into .tools, which takes a while
+	cd tools/peers && $(GO) run . $(ARGS)
+
 lint: ## format and static checks
 	@unformatted=$$($(TOOL) gofumpt -l .) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
-	for module in dashgen alertsim prove browse deploy release real; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
+	for module in dashgen alertsim prove browse deploy release real peers; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
 
 vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
@@ -64,6 +67,7 @@ proof: ## every query of dashboards and rules against a real Prometheus, and the
 	tools/prometheus/build.sh promtool
 	cd tools/dashgen && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./...
 	cd tools/alertsim && $(GO) test ./...
+	cd tools/peers && $(GO) test ./...
 	tools/prove/check.sh
 
 page: ## the status page in a real Chromium
