@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,12 +50,13 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return fmt.Errorf("detect %s: %w", base, err)
 	}
-	fmt.Fprintf(env.Stdout, "# %s\n", summary(found))
-	printEvidence(env.Stdout, "#   ", found.Evidence)
-	page, err := serversPage(limited, endpoint, found.Engine)
+	page, shown, err := serversPage(limited, endpoint, found.Engine)
 	if err != nil {
 		return err
 	}
+	found.Engine = cmp.Or(found.Engine, shown) // known by its page alone: the rest may need a key
+	fmt.Fprintf(env.Stdout, "# %s\n", summary(found))
+	printEvidence(env.Stdout, "#   ", found.Evidence)
 	fmt.Fprintf(env.Stdout, "#   %s\n", page)
 	fmt.Fprint(env.Stdout, detect.Stanza(found, base))
 	return nil
@@ -72,29 +74,29 @@ func (c *detectCommand) ask(ctx context.Context, endpoint *config.Endpoint) (det
 }
 
 // serversPage says whether the server shows metrics of its own or, where it
-// does not, what would make it.
-func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (string, error) {
+// does not, what would make it. shown is the engine of the page.
+func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (said, shown string, err error) {
 	mappings, err := engine.NewMappings(nil)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	reader, err := engine.New(endpoint, engine.Options{Mappings: mappings, UserAgent: fleet.UserAgent()})
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer reader.Close()
 	if statuses := reader.Scrape(ctx, engine.Known{Engine: found}); len(statuses) > 0 {
 		s := &statuses[0]
 		if s.State == engine.Up {
-			return fmt.Sprintf("GET %s: metrics of %s", s.URL, s.Snapshot.Engine), nil
+			return fmt.Sprintf("GET %s: metrics of %s", s.URL, s.Snapshot.Engine), s.Snapshot.Engine, nil
 		}
-		return fmt.Sprintf("GET %s: metrics that cannot be read: %v", s.URL, s.Err), nil
+		return fmt.Sprintf("GET %s: metrics that cannot be read: %v", s.URL, s.Err), "", nil
 	}
 	text := "no metrics of the server itself"
 	if m := mappings.Mapping(found); m != nil {
 		text += "; to show them: " + strings.Join(strings.Fields(m.Setup), " ")
 	}
-	return text, nil
+	return text, "", nil
 }
 
 // check returns an endpoint at the URL, by the rules of the configuration.

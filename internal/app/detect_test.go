@@ -35,6 +35,21 @@ endpoints:
 	}
 }
 
+// A vLLM with --api-key shows its page, and what names it needs the key.
+func TestDetectKnowsTheEngineByItsPage(t *testing.T) {
+	s := simulator.New(simulator.Options{}).Handler()
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.Error(w, `{"error":"Unauthorized"}`, http.StatusUnauthorized)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	if got := runToEnd(t, "detect", url); !strings.HasPrefix(got.stdout, "# api openai-chat, engine vllm\n") {
+		t.Errorf("exit code %d: %s", got.code, got.stdout)
+	}
+}
+
 // A server that shows no metrics can be told to.
 func TestDetectSaysHowToShowMetrics(t *testing.T) {
 	s := simulator.New(simulator.Options{Engine: "sglang"}).Handler()
