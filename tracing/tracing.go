@@ -157,17 +157,16 @@ func (e *Exporter) Run(ctx context.Context) error {
 		e.send(sending, batch)
 		batch = batch[:0]
 	}
-	e.flush(sending)
+	e.flush(sending, batch)
 	return nil
 }
 
-// flush sends what waits in the queue.
-func (e *Exporter) flush(ctx context.Context) {
-	var batch []sdktrace.ReadOnlySpan
+// flush sends a batch that was begun and what waits in the queue.
+func (e *Exporter) flush(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 	for range len(e.queue) {
 		if batch = append(batch, <-e.queue); len(batch) == batchSize {
 			e.send(ctx, batch)
-			batch = nil
+			batch = batch[:0]
 		}
 	}
 	e.send(ctx, batch)
