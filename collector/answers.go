@@ -89,7 +89,7 @@ func vectorFamilies() []*probeFamily {
 	}
 }
 
-// accuracyFamilies tell how far the numbers can be trusted.
+// accuracyFamilies show how reliable the values are.
 func accuracyFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeCounter("probe_merged_events_total", "",

@@ -396,3 +396,13 @@ func referenceBounds() string {
 	}
 	return b.String()
 }
+
+// No configured label can have a name that a family uses itself.
+func TestReservedLabelsAreRejected(t *testing.T) {
+	for _, name := range ReservedLabels() {
+		file := fmt.Sprintf("endpoints: [{url: 'http://h', labels: {%s: x}}]", name)
+		if _, err := config.Parse([]byte(file), "file.yml"); err == nil || !strings.Contains(err.Error(), "is reserved") {
+			t.Errorf("label %s is accepted: %v", name, err)
+		}
+	}
+}

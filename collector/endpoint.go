@@ -151,7 +151,7 @@ func hardwareGauge(name, unit, help string, get func(v hardwareValues) gauge) *h
 }
 
 // newHardware renders the labels of what an endpoint runs on and finds its
-// bandwidth, as far as the configuration tells.
+// bandwidth, as far as it is configured.
 func newHardware(info EndpointInfo, reserved []string) labelled[hardwareValues] {
 	base := []pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}
 	v := hardwareValues{Hardware: info.Hardware, bandwidth: configuredBandwidth(info.Hardware)}
@@ -169,8 +169,8 @@ func newHardware(info EndpointInfo, reserved []string) labelled[hardwareValues] 
 func isMIG(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
 
 // configuredBandwidth returns the memory bandwidth of all GPUs together, 0 when
-// the configuration does not tell it. A MIG device has a share of the
-// product's that nobody tells.
+// the configuration does not have it. A MIG device has a share of the
+// product's that is not known.
 func configuredBandwidth(h *config.Hardware) float64 {
 	one := float64(h.MemoryBandwidth)
 	if one == 0 && !slices.ContainsFunc(h.UUIDs, isMIG) {

@@ -51,7 +51,7 @@ func Formats() []expfmt.Format {
 
 // Write writes the page to w. A format outside of Formats is an error, and so
 // is a failure of w; both leave the page incomplete. If only the registry
-// fails, the page is complete but for the registry's part, and the error tells
+// fails, the page is complete but for the registry's part, and the error says
 // why. All names are plain ones, so an escaping scheme in format has nothing to
 // do.
 func (e *Exposition) Write(w io.Writer, format expfmt.Format) error {

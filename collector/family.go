@@ -26,14 +26,14 @@ const (
 	Summary   Type = "summary"
 )
 
-// Group tells what a family describes.
+// Group is what a family describes.
 type Group string
 
 // The groups, in the order of the documentation.
 const (
 	GroupEndpoint Group = "endpoint" // what is configured
 	GroupProbe    Group = "probe"    // what the probes found out
-	GroupServer   Group = "server"   // what the servers tell of themselves
+	GroupServer   Group = "server"   // the servers' own metrics
 	GroupGPU      Group = "gpu"      // the GPUs of this machine
 	GroupExporter Group = "exporter" // the exporter itself
 )
@@ -42,7 +42,7 @@ const (
 type Family struct {
 	// Name is the full name.
 	Name string
-	// Group tells what the family describes.
+	// Group is what the family describes.
 	Group Group
 	// Type is the metric type.
 	Type Type
@@ -170,7 +170,7 @@ func of(kinds []api.Kind, families ...*probeFamily) []*probeFamily {
 	return families
 }
 
-// isFor tells whether endpoints of a kind have the family. While the kind is
+// isFor reports whether endpoints of a kind have the family. While the kind is
 // not known only the families of all kinds are shown.
 func (f *family) isFor(k api.Kind) bool { return f.Kinds == nil || slices.Contains(f.Kinds, k) }
 

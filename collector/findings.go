@@ -9,8 +9,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/estimate"
 )
 
-// FindingsID identifies what the probes of one endpoint and module tell
-// together.
+// FindingsID identifies the findings of one endpoint and
+// module.
 type FindingsID struct {
 	// Endpoint and Module are the values of the labels of that name.
 	Endpoint, Module string
@@ -22,8 +22,8 @@ type FindingsID struct {
 // key returns a string that is equal for equal IDs only.
 func (id FindingsID) key() string { return labelsKey(id.Labels, id.Endpoint, id.Module) }
 
-// FindingsSeries shows what the probes of one endpoint and module tell
-// together: nothing until there are findings.
+// FindingsSeries shows the findings of one endpoint and
+// module: nothing until there are findings.
 type FindingsSeries struct {
 	store   *Probes
 	id      FindingsID
@@ -64,7 +64,7 @@ func (p *Probes) RemoveFindings(id FindingsID) {
 // Set shows findings, which must not be changed afterwards; nil shows none. Its
 // calls must come one after the other, in the order in which the findings were
 // made: with older ones the counters would fall. The counters of another model
-// begin anew.
+// start again.
 func (s *FindingsSeries) Set(f *estimate.Findings) {
 	if f == nil {
 		if s.current.Swap(nil) != nil {
@@ -111,7 +111,7 @@ func latest(all []*FindingsSeries) []labelled[*findingsValues] {
 	return out
 }
 
-// findingsFamily is a family of what the probes of a module tell together.
+// findingsFamily is a family of findings.
 type findingsFamily = familyOf[*findingsValues]
 
 // findingsFamilies returns the families of findings in the order of the
@@ -197,7 +197,7 @@ func burstFamilies() []*findingsFamily {
 	}
 }
 
-// changeFamilies tell whether what should stay the same does.
+// changeFamilies count changes of what should stay the same.
 func changeFamilies() []*findingsFamily {
 	sources := labelValues(estimate.Sources())
 	return []*findingsFamily{

@@ -124,7 +124,7 @@ func createdOf(t *testing.T, p *Probes) []time.Time {
 	return out
 }
 
-// Another model begins anew; what becomes known first does not.
+// Another model starts again; what becomes known first does not.
 func TestFindingsOfModels(t *testing.T) {
 	now := epoch
 	p := NewProbes(func() time.Time { return now })

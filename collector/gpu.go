@@ -96,7 +96,7 @@ func readingFamily(i gpu.Info) *gpuFamily {
 // migFamily is the family of a kind of reading for MIG devices.
 func migFamily(i gpu.Info) *gpuFamily {
 	if i.Kind == gpu.MemoryBandwidth {
-		i.Values = []string{"config"} // nothing else tells the share of a MIG device
+		i.Values = []string{"config"} // nothing else knows the share of a MIG device
 	}
 	return newReadingFamily(i, "mig_"+string(i.Kind),
 		"As inference_gpu_"+string(i.Kind)+", of a MIG device. MIG devices of the same GPU instance share the value; it is reported for the first of them only.",
@@ -248,7 +248,7 @@ func (c *gpuCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // gpuMetric is a metric of one value. Those of a GPU share the pairs of their
-// labels: making these anew for each metric would be most of a scrape.
+// labels: making these again for each metric would be most of a scrape.
 type gpuMetric struct {
 	family  *gpuFamily
 	labels  []*dto.LabelPair // sorted by name

@@ -144,7 +144,7 @@ func untimedFamilies() []*probeFamily {
 	}
 }
 
-// isPhaseOfAll tells whether probes of all kinds go through a phase.
+// isPhaseOfAll reports whether probes of all kinds go through a phase.
 func isPhaseOfAll(i int) bool {
 	return result.Phase(i) != result.PhaseFirstToken && result.Phase(i) != result.PhaseDecode
 }

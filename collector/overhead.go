@@ -18,7 +18,7 @@ type endpointValues struct {
 // endpointFamily is a family of the series of endpoints with servers.
 type endpointFamily = familyOf[endpointValues]
 
-// endpointFamilies returns the families of what the servers tell of their
+// endpointFamilies returns the families of what the servers report of their
 // endpoint, in the order of the documentation.
 func endpointFamilies() []*endpointFamily {
 	return []*endpointFamily{
@@ -55,13 +55,13 @@ func newEndpointFamily(f Family, emit func(e encoder, f *family, v endpointValue
 
 // Bounds of the comparison of probes with histograms.
 const (
-	// overheadWindow is the longest time that is compared.
-	overheadWindow = 5 * time.Minute
-	// windowStarts is how many readings are kept as possible starts of the
-	// window; those in between are left out.
-	windowStarts = 32
-	// windowProbes is how many probes are kept. More make the window shorter.
-	windowProbes = 256
+	// maxCompared is the longest time that is compared.
+	maxCompared = 5 * time.Minute
+	// maxStarts is how many readings are kept as possible starts of the
+	// comparison; those in between are left out.
+	maxStarts = 32
+	// maxComparedProbes is how many probes are kept. More make the compared time shorter.
+	maxComparedProbes = 256
 )
 
 // Indexes of the values of the label source.
@@ -73,7 +73,7 @@ const (
 func overheadSources() []string { return []string{"reply", "histogram", "traffic"} }
 
 // maxTrafficShare is how many requests the servers may have counted for each
-// probe so that what they tell is about the probes.
+// probe so that their times are mostly those of the probes.
 const maxTrafficShare = 2
 
 // overhead compares the time to first token as probes see it with what the
@@ -81,10 +81,10 @@ const maxTrafficShare = 2
 // value is ready.
 type overhead struct {
 	latest  [numOverheads]gauge // seconds, by source
-	replies bool                // a reply has told
+	replies bool                // a reply had times
 
 	bursts int            // of our own, that run
-	starts []ttftTotal    // readings within the window, oldest first
+	starts []ttftTotal    // readings within maxCompared, oldest first
 	last   []serverTTFT   // the latest reading, by server
 	probes []observedTTFT // successes since the first of starts
 }
@@ -110,7 +110,7 @@ type observedTTFT struct {
 }
 
 // values returns the overhead by source, at most one of which is present. Where
-// replies tell, nothing else is shown, not even while one does not: that would
+// replies have times, nothing else is shown, not even while one does not: that would
 // be another quantity.
 func (o *overhead) values() [numOverheads]gauge {
 	if !o.replies {
@@ -159,9 +159,9 @@ func (o *overhead) observe(r *result.Result, timed bool) {
 }
 
 // keep adds a probe. Where there are too many the oldest goes, and with it the
-// windows that it belongs to.
+// comparisons that it belongs to.
 func (o *overhead) keep(p observedTTFT) {
-	if len(o.probes) >= windowProbes {
+	if len(o.probes) >= maxComparedProbes {
 		gone := o.probes[0].at
 		o.probes = slices.Delete(o.probes, 0, 1)
 		o.starts = slices.DeleteFunc(o.starts, func(s ttftTotal) bool { return s.at.Before(gone) })
@@ -169,8 +169,8 @@ func (o *overhead) keep(p observedTTFT) {
 	o.probes = append(o.probes, p)
 }
 
-// scraped takes a reading of all servers. Unless all told their histogram, and
-// all go on from the reading before, the comparison begins anew.
+// scraped takes a reading of all servers. Unless all have their histogram, and
+// all go on from the reading before, the comparison starts again.
 func (o *overhead) scraped(statuses []engine.Status) {
 	o.latest[overheadHistogram].clear()
 	o.latest[overheadTraffic].clear()
@@ -183,11 +183,11 @@ func (o *overhead) scraped(statuses []engine.Status) {
 		o.starts, o.probes = nil, nil
 	}
 	o.last = servers
-	o.starts = slices.DeleteFunc(o.starts, func(s ttftTotal) bool { return end.at.Sub(s.at) > overheadWindow })
+	o.starts = slices.DeleteFunc(o.starts, func(s ttftTotal) bool { return end.at.Sub(s.at) > maxCompared })
 	if len(o.starts) > 0 {
 		o.compare(o.starts[0], end)
 	}
-	if n := len(o.starts); n == 0 || end.at.Sub(o.starts[n-1].at) >= overheadWindow/windowStarts {
+	if n := len(o.starts); n == 0 || end.at.Sub(o.starts[n-1].at) >= maxCompared/maxStarts {
 		o.starts = append(o.starts, end)
 	}
 	o.probes = slices.DeleteFunc(o.probes, func(p observedTTFT) bool { return !p.at.After(o.starts[0].at) })
@@ -235,8 +235,8 @@ func ttftOf(statuses []engine.Status) (total ttftTotal, servers []serverTTFT, ok
 	return total, servers, len(servers) > 0
 }
 
-// goesOn tells whether the servers are the same as before and none has begun
-// to count anew.
+// goesOn reports whether the servers are the same as before and none was
+// restarted.
 func goesOn(before, after []serverTTFT) bool {
 	return slices.EqualFunc(before, after, func(b, a serverTTFT) bool {
 		return b.server == a.server && b.count <= a.count && b.sum <= a.sum

@@ -301,7 +301,7 @@ func TestOverheadWindow(t *testing.T) {
 				o.probe(at+interval/2, ttft)
 				n++
 				v := &o.s.endpoints["e"].overhead
-				if len(v.starts) > windowStarts+1 || len(v.probes) > windowProbes {
+				if len(v.starts) > maxStarts+1 || len(v.probes) > maxComparedProbes {
 					t.Fatalf("%d readings and %d probes are kept", len(v.starts), len(v.probes))
 				}
 				switch {
@@ -348,7 +348,7 @@ func TestOverheadOfManyProbes(t *testing.T) {
 	// the start.
 	o.scrape(200*time.Second, reading{"a", 300, 60})
 	o.want("", "0.3")
-	for i := range windowProbes + 1 { // more than are kept between two readings
+	for i := range maxComparedProbes + 1 { // more than are kept between two readings
 		o.probe(200*time.Second+time.Duration(i+1)*time.Millisecond, 500*time.Millisecond)
 	}
 	o.scrape(210*time.Second, reading{"a", 600, 120})

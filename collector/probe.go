@@ -97,7 +97,7 @@ func (v *values) configure(o SeriesOptions) {
 	}
 }
 
-// restart returns the state of a series that begins anew with another model, of
+// restart returns the state of a series that starts again with another model, of
 // the same kind, with the same objectives and prices.
 func (v *values) restart() *values {
 	next := newValues(v.now)
@@ -165,7 +165,7 @@ func (v *values) clearLast() {
 	}
 }
 
-// setReplyState keeps what the reply tells beside the answer. The quota is
+// setReplyState keeps what the reply has besides the answer. The quota is
 // that of the latest probe only; a certificate stays known over probes that
 // got no reply, so that an outage does not hide its expiry.
 func (v *values) setReplyState(r *result.Result) {

@@ -203,7 +203,7 @@ func (c *budgetCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Observe takes from a result what it tells of the exporter.
+// Observe takes from a result what concerns the exporter.
 func (s *Self) Observe(r *result.Result) {
 	if r.StartLag >= 0 {
 		s.scheduleLag.Observe(r.StartLag.Seconds())
@@ -239,7 +239,7 @@ func (s *Self) Missed(reason result.SkipReason) {
 // SetEndpoints sets how many endpoints are looked at.
 func (s *Self) SetEndpoints(n int) { s.endpoints.Set(float64(n)) }
 
-// Reloaded tells of an attempt to load the configuration, the first one
+// Reloaded records an attempt to load the configuration, the first one
 // included: the time is when the one in force was loaded.
 func (s *Self) Reloaded(ok bool, at time.Time) {
 	if !ok {

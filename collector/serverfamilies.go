@@ -31,7 +31,7 @@ type serverValues struct {
 	status *engine.Status
 }
 
-// snapshotOf returns what the page of a server tells; nil unless it was read.
+// snapshotOf returns the content of a server's page; nil unless it was read.
 func snapshotOf(st *engine.Status) *engine.Snapshot {
 	if st.State != engine.Up {
 		return nil
@@ -263,7 +263,7 @@ func emitCounter[K comparable](e encoder, own int, values map[K]float64, key K) 
 	}
 }
 
-// isMeasure tells whether v is finite and not negative.
+// isMeasure reports whether v is finite and not negative.
 func isMeasure(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
 
 // timeGauge returns the Unix time of t; absent for the zero time.

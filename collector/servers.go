@@ -12,7 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/engine"
 )
 
-// Servers is the store of what servers tell of themselves, and of what follows
+// Servers is the store of the servers' own metrics, and of what follows
 // from it for their endpoints. It is safe for concurrent use.
 type Servers struct {
 	reserved         []string
@@ -21,7 +21,7 @@ type Servers struct {
 
 	mu        sync.Mutex
 	endpoints map[string]*servedEndpoint // by name
-	stale     bool                       // ordered is to be made anew
+	stale     bool                       // ordered is to be rebuilt
 	ordered   struct {                   // in the order of a page
 		endpoints []*servedEndpoint
 		servers   []*server
@@ -45,7 +45,7 @@ func NewServers() *Servers {
 type ServersID struct {
 	// Endpoint is the unique name, Model what it serves; "" is not known.
 	Endpoint, Model string
-	// Engine is the engine of the servers until a page tells; "" is not known.
+	// Engine is the engine of the servers until a page is read; "" is not known.
 	Engine string
 	// Labels are the configured labels, as in SeriesOptions.
 	Labels map[string]string
@@ -61,7 +61,7 @@ type servedEndpoint struct {
 	overhead overhead
 }
 
-// server is what is known of one server. Its blocks are made anew only when a
+// server is what is known of one server. Its blocks are rebuilt only when a
 // label changes.
 type server struct {
 	engine      string // that of the latest page, also while there is none
@@ -71,7 +71,7 @@ type server struct {
 }
 
 // Set replaces what is known of the servers of an endpoint: those without a
-// status go. An endpoint is known from its first Set on, be it without a
+// status go. An endpoint is known from its first Set on, even without a
 // server. Snapshots and failures in statuses must not be changed afterwards.
 func (s *Servers) Set(id ServersID, statuses []engine.Status) {
 	s.mu.Lock()
@@ -152,7 +152,7 @@ func (s *Servers) Remove(endpoint string) {
 	s.stale = true
 }
 
-// ObserveProbe takes from a result what it tells of the time that the servers
+// ObserveProbe takes from a result the time that the servers
 // do not see. disturbed means that load of the exporter's own ran beside it. It
 // changes nothing for an endpoint that is not known, as a probe may end after its
 // endpoint went.

@@ -39,7 +39,7 @@ func (s *Series) Judge(r *result.Result) {
 
 // judge counts a result. Times that the prober does not vouch for count for
 // nothing, and a failure takes any time to be good from it. A first token that did
-// not come is a miss; one of a success that cannot be told from other text is not,
+// not come is a miss; one of a success that cannot be distinguished from other text is not,
 // nor is a TPOT that is missing: a short answer has none, nor has one that came in
 // a burst.
 func (o *slo) judge(r *result.Result, k api.Kind) {
@@ -73,7 +73,7 @@ func (o *slo) count(i int, bad bool) {
 	}
 }
 
-// has tells whether there is such an objective, and whether it means something
+// has reports whether there is such an objective, and whether it means something
 // for endpoints of a kind. Availability is promised of all.
 func (o *slo) has(i int, k api.Kind) bool {
 	if i == sloTTFT || i == sloTPOT {

@@ -41,7 +41,7 @@ type Probes struct {
 	endpoints map[string]*endpoint       // by name
 	ordered   probesPage
 
-	stale atomic.Bool // ordered is to be made anew
+	stale atomic.Bool // ordered is to be rebuilt
 }
 
 // NewProbes returns an empty store. now is asked for the created timestamps of

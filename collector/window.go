@@ -109,7 +109,7 @@ func (w *window) stats() (all [numWindowStats]gauge) {
 	return all
 }
 
-// Window is what the probes of the last hour tell of the time to first token, in
+// Window has the statistics of the last hour's times to first token, in
 // seconds: what the families of the window publish.
 type Window struct {
 	// Samples is how many probes there are, failures before the first token
@@ -140,7 +140,7 @@ func (s *Series) TTFTWindow() *Window {
 	}
 }
 
-// windowFamilies tell of the time to first token over the last hour.
+// windowFamilies are statistics of the time to first token over the last hour.
 func windowFamilies() []*probeFamily {
 	return []*probeFamily{
 		windowFamily(Family{
@@ -161,7 +161,7 @@ func windowFamilies() []*probeFamily {
 	}
 }
 
-// windowFamily returns a family of what the window tells at the moment.
+// windowFamily returns a family of the current window.
 func windowFamily(f Family, emit func(e encoder, f *family, w *window)) *probeFamily {
 	return newProbeFamily(f, nil, func(e encoder, f *family, v *values) {
 		if v.slo == nil {

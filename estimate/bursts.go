@@ -79,7 +79,7 @@ func measure(level []*result.Result) (b Burst, ok bool) {
 	return b, true
 }
 
-// answered tells whether the server did its part, whatever the answer: how fast
+// answered reports whether the server did its part, whatever the answer: how fast
 // it was is of interest also where it was wrong.
 func answered(r *result.Result) bool {
 	return r.Outcome == result.Success || r.Outcome == result.CheckFailed
@@ -103,7 +103,7 @@ func misses(level []*result.Result, objective time.Duration) bool {
 	return 10*within < 9*counted
 }
 
-// underLoad tells whether all failures of a burst are those of a server that has
+// underLoad reports whether all failures of a burst are those of a server that has
 // too much to do. Others, before any burst went well, say nothing of load.
 func underLoad(level []*result.Result) bool {
 	for _, r := range level {

@@ -73,7 +73,7 @@ func (c *changes) observe(prompt, value string, r rule, now time.Time) {
 	if u.observe(maphash.String(c.seed, value), r) {
 		c.count++
 		c.last = now
-		// What changed one answer changes others: all are learnt anew, and one
+		// What changed one answer changes others: all are learnt again, and one
 		// change counts once.
 		clear(c.prompts)
 	}
@@ -87,7 +87,7 @@ type usual struct {
 	known  int // how many of values are known; 0 while it learns
 }
 
-// observe adds a value and tells whether that makes a change.
+// observe adds a value and reports whether that makes a change.
 func (u *usual) observe(v uint64, r rule) (changed bool) {
 	if u.known == 0 {
 		u.learn(v, r)
@@ -176,7 +176,7 @@ func (s *score) observe(r *result.Result, now time.Time) {
 	}
 }
 
-// shift tells whether the mean of what it observes has moved: two cumulative sums
+// shift reports whether the mean of what it observes has moved: two cumulative sums
 // (CUSUM), one for each direction, of the deviations from a baseline.
 type shift struct {
 	baseline    []float64 // sorted
@@ -184,8 +184,8 @@ type shift struct {
 	up, down    float64
 }
 
-// observe adds a value and tells whether the mean is another one. After that it
-// must learn anew.
+// observe adds a value and reports whether the mean is another one. After that it
+// must learn again.
 func (s *shift) observe(v float64) (shifted bool) {
 	if len(s.baseline) < minBaseline {
 		s.learn(v)
@@ -202,7 +202,7 @@ func (s *shift) observe(v float64) (shifted bool) {
 }
 
 // learn adds a value to the baseline. Its mean leaves out the quarter at each end;
-// its noise is taken for a little more than it seems, as few values tell it badly.
+// its noise is taken for a little more than it seems, as few values give it badly.
 func (s *shift) learn(v float64) {
 	i, _ := slices.BinarySearch(s.baseline, v)
 	s.baseline = slices.Insert(s.baseline, i, v)

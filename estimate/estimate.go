@@ -17,7 +17,7 @@ type Interval struct {
 	Value, Lower, Upper float64
 }
 
-// Prefill is what TTFT tells of the prefill of one endpoint: TTFT is the fixed
+// Prefill is the estimate of the prefill of one endpoint: TTFT is the fixed
 // part and then grows with each prompt token that is not in the prefix cache. It
 // is that of the typical probe: few slow ones do not move it. It assumes that
 // each token takes as long as another, and that the noise of probes is
@@ -49,7 +49,7 @@ type Source string
 // The sources.
 const (
 	SourceAnswer      Source = "answer"             // the text of the answer to a fixed prompt
-	SourceFingerprint Source = "system_fingerprint" // what the reply tells of the system
+	SourceFingerprint Source = "system_fingerprint" // the system as the reply names it
 	SourceModel       Source = "model"              // the model as the reply names it
 	SourceLogprob     Source = "logprob"            // the score of the reference passage
 )
@@ -59,14 +59,14 @@ func Sources() []Source {
 	return []Source{SourceAnswer, SourceFingerprint, SourceModel, SourceLogprob}
 }
 
-// Findings is what the results of one endpoint and module tell together. It is
+// Findings is what the results of one endpoint and module give together. It is
 // never changed once made; nil is not known.
 type Findings struct {
 	// Model is the model that this is about; "" is not known.
 	Model   string
 	Prefill *Prefill
 	// HitRatio is the share of the prompt that came from the prefix cache in the
-	// warm half of pairs or in warm probes, as the replies tell. A ratio of 0 that
+	// warm half of pairs or in warm probes, as the replies report. A ratio of 0 that
 	// the pairs' own TTFT contradicts, or cannot confirm yet, is not known.
 	HitRatio *float64
 	// Benefit is by how many seconds the second of a pair has its first token
@@ -74,13 +74,13 @@ type Findings struct {
 	Benefit *Interval
 	// ColdCached counts cold probes of whose prompt more came from the cache than
 	// the server's own template can be: a fault of the prober or of the server's
-	// count. ColdTold tells whether any reply to a cold probe told of the cache;
+	// count. ColdTold reports whether any reply to a cold probe reported the cache;
 	// without, ColdCached is not known.
 	ColdCached uint64
 	ColdTold   bool
 	Knee       *Knee
 	// Changes counts the changes by index in Sources, and LastChange are their
-	// times; Watched tells which sources have anything to watch.
+	// times; Watched marks the sources that have anything to watch.
 	Changes    [4]uint64
 	LastChange [4]time.Time
 	Watched    [4]bool
@@ -137,7 +137,7 @@ type state struct {
 // NewTracker returns a tracker that knows nothing.
 func NewTracker(o Options) *Tracker { return &Tracker{options: o} }
 
-// Observe adds the results of one run, and returns what all tell together: nil
+// Observe adds the results of one run, and returns what all give together: nil
 // where that is nothing. Results of a new model make it forget the old one.
 func (t *Tracker) Observe(results []*result.Result) *Findings {
 	t.mu.Lock()
@@ -202,7 +202,7 @@ func (s *state) findings(now time.Time) *Findings {
 	return f
 }
 
-// isEmpty tells whether the findings tell nothing.
+// isEmpty reports whether there are no findings.
 func (f *Findings) isEmpty() bool {
 	return f.Prefill == nil && f.HitRatio == nil && f.Benefit == nil && !f.ColdTold &&
 		len(f.Bursts) == 0 && f.Watched == [len(f.Watched)]bool{}

@@ -83,20 +83,20 @@ func (p *pairs) benefit(now time.Time) *Interval {
 	return &Interval{Value: stats.Median(sorted), Lower: sorted[lower-1], Upper: sorted[upper-1]}
 }
 
-// reply is what a warm probe's reply tells of the prefix cache.
+// reply is what a warm probe's reply reports of the prefix cache.
 type reply struct {
 	at             time.Time
 	prompt, cached int
 }
 
-// cache keeps what replies tell of the prefix cache.
+// cache keeps what replies report of the prefix cache.
 type cache struct {
 	warm       []reply // the latest, in the order of time
 	coldCached uint64
 	coldTold   bool
 }
 
-// observe adds a result whose reply tells what came from the cache. Requests of
+// observe adds a result whose reply reports what came from the cache. Requests of
 // a burst compete for it, and say nothing of a probe.
 func (c *cache) observe(r *result.Result, now time.Time) {
 	n := r.Tokens
@@ -115,7 +115,7 @@ func (c *cache) observe(r *result.Result, now time.Time) {
 	}
 }
 
-// tellsNoHits reports whether replies tell of the cache, and all that nothing came
+// tellsNoHits reports whether replies report the cache, and all that nothing came
 // from it.
 func (c *cache) tellsNoHits() bool {
 	hit := slices.ContainsFunc(c.warm, func(v reply) bool { return v.cached > 0 })
@@ -137,7 +137,7 @@ func (c *cache) hitRatio(now time.Time) *float64 {
 	return &ratio
 }
 
-// cold tells whether a prompt began as no other did. One that was not made to
+// cold reports whether a prompt began as no other did. One that was not made to
 // length is asked again and again.
 func cold(r *result.Result) bool {
 	return r.Prefix == string(config.PrefixCold) && r.Length > 0

@@ -10,7 +10,7 @@ import (
 
 const ms = time.Millisecond
 
-// near tells whether two numbers are equal but for rounding.
+// near reports whether two numbers are equal but for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
 func TestBenefit(t *testing.T) {

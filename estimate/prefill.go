@@ -52,7 +52,7 @@ type prefill struct {
 	samples []prefillSample // in the order of time
 }
 
-// observe adds a result, if it tells how long a prefill took that nothing else
+// observe adds a result, if it shows how long a prefill took that nothing else
 // of this run was in the way of.
 func (p *prefill) observe(r *result.Result, now time.Time) {
 	tokens, ok := uncached(r)
@@ -85,7 +85,7 @@ func uncached(r *result.Result) (tokens int, ok bool) {
 	return n.Prompt, cold(r)
 }
 
-// timed tells whether the TTFT of a result can be relied on.
+// timed reports whether the TTFT of a result can be relied on.
 func timed(r *result.Result) bool {
 	return r.Outcome == result.Success && (r.Kind == api.Generation || r.Kind == "") &&
 		r.Timing.TTFT > 0 && !r.Imprecise && !r.Buffered
@@ -151,10 +151,10 @@ func (p *polynomial) prefill(middle, half float64, n int) *Prefill {
 	}
 }
 
-// curved tells whether the time of one more token certainly differs between the
+// curved reports whether the time of one more token certainly differs between the
 // shortest and the longest length, as it does where attention begins to weigh
 // more than the rest: then there is no one rate. Where there are few lengths
-// between the ends it cannot be told, and the rate is that between the two. t is
+// between the ends it is not known, and the rate is that between the two. t is
 // sorted. The ends are where edgeSamples lie: the first long prompt may be longer
 // than all later ones, and must not decide alone.
 func curved(t, y []float64) bool {
