@@ -142,12 +142,8 @@ func hardwareFamilies() []*hardwareFamily {
 // hardwareGauge returns a family of one gauge for each endpoint whose hardware
 // is configured.
 func hardwareGauge(name, unit, help string, get func(v hardwareValues) gauge) *hardwareFamily {
-	f := Family{Name: "endpoint_" + name, Group: GroupEndpoint, Type: Gauge, Unit: unit, Help: help}
-	return &hardwareFamily{newFamily(f, []string{"endpoint", "model"}, nil), func(e encoder, _ *family, v hardwareValues) {
-		if g := get(v); g.present {
-			e.gauge(0, g.value)
-		}
-	}}
+	return newEndpointFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help},
+		func(e encoder, _ *family, v hardwareValues) { emitGauge(e, 0, get(v)) })
 }
 
 // newHardware renders the labels of what an endpoint runs on and finds its
@@ -246,7 +242,7 @@ func budgetResources() []string { return []string{"tokens", "usd"} }
 // the documentation.
 func spendingFamilies() []*spendingFamily {
 	return []*spendingFamily{
-		newSpendingFamily(Family{
+		newEndpointFamily(Family{
 			Name: "price_usd_per_hour", Type: Gauge, Unit: "usd_per_hour",
 			Help: "Price of all GPUs of the endpoint for an hour in US dollars, as configured.",
 		}, func(e encoder, _ *family, v spending) {
@@ -254,7 +250,7 @@ func spendingFamilies() []*spendingFamily {
 				e.gauge(0, price)
 			}
 		}),
-		newSpendingFamily(Family{
+		newEndpointFamily(Family{
 			Name: "price_usd_per_token", Type: Gauge, Unit: "usd_per_token", Labels: []string{"kind"}, Values: costKinds(),
 			Help: "Price of one token in US dollars, as configured. Absent for kinds without a price.",
 		}, func(e encoder, f *family, v spending) {
@@ -265,7 +261,7 @@ func spendingFamilies() []*spendingFamily {
 				}
 			}
 		}),
-		newSpendingFamily(Family{
+		newEndpointFamily(Family{
 			Name: "budget_used_ratio", Type: Gauge, Unit: "ratio", Labels: []string{"resource"}, Values: budgetResources(),
 			Help: "Share of the endpoint's budget that its probes have spent: tokens over the last hour, US dollars over the last 24 hours. Probes that would bring it above 1 do not run. Absent without such a budget.",
 		}, func(e encoder, f *family, v spending) {
@@ -273,20 +269,16 @@ func spendingFamilies() []*spendingFamily {
 				return
 			}
 			used := budgetUse(v.budget)
-			for _, i := range f.order {
-				if used[i].present {
-					e.gauge(i, used[i].value)
-				}
-			}
+			emitGauges(e, f, used[:])
 		}),
 	}
 }
 
-// newSpendingFamily returns a family with the labels of every such family.
+// newEndpointFamily returns a family with the labels of an endpoint and its model.
 // f.Name comes without "endpoint_".
-func newSpendingFamily(f Family, emit func(e encoder, f *family, v spending)) *spendingFamily {
+func newEndpointFamily[V any](f Family, emit func(e encoder, f *family, v V)) *familyOf[V] {
 	f.Name, f.Group = "endpoint_"+f.Name, GroupEndpoint
-	return &spendingFamily{newFamily(f, []string{"endpoint", "model"}, nil), emit}
+	return &familyOf[V]{newFamily(f, []string{"endpoint", "model"}, nil), emit}
 }
 
 // newSpending renders the labels of what an endpoint costs and may spend.

@@ -85,24 +85,12 @@ func (f *Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
 // from client_golang and are not listed.
 func Catalogue() []Family {
 	all := []Family{endpointInfoFamily().Family}
-	for _, f := range hardwareFamilies() {
-		all = append(all, f.Family)
-	}
-	for _, f := range spendingFamilies() {
-		all = append(all, f.Family)
-	}
-	for _, f := range endpointFamilies() {
-		all = append(all, f.Family)
-	}
-	for _, f := range probeFamilies() {
-		all = append(all, f.Family)
-	}
-	for _, f := range findingsFamilies() {
-		all = append(all, f.Family)
-	}
-	for _, f := range serverFamilies() {
-		all = append(all, f.Family)
-	}
+	all = appendDescriptions(all, hardwareFamilies())
+	all = appendDescriptions(all, spendingFamilies())
+	all = appendDescriptions(all, endpointFamilies())
+	all = appendDescriptions(all, probeFamilies())
+	all = appendDescriptions(all, findingsFamilies())
+	all = appendDescriptions(all, serverFamilies())
 	gpus := newGPUFamilies()
 	for _, f := range gpus.list() {
 		all = append(all, f.Family)
@@ -110,6 +98,14 @@ func Catalogue() []Family {
 	all = append(all, podFamilies()...)
 	self := selfFamilies()
 	return append(all, self.list()...)
+}
+
+// appendDescriptions appends the descriptions of families.
+func appendDescriptions[V any](all []Family, families []*familyOf[V]) []Family {
+	for _, f := range families {
+		all = append(all, f.Family)
+	}
+	return all
 }
 
 // ReservedLabels returns the label names that the families use themselves, so
@@ -150,6 +146,20 @@ type familyOf[V any] struct {
 	*family
 	// emit encodes the samples of one series.
 	emit func(e encoder, f *family, v V)
+}
+
+// emitGauge encodes a gauge unless it is absent.
+func emitGauge(e encoder, own int, g gauge) {
+	if g.present {
+		e.gauge(own, g.value)
+	}
+}
+
+// emitGauges encodes those that are not absent, by index in the values of the own label.
+func emitGauges(e encoder, f *family, all []gauge) {
+	for _, i := range f.order {
+		emitGauge(e, i, all[i])
+	}
 }
 
 // compareNames orders families by name.

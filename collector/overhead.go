@@ -37,20 +37,9 @@ func endpointFamilies() []*endpointFamily {
 			Name: "ttft_overhead_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"}, Values: overheadSources(),
 			Help: "Time that the network, gateways and the client add to the time to first token: as measured by probes, minus as reported by the server. reply: of the latest probe, from the times in its reply; absent after a failure. histogram: difference of the means over at most 5 minutes of successful probes and of all requests of all servers, where at least half of the requests are probes. traffic: the same where less than half are, so the value mostly reflects how other requests differ from probes and is often negative; compare it only with its own past values.",
 		}, func(e encoder, f *family, v endpointValues) {
-			for _, i := range f.order {
-				if v.overhead[i].present {
-					e.gauge(i, v.overhead[i].value)
-				}
-			}
+			emitGauges(e, f, v.overhead[:])
 		}),
 	}
-}
-
-// newEndpointFamily returns a family with the labels of every endpoint family.
-// f.Name comes without "endpoint_".
-func newEndpointFamily(f Family, emit func(e encoder, f *family, v endpointValues)) *endpointFamily {
-	f.Name, f.Group = "endpoint_"+f.Name, GroupEndpoint
-	return &endpointFamily{newFamily(f, []string{"endpoint", "model"}, nil), emit}
 }
 
 // Bounds of the comparison of probes with histograms.

@@ -260,9 +260,7 @@ func newProbeFamily(f Family, bounds []float64, emit func(e encoder, f *family, 
 func probeGauge(name, unit, help string, get func(v *values) gauge) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help}, nil,
 		func(e encoder, _ *family, v *values) {
-			if g := get(v); g.present {
-				e.gauge(0, g.value)
-			}
+			emitGauge(e, 0, get(v))
 		})
 }
 
@@ -270,12 +268,7 @@ func probeGauge(name, unit, help string, get func(v *values) gauge) *probeFamily
 func probeGauges(name, label string, set []string, help string, get func(v *values) []gauge) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Gauge, Labels: []string{label}, Values: set, Help: help}, nil,
 		func(e encoder, f *family, v *values) {
-			all := get(v)
-			for _, i := range f.order {
-				if all[i].present {
-					e.gauge(i, all[i].value)
-				}
-			}
+			emitGauges(e, f, get(v))
 		})
 }
 

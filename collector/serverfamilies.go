@@ -207,9 +207,7 @@ func newServerFamily(f Family, emit func(e encoder, f *family, v serverValues)) 
 func statusGauge(name, unit, help string, get func(st *engine.Status) gauge) *serverFamily {
 	return newServerFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help},
 		func(e encoder, _ *family, v serverValues) {
-			if g := get(v.status); g.present {
-				e.gauge(0, g.value)
-			}
+			emitGauge(e, 0, get(v.status))
 		})
 }
 
