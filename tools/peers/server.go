@@ -39,7 +39,7 @@ func scenarios() []scenario {
 	}
 }
 
-// The simulated server of all runs: a first token after 150 ms, then one every 20 ms.
+// The simulated server of all runs: a first token after 120 ms, then one every 20 ms.
 const (
 	model      = "simulated-8b"
 	tokens     = 64
