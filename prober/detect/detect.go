@@ -90,6 +90,7 @@ func Detect(ctx context.Context, base *url.URL, get Getter) (Finding, error) {
 			return d.found, err
 		}
 	}
+	d.askPurpose(ctx)
 	f, err := d.verdict()
 	if err != nil && ctx.Err() != nil {
 		return f, fmt.Errorf("stopped after %d questions: %w", len(f.Evidence), context.Cause(ctx))
@@ -178,6 +179,30 @@ func (d *detection) words(r *Reply) string {
 	}
 	d.refusal = e.Message
 	return ": " + printable(e.Error())
+}
+
+// askPurpose finds out whether a vLLM only embeds, which its list of models
+// does not say: of the paths that it has, GET is refused with 405.
+func (d *detection) askPurpose(ctx context.Context) {
+	if d.found.Engine != api.VLLM || d.found.API != openaiChat || d.found.Version == "" {
+		return
+	}
+	const embeddings, chat = "/v1/embeddings", "/v1/chat/completions"
+	if d.statusOf(ctx, embeddings) == http.StatusMethodNotAllowed && d.statusOf(ctx, chat) == http.StatusNotFound {
+		d.found.API = openaiEmbeddings
+		d.note(d.url(chat), "404, while GET "+embeddings+" is 405: the model only embeds")
+	}
+}
+
+// statusOf returns the status of a page that takes no GET; 0 for no answer.
+func (d *detection) statusOf(ctx context.Context, path string) int {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
+	reply, err := d.get(ctx, d.url(path).String())
+	if err != nil {
+		return 0
+	}
+	return reply.Status
 }
 
 func (d *detection) note(u *url.URL, text string) {

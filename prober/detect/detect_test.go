@@ -106,6 +106,7 @@ func detectAt(t testing.TB, s server, at string) (Finding, []string, error) {
 		"/v1/models", "/info", "/api/tags", "/v2", "/v2/models/stats", "/version", "/v1/version",
 		"/health/readiness", "/.well-known/litellm-ui-config", "/health/readiness/details",
 		"/server_info", "/get_server_info", "/props", "/api/version",
+		"/v1/embeddings", "/v1/chat/completions", // which take no GET
 	}
 	seen := map[string]bool{}
 	for _, u := range *urls {

@@ -48,6 +48,19 @@ func TestEngines(t *testing.T) {
 			"GET /version: 200, version 0.11.1rc2.dev7+gabc123",
 		},
 	})
+	// vLLM 0.32 with --runner pooling, which has no path for chats.
+	purpose := func(apiName string, chat Reply, evidence ...string) {
+		t.Helper()
+		f("vllm with embeddings", server{
+			"/v1/models": list("m", "vllm"), "/version": ok(`{"version":"0.32.0"}`),
+			"/v1/embeddings": status(405, `{"detail":"Method Not Allowed"}`), "/v1/chat/completions": chat,
+		}, Finding{
+			API: apiName, Engine: "vllm", Version: "0.32.0", Models: []api.ModelInfo{model("m", "vllm", none)},
+			Evidence: append([]string{"GET /v1/models: 200, 1 model, owned_by vllm", "GET /version: 200, version 0.32.0"}, evidence...),
+		})
+	}
+	purpose("openai-embeddings", status(404, `{"detail":"Not Found"}`), "GET /v1/chat/completions: 404, while GET /v1/embeddings is 405: the model only embeds")
+	purpose("openai-chat", status(405, `{"detail":"Method Not Allowed"}`))
 	f("sglang", server{
 		"/v1/models":   list("m", "sglang"),
 		"/server_info": ok(`{"model_path":"m","api_key":"sk-secret","is_embedding":false,"internal_states":[{"x":1}],"version":"0.5.11"}`),
