@@ -53,7 +53,7 @@ func (b *bench) writeConfig() error {
 	if pages := b.pages(); len(b.behind) > 0 && len(pages) > 0 {
 		y.WriteString("      urls:\n")
 		for _, p := range pages {
-			fmt.Fprintf(&y, "        - %s/metrics\n", p.tee.url())
+			fmt.Fprintf(&y, "        - %s%s\n", p.tee.url(), p.server.page)
 		}
 	}
 	return os.WriteFile(b.config, []byte(y.String()), 0o644)
@@ -67,14 +67,11 @@ func (b *bench) modules() []string {
 	return []string{"short", "pairs", "lengths", "bursts", "quality"}
 }
 
-// pages are the processes whose page of metrics the exporter reads: the front
-// where it has one that is known, else those behind it.
+// pages are the processes whose page of metrics the exporter reads: those that
+// have one that it knows.
 func (b *bench) pages() []*process {
-	if b.server.quantities != nil {
-		return []*process{b.front}
-	}
 	var all []*process
-	for _, p := range b.behind {
+	for _, p := range append([]*process{b.front}, b.behind...) {
 		if p.server.quantities != nil {
 			all = append(all, p)
 		}

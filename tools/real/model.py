@@ -120,7 +120,7 @@ def write_bert(directory):
     """A BERT, which the servers of embeddings take."""
     tensors = {
         "embeddings.word_embeddings.weight": weights(VOCABULARY, WIDTH),
-        "embeddings.position_embeddings.weight": weights(512, WIDTH),
+        "embeddings.position_embeddings.weight": weights(2048, WIDTH),
         "embeddings.token_type_embeddings.weight": weights(2, WIDTH),
         "embeddings.LayerNorm.weight": numpy.ones(WIDTH, numpy.float32),
         "embeddings.LayerNorm.bias": numpy.zeros(WIDTH, numpy.float32),
@@ -141,7 +141,7 @@ def write_bert(directory):
     write(directory / "config.json", {
         "architectures": ["BertModel"], "model_type": "bert", "torch_dtype": "float32", "hidden_size": WIDTH,
         "intermediate_size": INNER, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "vocab_size": VOCABULARY,
-        "hidden_act": "gelu", "max_position_embeddings": 512, "type_vocab_size": 2, "pad_token_id": 0,
+        "hidden_act": "gelu", "max_position_embeddings": 2048, "type_vocab_size": 2, "pad_token_id": 0,
         "layer_norm_eps": 1e-12,
     })
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})

@@ -74,6 +74,9 @@ func generated(o map[string]any) bool {
 		return has(message, "content", "thinking")
 	}
 	choices, isOpenAI := o["choices"].([]any)
+	if candidates, isGemini := o["candidates"].([]any); isGemini {
+		return geminiText(candidates)
+	}
 	if !isOpenAI {
 		return has(o, "content", "response", "text_output")
 	}
@@ -82,6 +85,21 @@ func generated(o map[string]any) bool {
 		delta, _ := choice["delta"].(map[string]any)
 		if has(choice, "text") || has(delta, "content", "reasoning", "reasoning_content") {
 			return true
+		}
+	}
+	return false
+}
+
+// geminiText reports whether a part of a candidate is a text.
+func geminiText(candidates []any) bool {
+	for _, c := range candidates {
+		candidate, _ := c.(map[string]any)
+		content, _ := candidate["content"].(map[string]any)
+		parts, _ := content["parts"].([]any)
+		for _, p := range parts {
+			if part, _ := p.(map[string]any); has(part, "text") {
+				return true
+			}
 		}
 	}
 	return false
@@ -100,8 +118,13 @@ func has(o map[string]any, keys ...string) bool {
 // ones win. In Anthropic's protocol the cached tokens are not among those of
 // the input.
 func (r *reply) counts(o map[string]any) {
-	if uncached, read := number(o, "input_tokens"), number(o, "cache_read_input_tokens"); read != unknown && uncached != unknown {
-		r.prompt, r.cached = uncached+read+max(0, number(o, "cache_creation_input_tokens")), read
+	uncached, read, written := number(o, "input_tokens"), number(o, "cache_read_input_tokens"), number(o, "cache_creation_input_tokens")
+	apart := uncached != unknown && (read != unknown || written != unknown)
+	if apart {
+		r.prompt = uncached + max(0, read) + max(0, written)
+	}
+	if read != unknown {
+		r.cached = read
 	}
 	for key, v := range o {
 		switch v := v.(type) {
@@ -109,15 +132,15 @@ func (r *reply) counts(o map[string]any) {
 			r.counts(v)
 		case float64:
 			switch key {
-			case "prompt_tokens", "prompt_eval_count", "tokens_evaluated":
+			case "prompt_tokens", "prompt_eval_count", "tokens_evaluated", "promptTokenCount":
 				r.prompt = int(v)
 			case "input_tokens":
-				if number(o, "cache_read_input_tokens") == unknown {
+				if !apart {
 					r.prompt = int(v)
 				}
-			case "completion_tokens", "output_tokens", "eval_count", "tokens_predicted":
+			case "completion_tokens", "output_tokens", "eval_count", "tokens_predicted", "candidatesTokenCount":
 				r.output = int(v)
-			case "cached_tokens", "cache_n":
+			case "cached_tokens", "cache_n", "cachedContentTokenCount":
 				r.cached = int(v)
 			}
 		}

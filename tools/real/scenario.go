@@ -144,7 +144,7 @@ func detect(ctx context.Context, b *bench) (string, error) {
 	if !strings.HasPrefix(first, want) {
 		return "", fmt.Errorf("found %q, want %q", first, want)
 	}
-	if !strings.Contains(rest, "api: "+b.server.apis[0]) || !strings.Contains(rest, "model: "+b.model) {
+	if !strings.Contains(rest, "api: "+b.server.apis[0]) || b.server.model == "" && b.server.key == "" && !strings.Contains(rest, "model: "+b.model) {
 		return "", fmt.Errorf("the configuration it prints lacks api %s or model %s", b.server.apis[0], b.model)
 	}
 	return strings.TrimPrefix(first, "# "), nil
