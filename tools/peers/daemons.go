@@ -73,6 +73,7 @@ func runExporter(ctx context.Context, b *bench) (result, error) {
 		return result{}, err
 	}
 	var config strings.Builder
+	fmt.Fprintf(&config, "global: {limits: {in_flight_per_host: %d}}\n", 2*b.streams)
 	fmt.Fprintf(&config, "modules:\n  peers: {interval: 2s, input_tokens: 64, output_tokens: %d}\nendpoints:\n", tokens)
 	for i := range b.streams {
 		fmt.Fprintf(&config, "  - {name: e%d, url: %q, model: %s, api: openai-chat, modules: [peers]}\n", i, b.server.url(), model)
