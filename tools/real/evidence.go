@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -102,6 +104,7 @@ func document(directory string) (string, error) {
 	var b strings.Builder
 	b.WriteString(documentHead + "| server | version | date | checked | failed | not checked |\n| --- | --- | --- | ---: | ---: | ---: |\n")
 	var details strings.Builder
+	stands := map[string][]string{} // by protocol
 	for _, s := range servers() {
 		if s.backendOnly {
 			continue
@@ -117,12 +120,41 @@ func document(directory string) (string, error) {
 		count := map[string]int{}
 		for _, c := range e.Checks {
 			count[c.Result]++
+			if api, ok := strings.CutPrefix(c.Name, "probe by "); ok && c.Result == holds && !slices.Contains(s.behind, "simulate") {
+				stands[api] = append(stands[api], s.title)
+			}
 		}
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %d | %d | %d |\n", s.title, s.name, e.Version, e.Date, count[holds], count[fails], count[notChecked])
 		s.section(&details, e)
 	}
-	return b.String() + details.String() + documentFoot, nil
+	claims, err := protocolClaims(directory, stands)
+	if err != nil {
+		return "", err
+	}
+	return b.String() + claims + details.String() + documentFoot, nil
 }
+
+// protocolClaims is what stands behind each protocol of docs/protocols.md: the
+// servers that were probed by it.
+func protocolClaims(directory string, stands map[string][]string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(directory, "..", "..", "docs", "protocols.md"))
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("\n## Protocols\n\n| protocol | compared with the raw replies of |\n| --- | --- |\n")
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		behind := "no running server: recorded and composed replies only"
+		if names := stands[m[1]]; len(names) > 0 {
+			behind = strings.Join(names, "; ")
+		}
+		fmt.Fprintf(&b, "| [`%s`](protocols.md#%s) | %s |\n", m[1], m[1], behind)
+	}
+	return b.String(), nil
+}
+
+// heading is that of a protocol.
+var heading = regexp.MustCompile(`(?m)^## (\S+)$`)
 
 // section is the part of one server.
 func (s *server) section(b *strings.Builder, e *evidence) {
@@ -143,5 +175,6 @@ const documentFoot = `
 
 Text Generation Inference, Text Embeddings Inference, Triton, TensorRT-LLM and NIM are distributed as container images;
 their protocols and pages rest on recorded and composed replies. The hosted services (OpenAI, Anthropic, Gemini, Cohere, Bedrock and
-others) rest on recorded replies.
+others) rest on recorded replies. Pages of metrics were compared with those of running servers for vLLM, LiteLLM and Dynamo; all other
+mappings of [engines.md](engines.md) rest on recorded and composed pages.
 `

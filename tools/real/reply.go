@@ -47,6 +47,9 @@ func (r *reply) event(at time.Time, text string) {
 	}
 	before := r.output
 	r.counts(o)
+	if usage, _ := o["usage"].(map[string]any); r.prompt == unknown && r.output == unknown {
+		r.prompt = number(usage, "total_tokens") // of a ranking
+	}
 	choices, _ := o["choices"].([]any)
 	_, isSGLang := o["meta_info"]
 	grows := r.output > max(0, before) && (before != unknown || isSGLang)
@@ -54,8 +57,12 @@ func (r *reply) event(at time.Time, text string) {
 		r.tokens = append(r.tokens, at)
 	}
 	for _, key := range []string{"data", "results", "embeddings"} {
-		if list, isList := o[key].([]any); isList {
+		switch list := o[key].(type) {
+		case []any:
 			r.items = len(list)
+		case map[string]any: // by the type of their numbers
+			floats, _ := list["float"].([]any)
+			r.items = len(floats)
 		}
 	}
 }

@@ -100,7 +100,7 @@ packages = []
 			},
 			env:    []string{"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_NO_USAGE_STATS=1"},
 			ready:  "/v1/models",
-			apis:   []string{"openai-embeddings"},
+			apis:   []string{"openai-embeddings", "cohere-embed", "rerank"},
 			engine: "vllm", page: "/metrics", quantities: map[string][]string{
 				"requests_running":    {"vllm:num_requests_running"},
 				"requests_waiting":    {"vllm:num_requests_waiting"},
