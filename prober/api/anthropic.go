@@ -30,7 +30,7 @@ func anthropic() Protocol {
 		NewDecoder: func() Decoder { return &anthropicDecoder{prompt: noPrompt()} },
 		RateLimit:  anthropicRateLimit,
 		Doc: Doc{
-			Title: "Anthropic Messages", Servers: "Anthropic, llama.cpp, Ollama, LiteLLM and other gateways",
+			Title: "Anthropic Messages", Servers: "Anthropic, vLLM, Dynamo, llama.cpp, Ollama, LiteLLM and other gateways",
 			Auth:       "`http.http_headers: {x-api-key: {secrets: [...]}}`; gateways `http.authorization.credentials`",
 			FirstToken: "`content_block_delta` with text, thinking or the input of a tool", End: "`message_stop`",
 			Usage: "`message_start` and `message_delta`", Cached: "`cache_read_input_tokens`",

@@ -113,6 +113,21 @@ func TestCaptures(t *testing.T) {
 				"withinuckets40slo15ML stepired en leftpectAL begin 8000erts differironmentopenaielp serviceass duration",
 			Tokens: 64, Visible: 64, Finish: "length", Done: true, Usage: Usage{257, 0, 64, 0}, Server: none,
 		}},
+		// LiteLLM 1.106 in front of vLLM: message_delta has what was written to the
+		// cache and leaves out what was read.
+		{"litellm_v1_messages_stream", anthropic, reply{
+			Text: "acerequest j oninstecodeTFastBurnfered decoderMPBudgets butreferencereferenceW how53 misttft ollamaly samplesr" +
+				"eamant bench__: histogram differ Q liesarly showschedulemdeploylag sample spansodelserviceyaml worcontext8000C" +
+				"omeletlifecycle outcomes On trusted 9ance\ufffd xxx \ufffd hashelp fingerprintgemin auth idlewell itself^",
+			Tokens: 61, Visible: 61, Finish: "length", Done: true, Usage: Usage{256, 0, 64, Unknown}, Server: none,
+		}},
+		// llama-cpp-python 0.3.36 counts no tokens in a stream, although it is asked to.
+		{"llamacpp_python_v1_chat_stream", chat, reply{
+			Text: "NAME Am taken l [__vent se bothstall Printsobject countlingaffickit decodingthrop belongcleynGLangListsunGPUsD" +
+				"ropanswer SigplicGLangpycanceledText \u00b5s rerankOf\" scheduleeerinceLangthon711Configurationilesjson tokenizerpp " +
+				"count howisagmessagesclethropace rerankconsulurther LMDeploy Showjson",
+			Tokens: 60, Visible: 60, Finish: "length", Done: true, Usage: noUsage(), Server: none,
+		}},
 		// vLLM 0.32 (vllm serve, two layers of random weights, max_output_tokens 64):
 		// response.completed with the status incomplete. 64 tokens came as 41 pieces.
 		{"vllm_v1_responses_stream_length", responses, reply{

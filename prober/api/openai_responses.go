@@ -25,7 +25,7 @@ func responses() Protocol {
 		MaxTokens:  "max_output_tokens",
 		NewDecoder: func() Decoder { return &responsesDecoder{} },
 		Doc: Doc{
-			Title: "OpenAI Responses", Servers: "OpenAI, Azure, vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama",
+			Title: "OpenAI Responses", Servers: "OpenAI, Azure, vLLM, SGLang, TensorRT-LLM, Dynamo, llama.cpp, Ollama, LiteLLM",
 			Auth:       "as openai-chat",
 			FirstToken: "`response.*.delta` of text, reasoning, its summary, a refusal or a call of a tool; the name of a tool; an item that comes whole",
 			End:        "`response.completed`, `response.incomplete` or `response.failed`",
