@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Expect says what the answer to a prompt must be, in every respect that is
@@ -43,11 +44,6 @@ type Expect struct {
 
 // maxAnswerLength is as many characters as are kept of an answer.
 const maxAnswerLength = 65_536
-
-// FinishReasons lists the finish reasons that an answer may be expected to have.
-func FinishReasons() []string {
-	return []string{"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "other"}
-}
 
 // Languages lists the languages that an answer may be expected to have, as
 // ISO 639-1 codes.
@@ -105,7 +101,7 @@ func validateFinishReasons(r *report, p path, reasons []string) {
 		r.errorf(p, "an empty list; leave the key out")
 	}
 	for i, reason := range reasons {
-		validateOneOf(r, p.index(i), reason, FinishReasons()...)
+		validateOneOf(r, p.index(i), reason, api.FinishReasons()...)
 		if slices.Contains(reasons[:i], reason) {
 			r.errorf(p.index(i), "%s is listed twice", quote(reason))
 		}

@@ -39,7 +39,7 @@ func TestReference(t *testing.T) {
 		"apis":          ref.apis,
 		"presets":       presetTable,
 		"languages":     func() string { return codes(Languages()) },
-		"finishes":      func() string { return codes(FinishReasons()) },
+		"finishes":      func() string { return codes(api.FinishReasons()) },
 		"numbers":       func() string { return codes(Numbers()) },
 		"distributions": func() string { return codes(Distributions()) },
 	}).ParseFiles("testdata/reference.md.tmpl")

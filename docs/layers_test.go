@@ -1,0 +1,92 @@
+package docs
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers lists the packages from those that import no other to the program, as
+// architecture.md describes them: each imports only packages of layers before its own.
+func layers() [][]string {
+	return [][]string{
+		{
+			"alerts", "engine/testdata/pages", "gpu/internal/nvmlsymbols", "gpu/pods", "internal/cli", "internal/connect",
+			"internal/e2e", "internal/fakenvml", "internal/files", "internal/hostile", "internal/safetext", "internal/stats",
+			"prober/prompt", "prober/sigv4", "prober/stream",
+		},
+		{"prober/api"},
+		{"config", "prober/detect"},
+		{"prober/check"},
+		{"internal/result", "internal/simulator"},
+		{"discovery", "engine", "estimate", "gpu", "prober", "internal/testlab"},
+		{"collector", "internal/report", "schedule", "status", "tracing"},
+		{"web"},
+		{"internal/fleet"},
+		{"internal/app"},
+		{"."},
+	}
+}
+
+func TestImportsGoInOneDirection(t *testing.T) {
+	const module = "github.com/inference-exporter/inference_exporter/"
+	layer := map[string]int{}
+	for i, packages := range layers() {
+		for _, p := range packages {
+			layer[p] = i
+		}
+	}
+	seen := map[string]bool{}
+	for _, name := range programFiles(t) {
+		dir := filepath.ToSlash(filepath.Dir(name))
+		own, known := layer[dir]
+		if seen[dir] = true; !known {
+			t.Errorf("%s: package %s is in no layer", name, dir)
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", name), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			target, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, ours := strings.CutPrefix(target, module); ours && layer[other] >= own {
+				t.Errorf("%s: %s imports %s of the same or a higher layer", name, dir, other)
+			}
+		}
+	}
+	for p := range layer {
+		if !seen[p] {
+			t.Errorf("package %s is missing", p)
+		}
+	}
+}
+
+// programFiles lists the Go files of the module but for tests, from its root.
+func programFiles(t *testing.T) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := entry.Name()
+		switch {
+		case entry.IsDir() && (base == "tools" || base == "node_modules" || strings.HasPrefix(base, ".") && base != ".."):
+			return filepath.SkipDir
+		case filepath.Ext(base) == ".go" && !strings.HasSuffix(base, "_test.go"):
+			names = append(names, strings.TrimPrefix(filepath.ToSlash(name), "../"))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
