@@ -63,23 +63,38 @@ func TestPrefillAgainstTheSimulator(t *testing.T) {
 			for w.Requests() < 24 {
 				l.times(1, "e")
 			}
-			p := l.until(60, "e", "prefill rate", func(got page) bool { return got.Has(rateFamily) })
-
-			all := w.Records()
-			rate, fixed := line(t, all, 256, 2048)
-			// From our writing to the server's reading, where it is busy.
-			machine := map[string]float64{fixedFamily: 0.003}
-			for family, want := range map[string]float64{rateFamily: rate, fixedFamily: fixed} {
+			// A busy machine delays what the server reads, and makes some probes
+			// imprecise, which are left out here and known to the server: then its
+			// figure is within our bounds, and more probes make these tight.
+			delay := map[string]float64{fixedFamily: 0.003}
+			isNear := func(family string, got interval, want float64) bool {
+				return math.Abs(got.value-want) <= 0.03*want+delay[family]
+			}
+			isTight := func(got interval) bool { return got.upper-got.lower <= 0.2*got.value }
+			truth := func() map[string]float64 {
+				rate, fixed := line(t, w.Records(), 256, 2048)
+				return map[string]float64{rateFamily: rate, fixedFamily: fixed}
+			}
+			p := l.until(60, "e", "prefill rate with bounds of 20 %", func(p page) bool {
+				if !p.Has(rateFamily) {
+					return false
+				}
+				for family, want := range truth() {
+					if got := intervalOf(t, p, family); !isNear(family, got, want) && !isTight(got) {
+						return false
+					}
+				}
+				return true
+			})
+			for family, want := range truth() {
 				got := intervalOf(t, p, family)
 				logRelative(t, family, got.value, want)
-				// On a busy machine some probes are imprecise and left out, but the server
-				// knows them all: then its figure is within our bounds, and these are tight.
-				near := math.Abs(got.value-want) <= 0.03*want+machine[family]
-				within := got.lower <= want && want <= got.upper && got.upper-got.lower <= 0.2*got.value
-				if !near && !within || got.lower > got.value || got.upper < got.value {
-					t.Errorf("%s: %+v, want %v within 3 %%, or within bounds of 20 %%", family, got, want)
+				if !isNear(family, got, want) && !got.encloses(want, 2) || got.lower > got.value || got.upper < got.value {
+					t.Errorf("%s: %+v, want %v within 3 %%, or within the bounds", family, got, want)
 				}
 			}
+			all := w.Records()
+			rate, fixed := line(t, all, 256, 2048)
 			logRelative(t, "the server's rate and its options", rate, o.PrefillTokensPerSecond)
 			logRelative(t, "the server's fixed part and its options", fixed, (o.FixedDelay + o.DecodeStep).Seconds())
 			checkRungs(t, p, all, name == "ladder")
