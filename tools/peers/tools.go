@@ -79,7 +79,7 @@ func toolList() []tool {
 			name: "Cloudprober", version: "0.14.2", run: runCloudprober, only: []string{"plain"},
 			definition: "none: it has the duration of a whole reply, and is here for what it costs",
 		},
-		{name: "genai-perf", version: "0.0.16", missing: "its package does not bring the perf_analyzer that it starts; its authors point to AIPerf"},
+		{name: "genai-perf", version: "0.0.16", missing: "no package has the perf_analyzer that it starts; its authors point to AIPerf"},
 		{name: "inference-perf", missing: "no package for the Python of this machine"},
 		{name: "llmperf", missing: "it has no package (the one of that name is another program)"},
 	}
