@@ -159,7 +159,7 @@ func probePlain(ctx context.Context, b *bench) (string, error) {
 
 func probeBy(name string) func(context.Context, *bench) (string, error) {
 	return func(ctx context.Context, b *bench) (string, error) {
-		return b.compare(ctx, name, "--api="+name, "--config.file="+b.config, "real")
+		return b.compare(ctx, name, "--api="+name, "--model="+b.model, "--config.file="+b.config, "real")
 	}
 }
 

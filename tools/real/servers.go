@@ -23,6 +23,7 @@ type server struct {
 	env     []string
 	ready   string // path that answers 200 once it serves
 	key     string
+	echoes  bool   // answers to any name of a model, and repeats it
 	model   string // configured; else it is to be found
 
 	backendOnly bool   // runs behind others alone
@@ -124,7 +125,11 @@ general_settings: {master_key: sk-local}
 `,
 			command: []string{"{bin}/litellm", "--config", "{config}", "--host", "127.0.0.1", "--port", "{port}"},
 			ready:   "/health/readiness", key: "sk-local", model: "first",
-			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "anthropic", "gemini"},
+			apis: []string{"openai-chat", "openai-completions", "openai-responses", "anthropic", "gemini"},
+			limits: []string{
+				"It lists its models to those with a key only, so that `detect` finds none.",
+				"By Gemini's protocol its streams count 0 tokens: they are counted by events.",
+			},
 			engine: "litellm", page: "/metrics/", cached: true, quantities: map[string][]string{
 				"prompt_tokens_total":            {"litellm_input_tokens_metric_total"},
 				"generation_tokens_total":        {"litellm_output_tokens_metric_total"},
@@ -219,9 +224,10 @@ general_settings: {master_key: sk-local}
 				"--host", "127.0.0.1", "--port", "{port}", "--n_ctx", "8192", "--logits_all", "true",
 				"--interrupt_requests", "false",
 			},
-			ready: "/v1/models",
-			apis:  []string{"openai-chat", "openai-completions"},
+			ready: "/v1/models", echoes: true,
+			apis: []string{"openai-chat", "openai-completions"},
 			limits: []string{
+				"It answers to any name of a model and repeats it, so that another name is only noticed after a probe has failed.",
 				"As it is by default (`--interrupt_requests true`) the server ends a running answer as soon as another request comes: such a probe is `truncated`, or `empty` before its first token. Bursts cannot be measured then.",
 				"It counts no tokens in streams: they are counted by events, and prompts cannot be made to length.",
 			},
@@ -234,7 +240,7 @@ general_settings: {master_key: sk-local}
 				mkdir -p cache
 				HF_HUB_CACHE=$PWD/cache exec {bin}/transformers serve {name} --host 127.0.0.1 --port {port} --device cpu`},
 			ready: "/health", model: "first",
-			apis: []string{"openai-chat", "openai-responses"},
+			apis: []string{"openai-chat", "openai-completions", "openai-responses"},
 		},
 		{
 			name: "infinity", title: "Infinity (embeddings, rerank)", version: "0.0.78",
