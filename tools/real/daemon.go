@@ -49,6 +49,9 @@ func (b *bench) writeConfig() error {
 	if b.server.key != "" {
 		fmt.Fprintf(&y, "    http: {authorization: {credentials: %s}}\n", b.server.key)
 	}
+	if b.server.omit != "" {
+		fmt.Fprintf(&y, "    request: {omit: [%s]}\n", b.server.omit)
+	}
 	y.WriteString("    servers:\n      interval: 2s\n")
 	if pages := b.pages(); len(b.behind) > 0 && len(pages) > 0 {
 		y.WriteString("      urls:\n")

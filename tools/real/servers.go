@@ -23,6 +23,7 @@ type server struct {
 	env     []string
 	ready   string // path that answers 200 once it serves
 	key     string
+	omit    string // a parameter that it refuses
 	echoes  bool   // answers to any name of a model, and repeats it
 	model   string // configured; else it is to be found
 
@@ -102,6 +103,8 @@ packages = []
 			env:    []string{"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_NO_USAGE_STATS=1"},
 			ready:  "/v1/models",
 			apis:   []string{"openai-embeddings", "cohere-embed", "rerank"},
+			omit:   "input_type",
+			limits: []string{"By Cohere's protocol it refuses `input_type` for a model that defines no tasks: `request: {omit: [input_type]}`."},
 			engine: "vllm", page: "/metrics", quantities: map[string][]string{
 				"requests_running":    {"vllm:num_requests_running"},
 				"requests_waiting":    {"vllm:num_requests_waiting"},
