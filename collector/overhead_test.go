@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // overheadTest feeds a store with the readings and probes of one endpoint.

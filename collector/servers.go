@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Servers is the store of the servers' own metrics, and of what follows

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 

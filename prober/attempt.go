@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 

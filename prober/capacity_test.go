@@ -11,12 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"golang.org/x/sync/semaphore"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 

@@ -15,12 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // listen serves raw connections until the test ends.

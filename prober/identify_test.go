@@ -15,11 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // fakeNet makes the connections of an endpoint in memory, so that a test's clock

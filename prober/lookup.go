@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 	"github.com/inference-exporter/inference_exporter/prober/stream"

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 

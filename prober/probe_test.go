@@ -13,14 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/google/go-cmp/cmp"
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 

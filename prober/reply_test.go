@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // answerAt is an endpoint of an API whose server sends a body, of the type that the

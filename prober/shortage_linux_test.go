@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // A lack of ours is no result of the endpoint, whatever the module asks.

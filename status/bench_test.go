@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // benchBoard returns a board of n endpoints with one series each, every one of

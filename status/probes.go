@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // rowOutcomes is how many outcomes a row shows.

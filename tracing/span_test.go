@@ -15,14 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/status"
 )
 

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/prober"
 )

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-kit/log"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )

@@ -10,15 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/cli"
-	"github.com/inference-exporter/inference_exporter/internal/fleet"
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )

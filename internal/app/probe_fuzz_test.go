@@ -11,12 +11,13 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // FuzzProbeParameters checks that no parameter of /probe reaches a host that the

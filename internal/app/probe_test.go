@@ -11,16 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/cli"
-	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/testlab"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 func TestProbeOnce(t *testing.T) {

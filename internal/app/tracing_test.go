@@ -11,13 +11,12 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/testlab"
-
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // With a receiver of traces in the configuration each probe becomes a span,

@@ -3,9 +3,8 @@ package fleet
 import (
 	"net/http"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 	"github.com/inference-exporter/inference_exporter/schedule"

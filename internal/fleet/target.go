@@ -10,10 +10,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )

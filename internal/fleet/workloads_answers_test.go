@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/testlab"
-
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 

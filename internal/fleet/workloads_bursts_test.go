@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/testlab"
-
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 const kneeFamily = "inference_probe_burst_knee_concurrency"

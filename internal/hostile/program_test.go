@@ -20,13 +20,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/internal/app"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 const (

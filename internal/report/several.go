@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // several writes several results: a pair, bursts, or the lengths

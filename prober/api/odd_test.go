@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
