@@ -412,6 +412,10 @@ func (b *bench) post(ctx context.Context) int {
 // anotherModel restarts the server under another model's name while the daemon
 // probes.
 func anotherModel(ctx context.Context, b *bench) (string, error) {
+	defer func() {
+		b.daemon.stop()
+		b.daemon = nil
+	}()
 	if b.server.model != "" {
 		return "", cannot("the model is configured")
 	}
@@ -427,10 +431,6 @@ func anotherModel(ctx context.Context, b *bench) (string, error) {
 	if err := b.start(ctx, second); err != nil {
 		return "", err
 	}
-	defer func() {
-		b.daemon.stop()
-		b.daemon = nil
-	}()
 	started := time.Now()
 	for time.Since(started) < 3*time.Minute {
 		p, err := b.daemon.page()

@@ -45,7 +45,7 @@ func run(ctx context.Context, names, only string, documentOnly bool) error {
 		if !s.backendOnly && (names == "" || slices.Contains(strings.Split(names, ","), s.name)) && ctx.Err() == nil {
 			e := l.check(ctx, s, only)
 			failed += e.failures()
-			if only != "" {
+			if only != "" || ctx.Err() != nil {
 				continue
 			}
 			if err := e.write(l.directory); err != nil {

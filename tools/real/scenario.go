@@ -273,7 +273,7 @@ func (b *bench) signal(s syscall.Signal) error {
 // recovers waits for a probe that succeeds.
 func (b *bench) recovers(ctx context.Context) error {
 	var last probeResult
-	for range 12 {
+	for range 4 {
 		results, err := b.probe(ctx, "short")
 		if err != nil {
 			return err
@@ -281,7 +281,12 @@ func (b *bench) recovers(ctx context.Context) error {
 		if last = results[0]; last.Outcome == "success" {
 			return nil
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(10 * time.Second)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := b.front.await(ctx); err != nil {
+		return cannot("the server itself does not answer again")
 	}
 	return fmt.Errorf("no success afterwards: %s: %s", last.Outcome, last.Error)
 }
