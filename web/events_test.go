@@ -217,9 +217,9 @@ func TestQuietStream(t *testing.T) {
 		time.Sleep(time.Second)
 		endpoints.change("a")
 		p.expect(rowsEvent(2, 1, "", "a", 2))
-		told := time.Now()
+		sent := time.Now()
 		p.expect(alive)
-		if d := time.Since(told); d != 5*time.Second {
+		if d := time.Since(sent); d != 5*time.Second {
 			t.Errorf("a ping %s after an event", d)
 		}
 	})

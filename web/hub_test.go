@@ -187,7 +187,7 @@ func checkPagesAgree(t *rapid.T) {
 			}
 			p.watcher, p.ended = w, false
 		},
-		"begin anew": func(t *rapid.T) { // with a version of another process
+		"restart": func(t *rapid.T) { // with a version of another process
 			if p := page.Draw(t, "page"); p.watcher == nil {
 				p.version = 1 << 40
 			}

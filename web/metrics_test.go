@@ -29,9 +29,9 @@ func TestFormats(t *testing.T) {
 	f := func(accept, want string) {
 		t.Helper()
 		resp := s.ask(http.MethodGet, "/metrics", "Accept", accept)
-		asked, told := readAll(t, resp.Body), resp.Header.Get("Content-Type")
-		if asked != told || !strings.HasPrefix(told, want) || resp.StatusCode != http.StatusOK {
-			t.Errorf("Accept %q: status %d, content type %q, wrote %q, want %q", accept, resp.StatusCode, told, asked, want)
+		wrote, contentType := readAll(t, resp.Body), resp.Header.Get("Content-Type")
+		if wrote != contentType || !strings.HasPrefix(contentType, want) || resp.StatusCode != http.StatusOK {
+			t.Errorf("Accept %q: status %d, content type %q, wrote %q, want %q", accept, resp.StatusCode, contentType, wrote, want)
 		}
 	}
 	const (
@@ -61,7 +61,7 @@ func TestCompression(t *testing.T) {
 			t.Fatalf("Accept-Encoding %q: encoding %q, want %q", accept, got, want)
 		}
 		if resp.Header.Get("Vary") != "Accept-Encoding" {
-			t.Errorf("Accept-Encoding %q: a cache is not told", accept)
+			t.Errorf("Accept-Encoding %q: a cache does not know", accept)
 		}
 		plain, err := unpack(strings.NewReader(body))
 		if err != nil {

@@ -17,7 +17,7 @@ type Info struct {
 	Started           time.Time
 	// ConfigFile is where the configuration comes from; "" is from flags.
 	ConfigFile string
-	// ConfigLoaded is when the configuration in force was read. ConfigOK
+	// ConfigLoaded is when the active configuration was read. ConfigOK
 	// reports whether the latest reading was good, and ConfigError what was wrong.
 	ConfigLoaded time.Time
 	ConfigOK     bool

@@ -51,10 +51,10 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	// Info describes the process.
 	Info func() Info
-	// Config returns the configuration in force as YAML, without secrets.
+	// Config returns the active configuration as YAML, without secrets.
 	Config func() ([]byte, error)
-	// Reload returns nil once a new configuration is in force, and otherwise why
-	// the old one stays; nil is a reload that is not allowed.
+	// Reload returns nil once a new configuration is active, and otherwise why
+	// the old one remains; nil is a reload that is not allowed.
 	Reload func(context.Context) error
 }
 

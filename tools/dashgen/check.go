@@ -153,8 +153,7 @@ func (c *checker) addBefore(name, expr string) error {
 	return nil
 }
 
-// grafana are the variables of Grafana that stand for a duration, each with
-// one that parses.
+// grafana replaces Grafana's variables for durations by a duration that parses.
 var grafana = strings.NewReplacer("$__rate_interval", "2m", "$__interval", "15s", "$__range", "3h")
 
 // labelsOf returns the labels that the result of a query has. It fails where

@@ -189,7 +189,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// allOf is what All stands for: every value, and for the model none as well, as
+// allOf is what All means: every value, and for the model none as well, as
 // that of an endpoint may be unknown.
 func allOf(variable string) string {
 	if variable == "model" {

@@ -173,7 +173,7 @@ func peakMeaning() meaning {
 }
 
 // Two GPUs without a request for the first of three hours are two GPU-hours,
-// however many exporters tell of it.
+// however many exporters report it.
 func idleMeaning() meaning {
 	m := meaning{Name: "idle", Interval: "1m", Given: []given{{"inference_endpoint_gpus" + one("e", ""), "2x180"}}}
 	for _, instance := range []string{"a", "b"} {

@@ -32,7 +32,7 @@ type nature struct {
 	times int
 }
 
-// natureOf returns the nature of a result. The error tells what would fail.
+// natureOf returns the nature of a result. The error says what would fail.
 func natureOf(e parser.Expr) (nature, error) {
 	switch e := e.(type) {
 	case *parser.NumberLiteral, *parser.StringLiteral:
@@ -260,8 +260,8 @@ func TestNature(t *testing.T) {
 
 const ruleTests = "../../alerts/tests"
 
-// The tests of what servers tell, with every series there once more, as of a
-// second exporter that reads the same pages: nothing changes. PROMTOOL names the
+// The tests of servers' metrics, with every series a second time, as of a second
+// exporter that reads the same pages: nothing changes. PROMTOOL names the
 // program of Prometheus that runs them.
 func TestSecondReader(t *testing.T) {
 	promtool := os.Getenv("PROMTOOL")

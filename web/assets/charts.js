@@ -95,7 +95,7 @@ function summary(at, values, threshold) {
   return `median ${seconds(median(known))}, ${seconds(Math.min(...known))} to ${seconds(Math.max(...known))} in ${plural(known.length, 'probe')} since ${clockTime(at[0])}${over}`;
 }
 
-const padding = [8, 26, 0, 0]; // the same for all, so that they stand above each other
+const padding = [8, 26, 0, 0]; // the same for all, so that they are aligned
 const legend = { show: false };
 const axisFont = '12px system-ui, sans-serif';
 

@@ -16,7 +16,7 @@ export function now() {
 }
 
 // ago makes an element that says how long ago a moment was and keeps saying it.
-// Words stand before and after the age.
+// The words are put before and after the age.
 export function ago(at, before = '', after = ' ago') {
   const element = h('time', { 'data-at': at, 'data-before': before, 'data-after': after, title: exactTime(at) });
   update(element);

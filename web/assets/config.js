@@ -1,4 +1,4 @@
-// The page of the configuration in force, secrets hidden.
+// The page of the active configuration, secrets hidden.
 import { h } from './dom.js';
 import { load, main, setJSON, setTitle, start } from './frame.js';
 

@@ -29,11 +29,11 @@ export function follow(options) {
 class Follower {
   constructor(options) {
     Object.assign(this, options);
-    this.opened = false; // it stood once
+    this.opened = false; // it was open once
     this.source = null;
     this.retry = firstRetry;
     this.timer = 0;
-    this.broken = false; // the stream was lost and does not stand again
+    this.broken = false; // the stream was lost and is not open again
     this.lastSign = now(); // of the server, by whatever came from it
     this.waitFrom = monotonic(); // from when the wait for a sign counts
   }

@@ -28,7 +28,7 @@ export function inUnit(name, value) {
 function drawInfo() {
   const i = page.info;
   if (!i) return;
-  const config = i.config_ok ? [icon('up'), 'in force'] : [icon('down'), h('span', null, 'refused: the one before stays in force')];
+  const config = i.config_ok ? [icon('up'), 'active'] : [icon('down'), h('span', null, 'refused: the previous one remains active')];
   const rows = [
     ['Version', [i.version, i.revision && ` (${i.revision.slice(0, 12)})`]],
     ['Running', i.started !== undefined && [ago(i.started, 'for ', '')]],
