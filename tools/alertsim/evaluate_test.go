@@ -190,9 +190,9 @@ func TestInstanceStep(t *testing.T) {
 	}{
 		{name: "at once", holds: "..x..", fires: "..!.."},
 		{name: "once while it lasts", holds: "xxxx", fires: "!..."},
-		{name: "anew without keep", holds: "x.x", fires: "!.!"},
+		{name: "again without keep", holds: "x.x", fires: "!.!"},
 		{name: "for is a time, not a number", hold: 60, holds: "xxxx", fires: "..!."},
-		{name: "for begins anew after a gap", hold: 60, holds: "xx.xxx", fires: ".....!"},
+		{name: "for starts again after a gap", hold: 60, holds: "xx.xxx", fires: ".....!"},
 		{name: "keep outlasts a gap", keep: 60, holds: "x.x.x", fires: "!...."},
 		{name: "keep runs out", keep: 60, holds: "x...x", fires: "!...!"},
 		{name: "keep is counted from the end of each gap", keep: 60, holds: "x..x..x", fires: "!......"},

@@ -45,8 +45,8 @@ func TestOutagePagesWithinThreeMinutes(t *testing.T) {
 	}
 }
 
-// TestStoppedExporterPages checks that who watches nothing is told of it, and not
-// that endpoints are down. The scrape that fails comes within 15 s, the alert waits
+// TestStoppedExporterPages checks that a stopped exporter is reported, and not that
+// endpoints are down. The scrape that fails comes within 15 s, the alert waits
 // for 3 minutes. Without probes, 3 intervals, two timeouts and a minute have to pass;
 // scrapes and evaluations add up to 45 s to both.
 func TestStoppedExporterPages(t *testing.T) {

@@ -47,7 +47,7 @@ func startDemo(t *testing.T) string {
 			return found[1]
 		}
 	}
-	t.Fatal("the demo does not tell its address")
+	t.Fatal("the demo does not print its address")
 	return ""
 }
 

@@ -52,7 +52,7 @@ func TestWaterfall(t *testing.T) {
 	// The first byte begins 10 ms into 200 ms and takes 80 ms.
 	bar := eval[[]string](p, "(b => [b.style.marginLeft, b.style.width])(document.querySelectorAll('.waterfall .bar')[1])")
 	if !slices.Equal(bar, []string{"5%", "40%"}) {
-		t.Errorf("the bar stands at %q, want 5%% and 40%%", bar)
+		t.Errorf("the bar is at %q, want 5%% and 40%%", bar)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestChartsShowTheHistory(t *testing.T) {
 	// All three have the same axis of time.
 	lefts := eval[[]float64](p, "[...document.querySelectorAll('.chart .u-over')].flatMap(e => [e.getBoundingClientRect().left, e.getBoundingClientRect().width])")
 	if lefts[0] != lefts[2] || lefts[0] != lefts[4] || lefts[1] != lefts[3] || lefts[1] != lefts[5] {
-		t.Errorf("the charts do not stand above each other: %v", lefts)
+		t.Errorf("the charts are not aligned: %v", lefts)
 	}
 	p.script(`{
 		const over = document.querySelector('.chart .u-over');

@@ -244,5 +244,5 @@ func TestTenThousandEndpoints(t *testing.T) {
 		document.getElementById('filter').dispatchEvent(new Event('input'));
 		return performance.now() - begin;
 	})()`)
-	t.Logf("choosing, sorting and drawing anew: %.0f ms", sorted)
+	t.Logf("filtering, sorting and drawing again: %.0f ms", sorted)
 }

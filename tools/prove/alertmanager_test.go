@@ -73,9 +73,8 @@ type route struct {
 	Routes  []route
 }
 
-// TestStackGroups sees to it that alerts of one endpoint come as one notification:
-// nothing that differs between its modules, objectives and windows tells groups
-// apart.
+// TestStackGroups checks that alerts of one endpoint are one notification: no label
+// that differs between its modules, objectives and windows separates groups.
 func TestStackGroups(t *testing.T) {
 	text, err := os.ReadFile(inStack("alertmanager.yml"))
 	if err != nil {
@@ -145,7 +144,7 @@ func (i inhibition) mutes(t *testing.T, source, target map[string]string) bool {
 	return !slices.ContainsFunc(i.Equal, func(l string) bool { return source[l] != target[l] })
 }
 
-// TestStackInhibitions tells for pairs of alerts whether the first mutes the
+// TestStackInhibitions checks for pairs of alerts whether the first mutes the
 // second.
 func TestStackInhibitions(t *testing.T) {
 	rules := readInhibitions(t)

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// allowance excuses a query that has no data on the stand.
+// allowance excuses a query that has no data in the test setup.
 type allowance struct {
 	// Query is the name of a check, or that of both checks of a query.
 	Query string `yaml:"query"`

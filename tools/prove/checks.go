@@ -34,8 +34,8 @@ func window() board.Window {
 	return board.Window{Step: 2 * time.Second, Range: time.Minute, Rate: 30 * time.Second}
 }
 
-// ruleChecks returns a check for each rule: a recording rule gives something as
-// it stands, and of an alert the condition does.
+// ruleChecks returns a check for each rule: a recording rule must have a result as
+// it is, and an alert's condition must be able to have one.
 func ruleChecks(rules []rule, names *query.Names) ([]*check, error) {
 	var all []*check
 	var problems []error

@@ -31,8 +31,8 @@ func mustRun(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// TestStackPrometheus has the configuration as it stands, and in the other
-// setting that its comment tells of.
+// TestStackPrometheus checks the configuration as it is, and with the other setting
+// that its comment describes.
 func TestStackPrometheus(t *testing.T) {
 	promtool := tool(t, "promtool")
 	mustRun(t, promtool, "check", "config", inStack("prometheus.yml"))

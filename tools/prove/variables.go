@@ -11,8 +11,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/tools/prove/stand"
 )
 
-// choices are what the variables of a dashboard can stand for: all values, and
-// one of each. Not every endpoint and every exporter has everything, so that
+// choices are the values that the variables of a dashboard can have: all, and one
+// of each. Not every endpoint and every exporter has everything, so that
 // there is a choice for each of those.
 type choices struct{ all, one []map[string]string }
 

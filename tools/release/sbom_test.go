@@ -17,7 +17,7 @@ import (
 )
 
 // The exporter's own program, linked as a release links it: the versions that it
-// tells, and its bill of materials against what the go command says of it.
+// prints, and its bill of materials against what the go command says of it.
 func TestExporter(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "inference_exporter")
 	build := goreleaser(t).build("gpu")

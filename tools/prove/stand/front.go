@@ -10,7 +10,7 @@ import (
 )
 
 // newTLSFront starts a server that speaks TLS in front of one that does not, and
-// tells clients what is left of their quota.
+// reports to clients what is left of their quota.
 func newTLSFront(behind string) *httptest.Server {
 	target, err := url.Parse(behind)
 	if err != nil {

@@ -110,8 +110,8 @@ func mainEndpoint(url, server string) string {
 `, Main, url, objectives, server+"/metrics")
 }
 
-// deadEndpoint is where nobody listens. Only what somebody answered tells api
-// and model, so that they stand here.
+// deadEndpoint is where nobody listens. API and model can be detected only from a
+// reply, so they are configured here.
 const deadEndpoint = `  - {name: dead, url: "http://127.0.0.1:1", api: openai-chat, model: simulated-8b, modules: [interactive]}
 `
 
