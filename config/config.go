@@ -271,7 +271,7 @@ const maxInFlight = 100_000
 const maxDiscoveryTargets = 1_000_000
 
 // Tracing says where to send the trace of each probe. In a value of type
-// secret, `${NAME}` stands for an environment variable, as under `http`.
+// secret, `${NAME}` is replaced by an environment variable, as under `http`.
 type Tracing struct {
 	// OTLPEndpoint is the base URL of a collector that takes OTLP over HTTP,
 	// such as `http://otel:4318`; traces go to `/v1/traces` under it. Default:

@@ -117,7 +117,7 @@ func TestPresetOverrides(t *testing.T) {
 // otherwise than any module.
 func presetTable() string {
 	var b strings.Builder
-	b.WriteString("| module | stands for | `input_tokens` | `output_tokens` | besides | objectives |\n| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| module | purpose | `input_tokens` | `output_tokens` | besides | objectives |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range Presets() {
 		m := moduleDefaults(p.Name, Global{})
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", p.Name, p.Purpose,

@@ -35,7 +35,7 @@ type Expect struct {
 	// limit.
 	MaxLength int `yaml:"max_length,omitempty"`
 	// Language is the language of the answer as an ISO 639-1 code such as `en`.
-	// An answer too short to tell fails.
+	// An answer that is too short to detect its language fails.
 	Language string `yaml:"language,omitempty"`
 	// FinishReason lists the finish reasons that are right, such as `stop`.
 	// Default: any.

@@ -29,7 +29,7 @@ import (
 //   - Every file that is named must be a regular one that can be read when the
 //     configuration is loaded. A relative name counts from the configuration's
 //     directory.
-//   - In a value of type secret, `${NAME}` stands for the environment variable
+//   - In a value of type secret, `${NAME}` is replaced by the environment variable
 //     NAME, which must be set. A literal `${` is written `$${`.
 //   - A mistake is reported with its line and without the value or key there, as a
 //     misplaced value may be a secret: neither values nor unknown keys nor names
@@ -238,8 +238,8 @@ const (
 )
 
 // SigV4 signs requests with AWS Signature Version 4. It excludes the
-// credentials under `http`. In a value of type secret, `${NAME}` stands for an
-// environment variable, as it does there.
+// credentials under `http`. In a value of type secret, `${NAME}` is replaced by an
+// environment variable, as under `http`.
 //
 // Without both keys, they and the session token are those of the environment
 // variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, as

@@ -185,7 +185,7 @@ func hideQuery(s string) string {
 type Probe struct {
 	// Allow lists hosts, each with or without a port: `vllm.internal`,
 	// `10.0.0.7:8000`, `[::1]:8000`, `*.internal`. A host without a port allows
-	// every port; a leading `*.` stands for one name or several.
+	// every port; a leading `*.` matches one or more leading components of a host name.
 	// Default: no other.
 	Allow []string `yaml:"allow,omitempty"`
 }

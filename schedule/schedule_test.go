@@ -235,7 +235,7 @@ func TestRunTwice(t *testing.T) {
 	}
 }
 
-// A process that stood still for long runs each job once, not once for each
+// A process that was suspended for long runs each job once, not once for each
 // grid point that it missed.
 func TestStoodStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -175,8 +175,8 @@ func (c *probeCommand) printJSON(w io.Writer, t result.Target, results []*result
 	return nil
 }
 
-// repeat runs until the count is reached or ctx ends, which ends with what is
-// there. JSON is printed as it comes.
+// repeat runs until the count is reached or ctx ends, in which case the results so
+// far are shown. JSON is printed after each run.
 func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Prober, target fleet.Target, o probereport.Options) error {
 	t := target.Report()
 	var s probereport.Summary

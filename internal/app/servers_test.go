@@ -263,7 +263,7 @@ func newProxy(to *url.URL) *httputil.ReverseProxy {
 }
 
 // What the user sees when a new version of an engine renames a series, and how
-// a few lines of configuration mend it.
+// a few lines of configuration correct it.
 func TestRenamedSeries(t *testing.T) {
 	to, _ := url.Parse(testlab.Serve(t, simulator.New(testlab.Quick()).Handler()))
 	proxy := newProxy(to)

@@ -202,7 +202,7 @@ const (
 	// out.
 	SkipBackoff SkipReason = "backoff"
 	// SkipLimit is a run that did not start before the next one was due: the limits of
-	// probes in flight were used up, or the whole process stood still.
+	// probes in flight were used up, or the whole process was suspended.
 	SkipLimit SkipReason = "limit"
 	// SkipBudget is a probe that would have exceeded a budget.
 	SkipBudget SkipReason = "budget"

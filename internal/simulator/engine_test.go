@@ -243,7 +243,7 @@ func TestAbort(t *testing.T) {
 		r.abort(b)
 		r.abort(a)
 		r.abort(a)
-		synctest.Wait() // with time standing still, the loop must be gone
+		synctest.Wait() // without any time passing, the loop must be gone
 		if r.looping {
 			t.Error("the loop still runs")
 		}

@@ -115,9 +115,9 @@ const referenceIntro = `# Protocols
 
 <!-- Generated from the code: go test ./prober/api -run TestReference -update -->
 
-The key ` + "`api`" + ` of an endpoint names the wire protocol that a probe speaks; left out, it is found out by asking the server.
+The key ` + "`api`" + ` of an endpoint names the wire protocol that a probe speaks; left out, it is detected by asking the server.
 A module means the same on all of them: the same prompt, the same cap on the answer, the same instants. What a protocol or a
-server does not tell is absent from the metrics, never 0.
+server does not report is absent from the metrics, never 0.
 
 `
 
@@ -143,8 +143,8 @@ func reference() string {
 	b.WriteString(referenceIntro)
 	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time | model named | fingerprint | score of a text |\n" +
 		strings.Repeat("| --- ", 10) + "|\n")
-	mark := func(told bool) string {
-		if told {
+	mark := func(reported bool) string {
+		if reported {
 			return "yes"
 		}
 		return "–"

@@ -304,7 +304,7 @@ func FuzzDetect(f *testing.F) {
 }
 
 // TestSimulatedServers asks each simulated server over HTTP, and loads the
-// configuration that comes of it.
+// configuration that results.
 func TestSimulatedServers(t *testing.T) {
 	type found struct {
 		API, Engine, Version, Model string

@@ -3,8 +3,8 @@
 import { now } from './clock.js';
 import { showConnection, showStale } from './frame.js';
 
-// After so many seconds without news an open stream is opened again: that proves
-// that the server is there, and mends a connection that died without a word.
+// After so many seconds without news an open stream is opened again: that shows
+// whether the server is there, and replaces a connection that died silently.
 const quietLimit = 10;
 // After so many seconds without any sign of the server the page is stale.
 const staleLimit = 15;
