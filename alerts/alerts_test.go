@@ -185,7 +185,7 @@ func TestConventions(t *testing.T) {
 		}
 		key := r.Alert + r.Labels["severity"] + r.Labels["window"] + r.Labels["cause"]
 		if seen[key] {
-			t.Errorf("%s: no label tells two rules apart", r.Alert)
+			t.Errorf("%s: no label distinguishes two rules", r.Alert)
 		}
 		seen[key] = true
 		if !slices.Contains(severities, r.Labels["severity"]) || !slices.Contains(categories, r.Labels["category"]) {

@@ -38,23 +38,23 @@ var distinct = []string{"severity", "window", "cause"}
 // expectation is what a test expects of the rules of an alert that have labels.
 type expectation struct {
 	alert  string
-	labels map[string]string // of distinct, as far as the test tells them
+	labels map[string]string // of distinct, as far as the test gives them
 	fires  bool
 }
 
-// isOf reports whether e is about r. That an alert fires is proven of a rule only
-// where the test tells every label by which it differs from rules of its name;
-// that none fires is said of all to which its labels do not say otherwise.
+// isOf reports whether e is about r. An expectation that an alert fires is about a
+// rule only if the test gives every label by which it differs from rules of its
+// name; one that none fires is about all rules that do not contradict its labels.
 func (e expectation) isOf(r Rule, rules []Rule) bool {
 	if e.alert != r.Alert {
 		return false
 	}
 	for _, name := range distinct {
-		value, told := e.labels[name]
-		if told && value != r.Labels[name] {
+		value, given := e.labels[name]
+		if given && value != r.Labels[name] {
 			return false
 		}
-		if !told && e.fires && slices.ContainsFunc(rules, func(other Rule) bool {
+		if !given && e.fires && slices.ContainsFunc(rules, func(other Rule) bool {
 			return other.Alert == r.Alert && other.Labels[name] != r.Labels[name]
 		}) {
 			return false

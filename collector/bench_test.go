@@ -101,8 +101,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteFindings measures a page of 1,000 endpoints whose probes tell all
-// that they can tell together, beside a page of those that tell nothing.
+// BenchmarkWriteFindings measures a page of 1,000 endpoints with all findings that
+// are derived from many probes, and a page of endpoints without any.
 func BenchmarkWriteFindings(b *testing.B) {
 	const n = 1000
 	for _, known := range []bool{false, true} {
@@ -261,7 +261,7 @@ func vllmHistogram(bounds []float64, seed int) *engine.Histogram {
 	return h
 }
 
-// vllmStatus returns a server with everything that vLLM tells. seed makes the
+// vllmStatus returns a server with everything that vLLM reports. seed makes the
 // values differ.
 func vllmStatus(server string, seed int) engine.Status {
 	at := epoch.Add(time.Duration(seed) * time.Second)

@@ -325,7 +325,7 @@ func TestReference(t *testing.T) {
 	golden(t, filepath.Join("..", "docs", "metrics.md"), b.String())
 }
 
-// referenceSizes tells of the labels that referenceRow leaves out.
+// referenceSizes describes the labels that referenceRow leaves out.
 const referenceSizes = "What has the label `prefix` also has `input_tokens` and `output_tokens`, only on series of modules that ask with\n" +
 	"several lengths, and `concurrency`, only on those of modules that start several requests at once."
 

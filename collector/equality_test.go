@@ -26,7 +26,7 @@ import (
 
 // The page of the store must be, byte for byte, what client_golang makes of the
 // same results; for protobuf, message for message. The exemplars' times are
-// equal because the bubble's clock stands still while a result is observed.
+// equal because the bubble's clock does not advance while a result is observed.
 func TestEqualsClientGolang(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -32,7 +32,7 @@ type Group string
 // The groups, in the order of the documentation.
 const (
 	GroupEndpoint Group = "endpoint" // what is configured
-	GroupProbe    Group = "probe"    // what the probes found out
+	GroupProbe    Group = "probe"    // what the probes found
 	GroupServer   Group = "server"   // the servers' own metrics
 	GroupGPU      Group = "gpu"      // the GPUs of this machine
 	GroupExporter Group = "exporter" // the exporter itself

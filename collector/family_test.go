@@ -27,7 +27,7 @@ func TestLabelBlock(t *testing.T) {
 	f([]pair{{"endpoint", "a\xffb"}}, nil, "endpoint=\"a\uFFFDb\",")
 }
 
-// Each own label stands where its name belongs among the others.
+// Each own label is sorted by name among the others.
 func TestOwnLabelPlace(t *testing.T) {
 	b := newLabelBlock([]pair{{"endpoint", "e"}, {"model", "m"}, {"module", "i"}, {"prefix", "cold"}, {"s", "t"}}, nil, nil)
 	f := func(own ownLabel, want string) {
@@ -66,7 +66,7 @@ func FuzzBoundModel(f *testing.F) {
 	})
 }
 
-// Rungs of a ladder and bursts have series of their own, told apart by labels
+// Rungs of a ladder and bursts have their own series, distinguished by labels
 // that other series do not have.
 func TestSizes(t *testing.T) {
 	p, _ := newStore()

@@ -98,7 +98,7 @@ func TestFindingsAbsent(t *testing.T) {
 	}
 	f("nothing", nil, nil)
 	f("nothing yet", &estimate.Findings{Model: "m"}, nil)
-	f("a cold reply told", &estimate.Findings{Model: "m", ColdTold: true}, map[string]string{`cold_cached_total{}`: "0"})
+	f("a cold reply that reports the cache", &estimate.Findings{Model: "m", ColdTold: true}, map[string]string{`cold_cached_total{}`: "0"})
 	f("open bounds", &estimate.Findings{
 		Model: "m", Benefit: &estimate.Interval{Value: 1, Lower: math.Inf(-1), Upper: math.NaN()},
 		Knee: &estimate.Knee{Concurrency: 4},

@@ -89,7 +89,7 @@ func atoi(t testing.TB, s string) int {
 	return n
 }
 
-// gpuUp returns the snapshot of a poll that went well.
+// gpuUp returns the snapshot of a successful poll.
 func gpuUp(devices ...gpu.DeviceSnapshot) *gpu.Snapshot {
 	return &gpu.Snapshot{
 		State: gpu.StateUp, At: epoch, Duration: 12500 * time.Microsecond, Driver: "550.54.15", CUDA: "12.4",
@@ -104,7 +104,7 @@ func TestGPUPages(t *testing.T) {
 	rtx4090 := readDevice(t, "rtx-4090.txt", "GPU-4090", "NVIDIA GeForce RTX 4090")
 	rtx4090.Processes = []gpu.ProcessReading{
 		{PID: 4711, Name: "VLLM::EngineCore", Container: "c0ffee", PodUID: "0b5c", MemoryUsed: 19e9, SMUtilization: 0.36},
-		{PID: 4712, MemoryUsed: -1, SMUtilization: 0}, // the driver does not tell its memory
+		{PID: 4712, MemoryUsed: -1, SMUtilization: 0}, // the driver does not report its memory
 		{PID: 4713, MemoryUsed: 1e6, SMUtilization: -1},
 	}
 	for file, device := range map[string]gpu.DeviceSnapshot{

@@ -194,15 +194,15 @@ func (o *overhead) compare(start, end ttftTotal) {
 			seen += p.ttft
 		}
 	}
-	told := end.count - start.count
-	if n == 0 || told < n {
+	reported := end.count - start.count
+	if n == 0 || reported < n {
 		return
 	}
 	source := overheadHistogram
-	if told > maxTrafficShare*n {
+	if reported > maxTrafficShare*n {
 		source = overheadTraffic
 	}
-	o.latest[source].set(seen/float64(n) - (end.sum-start.sum)/float64(told))
+	o.latest[source].set(seen/float64(n) - (end.sum-start.sum)/float64(reported))
 }
 
 // ttftOf returns what the histograms of all servers hold, together and by

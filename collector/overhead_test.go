@@ -85,7 +85,7 @@ func TestOverheadByReply(t *testing.T) {
 	o.want("", "")
 	reply(result.Success, 250*ms, 0, 240*ms)
 	o.want("0.01", "")
-	reply(result.Success, 250*ms, result.Absent, 240*ms) // told one part only
+	reply(result.Success, 250*ms, result.Absent, 240*ms) // reported one part only
 	o.want("", "")
 	reply(result.Success, 250*ms, 0, 0)
 	o.want("0.25", "")

@@ -107,8 +107,8 @@ type givenDevice struct {
 	mig   string // "" for the whole GPU
 }
 
-// givenDevices finds what an assignment names. A GPU instance stands for all
-// MIG devices in it.
+// givenDevices returns the devices that an assignment names. A GPU instance means
+// all MIG devices in it.
 func givenDevices(a pods.Assignment, devices []gpu.DeviceSnapshot) []givenDevice {
 	var list []givenDevice
 	for i := range devices {

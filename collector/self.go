@@ -240,7 +240,7 @@ func (s *Self) Missed(reason result.SkipReason) {
 func (s *Self) SetEndpoints(n int) { s.endpoints.Set(float64(n)) }
 
 // Reloaded records an attempt to load the configuration, the first one
-// included: the time is when the one in force was loaded.
+// included: the time is when the active one was loaded.
 func (s *Self) Reloaded(ok bool, at time.Time) {
 	if !ok {
 		s.reloaded.Set(0)

@@ -62,7 +62,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// A budget is there for what it limits, and is read anew for each page.
+// A budget has series for what it limits, which are read again for each page.
 func TestWatchBudget(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	s := NewSelf(reg)
@@ -120,6 +120,6 @@ func TestReloaded(t *testing.T) {
 	}
 	first := time.UnixMilli(1_795_000_000_250)
 	f(true, first, 1, 1_795_000_000.25)
-	f(false, first.Add(time.Hour), 0, 1_795_000_000.25) // the one in force is still the first
+	f(false, first.Add(time.Hour), 0, 1_795_000_000.25) // the active one is still the first
 	f(true, first.Add(2*time.Hour), 1, 1_795_007_200.25)
 }

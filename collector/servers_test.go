@@ -30,7 +30,7 @@ func downStatus(server string) engine.Status {
 	}
 }
 
-// plainStatus returns a server that tells little: no prefix cache, no
+// plainStatus returns a server that reports little: no prefix cache, no
 // histogram with bounds, no progress.
 func plainStatus(server string) engine.Status {
 	return engine.Status{
@@ -156,7 +156,7 @@ func TestServerDown(t *testing.T) {
 	}
 }
 
-// What a snapshot does not tell, or what cannot be, is no sample.
+// A value that is missing from a snapshot, or is impossible, is no sample.
 func TestServerAbsence(t *testing.T) {
 	s := NewServers()
 	st := plainStatus("h:1")

@@ -127,7 +127,7 @@ func (p *Probes) Remove(id result.SeriesID) {
 	p.stale.Store(true)
 }
 
-// Series holds what the probes of one ID found out. It is safe for concurrent
+// Series holds the results of the probes of one ID. It is safe for concurrent
 // use.
 type Series struct {
 	store *Probes

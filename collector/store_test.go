@@ -118,7 +118,7 @@ func failure() *result.Result {
 	return r
 }
 
-// samples reads a text page: what stands before the value, to the value.
+// samples reads a text page: a map of name and labels to the value.
 func samples(t *testing.T, p Store) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
@@ -151,7 +151,7 @@ func decodeOne(t *testing.T, e *protoEncoder) *dto.MetricFamily {
 	return decode(t, &b)[0]
 }
 
-// newStore returns a store with a clock that stands still, and one series.
+// newStore returns a store with a stopped clock, and one series.
 func newStore() (*Probes, *Series) {
 	p := NewProbes(func() time.Time { return epoch })
 	return p, p.Open(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold"}, SeriesOptions{})

@@ -7,8 +7,8 @@ import (
 )
 
 // spend counts what a probe used, and what that cost.
-func (v *values) spend(told result.Tokens) {
-	t := believed(told)
+func (v *values) spend(reported result.Tokens) {
+	t := believed(reported)
 	v.countTokens(&t)
 	if v.cost != nil {
 		v.cost.add(&t)

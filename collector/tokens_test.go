@@ -32,11 +32,11 @@ func TestCost(t *testing.T) {
 	}{
 		{"all known", price, result.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0.00075", "0.008"}},
 		{"nothing cached", price, result.Tokens{Prompt: 1000, Cached: 0, Output: 500}, [3]string{"0.004", "0", "0.008"}},
-		{"cached not told", price, result.Tokens{Prompt: 1000, Cached: -1, Output: 500}, [3]string{"0.004", "0", "0.008"}},
+		{"cached not reported", price, result.Tokens{Prompt: 1000, Cached: -1, Output: 500}, [3]string{"0.004", "0", "0.008"}},
 		{"all cached", price, result.Tokens{Prompt: 1000, Cached: 1000, Output: -1}, [3]string{"0", "0.001", "0"}},
 		{"more cached than there is", price, result.Tokens{Prompt: 1000, Cached: 2000, Output: -1}, [3]string{"0", "0.001", "0"}},
 		{"only the output known, by its events", price, result.Tokens{Prompt: -1, Cached: -1, Output: 500}, [3]string{"0", "0", "0"}},
-		{"nothing told", price, result.Tokens{Prompt: -1, Cached: -1, Output: -1}, [3]string{"0", "0", "0"}},
+		{"nothing reported", price, result.Tokens{Prompt: -1, Cached: -1, Output: -1}, [3]string{"0", "0", "0"}},
 		{"cached of nobody knows what", price, result.Tokens{Prompt: -1, Cached: 1000, Output: -1}, [3]string{"0", "0", "0"}},
 		{"the cache is free", config.Price{InputUSD: 4}, result.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"0.001", "0", ""}},
 		{"only output", config.Price{OutputUSD: 16}, result.Tokens{Prompt: 1000, Cached: 750, Output: 500}, [3]string{"", "", "0.008"}},

@@ -48,7 +48,7 @@ type windowSample struct {
 	ttft uint32 // microseconds, or noToken
 }
 
-// noToken stands for a first token that did not come: later than any that did.
+// noToken is the value of a missing first token: later than any other.
 const noToken = ^uint32(0)
 
 // window keeps the times to first token of the last hour's probes. Samples are

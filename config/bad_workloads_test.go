@@ -185,7 +185,7 @@ func badPrompts() []string {
 		two + `:8: messages[0]: unknown key "name"; known here: role, content`,
 		two + `:9: messages[0]: want an object`,
 	}
-	for line := range strings.SplitSeq("1 2 3 4 5 6 7 8 9 10", " ") { // of 11: enough are told
+	for line := range strings.SplitSeq("1 2 3 4 5 6 7 8 9 10", " ") { // of 11: enough are reported
 		all = append(all, three+":"+line+": no prompt; want prompt or messages")
 	}
 	return append(all, `:11: modules.empty.prompts_file: $DIR/empty.prompts.jsonl:2: no prompts; want at least one`)

@@ -234,7 +234,7 @@ const Interactive = "interactive"
 type Preset struct {
 	// Name is the name of the module.
 	Name string
-	// Purpose says what the module stands for, in a few words.
+	// Purpose is the kind of request that the module resembles, in a few words.
 	Purpose string
 
 	shape func(*Module) // turns the defaults of all modules into its own

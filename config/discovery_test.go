@@ -231,7 +231,7 @@ func TestMakesSame(t *testing.T) {
 	}
 }
 
-// TestStaticGroups checks that all groups are one source, each told apart.
+// TestStaticGroups checks that all groups are one source, each with its own name.
 func TestStaticGroups(t *testing.T) {
 	c, err := Parse([]byte("discovery: [{static_configs: [{targets: [a]}, {targets: [b]}, {targets: [c]}]}]"), "f.yml")
 	if err != nil {

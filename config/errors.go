@@ -215,7 +215,7 @@ func clientKeys(t reflect.Type) map[string]bool {
 }
 
 // hideName keeps the name of item i of a mapping out of the paths of messages
-// where it stands among secrets and may be one itself: a name that is not of
+// where it is among secrets and may be one itself: a name that is not of
 // letters, or that has no value of the kind that the mapping wants.
 func (d *decoder) hideName(p path, i int, e pair, want reflect.Kind) {
 	kind := yaml.ScalarNode

@@ -151,7 +151,7 @@ func TestNoFormLeaks(t *testing.T) {
 	}
 }
 
-// checkForm parses a text in which a secret may stand in a wrong place.
+// checkForm parses a text that may have a secret in a wrong place.
 func checkForm(t *testing.T, text, secret string) {
 	t.Helper()
 	shown := ""

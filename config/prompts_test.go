@@ -31,7 +31,7 @@ func TestPromptsFile(t *testing.T) {
 	}
 }
 
-// TestChecksAnswers tells the modules whose answers have a verdict.
+// TestChecksAnswers checks which modules have a verdict on their answers.
 func TestChecksAnswers(t *testing.T) {
 	f := func(m Module, toLength, checks bool) {
 		t.Helper()

@@ -326,7 +326,7 @@ func typeName(key string, t reflect.Type) string {
 	panic("no name for, and no decoding of, " + t.String())
 }
 
-// httpKeys lists the keys of Prometheus' HTTP client that stand for a value.
+// httpKeys lists the keys of Prometheus' HTTP client that have a value.
 func (r *reference) httpKeys() string {
 	var b strings.Builder
 	b.WriteString("| key | type |\n| --- | --- |\n")

@@ -77,7 +77,7 @@ func TestExpandEnv(t *testing.T) {
 	f("plain", "plain")
 	f("${A}", "x")
 	f("-${A}-${A}${B_2}-", "-x-x${A}$-") // a value is not expanded again
-	f("a$b$$c$", "a$b$$c$")              // dollars without a brace stand for themselves
+	f("a$b$$c$", "a$b$$c$")              // dollars without a brace are literal
 	f("$${A}", "${A}")
 	f("$$${A}", "$${A}")
 	f("$A", "$A")

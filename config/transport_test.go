@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// stuck hangs where it is told to, whatever the context, until release is closed.
+// stuck hangs where its fields say, whatever the context, until release is closed.
 type stuck struct {
 	inRequest bool
 	release   chan struct{}

@@ -72,7 +72,7 @@ type Finder struct {
 	items   []*config.Discovery // to which the sources belong
 	made    int                 // parts of sources, ever
 	cache   cache
-	told    map[complaint]bool // what Endpoints has complained of
+	logged  map[complaint]bool // what Endpoints has logged
 }
 
 // New returns a Finder. It does nothing before Run.
@@ -217,7 +217,7 @@ func (f *Finder) take(found map[string][]*targetgroup.Group) {
 		}
 	}
 	if changed {
-		f.tell()
+		f.notify()
 	}
 }
 
@@ -241,7 +241,7 @@ func (f *Finder) refuse(s *source, groups []*targetgroup.Group) bool {
 	return true
 }
 
-func (f *Finder) tell() {
+func (f *Finder) notify() {
 	select {
 	case f.changed <- struct{}{}:
 	default:

@@ -22,7 +22,7 @@ func settle() {
 	synctest.Wait()
 }
 
-// changes tells how often the endpoints changed, as far as the Finder says.
+// changes returns how many changes of the endpoints the Finder has signalled.
 func (l *lab) changes() int {
 	settle()
 	return len(l.Changed())
@@ -61,8 +61,8 @@ discovery:
 	})
 }
 
-// TestComeAndGo checks what is found, what is told of it, and that what stays is
-// the same endpoint.
+// TestComeAndGo checks what is found, what is logged, and that an endpoint that
+// remains is the same.
 func TestComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newFake("m")
@@ -366,8 +366,8 @@ func TestSuccessionEnds(t *testing.T) {
 	})
 }
 
-// TestStaticAtOnce checks that targets which stand in the configuration are there
-// with it.
+// TestStaticAtOnce checks that targets in the configuration are endpoints as soon
+// as it is loaded.
 func TestStaticAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, parse(t, "", "discovery: [{static_configs: [{targets: [a, b]}]}]"))

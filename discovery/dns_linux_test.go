@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideEnv tells the test that it runs in namespaces of its own.
+// insideEnv is set if the test runs in its own namespaces.
 const insideEnv = "DISCOVERY_TEST_INSIDE"
 
-// TestDNS asks a name server of its own. As the address of the name server
-// stands in a file of the system, it runs in namespaces where that is another
-// file, and port 53 is free.
+// TestDNS asks its own name server. As the address of the name server is in a
+// file of the system, it runs in namespaces where that is another file, and port
+// 53 is free.
 func TestDNS(t *testing.T) {
 	if os.Getenv(insideEnv) != "" {
 		testDNS(t)

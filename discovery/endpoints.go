@@ -68,9 +68,9 @@ func (f *Finder) Endpoints(cfg *config.Config) Set {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := merging{
-		set:   Set{Endpoints: slices.Clone(cfg.Endpoints), Rejected: map[Reason]int{}},
-		named: make(map[string]*config.Endpoint, len(cfg.Endpoints)),
-		told:  map[complaint]bool{},
+		set:    Set{Endpoints: slices.Clone(cfg.Endpoints), Rejected: map[Reason]int{}},
+		named:  make(map[string]*config.Endpoint, len(cfg.Endpoints)),
+		logged: map[complaint]bool{},
 	}
 	for _, e := range cfg.Endpoints {
 		m.named[e.Name] = e
@@ -93,7 +93,7 @@ func (f *Finder) Endpoints(cfg *config.Config) Set {
 		}
 	}
 	f.cache.sweep()
-	f.told = m.told
+	f.logged = m.logged
 	found := m.set.Endpoints[len(cfg.Endpoints):]
 	slices.SortFunc(found, func(a, b *config.Endpoint) int { return cmp.Compare(a.Name, b.Name) })
 	return m.set
@@ -101,9 +101,9 @@ func (f *Finder) Endpoints(cfg *config.Config) Set {
 
 // merging is a set in the making.
 type merging struct {
-	set   Set
-	named map[string]*config.Endpoint
-	told  map[complaint]bool
+	set    Set
+	named  map[string]*config.Endpoint
+	logged map[complaint]bool
 }
 
 // merge adds what was made of a target of discovery[item] to the set.
@@ -137,11 +137,11 @@ func (m *merging) fill(t *target) {
 // last.
 func (f *Finder) reject(m *merging, t *target, item int, c complaint) {
 	m.set.Rejected[c.reason]++
-	if m.told[c] || len(m.told) == maxComplaints {
+	if m.logged[c] || len(m.logged) == maxComplaints {
 		return
 	}
-	m.told[c] = true
-	if !f.told[c] {
+	m.logged[c] = true
+	if !f.logged[c] {
 		f.options.Logger.Warn("discovered target is no endpoint",
 			"discovery", fmt.Sprintf("discovery[%d]", item), "config", c.source, "reason", string(c.reason), "err", c.text, "target", t.address)
 	}

@@ -152,8 +152,8 @@ func TestHTTP(t *testing.T) {
 	l.await("")
 }
 
-// TestMetrics checks that a source that goes takes its series with it, and that
-// the names of the sources are told apart.
+// TestMetrics checks that the series of a removed source are removed, and that
+// sources have different names.
 func TestMetrics(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

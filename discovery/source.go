@@ -275,5 +275,5 @@ func (f *Finder) forget(s *source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.before = nil
-	f.tell()
+	f.notify()
 }

@@ -60,7 +60,7 @@ func neighbours(t *testing.T, name string) []string {
 		if isElsewhere(l.target) {
 			continue
 		}
-		if to, err := follow(name, l.target); err == nil { // TestLinks tells of the others
+		if to, err := follow(name, l.target); err == nil { // TestLinks reports the others
 			all = append(all, filepath.Clean(to))
 		}
 	}

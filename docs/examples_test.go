@@ -46,7 +46,7 @@ func yamlBlocks(page string) []string {
 	return all
 }
 
-// kindOf tells what a block is, by its first key.
+// kindOf returns what a block is, by its first key.
 func kindOf(block string) string {
 	switch key, _, _ := strings.Cut(block, ":"); {
 	case strings.Contains(block, "scrape_configs:"):

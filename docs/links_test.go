@@ -50,7 +50,7 @@ func prose(page string) []string {
 	return lines
 }
 
-// linksOf returns the links of a page, without those that stand in code.
+// linksOf returns the links of a page, without those in code.
 func linksOf(page string) []link {
 	var all []link
 	for i, line := range prose(page) {
@@ -102,7 +102,7 @@ func anchorOf(heading string) string {
 
 var linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// isElsewhere tells whether a link leads out of the repository.
+// isElsewhere reports whether a link leads out of the repository.
 func isElsewhere(target string) bool {
 	u, err := url.Parse(target)
 	return err == nil && (u.Scheme != "" || u.Host != "")

@@ -28,7 +28,7 @@ func vllmPage(ranks, n int) []byte {
 	const model = "meta-llama/Llama-3.1-405B-Instruct-FP8-dynamic"
 	var b strings.Builder
 	family := func(name, typ string) {
-		fmt.Fprintf(&b, "# HELP %s A text that tells what the %s stands for.\n# TYPE %s %s\n", name, typ, name, typ)
+		fmt.Fprintf(&b, "# HELP %s A text that describes what the %s measures.\n# TYPE %s %s\n", name, typ, name, typ)
 	}
 	samples := func(name, more string, value float64) {
 		for rank := range ranks {

@@ -33,7 +33,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Known is what probing found out of an endpoint; an empty text is unknown.
+// Known is what probing identified at an endpoint; an empty text is unknown.
 type Known struct {
 	Engine, Model string
 }

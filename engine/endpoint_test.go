@@ -82,7 +82,7 @@ func TestSameOrigin(t *testing.T) {
 }
 
 // A page that is found on another port of the endpoint's host gets no key at all:
-// which engine there is, and so which port, may be told by the endpoint.
+// which engine there is, and so which port, may come from the endpoint.
 func TestNoKeyForAPageOnAnotherPort(t *testing.T) {
 	var keys requests
 	s := serve(t, showKey(&keys))

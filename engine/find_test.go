@@ -77,14 +77,14 @@ func (l *lab) expect(s *site, after string, asked []string, states ...State) []S
 func TestFound(t *testing.T) {
 	s := newSite(t, pages{"/metrics": showLab})
 	l := findLab(t, s.URL+"/v1")
-	// The one that tells a server whose /metrics must not be read is first.
+	// The page that identifies a server whose /metrics must not be read is first.
 	got := l.expect(s, "at first", []string{"/metrics", "/prometheus/metrics"}, Up)
 	if at := s.Listener.Addr().String(); len(got) == 1 && (got[0].Server != at || got[0].URL != s.URL+"/metrics") {
 		t.Errorf("server %q at %q, want %q", got[0].Server, got[0].URL, at)
 	}
 	l.expect(s, "then", []string{"/metrics"}, Up)
 	l.known.Engine = "two" // the page is read well as it is
-	l.expect(s, "told an engine", []string{"/metrics"}, Up)
+	l.expect(s, "an engine is known", []string{"/metrics"}, Up)
 	l.now = l.now.Add(time.Hour)
 	l.expect(s, "later", []string{"/metrics"}, Up)
 }
@@ -108,13 +108,13 @@ func TestNotFound(t *testing.T) {
 	l.now = l.now.Add(time.Second)
 	l.expect(s, "after 10 minutes", []string{"/one", "/two"})
 	l.known.Engine = "lab"
-	l.expect(s, "told another engine", []string{"/metrics"})
+	l.expect(s, "another engine is known", []string{"/metrics"})
 	if len(l.servers) != 0 {
 		t.Errorf("%d servers are kept without a page", len(l.servers))
 	}
 	l.known.Engine = "two"
 	s.show(pages{"/two": showLab})
-	l.expect(s, "told the first one again", []string{"/one", "/two"}, Up)
+	l.expect(s, "the first one is known again", []string{"/one", "/two"}, Up)
 	l.expect(s, "then", []string{"/two"}, Up)
 }
 
@@ -156,7 +156,7 @@ func TestFoundForAnotherEngine(t *testing.T) {
 	s.show(nil)
 	l.expect(s, "lost", []string{"/metrics"}, Down)
 	l.known.Engine = "two"
-	l.expect(s, "told another engine", []string{"/one", "/two"})
+	l.expect(s, "another engine is known", []string{"/one", "/two"})
 	l.expect(s, "then", nil)
 }
 
@@ -189,7 +189,7 @@ func TestFoundUnmapped(t *testing.T) {
 	absent("then", true, l.expect(s, "then", []string{"/metrics"}, Unmapped))
 	s.show(pages{"/two": showLab})
 	l.known.Engine = "two"
-	l.expect(s, "told another engine", []string{"/one", "/two"}, Up)
+	l.expect(s, "another engine is known", []string{"/one", "/two"}, Up)
 	s.show(pages{"/two": answer("# TYPE lab_running gauge\nlab_running 3\nlab_running 3\n")})
 	l.expect(s, "twice", []string{"/two"}, Unreadable)
 	s.show(pages{"/two": answer("# TYPE up gauge\nup 1\n")})

@@ -85,8 +85,8 @@ func mappings(t *testing.T, own map[string]*config.Engine) *Mappings {
 	return m
 }
 
-// All that is read of a page is what stands on it, and nothing else; the engine
-// is found out without a hint.
+// What is read of a page is what it contains, and nothing else; the engine is
+// identified without a hint.
 func TestGoldenPages(t *testing.T) {
 	m := mappings(t, nil)
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

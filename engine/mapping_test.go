@@ -132,7 +132,7 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// What the built-in mappings say besides where a quantity stands.
+// The settings of the built-in mappings besides the series of quantities.
 func TestBuiltInMappings(t *testing.T) {
 	type facts struct {
 		Pages      []string
@@ -181,8 +181,8 @@ func TestBuiltInMappings(t *testing.T) {
 	}
 }
 
-// An engine works as long as any of the series moves that move while requests
-// run, and no other one tells that it does.
+// An engine makes progress if any of the series changes that change while requests
+// run; no other series shows it.
 func TestProgressOfEngines(t *testing.T) {
 	m := mappings(t, nil)
 	pages := goldenPages(t)

@@ -82,7 +82,7 @@ func TestRenamedPrefixCache(t *testing.T) {
 			t.Errorf("without %s: missing %v, want %v", series, s.Missing, want)
 		}
 	}
-	// Newer pages tell the hits twice.
+	// Newer pages report the hits twice.
 	page = goldenText(t, "vllm-v1-dp2")
 	for _, series := range []string{"prompt_tokens_cached_total", "prefix_cache_hits_total"} {
 		s := readText(t, bytes.ReplaceAll(page, []byte("vllm:"+series), []byte("vllm:new_"+series)))
@@ -139,7 +139,7 @@ requests: [{series: done}]
 		{"one ended", "run 1\nwait 0\ngen 9\ndone 1\n", both},
 		{"one took some time", "run 1\nwait 0\ngen 9\n" + histogram("e2e", "1"), both},
 		{"all there", "run 1\nwait 0\ngen 9\ndone 1\nprompt 5\n" + histogram("dec", "1"), nil},
-		{"queue not told", "run 0\ngen 9\ndone 1\nprompt 5\n", []config.Quantity{config.DecodeTime, config.RequestsWaiting}},
+		{"queue not reported", "run 0\ngen 9\ndone 1\nprompt 5\n", []config.Quantity{config.DecodeTime, config.RequestsWaiting}},
 		{"of other models", "run{m=\"a\"} 0\nrun{m=\"b\"} 0\ngen{m=\"a\"} 9\ndone{m=\"a\"} 9\n", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ type Want struct {
 	// series of it. Else, and with "" or a name without a mapping, the
 	// sentinels decide.
 	Engine string
-	// Found is the engine that probing found out, "" is unknown: it decides
+	// Found is the engine that probing identified, "" is unknown: it decides
 	// where the page has no sentinel. A page without any series, as engines
 	// without expected quantities show before their first request, is taken
 	// for its page too.

@@ -149,7 +149,7 @@ progress: [{series: tokens}, {series: steps}]
 		{"hangs", []step{{"run 1\nwait 0\ntokens_total 5\n", 1}, {"run 1\nwait 0\ntokens_total 5\n", 1}, {"run 1\nwait 9\ntokens_total 5\n", 1}}},
 		{"idle", []step{{"run 1\nwait 0\ntokens_total 5\n", 1}, {"run 0\nwait 0\ntokens_total 5\n", 2}}},
 		{"waits with nothing running", []step{{"run 0\nwait 2\ntokens_total 5\n", 1}, {"run 0\nwait 2\ntokens_total 5\n", 1}}},
-		{"queue not told", []step{{"run 0\ntokens_total 5\n", 1}, {"run 0\ntokens_total 5\n", 1}}},
+		{"queue not reported", []step{{"run 0\ntokens_total 5\n", 1}, {"run 0\ntokens_total 5\n", 1}}},
 		{"second source moves", []step{{"tokens_total 5\nsteps_total 1\n", 1}, {"tokens_total 5\nsteps_total 2\n", 2}}},
 		{"source appears", []step{{"run 1\nsteps_total 1\n", 1}, {"run 1\nsteps_total 1\ntokens_total 1\n", 2}}},
 		{"source vanishes", []step{{"steps_total 1\ntokens_total 1\n", 1}, {"steps_total 1\n", 1}, {"steps_total 1\ntokens_total 1\n", 1}}},
@@ -177,8 +177,8 @@ progress: [{series: tokens}, {series: steps}]
 	})
 }
 
-// Of ranks that tell both, the one that stands still tells when the server last
-// worked as a whole: the others hide it in the sum.
+// Of ranks that report both, the one without progress determines when the server
+// last worked as a whole: in the sum, the others hide it.
 func TestProgressOfRanks(t *testing.T) {
 	const mapping = `
 sentinels: ["acme:up"]
@@ -217,7 +217,7 @@ progress: [{series: tokens}, {series: steps}]
 		{"none runs, some wait", []step{{ranks(0, 5, 0, 5) + "wait 1\n", 1}, {ranks(0, 5, 0, 5) + "wait 1\n", 1}}},
 		{"all idle", []step{{ranks(0, 5, 0, 5) + "wait 0\n", 1}, {ranks(0, 5, 0, 5) + "wait 0\n", 2}}},
 		{"progress has other labels", []step{{"run{rank=\"0\"} 1\nrun{rank=\"1\"} 1\ntokens 5\n", 1}, {"run{rank=\"0\"} 1\nrun{rank=\"1\"} 1\ntokens 6\n", 2}}},
-		{"a rank tells no progress", []step{{ranks(1, 5, 1, 5) + "run{rank=\"x\"} 1\n", 1}, {ranks(1, 6, 1, 5) + "run{rank=\"x\"} 1\n", 2}}},
+		{"a rank reports no progress", []step{{ranks(1, 5, 1, 5) + "run{rank=\"x\"} 1\n", 1}, {ranks(1, 6, 1, 5) + "run{rank=\"x\"} 1\n", 2}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newPageLab(t, mapping)

@@ -341,8 +341,8 @@ func TestHostPort(t *testing.T) {
 	f("http://[::1]", "[::1]:80")
 }
 
-// A URL without a path gets the page of the engine: the configured one, else
-// what probing found out.
+// A URL without a path gets the page of the engine: the configured one, else the
+// one that probing identified.
 func TestDefaultPath(t *testing.T) {
 	f := func(configured, known, url, want string) {
 		t.Helper()

@@ -126,9 +126,8 @@ copies: [pid]
 values: {prompt_tokens: [{series: p}], preemptions: [{series: x}]}
 `
 
-// TestResets is about what a counter tells over several readings. The totals
-// are worked out by hand: what was counted before a series began anew is kept
-// as long as anything else goes on.
+// TestResets reads a counter several times. The totals are computed by hand: what
+// was counted before a series was reset is kept as long as another one continues.
 func TestResets(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -144,8 +143,8 @@ func TestResets(t *testing.T) {
 		{"another counter goes on", []string{"p 5\nx 1\n", "p 2\nx 1\n"}, []float64{5, 7}},
 		{"one of two vanishes", []string{"p{r=\"0\"} 5\np{r=\"1\"} 6\n", "p{r=\"0\"} 7\n", "p{r=\"0\"} 8\n"}, []float64{11, 13, 14}},
 		{"comes back as it was", []string{"p{r=\"0\"} 5\np{r=\"1\"} 6\n", "p{r=\"0\"} 7\n", "p{r=\"0\"} 8\np{r=\"1\"} 9\n"}, []float64{11, 13, 17}},
-		{"comes back anew", []string{"p{r=\"0\"} 5\np{r=\"1\"} 6\n", "p{r=\"0\"} 7\n", "p{r=\"0\"} 8\np{r=\"1\"} 1\n"}, []float64{11, 13, 15}},
-		{"comes back when the other begins anew", []string{"p{r=\"0\"} 5\np{r=\"1\"} 6\n", "p{r=\"0\"} 7\n", "p{r=\"0\"} 1\np{r=\"1\"} 6\n"}, []float64{11, 13, 7}},
+		{"comes back reset", []string{"p{r=\"0\"} 5\np{r=\"1\"} 6\n", "p{r=\"0\"} 7\n", "p{r=\"0\"} 8\np{r=\"1\"} 1\n"}, []float64{11, 13, 15}},
+		{"comes back when the other is reset", []string{"p{r=\"0\"} 5\np{r=\"1\"} 6\n", "p{r=\"0\"} 7\n", "p{r=\"0\"} 1\np{r=\"1\"} 6\n"}, []float64{11, 13, 7}},
 		{"replaced by another", []string{"p{r=\"0\"} 5\np{r=\"1\"} 6\n", "p{r=\"0\"} 7\np{r=\"2\"} 1\n"}, []float64{11, 14}},
 		{"all vanish and come back", []string{"p 5\nx 1\n", "", "p 5\nx 1\n"}, []float64{5, -1, 5}},
 		{"all replaced", []string{"p{r=\"0\"} 5\n", "p{r=\"1\"} 1\n"}, []float64{5, 1}},
@@ -166,9 +165,9 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// TestResetOfHistogram is about two ranks of which one begins anew. Its first
-// bucket does not show it: 3 is more than 2. All parts of a histogram begin
-// anew together, so that they stay in order.
+// TestResetOfHistogram is about two ranks of which one is reset. Its first bucket
+// does not show it: 3 is more than 2. All parts of a histogram are reset
+// together, so that they stay in order.
 func TestResetOfHistogram(t *testing.T) {
 	l := newPageLab(t, "sentinels: ['acme:up']\nhistograms: {ttft: [{series: t}]}")
 	page := func(rank string, counts ...any) string {
@@ -277,9 +276,9 @@ prefix_cache:
 	}
 }
 
-// TestOtherCacheCounters is about a page that shows better counters later: what
-// they tell has nothing to do with what the others told, so they are read from
-// the next restart on.
+// TestOtherCacheCounters is about a page that shows better counters later: their
+// values are unrelated to those of the others, so they are read from the next
+// restart on.
 func TestOtherCacheCounters(t *testing.T) {
 	l := newPageLab(t, `
 sentinels: ["acme:up"]

@@ -103,8 +103,8 @@ func misses(level []*result.Result, objective time.Duration) bool {
 	return 10*within < 9*counted
 }
 
-// underLoad reports whether all failures of a burst are those of a server that has
-// too much to do. Others, before any burst went well, say nothing of load.
+// underLoad reports whether all failures of a burst are those of an overloaded
+// server. Other failures, before any burst succeeded, are no evidence of load.
 func underLoad(level []*result.Result) bool {
 	for _, r := range level {
 		switch r.Outcome {

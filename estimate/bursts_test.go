@@ -64,7 +64,7 @@ func TestBursts(t *testing.T) {
 		with(failed(request(2, 0, 0), result.ConnectError), sentNever), request(2, 20*ms, 500*ms))
 	f("all failed", Burst{2, 2, 0, ms}, failed(request(2, 0, 0), result.Overloaded), failed(request(2, ms, 0), result.Overloaded))
 	f("none connected", Burst{1, 1, 0, -1}, with(failed(request(1, 0, 0), result.DNSError), sentNever))
-	f("a count that is not told", Burst{2, 0, 0, 0},
+	f("a count that is not reported", Burst{2, 0, 0, 0},
 		request(2, 0, 500*ms), with(request(2, 0, 500*ms), func(r *result.Result) { r.Tokens.Output = -1 }))
 	f("a count of events", Burst{1, 0, 0, 0},
 		with(request(1, 0, 500*ms), func(r *result.Result) { r.Tokens.Source = result.TokensFromEvents }))

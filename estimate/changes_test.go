@@ -115,7 +115,7 @@ func TestNameChanges(t *testing.T) {
 		}
 		l.run(probe(256, ms))
 		if l.last != nil {
-			t.Errorf("a reply without names tells %+v", l.last)
+			t.Errorf("a reply without names gives %+v", l.last)
 		}
 		say("abcdefghabcdefghabcdefgh", 0) // eight servers
 		say("hhhhhhhhaaaaaaa", 0)

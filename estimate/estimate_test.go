@@ -30,7 +30,7 @@ func (l *lab) run(results ...*result.Result) *Findings {
 	return l.last
 }
 
-// probe returns a success of a cold prompt, whose reply tells nothing of a cache.
+// probe returns a success of a cold prompt, whose reply reports no cache.
 func probe(prompt int, ttft time.Duration) *result.Result {
 	return &result.Result{
 		Outcome: result.Success, Kind: api.Generation, Model: "m", Prefix: "cold", Length: prompt,
@@ -45,7 +45,7 @@ func with(r *result.Result, change func(*result.Result)) *result.Result {
 	return r
 }
 
-// cached lets a reply tell how much of the prompt was cached.
+// cached lets a reply report how much of the prompt was cached.
 func cached(r *result.Result, n int) *result.Result {
 	r.Tokens.Cached = n
 	return r
@@ -56,15 +56,15 @@ func warm(r *result.Result) *result.Result {
 	return r
 }
 
-// An ordinary module tells nothing.
+// An ordinary module has no findings.
 func TestNothing(t *testing.T) {
 	l := newLab(time.Second)
 	if f := l.run(); f != nil {
-		t.Errorf("no results tell %+v", f)
+		t.Errorf("no results give %+v", f)
 	}
 	for range 300 {
 		if f := l.run(probe(256, 20*time.Millisecond)); f != nil {
-			t.Fatalf("a single length tells %+v", f)
+			t.Fatalf("a single length gives %+v", f)
 		}
 	}
 	if n := cap(l.tracker.state.prefill.samples); n != 0 {
@@ -98,7 +98,7 @@ func TestCanceledSaysNothing(t *testing.T) {
 		r.Logprob = result.Logprob{Tokens: 10, Mean: -2}
 	})
 	if f := l.run(with(full, canceled)); f != nil {
-		t.Errorf("tells %+v", f)
+		t.Errorf("findings %+v, want none", f)
 	}
 	l.run(request(1, 0, time.Millisecond))
 	if f := l.run(with(request(1, 0, 9*time.Second), canceled)); f == nil || f.Knee != nil || f.Bursts[0].Failed != 0 {

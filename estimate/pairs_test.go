@@ -29,7 +29,7 @@ func TestBenefit(t *testing.T) {
 		pair(200*ms+d*ms, 200*ms)
 	}
 	if l.last != nil {
-		t.Fatalf("5 pairs tell %+v", l.last)
+		t.Fatalf("5 pairs give %+v", l.last)
 	}
 	pair(200*ms, 260*ms)
 	expect("6 pairs", 0.025, -0.06, 0.05) // -60 10 20 30 40 50
@@ -76,7 +76,7 @@ func TestHitRatio(t *testing.T) {
 		}
 	}
 	if l.run(warm(probe(1000, ms))); l.last != nil {
-		t.Errorf("a reply that does not tell: %+v", l.last)
+		t.Errorf("a reply without a count: %+v", l.last)
 	}
 	l.run(warm(cached(probe(1000, ms), 0)))
 	expect("a miss", 0)
@@ -96,8 +96,8 @@ func TestHitRatio(t *testing.T) {
 	}
 }
 
-// Replies that tell of no cached token are not believed where the second of a pair
-// is so much faster that only a cache explains it, nor before that is known.
+// Replies that report no cached tokens are not believed if the second of a pair is
+// so much faster that only a cache explains it, nor before that is known.
 func TestNoHits(t *testing.T) {
 	f := func(what string, pairs int, cold, second time.Duration, coldCached, warmCached int, want bool) {
 		t.Helper()
@@ -105,9 +105,9 @@ func TestNoHits(t *testing.T) {
 		for range pairs {
 			l.run(cached(probe(1000, cold), coldCached), warm(cached(probe(1000, second), warmCached)))
 		}
-		hits, told := l.last != nil && l.last.HitRatio != nil, l.last != nil && l.last.ColdTold
-		if hits != want || told != want {
-			t.Errorf("%s: hit ratio %v, cold replies told %v, want %v", what, hits, told, want)
+		hits, reported := l.last != nil && l.last.HitRatio != nil, l.last != nil && l.last.ColdTold
+		if hits != want || reported != want {
+			t.Errorf("%s: hit ratio %v, cold replies reported %v, want %v", what, hits, reported, want)
 		}
 	}
 	f("a benefit that only a cache explains", 6, 500*ms, 61*ms, 0, 0, false)
@@ -134,10 +134,10 @@ func TestNoHits(t *testing.T) {
 func TestColdCached(t *testing.T) {
 	l := newLab(0)
 	for _, step := range []struct {
-		name string
-		r    *result.Result
-		told bool
-		want uint64
+		name     string
+		r        *result.Result
+		reported bool
+		want     uint64
 	}{
 		{"unknown", probe(256, ms), false, 0},
 		{"warm", warm(cached(probe(256, ms), 256)), false, 0},
@@ -152,8 +152,8 @@ func TestColdCached(t *testing.T) {
 		if f == nil {
 			f = &Findings{}
 		}
-		if f.ColdTold != step.told || f.ColdCached != step.want {
-			t.Errorf("%s: %d, told %v, want %d, %v", step.name, f.ColdCached, f.ColdTold, step.want, step.told)
+		if f.ColdTold != step.reported || f.ColdCached != step.want {
+			t.Errorf("%s: %d, reported %v, want %d, %v", step.name, f.ColdCached, f.ColdTold, step.want, step.reported)
 		}
 	}
 }

@@ -89,12 +89,12 @@ func TestWhatIsNoSample(t *testing.T) {
 		"buffered":           func(r *result.Result) { r.Buffered = true },
 		"no first token":     func(r *result.Result) { r.Timing.TTFT = result.Absent },
 		"prompt not counted": func(r *result.Result) { r.Tokens.Prompt = -1 },
-		"warm, cache not told": func(r *result.Result) {
+		"warm, cache not reported": func(r *result.Result) {
 			r.Prefix = "warm"
 		},
-		"asked again and again, cache not told": func(r *result.Result) { r.Length = 0 },
-		"more cached than asked":                func(r *result.Result) { r.Tokens.Cached = r.Tokens.Prompt + 1 },
-		"scoring":                               func(r *result.Result) { r.Kind = api.Scoring },
+		"asked again and again, cache not reported": func(r *result.Result) { r.Length = 0 },
+		"more cached than asked":                    func(r *result.Result) { r.Tokens.Cached = r.Tokens.Prompt + 1 },
+		"scoring":                                   func(r *result.Result) { r.Kind = api.Scoring },
 	} {
 		s, l := newServer(1), newLab(0)
 		for i := range 60 {

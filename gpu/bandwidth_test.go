@@ -70,8 +70,7 @@ func TestProductBandwidth(t *testing.T) {
 	}
 }
 
-// Every name that the list shows is one that is understood, and stands for
-// one value.
+// Every name that the list shows is known, and has one value.
 func TestProducts(t *testing.T) {
 	if names := Products(); len(names) < 40 || !slices.Contains(names, "H100 SXM") {
 		t.Errorf("%d products: %v", len(names), names)
@@ -103,7 +102,7 @@ func TestBandwidth(t *testing.T) {
 		source       string
 	}{
 		{"GPU-1", "NVIDIA A100-SXM4-80GB", 1593, 5120, 1, "config"},
-		{"GPU-2", "NVIDIA A100-SXM4-80GB", 1593, 5120, 2039e9, "table"}, // a part of the name tells nothing
+		{"GPU-2", "NVIDIA A100-SXM4-80GB", 1593, 5120, 2039e9, "table"}, // a part of the name does not match
 		{"GPU-2", "NVIDIA H200", 3201, 6144, 4.8e12, "table"},
 		// 2 * 9001e6 / s * 256 bit / 8
 		{"GPU-2", "NVIDIA GeForce RTX 4090 Laptop GPU", 9001, 256, 576.064e9, "formula"},

@@ -82,7 +82,7 @@ func TestFieldsAsked(t *testing.T) {
 	}
 }
 
-// A field has words in the log, as its number tells nobody anything.
+// The log names a field in words, as its number alone means nothing to a reader.
 func TestFieldInWords(t *testing.T) {
 	device := h100("GPU-0")
 	device.fieldFaults = map[Field]error{}
@@ -295,8 +295,8 @@ func splitH100(uuids ...string) *fakeDevice {
 	return d
 }
 
-// MIG devices come and go; the samples of those that went are freed, and a new
-// one in the same place begins anew.
+// MIG devices come and go; the samples of removed ones are freed, and a new one
+// in the same place starts again.
 func TestPartsComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		device := splitH100("MIG-a", "MIG-b")
@@ -390,7 +390,7 @@ func TestPartBandwidth(t *testing.T) {
 	s.settings.bandwidth.Store(&map[string]float64{"GPU-0": 2e12})
 	d = s.must(t).devices[0]
 	if got := showReadings("", d.Readings)[4]; got != "memory_bandwidth_bytes_per_second{config} 2000000000000" {
-		t.Errorf("GPU, configured anew: %s", got)
+		t.Errorf("GPU, configured again: %s", got)
 	}
 	if has(DeviceSnapshot{Readings: d.MIG[1].Readings}, MemoryBandwidth) {
 		t.Error("a part has a bandwidth that is no longer configured")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// fakeLibrary is a library of GPUs that a test makes up. What stands in its
-// fields may be changed under its lock while it is in use.
+// fakeLibrary is a library of GPUs that a test makes up. Its fields may be changed
+// under its lock while it is in use.
 type fakeLibrary struct {
 	sync.Mutex
 	devices  []*fakeDevice
@@ -166,7 +166,7 @@ type fakeDevice struct {
 	asked                       []Field // by the latest call of Fields
 }
 
-// number answers with a value that stands in a list of one, or with none.
+// number returns the value of a list of one, or none.
 func (d *fakeDevice) number(name string, values ...int) (int, error) {
 	if err := d.library.call(name, d); err != nil {
 		return 0, err

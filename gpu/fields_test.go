@@ -38,7 +38,7 @@ func linkLines(d DeviceSnapshot) []string {
 	})
 }
 
-// linksUp returns how many links a device tells the state of.
+// linksUp returns for how many links a device reports the state.
 func linksUp(d DeviceSnapshot) int {
 	n := 0
 	for _, r := range d.Readings {

@@ -109,7 +109,7 @@ func holds(t *testing.T) (h held) {
 	return h
 }
 
-// BenchmarkNVMLDevice reads all that a device tells, each by its own call, from
+// BenchmarkNVMLDevice reads all values of a device, each by its own call, from
 // the fake library: what the binding and this package add to the driver's time,
 // and the fake's own share, which looks at its file in every call.
 func BenchmarkNVMLDevice(b *testing.B) {

@@ -217,7 +217,7 @@ func TestFabricHealth(t *testing.T) {
 		info nvml.GpuFabricInfo_v3
 		want bool
 	}{
-		{"nothing is told", nvml.GpuFabricInfo_v3{}, true},
+		{"nothing is reported", nvml.GpuFabricInfo_v3{}, true},
 		{"all is good", nvml.GpuFabricInfo_v3{HealthMask: allGood, HealthSummary: 1}, true},
 		{"unknown error", nvml.GpuFabricInfo_v3{Status: 999}, false},
 		{"error of all that is good", nvml.GpuFabricInfo_v3{Status: 3, HealthMask: allGood, HealthSummary: 1}, false},
@@ -238,7 +238,7 @@ func TestFabricHealth(t *testing.T) {
 			t.Errorf("%s: %+v, want %t", tt.name, got, tt.want)
 		}
 		older := nvml.GpuFabricInfo_v2{State: tt.info.State, Status: tt.info.Status, HealthMask: tt.info.HealthMask, CliqueId: 1}
-		tt.info.HealthSummary = 0 // the older form does not tell it
+		tt.info.HealthSummary = 0 // the older form does not have it
 		if got := newerFabric(older); got != tt.info {
 			t.Errorf("%s, older form: %+v, want %+v", tt.name, got, tt.info)
 		}

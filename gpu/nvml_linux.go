@@ -113,7 +113,7 @@ func (c call) unsupported() error {
 	return &Error{Call: string(c), Code: CodeNotSupported}
 }
 
-// number takes a value in which all bits of a word set, or -1, stand for "not
+// number takes a value in which all bits of a word set, or -1, mean "not
 // available".
 func (c call) number(v int, r nvml.Return) (int, error) {
 	if err := c.result(r); err != nil {

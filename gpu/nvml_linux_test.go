@@ -122,7 +122,7 @@ func TestNVMLBare(t *testing.T) {
 	})
 }
 
-// TestNVMLEmpty: what is not a driver's library is told as such.
+// TestNVMLEmpty: a library that is not the driver's is reported as such.
 func TestNVMLEmpty(t *testing.T) {
 	fakenvml.Alone(t, fakenvml.Empty, func(t *testing.T, p fakenvml.Process) {
 		l := NVML(p.Library)

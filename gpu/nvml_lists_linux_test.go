@@ -55,7 +55,7 @@ func testMIG(t *testing.T, p fakenvml.Process) {
 		}
 	}
 	check(t, "Memory", reader(devices[0].Memory), Memory{Total: 100, Used: 20, Free: 70, Reserved: 10, ReservedKnown: true})
-	wantCode(t, "Memory that is not told", only(devices[1].Memory()), CodeNotSupported)
+	wantCode(t, "Memory that is not reported", only(devices[1].Memory()), CodeNotSupported)
 	wantCode(t, "Watch", l.Watch(devices[0]), CodeNotSupported)
 
 	machine["device0.mig_slots"] = "4000000000" // nonsense, and yet it ends
@@ -158,7 +158,7 @@ func testXIDs(t *testing.T, p fakenvml.Process) {
 	wantCode(t, "Watch", l.Watch(deviceOf(t, l, 1)), CodeNotSupported)
 	wantCode(t, "NextXID", only(l.NextXID()), CodeTimeout)
 
-	// The second one takes the GPU away, which then tells its UUID no more.
+	// The second one takes the GPU away, which then no longer reports its UUID.
 	maps.Copy(machine, fakenvml.State{"xid1": "2 13", "xid2": "0 79", "device0.lost": "1"})
 	machine.Write(t, p.State)
 	before := time.Now()

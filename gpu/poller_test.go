@@ -174,7 +174,7 @@ func TestFailsInMidRun(t *testing.T) {
 				if !s.Devices[0].Up || s.Failures[state] != 1 {
 					t.Errorf("%+v", s)
 				}
-				// The back-off begins anew.
+				// The back-off starts again.
 				library.set(func() { library.fail["Memory"] = failed(code) })
 				want(t, l.after(5*time.Second), state)
 				library.set(func() { clear(library.fail) })

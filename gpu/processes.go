@@ -140,8 +140,8 @@ func parseCgroup(file string) (container, podUID string) {
 		if len(parts) != 3 {
 			continue
 		}
-		// containerd names a group slice:cri-containerd:id where it was told
-		// the wrong one of the two ways.
+		// containerd names a group slice:cri-containerd:id if it is configured
+		// with the wrong cgroup driver.
 		elements := strings.FieldsFunc(parts[2], func(r rune) bool { return r == '/' || r == ':' })
 		for _, e := range elements {
 			// The innermost container counts: one may run in another.

@@ -35,7 +35,7 @@ func cgroupFiles() []struct{ name, file, container, pod string } {
 		{"v2, systemd in the container", "0::/system.slice/docker-" + containerID + ".scope/init.scope\n", containerID, ""},
 		{"v1, docker, cgroupfs", "12:devices:/docker/" + containerID + "\n11:memory:/docker/" + containerID + "\n1:name=systemd:/docker/" + containerID + "\n", containerID, ""},
 		{"v1, kubelet, cgroupfs", "11:cpu,cpuacct:/kubepods/burstable/pod" + podUID + "/" + containerID + "\n", containerID, podUID},
-		{"v1, containerd told the wrong way", "10:memory:/system.slice/containerd.service/kubepods-burstable-pod" + podUIDGroup + ".slice:cri-containerd:" + containerID + "\n", containerID, podUID},
+		{"v1, containerd with the wrong cgroup driver", "10:memory:/system.slice/containerd.service/kubepods-burstable-pod" + podUIDGroup + ".slice:cri-containerd:" + containerID + "\n", containerID, podUID},
 		{"v1, only some lines", "9:rdma:/\n8:memory:/kubepods.slice/kubepods-pod" + podUIDGroup + ".slice/docker-" + containerID + ".scope\n0::/\n", containerID, podUID},
 		{"empty", "", "", ""},
 		{"not a group file", "hello\n", "", ""},

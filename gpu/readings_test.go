@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// Every kind stands in the table once, with what a page needs.
+// Every kind is in the table once, with what a page needs.
 func TestReadings(t *testing.T) {
 	seen := map[Kind]bool{}
 	for _, r := range Readings() {
 		if seen[r.Kind] {
-			t.Errorf("%s stands there twice", r.Kind)
+			t.Errorf("%s is in the table twice", r.Kind)
 		}
 		seen[r.Kind] = true
 		if !strings.HasSuffix(r.Help, ".") || r.Hardware == "" {
@@ -36,8 +36,8 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// What the GPUs of the tests have stands in the table, and every kind is had
-// by one of them.
+// All readings of the tests' GPUs are in the table, and every kind is read from
+// one of them.
 func TestReadingsOfDevices(t *testing.T) {
 	table, had := map[Kind]Info{}, map[Kind]bool{}
 	for _, r := range Readings() {

@@ -263,7 +263,7 @@ func TestGPUVanishes(t *testing.T) {
 	})
 }
 
-// A critical error is told with the failure that it comes with, and before the
+// A critical error is reported with the failure that it comes with, and before the
 // library forgets it.
 func TestXIDsOutliveTheLibrary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

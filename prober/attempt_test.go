@@ -71,7 +71,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	}
 }
 
-// What the peer no longer takes is no error of the write: the reads tell.
+// A write to a closed connection returns no error: the reads report it.
 func TestWriteToAClosedConnection(t *testing.T) {
 	for _, err := range []error{syscall.ECONNRESET, syscall.EPIPE} {
 		c := &conn{Conn: failingConn{err: &net.OpError{Op: "write", Err: os.NewSyscallError("write", err)}}}

@@ -108,7 +108,7 @@ func TestHTTP2Timeouts(t *testing.T) {
 			if r.Outcome != want {
 				t.Fatalf("outcome %s (%v), want %s", r.Outcome, r.Err, want)
 			}
-			<-left // the server is told that nobody waits any more
+			<-left // the server sees that the client no longer waits
 		})
 	}
 	f("headers", result.TimeoutFirstToken, func(m *config.Module) { m.Timeouts.Headers = short })
@@ -180,7 +180,7 @@ func rawHTTP2(t *testing.T, answer func(frames) bool) *httptest.Server {
 	return s
 }
 
-// How an answer can end on HTTP/2: each cut is one, whichever frame tells it,
+// How an answer can end on HTTP/2: each cut is one, whichever frame reports it,
 // and no request is sent twice.
 func TestHTTP2Ends(t *testing.T) {
 	f := func(name string, want result.Outcome, wantErr string, answer func(frames) bool) {

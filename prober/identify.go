@@ -16,7 +16,7 @@ const (
 	// extraTimeout limits the questions whose answers a probe can do without.
 	extraTimeout = 5 * time.Second
 	// lookupInterval is the least time between two lookups of an endpoint that
-	// refuses what was found out before.
+	// refuses what was detected before.
 	lookupInterval = time.Minute
 )
 

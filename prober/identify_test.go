@@ -373,7 +373,7 @@ func TestCanceledNeedsACause(t *testing.T) {
 // asked for, is labelled by its list again. The name that a configuration sets
 // stays, and so does one that the list still has: some replies name a version.
 func TestReplyNamesAnotherModel(t *testing.T) {
-	f := func(name, configured, listed, told string, runs int, want []string, wantAsked int64) {
+	f := func(name, configured, listed, named string, runs int, want []string, wantAsked int64) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var asked atomic.Int64
@@ -387,7 +387,7 @@ func TestReplyNamesAnotherModel(t *testing.T) {
 						}
 						return 200, fmt.Sprintf(`{"object":"list","data":[{"id":%q,"owned_by":"vllm"}]}`, id)
 					case "/v1/chat/completions":
-						return 200, answered(strings.ReplaceAll(told, "#", fmt.Sprint(nth.Add(1))))
+						return 200, answered(strings.ReplaceAll(named, "#", fmt.Sprint(nth.Add(1))))
 					}
 					return 404, ""
 				})}

@@ -285,7 +285,7 @@ func TestTokensByEvents(t *testing.T) {
 	}
 }
 
-// With a running count, an event tells how many tokens it carries, and a
+// With a running count, an event reports how many tokens it carries, and a
 // token whose text is empty is one.
 func TestContinuousUsage(t *testing.T) {
 	event := func(text string, n int) string {

@@ -229,7 +229,7 @@ func (r *run) single(ctx context.Context) *result.Skip {
 	return r.send(ctx, r.request(q))
 }
 
-// pair asks a cold prompt and, where that went well, the very same again. A
+// pair sends a cold prompt and, if that succeeded, the same prompt again. A
 // balancer that is configured to keeps the two together.
 func (r *run) pair(ctx context.Context) *result.Skip {
 	q, why := r.next()

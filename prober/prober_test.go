@@ -140,7 +140,7 @@ func TestPairEndsWithAFailure(t *testing.T) {
 	}
 }
 
-// A mix draws lengths of prompts and answers, and tells which.
+// A mix draws lengths of prompts and answers, and reports them.
 func TestMix(t *testing.T) {
 	_, url := startSimulator(t)
 	m := newModule()
@@ -253,7 +253,7 @@ func TestBurstWithoutRoom(t *testing.T) {
 	}
 }
 
-// What an endpoint that embeds cannot be asked is told with what to change.
+// A request that an embedding endpoint cannot answer is refused with what to change.
 func TestEmbeddingEndpointRefusesQuestions(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
@@ -300,7 +300,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// A model without room is asked about again: another may stand there.
+// A model whose context is too small is looked up again: another may be served.
 func TestContextGrows(t *testing.T) {
 	var a asked
 	var room atomic.Int64

@@ -23,7 +23,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
-// chunk is an event with a piece of the answer, as a server tells of itself.
+// chunk is an event with a piece of the answer and the server's own names.
 func chunk(text string) string {
 	return fmt.Sprintf(`{"model":"m-v2","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"content":%q}}]}`, text)
 }
@@ -249,17 +249,17 @@ func TestPromptsFile(t *testing.T) {
 }
 
 // counting serves chat completions, counts requests and knows the longest body. It
-// reports what told makes of the words of a prompt as its tokens.
+// reports what count returns for the words of a prompt as its tokens.
 type counting struct {
 	*httptest.Server
 	requests, longest atomic.Int64
-	told              atomic.Pointer[func(words int) int]
+	count             atomic.Pointer[func(words int) int]
 }
 
-func newCounting(t *testing.T, told func(words int) int) *counting {
+func newCounting(t *testing.T, count func(words int) int) *counting {
 	t.Helper()
 	c := &counting{}
-	c.told.Store(&told)
+	c.count.Store(&count)
 	c.Server = chat(t, func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Messages []struct{ Content string } }
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || len(body.Messages) != 1 {
@@ -270,7 +270,7 @@ func newCounting(t *testing.T, told func(words int) int) *counting {
 		c.requests.Add(1)
 		c.longest.Store(max(c.longest.Load(), int64(len(text))))
 		usage := fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}}`,
-			(*c.told.Load())(len(strings.Fields(text))))
+			(*c.count.Load())(len(strings.Fields(text))))
 		events(w, one, stop, usage, endMarker)
 	})
 	return c
@@ -340,20 +340,20 @@ func TestFailureOfATruncatedPromptIsAFailure(t *testing.T) {
 // Whatever a server counts, it moves neither the length of prompts out of what
 // tokenizers can make of them, nor budgets by more than what was sent.
 func TestAbsurdPromptCounts(t *testing.T) {
-	for _, told := range []int{0, 1, 63, 99_999_999, 100_000_000, math.MaxInt32, math.MaxInt, -1, math.MinInt} {
-		s := newCounting(t, func(int) int { return told })
+	for _, reported := range []int{0, 1, 63, 99_999_999, 100_000_000, math.MaxInt32, math.MaxInt, -1, math.MinInt} {
+		s := newCounting(t, func(int) int { return reported })
 		p := newProber(t, newEndpoint(t, s.URL), made(8000, config.PrefixCold))
 		for range 5 {
 			r := p.one(t.Context(), time.Time{})
 			if r.Outcome != result.Success || r.Length != 8000 {
-				t.Fatalf("%d told: %s, length %d: %v", told, r.Outcome, r.Length, r.Err)
+				t.Fatalf("%d reported: %s, length %d: %v", reported, r.Outcome, r.Length, r.Err)
 			}
 			// 6667 words, the first guess, of about 5.8 bytes.
 			if r.PromptBytes < 36_000 || r.PromptBytes > 40_000 {
-				t.Errorf("%d told: prompts of %d bytes", told, r.PromptBytes)
+				t.Errorf("%d reported: prompts of %d bytes", reported, r.PromptBytes)
 			}
-			if n := r.Tokens.Prompt; n != told && n != -1 || n == 0 || n > r.PromptBytes+2*prompt.TemplateTokens {
-				t.Errorf("%d told: %d tokens of a prompt of %d bytes", told, n, r.PromptBytes)
+			if n := r.Tokens.Prompt; n != reported && n != -1 || n == 0 || n > r.PromptBytes+2*prompt.TemplateTokens {
+				t.Errorf("%d reported: %d tokens of a prompt of %d bytes", reported, n, r.PromptBytes)
 			}
 		}
 	}
@@ -363,15 +363,15 @@ func TestAbsurdPromptCounts(t *testing.T) {
 // template adds to each text.
 func TestBound(t *testing.T) {
 	const absent = -1
-	f := func(name string, sent, texts int, told, want result.Tokens) {
+	f := func(name string, sent, texts int, reported, want result.Tokens) {
 		t.Helper()
 		q := request{bytes: sent, question: question{texts: make([]string, texts), output: 64}}
-		if q.bound(&told); told != want {
-			t.Errorf("%s: %+v, want %+v", name, told, want)
+		if q.bound(&reported); reported != want {
+			t.Errorf("%s: %+v, want %+v", name, reported, want)
 		}
 	}
 	f("honest", 1500, 1, result.Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10}, result.Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10})
-	f("not told", 1500, 1, result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent},
+	f("not reported", 1500, 1, result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent},
 		result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
 	f("a short prompt under a long template", 100, 1, result.Tokens{Prompt: 1100, Cached: 1024}, result.Tokens{Prompt: 1100, Cached: 1024})
 	f("bytes as tokens", 1500, 1, result.Tokens{Prompt: 1500}, result.Tokens{Prompt: 1500})
@@ -388,7 +388,7 @@ func TestBound(t *testing.T) {
 
 // lying passes requests on to a simulated server, and replaces every count of tokens in
 // its replies.
-func lying(t *testing.T, to http.Handler, told string) (url string) {
+func lying(t *testing.T, to http.Handler, reported string) (url string) {
 	t.Helper()
 	counts := regexp.MustCompile(`("[a-zA-Z_]*(?:[tT]okens?|TokenCount|_count|_n|tokens_[a-z]+|input_length)":)\d+`)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -396,11 +396,11 @@ func lying(t *testing.T, to http.Handler, told string) (url string) {
 		to.ServeHTTP(reply, r)
 		maps.Copy(w.Header(), reply.Header())
 		if w.Header().Get("X-Compute-Tokens") != "" {
-			w.Header().Set("X-Compute-Tokens", told)
+			w.Header().Set("X-Compute-Tokens", reported)
 		}
 		w.Header().Del("Content-Length")
 		w.WriteHeader(reply.Code)
-		_, _ = w.Write(counts.ReplaceAll(reply.Body.Bytes(), []byte("${1}"+told)))
+		_, _ = w.Write(counts.ReplaceAll(reply.Body.Bytes(), []byte("${1}"+reported)))
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
@@ -410,8 +410,8 @@ func lying(t *testing.T, to http.Handler, told string) (url string) {
 // sent and asked for.
 func TestAbsurdCountsOfEveryProtocol(t *testing.T) {
 	s, _ := startSimulator(t)
-	for _, told := range []string{"99999999", "9000000000000000000", "1e300", "-7", "0.5", "null"} {
-		url := lying(t, s.Handler(), told)
+	for _, reported := range []string{"99999999", "9000000000000000000", "1e300", "-7", "0.5", "null"} {
+		url := lying(t, s.Handler(), reported)
 		for _, name := range api.Names() {
 			m := newModule()
 			m.OutputTokens, m.BatchSize = config.Tokens(2), 3
@@ -422,7 +422,7 @@ func TestAbsurdCountsOfEveryProtocol(t *testing.T) {
 			cfg.API, cfg.Model = name, "simulated-8b"
 			n := newProber(t, cfg, m).one(t.Context(), time.Time{}).Tokens
 			if n.Prompt != api.Unknown || n.Cached > 0 || n.Output > 68 || n.Reasoning > 0 {
-				t.Errorf("%s, %s told: %+v", name, told, n)
+				t.Errorf("%s, %s reported: %+v", name, reported, n)
 			}
 		}
 	}

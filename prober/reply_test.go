@@ -70,8 +70,8 @@ func TestNoFinishReason(t *testing.T) {
 	f("Anthropic without one", "anthropic", sse(anthropicOne, `{"type":"message_stop"}`), result.Truncated, false)
 }
 
-// An error inside a 200 reply means what its status means, and is no reason to ask
-// the server anew what it is.
+// An error inside a 200 reply means what its status means, and is no reason to
+// identify the server again.
 func TestErrorInsideAReply(t *testing.T) {
 	f := func(code int, want result.Outcome, wantRetry time.Duration, wantStale bool) {
 		t.Helper()
@@ -99,7 +99,7 @@ func TestErrorInsideAReply(t *testing.T) {
 					code, name, r.Outcome, r.Err, r.Status, r.RetryAfter, want, wantRetry)
 			}
 			if p.endpoint.stale != wantStale {
-				t.Errorf("%d %s: asked anew %t, want %t", code, name, p.endpoint.stale, wantStale)
+				t.Errorf("%d %s: identified again %t, want %t", code, name, p.endpoint.stale, wantStale)
 			}
 		}
 	}

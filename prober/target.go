@@ -83,8 +83,8 @@ func (t *target) describe(r *result.Result, names *safetext.Names) {
 	r.API, r.Kind, r.Engine, r.Model = t.protocol.Name, t.protocol.Kind, t.engine, names.Clean(t.model)
 }
 
-// contextOf returns the room of a model as the server lists it; 0 where it does
-// not tell.
+// contextOf returns the context length of a model as the server lists it; 0 if it
+// does not.
 func contextOf(model string, models []api.ModelInfo) int {
 	i := slices.IndexFunc(models, func(m api.ModelInfo) bool { return m.ID == model })
 	if i < 0 {

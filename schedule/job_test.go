@@ -43,9 +43,9 @@ func TestConfirm(t *testing.T) {
 		began{0, false}, began{1200 * time.Millisecond, false})
 	f("a skipped run changes nothing", 30*s, 60*s, []Report{bad, bad, bad, {Skipped: true}, bad},
 		began{0, false}, began{5 * s, true}, began{10 * s, true}, began{30 * s, false}, began{60 * s, false})
-	f("not when told to wait", 30*s, 30*s, []Report{{Failed: true, RetryAfter: s}, ok},
+	f("not when asked to wait", 30*s, 30*s, []Report{{Failed: true, RetryAfter: s}, ok},
 		began{0, false}, began{30 * s, false})
-	f("not the second when told to wait", 30*s, 30*s, []Report{bad, {Failed: true, RetryAfter: s}, ok},
+	f("not the second when asked to wait", 30*s, 30*s, []Report{bad, {Failed: true, RetryAfter: s}, ok},
 		began{0, false}, began{5 * s, true}, began{30 * s, false})
 }
 

@@ -241,11 +241,11 @@ func TestStoodStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const interval = 10 * time.Second
 		l := newLab(t, Options{})
-		// The scheduler's own goroutine stands still, once, in a callback.
-		stand := sync.OnceFunc(func() { time.Sleep(10 * interval) })
+		// The scheduler's own goroutine blocks, once, in a callback.
+		block := sync.OnceFunc(func() { time.Sleep(10 * interval) })
 		slow := l.job("slow", "", interval, takes(15*time.Second))
 		count := slow.Skipped
-		slow.Skipped = func(why result.SkipReason) { count(why); stand() }
+		slow.Skipped = func(why result.SkipReason) { count(why); block() }
 		l.s.Update([]Job{l.job("a", "", interval, nil), slow})
 		l.until("a", interval, 21*interval)
 		l.end()

@@ -267,7 +267,7 @@ func TestMirror(t *testing.T) {
 			"wait": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "seconds")) * time.Second)
 			},
-			"start anew": func(t *rapid.T) {
+			"restart": func(t *rapid.T) {
 				now = now.Add(time.Second)
 				board = NewBoard(clock)
 				clear(series)

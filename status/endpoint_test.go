@@ -63,7 +63,7 @@ func TestRow(t *testing.T) {
 		t.Errorf("after a failure: %s", text(t, row))
 	}
 	if row.Model != "llama" || row.Engine != "vllm" || row.API != "openai-chat" {
-		t.Errorf("a failure that tells nothing makes unknown what was known: %s", text(t, row))
+		t.Errorf("a failure without a reply makes unknown what was known: %s", text(t, row))
 	}
 	if row.State != Down || row.Since != epochSeconds+60 || !slices.Equal(row.Failing, []string{"interactive"}) {
 		t.Errorf("%s", text(t, row))
@@ -271,8 +271,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// An address keeps no password: the configuration lets none in, and the row
-// shows it as it is there.
+// An address has no password: the configuration rejects one, and the row shows the
+// address as configured.
 func TestRowShowsURLAsConfigured(t *testing.T) {
 	l := newLab(t)
 	cfg := configured("e")

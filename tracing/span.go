@@ -245,7 +245,7 @@ func firstOutput(r *result.Result) time.Duration {
 }
 
 // isGeneration reports whether the probe asked for text. Until the protocol is
-// found out, a probe counts as one that does.
+// detected, a probe counts as one that does.
 func isGeneration(r *result.Result) bool {
 	return r.Kind == api.Generation || r.Kind == ""
 }

@@ -200,7 +200,7 @@ func TestOperation(t *testing.T) {
 	f(api.Generation, "gemini", "generate_content")
 	f(api.Embedding, "tei", "embeddings")
 	f(api.Rerank, "rerank", "rerank")
-	f("", "", "chat") // not found out yet
+	f("", "", "chat") // not detected yet
 }
 
 func TestProvider(t *testing.T) {

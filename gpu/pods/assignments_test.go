@@ -215,7 +215,7 @@ func TestParseID(t *testing.T) {
 }
 
 // An id names a GPU in exactly one way, is short, and means the same when it is
-// written anew from what was read, alone or as one of several of a shared GPU.
+// written again from what was read, alone or as one of several of a shared GPU.
 func FuzzParseID(f *testing.F) {
 	for _, id := range []string{
 		gpuA, migA, gpuA + "::1", "nvidia0", "nvidia1/gi2", "nvidia1/gi2/vgpu3", "nvidia1/vgpu3", "MIG-" + gpuA + "/1/0", "::", "nvidia0/gi00",
@@ -233,22 +233,22 @@ func FuzzParseID(f *testing.F) {
 		if len(id) > maxIDBytes || (d.uuid == "") == (d.minor < 0) || d.computeInstance >= 0 && d.gpuInstance < 0 {
 			t.Fatalf("parseID(%q) = %v", id, d)
 		}
-		anew := d.uuid
+		written := d.uuid
 		switch {
 		case d.computeInstance >= 0:
-			anew = "MIG-" + d.uuid + "/" + strconv.Itoa(d.gpuInstance) + "/" + strconv.Itoa(d.computeInstance)
+			written = "MIG-" + d.uuid + "/" + strconv.Itoa(d.gpuInstance) + "/" + strconv.Itoa(d.computeInstance)
 		case d.gpuInstance >= 0:
-			anew = "nvidia" + strconv.Itoa(d.minor) + "/gi" + strconv.Itoa(d.gpuInstance)
+			written = "nvidia" + strconv.Itoa(d.minor) + "/gi" + strconv.Itoa(d.gpuInstance)
 		case d.uuid == "":
-			anew = "nvidia" + strconv.Itoa(d.minor)
+			written = "nvidia" + strconv.Itoa(d.minor)
 		}
-		for _, same := range []string{anew, anew + "::7"} {
+		for _, same := range []string{written, written + "::7"} {
 			if got, ok := parseID(same); !ok || got != d {
 				t.Fatalf("parseID(%q) = %v, but parseID(%q) = %v, %v", id, d, same, got, ok)
 			}
 		}
-		if !strings.HasPrefix(id, anew) {
-			t.Fatalf("parseID(%q) = %v, which is %q", id, d, anew)
+		if !strings.HasPrefix(id, written) {
+			t.Fatalf("parseID(%q) = %v, which is %q", id, d, written)
 		}
 	})
 }

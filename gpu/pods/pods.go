@@ -3,8 +3,8 @@
 // immutable snapshots; nothing else ever waits for the kubelet.
 //
 // The kubelet reports what its device plugins handed out. It does not report
-// processes that use a GPU without having been given it, and it tells nothing
-// useful of devices that come from a dynamic resource claim. Before Kubernetes
+// processes that use a GPU without having been given it, and it reports nothing
+// useful about devices that come from a dynamic resource claim. Before Kubernetes
 // 1.34 it may still list a pod that has ended, until that is deleted, beside
 // the one that has its GPU now.
 package pods
@@ -40,7 +40,7 @@ type Options struct {
 	// Timeout is how long an answer may take; 0 is 10 seconds.
 	Timeout time.Duration
 	// Resources are the names of the resources that are GPUs. One that ends
-	// with * stands for all that begin so. None is DefaultResources.
+	// with * matches all with that prefix. None is DefaultResources.
 	Resources []string
 	// Logger logs changes; nil discards.
 	Logger *slog.Logger

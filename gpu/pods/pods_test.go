@@ -160,7 +160,7 @@ func TestSnapshotIsImmutable(t *testing.T) {
 }
 
 // A change of state is one line, what stays the same none, and an id of no
-// known form is told once.
+// known form is logged once.
 func TestLog(t *testing.T) {
 	var b bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -191,7 +191,7 @@ func TestLogFormats(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		if len(p.stderr.lines("starting")) != 1 || len(p.stderr.lines("stopped")) != 1 {
-			t.Errorf("%s: the log does not tell of start and end:\n%s", format, p.stderr)
+			t.Errorf("%s: the log does not report start and end:\n%s", format, p.stderr)
 		}
 		for _, line := range p.stderr.lines("") {
 			if !check(line) {

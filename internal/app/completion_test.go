@@ -148,8 +148,8 @@ func TestFishCompletes(t *testing.T) {
 	}
 }
 
-// The functions of zsh's completion need a terminal: others stand for them and
-// print what they are given.
+// The functions of zsh's completion need a terminal: stubs replace them and print
+// their arguments.
 func TestZshCompletes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -50,7 +50,7 @@ func TestDetectKnowsTheEngineByItsPage(t *testing.T) {
 	}
 }
 
-// A server that shows no metrics can be told to.
+// For a server without a metrics page, detect names the option that enables it.
 func TestDetectSaysHowToShowMetrics(t *testing.T) {
 	s := simulator.New(simulator.Options{Engine: "sglang"}).Handler()
 	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,8 +29,9 @@ func (f targetsFile) write(text string) {
 	}
 }
 
-// Discovered endpoints come, go and come back like targets of Prometheus: what stays
-// goes on, what goes is off the page, and what comes back begins anew.
+// Discovered endpoints come, go and come back like targets of Prometheus: one that
+// remains continues, one that goes is off the page, and one that comes back starts
+// again.
 func TestDiscovered(t *testing.T) {
 	server := strings.TrimPrefix(testlab.Serve(t, simulator.New(testlab.Quick()).Handler()), "http://")
 	target := func(name string) string {
@@ -65,14 +66,14 @@ discovery:
 		t.Errorf("a is gone and has a page: status %d", resp.StatusCode)
 	}
 	if probes(got, "b") < probes(first, "b") {
-		t.Errorf("b stayed and began anew: %v successes, then %v", probes(first, "b"), probes(got, "b"))
+		t.Errorf("b stayed and started again: %v successes, then %v", probes(first, "b"), probes(got, "b"))
 	}
 	if got.Has("inference_endpoint_info", "endpoint", "elsewhere") || got.Sum("inference_exporter_discovery_rejected_targets", "reason", "not_allowed") != 1 {
-		t.Error("a host that is not allowed is not refused, or not told of")
+		t.Error("a host that is not allowed is not refused, or not reported")
 	}
 
 	targets.write("- {targets: [")
-	p.waitFor("the log to tell of the broken file", func(page) bool { return len(p.stderr.lines("targets.yml")) > 0 })
+	p.waitFor("the log to report the broken file", func(page) bool { return len(p.stderr.lines("targets.yml")) > 0 })
 	before := probes(got, "b")
 	p.waitFor("probes with a broken file", func(got page) bool { return probes(got, "b") > before+20 && probes(got, "c") > 20 })
 

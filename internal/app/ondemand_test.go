@@ -121,7 +121,7 @@ func labelsOf(f *dto.MetricFamily) map[string]string {
 }
 
 // TestProbePageInTime ends within the scraper's limit, as a timeout: while the
-// api is found out, while the model is asked for, and in the probe itself.
+// api is detected, while the model is looked up, and in the probe itself.
 func TestProbePageInTime(t *testing.T) {
 	hangs := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not seen

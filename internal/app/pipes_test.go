@@ -60,7 +60,7 @@ func TestConfigurationBecomesPipe(t *testing.T) {
 	}
 	got, _ := p.waitFor("a page", func(page) bool { return true })
 	if got.Sum("inference_exporter_config_last_reload_successful") != 0 || got.Sum("inference_exporter_endpoints") != 1 {
-		t.Error("the configuration before is not in force, or nobody is told")
+		t.Error("the previous configuration is not active, or the failure is not reported")
 	}
 	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)

@@ -22,8 +22,8 @@ import (
 
 // FuzzProbeParameters checks that no parameter of /probe reaches a host that the
 // configuration does not name, that what is not probed is refused in one line
-// without control characters, and that nothing panics. In target, ALLOWED stands
-// for host and port of the one server that may be probed, and OTHER for those of
+// without control characters, and that nothing panics. In target, ALLOWED is
+// replaced by host and port of the one server that may be probed, and OTHER by those of
 // another one.
 func FuzzProbeParameters(f *testing.F) {
 	asked := make(chan string, 100)

@@ -180,7 +180,7 @@ func TestManPageIsClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd.Stdin = strings.NewReader(page)
-	out, _ := cmd.CombinedOutput() // its exit code tells of the date too
+	out, _ := cmd.CombinedOutput() // its exit code depends on the date too
 	for line := range strings.Lines(string(out)) {
 		// A date would make the page differ from one day to the next.
 		if !strings.Contains(line, "WARNING: missing date") {

@@ -67,8 +67,8 @@ global: {interval: 50ms}
 modules: {interactive: {input_tokens: 16, output_tokens: 2}, other: {input_tokens: 16, output_tokens: 2}}
 `
 
-// What did not change goes on with its state; what changed begins anew; what is
-// gone is off the page.
+// An endpoint that did not change keeps its state; one that changed starts again;
+// one that was removed is off the page.
 func TestReloadKeepsWhatStays(t *testing.T) {
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	endpoint := func(name, more string) string {
@@ -95,12 +95,12 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 	}
 	for _, name := range []string{"changes", "module"} {
 		if after := success(got, name); after >= 20 {
-			t.Errorf("%s: %v successes although it began anew", name, after)
+			t.Errorf("%s: %v successes although it started again", name, after)
 		}
 	}
 	for name, want := range map[string]string{"stays": `"state":"up"`, "changes": `"state":"up"`, "comes": `"state":"`} {
 		if _, body := r.get("/api/v1/endpoints/" + name); !strings.Contains(string(body), want) {
-			t.Errorf("%s: the status page has forgotten what was found out: %.300s", name, body)
+			t.Errorf("%s: the status page has forgotten what was detected: %.300s", name, body)
 		}
 	}
 	if resp, _ := r.get("/api/v1/endpoints/goes"); resp.StatusCode != http.StatusNotFound {
@@ -111,7 +111,7 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 	}
 	if got.Sum("inference_exporter_config_last_reload_successful") != 1 ||
 		got.Sum("inference_exporter_config_last_reload_success_timestamp_seconds") <= loaded {
-		t.Error("the page does not tell of the reload")
+		t.Error("the page does not report the reload")
 	}
 	r.waitFor("probes of all", func(got page) bool {
 		return success(got, "comes") > 0 && success(got, "module") > 0 &&
@@ -119,7 +119,7 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 	})
 }
 
-// A configuration that cannot be used leaves the one before in force.
+// An invalid configuration leaves the previous one active.
 func TestReloadRefused(t *testing.T) {
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	good := fmt.Sprintf("%sendpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", reloadModules, server)
@@ -133,7 +133,7 @@ func TestReloadRefused(t *testing.T) {
 		_, raw := r.get("/metrics")
 		got := testlab.ParsePage(t, raw)
 		if got.Sum("inference_exporter_config_last_reload_successful") != 0 {
-			t.Error("the page does not tell of the refusal")
+			t.Error("the page does not report the refusal")
 		}
 		before := got.Sum("inference_probe_results_total", "endpoint", "good")
 		r.waitFor("further probes", func(got page) bool {
@@ -141,7 +141,7 @@ func TestReloadRefused(t *testing.T) {
 		})
 		_, info := r.get("/api/v1/self")
 		if !strings.Contains(string(info), want) {
-			t.Errorf("the self page does not tell why: %s", info)
+			t.Errorf("the self page does not say why: %s", info)
 		}
 	}
 	f("endpoints: [", "not valid YAML")
@@ -158,7 +158,7 @@ func TestReloadRefused(t *testing.T) {
 		t.Errorf("the good one again: status %d, %q", status, body)
 	}
 	if _, raw := r.get("/metrics"); testlab.ParsePage(t, raw).Sum("inference_exporter_config_last_reload_successful") != 1 {
-		t.Error("the page does not tell that all is well again")
+		t.Error("the page does not report that the reload succeeded")
 	}
 }
 

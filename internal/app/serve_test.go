@@ -169,7 +169,7 @@ endpoints:
 		t.Errorf("exit code %d", code)
 	}
 	if n := len(p.stderr.lines(`msg=stopped`)); n != 1 {
-		t.Errorf("%d lines tell of the end:\n%s", n, p.stderr)
+		t.Errorf("%d lines report the end:\n%s", n, p.stderr)
 	}
 	if lines := p.stderr.lines("probe"); len(lines) > 0 {
 		t.Errorf("the log takes canceled probes for news: %q", lines)

@@ -51,7 +51,7 @@ func ask(ctx context.Context, base, prompt string, maxTokens int) error {
 	return nil
 }
 
-// seen tells whether a server's page was read, wholly, after an instant.
+// seen reports whether a server's page was read completely after an instant.
 func seen(p page, after time.Time) bool {
 	const family = "inference_server_last_scrape_timestamp_seconds"
 	return p.Has(family) && p.Sum(family) > float64(after.UnixNano())/1e9 && p.Sum("inference_server_up") == 1
@@ -73,7 +73,7 @@ func done(s *simulator.Server) (sum simulator.State) {
 }
 
 // What the pages that move with the simulated server show, in our words, is
-// what it knows of itself: first in the middle of work that stands still, then
+// what it knows of itself: first in the middle of work that is paused, then
 // when all of it is done.
 func TestServersAgainstTheSimulator(t *testing.T) {
 	for _, engine := range []string{"vllm", "sglang"} {
@@ -283,10 +283,10 @@ func TestRenamedSeries(t *testing.T) {
 		t.Error("want all but the renamed series")
 	}
 	if got.Sum("inference_server_quantity_missing", "quantity", "requests_waiting") != 1 {
-		t.Errorf("the missing series is not told: %v", got["inference_server_quantity_missing"])
+		t.Errorf("the missing series is not reported: %v", got["inference_server_quantity_missing"])
 	}
 	if n := len(p.stderr.lines("missing=[requests_waiting]")); n != 1 {
-		t.Errorf("%d lines tell of the missing series:\n%s", n, p.stderr)
+		t.Errorf("%d lines report the missing series:\n%s", n, p.stderr)
 	}
 	p.stop()
 
@@ -327,7 +327,7 @@ func TestUnmappedPage(t *testing.T) {
 			got.Sum("inference_server_scrape_failures_total", "reason", "unmapped") > 0
 	})
 	if n := len(p.stderr.lines("homegrown_queue")); n != 1 {
-		t.Errorf("%d lines name what stands there:\n%s", n, p.stderr)
+		t.Errorf("%d lines name the unknown series:\n%s", n, p.stderr)
 	}
 	p.stop()
 

@@ -20,7 +20,7 @@ import (
 )
 
 // With a receiver of traces in the configuration each probe becomes a span,
-// and the page tells how many were lost.
+// and the page reports how many were lost.
 func TestTracesAreExported(t *testing.T) {
 	received := make(chan string, 100)
 	receiver := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -54,8 +54,8 @@ func Complete(app *kingpin.Application, c *kingpin.CmdClause) func(io.Writer) er
 // suggestion is a word that may come next.
 type suggestion struct{ word, meaning string }
 
-// suggestions returns what may stand in place of the last word, which is begun
-// or empty. Nothing means that anything may, such as the name of a file.
+// suggestions returns what may replace the last word, which is incomplete or
+// empty. None means that any word may, such as the name of a file.
 func (l Description) suggestions(words []string) []suggestion {
 	if len(words) == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (l Description) defaultCommand() *Command {
 	return &l.Commands[slices.IndexFunc(l.Commands, func(c Command) bool { return c.IsDefault })]
 }
 
-// flagsOf returns the flags that may stand with a command: without one, those
+// flagsOf returns the flags that a command accepts: without one, those
 // of the default command.
 func (l Description) flagsOf(command *Command) []Flag {
 	if command == nil {
@@ -137,7 +137,7 @@ func (l Description) Flag(command *Command, word string) *Flag {
 	return nil
 }
 
-// flagWords suggests the flags that may stand with a command.
+// flagWords suggests the flags that a command accepts.
 func (l Description) flagWords(command *Command) []suggestion {
 	var all []suggestion
 	for _, f := range l.flagsOf(command) {

@@ -43,9 +43,9 @@ type Refusal struct {
 	API, Reason string
 }
 
-// Report is what Check found out.
+// Report is the result of Check.
 type Report struct {
-	// API, Engine and Model are what the first probe used or found out.
+	// API, Engine and Model are what the first probe used or detected.
 	API, Engine, Model string
 	// Figures has one entry for each protocol that the server offers, that of
 	// API first.
@@ -90,7 +90,7 @@ func (c *checker) problem(name, format string, args ...any) {
 }
 
 // series makes the probes of one protocol, the empty name being the one that
-// is found out. It returns the first result, or nil where that is no success.
+// is detected. It returns the first result, or nil where that is no success.
 func (c *checker) series(ctx context.Context, name string) *result.Result {
 	cfg := c.cfg
 	cfg.API = name

@@ -57,7 +57,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// fromURL is the configuration with one endpoint, whose protocol is found out.
+// fromURL is the configuration with one endpoint, whose protocol is detected.
 func fromURL(t *testing.T, url string) *config.Config {
 	t.Helper()
 	cfg, err := config.FromURLs([]string{url})

@@ -90,24 +90,24 @@ func (v *violations) output(r *result.Result) {
 	if n.Source != result.TokensFromUsage {
 		return
 	}
-	told := 0
+	counted := 0
 	for _, e := range r.Events {
-		told += e.Tokens
+		counted += e.Tokens
 	}
 	v.unless(n.Output >= len(r.Events) || r.MoreEvents, "%d output tokens in %d events", n.Output, len(r.Events))
-	v.unless(told <= n.Output, "%d output tokens, %d by the events", n.Output, told)
+	v.unless(counted <= n.Output, "%d output tokens, %d by the events", n.Output, counted)
 	v.unless(n.Output <= outputTokens, "%d output tokens, at most %d asked", n.Output, outputTokens)
 }
 
 // pace is the decode time shared by the tokens after the first event. Where the
 // events do not count all tokens, with reasoning it may be that of the answer alone.
 func (v *violations) pace(r *result.Result) {
-	told, reasons := 0, r.Tokens.Reasoning > 0
+	counted, reasons := 0, r.Tokens.Reasoning > 0
 	for _, e := range r.Events {
-		told += e.Tokens
+		counted += e.Tokens
 		reasons = reasons || e.Reasoning
 	}
-	if len(r.Events) == 0 || r.MoreEvents || reasons && told != r.Tokens.Output {
+	if len(r.Events) == 0 || r.MoreEvents || reasons && counted != r.Tokens.Output {
 		return
 	}
 	tpot, decode := r.Timing.TPOT, r.Timing.Phases[result.PhaseDecode]

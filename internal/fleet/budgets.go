@@ -112,7 +112,7 @@ func (b *budgets) used(e *config.Endpoint) func() (tokens, usd float64) {
 	return nil
 }
 
-// of returns the limits that stand in front of the runs of an endpoint.
+// of returns the limits that apply to the runs of an endpoint.
 func (b *budgets) of(e *config.Endpoint) []limit {
 	limits := []limit{b.all, &shareOrRest{budgets: b, endpoint: e.Name}}
 	if own := b.own(e); own != nil {
@@ -121,8 +121,8 @@ func (b *budgets) of(e *config.Endpoint) []limit {
 	return limits
 }
 
-// ofStrangers returns the limits that stand in front of what is no endpoint of the
-// configuration.
+// ofStrangers returns the limits that apply to a target that is not an endpoint of
+// the configuration.
 func (b *budgets) ofStrangers() []limit { return []limit{b.all, b.rest} }
 
 // limit is what a run needs room in: a budget, or one of several.

@@ -14,7 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
-// What is in force alone decides on a limit, and not who asked last.
+// Only the active configuration sets a limit, not the latest caller.
 func TestBudgetsInForce(t *testing.T) {
 	b := newBudgets(config.Budget{})
 	before := &config.Endpoint{Name: "a", Budget: config.Budget{TokensPerHour: 100}}

@@ -66,7 +66,7 @@ func parse(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// plan makes a plan of what stands behind the key endpoints.
+// plan makes a plan of the value of the key endpoints.
 func (l *lab) plan(text string) Plan {
 	l.t.Helper()
 	cfg := parse(l.t, `
@@ -221,7 +221,7 @@ func TestPanicIsLoggedOnce(t *testing.T) {
 		})
 	}
 	if n := bytes.Count(log.Bytes(), []byte(`level=ERROR msg="panic in a probe"`)); n != 1 || bytes.Count(log.Bytes(), []byte(`stack="goroutine 7"`)) != 1 {
-		t.Errorf("%d lines tell of it:\n%s", n, &log)
+		t.Errorf("%d lines report it:\n%s", n, &log)
 	}
 }
 

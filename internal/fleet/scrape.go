@@ -19,7 +19,7 @@ import (
 type scrape struct {
 	lifecycle
 	// from is when readings begin while the model is not known, which is a label
-	// of all that they tell.
+	// of all their values.
 	from       time.Time
 	id         collector.ServersID
 	endpoint   *engine.Endpoint
@@ -31,7 +31,7 @@ type scrape struct {
 	incomplete map[string]string      // quantities that were missing, by server
 }
 
-// read reads all pages once and publishes what they tell.
+// read reads all pages once and publishes their values.
 func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	known := s.identity.get()
 	if known.Model == "" && time.Now().Before(s.from) {

@@ -132,7 +132,7 @@ func statusSLO(t Target) *status.SLO {
 	}
 }
 
-// statusWindow returns what the last hour's probes tell; nil where there were none.
+// statusWindow returns the estimates from the last hour's probes; nil if there were none.
 func statusWindow(s *collector.Series) *status.Window {
 	w := s.TTFTWindow()
 	if w == nil || w.Samples == 0 {

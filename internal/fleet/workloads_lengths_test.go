@@ -255,7 +255,7 @@ endpoints:
 	}
 }
 
-// near tells whether numbers are those wanted, but for rounding.
+// near reports whether numbers are those wanted, except for rounding.
 func near(got, want []float64) bool {
 	return slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-6 })
 }

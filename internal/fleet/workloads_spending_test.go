@@ -85,7 +85,7 @@ endpoints: [{name: e, url: %s, api: openai-chat, modules: [long], budget: {token
 func TestHostileCounts(t *testing.T) {
 	t.Parallel()
 	const runs, sent = 25, 1280 + 250 // bytes of 213 words with the body around them
-	for _, told := range []int{0, 1, 2400, 99_999_999, 100_000_001, math.MaxInt} {
+	for _, reported := range []int{0, 1, 2400, 99_999_999, 100_000_001, math.MaxInt} {
 		w := testlab.NewWitness(t, testlab.Swift())
 		l := workLab(t, fmt.Sprintf(`
 global: {budget: {tokens_per_hour: 40000, usd_per_day: 0.04}}
@@ -93,20 +93,20 @@ modules: {chat: {input_tokens: 256, output_tokens: 4, interval: 1m}}
 endpoints:
   - {name: hostile, url: %q, api: openai-chat, model: m, modules: [chat], price: {input_usd: 1, output_usd: 1}}
   - {name: healthy, url: %q, api: openai-chat, modules: [chat], price: {input_usd: 1, output_usd: 1}}`,
-			testlab.Counts(t, func(int) int { return told }), w.URL))
+			testlab.Counts(t, func(int) int { return reported }), w.URL))
 		l.times(3*runs, "hostile")
 		p := l.times(runs, "healthy")
 		if got := p.Sum(skippedFamily, "endpoint", "healthy"); got != 0 || w.Requests() != runs {
-			t.Errorf("%d told: %v runs of the healthy endpoint were left out, %d made", told, got, w.Requests())
+			t.Errorf("%d reported: %v runs of the healthy endpoint were left out, %d made", reported, got, w.Requests())
 		}
 		results := p.Sum("inference_probe_results_total", "endpoint", "hostile")
 		for family, per := range map[string]float64{"inference_probe_prompt_tokens_total": 1, costFamily: 1e6} {
 			if got := p.Sum(family, "endpoint", "hostile") * per; got < 0 || got > results*(sent+1024+4) {
-				t.Errorf("%d told: %s is %v after %v probes", told, family, got, results)
+				t.Errorf("%d reported: %s is %v after %v probes", reported, family, got, results)
 			}
 		}
 		if used := p.Sum("inference_probe_results_total", "endpoint", "hostile"); used < 10 {
-			t.Errorf("%d told: %v probes of the hostile endpoint", told, used)
+			t.Errorf("%d reported: %v probes of the hostile endpoint", reported, used)
 		}
 	}
 }
@@ -115,14 +115,14 @@ endpoints:
 // prose has fewer than nine bytes.
 func TestBudgetDoesNotTrustSmallCounts(t *testing.T) {
 	s := newSpending(&config.Endpoint{}, &config.Module{InputTokens: config.Tokens(8000), OutputTokens: config.Tokens(1)}, nil)
-	for _, tc := range []struct{ told, bytes, want int }{
+	for _, tc := range []struct{ reported, bytes, want int }{
 		{1, 38_600, 38_600/9 + 1},
 		{7000, 38_600, 7001},
 		{-1, 38_600, 12_065}, // the most: 1.5 x 8000 + 64 + 1
 	} {
-		r := &result.Result{Sent: time.Now(), Status: http.StatusOK, PromptBytes: tc.bytes, Tokens: result.Tokens{Prompt: tc.told, Cached: -1, Output: 1}}
+		r := &result.Result{Sent: time.Now(), Status: http.StatusOK, PromptBytes: tc.bytes, Tokens: result.Tokens{Prompt: tc.reported, Cached: -1, Output: 1}}
 		if got := spentBy(r, nil, s.request()).Tokens; got != tc.want {
-			t.Errorf("%d told of %d bytes: %d tokens are spent, want %d", tc.told, tc.bytes, got, tc.want)
+			t.Errorf("%d reported of %d bytes: %d tokens are spent, want %d", tc.reported, tc.bytes, got, tc.want)
 		}
 	}
 }

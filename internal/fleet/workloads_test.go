@@ -74,7 +74,7 @@ func intervalOf(t *testing.T, p page, family string, labels ...string) interval 
 	return interval{get("estimate"), get("lower"), get("upper")}
 }
 
-// encloses tells whether the bounds enclose a value, with their distance from the
+// encloses reports whether the bounds enclose a value, with their distance from the
 // estimate stretched by a factor: bounds of 95 % miss the truth once in twenty
 // runs of a test, and those of twice the distance once in some 10,000.
 func (i interval) encloses(v, factor float64) bool {
@@ -123,7 +123,7 @@ func TestPresetsAgainstTheSimulator(t *testing.T) {
 			w := testlab.NewWitness(t, o)
 			p := workLab(t, fmt.Sprintf("endpoints: [{name: e, url: %s, modules: [%s]%s}]", w.URL, preset.Name, want.endpoint)).times(1, "e")
 			if good, all := p.Sum("inference_probe_results_total", "outcome", "success"), p.Probes("e"); good != float64(want.requests) || all != good {
-				t.Errorf("%v of %v requests went well, want %d", good, all, want.requests)
+				t.Errorf("%v of %v requests succeeded, want %d", good, all, want.requests)
 			}
 			if skipped := p.Sum(skippedFamily); skipped != float64(want.skipped) || p.Sum(skippedFamily, "reason", "context_length") != skipped {
 				t.Errorf("%v lengths were left out, want %d", skipped, want.skipped)

@@ -278,7 +278,7 @@ func (p *program) checkText(what string, text []byte) {
 		p.tb.Errorf("%s has a control character: %q", what, text[max(0, i-80):min(len(text), i+20)])
 	}
 	if bytes.Contains(text, []byte("panic")) {
-		p.tb.Errorf("%s tells of a panic", what)
+		p.tb.Errorf("%s reports a panic", what)
 	}
 }
 

@@ -96,10 +96,10 @@ func (p *page) bursts(results []*result.Result) {
 	if n := results[0].Length; n > 0 {
 		title += ", prompts of " + tokens(n)
 	}
-	told := map[int]estimate.Burst{}
+	bursts := map[int]estimate.Burst{}
 	if f := estimate.NewTracker(estimate.Options{Now: time.Now}).Observe(results); f != nil {
 		for _, b := range f.Bursts {
-			told[b.Concurrency] = b
+			bursts[b.Concurrency] = b
 		}
 	}
 	rows := [][]string{{"at once", "ok", "TTFT p50", "TTFT max", "TPOT p50", "tokens/s", "starts within"}}
@@ -108,13 +108,13 @@ func (p *page) bursts(results []*result.Result) {
 		for n < len(results) && results[n].Concurrency == results[0].Concurrency {
 			n++
 		}
-		rows = append(rows, burstRow(results[:n], told[results[0].Concurrency]))
+		rows = append(rows, burstRow(results[:n], bursts[results[0].Concurrency]))
 		results = results[n:]
 	}
 	p.table(title, rows, 8, 6, 11, 11, 11, 10, 15)
 }
 
-func burstRow(level []*result.Result, told estimate.Burst) []string {
+func burstRow(level []*result.Result, burst estimate.Burst) []string {
 	var s Summary
 	s.Add(level...)
 	median := func(metric string) string {
@@ -127,11 +127,11 @@ func burstRow(level []*result.Result, told estimate.Burst) []string {
 	if samples := s.samples["ttft_seconds"]; len(samples) > 0 {
 		slowest = duration(slices.Max(samples))
 	}
-	if told.TokensPerSecond > 0 {
-		speed = threeDigits(told.TokensPerSecond)
+	if burst.TokensPerSecond > 0 {
+		speed = threeDigits(burst.TokensPerSecond)
 	}
-	if told.Concurrency > 1 && told.StartSpread >= 0 {
-		spread = duration(told.StartSpread)
+	if burst.Concurrency > 1 && burst.StartSpread >= 0 {
+		spread = duration(burst.StartSpread)
 	}
 	return []string{
 		strconv.Itoa(level[0].Concurrency), strconv.Itoa(s.Outcome(result.Success)),

@@ -156,7 +156,7 @@ func FuzzRedact(f *testing.F) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		secret := randomSecret(random)
 		secrets := NewSecrets(secret)
-		// What stands around the secret must not complete it by chance.
+		// The text around the secret must not complete it by chance.
 		if secrets.In(before) || secrets.In(after) || strings.HasSuffix(before, `\`) || strings.HasSuffix(before, "%") {
 			return
 		}

@@ -104,19 +104,19 @@ func FuzzPieces(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var told strings.Builder
+		var joined strings.Builder
 		n, want := 0, 0
 		for from, to := range pieces(text) {
 			if size := to - from; size < 1 || size > 4 {
 				t.Errorf("a piece of %d bytes", size)
 			}
-			told.WriteString(text[from:to])
+			joined.WriteString(text[from:to])
 			n++
 		}
 		for _, word := range strings.Fields(text) {
 			want += (len(word) + 3) / 4
 		}
-		if got := told.String(); got != strings.Join(strings.Fields(text), "") || n != want || len(tokenize(nil, text)) != want {
+		if got := joined.String(); got != strings.Join(strings.Fields(text), "") || n != want || len(tokenize(nil, text)) != want {
 			t.Errorf("%q: %d pieces, want %d; they make %q", text, n, want, got)
 		}
 	})

@@ -77,7 +77,7 @@ func TestIdentity(t *testing.T) {
 // TestContextLength has the longest sequence as the servers report it with their
 // model, where they do.
 func TestContextLength(t *testing.T) {
-	told := map[string]any{}
+	lengths := map[string]any{}
 	for _, engine := range Engines() {
 		w := httptest.NewRecorder()
 		s := New(Options{Engine: engine, ContextLength: 5000})
@@ -97,10 +97,10 @@ func TestContextLength(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := list.Data[0].MaxModelLen + list.Data[0].Meta.Context; n > 0 {
-			told[engine] = n
+			lengths[engine] = n
 		}
 	}
-	if d := cmp.Diff(map[string]any{"vllm": 5000, "sglang": 5000, "nim": 5000, "llamacpp": 5000}, told); d != "" {
+	if d := cmp.Diff(map[string]any{"vllm": 5000, "sglang": 5000, "nim": 5000, "llamacpp": 5000}, lengths); d != "" {
 		t.Error(d)
 	}
 }

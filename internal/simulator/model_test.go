@@ -249,8 +249,8 @@ func TestEcho(t *testing.T) {
 				t.Fatalf("%q: %d tokens in the prompt, %+v", text, n, l)
 			}
 			// A token that ends inside of a character cannot be written in JSON.
-			if told := strings.Join(l.Tokens[:n], ""); told != text && !strings.Contains(told, "\ufffd") {
-				t.Errorf("%q is told as %q", text, told)
+			if joined := strings.Join(l.Tokens[:n], ""); joined != text && !strings.Contains(joined, "\ufffd") {
+				t.Errorf("the tokens of %q make %q", text, joined)
 			}
 			runes := utf8.RuneCountInString(text)
 			if l.TextOffset[0] != 0 || l.TextOffset[n] != runes || l.TextOffset[n+1] != runes+len("zero") {

@@ -134,9 +134,9 @@ func (w *Witness) Tokens() (sum int) {
 	return sum
 }
 
-// Counts serves chat completions whose usage counts what told makes of the words of the
-// prompt.
-func Counts(t *testing.T, told func(words int) int) (url string) {
+// Counts serves chat completions whose usage is what count returns for the number
+// of words of the prompt.
+func Counts(t *testing.T, count func(words int) int) (url string) {
 	t.Helper()
 	return Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Messages []struct{ Content string } }
@@ -147,7 +147,7 @@ func Counts(t *testing.T, told func(words int) int) (url string) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"one\"},\"finish_reason\":\"stop\"}]}\n\n"+
 			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n",
-			told(len(strings.Fields(body.Messages[0].Content))))
+			count(len(strings.Fields(body.Messages[0].Content))))
 	}))
 }
 

@@ -27,7 +27,7 @@ func TestOddAnthropic(t *testing.T) {
 		`{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":""}}`+"\n"+`{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{}"}}`+"\n"+
 		`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":3}}`+"\n"+`{"type":"message_stop"}`,
 		func(r *reply) { good(r); r.Text, r.Tool, r.Tokens, r.Visible, r.Finish = "", "f{}", 2, 2, "tool_calls" })
-	f("the end counts the prompt anew, cached ones included", `{"type":"message_start","message":{"usage":{"input_tokens":1,"cache_read_input_tokens":0}}}`+"\n"+hi+"\n"+
+	f("the end counts the prompt again, cached ones included", `{"type":"message_start","message":{"usage":{"input_tokens":1,"cache_read_input_tokens":0}}}`+"\n"+hi+"\n"+
 		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":2,"cache_read_input_tokens":30,"cache_creation_input_tokens":4,"output_tokens":3}}`+"\n"+`{"type":"message_stop"}`,
 		func(r *reply) { hiReply(r); r.Usage = Usage{36, 30, 3, Unknown} })
 	f("the end leaves out the cached ones", `{"type":"message_start","message":{"usage":{"input_tokens":1,"cache_read_input_tokens":30}}}`+"\n"+hi+"\n"+

@@ -13,7 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// identity is what the frames of a reply tell of its model, one after the
+// identity is what the frames of a reply report of its model, one after the
 // other.
 type identity struct{ Models, Fingerprints []string }
 
@@ -86,7 +86,7 @@ func TestIdentity(t *testing.T) {
 	f("triton", "composed_triton_vllm", "llama", "1")
 	f("triton", "composed_triton_trtllm", "ensemble", "1")
 
-	// Responses tells it at both ends.
+	// Responses reports it at both ends.
 	p, _ := Lookup("openai-responses")
 	want := identity{Models: []string{"gpt-5.4", "gpt-5.4"}}
 	if d := cmp.Diff(want, decodeIdentity(t, p, bytes.NewReader(readCapture(t, "composed_openai_responses")))); d != "" {

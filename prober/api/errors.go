@@ -203,7 +203,7 @@ func statusNumber(v *fastjson.Value) int {
 	return n
 }
 
-// namedStatus returns the HTTP status that the name of an error stands for, as
+// namedStatus returns the HTTP status that the name of an error means, as
 // a stream that began with 200 has the name alone; 0 is unknown. Names differ in
 // case, in separators, and in an ending: rate_limit_error, RateLimitError.
 //

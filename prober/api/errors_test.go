@@ -169,12 +169,12 @@ func TestRejectedParameter(t *testing.T) {
 			t.Errorf("%d %s: %q, want %q; %+v", status, body, got, want, e)
 		}
 	}
-	// Told in a field.
+	// Named in a field.
 	f(400, `{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}`, "max_tokens")
 	f(400, `{"error":{"message":"no","param":"stream_options.include_usage"}}`, "stream_options.include_usage")
 	f(422, `{"object":"Error","detail":[{"type":"extra_forbidden","loc":["body","ignore_eos"],"msg":"Extra inputs are not permitted","input":true}],"type":"invalid_request_error","code":3001}`, "ignore_eos")
 	f(422, `{"detail":[{"loc":["body","stream_options",0,"include_usage"],"msg":"no"}]}`, "stream_options.include_usage")
-	// Told in the message.
+	// Named in the message.
 	message := func(text, want string) {
 		t.Helper()
 		e := ServerError{Status: 400, Message: text}

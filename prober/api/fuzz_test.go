@@ -40,7 +40,7 @@ func fuzzDecoder(f *testing.F, p Protocol) {
 				t.Fatal("the input was changed")
 			}
 		}
-		// But for the running count and the names, which are told once, a frame does
+		// Except for the running count and the names, which are reported once, a frame does
 		// not depend on the one before.
 		err := p.NewDecoder().Decode(event, second, &fresh)
 		checkDelta(t, &fresh, err)

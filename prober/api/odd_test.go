@@ -190,7 +190,7 @@ func TestOddCompletions(t *testing.T) {
 	f(`data: {"choices":[{"text":"hi","finish_reason":"stop","delta":{"content":"no"}}]}`+"\n\n", r)
 }
 
-// TestBodyThatIsNoStream tells apart, by its head, what came instead.
+// TestBodyThatIsNoStream identifies, by its beginning, what came instead.
 func TestBodyThatIsNoStream(t *testing.T) {
 	f := func(body string, want *ServerError) {
 		t.Helper()

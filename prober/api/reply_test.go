@@ -27,12 +27,12 @@ type reply struct {
 	Broken                         bool // a frame was not of the protocol
 }
 
-// noReply is a reply that told nothing.
+// noReply is a reply without content.
 func noReply() reply {
 	return reply{Usage: noUsage(), Server: ServerTimes{-1, -1, -1}}
 }
 
-// with is a reply that told nothing, but for a change.
+// with is a reply without content, except for a change.
 func with(change func(*reply)) reply {
 	r := noReply()
 	change(&r)

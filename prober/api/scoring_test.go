@@ -27,7 +27,7 @@ func TestScores(t *testing.T) {
 	f("composed_score_tgi", tgiScoring(), scores)
 	// No beginning of text; the first token, "The", has none.
 	f("composed_score_sglang_completions", openAIScoring(), scores[1:])
-	// A beginning of text that is counted and not told, as its server does.
+	// A beginning of text that is counted and not returned, as its server does.
 	f("composed_score_llamacpp_python", openAIScoring(), scores[1:])
 }
 

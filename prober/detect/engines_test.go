@@ -172,7 +172,7 @@ func TestEngines(t *testing.T) {
 	})
 }
 
-// TestGatewaysAndOthers shows servers that tell little, so that all questions
+// TestGatewaysAndOthers detects servers that reveal little, so that all questions
 // may be needed.
 func TestGatewaysAndOthers(t *testing.T) {
 	f := engineTest(t)

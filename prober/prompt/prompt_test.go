@@ -172,7 +172,7 @@ func TestWarmFreezes(t *testing.T) {
 	f(server{10, 1.1, newRand(6)}, 80) // here the noise is 2.5 %
 }
 
-// Another model behind the same name: the search begins anew.
+// Another model behind the same name: the search starts again.
 func TestAnotherTokenizer(t *testing.T) {
 	b := newBuilder(1000, Warm, nil)
 	for _, s := range []server{{10, 1.2, nil}, {80, 2.1, nil}, {0, 0.8, nil}} {
@@ -297,7 +297,7 @@ func watch(b *builder, s limited, runs int, now time.Time) (whole []int, asked, 
 	return whole, asked, longest
 }
 
-// A server that truncates in silence is found out, whatever its context and
+// A server that truncates without an error is detected, whatever its context and
 // tokenizer. No prompt outgrows what the target could need, few are sent, and none
 // but the first counts as one of its length that is not.
 func TestTruncatingServer(t *testing.T) {
@@ -371,7 +371,7 @@ func TestText(t *testing.T) {
 			b.words = words
 			p := b.next()
 			if got := len(strings.Fields(p.Text)); got != words || p.Words != words {
-				t.Fatalf("%s: %d words, told %d, want %d:\n%s", prefix, got, p.Words, words, p.Text)
+				t.Fatalf("%s: %d words, reported %d, want %d:\n%s", prefix, got, p.Words, words, p.Text)
 			}
 			if !strings.Contains(p.Text, head) || !strings.HasSuffix(p.Text, tail) {
 				t.Fatalf("%s: no order at both ends:\n%s", prefix, p.Text)
