@@ -205,7 +205,7 @@ func startProgram(tb testing.TB, args ...string) (*os.Process, string) {
 func launchProgram(tb testing.TB, args ...string) (*exec.Cmd, io.Reader) {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), runAsProgram+"=1")
+	cmd.Env = append(os.Environ(), runAsProgram+"=1", "GOGC=50") // GOGC as main.go sets it
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
