@@ -280,7 +280,9 @@ func TestManyApplies(t *testing.T) {
 		}
 		l.apply(cfgs[0])
 		l.want("listed a")
-		if n := runtime.NumGoroutine() - before; n > 0 {
+		// A leak is one for each of some hundred changes. Others come and go outside of
+		// the test, such as the runtime's for finalizers.
+		if n := runtime.NumGoroutine() - before; n > 50 {
 			t.Errorf("%d more goroutines", n)
 		}
 		if len(l.cache.templates) != 1 {
