@@ -219,17 +219,23 @@ func TestWaiting(t *testing.T) {
 // metrics, nor a goroutine for it.
 func TestWithoutDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before := runtime.NumGoroutine()
+		runs := func() bool {
+			stacks := make([]byte, 1<<20)
+			return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "github.com/prometheus/prometheus/discovery.(*Manager)")
+		}
 		l := newLab(t, parse(t, "", "endpoints: [{url: http://h}]"))
 		l.want("h")
 		if families, err := l.registry.Gather(); err != nil || len(families) > 0 {
 			t.Errorf("got %d families of metrics (%v)", len(families), err)
 		}
-		if n := runtime.NumGoroutine() - before; n > 1 { // Run itself
-			t.Errorf("%d goroutines", n)
+		if runs() {
+			t.Error("a goroutine of discovery without discovery")
 		}
 		l.apply(with(t, "", newFake("m")))
 		settle()
+		if !runs() {
+			t.Error("no goroutine of discovery with discovery")
+		}
 		if families, err := l.registry.Gather(); err != nil || len(families) == 0 {
 			t.Errorf("got %d families of metrics (%v)", len(families), err)
 		}
