@@ -106,7 +106,7 @@ func (s *slot) pass(send func()) {
 	<-sent
 }
 
-// leave means that the request needs not be waited for.
+// leave takes the request out of those that the others wait for.
 func (s *slot) leave() { s.once.Do(s.gate.came) }
 
 // add keeps a request until the gate opens, or sends it when it has.

@@ -171,8 +171,8 @@ func (r *responseItems) begin(item *fastjson.Value, d *Delta) {
 	}
 }
 
-// end reads the item of response.output_item.done, of which there may have been
-// deltas.
+// end reads the item of response.output_item.done, unless its deltas were read
+// before.
 func (r *responseItems) end(event *fastjson.Value, d *Delta) {
 	if item := event.Get("item"); item != nil && !slices.Contains(r.streamed, event.GetInt("output_index")) {
 		r.readAll([]*fastjson.Value{item}, d)
