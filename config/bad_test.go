@@ -428,6 +428,7 @@ func badDiscoveries() map[string][]string {
 			`:7: discovery[0].relabel_configs[3]: want a list, got a plain value`,
 			`:8: discovery[0].relabel_configs[4]: relabel configuration for hashmod requires non-zero modulus`,
 			`:10: discovery[0].relabel_configs[5]: want a mapping, got a plain value`,
+			`:11: discovery[0].relabel_configs[6]: want a mapping, got nothing`,
 		},
 		"discovery-allow": {
 			`:2: discovery[0].allow: missing, but required by the credentials under http, which any discovered host would get: list the hosts that may have them`,

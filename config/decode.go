@@ -50,6 +50,10 @@ func (d *decoder) leave() { d.depth-- }
 // value decodes n into v, which is addressable. A null leaves v as it is.
 func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 	n = target(n)
+	if isNull(n) && v.Type() == reflect.TypeFor[*relabel.Config]() {
+		d.isMapping(n, p) // Prometheus' zero rule has no action: applying it panics
+		return
+	}
 	if isNull(n) || !d.enter(n, p) {
 		return
 	}
