@@ -19,6 +19,8 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/relabel"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // compare compares configurations by what they say.
@@ -258,7 +260,10 @@ func checkRoundTrip(t *testing.T, c *Config, name string) {
 		}
 		return "<secret>"
 	})
-	if diff := cmp.Diff(c, again, compare(), hide, cmpopts.EquateEmpty()); diff != "" && !strings.Contains(string(text), "xxxxx") {
+	hidden := cmp.FilterValues(func(a, b []string) bool { // of a header that carries credentials
+		return slices.Contains(a, safetext.Placeholder) || slices.Contains(b, safetext.Placeholder)
+	}, cmp.Comparer(func(a, b []string) bool { return len(a) == len(b) }))
+	if diff := cmp.Diff(c, again, compare(), hide, hidden, cmpopts.EquateEmpty()); diff != "" && !strings.Contains(string(text), "xxxxx") {
 		t.Errorf("%s reads back differently:\n%s\n%s", name, diff, text)
 	}
 	textAgain, err := again.Marshal()
