@@ -31,6 +31,9 @@ type behavior struct {
 	// spell is the mean time for which probes stay bad; 0 draws each probe on
 	// its own.
 	spell time.Duration
+	// slowly and failing are the memories of slow first tokens and of failures:
+	// the time in which the correlation of two probes falls to 1/e. 0 is none.
+	slowly, failing time.Duration
 }
 
 // The durations of probes. Only that of a probe that hangs matters: a little
@@ -87,14 +90,36 @@ func (c *chance) draw(random *rand.Rand, share, burst float64) bool {
 	return c.bad
 }
 
+// condition is what makes probes bad for a while, such as load: normally
+// distributed, with a correlation that falls exponentially with time. The
+// logarithm of a latency is one. Its zero value has no past.
+type condition struct {
+	value float64
+	at    int64 // milliseconds; 0 is no past
+}
+
+// draw reports whether a probe at a time, milliseconds, is bad: whether the
+// condition is among the share of its largest values.
+func (c *condition) draw(random *rand.Rand, share float64, memory time.Duration, at int64) bool {
+	kept := 0.0
+	if c.at != 0 {
+		kept = math.Exp(-float64(at-c.at) / float64(memory.Milliseconds()))
+	}
+	c.value = kept*c.value + math.Sqrt(1-kept*kept)*random.NormFloat64()
+	c.at = at
+	return c.value > math.Sqrt2*math.Erfinv(1-2*share)
+}
+
 // target draws the verdicts of the probes of one endpoint.
 type target struct {
 	interval                time.Duration // of the probes
 	random                  *rand.Rand
 	failing, ttft, tpot, e2 chance
+	slowness, trouble       condition
 }
 
-func (t *target) probe(b behavior) verdict {
+// probe draws the verdict of a probe that starts at a time, milliseconds.
+func (t *target) probe(b behavior, start int64) verdict {
 	switch b.outage {
 	case outageRefused:
 		return verdict{outcome: outcomeConnectError, duration: refusedDuration, noToken: true}
@@ -105,14 +130,20 @@ func (t *target) probe(b behavior) verdict {
 	if b.spell > 0 {
 		burst = max(1, b.spell.Seconds()/t.interval.Seconds())
 	}
+	draw := func(c *chance, share float64, with *condition, memory time.Duration) bool {
+		if memory > 0 {
+			return with.draw(t.random, share, memory, start)
+		}
+		return c.draw(t.random, share, burst)
+	}
 	v := verdict{
 		outcome:  outcomeSuccess,
 		duration: answerDuration,
-		slowTTFT: t.ttft.draw(t.random, b.ttft, burst),
+		slowTTFT: draw(&t.ttft, b.ttft, &t.slowness, b.slowly),
 		slowTPOT: t.tpot.draw(t.random, b.tpot, burst),
 		slowE2E:  t.e2.draw(t.random, b.e2e, burst),
 	}
-	if t.failing.draw(t.random, b.failed, burst) {
+	if draw(&t.failing, b.failed, &t.trouble, b.failing) {
 		v.outcome, v.duration = outcomeStreamError, errorDuration
 	}
 	return v

@@ -176,7 +176,7 @@ func schedule(t *target, from, to, phase int64, behaviorAt func(start int64) beh
 		if due < pauseEnd {
 			continue
 		}
-		run := result{start: due, verdict: t.probe(behaviorAt(due))}
+		run := result{start: due, verdict: t.probe(behaviorAt(due), due)}
 		run.end = due + run.verdict.duration.Milliseconds()
 		results = append(results, run)
 		for due+step < run.end {
@@ -215,7 +215,7 @@ func confirm(t *target, last result, next int64, behaviorAt func(start int64) be
 		if next-start-(last.end-last.start) <= minConfirmGap.Milliseconds() {
 			break
 		}
-		run := result{start: start, verdict: t.probe(behaviorAt(start)), confirm: true}
+		run := result{start: start, verdict: t.probe(behaviorAt(start), start), confirm: true}
 		run.end = start + run.verdict.duration.Milliseconds()
 		if run.end > next {
 			// The next probe does not wait for it.

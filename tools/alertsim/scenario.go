@@ -37,12 +37,27 @@ func noises() []noise {
 		return behavior{shares: shares{failed: share, ttft: share, tpot: share}}
 	}
 	slow := shares{ttft: budget / 2, tpot: budget / 2, e2e: budget / 2}
-	return []noise{
+	list := []noise{
 		{name: "half the error budget", behavior: all(budget / 2)},
 		{name: "half the error budget, the exporter restarts each day", behavior: all(budget / 2), restarts: true},
 		{name: "exactly at the objective", behavior: all(budget)},
 		{name: "half the budget, slow for a minute at a time", behavior: behavior{shares: slow, spell: time.Minute}},
 	}
+	for _, memory := range memories() {
+		text := "memory of " + shortDuration(memory)
+		list = append(
+			list,
+			noise{name: "TTFT at the objective, " + text, behavior: behavior{shares: shares{ttft: budget}, slowly: memory}},
+			noise{name: "TTFT at 0.9 of the budget, " + text, behavior: behavior{shares: shares{ttft: 0.9 * budget}, slowly: memory}},
+			noise{name: "failures at the objective, " + text, behavior: behavior{shares: shares{failed: budget}, failing: memory}},
+		)
+	}
+	return list
+}
+
+// memories are the times in which noise forgets its past, in the tables.
+func memories() []time.Duration {
+	return []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute}
 }
 
 // incident is a change for the worse, which has to cause a page.
@@ -97,9 +112,16 @@ func incidents() []incident {
 		{name: "half of the answers break off", before: well, after: behavior{shares: broken}},
 		twice("TTFT doubles, sigma 0.25", 1, 0.25),
 		twice("TTFT doubles, sigma 0.5", 1, 0.5),
+		remembered(twice("TTFT doubles, sigma 0.5, memory of 60 s", 1, 0.5), time.Minute),
 		{name: "TTFT, TPOT and e2e double, sigma 0.5", before: well, after: behavior{shares: everything}},
 		twice("TTFT doubles, sigma 1", 1, 1),
 		twice("TTFT doubles, sigma 0.5, threshold 1.5 x old p99", 1.5, 0.5),
 		slowTTFT("5 % of TTFT very slow", 1-objective, slow+(1-slow)*(1-objective)),
 	}
+}
+
+// remembered gives times to first token a memory.
+func remembered(in incident, memory time.Duration) incident {
+	in.before.slowly, in.after.slowly = memory, memory
+	return in
 }
