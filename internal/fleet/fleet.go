@@ -37,6 +37,8 @@ type Options struct {
 	// Observers take the results after metrics and status page.
 	Observers []Observer
 	Logger    *slog.Logger
+	// Network asks endpoints and servers; nil is the real one.
+	Network Network
 }
 
 // Fleet runs the endpoints: one task for each endpoint, module and rung, one reading
@@ -66,6 +68,9 @@ type Plan struct {
 // New returns a fleet without endpoints, which must be closed.
 func New(o Options) *Fleet {
 	f := &Fleet{Options: o, dialer: prober.NewDialer(), budgets: newBudgets(config.Budget{})}
+	if f.Network == nil {
+		f.Network = network{f.dialer}
+	}
 	f.onDemand = newOnDemand(f.dialer, f.budgets)
 	return f
 }
@@ -325,7 +330,7 @@ func (f *Fleet) addTasks(m *member) error {
 	if f.Probing == nil {
 		return nil
 	}
-	endpoint, err := prober.NewEndpoint(m.endpoint, prober.Options{Dialer: f.dialer, UserAgent: UserAgent()})
+	newRunner, err := f.Network.Runners(m.endpoint)
 	if err != nil {
 		return err
 	}
@@ -334,7 +339,7 @@ func (f *Fleet) addTasks(m *member) error {
 		found := newFindings(target, f.Board, f.Logger.With("endpoint", m.endpoint.Name, "module", target.Name))
 		m.findings = append(m.findings, found)
 		for _, rung := range target.rungs() {
-			p, err := endpoint.NewProber(rung.Module)
+			p, err := newRunner(rung.Module)
 			if err != nil {
 				return err
 			}
@@ -349,7 +354,7 @@ func (f *Fleet) addScrape(m *member) error {
 	if f.Scraping == nil {
 		return nil
 	}
-	e, err := engine.New(m.endpoint, engine.Options{Mappings: m.mappings, UserAgent: UserAgent()})
+	e, err := f.Network.Reader(m.endpoint, m.mappings)
 	if err != nil {
 		return err
 	}
@@ -358,7 +363,7 @@ func (f *Fleet) addScrape(m *member) error {
 		from = time.Now().Add(modelPatience)
 	}
 	m.scrape = &scrape{
-		lifecycle: lifecycle{release: e.Close}, endpoint: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
+		lifecycle: lifecycle{release: e.Close}, reader: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
 		id:     serversID(m.endpoint),
 		logger: f.Logger.With("endpoint", m.endpoint.Name),
 	}

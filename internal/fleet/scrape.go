@@ -22,7 +22,7 @@ type scrape struct {
 	// of all their values.
 	from       time.Time
 	id         collector.ServersID
-	endpoint   *engine.Endpoint
+	reader     Reader
 	identity   *identity
 	servers    *collector.Servers
 	board      *status.Board
@@ -38,7 +38,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		return schedule.Report{}
 	}
 	var statuses []engine.Status
-	s.run(ctx, func(ctx context.Context) { statuses = s.endpoint.Scrape(ctx, known) }, func() {
+	s.run(ctx, func(ctx context.Context) { statuses = s.reader.Scrape(ctx, known) }, func() {
 		ours := func(st engine.Status) bool { return connect.IsShortage(st.Err) }
 		if ctx.Err() != nil || slices.ContainsFunc(statuses, ours) {
 			return // ended by us, or for a lack of ours, which says nothing of the servers

@@ -21,7 +21,7 @@ type task struct {
 	lifecycle
 	Target
 	*Options
-	prober    *prober.Prober
+	runner    Runner
 	spending  *spending
 	findings  *findings
 	identity  *identity
@@ -32,9 +32,9 @@ type task struct {
 }
 
 // newTask returns the task of a rung.
-func (f *Fleet) newTask(rung Target, p *prober.Prober, i *identity, found *findings, bursts *burstLoad) *task {
+func (f *Fleet) newTask(rung Target, r Runner, i *identity, found *findings, bursts *burstLoad) *task {
 	return &task{
-		lifecycle: lifecycle{release: p.Close}, Target: rung, Options: &f.Options, prober: p,
+		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
 		findings: found, identity: i, log: &taskLog{logger: rung.logger(f.Logger)}, bursts: bursts,
 	}
@@ -71,7 +71,7 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	t.run(ctx, func(ctx context.Context) {
 		t.Self.ProbeStarted()
 		defer t.Self.ProbeEnded()
-		results, skip = t.prober.Run(ctx, r.Scheduled)
+		results, skip = t.runner.Run(ctx, r.Scheduled)
 	}, func() { t.publish(results, skip, r.Confirm) })
 	return reportOf(results)
 }
