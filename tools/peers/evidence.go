@@ -133,14 +133,14 @@ func (r measured) tokens() string {
 func megabytes(n int64) string { return fmt.Sprintf("%.0f", float64(n)/1e6) }
 
 // perToken is the processor time for each streamed token: what a run took more
-// than that of one request.
+// than that of one request, if it did.
 func (o *outcome) perToken(r *measured) string {
 	alone := &o.Runs[0]
-	if alone.Error != "" || alone.Truth.Tokens == nil || r.Truth.Tokens == nil || *r.Truth.Tokens <= *alone.Truth.Tokens {
+	if alone.Error != "" || alone.Truth.Tokens == nil || r.Truth.Tokens == nil || *r.Truth.Tokens <= *alone.Truth.Tokens || r.Cost.CPU <= alone.Cost.CPU {
 		return none
 	}
 	d := (r.Cost.CPU - alone.Cost.CPU) / time.Duration(*r.Truth.Tokens-*alone.Truth.Tokens)
-	return fmt.Sprintf("%d µs", max(0, d.Microseconds()))
+	return fmt.Sprintf("%d µs", d.Microseconds())
 }
 
 // tables are the tables of the document.
