@@ -1,0 +1,211 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Factor is what endpoints can have in common.
+type Factor struct {
+	// Kind is gateway, gpu, host, node, zone and so on, or dns: those with few endpoints
+	// come first in Kinds.
+	Kind, Value string
+}
+
+// Kinds returns the kinds of factors, those that say more first. Kinds that are names
+// of labels are taken from the labels of the endpoints.
+func Kinds() []string {
+	return []string{"gateway", "gpu", "host", "node", "rack", "cluster", "zone", "availability_zone", "region", "location", "datacenter", "dns"}
+}
+
+// Everything is the kind of factor of endpoints that have nothing in common but this
+// exporter.
+const Everything = "exporter"
+
+// Peer is one of all endpoints, as far as others are compared with it.
+type Peer struct {
+	Endpoint string
+	// Cause is that of the endpoint alone; Healthy while it is up, "" while nothing is
+	// known of it.
+	Cause   Cause
+	Since   time.Time
+	Factors []Factor
+}
+
+// Shared is what endpoints that fail at once have in common.
+type Shared struct {
+	Factor
+	// Cause is that of each of them alone.
+	Cause Cause
+	// Endpoints fail, sorted; All is how many have the factor. Outside is how many
+	// others there are, OutsideFailing how many of those fail in the same way.
+	Endpoints               []string
+	All                     int
+	Outside, OutsideFailing int
+}
+
+const (
+	// together is how far apart endpoints may begin to fail that fail at once.
+	together = 10 * time.Minute
+	// mostly is the share of the endpoints with a factor that must fail.
+	mostly = 0.8
+)
+
+// classOf returns what a cause looks like to several endpoints: "" is one that they
+// cannot have in common.
+func classOf(c Cause) Cause {
+	switch c {
+	case Network, ProcessGone:
+		return Network
+	case "", Healthy, Unknown, Common, ExporterBusy, HeldBack, ModelChanged:
+		return ""
+	}
+	return c
+}
+
+// isMachine reports whether a factor of a kind is one machine: two endpoints of it do not
+// fail at once by chance.
+func isMachine(kind string) bool {
+	return slices.Contains([]string{"gateway", "gpu", "host", "node"}, kind)
+}
+
+// fewest returns how many endpoints must fail for a factor to be what they have in
+// common.
+func fewest(kind string) int {
+	if isMachine(kind) {
+		return 2
+	}
+	return 3
+}
+
+// InCommon returns for endpoints that fail at once what they have in common, by their
+// names.
+func InCommon(peers []Peer) map[string]*Shared {
+	byFactor := map[Factor][]*Peer{}
+	for i := range peers {
+		for _, f := range peers[i].Factors {
+			byFactor[f] = append(byFactor[f], &peers[i])
+		}
+	}
+	failing := map[Cause]int{}
+	known := 0
+	for i := range peers {
+		failing[classOf(peers[i].Cause)]++
+		if peers[i].Cause != "" {
+			known++
+		}
+	}
+	found := map[string]*Shared{}
+	rank := Kinds()
+	keep := func(s *Shared) {
+		for _, name := range s.Endpoints {
+			if old := found[name]; old == nil || len(s.Endpoints) > len(old.Endpoints) ||
+				len(s.Endpoints) == len(old.Endpoints) && slices.Index(rank, s.Kind) < slices.Index(rank, old.Kind) {
+				found[name] = s
+			}
+		}
+	}
+	for _, factor := range slices.SortedFunc(maps.Keys(byFactor), compareFactors) {
+		for _, s := range sharedBy(factor, byFactor[factor]) {
+			s.Outside = known - s.All
+			s.OutsideFailing = failing[classOf(s.Cause)] - len(s.Endpoints)
+			// What all endpoints have in common, as a label of the exporter's own place, says
+			// nothing of them unless it is a machine.
+			if float64(s.OutsideFailing) <= float64(s.Outside)/2 && (s.Outside > 0 || isMachine(s.Kind)) {
+				keep(s)
+			}
+		}
+	}
+	return everything(peers, known, found)
+}
+
+func compareFactors(a, b Factor) int {
+	return strings.Compare(a.Kind+"\x00"+a.Value, b.Kind+"\x00"+b.Value)
+}
+
+// sharedBy returns what the endpoints with a factor fail with at once, for each cause
+// that most of them have.
+func sharedBy(factor Factor, peers []*Peer) []*Shared {
+	known := 0
+	byClass := map[Cause][]*Peer{}
+	for _, p := range peers {
+		if p.Cause != "" {
+			known++
+		}
+		if class := classOf(p.Cause); class != "" {
+			byClass[class] = append(byClass[class], p)
+		}
+	}
+	var all []*Shared
+	for _, class := range slices.Sorted(maps.Keys(byClass)) {
+		failing := atOnce(byClass[class])
+		if len(failing) < fewest(factor.Kind) || float64(len(failing)) < mostly*float64(known) {
+			continue
+		}
+		s := &Shared{Factor: factor, Cause: failing[0].Cause, All: known}
+		for _, p := range failing {
+			s.Endpoints = append(s.Endpoints, p.Endpoint)
+		}
+		slices.Sort(s.Endpoints)
+		all = append(all, s)
+	}
+	return all
+}
+
+// atOnce returns the largest group that began to fail at the same time.
+func atOnce(peers []*Peer) []*Peer {
+	slices.SortFunc(peers, func(a, b *Peer) int { return a.Since.Compare(b.Since) })
+	var best []*Peer
+	from := 0
+	for to := range peers {
+		for peers[to].Since.Sub(peers[from].Since) > together {
+			from++
+		}
+		if group := peers[from : to+1]; len(group) > len(best) {
+			best = group
+		}
+	}
+	return best
+}
+
+// everything adds what most of all endpoints fail with at once that have nothing else in
+// common: then it is on this side.
+func everything(peers []Peer, known int, found map[string]*Shared) map[string]*Shared {
+	all := make([]*Peer, 0, len(peers))
+	for i := range peers {
+		all = append(all, &peers[i])
+	}
+	for _, s := range sharedBy(Factor{Kind: Everything}, all) {
+		s.All = known
+		for _, name := range s.Endpoints {
+			if old := found[name]; old == nil || len(old.Endpoints) < len(s.Endpoints) {
+				found[name] = s
+			}
+		}
+	}
+	return found
+}
+
+func matchCommon(f *facts) *match {
+	s := f.Common
+	if s == nil {
+		return nil
+	}
+	names := strings.Join(s.Endpoints[:min(len(s.Endpoints), 6)], ", ")
+	if more := len(s.Endpoints) - 6; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	m := &match{share: 1, title: fmt.Sprintf("%d endpoints fail at once, all of %s %s", len(s.Endpoints), s.Kind, s.Value), evidence: []string{
+		fmt.Sprintf("%d of %d endpoints with this in common: %s", len(s.Endpoints), s.All, names),
+		fmt.Sprintf("%d of %d others fail in the same way (%s)", s.OutsideFailing, s.Outside, s.Cause),
+	}}
+	if s.Kind == Everything {
+		m.title = fmt.Sprintf("%d of %d endpoints fail at once, with nothing in common but this exporter", len(s.Endpoints), s.All)
+		m.evidence[1] = "the cause of each alone: " + string(s.Cause)
+		m.do = []string{"Look at the network, the resolver and the proxy of the exporter's own machine."}
+	}
+	return m
+}

@@ -1,0 +1,191 @@
+package explain
+
+import (
+	"crypto/x509"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
+
+// Evidence is what all senses know of one endpoint at one instant. What is nil, or the
+// zero value, is not known: it speaks neither for a cause nor against it.
+type Evidence struct {
+	At       time.Time
+	Endpoint string
+	// Engine is the server software.
+	Engine string
+	State  State
+	// Since is when the state began.
+	Since time.Time
+	// Probes are the latest probes that count for the state, in the order of their
+	// start.
+	Probes []Probe
+	// Succeeded is whether any probe of the endpoint succeeded before the state began.
+	Succeeded bool
+	// Speeds are the latencies of the modules.
+	Speeds  []Speed
+	Servers *Servers
+	GPUs    []GPU
+	// Changes are changes of what should stay the same.
+	Changes  []Change
+	Exporter Exporter
+	Common   *Shared
+}
+
+// State is the state of an endpoint, as far as rules differ by it.
+type State string
+
+// The states.
+const (
+	Up       State = "up"
+	Slow     State = "slow"
+	Degraded State = "degraded"
+	Down     State = "down"
+	Stale    State = "stale"
+	Waiting  State = "waiting"
+)
+
+// Probe is what one probe came to.
+type Probe struct {
+	At      time.Time
+	Module  string
+	Outcome result.Outcome
+	Status  int // of HTTP; 0 is none
+	Reason  Reason
+	// Error is the text of the failure, its innermost cause first: bounded, without
+	// secrets.
+	Error string
+	// TTFT, TPOT, Duration and Phases are those of result.Timing; negative is absent.
+	TTFT, TPOT, Duration time.Duration
+	Phases               [result.NumPhases]time.Duration
+	// Queue and Prefill are the server's own times in the reply; negative is absent.
+	Queue, Prefill time.Duration
+	// StartLag is how late the exporter started it; negative is absent.
+	StartLag            time.Duration
+	Buffered, Imprecise bool
+}
+
+// Reason is what is known of a failure beyond its outcome.
+type Reason string
+
+// The reasons.
+const (
+	Refused     Reason = "refused"     // the host refused the connection
+	Unreachable Reason = "unreachable" // no route to the host
+	Expired     Reason = "expired"     // the certificate is not valid now
+	WrongName   Reason = "wrong_name"  // the certificate is for other names
+	Authority   Reason = "authority"   // the certificate's authority is not known
+	WrongScheme Reason = "wrong_scheme"
+)
+
+// maxErrorBytes bounds Probe.Error.
+const maxErrorBytes = 200
+
+// NewProbe returns what is kept of a result of a module.
+func NewProbe(module string, r *result.Result) Probe {
+	p := Probe{
+		At: r.Start, Module: module, Outcome: r.Outcome, Status: r.Status,
+		TTFT: r.Timing.TTFT, TPOT: r.Timing.TPOT, Duration: r.Timing.Duration, Phases: r.Timing.Phases,
+		Queue: r.Server.Queue, Prefill: r.Server.Prefill, StartLag: r.StartLag,
+		Buffered: r.Buffered, Imprecise: r.Imprecise,
+	}
+	if r.Err != nil {
+		p.Error, p.Reason = safetext.Line(r.Err.Error(), maxErrorBytes), reasonOf(r.Err)
+	}
+	return p
+}
+
+// reasonOf returns what the error of a probe is, by its type.
+func reasonOf(err error) Reason {
+	if _, ok := errors.AsType[*result.SchemeError](err); ok {
+		return WrongScheme
+	}
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
+		return Expired
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return WrongName
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return Authority
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return Refused
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return Unreachable
+	}
+	return ""
+}
+
+// Failed reports whether the probe failed.
+func (p *Probe) Failed() bool { return p.Outcome != result.Success }
+
+// end returns when the probe ended.
+func (p *Probe) end() time.Time { return p.At.Add(max(0, p.Duration)) }
+
+// Speed is the latencies of one module, in seconds.
+type Speed struct {
+	Module          string
+	TTFT, TPOT, E2E Latency
+}
+
+// Latency is a median now and as it usually is, with the objective; nil is not known.
+type Latency struct{ Now, Usual, Objective *float64 }
+
+// Servers is what the pages of the servers behind an endpoint show together.
+type Servers struct {
+	// Known is how many there are, Up how many answered, Usual how many mostly do.
+	Known, Up, Usual int
+	// Lost names those that do not answer, with the reason.
+	Lost []string
+	// Running and Waiting are sums over the servers, KVUsage that of the fullest.
+	Running, Waiting, KVUsage *Level
+	// Preemptions and Generated are per second, over all servers.
+	Preemptions, Generated *Level
+	// Hits is the ratio of prompt tokens that came from the prefix cache.
+	Hits *Level
+	// TTFT, Queue, Prefill and InterToken are means of the servers' own histograms, in
+	// seconds.
+	TTFT, Queue, Prefill, InterToken *Level
+	// Stuck is how long the server that is longest without progress has generated nothing
+	// although requests run on it; 0 is none.
+	Stuck time.Duration
+}
+
+// Level is a value now and as it usually is; nil is not known.
+type Level struct{ Now, Usual *float64 }
+
+// GPU is a card that the endpoint runs on.
+type GPU struct {
+	UUID, Name string
+	// Lost means that it no longer answers.
+	Lost bool
+	// Throttle are the reasons for reduced clocks that are no normal part of full load.
+	Throttle []string
+	// Utilization is the ratio of time in which it was busy.
+	Utilization *float64
+	// Neighbours are programs beside the largest one that use it.
+	Neighbours []string
+}
+
+// Change is a change of something that should stay the same.
+type Change struct {
+	At     time.Time
+	Module string
+	// What is that which changed, as in estimate.Sources.
+	What string
+}
+
+// Exporter is what the exporter knows of itself as far as it concerns the endpoint.
+type Exporter struct {
+	// Skipped are the latest runs that were due and did not happen, by reason, and
+	// SkippedAt the latest of each.
+	Skipped   map[result.SkipReason]int
+	SkippedAt map[result.SkipReason]time.Time
+	// Text is what to change, of a run that measured nothing; "" is none.
+	Text string
+}

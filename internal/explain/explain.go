@@ -1,0 +1,134 @@
+// Package explain names the cause of what ails an endpoint: a table of rules over
+// what probes, servers' pages, GPUs, other endpoints and the exporter itself show at
+// one instant. It asks nothing and keeps nothing: equal evidence gives equal findings.
+package explain
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Cause is why an endpoint is not as it should be. The set is closed: it is a label
+// value.
+type Cause string
+
+// The causes.
+const (
+	Common          Cause = "common"            // several endpoints at once, with something in common
+	ExporterBusy    Cause = "exporter_busy"     // the exporter lacks resources and measures badly
+	HeldBack        Cause = "held_back"         // budgets or limits of the exporter keep probes from running
+	DNS             Cause = "dns"               // name resolution
+	Network         Cause = "network"           // routes, firewalls, lost packets
+	Certificate     Cause = "certificate"       // TLS
+	Credentials     Cause = "credentials"       // a wrong or missing key
+	Quota           Cause = "quota"             // a rate limit
+	Request         Cause = "request"           // a wrong model, api or URL
+	ProcessGone     Cause = "process_gone"      // nothing listens
+	Hung            Cause = "hung"              // requests are taken and not worked on
+	KVCacheFull     Cause = "kv_cache_full"     // no room for more sequences
+	ReplicaLost     Cause = "replica_lost"      // some servers are gone
+	QueueFull       Cause = "queue_full"        // more requests than the servers take
+	PrefixCacheLost Cause = "prefix_cache_lost" // prompts are computed again
+	Buffered        Cause = "buffered"          // answers come in one piece
+	Gateway         Cause = "gateway"           // something between adds it
+	ModelChanged    Cause = "model_changed"     // another model, revision or quantization
+	ServerError     Cause = "server_error"      // the server fails on requests
+	AnswersBroken   Cause = "answers_broken"    // answers are empty, cut or wrong
+	PrefillSlow     Cause = "prefill_slow"      // the first token takes the server longer
+	DecodeSlow      Cause = "decode_slow"       // each further token takes longer
+	Unknown         Cause = "unknown"           // the evidence names none
+	Healthy         Cause = "healthy"           // nothing is wrong
+)
+
+// Causes lists the closed set in the order of the table of rules.
+func Causes() []Cause {
+	var all []Cause
+	for _, r := range rules() {
+		all = append(all, r.Cause)
+	}
+	return append(all, Unknown, Healthy)
+}
+
+// Finding is one possible cause with what speaks for it.
+type Finding struct {
+	Cause Cause  `json:"cause"`
+	Title string `json:"title"`
+	// Evidence are the facts that speak for the cause. They may quote a server: bounded,
+	// without secrets, untrusted text.
+	Evidence []string `json:"evidence"`
+	// Against is what speaks against the cause, or would refute it.
+	Against []string `json:"against"`
+	// Do is what to do next.
+	Do []string `json:"do"`
+	// Runbook is the name of a page in docs/runbooks; "" is none.
+	Runbook string `json:"runbook,omitempty"`
+}
+
+// Report is what Explain finds of one endpoint, as the API serves it.
+type Report struct {
+	// At is when, in seconds since 1970, as Since is, the beginning of the state; 0 is
+	// not known.
+	At       float64 `json:"at"`
+	Endpoint string  `json:"endpoint"`
+	State    string  `json:"state"`
+	Since    float64 `json:"since,omitempty"`
+	// Findings are ranked; there is at least one.
+	Findings []Finding `json:"findings"`
+}
+
+const (
+	// maxFindings bounds a report.
+	maxFindings = 5
+	// minShare is the share of the failed probes that a cause must explain to be named.
+	minShare = 0.5
+)
+
+// Explain returns the causes that the evidence supports, the likeliest first. Where
+// there is none, it returns Healthy or Unknown.
+func Explain(e *Evidence) []Finding {
+	type scored struct {
+		Finding
+		score float64
+	}
+	f := newFacts(e)
+	var all []scored
+	for _, r := range rules() {
+		m := r.match(f)
+		if m == nil || m.share < minShare || !f.troubled() && !r.WhileUp {
+			continue
+		}
+		all = append(all, scored{r.finding(m), float64(r.Weight) * m.share})
+	}
+	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	var findings []Finding
+	for _, s := range all[:min(len(all), maxFindings)] {
+		findings = append(findings, s.Finding)
+	}
+	switch {
+	case len(findings) > 0:
+		return findings
+	case f.troubled() || f.State == Waiting:
+		return []Finding{unknown(f)}
+	}
+	return []Finding{healthy(f)}
+}
+
+// finding returns what a rule says of a match.
+func (r *Rule) finding(m *match) Finding {
+	return Finding{
+		Cause: r.Cause, Title: cmp.Or(m.title, r.Title), Evidence: m.evidence,
+		Against: append(m.against, r.Against), Do: append(m.do, r.Do...), Runbook: cmp.Or(m.runbook, r.Runbook),
+	}
+}
+
+// match is a rule's condition that holds.
+type match struct {
+	// share is the share of the failed probes that the cause explains; 1 where it is about
+	// more than failures.
+	share    float64
+	evidence []string
+	against  []string // beside that of the rule
+	do       []string // before that of the rule
+	title    string   // instead of the rule's; "" is none
+	runbook  string   // instead of the rule's; "" is none
+}

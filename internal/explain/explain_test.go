@@ -1,0 +1,313 @@
+package explain
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// The rules have a row for each cause, whole and with a runbook that exists.
+func TestRulesAreWhole(t *testing.T) {
+	seen := map[Cause]bool{}
+	for _, r := range rules() {
+		if seen[r.Cause] || r.Cause == "" || r.Title == "" || r.When == "" || r.Against == "" || len(r.Do) == 0 || r.Weight <= 0 || r.match == nil {
+			t.Errorf("the row of %q is not whole, or there are two", r.Cause)
+		}
+		seen[r.Cause] = true
+		wantRunbook(t, r.Runbook)
+	}
+	if got := Causes(); len(got) != len(seen)+2 || got[len(got)-1] != Healthy {
+		t.Errorf("the set of causes is %v", got)
+	}
+	// A rule of more weight comes first, so that the table reads as the ranking does.
+	if !slices.IsSortedFunc(rules(), func(a, b Rule) int { return b.Weight - a.Weight }) {
+		t.Error("the rows are not in the order of their weights")
+	}
+}
+
+func wantRunbook(t *testing.T, name string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join("..", "..", "docs", "runbooks", name+".md")); err != nil {
+		t.Errorf("runbook %s: %v", name, err)
+	}
+}
+
+// noon is the instant of all evidence.
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// of returns evidence of an endpoint in a state since a minute ago.
+func of(state State, probes ...Probe) *Evidence {
+	return &Evidence{At: noon, Endpoint: "e", State: state, Since: noon.Add(-time.Minute), Probes: probes, Succeeded: true}
+}
+
+// many returns probes that ended in the same way, one every 5 s, the latest now.
+func many(n int, like Probe) []Probe {
+	all := make([]Probe, n)
+	for i := range all {
+		all[i] = like
+		all[i].At = noon.Add(time.Duration(i-n) * 5 * time.Second)
+		all[i].Module = "interactive"
+	}
+	return all
+}
+
+// answered returns an answer by its durations.
+func answered(ttft time.Duration) Probe {
+	return Probe{Outcome: result.Success, Status: 200, TTFT: ttft, TPOT: 20 * time.Millisecond, Duration: ttft + time.Second, Queue: -1, Prefill: -1, StartLag: -1}
+}
+
+// slow returns evidence of answers whose latencies are (now, usual, objective).
+func slow(ttft, tpot [3]float64) *Evidence {
+	e := of(Slow, many(12, answered(time.Duration(ttft[0]*float64(time.Second))))...)
+	e.Speeds = []Speed{{Module: "interactive", TTFT: latency(ttft), TPOT: latency(tpot)}}
+	return e
+}
+
+func latency(v [3]float64) Latency { return Latency{Now: &v[0], Usual: &v[1], Objective: &v[2]} }
+
+func now(v float64) *Level             { return &Level{Now: &v} }
+func levels(now, usual float64) *Level { return &Level{Now: &now, Usual: &usual} }
+
+// calm are latencies as usual and within the objective.
+var (
+	calmTTFT = [3]float64{0.2, 0.2, 0.5}
+	calmTPOT = [3]float64{0.02, 0.02, 0.05}
+)
+
+// with changes evidence.
+func with(e *Evidence, change func(*Evidence)) *Evidence {
+	change(e)
+	return e
+}
+
+// constructed are faults by evidence that is made of recorded facts, for those that
+// cannot be injected over the wire on one machine without privileges.
+func constructed() []struct {
+	name string
+	e    *Evidence
+	want []Cause // the first, and others in any order
+} {
+	failed := func(o result.Outcome, status int) Probe {
+		return Probe{Outcome: o, Status: status, Error: "text", TTFT: -1, TPOT: -1, Duration: time.Second}
+	}
+	late := [3]float64{2, 0.2, 0.5}
+	return []struct {
+		name string
+		e    *Evidence
+		want []Cause
+	}{
+		{"packets dropped by a firewall", of(Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
+		{"no route to the host", of(Down, many(6, Probe{Outcome: result.ConnectError, Reason: Unreachable})...), []Cause{Network}},
+		{"certificate expired", of(Down, many(6, Probe{Outcome: result.TLSError, Reason: Expired})...), []Cause{Certificate}},
+		{"429 of a text-generation-inference server", with(of(Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
+		{"502 by a gateway, all servers' pages refused", with(of(Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
+			e.Servers = &Servers{Known: 2, Lost: []string{"a:8000: connect", "b:8000: connect"}}
+		}), []Cause{ProcessGone}},
+		{"GPU lost, engine hung", with(of(Down, many(6, failed(result.TimeoutFirstToken, 0))...), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, Running: now(3), Waiting: now(0), Stuck: 2 * time.Minute}
+			e.GPUs = []GPU{{UUID: "GPU-1", Lost: true}}
+		}), []Cause{Hung}},
+		{"KV cache full with preemptions", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: levels(0.99, 0.5), Preemptions: levels(3, 0), Waiting: levels(12, 0), Running: levels(30, 10), Queue: levels(1.5, 0)}
+		}), []Cause{KVCacheFull, QueueFull}},
+		{"prefix cache lost after a change of the prompts", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, Hits: levels(0.05, 0.7), Waiting: now(0), Running: levels(4, 4), TTFT: levels(1.9, 0.18)}
+		}), []Cause{PrefixCacheLost, PrefillSlow}},
+		{"GPU throttled by heat, slow tokens", with(slow(calmTTFT, [3]float64{0.08, 0.02, 0.05}), func(e *Evidence) {
+			e.GPUs = []GPU{{UUID: "GPU-1", Throttle: []string{"hw_thermal"}}}
+		}), []Cause{DecodeSlow}},
+		{"neighbour on the card, slow prompts and tokens", with(slow(late, [3]float64{0.08, 0.02, 0.05}), func(e *Evidence) {
+			e.GPUs = []GPU{{UUID: "GPU-1", Neighbours: []string{"python3 (pid 7)"}}}
+		}), []Cause{DecodeSlow, PrefillSlow}},
+		{"probes imprecise on a starved machine", with(slow(late, calmTPOT), func(e *Evidence) {
+			for i := range e.Probes {
+				e.Probes[i].Imprecise = i%3 > 0
+			}
+		}), []Cause{ExporterBusy}},
+		{"descriptors exhausted", with(of(Stale), func(e *Evidence) {
+			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipResources: 5}, SkippedAt: map[result.SkipReason]time.Time{result.SkipResources: noon}}
+		}), []Cause{ExporterBusy}},
+		{"budget used up", with(of(Stale, many(3, answered(time.Second))...), func(e *Evidence) {
+			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipBudget: 8}, SkippedAt: map[result.SkipReason]time.Time{result.SkipBudget: noon}}
+		}), []Cause{HeldBack}},
+		{"quota with a long Retry-After, no probe since", with(of(Stale, many(2, failed(result.RateLimited, 429))...), func(e *Evidence) {
+			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipBackoff: 30}, SkippedAt: map[result.SkipReason]time.Time{result.SkipBackoff: noon}}
+			e.Since = noon.Add(-10 * time.Second)
+		}), []Cause{Quota}},
+		{"slow resolver", with(of(Slow, many(6, Probe{
+			Outcome: result.Success, Duration: 3 * time.Second, TTFT: 200 * time.Millisecond,
+			Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},
+		})...), func(e *Evidence) {
+			e.Speeds = []Speed{{Module: "interactive", TTFT: latency(calmTTFT), TPOT: latency(calmTPOT), E2E: Latency{Now: new(3.0), Objective: new(1.5)}}}
+		}), []Cause{DNS}},
+		{"replica lost and the survivors queue", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Servers = &Servers{Known: 2, Up: 1, Usual: 2, Lost: []string{"b:8000: connect"}, Waiting: levels(9, 0), Running: levels(32, 16), Queue: levels(1.6, 0)}
+		}), []Cause{ReplicaLost, QueueFull}},
+	}
+}
+
+func TestConstructedFaults(t *testing.T) {
+	for _, c := range constructed() {
+		got := Explain(c.e)
+		if got[0].Cause != c.want[0] {
+			t.Errorf("%s: %+v, want %s", c.name, got, c.want[0])
+		}
+		for _, also := range c.want[1:] {
+			if !slices.ContainsFunc(got, func(f Finding) bool { return f.Cause == also }) {
+				t.Errorf("%s: %s is missing in %+v", c.name, also, got)
+			}
+		}
+		for _, f := range got {
+			wantRunbook(t, f.Runbook)
+			if len(f.Evidence) == 0 || len(f.Against) == 0 || len(f.Do) == 0 {
+				t.Errorf("%s: %s lacks a text: %+v", c.name, f.Cause, f)
+			}
+		}
+	}
+}
+
+// Nothing is blamed without evidence of its own.
+func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
+	late := [3]float64{2, 0.2, 0.5}
+	mixed := of(Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(2, Probe{Outcome: result.Empty}),
+		many(2, Probe{Outcome: result.ConnectError, Reason: Refused}), many(6, answered(time.Second)))...)
+	for _, c := range []struct {
+		name string
+		e    *Evidence
+		want Cause
+	}{
+		{"up", of(Up, many(12, answered(200*time.Millisecond))...), Healthy},
+		{"up again after an outage", of(Up, append(many(6, Probe{Outcome: result.ConnectError, Reason: Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
+		{"up with a full KV cache, requests waiting and one buffered answer", with(of(Up, append(many(1, Probe{Outcome: result.Success, Buffered: true}), many(5, answered(time.Second))...)...), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(0.99), Preemptions: now(2), Waiting: now(9)}
+			e.GPUs = []GPU{{UUID: "GPU-1", Throttle: []string{"hw_thermal"}}}
+		}), Healthy},
+		{"up with an old change of the model", with(of(Up, many(3, answered(time.Second))...), func(e *Evidence) {
+			e.Changes = []Change{{At: noon.Add(-3 * time.Hour), What: "model"}}
+		}), Healthy},
+		{"waiting for the first probe", of(Waiting), Unknown},
+		{"stale for no known reason", of(Stale, many(3, answered(time.Second))...), Unknown},
+		{"slow without a server's page", slow(late, calmTPOT), Unknown},
+		{"slow, and the server as fast as ever, whose queue is empty and whose TTFT is not known", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, Waiting: now(0), Running: now(1), Hits: levels(0.6, 0.7), KVUsage: now(0.4)}
+		}), Unknown},
+		{"four kinds of failures, none of them half", mixed, Unknown},
+		{"refused key while the KV cache is full", with(of(Down, many(6, Probe{Outcome: result.Unauthorized, Status: 401})...), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(1), Preemptions: now(2), Waiting: now(9)}
+		}), Credentials},
+		{"a change of the model while the host is gone", with(of(Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), func(e *Evidence) {
+			e.Changes = []Change{{At: noon.Add(-5 * time.Minute), What: "model"}}
+		}), ProcessGone},
+	} {
+		got := Explain(c.e)
+		if got[0].Cause != c.want || len(got) != 1 {
+			t.Errorf("%s: %+v, want %s alone", c.name, got, c.want)
+		}
+	}
+}
+
+// Equal evidence gives equal findings, and lets the evidence be as it is.
+func TestExplainIsPure(t *testing.T) {
+	for _, c := range constructed() {
+		first := strings.Join(texts(Explain(c.e)), "\n")
+		if again := strings.Join(texts(Explain(c.e)), "\n"); again != first {
+			t.Errorf("%s: %s\nthen\n%s", c.name, first, again)
+		}
+	}
+}
+
+func texts(all []Finding) []string {
+	var lines []string
+	for _, f := range all {
+		lines = append(lines, slices.Concat([]string{string(f.Cause), f.Title, f.Runbook}, f.Evidence, f.Against, f.Do)...)
+	}
+	return lines
+}
+
+// The figures of a finding are those of the evidence.
+func TestEvidenceHasItsNumbers(t *testing.T) {
+	e := slow([3]float64{2.2, 0.4, 1}, calmTPOT)
+	e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(14, 0), Running: levels(32, 20), Queue: levels(1.7, 0.01)}
+	got := Explain(e)[0]
+	want := []string{
+		"waiting requests: 14, usually 0", "running requests: 32, usually 20", "time in the queue: 1.7 s, usually 10 ms",
+		"TTFT of interactive: 2.2 s, usually 400 ms, objective 1 s",
+	}
+	if got.Cause != QueueFull || !slices.Equal(got.Evidence, want) {
+		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
+	}
+	e = of(Degraded, append(many(3, Probe{Outcome: result.Unauthorized, Error: "status 401: Invalid API key"}), many(5, answered(time.Second))...)...)
+	got = Explain(e)[0]
+	if want := []string{"3 of 3 failed probes: not authorized: status 401: Invalid API key"}; got.Cause != Credentials || !slices.Equal(got.Evidence, want) {
+		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
+	}
+}
+
+// A neighbour of each failing endpoint decides what they have in common.
+func TestInCommon(t *testing.T) {
+	peer := func(name string, c Cause, factors ...string) Peer {
+		p := Peer{Endpoint: name, Cause: c, Since: noon}
+		for _, f := range factors {
+			kind, value, _ := strings.Cut(f, "=")
+			p.Factors = append(p.Factors, Factor{kind, value})
+		}
+		return p
+	}
+	later := func(p Peer) Peer { p.Since = noon.Add(time.Hour); return p }
+	for _, c := range []struct {
+		name  string
+		peers []Peer
+		want  string // of the endpoint a; "" is nothing
+	}{
+		{"a dead host", []Peer{peer("a", ProcessGone, "host=h", "zone=z"), peer("b", Network, "host=h", "zone=z"), peer("c", Healthy, "host=i", "zone=z")}, "host h: a b"},
+		{"one of two on a host", []Peer{peer("a", ProcessGone, "host=h"), peer("b", Healthy, "host=h"), peer("c", ProcessGone, "host=i")}, ""},
+		{"a zone rather than its hosts", []Peer{
+			peer("a", Hung, "host=h", "zone=z"), peer("b", Hung, "host=h", "zone=z"), peer("c", Hung, "host=i", "zone=z"), peer("d", Healthy, "host=j", "zone=y"),
+		}, "zone z: a b c"},
+		{"two of a zone are chance", []Peer{peer("a", Hung, "zone=z"), peer("b", Hung, "zone=z"), peer("c", Healthy, "zone=y")}, ""},
+		{"other causes on the same host", []Peer{peer("a", Credentials, "host=h"), peer("b", Hung, "host=h")}, ""},
+		{"hours apart", []Peer{peer("a", Hung, "host=h"), later(peer("b", Hung, "host=h"))}, ""},
+		{"others fail too", []Peer{
+			peer("a", DNS, "dns=x"), peer("b", DNS, "dns=x"), peer("c", DNS, "dns=x"), peer("d", DNS, "dns=y"), peer("e", Healthy, "dns=y"),
+		}, "exporter : a b c d"},
+		{"all, and a label of the exporter's own place", []Peer{peer("a", Network, "location=l"), peer("b", Network, "location=l"), peer("c", Network, "location=l")}, "exporter : a b c"},
+		{"a gateway that all are behind", []Peer{peer("a", Credentials, "gateway=g"), peer("b", Credentials, "gateway=g")}, "gateway g: a b"},
+		{"an endpoint that nothing is known of", []Peer{peer("a", Hung, "host=h"), peer("b", Hung, "host=h"), peer("c", "", "host=h")}, "host h: a b"},
+	} {
+		got := ""
+		if s := InCommon(c.peers)["a"]; s != nil {
+			got = s.Kind + " " + s.Value + ": " + strings.Join(s.Endpoints, " ")
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// What endpoints have in common comes before how each of them fails.
+func TestCommonComesFirst(t *testing.T) {
+	e := of(Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...)
+	e.Common = &Shared{Factor: Factor{"host", "node-7"}, Cause: ProcessGone, Endpoints: []string{"a", "b"}, All: 2, Outside: 5}
+	got := Explain(e)
+	if len(got) != 2 || got[0].Cause != Common || got[1].Cause != ProcessGone || got[0].Title != "2 endpoints fail at once, all of host node-7" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for v, want := range map[float64]string{0.0004: "0.4 ms", 0.25: "250 ms", 1.234: "1.23 s", 90: "90 s", 600: "10 min"} {
+		if got := seconds(v); got != want {
+			t.Errorf("%v s: %q, want %q", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{12345: "12345", 0.5: "0.5", 3: "3"} {
+		if got := number(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// facts are what follows from the evidence and more than one rule looks at.
+type facts struct {
+	*Evidence
+	failed []Probe // that the state is about
+	good   []Probe // successes
+	// lateTTFT and lateTPOT are the modules whose first or further tokens are late.
+	lateTTFT, lateTPOT []Speed
+	lateE2E            []Speed
+}
+
+func newFacts(e *Evidence) *facts {
+	f := &facts{Evidence: e}
+	for i := range e.Probes {
+		switch p := &e.Probes[i]; {
+		case !p.Failed():
+			f.good = append(f.good, *p)
+		case e.State != Up && e.State != Slow && p.end().After(e.Since.Add(-slack)):
+			f.failed = append(f.failed, *p)
+		}
+	}
+	if f.troubled() {
+		for _, s := range e.Speeds {
+			f.addLate(s)
+		}
+	}
+	return f
+}
+
+// slack is by how much the beginning of a state and the end of the probe that began it
+// may differ.
+const slack = time.Second
+
+// troubled reports whether there is something to explain.
+func (f *facts) troubled() bool { return f.State != Up && f.State != Waiting || f.heldBack() }
+
+func (f *facts) addLate(s Speed) {
+	const ms = 1e-3
+	if s.TTFT.late(50 * ms) {
+		f.lateTTFT = append(f.lateTTFT, s)
+	}
+	if s.TPOT.late(5 * ms) {
+		f.lateTPOT = append(f.lateTPOT, s)
+	}
+	if s.E2E.overObjective() {
+		f.lateE2E = append(f.lateE2E, s)
+	}
+}
+
+// worse is by how much a median must exceed the usual one to be another.
+const worse = 1.5
+
+// late reports whether a latency is over its objective, or well over what is usual and
+// by at least a number of seconds.
+func (l Latency) late(least float64) bool {
+	return l.overObjective() || l.isWorse(least)
+}
+
+func (l Latency) overObjective() bool {
+	return l.Now != nil && l.Objective != nil && *l.Now > *l.Objective
+}
+
+func (l Latency) isWorse(least float64) bool {
+	return l.Now != nil && l.Usual != nil && *l.Now > worse**l.Usual && *l.Now-*l.Usual >= least
+}
+
+// String returns the latency in words.
+func (l Latency) String() string {
+	if l.Now == nil {
+		return "not measured"
+	}
+	text := seconds(*l.Now)
+	if l.Usual != nil {
+		text += ", usually " + seconds(*l.Usual)
+	}
+	if l.Objective != nil {
+		text += ", objective " + seconds(*l.Objective)
+	}
+	return text
+}
+
+// share returns how many of the failed probes are as wanted, and which share that is.
+func (f *facts) share(wanted func(*Probe) bool) (n int, share float64) {
+	for i := range f.failed {
+		if wanted(&f.failed[i]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, 0
+	}
+	return n, float64(n) / float64(len(f.failed))
+}
+
+// failures returns a match of the failed probes that are as wanted; nil without one.
+func (f *facts) failures(wanted func(*Probe) bool) *match {
+	n, share := f.share(wanted)
+	if n == 0 {
+		return nil
+	}
+	var latest *Probe
+	for i := range f.failed {
+		if p := &f.failed[i]; wanted(p) && (latest == nil || !p.At.Before(latest.At)) {
+			latest = p
+		}
+	}
+	return &match{share: share, evidence: []string{
+		fmt.Sprintf("%d of %s: %s", n, plural(len(f.failed), "failed probe"), f.quote(latest)),
+	}}
+}
+
+// quote returns the failure of a probe in words.
+func (f *facts) quote(p *Probe) string {
+	if p.Error == "" {
+		return p.Outcome.Description()
+	}
+	return p.Outcome.Description() + ": " + p.Error
+}
+
+// outcomes returns a condition on a probe: one of the outcomes.
+func outcomes(of ...result.Outcome) func(*Probe) bool {
+	return func(p *Probe) bool { return slices.Contains(of, p.Outcome) }
+}
+
+// status returns a condition on a probe: an HTTP error with one of the statuses.
+func status(of ...int) func(*Probe) bool {
+	return func(p *Probe) bool { return p.Outcome == result.HTTPError && slices.Contains(of, p.Status) }
+}
+
+// pagesGone reports whether pages of servers are known, and none answers.
+func (f *facts) pagesGone() bool {
+	return f.Servers != nil && f.Servers.Up == 0 && len(f.Servers.Lost) > 0
+}
+
+// now returns the value of a level; 0, false where it is not known.
+func (l *Level) now() (float64, bool) {
+	if l == nil || l.Now == nil {
+		return 0, false
+	}
+	return *l.Now, true
+}
+
+// ratio returns now over usual; 0, false where one is not known.
+func (l *Level) ratio() (float64, bool) {
+	if l == nil || l.Now == nil || l.Usual == nil || *l.Usual <= 0 {
+		return 0, false
+	}
+	return *l.Now / *l.Usual, true
+}
+
+// waiting returns how many requests wait at the servers, and whether that is known.
+func (f *facts) waiting() (float64, bool) {
+	if f.Servers == nil {
+		return 0, false
+	}
+	return f.Servers.Waiting.now()
+}
+
+// idle reports whether the servers say that they have nothing to do.
+func (f *facts) idle() bool {
+	if f.Servers == nil || f.Servers.Up == 0 {
+		return false
+	}
+	running, ok := f.Servers.Running.now()
+	waiting, known := f.Servers.Waiting.now()
+	return ok && known && running == 0 && waiting == 0
+}
+
+// isLate reports whether first tokens are late, or too late.
+func (f *facts) isLate() bool {
+	_, timeouts := f.share(outcomes(result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal))
+	return len(f.lateTTFT) > 0 || len(f.lateE2E) > 0 || timeouts >= minShare
+}
+
+// latencies returns the lines of late latencies.
+func latencies(what string, all []Speed, get func(*Speed) Latency) []string {
+	var lines []string
+	for i := range all {
+		lines = append(lines, fmt.Sprintf("%s of %s: %s", what, all[i].Module, get(&all[i])))
+	}
+	return lines[:min(len(lines), 3)]
+}
+
+func ofTTFT(s *Speed) Latency { return s.TTFT }
+func ofTPOT(s *Speed) Latency { return s.TPOT }
+func ofE2E(s *Speed) Latency  { return s.E2E }
+
+// lateness returns the lines of all that is late.
+func (f *facts) lateness() []string {
+	return slices.Concat(latencies("TTFT", f.lateTTFT, ofTTFT), latencies("TPOT", f.lateTPOT, ofTPOT), latencies("duration", f.lateE2E, ofE2E))
+}

@@ -1,0 +1,302 @@
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+const (
+	// fullKV is the share of the KV cache in use from which it is full.
+	fullKV = 0.95
+	// usualHits is the hit ratio below which a prefix cache has nothing to lose, and
+	// fewHits the share of the usual ratio below which it is lost.
+	usualHits, fewHits = 0.2, 0.5
+	// minGood is how many answers a rule about answers takes.
+	minGood = 3
+	// lately is how old a change may be that is news, and before how long before a state
+	// it may have brought it about.
+	lately, before = time.Hour, 10 * time.Minute
+)
+
+func matchKVCacheFull(f *facts) *match {
+	s := f.Servers
+	if s == nil || !f.isLate() && len(f.lateTPOT) == 0 && len(f.failed) == 0 {
+		return nil
+	}
+	if !f.isLoad() {
+		return nil
+	}
+	usage, _ := s.KVUsage.now()
+	preemptions, _ := s.Preemptions.now()
+	waiting, _ := s.Waiting.now()
+	if usage < fullKV || preemptions == 0 && waiting == 0 {
+		return nil
+	}
+	m := &match{share: 1, evidence: append(lines(
+		level("KV cache in use", s.KVUsage, percent), level("preemptions per second", s.Preemptions, number),
+		level("waiting requests", s.Waiting, number),
+	), f.lateness()...)}
+	if preemptions > 0 {
+		m.title = "the KV cache is full, and requests are preempted"
+	}
+	return m
+}
+
+// isLoad reports whether the failed probes, if there are any, may be due to load.
+func (f *facts) isLoad() bool {
+	_, share := f.share(outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal))
+	return len(f.failed) == 0 || share >= minShare
+}
+
+func matchHung(f *facts) *match {
+	m := f.failures(outcomes(result.TimeoutFirstToken, result.TimeoutStall))
+	if m == nil {
+		return nil
+	}
+	switch s := f.Servers; {
+	case s == nil:
+		m.against = append(m.against, "no server's page is known: a long queue looks the same from outside")
+	case s.Stuck > 0:
+		m.evidence = append(m.evidence, fmt.Sprintf("requests run, and nothing was generated for %s", seconds(s.Stuck.Seconds())))
+	case s.Up == 0:
+		m.evidence = append(m.evidence, "no server's page answers either")
+		m.evidence = append(m.evidence, s.Lost[:min(len(s.Lost), 3)]...)
+	case f.worksOn():
+		return nil // it works on others: a queue, or what is between
+	}
+	_, stalls := f.share(outcomes(result.TimeoutStall))
+	if stalls >= minShare {
+		m.title = "the engine stops in mid-answer"
+	}
+	m.withGPUs(f)
+	return m
+}
+
+// worksOn reports whether the servers generate tokens, or have nothing to do.
+func (f *facts) worksOn() bool {
+	generated, ok := f.Servers.Generated.now()
+	return ok && generated > 0 || f.idle()
+}
+
+func matchBuffered(f *facts) *match {
+	n := 0
+	for i := range f.good {
+		if f.good[i].Buffered {
+			n++
+		}
+	}
+	if n < minGood || 2*n < len(f.good) {
+		return nil
+	}
+	return &match{share: 1, evidence: append([]string{fmt.Sprintf("%d of the latest %s came in one burst", n, plural(len(f.good), "answer"))},
+		latencies("TTFT", f.lateTTFT, ofTTFT)...)}
+}
+
+func matchPrefixCacheLost(f *facts) *match {
+	if f.Servers == nil || len(f.lateTTFT) == 0 && !f.isLate() {
+		return nil
+	}
+	hits := f.Servers.Hits
+	ratio, ok := hits.ratio()
+	if !ok || *hits.Usual < usualHits || ratio >= fewHits {
+		return nil
+	}
+	return &match{share: 1, evidence: append(lines(level("prefix cache hit ratio", hits, percent)), latencies("TTFT", f.lateTTFT, ofTTFT)...)}
+}
+
+func matchGateway(f *facts) *match {
+	if !f.pagesGone() {
+		between := status(http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout)
+		m := f.failures(func(p *Probe) bool { return between(p) || p.Outcome == result.ProtocolError && f.Succeeded })
+		if m != nil {
+			if s := f.Servers; s != nil && s.Up > 0 {
+				m.evidence = append(m.evidence, fmt.Sprintf("%d of %s up by their own pages", s.Up, plural(s.Known, "server")))
+			}
+			m.runbook = "InferenceProbeFailing"
+			return m
+		}
+	}
+	if _, late := f.share(outcomes(result.TimeoutFirstToken)); late >= minShare && f.idle() && f.Servers.Stuck == 0 {
+		return &match{share: late, runbook: "InferenceProbeFailing", title: "requests do not reach the engine", evidence: []string{
+			"probes time out before the first token", "the servers' pages show no running and no waiting request",
+		}}
+	}
+	return f.delayBetween()
+}
+
+// delayBetween matches latencies that the servers' own do not have.
+func (f *facts) delayBetween() *match {
+	if f.Servers == nil {
+		return nil
+	}
+	var evidence []string
+	for i := range f.lateTTFT {
+		if l := f.lateTTFT[i].TTFT; isBetween(l, f.Servers.TTFT) {
+			evidence = append(evidence, "TTFT of "+f.lateTTFT[i].Module+": "+l.String(), level("TTFT by the servers", f.Servers.TTFT, seconds))
+		}
+	}
+	for i := range f.lateTPOT {
+		if l := f.lateTPOT[i].TPOT; isBetween(l, f.Servers.InterToken) {
+			evidence = append(evidence, "TPOT of "+f.lateTPOT[i].Module+": "+l.String(), level("time between tokens by the servers", f.Servers.InterToken, seconds))
+		}
+	}
+	if len(evidence) == 0 {
+		return nil
+	}
+	return &match{share: 1, evidence: slices.Compact(evidence), title: "a gateway or proxy between adds the delay"}
+}
+
+// isBetween reports whether what a latency has more than usual is, by more than half,
+// not in what the servers have more than usual. Where what is usual is not known, the
+// servers' part must be less than a third of the latency itself.
+func isBetween(seen Latency, own *Level) bool {
+	server, ok := own.now()
+	if !ok || seen.Now == nil {
+		return false
+	}
+	if seen.Usual != nil && own.Usual != nil && *seen.Now > *seen.Usual {
+		more := *seen.Now - *seen.Usual
+		return more > *seen.Usual*(worse-1) && server-*own.Usual < more/2
+	}
+	return server < *seen.Now/3
+}
+
+func matchQueueFull(f *facts) *match {
+	if !f.pagesGone() {
+		full := outcomes(result.Overloaded)
+		m := f.failures(func(p *Probe) bool { return full(p) || p.Outcome == result.RateLimited && f.refusesByLoad() })
+		if m != nil && m.share >= minShare {
+			m.evidence = append(m.evidence, f.queue()...)
+			m.runbook = "InferenceProbeFailing"
+			return m
+		}
+	}
+	if !f.isLate() || !f.isLoad() || !f.queues() {
+		return nil
+	}
+	return &match{share: 1, title: "requests wait in the queue of the servers", evidence: append(f.queue(), f.lateness()...)}
+}
+
+// queue returns the lines of what waits and runs.
+func (f *facts) queue() []string {
+	s := f.Servers
+	if s == nil {
+		return nil
+	}
+	return lines(level("waiting requests", s.Waiting, number), level("running requests", s.Running, number), level("time in the queue", s.Queue, seconds))
+}
+
+// queues reports whether requests wait longer, or more of them, than usual, and the
+// servers go on.
+func (f *facts) queues() bool {
+	waiting, ok := f.waiting()
+	if !ok || waiting < 1 || f.Servers.Stuck > 0 {
+		return false
+	}
+	if queue, known := f.Servers.Queue.now(); known && len(f.lateTTFT) > 0 {
+		late := f.lateTTFT[0].TTFT
+		usual := 0.0
+		if f.Servers.Queue.Usual != nil {
+			usual = *f.Servers.Queue.Usual
+		}
+		if late.Usual != nil {
+			return queue-usual >= (*late.Now-*late.Usual)/4
+		}
+		return queue >= *late.Now/4
+	}
+	more, known := f.Servers.Waiting.ratio()
+	return !known || more >= worse
+}
+
+func matchPrefillSlow(f *facts) *match {
+	if len(f.lateTTFT) == 0 || f.queues() {
+		return nil
+	}
+	throttled := f.throttled()
+	var own []string
+	if s := f.Servers; s != nil {
+		for _, l := range []struct {
+			what  string
+			level *Level
+		}{{"TTFT by the servers", s.TTFT}, {"prefill time by the servers", s.Prefill}} {
+			if r, ok := l.level.ratio(); ok && r >= worse {
+				own = append(own, level(l.what, l.level, seconds))
+			}
+		}
+	}
+	own = append(own, f.ownPrefill()...)
+	if len(own) == 0 && !throttled {
+		return nil
+	}
+	m := &match{share: 1, evidence: append(latencies("TTFT", f.lateTTFT, ofTTFT), own...)}
+	if s := f.Servers; s != nil {
+		m.evidence = append(m.evidence, lines(level("waiting requests", s.Waiting, number), level("prefix cache hit ratio", s.Hits, percent))...)
+	}
+	if len(f.lateTPOT) > 0 {
+		m.share = 0.9 // all of the engine is slow, and the rest of an answer is most of it
+	}
+	m.withGPUs(f)
+	return m
+}
+
+// ownPrefill returns a line where the replies name a prefill time that is most of TTFT.
+func (f *facts) ownPrefill() []string {
+	var own, all []float64
+	for i := range f.good {
+		if p := &f.good[i]; p.Prefill > 0 && p.TTFT > 0 {
+			own, all = append(own, p.Prefill.Seconds()), append(all, p.TTFT.Seconds())
+		}
+	}
+	if len(own) < minGood || median(own) < median(all)/2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("prefill time in the replies: %s of %s", seconds(median(own)), seconds(median(all)))}
+}
+
+func matchDecodeSlow(f *facts) *match {
+	m := f.failures(outcomes(result.TimeoutTotal))
+	switch {
+	case m != nil && m.share >= minShare:
+		m.title = "whole answers do not come in time"
+	case len(f.lateTPOT) > 0:
+		m = &match{share: 1, evidence: latencies("TPOT", f.lateTPOT, ofTPOT)}
+	default:
+		return nil
+	}
+	if s := f.Servers; s != nil {
+		m.evidence = append(m.evidence, lines(level("running requests", s.Running, number), level("time between tokens by the servers", s.InterToken, seconds))...)
+		if r, ok := s.Running.ratio(); ok && r >= worse {
+			m.title = "tokens are generated slowly: more requests run than usual"
+		}
+	}
+	m.withGPUs(f)
+	return m
+}
+
+// throttled reports whether a GPU of the endpoint is held back, or shared.
+func (f *facts) throttled() bool {
+	return slices.ContainsFunc(f.GPUs, func(g GPU) bool { return len(g.Throttle)+len(g.Neighbours) > 0 })
+}
+
+// withGPUs adds what the GPUs of the endpoint show.
+func (m *match) withGPUs(f *facts) {
+	for _, g := range f.GPUs {
+		name := strings.TrimSpace(g.Name + " " + g.UUID)
+		switch {
+		case g.Lost:
+			m.evidence = append(m.evidence, name+" no longer answers")
+			m.runbook = "InferenceGPULost"
+		case len(g.Throttle) > 0:
+			m.evidence = append(m.evidence, name+" has reduced clocks: "+strings.Join(g.Throttle, ", "))
+			m.runbook = "InferenceGPUThrottled"
+		}
+		if len(g.Neighbours) > 0 {
+			m.evidence = append(m.evidence, name+" is used by others too: "+strings.Join(g.Neighbours, ", "))
+		}
+	}
+}
