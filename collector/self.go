@@ -24,6 +24,8 @@ type selfDescriptions struct {
 	scrapeDuration, scrapeSize     Family
 	budget, droppedSpans           Family
 	droppedLogLines                Family
+	stateSaved, stateFailures      Family
+	stateSize                      Family
 }
 
 // list returns the families in the order of the documentation.
@@ -31,6 +33,7 @@ func (d *selfDescriptions) list() []Family {
 	return []Family{
 		d.buildInfo, d.endpoints, d.shard, d.rejected, d.silent, d.reloaded, d.reloadedAt, d.inFlight, d.missed, d.budget, d.scheduleLag,
 		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans, d.droppedLogLines,
+		d.stateSaved, d.stateFailures, d.stateSize,
 	}
 }
 
@@ -72,6 +75,12 @@ func selfFamilies() selfDescriptions {
 			"Token events whose measured arrival time is only an upper bound, over all endpoints: they were read together with a later token event, or with other data while the exporter read late."),
 		imprecise: family("imprecise_probes_total", Counter, "",
 			"Probes whose latencies are unreliable because the exporter was too busy or its clock was unstable, over all endpoints."),
+		stateSaved: family("state_saved_timestamp_seconds", Gauge, "seconds",
+			"Unix time at which the state that survives a restart was last known to be up to date on disk. Absent until then, and where no state is kept."),
+		stateFailures: family("state_save_failures_total", Counter, "",
+			"Attempts to save the state that failed. Absent where no state is kept."),
+		stateSize: family("state_size_bytes", Gauge, "bytes",
+			"Size of the files of the state. Absent where no state is kept."),
 		scrapeDuration: family("scrape_duration_seconds", Histogram, "seconds", "Time to write a page of metrics."),
 		scrapeSize:     family("scrape_size_bytes", Histogram, "bytes", "Size of a page of metrics before compression."),
 	}

@@ -172,7 +172,7 @@ func TestElementsOf(t *testing.T) {
 var (
 	metricPattern = regexp.MustCompile(`\binference_(?:probe|server|gpu|exporter|endpoint|slo)_[a-z_]*[a-z]`)
 	wildcard      = regexp.MustCompile(`\binference_[a-z_]+\*`)
-	flagPattern   = regexp.MustCompile(`--(?:no-)?(?:collector|config|gpu|log|shard|web)\.[a-z-]+(?:\.[a-z-]+)*`)
+	flagPattern   = regexp.MustCompile(`--(?:no-)?(?:collector|config|gpu|log|shard|state|web)\.[a-z-]+(?:\.[a-z-]+)*`)
 )
 
 // TestNames looks up the metrics and flags that pages speak of in the

@@ -16,6 +16,7 @@ import (
 // writers do not wait for readers: each endpoint has a lock of its own.
 type Board struct {
 	now      func() time.Time
+	start    time.Time
 	began    int64                    // of histories, see tenths
 	outcomes map[result.Outcome]uint8 // index in result.Outcomes
 	open     atomic.Int64             // series of all endpoints
@@ -30,6 +31,9 @@ type Board struct {
 	sorted    []*endpoint // by name; nil is to be rebuilt, never changed
 	removed   tombstones
 	swept     time.Time
+
+	restored map[result.SeriesID]restored // of an earlier process, until they are opened
+	restarts []int64                      // of the exporter, Unix times, the latest last
 }
 
 // NewBoard returns an empty store. now is the clock, and that of the starts of
@@ -37,7 +41,7 @@ type Board struct {
 func NewBoard(now func() time.Time) *Board {
 	start := now()
 	b := &Board{
-		now: now, began: tenths(start),
+		now: now, start: start, began: tenths(start),
 		outcomes:  make(map[result.Outcome]uint8),
 		endpoints: make(map[string]*endpoint),
 	}
@@ -51,6 +55,9 @@ func NewBoard(now func() time.Time) *Board {
 	b.removed.forgotten = first
 	return b
 }
+
+// Revision returns a number that differs when something has changed.
+func (b *Board) Revision() uint64 { return b.version.Load() }
 
 // SetEndpoint adds an endpoint, or changes its configuration: its series and
 // their history stay. The configuration must not be changed afterwards.
@@ -90,7 +97,7 @@ func (b *Board) OpenSeries(id result.SeriesID, o SeriesOptions) *Probes {
 	if e == nil {
 		return &Probes{endpoint: &endpoint{board: b}, closed: true}
 	}
-	return e.openSeries(id, o)
+	return e.openSeries(id, o, b.take(id))
 }
 
 // CloseSeries takes a series off the board. What is observed into it later is

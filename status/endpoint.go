@@ -224,9 +224,13 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	}
 	e.mu.Unlock() // a page takes longer to make than a probe should wait
 
+	d.Restarts = b.restartsKept()
+	for _, at := range d.Restarts {
+		changes = append(changes, Change{At: float64(at), Text: "exporter restarted"})
+	}
 	slices.Reverse(changes)
 	slices.SortStableFunc(changes, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
-	d.Changes = changes
+	d.Changes = changes[:min(len(changes), maxChanges)]
 	d.Series = make([]*Series, len(views))
 	for i := range views {
 		d.Series[i] = views[i].page(target)
@@ -244,12 +248,13 @@ func (e *endpoint) target() result.Target {
 type view struct {
 	id      result.SeriesID
 	options SeriesOptions
+	from    time.Time
 	history history
 	kept    []*keptProbe
 }
 
 func (p *Probes) view() view {
-	v := view{p.id, p.options, p.history, slices.Clone(p.kept)}
+	v := view{p.id, p.options, p.from, p.history, slices.Clone(p.kept)}
 	h := &v.history
 	h.at, h.ttft, h.tpot, h.ended = slices.Clone(h.at), slices.Clone(h.ttft), slices.Clone(h.tpot), slices.Clone(h.ended)
 	return v
@@ -262,7 +267,7 @@ func (v *view) page(t result.Target) *Series {
 		Module: v.id.Module, Prefix: v.id.Prefix,
 		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
 		Interval: v.options.Pace.Interval, SLO: v.options.SLO,
-		History: v.history.columns(), Probes: make([]*result.Document, 0, len(v.kept)),
+		History: v.history.columns(v.from), Probes: make([]*result.Document, 0, len(v.kept)),
 	}
 	if v.options.Window != nil {
 		s.Window = v.options.Window()

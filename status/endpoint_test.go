@@ -81,7 +81,7 @@ func TestRowWithoutTokens(t *testing.T) {
 	if row.TTFT != nil || row.TPOT != nil || row.Duration == nil || *row.Duration != 1.5 || row.Model != "" || row.Window != nil {
 		t.Errorf("%s", text(t, row))
 	}
-	if h := l.detail("e").Series[0].History; text(t, h) != `{"at":[1767323045],"ttft_seconds":[null],"tpot_seconds":[null],"outcome":["success"]}` {
+	if h := l.detail("e").Series[0].History; text(t, h) != `{"from":1767323045,"at":[1767323045],"ttft_seconds":[null],"tpot_seconds":[null],"outcome":["success"]}` {
 		t.Errorf("history: %s", text(t, h))
 	}
 }
@@ -329,10 +329,10 @@ func TestDetail(t *testing.T) {
 		"at": 1767323046.5, "version": %d,
 		"series": [
 			{"module": "burst", "prefix": "cold", "concurrency": "8", "interval_seconds": 30, "probes": [],
-				"history": {"at": [], "ttft_seconds": [], "tpot_seconds": [], "outcome": []}},
+				"history": {"from": 1767323045, "at": [], "ttft_seconds": [], "tpot_seconds": [], "outcome": []}},
 			{"module": "ladder", "prefix": "warm", "input_tokens": "8000", "output_tokens": "64", "interval_seconds": 60,
 				"ttft_window": {"samples": 1}, "slo": {"objective": 0.9}, "probes": [],
-				"history": {"at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}],
+				"history": {"from": 1767323045, "at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}],
 		"changes": [{"at": 1767323046.5, "text": "down: the host name does not resolve"}]}`, d.Version))
 
 	// The order is that of the latest calls.

@@ -60,12 +60,13 @@ func (h *history) outcomes(n int) []result.Outcome {
 	return out
 }
 
-// columns returns the history as the page shows it.
-func (h *history) columns() *History {
+// columns returns the history, kept since a time, as the page shows it.
+func (h *history) columns(from time.Time) *History {
 	n := len(h.at)
 	known := result.Outcomes()
 	out := &History{
-		At: make([]float64, n), TTFT: make([]*float64, n), TPOT: make([]*float64, n),
+		From: unixSeconds(from),
+		At:   make([]float64, n), TTFT: make([]*float64, n), TPOT: make([]*float64, n),
 		Outcome: make([]result.Outcome, n),
 	}
 	for i := range n {

@@ -20,6 +20,7 @@ type Probes struct {
 	options  SeriesOptions
 	patience time.Duration // after which the latest result is old; 0 is never
 	opened   time.Time
+	from     time.Time // since when it is kept: opened, or earlier by another process
 	closed   bool
 
 	// What follows from the other series of the endpoint; see relate.
@@ -35,8 +36,9 @@ type Probes struct {
 	failure   *Failure  // the latest; nil is none
 }
 
-// openSeries adds a series or changes its options.
-func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Probes {
+// openSeries adds a series or changes its options. A new one goes on where an earlier
+// process left it; nil is none.
+func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions, earlier *restored) *Probes {
 	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -45,7 +47,8 @@ func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Probes {
 	case e.gone:
 		return &Probes{endpoint: e, closed: true}
 	case p == nil:
-		p = &Probes{endpoint: e, id: id, history: history{began: e.board.began}, opened: now}
+		p = &Probes{endpoint: e, id: id, history: history{began: e.board.began}, opened: now, from: now}
+		p.restore(earlier)
 		e.board.open.Add(1)
 	default:
 		e.drop(p)

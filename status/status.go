@@ -1,7 +1,7 @@
 // Package status keeps what the status page shows: of each endpoint its state,
 // its latest probes and a bounded history of them, and what its servers say. It
-// lives in memory and begins empty with the process; Prometheus has the long
-// story. What it returns is JSON as the API under /api/v1 serves it: times are
+// lives in memory; Save and Restore take the histories over a restart. Prometheus
+// has the long story. What it returns is JSON as the API under /api/v1 serves it: times are
 // seconds since 1970, durations seconds, and what is not known is left out.
 package status
 
@@ -148,9 +148,12 @@ type Detail struct {
 	Version uint64    `json:"version"`
 	Series  []*Series `json:"series"`
 	Pages   []*Server `json:"pages,omitempty"`
-	// Changes are what happened lately: of state, and findings such as a new
-	// answer to an old question; the latest first, at most 50.
+	// Changes are what happened lately: of state, findings such as a new answer to
+	// an old question, and restarts of the exporter; the latest first, at most 50.
 	Changes []Change `json:"changes,omitempty"`
+	// Restarts are when the exporter was restarted and went on with what an earlier
+	// process had kept, the latest last.
+	Restarts []int64 `json:"restarts,omitempty"`
 }
 
 // Series are the probes of one result.SeriesID.
@@ -172,6 +175,9 @@ type Series struct {
 // History are columns of the kept probes, the oldest first. A null is a value
 // that was not measured.
 type History struct {
+	// From is since when probes of the series are kept, by this process or an earlier
+	// one; the oldest point may be later, as their number is bounded.
+	From    float64          `json:"from"`
 	At      []float64        `json:"at"`
 	TTFT    []*float64       `json:"ttft_seconds"`
 	TPOT    []*float64       `json:"tpot_seconds"`

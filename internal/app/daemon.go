@@ -18,6 +18,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
@@ -39,6 +40,7 @@ type daemonOptions struct {
 	hosts       []string // names by which a browser may ask
 	lifecycle   bool     // a request may reload the configuration
 	file        string   // of the configuration, for people; "" is none
+	stateDir    string   // of what survives a restart; "" is none
 	// load reads the configuration again.
 	load    func() (*config.Config, error)
 	hangups <-chan os.Signal // each asks for a reload; nil is none
@@ -57,6 +59,7 @@ type daemon struct {
 	fleet     *fleet.Fleet
 	self      *collector.Self
 	board     *status.Board
+	state     *store.Store // nil where none is kept
 	traces    *traces
 	web       *web.Server
 	reloads   chan chan error // requests to reload, each with where the error goes
@@ -93,12 +96,14 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.self.WatchBudget(d.fleet.BudgetUsed)
 	d.self.WatchDroppedSpans(d.traces.Dropped)
 	d.self.WatchDroppedLogLines(env.lostLines)
+	d.openState()
 	var err error
 	if d.web, err = d.newWeb(registry, collector.NewExposition(registry, probes, servers)); err == nil {
 		err = d.activate(cfg)
 	}
 	if err != nil {
 		d.fleet.Close()
+		d.releaseState()
 		return nil, unusable{err}
 	}
 	d.self.Reloaded(true, d.started)
@@ -128,6 +133,7 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	defer d.fleet.Close()
 	listeners, err := open()
 	if err != nil {
+		d.releaseState()
 		return err
 	}
 	defer closeAll(listeners)
@@ -137,7 +143,9 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 		group.Go(func() error { return part(ctx) })
 	}
 	group.Go(func() error { return d.serve(ctx, listeners, flags) })
-	if err := group.Wait(); err != nil {
+	err = group.Wait()
+	d.closeState()
+	if err != nil {
 		return err
 	}
 	d.env.logger.Info("stopped")
@@ -152,6 +160,9 @@ func (d *daemon) parts() []func(context.Context) error {
 	}
 	if d.hardware != nil {
 		parts = append(parts, d.hardware.parts()...)
+	}
+	if d.state != nil {
+		parts = append(parts, d.state.Run)
 	}
 	return parts
 }

@@ -176,6 +176,12 @@ const runAsProgram = "INFERENCE_EXPORTER_TEST_PROGRAM"
 const hanging = "hanging"
 
 func TestMain(m *testing.M) {
+	// No test keeps a state but in a directory of its own.
+	for name, value := range map[string]string{"STATE_DIRECTORY": "", "XDG_STATE_HOME": "", "HOME": "/"} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
 	if os.Getenv(runAsProgram) != "" {
 		o := Options{Stdout: os.Stdout, Stderr: os.Stderr}
 		if os.Getenv(runAsProgram) == hanging {

@@ -52,6 +52,7 @@ type serveCommand struct {
 	hosts       *[]string
 	shard       shard
 	senses      senses
+	state       stateFlag
 	web         *toolkit.FlagConfig
 }
 
@@ -93,6 +94,7 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 	}
 	cmd.shard.addFlags(c)
 	cmd.senses.addFlags(c)
+	cmd.state.addFlag(c)
 	return cmd
 }
 
@@ -114,7 +116,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
 		senses: c.senses, shard: c.shard, metricsPath: *c.metricsPath, lifecycle: *c.lifecycle,
-		hosts: append(ownNames(*c.web.WebListenAddresses), *c.hosts...), file: *c.file, load: c.load, hangups: hangups,
+		hosts: append(ownNames(*c.web.WebListenAddresses), *c.hosts...), file: *c.file, stateDir: c.state.dir(), load: c.load, hangups: hangups,
 	})
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func start(tb testing.TB, limits, configuration string, env ...string) *program 
 func prepare(tb testing.TB, limits, file string, env ...string) *program {
 	tb.Helper()
 	address := unusedAddress(tb)
-	args := []string{"-c", limits + "\n" + `exec "$0" "$@"`, os.Args[0], "--config.file=" + file, "--web.listen-address=" + address, "--no-collector.gpu"}
+	args := []string{"-c", limits + "\n" + `exec "$0" "$@"`, os.Args[0], "--config.file=" + file, "--web.listen-address=" + address, "--no-collector.gpu", "--state.path="}
 	p := &program{tb: tb, cmd: exec.Command("/bin/sh", args...), base: "http://" + address}
 	p.cmd.Env = append(append(os.Environ(), runAsProgram+"=1", "GOGC=50"), env...) // GOGC as main.go sets it
 	return p

@@ -82,7 +82,7 @@ func runExporter(ctx context.Context, b *bench) (result, error) {
 	if err := os.WriteFile(file, []byte(config.String()), 0o644); err != nil {
 		return result{}, err
 	}
-	argv := []string{b.lab.exporter, "--config.file=" + file, "--web.listen-address=" + address, "--no-collector.gpu", "--no-collector.server"}
+	argv := []string{b.lab.exporter, "--config.file=" + file, "--web.listen-address=" + address, "--no-collector.gpu", "--no-collector.server", "--state.path="}
 	found := map[string]probe{}
 	c, err := b.daemon(ctx, argv, nil, func(ctx context.Context) (bool, error) {
 		page, err := scrape(ctx, "http://"+address+"/metrics")

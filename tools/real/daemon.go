@@ -92,7 +92,7 @@ func (b *bench) startDaemon(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, b.exporter, "--config.file="+b.config, "--web.listen-address=127.0.0.1:"+port, "--no-collector.gpu")
+	cmd := exec.CommandContext(ctx, b.exporter, "--config.file="+b.config, "--web.listen-address=127.0.0.1:"+port, "--no-collector.gpu", "--state.path=")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err

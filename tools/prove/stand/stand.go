@@ -102,7 +102,7 @@ const configName = "exporter.yml"
 func serveArgs(dir, address string) []string {
 	return []string{
 		"serve", "--config.file=" + filepath.Join(dir, configName), "--web.listen-address=" + address,
-		"--no-collector.gpu", "--log.level=error",
+		"--no-collector.gpu", "--state.path=", "--log.level=error",
 	}
 }
 

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/status"
+)
+
+// detail returns what the API shows of an endpoint.
+func (p *program) detail(endpoint string) status.Detail {
+	p.t.Helper()
+	_, body := p.get("/api/v1/endpoints/" + endpoint)
+	var d status.Detail
+	if err := json.Unmarshal(body, &d); err != nil {
+		p.t.Fatalf("%v: %s", err, body)
+	}
+	return d
+}
+
+const resultsFamily = "inference_probe_results_total"
+
+// The history goes on after a restart, which the page shows; counters begin at 0, as
+// Prometheus expects of a process that is new.
+func TestHistorySurvivesARestart(t *testing.T) {
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	dir := filepath.Join(t.TempDir(), "state")
+	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 50ms}
+modules: {interactive: {input_tokens: 16, output_tokens: 2}}
+endpoints: [{name: e, url: %q, api: openai-chat, model: simulated-8b}]`, server))
+	run := func() *program {
+		return start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--no-collector.server", "--config.file="+file, "--state.path="+dir)
+	}
+	p := run()
+	got, _ := p.waitFor("some probes", func(got page) bool { return got.Sum(resultsFamily) >= 20 })
+	if !got.Has("inference_exporter_state_save_failures_total") || got.Has("inference_exporter_state_saved_timestamp_seconds") {
+		t.Error("want saves on the page, of which none was needed so far")
+	}
+	before := p.detail("e")
+	if code := p.stop(); code != 0 {
+		t.Fatalf("exit code %d: %s", code, p.stderr)
+	}
+	p = run()
+	got, _ = p.waitFor("a probe", func(got page) bool { return got.Sum(resultsFamily) > 0 })
+	if n := got.Sum(resultsFamily); n >= 20 {
+		t.Errorf("the counter went on, at %v", n)
+	}
+	after := p.detail("e")
+	was, is := before.Series[0].History, after.Series[0].History
+	if len(is.At) <= len(was.At) || fmt.Sprint(is.At[:len(was.At)]) != fmt.Sprint(was.At) {
+		t.Errorf("the history was\n%v\nand is\n%v", was.At, is.At)
+	}
+	if is.From >= was.At[0]+1 || len(after.Restarts) != 1 || len(before.Restarts) != 0 {
+		t.Errorf("kept since %v, restarts %v, before %v", is.From, after.Restarts, before.Restarts)
+	}
+	texts := fmt.Sprint(after.Changes)
+	if strings.Count(texts, "exporter restarted") != 1 {
+		t.Errorf("changes %s", texts)
+	}
+}
+
+// Where the state goes: what systemd or the user's session says, unless the flag does.
+func TestStateDirectory(t *testing.T) {
+	for _, tc := range []struct {
+		path                     string
+		given                    bool
+		systemd, xdg, home, want string
+	}{
+		{want: ""},
+		{home: "/home/me", want: "/home/me/.local/state/inference_exporter"},
+		{home: "/", want: ""},
+		{xdg: "/xdg", home: "/home/me", want: "/xdg/inference_exporter"},
+		{xdg: "relative", home: "/home/me", want: "/home/me/.local/state/inference_exporter"},
+		{systemd: "/var/lib/x", xdg: "/xdg", home: "/home/me", want: "/var/lib/x"},
+		{systemd: "/var/lib/x:/var/lib/y", want: "/var/lib/x"},
+		{path: "/there", given: true, systemd: "/var/lib/x", want: "/there"},
+		{given: true, systemd: "/var/lib/x", home: "/home/me", want: ""},
+	} {
+		t.Setenv("STATE_DIRECTORY", tc.systemd)
+		t.Setenv("XDG_STATE_HOME", tc.xdg)
+		t.Setenv("HOME", tc.home)
+		f := stateFlag{path: tc.path, given: tc.given}
+		if got := f.dir(); got != tc.want {
+			t.Errorf("%+v: got %q", tc, got)
+		}
+	}
+}
+
+// The exporter runs where it can keep nothing, with one line of the log; the demo
+// and an exporter of GPUs alone never try.
+func TestStateThatCannotBeKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--endpoint=http://127.0.0.1:1", "--state.path="+file)
+	if lines := p.stderr.lines("no state is kept"); len(lines) != 1 {
+		t.Errorf("logged %q", lines)
+	}
+	t.Setenv("STATE_DIRECTORY", filepath.Join(t.TempDir(), "untouched"))
+	start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--no-collector.server", "--collector.gpu")
+	start(t, "demo", "--web.listen-address=127.0.0.1:0")
+	if _, err := os.Stat(os.Getenv("STATE_DIRECTORY")); !os.IsNotExist(err) {
+		t.Errorf("a state was begun: %v", err)
+	}
+}
