@@ -29,7 +29,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/status"
 )
@@ -101,7 +100,7 @@ func full(t *testing.T) *Exposition {
 	self.Scraped(time.Millisecond, 5000)
 	self.WatchDroppedSpans(func() (uint64, bool) { return 0, true })
 	self.WatchDroppedLogLines(func() uint64 { return 0 })
-	self.WatchState(func() store.Stats { return store.Stats{SavedAt: time.Unix(1, 0)} })
+	self.WatchState(func() StateSaves { return StateSaves{At: time.Unix(1, 0)} })
 	self.WatchBudget(used(0, 0))
 	self.SetShard(0, 2)
 	gpus := gpuUp(everyReading())

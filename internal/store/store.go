@@ -92,9 +92,9 @@ type kept struct {
 
 // Stats are about the saves of a Store.
 type Stats struct {
-	// SavedAt is when all files were last known to be up to date; the zero time while one
+	// At is when all files were last known to be up to date; the zero time while one
 	// of them never was.
-	SavedAt time.Time
+	At time.Time
 	// Bytes is the size of all files.
 	Bytes int64
 	// Failures counts the saves that failed.
@@ -305,10 +305,10 @@ func (s *Store) count(f *kept, size int64, err error) {
 		return
 	}
 	f.at, f.size = s.now(), size
-	s.stats.SavedAt, s.stats.Bytes = f.at, 0
+	s.stats.At, s.stats.Bytes = f.at, 0
 	for _, other := range s.files {
-		if other.at.Before(s.stats.SavedAt) {
-			s.stats.SavedAt = other.at
+		if other.at.Before(s.stats.At) {
+			s.stats.At = other.at
 		}
 		s.stats.Bytes += other.size
 	}

@@ -143,7 +143,7 @@ func TestStateSurvives(t *testing.T) {
 		t.Error(w)
 	}
 	st.Close()
-	if s := st.Stats(); s.Bytes == 0 || s.Failures != 0 || s.SavedAt.Before(before) {
+	if s := st.Stats(); s.Bytes == 0 || s.Failures != 0 || s.At.Before(before) {
 		t.Errorf("%+v", s)
 	}
 }
@@ -320,7 +320,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	st.create = func(string) (file, error) { return nil, fs.ErrPermission }
 	save()
-	if stats := st.Stats(); stats.Failures != 4 || !stats.SavedAt.IsZero() {
+	if stats := st.Stats(); stats.Failures != 4 || !stats.At.IsZero() {
 		t.Errorf("%+v", stats)
 	}
 	if w := s.log.lines(slog.LevelWarn); len(w) != 1 || !strings.Contains(w[0], errFull.Error()) {
@@ -328,7 +328,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	st.create = create
 	save()
-	if stats := st.Stats(); stats.Failures != 4 || stats.SavedAt.IsZero() {
+	if stats := st.Stats(); stats.Failures != 4 || stats.At.IsZero() {
 		t.Errorf("%+v", stats)
 	}
 	if info := s.log.lines(slog.LevelInfo); len(info) != 2 || !strings.Contains(info[1], "saved again") {
