@@ -22,9 +22,10 @@ const textFormat = "text/plain; version=0.0.4; charset=utf-8"
 
 // goldenPage is a page of testdata/pages with what is to be read of it.
 type goldenPage struct {
-	name string
-	text []byte
-	want goldenSnapshot
+	name   string
+	text   []byte
+	want   goldenSnapshot
+	server string // that showed it; "" of a page that was composed
 }
 
 // goldenSnapshot is a Snapshot as it is written by hand.
@@ -66,6 +67,9 @@ func goldenPages(t *testing.T) []goldenPage {
 			t.Fatal(err)
 		}
 		p := goldenPage{name: filepath.Base(name), text: text}
+		if first, _, _ := strings.Cut(string(data), "\n"); !bytes.HasPrefix(text, []byte("# composed ")) {
+			p.server = strings.TrimSuffix(strings.TrimPrefix(first, "# "), ".")
+		}
 		d := yaml.NewDecoder(bytes.NewReader(data))
 		d.KnownFields(true)
 		if err := d.Decode(&p.want); err != nil {

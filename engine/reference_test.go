@@ -76,7 +76,7 @@ func TestReferenceExamples(t *testing.T) {
 
 // documentedEngine is a mapping as the page shows it.
 type documentedEngine struct {
-	Name, Title, Pages, Setup, Notes, Sentinels, Progress string
+	Name, Title, Pages, Setup, Notes, Sentinels, Progress, Tested string
 
 	config *config.Engine
 	prefix string // of the names of all its series
@@ -105,6 +105,7 @@ func documented(t *testing.T) []documentedEngine {
 		engines = append(engines, documentedEngine{
 			Name: name, Title: title, Pages: inCode(m.Pages(name)), Setup: e.Setup, Notes: e.Notes,
 			Sentinels: inCode(e.Sentinels), Progress: map[bool]string{true: "yes", false: "no"}[len(e.Progress) > 0],
+			Tested: testedWith(t, name),
 			config: e, prefix: commonPrefix(e),
 		})
 	}
@@ -112,6 +113,21 @@ func documented(t *testing.T) []documentedEngine {
 		return cmp.Compare(strings.ToLower(a.Title), strings.ToLower(b.Title))
 	})
 	return engines
+}
+
+// testedWith lists the servers whose pages the tests read.
+func testedWith(t *testing.T, engine string) string {
+	t.Helper()
+	var servers []string
+	for _, p := range goldenPages(t) {
+		if p.want.Engine == engine && p.server != "" {
+			servers = append(servers, p.server)
+		}
+	}
+	if servers == nil {
+		return "pages composed from documented names; no real server was met"
+	}
+	return strings.Join(servers, "; ")
 }
 
 // anchor is the fragment that Markdown viewers give a heading.

@@ -95,7 +95,7 @@ func (l *lab) environment(ctx context.Context, name string, files map[string]str
 // models makes the models with random weights, once.
 func (l *lab) models(ctx context.Context) (string, error) {
 	directory := filepath.Join(l.work, "models")
-	if _, err := os.Stat(filepath.Join(directory, "embedding", "model.safetensors")); err == nil {
+	if _, err := os.Stat(filepath.Join(directory, "lora", "adapter_model.safetensors")); err == nil {
 		return directory, nil
 	}
 	bin, err := l.environment(ctx, "model", nil, [][]string{{"numpy==2.4.1", "safetensors==0.6.2", "tokenizers==0.23.2", "gguf==0.19.0"}})

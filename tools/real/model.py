@@ -1,7 +1,7 @@
 """Writes a language model of two layers with random weights, so that a server
 has something to run: model.py DIRECTORY TEXT... makes DIRECTORY/hf (safetensors),
-DIRECTORY/model.gguf and DIRECTORY/embedding (BERT), with a tokenizer that is
-trained on the TEXT files."""
+DIRECTORY/lora (an adapter of it), DIRECTORY/model.gguf and DIRECTORY/embedding
+(BERT), with a tokenizer that is trained on the TEXT files."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 CONTEXT, WIDTH, LAYERS, HEADS, KV_HEADS, INNER, VOCABULARY = 8192, 256, 2, 4, 2, 512, 4096
 HEAD = WIDTH // HEADS
-SPECIAL = ["<pad>", "<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>"]
+SPECIAL = ["<pad>", "<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>", "<think>", "</think>"]
 CHAT = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}</s>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -81,6 +81,22 @@ def write_hf(directory, tensors):
     })
     write(directory / "generation_config.json", {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0})
     save_file({hf: t for (hf, _), t in tensors.items()}, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def write_lora(directory):
+    """An adapter of two of the projections."""
+    rank, tensors = 8, {}
+    for i in range(LAYERS):
+        for name, out in {"q_proj": HEADS * HEAD, "v_proj": KV_HEADS * HEAD}.items():
+            prefix = f"base_model.model.model.layers.{i}.self_attn.{name}"
+            tensors[f"{prefix}.lora_A.weight"] = weights(rank, WIDTH)
+            tensors[f"{prefix}.lora_B.weight"] = weights(out, rank)
+    directory.mkdir(parents=True, exist_ok=True)
+    write(directory / "adapter_config.json", {
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": "hf", "r": rank, "lora_alpha": 2 * rank,
+        "lora_dropout": 0.0, "bias": "none", "target_modules": ["q_proj", "v_proj"], "inference_mode": True,
+    })
+    save_file(tensors, directory / "adapter_model.safetensors", metadata={"format": "pt"})
 
 
 def write_gguf(path, tensors, tokenizer):
@@ -154,3 +170,4 @@ write_hf(directory / "hf", tensors)
 write_gguf(directory / "model.gguf", tensors, tokenizer)
 trained(texts, directory / "embedding")
 write_bert(directory / "embedding")
+write_lora(directory / "lora")

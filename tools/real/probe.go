@@ -33,34 +33,60 @@ type probeResult struct {
 	Vectors struct {
 		Items int `json:"items"`
 	} `json:"vectors"`
+	Concurrency int   `json:"concurrency"`
+	Answer      names `json:"answer"`
+}
+
+// names are those of the model and of the system, as a reply has them.
+type names struct {
+	Model       string `json:"model"`
+	Fingerprint string `json:"system_fingerprint"`
+}
+
+// together is what the exporter printed of all probes of one call.
+type together struct {
+	Knee    int            `json:"burst_knee_concurrency"`
+	Changes map[string]int `json:"changes"`
 }
 
 // probe runs the exporter's command probe.
 func (l *lab) probe(ctx context.Context, args ...string) ([]probeResult, error) {
+	results, _, err := l.probeTogether(ctx, args...)
+	return results, err
+}
+
+// probeTogether is probe, with what the exporter concludes from all of its probes.
+func (l *lab) probeTogether(ctx context.Context, args ...string) ([]probeResult, together, error) {
+	var all together
 	cmd := exec.CommandContext(ctx, l.exporter, append([]string{"probe", "-o", "json"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return nil, err
+		return nil, all, err
 	}
 	var results []probeResult
 	lines := bufio.NewScanner(bytes.NewReader(output))
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
-		var r probeResult
+		var r struct {
+			probeResult
+			Together together `json:"together"`
+		}
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("read the exporter's JSON: %w", err)
+			return nil, all, fmt.Errorf("read the exporter's JSON: %w", err)
 		}
-		if r.Outcome != "" { // else it is the summary
-			results = append(results, r)
+		if r.Outcome == "" { // the summary
+			all = r.Together
+			continue
 		}
+		results = append(results, r.probeResult)
 	}
 	if len(results) == 0 {
-		return nil, fmt.Errorf("the exporter printed no result: %s", lastLine(stderr.String()))
+		return nil, all, fmt.Errorf("the exporter printed no result: %s", lastLine(stderr.String()))
 	}
-	return results, nil
+	return results, all, nil
 }
 
 // How far the exporter's clock may be from the relay's, which stands between

@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,13 +38,24 @@ func scenarios(s *server) []scenario {
 	for _, name := range s.apis {
 		all = append(all, scenario{"probe by " + name, probeBy(name)})
 	}
-	return append(all,
+	if s.adapter != "" {
+		all = append(all, scenario{"adapter", adapter})
+	}
+	if s.slots > 0 {
+		all = append(all, scenario{"knee of bursts", knee})
+	}
+	all = append(all,
 		scenario{"end-to-end check", endToEnd},
 		scenario{"daemon: every module", daemonModules},
 		scenario{"daemon: tokens", daemonTokens},
 		scenario{"daemon: server values", daemonValues},
 		scenario{"daemon: prefix cache", daemonCache},
 		scenario{"overload", overload},
+	)
+	if slices.Contains(s.behind, "spare") { // whose page has other models from then on
+		all = append(all, scenario{"fallback", fallback})
+	}
+	return append(all,
 		scenario{"another model name", anotherModel},
 		scenario{"hung for 30 s", hung},
 		scenario{"killed in a stream", killed},
@@ -163,44 +174,20 @@ func probeBy(name string) func(context.Context, *bench) (string, error) {
 	}
 }
 
-// endToEnd runs make e2e's check. Its limits on times are for a server that
-// has the machine to itself, so that it may run three times.
-func endToEnd(ctx context.Context, b *bench) (text string, err error) {
-	for run := range 3 {
-		if text, err = b.endToEndOnce(ctx); err == nil {
-			return fmt.Sprintf("%s, in run %d", text, run+1), nil
-		}
+// revive restarts a server that a check before has left without an answer.
+func (b *bench) revive(ctx context.Context) error {
+	if b.recovers(ctx) == nil {
+		return nil
 	}
-	return "", err
-}
-
-// said is a line of the check's output.
-var said = regexp.MustCompile(`_test\.go:\d+: (.*)`)
-
-func (b *bench) endToEndOnce(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, b.e2e, "-test.run=^TestEndpoint$", "-test.v")
-	cmd.Dir = filepath.Join(b.root, "internal", "e2e")
-	cmd.Env = append(os.Environ(), "INFERENCE_EXPORTER_E2E_CONFIG="+b.config)
-	output, err := cmd.CombinedOutput()
-	os.WriteFile(filepath.Join(b.work, b.server.name+"-e2e.log"), output, 0o644)
-	var agree, problems []string
-	for _, m := range said.FindAllStringSubmatch(string(output), -1) {
-		name, _, _ := strings.Cut(m[1], ":")
-		switch {
-		case strings.Contains(m[1], ", end to end "):
-			agree = append(agree, name)
-		case !strings.Contains(m[1], " is not offered ") && !strings.HasPrefix(m[1], "api "):
-			problems = append(problems, m[1])
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, strings.Join(problems, "; "))
-	}
-	return "offered and in agreement: " + strings.Join(agree, ", "), nil
+	b.front.stop()
+	return b.start(ctx, b.model)
 }
 
 // longProbe starts a probe with a long answer and waits until its stream runs.
 func (b *bench) longProbe(ctx context.Context, module string) (<-chan probeResult, error) {
+	if err := b.revive(ctx); err != nil {
+		return nil, err
+	}
 	b.front.tee.forget()
 	done := make(chan probeResult, 1)
 	go func() {

@@ -26,6 +26,7 @@ type server struct {
 	omit    string // a parameter that it refuses
 	echoes  bool   // answers to any name of a model, and repeats it
 	model   string // configured; else it is to be found
+	adapter string // that it lists beside the model
 
 	backendOnly bool   // runs behind others alone
 	missing     string // why it cannot be had
@@ -95,6 +96,19 @@ packages = []
 			}), slots: 4,
 		},
 		{
+			name: "vllm-lora", title: "vLLM on CPU, a LoRA adapter, reasoning, times of each request", version: "0.32.0", environment: "vllm",
+			command: []string{
+				"{bin}/vllm", "serve", "{models}/hf", "--served-model-name", "{name}", "--host", "127.0.0.1", "--port", "{port}",
+				"--max-num-seqs", "4", "--max-model-len", "8192", "--dtype", "float32", "--enforce-eager",
+				"--enable-lora", "--max-lora-rank", "8", "--lora-modules", "tuned={models}/lora",
+				"--reasoning-parser", "deepseek_r1", "--enable-per-request-metrics", "--enable-prompt-tokens-details",
+			},
+			env:   []string{"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_NO_USAGE_STATS=1"},
+			ready: "/v1/models", adapter: "tuned",
+			apis:   []string{"openai-chat", "openai-completions"},
+			engine: "vllm", page: "/metrics", cached: true, quantities: vllmPage(), slots: 4,
+		},
+		{
 			name: "vllm-embedding", title: "vLLM on CPU, embeddings", version: "0.32.0", environment: "vllm",
 			command: []string{
 				"{bin}/vllm", "serve", "{models}/embedding", "--runner", "pooling", "--served-model-name", "{name}", "--host", "127.0.0.1",
@@ -115,15 +129,17 @@ packages = []
 		{
 			name: "litellm", title: "LiteLLM proxy", version: "1.106.0",
 			install: [][]string{{"litellm[proxy]==1.106.0", "prometheus_client"}},
-			behind:  []string{"vllm"},
+			behind:  []string{"vllm", "primary", "spare"},
 			config: `model_list:
   - model_name: {name}
     litellm_params: {model: "openai/{name}", api_base: "{behind0}/v1", api_key: none}
+  - model_name: guarded
+    litellm_params: {model: "openai/primary", api_base: "{behind1}/v1", api_key: none}
   - model_name: spare
-    litellm_params: {model: "openai/{name}", api_base: "{behind0}/v1", api_key: none}
+    litellm_params: {model: "openai/spare", api_base: "{behind2}/v1", api_key: none}
 litellm_settings:
   callbacks: [prometheus]
-  fallbacks: [{{name}: [spare]}]
+  fallbacks: [guarded: [spare]]
 general_settings: {master_key: sk-local}
 `,
 			command: []string{"{bin}/litellm", "--config", "{config}", "--host", "127.0.0.1", "--port", "{port}"},
@@ -218,6 +234,15 @@ general_settings: {master_key: sk-local}
 				"ttft_seconds_sum":             {"sglang:time_to_first_token_seconds_sum"},
 				"request_duration_seconds_sum": {"sglang:e2e_request_latency_seconds_sum"},
 			},
+		},
+		// The servers of a model and of its fallback.
+		{
+			name: "primary", title: "simulated vLLM", backendOnly: true, ready: "/health",
+			command: []string{"{exporter}", "simulate", "--model=primary", "--weights-version=1", "--web.listen-address=127.0.0.1:{port}"},
+		},
+		{
+			name: "spare", title: "simulated vLLM", backendOnly: true, ready: "/health",
+			command: []string{"{exporter}", "simulate", "--model=spare", "--weights-version=2", "--web.listen-address=127.0.0.1:{port}"},
 		},
 		{
 			name: "llama-cpp-python", title: "llama-cpp-python server", version: "0.3.36",
