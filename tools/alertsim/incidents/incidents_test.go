@@ -1,0 +1,326 @@
+package incidents
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// afterwards is how long an incident is watched after its end.
+var afterwards = flag.Duration("afterwards", 75*time.Minute, "how long incidents are watched after their end, such as 6h")
+
+const (
+	// calm is how long endpoints are well before: as long as the windows of the
+	// alerts that page.
+	calm = 6*time.Hour + 10*time.Minute
+	// warmup is how long before an incident all rules are first evaluated. Until then
+	// only those are that alerts compare with hours before.
+	warmup = 15 * time.Minute
+	// lasting is how long an incident lasts.
+	lasting = 30 * time.Minute
+)
+
+// incident is one thing that goes wrong.
+type incident struct {
+	name string
+	// faults are what is wrong, by endpoint, while it lasts.
+	faults map[string]fault
+	// away says that the exporter is away while it lasts.
+	away bool
+	// healthy is an hour in which nothing goes wrong.
+	healthy bool
+	// config is the configuration of the endpoints; "" is the usual one.
+	config string
+	// pages is how many notifications the pager is to get, and warned whether others
+	// are to get one.
+	pages  int
+	warned bool
+	// within is the time in which the first notification is to come; 0 is any.
+	within time.Duration
+	// known are the ways in which it is not so yet.
+	known []string
+}
+
+// usual is the configuration of two endpoints on machines of their own, probed
+// every 15 s, with objectives that a healthy one meets.
+const usual = `
+global: {interval: 15s}
+modules: {interactive: {slo: {ttft: 1s, tpot: 60ms}}}
+endpoints:
+  - {name: a, url: "http://a.test:8000", api: openai-chat, model: llama}
+  - {name: b, url: "http://b.test:8000", api: openai-chat, model: llama}
+`
+
+// node is the configuration of four endpoints on one machine and two on others.
+func node() string {
+	var b strings.Builder
+	b.WriteString("global: {interval: 15s, limits: {in_flight_per_host: 16}}\nendpoints:\n")
+	for i := range 4 {
+		fmt.Fprintf(&b, "  - {name: node-%[1]d, url: \"http://node.test:800%[1]d\", api: openai-chat, model: llama-%[1]d}\n", i)
+	}
+	for i := range 2 {
+		fmt.Fprintf(&b, "  - {name: other-%[1]d, url: \"http://other-%[1]d.test:8000\", api: openai-chat, model: llama-%[1]d}\n", i)
+	}
+	return b.String()
+}
+
+// twenty is the configuration of twenty endpoints that also get bursts.
+func twenty() string {
+	var b strings.Builder
+	b.WriteString("global: {interval: 15s}\nmodules: {batch: {interval: 5m}}\nendpoints:\n")
+	for i := range 20 {
+		fmt.Fprintf(&b, "  - {name: e%[1]d, url: \"http://e%[1]d.test:8000\", api: openai-chat, model: llama, modules: [interactive, batch]}\n", i)
+	}
+	return b.String()
+}
+
+// of is a fault of the endpoint a.
+func of(f fault) map[string]fault { return map[string]fault{"a": f} }
+
+// incidents lists what may go wrong. Connections that are refused take no time, and
+// what hangs ends at the default limits.
+func incidents() []incident {
+	const prompt = 3 * time.Minute // for an outage
+	refused := fault{outcome: result.ConnectError, after: time.Millisecond, lost: 1}
+	all := []incident{
+		{name: "endpoint refuses", faults: of(refused), pages: 1, within: prompt, known: []string{"2 pages", "3 pages after the end", "not resolved within 5 minutes"}},
+		{name: "hangs before headers", faults: of(fault{outcome: result.TimeoutFirstToken, after: 30 * time.Second, hangs: true}), pages: 1, within: prompt, known: []string{"2 pages", "3 pages after the end", "not resolved within 5 minutes"}},
+		{name: "hangs in the stream", faults: of(fault{outcome: result.TimeoutStall, after: 15 * time.Second, tokens: true, hangs: true}), pages: 1, within: prompt, known: []string{"2 pages", "2 pages after the end", "not resolved within 5 minutes"}},
+		{name: "401", faults: of(fault{outcome: result.Unauthorized, after: 20 * time.Millisecond}), pages: 1, within: prompt, known: []string{"5 pages after the end", "not resolved within 5 minutes"}},
+		{name: "429, Retry-After 600", faults: of(fault{outcome: result.RateLimited, after: 20 * time.Millisecond, retryAfter: 10 * time.Minute}), pages: 1},
+		{name: "30 % fail", faults: of(fault{outcome: result.HTTPError, after: 50 * time.Millisecond, share: 0.3}), pages: 1, known: []string{"not resolved within 5 minutes"}},
+		{name: "TTFT x 5", faults: of(fault{ttft: 5}), pages: 1, known: []string{"2 pages", "3 pages after the end", "not resolved within 5 minutes"}},
+		{name: "TPOT x 3", faults: of(fault{tpot: 3}), pages: 1, known: []string{"1 pages after the end", "not resolved within 5 minutes"}},
+		{name: "queue full", faults: of(fault{ttft: 20, waiting: 52}), pages: 1, known: []string{"2 pages", "3 pages after the end", "not resolved within 5 minutes"}},
+		{name: "KV cache full", faults: of(fault{ttft: 8, tpot: 3, waiting: 10, kvCache: 1, preempted: 1}), pages: 1, known: []string{"2 pages", "4 pages after the end", "not resolved within 5 minutes"}},
+		{name: "replica lost, survivors slow", faults: of(fault{ttft: 5, lost: 1}), config: replicated, pages: 1, known: []string{"3 pages", "3 pages after the end", "not resolved within 5 minutes"}},
+		{name: "model changed", faults: of(fault{model: "qwen"}), config: unnamed, warned: true, known: []string{"no warning"}},
+		{name: "wrong answers", faults: of(fault{wrong: 0.5}), config: questions, warned: true},
+		{name: "node of four lost", faults: map[string]fault{"node-0": refused, "node-1": refused, "node-2": refused, "node-3": refused}, config: node(), pages: 1, within: prompt, known: []string{"8 pages", "12 pages after the end", "not resolved within 5 minutes"}},
+		{name: "exporter killed", away: true, pages: 1},
+		{name: "exporter starved", faults: map[string]fault{
+			"a": {ttft: 5, imprecise: 0.97}, "b": {ttft: 5, imprecise: 0.97},
+		}, warned: true},
+		{name: "healthy hour of twenty, with bursts", config: twenty(), healthy: true},
+	}
+	return all
+}
+
+// replicated has two servers behind the endpoint a: see replicas.
+const replicated = usual
+
+// unnamed is a configuration that leaves the model to the endpoint.
+const unnamed = `
+global: {interval: 15s}
+modules: {interactive: {slo: {ttft: 1s, tpot: 60ms}}}
+endpoints:
+  - {name: a, url: "http://a.test:8000", api: openai-chat}
+  - {name: b, url: "http://b.test:8000", api: openai-chat}
+`
+
+// questions is a configuration with known answers.
+const questions = `
+global: {interval: 15s}
+modules: {interactive: {slo: {ttft: 1s, tpot: 60ms}}, answers: {questions: true}}
+endpoints:
+  - {name: a, url: "http://a.test:8000", api: openai-chat, model: llama, modules: [interactive, answers]}
+`
+
+// TestIncidents counts what receivers get of each incident. One that is no longer
+// known to be otherwise than wanted must stay so.
+func TestIncidents(t *testing.T) {
+	for _, in := range incidents() {
+		t.Run(in.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				outcome := in.run(t)
+				t.Logf("%s: %s", in.name, outcome)
+				for _, n := range outcome.notes {
+					t.Logf("  %s", n)
+				}
+				if diff := cmp.Diff(in.known, in.misses(outcome)); diff != "" {
+					t.Errorf("differences from what is wanted (-known +found):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// outcome is what an incident caused.
+type outcome struct {
+	notes      []note // from its onset on
+	onset, end time.Time
+}
+
+// pager reports whether a receiver is a person, now.
+func (n note) pages() bool { return strings.HasSuffix(n.receiver, "pager") }
+
+func (n note) isResolved() bool { return len(n.firing) == 0 }
+
+// firing returns the notifications of a kind that report alerts, before or after the
+// end.
+func (o outcome) firing(pages, after bool) []note {
+	return slices.DeleteFunc(slices.Clone(o.notes), func(n note) bool {
+		return n.isResolved() || n.receiver == "watchdog" || n.receiver == "nobody" || n.pages() != pages || n.at.After(o.end) != after
+	})
+}
+
+// first returns how long it took until the first page; negative without one.
+func (o outcome) first() time.Duration {
+	for _, n := range o.firing(true, false) {
+		return n.at.Sub(o.onset)
+	}
+	return -1
+}
+
+// resolved returns how long after the end the last page was resolved; negative if
+// there was none.
+func (o outcome) resolved() (after time.Duration, all bool) {
+	open := map[string]bool{}
+	after = -1
+	for _, n := range o.notes {
+		if !n.pages() {
+			continue
+		}
+		open[n.group] = !n.isResolved()
+		if n.isResolved() {
+			after = n.at.Sub(o.end)
+		}
+	}
+	for _, is := range open {
+		if is {
+			return after, false
+		}
+	}
+	return after, true
+}
+
+func (o outcome) String() string {
+	after, all := o.resolved()
+	return fmt.Sprintf("%d pages, first after %s, resolved %s after the end (all %t), %d pages after the end, %d and %d warnings",
+		len(o.firing(true, false)), o.first(), after, all, len(o.firing(true, true)), len(o.firing(false, false)), len(o.firing(false, true)))
+}
+
+// misses returns in which ways the notifications are not as wanted.
+func (in incident) misses(o outcome) []string {
+	var all []string
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	during, later := len(o.firing(true, false)), len(o.firing(true, true))
+	add(during != in.pages, "%d pages", during)
+	add(later > 0, "%d pages after the end", later)
+	add(in.within > 0 && o.first() > in.within, "late")
+	after, resolved := o.resolved()
+	add(!resolved || in.pages > 0 && after > 5*time.Minute, "not resolved within 5 minutes")
+	warned := len(o.firing(false, false)) > 0
+	add(in.warned && !warned, "no warning")
+	add(in.pages == 0 && !in.warned && warned, "warned")
+	return all
+}
+
+// run simulates an incident.
+func (in incident) run(t *testing.T) outcome {
+	cfg, err := config.Parse([]byte(in.configuration()), "test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, during, afterwards := calm, lasting, *afterwards
+	if in.healthy {
+		before, during, afterwards = 20*time.Minute, time.Hour, 0
+	}
+	if in.config == questions {
+		before += 2 * time.Hour // the share of wrong answers is compared with that of six hours before
+	}
+	begin := time.Now()
+	o := outcome{onset: begin.Add(before), end: begin.Add(before + during)}
+	now := func() bool { return !time.Now().Before(o.onset) && time.Now().Before(o.end) }
+	servers := network{}
+	for i, e := range cfg.Endpoints {
+		servers[e.Name] = &server{
+			name: e.Name, replicas: in.replicas(), random: rand.New(rand.NewPCG(1, uint64(i))), failed: map[engine.Reason]uint64{},
+			fault: func() fault {
+				if now() {
+					return in.faults[e.Name]
+				}
+				return fault{}
+			},
+		}
+	}
+	p := newPrometheus(t, intervals(cfg))
+	a := startAlertmanager(t)
+	defer a.stop()
+	e := startExporter(t, cfg, servers)
+	defer func() { e.stop() }()
+	seen := p.target("exporter:10115")
+	load, stop := p.evaluate(t, a)
+	defer stop()
+	load(p.recorded())
+	evaluating := false
+	const scrapePhase = 4 * time.Second
+	time.Sleep(scrapePhase)
+	for end := o.end.Add(afterwards); time.Now().Before(end); time.Sleep(scrapeInterval) {
+		if !evaluating && time.Until(o.onset) <= warmup {
+			evaluating = true
+			load(p.rules)
+		}
+		page := []byte(nil)
+		switch away := in.away && now(); {
+		case away && e != nil:
+			e.stop()
+			e = nil
+		case !away && e == nil:
+			e = startExporter(t, cfg, servers)
+		}
+		if e != nil {
+			page = e.metrics(t)
+		}
+		seen.scrape(t, page)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, n := range a.notes {
+		if n.receiver != "watchdog" {
+			o.notes = append(o.notes, n)
+		}
+	}
+	return o
+}
+
+func (in incident) configuration() string {
+	if in.config == "" {
+		return usual
+	}
+	return in.config
+}
+
+func (in incident) replicas() int {
+	if strings.HasPrefix(in.name, "replica") {
+		return 2
+	}
+	return 1
+}
+
+// intervals returns those of the modules in use.
+func intervals(cfg *config.Config) map[string]time.Duration {
+	all := map[string]time.Duration{}
+	for _, e := range cfg.Endpoints {
+		for _, name := range e.Modules {
+			all[name] = time.Duration(cfg.Modules[name].Interval)
+		}
+	}
+	return all
+}
