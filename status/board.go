@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -113,6 +114,14 @@ func (b *Board) CloseSeries(id result.SeriesID) {
 func (b *Board) SetServers(endpoint string, statuses []engine.Status) {
 	if e := b.endpoint(endpoint); e != nil {
 		e.setServers(statuses)
+	}
+}
+
+// SetFindings replaces what the probes of a module of an endpoint show together;
+// nil is nothing. The findings must not be changed afterwards.
+func (b *Board) SetFindings(endpoint, module string, f *estimate.Findings) {
+	if e := b.endpoint(endpoint); e != nil {
+		e.setFindings(module, f)
 	}
 }
 

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -39,6 +41,8 @@ type endpoint struct {
 	servers []engine.Status
 	load    *Load
 	changes []Change // the latest last
+	// findings are those of the probes of a module together, by its name.
+	findings map[string]*estimate.Findings
 
 	version uint64 // of the latest change
 	row     *Row   // nil is to be rebuilt; never changed
@@ -100,6 +104,30 @@ func (e *endpoint) setServers(statuses []engine.Status) {
 		e.load = load
 		e.touch()
 	}
+}
+
+// setFindings replaces the findings of a module.
+func (e *endpoint) setFindings(module string, f *estimate.Findings) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f == nil {
+		delete(e.findings, module)
+		return
+	}
+	if e.findings == nil {
+		e.findings = map[string]*estimate.Findings{}
+	}
+	e.findings[module] = f
+	e.touch()
+}
+
+// modulesOf returns the findings of all modules, sorted by name.
+func modulesOf(findings map[string]*estimate.Findings) []*Module {
+	var all []*Module
+	for _, name := range slices.Sorted(maps.Keys(findings)) {
+		all = append(all, &Module{name, estimate.NewDocument(findings[name])})
+	}
+	return all
 }
 
 // note adds a change.
@@ -218,6 +246,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	e.notice(now)
 	d := &Detail{Row: *e.currentRow(now), At: unixSeconds(now), Version: b.version.Load()}
 	changes, servers, target := slices.Clone(e.changes), e.servers, e.target()
+	findings := maps.Clone(e.findings)
 	views := make([]view, len(e.series))
 	for i, p := range e.series {
 		views[i] = p.view()
@@ -235,7 +264,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	for i := range views {
 		d.Series[i] = views[i].page(target)
 	}
-	d.Pages = pagesOf(servers)
+	d.Pages, d.Findings = pagesOf(servers), modulesOf(findings)
 	return d, true
 }
 
@@ -250,11 +279,12 @@ type view struct {
 	options SeriesOptions
 	from    time.Time
 	history history
+	runs    string
 	kept    []*keptProbe
 }
 
 func (p *Probes) view() view {
-	v := view{p.id, p.options, p.from, p.history, slices.Clone(p.kept)}
+	v := view{p.id, p.options, p.from, p.history, p.runs(), slices.Clone(p.kept)}
 	h := &v.history
 	h.at, h.ttft, h.tpot, h.ended = slices.Clone(h.at), slices.Clone(h.ttft), slices.Clone(h.tpot), slices.Clone(h.ended)
 	return v
@@ -266,7 +296,7 @@ func (v *view) page(t result.Target) *Series {
 	s := &Series{
 		Module: v.id.Module, Prefix: v.id.Prefix,
 		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
-		Interval: v.options.Pace.Interval, SLO: v.options.SLO,
+		Interval: v.options.Pace.Interval, SLO: v.options.SLO, Runs: v.runs,
 		History: v.history.columns(v.from), Probes: make([]*result.Document, 0, len(v.kept)),
 	}
 	if v.options.Window != nil {

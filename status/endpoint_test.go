@@ -49,7 +49,7 @@ func TestRow(t *testing.T) {
 	row := l.row()
 	expectJSON(t, row, `{"name": "e", "url": "http://e:8000", "model": "llama", "api": "openai-chat", "engine": "vllm",
 		"labels": {"team": "search"}, "module": "interactive", "state": "up", "since": 1767323075, "last_at": 1767323075,
-		"outcomes": ["http_error", "success"],
+		"outcomes": ["http_error", "success"], "runs": "x.",
 		"failure": {"at": 1767323045, "module": "interactive", "outcome": "http_error",
 			"message": "status 502: \"bad [31m gateway\"",
 			"advice": "A gateway answers, but not the server behind it: is that running, and slower than the gateway's limit?"},
@@ -322,7 +322,7 @@ func TestDetail(t *testing.T) {
 	d := l.detail("e")
 	d.Series[1].Probes = d.Series[1].Probes[:0] // tested elsewhere
 	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "ladder",
-		"state": "down", "since": 1767323046.5, "last_at": 1767323046.5, "outcomes": ["dns_error"], "failing": ["ladder"],
+		"state": "down", "since": 1767323046.5, "last_at": 1767323046.5, "outcomes": ["dns_error"], "runs": "x", "failing": ["ladder"],
 		"failure": {"at": 1767323046.5, "module": "ladder", "outcome": "dns_error", "message": "no token",
 			"advice": "Does the host's name resolve on this machine? Look for a typing error in the URL, a missing search domain, and at the resolver itself."},
 		"ttft_window": {"samples": 1}, "slo": {"objective": 0.9},
@@ -331,7 +331,7 @@ func TestDetail(t *testing.T) {
 			{"module": "burst", "prefix": "cold", "concurrency": "8", "interval_seconds": 30, "probes": [],
 				"history": {"from": 1767323045, "at": [], "ttft_seconds": [], "tpot_seconds": [], "outcome": []}},
 			{"module": "ladder", "prefix": "warm", "input_tokens": "8000", "output_tokens": "64", "interval_seconds": 60,
-				"ttft_window": {"samples": 1}, "slo": {"objective": 0.9}, "probes": [],
+				"ttft_window": {"samples": 1}, "slo": {"objective": 0.9}, "runs": "x", "probes": [],
 				"history": {"from": 1767323045, "at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}],
 		"changes": [{"at": 1767323046.5, "text": "down: the host name does not resolve"}]}`, d.Version))
 

@@ -32,6 +32,8 @@ type GPU struct {
 	Name  string `json:"name,omitempty"`
 	// Profile is that of a MIG device, as in 1g.10gb.
 	Profile string `json:"profile,omitempty"`
+	// Endpoints are those that it serves by the configuration (hardware.uuids), sorted.
+	Endpoints []string `json:"endpoints,omitempty"`
 
 	MemoryUsed        *float64 `json:"memory_used_bytes,omitempty"`
 	MemoryTotal       *float64 `json:"memory_total_bytes,omitempty"`
@@ -88,6 +90,35 @@ func GPUs(s *gpu.Snapshot) *GPUPage {
 		}
 	}
 	return p
+}
+
+// GPUs returns the page of a snapshot, with the endpoints that each GPU serves.
+func (b *Board) GPUs(s *gpu.Snapshot) *GPUPage {
+	page := GPUs(s)
+	on := b.endpointsByGPU()
+	for _, g := range page.GPUs {
+		g.Endpoints = on[g.UUID]
+	}
+	return page
+}
+
+// endpointsByGPU returns the names of the endpoints that the configuration places on
+// a GPU, by its UUID, sorted.
+func (b *Board) endpointsByGPU() map[string][]string {
+	b.mu.Lock()
+	all := b.inOrder()
+	b.mu.Unlock()
+	on := map[string][]string{}
+	for _, e := range all {
+		e.mu.Lock()
+		if hardware := e.cfg.Hardware; hardware != nil {
+			for _, uuid := range hardware.UUIDs {
+				on[uuid] = append(on[uuid], e.name)
+			}
+		}
+		e.mu.Unlock()
+	}
+	return on
 }
 
 // stateTexts returns the states in words.

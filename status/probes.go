@@ -21,6 +21,7 @@ type Probes struct {
 	patience time.Duration // after which the latest result is old; 0 is never
 	opened   time.Time
 	from     time.Time // since when it is kept: opened, or earlier by another process
+	paced    int64     // since when the interval is what it is, in tenths; see history
 	closed   bool
 
 	// What follows from the other series of the endpoint; see relate.
@@ -54,6 +55,9 @@ func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions, earlier *rest
 		e.drop(p)
 	}
 	e.series = append(e.series, p)
+	if p.options.Pace.Interval != o.Pace.Interval {
+		p.paced = tenths(now)
+	}
 	if !reflect.DeepEqual(p.options.SLO, o.SLO) {
 		p.slowness = 0 // by other objectives
 	}
@@ -77,6 +81,9 @@ func (e *endpoint) closeSeries(id result.SeriesID) {
 	p.closed = true
 	e.drop(p)
 	e.board.open.Add(-1)
+	if !slices.ContainsFunc(e.series, func(other *Probes) bool { return other.id.Module == id.Module }) {
+		delete(e.findings, id.Module)
+	}
 	e.relate(now)
 }
 
@@ -197,7 +204,7 @@ func (p *Probes) window() *Window {
 // fill sets what a row shows of its first series.
 func (p *Probes) fill(row *Row) {
 	row.Module, row.SLO, row.Window = p.id.Module, p.options.SLO, p.window()
-	row.Outcomes = p.history.outcomes(rowOutcomes)
+	row.Outcomes, row.Runs = p.history.outcomes(rowOutcomes), p.runs()
 	if last := p.last(); last != nil && last.result.Outcome == result.Success {
 		t := &last.result.Timing
 		row.TTFT, row.TPOT, row.Duration = result.Seconds(t.TTFT), result.Seconds(t.TPOT), result.Seconds(t.Duration)

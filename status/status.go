@@ -7,6 +7,7 @@ package status
 
 import (
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -81,6 +82,8 @@ type Row struct {
 	// Outcomes are those of the latest probes of the first module, the latest
 	// last: at most 30.
 	Outcomes []result.Outcome `json:"outcomes,omitempty"`
+	// Runs are the latest runs of the first module; see Series.
+	Runs string `json:"runs,omitempty"`
 	// Failing names the modules whose latest probe failed, at most 8.
 	Failing []string `json:"failing,omitempty"`
 	// Slow names the modules whose answers are over an objective, at most 8.
@@ -148,6 +151,8 @@ type Detail struct {
 	Version uint64    `json:"version"`
 	Series  []*Series `json:"series"`
 	Pages   []*Server `json:"pages,omitempty"`
+	// Findings are what many probes of a module show together, sorted by module.
+	Findings []*Module `json:"findings,omitempty"`
 	// Changes are what happened lately: of state, findings such as a new answer to
 	// an old question, and restarts of the exporter; the latest first, at most 50.
 	Changes []Change `json:"changes,omitempty"`
@@ -167,9 +172,18 @@ type Series struct {
 	Window       *Window  `json:"ttft_window,omitempty"`
 	SLO          *SLO     `json:"slo,omitempty"`
 	History      *History `json:"history"`
+	// Runs are the latest runs, the latest last, at most 30: '.' is a success, 'o' a
+	// success over an objective, 'x' a failure, '-' a run that did not start.
+	Runs string `json:"runs,omitempty"`
 	// Probes are the latest ones with all that is known, the latest first, in the
 	// form of the command `probe -o json`.
 	Probes []*result.Document `json:"probes"`
+}
+
+// Module is what the probes of one module show together.
+type Module struct {
+	Module string `json:"module"`
+	*estimate.Document
 }
 
 // History are columns of the kept probes, the oldest first. A null is a value

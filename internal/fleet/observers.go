@@ -74,6 +74,9 @@ func (f *findings) observe(results []*result.Result) {
 	defer f.mu.Unlock()
 	latest := f.tracker.Observe(results)
 	f.series.Set(latest)
+	if f.board != nil {
+		f.board.SetFindings(f.id.Endpoint, f.id.Module, latest)
+	}
 	if latest != nil {
 		f.log(latest)
 	}

@@ -195,7 +195,7 @@ type summaryDocument struct {
 	Outcomes map[result.Outcome]int          `json:"outcomes"`
 	Skipped  int                             `json:"skipped,omitempty"`
 	Latency  map[string]distributionDocument `json:"latency,omitempty"`
-	Together *findingsDocument               `json:"together,omitempty"`
+	Together *estimate.Document              `json:"together,omitempty"`
 }
 
 // distributionDocument leaves out the bounds that there are too few samples
@@ -217,7 +217,7 @@ type distributionDocument struct {
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: map[result.Outcome]int{}, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: newFindingsDocument(s.together),
+		Outcomes: map[result.Outcome]int{}, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: estimate.NewDocument(s.together),
 	}
 	maps.Copy(d.Outcomes, s.outcomes)
 	for name, samples := range s.samples {
@@ -272,43 +272,6 @@ func within(i estimate.Interval, render func(float64) string) string {
 
 func asDuration(seconds float64) string {
 	return duration(time.Duration(seconds * float64(time.Second)))
-}
-
-// findingsDocument are findings in JSON. What is not known is absent.
-type findingsDocument struct {
-	Prefill  *intervalDocument          `json:"prefill_tokens_per_second,omitempty"`
-	Fixed    *intervalDocument          `json:"ttft_fixed_seconds,omitempty"`
-	HitRatio *float64                   `json:"prefix_cache_hit_ratio,omitempty"`
-	Benefit  *intervalDocument          `json:"prefix_benefit_seconds,omitempty"`
-	Knee     int                        `json:"burst_knee_concurrency,omitempty"`
-	Logprob  *float64                   `json:"reference_logprob,omitempty"`
-	Changes  map[estimate.Source]uint64 `json:"changes,omitempty"`
-}
-
-// intervalDocument is an estimate.Interval in JSON.
-type intervalDocument struct {
-	Value float64 `json:"estimate"`
-	Lower float64 `json:"lower"`
-	Upper float64 `json:"upper"`
-}
-
-func newFindingsDocument(f *estimate.Findings) *findingsDocument {
-	if f == nil {
-		return nil
-	}
-	d := &findingsDocument{HitRatio: f.HitRatio, Logprob: f.Logprob, Benefit: (*intervalDocument)(f.Benefit), Changes: map[estimate.Source]uint64{}}
-	if f.Prefill != nil {
-		d.Prefill, d.Fixed = (*intervalDocument)(&f.Prefill.TokensPerSecond), (*intervalDocument)(&f.Prefill.FixedSeconds)
-	}
-	if f.Knee != nil {
-		d.Knee = f.Knee.Concurrency
-	}
-	for i, source := range estimate.Sources() {
-		if f.Changes[i] > 0 {
-			d.Changes[source] = f.Changes[i]
-		}
-	}
-	return d
 }
 
 // alpha is how often a bound of a quantile may be wrong.

@@ -1,0 +1,50 @@
+package estimate
+
+// Document is Findings in JSON. What is not known is absent.
+type Document struct {
+	Prefill  *IntervalDocument `json:"prefill_tokens_per_second,omitempty"`
+	Fixed    *IntervalDocument `json:"ttft_fixed_seconds,omitempty"`
+	HitRatio *float64          `json:"prefix_cache_hit_ratio,omitempty"`
+	Benefit  *IntervalDocument `json:"prefix_benefit_seconds,omitempty"`
+	Knee     int               `json:"burst_knee_concurrency,omitempty"`
+	Bursts   []BurstDocument   `json:"bursts,omitempty"`
+	Logprob  *float64          `json:"reference_logprob,omitempty"`
+	Changes  map[Source]uint64 `json:"changes,omitempty"`
+}
+
+// IntervalDocument is an Interval in JSON.
+type IntervalDocument struct {
+	Value float64 `json:"estimate"`
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
+}
+
+// BurstDocument is a Burst in JSON.
+type BurstDocument struct {
+	Concurrency     int     `json:"concurrency"`
+	Failed          int     `json:"failed"`
+	TokensPerSecond float64 `json:"output_tokens_per_second,omitempty"`
+}
+
+// NewDocument returns the document of findings, nil for none.
+func NewDocument(f *Findings) *Document {
+	if f == nil {
+		return nil
+	}
+	d := &Document{HitRatio: f.HitRatio, Logprob: f.Logprob, Benefit: (*IntervalDocument)(f.Benefit), Changes: map[Source]uint64{}}
+	if f.Prefill != nil {
+		d.Prefill, d.Fixed = (*IntervalDocument)(&f.Prefill.TokensPerSecond), (*IntervalDocument)(&f.Prefill.FixedSeconds)
+	}
+	if f.Knee != nil {
+		d.Knee = f.Knee.Concurrency
+	}
+	for _, b := range f.Bursts {
+		d.Bursts = append(d.Bursts, BurstDocument{b.Concurrency, b.Failed, b.TokensPerSecond})
+	}
+	for i, source := range Sources() {
+		if f.Changes[i] > 0 {
+			d.Changes[source] = f.Changes[i]
+		}
+	}
+	return d
+}
