@@ -17,7 +17,7 @@ import (
 // shell is the frame of all pages for people: their content comes from the API.
 type shell struct {
 	template *template.Template
-	metrics  string // the path of the metrics, from the root
+	data     shellData // but for what depends on the page
 }
 
 // shellData is what the template shows.
@@ -29,25 +29,33 @@ type shellData struct {
 	Page string
 	// Metrics leads from the root to the metrics.
 	Metrics string
+	Links   Links
+	// Probe reports whether a reader may probe.
+	Probe bool
 }
 
-func newShell(metricsPath string) (*shell, error) {
+func newShell(o *Options) (*shell, error) {
+	links, err := o.Links.normalize()
+	if err != nil {
+		return nil, err
+	}
 	t, err := template.ParseFS(assets, "assets/page.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse the status page: %w", err)
 	}
-	metrics := strings.TrimPrefix(metricsPath, "/")
+	metrics := strings.TrimPrefix(o.MetricsPath, "/")
 	if metrics == "" {
 		metrics = "."
 	}
-	return &shell{template: t, metrics: metrics}, nil
+	return &shell{t, shellData{Metrics: metrics, Links: links, Probe: o.Prober != nil}}, nil
 }
 
 // page returns the handler of the page of that name.
 func (s *shell) page(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		depth := strings.Count(r.URL.EscapedPath(), "/") - 1
-		data := shellData{Root: strings.Repeat("../", depth), Page: name, Metrics: s.metrics}
+		data := s.data
+		data.Root, data.Page = strings.Repeat("../", depth), name
 		var page bytes.Buffer
 		if err := s.template.Execute(&page, data); err != nil {
 			plainText(w, http.StatusInternalServerError, "the page could not be written")

@@ -37,6 +37,8 @@ type Options struct {
 	Metrics Exposition
 	Formats []expfmt.Format
 	Scrapes ScrapeObserver
+	// Links are what the status page links to.
+	Links Links
 	// Prober runs the probes of the page /probe; nil is no such page.
 	Prober Prober
 	Logger *slog.Logger
@@ -152,7 +154,7 @@ func pageRoutes(o *Options) ([]route, error) {
 		}
 		first.handler = landing
 	} else {
-		shell, err := newShell(o.MetricsPath)
+		shell, err := newShell(o)
 		if err != nil {
 			return nil, err
 		}

@@ -39,8 +39,9 @@ type daemonOptions struct {
 	metricsPath string
 	hosts       []string // names by which a browser may ask
 	lifecycle   bool     // a request may reload the configuration
-	file        string   // of the configuration, for people; "" is none
-	stateDir    string   // of what survives a restart; "" is none
+	links       web.Links
+	file        string // of the configuration, for people; "" is none
+	stateDir    string // of what survives a restart; "" is none
 	// load reads the configuration again.
 	load    func() (*config.Config, error)
 	hangups <-chan os.Signal // each asks for a reload; nil is none
@@ -113,13 +114,13 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 // newWeb returns the web server with all that it shows.
 func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposition) (*web.Server, error) {
 	o := web.Options{
-		MetricsPath: d.metricsPath, Hosts: d.hosts, Version: version.Info(),
+		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links, Version: version.Info(),
 		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet.Prober(), Logger: d.env.logger,
 		Hangs: d.hangs, Status: d.board, Gatherer: registry, Info: d.info,
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },
 	}
 	if d.hardware != nil {
-		o.GPUs = func() *status.GPUPage { return status.GPUs(d.hardware.gpus.Snapshot()) }
+		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.gpus.Snapshot()) }
 	}
 	if d.lifecycle {
 		o.Reload = d.reload

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/web"
 )
 
 // demoModules probes often and gives up early, so that there is something to
@@ -92,7 +93,7 @@ func (c *demoCommand) probe(ctx context.Context, env environment, servers []demo
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
 		senses: senses{probe: true, server: true, gpu: true, gpuFlags: gpuFlags{simulated: true}}, shard: shard{count: 1},
-		metricsPath: "/metrics", load: func() (*config.Config, error) { return cfg, nil },
+		metricsPath: "/metrics", links: web.Links{Runbooks: runbooks}, load: func() (*config.Config, error) { return cfg, nil },
 	})
 	if err != nil {
 		return err

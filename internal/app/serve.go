@@ -24,7 +24,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/files"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/web"
 )
+
+// runbooks is where the runbooks are published.
+const runbooks = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"
 
 // listenAddress is the default address of the daemon.
 const listenAddress = ":10115"
@@ -50,6 +54,7 @@ type serveCommand struct {
 	metricsPath *string
 	lifecycle   *bool
 	hosts       *[]string
+	links       web.Links
 	shard       shard
 	senses      senses
 	state       stateFlag
@@ -92,6 +97,11 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 		hosts:       c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").Strings(),
 		web:         kingpinflag.AddFlags(c, listenAddress),
 	}
+	c.Flag("web.runbook-url", "Address below which the pages of the runbooks are, for the links of the status page; empty is no links.").
+		Default(runbooks).PlaceHolder("URL").StringVar(&cmd.links.Runbooks)
+	c.Flag("web.grafana-url", "Address of the Grafana with the dashboards of this exporter, for the links of the status page.").PlaceHolder("URL").StringVar(&cmd.links.Grafana)
+	c.Flag("web.prometheus-url", "Address of the Prometheus that scrapes this exporter, for the links of the status page.").PlaceHolder("URL").StringVar(&cmd.links.Prometheus)
+	c.Flag("web.trace-url", "Address of a trace, for the links of the status page, with {trace_id} in place of the id, as in https://jaeger.example.com/trace/{trace_id}.").PlaceHolder("URL").StringVar(&cmd.links.Trace)
 	cmd.shard.addFlags(c)
 	cmd.senses.addFlags(c)
 	cmd.state.addFlag(c)
@@ -116,7 +126,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
 		senses: c.senses, shard: c.shard, metricsPath: *c.metricsPath, lifecycle: *c.lifecycle,
-		hosts: append(ownNames(*c.web.WebListenAddresses), *c.hosts...), file: *c.file, stateDir: c.state.dir(), load: c.load, hangups: hangups,
+		hosts: append(ownNames(*c.web.WebListenAddresses), *c.hosts...), links: c.links, file: *c.file, stateDir: c.state.dir(), load: c.load, hangups: hangups,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package browse
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
@@ -91,7 +93,7 @@ func TestTokenTimeline(t *testing.T) {
 
 func TestSeriesTabsAndBursts(t *testing.T) {
 	p := openEndpoint(t, fake.Fleet()[0]) // chat-eu
-	want := []string{"interactive · cold", "pairs · warm · 512 tokens in · 16 out", "burst · cold"}
+	want := []string{"interactive · cold", "pairs · warm · 512 tokens in · 16 out", "lengths · cold", "burst · cold"}
 	if got := p.texts("[role=tab]"); !slices.Equal(got, want) {
 		t.Fatalf("tabs %q, want %q", got, want)
 	}
@@ -192,4 +194,142 @@ func TestEndpointThatIsNotThere(t *testing.T) {
 	p := open(t, serve(t, fake.NewBoard()).URL, "/endpoint/nobody", laptop)
 	p.tolerate()
 	p.awaitText("main", "there is no endpoint of this name")
+}
+
+// tile returns the text of the tile with a label; "" is none.
+func (p *tab) tile(label string) string {
+	p.t.Helper()
+	return eval[string](p, fmt.Sprintf("[...document.querySelectorAll('.tiles > div')].find(d => d.querySelector('dt').textContent === %q)?.querySelector('dd').textContent ?? ''", label))
+}
+
+// chooseTab opens the tab of a name.
+func (p *tab) chooseTab(name string) {
+	p.t.Helper()
+	p.script(fmt.Sprintf("[...document.querySelectorAll('[role=tab]')].find(t => t.textContent === %q).click()", name))
+	p.awaitText(".subject", name)
+}
+
+func TestTilesFollowTheTab(t *testing.T) {
+	d := fake.Fleet()[0] // chat-eu
+	for _, s := range d.Series {
+		last := len(s.History.At) - 1
+		s.History.TTFT[last], s.Window = new(0.1), &status.Window{Samples: 7, P50: new(0.2)}
+		switch {
+		case s.Module == "pairs":
+			s.History.TTFT[last] = new(0.03)
+		case s.Module == "interactive":
+			s.Probes[0].Answer, s.Probes[1].Answer, s.Probes[2].Answer = &result.Answer{Verdict: check.Correct}, &result.Answer{Verdict: check.Correct}, &result.Answer{Verdict: check.Wrong}
+			s.Probes[0].Cost = new(0.00025)
+		}
+	}
+	p := openEndpoint(t, d)
+	p.awaitText(".subject", "interactive · cold")
+	for _, c := range []struct{ tab, label, want string }{
+		{"interactive · cold", "TTFT", "100 ms"},
+		{"interactive · cold", "p50, last hour", "200 ms7 probes"},
+		{"interactive · cold", "Right answers", "67 %2 of the latest 3"},
+		{"interactive · cold", "Cost of a probe", "$ 0.00025$ 0.72 a day"}, // 2,880 probes every 30 s
+		{"interactive · cold", "Knee", ""},
+		{"pairs · warm · 512 tokens in · 16 out", "TTFT", "30.0 ms"},
+		{"pairs · warm · 512 tokens in · 16 out", "Saved by the prefix cache", "52.0 ms47.0 ms to 58.0 ms, 95 % confidence"},
+		{"pairs · warm · 512 tokens in · 16 out", "Right answers", ""},
+		{"lengths · cold", "Prefill", "8,012 tokens/s7,630 to 8,410, 95 % confidence"},
+		{"burst · cold", "Knee", "16 at oncethe smallest burst that misses the objective"},
+		{"burst · cold", "Prefill", ""},
+	} {
+		p.chooseTab(c.tab)
+		if got := p.tile(c.label); got != c.want {
+			t.Errorf("%s: %s shows %q, want %q", c.tab, c.label, got, c.want)
+		}
+	}
+}
+
+func TestCurvesOverTheRungs(t *testing.T) {
+	p := openEndpoint(t, fake.Fleet()[0]) // chat-eu
+	p.await("document.querySelector('.curves').hidden")
+	p.chooseTab("burst · cold")
+	p.awaitText(".curves h2", "By requests at once")
+	p.awaitText(".curves", "Output of a burst 1: 41 tokens/s, 4: 150 tokens/s, 16: 420 tokens/s, 48: 510 tokens/s")
+	if n := eval[int](p, "document.querySelectorAll('.curves canvas').length"); n != 2 {
+		t.Errorf("%d curves of bursts, want 2", n)
+	}
+	p.chooseTab("lengths · cold")
+	p.awaitText(".curves h2", "By prompt tokens")
+	p.awaitText(".curves", "8,012 tokens/s (7,630 to 8,410), dashed")
+	if got := eval[[]string](p, "[...document.querySelectorAll('.wide td button')].map(b => b.textContent)"); !slices.Equal(got, []string{"256", "1,024", "3,072"}) {
+		t.Errorf("lengths %q", got)
+	}
+}
+
+// oneSeries is an endpoint with one series of this history.
+func oneSeries(h *status.History) *status.Detail {
+	d := onlyProbe(&result.Document{Outcome: result.Success})
+	d.Series[0].History = h
+	return d
+}
+
+// TestNoPointIsLost has a single slow probe and a single failure among more
+// points than the chart has pixels: the caption and the drawing show both.
+func TestNoPointIsLost(t *testing.T) {
+	h := &status.History{}
+	for i := range 20_000 {
+		h.At, h.TTFT, h.TPOT, h.Outcome = append(h.At, 1.8e9+30*float64(i)), append(h.TTFT, new(0.1)), append(h.TPOT, nil), append(h.Outcome, result.Success)
+	}
+	h.TTFT[9_998] = new(7.0)
+	h.TTFT[10_002], h.Outcome[10_002] = nil, result.Empty
+	p := openEndpoint(t, oneSeries(h))
+	p.awaitText(".chart:nth-of-type(1)", "100 ms to 7.00 s in 19,999 probes")
+	p.awaitText(".chart:nth-of-type(3)", "1 failure among 20,000 probes")
+	// TPOT was not measured, so that there are two charts. The line of the slow probe ends near the top of the chart, the bar of the failure
+	// is red in the middle.
+	const pixels = `((chart, color) => {
+		const canvas = document.querySelectorAll('.chart canvas')[chart];
+		const ctx = canvas.getContext('2d');
+		const probe = document.createElement('canvas').getContext('2d');
+		probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(color);
+		probe.fillRect(0, 0, 1, 1);
+		const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
+		const { data, width, height } = ctx.getImageData(0, 0, canvas.width, canvas.height);
+		let top = height;
+		for (let i = 0; i < data.length; i += 4) {
+			if (Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 90 && data[i + 3] > 100) top = Math.min(top, Math.floor(i / 4 / width));
+		}
+		return top / height;
+	})`
+	if top := eval[float64](p, pixels+"(0, '--ttft')"); top > 0.35 {
+		t.Errorf("the slow probe is not drawn: the line begins at %.0f %% of the height", top*100)
+	}
+	if top := eval[float64](p, pixels+"(1, '--bad-bar')"); top > 0.5 {
+		t.Errorf("the failure is not drawn: red begins at %.0f %% of the height", top*100)
+	}
+}
+
+// TestTimeRange has 3 hours of probes every 30 s, one gap of 10 minutes in the
+// latest hour.
+func TestTimeRange(t *testing.T) {
+	h := &status.History{}
+	for i := range 360 {
+		if i >= 300 && i < 320 {
+			continue
+		}
+		h.At, h.TTFT, h.TPOT, h.Outcome = append(h.At, 1.8e9+30*float64(i)), append(h.TTFT, new(0.1)), append(h.TPOT, nil), append(h.Outcome, result.Success)
+	}
+	p := openEndpoint(t, oneSeries(h))
+	if got, want := p.texts(".charts option"), []string{"last 15 min", "last 1 h", "all that is kept: 2 h 59 min"}; !slices.Equal(got, want) {
+		t.Errorf("ranges %q, want %q", got, want)
+	}
+	p.awaitText(".chart:nth-of-type(3)", "0 failures among 340 probes, 1 gap in which no probe ran")
+	choose := func(seconds string) {
+		p.script("{ const s = document.querySelector('.charts select'); s.value = '" + seconds + "'; s.dispatchEvent(new Event('change')); }")
+	}
+	choose("900")
+	p.awaitText(".chart:nth-of-type(3)", "0 failures among 31 probes")
+	choose("3600")
+	p.awaitText(".chart:nth-of-type(3)", "0 failures among 101 probes, 1 gap in which no probe ran")
+	p.script(`{
+		const over = document.querySelector('.chart .u-over');
+		const box = over.getBoundingClientRect();
+		over.dispatchEvent(new MouseEvent('mousemove', {clientX: box.left + box.width * 0.58, clientY: box.top + 20, bubbles: true}));
+	}`)
+	p.awaitText(".charts .readout", "no probe ran") // the gap is from 30 to 20 minutes before the end
 }

@@ -3,8 +3,10 @@
 import { ago } from './clock.js';
 import { h } from './dom.js';
 import { number, plural, unknown } from './format.js';
-import { strip } from './outcomes.js';
 import { root } from './frame.js';
+import { runbook, runbookOf } from './links.js';
+import { strip } from './outcomes.js';
+import { failed, mute, since } from './state.js';
 import { bounds, meter, promised } from './values.js';
 import { outcomeWord, stateBadge, states } from './words.js';
 
@@ -14,7 +16,7 @@ import { outcomeWord, stateBadge, states } from './words.js';
 export const columns = [
   { id: 'state', label: 'State', first: 1, value: (r) => states.indexOf(r.state), cells: stateCells },
   { id: 'name', label: 'Endpoint', first: 1, value: (r) => r.name, cells: nameCells },
-  { id: 'recent', label: 'Latest probes', first: 1, value: recent, cells: (r) => [strip(r.outcomes) ?? unknown] },
+  { id: 'recent', label: 'Latest probes', first: 1, value: recent, cells: (r) => [strip(r.runs, r.outcomes?.at(-1)) ?? unknown] },
   { id: 'ttft', label: 'TTFT', hint: 'Time to first token of the latest probe', numeric: true, first: -1, value: (r) => r.ttft_seconds, cells: ttftCells },
   { id: 'p50', label: 'p50 1 h', hint: 'Median time to first token of the last hour', numeric: true, first: -1, value: (r) => r.ttft_window?.p50, cells: p50Cells },
   { id: 'p99', label: 'p99 1 h', hint: 'The time to first token that 99 of 100 probes of the last hour stay under, with its 95 % bounds', numeric: true, first: -1, value: (r) => r.ttft_window?.p99, cells: p99Cells },
@@ -22,13 +24,14 @@ export const columns = [
   { id: 'queue', label: 'Queue', hint: 'Requests that wait and that run, as the servers report them', numeric: true, first: -1, value: (r) => r.servers?.waiting, cells: queueCells },
   { id: 'kv', label: 'KV cache', short: 'KV', hint: 'Use of the fullest KV cache', numeric: true, first: -1, value: (r) => r.servers?.kv_cache_usage_ratio, cells: (r) => [meter(r.servers?.kv_cache_usage_ratio, 0.9)] },
   { id: 'hits', label: 'Prefix hits', short: 'Hits', hint: 'Share of prompt tokens that the prefix cache had', numeric: true, first: 1, value: (r) => r.servers?.prefix_cache_hit_ratio, cells: (r) => [meter(r.servers?.prefix_cache_hit_ratio)] },
-  { id: 'error', label: 'Last failure', first: -1, value: (r) => r.failure?.at, cells: failureCells },
+  { id: 'error', label: 'Why', hint: 'Why the endpoint is in its state; in pale letters the last failure, which is over', first: -1, value: (r) => r.failure?.at, cells: whyCells },
 ];
 
 const small = (...children) => h('span', { class: 'small' }, ...children);
 
 function stateCells(row) {
-  return [stateBadge(row.state), row.since > 0 && small(ago(row.since, 'for ', ''))];
+  const counts = failed(row);
+  return [stateBadge(row.state), row.since > 0 && small(since(row)), counts && small(counts), row.muted && small(mute(row))];
 }
 
 function nameCells(row) {
@@ -72,12 +75,19 @@ function queueCells(row) {
   ];
 }
 
-function failureCells(row) {
-  const f = row.failure;
+// whyCells shows why a row is in its state, else its last failure.
+function whyCells(row) {
+  const { why, failure: f } = row;
+  const fails = row.failing?.length > 0;
+  if (why) {
+    return [
+      h('span', { class: 'failure', title: why }, why),
+      small(fails && f ? [ago(f.at), ` in ${f.module}`] : '', runbook(runbookOf(row))),
+    ];
+  }
   if (!f) return [unknown];
-  const past = !row.failing?.length;
   return [
-    h('span', { class: past ? 'failure past' : 'failure', title: f.message },
+    h('span', { class: fails ? 'failure' : 'failure past', title: f.message },
       h('b', null, outcomeWord(f.outcome)), f.message && `: ${f.message}`),
     small(ago(f.at), ` in ${f.module}`),
   ];

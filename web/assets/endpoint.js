@@ -1,16 +1,20 @@
 // The page of one endpoint.
-import { ago, sync } from './clock.js';
+import { Actions } from './actions.js';
+import { Banner } from './banner.js';
 import { Charts } from './charts.js';
-import { h, keyed, unlessSame } from './dom.js';
-import { clockTime, exactTime, number, plural, unknown } from './format.js';
+import { sync } from './clock.js';
+import { Curves } from './curve.js';
+import { h, keyed, setText, unlessSame } from './dom.js';
+import { clockTime, exactTime, number } from './format.js';
 import { get, load, main, root, setJSON, setTitle, showError, start } from './frame.js';
+import { dashboards } from './links.js';
 import { follow } from './live.js';
-import { strip } from './outcomes.js';
 import { ProbeList } from './probes.js';
-import { burstTable, groups, lastFailed, seriesKey, tabs } from './series.js';
+import { groups, lastFailed, rung, rungName, rungTable, seriesKey, tabs } from './series.js';
 import { serversTable } from './servers.js';
-import { bounds, meter, promised } from './values.js';
-import { outcomeWord, stateBadge, stateWord } from './words.js';
+import { since } from './state.js';
+import { tiles } from './tiles.js';
+import { stateBadge, stateWord } from './words.js';
 
 // Seconds between two questions for the detail, at least.
 const pause = 2;
@@ -20,59 +24,29 @@ const name = location.pathname.split('/').slice(-root.length / 3).map(decodeURIC
 const path = `api/v1/endpoints/${encodeURIComponent(name)}`;
 
 const head = h('header', { class: 'headline' });
-const trouble = h('section', { class: 'panel problem', 'aria-label': 'Failure', hidden: true });
-const tiles = h('dl', { class: 'tiles' });
+const banner = new Banner();
 const tabBar = h('div');
-const burst = h('div');
+const subject = h('h2', { class: 'subject' });
+const numbers = h('dl', { class: 'tiles' });
+const rungs = h('div');
+const curves = new Curves();
 const charts = new Charts();
 const probes = new ProbeList();
 const servers = h('section');
-const changes = h('section', { class: 'panel', hidden: true });
+const changes = h('section', { class: 'panel', id: 'changes', hidden: true });
+const actions = new Actions(path);
 const chosen = { group: undefined, key: undefined };
 let detail;
+let causes; // of the state, where the exporter knows some
 
 function drawHead() {
-  const { name: title, state, since, model, engine, api, url, labels } = detail;
-  unlessSame(head, [title, state, since, model, engine, api, url, labels], () => [
-    h('div', { class: 'title' }, h('h1', null, title), stateBadge(state), since > 0 && ago(since, 'for ', '')),
+  const { name: title, state, since: from, model, engine, api, url, labels } = detail;
+  unlessSame(head, [title, state, from, model, engine, api, url, labels], () => [
+    h('div', { class: 'title' }, h('h1', null, title), stateBadge(state), from > 0 && since(detail)),
     h('p', { class: 'about' }, [model, engine, api].filter(Boolean).map((f) => h('span', { class: 'tag' }, f)), h('code', null, url),
-      Object.entries(labels ?? {}).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`))),
+      Object.entries(labels ?? {}).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`)), dashboards(detail)),
   ]);
 }
-
-// drawTrouble says what failed and what to check next; of a failure that is
-// over it says so.
-function drawTrouble() {
-  const { failure: f, failing } = detail;
-  const over = !failing?.length;
-  trouble.hidden = !f;
-  trouble.classList.toggle('over', over);
-  unlessSame(trouble, [f, failing, over], () => (f ? [
-    h('h2', null, over ? 'Last failure, over now: ' : 'Failing: ', outcomeWord(f.outcome), h('small', null, ` in ${f.module}, `, ago(f.at))),
-    f.message && h('pre', { class: 'said' }, f.message),
-    f.advice && h('p', null, h('b', null, 'Check next: '), f.advice),
-    failing?.length > 0 && h('p', { class: 'small' }, `Failing modules: ${failing.join(', ')}`),
-  ] : []));
-}
-
-function drawTiles() {
-  const { slo, ttft_window: w, servers: load, outcomes, last_at: last, ttft_seconds: ttft, tpot_seconds: tpot, duration_seconds: duration } = detail;
-  const queue = load && (load.waiting !== undefined || load.running !== undefined);
-  unlessSame(tiles, [slo, w, load, outcomes, last, ttft, tpot, duration], () => [
-    tile('Latest probes', strip(outcomes) ?? unknown, last > 0 && h('span', { class: 'small' }, ago(last, 'last '))),
-    tile('TTFT', promised(ttft, slo?.ttft_seconds)),
-    tile('p50, last hour', promised(w?.p50, slo?.ttft_seconds), w && h('span', { class: 'small' }, plural(w.samples, 'probe'))),
-    tile('p99, last hour', promised(w?.p99, slo?.ttft_seconds), bounds(w)),
-    tile('TPOT', promised(tpot, slo?.tpot_seconds)),
-    tile('Duration', promised(duration, slo?.e2e_seconds)),
-    tile('Queue', queue ? `${number(load.waiting)} waiting` : unknown, queue && h('span', { class: 'small' }, `${number(load.running)} running`),
-      queue && load.up < load.known && h('span', { class: 'small' }, `of ${load.up} of ${plural(load.known, 'server')}`)),
-    tile('KV cache', meter(load?.kv_cache_usage_ratio, 0.9)),
-    tile('Prefix hits', meter(load?.prefix_cache_hit_ratio)),
-  ]);
-}
-
-const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
 
 function drawSeries() {
   const found = groups(detail.series ?? []);
@@ -80,16 +54,28 @@ function drawSeries() {
   if (!found.has(chosen.group)) chosen.group = names.find((n) => found.get(n).some(lastFailed)) ?? names[0];
   const list = found.get(chosen.group) ?? [];
   const series = list.find((s) => seriesKey(s) === chosen.key) ?? list.at(-1);
+  const findings = series && detail.findings?.find((f) => f.module === series.module);
   const bad = (n) => found.get(n).some(lastFailed);
   unlessSame(tabBar, [chosen.group, names.map((n) => [n, bad(n)])], () => (names.length > 1 ? [tabs('Series', names, chosen.group, bad, (n) => choose(n))] : []));
-  const sizes = list.filter((s) => s.concurrency);
-  unlessSame(burst, sizes.map((s) => [seriesKey(s), s.history.at.at(-1), s === series]), () => (
-    sizes.length > 0 ? [burstTable(sizes, series, (s) => choose(chosen.group, seriesKey(s)))] : []));
+  drawNumbers(list, series, findings);
+  unlessSame(rungs, [list.map((s) => [seriesKey(s), s.history.at.at(-1), s === series])], () => (
+    list.length > 1 ? [rungTable(list, series, (s) => choose(chosen.group, seriesKey(s)))] : []));
+  curves.show(list, findings);
   panel.hidden = !series;
+  actions.show(detail, series);
   if (!series) return;
   every.textContent = pace(series);
   charts.show(series);
   probes.show(series);
+}
+
+// drawNumbers draws the tiles of the chosen series under its name.
+function drawNumbers(list, series, findings) {
+  const name = [chosen.group, list.length > 1 && `${rungName(list).toLowerCase()}: ${number(rung(series))}`].filter(Boolean).join(', ');
+  setText(subject, name);
+  subject.hidden = !name;
+  const { probes: latest, history, ...rest } = series ?? {};
+  unlessSame(numbers, [rest, latest?.map((p) => p.trace_id), history?.at.at(-1), detail.servers, findings], () => tiles(detail, series, findings));
 }
 
 // pace says how often a series is due and, where that is less, how often it was
@@ -104,7 +90,7 @@ function pace({ interval_seconds: interval, history: { at } }) {
 }
 
 function choose(group, key) {
-  const from = [tabBar, burst].find((e) => e.contains(document.activeElement));
+  const from = [tabBar, rungs].find((e) => e.contains(document.activeElement));
   Object.assign(chosen, { group, key });
   drawSeries();
   from?.querySelector('[aria-selected="true"], [aria-pressed="true"]')?.focus();
@@ -125,13 +111,18 @@ function show(page) {
   detail = page;
   sync(page.at);
   setTitle(page.state === 'up' ? page.name : `${stateWord(page.state)}: ${page.name}`);
-  if (!head.isConnected) main.replaceChildren(head, trouble, tiles, tabBar, burst, panel, servers, changes, probes.element);
+  if (!head.isConnected) main.replaceChildren(head, banner.element, actions.element, banner.over, tabBar, subject, numbers, rungs, curves.element, panel, servers, changes, probes.element);
   drawHead();
-  drawTrouble();
-  drawTiles();
+  banner.show(page, causes);
   drawSeries();
   unlessSame(servers, page.pages, () => (page.pages?.length ? [serversTable(page.pages)] : []));
   drawChanges();
+}
+
+// explain asks for the causes of a state that has some, and shows them.
+async function explain() {
+  causes = detail.cause ? (await get(`${path}/explain`)).findings : undefined;
+  banner.show(detail, causes);
 }
 
 let stream;
@@ -147,6 +138,7 @@ function refresh() {
     try {
       show(await get(path));
       stream.sign();
+      await explain();
     } catch (error) {
       if (error.status === 404) showError(new Error(`The endpoint ${name} no longer exists.`));
     }
@@ -157,6 +149,7 @@ start();
 setJSON(path);
 setTitle(name);
 if (await load(path, show)) {
+  void explain().catch(() => {}); // the next refresh asks again
   stream = follow({
     url: () => `${root}api/v1/events?endpoint=${encodeURIComponent(name)}&since=${detail.version}`,
     names: ['endpoint', 'message'], onEvent: refresh, onOpen: refresh, onLost: refresh,

@@ -6,6 +6,7 @@ import { h, setText } from './dom.js';
 import { number, plural } from './format.js';
 import { load, main, root, setTitle, start } from './frame.js';
 import { follow } from './live.js';
+import { notices, watchExporter } from './notices.js';
 import { Table } from './table.js';
 import { icon, stateMeaning, states, stateWord } from './words.js';
 
@@ -76,6 +77,7 @@ function drawChips() {
     chip.replaceChildren(icon(state), h('b', null, number(page.states[state] ?? 0)), ` ${stateWord(state).toLowerCase()}`);
     chip.setAttribute('aria-pressed', String(choice.states.has(state)));
     chip.classList.toggle('none', !page.states[state]);
+    chip.hidden = state === 'muted' && !page.states[state] && !choice.states.has(state);
   }
 }
 
@@ -130,7 +132,7 @@ function show(fleet) {
   takeHead(fleet);
   takeRows(fleet.endpoints);
   filter.value = choice.text;
-  main.replaceChildren(h('h1', { class: 'unseen' }, 'Fleet'),
+  main.replaceChildren(h('h1', { class: 'unseen' }, 'Fleet'), notices,
     h('div', { class: 'bar' }, h('div', { class: 'chips', role: 'group', 'aria-label': 'States' }, [...chips.values()]), filter, order, count),
     nothing, table.element);
   draw(true);
@@ -140,5 +142,6 @@ function show(fleet) {
 start();
 document.addEventListener('keydown', keys);
 if (await load('api/v1/endpoints', show)) {
+  watchExporter();
   follow({ url: () => `${root}api/v1/events?since=${page.version}`, names: ['update', 'message'], onEvent: apply });
 }

@@ -59,6 +59,21 @@ export function clockTime(at) {
   return d.toDateString() === new Date().toDateString() ? time : `${two(d.getMonth() + 1)}-${two(d.getDate())} ${time}`;
 }
 
+// hourMinute writes a moment as clockTime does, without the seconds.
+export const hourMinute = (at) => (known(at) ? clockTime(at).slice(0, -3) : unknown);
+
+// share writes a share near 1 with the digits that matter: 99.95 %.
+export function share(v) {
+  if (!known(v)) return unknown;
+  return v === 1 || v === 0 ? `${v * 100} %` : `${(v * 100).toFixed(2)} %`;
+}
+
+// dollars writes an amount of US dollars with two digits that are not 0.
+export function dollars(v) {
+  if (!known(v)) return unknown;
+  return `$ ${v >= 0.1 || v === 0 ? v.toFixed(2) : v.toLocaleString('en', { maximumSignificantDigits: 2, maximumFractionDigits: 20 })}`;
+}
+
 // exactTime writes a moment to the second with its day, in UTC.
 export function exactTime(at) {
   return known(at) ? `${new Date(at * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC` : '';

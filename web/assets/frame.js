@@ -34,6 +34,25 @@ export async function get(path, as = 'json') {
   return as === 'text' ? response.text() : response.json();
 }
 
+// send asks the exporter to do something and returns its text. A refusal is an
+// error in its words.
+export async function send(path, method, body) {
+  const response = await fetch(new URL(root + path, here), {
+    method, cache: 'no-store', body: body && JSON.stringify(body), headers: body ? { 'Content-Type': 'application/json' } : {},
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(refusal(text) || `${method} ${path}: status ${response.status}`);
+  return text;
+}
+
+function refusal(text) {
+  try {
+    return JSON.parse(text).error;
+  } catch {
+    return text.trim();
+  }
+}
+
 // setTitle puts what matters first, for a row of tabs.
 export function setTitle(text) {
   document.title = text ? `${text} – ${product}` : product;

@@ -2,7 +2,7 @@
 import { ago } from './clock.js';
 import { h } from './dom.js';
 import { bytes, number, plural, ratio, unknown } from './format.js';
-import { load, main, repeat, setJSON, setTitle, start } from './frame.js';
+import { load, main, repeat, root, setJSON, setTitle, start } from './frame.js';
 import { icon } from './words.js';
 
 const path = 'api/v1/gpus';
@@ -62,11 +62,17 @@ function processes(gpu) {
       h('td', null, p.name || unknown), h('td', { class: 'numeric' }, String(p.pid)), h('td', { class: 'numeric' }, bytes(p.memory_used_bytes))))));
 }
 
+// endpoints links to those that the GPU serves, as far as that is known.
+function endpoints(gpu) {
+  const names = gpu.endpoints ?? [];
+  return names.length > 0 && h('p', { class: 'serves' }, 'Serves ', names.map((name, i) => [i > 0 && ', ', h('a', { href: `${root}endpoint/${encodeURIComponent(name)}` }, name)]));
+}
+
 function card(gpu) {
   const bad = gpu.problems?.length > 0;
   return h('section', { class: bad ? 'panel gpu problem' : 'panel gpu' },
     h('h2', null, gpu.profile ? `MIG ${gpu.profile} of GPU ${gpu.gpu}` : `GPU ${gpu.gpu}`, h('span', { class: 'small' }, gpu.name ?? '')),
-    h('p', { class: 'small uuid' }, gpu.uuid), troubles(gpu), readings(gpu), processes(gpu));
+    h('p', { class: 'small uuid' }, gpu.uuid), endpoints(gpu), troubles(gpu), readings(gpu), processes(gpu));
 }
 
 // state says in words how the driver is doing.

@@ -1,7 +1,8 @@
 // The list of the latest probes of a series; each opens.
 import { copyable } from './copy.js';
 import { h, keyed } from './dom.js';
-import { clockTime, exactTime, number, plural, ratio, seconds } from './format.js';
+import { clockTime, dollars, exactTime, number, plural, ratio, seconds } from './format.js';
+import { trace } from './links.js';
 import { timeline } from './tokens.js';
 import { promised } from './values.js';
 import { waterfall } from './waterfall.js';
@@ -65,14 +66,14 @@ function facts(probe) {
     ['Reasoning tokens', known(probe.reasoning_tokens, number)],
     ['Speed', known(probe.output_tokens_per_second, (v) => `${number(v)} tokens/s`)],
     ['First visible token', known(probe.ttfo_seconds, seconds)],
-    ['Cost', known(probe.cost_usd, (v) => `$ ${number(v)}`)],
+    ['Cost', known(probe.cost_usd, dollars)],
     ...Object.entries(probe.server_time_seconds ?? {}).map(([phase, v]) => [`Server: ${phase}`, seconds(v)]),
     ['Retry after', known(probe.retry_after_seconds, seconds)],
     ['Answer', probe.answer?.verdict],
     ['Said', probe.answer?.text && h('q', null, probe.answer.text)],
     ['Clock', probe.clock],
     ['Notes', Object.keys(flags).filter((f) => probe[f]).map((f) => flags[f]).join('; ')],
-    ['Trace id', probe.trace_id && copyable(probe.trace_id)],
+    ['Trace id', probe.trace_id && h('span', null, copyable(probe.trace_id), ' ', trace(probe.trace_id))],
   ];
   return h('dl', { class: 'facts' }, list.filter(([, value]) => value).map(([name, value]) => h('div', null, h('dt', null, name), h('dd', null, value))));
 }

@@ -1,4 +1,4 @@
-// The series of an endpoint: their names, and bursts of several sizes as one.
+// The series of an endpoint: their names, and the rungs of a module as one.
 import { h } from './dom.js';
 import { number, seconds, unknown } from './format.js';
 
@@ -7,24 +7,34 @@ export function seriesKey(series) {
   return [series.module, series.prefix, series.input_tokens, series.output_tokens, series.concurrency].map((v) => v ?? '').join('|');
 }
 
-// seriesName names a series as its tab does.
-export function seriesName(series) {
+// groupName names the tab of a series: with its lengths where it is the only one
+// of its module and prefix.
+function groupName(series, alone) {
   const parts = [series.module, series.prefix];
-  if (series.input_tokens) parts.push(`${series.input_tokens} tokens in`);
-  if (series.output_tokens) parts.push(`${series.output_tokens} out`);
+  if (alone && series.input_tokens) parts.push(`${series.input_tokens} tokens in`);
+  if (alone && series.output_tokens) parts.push(`${series.output_tokens} out`);
   return parts.filter(Boolean).join(' · ');
 }
 
-// groups puts the sizes of a burst together, the smallest first: a map from the
-// name to the series.
+// rung is by what the series of a group differ: the requests at once, or the
+// tokens of the prompt or the answer.
+export const rung = (series) => Number(series.concurrency || series.input_tokens || series.output_tokens || 0);
+
+// rungName says what that is.
+export const rungName = ([first]) => (first.concurrency ? 'Requests at once' : first.input_tokens ? 'Prompt tokens' : 'Output tokens');
+
+// groups puts the rungs of a module together, the smallest first: a map from the
+// name of the tab to the series.
 export function groups(all) {
   const found = new Map();
   for (const series of all) {
-    const name = seriesName(series);
-    found.set(name, [...(found.get(name) ?? []), series]);
+    const key = JSON.stringify([series.module, series.prefix]);
+    found.set(key, [...(found.get(key) ?? []), series]);
   }
-  for (const list of found.values()) list.sort((a, b) => Number(a.concurrency ?? 0) - Number(b.concurrency ?? 0));
-  return found;
+  return new Map([...found.values()].map((list) => {
+    list.sort((a, b) => rung(a) - rung(b));
+    return [groupName(list[0], list.length === 1), list];
+  }));
 }
 
 // tabs makes a row of tabs; the arrow keys move between them. Names for which
@@ -55,20 +65,22 @@ export function median(values) {
   return sorted[Math.floor((sorted.length - 1) / 2)];
 }
 
-// burstTable compares the sizes of a burst; choose is called with the series of
-// the size that is wanted.
-export function burstTable(list, chosen, choose) {
+// rungTable compares the rungs of a group; choose is called with the series that is
+// wanted.
+export function rungTable(list, chosen, choose) {
+  const by = rungName(list);
+  const lengths = by === 'Prompt tokens' && list.some((s) => s.output_tokens);
   return h('div', { class: 'scroll' }, h('table', { class: 'wide' },
-    h('caption', { class: 'unseen' }, 'By concurrency'),
-    h('thead', null, h('tr', null, ['Requests at once', 'Succeeded', 'TTFT, median', 'TPOT, median', 'Latest TTFT', 'Latest TPOT']
-      .map((t) => h('th', { scope: 'col', class: 'numeric' }, t)))),
+    h('caption', { class: 'unseen' }, by),
+    h('thead', null, h('tr', null, [by, lengths && 'Output tokens', 'Succeeded', 'TTFT, median', 'TPOT, median', 'Latest TTFT', 'Latest TPOT']
+      .filter(Boolean).map((t) => h('th', { scope: 'col', class: 'numeric' }, t)))),
     h('tbody', null, list.map((series) => {
       const { outcome, ttft_seconds: ttft, tpot_seconds: tpot } = series.history;
       const good = outcome.filter((o) => o === 'success').length;
       const current = series === chosen;
       return h('tr', { class: current ? 'chosen' : null },
-        h('td', { class: 'numeric' }, h('button', { type: 'button', 'aria-pressed': String(current), click: () => choose(series) }, number(Number(series.concurrency)))),
-        [outcome.length ? `${good} of ${outcome.length}` : unknown, seconds(median(ttft)), seconds(median(tpot)), seconds(ttft.at(-1)), seconds(tpot.at(-1))]
-          .map((t) => h('td', { class: 'numeric' }, t)));
+        h('td', { class: 'numeric' }, h('button', { type: 'button', 'aria-pressed': String(current), click: () => choose(series) }, number(rung(series)))),
+        [lengths && (series.output_tokens ?? unknown), outcome.length ? `${good} of ${outcome.length}` : unknown, seconds(median(ttft)), seconds(median(tpot)), seconds(ttft.at(-1)), seconds(tpot.at(-1))]
+          .filter(Boolean).map((t) => h('td', { class: 'numeric' }, t)));
     }))));
 }

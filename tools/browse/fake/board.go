@@ -140,26 +140,31 @@ type Server struct {
 	Down atomic.Bool
 }
 
-// noMetrics replaces the exposition, which these pages do not show.
-type noMetrics struct{}
+// NoMetrics replaces the exposition, which these pages do not show.
+type NoMetrics struct{}
 
-func (noMetrics) Write(io.Writer, expfmt.Format) error { return nil }
-func (noMetrics) Scraped(time.Duration, int64)         {}
+func (NoMetrics) Write(io.Writer, expfmt.Format) error { return nil }
+func (NoMetrics) Scraped(time.Duration, int64)         {}
 
 // Content is what the pages besides the fleet show.
 type Content struct {
 	GPUs   *status.GPUPage
 	Info   web.Info
 	Config string
+	// Links are to other systems.
+	Links web.Links
+	// Prober probes on request; nil is not allowed.
+	Prober web.Prober
 }
 
 // Serve starts a server. Errors are those of web.New.
 func Serve(b *Board, c Content) (*Server, error) {
 	pages, err := web.New(web.Options{
-		MetricsPath: "/metrics", Metrics: noMetrics{}, Scrapes: noMetrics{},
+		MetricsPath: "/metrics", Metrics: NoMetrics{}, Scrapes: NoMetrics{},
 		Formats: []expfmt.Format{expfmt.NewFormat(expfmt.TypeTextPlain)},
 		Logger:  slog.New(slog.DiscardHandler),
-		Status:  b, Gatherer: registry(),
+		Links:   c.Links, Prober: c.Prober,
+		Status: b, Gatherer: registry(),
 		GPUs:   func() *status.GPUPage { return c.GPUs },
 		Info:   func() web.Info { return c.Info },
 		Config: func() ([]byte, error) { return []byte(c.Config), nil },
@@ -205,10 +210,16 @@ func registry() *prometheus.Registry {
 	missed.WithLabelValues("limit").Add(0)
 	memory := prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_resident_memory_bytes", Help: "Resident memory size in bytes."})
 	memory.Set(48 << 20)
+	rejected := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "inference_exporter_discovery_rejected_targets", Help: "Discovered targets that are rejected.",
+	}, []string{"reason"})
+	rejected.WithLabelValues("invalid").Set(2)
+	rejected.WithLabelValues("duplicate_name").Set(1)
+	rejected.WithLabelValues("too_many").Set(0)
 	loaded := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "inference_exporter_config_last_reload_success_timestamp_seconds", Help: "When the configuration was last read with success.",
 	})
 	loaded.Set(now() - 4000)
-	r.MustRegister(lag, flight, missed, memory, loaded)
+	r.MustRegister(lag, flight, missed, memory, rejected, loaded)
 	return r
 }

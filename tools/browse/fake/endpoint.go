@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
@@ -52,7 +53,7 @@ func Endpoint(k Kind) *status.Detail {
 	d.Series = series(k, r, slo)
 	first := d.Series[0]
 	last := len(first.History.At) - 1
-	d.LastAt, d.Outcomes = first.History.At[last], first.History.Outcome[last-29:]
+	d.LastAt, d.Outcomes, d.Runs = first.History.At[last], first.History.Outcome[last-29:], first.Runs
 	d.TTFT, d.TPOT = first.History.TTFT[last], first.History.TPOT[last]
 	if d.TTFT != nil {
 		d.Duration = new(*d.TTFT + *d.TPOT*31)
@@ -61,6 +62,9 @@ func Endpoint(k Kind) *status.Detail {
 	if k.Engine != "" {
 		d.Pages = pages(k)
 		d.Servers = &status.Load{Known: 2, Up: 2, Running: &k.Running, Waiting: &k.Waiting, KVUsage: &k.KV, Hits: new(0.62)}
+	}
+	if k.Bursts {
+		d.Findings = findings()
 	}
 	if k.Bad > 0 {
 		addFailure(d, k)
@@ -91,6 +95,9 @@ func series(k Kind, r *rand.Rand, slo *status.SLO) []*status.Series {
 		oneSeries(k, r, slo, result.SeriesID{Module: "interactive", Prefix: "cold"}, 1),
 		oneSeries(Kind{TTFT: k.TTFT / 3, TPOT: k.TPOT}, r, slo, result.SeriesID{Module: "pairs", Prefix: "warm", InputTokens: "512", OutputTokens: "16"}, 1),
 	}
+	for i, n := range []string{"256", "1024", "3072"} {
+		list = append(list, oneSeries(Kind{TTFT: k.TTFT, TPOT: k.TPOT}, r, slo, result.SeriesID{Module: "lengths", Prefix: "cold", InputTokens: n, OutputTokens: "8"}, 0.5+float64(i)*0.9))
+	}
 	if k.Bursts {
 		for i, n := range []string{"1", "4", "16", "48"} {
 			list = append(list, oneSeries(Kind{TTFT: k.TTFT, TPOT: k.TPOT}, r, nil, result.SeriesID{Module: "burst", Prefix: "cold", Concurrency: n}, 1+float64(i)*0.8))
@@ -120,7 +127,7 @@ func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id result.SeriesID, times 
 		h.TPOT = append(h.TPOT, new(k.TPOT*times*max(0.8, 1+0.08*r.NormFloat64())))
 	}
 	s := &status.Series{
-		Module: id.Module, Prefix: id.Prefix, InputTokens: id.InputTokens, OutputTokens: id.OutputTokens, Concurrency: id.Concurrency,
+		Runs: runs(h, slo), Module: id.Module, Prefix: id.Prefix, InputTokens: id.InputTokens, OutputTokens: id.OutputTokens, Concurrency: id.Concurrency,
 		Interval: interval, SLO: slo, History: h,
 		Window: &status.Window{Samples: 120, P50: new(k.TTFT * 1.02), P99: new(k.TTFT * 1.9), P99Lower: new(k.TTFT * 1.6)},
 	}
@@ -128,6 +135,36 @@ func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id result.SeriesID, times 
 		s.Probes = append(s.Probes, probe(k, r, h, points-1-i, id))
 	}
 	return s
+}
+
+// findings are those of the modules of an endpoint with bursts.
+func findings() []*status.Module {
+	of := func(value, lower, upper float64) *estimate.IntervalDocument {
+		return &estimate.IntervalDocument{Value: value, Lower: lower, Upper: upper}
+	}
+	return []*status.Module{
+		{Module: "burst", Document: &estimate.Document{Knee: 16, Bursts: []estimate.BurstDocument{
+			{Concurrency: 1, TokensPerSecond: 41}, {Concurrency: 4, TokensPerSecond: 150}, {Concurrency: 16, TokensPerSecond: 420}, {Concurrency: 48, Failed: 2, TokensPerSecond: 510},
+		}}},
+		{Module: "lengths", Document: &estimate.Document{Prefill: of(8012, 7630, 8410), Fixed: of(0.031, 0.027, 0.036)}},
+		{Module: "pairs", Document: &estimate.Document{Benefit: of(0.052, 0.047, 0.058), HitRatio: new(0.94)}},
+	}
+}
+
+// runs are the latest 30 of a history, which misses none.
+func runs(h *status.History, slo *status.SLO) string {
+	var b strings.Builder
+	for i := len(h.At) - 30; i < len(h.At); i++ {
+		switch {
+		case h.Outcome[i] != result.Success:
+			b.WriteByte('x')
+		case slo != nil && (*h.TTFT[i] > *slo.TTFT || *h.TPOT[i] > *slo.TPOT):
+			b.WriteByte('o')
+		default:
+			b.WriteByte('.')
+		}
+	}
+	return b.String()
 }
 
 // probe is one result in the form of the command `probe -o json`.
@@ -240,7 +277,7 @@ func gpus() *status.GPUPage {
 		State: "readings are there", Driver: "580.95.05", CUDA: "13.0", At: now() - 3, Simulated: true,
 		GPUs: []*status.GPU{
 			{
-				Index: 0, UUID: "GPU-6e1f2c1a-77aa-4d1e-9a2b-0b7c41ad5512", Name: "NVIDIA H100 80GB HBM3",
+				Index: 0, UUID: "GPU-6e1f2c1a-77aa-4d1e-9a2b-0b7c41ad5512", Name: "NVIDIA H100 80GB HBM3", Endpoints: []string{"chat-eu", "code/70b"},
 				MemoryUsed: new(71.3e9), MemoryTotal: new(85.5e9), Utilization: new(0.97), SMActive: new(0.41),
 				BandwidthUse: new(0.62), Bandwidth: new(3.35e12), Power: new(512.4), PowerLimit: new(700.0), Temperature: new(61.0),
 				Processes: []*status.GPUProcess{{PID: 4711, Name: "VLLM::EngineCore", MemoryUsed: new(70.9e9)}},

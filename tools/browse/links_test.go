@@ -1,0 +1,138 @@
+package browse
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
+	"github.com/inference-exporter/inference_exporter/web"
+)
+
+// serveWith starts a fake server that shows some endpoints and other content.
+func serveWith(t *testing.T, change func(*fake.Content), details ...*status.Detail) *fake.Server {
+	t.Helper()
+	content := fake.OtherPages()
+	change(&content)
+	s, err := fake.Serve(fake.NewBoard(details...), content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func (p *tab) hrefs(selector string) []string {
+	p.t.Helper()
+	return eval[[]string](p, "[...document.querySelectorAll('"+selector+"')].map(a => a.getAttribute('href'))")
+}
+
+func TestLinksToOtherSystems(t *testing.T) {
+	slow := fake.Fleet()[6] // hosted
+	slow.Name, slow.TTFT, slow.Since = `a "b"`, new(0.9), 1.7e9
+	s := serveWith(t, func(c *fake.Content) {
+		c.Links = web.Links{
+			Runbooks: "https://runbooks.example/r", Grafana: "https://grafana.example", Prometheus: "https://prometheus.example/p/",
+			Trace: "https://traces.example/trace/{trace_id}",
+		}
+	}, slow)
+	p := open(t, s.URL, "/endpoint/"+url.PathEscape(slow.Name), laptop)
+	p.await("document.querySelector('.probes summary')")
+	links := p.hrefs(".about a")
+	if len(links) != 2 {
+		t.Fatalf("links %q, want Grafana and Prometheus", links)
+	}
+	grafana, err := url.Parse(links[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := grafana.Query()
+	// The state began at 1.7e9 s, and the board begins an hour before.
+	if grafana.Host != "grafana.example" || grafana.Path != "/d/ie-endpoint" || q.Get("var-endpoint") != slow.Name || q.Get("from") != "1699996400000" || q.Get("to") != "now" {
+		t.Errorf("Grafana: %s", links[0])
+	}
+	prometheus, err := url.Parse(links[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	q = prometheus.Query()
+	if prometheus.Host != "prometheus.example" || prometheus.Path != "/p/graph" || q.Get("g0.expr") != `inference_probe_last_ttft_seconds{endpoint="a \"b\""}` {
+		t.Errorf("Prometheus: %s", links[1])
+	}
+	if got := p.hrefs(".problem .away a"); !slices.Equal(got, []string{"https://runbooks.example/r/InferenceTTFTDegradedNow.md", "#changes"}) {
+		t.Errorf("links of the banner: %q", got)
+	}
+	p.openFirstProbe()
+	if got := p.hrefs(".facts a"); !slices.Equal(got, []string{"https://traces.example/trace/" + slow.Series[0].Probes[0].TraceID}) {
+		t.Errorf("trace: %q", got)
+	}
+	for _, rel := range eval[[]string](p, "[...document.querySelectorAll('a[target=_blank]')].map(a => a.rel)") {
+		if rel != "noreferrer" {
+			t.Errorf("a link to another site has rel %q", rel)
+		}
+	}
+}
+
+func TestNoLinksWithoutAddresses(t *testing.T) {
+	s := serveWith(t, func(*fake.Content) {}, fake.Fleet()[2])
+	p := open(t, s.URL, "/endpoint/judge", laptop)
+	p.await("document.querySelector('.probes summary')")
+	p.openFirstProbe()
+	if got := p.hrefs("main a"); !slices.Equal(got, []string{"#changes"}) {
+		t.Errorf("links %q without addresses", got)
+	}
+}
+
+// once answers probes on request.
+type once struct {
+	asked chan web.ProbeRequest
+	err   error
+}
+
+func (o *once) Probe(_ context.Context, r web.ProbeRequest) (*web.ProbeAnswer, error) {
+	o.asked <- r
+	if o.err != nil {
+		return nil, o.err
+	}
+	return &web.ProbeAnswer{Metrics: fake.NoMetrics{}, Report: func(w io.Writer) error {
+		_, err := io.WriteString(w, "success <b>TTFT</b> 85 ms\n")
+		return err
+	}}, nil
+}
+
+func TestProbeNow(t *testing.T) {
+	prober := &once{asked: make(chan web.ProbeRequest, 1)}
+	s := serveWith(t, func(c *fake.Content) { c.Prober = prober }, fake.Fleet()[3])
+	p := open(t, s.URL, "/endpoint/code%2F70b", laptop)
+	p.await("document.querySelector('.probes summary')")
+	p.chooseTab("pairs · warm · 512 tokens in · 16 out")
+	p.awaitText(".buttons button", "Probe now: pairs")
+	p.script("document.querySelector('.buttons button').click()")
+	p.awaitText(".answer pre", "success <b>TTFT</b> 85 ms")
+	if text := p.texts(".answer pre")[0]; strings.Contains(text, "Metrics") {
+		t.Errorf("the answer has the metrics: %q", text)
+	}
+	if r := <-prober.asked; r.Target != "code/70b" || r.Module != "pairs" {
+		t.Errorf("probed %+v", r)
+	}
+	prober.err = &web.Refusal{Busy: true, Reason: "the budget has no room for a probe"}
+	p.tolerate() // a status that is not 200
+	p.script("document.querySelector('.buttons button').click()")
+	p.awaitText(".answer", "the budget has no room for a probe")
+}
+
+func TestProbeNowIsHiddenWhereNobodyMay(t *testing.T) {
+	s := serveWith(t, func(*fake.Content) {}, fake.Fleet()[0])
+	p := open(t, s.URL, "/endpoint/chat-eu", laptop)
+	p.await("document.querySelector('.probes summary')")
+	if n := len(p.texts(".actions button")); n != 0 {
+		t.Errorf("%d buttons for what is not allowed", n)
+	}
+}

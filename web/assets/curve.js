@@ -1,0 +1,92 @@
+// The curves of a module over its rungs: TTFT and output over the requests at
+// once, or TTFT over the length of the prompt with the fitted line.
+import { axes, chartHeight, color, drawMark, drawThreshold, figure, legend, padding, top } from './charts.js';
+import { h } from './dom.js';
+import { number, seconds } from './format.js';
+import { median, rung, rungName } from './series.js';
+
+// Curves shows those of one group of series at a time.
+export class Curves {
+  constructor() {
+    this.element = h('section', { class: 'panel charts curves', hidden: true });
+    this.plots = [];
+    new ResizeObserver(() => requestAnimationFrame(() => this.resize())).observe(this.element);
+    document.documentElement.addEventListener('themechange', () => this.list && this.show(this.list, this.findings, true));
+  }
+
+  // show draws the curves of a group; findings are those of its module.
+  show(list, findings, reset = false) {
+    const shown = JSON.stringify([list.map((s) => [rung(s), s.history.at.at(-1)]), list[0]?.module, findings]);
+    if (shown === this.shown && !reset) return;
+    Object.assign(this, { shown, list, findings });
+    for (const plot of this.plots) plot.destroy();
+    this.plots = [];
+    const curves = list.length > 1 ? curvesOf(list, findings ?? {}) : [];
+    this.element.hidden = curves.length === 0;
+    this.element.replaceChildren();
+    if (curves.length === 0) return;
+    const boxes = h('div', { class: 'pair' });
+    this.element.append(h('h2', null, `By ${rungName(list).toLowerCase()}`), boxes);
+    for (const c of curves) {
+      const box = figure(c.title, c.text);
+      boxes.append(box);
+      this.plots.push(new uPlot(options(this.width(box), c), c.data, box.lastChild));
+    }
+  }
+
+  width(box) { return Math.max(240, box.clientWidth); }
+
+  resize() {
+    for (const plot of this.plots) {
+      const width = this.width(plot.root.parentNode);
+      if (plot.width !== width) plot.setSize({ width, height: plot.height });
+    }
+  }
+}
+
+// curvesOf returns what there is to draw of a group.
+function curvesOf(list, findings) {
+  const xs = list.map(rung);
+  const ttft = list.map((s) => median(s.history.ttft_seconds) ?? null);
+  const curves = [];
+  if (ttft.filter((v) => v !== null).length > 1) curves.push(ofTTFT(list, xs, ttft, findings));
+  const output = new Map((findings.bursts ?? []).map((b) => [b.concurrency, b.output_tokens_per_second]));
+  const rates = xs.map((x) => output.get(x) ?? null);
+  if (rates.filter((v) => v !== null).length > 1) {
+    curves.push({ title: 'Output of a burst', text: pairsText(xs, rates, (v) => `${number(Math.round(v))} tokens/s`), data: [xs, rates], write: (v) => number(v), stroke: 'tpot', burst: true, ...knee(findings) });
+  }
+  return curves;
+}
+
+const knee = ({ burst_knee_concurrency: at }) => (at ? { mark: at, markText: `knee: ${number(at)}` } : {});
+
+function ofTTFT(list, xs, ttft, findings) {
+  const burst = Boolean(list[0].concurrency);
+  const { prefill_tokens_per_second: rate, ttft_fixed_seconds: fixed } = findings;
+  const fits = !burst && rate?.estimate > 0 && fixed;
+  const line = fits ? [xs.map((x) => fixed.estimate + x / rate.estimate)] : [];
+  const slope = fits ? `; ${number(Math.round(rate.estimate))} tokens/s (${number(Math.round(rate.lower))} to ${number(Math.round(rate.upper))}), dashed` : '';
+  return {
+    title: 'TTFT, median', text: pairsText(xs, ttft, seconds) + slope, data: [xs, ttft, ...line], write: (v) => (v === 0 ? '0' : seconds(v)), stroke: 'ttft',
+    threshold: list[0].slo?.ttft_seconds, burst, ...(burst ? knee(findings) : {}),
+  };
+}
+
+const pairsText = (xs, ys, write) => xs.map((x, i) => `${number(x)}: ${write(ys[i])}`).join(', ');
+
+function options(width, c) {
+  const [below, left] = axes((_, splits) => splits.map(c.write));
+  const stroke = color(c.stroke);
+  const distance = c.burst ? { distr: 3, log: 2 } : {};
+  const [least, most] = [c.data[0][0], c.data[0].at(-1)];
+  return {
+    width, height: chartHeight, padding, legend, cursor: { show: false },
+    axes: [{ ...below, splits: () => c.data[0], values: (_, splits) => splits.map((v) => number(v)), incrs: undefined, space: 20 }, left],
+    scales: {
+      x: { time: false, ...distance, range: () => (c.burst ? [least / 1.3, most * 1.3] : [least - (most - least) * 0.05, most + (most - least) * 0.05]) },
+      y: { range: (_, __, max) => [0, top(max, c.threshold)] },
+    },
+    series: [{}, { stroke, width: 1.5, points: { show: true, size: 7, fill: stroke } }, ...(c.data.length > 2 ? [{ stroke: color('muted'), width: 1.5, dash: [6, 4], points: { show: false } }] : [])],
+    hooks: { draw: [(u) => drawThreshold(u, c.threshold), (u) => c.mark && drawMark(u, c.mark, c.markText)] },
+  };
+}

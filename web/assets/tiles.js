@@ -1,0 +1,80 @@
+// The numbers of the chosen series, of its module and of the servers, as tiles.
+import { ago } from './clock.js';
+import { h } from './dom.js';
+import { dollars, number, plural, ratio, seconds, share, unknown } from './format.js';
+import { strip } from './outcomes.js';
+import { bounds, meter, promised } from './values.js';
+
+const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
+const small = (...children) => h('span', { class: 'small' }, ...children);
+
+// tiles draws those of a series, of its module's findings and of a row; the
+// series may be undefined.
+export function tiles(row, series, findings) {
+  return [...latency(series), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
+}
+
+function latency(series) {
+  const { slo, ttft_window: w, runs, history, probes } = series ?? {};
+  const last = history?.at.at(-1);
+  const good = history?.outcome.at(-1) === 'success';
+  const of = (column) => (good ? column.at(-1) ?? undefined : undefined);
+  return [
+    tile('Latest probes', strip(runs, history?.outcome.at(-1)) ?? unknown, last > 0 && small(ago(last, 'last '))),
+    tile('TTFT', promised(of(history?.ttft_seconds), slo?.ttft_seconds)),
+    tile('p50, last hour', promised(w?.p50, slo?.ttft_seconds), w && small(plural(w.samples, 'probe'))),
+    tile('p99, last hour', promised(w?.p99, slo?.ttft_seconds), bounds(w)),
+    tile('TPOT', promised(of(history?.tpot_seconds), slo?.tpot_seconds)),
+    tile('Duration', promised(good ? probes[0]?.duration_seconds : undefined, slo?.e2e_seconds)),
+  ];
+}
+
+// between writes the bounds of an estimate.
+const between = (e, write) => small(`${write(e.lower)} to ${write(e.upper)}, 95 % confidence`);
+
+// quality is what the answers and the many probes of the module show.
+function quality(series, findings) {
+  const verdicts = (series?.probes ?? []).map((p) => p.answer?.verdict).filter(Boolean);
+  const right = verdicts.filter((v) => v === 'correct').length;
+  const { prefill_tokens_per_second: prefill, ttft_fixed_seconds: fixed, prefix_benefit_seconds: benefit, prefix_cache_hit_ratio: hits, burst_knee_concurrency: knee, bursts } = findings ?? {};
+  return [
+    verdicts.length > 0 && tile('Right answers', ratio(right / verdicts.length), small(`${right} of the latest ${verdicts.length}`)),
+    prefill && tile('Prefill', `${number(Math.round(prefill.estimate))} tokens/s`, between(prefill, (v) => number(Math.round(v)))),
+    fixed && tile('TTFT without prefill', seconds(fixed.estimate), between(fixed, seconds)),
+    benefit && tile('Saved by the prefix cache', signed(benefit.estimate), between(benefit, signed)),
+    hits !== undefined && tile('Prompt from the cache', ratio(hits), small('as the replies report')),
+    bursts && tile('Knee', knee ? `${number(knee)} at once` : 'none', small(knee ? 'the smallest burst that misses the objective' : 'every burst meets the objective')),
+  ];
+}
+
+const signed = (v) => (v < 0 ? `−${seconds(-v)}` : seconds(v));
+
+// promise is what is left of the error budget, and how much of the time the
+// probes succeeded.
+function promise(series) {
+  const { budget_left: left, uptime } = series ?? {};
+  const spans = ['1h', '24h', '7d', '30d'].filter((span) => uptime?.[span] !== undefined);
+  return [
+    left !== undefined && tile('Error budget left', h('span', { class: left > 0 ? 'value' : 'value over' }, ratio(left)), small('of 30 days')),
+    spans.length > 0 && tile('Uptime', h('span', { class: 'spans' },
+      spans.map((span) => h('span', null, h('span', { class: 'small' }, span.replace(/\d+/, '$& ')), ' ', share(uptime[span]))))),
+  ];
+}
+
+// cost is that of the latest probe, and of a day at its interval.
+function cost(series) {
+  const usd = series?.probes?.find((p) => p.cost_usd !== undefined)?.cost_usd;
+  if (usd === undefined) return [];
+  const day = series.interval_seconds > 0 && 86400 / series.interval_seconds * usd * Math.max(1, Number(series.concurrency ?? 1));
+  return [tile('Cost of a probe', dollars(usd), day && small(`${dollars(day)} a day`))];
+}
+
+function load(servers) {
+  const queue = servers && (servers.waiting !== undefined || servers.running !== undefined);
+  return [
+    tile('Queue', queue ? `${number(servers.waiting)} waiting` : unknown, queue && small(`${number(servers.running)} running`),
+      queue && servers.up < servers.known && small(`of ${servers.up} of ${plural(servers.known, 'server')}`)),
+    tile('KV cache', meter(servers?.kv_cache_usage_ratio, 0.9)),
+    tile('Prefix hits', meter(servers?.prefix_cache_hit_ratio)),
+  ];
+}
