@@ -78,7 +78,7 @@ func validateUSD(r *report, p path, v float64) {
 
 // Budget limits what probes may spend. Probing stops before a limit would be
 // exceeded, and goes on when enough of the window has passed. What was spent is
-// not kept over a restart.
+// kept over a restart where the exporter keeps its state.
 type Budget struct {
 	// TokensPerHour is how many tokens, prompt and answer together, probes may
 	// spend in any hour. Default: no limit.

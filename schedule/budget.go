@@ -24,22 +24,27 @@ const (
 )
 
 // Budget limits what runs may spend: tokens in any hour, money in any 24 hours.
-// It begins empty with the process. It is safe for concurrent use.
+// It begins empty, or with what Restore takes from an earlier process. It is safe for
+// concurrent use.
 type Budget struct {
-	elapsed func() time.Duration // since the budget began, on a clock that no one sets
+	// elapsed is the time since 1970 when the budget began and, from then on, that of
+	// a clock that no one sets.
+	elapsed func() time.Duration
 
 	mu            sync.Mutex
 	tokensPerHour int     // 0 is no limit
 	usdPerDay     float64 // 0 is no limit
 	tokens, usd   slidingSum
-	held          Cost // by runs in flight
+	held          Cost   // by runs in flight
+	revision      uint64 // grows with each change
 }
 
 // NewBudget returns a budget; a limit of 0 is none.
 func NewBudget(tokensPerHour int, usdPerDay float64, now func() time.Time) *Budget {
 	start := now()
+	began := time.Duration(max(0, start.UnixNano()))
 	return &Budget{
-		elapsed: func() time.Duration { return now().Sub(start) }, tokensPerHour: tokensPerHour, usdPerDay: usdPerDay,
+		elapsed: func() time.Duration { return began + max(0, now().Sub(start)) }, tokensPerHour: tokensPerHour, usdPerDay: usdPerDay,
 		tokens: newSlidingSum(tokenStep, 60), usd: newSlidingSum(usdStep, 96),
 	}
 }
@@ -66,6 +71,7 @@ func (b *Budget) Reserve(most Cost) bool {
 	}
 	b.held.Tokens += most.Tokens
 	b.held.USD += most.USD
+	b.revision++
 	return true
 }
 
@@ -78,6 +84,7 @@ func (b *Budget) Settle(reserved, spent Cost) {
 	now := b.elapsed()
 	b.tokens.add(now, float64(spent.Tokens))
 	b.usd.add(now, spent.USD)
+	b.revision++
 }
 
 // Idle reports whether nothing is spent or set aside, so that a new budget would be

@@ -12,8 +12,13 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
-// historyInterval is how often histories are saved: what a process that is killed loses.
-const historyInterval = time.Minute
+// How often the parts of the state are saved: what a process that is killed loses. What
+// is spent of budgets is little, and a process that starts again and again spends it
+// each time.
+const (
+	historyInterval = time.Minute
+	budgetInterval  = time.Second
+)
 
 // stateFlag is the directory of what survives a restart.
 type stateFlag struct {
@@ -53,6 +58,7 @@ func (d *daemon) openState() {
 		return
 	}
 	d.state = store.Open(store.Options{Dir: d.stateDir, Logger: d.env.logger, Now: time.Now, Files: []store.File{
+		{Name: "budgets", Every: budgetInterval, Revision: d.fleet.BudgetsRevision, Save: d.fleet.SaveBudgets, Load: d.fleet.RestoreBudgets},
 		{Name: "history", Every: historyInterval, Revision: d.board.Revision, Save: d.board.Save, Load: d.board.Restore},
 	}})
 	if d.state == nil {

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
@@ -109,5 +112,66 @@ func TestStateThatCannotBeKept(t *testing.T) {
 	start(t, "demo", "--web.listen-address=127.0.0.1:0")
 	if _, err := os.Stat(os.Getenv("STATE_DIRECTORY")); !os.IsNotExist(err) {
 		t.Errorf("a state was begun: %v", err)
+	}
+}
+
+// savedTokens returns what the file of the budgets in a directory has for an endpoint.
+func savedTokens(t *testing.T, dir, endpoint string) (sum float64) {
+	t.Helper()
+	file, err := os.Open(filepath.Join(dir, "budgets.jsonl.zst"))
+	if err != nil {
+		return 0
+	}
+	defer file.Close()
+	text, err := zstd.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	for lines := bufio.NewScanner(text); lines.Scan(); {
+		var record struct {
+			Of, Endpoint string
+			Tokens       [][2]float64
+		}
+		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
+			t.Fatal(err)
+		}
+		if record.Of == "endpoint" && record.Endpoint == endpoint {
+			for _, step := range record.Tokens {
+				sum += step[1]
+			}
+		}
+	}
+	return sum
+}
+
+// A process that is killed again and again has one budget, not one for each time.
+func TestBudgetSurvivesAKill(t *testing.T) {
+	const budget = 3000
+	w := testlab.NewWitness(t, testlab.Swift())
+	dir := t.TempDir()
+	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 100ms}
+modules: {interactive: {input_tokens: 50, output_tokens: 10}}
+endpoints: [{name: e, url: %q, api: openai-chat, budget: {tokens_per_hour: %d}}]`, w.URL, budget))
+	run := func() *process {
+		return launch(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--no-collector.server", "--config.file="+file, "--state.path="+dir)
+	}
+	usedUp := func(got page) bool { return got.Sum(skippedFamily, "reason", "budget") > 1 }
+	p := run()
+	p.waitFor("a budget that is used up", usedUp)
+	spent := w.Tokens()
+	p.waitFor("it to be saved", func(page) bool { return savedTokens(t, dir, "e") == float64(spent) })
+	p.kill()
+	for range 2 {
+		p = run()
+		got := p.waitFor("runs that are left out", usedUp)
+		if used := got.Sum("inference_endpoint_budget_used_ratio", "resource", "tokens"); used != float64(spent)/budget {
+			t.Errorf("%v of the budget is used, want %v", used, float64(spent)/budget)
+		}
+		p.kill()
+	}
+	if more := w.Tokens() - spent; more > 0 {
+		t.Errorf("%d tokens were spent, and %d more after restarts, of a budget of %d", spent, more, budget)
 	}
 }
