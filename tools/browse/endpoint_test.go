@@ -333,3 +333,73 @@ func TestTimeRange(t *testing.T) {
 	}`)
 	p.awaitText(".charts .readout", "no probe ran") // the gap is from 30 to 20 minutes before the end
 }
+
+func TestBudgetAndUptime(t *testing.T) {
+	s := serve(t, fake.NewBoard(fake.Fleet()[0]))
+	p := open(t, s.URL, "/endpoint/chat-eu", laptop, adding(`{}`, `{budget_left: 0.62, uptime: {'1h': 1, '24h': 0.9986, '7d': 0.99951}}`))
+	p.await("document.querySelector('.tiles')")
+	if got, want := p.tile("Error budget left"), "62 %of 30 days"; got != want {
+		t.Errorf("budget %q, want %q", got, want)
+	}
+	if got, want := p.tile("Uptime"), "1 h 100 %24 h 99.86 %7 d 99.95 %"; got != want {
+		t.Errorf("uptime %q, want %q", got, want)
+	}
+	p.chooseTab("burst · cold")
+	if got := p.tile("Error budget left") + p.tile("Uptime"); got != "" {
+		t.Errorf("a series without a budget shows %q", got)
+	}
+}
+
+func TestStepsAreMarked(t *testing.T) {
+	d := fake.Fleet()[0]
+	at := d.Series[0].History.At[120]
+	s := serve(t, fake.NewBoard(d))
+	p := open(t, s.URL, "/endpoint/chat-eu", laptop, adding(`{}`, fmt.Sprintf(`{steps: [
+		{at: %f, metric: 'ttft', before: 0.1, after: 0.18, lower: 1.7, upper: 1.9, beside: ['model changed from a to <b>']},
+		{at: %f, metric: 'failures', before: 0.01, after: 0.3}]}`, at, at)))
+	p.await("document.querySelector('.steps li')")
+	steps := p.texts(".steps > li")
+	if len(steps) != 2 || !strings.Contains(steps[0], "TTFT rose from 100 ms to 180 ms, × 1.8 (1.7 to 1.9, 95 % confidence)model changed from a to <b>") ||
+		!strings.Contains(steps[1], "Failures rose from 1.0 % to 30 %, × 30") {
+		t.Errorf("steps %q", steps)
+	}
+	// A line over the whole height of the TTFT chart, in the middle of its time.
+	const marked = `((chart) => {
+		const canvas = document.querySelectorAll('.chart canvas')[chart];
+		const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+		const probe = document.createElement('canvas').getContext('2d');
+		probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--mark');
+		probe.fillRect(0, 0, 1, 1);
+		const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
+		let most = 0;
+		for (let x = 0; x < width; x++) {
+			let n = 0;
+			for (let y = 0; y < height; y++) {
+				const i = 4 * (y * width + x);
+				if (Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 60 && data[i + 3] > 100) n++;
+			}
+			most = Math.max(most, n);
+		}
+		return most / height;
+	})`
+	for chart, want := range []bool{true, false, true} {
+		if share := eval[float64](p, fmt.Sprintf("%s(%d)", marked, chart)); share > 0.5 != want {
+			t.Errorf("chart %d: the mark takes %.0f %% of the height, want one: %t", chart, share*100, want)
+		}
+	}
+}
+
+// TestWideTablesSayThatTheyScroll looks at a table that is wider than a phone.
+func TestWideTablesSayThatTheyScroll(t *testing.T) {
+	s := serve(t, fake.NewBoard(fake.Fleet()[0]))
+	p := open(t, s.URL, "/endpoint/chat-eu", phone)
+	const hint = "document.querySelector('section .scroller .hint')"
+	p.await(hint + " && !" + hint + ".hidden")
+	p.script("{ const s = document.querySelector('section .scroller .scroll'); s.scrollLeft = s.scrollWidth; }")
+	p.await(hint + ".hidden")
+	p = open(t, s.URL, "/endpoint/chat-eu", laptop)
+	p.await("document.querySelector('section .scroller table')")
+	if !eval[bool](p, hint+".hidden") {
+		t.Error("a table that fits says that it scrolls")
+	}
+}

@@ -31,6 +31,22 @@ function append(element, children) {
   }
 }
 
+// scroller holds what may be wider than the screen. While more of it is to the
+// right it says so.
+export function scroller(...children) {
+  const box = h('div', { class: 'scroll', scroll: () => look() }, children);
+  const hint = h('p', { class: 'small hint', hidden: true, 'aria-hidden': 'true' }, 'Scroll sideways for more →');
+  const look = () => {
+    const more = box.scrollWidth - box.clientWidth - box.scrollLeft > 1;
+    box.classList.toggle('more', more);
+    hint.hidden = !more;
+  };
+  const sizes = new ResizeObserver(() => requestAnimationFrame(look));
+  sizes.observe(box);
+  for (const child of box.children) sizes.observe(child);
+  return h('div', { class: 'scroller' }, hint, box);
+}
+
 // setText changes the text of an element only where it differs, so that nothing
 // is laid out again in vain.
 export function setText(element, text) {

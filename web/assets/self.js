@@ -1,6 +1,6 @@
 // The page of the exporter about itself: can its own numbers be trusted?
 import { ago } from './clock.js';
-import { h, setText } from './dom.js';
+import { h, scroller, setText } from './dom.js';
 import { bytes, number, ratio, seconds, unknown } from './format.js';
 import { load, main, repeat, setJSON, setTitle, start } from './frame.js';
 import { icon } from './words.js';
@@ -67,7 +67,7 @@ function show(answer) {
   if (!body.isConnected) {
     main.replaceChildren(h('h1', null, 'The exporter itself'), h('section', { class: 'panel' }, info),
       h('div', { class: 'bar' }, filter, count),
-      h('div', { class: 'scroll' }, h('table', null, h('caption', { class: 'unseen' }, 'Metrics about the exporter'),
+      scroller(h('table', null, h('caption', { class: 'unseen' }, 'Metrics about the exporter'),
         h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Metric'), h('th', { scope: 'col', class: 'numeric' }, 'Value'), h('th', { scope: 'col' }, 'Meaning'))), body)));
   }
   setTitle(page.info && !page.info.config_ok ? 'Configuration refused' : 'Self');

@@ -1,5 +1,5 @@
 // The series of an endpoint: their names, and the rungs of a module as one.
-import { h } from './dom.js';
+import { h, scroller } from './dom.js';
 import { number, seconds, unknown } from './format.js';
 
 // seriesKey identifies a series.
@@ -70,7 +70,7 @@ export function median(values) {
 export function rungTable(list, chosen, choose) {
   const by = rungName(list);
   const lengths = by === 'Prompt tokens' && list.some((s) => s.output_tokens);
-  return h('div', { class: 'scroll' }, h('table', { class: 'wide' },
+  return scroller(h('table', { class: 'wide' },
     h('caption', { class: 'unseen' }, by),
     h('thead', null, h('tr', null, [by, lengths && 'Output tokens', 'Succeeded', 'TTFT, median', 'TPOT, median', 'Latest TTFT', 'Latest TPOT']
       .filter(Boolean).map((t) => h('th', { scope: 'col', class: 'numeric' }, t)))),

@@ -1,6 +1,6 @@
 // The table of the servers behind an endpoint, as their own pages report them.
 import { ago } from './clock.js';
-import { h } from './dom.js';
+import { h, scroller } from './dom.js';
 import { number, unknown } from './format.js';
 import { meter } from './values.js';
 import { icon } from './words.js';
@@ -13,7 +13,7 @@ const states = {
 export function serversTable(pages) {
   const sorted = [...pages].sort((a, b) => (a.state === 'up') - (b.state === 'up'));
   const heads = [['Server'], ['Page'], ['Waiting', 1], ['Running', 1], ['KV cache', 1], ['Prefix hits', 1], ['Preemptions', 1], ['Read', 1]];
-  return h('section', null, h('h2', null, 'Servers'), h('div', { class: 'scroll' }, h('table', { class: 'wide' },
+  return h('section', null, h('h2', null, 'Servers'), scroller(h('table', { class: 'wide' },
     h('caption', { class: 'unseen' }, 'Servers'),
     h('thead', null, h('tr', null, heads.map(([label, numeric]) => h('th', { scope: 'col', class: numeric && 'numeric' }, label)))),
     h('tbody', null, sorted.map(row)))));

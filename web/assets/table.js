@@ -1,7 +1,7 @@
 // The table of endpoints. Only a window of the rows is on the page, and of these
 // only what has changed is drawn again.
 import { columns } from './columns.js';
-import { h, setText } from './dom.js';
+import { h, scroller, setText } from './dom.js';
 import { plural, unknown } from './format.js';
 
 const windowSize = 100;
@@ -18,7 +18,7 @@ export class Table {
       h('caption', { class: 'unseen' }, 'Endpoints'), h('thead', null, h('tr', null, this.headings)), this.body);
     this.more = h('button', { type: 'button', click: () => this.showMore() });
     this.rest = h('p', { class: 'rest' });
-    this.element = h('div', null, h('div', { class: 'scroll' }, this.table), this.rest);
+    this.element = h('div', null, scroller(this.table), this.rest);
     this.body.addEventListener('click', followRow);
     for (const quiet of ['mouseleave', 'focusout']) this.body.addEventListener(quiet, () => queueMicrotask(() => this.arrange()));
   }
