@@ -42,6 +42,7 @@ func apiRoutes(o *Options) []route {
 	return []route{
 		{"GET /api/v1/endpoints", a.answer(a.serveFleet)},
 		{"GET /api/v1/endpoints/{name...}", a.answer(a.serveEndpoint)},
+		{"GET /api/v1/endpoints/{name}/explain", a.answer(a.serveExplain)},
 		{"GET /api/v1/gpus", a.answer(a.serveGPUs)},
 		{"GET /api/v1/self", a.answer(a.serveSelf)},
 		{"GET /api/v1/config", a.answer(a.serveConfig)},
@@ -97,6 +98,19 @@ func (a *api) detail(name string) ([]byte, error) {
 		return nil, errNoEndpoint
 	}
 	return json.Marshal(detail)
+}
+
+func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
+	if a.Explain == nil {
+		jsonError(w, http.StatusNotFound, "the states of the endpoints are not explained")
+		return
+	}
+	report, ok := a.Explain(r.PathValue("name"))
+	if !ok {
+		jsonError(w, http.StatusNotFound, errNoEndpoint.Error())
+		return
+	}
+	a.writeJSON(w, report)
 }
 
 func (a *api) serveGPUs(w http.ResponseWriter, _ *http.Request) {

@@ -31,6 +31,8 @@ func TestAnswersOfTheAPI(t *testing.T) {
 	f("/api/v1/endpoints", http.StatusOK, kind,
 		`{"version":2,"at":1000,"states":{"up":2},"endpoints":[{"name":"a","url":"","state":"up","since":1},{"name":"b","url":"","state":"up","since":2}]}`)
 	f("/api/v1/endpoints/b", http.StatusOK, kind, `{"name":"b","url":"","state":"up","at":1000,"version":2,"series":null}`)
+	f("/api/v1/endpoints/b/explain", http.StatusOK, kind, `{"at":1,"endpoint":"b","state":"up","findings":[]}`)
+	f("/api/v1/endpoints/c/explain", http.StatusNotFound, kind, `{"error":"there is no endpoint of this name"}`)
 	f("/api/v1/endpoints/c", http.StatusNotFound, kind, `{"error":"there is no endpoint of this name"}`)
 	f("/api/v1/endpoints/", http.StatusNotFound, kind, `{"error":"there is no endpoint of this name"}`)
 	f("/api/v1/gpus", http.StatusOK, kind, `{"state":"ok","gpus":null}`)
@@ -63,6 +65,7 @@ func TestAbsentPages(t *testing.T) {
 	f("/api/v1/endpoints", "the status of the endpoints is not kept")
 	f("/api/v1/endpoints/a", "the status of the endpoints is not kept")
 	f("/api/v1/events", "the status of the endpoints is not kept")
+	f("/api/v1/endpoints/a/explain", "the states of the endpoints are not explained")
 	f("/api/v1/gpus", "the GPUs are not read")
 	f("/api/v1/self", "the exporter's metrics about itself are not shown")
 	f("/api/v1/config", "the configuration is not shown")

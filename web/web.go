@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -47,6 +48,9 @@ type Options struct {
 	Hangs func() bool
 	// Status is what the status page shows.
 	Status Status
+	// Explain returns why an endpoint is as it is; false is that there is none of that
+	// name.
+	Explain func(name string) (*explain.Report, bool)
 	// GPUs returns the page of the GPUs.
 	GPUs func() *status.GPUPage
 	// Gatherer has the exporter's metrics about itself.

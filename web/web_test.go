@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"go.uber.org/goleak"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -183,6 +184,9 @@ func TestMetricsPath(t *testing.T) {
 
 // everything are options with every page there is.
 func everything(o *Options) {
+	o.Explain = func(name string) (*explain.Report, bool) {
+		return &explain.Report{At: 1, Endpoint: name, State: "up", Findings: []explain.Finding{}}, name == "b"
+	}
 	o.Status = newTable("a", "b")
 	o.GPUs = func() *status.GPUPage { return &status.GPUPage{State: "ok"} }
 	o.Gatherer = prometheus.NewRegistry()

@@ -90,10 +90,14 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		d.hardware = newHardware(env, o.senses, registry, probes)
 	}
 	d.self.SetShard(o.shard.index, o.shard.count)
-	d.fleet = fleet.New(fleet.Options{
+	parts := fleet.Options{
 		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Board: d.board,
 		Observers: []fleet.Observer{d.traces}, Logger: env.logger,
-	})
+	}
+	if d.hardware != nil {
+		parts.GPUs = d.hardware.gpus.Snapshot
+	}
+	d.fleet = fleet.New(parts)
 	d.self.WatchBudget(d.fleet.BudgetUsed)
 	d.self.WatchDroppedSpans(d.traces.Dropped)
 	d.self.WatchDroppedLogLines(env.lostLines)
@@ -116,7 +120,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links, Version: version.Info(),
 		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet.Prober(), Logger: d.env.logger,
-		Hangs: d.hangs, Status: d.board, Gatherer: registry, Info: d.info,
+		Hangs: d.hangs, Status: d.board, Explain: d.fleet.Explain, Gatherer: registry, Info: d.info,
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },
 	}
 	if d.hardware != nil {

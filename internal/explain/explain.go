@@ -97,6 +97,9 @@ func Explain(e *Evidence) []Finding {
 		if m == nil || m.share < minShare || !f.troubled() && !r.WhileUp {
 			continue
 		}
+		if m.ofLatency && !f.isLoad() {
+			m.share = min(m.share, minShare) // the state is about failures that it does not bring about
+		}
 		all = append(all, scored{r.finding(m), float64(r.Weight) * m.share})
 	}
 	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
@@ -125,10 +128,12 @@ func (r *Rule) finding(m *match) Finding {
 type match struct {
 	// share is the share of the failed probes that the cause explains; 1 where it is about
 	// more than failures.
-	share    float64
-	evidence []string
-	against  []string // beside that of the rule
-	do       []string // before that of the rule
-	title    string   // instead of the rule's; "" is none
-	runbook  string   // instead of the rule's; "" is none
+	share float64
+	// ofLatency says that it is about slow answers, and not about failures.
+	ofLatency bool
+	evidence  []string
+	against   []string // beside that of the rule
+	do        []string // before that of the rule
+	title     string   // instead of the rule's; "" is none
+	runbook   string   // instead of the rule's; "" is none
 }

@@ -59,10 +59,10 @@ func (f *facts) addLate(s Speed) {
 // worse is by how much a median must exceed the usual one to be another.
 const worse = 1.5
 
-// late reports whether a latency is over its objective, or well over what is usual and
-// by at least a number of seconds.
+// late reports whether a latency is over its objective or, without one, well over what is
+// usual and by at least a number of seconds.
 func (l Latency) late(least float64) bool {
-	return l.overObjective() || l.isWorse(least)
+	return l.overObjective() || l.Objective == nil && l.isWorse(least)
 }
 
 func (l Latency) overObjective() bool {

@@ -34,14 +34,16 @@ func matchKVCacheFull(f *facts) *match {
 	usage, _ := s.KVUsage.now()
 	preemptions, _ := s.Preemptions.now()
 	waiting, _ := s.Waiting.now()
-	if usage < fullKV || preemptions == 0 && waiting == 0 {
+	more, known := s.Preemptions.ratio()
+	preempts := preemptions > 0 && (!known || more >= worse)
+	if !preempts && (usage < fullKV || waiting == 0) {
 		return nil
 	}
 	m := &match{share: 1, evidence: append(lines(
 		level("KV cache in use", s.KVUsage, percent), level("preemptions per second", s.Preemptions, number),
 		level("waiting requests", s.Waiting, number),
 	), f.lateness()...)}
-	if preemptions > 0 {
+	if preempts {
 		m.title = "the KV cache is full, and requests are preempted"
 	}
 	return m
@@ -93,7 +95,7 @@ func matchBuffered(f *facts) *match {
 	if n < minGood || 2*n < len(f.good) {
 		return nil
 	}
-	return &match{share: 1, evidence: append([]string{fmt.Sprintf("%d of the latest %s came in one burst", n, plural(len(f.good), "answer"))},
+	return &match{share: 1, ofLatency: true, evidence: append([]string{fmt.Sprintf("%d of the latest %s came in one burst", n, plural(len(f.good), "answer"))},
 		latencies("TTFT", f.lateTTFT, ofTTFT)...)}
 }
 
@@ -106,7 +108,7 @@ func matchPrefixCacheLost(f *facts) *match {
 	if !ok || *hits.Usual < usualHits || ratio >= fewHits {
 		return nil
 	}
-	return &match{share: 1, evidence: append(lines(level("prefix cache hit ratio", hits, percent)), latencies("TTFT", f.lateTTFT, ofTTFT)...)}
+	return &match{share: 1, ofLatency: true, evidence: append(lines(level("prefix cache hit ratio", hits, percent)), latencies("TTFT", f.lateTTFT, ofTTFT)...)}
 }
 
 func matchGateway(f *facts) *match {
@@ -148,7 +150,7 @@ func (f *facts) delayBetween() *match {
 	if len(evidence) == 0 {
 		return nil
 	}
-	return &match{share: 1, evidence: slices.Compact(evidence), title: "a gateway or proxy between adds the delay"}
+	return &match{share: 1, ofLatency: true, evidence: slices.Compact(evidence), title: "a gateway or proxy between adds the delay"}
 }
 
 // isBetween reports whether what a latency has more than usual is, by more than half,
@@ -233,7 +235,7 @@ func matchPrefillSlow(f *facts) *match {
 	if len(own) == 0 && !throttled {
 		return nil
 	}
-	m := &match{share: 1, evidence: append(latencies("TTFT", f.lateTTFT, ofTTFT), own...)}
+	m := &match{share: 1, ofLatency: true, evidence: append(latencies("TTFT", f.lateTTFT, ofTTFT), own...)}
 	if s := f.Servers; s != nil {
 		m.evidence = append(m.evidence, lines(level("waiting requests", s.Waiting, number), level("prefix cache hit ratio", s.Hits, percent))...)
 	}
@@ -264,7 +266,7 @@ func matchDecodeSlow(f *facts) *match {
 	case m != nil && m.share >= minShare:
 		m.title = "whole answers do not come in time"
 	case len(f.lateTPOT) > 0:
-		m = &match{share: 1, evidence: latencies("TPOT", f.lateTPOT, ofTPOT)}
+		m = &match{share: 1, ofLatency: true, evidence: latencies("TPOT", f.lateTPOT, ofTPOT)}
 	default:
 		return nil
 	}

@@ -9,7 +9,7 @@ type Rule struct {
 	When string
 	// Weight ranks causes that hold at the same time: those that bring about others are
 	// above them. It is multiplied with the share of the failed probes that the cause
-	// explains.
+	// explains, and halved of a cause of slow answers while probes fail of something else.
 	Weight int
 	// WhileUp says that the rule is looked at also while the endpoint is up.
 	WhileUp bool
@@ -120,7 +120,7 @@ func rules() []Rule {
 		{
 			Cause: KVCacheFull, Weight: 72, match: matchKVCacheFull,
 			Title:   "the KV cache is full",
-			When:    "tokens are late or requests fail, the KV cache is at least 95 % full, and requests are preempted or wait",
+			When:    "tokens are late or requests fail, and requests are preempted, or the KV cache is at least 95 % full and requests wait",
 			Against: "a KV cache that was as full while latencies were as usual",
 			Do:      []string{"Shed or move load: long contexts first.", "Then more replicas, a shorter maximum context, or more memory for the cache."},
 			Runbook: "InferenceKVCacheSaturated",
@@ -200,7 +200,7 @@ func rules() []Rule {
 		{
 			Cause: DecodeSlow, Weight: 58, match: matchDecodeSlow,
 			Title:   "tokens are generated slowly",
-			When:    "the time per output token is over its objective or 1.5 times the usual, or whole answers time out while tokens still come",
+			When:    "the time per output token is over its objective (without one, 1.5 times the usual), or whole answers time out while tokens still come",
 			Against: "as many more requests in the batch: then it is load",
 			Do:      []string{"Look at the clocks, the memory bandwidth and the neighbours of the GPUs.", "Compare the number of running requests with the usual one."},
 			Runbook: "InferenceDecodeSpeedCollapse",

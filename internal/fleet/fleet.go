@@ -18,6 +18,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
@@ -34,6 +36,8 @@ type Options struct {
 	Servers           *collector.Servers
 	Self              *collector.Self
 	Board             *status.Board
+	// GPUs returns the latest readings of the GPUs of this machine; nil is none.
+	GPUs func() *gpu.Snapshot
 	// Observers take the results after metrics and status page.
 	Observers []Observer
 	Logger    *slog.Logger
@@ -49,6 +53,7 @@ type Fleet struct {
 	dialer   *prober.Dialer
 	budgets  *budgets
 	onDemand *onDemand
+	explains *explainer
 	engines  map[string]*config.Engine // that mappings are of
 	mappings *engine.Mappings
 	modules  map[string]*config.Module
@@ -72,6 +77,7 @@ func New(o Options) *Fleet {
 		f.Network = network{f.dialer}
 	}
 	f.onDemand = newOnDemand(f.dialer, f.budgets)
+	f.explains = newExplainer(&f.Options)
 	return f
 }
 
@@ -87,6 +93,10 @@ func (f *Fleet) Prober() web.Prober { return f.onDemand }
 // BudgetUsed returns the used shares of the budget of all endpoints, as
 // schedule.Budget does. It is safe for concurrent use.
 func (f *Fleet) BudgetUsed() (tokens, usd float64) { return f.budgets.all.Used() }
+
+// Explain returns what the fleet knows of why an endpoint is as it is; false without an
+// endpoint of this name. It is safe for concurrent use.
+func (f *Fleet) Explain(name string) (*explain.Report, bool) { return f.explains.explain(name) }
 
 // UserAgent is what every request says of its sender.
 func UserAgent() string { return "inference_exporter/" + version.Version }
@@ -122,6 +132,7 @@ func (f *Fleet) Apply(p Plan) error {
 	f.budgets.limit(p.All)
 	f.budgets.share(p.Config.Global.Budget, p.Endpoints, p.Config.Modules)
 	f.onDemand.use(p.Config, modules, f.known(p.All))
+	f.explains.use(next)
 	return nil
 }
 
@@ -302,6 +313,7 @@ func (s spec) check() error {
 type member struct {
 	spec
 	identity *identity
+	memory   *memory
 	findings []*findings // by index in targets
 	tasks    []*task
 	scrape   *scrape // nil where pages are not read
@@ -314,7 +326,9 @@ func (f *Fleet) newMember(s spec) (*member, error) {
 		return nil, err
 	}
 	m := &member{spec: s, identity: &identity{known: engine.Known{Model: s.endpoint.Model}}}
+	m.memory = &memory{endpoint: s.endpoint, identity: m.identity}
 	err := f.addTasks(m)
+	m.memory.findings = m.findings
 	if err == nil {
 		err = f.addScrape(m)
 	}
@@ -343,7 +357,7 @@ func (f *Fleet) addTasks(m *member) error {
 			if err != nil {
 				return err
 			}
-			m.tasks = append(m.tasks, f.newTask(rung, p, m.identity, found, bursts))
+			m.tasks = append(m.tasks, f.newTask(rung, p, m, found, bursts))
 		}
 	}
 	return nil
@@ -364,7 +378,7 @@ func (f *Fleet) addScrape(m *member) error {
 	}
 	m.scrape = &scrape{
 		lifecycle: lifecycle{release: e.Close}, reader: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
-		id:     serversID(m.endpoint),
+		id: serversID(m.endpoint), memory: m.memory,
 		logger: f.Logger.With("endpoint", m.endpoint.Name),
 	}
 	return nil

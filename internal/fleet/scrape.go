@@ -24,6 +24,7 @@ type scrape struct {
 	id         collector.ServersID
 	reader     Reader
 	identity   *identity
+	memory     *memory
 	servers    *collector.Servers
 	board      *status.Board
 	logger     *slog.Logger
@@ -48,6 +49,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		there := slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.Absent })
 		s.servers.Set(id, there)
 		s.board.SetServers(id.Endpoint, there)
+		s.memory.read(there)
 		s.log(statuses)
 	})
 	return schedule.Report{}

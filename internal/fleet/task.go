@@ -25,6 +25,7 @@ type task struct {
 	spending  *spending
 	findings  *findings
 	identity  *identity
+	memory    *memory
 	series    rungSeries // set before the first run
 	observers []Observer // in their order; set before the first run
 	log       *taskLog
@@ -32,11 +33,11 @@ type task struct {
 }
 
 // newTask returns the task of a rung.
-func (f *Fleet) newTask(rung Target, r Runner, i *identity, found *findings, bursts *burstLoad) *task {
+func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, bursts *burstLoad) *task {
 	return &task{
 		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
-		findings: found, identity: i, log: &taskLog{logger: rung.logger(f.Logger)}, bursts: bursts,
+		findings: found, identity: m.identity, memory: m.memory, log: &taskLog{logger: rung.logger(f.Logger)}, bursts: bursts,
 	}
 }
 
@@ -46,7 +47,7 @@ func (t *task) openSeries(p *collector.Probes, b *status.Board, first bool) {
 	t.series = openSeries(p, t.Target)
 	t.series.show(b, t.Target, first)
 	t.observers = slices.Concat(
-		[]Observer{t.series, endpointObserver{t.Probes}, serverObserver{t.Servers}, t.identity, selfObserver{t.Self}},
+		[]Observer{t.series, endpointObserver{t.Probes}, serverObserver{t.Servers}, t.identity, t.memory, selfObserver{t.Self}},
 		t.Options.Observers, []Observer{t.log},
 	)
 }
@@ -134,16 +135,20 @@ func (t *task) publishSkip(s *result.Skip) {
 		t.Probes.SetServed(t.Endpoint.Name, r)
 		t.identity.learn(r)
 	}
-	t.skip(s.Reason)
+	t.skipped(s.Reason, s.Text)
 	if t.log.skip(s) {
 		t.findings.note("not probing: " + s.Text)
 	}
 }
 
 // skip counts a run that was left out.
-func (t *task) skip(reason result.SkipReason) {
+func (t *task) skip(reason result.SkipReason) { t.skipped(reason, "") }
+
+// skipped is skip with what to change, for people; "" where that is known from the reason.
+func (t *task) skipped(reason result.SkipReason, text string) {
 	t.series[0].metrics.Skip(reason)
 	t.Self.Missed(reason)
+	t.memory.skip(reason, text, time.Now())
 }
 
 // logger returns a logger with what identifies the target.

@@ -1,0 +1,312 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+)
+
+const (
+	// recentProbes is how many probes of a series are kept to explain a state, and
+	// paceProbes how many of the latest answers make the latency of now; it takes
+	// minPace.
+	recentProbes, paceProbes, minPace = 12, 5, 3
+	// recentSkips is how long a skipped run counts.
+	recentSkips = 15 * time.Minute
+)
+
+// memory is what is kept of one endpoint to explain its state, beside what the status
+// page keeps. It is safe for concurrent use.
+type memory struct {
+	endpoint *config.Endpoint
+	identity *identity
+	findings []*findings
+
+	mu        sync.Mutex
+	series    []*remembered // in the order in which they had their first result
+	skips     []skipped     // the latest, the oldest first
+	succeeded bool          // a probe did
+	readings  readings
+}
+
+// remembered are the latest probes of one series.
+type remembered struct {
+	id     result.SeriesID
+	title  string
+	slo    config.SLO
+	probes []explain.Probe // the oldest first
+}
+
+// skipped is a run that was due and did not happen.
+type skipped struct {
+	at     time.Time
+	reason result.SkipReason
+	text   string
+}
+
+// maxSkips bounds the skipped runs that are kept.
+const maxSkips = 32
+
+// Observe implements Observer. Bursts are a load of our own, and so is what ran beside
+// one.
+func (m *memory) Observe(o *Observation) {
+	if o.Outcome == result.Canceled || o.Disturbed || o.Concurrency > 0 {
+		return
+	}
+	id := variantOf(o.Result).id(o.Target.id())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.IndexFunc(m.series, func(r *remembered) bool { return r.id == id })
+	if i < 0 {
+		i = len(m.series)
+		m.series = append(m.series, &remembered{id: id, title: titleOf(id, o.Target.Module)})
+	}
+	r := m.series[i]
+	r.slo = config.SLO{}
+	if o.Target.Judged() {
+		r.slo = o.Target.Endpoint.SLOWith(o.Target.Module)
+	}
+	r.probes = stats.AppendLatest(r.probes, explain.NewProbe(r.title, o.Result), recentProbes)
+	m.succeeded = m.succeeded || o.Outcome == result.Success
+}
+
+// titleOf names a series so that those of a module differ.
+func titleOf(id result.SeriesID, m *config.Module) string {
+	parts := []string{id.Module}
+	if m.Prefix == config.PrefixPaired {
+		parts = append(parts, id.Prefix)
+	}
+	for _, length := range []string{id.InputTokens, id.OutputTokens} {
+		if length != "" {
+			parts = append(parts, length)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// skip takes a run that was left out; text is what to change, "" where that is known
+// from the reason.
+func (m *memory) skip(reason result.SkipReason, text string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.skips = stats.AppendLatest(m.skips, skipped{now, reason, text}, maxSkips)
+}
+
+// evidence returns what is known of the endpoint in a state, but for what other
+// endpoints show. usual returns the usual latencies of a series before an instant.
+func (m *memory) evidence(s endpointState, now time.Time, usual usualFunc, gpus *gpu.Snapshot) *explain.Evidence {
+	e := &explain.Evidence{
+		At: now, Endpoint: m.endpoint.Name, Engine: cmp.Or(m.identity.get().Engine, m.endpoint.Servers.Engine),
+		State: s.state, Since: s.since, GPUs: gpusOf(m.endpoint, gpus), Changes: m.changes(),
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	began := m.nowBegan(s)
+	var from time.Time // of the latencies of now: what was answered before it failed is past
+	if s.state != explain.Up && s.state != explain.Slow {
+		from = began
+	}
+	for _, r := range m.series {
+		e.Probes = append(e.Probes, r.probes...)
+		speed := r.speed(from)
+		if usual != nil {
+			speed.TTFT.Usual, speed.TPOT.Usual = usual(r.id, began)
+		}
+		e.Speeds = append(e.Speeds, speed)
+	}
+	slices.SortStableFunc(e.Probes, func(a, b explain.Probe) int { return a.At.Compare(b.At) })
+	e.Succeeded = m.succeeded
+	e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval))
+	e.Exporter = m.exporter(now)
+	return e
+}
+
+// usualFunc returns the usual TTFT and TPOT of a series before an instant, in seconds;
+// nil is not known.
+type usualFunc func(id result.SeriesID, before time.Time) (ttft, tpot *float64)
+
+// nowBegan returns when that began which the latencies of now are of: with the state, and
+// while the endpoint is up with the latest answers.
+func (m *memory) nowBegan(s endpointState) time.Time {
+	began := s.since
+	if s.state == explain.Up || began.IsZero() {
+		began = time.Time{}
+		for _, r := range m.series {
+			if at := r.probes[max(0, len(r.probes)-paceProbes)].At; began.IsZero() || at.Before(began) {
+				began = at
+			}
+		}
+	}
+	return began
+}
+
+// speed returns the latencies of the latest answers since an instant.
+func (r *remembered) speed(from time.Time) explain.Speed {
+	s := explain.Speed{Module: r.title}
+	var ttft, tpot, whole []float64
+	for i := len(r.probes) - 1; i >= 0 && len(whole) < paceProbes; i-- {
+		p := &r.probes[i]
+		if p.Failed() || p.Imprecise || p.At.Before(from) {
+			continue
+		}
+		whole = append(whole, p.Duration.Seconds())
+		if p.TTFT >= 0 {
+			ttft = append(ttft, p.TTFT.Seconds())
+		}
+		if p.TPOT >= 0 {
+			tpot = append(tpot, p.TPOT.Seconds())
+		}
+	}
+	s.TTFT = latencyOf(ttft, time.Duration(r.slo.TTFT))
+	s.TPOT = latencyOf(tpot, time.Duration(r.slo.TPOT))
+	s.E2E = latencyOf(whole, time.Duration(r.slo.E2E))
+	return s
+}
+
+// latencyOf returns the median of some values with its objective; 0 is none.
+func latencyOf(values []float64, objective time.Duration) explain.Latency {
+	var l explain.Latency
+	if len(values) >= minPace {
+		slices.Sort(values)
+		l.Now = new(stats.Median(values))
+	}
+	if objective > 0 {
+		l.Objective = new(objective.Seconds())
+	}
+	return l
+}
+
+// changes returns the latest changes of what should stay the same.
+func (m *memory) changes() []explain.Change {
+	var all []explain.Change
+	for _, f := range m.findings {
+		f.mu.Lock()
+		last := f.last
+		f.mu.Unlock()
+		if last == nil {
+			continue
+		}
+		for i, source := range estimate.Sources() {
+			if at := last.LastChange[i]; !at.IsZero() {
+				all = append(all, explain.Change{At: at, Module: f.id.Module, What: string(source)})
+			}
+		}
+	}
+	return all
+}
+
+// exporter returns the runs that were left out lately.
+func (m *memory) exporter(now time.Time) explain.Exporter {
+	e := explain.Exporter{Skipped: map[result.SkipReason]int{}, SkippedAt: map[result.SkipReason]time.Time{}}
+	for _, s := range m.skips {
+		if now.Sub(s.at) > recentSkips {
+			continue
+		}
+		e.Skipped[s.reason]++
+		e.SkippedAt[s.reason], e.Text = s.at, cmp.Or(s.text, e.Text)
+	}
+	return e
+}
+
+// gpusOf returns the cards of this machine that the configuration says the endpoint runs
+// on.
+func gpusOf(e *config.Endpoint, s *gpu.Snapshot) []explain.GPU {
+	if e.Hardware == nil || s == nil {
+		return nil
+	}
+	var all []explain.GPU
+	for i := range s.Devices {
+		if d := &s.Devices[i]; slices.Contains(e.Hardware.UUIDs, d.UUID) {
+			all = append(all, gpuOf(d))
+		}
+	}
+	return all
+}
+
+func gpuOf(d *gpu.DeviceSnapshot) explain.GPU {
+	g := explain.GPU{UUID: d.UUID, Name: d.Name, Lost: !d.Up, Neighbours: neighbours(d.Processes)}
+	for _, r := range d.Readings {
+		switch {
+		case r.Kind == gpu.Utilization:
+			g.Utilization = new(r.Value)
+		case r.Kind == gpu.ClockEventActive && r.Value == 1 && isThrottle(r.Label):
+			g.Throttle = append(g.Throttle, r.Label)
+		}
+	}
+	return g
+}
+
+// isThrottle reports whether a reason for reduced clocks is a fault: idle clocks,
+// configured ones and the power limit under full load are none.
+func isThrottle(reason string) bool {
+	return slices.Contains([]string{"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}, reason)
+}
+
+// busyNeighbour is the share of the multiprocessors from which a program disturbs
+// others.
+const busyNeighbour = 0.05
+
+// neighbours names the programs that use a card beside those like the one with the most
+// memory, which is the server.
+func neighbours(all []gpu.ProcessReading) []string {
+	if len(all) < 2 {
+		return nil
+	}
+	largest := slices.MaxFunc(all, func(a, b gpu.ProcessReading) int { return cmp.Compare(a.MemoryUsed, b.MemoryUsed) })
+	var names []string
+	for _, p := range all {
+		same := p.PID == largest.PID || p.Container != "" && p.Container == largest.Container || p.Container == "" && p.Name == largest.Name
+		if !same && p.SMUtilization >= busyNeighbour {
+			names = append(names, fmt.Sprintf("%s (pid %d, %.0f %% of the multiprocessors)", cmp.Or(p.Name, "a program"), p.PID, 100*p.SMUtilization))
+		}
+	}
+	return names
+}
+
+// factorsOf returns what an endpoint may have in common with others.
+func factorsOf(e *config.Endpoint) []explain.Factor {
+	host := e.URL.Hostname()
+	all := []explain.Factor{{Kind: "gateway", Value: e.URL.Host}, {Kind: "host", Value: host}}
+	if e.Hardware != nil {
+		for _, uuid := range e.Hardware.UUIDs {
+			all = append(all, explain.Factor{Kind: "gpu", Value: uuid})
+		}
+	}
+	for name, value := range e.Labels {
+		if value != "" && slices.Contains(explain.Kinds(), name) {
+			all = append(all, explain.Factor{Kind: name, Value: value})
+		}
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		if _, domain, ok := strings.Cut(host, "."); ok {
+			all = append(all, explain.Factor{Kind: "dns", Value: domain})
+		}
+	}
+	return all
+}
+
+// lostServers returns how many servers are known and up, and names those that do not
+// answer.
+func lostServers(statuses []engine.Status) (up int, lost []string) {
+	for i := range statuses {
+		switch st := &statuses[i]; st.State {
+		case engine.Up:
+			up++
+		case engine.Down:
+			lost = append(lost, fmt.Sprintf("%s: %s: %v", st.Server, st.Reason, st.Err))
+		}
+	}
+	return up, lost
+}

@@ -1,0 +1,426 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/status"
+)
+
+// scenario is a fault that is injected over the wire, or none.
+type scenario struct {
+	name string
+	want explain.Cause
+	// also are causes that the report must name beside it.
+	also []explain.Cause
+	// endpoint is what the configuration says of the endpoint beside its name and URL.
+	endpoint string
+	url      string // instead of that of the server
+	options  simulator.Options
+	before   int                 // probes before the fault; 0 is 12
+	inject   func(s *stage)      // the fault
+	after    int                 // probes after it; 0 is 6
+	others   func(*stage) string // more endpoints
+}
+
+// stage is an endpoint with a server that can be replaced.
+type stage struct {
+	*lab
+	scenario
+	server *httptest.Server
+	sim    *simulator.Server
+	now    atomic.Pointer[http.Handler]
+	extra  []*httptest.Server
+	load   context.Context
+	done   context.CancelFunc
+	asking sync.WaitGroup
+}
+
+const wireModules = `
+global: {interval: 1s, timeout: 4s}
+modules:
+  interactive:
+    input_tokens: 64
+    output_tokens: 8
+    timeouts: {connect: 1s, headers: 2500ms, first_token: 2500ms, stall: 1s}
+    slo: {ttft: 400ms, tpot: 40ms}
+  other: {input_tokens: 64, output_tokens: 8}
+  watched: {prompt: "How are you?", output_tokens: 8, fingerprint: true}
+  expects: {prompt: "How are you?", output_tokens: 8, expect: {matches: "no such text"}}
+endpoints:
+`
+
+// newStage starts the server of a scenario.
+func newStage(t *testing.T, sc scenario) *stage {
+	t.Helper()
+	s := &stage{scenario: sc}
+	o := sc.options
+	if o.Seed == 0 {
+		o = steady()
+	}
+	s.sim = simulator.New(o)
+	s.serve(s.sim.Handler())
+	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }))
+	s.load, s.done = context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		s.done()
+		s.sim.Hang(false)
+		s.asking.Wait()
+		for _, server := range append(s.extra, s.server) {
+			server.CloseClientConnections()
+			server.Close()
+		}
+	})
+	registry := prometheus.NewRegistry()
+	s.lab = &lab{t: t, Fleet: New(Options{
+		Probing: schedule.New(schedule.Options{}), Scraping: schedule.New(schedule.Options{}),
+		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(registry),
+		Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
+	})}
+	t.Cleanup(s.Close)
+	url := s.server.URL
+	if sc.url != "" {
+		url = sc.url
+	}
+	text := fmt.Sprintf("  - {name: e, url: %q%s}\n", url, s.filled(sc.endpoint))
+	if sc.others != nil {
+		text += sc.others(s)
+	}
+	if err := s.Apply(planOf(parse(t, wireModules+text))); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// filled puts the address of the server into a text.
+func (s *stage) filled(text string) string {
+	if !strings.Contains(text, "servers:") {
+		text += ", servers: {interval: 200ms}"
+	}
+	text = strings.Replace(text, "SELF", s.server.URL+"/metrics", 1)
+	for strings.Contains(text, "PAGE") {
+		page := httptest.NewServer(simulator.New(testlab.Swift()).Handler())
+		s.extra = append(s.extra, page)
+		text = strings.Replace(text, "PAGE", page.URL+"/metrics", 1)
+	}
+	return ", " + strings.TrimPrefix(text, ", ")
+}
+
+// serve makes h the server from now on.
+func (s *stage) serve(h http.Handler) { s.now.Store(&h) }
+
+// runs probes all modules, reads all pages, and does so again.
+func (s *stage) runs(n int) {
+	for range n {
+		for _, m := range s.members {
+			for _, t := range m.tasks {
+				t.probe(s.load, schedule.Run{Scheduled: time.Now()})
+			}
+			m.scrape.read(s.load, schedule.Run{})
+		}
+	}
+}
+
+// play returns what is reported of the endpoint in the end. A machine that is too busy
+// to measure says so; then it goes on for a while.
+func (s *stage) play() *explain.Report {
+	n := s.before
+	if n == 0 {
+		n = 12
+	}
+	s.runs(n)
+	if s.inject != nil {
+		s.inject(s)
+	}
+	n = s.after
+	if n == 0 {
+		n = 6
+	}
+	s.runs(n)
+	report, _ := s.Explain("e")
+	for range 10 {
+		got := report.Findings[0].Cause
+		recovering := report.State == string(explain.Up) && s.want != explain.Healthy // between two failures
+		if got == s.want || got != explain.ExporterBusy && !recovering {
+			break
+		}
+		s.t.Logf("%s: %s: %v; once more", s.name, got, report.Findings[0].Evidence)
+		s.runs(1)
+		report, _ = s.Explain("e")
+	}
+	return report
+}
+
+// between puts a handler before the server, for what generates.
+func (s *stage) between(h func(next http.Handler, w http.ResponseWriter, r *http.Request)) {
+	next := *s.now.Load()
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h(next, w, r)
+	}))
+}
+
+// fault returns what has the server show a fault of the simulator, in turns where there
+// are several; "" is none.
+func fault(names ...string) func(*stage) {
+	return func(s *stage) {
+		var n atomic.Int64
+		s.between(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+			if name := names[int(n.Add(1)-1)%len(names)]; name != "" {
+				r = r.Clone(r.Context())
+				r.URL.Path, r.URL.RawPath = "/fault/"+name+r.URL.Path, ""
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// replaced returns what puts another simulated server in place of the first.
+func replaced(o simulator.Options) func(*stage) {
+	return func(s *stage) { s.serve(simulator.New(o).Handler()) }
+}
+
+// delayed has something between hold requests back.
+func delayed(by time.Duration) func(*stage) {
+	return func(s *stage) {
+		s.between(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(by):
+				next.ServeHTTP(w, r)
+			case <-r.Context().Done():
+			}
+		})
+	}
+}
+
+// asks has clients ask the server for answers of so many tokens, one after the other.
+func asks(clients, words, tokens int) func(*stage) {
+	return func(s *stage) {
+		for c := range clients {
+			s.asking.Go(func() {
+				for i := 0; s.load.Err() == nil; i++ {
+					prompt := strings.Repeat(fmt.Sprintf("words %d %d ", c, i), words/3)
+					s.ask(fmt.Sprintf(`{"model": "simulated-8b", "max_tokens": %d, "prompt": %q}`, tokens, prompt))
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond) // the clients' first requests; what is probed does not depend on it
+	}
+}
+
+func (s *stage) ask(body string) {
+	req, err := http.NewRequestWithContext(s.load, http.MethodPost, s.server.URL+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+}
+
+// both injects two faults.
+func both(first, second func(*stage)) func(*stage) {
+	return func(s *stage) {
+		first(s)
+		second(s)
+	}
+}
+
+func stopped(s *stage) { s.server.CloseClientConnections(); s.server.Close() }
+
+func pageStopped(s *stage) { s.extra[0].Close() }
+
+// hang makes the engine hang while a request runs.
+func hang(s *stage) {
+	asks(1, 30, 4000)(s)
+	s.sim.Hang(true)
+}
+
+// steady is a healthy server whose tokens are so far apart that a busy machine does not
+// read several at once.
+func steady() simulator.Options {
+	o := testlab.Swift()
+	o.DecodeStep = 5 * time.Millisecond
+	return o
+}
+
+// like returns a server that differs from the usual one of a scenario.
+func like(change func(*simulator.Options)) simulator.Options {
+	o := steady()
+	change(&o)
+	return o
+}
+
+// scenarios lists the faults, single and in pairs, and what is none.
+func scenarios(tlsURL string) []scenario {
+	const noPage = "servers: {find: false}"
+	slowPrefill := like(func(o *simulator.Options) { o.PrefillTokensPerSecond = 80 })
+	slowDecode := like(func(o *simulator.Options) { o.DecodeStep = 80 * time.Millisecond })
+	narrow := like(func(o *simulator.Options) { o.Slots, o.DecodeStep = 2, 4*time.Millisecond })
+	tight := like(func(o *simulator.Options) {
+		o.Slots, o.DecodeStep, o.Blocks, o.ContextLength = 8, 4*time.Millisecond, 48, 700
+	})
+	version := like(func(o *simulator.Options) { o.WeightsVersion = "v1" })
+	newModel := func(s *stage) { s.sim.SetWeights("v2", 0, 1) }
+	twoPages := "servers: {urls: [PAGE, PAGE], interval: 200ms}"
+	return []scenario{
+		{name: "host name that does not resolve", want: explain.DNS, url: "http://endpoint.invalid:8000", before: 1},
+		{name: "certificate of an unknown authority", want: explain.Certificate, url: tlsURL, before: 1},
+		{name: "process stopped", want: explain.ProcessGone, inject: stopped},
+		{name: "status 401", want: explain.Credentials, inject: fault("status_401")},
+		{name: "status 403", want: explain.Credentials, inject: fault("status_403")},
+		{name: "status 429", want: explain.Quota, inject: fault("status_429")},
+		{name: "status 404, model unknown", want: explain.Request, inject: fault("status_404")},
+		{name: "status 400", want: explain.Request, inject: fault("status_400")},
+		{name: "redirect to another host", want: explain.Request, inject: fault("redirect_other_host")},
+		{name: "web page instead of an API, from the beginning", want: explain.Request, inject: fault("html_200"), before: -1},
+		{name: "login page in front, after successes", want: explain.Gateway, inject: fault("html_200")},
+		{name: "status 502, servers up", want: explain.Gateway, inject: fault("status_502")},
+		{name: "status 504, servers up", want: explain.Gateway, inject: fault("status_504")},
+		{name: "gateway adds 800 ms", want: explain.Gateway, inject: delayed(800 * time.Millisecond)},
+		{name: "engine hangs with requests running", want: explain.Hung, inject: hang, after: 3},
+		{name: "no headers, no server's page", want: explain.Hung, endpoint: noPage, inject: fault("stall_before_headers"), after: 3},
+		{name: "silence in mid-stream, no server's page", want: explain.Hung, endpoint: noPage, inject: fault("stall_midstream"), after: 4},
+		{name: "status 503", want: explain.QueueFull, inject: fault("status_503")},
+		{name: "status 529", want: explain.QueueFull, inject: fault("status_529")},
+		{name: "more requests than slots", want: explain.QueueFull, options: narrow, inject: asks(5, 30, 100)},
+		{name: "KV cache too small for the load", want: explain.KVCacheFull, options: tight, inject: asks(16, 30, 200)},
+		{name: "prompts computed slowly", want: explain.PrefillSlow, inject: replaced(slowPrefill)},
+		{name: "tokens generated slowly", want: explain.DecodeSlow, inject: replaced(slowDecode)},
+		{name: "stream buffered", want: explain.Buffered, inject: fault("buffered")},
+		{name: "one of two servers stopped", want: explain.ReplicaLost, endpoint: twoPages, inject: pageStopped},
+		{name: "status 500", want: explain.ServerError, inject: fault("status_500")},
+		{name: "error in mid-stream", want: explain.ServerError, inject: fault("error_event_midstream")},
+		{name: "connection closed without a reply", want: explain.ServerError, inject: fault("close_before_headers")},
+		{name: "empty answers", want: explain.AnswersBroken, inject: fault("empty_stream")},
+		{name: "answers cut", want: explain.AnswersBroken, inject: fault("cut_before_finish")},
+		{name: "answers that miss what is expected", want: explain.AnswersBroken, endpoint: "modules: [expects]"},
+		{name: "weights replaced", want: explain.ModelChanged, options: version, endpoint: "modules: [watched]", before: 22, inject: newModel},
+		{name: "budget used up", want: explain.HeldBack, endpoint: "budget: {tokens_per_hour: 400}", before: 8, inject: untilStale},
+
+		{
+			name: "half of the probes: status 500; the others buffered", want: explain.ServerError, also: []explain.Cause{explain.Buffered},
+			inject: fault("buffered", "status_500"), after: 12,
+		},
+		{
+			name: "one of two servers stopped; the other has more requests than slots", want: explain.ReplicaLost, also: []explain.Cause{explain.QueueFull},
+			options: narrow, endpoint: "servers: {urls: [SELF, PAGE], interval: 200ms}", inject: both(pageStopped, asks(5, 30, 100)),
+		},
+		{
+			name: "gateway adds 800 ms; tokens generated slowly", want: explain.Gateway, also: []explain.Cause{explain.DecodeSlow},
+			inject: both(replaced(slowDecode), delayed(800*time.Millisecond)),
+		},
+		{
+			name: "weights replaced; then the process stopped", want: explain.ProcessGone, options: version, endpoint: "modules: [watched]", before: 22,
+			inject: func(s *stage) { newModel(s); s.runs(4); stopped(s) },
+		},
+		{name: "key refused; and tokens generated slowly", want: explain.Credentials, inject: both(replaced(slowDecode), fault("status_401"))},
+		{
+			name: "gateway of two endpoints: status 502; a third is well", want: explain.Common, also: []explain.Cause{explain.Gateway},
+			inject: fault("status_502"), others: behindTheSame,
+		},
+
+		{name: "nothing", want: explain.Healthy},
+		{name: "nothing, no server's page", want: explain.Healthy, endpoint: noPage},
+		{name: "nothing, a load within the objectives", want: explain.Healthy, inject: asks(3, 30, 60)},
+		{name: "nothing, after an outage", want: explain.Healthy, inject: recovered, after: 24},
+		{name: "a quarter each: status 401, empty answers, status 404, status 500", want: explain.Unknown, inject: fault("status_401", "empty_stream", "status_404", "status_500"), after: 12},
+		{name: "first tokens late, no server's page", want: explain.Unknown, endpoint: noPage, inject: delayed(800 * time.Millisecond)},
+	}
+}
+
+// behindTheSame adds an endpoint at the same address, and one at another.
+func behindTheSame(s *stage) string {
+	other := httptest.NewServer(simulator.New(testlab.Swift()).Handler())
+	s.extra = append(s.extra, other)
+	return fmt.Sprintf("  - {name: f, url: %q}\n  - {name: g, url: %q}\n", s.server.URL+"/v1", other.URL)
+}
+
+// untilStale waits until the last result is too old.
+func untilStale(s *stage) {
+	for range 100 {
+		if r, _ := s.Explain("e"); r.State == string(explain.Stale) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+		s.runs(1)
+	}
+}
+
+// recovered is an outage that is over.
+func recovered(s *stage) {
+	before := *s.now.Load()
+	fault("status_500")(s)
+	s.runs(4)
+	s.serve(before)
+}
+
+// TestFaultsAreExplained injects each fault into a server of its own, all at the same
+// time, and holds the table in docs/explain.md to what is reported.
+func TestFaultsAreExplained(t *testing.T) {
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	all := scenarios(secure.URL)
+	stages := make([]*stage, len(all))
+	reports := make([]*explain.Report, len(all))
+	for i, sc := range all {
+		stages[i] = newStage(t, sc)
+	}
+	var group errgroup.Group
+	group.SetLimit(12)
+	for i, s := range stages {
+		group.Go(func() error {
+			began := time.Now()
+			reports[i] = s.play()
+			t.Logf("%s: %s after %s", s.name, causesOf(reports[i]), time.Since(began).Round(10*time.Millisecond))
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for i, s := range stages {
+		got := causesOf(reports[i])
+		if got[0] != s.want {
+			t.Errorf("%s: got %+v, want %s", s.name, reports[i], s.want)
+		}
+		for _, also := range s.also {
+			if !slices.Contains(got, also) {
+				t.Errorf("%s: %s is missing: %+v", s.name, also, reports[i])
+			}
+		}
+	}
+}
+
+func causesOf(r *explain.Report) []explain.Cause {
+	var all []explain.Cause
+	for _, f := range r.Findings {
+		all = append(all, f.Cause)
+	}
+	return all
+}

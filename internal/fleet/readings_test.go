@@ -1,0 +1,104 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+)
+
+// began is when the readings of a test begin.
+var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// readAt is a page of a server at a number of readings after began, one every 15 s.
+func readAt(i int, server string, values map[config.Quantity]float64, ttft *engine.Histogram) engine.Status {
+	at := began.Add(time.Duration(i) * 15 * time.Second)
+	s := &engine.Snapshot{At: at, Values: values, PrefixCacheRatio: -1}
+	if ttft != nil {
+		s.Histograms = map[config.Quantity]*engine.Histogram{config.TTFT: ttft}
+	}
+	return engine.Status{Server: server, At: at, State: engine.Up, Snapshot: s}
+}
+
+// A day of readings gives what was usual before an instant, and rates and means between
+// two readings.
+func TestReadings(t *testing.T) {
+	var r readings
+	const day = 24 * 60 * 4
+	for i := range day + 10 {
+		n := float64(i)
+		waiting, preemptions, seconds := 0.0, 0.0, 0.2*n
+		if i >= day { // since then requests wait, are preempted twice a second, and get their first token after 2 s
+			waiting, preemptions, seconds = 8, 30*(n-day+1), 0.2*day+2*(n-day)
+		}
+		r.add([]engine.Status{readAt(i, "a", map[config.Quantity]float64{
+			config.RequestsRunning: 4, config.RequestsWaiting: waiting, config.Preemptions: preemptions, config.GenerationTokens: 600 * n,
+		}, &engine.Histogram{Count: uint64(i), Sum: seconds})})
+	}
+	if n := len(r.past); n > maxPastReadings {
+		t.Errorf("%d readings are kept", n)
+	}
+	if span := r.past[len(r.past)-1].at.Sub(r.past[0].at); span < 18*time.Hour {
+		t.Errorf("they span %s", span)
+	}
+	got := r.evidence(began.Add(day*15*time.Second), 15*time.Second)
+	for name, v := range map[string]struct {
+		now, usual         *float64
+		wantNow, wantUsual float64
+	}{
+		"running":     {got.Running.Now, got.Running.Usual, 4, 4},
+		"waiting":     {got.Waiting.Now, got.Waiting.Usual, 8, 0},
+		"preemptions": {got.Preemptions.Now, got.Preemptions.Usual, 2, 0},
+		"generated":   {got.Generated.Now, got.Generated.Usual, 40, 40},
+		"ttft":        {got.TTFT.Now, got.TTFT.Usual, 2, 0.2},
+	} {
+		if v.now == nil || v.usual == nil || !isClose(*v.now, v.wantNow) || !isClose(*v.usual, v.wantUsual) {
+			t.Errorf("%s: %v, %v, want %v, %v", name, v.now, v.usual, v.wantNow, v.wantUsual)
+		}
+	}
+	if got.Queue != nil || got.Hits != nil || got.KVUsage != nil {
+		t.Errorf("what no page shows is known: %+v", got)
+	}
+	if got.Known != 1 || got.Up != 1 || got.Usual != 1 {
+		t.Errorf("%d servers, %d up, usually %d", got.Known, got.Up, got.Usual)
+	}
+}
+
+func isClose(a, b float64) bool { return a > b-1e-4 && a < b+1e-4 }
+
+// After a restart of a server, and where another one answers, there are no rates.
+func TestReadingsOfARestart(t *testing.T) {
+	var r readings
+	for i, server := range []string{"a", "a", "b"} {
+		generated := []float64{900, 10, 1000}[i]
+		r.add([]engine.Status{readAt(i, server, map[config.Quantity]float64{config.GenerationTokens: generated}, &engine.Histogram{Count: uint64(9 - i), Sum: 1})})
+	}
+	if got := r.evidence(began, time.Second); got.Generated != nil || got.TTFT != nil {
+		t.Errorf("got %+v, %+v", got.Generated, got.TTFT)
+	}
+}
+
+// A server with requests that generates nothing for three readings is stuck; one that is
+// idle, or not up, is not.
+func TestStuckServers(t *testing.T) {
+	at := func(running float64, since time.Duration) engine.Status {
+		st := readAt(100, "a", map[config.Quantity]float64{config.RequestsRunning: running}, nil)
+		st.Snapshot.LastProgress = st.Snapshot.At.Add(-since)
+		return st
+	}
+	for _, c := range []struct {
+		name string
+		of   []engine.Status
+		want time.Duration
+	}{
+		{"working", []engine.Status{at(3, 20*time.Second)}, 0},
+		{"stuck", []engine.Status{at(3, 20*time.Second), at(1, 50*time.Second)}, 50 * time.Second},
+		{"idle", []engine.Status{at(0, time.Hour)}, 0},
+		{"down", []engine.Status{{State: engine.Down}}, 0},
+	} {
+		if got := stuck(c.of, 45*time.Second); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
