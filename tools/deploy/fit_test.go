@@ -25,14 +25,15 @@ type workload struct {
 	object
 	selector *metav1.LabelSelector
 	template corev1.PodTemplateSpec
+	claims   []corev1.PersistentVolumeClaim
 }
 
 func (all objects) workloads() (found []workload) {
 	for _, o := range of[*appsv1.StatefulSet](all) {
-		found = append(found, workload{o, o.Spec.Selector, o.Spec.Template})
+		found = append(found, workload{o, o.Spec.Selector, o.Spec.Template, o.Spec.VolumeClaimTemplates})
 	}
 	for _, o := range of[*appsv1.DaemonSet](all) {
-		found = append(found, workload{o, o.Spec.Selector, o.Spec.Template})
+		found = append(found, workload{o, o.Spec.Selector, o.Spec.Template, nil})
 	}
 	return found
 }
@@ -99,8 +100,13 @@ func checkWorkload(all objects, w workload, wrong func(string, ...any)) {
 		wrong("no ServiceAccount %s", pod.ServiceAccountName)
 	}
 	volumes := map[string]bool{}
+	own := map[string]bool{} // of the pod or the set, which it may write
+	for _, c := range w.claims {
+		volumes[c.Name], own[c.Name] = true, true
+	}
 	for _, v := range pod.Volumes {
 		volumes[v.Name] = true
+		own[v.Name] = v.EmptyDir != nil && !v.EmptyDir.SizeLimit.IsZero()
 		if v.Secret != nil && (v.Secret.DefaultMode == nil || *v.Secret.DefaultMode != 0o440) {
 			wrong("files of Secret %s are not those of their group alone", v.Secret.SecretName)
 		}
@@ -114,7 +120,7 @@ func checkWorkload(all objects, w workload, wrong func(string, ...any)) {
 	for _, c := range pod.Containers {
 		for _, m := range c.VolumeMounts {
 			mounted[m.Name] = true
-			if !m.ReadOnly {
+			if !m.ReadOnly && !own[m.Name] {
 				wrong("volume %s is mounted writable", m.Name)
 			}
 		}
@@ -268,7 +274,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"files of Secret": func(_ objects, set *appsv1.StatefulSet, _ *corev1.Container) {
 			*set.Spec.Template.Spec.Volumes[1].Secret.DefaultMode = 0o444
 		},
-		"volumes [config keys], mounted [config other]": func(_ objects, _ *appsv1.StatefulSet, c *corev1.Container) {
+		"volumes [config keys state], mounted [config other state]": func(_ objects, _ *appsv1.StatefulSet, c *corev1.Container) {
 			c.VolumeMounts[1].Name = "other"
 		},
 		"is mounted writable": func(_ objects, _ *appsv1.StatefulSet, c *corev1.Container) { c.VolumeMounts[0].ReadOnly = false },
