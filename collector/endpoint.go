@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -31,6 +32,9 @@ type EndpointInfo struct {
 	// negative for a budget that there is not. It is called for each page and
 	// must return at once; nil is no budget.
 	Budget func() (tokens, usd float64)
+	// State returns the state of the endpoint. It is called for each page and must
+	// return at once; nil is an endpoint that nobody watches.
+	State func() *health.Status
 }
 
 // endpointInfoFamily describes the family of the endpoints' descriptions.
@@ -80,6 +84,9 @@ func (p *Probes) setEndpoint(info EndpointInfo) {
 	if info.Price != nil || info.Budget != nil {
 		e.spending = newSpending(info, p.reserved)
 	}
+	if info.State != nil {
+		e.state = newLabelBlock([]pair{{"endpoint", info.Endpoint}}, info.Labels, p.reserved)
+	}
 	p.endpoints[info.Endpoint] = e
 	p.stale.Store(true)
 }
@@ -90,6 +97,7 @@ type endpoint struct {
 	block    *labelBlock
 	hardware labelled[hardwareValues] // of info.Hardware
 	spending *labelled[spending]      // nil with neither a price nor a budget
+	state    *labelBlock              // nil where info.State is
 }
 
 // RemoveEndpoint takes an endpoint's description off the page. Its series stay

@@ -87,6 +87,7 @@ func Catalogue() []Family {
 	all := []Family{endpointInfoFamily().Family}
 	all = appendDescriptions(all, hardwareFamilies())
 	all = appendDescriptions(all, spendingFamilies())
+	all = appendDescriptions(all, healthFamilies())
 	all = appendDescriptions(all, endpointFamilies())
 	all = appendDescriptions(all, probeFamilies())
 	all = appendDescriptions(all, findingsFamilies())

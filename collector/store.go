@@ -18,6 +18,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -32,6 +33,7 @@ type Probes struct {
 	info     *family
 	hardware []*hardwareFamily    // sorted by name
 	spending []*spendingFamily    // sorted by name
+	states   []*healthFamily      // sorted by name
 	found    []*findingsFamily    // sorted by name
 	gpus     func() *gpu.Snapshot // nil without GPUs of this machine
 
@@ -55,6 +57,7 @@ func NewProbes(now func() time.Time) *Probes {
 		info:      endpointInfoFamily(),
 		hardware:  hardwareFamilies(),
 		spending:  spendingFamilies(),
+		states:    healthFamilies(),
 		found:     findingsFamilies(),
 		series:    make(map[result.SeriesID]*Series),
 		findings:  make(map[string]*FindingsSeries),
@@ -65,6 +68,7 @@ func NewProbes(now func() time.Time) *Probes {
 	}
 	slices.SortFunc(p.hardware, compareNames)
 	slices.SortFunc(p.spending, compareNames)
+	slices.SortFunc(p.states, compareNames)
 	slices.SortFunc(p.families, compareNames)
 	slices.SortFunc(p.found, compareNames)
 	return p
@@ -238,6 +242,7 @@ type probesPage struct {
 	infos    []*labelBlock // of endpoints
 	runsOn   []labelled[hardwareValues]
 	spending []labelled[spending]
+	states   []labelled[func() *health.Status]
 	series   []*Series
 	findings []*FindingsSeries // those that have findings
 }
@@ -252,6 +257,9 @@ func (p *Probes) write(w io.Writer, e encoder) error {
 		return err
 	}
 	if err := writeSeries(w, e, p.spending, page.spending); err != nil {
+		return err
+	}
+	if err := writeSeries(w, e, p.states, page.states); err != nil {
 		return err
 	}
 	for _, f := range p.families {
@@ -304,10 +312,14 @@ func (p *Probes) order() {
 		if e.spending != nil {
 			o.spending = append(o.spending, *e.spending)
 		}
+		if e.state != nil {
+			o.states = append(o.states, labelled[func() *health.Status]{e.state, e.info.State})
+		}
 	}
 	slices.SortFunc(o.infos, compareLabels)
 	sortLabelled(o.runsOn)
 	sortLabelled(o.spending)
+	sortLabelled(o.states)
 	series := make([]labelled[*Series], 0, len(p.series))
 	for _, s := range p.series {
 		s.mu.Lock()

@@ -23,7 +23,7 @@ func layers() [][]string {
 		{"config", "prober/detect"},
 		{"prober/check"},
 		{"internal/result", "internal/simulator"},
-		{"discovery", "engine", "estimate", "gpu", "internal/explain", "prober", "internal/testlab"},
+		{"discovery", "engine", "estimate", "gpu", "internal/explain", "internal/health", "prober", "internal/testlab"},
 		{"collector", "internal/report", "schedule", "status", "tracing"},
 		{"web"},
 		{"internal/fleet"},

@@ -14,10 +14,10 @@ import (
 // benchBoard returns a board of n endpoints with one series each, every one of
 // which has seen so many probes: answers of 64 tokens, and a failure now and
 // then.
-func benchBoard(n, probes int, configs []*config.Endpoint) (*Board, []*Probes, *time.Time) {
+func benchBoard(n, probes int, configs []*config.Endpoint) (*watched, []*judged, *time.Time) {
 	now := epoch()
-	b := NewBoard(func() time.Time { return now })
-	all := make([]*Probes, n)
+	b := newWatched(func() time.Time { return now })
+	all := make([]*judged, n)
 	window := func() *Window {
 		return &Window{Samples: 120, P50: new(0.2), P99: new(0.3), P99Lower: new(0.25)}
 	}

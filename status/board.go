@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -61,16 +62,17 @@ func NewBoard(now func() time.Time) *Board {
 func (b *Board) Revision() uint64 { return b.version.Load() }
 
 // SetEndpoint adds an endpoint, or changes its configuration: its series and
-// their history stay. The configuration must not be changed afterwards.
-func (b *Board) SetEndpoint(cfg *config.Endpoint) {
+// their history stay. The configuration must not be changed afterwards. The state is
+// that of h.
+func (b *Board) SetEndpoint(cfg *config.Endpoint, h *health.Endpoint) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.endpoints[cfg.Name]; e != nil {
-		e.configure(cfg)
+		e.configure(cfg, h)
 		return
 	}
-	e := &endpoint{board: b, name: cfg.Name, state: Waiting, since: b.now()}
-	e.configure(cfg)
+	e := &endpoint{board: b, name: cfg.Name}
+	e.configure(cfg, h)
 	b.endpoints[cfg.Name] = e
 	b.sorted = nil
 }
@@ -172,8 +174,8 @@ func (b *Board) Fleet() *Fleet {
 func (b *Board) Changes(since uint64) *Update {
 	now := b.now()
 	b.sweep(now)
-	u := &Update{At: unixSeconds(now), Reset: true, States: make(map[State]int)}
-	for _, s := range States() {
+	u := &Update{At: unixSeconds(now), Reset: true, States: make(map[health.State]int)}
+	for _, s := range health.States() {
 		u.States[s] = 0
 	}
 	b.mu.Lock()

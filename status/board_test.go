@@ -13,6 +13,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -27,7 +28,7 @@ func names(rows []*Row) []string {
 
 func TestChanges(t *testing.T) {
 	l := newLab(t)
-	probes := map[string]*Probes{}
+	probes := map[string]*judged{}
 	for _, name := range []string{"c", "a", "b", "d"} {
 		l.board.SetEndpoint(configured(name))
 		probes[name] = l.board.OpenSeries(result.SeriesID{Endpoint: name, Module: "m", Prefix: "cold"}, pace())
@@ -83,12 +84,12 @@ func TestChangesOfTime(t *testing.T) {
 	l.observe(p, "")
 	version := l.board.Fleet().Version
 	l.pass(100 * time.Second)
-	if u := l.board.Changes(version); len(u.Endpoints) != 0 || u.States[Up] != 1 {
+	if u := l.board.Changes(version); len(u.Endpoints) != 0 || u.States[health.Up] != 1 {
 		t.Errorf("%s", text(t, u))
 	}
 	l.pass(time.Second)
 	u := l.board.Changes(version)
-	if len(u.Endpoints) != 1 || u.Endpoints[0].State != Stale || u.Endpoints[0].Since != epochSeconds+100 || u.States[Stale] != 1 {
+	if len(u.Endpoints) != 1 || u.Endpoints[0].State != health.Stale || u.Endpoints[0].Since != epochSeconds+100 || u.States[health.Stale] != 1 {
 		t.Errorf("%s", text(t, u))
 	}
 	l.pass(time.Second)
@@ -106,10 +107,11 @@ func TestChangesOfOldSeries(t *testing.T) {
 			l.observe(all[first], outcome)
 			l.pass(50 * time.Second)
 			l.observe(all[1-first], result.Empty)
+			l.observe(all[1-first], result.Empty)
 			version := l.board.Fleet().Version
 			l.pass(51 * time.Second) // the first is 101 s old
 			u := l.board.Changes(version)
-			if len(u.Endpoints) != 1 || u.Endpoints[0].State != Down || !slices.Equal(u.Endpoints[0].Failing, []string{fmt.Sprint("m", 1-first)}) {
+			if len(u.Endpoints) != 1 || u.Endpoints[0].State != health.Down || !slices.Equal(u.Endpoints[0].Failing, []string{fmt.Sprint("m", 1-first)}) {
 				t.Errorf("first %d, %q: %s", first, outcome, text(t, u))
 			}
 		}
@@ -134,7 +136,7 @@ func TestReset(t *testing.T) {
 
 	// A process that begins later has higher versions from the start.
 	l.pass(time.Second)
-	if next := NewBoard(func() time.Time { return l.now }); next.Fleet().Version <= version || !next.Changes(version).Reset {
+	if next := newWatched(func() time.Time { return l.now }); next.Fleet().Version <= version || !next.Changes(version).Reset {
 		t.Error("the next process takes a version of this one for its own")
 	}
 }
@@ -166,7 +168,7 @@ type mirror struct {
 	rows    map[string]*Row
 }
 
-func (m *mirror) follow(b *Board) *Update {
+func (m *mirror) follow(b *watched) *Update {
 	u := b.Changes(m.version)
 	if u.Reset {
 		clear(m.rows)
@@ -182,7 +184,7 @@ func (m *mirror) follow(b *Board) *Update {
 }
 
 // equals compares the mirror with the board.
-func (m *mirror) equals(t *rapid.T, b *Board) {
+func (m *mirror) equals(t *rapid.T, b *watched) {
 	f := b.Fleet()
 	var rows []*Row
 	for _, name := range slices.Sorted(maps.Keys(m.rows)) {
@@ -191,8 +193,8 @@ func (m *mirror) equals(t *rapid.T, b *Board) {
 	if got, want := text(t, rows), text(t, f.Endpoints); got != want && (len(rows) > 0 || len(f.Endpoints) > 0) {
 		t.Fatalf("the mirror has %s\nthe board %s", got, want)
 	}
-	counts := map[State]int{}
-	for _, s := range States() {
+	counts := map[health.State]int{}
+	for _, s := range health.States() {
 		counts[s] = 0
 	}
 	for _, r := range rows {
@@ -210,9 +212,9 @@ func TestMirror(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := epoch()
 		clock := func() time.Time { return now }
-		board := NewBoard(clock)
+		board := newWatched(clock)
 		follower, late := &mirror{rows: map[string]*Row{}}, &mirror{rows: map[string]*Row{}}
-		series := map[result.SeriesID]*Probes{}
+		series := map[result.SeriesID]*judged{}
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")) })
 		id := rapid.Custom(func(t *rapid.T) result.SeriesID {
 			return result.SeriesID{
@@ -269,7 +271,7 @@ func TestMirror(t *testing.T) {
 			},
 			"restart": func(t *rapid.T) {
 				now = now.Add(time.Second)
-				board = NewBoard(clock)
+				board = newWatched(clock)
 				clear(series)
 			},
 		})
@@ -280,7 +282,7 @@ func TestMirror(t *testing.T) {
 // The board is written and read from everywhere at once; in the end a mirror
 // that only followed the updates has its table.
 func TestConcurrency(t *testing.T) {
-	b := NewBoard(time.Now)
+	b := newWatched(time.Now)
 	name := func(r *rand.Rand) string { return fmt.Sprint("e", r.IntN(20)) }
 	for i := range 20 {
 		b.SetEndpoint(configured(fmt.Sprint("e", i)))

@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,14 +12,13 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 const (
 	// maxChanges is how many changes of an endpoint are kept.
 	maxChanges = 50
-	// maxFailing is how many modules a row names that fail.
-	maxFailing = 8
 	// windowAge is how old the window in a row may get without a new probe.
 	windowAge = time.Minute
 )
@@ -33,14 +33,13 @@ type endpoint struct {
 	cfg     *config.Endpoint
 	url     string
 	found   identity
-	series  []*Probes // in the order in which they were opened
-	judged  verdict   // of the last look
-	state   State
-	since   time.Time // of state
-	failure *Failure  // the latest
+	health  *health.Endpoint
+	state   *health.Status // of the last look
+	series  []*Probes      // in the order in which they were opened
+	failure *Failure       // the latest
 	servers []engine.Status
 	load    *Load
-	changes []Change // the latest last
+	notes   []Change // the latest last
 	// findings are those of the probes of a module together, by its name.
 	findings map[string]*estimate.Findings
 
@@ -58,9 +57,9 @@ func (e *endpoint) touch() {
 	e.row = nil
 }
 
-// configure sets the configuration. What was found at another model or URL no
-// longer holds.
-func (e *endpoint) configure(cfg *config.Endpoint) {
+// configure sets the configuration, and what judges the endpoint. What was found at
+// another model or URL no longer holds.
+func (e *endpoint) configure(cfg *config.Endpoint, h *health.Endpoint) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	url := ""
@@ -70,8 +69,17 @@ func (e *endpoint) configure(cfg *config.Endpoint) {
 	if e.cfg != nil && (url != e.url || cfg.Model != e.cfg.Model || cfg.API != e.cfg.API) {
 		e.found = identity{}
 	}
-	e.cfg, e.url = cfg, url
+	e.cfg, e.url, e.health = cfg, url, h
+	e.state = h.Status()
 	e.touch()
+}
+
+// notice marks a state that is not what it was; e.mu is held.
+func (e *endpoint) notice() {
+	if s := e.health.Status(); s != e.state {
+		e.state = s
+		e.touch()
+	}
 }
 
 // retire takes the endpoint off the board and returns how many series it had.
@@ -130,30 +138,38 @@ func modulesOf(findings map[string]*estimate.Findings) []*Module {
 	return all
 }
 
-// note adds a change.
+// note adds a finding to the changes.
 func (e *endpoint) note(module, text string) {
 	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.addChange(now, module, text)
+	if len(e.notes) == maxChanges {
+		e.notes = slices.Delete(e.notes, 0, 1)
+	}
+	e.notes = append(e.notes, Change{At: unixSeconds(now), Module: module, Text: text})
 	e.touch()
 }
 
-// addChange keeps a change that is not there for long; e.mu is held.
-func (e *endpoint) addChange(at time.Time, module, text string) {
-	if len(e.changes) == maxChanges {
-		e.changes = slices.Delete(e.changes, 0, 1)
+// changes returns the findings and the incidents, the latest first; e.mu is held.
+func (e *endpoint) changes() []Change {
+	all := slices.Clone(e.notes)
+	for _, i := range e.health.Incidents() {
+		c := Change{At: unixSeconds(i.Begin), Module: i.Module, Text: harmless(i.String()), State: i.State}
+		if !i.End.IsZero() {
+			c.Until = unixSeconds(i.End)
+		}
+		all = append(all, c)
 	}
-	e.changes = append(e.changes, Change{At: unixSeconds(at), Module: module, Text: text})
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
+	return all[:min(len(all), maxChanges)]
 }
 
 // age marks what time alone has changed.
 func (e *endpoint) age(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if next := e.judged.next; !next.IsZero() && now.After(next) {
-		e.notice(now)
-	}
+	e.notice()
 	if e.row == nil || now.Sub(e.rowAt) < windowAge {
 		return
 	}
@@ -165,13 +181,13 @@ func (e *endpoint) age(now time.Time) {
 
 // latest returns the row, nil where nothing has changed after a version, and the
 // state.
-func (e *endpoint) latest(now time.Time, since uint64) (*Row, State) {
+func (e *endpoint) latest(now time.Time, since uint64) (*Row, health.State) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.version <= since {
-		return nil, e.state
+		return nil, e.state.State
 	}
-	return e.currentRow(now), e.state
+	return e.currentRow(now), e.state.State
 }
 
 // currentRow returns the row; e.mu is held.
@@ -188,8 +204,9 @@ func (e *endpoint) makeRow() *Row {
 		Model:  cmp.Or(e.found.model, e.cfg.Model),
 		API:    cmp.Or(e.found.api, e.cfg.API),
 		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
-		State:  e.state, Since: unixSeconds(e.since),
-		Failing: e.failing(), Slow: e.slow(), Failure: e.shownFailure(), Servers: e.load,
+		State:  e.state.State, Since: unixSeconds(e.state.Since), Why: e.why(), Muted: e.muted(),
+		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, OverSince: e.state.Over,
+		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load,
 	}
 	if at := e.lastStart(); !at.IsZero() {
 		row.LastAt = unixSeconds(at)
@@ -200,12 +217,40 @@ func (e *endpoint) makeRow() *Row {
 	return row
 }
 
+// why says why the endpoint is not up: of a slow one with its queue.
+func (e *endpoint) why() string {
+	if e.state.Unmuted != health.Slow || e.load == nil || e.load.Waiting == nil {
+		return e.state.Why
+	}
+	return fmt.Sprintf("%s; %.0f requests wait in the queue", e.state.Why, *e.load.Waiting)
+}
+
+// muted returns the mute that is in force; nil is none.
+func (e *endpoint) muted() *Muted {
+	m := e.state.Mute
+	if m == nil {
+		return nil
+	}
+	return &Muted{unixSeconds(m.Until), m.Reason, e.state.Unmuted, unixSeconds(e.state.UnmutedSince)}
+}
+
+// shownFailure is the latest failure. Of an endpoint that fails it is one of
+// what fails, for a module that has recovered since says nothing of it.
+func (e *endpoint) shownFailure() *Failure {
+	if id := e.state.LastFailed; id != nil {
+		if p := e.find(*id); p != nil && p.failure != nil {
+			return p.failure
+		}
+	}
+	return e.failure
+}
+
 // lastStart returns when the latest probe started, bursts aside; the zero time
 // where there was none.
 func (e *endpoint) lastStart() time.Time {
 	var latest time.Time
 	for _, p := range e.series {
-		if last := p.last(); last != nil && p.counts && last.result.Start.After(latest) {
+		if last := p.last(); last != nil && p.counts() && last.result.Start.After(latest) {
 			latest = last.result.Start
 		}
 	}
@@ -230,7 +275,7 @@ func (b *Board) Version(name string) (uint64, bool) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.notice(b.now())
+	e.notice()
 	return e.version, true
 }
 
@@ -243,9 +288,9 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	}
 	now := b.now()
 	e.mu.Lock()
-	e.notice(now)
+	e.notice()
 	d := &Detail{Row: *e.currentRow(now), At: unixSeconds(now), Version: b.version.Load()}
-	changes, servers, target := slices.Clone(e.changes), e.servers, e.target()
+	changes, servers, target := e.changes(), e.servers, e.target()
 	findings := maps.Clone(e.findings)
 	views := make([]view, len(e.series))
 	for i, p := range e.series {
@@ -257,7 +302,6 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	for _, at := range d.Restarts {
 		changes = append(changes, Change{At: float64(at), Text: "exporter restarted"})
 	}
-	slices.Reverse(changes)
 	slices.SortStableFunc(changes, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
 	d.Changes = changes[:min(len(changes), maxChanges)]
 	d.Series = make([]*Series, len(views))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -19,14 +20,14 @@ func TestRowBeforeTheFirstProbe(t *testing.T) {
 	l := newLab(t)
 	l.open(result.SeriesID{Module: "interactive", Prefix: "cold"})
 	expectJSON(t, l.board.Fleet(), fmt.Sprintf(`{"version": %d, "at": 1767323045,
-		"states": {"down": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 1, "up": 0},
+		"states": {"down": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 1, "muted": 0, "up": 0},
 		"endpoints": [{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "interactive",
-			"state": "waiting", "since": 1767323045}]}`, l.board.Fleet().Version))
+			"state": "waiting", "since": 1767323045, "why": "no result yet"}]}`, l.board.Fleet().Version))
 }
 
 func TestEmptyBoard(t *testing.T) {
 	l := newLab(t)
-	want := `{"version": 1767323045000000, "at": 1767323045, "states": {"down": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 0, "up": 0}%s}`
+	want := `{"version": 1767323045000000, "at": 1767323045, "states": {"down": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 0, "muted": 0, "up": 0}%s}`
 	expectJSON(t, l.board.Fleet(), fmt.Sprintf(want, `, "endpoints": []`))
 	expectJSON(t, l.board.Changes(1767323045000000), fmt.Sprintf(want, ""))
 	if _, ok := l.board.Detail("e"); ok {
@@ -44,12 +45,14 @@ func TestRow(t *testing.T) {
 	r := failure(l.now, result.HTTPError)
 	r.Status, r.Err = 502, errors.New("status 502: \"bad\x1b[31m\ngateway\"")
 	p.Observe(r)
-	l.pass(30 * time.Second)
-	l.observe(p, "")
+	for range 3 { // a clean run
+		l.pass(30 * time.Second)
+		l.observe(p, "")
+	}
 	row := l.row()
 	expectJSON(t, row, `{"name": "e", "url": "http://e:8000", "model": "llama", "api": "openai-chat", "engine": "vllm",
-		"labels": {"team": "search"}, "module": "interactive", "state": "up", "since": 1767323075, "last_at": 1767323075,
-		"outcomes": ["http_error", "success"], "runs": "x.",
+		"labels": {"team": "search"}, "module": "interactive", "state": "up", "since": 1767323075, "last_at": 1767323135,
+		"outcomes": ["http_error", "success", "success", "success"], "runs": "x...",
 		"failure": {"at": 1767323045, "module": "interactive", "outcome": "http_error",
 			"message": "status 502: \"bad [31m gateway\"",
 			"advice": "A gateway answers, but not the server behind it: is that running, and slower than the gateway's limit?"},
@@ -65,7 +68,7 @@ func TestRow(t *testing.T) {
 	if row.Model != "llama" || row.Engine != "vllm" || row.API != "openai-chat" {
 		t.Errorf("a failure without a reply makes unknown what was known: %s", text(t, row))
 	}
-	if row.State != Down || row.Since != epochSeconds+60 || !slices.Equal(row.Failing, []string{"interactive"}) {
+	if row.State != health.Degraded || row.Since != epochSeconds+120 || !slices.Equal(row.Failing, []string{"interactive"}) {
 		t.Errorf("%s", text(t, row))
 	}
 }
@@ -111,7 +114,7 @@ func TestRowOfConfiguration(t *testing.T) {
 	other.Model = "other"
 	l.board.SetEndpoint(other)
 	expect("other", "", "")
-	if r := l.row(); r.State != Up || len(r.Outcomes) != 1 {
+	if r := l.row(); r.State != health.Up || len(r.Outcomes) != 1 {
 		t.Errorf("the history went with the change of configuration: %s", text(t, r))
 	}
 	other.URL.URL = nil
@@ -156,8 +159,8 @@ func TestCanceled(t *testing.T) {
 	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	version := l.board.Fleet().Version
 	l.observe(p, result.Canceled)
-	l.observe(p, "unheard of")
-	if f := l.board.Fleet(); f.Version != version || f.States[Waiting] != 1 {
+	p.Probes.Observe(failure(l.now, "unheard of"))
+	if f := l.board.Fleet(); f.Version != version || f.States[health.Waiting] != 1 {
 		t.Errorf("%s", text(t, f))
 	}
 }
@@ -170,7 +173,7 @@ func TestObserveAfterTheEnd(t *testing.T) {
 	l.observe(p, "")
 	l.board.CloseSeries(id)
 	l.board.CloseSeries(id)
-	if r := l.row(); r.State != Waiting || r.Module != "" || r.Outcomes != nil || r.TTFT != nil {
+	if r := l.row(); r.State != health.Waiting || r.Module != "" || r.Outcomes != nil || r.TTFT != nil {
 		t.Errorf("without series: %s", text(t, r))
 	}
 	l.observe(p, result.Empty)
@@ -178,7 +181,7 @@ func TestObserveAfterTheEnd(t *testing.T) {
 		t.Errorf("a failure of a closed series: %s", text(t, r))
 	}
 	p = l.open(id)[0]
-	if r := l.row(); r.State != Waiting || len(r.Outcomes) != 0 {
+	if r := l.row(); r.State != health.Waiting || len(r.Outcomes) != 0 {
 		t.Errorf("a series that came back: %s", text(t, r))
 	}
 	l.board.RemoveEndpoint("e")
@@ -244,7 +247,7 @@ func TestRowWithoutBursts(t *testing.T) {
 	l.observe(all[0], "")
 	l.pass(time.Second)
 	l.observe(all[1], result.Overloaded)
-	if r := l.row(); r.Failure != nil || r.LastAt != epochSeconds || r.State != Up {
+	if r := l.row(); r.Failure != nil || r.LastAt != epochSeconds || r.State != health.Up {
 		t.Errorf("%s", text(t, r))
 	}
 }
@@ -256,6 +259,7 @@ func TestHostileTexts(t *testing.T) {
 	r := failure(l.now, result.StreamError)
 	r.Err = errors.New("a\x00b\u202ec\n" + strings.Repeat("é", 100_000))
 	p.Observe(r)
+	l.pass(time.Second)
 	l.board.Note("e", "m", "tab\tbell\a"+strings.Repeat("x", 1014)+"éx")
 	d := l.detail("e")
 	// 6 bytes, 507 letters of two bytes and 3 dots are 1,023.
@@ -289,7 +293,7 @@ func TestFailureIsOfWhatFails(t *testing.T) {
 	l := newLab(t)
 	all := l.open(result.SeriesID{Module: "a", Prefix: "cold"}, result.SeriesID{Module: "b", Prefix: "cold"})
 	a, b := all[0], all[1]
-	wants := func(state State, module string, outcome result.Outcome) {
+	wants := func(state health.State, module string, outcome result.Outcome) {
 		t.Helper()
 		r := l.row()
 		if r.State != state || r.Failure == nil || r.Failure.Module != module || r.Failure.Outcome != outcome {
@@ -299,13 +303,13 @@ func TestFailureIsOfWhatFails(t *testing.T) {
 	l.observe(a, result.Overloaded)
 	l.pass(time.Second)
 	l.observe(b, result.Empty)
-	wants(Down, "b", result.Empty)
+	wants(health.Down, "b", result.Empty)
 	l.pass(time.Second)
 	l.observe(b, "")
-	wants(Degraded, "a", result.Overloaded)
+	wants(health.Degraded, "a", result.Overloaded)
 	l.pass(time.Second)
 	l.observe(a, "")
-	wants(Up, "b", result.Empty) // the latest of all, over now
+	wants(health.Degraded, "b", result.Empty) // the latest of all, over now
 }
 
 func TestDetail(t *testing.T) {
@@ -322,7 +326,8 @@ func TestDetail(t *testing.T) {
 	d := l.detail("e")
 	d.Series[1].Probes = d.Series[1].Probes[:0] // tested elsewhere
 	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "ladder",
-		"state": "down", "since": 1767323046.5, "last_at": 1767323046.5, "outcomes": ["dns_error"], "runs": "x", "failing": ["ladder"],
+		"state": "degraded", "since": 1767323046.5, "probes_since": 1, "failed_since": 1, "why": "no token (ladder)",
+		"last_at": 1767323046.5, "outcomes": ["dns_error"], "runs": "x", "failing": ["ladder"],
 		"failure": {"at": 1767323046.5, "module": "ladder", "outcome": "dns_error", "message": "no token",
 			"advice": "Does the host's name resolve on this machine? Look for a typing error in the URL, a missing search domain, and at the resolver itself."},
 		"ttft_window": {"samples": 1}, "slo": {"objective": 0.9},
@@ -333,7 +338,8 @@ func TestDetail(t *testing.T) {
 			{"module": "ladder", "prefix": "warm", "input_tokens": "8000", "output_tokens": "64", "interval_seconds": 60,
 				"ttft_window": {"samples": 1}, "slo": {"objective": 0.9}, "runs": "x", "probes": [],
 				"history": {"from": 1767323045, "at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}],
-		"changes": [{"at": 1767323046.5, "text": "down: the host name does not resolve"}]}`, d.Version))
+		"changes": [{"at": 1767323046.5, "module": "ladder", "state": "degraded",
+			"text": "degraded: 1 of 1 probes failed (100 %%); first: no token"}]}`, d.Version))
 
 	// The order is that of the latest calls.
 	l.board.OpenSeries(burst, pace())
@@ -351,7 +357,7 @@ func TestDetailWithoutSeries(t *testing.T) {
 	l := newLab(t)
 	l.board.SetEndpoint(configured("e"))
 	d := l.detail("e")
-	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "state": "waiting",
+	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "state": "waiting", "why": "no result yet",
 		"since": 1767323045, "at": 1767323045, "version": %d, "series": []}`, d.Version))
 }
 

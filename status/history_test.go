@@ -70,7 +70,7 @@ func TestHistoryBounds(t *testing.T) {
 // later: what came before has no place in the history.
 func TestHistoryOfANewClock(t *testing.T) {
 	l := &lab{t: t, now: time.Unix(60, 0)}
-	l.board = NewBoard(func() time.Time { return l.now })
+	l.board = newWatched(func() time.Time { return l.now })
 	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	l.observe(p, "")
 	l.now = epoch()

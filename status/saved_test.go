@@ -13,7 +13,7 @@ import (
 )
 
 // recordsOf returns what a board saves, as lines of JSON.
-func recordsOf(t testing.TB, b *Board) [][]byte {
+func recordsOf(t testing.TB, b *watched) [][]byte {
 	t.Helper()
 	var lines [][]byte
 	err := b.Save(func(record any) error {
@@ -31,7 +31,7 @@ func recordsOf(t testing.TB, b *Board) [][]byte {
 func (l *lab) restart() {
 	l.t.Helper()
 	records := recordsOf(l.t, l.board)
-	l.board = NewBoard(func() time.Time { return l.now })
+	l.board = newWatched(func() time.Time { return l.now })
 	for _, r := range records {
 		if err := l.board.Restore(r); err != nil {
 			l.t.Errorf("%s: %v", r, err)

@@ -8,33 +8,10 @@ package status
 import (
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
-
-// State is the state of an endpoint by its latest probes.
-type State string
-
-// The states, the worst first.
-const (
-	// Down is an endpoint whose every module fails.
-	Down State = "down"
-	// Degraded is an endpoint of which one module fails and another does not.
-	Degraded State = "degraded"
-	// Slow is an endpoint whose every module succeeds, and of one of which most of
-	// the latest 5 answers were over an objective (3 at least).
-	Slow State = "slow"
-	// Stale is an endpoint without a result for three intervals and a timeout: of
-	// the latest probe, or since it was added.
-	Stale State = "stale"
-	// Waiting is an endpoint without a result so far, which is soon to come.
-	Waiting State = "waiting"
-	// Up is an endpoint whose every module succeeds, none of them slowly.
-	Up State = "up"
-)
-
-// States lists the closed set, the worst first.
-func States() []State { return []State{Down, Degraded, Slow, Stale, Waiting, Up} }
 
 // Pace is how often probes run and how long one may take, in seconds.
 type Pace struct{ Interval, Timeout float64 }
@@ -46,16 +23,16 @@ type Fleet struct {
 	// At is when the page was made.
 	At float64 `json:"at"`
 	// States counts the endpoints of each state.
-	States map[State]int `json:"states"`
+	States map[health.State]int `json:"states"`
 	// Endpoints are sorted by name.
 	Endpoints []*Row `json:"endpoints"`
 }
 
 // Update is what has changed since a version.
 type Update struct {
-	Version uint64        `json:"version"`
-	At      float64       `json:"at"`
-	States  map[State]int `json:"states"`
+	Version uint64               `json:"version"`
+	At      float64              `json:"at"`
+	States  map[health.State]int `json:"states"`
 	// Endpoints are the rows that are new or changed, Removed the names of those
 	// that are gone. With Reset the endpoints are all there are.
 	Endpoints []*Row   `json:"endpoints,omitempty"`
@@ -75,10 +52,21 @@ type Row struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Module string            `json:"module,omitempty"`
 
-	State State `json:"state"`
+	State health.State `json:"state"`
 	// Since is when the state began; LastAt when the latest probe started.
 	Since  float64 `json:"since,omitempty"`
 	LastAt float64 `json:"last_at,omitempty"`
+	// ProbesSince counts the probes since the incident began, and FailedSince those of
+	// them that failed; of a slow endpoint ProbesSince counts the answers, and OverSince
+	// those over an objective. Absent while the endpoint is up, waiting or stale.
+	ProbesSince int `json:"probes_since,omitempty"`
+	FailedSince int `json:"failed_since,omitempty"`
+	OverSince   int `json:"over_since,omitempty"`
+	// Why says for people in one line why the endpoint is not up, the innermost cause
+	// first. It may quote the server: bounded, without secrets, and untrusted text.
+	Why string `json:"why,omitempty"`
+	// Muted is the mute that is in force.
+	Muted *Muted `json:"muted,omitempty"`
 	// Outcomes are those of the latest probes of the first module, the latest
 	// last: at most 30.
 	Outcomes []result.Outcome `json:"outcomes,omitempty"`
@@ -104,6 +92,14 @@ type Row struct {
 
 	// Servers sums up the servers behind the endpoint; absent where none is known.
 	Servers *Load `json:"servers,omitempty"`
+}
+
+// Muted is a mute: until when and why, and the state without it, with its begin.
+type Muted struct {
+	Until  float64      `json:"until"`
+	Reason string       `json:"reason"`
+	State  health.State `json:"state"`
+	Since  float64      `json:"since,omitempty"`
 }
 
 // Window is the time to first token of the probes of the last hour, in seconds. Each statistic is absent where the samples do not carry it.
@@ -153,7 +149,7 @@ type Detail struct {
 	Pages   []*Server `json:"pages,omitempty"`
 	// Findings are what many probes of a module show together, sorted by module.
 	Findings []*Module `json:"findings,omitempty"`
-	// Changes are what happened lately: of state, findings such as a new answer to
+	// Changes are what happened lately: incidents, mutes, findings such as a new answer to
 	// an old question, and restarts of the exporter; the latest first, at most 50.
 	Changes []Change `json:"changes,omitempty"`
 	// Restarts are when the exporter was restarted and went on with what an earlier
@@ -211,16 +207,22 @@ type Server struct {
 	Hits   *float64           `json:"prefix_cache_hit_ratio,omitempty"`
 }
 
-// Change is something that happened.
+// Change is something that happened. An incident is one change, however often the
+// state went to and fro; Until is when it ended, absent while it goes on.
 type Change struct {
 	At     float64 `json:"at"`
+	Until  float64 `json:"until,omitempty"`
 	Module string  `json:"module,omitempty"`
 	Text   string  `json:"text"`
+	// State is that of an incident or a mute; "" is a finding.
+	State health.State `json:"state,omitempty"`
 }
 
 // SeriesOptions say how the probes of a result.SeriesID are shown.
 type SeriesOptions struct {
 	Pace Pace
+	// Health judges the same probes. It takes each result before the board does.
+	Health *health.Series
 	// SLO is nil where the probes are not judged.
 	SLO *SLO
 	// Window returns the statistics of the last hour; nil without them. It must not call the board.

@@ -3,11 +3,13 @@ package status
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/url"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -21,12 +23,56 @@ func epoch() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 type lab struct {
 	t     testing.TB
 	now   time.Time
-	board *Board
+	board *watched
+}
+
+// watched is a board with what judges its endpoints, fed as the fleet does.
+type watched struct {
+	*Board
+	health *health.Monitor
+}
+
+func newWatched(now func() time.Time) *watched {
+	return &watched{NewBoard(now), health.NewMonitor(now, slog.New(slog.DiscardHandler))}
+}
+
+func (w *watched) SetEndpoint(cfg *config.Endpoint) {
+	w.Board.SetEndpoint(cfg, w.health.SetEndpoint(cfg.Name, ""))
+}
+
+func (w *watched) RemoveEndpoint(name string) {
+	w.Board.RemoveEndpoint(name)
+	w.health.RemoveEndpoint(name)
+}
+
+func (w *watched) OpenSeries(id result.SeriesID, o SeriesOptions) *judged {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	ho := health.SeriesOptions{Interval: seconds(o.Pace.Interval), Timeout: seconds(o.Pace.Timeout), First: o.First}
+	if o.SLO != nil && o.SLO.TTFT != nil {
+		ho.Objectives.TTFT = seconds(*o.SLO.TTFT)
+	}
+	o.Health = w.health.OpenSeries(id, ho)
+	return &judged{w.Board.OpenSeries(id, o)}
+}
+
+func (w *watched) CloseSeries(id result.SeriesID) {
+	w.health.CloseSeries(id)
+	w.Board.CloseSeries(id)
+}
+
+// judged is a series of both.
+type judged struct{ *Probes }
+
+func (p *judged) Observe(r *result.Result) {
+	if p.options.Health != nil {
+		p.options.Health.Observe(r, false)
+	}
+	p.Probes.Observe(r)
 }
 
 func newLab(t testing.TB) *lab {
 	l := &lab{t: t, now: epoch()}
-	l.board = NewBoard(func() time.Time { return l.now })
+	l.board = newWatched(func() time.Time { return l.now })
 	return l
 }
 
@@ -45,9 +91,9 @@ func configured(name string) *config.Endpoint {
 func pace() SeriesOptions { return SeriesOptions{Pace: Pace{Interval: 30, Timeout: 10}} }
 
 // open adds an endpoint e with a series for each ID, whose endpoint is set.
-func (l *lab) open(ids ...result.SeriesID) []*Probes {
+func (l *lab) open(ids ...result.SeriesID) []*judged {
 	l.board.SetEndpoint(configured("e"))
-	var all []*Probes
+	var all []*judged
 	for _, id := range ids {
 		id.Endpoint = "e"
 		all = append(all, l.board.OpenSeries(id, pace()))
@@ -88,7 +134,7 @@ func failure(start time.Time, o result.Outcome) *result.Result {
 }
 
 // observe adds a probe that starts now: a success for "".
-func (l *lab) observe(p *Probes, o result.Outcome) {
+func (l *lab) observe(p *judged, o result.Outcome) {
 	if o == "" {
 		p.Observe(success(l.now))
 		return

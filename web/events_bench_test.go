@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 )
@@ -106,7 +107,7 @@ func busyRow(i int) *status.Row {
 		Name: fmt.Sprintf("endpoint-%d", i), URL: fmt.Sprintf("http://10.0.%d.%d:8000/v1", i/256, i%256),
 		Model: "meta-llama/Llama-3.1-70B-Instruct", API: "openai-chat", Engine: "vllm", Module: "chat",
 		Labels: map[string]string{"region": "eu", "team": "search"},
-		State:  status.Up, Since: 1.7e9, LastAt: 1.7e9 + float64(i),
+		State:  health.Up, Since: 1.7e9, LastAt: 1.7e9 + float64(i),
 		Outcomes: repeated(result.Success, 30),
 		TTFT:     v(0.231), TPOT: v(0.0123), Duration: v(1.09),
 		Window:  &status.Window{Samples: 120, P50: v(0.2), P99: v(0.9), P99Lower: v(0.7), P99Upper: v(1.2)},
@@ -130,7 +131,7 @@ func (s *busyStatus) Fleet() *status.Fleet {
 
 func (s *busyStatus) Changes(since uint64) *status.Update {
 	version := uint64(len(s.rows)) + uint64(s.rate*time.Since(s.start).Seconds())
-	u := &status.Update{Version: version, At: 1.7e9, States: map[status.State]int{status.Up: len(s.rows)}}
+	u := &status.Update{Version: version, At: 1.7e9, States: map[health.State]int{health.Up: len(s.rows)}}
 	for v := max(since, version-uint64(len(s.rows))); v < version; v++ {
 		u.Endpoints = append(u.Endpoints, s.rows[v%uint64(len(s.rows))])
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -56,7 +57,7 @@ func (t *table) since(version uint64) []*status.Row {
 	var rows []*status.Row
 	for _, name := range slices.Sorted(maps.Keys(t.rows)) {
 		if t.rows[name] > version {
-			rows = append(rows, &status.Row{Name: name, State: status.Up, Since: float64(t.rows[name])})
+			rows = append(rows, &status.Row{Name: name, State: health.Up, Since: float64(t.rows[name])})
 		}
 	}
 	return rows
@@ -67,7 +68,7 @@ func (t *table) Fleet() *status.Fleet {
 	defer t.mu.Unlock()
 	t.fleets++
 	return &status.Fleet{
-		Version: t.version, At: 1000, States: map[status.State]int{status.Up: len(t.rows)}, Endpoints: t.since(0),
+		Version: t.version, At: 1000, States: map[health.State]int{health.Up: len(t.rows)}, Endpoints: t.since(0),
 	}
 }
 
@@ -75,7 +76,7 @@ func (t *table) Changes(since uint64) *status.Update {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asked = append(t.asked, since)
-	u := &status.Update{Version: t.version, At: 1000, States: map[status.State]int{status.Up: len(t.rows)}}
+	u := &status.Update{Version: t.version, At: 1000, States: map[health.State]int{health.Up: len(t.rows)}}
 	if since > t.version { // a version of another process
 		u.Reset, since = true, 0
 	} else {
@@ -101,7 +102,7 @@ func (t *table) Detail(name string) (*status.Detail, bool) {
 	defer t.mu.Unlock()
 	t.details++
 	version, ok := t.rows[name]
-	return &status.Detail{Row: status.Row{Name: name, State: status.Up}, At: 1000, Version: version}, ok
+	return &status.Detail{Row: status.Row{Name: name, State: health.Up}, At: 1000, Version: version}, ok
 }
 
 // questions returns since which versions changes were asked for so far.

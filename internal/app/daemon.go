@@ -18,6 +18,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/schedule"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -59,6 +60,7 @@ type daemon struct {
 	hardware  *hardware           // nil where GPUs are not read
 	fleet     *fleet.Fleet
 	self      *collector.Self
+	health    *health.Monitor
 	board     *status.Board
 	state     *store.Store // nil where none is kept
 	traces    *traces
@@ -71,7 +73,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	registry := prometheus.NewRegistry()
 	d := &daemon{
 		daemonOptions: o, env: env, started: time.Now(),
-		self: collector.NewSelf(registry), board: status.NewBoard(time.Now),
+		self: collector.NewSelf(registry), health: health.NewMonitor(time.Now, env.logger), board: status.NewBoard(time.Now),
 		traces: &traces{logger: env.logger}, reloads: make(chan chan error),
 	}
 	d.active.set(cfg, d.started)
@@ -91,7 +93,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	}
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
-		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Board: d.board,
+		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Health: d.health, Board: d.board,
 		Observers: []fleet.Observer{d.traces}, Logger: env.logger,
 	}
 	if d.hardware != nil {

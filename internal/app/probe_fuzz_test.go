@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
 )
@@ -91,7 +92,7 @@ endpoints: [{name: known, url: 'http://`+allowed+`', api: openai-chat, model: m}
 	}
 	fl := fleet.New(fleet.Options{
 		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(prometheus.NewRegistry()),
-		Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
+		Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
 	})
 	f.Cleanup(fl.Close)
 	if err := fl.Apply(fleet.Plan{Config: cfg, All: cfg.Endpoints}); err != nil {

@@ -223,8 +223,8 @@ endpoints: [{name: moody, url: %q}]
 			}
 		}
 	}
-	f(`level=info caller=task.go`, `level=warn caller=task.go`, `level=info caller=task.go`)
-	f(`msg="probe succeeds"`, `msg="probe failing"`, `msg="probe recovered"`)
+	f(`level=info caller=task.go`, `level=warn caller=endpoint.go`, `level=info caller=endpoint.go`)
+	f(`msg="probe succeeds"`, `msg="endpoint failing"`, `msg="endpoint recovered"`)
 	f(``, `outcome=http_error`, ``)
 	f(``, `EngineCore encountered an issue`, ``) // the server's own words
 }

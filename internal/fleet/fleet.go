@@ -20,6 +20,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
@@ -35,6 +36,7 @@ type Options struct {
 	Probes            *collector.Probes
 	Servers           *collector.Servers
 	Self              *collector.Self
+	Health            *health.Monitor
 	Board             *status.Board
 	// GPUs returns the latest readings of the GPUs of this machine; nil is none.
 	GPUs func() *gpu.Snapshot
@@ -201,20 +203,22 @@ func (f *Fleet) build(p Plan, modules map[string]*config.Module, mappings *engin
 	return next, fresh, nil
 }
 
-// add puts a member on the pages.
+// add puts a member on the pages. The order matters: the status page reads the states.
 func (f *Fleet) add(m *member) {
 	e := m.endpoint
-	f.Board.SetEndpoint(e)
+	state := f.Health.SetEndpoint(e.Name, targetOf(e))
+	f.Board.SetEndpoint(e, state)
 	f.Probes.SetEndpoint(collector.EndpointInfo{
 		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels,
 		Hardware: e.Hardware, Price: e.Price, Budget: f.budgets.used(e),
+		State: state.Status,
 	})
 	f.Servers.Set(serversID(e), nil)
 	for _, n := range m.findings {
 		n.series = f.Probes.Findings(n.id)
 	}
 	for i, t := range m.tasks {
-		t.openSeries(f.Probes, f.Board, i == 0)
+		t.openSeries(i == 0)
 	}
 }
 
@@ -234,20 +238,23 @@ func (f *Fleet) remove(name string, m *member) {
 	next := f.members[name]
 	if next == nil || !sameTarget(m.endpoint, next.endpoint) {
 		f.Board.RemoveEndpoint(name)
+		f.Health.RemoveEndpoint(name)
 		return
 	}
 	kept := next.seriesIDs()
 	for _, id := range m.seriesIDs() {
 		if !slices.Contains(kept, id) {
+			f.Health.CloseSeries(id)
 			f.Board.CloseSeries(id)
 		}
 	}
 }
 
 // sameTarget reports whether results of one endpoint are results of the other.
-func sameTarget(a, b *config.Endpoint) bool {
-	return a.URL.String() == b.URL.String() && a.API == b.API && a.Model == b.Model
-}
+func sameTarget(a, b *config.Endpoint) bool { return targetOf(a) == targetOf(b) }
+
+// targetOf says whose the results of an endpoint are.
+func targetOf(e *config.Endpoint) string { return e.URL.String() + "\x00" + e.API + "\x00" + e.Model }
 
 // schedule gives the schedulers the jobs of all members.
 func (f *Fleet) schedule() {

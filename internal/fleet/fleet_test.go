@@ -20,6 +20,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
@@ -46,6 +47,7 @@ func newLab(t *testing.T) *lab {
 	o := Options{
 		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
 		Self: collector.NewSelf(registry), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
+		Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)),
 	}
 	l := &lab{t: t, exposition: collector.NewExposition(registry, o.Probes, o.Servers), Fleet: New(o)}
 	t.Cleanup(l.Close)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -54,7 +55,9 @@ type rungSeries []variantSeries
 type variantSeries struct {
 	variant
 	metrics *collector.Series
-	status  *status.Probes // nil where there is no status page
+	// Of probes on request, which say nothing of the state, these are nil.
+	health *health.Series
+	status *status.Probes
 }
 
 // of returns the series that a result belongs to.
@@ -74,8 +77,9 @@ func (s rungSeries) Observe(o *Observation) {
 			of.metrics.Judge(o.Result)
 		}
 	}
-	if of.status != nil {
-		of.status.Observe(o.Result) // after Judge, whose window it shows
+	if of.health != nil {
+		of.health.Observe(o.Result, o.Disturbed)
+		of.status.Observe(o.Result) // after Judge, whose window it shows, and after the state
 	}
 }
 
@@ -99,18 +103,33 @@ func openSeries(p *collector.Probes, t Target) rungSeries {
 	return all
 }
 
-// show puts the series on the status page; first means that the endpoint's numbers are
-// those of the first of them.
-func (s rungSeries) show(b *status.Board, t Target, first bool) {
+// judge makes the series part of the state of the endpoint, and puts them on the status
+// page; first means that the endpoint's numbers are those of the first of them.
+func (s rungSeries) judge(m *health.Monitor, b *status.Board, t Target, first bool) {
 	for i := range s {
 		metrics := s[i].metrics
-		s[i].status = b.OpenSeries(s[i].id(t.id()), status.SeriesOptions{
+		id := s[i].id(t.id())
+		s[i].health = m.OpenSeries(id, health.SeriesOptions{
+			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout),
+			Objectives: objectivesOf(t), First: first && i == 0,
+		})
+		s[i].status = b.OpenSeries(id, status.SeriesOptions{
+			Health: s[i].health,
 			Pace:   status.Pace{Interval: time.Duration(t.Interval).Seconds(), Timeout: time.Duration(t.Timeout).Seconds()},
 			SLO:    statusSLO(t),
 			Window: func() *status.Window { return statusWindow(metrics) },
 			First:  first && i == 0,
 		})
 	}
+}
+
+// objectivesOf returns the objectives of a target; none where its probes are not judged.
+func objectivesOf(t Target) health.Objectives {
+	if !t.Judged() {
+		return health.Objectives{}
+	}
+	slo := t.Endpoint.SLOWith(t.Module)
+	return health.Objectives{TTFT: time.Duration(slo.TTFT), TPOT: time.Duration(slo.TPOT), E2E: time.Duration(slo.E2E)}
 }
 
 // statusSLO returns the objectives of a target; nil where its

@@ -9,11 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/schedule"
-	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // task probes one target, a rung, whenever the scheduler starts it.
@@ -37,15 +35,15 @@ func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, burst
 	return &task{
 		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
-		findings: found, identity: m.identity, memory: m.memory, log: &taskLog{logger: rung.logger(f.Logger)}, bursts: bursts,
+		findings: found, identity: m.identity, memory: m.memory, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
 	}
 }
 
 // openSeries puts the series of the task on the pages, and makes them the first of
 // the observers; first means that the endpoint's numbers on the status page are theirs.
-func (t *task) openSeries(p *collector.Probes, b *status.Board, first bool) {
-	t.series = openSeries(p, t.Target)
-	t.series.show(b, t.Target, first)
+func (t *task) openSeries(first bool) {
+	t.series = openSeries(t.Probes, t.Target)
+	t.series.judge(t.Health, t.Board, t.Target, first)
 	t.observers = slices.Concat(
 		[]Observer{t.series, endpointObserver{t.Probes}, serverObserver{t.Servers}, t.identity, t.memory, selfObserver{t.Self}},
 		t.Options.Observers, []Observer{t.log},
@@ -147,6 +145,7 @@ func (t *task) skip(reason result.SkipReason) { t.skipped(reason, "") }
 // skipped is skip with what to change, for people; "" where that is known from the reason.
 func (t *task) skipped(reason result.SkipReason, text string) {
 	t.series[0].metrics.Skip(reason)
+	t.series[0].health.Skip(reason, text)
 	t.Self.Missed(reason)
 	t.memory.skip(reason, text, time.Now())
 }
@@ -167,7 +166,8 @@ func (t Target) logger(l *slog.Logger) *slog.Logger {
 // at a time.
 type taskLog struct {
 	logger   *slog.Logger
-	outcome  result.Outcome // of the last run, "" before the first
+	bursts   bool           // runs are bursts, which are no part of the endpoint's incidents
+	outcome  result.Outcome // that was logged last; "" is none
 	held     bool           // the last run was left out for its budget
 	panicked bool           // a stack was logged
 	said     string         // why a run measured nothing, when that was last logged
@@ -215,7 +215,8 @@ func (l *taskLog) one(r *result.Result) {
 	}
 }
 
-// run logs a change of state: that of a run by its first failure, and of bursts by the
+// run logs the first success of a task; failures are in the log of the endpoint's
+// incidents. Of bursts, which are not, it logs each change: that of a run by the
 // smallest, as larger ones may fail for what they are.
 func (l *taskLog) run(results []*result.Result) {
 	if len(results) == 0 {
@@ -231,14 +232,22 @@ func (l *taskLog) run(results []*result.Result) {
 	if r.Outcome == result.Canceled || r.Outcome == before {
 		return
 	}
-	l.outcome = r.Outcome
-	if r.Outcome != result.Success {
-		l.logger.Warn("probe failing", "outcome", string(r.Outcome), "model", r.Model, "err", r.Err)
-		return
+	switch {
+	case r.Outcome == result.Success:
+		l.success(r, before)
+	case l.bursts:
+		l.logger.Warn("burst failing", "outcome", string(r.Outcome), "model", r.Model, "err", r.Err)
+	default:
+		return // the first success is still to come, or was logged
 	}
-	message := "probe recovered"
-	if before == "" {
-		message = "probe succeeds"
+	l.outcome = r.Outcome
+}
+
+// success logs the first success, or that of bursts that failed before.
+func (l *taskLog) success(r *result.Result, before result.Outcome) {
+	message := "probe succeeds"
+	if before != "" {
+		message = "burst recovered"
 	}
 	if r.Timing.TTFT < 0 { // no tokens that come one by one
 		l.logger.Info(message, "model", r.Model, "duration_seconds", r.Timing.Duration.Seconds())

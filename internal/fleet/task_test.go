@@ -78,13 +78,13 @@ func TestFailuresLast(t *testing.T) {
 	}
 }
 
-// Bursts that fail at their largest size each time are one line, and so is a pair
-// whose second half fails.
+// Bursts that fail at their largest size each time are one line, and so is the first
+// success of anything else: failures are in the log of incidents.
 func TestOneLineForARun(t *testing.T) {
 	f := func(name string, lines int, runs ...[]*result.Result) {
 		t.Helper()
 		var log bytes.Buffer
-		tl := &taskLog{logger: slog.New(slog.NewTextHandler(&log, nil))}
+		tl := &taskLog{logger: slog.New(slog.NewTextHandler(&log, nil)), bursts: runs[0][0].Concurrency > 0}
 		for _, run := range runs {
 			tl.run(run)
 		}
@@ -95,9 +95,11 @@ func TestOneLineForARun(t *testing.T) {
 	r := func(n int, o result.Outcome) *result.Result { return &result.Result{Concurrency: n, Outcome: o} }
 	burst := []*result.Result{r(1, result.Success), r(16, result.Success), r(16, result.Overloaded)}
 	f("bursts", 1, burst, burst, burst)
+	failed := []*result.Result{r(1, result.Overloaded)}
+	f("bursts down and up", 3, burst, failed, failed, burst)
 	pair := []*result.Result{r(0, result.Success), r(0, result.TimeoutStall)}
-	f("pairs", 1, pair, pair, pair)
-	f("down and up", 3, []*result.Result{r(0, result.Success)}, pair, []*result.Result{r(0, result.Success), r(0, result.Success)})
+	f("pairs", 0, pair, pair, pair)
+	f("down and up", 1, pair, []*result.Result{r(0, result.Success)}, pair, []*result.Result{r(0, result.Success), r(0, result.Success)})
 }
 
 // An outage spends nothing: what was refused was not computed.

@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/prober/check"
@@ -121,6 +123,7 @@ func TestLogOfAnswers(t *testing.T) {
 modules: {long: {prompt: Count., output_tokens: 100, expect: {equals: nothing}, log_answers: %t}}
 endpoints: [{name: e, url: %s, modules: [long]}]`, logged, w.URL))
 			l.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			l.Health = health.NewMonitor(time.Now, l.Logger)
 			if err := l.Apply(planOf(cfg)); err != nil {
 				t.Fatal(err)
 			}

@@ -247,3 +247,26 @@ func Spent(results []*Result, why *Skip) []*Result {
 	}
 	return results
 }
+
+// Description returns in words why a run was left out.
+func (s SkipReason) Description() string {
+	switch s {
+	case SkipOverrun:
+		return "the run before it was still going"
+	case SkipBackoff:
+		return "the server asked to wait, or let two probes in a row time out"
+	case SkipLimit:
+		return "the limits of probes in flight were used up"
+	case SkipBudget:
+		return "the run could exceed a budget"
+	case SkipContext:
+		return "the model's context has no room for what the module asks"
+	case SkipModel:
+		return "the server has several models, and the configuration names none"
+	case SkipTruncated:
+		return "the server truncates the prompt"
+	case SkipResources:
+		return "descriptors, memory or ports are short on this machine"
+	}
+	return string(s)
+}

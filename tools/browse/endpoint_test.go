@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -27,7 +28,7 @@ func openEndpoint(t *testing.T, d *status.Detail) *tab {
 func onlyProbe(probe *result.Document) *status.Detail {
 	probe.Time = time.Unix(1.8e9, 0).UTC()
 	return &status.Detail{
-		Row: status.Row{Name: "one", URL: "http://one:8000", State: status.Up},
+		Row: status.Row{Name: "one", URL: "http://one:8000", State: health.Up},
 		Series: []*status.Series{{
 			Module: "m", Prefix: "cold", Interval: 30, Probes: []*result.Document{probe},
 			History: &status.History{At: []float64{1.8e9}, TTFT: []*float64{nil}, TPOT: []*float64{nil}, Outcome: []result.Outcome{probe.Outcome}},
@@ -155,7 +156,7 @@ func TestChartsAfterAStepOfTheClock(t *testing.T) {
 }
 
 func TestAbsentIsADash(t *testing.T) {
-	p := openEndpoint(t, &status.Detail{Row: status.Row{Name: "bare", URL: "http://bare", State: status.Waiting}})
+	p := openEndpoint(t, &status.Detail{Row: status.Row{Name: "bare", URL: "http://bare", State: health.Waiting}})
 	for i, text := range p.texts(".tiles dd") {
 		if text != "–" {
 			t.Errorf("tile %d shows %q, want a dash", i, text)
@@ -173,7 +174,7 @@ func TestAbsentIsADash(t *testing.T) {
 // latest probe succeeded, so that nothing fails.
 func TestFailureThatIsOver(t *testing.T) {
 	d := fake.Endpoint(fake.Kind{
-		Name: "quiet", TTFT: 0.1, TPOT: 0.01, State: status.Stale, Bad: 2, Outcome: result.Empty, Error: "no token",
+		Name: "quiet", TTFT: 0.1, TPOT: 0.01, State: health.Stale, Bad: 2, Outcome: result.Empty, Error: "no token",
 	})
 	d.Failing = nil
 	s := serve(t, fake.NewBoard(d))

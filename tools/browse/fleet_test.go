@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
@@ -153,9 +154,9 @@ func TestRowLeadsToItsEndpoint(t *testing.T) {
 // TestFleetSaysWhatItLacks has an endpoint without tokens, and one of which a
 // server does not report its queue.
 func TestFleetSaysWhatItLacks(t *testing.T) {
-	embeds := &status.Detail{Row: status.Row{Name: "embeds", URL: "http://embeds", State: status.Up, Duration: new(0.25)}}
+	embeds := &status.Detail{Row: status.Row{Name: "embeds", URL: "http://embeds", State: health.Up, Duration: new(0.25)}}
 	partly := &status.Detail{Row: status.Row{
-		Name: "partly", URL: "http://partly", State: status.Up,
+		Name: "partly", URL: "http://partly", State: health.Up,
 		Servers: &status.Load{Known: 3, Up: 2, Running: new(5.0), Waiting: new(1.0)},
 	}}
 	p := open(t, serve(t, fake.NewBoard(embeds, partly)).URL, "/", laptop)
@@ -172,7 +173,7 @@ func TestFleetSaysWhatItLacks(t *testing.T) {
 // not start, and a failure: they differ in height and colour.
 func TestStripsShowEveryRun(t *testing.T) {
 	d := &status.Detail{Row: status.Row{
-		Name: "one", URL: "http://one", State: status.Degraded, Runs: ".o--x", Outcomes: []result.Outcome{result.Success, result.Success, result.TimeoutFirstToken},
+		Name: "one", URL: "http://one", State: health.Degraded, Runs: ".o--x", Outcomes: []result.Outcome{result.Success, result.Success, result.TimeoutFirstToken},
 	}}
 	p := open(t, serve(t, fake.NewBoard(d)).URL, "/", laptop)
 	p.await("document.querySelector('.strip')")

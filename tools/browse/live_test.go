@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
@@ -32,7 +33,7 @@ func openLive(t *testing.T, path string) (*tab, *fake.Board, *fake.Server) {
 // broken is the healthy endpoint chat-eu after some failures.
 func broken() *status.Detail {
 	return fake.Endpoint(fake.Kind{
-		Name: "chat-eu", Model: "Qwen/Qwen3-32B", Engine: "vllm", TTFT: 0.085, TPOT: 0.0123, State: status.Down, Bad: 4,
+		Name: "chat-eu", Model: "Qwen/Qwen3-32B", Engine: "vllm", TTFT: 0.085, TPOT: 0.0123, State: health.Down, Bad: 4,
 		Outcome: result.ConnectError, Error: "connection refused",
 	})
 }
@@ -50,7 +51,7 @@ func TestFleetChangesWithoutReload(t *testing.T) {
 	p.await("document.title === '1 down – inference_exporter'")
 	p.wantNames("chat-eu", "code/70b", "hosted", "rag-staging", "vision-lab", "chat-us")
 
-	b.Reset(fake.Endpoint(fake.Kind{Name: "new", TTFT: 0.1, TPOT: 0.01, State: status.Up}))
+	b.Reset(fake.Endpoint(fake.Kind{Name: "new", TTFT: 0.1, TPOT: 0.01, State: health.Up}))
 	p.await("document.querySelectorAll('" + names + "').length === 1")
 	p.wantNames("new")
 	if !eval[bool](p, "window.untouched === true") {

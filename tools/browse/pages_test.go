@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -215,7 +216,7 @@ func hostile() *status.Detail {
 	d := fake.Fleet()[2]
 	d.Name, d.URL, d.Model, d.API, d.Engine, d.Module = evil, "javascript:window.hacked=1//"+evil, evil, evil, evil, evil
 	d.Labels = map[string]string{evil: evil}
-	d.Failing, d.State = []string{evil}, status.State(evil)
+	d.Failing, d.State = []string{evil}, health.State(evil)
 	d.Failure = &status.Failure{At: 1, Module: evil, Outcome: result.Outcome(evil), Message: evil, Advice: evil}
 	d.Outcomes = []result.Outcome{result.Outcome(evil)}
 	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil}}

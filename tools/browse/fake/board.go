@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
 )
@@ -122,8 +123,8 @@ func (b *Board) rows(since uint64) []*status.Row {
 	return rows
 }
 
-func (b *Board) states() map[status.State]int {
-	states := map[status.State]int{}
+func (b *Board) states() map[health.State]int {
+	states := map[health.State]int{}
 	for _, d := range b.details {
 		states[d.State]++
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/web"
@@ -30,7 +31,7 @@ type Kind struct {
 	Outcome result.Outcome
 	Bad     int
 	Error   string
-	State   status.State
+	State   health.State
 	Labels  map[string]string
 	// Waiting, Running and KV are what its servers report.
 	Waiting, Running, KV float64
@@ -46,7 +47,7 @@ func Endpoint(k Kind) *status.Detail {
 		Name: k.Name, URL: "http://" + strings.ReplaceAll(k.Name, " ", "-") + ".inference.svc:8000/v1", Model: k.Model, API: "openai-chat",
 		Engine: k.Engine, Labels: k.Labels, Module: "interactive", State: k.State, SLO: slo, Since: now() - 5400,
 	}}
-	if k.State == status.Waiting {
+	if k.State == health.Waiting {
 		d.Since = now() - 9
 		return d
 	}
@@ -82,7 +83,7 @@ func addFailure(d *status.Detail, k Kind) {
 		{At: d.LastAt - 5000, Text: "up again"},
 		{At: d.LastAt - 5300, Module: "questions", Text: "the answer to an old question is a new one: capital-of-france"},
 	}
-	if k.State == status.Up {
+	if k.State == health.Up {
 		d.Failure.At -= 3000
 		return
 	}
@@ -113,7 +114,7 @@ func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id result.SeriesID, times 
 	end := now() - 7
 	for i := range points {
 		outcome := result.Success
-		if left := points - i; left <= k.Bad && k.State != status.Up || k.State == status.Up && k.Bad > 0 && left > 100 && left <= 100+k.Bad {
+		if left := points - i; left <= k.Bad && k.State != health.Up || k.State == health.Up && k.Bad > 0 && left > 100 && left <= 100+k.Bad {
 			outcome = k.Outcome
 		}
 		h.At = append(h.At, end-interval*float64(points-1-i))
@@ -215,27 +216,27 @@ func pages(k Kind) []*status.Server {
 func Fleet() []*status.Detail {
 	kinds := []Kind{
 		{
-			Name: "chat-eu", Model: "Qwen/Qwen3-32B", Engine: "vllm", TTFT: 0.085, TPOT: 0.0123, State: status.Up, Bursts: true,
+			Name: "chat-eu", Model: "Qwen/Qwen3-32B", Engine: "vllm", TTFT: 0.085, TPOT: 0.0123, State: health.Up, Bursts: true,
 			Labels: map[string]string{"region": "eu-west-1", "tier": "prod"}, Running: 6, KV: 0.31,
 		},
 		{
-			Name: "chat-us", Model: "Qwen/Qwen3-32B", Engine: "vllm", TTFT: 0.31, TPOT: 0.0187, State: status.Up, Bad: 2,
+			Name: "chat-us", Model: "Qwen/Qwen3-32B", Engine: "vllm", TTFT: 0.31, TPOT: 0.0187, State: health.Up, Bad: 2,
 			Outcome: result.StreamError, Error: "the server ended the reply with an error: EngineDeadError", Running: 22, Waiting: 3, KV: 0.78,
 			Labels: map[string]string{"region": "us-east-1", "tier": "prod"},
 		},
 		{
-			Name: "judge", Model: "meta-llama/Llama-3.3-70B-Instruct", Engine: "sglang", TTFT: 0.44, TPOT: 0.031, State: status.Down, Bad: 9, Bursts: true,
+			Name: "judge", Model: "meta-llama/Llama-3.3-70B-Instruct", Engine: "sglang", TTFT: 0.44, TPOT: 0.031, State: health.Down, Bad: 9, Bursts: true,
 			Outcome: result.TimeoutFirstToken, Error: "no first token within 10 s; the server answered 200 and sent nothing", Running: 48, Waiting: 210, KV: 0.99,
 			Labels: map[string]string{"region": "eu-west-1", "tier": "prod"},
 		},
 		{
-			Name: "code/70b", Model: "deepseek-ai/DeepSeek-Coder-V3", Engine: "trtllm", TTFT: 0.62, TPOT: 0.044, State: status.Degraded, Bad: 3,
+			Name: "code/70b", Model: "deepseek-ai/DeepSeek-Coder-V3", Engine: "trtllm", TTFT: 0.62, TPOT: 0.044, State: health.Degraded, Bad: 3,
 			Outcome: result.CheckFailed, Error: `want an answer that contains "Paris"`, Running: 17, Waiting: 1, KV: 0.55,
 			Labels: map[string]string{"region": "us-east-1", "tier": "beta"},
 		},
-		{Name: "rag-staging", Model: "mistralai/Mistral-Small-3.2", Engine: "tgi", TTFT: 0.2, TPOT: 0.02, State: status.Stale, Running: 1, KV: 0.04},
-		{Name: "vision-lab", State: status.Waiting},
-		{Name: "hosted", Model: "gpt-5-mini", TTFT: 0.48, TPOT: 0.0095, State: status.Slow, Labels: map[string]string{"vendor": "hosted"}},
+		{Name: "rag-staging", Model: "mistralai/Mistral-Small-3.2", Engine: "tgi", TTFT: 0.2, TPOT: 0.02, State: health.Stale, Running: 1, KV: 0.04},
+		{Name: "vision-lab", State: health.Waiting},
+		{Name: "hosted", Model: "gpt-5-mini", TTFT: 0.48, TPOT: 0.0095, State: health.Slow, Labels: map[string]string{"vendor": "hosted"}},
 	}
 	var all []*status.Detail
 	for _, k := range kinds {

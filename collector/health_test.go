@@ -1,0 +1,85 @@
+package collector
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// healthOnly shows the families of the states of a store alone.
+type healthOnly struct{ *Probes }
+
+func (h healthOnly) write(w io.Writer, e encoder) error {
+	return writeSeries(w, e, h.states, h.page().states)
+}
+
+// statesOf returns the samples of the states without what their names have in common.
+func statesOf(t *testing.T, p *Probes) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for name, v := range samples(t, p) {
+		if short := strings.TrimPrefix(name, "inference_endpoint_"); strings.HasPrefix(short, "state") || strings.HasPrefix(short, "muted") {
+			out[short] = v
+		}
+	}
+	return out
+}
+
+// inState returns a state since a time, in milliseconds since 1970.
+func inState(s health.State, since int64) func() *health.Status {
+	return func() *health.Status { return &health.Status{State: s, Since: time.UnixMilli(since)} }
+}
+
+// One of all states is 1. A model that becomes known changes no labels.
+func TestState(t *testing.T) {
+	p, _ := newStore()
+	p.SetEndpoint(EndpointInfo{
+		Endpoint: "e", Model: "m", Labels: map[string]string{"team": "search", "state": "reserved"}, State: inState(health.Degraded, 1_700_000_000_250),
+	})
+	p.SetEndpoint(EndpointInfo{Endpoint: "unwatched"})
+	p.SetServed("e", &result.Result{Model: "other"})
+	wantSamples(t, statesOf(t, p), map[string]string{
+		`state{endpoint="e",state="degraded",team="search"}`:        "1",
+		`state{endpoint="e",state="down",team="search"}`:            "0",
+		`state{endpoint="e",state="muted",team="search"}`:           "0",
+		`state{endpoint="e",state="slow",team="search"}`:            "0",
+		`state{endpoint="e",state="stale",team="search"}`:           "0",
+		`state{endpoint="e",state="up",team="search"}`:              "0",
+		`state{endpoint="e",state="waiting",team="search"}`:         "0",
+		`state_since_timestamp_seconds{endpoint="e",team="search"}`: "1.70000000025e+09",
+		`muted{endpoint="e",team="search"}`:                         "0",
+	})
+	p.RemoveEndpoint("e")
+	wantSamples(t, statesOf(t, p), nil)
+}
+
+func TestStateEqualsClientGolang(t *testing.T) {
+	p, reg := NewProbes(time.Now), prometheus.NewRegistry()
+	vec := func(name string, own ...string) *prometheus.GaugeVec {
+		return describedGauge(reg, name, append([]string{"endpoint", "a_zone", "team"}, own...)...)
+	}
+	state, since, muted := vec("endpoint_state", "state"), vec("endpoint_state_since_timestamp_seconds"), vec("endpoint_muted")
+	for i, target := range targets(false) {
+		info := target.info()
+		info.State = func() *health.Status {
+			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Mute: &health.Mute{}}
+		}
+		p.SetEndpoint(info)
+		with := func(own ...string) []string {
+			return append([]string{target.Endpoint, target.Labels["a_zone"], target.Labels["team"]}, own...)
+		}
+		for _, s := range []string{"down", "degraded", "slow", "stale", "waiting", "up"} {
+			state.WithLabelValues(with(s)...).Set(0)
+		}
+		state.WithLabelValues(with("muted")...).Set(1)
+		since.WithLabelValues(with()...).Set(float64(i) * 1.5)
+		muted.WithLabelValues(with()...).Set(1)
+	}
+	compare(t, healthOnly{p}, reg)
+}

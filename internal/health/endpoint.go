@@ -1,0 +1,475 @@
+package health
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
+
+const (
+	// downAfter is how many failures in a row make an endpoint down of which no series
+	// succeeds: one may be chance, and is confirmed at once.
+	downAfter = 2
+	// maxIncidents is how many incidents of an endpoint are kept.
+	maxIncidents = 16
+)
+
+// Endpoint is the state of one endpoint. It is safe for concurrent use.
+type Endpoint struct {
+	monitor *Monitor
+	name    string
+	target  uint64 // hash
+	added   time.Time
+
+	mu      sync.Mutex
+	gone    bool
+	series  []*Series // in the order in which they were opened
+	skipped string    // why the latest run was left out; "" after a result
+	// What goes on; nil is not.
+	failing, slow, stale *Incident
+	mute                 *Mute
+	streak               int       // failures in a row, of all series that count
+	down                 bool      // of a failing endpoint
+	up                   time.Time // when the latest good time began
+	last                 time.Time // start of the latest result that counts
+	restored             bool      // last is of an earlier process
+	cause                string    // of the latest failure, with its series
+	past                 []Incident
+
+	status *Status
+	next   time.Time // when time alone changes the status; zero is never
+}
+
+// Status returns the state.
+func (e *Endpoint) Status() *Status {
+	now := e.monitor.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.status == nil || !e.next.IsZero() && now.After(e.next) {
+		e.refresh(now)
+	}
+	return e.status
+}
+
+// Incidents returns the latest incidents, at most 16 that are over and those that go
+// on, sorted by their begin.
+func (e *Endpoint) Incidents() []Incident {
+	now := e.monitor.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refresh(now)
+	all := slices.Clone(e.past)
+	for _, i := range []*Incident{e.failing, e.slow, e.stale} {
+		if i != nil {
+			all = append(all, *i)
+		}
+	}
+	if e.mute != nil {
+		all = append(all, *e.mute.incident())
+	}
+	slices.SortStableFunc(all, func(a, b Incident) int { return a.Begin.Compare(b.Begin) })
+	return all
+}
+
+// openSeries adds a series or changes its options.
+func (e *Endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Series {
+	now := e.monitor.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.find(id)
+	switch {
+	case e.gone:
+		return &Series{endpoint: e, closed: true}
+	case s == nil:
+		s = &Series{endpoint: e, id: id, opened: now}
+	default:
+		e.drop(s)
+	}
+	e.series = append(e.series, s)
+	if s.objectives != o.Objectives { // what was slow is so no more
+		s.pace, s.slowNow = pace{}, false
+	}
+	s.objectives, s.first, s.patience = o.Objectives, o.First, 0
+	if o.Interval > 0 {
+		s.patience = 3*o.Interval + o.Timeout
+	}
+	e.relate(now)
+	return s
+}
+
+// closeSeries forgets a series.
+func (e *Endpoint) closeSeries(id result.SeriesID) {
+	now := e.monitor.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.find(id)
+	if s == nil || e.gone {
+		return
+	}
+	s.closed = true
+	e.drop(s)
+	e.relate(now)
+}
+
+// retire ends all series.
+func (e *Endpoint) retire() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gone = true
+	for _, s := range e.series {
+		s.closed = true
+	}
+}
+
+func (e *Endpoint) find(id result.SeriesID) *Series {
+	i := slices.IndexFunc(e.series, func(s *Series) bool { return s.id == id })
+	if i < 0 {
+		return nil
+	}
+	return e.series[i]
+}
+
+func (e *Endpoint) drop(s *Series) {
+	i := slices.Index(e.series, s)
+	e.series = slices.Delete(e.series, i, i+1)
+}
+
+// The prefix policies of the two halves of a pair.
+const (
+	prefixCold = string(config.PrefixCold)
+	prefixWarm = string(config.PrefixWarm)
+)
+
+// relate works out what follows from which series there are. Bursts are a load of our
+// own making and say nothing of the state, unless there is nothing else: then the first
+// does, as larger ones may fail for what they are.
+func (e *Endpoint) relate(now time.Time) {
+	bursts := !slices.ContainsFunc(e.series, func(s *Series) bool { return s.id.Concurrency == "" })
+	first := max(0, slices.IndexFunc(e.series, func(s *Series) bool { return s.first }))
+	of := map[string]int{}
+	for i, s := range e.series {
+		of[s.id.Module]++
+		s.counts = s.id.Concurrency == "" || bursts && i == first
+	}
+	for _, s := range e.series {
+		s.before = nil
+		if s.id.Prefix == prefixWarm {
+			cold := s.id
+			cold.Prefix = prefixCold
+			s.before = e.find(cold)
+		}
+		s.title = s.id.Module
+		if of[s.id.Module] > 1 {
+			s.title = titleOf(&s.id)
+		}
+	}
+	e.leave(now)
+	e.refresh(now)
+}
+
+// leave ends the incidents of series that are gone: what is no longer asked cannot
+// recover. Those of an earlier process wait for the first results.
+func (e *Endpoint) leave(now time.Time) {
+	has := func(bad func(*Series) bool) bool {
+		return slices.ContainsFunc(e.series, func(s *Series) bool { return s.counts && bad(s) })
+	}
+	if e.restored {
+		return
+	}
+	if e.failing != nil && !has(func(s *Series) bool { return s.failedNow }) {
+		e.endFailing(now)
+	}
+	if e.slow != nil && !has(func(s *Series) bool { return s.slowNow }) {
+		e.endSlow(now)
+	}
+}
+
+// count takes a result of a series that counts.
+func (e *Endpoint) count(s *Series, r *result.Result, disturbed bool) {
+	gap := e.restored && s.patience > 0 && r.Start.Sub(e.last) > s.patience
+	if e.last.IsZero() || e.stale != nil || gap {
+		e.up = r.Start // nobody knows what was before
+	}
+	e.last, e.restored, e.skipped = r.Start, false, ""
+	if s.failed {
+		e.fail(s, r)
+		return
+	}
+	e.streak = 0
+	if e.failing != nil {
+		e.failing.add(r.Start, false)
+	}
+	if !disturbed && !r.Imprecise && s.objectives != (Objectives{}) {
+		e.pace(s, r)
+	}
+}
+
+// fail takes a failure.
+func (e *Endpoint) fail(s *Series, r *result.Result) {
+	e.streak++
+	s.failedNow = true
+	e.cause = s.cause + " (" + s.title + ")"
+	if e.failing == nil {
+		e.failing = &Incident{State: Degraded, Begin: s.start, Module: s.title, Text: safetext.Cut(s.cause, maxFirst)}
+		e.logger().Warn("endpoint failing", "module", s.title, "outcome", string(r.Outcome), "err", r.Err)
+	}
+	e.failing.add(s.start, true)
+}
+
+// pace takes an answer of a series with objectives.
+func (e *Endpoint) pace(s *Series, r *result.Result) {
+	over := s.pace.add(s.objectives, r)
+	switch {
+	case e.slow != nil:
+		e.slow.add(r.Start, over)
+		s.slowNow = s.slowNow || over
+	case s.pace.isSlow():
+		s.slowNow = true
+		e.slow = &Incident{
+			State: Slow, Begin: s.pace.at[0], Probes: s.pace.span(), Bad: s.pace.count(),
+			Module: s.title, Text: s.title + ": " + s.pace.last.String(),
+		}
+		e.logger().Warn("endpoint slow", "module", s.title, "reason", s.pace.last.String())
+	}
+}
+
+// endClean ends what a clean run has ended.
+func (e *Endpoint) endClean(now time.Time) {
+	v := e.judge(now)
+	if e.failing != nil && v.failed == 0 && e.failing.isOver() {
+		e.endFailing(e.failing.Good)
+	}
+	if e.slow != nil && v.slow == 0 && e.slow.isOver() {
+		e.endSlow(e.slow.Good)
+	}
+}
+
+// endFailing ends an incident of failures.
+func (e *Endpoint) endFailing(end time.Time) {
+	i := e.failing
+	e.failing, e.down, e.streak, e.cause = nil, false, 0, ""
+	for _, s := range e.series {
+		s.failedNow, s.cause = false, ""
+	}
+	e.end(i, end)
+	e.logger().Info("endpoint recovered", "module", i.Module, "since", i.Begin.UTC(), "duration", i.End.Sub(i.Begin).Round(time.Second),
+		"probes", i.Probes, "failed", i.Bad, "times_down", i.Downs)
+}
+
+// endSlow ends an incident of slow answers.
+func (e *Endpoint) endSlow(end time.Time) {
+	i := e.slow
+	e.slow = nil
+	for _, s := range e.series {
+		s.slowNow = false
+	}
+	e.end(i, end)
+	e.logger().Info("endpoint within its objectives again", "module", i.Module, "since", i.Begin.UTC(),
+		"duration", i.End.Sub(i.Begin).Round(time.Second), "answers", i.Probes, "over", i.Bad)
+}
+
+// end keeps an incident that is over.
+func (e *Endpoint) end(i *Incident, end time.Time) {
+	i.finish(end)
+	if end.After(e.up) {
+		e.up = end
+	}
+	e.keep(*i)
+}
+
+func (e *Endpoint) keep(i Incident) {
+	if len(e.past) == maxIncidents {
+		e.past = slices.Delete(e.past, 0, 1)
+	}
+	e.past = append(e.past, i)
+}
+
+// setMute mutes the endpoint.
+func (e *Endpoint) setMute(m *Mute, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mute = m
+	e.logger().Info("endpoint muted", "until", m.Until.UTC(), "reason", m.Reason)
+	e.refresh(now)
+}
+
+// endMute ends the mute, if there is one.
+func (e *Endpoint) endMute(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mute != nil {
+		e.unmute(now)
+	}
+	e.refresh(now)
+}
+
+func (e *Endpoint) unmute(end time.Time) {
+	i := e.mute.incident()
+	i.End = end
+	e.mute = nil
+	e.keep(*i)
+	e.logger().Info("endpoint no longer muted", "since", i.Begin.UTC(), "reason", i.Text)
+}
+
+func (m *Mute) incident() *Incident {
+	return &Incident{State: Muted, Begin: m.At, Text: m.Reason}
+}
+
+// refresh does what time alone does, and makes the status; e.mu is held.
+func (e *Endpoint) refresh(now time.Time) {
+	if e.mute != nil && e.mute.isOver(now) {
+		e.unmute(e.mute.Until)
+	}
+	v := e.judge(now)
+	if v.isStale() != (e.stale != nil) {
+		e.turnStale(v, now)
+	}
+	if v.judged > 0 {
+		down := e.failing != nil && v.failed == v.judged && e.streak >= downAfter
+		if down && !e.down {
+			e.failing.Downs++
+		}
+		e.down = down
+	}
+	if s := e.makeStatus(v, now); e.status == nil || !s.equal(e.status) {
+		e.status = s
+	}
+	e.next = v.next
+	if e.mute != nil && (e.next.IsZero() || e.mute.Until.Before(e.next)) {
+		e.next = e.mute.Until.Add(-1) // After is later than that
+	}
+}
+
+// turnStale begins or ends a time without results.
+func (e *Endpoint) turnStale(v verdict, now time.Time) {
+	if e.stale == nil {
+		e.stale = &Incident{State: Stale, Begin: v.until, Text: "no result for 3 intervals and a timeout" + e.because()}
+		e.logger().Warn("endpoint stale", "reason", e.stale.Text)
+		return
+	}
+	i := e.stale
+	e.stale = nil
+	i.End = now
+	if e.last.After(i.Begin) {
+		i.End = e.last
+	}
+	e.keep(*i)
+	e.logger().Info("endpoint no longer stale", "since", i.Begin.UTC(), "duration", i.End.Sub(i.Begin).Round(time.Second))
+}
+
+// verdict counts the series by their latest results at a moment.
+type verdict struct {
+	// judged series have a result that is not old, of which some failed and some are
+	// slow; the results of old ones are.
+	judged, failed, slow, old int
+	// next is when the first of those that are not old becomes so, and until when the
+	// last of the old ones did; zero for never.
+	next, until time.Time
+}
+
+func (v *verdict) isStale() bool { return v.judged == 0 && v.old > 0 }
+
+// judge looks at the latest results of all series.
+func (e *Endpoint) judge(now time.Time) verdict {
+	var v verdict
+	for _, s := range e.series {
+		if !s.isValid() && !s.isAwaited() {
+			continue
+		}
+		end := s.end()
+		if s.isOld(now) {
+			v.old++
+			if end.After(v.until) {
+				v.until = end
+			}
+			continue
+		}
+		if s.patience > 0 && (v.next.IsZero() || end.Before(v.next)) {
+			v.next = end
+		}
+		if s.isAwaited() {
+			continue
+		}
+		v.judged++
+		switch {
+		case s.failed:
+			v.failed++
+		case s.pace.isSlow():
+			v.slow++
+		}
+	}
+	return v
+}
+
+// state returns the state without regard to a mute, and when it began.
+func (e *Endpoint) state(v verdict) (State, time.Time) {
+	switch {
+	case e.stale != nil:
+		return Stale, e.stale.Begin
+	case e.failing != nil && e.down:
+		return Down, e.failing.Begin
+	case e.failing != nil:
+		return Degraded, e.failing.Begin
+	case e.slow != nil:
+		return Slow, e.slow.Begin
+	case v.judged == 0:
+		return Waiting, e.added
+	}
+	return Up, e.up
+}
+
+// makeStatus returns the status of the moment.
+func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
+	s := &Status{Mute: e.mute}
+	s.Unmuted, s.UnmutedSince = e.state(v)
+	s.State, s.Since = s.Unmuted, s.UnmutedSince
+	if e.mute != nil {
+		s.State, s.Since = Muted, e.mute.At
+	}
+	switch s.Unmuted {
+	case Down, Degraded:
+		s.Probes, s.Failed = e.failing.Probes, e.failing.Bad
+	case Slow:
+		s.Probes, s.Over = e.slow.Probes, e.slow.Bad
+	}
+	last := e.nameSeries(s, now)
+	if last != nil {
+		s.LastFailed = &last.id
+	}
+	s.Why = e.why(s, last, now)
+	return s
+}
+
+// nameSeries names the series that fail and those that are slow, and returns the one
+// that failed last; nil for none.
+func (e *Endpoint) nameSeries(s *Status, now time.Time) (last *Series) {
+	for _, p := range e.series {
+		if !p.isValid() || e.stale == nil && p.isOld(now) {
+			continue
+		}
+		switch {
+		case p.failed:
+			s.Failing = appendBounded(s.Failing, p.title)
+			if last == nil || p.start.After(last.start) {
+				last = p
+			}
+		case p.pace.isSlow():
+			s.Slow = appendBounded(s.Slow, p.title)
+		}
+	}
+	return last
+}
+
+func appendBounded(names []string, name string) []string {
+	if len(names) < maxNamed {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (e *Endpoint) logger() *slog.Logger { return e.monitor.logger.With("endpoint", e.name) }

@@ -1,0 +1,224 @@
+package health
+
+import (
+	"errors"
+	"math/bits"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
+
+// Series are the probes of one result.SeriesID. It is safe for concurrent use.
+type Series struct {
+	endpoint   *Endpoint // whose lock guards the rest
+	id         result.SeriesID
+	objectives Objectives
+	patience   time.Duration // after which the latest result is old; 0 is never
+	opened     time.Time
+	first      bool
+	closed     bool
+
+	// What follows from the other series of the endpoint; see relate.
+	title  string
+	counts bool
+	before *Series // the cold half of a pair of which this is the warm one; nil is none
+
+	start    time.Time // of the latest result; zero is none
+	failed   bool      // the latest result is a failure
+	failedAt time.Time // when the latest failure started
+	cause    string    // of the latest failure, while there is an incident
+	pace     pace
+	// failedNow and slowNow report whether the series had a bad result in the incident
+	// that goes on.
+	failedNow, slowNow bool
+}
+
+// Counts reports whether results of the series count for the state of the endpoint.
+func (s *Series) Counts() bool {
+	s.endpoint.mu.Lock()
+	defer s.endpoint.mu.Unlock()
+	return s.counts
+}
+
+// Observe takes a result. A canceled one says nothing. Disturbed is one beside a burst
+// of the exporter's own, whose latencies say nothing.
+func (s *Series) Observe(r *result.Result, disturbed bool) {
+	if r.Outcome == result.Canceled {
+		return
+	}
+	e := s.endpoint
+	now := e.monitor.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.closed {
+		return
+	}
+	e.refresh(now) // it may have been stale until now
+	s.take(r)
+	if s.counts {
+		e.count(s, r, disturbed)
+		e.endClean(now)
+	}
+	e.refresh(now)
+}
+
+// Skip takes notice that a run was left out, which changes no state. Text says why; ""
+// is the words of the reason.
+func (s *Series) Skip(reason result.SkipReason, text string) {
+	e := s.endpoint
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.closed || !s.counts {
+		return
+	}
+	if text == "" {
+		text = reason.Description()
+	}
+	e.skipped = safetext.Line(text, maxCause)
+	e.refresh(e.monitor.now())
+}
+
+// take keeps the latest result.
+func (s *Series) take(r *result.Result) {
+	s.start, s.failed = r.Start, r.Outcome != result.Success
+	if s.failed {
+		s.failedAt = r.Start
+		s.cause = causeOf(r)
+	}
+}
+
+// isValid reports whether the latest result of the series counts. A pair whose cold
+// half fails has no warm half, so that the warm result before it no longer counts.
+func (s *Series) isValid() bool {
+	return s.counts && !s.start.IsZero() && (s.before == nil || !s.before.failedAt.After(s.start))
+}
+
+// isAwaited reports whether the series has no result yet.
+func (s *Series) isAwaited() bool { return s.counts && s.start.IsZero() && s.before == nil }
+
+// isOld reports whether the latest result is older than three intervals and a timeout,
+// or there was none for as long.
+func (s *Series) isOld(now time.Time) bool { return s.patience > 0 && now.After(s.end()) }
+
+// end returns when the latest result becomes old, or the wait for the first one too
+// long.
+func (s *Series) end() time.Time {
+	if s.start.IsZero() {
+		return s.opened.Add(s.patience)
+	}
+	return s.start.Add(s.patience)
+}
+
+const (
+	// paceAnswers is how many of the latest answers decide whether a series is slow,
+	// and slowAnswers how many of them must exceed an objective: one slow answer is
+	// noise, and a change shows after three.
+	paceAnswers = 5
+	slowAnswers = 3
+)
+
+// pace knows which of the latest answers exceeded an objective.
+type pace struct {
+	over uint8       // a bit for each of the latest answers, the lowest is the latest
+	at   []time.Time // when those that exceeded one started, the oldest first
+	last excess      // the latest
+}
+
+// excess is how an answer exceeded an objective.
+type excess struct {
+	name         string // of the quantity
+	value, limit time.Duration
+}
+
+// add takes an answer and reports whether it exceeded an objective.
+func (p *pace) add(o Objectives, r *result.Result) bool {
+	p.over = p.over << 1 & (1<<paceAnswers - 1)
+	worst, over := o.worst(&r.Timing)
+	if over {
+		p.over |= 1
+		p.at = append(p.at, r.Start)
+		p.last = worst
+	}
+	if gone := len(p.at) - p.count(); gone > 0 {
+		p.at = slices.Delete(p.at, 0, gone)
+	}
+	return over
+}
+
+// count returns how many of the latest answers exceeded an objective.
+func (p *pace) count() int { return bits.OnesCount8(p.over) }
+
+func (p *pace) isSlow() bool { return p.count() >= slowAnswers }
+
+// span returns how many answers there were since the oldest that exceeded one.
+func (p *pace) span() int { return bits.Len8(p.over) }
+
+// worst returns the objective that an answer exceeds by the largest factor; false
+// where it exceeds none.
+func (o Objectives) worst(t *result.Timing) (worst excess, over bool) {
+	for _, x := range []excess{{"TTFT", t.TTFT, o.TTFT}, {"TPOT", t.TPOT, o.TPOT}, {"duration", t.Duration, o.E2E}} {
+		if x.limit <= 0 || x.value <= x.limit {
+			continue
+		}
+		if !over || x.factor() > worst.factor() {
+			worst, over = x, true
+		}
+	}
+	return worst, over
+}
+
+func (x excess) factor() float64 { return float64(x.value) / float64(x.limit) }
+
+// String is as in "TTFT 1.2s, objective 500ms".
+func (x excess) String() string {
+	return x.name + " " + exact(x.value) + ", objective " + exact(x.limit)
+}
+
+// exact returns a duration with three significant digits.
+func exact(d time.Duration) string {
+	for unit := 10 * time.Second; unit > time.Microsecond; unit /= 10 {
+		if d >= unit {
+			return d.Round(unit / 100).String()
+		}
+	}
+	return d.String()
+}
+
+// maxCause bounds the text of the latest cause in bytes, and maxFirst that of the first
+// one, of which each of the kept incidents has one.
+const (
+	maxCause = 1024
+	maxFirst = 256
+)
+
+// causeOf returns why a probe failed, the innermost cause first: "connection refused:
+// 10.0.0.5:8000", or the text of the error, which is in that order.
+func causeOf(r *result.Result) string {
+	if dial, ok := errors.AsType[*net.OpError](r.Err); ok && dial.Op == "dial" && dial.Addr != nil {
+		if why, ok := errors.AsType[syscall.Errno](dial); ok {
+			return why.Error() + ": " + dial.Addr.String()
+		}
+	}
+	if r.Err == nil {
+		return r.Outcome.Description()
+	}
+	return safetext.Line(r.Err.Error(), maxCause)
+}
+
+// titleOf names a series so that those of a module differ.
+func titleOf(id *result.SeriesID) string {
+	parts := []string{id.Prefix}
+	for _, part := range []struct{ name, value string }{
+		{"input_tokens", id.InputTokens}, {"output_tokens", id.OutputTokens}, {"concurrency", id.Concurrency},
+	} {
+		if part.value != "" {
+			parts = append(parts, part.name+"="+part.value)
+		}
+	}
+	return id.Module + " (" + strings.Join(parts, ", ") + ")"
+}
