@@ -1,7 +1,7 @@
 // Package web is the daemon's own HTTP server: the status page and its API, the
 // metrics, a probe on request, and the paths by which the daemon is managed. It
-// reads what others publish; the only thing that it can start, besides probes,
-// is a reload of the configuration.
+// reads what others publish; the only things that it can change, besides starting
+// probes, are the configuration, by a reload, and the mutes of endpoints.
 package web
 
 import (
@@ -62,6 +62,8 @@ type Options struct {
 	// Reload returns nil once a new configuration is active, and otherwise why
 	// the old one remains; nil is a reload that is not allowed.
 	Reload func(context.Context) error
+	// Muter mutes endpoints; nil is a mute that is not allowed.
+	Muter Muter
 }
 
 // Server serves the pages. Its handler may be used before Ready is called.
@@ -135,6 +137,8 @@ func (s *Server) routes(o *Options) ([]route, error) {
 		route{"GET " + readyPath, http.HandlerFunc(s.serveReady)},
 		route{"POST " + reloadPath, &reloadHandler{reload: o.Reload}},
 		route{"PUT " + reloadPath, &reloadHandler{reload: o.Reload}},
+		route{"POST " + mutePath, &muteHandler{o.Muter}},
+		route{"DELETE " + mutePath, &muteHandler{o.Muter}},
 	), nil
 }
 

@@ -41,7 +41,7 @@ func TestSuggestions(t *testing.T) {
 	f("probe --output=j", "--output=json")
 	f("probe --outp", "--output")
 	f("check --outp") // of another command
-	f("--web.t", "--web.telemetry-path")
+	f("--web.te", "--web.telemetry-path")
 	f("serve --collector.g", "--collector.gpu")
 	f("--no-collector.g", "--no-collector.gpu")
 	f("--no-gpu.p") // off already

@@ -129,7 +129,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.gpus.Snapshot()) }
 	}
 	if d.lifecycle {
-		o.Reload = d.reload
+		o.Reload, o.Muter = d.reload, d.health
 	}
 	return web.New(o)
 }

@@ -93,7 +93,7 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 		endpoints:   c.Flag("endpoint", "URL of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").Strings(),
 		model:       c.Flag("model", "Model to ask for at the URLs of --endpoint. It is needed where a server has several.").PlaceHolder("NAME").String(),
 		metricsPath: c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").String(),
-		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration file, as SIGHUP does.").Bool(),
+		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration file, as SIGHUP does, and let POST and DELETE /api/v1/endpoints/NAME/mute mute an endpoint.").Bool(),
 		hosts:       c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").Strings(),
 		web:         kingpinflag.AddFlags(c, listenAddress),
 	}

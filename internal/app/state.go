@@ -18,6 +18,7 @@ import (
 const (
 	historyInterval = time.Minute
 	budgetInterval  = time.Second
+	muteInterval    = time.Second
 )
 
 // stateFlag is the directory of what survives a restart.
@@ -27,7 +28,7 @@ type stateFlag struct {
 }
 
 func (f *stateFlag) addFlag(c *kingpin.CmdClause) {
-	c.Flag("state.path", "Directory in which histories and budgets are kept over restarts. Empty: none. Default: $STATE_DIRECTORY, which systemd sets, or inference_exporter in $XDG_STATE_HOME or in ~/.local/state.").
+	c.Flag("state.path", "Directory in which histories, states and budgets are kept over restarts. Empty: none. Default: $STATE_DIRECTORY, which systemd sets, or inference_exporter in $XDG_STATE_HOME or in ~/.local/state.").
 		PlaceHolder("DIRECTORY").IsSetByUser(&f.given).StringVar(&f.path)
 }
 
@@ -59,6 +60,8 @@ func (d *daemon) openState() {
 	}
 	d.state = store.Open(store.Options{Dir: d.stateDir, Logger: d.env.logger, Now: time.Now, Files: []store.File{
 		{Name: "budgets", Every: budgetInterval, Revision: d.fleet.BudgetsRevision, Save: d.fleet.SaveBudgets, Load: d.fleet.RestoreBudgets},
+		{Name: "mutes", Every: muteInterval, Revision: d.health.MutesRevision, Save: d.health.SaveMutes, Load: d.health.RestoreMutes},
+		{Name: "states", Every: historyInterval, Revision: d.health.Revision, Save: d.health.Save, Load: d.health.Restore},
 		{Name: "history", Every: historyInterval, Revision: d.board.Revision, Save: d.board.Save, Load: d.board.Restore},
 	}})
 	if d.state == nil {

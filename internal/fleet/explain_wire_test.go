@@ -19,6 +19,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/schedule"
@@ -93,7 +94,7 @@ func newStage(t *testing.T, sc scenario) *stage {
 	s.lab = &lab{t: t, Fleet: New(Options{
 		Probing: schedule.New(schedule.Options{}), Scraping: schedule.New(schedule.Options{}),
 		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(registry),
-		Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
+		Board: status.NewBoard(time.Now), Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)), Logger: slog.New(slog.DiscardHandler),
 	})}
 	t.Cleanup(s.Close)
 	url := s.server.URL

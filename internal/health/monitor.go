@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -22,7 +23,9 @@ type Monitor struct {
 	// mutes are by name, so that they outlast a reload and an endpoint that discovery
 	// loses for a while.
 	mutes    map[string]*Mute
-	restored map[string]*Record // of an earlier process, not yet taken up
+	restored map[string]*saved // of an earlier process, not yet taken up
+
+	revision, muted atomic.Uint64 // of the states and of the mutes
 }
 
 // NewMonitor returns a monitor without endpoints. now is the clock, and that of the
@@ -30,7 +33,7 @@ type Monitor struct {
 func NewMonitor(now func() time.Time, logger *slog.Logger) *Monitor {
 	return &Monitor{
 		now: now, logger: logger,
-		endpoints: map[string]*Endpoint{}, mutes: map[string]*Mute{}, restored: map[string]*Record{},
+		endpoints: map[string]*Endpoint{}, mutes: map[string]*Mute{}, restored: map[string]*saved{},
 	}
 }
 
@@ -63,6 +66,7 @@ func (m *Monitor) RemoveEndpoint(name string) {
 	defer m.mu.Unlock()
 	if e := m.endpoints[name]; e != nil {
 		e.retire()
+		m.revision.Add(1)
 		delete(m.endpoints, name)
 	}
 }
@@ -137,6 +141,7 @@ func (m *Monitor) Mute(name string, d time.Duration, reason string) error {
 		mute.At = before.At
 	}
 	m.mutes[name] = mute
+	m.muted.Add(1)
 	m.dropMutes(now)
 	e.setMute(mute, now)
 	return nil
@@ -151,6 +156,7 @@ func (m *Monitor) Unmute(name string) error {
 		return ErrNoEndpoint
 	}
 	delete(m.mutes, name)
+	m.muted.Add(1)
 	e.endMute(m.now())
 	return nil
 }

@@ -1,6 +1,8 @@
 package health
 
 import (
+	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -8,15 +10,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Saved is what a Monitor hands to the next process. It holds no URL and no secret.
-type Saved struct {
-	// Endpoints are the states by the names of their endpoints, and Mutes the mutes.
-	Endpoints map[string]Record `json:"endpoints,omitempty"`
-	Mutes     map[string]Mute   `json:"mutes,omitempty"`
-}
+const (
+	// restoredFor is how old a restored state may be whose endpoint is not there yet, as
+	// discovery may find it later. An older one is not saved again.
+	restoredFor = 24 * time.Hour
+	// maxRestored bounds the states and the mutes that are restored.
+	maxRestored = 1 << 20
+)
 
-// Record is the state of one endpoint.
-type Record struct {
+// saved is what is kept of an endpoint over a restart: its state, without the series,
+// whose next results say how they are. It holds no URL; its texts are those of Status.Why
+// and of incidents.
+type saved struct {
+	Endpoint string `json:"endpoint"`
 	// Target is a hash of what is probed.
 	Target uint64 `json:"target"`
 	// Up is when the latest good time began, and Last when the latest probe that
@@ -35,66 +41,118 @@ type Record struct {
 	Past []Incident `json:"past,omitempty"`
 }
 
-// Export returns the states of all endpoints, and the mutes that are in force.
-func (m *Monitor) Export() *Saved {
+// errNotSaved is of a record that Save or SaveMutes does not put, or one that cannot be
+// true.
+var errNotSaved = errors.New("not a state of an endpoint")
+
+// Revision returns a number that differs when there is something new to Save.
+func (m *Monitor) Revision() uint64 { return m.revision.Load() }
+
+// Save puts records from which Restore makes the states again. It returns the first
+// error of put, which must not keep a record. It holds no lock while put runs.
+func (m *Monitor) Save(put func(record any) error) error {
 	m.mu.Lock()
 	now := m.now()
-	m.dropMutes(now)
-	saved := &Saved{Endpoints: make(map[string]Record, len(m.endpoints)), Mutes: make(map[string]Mute, len(m.mutes))}
-	for name, mute := range m.mutes {
-		saved.Mutes[name] = *mute
-	}
-	all := maps.Clone(m.endpoints)
+	all, waiting := slices.Collect(maps.Values(m.endpoints)), maps.Clone(m.restored)
 	m.mu.Unlock()
-	for name, e := range all {
-		if r, ok := e.record(now); ok {
-			saved.Endpoints[name] = r
+	for _, e := range all {
+		if s := e.save(now); s != nil {
+			if err := put(s); err != nil {
+				return err
+			}
 		}
 	}
-	return saved
+	for _, s := range waiting {
+		if now.Sub(s.Last) > restoredFor {
+			continue
+		}
+		if err := put(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Import takes up what an earlier process exported: a mute at once, a state when its
-// endpoint is added, if that still is the same target. It belongs before the first
-// SetEndpoint. What is of the future, by a clock that was wrong, is left out.
-func (m *Monitor) Import(saved *Saved) {
+// Restore takes a record of an earlier process, before its endpoint is added, which
+// takes it up if it is the same target. What is of the future, by a clock that was
+// wrong, is refused.
+func (m *Monitor) Restore(record []byte) error {
+	s := new(saved)
+	if err := json.Unmarshal(record, s); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.now()
-	for name, mute := range saved.Mutes {
-		if !mute.At.After(now) && !mute.isOver(now) && mute.Until.Sub(now) <= MaxMute {
-			m.mutes[name] = &mute
-		}
+	if s.Endpoint == "" || !s.isSane(m.now()) || len(m.restored) >= maxRestored {
+		return errNotSaved
 	}
-	for name, r := range saved.Endpoints {
-		if r.isSane(now) {
-			m.restored[name] = &r
-		}
-	}
+	m.restored[s.Endpoint] = s
+	return nil
 }
 
 // isSane reports whether a record may be of this machine's past.
-func (r *Record) isSane(now time.Time) bool {
-	for _, i := range []*Incident{r.Failing, r.Slow} {
+func (s *saved) isSane(now time.Time) bool {
+	for _, i := range []*Incident{s.Failing, s.Slow} {
 		if i != nil && (i.Begin.After(now) || i.Begin.IsZero() || i.Bad < 1 || i.Run < 0 || i.Probes < i.Bad+i.Run) {
 			return false
 		}
 	}
-	return !r.Up.After(now) && !r.Last.After(now)
+	return !s.Last.IsZero() && !s.Up.After(now) && !s.Last.After(now)
 }
 
-// record returns the state of the endpoint; false where there is none to keep.
-func (e *Endpoint) record(now time.Time) (Record, bool) {
+// savedMute is the mute of an endpoint.
+type savedMute struct {
+	Endpoint string `json:"endpoint"`
+	Mute
+}
+
+// MutesRevision returns a number that differs when there is something new for SaveMutes.
+func (m *Monitor) MutesRevision() uint64 { return m.muted.Load() }
+
+// SaveMutes is Save for the mutes that are in force.
+func (m *Monitor) SaveMutes(put func(record any) error) error {
+	m.mu.Lock()
+	m.dropMutes(m.now())
+	all := maps.Clone(m.mutes)
+	m.mu.Unlock()
+	for name, mute := range all {
+		if err := put(savedMute{name, *mute}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RestoreMutes is Restore for a mute. One that is over is left out.
+func (m *Monitor) RestoreMutes(record []byte) error {
+	var s savedMute
+	if err := json.Unmarshal(record, &s); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	switch {
+	case s.Endpoint == "" || s.At.After(now) || s.Until.Sub(now) > MaxMute || len(m.mutes) >= maxRestored:
+		return errNotSaved
+	case !s.isOver(now):
+		m.mutes[s.Endpoint] = &s.Mute
+	}
+	return nil
+}
+
+// save returns the state of the endpoint; nil where there is none to keep.
+func (e *Endpoint) save(now time.Time) *saved {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
-	if e.last.IsZero() {
-		return Record{}, false
+	if e.last.IsZero() || e.gone {
+		return nil
 	}
-	return Record{
-		Target: e.target, Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
+	return &saved{
+		Endpoint: e.name, Target: e.target, Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
 		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Past: slices.Clone(e.past),
-	}, true
+	}
 }
 
 func copyOf(i *Incident) *Incident {
@@ -105,14 +163,14 @@ func copyOf(i *Incident) *Incident {
 }
 
 // restore takes up the state of an earlier process, unless it is of another target.
-func (e *Endpoint) restore(r *Record, now time.Time) {
-	if r.Target != e.target {
+func (e *Endpoint) restore(s *saved, now time.Time) {
+	if s.Target != e.target {
 		return
 	}
 	e.restored = true
-	e.up, e.last, e.down, e.streak, e.cause = r.Up, r.Last, r.Down, r.Streak, r.Cause
-	e.failing, e.slow = r.Failing, r.Slow
-	e.past = r.Past[max(0, len(r.Past)-maxIncidents):]
+	e.up, e.last, e.down, e.streak, e.cause = s.Up, s.Last, s.Down, s.Streak, s.Cause
+	e.failing, e.slow = copyOf(s.Failing), copyOf(s.Slow)
+	e.past = slices.Clone(s.Past[max(0, len(s.Past)-maxIncidents):])
 	e.refresh(now)
 }
 

@@ -62,6 +62,7 @@ func (s *Series) Observe(r *result.Result, disturbed bool) {
 	s.take(r)
 	if s.counts {
 		e.count(s, r, disturbed)
+		e.monitor.revision.Add(1)
 		e.endClean(now)
 	}
 	e.refresh(now)
