@@ -29,13 +29,26 @@ func newSLO(objective float64, thresholds [numSLOs]time.Duration, now time.Time)
 // Judge counts a result that was observed against the objectives. The
 // confirmation of a failure must not be judged: it comes only after failures,
 // which would weigh more than successes.
-func (s *Series) Judge(r *result.Result) {
+func (s *Series) Judge(r *result.Result) (j Judgement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v := s.values; v.slo != nil && r.Outcome != result.Canceled {
-		v.slo.judge(r, v.kind)
+	v := s.values
+	if v.slo == nil || r.Outcome == result.Canceled {
+		return j
 	}
+	eligible, bad := v.slo.eligible, v.slo.bad
+	v.slo.judge(r, v.kind)
+	for i := range numSLOs {
+		if v.slo.has(i, v.kind) {
+			j.Eligible[i], j.Bad[i] = v.slo.eligible[i] > eligible[i], v.slo.bad[i] > bad[i]
+		}
+	}
+	return j
 }
+
+// Judgement is how a result met the objectives that its series has, in the order of
+// the label slo: whether it counts for one, and whether it missed it.
+type Judgement struct{ Eligible, Bad [numSLOs]bool }
 
 // judge counts a result. Times that the prober does not vouch for count for
 // nothing, and a failure takes any time to be good from it. A first token that did

@@ -214,6 +214,7 @@ func (e *endpoint) makeRow() *Row {
 	if p := e.first(); p != nil {
 		p.fill(row)
 	}
+	e.fillUptime(row)
 	return row
 }
 
@@ -243,6 +244,22 @@ func (e *endpoint) shownFailure() *Failure {
 		}
 	}
 	return e.failure
+}
+
+// fillUptime sets what a row shows of all series that count.
+func (e *endpoint) fillUptime(row *Row) {
+	now := e.board.now()
+	var counted []*uptime
+	for _, p := range e.series {
+		if !p.counts() {
+			continue
+		}
+		counted = append(counted, &p.uptime)
+		if left := p.uptime.budgetLeft(p.options.SLO, now); left != nil && (row.BudgetLeft == nil || *left < *row.BudgetLeft) {
+			row.BudgetLeft = left
+		}
+	}
+	row.Uptime = uptimeOf(now, counted...)
 }
 
 // lastStart returns when the latest probe started, bursts aside; the zero time
@@ -294,7 +311,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	findings := maps.Clone(e.findings)
 	views := make([]view, len(e.series))
 	for i, p := range e.series {
-		views[i] = p.view()
+		views[i] = p.view(now)
 	}
 	e.mu.Unlock() // a page takes longer to make than a probe should wait
 
@@ -325,10 +342,15 @@ type view struct {
 	history history
 	runs    string
 	kept    []*keptProbe
+	uptime  *Uptime
+	budget  *float64
 }
 
-func (p *Probes) view() view {
-	v := view{p.id, p.options, p.from, p.history, p.runs(), slices.Clone(p.kept)}
+func (p *Probes) view(now time.Time) view {
+	v := view{
+		p.id, p.options, p.from, p.history, p.runs(), slices.Clone(p.kept),
+		uptimeOf(now, &p.uptime), p.uptime.budgetLeft(p.options.SLO, now),
+	}
 	h := &v.history
 	h.at, h.ttft, h.tpot, h.ended = slices.Clone(h.at), slices.Clone(h.ttft), slices.Clone(h.tpot), slices.Clone(h.ended)
 	return v
@@ -340,7 +362,7 @@ func (v *view) page(t result.Target) *Series {
 	s := &Series{
 		Module: v.id.Module, Prefix: v.id.Prefix,
 		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
-		Interval: v.options.Pace.Interval, SLO: v.options.SLO, Runs: v.runs,
+		Interval: v.options.Pace.Interval, SLO: v.options.SLO, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget,
 		History: v.history.columns(v.from), Probes: make([]*result.Document, 0, len(v.kept)),
 	}
 	if v.options.Window != nil {

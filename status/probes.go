@@ -20,6 +20,7 @@ type Probes struct {
 	closed   bool
 
 	history   history
+	uptime    uptime
 	kept      []*keptProbe // the oldest first
 	keptBytes int
 	failure   *Failure // the latest; nil is none

@@ -48,6 +48,7 @@ type savedSeries struct {
 	TPOT []int64 `json:"tpot"`
 	// Outcomes are as many as points, those in a row as one.
 	Outcomes []savedOutcomes `json:"outcomes"`
+	Uptime   uptime          `json:"uptime"`
 }
 
 // savedOutcomes is an outcome of so many probes in a row.
@@ -68,6 +69,7 @@ type restored struct {
 	target  string
 	from    time.Time
 	history history
+	uptime  uptime
 }
 
 // Save puts records from which Restore makes the histories again. It returns the
@@ -100,7 +102,7 @@ func (b *Board) Save(put func(record any) error) error {
 		if !ok {
 			continue
 		}
-		s.set(id, r.target, r.from, &r.history)
+		s.set(id, r.target, r.from, &r.history, &r.uptime)
 		if err := put(saved{Series: &s}); err != nil {
 			return err
 		}
@@ -116,14 +118,15 @@ func (e *endpoint) save(i int, s *savedSeries) bool {
 		return false
 	}
 	p := e.series[i]
-	s.set(p.id, e.identityOfTarget(), p.from, &p.history)
+	s.set(p.id, e.identityOfTarget(), p.from, &p.history, &p.uptime)
 	return true
 }
 
-func (s *savedSeries) set(id result.SeriesID, target string, from time.Time, h *history) {
+func (s *savedSeries) set(id result.SeriesID, target string, from time.Time, h *history, u *uptime) {
 	s.Endpoint, s.Target, s.Module, s.Prefix = id.Endpoint, target, id.Module, id.Prefix
 	s.InputTokens, s.OutputTokens, s.Concurrency = id.InputTokens, id.OutputTokens, id.Concurrency
 	s.From = from.Unix()
+	u.copyTo(&s.Uptime)
 	s.At, s.TTFT, s.TPOT, s.Outcomes = s.At[:0], s.TTFT[:0], s.TPOT[:0], s.Outcomes[:0]
 	known := result.Outcomes()
 	var before int64
@@ -175,11 +178,9 @@ func (b *Board) Restore(record []byte) error {
 	if b.restored == nil {
 		b.restored = make(map[result.SeriesID]restored)
 	}
-	from := time.Unix(r.Series.From, 0)
-	if now := b.now(); from.After(now) {
-		from = now
-	}
-	b.restored[r.Series.id()] = restored{r.Series.Target, from, h}
+	now := b.now()
+	from := time.Unix(min(r.Series.From, now.Unix()), 0)
+	b.restored[r.Series.id()] = restored{r.Series.Target, from, h, r.Series.Uptime.valid(now)}
 	return nil
 }
 
@@ -266,7 +267,7 @@ func (b *Board) take(id result.SeriesID) *restored {
 // restore sets what an earlier process kept of the same target.
 func (p *Probes) restore(r *restored) {
 	if r != nil && r.target == p.endpoint.identityOfTarget() {
-		p.from, p.history = r.from, r.history
+		p.from, p.history, p.uptime = r.from, r.history, r.uptime
 	}
 }
 

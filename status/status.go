@@ -89,6 +89,10 @@ type Row struct {
 	Window *Window `json:"ttft_window,omitempty"`
 	// SLO is what is promised.
 	SLO *SLO `json:"slo,omitempty"`
+	// Uptime is that of all modules but bursts together, BudgetLeft what is left of
+	// the error budget of 30 days of the one that has least.
+	Uptime     *Uptime  `json:"uptime,omitempty"`
+	BudgetLeft *float64 `json:"budget_left,omitempty"`
 
 	// Servers sums up the servers behind the endpoint; absent where none is known.
 	Servers *Load `json:"servers,omitempty"`
@@ -159,15 +163,20 @@ type Detail struct {
 
 // Series are the probes of one result.SeriesID.
 type Series struct {
-	Module       string   `json:"module"`
-	Prefix       string   `json:"prefix"`
-	InputTokens  string   `json:"input_tokens,omitempty"`
-	OutputTokens string   `json:"output_tokens,omitempty"`
-	Concurrency  string   `json:"concurrency,omitempty"`
-	Interval     float64  `json:"interval_seconds"`
-	Window       *Window  `json:"ttft_window,omitempty"`
-	SLO          *SLO     `json:"slo,omitempty"`
-	History      *History `json:"history"`
+	Module       string  `json:"module"`
+	Prefix       string  `json:"prefix"`
+	InputTokens  string  `json:"input_tokens,omitempty"`
+	OutputTokens string  `json:"output_tokens,omitempty"`
+	Concurrency  string  `json:"concurrency,omitempty"`
+	Interval     float64 `json:"interval_seconds"`
+	Window       *Window `json:"ttft_window,omitempty"`
+	SLO          *SLO    `json:"slo,omitempty"`
+	Uptime       *Uptime `json:"uptime,omitempty"`
+	// BudgetLeft is the share of the error budget of 30 days that is left, for the
+	// objective that is missed most; below 0 it is missed. Days without probes, as
+	// those before the series was kept, use none of it.
+	BudgetLeft *float64 `json:"budget_left,omitempty"`
+	History    *History `json:"history"`
 	// Runs are the latest runs, the latest last, at most 30: '.' is a success, 'o' a
 	// success over an objective, 'x' a failure, '-' a run that did not start.
 	Runs string `json:"runs,omitempty"`

@@ -74,12 +74,20 @@ func (s rungSeries) Observe(o *Observation) {
 	} else {
 		of.metrics.Observe(o.Result)
 		if !o.Confirmation {
-			of.metrics.Judge(o.Result)
+			of.judge(o.Result)
 		}
 	}
 	if of.health != nil {
 		of.health.Observe(o.Result, o.Disturbed)
 		of.status.Observe(o.Result) // after Judge, whose window it shows, and after the state
+	}
+}
+
+// judge counts a result against the objectives and for the uptime.
+func (v *variantSeries) judge(r *result.Result) {
+	j := v.metrics.Judge(r)
+	if v.status != nil {
+		v.status.Judge(r, status.Judgement(j))
 	}
 }
 

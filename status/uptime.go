@@ -1,0 +1,243 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// Uptime is the share of the probes that succeeded over the latest time, without
+// confirmations of failures and without probes beside bursts of the exporter's own. A
+// share is absent where less than its window is kept, or no probe ran in it.
+type Uptime struct {
+	// From is since when probes are counted, by this process or an earlier one.
+	From  float64  `json:"from"`
+	Hour  *float64 `json:"1h,omitempty"`
+	Day   *float64 `json:"24h,omitempty"`
+	Week  *float64 `json:"7d,omitempty"`
+	Month *float64 `json:"30d,omitempty"`
+}
+
+// Judgement is how a probe met the objectives of its series: whether it counts for an
+// objective, and whether it missed it. Their order is that of inference_probe_slo_bad_total:
+// availability, TTFT, TPOT and end to end.
+type Judgement struct{ Eligible, Bad [numObjectives]bool }
+
+const numObjectives = 4
+
+// span is a time over which probes are counted, in steps: those of the latest n steps
+// and of the one that goes on.
+type span struct {
+	step int64 // seconds
+	n    int64
+}
+
+// spans are those of Uptime, the last that of error budgets.
+func spans() [numSpans]span {
+	return [numSpans]span{{5 * 60, 12}, {60 * 60, 24}, {6 * 60 * 60, 28}, {24 * 60 * 60, 30}}
+}
+
+const (
+	numSpans = 4
+	month    = numSpans - 1
+)
+
+func (s span) seconds() int64 { return s.step * s.n }
+
+// uptime counts the probes of a series by time. Its form is that of the file of the
+// state, too.
+type uptime struct {
+	// From is the Unix time in seconds of the first probe that was counted; 0 is none.
+	From int64 `json:"from"`
+	// Probes counts probes, and those that failed, for each of the spans.
+	Probes [numSpans]counts `json:"probes"`
+	// Objectives counts those that are eligible for an objective but availability, and
+	// those that missed it, over the last span.
+	Objectives [numObjectives - 1]counts `json:"objectives"`
+}
+
+// counts are, by step, the number of the step since 1970, how many probes there were in
+// it, and how many were bad; the latest last. Steps without probes are left out.
+type counts [][3]uint32
+
+// Indexes of counts.
+const countStep, countAll, countBad = 0, 1, 2
+
+// add counts a probe.
+func (u *uptime) add(r *result.Result, j Judgement) {
+	at := r.Start.Unix()
+	if at <= 0 {
+		return
+	}
+	if u.From == 0 || at < u.From {
+		u.From = at
+	}
+	all := spans()
+	for i, s := range all {
+		u.Probes[i].add(s, at, r.Outcome != result.Success)
+	}
+	for i := range u.Objectives {
+		if j.Eligible[i+1] {
+			u.Objectives[i].add(all[month], at, j.Bad[i+1])
+		}
+	}
+}
+
+// add counts a probe. Where the clock was set back, what is in the future is dropped; a
+// step back over the end of a step of the count is none.
+func (c *counts) add(s span, at int64, bad bool) {
+	step := at / s.step
+	list := *c
+	if n := len(list); n > 0 && step == int64(list[n-1][countStep])-1 {
+		step++
+	}
+	list.dropAfter(step)
+	if n := len(list); n == 0 || int64(list[n-1][countStep]) != step {
+		list = append(list, [3]uint32{countStep: uint32(step)})
+	}
+	latest := &list[len(list)-1]
+	latest[countAll]++
+	if bad {
+		latest[countBad]++
+	}
+	old := 0
+	for int64(list[old][countStep]) < step-s.n {
+		old++
+	}
+	*c = slices.Delete(list, 0, old)
+}
+
+func (c *counts) dropAfter(step int64) {
+	n := len(*c)
+	for n > 0 && int64((*c)[n-1][countStep]) > step {
+		n--
+	}
+	*c = (*c)[:n]
+}
+
+// sum returns how many probes there were in the span before now, and how many were bad.
+func (c counts) sum(s span, now int64) (all, bad float64) {
+	first := now/s.step - s.n
+	for _, x := range c {
+		if int64(x[countStep]) >= first {
+			all, bad = all+float64(x[countAll]), bad+float64(x[countBad])
+		}
+	}
+	return all, bad
+}
+
+// uptimeOf returns the uptime of series together; nil where none has a probe.
+func uptimeOf(now time.Time, series ...*uptime) *Uptime {
+	var from int64
+	for _, u := range series {
+		if u.From > 0 && (from == 0 || u.From < from) {
+			from = u.From
+		}
+	}
+	if from == 0 {
+		return nil
+	}
+	shares := [numSpans]*float64{}
+	for i, s := range spans() {
+		var all, bad float64
+		for _, u := range series {
+			a, b := u.Probes[i].sum(s, now.Unix())
+			all, bad = all+a, bad+b
+		}
+		if all > 0 && from <= now.Unix()-s.seconds() {
+			shares[i] = new(1 - bad/all)
+		}
+	}
+	return &Uptime{From: float64(from), Hour: shares[0], Day: shares[1], Week: shares[2], Month: shares[3]}
+}
+
+// budgetLeft returns what is left of the error budget of 30 days for the objective that
+// is missed most; below 0 it is missed. The share of the probes that were bad counts for
+// the days that there were probes: the others use none of the budget, as in the
+// dashboards. nil is without an objective or a probe.
+func (u *uptime) budgetLeft(slo *SLO, now time.Time) *float64 {
+	if slo == nil || slo.Objective >= 1 {
+		return nil
+	}
+	s := spans()[month]
+	kept := u.Probes[month].kept(s, u.From, now.Unix())
+	var worst *float64
+	for _, c := range append([]counts{u.Probes[month]}, u.Objectives[:]...) {
+		all, bad := c.sum(s, now.Unix())
+		if all == 0 {
+			continue
+		}
+		if left := 1 - bad/all/(1-slo.Objective)*kept; worst == nil || left < *worst {
+			worst = &left
+		}
+	}
+	return worst
+}
+
+// kept returns the share of a span of which there are probes, in whole steps but for
+// the first and the latest.
+func (c counts) kept(s span, from, now int64) float64 {
+	var seconds int64
+	first := now/s.step - s.n
+	for _, x := range c {
+		if step := int64(x[countStep]); step >= first {
+			seconds += max(0, min(now, (step+1)*s.step)-max(from, step*s.step))
+		}
+	}
+	return min(1, float64(seconds)/float64(s.seconds()))
+}
+
+// copyTo sets another one to the same counts.
+func (u *uptime) copyTo(to *uptime) {
+	to.From = u.From
+	for i := range u.Probes {
+		to.Probes[i] = append(to.Probes[i][:0], u.Probes[i]...)
+	}
+	for i := range u.Objectives {
+		to.Objectives[i] = append(to.Objectives[i][:0], u.Objectives[i]...)
+	}
+}
+
+// valid returns the counts of a file that can be, by the clock.
+func (u *uptime) valid(now time.Time) uptime {
+	if u.From <= 0 {
+		return uptime{}
+	}
+	v := uptime{From: min(u.From, now.Unix())}
+	all := spans()
+	for i, s := range all {
+		v.Probes[i] = u.Probes[i].valid(s, now.Unix())
+	}
+	for i := range u.Objectives {
+		v.Objectives[i] = u.Objectives[i].valid(all[month], now.Unix())
+	}
+	return v
+}
+
+// valid returns the counts without those of the future; none where they are no counts.
+func (c counts) valid(s span, now int64) counts {
+	if int64(len(c)) > s.n+1 {
+		return nil
+	}
+	for i, x := range c {
+		if x[countBad] > x[countAll] || i > 0 && x[countStep] <= c[i-1][countStep] {
+			return nil
+		}
+	}
+	kept := slices.Clone(c)
+	kept.dropAfter(now / s.step)
+	return kept
+}
+
+// Judge counts a probe for the uptime and the error budget. It must not be called for
+// the confirmation of a failure, nor for a probe beside a burst of the exporter's own.
+func (p *Probes) Judge(r *result.Result, j Judgement) {
+	if r.Outcome == result.Canceled {
+		return
+	}
+	p.endpoint.mu.Lock()
+	defer p.endpoint.mu.Unlock()
+	p.uptime.add(r, j)
+	p.endpoint.row = nil
+}
