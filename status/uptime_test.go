@@ -89,8 +89,10 @@ func TestUptimeOfANewSeries(t *testing.T) {
 		after time.Duration
 		want  []float64
 	}{
-		{50 * time.Minute, []float64{-1, -1, -1, -1}}, {70 * time.Minute, []float64{1, -1, -1, -1}},
-		{25 * time.Hour, []float64{1, 1, -1, -1}}, {8 * 24 * time.Hour, []float64{1, 1, 1, -1}},
+		{50 * time.Minute, []float64{-1, -1, -1, -1}},
+		{70 * time.Minute, []float64{1, -1, -1, -1}},
+		{25 * time.Hour, []float64{1, 1, -1, -1}},
+		{8 * 24 * time.Hour, []float64{1, 1, 1, -1}},
 	} {
 		l.run(p, midnight().Add(c.after), never, never)
 		wantUptime(t, l.row().Uptime, midnight(), c.want...)
