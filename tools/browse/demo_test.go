@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 )
 
 var metricsAddress = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/metrics`)
@@ -51,6 +52,22 @@ func startDemo(t *testing.T) string {
 	return ""
 }
 
+// settled waits until the demo has a history to look at, where pictures are taken.
+func (p *tab) settled() {
+	p.t.Helper()
+	if os.Getenv("SCREENSHOTS") == "" {
+		return
+	}
+	const full = "[...document.querySelectorAll('tr')].find(r => r.querySelector('a.name')?.textContent === 'healthy').querySelector('.strip').getAttribute('aria-label').includes('of 30 ')"
+	for range 20 { // of the patience of a test each
+		if eval[bool](p, full) {
+			return
+		}
+		time.Sleep(patience)
+	}
+	p.t.Fatal("the demo does not probe on")
+}
+
 // TestDemo looks at the pages of the real program, which probes simulated
 // servers every five seconds: a healthy, a saturated and a failing one, and one in
 // bursts.
@@ -65,7 +82,8 @@ func TestDemo(t *testing.T) {
 	p.await(row + "?.querySelector('td.c-ttft').textContent.includes(' ms')")
 	p.await(row + "?.querySelector('td.c-queue').textContent.includes('running')")
 	p.awaitText("#link", "Live")
-	p.picture("demo-fleet", true)
+	p.settled()
+	p.picture("demo-fleet", false)
 
 	failing := eval[string](p, "new URL(document.querySelector('tr[data-state=down] a.name, tr[data-state=degraded] a.name').href).pathname")
 	healthy := eval[string](p, "new URL("+row+".querySelector('a.name').href).pathname")
@@ -79,8 +97,26 @@ func TestDemo(t *testing.T) {
 	p.picture("demo-endpoint", true)
 
 	p = open(t, server, failing, laptop)
-	p.awaitText(".problem", "Check next:")
+	p.await("document.querySelector('.problem:not([hidden])')")
 	p.picture("demo-endpoint-failing", true)
+
+	p = open(t, server, "/endpoint/saturated", laptop)
+	p.await("document.querySelector('.probes summary')")
+	p.picture("demo-saturated", true)
+	p.picture("demo-saturated-top", false)
+
+	p = open(t, server, "/endpoint/crowded", laptop)
+	p.await("document.querySelector('.probes summary')")
+	p.picture("demo-burst", true)
+
+	p = open(t, server, "/endpoint/healthy", laptop)
+	p.await("document.querySelector('.probes summary')")
+	p.chooseTab("lengths · cold")
+	p.picture("demo-lengths", true)
+
+	p = open(t, server, "/", phone)
+	p.await("document.querySelector('.strip')")
+	p.picture("demo-phone", true)
 
 	p = open(t, server, "/gpus", laptop)
 	p.await("document.querySelectorAll('.gpu').length === 2")

@@ -3,7 +3,7 @@
 import { ago } from './clock.js';
 import { h, unlessSame } from './dom.js';
 import { runbook, runbookOf } from './links.js';
-import { failed, mute, since } from './state.js';
+import { counts, mute, since } from './state.js';
 import { outcomeWord, stateWord } from './words.js';
 
 // Banner shows a row, and what is the cause of its state where that is known.
@@ -15,13 +15,13 @@ export class Banner {
 
   // show draws a row; causes are those that explain its state, or undefined.
   show(row, causes) {
-    const { state, since: from, probes_since: probes, failed_since: bad, why, failure, failing, muted } = row;
-    const wrong = !['up', 'waiting'].includes(state);
+    const { state, since: from, why, failure, failing, muted } = row;
+    const wrong = isWrong(row);
     const fails = failing?.length > 0;
     this.element.hidden = !wrong;
     this.element.className = `panel problem ${state}`;
     this.over.hidden = !failure || fails && wrong;
-    unlessSame(this.element, [wrong, state, from, probes, bad, why, failure, failing, muted, causes, runbookOf(row)], () => (wrong ? [
+    unlessSame(this.element, [wrong, state, from, counts(row), why, failure, failing, muted, causes, runbookOf(row)], () => (wrong ? [
       headline(row), muted && h('p', null, mute(row)), why && h('p', { class: 'reason' }, why), cause(causes?.[0]), fails && said(failure),
       fails && failure?.advice && !causes?.[0]?.do?.length && h('p', null, h('b', null, 'Check next: '), failure.advice),
       fails && h('p', { class: 'small' }, `Failing modules: ${failing.join(', ')}`), others(causes?.slice(1)),
@@ -34,9 +34,12 @@ export class Banner {
   }
 }
 
+// isWrong reports whether a row asks for a look.
+export const isWrong = ({ state }) => !['up', 'waiting'].includes(state);
+
 function headline(row) {
-  const counts = failed(row, ' probes');
-  return h('h2', null, stateWord(row.state), ' ', row.since > 0 && since(row), counts && `: ${counts}`);
+  const said = counts(row);
+  return h('h2', null, stateWord(row.state), ' ', row.since > 0 && since(row), said && `: ${said}`);
 }
 
 function said(failure) {
@@ -49,7 +52,7 @@ function said(failure) {
 const points = (list) => list?.length > 0 && h('ul', null, list.map((text) => h('li', null, text)));
 
 function cause(found) {
-  return found && h('div', { class: 'cause' }, h('h3', null, 'Most likely: ', found.title), points(found.evidence),
+  return found && h('div', { class: 'cause' }, h('h3', null, found.cause === 'unknown' ? 'No cause stands out: ' : 'Most likely: ', found.title), points(found.evidence),
     found.do?.length > 0 && [h('h3', null, 'What to do'), h('ol', null, found.do.map((text) => h('li', null, text)))],
     found.against?.length > 0 && [h('h3', null, 'What speaks against it'), points(found.against)]);
 }

@@ -6,7 +6,7 @@ import { number, plural, unknown } from './format.js';
 import { root } from './frame.js';
 import { runbook, runbookOf } from './links.js';
 import { strip } from './outcomes.js';
-import { failed, mute, since } from './state.js';
+import { counts, mute, since } from './state.js';
 import { bounds, meter, promised } from './values.js';
 import { outcomeWord, stateBadge, states } from './words.js';
 
@@ -30,8 +30,8 @@ export const columns = [
 const small = (...children) => h('span', { class: 'small' }, ...children);
 
 function stateCells(row) {
-  const counts = failed(row);
-  return [stateBadge(row.state), row.since > 0 && small(since(row)), counts && small(counts), row.muted && small(mute(row))];
+  const said = counts(row);
+  return [stateBadge(row.state), row.since > 0 && small(since(row)), said && small(said), row.muted && small(mute(row))];
 }
 
 function nameCells(row) {

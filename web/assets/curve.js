@@ -2,7 +2,7 @@
 // once, or TTFT over the length of the prompt with the fitted line.
 import { axes, chartHeight, color, drawMark, drawThreshold, figure, legend, padding, top } from './charts.js';
 import { h } from './dom.js';
-import { number, seconds } from './format.js';
+import { number, plural, seconds } from './format.js';
 import { median, rung, rungName } from './series.js';
 
 // Curves shows those of one group of series at a time.
@@ -16,17 +16,17 @@ export class Curves {
 
   // show draws the curves of a group; findings are those of its module.
   show(list, findings, reset = false) {
-    const shown = JSON.stringify([list.map((s) => [rung(s), s.history.at.at(-1)]), list[0]?.module, findings]);
+    const shown = JSON.stringify([list.map((s) => [rung(s), s.history.at.at(-1)]), list[0]?.module, list[0]?.prefix, findings]);
     if (shown === this.shown && !reset) return;
     Object.assign(this, { shown, list, findings });
     for (const plot of this.plots) plot.destroy();
     this.plots = [];
-    const curves = list.length > 1 ? curvesOf(list, findings ?? {}) : [];
+    const curves = list.length > 1 ? curvesOf(list, findings ?? {}) : list.flatMap((s) => scatterOf(s, findings ?? {}));
     this.element.hidden = curves.length === 0;
     this.element.replaceChildren();
     if (curves.length === 0) return;
     const boxes = h('div', { class: 'pair' });
-    this.element.append(h('h2', null, `By ${rungName(list).toLowerCase()}`), boxes);
+    this.element.append(h('h2', null, `By ${list.length > 1 ? rungName(list).toLowerCase() : 'prompt tokens'}`), boxes);
     for (const c of curves) {
       const box = figure(c.title, c.text);
       boxes.append(box);
@@ -62,13 +62,36 @@ const knee = ({ burst_knee_concurrency: at }) => (at ? { mark: at, markText: `kn
 
 function ofTTFT(list, xs, ttft, findings) {
   const burst = Boolean(list[0].concurrency);
-  const { prefill_tokens_per_second: rate, ttft_fixed_seconds: fixed } = findings;
-  const fits = !burst && rate?.estimate > 0 && fixed;
-  const line = fits ? [xs.map((x) => fixed.estimate + x / rate.estimate)] : [];
-  const slope = fits ? `; ${number(Math.round(rate.estimate))} tokens/s (${number(Math.round(rate.lower))} to ${number(Math.round(rate.upper))}), dashed` : '';
+  const fit = burst ? null : fitted(xs, findings);
   return {
-    title: 'TTFT, median', text: pairsText(xs, ttft, seconds) + slope, data: [xs, ttft, ...line], write: (v) => (v === 0 ? '0' : seconds(v)), stroke: 'ttft',
-    threshold: list[0].slo?.ttft_seconds, burst, ...(burst ? knee(findings) : {}),
+    title: 'TTFT, median', text: pairsText(xs, ttft, seconds) + (fit ? `; ${fit.text}` : ''), data: [xs, ttft, ...(fit ? [fit.line] : [])],
+    write: ofSeconds, stroke: 'ttft', threshold: list[0].slo?.ttft_seconds, burst, ...(burst ? knee(findings) : {}),
+  };
+}
+
+// scatterOf draws the latest probes of a series over the tokens that the server had to
+// compute, where the prefill rate is known.
+function scatterOf(series, findings) {
+  const points = series.probes.filter((p) => p.ttft_seconds !== undefined && p.prompt_tokens !== undefined)
+    .map((p) => [p.prompt_tokens - (p.cached_prompt_tokens ?? 0), p.ttft_seconds]).sort((a, b) => a[0] - b[0]);
+  const xs = points.map(([x]) => x);
+  const fit = fitted(xs, findings);
+  if (!fit || new Set(xs).size < 2) return [];
+  return [{
+    title: 'TTFT', text: `${plural(xs.length, 'probe')} over the prompt tokens that were not cached; ${fit.text}`, data: [xs, points.map(([, y]) => y), fit.line],
+    write: ofSeconds, stroke: 'ttft', scatter: true,
+  }];
+}
+
+const ofSeconds = (v) => (v === 0 ? '0' : seconds(v));
+
+// fitted is the line of the prefill rate and what it says; null where it is not known.
+function fitted(xs, { prefill_tokens_per_second: rate, ttft_fixed_seconds: fixed }) {
+  if (!(rate?.estimate > 0) || !fixed) return null;
+  const whole = (v) => number(Math.round(v));
+  return {
+    line: xs.map((x) => fixed.estimate + x / rate.estimate),
+    text: `${whole(rate.estimate)} tokens/s (${whole(rate.lower)} to ${whole(rate.upper)}), dashed`,
   };
 }
 
@@ -81,12 +104,12 @@ function options(width, c) {
   const [least, most] = [c.data[0][0], c.data[0].at(-1)];
   return {
     width, height: chartHeight, padding, legend, cursor: { show: false },
-    axes: [{ ...below, splits: () => c.data[0], values: (_, splits) => splits.map((v) => number(v)), incrs: undefined, space: 20 }, left],
+    axes: [{ ...below, ...(c.scatter ? {} : { splits: () => c.data[0] }), values: (_, splits) => splits.map((v) => number(v)), incrs: undefined, space: c.scatter ? 70 : 20 }, left],
     scales: {
       x: { time: false, ...distance, range: () => (c.burst ? [least / 1.3, most * 1.3] : [least - (most - least) * 0.05, most + (most - least) * 0.05]) },
       y: { range: (_, __, max) => [0, top(max, c.threshold)] },
     },
-    series: [{}, { stroke, width: 1.5, points: { show: true, size: 7, fill: stroke } }, ...(c.data.length > 2 ? [{ stroke: color('muted'), width: 1.5, dash: [6, 4], points: { show: false } }] : [])],
+    series: [{}, { stroke, width: 1.5, ...(c.scatter ? { paths: () => null } : {}), points: { show: true, size: 7, fill: stroke } }, ...(c.data.length > 2 ? [{ stroke: color('muted'), width: 1.5, dash: [6, 4], points: { show: false } }] : [])],
     hooks: { draw: [(u) => drawThreshold(u, c.threshold), (u) => c.mark && drawMark(u, c.mark, c.markText)] },
   };
 }

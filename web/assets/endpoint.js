@@ -1,11 +1,11 @@
 // The page of one endpoint.
 import { Actions } from './actions.js';
-import { Banner } from './banner.js';
+import { Banner, isWrong } from './banner.js';
 import { Charts } from './charts.js';
 import { sync } from './clock.js';
 import { Curves } from './curve.js';
 import { h, keyed, setText, unlessSame } from './dom.js';
-import { clockTime, exactTime, number } from './format.js';
+import { age, clockTime, exactTime, number } from './format.js';
 import { get, load, main, root, setJSON, setTitle, showError, start } from './frame.js';
 import { dashboards } from './links.js';
 import { follow } from './live.js';
@@ -103,8 +103,9 @@ function drawChanges() {
   const list = detail.changes ?? [];
   changes.hidden = list.length === 0;
   if (!changes.firstChild) changes.append(h('h2', null, 'What changed'), h('ol', { class: 'changes' }));
-  keyed(changes.lastChild, list.map((c) => [`${c.at} ${c.module ?? ''} ${c.text}`, () => h('li', null,
-    h('time', { title: exactTime(c.at) }, clockTime(c.at)), h('span', null, c.module && h('span', { class: 'tag' }, c.module), ' ', c.text))]));
+  keyed(changes.lastChild, list.map((c) => [`${c.at} ${c.until ?? ''} ${c.module ?? ''} ${c.text}`, () => h('li', null,
+    h('time', { title: exactTime(c.at) }, clockTime(c.at)),
+    h('span', null, c.state && stateBadge(c.state), c.state && ' ', c.module && h('span', { class: 'tag' }, c.module), ' ', c.text, c.until > 0 && `, until ${clockTime(c.until)} (${age(c.until - c.at)})`))]));
 }
 
 function show(page) {
@@ -119,9 +120,10 @@ function show(page) {
   drawChanges();
 }
 
-// explain asks for the causes of a state that has some, and shows them.
+// explain asks for the causes of a state that asks for a look, and shows them.
 async function explain() {
-  causes = detail.cause ? (await get(`${path}/explain`)).findings : undefined;
+  const all = isWrong(detail) ? (await get(`${path}/explain`)).findings : undefined;
+  causes = all?.filter((c) => c.cause !== 'healthy');
   banner.show(detail, causes);
 }
 

@@ -1,18 +1,21 @@
 // The state of an endpoint in sentences: since when, how many probes failed, and
 // until when it is muted.
 import { ago } from './clock.js';
-import { number, hourMinute, ratio } from './format.js';
+import { hourMinute, number, plural } from './format.js';
 import { stateWord } from './words.js';
 
 // since says when a state began and how long it has lasted.
 export const since = (row) => ago(row.since, `since ${hourMinute(row.since)}, `, '');
 
-// failed says how many probes have failed since the state began; null where none
-// has, or none is counted.
-export function failed({ probes_since: probes, failed_since: bad }, noun = '') {
-  if (!(probes > 0) || !(bad > 0)) return null;
-  return `${number(bad)} of ${number(probes)}${noun} failed (${ratio(bad / probes)})`;
+// counts says how many probes have failed since the state began or, of a slow
+// endpoint, how many answers were over an objective; null where none is counted.
+export function counts({ probes_since: probes, failed_since: bad, over_since: late }) {
+  if (!(probes > 0)) return null;
+  if (bad > 0) return `${number(bad)} of ${plural(probes, 'probe')} failed (${percent(bad / probes)})`;
+  return late > 0 ? `${number(late)} of ${plural(probes, 'answer')} over the objective (${percent(late / probes)})` : null;
 }
+
+const percent = (v) => `${Math.round(v * 100)} %`;
 
 // mute says until when an endpoint is muted, what its state is and why; null
 // where it is not muted.
