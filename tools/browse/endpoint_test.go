@@ -176,7 +176,7 @@ func TestFailureThatIsOver(t *testing.T) {
 	d := fake.Endpoint(fake.Kind{
 		Name: "quiet", TTFT: 0.1, TPOT: 0.01, State: health.Stale, Bad: 2, Outcome: result.Empty, Error: "no token",
 	})
-	d.Failing = nil
+	d.Failing, d.Why, d.ProbesSince = nil, "", 0
 	s := serve(t, fake.NewBoard(d))
 	p := open(t, s.URL, "/endpoint/quiet", laptop)
 	p.awaitText(".problem.over h2", "Last failure, over now: empty")
@@ -402,5 +402,48 @@ func TestWideTablesSayThatTheyScroll(t *testing.T) {
 	p.await("document.querySelector('section .scroller table')")
 	if !eval[bool](p, hint+".hidden") {
 		t.Error("a table that fits says that it scrolls")
+	}
+}
+
+// TestBanner has the state, since when, how many, the most likely cause with its
+// evidence, what to do, and the server's own words.
+func TestBanner(t *testing.T) {
+	d := fake.Fleet()[2] // judge
+	p := openEndpoint(t, d)
+	p.awaitText(".problem h2", "Down since ")
+	p.awaitText(".problem h2", ": 9 of 18 probes failed (50\u00a0%)")
+	p.awaitText(".problem .reason", d.Why)
+	p.awaitText(".problem .cause h3", "Most likely: the engine hangs")
+	if got, want := p.texts(".problem > .cause li"), []string{
+		"9 of 18 probes failed: no first token within 10 s", "the server counts no finished request since 06:15",
+		"Look at the engine's log.", "Restart the process.", "the number of finished requests grows",
+	}; !slices.Equal(got, want) {
+		t.Errorf("the cause says %q, want %q", got, want)
+	}
+	p.awaitText(".problem pre", d.Failure.Message)
+	if text := p.texts(".problem details")[0]; !strings.Contains(text, "more requests than the servers take210 requests wait") {
+		t.Errorf("other causes: %q", text)
+	}
+	if text := p.texts(".changes li")[0]; !strings.Contains(text, "Down") {
+		t.Errorf("what changed first: %q", text)
+	}
+	changes := p.texts(".changes li")
+	if text := changes[len(changes)-1]; !strings.Contains(text, ", until ") || !strings.Contains(text, "(5 min)") {
+		t.Errorf("an incident that is over: %q", text)
+	}
+}
+
+func TestBannerOfASlowEndpoint(t *testing.T) {
+	d := fake.Fleet()[6] // hosted
+	p := openEndpoint(t, d)
+	p.awaitText(".problem.slow h2", "Slow since ")
+	p.awaitText(".problem.slow h2", "14 of 17 answers over the objective (82\u00a0%)")
+	p.awaitText(".problem.slow .reason", "TTFT 612ms, objective 500ms")
+}
+
+func TestNoBannerWhileUp(t *testing.T) {
+	p := openEndpoint(t, fake.Fleet()[0])
+	if n := len(p.texts(".problem:not([hidden])")); n != 0 {
+		t.Errorf("%d banners of an endpoint that is up", n)
 	}
 }

@@ -281,3 +281,29 @@ func TestFleetShowsWhatTheExporterRefused(t *testing.T) {
 		t.Errorf("an active configuration is shown as refused: %q", text)
 	}
 }
+
+// TestFleetSaysWhyAndSinceWhen has each state say why, since when and how many.
+func TestFleetSaysWhyAndSinceWhen(t *testing.T) {
+	down, degraded, slow := fake.Fleet()[2], fake.Fleet()[3], fake.Fleet()[6]
+	degraded.ProbesSince, degraded.FailedSince = 472, 236
+	degraded.Why = "connection refused: dial tcp 10.4.0.17:8000 (interactive)"
+	muted := fake.Fleet()[0]
+	muted.State, muted.Muted = health.Muted, &status.Muted{Until: 4e9, Reason: "new <b>weights</b>", State: health.Down}
+	b := fake.NewBoard(down, degraded, slow, muted)
+	p := open(t, serve(t, b).URL, "/", laptop)
+	p.await("document.querySelectorAll('.fleet tbody tr').length === 4")
+	p.wantNames("judge", "code/70b", "hosted", "chat-eu")
+	states := p.texts("td.c-state")
+	for i, want := range []string{"9 of 18 probes failed (50\u00a0%)", "236 of 472 probes failed (50\u00a0%)", "14 of 17 answers over the objective (82\u00a0%)", "; the state is Down: new <b>weights</b>"} {
+		if !strings.Contains(states[i], want) || !strings.Contains(states[i], "since ") {
+			t.Errorf("state %q, want since when and %q", states[i], want)
+		}
+	}
+	why := p.texts("td.c-error .failure")
+	if len(why) < 3 || why[1] != degraded.Why || why[2] != slow.Why {
+		t.Errorf("reasons %q", why)
+	}
+	if got := p.texts(".chip.muted:not([hidden])"); len(got) != 1 || words(got[0]) != "1 muted" {
+		t.Errorf("chip %q", got)
+	}
+}

@@ -66,7 +66,9 @@ func TestLinksToOtherSystems(t *testing.T) {
 	if prometheus.Host != "prometheus.example" || prometheus.Path != "/p/graph" || q.Get("g0.expr") != `inference_probe_last_ttft_seconds{endpoint="a \"b\""}` {
 		t.Errorf("Prometheus: %s", links[1])
 	}
-	if got := p.hrefs(".problem .away a"); !slices.Equal(got, []string{"https://runbooks.example/r/InferenceTTFTDegradedNow.md", "#changes"}) {
+	// The runbook is that of the most likely cause, as soon as that is known.
+	p.awaitText(".problem .away", "Runbook: InferenceServerHung")
+	if got := p.hrefs(".problem .away a"); !slices.Equal(got, []string{"https://runbooks.example/r/InferenceServerHung.md", "#changes"}) {
 		t.Errorf("links of the banner: %q", got)
 	}
 	p.openFirstProbe()
@@ -77,6 +79,19 @@ func TestLinksToOtherSystems(t *testing.T) {
 		if rel != "noreferrer" {
 			t.Errorf("a link to another site has rel %q", rel)
 		}
+	}
+}
+
+func TestRunbooksOfTheFleet(t *testing.T) {
+	s := serveWith(t, func(c *fake.Content) { c.Links.Runbooks = "https://runbooks.example/" }, fake.Fleet()...)
+	p := open(t, s.URL, "/", laptop)
+	p.await("document.querySelector('.fleet tbody tr')")
+	want := []string{"InferenceEndpointDown", "InferenceProbeFailing", "InferenceTTFTDegradedNow"} // judge, code/70b, hosted
+	for i := range want {
+		want[i] = "https://runbooks.example/" + want[i] + ".md"
+	}
+	if got := p.hrefs("td.c-error a"); !slices.Equal(got, want) {
+		t.Errorf("runbooks %q, want %q", got, want)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestFleetChangesWithoutReload(t *testing.T) {
 	b.Set(broken())
 	p.await("document.title === '2 down – inference_exporter'")
 	p.wantNames("chat-eu", "judge", "code/70b", "hosted", "rag-staging", "vision-lab", "chat-us")
-	p.awaitText(".fleet tbody tr .failure", "connect error: connection refused")
+	p.awaitText(".fleet tbody tr .failure", "connection refused (interactive)")
 
 	b.Remove("judge")
 	p.await("document.title === '1 down – inference_exporter'")

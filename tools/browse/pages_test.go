@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
@@ -218,8 +219,10 @@ func hostile() *status.Detail {
 	d.Labels = map[string]string{evil: evil}
 	d.Failing, d.State = []string{evil}, health.State(evil)
 	d.Failure = &status.Failure{At: 1, Module: evil, Outcome: result.Outcome(evil), Message: evil, Advice: evil}
-	d.Outcomes = []result.Outcome{result.Outcome(evil)}
-	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil}}
+	d.Outcomes, d.Runs, d.Why = []result.Outcome{result.Outcome(evil)}, evil, evil
+	d.Muted = &status.Muted{Until: 2e9, Reason: evil, State: health.State(evil)}
+	d.Findings = []*status.Module{{Module: evil, Document: &estimate.Document{Knee: 4}}}
+	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil, State: health.State(evil)}}
 	d.Pages = []*status.Server{{Server: evil, URL: evil, Engine: evil, At: 1, State: engine.State(evil), Reason: engine.Reason(evil), Error: evil}}
 	for _, s := range d.Series {
 		s.Module, s.Prefix, s.InputTokens, s.Concurrency = evil, evil, evil, evil
@@ -236,7 +239,7 @@ func hostile() *status.Detail {
 func TestHostileTextIsText(t *testing.T) {
 	content := fake.Content{
 		GPUs: &status.GPUPage{State: evil, Error: evil, Driver: evil, CUDA: evil, GPUs: []*status.GPU{{
-			UUID: evil, Name: evil, Profile: evil, Throttle: []string{evil}, Problems: []string{evil}, Processes: []*status.GPUProcess{{Name: evil}},
+			UUID: evil, Name: evil, Endpoints: []string{evil}, Profile: evil, Throttle: []string{evil}, Problems: []string{evil}, Processes: []*status.GPUProcess{{Name: evil}},
 		}}},
 		Info:   web.Info{Version: evil, Revision: evil, ConfigFile: evil, ConfigError: evil},
 		Config: evil,

@@ -54,7 +54,7 @@ const points = (list) => list?.length > 0 && h('ul', null, list.map((text) => h(
 function cause(found) {
   return found && h('div', { class: 'cause' }, h('h3', null, found.cause === 'unknown' ? 'No cause stands out: ' : 'Most likely: ', found.title), points(found.evidence),
     found.do?.length > 0 && [h('h3', null, 'What to do'), h('ol', null, found.do.map((text) => h('li', null, text)))],
-    found.against?.length > 0 && [h('h3', null, 'What speaks against it'), points(found.against)]);
+    found.against?.length > 0 && [h('h3', null, 'What would refute it'), points(found.against)]);
 }
 
 function others(causes) {

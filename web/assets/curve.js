@@ -72,7 +72,7 @@ function ofTTFT(list, xs, ttft, findings) {
 // scatterOf draws the latest probes of a series over the tokens that the server had to
 // compute, where the prefill rate is known.
 function scatterOf(series, findings) {
-  const points = series.probes.filter((p) => p.ttft_seconds !== undefined && p.prompt_tokens !== undefined)
+  const points = series.probes.filter((p) => p.outcome === 'success' && p.ttft_seconds !== undefined && p.prompt_tokens !== undefined)
     .map((p) => [p.prompt_tokens - (p.cached_prompt_tokens ?? 0), p.ttft_seconds]).sort((a, b) => a[0] - b[0]);
   const xs = points.map(([x]) => x);
   const fit = fitted(xs, findings);

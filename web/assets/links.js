@@ -19,9 +19,11 @@ export function runbook(name) {
 // The runbooks of states, for want of a known cause.
 const ofState = { down: 'InferenceEndpointDown', degraded: 'InferenceProbeFailing', stale: 'InferenceProbeStale' };
 
-// runbookOf names the runbook of a state: of a slow one that of the objective.
-export function runbookOf({ state, slo, ttft_seconds: ttft, tpot_seconds: tpot }) {
-  if (state !== 'slow') return ofState[state];
+// runbookOf names the runbook of a state: of a slow one that of the objective, of a
+// muted one that of the state without the mute.
+export function runbookOf({ state, muted, slo, ttft_seconds: ttft, tpot_seconds: tpot }) {
+  const real = muted?.state ?? state;
+  if (real !== 'slow') return ofState[real];
   if (ttft > slo?.ttft_seconds) return 'InferenceTTFTDegradedNow';
   if (tpot > slo?.tpot_seconds) return 'InferenceTPOTDegradedNow';
   return 'InferenceLatencyRegression';

@@ -15,7 +15,7 @@ export function counts({ probes_since: probes, failed_since: bad, over_since: la
   return late > 0 ? `${number(late)} of ${plural(probes, 'answer')} over the objective (${percent(late / probes)})` : null;
 }
 
-const percent = (v) => `${Math.round(v * 100)} %`;
+const percent = (v) => `${Math.round(v * 100)}\u00a0%`;
 
 // mute says until when an endpoint is muted, what its state is and why; null
 // where it is not muted.

@@ -164,7 +164,7 @@ func Serve(b *Board, c Content) (*Server, error) {
 		MetricsPath: "/metrics", Metrics: NoMetrics{}, Scrapes: NoMetrics{},
 		Formats: []expfmt.Format{expfmt.NewFormat(expfmt.TypeTextPlain)},
 		Logger:  slog.New(slog.DiscardHandler),
-		Links:   c.Links, Prober: c.Prober,
+		Links:   c.Links, Prober: c.Prober, Explain: Explain,
 		Status: b, Gatherer: registry(),
 		GPUs:   func() *status.GPUPage { return c.GPUs },
 		Info:   func() web.Info { return c.Info },

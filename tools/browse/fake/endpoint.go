@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -70,6 +71,10 @@ func Endpoint(k Kind) *status.Detail {
 	if k.Bad > 0 {
 		addFailure(d, k)
 	}
+	if k.State == health.Slow {
+		d.TTFT, d.ProbesSince, d.OverSince = new(0.612), 17, 14
+		d.Slow, d.Why = []string{"interactive"}, "interactive: TTFT 612ms, objective 500ms; 14 of 17 answers over an objective since 06:15 UTC; 9 requests wait in the queue"
+	}
 	return d
 }
 
@@ -89,6 +94,9 @@ func addFailure(d *status.Detail, k Kind) {
 	}
 	d.Since = d.LastAt - interval*float64(k.Bad)
 	d.Failing = []string{"interactive"}
+	d.ProbesSince, d.FailedSince, d.Why = 2*k.Bad, k.Bad, k.Error+" (interactive)"
+	d.Changes[0] = status.Change{At: d.Since, Text: d.Why, State: k.State}
+	d.Changes = append(d.Changes, status.Change{At: d.LastAt - 6000, Until: d.LastAt - 5700, Text: k.Error, State: health.Degraded})
 }
 
 func series(k Kind, r *rand.Rand, slo *status.SLO) []*status.Series {
@@ -258,6 +266,20 @@ func Many(n int) []*status.Detail {
 		all = append(all, &d)
 	}
 	return all
+}
+
+// Explain names causes of the states of Fleet, as the exporter does.
+func Explain(name string) (*explain.Report, bool) {
+	return &explain.Report{At: now(), Endpoint: name, State: "down", Findings: []explain.Finding{
+		{
+			Cause: explain.Hung, Title: "the engine hangs", Evidence: []string{"9 of 18 probes failed: no first token within 10 s", "the server counts no finished request since 06:15"},
+			Against: []string{"the number of finished requests grows"}, Do: []string{"Look at the engine's log.", "Restart the process."}, Runbook: "InferenceServerHung",
+		},
+		{
+			Cause: explain.QueueFull, Title: "more requests than the servers take", Evidence: []string{"210 requests wait"},
+			Against: []string{}, Do: []string{"Add replicas."}, Runbook: "InferenceQueueGrowing",
+		},
+	}}, true
 }
 
 // OtherPages is content for the pages besides the fleet.
