@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -173,5 +174,64 @@ endpoints: [{name: e, url: %q, api: openai-chat, budget: {tokens_per_hour: %d}}]
 	}
 	if more := w.Tokens() - spent; more > 0 {
 		t.Errorf("%d tokens were spent, and %d more after restarts, of a budget of %d", spent, more, budget)
+	}
+}
+
+// An outage and a mute go on over a restart: since the first failed probe, with the
+// probes of both processes.
+func TestStateSurvivesARestart(t *testing.T) {
+	server := testlab.Serve(t, http.NotFoundHandler())
+	dir := t.TempDir()
+	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 50ms}
+modules: {interactive: {input_tokens: 16, output_tokens: 2}}
+endpoints: [{name: e, url: %q, api: openai-chat, model: m}]`, server))
+	run := func() *program {
+		return start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--no-collector.server", "--web.enable-lifecycle",
+			"--config.file="+file, "--state.path="+dir)
+	}
+	isDown := func(got page) bool { return got.Sum("inference_endpoint_state", "state", "down") == 1 }
+	p := run()
+	p.waitFor("an endpoint that is down", isDown)
+	before := p.detail("e")
+	p.stop()
+
+	p = run()
+	got, _ := p.waitFor("a probe of the next process", func(got page) bool { return got.Sum(resultsFamily) > 0 })
+	if !isDown(got) {
+		t.Error("no longer down")
+	}
+	after := p.detail("e")
+	if after.State != "down" || after.Since != before.Since || after.FailedSince <= before.FailedSince {
+		t.Errorf("%s since %v with %d failures, and before %v with %d", after.State, after.Since, after.FailedSince, before.Since, before.FailedSince)
+	}
+	mute := func(method, body string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, p.base+"/api/v1/endpoints/e/mute", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := p.client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode/100 != 2 {
+			t.Errorf("%s: %s", method, response.Status)
+		}
+	}
+	mute(http.MethodPost, `{"minutes": 60, "reason": "moved to another rack"}`)
+	p.stop()
+
+	p = run()
+	muted := p.detail("e")
+	if muted.State != "muted" || muted.Muted == nil || muted.Muted.Reason != "moved to another rack" || muted.Muted.State != "down" {
+		t.Errorf("%s, %+v", muted.State, muted.Muted)
+	}
+	mute(http.MethodDelete, "")
+	p.stop()
+	p = run()
+	if again := p.detail("e"); again.State != "down" || again.Since != before.Since || again.Muted != nil || len(again.Restarts) != 3 {
+		t.Errorf("%s since %v, muted %+v, restarts %v", again.State, again.Since, again.Muted, again.Restarts)
 	}
 }
