@@ -87,6 +87,9 @@ func full(t *testing.T) *Exposition {
 	})
 	s.Observe(r)
 	s.Judge(r)
+	for _, m := range estimate.Metrics() {
+		s.SetStep(estimate.Step{At: epoch, Metric: m, Before: 0.5, After: 0.75, Lower: 1.25, Upper: 1.75})
+	}
 	sized("v", SeriesOptions{}).Observe(embedded())
 	p.Findings(FindingsID{Endpoint: "e", Module: "m"}).Set(everyFinding("m"))
 	servers := NewServers()
@@ -233,6 +236,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../discovery", "Reason", labelValues(discovery.Reasons())...)
 	f("../engine", "Reason", labelValues(scrapeReasons())...)
 	f("../engine", "State", labelValues(states())...)
+	f("../estimate", "Metric", labelValues(estimate.Metrics())...)
 	f("../estimate", "Source", labelValues(estimate.Sources())...)
 	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
 	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)

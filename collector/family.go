@@ -262,6 +262,7 @@ const (
 	ownNone ownLabel = iota
 	ownFinish
 	ownKind
+	ownMetric
 	ownOutcome
 	ownPhase
 	ownQuantity
@@ -277,7 +278,7 @@ const (
 
 // ownNames are the names of the own labels, sorted.
 var ownNames = [numOwn]string{
-	ownFinish: "finish", ownKind: "kind", ownOutcome: "outcome", ownPhase: "phase", ownQuantity: "quantity",
+	ownFinish: "finish", ownKind: "kind", ownMetric: "metric", ownOutcome: "outcome", ownPhase: "phase", ownQuantity: "quantity",
 	ownReason: "reason", ownResource: "resource", ownSLO: "slo", ownSource: "source", ownStat: "stat", ownState: "state",
 	ownVerdict: "verdict",
 }

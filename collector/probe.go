@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -51,9 +52,10 @@ type values struct {
 	items                                  uint64
 	lastItems, lastInput, dimensions, norm gauge
 
-	checks []uint64 // by index in check.Verdicts; nil where answers are not checked
-	cost   *cost    // nil where tokens have no price
-	slo    *slo     // nil without objectives
+	checks []uint64        // by index in check.Verdicts; nil where answers are not checked
+	cost   *cost           // nil where tokens have no price
+	slo    *slo            // nil without objectives
+	steps  []estimate.Step // the latest of each metric
 }
 
 // newValues returns the state of a new series.
@@ -204,6 +206,7 @@ func probeFamilies() []*probeFamily {
 	all = append(all, promptTokensFamily())
 	all = append(all, of(generation, tokenFamilies()...)...)
 	all = append(all, costFamily())
+	all = append(all, stepFamilies()...)
 	all = append(all, of(generation, checksFamily())...)
 	all = append(all, untimedFamilies()...)
 	all = append(all, of(generation, accuracyFamilies()...)...)

@@ -70,7 +70,7 @@ func reservedLabels() []string {
 	return []string{
 		"api", "concurrency", "endpoint", "engine", "finish", "gpu",
 		"gpu_instance_id", "input_tokens", "instance", "job", "kind", "le",
-		"mig_profile", "mig_uuid", "model", "module", "outcome",
+		"metric", "mig_profile", "mig_uuid", "model", "module", "outcome",
 		"output_tokens", "phase", "prefix", "prefix_cache_unit", "quantile",
 		"quantity", "reason", "resource", "server", "slo", "source", "stat",
 		"state", "unit", "url", "uuid", "verdict",

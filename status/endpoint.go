@@ -40,6 +40,7 @@ type endpoint struct {
 	servers []engine.Status
 	load    *Load
 	notes   []Change // the latest last
+	events  events
 	// findings are those of the probes of a module together, by its name.
 	findings map[string]*estimate.Findings
 
@@ -68,6 +69,9 @@ func (e *endpoint) configure(cfg *config.Endpoint, h *health.Endpoint) {
 	}
 	if e.cfg != nil && (url != e.url || cfg.Model != e.cfg.Model || cfg.API != e.cfg.API) {
 		e.found = identity{}
+	}
+	if e.cfg != nil {
+		e.events.add(e.board.now(), "configuration of the endpoint changed")
 	}
 	e.cfg, e.url, e.health = cfg, url, h
 	e.state = h.Status()
@@ -108,6 +112,7 @@ func (e *endpoint) setServers(statuses []engine.Status) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.servers = statuses
+	e.events.read(e.board.now(), statuses)
 	if !reflect.DeepEqual(load, e.load) {
 		e.load = load
 		e.touch()
@@ -143,11 +148,17 @@ func (e *endpoint) note(module, text string) {
 	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.addNote(now, module, text)
+	e.events.add(now, text)
+	e.touch()
+}
+
+// addNote keeps a finding; e.mu is held.
+func (e *endpoint) addNote(at time.Time, module, text string) {
 	if len(e.notes) == maxChanges {
 		e.notes = slices.Delete(e.notes, 0, 1)
 	}
-	e.notes = append(e.notes, Change{At: unixSeconds(now), Module: module, Text: text})
-	e.touch()
+	e.notes = append(e.notes, Change{At: unixSeconds(at), Module: module, Text: text})
 }
 
 // changes returns the findings and the incidents, the latest first; e.mu is held.
@@ -344,12 +355,13 @@ type view struct {
 	kept    []*keptProbe
 	uptime  *Uptime
 	budget  *float64
+	steps   []Step
 }
 
 func (p *Probes) view(now time.Time) view {
 	v := view{
 		p.id, p.options, p.from, p.history, p.runs(), slices.Clone(p.kept),
-		uptimeOf(now, &p.uptime), p.uptime.budgetLeft(p.options.SLO, now),
+		uptimeOf(now, &p.uptime), p.uptime.budgetLeft(p.options.SLO, now), slices.Clone(p.steps),
 	}
 	h := &v.history
 	h.at, h.ttft, h.tpot, h.ended = slices.Clone(h.at), slices.Clone(h.ttft), slices.Clone(h.tpot), slices.Clone(h.ended)
@@ -371,6 +383,8 @@ func (v *view) page(t result.Target) *Series {
 	for _, k := range slices.Backward(v.kept) {
 		s.Probes = append(s.Probes, k.document(t))
 	}
+	slices.Reverse(v.steps)
+	s.Steps = v.steps
 	return s
 }
 

@@ -23,6 +23,7 @@ type Probes struct {
 	uptime    uptime
 	kept      []*keptProbe // the oldest first
 	keptBytes int
+	steps     []Step   // the latest last
 	failure   *Failure // the latest; nil is none
 }
 
@@ -104,6 +105,7 @@ func (p *Probes) Observe(r *result.Result) {
 	}
 	p.history.add(r, outcome)
 	p.keep(k, most)
+	e.events.observe(r, e.found)
 	e.identify(r)
 	if r.Outcome != result.Success {
 		p.failure = p.failureOf(k)

@@ -180,6 +180,9 @@ type Series struct {
 	// Runs are the latest runs, the latest last, at most 30: '.' is a success, 'o' a
 	// success over an objective, 'x' a failure, '-' a run that did not start.
 	Runs string `json:"runs,omitempty"`
+	// Steps are when the level of a metric changed for good, the latest first: at most
+	// 8.
+	Steps []Step `json:"steps,omitempty"`
 	// Probes are the latest ones with all that is known, the latest first, in the
 	// form of the command `probe -o json`.
 	Probes []*result.Document `json:"probes"`

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -58,6 +59,8 @@ type variantSeries struct {
 	// Of probes on request, which say nothing of the state, these are nil.
 	health *health.Series
 	status *status.Probes
+	// steps is nil for bursts, too, which are a load of our own making.
+	steps *estimate.Steps
 }
 
 // of returns the series that a result belongs to.
@@ -80,6 +83,12 @@ func (s rungSeries) Observe(o *Observation) {
 	if of.health != nil {
 		of.health.Observe(o.Result, o.Disturbed)
 		of.status.Observe(o.Result) // after Judge, whose window it shows, and after the state
+	}
+	if of.steps != nil && !o.Disturbed && !o.Confirmation {
+		for _, step := range of.steps.Observe(o.Result, !o.Imprecise) {
+			of.metrics.SetStep(step)
+			of.status.AddStep(step)
+		}
 	}
 }
 
@@ -115,6 +124,9 @@ func openSeries(p *collector.Probes, t Target) rungSeries {
 // page; first means that the endpoint's numbers are those of the first of them.
 func (s rungSeries) judge(m *health.Monitor, b *status.Board, t Target, first bool) {
 	for i := range s {
+		if s[i].concurrency == 0 {
+			s[i].steps = new(estimate.Steps)
+		}
 		metrics := s[i].metrics
 		id := s[i].id(t.id())
 		s[i].health = m.OpenSeries(id, health.SeriesOptions{

@@ -1,0 +1,347 @@
+package estimate
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+)
+
+// The constants of steps of latencies come from simulation (BenchmarkSteps).
+const (
+	// minPart is how many latencies are needed on each side of a step.
+	minPart = 10
+	// minStep is the least step, as a logarithm: 10 %.
+	minStep = 0.095
+	// minLearnt is how many latencies are needed to know their noise, and relearn
+	// after how many more it is computed again.
+	minLearnt, relearn = 20, 16
+	// minNoise is the least standard deviation that is assumed of a logarithm.
+	minNoise = 0.02
+	// maxOff is by how many standard deviations a latency is off at most: one slow
+	// answer is no step.
+	maxOff = 3
+	// noiseBlock is over how many latencies neighbours may be alike: that is measured by
+	// the means of blocks of so many, of which minBlocks are needed, and averaged over
+	// maxCompared measurements.
+	noiseBlock, minBlocks, maxCompared = 64, 3, 128
+	// dated is within how many probes of the true place a step should be dated.
+	dated = 10
+	// While the daily cycle is not known the search goes back for firstDaySpan, and a
+	// step must explain the latencies better than a steady slope by firstDayMargin, in
+	// squared standard errors.
+	firstDaySpan, firstDayMargin = 4 * time.Hour, 30
+)
+
+// levels is what is known of one latency since its latest step. All are logarithms of
+// seconds, less the daily cycle.
+type levels struct {
+	cycle dailyCycle
+	n     int // how many of the kept probes are since then
+	// older is the mean of those that are no longer kept, and weight how many they
+	// count as.
+	older, weight float64
+	// centre is the median and noise the standard deviation; 0 is not known. waited is
+	// how many latencies came since they were computed.
+	centre, noise float64
+	waited        int
+	// alike is how many times as large the variance of a mean is as that of independent
+	// latencies, as neighbours are alike, by so many comparisons.
+	alike    float64
+	compared uint8
+	past     [4]pastStep // the latest, in the order of time
+}
+
+// restart makes the latest n probes the only ones since the latest step.
+func (l *levels) restart(n int) { l.n, l.older, l.weight, l.waited = n, 0, 0, relearn }
+
+// clip returns a logarithm, or how far it may be off.
+func (l *levels) clip(v float64) float64 {
+	if l.noise == 0 {
+		return v
+	}
+	return clamp(v, l.centre, maxOff*l.noise)
+}
+
+// clamp returns v, or what is nearest to it within a distance of a centre.
+func clamp(v, centre, distance float64) float64 {
+	return min(centre+distance, max(centre-distance, v))
+}
+
+// age takes in a latency that is no longer kept. Without the daily cycle it says nothing
+// of later ones.
+func (l *levels) age(v float64) {
+	if l.cycle.days == 0 {
+		return
+	}
+	l.weight = min(l.weight+1, maxOlder)
+	l.older += (l.clip(v) - l.older) / l.weight
+}
+
+// recent are the latencies since the latest step, the latest first, and how many probes
+// have followed each.
+type recent struct {
+	logs   []float64
+	places []int
+}
+
+// latencyStep looks for a step in one latency.
+func (s *Steps) latencyStep(i int) (Step, bool) {
+	var logs [maxProbes]float64
+	var places [maxProbes]int
+	v := s.collect(i, logs[:0], places[:0])
+	l := &s.latencies[i]
+	l.learn(v.logs)
+	after, found := l.split(v.logs)
+	if !found {
+		return Step{}, false
+	}
+	c, found := l.test(v.logs, after)
+	if !found {
+		return Step{}, false
+	}
+	place := v.places[after-1]
+	at := s.startOf(place)
+	before := c.before + l.cycle.at(partOf(at))
+	if l.accept(at, before, c.size) {
+		s.correctDay(i, place+1, c.size)
+	} else {
+		found = false
+	}
+	l.restart(place + 1)
+	level := math.Exp(before)
+	return Step{
+		At: at, Metric: Metrics()[i], Before: level, After: level * math.Exp(c.size),
+		Lower: math.Exp(c.size - z95*c.err), Upper: math.Exp(c.size + z95*c.err),
+	}, found
+}
+
+// z95 is how many standard errors the bounds with 95 % confidence are away.
+const z95 = 1.96
+
+// pastStep is a step of the last days. Before is its level before, with the daily cycle.
+type pastStep struct {
+	at           int64 // Unix time
+	before, size float32
+}
+
+// accept keeps a step, and reports whether it is none of the daily cycle: one from the
+// same level as a day ago.
+func (l *levels) accept(at time.Time, before, size float64) bool {
+	const day, about = 24 * 60 * 60, 60 * 60
+	now := at.Unix()
+	again := slices.ContainsFunc(l.past[:], func(p pastStep) bool {
+		since := now - p.at - day
+		return -about <= since && since <= about && float64(p.size)*size > 0 && math.Abs(before-float64(p.before)) < math.Abs(size)/2
+	})
+	copy(l.past[:], l.past[1:])
+	l.past[len(l.past)-1] = pastStep{now, float32(before), float32(size)}
+	if again {
+		l.cycle.days = min(l.cycle.days, 1)
+	}
+	return !again
+}
+
+// correctDay makes the day as if it had always been as it was in the latest n probes,
+// after a step.
+func (s *Steps) correctDay(i, n int, size float64) {
+	c := &s.latencies[i].cycle
+	c.shift(size)
+	at := s.last
+	for j := range n {
+		p := s.back(j)
+		if !at.Before(c.began) && p.has(i) {
+			c.sum[partOf(at)] -= float32(size)
+		}
+		at = at.Add(-time.Duration(p.pause) * time.Second)
+	}
+}
+
+// collect returns the latencies since the latest step.
+func (s *Steps) collect(i int, logs []float64, places []int) recent {
+	l := &s.latencies[i]
+	span := time.Duration(0)
+	for j := range l.n {
+		p := s.back(j)
+		if p.has(i) {
+			logs, places = append(logs, float64(p.logs[i])*logUnit), append(places, j)
+		}
+		if span += time.Duration(p.pause) * time.Second; l.cycle.days == 0 && span > firstDaySpan {
+			break
+		}
+	}
+	return recent{logs, places}
+}
+
+// learn computes centre and noise now and then. Few latencies do not make the noise less
+// than it was.
+func (l *levels) learn(logs []float64) {
+	l.waited++
+	if len(logs) < minLearnt || l.noise > 0 && l.waited < relearn {
+		return
+	}
+	l.waited = 0
+	var scratch [maxProbes]float64
+	sorted := append(scratch[:0], logs...)
+	slices.Sort(sorted)
+	l.centre = stats.Median(sorted)
+	for i := range sorted {
+		sorted[i] -= l.centre
+	}
+	noise := max(minNoise, stats.Deviation(sorted, sorted))
+	if len(logs) < 4*minLearnt {
+		noise = max(noise, l.noise)
+	}
+	l.noise = noise
+	l.learnMemory(logs)
+}
+
+// learnMemory compares how much the means of blocks vary with what independent latencies
+// would make of them.
+func (l *levels) learnMemory(logs []float64) {
+	n := len(logs) / noiseBlock
+	if n < minBlocks {
+		return
+	}
+	logs = logs[:n*noiseBlock]
+	level, sum, single, blocks := l.level(logs), 0.0, 0.0, 0.0
+	for i, v := range logs {
+		off := l.clip(v) - level
+		single += off * off
+		if sum += off; (i+1)%noiseBlock == 0 {
+			blocks += sum * sum
+			sum = 0
+		}
+	}
+	found := blocks / float64(n-1) / max(single, minNoise*minNoise) * float64(n)
+	l.compared = min(l.compared+1, maxCompared)
+	l.alike += (found - l.alike) / float64(l.compared)
+}
+
+// split returns how many of the latencies, the latest first, are after the step that is
+// most likely, if it is likely and old enough to be tested.
+func (l *levels) split(logs []float64) (after int, found bool) {
+	n := len(logs)
+	if l.alike == 0 || n < 2*minPart {
+		return 0, false
+	}
+	total := l.weight * (l.older - l.centre)
+	for _, v := range logs {
+		total += l.clip(v) - l.centre
+	}
+	var likelihood [maxProbes]float64 // of a step after so many and one, as a logarithm
+	most, sum := 0.0, 0.0
+	for i, v := range logs[:n-minPart] {
+		sum += l.clip(v) - l.centre
+		a := float64(i + 1)
+		b := float64(n) + l.weight - a
+		difference := (sum/a - (total-sum)/b) / l.noise
+		likelihood[i] = difference * difference / (1/a + 1/b) / 2
+		most = max(most, likelihood[i])
+	}
+	if 2*most < stepThreshold*stepThreshold {
+		return 0, false
+	}
+	after = likelyPlace(likelihood[:n-minPart], most) + 1
+	return after, after >= minPart
+}
+
+// likelyPlace returns the place around which most of the likelihood is within dated
+// places; of those that are nearly alike, the one nearest to the most likely place.
+func likelyPlace(likelihood []float64, most float64) int {
+	const nearly = 1e-3
+	mass := func(i int) float64 {
+		if i < 0 || i >= len(likelihood) {
+			return 0
+		}
+		return math.Exp(likelihood[i] - most)
+	}
+	peak, total, sum := 0, 0.0, 0.0
+	for i, v := range likelihood {
+		total += mass(i)
+		if v > likelihood[peak] {
+			peak = i
+		}
+	}
+	for i := range dated {
+		sum += mass(i)
+	}
+	best, place := math.Inf(-1), 0
+	for i := range likelihood {
+		sum += mass(i+dated) - mass(i-dated-1)
+		if v := sum - nearly*total*math.Abs(float64(i-peak)); v > best {
+			best, place = v, i
+		}
+	}
+	return place
+}
+
+// change is a difference between two levels, and its standard error.
+type change struct{ before, size, err float64 }
+
+// test reports whether the latest latencies, so many, are at another level than those
+// before them: clearly more than noise explains, abruptly, and up to now.
+func (l *levels) test(logs []float64, after int) (change, bool) {
+	a, b := logs[:after], logs[after:]
+	levelA, levelB := l.level(a), l.level(b)
+	variance := l.variance(a, levelA, b, levelB)
+	if !l.isAbrupt(logs, after, levelA, levelB, variance) {
+		return change{}, false
+	}
+	older := float64(len(b)) + l.weight
+	before := levelB + (l.older-levelB)*l.weight/older
+	c := change{before, levelA - before, math.Sqrt(variance * (1/float64(after) + 1/older))}
+	lasts := (l.level(logs[:minPart])-before)/c.size > 0.5
+	return c, lasts && math.Abs(c.size) >= max(minStep, stepThreshold*c.err)
+}
+
+// level returns the mean of latencies of which none counts as far off.
+func (l *levels) level(logs []float64) float64 {
+	var scratch [maxProbes]float64
+	sorted := append(scratch[:0], logs...)
+	slices.Sort(sorted)
+	middle, sum := stats.Median(sorted), 0.0
+	for _, v := range sorted {
+		sum += clamp(v, middle, maxOff*l.noise)
+	}
+	return sum / float64(len(sorted))
+}
+
+// variance returns the variance of a latency for the error of a mean of many.
+func (l *levels) variance(a []float64, levelA float64, b []float64, levelB float64) float64 {
+	sum := 0.0
+	for _, v := range a {
+		off := clamp(v, levelA, maxOff*l.noise) - levelA
+		sum += off * off
+	}
+	for _, v := range b {
+		off := clamp(v, levelB, maxOff*l.noise) - levelB
+		sum += off * off
+	}
+	return max(1, l.alike) * max(minNoise*minNoise, sum/float64(len(a)+len(b)-2))
+}
+
+// isAbrupt reports whether a step explains latencies better than a steady slope.
+func (l *levels) isAbrupt(logs []float64, after int, levelA, levelB, variance float64) bool {
+	n := float64(len(logs))
+	lower, upper := min(levelA, levelB)-maxOff*l.noise, max(levelA, levelB)+maxOff*l.noise
+	var sumA, sum, moment float64
+	for i, v := range logs {
+		v = min(upper, max(lower, v)) - levelB
+		sum += v
+		moment += v * (float64(i) - (n-1)/2)
+		if i < after {
+			sumA += v
+		}
+	}
+	na, nb := float64(after), n-float64(after)
+	difference := sumA/na - (sum-sumA)/nb
+	byStep := difference * difference * na * nb / n
+	bySlope := moment * moment / (n * (n*n - 1) / 12)
+	margin := 0.0
+	if l.cycle.days == 0 {
+		margin = firstDayMargin
+	}
+	return byStep-bySlope > margin*variance
+}
