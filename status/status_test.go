@@ -52,7 +52,7 @@ func (w *watched) OpenSeries(id result.SeriesID, o SeriesOptions) *judged {
 		ho.Objectives.TTFT = seconds(*o.SLO.TTFT)
 	}
 	o.Health = w.health.OpenSeries(id, ho)
-	return &judged{w.Board.OpenSeries(id, o)}
+	return &judged{w.Board.OpenSeries(id, o), o.Health}
 }
 
 func (w *watched) CloseSeries(id result.SeriesID) {
@@ -61,12 +61,13 @@ func (w *watched) CloseSeries(id result.SeriesID) {
 }
 
 // judged is a series of both.
-type judged struct{ *Probes }
+type judged struct {
+	*Probes
+	health *health.Series
+}
 
 func (p *judged) Observe(r *result.Result) {
-	if p.options.Health != nil {
-		p.options.Health.Observe(r, false)
-	}
+	p.health.Observe(r, false)
 	p.Probes.Observe(r)
 }
 

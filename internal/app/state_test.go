@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -67,6 +68,49 @@ endpoints: [{name: e, url: %q, api: openai-chat, model: simulated-8b}]`, server)
 	texts := fmt.Sprint(after.Changes)
 	if strings.Count(texts, "exporter restarted") != 1 {
 		t.Errorf("changes %s", texts)
+	}
+}
+
+// An outage goes on over a restart, since when it began, and so does a mute.
+func TestOutageAndMuteSurviveARestart(t *testing.T) {
+	dir := t.TempDir()
+	file := writeFile(t, "exporter.yml", `
+global: {interval: 100ms}
+modules: {interactive: {input_tokens: 16, output_tokens: 2}}
+endpoints: [{name: a/b, url: "http://127.0.0.1:9", api: openai-chat, model: m}]`)
+	run := func() *program {
+		return start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--no-collector.server", "--web.enable-lifecycle",
+			"--config.file="+file, "--state.path="+dir)
+	}
+	p := run()
+	p.waitFor("the outage", func(got page) bool { return got.Sum("inference_endpoint_state", "state", "down") == 1 })
+	before := p.detail("a%2Fb")
+	if want := "connection refused: 127.0.0.1:9 (interactive)"; before.Why != want {
+		t.Errorf("why %q, want %q", before.Why, want)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.base+"/api/v1/endpoints/a%2Fb/mute",
+		strings.NewReader(`{"minutes": 60, "reason": "new driver"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := p.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusNoContent {
+		t.Fatalf("mute: status %d", resp.StatusCode)
+	}
+	if code := p.stop(); code != 0 {
+		t.Fatalf("exit code %d: %s", code, p.stderr)
+	}
+	p = run()
+	got, _ := p.waitFor("the first page", func(page) bool { return true })
+	if got.Sum("inference_endpoint_state", "state", "muted") != 1 || got.Sum("inference_endpoint_muted") != 1 {
+		t.Errorf("states %v", got["inference_endpoint_state"])
+	}
+	after := p.detail("a%2Fb")
+	if m := after.Muted; m == nil || m.State != health.Down || m.Since != before.Since || m.Reason != "new driver" || after.FailedSince < before.FailedSince {
+		t.Errorf("muted %+v, %d failed; before since %v, %d failed", m, after.FailedSince, before.Since, before.FailedSince)
 	}
 }
 

@@ -1,0 +1,123 @@
+package health
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// Whatever the results are: a state is never of the future; an incident keeps its begin
+// until it ends; down is two failures in a row at the end, and no series that succeeded
+// last; up is no failure last; and after 20 successes of each series it is up.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := begin()
+		m := NewMonitor(func() time.Time { return now }, slog.New(slog.DiscardHandler))
+		e := m.SetEndpoint("e", "")
+		var all []*Series
+		latest := map[*Series]bool{} // whether the latest result was good
+		for i := range rapid.IntRange(1, 3).Draw(t, "series") {
+			all = append(all, m.OpenSeries(result.SeriesID{Endpoint: "e", Module: fmt.Sprint(i), Prefix: "cold"}, SeriesOptions{}))
+		}
+		streak := 0
+		good := func(s *Series) {
+			now = now.Add(time.Second)
+			s.Observe(probeOf(now, result.Success), false)
+			latest[s], streak = true, 0
+		}
+		before := e.Status()
+		t.Repeat(map[string]func(*rapid.T){
+			"succeed": func(t *rapid.T) { good(rapid.SampledFrom(all).Draw(t, "of")) },
+			"fail": func(t *rapid.T) {
+				now = now.Add(time.Second)
+				s := rapid.SampledFrom(all).Draw(t, "of")
+				s.Observe(probeOf(now, result.Empty), false)
+				latest[s] = false
+				streak++
+			},
+			"": func(t *rapid.T) {
+				failing := 0
+				for _, ok := range latest {
+					if !ok {
+						failing++
+					}
+				}
+				s := e.Status()
+				switch {
+				case s.Since.After(now):
+					t.Fatalf("%s since %s, now it is %s", s.State, s.Since, now)
+				case isIncident(s.State) && isIncident(before.State) && !s.Since.Equal(before.Since):
+					t.Fatalf("the incident since %s is now since %s", before.Since, s.Since)
+				case s.State == Down != (failing > 0 && failing == len(latest) && streak >= 2):
+					t.Fatalf("%s with %d of %d series failing and %d failures in a row", s.State, failing, len(latest), streak)
+				case s.State == Up && failing > 0:
+					t.Fatalf("up with %d series failing", failing)
+				case isIncident(s.State) && (s.Failed < 1 || s.Failed > s.Probes):
+					t.Fatalf("%d of %d failed", s.Failed, s.Probes)
+				}
+				before = s
+			},
+		})
+		for range maxCleanRun {
+			for _, s := range all {
+				good(s)
+			}
+		}
+		if s := e.Status(); s.State != Up {
+			t.Fatalf("%s after %d successes of each series", s.State, maxCleanRun)
+		}
+	})
+}
+
+func isIncident(s State) bool { return s == Down || s == Degraded }
+
+// All that is called from several goroutines is called at once.
+func TestConcurrency(t *testing.T) {
+	m := NewMonitor(time.Now, slog.New(slog.DiscardHandler))
+	var all sync.WaitGroup
+	each := func(f func(name string, i int)) {
+		all.Go(func() {
+			for i := range 500 {
+				f(fmt.Sprint("e", i%3), i)
+			}
+		})
+	}
+	for w := range 2 {
+		each(func(name string, i int) {
+			m.SetEndpoint(name, "")
+			s := m.OpenSeries(result.SeriesID{Endpoint: name, Module: fmt.Sprint(w, i%2), Prefix: "cold"}, ofPace())
+			s.Observe(probeOf(time.Now(), result.Outcomes()[i%3]), i%5 == 0)
+			s.Skip(result.SkipBudget, "")
+			s.Counts()
+			if i%7 == 0 {
+				m.CloseSeries(s.id)
+			}
+			if i%50 == 0 {
+				m.RemoveEndpoint(name)
+			}
+		})
+	}
+	each(func(name string, _ int) {
+		if e := m.Endpoint(name); e != nil {
+			e.Status()
+			e.Incidents()
+		}
+	})
+	each(func(name string, i int) {
+		_ = m.Mute(name, time.Minute, "r") // the endpoint may be gone
+		if i%2 == 0 {
+			_ = m.Unmute(name)
+		}
+	})
+	each(func(string, int) {
+		records(t, m.Save)
+		records(t, m.SaveMutes)
+	})
+	all.Wait()
+}
