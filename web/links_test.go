@@ -31,6 +31,29 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// The pages offer what a reader may do, and nothing else.
+func TestActionsOfThePages(t *testing.T) {
+	for _, c := range []struct{ probe, mute bool }{{false, false}, {true, false}, {false, true}} {
+		s := newSiteWith(t, everything, func(o *Options) {
+			o.Prober, o.Muter = nil, nil
+			if c.probe {
+				o.Prober = proberFunc(nil)
+			}
+			if c.mute {
+				o.Muter = &muter{}
+			}
+		})
+		page := readAll(t, s.ask(http.MethodGet, "/").Body)
+		s.Close()
+		if got := strings.Contains(page, " data-probe"); got != c.probe {
+			t.Errorf("%+v: offers probes: %t", c, got)
+		}
+		if got := strings.Contains(page, " data-mute"); got != c.mute {
+			t.Errorf("%+v: offers mutes: %t", c, got)
+		}
+	}
+}
+
 func TestBadLinks(t *testing.T) {
 	for _, c := range []struct {
 		links Links

@@ -30,8 +30,8 @@ type shellData struct {
 	// Metrics leads from the root to the metrics.
 	Metrics string
 	Links   Links
-	// Probe reports whether a reader may probe.
-	Probe bool
+	// Probe and Mute report whether a reader may probe and mute endpoints.
+	Probe, Mute bool
 }
 
 func newShell(o *Options) (*shell, error) {
@@ -47,7 +47,7 @@ func newShell(o *Options) (*shell, error) {
 	if metrics == "" {
 		metrics = "."
 	}
-	return &shell{t, shellData{Metrics: metrics, Links: links, Probe: o.Prober != nil}}, nil
+	return &shell{t, shellData{Metrics: metrics, Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil}}, nil
 }
 
 // page returns the handler of the page of that name.

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 	"github.com/inference-exporter/inference_exporter/web"
@@ -141,6 +143,70 @@ func TestProbeNow(t *testing.T) {
 	p.tolerate() // a status that is not 200
 	p.script("document.querySelector('.buttons button').click()")
 	p.awaitText(".answer", "the budget has no room for a probe")
+}
+
+// mutes mutes one endpoint of a board.
+type mutes struct {
+	board *fake.Board
+	asked chan string
+}
+
+func (m *mutes) Mute(endpoint string, d time.Duration, reason string) error {
+	m.asked <- endpoint + " for " + d.String() + ": " + reason
+	if reason == "no" {
+		return health.ErrNoEndpoint
+	}
+	page, _ := m.board.Detail(endpoint)
+	page.State, page.Muted = health.Muted, &status.Muted{Until: 4e9, Reason: reason, State: health.Degraded}
+	m.board.Set(page)
+	return nil
+}
+
+func (m *mutes) Unmute(endpoint string) error {
+	m.asked <- endpoint + " again"
+	page, _ := m.board.Detail(endpoint)
+	page.State, page.Muted = health.Degraded, nil
+	m.board.Set(page)
+	return nil
+}
+
+func TestMute(t *testing.T) {
+	b := fake.NewBoard(fake.Fleet()[3])
+	m := &mutes{board: b, asked: make(chan string, 1)}
+	content := fake.OtherPages()
+	content.Muter = m
+	s, err := fake.Serve(b, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	p := open(t, s.URL, "/endpoint/code%2F70b", laptop)
+	p.awaitText("#link", "Live")
+	p.script("document.querySelector('.mute summary').click()")
+	press := func(reason string) {
+		p.script("document.querySelector('.mute select').value = '240'; document.querySelector('.mute input').value = '" + reason + "'; document.querySelector('.mute button').click()")
+	}
+	press(" ")
+	p.awaitText(".answer", "A mute needs a reason.")
+	press("new <b>driver</b>")
+	if got, want := <-m.asked, "code/70b for 4h0m0s: new <b>driver</b>"; got != want {
+		t.Errorf("muted %q, want %q", got, want)
+	}
+	p.awaitText(".problem.muted h2", "Muted since")
+	p.awaitText(".problem.muted", "the state is Degraded: new <b>driver</b>")
+	p.awaitText(".buttons button", "End the mute")
+	p.script("document.querySelector('.buttons button').click()")
+	if got, want := <-m.asked, "code/70b again"; got != want {
+		t.Errorf("asked %q, want %q", got, want)
+	}
+	p.await("document.querySelector('.mute summary')")
+	p.tolerate() // a status that is not 200
+	press("no")
+	<-m.asked
+	p.awaitText(".answer", health.ErrNoEndpoint.Error())
 }
 
 func TestProbeNowIsHiddenWhereNobodyMay(t *testing.T) {

@@ -154,8 +154,9 @@ type Content struct {
 	Config string
 	// Links are to other systems.
 	Links web.Links
-	// Prober probes on request; nil is not allowed.
+	// Prober probes on request, and Muter mutes; nil is not allowed.
 	Prober web.Prober
+	Muter  web.Muter
 }
 
 // Serve starts a server. Errors are those of web.New.
@@ -164,7 +165,7 @@ func Serve(b *Board, c Content) (*Server, error) {
 		MetricsPath: "/metrics", Metrics: NoMetrics{}, Scrapes: NoMetrics{},
 		Formats: []expfmt.Format{expfmt.NewFormat(expfmt.TypeTextPlain)},
 		Logger:  slog.New(slog.DiscardHandler),
-		Links:   c.Links, Prober: c.Prober, Explain: Explain,
+		Links:   c.Links, Prober: c.Prober, Muter: c.Muter, Explain: Explain,
 		Status: b, Gatherer: registry(),
 		GPUs:   func() *status.GPUPage { return c.GPUs },
 		Info:   func() web.Info { return c.Info },
