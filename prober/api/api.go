@@ -180,6 +180,9 @@ type Doc struct {
 	// Model and Fingerprint say where Delta.Model and Delta.Fingerprint come
 	// from, Scoring how a text is scored; "" means not at all.
 	Model, Fingerprint, Scoring string
+	// Unmet says that no reply of a running server was seen: those of the tests
+	// are composed from documentation and sources.
+	Unmet bool
 }
 
 // Decoder decodes the frames of one reply in order. It is not safe for

@@ -56,6 +56,7 @@ func bedrock() Protocol {
 		MaxTokens:  "inferenceConfig.maxTokens",
 		NewDecoder: func() Decoder { return new(bedrockDecoder) },
 		Doc: Doc{
+			Unmet: true,
 			Title: "Amazon Bedrock ConverseStream", Servers: "Amazon Bedrock",
 			Auth:       "`sigv4`, or a Bedrock API key in `http.authorization.credentials`",
 			FirstToken: "`contentBlockDelta` with text, reasoning text or tool input", End: "`metadata`",

@@ -242,10 +242,6 @@ func TestComposed(t *testing.T) {
 		{"composed_deepseek_chat", chat, reply{
 			Text: "one", Reasoning: "Hm", Tokens: 2, Visible: 1, Finish: "stop", Done: true, Usage: Usage{70, 64, 3, 1}, Server: none,
 		}},
-		// No finish_reason but on one chunk; usage with a choice behind it.
-		{"composed_litellm_chat", chat, reply{
-			Text: "one two", Reasoning: "Hm", Tokens: 2, Visible: 1, Finish: "stop", Done: true, Usage: Usage{30, 16, 4, Unknown}, Server: none,
-		}},
 		// A blank behind each event; a token that is an empty string.
 		{"composed_trtllm_chat", chat, reply{
 			Text: "one two", Tokens: 2, Visible: 2, Counts: []int{1, 2, 4}, Finish: "length", Done: true, Usage: Usage{9, 0, 4, Unknown}, Server: none,

@@ -173,6 +173,7 @@ func reference() string {
 			{"length of the answer", d.Length},
 			{"conversation", d.Conversation},
 			{"model", modelRow(&p)},
+			{"tested with", testedRow(&p)},
 		} {
 			if row[1] != "" {
 				fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
@@ -192,6 +193,13 @@ func finishRow(p *Protocol) string {
 		return "real servers leave it out; without one the reply needs its end marker"
 	}
 	return "mandatory: without one the reply was cut"
+}
+
+func testedRow(p *Protocol) string {
+	if p.Doc.Unmet {
+		return "composed replies; no real server was met"
+	}
+	return "replies of [running servers](compatibility.md#protocols) or recorded ones"
 }
 
 func modelRow(p *Protocol) string {

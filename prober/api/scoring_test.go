@@ -13,7 +13,8 @@ import (
 // text, as the composed replies have them.
 var scores = []float64{-2.5, -7.125, -0.75, -1.0625, -0.5}
 
-// TestScores reads replies that were composed from the sources of servers.
+// TestScores reads replies of running servers, with a model of random weights, to
+// "The sky is blue.", and some that were composed from the sources of servers.
 func TestScores(t *testing.T) {
 	f := func(file string, s *TextScoring, want []float64) {
 		t.Helper()
@@ -23,10 +24,15 @@ func TestScores(t *testing.T) {
 		}
 	}
 	f("composed_score_vllm", openAIScoring(), scores)
-	f("composed_score_sglang", sglangScoring(), scores)
+	// SGLang 0.5.23 on a CPU: curl /generate and /v1/completions, with the bodies of
+	// TestScoringRequests. The first of 9 tokens has no score, the answer has one more.
+	sglang := []float64{
+		-9.495149612426758, -7.408185958862305, -6.920952796936035, -8.227323532104492,
+		-8.791793823242188, -8.970409393310547, -8.4307861328125, -8.520158767700195,
+	}
+	f("sglang_score", sglangScoring(), sglang)
+	f("sglang_score_completions", openAIScoring(), sglang)
 	f("composed_score_tgi", tgiScoring(), scores)
-	// No beginning of text; the first token, "The", has none.
-	f("composed_score_sglang_completions", openAIScoring(), scores[1:])
 	// A beginning of text that is counted and not returned, as its server does.
 	f("composed_score_llamacpp_python", openAIScoring(), scores[1:])
 }
@@ -137,8 +143,8 @@ func TestScoringRequests(t *testing.T) {
 // FuzzScores wants from any reply either scores that can be believed or an
 // error of the two kinds.
 func FuzzScores(f *testing.F) {
-	for _, name := range []string{"vllm", "sglang_completions", "llamacpp_python", "llamacpp", "no_echo", "sglang", "tgi", "tgi_off"} {
-		f.Add(readCapture(f, "composed_score_"+name))
+	for _, name := range []string{"sglang_score", "sglang_score_completions", "composed_score_vllm", "composed_score_llamacpp_python", "composed_score_llamacpp", "composed_score_no_echo", "composed_score_tgi", "composed_score_tgi_off"} {
+		f.Add(readCapture(f, name))
 	}
 	for _, body := range []string{
 		"", "null", "[]", `{"error":"x"}`, `{"choices":[{"logprobs":{"token_logprobs":[null,-1e400,nan,inf]}}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`,

@@ -34,6 +34,7 @@ func tei() Protocol {
 		Usage:         teiUsage,
 		ServerTimes:   teiTimes,
 		Doc: Doc{
+			Unmet: true,
 			Title: "Text Embeddings Inference", Servers: "TEI",
 			Auth: "`http.authorization.credentials`",
 			End:  "the end of the body", Usage: "header `x-compute-tokens`", ServerTimes: "headers `x-queue-time` and `x-inference-time`",

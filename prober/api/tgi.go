@@ -38,6 +38,7 @@ func tgi() Protocol {
 		FinishOptional: true,
 		NewDecoder:     func() Decoder { return &tgiDecoder{} },
 		Doc: Doc{
+			Unmet: true,
 			Title: "text-generation-inference", Servers: "TGI", Auth: "`http.authorization.credentials`",
 			FirstToken: "the first event with a `token`", End: "`generated_text` with content",
 			Usage:        "`details.generated_tokens`, `details.input_length`; besides, each event is one token",

@@ -30,6 +30,7 @@ func triton() Protocol {
 		MaxTokens:  "parameters.max_tokens",
 		NewDecoder: func() Decoder { return &tritonDecoder{} },
 		Doc: Doc{
+			Unmet: true,
 			Title: "Triton generate extension", Servers: "Triton with the vLLM or the TensorRT-LLM back end, KServe",
 			Auth:       "`http.authorization.credentials`",
 			FirstToken: "`text_output` with content", End: "the end of the body",

@@ -34,7 +34,7 @@ modules:
   bursts: {concurrency: [1, 2, 4, 8], input_tokens: 64, output_tokens: 32, interval: 30s}
   quality: {questions: true, output_tokens: 32, interval: 10s}
   batch: {input_tokens: 64, batch_size: 8, interval: 5s}
-  watched: {fingerprint: true, output_tokens: 8, interval: 1h}
+  watched: {questions: true, fingerprint: true, output_tokens: 8, interval: 1h}
 `
 
 // writeConfig writes the exporter's configuration for the server: probes and
@@ -130,10 +130,10 @@ func get(url string) ([]byte, error) {
 
 // eventually runs a comparison of two things that move until it holds, for two
 // minutes at most: a slow server rarely has nothing to do.
-func eventually(compare func() (string, error)) (text string, err error) {
+func eventually(ctx context.Context, compare func() (string, error)) (text string, err error) {
 	for range 240 {
-		if text, err = compare(); err == nil {
-			return text, nil
+		if text, err = compare(); err == nil || ctx.Err() != nil {
+			return text, err
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
@@ -195,8 +195,8 @@ func outcomes(p page, module string) string {
 // daemonTokens compares the counters of tokens with the sums over all replies
 // that went through the relay to their end. They are equal once no run is under
 // way: a burst and a pair are counted when the last of their requests has ended.
-func daemonTokens(_ context.Context, b *bench) (string, error) {
-	return eventually(func() (string, error) {
+func daemonTokens(ctx context.Context, b *bench) (string, error) {
+	return eventually(ctx, func() (string, error) {
 		var prompt, output int
 		for _, e := range b.front.tee.exchanges() {
 			if raw := readReply(e); e.header.Get("Traceparent") != "" && e.status == http.StatusOK && !e.ended.IsZero() {
@@ -222,11 +222,11 @@ func daemonTokens(_ context.Context, b *bench) (string, error) {
 
 // daemonValues compares what is shown of each server with the page that was
 // read.
-func daemonValues(_ context.Context, b *bench) (string, error) {
+func daemonValues(ctx context.Context, b *bench) (string, error) {
 	if len(b.pages()) == 0 {
 		return "", cannot("it shows no page of metrics that the exporter knows")
 	}
-	return eventually(func() (string, error) {
+	return eventually(ctx, func() (string, error) {
 		p, err := b.daemon.page()
 		if err != nil {
 			return "", err
@@ -237,7 +237,7 @@ func daemonValues(_ context.Context, b *bench) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			b.keep("metrics", page)
+			b.keep(s.server.name+"-metrics", page)
 			checked += n
 		}
 		return fmt.Sprintf("%d values as on the page that was read", checked), nil
@@ -276,11 +276,11 @@ func (s *process) compareValues(p page) (int, *exchange, error) {
 // daemonCache compares the hit ratio of pairs with the replies. Those beside a
 // burst of the exporter's own count in neither; which they were only the exporter
 // knows, and it says how many.
-func daemonCache(_ context.Context, b *bench) (string, error) {
+func daemonCache(ctx context.Context, b *bench) (string, error) {
 	if !b.server.cached {
 		return "", cannot("its replies do not count cached tokens")
 	}
-	return eventually(func() (string, error) {
+	return eventually(ctx, func() (string, error) {
 		p, err := b.daemon.page()
 		if err != nil {
 			return "", err

@@ -54,42 +54,64 @@ func lastLine(output string) string {
 	return last[:min(len(last), 300)]
 }
 
-// environment makes the Python environment of a name and installs into it what
-// is not there yet; each install is the arguments of one call of pip.
-func (l *lab) environment(ctx context.Context, name string, files map[string]string, install [][]string) (bin string, err error) {
-	directory := filepath.Join(l.work, name)
-	if len(install) == 0 {
+// environment makes the Python environment of a server, or adds what it needs to
+// that of another row, and returns the folder with the programs.
+func (l *lab) environment(ctx context.Context, s *server) (bin string, err error) {
+	directory := filepath.Join(l.work, s.home())
+	if s.environment != "" {
+		if _, err := l.environment(ctx, find(s.environment)); err != nil {
+			return "", err
+		}
+	} else if len(s.install) == 0 {
 		return "", os.MkdirAll(directory, 0o755)
 	}
-	bin = filepath.Join(directory, "bin")
+	return filepath.Join(directory, "bin"), l.install(ctx, s, directory)
+}
+
+// home is the name of the folder of a server's environment.
+func (s *server) home() string {
+	if s.environment != "" {
+		return s.environment
+	}
+	return s.name
+}
+
+// install installs what is not there yet; each install of a server is the
+// arguments of one call of pip.
+func (l *lab) install(ctx context.Context, s *server, directory string) error {
 	done := filepath.Join(directory, "installed")
-	want := fmt.Sprint(install)
-	fill := strings.NewReplacer("{directory}", l.directory, "{environment}", directory)
-	if have, err := os.ReadFile(done); err == nil && string(have) == want {
-		return bin, nil
+	if s.environment != "" {
+		done += "-" + s.name
 	}
-	if err := l.run(ctx, "python3", "-m", "venv", directory); err != nil {
-		return "", err
+	want := fmt.Sprint(s.install)
+	if have, err := os.ReadFile(done); err == nil && string(have) == want || len(s.install) == 0 {
+		return nil
 	}
-	for file, text := range files {
+	if s.environment == "" {
+		if err := l.run(ctx, "python3", "-m", "venv", directory); err != nil {
+			return err
+		}
+	}
+	for file, text := range s.files {
 		path := filepath.Join(directory, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return "", err
+			return err
 		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return "", err
+			return err
 		}
 	}
-	for _, args := range install {
+	fill := strings.NewReplacer("{directory}", l.directory, "{environment}", directory)
+	for _, args := range s.install {
 		args = append([]string{"install", "-q"}, args...)
 		for i := range args {
 			args[i] = fill.Replace(args[i])
 		}
-		if err := l.run(ctx, filepath.Join(bin, "pip"), args...); err != nil {
-			return "", err
+		if err := l.run(ctx, filepath.Join(directory, "bin", "pip"), args...); err != nil {
+			return err
 		}
 	}
-	return bin, os.WriteFile(done, []byte(want), 0o644)
+	return os.WriteFile(done, []byte(want), 0o644)
 }
 
 // models makes the models with random weights, once.
@@ -98,7 +120,7 @@ func (l *lab) models(ctx context.Context) (string, error) {
 	if _, err := os.Stat(filepath.Join(directory, "lora", "adapter_model.safetensors")); err == nil {
 		return directory, nil
 	}
-	bin, err := l.environment(ctx, "model", nil, [][]string{{"numpy==2.4.1", "safetensors==0.6.2", "tokenizers==0.23.2", "gguf==0.19.0"}})
+	bin, err := l.environment(ctx, &server{name: "model", install: [][]string{{"numpy==2.4.1", "safetensors==0.6.2", "tokenizers==0.23.2", "gguf==0.19.0"}}})
 	if err != nil {
 		return "", err
 	}

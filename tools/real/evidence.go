@@ -55,6 +55,24 @@ func (e *evidence) add(name, detail string, err error) {
 	fmt.Printf("%-12s %-28s %s: %s\n", e.Server, c.Name, c.Result, c.Detail)
 }
 
+// keep adds what was found out of the same version before, in the order of the
+// scenarios.
+func (e *evidence) keep(before *evidence, s *server) {
+	if before == nil || before.Version != e.Version {
+		return
+	}
+	var all []check
+	for _, c := range scenarios(s) {
+		isIt := func(found check) bool { return found.Name == c.name }
+		if i := slices.IndexFunc(e.Checks, isIt); i >= 0 {
+			all = append(all, e.Checks[i])
+		} else if i := slices.IndexFunc(before.Checks, isIt); i >= 0 {
+			all = append(all, before.Checks[i])
+		}
+	}
+	e.Checks = all
+}
+
 func evidenceFile(directory, server string) string {
 	return filepath.Join(directory, "evidence", server+".json")
 }
@@ -175,6 +193,6 @@ const documentFoot = `
 
 Text Generation Inference, Text Embeddings Inference, Triton, TensorRT-LLM and NIM are distributed as container images;
 their protocols and pages rest on recorded and composed replies. The hosted services (OpenAI, Anthropic, Gemini, Cohere, Bedrock and
-others) rest on recorded replies. Pages of metrics were compared with those of running servers for vLLM, LiteLLM and Dynamo; all other
-mappings of [engines.md](engines.md) rest on recorded and composed pages.
+others) rest on recorded replies. Pages of metrics were compared with those of running servers for vLLM, SGLang, LiteLLM and Dynamo; the
+page on [engines](engines.md#setup-and-notes) names for each other mapping what it rests on.
 `

@@ -6,12 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// guarded is the model that a gateway has a fallback for.
-const guarded = "guarded"
+// guarded is the model that a gateway has a fallback for. The exporter learns what
+// is usual from 20 replies, and 3 others in a row are a change.
+const (
+	guarded     = "guarded"
+	before, all = 22, 32
+)
 
 // fallback ends the server of a model while it is probed, so that the gateway
 // answers with another one. What the exporter reports of the model that answered,
@@ -19,12 +24,12 @@ const guarded = "guarded"
 func fallback(ctx context.Context, b *bench) (string, error) {
 	b.front.tee.forget()
 	go func() {
-		for ctx.Err() == nil && len(b.answers()) < 5 {
+		for ctx.Err() == nil && len(b.answers()) < before {
 			time.Sleep(50 * time.Millisecond)
 		}
 		b.find("primary").stop()
 	}()
-	results, all, err := b.lab.probeTogether(ctx, "-n", "14", "--interval=1s", "--model="+guarded, "--config.file="+b.config, "--module=watched", "real")
+	results, found, err := b.lab.probeTogether(ctx, "-n", strconv.Itoa(all), "--interval=300ms", "--model="+guarded, "--config.file="+b.config, "--module=watched", "real")
 	if err != nil {
 		return "", err
 	}
@@ -49,12 +54,12 @@ func fallback(ctx context.Context, b *bench) (string, error) {
 	}
 	first, last := seen[0], seen[len(seen)-1]
 	for source, changed := range map[string]bool{"model": first.Model != last.Model, "system_fingerprint": first.Fingerprint != last.Fingerprint} {
-		if got := all.Changes[source]; (got == 1) != changed {
+		if got := found.Changes[source]; (got == 1) != changed {
 			return "", fmt.Errorf("%d changes of %s, the replies name %v, then %v", got, source, first, last)
 		}
 	}
 	return fmt.Sprintf("taken: %d of %d probes succeeded; as in the replies, the model is %s, then %s, the system %s, then %s, and the changes are %v",
-		len(seen), len(results), first.Model, last.Model, first.Fingerprint, last.Fingerprint, all.Changes), nil
+		len(seen), len(results), first.Model, last.Model, first.Fingerprint, last.Fingerprint, found.Changes), nil
 }
 
 // answers are the replies to probes that have ended.

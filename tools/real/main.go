@@ -2,7 +2,7 @@
 // from their packages and runs on loopback. What it finds out is written to
 // evidence/, of which docs/compatibility.md is generated.
 //
-//	real [-servers vllm,litellm] [-only detect]
+//	real [-servers vllm,litellm] [-only knee]
 //	real -document
 package main
 
@@ -21,7 +21,7 @@ import (
 
 func main() {
 	names := flag.String("servers", "", "names of the servers to check, with commas between them; all if empty")
-	only := flag.String("only", "", "part of the names of the checks to run; no evidence is written then")
+	only := flag.String("only", "", "part of the names of the checks to run, on top of the evidence that there is")
 	documentOnly := flag.Bool("document", false, "write docs/compatibility.md from the evidence and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -45,18 +45,23 @@ func run(ctx context.Context, names, only string, documentOnly bool) error {
 		if !s.backendOnly && (names == "" || slices.Contains(strings.Split(names, ","), s.name)) && ctx.Err() == nil {
 			e := l.check(ctx, s, only)
 			failed += e.failures()
-			if only != "" || ctx.Err() != nil {
+			if ctx.Err() != nil {
 				continue
+			}
+			before, err := readEvidence(l.directory, s.name)
+			if err != nil {
+				return err
+			}
+			if only != "" {
+				e.keep(before, s)
 			}
 			if err := e.write(l.directory); err != nil {
 				return err
 			}
 		}
 	}
-	if only == "" {
-		if err := writeDocument(l.directory); err != nil {
-			return err
-		}
+	if err := writeDocument(l.directory); err != nil {
+		return err
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d checks failed", failed)

@@ -36,11 +36,7 @@ func (l *lab) start(ctx context.Context, s *server, model, port string, behind [
 	if s.missing != "" {
 		return nil, cannot("%s", s.missing)
 	}
-	of := s
-	if s.environment != "" {
-		of = find(s.environment)
-	}
-	bin, err := l.environment(ctx, of.name, of.files, of.install)
+	bin, err := l.environment(ctx, s)
 	if err != nil {
 		return nil, cannot("cannot be installed: %v", err)
 	}
@@ -70,7 +66,7 @@ func (l *lab) start(ctx context.Context, s *server, model, port string, behind [
 	if err := os.WriteFile(configFile, []byte(fill.Replace(s.config)), 0o644); err != nil {
 		return nil, err
 	}
-	if err := p.run(fill, filepath.Join(l.work, of.name)); err != nil {
+	if err := p.run(fill, filepath.Join(l.work, s.home())); err != nil {
 		return nil, err
 	}
 	if err := p.await(ctx); err != nil {

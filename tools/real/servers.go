@@ -1,9 +1,13 @@
 package main
 
 import (
+	_ "embed"
 	"maps"
 	"slices"
 )
+
+//go:embed sgl_kernel.py
+var sglKernel string
 
 // server is a row of the table: how a server is installed and started, and what
 // the exporter must find. In files, install, config, command and env stand
@@ -13,7 +17,7 @@ import (
 // for the URLs of the servers behind it.
 type server struct {
 	name, title, version string
-	environment          string // of another row; its own if empty
+	environment          string // of another row, into which install comes on top; its own if empty
 
 	files   map[string]string // written into the environment first
 	install [][]string        // arguments of pip install
@@ -127,6 +131,39 @@ packages = []
 			},
 		},
 		{
+			// On a CPU it computes with PyTorch's operations, but imports its kernels.
+			name: "sglang", title: "SGLang on CPU", version: "0.5.23", environment: "vllm",
+			files: map[string]string{
+				"sgl_kernel/pyproject.toml": `[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "sgl-kernel"
+version = "0"
+
+[tool.setuptools]
+py-modules = ["sgl_kernel"]
+`,
+				"sgl_kernel/sgl_kernel.py": sglKernel,
+			},
+			install: [][]string{
+				{"orjson", "ipython", "gguf", "soundfile"},
+				{"--no-deps", "sglang==0.5.23", "{environment}/sgl_kernel"},
+			},
+			command: []string{
+				"{bin}/python", "-m", "sglang.launch_server", "--model-path", "{models}/hf", "--served-model-name", "{name}",
+				"--host", "127.0.0.1", "--port", "{port}", "--device", "cpu", "--attention-backend", "torch_native", "--dtype", "float32",
+				"--disable-overlap-schedule", "--max-running-requests", "4", "--max-total-tokens", "16384",
+				"--enable-metrics", "--enable-cache-report",
+			},
+			env:    []string{"SGLANG_USE_CPU_ENGINE=1"},
+			ready:  "/health",
+			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "sglang", "anthropic", "ollama"},
+			engine: "sglang", page: "/metrics", cached: true, quantities: sglangPage(), slots: 4,
+			limits: []string{"Without its kernels, whose package needs CUDA: PyTorch's own operations compute. The server around them is the real one."},
+		},
+		{
 			name: "litellm", title: "LiteLLM proxy", version: "1.106.0",
 			install: [][]string{{"litellm[proxy]==1.106.0", "prometheus_client"}},
 			behind:  []string{"vllm", "primary", "spare"},
@@ -215,7 +252,7 @@ general_settings: {master_key: sk-local}
 			apis:   []string{"openai-chat", "openai-completions", "sglang"},
 			cached: true,
 			limits: []string{
-				"The replicas are simulated: SGLang itself cannot be had here.",
+				"The replicas are simulated, to spare the machine two of SGLang.",
 				"The router lists its models as its own, so that the engine behind it is not known, and answers have a cap instead of an exact length. Name the replicas under `servers` to read their pages.",
 				"Round robin: the second of a pair reaches the other replica, so that the hit ratio is 0.",
 			},
@@ -223,17 +260,7 @@ general_settings: {master_key: sk-local}
 		{
 			name: "simulate", title: "simulated SGLang", backendOnly: true,
 			command: []string{"{exporter}", "simulate", "--engine=sglang", "--model={name}", "--web.listen-address=127.0.0.1:{port}", "--slots=4"},
-			ready:   "/v1/models", page: "/metrics", quantities: map[string][]string{
-				"requests_running":             {"sglang:num_running_reqs"},
-				"requests_waiting":             {"sglang:num_queue_reqs"},
-				"kv_cache_usage_ratio":         {"sglang:token_usage"},
-				"prompt_tokens_total":          {"sglang:prompt_tokens_total"},
-				"generation_tokens_total":      {"sglang:generation_tokens_total"},
-				"requests_total":               {"sglang:num_requests_total"},
-				"ttft_seconds_count":           {"sglang:time_to_first_token_seconds_count"},
-				"ttft_seconds_sum":             {"sglang:time_to_first_token_seconds_sum"},
-				"request_duration_seconds_sum": {"sglang:e2e_request_latency_seconds_sum"},
-			},
+			ready:   "/v1/models", page: "/metrics", quantities: sglangPage(),
 		},
 		// The servers of a model and of its fallback.
 		{
@@ -282,11 +309,7 @@ general_settings: {master_key: sk-local}
 		},
 		{
 			name: "mistralrs", title: "mistral.rs",
-			missing: "its Python package is a library without the server, which has to be built from source",
-		},
-		{
-			name: "sglang", title: "SGLang",
-			missing: "its package needs CUDA kernels, and the build for CPUs is from source only",
+			missing: "its packages for Python (0.9.5) and Rust (0.8.1) are libraries; the server is a binary to download or to build from source",
 		},
 	}
 }
@@ -321,5 +344,20 @@ func vllmPage() map[string][]string {
 		"decode_seconds_sum":             {"vllm:request_decode_time_seconds_sum"},
 		"request_duration_seconds_count": {"vllm:e2e_request_latency_seconds_count"},
 		"request_duration_seconds_sum":   {"vllm:e2e_request_latency_seconds_sum"},
+	}
+}
+
+// sglangPage is read off sglang/srt/observability/metrics_collector.py.
+func sglangPage() map[string][]string {
+	return map[string][]string{
+		"requests_running":             {"sglang:num_running_reqs"},
+		"requests_waiting":             {"sglang:num_queue_reqs"},
+		"kv_cache_usage_ratio":         {"sglang:token_usage"},
+		"prompt_tokens_total":          {"sglang:prompt_tokens_total"},
+		"generation_tokens_total":      {"sglang:generation_tokens_total"},
+		"requests_total":               {"sglang:num_requests_total"},
+		"ttft_seconds_count":           {"sglang:time_to_first_token_seconds_count"},
+		"ttft_seconds_sum":             {"sglang:time_to_first_token_seconds_sum"},
+		"request_duration_seconds_sum": {"sglang:e2e_request_latency_seconds_sum"},
 	}
 }
