@@ -26,7 +26,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test hostile e2e peers lint vuln rules proof page real deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test hostile e2e peers lint vuln rules proof page real real-smoke deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -77,6 +77,9 @@ page: ## the status page in a real Chromium
 # A server takes minutes and up to 6 GB of disk for its packages.
 real: ## the exporter against real servers, installed from their packages: make real SERVERS=vllm,litellm
 	cd tools/real && $(GO) run . -servers '$(SERVERS)'
+
+real-smoke: ## the part of it for CI: a gateway from its package, in front of simulated engines
+	cd tools/real && $(GO) run . -servers sglang-router -only 'detect|probe' -dry
 
 deploy: ## Kubernetes manifests, Helm chart, systemd units and compose file
 	cd tools/deploy && $(GO) test -tags '$(TAGS)' ./...

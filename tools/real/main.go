@@ -2,7 +2,7 @@
 // from their packages and runs on loopback. What it finds out is written to
 // evidence/, of which docs/compatibility.md is generated.
 //
-//	real [-servers vllm,litellm] [-only knee]
+//	real [-servers vllm,litellm] [-only 'knee|fallback'] [-dry]
 //	real -document
 package main
 
@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,20 +22,25 @@ import (
 
 func main() {
 	names := flag.String("servers", "", "names of the servers to check, with commas between them; all if empty")
-	only := flag.String("only", "", "part of the names of the checks to run, on top of the evidence that there is")
+	only := flag.String("only", "", "expression for the names of the checks to run, on top of the evidence that there is")
+	dry := flag.Bool("dry", false, "write no evidence and no document")
 	documentOnly := flag.Bool("document", false, "write docs/compatibility.md from the evidence and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *names, *only, *documentOnly); err != nil {
+	if err := run(ctx, *names, *only, *dry, *documentOnly); err != nil {
 		fmt.Fprintf(os.Stderr, "real: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, names, only string, documentOnly bool) error {
+func run(ctx context.Context, names, only string, dry, documentOnly bool) error {
 	if documentOnly {
 		return writeDocument(".")
+	}
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return err
 	}
 	l, err := newLab(ctx)
 	if err != nil {
@@ -43,9 +49,9 @@ func run(ctx context.Context, names, only string, documentOnly bool) error {
 	failed := 0
 	for _, s := range servers() {
 		if !s.backendOnly && (names == "" || slices.Contains(strings.Split(names, ","), s.name)) && ctx.Err() == nil {
-			e := l.check(ctx, s, only)
+			e := l.check(ctx, s, wanted)
 			failed += e.failures()
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || dry {
 				continue
 			}
 			before, err := readEvidence(l.directory, s.name)
@@ -60,8 +66,10 @@ func run(ctx context.Context, names, only string, documentOnly bool) error {
 			}
 		}
 	}
-	if err := writeDocument(l.directory); err != nil {
-		return err
+	if !dry {
+		if err := writeDocument(l.directory); err != nil {
+			return err
+		}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d checks failed", failed)
@@ -69,8 +77,8 @@ func run(ctx context.Context, names, only string, documentOnly bool) error {
 	return nil
 }
 
-// check runs the scenarios of a server, or those with a part in their names.
-func (l *lab) check(ctx context.Context, s *server, only string) *evidence {
+// check runs the scenarios of a server whose names match.
+func (l *lab) check(ctx context.Context, s *server, wanted *regexp.Regexp) *evidence {
 	e := &evidence{Server: s.name, Version: s.version, Date: time.Now().UTC().Format(time.DateOnly)}
 	b := &bench{lab: l, server: s}
 	defer b.stop()
@@ -83,7 +91,7 @@ func (l *lab) check(ctx context.Context, s *server, only string) *evidence {
 		return e
 	}
 	for _, c := range scenarios(s) {
-		if strings.Contains(c.name, only) {
+		if wanted.MatchString(c.name) {
 			detail, err := c.run(ctx, b)
 			e.add(c.name, detail, err)
 		}

@@ -40,9 +40,11 @@ func (l *lab) start(ctx context.Context, s *server, model, port string, behind [
 	if err != nil {
 		return nil, cannot("cannot be installed: %v", err)
 	}
-	models, err := l.models(ctx)
-	if err != nil {
-		return nil, err
+	models := ""
+	if strings.Contains(strings.Join(s.command, " "), "{models}") {
+		if models, err = l.models(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if port == "" {
 		if port, err = freePort(); err != nil {

@@ -155,13 +155,16 @@ py-modules = ["sgl_kernel"]
 				"{bin}/python", "-m", "sglang.launch_server", "--model-path", "{models}/hf", "--served-model-name", "{name}",
 				"--host", "127.0.0.1", "--port", "{port}", "--device", "cpu", "--attention-backend", "torch_native", "--dtype", "float32",
 				"--disable-overlap-schedule", "--max-running-requests", "4", "--max-total-tokens", "16384",
-				"--enable-metrics", "--enable-cache-report",
+				"--enable-metrics", "--enable-cache-report", "--decode-log-interval", "1",
 			},
 			env:    []string{"SGLANG_USE_CPU_ENGINE=1"},
 			ready:  "/health",
 			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "sglang", "anthropic", "ollama"},
 			engine: "sglang", page: "/metrics", cached: true, quantities: sglangPage(), slots: 4,
-			limits: []string{"Without its kernels, whose package needs CUDA: PyTorch's own operations compute. The server around them is the real one."},
+			limits: []string{
+				"Without its kernels, whose package needs CUDA: PyTorch's own operations compute. The server around them is the real one.",
+				"Its page shows running and waiting requests as of every 40th decode step, unless `--decode-log-interval` is less: 1 here.",
+			},
 		},
 		{
 			name: "litellm", title: "LiteLLM proxy", version: "1.106.0",
