@@ -72,13 +72,15 @@ func (l *lab) probeTogether(ctx context.Context, args ...string) ([]probeResult,
 	for lines.Scan() {
 		var r struct {
 			probeResult
-			Together together `json:"together"`
+			Summary struct {
+				Together together `json:"together"`
+			} `json:"summary"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			return nil, all, fmt.Errorf("read the exporter's JSON: %w", err)
 		}
 		if r.Outcome == "" { // the summary
-			all = r.Together
+			all = r.Summary.Together
 			continue
 		}
 		results = append(results, r.probeResult)
