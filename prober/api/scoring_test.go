@@ -23,7 +23,6 @@ func TestScores(t *testing.T) {
 			t.Errorf("%s: %v (-want +got):\n%s", file, err, d)
 		}
 	}
-	f("composed_score_vllm", openAIScoring(), scores)
 	// SGLang 0.5.23 on a CPU: curl /generate and /v1/completions, with the bodies of
 	// TestScoringRequests. The first of 9 tokens has no score, the answer has one more.
 	sglang := []float64{
@@ -32,6 +31,11 @@ func TestScores(t *testing.T) {
 	}
 	f("sglang_score", sglangScoring(), sglang)
 	f("sglang_score_completions", openAIScoring(), sglang)
+	// vLLM 0.32 on a CPU, the same question to the same weights.
+	f("vllm_score", openAIScoring(), []float64{
+		-9.495150566101074, -7.408185005187988, -6.920952796936035, -8.227324485778809,
+		-8.791793823242188, -8.970410346984863, -8.4307861328125, -8.520158767700195,
+	})
 	f("composed_score_tgi", tgiScoring(), scores)
 	// A beginning of text that is counted and not returned, as its server does.
 	f("composed_score_llamacpp_python", openAIScoring(), scores[1:])
@@ -143,7 +147,7 @@ func TestScoringRequests(t *testing.T) {
 // FuzzScores wants from any reply either scores that can be believed or an
 // error of the two kinds.
 func FuzzScores(f *testing.F) {
-	for _, name := range []string{"sglang_score", "sglang_score_completions", "composed_score_vllm", "composed_score_llamacpp_python", "composed_score_llamacpp", "composed_score_no_echo", "composed_score_tgi", "composed_score_tgi_off"} {
+	for _, name := range []string{"sglang_score", "sglang_score_completions", "vllm_score", "composed_score_llamacpp_python", "composed_score_llamacpp", "composed_score_no_echo", "composed_score_tgi", "composed_score_tgi_off"} {
 		f.Add(readCapture(f, name))
 	}
 	for _, body := range []string{
