@@ -158,6 +158,7 @@ func newCommandLine(o Options) *commandLine {
 		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against four simulated servers.")),
 		"probe":      newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
 		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
+		"explain":    newExplainCommand(c.app.Command("explain", "Say why an endpoint is as it is: the likeliest cause, its evidence, and what to do.")),
 		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),
 		"rules":      newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")),
 		"simulate":   newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),

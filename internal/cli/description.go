@@ -217,7 +217,9 @@ func commandTexts() map[string]string {
 		"demo": "Needs no configuration, no endpoint and no GPU: a healthy, a saturated and a failing server are simulated, and one that is asked in bursts.",
 		"probe": "TARGET is a URL, or with --config.file the name of an endpoint in it. Prints where the time went and, after a failure, what to " +
 			"check next. Exit code 1 unless every probe succeeded.",
-		"detect":  "Asks without a key and without a prompt, and follows no redirect. Prints a configuration with the reasons as comments. Exit code 1 where nothing is recognised.",
+		"detect": "Asks without a key and without a prompt, and follows no redirect. Prints a configuration with the reasons as comments. Exit code 1 where nothing is recognised.",
+		"explain": "TARGET is the name of an endpoint, of which the running exporter at --server is asked, or a URL, which is probed a few times and whose servers' page " +
+			"is read where there is one. Exit code 0 whatever the cause is, 1 where nothing could be asked.",
 		"modules": "Lists the built-in modules and, with --config.file, those of the file.",
 		"rules":   "Prints YAML for rule_files of Prometheus. What the rules cannot detect with a configuration is listed at the top, as comments.",
 		"simulate": "Queueing, batching and a prefix cache as an engine has them, and every protocol. What it did, to the nanosecond, is on " +
@@ -251,6 +253,11 @@ func commandExamples() map[string][]Example {
 		},
 		"detect": {
 			{"inference_exporter detect http://vllm.internal:8000 > endpoints.yml", "A file to start from."},
+		},
+		"explain": {
+			{"inference_exporter explain llama-prod", "What the exporter on this machine knows of its endpoint."},
+			{"inference_exporter explain --server=http://exporter.internal:10115 llama-prod", "The same from elsewhere."},
+			{"inference_exporter explain http://vllm.internal:8000", "Five probes from here and the server's page, without a running exporter."},
 		},
 		"modules": {
 			{"inference_exporter modules --config.file=endpoints.yml", "What is asked, and how often."},

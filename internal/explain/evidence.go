@@ -151,6 +151,8 @@ type Servers struct {
 	// TTFT, Queue, Prefill and InterToken are means of the servers' own histograms, in
 	// seconds.
 	TTFT, Queue, Prefill, InterToken *Level
+	// Idle is whether no request ran and none waited while a probe waited that timed out.
+	Idle *bool
 	// Stuck is how long the server that is longest without progress has generated nothing
 	// although requests run on it; 0 is none.
 	Stuck time.Duration
@@ -188,4 +190,9 @@ type Exporter struct {
 	SkippedAt map[result.SkipReason]time.Time
 	// Text is what to change, of a run that measured nothing; "" is none.
 	Text string
+}
+
+// IsSlow reports whether a latency is over its objective.
+func (s *Speed) IsSlow() bool {
+	return s.TTFT.overObjective() || s.TPOT.overObjective() || s.E2E.overObjective()
 }

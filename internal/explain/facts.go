@@ -165,15 +165,8 @@ func (f *facts) waiting() (float64, bool) {
 	return f.Servers.Waiting.now()
 }
 
-// idle reports whether the servers say that they have nothing to do.
-func (f *facts) idle() bool {
-	if f.Servers == nil || f.Servers.Up == 0 {
-		return false
-	}
-	running, ok := f.Servers.Running.now()
-	waiting, known := f.Servers.Waiting.now()
-	return ok && known && running == 0 && waiting == 0
-}
+// idle reports whether the servers had nothing to do while probes waited for them.
+func (f *facts) idle() bool { return f.Servers != nil && f.Servers.Idle != nil && *f.Servers.Idle }
 
 // isLate reports whether first tokens are late, or too late.
 func (f *facts) isLate() bool {

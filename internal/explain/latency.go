@@ -79,7 +79,7 @@ func matchHung(f *facts) *match {
 	return m
 }
 
-// worksOn reports whether the servers generate tokens, or have nothing to do.
+// worksOn reports whether the servers generate tokens, or had nothing to do.
 func (f *facts) worksOn() bool {
 	generated, ok := f.Servers.Generated.now()
 	return ok && generated > 0 || f.idle()
@@ -123,10 +123,10 @@ func matchGateway(f *facts) *match {
 			return m
 		}
 	}
-	if _, late := f.share(outcomes(result.TimeoutFirstToken)); late >= minShare && f.idle() && f.Servers.Stuck == 0 {
-		return &match{share: late, runbook: "InferenceProbeFailing", title: "requests do not reach the engine", evidence: []string{
-			"probes time out before the first token", "the servers' pages show no running and no waiting request",
-		}}
+	if m := f.failures(outcomes(result.TimeoutFirstToken, result.TimeoutStall)); m != nil && f.idle() && f.Servers.Stuck == 0 {
+		m.evidence = append(m.evidence, "the servers' pages show no running and no waiting request meanwhile")
+		m.title, m.runbook = "what is between does not pass requests or answers on", "InferenceProbeFailing"
+		return m
 	}
 	return f.delayBetween()
 }

@@ -128,7 +128,9 @@ func (m *memory) evidence(s endpointState, now time.Time, usual usualFunc, gpus 
 	}
 	slices.SortStableFunc(e.Probes, func(a, b explain.Probe) int { return a.At.Compare(b.At) })
 	e.Succeeded = m.succeeded
-	e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval))
+	if e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval)); e.Servers != nil {
+		e.Servers.Idle = m.readings.idle(e.Probes)
+	}
 	e.Exporter = m.exporter(now)
 	return e
 }

@@ -128,14 +128,26 @@ func (s *stage) filled(text string) string {
 // serve makes h the server from now on.
 func (s *stage) serve(h http.Handler) { s.now.Store(&h) }
 
-// runs probes all modules, reads all pages, and does so again.
+// runs probes all modules n times, one after the other, and reads the pages meanwhile and
+// after each probe.
 func (s *stage) runs(n int) {
 	for range n {
 		for _, m := range s.members {
 			for _, t := range m.tasks {
-				t.probe(s.load, schedule.Run{Scheduled: time.Now()})
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					t.probe(s.load, schedule.Run{Scheduled: time.Now()})
+				}()
+				for probing := true; probing; {
+					select {
+					case <-ended:
+						probing = false
+					case <-time.After(time.Second):
+					}
+					m.scrape.read(s.load, schedule.Run{})
+				}
 			}
-			m.scrape.read(s.load, schedule.Run{})
 		}
 	}
 }
@@ -304,6 +316,7 @@ func scenarios(tlsURL string) []scenario {
 		{name: "status 502, servers up", want: explain.Gateway, inject: fault("status_502")},
 		{name: "status 504, servers up", want: explain.Gateway, inject: fault("status_504")},
 		{name: "gateway adds 800 ms", want: explain.Gateway, inject: delayed(800 * time.Millisecond)},
+		{name: "requests do not reach the engine", want: explain.Gateway, inject: fault("stall_before_headers"), after: 3},
 		{name: "engine hangs with requests running", want: explain.Hung, inject: hang, after: 3},
 		{name: "no headers, no server's page", want: explain.Hung, endpoint: noPage, inject: fault("stall_before_headers"), after: 3},
 		{name: "silence in mid-stream, no server's page", want: explain.Hung, endpoint: noPage, inject: fault("stall_midstream"), after: 4},

@@ -273,6 +273,32 @@ func medianFrom(values []float64, least int) *float64 {
 	return new(stats.Median(values))
 }
 
+// patienceOfPages is how long a page may take to show a request.
+const patienceOfPages = 500 * time.Millisecond
+
+// idle reports whether no request ran and none waited at the servers while one of the
+// probes waited that timed out; nil where no reading was made then.
+func (r *readings) idle(probes []explain.Probe) *bool {
+	seen := false
+	for _, n := range r.latest {
+		waited := slices.ContainsFunc(probes, func(p explain.Probe) bool {
+			return p.Outcome.IsTimeout() && n.at.Sub(p.At) > patienceOfPages && n.at.Before(p.At.Add(p.Duration))
+		})
+		requests := float64(n.values[levelRunning] + n.values[levelWaiting])
+		switch {
+		case !waited || math.IsNaN(requests):
+		case requests > 0:
+			return new(false)
+		default:
+			seen = true
+		}
+	}
+	if !seen {
+		return nil
+	}
+	return new(true)
+}
+
 // stuckReadings is how many intervals between readings a server with requests must
 // generate nothing to be stuck.
 const stuckReadings = 3
