@@ -28,6 +28,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
@@ -71,7 +72,7 @@ func full(t *testing.T) *Exposition {
 	}
 	p.SetEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
-		Price: &config.Price{GPUHourUSD: 1, GPUs: 1, InputUSD: 1, OutputUSD: 1}, Budget: used(0, 0), State: inState(health.Up, 0),
+		Price: &config.Price{GPUHourUSD: 1, GPUs: 1, InputUSD: 1, OutputUSD: 1}, Budget: used(0, 0), State: inState(health.Up, 0), Cause: because(explain.Hung),
 		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, UUIDs: []string{"GPU-a", "MIG-b"}},
 	})
 	r := success()
@@ -245,6 +246,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../internal/result", "SkipReason", labelValues(result.SkipReasons())...)
 	f("../internal/result", "TokenSource", labelValues(result.TokenSources())...)
 	f("../prober/check", "Verdict", labelValues(check.Verdicts())...)
+	f("../internal/explain", "Cause", labelValues(explain.Causes())...)
 	f("../internal/health", "State", labelValues(health.States())...)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -35,6 +36,9 @@ type EndpointInfo struct {
 	// State returns the state of the endpoint. It is called for each page and must
 	// return at once; nil is an endpoint that nobody watches.
 	State func() *health.Status
+	// Cause returns the likeliest cause while the endpoint is not up, "" otherwise, as
+	// State does; nil where State is.
+	Cause func() explain.Cause
 }
 
 // endpointInfoFamily describes the family of the endpoints' descriptions.

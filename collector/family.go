@@ -260,6 +260,7 @@ type ownLabel int
 
 const (
 	ownNone ownLabel = iota
+	ownCause
 	ownFinish
 	ownKind
 	ownMetric
@@ -278,9 +279,9 @@ const (
 
 // ownNames are the names of the own labels, sorted.
 var ownNames = [numOwn]string{
-	ownFinish: "finish", ownKind: "kind", ownMetric: "metric", ownOutcome: "outcome", ownPhase: "phase", ownQuantity: "quantity",
-	ownReason: "reason", ownResource: "resource", ownSLO: "slo", ownSource: "source", ownStat: "stat", ownState: "state",
-	ownVerdict: "verdict",
+	ownCause: "cause", ownFinish: "finish", ownKind: "kind", ownMetric: "metric", ownOutcome: "outcome", ownPhase: "phase",
+	ownQuantity: "quantity", ownReason: "reason", ownResource: "resource", ownSLO: "slo", ownSource: "source", ownStat: "stat",
+	ownState: "state", ownVerdict: "verdict",
 }
 
 // ownLabelOf returns the own label of a name; ownNone for an unknown one.

@@ -3,21 +3,28 @@ package collector
 import (
 	"slices"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
-// healthFamily is a family of the states of endpoints. Its samples come from a function
-// that returns the state of the moment.
-type healthFamily = familyOf[func() *health.Status]
+// healthValues returns the state of an endpoint at the moment, and its cause.
+type healthValues struct {
+	state func() *health.Status
+	cause func() explain.Cause // nil is never known
+}
+
+// healthFamily is a family of the states of endpoints.
+type healthFamily = familyOf[healthValues]
 
 // healthFamilies returns the families of the states, in the order of the documentation.
 func healthFamilies() []*healthFamily {
+	causes := explain.Causes()
 	return []*healthFamily{
 		newHealthFamily(Family{
 			Name: "state", Labels: []string{"state"}, Values: labelValues(health.States()),
 			Help: "1 for the state of the endpoint, 0 for the others. down: no module succeeds, after at least 2 failures in a row. degraded: some probes fail, or the first one after being down succeeded. slow: all succeed, over an objective. stale: no result for 3 intervals and a timeout. waiting: no result yet. muted: by an operator, whatever it is otherwise. up: none of these. down, degraded and slow end with a clean run of probes, so that they do not flap.",
-		}, func(e encoder, f *family, state func() *health.Status) {
-			current := slices.Index(health.States(), state().State)
+		}, func(e encoder, f *family, v healthValues) {
+			current := slices.Index(health.States(), v.state().State)
 			for _, i := range f.order {
 				e.gauge(i, number(i == current))
 			}
@@ -25,14 +32,25 @@ func healthFamilies() []*healthFamily {
 		newHealthFamily(Family{
 			Name: "state_since_timestamp_seconds", Unit: "seconds",
 			Help: "When the state of the endpoint began, as a Unix time. For down and degraded it is the first failed probe of the incident, however often the endpoint went from one to the other since.",
-		}, func(e encoder, _ *family, state func() *health.Status) {
-			e.gauge(0, float64(state().Since.UnixMilli())/1e3)
+		}, func(e encoder, _ *family, v healthValues) {
+			e.gauge(0, float64(v.state().Since.UnixMilli())/1e3)
 		}),
 		newHealthFamily(Family{
 			Name: "muted",
 			Help: "1 while an operator has muted the endpoint, as for maintenance, and 0 otherwise. Probes go on. Alerts on the endpoint leave it out.",
-		}, func(e encoder, _ *family, state func() *health.Status) {
-			e.gauge(0, number(state().Mute != nil))
+		}, func(e encoder, _ *family, v healthValues) {
+			e.gauge(0, number(v.state().Mute != nil))
+		}),
+		newHealthFamily(Family{
+			Name: "cause_info", Labels: []string{"cause"}, Values: labelValues(causes),
+			Help: "Always 1. The likeliest cause of the state of the endpoint while it is not up, by the rules in docs/explain.md; unknown if the evidence names none. Absent while the endpoint is up.",
+		}, func(e encoder, f *family, v healthValues) {
+			if v.cause == nil {
+				return
+			}
+			if i := slices.Index(causes, v.cause()); i >= 0 {
+				e.gauge(i, 1)
+			}
 		}),
 	}
 }
@@ -40,7 +58,7 @@ func healthFamilies() []*healthFamily {
 // newHealthFamily returns a family of gauges with the labels of an endpoint, without its
 // model, which is not known after a restart in an outage. f.Name comes without
 // "endpoint_".
-func newHealthFamily(f Family, emit func(e encoder, f *family, state func() *health.Status)) *healthFamily {
+func newHealthFamily(f Family, emit func(e encoder, f *family, v healthValues)) *healthFamily {
 	f.Name, f.Group, f.Type = "endpoint_"+f.Name, GroupEndpoint, Gauge
 	return &healthFamily{newFamily(f, []string{"endpoint"}, nil), emit}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -24,7 +25,7 @@ func statesOf(t *testing.T, p *Probes) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, v := range samples(t, p) {
-		if short := strings.TrimPrefix(name, "inference_endpoint_"); strings.HasPrefix(short, "state") || strings.HasPrefix(short, "muted") {
+		if short := strings.TrimPrefix(name, "inference_endpoint_"); strings.HasPrefix(short, "state") || strings.HasPrefix(short, "muted") || strings.HasPrefix(short, "cause") {
 			out[short] = v
 		}
 	}
@@ -34,6 +35,24 @@ func statesOf(t *testing.T, p *Probes) map[string]string {
 // inState returns a state since a time, in milliseconds since 1970.
 func inState(s health.State, since int64) func() *health.Status {
 	return func() *health.Status { return &health.Status{State: s, Since: time.UnixMilli(since)} }
+}
+
+// because returns a cause.
+func because(c explain.Cause) func() explain.Cause { return func() explain.Cause { return c } }
+
+// A cause has a series while there is one.
+func TestCause(t *testing.T) {
+	p, _ := newStore()
+	for name, cause := range map[string]func() explain.Cause{"down": because(explain.ProcessGone), "up": because(""), "unexplained": nil} {
+		p.SetEndpoint(EndpointInfo{Endpoint: name, Model: "m", Labels: map[string]string{"team": "search"}, State: inState(health.Down, 0), Cause: cause})
+	}
+	got := statesOf(t, p)
+	for name := range got {
+		if !strings.HasPrefix(name, "cause") {
+			delete(got, name)
+		}
+	}
+	wantSamples(t, got, map[string]string{`cause_info{cause="process_gone",endpoint="down",team="search"}`: "1"})
 }
 
 // One of all states is 1. A model that becomes known changes no labels.
@@ -65,11 +84,13 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		return describedGauge(reg, name, append([]string{"endpoint", "a_zone", "team"}, own...)...)
 	}
 	state, since, muted := vec("endpoint_state", "state"), vec("endpoint_state_since_timestamp_seconds"), vec("endpoint_muted")
+	cause := vec("endpoint_cause_info", "cause")
 	for i, target := range targets(false) {
 		info := target.info()
 		info.State = func() *health.Status {
 			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Mute: &health.Mute{}}
 		}
+		info.Cause = because(explain.Quota)
 		p.SetEndpoint(info)
 		with := func(own ...string) []string {
 			return append([]string{target.Endpoint, target.Labels["a_zone"], target.Labels["team"]}, own...)
@@ -80,6 +101,7 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		state.WithLabelValues(with("muted")...).Set(1)
 		since.WithLabelValues(with()...).Set(float64(i) * 1.5)
 		muted.WithLabelValues(with()...).Set(1)
+		cause.WithLabelValues(with("quota")...).Set(1)
 	}
 	compare(t, healthOnly{p}, reg)
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -242,7 +241,7 @@ type probesPage struct {
 	infos    []*labelBlock // of endpoints
 	runsOn   []labelled[hardwareValues]
 	spending []labelled[spending]
-	states   []labelled[func() *health.Status]
+	states   []labelled[healthValues]
 	series   []*Series
 	findings []*FindingsSeries // those that have findings
 }
@@ -313,7 +312,7 @@ func (p *Probes) order() {
 			o.spending = append(o.spending, *e.spending)
 		}
 		if e.state != nil {
-			o.states = append(o.states, labelled[func() *health.Status]{e.state, e.info.State})
+			o.states = append(o.states, labelled[healthValues]{e.state, healthValues{e.info.State, e.info.Cause}})
 		}
 	}
 	slices.SortFunc(o.infos, compareLabels)

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -124,6 +125,13 @@ func (b *Board) SetServers(endpoint string, statuses []engine.Status) {
 func (b *Board) SetFindings(endpoint, module string, f *estimate.Findings) {
 	if e := b.endpoint(endpoint); e != nil {
 		e.setFindings(module, f)
+	}
+}
+
+// SetCause sets the likeliest cause of what ails an endpoint; "" is none.
+func (b *Board) SetCause(endpoint string, c explain.Cause) {
+	if e := b.endpoint(endpoint); e != nil {
+		e.setCause(c)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -35,6 +36,7 @@ type endpoint struct {
 	found   identity
 	health  *health.Endpoint
 	state   *health.Status // of the last look
+	cause   explain.Cause  // of the state, as it was found last
 	series  []*Probes      // in the order in which they were opened
 	failure *Failure       // the latest
 	servers []engine.Status
@@ -215,7 +217,7 @@ func (e *endpoint) makeRow() *Row {
 		Model:  cmp.Or(e.found.model, e.cfg.Model),
 		API:    cmp.Or(e.found.api, e.cfg.API),
 		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
-		State:  e.state.State, Since: unixSeconds(e.state.Since), Why: e.why(), Muted: e.muted(),
+		State:  e.state.State, Since: unixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
 		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, OverSince: e.state.Over,
 		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load,
 	}
@@ -227,6 +229,24 @@ func (e *endpoint) makeRow() *Row {
 	}
 	e.fillUptime(row)
 	return row
+}
+
+// setCause sets the likeliest cause of what ails the endpoint; "" is none.
+func (e *endpoint) setCause(c explain.Cause) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c != e.cause {
+		e.cause = c
+		e.touch()
+	}
+}
+
+// shownCause returns the cause while there is something to explain.
+func (e *endpoint) shownCause() explain.Cause {
+	if e.state.Unmuted == health.Up {
+		return ""
+	}
+	return e.cause
 }
 
 // why says why the endpoint is not up: of a slow one with its queue.

@@ -8,6 +8,7 @@ package status
 import (
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
@@ -65,6 +66,9 @@ type Row struct {
 	// Why says for people in one line why the endpoint is not up, the innermost cause
 	// first. It may quote the server: bounded, without secrets, and untrusted text.
 	Why string `json:"why,omitempty"`
+	// Cause is the likeliest cause while the endpoint is not up; absent until one was
+	// looked for.
+	Cause explain.Cause `json:"cause,omitempty"`
 	// Muted is the mute that is in force.
 	Muted *Muted `json:"muted,omitempty"`
 	// Outcomes are those of the latest probes of the first module, the latest

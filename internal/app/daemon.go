@@ -161,7 +161,7 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 
 // parts returns what has to run beside the web server.
 func (d *daemon) parts() []func(context.Context) error {
-	parts := []func(context.Context) error{d.discovery.Run, d.traces.run, d.follow}
+	parts := []func(context.Context) error{d.discovery.Run, d.traces.run, d.follow, d.fleet.WatchCauses}
 	for _, s := range d.schedulers() {
 		parts = append(parts, s.Run)
 	}

@@ -1,14 +1,15 @@
 package fleet
 
 import (
+	"context"
+	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
 // causesAge is how old the causes of all endpoints may be that one is compared with.
@@ -19,16 +20,20 @@ const causesAge = 5 * time.Second
 type explainer struct {
 	*Options
 	members atomic.Pointer[map[string]*memory] // by endpoint
+	found   atomic.Pointer[causes]
+}
 
-	mu     sync.Mutex // held while causes are found
-	at     time.Time  // when they were
+// causes are those of all endpoints that are not up, at one time. They are never changed.
+type causes struct {
+	at     time.Time
+	top    map[string]explain.Cause
 	shared map[string]*explain.Shared
-	top    map[string]explain.Cause // of endpoints that are not up
 }
 
 func newExplainer(o *Options) *explainer {
 	x := &explainer{Options: o}
 	x.members.Store(&map[string]*memory{})
+	x.found.Store(&causes{})
 	return x
 }
 
@@ -39,50 +44,47 @@ func (x *explainer) use(members map[string]*member) {
 		all[name] = m.memory
 	}
 	x.members.Store(&all)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.at = time.Time{}
 }
 
-// endpointState is the state of an endpoint and when it began; "" is not known.
+// endpointState is the state of an endpoint without regard to a mute, and when it began.
 type endpointState struct {
 	state explain.State
 	since time.Time
 }
 
-// states returns those of all endpoints.
-func (x *explainer) states() map[string]endpointState {
-	all := map[string]endpointState{}
-	for _, row := range x.Board.Fleet().Endpoints {
-		all[row.Name] = endpointState{explain.State(row.State), time.UnixMilli(int64(row.Since * 1e3))}
+// stateOf returns the state of an endpoint as it is and as it would be without a mute;
+// nil for an endpoint that is not there.
+func (x *explainer) stateOf(name string) (*health.Status, endpointState) {
+	e := x.Health.Endpoint(name)
+	if e == nil {
+		return nil, endpointState{}
 	}
-	return all
+	s := e.Status()
+	return s, endpointState{explain.State(s.Unmuted), s.UnmutedSince}
 }
 
 // explain returns what is known of an endpoint; false without one of this name.
 func (x *explainer) explain(name string) (*explain.Report, bool) {
 	m := (*x.members.Load())[name]
-	if m == nil {
+	status, state := x.stateOf(name)
+	if m == nil || status == nil {
 		return nil, false
 	}
 	now := time.Now()
-	states := x.states()
-	x.update(now, states)
-	s := states[name]
-	e := m.evidence(s, now, x.Board.Usual, x.gpuSnapshot())
-	x.mu.Lock()
-	e.Common = x.shared[name]
-	x.mu.Unlock()
-	return explained(e), true
+	found := x.found.Load()
+	if now.Sub(found.at).Abs() > causesAge {
+		found = x.find(now)
+	}
+	e := m.evidence(state, now, x.Board.Usual, x.gpuSnapshot())
+	e.Common = found.shared[name]
+	report := explained(e)
+	report.State, report.Since = string(status.State), unixSeconds(status.Since)
+	return report, true
 }
 
 // explained returns the report of evidence.
 func explained(e *explain.Evidence) *explain.Report {
-	r := &explain.Report{At: unixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}
-	if !e.Since.IsZero() {
-		r.Since = unixSeconds(e.Since)
-	}
-	return r
+	return &explain.Report{At: unixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}
 }
 
 // unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
@@ -95,35 +97,69 @@ func (x *explainer) gpuSnapshot() *gpu.Snapshot {
 	return x.GPUs()
 }
 
-// update finds the causes of all endpoints that are not up, and what they have in common,
-// unless that is recent.
-func (x *explainer) update(now time.Time, states map[string]endpointState) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if now.Sub(x.at) < causesAge && !now.Before(x.at) {
-		return
-	}
-	x.at = now
+// find finds the causes of all endpoints that are not up, and what they have in common.
+func (x *explainer) find(now time.Time) *causes {
 	gpus := x.gpuSnapshot()
 	var peers []explain.Peer
-	top := map[string]explain.Cause{}
-	for name, m := range *x.members.Load() {
-		s := states[name]
+	found := &causes{at: now, top: map[string]explain.Cause{}}
+	members := *x.members.Load()
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		m := members[name]
+		_, s := x.stateOf(name)
 		p := explain.Peer{Endpoint: name, Since: s.since, Factors: factorsOf(m.endpoint)}
 		switch s.state {
-		case "", explain.Waiting:
+		case "":
+			continue // it went meanwhile
 		case explain.Up:
 			p.Cause = explain.Healthy
 		default:
 			p.Cause = explain.Explain(m.evidence(s, now, x.Board.Usual, gpus))[0].Cause
-			top[name] = p.Cause
+			if s.state == explain.Waiting && p.Cause == explain.Unknown {
+				p.Cause = "" // soon to be known
+			} else {
+				found.top[name] = p.Cause
+			}
 		}
 		peers = append(peers, p)
 	}
-	slices.SortFunc(peers, func(a, b explain.Peer) int { return strings.Compare(a.Endpoint, b.Endpoint) })
-	x.shared = explain.InCommon(peers)
-	for name := range x.shared {
-		top[name] = explain.Common
+	found.shared = explain.InCommon(peers)
+	for name := range found.shared {
+		found.top[name] = explain.Common
 	}
-	x.top = top
+	x.found.Store(found)
+	return found
+}
+
+// cause returns the likeliest cause of what ails an endpoint, as it was found last; ""
+// while it is up. It looks for it where the state is newer than that.
+func (x *explainer) cause(name string) explain.Cause {
+	_, s := x.stateOf(name)
+	switch s.state {
+	case "", explain.Up:
+		return ""
+	case explain.Waiting:
+		return x.found.Load().top[name]
+	}
+	if cause := x.found.Load().top[name]; cause != "" {
+		return cause
+	}
+	return x.find(time.Now()).top[name]
+}
+
+// WatchCauses finds the causes of what ails endpoints every few seconds, until ctx ends,
+// and shows them on the status page.
+func (f *Fleet) WatchCauses(ctx context.Context) error {
+	tick := time.NewTicker(causesAge)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			found := f.explains.find(time.Now())
+			for name := range *f.explains.members.Load() {
+				f.Board.SetCause(name, found.top[name])
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }

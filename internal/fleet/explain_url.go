@@ -41,9 +41,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		}
 		m.take(results)
 	}
-	report := explained(m.evidence(m.ownState(began), time.Now(), nil, nil))
-	report.Since = 0 // nobody looked before
-	return report, nil
+	return explained(m.evidence(m.ownState(began), time.Now(), nil, nil)), nil
 }
 
 // watch reads pages every second until stop is called, and once then.

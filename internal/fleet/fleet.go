@@ -211,7 +211,7 @@ func (f *Fleet) add(m *member) {
 	f.Probes.SetEndpoint(collector.EndpointInfo{
 		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels,
 		Hardware: e.Hardware, Price: e.Price, Budget: f.budgets.used(e),
-		State: state.Status,
+		State: state.Status, Cause: func() explain.Cause { return f.explains.cause(e.Name) },
 	})
 	f.Servers.Set(serversID(e), nil)
 	for _, n := range m.findings {

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+)
+
+// Without a running exporter a URL is probed and explained.
+func TestExplainURL(t *testing.T) {
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	f := func(path string, want explain.Cause, state, text string) {
+		t.Helper()
+		got := runToEnd(t, "explain", "-n", "3", server+path)
+		if got.code != cli.ExitOK || got.stderr != "" || !strings.Contains(got.stdout, ": "+state+"\n") || !strings.Contains(got.stdout, "("+string(want)+")") || !strings.Contains(got.stdout, text) {
+			t.Errorf("%s: exit code %d, %q:\n%s", path, got.code, got.stderr, got.stdout)
+		}
+		got = runToEnd(t, "explain", "-n", "1", "-o", "json", server+path)
+		var r explain.Report
+		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || r.Findings[0].Cause != want || r.State != state || r.At == 0 {
+			t.Errorf("%s: %v:\n%s", path, err, got.stdout)
+		}
+	}
+	f("/fault/status_401/v1", explain.Credentials, "down", "Invalid API key")
+	f("/fault/html_200/v1", explain.Request, "down", "text/html")
+	f("", explain.Healthy, "up", "3 of the latest 3 probes succeeded")
+}
+
+// A running exporter is asked for what it knows of its endpoint.
+func TestExplainOfARunningExporter(t *testing.T) {
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
+global: {interval: 500ms, timeout: 5s}
+modules: {interactive: {input_tokens: 16, output_tokens: 4}}
+endpoints: [{name: "a b", url: %s/fault/status_404/v1, api: openai-chat, model: simulated-8b, servers: {find: false}}]`, server)))
+	p.waitFor("a cause", func(got page) bool {
+		return got.Sum("inference_endpoint_state", "state", "down") == 1 && got.Has("inference_endpoint_cause_info", "endpoint", "a b", "cause", "request")
+	})
+	got := runToEnd(t, "explain", "--server="+p.base, "a b")
+	if got.code != cli.ExitOK || !strings.HasPrefix(got.stdout, "a b: down since ") || !strings.Contains(got.stdout, "\nthe request does not fit the server (request)\n") {
+		t.Errorf("exit code %d, %s:\n%s", got.code, got.stderr, got.stdout)
+	}
+	refused(t, cli.ExitFailure, []string{"inference_exporter: the exporter at 127.0.0.1:[0-9]+: there is no endpoint of this name"}, "explain", "--server="+p.base, "other")
+	waitForRow(t, p, `"cause":"request"`)
+}
+
+// waitForRow waits until a text is in the rows of the status page.
+func waitForRow(t *testing.T, p *program, text string) {
+	t.Helper()
+	deadline := time.After(patience)
+	for tick := time.Tick(20 * time.Millisecond); ; {
+		if _, body := p.get("/api/v1/endpoints"); strings.Contains(string(body), text) {
+			return
+		}
+		select {
+		case <-tick:
+		case <-deadline:
+			t.Fatalf("no %s in the rows", text)
+		}
+	}
+}
+
+func TestExplainRefusals(t *testing.T) {
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	f := func(code int, pattern string, args ...string) {
+		t.Helper()
+		refused(t, code, []string{pattern}, append([]string{"explain"}, args...)...)
+	}
+	f(cli.ExitUsage, "inference_exporter: required argument 'target' not provided.*")
+	f(cli.ExitUsage, "inference_exporter: --count=0: want at least 1", "-n", "0", "http://h")
+	f(cli.ExitUsage, "inference_exporter: --server=nowhere: want a URL like http://127.0.0.1:10115", "--server=nowhere", "e")
+	f(cli.ExitFailure, "inference_exporter: the exporter at 127.0.0.1:[0-9]+: status 404 Not Found and no explanation", "--server="+other.URL, "e")
+	f(cli.ExitFailure, "inference_exporter: ask the exporter, which --server names: .*refused", "--server=http://127.0.0.1:1", "e")
+}
