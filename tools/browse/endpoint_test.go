@@ -424,12 +424,12 @@ func TestBanner(t *testing.T) {
 	if text := p.texts(".problem details")[0]; !strings.Contains(text, "more requests than the servers take210 requests wait") {
 		t.Errorf("other causes: %q", text)
 	}
-	if text := p.texts(".changes li")[0]; !strings.Contains(text, "Down") {
-		t.Errorf("what changed first: %q", text)
+	if n := len(p.texts(".changes li:first-child .state.down")); n != 1 {
+		t.Errorf("the incident that goes on has %d signs of its state", n)
 	}
-	changes := p.texts(".changes li")
-	if text := changes[len(changes)-1]; !strings.Contains(text, ", until ") || !strings.Contains(text, "(5 min)") {
-		t.Errorf("an incident that is over: %q", text)
+	times := p.texts(".changes time")
+	if !strings.Contains(times[len(times)-1], " – ") || strings.Contains(times[0], "–") {
+		t.Errorf("times %q: want those of the incident that is over with its end", times)
 	}
 }
 

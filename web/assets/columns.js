@@ -30,7 +30,7 @@ export const columns = [
 const small = (...children) => h('span', { class: 'small' }, ...children);
 
 function stateCells(row) {
-  const said = counts(row);
+  const said = row.failed_since > 0 && counts(row); // what a slow one is slow by is in its reason
   return [stateBadge(row.state), row.since > 0 && small(since(row)), said && small(said), row.muted && small(mute(row))];
 }
 
@@ -82,7 +82,8 @@ function whyCells(row) {
   if (why) {
     return [
       h('span', { class: 'failure', title: why }, why),
-      small(fails && f ? [ago(f.at), ` in ${f.module}`] : '', runbook(runbookOf(row))),
+      small(row.cause && ['cause: ', h('b', null, row.cause.replaceAll('_', ' ')), ' '], fails && f && ['failed ', ago(f.at)]),
+      small(runbook(runbookOf(row), 'Runbook')),
     ];
   }
   if (!f) return [unknown];

@@ -5,7 +5,7 @@ import { Charts } from './charts.js';
 import { sync } from './clock.js';
 import { Curves } from './curve.js';
 import { h, keyed, setText, unlessSame } from './dom.js';
-import { age, clockTime, exactTime, number } from './format.js';
+import { clockTime, exactTime, number } from './format.js';
 import { get, load, main, root, setJSON, setTitle, showError, start } from './frame.js';
 import { dashboards } from './links.js';
 import { follow } from './live.js';
@@ -14,7 +14,7 @@ import { groups, lastFailed, rung, rungName, rungTable, seriesKey, tabs } from '
 import { serversTable } from './servers.js';
 import { since } from './state.js';
 import { tiles } from './tiles.js';
-import { stateBadge, stateWord } from './words.js';
+import { icon, stateBadge, states, stateWord } from './words.js';
 
 // Seconds between two questions for the detail, at least.
 const pause = 2;
@@ -104,8 +104,8 @@ function drawChanges() {
   changes.hidden = list.length === 0;
   if (!changes.firstChild) changes.append(h('h2', null, 'What changed'), h('ol', { class: 'changes' }));
   keyed(changes.lastChild, list.map((c) => [`${c.at} ${c.until ?? ''} ${c.module ?? ''} ${c.text}`, () => h('li', null,
-    h('time', { title: exactTime(c.at) }, clockTime(c.at)),
-    h('span', null, c.state && stateBadge(c.state), c.state && ' ', c.module && h('span', { class: 'tag' }, c.module), ' ', c.text, c.until > 0 && `, until ${clockTime(c.until)} (${age(c.until - c.at)})`))]));
+    h('time', { title: exactTime(c.at) }, clockTime(c.at), c.until > 0 && ` – ${clockTime(c.until)}`),
+    h('span', null, c.state && h('span', { class: `state ${states.includes(c.state) ? c.state : ''}` }, icon(c.state)), ' ', c.module && h('span', { class: 'tag' }, c.module), ' ', c.text))]));
 }
 
 function show(page) {

@@ -11,9 +11,9 @@ const before = 3600;
 const away = (href, ...text) => h('a', { href, target: '_blank', rel: 'noreferrer' }, ...text);
 
 // runbook links to a runbook by its name; null without one.
-export function runbook(name) {
+export function runbook(name, text = `Runbook: ${name}`) {
   if (!runbooks || !/^Inference\w+$/.test(name ?? '')) return null;
-  return away(`${runbooks}${name}.md`, `Runbook: ${name}`);
+  return away(`${runbooks}${name}.md`, text);
 }
 
 // The runbooks of states, for want of a known cause.
