@@ -33,6 +33,10 @@ const scrapesInFlight = 1000
 // applied.
 const discoveryThrottle = time.Second
 
+// saveTimeout is how long after the program was asked to stop its state may still be
+// saved, so that it ends before exitTimeout.
+const saveTimeout = exitTimeout - 300*time.Millisecond
+
 // daemonOptions are what the flags say.
 type daemonOptions struct {
 	senses      senses
@@ -150,8 +154,11 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 		group.Go(func() error { return part(ctx) })
 	}
 	group.Go(func() error { return d.serve(ctx, listeners, flags) })
+	last, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(saveTimeout, cancel) })()
 	err = group.Wait()
-	d.closeState()
+	d.closeState(last)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,9 +81,9 @@ func (d *daemon) releaseState() {
 	}
 }
 
-// closeState saves the state a last time.
-func (d *daemon) closeState() {
+// closeState saves the state a last time, until ctx ends.
+func (d *daemon) closeState(ctx context.Context) {
 	if d.state != nil {
-		d.state.Close()
+		d.state.Close(ctx)
 	}
 }

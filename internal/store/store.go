@@ -30,10 +30,8 @@ import (
 )
 
 const (
-	// patience is how long a directory that hangs is waited for at the start, and
-	// lastPatience at the end.
-	patience     = 3 * time.Second
-	lastPatience = time.Second
+	// patience is how long a directory that hangs is waited for at the start.
+	patience = 3 * time.Second
 	// maxShare is how many times as long as the work of a save is the time to the
 	// next one, at least: saves take at most a hundredth of a processor.
 	maxShare = 100
@@ -240,10 +238,8 @@ func (s *Store) keep(ctx context.Context, f *kept) {
 }
 
 // Close saves every file a last time, and gives the directory back. It is called
-// after Run, and returns soon though a file hangs.
-func (s *Store) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
-	defer cancel()
+// after Run, and returns when ctx ends though a file hangs: the save before stays.
+func (s *Store) Close(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

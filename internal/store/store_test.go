@@ -114,7 +114,7 @@ func written(t testing.TB, numbers ...int) (dir, name string) {
 	dir = filepath.Join(t.TempDir(), "deep", "state")
 	st, s := mustOpen(t, dir)
 	s.set(numbers...)
-	st.Close()
+	st.Close(context.Background())
 	return dir, st.path("numbers")
 }
 
@@ -142,7 +142,7 @@ func TestStateSurvives(t *testing.T) {
 	if w := s.log.lines(slog.LevelWarn); len(w) > 0 {
 		t.Error(w)
 	}
-	st.Close()
+	st.Close(context.Background())
 	if s := st.Stats(); s.Bytes == 0 || s.Failures != 0 || s.At.Before(before) {
 		t.Errorf("%+v", s)
 	}
@@ -211,7 +211,7 @@ func TestUnusableFiles(t *testing.T) {
 				t.Errorf("aside: %d bytes, %v", len(bad), err)
 			}
 			s.set(7)
-			st.Close()
+			st.Close(context.Background())
 			st, s = mustOpen(t, dir)
 			defer st.Release()
 			wantNumbers(t, s, 7)
@@ -365,7 +365,7 @@ func TestTemporaryFileIsNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	st, _ := mustOpen(t, dir)
-	st.Close()
+	st.Close(context.Background())
 	if data, err := os.ReadFile(victim); err != nil || string(data) != "mine" {
 		t.Errorf("%q, %v", data, err)
 	}
@@ -413,7 +413,7 @@ func TestIntervals(t *testing.T) {
 		cancel()
 		<-done
 		synctest.Wait()
-		s.Close()
+		s.Close(t.Context())
 		if got := fmt.Sprint(saves); got != "[1m0s 3m0s 8m3s 10m10s]" {
 			t.Errorf("saved after %s", got)
 		}
@@ -449,7 +449,7 @@ func TestPace(t *testing.T) {
 			t.Errorf("gave up after %s: %+v", d, s.Stats())
 		}
 		began, work = time.Now(), work/2
-		s.Close()
+		s.Close(t.Context())
 		if d := time.Since(began); d != 500*time.Millisecond || saves != 3 || !s.files[0].saved {
 			t.Errorf("closed after %s and %d saves: %v", d, saves, s.files[0].saved)
 		}
@@ -470,8 +470,10 @@ func TestHangingDisk(t *testing.T) {
 		if err := s.Run(ctx); err != nil || time.Since(began) != 90*time.Second {
 			t.Errorf("ended after %s: %v", time.Since(began), err)
 		}
-		s.Close()
-		if d := time.Since(began); d != 90*time.Second+lastPatience {
+		last, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.Close(last)
+		if d := time.Since(began); d != 91*time.Second {
 			t.Errorf("closed after %s", d)
 		}
 		close(release)

@@ -1,0 +1,107 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/store"
+	"github.com/inference-exporter/inference_exporter/status"
+)
+
+// boardOf returns a board of n endpoints with an open series each, and its clock.
+func boardOf(n int, now func() time.Time) (*status.Board, *health.Monitor, []*status.Probes) {
+	board, monitor := status.NewBoard(now), health.NewMonitor(now, slog.New(slog.DiscardHandler))
+	all := make([]*status.Probes, n)
+	for i := range all {
+		e := &config.Endpoint{
+			Name: fmt.Sprintf("llama-prod-%05d", i),
+			URL:  config.URL{URL: &url.URL{Scheme: "http", Host: fmt.Sprintf("llama-%d.internal:8000", i)}},
+		}
+		board.SetEndpoint(e, monitor.SetEndpoint(e.Name, e.URL.String()))
+		id := result.SeriesID{Endpoint: e.Name, Module: "interactive", Prefix: "cold"}
+		all[i] = board.OpenSeries(id, status.SeriesOptions{
+			Health: monitor.OpenSeries(id, health.SeriesOptions{Interval: 30 * time.Second, Timeout: 10 * time.Second}),
+			Pace:   status.Pace{Interval: 30, Timeout: 10}, SLO: &status.SLO{Objective: 0.99, TTFT: new(0.5)},
+		})
+	}
+	return board, monitor, all
+}
+
+// fill gives every series 30 days of uptime and a full history, with a TTFT and TPOT
+// that no compression foresees, and a failure in a hundred.
+func fill(all []*status.Probes, now *time.Time) {
+	random := rand.New(rand.NewPCG(1, 2))
+	probe := func() *result.Result {
+		r := &result.Result{Start: *now, Outcome: result.Success, Timing: result.Timing{
+			TTFT: time.Duration(200e6 * (1 + random.ExpFloat64())), TPOT: time.Duration(20e6 * (1 + 0.1*random.NormFloat64())),
+		}}
+		if random.IntN(100) == 0 {
+			r.Outcome = result.TimeoutStall
+		}
+		return r
+	}
+	objectives := status.Judgement{Eligible: [4]bool{true, true}}
+	for range 30 * 24 {
+		*now = now.Add(time.Hour)
+		for _, p := range all {
+			p.Judge(probe(), objectives)
+		}
+	}
+	for range 480 {
+		*now = now.Add(30 * time.Second)
+		for _, p := range all {
+			r := probe()
+			p.Judge(r, objectives)
+			p.Observe(r)
+		}
+	}
+}
+
+// BenchmarkState is the file of the histories of 10,000 endpoints, all full: its size,
+// the processor's time for one save, how long that takes beside probes, and how long
+// it takes to read.
+func BenchmarkState(b *testing.B) {
+	const endpoints = 10_000
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	clock := func() time.Time { return now }
+	board, _, all := boardOf(endpoints, clock)
+	fill(all, &now)
+	open := func(dir string, board *status.Board, saved chan<- time.Time) *store.Store {
+		return store.Open(store.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Files: []store.File{{
+			Name: "history", Every: time.Millisecond, Revision: board.Revision, Load: board.Restore,
+			Save: func(put func(any) error) error {
+				defer func() { saved <- time.Now() }()
+				saved <- time.Now()
+				return board.Save(put)
+			},
+		}}})
+	}
+	for b.Loop() {
+		dir := b.TempDir()
+		saved := make(chan time.Time, 10)
+		s := open(dir, board, saved)
+		before := processCPU(b)
+		s.Close(b.Context())
+		b.ReportMetric((processCPU(b) - before).Seconds(), "CPU-s/save")
+		b.ReportMetric(float64(s.Stats().Bytes)/endpoints, "B/endpoint")
+		began := <-saved
+		b.ReportMetric((<-saved).Sub(began).Seconds(), "s/save-at-the-end")
+
+		other, _, _ := boardOf(endpoints, clock)
+		began = time.Now()
+		s = open(dir, other, saved)
+		b.ReportMetric(time.Since(began).Seconds(), "s/load")
+		go func() { _ = s.Run(b.Context()) }()
+		began = <-saved
+		b.ReportMetric((<-saved).Sub(began).Seconds(), "s/save-beside-probes")
+		s.Release()
+	}
+	b.ReportMetric(0, "ns/op")
+}
