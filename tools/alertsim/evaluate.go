@@ -35,6 +35,10 @@ type rule struct {
 	selects    []string      // the metrics that the expression names
 }
 
+// remembers reports whether the rule looks at what it recorded before. It finds
+// nothing in a span if it finds nothing with what was recorded until the span.
+func (r rule) remembers() bool { return slices.Contains(r.selects, r.name) }
+
 // rulesFor returns the paging alerts that the exporter makes for probes with
 // an interval, with the recording rules that they need.
 func rulesFor(interval time.Duration) ([]rule, error) {
@@ -229,16 +233,34 @@ func (e *evaluator) advance(ctx context.Context, from, to int64) ([]page, error)
 		}
 		last := first + (to-1-first)/step*step
 		found, err := e.query(ctx, r, first, last)
+		switch {
+		case err != nil:
+		case r.alert:
+			pages = append(pages, e.fire(i, found, first, last)...)
+		case r.remembers() && len(found) > 0:
+			err = e.recordEach(ctx, i, first, last)
+		default:
+			e.record(i, found, first, last)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if r.alert {
-			pages = append(pages, e.fire(i, found, first, last)...)
-		} else {
-			e.record(i, found, first, last)
-		}
 	}
 	return pages, nil
+}
+
+// recordEach stores what a recording rule that looks at its own past finds, one
+// evaluation after the other.
+func (e *evaluator) recordEach(ctx context.Context, i int, first, last int64) error {
+	r := e.rules[i]
+	for t := first; t <= last; t += r.interval.Milliseconds() {
+		found, err := e.query(ctx, r, t, t)
+		if err != nil {
+			return err
+		}
+		e.record(i, found, t, t)
+	}
+	return nil
 }
 
 func (e *evaluator) query(ctx context.Context, r rule, first, last int64) (promql.Matrix, error) {

@@ -22,11 +22,16 @@ groups:
     rules:
       - record: test:bad:increase1m
         expr: sum by (endpoint) (increase(inference_probe_slo_bad_total{slo="ttft"}[1m])) > 0
+      - record: test:bad:since
+        expr: (test:bad:since and on (endpoint) test:bad:increase1m) or test:bad:increase1m * 0 + time()
   - name: flapping-alerts
     interval: 20s
     rules:
       - alert: Flaps
         expr: test:bad:increase1m > 0
+        labels: {severity: critical}
+      - alert: Lasts
+        expr: time() - test:bad:since > 90
         labels: {severity: critical}
       - alert: Keeps
         expr: test:bad:increase1m > 0
