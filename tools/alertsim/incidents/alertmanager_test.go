@@ -140,6 +140,13 @@ func (r receiver) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, err
 	return false, nil
 }
 
+// all returns all notifications but those of the watchdog.
+func (a *alertmanager) all() []note {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(a.notes), func(n note) bool { return n.receiver == "watchdog" })
+}
+
 // Send implements rules.Sender: it does with alerts what Prometheus and the API of
 // Alertmanager do.
 func (a *alertmanager) Send(alerts ...*notifier.Alert) {

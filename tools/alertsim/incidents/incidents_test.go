@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/rulefmt"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
@@ -24,9 +26,9 @@ const (
 	// calm is how long endpoints are well before: as long as the windows of the
 	// alerts that page.
 	calm = 6*time.Hour + 10*time.Minute
-	// warmup is how long before an incident all rules are first evaluated. Until then
-	// only those are that alerts compare with hours before.
-	warmup = 15 * time.Minute
+	// warmup is how long before an incident all rules are first evaluated, and past how
+	// long those are whose records alerts compare with.
+	warmup, past = 15 * time.Minute, 90 * time.Minute
 	// lasting is how long an incident lasts.
 	lasting = 30 * time.Minute
 )
@@ -36,8 +38,9 @@ type incident struct {
 	name string
 	// faults are what is wrong, by endpoint, while it lasts.
 	faults map[string]fault
-	// away says that the exporter is away while it lasts.
-	away bool
+	// away says that the exporter is away while it lasts, and muted that an operator
+	// muted the endpoint a for as long.
+	away, muted bool
 	// healthy is an hour in which nothing goes wrong.
 	healthy bool
 	// config is the configuration of the endpoints; "" is the usual one.
@@ -112,6 +115,7 @@ func incidents() []incident {
 		{name: "exporter starved", faults: map[string]fault{
 			"a": {ttft: 5, imprecise: 0.97}, "b": {ttft: 5, imprecise: 0.97},
 		}, warned: true},
+		{name: "maintenance, muted", faults: of(refused), muted: true, known: []string{"2 pages", "3 pages after the end"}},
 		{name: "healthy hour of twenty, with bursts", config: twenty(), healthy: true},
 	}
 	return all
@@ -145,7 +149,7 @@ func TestIncidents(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				outcome := in.run(t)
-				t.Logf("%s: %s", in.name, outcome)
+				t.Logf("| %s | %s |", in.name, outcome)
 				for _, n := range outcome.notes {
 					t.Logf("  %s", n)
 				}
@@ -184,11 +188,10 @@ func (o outcome) first() time.Duration {
 	return -1
 }
 
-// resolved returns how long after the end the last page was resolved; negative if
-// there was none.
+// resolved returns how long after the end the last page was resolved, negative before
+// it, and whether all were.
 func (o outcome) resolved() (after time.Duration, all bool) {
 	open := map[string]bool{}
-	after = -1
 	for _, n := range o.notes {
 		if !n.pages() {
 			continue
@@ -206,10 +209,19 @@ func (o outcome) resolved() (after time.Duration, all bool) {
 	return after, true
 }
 
+// String returns the cells of a table: pages, when the first one came, when the last
+// one was resolved after the end, pages after the end, and warnings.
 func (o outcome) String() string {
-	after, all := o.resolved()
-	return fmt.Sprintf("%d pages, first after %s, resolved %s after the end (all %t), %d pages after the end, %d and %d warnings",
-		len(o.firing(true, false)), o.first(), after, all, len(o.firing(true, true)), len(o.firing(false, false)), len(o.firing(false, true)))
+	minutes := func(d time.Duration, there bool) string {
+		if !there {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", d.Minutes())
+	}
+	first := o.first()
+	resolved, all := o.resolved()
+	return fmt.Sprintf("%d | %s | %s | %d | %d", len(o.firing(true, false)), minutes(first, first >= 0),
+		minutes(max(0, resolved), first >= 0 && all), len(o.firing(true, true)), len(o.firing(false, false))+len(o.firing(false, true)))
 }
 
 // misses returns in which ways the notifications are not as wanted.
@@ -238,66 +250,121 @@ func (in incident) run(t *testing.T) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, during, afterwards := calm, lasting, *afterwards
-	if in.healthy {
-		before, during, afterwards = 20*time.Minute, time.Hour, 0
-	}
-	if in.config == questions {
-		before += 2 * time.Hour // the share of wrong answers is compared with that of six hours before
-	}
+	before, during, afterwards := in.times()
 	begin := time.Now()
 	o := outcome{onset: begin.Add(before), end: begin.Add(before + during)}
-	now := func() bool { return !time.Now().Before(o.onset) && time.Now().Before(o.end) }
+	w := &world{incident: in, outcome: &o, config: cfg}
+	w.servers = w.network()
+	p := newPrometheus(t, intervals(cfg))
+	a := startAlertmanager(t)
+	defer a.stop()
+	load, stop := p.evaluate(t, a)
+	defer stop()
+	w.exporter = startExporter(t, cfg, w.servers)
+	defer func() { w.exporter.stop() }()
+	seen := p.target("exporter:10115")
+	// The two sets of rules, each with when it is evaluated first.
+	sets := []ruleSet{{o.onset.Add(-in.past()), p.recorded()}, {o.onset.Add(-warmup), p.rules}}
+	time.Sleep(scrapePhase)
+	for end := o.end.Add(afterwards); time.Now().Before(end); {
+		if len(sets) > 0 && !time.Now().Before(sets[0].from) {
+			load(sets[0].rules)
+			sets = sets[1:]
+		}
+		seen.scrape(t, w.page(t))
+		if time.Until(o.onset) > time.Hour {
+			time.Sleep(4 * scrapeInterval) // less is enough for the long windows
+		} else {
+			time.Sleep(scrapeInterval)
+		}
+	}
+	o.notes = a.all()
+	return o
+}
+
+// ruleSet is rules that are evaluated from a time on.
+type ruleSet struct {
+	from  time.Time
+	rules *rulefmt.RuleGroups
+}
+
+// past is how long before the incident the slow rules are evaluated first. The share of
+// wrong answers is compared with that of six hours before.
+func (in incident) past() time.Duration {
+	if in.config == questions {
+		return calm + 2*time.Hour
+	}
+	return past
+}
+
+// times returns how long all is well, how long the incident lasts, and how long it is
+// watched afterwards.
+func (in incident) times() (before, during, after time.Duration) {
+	switch {
+	case in.healthy:
+		return 20 * time.Minute, time.Hour, 0
+	case in.config == questions:
+		return in.past(), lasting, *afterwards
+	}
+	return calm, lasting, *afterwards
+}
+
+// scrapePhase is when scrapes begin, so that none is at the time of something else.
+const scrapePhase = 4 * time.Second
+
+// world is everything that is watched.
+type world struct {
+	incident
+	*outcome
+	config   *config.Config
+	servers  network
+	exporter *exporter // nil while it is away
+	mute     sync.Once
+}
+
+// lasts reports whether the incident lasts now.
+func (w *world) lasts() bool {
+	return !time.Now().Before(w.onset) && time.Now().Before(w.end)
+}
+
+func (w *world) network() network {
 	servers := network{}
-	for i, e := range cfg.Endpoints {
+	for i, e := range w.config.Endpoints {
 		servers[e.Name] = &server{
-			name: e.Name, replicas: in.replicas(), random: rand.New(rand.NewPCG(1, uint64(i))), failed: map[engine.Reason]uint64{},
+			name: e.Name, replicas: w.replicas(), random: rand.New(rand.NewPCG(1, uint64(i))), failed: map[engine.Reason]uint64{},
 			fault: func() fault {
-				if now() {
-					return in.faults[e.Name]
+				if w.lasts() {
+					return w.faults[e.Name]
 				}
 				return fault{}
 			},
 		}
 	}
-	p := newPrometheus(t, intervals(cfg))
-	a := startAlertmanager(t)
-	defer a.stop()
-	e := startExporter(t, cfg, servers)
-	defer func() { e.stop() }()
-	seen := p.target("exporter:10115")
-	load, stop := p.evaluate(t, a)
-	defer stop()
-	load(p.recorded())
-	evaluating := false
-	const scrapePhase = 4 * time.Second
-	time.Sleep(scrapePhase)
-	for end := o.end.Add(afterwards); time.Now().Before(end); time.Sleep(scrapeInterval) {
-		if !evaluating && time.Until(o.onset) <= warmup {
-			evaluating = true
-			load(p.rules)
-		}
-		page := []byte(nil)
-		switch away := in.away && now(); {
-		case away && e != nil:
-			e.stop()
-			e = nil
-		case !away && e == nil:
-			e = startExporter(t, cfg, servers)
-		}
-		if e != nil {
-			page = e.metrics(t)
-		}
-		seen.scrape(t, page)
+	return servers
+}
+
+// page returns the page of the exporter, after what happens to it now; nil while it
+// is away.
+func (w *world) page(t *testing.T) []byte {
+	t.Helper()
+	switch away := w.away && w.lasts(); {
+	case away && w.exporter != nil:
+		w.exporter.stop()
+		w.exporter = nil
+	case !away && w.exporter == nil:
+		w.exporter = startExporter(t, w.config, w.servers)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, n := range a.notes {
-		if n.receiver != "watchdog" {
-			o.notes = append(o.notes, n)
-		}
+	if w.exporter == nil {
+		return nil
 	}
-	return o
+	if w.muted && w.lasts() {
+		w.mute.Do(func() {
+			if err := w.exporter.health.Mute("a", lasting, "maintenance"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return w.exporter.metrics(t)
 }
 
 func (in incident) configuration() string {
