@@ -112,23 +112,40 @@ func newRule(p parser.Parser, r rulefmt.Rule) (rule, error) {
 }
 
 // paging returns the alerts that page, with the recording rules that they need,
-// in the order of evaluation. Alerts about what is not simulated, such as GPUs,
-// find no series and stay silent.
+// each after those. Alerts about what is not simulated, such as GPUs, find no series
+// and stay silent.
 func paging(rules []rule) []rule {
 	needed := map[string]bool{}
-	var chosen []rule
-	// Backwards: a rule follows those that it needs.
-	for _, r := range slices.Backward(rules) {
-		if r.alert && r.labels.Get("severity") != "critical" || !r.alert && !needed[r.name] {
-			continue
-		}
-		for _, name := range r.selects {
-			needed[name] = true
-		}
-		chosen = append(chosen, r)
+	wanted := func(r rule) bool {
+		return r.alert && r.labels.Get("severity") == "critical" || !r.alert && needed[r.name]
 	}
-	slices.Reverse(chosen)
-	return chosen
+	for again := true; again; {
+		before := len(needed)
+		for _, r := range rules {
+			if wanted(r) {
+				for _, name := range r.selects {
+					needed[name] = true
+				}
+			}
+		}
+		again = len(needed) > before
+	}
+	return ordered(slices.DeleteFunc(slices.Clone(rules), func(r rule) bool { return !wanted(r) }))
+}
+
+// ordered puts each rule after those whose records it selects, for it is evaluated many
+// times at once. Rules that need each other stay in their order.
+func ordered(rules []rule) []rule {
+	done := make([]rule, 0, len(rules))
+	for left := slices.Clone(rules); len(left) > 0; {
+		i := slices.IndexFunc(left, func(r rule) bool {
+			return !slices.ContainsFunc(left, func(o rule) bool { return !o.alert && o.name != r.name && slices.Contains(r.selects, o.name) })
+		})
+		i = max(i, 0)
+		done = append(done, left[i])
+		left = slices.Delete(left, i, i+1)
+	}
+	return done
 }
 
 // staleMark is the sample by which a Prometheus ends a series.
