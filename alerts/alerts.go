@@ -11,6 +11,9 @@ package alerts
 import (
 	"bytes"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,14 +22,43 @@ import (
 
 // Options are what rules depend on besides the metrics themselves.
 type Options struct {
-	// Labels are the names of the configured labels that distinguish endpoints,
-	// on top of endpoint and model. Series that differ in other labels, such
-	// as those of several exporters, are added up.
+	// Labels are the names of the labels that distinguish endpoints on top of
+	// their name: those of the configuration. Series that differ in other
+	// labels, such as those of several exporters, are added up.
 	Labels []string
+	// Keep are the names of labels that Prometheus gives to whole exporters and
+	// that distinguish endpoints too, such as one for the cluster.
+	Keep []string
+	// Job is a regular expression for the names of the scrape jobs of exporters.
+	// Empty is DefaultJob.
+	Job string
+	// GrafanaURL is put before the paths of dashboards, and ExporterURL before
+	// those of the exporter's pages. Empty leaves paths as they are, and the
+	// links to the exporter out.
+	GrafanaURL, ExporterURL string
 	// Modules has the times from one probe to the next by the names of the
 	// modules in use.
 	Modules map[string]time.Duration
 }
+
+// Validate reports a label or an expression that would make rules invalid.
+func (o Options) Validate() error {
+	for _, name := range o.Keep {
+		if !labelName.MatchString(name) {
+			return fmt.Errorf("label %q is no label name of Prometheus", name)
+		}
+	}
+	if _, err := regexp.Compile(o.Job); err != nil {
+		return fmt.Errorf("regular expression for jobs: %w", err)
+	}
+	return nil
+}
+
+var labelName = regexp.MustCompile("^[a-zA-Z_][a-zA-Z0-9_]*$")
+
+// DefaultJob matches the names that scrape jobs of this exporter are expected to
+// have.
+const DefaultJob = "inference[-_]exporter.*"
 
 // Default returns the options for the default configuration.
 func Default() Options {
@@ -53,8 +85,10 @@ type Rule struct {
 
 // Alerts returns the alert rules. They need those of Recording.
 func Alerts(o Options) []Group {
-	return identify(o, []Group{
-		availabilityGroup(o),
+	return finish(o, []Group{
+		outagesGroup(o),
+		outagesRecorded(),
+		availabilityGroup(),
 		objectivesGroup(),
 		latencyGroup(o),
 		serversGroup(),
@@ -64,20 +98,71 @@ func Alerts(o Options) []Group {
 	})
 }
 
-// identity is the placeholder in expressions for the labels that identify an
-// endpoint.
-const identity = "$K"
+// Placeholders in expressions. An alert is about an endpoint, whatever model it
+// serves: the name of the model is missing after a restart in an outage, and a
+// label that comes and goes makes one alert two.
+const (
+	identity = "$K" // the labels of a recorded series of an endpoint
+	about    = "$E" // the labels of an alert on an endpoint
+	cluster  = "$C" // the labels that alerts on several endpoints have
+	scrapes  = "$J" // the scrape jobs of exporters
+)
 
-// identify puts the names of the labels that identify an endpoint in place.
-func identify(o Options, groups []Group) []Group {
-	k := strings.Join(append([]string{"endpoint", "model"}, o.Labels...), ", ")
+// finish puts the names of labels and jobs in place, and makes links absolute.
+func finish(o Options, groups []Group) []Group {
+	job := o.Job
+	if job == "" {
+		job = DefaultJob
+	}
+	names := append(slices.Clone(o.Keep), o.Labels...)
+	list := func(first ...string) string {
+		all := append(first, names...)
+		var once []string
+		for _, name := range all {
+			if !slices.Contains(once, name) {
+				once = append(once, name)
+			}
+		}
+		return strings.Join(once, ", ")
+	}
+	in := strings.NewReplacer(
+		identity, list("endpoint", "model"),
+		about, list("endpoint"),
+		cluster, strings.Join(o.Keep, ", "),
+		scrapes, "job=~"+strconv.Quote(job),
+	)
 	for _, g := range groups {
 		for i := range g.Rules {
-			g.Rules[i].Expr = strings.ReplaceAll(strings.TrimSpace(g.Rules[i].Expr), identity, k)
+			r := &g.Rules[i]
+			r.Expr = withoutRepeats(in.Replace(strings.TrimSpace(r.Expr)))
+			if r.Annotations["dashboard"] != "" {
+				r.Annotations["dashboard"] = strings.TrimSuffix(o.GrafanaURL, "/") + r.Annotations["dashboard"]
+			}
+			if o.ExporterURL != "" && strings.HasPrefix(r.Annotations["dashboard"], strings.TrimSuffix(o.GrafanaURL, "/")+endpointBoard) {
+				r.Annotations["explain"] = strings.TrimSuffix(o.ExporterURL, "/") + explainPath
+			}
 		}
 	}
 	return groups
 }
+
+// withoutRepeats leaves a label that a list names twice in it once: one that is
+// kept may be one by which rules group anyway.
+func withoutRepeats(expr string) string {
+	return labelList.ReplaceAllStringFunc(expr, func(list string) string {
+		open := strings.Index(list, "(") + 1
+		var once []string
+		for _, name := range strings.Split(list[open:len(list)-1], ",") {
+			if name = strings.TrimSpace(name); name != "" && !slices.Contains(once, name) {
+				once = append(once, name)
+			}
+		}
+		return list[:open] + strings.Join(once, ", ") + ")"
+	})
+}
+
+// labelList matches a list of labels of an aggregation or of a join.
+var labelList = regexp.MustCompile(`\b(?:by|on|group_left|group_right|without) ?\([a-zA-Z0-9_, ]*\)`)
 
 // Marshal renders groups as a rule file that begins with limits, one comment
 // each; see Limits.
@@ -140,7 +225,11 @@ const (
 	engineBoard   = "/d/ie-engine?var-endpoint={{ $labels.endpoint | urlquery }}"
 	gpuBoard      = "/d/ie-gpu?var-instance={{ $labels.instance | urlquery }}"
 	capacityBoard = "/d/ie-capacity?var-endpoint={{ $labels.endpoint | urlquery }}"
+	fleetBoard    = "/d/ie-fleet"
 	selfBoard     = "/d/ie-self"
+
+	// explainPath is the exporter's own account of an endpoint: its likely cause.
+	explainPath = "/api/v1/endpoints/{{ $labels.endpoint | urlquery }}/explain"
 )
 
 // alert is an alert rule as it is written in this package.
@@ -175,11 +264,23 @@ func (a alert) rule() Rule {
 	}
 }
 
-// rules returns the rules of alerts.
+// sinceWhen is the time since which an endpoint has not been well, where the
+// exporter knows it.
+const sinceWhen = `{{ with query (printf "min(inference_endpoint_state_since_timestamp_seconds{endpoint=%q})" $labels.endpoint) }} Not well since {{ . | first | value | humanizeTimestamp }}.{{ end }}` +
+	`{{ with query (printf "max by (cause) (inference_endpoint_cause_info{endpoint=%q})" $labels.endpoint) }} Probable cause: {{ . | first | label "cause" }}.{{ end }}`
+
+// unlessMuted leaves out endpoints that an operator has muted.
+const unlessMuted = "\nunless on ($E)\n(inference_endpoint_muted == 1)"
+
+// rules returns the rules of alerts. Those on endpoints leave out muted ones: what
+// records outages has done so already.
 func rules(alerts ...alert) []Rule {
 	all := make([]Rule, len(alerts))
 	for i, a := range alerts {
 		all[i] = a.rule()
+		if strings.Contains(a.expr, "by ($E") && !strings.Contains(a.expr, "up{$J}") {
+			all[i].Expr = "(\n" + a.expr + "\n)" + unlessMuted
+		}
 	}
 	return all
 }

@@ -16,16 +16,20 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 )
 
-var update = flag.Bool("update", false, "rewrite recording.yml and alerts.yml")
+var update = flag.Bool("update", false, "rewrite recording.yml, alerts.yml and the example for Alertmanager")
 
 // TestFilesAreCurrent compares the files with what the package makes.
 func TestFilesAreCurrent(t *testing.T) {
-	f := func(path string, groups []Group) {
+	marshal := func(groups []Group) []byte {
 		t.Helper()
-		got, err := Marshal(groups)
+		text, err := Marshal(groups)
 		if err != nil {
 			t.Fatal(err)
 		}
+		return text
+	}
+	f := func(path string, got []byte) {
+		t.Helper()
 		if *update {
 			if err := os.WriteFile(path, got, 0o644); err != nil {
 				t.Fatal(err)
@@ -40,26 +44,27 @@ func TestFilesAreCurrent(t *testing.T) {
 			t.Errorf("%s differs; if the change is wanted, rewrite it with -update (-want +got):\n%s", path, d)
 		}
 	}
-	f("recording.yml", Recording(Default()))
-	f("alerts.yml", Alerts(Default()))
+	f("recording.yml", marshal(Recording(Default())))
+	f("alerts.yml", marshal(Alerts(Default())))
+	f("../examples/stack/alertmanager.yml", Alertmanager(Default()))
 }
 
 // TestAlertNames keeps the names, which runbooks, routes and silences use.
 func TestAlertNames(t *testing.T) {
 	want := []string{
-		"InferenceAllReplicasLost", "InferenceAnswersCut", "InferenceAvailabilityDegradedNow", "InferenceAvailabilityFastBurn",
-		"InferenceAvailabilitySlowBurn", "InferenceBurstKneeFell", "InferenceCertificateExpiring", "InferenceClientServerGap",
+		"InferenceAllReplicasLost", "InferenceAnswersCut", "InferenceAvailabilityDegradedNow", "InferenceAvailabilitySlowBurn",
+		"InferenceBurstKneeFell", "InferenceCertificateExpiring", "InferenceClientServerGap",
 		"InferenceColdProbesCached", "InferenceConfigReloadFailed",
-		"InferenceDecodeSpeedCollapse", "InferenceDiscoveredTargetsRejected", "InferenceDiscoveryFailing", "InferenceE2EFastBurn", "InferenceE2ESlowBurn", "InferenceEndpointDown",
+		"InferenceDecodeSpeedCollapse", "InferenceDiscoveredTargetsRejected", "InferenceDiscoveryFailing", "InferenceEndpointDown", "InferenceEndpointNoLongerProbed",
 		"InferenceExporterDown", "InferenceExporterLacksResources", "InferenceFingerprintChanged", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
 		"InferenceGPUMemoryNearlyFull", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
-		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceLatencyRegression",
-		"InferenceMeasurementSuspect", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",
-		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceProbersDisagree", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceReplicaLossSlowsSurvivors",
+		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceLatencyRegression", "InferenceManyEndpointsDown",
+		"InferenceMeasurementSuspect", "InferenceModelChanged", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",
+		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceProbersDisagree", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceQueueSaturated", "InferenceReplicaLossSlowsSurvivors",
 		"InferenceReplicaLost", "InferenceScheduleLag", "InferenceServerHung", "InferenceServerPageUnreadable",
 		"InferenceServerQuantityMissing", "InferenceShardMissing", "InferenceStreamsBuffered", "InferenceTPOTDegradedNow",
-		"InferenceTPOTFastBurn", "InferenceTPOTSlowBurn", "InferenceTTFTDegradedNow", "InferenceTTFTFastBurn",
-		"InferenceTTFTSlowBurn", "InferenceWatchdog",
+		"InferenceTPOTRegression", "InferenceTPOTSlowBurn", "InferenceTTFTDegradedNow", "InferenceTTFTSlowBurn",
+		"InferenceWatchdog",
 	}
 	var got []string
 	for _, r := range alertRules(Default()) {
@@ -86,8 +91,9 @@ func TestIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back := []byte(strings.ReplaceAll(string(got), "endpoint, model, location, team", "endpoint, model"))
-		if d := cmp.Diff(string(plain), string(back)); d != "" {
+		back := strings.ReplaceAll(string(got), "endpoint, model, location, team", "endpoint, model")
+		back = strings.ReplaceAll(back, "endpoint, location, team", "endpoint")
+		if d := cmp.Diff(string(plain), back); d != "" {
 			t.Errorf("more than the identity differs (-plain +labelled):\n%s", d)
 		}
 		if string(plain) == string(got) {
@@ -99,14 +105,18 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestWindows(t *testing.T) {
-	f := func(intervals []time.Duration, median, failures string) {
+	f := func(intervals []time.Duration, medians, failures string) {
 		t.Helper()
 		o := Options{Modules: map[string]time.Duration{}}
 		for _, interval := range intervals {
 			o.Modules[interval.String()] = interval
 		}
-		if got := duration(o.medianWindow()); got != median {
-			t.Errorf("%v: medians over %s, want %s", intervals, got, median)
+		var lengths []string
+		for _, w := range o.medianWindows() {
+			lengths = append(lengths, w.length)
+		}
+		if got := strings.Join(lengths, " "); got != medians {
+			t.Errorf("%v: medians over %s, want %s", intervals, got, medians)
 		}
 		if got := duration(o.failureWindow()); got != failures {
 			t.Errorf("%v: failures over %s, want %s", intervals, got, failures)
@@ -116,11 +126,12 @@ func TestWindows(t *testing.T) {
 	// 90 probes take 7.5, 22.5, 45 and 90 minutes.
 	f([]time.Duration{5 * s}, "30m", "1h")
 	f([]time.Duration{15 * s}, "30m", "1h")
-	f([]time.Duration{30 * s}, "45m", "1h")
-	f([]time.Duration{60 * s}, "90m", "1h")
-	f([]time.Duration{80 * s}, "2h", "1h")
-	// Too slow for a median: it leaves those of others alone.
-	f([]time.Duration{10 * m, 60 * s}, "90m", "1h")
+	f([]time.Duration{30 * s}, "30m 45m", "1h")
+	f([]time.Duration{60 * s}, "30m 90m", "1h")
+	f([]time.Duration{80 * s}, "30m 2h", "1h")
+	// Each has a window of its own, and one too slow for a median the shortest.
+	f([]time.Duration{10 * m, 60 * s, 15 * s}, "30m 90m", "1h")
+	f([]time.Duration{30 * s, 60 * s}, "30m 45m 90m", "1h")
 	f([]time.Duration{30 * m}, "30m", "2h")
 	f([]time.Duration{20*m + 30*s}, "30m", "82m")
 	f(nil, "30m", "1h")
@@ -131,7 +142,11 @@ func TestWindows(t *testing.T) {
 func alertRules(o Options) []Rule {
 	var all []Rule
 	for _, g := range Alerts(o) {
-		all = append(all, g.Rules...)
+		for _, r := range g.Rules {
+			if r.Alert != "" {
+				all = append(all, r)
+			}
+		}
 	}
 	return all
 }
@@ -300,11 +315,16 @@ func checkMatcher(t *testing.T, r Rule, f collector.Family, label, op, value str
 	}
 }
 
-// recordingRules returns the recording rules of all groups.
+// recordingRules returns the recording rules of all groups, also of those with
+// alerts.
 func recordingRules(o Options) []Rule {
 	var all []Rule
-	for _, g := range Recording(o) {
-		all = append(all, g.Rules...)
+	for _, g := range append(Recording(o), Alerts(o)...) {
+		for _, r := range g.Rules {
+			if r.Record != "" {
+				all = append(all, r)
+			}
+		}
 	}
 	return all
 }
@@ -328,6 +348,64 @@ func TestRecordingNames(t *testing.T) {
 		}
 		if slices.Contains(names[:i], name) {
 			t.Errorf("%s is recorded twice", name)
+		}
+	}
+}
+
+// TestOptions checks what flags change: what distinguishes clusters, names of jobs
+// and links.
+func TestOptions(t *testing.T) {
+	o := Default()
+	o.Labels, o.Keep, o.Job = []string{"team"}, []string{"cluster", "job"}, "llm-.*"
+	o.GrafanaURL, o.ExporterURL = "https://grafana.example/g/", "https://probes.example"
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	rule := map[string]Rule{}
+	for _, r := range append(alertRules(o), recordingRules(o)...) {
+		rule[r.Alert+r.Record] = r
+		if regexp.MustCompile(`\$[A-Z]`).MatchString(r.Expr) || strings.Contains(r.Expr, "job, job") {
+			t.Errorf("%s%s:\n%s", r.Alert, r.Record, r.Expr)
+		}
+	}
+	for name, want := range map[string]string{
+		downNow:                                 "sum by (endpoint, cluster, job, team) (",
+		"InferenceManyEndpointsDown":            "count by (cluster, job) (",
+		"instance:inference_endpoint_info:last": "group by (job, instance, endpoint, model, cluster, team) (inference_endpoint_info)",
+		"InferenceExporterDown":                 `up{job=~"llm-.*"} == 0`,
+		"InferenceTTFTDegradedNow":              "max by (endpoint, cluster, job, team) (",
+		"module:inference_slo_objective:ratio":  "min by (endpoint, model, cluster, job, team, module, slo) (",
+	} {
+		if !strings.Contains(rule[name].Expr, want) {
+			t.Errorf("%s has no %q:\n%s", name, want, rule[name].Expr)
+		}
+	}
+	a := rule["InferenceEndpointDown"].Annotations
+	if want := "https://grafana.example/g/d/ie-endpoint?var-endpoint={{ $labels.endpoint | urlquery }}"; a["dashboard"] != want {
+		t.Errorf("dashboard %q", a["dashboard"])
+	}
+	if want := "https://probes.example/api/v1/endpoints/{{ $labels.endpoint | urlquery }}/explain"; a["explain"] != want {
+		t.Errorf("explain %q", a["explain"])
+	}
+	if text := string(Alertmanager(o)); !strings.Contains(text, "group_by: [endpoint, cluster, job, instance]") {
+		t.Errorf("routes:\n%s", text)
+	}
+	for _, bad := range []Options{{Keep: []string{"a-b"}}, {Job: "("}} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+}
+
+// TestMutedEndpointsPageNobody checks that every alert on an endpoint leaves muted
+// ones out, by itself or by what it goes by.
+func TestMutedEndpointsPageNobody(t *testing.T) {
+	for _, r := range alertRules(Default()) {
+		if !strings.Contains(r.Annotations["summary"], "$labels.endpoint") || strings.Contains(r.Expr, downNow) || strings.Contains(r.Expr, hungNow) || r.Alert == "InferenceProbersDisagree" {
+			continue
+		}
+		if !strings.HasSuffix(r.Expr, "unless on (endpoint)\n(inference_endpoint_muted == 1)") {
+			t.Errorf("%s:\n%s", r.Alert, r.Expr)
 		}
 	}
 }

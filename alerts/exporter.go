@@ -2,9 +2,6 @@ package alerts
 
 import "fmt"
 
-// jobs are the names that scrape jobs of this exporter are expected to have.
-const jobs = `job=~"inference[-_]exporter.*"`
-
 // exporterGroup has the alerts on the monitoring itself: missing or wrong results.
 func exporterGroup(o Options) Group {
 	return Group{Name: "inference-exporter", Interval: "30s", Rules: rules(
@@ -23,7 +20,8 @@ func exporterGroup(o Options) Group {
 		probeSpared(o),
 		lacksResources(Warning, "0"),
 		lacksResources(Critical, "0.5"),
-		measurementSuspect(),
+		measurementSuspect(Warning, "0.1", "5m"),
+		measurementSuspect(Critical, "0.8", "10m"),
 	)}
 }
 
@@ -86,14 +84,14 @@ sum by (job, instance) (increase(inference_probe_results_total{concurrency=""}[1
 // to two timeouts on top; where modules take turns, the second one waits for one
 // run of each rung of the others.
 const stale = `(
-  time() - max by ($K, module) (inference_probe_last_run_timestamp_seconds > 0 or inference_probe_configured_timestamp_seconds)
-  > on ($K, module)
+  time() - max by ($E, module) (inference_probe_last_run_timestamp_seconds > 0 or inference_probe_configured_timestamp_seconds)
+  > on ($E, module)
   (
-    3 * max by ($K, module) (inference_probe_interval_seconds)
-    + on ($K, module)
-    max by ($K, module) (inference_probe_timeout_seconds)
-    + on ($K) group_left
-    sum by ($K) (max by ($K, module, input_tokens, output_tokens) (inference_probe_timeout_seconds))
+    3 * max by ($E, module) (inference_probe_interval_seconds)
+    + on ($E, module)
+    max by ($E, module) (inference_probe_timeout_seconds)
+    + on ($E) group_left
+    sum by ($E) (max by ($E, module, input_tokens, output_tokens) (inference_probe_timeout_seconds))
   )
 )`
 
@@ -103,8 +101,8 @@ func probeStale(o Options) alert {
 	return alert{
 		name: "InferenceProbeStale", severity: Critical, category: Exporter,
 		expr: fmt.Sprintf(stale+`
-unless on ($K, module)
-sum by ($K, module) (increase(inference_probe_skipped_total{reason!~"overrun|limit"}[%s])) > 0`, duration(o.skipWindow())),
+unless on ($E, module)
+sum by ($E, module) (increase(inference_probe_skipped_total{reason!~"overrun|limit"}[%s])) > 0`, duration(o.skipWindow())) + unlessDown(soon),
 		lasting: "1m",
 		summary: "There is no result of {{ $labels.endpoint }} with {{ $labels.module }} for {{ $value | humanizeDuration }}.",
 		description: "The exporter is up, but results of this module have stopped or never began, and with them all alerts that are based on them. " +
@@ -115,16 +113,16 @@ sum by ($K, module) (increase(inference_probe_skipped_total{reason!~"overrun|lim
 
 // probeSpared is for working hours: the exporter works, and a configuration or a
 // quota has to be changed. That a budget is spent has an alert of its
-// own.
+// own. A server that asks to wait and answers nothing else is down.
 func probeSpared(o Options) alert {
 	return alert{
 		name: "InferenceProbeStale", severity: Warning, category: Exporter,
-		expr: fmt.Sprintf(`sum by ($K, module, reason) (increase(inference_probe_skipped_total{reason!~"overrun|limit|budget"}[%s])) > 0
-and on ($K, module)
-`+stale, duration(o.skipWindow())),
+		expr: fmt.Sprintf(`sum by ($E, module, reason) (increase(inference_probe_skipped_total{reason!~"overrun|limit|budget"}[%s])) > 0
+and on ($E, module)
+`+stale, duration(o.skipWindow())) + unlessDown(soon),
 		lasting: "1m",
-		summary: "All probes of {{ $labels.endpoint }} with {{ $labels.module }} are left out ({{ $labels.reason }}).",
-		description: "No probe of this module has had a result for three intervals, for a reason in the configuration, the server or the machine: the endpoint is not watched with it. " +
+		summary: `No probe of {{ $labels.endpoint }} runs ({{ $labels.module }}): {{ if eq $labels.reason "backoff" }}it asks to wait{{ else }}{{ $labels.reason }}{{ end }}.`,
+		description: "No probe of this module has had a result for three intervals, for a reason in the configuration, the server or the machine: the endpoint is not watched with it. With backoff the exporter works and does what the server asks. " +
 			"Look first at the reason: the runbook says what to change for each.",
 		board: endpointBoard,
 	}
@@ -153,19 +151,21 @@ sum by (job, instance) (increase(inference_exporter_missed_runs_total{reason="re
 	}
 }
 
-func measurementSuspect() alert {
+// measurementSuspect distinguishes some probes from nearly all: their latencies
+// count for no objective, so that nobody watches those of any endpoint.
+func measurementSuspect(severity Severity, share, lasting string) alert {
 	return alert{
-		name: "InferenceMeasurementSuspect", severity: Warning, category: Exporter,
-		expr: `(
-  sum by (job, instance) (increase(inference_exporter_imprecise_probes_total[15m]))
+		name: "InferenceMeasurementSuspect", severity: severity, category: Exporter,
+		expr: fmt.Sprintf(`(
+  sum by (job, instance) (increase(inference_exporter_imprecise_probes_total[5m]))
   / on (job, instance)
-  sum by (job, instance) (increase(inference_exporter_probes_total[15m]))
-) > 0.1
+  sum by (job, instance) (increase(inference_exporter_probes_total[5m]))
+) > %s
 and on (job, instance)
-sum by (job, instance) (increase(inference_exporter_imprecise_probes_total[15m])) >= 5`,
-		lasting: "5m",
+sum by (job, instance) (increase(inference_exporter_imprecise_probes_total[15m])) >= 5`, share),
+		lasting: lasting,
 		summary: "The exporter {{ $labels.instance }} cannot guarantee the latencies of {{ $value | humanizePercentage }} of its probes.",
-		description: "The exporter was too busy or its clock too unsteady during these probes: latencies may be its own. " +
+		description: "The exporter was too busy or its clock too unsteady during these probes: latencies may be its own, and count for no objective. " +
 			"Look first at its CPU limit and at what else runs on its machine, before you look at any endpoint.",
 		board: selfBoard,
 	}
@@ -236,16 +236,16 @@ or
 (
   instance:inference_endpoint_info:last
   and on (job, instance)
-  up{%s} == 0
-)`, jobs)
+  up{$J} == 0
+)`)
 }
 
 // unwatched is the endpoints that an exporter has or had and that no exporter
 // has now.
 const unwatched = `(
   instance:inference_endpoint_info:last
-  unless on ($K)
-  group by ($K) (inference_endpoint_info)
+  unless on ($E)
+  group by ($E) (inference_endpoint_info)
 )`
 
 // exporterDown pages if endpoints are no longer watched. What an exporter
@@ -255,19 +255,19 @@ func exporterDown() alert {
 	return alert{
 		name: "InferenceExporterDown", severity: Critical, category: Exporter,
 		expr: fmt.Sprintf(`(
-  up{%[1]s} == 0
+  up{$J} == 0
   unless on (job, instance)
   (
     instance:inference_endpoint_info:last
     unless on (job, instance)
-    %[2]s
+    %s
   )
 )
 or
-absent(up{%[1]s})`, jobs, unwatched),
+absent(up{$J})`, unwatched),
 		lasting: "3m",
 		summary: "{{ with $labels.instance }}The exporter {{ . }} is down{{ else }}There is no exporter to scrape{{ end }}: its endpoints are not watched.",
-		description: "Prometheus cannot scrape the exporter, or has no target for it (jobs named inference_exporter or inference-exporter). All alerts that are based on it are silent. " +
+		description: "Prometheus cannot scrape the exporter, or has no target for it (see the names of jobs in the expression). All alerts that are based on it are silent. " +
 			"Look first at the targets page of Prometheus and at the exporter's log.",
 		board: selfBoard,
 	}
@@ -277,11 +277,11 @@ absent(up{%[1]s})`, jobs, unwatched),
 func replicaDown() alert {
 	return alert{
 		name: "InferenceExporterDown", severity: Warning, category: Exporter,
-		expr: fmt.Sprintf(`up{%s} == 0
+		expr: fmt.Sprintf(`up{$J} == 0
 and on (job, instance)
 instance:inference_endpoint_info:last
 unless on (job, instance)
-%s`, jobs, unwatched),
+%s`, unwatched),
 		lasting: "3m",
 		summary: "The exporter {{ $labels.instance }} is down; others watch its endpoints.",
 		description: "Prometheus cannot scrape the exporter. Other exporters probe all of its endpoints, so that every endpoint is still watched until one of them is lost too. " +

@@ -4,12 +4,14 @@ import "fmt"
 
 // Recording returns the recording rules, for alerts and dashboards.
 func Recording(o Options) []Group {
-	return identify(o, []Group{
-		shortSLOGroup(),
-		middleSLOGroup(),
+	return finish(o, []Group{
+		resultsGroup(o),
+		minutesGroup(),
 		hourlySLOGroup(),
 		longSLOGroup(),
-		ttftGroup(o),
+		middleSLOGroup(),
+		shortSLOGroup(),
+		latencyRecordedGroup(o),
 		probesGroup(),
 		serverRatesGroup(),
 		hourlyWorkloadsGroup(),
@@ -27,45 +29,56 @@ func record(name, format string, args ...any) Rule {
 // is judged by itself. Its prefixes and lengths are added up.
 const ofModule = "$K, module, slo"
 
-// badRatio is the share of bad probes in a window.
+// badRatio is the share of bad probes in a window, of counts recorded before.
 func badRatio(window string) Rule {
 	return record("module:inference_probe_slo_bad:ratio_rate"+window,
-		`sum by (%[1]s) (rate(inference_probe_slo_bad_total[%[2]s]))
+		`module:inference_probe_slo_bad:increase%[2]s
 / on (%[1]s)
-(sum by (%[1]s) (rate(inference_probe_slo_eligible_total[%[2]s])) > 0)`, ofModule, window)
+(module:inference_probe_slo_eligible:increase%[2]s > 0)`, ofModule, window)
 }
 
-// badIncrease is the number of bad probes in a window.
-func badIncrease(window string) Rule {
-	return record("module:inference_probe_slo_bad:increase"+window,
-		"sum by (%s) (increase(inference_probe_slo_bad_total[%s]))", ofModule, window)
+// increases are the numbers of bad and of all probes in a window, and the share of
+// the bad ones.
+func increases(window string) []Rule {
+	return []Rule{
+		record("module:inference_probe_slo_bad:increase"+window, "sum by (%s) (increase(inference_probe_slo_bad_total[%s]))", ofModule, window),
+		record("module:inference_probe_slo_eligible:increase"+window, "sum by (%s) (increase(inference_probe_slo_eligible_total[%s]))", ofModule, window),
+		badRatio(window),
+	}
 }
 
-// shortSLOGroup has what pages soon.
-func shortSLOGroup() Group {
-	return Group{Name: "inference-recorded-slo-short", Interval: "30s", Rules: append([]Rule{
+// daysOf are the same for a window of days, of what each hour recorded.
+func daysOf(window string) []Rule {
+	sum := func(counter string) Rule {
+		return record("module:"+counter+":increase"+window, "sum_over_time(module:%s:increase_each_hour[%s])", counter, window)
+	}
+	return []Rule{sum("inference_probe_slo_bad"), sum("inference_probe_slo_eligible"), badRatio(window)}
+}
+
+// resultsGroup counts results once, for all that goes by them.
+func resultsGroup(o Options) Group {
+	window := duration(o.failureWindow())
+	return Group{Name: "inference-recorded-results", Interval: "1m", Rules: []Rule{
+		record("endpoint:inference_probe_results:increase30m",
+			`sum by ($K, outcome) (increase(inference_probe_results_total{outcome!="canceled",concurrency=""}[30m])) > 0`),
+		record("endpoint:inference_probe_failures:increase"+window,
+			`sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[%s])) > 0`, window),
+		record("endpoint:inference_endpoint_info:model", `group by ($K) (inference_endpoint_info{model!=""})`),
+	}}
+}
+
+// minutesGroup has the minutes in which a probe was bad. Each series is compared
+// with itself a minute ago, so that no probe is missed between two windows and no
+// exporter that comes and goes looks like a bad minute.
+func minutesGroup() Group {
+	const expected = "module:inference_probe_slo_bad_minutes:expected30m"
+	return Group{Name: "inference-recorded-slo-minutes", Interval: "1m", Rules: []Rule{
 		// Exporters may disagree: the most lenient one counts.
 		record("module:inference_slo_objective:ratio", "min by (%s) (inference_slo_objective_ratio)", ofModule),
-		badRatio("5m"),
-		badRatio("30m"),
-		badRatio("1h"),
-		badIncrease("5m"),
-		badIncrease("1h"),
-	}, badMinutesRecorded()...)}
-}
-
-// badMinutesRecorded counts bad minutes. Each series is compared with itself a
-// minute ago, so that no probe is missed between two windows and no exporter
-// that comes and goes looks like a bad minute.
-func badMinutesRecorded() []Rule {
-	const expected = "module:inference_probe_slo_bad_minutes:expected30m"
-	return []Rule{
-		record("module:inference_probe_slo_bad_minutes:count30m",
-			`count_over_time(
-  (sum by (%s) (
-    (inference_probe_slo_bad_total - inference_probe_slo_bad_total offset 1m) > 0
-  ))[%dm:1m]
-)`, ofModule, badMinuteWindow),
+		record(badMinute, `sum by (%s) (
+  (inference_probe_slo_bad_total - inference_probe_slo_bad_total offset 1m) > bool 0
+) > bool 0`, ofModule),
+		record("module:inference_probe_slo_bad_minutes:count30m", "sum_over_time(%s[%dm])", badMinute, badMinuteWindow),
 		record(expected,
 			`%[2]d * (1 -
   module:inference_slo_objective:ratio
@@ -75,76 +88,114 @@ func badMinutesRecorded() []Rule {
 		record("module:inference_probe_slo_bad_minutes:enough30m",
 			"%[1]s + %[2]d * sqrt(%[1]s * (1 - %[1]s / %[3]d)) + %[4]d",
 			expected, badMinuteSigmas, badMinuteWindow, badMinuteExtra),
+	}}
+}
+
+// badMinute is 1 for a minute with a bad probe and else 0.
+const badMinute = "module:inference_probe_slo_bad_minutes:bool"
+
+// shortSLOGroup has what pages soon.
+func shortSLOGroup() Group {
+	g := Group{Name: "inference-recorded-slo-short", Interval: "30s"}
+	for _, window := range []string{"5m", "30m", "1h"} {
+		g.Rules = append(g.Rules, increases(window)...)
 	}
+	for _, window := range []string{"2m", "4m", "10m"} {
+		g.Rules = append(g.Rules, ownBad(window))
+	}
+	g.Rules = append(g.Rules, serversHungRecorded()...)
+	g.Rules = append(g.Rules, degradedRecorded()...)
+	return g
 }
 
 // middleSLOGroup has the windows of hours.
 func middleSLOGroup() Group {
-	return Group{Name: "inference-recorded-slo-middle", Interval: "1m", Rules: []Rule{
-		badRatio("2h"),
-		badRatio("6h"),
-		badIncrease("6h"),
-	}}
+	g := Group{Name: "inference-recorded-slo-middle", Interval: "1m"}
+	for _, window := range []string{"2h", "6h"} {
+		g.Rules = append(g.Rules, increases(window)...)
+	}
+	return g
 }
 
 // hourlySLOGroup has the probes of each hour once, so that those of many days
-// can be added up: a month of the counters would be 172,800 samples of each.
+// can be added up: a month of the counters would be 172,800 samples of each. Of
+// the bad minutes it has how many there were, in how many stretches, and whether
+// one of these lasted longer than a minute. An hour with more than usualBadMinutes of them
+// is that of an incident and says nothing about noise.
 func hourlySLOGroup() Group {
 	hour := func(counter string) Rule {
 		return record("module:"+counter+":increase_each_hour", "sum by (%s) (increase(%s_total[1h]))", ofModule, counter)
 	}
+	usual := func(name, expr string) Rule {
+		return record("module:inference_probe_slo_bad_minutes:"+name+"_each_hour",
+			"%s\nand on (%s)\nsum_over_time(%s[1h]) <= %d", expr, ofModule, badMinute, usualBadMinutes)
+	}
 	return Group{Name: "inference-recorded-slo-hourly", Interval: "1h", Rules: []Rule{
 		hour("inference_probe_slo_bad"),
 		hour("inference_probe_slo_eligible"),
+		usual("count", "sum_over_time("+badMinute+"[1h])"),
+		usual("stretches", "resets("+badMinute+"[1h])"),
+		usual("long_stretches", fmt.Sprintf("clamp_max(resets((%[1]s * on (%[2]s) %[1]s offset 1m)[1h:1m]), 1)", badMinute, ofModule)),
 	}}
 }
 
-// longSLOGroup has the windows of days, which are costly and change slowly. Its
-// interval leaves two minutes for an evaluation before what was recorded the
-// time before is too old to be seen.
+// longSLOGroup has the windows of days, which change slowly. Its interval leaves
+// two minutes for an evaluation before what was recorded the time before is too
+// old to be seen.
 func longSLOGroup() Group {
-	return Group{Name: "inference-recorded-slo-long", Interval: "3m", Rules: []Rule{
-		badRatio("1d"),
-		badRatio("3d"),
-		badIncrease("1d"),
-		badIncrease("3d"),
+	g := Group{Name: "inference-recorded-slo-long", Interval: "3m", Rules: append(daysOf("1d"), daysOf("3d")...)}
+	g.Rules = append(g.Rules,
 		record("module:inference_probe_slo_bad:ratio30d",
 			`sum_over_time(module:inference_probe_slo_bad:increase_each_hour[30d])
 / on (%s)
 (sum_over_time(module:inference_probe_slo_eligible:increase_each_hour[30d]) > 0)`, ofModule),
-	}}
+		togetherRecorded(),
+	)
+	return g
 }
 
 // alike is the labels of probes that ask the same.
 const alike = "$K, module, prefix, input_tokens, output_tokens"
 
-// ttftGroup has medians, from native histograms or else from classic ones.
-// Modules, prefixes and lengths stay apart: their prompts differ, and a median
-// over two kinds lies anywhere between them. Bursts overload on purpose.
-func ttftGroup(o Options) Group {
-	windows := []string{"30m"}
-	if w := duration(o.medianWindow()); w != windows[0] {
-		windows = append(windows, w)
-	}
-	g := Group{Name: "inference-recorded-ttft", Interval: "1m"}
-	for _, w := range windows {
+// median is the median of a histogram in a window, from native histograms or else
+// from classic ones, of the probes that ask the same. Bursts overload on purpose.
+// Matchers begin with a comma.
+func median(metric, by, window, matchers string) string {
+	return fmt.Sprintf(`histogram_quantile(0.5, sum by (%[1]s) (rate(%[2]s{concurrency=""%[4]s}[%[3]s]))) > 0
+or
+histogram_quantile(0.5, sum by (%[1]s, le) (rate(%[2]s_bucket{concurrency=""%[4]s}[%[3]s]))) > 0`, by, metric, window, matchers)
+}
+
+// observations is how many probes a median rests on.
+func observations(metric, window, matchers string) string {
+	return fmt.Sprintf(`sum by (%[1]s) (histogram_count(increase(%[2]s{concurrency=""%[4]s}[%[3]s])))
+or
+sum by (%[1]s) (increase(%[2]s_count{concurrency=""%[4]s}[%[3]s]))`, alike, metric, window, matchers)
+}
+
+// latencyRecordedGroup has medians. Modules, prefixes and lengths stay apart:
+// their prompts differ, and a median over two kinds lies anywhere between them.
+// Boards show that of half an hour of all modules; a longer one is that of the
+// modules that need it.
+func latencyRecordedGroup(o Options) Group {
+	const ttft, tpot = "inference_probe_ttft_seconds", "inference_probe_tpot_seconds"
+	g := Group{Name: "inference-recorded-latency", Interval: "1m"}
+	for _, w := range o.medianWindows() {
+		modules := w.only
 		g.Rules = append(g.Rules,
-			record("module:inference_probe_ttft_seconds:median"+w,
-				`histogram_quantile(0.5, sum by (%[1]s) (rate(inference_probe_ttft_seconds{concurrency=""}[%[2]s]))) > 0
-or
-histogram_quantile(0.5, sum by (%[1]s, le) (rate(inference_probe_ttft_seconds_bucket{concurrency=""}[%[2]s]))) > 0`, alike, w),
-			record("module:inference_probe_ttft_seconds:increase"+w,
-				`sum by (%[1]s) (histogram_count(increase(inference_probe_ttft_seconds{concurrency=""}[%[2]s])))
-or
-sum by (%[1]s) (increase(inference_probe_ttft_seconds_count{concurrency=""}[%[2]s]))`, alike, w))
+			record("module:"+ttft+":median"+w.length, "%s", median(ttft, alike, w.length, modules)),
+			record("module:"+ttft+":increase"+w.length, "%s", observations(ttft, w.length, modules)))
 	}
 	// Two exporters that ask the same at the same endpoint should agree.
-	const byExporter = "job, instance, " + alike
-	g.Rules = append(g.Rules, record("instance:inference_probe_ttft_seconds:median30m",
-		`histogram_quantile(0.5, sum by (%[1]s) (rate(inference_probe_ttft_seconds{concurrency=""}[30m]))) > 0
-or
-histogram_quantile(0.5, sum by (%[1]s, le) (rate(inference_probe_ttft_seconds_bucket{concurrency=""}[30m]))) > 0`, byExporter))
-	return g
+	return Group{Name: g.Name, Interval: g.Interval, Rules: append(
+		g.Rules,
+		record("instance:"+ttft+":median30m", "%s", median(ttft, "job, instance, "+alike, "30m", "")),
+		record("module:"+tpot+":median10m", "%s", median(tpot, alike, "10m", "")),
+		record("module:"+tpot+":increase10m", "%s", observations(tpot, "10m", "")),
+		record("module:"+tpot+":usual1d", `quantile_over_time(0.75, module:%[1]s:median10m[1d])
+and on (%[2]s)
+count_over_time(module:%[1]s:median10m[1d]) >= %[3]d`, tpot, alike, fewestUsualTPOTs),
+	)}
 }
 
 // probesGroup has what dashboards show of all probes: each module has a counter

@@ -8,7 +8,7 @@ func workloadsGroup() Group {
 	return Group{Name: "inference-workloads", Interval: "1m", Rules: rules(
 		qualityDrop("1h", "10m"),
 		qualityDrop("6h", "30m"),
-		fingerprintChanged(Warning, "answer|model|logprob"),
+		fingerprintChanged(Warning, "answer"),
 		fingerprintChanged(Info, "system_fingerprint"),
 		burstKneeFell(),
 		coldProbesCached(),
@@ -23,7 +23,7 @@ func qualityDrop(window, lasting string) alert {
 	expected := fmt.Sprintf("module:inference_probe_checks:increase%s * on (%s) %s", window, ofEach, usual)
 	return alert{
 		name: "InferenceQualityDrop", severity: Warning, category: Quality, labels: map[string]string{"window": window},
-		expr: fmt.Sprintf(`module:inference_probe_checks_missed:ratio%[1]s
+		expr: "max by ($E, module) (\n" + fmt.Sprintf(`module:inference_probe_checks_missed:ratio%[1]s
 > on (%[2]s)
 %[3]s + %[4]s
 and on (%[2]s)
@@ -34,7 +34,7 @@ and on (%[2]s)
 )
 and on (%[2]s)
 module:inference_probe_checks:increase%[1]s >= %[8]d`,
-			window, ofEach, usual, smallestQualityDrop, expected, checkSigmas, checkExtra, fewestChecks),
+			window, ofEach, usual, smallestQualityDrop, expected, checkSigmas, checkExtra, fewestChecks) + "\n)" + unlessDown(soon),
 		lasting: lasting, keep: "30m",
 		summary: "{{ $value | humanizePercentage }} of the answers of {{ $labels.endpoint }} to {{ $labels.module }} are not right, more than usual.",
 		description: "The share of answers that failed their check over " + window + " is beyond what the last seven days and chance explain: the endpoint answers, but worse. " +
@@ -44,15 +44,16 @@ module:inference_probe_checks:increase%[1]s >= %[8]d`,
 }
 
 // fingerprintChanged repeats changes that the exporter has found to be no chance:
-// one change counts once. What a service calls its system changes with each of its
-// releases and is for the record.
+// one change counts once. Those of the model or its weights have an alert of their
+// own. What a service calls its system changes with each of its releases and is for
+// the record.
 func fingerprintChanged(severity Severity, sources string) alert {
 	return alert{
 		name: "InferenceFingerprintChanged", severity: severity, category: Quality,
-		expr:    fmt.Sprintf(`max by ($K, module, source) (increase(inference_probe_fingerprint_changes_total{source=~%q}[15m])) > 0`, sources),
+		expr:    fmt.Sprintf(`max by ($E, module, source) (increase(inference_probe_fingerprint_changes_total{source=~%q}[15m])) > 0`, sources),
 		keep:    "1h",
 		summary: "Another model, or the same in another form, seems to answer at {{ $labels.endpoint }}: {{ $labels.source }} changed.",
-		description: "Something changed that stays the same as long as model, weights and arithmetic do. logprob, the score of a fixed passage, is the surest sign; answer is the text of an answer at temperature 0; model and system_fingerprint are reported in the reply. " +
+		description: "Something changed that stays the same as long as model, weights and arithmetic do. answer is the text of an answer at temperature 0; system_fingerprint is reported in the reply. " +
 			"Look first at recent deployments, and then at quality and latency since.",
 		board: endpointBoard,
 	}
@@ -65,13 +66,13 @@ func fingerprintChanged(severity Severity, sources string) alert {
 func burstKneeFell() alert {
 	return alert{
 		name: "InferenceBurstKneeFell", severity: Warning, category: Saturation,
-		expr: fmt.Sprintf(`max_over_time(module:inference_probe_burst_knee_concurrency:max[3h])
+		expr: "max by ($E, module) (\n" + fmt.Sprintf(`max_over_time(module:inference_probe_burst_knee_concurrency:max[3h])
 < on ($K, module)
 0.3 * quantile_over_time(0.5, module:inference_probe_burst_knee_concurrency:max_each_hour[7d] offset 3h)
 and on ($K, module)
 count_over_time(module:inference_probe_burst_knee_concurrency:max_each_hour[7d] offset 3h) >= %d
 and on ($K, module)
-max by ($K, module) (changes(inference_probe_last_run_timestamp_seconds{concurrency!=""}[3h])) >= 3`, fewestBurstHours),
+max by ($K, module) (changes(inference_probe_last_run_timestamp_seconds{concurrency!=""}[3h])) >= 3`, fewestBurstHours) + "\n)" + unlessDown(soon),
 		keep:    "1h",
 		summary: "{{ $labels.endpoint }} misses its objectives at {{ $value }} requests at once ({{ $labels.module }}), far fewer than usual.",
 		description: "All bursts of the last three hours reached the limit at a quarter of the usual number of requests or less, or at any where there used to be none: there is little capacity left for the load of users. " +
@@ -86,12 +87,12 @@ func coldProbesCached() alert {
 	return alert{
 		name: "InferenceColdProbesCached", severity: Warning, category: Exporter,
 		expr: `(
-  sum by ($K, module) (increase(inference_probe_cold_cached_total[1h]))
-  / on ($K, module)
-  sum by ($K, module) (increase(inference_probe_results_total{prefix="cold",outcome="success"}[1h]))
+  sum by ($E, module) (increase(inference_probe_cold_cached_total[1h]))
+  / on ($E, module)
+  sum by ($E, module) (increase(inference_probe_results_total{prefix="cold",outcome="success"}[1h]))
 ) > 0.1
-and on ($K, module)
-sum by ($K, module) (increase(inference_probe_cold_cached_total[1h])) >= 5`,
+and on ($E, module)
+sum by ($E, module) (increase(inference_probe_cold_cached_total[1h])) >= 5`,
 		lasting: "5m",
 		summary: "{{ $value | humanizePercentage }} of the cold probes of {{ $labels.endpoint }} with {{ $labels.module }} are answered from the prefix cache.",
 		description: "Cold prompts begin differently each time, so that no cache helps; yet the replies report cached tokens. TTFT of cold probes, and all that is estimated from it, is then better than what users see. " +
@@ -107,7 +108,7 @@ sum by ($K, module) (increase(inference_probe_cold_cached_total[1h])) >= 5`,
 func probeBudgetExhausted() alert {
 	return alert{
 		name: "InferenceProbeBudgetExhausted", severity: Warning, category: Exporter,
-		expr: fmt.Sprintf(`max by ($K, module) (
+		expr: fmt.Sprintf(`max by ($E, module) (
   max by (%[1]s) (increase(inference_probe_skipped_total{reason="budget"}[1h]))
   * on (%[1]s)
   max by (%[1]s) (inference_probe_interval_seconds)

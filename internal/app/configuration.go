@@ -152,13 +152,21 @@ func objectiveText(m *config.Module) string {
 	return text
 }
 
-// rulesCommand prints rules for Prometheus.
+// rulesCommand prints rules for Prometheus, or routes for Alertmanager.
 type rulesCommand struct {
-	file *string
+	file, format, job, grafana, exporter *string
+	keep                                 *[]string
 }
 
 func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
-	return &rulesCommand{file: c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").String()}
+	return &rulesCommand{
+		file:     c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").String(),
+		format:   c.Flag("format", "What to print: rules for Prometheus, or routes and inhibitions for Alertmanager.").Default("prometheus").Enum("prometheus", "alertmanager"),
+		keep:     c.Flag("keep-label", "Label that Prometheus adds to all metrics of an exporter and that distinguishes endpoints of the same name, such as cluster. Repeatable.").Strings(),
+		job:      c.Flag("job", "Regular expression for the names of the scrape jobs of exporters.").Default(alerts.DefaultJob).String(),
+		grafana:  c.Flag("grafana-url", "URL of Grafana, put before the links to dashboards.").String(),
+		exporter: c.Flag("exporter-url", "URL of the exporter's page, for links from alerts to the probable cause.").String(),
+	}
 }
 
 func (c *rulesCommand) run(_ context.Context, env environment) error {
@@ -170,7 +178,8 @@ func (c *rulesCommand) run(_ context.Context, env environment) error {
 		}
 		options = ruleOptions(cfg)
 	}
-	text, err := alerts.Marshal(append(alerts.Recording(options), alerts.Alerts(options)...), alerts.Limits(options)...)
+	options.Keep, options.Job, options.GrafanaURL, options.ExporterURL = *c.keep, *c.job, *c.grafana, *c.exporter
+	text, err := alertsText(options, *c.format)
 	if err != nil {
 		return err
 	}
@@ -178,6 +187,17 @@ func (c *rulesCommand) run(_ context.Context, env environment) error {
 		return fmt.Errorf("print the rules: %w", err)
 	}
 	return nil
+}
+
+// alertsText returns what the command prints in a format.
+func alertsText(o alerts.Options, format string) ([]byte, error) {
+	if err := o.Validate(); err != nil {
+		return nil, unusable{err}
+	}
+	if format == "alertmanager" {
+		return alerts.Alertmanager(o), nil
+	}
+	return alerts.Marshal(append(alerts.Recording(o), alerts.Alerts(o)...), alerts.Limits(o)...)
 }
 
 // ruleOptions returns what rules take from a configuration: the labels of all

@@ -40,9 +40,11 @@ type rule struct {
 func (r rule) remembers() bool { return slices.Contains(r.selects, r.name) }
 
 // rulesFor returns the paging alerts that the exporter makes for probes with
-// an interval, with the recording rules that they need.
+// an interval, with the recording rules that they need. Each endpoint is a cluster
+// of its own: those of a simulation are many times the same and have nothing in
+// common.
 func rulesFor(interval time.Duration) ([]rule, error) {
-	o := alerts.Options{Modules: map[string]time.Duration{"interactive": interval}}
+	o := alerts.Options{Keep: []string{"endpoint"}, Modules: map[string]time.Duration{"interactive": interval}}
 	var files [][]byte
 	for _, groups := range [][]alerts.Group{alerts.Recording(o), alerts.Alerts(o)} {
 		file, err := alerts.Marshal(groups)

@@ -99,7 +99,7 @@ func endpointTTFT() []Panel {
 		{
 			Title: "TTFT of the probes", Viz: TimeSeries, Unit: "s", Width: 12, Height: 9,
 			What: "Time to first token of the probes that succeeded: the highest and the median of each step, and the objective. It starts when the request is sent on a ready connection, so that connection set-up is not in it.",
-			By:   ByProbe, Worry: "the median is over the dashed line. Single peaks over it are what the objective allows for.", Alerts: []string{"InferenceTTFTDegradedNow", "InferenceTTFTFastBurn"},
+			By:   ByProbe, Worry: "the median is over the dashed line. Single peaks over it are what the objective allows for.", Alerts: []string{"InferenceTTFTDegradedNow"},
 			Queries: []Query{
 				{Expr: "max by (" + byModule + ") (max_over_time(" + last + "))", Legend: "max " + module},
 				{Expr: "max by (" + byModule + ") (quantile_over_time(0.5, " + last + "))", Legend: "median " + module},
@@ -117,7 +117,7 @@ func endpointTTFT() []Panel {
 		{
 			Title: "What is proven of the p99 of TTFT", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "The p99 over the last hour lies between p99_lower and p99_upper, each with 95 % confidence; p50 is the median. p99 itself is the estimate and jumps; it needs 100 probes, and the upper bound 299. Failures before the first token count as infinitely slow.",
-			By:   ByProbe, Worry: "p99_lower is over the objective: it is then proven that the objective is missed.", Alerts: []string{"InferenceTTFTFastBurn"},
+			By:   ByProbe, Worry: "p99_lower is over the objective: it is then proven that the objective is missed.", Alerts: []string{"InferenceTTFTDegradedNow"},
 			Queries: []Query{window("p50"), window("p99_lower"), window("p99"), window("p99_upper"), threshold("ttft")},
 			Min:     ptr(0.0), NoValue: "too few probes, or no prober",
 		},
@@ -146,7 +146,7 @@ func endpointParts() []Panel {
 		{
 			Title: "Phases of a probe", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8, Stacked: true,
 			What: "Mean duration of the consecutive parts of the probes that succeeded; together they are the whole probe.", By: ByProbe,
-			Worry: "dns, connect or tls grow: that is the network. first_byte and first_token: that is the server or a gateway. decode: see the row below.", Alerts: []string{"InferenceE2EFastBurn"},
+			Worry: "dns, connect or tls grow: that is the network. first_byte and first_token: that is the server or a gateway. decode: see the row below.", Alerts: []string{"InferenceTTFTDegradedNow"},
 			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_phase_seconds", ofProbes), Legend: "{{phase}}"}}, Named: phaseColors,
 			Min: ptr(0.0), NoValue: noProber,
 		},
@@ -177,7 +177,7 @@ func endpointParts() []Panel {
 		{
 			Title: "Whole probe", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Median duration of the probes that succeeded over 30 minutes, from the request to the end of the reply, connection set-up included, and the objective.",
-			By:   ByProbe, Worry: "it comes close to the dashed line.", Alerts: []string{"InferenceE2EFastBurn", "InferenceE2ESlowBurn"},
+			By:   ByProbe, Worry: "it comes close to the dashed line.",
 			Queries: []Query{
 				{Expr: quantile(0.5, byModule, "30m", "inference_probe_duration_seconds", ofProbes), Legend: "median " + module},
 				threshold("e2e"),
@@ -192,7 +192,7 @@ func endpointTokens() []Panel {
 		{
 			Title: "TPOT", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Time per output token after the first: the median over 30 minutes, one observation for each probe, and the objective.", By: ByProbe,
-			Worry: "it comes close to the dashed line.", Alerts: []string{"InferenceTPOTDegradedNow", "InferenceTPOTFastBurn"},
+			Worry: "it comes close to the dashed line.", Alerts: []string{"InferenceTPOTDegradedNow", "InferenceTPOTRegression"},
 			Queries: []Query{
 				{Expr: quantile(0.5, byModule, "30m", "inference_probe_tpot_seconds", ofProbes), Legend: "median " + module},
 				threshold("tpot"),
@@ -316,14 +316,14 @@ func endpointObjectives() []Panel {
 		{
 			Title: "Burn rate, 5 minutes and 1 hour", Viz: TimeSeries, Unit: "suffix: x", Width: 12, Height: 8,
 			What: "How many times faster than allowed the error budget is used up: 1 uses all of it in 30 days. Over 14.4 in both windows it pages." + perProbe,
-			By:   ByRules, Worry: "both windows of one objective are over the line.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn", "InferenceTPOTFastBurn", "InferenceE2EFastBurn"},
+			By:   ByRules, Worry: "both windows of one objective are over the line.", Alerts: []string{"InferenceAvailabilityDegradedNow", "InferenceTTFTDegradedNow", "InferenceTPOTDegradedNow"},
 			Queries: []Query{burn("5m"), burn("1h")},
 			Steps:   []Step{{14.4, "red"}}, Min: ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "Burn rate, 6 hours and 3 days", Viz: TimeSeries, Unit: "suffix: x", Width: 12, Height: 8,
 			What: "As in the panel to the left, over windows that show slow losses: 1 uses up all of the error budget in 30 days, and 6 in five." + perProbe,
-			By:   ByRules, Worry: "it stays over 1 for days.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn", "InferenceTPOTSlowBurn", "InferenceE2ESlowBurn"},
+			By:   ByRules, Worry: "it stays over 1 for days.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn", "InferenceTPOTSlowBurn"},
 			Queries: []Query{burn("6h"), burn("3d")},
 			Steps:   []Step{{1, "yellow"}, {6, "red"}}, Min: ptr(0.0), NoValue: noProber,
 		},

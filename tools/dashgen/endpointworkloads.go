@@ -145,14 +145,14 @@ func endpointQuality() []Panel {
 		{
 			Title: "Score of the reference passage", Viz: TimeSeries, Unit: "suffix: nat", Width: 8, Height: 8,
 			What: "Mean log-probability per token that the model gives to a fixed passage. The same weights and arithmetic give the same value, but for noise far below 0.02.", By: ByProbe,
-			Worry: "it makes a step: weights, quantization or tokenizer are others.", Alerts: []string{"InferenceFingerprintChanged"},
+			Worry: "it makes a step: weights, quantization or tokenizer are others.", Alerts: []string{"InferenceFingerprintChanged", "InferenceModelChanged"},
 			Queries: []Query{{Expr: "avg by (module) (" + ofEndpoint.of("inference_probe_reference_logprob") + ")", Legend: "{{module}}"}},
 			NoValue: "no module has reference_logprob, or the server cannot",
 		},
 		{
 			Title: "What should stay the same", Viz: Table, Width: 24, Height: 6,
 			What: "What is watched for changes, how often it changed in 24 hours, and how long ago it did last. One change counts once, however many answers show it.", By: ByProbe,
-			Worry: "something changed without a deployment.", Alerts: []string{"InferenceFingerprintChanged"},
+			Worry: "something changed without a deployment.", Alerts: []string{"InferenceFingerprintChanged", "InferenceModelChanged"},
 			Queries: []Query{
 				{Expr: "max by (module, source) (increase(" + ofEndpoint.of("inference_probe_fingerprint_changes_total") + "[1d]))"},
 				{Expr: "time() - max by (module, source) (" + ofEndpoint.of("inference_probe_fingerprint_last_change_timestamp_seconds") + ")"},

@@ -69,7 +69,7 @@ func engineSaturation() []Panel {
 		{
 			Title: "Requests running and waiting", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
 			What: "Requests that each server works on, and that wait in its queue.", By: ByServer,
-			Worry: "requests wait for longer than a moment: TTFT grows before anything fails.", Alerts: []string{"InferenceQueueGrowing"},
+			Worry: "requests wait for longer than a moment: TTFT grows before anything fails.", Alerts: []string{"InferenceQueueGrowing", "InferenceQueueSaturated"},
 			Queries: []Query{
 				{Expr: running, Legend: "running " + replica},
 				{Expr: each("inference_server_requests_waiting"), Legend: "waiting " + replica},
@@ -166,7 +166,7 @@ func engineLatency() []Panel {
 		server("TTFT of all requests", "inference_server_ttft_seconds", "Time to first token of all requests, queue included, network left out."+bounds, "it grows like that of the probes: users feel it too.", "InferenceClientServerGap"),
 		server("TPOT of all requests", "inference_server_tpot_seconds", "Time per output token of all requests."+bounds, "it grows with the requests that run: the batch is large.", "InferenceDecodeSpeedCollapse"),
 		server("Time between tokens", "inference_server_inter_token_seconds", "Time between two tokens of all requests."+bounds, "p99 is far above p50: prefills stall the decoding of others.", "InferenceDecodeSpeedCollapse"),
-		server("Duration of all requests", "inference_server_request_duration_seconds", "Duration of all requests, queue included."+bounds, "it grows and tokens for each request do not.", "InferenceE2EFastBurn"),
+		server("Duration of all requests", "inference_server_request_duration_seconds", "Duration of all requests, queue included."+bounds, "it grows and tokens for each request do not.", "InferenceTPOTDegradedNow"),
 		server("Time in the queue", "inference_server_queue_seconds", "Time that requests spent in the queue."+bounds, "p50 is not near 0: everyone waits.", "InferenceQueueGrowing"),
 	}
 }

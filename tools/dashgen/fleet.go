@@ -113,7 +113,7 @@ func fleetTable() Panel {
 	return Panel{
 		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 8,
 		What: "Each endpoint as it is now, failed ones first. State: the latest probe of the worst module, by the prober with the best result. Bad 1h: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT: the highest of the medians of 30 minutes over modules and prompt lengths. p99 ≥ and p99 ≤: the bounds between which the p99 of TTFT of the last hour lies, each with 95 % confidence; the upper one needs 299 probes. Queue and KV used: requests waiting and share of the KV cache in use, as the servers report. Right: the share of right answers of the last hour, of the worst module that checks them.",
-		By:   ByBoth, Worry: "the state is failed, or the budget is red. A dash is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
+		By:   ByBoth, Worry: "the state is failed, or the budget is red. A dash is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceManyEndpointsDown", "InferenceEndpointNoLongerProbed"},
 		Queries: []Query{
 			{Expr: "min by (endpoint, model) (" + bestProber() + ")"},
 			{Expr: "max by (endpoint, model) (" + badRatio("1h", `slo="availability"`) + ")"},
@@ -171,7 +171,7 @@ func fleetObjectives() []Panel {
 		{
 			Title: "Bad probes, 5 minutes", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Share of bad probes over 5 minutes, for the module and objective that each endpoint misses most; the ten worst endpoints of the time range. The dashed line is 14.4 times the error budget: with the same over an hour it pages." + perProbe,
-			By:   ByRules, Worry: "a line stays over the dashed one.", Alerts: []string{"InferenceAvailabilityDegradedNow", "InferenceAvailabilityFastBurn", "InferenceTTFTFastBurn"},
+			By:   ByRules, Worry: "a line stays over the dashed one.", Alerts: []string{"InferenceAvailabilityDegradedNow", "InferenceTTFTDegradedNow"},
 			Queries: []Query{
 				{Expr: shown("5m"), Legend: "{{endpoint}} {{model}}"},
 				{Expr: "14.4 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},
@@ -181,7 +181,7 @@ func fleetObjectives() []Panel {
 		{
 			Title: "Bad probes, 1 hour", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
 			What: "As in the panel to the left, over one hour. The dashed lines are 14.4 and 6 times the error budget." + perProbe,
-			By:   ByRules, Worry: "a line is over the upper dashed one, and in the panel to the left as well.", Alerts: []string{"InferenceAvailabilityFastBurn", "InferenceAvailabilitySlowBurn"},
+			By:   ByRules, Worry: "a line is over the upper dashed one, and in the panel to the left as well.", Alerts: []string{"InferenceAvailabilityDegradedNow", "InferenceAvailabilitySlowBurn"},
 			Queries: []Query{
 				{Expr: shown("1h"), Legend: "{{endpoint}} {{model}}"},
 				{Expr: "14.4 * (1 - max(" + ofRecorded.of("module:inference_slo_objective:ratio") + "))", Legend: "14.4 x budget", Limit: true},

@@ -292,7 +292,9 @@ func alertNames(t *testing.T) []string {
 	var names []string
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
-			names = append(names, r.Alert)
+			if r.Alert != "" {
+				names = append(names, r.Alert)
+			}
 		}
 	}
 	return names

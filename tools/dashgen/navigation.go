@@ -35,15 +35,15 @@ func proberVariable() Variable {
 // alertsFiring is when each alert that fires now became active. Each series has
 // one value however long it fires, so the mark is a line and not a region.
 func alertsFiring(matchers string) string {
-	const by = "alertname, severity, endpoint, model, instance, gpu"
+	const by = "alertname, severity, endpoint, instance, gpu"
 	return "max by (" + by + ") (ALERTS_FOR_STATE{" + matchers + "}) and on (" + by + `) ALERTS{alertstate="firing",` + matchers + "}"
 }
 
 // alertMark shows when the alerts of the chosen endpoints became active.
 func alertMark() Mark {
 	return Mark{
-		Name: "Firing alerts", Color: "red", Title: "{{alertname}}", Text: "{{endpoint}} {{model}}", Tags: "severity",
-		Expr: alertsFiring(`alertname=~"Inference.*",model=~"$model",endpoint=~"$endpoint"`),
+		Name: "Firing alerts", Color: "red", Title: "{{alertname}}", Text: "{{endpoint}}", Tags: "severity",
+		Expr: alertsFiring(`alertname=~"Inference.*",endpoint=~"$endpoint"`),
 	}
 }
 

@@ -34,6 +34,9 @@ func alertLabels(t *testing.T) []map[string]string {
 	var all []map[string]string
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
+			if r.Alert == "" {
+				continue
+			}
 			set := maps.Clone(r.Labels)
 			set[model.AlertNameLabel] = r.Alert
 			all = append(all, set)
@@ -84,12 +87,12 @@ func TestStackGroups(t *testing.T) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(file.Route.GroupBy, "endpoint") || !slices.Contains(file.Route.GroupBy, "model") {
-		t.Errorf("alerts are grouped by %q, not by endpoint and model", file.Route.GroupBy)
+	if !slices.Contains(file.Route.GroupBy, "endpoint") {
+		t.Errorf("alerts are grouped by %q, not by endpoint", file.Route.GroupBy)
 	}
 	for all := []route{file.Route}; len(all) > 0; all = all[1:] {
 		for _, label := range all[0].GroupBy {
-			if !slices.Contains([]string{"endpoint", "model", "instance"}, label) {
+			if !slices.Contains([]string{"endpoint", "instance"}, label) {
 				t.Errorf("alerts are grouped by %q", label)
 			}
 		}
@@ -166,20 +169,18 @@ func TestStackInhibitions(t *testing.T) {
 		source, target map[string]string
 		want           bool
 	}{
-		"down, slow":              {alert("EndpointDown/critical", "endpoint", "a"), alert("TTFTFastBurn/critical", "endpoint", "a", "slo", "ttft"), true},
-		"down, other is slow":     {alert("EndpointDown/critical", "endpoint", "a"), alert("TTFTFastBurn/critical", "endpoint", "b", "slo", "ttft"), false},
 		"down, failing":           {alert("EndpointDown/critical", "endpoint", "a"), alert("ProbeFailing/warning", "endpoint", "a", "outcome", "dns_error"), true},
-		"down, burns":             {alert("EndpointDown/critical", "endpoint", "a"), alert("AvailabilityFastBurn/critical", "endpoint", "a", "slo", "availability"), true},
-		"down, answers break":     {alert("EndpointDown/critical", "endpoint", "a"), alert("AvailabilityDegradedNow/critical", "endpoint", "a", "slo", "availability"), true},
-		"down, all servers lost":  {alert("EndpointDown/critical", "endpoint", "a"), alert("AllReplicasLost/critical", "endpoint", "a"), false},
-		"slow, down":              {alert("TTFTFastBurn/critical", "endpoint", "a", "slo", "ttft"), alert("EndpointDown/critical", "endpoint", "a"), false},
-		"fast, slow":              {alert("TTFTFastBurn/critical", "endpoint", "a", "slo", "ttft"), alert("TTFTSlowBurn/warning", "endpoint", "a", "slo", "ttft"), true},
-		"fast, slow of another":   {alert("TTFTFastBurn/critical", "endpoint", "a", "slo", "ttft"), alert("E2ESlowBurn/warning", "endpoint", "a", "slo", "e2e"), false},
+		"down, other is failing":  {alert("EndpointDown/critical", "endpoint", "a"), alert("ProbeFailing/warning", "endpoint", "b", "outcome", "dns_error"), false},
+		"down, slow":              {alert("EndpointDown/critical", "endpoint", "a"), alert("TTFTDegradedNow/critical", "endpoint", "a"), false},
+		"slow, down":              {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("EndpointDown/critical", "endpoint", "a"), false},
+		"fast, slow":              {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("TTFTSlowBurn/warning", "endpoint", "a", "slo", "ttft"), true},
+		"fast, slow of another":   {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("TTFTSlowBurn/warning", "endpoint", "b", "slo", "ttft"), false},
+		"full, grows":             {alert("QueueSaturated/warning", "endpoint", "a"), alert("QueueGrowing/warning", "endpoint", "a"), true},
+		"many down, one down":     {alert("ManyEndpointsDown/critical"), alert("EndpointDown/critical", "endpoint", "a"), false},
 		"all lost, some lost":     {alert("AllReplicasLost/critical", "endpoint", "a"), alert("ReplicaLost/warning", "endpoint", "a"), true},
-		"slower, lost":            {alert("ReplicaLossSlowsSurvivors/critical", "endpoint", "a"), alert("ReplicaLost/warning", "endpoint", "a"), true},
+		"slower, lost":            {alert("ReplicaLossSlowsSurvivors/warning", "endpoint", "a"), alert("ReplicaLost/warning", "endpoint", "a"), true},
 		"critical, its warning":   {alert("CertificateExpiring/critical", "endpoint", "a"), alert("CertificateExpiring/warning", "endpoint", "a"), true},
 		"critical, other warning": {alert("CertificateExpiring/critical", "endpoint", "a"), alert("QueueGrowing/warning", "endpoint", "a"), false},
-		"critical, other outcome": {alert("ProbeFailing/critical", "endpoint", "a", "outcome", "tls_error"), alert("ProbeFailing/warning", "endpoint", "a", "outcome", "empty"), false},
 		"exporter, its lag":       {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ScheduleLag/warning", "job", "j", "instance", "i"), true},
 		"exporter, other's lag":   {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ScheduleLag/warning", "job", "j", "instance", "k"), false},
 		"exporter, its GPU":       {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("GPULost/critical", "job", "j", "instance", "i"), true},
