@@ -72,7 +72,7 @@ type reference struct {
 	eligible, bad, checks, cost                                                                        *prometheus.CounterVec
 	threshold, objective, window, windowSamples                                                        *prometheus.GaugeVec
 	configured                                                                                         *prometheus.GaugeVec
-	disturbed, noFinish, moreEvents                                                                    *prometheus.CounterVec
+	disturbed, confirmations, noFinish, moreEvents                                                     *prometheus.CounterVec
 	ttfts                                                                                              map[string][]referenceSample // by endpoint
 }
 
@@ -128,7 +128,7 @@ func newReference(t target) *reference {
 		prompt: counter("probe_prompt_tokens_total"), cached: counter("probe_cached_prompt_tokens_total"),
 		output: counter("probe_output_tokens_total", "kind"), source: counter("probe_token_source_total", "source"),
 		merged: counter("probe_merged_events_total"), imprecise: counter("probe_imprecise_total"), buffered: counter("probe_buffered_total"),
-		noEnd: counter("probe_no_end_marker_total"), disturbed: counter("probe_disturbed_total"),
+		noEnd: counter("probe_no_end_marker_total"), disturbed: counter("probe_disturbed_total"), confirmations: counter("probe_confirmations_total"),
 		noFinish: counter("probe_no_finish_reason_total"), moreEvents: counter("probe_more_events_than_tokens_total"),
 		ttft: histogram("probe_ttft_seconds", ttftBounds), ttfo: histogram("probe_ttfo_seconds", ttftBounds),
 		tpot: histogram("probe_tpot_seconds", tpotBounds), gap: histogram("probe_inter_chunk_seconds", gapBounds),
@@ -164,7 +164,7 @@ func (ref *reference) create(t target) {
 	ref.output.WithLabelValues(t.with("answer")...)
 	ref.lastRun.WithLabelValues(t.with()...)
 	ref.lastSuccess.WithLabelValues(t.with()...)
-	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered, ref.noEnd, ref.disturbed, ref.noFinish, ref.moreEvents} {
+	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered, ref.noEnd, ref.disturbed, ref.confirmations, ref.noFinish, ref.moreEvents} {
 		v.WithLabelValues(t.with()...)
 	}
 	for _, v := range []*prometheus.HistogramVec{ref.ttft, ref.ttfo, ref.tpot, ref.gap, ref.maxGap, ref.duration} {

@@ -136,11 +136,14 @@ func lastFamilies() []*probeFamily {
 func untimedFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeCounter("probe_imprecise_total", "",
-			"Probes whose latencies are unreliable: the exporter was too busy, its clock was unstable, or the reply was compressed. They are excluded from all latencies, from the window and from all objectives except availability.",
+			"Probes whose latencies are unreliable: the exporter was too busy, its clock was unstable, or the reply was compressed. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives except availability.",
 			func(v *values) (uint64, bool) { return v.imprecise, true }),
 		probeCounter("probe_disturbed_total", "",
-			"Probes during which the exporter sent a burst of requests to the same endpoint. They are excluded from all latencies, from the window and from all objectives.",
+			"Probes during which the exporter sent a burst of requests to the same endpoint. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives.",
 			func(v *values) (uint64, bool) { return v.disturbed, true }),
+		probeCounter("probe_confirmations_total", "",
+			"Probes that the exporter added soon after a failure to confirm it. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives, because they come after failures only.",
+			func(v *values) (uint64, bool) { return v.confirmations, true }),
 	}
 }
 

@@ -51,6 +51,20 @@ func TestUntimedProbes(t *testing.T) {
 		has(t, p, want)
 		hasCounts(t, p, [4]counts{})
 	})
+	t.Run("confirmation", func(t *testing.T) {
+		p, s := newStore()
+		s.setServed(api.Generation, "m")
+		s.configure(SeriesOptions{SLO: new(strict())})
+		s.ObserveConfirmation(one())
+		canceled := one()
+		canceled.Outcome = result.Canceled
+		s.ObserveConfirmation(canceled)
+		want := untimed()
+		want["probe_prompt_tokens_total"] = "200"
+		want["probe_confirmations_total"], want["probe_disturbed_total"] = "1", "0"
+		has(t, p, want)
+		hasCounts(t, p, [4]counts{})
+	})
 	t.Run("more events than tokens", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")

@@ -45,7 +45,7 @@ type values struct {
 	reasoningReported               bool
 	tokenSources                    [numSources]uint64
 	mergedEvents, imprecise, buffer uint64
-	disturbed                       uint64
+	disturbed, confirmations        uint64
 	noEndMarker, noFinish           uint64
 	moreEvents                      uint64
 

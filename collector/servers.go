@@ -152,11 +152,11 @@ func (s *Servers) Remove(endpoint string) {
 }
 
 // ObserveProbe takes from a result the time that the servers
-// do not see. disturbed means that load of the exporter's own ran beside it. It
+// do not see. untimed means that its latencies do not count. It
 // changes nothing for an endpoint that is not known, as a probe may end after its
 // endpoint went.
-func (s *Servers) ObserveProbe(endpoint string, r *result.Result, disturbed bool) {
-	s.withOverhead(endpoint, func(o *overhead) { o.observe(r, !disturbed && !r.Imprecise) })
+func (s *Servers) ObserveProbe(endpoint string, r *result.Result, untimed bool) {
+	s.withOverhead(endpoint, func(o *overhead) { o.observe(r, !untimed && !r.Imprecise) })
 }
 
 // BurstBegins and BurstEnds bound the time in which the exporter puts load on an

@@ -150,11 +150,21 @@ func (s *Series) Observe(r *result.Result) { s.observe(r, !r.Imprecise) }
 // ObserveDisturbed is Observe for a result that load of the exporter's own has
 // disturbed: its latencies do not count, and it must not be judged.
 func (s *Series) ObserveDisturbed(r *result.Result) {
+	s.observeUntimed(r, func(v *values) { v.disturbed++ })
+}
+
+// ObserveConfirmation is Observe for the confirmation of a failure: its latencies do not
+// count, and it must not be judged.
+func (s *Series) ObserveConfirmation(r *result.Result) {
+	s.observeUntimed(r, func(v *values) { v.confirmations++ })
+}
+
+func (s *Series) observeUntimed(r *result.Result, count func(*values)) {
 	s.observe(r, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Outcome != result.Canceled {
-		s.values.disturbed++
+		count(s.values)
 	}
 }
 

@@ -217,6 +217,7 @@ func TestSuccess(t *testing.T) {
 		"probe_merged_events_total":                      "1",
 		"probe_imprecise_total":                          "0",
 		"probe_disturbed_total":                          "0",
+		"probe_confirmations_total":                      "0",
 		"probe_buffered_total":                           "1",
 		"probe_no_finish_reason_total":                   "1",
 		"probe_no_end_marker_total":                      "1",

@@ -26,15 +26,16 @@ type history struct {
 	next  int
 }
 
-// add adds a probe. What was measured before a failure is no latency.
-func (h *history) add(r *result.Result, outcome uint8) {
+// add adds a probe. What was measured before a failure is no latency; nor is what is not
+// timed.
+func (h *history) add(r *result.Result, outcome uint8, timed bool) {
 	since := tenths(r.Start) - h.began
 	if since != int64(int32(since)) { // the clock was off by years: what came before has no time
 		*h, since = history{began: tenths(r.Start)}, 0
 	}
 	at := int32(since)
 	ttft, tpot := uint32(notMeasured), uint32(notMeasured)
-	if r.Outcome == result.Success {
+	if timed && r.Outcome == result.Success {
 		ttft, tpot = micros(r.Timing.TTFT), micros(r.Timing.TPOT)
 	}
 	if len(h.at) < maxPoints {
@@ -119,6 +120,7 @@ func allowance(series int) int { return ownBytes + pooledBytes/max(1, series) }
 type keptProbe struct {
 	result result.Result // without events; its error is a bounded text
 	advice string        // of the result with its own error
+	timed  bool          // its latencies count
 	events []keptEvent
 	merged int // events, those that were dropped included
 	bytes  int // in memory, roughly

@@ -89,8 +89,14 @@ func (e *endpoint) find(id result.SeriesID) *Probes {
 func (p *Probes) counts() bool { return p.options.Health.Counts() }
 
 // Observe adds a result, which must not be changed afterwards. A canceled one
-// says nothing.
-func (p *Probes) Observe(r *result.Result) {
+// says nothing. Its latencies count only if the prober vouches for them.
+func (p *Probes) Observe(r *result.Result) { p.observe(r, !r.Imprecise) }
+
+// ObserveUntimed is Observe for a result whose latencies do not count. They are left out
+// of the chart and the row; the probe itself is shown as it was.
+func (p *Probes) ObserveUntimed(r *result.Result) { p.observe(r, false) }
+
+func (p *Probes) observe(r *result.Result, timed bool) {
 	e := p.endpoint
 	outcome, known := e.board.outcomes[r.Outcome]
 	if !known || r.Outcome == result.Canceled {
@@ -98,12 +104,13 @@ func (p *Probes) Observe(r *result.Result) {
 	}
 	most := allowance(int(e.board.open.Load()))
 	k := keep(r, most)
+	k.timed = timed
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p.closed {
 		return
 	}
-	p.history.add(r, outcome)
+	p.history.add(r, outcome, timed)
 	p.keep(k, most)
 	e.events.observe(r, e.found)
 	e.identify(r)
@@ -150,7 +157,7 @@ func (p *Probes) window() *Window {
 func (p *Probes) fill(row *Row) {
 	row.Module, row.SLO, row.Window = p.id.Module, p.options.SLO, p.window()
 	row.Outcomes, row.Runs = p.history.outcomes(rowOutcomes), p.runs()
-	if last := p.last(); last != nil && last.result.Outcome == result.Success {
+	if last := p.last(); last != nil && last.timed && last.result.Outcome == result.Success {
 		t := &last.result.Timing
 		row.TTFT, row.TPOT, row.Duration = result.Seconds(t.TTFT), result.Seconds(t.TPOT), result.Seconds(t.Duration)
 	}

@@ -19,9 +19,15 @@ type Observation struct {
 	// Disturbed is a result beside a burst of the exporter's own: its latencies say
 	// nothing of the endpoint.
 	Disturbed bool
-	// Confirmation is a result of a run that the scheduler added after a failure.
+	// Confirmation is a result of a run that the scheduler added after a failure. As
+	// there are none after successes, they are no sample of the endpoint.
 	Confirmation bool
 }
+
+// Timed reports whether the latencies of the result count. They count for all that is
+// said of latencies, or for nothing: histograms, windows, objectives, states, charts,
+// steps and estimates are about the same probes. A failure has none.
+func (o *Observation) Timed() bool { return !o.Disturbed && !o.Confirmation && !o.Imprecise }
 
 // Observer takes the results of tasks, one after the other for each task. It is safe
 // for concurrent use.
@@ -39,7 +45,7 @@ type serverObserver struct{ servers *collector.Servers }
 
 func (s serverObserver) Observe(o *Observation) {
 	if o.Concurrency == 0 && o.Kind != api.Scoring {
-		s.servers.ObserveProbe(o.Target.Endpoint.Name, o.Result, o.Disturbed)
+		s.servers.ObserveProbe(o.Target.Endpoint.Name, o.Result, !o.Timed())
 	}
 }
 

@@ -72,23 +72,34 @@ func (s rungSeries) of(r *result.Result) variantSeries {
 // beside a burst of ours, which is slow by our own doing.
 func (s rungSeries) Observe(o *Observation) {
 	of := s.of(o.Result)
-	if o.Disturbed {
+	switch {
+	case o.Disturbed:
 		of.metrics.ObserveDisturbed(o.Result)
-	} else {
+	case o.Confirmation:
+		of.metrics.ObserveConfirmation(o.Result)
+	default:
 		of.metrics.Observe(o.Result)
-		if !o.Confirmation {
-			of.judge(o.Result)
-		}
+		of.judge(o.Result)
 	}
 	if of.health != nil {
-		of.health.Observe(o.Result, o.Disturbed)
-		of.status.Observe(o.Result) // after Judge, whose window it shows, and after the state
+		of.show(o)
 	}
 	if of.steps != nil && !o.Disturbed && !o.Confirmation {
-		for _, step := range of.steps.Observe(o.Result, !o.Imprecise) {
+		for _, step := range of.steps.Observe(o.Result, o.Timed()) {
 			of.metrics.SetStep(step)
 			of.status.AddStep(step)
 		}
+	}
+}
+
+// show adds a result to the state of the endpoint, and then to its page, which shows the
+// state and the window.
+func (v *variantSeries) show(o *Observation) {
+	v.health.Observe(o.Result, !o.Timed())
+	if o.Timed() {
+		v.status.Observe(o.Result)
+	} else {
+		v.status.ObserveUntimed(o.Result)
 	}
 }
 

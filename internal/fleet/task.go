@@ -97,7 +97,7 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 			observer.Observe(o)
 		}
 	}
-	if !disturbed {
+	if !disturbed && !confirmation {
 		t.findings.observe(results)
 	}
 	t.log.run(results)

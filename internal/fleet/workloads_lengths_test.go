@@ -172,7 +172,7 @@ func TestNoPrefillOfOneLength(t *testing.T) {
 	if p.Has(rateFamily) || p.Has(fixedFamily) {
 		t.Errorf("a prefill rate of one length: %v", p[rateFamily])
 	}
-	if !p.Has("inference_probe_last_ttft_seconds") {
+	if p.Sum("inference_probe_ttft_seconds") == 0 { // the last one alone may be imprecise on a busy machine
 		t.Error("no probe succeeded")
 	}
 }
