@@ -93,6 +93,7 @@ stack: ## the demo with a real Prometheus and the rules; builds it the first tim
 
 generate: ## references in docs/, rules and dashboards from the code; a test compares them too
 	$(GO) test ./collector ./config ./engine ./prober/api ./internal/app -run TestReference -count=1 -update
+	$(GO) test ./internal/explain ./internal/fleet -run 'TestReference|TestFaultsAreDocumented' -count=1 -update
 	$(GO) test ./alerts -run TestFilesAreCurrent -count=1 -update
 	cd tools/dashgen && $(GO) run .
 	cd tools/deploy && $(GO) test . -run TestGenerated -count=1 -update

@@ -151,6 +151,20 @@ func constructed() []struct {
 	}
 }
 
+// Faults is the table of the constructed faults, for docs/explain.md.
+func Faults() string {
+	var b strings.Builder
+	b.WriteString("| evidence | first | also |\n| --- | --- | --- |\n")
+	for _, c := range constructed() {
+		also := []string{}
+		for _, cause := range c.want[1:] {
+			also = append(also, "`"+string(cause)+"`")
+		}
+		b.WriteString("| " + c.name + " | `" + string(c.want[0]) + "` | " + strings.Join(also, ", ") + " |\n")
+	}
+	return b.String()
+}
+
 func TestConstructedFaults(t *testing.T) {
 	for _, c := range constructed() {
 		got := Explain(c.e)

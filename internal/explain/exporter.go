@@ -36,23 +36,29 @@ func matchExporterBusy(f *facts) *match {
 	}
 	imprecise, late, all := 0, 0, len(f.Probes)
 	for i := range f.Probes {
-		if f.Probes[i].Imprecise {
-			imprecise++
-		}
 		if f.Probes[i].StartLag > maxStartLag {
 			late++
 		}
 	}
-	if n := max(imprecise, late); n < minGood || 2*n < all {
-		return nil
-	}
-	if late > imprecise {
-		return &match{
-			share: 1, runbook: "InferenceScheduleLag", title: "the exporter starts probes late",
-			evidence: []string{fmt.Sprintf("%d of the latest %s started a second late or more", late, plural(all, "probe"))},
+	for i := range f.good {
+		if f.good[i].Imprecise {
+			imprecise++
 		}
 	}
-	return &match{share: 1, evidence: []string{fmt.Sprintf("%d of the latest %s are imprecise", imprecise, plural(all, "probe"))}}
+	share := 1.0
+	if len(f.failed) > 0 {
+		share = minShare // it makes latencies wrong, and no probe fail
+	}
+	switch {
+	case late >= minGood && 2*late >= all:
+		return &match{
+			share: share, runbook: "InferenceScheduleLag", title: "the exporter starts probes late",
+			evidence: []string{fmt.Sprintf("%d of the latest %s started a second late or more", late, plural(all, "probe"))},
+		}
+	case imprecise >= minGood && 2*imprecise >= len(f.good):
+		return &match{share: share, evidence: []string{fmt.Sprintf("%d of the latest %s are imprecise", imprecise, plural(len(f.good), "answer"))}}
+	}
+	return nil
 }
 
 func matchHeldBack(f *facts) *match {

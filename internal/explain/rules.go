@@ -40,7 +40,7 @@ func rules() []Rule {
 		{
 			Cause: ExporterBusy, Weight: 95, WhileUp: true, match: matchExporterBusy,
 			Title:   "the exporter itself measures badly",
-			When:    "at least half of the latest probes, and three, are imprecise or started a second late, or the operating system refused resources",
+			When:    "at least half of the latest answers, and three, are imprecise, or half of the probes started a second late, or the operating system refused resources; the first two count half while probes fail",
 			Against: "another exporter that measures the same",
 			Do:      []string{"Give the exporter more CPU or fewer probes: see the pages of the exporter and of sizing.", "Judge the endpoint by its servers' own latencies until then."},
 			Runbook: "InferenceMeasurementSuspect",
