@@ -103,7 +103,12 @@ func TestDemo(t *testing.T) {
 	p = open(t, server, "/endpoint/saturated", laptop)
 	p.await("document.querySelector('.probes summary')")
 	p.picture("demo-saturated", true)
-	p.picture("demo-saturated-top", false)
+	p = open(t, server, "/endpoint/saturated", view{width: 1440, height: 1100}) // as in docs/images
+	p.awaitText(".problem", "Most likely")
+	p.picture("status-endpoint", false)
+	p = open(t, server, "/", view{width: 1440, height: 560})
+	p.await("document.querySelector('.strip')")
+	p.picture("status", false)
 
 	p = open(t, server, "/endpoint/crowded", laptop)
 	p.await("document.querySelector('.probes summary')")

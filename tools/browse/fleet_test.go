@@ -308,3 +308,14 @@ func TestFleetSaysWhyAndSinceWhen(t *testing.T) {
 		t.Errorf("chip %q", got)
 	}
 }
+
+func TestGPUsNameTheirEndpoints(t *testing.T) {
+	p := open(t, serve(t, fake.NewBoard(fake.Fleet()...)).URL, "/gpus", laptop)
+	p.awaitText(".gpu .serves", "Serves chat-eu, code/70b")
+	if got := p.hrefs(".serves a"); !slices.Equal(got, []string{"endpoint/chat-eu", "endpoint/code%2F70b"}) {
+		t.Errorf("links %q", got)
+	}
+	if n := len(p.texts(".serves")); n != 1 {
+		t.Errorf("%d cards name endpoints, want the one of which some are known", n)
+	}
+}

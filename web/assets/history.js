@@ -16,10 +16,10 @@ export function latest(history, span) {
   return first > 0 ? columns(history, (column) => column.slice(first)) : history;
 }
 
-// withGaps puts an empty point where runs were missed: lines end there.
+// withGaps puts an empty point where two runs or more were missed: lines end there.
 export function withGaps(history, interval) {
   const { at } = history;
-  const missed = (i) => i > 0 && interval > 0 && Math.round((at[i] - at[i - 1]) / interval) > 1;
+  const missed = (i) => i > 0 && interval > 0 && Math.round((at[i] - at[i - 1]) / interval) > 2;
   if (!at.some((_, i) => missed(i))) return history;
   return columns(history, (column) => column.flatMap((v, i) => (missed(i) ? [column === at ? (at[i - 1] + at[i]) / 2 : null, v] : [v])));
 }
