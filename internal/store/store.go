@@ -229,9 +229,11 @@ func (s *Store) keep(ctx context.Context, f *kept) {
 			timer.Stop()
 			return
 		}
-		p := newPace(ctx, false, s.now)
 		f.saving <- struct{}{}
-		s.save(f, p)
+		p := newPace(ctx, false, s.now)
+		if ctx.Err() == nil { // else Close may have given the directory back
+			s.save(f, p)
+		}
 		<-f.saving
 		wait = max(f.Every, maxShare*p.work())
 	}

@@ -393,10 +393,11 @@ func fast(t *testing.T, every time.Duration, save func(put func(any) error) erro
 func TestIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var saves []time.Duration
-		began, takes := time.Now(), time.Duration(0)
+		var takes atomic.Int64 // how long a save works
+		began := time.Now()
 		s, revision := fast(t, time.Minute, func(func(any) error) error {
 			saves = append(saves, time.Since(began).Round(time.Second))
-			time.Sleep(takes)
+			time.Sleep(time.Duration(takes.Load()))
 			return nil
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -404,12 +405,12 @@ func TestIntervals(t *testing.T) {
 		go func() { done <- s.Run(ctx) }()
 		time.Sleep(150 * time.Second) // at 60 s; at 120 s there is nothing new
 		revision.Add(1)
-		takes = 3 * time.Second
+		takes.Store(int64(3 * time.Second))
 		time.Sleep(60 * time.Second) // at 180 s
 		revision.Add(1)
 		time.Sleep(400 * time.Second) // at 483 s: 300 s after the end of the one before
 		revision.Add(1)
-		takes = 0
+		takes.Store(0)
 		cancel()
 		<-done
 		synctest.Wait()
