@@ -246,11 +246,6 @@ func TestComposed(t *testing.T) {
 		{"composed_trtllm_chat", chat, reply{
 			Text: "one two", Tokens: 2, Visible: 2, Counts: []int{1, 2, 4}, Finish: "length", Done: true, Usage: Usage{9, 0, 4, Unknown}, Server: none,
 		}},
-		// Four tokens in one event; times beside the usage.
-		{"composed_vllm_chat", chat, reply{
-			Text: "one two three four", Reasoning: "Hm", Tokens: 3, Visible: 2, Counts: []int{1, 5, 6}, Finish: "length", Done: true,
-			Usage: Usage{33, 32, 6, Unknown}, Server: ServerTimes{2250 * time.Microsecond, 41500 * time.Microsecond, 100 * ms},
-		}},
 		// Explicit nulls; reasoning tokens at the top of usage.
 		{"composed_sglang_chat", chat, reply{
 			Text: "one", Reasoning: "Hm", Tokens: 2, Visible: 1, Finish: "stop", Done: true, Usage: Usage{50, 48, 3, 1}, Server: none,

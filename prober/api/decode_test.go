@@ -64,7 +64,7 @@ func TestIdentity(t *testing.T) {
 	f(chat, "composed_groq_chat", "qwen/qwen3-32b", "fp_3")
 	f(chat, "composed_deepseek_chat", "deepseek-reasoner", "fp_4")
 	f(chat, "composed_tgi_chat", "m", "3.3.6-native")
-	f(chat, "composed_vllm_chat", "m", "")
+	f(chat, "vllm_v1_chat_stream_reasoning", "first", "vllm-0.32.0-ff9c5e0d")
 	f(chat, "composed_sglang_chat", "m", "")
 	f(chat, "llamacpp_v1_chat_stream_usage", "gguf/tiny.gguf", "b1-de3ff81")
 	f(chat, "ollama_v1_chat_stream_usage", "tiny", "fp_ollama")

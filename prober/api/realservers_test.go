@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// TestRealServers decodes replies that "make real SERVERS=litellm,dynamo,transformers,vllm-speculative"
+// TestRealServers decodes replies that "make real SERVERS=litellm,dynamo,transformers,vllm-speculative,vllm-lora,sglang"
 // recorded: the exporter's own requests for 64 tokens, answered by models of two
 // layers with random weights. Texts and pieces were counted outside of this program.
-// Those of SGLang are answers to curl, for 8 tokens after "The sky is blue.".
+// Two of SGLang are answers to curl, for 8 tokens after "The sky is blue.".
 func TestRealServers(t *testing.T) {
 	const chat, completions, responses, anthropic = "openai-chat", "openai-completions", "openai-responses", "anthropic"
 	none := ServerTimes{-1, -1, -1}
@@ -98,6 +98,36 @@ func TestRealServers(t *testing.T) {
 		{"sglang_v1_chat_stream", chat, reply{
 			Text: "abilitiesabilitiesabilities search otherwisespeedspeed otherwise", Tokens: 8, Visible: 8, Finish: "length", Done: true,
 			Usage: Usage{12, 1, 8, 0}, Server: none,
+		}},
+		// vLLM 0.32 with a parser of reasoning, of which it counts none, and with times:
+		// three tokens have no text of their own.
+		{"vllm_v1_chat_stream_reasoning", chat, reply{
+			Reasoning: "modelrect Setup addcapacity addcapacity\ufffdthinkingmodelrectsequence 24\ufffdentlyentlyentlyaddresstilold fu" +
+				"rtherarchcoder gener HTTP due usagevidiabersDisagreesigv 24utsidenameoldthinking hours prototestLangrequest[on" +
+				"ent\ufffd Unixrcrect Setup addoldSON malfoldcorrectedrevithinking absent Setup word whithermal Setup word mist" +
+				"til",
+			Tokens: 61, Counts: upTo(64), Finish: "length", Done: true, Usage: Usage{256, 0, 64, 0},
+			Server: ServerTimes{24566 * time.Nanosecond, 48902073 * time.Nanosecond, 2252470463 * time.Nanosecond},
+		}},
+		// 255 tokens of prompt beside 3 that were read from the cache.
+		{"sglang_v1_messages_stream", anthropic, reply{
+			Text: "ource|endingTERM Uactionflightsm comp Thonfi hunclusterpowerESgpquest dovent finishoulesduplicatedynamo timed5" +
+				"lication filetensorrt any recording on arrival fingerprintert callsick beentoload medianficextscomponent What " +
+				"Gemini la largest twice UseabreliableowedUTIL than\ufffdidsinstancemetheustftintervaloney`. printders canceled",
+			Tokens: 63, Visible: 63, Finish: "length", Done: true, Usage: Usage{258, 3, 64, Unknown}, Server: none,
+		}},
+		{"sglang_v1_responses_stream", responses, reply{
+			Text: "access addcapacity\ufffd\ufffdtiloldthinking Setup actionap Pythonrectsigv Exittlsrectcorrect obs HTTP unknown" +
+				"rect embedding library actionap Pythonrect embedding HTTPMAP obsGItil/INT Setup wordimumED HTTP unknownrectcor" +
+				"rect dependrints addstall reasonEDINT HTTPaddressCh te Ruthlistenhoo measurementsubernetesTestB",
+			Tokens: 60, Visible: 60, Finish: "length", Done: true, Usage: Usage{258, 1, 62, 0}, Server: none,
+		}},
+		// No counts, and an answer that was cut calls itself stopped.
+		{"sglang_api_chat", "ollama", reply{
+			Text: "GIandard actionttp HTTPUn levelthermalver did Setup wordimumthermal Page action betthermal Page butasictilrite" +
+				"MetmodelMetmodel15 arrivaltilriteexample adduringli spthinkingmodel15 arrivaltil usagetil usagetiliniark recor" +
+				"rected resol did Setup wordMeasfus usagevidiaaccessubernetes embeddingjectedmptionstil",
+			Tokens: 63, Visible: 63, Finish: "stop", Done: true, Usage: noUsage(), Server: none,
 		}},
 	} {
 		t.Run(c.file, func(t *testing.T) { checkGolden(t, c.file, c.api, c.want) })

@@ -83,7 +83,11 @@ func (b *bench) pages() []*process {
 	return all
 }
 
+// startDaemon starts the exporter, unless a check before has.
 func (b *bench) startDaemon(ctx context.Context) error {
+	if b.daemon != nil {
+		return nil
+	}
 	port, err := freePort()
 	if err != nil {
 		return err
@@ -196,6 +200,9 @@ func outcomes(p page, module string) string {
 // that went through the relay to their end. They are equal once no run is under
 // way: a burst and a pair are counted when the last of their requests has ended.
 func daemonTokens(ctx context.Context, b *bench) (string, error) {
+	if err := b.startDaemon(ctx); err != nil {
+		return "", err
+	}
 	return eventually(ctx, func() (string, error) {
 		var prompt, output int
 		for _, e := range b.front.tee.exchanges() {
@@ -225,6 +232,9 @@ func daemonTokens(ctx context.Context, b *bench) (string, error) {
 func daemonValues(ctx context.Context, b *bench) (string, error) {
 	if len(b.pages()) == 0 {
 		return "", cannot("it shows no page of metrics that the exporter knows")
+	}
+	if err := b.startDaemon(ctx); err != nil {
+		return "", err
 	}
 	return eventually(ctx, func() (string, error) {
 		p, err := b.daemon.page()
@@ -279,6 +289,9 @@ func (s *process) compareValues(p page) (int, *exchange, error) {
 func daemonCache(ctx context.Context, b *bench) (string, error) {
 	if !b.server.cached {
 		return "", cannot("its replies do not count cached tokens")
+	}
+	if err := b.startDaemon(ctx); err != nil {
+		return "", err
 	}
 	return eventually(ctx, func() (string, error) {
 		p, err := b.daemon.page()
@@ -342,6 +355,9 @@ func overload(ctx context.Context, b *bench) (string, error) {
 	const requests = 48
 	if b.body == nil {
 		return "", cannot("no request to repeat")
+	}
+	if err := b.startDaemon(ctx); err != nil {
+		return "", err
 	}
 	statuses := make(chan int, requests)
 	for range requests {
@@ -440,6 +456,9 @@ func (b *bench) post(ctx context.Context) int {
 // anotherModel restarts the server under another model's name while the daemon
 // probes.
 func anotherModel(ctx context.Context, b *bench) (string, error) {
+	if err := b.startDaemon(ctx); err != nil {
+		return "", err
+	}
 	defer func() {
 		b.daemon.stop()
 		b.daemon = nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -41,11 +42,11 @@ func knee(ctx context.Context, b *bench) (string, error) {
 	return "", cannot("too much other work: the knee moved, by the exporter as by the relay")
 }
 
-// bursts runs the bursts twice, and returns of the second run the times to first
-// tokens of each by the relay, in order, and the knee by the exporter.
+// bursts runs the bursts, and returns the times to first tokens of each by the
+// relay, in order, and the knee by the exporter where there is an objective.
 func (b *bench) bursts(ctx context.Context, objective time.Duration) (levels map[int][]time.Duration, knee int, err error) {
 	slots := b.server.slots
-	module := fmt.Sprintf("modules:\n  knee: {concurrency: [1, %d, %d], input_tokens: 64, output_tokens: 200, timeout: 2m", slots, 2*slots)
+	module := fmt.Sprintf("modules:\n  knee: {concurrency: [1, %d, %d], input_tokens: 64, output_tokens: 64, timeout: 2m", slots, 2*slots)
 	if objective > 0 {
 		module += fmt.Sprintf(", slo: {ttft: %dms}", objective.Milliseconds())
 	}
@@ -58,12 +59,15 @@ func (b *bench) bursts(ctx context.Context, objective time.Duration) (levels map
 		return nil, 0, err
 	}
 	b.front.tee.forget()
-	// The knee, which only a summary has, is that of the latest run.
-	results, all, err := b.lab.probeTogether(ctx, "-n", "2", "--config.file="+file, "--module=knee", "real")
+	count := 1
+	if objective > 0 {
+		count = 2 // so that there is a summary, whose knee is that of the latest run
+	}
+	results, all, err := b.lab.probeTogether(ctx, "-n", strconv.Itoa(count), "--config.file="+file, "--module=knee", "real")
 	if err != nil {
 		return nil, 0, err
 	}
-	results = results[len(results)/2:]
+	results = results[len(results)/count*(count-1):]
 	levels = map[int][]time.Duration{}
 	for _, r := range results {
 		e := b.front.tee.of(r.TraceID)
