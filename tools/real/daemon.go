@@ -399,7 +399,7 @@ func overload(ctx context.Context, b *bench) (string, error) {
 // saturated waits until the daemon shows as many running requests as the
 // server has slots, and others that wait, as on the page that it read.
 func (b *bench) saturated() string {
-	for range 20 {
+	for range 80 {
 		time.Sleep(250 * time.Millisecond)
 		p, err := b.daemon.page()
 		if err != nil || b.server.slots == 0 {
