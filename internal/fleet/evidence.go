@@ -82,6 +82,21 @@ func (m *memory) Observe(o *Observation) {
 	m.succeeded = m.succeeded || o.Outcome == result.Success
 }
 
+// adopt takes over what the memory of the same endpoint with other settings has of the
+// series that stay.
+func (m *memory) adopt(before *memory, stay []result.SeriesID) {
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range before.series {
+		if slices.Contains(stay, r.id) {
+			m.series = append(m.series, r)
+		}
+	}
+	m.skips, m.succeeded, m.readings = before.skips, before.succeeded, before.readings
+}
+
 // titleOf names a series so that those of a module differ.
 func titleOf(id result.SeriesID, m *config.Module) string {
 	parts := []string{id.Module}

@@ -125,6 +125,9 @@ func (f *Fleet) Apply(p Plan) error {
 		f.remove(name, m)
 	}
 	for _, m := range fresh {
+		if before := gone[m.endpoint.Name]; before != nil && sameTarget(before.endpoint, m.endpoint) {
+			m.memory.adopt(before.memory, m.seriesIDs())
+		}
 		f.add(m)
 	}
 	f.schedule()

@@ -1,0 +1,77 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+)
+
+// A reload that changes an endpoint keeps what is known of the modules that stay, and
+// nothing where it is another target.
+func TestMemoryOutlastsAReload(t *testing.T) {
+	l := newLab(t)
+	url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	probes := func(want int, succeeded bool, settings string) {
+		t.Helper()
+		l.mustApply(fmt.Sprintf("{name: e, url: %s%s, model: simulated-8b}", url, settings))
+		m := l.members["e"].memory
+		n := 0
+		for _, r := range m.series {
+			n += len(r.probes)
+		}
+		if n != want || m.succeeded != succeeded {
+			t.Errorf("with %q: %d probes are known, want %d; succeeded: %t", settings, n, want, m.succeeded)
+		}
+	}
+	probes(0, false, "")
+	l.probe()
+	probes(1, true, "")
+	probes(1, true, ", labels: {team: search}")
+	probes(0, false, "/v1")
+	l.probe()
+	probes(0, true, "/v1, modules: [rag]")
+}
+
+// Of the processes on a card those like the largest are the server, and of the reasons
+// for reduced clocks those count that are a fault.
+func TestGPUsOfAnEndpoint(t *testing.T) {
+	s := &gpu.Snapshot{Devices: []gpu.DeviceSnapshot{
+		{
+			UUID: "GPU-a", Up: true, Name: "H100",
+			Readings: []gpu.Reading{
+				{Kind: gpu.ClockEventActive, Label: "idle", Value: 1},
+				{Kind: gpu.ClockEventActive, Label: "sw_power_cap", Value: 1},
+				{Kind: gpu.ClockEventActive, Label: "hw_thermal", Value: 1},
+				{Kind: gpu.ClockEventActive, Label: "hw_power_brake", Value: 0},
+			},
+			Processes: []gpu.ProcessReading{
+				{PID: 1, Name: "vllm", MemoryUsed: 7e10, SMUtilization: 0.5},
+				{PID: 2, Name: "vllm", MemoryUsed: 1e9, SMUtilization: 0.3},
+				{PID: 3, Name: "train.py", MemoryUsed: 2e9, SMUtilization: 0.31},
+				{PID: 4, Name: "dcgm", MemoryUsed: 1e8, SMUtilization: 0.01},
+			},
+		},
+		{UUID: "GPU-b", Up: false},
+		{UUID: "GPU-c", Up: true},
+	}}
+	e := &config.Endpoint{Hardware: &config.Hardware{UUIDs: []string{"GPU-a", "GPU-b"}}}
+	got := gpusOf(e, s)
+	want := []explain.GPU{
+		{UUID: "GPU-a", Name: "H100", Throttle: []string{"hw_thermal"}, Neighbours: []string{"train.py (pid 3, 31 % of the multiprocessors)"}},
+		{UUID: "GPU-b", Lost: true},
+	}
+	if !slices.EqualFunc(got, want, func(a, b explain.GPU) bool {
+		return a.UUID == b.UUID && a.Name == b.Name && a.Lost == b.Lost && slices.Equal(a.Throttle, b.Throttle) && slices.Equal(a.Neighbours, b.Neighbours)
+	}) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := gpusOf(&config.Endpoint{}, s); got != nil {
+		t.Errorf("of an endpoint without hardware: %+v", got)
+	}
+}
