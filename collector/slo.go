@@ -73,10 +73,14 @@ func (o *slo) judge(r *result.Result, k api.Kind) {
 	switch {
 	case r.Outcome == result.TimeoutStall:
 		o.count(sloTPOT, true)
-	case !failed && timed && t.TPOT >= 0:
+	case !failed && timed && t.TPOT >= 0 && !tooShort(r):
 		o.count(sloTPOT, slow(sloTPOT, t.TPOT))
 	}
 }
+
+// tooShort reports whether an answer has so few tokens that its TPOT is the gap
+// between two of them.
+func tooShort(r *result.Result) bool { return r.Tokens.Output == 1 || r.Tokens.Output == 2 }
 
 // count counts an eligible probe.
 func (o *slo) count(i int, bad bool) {
@@ -100,7 +104,7 @@ func sloFamilies() []*probeFamily {
 	return []*probeFamily{
 		sloFamily(Family{
 			Name: "probe_slo_eligible_total", Type: Counter,
-			Help: "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes. availability: all others. ttft: probes with a known time to first token, and failures without a first token. e2e: all others. tpot: successes with a measured TPOT, and answers that stalled.",
+			Help: "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes. availability: all others. ttft: probes with a known time to first token, and failures without a first token. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled.",
 		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.eligible[i])) }),
 		sloFamily(Family{
 			Name: "probe_slo_bad_total", Type: Counter,

@@ -72,6 +72,8 @@ func TestJudgeSuccess(t *testing.T) {
 	f("late first token", func(r *result.Result) { r.Timing.TTFT++ }, good, bad, good, good)
 	f("slow tokens", func(r *result.Result) { r.Timing.TPOT++ }, good, good, bad, good)
 	f("long", func(r *result.Result) { r.Timing.Duration++ }, good, good, good, bad)
+	f("two tokens", func(r *result.Result) { r.Timing.TPOT, r.Tokens.Output = time.Second, 2 }, good, good, none, good)
+	f("three tokens", func(r *result.Result) { r.Timing.TPOT, r.Tokens.Output = time.Second, 3 }, good, good, bad, good)
 	f("one token", func(r *result.Result) { r.Timing.TPOT = result.Absent }, good, good, none, good)
 	f("fast", func(r *result.Result) { r.Timing.TTFT, r.Timing.TPOT, r.Timing.Duration = 0, 0, 0 }, good, good, good, good)
 	f("slow", func(r *result.Result) {
@@ -227,7 +229,7 @@ func (ref *reference) judge(t target, r *result.Result) {
 	}
 	if r.Outcome == result.TimeoutStall {
 		count("tpot", true)
-	} else if ok && !r.Imprecise && r.Timing.TPOT >= 0 {
+	} else if ok && !r.Imprecise && r.Timing.TPOT >= 0 && r.Tokens.Output != 1 && r.Tokens.Output != 2 {
 		count("tpot", r.Timing.TPOT > 20*time.Millisecond)
 	}
 	if came := r.Timing.TTFT >= 0; came && r.Imprecise || ok && !came {
