@@ -336,9 +336,9 @@ func TestTimeRange(t *testing.T) {
 }
 
 func TestBudgetAndUptime(t *testing.T) {
-	s := serve(t, fake.NewBoard(fake.Fleet()[0]))
-	p := open(t, s.URL, "/endpoint/chat-eu", laptop, adding(`{}`, `{budget_left: 0.62, uptime: {'1h': 1, '24h': 0.9986, '7d': 0.99951}}`))
-	p.await("document.querySelector('.tiles')")
+	d := fake.Fleet()[0]
+	d.Series[0].BudgetLeft, d.Series[0].Uptime = new(0.62), &status.Uptime{From: 1.7e9, Hour: new(1.0), Day: new(0.9986), Week: new(0.99951)}
+	p := openEndpoint(t, d)
 	if got, want := p.tile("Error budget left"), "62 %of 30 days"; got != want {
 		t.Errorf("budget %q, want %q", got, want)
 	}
@@ -354,10 +354,11 @@ func TestBudgetAndUptime(t *testing.T) {
 func TestStepsAreMarked(t *testing.T) {
 	d := fake.Fleet()[0]
 	at := d.Series[0].History.At[120]
-	s := serve(t, fake.NewBoard(d))
-	p := open(t, s.URL, "/endpoint/chat-eu", laptop, adding(`{}`, fmt.Sprintf(`{steps: [
-		{at: %f, metric: 'ttft', before: 0.1, after: 0.18, lower: 1.7, upper: 1.9, beside: ['model changed from a to <b>']},
-		{at: %f, metric: 'failures', before: 0.01, after: 0.3}]}`, at, at)))
+	d.Series[0].Steps = []status.Step{
+		{At: at, Metric: "ttft", Before: 0.1, After: 0.18, Lower: new(1.7), Upper: new(1.9), Beside: []string{"model changed from a to <b>"}},
+		{At: at, Metric: "failures", Before: 0.01, After: 0.3},
+	}
+	p := openEndpoint(t, d)
 	p.await("document.querySelector('.steps li')")
 	steps := p.texts(".steps > li")
 	if len(steps) != 2 || !strings.Contains(steps[0], "TTFT rose from 100 ms to 180 ms, × 1.8 (1.7 to 1.9, 95 % confidence)model changed from a to <b>") ||

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -287,6 +288,7 @@ func TestFleetShowsWhatTheExporterRefused(t *testing.T) {
 func TestFleetSaysWhyAndSinceWhen(t *testing.T) {
 	down, degraded, slow := fake.Fleet()[2], fake.Fleet()[3], fake.Fleet()[6]
 	degraded.ProbesSince, degraded.FailedSince = 472, 236
+	degraded.Cause = explain.ProcessGone
 	degraded.Why = "connection refused: dial tcp 10.4.0.17:8000 (interactive)"
 	muted := fake.Fleet()[0]
 	muted.State, muted.Muted = health.Muted, &status.Muted{Until: 4e9, Reason: "new <b>weights</b>", State: health.Down}
@@ -303,6 +305,9 @@ func TestFleetSaysWhyAndSinceWhen(t *testing.T) {
 	why := p.texts("td.c-error .failure")
 	if len(why) < 3 || why[1] != degraded.Why || why[2] != slow.Why {
 		t.Errorf("reasons %q", why)
+	}
+	if text := p.texts("td.c-error")[1]; !strings.Contains(text, "cause: process gone failed ") {
+		t.Errorf("the cause is missing: %q", text)
 	}
 	if got := p.texts(".chip.muted:not([hidden])"); len(got) != 1 || words(got[0]) != "1 muted" {
 		t.Errorf("chip %q", got)

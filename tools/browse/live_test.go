@@ -79,7 +79,7 @@ func TestEndpointChangesWithoutReload(t *testing.T) {
 	b.Set(broken())
 	p.await("document.title.startsWith('Down: chat-eu')")
 	p.awaitText(".problem", "connection refused")
-	p.awaitText(".problem", "Check next:")
+	p.awaitText(".problem", "What to do")
 	p.tolerate() // what is gone is not found
 	b.Remove("chat-eu")
 	p.awaitText(".problem", "no longer exists")

@@ -266,19 +266,3 @@ func serve(t *testing.T, b *fake.Board) *fake.Server {
 
 // words makes one line of a text.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// adding is a script that puts fields into the page of an endpoint as it comes from
-// the API: into its row, and into its first series.
-func adding(row, series string) string {
-	return fmt.Sprintf(`(() => {
-		const get = window.fetch;
-		window.fetch = async (...args) => {
-			const answer = await get(...args);
-			if (!/api\/v1\/endpoints\/[^\/]+$/.test(String(args[0]))) return answer;
-			const page = await answer.json();
-			Object.assign(page, %s);
-			Object.assign(page.series[0], %s);
-			return new Response(JSON.stringify(page), {status: answer.status});
-		};
-	})()`, row, series)
-}
