@@ -381,7 +381,7 @@ func (o objective) degradedNow() alert {
 	a := alert{
 		name: "Inference" + o.name + "DegradedNow", severity: Critical, category: o.category,
 		expr:    fmt.Sprintf("max by ($E) (%s{slo=%q})", degraded, o.slo) + unlessDown(soon) + unlessHung + unlessDegraded(o.above...),
-		keep:    "1m",
+		keep:    "30s",
 		summary: fmt.Sprintf("{{ $labels.endpoint }} misses its %s objective: {{ $value | humanizePercentage }} of the probes of 5 minutes are bad.", o.name),
 		description: fmt.Sprintf("This counts %s. There are more of them than chance allows for an endpoint that meets its objective, "+
 			"so that users wait or get errors now.%s%s Look first at %s.", o.what, o.promise(), sinceWhen, o.first),

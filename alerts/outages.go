@@ -115,11 +115,16 @@ const (
 	halfDay = "12h"
 )
 
-// outagesRecorded has the recent outages.
+// outagesRecorded has the recent outages. What happened under maintenance is as well
+// known as an outage.
 func outagesRecorded() Group {
 	g := Group{Name: "inference-recorded-outages", Interval: "30s"}
 	for _, window := range []string{soon, halfDay} {
-		g.Rules = append(g.Rules, record(recentlyDown(window), "max by ($E) (max_over_time(%s[%s]))", downNow, window))
+		g.Rules = append(g.Rules, record(recentlyDown(window), `max by ($E) (
+  max_over_time(%[1]s[%[2]s])
+  or
+  max_over_time(inference_endpoint_muted[%[2]s]) > 0
+)`, downNow, window))
 	}
 	return g
 }

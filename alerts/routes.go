@@ -100,8 +100,8 @@ route:
       repeat_interval: 1m
     - matchers: [severity="critical"]
       receiver: pager
-      # The end of a page is known within a minute.
-      group_interval: 1m
+      # The end of a page is known within half a minute.
+      group_interval: 30s
       repeat_interval: 4h
       routes:
         - matchers: [category="gpu"]
