@@ -402,8 +402,11 @@ func (b *bench) saturated() string {
 	for range 80 {
 		time.Sleep(250 * time.Millisecond)
 		p, err := b.daemon.page()
-		if err != nil || b.server.slots == 0 {
+		if b.server.slots == 0 {
 			return ""
+		}
+		if err != nil {
+			continue // it has just started
 		}
 		running, _ := p.sum("inference_server_requests_running")
 		waiting, _ := p.sum("inference_server_requests_waiting")
