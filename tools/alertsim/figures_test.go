@@ -35,8 +35,8 @@ func TestOutagePagesWithinThreeMinutes(t *testing.T) {
 				t.Fatal(err)
 			}
 			limit := 3 * time.Minute
-			if interval == time.Minute && in.after.outage == outageHung {
-				limit += 30 * time.Second // each failure takes half a minute to show
+			if interval >= 30*time.Second && in.after.outage == outageHung {
+				limit += time.Minute // each failure takes half a minute to show
 			}
 			if len(first) < few || first[few-1].after > limit {
 				t.Errorf("%s, probes every %s: paged after %v, want %d within %s", in.name, interval, first, few, limit)
