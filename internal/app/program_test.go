@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"go/build"
 	"io"
 	"net"
 	"net/http"
@@ -176,8 +177,11 @@ const runAsProgram = "INFERENCE_EXPORTER_TEST_PROGRAM"
 const hanging = "hanging"
 
 func TestMain(m *testing.M) {
-	// No test keeps a state but in a directory of its own.
-	for name, value := range map[string]string{"STATE_DIRECTORY": "", "XDG_STATE_HOME": "", "HOME": "/"} {
+	// No test keeps a state but in a directory of its own. The go command, which some
+	// run, finds its modules without a home.
+	for name, value := range map[string]string{
+		"STATE_DIRECTORY": "", "XDG_STATE_HOME": "", "HOME": "/", "GOPATH": build.Default.GOPATH,
+	} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}
