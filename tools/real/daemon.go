@@ -231,7 +231,7 @@ func daemonTokens(ctx context.Context, b *bench) (string, error) {
 // read.
 func daemonValues(ctx context.Context, b *bench) (string, error) {
 	if len(b.pages()) == 0 {
-		return "", cannot("it shows no page of metrics that the exporter knows")
+		return "", notOffered{"it shows no page of metrics that the exporter knows"}
 	}
 	if err := b.startDaemon(ctx); err != nil {
 		return "", err
@@ -288,7 +288,7 @@ func (s *process) compareValues(p page) (int, *exchange, error) {
 // knows, and it says how many.
 func daemonCache(ctx context.Context, b *bench) (string, error) {
 	if !b.server.cached {
-		return "", cannot("its replies do not count cached tokens")
+		return "", notOffered{"its replies do not count cached tokens"}
 	}
 	if err := b.startDaemon(ctx); err != nil {
 		return "", err
@@ -467,10 +467,10 @@ func anotherModel(ctx context.Context, b *bench) (string, error) {
 		b.daemon = nil
 	}()
 	if b.server.model != "" {
-		return "", cannot("the model is configured")
+		return "", notOffered{"the model is configured"}
 	}
 	if b.server.echoes {
-		return "", cannot("it answers to any name and repeats it")
+		return "", notOffered{"it answers to any name and repeats it"}
 	}
 	const second = "second"
 	b.front.stop()

@@ -14,9 +14,10 @@ import (
 
 // The results of a check.
 const (
-	holds      = "ok"
-	fails      = "failed"
-	notChecked = "not checked"
+	holds        = "ok"
+	fails        = "failed"
+	notChecked   = "not checked"
+	doesNotApply = "does not apply"
 )
 
 // evidence is what a run found out about one server.
@@ -41,13 +42,21 @@ func (e notCheckable) Error() string { return e.reason }
 
 func cannot(format string, args ...any) error { return notCheckable{fmt.Sprintf(format, args...)} }
 
+// notOffered is an error that says what of a check a server does not have.
+type notOffered struct{ reason string }
+
+func (e notOffered) Error() string { return e.reason }
+
 // add adds the outcome of a check.
 func (e *evidence) add(name, detail string, err error) {
 	c := check{Name: name, Result: holds, Detail: detail}
 	var n notCheckable
+	var o notOffered
 	switch {
 	case errors.As(err, &n):
 		c.Result, c.Detail = notChecked, n.reason
+	case errors.As(err, &o):
+		c.Result, c.Detail = doesNotApply, o.reason
 	case err != nil:
 		c.Result, c.Detail = fails, err.Error()
 	}

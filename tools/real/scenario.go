@@ -215,7 +215,7 @@ func (b *bench) longProbe(ctx context.Context, module string) (<-chan probeResul
 // hung stops the engines for 30 s, in the middle of a stream.
 func hung(ctx context.Context, b *bench) (string, error) {
 	if b.generates() == false {
-		return "", cannot("it does not stream")
+		return "", notOffered{"it does not stream"}
 	}
 	stream, err := b.longProbe(ctx, "long")
 	if err != nil {
