@@ -303,7 +303,7 @@ const allSlow = "module:inference_probe_slo_all_slow:increase2m"
 const degraded = "module:inference_probe_slo_degraded:ratio5m"
 
 // degradedRecorded has the evidence. All of it asks that probes are still bad:
-// two of ten minutes, or of four where bad ones are many enough for that to be
+// two of ten minutes, or of three and a half where bad ones are many enough for that to be
 // certain. So an alert ends soon after its cause, and what is still in the longer
 // windows is none.
 func degradedRecorded() []Rule {
@@ -338,7 +338,7 @@ and on (%[1]s)
 and on (%[1]s)
 (
   (
-    module:inference_probe_slo_own_bad:increase4m >= 1.5
+    module:inference_probe_slo_own_bad:increase3m30s >= 1.5
     unless on (%[3]s)
     %[8]s
   )

@@ -100,7 +100,7 @@ func shortSLOGroup() Group {
 	for _, window := range []string{"5m", "30m", "1h"} {
 		g.Rules = append(g.Rules, increases(window)...)
 	}
-	for _, window := range []string{"2m", "4m", "10m"} {
+	for _, window := range []string{"2m", "3m30s", "10m"} {
 		g.Rules = append(g.Rules, ownBad(window))
 	}
 	g.Rules = append(g.Rules, serversHungRecorded()...)

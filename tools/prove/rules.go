@@ -13,7 +13,8 @@ type rule struct {
 	Record string `yaml:"record"`
 	Alert  string `yaml:"alert"`
 	Expr   string `yaml:"expr"`
-	// every is how often its group is evaluated.
+	// group is the name of its group, and every how often that is evaluated.
+	group string
 	every model.Duration
 }
 
@@ -35,6 +36,7 @@ func readRules(files []string) ([]rule, error) {
 		}
 		var f struct {
 			Groups []struct {
+				Name     string         `yaml:"name"`
 				Interval model.Duration `yaml:"interval"`
 				Rules    []rule         `yaml:"rules"`
 			} `yaml:"groups"`
@@ -44,7 +46,7 @@ func readRules(files []string) ([]rule, error) {
 		}
 		for _, g := range f.Groups {
 			for _, r := range g.Rules {
-				r.every = g.Interval
+				r.group, r.every = g.Name, g.Interval
 				all = append(all, r)
 			}
 		}

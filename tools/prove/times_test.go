@@ -78,6 +78,40 @@ func BenchmarkQueries(b *testing.B) {
 	}
 }
 
+// BenchmarkRules times every rule for 1,000 endpoints in a real Prometheus with
+// classic histograms, and prints for each group what an evaluation takes of its
+// interval. A rule is timed as a query, with its answer as text.
+func BenchmarkRules(b *testing.B) {
+	rules, err := readRules(glob(b, "../../alerts/*.yml"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	asked := make([]parser.Expr, len(rules))
+	for i, r := range rules {
+		if asked[i], err = query.Parse(r.Expr); err != nil {
+			b.Fatal(err)
+		}
+	}
+	fleet := past.Fleet{Endpoints: 1000, Modules: 1, Servers: 1, Probers: 1, Machines: 16, Scrape: 15 * time.Second}
+	now := time.Now().Truncate(time.Second)
+	client := remember(b, seriesOf(b, fleet, past.Lookbacks(asked, measuring), rules), now.Add(measuring))
+	var groups []string
+	took := map[string]time.Duration{}
+	every := map[string]time.Duration{}
+	for _, r := range rules {
+		one := timed{name: r.name()}
+		b.Run(r.name(), func(b *testing.B) { one.ask(b, client, false, r.Expr, now) })
+		if every[r.group] == 0 {
+			groups = append(groups, r.group)
+		}
+		every[r.group] = time.Duration(r.every)
+		took[r.group] += one.took
+	}
+	for _, g := range groups {
+		fmt.Printf("%8.0f ms of %5.0f s, %4.1f %%  %s\n", float64(took[g].Microseconds())/1000, every[g].Seconds(), 100*took[g].Seconds()/every[g].Seconds(), g)
+	}
+}
+
 // ask times a query until the last byte of its answer, as text.
 func (t *timed) ask(b *testing.B, client stand.Client, overTime bool, expr string, now time.Time) {
 	w := threeHours()
@@ -128,8 +162,13 @@ func pastOf(b *testing.B, boards []*board.Board, rules []rule) []past.Series {
 			asked = append(asked, e)
 		}
 	}
-	far := past.Lookbacks(asked, w.Range+measuring)
-	all := large().Scraped(collector.Catalogue(), far)
+	return seriesOf(b, large(), past.Lookbacks(asked, w.Range+measuring), rules)
+}
+
+// seriesOf returns the series of a fleet, scraped and recorded, as far back as they
+// are looked for.
+func seriesOf(b *testing.B, of past.Fleet, far map[string]time.Duration, rules []rule) []past.Series {
+	all := of.Scraped(collector.Catalogue(), far)
 	for _, r := range rules {
 		if r.Record == "" {
 			continue
@@ -138,7 +177,7 @@ func pastOf(b *testing.B, boards []*board.Board, rules []rule) []past.Series {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, large().Recorded(r.Record, e, time.Duration(r.every), far)...)
+		all = append(all, of.Recorded(r.Record, e, time.Duration(r.every), far)...)
 	}
 	return all
 }
