@@ -9,13 +9,14 @@ ARG VERSION=unknown
 ARG REVISION=unknown
 ARG BRANCH=unknown
 RUN make build TAGS=kubernetes_sd,consul_sd VERSION="$VERSION" REVISION="$REVISION" BRANCH="$BRANCH"
+RUN mkdir /state
 
 FROM debian:12-slim
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /src/LICENSE /usr/share/doc/inference_exporter/LICENSE
 COPY --from=build /src/inference_exporter /usr/local/bin/inference_exporter
 # What survives a restart; a volume here outlives the container.
-RUN install -d -m 700 -o 65532 -g 65532 /var/lib/inference_exporter
+COPY --from=build --chown=65532:65532 /state /var/lib/inference_exporter
 ENV STATE_DIRECTORY=/var/lib/inference_exporter
 USER 65532:65532
 EXPOSE 10115
