@@ -175,7 +175,7 @@ func (u *uptime) budgetLeft(slo *SLO, now time.Time) *float64 {
 	return worst
 }
 
-// kept returns the share of a span of which there are probes, in whole steps but for
+// kept returns the share of a span for which there are probes, in whole steps but for
 // the first and the latest.
 func (c counts) kept(s span, from, now int64) float64 {
 	var seconds int64

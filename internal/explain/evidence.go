@@ -178,7 +178,7 @@ type GPU struct {
 type Change struct {
 	At     time.Time
 	Module string
-	// What is that which changed, as in estimate.Sources.
+	// What is the source of the change, as in estimate.Sources.
 	What string
 }
 

@@ -64,7 +64,7 @@ func (e *evidence) add(name, detail string, err error) {
 	fmt.Printf("%-12s %-28s %s: %s\n", e.Server, c.Name, c.Result, c.Detail)
 }
 
-// keep adds what was found out of the same version before, in the order of the
+// keep adds the earlier results for the same version, in the order of the
 // scenarios.
 func (e *evidence) keep(before *evidence, s *server) {
 	if before == nil || before.Version != e.Version {
