@@ -59,11 +59,11 @@ func (p *tab) settled() {
 		return
 	}
 	const full = "[...document.querySelectorAll('tr')].find(r => r.querySelector('a.name')?.textContent === 'healthy').querySelector('.strip').getAttribute('aria-label').includes('of 30 ')"
-	for range 20 { // of the patience of a test each
+	for range 60 {
 		if eval[bool](p, full) {
 			return
 		}
-		time.Sleep(patience)
+		time.Sleep(5 * time.Second)
 	}
 	p.t.Fatal("the demo does not probe on")
 }

@@ -25,8 +25,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
 
-// patience is how long a condition may take to come true.
-const patience = 15 * time.Second
+// patience is how long a condition may take to come true, several probes of the demo
+// on a slow machine among them: an endpoint is slow by three of its answers, which
+// the demo has in half a minute.
+const patience = 2 * time.Minute
 
 // browser is the one that all tests share; each test has its own storage in it.
 var browser context.Context
