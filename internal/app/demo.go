@@ -130,7 +130,7 @@ func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
 }
 
 func printDemo(env environment, servers []demoServer, urls []string, a net.Addr) {
-	fmt.Fprintln(env.Stdout, "Probing four simulated servers every 5 s, one of them in bursts. Ctrl-C ends it.")
+	fmt.Fprintln(env.Stdout, "Probing five simulated servers every 5 s, one of them in bursts. Ctrl-C ends it.")
 	fmt.Fprintln(env.Stdout)
 	w := tabwriter.NewWriter(env.Stdout, 0, 4, 2, ' ', 0)
 	for i, s := range servers {
@@ -173,6 +173,14 @@ func demoServers() []demoServer {
 			name: "crowded", what: "is asked in bursts, which would disturb other probes", modules: "[burst]", slo: "{ttft: 500ms}",
 			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
 			options: simulator.Options{Model: "simulated-8b", Seed: 4, PrefillNoise: 0.05},
+		},
+		{
+			name: "altered", what: "always answers at once with status 200, and many of its answers are not right",
+			modules: "[interactive, questions]", slo: "{ttft: 500ms, tpot: 100ms}",
+			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
+			options: simulator.Options{
+				Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2",
+			},
 		},
 	}
 }

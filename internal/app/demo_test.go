@@ -16,7 +16,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("nothing says where to look:\n%s", p.stdout)
 	}
 	p.waitFor("all of what the demo shows", func(got page) bool {
-		for _, name := range []string{"healthy", "saturated"} {
+		for _, name := range []string{"healthy", "saturated", "altered"} {
 			for _, family := range []string{"ttft_seconds", "tpot_seconds", "output_tokens_total"} {
 				if got.Sum("inference_probe_"+family, "endpoint", name) == 0 {
 					return false
