@@ -201,15 +201,20 @@ func (s *shift) observe(v float64) (shifted bool) {
 	return most > threshold
 }
 
-// learn adds a value to the baseline. Its mean leaves out the quarter at each end;
-// its noise is taken for a little more than it seems, as few values give it badly.
+// learn adds a value to the baseline.
 func (s *shift) learn(v float64) {
 	i, _ := slices.BinarySearch(s.baseline, v)
 	s.baseline = slices.Insert(s.baseline, i, v)
-	n := len(s.baseline)
-	if n < minBaseline {
-		return
+	if len(s.baseline) >= minBaseline {
+		s.judgeBy()
 	}
+}
+
+// judgeBy computes the mean and the noise of the baseline. The mean leaves out the
+// quarter at each end; the noise is taken for a little more than it seems, as few values
+// give it badly.
+func (s *shift) judgeBy() {
+	n := len(s.baseline)
 	inner := s.baseline[n/4 : n-n/4]
 	sum := 0.0
 	for _, b := range inner {

@@ -28,14 +28,16 @@ const numLatencies = 2
 type Step struct {
 	// At is when the first probe after the step started, as far as noise allows to
 	// date it.
-	At     time.Time
-	Metric Metric
+	At     time.Time `json:"at"`
+	Metric Metric    `json:"metric"`
 	// Before and After are the levels, in seconds and for that time of the day, or as
 	// the share of the probes that failed.
-	Before, After float64
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
 	// Lower and Upper are bounds of After / Before, with 95 % confidence; 0 for failures,
 	// of which often none were before.
-	Lower, Upper float64
+	Lower float64 `json:"lower,omitempty"`
+	Upper float64 `json:"upper,omitempty"`
 }
 
 const (
@@ -60,6 +62,7 @@ type Steps struct {
 	last      time.Time // start of the latest probe
 	latencies [numLatencies]levels
 	failures  failureLevels
+	latest    []Step // of each metric that had one
 }
 
 // stepProbe is one probe in little room.
@@ -124,6 +127,7 @@ func (s *Steps) Observe(r *result.Result, timed bool) []Step {
 	if step, ok := s.failureStep(); ok {
 		found = append(found, step)
 	}
+	s.keep(found)
 	return found
 }
 

@@ -102,6 +102,9 @@ func ofMicros(us uint32) *float64 {
 // unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
+// timeOf returns the time that unixSeconds made s of.
+func timeOf(s float64) time.Time { return time.UnixMilli(int64(math.Round(s * 1e3))) }
+
 // How many probes are kept with all that is known: for each series at most
 // maxKept, and at least minKept. In between it is their size that bounds them:
 // each series has bytes of its own, and all share a pool, which lasts for

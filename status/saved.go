@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -23,7 +24,7 @@ const (
 
 // saved is a record of what a Board keeps over a restart: one of its fields. It
 // holds names of the configuration, times, and numbers; no URL, no answer and no
-// text of a server.
+// text of a server but the name of a model that changed at a step.
 type saved struct {
 	// Restarts are the Unix times in seconds of the restarts that are kept.
 	Restarts []int64      `json:"restarts,omitempty"`
@@ -49,6 +50,8 @@ type savedSeries struct {
 	// Outcomes are as many as points, those in a row as one.
 	Outcomes []savedOutcomes `json:"outcomes"`
 	Uptime   uptime          `json:"uptime"`
+	// Steps are those of the series, the latest last.
+	Steps []Step `json:"steps,omitempty"`
 }
 
 // savedOutcomes is an outcome of so many probes in a row.
@@ -70,6 +73,7 @@ type restored struct {
 	from    time.Time
 	history history
 	uptime  uptime
+	steps   []Step
 }
 
 // Save puts records from which Restore makes the histories again. It returns the
@@ -103,6 +107,7 @@ func (b *Board) Save(put func(record any) error) error {
 			continue
 		}
 		s.set(id, r.target, r.from, &r.history, &r.uptime)
+		s.Steps = r.steps
 		if err := put(saved{Series: &s}); err != nil {
 			return err
 		}
@@ -119,6 +124,7 @@ func (e *endpoint) save(i int, s *savedSeries) bool {
 	}
 	p := e.series[i]
 	s.set(p.id, e.identityOfTarget(), p.from, &p.history, &p.uptime)
+	s.Steps = slices.Clone(p.steps)
 	return true
 }
 
@@ -180,7 +186,7 @@ func (b *Board) Restore(record []byte) error {
 	}
 	now := b.now()
 	from := time.Unix(min(r.Series.From, now.Unix()), 0)
-	b.restored[r.Series.id()] = restored{r.Series.Target, from, h, r.Series.Uptime.valid(now)}
+	b.restored[r.Series.id()] = restored{r.Series.Target, from, h, r.Series.Uptime.valid(now), validSteps(r.Series.Steps, now)}
 	return nil
 }
 
@@ -244,6 +250,18 @@ func (b *Board) historyOf(s *savedSeries) (history, error) {
 	return h, nil
 }
 
+// maxBesideText bounds the text of what changed beside a restored step.
+const maxBesideText = 1024
+
+// validSteps returns the steps that may be of the past, at most maxSteps.
+func validSteps(all []Step, now time.Time) []Step {
+	all = slices.DeleteFunc(all, func(s Step) bool {
+		tooLong := func(text string) bool { return len(text) > maxBesideText }
+		return !slices.Contains(estimate.Metrics(), s.Metric) || s.At > unixSeconds(now) || len(s.Beside) > maxBeside || slices.ContainsFunc(s.Beside, tooLong)
+	})
+	return all[max(0, len(all)-maxSteps):]
+}
+
 func restoredMicros(us int64) uint32 {
 	if us < 0 || us > int64(time.Hour/time.Microsecond) {
 		return notMeasured
@@ -267,7 +285,10 @@ func (b *Board) take(id result.SeriesID) *restored {
 // restore sets what an earlier process kept of the same target.
 func (p *Probes) restore(r *restored) {
 	if r != nil && r.target == p.endpoint.identityOfTarget() {
-		p.from, p.history, p.uptime = r.from, r.history, r.uptime
+		p.from, p.history, p.uptime, p.steps = r.from, r.history, r.uptime, slices.Clone(r.steps)
+		for _, step := range p.steps {
+			p.endpoint.addNote(timeOf(step.At), p.id.Module, step.text())
+		}
 	}
 }
 

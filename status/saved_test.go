@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -77,6 +78,31 @@ func TestHistorySurvivesARestart(t *testing.T) {
 	h := l.detail("e").Series[0].History
 	if len(h.At) != maxPoints || h.At[0] != before.At[1] || h.At[maxPoints-1] != float64(restart) {
 		t.Errorf("%d points from %v to %v", len(h.At), h.At[0], h.At[maxPoints-1])
+	}
+}
+
+// The steps of a series stay in its chart and among the changes, with what changed beside
+// them. One of the future, by a clock that was wrong, is left out.
+func TestStepsSurviveARestart(t *testing.T) {
+	l := newLab(t)
+	p := l.open(cold("m"))[0]
+	l.board.Note("e", "m", "another answer")
+	p.AddStep(estimate.Step{At: l.now, Metric: estimate.MetricTTFT, Before: 0.2, After: 0.3, Lower: 1.4, Upper: 1.6})
+	before := text(t, l.detail("e").Series[0].Steps)
+	p.AddStep(estimate.Step{At: l.now.Add(time.Hour), Metric: estimate.MetricFailures, After: 0.25})
+	l.restart()
+	l.open(cold("m"))
+	after := l.detail("e")
+	if got := text(t, after.Series[0].Steps); got != before || !strings.Contains(got, "another answer") {
+		t.Errorf("got %s, want %s", got, before)
+	}
+	if changes := text(t, after.Changes); !strings.Contains(changes, "TTFT rose for good, from 0.2 to 0.3 s; at that time: another answer") {
+		t.Errorf("changes %s", changes)
+	}
+	l.restart()
+	l.open(cold("n"))
+	if d := l.detail("e"); len(d.Series[0].Steps) != 0 {
+		t.Errorf("another module has %s", text(t, d.Series[0].Steps))
 	}
 }
 

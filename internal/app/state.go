@@ -20,6 +20,7 @@ const (
 	historyInterval = time.Minute
 	budgetInterval  = time.Second
 	muteInterval    = time.Second
+	learnedInterval = 5 * time.Minute
 )
 
 // stateFlag is the directory of what survives a restart.
@@ -64,6 +65,7 @@ func (d *daemon) openState() {
 		{Name: "mutes", Every: muteInterval, Revision: d.health.MutesRevision, Save: d.health.SaveMutes, Load: d.health.RestoreMutes},
 		{Name: "states", Every: historyInterval, Revision: d.health.Revision, Save: d.health.Save, Load: d.health.Restore},
 		{Name: "history", Every: historyInterval, Revision: d.board.Revision, Save: d.board.Save, Load: d.board.Restore},
+		{Name: "learned", Every: learnedInterval, Revision: d.fleet.LearnedRevision, Save: d.fleet.SaveLearned, Load: d.fleet.RestoreLearned},
 	}})
 	if d.state == nil {
 		return

@@ -56,9 +56,11 @@ type Fleet struct {
 	budgets  *budgets
 	onDemand *onDemand
 	explains *explainer
+	learned  *learned
 	engines  map[string]*config.Engine // that mappings are of
 	mappings *engine.Mappings
 	modules  map[string]*config.Module
+	hashes   map[string]uint64 // of the modules that members are built with
 	members  map[string]*member
 	refused  map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
 	count    atomic.Int64              // of members, for other goroutines
@@ -79,7 +81,7 @@ func New(o Options) *Fleet {
 		f.Network = network{f.dialer}
 	}
 	f.onDemand = newOnDemand(f.dialer, f.budgets)
-	f.explains = newExplainer(&f.Options)
+	f.explains, f.learned = newExplainer(&f.Options), new(learned)
 	return f
 }
 
@@ -111,6 +113,7 @@ func (f *Fleet) Apply(p Plan) error {
 		return err
 	}
 	modules := keepEqual(f.modules, p.Config.Modules)
+	f.hashes = moduleHashes(modules)
 	next, fresh, err := f.build(p, modules, mappings)
 	if err != nil {
 		for _, m := range fresh {
@@ -127,6 +130,7 @@ func (f *Fleet) Apply(p Plan) error {
 	for _, m := range fresh {
 		if before := gone[m.endpoint.Name]; before != nil && sameTarget(before.endpoint, m.endpoint) {
 			m.memory.adopt(before.memory, m.seriesIDs())
+			f.learned.carry(before, time.Now())
 		}
 		f.add(m)
 	}
@@ -138,6 +142,7 @@ func (f *Fleet) Apply(p Plan) error {
 	f.budgets.share(p.Config.Global.Budget, p.Endpoints, p.Config.Modules)
 	f.onDemand.use(p.Config, modules, f.known(p.All))
 	f.explains.use(next)
+	f.learned.use(next)
 	return nil
 }
 
@@ -219,9 +224,11 @@ func (f *Fleet) add(m *member) {
 	f.Servers.Set(serversID(e), nil)
 	for _, n := range m.findings {
 		n.series = f.Probes.Findings(n.id)
+		n.restore(f.learned, time.Now())
 	}
 	for i, t := range m.tasks {
 		t.openSeries(i == 0)
+		t.restoreSteps(f.learned, time.Now())
 	}
 }
 
@@ -360,7 +367,7 @@ func (f *Fleet) addTasks(m *member) error {
 	}
 	bursts := new(burstLoad)
 	for _, target := range m.targets {
-		found := newFindings(target, f.Board, f.Logger.With("endpoint", m.endpoint.Name, "module", target.Name))
+		found := newFindings(target, f.hashes[target.Name], f.Board, f.Logger.With("endpoint", m.endpoint.Name, "module", target.Name))
 		m.findings = append(m.findings, found)
 		for _, rung := range target.rungs() {
 			p, err := newRunner(rung.Module)

@@ -58,6 +58,7 @@ func (s selfObserver) Observe(o *Observation) { s.self.Observe(o.Result) }
 // tasks share it. It is safe for concurrent use.
 type findings struct {
 	id      collector.FindingsID
+	asked   uint64 // a hash of what is asked
 	tracker *estimate.Tracker
 	board   *status.Board // nil where there is no status page
 	logger  *slog.Logger
@@ -67,8 +68,10 @@ type findings struct {
 	last   *estimate.Findings
 }
 
-func newFindings(t Target, b *status.Board, logger *slog.Logger) *findings {
+// newFindings returns the findings of a target, given the hash of its module.
+func newFindings(t Target, module uint64, b *status.Board, logger *slog.Logger) *findings {
 	return &findings{
+		asked:   askedOf(t, module),
 		id:      collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels},
 		tracker: t.Tracker(), board: b, logger: logger,
 	}

@@ -22,6 +22,7 @@ type task struct {
 	runner    Runner
 	spending  *spending
 	findings  *findings
+	learned   *learned
 	identity  *identity
 	memory    *memory
 	series    rungSeries // set before the first run
@@ -35,7 +36,7 @@ func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, burst
 	return &task{
 		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
-		findings: found, identity: m.identity, memory: m.memory, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
+		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
 	}
 }
 
@@ -100,6 +101,7 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 	if !disturbed && !confirmation {
 		t.findings.observe(results)
 	}
+	t.learned.revision.Add(1)
 	t.log.run(results)
 }
 

@@ -1,0 +1,160 @@
+package fleet
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+)
+
+const learnedConfig = `
+modules: {m: {interval: 30s}}
+endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`
+
+// observeSteady adds n probes of an endpoint's first series, which end now.
+func (l *lab) observeSteady(n int, ttft time.Duration, until time.Time) {
+	series := l.members["e"].tasks[0].series
+	now := until.Add(-time.Duration(n) * 30 * time.Second)
+	for i := range n {
+		series.Observe(&Observation{Result: served(now, ttft+time.Duration(i%5)*ttft/50)})
+		now = now.Add(30 * time.Second)
+	}
+}
+
+// nextProcess returns a lab with what this one has saved, by a change of its records, and
+// how many of them were refused.
+func (l *lab) nextProcess(config string, change func(record string) string) (next *lab, refused int) {
+	l.t.Helper()
+	next = newLab(l.t)
+	err := l.SaveLearned(func(record any) error {
+		line, err := json.Marshal(record)
+		if err != nil {
+			return err
+		}
+		if err := next.RestoreLearned([]byte(change(string(line)))); err != nil {
+			l.t.Log(err)
+			refused++
+		}
+		return nil
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := next.Apply(planOf(parse(l.t, config))); err != nil {
+		l.t.Fatal(err)
+	}
+	return next, refused
+}
+
+func asItWas(record string) string { return record }
+
+// findsDoubling reports whether a doubling of TTFT is found that only who knows the
+// probes before it can find.
+func (l *lab) findsDoubling(until time.Time) bool {
+	l.observeSteady(20, 200*time.Millisecond, until)
+	return math.Abs(l.page().Sum("inference_probe_step_ratio", "metric", "ttft")-2) < 0.1
+}
+
+// What is usual of a series is known after a restart, so that a step is found which
+// begins with it; after the next one the step is on the page.
+func TestStepsGoOnInTheNextProcess(t *testing.T) {
+	l := workLab(t, learnedConfig)
+	began := time.Now().Add(-time.Hour)
+	l.observeSteady(200, 100*time.Millisecond, began)
+	next, _ := l.nextProcess(learnedConfig, asItWas)
+	if !next.findsDoubling(time.Now()) {
+		t.Error("no step was found")
+	}
+	third, refused := next.nextProcess(learnedConfig, asItWas)
+	third.observeSteady(1, 200*time.Millisecond, time.Now()) // names the model
+	if ratio := third.page().Sum("inference_probe_step_ratio", "metric", "ttft"); math.Abs(ratio-2) > 0.1 || refused > 0 {
+		t.Errorf("after another restart the ratio is %v; %d records were refused", ratio, refused)
+	}
+}
+
+// Nothing is taken up where something else is asked, or of a record that cannot be true:
+// then it begins again.
+func TestWhatWasLearnedOfOthers(t *testing.T) {
+	replaced := func(old, with string) func(string) string {
+		return func(record string) string { return strings.Replace(record, old, with, 1) }
+	}
+	for what, tc := range map[string]struct {
+		config  string
+		change  func(string) string
+		refused int
+	}{
+		"another model":      {config: strings.Replace(learnedConfig, "name: e,", "name: e, model: x,", 1)},
+		"another URL":        {config: strings.Replace(learnedConfig, ":1\"", ":2\"", 1)},
+		"another module":     {config: strings.Replace(learnedConfig, "30s", "30s, input_tokens: 7", 1)},
+		"another name":       {change: replaced(`"endpoint":"e"`, `"endpoint":"f"`)},
+		"without a name":     {change: replaced(`"endpoint":"e"`, `"endpoint":""`), refused: 1},
+		"of the future":      {change: replaced(`"at":"20`, `"at":"29`), refused: 1},
+		"probes to come":     {change: replaced(`"last":"20`, `"last":"29`), refused: 1},
+		"too old":            {change: replaced(`"at":"20`, `"at":"19`), refused: 1},
+		"of another version": {change: replaced(`"version":1`, `"version":2`), refused: 1},
+		"cut":                {change: func(record string) string { return record[:len(record)/2] }, refused: 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			l := workLab(t, learnedConfig)
+			l.observeSteady(200, 100*time.Millisecond, time.Now().Add(-time.Hour))
+			if tc.config == "" {
+				tc.config = learnedConfig
+			}
+			if tc.change == nil {
+				tc.change = asItWas
+			}
+			next, refused := l.nextProcess(tc.config, tc.change)
+			if refused != tc.refused || next.findsDoubling(time.Now()) {
+				t.Errorf("%d records were refused, want %d; page %v", refused, tc.refused, next.page()["inference_probe_step_ratio"])
+			}
+		})
+	}
+}
+
+// Other settings of an endpoint that is asked the same leave what was learned as it is.
+func TestWhatWasLearnedIsKeptOverAReload(t *testing.T) {
+	l := workLab(t, learnedConfig)
+	l.observeSteady(200, 100*time.Millisecond, time.Now().Add(-time.Hour))
+	labelled := strings.Replace(learnedConfig, "modules: [m]", "modules: [m], labels: {team: a}", 1)
+	if err := l.Apply(planOf(parse(t, labelled))); err != nil {
+		t.Fatal(err)
+	}
+	if !l.findsDoubling(time.Now()) {
+		t.Error("no step was found")
+	}
+}
+
+// What waits for an endpoint that discovery may find later is saved again, for an hour.
+func TestWhatWasLearnedWaits(t *testing.T) {
+	l := workLab(t, learnedConfig)
+	l.observeSteady(200, 100*time.Millisecond, time.Now().Add(-time.Hour))
+	next, _ := l.nextProcess(strings.Replace(learnedConfig, "name: e,", "name: other,", 1), asItWas)
+	count := func(at time.Time) (n int) {
+		if err := next.learned.save(at, func(any) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(time.Now().Add(50 * time.Minute)); n != 1 {
+		t.Errorf("%d records after 50 minutes", n)
+	}
+	if n := count(time.Now().Add(61 * time.Minute)); n != 0 {
+		t.Errorf("%d records after an hour", n)
+	}
+}
+
+// A run of a task is something new to save.
+func TestLearnedRevision(t *testing.T) {
+	w := testlab.NewWitness(t, testlab.Swift())
+	l := workLab(t, `
+modules: {m: {interval: 30s, input_tokens: 16, output_tokens: 4}}
+endpoints: [{name: e, url: "`+w.URL+`", api: openai-chat, modules: [m]}]`)
+	before := l.LearnedRevision()
+	l.times(1, "e")
+	if l.LearnedRevision() == before {
+		t.Error("nothing new after a run")
+	}
+}
