@@ -79,12 +79,15 @@ func full(t *testing.T) *Exposition {
 	r.TraceID = [16]byte{1}
 	r.Scheduled = epoch.Add(-time.Millisecond)
 	r.Events = []result.Event{{At: 0}, {At: time.Millisecond, ReadLag: time.Microsecond}}
+	r.Decoded = result.Stretch{Last: 1, Tokens: r.Tokens.Output}
 	r.Tokens.Cached, r.Tokens.Reasoning = 1, 1
 	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 1, 1, 1
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
 	r.CertNotAfter = epoch
+	promised := fluent()
+	promised.CountWaiting = true
 	s := sized("e", SeriesOptions{
-		SLO: new(strict()), Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), ChecksAnswers: true,
+		SLO: promised, Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), ChecksAnswers: true,
 	})
 	s.Observe(r)
 	s.Judge(r)

@@ -56,6 +56,7 @@ func (v *values) observeLatency(r *result.Result) {
 	if !r.MoreEvents { // of which some are no tokens
 		v.observeGaps(r.Events)
 	}
+	v.events = v.events.with(r.EventTokens())
 	for i, d := range t.Phases {
 		if d >= 0 {
 			v.phases[i].observe(d.Seconds())

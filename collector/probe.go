@@ -56,6 +56,7 @@ type values struct {
 	cost   *cost           // nil where tokens have no price
 	slo    *slo            // nil without objectives
 	steps  []estimate.Step // the latest of each metric
+	events *eventTokens    // nil before an event had several tokens
 }
 
 // newValues returns the state of a new series.
@@ -88,9 +89,7 @@ func (v *values) configure(o SeriesOptions) {
 	}
 	v.slo = nil
 	if o.SLO != nil {
-		v.slo = newSLO(o.SLO.Objective, [numSLOs]time.Duration{
-			sloTTFT: time.Duration(o.SLO.TTFT), sloTPOT: time.Duration(o.SLO.TPOT), sloE2E: time.Duration(o.SLO.E2E),
-		}, v.now())
+		v.slo = newSLO(o.SLO, v.now())
 	}
 	if o.Interval > 0 {
 		v.interval.set(o.Interval.Seconds())
@@ -111,7 +110,7 @@ func (v *values) restart() *values {
 		next.cost = &cost{price: v.cost.price}
 	}
 	if v.slo != nil {
-		next.slo = newSLO(v.slo.objective, v.slo.thresholds, next.created)
+		next.slo = v.slo.restart(next.created)
 	}
 	return next
 }
@@ -207,6 +206,7 @@ func probeFamilies() []*probeFamily {
 	all = append(all, of(generation, tokenFamilies()...)...)
 	all = append(all, costFamily())
 	all = append(all, stepFamilies()...)
+	all = append(all, of(generation, smoothnessFamilies()...)...)
 	all = append(all, of(generation, checksFamily())...)
 	all = append(all, untimedFamilies()...)
 	all = append(all, of(generation, accuracyFamilies()...)...)

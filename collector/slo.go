@@ -3,27 +3,48 @@ package collector
 import (
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Indexes of the arrays of slo.
-const sloAvailability, sloTTFT, sloTPOT, sloE2E, numSLOs = 0, 1, 2, 3, 4
+const sloAvailability, sloTTFT, sloTPOT, sloE2E, sloFluidity, numSLOs = 0, 1, 2, 3, 4, 5
 
 // sloNames lists the label values in the order of the indexes.
-func sloNames() []string { return []string{"availability", "ttft", "tpot", "e2e"} }
+func sloNames() []string { return []string{"availability", "ttft", "tpot", "e2e", "fluidity"} }
 
 // slo counts the probes of a series against its objectives.
 type slo struct {
 	objective     float64                // share of probes that must be good
 	thresholds    [numSLOs]time.Duration // of a good probe, at most; 0 is no such objective
+	fluidity      float64                // of a good stream, at least; 0 is no such objective
 	eligible, bad [numSLOs]uint64
+	deadlines     result.Deadlines // of all streams that count for the fluidity
+	countWaiting  bool             // users who wait while a probe does count for the TTFT
+	waited        uint64           // of them
 	ttfts         window
 }
 
 // newSLO begins to count.
-func newSLO(objective float64, thresholds [numSLOs]time.Duration, now time.Time) *slo {
-	return &slo{objective: objective, thresholds: thresholds, ttfts: window{began: now}}
+func newSLO(promised *config.SLO, now time.Time) *slo {
+	return &slo{
+		objective: promised.Objective,
+		thresholds: [numSLOs]time.Duration{
+			sloTTFT: time.Duration(promised.TTFT), sloTPOT: time.Duration(promised.TPOT), sloE2E: time.Duration(promised.E2E),
+		},
+		fluidity:     promised.Fluidity,
+		countWaiting: promised.CountWaiting,
+		ttfts:        window{began: now},
+	}
+}
+
+// restart begins to count against the same objectives.
+func (o *slo) restart(now time.Time) *slo {
+	return &slo{
+		objective: o.objective, thresholds: o.thresholds, fluidity: o.fluidity, countWaiting: o.countWaiting,
+		ttfts: window{began: now},
+	}
 }
 
 // Judge counts a result that was observed against the objectives. The
@@ -36,19 +57,26 @@ func (s *Series) Judge(r *result.Result) (j Judgement) {
 	if v.slo == nil || r.Outcome == result.Canceled {
 		return j
 	}
-	eligible, bad := v.slo.eligible, v.slo.bad
+	eligible, bad, deadlines := v.slo.eligible, v.slo.bad, v.slo.deadlines
 	v.slo.judge(r, v.kind)
 	for i := range numSLOs {
 		if v.slo.has(i, v.kind) {
 			j.Eligible[i], j.Bad[i] = v.slo.eligible[i] > eligible[i], v.slo.bad[i] > bad[i]
 		}
 	}
+	if d := v.slo.deadlines.Minus(deadlines); d.Total > 0 {
+		j.Fluidity = new(d.Fluidity())
+	}
 	return j
 }
 
 // Judgement is how a result met the objectives that its series has, in the order of
-// the label slo: whether it counts for one, and whether it missed it.
-type Judgement struct{ Eligible, Bad [numSLOs]bool }
+// the label slo: whether it counts for one, and whether it missed it. Fluidity is that of
+// its stream; nil where there is no such objective or it is not known.
+type Judgement struct {
+	Eligible, Bad [numSLOs]bool
+	Fluidity      *float64
+}
 
 // judge counts a result. Times that the prober does not vouch for count for
 // nothing, and a failure takes any time to be good from it. A first token that did
@@ -76,6 +104,9 @@ func (o *slo) judge(r *result.Result, k api.Kind) {
 	case !failed && timed && t.TPOT >= 0 && !tooShort(r):
 		o.count(sloTPOT, slow(sloTPOT, t.TPOT))
 	}
+	if o.fluidity > 0 {
+		o.judgeStream(r, timed)
+	}
 }
 
 // tooShort reports whether an answer has so few tokens that its TPOT is the gap
@@ -93,8 +124,11 @@ func (o *slo) count(i int, bad bool) {
 // has reports whether there is such an objective, and whether it means something
 // for endpoints of a kind. Availability is promised of all.
 func (o *slo) has(i int, k api.Kind) bool {
-	if i == sloTTFT || i == sloTPOT {
+	switch i {
+	case sloTTFT, sloTPOT:
 		return o.thresholds[i] > 0 && k == api.Generation
+	case sloFluidity:
+		return o.fluidity > 0 && k == api.Generation
 	}
 	return i == sloAvailability || o.thresholds[i] > 0
 }
@@ -104,11 +138,11 @@ func sloFamilies() []*probeFamily {
 	return []*probeFamily{
 		sloFamily(Family{
 			Name: "probe_slo_eligible_total", Type: Counter,
-			Help: "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes. availability: all others. ttft: probes with a known time to first token, and failures without a first token. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled.",
+			Help: "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes. availability: all others. ttft: probes with a known time to first token, and failures without a first token. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled. fluidity: the same, if it is known which tokens came when.",
 		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.eligible[i])) }),
 		sloFamily(Family{
 			Name: "probe_slo_bad_total", Type: Counter,
-			Help: "Eligible probes that missed the objective. availability: failed. ttft: no first token, or slower than the threshold. tpot: stalled, or slower than the threshold. e2e: failed, or slower than the threshold.",
+			Help: "Eligible probes that missed the objective. availability: failed. ttft: no first token, or slower than the threshold. tpot: stalled, or slower than the threshold. e2e: failed, or slower than the threshold. fluidity: stalled, or fewer token deadlines met than the threshold.",
 		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.bad[i])) }),
 		thresholdFamily(),
 		sloFamily(Family{
@@ -136,7 +170,7 @@ func sloFamily(f Family, emit func(e encoder, o *slo, i int)) *probeFamily {
 // thresholdFamily has a sample for each objective that has a threshold.
 func thresholdFamily() *probeFamily {
 	return newProbeFamily(Family{
-		Name: "slo_threshold_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"slo"}, Values: sloNames()[sloTTFT:],
+		Name: "slo_threshold_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"slo"}, Values: sloNames()[sloTTFT:sloFluidity],
 		Help: "Maximum latency of a good probe, as configured.",
 	}, nil, func(e encoder, f *family, v *values) {
 		for _, i := range f.order {

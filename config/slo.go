@@ -25,6 +25,17 @@ type SLO struct {
 	// connection set-up included, to the end of the reply. Default: no such
 	// objective.
 	E2E model.Duration `yaml:"e2e,omitempty"`
+	// Fluidity is the smallest share of its deadlines that a good answer meets, above 0
+	// and at most 1: its first token is due after `ttft`, which is required with it, each
+	// further one a `tpot` later, which is too. 0.9 is a usual one. Default: no such
+	// objective.
+	Fluidity float64 `yaml:"fluidity,omitempty"`
+	// CountWaiting counts a probe that was due while the one before still waited for its
+	// first token, and was left out, as a user who waited until that token came: for
+	// `ttft`, which is required with it, and wherever percentiles of the time to first
+	// token are read. Without it, a server that stands still for a minute has one slow
+	// probe.
+	CountWaiting bool `yaml:"count_waiting,omitempty"`
 }
 
 // Format writes the SLO as printYAML does.
@@ -34,17 +45,26 @@ func (s *SLO) validate(r *report, p path) {
 	if s.Objective <= 0 || s.Objective >= 1 {
 		r.errorf(p.key("objective"), "want a share above 0 and below 1 like 0.99, got %v", s.Objective)
 	}
+	switch {
+	case s.Fluidity < 0 || s.Fluidity > 1 || s.Fluidity == 0 && r.written(p.key("fluidity")):
+		r.errorf(p.key("fluidity"), "want a share above 0 and at most 1 like 0.9, got %v", s.Fluidity)
+	case s.Fluidity > 0 && (s.TTFT == 0 || s.TPOT == 0):
+		r.errorf(p.key("fluidity"), "needs ttft and tpot, from which the deadlines of the tokens follow")
+	}
+	if s.CountWaiting && s.TTFT == 0 {
+		r.errorf(p.key("count_waiting"), "needs ttft, for which it counts")
+	}
 }
 
 // uncounted returns with which setting of the module the objective under a key of
 // `slo` means nothing, as no probe can count against it; "" where probes do.
 func (m *Module) uncounted(key string) string {
 	switch {
-	case m.ReferenceLogprob && (key == "ttft" || key == "tpot"):
+	case m.ReferenceLogprob && key != "e2e" && key != "objective":
 		return "reference_logprob, which asks for no answer"
 	case !m.Judged() && key != "ttft":
 		return "concurrency: bursts are compared with ttft alone"
-	case key == "tpot" && m.OutputTokens.Max() == 1:
+	case (key == "tpot" || key == "fluidity") && m.OutputTokens.Max() == 1:
 		return "output_tokens: 1, as the first token has no TPOT"
 	}
 	return ""
@@ -54,7 +74,7 @@ func (m *Module) uncounted(key string) string {
 // it gives none.
 func (s *SLO) writtenKeys(r *report, p path) []string {
 	var keys []string
-	for _, key := range []string{"ttft", "tpot", "e2e"} {
+	for _, key := range []string{"ttft", "tpot", "e2e", "fluidity", "count_waiting"} {
 		if r.written(p.key(key)) {
 			keys = append(keys, key)
 		}
@@ -118,7 +138,7 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 		slo = *m.PresetSLO
 	}
 	if m.ReferenceLogprob {
-		slo.TTFT, slo.TPOT = 0, 0
+		slo.TTFT, slo.TPOT, slo.Fluidity, slo.CountWaiting = 0, 0, 0, false
 	}
 	return slo
 }

@@ -23,30 +23,25 @@ const (
 	unseenTokens = 4
 )
 
-// stretch is a part of the stream, from one event to another, with the tokens
-// that came in it.
-type stretch struct {
-	first, last int
-	tokens      int
+// all is the whole stream.
+func (t *timeline) all(tokens int) result.Stretch {
+	return result.Stretch{Last: len(t.events) - 1, Tokens: tokens}
 }
 
-// all is the whole stream.
-func (t *timeline) all(tokens int) stretch { return stretch{0, len(t.events) - 1, tokens} }
-
 // took is how long a stretch took.
-func (t *timeline) took(c result.Clock, s stretch) time.Duration {
-	return t.events[s.last].on(c) - t.events[s.first].on(c)
+func (t *timeline) took(c result.Clock, s result.Stretch) time.Duration {
+	return t.events[s.Last].on(c) - t.events[s.First].on(c)
 }
 
 // burst reports whether the tokens of a stretch came faster than any model is.
-func (t *timeline) burst(c result.Clock, s stretch) bool {
-	return s.tokens >= bufferedMinTokens && t.took(c, s) < time.Duration(s.tokens)*bufferedPerToken
+func (t *timeline) burst(c result.Clock, s result.Stretch) bool {
+	return s.Tokens >= bufferedMinTokens && t.took(c, s) < time.Duration(s.Tokens)*bufferedPerToken
 }
 
 // perToken returns the time per token of a stretch, or Absent. The first event's
 // own tokens came with it and took no decode time.
-func (t *timeline) perToken(c result.Clock, s stretch) time.Duration {
-	rest := s.tokens - max(1, t.events[s.first].tokens)
+func (t *timeline) perToken(c result.Clock, s result.Stretch) time.Duration {
+	rest := s.Tokens - max(1, t.events[s.First].tokens)
 	took := t.took(c, s)
 	if rest <= 0 || took <= 0 {
 		return result.Absent
@@ -58,19 +53,19 @@ func (t *timeline) perToken(c result.Clock, s stretch) time.Duration {
 // model decoded before its first event, or beside a summary of them, would make
 // it look too fast. That is the whole stream where all tokens left events, the
 // answer where the reasoning did not, and nothing where it is not known what did.
-func (t *timeline) decoded(n result.Tokens) (s stretch, ok bool) {
+func (t *timeline) decoded(n result.Tokens) (s result.Stretch, ok bool) {
 	reasons := t.reasons()
 	switch {
 	case n.Output <= 0:
-		return stretch{}, false
+		return result.Stretch{}, false
 	case n.Reasoning <= 0 && !reasons, reasons && t.streamed(n), n.Source == result.TokensFromEvents:
 		return t.all(n.Output), true
 	case n.Reasoning <= 0:
-		return stretch{}, false
+		return result.Stretch{}, false
 	}
 	s, ok = t.answer()
-	s.tokens = n.Output - n.Reasoning
-	return s, ok && s.tokens > 0
+	s.Tokens = n.Output - n.Reasoning
+	return s, ok && s.Tokens > 0
 }
 
 // reasons reports whether an event carries reasoning.
@@ -110,20 +105,20 @@ func (t *timeline) streamed(n result.Tokens) bool {
 
 // answer returns the part of the stream after the reasoning; not ok where
 // reasoning lies in between.
-func (t *timeline) answer() (s stretch, ok bool) {
-	s.first = -1
+func (t *timeline) answer() (s result.Stretch, ok bool) {
+	s.First = -1
 	for i := range t.events {
 		switch {
 		case t.events[i].reasoning:
 			continue
-		case s.first < 0:
-			s.first = i
-		case s.last != i-1:
-			return stretch{}, false
+		case s.First < 0:
+			s.First = i
+		case s.Last != i-1:
+			return result.Stretch{}, false
 		}
-		s.last = i
+		s.Last = i
 	}
-	return s, s.first >= 0
+	return s, s.First >= 0
 }
 
 // doubtful reports whether it is not known which event brought the first token:

@@ -149,7 +149,7 @@ func (q *request) settle(a *attempt, line *timeline) {
 	end := time.Now()
 	line.stepped = isStep(end.Round(0).Sub(r.Start.Round(0)), end.Sub(r.Start))
 	m := line.result(r.Tokens)
-	r.Clock, r.Timing, r.Buffered, r.MoreEvents = m.clock, m.timing, m.buffered, m.moreEvents
+	r.Clock, r.Timing, r.Decoded, r.Buffered, r.MoreEvents = m.clock, m.timing, m.decoded, m.buffered, m.moreEvents
 	r.Events = line.published(r.Clock)
 	r.Imprecise = r.Imprecise || line.imprecise(r.Clock)
 	q.used, r.Reused, r.CertNotAfter = a.used()

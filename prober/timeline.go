@@ -103,6 +103,7 @@ func (t *timeline) clock() result.Clock {
 type measured struct {
 	clock      result.Clock
 	timing     result.Timing
+	decoded    result.Stretch
 	buffered   bool
 	moreEvents bool
 }
@@ -135,6 +136,7 @@ func (t *timeline) result(n result.Tokens) measured {
 		return m
 	}
 	if ok {
+		m.decoded = answer
 		d.TPOT = t.perToken(c, answer)
 	}
 	for i := 1; i < len(t.events); i++ {

@@ -376,12 +376,15 @@ type view struct {
 	uptime  *Uptime
 	budget  *float64
 	steps   []Step
+
+	fluidity *float64
 }
 
 func (p *Probes) view(now time.Time) view {
 	v := view{
 		p.id, p.options, p.from, p.history, p.runs(), slices.Clone(p.kept),
 		uptimeOf(now, &p.uptime), p.uptime.budgetLeft(p.options.SLO, now), slices.Clone(p.steps),
+		p.fluidity,
 	}
 	h := &v.history
 	h.at, h.ttft, h.tpot, h.ended = slices.Clone(h.at), slices.Clone(h.ttft), slices.Clone(h.tpot), slices.Clone(h.ended)
@@ -394,7 +397,7 @@ func (v *view) page(t result.Target) *Series {
 	s := &Series{
 		Module: v.id.Module, Prefix: v.id.Prefix,
 		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
-		Interval: v.options.Pace.Interval, SLO: v.options.SLO, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget,
+		Interval: v.options.Pace.Interval, SLO: v.options.SLO, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget, Fluidity: v.fluidity,
 		History: v.history.columns(v.from), Probes: make([]*result.Document, 0, len(v.kept)),
 	}
 	if v.options.Window != nil {

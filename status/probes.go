@@ -25,6 +25,7 @@ type Probes struct {
 	keptBytes int
 	steps     []Step   // the latest last
 	failure   *Failure // the latest; nil is none
+	fluidity  *float64 // of the latest probe; nil is not known
 }
 
 // openSeries adds a series or changes its options. A new one goes on where an earlier

@@ -119,12 +119,14 @@ type Window struct {
 	P99Upper *float64 `json:"p99_upper,omitempty"`
 }
 
-// SLO are the thresholds of an endpoint, in seconds; absent is none.
+// SLO are the thresholds of an endpoint, in seconds, and the smallest share of its token
+// deadlines that a stream meets; absent is none.
 type SLO struct {
 	Objective float64  `json:"objective"`
 	TTFT      *float64 `json:"ttft_seconds,omitempty"`
 	TPOT      *float64 `json:"tpot_seconds,omitempty"`
 	E2E       *float64 `json:"e2e_seconds,omitempty"`
+	Fluidity  *float64 `json:"fluidity_ratio,omitempty"`
 }
 
 // Load is what the servers of an endpoint say together: sums of the requests,
@@ -180,7 +182,10 @@ type Series struct {
 	// objective that is missed most; below 0 it is missed. Days without probes, as
 	// those before the series was kept, use none of it.
 	BudgetLeft *float64 `json:"budget_left,omitempty"`
-	History    *History `json:"history"`
+	// Fluidity is that of the stream of the latest probe: the share of its token deadlines
+	// that were met. Absent without such an objective.
+	Fluidity *float64 `json:"fluidity_ratio,omitempty"`
+	History  *History `json:"history"`
 	// Runs are the latest runs, the latest last, at most 30: '.' is a success, 'o' a
 	// success over an objective, 'x' a failure, '-' a run that did not start.
 	Runs string `json:"runs,omitempty"`

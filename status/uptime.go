@@ -21,10 +21,14 @@ type Uptime struct {
 
 // Judgement is how a probe met the objectives of its series: whether it counts for an
 // objective, and whether it missed it. Their order is that of inference_probe_slo_bad_total:
-// availability, TTFT, TPOT and end to end.
-type Judgement struct{ Eligible, Bad [numObjectives]bool }
+// availability, TTFT, TPOT, end to end and fluidity. Fluidity is that of the stream; nil where
+// there is no such objective or it is not known.
+type Judgement struct {
+	Eligible, Bad [numObjectives]bool
+	Fluidity      *float64
+}
 
-const numObjectives = 4
+const objectiveTTFT, numObjectives = 1, 5
 
 // span is a time over which probes are counted, in steps: those of the latest n steps
 // and of the one that goes on.
@@ -230,6 +234,17 @@ func (c counts) valid(s span, now int64) counts {
 	return kept
 }
 
+// JudgeWaiting counts a user who came at an instant, while a probe waited for its first
+// token, for the error budget.
+func (p *Probes) JudgeWaiting(at time.Time, bad bool) {
+	p.endpoint.mu.Lock()
+	defer p.endpoint.mu.Unlock()
+	if at.Unix() > 0 {
+		p.uptime.Objectives[objectiveTTFT-1].add(spans()[month], at.Unix(), bad)
+	}
+	p.endpoint.row = nil
+}
+
 // Judge counts a probe for the uptime and the error budget. It must not be called for
 // the confirmation of a failure, nor for a probe beside a burst of the exporter's own.
 func (p *Probes) Judge(r *result.Result, j Judgement) {
@@ -239,5 +254,6 @@ func (p *Probes) Judge(r *result.Result, j Judgement) {
 	p.endpoint.mu.Lock()
 	defer p.endpoint.mu.Unlock()
 	p.uptime.add(r, j)
+	p.fluidity = j.Fluidity
 	p.endpoint.row = nil
 }

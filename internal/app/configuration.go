@@ -149,6 +149,9 @@ func objectiveText(m *config.Module) string {
 			text += fmt.Sprintf(", %s %s", limit.name, limit.d)
 		}
 	}
+	if slo.Fluidity > 0 {
+		text += fmt.Sprintf(", fluidity %g", slo.Fluidity)
+	}
 	return text
 }
 

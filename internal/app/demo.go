@@ -217,6 +217,7 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("prefill-noise", "Relative standard deviation of the time to the first token.").Float64Var(&s.o.PrefillNoise)
 	c.Flag("decode-step", "Time of a decode step.").Default("20ms").DurationVar(&s.o.DecodeStep)
 	c.Flag("decode-step-per-sequence", "Time that each further sequence adds to a step; negative is none.").Default("100us").DurationVar(&s.o.DecodeStepPerSequence)
+	c.Flag("tokens-per-event", "Mean number of tokens in an event of a stream, as with speculative decoding: 1 to 5.").Default("1").Float64Var(&s.o.TokensPerEvent)
 	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").SetValue(cli.Whole(&s.o.Blocks))
 	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").SetValue(cli.Whole(&s.o.ContextLength))
 	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").SetValue(cli.Whole(&s.o.ReasoningTokens))
@@ -271,6 +272,7 @@ func (c *simulateCommand) check() error {
 		{"fixed-delay", c.o.FixedDelay.Seconds()},
 		{"prefill-noise", c.o.PrefillNoise},
 		{"decode-step", c.o.DecodeStep.Seconds()},
+		{"tokens-per-event", c.o.TokensPerEvent},
 		{"blocks", float64(c.o.Blocks)},
 		{"context-length", float64(c.o.ContextLength)},
 		{"reasoning-tokens", float64(c.o.ReasoningTokens)},

@@ -47,7 +47,7 @@ func fill(all []*status.Probes, now *time.Time) {
 		}
 		return r
 	}
-	objectives := status.Judgement{Eligible: [4]bool{true, true}}
+	objectives := status.Judgement{Eligible: [5]bool{true, true}}
 	for range 30 * 24 {
 		*now = now.Add(time.Hour)
 		for _, p := range all {

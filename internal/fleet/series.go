@@ -111,6 +111,15 @@ func (v *variantSeries) judge(r *result.Result) {
 	}
 }
 
+// wait counts a user who came at an instant, while a probe waited for its first token, and
+// waited so long for one; negative is a token that did not come.
+func (v *variantSeries) wait(at time.Time, wait time.Duration) {
+	bad := v.metrics.JudgeWaiting(at, wait)
+	if v.status != nil {
+		v.status.JudgeWaiting(at, bad)
+	}
+}
+
 // openSeries puts the series of a target on the page of metrics.
 func openSeries(p *collector.Probes, t Target) rungSeries {
 	o := collector.SeriesOptions{
@@ -176,10 +185,14 @@ func statusSLO(t Target) *status.SLO {
 		}
 		return new(d.Seconds())
 	}
-	return &status.SLO{
+	all := &status.SLO{
 		Objective: slo.Objective, TTFT: seconds(time.Duration(slo.TTFT)),
 		TPOT: seconds(time.Duration(slo.TPOT)), E2E: seconds(time.Duration(slo.E2E)),
 	}
+	if slo.Fluidity > 0 {
+		all.Fluidity = new(slo.Fluidity)
+	}
+	return all
 }
 
 // statusWindow returns the estimates from the last hour's probes; nil if there were none.

@@ -61,6 +61,9 @@ func (t Target) key() string {
 	return key
 }
 
+// countsWaiting reports whether users who wait while a probe does count for the TTFT.
+func (t Target) countsWaiting() bool { return t.Judged() && t.Endpoint.SLOWith(t.Module).CountWaiting }
+
 // Tracker returns a tracker of what the results of the target show together.
 func (t Target) Tracker() *estimate.Tracker {
 	return estimate.NewTracker(estimate.Options{Now: time.Now, TTFT: time.Duration(t.Endpoint.SLOWith(t.Module).TTFT)})

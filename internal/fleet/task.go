@@ -29,15 +29,20 @@ type task struct {
 	observers []Observer // in their order; set before the first run
 	log       *taskLog
 	bursts    *burstLoad // on the endpoint
+	waiting   *waiting   // nil where users who wait do not count
 }
 
 // newTask returns the task of a rung.
 func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, bursts *burstLoad) *task {
-	return &task{
+	t := &task{
 		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
 		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
 	}
+	if rung.countsWaiting() {
+		t.waiting = new(waiting)
+	}
+	return t
 }
 
 // openSeries puts the series of the task on the pages, and makes them the first of
@@ -98,6 +103,9 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 			observer.Observe(o)
 		}
 	}
+	if t.waiting != nil {
+		t.countWaiting(results, !disturbed && !confirmation)
+	}
 	if !disturbed && !confirmation {
 		t.findings.observe(results)
 	}
@@ -142,7 +150,12 @@ func (t *task) publishSkip(s *result.Skip) {
 }
 
 // skip counts a run that was left out.
-func (t *task) skip(reason result.SkipReason) { t.skipped(reason, "") }
+func (t *task) skip(reason result.SkipReason) {
+	if reason == result.SkipOverrun && t.waiting != nil {
+		t.waiting.add(time.Now())
+	}
+	t.skipped(reason, "")
+}
 
 // skipped is skip with what to change, for people; "" where that is known from the reason.
 func (t *task) skipped(reason result.SkipReason, text string) {

@@ -65,6 +65,7 @@ type Document struct {
 	Output    *int             `json:"output_tokens,omitempty"`
 	Reasoning *int             `json:"reasoning_tokens,omitempty"`
 	Source    TokenSource      `json:"token_source,omitempty"`
+	PerEvent  *float64         `json:"tokens_per_event,omitempty"`
 	Vectors   *DocumentVectors `json:"vectors,omitempty"`
 	Answer    *Answer          `json:"answer,omitempty"`
 	Logprob   *Logprob         `json:"logprob,omitempty"`
@@ -159,6 +160,9 @@ func (d *Document) setAmounts(r *Result) {
 	d.Prompt, d.Cached, d.Output, d.Reasoning = count(t.Prompt), count(t.Cached), count(t.Output), count(t.Reasoning)
 	if t.Output >= 0 {
 		d.Source = t.Source
+	}
+	if tokens, events := r.EventTokens(); events > 0 {
+		d.PerEvent = new(float64(tokens) / float64(events))
 	}
 	if v := &r.Vectors; v.Items > 0 {
 		d.Vectors = &DocumentVectors{Items: v.Items}

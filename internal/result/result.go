@@ -191,6 +191,9 @@ type Result struct {
 	Timing Timing
 	// Events are the token-bearing events in order.
 	Events []Event
+	// Decoded is the part of Events whose tokens are known: all of them, or the answer
+	// after reasoning that left none; nothing of a stream that was buffered.
+	Decoded Stretch
 	// Tokens are the counts.
 	Tokens Tokens
 	// Vectors is what an embedding or rerank endpoint answered; the zero value

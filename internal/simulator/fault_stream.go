@@ -64,7 +64,9 @@ func usageFaults() []Fault {
 func tokenFaults() []Fault {
 	return []Fault{
 		{Name: "empty_string_tokens", Description: "Sends every other token as an empty string.", shape: emptyTokens},
-		{Name: "many_tokens_per_event", Description: "Sends four tokens in one event, as speculative decoding does.", shape: manyTokens},
+		{Name: "many_tokens_per_event", Description: "Sends four tokens in one event, as speculative decoding does.", shape: func(_ *exchange, next sink) sink {
+			return grouped(next, func() int { return 4 })
+		}},
 		{Name: "empty_stream", Description: "Streams role, finish reason and zero usage, and no token.", shape: shapeOf(func(_ *exchange, e *event, next sink) error {
 			switch {
 			case e.kind == Usage:
@@ -112,34 +114,6 @@ func emptyTokens(_ *exchange, next sink) sink {
 			return next(&odd)
 		}
 		return next(e)
-	}
-}
-
-func manyTokens(_ *exchange, next sink) sink {
-	var held event
-	return func(e *event) error {
-		if e.tokens == 0 {
-			return next(e)
-		}
-		if held.tokens > 0 && held.kind != e.kind { // the answer starts
-			if err := next(&held); err != nil {
-				return err
-			}
-			held = event{text: held.text[:0]}
-		}
-		text, tokens := append(held.text, e.text...), held.tokens+e.tokens
-		held = *e
-		held.text, held.tokens = text, tokens
-		if e.usage != nil {
-			u := *e.usage
-			held.usage = &u
-		}
-		if held.tokens < 4 && e.finish == "" {
-			return nil
-		}
-		err := next(&held)
-		held = event{text: held.text[:0]}
-		return err
 	}
 }
 

@@ -47,6 +47,10 @@ type Options struct {
 	// DecodeStepPerSequence is added to a step for each further sequence that
 	// samples a token in it; default 100µs, negative is none.
 	DecodeStepPerSequence time.Duration
+	// TokensPerEvent is the mean number of tokens in the events of a stream after the
+	// first one, as speculative decoding sends them, 1 to 5; default 1. The pace of the
+	// tokens remains what the steps make it.
+	TokensPerEvent float64
 	// BlockSize is the number of tokens in a block of the KV cache; default 16.
 	BlockSize int
 	// Blocks is the number of blocks of a replica's KV cache; default 4096.
@@ -101,6 +105,7 @@ func (o Options) withDefaults() Options {
 	o.PrefillTokensPerSecond = cmp.Or(o.PrefillTokensPerSecond, 8000)
 	o.DecodeStep = cmp.Or(o.DecodeStep, 20*time.Millisecond)
 	o.DecodeStepPerSequence = max(0, cmp.Or(o.DecodeStepPerSequence, 100*time.Microsecond))
+	o.TokensPerEvent = min(o.TokensPerEvent, maxTokensPerEvent)
 	o.Quality = max(0, cmp.Or(o.Quality, 1))
 	o.BlockSize = cmp.Or(o.BlockSize, 16)
 	o.Blocks = cmp.Or(o.Blocks, 4096)

@@ -56,6 +56,9 @@ func (x *exchange) streamReply(produce func(sink) error) error {
 	if x.fault.shape != nil {
 		out = x.fault.shape(x, out)
 	}
+	if x.s.o.TokensPerEvent > 1 {
+		out = x.speculate(out)
+	}
 	err := produce(out)
 	if errors.Is(err, errOver) {
 		err = x.wire.close()

@@ -17,7 +17,7 @@ func endpoint() Board {
 			{Panels: endpointNow()},
 			{Title: "Time to first token", Panels: endpointTTFT()},
 			{Title: "Where the time goes", Panels: endpointParts()},
-			{Title: "Tokens after the first", Panels: endpointTokens()},
+			{Title: "Tokens after the first", Panels: append(endpointTokens(), endpointSmoothness()...)},
 			{Title: "Failures", Panels: endpointFailures()},
 			{Title: "Objectives", Panels: endpointObjectives()},
 			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},

@@ -65,6 +65,7 @@ function facts(probe) {
     ['Cached', cached(probe)],
     ['Reasoning tokens', known(probe.reasoning_tokens, number)],
     ['Speed', known(probe.output_tokens_per_second, (v) => `${number(v)} tokens/s`)],
+    ['Tokens per event', known(probe.tokens_per_event, (v) => number(Math.round(v * 100) / 100))],
     ['First visible token', known(probe.ttfo_seconds, seconds)],
     ['Cost', known(probe.cost_usd, dollars)],
     ...Object.entries(probe.server_time_seconds ?? {}).map(([phase, v]) => [`Server: ${phase}`, seconds(v)]),

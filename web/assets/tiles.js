@@ -3,7 +3,7 @@ import { ago } from './clock.js';
 import { h } from './dom.js';
 import { dollars, number, plural, ratio, seconds, share, unknown } from './format.js';
 import { strip } from './outcomes.js';
-import { bounds, meter, promised } from './values.js';
+import { atLeast, bounds, meter, promised } from './values.js';
 
 const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
 const small = (...children) => h('span', { class: 'small' }, ...children);
@@ -25,6 +25,7 @@ function latency(series) {
     tile('p50, last hour', promised(w?.p50, slo?.ttft_seconds), w && small(plural(w.samples, 'probe'))),
     tile('p99, last hour', promised(w?.p99, slo?.ttft_seconds), bounds(w)),
     tile('TPOT', promised(of(history?.tpot_seconds), slo?.tpot_seconds)),
+    slo?.fluidity_ratio !== undefined && tile('Fluidity', atLeast(series.fluidity_ratio, slo.fluidity_ratio), small('token deadlines met')),
     tile('Duration', promised(good ? probes[0]?.duration_seconds : undefined, slo?.e2e_seconds)),
   ];
 }

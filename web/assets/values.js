@@ -13,6 +13,14 @@ export function promised(value, threshold) {
     h('span', { class: 'mark', 'aria-hidden': 'true' }, '▲'), seconds(value), h('span', { class: 'unseen' }, `, ${text}`));
 }
 
+// atLeast writes a share, marked where it is under the one that is promised.
+export function atLeast(value, threshold) {
+  if (value === undefined || value >= threshold) return h('span', { class: 'value' }, ratio(value));
+  const text = `under the threshold of ${ratio(threshold)}`;
+  return h('span', { class: 'value over', title: text },
+    h('span', { class: 'mark', 'aria-hidden': 'true' }, '▼'), ratio(value), h('span', { class: 'unseen' }, `, ${text}`));
+}
+
 // bounds writes where a percentile lies: "380 ms – 1.2 s", or the one bound that
 // the samples carry.
 export function bounds(window) {
