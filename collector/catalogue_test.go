@@ -248,6 +248,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../internal/result", "Outcome", labelValues(result.Outcomes())...)
 	f("../internal/result", "SkipReason", labelValues(result.SkipReasons())...)
 	f("../internal/result", "TokenSource", labelValues(result.TokenSources())...)
+	f("../prober/check", "Finding", labelValues(check.Findings())...)
 	f("../prober/check", "Verdict", labelValues(check.Verdicts())...)
 	f("../internal/explain", "Cause", labelValues(explain.Causes())...)
 	f("../internal/health", "State", labelValues(health.States())...)

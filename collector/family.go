@@ -261,6 +261,7 @@ type ownLabel int
 const (
 	ownNone ownLabel = iota
 	ownCause
+	ownFinding
 	ownFinish
 	ownKind
 	ownMetric
@@ -279,7 +280,7 @@ const (
 
 // ownNames are the names of the own labels, sorted.
 var ownNames = [numOwn]string{
-	ownCause: "cause", ownFinish: "finish", ownKind: "kind", ownMetric: "metric", ownOutcome: "outcome", ownPhase: "phase",
+	ownCause: "cause", ownFinding: "finding", ownFinish: "finish", ownKind: "kind", ownMetric: "metric", ownOutcome: "outcome", ownPhase: "phase",
 	ownQuantity: "quantity", ownReason: "reason", ownResource: "resource", ownSLO: "slo", ownSource: "source", ownStat: "stat",
 	ownState: "state", ownVerdict: "verdict",
 }

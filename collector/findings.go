@@ -120,7 +120,8 @@ func findingsFamilies() []*findingsFamily {
 	all := prefillFamilies()
 	all = append(all, reuseFamilies()...)
 	all = append(all, burstFamilies()...)
-	return append(all, changeFamilies()...)
+	all = append(all, changeFamilies()...)
+	return append(all, integrityFamilies()...)
 }
 
 // prefillFamilies are what a prompt costs by its length.

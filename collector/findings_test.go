@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // everyFinding returns findings with everything known.
@@ -32,6 +33,9 @@ func everyFinding(model string) *estimate.Findings {
 			{Concurrency: 4, TokensPerSecond: 350, StartSpread: time.Millisecond},
 			{Concurrency: 8, Failed: 8, StartSpread: -1},
 		},
+		Integrity: &estimate.Integrity{Answers: 5000, Signs: [6]estimate.Sign{
+			{Count: 3, Usual: 0.25}, {Count: 2, Usual: -1}, {}, {Count: 4, Since: epoch, Seen: 2, Looked: 101},
+		}},
 	}
 }
 
@@ -83,6 +87,25 @@ func TestFindings(t *testing.T) {
 		`fingerprint_changes_total{,source="logprob"}`:                 "1",
 		`fingerprint_last_change_timestamp_seconds{,source="answer"}`:  "1.7e+09",
 		`fingerprint_last_change_timestamp_seconds{,source="logprob"}`: "1.7000036e+09",
+
+		`integrity_answers_total{}`: "5000",
+		`integrity_findings_total{endpoint="e",finding="foreign_script",model="m",module="i"}`:          "3",
+		`integrity_findings_total{endpoint="e",finding="repetition",model="m",module="i"}`:              "2",
+		`integrity_findings_total{endpoint="e",finding="control_character",model="m",module="i"}`:       "0",
+		`integrity_findings_total{endpoint="e",finding="special_token",model="m",module="i"}`:           "4",
+		`integrity_findings_total{endpoint="e",finding="reasoning_tag",model="m",module="i"}`:           "0",
+		`integrity_findings_total{endpoint="e",finding="no_finish_reason",model="m",module="i"}`:        "0",
+		`integrity_usual_ratio{endpoint="e",finding="foreign_script",model="m",module="i"}`:             "0.25",
+		`integrity_usual_ratio{endpoint="e",finding="control_character",model="m",module="i"}`:          "0",
+		`integrity_usual_ratio{endpoint="e",finding="special_token",model="m",module="i"}`:              "0",
+		`integrity_usual_ratio{endpoint="e",finding="reasoning_tag",model="m",module="i"}`:              "0",
+		`integrity_usual_ratio{endpoint="e",finding="no_finish_reason",model="m",module="i"}`:           "0",
+		`integrity_raised{endpoint="e",finding="foreign_script",model="m",module="i"}`:                  "0",
+		`integrity_raised{endpoint="e",finding="control_character",model="m",module="i"}`:               "0",
+		`integrity_raised{endpoint="e",finding="special_token",model="m",module="i"}`:                   "1",
+		`integrity_raised{endpoint="e",finding="reasoning_tag",model="m",module="i"}`:                   "0",
+		`integrity_raised{endpoint="e",finding="no_finish_reason",model="m",module="i"}`:                "0",
+		`integrity_raised_timestamp_seconds{endpoint="e",finding="special_token",model="m",module="i"}`: "1.7e+09",
 	})
 }
 
@@ -138,8 +161,8 @@ func TestFindingsOfModels(t *testing.T) {
 			}
 		}
 		all := createdOf(t, p)
-		if len(all) != 4 {
-			t.Fatalf("%d counters, want 4", len(all))
+		if len(all) != 11 {
+			t.Fatalf("%d counters, want 11", len(all))
 		}
 		for _, got := range all {
 			if !got.Equal(created) {
@@ -278,6 +301,15 @@ func (ref *findingsReference) set(t target, f *estimate.Findings) {
 	counter("probe_fingerprint_changes_total", 1, "source", "logprob")
 	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9, "source", "answer")
 	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9+3600, "source", "logprob")
+	counter("probe_integrity_answers_total", 5000)
+	for i, finding := range check.Findings() {
+		counter("probe_integrity_findings_total", []uint64{3, 2, 0, 4, 0, 0}[i], "finding", string(finding))
+		if finding != check.FindingRepetition {
+			gauge("probe_integrity_usual_ratio", []float64{0.25, -1, 0, 0, 0, 0}[i], "finding", string(finding))
+			gauge("probe_integrity_raised", []float64{0, -1, 0, 1, 0, 0}[i], "finding", string(finding))
+		}
+	}
+	gauge("probe_integrity_raised_timestamp_seconds", 1.7e9, "finding", "special_token")
 	if f.Bursts == nil {
 		return
 	}

@@ -89,6 +89,8 @@ type Findings struct {
 	Logprob *float64
 	// Bursts are the bursts of the latest run, small ones first.
 	Bursts []Burst
+	// Integrity is what the inspection of answers found; nil before the first finding.
+	Integrity *Integrity
 }
 
 // Burst is what requests that started together came to.
@@ -132,6 +134,8 @@ type state struct {
 	bursts  bursts
 	named   [numNamed]changes // by index in Sources
 	score   score
+
+	integrity integrity
 }
 
 // NewTracker returns a tracker that knows nothing.
@@ -167,6 +171,7 @@ func (s *state) observe(r *result.Result, now time.Time) {
 	s.prefill.observe(r, now)
 	s.cache.observe(r, now)
 	s.score.observe(r, now)
+	s.integrity.observe(r)
 	a := &r.Answer
 	s.named[indexAnswer].observe(a.Prompt, a.Hash, answerRule(), now)
 	s.named[indexFingerprint].observe("", a.Fingerprint, nameRule(), now)
@@ -185,6 +190,7 @@ func (s *state) findings(now time.Time) *Findings {
 		Knee:       s.bursts.knee,
 		Bursts:     s.bursts.latest,
 		Logprob:    s.score.latest,
+		Integrity:  s.integrity.found(),
 	}
 	// Some servers write 0 cached tokens into every reply, whatever their cache did.
 	if s.cache.tellsNoHits() && !s.pairs.allowNoHits(f.Benefit) {
@@ -205,5 +211,5 @@ func (s *state) findings(now time.Time) *Findings {
 // isEmpty reports whether there are no findings.
 func (f *Findings) isEmpty() bool {
 	return f.Prefill == nil && f.HitRatio == nil && f.Benefit == nil && !f.ColdTold &&
-		len(f.Bursts) == 0 && f.Watched == [len(f.Watched)]bool{}
+		len(f.Bursts) == 0 && f.Watched == [len(f.Watched)]bool{} && f.Integrity == nil
 }

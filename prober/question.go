@@ -37,6 +37,8 @@ type question struct {
 	exact  bool
 	// id identifies the prompt in Answer; "" where it is made to length.
 	id string
+	// scripts are those of the texts or messages.
+	scripts check.Scripts
 	// judge says what an answer is worth, and why it is not right; nil where
 	// nothing is expected.
 	judge func(text, finish string) (check.Verdict, string)
@@ -144,7 +146,7 @@ type promptSource struct {
 
 func newPromptSource(m *config.Module) (*promptSource, error) {
 	a := &promptSource{
-		question: question{texts: []string{m.Prompt}, id: check.Hash(m.Prompt)},
+		question: question{texts: []string{m.Prompt}, id: check.Hash(m.Prompt), scripts: check.ScriptsOf(m.Prompt)},
 		outputs:  lengthsOf(m.OutputTokens), rng: newRand(),
 	}
 	if m.Expect == nil {
@@ -201,7 +203,7 @@ func questionOf(p *config.Prompt) question {
 		q.messages = append(q.messages, api.Message{Role: m.Role, Content: m.Content})
 		whole.WriteString(m.Role + "\n" + m.Content + "\n")
 	}
-	q.id = check.Hash(whole.String())
+	q.id, q.scripts = check.Hash(whole.String()), check.ScriptsOf(whole.String())
 	if len(p.Messages) == 1 && p.Messages[0].Role == "user" {
 		q.texts, q.messages = []string{p.Messages[0].Content}, nil
 	}
@@ -237,29 +239,38 @@ const (
 	maxLogged = 200
 )
 
-// content collects what a user would see of an answer, for modules that look at
-// it. What is past the bound is dropped.
+// content collects what a user would see of an answer. What is past the bound is
+// dropped.
 type content struct {
-	text     []byte
-	identify bool   // the names below are asked for
-	model    string // the first that the reply names
-	system   string
+	text      []byte
+	reasoning []byte // before any text
+	inspect   bool   // the answer is looked at for signs of corruption
+	identify  bool   // the names below are asked for
+	model     string // the first that the reply names
+	system    string
 }
 
-// newContent returns a content for the answer to a question; nil for the many that
-// nothing looks at, which must not cost more for it.
+// newContent returns a content for the answer to a question; nil where nothing looks at
+// it. The many answers of a burst, which nothing but their time is asked of, are not
+// inspected.
 func (q *request) newContent() *content {
-	watched := q.prober.module.Fingerprint && q.served.protocol.Kind == api.Generation
-	if q.question.judge == nil && !watched {
+	if q.served.protocol.Kind != api.Generation {
 		return nil
 	}
-	return &content{identify: watched}
+	c := &content{identify: q.prober.module.Fingerprint, inspect: q.slot == nil}
+	if q.question.judge == nil && !c.identify && !c.inspect {
+		return nil
+	}
+	return c
 }
 
 // add takes what a frame adds.
 func (a *content) add(d *api.Delta) {
 	for _, text := range [...][]byte{d.Text, d.Refusal} {
-		a.text = append(a.text, text[:min(len(text), maxAnswer-len(a.text))]...)
+		a.text = appendBounded(a.text, text)
+	}
+	if a.inspect && len(a.text) == 0 {
+		a.reasoning = appendBounded(a.reasoning, d.Reasoning)
 	}
 	if !a.identify {
 		return
@@ -270,6 +281,30 @@ func (a *content) add(d *api.Delta) {
 	if a.system == "" {
 		a.system = string(d.Fingerprint)
 	}
+}
+
+// appendBounded appends as much of a text as there is room for.
+func appendBounded(all, text []byte) []byte {
+	return append(all, text[:min(len(text), maxAnswer-len(all))]...)
+}
+
+// inspect looks for signs that the answer was corrupted; where it has not begun, in the
+// reasoning.
+func (r *reply) inspect() {
+	a := r.answer
+	if a == nil || !a.inspect {
+		return
+	}
+	text := a.text
+	if len(text) == 0 {
+		text = a.reasoning
+	}
+	r.result.Inspected = true
+	found := check.Inspect(check.Answer{Text: string(text), Finish: r.finish}, r.request.question.scripts)
+	if r.result.NoFinish {
+		found = append(found, check.FindingNoFinish)
+	}
+	r.result.Integrity = found
 }
 
 // answerVerdict looks at a complete answer, where the module wants that.

@@ -291,6 +291,9 @@ func (r *reply) verdict(err error) error {
 	}
 	r.result.NoFinish = r.finish == "" && !r.served.protocol.EndOfBody
 	r.result.NoEndMarker = !r.done && !r.served.protocol.EndOfBody && !r.served.protocol.NoEndMarker
+	if len(r.line.events) > 0 {
+		r.inspect()
+	}
 	switch {
 	case r.finish == "error":
 		return fail(result.StreamError, "finish reason %q", r.finish)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Target is what was probed, in the words of the configuration.
@@ -84,6 +85,7 @@ type Document struct {
 	NoEndMarker bool            `json:"no_end_marker"`
 	NoFinish    bool            `json:"no_finish_reason,omitempty"`
 	MoreEvents  bool            `json:"more_events_than_tokens,omitempty"`
+	Integrity   []check.Finding `json:"integrity,omitempty"`
 	Events      []DocumentEvent `json:"events,omitempty"`
 }
 
@@ -114,7 +116,7 @@ func NewDocument(t Target, r *Result) *Document {
 		RetryAfter: Seconds(r.RetryAfter), Certificate: r.CertNotAfter.UTC(),
 		Clock: r.Clock, Merged: r.MergedEvents(), Reused: r.Reused,
 		Buffered: r.Buffered, Imprecise: r.Imprecise, NoEndMarker: r.NoEndMarker,
-		NoFinish: r.NoFinish, MoreEvents: r.MoreEvents,
+		NoFinish: r.NoFinish, MoreEvents: r.MoreEvents, Integrity: r.Integrity,
 	}
 	if r.Err != nil {
 		d.Error = r.Err.Error()

@@ -213,6 +213,10 @@ type Result struct {
 	CertNotAfter time.Time
 	// Reused means that the connection had served an earlier probe.
 	Reused bool
+	// Inspected means that the answer was looked at for signs of corruption, and
+	// Integrity are those that it has.
+	Inspected bool
+	Integrity []check.Finding
 	// Buffered means that an answer of several tokens came in one burst: a
 	// proxy between held it back.
 	Buffered bool

@@ -82,13 +82,22 @@ const (
 )
 
 // loops reports whether a text runs in a loop.
-func loops(text string) bool {
+func loops(text string) bool { return runsInLoop(ending(text)) }
+
+// ending returns the words and the characters of the end of a text, white space
+// squeezed.
+func ending(text string) (spoken []string, squeezed []rune) {
 	tail := strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "")
-	spoken := strings.Split(words(tail), " ")
+	spoken = strings.Split(words(tail), " ")
 	// The last word may have been cut.
-	spoken = lastOf(spoken[:len(spoken)-1], turns*maxPhrase)
-	squeezed := lastOf([]rune(strings.Join(strings.Fields(tail), " ")), turns*maxPattern)
-	return isPeriodic(spoken, maxPhrase, minWords) || isPeriodic(squeezed, maxPattern, minRunes)
+	return spoken[:len(spoken)-1], []rune(strings.Join(strings.Fields(tail), " "))
+}
+
+// runsInLoop reports whether the text that ends with these words and characters runs in
+// a loop.
+func runsInLoop(spoken []string, squeezed []rune) bool {
+	return isPeriodic(lastOf(spoken, turns*maxPhrase), maxPhrase, minWords) ||
+		isPeriodic(lastOf(squeezed, turns*maxPattern), maxPattern, minRunes)
 }
 
 // tailBytes is how much of the end of a text is looked at: enough for the words

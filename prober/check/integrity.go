@@ -1,0 +1,247 @@
+package check
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Finding is a sign that an answer was corrupted on its way from the model to the
+// user, whatever was asked. The set is closed: it is a label value.
+type Finding string
+
+// The findings.
+const (
+	// FindingScript is a letter or word in a script that neither the prompt has nor
+	// code and names are written in, such as Thai in an English answer.
+	FindingScript Finding = "foreign_script"
+	// FindingRepetition is a text that runs in a loop, or that says for the most part
+	// what it has said before.
+	FindingRepetition Finding = "repetition"
+	// FindingControl is a character that no text has: a control character, the
+	// replacement of one that was lost, or one of private use.
+	FindingControl Finding = "control_character"
+	// FindingToken is a special token of a model, a part of its chat template, or a
+	// piece of its vocabulary that was not decoded.
+	FindingToken Finding = "special_token"
+	// FindingReasoning is a tag around reasoning, empty or not, in the text of the
+	// answer.
+	FindingReasoning Finding = "reasoning_tag"
+	// FindingNoFinish is an answer that ended without a finish reason in a protocol that
+	// has one.
+	FindingNoFinish Finding = "no_finish_reason"
+)
+
+// Findings lists the closed set.
+func Findings() []Finding {
+	return []Finding{FindingScript, FindingRepetition, FindingControl, FindingToken, FindingReasoning, FindingNoFinish}
+}
+
+// Inspect returns what of the text of an answer should not be there, in the order of
+// Findings; nil where all is well. fits are the scripts of the prompt. Scripts and
+// tokens count outside of code alone, where they may be what was asked for.
+func Inspect(a Answer, fits Scripts) []Finding {
+	var found []Finding
+	prose := withoutCode(a.Text)
+	if foreign(answerPart(prose), fits) {
+		found = append(found, FindingScript)
+	}
+	if repeats(a.Text) {
+		found = append(found, FindingRepetition)
+	}
+	if garbled(a) {
+		found = append(found, FindingControl)
+	}
+	if leaks(prose) {
+		found = append(found, FindingToken)
+	}
+	if containsAny(prose, reasoningTags) {
+		found = append(found, FindingReasoning)
+	}
+	return found
+}
+
+// withoutCode leaves out what stands between backticks. What does not end, a block or on
+// the last line, is code to the end of the text, which may have been cut.
+func withoutCode(text string) string {
+	if !strings.Contains(text, "`") {
+		return text
+	}
+	var prose strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "`")
+		prose.WriteString(before)
+		if !found {
+			return prose.String()
+		}
+		prose.WriteByte(' ')
+		more := len(rest) - len(strings.TrimLeft(rest, "`"))
+		fence := text[len(before) : len(before)+1+more]
+		rest = rest[more:]
+		end := strings.Index(rest, fence)
+		isBlock, newline := len(fence) >= 3, strings.Index(rest, "\n")
+		switch {
+		case end < 0 && (isBlock || newline < 0):
+			return prose.String()
+		case end < 0 || !isBlock && newline >= 0 && newline < end:
+			text = rest // a single mark, such as an accent
+		default:
+			text = rest[end+len(fence):]
+		}
+	}
+}
+
+// A text says for the most part what it has said before when more than maxRepeated of
+// its sequences of gram words have come before, and there are minGrams. Refrains,
+// tables and code stay below.
+const (
+	gram        = 4
+	minGrams    = 40
+	maxRepeated = 0.5
+)
+
+// repeats reports whether a text runs in a loop or repeats most of itself.
+func repeats(text string) bool {
+	spoken, squeezed := ending(text)
+	if runsInLoop(spoken, squeezed) {
+		return true
+	}
+	grams := len(spoken) - gram + 1
+	if grams < minGrams {
+		return false
+	}
+	type sequence [gram]string
+	seen := make(map[sequence]struct{}, grams)
+	for i := range grams {
+		seen[sequence(spoken[i:i+gram])] = struct{}{}
+	}
+	return float64(grams-len(seen)) > maxRepeated*float64(grams)
+}
+
+// garbled reports whether a text has a character that no text has. An answer that was
+// cut at its limit may end in the midst of a character.
+func garbled(a Answer) bool {
+	text := a.Text
+	if a.Finish == "length" || a.Finish == "" {
+		text = strings.TrimRight(text, string(utf8.RuneError))
+		for r, n := utf8.DecodeLastRuneInString(text); r == utf8.RuneError && n == 1; r, n = utf8.DecodeLastRuneInString(text) {
+			text = text[:len(text)-1]
+		}
+	}
+	for i, r := range text {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+		case r < ' ', 0x7f <= r && r < 0xa0, r == utf8.RuneError:
+			return true
+		case r < 0xe000: // most of what is written
+		case unicode.Is(unicode.Co, r), r == '\ufeff' && i > 0, r&0xfffe == 0xfffe:
+			return true
+		}
+	}
+	return false
+}
+
+// Texts of models that no user should see, as they are in chat templates and
+// vocabularies. Tokens of the form <|name|> are recognised by their form.
+var (
+	angleTokens = []string{
+		"<<SYS>>", "<</SYS>>", "<start_of_turn>", "<end_of_turn>", "<bos>", "<eos>", "<pad>", "<unk>", "<sop>", "<eop>", "</s><s>",
+		"<tool_call>", "</tool_call>", "<channel|>", "<|channel>", "<turn|>", "<|turn>", "<extra_id_", "<unused", "<reserved_", "<0x",
+	}
+	squareTokens = []string{
+		"[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
+		"[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[gMASK]", "[BOS]", "[EOS]", "[PAD]", "[UNK]", "[UNUSED_TOKEN_",
+	}
+	reasoningTags = []string{
+		"<think>", "</think>", "<thinking>", "</thinking>", "<thought>", "</thought>", "<reasoning>", "</reasoning>",
+		"<seed:think>", "</seed:think>", "[THINK]", "[/THINK]", "◁think▷", "◁/think▷",
+	}
+	// rawTexts are headings of templates, and bytes of common punctuation as the
+	// vocabularies of byte-level tokenizers have them.
+	rawTexts = []string{"### Instruction:", "assistantfinal", "assistantcommentary", "âĢ", "ãĢ", "ï¼Į"}
+)
+
+// leaks reports whether a text has a special token, a part of a template or pieces
+// that were not decoded in it.
+func leaks(text string) bool {
+	return strings.Contains(text, "<") && (containsAny(text, angleTokens) || named(text, "<|", "|>") || named(text, "<｜", "｜>") || sentenceToken(text)) ||
+		strings.Contains(text, "[") && containsAny(text, squareTokens) ||
+		containsAny(text, rawTexts) || roleLeft(text) || undecoded(text)
+}
+
+func containsAny(text string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(s string) bool { return strings.Contains(text, s) })
+}
+
+// maxTokenName bounds the name in a special token, in bytes.
+const maxTokenName = 48
+
+// named reports whether a text has a name between an opening and a closing.
+func named(text, opening, closing string) bool {
+	for {
+		_, rest, found := strings.Cut(text, opening)
+		if !found {
+			return false
+		}
+		name, _, found := strings.Cut(rest[:min(len(rest), maxTokenName)], closing)
+		if found && name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !isTokenRune(r) }) {
+			return true
+		}
+		text = rest
+	}
+}
+
+func isTokenRune(r rune) bool {
+	return r < utf8.RuneSelf && (isDigit(r) || isLatin(byte(r)) || strings.ContainsRune("_-/.:", r)) || r == '▁'
+}
+
+// sentenceToken reports whether a text begins or ends with the mark of sentences of
+// older models. Anywhere else it is HTML.
+func sentenceToken(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.HasPrefix(text, "<s>") && !strings.Contains(text, "</s>") || strings.HasSuffix(text, "</s>") && !strings.Contains(text, "<s>")
+}
+
+// roleLeft reports whether the name of a role is left of a template whose special
+// tokens were taken out: "…the end.assistant", and a new line.
+func roleLeft(text string) bool {
+	for {
+		before, rest, found := strings.Cut(text, "assistant\n")
+		if !found {
+			return false
+		}
+		if before != "" && strings.ContainsRune(".!?…)”\"'", lastRune(before)) {
+			return true
+		}
+		text = rest
+	}
+}
+
+func lastRune(text string) rune {
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return r
+}
+
+// minPieces is how many pieces with their mark of a space show that a text was not
+// decoded.
+const minPieces = 2
+
+// undecoded reports whether words are joined by the marks that vocabularies have for
+// spaces.
+func undecoded(text string) bool {
+	if !strings.Contains(text, "Ġ") && !strings.Contains(text, "▁") {
+		return false
+	}
+	n := 0
+	before := ' '
+	for i, r := range text {
+		if (r == 'Ġ' || r == '▁') && unicode.IsLower(before) {
+			if next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):]); unicode.IsLetter(next) {
+				n++
+			}
+		}
+		before = r
+	}
+	return n >= minPieces
+}
