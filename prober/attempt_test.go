@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -193,6 +194,9 @@ func TestTLS(t *testing.T) {
 	}
 	if want := s.Certificate().NotAfter; !r.CertNotAfter.Equal(want) {
 		t.Errorf("certificate until %s, want %s", r.CertNotAfter, want)
+	}
+	if want := netip.MustParseAddrPort(s.Listener.Addr().String()).Addr(); r.Address != want {
+		t.Errorf("address %s, want %s", r.Address, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -105,6 +106,15 @@ type conn struct {
 	used       bool
 	http2      bool
 	hold       func(send func()) // sends when it is time; nil is at once
+}
+
+// address returns the IP address of the peer; the zero value where it has none.
+func (c *conn) address() netip.Addr {
+	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap()
 }
 
 // Read stamps the arrival of what it returns.

@@ -153,6 +153,9 @@ func (q *request) settle(a *attempt, line *timeline) {
 	r.Events = line.published(r.Clock)
 	r.Imprecise = r.Imprecise || line.imprecise(r.Clock)
 	q.used, r.Reused, r.CertNotAfter = a.used()
+	if q.used != nil {
+		r.Address = q.used.address()
+	}
 }
 
 // build builds the one HTTP request.

@@ -348,7 +348,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 
 	d.Restarts = b.restartsKept()
 	for _, at := range d.Restarts {
-		changes = append(changes, Change{At: float64(at), Text: "exporter restarted"})
+		changes = append(changes, Change{At: float64(at), Text: restarted})
 	}
 	slices.SortStableFunc(changes, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
 	d.Changes = changes[:min(len(changes), maxChanges)]

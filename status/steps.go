@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ type Step struct {
 // AddStep adds a step of the series, which has just been confirmed.
 func (p *Probes) AddStep(s estimate.Step) {
 	e := p.endpoint
+	restarts := e.board.restartsKept()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p.closed {
@@ -48,13 +50,42 @@ func (p *Probes) AddStep(s estimate.Step) {
 		shown.Lower, shown.Upper = &s.Lower, &s.Upper
 	}
 	within := max(besideLeast, time.Duration(besideProbes*p.options.Pace.Interval*float64(time.Second)))
-	shown.Beside = e.events.near(s.At, within)
+	shown.Beside = e.events.near(s.At, within, restarts)
 	if len(p.steps) == maxSteps {
 		p.steps = slices.Delete(p.steps, 0, 1)
 	}
 	p.steps = append(p.steps, shown)
 	e.addNote(s.At, p.id.Module, shown.text())
 	e.touch()
+}
+
+// Time returns At as a time.
+func (s *Step) Time() time.Time { return timeOf(s.At) }
+
+// Steps returns the steps of a series, the latest last.
+func (b *Board) Steps(id result.SeriesID) []Step {
+	e := b.endpoint(id.Endpoint)
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.find(id)
+	if p == nil {
+		return nil
+	}
+	return slices.Clone(p.steps)
+}
+
+// AddEvent adds something that may cause a step of an endpoint.
+func (b *Board) AddEvent(endpoint, text string) {
+	e := b.endpoint(endpoint)
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.events.add(b.now(), text)
 }
 
 // text returns the step in words.
@@ -85,9 +116,18 @@ type event struct {
 // events are the latest ones of an endpoint, and what they are seen by.
 type events struct {
 	all         []event
-	certificate time.Time // when the certificate expires
-	servers     int       // that could be read
+	certificate time.Time  // when the certificate expires
+	servers     int        // that could be read
+	address     netip.Addr // of the latest connection
+	settled     int        // connections to it in a row, but for the first
 }
+
+// restarted is the text of a restart of the exporter.
+const restarted = "exporter restarted"
+
+// minSettled is how many connections in a row must be to one address before another one
+// is a change: a name with several addresses takes turns.
+const minSettled = 10
 
 // add adds an event.
 func (s *events) add(at time.Time, text string) {
@@ -97,10 +137,15 @@ func (s *events) add(at time.Time, text string) {
 	s.all = append(s.all, event{at, text})
 }
 
-// near returns the texts of the events about a time, each once.
-func (s *events) near(at time.Time, within time.Duration) []string {
+// near returns the texts of the events about a time, each once; restarts are those of the
+// exporter, as Unix times.
+func (s *events) near(at time.Time, within time.Duration, restarts []int64) []string {
+	all := slices.Clone(s.all)
+	for _, restart := range restarts {
+		all = append(all, event{time.Unix(restart, 0), restarted})
+	}
 	var texts []string
-	for _, e := range s.all {
+	for _, e := range all {
 		if since := e.at.Sub(at).Abs(); since <= within && len(texts) < maxBeside && !slices.Contains(texts, e.text) {
 			texts = append(texts, e.text)
 		}
@@ -123,6 +168,21 @@ func (s *events) observe(r *result.Result, before identity) {
 		}
 		s.certificate = r.CertNotAfter
 	}
+	if r.Address.IsValid() {
+		s.reach(r.Address, r.Start)
+	}
+}
+
+// reach finds an event in the address that a probe was sent to.
+func (s *events) reach(address netip.Addr, at time.Time) {
+	if address == s.address {
+		s.settled++
+		return
+	}
+	if s.settled >= minSettled {
+		s.add(at, fmt.Sprintf("address changed from %s to %s", s.address, address))
+	}
+	s.address, s.settled = address, 0
 }
 
 // read finds events in the readings of the servers' pages.

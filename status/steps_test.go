@@ -1,6 +1,7 @@
 package status
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -59,5 +60,49 @@ func TestSteps(t *testing.T) {
 	}
 	if got := l.detail("e").Series[0].Steps; len(got) != 8 || got[0].At != unixSeconds(at.Add(19*time.Hour)) {
 		t.Errorf("%d steps, the latest at %v", len(got), got[0].At)
+	}
+}
+
+// Another address after ten probes of one is beside a step, and so is a restart of the
+// exporter; a name with addresses that take turns has no changes.
+func TestAddressesAndRestartsBesideSteps(t *testing.T) {
+	l := newLab(t)
+	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
+	reach := func(addresses ...string) {
+		for _, a := range addresses {
+			l.pass(time.Second)
+			r := success(l.now)
+			if a != "" {
+				r.Address = netip.MustParseAddr(a)
+			}
+			p.Observe(r)
+		}
+	}
+	beside := func() []string {
+		p.AddStep(estimate.Step{At: l.now, Metric: estimate.MetricTTFT, Before: 0.2, After: 0.3, Lower: 1.4, Upper: 1.6})
+		return l.detail("e").Series[0].Steps[0].Beside
+	}
+	for range 20 {
+		reach("10.0.0.1", "10.0.0.2", "")
+	}
+	if got := beside(); got != nil {
+		t.Errorf("turns: %q", got)
+	}
+	reach(slices.Repeat([]string{"10.0.0.1"}, minSettled+1)...)
+	reach("2001:db8::7")
+	l.board.Restarted()
+	l.board.AddEvent("e", "clocks of GPU-1 reduced: hw_thermal")
+	l.pass(time.Minute)
+	want := []string{"address changed from 10.0.0.1 to 2001:db8::7", "clocks of GPU-1 reduced: hw_thermal", "exporter restarted"}
+	if got := beside(); !slices.Equal(got, want) {
+		t.Errorf("beside %q, want %q", got, want)
+	}
+	id := result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}
+	if got := l.board.Steps(id); len(got) != 2 || !got[1].Time().Equal(l.now) {
+		t.Errorf("steps %+v", got)
+	}
+	id.Endpoint = "f"
+	if got := l.board.Steps(id); got != nil {
+		t.Errorf("steps %+v of no endpoint", got)
 	}
 }

@@ -20,6 +20,9 @@ func TestReference(t *testing.T) {
 	b.WriteString("| cause | named | when | weight | refuted by | runbook |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range explain.Rules() {
 		weight := fmt.Sprint(r.Weight)
+		if r.AtStep > 0 {
+			weight += fmt.Sprintf(", %d at a step", r.AtStep)
+		}
 		if r.WhileUp {
 			weight += ", also while up"
 		}

@@ -30,7 +30,9 @@ type Evidence struct {
 	Servers *Servers
 	GPUs    []GPU
 	// Changes are changes of what should stay the same.
-	Changes  []Change
+	Changes []Change
+	// Steps are the latest lasting changes of latencies and failures of the modules.
+	Steps    []Step
 	Exporter Exporter
 	Common   *Shared
 }
@@ -181,6 +183,28 @@ type Change struct {
 	// What is the source of the change, as in estimate.Sources.
 	What string
 }
+
+// Step is a lasting change of the level of a latency, or of the share of failed probes.
+type Step struct {
+	// At is when the first probe after it started, to within some ten probes.
+	At     time.Time
+	Module string
+	Metric StepMetric
+	// Before and After are seconds, or the share of the probes that failed.
+	Before, After float64
+	// Beside is what else changed at that time, in words.
+	Beside []string
+}
+
+// StepMetric is what a step is in.
+type StepMetric string
+
+// The metrics, as in estimate.Metrics.
+const (
+	StepTTFT     StepMetric = "ttft"
+	StepTPOT     StepMetric = "tpot"
+	StepFailures StepMetric = "failures"
+)
 
 // Exporter is what the exporter knows of itself as far as it concerns the endpoint.
 type Exporter struct {

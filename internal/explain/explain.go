@@ -100,7 +100,7 @@ func Explain(e *Evidence) []Finding {
 		if m.ofLatency && !f.isLoad() {
 			m.share = min(m.share, minShare) // the state is about failures that it does not bring about
 		}
-		all = append(all, scored{r.finding(m), float64(r.Weight) * m.share})
+		all = append(all, scored{r.finding(m), float64(r.weight(m)) * m.share})
 	}
 	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
 	var findings []Finding
@@ -109,11 +109,20 @@ func Explain(e *Evidence) []Finding {
 	}
 	switch {
 	case len(findings) > 0:
+		findings[0].Evidence = append(findings[0].Evidence, f.stepLines()...)
 		return findings
 	case f.troubled() || f.State == Waiting:
 		return []Finding{unknown(f)}
 	}
 	return []Finding{healthy(f)}
+}
+
+// weight returns the weight of a match.
+func (r *Rule) weight(m *match) int {
+	if m.atStep && r.AtStep > 0 {
+		return r.AtStep
+	}
+	return r.Weight
 }
 
 // finding returns what a rule says of a match.
@@ -131,9 +140,11 @@ type match struct {
 	share float64
 	// ofLatency says that it is about slow answers, and not about failures.
 	ofLatency bool
-	evidence  []string
-	against   []string // beside that of the rule
-	do        []string // before that of the rule
-	title     string   // instead of the rule's; "" is none
-	runbook   string   // instead of the rule's; "" is none
+	// atStep says that it began as it got worse.
+	atStep   bool
+	evidence []string
+	against  []string // beside that of the rule
+	do       []string // before that of the rule
+	title    string   // instead of the rule's; "" is none
+	runbook  string   // instead of the rule's; "" is none
 }

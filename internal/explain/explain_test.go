@@ -262,6 +262,96 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 	}
 }
 
+// When it got worse, and what else changed then, is in the evidence of the first finding:
+// steps of what is late now, or of failures while probes fail, of the last day.
+func TestStepsAreEvidence(t *testing.T) {
+	late, ago := [3]float64{2, 0.2, 0.5}, func(d time.Duration) time.Time { return noon.Add(-d) }
+	steps := []Step{
+		{At: ago(time.Hour), Module: "interactive", Metric: StepTTFT, Before: 0.2, After: 2, Beside: []string{"address changed from 10.0.0.1 to 10.0.0.2", "exporter restarted"}},
+		{At: ago(2 * time.Hour), Module: "interactive", Metric: StepTTFT, Before: 0.4, After: 0.2},
+		{At: ago(3 * time.Hour), Module: "interactive", Metric: StepTPOT, Before: 0.02, After: 0.03},
+		{At: ago(3 * time.Hour), Module: "other", Metric: StepTTFT, Before: 0.2, After: 2},
+		{At: ago(26 * time.Hour), Module: "interactive", Metric: StepTTFT, Before: 0.1, After: 0.4},
+		{At: ago(2 * time.Minute), Module: "interactive", Metric: StepFailures, Before: 0, After: 0.5},
+	}
+	ttft := "TTFT of interactive rose from 200 ms to 2 s at 11:00:00 UTC; at that time: address changed from 10.0.0.1 to 10.0.0.2, exporter restarted"
+	failures := "failures of interactive rose from 0 % to 50 % of the probes at 11:58:00 UTC"
+	for _, c := range []struct {
+		name string
+		e    *Evidence
+		want []string
+	}{
+		{"late, for no known reason", slow(late, calmTPOT), []string{ttft}},
+		{"late for a queue", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(14, 0), Queue: levels(1.7, 0.01)}
+		}), []string{ttft}},
+		{"failing", of(Degraded, many(6, Probe{Outcome: result.Unauthorized})...), []string{failures}},
+		{"up", of(Up, many(6, answered(time.Second))...), nil},
+	} {
+		c.e.Steps = steps
+		var got []string
+		for i, f := range Explain(c.e) {
+			for _, line := range f.Evidence {
+				if strings.Contains(line, " rose from ") {
+					got = append(got, line)
+					if i > 0 {
+						t.Errorf("%s: finding %d has %q", c.name, i, line)
+					}
+				}
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A change of the model comes before what it brings about where it is as old as a step to
+// the worse, and not where the step was before it or in something else.
+func TestChangeAtAStepRanksUp(t *testing.T) {
+	late := [3]float64{2, 0.2, 0.5}
+	for _, c := range []struct {
+		name   string
+		step   time.Duration // before noon
+		metric StepMetric
+		want   []Cause
+	}{
+		{"at the same time", 20 * time.Minute, StepTTFT, []Cause{ModelChanged, QueueFull}},
+		{"an hour before", 80 * time.Minute, StepTTFT, []Cause{QueueFull, ModelChanged}},
+		{"of what is as usual", 20 * time.Minute, StepTPOT, []Cause{QueueFull, ModelChanged}},
+		{"none", 0, "", []Cause{QueueFull, ModelChanged}},
+	} {
+		e := slow(late, calmTPOT)
+		e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(14, 0), Queue: levels(1.7, 0.01)}
+		e.Changes = []Change{{At: noon.Add(-15 * time.Minute), Module: "answers", What: "model"}}
+		if c.step > 0 {
+			e.Steps = []Step{{At: noon.Add(-c.step), Module: "interactive", Metric: c.metric, Before: 0.2, After: 2}}
+		}
+		var got []Cause
+		for _, f := range Explain(e) {
+			got = append(got, f.Cause)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// What is not explained names the most frequent failures first.
+func TestUnknownIsSorted(t *testing.T) {
+	e := of(Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(3, Probe{Outcome: result.Empty}),
+		many(4, Probe{Outcome: result.ConnectError, Reason: Refused}))...)
+	got := Explain(e)[0]
+	var counts []string
+	for _, line := range got.Evidence {
+		n, _, _ := strings.Cut(line, ":")
+		counts = append(counts, n)
+	}
+	if want := []string{"4 of 9 failed probes", "3 of 9 failed probes", "2 of 9 failed probes"}; got.Cause != Unknown || !slices.Equal(counts, want) {
+		t.Errorf("%s: %q, want %q", got.Cause, counts, want)
+	}
+}
+
 // A neighbour of each failing endpoint decides what they have in common.
 func TestInCommon(t *testing.T) {
 	peer := func(name string, c Cause, factors ...string) Peer {

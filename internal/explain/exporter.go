@@ -105,14 +105,26 @@ func unknown(f *facts) Finding {
 	return r
 }
 
-// known returns the lines of what is known: how the failed probes ended, and what is late.
+// known returns the lines of what is known: how the failed probes ended, most of them
+// first, since when, and what is late.
 func (f *facts) known() []string {
 	all := []string{}
+	type ended struct {
+		n    int
+		line []string
+	}
+	var byOutcome []ended
 	for _, o := range result.Outcomes() {
 		if m := f.failures(outcomes(o)); m != nil {
-			all = append(all, m.evidence...)
+			n, _ := f.share(outcomes(o))
+			byOutcome = append(byOutcome, ended{n, m.evidence})
 		}
 	}
+	slices.SortStableFunc(byOutcome, func(a, b ended) int { return b.n - a.n })
+	for _, e := range byOutcome {
+		all = append(all, e.line...)
+	}
+	all = append(all, f.stepLines()...)
 	all = append(all, f.lateness()...)
 	if f.Servers == nil && len(f.lateTTFT) > 0 {
 		all = append(all, "no server's page is known, which would separate queue, prefill and gateway")

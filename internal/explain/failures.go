@@ -176,14 +176,16 @@ func matchModelChanged(f *facts) *match {
 		return nil
 	}
 	var evidence []string
+	atStep := false
 	for _, c := range f.Changes {
 		if f.At.Sub(c.At) > lately && (f.State == Up || c.At.Before(f.Since.Add(-before))) {
 			continue
 		}
 		evidence = append(evidence, fmt.Sprintf("%s changed at %s (module %s)", strings.ReplaceAll(c.What, "_", " "), clock(c.At), c.Module))
+		atStep = atStep || f.worsenedAt(c.At)
 	}
 	if len(evidence) == 0 {
 		return nil
 	}
-	return &match{share: 1, evidence: append(evidence, f.lateness()...)}
+	return &match{share: 1, atStep: atStep, evidence: append(evidence, f.lateness()...)}
 }

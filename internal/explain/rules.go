@@ -11,6 +11,9 @@ type Rule struct {
 	// above them. It is multiplied with the share of the failed probes that the cause
 	// explains, and halved of a cause of slow answers while probes fail of something else.
 	Weight int
+	// AtStep is the weight where the cause began when a latency, or the share of failures,
+	// rose by a step; 0 is the same as Weight.
+	AtStep int
 	// WhileUp says that the rule is looked at also while the endpoint is up.
 	WhileUp bool
 	// Against is what would refute the cause.
@@ -166,7 +169,7 @@ func rules() []Rule {
 			Runbook: "InferenceQueueGrowing",
 		},
 		{
-			Cause: ModelChanged, Weight: 64, WhileUp: true, match: matchModelChanged,
+			Cause: ModelChanged, Weight: 64, AtStep: 76, WhileUp: true, match: matchModelChanged,
 			Title:   "the model is another one than before",
 			When:    "the model, the fingerprint, the answers or the score of the reference passage changed within the last hour or since 10 minutes before the state, and probes are answered",
 			Against: "a deployment log without a change at that time",

@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 const (
@@ -39,6 +40,7 @@ type memory struct {
 	skips     []skipped     // the latest, the oldest first
 	succeeded bool          // a probe did
 	readings  readings
+	clocks    map[string]string // why those of GPUs were reduced last, by UUID; "" is not
 }
 
 // remembered are the latest probes of one series.
@@ -94,7 +96,7 @@ func (m *memory) adopt(before *memory, stay []result.SeriesID) {
 			m.series = append(m.series, r)
 		}
 	}
-	m.skips, m.succeeded, m.readings = before.skips, before.succeeded, before.readings
+	m.skips, m.succeeded, m.readings, m.clocks = before.skips, before.succeeded, before.readings, before.clocks
 }
 
 // titleOf names a series so that those of a module differ.
@@ -120,8 +122,8 @@ func (m *memory) skip(reason result.SkipReason, text string, now time.Time) {
 }
 
 // evidence returns what is known of the endpoint in a state, but for what other
-// endpoints show. usual returns the usual latencies of a series before an instant.
-func (m *memory) evidence(s endpointState, now time.Time, usual usualFunc, gpus *gpu.Snapshot) *explain.Evidence {
+// endpoints show. before is nil where no more is kept of the past.
+func (m *memory) evidence(s endpointState, now time.Time, before past, gpus *gpu.Snapshot) *explain.Evidence {
 	e := &explain.Evidence{
 		At: now, Endpoint: m.endpoint.Name, Engine: cmp.Or(m.identity.get().Engine, m.endpoint.Servers.Engine),
 		State: s.state, Since: s.since, GPUs: gpusOf(m.endpoint, gpus), Changes: m.changes(),
@@ -136,8 +138,9 @@ func (m *memory) evidence(s endpointState, now time.Time, usual usualFunc, gpus 
 	for _, r := range m.series {
 		e.Probes = append(e.Probes, r.probes...)
 		speed := r.speed(from)
-		if usual != nil {
-			speed.TTFT.Usual, speed.TPOT.Usual = usual(r.id, began)
+		if before != nil {
+			speed.TTFT.Usual, speed.TPOT.Usual = before.Usual(r.id, began)
+			e.Steps = append(e.Steps, stepsOf(r.title, before.Steps(r.id))...)
 		}
 		e.Speeds = append(e.Speeds, speed)
 	}
@@ -150,9 +153,25 @@ func (m *memory) evidence(s endpointState, now time.Time, usual usualFunc, gpus 
 	return e
 }
 
-// usualFunc returns the usual TTFT and TPOT of a series before an instant, in seconds;
-// nil is not known.
-type usualFunc func(id result.SeriesID, before time.Time) (ttft, tpot *float64)
+// past is what is kept of series for longer than their latest probes.
+type past interface {
+	// Usual returns the usual TTFT and TPOT of a series before an instant, in seconds;
+	// nil is not known.
+	Usual(id result.SeriesID, before time.Time) (ttft, tpot *float64)
+	// Steps returns the steps of a series, the latest last.
+	Steps(id result.SeriesID) []status.Step
+}
+
+// stepsOf returns the steps of a series in the terms of the rules.
+func stepsOf(title string, steps []status.Step) []explain.Step {
+	all := make([]explain.Step, len(steps))
+	for i, s := range steps {
+		all[i] = explain.Step{
+			At: s.Time(), Module: title, Metric: explain.StepMetric(s.Metric), Before: s.Before, After: s.After, Beside: s.Beside,
+		}
+	}
+	return all
+}
 
 // nowBegan returns when that began which the latencies of now are of: with the state, and
 // while the endpoint is up with the latest answers.
@@ -235,6 +254,28 @@ func (m *memory) exporter(now time.Time) explain.Exporter {
 		e.SkippedAt[s.reason], e.Text = s.at, cmp.Or(s.text, e.Text)
 	}
 	return e
+}
+
+// clockChanges returns in words which GPUs of the endpoint began or ceased to have reduced
+// clocks since the last call.
+func (m *memory) clockChanges(s *gpu.Snapshot) []string {
+	var changes []string
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, g := range gpusOf(m.endpoint, s) {
+		why := strings.Join(g.Throttle, ", ")
+		before, known := m.clocks[g.UUID]
+		switch {
+		case !known && m.clocks == nil:
+			m.clocks = map[string]string{}
+		case known && why != before && why != "":
+			changes = append(changes, fmt.Sprintf("clocks of %s reduced: %s", g.UUID, why))
+		case known && why != before:
+			changes = append(changes, fmt.Sprintf("clocks of %s no longer reduced", g.UUID))
+		}
+		m.clocks[g.UUID] = why
+	}
+	return changes
 }
 
 // gpusOf returns the cards of this machine that the configuration says the endpoint runs

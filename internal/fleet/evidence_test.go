@@ -75,3 +75,34 @@ func TestGPUsOfAnEndpoint(t *testing.T) {
 		t.Errorf("of an endpoint without hardware: %+v", got)
 	}
 }
+
+// Clocks that begin or cease to be reduced are changes; those that were so from the
+// beginning, and of other cards, are none.
+func TestClockChanges(t *testing.T) {
+	m := &memory{endpoint: &config.Endpoint{Hardware: &config.Hardware{UUIDs: []string{"GPU-a", "GPU-b"}}}}
+	reduced := func(reasons map[string]string) *gpu.Snapshot {
+		s := &gpu.Snapshot{}
+		for _, uuid := range []string{"GPU-a", "GPU-b", "GPU-c"} {
+			d := gpu.DeviceSnapshot{UUID: uuid, Up: true}
+			if reason := reasons[uuid]; reason != "" {
+				d.Readings = []gpu.Reading{{Kind: gpu.ClockEventActive, Label: reason, Value: 1}}
+			}
+			s.Devices = append(s.Devices, d)
+		}
+		return s
+	}
+	for i, step := range []struct {
+		s    *gpu.Snapshot
+		want []string
+	}{
+		{nil, nil},
+		{reduced(map[string]string{"GPU-a": "hw_thermal"}), nil},
+		{reduced(map[string]string{"GPU-a": "hw_thermal", "GPU-b": "idle", "GPU-c": "hw_thermal"}), nil},
+		{reduced(map[string]string{"GPU-b": "hw_power_brake"}), []string{"clocks of GPU-a no longer reduced", "clocks of GPU-b reduced: hw_power_brake"}},
+		{reduced(map[string]string{"GPU-b": "hw_slowdown"}), []string{"clocks of GPU-b reduced: hw_slowdown"}},
+	} {
+		if got := m.clockChanges(step.s); !slices.Equal(got, step.want) {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+}

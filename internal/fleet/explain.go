@@ -75,7 +75,7 @@ func (x *explainer) explain(name string) (*explain.Report, bool) {
 	if now.Sub(found.at).Abs() > causesAge {
 		found = x.find(now)
 	}
-	e := m.evidence(state, now, x.Board.Usual, x.gpuSnapshot())
+	e := m.evidence(state, now, x.Board, x.gpuSnapshot())
 	e.Common = found.shared[name]
 	report := explained(e)
 	report.State, report.Since = string(status.State), unixSeconds(status.Since)
@@ -113,7 +113,7 @@ func (x *explainer) find(now time.Time) *causes {
 		case explain.Up:
 			p.Cause = explain.Healthy
 		default:
-			p.Cause = explain.Explain(m.evidence(s, now, x.Board.Usual, gpus))[0].Cause
+			p.Cause = explain.Explain(m.evidence(s, now, x.Board, gpus))[0].Cause
 			if s.state == explain.Waiting && p.Cause == explain.Unknown {
 				p.Cause = "" // soon to be known
 			} else {
@@ -155,8 +155,12 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			found := f.explains.find(time.Now())
-			for name := range *f.explains.members.Load() {
+			gpus := f.explains.gpuSnapshot()
+			for name, m := range *f.explains.members.Load() {
 				f.Board.SetCause(name, found.top[name])
+				for _, change := range m.clockChanges(gpus) {
+					f.Board.AddEvent(name, change)
+				}
 			}
 		case <-ctx.Done():
 			return nil

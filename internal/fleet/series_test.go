@@ -55,6 +55,11 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`)
 			t.Errorf("%s: a step at %v, want %v", metric, got, at.Unix())
 		}
 	}
+	l.members["e"].memory.Observe(&Observation{Result: served(now, time.Second), Target: l.members["e"].tasks[0].Target})
+	e := l.members["e"].memory.evidence(endpointState{}, now, l.Board, nil)
+	if len(e.Steps) != 2 || e.Steps[0].Module != "m" || e.Steps[0].After < e.Steps[0].Before {
+		t.Errorf("steps to explain by: %+v", e.Steps)
+	}
 	d, _ := l.Board.Detail("e")
 	steps := d.Series[0].Steps
 	if len(steps) != 2 || steps[0].Before > 0.2 || steps[0].After < steps[0].Before {

@@ -3,6 +3,7 @@
 package result
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -211,6 +212,9 @@ type Result struct {
 	// CertNotAfter is the earliest expiry in the server's certificate chain;
 	// the zero time without TLS.
 	CertNotAfter time.Time
+	// Address is the IP address that the connection is to, of a proxy if there is one; the
+	// zero value without a connection.
+	Address netip.Addr
 	// Reused means that the connection had served an earlier probe.
 	Reused bool
 	// Inspected means that the answer was looked at for signs of corruption, and

@@ -11,7 +11,7 @@ func endpoint() Board {
 		UID: uidEndpoint, Title: "Inference / Endpoint",
 		Question:  "Is this endpoint up for users, is it slow, and which part is slow?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(true)},
-		Marks:     []Mark{alertMark(), changeMark(), serverMark(), exporterMark(), reloadMark()},
+		Marks:     []Mark{alertMark(), stepMark(), changeMark(), serverMark(), exporterMark(), reloadMark()},
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: endpointNow()},

@@ -72,6 +72,14 @@ func changeMark() Mark {
 	}
 }
 
+// stepMark shows since when latencies or failures are at another level.
+func stepMark() Mark {
+	return Mark{
+		Name: "Steps", Color: "yellow", Title: "{{metric}} changed for good", Text: "{{endpoint}} {{module}} {{prefix}}", Tags: "metric",
+		Expr: "max by (endpoint, module, prefix, metric) (" + ofEndpoint.of("inference_probe_step_timestamp_seconds") + ")",
+	}
+}
+
 // serverMark shows when a server restarted: the minute in which its counters
 // began again. The subquery has the same minutes at each step of the board.
 func serverMark() Mark {
