@@ -244,6 +244,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../estimate", "Source", labelValues(estimate.Sources())...)
 	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
 	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)
+	f("../internal/result", "Affinity", labelValues(result.Affinities())...)
 	f("../internal/result", "Clock", labelValues(result.Clocks())...)
 	f("../internal/result", "Outcome", labelValues(result.Outcomes())...)
 	f("../internal/result", "SkipReason", labelValues(result.SkipReasons())...)

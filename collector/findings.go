@@ -37,6 +37,7 @@ type findingsValues struct {
 	block   *labelBlock
 	created time.Time
 	bursts  []*labelBlock // by index in Bursts
+	turns   []*labelBlock // by index in Turns
 }
 
 // Findings returns the series of id, which it creates if there is none.
@@ -86,6 +87,9 @@ func (s *FindingsSeries) Set(f *estimate.Findings) {
 	for _, b := range f.Bursts {
 		next.bursts = append(next.bursts, s.labels(next.model, strconv.Itoa(b.Concurrency)))
 	}
+	for i := range f.Turns {
+		next.turns = append(next.turns, s.turnLabels(next.model, &f.Turns[i]))
+	}
 	s.current.Store(next)
 	if !same {
 		s.store.stale.Store(true)
@@ -120,6 +124,7 @@ func findingsFamilies() []*findingsFamily {
 	all := prefillFamilies()
 	all = append(all, reuseFamilies()...)
 	all = append(all, burstFamilies()...)
+	all = append(all, turnFamilies()...)
 	all = append(all, changeFamilies()...)
 	return append(all, integrityFamilies()...)
 }

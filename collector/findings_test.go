@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
@@ -28,6 +29,11 @@ func everyFinding(model string) *estimate.Findings {
 		Changes: [4]uint64{5, 0, 7, 1}, Watched: [4]bool{true, true, false, true},
 		LastChange: [4]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
 		Logprob:    &logprob,
+		Turns: []estimate.Turn{
+			{Affinity: result.AffinityNone, Number: 1, TTFT: new(0.5)},
+			{Affinity: result.AffinitySession, Number: 1, HitRatio: new(0.0), TTFT: new(0.4)},
+			{Affinity: result.AffinitySession, Number: 2, HitRatio: new(0.75), TTFT: new(0.125), SameReplica: new(0.5)},
+		},
 		Bursts: []estimate.Burst{
 			{Concurrency: 1, TokensPerSecond: 100, StartSpread: 0},
 			{Concurrency: 4, TokensPerSecond: 350, StartSpread: time.Millisecond},
@@ -81,6 +87,12 @@ func TestFindings(t *testing.T) {
 		`burst_start_spread_seconds{concurrency="4",}`:                 "0.001",
 		`burst_knee_concurrency{}`:                                     "8",
 		`burst_knee_tokens_per_second{}`:                               "512",
+		`turn_prefix_cache_hit_ratio{affinity="session",,turn="1"}`:    "0",
+		`turn_prefix_cache_hit_ratio{affinity="session",,turn="2"}`:    "0.75",
+		`turn_ttft_seconds{affinity="session",,turn="1"}`:              "0.4",
+		`turn_ttft_seconds{affinity="session",,turn="2"}`:              "0.125",
+		`turn_ttft_seconds{affinity="none",,turn="1"}`:                 "0.5",
+		`turn_same_replica_ratio{affinity="session",,turn="2"}`:        "0.5",
 		`reference_logprob{}`:                                          "-1.5",
 		`fingerprint_changes_total{,source="answer"}`:                  "5",
 		`fingerprint_changes_total{,source="system_fingerprint"}`:      "0",
@@ -228,13 +240,14 @@ func TestFindingsWhileScraped(t *testing.T) {
 }
 
 // The families of several endpoints are what client_golang makes of the same
-// values. Only one has bursts: client_golang sorts by the concurrency first.
+// values. Only one has bursts and turns: client_golang sorts by the concurrency and the
+// affinity first.
 func TestFindingsEqualClientGolang(t *testing.T) {
 	p, ref := NewProbes(time.Now), newFindingsReference()
 	for i, target := range targets(false) {
 		f := everyFinding(target.model)
 		if i > 0 {
-			f.Bursts = nil
+			f.Bursts, f.Turns = nil, nil
 		}
 		f.ColdCached, f.Prefill.FixedSeconds.Lower = uint64(i), -float64(i)
 		p.Findings(target.findings()).Set(f)
@@ -291,6 +304,10 @@ func (ref *findingsReference) set(t target, f *estimate.Findings) {
 	interval("probe_prefix_benefit_seconds", *f.Benefit)
 	gauge("probe_prefix_cache_hit_ratio", *f.HitRatio)
 	gauge("probe_reference_logprob", *f.Logprob)
+	turn := func(name string, v float64, affinity, number string) {
+		vec := registered(ref.registry, prometheus.NewGaugeVec(prometheus.GaugeOpts(describedOpts("probe_turn_"+name)), names([]string{"affinity", "turn"})))
+		vec.WithLabelValues(values([]string{affinity, number})...).Set(v)
+	}
 	gauge("probe_burst_knee_concurrency", 8)
 	gauge("probe_burst_knee_tokens_per_second", 512)
 	if f.ColdTold {
@@ -313,6 +330,12 @@ func (ref *findingsReference) set(t target, f *estimate.Findings) {
 	if f.Bursts == nil {
 		return
 	}
+	turn("ttft_seconds", 0.5, "none", "1")
+	turn("ttft_seconds", 0.4, "session", "1")
+	turn("ttft_seconds", 0.125, "session", "2")
+	turn("prefix_cache_hit_ratio", 0, "session", "1")
+	turn("prefix_cache_hit_ratio", 0.75, "session", "2")
+	turn("same_replica_ratio", 0.5, "session", "2")
 	for i, own := range []string{"1", "4", "8"} {
 		gauge("probe_burst_failed", []float64{0, 0, 8}[i], "concurrency", own)
 		if i < 2 {

@@ -77,7 +77,7 @@ func badFiles() map[string][]string {
 			`:1: modules.a.input_tokens: want a number of tokens, a list of them, or a mapping of them to weights, got "many"`,
 			`:1: modules.a.output_tokens: want a number of tokens, a list of them, or a mapping of them to weights, got "1.5"`,
 		},
-		"prefix":     {`:1: modules.a.prefix: want cold, warm or paired, got "tepid"`},
+		"prefix":     {`:1: modules.a.prefix: want cold, warm, paired or conversation, got "tepid"`},
 		"connection": {`:1: modules.a.connection: want new or reuse, got "old"`},
 		"limits": {
 			`:3: global.limits.in_flight: want 1 to 100000, got 0`,
@@ -121,7 +121,7 @@ func badFiles() map[string][]string {
 			`:3: endpoints[0].request.max_tokens_field: an empty key`,
 			`:5: endpoints[1].request.max_tokens_field: key "max\ttokens" has a control character`,
 		},
-		"request-unknown": {`:3: endpoints[0].request.headers: unknown key "headers"; known here: extra, max_tokens_field, omit, path, sticky_header`},
+		"request-unknown": {`:3: endpoints[0].request.headers: unknown key "headers"; known here: extra, max_tokens_field, omit, path, replica_header, sticky_header`},
 		"sigv4-scope": {
 			`:3: endpoints[0].sigv4.region: want a region like us-east-1`,
 			`:5: endpoints[1].sigv4.region: want a region like us-east-1`,

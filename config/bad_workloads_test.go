@@ -73,6 +73,15 @@ func badWorkloads() map[string][]string {
 			`:17: modules.k.input_tokens: several lengths beside concurrency; give each a module of its own`,
 			`:18: modules.l.input_tokens: several lengths beside prefix: paired; give each a module of its own`,
 		},
+		"turns": {
+			`:2: modules.a.turns: want 2 to 8, got 1`,
+			`:3: modules.b.turns: want 2 to 8, got 9`,
+			`:4: modules.c.turns: has no effect without prefix: conversation`,
+			`:5: modules.d.concurrency: excludes prefix: conversation`,
+			`:6: modules.e.input_tokens: several lengths beside prefix: conversation; give each a module of its own`,
+			`:6: modules.e.output_tokens: several lengths beside prefix: conversation; give each a module of its own`,
+			`:7: modules.f.prefix: want warm with prompt, or leave the key out: the same text is sent again`,
+		},
 		"asking": {
 			`:4: modules.a.prompts_file: excludes prompt`,
 			`:5: modules.a.questions: excludes prompt`,
@@ -161,6 +170,7 @@ func badWorkloads() map[string][]string {
 			`:3: endpoints[0].request.sticky_header: not a valid name of a header`,
 			`:5: endpoints[1].request.sticky_header: not a valid name of a header`,
 			`:7: endpoints[2].request.sticky_header: setting header "Content-Length" is not allowed`,
+			`:9: endpoints[3].request.replica_header: not a valid name of a header`,
 		},
 	}
 }

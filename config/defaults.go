@@ -17,6 +17,8 @@ func defaultGlobal() Global {
 	}
 }
 
+const defaultTurns = 4
+
 // defaultModule leaves Timeouts.Headers out: it is that of the first token.
 func defaultModule(g Global) Module {
 	return Module{
@@ -108,6 +110,9 @@ func (m *Module) setDefaults(r *report, p path, def Module) {
 		orDefault(r, p.key("prefix"), &m.Prefix, def.Prefix)
 	} else {
 		orDefault(r, p.key("prefix"), &m.Prefix, PrefixWarm)
+	}
+	if m.Prefix == PrefixConversation {
+		orDefault(r, p.key("turns"), &m.Turns, defaultTurns)
 	}
 	if !m.ReferenceLogprob {
 		orDefault(r, p.key("output_tokens"), &m.OutputTokens, def.OutputTokens)

@@ -153,8 +153,13 @@ type Request struct {
 	MaxTokensField string `yaml:"max_tokens_field,omitempty"`
 	// StickyHeader is a header by which a balancer keeps requests together: the
 	// two requests of a pair carry the same random value in it, so that they
-	// reach the same replica. Default: no such header.
+	// reach the same replica, and so do the turns of every second conversation.
+	// Default: no such header.
 	StickyHeader string `yaml:"sticky_header,omitempty"`
+	// ReplicaHeader is a header of the replies that names the replica that
+	// answered, such as `X-Served-By`: whether the turns of a conversation stay
+	// on one replica is then measured. Default: no such header.
+	ReplicaHeader string `yaml:"replica_header,omitempty"`
 }
 
 func (q *Request) validate(r *report, p path) {
@@ -175,14 +180,21 @@ func (q *Request) validate(r *report, p path) {
 	if r.written(p.key("path")) && !isPath(q.Path) {
 		r.errorf(p.key("path"), "want a path like /custom/chat, without query and fragment")
 	}
-	if header := p.key("sticky_header"); r.written(header) {
-		_, reserved := promconfig.ReservedHeaders[http.CanonicalHeaderKey(q.StickyHeader)]
-		switch {
-		case !httpguts.ValidHeaderFieldName(q.StickyHeader):
-			r.errorf(header, "not a valid name of a header")
-		case reserved:
-			r.errorf(header, "setting header %q is not allowed", http.CanonicalHeaderKey(q.StickyHeader))
-		}
+	validateHeaderName(r, p.key("sticky_header"), q.StickyHeader)
+	if at := p.key("replica_header"); r.written(at) && !httpguts.ValidHeaderFieldName(q.ReplicaHeader) {
+		r.errorf(at, "not a valid name of a header")
+	}
+}
+
+// validateHeaderName checks the name of a header that requests get.
+func validateHeaderName(r *report, p path, name string) {
+	_, reserved := promconfig.ReservedHeaders[http.CanonicalHeaderKey(name)]
+	switch {
+	case !r.written(p):
+	case !httpguts.ValidHeaderFieldName(name):
+		r.errorf(p, "not a valid name of a header")
+	case reserved:
+		r.errorf(p, "setting header %q is not allowed", http.CanonicalHeaderKey(name))
 	}
 }
 

@@ -17,6 +17,9 @@ const (
 	PrefixWarm Prefix = "warm"
 	// PrefixPaired asks a cold prompt and then the very same again.
 	PrefixPaired Prefix = "paired"
+	// PrefixConversation asks a cold prompt and then goes on: each turn repeats
+	// the turns before it with their answers.
+	PrefixConversation Prefix = "conversation"
 )
 
 // Connection is how a probe gets its connection.
@@ -66,10 +69,15 @@ type Module struct {
 	// ranks, 1 to 2,048.
 	BatchSize int `yaml:"batch_size,omitempty"`
 	// Prefix is `cold` (every prompt begins differently, so that no cached
-	// prefix helps), `warm` (the same prompt again) or `paired` (a cold prompt,
-	// and then the very same again: what the prefix cache is worth). Prompts
+	// prefix helps), `warm` (the same prompt again), `paired` (a cold prompt,
+	// and then the very same again: what the prefix cache is worth) or
+	// `conversation` (a cold prompt, and then turn after turn, each with all turns
+	// and answers before it: what an agent gets of the prefix cache). Prompts
 	// that are not made to length are warm.
 	Prefix Prefix `yaml:"prefix"`
+	// Turns is how many turns a conversation has, 2 to 8. Only with `prefix:
+	// conversation`. Default: 4.
+	Turns int `yaml:"turns,omitempty"`
 	// Concurrency lists how many requests to start at the same moment, 1 to 256,
 	// in rising order, at most 8: one burst after the other, each with series of
 	// its own with the label `concurrency`. A burst with errors ends the run.
@@ -134,10 +142,11 @@ func (m *Module) validate(r *report, p path) {
 	if m.generatesPrompts() || r.written(p.key("batch_size")) {
 		validateRange(r, p.key("batch_size"), m.BatchSize, 1, maxBatchSize)
 	}
-	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired)
+	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired, PrefixConversation)
 	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
 	m.validateConcurrency(r, p)
 	m.validateLengths(r, p)
+	m.validateTurns(r, p)
 	m.validatePrompts(r, p)
 	m.validateAnswers(r, p)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
@@ -298,8 +307,11 @@ func (m *Module) validateAnswers(r *report, p path) {
 func (m *Module) validateLengths(r *report, p path) {
 	const hint = "several lengths beside %s; give each a module of its own"
 	several := func(l Lengths) bool { return len(l.Ladder) > 1 || len(l.Mix) > 1 }
-	if several(m.InputTokens) && m.Prefix == PrefixPaired {
-		r.errorf(p.key("input_tokens"), hint, "prefix: paired")
+	if several(m.InputTokens) && m.Prefix.isRelated() {
+		r.errorf(p.key("input_tokens"), hint, "prefix: "+string(m.Prefix))
+	}
+	if several(m.OutputTokens) && m.Prefix == PrefixConversation {
+		r.errorf(p.key("output_tokens"), hint, "prefix: conversation")
 	}
 	if len(m.Concurrency) == 0 {
 		return
@@ -319,8 +331,8 @@ func (m *Module) validateConcurrency(r *report, p path) {
 		r.errorf(at, "an empty list; leave the key out for one request")
 	case n > maxLevels:
 		r.errorf(at, "%d levels, more than %d", n, maxLevels)
-	case n > 0 && m.Prefix == PrefixPaired:
-		r.errorf(at, "excludes prefix: paired")
+	case n > 0 && m.Prefix.isRelated():
+		r.errorf(at, "excludes prefix: %s", m.Prefix)
 	case n > 0 && m.Connection == ConnectionReuse:
 		r.errorf(at, "excludes connection: reuse")
 	}

@@ -1,5 +1,7 @@
 package estimate
 
+import "github.com/inference-exporter/inference_exporter/internal/result"
+
 // Document is Findings in JSON. What is not known is absent.
 type Document struct {
 	Prefill  *IntervalDocument `json:"prefill_tokens_per_second,omitempty"`
@@ -7,6 +9,7 @@ type Document struct {
 	HitRatio *float64          `json:"prefix_cache_hit_ratio,omitempty"`
 	Benefit  *IntervalDocument `json:"prefix_benefit_seconds,omitempty"`
 	Knee     int               `json:"burst_knee_concurrency,omitempty"`
+	Turns    []TurnDocument    `json:"turns,omitempty"`
 	Bursts   []BurstDocument   `json:"bursts,omitempty"`
 	Logprob  *float64          `json:"reference_logprob,omitempty"`
 	Changes  map[Source]uint64 `json:"changes,omitempty"`
@@ -26,6 +29,15 @@ type BurstDocument struct {
 	TokensPerSecond float64 `json:"output_tokens_per_second,omitempty"`
 }
 
+// TurnDocument is a Turn in JSON.
+type TurnDocument struct {
+	Affinity    result.Affinity `json:"affinity"`
+	Number      int             `json:"turn"`
+	HitRatio    *float64        `json:"prefix_cache_hit_ratio,omitempty"`
+	TTFT        *float64        `json:"ttft_seconds,omitempty"`
+	SameReplica *float64        `json:"same_replica_ratio,omitempty"`
+}
+
 // NewDocument returns the document of findings, nil for none.
 func NewDocument(f *Findings) *Document {
 	if f == nil {
@@ -40,6 +52,9 @@ func NewDocument(f *Findings) *Document {
 	}
 	for _, b := range f.Bursts {
 		d.Bursts = append(d.Bursts, BurstDocument{b.Concurrency, b.Failed, b.TokensPerSecond})
+	}
+	for _, t := range f.Turns {
+		d.Turns = append(d.Turns, TurnDocument(t))
 	}
 	for i, source := range Sources() {
 		if f.Changes[i] > 0 {

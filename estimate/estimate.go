@@ -87,6 +87,8 @@ type Findings struct {
 	// Logprob is the latest mean log-probability of the reference passage, in
 	// nats per token.
 	Logprob *float64
+	// Turns are those of conversations, by affinity and number.
+	Turns []Turn
 	// Bursts are the bursts of the latest run, small ones first.
 	Bursts []Burst
 	// Integrity is what the inspection of answers found; nil before the first finding.
@@ -132,6 +134,7 @@ type state struct {
 	pairs   pairs
 	cache   cache
 	bursts  bursts
+	talks   conversations
 	named   [numNamed]changes // by index in Sources
 	score   score
 
@@ -162,6 +165,7 @@ func (t *Tracker) Observe(results []*result.Result) *Findings {
 		}
 	}
 	t.state.pairs.observe(results, now)
+	t.state.talks.observe(results, now)
 	t.state.bursts.observe(results, t.options.TTFT)
 	return t.state.findings(now)
 }
@@ -188,6 +192,7 @@ func (s *state) findings(now time.Time) *Findings {
 		ColdCached: s.cache.coldCached,
 		ColdTold:   s.cache.coldTold,
 		Knee:       s.bursts.knee,
+		Turns:      s.talks.turns(now),
 		Bursts:     s.bursts.latest,
 		Logprob:    s.score.latest,
 		Integrity:  s.integrity.found(),
@@ -211,5 +216,5 @@ func (s *state) findings(now time.Time) *Findings {
 // isEmpty reports whether there are no findings.
 func (f *Findings) isEmpty() bool {
 	return f.Prefill == nil && f.HitRatio == nil && f.Benefit == nil && !f.ColdTold &&
-		len(f.Bursts) == 0 && f.Watched == [len(f.Watched)]bool{} && f.Integrity == nil
+		len(f.Bursts) == 0 && len(f.Turns) == 0 && f.Watched == [len(f.Watched)]bool{} && f.Integrity == nil
 }

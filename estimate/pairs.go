@@ -44,7 +44,7 @@ func (p *pairs) observe(results []*result.Result, now time.Time) {
 		return
 	}
 	first, second := results[0], results[1]
-	isPair := first.Prefix == string(config.PrefixCold) && second.Prefix == string(config.PrefixWarm)
+	isPair := first.Prefix == string(config.PrefixCold) && second.Prefix == string(config.PrefixWarm) && first.Turn == nil
 	if !isPair || first.Concurrency > 0 || second.Concurrency > 0 || !timed(first) || !timed(second) {
 		return
 	}

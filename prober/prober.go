@@ -5,7 +5,6 @@ package prober
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -27,6 +26,8 @@ type Prober struct {
 	questions questionSource
 	transport http.RoundTripper // that keeps its connection; nil without connection: reuse
 	kept      *conn             // that connection
+
+	conversations int // that began, by which sessions alternate
 }
 
 // NewProber returns the Prober of an endpoint and a module, whose lengths are no
@@ -57,8 +58,8 @@ func (p *Prober) Close() {
 }
 
 // Run asks all that one run of the module asks, and returns what came of each
-// request: one; two, one after the other, of a pair, or only the first where
-// that failed; or the bursts, small ones first, up to the first that failed.
+// request: one; those of a pair or of a conversation, one after the other, up to
+// the first that failed; or the bursts, small ones first, up to the first that failed.
 // Where it measures nothing though nothing failed, there is no result and the
 // Skip says why; it is nil everywhere else.
 //
@@ -111,7 +112,7 @@ func (p *Prober) newResult(due time.Time) *result.Result {
 		RateLimit:  api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown},
 		RetryAfter: result.Absent,
 	}
-	if p.module.Prefix == config.PrefixPaired { // until the second one says otherwise
+	if p.module.Prefix == config.PrefixPaired || p.module.Prefix == config.PrefixConversation { // until a later one says otherwise
 		r.Prefix = string(config.PrefixCold)
 	}
 	if len(p.module.Concurrency) > 0 { // until a later level says otherwise
@@ -155,7 +156,9 @@ func (r *run) all(ctx context.Context) error {
 	case len(p.module.Concurrency) > 0:
 		why = r.bursts(ctx)
 	case p.module.Prefix == config.PrefixPaired:
-		why = r.pair(ctx)
+		why = r.related(ctx, pair())
+	case p.module.Prefix == config.PrefixConversation:
+		why = r.related(ctx, p.conversation())
 	default:
 		why = r.single(ctx)
 	}
@@ -227,27 +230,6 @@ func (r *run) single(ctx context.Context) *result.Skip {
 		return why
 	}
 	return r.send(ctx, r.request(q))
-}
-
-// pair sends a cold prompt and, if that succeeded, the same prompt again. A
-// balancer that is configured to keeps the two together.
-func (r *run) pair(ctx context.Context) *result.Skip {
-	q, why := r.next()
-	if why != nil {
-		return why
-	}
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	cold := r.request(q)
-	cold.sticky = hex.EncodeToString(id[:])
-	if why := r.send(ctx, cold); why != nil || cold.result.Outcome != result.Success {
-		return why
-	}
-	q.learn = nil // some servers do not count what they have cached
-	warm := r.request(q)
-	warm.sticky = cold.sticky
-	warm.result.Prefix = string(config.PrefixWarm)
-	return r.send(ctx, warm)
 }
 
 // fail adds a result for a run that failed without one: before its first

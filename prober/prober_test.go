@@ -277,6 +277,7 @@ func TestEmbeddingEndpointRefusesQuestions(t *testing.T) {
 	})
 	f("reference_logprob", func(m *config.Module) { m.ReferenceLogprob = true })
 	f("prefix: paired", func(m *config.Module) { m.Prefix = config.PrefixPaired })
+	f("prefix: conversation", func(m *config.Module) { m.Prefix, m.Turns = config.PrefixConversation, 2 })
 }
 
 // A panic is one failed request, and not the end of the others.

@@ -31,6 +31,8 @@ type question struct {
 	// length is how many tokens each text was made to, and wanted how many it is
 	// to have; 0 where it was not made to length.
 	length, wanted int
+	// later is how many tokens the later turns of a conversation add at most.
+	later int
 	// output caps the answer in tokens; exact asks for one of that length, where
 	// the server can.
 	output int
@@ -77,10 +79,11 @@ type lengthSource struct {
 	outputs []prompt.Length
 	rng     *rand.Rand
 	learnt  bool // the server has counted a prompt
+	later   int  // tokens that the later turns of a conversation add
 }
 
 func newLengthSource(m *config.Module) *lengthSource {
-	a := &lengthSource{prefix: prompt.Prefix(m.Prefix), outputs: lengthsOf(m.OutputTokens), rng: newRand()}
+	a := &lengthSource{prefix: prompt.Prefix(m.Prefix), outputs: lengthsOf(m.OutputTokens), rng: newRand(), later: m.TurnsBefore(m.Turns)}
 	a.prompts = prompt.NewMix(lengthsOf(m.InputTokens), a.prefix, a.rng)
 	return a
 }
@@ -90,11 +93,11 @@ func (a *lengthSource) next(texts, context int) question {
 	wanted, output := first.Target, prompt.Draw(a.outputs, a.rng)
 	// Before the first count a prompt may be half as long again as it should be.
 	// One that does not fit is refused, and never counted.
-	if !a.learnt && context > 0 && wanted+wanted/2+output > context {
+	if !a.learnt && context > 0 && wanted+wanted/2+output+a.later > context {
 		from = prompt.NewMix([]prompt.Length{{Tokens: wanted * 2 / 3}}, a.prefix, a.rng)
 		first = from.Next()
 	}
-	q := question{texts: []string{first.Text}, length: first.Target, wanted: wanted, output: output, exact: true}
+	q := question{texts: []string{first.Text}, length: first.Target, wanted: wanted, later: a.later, output: output, exact: true}
 	asked := prompt.Prompt{Words: first.Words, Target: wanted}
 	if c, resting := a.prompts.Resting(asked, time.Now()); resting {
 		q.skip = truncates(c)

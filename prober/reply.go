@@ -104,6 +104,9 @@ func (r *reply) readHeader() {
 		r.result.Server = times(r.resp.Header)
 	}
 	r.retry = api.RetryAfter(r.resp.Header, time.Now())
+	if name := r.request.prober.endpoint.cfg.Request.ReplicaHeader; name != "" && r.result.Turn != nil {
+		r.result.Turn.Replica = r.request.prober.endpoint.names.Clean(r.resp.Header.Get(name))
+	}
 }
 
 // accept checks status, encoding and content type.

@@ -24,7 +24,8 @@ type request struct {
 	transport http.RoundTripper // that keeps its connection; nil for a new one
 	kept      *conn             // connection of an earlier request, or nil
 	used      *conn             // the one that this one had
-	sticky    string            // what the two of a pair have in common; "" for others
+	sticky    string            // what requests that a balancer keeps together have in common; "" for others
+	answer    *content          // nil where nothing looks at it
 	slot      *slot             // in a burst, or nil
 	bytes     int               // of the body
 	counted   int               // the server's count of the prompt, whether it can be or not
@@ -112,7 +113,8 @@ func (q *request) exchange(ctx context.Context) error {
 		err = roundTripFailure(ctx, a, err)
 	} else {
 		defer resp.Body.Close()
-		rp := &reply{request: q, served: q.served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: q.result, resp: resp, share: share, answer: q.newContent()}
+		q.answer = q.newContent()
+		rp := &reply{request: q, served: q.served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: q.result, resp: resp, share: share, answer: q.answer}
 		err = rp.read()
 	}
 	q.settle(a, &line)

@@ -71,7 +71,7 @@ func (t *target) hasRoom(q *question) bool {
 	if t.context == 0 || q.wanted == 0 {
 		return true
 	}
-	need := int((1 + reserve) * float64(q.wanted))
+	need := int((1+reserve)*float64(q.wanted)) + q.later
 	if t.protocol.Kind == api.Generation {
 		need += q.output
 	}
@@ -147,6 +147,7 @@ func (t *target) forModule(m *config.Module) (target, error) {
 		{"questions", m.Questions},
 		{"reference_logprob", m.ReferenceLogprob},
 		{"prefix: paired", m.Prefix == config.PrefixPaired},
+		{"prefix: conversation", m.Prefix == config.PrefixConversation},
 	} {
 		if wrong.set {
 			return own, fail(result.ProtocolError, instead, t.protocol.Name, wrong.key)

@@ -102,7 +102,7 @@ func (m *memory) adopt(before *memory, stay []result.SeriesID) {
 // titleOf names a series so that those of a module differ.
 func titleOf(id result.SeriesID, m *config.Module) string {
 	parts := []string{id.Module}
-	if m.Prefix == config.PrefixPaired {
+	if len(variantsOf(m)) > 1 && len(m.Concurrency) == 0 {
 		parts = append(parts, id.Prefix)
 	}
 	for _, length := range []string{id.InputTokens, id.OutputTokens} {

@@ -59,13 +59,12 @@ func (s *spending) reserve() (most schedule.Cost, ok bool) {
 // settle counts what the run has spent.
 func (s *spending) settle(reserved schedule.Cost, results []*result.Result) {
 	var spent schedule.Cost
-	each := s.request()
 	for _, r := range results {
 		if r.Kind != "" {
 			s.kind = r.Kind
 		}
 		s.counted = s.counted || r.Tokens.Prompt > 0
-		cost := spentBy(r, s.price, each)
+		cost := spentBy(r, s.price, s.request(r.Turn.Index()))
 		spent.Tokens += cost.Tokens
 		spent.USD += cost.USD
 	}
@@ -99,22 +98,33 @@ func (t tokens) cost(price *config.Price, cached int) schedule.Cost {
 
 // most is what the next run may cost at most, as far as that can be known before.
 func (s *spending) most() schedule.Cost {
-	n := 1
-	if s.module.Prefix == config.PrefixPaired {
-		n = 2
+	var all tokens
+	for turn := range s.requests() {
+		t := s.request(turn + 1)
+		all.input, all.output = all.input+t.input, all.output+t.output
 	}
-	if len(s.module.Concurrency) > 0 {
-		n = 0
+	return all.cost(s.price, 0)
+}
+
+// requests is how many requests a run makes at most.
+func (s *spending) requests() int {
+	switch {
+	case s.module.Prefix == config.PrefixPaired:
+		return 2
+	case s.module.Prefix == config.PrefixConversation:
+		return s.module.Turns
+	case len(s.module.Concurrency) > 0:
+		n := 0
 		for _, level := range s.module.Concurrency {
 			n += level
 		}
+		return n
 	}
-	t := s.request()
-	return tokens{n * t.input, n * t.output}.cost(s.price, 0)
+	return 1
 }
 
-// request is what one request may have at most.
-func (s *spending) request() tokens {
+// request is what one request may have at most; of a conversation in that turn.
+func (s *spending) request(turn int) tokens {
 	m := s.module
 	t := tokens{output: m.OutputTokens.Max()}
 	switch {
@@ -132,6 +142,9 @@ func (s *spending) request() tokens {
 		t.input = shortPrompt
 	default:
 		t.input = s.promptToLength()
+		if m.Prefix == config.PrefixConversation {
+			t.input += m.TurnsBefore(turn)
+		}
 		if isOfTexts(s.kind) {
 			t.input *= m.BatchSize
 		}

@@ -25,12 +25,13 @@ func TestCostAgainstTheSimulator(t *testing.T) {
 modules:
   pairs: {input_tokens: 600, output_tokens: 4, prefix: paired}
   ladder: {input_tokens: [100, 300], output_tokens: 6}
+  talk: {input_tokens: 80, output_tokens: 5, prefix: conversation, turns: 3}
   burst: {input_tokens: 50, output_tokens: 3, concurrency: [1, 3]}
   questions: {questions: true, output_tokens: 32}
 endpoints:
   - name: e
     url: %s
-    modules: [pairs, ladder, burst, questions]
+    modules: [pairs, ladder, talk, burst, questions]
     price: {input_usd: 3, cached_input_usd: 0.3, output_usd: 15, gpu_hour_usd: 2.5, gpus: 4}`, w.URL))
 	p := l.times(4, "e")
 	cached, uncached, output := 0, 0, 0
@@ -121,7 +122,7 @@ func TestBudgetDoesNotTrustSmallCounts(t *testing.T) {
 		{-1, 38_600, 12_065}, // the most: 1.5 x 8000 + 64 + 1
 	} {
 		r := &result.Result{Sent: time.Now(), Status: http.StatusOK, PromptBytes: tc.bytes, Tokens: result.Tokens{Prompt: tc.reported, Cached: -1, Output: 1}}
-		if got := spentBy(r, nil, s.request()).Tokens; got != tc.want {
+		if got := spentBy(r, nil, s.request(0)).Tokens; got != tc.want {
 			t.Errorf("%d reported of %d bytes: %d tokens are spent, want %d", tc.reported, tc.bytes, got, tc.want)
 		}
 	}

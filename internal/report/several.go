@@ -12,7 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// several writes several results: a pair, bursts, or the lengths
+// several writes several results: a pair, a conversation, bursts, or the lengths
 // of a ladder with one, the other or single requests for each.
 func (p *page) several(t result.Target, results []*result.Result) {
 	var s Summary
@@ -32,6 +32,9 @@ func (p *page) several(t result.Target, results []*result.Result) {
 		case results[0].Concurrency > 0:
 			n = countBursts(results)
 			p.bursts(results[:n])
+		case countTurns(results) > 1:
+			n = countTurns(results)
+			p.conversation(results[:n])
 		case isPair(results):
 			n = 2
 			p.pair(results[0], results[1])
@@ -46,7 +49,7 @@ func (p *page) several(t result.Target, results []*result.Result) {
 
 // isPair reports whether the first two results are those of a pair.
 func isPair(results []*result.Result) bool {
-	return len(results) > 1 && results[1].Concurrency == 0 &&
+	return len(results) > 1 && results[1].Concurrency == 0 && results[0].Turn == nil &&
 		results[0].Prefix == string(config.PrefixCold) && results[1].Prefix == string(config.PrefixWarm)
 }
 
@@ -59,10 +62,10 @@ func countBursts(results []*result.Result) int {
 	return n
 }
 
-// countSingles counts the results up to the next pair or burst.
+// countSingles counts the results up to the next pair, conversation or burst.
 func countSingles(results []*result.Result) int {
 	n := 1
-	for n < len(results) && results[n].Concurrency == 0 && !isPair(results[n:]) {
+	for n < len(results) && results[n].Concurrency == 0 && results[n].Turn == nil && !isPair(results[n:]) {
 		n++
 	}
 	return n

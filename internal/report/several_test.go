@@ -30,6 +30,20 @@ func pair() []*result.Result {
 	return []*result.Result{cold, warm}
 }
 
+// conversation has three turns, of 1,000, 1,100 and 1,200 tokens, of which all but
+// 100 are cached from the second on.
+func conversation() []*result.Result {
+	var all []*result.Result
+	for i, r := range []*result.Result{request(1000, 400*ms), request(1100, 90*ms), request(1200, 95*ms)} {
+		r.Turn = &result.Turn{Number: i + 1, Affinity: result.AffinitySession, Replica: "gpu-node-7"}
+		if i > 0 {
+			r.Prefix, r.Tokens.Cached = "warm", 1000+100*(i-1)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
 // bursts are one request, and two of which the second starts 300 µs later, has
 // its first token after 500 ms and ends 599.7 ms after the first start.
 func bursts() []*result.Result {
@@ -83,6 +97,8 @@ func TestSeveral(t *testing.T) {
 	long.Outcome, long.Err = result.TimeoutStall, errors.New("no token for 15s in mid-answer")
 	several(t, "ladder", target, []*result.Result{request(1000, 300*ms), long}, "1000     1000      11    300 ms   10.0 ms      401 ms", "8000     8000      11         -         -           -       timeout_stall")
 	several(t, "ladder-of-pairs", target, append(pair(), pair()...), "4 of 4 requests succeeded")
+	several(t, "conversation", target, append(conversation(), conversation()...), "6 of 6 requests succeeded", "with the session header",
+		"    2    1100    91 %   90.0 ms   10.0 ms           success      gpu-node-7")
 	if both := append(bursts(), bursts()...); countBursts(both) != 3 {
 		t.Errorf("%d results of the first ladder of bursts, want 3", countBursts(both))
 	}

@@ -248,6 +248,7 @@ func (p *page) findings(f *estimate.Findings) {
 	if f.Benefit != nil {
 		add("benefit", "first token %s earlier when asked again", within(*f.Benefit, asDuration))
 	}
+	addTurns(f.Turns, add)
 	if f.ColdCached > 0 {
 		add("cold cached", "%d cold prompts came from the cache in part", f.ColdCached)
 	}

@@ -48,6 +48,7 @@ type Document struct {
 
 	Concurrency int       `json:"concurrency,omitempty"`
 	Length      int       `json:"input_tokens,omitempty"`
+	Turn        *Turn     `json:"turn,omitempty"`
 	Sent        time.Time `json:"sent,omitzero"`
 
 	TraceID string `json:"trace_id"`
@@ -112,6 +113,7 @@ func NewDocument(t Target, r *Result) *Document {
 		Outcome: r.Outcome, Advice: r.Advice(), Status: r.Status,
 		API: r.API, Engine: r.Engine, Model: r.Model, Prefix: r.Prefix,
 		Concurrency: r.Concurrency, Length: r.Length, Sent: r.Sent.UTC(),
+		Turn:    r.Turn,
 		TraceID: hex.EncodeToString(r.TraceID[:]), Finish: r.Finish,
 		RetryAfter: Seconds(r.RetryAfter), Certificate: r.CertNotAfter.UTC(),
 		Clock: r.Clock, Merged: r.MergedEvents(), Reused: r.Reused,

@@ -175,6 +175,8 @@ type Result struct {
 	// Length is the length in tokens that the prompt was made to; 0 where it was
 	// not made to length.
 	Length int
+	// Turn says which turn of a conversation this is; nil outside of conversations.
+	Turn *Turn
 	// PromptBytes is the length of the prompt in bytes, or of all texts to embed or
 	// to rank; 0 before there is one.
 	PromptBytes int

@@ -235,7 +235,8 @@ func (x *exchange) submit() error {
 	x.seq.scored = a.echo
 	x.seq.pace = x.s.pace()
 	x.seq.streaming = a.stream
-	x.replica = x.s.route(x.r)
+	x.replica = x.s.route(x.r, a.prompt)
+	x.s.name(x.replica, x.w.Header())
 	if !x.replica.submit(x.seq) {
 		x.seq = nil
 		return refusal{http.StatusServiceUnavailable, "ServiceUnavailableError", "the queue is full"}

@@ -247,36 +247,17 @@ const (
 	// RoundRobin is to each replica in turn.
 	RoundRobin = "round-robin"
 	// Sticky is by the value of a header: equal values meet at one replica. A
-	// request without it goes to the least loaded.
+	// request without it takes its turn.
 	Sticky = "sticky"
+	// Random is to any replica, each as likely as another.
+	Random = "random"
+	// PrefixAware is to the replica whose cache holds most of the prompt, of equal
+	// ones to the least loaded.
+	PrefixAware = "prefix-aware"
 )
 
 // Routings lists the values of Options.Routing, the default first.
-func Routings() []string { return []string{LeastLoaded, RoundRobin, Sticky} }
-
-// route returns the replica that a request goes to.
-func (s *Server) route(r *http.Request) *replica {
-	switch s.o.Routing {
-	case RoundRobin:
-		return s.replicas[(s.routed.Add(1)-1)%uint64(len(s.replicas))]
-	case Sticky:
-		if value := r.Header.Get(s.o.StickyHeader); value != "" {
-			return s.replicas[hashText(value)%uint64(len(s.replicas))]
-		}
-	}
-	return s.leastLoaded()
-}
-
-func (s *Server) leastLoaded() *replica {
-	best := s.replicas[0]
-	least := best.load()
-	for _, r := range s.replicas[1:] {
-		if n := r.load(); n < least {
-			best, least = r, n
-		}
-	}
-	return best
-}
+func Routings() []string { return []string{LeastLoaded, RoundRobin, Sticky, Random, PrefixAware} }
 
 // hashText returns a hash of texts in their order.
 func hashText(texts ...string) uint64 {

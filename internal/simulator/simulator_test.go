@@ -290,8 +290,9 @@ func TestRoutingOfPairs(t *testing.T) {
 	}
 	f(Options{Replicas: 2}, cold(0), warm(0), warm(0))
 	f(Options{Replicas: 2, Routing: LeastLoaded}, cold(0), warm(0), warm(0))
-	f(Options{Replicas: 2, Routing: Sticky}, cold(0), warm(0), warm(0)) // without the header
+	f(Options{Replicas: 2, Routing: Sticky}, cold(0), cold(1), warm(0)) // without the header
 	f(Options{Replicas: 3, Routing: RoundRobin}, cold(0), cold(1), cold(2), warm(0), warm(1))
+	f(Options{Replicas: 3, Routing: PrefixAware}, cold(0), warm(0), warm(0))
 }
 
 // Both requests of a session meet, and sessions spread over the replicas.
@@ -322,7 +323,7 @@ func TestStickyHeader(t *testing.T) {
 		v := serve(t, Options{Replicas: 64, Routing: Sticky, StickyHeader: "X-Other"}, false)
 		defer v.stop()
 		for i := range 5 { // X-Session-Id means nothing here
-			if p := v.ask(fmt.Sprintf("%04d", i), fmt.Sprintf("session %d", i)); p.Replica != 0 {
+			if p := v.ask(fmt.Sprintf("%04d", i), "session"); p.Replica != i {
 				t.Errorf("went to %d", p.Replica)
 			}
 		}
@@ -330,7 +331,7 @@ func TestStickyHeader(t *testing.T) {
 }
 
 func TestRoutingNames(t *testing.T) {
-	if d := cmp.Diff([]string{"least-loaded", "round-robin", "sticky"}, Routings()); d != "" {
+	if d := cmp.Diff([]string{"least-loaded", "round-robin", "sticky", "random", "prefix-aware"}, Routings()); d != "" {
 		t.Error(d)
 	}
 	if o := (Options{}).withDefaults(); o.Routing != Routings()[0] {

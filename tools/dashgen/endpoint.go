@@ -21,6 +21,7 @@ func endpoint() Board {
 			{Title: "Failures", Panels: endpointFailures()},
 			{Title: "Objectives", Panels: endpointObjectives()},
 			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},
+			{Title: "Conversations", Collapsed: true, Panels: endpointConversations()},
 			{Title: "Bursts", Collapsed: true, Panels: endpointBursts()},
 			{Title: "Quality and changes", Collapsed: true, Panels: endpointQuality()},
 			{Title: "Probers", Collapsed: true, Panels: endpointProbers()},
