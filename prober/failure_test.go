@@ -69,6 +69,7 @@ func faultOutcomes() map[string]result.Outcome {
 		"nulls":                           result.Success,
 		"one_read":                        result.Success,
 		"open_after_finish":               result.Success,
+		"pause_midstream":                 result.Success,
 		"raw_json_error":                  result.StreamError,
 		"redirect_loop":                   result.HTTPError,
 		"redirect_other_host":             result.HTTPError,

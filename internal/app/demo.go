@@ -175,11 +175,12 @@ func demoServers() []demoServer {
 			options: simulator.Options{Model: "simulated-8b", Seed: 4, PrefillNoise: 0.05},
 		},
 		{
-			name: "altered", what: "always answers at once with status 200, and many of its answers are not right",
-			modules: "[interactive, questions]", slo: "{ttft: 500ms, tpot: 100ms}",
+			name: "altered", what: "always answers at once with status 200, and many of its answers are not right or pause",
+			modules: "[interactive, questions]", slo: "{ttft: 500ms, tpot: 100ms, fluidity: 0.9}",
 			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
 			options: simulator.Options{
 				Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2",
+				TokensPerEvent: 1.6, FaultRatio: 0.1, Faults: faultsNamed("pause_midstream"),
 			},
 		},
 	}

@@ -93,9 +93,11 @@ func TestFluidityAgainstTheSimulator(t *testing.T) {
 modules:
   lenient: {input_tokens: 64, output_tokens: 32, slo: {ttft: 10s, tpot: 1s, fluidity: 0.9}}
   strict: {input_tokens: 64, output_tokens: 32, slo: {ttft: 10s, tpot: 4ms, fluidity: 0.9}}
+  paused: {input_tokens: 64, output_tokens: 32, slo: {ttft: 1s, tpot: 20ms, fluidity: 0.9}}
   late: {input_tokens: 64, output_tokens: 32, slo: {ttft: 1ms, tpot: 4ms, fluidity: 0.9}}
 endpoints:
   - {name: e, url: %[1]s, modules: [lenient, strict, late]}
+  - {name: paused, url: "%[1]s/fault/pause_midstream/v1", api: openai-chat, model: simulated-8b, modules: [paused]}
   - {name: buffered, url: "%[1]s/fault/buffered/v1", api: openai-chat, model: simulated-8b, modules: [lenient]}`, w.URL))
 	p := l.until(20, "e", "three streams with every module", func(p page) bool {
 		for _, module := range []string{"lenient", "strict", "late"} {
@@ -105,20 +107,28 @@ endpoints:
 		}
 		return true
 	})
-	fluidity := func(module string) float64 {
-		of := []string{"endpoint", "e", "module", module}
+	fluidity := func(endpoint, module string) float64 {
+		of := []string{"endpoint", endpoint, "module", module}
 		return 1 - p.Sum("inference_probe_token_deadlines_missed_total", of...)/p.Sum("inference_probe_token_deadlines_total", of...)
 	}
-	if got := fluidity("lenient"); got != 1 {
+	if got := fluidity("e", "lenient"); got != 1 {
 		t.Errorf("fluidity %v of tokens that are in time", got)
 	}
 	// With 10 s of slack none of 32 tokens is late either.
-	if got := fluidity("strict"); got != 1 {
+	if got := fluidity("e", "strict"); got != 1 {
 		t.Errorf("fluidity %v of tokens that have slack", got)
 	}
 	// Each token is late by 6 of 4 ms: it misses two deadlines and meets none.
-	if got := fluidity("late"); got > 0.05 {
+	if got := fluidity("e", "late"); got > 0.05 {
 		t.Errorf("fluidity %v of tokens that are all late", got)
+	}
+	// The third token is due at 1.04 s and comes at 1.53 s: 25 deadlines are missed, and 31 of
+	// the 56 met, as the rest has come meanwhile.
+	p = l.until(5, "paused", "stream that pauses", func(p page) bool {
+		return p.Sum("inference_probe_slo_bad_total", "endpoint", "paused", "slo", "fluidity") > 0
+	})
+	if got := fluidity("paused", "paused"); math.Abs(got-31.0/56) > 0.08 {
+		t.Errorf("fluidity %v of a stream that pauses, want %v", got, 31.0/56)
 	}
 	l.times(3, "buffered")
 	p = l.page()

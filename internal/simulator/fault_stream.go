@@ -188,7 +188,20 @@ func silenceFaults() []Fault {
 			}
 			return next(e)
 		})},
+		{Name: "pause_midstream", Description: "Goes silent for 1.5 s after two tokens, and then sends what came meanwhile.", shape: pauseMidstream},
 		{Name: "stall_midstream", Description: "Goes silent after two tokens, for ever.", shape: atOddToken(func(x *exchange, _ sink) error { return x.hang() })},
+	}
+}
+
+func pauseMidstream(x *exchange, next sink) sink {
+	tokens := 0
+	return func(e *event) error {
+		if tokens += e.tokens; e.tokens > 0 && tokens == 3 {
+			if err := sleep(x.ctx(), 1500*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return next(e)
 	}
 }
 

@@ -406,6 +406,12 @@ func wantedTimes() map[string]complaint {
 			}
 			return holds(a, 8, done)
 		},
+		"pause_midstream": func(a answer) string {
+			if a.took < 1500*time.Millisecond || a.took > 1700*time.Millisecond || a.err != nil {
+				return "not 8 tokens in 1.5 s"
+			}
+			return holds(a, 8, done)
+		},
 		"slow_drip": func(a answer) string {
 			if n := len(a.body); n < 29 || n > 31 {
 				return "not 30 bytes in 30 s"

@@ -111,7 +111,7 @@ func (f Fleet) Recorded(name string, expr parser.Expr, step time.Duration, far m
 		family.Group = collector.GroupExporter
 	}
 	if slices.Contains(by, "slo") {
-		family.Values = []string{"availability", "ttft", "tpot", "e2e"}
+		family.Values = []string{"availability", "ttft", "tpot", "e2e", "fluidity"}
 	}
 	var all []Series
 	for _, with := range f.labelled(family, false) {

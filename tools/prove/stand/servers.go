@@ -57,7 +57,7 @@ func simulatedServers() []simulated {
 			Model: model, Seed: 2, DecodeStep: step, FaultRatio: 0.3,
 			Faults: faults("status_503", "error_event_midstream", "cut_before_finish", "empty_stream", "stall_midstream"),
 		}},
-		{"sglang", both, simulator.Options{Model: model, Seed: 3, DecodeStep: step, Engine: "sglang"}},
+		{"sglang", both, simulator.Options{Model: model, Seed: 3, DecodeStep: step, Engine: "sglang", TokensPerEvent: 2}},
 		{"ollama", both + ", api: ollama", simulator.Options{Model: model, Seed: 4, DecodeStep: step, Engine: "ollama"}},
 	}
 }
@@ -89,7 +89,7 @@ func startServers(ctx context.Context) (*servers, string, error) {
 }
 
 // objectives are those of endpoints that have all of them.
-const objectives = "slo: {objective: 0.9, ttft: 500ms, tpot: 50ms, e2e: 2s}"
+const objectives = "slo: {objective: 0.9, ttft: 500ms, tpot: 50ms, e2e: 2s, fluidity: 0.9}"
 
 // costs are what an endpoint has that is paid for, and watched on a budget.
 const costs = "price: {gpu_hour_usd: 2, input_usd: 1, cached_input_usd: 0.1, output_usd: 2}, budget: {tokens_per_hour: 1000000000, usd_per_day: 10000}"
