@@ -206,13 +206,13 @@ func burstFamilies() []*findingsFamily {
 // changeFamilies count changes of what should stay the same.
 func changeFamilies() []*findingsFamily {
 	sources := labelValues(estimate.Sources())
-	return []*findingsFamily{
+	return append(shiftFamilies(), []*findingsFamily{
 		findingsGauge("reference_logprob", "",
 			"Mean log-probability in nats per token that the model assigned to the reference passage in the latest probe. It is constant for the same model with the same weights and arithmetic. Only for modules with reference_logprob.",
 			func(f *estimate.Findings) gauge { return known(f.Logprob) }),
 		newFindingsFamily(Family{
 			Name: "fingerprint_changes_total", Type: Counter, Labels: []string{"source"}, Values: sources,
-			Help: "Changes of properties that should be constant: the answer to a fixed prompt (answer), the system (system_fingerprint) or the model (model) named in the reply, and the score of the reference passage (logprob). Absent for sources that the endpoint does not provide.",
+			Help: "Changes of properties that should be constant: the answer to a fixed prompt (answer), the system (system_fingerprint) or the model (model) named in the reply, the score of the reference passage (logprob), and of answers to prompts of one word the first tokens (first_token) or their log-probabilities (first_token_logprob). Absent for sources that the endpoint does not provide.",
 		}, func(e encoder, f *family, v *findingsValues) {
 			e.labels(v.block, v.created)
 			for _, i := range f.order {
@@ -231,7 +231,7 @@ func changeFamilies() []*findingsFamily {
 				}
 			}
 		}),
-	}
+	}...)
 }
 
 // newFindingsFamily returns a family with the labels of every family of

@@ -26,14 +26,15 @@ func everyFinding(model string) *estimate.Findings {
 		},
 		HitRatio: &hits, Benefit: &estimate.Interval{Value: 0.2, Lower: -0.1, Upper: 0.5}, ColdCached: 3, ColdTold: true,
 		Knee:    &estimate.Knee{Concurrency: 8, TokensPerSecond: 512},
-		Changes: [4]uint64{5, 0, 7, 1}, Watched: [4]bool{true, true, false, true},
-		LastChange: [4]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
+		Changes: [6]uint64{5, 0, 7, 1}, Watched: [6]bool{true, true, false, true},
+		LastChange: [6]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
 		Logprob:    &logprob,
 		Turns: []estimate.Turn{
 			{Affinity: result.AffinityNone, Number: 1, TTFT: new(0.5)},
 			{Affinity: result.AffinitySession, Number: 1, HitRatio: new(0.0), TTFT: new(0.4)},
 			{Affinity: result.AffinitySession, Number: 2, HitRatio: new(0.75), TTFT: new(0.125), SameReplica: new(0.5)},
 		},
+		Shift: &estimate.Shift{Scored: true, Value: 0.125},
 		Bursts: []estimate.Burst{
 			{Concurrency: 1, TokensPerSecond: 100, StartSpread: 0},
 			{Concurrency: 4, TokensPerSecond: 350, StartSpread: time.Millisecond},
@@ -67,6 +68,7 @@ func findingsOf(t *testing.T, p *Probes) map[string]string {
 func TestFindings(t *testing.T) {
 	p, _ := newFindings(everyFinding("m"))
 	wantSamples(t, findingsOf(t, p), map[string]string{
+		`first_token_logprob_shift{}`:                                  "0.125",
 		`prefill_tokens_per_second{,stat="estimate"}`:                  "8000",
 		`prefill_tokens_per_second{,stat="lower"}`:                     "7900",
 		`prefill_tokens_per_second{,stat="upper"}`:                     "8100",
@@ -308,6 +310,7 @@ func (ref *findingsReference) set(t target, f *estimate.Findings) {
 		vec := registered(ref.registry, prometheus.NewGaugeVec(prometheus.GaugeOpts(describedOpts("probe_turn_"+name)), names([]string{"affinity", "turn"})))
 		vec.WithLabelValues(values([]string{affinity, number})...).Set(v)
 	}
+	gauge("probe_first_token_logprob_shift", 0.125)
 	gauge("probe_burst_knee_concurrency", 8)
 	gauge("probe_burst_knee_tokens_per_second", 512)
 	if f.ColdTold {

@@ -112,6 +112,11 @@ func badWorkloads() map[string][]string {
 			`:8: modules.g.fingerprint: has no effect with reference_logprob, which is watched without it`,
 			`:9: modules.h.fingerprint` + cutAnother,
 			`:10: modules.i.fingerprint` + cutAnother,
+			`:11: modules.j.output_tokens: has no effect with track_model, which asks for one token`,
+			`:11: modules.j.concurrency: excludes track_model`,
+			`:11: modules.j.fingerprint: has no effect with track_model, which watches what the reply says about its model without it`,
+			`:12: modules.k.track_model: excludes questions`,
+			`:12: modules.k.prefix: want warm with questions` + again,
 		},
 		"expect": {
 			`:2: modules.a.expect` + nothing,

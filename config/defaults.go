@@ -100,6 +100,9 @@ func (g *Global) setDefaults(r *report, p path) {
 }
 
 func (m *Module) setDefaults(r *report, p path, def Module) {
+	if m.TrackModel {
+		def.Interval, def.OutputTokens = model.Duration(15*time.Minute), Tokens(1)
+	}
 	orDefault(r, p.key("interval"), &m.Interval, def.Interval)
 	orDefault(r, p.key("timeout"), &m.Timeout, def.Timeout)
 	orDefault(r, p.key("concurrency"), &m.Concurrency, def.Concurrency)

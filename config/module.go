@@ -96,6 +96,12 @@ type Module struct {
 	// an answer, on servers that can: the mean log-probability moves when
 	// weights, quantization or tokenizer change.
 	ReferenceLogprob bool `yaml:"reference_logprob,omitempty"`
+	// TrackModel asks prompts of one word for one token each, and compares the first
+	// tokens of the latest 96 answers with those before: their log-probabilities
+	// where replies have them, else the tokens themselves. They change with
+	// weights, quantization, template or tokenizer. Default of `interval` with it:
+	// 15m.
+	TrackModel bool `yaml:"track_model,omitempty"`
 	// Fingerprint watches the answer to `prompt` or the questions, asked at
 	// temperature 0, and what the reply says about its model, for changes.
 	Fingerprint bool `yaml:"fingerprint,omitempty"`
@@ -206,6 +212,7 @@ func (m *Module) promptKeys() []string {
 		{"prompts_file", m.PromptsFile != ""},
 		{"questions", m.Questions},
 		{"reference_logprob", m.ReferenceLogprob},
+		{"track_model", m.TrackModel},
 	} {
 		if a.set {
 			keys = append(keys, a.key)
@@ -256,6 +263,19 @@ func (m *Module) validatePrompts(r *report, p path) {
 	if m.ReferenceLogprob {
 		m.validateReference(r, p)
 	}
+	if m.TrackModel {
+		m.validateTracking(r, p)
+	}
+}
+
+// validateTracking rejects keys that would change what is compared.
+func (m *Module) validateTracking(r *report, p path) {
+	if at := p.key("output_tokens"); r.written(at) {
+		r.errorf(at, "has no effect with track_model, which asks for one token")
+	}
+	if len(m.Concurrency) > 0 {
+		r.errorf(p.key("concurrency"), "excludes track_model")
+	}
 }
 
 // validateReference rejects keys that need an answer.
@@ -296,6 +316,8 @@ func (m *Module) validateAnswers(r *report, p path) {
 	case !m.Fingerprint:
 	case m.ReferenceLogprob:
 		r.errorf(fingerprint, "has no effect with reference_logprob, which is watched without it")
+	case m.TrackModel:
+		r.errorf(fingerprint, "has no effect with track_model, which watches what the reply says about its model without it")
 	case m.Prompt == "" && !m.Questions && !r.failed[p.key("prompt")]:
 		r.errorf(fingerprint, "needs prompt or questions: other answers differ each time")
 	case len(m.OutputTokens.Ladder) > 1 || len(m.OutputTokens.Mix) > 1:

@@ -13,7 +13,7 @@ import (
 
 // Indexes of Sources: first those whose values are either equal or not.
 const (
-	indexAnswer, indexFingerprint, indexModel, indexLogprob = 0, 1, 2, 3
+	indexAnswer, indexFingerprint, indexModel, indexLogprob, indexFirstToken, indexFirstTokenLogprob = 0, 1, 2, 3, 4, 5
 
 	numNamed = 3
 )

@@ -12,7 +12,11 @@ type Document struct {
 	Turns    []TurnDocument    `json:"turns,omitempty"`
 	Bursts   []BurstDocument   `json:"bursts,omitempty"`
 	Logprob  *float64          `json:"reference_logprob,omitempty"`
-	Changes  map[Source]uint64 `json:"changes,omitempty"`
+	// LogprobShift and FirstTokenVariation are Shift, of one kind or the other.
+	LogprobShift        *float64 `json:"first_token_logprob_shift,omitempty"`
+	FirstTokenVariation *float64 `json:"first_token_variation_ratio,omitempty"`
+
+	Changes map[Source]uint64 `json:"changes,omitempty"`
 }
 
 // IntervalDocument is an Interval in JSON.
@@ -49,6 +53,11 @@ func NewDocument(f *Findings) *Document {
 	}
 	if f.Knee != nil {
 		d.Knee = f.Knee.Concurrency
+	}
+	if s := f.Shift; s != nil && s.Scored {
+		d.LogprobShift = &s.Value
+	} else if s != nil {
+		d.FirstTokenVariation = &s.Value
 	}
 	for _, b := range f.Bursts {
 		d.Bursts = append(d.Bursts, BurstDocument{b.Concurrency, b.Failed, b.TokensPerSecond})

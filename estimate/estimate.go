@@ -52,11 +52,14 @@ const (
 	SourceFingerprint Source = "system_fingerprint" // the system as the reply names it
 	SourceModel       Source = "model"              // the model as the reply names it
 	SourceLogprob     Source = "logprob"            // the score of the reference passage
+	// The first tokens of answers to prompts of one word.
+	SourceFirstToken        Source = "first_token"
+	SourceFirstTokenLogprob Source = "first_token_logprob" // their log-probabilities
 )
 
 // Sources lists the closed set.
 func Sources() []Source {
-	return []Source{SourceAnswer, SourceFingerprint, SourceModel, SourceLogprob}
+	return []Source{SourceAnswer, SourceFingerprint, SourceModel, SourceLogprob, SourceFirstToken, SourceFirstTokenLogprob}
 }
 
 // Findings is what the results of one endpoint and module give together. It is
@@ -81,14 +84,16 @@ type Findings struct {
 	Knee       *Knee
 	// Changes counts the changes by index in Sources, and LastChange are their
 	// times; Watched marks the sources that have anything to watch.
-	Changes    [4]uint64
-	LastChange [4]time.Time
-	Watched    [4]bool
+	Changes    [6]uint64
+	LastChange [6]time.Time
+	Watched    [6]bool
 	// Logprob is the latest mean log-probability of the reference passage, in
 	// nats per token.
 	Logprob *float64
 	// Turns are those of conversations, by affinity and number.
 	Turns []Turn
+	// Shift is the latest comparison of the first tokens of answers; nil without.
+	Shift *Shift
 	// Bursts are the bursts of the latest run, small ones first.
 	Bursts []Burst
 	// Integrity is what the inspection of answers found; nil before the first finding.
@@ -137,6 +142,7 @@ type state struct {
 	talks   conversations
 	named   [numNamed]changes // by index in Sources
 	score   score
+	first   firstTokens
 
 	integrity integrity
 }
@@ -176,6 +182,7 @@ func (s *state) observe(r *result.Result, now time.Time) {
 	s.cache.observe(r, now)
 	s.score.observe(r, now)
 	s.integrity.observe(r)
+	s.first.observe(r, now)
 	a := &r.Answer
 	s.named[indexAnswer].observe(a.Prompt, a.Hash, answerRule(), now)
 	s.named[indexFingerprint].observe("", a.Fingerprint, nameRule(), now)
@@ -207,6 +214,7 @@ func (s *state) findings(now time.Time) *Findings {
 	}
 	f.Changes[indexLogprob], f.LastChange[indexLogprob] = s.score.count, s.score.last
 	f.Watched[indexLogprob] = s.score.latest != nil
+	s.first.findings(f)
 	if f.isEmpty() {
 		return nil
 	}

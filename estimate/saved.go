@@ -41,6 +41,7 @@ type learner struct {
 func (s *state) learners() []learner {
 	return []learner{
 		{"logprob", 1, s.score.save, s.score.restore},
+		{"first_token", 1, s.first.save, s.first.restore},
 	}
 }
 

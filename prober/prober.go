@@ -28,6 +28,8 @@ type Prober struct {
 	kept      *conn             // that connection
 
 	conversations int // that began, by which sessions alternate
+	// noLogprobs means that the server refuses requests for log-probabilities.
+	noLogprobs bool
 }
 
 // NewProber returns the Prober of an endpoint and a module, whose lengths are no
@@ -159,6 +161,8 @@ func (r *run) all(ctx context.Context) error {
 		why = r.related(ctx, pair())
 	case p.module.Prefix == config.PrefixConversation:
 		why = r.related(ctx, p.conversation())
+	case p.module.TrackModel:
+		why = r.track(ctx)
 	default:
 		why = r.single(ctx)
 	}

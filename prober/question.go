@@ -41,6 +41,8 @@ type question struct {
 	id string
 	// scripts are those of the texts or messages.
 	scripts check.Scripts
+	// first takes the first token of a good answer; nil where it is not watched.
+	first func(*result.FirstToken)
 	// judge says what an answer is worth, and why it is not right; nil where
 	// nothing is expected.
 	judge func(text, finish string) (check.Verdict, string)
@@ -58,6 +60,8 @@ func newQuestionSource(m *config.Module) (questionSource, error) {
 	switch {
 	case m.ReferenceLogprob:
 		return referenceSource{}, nil
+	case m.TrackModel:
+		return new(borderSource), nil
 	case m.Questions:
 		return newBuiltInSource(m), nil
 	case m.PromptsFile != "":
@@ -249,8 +253,10 @@ type content struct {
 	reasoning []byte // before any text
 	inspect   bool   // the answer is looked at for signs of corruption
 	identify  bool   // the names below are asked for
+	first     bool   // of the answer the first token is watched
 	model     string // the first that the reply names
 	system    string
+	top       []api.TokenLogprob // the likeliest first tokens
 }
 
 // newContent returns a content for the answer to a question; nil where nothing looks at
@@ -260,7 +266,8 @@ func (q *request) newContent() *content {
 	if q.served.protocol.Kind != api.Generation {
 		return nil
 	}
-	c := &content{identify: q.prober.module.Fingerprint, inspect: q.slot == nil}
+	m := q.prober.module
+	c := &content{identify: m.Fingerprint || m.TrackModel, first: m.TrackModel, inspect: q.slot == nil && !m.TrackModel}
 	if q.question.judge == nil && !c.identify && !c.inspect {
 		return nil
 	}
@@ -274,6 +281,9 @@ func (a *content) add(d *api.Delta) {
 	}
 	if a.inspect && len(a.text) == 0 {
 		a.reasoning = appendBounded(a.reasoning, d.Reasoning)
+	}
+	if a.first {
+		a.addFirst(d)
 	}
 	if !a.identify {
 		return
@@ -310,6 +320,15 @@ func (r *reply) inspect() {
 	r.result.Integrity = found
 }
 
+// addFirst takes what a frame adds to the first token, which may be one of reasoning
+// or of a tool call.
+func (a *content) addFirst(d *api.Delta) {
+	a.text = appendBounded(appendBounded(a.text, d.Reasoning), d.Tool)
+	if a.top == nil {
+		a.top = d.Top
+	}
+}
+
 // answerVerdict looks at a complete answer, where the module wants that.
 func (r *reply) answerVerdict() error {
 	a, q := r.answer, &r.request.question
@@ -319,7 +338,11 @@ func (r *reply) answerVerdict() error {
 	out, text := &r.result.Answer, string(a.text)
 	names := r.request.prober.endpoint.names
 	out.Model, out.Fingerprint = names.Clean(a.model), names.Clean(a.system)
-	if a.identify {
+	switch {
+	case a.first:
+		r.result.First = &result.FirstToken{Text: text[:min(len(text), maxName)], Top: a.top}
+		q.first(r.result.First)
+	case a.identify:
 		out.Hash = check.Hash(text)
 	}
 	if q.judge == nil {

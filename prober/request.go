@@ -28,8 +28,10 @@ type request struct {
 	answer    *content          // nil where nothing looks at it
 	slot      *slot             // in a burst, or nil
 	bytes     int               // of the body
-	counted   int               // the server's count of the prompt, whether it can be or not
-	named     string            // the model that the reply names where it is another than was asked for
+	// topLogprobs is api.Params.TopLogprobs.
+	topLogprobs int
+	counted     int    // the server's count of the prompt, whether it can be or not
+	named       string // the model that the reply names where it is another than was asked for
 }
 
 // send asks, waits for the end of the answer, and completes the result.
@@ -63,7 +65,7 @@ func (q *request) params() api.Params {
 	p := api.Params{
 		Model: q.served.model, OutputTokens: asked.output,
 		ExactLength:     asked.exact && (engine.ExactLength || q.served.protocol.ExactLength),
-		ContinuousUsage: engine.ContinuousUsage,
+		ContinuousUsage: engine.ContinuousUsage, TopLogprobs: q.topLogprobs,
 	}
 	switch q.served.protocol.Kind {
 	case api.Embedding, api.Rerank:

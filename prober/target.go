@@ -146,6 +146,7 @@ func (t *target) forModule(m *config.Module) (target, error) {
 		{"prompts_file", m.PromptsFile != ""},
 		{"questions", m.Questions},
 		{"reference_logprob", m.ReferenceLogprob},
+		{"track_model", m.TrackModel},
 		{"prefix: paired", m.Prefix == config.PrefixPaired},
 		{"prefix: conversation", m.Prefix == config.PrefixConversation},
 	} {

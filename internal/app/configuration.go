@@ -99,6 +99,8 @@ func whatIsAsked(m *config.Module) string {
 		asked = fmt.Sprintf("%d prompts", len(m.Prompts))
 	case m.Questions:
 		asked = "the built-in questions"
+	case m.TrackModel:
+		return "one word"
 	case m.ReferenceLogprob:
 		return "the score of a passage"
 	default:

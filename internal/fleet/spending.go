@@ -140,6 +140,8 @@ func (s *spending) request(turn int) tokens {
 		}
 	case m.Questions, m.ReferenceLogprob:
 		t.input = shortPrompt
+	case m.TrackModel:
+		t.input = 1 + templateTokens
 	default:
 		t.input = s.promptToLength()
 		if m.Prefix == config.PrefixConversation {

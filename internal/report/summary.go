@@ -255,6 +255,11 @@ func (p *page) findings(f *estimate.Findings) {
 	if f.Knee != nil {
 		add("knee", "%d at once miss the objective, at %s tokens/s", f.Knee.Concurrency, threeDigits(f.Knee.TokensPerSecond))
 	}
+	if s := f.Shift; s != nil && s.Scored {
+		add("first tokens", "log-probabilities %.4f nats from those before, beyond chance", s.Value)
+	} else if s != nil {
+		add("first tokens", "%.1f %% are others than before, beyond chance", s.Value*100)
+	}
 	if f.Logprob != nil {
 		add("reference", "mean log-probability %.4f nats", *f.Logprob)
 	}

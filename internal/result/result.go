@@ -185,6 +185,8 @@ type Result struct {
 	Answer Answer
 	// Logprob is the score of the reference passage; no tokens without one.
 	Logprob Logprob
+	// First is the first token of the answer; nil where it is not watched.
+	First *FirstToken
 	// TraceID identifies the probe in the traceparent header and in exemplars.
 	TraceID [16]byte
 	// Clock says which clock stamped Events.
@@ -265,6 +267,15 @@ type Logprob struct {
 	// nats.
 	Tokens int     `json:"tokens"`
 	Mean   float64 `json:"mean"`
+}
+
+// FirstToken is the first token of an answer to the prompt of Answer.
+type FirstToken struct {
+	// Text is the text of the first token, of any channel; bounded.
+	Text string
+	// Top are the likeliest first tokens, the likeliest first; nil where the reply has
+	// none.
+	Top []api.TokenLogprob
 }
 
 // MergedEvents counts the events whose arrival is only an upper bound.

@@ -36,6 +36,7 @@ type exchange struct {
 	weights   *weights
 	reasoning int // reasoning tokens before the answer
 	text      answerText
+	top       []tokenScore  // the likeliest first tokens, where they are wanted
 	verdict   check.Verdict // as Record has it
 
 	contentType string
@@ -231,6 +232,7 @@ func (x *exchange) submit() error {
 		x.reasoning = o.ReasoningTokens
 	}
 	output, reason := x.compose()
+	x.drawFirst()
 	x.seq = newSequence(a.prompt, output, reason)
 	x.seq.scored = a.echo
 	x.seq.pace = x.s.pace()

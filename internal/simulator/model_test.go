@@ -453,7 +453,7 @@ func withoutNumbers(body string) string {
 
 func TestScoringRefusals(t *testing.T) {
 	const bad = `{"error":{"message":"%s","type":"BadRequestError","param":null,"code":400}}`
-	checkRefusal(t, "/v1/completions", `{"prompt":"x","echo":true,"logprobs":1,"stream":true}`, 400, fmt.Sprintf(bad, "echo and logprobs are not simulated with stream"))
+	checkRefusal(t, "/v1/completions", `{"prompt":"x","echo":true,"logprobs":1,"stream":true}`, 400, fmt.Sprintf(bad, "echo is not simulated with stream"))
 	checkRefusal(t, "/v1/completions", `{"prompt":"x","echo":true}`, 400, fmt.Sprintf(bad, "echo is only simulated with logprobs"))
 	checkRefusal(t, "/generate_stream", `{"inputs":"x","parameters":{"decoder_input_details":true}}`, 400,
 		"{\"error\":\"`decoder_input_details` == true is not supported when streaming tokens\",\"error_type\":\"validation\"}")

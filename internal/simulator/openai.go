@@ -39,6 +39,7 @@ type openaiRequest struct {
 	Prompt              json.RawMessage `json:"prompt"`
 	Echo                bool            `json:"echo"`
 	Logprobs            json.RawMessage `json:"logprobs"`
+	TopLogprobs         int             `json:"top_logprobs"`
 	MaxTokens           *int            `json:"max_tokens"`
 	MaxCompletionTokens *int            `json:"max_completion_tokens"`
 	MinTokens           int             `json:"min_tokens"`
@@ -97,6 +98,9 @@ func parseChat(body []byte) (request, error) {
 		contents[i] = string(m.Content)
 	}
 	a.text, a.prompt = contents[len(contents)-1], chatTokens(contents)
+	if string(q.Logprobs) == "true" {
+		a.top = q.TopLogprobs
+	}
 	thinking := q.ChatTemplateKwargs.EnableThinking
 	a.reasoning = q.ReasoningEffort != "none" && (thinking == nil || *thinking)
 	return a, nil
@@ -120,10 +124,13 @@ func parseCompletions(body []byte) (request, error) {
 	a.text, a.echo = prompt, q.Echo
 	a.logprobs = len(q.Logprobs) > 0 && string(q.Logprobs) != "null"
 	switch {
-	case q.Stream && (a.echo || a.logprobs):
-		return request{}, badRequest("echo and logprobs are not simulated with stream")
+	case q.Stream && a.echo:
+		return request{}, badRequest("echo is not simulated with stream")
 	case a.echo && !a.logprobs:
 		return request{}, badRequest("echo is only simulated with logprobs")
+	}
+	if q.Stream && a.logprobs {
+		_ = json.Unmarshal(q.Logprobs, &a.top) // else none
 	}
 	return a, nil
 }
@@ -238,9 +245,35 @@ func (r *openaiReply) appendPayload(dst []byte, e *event) []byte {
 	default:
 		dst = append(appendText(append(dst, `"delta":{"content":"`...), e.text), `"}`...)
 	}
-	dst = append(dst, `,"logprobs":null`...)
+	dst = append(append(dst, `,"logprobs":`...), r.topOf(e)...)
 	dst = append(appendFinish(dst, e.finish), `}]`...)
 	return append(r.appendUsage(dst, e.usage), '}')
+}
+
+// topOf is the member logprobs of a chunk: of chat a list, of completions an object
+// by token.
+func (r *openaiReply) topOf(e *event) []byte {
+	if len(e.top) == 0 {
+		return []byte("null")
+	}
+	byToken := jsonMap{}
+	var list []jsonMap
+	for _, t := range e.top {
+		byToken[t.text] = *t.logprob
+		list = append(list, jsonMap{"token": t.text, "logprob": *t.logprob, "bytes": nil})
+	}
+	var logprobs jsonMap
+	first := *e.top[0].logprob
+	if r.chat {
+		logprobs = jsonMap{"content": []jsonMap{{"token": e.top[0].text, "logprob": first, "bytes": nil, "top_logprobs": list}}}
+	} else {
+		logprobs = jsonMap{"text_offset": []int{0}, "token_logprobs": []float64{first}, "tokens": []string{e.top[0].text}, "top_logprobs": []jsonMap{byToken}}
+	}
+	b, err := json.Marshal(logprobs)
+	if err != nil {
+		panic(err) // cannot happen: numbers and texts
+	}
+	return b
 }
 
 func (r *openaiReply) appendWhole(dst []byte, w *whole) []byte {

@@ -60,6 +60,7 @@ type request struct {
 	logprobs        bool    // those of the output, in a reply that is not streamed
 	echo            bool    // and those of the prompt
 	scoreFrom       int     // the token of the prompt that they begin with
+	top             int     // how many of the likeliest first tokens to stream; 0 is none
 }
 
 // refusal is an error answer; parse returns one for a bad request.
@@ -99,6 +100,8 @@ type event struct {
 	// payload, if set, replaces what the protocol would write; verbatim, if
 	// set, replaces the framing too.
 	payload, verbatim string
+	// top are the likeliest tokens in the place of this one, where they are wanted.
+	top []tokenScore
 }
 
 // usage are token counts.

@@ -125,6 +125,10 @@ func (x *exchange) tokens(out sink) error {
 				u = usage{prompt: len(x.request.prompt), output: sent + 1, cached: -1, reasoning: -1}
 				e.usage = &u
 			}
+			e.top = nil
+			if sent == 0 {
+				e.top = x.top
+			}
 			if sent+1 == p.tokens {
 				e.finish = p.finish
 			}

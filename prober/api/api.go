@@ -75,6 +75,10 @@ type Params struct {
 	// ContinuousUsage asks for a running token count in every event, for
 	// servers that are known to honour it.
 	ContinuousUsage bool
+	// TopLogprobs is how many of the likeliest tokens, with their log-probabilities,
+	// to ask for beside each token of the answer, where the protocol can ask for
+	// that; 0 is none.
+	TopLogprobs int
 }
 
 // Protocol is one wire protocol.
@@ -180,6 +184,8 @@ type Doc struct {
 	// Model and Fingerprint say where Delta.Model and Delta.Fingerprint come
 	// from, Scoring how a text is scored; "" means not at all.
 	Model, Fingerprint, Scoring string
+	// Logprobs says where Delta.Top comes from; "" means nowhere.
+	Logprobs string
 	// Unmet says that no reply of a running server was seen: those of the tests
 	// are composed from documentation and sources.
 	Unmet bool
@@ -223,6 +229,9 @@ type Delta struct {
 	// none, or repeats that of a frame before. At most 256
 	// bytes of UTF-8 each, valid until the next call of Decode.
 	Model, Fingerprint []byte
+	// Top are the likeliest tokens in the place of the first token that the frame
+	// carries, in the server's order; nil where the frame has none.
+	Top []TokenLogprob
 	// Err is an error that the server reports inside the reply.
 	Err *ServerError
 	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in
@@ -230,6 +239,14 @@ type Delta struct {
 	Vectors *Vectors
 	// Done means that the frame is the protocol's end marker.
 	Done bool
+}
+
+// TokenLogprob is a token that could come next.
+type TokenLogprob struct {
+	// Token is its text, or what the server has for one that has no text.
+	Token string
+	// Logprob is the log-probability in nats.
+	Logprob float64
 }
 
 // Vectors is what came back for the inputs of an Embedding or Rerank request.

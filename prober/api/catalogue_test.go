@@ -141,8 +141,8 @@ func TestReference(t *testing.T) {
 func reference() string {
 	var b strings.Builder
 	b.WriteString(referenceIntro)
-	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time | model named | fingerprint | score of a text |\n" +
-		strings.Repeat("| --- ", 10) + "|\n")
+	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time | model named | fingerprint | log-probabilities | score of a text |\n" +
+		strings.Repeat("| --- ", 11) + "|\n")
 	mark := func(reported bool) string {
 		if reported {
 			return "yes"
@@ -151,9 +151,9 @@ func reference() string {
 	}
 	for _, p := range protocols() {
 		d := p.Doc
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Name, p.Kind,
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Name, p.Kind,
 			mark(p.Kind == Generation), mark(d.Usage != ""), mark(d.Cached != ""), mark(d.Reasoning != ""), mark(d.ServerTimes != ""),
-			mark(d.Model != ""), mark(d.Fingerprint != ""), mark(p.Scoring != nil))
+			mark(d.Model != ""), mark(d.Fingerprint != ""), mark(d.Logprobs != ""), mark(p.Scoring != nil))
 	}
 	for _, p := range protocols() {
 		d := p.Doc
@@ -169,6 +169,7 @@ func reference() string {
 			{"server's own time", d.ServerTimes},
 			{"model in the reply", d.Model},
 			{"fingerprint", d.Fingerprint},
+			{"log-probabilities of the first token", d.Logprobs},
 			{"score of a text", d.Scoring},
 			{"length of the answer", d.Length},
 			{"conversation", d.Conversation},

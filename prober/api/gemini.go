@@ -30,6 +30,7 @@ func gemini() Protocol {
 			Length:       "a cap, thoughts included",
 			Conversation: "`contents`, what the system says in `systemInstruction`",
 			Model:        "`modelVersion`",
+			Logprobs:     "`logprobsResult.topCandidates[0]`, of models that have it",
 		},
 	}
 }
@@ -48,15 +49,19 @@ type (
 		Text string `json:"text"`
 	}
 	geminiConfig struct {
-		MaxOutputTokens int     `json:"maxOutputTokens"`
-		Temperature     float64 `json:"temperature"`
+		MaxOutputTokens  int     `json:"maxOutputTokens"`
+		Temperature      float64 `json:"temperature"`
+		ResponseLogprobs bool    `json:"responseLogprobs,omitempty"`
+		Logprobs         int     `json:"logprobs,omitempty"`
 	}
 )
 
 // geminiBody builds the body of a request. What others call the assistant is
 // the model here.
 func geminiBody(p Params) ([]byte, error) {
-	r := geminiRequest{GenerationConfig: geminiConfig{MaxOutputTokens: p.OutputTokens}}
+	r := geminiRequest{GenerationConfig: geminiConfig{
+		MaxOutputTokens: p.OutputTokens, ResponseLogprobs: p.TopLogprobs > 0, Logprobs: p.TopLogprobs,
+	}}
 	system, turns := systemApart(p)
 	if system != "" {
 		r.SystemInstruction = &geminiContent{Parts: []geminiPart{{system}}}
@@ -134,6 +139,7 @@ func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
 	usage := v.Get("usageMetadata")
 	g.readUsage(usage, d)
 	if candidate != nil {
+		d.Top = topIn(candidate.GetArray("logprobsResult", "topCandidates", "0", "candidates"), "token", "logProbability")
 		d.Finish = finishReason(candidate.Get("finishReason"))
 		d.Tokens = g.running.next(count(usage.Get("candidatesTokenCount")), Unknown, d)
 	} else if len(v.GetStringBytes("promptFeedback", "blockReason")) > 0 {

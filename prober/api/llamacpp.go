@@ -25,7 +25,7 @@ func llamacpp() Protocol {
 		ModelOptional: true,
 		Body: func(p Params) ([]byte, error) {
 			return encodeBody(p, llamacppRequest{
-				Prompt: oneText(p), NPredict: p.OutputTokens, IgnoreEOS: p.ExactLength, Stream: true,
+				Prompt: oneText(p), NPredict: p.OutputTokens, IgnoreEOS: p.ExactLength, Stream: true, NProbs: p.TopLogprobs,
 			})
 		},
 		MaxTokens: "n_predict",
@@ -40,6 +40,7 @@ func llamacpp() Protocol {
 			Length:       "exact",
 			Conversation: docOneText,
 			Model:        "`model` in the last event",
+			Logprobs:     "`completion_probabilities[0].top_logprobs`",
 		},
 	}
 }
@@ -54,6 +55,7 @@ type llamacppRequest struct {
 	IgnoreEOS   bool    `json:"ignore_eos,omitempty"`
 	Temperature float64 `json:"temperature"`
 	Stream      bool    `json:"stream"`
+	NProbs      int     `json:"n_probs,omitempty"`
 }
 
 // llamacppDecoder decodes the events of llama.cpp.
@@ -69,6 +71,7 @@ func (l *llamacppDecoder) Decode(event string, data []byte, d *Delta) error {
 		return err
 	}
 	d.Text = object.GetStringBytes("content")
+	d.Top = topIn(object.GetArray("completion_probabilities", "0", "top_logprobs"), "token", "logprob")
 	// tokens_cached is not read: it counts what the slot holds after the
 	// answer, not what the prompt found there.
 	l.setUsage(d, Usage{

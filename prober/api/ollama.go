@@ -70,6 +70,7 @@ func ollama(path string) Protocol {
 			Length:       "a cap only",
 			Conversation: docMessages,
 			Model:        "`model`",
+			Logprobs:     "`logprobs[0].top_logprobs`, from version 0.12.11",
 		},
 	}
 }
@@ -89,6 +90,9 @@ type ollamaRequest struct {
 	Prompt   string        `json:"prompt,omitempty"`
 	Stream   bool          `json:"stream"`
 	Options  ollamaOptions `json:"options"`
+	// Ollama before 0.12.11 ignores these.
+	Logprobs    bool `json:"logprobs,omitempty"`
+	TopLogprobs int  `json:"top_logprobs,omitempty"`
 }
 
 type ollamaOptions struct {
@@ -97,7 +101,7 @@ type ollamaOptions struct {
 }
 
 func newOllamaRequest(p Params) ollamaRequest {
-	return ollamaRequest{Model: p.Model, Stream: true, Options: ollamaOptions{NumPredict: p.OutputTokens}}
+	return ollamaRequest{Model: p.Model, Stream: true, Options: ollamaOptions{NumPredict: p.OutputTokens}, Logprobs: p.TopLogprobs > 0, TopLogprobs: p.TopLogprobs}
 }
 
 // ollamaDecoder decodes the objects of both protocols, which differ in where
@@ -118,6 +122,7 @@ func (o *ollamaDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	d.Model = o.model.read(object, "model")
 	o.material(o, object, d)
+	d.Top = topIn(object.GetArray("logprobs", "0", "top_logprobs"), "token", "logprob")
 	d.Done = object.GetBool("done")
 	d.Finish = finishReason(object.Get("done_reason"))
 	o.readUsage(object, d)

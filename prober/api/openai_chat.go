@@ -18,6 +18,9 @@ func chat() Protocol {
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
 			r.Messages = conversation(p)
+			if p.TopLogprobs > 0 {
+				r.Logprobs, r.TopLogprobs = true, p.TopLogprobs
+			}
 			return encodeBody(p, r)
 		},
 		MaxTokens: "max_tokens",
@@ -34,7 +37,8 @@ func chat() Protocol {
 			Length:       "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
 			Conversation: docMessages,
 			Model:        "`model`", Fingerprint: "`system_fingerprint`, where the server has one: OpenAI, Azure, Groq, DeepSeek, vLLM, llama.cpp, TGI",
-			Scoring: docEcho,
+			Scoring:  docEcho,
+			Logprobs: "`logprobs.content[0].top_logprobs`",
 		},
 	}
 }
@@ -110,6 +114,8 @@ type openAIRequest struct {
 	Temperature   float64       `json:"temperature"`
 	Stream        bool          `json:"stream"`
 	StreamOptions streamOptions `json:"stream_options"`
+	Logprobs      any           `json:"logprobs,omitempty"` // a boolean for chat, a number for completions
+	TopLogprobs   int           `json:"top_logprobs,omitempty"`
 }
 
 // streamOptions asks for the token counts. Defaults differ by server, hence
@@ -163,6 +169,7 @@ func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
 	o.readServerTimes(chunk, d)
 	if choice := firstChoice(chunk); choice != nil {
 		o.material(o, choice, d)
+		d.Top = openAITop(choice.Get("logprobs"))
 		d.Finish = finishReason(choice.Get("finish_reason"))
 		d.Tokens = o.running.next(o.usage.Output, o.usage.Reasoning, d)
 	}

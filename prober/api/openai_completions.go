@@ -18,6 +18,9 @@ func completions() Protocol {
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
 			r.Prompt = oneText(p)
+			if p.TopLogprobs > 0 {
+				r.Logprobs = p.TopLogprobs
+			}
 			return encodeBody(p, r)
 		},
 		MaxTokens:  "max_tokens",
@@ -31,6 +34,7 @@ func completions() Protocol {
 			Length:       "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
 			Conversation: docOneText,
 			Model:        "`model`", Fingerprint: "as openai-chat", Scoring: docEcho,
+			Logprobs: "`logprobs.top_logprobs[0]`, or as openai-chat",
 		},
 	}
 }

@@ -27,6 +27,9 @@ func sglang() Protocol {
 		Scoring:       sglangScoring(),
 		Body: func(p Params) ([]byte, error) {
 			r := sglangRequest{Text: oneText(p), Stream: true, SamplingParams: sglangSampling{MaxNewTokens: p.OutputTokens}}
+			if p.TopLogprobs > 0 {
+				r.ReturnLogprob, r.TopLogprobsNum, r.ReturnText = true, p.TopLogprobs, true
+			}
 			if p.ExactLength {
 				r.SamplingParams.MinNewTokens, r.SamplingParams.IgnoreEOS = p.OutputTokens, true
 			}
@@ -43,6 +46,7 @@ func sglang() Protocol {
 			Conversation: docOneText,
 			Fingerprint:  "`meta_info.weight_version`, which names the weights where who loads them into the running server does",
 			Scoring:      "`/generate` with `return_logprob`",
+			Logprobs:     "`meta_info.output_top_logprobs[0]`",
 		},
 	}
 }
@@ -55,6 +59,9 @@ type sglangRequest struct {
 	Text           string         `json:"text"`
 	SamplingParams sglangSampling `json:"sampling_params"`
 	Stream         bool           `json:"stream"`
+	ReturnLogprob  bool           `json:"return_logprob,omitempty"`
+	TopLogprobsNum int            `json:"top_logprobs_num,omitempty"`
+	ReturnText     bool           `json:"return_text_in_logprobs,omitempty"`
 }
 
 type sglangSampling struct {
@@ -81,6 +88,9 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	d.Text = s.text.next(object.GetStringBytes("text"))
 	meta := object.Get("meta_info")
+	for _, t := range meta.GetArray("output_top_logprobs", "0") { // [log-probability, id, text]
+		d.Top = appendTop(d.Top, string(t.GetStringBytes("2")), t.Get("0"))
+	}
 	if !s.named { // servers have it in all events or, being older, in none
 		d.Fingerprint = nameIn(meta.Get("weight_version"))
 		s.named = meta != nil

@@ -30,7 +30,7 @@ func tgi() Protocol {
 		Scoring:       tgiScoring(),
 		Body: func(p Params) ([]byte, error) {
 			// A temperature of 0 is refused; not to sample is the greedy way.
-			return encodeBody(p, tgiRequest{oneText(p), tgiParameters{MaxNewTokens: p.OutputTokens, Details: true}})
+			return encodeBody(p, tgiRequest{oneText(p), tgiParameters{MaxNewTokens: p.OutputTokens, Details: true, TopNTokens: p.TopLogprobs}})
 		},
 		MaxTokens: "parameters.max_new_tokens",
 		// The reason is in the details, which are null where the request does not
@@ -44,6 +44,7 @@ func tgi() Protocol {
 			Usage:        "`details.generated_tokens`, `details.input_length`; besides, each event is one token",
 			Length:       "a cap only",
 			Conversation: docOneText,
+			Logprobs:     "`top_tokens`",
 			Scoring:      "`/generate` with `decoder_input_details`, on a server started with `--enable-prefill-logprobs`",
 		},
 	}
@@ -62,6 +63,7 @@ type tgiParameters struct {
 	MaxNewTokens int  `json:"max_new_tokens"`
 	DoSample     bool `json:"do_sample"`
 	Details      bool `json:"details"`
+	TopNTokens   int  `json:"top_n_tokens,omitempty"`
 }
 
 // tgiDecoder decodes the events of TGI, each of which is one token.
@@ -83,6 +85,7 @@ func (t *tgiDecoder) Decode(event string, data []byte, d *Delta) error {
 			d.Text = token.GetStringBytes("text")
 		}
 	}
+	d.Top = topIn(object.GetArray("top_tokens"), "text", "logprob")
 	whole := object.Get("generated_text")
 	d.Done = whole != nil && whole.Type() == fastjson.TypeString
 	details := object.Get("details")

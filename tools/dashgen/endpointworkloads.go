@@ -150,6 +150,20 @@ func endpointQuality() []Panel {
 			NoValue: "no module has reference_logprob, or the server cannot",
 		},
 		{
+			Title: "First tokens against those before", Viz: TimeSeries, Unit: "suffix: nat", Width: 12, Height: 8,
+			What: "How far the log-probabilities of the first tokens of the latest 96 answers are from those before them, beyond what chance explains.", By: ByProbe,
+			Worry: "it leaves 0: weights, quantization, template or tokenizer are others.", Alerts: []string{"InferenceFingerprintChanged"},
+			Queries: []Query{{Expr: "avg by (module) (" + ofEndpoint.of("inference_probe_first_token_logprob_shift") + ")", Legend: "{{module}}"}},
+			NoValue: "no module has track_model, its first 192 answers are not there, or replies have no log-probabilities",
+		},
+		{
+			Title: "Answers that begin differently", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
+			What: "Total variation between the first tokens of the latest 96 answers and those before them, beyond what chance explains: for endpoints whose replies have no log-probabilities.", By: ByProbe,
+			Worry: "it leaves 0: weights, quantization, template or tokenizer are others.", Alerts: []string{"InferenceFingerprintChanged"},
+			Queries: []Query{{Expr: "avg by (module) (" + ofEndpoint.of("inference_probe_first_token_variation_ratio") + ")", Legend: "{{module}}"}},
+			NoValue: "no module has track_model, its first 288 answers are not there, or replies have log-probabilities",
+		},
+		{
 			Title: "What should stay the same", Viz: Table, Width: 24, Height: 6,
 			What: "What is watched for changes, how often it changed in 24 hours, and how long ago it did last. One change counts once, however many answers show it.", By: ByProbe,
 			Worry: "something changed without a deployment.", Alerts: []string{"InferenceFingerprintChanged", "InferenceModelChanged"},

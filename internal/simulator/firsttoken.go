@@ -1,0 +1,53 @@
+package simulator
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// firstTokens is how many tokens a first token is drawn from, and firstSpread the
+	// mean difference of the log-probabilities of neighbours, in nats.
+	firstTokens = 5
+	firstSpread = 1.0
+)
+
+// drawFirst decides the first token of an answer of one token to a greedy request, by
+// log-probabilities that depend on the weights, and on noise: where the two likeliest
+// are as close as the noise, one or the other is first. LogprobShift moves each of
+// them up or down, as other arithmetic does. Without WeightsVersion the model counts,
+// and all of its first tokens are alike.
+func (x *exchange) drawFirst() {
+	a, w := &x.request, x.weights
+	if a.maxOutput != 1 || a.sampled || w.version == "" || x.text.fixed != nil || x.reasoning > 0 {
+		return
+	}
+	order := x.text.order
+	p := -0.5
+	var top []tokenScore
+	for i := range firstTokens {
+		h := mix(order, uint64(i)+1_000)
+		moved := w.shift
+		if h&1 == 0 {
+			moved = -moved
+		}
+		logprob := min(0, p+moved+x.s.scoreNoise())
+		word := answerText{order: mix(order, uint64(i)+2_000)}
+		text := string(word.append(nil, x.s.words, 0))
+		top = append(top, tokenScore{id: tokenID(hashText(text)), text: text, logprob: &logprob})
+		p += firstSpread * math.Log((float64(h>>11)+0.5)/(1<<53)) // an exponential step down
+	}
+	slices.SortStableFunc(top, func(a, b tokenScore) int {
+		switch {
+		case *a.logprob > *b.logprob:
+			return -1
+		case *a.logprob < *b.logprob:
+			return 1
+		}
+		return 0
+	})
+	if x.text.flipAt == 0 {
+		x.text.fixed = []string{top[0].text}
+	}
+	x.top = top[:min(a.top, len(top))]
+}

@@ -1,0 +1,137 @@
+package prober
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
+)
+
+// tracking returns a module with track_model.
+func tracking() *config.Module {
+	m := newModule()
+	m.InputTokens, m.OutputTokens, m.Prefix, m.TrackModel = config.Lengths{}, config.Tokens(1), config.PrefixWarm, true
+	return m
+}
+
+// Words are all different, which their hashes must be.
+func TestTrackWords(t *testing.T) {
+	words := slices.Sorted(slices.Values(trackWords[:]))
+	if n := len(slices.Compact(slices.Clone(words))); n != len(trackWords) || words[0] == "" {
+		t.Errorf("%d different words of %d", n, len(trackWords))
+	}
+}
+
+// ask lets a source ask n questions of a model that answers word i with first(i, round).
+func ask(b *borderSource, n int, first func(i, round int) *result.FirstToken) (words []int) {
+	rounds := map[int]int{}
+	for range n {
+		q := b.next(1, 0)
+		i := slices.Index(trackWords[:], q.texts[0])
+		words = append(words, i)
+		q.first(first(i, rounds[i]))
+		rounds[i]++
+	}
+	return words
+}
+
+// Words whose first token differs come first, and others fill up.
+func TestBorderPrompts(t *testing.T) {
+	border := []int{3, 17, 50}
+	flipping := func(i, round int) *result.FirstToken {
+		if slices.Contains(border, i) && round == 2 {
+			return &result.FirstToken{Text: "other"}
+		}
+		return &result.FirstToken{Text: "usual"}
+	}
+	b := new(borderSource)
+	searched := ask(b, 3*64, flipping)
+	for i, word := range searched {
+		if word != i%64 {
+			t.Fatalf("question %d is word %d, want %d", i, word, i%64)
+		}
+	}
+	asked := ask(b, 2*borderPrompts, flipping)
+	want := []int{3, 17, 50}
+	for i := 0; len(want) < borderPrompts; i++ {
+		if !slices.Contains(border, i) {
+			want = append(want, i)
+		}
+	}
+	if diff := cmp.Diff(sortedInts(want), sortedInts(asked[:borderPrompts])); diff != "" {
+		t.Errorf("words (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(asked[:borderPrompts], asked[borderPrompts:]); diff != "" {
+		t.Errorf("second round (-first +second):\n%s", diff)
+	}
+}
+
+func sortedInts(all []int) []int { return slices.Sorted(slices.Values(all)) }
+
+// Where replies have log-probabilities there is no search, also if one lacks them.
+func TestScoredPrompts(t *testing.T) {
+	words := ask(new(borderSource), 40, func(i, round int) *result.FirstToken {
+		f := &result.FirstToken{Text: "a", Top: []api.TokenLogprob{{Token: "a", Logprob: -1}}}
+		if round == 2 && i == 4 {
+			f.Top = nil
+		}
+		return f
+	})
+	for i, word := range words {
+		if word != i%scoredPrompts {
+			t.Fatalf("question %d is word %d, want %d", i, word, i%scoredPrompts)
+		}
+	}
+}
+
+func TestTrackModel(t *testing.T) {
+	const top = `{"model":"m-v2","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"content":"It"},"logprobs":{"content":[{"top_logprobs":[{"token":"It","logprob":-0.25},{"token":"I","logprob":-1.5}]}]}}]}`
+	var bodies []string
+	refuses := false
+	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		switch {
+		case !strings.Contains(string(body), "top_logprobs"):
+			events(w, chunk("It"), stop, usage, endMarker)
+		case refuses:
+			http.Error(w, `{"error":{"message":"This model does not support 'logprobs'."}}`, http.StatusBadRequest)
+		default:
+			events(w, top, stop, usage, endMarker)
+		}
+	})
+	cfg := newEndpoint(t, s.URL)
+	answer := result.Answer{Prompt: check.Hash(trackWords[0]), Model: "m-v2", Fingerprint: "fp_1"}
+	one := func(p *Prober) *result.Result { return p.one(t.Context(), time.Time{}) }
+
+	r := one(newProber(t, cfg, tracking()))
+	want := &result.FirstToken{Text: "It", Top: []api.TokenLogprob{{Token: "It", Logprob: -0.25}, {Token: "I", Logprob: -1.5}}}
+	if diff := cmp.Diff(want, r.First) + cmp.Diff(answer, r.Answer); diff != "" || r.Outcome != result.Success {
+		t.Errorf("outcome %s (%v), first token (-want +got):\n%s", r.Outcome, r.Err, diff)
+	}
+	if !strings.Contains(bodies[0], `"max_tokens":1`) || !strings.Contains(bodies[0], `"temperature":0`) {
+		t.Errorf("body %s", bodies[0])
+	}
+
+	// A server that refuses is asked once more without, and from then on without.
+	refuses, bodies = true, nil
+	p := newProber(t, cfg, tracking())
+	for range 2 {
+		r = one(p)
+		if diff := cmp.Diff(&result.FirstToken{Text: "It"}, r.First); diff != "" || r.Outcome != result.Success {
+			t.Errorf("outcome %s (%v), first token (-want +got):\n%s", r.Outcome, r.Err, diff)
+		}
+	}
+	if len(bodies) != 3 {
+		t.Errorf("%d requests, want 3", len(bodies))
+	}
+}
