@@ -8,7 +8,7 @@ func workloadsGroup() Group {
 	return Group{Name: "inference-workloads", Interval: "1m", Rules: rules(
 		qualityDrop("1h", "10m"),
 		qualityDrop("6h", "30m"),
-		fingerprintChanged(Warning, "answer|first_token|first_token_logprob"),
+		fingerprintChanged(Warning, "answer|first_token|first_token_logprob|embedding|rerank"),
 		fingerprintChanged(Info, "system_fingerprint"),
 		burstKneeFell(),
 		coldProbesCached(),
@@ -53,7 +53,7 @@ func fingerprintChanged(severity Severity, sources string) alert {
 		expr:    fmt.Sprintf(`max by ($E, module, source) (increase(inference_probe_fingerprint_changes_total{source=~%q}[15m])) > 0`, sources),
 		keep:    "1h",
 		summary: "Another model, or the same in another form, seems to answer at {{ $labels.endpoint }}: {{ $labels.source }} changed.",
-		description: "Something changed that stays the same as long as model, weights and arithmetic do. answer is the text of an answer at temperature 0, first_token its first token and first_token_logprob the log-probabilities of that; system_fingerprint is reported in the reply. " +
+		description: "Something changed that stays the same as long as model, weights and arithmetic do. answer is the text of an answer at temperature 0, first_token its first token and first_token_logprob the log-probabilities of that; embedding and rerank are the vectors and scores of fixed texts; system_fingerprint is reported in the reply. " +
 			"Look first at recent deployments, and then at quality and latency since.",
 		board: endpointBoard,
 	}

@@ -126,7 +126,8 @@ func findingsFamilies() []*findingsFamily {
 	all = append(all, burstFamilies()...)
 	all = append(all, turnFamilies()...)
 	all = append(all, changeFamilies()...)
-	return append(all, integrityFamilies()...)
+	all = append(all, integrityFamilies()...)
+	return append(all, driftFamilies()...)
 }
 
 // prefillFamilies are what a prompt costs by its length.
@@ -212,7 +213,7 @@ func changeFamilies() []*findingsFamily {
 			func(f *estimate.Findings) gauge { return known(f.Logprob) }),
 		newFindingsFamily(Family{
 			Name: "fingerprint_changes_total", Type: Counter, Labels: []string{"source"}, Values: sources,
-			Help: "Changes of properties that should be constant: the answer to a fixed prompt (answer), the system (system_fingerprint) or the model (model) named in the reply, the score of the reference passage (logprob), and of answers to prompts of one word the first tokens (first_token) or their log-probabilities (first_token_logprob). Absent for sources that the endpoint does not provide.",
+			Help: "Changes of properties that should be constant: the answer to a fixed prompt (answer), the system (system_fingerprint) or the model (model) named in the reply, the score of the reference passage (logprob), of answers to prompts of one word the first tokens (first_token) or their log-probabilities (first_token_logprob), and the vectors (embedding) or scores (rerank) of the reference texts. Absent for sources that the endpoint does not provide.",
 		}, func(e encoder, f *family, v *findingsValues) {
 			e.labels(v.block, v.created)
 			for _, i := range f.order {

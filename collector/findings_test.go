@@ -18,6 +18,7 @@ import (
 // everyFinding returns findings with everything known.
 func everyFinding(model string) *estimate.Findings {
 	hits, logprob := 0.9375, -1.5
+	similarity, order, distance := 0.75, 0.5, 0.25
 	return &estimate.Findings{
 		Model: model,
 		Prefill: &estimate.Prefill{
@@ -26,8 +27,8 @@ func everyFinding(model string) *estimate.Findings {
 		},
 		HitRatio: &hits, Benefit: &estimate.Interval{Value: 0.2, Lower: -0.1, Upper: 0.5}, ColdCached: 3, ColdTold: true,
 		Knee:    &estimate.Knee{Concurrency: 8, TokensPerSecond: 512},
-		Changes: [6]uint64{5, 0, 7, 1}, Watched: [6]bool{true, true, false, true},
-		LastChange: [6]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
+		Changes: [8]uint64{5, 0, 7, 1, 0, 0, 2, 3}, Watched: [8]bool{true, true, false, true, false, false, true, true},
+		LastChange: [8]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
 		Logprob:    &logprob,
 		Turns: []estimate.Turn{
 			{Affinity: result.AffinityNone, Number: 1, TTFT: new(0.5)},
@@ -35,6 +36,7 @@ func everyFinding(model string) *estimate.Findings {
 			{Affinity: result.AffinitySession, Number: 2, HitRatio: new(0.75), TTFT: new(0.125), SameReplica: new(0.5)},
 		},
 		Shift: &estimate.Shift{Scored: true, Value: 0.125},
+		Drift: &estimate.Drift{Similarity: &similarity, Order: &order, Distance: &distance},
 		Bursts: []estimate.Burst{
 			{Concurrency: 1, TokensPerSecond: 100, StartSpread: 0},
 			{Concurrency: 4, TokensPerSecond: 350, StartSpread: time.Millisecond},
@@ -99,6 +101,11 @@ func TestFindings(t *testing.T) {
 		`fingerprint_changes_total{,source="answer"}`:                  "5",
 		`fingerprint_changes_total{,source="system_fingerprint"}`:      "0",
 		`fingerprint_changes_total{,source="logprob"}`:                 "1",
+		`fingerprint_changes_total{,source="embedding"}`:               "2",
+		`fingerprint_changes_total{,source="rerank"}`:                  "3",
+		`embedding_cosine_similarity{}`:                                "0.75",
+		`rerank_order_correlation{}`:                                   "0.5",
+		`reference_distance_ratio{}`:                                   "0.25",
 		`fingerprint_last_change_timestamp_seconds{,source="answer"}`:  "1.7e+09",
 		`fingerprint_last_change_timestamp_seconds{,source="logprob"}`: "1.7000036e+09",
 
@@ -175,8 +182,8 @@ func TestFindingsOfModels(t *testing.T) {
 			}
 		}
 		all := createdOf(t, p)
-		if len(all) != 11 {
-			t.Fatalf("%d counters, want 11", len(all))
+		if len(all) != 13 {
+			t.Fatalf("%d counters, want 13", len(all))
 		}
 		for _, got := range all {
 			if !got.Equal(created) {
@@ -319,6 +326,11 @@ func (ref *findingsReference) set(t target, f *estimate.Findings) {
 	counter("probe_fingerprint_changes_total", 5, "source", "answer")
 	counter("probe_fingerprint_changes_total", 0, "source", "system_fingerprint")
 	counter("probe_fingerprint_changes_total", 1, "source", "logprob")
+	counter("probe_fingerprint_changes_total", 2, "source", "embedding")
+	counter("probe_fingerprint_changes_total", 3, "source", "rerank")
+	gauge("probe_embedding_cosine_similarity", *f.Drift.Similarity)
+	gauge("probe_rerank_order_correlation", *f.Drift.Order)
+	gauge("probe_reference_distance_ratio", *f.Drift.Distance)
 	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9, "source", "answer")
 	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9+3600, "source", "logprob")
 	counter("probe_integrity_answers_total", 5000)

@@ -99,7 +99,12 @@ func badWorkloads() map[string][]string {
 			`:21: modules.f.input_tokens: has no effect with prompts_file`,
 			`:22: modules.g.questions: want true or false, got "maybe"`,
 			`:22: modules.g.reference_logprob: want true or false, got "1"`,
-			`:23: modules.agent.prefix: want warm with prompt` + again,
+			`:23: modules.texts.reference_texts: excludes reference_logprob`,
+			`:24: modules.batch.batch_size: has no effect with reference_texts`,
+			`:24: modules.batch.output_tokens: has no effect with reference_texts, which asks for no answer`,
+			`:24: modules.batch.concurrency: excludes reference_texts`,
+			`:24: modules.batch.fingerprint: has no effect with reference_texts, which is watched without it`,
+			`:25: modules.agent.prefix: want warm with prompt` + again,
 		},
 		"answers": {
 			`:2: modules.a.expect: needs prompt; prompts_file and questions have answers of their own`,

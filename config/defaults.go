@@ -117,7 +117,7 @@ func (m *Module) setDefaults(r *report, p path, def Module) {
 	if m.Prefix == PrefixConversation {
 		orDefault(r, p.key("turns"), &m.Turns, defaultTurns)
 	}
-	if !m.ReferenceLogprob {
+	if m.reference() == "" {
 		orDefault(r, p.key("output_tokens"), &m.OutputTokens, def.OutputTokens)
 	}
 	m.PresetSLO = def.PresetSLO

@@ -116,6 +116,10 @@ func TestPresetOverrides(t *testing.T) {
 		m.TrackModel, m.Prefix, m.Interval = true, "warm", model.Duration(3600e9)
 		m.InputTokens, m.OutputTokens, m.BatchSize = Lengths{}, Tokens(1), 0
 	})
+	f("agent", "reference_texts: true", func(m *Module) {
+		m.ReferenceTexts, m.Prefix = true, "warm"
+		m.InputTokens, m.OutputTokens, m.BatchSize = Lengths{}, Lengths{}, 0
+	})
 	f("agent", "timeouts: {stall: 1s}, interval: 7m", func(m *Module) {
 		m.Timeouts.Stall, m.Interval = seconds(1), model.Duration(420e9)
 	})

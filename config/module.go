@@ -102,6 +102,9 @@ type Module struct {
 	// weights, quantization, template or tokenizer. Default of `interval` with it:
 	// 15m.
 	TrackModel bool `yaml:"track_model,omitempty"`
+	// ReferenceTexts has an endpoint that embeds or ranks do that to a fixed set of
+	// texts, and compares the vectors or scores with those of its first answers.
+	ReferenceTexts bool `yaml:"reference_texts,omitempty"`
 	// Fingerprint watches the answer to `prompt` or the questions, asked at
 	// temperature 0, and what the reply says about its model, for changes.
 	Fingerprint bool `yaml:"fingerprint,omitempty"`
@@ -213,6 +216,7 @@ func (m *Module) promptKeys() []string {
 		{"questions", m.Questions},
 		{"reference_logprob", m.ReferenceLogprob},
 		{"track_model", m.TrackModel},
+		{"reference_texts", m.ReferenceTexts},
 	} {
 		if a.set {
 			keys = append(keys, a.key)
@@ -260,8 +264,8 @@ func (m *Module) validatePrompts(r *report, p path) {
 	if m.Prefix != PrefixWarm {
 		r.errorf(p.key("prefix"), "want warm with %s, or leave the key out: the same text is sent again", keys[0])
 	}
-	if m.ReferenceLogprob {
-		m.validateReference(r, p)
+	if reference := m.reference(); reference != "" {
+		m.validateReference(r, p, reference)
 	}
 	if m.TrackModel {
 		m.validateTracking(r, p)
@@ -278,13 +282,25 @@ func (m *Module) validateTracking(r *report, p path) {
 	}
 }
 
+// reference returns the key by which the module asks for no answer but for what the
+// endpoint makes of a fixed text; "" is none.
+func (m *Module) reference() string {
+	switch {
+	case m.ReferenceLogprob:
+		return "reference_logprob"
+	case m.ReferenceTexts:
+		return "reference_texts"
+	}
+	return ""
+}
+
 // validateReference rejects keys that need an answer.
-func (m *Module) validateReference(r *report, p path) {
+func (m *Module) validateReference(r *report, p path, reference string) {
 	if at := p.key("output_tokens"); r.written(at) {
-		r.errorf(at, "has no effect with reference_logprob, which asks for no answer")
+		r.errorf(at, "has no effect with %s, which asks for no answer", reference)
 	}
 	if len(m.Concurrency) > 0 {
-		r.errorf(p.key("concurrency"), "excludes reference_logprob")
+		r.errorf(p.key("concurrency"), "excludes %s", reference)
 	}
 }
 
@@ -314,8 +330,8 @@ func (m *Module) validateAnswers(r *report, p path) {
 	}
 	switch fingerprint := p.key("fingerprint"); {
 	case !m.Fingerprint:
-	case m.ReferenceLogprob:
-		r.errorf(fingerprint, "has no effect with reference_logprob, which is watched without it")
+	case m.reference() != "":
+		r.errorf(fingerprint, "has no effect with %s, which is watched without it", m.reference())
 	case m.TrackModel:
 		r.errorf(fingerprint, "has no effect with track_model, which watches what the reply says about its model without it")
 	case m.Prompt == "" && !m.Questions && !r.failed[p.key("prompt")]:

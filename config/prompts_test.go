@@ -44,6 +44,7 @@ func TestChecksAnswers(t *testing.T) {
 	f(Module{Prompt: "x", Expect: &Expect{Equals: "y"}}, false, true)
 	f(Module{Questions: true}, false, true)
 	f(Module{ReferenceLogprob: true}, false, false)
+	f(Module{ReferenceTexts: true}, false, false)
 	f(Module{PromptsFile: "f", Prompts: []Prompt{{}}}, false, false)
 	f(Module{PromptsFile: "f", Prompts: []Prompt{{}, {Expected: "y"}}}, false, true)
 }

@@ -60,8 +60,8 @@ func (s *SLO) validate(r *report, p path) {
 // `slo` means nothing, as no probe can count against it; "" where probes do.
 func (m *Module) uncounted(key string) string {
 	switch {
-	case m.ReferenceLogprob && key != "e2e" && key != "objective":
-		return "reference_logprob, which asks for no answer"
+	case m.reference() != "" && key != "e2e" && key != "objective":
+		return m.reference() + ", which asks for no answer"
 	case !m.Judged() && key != "ttft":
 		return "concurrency: bursts are compared with ttft alone"
 	case (key == "tpot" || key == "fluidity") && m.OutputTokens.Max() == 1:
@@ -137,7 +137,7 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 	case m.PresetSLO != nil:
 		slo = *m.PresetSLO
 	}
-	if m.ReferenceLogprob {
+	if m.reference() != "" {
 		slo.TTFT, slo.TPOT, slo.Fluidity, slo.CountWaiting = 0, 0, 0, false
 	}
 	return slo

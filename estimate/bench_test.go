@@ -207,3 +207,20 @@ func BenchmarkSteps(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDrift reports false changes of embeddings in 200 months of an answer every
+// ten minutes, by the median of the noise as a share of the norm.
+func BenchmarkDrift(b *testing.B) {
+	for _, median := range []float64{0.001, 0.005, 0.01, 0.02, 0.04} {
+		b.Run(fmt.Sprint(median), func(b *testing.B) {
+			const months, each = 200, 30 * 24 * 6
+			for b.Loop() {
+				events := uint64(0)
+				for seed := range uint64(months) {
+					events += noisyAnswers(seed, each, median, 0, 0)
+				}
+				b.ReportMetric(float64(events)/months, "changes/month")
+			}
+		})
+	}
+}

@@ -13,9 +13,9 @@ import (
 
 // Indexes of Sources: first those whose values are either equal or not.
 const (
-	indexAnswer, indexFingerprint, indexModel, indexLogprob, indexFirstToken, indexFirstTokenLogprob = 0, 1, 2, 3, 4, 5
+	indexAnswer, indexFingerprint, indexModel, indexLogprob, indexFirstToken, indexFirstTokenLogprob, indexEmbedding, indexRerank = 0, 1, 2, 3, 4, 5, 6, 7
 
-	numNamed = 3
+	numNamed, numSources = 3, 8
 )
 
 const (

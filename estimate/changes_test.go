@@ -69,7 +69,7 @@ func TestChangesOfSeveralPrompts(t *testing.T) {
 	if f := l.last; f.Changes[indexAnswer] != 1 || !f.LastChange[indexAnswer].Equal(before.Add(time.Second)) {
 		t.Errorf("%d changes, the last at %v, want 1 at the fifth answer to the first prompt", f.Changes[indexAnswer], f.LastChange[indexAnswer])
 	}
-	if f := l.last; f.Watched != [6]bool{indexAnswer: true} {
+	if f := l.last; f.Watched != [8]bool{indexAnswer: true} {
 		t.Errorf("watched: %v", f.Watched)
 	}
 }
@@ -122,7 +122,7 @@ func TestNameChanges(t *testing.T) {
 		say("xyaxxaxy", 0)
 		say("zw", 0)
 		say("z", 1)
-		var want [6]bool
+		var want [8]bool
 		want[index] = true
 		if l.last.Watched != want {
 			t.Errorf("watched: %v", l.last.Watched)
@@ -318,7 +318,7 @@ func TestWhatIsNoScore(t *testing.T) {
 		}
 	}
 	l := newLab(0)
-	if f := l.run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [6]bool{indexLogprob: true} || f.Changes != [6]uint64{} {
+	if f := l.run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [8]bool{indexLogprob: true} || f.Changes != [8]uint64{} {
 		t.Errorf("one score: %+v", f)
 	}
 	lost := with(scored(-2.5), func(r *result.Result) {

@@ -13,8 +13,9 @@ type Document struct {
 	Bursts   []BurstDocument   `json:"bursts,omitempty"`
 	Logprob  *float64          `json:"reference_logprob,omitempty"`
 	// LogprobShift and FirstTokenVariation are Shift, of one kind or the other.
-	LogprobShift        *float64 `json:"first_token_logprob_shift,omitempty"`
-	FirstTokenVariation *float64 `json:"first_token_variation_ratio,omitempty"`
+	LogprobShift        *float64       `json:"first_token_logprob_shift,omitempty"`
+	FirstTokenVariation *float64       `json:"first_token_variation_ratio,omitempty"`
+	Drift               *DriftDocument `json:"drift,omitempty"`
 
 	Changes map[Source]uint64 `json:"changes,omitempty"`
 }
@@ -24,6 +25,13 @@ type IntervalDocument struct {
 	Value float64 `json:"estimate"`
 	Lower float64 `json:"lower"`
 	Upper float64 `json:"upper"`
+}
+
+// DriftDocument is a Drift in JSON.
+type DriftDocument struct {
+	Similarity *float64 `json:"embedding_cosine_similarity,omitempty"`
+	Order      *float64 `json:"rerank_order_correlation,omitempty"`
+	Distance   *float64 `json:"reference_distance_ratio,omitempty"`
 }
 
 // BurstDocument is a Burst in JSON.
@@ -47,7 +55,7 @@ func NewDocument(f *Findings) *Document {
 	if f == nil {
 		return nil
 	}
-	d := &Document{HitRatio: f.HitRatio, Logprob: f.Logprob, Benefit: (*IntervalDocument)(f.Benefit), Changes: map[Source]uint64{}}
+	d := &Document{HitRatio: f.HitRatio, Logprob: f.Logprob, Benefit: (*IntervalDocument)(f.Benefit), Drift: (*DriftDocument)(f.Drift), Changes: map[Source]uint64{}}
 	if f.Prefill != nil {
 		d.Prefill, d.Fixed = (*IntervalDocument)(&f.Prefill.TokensPerSecond), (*IntervalDocument)(&f.Prefill.FixedSeconds)
 	}

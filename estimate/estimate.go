@@ -55,11 +55,13 @@ const (
 	// The first tokens of answers to prompts of one word.
 	SourceFirstToken        Source = "first_token"
 	SourceFirstTokenLogprob Source = "first_token_logprob" // their log-probabilities
+	SourceEmbedding         Source = "embedding"           // the vectors of the reference texts
+	SourceRerank            Source = "rerank"              // the scores of the reference texts
 )
 
 // Sources lists the closed set.
 func Sources() []Source {
-	return []Source{SourceAnswer, SourceFingerprint, SourceModel, SourceLogprob, SourceFirstToken, SourceFirstTokenLogprob}
+	return []Source{SourceAnswer, SourceFingerprint, SourceModel, SourceLogprob, SourceFirstToken, SourceFirstTokenLogprob, SourceEmbedding, SourceRerank}
 }
 
 // Findings is what the results of one endpoint and module give together. It is
@@ -84,9 +86,9 @@ type Findings struct {
 	Knee       *Knee
 	// Changes counts the changes by index in Sources, and LastChange are their
 	// times; Watched marks the sources that have anything to watch.
-	Changes    [6]uint64
-	LastChange [6]time.Time
-	Watched    [6]bool
+	Changes    [numSources]uint64
+	LastChange [numSources]time.Time
+	Watched    [numSources]bool
 	// Logprob is the latest mean log-probability of the reference passage, in
 	// nats per token.
 	Logprob *float64
@@ -94,6 +96,8 @@ type Findings struct {
 	Turns []Turn
 	// Shift is the latest comparison of the first tokens of answers; nil without.
 	Shift *Shift
+	// Drift compares the latest answer to the reference texts with the first.
+	Drift *Drift
 	// Bursts are the bursts of the latest run, small ones first.
 	Bursts []Burst
 	// Integrity is what the inspection of answers found; nil before the first finding.
@@ -145,6 +149,7 @@ type state struct {
 	first   firstTokens
 
 	integrity integrity
+	drift     *drift // nil until there is an answer to the reference texts
 }
 
 // NewTracker returns a tracker that knows nothing.
@@ -183,6 +188,7 @@ func (s *state) observe(r *result.Result, now time.Time) {
 	s.score.observe(r, now)
 	s.integrity.observe(r)
 	s.first.observe(r, now)
+	s.observeDrift(r, now)
 	a := &r.Answer
 	s.named[indexAnswer].observe(a.Prompt, a.Hash, answerRule(), now)
 	s.named[indexFingerprint].observe("", a.Fingerprint, nameRule(), now)
@@ -215,6 +221,10 @@ func (s *state) findings(now time.Time) *Findings {
 	f.Changes[indexLogprob], f.LastChange[indexLogprob] = s.score.count, s.score.last
 	f.Watched[indexLogprob] = s.score.latest != nil
 	s.first.findings(f)
+	if d := s.drift; d != nil {
+		f.Drift = d.latest
+		f.Changes[d.index], f.LastChange[d.index], f.Watched[d.index] = d.count, d.last, true
+	}
 	if f.isEmpty() {
 		return nil
 	}

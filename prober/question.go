@@ -26,6 +26,8 @@ type question struct {
 	// texts are what to ask: the one prompt, the texts to embed or to rank, or
 	// the one text to score; none where there are messages.
 	texts []string
+	// query is what texts are ranked by; "" is rerankQuery.
+	query string
 	// messages are a conversation to go on with.
 	messages []api.Message
 	// length is how many tokens each text was made to, and wanted how many it is
@@ -62,6 +64,8 @@ func newQuestionSource(m *config.Module) (questionSource, error) {
 		return referenceSource{}, nil
 	case m.TrackModel:
 		return new(borderSource), nil
+	case m.ReferenceTexts:
+		return textsSource{}, nil
 	case m.Questions:
 		return newBuiltInSource(m), nil
 	case m.PromptsFile != "":
@@ -236,6 +240,13 @@ type referenceSource struct{}
 
 func (referenceSource) next(int, int) question {
 	return question{texts: []string{prompt.ReferencePassage}, id: check.Hash(prompt.ReferencePassage)}
+}
+
+// textsSource has the reference texts embedded or ranked, which never change.
+type textsSource struct{}
+
+func (textsSource) next(int, int) question {
+	return question{texts: prompt.ReferenceTexts(), query: prompt.ReferenceQuery}
 }
 
 const (

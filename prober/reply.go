@@ -190,6 +190,9 @@ func (r *reply) frameLoop() error {
 		if s, ok := dec.(*scoring); ok {
 			r.result.Logprob, r.line.whole = s.score, true
 		}
+		if v, ok := dec.(api.ValueDecoder); ok {
+			r.result.Values = v.Values()
+		}
 		if d.Done {
 			r.done = true
 			r.line.end = at

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -69,7 +70,7 @@ func (q *request) params() api.Params {
 	}
 	switch q.served.protocol.Kind {
 	case api.Embedding, api.Rerank:
-		p.Prompt, p.Inputs = rerankQuery, asked.texts
+		p.Prompt, p.Inputs = cmp.Or(asked.query, rerankQuery), asked.texts
 		p.Path = q.served.url(q.prober.endpoint.cfg).Path
 	default:
 		p.Messages = asked.messages

@@ -135,7 +135,13 @@ func (t *target) forModule(m *config.Module) (target, error) {
 		if m.ReferenceLogprob {
 			return own.scoring()
 		}
+		if m.ReferenceTexts {
+			return own, fail(result.ProtocolError, "the api %s generates and neither embeds nor ranks: reference_texts has no meaning there; leave it out", t.protocol.Name)
+		}
 		return own, nil
+	}
+	if m.ReferenceTexts {
+		own.protocol.NewDecoder = keeping(t.protocol.NewDecoder)
 	}
 	const instead = "the api %s embeds or ranks and does not generate: %s has no meaning there; leave it out"
 	for _, wrong := range []struct {
@@ -155,6 +161,18 @@ func (t *target) forModule(m *config.Module) (target, error) {
 		}
 	}
 	return own, nil
+}
+
+// keeping makes a function that returns decoders which keep the numbers of a reply
+// that embeds or ranks.
+func keeping(newDecoder func() api.Decoder) func() api.Decoder {
+	return func() api.Decoder {
+		d := newDecoder()
+		if k, ok := d.(api.ValueDecoder); ok {
+			k.KeepValues()
+		}
+		return d
+	}
 }
 
 // Suits returns why a wire protocol cannot be asked what a module asks, and what

@@ -121,7 +121,7 @@ func allowance(series int) int { return ownBytes + pooledBytes/max(1, series) }
 
 // keptProbe is a result in little room. It is never changed.
 type keptProbe struct {
-	result result.Result // without events; its error is a bounded text
+	result result.Result // without events and values; its error is a bounded text
 	advice string        // of the result with its own error
 	timed  bool          // its latencies count
 	events []keptEvent
@@ -146,7 +146,7 @@ type keptEvent struct {
 // more than half of the allowance.
 func keep(r *result.Result, allowance int) *keptProbe {
 	k := &keptProbe{result: *r, advice: r.Advice(), merged: r.MergedEvents(), bytes: keptBytes}
-	k.result.Events = nil
+	k.result.Events, k.result.Values = nil, nil
 	if r.Err != nil {
 		text := harmless(r.Err.Error())
 		k.result.Err = errors.New(text)

@@ -103,6 +103,8 @@ func whatIsAsked(m *config.Module) string {
 		return "one word"
 	case m.ReferenceLogprob:
 		return "the score of a passage"
+	case m.ReferenceTexts:
+		return "the reference texts"
 	default:
 		asked = lengthsText(m.InputTokens) + " tokens, " + string(m.Prefix)
 	}

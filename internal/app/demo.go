@@ -223,7 +223,7 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").SetValue(cli.Whole(&s.o.ContextLength))
 	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").SetValue(cli.Whole(&s.o.ReasoningTokens))
 	c.Flag("background", "Sequences that the server keeps running or queued by itself.").SetValue(cli.Whole(&s.o.Background))
-	c.Flag("weights-version", "Name of the weights, which decides answers, fingerprint and log-probabilities.").StringVar(&s.o.WeightsVersion)
+	c.Flag("weights-version", "Name of the weights, which decides answers, fingerprint, log-probabilities, and a part of embeddings and scores.").StringVar(&s.o.WeightsVersion)
 	c.Flag("quality", "Share of the built-in questions that are answered right. POST /simulator/weights?quality=0.5 changes it at run time.").
 		Default("1").Float64Var(&s.o.Quality)
 	c.Flag("greedy-flips", "Share of greedy answers that differ although nothing changed.").Float64Var(&s.o.GreedyFlips)

@@ -142,6 +142,10 @@ func (s *spending) request(turn int) tokens {
 		t.input = shortPrompt
 	case m.TrackModel:
 		t.input = 1 + templateTokens
+	case m.ReferenceTexts:
+		for _, text := range prompt.ReferenceTexts() {
+			t.input += (len(prompt.ReferenceQuery)+len(text))/bytesPerToken + templateTokens
+		}
 	default:
 		t.input = s.promptToLength()
 		if m.Prefix == config.PrefixConversation {

@@ -204,6 +204,10 @@ type Result struct {
 	// Vectors is what an embedding or rerank endpoint answered; the zero value
 	// for generation, which has Events instead.
 	Vectors api.Vectors
+	// Values are what came back for the reference texts: a vector for each text, or
+	// one vector of their scores; nil elsewhere, and where the reply does not show
+	// which text each belongs to.
+	Values [][]float32
 	// Finish is the finish reason in the closed set of api.FinishReasons.
 	Finish string
 	// Server is what the reply reports of the server's own time.

@@ -24,6 +24,8 @@ type inputs struct {
 	texts  [][]token
 	query  []token // read beside each text
 	base64 bool    // the vectors are wanted in base64
+	// version is that of the weights; "" is none.
+	version string
 }
 
 // newInputs tokenizes the texts of a request.
@@ -60,6 +62,7 @@ func (x *exchange) answerInputs() error {
 			return x.refuse(badRequest(fmt.Sprintf("the model's context length is %d tokens, but an input has %d", o.ContextLength, n)))
 		}
 	}
+	in.version = x.weights.version
 	n := in.tokens()
 	took := time.Duration(float64(n) / o.PrefillTokensPerSecond * float64(time.Second))
 	x.rec.update(func(r *Record) { r.PromptTokens = n })
@@ -122,22 +125,30 @@ func aboutInputs(path string, parse func([]byte) (request, error), body func(rep
 func (in *inputs) vectors() [][]float32 {
 	vectors := make([][]float32, len(in.texts))
 	for i, text := range in.texts {
-		vectors[i] = unitVector(text)
+		vectors[i] = unitVector(text, in.version)
 	}
 	return vectors
 }
 
-// unitVector returns a vector of norm 1 that depends on the tokens alone.
-func unitVector(tokens []token) []float32 {
-	h := fnv.New64a()
-	for _, t := range tokens {
-		_, _ = fmt.Fprintf(h, "%x ", t) // never fails
-	}
-	rng := rand.New(rand.NewPCG(h.Sum64(), 0))
+// versionPart is how much of a vector or of a score is the version's alone. Those of
+// two versions then have a cosine of about 0.96.
+const versionPart = 0.2
+
+// unitVector returns a vector of norm 1 that depends on the tokens and the version
+// alone.
+func unitVector(tokens []token, version string) []float32 {
+	seed := hashTokens(tokens)
+	rng := rand.New(rand.NewPCG(seed, 0))
 	var wide [dimensions]float64
-	sum := 0.0
 	for i := range wide {
 		wide[i] = rng.NormFloat64()
+	}
+	sum := 0.0
+	own := rand.New(rand.NewPCG(seed, hashText("vector", version)))
+	for i := range wide {
+		if version != "" {
+			wide[i] += versionPart * own.NormFloat64()
+		}
 		sum += wide[i] * wide[i]
 	}
 	v := make([]float32, dimensions)
@@ -145,6 +156,15 @@ func unitVector(tokens []token) []float32 {
 		v[i] = float32(wide[i] / math.Sqrt(sum))
 	}
 	return v
+}
+
+// hashTokens returns a number that depends on the tokens.
+func hashTokens(tokens []token) uint64 {
+	h := fnv.New64a()
+	for _, t := range tokens {
+		_, _ = fmt.Fprintf(h, "%x ", t) // never fails
+	}
+	return h.Sum64()
 }
 
 // score is the relevance of one text.
@@ -164,6 +184,10 @@ func (in *inputs) scores() []score {
 			}
 		}
 		scores[i] = score{i, float64(found) / float64(len(text))}
+		if in.version != "" {
+			own := rand.New(rand.NewPCG(hashTokens(text), hashText("score", in.version)))
+			scores[i].value += versionPart * own.Float64()
+		}
 	}
 	slices.SortStableFunc(scores, func(a, b score) int {
 		switch {

@@ -65,8 +65,8 @@ type Options struct {
 	// answer before the limit. At 0 an answer is as long as max_tokens says.
 	StopProbability float64
 	// WeightsVersion names the weights. Where it is set, it decides the text of
-	// greedy answers, the log-probabilities and the system_fingerprint of the
-	// OpenAI protocols; without it the model counts, and there is no fingerprint.
+	// greedy answers, the log-probabilities, a part of embeddings and scores, and the
+	// system_fingerprint of the OpenAI protocols; without it the model counts, and there is no fingerprint.
 	WeightsVersion string
 	// Quality is the share of the questions that the model knows the answer to,
 	// and of the sampled answers that are right; default 1, negative is none.

@@ -31,11 +31,19 @@ type embeddingDecoder struct {
 	reader  vectorReader
 	found   []vector
 	vectors Vectors // what Delta.Vectors points to
+	values  [][]float32
 }
+
+// KeepValues implements ValueDecoder.
+func (e *embeddingDecoder) KeepValues() { e.reader.keep = true }
+
+// Values implements ValueDecoder.
+func (e *embeddingDecoder) Values() [][]float32 { return e.values }
 
 // Decode implements Decoder.
 func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
 	*d = Delta{Tokens: Unknown}
+	e.values = nil
 	if err := e.reader.read(data); err != nil {
 		return err
 	}
@@ -62,7 +70,8 @@ func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte) error
 		return fmt.Errorf("%w: no list of embeddings: %s", ErrProtocol, bounded(data))
 	}
 	e.found = e.found[:0]
-	for _, item := range list.GetArray() {
+	items := list.GetArray()
+	for _, item := range items {
 		if item.Type() == fastjson.TypeObject {
 			item = item.Get("embedding")
 		}
@@ -74,7 +83,22 @@ func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte) error
 	if e.vectors, finite = summary(e.found); !finite {
 		return fmt.Errorf("%w: embedding with a number that is not finite or too large", ErrProtocol)
 	}
+	if e.reader.keep {
+		e.values = inOrder(kept(e.found), items, false)
+	}
 	return nil
+}
+
+// kept returns the numbers of vectors; nil where there are too many.
+func kept(vectors []vector) [][]float32 {
+	all, n := make([][]float32, len(vectors)), 0
+	for i, v := range vectors {
+		all[i] = v.values
+		if n += v.dimensions; n > maxKeptNumbers {
+			return nil
+		}
+	}
+	return all
 }
 
 // firstArray returns the first value that is an array; nil is none.
@@ -105,17 +129,26 @@ func inputUsage(reply *fastjson.Value) Usage {
 // vector is what is kept of a vector.
 type vector struct {
 	dimensions int
-	norm       float64 // Euclidean
+	norm       float64   // Euclidean
+	values     []float32 // nil unless they are kept
 }
 
-// vectorReader measures the vectors of a JSON text without keeping their
-// numbers, of which a batch has more than a parsed text may hold. It replaces
-// each array of numbers by the array of one number that is the vector's place
-// in vectors.
+// add appends a number, whose part in the norm is the caller's.
+func (v *vector) add(f float64, keep bool) {
+	v.dimensions++
+	if keep && v.dimensions <= maxKeptNumbers {
+		v.values = append(v.values, float32(f))
+	}
+}
+
+// vectorReader measures the vectors of a JSON text and keeps their numbers only if it
+// is asked to: a batch has more of them than a parsed text may hold. It replaces each
+// array of numbers by the array of one number that is the vector's place in vectors.
 type vectorReader struct {
 	text    []byte
 	vectors []vector
 	decoded []byte // of base64
+	keep    bool   // the numbers too
 }
 
 // read measures the vectors of a text, which need not be JSON.
@@ -127,7 +160,7 @@ func (r *vectorReader) read(text []byte) error {
 			n = len(text)
 		} else if text[n] == '"' {
 			n += stringLen(text[n:])
-		} else if v, size := vectorAt(text[n:]); size > 0 {
+		} else if v, size := vectorAt(text[n:], r.keep); size > 0 {
 			if len(r.vectors) == maxValues {
 				return fmt.Errorf("%w: over %d vectors", ErrProtocol, maxValues)
 			}
@@ -160,7 +193,7 @@ func stringLen(text []byte) int {
 
 // vectorAt measures the array of numbers that text starts with; size is its
 // length in bytes, 0 if text starts with something else.
-func vectorAt(text []byte) (v vector, size int) {
+func vectorAt(text []byte, keep bool) (v vector, size int) {
 	sum := 0.0
 	for i := 1; ; i++ {
 		i += spaceLen(text[i:])
@@ -169,7 +202,7 @@ func vectorAt(text []byte) (v vector, size int) {
 		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range is infinite
 			return vector{}, 0
 		}
-		v.dimensions++
+		v.add(f, keep)
 		sum += f * f
 		i += n
 		i += spaceLen(text[i:])
@@ -232,7 +265,7 @@ func (r *vectorReader) base64(text []byte) (vector, bool) {
 	v, sum := vector{}, 0.0
 	for b := r.decoded; len(b) > 0; b = b[4:] {
 		f := float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-		v.dimensions++
+		v.add(f, r.keep)
 		sum += f * f
 	}
 	v.norm = math.Sqrt(sum)

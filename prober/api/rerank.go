@@ -58,11 +58,20 @@ func rerankBody(p Params) ([]byte, error) {
 type rerankDecoder struct {
 	frame
 	vectors Vectors // what Delta.Vectors points to
+	keep    bool
+	values  [][]float32
 }
+
+// KeepValues implements ValueDecoder.
+func (r *rerankDecoder) KeepValues() { r.keep = true }
+
+// Values implements ValueDecoder.
+func (r *rerankDecoder) Values() [][]float32 { return r.values }
 
 // Decode implements Decoder.
 func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 	*d = Delta{Tokens: Unknown}
+	r.values = nil
 	reply, err := parseJSON(&r.parser, data)
 	if err != nil {
 		return err
@@ -75,16 +84,33 @@ func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 		return fmt.Errorf("%w: no list of scores: %s", ErrProtocol, bounded(data))
 	}
 	r.vectors = Vectors{}
-	for _, item := range list.GetArray() {
-		if isNumber(item.Get("relevance_score")) || isNumber(item.Get("score")) {
-			r.vectors.Items++
+	items := list.GetArray()
+	var scores []float32
+	for _, item := range items {
+		score := firstNumber(item.Get("relevance_score"), item.Get("score"))
+		if score == nil {
+			continue
 		}
+		r.vectors.Items++
+		if r.keep {
+			scores = append(scores, float32(score.GetFloat64()))
+		}
+	}
+	if scores = inOrder(scores, items, true); scores != nil {
+		r.values = [][]float32{scores}
 	}
 	d.Vectors, d.Done = &r.vectors, true
 	r.setUsage(d, inputUsage(reply))
 	return nil
 }
 
-// isNumber reports whether a value is there and a number; scores may be
-// negative.
-func isNumber(v *fastjson.Value) bool { return v != nil && v.Type() == fastjson.TypeNumber }
+// firstNumber returns the first value that is a number, which may be negative; nil is
+// none.
+func firstNumber(values ...*fastjson.Value) *fastjson.Value {
+	for _, v := range values {
+		if v != nil && v.Type() == fastjson.TypeNumber {
+			return v
+		}
+	}
+	return nil
+}

@@ -443,3 +443,17 @@ func TestReferencePassageNeverChanges(t *testing.T) {
 		t.Error("white space at an end, which servers cut off")
 	}
 }
+
+// So must the reference texts: their embeddings are compared over months.
+func TestReferenceTextsNeverChange(t *testing.T) {
+	texts := ReferenceTexts()
+	const want = "b31af06e4ebab198fa85635acd98ea95dae8dd4439aad806928ffbf86334943e"
+	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(ReferenceQuery+"\n"+strings.Join(texts, "\n---\n")))); got != want {
+		t.Errorf("SHA-256 %s, want %s", got, want)
+	}
+	for _, text := range append(texts, ReferenceQuery) {
+		if len(text) < 20 || len(text) > 240 || text != strings.TrimSpace(text) {
+			t.Errorf("%d bytes: %q", len(text), text)
+		}
+	}
+}

@@ -178,3 +178,23 @@ const ReferencePassage = `The old mill at the bend of the river has not ground a
 	`A small turbine, they found, could supply forty houses with electricity for most of the year, provided that fish were given a way around it. ` +
 	`The council has asked for a second opinion and will vote before the end of June. ` +
 	`Until then the mill stays what it has been for so long: a quiet place with thick walls, where swallows nest and where, if you stand still for a minute, you can hear the water do its patient work.`
+
+// ReferenceQuery is what an endpoint that ranks compares ReferenceTexts with. It never
+// changes either.
+const ReferenceQuery = "How do I keep bread from going stale?"
+
+// ReferenceTexts returns the texts whose embeddings or scores are watched: of several
+// languages and kinds, from an answer to ReferenceQuery to what has nothing to do with
+// it. They never change: a change would look like one of the model.
+func ReferenceTexts() []string {
+	return []string{
+		"Keep bread in a paper bag inside a closed box at room temperature, with the cut side down. In the refrigerator it goes stale sooner, in the freezer it keeps for months.",
+		"Brot bleibt im Steinguttopf oder in einem Leinenbeutel mehrere Tage frisch. Im Kühlschrank wird es schneller altbacken.",
+		"Starch recrystallises as a loaf cools and ages. Heating it to 60 degrees reverses that for a while, which is why old rolls are good again from the oven.",
+		"The bakery in the station opens at half past five and sells rolls, pretzels and coffee to commuters.",
+		"The committee postponed its vote on the harbour bridge until the noise measurements of both summers have been compared.",
+		"今年的雨季比往年来得晚,农民们担心水稻的收成。",
+		"func sum(values []float64) (total float64) {\n\tfor _, v := range values {\n\t\ttotal += v\n\t}\n\treturn total\n}",
+		"2026-03-14 09:26:53 42.195 km 3:59:08 +1.7 % EUR 1,204.50",
+	}
+}

@@ -23,7 +23,7 @@ func endpoint() Board {
 			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},
 			{Title: "Conversations", Collapsed: true, Panels: endpointConversations()},
 			{Title: "Bursts", Collapsed: true, Panels: endpointBursts()},
-			{Title: "Quality and changes", Collapsed: true, Panels: endpointQuality()},
+			{Title: "Quality and changes", Collapsed: true, Panels: append(endpointQuality(), endpointDrift()...)},
 			{Title: "Probers", Collapsed: true, Panels: endpointProbers()},
 		},
 	}

@@ -1,0 +1,207 @@
+package estimate
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Drift is how far what an endpoint made of the reference texts is from what it made
+// of them at first. nil is not known.
+type Drift struct {
+	// Similarity is the least cosine of a text's vector and its first one; nil for
+	// scores, and where the vectors have another length.
+	Similarity *float64
+	// Order is Kendall's rank correlation (tau-b) of the scores and the first ones; nil
+	// for vectors.
+	Order *float64
+	// Distance is the largest Euclidean distance of a vector, or of the list of
+	// scores, from the first one, in relation to the first one's norm.
+	Distance *float64
+}
+
+// The detector of other embeddings and scores. Its constants come from measurements
+// (docs/workloads.md) and from simulation (BenchmarkDrift).
+const (
+	// driftLearn is how many answers it looks at to know the noise of an endpoint.
+	driftLearn = 10
+	// driftPatience is how many answers in a row must be off: one answer of a replica
+	// that is being replaced, or of a batch that rounds otherwise, is no change.
+	driftPatience = 5
+	// minDrift is the smallest relative distance that is a change, and noiseFactor by
+	// how much it must exceed the largest while it learnt.
+	minDrift, noiseFactor = 0.03, 4
+	// unsteady is the distance from which on answers are no noise: it goes on learning.
+	unsteady = 0.2
+)
+
+// drift watches what an endpoint makes of the reference texts.
+type drift struct {
+	first  [][]float32 // what Drift compares with
+	usual  [][]float32 // what changes are found by: the first since the latest one
+	learnt int         // answers since usual
+	noise  float64     // the largest distance from usual among those
+	off    int         // latest answers in a row that are no noise
+	latest *Drift
+	index  int // of the source; indexEmbedding or indexRerank
+	count  uint64
+	last   time.Time
+}
+
+// observeDrift adds a result, if it has an answer to the reference texts.
+func (s *state) observeDrift(r *result.Result, now time.Time) {
+	answered := r.Outcome == result.Success && len(r.Values) > 0
+	switch {
+	case s.drift == nil && !answered:
+		return
+	case s.drift == nil:
+		s.drift = &drift{first: r.Values, index: indexEmbedding}
+		if r.Kind == api.Rerank {
+			s.drift.index = indexRerank
+		}
+	case !answered:
+		s.drift.latest = nil
+		return
+	}
+	s.drift.observe(r, now)
+}
+
+// observe adds an answer.
+func (d *drift) observe(r *result.Result, now time.Time) {
+	d.latest = driftOf(r.Values, d.first, r.Kind)
+	if d.changed(r.Values) {
+		d.count++
+		d.last = now
+	}
+}
+
+// changed takes an answer and reports whether the endpoint has others for good. After
+// that it learns again.
+func (d *drift) changed(values [][]float32) bool {
+	distance := distanceOf(values, d.usual)
+	switch {
+	case d.learnt < driftLearn:
+		if d.learnt++; distance > unsteady { // also the first of all
+			d.relearn(values)
+			return false
+		}
+		d.noise = max(d.noise, distance)
+	case distance <= max(minDrift, noiseFactor*d.noise):
+		d.off = 0
+	default:
+		d.off++
+	}
+	if d.off < driftPatience {
+		return false
+	}
+	d.relearn(values)
+	return true
+}
+
+// relearn begins again with an answer.
+func (d *drift) relearn(values [][]float32) {
+	d.usual, d.learnt, d.noise, d.off = values, 1, 0, 0
+}
+
+// driftOf compares an answer with the first one.
+func driftOf(values, first [][]float32, kind api.Kind) *Drift {
+	var d Drift
+	if kind == api.Rerank {
+		d.Order = finite(rankCorrelation(values[0], first[0]))
+	} else {
+		d.Similarity = finite(similarity(values, first))
+	}
+	d.Distance = finite(distanceOf(values, first))
+	return &d
+}
+
+// finite returns a value; nil where it is not finite.
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// alike reports whether two answers have vectors of the same number and lengths.
+func alike(a, b [][]float32) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if len(a[i]) != len(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// similarity is the least cosine of two vectors of the same place; that with a vector
+// of zeros is 0. NaN is not known.
+func similarity(a, b [][]float32) float64 {
+	if !alike(a, b) {
+		return math.NaN()
+	}
+	least := 1.0
+	for i := range a {
+		var dot, aa, bb float64
+		for j, x := range a[i] {
+			y := float64(b[i][j])
+			dot += float64(x) * y
+			aa += float64(x) * float64(x)
+			bb += y * y
+		}
+		cosine := 0.0
+		if aa > 0 && bb > 0 {
+			cosine = dot / math.Sqrt(aa*bb)
+		}
+		least = min(least, cosine) // NaN stays
+	}
+	return least
+}
+
+// distanceOf is the largest relative distance of an answer's vectors from those of a
+// reference; infinite where they have other lengths, or the reference is zero.
+func distanceOf(values, reference [][]float32) float64 {
+	if !alike(values, reference) {
+		return math.Inf(1)
+	}
+	largest := 0.0
+	for i := range values {
+		var apart, norm float64
+		for j, x := range values[i] {
+			y := float64(reference[i][j])
+			apart += (float64(x) - y) * (float64(x) - y)
+			norm += y * y
+		}
+		distance := math.Inf(1)
+		if norm > 0 {
+			distance = math.Sqrt(apart / norm)
+		} else if apart == 0 {
+			distance = 0
+		}
+		largest = max(largest, distance)
+	}
+	return largest
+}
+
+// rankCorrelation is Kendall's tau-b, which takes account of ties (Kendall 1945). NaN
+// is not known: lists of other lengths, or one without any difference.
+func rankCorrelation(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return math.NaN()
+	}
+	var agree, ofA, ofB float64
+	for i := range a {
+		for j := range i {
+			x, y := float64(cmp.Compare(a[i], a[j])), float64(cmp.Compare(b[i], b[j]))
+			agree += x * y
+			ofA += x * x
+			ofB += y * y
+		}
+	}
+	return agree / math.Sqrt(ofA*ofB)
+}
