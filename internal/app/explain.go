@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // explainCommand explains the state of an endpoint: that of a running exporter, or one
@@ -111,7 +113,21 @@ func readReport(resp *http.Response) (*explain.Report, error) {
 	case err == nil && answer.Error != "":
 		return nil, fmt.Errorf("the exporter at %s: %.200s", resp.Request.URL.Host, answer.Error)
 	case err != nil || resp.StatusCode != http.StatusOK || len(answer.Findings) == 0:
-		return nil, fmt.Errorf("the exporter at %s: status %s and no explanation", resp.Request.URL.Host, resp.Status)
+		return nil, notAnExporter(resp)
 	}
 	return &answer.Report, nil
 }
+
+// notAnExporter returns the error of an answer that no exporter with this command gives:
+// what was asked, what answered, and what to check.
+func notAnExporter(resp *http.Response) error {
+	what := cmp.Or(safetext.Line(resp.Header.Get("Content-Type"), maxHeaderShown), "no content type")
+	if server := safetext.Line(resp.Header.Get("Server"), maxHeaderShown); server != "" {
+		what += ", server " + server
+	}
+	return fmt.Errorf("GET %s: status %s (%s), and no explanation; check that --server is the URL of an exporter that has this command too, "+
+		"with the path prefix of a proxy in front of it", resp.Request.URL.Redacted(), resp.Status, what)
+}
+
+// maxHeaderShown bounds what is shown of a header, in bytes.
+const maxHeaderShown = 60

@@ -72,6 +72,12 @@ func waitForRow(t *testing.T, p *program, text string) {
 func TestExplainRefusals(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Server", "nginx")
+		_, _ = w.Write([]byte("<html>"))
+	}))
+	defer login.Close()
 	f := func(code int, pattern string, args ...string) {
 		t.Helper()
 		refused(t, code, []string{pattern}, append([]string{"explain"}, args...)...)
@@ -79,6 +85,8 @@ func TestExplainRefusals(t *testing.T) {
 	f(cli.ExitUsage, "inference_exporter: required argument 'target' not provided.*")
 	f(cli.ExitUsage, "inference_exporter: --count=0: want at least 1", "-n", "0", "http://h")
 	f(cli.ExitUsage, "inference_exporter: --server=nowhere: want a URL like http://127.0.0.1:10115", "--server=nowhere", "e")
-	f(cli.ExitFailure, "inference_exporter: the exporter at 127.0.0.1:[0-9]+: status 404 Not Found and no explanation", "--server="+other.URL, "e")
+	f(cli.ExitFailure, "inference_exporter: GET http://127.0.0.1:[0-9]+/api/v1/endpoints/e/explain: status 404 Not Found .text/plain; charset=utf-8., and no explanation; "+
+		"check that --server is the URL of an exporter .*", "--server="+other.URL, "e")
+	f(cli.ExitFailure, "inference_exporter: GET .*/api/v1/endpoints/e/explain: status 200 OK .text/html, server nginx., and no explanation; .*", "--server="+login.URL, "e")
 	f(cli.ExitFailure, "inference_exporter: ask the exporter, which --server names: .*refused", "--server=http://127.0.0.1:1", "e")
 }
