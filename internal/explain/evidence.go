@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -17,7 +18,7 @@ type Evidence struct {
 	Endpoint string
 	// Engine is the server software.
 	Engine string
-	State  State
+	State  health.State
 	// Since is when the state began.
 	Since time.Time
 	// Probes are the latest probes that count for the state, in the order of their
@@ -36,19 +37,6 @@ type Evidence struct {
 	Exporter Exporter
 	Common   *Shared
 }
-
-// State is the state of an endpoint, as far as rules differ by it.
-type State string
-
-// The states.
-const (
-	Up       State = "up"
-	Slow     State = "slow"
-	Degraded State = "degraded"
-	Down     State = "down"
-	Stale    State = "stale"
-	Waiting  State = "waiting"
-)
 
 // Probe is what one probe came to.
 type Probe struct {

@@ -6,6 +6,8 @@ package explain
 import (
 	"cmp"
 	"slices"
+
+	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
 // Cause is why an endpoint is not as it should be. The set is closed: it is a label
@@ -111,7 +113,7 @@ func Explain(e *Evidence) []Finding {
 	case len(findings) > 0:
 		findings[0].Evidence = append(findings[0].Evidence, f.stepLines()...)
 		return findings
-	case f.troubled() || f.State == Waiting:
+	case f.troubled() || f.State == health.Waiting:
 		return []Finding{unknown(f)}
 	}
 	return []Finding{healthy(f)}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -41,7 +42,7 @@ func wantRunbook(t *testing.T, name string) {
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // of returns evidence of an endpoint in a state since a minute ago.
-func of(state State, probes ...Probe) *Evidence {
+func of(state health.State, probes ...Probe) *Evidence {
 	return &Evidence{At: noon, Endpoint: "e", State: state, Since: noon.Add(-time.Minute), Probes: probes, Succeeded: true}
 }
 
@@ -63,7 +64,7 @@ func answered(ttft time.Duration) Probe {
 
 // slow returns evidence of answers whose latencies are (now, usual, objective).
 func slow(ttft, tpot [3]float64) *Evidence {
-	e := of(Slow, many(12, answered(time.Duration(ttft[0]*float64(time.Second))))...)
+	e := of(health.Slow, many(12, answered(time.Duration(ttft[0]*float64(time.Second))))...)
 	e.Speeds = []Speed{{Module: "interactive", TTFT: latency(ttft), TPOT: latency(tpot)}}
 	return e
 }
@@ -101,14 +102,14 @@ func constructed() []struct {
 		e    *Evidence
 		want []Cause
 	}{
-		{"packets dropped by a firewall", of(Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
-		{"no route to the host", of(Down, many(6, Probe{Outcome: result.ConnectError, Reason: Unreachable})...), []Cause{Network}},
-		{"certificate expired", of(Down, many(6, Probe{Outcome: result.TLSError, Reason: Expired})...), []Cause{Certificate}},
-		{"429 of a text-generation-inference server", with(of(Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
-		{"502 by a gateway, all servers' pages refused", with(of(Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
+		{"packets dropped by a firewall", of(health.Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
+		{"no route to the host", of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Unreachable})...), []Cause{Network}},
+		{"certificate expired", of(health.Down, many(6, Probe{Outcome: result.TLSError, Reason: Expired})...), []Cause{Certificate}},
+		{"429 of a text-generation-inference server", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
+		{"502 by a gateway, all servers' pages refused", with(of(health.Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 2, Lost: []string{"a:8000: connect", "b:8000: connect"}}
 		}), []Cause{ProcessGone}},
-		{"GPU lost, engine hung", with(of(Down, many(6, failed(result.TimeoutFirstToken, 0))...), func(e *Evidence) {
+		{"GPU lost, engine hung", with(of(health.Down, many(6, failed(result.TimeoutFirstToken, 0))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Running: now(3), Waiting: now(0), Stuck: 2 * time.Minute}
 			e.GPUs = []GPU{{UUID: "GPU-1", Lost: true}}
 		}), []Cause{Hung}},
@@ -129,17 +130,17 @@ func constructed() []struct {
 				e.Probes[i].Imprecise = i%3 > 0
 			}
 		}), []Cause{ExporterBusy}},
-		{"descriptors exhausted", with(of(Stale), func(e *Evidence) {
+		{"descriptors exhausted", with(of(health.Stale), func(e *Evidence) {
 			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipResources: 5}, SkippedAt: map[result.SkipReason]time.Time{result.SkipResources: noon}}
 		}), []Cause{ExporterBusy}},
-		{"budget used up", with(of(Stale, many(3, answered(time.Second))...), func(e *Evidence) {
+		{"budget used up", with(of(health.Stale, many(3, answered(time.Second))...), func(e *Evidence) {
 			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipBudget: 8}, SkippedAt: map[result.SkipReason]time.Time{result.SkipBudget: noon}}
 		}), []Cause{HeldBack}},
-		{"quota with a long Retry-After, no probe since", with(of(Stale, many(2, failed(result.RateLimited, 429))...), func(e *Evidence) {
+		{"quota with a long Retry-After, no probe since", with(of(health.Stale, many(2, failed(result.RateLimited, 429))...), func(e *Evidence) {
 			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipBackoff: 30}, SkippedAt: map[result.SkipReason]time.Time{result.SkipBackoff: noon}}
 			e.Since = noon.Add(-10 * time.Second)
 		}), []Cause{Quota}},
-		{"slow resolver", with(of(Slow, many(6, Probe{
+		{"slow resolver", with(of(health.Slow, many(6, Probe{
 			Outcome: result.Success, Duration: 3 * time.Second, TTFT: 200 * time.Millisecond,
 			Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},
 		})...), func(e *Evidence) {
@@ -188,33 +189,33 @@ func TestConstructedFaults(t *testing.T) {
 // Nothing is blamed without evidence of its own.
 func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 	late := [3]float64{2, 0.2, 0.5}
-	mixed := of(Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(2, Probe{Outcome: result.Empty}),
+	mixed := of(health.Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(2, Probe{Outcome: result.Empty}),
 		many(2, Probe{Outcome: result.ConnectError, Reason: Refused}), many(6, answered(time.Second)))...)
 	for _, c := range []struct {
 		name string
 		e    *Evidence
 		want Cause
 	}{
-		{"up", of(Up, many(12, answered(200*time.Millisecond))...), Healthy},
-		{"up again after an outage", of(Up, append(many(6, Probe{Outcome: result.ConnectError, Reason: Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
-		{"up with a full KV cache, requests waiting and one buffered answer", with(of(Up, append(many(1, Probe{Outcome: result.Success, Buffered: true}), many(5, answered(time.Second))...)...), func(e *Evidence) {
+		{"up", of(health.Up, many(12, answered(200*time.Millisecond))...), Healthy},
+		{"up again after an outage", of(health.Up, append(many(6, Probe{Outcome: result.ConnectError, Reason: Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
+		{"up with a full KV cache, requests waiting and one buffered answer", with(of(health.Up, append(many(1, Probe{Outcome: result.Success, Buffered: true}), many(5, answered(time.Second))...)...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(0.99), Preemptions: now(2), Waiting: now(9)}
 			e.GPUs = []GPU{{UUID: "GPU-1", Throttle: []string{"hw_thermal"}}}
 		}), Healthy},
-		{"up with an old change of the model", with(of(Up, many(3, answered(time.Second))...), func(e *Evidence) {
+		{"up with an old change of the model", with(of(health.Up, many(3, answered(time.Second))...), func(e *Evidence) {
 			e.Changes = []Change{{At: noon.Add(-3 * time.Hour), What: "model"}}
 		}), Healthy},
-		{"waiting for the first probe", of(Waiting), Unknown},
-		{"stale for no known reason", of(Stale, many(3, answered(time.Second))...), Unknown},
+		{"waiting for the first probe", of(health.Waiting), Unknown},
+		{"stale for no known reason", of(health.Stale, many(3, answered(time.Second))...), Unknown},
 		{"slow without a server's page", slow(late, calmTPOT), Unknown},
 		{"slow, and the server as fast as ever, whose queue is empty and whose TTFT is not known", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: now(0), Running: now(1), Hits: levels(0.6, 0.7), KVUsage: now(0.4)}
 		}), Unknown},
 		{"four kinds of failures, none of them half", mixed, Unknown},
-		{"refused key while the KV cache is full", with(of(Down, many(6, Probe{Outcome: result.Unauthorized, Status: 401})...), func(e *Evidence) {
+		{"refused key while the KV cache is full", with(of(health.Down, many(6, Probe{Outcome: result.Unauthorized, Status: 401})...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(1), Preemptions: now(2), Waiting: now(9)}
 		}), Credentials},
-		{"a change of the model while the host is gone", with(of(Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), func(e *Evidence) {
+		{"a change of the model while the host is gone", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), func(e *Evidence) {
 			e.Changes = []Change{{At: noon.Add(-5 * time.Minute), What: "model"}}
 		}), ProcessGone},
 	} {
@@ -255,7 +256,7 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 	if got.Cause != QueueFull || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
 	}
-	e = of(Degraded, append(many(3, Probe{Outcome: result.Unauthorized, Error: "status 401: Invalid API key"}), many(5, answered(time.Second))...)...)
+	e = of(health.Degraded, append(many(3, Probe{Outcome: result.Unauthorized, Error: "status 401: Invalid API key"}), many(5, answered(time.Second))...)...)
 	got = Explain(e)[0]
 	if want := []string{"3 of 3 failed probes: not authorized: status 401: Invalid API key"}; got.Cause != Credentials || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
@@ -285,8 +286,8 @@ func TestStepsAreEvidence(t *testing.T) {
 		{"late for a queue", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(14, 0), Queue: levels(1.7, 0.01)}
 		}), []string{ttft}},
-		{"failing", of(Degraded, many(6, Probe{Outcome: result.Unauthorized})...), []string{failures}},
-		{"up", of(Up, many(6, answered(time.Second))...), nil},
+		{"failing", of(health.Degraded, many(6, Probe{Outcome: result.Unauthorized})...), []string{failures}},
+		{"up", of(health.Up, many(6, answered(time.Second))...), nil},
 	} {
 		c.e.Steps = steps
 		var got []string
@@ -339,7 +340,7 @@ func TestChangeAtAStepRanksUp(t *testing.T) {
 
 // What is not explained names the most frequent failures first.
 func TestUnknownIsSorted(t *testing.T) {
-	e := of(Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(3, Probe{Outcome: result.Empty}),
+	e := of(health.Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(3, Probe{Outcome: result.Empty}),
 		many(4, Probe{Outcome: result.ConnectError, Reason: Refused}))...)
 	got := Explain(e)[0]
 	var counts []string
@@ -395,7 +396,7 @@ func TestInCommon(t *testing.T) {
 
 // What endpoints have in common comes before how each of them fails.
 func TestCommonComesFirst(t *testing.T) {
-	e := of(Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...)
+	e := of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...)
 	e.Common = &Shared{Factor: Factor{"host", "node-7"}, Cause: ProcessGone, Endpoints: []string{"a", "b"}, All: 2, Outside: 5}
 	got := Explain(e)
 	if len(got) != 2 || got[0].Cause != Common || got[1].Cause != ProcessGone || got[0].Title != "2 endpoints fail at once, all of host node-7" {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
@@ -23,7 +24,7 @@ func (f *facts) skips(reason result.SkipReason) int {
 
 // heldBack reports whether the exporter itself is why there is no result.
 func (f *facts) heldBack() bool {
-	return (f.State == Stale || f.State == Waiting) &&
+	return (f.State == health.Stale || f.State == health.Waiting) &&
 		f.skips(result.SkipBudget)+f.skips(result.SkipLimit)+f.skips(result.SkipModel)+f.skips(result.SkipResources)+f.skips(result.SkipContext) > 0
 }
 
@@ -62,7 +63,7 @@ func matchExporterBusy(f *facts) *match {
 }
 
 func matchHeldBack(f *facts) *match {
-	if f.State != Stale && f.State != Waiting {
+	if f.State != health.Stale && f.State != health.Waiting {
 		return nil
 	}
 	for _, r := range []struct {
@@ -95,9 +96,9 @@ func unknown(f *facts) Finding {
 		Runbook: "InferenceProbeFailing",
 	}
 	switch {
-	case f.State == Waiting:
+	case f.State == health.Waiting:
 		r.Title = "no probe has ended yet"
-	case f.State == Stale:
+	case f.State == health.Stale:
 		r.Runbook = "InferenceProbeStale"
 	case len(f.failed) == 0:
 		r.Runbook = "InferenceLatencyRegression"

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -24,7 +25,7 @@ func newFacts(e *Evidence) *facts {
 		switch p := &e.Probes[i]; {
 		case !p.Failed():
 			f.good = append(f.good, *p)
-		case e.State != Up && e.State != Slow && p.end().After(e.Since.Add(-slack)):
+		case e.State != health.Up && e.State != health.Slow && p.end().After(e.Since.Add(-slack)):
 			f.failed = append(f.failed, *p)
 		}
 	}
@@ -41,7 +42,9 @@ func newFacts(e *Evidence) *facts {
 const slack = time.Second
 
 // troubled reports whether there is something to explain.
-func (f *facts) troubled() bool { return f.State != Up && f.State != Waiting || f.heldBack() }
+func (f *facts) troubled() bool {
+	return f.State != health.Up && f.State != health.Waiting || f.heldBack()
+}
 
 func (f *facts) addLate(s Speed) {
 	const ms = 1e-3

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -178,7 +179,7 @@ func matchModelChanged(f *facts) *match {
 	var evidence []string
 	atStep := false
 	for _, c := range f.Changes {
-		if f.At.Sub(c.At) > lately && (f.State == Up || c.At.Before(f.Since.Add(-before))) {
+		if f.At.Sub(c.At) > lately && (f.State == health.Up || c.At.Before(f.Since.Add(-before))) {
 			continue
 		}
 		evidence = append(evidence, fmt.Sprintf("%s changed at %s (module %s)", strings.ReplaceAll(c.What, "_", " "), clock(c.At), c.Module))

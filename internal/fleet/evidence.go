@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/status"
@@ -132,7 +133,7 @@ func (m *memory) evidence(s endpointState, now time.Time, before past, gpus *gpu
 	defer m.mu.Unlock()
 	began := m.nowBegan(s)
 	var from time.Time // of the latencies of now: what was answered before it failed is past
-	if s.state != explain.Up && s.state != explain.Slow {
+	if s.state != health.Up && s.state != health.Slow {
 		from = began
 	}
 	for _, r := range m.series {
@@ -177,7 +178,7 @@ func stepsOf(title string, steps []status.Step) []explain.Step {
 // while the endpoint is up with the latest answers.
 func (m *memory) nowBegan(s endpointState) time.Time {
 	began := s.since
-	if s.state == explain.Up || began.IsZero() {
+	if s.state == health.Up || began.IsZero() {
 		began = time.Time{}
 		for _, r := range m.series {
 			if at := r.probes[max(0, len(r.probes)-paceProbes)].At; began.IsZero() || at.Before(began) {

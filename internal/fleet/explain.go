@@ -48,7 +48,7 @@ func (x *explainer) use(members map[string]*member) {
 
 // endpointState is the state of an endpoint without regard to a mute, and when it began.
 type endpointState struct {
-	state explain.State
+	state health.State
 	since time.Time
 }
 
@@ -60,7 +60,7 @@ func (x *explainer) stateOf(name string) (*health.Status, endpointState) {
 		return nil, endpointState{}
 	}
 	s := e.Status()
-	return s, endpointState{explain.State(s.Unmuted), s.UnmutedSince}
+	return s, endpointState{s.Unmuted, s.UnmutedSince}
 }
 
 // explain returns what is known of an endpoint; false without one of this name.
@@ -110,11 +110,11 @@ func (x *explainer) find(now time.Time) *causes {
 		switch s.state {
 		case "":
 			continue // it went meanwhile
-		case explain.Up:
+		case health.Up:
 			p.Cause = explain.Healthy
 		default:
 			p.Cause = explain.Explain(m.evidence(s, now, x.Board, gpus))[0].Cause
-			if s.state == explain.Waiting && p.Cause == explain.Unknown {
+			if s.state == health.Waiting && p.Cause == explain.Unknown {
 				p.Cause = "" // soon to be known
 			} else {
 				found.top[name] = p.Cause
@@ -135,9 +135,9 @@ func (x *explainer) find(now time.Time) *causes {
 func (x *explainer) cause(name string) explain.Cause {
 	_, s := x.stateOf(name)
 	switch s.state {
-	case "", explain.Up:
+	case "", health.Up:
 		return ""
-	case explain.Waiting:
+	case health.Waiting:
 		return x.found.Load().top[name]
 	}
 	if cause := x.found.Load().top[name]; cause != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -86,7 +87,7 @@ func (m *memory) take(all Results) {
 func (m *memory) ownState(began time.Time) endpointState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := endpointState{explain.Waiting, began}
+	s := endpointState{health.Waiting, began}
 	probes, failed, slow := 0, 0, false
 	for _, r := range m.series {
 		for i := range r.probes {
@@ -101,13 +102,13 @@ func (m *memory) ownState(began time.Time) endpointState {
 	switch {
 	case probes == 0:
 	case failed == probes:
-		s.state = explain.Down
+		s.state = health.Down
 	case failed > 0:
-		s.state = explain.Degraded
+		s.state = health.Degraded
 	case slow:
-		s.state = explain.Slow
+		s.state = health.Slow
 	default:
-		s.state = explain.Up
+		s.state = health.Up
 	}
 	return s
 }

@@ -201,7 +201,7 @@ func (s *stage) play() *explain.Report {
 	s.runs(n)
 	report, _ := s.Explain("e")
 	for range 10 {
-		if report.State != string(explain.Up) || s.want == explain.Healthy || report.Findings[0].Cause == s.want {
+		if report.State != string(health.Up) || s.want == explain.Healthy || report.Findings[0].Cause == s.want {
 			break
 		}
 		s.t.Logf("%s: %v; once more", s.name, report.Findings)
@@ -407,7 +407,7 @@ func behindTheSame(s *stage) string {
 // untilStale waits until the last result is too old.
 func untilStale(s *stage) {
 	for range 100 {
-		if r, _ := s.Explain("e"); r.State == string(explain.Stale) {
+		if r, _ := s.Explain("e"); r.State == string(health.Stale) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)

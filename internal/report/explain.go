@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
 // Explain writes why an endpoint is as it is, for a person who has five seconds: the
@@ -24,10 +25,10 @@ func Explain(w io.Writer, r *explain.Report, o Options) error {
 // stateLine is as in "llama-prod: degraded since 06:15:04 UTC (1h20m0s)".
 func (p *page) stateLine(r *explain.Report) string {
 	c := yellow
-	switch explain.State(r.State) {
-	case explain.Up:
+	switch health.State(r.State) {
+	case health.Up:
 		c = green
-	case explain.Down:
+	case health.Down:
 		c = red
 	}
 	text := clean(r.Endpoint) + ": " + p.paint(c, clean(r.State))
