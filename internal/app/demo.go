@@ -31,6 +31,7 @@ modules:
   burst: {interval: 30s, concurrency: [1, 4, 16, 48], output_tokens: 32}
   questions: {questions: true, fingerprint: true}
   reference: {reference_logprob: true}
+  track: {track_model: true, interval: 500ms}
 endpoints:
 `
 
@@ -176,10 +177,10 @@ func demoServers() []demoServer {
 		},
 		{
 			name: "altered", what: "always answers at once with status 200, and many of its answers are not right or pause",
-			modules: "[interactive, questions]", slo: "{ttft: 500ms, tpot: 100ms, fluidity: 0.9}",
+			modules: "[interactive, questions, track]", slo: "{ttft: 500ms, tpot: 100ms, fluidity: 0.9}",
 			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
 			options: simulator.Options{
-				Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2",
+				Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2", LogprobNoise: 0.01, QuantizeAfter: 3 * time.Minute,
 				TokensPerEvent: 1.6, FaultRatio: 0.1, Faults: faultsNamed("pause_midstream"),
 			},
 		},
@@ -228,6 +229,8 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 		Default("1").Float64Var(&s.o.Quality)
 	c.Flag("greedy-flips", "Share of greedy answers that differ although nothing changed.").Float64Var(&s.o.GreedyFlips)
 	c.Flag("logprob-shift", "What is added to each log-probability, in nats.").Float64Var(&s.o.LogprobShift)
+	c.Flag("quantize-after", "Time after which the log-probabilities of first tokens are those of quantized weights; 0 is never.").
+		DurationVar(&s.o.QuantizeAfter)
 	c.Flag("logprob-noise", "Standard deviation of what is added to all log-probabilities of a request, in nats.").Float64Var(&s.o.LogprobNoise)
 	c.Flag("fault-ratio", "Share of the requests that show one of --fault.").Float64Var(&s.o.FaultRatio)
 	c.Flag("seed", "Seed of ids, lengths and draws.").Uint64Var(&s.o.Seed)
@@ -281,6 +284,7 @@ func (c *simulateCommand) check() error {
 		{"quality", c.o.Quality},
 		{"greedy-flips", c.o.GreedyFlips},
 		{"logprob-noise", c.o.LogprobNoise},
+		{"quantize-after", c.o.QuantizeAfter.Seconds()},
 		{"fault-ratio", c.o.FaultRatio},
 	} {
 		if f.value < 0 || math.IsNaN(f.value) {

@@ -3,6 +3,7 @@ package simulator
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 const (
@@ -10,6 +11,8 @@ const (
 	// mean difference of the log-probabilities of neighbours, in nats.
 	firstTokens = 5
 	firstSpread = 1.0
+	// quantized is by how much each log-probability moves at Options.QuantizeAfter.
+	quantized = 0.1
 )
 
 // drawFirst decides the first token of an answer of one token to a greedy request, by
@@ -22,12 +25,16 @@ func (x *exchange) drawFirst() {
 	if a.maxOutput != 1 || a.sampled || w.version == "" || x.text.fixed != nil || x.reasoning > 0 {
 		return
 	}
+	shift := w.shift
+	if after := x.s.o.QuantizeAfter; after > 0 && time.Since(x.s.started) > after {
+		shift += quantized
+	}
 	order := x.text.order
 	p := -0.5
 	var top []tokenScore
 	for i := range firstTokens {
 		h := mix(order, uint64(i)+1_000)
-		moved := w.shift
+		moved := shift
 		if h&1 == 0 {
 			moved = -moved
 		}
