@@ -173,6 +173,8 @@ func TestQualityDrop(t *testing.T) {
 	f(120, 0.001, 0.1)
 	f(120, 0.1, 0.3)
 	f(720, 0.1, 0.2)
+	// Six hours of the built-in module tool-call.
+	f(72, 0.01, 0.15)
 	// As few checks as are looked at.
 	f(fewestChecks, 0.001, 0.2)
 	f(fewestChecks, 0.1, 0.5)

@@ -273,7 +273,7 @@ func hourlyWorkloadsGroup() Group {
 		record("module:inference_probe_checks:increase_each_hour",
 			`sum by (%s) (increase(inference_probe_checks_total{concurrency=""}[1h]))`, ofEach),
 		record("module:inference_probe_checks_missed:increase_each_hour",
-			`sum by (%s) (increase(inference_probe_checks_total{verdict!="correct",concurrency=""}[1h]))`, ofEach),
+			`sum by (%s) (increase(inference_probe_checks_total{verdict!~"correct|valid",concurrency=""}[1h]))`, ofEach),
 		record("module:inference_probe_burst_knee_concurrency:max_each_hour",
 			"max_over_time(module:inference_probe_burst_knee_concurrency:max[1h])"),
 	}}
@@ -310,7 +310,7 @@ func checksRecorded(window string) []Rule {
 	missed := "module:inference_probe_checks_missed:increase" + window
 	return []Rule{
 		record(checks, `sum by (%s) (increase(inference_probe_checks_total{concurrency=""}[%s]))`, ofEach, window),
-		record(missed, `sum by (%s) (increase(inference_probe_checks_total{verdict!="correct",concurrency=""}[%s]))`, ofEach, window),
+		record(missed, `sum by (%s) (increase(inference_probe_checks_total{verdict!~"correct|valid",concurrency=""}[%s]))`, ofEach, window),
 		record("module:inference_probe_checks_missed:ratio"+window, "%s / on (%s) (%s > 0)", missed, ofEach, checks),
 	}
 }

@@ -1,37 +1,46 @@
 package collector
 
 import (
-	"slices"
-
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
-// newChecks returns the counters by index in check.Verdicts.
-func newChecks() []uint64 { return make([]uint64, len(check.Verdicts())) }
+// checks counts the answers that were checked, for each verdict that is possible.
+type checks map[check.Verdict]uint64
 
-// countVerdict counts an answer that was checked.
-func (v *values) countVerdict(verdict check.Verdict) {
-	if v.checks == nil {
-		return
+// of returns the counters of the given verdicts, and keeps what was counted of
+// them.
+func (c checks) of(possible []check.Verdict) checks {
+	if len(possible) == 0 {
+		return nil
 	}
-	if i := slices.Index(check.Verdicts(), verdict); i >= 0 {
-		v.checks[i]++
+	next := make(checks, len(possible))
+	for _, verdict := range possible {
+		next[verdict] = c[verdict]
+	}
+	return next
+}
+
+// count counts an answer.
+func (c checks) count(verdict check.Verdict) {
+	if _, possible := c[verdict]; possible {
+		c[verdict]++
 	}
 }
 
 // checksFamily is what the checked answers came to.
 func checksFamily() *probeFamily {
-	set := labelValues(check.Verdicts())
+	all := check.Verdicts()
 	return newProbeFamily(Family{
-		Name: "probe_checks_total", Type: Counter, Labels: []string{"verdict"}, Values: set,
-		Help: "Answers by the verdict of their check: as expected (correct), correct form but other content (wrong), other form, length, language or finish reason (wrong_format), refused by the model (refused), or repeating itself in a loop (repetition). Probes without an answer have no verdict. Absent for modules without a check.",
+		Name: "probe_checks_total", Type: Counter, Labels: []string{"verdict"}, Values: labelValues(all),
+		Help: "Answers by the verdict of their check: as expected (correct), correct form but other content (wrong), other form, length, language or finish reason (wrong_format), refused by the model (refused), or repeating itself in a loop (repetition). " +
+			"Modules with tool_call or structured have verdicts of their own: a call or an answer that meets the schema (valid), that is not JSON (bad_json), does not meet the schema (bad_schema), calls another function (wrong_tool), calls none (no_call), has the call in its text (leaked_into_content), or ends before its JSON does (truncated). " +
+			"Probes without an answer have no verdict. Absent for modules without a check.",
 	}, nil, func(e encoder, f *family, v *values) {
-		if v.checks == nil {
-			return
-		}
 		for _, i := range f.order {
-			e.counter(i, float64(v.checks[i]))
+			if n, possible := v.checks[all[i]]; possible {
+				e.counter(i, float64(n))
+			}
 		}
 	})
 }

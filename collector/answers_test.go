@@ -36,7 +36,7 @@ func TestChecks(t *testing.T) {
 	}
 	answer(result.Success, check.Correct)
 	verdicts(t, p, "", "", "", "", "")
-	s.configure(SeriesOptions{ChecksAnswers: true})
+	s.configure(SeriesOptions{Verdicts: check.AnswerVerdicts()})
 	verdicts(t, p, "0", "0", "0", "0", "0")
 	answer(result.Success, check.Correct)
 	answer(result.Success, check.Correct)
@@ -48,7 +48,7 @@ func TestChecks(t *testing.T) {
 	answer(result.ConnectError, "")
 	answer(result.Success, "no such verdict")
 	answer(result.Canceled, check.Correct)
-	s.configure(SeriesOptions{ChecksAnswers: true}) // changes nothing
+	s.configure(SeriesOptions{Verdicts: check.AnswerVerdicts()}) // changes nothing
 	verdicts(t, p, "2", "2", "1", "1", "1")
 
 	r := success()
@@ -57,8 +57,48 @@ func TestChecks(t *testing.T) {
 	r.Model = "m"
 	s.Observe(r)
 	verdicts(t, p, "0", "0", "0", "0", "0")
-	s.configure(SeriesOptions{ChecksAnswers: false})
+	s.configure(SeriesOptions{})
 	verdicts(t, p, "", "", "", "", "")
+}
+
+// A module has counters of the verdicts that its answers may have, and the times of
+// valid calls where it asks for calls.
+func TestCallsOfTools(t *testing.T) {
+	p, s := newStore()
+	s.setServed(api.Generation, "m")
+	hasCalls := func(counts map[check.Verdict]string, timed, first, complete string) {
+		t.Helper()
+		want := map[string]string{
+			"probe_first_argument_seconds_count": timed, "probe_first_argument_seconds_sum": first,
+			"probe_complete_call_seconds_count": timed, "probe_complete_call_seconds_sum": complete,
+		}
+		for _, v := range check.Verdicts() {
+			want[`probe_checks_total verdict="`+string(v)+`"`] = counts[v]
+		}
+		has(t, p, want)
+	}
+	hasCalls(nil, "", "", "")
+	s.configure(SeriesOptions{Verdicts: check.ToolCallVerdicts(), Calls: true})
+	hasCalls(map[check.Verdict]string{
+		check.Valid: "0", check.BadJSON: "0", check.BadSchema: "0", check.WrongTool: "0", check.NoCall: "0", check.LeakedIntoContent: "0", check.Truncated: "0",
+	}, "0", "0", "0")
+	call := func(o result.Outcome, v check.Verdict, imprecise bool, first, complete time.Duration) {
+		r := success()
+		r.Outcome, r.Answer.Verdict, r.Imprecise, r.Call = o, v, imprecise, result.Call{FirstArgument: first, Complete: complete}
+		s.Observe(r)
+	}
+	call(result.Success, check.Valid, false, 250*time.Millisecond, 500*time.Millisecond)
+	call(result.Success, check.Valid, false, 500*time.Millisecond, time.Second)
+	call(result.Success, check.LeakedIntoContent, false, 0, 0)
+	call(result.TimeoutStall, "", false, 0, 0)
+	call(result.Success, check.Valid, true, time.Second, time.Second) // is counted, not timed
+	s.configure(SeriesOptions{Verdicts: check.ToolCallVerdicts(), Calls: true})
+	hasCalls(map[check.Verdict]string{
+		check.Valid: "3", check.BadJSON: "0", check.BadSchema: "0", check.WrongTool: "0", check.NoCall: "0", check.LeakedIntoContent: "1", check.Truncated: "0",
+	}, "2", "0.75", "1.5")
+
+	s.configure(SeriesOptions{Verdicts: check.StructuredVerdicts()})
+	hasCalls(map[check.Verdict]string{check.Valid: "3", check.BadJSON: "0", check.BadSchema: "0", check.Truncated: "0"}, "", "", "")
 }
 
 // reference keeps the same metrics in client_golang's vectors, in the plainest

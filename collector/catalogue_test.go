@@ -86,8 +86,9 @@ func full(t *testing.T) *Exposition {
 	r.CertNotAfter = epoch
 	promised := fluent()
 	promised.CountWaiting = true
+	r.Call = result.Call{FirstArgument: time.Second, Complete: 2 * time.Second}
 	s := sized("e", SeriesOptions{
-		SLO: promised, Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), ChecksAnswers: true,
+		SLO: promised, Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), Verdicts: check.Verdicts(), Calls: true,
 	})
 	s.Observe(r)
 	s.Judge(r)

@@ -51,7 +51,7 @@ func TestEqualsClientGolang(t *testing.T) {
 					store.SetEndpoint(target.info())
 					ref.setEndpoint(target.info())
 					o := target.options()
-					o.Price, o.ChecksAnswers = exactPrice(), true
+					o.Price, o.Verdicts = exactPrice(), check.AnswerVerdicts()
 					s := store.Open(target.SeriesID, o)
 					s.setServed(api.Generation, target.model) // client_golang has no series without the label
 					ref.create(target)
@@ -245,7 +245,7 @@ func randomResult(r *rand.Rand, model string, octaves float64) *result.Result {
 		RateLimit: api.RateLimit{Requests: count(100), Tokens: count(3)},
 		Buffered:  r.IntN(5) == 0, Imprecise: r.IntN(5) == 0, NoEndMarker: r.IntN(5) == 0,
 		NoFinish: r.IntN(5) == 0, MoreEvents: r.IntN(5) == 0,
-		Answer: result.Answer{Verdict: append(check.Verdicts(), "")[r.IntN(6)]},
+		Answer: result.Answer{Verdict: append(check.AnswerVerdicts(), "")[r.IntN(6)]},
 	}
 	if r.IntN(4) == 0 {
 		res.Outcome = result.Outcomes()[r.IntN(len(result.Outcomes()))]

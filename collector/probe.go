@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -52,7 +53,8 @@ type values struct {
 	items                                  uint64
 	lastItems, lastInput, dimensions, norm gauge
 
-	checks []uint64        // by index in check.Verdicts; nil where answers are not checked
+	checks checks          // nil where answers are not checked
+	calls  *calls          // nil where none is asked for
 	cost   *cost           // nil where tokens have no price
 	slo    *slo            // nil without objectives
 	steps  []estimate.Step // the latest of each metric
@@ -81,12 +83,8 @@ func newValues(now func() time.Time) *values {
 // configure sets what the options say of the values.
 func (v *values) configure(o SeriesOptions) {
 	v.cost = v.cost.at(o.Price)
-	switch {
-	case !o.ChecksAnswers:
-		v.checks = nil
-	case v.checks == nil:
-		v.checks = newChecks()
-	}
+	v.checks = v.checks.of(o.Verdicts)
+	v.calls = v.calls.configured(o.Calls)
 	v.slo = nil
 	if o.SLO != nil {
 		v.slo = newSLO(o.SLO, v.now())
@@ -103,9 +101,8 @@ func (v *values) configure(o SeriesOptions) {
 func (v *values) restart() *values {
 	next := newValues(v.now)
 	next.kind, next.interval, next.timeout, next.configured = v.kind, v.interval, v.timeout, v.configured
-	if v.checks != nil {
-		next.checks = newChecks()
-	}
+	next.checks = checks(nil).of(slices.Collect(maps.Keys(v.checks)))
+	next.calls = (*calls)(nil).configured(v.calls != nil)
 	if v.cost != nil {
 		next.cost = &cost{price: v.cost.price}
 	}
@@ -135,7 +132,7 @@ func (v *values) observe(r *result.Result, outcomes map[result.Outcome]int, time
 	}
 	v.lastRun.set(unixSeconds(r.Start))
 	v.setReplyState(r)
-	v.countVerdict(r.Answer.Verdict)
+	v.checks.count(r.Answer.Verdict)
 	v.mergedEvents += uint64(r.MergedEvents())
 	if r.Imprecise {
 		v.imprecise++
@@ -156,6 +153,7 @@ func (v *values) observe(r *result.Result, outcomes map[result.Outcome]int, time
 	if timed {
 		v.setLast(&r.Timing)
 		v.observeLatency(r)
+		v.calls.observe(r)
 	}
 }
 
@@ -208,6 +206,7 @@ func probeFamilies() []*probeFamily {
 	all = append(all, stepFamilies()...)
 	all = append(all, of(generation, smoothnessFamilies()...)...)
 	all = append(all, of(generation, checksFamily())...)
+	all = append(all, of(generation, callFamilies()...)...)
 	all = append(all, untimedFamilies()...)
 	all = append(all, of(generation, accuracyFamilies()...)...)
 	return append(all, of(vectors, vectorFamilies()...)...)

@@ -20,6 +20,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Probes is the store of the families of probes and endpoints. It is safe for
@@ -96,8 +97,11 @@ type SeriesOptions struct {
 	// Price is that of the tokens counted from now on. A series whose tokens have no
 	// price has no cost; nil is no price.
 	Price *config.Price
-	// ChecksAnswers gives the series counters of verdicts.
-	ChecksAnswers bool
+	// Verdicts are those that the answers may have, each of which gets a counter; none
+	// where they are not checked.
+	Verdicts []check.Verdict
+	// Calls gives the series the times of calls of tools.
+	Calls bool
 	// SLO are the objectives, counted against from zero; nil is none, and no family of
 	// theirs.
 	SLO *config.SLO

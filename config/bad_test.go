@@ -47,7 +47,7 @@ func badFiles() map[string][]string {
 		},
 		"model-long":        {`:3: endpoints[0].model: model of 257 bytes, more than 256`},
 		"model-type":        {`:3: endpoints[0].model: want a text, got a mapping`},
-		"modules-unknown":   {`:3: endpoints[0].modules[1]: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag`},
+		"modules-unknown":   {`:3: endpoints[0].modules[1]: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`},
 		"modules-twice":     {`:3: endpoints[0].modules[1]: module "interactive" is listed twice`},
 		"modules-empty":     {`:3: endpoints[0].modules: an empty list; leave the key out for [interactive]`},
 		"modules-text":      {`:3: endpoints[0].modules: want a list, got a plain value`},
@@ -401,7 +401,7 @@ func badDiscoveries() map[string][]string {
 			`:8: discovery[4]: no source of targets; want at least one of static_configs, file_sd_configs, http_sd_configs, dns_sd_configs, kubernetes_sd_configs, consul_sd_configs`,
 		},
 		"discovery-template": {
-			`:3: discovery[0].modules[0]: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag`,
+			`:3: discovery[0].modules[0]: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`,
 			`:4: discovery[0].api: want openai-chat, openai-completions, openai-responses, ollama, ollama-generate, tgi, sglang, llamacpp, triton, anthropic, gemini, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got "soap"`,
 			`:5: discovery[0].labels.model: label name "model" is reserved`,
 			`:6: discovery[0].price.gpus: want 1 to 1024, got 0`,

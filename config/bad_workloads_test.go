@@ -11,7 +11,7 @@ func badWorkloads() map[string][]string {
 		nothing    = `: expects nothing; want at least one of equals, matches, json_schema, min_length, max_length, language and finish_reason`
 		noMoney    = `: has no effect without a price of tokens; set price.input_usd and price.output_usd`
 		noPrice    = `: no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd`
-		unchecked  = `: needs expect, prompts_file or questions: no other answer is checked`
+		unchecked  = `: needs expect, prompts_file, questions, tool_call or structured: no other answer is checked`
 		changing   = `: needs prompt or questions: other answers differ each time`
 		cutAnother = `: needs a single output_tokens: answers of other lengths differ`
 	)
@@ -105,10 +105,18 @@ func badWorkloads() map[string][]string {
 			`:24: modules.batch.concurrency: excludes reference_texts`,
 			`:24: modules.batch.fingerprint: has no effect with reference_texts, which is watched without it`,
 			`:25: modules.agent.prefix: want warm with prompt` + again,
+			`:26: modules.h.tool_call: excludes questions`,
+			`:26: modules.h.structured: excludes questions`,
+			`:26: modules.h.batch_size: has no effect with questions`,
+			`:27: modules.i.prefix: want warm with structured` + again,
+			`:27: modules.i.expect: needs prompt; prompts_file, questions, tool_call and structured have answers of their own`,
+			`:27: modules.i.fingerprint` + changing,
+			`:28: modules.tool-call.tool_call: excludes prompt`,
+			`:28: modules.tool-call.input_tokens: has no effect with prompt`,
 		},
 		"answers": {
-			`:2: modules.a.expect: needs prompt; prompts_file and questions have answers of their own`,
-			`:3: modules.b.expect: needs prompt; prompts_file and questions have answers of their own`,
+			`:2: modules.a.expect: needs prompt; prompts_file, questions, tool_call and structured have answers of their own`,
+			`:3: modules.b.expect: needs prompt; prompts_file, questions, tool_call and structured have answers of their own`,
 			`:4: modules.c.log_answers` + unchecked,
 			`:5: modules.d.log_answers` + unchecked,
 			`:6: modules.e.fingerprint` + changing,

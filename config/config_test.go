@@ -322,7 +322,7 @@ func TestErrors(t *testing.T) {
 	}
 	want := []Error{
 		{File: "dir/f.yml", Line: 3, Path: "endpoints[0].http", Msg: "want a mapping, got a plain value"},
-		{File: "dir/f.yml", Line: 4, Path: "endpoints[0].modules[0]", Msg: `unknown module "y"; known: agent, batch, code-completion, embedding, interactive, long-context, rag`},
+		{File: "dir/f.yml", Line: 4, Path: "endpoints[0].modules[0]", Msg: `unknown module "y"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`},
 		{File: "dir/f.yml", Line: 6, Path: "global.interval", Msg: `want a duration like 30s, got "z"`},
 	}
 	var got []Error

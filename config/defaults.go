@@ -107,6 +107,8 @@ func (m *Module) setDefaults(r *report, p path, def Module) {
 	orDefault(r, p.key("timeout"), &m.Timeout, def.Timeout)
 	orDefault(r, p.key("concurrency"), &m.Concurrency, def.Concurrency)
 	orDefault(r, p.key("connection"), &m.Connection, def.Connection)
+	orDefault(r, p.key("tool_call"), &m.ToolCall, def.ToolCall)
+	orDefault(r, p.key("structured"), &m.Structured, def.Structured)
 	if m.generatesPrompts() {
 		orDefault(r, p.key("input_tokens"), &m.InputTokens, def.InputTokens)
 		orDefault(r, p.key("batch_size"), &m.BatchSize, def.BatchSize)
@@ -283,8 +285,22 @@ func Presets() []Preset {
 			m.InputTokens, m.OutputTokens = Lengths{Ladder: []int{1000, 8000, 32000, 128_000}}, Tokens(32)
 		}},
 		{"embedding", "a batch of texts to embed or to rank", func(*Module) {}},
+		{"tool-call", "a call of a function, as an agent asks for", func(m *Module) {
+			m.Interval = model.Duration(5 * time.Minute)
+			m.ToolCall, m.Prefix = true, PrefixWarm
+			m.InputTokens, m.OutputTokens = Lengths{}, formTokens()
+		}},
+		{"structured", "an answer in JSON by a schema", func(m *Module) {
+			m.Interval = model.Duration(5 * time.Minute)
+			m.Structured, m.Prefix = true, PrefixWarm
+			m.InputTokens, m.OutputTokens = Lengths{}, formTokens()
+		}},
 	}
 }
+
+// formTokens is the cap on a call or an answer in JSON, which takes some 40 tokens:
+// models that reason first need more.
+func formTokens() Lengths { return Tokens(256) }
 
 // promise is an objective of 0.99 with limits, of which 0 is none.
 func promise(ttft, tpot, e2e time.Duration) *SLO {

@@ -42,6 +42,12 @@ func builtIn(interval, timeout int) map[string]*Module {
 		"long-context":    shape(1800, 300, 1000, 32),
 		"embedding":       shape(interval, timeout, 256, 64),
 	}
+	for name, module := range map[string]Module{"tool-call": {ToolCall: true}, "structured": {Structured: true}} {
+		asks := shape(300, timeout, 1, 256)
+		asks.InputTokens, asks.BatchSize, asks.Prefix = Lengths{}, 0, "warm"
+		asks.ToolCall, asks.Structured = module.ToolCall, module.Structured
+		all[name] = asks
+	}
 	all["agent"].Prefix = "paired"
 	all["batch"].Concurrency = []int{1, 8, 32}
 	all["long-context"].InputTokens = Lengths{Ladder: []int{1000, 8000, 32000, 128000}}
@@ -120,6 +126,10 @@ func TestPresetOverrides(t *testing.T) {
 		m.ReferenceTexts, m.Prefix = true, "warm"
 		m.InputTokens, m.OutputTokens, m.BatchSize = Lengths{}, Lengths{}, 0
 	})
+	f("agent", "tool_call: true", func(m *Module) {
+		m.ToolCall, m.Prefix, m.InputTokens, m.BatchSize = true, "warm", Lengths{}, 0
+	})
+	f("structured", "log_answers: true", func(m *Module) { m.LogAnswers = true })
 	f("agent", "timeouts: {stall: 1s}, interval: 7m", func(m *Module) {
 		m.Timeouts.Stall, m.Interval = seconds(1), model.Duration(420e9)
 	})
@@ -133,9 +143,18 @@ func presetTable() string {
 	for _, p := range Presets() {
 		m := moduleDefaults(p.Name, Global{})
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", p.Name, p.Purpose,
-			flow(m.InputTokens), flow(m.OutputTokens), listed(besides(&m)), listed(objectives(m.PresetSLO)))
+			inputOf(&m), flow(m.OutputTokens), listed(besides(&m)), listed(objectives(m.PresetSLO)))
 	}
 	return b.String()
+}
+
+// inputOf is the lengths of the prompts of a module; nothing where they are not made
+// to length.
+func inputOf(m *Module) string {
+	if !m.generatesPrompts() {
+		return ""
+	}
+	return flow(m.InputTokens)
 }
 
 func besides(m *Module) []string {
@@ -150,6 +169,8 @@ func besides(m *Module) []string {
 	add("timeout", m.Timeout, m.Timeout != 0)
 	add("timeouts.first_token", m.Timeouts.FirstToken, m.Timeouts.FirstToken != def.Timeouts.FirstToken)
 	add("prefix", m.Prefix, m.Prefix != def.Prefix)
+	add("tool_call", true, m.ToolCall)
+	add("structured", true, m.Structured)
 	add("concurrency", m.Concurrency, m.Concurrency != nil)
 	return all
 }

@@ -123,7 +123,7 @@ func TestDiscoveryEndpointErrors(t *testing.T) {
 	f(`__endpoint__: no page can have the endpoint name ".."; want another`, "__address__", "h", "__endpoint__", "..")
 	f("__model__: model of 257 bytes, more than 256", "__address__", "h", "__model__", strings.Repeat("m", 257))
 	f("__engine__: engine name of 129 bytes, more than 128", "__address__", "h", "__engine__", strings.Repeat("m", 129))
-	f(`__modules__[1]: unknown module "fast"; known: agent, batch, canary, code-completion, embedding, interactive, long-context, rag`,
+	f(`__modules__[1]: unknown module "fast"; known: agent, batch, canary, code-completion, embedding, interactive, long-context, rag, structured, tool-call`,
 		"__address__", "h", "__modules__", "rag,fast")
 	f(`__modules__[1]: module "rag" is listed twice`, "__address__", "h", "__modules__", "rag,rag")
 	f(`labels.job: label name "job" is reserved; labels.model: label name "model" is reserved`, "__address__", "h", "job", "a", "model", "b")

@@ -105,6 +105,13 @@ type Module struct {
 	// ReferenceTexts has an endpoint that embeds or ranks do that to a fixed set of
 	// texts, and compares the vectors or scores with those of its first answers.
 	ReferenceTexts bool `yaml:"reference_texts,omitempty"`
+	// ToolCall asks for one call of a function with a small fixed schema, on protocols
+	// that have it, and counts what came of it; see
+	// [workloads](workloads.md#calls-of-tools-and-json).
+	ToolCall bool `yaml:"tool_call,omitempty"`
+	// Structured asks for an answer in JSON by a small fixed schema, in the protocol's
+	// own way, and counts what came of it.
+	Structured bool `yaml:"structured,omitempty"`
 	// Fingerprint watches the answer to `prompt` or the questions, asked at
 	// temperature 0, and what the reply says about its model, for changes.
 	Fingerprint bool `yaml:"fingerprint,omitempty"`
@@ -217,6 +224,8 @@ func (m *Module) promptKeys() []string {
 		{"reference_logprob", m.ReferenceLogprob},
 		{"track_model", m.TrackModel},
 		{"reference_texts", m.ReferenceTexts},
+		{"tool_call", m.ToolCall},
+		{"structured", m.Structured},
 	} {
 		if a.set {
 			keys = append(keys, a.key)
@@ -231,12 +240,15 @@ func (m *Module) generatesPrompts() bool { return len(m.promptKeys()) == 0 }
 
 // ChecksAnswers reports whether the module knows what its answers should be.
 func (m *Module) ChecksAnswers() bool {
-	expected := m.Expect != nil || m.Questions
+	expected := m.Expect != nil || m.Questions || m.asksForForm()
 	for _, prompt := range m.Prompts {
 		expected = expected || prompt.Expected != ""
 	}
 	return expected
 }
+
+// asksForForm reports whether the module asks for a call of a tool or for JSON.
+func (m *Module) asksForForm() bool { return m.ToolCall || m.Structured }
 
 // validatePrompts checks the prompts, and that the other keys have a meaning with
 // them.
@@ -321,12 +333,12 @@ func textProblem(text string) string {
 func (m *Module) validateAnswers(r *report, p path) {
 	if m.Expect != nil {
 		if m.Prompt == "" && !r.failed[p.key("prompt")] {
-			r.errorf(p.key("expect"), "needs prompt; prompts_file and questions have answers of their own")
+			r.errorf(p.key("expect"), "needs prompt; prompts_file, questions, tool_call and structured have answers of their own")
 		}
 		m.Expect.validate(r, p.key("expect"))
 	}
-	if m.LogAnswers && m.Expect == nil && m.PromptsFile == "" && !m.Questions {
-		r.errorf(p.key("log_answers"), "needs expect, prompts_file or questions: no other answer is checked")
+	if m.LogAnswers && m.Expect == nil && m.PromptsFile == "" && !m.Questions && !m.asksForForm() {
+		r.errorf(p.key("log_answers"), "needs expect, prompts_file, questions, tool_call or structured: no other answer is checked")
 	}
 	switch fingerprint := p.key("fingerprint"); {
 	case !m.Fingerprint:

@@ -45,6 +45,8 @@ func TestChecksAnswers(t *testing.T) {
 	f(Module{Questions: true}, false, true)
 	f(Module{ReferenceLogprob: true}, false, false)
 	f(Module{ReferenceTexts: true}, false, false)
+	f(Module{ToolCall: true}, false, true)
+	f(Module{Structured: true}, false, true)
 	f(Module{PromptsFile: "f", Prompts: []Prompt{{}}}, false, false)
 	f(Module{PromptsFile: "f", Prompts: []Prompt{{}, {Expected: "y"}}}, false, true)
 }

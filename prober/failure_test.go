@@ -97,6 +97,12 @@ func faultOutcomes() map[string]result.Outcome {
 		"status_529":                      result.Overloaded,
 		"truncated_json":                  result.ProtocolError,
 		"two_finish_reasons":              result.Success,
+		"call_bad_json":                   result.Success, // of a request that wants no call, as all of these
+		"call_bad_schema":                 result.Success,
+		"call_leaked_into_content":        result.Success,
+		"call_no_call":                    result.Success,
+		"call_truncated":                  result.Success,
+		"call_wrong_tool":                 result.Success,
 		"usage_every_chunk":               result.Success,
 		"usage_on_finish":                 result.Success,
 		"wrong_content_type":              result.ProtocolError,

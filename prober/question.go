@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -47,7 +48,10 @@ type question struct {
 	first func(*result.FirstToken)
 	// judge says what an answer is worth, and why it is not right; nil where
 	// nothing is expected.
-	judge func(text, finish string) (check.Verdict, string)
+	judge func(check.Answer) (check.Verdict, string)
+	// tool is a function to call, schema what the answer is to follow; nil is none.
+	tool   *api.Tool
+	schema json.RawMessage
 	// must makes a failure of an answer that is not right.
 	must bool
 	// skip is why not to ask now; nil where it can be asked.
@@ -66,6 +70,10 @@ func newQuestionSource(m *config.Module) (questionSource, error) {
 		return new(borderSource), nil
 	case m.ReferenceTexts:
 		return textsSource{}, nil
+	case m.ToolCall:
+		return newToolSource(m)
+	case m.Structured:
+		return newStructuredSource(m)
 	case m.Questions:
 		return newBuiltInSource(m), nil
 	case m.PromptsFile != "":
@@ -168,9 +176,7 @@ func newPromptSource(m *config.Module) (*promptSource, error) {
 		return nil, fmt.Errorf("expect: %w", err)
 	}
 	a.must = true
-	a.judge = func(text, finish string) (check.Verdict, string) {
-		return expected.Judge(check.Answer{Text: text, Finish: finish})
-	}
+	a.judge = expected.Judge
 	return a, nil
 }
 
@@ -219,7 +225,7 @@ func questionOf(p *config.Prompt) question {
 		q.texts, q.messages = []string{p.Messages[0].Content}, nil
 	}
 	if p.Expected != "" {
-		q.judge = func(text, _ string) (check.Verdict, string) { return check.Contains(text, p.Expected), "" }
+		q.judge = func(a check.Answer) (check.Verdict, string) { return check.Contains(a.Text, p.Expected), "" }
 	}
 	return q
 }
@@ -230,7 +236,7 @@ func newBuiltInSource(m *config.Module) *deckSource {
 	return newDeckSource(m, len(all), nil, func(i int) question {
 		return question{
 			texts: []string{all[i].Text}, id: check.Hash(all[i].Text),
-			judge: func(text, _ string) (check.Verdict, string) { return all[i].Judge(text), "" },
+			judge: func(a check.Answer) (check.Verdict, string) { return all[i].Judge(a.Text), "" },
 		}
 	})
 }
@@ -261,8 +267,10 @@ const (
 // dropped.
 type content struct {
 	text      []byte
+	calls     check.Calls
 	reasoning []byte // before any text
 	inspect   bool   // the answer is looked at for signs of corruption
+	calling   bool   // a call is asked for
 	identify  bool   // the names below are asked for
 	first     bool   // of the answer the first token is watched
 	model     string // the first that the reply names
@@ -278,7 +286,7 @@ func (q *request) newContent() *content {
 		return nil
 	}
 	m := q.prober.module
-	c := &content{identify: m.Fingerprint || m.TrackModel, first: m.TrackModel, inspect: q.slot == nil && !m.TrackModel}
+	c := &content{identify: m.Fingerprint || m.TrackModel, first: m.TrackModel, inspect: q.slot == nil && !m.TrackModel, calling: q.question.tool != nil}
 	if q.question.judge == nil && !c.identify && !c.inspect {
 		return nil
 	}
@@ -290,11 +298,14 @@ func (a *content) add(d *api.Delta) {
 	for _, text := range [...][]byte{d.Text, d.Refusal} {
 		a.text = appendBounded(a.text, text)
 	}
-	if a.inspect && len(a.text) == 0 {
+	if (a.inspect || a.calling) && len(a.text) == 0 {
 		a.reasoning = appendBounded(a.reasoning, d.Reasoning)
 	}
 	if a.first {
 		a.addFirst(d)
+	}
+	if a.calling {
+		a.calls.Add(d.Calls)
 	}
 	if !a.identify {
 		return
@@ -359,16 +370,17 @@ func (r *reply) answerVerdict() error {
 	if q.judge == nil {
 		return nil
 	}
-	verdict, reason := q.judge(text, r.finish)
+	verdict, reason := q.judge(check.Answer{Text: text, Finish: r.finish, Calls: a.calls.List(), Reasoning: string(a.reasoning)})
 	out.Verdict = verdict
-	if verdict == check.Correct {
+	if verdict.IsRight() {
 		return nil
 	}
 	if r.request.prober.module.LogAnswers {
-		out.Text = r.attempt.known().Line(text, maxLogged)
+		out.Text = r.attempt.known().Line(a.shown(), maxLogged)
 	}
 	if q.must {
 		return fail(result.CheckFailed, "%s: %s", verdict, reason)
 	}
+	out.Reason = reason
 	return nil
 }

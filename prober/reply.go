@@ -213,6 +213,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 			instant: at, tokens: tokens, read: read, more: more,
 			visible: d.Visible(), reasoning: len(d.Reasoning) > 0 && !d.Visible(),
 			summary: d.Summary && len(d.Reasoning) > 0, tool: len(d.Tool) > 0,
+			arguments: hasArguments(d.Calls),
 		})
 		if len(r.line.events) == 1 {
 			r.line.firstAfter = r.firstAfter(at, more)

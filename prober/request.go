@@ -11,6 +11,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -67,6 +68,7 @@ func (q *request) params() api.Params {
 		Model: q.served.model, OutputTokens: asked.output,
 		ExactLength:     asked.exact && (engine.ExactLength || q.served.protocol.ExactLength),
 		ContinuousUsage: engine.ContinuousUsage, TopLogprobs: q.topLogprobs,
+		Tool: asked.tool, Schema: asked.schema,
 	}
 	switch q.served.protocol.Kind {
 	case api.Embedding, api.Rerank:
@@ -156,6 +158,9 @@ func (q *request) settle(a *attempt, line *timeline) {
 	m := line.result(r.Tokens)
 	r.Clock, r.Timing, r.Decoded, r.Buffered, r.MoreEvents = m.clock, m.timing, m.decoded, m.buffered, m.moreEvents
 	r.Events = line.published(r.Clock)
+	if r.Answer.Verdict == check.Valid {
+		r.Call = line.call(r.Clock)
+	}
 	r.Imprecise = r.Imprecise || line.imprecise(r.Clock)
 	q.used, r.Reused, r.CertNotAfter = a.used()
 	if q.used != nil {

@@ -138,7 +138,7 @@ func (t *target) forModule(m *config.Module) (target, error) {
 		if m.ReferenceTexts {
 			return own, fail(result.ProtocolError, "the api %s generates and neither embeds nor ranks: reference_texts has no meaning there; leave it out", t.protocol.Name)
 		}
-		return own, nil
+		return own, lacksForm(&own.protocol, m)
 	}
 	if m.ReferenceTexts {
 		own.protocol.NewDecoder = keeping(t.protocol.NewDecoder)
@@ -153,6 +153,8 @@ func (t *target) forModule(m *config.Module) (target, error) {
 		{"questions", m.Questions},
 		{"reference_logprob", m.ReferenceLogprob},
 		{"track_model", m.TrackModel},
+		{"tool_call", m.ToolCall},
+		{"structured", m.Structured},
 		{"prefix: paired", m.Prefix == config.PrefixPaired},
 		{"prefix: conversation", m.Prefix == config.PrefixConversation},
 	} {

@@ -59,6 +59,7 @@ type rawEvent struct {
 	reasoning bool // and nothing that is visible
 	summary   bool // of reasoning, whose own tokens are not streamed
 	tool      bool
+	arguments bool // of a call of a function
 }
 
 // timeline holds the raw stamps of one probe, all counted from t1. A moment

@@ -105,6 +105,10 @@ func whatIsAsked(m *config.Module) string {
 		return "the score of a passage"
 	case m.ReferenceTexts:
 		return "the reference texts"
+	case m.ToolCall:
+		asked = "a call of a tool"
+	case m.Structured:
+		asked = "JSON by a schema"
 	default:
 		asked = lengthsText(m.InputTokens) + " tokens, " + string(m.Prefix)
 	}

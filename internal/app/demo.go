@@ -227,6 +227,7 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("weights-version", "Name of the weights, which decides answers, fingerprint, log-probabilities, and a part of embeddings and scores.").StringVar(&s.o.WeightsVersion)
 	c.Flag("quality", "Share of the built-in questions that are answered right. POST /simulator/weights?quality=0.5 changes it at run time.").
 		Default("1").Float64Var(&s.o.Quality)
+	c.Flag("bad-calls", "Share of tool calls and of answers in JSON that are not valid.").Float64Var(&s.o.BadCalls)
 	c.Flag("greedy-flips", "Share of greedy answers that differ although nothing changed.").Float64Var(&s.o.GreedyFlips)
 	c.Flag("logprob-shift", "What is added to each log-probability, in nats.").Float64Var(&s.o.LogprobShift)
 	c.Flag("quantize-after", "Time after which the log-probabilities of first tokens are those of quantized weights; 0 is never.").
@@ -282,6 +283,7 @@ func (c *simulateCommand) check() error {
 		{"reasoning-tokens", float64(c.o.ReasoningTokens)},
 		{"background", float64(c.o.Background)},
 		{"quality", c.o.Quality},
+		{"bad-calls", c.o.BadCalls},
 		{"greedy-flips", c.o.GreedyFlips},
 		{"logprob-noise", c.o.LogprobNoise},
 		{"quantize-after", c.o.QuantizeAfter.Seconds()},
@@ -294,7 +296,7 @@ func (c *simulateCommand) check() error {
 	for _, f := range []struct {
 		flag  string
 		value float64
-	}{{"fault-ratio", c.o.FaultRatio}, {"quality", c.o.Quality}, {"greedy-flips", c.o.GreedyFlips}} {
+	}{{"fault-ratio", c.o.FaultRatio}, {"quality", c.o.Quality}, {"bad-calls", c.o.BadCalls}, {"greedy-flips", c.o.GreedyFlips}} {
 		if f.value > 1 {
 			return fmt.Errorf("--%s=%v is not from 0 to 1", f.flag, f.value)
 		}

@@ -166,7 +166,7 @@ probe: {allow: [%q, %q, "*.example.com"]}
 	f(badRequest, "parameter target is missing")
 	f(badRequest, `target "nobody" is the name of no endpoint`, "target", "nobody")
 	f(badRequest, `target "127.0.0.1:80" is the name of no endpoint`, "target", "127.0.0.1:80")
-	f(badRequest, `unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag`, "target", "good", "module", "fast")
+	f(badRequest, `unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`, "target", "good", "module", "fast")
 	f(badRequest, `unknown api "smtp"`, "target", "good", "api", "smtp")
 	f(badRequest, `model "a\x00b"`, "target", "good", "model", "a\x00b")
 	f(badRequest, `model "`, "target", "good", "model", strings.Repeat("m", 257))

@@ -238,7 +238,7 @@ func TestProbeUsage(t *testing.T) {
 		"--config.file="+writeFile(t, "discovery.yml", "discovery: [{static_configs: [{targets: ['a:1']}]}]"))
 	f(`inference_exporter: target: a user or password in the URL; .*`, "http://me:hunter2@127.0.0.1:9", "--config.file="+file)
 	f(`inference_exporter: read configuration: .*`, "here", "--config.file=nowhere.yml")
-	f(`inference_exporter: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag`, url, "--module=fast")
+	f(`inference_exporter: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`, url, "--module=fast")
 	f(`inference_exporter: unknown api "smtp"; known: openai-chat, .*`, url, "--api=smtp")
 	f(`inference_exporter: model "a\\nb": want at most 256 bytes without control characters`, url, "--model=a\nb")
 	f(`inference_exporter: --count=0: want at least 1`, url, "-n", "0")

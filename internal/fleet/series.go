@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -123,7 +124,7 @@ func (v *variantSeries) wait(at time.Time, wait time.Duration) {
 // openSeries puts the series of a target on the page of metrics.
 func openSeries(p *collector.Probes, t Target) rungSeries {
 	o := collector.SeriesOptions{
-		Labels: t.Endpoint.Labels, Kind: kindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, ChecksAnswers: t.ChecksAnswers(),
+		Labels: t.Endpoint.Labels, Kind: kindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: t.ToolCall,
 	}
 	if t.Judged() {
 		o.SLO = new(t.Endpoint.SLOWith(t.Module))
@@ -202,6 +203,20 @@ func statusWindow(s *collector.Series) *status.Window {
 		return nil
 	}
 	return (*status.Window)(w)
+}
+
+// verdictsOf lists the verdicts that the answers to a module may have; nil where they
+// are not checked.
+func verdictsOf(m *config.Module) []check.Verdict {
+	switch {
+	case m.ToolCall:
+		return check.ToolCallVerdicts()
+	case m.Structured:
+		return check.StructuredVerdicts()
+	case m.ChecksAnswers():
+		return check.AnswerVerdicts()
+	}
+	return nil
 }
 
 // kindOf is what the answers of an endpoint to a module are, as far as the

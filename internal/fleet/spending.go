@@ -16,8 +16,8 @@ const (
 	// bytesPerToken is fewer than the tokenizers in use need for prose, so that
 	// a text has fewer tokens than we think.
 	bytesPerToken = 2
-	// shortPrompt bounds the built-in questions and the reference passage, in
-	// tokens.
+	// shortPrompt bounds the built-in questions, with what a server writes around a
+	// tool or a schema, and the reference passage, in tokens.
 	shortPrompt = 600
 )
 
@@ -138,7 +138,7 @@ func (s *spending) request(turn int) tokens {
 			}
 			t.input = max(t.input, n)
 		}
-	case m.Questions, m.ReferenceLogprob:
+	case m.Questions, m.ReferenceLogprob, m.ToolCall, m.Structured:
 		t.input = shortPrompt
 	case m.TrackModel:
 		t.input = 1 + templateTokens

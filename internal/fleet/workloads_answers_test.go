@@ -104,7 +104,7 @@ endpoints: [{name: e, url: %s, modules: [questions]}]`, w.URL))
 			t.Errorf("%v probes failed", failed)
 		}
 	}
-	for _, v := range check.Verdicts() {
+	for _, v := range check.AnswerVerdicts() {
 		if before[v] == 0 {
 			t.Errorf("the server gave no answer that is %s", v)
 		}

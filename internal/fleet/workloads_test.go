@@ -111,6 +111,8 @@ func TestPresetsAgainstTheSimulator(t *testing.T) {
 		"batch":           {16_384, "", 1 + 8 + 32, 0, 256},
 		"long-context":    {8192, "", 2, 2, 32}, // 1000 and 8000; not 32,000 and 128,000
 		"embedding":       {16_384, ", api: openai-embeddings", 1, 0, 0},
+		"tool-call":       {16_384, "", 1, 0, 10}, // the name, and 35 bytes of arguments
+		"structured":      {16_384, "", 1, 0, 16}, // 63 bytes
 	}
 	for _, preset := range config.Presets() {
 		t.Run(preset.Name, func(t *testing.T) {

@@ -249,6 +249,10 @@ func (p *page) answer(r *result.Result) {
 	}
 	a := &r.Answer
 	add("verdict", string(a.Verdict))
+	add("because", a.Reason)
+	if r.Call.Complete > 0 {
+		add("call", fmt.Sprintf("first argument after %s, complete after %s", duration(r.Call.FirstArgument), duration(r.Call.Complete)))
+	}
 	add("began with", a.Text)
 	add("text hash", a.Hash)
 	add("served model", a.Model)

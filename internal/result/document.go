@@ -70,6 +70,7 @@ type Document struct {
 	PerEvent  *float64         `json:"tokens_per_event,omitempty"`
 	Vectors   *DocumentVectors `json:"vectors,omitempty"`
 	Answer    *Answer          `json:"answer,omitempty"`
+	Call      *DocumentCall    `json:"call,omitempty"`
 	Logprob   *Logprob         `json:"logprob,omitempty"`
 	Cost      *float64         `json:"cost_usd,omitempty"`
 
@@ -95,6 +96,12 @@ type DocumentVectors struct {
 	Items      int      `json:"items"`
 	Dimensions *int     `json:"dimensions,omitempty"`
 	Norm       *float64 `json:"mean_norm,omitempty"`
+}
+
+// DocumentCall is when a call of a function came.
+type DocumentCall struct {
+	FirstArgument float64 `json:"first_argument_seconds"`
+	Complete      float64 `json:"complete_seconds"`
 }
 
 // DocumentEvent is a token-bearing event; at_seconds counts from the start.
@@ -127,6 +134,9 @@ func NewDocument(t Target, r *Result) *Document {
 	d.setAmounts(r)
 	if r.Answer != (Answer{}) {
 		d.Answer = &r.Answer
+	}
+	if r.Call != (Call{}) {
+		d.Call = &DocumentCall{inSeconds(r.Call.FirstArgument), inSeconds(r.Call.Complete)}
 	}
 	if r.Logprob.Tokens > 0 {
 		d.Logprob = &r.Logprob

@@ -183,6 +183,9 @@ type Result struct {
 	// Answer is what the answer came to; the zero value where it is not looked
 	// at.
 	Answer Answer
+	// Call is when the call came that was asked for; the zero value where none was, and
+	// of one that is not valid.
+	Call Call
 	// Logprob is the score of the reference passage; no tokens without one.
 	Logprob Logprob
 	// First is the first token of the answer; nil where it is not watched.
@@ -260,9 +263,20 @@ type Answer struct {
 	// reply reports them; bounded, "" where it does not.
 	Model       string `json:"model,omitempty"`
 	Fingerprint string `json:"system_fingerprint,omitempty"`
+	// Reason says why the verdict is not the one wanted, without a word of the answer;
+	// "" where the check has no more to say, and of a failure, whose error says it.
+	Reason string `json:"reason,omitempty"`
 	// Text is the beginning of an answer that was not as expected, for the log;
 	// "" unless the module asks for it.
 	Text string `json:"text,omitempty"`
+}
+
+// Call is when a call of a function came, counted from the start of the request on a
+// ready connection.
+type Call struct {
+	// FirstArgument is until the first piece of the arguments, Complete until the last
+	// piece of the last call.
+	FirstArgument, Complete time.Duration
 }
 
 // Logprob is the score of a given text.

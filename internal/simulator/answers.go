@@ -22,16 +22,16 @@ func (s *Server) answerTo(a *request, w *weights) ([]string, check.Verdict, bool
 	}
 	id := s.questions[i].ID
 	known := float64(s.rank(id, w)) < math.Round(w.quality*float64(len(s.questions)))
-	kind := int(hashText("kind", w.version, id) % uint64(len(check.Verdicts())-1))
+	kind := int(hashText("kind", w.version, id) % uint64(len(check.AnswerVerdicts())-1))
 	if a.sampled {
 		s.mu.Lock()
 		known = s.rng.Float64() < w.quality
-		kind = s.rng.IntN(len(check.Verdicts()) - 1)
+		kind = s.rng.IntN(len(check.AnswerVerdicts()) - 1)
 		s.mu.Unlock()
 	}
 	verdict := check.Correct
 	if !known {
-		verdict = slices.DeleteFunc(check.Verdicts(), func(v check.Verdict) bool { return v == check.Correct })[kind]
+		verdict = slices.DeleteFunc(check.AnswerVerdicts(), func(v check.Verdict) bool { return v == check.Correct })[kind]
 	}
 	return strings.Fields(s.answerOf(i, verdict)), verdict, true
 }
@@ -105,6 +105,8 @@ func newVocabulary() vocabulary {
 type answerText struct {
 	// fixed is the answer to a question; the words of the vocabulary come after.
 	fixed []string
+	// tight means that no space is between the words of fixed.
+	tight bool
 	// offset is the word of the vocabulary that it begins with, and order what
 	// decides the order of the words; 0 is to count.
 	offset int
@@ -116,7 +118,7 @@ type answerText struct {
 
 // append appends word i, after the space that separates it.
 func (p *answerText) append(dst []byte, v vocabulary, i int) []byte {
-	if i > 0 {
+	if i > 0 && !p.tight {
 		dst = append(dst, ' ')
 	}
 	if i < len(p.fixed) {

@@ -20,7 +20,7 @@ import (
 func TestAnswersAreWorthTheirVerdict(t *testing.T) {
 	s := New(Options{})
 	for i, q := range check.Questions() {
-		for _, v := range check.Verdicts() {
+		for _, v := range check.AnswerVerdicts() {
 			answer := s.answerOf(i, v)
 			if got := q.Judge(answer); got != v {
 				t.Errorf("%s: %q is judged %s, want %s", q.ID, answer, got, v)
@@ -165,7 +165,7 @@ func TestSampledAnswersAreDrawn(t *testing.T) {
 		}
 		got[v]++
 	}
-	for _, v := range check.Verdicts() {
+	for _, v := range check.AnswerVerdicts() {
 		p := 0.1
 		if v == check.Correct {
 			p = 0.6

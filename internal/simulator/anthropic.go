@@ -72,6 +72,8 @@ func (r *messagesReply) appendEvent(dst []byte, e *event, frame frameFunc) []byt
 		dst = appendTyped(dst, frame, "message_start", fmt.Sprintf(
 			`,"message":{"id":"msg_%s","type":"message","role":"assistant","content":[],"model":%s,"stop_reason":null,"stop_sequence":null,"usage":{%s,"output_tokens":1}}`,
 			r.h.id, quote(r.h.model), anthropicPrompt(&u)))
+	case e.kind == Call:
+		dst = r.appendCall(dst, e, frame)
 	case e.kind == Reasoning || e.kind == Answer:
 		dst = r.appendDelta(dst, e, frame)
 	case e.kind == Failure:
@@ -104,6 +106,16 @@ func (r *messagesReply) appendDelta(dst []byte, e *event, frame frameFunc) []byt
 	return appendTyped(dst, frame, "content_block_delta", fmt.Sprintf(`,"index":%d,"delta":{"type":"%s_delta",%q:%s}`, r.block.index, kind, field, quote(e.text)))
 }
 
+// appendCall writes a piece of a call.
+func (r *messagesReply) appendCall(dst []byte, e *event, frame frameFunc) []byte {
+	if e.name != "" {
+		dst = r.closeBlock(dst, frame)
+		r.block.kind = Call
+		return appendTyped(dst, frame, "content_block_start", fmt.Sprintf(`,"index":%d,"content_block":{"type":"tool_use","id":"toolu_1","name":%s,"input":{}}`, r.block.index, quote(e.name)))
+	}
+	return appendTyped(dst, frame, "content_block_delta", fmt.Sprintf(`,"index":%d,"delta":{"type":"input_json_delta","partial_json":%s}`, r.block.index, quote(e.text)))
+}
+
 func (r *messagesReply) closeBlock(dst []byte, frame frameFunc) []byte {
 	if index, ok := r.block.close(); ok {
 		dst = appendTyped(dst, frame, "content_block_stop", fmt.Sprintf(`,"index":%d`, index))
@@ -126,6 +138,8 @@ func anthropicStop(f finish) string {
 		return "null"
 	case finishLength:
 		return `"max_tokens"`
+	case finishCall:
+		return `"tool_use"`
 	}
 	return `"end_turn"`
 }

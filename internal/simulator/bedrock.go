@@ -84,6 +84,8 @@ func (r *bedrockReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte
 		dst = frame(dst, "messageStart", []byte(`{"role":"assistant"}`))
 	case Reasoning, Answer:
 		dst = r.appendDelta(dst, e, frame)
+	case Call:
+		dst = r.appendCall(dst, e, frame)
 	case Failure:
 		return frame(dst, exceptionName+"modelStreamErrorException", []byte(`{"message":`+quote(e.text)+`}`))
 	case Usage:
@@ -109,6 +111,16 @@ func (r *bedrockReply) appendDelta(dst []byte, e *event, frame frameFunc) []byte
 	return frame(dst, "contentBlockDelta", fmt.Appendf(nil, `{"contentBlockIndex":%d,"delta":%s}`, r.block.index, delta))
 }
 
+// appendCall writes a piece of a call.
+func (r *bedrockReply) appendCall(dst []byte, e *event, frame frameFunc) []byte {
+	if e.name != "" {
+		dst = r.closeBlock(dst, frame)
+		r.block.kind = Call
+		return frame(dst, "contentBlockStart", fmt.Appendf(nil, `{"contentBlockIndex":%d,"start":{"toolUse":{"toolUseId":"tooluse_1","name":%s}}}`, r.block.index, quote(e.name)))
+	}
+	return frame(dst, "contentBlockDelta", fmt.Appendf(nil, `{"contentBlockIndex":%d,"delta":{"toolUse":{"input":%s}}}`, r.block.index, quote(e.text)))
+}
+
 func (r *bedrockReply) closeBlock(dst []byte, frame frameFunc) []byte {
 	if index, ok := r.block.close(); ok {
 		dst = frame(dst, "contentBlockStop", fmt.Appendf(nil, `{"contentBlockIndex":%d}`, index))
@@ -128,6 +140,8 @@ func bedrockStop(f finish) string {
 		return "max_tokens"
 	case finishStop:
 		return "end_turn"
+	case finishCall:
+		return "tool_use"
 	}
 	return string(f)
 }

@@ -39,6 +39,8 @@ func (r *cohereReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte 
 			`,"id":"%s","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}`, r.h.id))
 	case Reasoning, Answer:
 		dst = r.appendDelta(dst, e, frame)
+	case Call:
+		dst = r.appendCall(dst, e, frame)
 	case Failure:
 		return appendTyped(dst, frame, "message-end", `,"delta":{"finish_reason":"ERROR","error":`+quote(e.text)+`}`)
 	}
@@ -65,6 +67,19 @@ func (r *cohereReply) appendDelta(dst []byte, e *event, frame frameFunc) []byte 
 	return appendTyped(dst, frame, "content-delta", fmt.Sprintf(`,"index":%d,"delta":{"message":{"content":{%q:%s}}}`, r.content.index, kind, quote(e.text)))
 }
 
+// appendCall writes a piece of a call.
+func (r *cohereReply) appendCall(dst []byte, e *event, frame frameFunc) []byte {
+	kind, call := "tool-call-delta", `{"function":{"arguments":`+quote(e.text)+`}}`
+	if e.name != "" {
+		kind, call = "tool-call-start", `{"id":"call_1","type":"function","function":{"name":`+quote(e.name)+`,"arguments":""}}`
+	}
+	dst = appendTyped(dst, frame, kind, `,"index":0,"delta":{"message":{"tool_calls":`+call+`}}`)
+	if e.finish != "" {
+		dst = appendTyped(dst, frame, "tool-call-end", `,"index":0`)
+	}
+	return dst
+}
+
 func (r *cohereReply) closeContent(dst []byte, frame frameFunc) []byte {
 	if index, ok := r.content.close(); ok {
 		dst = appendTyped(dst, frame, "content-end", fmt.Sprintf(`,"index":%d`, index))
@@ -87,6 +102,8 @@ func cohereFinish(f finish) string {
 		return "null"
 	case finishLength:
 		return `"MAX_TOKENS"`
+	case finishCall:
+		return `"TOOL_CALL"`
 	}
 	return `"COMPLETE"`
 }

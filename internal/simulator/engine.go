@@ -13,7 +13,9 @@ type finish string
 const (
 	finishStop   finish = "stop"
 	finishLength finish = "length"
-	finishAbort  finish = "abort"
+	// finishCall is finishStop as the protocols report it after a call.
+	finishCall  finish = "tool_calls"
+	finishAbort finish = "abort"
 )
 
 // sequence is one request inside a replica.

@@ -38,6 +38,7 @@ type exchange struct {
 	text      answerText
 	top       []tokenScore  // the likeliest first tokens, where they are wanted
 	verdict   check.Verdict // as Record has it
+	call      string        // the name of the function that is called; "" is none
 
 	contentType string
 	frame       frameFunc
@@ -115,6 +116,9 @@ func (x *exchange) run() error {
 	x.request, err = x.p.parse(body)
 	if err == nil && x.p.address != nil {
 		err = x.p.address(x.r, &x.request)
+	}
+	if err == nil && x.request.inputs == nil {
+		x.request.form = formOf(body)
 	}
 	if err == nil && x.fault.request != nil {
 		x.fault.request(&x.request)
@@ -253,6 +257,9 @@ func (x *exchange) submit() error {
 // compose decides what to say, and returns its length and how it ends.
 func (x *exchange) compose() (int, finish) {
 	a := &x.request
+	if a.form != nil {
+		return x.sayForm()
+	}
 	if answer, verdict, ok := x.s.answerTo(a, x.weights); ok {
 		x.text.fixed = answer
 		n := x.reasoning + len(answer)

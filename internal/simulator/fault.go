@@ -33,7 +33,7 @@ type Fault struct {
 // Faults lists all faults, by name.
 func Faults() []Fault {
 	all := slices.Concat(statusFaults(), answerFaults(), frameFaults(), lineFaults(), usageFaults(), tokenFaults(),
-		endFaults(), silenceFaults(), wireFaults())
+		endFaults(), silenceFaults(), wireFaults(), callFaults())
 	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

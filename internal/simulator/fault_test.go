@@ -370,7 +370,15 @@ func wantedEvents() map[string]complaint {
 		"many_tokens_per_event":  complete(2, `"content":"zero one two three"`, `"content":" four five six seven"`, `"completion_tokens":8,`),
 		"empty_stream":           complete(0, `"delta":{},"logprobs":null,"finish_reason":"stop"`, `"completion_tokens":0,`, done),
 		"no_finish_reason":       without(8, `"finish_reason":"`),
-		"two_finish_reasons":     complete(8, `"finish_reason":"length"`, `"delta":{},"logprobs":null,"finish_reason":"stop"`),
+		// Of a request that asks for neither a call nor JSON; see TestSpoiltCalls.
+		"call_bad_json":            complete(8, done),
+		"call_bad_schema":          complete(8, done),
+		"call_wrong_tool":          complete(8, done),
+		"call_no_call":             complete(8, done),
+		"call_leaked_into_content": complete(8, done),
+		"call_truncated":           complete(8, done),
+
+		"two_finish_reasons": complete(8, `"finish_reason":"length"`, `"delta":{},"logprobs":null,"finish_reason":"stop"`),
 		"endless_tokens": func(a answer) string {
 			if n := strings.Count(a.body, `"delta":{"content":"`); n < 1490 || n > 1500 {
 				return "not 1500 tokens in 30 s"

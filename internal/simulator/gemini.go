@@ -91,12 +91,16 @@ func geminiFailure(r refusal) []byte {
 type geminiReply struct {
 	h        replyHeader
 	thoughts int
+	call     toolCall
 	end      ending
 }
 
 func (r *geminiReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
 	due := r.end.take(e)
+	r.call.take(e)
 	switch {
+	case e.kind == Call && e.finish != "":
+		return frame(dst, "", r.appendChunk(nil, `{"functionCall":{"name":`+quote(r.call.name)+`,"args":`+r.call.value()+`}}`, "", e.usage))
 	case e.kind == Failure:
 		return frame(dst, "", geminiFailure(refusal{status: 500, message: string(e.text)}))
 	case e.kind == Reasoning:

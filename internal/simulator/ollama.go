@@ -74,6 +74,7 @@ type ollamaReply struct {
 	chat bool
 	head string // an object up to its material
 	buf  []byte // reused
+	call toolCall
 	end  ending
 }
 
@@ -84,7 +85,12 @@ func newOllamaReply(h replyHeader, chat bool) *ollamaReply {
 
 func (r *ollamaReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
 	due := r.end.take(e)
+	r.call.take(e)
 	switch {
+	case e.kind == Call && e.finish != "":
+		r.end.finish = finishStop
+		r.buf = fmt.Appendf(append(r.buf[:0], r.head...), `,"message":{"role":"assistant","content":"","tool_calls":[{"function":{"index":0,"name":%s,"arguments":%s}}]},"done":false}`,
+			quote(r.call.name), r.call.value())
 	case e.kind == Failure:
 		return frame(dst, "", ollamaFailure(string(e.text)))
 	case due:

@@ -240,6 +240,10 @@ func (r *openaiReply) appendPayload(dst []byte, e *event) []byte {
 		return append(dst, `"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`...)
 	case e.kind == Finish:
 		dst = append(dst, `"delta":{}`...)
+	case e.kind == Call && e.name != "":
+		dst = append(dst, `"delta":{"tool_calls":[{"id":"call_1","type":"function","index":0,"function":{"name":`+quote(e.name)+`,"arguments":""}}]}`...)
+	case e.kind == Call:
+		dst = append(appendText(append(dst, `"delta":{"tool_calls":[{"index":0,"function":{"arguments":"`...), e.text), `"}}]}`...)
 	case e.kind == Reasoning:
 		dst = append(appendText(append(dst, `"delta":{"reasoning":"`...), e.text), `"}`...)
 	default:

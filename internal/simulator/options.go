@@ -71,6 +71,9 @@ type Options struct {
 	// Quality is the share of the questions that the model knows the answer to,
 	// and of the sampled answers that are right; default 1, negative is none.
 	Quality float64
+	// BadCalls is the share of the calls of functions, and of the answers in JSON, that
+	// are not valid, each in one of the ways of check.ToolCallVerdicts.
+	BadCalls float64
 	// GreedyFlips is the share of the greedy answers that differ from the others
 	// to their prompt from some token on, although nothing changed. Whole
 	// answers to questions do not.

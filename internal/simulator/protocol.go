@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // protocol is one wire protocol: it reads a request and writes a reply, and
@@ -61,6 +63,9 @@ type request struct {
 	echo            bool    // and those of the prompt
 	scoreFrom       int     // the token of the prompt that they begin with
 	top             int     // how many of the likeliest first tokens to stream; 0 is none
+
+	form   *form         // what the answer is to be; nil is text
+	spoilt check.Verdict // what the form is worth; "" is what the model makes of it
 }
 
 // refusal is an error answer; parse returns one for a bad request.
@@ -93,7 +98,8 @@ type reply interface {
 // event is one event of a stream.
 type event struct {
 	kind   Kind
-	text   []byte // what Reasoning and Answer carry
+	text   []byte // what Reasoning, Answer and Call carry
+	name   string // of the function, with the first Call
 	tokens int    // how many tokens text is
 	finish finish // with the last token, or alone
 	usage  *usage // with Usage, or beside other things

@@ -26,13 +26,14 @@ const (
 	Comment
 	Failure // an error inside the stream
 	Odd     // what a fault made and no protocol knows
+	Call    // a piece of a call of a function
 	// open and end are the bounds of a stream; they are never written.
 	open
 	end
 )
 
 func kindNames() []string {
-	return []string{"role", "reasoning", "answer", "finish", "usage", "done", "comment", "failure", "odd"}
+	return []string{"role", "reasoning", "answer", "finish", "usage", "done", "comment", "failure", "odd", "call"}
 }
 
 // String returns the name of the kind in JSON.
@@ -90,8 +91,9 @@ type Record struct {
 	OutputTokens int `json:"output_tokens"`
 	// Replica is the index of the engine that took the request; -1 is none.
 	Replica int `json:"replica"`
-	// Verdict is what the answer to one of check.Questions came to; "" of every
-	// other answer, and of one that was cut by the limit or had to go on.
+	// Verdict is what the answer to one of check.Questions came to, or a call of a
+	// function or an answer in JSON; "" of every other answer, and of one to a question
+	// that was cut by the limit or had to go on.
 	Verdict check.Verdict `json:"verdict,omitempty"`
 	// Flipped reports that a greedy answer was not what it is most times.
 	Flipped bool `json:"flipped,omitempty"`

@@ -62,11 +62,13 @@ type responsesReply struct {
 	h        replyHeader
 	sequence int
 	item     bool // the message is announced
+	call     toolCall
 	end      ending
 }
 
 func (r *responsesReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
 	due := r.end.take(e)
+	r.call.take(e)
 	add := func(name, members string) {
 		dst = appendTyped(dst, frame, name, fmt.Sprintf(`%s,"sequence_number":%d`, members, r.sequence))
 		r.sequence++
@@ -84,6 +86,10 @@ func (r *responsesReply) appendEvent(dst []byte, e *event, frame frameFunc) []by
 			add("response.content_part.added", r.place(1)+`,"part":{"type":"output_text","text":"","annotations":[]}`)
 		}
 		add("response.output_text.delta", r.place(1)+`,"delta":`+quote(e.text))
+	case e.kind == Call && e.name != "":
+		add("response.output_item.added", `,"output_index":1,"item":`+r.callItem("in_progress", ""))
+	case e.kind == Call:
+		add("response.function_call_arguments.delta", `,"item_id":"fc_1","output_index":1,"delta":`+quote(e.text))
 	case e.kind == Failure:
 		add("error", `,"code":"server_error","message":`+quote(e.text)+`,"param":null`)
 	case due:
@@ -93,7 +99,17 @@ func (r *responsesReply) appendEvent(dst []byte, e *event, frame frameFunc) []by
 		}
 		add("response."+name, `,"response":`+r.response(name, ""))
 	}
+	if e.kind == Call && e.finish != "" {
+		whole := string(r.call.arguments)
+		add("response.function_call_arguments.done", `,"item_id":"fc_1","output_index":1,"arguments":`+quote(whole))
+		add("response.output_item.done", `,"output_index":1,"item":`+r.callItem("completed", whole))
+	}
 	return dst
+}
+
+// callItem is the item that a call is.
+func (r *responsesReply) callItem(status, arguments string) string {
+	return fmt.Sprintf(`{"id":"fc_1","type":"function_call","call_id":"call_1","status":%q,"name":%s,"arguments":%s}`, status, quote(r.call.name), quote(arguments))
 }
 
 func (r *responsesReply) place(output int) string {

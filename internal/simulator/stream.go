@@ -118,8 +118,14 @@ func (x *exchange) tokens(out sink) error {
 				}
 			}
 			e = event{kind: Answer, text: x.appendToken(e.text[:0], sent), tokens: 1}
-			if sent < x.reasoning {
+			switch {
+			case sent < x.reasoning:
 				e.kind = Reasoning
+			case x.call != "":
+				e.kind = Call
+				if sent == x.reasoning {
+					e.name = x.call
+				}
 			}
 			if x.request.continuousUsage {
 				u = usage{prompt: len(x.request.prompt), output: sent + 1, cached: -1, reasoning: -1}
@@ -131,6 +137,9 @@ func (x *exchange) tokens(out sink) error {
 			}
 			if sent+1 == p.tokens {
 				e.finish = p.finish
+				if x.call != "" && p.finish == finishStop {
+					e.finish = finishCall
+				}
 			}
 			if err := out(&e); err != nil {
 				return err

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 
 	"github.com/valyala/fastjson"
@@ -22,11 +23,16 @@ func anthropic() Protocol {
 		URL: versioned(messagesPath), Header: header, Models: openAIModels(),
 		Body: func(p Params) ([]byte, error) {
 			system, turns := systemApart(p)
-			return encodeBody(p, anthropicRequest{
-				Model: p.Model, MaxTokens: p.OutputTokens, System: system, Messages: turns, Stream: true,
-			})
+			r := anthropicRequest{Model: p.Model, MaxTokens: p.OutputTokens, System: system, Messages: turns, Stream: true}
+			if t := p.Tool; t != nil {
+				r.Tools = []anthropicTool{{t.Name, t.Description, t.Parameters}}
+			}
+			if p.Schema != nil {
+				r.OutputConfig = &anthropicOutput{anthropicFormat{"json_schema", p.Schema}}
+			}
+			return encodeBody(p, r)
 		},
-		MaxTokens:  "max_tokens",
+		MaxTokens: "max_tokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return &anthropicDecoder{prompt: noPrompt()} },
 		RateLimit:  anthropicRateLimit,
 		Doc: Doc{
@@ -38,6 +44,7 @@ func anthropic() Protocol {
 			Length:       "a cap",
 			Conversation: "`messages`, what the system says in `system`",
 			Model:        "`message_start`, `message.model`",
+			Tools:        "`tools`; a block of type `tool_use` and its `input_json_delta`", Structured: "`output_config.format` of type `json_schema`",
 		},
 	}
 }
@@ -50,7 +57,25 @@ type anthropicRequest struct {
 	System    string        `json:"system,omitempty"`
 	Messages  []chatMessage `json:"messages"`
 	Stream    bool          `json:"stream"`
+
+	Tools        []anthropicTool  `json:"tools,omitempty"`
+	OutputConfig *anthropicOutput `json:"output_config,omitempty"`
 }
+
+type (
+	anthropicTool struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		InputSchema json.RawMessage `json:"input_schema"`
+	}
+	anthropicOutput struct {
+		Format anthropicFormat `json:"format"`
+	}
+	anthropicFormat struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	}
+)
 
 // anthropicRateLimit reads the quota left from Anthropic's own headers, or
 // from those of a gateway. Of the quotas of tokens the tightest counts: that
@@ -110,9 +135,12 @@ func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
 		// output_tokens is a placeholder here, 1 at Anthropic itself.
 		a.readUsage(v.Get("message", "usage"), false, d)
 	case "content_block_start":
-		readBlock(v.Get("content_block"), d)
+		block := v.Get("content_block")
+		readBlock(block, d)
+		a.readCall(v.GetInt("index"), block, d)
 	case "content_block_delta":
 		readBlock(v.Get("delta"), d)
+		a.addCall(d, v.GetInt("index"), nil, v.GetStringBytes("delta", "partial_json"))
 	case "message_delta":
 		d.Finish = finishReason(v.Get("delta", "stop_reason"))
 		a.readUsage(v.Get("usage"), true, d)
@@ -132,6 +160,19 @@ func readBlock(block *fastjson.Value, d *Delta) {
 	if len(d.Tool) == 0 {
 		d.Tool = block.GetStringBytes("name")
 	}
+}
+
+// readCall reads a block that calls a function. Its input is empty at first, but
+// for servers that stream none of it.
+func (a *anthropicDecoder) readCall(index int, block *fastjson.Value, d *Delta) {
+	if string(block.GetStringBytes("type")) != "tool_use" {
+		return
+	}
+	var input []byte
+	if v := block.Get("input"); block.GetObject("input").Len() > 0 {
+		input = wholeArguments(v)
+	}
+	a.addCall(d, index, block.GetStringBytes("name"), input)
 }
 
 // readUsage reads the token counts, which are totals of the reply so far.

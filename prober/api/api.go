@@ -4,6 +4,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -79,6 +80,11 @@ type Params struct {
 	// to ask for beside each token of the answer, where the protocol can ask for
 	// that; 0 is none.
 	TopLogprobs int
+	// Tool is a function that the model may call and need not, which is the default of
+	// every protocol; nil is none.
+	Tool *Tool
+	// Schema is the JSON schema that the answer is to follow; nil is none.
+	Schema json.RawMessage
 }
 
 // Protocol is one wire protocol.
@@ -140,6 +146,9 @@ type Protocol struct {
 	// Scoring says how to ask for the log-probability of a given text; nil where
 	// the protocol has no way.
 	Scoring *TextScoring
+	// Tools means that the protocol has Params.Tool, and Structured that it has
+	// Params.Schema.
+	Tools, Structured bool
 	// Doc is what docs/protocols.md says of the protocol.
 	Doc Doc
 }
@@ -186,6 +195,9 @@ type Doc struct {
 	Model, Fingerprint, Scoring string
 	// Logprobs says where Delta.Top comes from; "" means nowhere.
 	Logprobs string
+	// Tools says how Params.Tool is sent and a call comes back, Structured how
+	// Params.Schema is sent; "" means not at all.
+	Tools, Structured string
 	// Unmet says that no reply of a running server was seen: those of the tests
 	// are composed from documentation and sources.
 	Unmet bool
@@ -207,6 +219,9 @@ type Delta struct {
 	// Signatures and encrypted reasoning are none: they come when a block of
 	// reasoning begins or is over, and not with its tokens.
 	Text, Reasoning, Refusal, Tool []byte
+	// Calls are the pieces of calls of functions that Tool has, in order. Their
+	// texts are valid until the next call of Decode.
+	Calls []CallPiece
 	// Summary means that Reasoning is, or may be, a summary of the reasoning:
 	// Usage.Reasoning counts tokens that were never streamed.
 	Summary bool

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -36,6 +37,8 @@ func bedrock() Protocol {
 		System          []content       `json:"system,omitempty"`
 		Messages        []message       `json:"messages"`
 		InferenceConfig inferenceConfig `json:"inferenceConfig"`
+		ToolConfig      any             `json:"toolConfig,omitempty"`
+		OutputConfig    any             `json:"outputConfig,omitempty"`
 	}
 	return Protocol{
 		Name: "bedrock", Hosted: true, Operation: OperationChat,
@@ -51,9 +54,15 @@ func bedrock() Protocol {
 			for _, m := range turns {
 				r.Messages = append(r.Messages, message{m.Role, []content{{m.Content}}})
 			}
+			if p.Tool != nil {
+				r.ToolConfig = bedrockTools(p.Tool)
+			}
+			if p.Schema != nil {
+				r.OutputConfig = bedrockFormat(p.Schema)
+			}
 			return encodeBody(p, r)
 		},
-		MaxTokens:  "inferenceConfig.maxTokens",
+		MaxTokens: "inferenceConfig.maxTokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return new(bedrockDecoder) },
 		Doc: Doc{
 			Unmet: true,
@@ -63,8 +72,47 @@ func bedrock() Protocol {
 			Usage: "`metadata.usage`", Cached: "`usage.cacheReadInputTokens`",
 			Length:       "a cap",
 			Conversation: "`messages`, what the system says in `system`",
+			Tools:        "`toolConfig`; `toolUse` of a block", Structured: "`outputConfig.textFormat` of type `json_schema`",
 		},
 	}
+}
+
+// bedrockTools returns toolConfig of a request.
+func bedrockTools(t *Tool) any {
+	type schema struct {
+		JSON json.RawMessage `json:"json"`
+	}
+	type spec struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+		InputSchema schema `json:"inputSchema"`
+	}
+	type tool struct {
+		ToolSpec spec `json:"toolSpec"`
+	}
+	type config struct {
+		Tools []tool `json:"tools"`
+	}
+	return config{[]tool{{spec{t.Name, t.Description, schema{t.Parameters}}}}}
+}
+
+// bedrockFormat returns outputConfig of a request, where the schema is a text.
+func bedrockFormat(schema json.RawMessage) any {
+	type definition struct {
+		Name   string `json:"name"`
+		Schema string `json:"schema"`
+	}
+	type structure struct {
+		JSONSchema definition `json:"jsonSchema"`
+	}
+	type format struct {
+		Type      string    `json:"type"`
+		Structure structure `json:"structure"`
+	}
+	type config struct {
+		TextFormat format `json:"textFormat"`
+	}
+	return config{format{"json_schema", structure{definition{answerSchema, string(schema)}}}}
 }
 
 // bedrockURL puts the model into the path, escaped as the AWS SDKs do: names
@@ -99,7 +147,9 @@ func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 	d.Reasoning = delta.GetStringBytes("reasoningContent", "text")
 	d.Summary = len(d.Reasoning) > 0 // of Claude; the stream does not name the model
 	d.Tool = delta.GetStringBytes("toolUse", "input")
-	if name := v.GetStringBytes("start", "toolUse", "name"); len(name) > 0 {
+	name := v.GetStringBytes("start", "toolUse", "name")
+	b.addCall(d, v.GetInt("contentBlockIndex"), name, d.Tool)
+	if len(name) > 0 {
 		d.Tool = name
 	}
 	d.Finish = finishReason(v.Get("stopReason"))

@@ -38,6 +38,17 @@ func Names() []string {
 	return names
 }
 
+// NamesOf lists the protocols that have something.
+func NamesOf(has func(Protocol) bool) []string {
+	var names []string
+	for _, p := range protocols() {
+		if has(p) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
 // The server software that probes know. Other software has no name: "".
 const (
 	VLLM     = "vllm"

@@ -141,8 +141,8 @@ func TestReference(t *testing.T) {
 func reference() string {
 	var b strings.Builder
 	b.WriteString(referenceIntro)
-	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time | model named | fingerprint | log-probabilities | score of a text |\n" +
-		strings.Repeat("| --- ", 11) + "|\n")
+	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time | model named | fingerprint | log-probabilities | score of a text | tools | JSON schema |\n" +
+		strings.Repeat("| --- ", 13) + "|\n")
 	mark := func(reported bool) string {
 		if reported {
 			return "yes"
@@ -151,9 +151,9 @@ func reference() string {
 	}
 	for _, p := range protocols() {
 		d := p.Doc
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Name, p.Kind,
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Name, p.Kind,
 			mark(p.Kind == Generation), mark(d.Usage != ""), mark(d.Cached != ""), mark(d.Reasoning != ""), mark(d.ServerTimes != ""),
-			mark(d.Model != ""), mark(d.Fingerprint != ""), mark(d.Logprobs != ""), mark(p.Scoring != nil))
+			mark(d.Model != ""), mark(d.Fingerprint != ""), mark(d.Logprobs != ""), mark(p.Scoring != nil), mark(p.Tools), mark(p.Structured))
 	}
 	for _, p := range protocols() {
 		d := p.Doc
@@ -171,6 +171,8 @@ func reference() string {
 			{"fingerprint", d.Fingerprint},
 			{"log-probabilities of the first token", d.Logprobs},
 			{"score of a text", d.Scoring},
+			{"tools", d.Tools},
+			{"JSON schema", d.Structured},
 			{"length of the answer", d.Length},
 			{"conversation", d.Conversation},
 			{"model", modelRow(&p)},
@@ -233,6 +235,9 @@ func TestProtocolsAreComplete(t *testing.T) {
 		}
 		if (p.Kind == Generation) != (d.Conversation != "") || (p.Scoring != nil) != (d.Scoring != "") {
 			t.Errorf("protocol %q: documentation of conversations or scores is missing, or too much", p.Name)
+		}
+		if p.Tools != (d.Tools != "") || p.Structured != (d.Structured != "") {
+			t.Errorf("protocol %q: documentation of tools or JSON is missing, or too much", p.Name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/url"
 
 	"github.com/valyala/fastjson"
@@ -27,9 +28,10 @@ func cohere() Protocol {
 		Body: func(p Params) ([]byte, error) {
 			return encodeBody(p, cohereRequest{
 				Model: p.Model, Messages: conversation(p), MaxTokens: p.OutputTokens, Stream: true,
+				Tools: openAITools(p.Tool), ResponseFormat: cohereFormatOf(p.Schema),
 			})
 		},
-		MaxTokens:  "max_tokens",
+		MaxTokens: "max_tokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return &cohereDecoder{} },
 		Doc: Doc{
 			Title: "Cohere Chat v2", Servers: "Cohere, vLLM (behind `/cohere`)",
@@ -38,6 +40,7 @@ func cohere() Protocol {
 			Usage: "`message-end`, `usage.tokens`", Cached: "`usage.cached_tokens`", Reasoning: "`usage.tokens.reasoning_tokens`",
 			Length:       "a cap",
 			Conversation: docMessages,
+			Tools:        "`tools`; `tool-call-start` and `tool-call-delta`", Structured: "`response_format` of type `json_object` with `json_schema`",
 		},
 	}
 }
@@ -54,6 +57,22 @@ type cohereRequest struct {
 	MaxTokens   int           `json:"max_tokens"`
 	Temperature float64       `json:"temperature"`
 	Stream      bool          `json:"stream"`
+
+	Tools          []openAITool  `json:"tools,omitempty"`
+	ResponseFormat *cohereFormat `json:"response_format,omitempty"`
+}
+
+type cohereFormat struct {
+	Type       string          `json:"type"`
+	JSONSchema json.RawMessage `json:"json_schema"`
+}
+
+// cohereFormatOf returns the response_format that asks for a schema; nil without.
+func cohereFormatOf(schema json.RawMessage) *cohereFormat {
+	if schema == nil {
+		return nil
+	}
+	return &cohereFormat{"json_object", schema}
 }
 
 // parseCohereModels reads the reply to GET /v1/models: those that chat. A
@@ -94,6 +113,7 @@ func (c *cohereDecoder) Decode(event string, data []byte, d *Delta) error {
 		c.tool = append(c.tool[:0], function.GetStringBytes("name")...)
 		c.tool = append(c.tool, function.GetStringBytes("arguments")...)
 		d.Tool = c.tool
+		c.addCall(d, v.GetInt("index"), function.GetStringBytes("name"), function.GetStringBytes("arguments"))
 	case "message-end":
 		c.end(delta, d)
 	}

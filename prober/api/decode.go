@@ -51,6 +51,7 @@ type frame struct {
 	parser fastjson.Parser
 	usage  Usage
 	server ServerTimes
+	calls  []CallPiece
 }
 
 // setUsage sets the token counts of a frame, where it has any.

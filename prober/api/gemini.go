@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -19,8 +20,8 @@ func gemini() Protocol {
 		Models:      &ModelList{URL: geminiModelsURL, Parse: parseGeminiModels},
 		Body:        geminiBody,
 		NoEndMarker: true,
-		MaxTokens:   "generationConfig.maxOutputTokens",
-		NewDecoder:  func() Decoder { return &geminiDecoder{candidates: Unknown, thoughts: Unknown} },
+		MaxTokens:   "generationConfig.maxOutputTokens", Tools: true, Structured: true,
+		NewDecoder: func() Decoder { return &geminiDecoder{candidates: Unknown, thoughts: Unknown} },
 		Doc: Doc{
 			Title: "Google Gemini", Servers: "Gemini API, Vertex AI",
 			Auth:       "`http.http_headers: {x-goog-api-key: {secrets: [...]}}`; Vertex AI `http.authorization.credentials`",
@@ -31,6 +32,7 @@ func gemini() Protocol {
 			Conversation: "`contents`, what the system says in `systemInstruction`",
 			Model:        "`modelVersion`",
 			Logprobs:     "`logprobsResult.topCandidates[0]`, of models that have it",
+			Tools:        "`tools[].functionDeclarations`; a part with a `functionCall`", Structured: "`generationConfig.responseJsonSchema`",
 		},
 	}
 }
@@ -40,6 +42,10 @@ type (
 		Contents          []geminiContent `json:"contents"`
 		SystemInstruction *geminiContent  `json:"systemInstruction,omitempty"`
 		GenerationConfig  geminiConfig    `json:"generationConfig"`
+		Tools             []geminiTools   `json:"tools,omitempty"`
+	}
+	geminiTools struct {
+		FunctionDeclarations []openAIFunction `json:"functionDeclarations"`
 	}
 	geminiContent struct {
 		Role  string       `json:"role,omitempty"`
@@ -53,6 +59,9 @@ type (
 		Temperature      float64 `json:"temperature"`
 		ResponseLogprobs bool    `json:"responseLogprobs,omitempty"`
 		Logprobs         int     `json:"logprobs,omitempty"`
+
+		ResponseMIMEType   string          `json:"responseMimeType,omitempty"`
+		ResponseJSONSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
 	}
 )
 
@@ -71,6 +80,12 @@ func geminiBody(p Params) ([]byte, error) {
 			m.Role = "model"
 		}
 		r.Contents = append(r.Contents, geminiContent{Role: m.Role, Parts: []geminiPart{{m.Content}}})
+	}
+	if t := p.Tool; t != nil {
+		r.Tools = []geminiTools{{[]openAIFunction{{t.Name, t.Description, t.Parameters}}}}
+	}
+	if p.Schema != nil {
+		r.GenerationConfig.ResponseMIMEType, r.GenerationConfig.ResponseJSONSchema = "application/json", p.Schema
 	}
 	return encodeBody(p, r)
 }
@@ -125,6 +140,7 @@ type geminiDecoder struct {
 	model   onceName
 	// The last counts of the answer and of the thoughts; Unknown before the first.
 	candidates, thoughts int
+	called               int // functions so far
 }
 
 // Decode implements Decoder.
@@ -159,7 +175,14 @@ func (g *geminiDecoder) readParts(candidate *fastjson.Value, d *Delta) {
 		} else {
 			g.parts.text = append(g.parts.text, text...)
 		}
-		g.readCall(part.Get("functionCall"))
+		if call := part.Get("functionCall"); call != nil {
+			g.readCall(call)
+			name := call.GetStringBytes("name")
+			if len(name) > 0 { // else the chunk adds to the call before
+				g.called++
+			}
+			g.addCall(d, g.called, name, wholeArguments(call.Get("args")))
+		}
 		g.parts.tool = append(g.parts.tool, part.GetStringBytes("executableCode", "code")...)
 	}
 	d.Text, d.Reasoning, d.Tool = g.parts.text, g.parts.reasoning, g.parts.tool

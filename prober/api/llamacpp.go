@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/url"
 
 	"github.com/valyala/fastjson"
@@ -26,9 +27,10 @@ func llamacpp() Protocol {
 		Body: func(p Params) ([]byte, error) {
 			return encodeBody(p, llamacppRequest{
 				Prompt: oneText(p), NPredict: p.OutputTokens, IgnoreEOS: p.ExactLength, Stream: true, NProbs: p.TopLogprobs,
+				JSONSchema: p.Schema,
 			})
 		},
-		MaxTokens: "n_predict",
+		MaxTokens: "n_predict", Structured: true,
 		// llamafile, and llama.cpp before December 2024, have no stop_type.
 		FinishOptional: true,
 		NewDecoder:     func() Decoder { return &llamacppDecoder{} },
@@ -41,6 +43,7 @@ func llamacpp() Protocol {
 			Conversation: docOneText,
 			Model:        "`model` in the last event",
 			Logprobs:     "`completion_probabilities[0].top_logprobs`",
+			Structured:   "`json_schema`",
 		},
 	}
 }
@@ -56,6 +59,8 @@ type llamacppRequest struct {
 	Temperature float64 `json:"temperature"`
 	Stream      bool    `json:"stream"`
 	NProbs      int     `json:"n_probs,omitempty"`
+
+	JSONSchema json.RawMessage `json:"json_schema,omitempty"`
 }
 
 // llamacppDecoder decodes the events of llama.cpp.

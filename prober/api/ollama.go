@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/url"
 	"time"
 
@@ -21,12 +22,13 @@ func ollamaChat() Protocol {
 	p.Name, p.Operation = "ollama", OperationChat
 	p.Body = func(p Params) ([]byte, error) {
 		r := newOllamaRequest(p)
-		r.Messages = conversation(p)
+		r.Messages, r.Tools = conversation(p), openAITools(p.Tool)
 		return encodeBody(p, r)
 	}
 	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).chatMaterial} }
 	p.Doc.Title = "Ollama chat"
 	p.Doc.FirstToken = "`message` with content, thinking or a tool call"
+	p.Tools, p.Doc.Tools = true, "`tools`; `message.tool_calls`, each whole"
 	return p
 }
 
@@ -54,7 +56,7 @@ func ollama(path string) Protocol {
 		Engine: Ollama,
 		Kind:   Generation, Framing: stream.NDJSON, MediaTypes: []string{ndjsonType},
 		URL:    func(base *url.URL, _ string) *url.URL { return underOllama(base, path) },
-		Header: acceptHeader(ndjsonType), MaxTokens: "options.num_predict",
+		Header: acceptHeader(ndjsonType), MaxTokens: "options.num_predict", Structured: true,
 		// Ollama before May 2024 sends no done_reason, and neither do emulations that
 		// follow the examples of its documentation.
 		FinishOptional: true,
@@ -71,6 +73,7 @@ func ollama(path string) Protocol {
 			Conversation: docMessages,
 			Model:        "`model`",
 			Logprobs:     "`logprobs[0].top_logprobs`, from version 0.12.11",
+			Structured:   "`format`",
 		},
 	}
 }
@@ -93,6 +96,9 @@ type ollamaRequest struct {
 	// Ollama before 0.12.11 ignores these.
 	Logprobs    bool `json:"logprobs,omitempty"`
 	TopLogprobs int  `json:"top_logprobs,omitempty"`
+
+	Tools  []openAITool    `json:"tools,omitempty"`
+	Format json.RawMessage `json:"format,omitempty"`
 }
 
 type ollamaOptions struct {
@@ -101,7 +107,10 @@ type ollamaOptions struct {
 }
 
 func newOllamaRequest(p Params) ollamaRequest {
-	return ollamaRequest{Model: p.Model, Stream: true, Options: ollamaOptions{NumPredict: p.OutputTokens}, Logprobs: p.TopLogprobs > 0, TopLogprobs: p.TopLogprobs}
+	return ollamaRequest{
+		Model: p.Model, Stream: true, Options: ollamaOptions{NumPredict: p.OutputTokens},
+		Logprobs: p.TopLogprobs > 0, TopLogprobs: p.TopLogprobs, Format: p.Schema,
+	}
 }
 
 // ollamaDecoder decodes the objects of both protocols, which differ in where
@@ -112,6 +121,8 @@ type ollamaDecoder struct {
 	frame
 	tool  []byte // what Delta.Tool points to
 	model onceName
+
+	called int // functions so far
 }
 
 // Decode implements Decoder.
@@ -139,6 +150,8 @@ func (o *ollamaDecoder) chatMaterial(object *fastjson.Value, d *Delta) {
 		if arguments := call.Get("function", "arguments"); arguments != nil { // an object
 			o.tool = arguments.MarshalTo(o.tool)
 		}
+		o.addCall(d, o.called, call.GetStringBytes("function", "name"), wholeArguments(call.Get("function", "arguments")))
+		o.called++
 	}
 	d.Tool = o.tool
 }

@@ -17,13 +17,13 @@ func chat() Protocol {
 		URL: versioned(chatPath), Header: eventStreamHeader(), Models: openAIModels(), Scoring: openAIScoring(),
 		Body: func(p Params) ([]byte, error) {
 			r := newOpenAIRequest(p)
-			r.Messages = conversation(p)
+			r.Messages, r.Tools, r.ResponseFormat = conversation(p), openAITools(p.Tool), jsonFormat(p.Schema)
 			if p.TopLogprobs > 0 {
 				r.Logprobs, r.TopLogprobs = true, p.TopLogprobs
 			}
 			return encodeBody(p, r)
 		},
-		MaxTokens: "max_tokens",
+		MaxTokens: "max_tokens", Tools: true, Structured: true,
 		// Snowflake Cortex sends no finish_reason at all, OpenCode Zen sends null up
 		// to the end for some models, and so do gateways in front of Gemini.
 		FinishOptional: true,
@@ -39,6 +39,7 @@ func chat() Protocol {
 			Model:        "`model`", Fingerprint: "`system_fingerprint`, where the server has one: OpenAI, Azure, Groq, DeepSeek, vLLM, llama.cpp, TGI",
 			Scoring:  docEcho,
 			Logprobs: "`logprobs.content[0].top_logprobs`",
+			Tools:    "`tools`; `delta.tool_calls`, or `delta.function_call`", Structured: "`response_format` of type `json_schema`",
 		},
 	}
 }
@@ -60,12 +61,24 @@ func (o *openAIDecoder) chatMaterial(choice *fastjson.Value, d *Delta) {
 	if len(d.Reasoning) == 0 {
 		o.readReasoning(delta, d)
 	}
-	for _, call := range delta.GetArray("tool_calls") {
+	for i, call := range delta.GetArray("tool_calls") {
 		o.parts.addCall(call.Get("function"))
 		o.parts.addCall(call.Get("custom"))
+		if index := call.Get("index"); index != nil { // left out by some that send calls whole
+			i = index.GetInt()
+		}
+		o.addFunction(d, i, call.Get("function"))
 	}
 	o.parts.addCall(delta.Get("function_call"))
+	o.addFunction(d, 0, delta.Get("function_call"))
 	d.Tool = o.parts.tool
+}
+
+// addFunction adds a piece of a call.
+func (o *openAIDecoder) addFunction(d *Delta, index int, function *fastjson.Value) {
+	if function != nil {
+		o.addCall(d, index, function.GetStringBytes("name"), wholeArguments(function.Get("arguments")))
+	}
 }
 
 // readReasoning reads the reasoning, which servers name differently. One that
@@ -116,6 +129,9 @@ type openAIRequest struct {
 	StreamOptions streamOptions `json:"stream_options"`
 	Logprobs      any           `json:"logprobs,omitempty"` // a boolean for chat, a number for completions
 	TopLogprobs   int           `json:"top_logprobs,omitempty"`
+
+	Tools          []openAITool    `json:"tools,omitempty"`
+	ResponseFormat *responseFormat `json:"response_format,omitempty"`
 }
 
 // streamOptions asks for the token counts. Defaults differ by server, hence

@@ -20,9 +20,15 @@ func responses() Protocol {
 			if len(p.Messages) > 0 {
 				r.Instructions, r.Input = systemApart(p)
 			}
+			if t := p.Tool; t != nil {
+				r.Tools = []responsesTool{{"function", openAIFunction{t.Name, t.Description, t.Parameters}, false}}
+			}
+			if p.Schema != nil {
+				r.Text = &responsesText{responsesFormat{"json_schema", namedSchema{answerSchema, p.Schema, true}}}
+			}
 			return encodeBody(p, r)
 		},
-		MaxTokens:  "max_output_tokens",
+		MaxTokens: "max_output_tokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return &responsesDecoder{} },
 		Doc: Doc{
 			Title: "OpenAI Responses", Servers: "OpenAI, Azure, vLLM, SGLang, TensorRT-LLM, Dynamo, llama.cpp, Ollama, LiteLLM",
@@ -34,6 +40,7 @@ func responses() Protocol {
 			Length:       "a cap; OpenAI takes no less than 16 tokens",
 			Conversation: "`input`, what the system says in `instructions`",
 			Model:        "`response.model`",
+			Tools:        "`tools`; an item of type `function_call` and its `response.function_call_arguments.delta`", Structured: "`text.format` of type `json_schema`",
 		},
 	}
 }
@@ -49,6 +56,26 @@ type responsesRequest struct {
 	Temperature     float64 `json:"temperature"`
 	Stream          bool    `json:"stream"`
 	Store           bool    `json:"store"`
+
+	Tools []responsesTool `json:"tools,omitempty"`
+	Text  *responsesText  `json:"text,omitempty"`
+}
+
+// responsesTool names a tool without a level between. Strict is true by default,
+// which asks more of the schema.
+type responsesTool struct {
+	Type string `json:"type"`
+	openAIFunction
+	Strict bool `json:"strict"`
+}
+
+type responsesText struct {
+	Format responsesFormat `json:"format"`
+}
+
+type responsesFormat struct {
+	Type string `json:"type"`
+	namedSchema
 }
 
 // responsesDecoder decodes the events of Responses by their type.
@@ -68,8 +95,11 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 		d.Model = nameIn(v.Get("response", "model"))
 	case "response.output_item.added":
 		r.items.begin(v.Get("item"), d)
+		r.readCall(v.GetInt("output_index"), v.Get("item"), false, d)
 	case "response.output_item.done":
-		r.items.end(v, d)
+		if r.items.end(v, d) {
+			r.readCall(v.GetInt("output_index"), v.Get("item"), true, d)
+		}
 	case "response.completed", "response.incomplete":
 		// vLLM also ends an incomplete answer with response.completed.
 		if d.Finish = finishReason(v.Get("response", "incomplete_details", "reason")); d.Finish == "" {
@@ -86,11 +116,27 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 		r.end(v, d)
 	default:
 		readDelta(kind, v, d)
+		if string(kind) == "response.function_call_arguments.delta" {
+			r.addCall(d, v.GetInt("output_index"), nil, d.Tool)
+		}
 		if d.HasToken() {
 			r.items.stream(v)
 		}
 	}
 	return nil
+}
+
+// readCall reads an item that calls a function: its name, and its arguments where
+// it comes whole.
+func (r *responsesDecoder) readCall(index int, item *fastjson.Value, whole bool, d *Delta) {
+	if string(item.GetStringBytes("type")) != "function_call" {
+		return
+	}
+	var arguments []byte
+	if whole {
+		arguments = wholeArguments(item.Get("arguments"))
+	}
+	r.addCall(d, index, item.GetStringBytes("name"), arguments)
 }
 
 // readDelta reads an event of a part that is streamed. Every tool has events of
@@ -122,6 +168,9 @@ func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
 	d.Model = nameIn(v.Get("response", "model")) // llama.cpp has it here alone
 	if !r.items.any {
 		r.items.readAll(v.GetArray("response", "output"), d)
+		for i, item := range v.GetArray("response", "output") {
+			r.readCall(i, item, true, d)
+		}
 	}
 	usage, timings := v.Get("response", "usage"), v.Get("timings")
 	u := Usage{
@@ -172,11 +221,14 @@ func (r *responseItems) begin(item *fastjson.Value, d *Delta) {
 }
 
 // end reads the item of response.output_item.done, unless its deltas were read
-// before.
-func (r *responseItems) end(event *fastjson.Value, d *Delta) {
-	if item := event.Get("item"); item != nil && !slices.Contains(r.streamed, event.GetInt("output_index")) {
-		r.readAll([]*fastjson.Value{item}, d)
+// before. It returns whether it did.
+func (r *responseItems) end(event *fastjson.Value, d *Delta) bool {
+	item := event.Get("item")
+	if item == nil || slices.Contains(r.streamed, event.GetInt("output_index")) {
+		return false
 	}
+	r.readAll([]*fastjson.Value{item}, d)
+	return true
 }
 
 // readAll reads whole items.

@@ -27,6 +27,7 @@ func sglang() Protocol {
 		Scoring:       sglangScoring(),
 		Body: func(p Params) ([]byte, error) {
 			r := sglangRequest{Text: oneText(p), Stream: true, SamplingParams: sglangSampling{MaxNewTokens: p.OutputTokens}}
+			r.SamplingParams.JSONSchema = string(p.Schema)
 			if p.TopLogprobs > 0 {
 				r.ReturnLogprob, r.TopLogprobsNum, r.ReturnText = true, p.TopLogprobs, true
 			}
@@ -35,7 +36,7 @@ func sglang() Protocol {
 			}
 			return encodeBody(p, r)
 		},
-		MaxTokens:  "sampling_params.max_new_tokens",
+		MaxTokens: "sampling_params.max_new_tokens", Structured: true,
 		NewDecoder: func() Decoder { return &sglangDecoder{text: growingText{whole: true}} },
 		Doc: Doc{
 			Title: "SGLang generate", Servers: "SGLang", Auth: "`http.authorization.credentials`",
@@ -44,6 +45,7 @@ func sglang() Protocol {
 			ServerTimes:  "`meta_info.queue_time` and others, on a server started with `--enable-metrics`",
 			Length:       "exact",
 			Conversation: docOneText,
+			Structured:   "`sampling_params.json_schema`",
 			Fingerprint:  "`meta_info.weight_version`, which names the weights where who loads them into the running server does",
 			Scoring:      "`/generate` with `return_logprob`",
 			Logprobs:     "`meta_info.output_top_logprobs[0]`",
@@ -69,6 +71,7 @@ type sglangSampling struct {
 	MinNewTokens int     `json:"min_new_tokens,omitempty"`
 	IgnoreEOS    bool    `json:"ignore_eos,omitempty"`
 	Temperature  float64 `json:"temperature"`
+	JSONSchema   string  `json:"json_schema,omitempty"`
 }
 
 // sglangDecoder decodes the events of SGLang, which hold the whole text so far

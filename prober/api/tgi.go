@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 
@@ -30,9 +31,13 @@ func tgi() Protocol {
 		Scoring:       tgiScoring(),
 		Body: func(p Params) ([]byte, error) {
 			// A temperature of 0 is refused; not to sample is the greedy way.
-			return encodeBody(p, tgiRequest{oneText(p), tgiParameters{MaxNewTokens: p.OutputTokens, Details: true, TopNTokens: p.TopLogprobs}})
+			r := tgiRequest{oneText(p), tgiParameters{MaxNewTokens: p.OutputTokens, Details: true, TopNTokens: p.TopLogprobs}}
+			if p.Schema != nil {
+				r.Parameters.Grammar = &tgiGrammar{"json", p.Schema}
+			}
+			return encodeBody(p, r)
 		},
-		MaxTokens: "parameters.max_new_tokens",
+		MaxTokens: "parameters.max_new_tokens", Structured: true,
 		// The reason is in the details, which are null where the request does not
 		// ask for them (request.omit), and where a server ignores that it does.
 		FinishOptional: true,
@@ -45,6 +50,7 @@ func tgi() Protocol {
 			Length:       "a cap only",
 			Conversation: docOneText,
 			Logprobs:     "`top_tokens`",
+			Structured:   "`parameters.grammar` of type `json`",
 			Scoring:      "`/generate` with `decoder_input_details`, on a server started with `--enable-prefill-logprobs`",
 		},
 	}
@@ -64,6 +70,13 @@ type tgiParameters struct {
 	DoSample     bool `json:"do_sample"`
 	Details      bool `json:"details"`
 	TopNTokens   int  `json:"top_n_tokens,omitempty"`
+
+	Grammar *tgiGrammar `json:"grammar,omitempty"`
+}
+
+type tgiGrammar struct {
+	Type  string          `json:"type"`
+	Value json.RawMessage `json:"value"`
 }
 
 // tgiDecoder decodes the events of TGI, each of which is one token.

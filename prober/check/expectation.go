@@ -26,6 +26,10 @@ type Answer struct {
 	// Finish is its finish reason in the closed set of api.FinishReasons; "" is
 	// not known.
 	Finish string
+	// Calls are the calls of functions in it, and Reasoning what came before it;
+	// empty where nobody asks for calls.
+	Calls     []Call
+	Reasoning string
 }
 
 // Expectation is what an answer must be. It never changes and serves any number

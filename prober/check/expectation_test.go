@@ -152,11 +152,11 @@ func FuzzExpectation(f *testing.F) {
 	f.Add(`[1e308, 1e-308, 1E400]`, "")
 	f.Fuzz(func(t *testing.T, text, finish string) {
 		for _, e := range expectations {
-			v, reason := e.Judge(Answer{text, finish})
+			v, reason := e.Judge(Answer{Text: text, Finish: finish})
 			if !slices.Contains(Verdicts(), v) || (v == Correct) != (reason == "") || len(reason) > 300 {
 				t.Fatalf("%s, %q", v, reason)
 			}
-			if again, because := e.Judge(Answer{text, finish}); again != v || because != reason {
+			if again, because := e.Judge(Answer{Text: text, Finish: finish}); again != v || because != reason {
 				t.Fatalf("%s, %q; then %s, %q", v, reason, again, because)
 			}
 			if len(text) > 30 && strings.Contains(reason, text) {

@@ -128,7 +128,7 @@ func endpointQuality() []Panel {
 			Worry: "it falls below the dashed line by more than it usually varies.", Alerts: []string{"InferenceQualityDrop"},
 			Queries: []Query{
 				{
-					Expr: sumRate("module", "1h", "inference_probe_checks_total", ofProbes, `verdict="correct"`) + " / " +
+					Expr: sumRate("module", "1h", "inference_probe_checks_total", ofProbes, `verdict=~"correct|valid"`) + " / " +
 						sumRate("module", "1h", "inference_probe_checks_total", ofProbes), Legend: "{{module}}",
 				},
 				{Expr: "1 - max by (module) (" + ofRecorded.of("module:inference_probe_checks_missed:usual7d") + ")", Legend: "usual {{module}}", Limit: true},
@@ -137,9 +137,9 @@ func endpointQuality() []Panel {
 		},
 		{
 			Title: "Answers that are not right", Viz: TimeSeries, Unit: "suffix: /h", Width: 8, Height: 8, Stacked: true,
-			What: "Checked answers of the last hour that are not as expected, by what they came to: other content (wrong), another form (wrong_format), declined (refused), or in a loop (repetition).", By: ByProbe,
-			Worry: "repetition or refused appear: a chat template, a sampling default or the weights changed.", Alerts: []string{"InferenceQualityDrop"},
-			Queries: []Query{{Expr: sumIncrease("verdict", "1h", "inference_probe_checks_total", ofProbes, `verdict!="correct"`), Legend: "{{verdict}}"}},
+			What: "Checked answers of the last hour that are not as expected, by what they came to: other content (wrong), another form (wrong_format), declined (refused), or in a loop (repetition). Of tool calls and JSON: not JSON (bad_json), not by the schema (bad_schema), another function (wrong_tool), none (no_call), in the text (leaked_into_content), cut (truncated).", By: ByProbe,
+			Worry: "repetition or refused appear: a chat template, a sampling default or the weights changed; or leaked_into_content or bad_json do: a tool parser of the server is broken, or does not fit the model.", Alerts: []string{"InferenceQualityDrop"},
+			Queries: []Query{{Expr: sumIncrease("verdict", "1h", "inference_probe_checks_total", ofProbes, `verdict!~"correct|valid"`), Legend: "{{verdict}}"}},
 			Named:   verdictColors, Min: ptr(0.0), NoValue: noChecks,
 		},
 		{

@@ -153,7 +153,7 @@ func TestNamedColors(t *testing.T) {
 			}
 			found++
 			for _, v := range values[family] {
-				if !slices.Contains([]string{"success", "canceled", "correct"}, v) && !fixed(&p, v) {
+				if !slices.Contains([]string{"success", "canceled", "correct", "valid"}, v) && !fixed(&p, v) {
 					t.Errorf("%s: %s has no colour of its own", p.Title, v)
 				}
 			}

@@ -406,5 +406,16 @@ var (
 		{"unknown", "light-purple"},
 	}
 	pageColors    = []Named{{"up", "green"}, {"down", "red"}, {"unreadable", "orange"}, {"unmapped", "yellow"}}
-	verdictColors = []Named{{"wrong", "red"}, {"wrong_format", "orange"}, {"refused", "yellow"}, {"repetition", "purple"}}
+	verdictColors = []Named{
+		{"wrong", "red"},
+		{"wrong_format", "orange"},
+		{"refused", "yellow"},
+		{"repetition", "purple"},
+		{"bad_json", "dark-red"},
+		{"bad_schema", "dark-orange"},
+		{"wrong_tool", "dark-yellow"},
+		{"no_call", "blue"},
+		{"leaked_into_content", "dark-purple"},
+		{"truncated", "dark-blue"},
+	}
 )

@@ -36,16 +36,23 @@ const between = (e, write) => small(`${write(e.lower)} to ${write(e.upper)}, 95 
 // quality is what the answers and the many probes of the module show.
 function quality(series, findings) {
   const verdicts = (series?.probes ?? []).map((p) => p.answer?.verdict).filter(Boolean);
-  const right = verdicts.filter((v) => v === 'correct').length;
+  const right = verdicts.filter((v) => v === 'correct' || v === 'valid').length;
   const { prefill_tokens_per_second: prefill, ttft_fixed_seconds: fixed, prefix_benefit_seconds: benefit, prefix_cache_hit_ratio: hits, burst_knee_concurrency: knee, bursts } = findings ?? {};
   return [
-    verdicts.length > 0 && tile('Right answers', ratio(right / verdicts.length), small(`${right} of the latest ${verdicts.length}`)),
+    verdicts.length > 0 && tile('Right answers', ratio(right / verdicts.length), small(`${right} of the latest ${verdicts.length}`), ...faults(verdicts)),
     prefill && tile('Prefill', `${number(Math.round(prefill.estimate))} tokens/s`, between(prefill, (v) => number(Math.round(v)))),
     fixed && tile('TTFT without prefill', seconds(fixed.estimate), between(fixed, seconds)),
     benefit && tile('Saved by the prefix cache', signed(benefit.estimate), between(benefit, signed)),
     hits !== undefined && tile('Prompt from the cache', ratio(hits), small('as the replies report')),
     bursts && tile('Knee', knee ? `${number(knee)} at once` : 'none', small(knee ? 'the smallest burst that misses the objective' : 'every burst meets the objective')),
   ];
+}
+
+// faults lists what the answers came to that are not right, the most frequent first.
+function faults(verdicts) {
+  const counts = new Map();
+  for (const v of verdicts) if (v !== 'correct' && v !== 'valid') counts.set(v, (counts.get(v) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1]).map(([v, n]) => small(`${number(n)} ${v.replaceAll('_', ' ')}`));
 }
 
 const signed = (v) => (v < 0 ? `−${seconds(-v)}` : seconds(v));

@@ -1,0 +1,215 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/check"
+)
+
+// form is what a request wants the answer to be: a call of a function, or JSON.
+type form struct {
+	tool   string // the name of the function; "" is JSON
+	sample string // JSON that meets the schema
+}
+
+// toolPaths are where the protocols have the first function that may be called, and
+// parameterPaths where under it its parameters are.
+func toolPaths() (tools, parameters [][]string) {
+	return [][]string{
+		{"tools", "0", "function"}, {"tools", "0", "functionDeclarations", "0"}, {"toolConfig", "tools", "0", "toolSpec"}, {"tools", "0"},
+	}, [][]string{
+		{"parameters"}, {"input_schema"}, {"inputSchema", "json"},
+	}
+}
+
+// schemaPaths are where the protocols have the schema of the answer.
+func schemaPaths() [][]string {
+	return [][]string{
+		{"response_format", "json_schema", "schema"},
+		{"response_format", "json_schema"},
+		{"text", "format", "schema"},
+		{"output_config", "format", "schema"},
+		{"generationConfig", "responseJsonSchema"},
+		{"format"},
+		{"outputConfig", "textFormat", "structure", "jsonSchema", "schema"},
+		{"parameters", "grammar", "value"},
+		{"sampling_params", "json_schema"},
+		{"json_schema"},
+	}
+}
+
+// formOf returns what the body of a request wants the answer to be; nil is text.
+func formOf(body []byte) *form {
+	v, err := fastjson.ParseBytes(body)
+	if err != nil {
+		return nil
+	}
+	tools, parameters := toolPaths()
+	for _, path := range tools {
+		tool := v.Get(path...)
+		for _, p := range parameters {
+			if schema := tool.Get(p...); schema != nil {
+				return &form{string(tool.GetStringBytes("name")), jsonOf(sampleOf(schema))}
+			}
+		}
+	}
+	for _, path := range schemaPaths() {
+		schema := v.Get(path...)
+		if schema != nil && schema.Type() == fastjson.TypeString { // a schema as a text
+			schema, _ = fastjson.ParseBytes(schema.GetStringBytes())
+		}
+		if schema.GetObject("properties") != nil {
+			return &form{"", jsonOf(sampleOf(schema))}
+		}
+	}
+	return nil
+}
+
+// sampleOf returns a value that meets a schema of objects, strings and numbers.
+func sampleOf(schema *fastjson.Value) any {
+	if values := schema.GetArray("enum"); len(values) > 0 {
+		return string(values[0].GetStringBytes())
+	}
+	switch string(schema.GetStringBytes("type")) {
+	case "object":
+		object := map[string]any{}
+		schema.GetObject("properties").Visit(func(name []byte, member *fastjson.Value) { object[string(name)] = sampleOf(member) })
+		return object
+	case "integer", "number":
+		return 1815
+	}
+	return "Paris"
+}
+
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // cannot happen: texts and numbers
+	}
+	return string(b)
+}
+
+// composeForm decides on a call or an answer in JSON: the name of the function,
+// "" for text, what follows it, and what it is worth.
+func (x *exchange) composeForm() (name, text string, verdict check.Verdict) {
+	f := x.request.form
+	verdict = x.request.spoilt
+	if verdict == "" {
+		verdict = x.s.drawVerdict(f)
+	}
+	name, text = f.tool, f.sample
+	switch {
+	case verdict == check.Truncated:
+		text = text[:len(text)/2]
+	case verdict == check.BadSchema:
+		text = `{"location":"Paris"}`
+	case verdict == check.BadJSON:
+		text = strings.TrimPrefix(text, `{"`) // as parsers did that lost the first token
+	case f.tool == "":
+		verdict = check.Valid // text can be nothing else
+	case verdict == check.WrongTool:
+		name = "functions." + name + ":0"
+	case verdict == check.NoCall:
+		name, text = "", "It is sunny there."
+	case verdict == check.LeakedIntoContent:
+		name, text = "", fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": %s}\n</tool_call>", name, text)
+	}
+	return name, text, verdict
+}
+
+// drawVerdict draws what the next call or answer in JSON is worth.
+func (s *Server) drawVerdict(f *form) check.Verdict {
+	if s.o.BadCalls <= 0 {
+		return check.Valid
+	}
+	bad := check.ToolCallVerdicts()[1:] // all but Valid
+	if f.tool == "" {
+		bad = check.StructuredVerdicts()[1:]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rng.Float64() >= s.o.BadCalls {
+		return check.Valid
+	}
+	return bad[s.rng.IntN(len(bad))]
+}
+
+// pieceLength is how many bytes of a call or of JSON a token is.
+const pieceLength = 4
+
+// piecesOf cuts a text into tokens.
+func piecesOf(text string) []string {
+	var pieces []string
+	for ; len(text) > pieceLength; text = text[pieceLength:] {
+		pieces = append(pieces, text[:pieceLength])
+	}
+	return append(pieces, text)
+}
+
+// sayForm puts a call or JSON in the place of the answer, and returns its length and
+// how it ends.
+func (x *exchange) sayForm() (int, finish) {
+	name, text, verdict := x.composeForm()
+	x.text.fixed, x.text.tight, x.call, x.verdict = piecesOf(text), true, name, verdict
+	if name != "" {
+		x.text.fixed = append([]string{""}, x.text.fixed...) // the name
+	}
+	n, reason := x.reasoning+len(x.text.fixed), finishStop
+	if limit := x.request.maxOutput; limit > 0 && limit < n {
+		n, reason = limit, finishLength
+		x.verdict = check.Truncated
+	}
+	return n, reason
+}
+
+// callFaults spoil calls of functions and answers in JSON, each in the way of one
+// verdict.
+func callFaults() []Fault {
+	var faults []Fault
+	for _, f := range []struct {
+		verdict     check.Verdict
+		description string
+	}{
+		{check.BadJSON, "Loses the first token of the arguments of a call, or of JSON."},
+		{check.BadSchema, "Names the arguments of a call, or the members of JSON, otherwise than asked."},
+		{check.WrongTool, "Calls a function by another name."},
+		{check.NoCall, "Answers in text instead of a call."},
+		{check.LeakedIntoContent, "Writes a call into the text, with its markup."},
+		{check.Truncated, "Ends the arguments of a call, or JSON, in the middle, as if it were whole."},
+	} {
+		faults = append(faults, Fault{
+			Name: "call_" + string(f.verdict), Description: f.description,
+			request: func(a *request) { a.spoilt = f.verdict },
+		})
+	}
+	return faults
+}
+
+// toolCall gathers a call for protocols that write it whole.
+type toolCall struct {
+	name      string
+	arguments []byte
+}
+
+// take notes what an event adds.
+func (c *toolCall) take(e *event) {
+	if e.kind != Call {
+		return
+	}
+	if e.name != "" {
+		c.name = e.name
+	}
+	c.arguments = append(c.arguments, e.text...)
+}
+
+// value returns the arguments as the object that they are, or as a text.
+func (c *toolCall) value() string {
+	if json.Valid(c.arguments) {
+		return string(c.arguments)
+	}
+	return quote(c.arguments)
+}

@@ -1,0 +1,194 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Call is a call of a function, put together from its pieces.
+type Call struct {
+	// Name is the name of the function, Arguments the text of its arguments, which
+	// should be a JSON object.
+	Name, Arguments string
+}
+
+const (
+	// maxCalls and maxCallBytes bound what is kept of the calls of one reply. What is
+	// past them is dropped.
+	maxCalls     = 16
+	maxCallBytes = 64 << 10
+)
+
+// Calls puts the calls of one reply together from the pieces of its frames. The
+// zero value is ready to use.
+type Calls struct {
+	indexes []int
+	calls   []Call
+	bytes   int
+}
+
+// Add takes the pieces of the next frame. Arguments are joined. So are names, but
+// for one that repeats what is there: some servers name the function in every piece.
+func (c *Calls) Add(pieces []api.CallPiece) {
+	for _, p := range pieces {
+		call := c.at(p.Index)
+		if call == nil || c.bytes+len(p.Name)+len(p.Arguments) > maxCallBytes {
+			continue
+		}
+		c.bytes += len(p.Name) + len(p.Arguments)
+		if name := string(p.Name); name != call.Name {
+			call.Name += name
+		}
+		call.Arguments += string(p.Arguments)
+	}
+}
+
+// at returns the call of an index; nil where it is one too many.
+func (c *Calls) at(index int) *Call {
+	for i, known := range c.indexes {
+		if known == index {
+			return &c.calls[i]
+		}
+	}
+	if len(c.calls) == maxCalls {
+		return nil
+	}
+	c.indexes, c.calls = append(c.indexes, index), append(c.calls, Call{})
+	return &c.calls[len(c.calls)-1]
+}
+
+// List returns the calls in the order in which they began.
+func (c *Calls) List() []Call { return c.calls }
+
+// ToolCheck judges whether an answer calls a function as it should. It never
+// changes and serves any number of probes at once.
+type ToolCheck struct {
+	name   string
+	schema *jsonschema.Schema
+	spoken *regexp.Regexp // a call of the function, written as text
+}
+
+// NewToolCheck returns the check of calls of a function. The error is that of a
+// schema that is none.
+func NewToolCheck(tool api.Tool) (*ToolCheck, error) {
+	schema, err := compile(tool.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("compile the parameters of %s: %w", tool.Name, err)
+	}
+	name := regexp.QuoteMeta(tool.Name)
+	return &ToolCheck{name: tool.Name, schema: schema, spoken: regexp.MustCompile(`"` + name + `"|\b` + name + `\b[:\d]*\s*[({[<]`)}, nil
+}
+
+// compile compiles a schema that is given as a text.
+func compile(text json.RawMessage) (*jsonschema.Schema, error) {
+	var expected config.Expect
+	if err := json.Unmarshal(text, &expected.JSONSchema); err != nil {
+		return nil, err
+	}
+	return expected.Schema()
+}
+
+// callMarkup is what models write around a call, for a parser of the server to take
+// out: special tokens and tags of the common formats.
+var callMarkup = regexp.MustCompile(`<[|/｜]{0,2}(?:\w+:)?(?:tool[_▁]?calls?|function|invoke|arg_key|parameter=|action_start|plugin|python_tag|｜?DSML)|\[TOOL_CALLS?\]|\[ARGS\]|<\|channel\|>`)
+
+// Judge says what an answer is worth and, where it is not Valid, why: shortly and
+// without a word of the answer.
+func (t *ToolCheck) Judge(a Answer) (verdict Verdict, reason string) {
+	if callMarkup.MatchString(a.Text) {
+		return LeakedIntoContent, "the text has the markup of a call"
+	}
+	if len(a.Calls) == 0 {
+		return t.judgeText(a)
+	}
+	for _, call := range a.Calls {
+		if verdict, reason = t.judgeCall(call); verdict != Valid {
+			return verdict, reason
+		}
+	}
+	return Valid, ""
+}
+
+// judgeText judges an answer that calls nothing.
+func (t *ToolCheck) judgeText(a Answer) (Verdict, string) {
+	switch {
+	case t.spoken.MatchString(a.Text):
+		return LeakedIntoContent, "the call is in the text"
+	case callMarkup.MatchString(a.Reasoning):
+		return LeakedIntoContent, "the call is in the reasoning"
+	case a.Finish == finishLength:
+		return Truncated, "the answer reached the limit of output tokens before its call"
+	}
+	return NoCall, "the answer calls no function"
+}
+
+func (t *ToolCheck) judgeCall(c Call) (Verdict, string) {
+	if c.Name != t.name {
+		return WrongTool, "the name of the function is none that was offered"
+	}
+	return judgeJSON(t.schema, c.Arguments, "the text of the arguments")
+}
+
+// finishLength is the finish reason of an answer that reached its limit.
+const finishLength = "length"
+
+// SchemaCheck judges whether an answer is the JSON that was asked for. It never
+// changes and serves any number of probes at once.
+type SchemaCheck struct{ schema *jsonschema.Schema }
+
+// NewSchemaCheck returns the check of answers by a schema. The error is that of a
+// schema that is none.
+func NewSchemaCheck(schema json.RawMessage) (*SchemaCheck, error) {
+	compiled, err := compile(schema)
+	if err != nil {
+		return nil, fmt.Errorf("compile the schema of answers: %w", err)
+	}
+	return &SchemaCheck{compiled}, nil
+}
+
+// Judge says what an answer is worth and, where it is not Valid, why: shortly and
+// without a word of the answer.
+func (s *SchemaCheck) Judge(a Answer) (Verdict, string) {
+	if strings.TrimSpace(a.Text) == "" && a.Finish == finishLength {
+		return Truncated, "the answer reached the limit of output tokens before its JSON"
+	}
+	return judgeJSON(s.schema, a.Text, "the answer")
+}
+
+// judgeJSON judges a text that should be JSON of a schema; what names it.
+func judgeJSON(schema *jsonschema.Schema, text, what string) (Verdict, string) {
+	// Numbers as float64: see schemaFault.
+	decoder := json.NewDecoder(strings.NewReader(text))
+	var value any
+	err := decoder.Decode(&value)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return Truncated, what + " ends before its JSON does"
+	}
+	if _, after := decoder.Token(); err != nil || !errors.Is(after, io.EOF) {
+		return BadJSON, what + " is " + notJSON(text)
+	}
+	if err := schema.Validate(value); err != nil {
+		return BadSchema, what + " does not meet the JSON schema" + unmet(err)
+	}
+	return Valid, ""
+}
+
+// notJSON says what a text is that is no JSON.
+func notJSON(text string) string {
+	switch text = strings.TrimSpace(text); {
+	case text == "":
+		return "empty"
+	case strings.HasPrefix(text, "```"):
+		return "in a code block"
+	}
+	return "not JSON"
+}
