@@ -42,17 +42,17 @@ func TestOrdinaryAnswersHaveNoFindings(t *testing.T) {
 		parts := partsOf(t, filepath.Join("ordinary", language+".txt"))
 		fits := ScriptsOf(parts[0])
 		for _, text := range parts {
-			if found := Inspect(Answer{text, "stop"}, fits); found != nil {
+			if found := Inspect(Answer{Text: text, Finish: "stop"}, fits); found != nil {
 				t.Errorf("%s: %v in %q", language, found, text)
 			}
 			for n := 0; n < len(text); n += 5 {
-				if found := Inspect(Answer{text[:n], "length"}, fits); found != nil {
+				if found := Inspect(Answer{Text: text[:n], Finish: "length"}, fits); found != nil {
 					t.Errorf("%s: %v in the first %d bytes of %q", language, found, n, text)
 					break
 				}
 			}
 		}
-		if found := Inspect(Answer{strings.Join(parts, "\n\n"), "stop"}, fits); found != nil {
+		if found := Inspect(Answer{Text: strings.Join(parts, "\n\n"), Finish: "stop"}, fits); found != nil {
 			t.Errorf("%s: %v in all together", language, found)
 		}
 	}
@@ -67,7 +67,7 @@ func TestReportedAnswersHaveFindings(t *testing.T) {
 			t.Fatalf("%q: %v", head, err)
 		}
 		fits := ScriptsOf(partsOf(t, filepath.Join("ordinary", language+".txt"))[0])
-		if got := names(Inspect(Answer{text, "stop"}, fits)); got != want {
+		if got := names(Inspect(Answer{Text: text, Finish: "stop"}, fits)); got != want {
 			t.Errorf("%s: %q, want %q", source, got, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestReportedAnswersHaveFindings(t *testing.T) {
 func TestInspect(t *testing.T) {
 	f := func(prompt, text, finish, want string) {
 		t.Helper()
-		if got := names(Inspect(Answer{text, finish}, ScriptsOf(prompt))); got != want {
+		if got := names(Inspect(Answer{Text: text, Finish: finish}, ScriptsOf(prompt))); got != want {
 			t.Errorf("%q after %q: %q, want %q", text, prompt, got, want)
 		}
 	}
@@ -141,7 +141,7 @@ func TestInspect(t *testing.T) {
 func TestRepeats(t *testing.T) {
 	f := func(text string, want bool) {
 		t.Helper()
-		if got := slices.Contains(Inspect(Answer{text, "length"}, 0), FindingRepetition); got != want {
+		if got := slices.Contains(Inspect(Answer{Text: text, Finish: "length"}, 0), FindingRepetition); got != want {
 			t.Errorf("%q: repeats %t, want %t", text, got, want)
 		}
 	}
@@ -166,7 +166,7 @@ func FuzzInspect(f *testing.F) {
 		f.Add(p, "length", uint32(1))
 	}
 	f.Fuzz(func(t *testing.T, text, finish string, fits uint32) {
-		found := Inspect(Answer{text, finish}, Scripts(fits))
+		found := Inspect(Answer{Text: text, Finish: finish}, Scripts(fits))
 		last := -1
 		for _, one := range found {
 			i := slices.Index(Findings(), one)
@@ -187,7 +187,7 @@ func BenchmarkInspect(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Inspect(Answer{text, "length"}, 0)
+				Inspect(Answer{Text: text, Finish: "length"}, 0)
 			}
 		})
 	}
