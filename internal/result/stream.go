@@ -54,10 +54,11 @@ func (d Deadlines) Minus(o Deadlines) Deadlines {
 // first one, which has one. Both times must be positive.
 //
 // It is not ok where it is not known which tokens came when: of streams that were
-// buffered, whose reasoning left no events or that the prober was late to read.
+// buffered, whose reasoning left no events, or of which the prober was late to read a token
+// that seems to be late.
 func (r *Result) Deadlines(ttft, tpot time.Duration) (d Deadlines, ok bool) {
 	s := r.Decoded
-	if !s.known() || s.First > 0 || s.Last != len(r.Events)-1 || r.Timing.TTFT < 0 || r.readLate() {
+	if !s.known() || s.First > 0 || s.Last != len(r.Events)-1 || r.Timing.TTFT < 0 {
 		return Deadlines{}, false
 	}
 	sent, due, seen := r.Events[0].At-r.Timing.TTFT, ttft, 0
@@ -71,6 +72,9 @@ func (r *Result) Deadlines(ttft, tpot time.Duration) (d Deadlines, ok bool) {
 		at := r.Events[i].At - sent
 		d.Total += n
 		if late := at - due; late > 0 {
+			if r.Events[i].readLate() {
+				return Deadlines{}, false
+			}
 			overdue := int(late / tpot)
 			d.Total += overdue
 			d.Missed += overdue + 1
@@ -103,16 +107,9 @@ func (r *Result) tokensBefore() func(n int) int {
 	}
 }
 
-// readLate reports whether the prober, and not the server, may be what put events
-// together.
-func (r *Result) readLate() bool {
-	for i := range r.Events {
-		if e := &r.Events[i]; e.Merged && (e.ReadLag < 0 || e.ReadLag > lateRead) {
-			return true
-		}
-	}
-	return false
-}
+// readLate reports whether the prober, and not the server, may be what put the event
+// together with later ones, so that it may have come earlier.
+func (e *Event) readLate() bool { return e.Merged && (e.ReadLag < 0 || e.ReadLag > lateRead) }
 
 // EventTokens returns how many tokens came after the first event, by the server's count,
 // and in how many events: with speculative decoding, tokens/events is how many tokens a

@@ -70,6 +70,12 @@ func TestDeadlines(t *testing.T) {
 	// Two in each event after the first: due at 120, missed at 140 by a period, then at 180.
 	f("tokens spread evenly", streamOf(7, 100, 140, 180, 220), 8, 2, 0.75)
 	f("a count of some events", streamOf(7, 100, 140, 180, 220).carrying(0, 9), 8, 2, 0.75)
+	merged := streamOf(4, 80, 121, 140, 160)
+	merged.Events[1].Merged = true // by the server, or on the way
+	f("late and merged", merged, 4, 1, 0.75)
+	merged = streamOf(4, 80, 119, 140, 160)
+	merged.Events[1].Merged, merged.Events[1].ReadLag = true, time.Second
+	f("in time even as it was read", merged, 4, 0, 1)
 	f("events without a token", streamOf(2, 100, 110, 115, 125), 2, 1, 0.5)
 }
 
@@ -86,8 +92,11 @@ func TestNoDeadlines(t *testing.T) {
 	f("buffered", func(r *Result) { r.Decoded = Stretch{} })
 	f("reasoning without events", func(r *Result) { r.Decoded = Stretch{1, 3, 3} })
 	f("first token not known", func(r *Result) { r.Timing.TTFT = Absent })
-	f("late to read", func(r *Result) { r.Events[1].Merged, r.Events[1].ReadLag = true, 5*ms })
-	f("merged, by the clock of the process", func(r *Result) { r.Events[1].Merged, r.Events[1].ReadLag = true, Absent })
+	late := func(lag time.Duration) func(r *Result) {
+		return func(r *Result) { r.Events[1].At, r.Events[1].Merged, r.Events[1].ReadLag = 131*ms, true, lag }
+	}
+	f("late to read", late(5*ms))
+	f("merged, by the clock of the process", late(Absent))
 	f("events dropped", func(r *Result) { r.Events = nil })
 	f("an absurd count", func(r *Result) { r.Decoded.Tokens = 1e18 })
 }

@@ -351,6 +351,19 @@ func TestBudgetAndUptime(t *testing.T) {
 	}
 }
 
+func TestFluidity(t *testing.T) {
+	d := fake.Fleet()[0]
+	d.Series[0].Fluidity, d.Series[0].SLO = new(0.62), &status.SLO{Objective: 0.99, TTFT: new(0.5), TPOT: new(0.05), Fluidity: new(0.9)}
+	p := openEndpoint(t, d)
+	if got, want := p.tile("Fluidity"), "▼62 %, under the threshold of 90 %of the token deadlines"; got != want {
+		t.Errorf("fluidity %q, want %q", got, want)
+	}
+	p.chooseTab("burst · cold")
+	if got := p.tile("Fluidity"); got != "" {
+		t.Errorf("a series without the objective shows %q", got)
+	}
+}
+
 func TestStepsAreMarked(t *testing.T) {
 	d := fake.Fleet()[0]
 	at := d.Series[0].History.At[120]

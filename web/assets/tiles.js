@@ -25,7 +25,7 @@ function latency(series) {
     tile('p50, last hour', promised(w?.p50, slo?.ttft_seconds), w && small(plural(w.samples, 'probe'))),
     tile('p99, last hour', promised(w?.p99, slo?.ttft_seconds), bounds(w)),
     tile('TPOT', promised(of(history?.tpot_seconds), slo?.tpot_seconds)),
-    slo?.fluidity_ratio !== undefined && tile('Fluidity', atLeast(series.fluidity_ratio, slo.fluidity_ratio), small('token deadlines met')),
+    slo?.fluidity_ratio !== undefined && tile('Fluidity', atLeast(series.fluidity_ratio, slo.fluidity_ratio), small('of the token deadlines')),
     tile('Duration', promised(good ? probes[0]?.duration_seconds : undefined, slo?.e2e_seconds)),
   ];
 }
