@@ -286,7 +286,7 @@ func (m *Module) validatePrompts(r *report, p path) {
 
 // validateTracking rejects keys that would change what is compared.
 func (m *Module) validateTracking(r *report, p path) {
-	if at := p.key("output_tokens"); r.written(at) {
+	if at := p.key("output_tokens"); r.written(at) && m.OutputTokens.Max() != 1 {
 		r.errorf(at, "has no effect with track_model, which asks for one token")
 	}
 	if len(m.Concurrency) > 0 {
