@@ -86,7 +86,7 @@ type Rule struct {
 // Alerts returns the alert rules. They need those of Recording.
 func Alerts(o Options) []Group {
 	return finish(o, []Group{
-		outagesGroup(o),
+		outagesGroup(),
 		outagesRecorded(),
 		availabilityGroup(),
 		objectivesGroup(),

@@ -58,11 +58,11 @@ func TestAlertNames(t *testing.T) {
 		"InferenceDecodeSpeedCollapse", "InferenceDiscoveredTargetsRejected", "InferenceDiscoveryFailing", "InferenceEndpointDown", "InferenceEndpointNoLongerProbed",
 		"InferenceExporterDown", "InferenceExporterLacksResources", "InferenceFingerprintChanged", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
 		"InferenceGPUMemoryNearlyFull", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
-		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceLatencyRegression", "InferenceManyEndpointsDown",
+		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceLatencyRegression", "InferenceManyEndpointsDegraded", "InferenceManyEndpointsDown",
 		"InferenceMeasurementSuspect", "InferenceModelChanged", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",
 		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceProbersDisagree", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceQueueSaturated", "InferenceReplicaLossSlowsSurvivors",
 		"InferenceReplicaLost", "InferenceScheduleLag", "InferenceServerHung", "InferenceServerPageUnreadable",
-		"InferenceServerQuantityMissing", "InferenceShardMissing", "InferenceStreamsBuffered", "InferenceTPOTDegradedNow",
+		"InferenceServerQuantityMissing", "InferenceShardMissing", "InferenceStateNotSaved", "InferenceStreamsBuffered", "InferenceTPOTDegradedNow",
 		"InferenceTPOTRegression", "InferenceTPOTSlowBurn", "InferenceTTFTDegradedNow", "InferenceTTFTSlowBurn",
 		"InferenceWatchdog",
 	}
@@ -105,7 +105,7 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestWindows(t *testing.T) {
-	f := func(intervals []time.Duration, medians, failures string) {
+	f := func(intervals []time.Duration, medians, skips string) {
 		t.Helper()
 		o := Options{Modules: map[string]time.Duration{}}
 		for _, interval := range intervals {
@@ -118,23 +118,23 @@ func TestWindows(t *testing.T) {
 		if got := strings.Join(lengths, " "); got != medians {
 			t.Errorf("%v: medians over %s, want %s", intervals, got, medians)
 		}
-		if got := duration(o.failureWindow()); got != failures {
-			t.Errorf("%v: failures over %s, want %s", intervals, got, failures)
+		if got := duration(o.skipWindow()); got != skips {
+			t.Errorf("%v: skipped runs over %s, want %s", intervals, got, skips)
 		}
 	}
 	const s, m, h = time.Second, time.Minute, time.Hour
 	// 90 probes take 7.5, 22.5, 45 and 90 minutes.
-	f([]time.Duration{5 * s}, "30m", "1h")
-	f([]time.Duration{15 * s}, "30m", "1h")
-	f([]time.Duration{30 * s}, "30m 45m", "1h")
-	f([]time.Duration{60 * s}, "30m 90m", "1h")
-	f([]time.Duration{80 * s}, "30m 2h", "1h")
+	f([]time.Duration{5 * s}, "30m", "15m")
+	f([]time.Duration{15 * s}, "30m", "15m")
+	f([]time.Duration{30 * s}, "30m 45m", "15m")
+	f([]time.Duration{60 * s}, "30m 90m", "15m")
+	f([]time.Duration{80 * s}, "30m 2h", "15m")
 	// Each has a window of its own, and one too slow for a median the shortest.
-	f([]time.Duration{10 * m, 60 * s, 15 * s}, "30m 90m", "1h")
-	f([]time.Duration{30 * s, 60 * s}, "30m 45m 90m", "1h")
+	f([]time.Duration{10 * m, 60 * s, 15 * s}, "30m 90m", "40m")
+	f([]time.Duration{30 * s, 60 * s}, "30m 45m 90m", "15m")
 	f([]time.Duration{30 * m}, "30m", "2h")
 	f([]time.Duration{20*m + 30*s}, "30m", "82m")
-	f(nil, "30m", "1h")
+	f(nil, "30m", "15m")
 	f([]time.Duration{15 * m, 6 * h}, "30m", "24h")
 }
 
@@ -369,7 +369,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		downNow:                                 "sum by (endpoint, cluster, job, team) (",
+		downNow:                                 "min by (endpoint, cluster, job, team) (",
 		"InferenceManyEndpointsDown":            "count by (cluster, job) (",
 		"instance:inference_endpoint_info:last": "group by (job, instance, endpoint, model, cluster, team) (inference_endpoint_info)",
 		"InferenceExporterDown":                 `up{job=~"llm-.*"} == 0`,

@@ -171,21 +171,25 @@ const (
 	smallestTPOTDelta = "0.005"
 )
 
+// tpotRisen is the median TPOT where it has risen so much.
+const tpotRisen = "module:inference_probe_tpot_seconds:risen10m"
+
+func tpotRisenRecorded() Rule {
+	return record(tpotRisen, `module:inference_probe_tpot_seconds:median10m
+> on (%[1]s)
+%[2]s * module:inference_probe_tpot_seconds:usual1d
+and on (%[1]s)
+module:inference_probe_tpot_seconds:median10m - module:inference_probe_tpot_seconds:usual1d > %[3]s
+and on (%[1]s)
+module:inference_probe_tpot_seconds:increase10m >= %[4]d`, alike, tpotRise, smallestTPOTDelta, fewestProbesTPOT)
+}
+
 // tpotRegression pages without an objective, and also where one has headroom: it
 // finds an answer that flows at less than half of its usual speed.
 func tpotRegression() alert {
 	return alert{
 		name: "InferenceTPOTRegression", severity: Critical, category: Latency,
-		expr: fmt.Sprintf(`max by ($E, module) (
-  module:inference_probe_tpot_seconds:median10m
-  > on (%[1]s)
-  %[2]s * module:inference_probe_tpot_seconds:usual1d
-  and on (%[1]s)
-  module:inference_probe_tpot_seconds:median10m - module:inference_probe_tpot_seconds:usual1d > %[3]s
-  and on (%[1]s)
-  module:inference_probe_tpot_seconds:increase10m >= %[4]d
-)`, alike, tpotRise, smallestTPOTDelta, fewestProbesTPOT) +
-			unlessDown(soon) + unlessDegraded("availability", "ttft", "tpot"),
+		expr:    "max by ($E, module) (" + tpotRisen + ")" + unlessDown(soon) + unlessTogether + unlessDegraded("availability", "ttft", "tpot"),
 		lasting: "3m",
 		summary: `{{ $labels.endpoint }} generates at less than half of its usual speed: TPOT of {{ $labels.module }} is {{ $value | humanizeDuration }}.`,
 		description: "The median time per output token of the last ten minutes is more than " + tpotRise + " times what it was for three quarters of the last day." + sinceWhen + " Answers flow that much slower, also where no objective is missed. " +

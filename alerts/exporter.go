@@ -12,6 +12,7 @@ func exporterGroup(o Options) Group {
 		shardMissing(),
 		shardsDisagree(),
 		configReloadFailed(),
+		stateNotSaved(),
 		discoveryFailing(),
 		discoveredTargetsRejected(),
 		probesMissed(),
@@ -185,6 +186,19 @@ func configReloadFailed() alert {
 		summary: "The exporter {{ $labels.instance }} could not load its configuration and keeps the previous one.",
 		description: "The latest reload failed, so that what was changed is not in effect: new endpoints are not probed, and old ones still are. At its next start the exporter will refuse to run. " +
 			"Look first at the exporter's log, or run inference_exporter check on the file.",
+		board: selfBoard,
+	}
+}
+
+// stateNotSaved asks for more than one failure: the next attempt is a minute later.
+func stateNotSaved() alert {
+	return alert{
+		name: "InferenceStateNotSaved", severity: Warning, category: Exporter,
+		expr:    "sum by (job, instance) (increase(inference_exporter_state_save_failures_total[15m])) >= 3",
+		lasting: "5m",
+		summary: "{{ $labels.instance }} cannot save its state: {{ $value | printf \"%.0f\" }} attempts of 15 minutes failed.",
+		description: "What survives a restart of the exporter is not written to disk: histories, states and mutes of endpoints, budgets that are spent, and what was learned of them. A restart now would lose what is newer than the last save. " +
+			"Look first at the space and the permissions of the directory of --state.path, and at the exporter's log.",
 		board: selfBoard,
 	}
 }

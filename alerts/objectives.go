@@ -119,16 +119,6 @@ func (o Options) medianWindows() []medianWindow {
 	return windows
 }
 
-// failureWindow is the window in which an endpoint that is down has failed
-// probes: an hour, or more where the slowest module needs it.
-func (o Options) failureWindow() time.Duration {
-	window := time.Hour
-	for _, interval := range o.Modules {
-		window = max(window, 4*interval)
-	}
-	return window
-}
-
 // skipWindow is the window in which a module whose every run is left out has
 // counted some of them: 15 minutes, or more where the slowest module needs it.
 func (o Options) skipWindow() time.Duration {
@@ -210,15 +200,17 @@ func objectives() []objective {
 
 // objectivesGroup has the alerts on missed objectives. Evidence of several kinds
 // makes one alert of an endpoint: what is found first pages, and what is found
-// later, or of another module, is the same alert.
+// later, or of another module, is the same alert. What it records is evaluated before
+// the alerts.
 func objectivesGroup() Group {
-	g := Group{Name: "inference-objectives", Interval: "30s"}
+	g := Group{Name: "inference-objectives", Interval: "30s", Rules: degradedTogetherRecorded()}
 	for _, o := range objectives() {
 		g.Rules = append(g.Rules, rules(o.degradedNow(), o.degradedRarely())...)
 		for _, b := range slowBurns() {
 			g.Rules = append(g.Rules, rules(o.slowBurn(b))...)
 		}
 	}
+	g.Rules = append(g.Rules, rules(manyEndpointsDegraded())...)
 	return g
 }
 
@@ -380,7 +372,7 @@ func (o objective) promise() string {
 func (o objective) degradedNow() alert {
 	a := alert{
 		name: "Inference" + o.name + "DegradedNow", severity: Critical, category: o.category,
-		expr:    fmt.Sprintf("max by ($E) (%s{slo=%q})", degraded, o.slo) + unlessDown(soon) + unlessHung + unlessDegraded(o.above...),
+		expr:    fmt.Sprintf("max by ($E) (%s{slo=%q})", degraded, o.slo) + unlessDown(soon) + unlessHung + unlessTogether + unlessDegraded(o.above...),
 		keep:    "30s",
 		summary: fmt.Sprintf("{{ $labels.endpoint }} misses its %s objective: {{ $value | humanizePercentage }} of the probes of 5 minutes are bad.", o.name),
 		description: fmt.Sprintf("This counts %s. There are more of them than chance allows for an endpoint that meets its objective, "+

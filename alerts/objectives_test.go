@@ -179,3 +179,33 @@ func TestQualityDrop(t *testing.T) {
 	f(fewestChecks, 0.001, 0.2)
 	f(fewestChecks, 0.1, 0.5)
 }
+
+// TestAnswersBroken computes how often chance alone makes half an hour look broken, of
+// independent answers whose hours deviate as much as such answers do. 90 days are 4320
+// half hours; the factor of 3 stands for those that overlap.
+func TestAnswersBroken(t *testing.T) {
+	number := func(text string) float64 {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	// enough is how many of n answers must be wrong.
+	enough := func(n int, usual float64) int {
+		spread := math.Sqrt(usual * (1 - usual) / float64(2*n)) // of an hour
+		return int((usual+max(number(brokenDrop), number(brokenSpreads)*spread))*float64(n)) + 1
+	}
+	for _, usual := range []float64{0.01, 0.05, 0.1, 0.2, 0.4} {
+		for _, n := range []int{fewestChecks, 60, 120, 360} {
+			if alpha := atLeast(enough(n, usual), n, usual); alpha*4320*3 > 1 {
+				t.Errorf("%d answers of which %g are wrong as a rule: %.2g pages in 90 days", n, usual, alpha*4320*3)
+			}
+		}
+	}
+	for _, usual := range []float64{0.01, 0.05, 0.1, 0.2} {
+		if power := atLeast(enough(120, usual), 120, 0.5+usual/2); power < 0.95 {
+			t.Errorf("half of the right answers become wrong, from %g: found with a probability of %.2f", usual, power)
+		}
+	}
+}

@@ -5,9 +5,8 @@ import "fmt"
 // Outages are judged every 15 s, and nothing else is: what pages within three
 // minutes must be cheap.
 const (
-	// downNow is the endpoints that are down, with how many probes failed or were
-	// held back because the server asked for it.
-	downNow = "endpoint:inference_endpoint_down:failures"
+	// downNow is 1 for the endpoints that are down.
+	downNow = "endpoint:inference_endpoint_down:bool"
 	// downSince is when each of them was found down.
 	downSince = "endpoint:inference_endpoint_down:since_timestamp_seconds"
 	// downTogether is those that were found down with others.
@@ -24,9 +23,9 @@ const (
 
 // outagesGroup has what pages for an outage. What it records is evaluated before
 // the alerts, at the same time.
-func outagesGroup(o Options) Group {
+func outagesGroup() Group {
 	g := Group{Name: "inference-outages", Interval: "15s", Rules: []Rule{
-		endpointDownRecorded(o),
+		endpointDownRecorded(),
 		record(downSince, `%[1]s and on ($E) %[2]s
 or
 %[2]s * 0 + time()`, downSince, downNow),
@@ -38,51 +37,34 @@ or
   count by ($C) (%[2]s > time() - %[4]d) >= %[5]d
 )`, downTogether, downSince, downNow, togetherWindow, fewestTogether),
 	}}
-	g.Rules = append(g.Rules, rules(endpointDown(o), manyEndpointsDown())...)
+	g.Rules = append(g.Rules, rules(endpointDown(), manyEndpointsDown())...)
 	return g
 }
 
-// endpointDownRecorded finds outages within two minutes at intervals of up to a
-// minute: a failure is confirmed after 5 and 10 s, and the time of the last
-// success is known to the second. An endpoint that never had one has no such
-// time, hence unless. A run that is left out because the server asked to wait
-// counts as a failure: the first refusal is the only probe for as long as that.
-// Where the latest probe of a slow module succeeded long ago, three failures of
-// others since say more, if the same exporter saw them: those of another one may
-// be its own. Without a verdict now nothing is known: the exporter may have gone,
-// or the endpoint have left its configuration, and both leave failures in the
-// window. Bursts overload on purpose, and their verdicts are no evidence.
-func endpointDownRecorded(o Options) Rule {
-	return record(downNow, `(
-  sum by ($E) (
-    increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[5m])
-    or
-    increase(inference_probe_skipped_total{reason="backoff",concurrency=""}[5m])
-  ) >= 2
-  or
-  sum by ($E) (endpoint:inference_probe_failures:increase%s) >= 2
-)
-unless on ($E)
-(time() - max by ($E) (inference_probe_last_success_timestamp_seconds{concurrency=""}) <= 120)
-unless on ($E)
-(
-  max by ($E, job, instance) (inference_probe_success{concurrency=""}) == 1
+// endpointDownRecorded goes by the state that the exporter shows everywhere, which
+// knows an outage after two failures, the second of them a confirmation. What pages
+// must also last: two minutes without a success are no restart of a server. An
+// endpoint that never had a success has no time of one, hence unless. Where several
+// exporters probe, all that have results must agree.
+func endpointDownRecorded() Rule {
+	return record(downNow, `min by ($E) (
+  inference_endpoint_state{state="down"}
   unless on ($E, job, instance)
-  sum by ($E, job, instance) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[5m])) >= 3
-)
-and on ($E)
-max by ($E) (inference_probe_success{concurrency=""}) >= 0`+unlessMuted, duration(o.failureWindow()))
+  (inference_endpoint_state{state=~"stale|waiting"} == 1)
+) == 1
+unless on ($E)
+(time() - max by ($E) (inference_probe_last_success_timestamp_seconds{concurrency=""}) <= 120)`+unlessMuted)
 }
 
 // endpointDown leaves out endpoints that went down with others: see
 // manyEndpointsDown. It waits half a minute for those.
-func endpointDown(Options) alert {
+func endpointDown() alert {
 	return alert{
 		name: "InferenceEndpointDown", severity: Critical, category: Availability,
 		expr:    downNow + "\nunless on ($E)\n" + downTogether,
 		lasting: "30s",
-		summary: `{{ $labels.endpoint }} is down: no probe succeeds ({{ $value | printf "%.0f" }} failed).`,
-		description: "No probe of any module has succeeded for two minutes, and the latest ones failed. Users get no answers." + sinceWhen + " " +
+		summary: "{{ $labels.endpoint }} is down: no probe succeeds.",
+		description: "No probe has succeeded for two minutes, and the latest ones failed. Users get no answers." + sinceWhen + " " +
 			"Look first at the failures by reason on the board: connection, authorization and overload have different remedies.",
 		board: endpointBoard,
 	}

@@ -5,7 +5,7 @@ import "fmt"
 // Recording returns the recording rules, for alerts and dashboards.
 func Recording(o Options) []Group {
 	return finish(o, []Group{
-		resultsGroup(o),
+		resultsGroup(),
 		minutesGroup(),
 		hourlySLOGroup(),
 		longSLOGroup(),
@@ -56,13 +56,10 @@ func daysOf(window string) []Rule {
 }
 
 // resultsGroup counts results once, for all that goes by them.
-func resultsGroup(o Options) Group {
-	window := duration(o.failureWindow())
+func resultsGroup() Group {
 	return Group{Name: "inference-recorded-results", Interval: "1m", Rules: []Rule{
 		record("endpoint:inference_probe_results:increase30m",
 			`sum by ($K, outcome) (increase(inference_probe_results_total{outcome!="canceled",concurrency=""}[30m])) > 0`),
-		record("endpoint:inference_probe_failures:increase"+window,
-			`sum by ($K) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[%s])) > 0`, window),
 		record("endpoint:inference_endpoint_info:model", `group by ($K) (inference_endpoint_info{model!=""})`),
 	}}
 }
@@ -195,6 +192,7 @@ func latencyRecordedGroup(o Options) Group {
 		record("module:"+tpot+":usual1d", `quantile_over_time(0.75, module:%[1]s:median10m[1d])
 and on (%[2]s)
 count_over_time(module:%[1]s:median10m[1d]) >= %[3]d`, tpot, alike, fewestUsualTPOTs),
+		tpotRisenRecorded(),
 	)}
 }
 
@@ -263,6 +261,20 @@ const (
 	fewestUsualChecks   = 100 // in the days before
 )
 
+// A drop pages where it is large in half an hour, and beyond what whole hours of the
+// seven days before were apart. Their standard deviation knows whether wrong answers
+// come together. That of half hours is at most the square root of two times as large,
+// so that brokenSpreads are six.
+const (
+	brokenDrop    = "0.25"
+	brokenSpreads = "8.5"
+	stillBroken   = "0.2" // over the share that is usual, in the last five minutes
+	fewestHours   = 24    // for their deviation
+)
+
+// missedEachHour is the share of answers that are not right in each hour.
+const missedEachHour = "module:inference_probe_checks_missed:ratio_each_hour"
+
 // fewestBurstHours is how many hours with bursts make a usual size.
 const fewestBurstHours = 24
 
@@ -274,6 +286,9 @@ func hourlyWorkloadsGroup() Group {
 			`sum by (%s) (increase(inference_probe_checks_total{concurrency=""}[1h]))`, ofEach),
 		record("module:inference_probe_checks_missed:increase_each_hour",
 			`sum by (%s) (increase(inference_probe_checks_total{verdict!~"correct|valid",concurrency=""}[1h]))`, ofEach),
+		record(missedEachHour, `module:inference_probe_checks_missed:increase_each_hour
+/ on (%s)
+(module:inference_probe_checks:increase_each_hour > 0)`, ofEach),
 		record("module:inference_probe_burst_knee_concurrency:max_each_hour",
 			"max_over_time(module:inference_probe_burst_knee_concurrency:max[1h])"),
 	}}
@@ -289,8 +304,11 @@ func workloadsRecordedGroup() Group {
 			`(sum_over_time(module:inference_probe_checks_missed:increase_each_hour[7d]) + 1)
 / on (%s)
 ((sum_over_time(module:inference_probe_checks:increase_each_hour[7d]) >= %d) + 2)`, ofEach, fewestUsualChecks),
+		record("module:inference_probe_checks_missed:spread7d", `stddev_over_time(%[1]s[7d])
+and on (%[2]s)
+count_over_time(%[1]s[7d]) >= %[3]d`, missedEachHour, ofEach, fewestHours),
 	}}
-	for _, window := range []string{"1h", "6h"} {
+	for _, window := range []string{"5m", "30m", "1h", "6h"} {
 		g.Rules = append(g.Rules, checksRecorded(window)...)
 	}
 	g.Rules = append(g.Rules,

@@ -8,6 +8,7 @@ func workloadsGroup() Group {
 	return Group{Name: "inference-workloads", Interval: "1m", Rules: rules(
 		qualityDrop("1h", "10m"),
 		qualityDrop("6h", "30m"),
+		answersBroken(),
 		fingerprintChanged(Warning, "answer|first_token|first_token_logprob|embedding|rerank"),
 		fingerprintChanged(Info, "system_fingerprint"),
 		burstKneeFell(),
@@ -43,6 +44,33 @@ module:inference_probe_checks:increase%[1]s >= %[8]d`,
 	}
 }
 
+// answersBroken is the drop that pages. Calls of tools and JSON do not: their answers
+// are valid and not correct.
+func answersBroken() alert {
+	const (
+		usual  = "module:inference_probe_checks_missed:usual7d offset 6h"
+		window = "30m"
+	)
+	a := qualityDrop(window, "1m")
+	a.severity, a.keep = Critical, ""
+	a.expr = "max by ($E, module) (\n" + fmt.Sprintf(`module:inference_probe_checks_missed:ratio%[1]s
+> on (%[2]s)
+%[3]s + %[4]s
+and on (%[2]s)
+module:inference_probe_checks_missed:ratio%[1]s - on (%[2]s) %[3]s
+> on (%[2]s)
+%[5]s * module:inference_probe_checks_missed:spread7d offset 6h
+and on (%[2]s)
+module:inference_probe_checks_missed:ratio5m > on (%[2]s) %[3]s + %[6]s
+and on (%[2]s)
+module:inference_probe_checks:increase%[1]s >= %[7]d
+unless on (%[2]s)
+(sum by (%[2]s) (inference_probe_checks_total{verdict="valid",concurrency=""}) > 0)`,
+		window, ofEach, usual, brokenDrop, brokenSpreads, stillBroken, fewestChecks) + "\n)" + unlessDown(soon)
+	a.summary = "{{ $labels.endpoint }} answers wrong: {{ $value | humanizePercentage }} of the answers of 30 minutes to {{ $labels.module }} are not right."
+	return a
+}
+
 // fingerprintChanged repeats changes that the exporter has found to be no chance:
 // one change counts once. Those of the model or its weights have an alert of their
 // own. What a service calls its system changes with each of its releases and is for
@@ -60,9 +88,9 @@ func fingerprintChanged(severity Severity, sources string) alert {
 }
 
 // burstKneeFell asks that every run of three hours, and three of them at least,
-// has its knee at a quarter of the usual size or less, or at any where usually
-// there is none: sizes of bursts are mostly two or four times the one before, and
-// single runs are off by one of them.
+// has its knee below 0.3 of the usual size, or at any where usually there is none:
+// sizes of bursts are mostly two or four times the one before, and single runs are
+// off by one of them.
 func burstKneeFell() alert {
 	return alert{
 		name: "InferenceBurstKneeFell", severity: Warning, category: Saturation,
@@ -75,7 +103,7 @@ and on ($K, module)
 max by ($K, module) (changes(inference_probe_last_run_timestamp_seconds{concurrency!=""}[3h])) >= 3`, fewestBurstHours) + "\n)" + unlessDown(soon),
 		keep:    "1h",
 		summary: "{{ $labels.endpoint }} misses its objectives at {{ $value }} requests at once ({{ $labels.module }}), far fewer than usual.",
-		description: "All bursts of the last three hours reached the limit at a quarter of the usual number of requests or less, or at any where there used to be none: there is little capacity left for the load of users. " +
+		description: "All bursts of the last three hours reached the limit at less than 0.3 times the usual number of requests, or at any where there used to be none: there is little capacity left for the load of users. " +
 			"Look first at how many replicas are up and at what else runs on them.",
 		board: endpointBoard,
 	}

@@ -15,6 +15,9 @@ const (
 	// downAfter is how many failures in a row make an endpoint down of which no series
 	// succeeds: one may be chance, and is confirmed at once.
 	downAfter = 2
+	// outdatedAfter is how many failures in a row outdate the successes of slower series
+	// from before: a failure, both of its confirmations, and one of another run.
+	outdatedAfter = 4
 	// maxIncidents is how many incidents of an endpoint are kept.
 	maxIncidents = 16
 )
@@ -330,7 +333,8 @@ func (e *Endpoint) refresh(now time.Time) {
 		e.turnStale(v, now)
 	}
 	if v.judged > 0 {
-		down := e.failing != nil && v.failed == v.judged && e.streak >= downAfter
+		down := e.failing != nil && (v.failed == v.judged && e.streak >= downAfter ||
+			v.failed > 0 && v.failed+v.outdated == v.judged && e.streak >= outdatedAfter)
 		if down && !e.down {
 			e.failing.Downs++
 		}
@@ -367,6 +371,9 @@ type verdict struct {
 	// judged series have a result that is not old, of which some failed and some are
 	// slow; the results of old ones are.
 	judged, failed, slow, old int
+	// outdated are successes from before all those that fail began to: they say nothing
+	// of the time since.
+	outdated int
 	// next is when the first of those that are not old becomes so, and until when the
 	// last of the old ones did; zero for never.
 	next, until time.Time
@@ -377,6 +384,7 @@ func (v *verdict) isStale() bool { return v.judged == 0 && v.old > 0 }
 // judge looks at the latest results of all series.
 func (e *Endpoint) judge(now time.Time) verdict {
 	var v verdict
+	failing := e.failingSince(now)
 	for _, s := range e.series {
 		if !s.isValid() && !s.isAwaited() {
 			continue
@@ -396,6 +404,9 @@ func (e *Endpoint) judge(now time.Time) verdict {
 			continue
 		}
 		v.judged++
+		if !s.failed && s.start.Before(failing) {
+			v.outdated++
+		}
 		switch {
 		case s.failed:
 			v.failed++
@@ -404,6 +415,18 @@ func (e *Endpoint) judge(now time.Time) verdict {
 		}
 	}
 	return v
+}
+
+// failingSince returns when the first of the series that fail began to; zero where none
+// does.
+func (e *Endpoint) failingSince(now time.Time) time.Time {
+	var first time.Time
+	for _, s := range e.series {
+		if s.failed && s.isValid() && !s.isOld(now) && (first.IsZero() || s.failedSince.Before(first)) {
+			first = s.failedSince
+		}
+	}
+	return first
 }
 
 // state returns the state without regard to a mute, and when it began.

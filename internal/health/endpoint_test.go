@@ -54,6 +54,21 @@ func TestStates(t *testing.T) {
 			// 4 of 5 probes failed before the run: (1/5)^3 < 0.05. But a has not recovered until now.
 			{s, results{0: ok}, Up, nil},
 		}},
+		// What b said from before a began to fail counts until 4 failures came in a row; what
+		// it says while a fails counts until it is old.
+		"one of two modules": {[]result.SeriesID{a, b}, []step{
+			{s, results{0: ok, 1: ok}, Up, nil},
+			{s, results{0: result.Empty}, Degraded, []string{"a"}},
+			{s, results{0: result.Empty}, Degraded, []string{"a"}},
+			{s, results{0: result.Empty}, Degraded, []string{"a"}},
+			{s, results{0: result.Empty}, Down, []string{"a"}},
+			{s, results{1: ok}, Degraded, []string{"a"}},
+			{s, results{0: result.Empty}, Degraded, []string{"a"}},
+			{s, results{0: result.Empty}, Degraded, []string{"a"}},
+			{s, results{0: result.Empty}, Degraded, []string{"a"}},
+			{s, results{0: result.Empty}, Degraded, []string{"a"}},
+			{s, results{1: result.Empty}, Down, []string{"a", "b"}},
+		}},
 		"rungs": {[]result.SeriesID{
 			{Module: "a", Prefix: "cold", InputTokens: "100"}, {Module: "a", Prefix: "cold", InputTokens: "8000", OutputTokens: "64"}, b,
 		}, []step{
@@ -339,6 +354,28 @@ func TestStaleInAnOutage(t *testing.T) {
 		"06:17:10 stale for 7m: no result for 3 intervals and a timeout: not probed: the server asked to wait, or let two probes in a row time out",
 		"06:26:40 stale for 8m: no result for 3 intervals and a timeout",
 	)
+}
+
+// A server that asks to wait goes on failing: it is neither stale nor half well.
+func TestAskedToWait(t *testing.T) {
+	l := newLab(t)
+	s := l.one()
+	l.probe(s, result.Success)
+	l.pass(30 * time.Second)
+	s.Skip(result.SkipBackoff, "") // after a success it says nothing
+	l.expect(Up, "06:00:00")
+	l.probe(s, result.RateLimited)
+	l.expect(Degraded, "06:00:30")
+	for range 20 {
+		l.pass(30 * time.Second)
+		s.Skip(result.SkipBackoff, "")
+		l.expect(Down, "06:00:30")
+	}
+	l.expectCounts(1, 1)
+	l.pass(30 * time.Second)
+	l.run(s, 30*time.Second, "sss")
+	l.expect(Up, "06:11:00")
+	l.expectIncidents("06:00:30 down for 10m: 1 of 1 probes failed (100 %); first: no rate_limited")
 }
 
 // It is up since it came back, not since it was up before.

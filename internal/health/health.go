@@ -2,13 +2,15 @@
 // the only place that judges: the status page, the metrics and the log read it.
 //
 // The states of an endpoint, by the results of its series. Bursts do not count where
-// there is anything else; probes that were canceled or skipped do not count at all.
+// there is anything else; probes that were canceled or skipped do not count at all, but
+// for those after a failure that the server asked to leave out: they are failures.
 //
 //	state     begins                                       ends
 //	waiting   when the endpoint is added                   with the first result
 //	down      when the latest result of every series       with the first success
 //	          is a failure and at least 2 failures came
-//	          in a row
+//	          in a row; successes from before the failures
+//	          count only until 4 came in a row
 //	degraded  with the first failure, and with the first   with a clean run: of that many successes in a row
 //	          success after being down                     fewer than 5 % would be chance at the share of
 //	                                                       failures so far; at least 3, at most 20

@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // Whatever the results are: a state is never of the future; an incident keeps its begin
 // until it ends; down is two failures in a row at the end, and no series that succeeded
-// last; up is no failure last; and after 20 successes of each series it is up.
+// last, or four and none that did so since another fails; up is no failure last; and after 20 successes of each series it is up.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := begin()
@@ -25,11 +26,12 @@ func TestInvariants(t *testing.T) {
 		for i := range rapid.IntRange(1, 3).Draw(t, "series") {
 			all = append(all, m.OpenSeries(result.SeriesID{Endpoint: "e", Module: fmt.Sprint(i), Prefix: "cold"}, SeriesOptions{}))
 		}
+		since := map[*Series]time.Time{} // when the failures in a row began, or the success
 		streak := 0
 		good := func(s *Series) {
 			now = now.Add(time.Second)
 			s.Observe(probeOf(now, result.Success), false)
-			latest[s], streak = true, 0
+			latest[s], since[s], streak = true, now, 0
 		}
 		before := e.Status()
 		t.Repeat(map[string]func(*rapid.T){
@@ -38,24 +40,35 @@ func TestInvariants(t *testing.T) {
 				now = now.Add(time.Second)
 				s := rapid.SampledFrom(all).Draw(t, "of")
 				s.Observe(probeOf(now, result.Empty), false)
+				if was, ok := latest[s]; was || !ok {
+					since[s] = now
+				}
 				latest[s] = false
 				streak++
 			},
 			"": func(t *rapid.T) {
-				failing := 0
-				for _, ok := range latest {
+				failing, first := 0, now.Add(time.Second)
+				for s, ok := range latest {
 					if !ok {
 						failing++
+						first = slices.MinFunc([]time.Time{first, since[s]}, time.Time.Compare)
 					}
 				}
+				outdated := 0
+				for s, ok := range latest {
+					if ok && since[s].Before(first) {
+						outdated++
+					}
+				}
+				down := failing > 0 && (failing == len(latest) && streak >= 2 || failing+outdated == len(latest) && streak >= 4)
 				s := e.Status()
 				switch {
 				case s.Since.After(now):
 					t.Fatalf("%s since %s, now it is %s", s.State, s.Since, now)
 				case isIncident(s.State) && isIncident(before.State) && !s.Since.Equal(before.Since):
 					t.Fatalf("the incident since %s is now since %s", before.Since, s.Since)
-				case s.State == Down != (failing > 0 && failing == len(latest) && streak >= 2):
-					t.Fatalf("%s with %d of %d series failing and %d failures in a row", s.State, failing, len(latest), streak)
+				case s.State == Down != down:
+					t.Fatalf("%s with %d of %d series failing, %d outdated, and %d failures in a row", s.State, failing, len(latest), outdated, streak)
 				case s.State == Up && failing > 0:
 					t.Fatalf("up with %d series failing", failing)
 				case isIncident(s.State) && (s.Failed < 1 || s.Failed > s.Probes):

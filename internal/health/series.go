@@ -31,8 +31,12 @@ type Series struct {
 	start    time.Time // of the latest result; zero is none
 	failed   bool      // the latest result is a failure
 	failedAt time.Time // when the latest failure started
-	cause    string    // of the latest failure, while there is an incident
-	pace     pace
+	// failedSince is when the first of the failures in a row started, of which the latest
+	// result is one, and heldAt when the latest run was due that was left out since
+	// because the server asked for it, or let probes time out.
+	failedSince, heldAt time.Time
+	cause               string // of the latest failure, while there is an incident
+	pace                pace
 	// failedNow and slowNow report whether the series had a bad result in the incident
 	// that goes on.
 	failedNow, slowNow bool
@@ -68,24 +72,34 @@ func (s *Series) Observe(r *result.Result, disturbed bool) {
 	e.refresh(now)
 }
 
-// Skip takes notice that a run was left out, which changes no state. Text says why; ""
-// is the words of the reason.
+// Skip takes notice that a run was left out. It changes no state, but for a server that
+// asked to wait: as long as the latest result is a failure it goes on failing, or its
+// first refusal would be the only one for as long as that. Text says why; "" is the
+// words of the reason.
 func (s *Series) Skip(reason result.SkipReason, text string) {
 	e := s.endpoint
+	now := e.monitor.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s.closed || !s.counts {
 		return
 	}
+	if reason == result.SkipBackoff && s.failed {
+		s.heldAt = now
+		e.streak++
+	}
 	if text == "" {
 		text = reason.Description()
 	}
 	e.skipped = safetext.Line(text, maxCause)
-	e.refresh(e.monitor.now())
+	e.refresh(now)
 }
 
 // take keeps the latest result.
 func (s *Series) take(r *result.Result) {
+	if !s.failed {
+		s.failedSince = r.Start
+	}
 	s.start, s.failed = r.Start, r.Outcome != result.Success
 	if s.failed {
 		s.failedAt = r.Start
@@ -111,6 +125,9 @@ func (s *Series) isOld(now time.Time) bool { return s.patience > 0 && now.After(
 func (s *Series) end() time.Time {
 	if s.start.IsZero() {
 		return s.opened.Add(s.patience)
+	}
+	if s.heldAt.After(s.start) {
+		return s.heldAt.Add(s.patience)
 	}
 	return s.start.Add(s.patience)
 }

@@ -27,6 +27,13 @@ type size struct {
 	steady    int // endpoints in each steady state
 	incidents int // endpoints with each incident
 	seed      uint64
+	only      string // part of the names of the rows; "" is all
+	alerts    string // part of the names of the alerts; "" is all
+}
+
+// rows leaves out what is not wanted.
+func rows[T any](of size, all []T, name func(T) string) []T {
+	return slices.DeleteFunc(all, func(row T) bool { return !strings.Contains(name(row), of.only) })
 }
 
 func main() {
@@ -37,6 +44,8 @@ func main() {
 	flag.IntVar(&of.steady, "steady", 6, "endpoints in each steady state")
 	flag.IntVar(&of.incidents, "incidents", 50, "endpoints with each incident")
 	flag.Uint64Var(&of.seed, "seed", 1, "seed of all random numbers")
+	flag.StringVar(&of.only, "only", "", "simulate only the rows whose names contain this text")
+	flag.StringVar(&of.alerts, "alerts", "", "evaluate only the alerts whose names contain this text")
 	details := flag.Bool("details", false, "list which alerts paged")
 	flag.Parse()
 	if err := run(ctx, os.Stdout, of, *details); err != nil {
@@ -52,12 +61,12 @@ func run(ctx context.Context, w io.Writer, of size, details bool) error {
 		if err != nil {
 			return err
 		}
-		byInterval[i] = rules
+		byInterval[i] = paging(slices.DeleteFunc(rules, func(r rule) bool { return r.alert && !strings.Contains(r.name, of.alerts) }))
 	}
-	quiet := table{corner: "steady state: false pages per endpoint in 30 days"}
+	quiet := table{corner: "steady state: false pages per endpoint in 90 days (and in its first three)"}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, n := range noises() {
+	for _, n := range rows(of, noises(), func(n noise) string { return n.name }) {
 		quiet.rows = append(quiet.rows, n.name)
 		cells := make([]cell, len(intervals))
 		quiet.cells = append(quiet.cells, cells)
@@ -71,7 +80,7 @@ func run(ctx context.Context, w io.Writer, of size, details bool) error {
 		}
 	}
 	loud := table{corner: "incident: minutes to the first page, median (90th percentile)"}
-	for _, in := range incidents() {
+	for _, in := range rows(of, incidents(), func(in incident) string { return in.name }) {
 		loud.rows = append(loud.rows, in.name)
 		cells := make([]cell, len(intervals))
 		loud.cells = append(loud.cells, cells)
@@ -106,16 +115,27 @@ type cell struct {
 	detail string
 }
 
-// falseCell shows how many pages an endpoint caused in 30 days, and which alerts
-// they were.
+// learning is how long rules look back to know whether noise has a memory.
+const learning = 3 * day
+
+// falseCell shows how many pages an endpoint that is known for three days causes in 90
+// days, how many it caused in those three, and which alerts they all were.
 func falseCell(pages []page, length time.Duration, endpoints int) cell {
 	byAlert := map[string]int{}
+	early := 0
 	for _, p := range pages {
 		byAlert[p.alert]++
+		if p.at < epoch+learning.Milliseconds() {
+			early++
+		}
 	}
-	days := length.Hours() / 24 * float64(endpoints)
+	text := "-" // too short a time to know
+	if length > learning {
+		days := (length - learning).Hours() / 24 * float64(endpoints)
+		text = fmt.Sprintf("%.1f", float64(len(pages)-early)/days*90)
+	}
 	return cell{
-		text:   fmt.Sprintf("%.2f", float64(len(pages))/days*30),
+		text:   fmt.Sprintf("%s (%.1f)", text, float64(early)/float64(endpoints)),
 		detail: tally(byAlert),
 	}
 }

@@ -34,6 +34,10 @@ type behavior struct {
 	// slowly and failing are the memories of slow first tokens and of failures:
 	// the time in which the correlation of two probes falls to 1/e. 0 is none.
 	slowly, failing time.Duration
+	// wrong is the share of answers that fail their check, and forgetting their memory.
+	// 0 asks no questions.
+	wrong      float64
+	forgetting time.Duration
 }
 
 // The durations of probes. Only that of a probe that hangs matters: a little
@@ -68,6 +72,7 @@ type verdict struct {
 	slowTPOT bool
 	slowE2E  bool
 	noToken  bool // it ended before the first token
+	wrong    bool // the answer
 }
 
 func (v verdict) failed() bool { return v.outcome != outcomeSuccess }
@@ -115,7 +120,9 @@ type target struct {
 	interval                time.Duration // of the probes
 	random                  *rand.Rand
 	failing, ttft, tpot, e2 chance
+	answers                 chance
 	slowness, trouble       condition
+	confusion               condition
 }
 
 // probe draws the verdict of a probe that starts at a time, milliseconds.
@@ -142,6 +149,9 @@ func (t *target) probe(b behavior, start int64) verdict {
 		slowTTFT: draw(&t.ttft, b.ttft, &t.slowness, b.slowly),
 		slowTPOT: t.tpot.draw(t.random, b.tpot, burst),
 		slowE2E:  t.e2.draw(t.random, b.e2e, burst),
+	}
+	if b.wrong > 0 {
+		v.wrong = draw(&t.answers, b.wrong, &t.confusion, b.forgetting)
 	}
 	if draw(&t.failing, b.failed, &t.trouble, b.failing) {
 		v.outcome, v.duration = outcomeStreamError, errorDuration

@@ -37,7 +37,7 @@ func falsePages(ctx context.Context, rules []rule, n noise, interval, length tim
 		r := random(seed, n.name, interval, i)
 		s := newStore()
 		to := epoch + length.Milliseconds()
-		of := endpoint{name: strconv.Itoa(i), interval: interval, pauses: n.pauses(epoch, to)}
+		of := endpoint{name: strconv.Itoa(i), interval: interval, pauses: n.pauses(epoch, to), questions: n.wrong > 0}
 		addEndpoint(s, of, r, epoch, to, func(int64) behavior { return n.behavior })
 		e := newEvaluator(newEngine(), s, rules, r.Int64N)
 		for from := int64(epoch); from < to; from += span.Milliseconds() {
@@ -57,6 +57,8 @@ type endpoint struct {
 	name     string
 	interval time.Duration // of the probes
 	pauses   []pause       // of the exporter
+	// questions says that probes ask questions with known answers.
+	questions bool
 }
 
 // addEndpoint simulates an endpoint from a time to another, and puts what a
@@ -99,7 +101,7 @@ func timesToPage(ctx context.Context, rules []rule, in incident, interval time.D
 		onset := from + calm.Milliseconds() + r.Int64N(spread.Milliseconds())
 		name := strconv.Itoa(i)
 		onsets[name] = onset
-		addEndpoint(s, endpoint{name, interval, in.pauses(onset, to)}, r, from, to, func(start int64) behavior {
+		addEndpoint(s, endpoint{name: name, interval: interval, pauses: in.pauses(onset, to), questions: in.before.wrong > 0}, r, from, to, func(start int64) behavior {
 			if start < onset {
 				return in.before
 			}

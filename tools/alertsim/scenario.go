@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // intervals are the probe intervals that the tables compare.
 var intervals = []time.Duration{5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute}
@@ -51,6 +54,13 @@ func noises() []noise {
 			noise{name: "TTFT at 0.9 of the budget, " + text, behavior: behavior{shares: shares{ttft: 0.9 * budget}, slowly: memory}},
 			noise{name: "failures at the objective, " + text, behavior: behavior{shares: shares{failed: budget}, failing: memory}},
 		)
+	}
+	for _, wrong := range []float64{0.05, 0.2, 0.4} {
+		text := fmt.Sprintf("%.0f %% of the answers wrong", 100*wrong)
+		list = append(list, noise{name: text, behavior: behavior{wrong: wrong}})
+		for _, memory := range memories() {
+			list = append(list, noise{name: text + ", memory of " + shortDuration(memory), behavior: behavior{wrong: wrong, forgetting: memory}})
+		}
 	}
 	return list
 }

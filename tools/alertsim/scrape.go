@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
 // scrapeInterval is that of the Prometheus in the simulation.
@@ -25,9 +27,11 @@ var sloNames = [sloCount]string{"availability", "ttft", "tpot", "e2e"}
 type counters struct {
 	results       [outcomeCount]float64
 	eligible, bad [sloCount]float64
+	answers       [2]float64 // right and wrong
 	success       float64
 	lastRun       float64
 	lastSuccess   float64
+	state         health.State
 	away          bool // there is no page to scrape
 }
 
@@ -53,6 +57,7 @@ func (c *counters) observe(r result) {
 		c.success = 0
 	} else {
 		c.lastSuccess = c.lastRun
+		c.answer(v.wrong)
 	}
 	if r.confirm {
 		return
@@ -62,6 +67,14 @@ func (c *counters) observe(r result) {
 	c.count(sloE2E, v.failed() || v.slowE2E)
 	if !v.failed() {
 		c.count(sloTPOT, v.slowTPOT)
+	}
+}
+
+func (c *counters) answer(wrong bool) {
+	if wrong {
+		c.answers[1]++
+	} else {
+		c.answers[0]++
 	}
 }
 
@@ -81,20 +94,30 @@ type column struct {
 }
 
 // columns lists the series of one endpoint whose probes have an interval.
-// Outcomes that never occur are left out: they would stay at 0.
-func columns(objective float64, interval time.Duration) []column {
+// Outcomes that never occur are left out: they would stay at 0, and states that no
+// rule names.
+func columns(objective float64, e endpoint) []column {
 	always := func(read func(*counters) float64) func(*counters) (float64, bool) {
 		return func(c *counters) (float64, bool) { return read(c), !c.away }
 	}
 	probe := []string{"module", "interactive", "prefix", "cold"}
+	stateIs := func(state health.State) column {
+		return column{"inference_endpoint_state", []string{"state", string(state)}, always(func(c *counters) float64 {
+			if c.state == state {
+				return 1
+			}
+			return 0
+		})}
+	}
 	all := []column{
+		stateIs(health.Down), stateIs(health.Stale), stateIs(health.Waiting),
 		{"up", nil, func(c *counters) (float64, bool) {
 			if c.away {
 				return 0, true
 			}
 			return 1, true
 		}},
-		{"inference_probe_interval_seconds", probe, always(func(*counters) float64 { return interval.Seconds() })},
+		{"inference_probe_interval_seconds", probe, always(func(*counters) float64 { return e.interval.Seconds() })},
 		{"inference_probe_timeout_seconds", probe, always(func(*counters) float64 { return probeTimeout.Seconds() })},
 		{"inference_probe_success", probe, func(c *counters) (float64, bool) { return c.success, c.lastRun > 0 }},
 		{"inference_probe_last_run_timestamp_seconds", probe, func(c *counters) (float64, bool) { return c.lastRun, c.lastRun > 0 }},
@@ -112,19 +135,25 @@ func columns(objective float64, interval time.Duration) []column {
 			column{"inference_slo_objective_ratio", with, always(func(*counters) float64 { return objective })},
 		)
 	}
+	if e.questions {
+		for i, verdict := range []string{"correct", "wrong"} {
+			all = append(all, column{"inference_probe_checks_total", append(probe[:4:4], "verdict", verdict), always(func(c *counters) float64 { return c.answers[i] })})
+		}
+	}
 	return all
 }
 
 // observed returns the times of the scrapes from the first one until to, and what
 // the exporter had at each. Probes that would start in a pause did not run; of
 // those that a pause cut off the exporter knows nothing.
-func observed(results []result, first, to int64, pauses []pause) ([]int64, []counters) {
+func observed(e endpoint, results []result, first, to int64) ([]int64, []counters) {
 	var now counters
+	judge := newJudge(e, first)
 	var times []int64
 	var states []counters
 	for t := first; t < to; t += scrapeInterval.Milliseconds() {
 		var current pause
-		for _, p := range pauses {
+		for _, p := range e.pauses {
 			if p.has(t) {
 				current = p
 			}
@@ -132,16 +161,19 @@ func observed(results []result, first, to int64, pauses []pause) ([]int64, []cou
 		away := current.has(t) && !current.stays
 		if away {
 			now = counters{away: true}
+			judge = newJudge(e, t)
 		} else {
 			now.away = false
 		}
 		for ; len(results) > 0 && results[0].end <= t; results = results[1:] {
 			r := results[0]
-			ran := !slices.ContainsFunc(pauses, func(p pause) bool { return p.has(r.start) || !p.stays && p.has(r.end) })
+			ran := !slices.ContainsFunc(e.pauses, func(p pause) bool { return p.has(r.start) || !p.stays && p.has(r.end) })
 			if ran && !away {
 				now.observe(r)
+				judge.observe(r)
 			}
 		}
+		now.state = judge.state(t)
 		times = append(times, t)
 		states = append(states, now)
 	}
@@ -152,8 +184,8 @@ func observed(results []result, first, to int64, pauses []pause) ([]int64, []cou
 // a sample each scrapeInterval from the first one until to. What is not on the
 // page any more is marked as stale.
 func scrape(s *store, e endpoint, results []result, first, to int64) {
-	times, states := observed(results, first, to, e.pauses)
-	for _, c := range columns(objective, e.interval) {
+	times, states := observed(e, results, first, to)
+	for _, c := range columns(objective, e) {
 		b := labels.NewBuilder(labels.FromStrings(c.labels...))
 		b.Set(labels.MetricName, c.name)
 		b.Set("endpoint", e.name).Set("model", "llama").Set("job", "inference_exporter").Set("instance", "prober:10115")

@@ -90,7 +90,7 @@ func TestScrapeInAPause(t *testing.T) {
 		t.Helper()
 		s := newStore()
 		pauses := []pause{{from: 15_000, to: 45_000, stays: stays}}
-		scrape(s, endpoint{"a", 15 * time.Second, pauses}, results, 0, 75_000)
+		scrape(s, endpoint{name: "a", interval: 15 * time.Second, pauses: pauses}, results, 0, 75_000)
 		check := func(name string, want []float64) {
 			t.Helper()
 			for _, found := range s.byName[name] {

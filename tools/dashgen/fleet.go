@@ -113,7 +113,7 @@ func fleetTable() Panel {
 	return Panel{
 		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 8,
 		What: "Each endpoint as it is now, failed ones first. State: the latest probe of the worst module, by the prober with the best result. Bad 1h: the share of failed probes of the worst module in the last hour. Budget: what is left of the error budget of 30 days for the worst objective, up to 1 h late. TTFT: the highest of the medians of 30 minutes over modules and prompt lengths. p99 ≥ and p99 ≤: the bounds between which the p99 of TTFT of the last hour lies, each with 95 % confidence; the upper one needs 299 probes. Queue and KV used: requests waiting and share of the KV cache in use, as the servers report. Right: the share of right answers of the last hour, of the worst module that checks them.",
-		By:   ByBoth, Worry: "the state is failed, or the budget is red. A dash is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceManyEndpointsDown", "InferenceEndpointNoLongerProbed"},
+		By:   ByBoth, Worry: "the state is failed, or the budget is red. A dash is unknown, not good.", Alerts: []string{"InferenceEndpointDown", "InferenceManyEndpointsDown", "InferenceManyEndpointsDegraded", "InferenceEndpointNoLongerProbed"},
 		Queries: []Query{
 			{Expr: "min by (endpoint, model) (" + bestProber() + ")"},
 			{Expr: "max by (endpoint, model) (" + badRatio("1h", `slo="availability"`) + ")"},

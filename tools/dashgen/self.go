@@ -212,7 +212,7 @@ func selfConfiguration() []Panel {
 		{
 			Title: "Configuration", Viz: Table, Width: 8, Height: 7,
 			What: "Whether each exporter could load its configuration the last time that it tried, and how long ago the active one was loaded.", By: ByExporter,
-			Worry: "one is failed: what was changed is not in effect there.", Alerts: []string{"InferenceConfigReloadFailed"},
+			Worry: "one is failed: what was changed is not in effect there.", Alerts: []string{"InferenceConfigReloadFailed", "InferenceStateNotSaved"},
 			Queries: []Query{
 				{Expr: "max by (job, instance) (" + ofMachine.of("inference_exporter_config_last_reload_successful") + ")"},
 				{Expr: "time() - max by (job, instance) (" + ofMachine.of("inference_exporter_config_last_reload_success_timestamp_seconds") + ")"},

@@ -65,7 +65,7 @@ endpoints:
 // node is the configuration of four endpoints on one machine and two on others.
 func node() string {
 	var b strings.Builder
-	b.WriteString("global: {interval: 15s, limits: {in_flight_per_host: 16}}\nendpoints:\n")
+	b.WriteString("global: {interval: 15s, limits: {in_flight_per_host: 16}}\nmodules: {interactive: {slo: {ttft: 1s, tpot: 60ms}}}\nendpoints:\n")
 	for i := range 4 {
 		fmt.Fprintf(&b, "  - {name: node-%[1]d, url: \"http://node.test:800%[1]d\", api: openai-chat, model: llama-%[1]d}\n", i)
 	}
@@ -88,6 +88,11 @@ func twenty() string {
 // of is a fault of the endpoint a.
 func of(f fault) map[string]fault { return map[string]fault{"a": f} }
 
+// ofNode is a fault of the endpoints on one machine.
+func ofNode(f fault) map[string]fault {
+	return map[string]fault{"node-0": f, "node-1": f, "node-2": f, "node-3": f}
+}
+
 // incidents lists what may go wrong. Connections that are refused take no time, and
 // what hangs ends at the default limits.
 func incidents() []incident {
@@ -106,8 +111,12 @@ func incidents() []incident {
 		{name: "KV cache full", faults: of(fault{ttft: 8, tpot: 3, waiting: 10, kvCache: 1, preempted: 1}), pages: 1},
 		{name: "replica lost, survivors slow", faults: of(fault{ttft: 5, lost: 1}), config: replicated, pages: 1},
 		{name: "model changed", faults: of(fault{model: "qwen"}), config: unnamed, pages: 1},
-		{name: "wrong answers", faults: of(fault{wrong: 0.5}), config: questions, warned: true},
-		{name: "node of four lost", faults: map[string]fault{"node-0": refused, "node-1": refused, "node-2": refused, "node-3": refused}, config: node(), pages: 1, within: prompt},
+		{name: "wrong answers", faults: of(fault{wrong: 0.5}), config: questions, pages: 1, warned: true},
+		{name: "node of four lost", faults: ofNode(refused), config: node(), pages: 1, within: prompt},
+		{name: "node of four slow", faults: ofNode(fault{ttft: 5}), config: node(), pages: 1},
+		{name: "node of four a little slow", faults: ofNode(fault{ttft: 2.8}), config: node(), pages: 1},
+		{name: "node of four throttled", faults: ofNode(fault{tpot: 3}), config: node(), pages: 1},
+		{name: "30 % of four fail", faults: ofNode(fault{outcome: result.HTTPError, after: 50 * time.Millisecond, share: 0.3}), config: node(), pages: 1},
 		{name: "exporter killed", away: true, pages: 1},
 		{name: "exporter starved", faults: map[string]fault{
 			"a": {ttft: 5, imprecise: 0.97}, "b": {ttft: 5, imprecise: 0.97},
@@ -285,10 +294,11 @@ type ruleSet struct {
 }
 
 // past is how long before the incident the slow rules are evaluated first. The share of
-// wrong answers is compared with that of six hours before.
+// wrong answers is compared with that of six hours before, and with the deviation of a
+// day of hours.
 func (in incident) past() time.Duration {
 	if in.config == questions {
-		return calm + 2*time.Hour
+		return calm + 26*time.Hour
 	}
 	return past
 }
