@@ -24,7 +24,7 @@ type SavedTracker struct {
 }
 
 // maxSavedBytes bounds the data of a part: one with more is not saved.
-const maxSavedBytes = 64 << 10
+const maxSavedBytes = 512 << 10
 
 // learner is a part of a state that goes on after a restart.
 type learner struct {
@@ -42,6 +42,7 @@ func (s *state) learners() []learner {
 	return []learner{
 		{"logprob", 1, s.score.save, s.score.restore},
 		{"first_token", 1, s.first.save, s.first.restore},
+		{"drift", 1, s.saveDrift, s.restoreDrift},
 	}
 }
 
