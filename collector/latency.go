@@ -101,7 +101,7 @@ func durationFamilies() []*probeFamily {
 func latencyFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeHistogram("probe_ttft_seconds", ttftBounds,
-			"Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated content of any kind, including reasoning.",
+			"Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated content of any kind, including reasoning. With count_waiting also the waits of inference_probe_waiting_total.",
 			func(v *values) *histogram { return &v.ttft }),
 		probeHistogram("probe_ttfo_seconds", ttftBounds,
 			"Time to first output of successful probes: like TTFT, but to the first event that is visible to a user, excluding reasoning.",

@@ -138,7 +138,7 @@ func sloFamilies() []*probeFamily {
 	return []*probeFamily{
 		sloFamily(Family{
 			Name: "probe_slo_eligible_total", Type: Counter,
-			Help: "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes. availability: all others. ttft: probes with a known time to first token, and failures without a first token. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled. fluidity: the same, if it is known which tokens came when.",
+			Help: "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes. availability: all others. ttft: probes with a known time to first token, failures without a first token, and with count_waiting those of inference_probe_waiting_total. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled. fluidity: the same, if it is known which tokens came when.",
 		}, func(e encoder, o *slo, i int) { e.counter(i, float64(o.eligible[i])) }),
 		sloFamily(Family{
 			Name: "probe_slo_bad_total", Type: Counter,

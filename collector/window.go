@@ -145,7 +145,7 @@ func windowFamilies() []*probeFamily {
 	return []*probeFamily{
 		windowFamily(Family{
 			Name: "probe_ttft_window_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"stat"}, Values: windowStats(),
-			Help: "Time to first token over the last hour, or over the latest 1,024 probes if those are fewer. Each value is a measured one. Failures before the first token count as slower than any success; confirmations, disturbed and imprecise probes and probes with more events than tokens do not count. p50 needs 10 probes, p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; p99_upper needs 299 probes. Absent with too few probes, or if the value falls on a failure.",
+			Help: "Time to first token over the last hour, or over the latest 1,024 probes if those are fewer. Each value is a measured one. Failures before the first token count as slower than any success; confirmations, disturbed and imprecise probes and probes with more events than tokens do not count. With count_waiting the waits of inference_probe_waiting_total count too. p50 needs 10 probes, p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; p99_upper needs 299 probes. Absent with too few probes, or if the value falls on a failure.",
 		}, func(e encoder, f *family, w *window) {
 			all := w.stats()
 			emitGauges(e, f, all[:])

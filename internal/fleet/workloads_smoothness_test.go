@@ -18,7 +18,7 @@ const (
 // speculating is a server whose events after the first one have so many tokens on average.
 func speculating(tokens float64) simulator.Options {
 	o := testlab.Swift()
-	o.DecodeStep, o.TokensPerEvent = 2*time.Millisecond, tokens
+	o.DecodeStep, o.TokensPerEvent = 3*time.Millisecond, tokens
 	return o
 }
 
