@@ -32,6 +32,8 @@ modules:
   questions: {questions: true, fingerprint: true}
   reference: {reference_logprob: true}
   track: {track_model: true, interval: 500ms}
+  tool-call: {interval: 5s, timeouts: {stall: 2s}}
+  structured: {interval: 5s, timeouts: {stall: 2s}}
 endpoints:
 `
 
@@ -177,11 +179,11 @@ func demoServers() []demoServer {
 		},
 		{
 			name: "altered", what: "always answers at once with status 200, and many of its answers are not right or pause",
-			modules: "[interactive, questions, track]", slo: "{ttft: 500ms, tpot: 100ms, fluidity: 0.9}",
+			modules: "[interactive, questions, track, tool-call, structured]", slo: "{ttft: 500ms, tpot: 100ms, fluidity: 0.9}",
 			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
 			options: simulator.Options{
 				Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2", LogprobNoise: 0.01, QuantizeAfter: 3 * time.Minute,
-				TokensPerEvent: 1.6, FaultRatio: 0.1, Faults: faultsNamed("pause_midstream"),
+				TokensPerEvent: 1.6, BadCalls: 0.3, FaultRatio: 0.1, Faults: faultsNamed("pause_midstream"),
 			},
 		},
 	}

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // byModule groups probes by what they ask.
 const byModule = "module, prefix, input_tokens, output_tokens"
 
@@ -23,7 +25,7 @@ func endpoint() Board {
 			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},
 			{Title: "Conversations", Collapsed: true, Panels: endpointConversations()},
 			{Title: "Bursts", Collapsed: true, Panels: endpointBursts()},
-			{Title: "Quality and changes", Collapsed: true, Panels: append(endpointQuality(), endpointDrift()...)},
+			{Title: "Quality and changes", Collapsed: true, Panels: slices.Concat(endpointQuality(), endpointCalls(), endpointDrift())},
 			{Title: "Probers", Collapsed: true, Panels: endpointProbers()},
 		},
 	}
