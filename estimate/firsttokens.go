@@ -25,7 +25,7 @@ const (
 	// in one test of 10,000.
 	permutations = 9999
 	// minPermutations is how many are tried in any case, for what is chance.
-	minPermutations = 200
+	minPermutations = 100
 	// minLogprobShift and minVariation are the least changes that count, in nats and
 	// as a share of first tokens; what a server's load changes is less.
 	minLogprobShift = 0.01

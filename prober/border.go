@@ -2,7 +2,6 @@ package prober
 
 import (
 	"context"
-	"strings"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
@@ -76,31 +75,42 @@ func (b *borderSource) choose() {
 	}
 }
 
-// refusesLogprobs reports whether a server refused a request because it asks for
-// log-probabilities.
-func refusesLogprobs(r *result.Result) bool {
-	return r.Outcome != result.Success && r.Err != nil && strings.Contains(strings.ToLower(r.Err.Error()), "logprob")
+// mayRefuse reports whether a failure may be that of a server that gives no
+// log-probabilities: llama-cpp-python ends the reply before it has begun, others answer
+// with an error.
+func mayRefuse(o result.Outcome) bool {
+	switch o {
+	case result.HTTPError, result.StreamError, result.ProtocolError, result.Empty, result.Truncated:
+		return true
+	}
+	return false
 }
 
-// track asks for one first token: with its log-probabilities, unless the server has
-// refused to give any.
+// track asks for one first token: with its log-probabilities, unless the server refuses
+// requests for them. Until it has answered one, a failure is tried again without.
 func (r *run) track(ctx context.Context) *result.Skip {
 	q, why := r.next()
 	if why != nil {
 		return why
 	}
 	p := r.prober
-	req := r.request(q)
+	asked := r.request(q)
 	if !p.noLogprobs {
-		req.topLogprobs = topLogprobs
+		asked.topLogprobs = topLogprobs
 	}
-	why = r.send(ctx, req)
-	if p.noLogprobs || !refusesLogprobs(req.result) {
+	why = r.send(ctx, asked)
+	p.logprobs = p.logprobs || asked.topLogprobs > 0 && asked.result.Outcome == result.Success
+	if p.logprobs || p.noLogprobs || !mayRefuse(asked.result.Outcome) {
 		return why
 	}
-	p.noLogprobs = true
-	r.results = nil // the refusal says nothing of the endpoint's health
-	return r.send(ctx, r.request(q))
+	without := r.request(q)
+	why = r.send(ctx, without)
+	if p.noLogprobs = without.result.Outcome == result.Success; p.noLogprobs {
+		r.results = r.results[1:] // the refusal is no failure of the endpoint
+	} else {
+		r.results = r.results[:1]
+	}
+	return why
 }
 
 // trackWords are short, so that most tokenizers have a token for each, and have no

@@ -96,15 +96,15 @@ func TestScoredPrompts(t *testing.T) {
 func TestTrackModel(t *testing.T) {
 	const top = `{"model":"m-v2","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"content":"It"},"logprobs":{"content":[{"top_logprobs":[{"token":"It","logprob":-0.25},{"token":"I","logprob":-1.5}]}]}}]}`
 	var bodies []string
-	refuses := false
+	var refuses func(w http.ResponseWriter)
 	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(body))
 		switch {
 		case !strings.Contains(string(body), "top_logprobs"):
 			events(w, chunk("It"), stop, usage, endMarker)
-		case refuses:
-			http.Error(w, `{"error":{"message":"This model does not support 'logprobs'."}}`, http.StatusBadRequest)
+		case refuses != nil:
+			refuses(w)
 		default:
 			events(w, top, stop, usage, endMarker)
 		}
@@ -123,15 +123,31 @@ func TestTrackModel(t *testing.T) {
 	}
 
 	// A server that refuses is asked once more without, and from then on without.
-	refuses, bodies = true, nil
-	p := newProber(t, cfg, tracking())
-	for range 2 {
-		r = one(p)
-		if diff := cmp.Diff(&result.FirstToken{Text: "It"}, r.First); diff != "" || r.Outcome != result.Success {
-			t.Errorf("outcome %s (%v), first token (-want +got):\n%s", r.Outcome, r.Err, diff)
+	for what, how := range map[string]func(w http.ResponseWriter){
+		"an error": func(w http.ResponseWriter) {
+			http.Error(w, `{"error":{"message":"This model does not support 'logprobs'."}}`, http.StatusBadRequest)
+		},
+		"an empty stream, as llama-cpp-python without --logits_all": func(w http.ResponseWriter) { events(w) },
+	} {
+		refuses, bodies = how, nil
+		p := newProber(t, cfg, tracking())
+		for range 2 {
+			r = one(p)
+			if diff := cmp.Diff(&result.FirstToken{Text: "It"}, r.First); diff != "" || r.Outcome != result.Success {
+				t.Errorf("%s: outcome %s (%v), first token (-want +got):\n%s", what, r.Outcome, r.Err, diff)
+			}
+		}
+		if len(bodies) != 3 {
+			t.Errorf("%s: %d requests, want 3", what, len(bodies))
 		}
 	}
-	if len(bodies) != 3 {
-		t.Errorf("%d requests, want 3", len(bodies))
+
+	// A failure of a server that has answered is one.
+	refuses, bodies = nil, nil
+	p := newProber(t, cfg, tracking())
+	one(p)
+	refuses = func(w http.ResponseWriter) { http.Error(w, "{}", http.StatusInternalServerError) }
+	if r := one(p); r.Outcome != result.HTTPError || len(bodies) != 2 {
+		t.Errorf("outcome %s after %d requests, want %s after 2", r.Outcome, len(bodies), result.HTTPError)
 	}
 }

@@ -28,8 +28,9 @@ type Prober struct {
 	kept      *conn             // that connection
 
 	conversations int // that began, by which sessions alternate
-	// noLogprobs means that the server refuses requests for log-probabilities.
-	noLogprobs bool
+	// logprobs means that the server answers requests for log-probabilities, and
+	// noLogprobs that it refuses them.
+	logprobs, noLogprobs bool
 }
 
 // NewProber returns the Prober of an endpoint and a module, whose lengths are no
