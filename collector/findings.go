@@ -125,6 +125,7 @@ func findingsFamilies() []*findingsFamily {
 	all = append(all, reuseFamilies()...)
 	all = append(all, burstFamilies()...)
 	all = append(all, turnFamilies()...)
+	all = append(all, trafficFamilies()...)
 	all = append(all, changeFamilies()...)
 	all = append(all, integrityFamilies()...)
 	return append(all, driftFamilies()...)

@@ -30,6 +30,7 @@ func everyFinding(model string) *estimate.Findings {
 		Changes: [8]uint64{5, 0, 7, 1, 0, 0, 2, 3}, Watched: [8]bool{true, true, false, true, false, false, true, true},
 		LastChange: [8]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
 		Logprob:    &logprob,
+		Likeness:   &estimate.Likeness{Input: 0.0625, Output: 0.5, Requests: 4321, Span: 40 * time.Minute},
 		Turns: []estimate.Turn{
 			{Affinity: result.AffinityNone, Number: 1, TTFT: new(0.5)},
 			{Affinity: result.AffinitySession, Number: 1, HitRatio: new(0.0), TTFT: new(0.4)},
@@ -97,6 +98,10 @@ func TestFindings(t *testing.T) {
 		`turn_ttft_seconds{affinity="session",,turn="2"}`:              "0.125",
 		`turn_ttft_seconds{affinity="none",,turn="1"}`:                 "0.5",
 		`turn_same_replica_ratio{affinity="session",,turn="2"}`:        "0.5",
+		`traffic_input_distance_ratio{}`:                               "0.0625",
+		`traffic_output_distance_ratio{}`:                              "0.5",
+		`traffic_requests{}`:                                           "4321",
+		`traffic_window_seconds{}`:                                     "2400",
 		`reference_logprob{}`:                                          "-1.5",
 		`fingerprint_changes_total{,source="answer"}`:                  "5",
 		`fingerprint_changes_total{,source="system_fingerprint"}`:      "0",
@@ -318,6 +323,10 @@ func (ref *findingsReference) set(t target, f *estimate.Findings) {
 		vec.WithLabelValues(values([]string{affinity, number})...).Set(v)
 	}
 	gauge("probe_first_token_logprob_shift", 0.125)
+	gauge("probe_traffic_input_distance_ratio", 0.0625)
+	gauge("probe_traffic_output_distance_ratio", 0.5)
+	gauge("probe_traffic_requests", 4321)
+	gauge("probe_traffic_window_seconds", 2400)
 	gauge("probe_burst_knee_concurrency", 8)
 	gauge("probe_burst_knee_tokens_per_second", 512)
 	if f.ColdTold {

@@ -289,7 +289,7 @@ func badFiles() map[string][]string {
 			`:4: engines.none: want a mapping, got a plain value`,
 		},
 		"engine-unknown": {
-			`:3: engines.a.sentinel: unknown key "sentinel"; known here: copies, expected, expected_after_work, fallback, histograms, labels, model_label, notes, pages, prefix_cache, progress, requests, sentinels, setup, values`,
+			`:3: engines.a.sentinel: unknown key "sentinel"; known here: copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, requests, sentinels, setup, values`,
 			`:5: engines.a.values.requests_running[0].name: unknown key "name"; known here: combine, from_label, labels, plus, scale, series, times`,
 			`:7: engines.a.histograms.ttft[0].buckets: unknown key "buckets"; known here: count, labels, scale, series, sum`,
 		},

@@ -82,6 +82,15 @@ func badWorkloads() map[string][]string {
 			`:6: modules.e.output_tokens: several lengths beside prefix: conversation; give each a module of its own`,
 			`:7: modules.f.prefix: want warm with prompt, or leave the key out: the same text is sent again`,
 		},
+		"traffic": {
+			`:2: modules.a.traffic.max_input_tokens: want 1 to 2000000, got 0`,
+			`:2: modules.a.traffic.max_output_tokens: want 1 to 100000, got 100001`,
+			`:3: modules.b.traffic: excludes prompt`,
+			`:4: modules.c.traffic: excludes prefix: paired`,
+			`:5: modules.d.traffic: excludes concurrency`,
+			`:6: modules.e.input_tokens: several lengths beside traffic; want the one to ask until the traffic is known`,
+			`:6: modules.e.output_tokens: several lengths beside traffic; want the one to ask until the traffic is known`,
+		},
 		"asking": {
 			`:4: modules.a.prompts_file: excludes prompt`,
 			`:5: modules.a.questions: excludes prompt`,

@@ -19,6 +19,8 @@ func defaultGlobal() Global {
 
 const defaultTurns = 4
 
+func defaultTraffic() Traffic { return Traffic{MaxInputTokens: 4096, MaxOutputTokens: 256} }
+
 // defaultModule leaves Timeouts.Headers out: it is that of the first token.
 func defaultModule(g Global) Module {
 	return Module{
@@ -122,6 +124,9 @@ func (m *Module) setDefaults(r *report, p path, def Module) {
 	if m.reference() == "" {
 		orDefault(r, p.key("output_tokens"), &m.OutputTokens, def.OutputTokens)
 	}
+	if m.Traffic != nil {
+		m.Traffic.setDefaults(r, p.key("traffic"))
+	}
 	m.PresetSLO = def.PresetSLO
 	if m.SLO != nil {
 		m.SLO.setDefaults(r, p.key("slo"))
@@ -189,6 +194,11 @@ func (e *Engine) setDefaults(r *report, p path) {
 	for q, sources := range e.Histograms {
 		for i := range sources {
 			orDefault(r, p.key("histograms").key(string(q)).index(i).key("scale"), &sources[i].Scale, 1)
+		}
+	}
+	for key, sources := range e.lengths() {
+		for i := range sources {
+			orDefault(r, p.key(key).index(i).key("scale"), &sources[i].Scale, 1)
 		}
 	}
 	for i := range e.Progress {

@@ -59,6 +59,12 @@ type Engine struct {
 	Values map[Quantity][]EngineSource `yaml:"values,omitempty"`
 	// Histograms are the sources of each distribution, in the same way.
 	Histograms map[Quantity][]EngineHistogram `yaml:"histograms,omitempty"`
+	// InputLengths are the sources of the lengths of the prompts of ended requests,
+	// histograms in tokens, in the same way. They are read where a module of the
+	// endpoint has `traffic`.
+	InputLengths []EngineHistogram `yaml:"input_lengths,omitempty"`
+	// OutputLengths are those of the lengths of answers.
+	OutputLengths []EngineHistogram `yaml:"output_lengths,omitempty"`
 	// PrefixCache are the sources of the hits of the prefix cache, in the same
 	// way.
 	PrefixCache []EnginePrefixCache `yaml:"prefix_cache,omitempty"`
@@ -273,11 +279,22 @@ func (e *Engine) validate(r *report, p path) {
 	}
 	validateByQuantity(r, p.key("values"), e.Values, Numbers(), (*EngineSource).validate)
 	validateByQuantity(r, p.key("histograms"), e.Histograms, Distributions(), (*EngineHistogram).validate)
+	for key, sources := range e.lengths() {
+		validateList(r, p.key(key), len(sources))
+		for i := range sources {
+			sources[i].validate(r, p.key(key).index(i))
+		}
+	}
 	e.validatePrefixCache(r, p.key("prefix_cache"))
 	validateList(r, p.key("requests"), len(e.Requests))
 	for i := range e.Requests {
 		e.Requests[i].validate(r, p.key("requests").index(i))
 	}
+}
+
+// lengths returns the sources of lengths by key.
+func (e *Engine) lengths() map[string][]EngineHistogram {
+	return map[string][]EngineHistogram{"input_lengths": e.InputLengths, "output_lengths": e.OutputLengths}
 }
 
 // validateByQuantity checks sources by the quantity that they hold.

@@ -65,6 +65,11 @@ type Module struct {
 	// OutputTokens caps the answer in tokens, reasoning included, 1 to
 	// 100,000, or several; see below.
 	OutputTokens Lengths `yaml:"output_tokens,omitempty"`
+	// Traffic draws the lengths of prompts and answers from the requests of users, as the
+	// metrics pages of the servers count them, instead of asking `input_tokens`
+	// and `output_tokens`, which are asked until the requests of users are known.
+	// Default: no such draw.
+	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// BatchSize is how many texts one probe sends to an endpoint that embeds or
 	// ranks, 1 to 2,048.
 	BatchSize int `yaml:"batch_size,omitempty"`
@@ -163,6 +168,7 @@ func (m *Module) validate(r *report, p path) {
 	m.validateConcurrency(r, p)
 	m.validateLengths(r, p)
 	m.validateTurns(r, p)
+	m.validateTraffic(r, p)
 	m.validatePrompts(r, p)
 	m.validateAnswers(r, p)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
@@ -353,10 +359,12 @@ func (m *Module) validateAnswers(r *report, p path) {
 	}
 }
 
+// several reports whether there is more than one length.
+func several(l Lengths) bool { return len(l.Ladder) > 1 || len(l.Mix) > 1 }
+
 // validateLengths rejects several lengths where estimates would mix them.
 func (m *Module) validateLengths(r *report, p path) {
 	const hint = "several lengths beside %s; give each a module of its own"
-	several := func(l Lengths) bool { return len(l.Ladder) > 1 || len(l.Mix) > 1 }
 	if several(m.InputTokens) && m.Prefix.isRelated() {
 		r.errorf(p.key("input_tokens"), hint, "prefix: "+string(m.Prefix))
 	}

@@ -64,7 +64,7 @@ func (m *Module) uncounted(key string) string {
 		return m.reference() + ", which asks for no answer"
 	case !m.Judged() && key != "ttft":
 		return "concurrency: bursts are compared with ttft alone"
-	case (key == "tpot" || key == "fluidity") && m.OutputTokens.Max() == 1:
+	case (key == "tpot" || key == "fluidity") && m.MaxOutput() == 1:
 		return "output_tokens: 1, as the first token has no TPOT"
 	}
 	return ""

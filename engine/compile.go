@@ -103,6 +103,9 @@ type mapping struct {
 	copiesAndLE []string // sorted
 	values      map[config.Quantity][]*number
 	histograms  map[config.Quantity][]*distribution
+
+	inputLengths, outputLengths []*distribution // nil where they are not read
+
 	prefixCache []cacheHits
 	progress    []*number
 	finishes    []string
@@ -112,8 +115,8 @@ type mapping struct {
 }
 
 // compile makes a mapping ready. What is wrong in it for a page shows when the
-// page is read.
-func compile(name string, e *config.Engine) *mapping {
+// page is read. Lengths are those of requests.
+func compile(name string, e *config.Engine, lengths bool) *mapping {
 	c := &mapping{
 		name: name, config: e,
 		targets: map[string][]target{}, families: map[string][]family{},
@@ -132,6 +135,14 @@ func compile(name string, e *config.Engine) *mapping {
 	for q, sources := range e.Histograms {
 		for i := range sources {
 			c.histograms[q] = append(c.histograms[q], c.addDistribution(&sources[i]))
+		}
+	}
+	if lengths {
+		for i := range e.InputLengths {
+			c.inputLengths = append(c.inputLengths, c.addDistribution(&e.InputLengths[i]))
+		}
+		for i := range e.OutputLengths {
+			c.outputLengths = append(c.outputLengths, c.addDistribution(&e.OutputLengths[i]))
 		}
 	}
 	for i := range e.PrefixCache {

@@ -86,14 +86,21 @@ func (c *mapping) numbers(results []result) map[config.Quantity]float64 {
 func (c *mapping) distributions(results []result) map[config.Quantity]*Histogram {
 	histograms := map[config.Quantity]*Histogram{}
 	for q, sources := range c.histograms {
-		for _, d := range sources {
-			if h := d.of(results); h != nil {
-				histograms[q] = h
-				break
-			}
+		if h := firstOf(sources, results); h != nil {
+			histograms[q] = h
 		}
 	}
 	return histograms
+}
+
+// firstOf returns the histogram of the first source that is there; nil for none.
+func firstOf(sources []*distribution, results []result) *Histogram {
+	for _, d := range sources {
+		if h := d.of(results); h != nil {
+			return h
+		}
+	}
+	return nil
 }
 
 // finished adds up the ended requests by how they ended.

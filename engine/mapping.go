@@ -33,6 +33,8 @@ type Mappings struct {
 	pages     []string       // to try on a server of an unknown engine
 	scratch   sync.Pool      // of *scratch
 	memory    memory         // of large pages, shared by all endpoints
+
+	withLengths func() *Mappings
 }
 
 // NewMappings returns the built-in mappings with own ones added. An own mapping
@@ -44,7 +46,7 @@ func NewMappings(own map[string]*config.Engine) (*Mappings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newMappings(engines, own)
+	return newMappings(engines, own, false)
 }
 
 // Check returns the names of the engines that have a mapping, sorted, own ones
@@ -82,7 +84,8 @@ func readBuiltIn() (map[string]*config.Engine, error) {
 	return engines, nil
 }
 
-func newMappings(base, own map[string]*config.Engine) (*Mappings, error) {
+// newMappings returns mappings that read the lengths of requests too, or not.
+func newMappings(base, own map[string]*config.Engine, lengths bool) (*Mappings, error) {
 	engines := mergeAll(base, own)
 	var errs []error
 	for _, e := range withoutSentinels(engines) {
@@ -93,7 +96,7 @@ func newMappings(base, own map[string]*config.Engine) (*Mappings, error) {
 	}
 	m := &Mappings{byName: map[string]*mapping{}, sentinels: map[string]int{}, memory: newMemory()}
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		m.byName[name] = compile(name, engines[name])
+		m.byName[name] = compile(name, engines[name], lengths)
 		m.ranked = append(m.ranked, m.byName[name])
 	}
 	rank := func(c *mapping) int {
@@ -113,8 +116,17 @@ func newMappings(base, own map[string]*config.Engine) (*Mappings, error) {
 	}
 	m.pages = m.commonPages()
 	m.scratch.New = func() any { return new(scratch) }
+	m.withLengths = sync.OnceValue(func() *Mappings {
+		with, _ := newMappings(base, own, true) // as good as these
+		with.memory = m.memory
+		return with
+	})
 	return m, nil
 }
+
+// WithLengths returns the same mappings for readers that read the lengths of requests
+// too, which takes memory for each server.
+func (m *Mappings) WithLengths() *Mappings { return m.withLengths() }
 
 // mergeAll returns base with own mappings added.
 func mergeAll(base, own map[string]*config.Engine) map[string]*config.Engine {
@@ -154,6 +166,8 @@ func merge(base, e *config.Engine) *config.Engine {
 	replace(&c.Expected, e.Expected)
 	replace(&c.ExpectedAfterWork, e.ExpectedAfterWork)
 	replace(&c.Progress, e.Progress)
+	replace(&c.InputLengths, e.InputLengths)
+	replace(&c.OutputLengths, e.OutputLengths)
 	replace(&c.PrefixCache, e.PrefixCache)
 	replace(&c.Requests, e.Requests)
 	c.Fallback = c.Fallback || e.Fallback

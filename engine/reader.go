@@ -129,6 +129,8 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 		Values:     c.numbers(s.results),
 		Histograms: c.distributions(s.results),
 		Requests:   c.finished(s.results),
+
+		InputLengths: firstOf(c.inputLengths, s.results), OutputLengths: firstOf(c.outputLengths, s.results),
 	}
 	if hits, queries, item := c.cacheUse(s, r.item); item >= 0 {
 		r.item = item

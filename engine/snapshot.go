@@ -25,6 +25,9 @@ type Snapshot struct {
 	Values map[config.Quantity]float64
 	// Histograms are the distributions, in seconds.
 	Histograms map[config.Quantity]*Histogram
+	// InputLengths and OutputLengths are the lengths of the prompts and of the answers of
+	// ended requests, in tokens; nil unless the mappings are those WithLengths.
+	InputLengths, OutputLengths *Histogram
 	// Requests counts ended requests by how they ended: a key is one of
 	// Finishes.
 	Requests map[string]float64
@@ -46,12 +49,11 @@ type Snapshot struct {
 
 // Histogram is a cumulative histogram with the bounds of the engine.
 type Histogram struct {
-	// Bounds are the finite upper bounds, in seconds, increasing.
+	// Bounds are the finite upper bounds, increasing: in seconds, of lengths in tokens.
 	Bounds []float64
 	// Counts are the observations up to each bound.
 	Counts []uint64
-	// Count and Sum are the number and the sum, in seconds, of all
-	// observations.
+	// Count and Sum are the number and the sum of all observations.
 	Count uint64
 	Sum   float64
 }

@@ -9,6 +9,7 @@ type Document struct {
 	HitRatio *float64          `json:"prefix_cache_hit_ratio,omitempty"`
 	Benefit  *IntervalDocument `json:"prefix_benefit_seconds,omitempty"`
 	Knee     int               `json:"burst_knee_concurrency,omitempty"`
+	Traffic  *TrafficDocument  `json:"traffic,omitempty"`
 	Turns    []TurnDocument    `json:"turns,omitempty"`
 	Bursts   []BurstDocument   `json:"bursts,omitempty"`
 	Logprob  *float64          `json:"reference_logprob,omitempty"`
@@ -41,6 +42,14 @@ type BurstDocument struct {
 	TokensPerSecond float64 `json:"output_tokens_per_second,omitempty"`
 }
 
+// TrafficDocument is a Likeness in JSON.
+type TrafficDocument struct {
+	Input    float64 `json:"input_distance_ratio"`
+	Output   float64 `json:"output_distance_ratio"`
+	Requests float64 `json:"requests"`
+	Span     float64 `json:"window_seconds"`
+}
+
 // TurnDocument is a Turn in JSON.
 type TurnDocument struct {
 	Affinity    result.Affinity `json:"affinity"`
@@ -69,6 +78,9 @@ func NewDocument(f *Findings) *Document {
 	}
 	for _, b := range f.Bursts {
 		d.Bursts = append(d.Bursts, BurstDocument{b.Concurrency, b.Failed, b.TokensPerSecond})
+	}
+	if l := f.Likeness; l != nil {
+		d.Traffic = &TrafficDocument{l.Input, l.Output, l.Requests, l.Span.Seconds()}
 	}
 	for _, t := range f.Turns {
 		d.Turns = append(d.Turns, TurnDocument(t))

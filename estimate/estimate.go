@@ -92,6 +92,8 @@ type Findings struct {
 	// Logprob is the latest mean log-probability of the reference passage, in
 	// nats per token.
 	Logprob *float64
+	// Likeness compares what a module asks with what users ask; nil is not known.
+	Likeness *Likeness
 	// Turns are those of conversations, by affinity and number.
 	Turns []Turn
 	// Shift is the latest comparison of the first tokens of answers; nil without.
@@ -133,6 +135,7 @@ type Options struct {
 type Tracker struct {
 	options Options
 	mu      sync.Mutex
+	follows *follower // nil of a module that does not ask what users ask
 	state   state
 }
 
@@ -154,6 +157,12 @@ type state struct {
 
 // NewTracker returns a tracker that knows nothing.
 func NewTracker(o Options) *Tracker { return &Tracker{options: o} }
+
+// Follow has the tracker compare what the module asks with what users ask; the lengths of
+// the module are bounded. It is to be called before Observe.
+func (t *Tracker) Follow(users *Traffic, maxInput, maxOutput int) {
+	t.follows = &follower{users: users, maxInput: maxInput, maxOutput: maxOutput}
+}
 
 // Observe adds the results of one run, and returns what all give together: nil
 // where that is nothing. Results of a new model make it forget the old one.
@@ -178,7 +187,12 @@ func (t *Tracker) Observe(results []*result.Result) *Findings {
 	t.state.pairs.observe(results, now)
 	t.state.talks.observe(results, now)
 	t.state.bursts.observe(results, t.options.TTFT)
-	return t.state.findings(now)
+	f := t.state.findings(now)
+	if t.follows != nil {
+		t.follows.observe(results, now)
+		f = f.with(t.state.model, t.follows.likeness(now))
+	}
+	return f
 }
 
 // observe adds one result.

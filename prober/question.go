@@ -94,19 +94,28 @@ type lengthSource struct {
 	prefix  prompt.Prefix
 	outputs []prompt.Length
 	rng     *rand.Rand
-	learnt  bool // the server has counted a prompt
-	later   int  // tokens that the later turns of a conversation add
+	learnt  bool         // the server has counted a prompt
+	later   int          // tokens that the later turns of a conversation add
+	traffic *trafficDraw // nil where lengths are those of the module
 }
 
 func newLengthSource(m *config.Module) *lengthSource {
 	a := &lengthSource{prefix: prompt.Prefix(m.Prefix), outputs: lengthsOf(m.OutputTokens), rng: newRand(), later: m.TurnsBefore(m.Turns)}
 	a.prompts = prompt.NewMix(lengthsOf(m.InputTokens), a.prefix, a.rng)
+	if m.Traffic != nil {
+		a.traffic = newTrafficDraw(m, a.rng)
+	}
 	return a
 }
 
 func (a *lengthSource) next(texts, context int) question {
-	from, first := a.prompts, a.prompts.Next()
-	wanted, output := first.Target, prompt.Draw(a.outputs, a.rng)
+	from, first, output := a.prompts, prompt.Prompt{}, 0
+	if a.traffic != nil {
+		first, output = a.traffic.next(a.prompts)
+	} else {
+		first, output = a.prompts.Next(), prompt.Draw(a.outputs, a.rng)
+	}
+	wanted := first.Target
 	// Before the first count a prompt may be half as long again as it should be.
 	// One that does not fit is refused, and never counted.
 	if !a.learnt && context > 0 && wanted+wanted/2+output+a.later > context {

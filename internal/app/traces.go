@@ -92,7 +92,7 @@ func (t *traces) Observe(o *fleet.Observation) {
 	defer t.mu.Unlock()
 	if t.current != nil {
 		t.current.Observe(tracing.Target{
-			Endpoint: o.Target.Endpoint.Name, Module: o.Target.Name, URL: o.Target.Endpoint.URL.String(), MaxTokens: o.Target.OutputTokens.Max(),
+			Endpoint: o.Target.Endpoint.Name, Module: o.Target.Name, URL: o.Target.Endpoint.URL.String(), MaxTokens: o.Target.MaxOutput(),
 		}, o.Result)
 	}
 }

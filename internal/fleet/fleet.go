@@ -332,6 +332,7 @@ type member struct {
 	identity *identity
 	memory   *memory
 	findings []*findings // by index in targets
+	traffic  *traffic    // nil where no module asks what users ask
 	tasks    []*task
 	scrape   *scrape // nil where pages are not read
 }
@@ -343,6 +344,7 @@ func (f *Fleet) newMember(s spec) (*member, error) {
 		return nil, err
 	}
 	m := &member{spec: s, identity: &identity{known: engine.Known{Model: s.endpoint.Model}}}
+	m.traffic = newTraffic(s.targets)
 	m.memory = &memory{endpoint: s.endpoint, identity: m.identity}
 	err := f.addTasks(m)
 	m.memory.findings = m.findings
@@ -374,6 +376,9 @@ func (f *Fleet) addTasks(m *member) error {
 			if err != nil {
 				return err
 			}
+			if m.traffic != nil {
+				m.traffic.follow(rung, found, p)
+			}
 			m.tasks = append(m.tasks, f.newTask(rung, p, m, found, bursts))
 		}
 	}
@@ -385,7 +390,11 @@ func (f *Fleet) addScrape(m *member) error {
 	if f.Scraping == nil {
 		return nil
 	}
-	e, err := f.Network.Reader(m.endpoint, m.mappings)
+	mappings := m.mappings
+	if m.traffic != nil {
+		mappings = mappings.WithLengths()
+	}
+	e, err := f.Network.Reader(m.endpoint, mappings)
 	if err != nil {
 		return err
 	}
@@ -395,7 +404,7 @@ func (f *Fleet) addScrape(m *member) error {
 	}
 	m.scrape = &scrape{
 		lifecycle: lifecycle{release: e.Close}, reader: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
-		id: serversID(m.endpoint), memory: m.memory,
+		id: serversID(m.endpoint), memory: m.memory, traffic: m.traffic,
 		logger: f.Logger.With("endpoint", m.endpoint.Name),
 	}
 	return nil

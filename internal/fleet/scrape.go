@@ -25,6 +25,7 @@ type scrape struct {
 	reader     Reader
 	identity   *identity
 	memory     *memory
+	traffic    *traffic // nil where no module asks what users ask
 	servers    *collector.Servers
 	board      *status.Board
 	logger     *slog.Logger
@@ -50,6 +51,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		s.servers.Set(id, there)
 		s.board.SetServers(id.Endpoint, there)
 		s.memory.read(there)
+		s.traffic.read(there)
 		s.log(statuses)
 	})
 	return schedule.Report{}

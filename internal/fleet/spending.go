@@ -126,7 +126,7 @@ func (s *spending) requests() int {
 // request is what one request may have at most; of a conversation in that turn.
 func (s *spending) request(turn int) tokens {
 	m := s.module
-	t := tokens{output: m.OutputTokens.Max()}
+	t := tokens{output: m.MaxOutput()}
 	switch {
 	case m.Prompt != "":
 		t.input = len(m.Prompt)/bytesPerToken + templateTokens
@@ -164,7 +164,7 @@ func (s *spending) request(turn int) tokens {
 // promptToLength is how long a prompt may become that is made to length: a tenth
 // longer than it should be, and half before the server has counted one.
 func (s *spending) promptToLength() int {
-	n := s.module.InputTokens.Max()
+	n := s.module.MaxInput()
 	if !s.counted {
 		return n + n/2 + templateTokens
 	}

@@ -25,6 +25,7 @@ type task struct {
 	learned   *learned
 	identity  *identity
 	memory    *memory
+	traffic   *traffic   // nil where no module asks what users ask
 	series    rungSeries // set before the first run
 	observers []Observer // in their order; set before the first run
 	log       *taskLog
@@ -37,7 +38,7 @@ func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, burst
 	t := &task{
 		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
-		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
+		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, traffic: m.traffic, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
 	}
 	if rung.countsWaiting() {
 		t.waiting = new(waiting)
@@ -54,6 +55,9 @@ func (t *task) openSeries(first bool) {
 		[]Observer{t.series, endpointObserver{t.Probes}, serverObserver{t.Servers}, t.identity, t.memory, selfObserver{t.Self}},
 		t.Options.Observers, []Observer{t.log},
 	)
+	if t.traffic != nil {
+		t.observers = append(t.observers, t.traffic)
+	}
 }
 
 // probe runs once and hands the results to the observers.
@@ -138,6 +142,7 @@ func (t *task) publishSkip(s *result.Skip) {
 	if s == nil {
 		return
 	}
+	t.traffic.spent(s.Spent)
 	for _, r := range s.Spent {
 		t.series.of(r).metrics.Spend(r)
 		t.Probes.SetServed(t.Endpoint.Name, r)

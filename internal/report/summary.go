@@ -248,6 +248,9 @@ func (p *page) findings(f *estimate.Findings) {
 	if f.Benefit != nil {
 		add("benefit", "first token %s earlier when asked again", within(*f.Benefit, asDuration))
 	}
+	if l := f.Likeness; l != nil {
+		add("traffic", "lengths of prompts %.2f and of answers %.2f from those of %.0f requests of users", l.Input, l.Output, l.Requests)
+	}
 	addTurns(f.Turns, add)
 	if f.ColdCached > 0 {
 		add("cold cached", "%d cold prompts came from the cache in part", f.ColdCached)

@@ -177,7 +177,22 @@ func vllmMetrics(o *Options) *liveMetrics {
 	add(inferenceTime, "vllm:request_inference_time_seconds", "Time in the batch.", phase)
 	add(prefillTime, "vllm:request_prefill_time_seconds", "Time from entering the batch to the first token.", phase)
 	add(decodeTime, "vllm:request_decode_time_seconds", "Time from the first token to the last.", phase)
+	add(promptTokens, "vllm:request_prompt_tokens", "Prompt tokens of a request.", lengthBounds(o.ContextLength))
+	add(generatedTokens, "vllm:request_generation_tokens", "Tokens generated for a request.", lengthBounds(o.ContextLength))
 	return m
+}
+
+// lengthBounds are 1, 2, 5, 10 and so on, up to a length.
+func lengthBounds(most int) []float64 {
+	var all []float64
+	for power := 1; power <= most; power *= 10 {
+		for _, n := range []int{1, 2, 5} {
+			if n*power <= most {
+				all = append(all, float64(n*power))
+			}
+		}
+	}
+	return all
 }
 
 func vllmLabels(o *Options, replica int) prometheus.Labels {

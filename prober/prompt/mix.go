@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -15,15 +16,20 @@ type Length struct {
 // Draw returns the tokens of one of the lengths, at random by weight. There is
 // one at least; one alone takes no rng.
 func Draw(lengths []Length, rng *rand.Rand) int {
-	last := len(lengths) - 1
-	if last == 0 {
+	if len(lengths) == 1 {
 		return lengths[0].Tokens
 	}
+	return At(lengths, rng.Float64())
+}
+
+// At returns the tokens of the length at a share of all lengths by weight, from 0 to 1.
+func At(lengths []Length, share float64) int {
+	last := len(lengths) - 1
 	total := 0.0
 	for _, l := range lengths {
 		total += l.Weight
 	}
-	at := rng.Float64() * total
+	at := share * total
 	for _, l := range lengths[:last] {
 		if at -= l.Weight; at < 0 {
 			return l.Tokens
@@ -37,6 +43,7 @@ func Draw(lengths []Length, rng *rand.Rand) int {
 type Mix struct {
 	lengths  []Length
 	builders []*builder // of lengths
+	prefix   Prefix
 	rng      *rand.Rand
 }
 
@@ -44,7 +51,7 @@ type Mix struct {
 // chat template included. A length below the shortest prompt (about 40 words)
 // gives that one. Warm prompts of one length take no rng.
 func NewMix(lengths []Length, prefix Prefix, rng *rand.Rand) *Mix {
-	m := &Mix{lengths: lengths, rng: rng, builders: make([]*builder, len(lengths))}
+	m := &Mix{lengths: lengths, prefix: prefix, rng: rng, builders: make([]*builder, len(lengths))}
 	for i, l := range lengths {
 		m.builders[i] = newBuilder(l.Tokens, prefix, rng)
 	}
@@ -53,6 +60,27 @@ func NewMix(lengths []Length, prefix Prefix, rng *rand.Rand) *Mix {
 
 // Next returns the prompt to send now.
 func (m *Mix) Next() Prompt { return m.next(Draw(m.lengths, m.rng)) }
+
+// At returns the prompt of the length at a share of all lengths by weight.
+func (m *Mix) At(share float64) Prompt { return m.next(At(m.lengths, share)) }
+
+// Use makes it a mix of other lengths, at least one. What was learnt of a length is
+// kept, and new lengths begin with what was learnt of others.
+func (m *Mix) Use(lengths []Length) {
+	counted := slices.IndexFunc(m.builders, func(b *builder) bool { return b.counted })
+	builders := make([]*builder, len(lengths))
+	for i, l := range lengths {
+		b := m.builder(l.Tokens)
+		if b == nil {
+			b = newBuilder(l.Tokens, m.prefix, m.rng)
+			if counted >= 0 {
+				b.startFrom(m.builders[counted])
+			}
+		}
+		builders[i] = b
+	}
+	m.lengths, m.builders = lengths, builders
+}
 
 // Like returns another prompt of the same length as one that Next returned, for
 // requests with several texts.

@@ -23,7 +23,7 @@ func endpoint() Board {
 			{Title: "Failures", Panels: endpointFailures()},
 			{Title: "Objectives", Panels: endpointObjectives()},
 			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},
-			{Title: "Conversations", Collapsed: true, Panels: endpointConversations()},
+			{Title: "Conversations and traffic", Collapsed: true, Panels: slices.Concat(endpointConversations(), endpointTraffic())},
 			{Title: "Bursts", Collapsed: true, Panels: endpointBursts()},
 			{Title: "Quality and changes", Collapsed: true, Panels: slices.Concat(endpointQuality(), endpointCalls(), endpointDrift())},
 			{Title: "Probers", Collapsed: true, Panels: endpointProbers()},

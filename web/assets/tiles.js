@@ -37,13 +37,14 @@ const between = (e, write) => small(`${write(e.lower)} to ${write(e.upper)}, 95 
 function quality(series, findings) {
   const verdicts = (series?.probes ?? []).map((p) => p.answer?.verdict).filter(Boolean);
   const right = verdicts.filter((v) => v === 'correct' || v === 'valid').length;
-  const { prefill_tokens_per_second: prefill, ttft_fixed_seconds: fixed, prefix_benefit_seconds: benefit, prefix_cache_hit_ratio: hits, burst_knee_concurrency: knee, bursts } = findings ?? {};
+  const { prefill_tokens_per_second: prefill, ttft_fixed_seconds: fixed, prefix_benefit_seconds: benefit, prefix_cache_hit_ratio: hits, burst_knee_concurrency: knee, bursts, traffic } = findings ?? {};
   return [
     verdicts.length > 0 && tile('Right answers', ratio(right / verdicts.length), small(`${right} of the latest ${verdicts.length}`), ...faults(verdicts)),
     prefill && tile('Prefill', `${number(Math.round(prefill.estimate))} tokens/s`, between(prefill, (v) => number(Math.round(v)))),
     fixed && tile('TTFT without prefill', seconds(fixed.estimate), between(fixed, seconds)),
     benefit && tile('Saved by the prefix cache', signed(benefit.estimate), between(benefit, signed)),
     hits !== undefined && tile('Prompt from the cache', ratio(hits), small('as the replies report')),
+    traffic && tile('Distance from traffic', `${ratio(traffic.input_distance_ratio)} / ${ratio(traffic.output_distance_ratio)}`, small(`prompts / answers, of ${number(Math.round(traffic.requests))} requests`)),
     bursts && tile('Knee', knee ? `${number(knee)} at once` : 'none', small(knee ? 'the smallest burst that misses the objective' : 'every burst meets the objective')),
   ];
 }

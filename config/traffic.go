@@ -1,0 +1,56 @@
+package config
+
+// Traffic has a module ask what users ask: requests whose lengths are drawn from what
+// the servers of the endpoint counted lately.
+type Traffic struct {
+	// MaxInputTokens bounds the length of prompts, 1 to 2,000,000, as a budget does: longer
+	// ones are cut to it.
+	MaxInputTokens int `yaml:"max_input_tokens"`
+	// MaxOutputTokens bounds the length of answers in the same way, 1 to 100,000.
+	MaxOutputTokens int `yaml:"max_output_tokens"`
+}
+
+// MaxInput returns how many tokens a prompt that is made to length is to have at most.
+func (m *Module) MaxInput() int {
+	if m.Traffic == nil {
+		return m.InputTokens.Max()
+	}
+	return max(m.InputTokens.Max(), m.Traffic.MaxInputTokens)
+}
+
+// MaxOutput returns how many tokens an answer may have at most.
+func (m *Module) MaxOutput() int {
+	if m.Traffic == nil {
+		return m.OutputTokens.Max()
+	}
+	return max(m.OutputTokens.Max(), m.Traffic.MaxOutputTokens)
+}
+
+func (t *Traffic) setDefaults(r *report, p path) {
+	orDefault(r, p.key("max_input_tokens"), &t.MaxInputTokens, defaultTraffic().MaxInputTokens)
+	orDefault(r, p.key("max_output_tokens"), &t.MaxOutputTokens, defaultTraffic().MaxOutputTokens)
+}
+
+// validateTraffic rejects keys that say other lengths than those of users.
+func (m *Module) validateTraffic(r *report, p path) {
+	if m.Traffic == nil {
+		return
+	}
+	at := p.key("traffic")
+	validateRange(r, at.key("max_input_tokens"), m.Traffic.MaxInputTokens, 1, maxInputTokens)
+	validateRange(r, at.key("max_output_tokens"), m.Traffic.MaxOutputTokens, 1, maxOutputTokens)
+	if keys := m.promptKeys(); len(keys) > 0 {
+		r.errorf(at, "excludes %s", keys[0])
+	} else if m.Prefix != PrefixCold {
+		r.errorf(at, "excludes prefix: %s", m.Prefix)
+	}
+	if len(m.Concurrency) > 0 {
+		r.errorf(at, "excludes concurrency")
+	}
+	if several(m.InputTokens) {
+		r.errorf(p.key("input_tokens"), "several lengths beside traffic; want the one to ask until the traffic is known")
+	}
+	if several(m.OutputTokens) {
+		r.errorf(p.key("output_tokens"), "several lengths beside traffic; want the one to ask until the traffic is known")
+	}
+}

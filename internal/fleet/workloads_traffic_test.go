@@ -1,0 +1,144 @@
+package fleet
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/prompt"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+// askedBy keeps what a module is given to draw from.
+type askedBy struct{ latest *prober.Lengths }
+
+func (a *askedBy) SetLengths(l *prober.Lengths) { a.latest = l }
+
+// The pages of servers become the lengths that modules draw from.
+func TestTrafficOfPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &askedBy{}
+		users := &traffic{users: estimate.NewTraffic(time.Now), askers: []asker{a}}
+		page := func(n uint64) *engine.Histogram {
+			return &engine.Histogram{Bounds: []float64{100, 101, 200}, Counts: []uint64{0, n, n}, Count: n}
+		}
+		read := func(n uint64) {
+			both := []engine.Status{
+				{Server: "a", Snapshot: &engine.Snapshot{InputLengths: page(n), OutputLengths: page(2 * n)}},
+				{Server: "b", Snapshot: &engine.Snapshot{InputLengths: page(n), OutputLengths: page(2 * n)}},
+				{Server: "c"},
+				{Server: "d", Snapshot: &engine.Snapshot{}},
+			}
+			users.read(both)
+		}
+		read(1000)
+		for range 4 {
+			time.Sleep(10 * time.Minute)
+			read(1100)
+		}
+		if a.latest == nil || !slices.Equal(a.latest.Inputs, []prompt.Length{{Tokens: 100, Weight: 200}}) || a.latest.Outputs[0].Weight != 400 {
+			t.Errorf("lengths %+v", a.latest)
+		}
+		time.Sleep(25 * time.Hour)
+		if read(1100); a.latest != nil {
+			t.Errorf("a day later: %+v", a.latest)
+		}
+	})
+}
+
+// askAs sends requests as users do, of as many words, in one answer of so many tokens.
+func askAs(t *testing.T, url string, words, output int) {
+	t.Helper()
+	body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"max_tokens":%d,"ignore_eos":true}`, strings.Repeat("word ", words), output)
+	resp, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v", resp.StatusCode, err)
+	}
+}
+
+// A module asks what users ask of the simulated server, by the server's own page: neither
+// its own probes nor those of another module change that, although there are many.
+func TestTrafficAgainstTheSimulator(t *testing.T) {
+	o := testlab.Swift()
+	o.Engine = "vllm"
+	w := testlab.NewWitness(t, o)
+	l := newLab(t)
+	l.Scraping = schedule.New(schedule.Options{})
+	if err := l.Apply(planOf(parse(t, fmt.Sprintf(`
+modules:
+  typical: {traffic: {max_input_tokens: 1500, max_output_tokens: 50}, input_tokens: 100, output_tokens: 3}
+  other: {input_tokens: 60, output_tokens: 1}
+endpoints: [{name: e, url: %s, modules: [typical, other]}]`, w.URL)))); err != nil {
+		t.Fatal(err)
+	}
+	m := l.members["e"]
+	now := time.Now() // the clock of what users ask
+	m.traffic.users = estimate.NewTraffic(func() time.Time { return now })
+	read := func() { m.scrape.read(t.Context(), schedule.Run{}) }
+	run := func(n int) {
+		for range n {
+			l.run("e", schedule.Run{Scheduled: time.Now()})
+		}
+	}
+	run(1)
+	read()
+	var inputs, outputs []float64
+	for i := range 240 {
+		words, output := 288+(i%2)*600, 8+(i%2)*30 // 300 and 900 tokens, with the template
+		askAs(t, w.URL, words, output)
+		inputs, outputs = append(inputs, float64(words+12)), append(outputs, float64(output))
+		if i%8 == 0 {
+			run(1)
+		}
+	}
+	before := w.Requests()
+	for range 4 {
+		now = now.Add(10 * time.Minute)
+		read()
+	}
+	m.findings[0].tracker.Follow(m.traffic.users, 1500, 50) // as after some hours
+	if p := l.times(30, "e"); p.Sum("inference_probe_traffic_requests") != 240 {
+		t.Errorf("%v requests of users, want 240", p.Sum("inference_probe_traffic_requests"))
+	}
+	var typical [2][]float64
+	for _, r := range w.Records()[before:] {
+		if r.OutputTokens > 1 { // those of the other module have 1
+			typical[0], typical[1] = append(typical[0], float64(r.PromptTokens)), append(typical[1], float64(r.OutputTokens))
+		}
+	}
+	if len(typical[0]) != 30 {
+		t.Fatalf("%d probes", len(typical[0]))
+	}
+	for i, truth := range [2][]float64{inputs, outputs} {
+		got, want := meanOf(typical[i]), meanOf(truth)
+		logRelative(t, []string{"mean prompt", "mean answer"}[i], got, want)
+		if math.Abs(got-want) > 0.3*want {
+			t.Errorf("mean of %v tokens, of users %v", got, want)
+		}
+	}
+	if p := l.page(); p.Sum("inference_probe_traffic_input_distance_ratio") > 0.01 || !p.Has("inference_probe_traffic_output_distance_ratio") {
+		t.Errorf("distance %v", p.Sum("inference_probe_traffic_input_distance_ratio"))
+	}
+}
+
+func meanOf(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
