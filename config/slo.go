@@ -33,7 +33,7 @@ type SLO struct {
 	// CountWaiting counts a probe that was due while the one before still waited for its
 	// first token, and was left out, as a user who waited until that token came: for
 	// `ttft`, which is required with it, and wherever percentiles of the time to first
-	// token are read. Without it, a server that stands still for a minute has one slow
+	// token are read. Without it, a server that freezes for a minute has one slow
 	// probe.
 	CountWaiting bool `yaml:"count_waiting,omitempty"`
 }

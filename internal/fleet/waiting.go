@@ -50,7 +50,7 @@ func (t *task) countWaiting(results []*result.Result, counts bool) {
 }
 
 // waited returns how long a user who came at an instant waited for a first token, if the
-// probe waited for its own then: until that token came, as the server had stood still
+// probe waited for its own then: until that token came, as the server was frozen
 // for both. Where the probe was given up without one it is result.Absent, no token,
 // unless the user had not yet waited for longer than limit: whether the wait would have
 // been too long is not known.

@@ -18,7 +18,7 @@ import (
 )
 
 // freezing is a simulated server, asked without a network. From a minute to half of an hour on
-// it stands still for a minute.
+// it freezes for a minute.
 type freezing struct {
 	handler    http.Handler
 	firstToken time.Duration // the limit of a request
@@ -162,7 +162,7 @@ func (f *firstRun) Run(ctx context.Context, due time.Time) ([]*result.Result, *r
 	return f.freezing.Run(ctx, due)
 }
 
-// While a server stands still for a minute four users come, one every 15 s. Of probes that
+// While a server freezes for a minute four users come, one every 15 s. Of probes that
 // wait for it one runs; of those that are given up after 25 s two do, and a pause of two
 // intervals follows.
 func TestCoordinatedOmission(t *testing.T) {
