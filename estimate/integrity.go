@@ -62,6 +62,7 @@ const (
 // memory before the first one.
 type integrity struct {
 	answers uint64
+	before  uint64 // answers that an earlier process inspected
 	signs   *[numSigns]sign
 }
 
@@ -77,7 +78,7 @@ func (g *integrity) observe(r *result.Result) {
 		}
 		g.signs = new([numSigns]sign)
 		for i := range g.signs {
-			g.signs[i].usual.answers = float64(min(g.answers-1, maxAnswers))
+			g.signs[i].usual.answers = float64(min(g.before+g.answers-1, maxAnswers))
 		}
 	}
 	for i, finding := range check.Findings() {

@@ -43,6 +43,7 @@ func (s *state) learners() []learner {
 		{"logprob", 1, s.score.save, s.score.restore},
 		{"first_token", 1, s.first.save, s.first.restore},
 		{"drift", 1, s.saveDrift, s.restoreDrift},
+		{"integrity", 1, s.integrity.save, s.integrity.restore},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // restarted returns what another process makes of steps.
@@ -193,5 +194,67 @@ func TestTrackerTakesUpWhatItCan(t *testing.T) {
 	}})
 	if err == nil || strings.Count(err.Error(), "restore") != 3 || len(fresh.state.score.shift.baseline) != 2 {
 		t.Errorf("error %v, baseline %v", err, fresh.state.score.shift.baseline)
+	}
+}
+
+// nextProcess returns a lab whose tracker took up what this one's learned.
+func (l *lab) nextProcess(t *testing.T) *lab {
+	t.Helper()
+	saved, err := l.tracker.Save()
+	if err != nil || saved == nil {
+		t.Fatalf("saved %v, %v", saved, err)
+	}
+	text, err := json.Marshal(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read SavedTracker
+	if err := json.Unmarshal(text, &read); err != nil {
+		t.Fatal(err)
+	}
+	next := newLab(0)
+	if err := next.tracker.Restore(&read); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// What is usual of the findings in answers is known after a restart: a share that rises
+// then is found at once. The counts of findings are those of the process.
+func TestIntegrityGoesOnAfterARestart(t *testing.T) {
+	inspected := func(l *lab, n int, findings ...check.Finding) (f *Findings) {
+		for range n {
+			f = l.run(with(probe(256, ms), func(r *result.Result) { r.Start, r.Inspected, r.Integrity = l.now, true, findings }))
+		}
+		return f
+	}
+	l := newLab(0)
+	inspected(l, minAnswers)
+	l = l.nextProcess(t)
+	if f := inspected(l, 1); f != nil && f.Integrity != nil {
+		t.Errorf("before the first finding: %+v", f.Integrity)
+	}
+	f := inspected(l, 3, check.FindingToken)
+	token := slices.Index(check.Findings(), check.FindingToken)
+	if s := f.Integrity.Signs[token]; s.Since.IsZero() || s.Seen != 3 || s.Count != 3 || f.Integrity.Answers != 4 {
+		t.Errorf("%+v of %d answers", s, f.Integrity.Answers)
+	}
+	f = inspected(l.nextProcess(t), 1, check.FindingToken)
+	if s := f.Integrity.Signs[token]; s.Since.IsZero() || s.Seen != 4 || s.Count != 1 || f.Integrity.Answers != 1 {
+		t.Errorf("after another restart: %+v of %d answers", s, f.Integrity.Answers)
+	}
+}
+
+// Shares that no answers have begin again.
+func TestIntegrityThatCannotBe(t *testing.T) {
+	for _, data := range []string{
+		`[]`, `{"answers":-1}`, `{"answers":1,"signs":{"TOKEN":{"usual":{"found":2,"answers":1}}}}`,
+		`{"answers":1,"signs":{"TOKEN":{"sum":15}}}`, `{"answers":1,"signs":{"TOKEN":{"sum":4,"raised":true}}}`,
+	} {
+		data = strings.ReplaceAll(data, "TOKEN", string(check.FindingToken))
+		var next integrity
+		if err := next.restore([]byte(data)); err == nil || next.signs != nil || next.before != 0 {
+			t.Errorf("%s was taken", data)
+		}
 	}
 }
