@@ -26,7 +26,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test hostile e2e peers lint vuln rules proof page real real-smoke deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test hostile e2e peers lint vuln rules proof incidents page real real-smoke deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -55,7 +55,7 @@ lint: ## format and static checks
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
-	for module in dashgen alertsim prove browse deploy release real peers; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
+	for module in dashgen alertsim incidents prove browse deploy release real peers; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
 
 vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
@@ -67,9 +67,13 @@ proof: ## every query of dashboards and rules against a real Prometheus, and the
 	tools/prometheus/build.sh promtool
 	cd tools/dashgen && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./...
 	cd tools/alertsim && $(GO) test ./...
+	cd tools/incidents && $(GO) test ./...
 	cd tools/peers && $(GO) test ./...
 	cd tools/real && $(GO) test ./...
 	tools/prove/check.sh
+
+incidents: ## two incidents with real processes, clocks, Prometheus and Alertmanager, some 9 minutes; builds these the first time
+	tools/incidents/run.sh
 
 page: ## the status page in a real Chromium
 	tools/browse/check.sh
