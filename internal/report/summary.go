@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // metric is a latency that a summary describes, by its names in JSON and in the
@@ -37,6 +38,7 @@ type Summary struct {
 	outcomes map[result.Outcome]int
 	failures map[result.Outcome]*result.Result // the first with a reason
 	samples  map[string][]time.Duration        // of successes, by the name of a metric
+	verdicts map[check.Verdict]int             // on the answers that were checked
 	together *estimate.Findings                // nil is nothing
 	skipped  int                               // runs without a request
 	skip     *result.Skip                      // of the first of them
@@ -70,10 +72,14 @@ func (s *Summary) Add(results ...*result.Result) {
 func (s *Summary) add(r *result.Result) {
 	if s.outcomes == nil {
 		s.outcomes = map[result.Outcome]int{}
+		s.verdicts = map[check.Verdict]int{}
 		s.failures = map[result.Outcome]*result.Result{}
 		s.samples = map[string][]time.Duration{}
 	}
 	s.outcomes[r.Outcome]++
+	if v := r.Answer.Verdict; v != "" {
+		s.verdicts[v]++
+	}
 	if r.Outcome != result.Success {
 		if s.failures[r.Outcome] == nil && r.Err != nil {
 			s.failures[r.Outcome] = r
@@ -112,6 +118,7 @@ func (s *Summary) Text(w io.Writer, t result.Target, o Options) error {
 		p.paint(c, fmt.Sprintf("%d of %d probes succeeded", s.outcomes[result.Success], s.Probes())),
 		clean(t.Endpoint), clean(t.URL), clean(t.Module))
 	s.listFailures(p)
+	s.listVerdicts(p)
 	s.table(p)
 	p.findings(s.together)
 	return p.writeTo(w)
@@ -134,6 +141,19 @@ func (s *Summary) listFailures(p *page) {
 	if s.skip != nil {
 		p.title("%d × not asked", s.skipped)
 		p.row("reason", s.skip.Error())
+	}
+}
+
+// listVerdicts lists what the answers that were checked came to.
+func (s *Summary) listVerdicts(p *page) {
+	if len(s.verdicts) == 0 {
+		return
+	}
+	p.title("Answers")
+	for _, v := range check.Verdicts() {
+		if n := s.verdicts[v]; n > 0 {
+			p.row(strconv.Itoa(n), string(v))
+		}
 	}
 }
 
@@ -193,6 +213,7 @@ type summaryDocument struct {
 	Module   string                          `json:"module"`
 	Probes   int                             `json:"probes"`
 	Outcomes map[result.Outcome]int          `json:"outcomes"`
+	Verdicts map[check.Verdict]int           `json:"verdicts,omitempty"`
 	Skipped  int                             `json:"skipped,omitempty"`
 	Latency  map[string]distributionDocument `json:"latency,omitempty"`
 	Together *estimate.Document              `json:"together,omitempty"`
@@ -217,7 +238,7 @@ type distributionDocument struct {
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: map[result.Outcome]int{}, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: estimate.NewDocument(s.together),
+		Outcomes: map[result.Outcome]int{}, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: estimate.NewDocument(s.together),
 	}
 	maps.Copy(d.Outcomes, s.outcomes)
 	for name, samples := range s.samples {

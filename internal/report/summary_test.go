@@ -3,10 +3,12 @@ package report
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/check"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -88,4 +90,31 @@ func TestSummary(t *testing.T) {
 func TestSummaryOfNothing(t *testing.T) {
 	golden(t, "summary-empty.txt", func(w io.Writer) error { return new(Summary).Text(w, target, Options{Width: 80}) })
 	golden(t, "summary-empty.json", func(w io.Writer) error { return new(Summary).JSON(indented{w}, target) })
+}
+
+// What checked answers came to is counted, whatever their outcome, in the order of
+// the documentation.
+func TestSummaryOfVerdicts(t *testing.T) {
+	var s Summary
+	for _, v := range []check.Verdict{check.LeakedIntoContent, check.Valid, "", check.Valid, check.BadJSON, check.Valid} {
+		r := oneToken()
+		r.Answer.Verdict = v
+		s.Add(r)
+	}
+	capture := func(write func(io.Writer) error) string {
+		t.Helper()
+		var b strings.Builder
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	text := capture(func(w io.Writer) error { return s.Text(w, target, Options{Width: 80}) })
+	if want := "\nAnswers\n  3            valid\n  1            bad_json\n  1            leaked_into_content\n"; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+	document := capture(func(w io.Writer) error { return s.JSON(w, target) })
+	if want := `"verdicts":{"bad_json":1,"leaked_into_content":1,"valid":3}`; !strings.Contains(document, want) {
+		t.Errorf("no %s in %s", want, document)
+	}
 }
