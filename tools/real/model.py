@@ -163,11 +163,12 @@ def write_bert(directory):
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
 
-directory, texts = pathlib.Path(sys.argv[1]), sys.argv[2:]
-tokenizer = trained(texts, directory / "hf")
-tensors = llama()
-write_hf(directory / "hf", tensors)
-write_gguf(directory / "model.gguf", tensors, tokenizer)
-trained(texts, directory / "embedding")
-write_bert(directory / "embedding")
-write_lora(directory / "lora")
+if __name__ == "__main__":
+    directory, texts = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    tokenizer = trained(texts, directory / "hf")
+    tensors = llama()
+    write_hf(directory / "hf", tensors)
+    write_gguf(directory / "model.gguf", tensors, tokenizer)
+    trained(texts, directory / "embedding")
+    write_bert(directory / "embedding")
+    write_lora(directory / "lora")
