@@ -109,8 +109,18 @@ func loadFamilies() []*serverFamily {
 			"Ratio of the KV cache in use, 0 to 1. Near 1 the server queues or preempts requests. Blocks kept only for reuse are excluded if the engine reports them separately."),
 		quantityGauge(config.KVCacheCapacity, "tokens",
 			"Capacity of the KV cache in tokens, for all requests together."),
+		quantityGauge(config.KVBlockSize, "tokens",
+			"Tokens of a block of the KV cache, in which prefixes are reused."),
+		quantityGauge(config.KVBlocks, "",
+			"Blocks of the KV cache, in use or not."),
 		quantityGauge(config.ContextLength, "tokens",
 			"Maximum length of prompt and answer together that the server accepts."),
+		quantityGauge(config.LoRARunning, "",
+			"LoRA adapters with requests that the server is processing."),
+		quantityGauge(config.LoRAWaiting, "",
+			"LoRA adapters with requests in the server's queue. Where inference_server_lora_adapters_running is at its maximum, they wait for a place among the adapters."),
+		quantityGauge(config.LoRAMax, "",
+			"LoRA adapters that requests processed at the same time can have at most."),
 	}
 }
 

@@ -290,7 +290,7 @@ func badFiles() map[string][]string {
 		},
 		"engine-unknown": {
 			`:3: engines.a.sentinel: unknown key "sentinel"; known here: copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, requests, sentinels, setup, values`,
-			`:5: engines.a.values.requests_running[0].name: unknown key "name"; known here: combine, from_label, labels, plus, scale, series, times`,
+			`:5: engines.a.values.requests_running[0].name: unknown key "name"; known here: combine, from_label, items_of, labels, plus, scale, series, times`,
 			`:7: engines.a.histograms.ttft[0].buckets: unknown key "buckets"; known here: count, labels, scale, series, sum`,
 		},
 		"engine-lists": {
@@ -337,16 +337,18 @@ func badFiles() map[string][]string {
 			`:12: engines.a.pages[8]: want a path like /metrics, or a port and a path like :8002/metrics`,
 		},
 		"engine-quantity": {
-			`:3: engines.a.expected[1]: unknown quantity "queue_size"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, context_length_tokens, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens, prefix_cache_queries, prefix_cache_hits, requests, ttft, tpot, inter_token, queue, prefill, decode, request_duration`,
-			`:5: engines.a.values.prefix_cache_hits: unknown quantity "prefix_cache_hits"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, context_length_tokens, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
-			`:6: engines.a.values.requests: unknown quantity "requests"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, context_length_tokens, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
-			`:7: engines.a.values.ttft: unknown quantity "ttft"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, context_length_tokens, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
+			`:3: engines.a.expected[1]: unknown quantity "queue_size"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens, prefix_cache_queries, prefix_cache_hits, requests, ttft, tpot, inter_token, queue, prefill, decode, ...`,
+			`:5: engines.a.values.prefix_cache_hits: unknown quantity "prefix_cache_hits"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
+			`:6: engines.a.values.requests: unknown quantity "requests"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
+			`:7: engines.a.values.ttft: unknown quantity "ttft"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
 			`:9: engines.a.histograms.requests_running: unknown quantity "requests_running"; known here: ttft, tpot, inter_token, queue, prefill, decode, request_duration`,
-			`:10: engines.a.expected_after_work[1]: unknown quantity "tokens"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, context_length_tokens, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens, prefix_cache_queries, prefix_cache_hits, requests, ttft, tpot, inter_token, queue, prefill, decode, request_duration`,
+			`:10: engines.a.expected_after_work[1]: unknown quantity "tokens"; known here: requests_running, requests_waiting, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens, prefix_cache_queries, prefix_cache_hits, requests, ttft, tpot, inter_token, queue, prefill, decode, ...`,
 		},
 		"engine-combine": {
 			`:4: engines.a.progress[0].combine: want sum or max, got "mean"`,
 			`:5: engines.a.progress[1].combine: want sum or max, got ""`,
+			`:6: engines.a.progress[2].items_of: excludes from_label`,
+			`:7: engines.a.progress[3].items_of: label name "b-c" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
 		},
 		"engine-scale": {
 			`:4: engines.a.progress[0].scale: want a number above 0`,

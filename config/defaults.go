@@ -233,7 +233,7 @@ func (s *EngineSource) setDefaults(r *report, p path, combine string) {
 }
 
 func defaultCombine(q Quantity) string {
-	if IsRatio(q) || q == ContextLength {
+	if IsRatio(q) || q == ContextLength || q == KVBlockSize || q == LoRAMax {
 		return CombineMax
 	}
 	return CombineSum

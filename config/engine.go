@@ -89,9 +89,13 @@ type EngineSource struct {
 	// FromLabel takes the number from the value of this label instead of from
 	// that of the sample.
 	FromLabel string `yaml:"from_label,omitempty"`
+	// ItemsOf takes the number of items in the comma-separated list that is the
+	// value of this label. Of several samples the one with the largest value counts,
+	// which is the latest where the value is a time.
+	ItemsOf string `yaml:"items_of,omitempty"`
 	// Combine is how several samples make one number, `sum` or `max`. Default:
-	// `max` for a ratio, for `context_length_tokens` and under `times`, `sum`
-	// for all else.
+	// `max` for a ratio, `context_length_tokens`, `kv_cache_block_tokens`,
+	// `lora_adapters_max` and under `times`, `sum` for all else.
 	Combine string `yaml:"combine,omitempty"`
 	// Scale is what the number is multiplied with to be in the unit of the
 	// quantity, above 0. Default: 1.
@@ -184,7 +188,12 @@ const (
 	RequestsWaiting  Quantity = "requests_waiting"            // requests in the queue
 	KVCacheUsage     Quantity = "kv_cache_usage_ratio"        // 0 to 1, without what is only kept for reuse where the engine reports that
 	KVCacheCapacity  Quantity = "kv_cache_capacity_tokens"    // tokens
+	KVBlockSize      Quantity = "kv_cache_block_tokens"       // tokens of a block
+	KVBlocks         Quantity = "kv_cache_blocks"             // all blocks, used or not
 	ContextLength    Quantity = "context_length_tokens"       // tokens of prompt and answer together, at most
+	LoRARunning      Quantity = "lora_adapters_running"       // adapters with requests in the batch
+	LoRAWaiting      Quantity = "lora_adapters_waiting"       // adapters with requests in the queue
+	LoRAMax          Quantity = "lora_adapters_max"           // adapters that a batch can have
 	PromptTokens     Quantity = "prompt_tokens"               // counter, cached ones included
 	GenerationTokens Quantity = "generation_tokens"           // counter
 	Preemptions      Quantity = "preemptions"                 // counter, requests
@@ -210,7 +219,8 @@ const (
 // Numbers lists the quantities that `values` may have: gauges, then counters.
 func Numbers() []Quantity {
 	return []Quantity{
-		RequestsRunning, RequestsWaiting, KVCacheUsage, KVCacheCapacity, ContextLength,
+		RequestsRunning, RequestsWaiting, KVCacheUsage, KVCacheCapacity, KVBlockSize, KVBlocks, ContextLength,
+		LoRARunning, LoRAWaiting, LoRAMax,
 		PromptTokens, GenerationTokens, Preemptions, EvictedTokens, DraftTokens, AcceptedTokens,
 	}
 }
@@ -351,6 +361,12 @@ func (s *EngineSource) validate(r *report, p path) {
 	validateSelector(r, p.key("labels"), s.Labels)
 	if r.written(p.key("from_label")) {
 		validateLabelName(r, p.key("from_label"), s.FromLabel)
+	}
+	if r.written(p.key("items_of")) {
+		validateLabelName(r, p.key("items_of"), s.ItemsOf)
+		if s.FromLabel != "" {
+			r.errorf(p.key("items_of"), "excludes from_label")
+		}
 	}
 	validateOneOf(r, p.key("combine"), s.Combine, CombineSum, CombineMax)
 	validateScale(r, p.key("scale"), s.Scale)

@@ -28,7 +28,7 @@ func TestEngineDefaults(t *testing.T) {
 	}
 	for _, q := range Numbers() {
 		want := EngineSource{Series: "x", Combine: "sum", Scale: 1}
-		if q == "kv_cache_usage_ratio" || q == "context_length_tokens" {
+		if slices.Contains([]Quantity{"kv_cache_usage_ratio", "context_length_tokens", "kv_cache_block_tokens", "lora_adapters_max"}, q) {
 			want.Combine = "max"
 		}
 		number(q, want)
@@ -97,8 +97,8 @@ func TestParseEngine(t *testing.T) {
 // TestQuantities holds the sets of quantities together.
 func TestQuantities(t *testing.T) {
 	all := Quantities()
-	if len(all) != 21 {
-		t.Errorf("%d quantities, want 11 numbers, 3 with a section of their own and 7 distributions", len(all))
+	if len(all) != 26 {
+		t.Errorf("%d quantities, want 16 numbers, 3 with a section of their own and 7 distributions", len(all))
 	}
 	for i, q := range all {
 		if slices.Contains(all[:i], q) {

@@ -37,6 +37,7 @@ type source struct {
 	kind      kind
 	labels    []label // a sample must have all of them
 	fromLabel string  // the label with the number; "" for the sample's value
+	itemsOf   string  // the label with a list whose items are counted; "" is none
 	max       bool    // the largest of several samples counts, not the sum
 	requests  *config.EngineRequests
 	// spelled is the source whose samples decide in which way the name is
@@ -234,7 +235,7 @@ func (c *mapping) findNumber(name string, i int, spelling uint8) {
 func (c *mapping) addNumber(s *config.EngineSource, k kind) *number {
 	n := &number{scale: s.Scale}
 	n.source = c.addSource(s.Series, source{
-		kind: k, labels: sortedLabels(s.Labels), fromLabel: s.FromLabel, max: s.Combine == config.CombineMax,
+		kind: k, labels: sortedLabels(s.Labels), fromLabel: s.FromLabel, itemsOf: s.ItemsOf, max: s.Combine == config.CombineMax,
 	})
 	if s.Plus != nil {
 		n.plus, n.either = c.addNumber(s.Plus, k), s.Plus.Series == s.Series

@@ -28,9 +28,10 @@ const enginesInTable = 4
 func TestReference(t *testing.T) {
 	engines := documented(t)
 	page, err := template.New("engines.md.tmpl").Funcs(template.FuncMap{
-		"engines": func() []documentedEngine { return engines },
-		"anchor":  anchor,
-		"tables":  func() []string { return sourceTables(engines) },
+		"engines":  func() []documentedEngine { return engines },
+		"anchor":   anchor,
+		"tables":   func() []string { return sourceTables(engines) },
+		"protocol": func() string { return protocolTable(engines) },
 		"file": func(name string) (string, error) {
 			text, err := os.ReadFile(filepath.Join("testdata", name))
 			return string(text), err
@@ -245,6 +246,9 @@ func (e *documentedEngine) number(s *config.EngineSource) string {
 	text := e.series(s.Series, s.Labels)
 	if s.FromLabel != "" {
 		text = "label `" + s.FromLabel + "` of " + text
+	}
+	if s.ItemsOf != "" {
+		text = "items of label `" + s.ItemsOf + "` of " + text
 	}
 	text += scaled(s.Scale)
 	if s.Times != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -22,6 +23,7 @@ type sample struct {
 	series   uint64  // hash of name and labels
 	le       float64 // of a bucket
 	value    float64 // finite, not negative
+	rank     float64 // of a list: the one with the largest counts
 }
 
 // modelMatch is of which model a sample is.
@@ -201,7 +203,13 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 		}
 	}
 	var err error
-	if src.fromLabel != "" {
+	switch {
+	case src.itemsOf != "":
+		if !ls.Has(src.itemsOf) {
+			return sm, false
+		}
+		sm.rank, value = value, items(ls.Get(src.itemsOf))
+	case src.fromLabel != "":
 		if value, err = strconv.ParseFloat(ls.Get(src.fromLabel), 64); err != nil {
 			return sm, false
 		}
@@ -220,6 +228,17 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 		sm.source += int32(c.finish(src.requests, ls))
 	}
 	return sm, value >= 0 && !math.IsInf(value, 0)
+}
+
+// items returns how many items a comma-separated list has.
+func items(list string) float64 {
+	n := 0.0
+	for item := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(item) != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // filter keeps the samples that count: of one spelling of each name, and of the
@@ -256,7 +275,7 @@ func (s *scratch) sort(p *page) *PageError {
 		} else if last == sm.series {
 			return pageErrorf(ReasonDuplicate, "series %s is on the page twice", p.at(int(sm.offset)))
 		} else {
-			kept[n-1].value = max(kept[n-1].value, sm.value)
+			kept[n-1].value, kept[n-1].rank = max(kept[n-1].value, sm.value), max(kept[n-1].rank, sm.rank)
 		}
 		last = sm.series
 	}

@@ -15,6 +15,7 @@ type series struct {
 	// values are the number; of a histogram the cumulative counts up to each
 	// bound, the count of all and, last, the sum.
 	values []float64
+	rank   float64 // as that of a sample
 }
 
 // assemble makes series of the samples, in their order.
@@ -28,7 +29,7 @@ func (s *scratch) assemble(c *mapping) {
 		if c.sources[first.source].kind == histogram {
 			s.addHistogram(s.samples[i:end])
 		} else {
-			s.series = append(s.series, series{source: first.source, set: first.set, values: s.list(first.value)})
+			s.series = append(s.series, series{source: first.source, set: first.set, values: s.list(first.value), rank: first.rank})
 		}
 		i = end
 	}
@@ -223,6 +224,7 @@ func (r *Reader) fold(m *mapping) {
 type result struct {
 	bounds []float64
 	values []float64
+	rank   float64 // as that of a series
 }
 
 // total is what is kept of the total of a counter or a histogram.
@@ -264,9 +266,10 @@ func (s *scratch) gauges(c *mapping) {
 		if src.kind != gauge {
 			continue
 		}
-		if res := &s.results[now.source]; res.values == nil {
-			res.values = s.list(now.values...)
-		} else {
+		switch res := &s.results[now.source]; {
+		case res.values == nil, src.itemsOf != "" && now.rank > res.rank:
+			res.values, res.rank = s.list(now.values...), now.rank
+		case src.itemsOf == "":
 			combine(res.values, now.values, src.max)
 		}
 	}
@@ -313,12 +316,12 @@ func (t *total) of(cells []cell, largest bool, s *scratch) result {
 	}
 	if t.latest == nil || !slices.Equal(t.bounds, bounds) {
 		*t = total{bounds: bounds, latest: slices.Clone(values)}
-		return result{bounds, values}
+		return result{bounds: bounds, values: values}
 	}
 	combine(values, t.rest, largest)
 	combine(values, t.latest, true)
 	copy(t.latest, values)
-	return result{bounds, values}
+	return result{bounds: bounds, values: values}
 }
 
 // zeros returns a slice of n zeros that lives as long as the scratch is not used
