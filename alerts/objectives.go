@@ -47,7 +47,7 @@ const longestToPage = 40 // seconds
 const (
 	usualBadMinutes     = 15 // in an hour
 	fewestLongStretches = 3
-	excessStretches     = "0.15"
+	excessStretches     = "0.1"
 )
 
 // burn is a pair of windows over which the error budget is spent too fast.

@@ -263,11 +263,13 @@ const (
 
 // A drop pages where it is large in half an hour, and beyond what whole hours of the
 // seven days before were apart. Their standard deviation knows whether wrong answers
-// come together. That of half hours is at most the square root of two times as large,
-// so that brokenSpreads are six.
+// come together: where it is mostSpread times that of independent ones, half an hour
+// says too little. Else that of half hours is at most the square root of two times as
+// large, so that brokenSpreads are six.
 const (
 	brokenDrop    = "0.25"
 	brokenSpreads = "8.5"
+	mostSpread    = "2"
 	stillBroken   = "0.2" // over the share that is usual, in the last five minutes
 	fewestHours   = 24    // for their deviation
 )

@@ -61,12 +61,16 @@ module:inference_probe_checks_missed:ratio%[1]s - on (%[2]s) %[3]s
 > on (%[2]s)
 %[5]s * module:inference_probe_checks_missed:spread7d offset 6h
 and on (%[2]s)
+module:inference_probe_checks_missed:spread7d offset 6h
+< on (%[2]s)
+%[8]s * sqrt(%[3]s * on (%[2]s) (1 - %[3]s) / on (%[2]s) module:inference_probe_checks:increase1h)
+and on (%[2]s)
 module:inference_probe_checks_missed:ratio5m > on (%[2]s) %[3]s + %[6]s
 and on (%[2]s)
 module:inference_probe_checks:increase%[1]s >= %[7]d
 unless on (%[2]s)
 (sum by (%[2]s) (inference_probe_checks_total{verdict="valid",concurrency=""}) > 0)`,
-		window, ofEach, usual, brokenDrop, brokenSpreads, stillBroken, fewestChecks) + "\n)" + unlessDown(soon)
+		window, ofEach, usual, brokenDrop, brokenSpreads, stillBroken, fewestChecks, mostSpread) + "\n)" + unlessDown(soon)
 	a.summary = "{{ $labels.endpoint }} answers wrong: {{ $value | humanizePercentage }} of the answers of 30 minutes to {{ $labels.module }} are not right."
 	return a
 }
