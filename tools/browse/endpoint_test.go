@@ -218,6 +218,10 @@ func TestTilesFollowTheTab(t *testing.T) {
 		switch {
 		case s.Module == "pairs":
 			s.History.TTFT[last] = new(0.03)
+		case s.Module == "lengths":
+			for i, v := range []check.Verdict{check.LeakedIntoContent, check.Valid, check.NoCall, check.LeakedIntoContent} {
+				s.Probes[i].Answer = &result.Answer{Verdict: v}
+			}
 		case s.Module == "interactive":
 			s.Probes[0].Answer, s.Probes[1].Answer, s.Probes[2].Answer = &result.Answer{Verdict: check.Correct}, &result.Answer{Verdict: check.Correct}, &result.Answer{Verdict: check.Wrong}
 			s.Probes[0].Cost = new(0.00025)
@@ -228,12 +232,13 @@ func TestTilesFollowTheTab(t *testing.T) {
 	for _, c := range []struct{ tab, label, want string }{
 		{"interactive · cold", "TTFT", "100 ms"},
 		{"interactive · cold", "p50, last hour", "200 ms7 probes"},
-		{"interactive · cold", "Right answers", "67 %2 of the latest 3"},
+		{"interactive · cold", "Right answers", "67 %2 of the latest 31 wrong"},
 		{"interactive · cold", "Cost of a probe", "$ 0.00025$ 0.72 a day"}, // 2,880 probes every 30 s
 		{"interactive · cold", "Knee", ""},
 		{"pairs · warm · 512 tokens in · 16 out", "TTFT", "30.0 ms"},
 		{"pairs · warm · 512 tokens in · 16 out", "Saved by the prefix cache", "52.0 ms47.0 ms to 58.0 ms, 95 % confidence"},
 		{"pairs · warm · 512 tokens in · 16 out", "Right answers", ""},
+		{"lengths · cold", "Right answers", "25 %1 of the latest 42 leaked into content1 no call"},
 		{"lengths · cold", "Prefill", "8,012 tokens/s7,630 to 8,410, 95 % confidence"},
 		{"burst · cold", "Knee", "16 at oncethe smallest burst that misses the objective"},
 		{"burst · cold", "Prefill", ""},
