@@ -162,3 +162,19 @@ func TestRestingIsOfOneLength(t *testing.T) {
 		t.Error("the other length rests too")
 	}
 }
+
+// A mix of other lengths keeps what was learnt of a length, and new lengths begin with it.
+func TestMixUsesOtherLengths(t *testing.T) {
+	m := NewMix([]Length{{Tokens: 400, Weight: 1}}, Cold, newRand(1))
+	for range 5 { // a tokenizer of 2 tokens for each word
+		p := m.Next()
+		m.Learn(p, 2*p.Words, time.Now())
+	}
+	m.Use([]Length{{Tokens: 400, Weight: 1}, {Tokens: 1000, Weight: 3}})
+	for share, want := range map[float64]int{0.1: 400, 0.24: 400, 0.26: 1000, 0.99: 1000} {
+		p := m.At(share)
+		if off := math.Abs(2*float64(p.Words)/float64(want) - 1); p.Target != want || off > 0.02 {
+			t.Errorf("at %v: %d words for %d tokens, want half of %d", share, p.Words, p.Target, want)
+		}
+	}
+}
