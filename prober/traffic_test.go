@@ -37,8 +37,8 @@ func TestTrafficDraw(t *testing.T) {
 		both[[2]int{q.length, q.output}]++
 	}
 	for what, c := range map[string]struct {
-		got map[int]int
-		n   int
+		got  map[int]int
+		n    int
 		want float64
 	}{
 		"short prompts": {inputs, 100, 30}, "prompts": {inputs, 200, 50}, "prompts at the bound": {inputs, 500, 20},

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -34,6 +35,8 @@ modules:
   track: {track_model: true, interval: 500ms}
   tool-call: {interval: 5s, timeouts: {stall: 2s}}
   structured: {interval: 5s, timeouts: {stall: 2s}}
+  talk: {input_tokens: 400, output_tokens: 16, prefix: conversation, turns: 3, interval: 10s}
+  typical: {traffic: {max_input_tokens: 1000, max_output_tokens: 100}, interval: 30s}
 endpoints:
 `
 
@@ -126,8 +129,8 @@ func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
 	var b strings.Builder
 	b.WriteString(demoModules)
 	for i, s := range servers {
-		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: %s, servers: {interval: 5s}, slo: %s, hardware: %s, price: %s}\n",
-			s.name, urls[i], s.modules, s.slo, s.hardware, s.price)
+		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: %s, servers: {interval: 5s}, request: %s, slo: %s, hardware: %s, price: %s}\n",
+			s.name, urls[i], s.modules, cmp.Or(s.request, "{}"), s.slo, s.hardware, s.price)
 	}
 	return config.Parse([]byte(b.String()), "demo")
 }
@@ -179,10 +182,12 @@ func demoServers() []demoServer {
 		},
 		{
 			name: "altered", what: "always answers at once with status 200, and many of its answers are not right or pause",
-			modules: "[interactive, questions, track, tool-call, structured]", slo: "{ttft: 500ms, tpot: 100ms, fluidity: 0.9}",
+			modules: "[interactive, questions, track, tool-call, structured, talk, typical]", slo: "{ttft: 500ms, tpot: 100ms, fluidity: 0.9}",
 			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
+			request: "{sticky_header: X-Session-Id, replica_header: X-Served-By}",
 			options: simulator.Options{
 				Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2", LogprobNoise: 0.01, QuantizeAfter: 3 * time.Minute,
+				Replicas: 4, Routing: simulator.Sticky, Background: 1,
 				TokensPerEvent: 1.6, BadCalls: 0.3, FaultRatio: 0.1, Faults: faultsNamed("pause_midstream"),
 			},
 		},
@@ -193,6 +198,7 @@ type demoServer struct {
 	name, what string
 	// In YAML; the GPUs of the demo are simulated too.
 	modules, slo, hardware, price string
+	request                       string // "" is nothing
 	options                       simulator.Options
 }
 
