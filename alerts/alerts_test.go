@@ -52,7 +52,7 @@ func TestFilesAreCurrent(t *testing.T) {
 // TestAlertNames keeps the names, which runbooks, routes and silences use.
 func TestAlertNames(t *testing.T) {
 	want := []string{
-		"InferenceAllReplicasLost", "InferenceAnswersCut", "InferenceAvailabilityDegradedNow", "InferenceAvailabilitySlowBurn",
+		"InferenceAllReplicasLost", "InferenceAnswersCorrupted", "InferenceAnswersCut", "InferenceAvailabilityDegradedNow", "InferenceAvailabilitySlowBurn",
 		"InferenceBurstKneeFell", "InferenceCertificateExpiring", "InferenceClientServerGap",
 		"InferenceColdProbesCached", "InferenceConfigReloadFailed",
 		"InferenceDecodeSpeedCollapse", "InferenceDiscoveredTargetsRejected", "InferenceDiscoveryFailing", "InferenceEndpointDown", "InferenceEndpointNoLongerProbed",

@@ -14,6 +14,7 @@ func workloadsGroup() Group {
 		burstKneeFell(),
 		coldProbesCached(),
 		probeBudgetExhausted(),
+		answersCorrupted(),
 	)}
 }
 

@@ -19,6 +19,8 @@ type Document struct {
 	Drift               *DriftDocument `json:"drift,omitempty"`
 
 	Changes map[Source]uint64 `json:"changes,omitempty"`
+
+	Integrity *IntegrityDocument `json:"integrity,omitempty"`
 }
 
 // IntervalDocument is an Interval in JSON.
@@ -64,7 +66,7 @@ func NewDocument(f *Findings) *Document {
 	if f == nil {
 		return nil
 	}
-	d := &Document{HitRatio: f.HitRatio, Logprob: f.Logprob, Benefit: (*IntervalDocument)(f.Benefit), Drift: (*DriftDocument)(f.Drift), Changes: map[Source]uint64{}}
+	d := &Document{HitRatio: f.HitRatio, Logprob: f.Logprob, Benefit: (*IntervalDocument)(f.Benefit), Drift: (*DriftDocument)(f.Drift), Changes: map[Source]uint64{}, Integrity: newIntegrityDocument(f.Integrity)}
 	if f.Prefill != nil {
 		d.Prefill, d.Fixed = (*IntervalDocument)(&f.Prefill.TokensPerSecond), (*IntervalDocument)(&f.Prefill.FixedSeconds)
 	}

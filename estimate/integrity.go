@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -30,6 +31,14 @@ type Sign struct {
 	// zero while no more have it. Seen is how many of the Looked answers since had it.
 	Since        time.Time
 	Seen, Looked int
+}
+
+// IsRaised reports whether more answers have the sign than usual.
+func (s *Sign) IsRaised() bool { return !s.Since.IsZero() }
+
+// String returns a raised sign in words, as in "2 of 90, usually 0 %".
+func (s *Sign) String() string {
+	return fmt.Sprintf("%d of %d, usually %.2g %%", s.Seen, s.Looked, 100*max(0, s.Usual))
 }
 
 // numSigns is how many check.Findings there are.

@@ -332,19 +332,22 @@ func appendBounded(all, text []byte) []byte {
 	return append(all, text[:min(len(text), maxAnswer-len(all))]...)
 }
 
-// inspect looks for signs that the answer was corrupted; where it has not begun, in the
-// reasoning.
+// inspected returns the answer or, where it has not begun, the reasoning.
+func (a *content) inspected() string {
+	if len(a.text) == 0 {
+		return string(a.reasoning)
+	}
+	return string(a.text)
+}
+
+// inspect looks for signs that the answer was corrupted.
 func (r *reply) inspect() {
 	a := r.answer
 	if a == nil || !a.inspect {
 		return
 	}
-	text := a.text
-	if len(text) == 0 {
-		text = a.reasoning
-	}
 	r.result.Inspected = true
-	found := check.Inspect(check.Answer{Text: string(text), Finish: r.finish}, r.request.question.scripts)
+	found := check.Inspect(check.Answer{Text: a.inspected(), Finish: r.finish}, r.request.question.scripts)
 	if r.result.NoFinish {
 		found = append(found, check.FindingNoFinish)
 	}

@@ -33,9 +33,11 @@ type Evidence struct {
 	// Changes are changes of what should stay the same.
 	Changes []Change
 	// Steps are the latest lasting changes of latencies and failures of the modules.
-	Steps    []Step
-	Exporter Exporter
-	Common   *Shared
+	Steps []Step
+	// Corruptions are signs of corruption that more answers have than usual.
+	Corruptions []Corruption
+	Exporter    Exporter
+	Common      *Shared
 }
 
 // Probe is what one probe came to.
@@ -193,6 +195,15 @@ const (
 	StepTPOT     StepMetric = "tpot"
 	StepFailures StepMetric = "failures"
 )
+
+// Corruption is a sign of corruption that more answers of a module have than usual.
+type Corruption struct {
+	Module string
+	// What is what the answers have, in words, and Share how many of them.
+	What, Share string
+	// Since is when the first of them came.
+	Since time.Time
+}
 
 // Exporter is what the exporter knows of itself as far as it concerns the endpoint.
 type Exporter struct {

@@ -97,11 +97,17 @@ func constructed() []struct {
 		return Probe{Outcome: o, Status: status, Error: "text", TTFT: -1, TPOT: -1, Duration: time.Second}
 	}
 	late := [3]float64{2, 0.2, 0.5}
+	corrupted := func(e *Evidence) {
+		e.Corruptions = []Corruption{{Module: "interactive", What: "special tokens", Share: "2 of 90, usually 0 %", Since: noon.Add(-time.Hour)}}
+	}
 	return []struct {
 		name string
 		e    *Evidence
 		want []Cause
 	}{
+		{"special tokens in answers", with(of(health.Up, many(12, answered(200*time.Millisecond))...), corrupted), []Cause{AnswersBroken}},
+		{"special tokens in answers, key refused", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), corrupted), []Cause{Credentials, AnswersBroken}},
+		{"special tokens in answers, some of which are empty", with(of(health.Degraded, append(many(3, failed(result.Empty, 200)), many(5, answered(time.Second))...)...), corrupted), []Cause{AnswersBroken}},
 		{"packets dropped by a firewall", of(health.Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
 		{"no route to the host", of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Unreachable})...), []Cause{Network}},
 		{"certificate expired", of(health.Down, many(6, Probe{Outcome: result.TLSError, Reason: Expired})...), []Cause{Certificate}},
@@ -260,6 +266,21 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 	got = Explain(e)[0]
 	if want := []string{"3 of 3 failed probes: not authorized: status 401: Invalid API key"}; got.Cause != Credentials || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
+	}
+}
+
+// Signs of corruption are evidence of answers that are broken, and beside failures too.
+func TestCorruptionIsEvidence(t *testing.T) {
+	line := "answers with special tokens since 2026-11-22 11:00 UTC: 2 of 90, usually 0 % (module interactive)"
+	for _, c := range constructed() {
+		if len(c.e.Corruptions) == 0 {
+			continue
+		}
+		all := Explain(c.e)
+		i := slices.IndexFunc(all, func(f Finding) bool { return f.Cause == AnswersBroken })
+		if i < 0 || !slices.Contains(all[i].Evidence, line) {
+			t.Errorf("%s: %+v", c.name, all)
+		}
 	}
 }
 

@@ -162,12 +162,38 @@ func matchAnswersBroken(f *facts) *match {
 		return outcomes(result.CheckFailed, result.Empty, result.TooLarge)(p) || p.Outcome == result.Truncated && p.Status != 0 && !f.pagesGone()
 	})
 	if m == nil {
-		return nil
+		return f.corrupted()
 	}
+	m.evidence = append(m.evidence, f.corruptions()...)
 	if _, wrong := f.share(outcomes(result.CheckFailed)); wrong >= minShare {
 		m.title, m.runbook = "answers are wrong", "InferenceQualityDrop"
 	}
 	return m
+}
+
+// corrupted matches answers that are complete and have signs of corruption. That explains
+// no failure.
+func (f *facts) corrupted() *match {
+	evidence := f.corruptions()
+	if len(evidence) == 0 {
+		return nil
+	}
+	m := &match{share: 1, title: "answers are corrupted", evidence: evidence, runbook: "InferenceAnswersCorrupted", do: []string{
+		"What was changed at that time: server, kernels, quantization, tokenizer, chat template, parsers?",
+	}}
+	if len(f.failed) > 0 {
+		m.share = minShare
+	}
+	return m
+}
+
+// corruptions returns the signs of corruption in answers, in words.
+func (f *facts) corruptions() []string {
+	var lines []string
+	for _, c := range f.Corruptions {
+		lines = append(lines, fmt.Sprintf("answers with %s since %s: %s (module %s)", c.What, c.Since.UTC().Format("2006-01-02 15:04 UTC"), c.Share, c.Module))
+	}
+	return lines
 }
 
 // matchModelChanged holds where probes are answered: a change says nothing of a host

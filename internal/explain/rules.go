@@ -185,9 +185,9 @@ func rules() []Rule {
 			Runbook: "InferenceProbeFailing",
 		},
 		{
-			Cause: AnswersBroken, Weight: 62, match: matchAnswersBroken,
+			Cause: AnswersBroken, Weight: 62, WhileUp: true, match: matchAnswersBroken,
 			Title:   "answers are empty, cut or wrong",
-			When:    "failed probes ended as `check_failed`, `empty`, `truncated` or `too_large`",
+			When:    "failed probes ended as `check_failed`, `empty`, `truncated` or `too_large`; or more answers than usual have signs of corruption, which counts half while probes fail of something else",
 			Against: "the same question by hand that is answered well",
 			Do:      []string{"Ask the same by hand, and look at the whole answer.", "Compare chat template, stop sequences, limits of proxies and quantization with when it passed."},
 			Runbook: "InferenceAnswersCut",

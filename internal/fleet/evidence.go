@@ -127,7 +127,7 @@ func (m *memory) skip(reason result.SkipReason, text string, now time.Time) {
 func (m *memory) evidence(s endpointState, now time.Time, before past, gpus *gpu.Snapshot) *explain.Evidence {
 	e := &explain.Evidence{
 		At: now, Endpoint: m.endpoint.Name, Engine: cmp.Or(m.identity.get().Engine, m.endpoint.Servers.Engine),
-		State: s.state, Since: s.since, GPUs: gpusOf(m.endpoint, gpus), Changes: m.changes(),
+		State: s.state, Since: s.since, GPUs: gpusOf(m.endpoint, gpus), Changes: m.changes(), Corruptions: m.corruptions(),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -104,6 +104,9 @@ func (f *findings) log(latest *estimate.Findings) {
 			f.note("what should stay the same has changed: " + string(source))
 		}
 	}
+	if f.last != nil && f.last.Model == latest.Model {
+		f.logIntegrity(f.last.Integrity, latest.Integrity)
+	}
 }
 
 // note adds a line to the changes of the endpoint on the status page.

@@ -32,7 +32,7 @@ type Fault struct {
 
 // Faults lists all faults, by name.
 func Faults() []Fault {
-	all := slices.Concat(statusFaults(), answerFaults(), frameFaults(), lineFaults(), usageFaults(), tokenFaults(),
+	all := slices.Concat(statusFaults(), answerFaults(), frameFaults(), lineFaults(), usageFaults(), tokenFaults(), corruptedFaults(),
 		endFaults(), silenceFaults(), wireFaults(), callFaults())
 	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
 	return all

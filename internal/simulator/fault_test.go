@@ -385,6 +385,11 @@ func wantedEvents() map[string]complaint {
 			}
 			return neverEnds(strings.Count(a.body, `"delta":{"content":"`))(a)
 		},
+		"foreign_script":     complete(8, `"content":" two สวัสดี"`),
+		"control_characters": complete(8, `"content":" two ��"`),
+		"special_token":      complete(8, `"content":" two<|im_end|>"`, `"content":" three"`),
+		"repetition":         complete(8, `"content":" one"`, `"content":" again"`),
+		"reasoning_tags":     complete(8, `"content":"<think>\u000a\u000a</think>\u000a\u000azero"`, `"content":" one"`),
 		"early_role": func(a answer) string {
 			if len(a.readEnd) < 2 || a.readEnd[1].Sub(a.readEnd[0]) < time.Second || !strings.Contains(a.reads[0], `"role"`) {
 				return "the role is not early"

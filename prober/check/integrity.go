@@ -38,6 +38,25 @@ func Findings() []Finding {
 	return []Finding{FindingScript, FindingRepetition, FindingControl, FindingToken, FindingReasoning, FindingNoFinish}
 }
 
+// Description returns what the answers have, as in "2 of 90 answers have special tokens".
+func (f Finding) Description() string {
+	switch f {
+	case FindingScript:
+		return "words in a foreign script"
+	case FindingRepetition:
+		return "repeated text"
+	case FindingControl:
+		return "control or replacement characters"
+	case FindingToken:
+		return "special tokens"
+	case FindingReasoning:
+		return "reasoning tags"
+	case FindingNoFinish:
+		return "no finish reason"
+	}
+	return string(f)
+}
+
 // Inspect returns what of the text of an answer should not be there, in the order of
 // Findings; nil where all is well. fits are the scripts of the prompt. Scripts and
 // tokens count outside of code alone, where they may be what was asked for.

@@ -25,7 +25,7 @@ func endpoint() Board {
 			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},
 			{Title: "Conversations and traffic", Collapsed: true, Panels: slices.Concat(endpointConversations(), endpointTraffic())},
 			{Title: "Bursts", Collapsed: true, Panels: endpointBursts()},
-			{Title: "Quality and changes", Collapsed: true, Panels: slices.Concat(endpointQuality(), endpointCalls(), endpointDrift())},
+			{Title: "Quality and changes", Collapsed: true, Panels: slices.Concat(endpointQuality(), endpointCalls(), endpointDrift(), endpointIntegrity())},
 			{Title: "Probers", Collapsed: true, Panels: endpointProbers()},
 		},
 	}

@@ -19,9 +19,9 @@ export class Banner {
     const wrong = isWrong(row);
     const fails = failing?.length > 0;
     this.element.hidden = !wrong;
-    this.element.className = `panel problem ${state}`;
+    this.element.className = `panel problem ${isBad(row) ? state : 'slow'}`;
     this.over.hidden = !failure || fails && wrong;
-    unlessSame(this.element, [wrong, state, from, counts(row), why, failure, failing, muted, causes, runbookOf(row)], () => (wrong ? [
+    unlessSame(this.element, [wrong, state, from, isCorrupted(row), counts(row), why, failure, failing, muted, causes, runbookOf(row)], () => (wrong ? [
       headline(row), muted && h('p', null, mute(row)), why && h('p', { class: 'reason' }, why), cause(causes?.[0]), fails && said(failure),
       fails && failure?.advice && !causes?.[0]?.do?.length && h('p', null, h('b', null, 'Check next: '), failure.advice),
       fails && h('p', { class: 'small' }, `Failing modules: ${failing.join(', ')}`), others(causes?.slice(1)),
@@ -35,9 +35,15 @@ export class Banner {
 }
 
 // isWrong reports whether a row asks for a look.
-export const isWrong = ({ state }) => !['up', 'waiting'].includes(state);
+export const isWrong = (row) => isBad(row) || isCorrupted(row);
+
+const isBad = ({ state }) => !['up', 'waiting'].includes(state);
+
+// isCorrupted reports whether more answers than usual have a sign of corruption.
+const isCorrupted = ({ findings }) => (findings ?? []).some((f) => Object.values(f.integrity?.findings ?? {}).some((sign) => sign.since > 0));
 
 function headline(row) {
+  if (!isBad(row)) return h('h2', null, `${stateWord(row.state)}, with corrupted answers`);
   const said = counts(row);
   return h('h2', null, stateWord(row.state), ' ', row.since > 0 && since(row), said && `: ${said}`);
 }

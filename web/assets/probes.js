@@ -6,7 +6,7 @@ import { trace } from './links.js';
 import { timeline } from './tokens.js';
 import { promised } from './values.js';
 import { waterfall } from './waterfall.js';
-import { outcomeBadge } from './words.js';
+import { outcomeBadge, outcomeWord } from './words.js';
 
 // ProbeList keeps what the reader has opened while new probes come.
 export class ProbeList {
@@ -32,9 +32,14 @@ function entry(probe, slo) {
     ['Duration', promised(probe.duration_seconds, slo?.e2e_seconds)], ['Tokens', number(probe.output_tokens)],
   ];
   const details = h('details', { toggle: () => details.open && !details.dataset.filled && fillIn(details, probe) },
-    h('summary', { class: 'probe' }, h('time', { title: exactTime(at) }, clockTime(at)), outcomeBadge(probe.outcome),
+    h('summary', { class: 'probe' }, h('time', { title: exactTime(at) }, clockTime(at)), outcome(probe),
       facts.map(([label, value]) => h('span', { 'data-label': label }, value))));
   return details;
+}
+
+// outcome draws how a probe ended, and marks an answer that looks corrupted.
+function outcome({ outcome: ended, integrity }) {
+  return integrity ? h('span', null, outcomeBadge(ended), ' ', h('span', { class: 'tag' }, 'corrupted')) : outcomeBadge(ended);
 }
 
 // fillIn draws the inside when it is opened for the first time.
@@ -74,6 +79,7 @@ function facts(probe) {
     ['Because', probe.answer?.reason],
     ['First argument', known(probe.call?.first_argument_seconds, seconds)],
     ['Call complete', known(probe.call?.complete_seconds, seconds)],
+    ['Signs of corruption', probe.integrity?.map(outcomeWord).join(', ')],
     ['Said', probe.answer?.text && h('q', null, probe.answer.text)],
     ['Clock', probe.clock],
     ['Notes', Object.keys(flags).filter((f) => probe[f]).map((f) => flags[f]).join('; ')],

@@ -4,6 +4,7 @@ import { h } from './dom.js';
 import { dollars, number, plural, ratio, seconds, share, unknown } from './format.js';
 import { strip } from './outcomes.js';
 import { atLeast, bounds, meter, promised } from './values.js';
+import { outcomeWord } from './words.js';
 
 const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
 const small = (...children) => h('span', { class: 'small' }, ...children);
@@ -37,8 +38,9 @@ const between = (e, write) => small(`${write(e.lower)} to ${write(e.upper)}, 95 
 function quality(series, findings) {
   const verdicts = (series?.probes ?? []).map((p) => p.answer?.verdict).filter(Boolean);
   const right = verdicts.filter((v) => v === 'correct' || v === 'valid').length;
-  const { prefill_tokens_per_second: prefill, ttft_fixed_seconds: fixed, prefix_benefit_seconds: benefit, prefix_cache_hit_ratio: hits, burst_knee_concurrency: knee, bursts, traffic } = findings ?? {};
+  const { prefill_tokens_per_second: prefill, ttft_fixed_seconds: fixed, prefix_benefit_seconds: benefit, prefix_cache_hit_ratio: hits, burst_knee_concurrency: knee, bursts, traffic, integrity } = findings ?? {};
   return [
+    integrity && corruption(integrity),
     verdicts.length > 0 && tile('Right answers', ratio(right / verdicts.length), small(`${right} of the latest ${verdicts.length}`), ...faults(verdicts)),
     prefill && tile('Prefill', `${number(Math.round(prefill.estimate))} tokens/s`, between(prefill, (v) => number(Math.round(v)))),
     fixed && tile('TTFT without prefill', seconds(fixed.estimate), between(fixed, seconds)),
@@ -54,6 +56,14 @@ function faults(verdicts) {
   const counts = new Map();
   for (const v of verdicts) if (v !== 'correct' && v !== 'valid') counts.set(v, (counts.get(v) ?? 0) + 1);
   return [...counts].sort((a, b) => b[1] - a[1]).map(([v, n]) => small(`${number(n)} ${v.replaceAll('_', ' ')}`));
+}
+
+// corruption counts the signs of corruption in answers, by what they are.
+function corruption({ answers, findings }) {
+  const all = Object.entries(findings);
+  const raised = all.some(([, sign]) => sign.since > 0);
+  return tile('Signs of corruption', h('span', { class: raised ? 'value over' : 'value' }, number(all.reduce((sum, [, sign]) => sum + sign.answers, 0))),
+    small(`in ${plural(answers, 'answer')}: ${all.map(([finding, sign]) => `${outcomeWord(finding)} ${number(sign.answers)}`).join(', ')}`));
 }
 
 const signed = (v) => (v < 0 ? `−${seconds(-v)}` : seconds(v));

@@ -1,0 +1,56 @@
+package fleet
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/check"
+)
+
+// A share of corrupted answers that rises is logged once, is evidence while it lasts, and is
+// logged again when it is over.
+func TestCorruptionIsReported(t *testing.T) {
+	var log bytes.Buffer
+	id := collector.FindingsID{Endpoint: "e", Module: "m"}
+	f := &findings{
+		id: id, tracker: estimate.NewTracker(estimate.Options{Now: time.Now}), logger: slog.New(slog.NewTextHandler(&log, nil)),
+		series: collector.NewProbes(time.Now).Findings(id),
+	}
+	m := &memory{findings: []*findings{f}}
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	observe := func(n int, found ...check.Finding) {
+		for range n {
+			f.observe([]*result.Result{{Outcome: result.Success, Start: at, Inspected: true, Integrity: found}})
+			at = at.Add(time.Minute)
+		}
+	}
+	expect := func(what string, lines, corruptions int) {
+		t.Helper()
+		if n := strings.Count(log.String(), "sign of corruption"); n != lines {
+			t.Errorf("%s: %d lines, want %d: %s", what, n, lines, log.String())
+		}
+		if all := m.corruptions(); len(all) != corruptions {
+			t.Errorf("%s: %+v", what, all)
+		}
+	}
+	observe(1000)
+	expect("nothing", 0, 0)
+	since := at
+	observe(1, check.FindingToken)
+	observe(20)
+	expect("one", 0, 0)
+	observe(1, check.FindingToken)
+	observe(10)
+	expect("two", 1, 1)
+	if c := m.corruptions()[0]; c.Module != "m" || c.What != "special tokens" || c.Share != "2 of 32, usually 0 %" || !c.Since.Equal(since) {
+		t.Errorf("%+v", c)
+	}
+	observe(400)
+	expect("over", 2, 0)
+}
