@@ -131,7 +131,7 @@ type keptProbe struct {
 
 // Sizes in memory.
 const (
-	keptBytes  = 768 // of a keptProbe without what it points to
+	keptBytes  = 896 // of a keptProbe without what it points to
 	eventBytes = 8
 )
 

@@ -167,7 +167,7 @@ func TestKeptBytes(t *testing.T) {
 	for _, c := range []struct{ series, probes int }{
 		{1, 30},
 		{100, 30},  // 56.5 kB each, 30 probes of 1.3 kB fit
-		{1000, 7},  // 9.3 kB each: at 768 + 64*8 + 5 bytes a probe
+		{1000, 6},  // 9.3 kB each: at 896 + 64*8 + 5 bytes a probe
 		{10000, 3}, // 4.6 kB
 	} {
 		l := newLab(t)
@@ -221,7 +221,7 @@ func TestKeptLargeProbes(t *testing.T) {
 // Events may take what half of the allowance leaves beside the rest.
 func TestKeptEvents(t *testing.T) {
 	for events, kept := range map[int]int{0: 0, 192: 192, 193: 0} {
-		if k := keep(answer(epoch(), events), 2*(768+len("llama")+192*8)); len(k.events) != kept {
+		if k := keep(answer(epoch(), events), 2*(896+len("llama")+192*8)); len(k.events) != kept {
 			t.Errorf("%d events: kept %d, want %d", events, len(k.events), kept)
 		}
 	}
