@@ -5,6 +5,7 @@
 package estimate
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -149,7 +150,7 @@ type state struct {
 	talks   conversations
 	named   [numNamed]changes // by index in Sources
 	score   score
-	first   firstTokens
+	first   *firstTokens // nil until there is one
 
 	integrity integrity
 	drift     *drift // nil until there is an answer to the reference texts
@@ -201,7 +202,10 @@ func (s *state) observe(r *result.Result, now time.Time) {
 	s.cache.observe(r, now)
 	s.score.observe(r, now)
 	s.integrity.observe(r)
-	s.first.observe(r, now)
+	if r.First != nil {
+		s.first = cmp.Or(s.first, new(firstTokens))
+		s.first.observe(r, now)
+	}
 	s.observeDrift(r, now)
 	a := &r.Answer
 	s.named[indexAnswer].observe(a.Prompt, a.Hash, answerRule(), now)
@@ -234,7 +238,9 @@ func (s *state) findings(now time.Time) *Findings {
 	}
 	f.Changes[indexLogprob], f.LastChange[indexLogprob] = s.score.count, s.score.last
 	f.Watched[indexLogprob] = s.score.latest != nil
-	s.first.findings(f)
+	if s.first != nil {
+		s.first.findings(f)
+	}
 	if d := s.drift; d != nil {
 		f.Drift = d.latest
 		f.Changes[d.index], f.LastChange[d.index], f.Watched[d.index] = d.count, d.last, true

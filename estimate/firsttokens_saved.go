@@ -18,6 +18,24 @@ type savedFirstTokens struct {
 	Changed [2]time.Time `json:"changed"`
 }
 
+// saveFirst returns what is kept of the first tokens; nil is nothing.
+func (s *state) saveFirst() any {
+	if s.first == nil {
+		return nil
+	}
+	return s.first.save()
+}
+
+// restoreFirst takes up what saveFirst returned.
+func (s *state) restoreFirst(data []byte) error {
+	next := new(firstTokens)
+	if err := next.restore(data); err != nil {
+		return err
+	}
+	s.first = next
+	return nil
+}
+
 func (f *firstTokens) save() any {
 	if len(f.samples) == 0 {
 		return nil

@@ -41,7 +41,7 @@ type learner struct {
 func (s *state) learners() []learner {
 	return []learner{
 		{"logprob", 1, s.score.save, s.score.restore},
-		{"first_token", 1, s.first.save, s.first.restore},
+		{"first_token", 1, s.saveFirst, s.restoreFirst},
 		{"drift", 1, s.saveDrift, s.restoreDrift},
 		{"integrity", 1, s.integrity.save, s.integrity.restore},
 	}
