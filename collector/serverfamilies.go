@@ -105,6 +105,10 @@ func loadFamilies() []*serverFamily {
 			"Requests that the server is processing."),
 		quantityGauge(config.RequestsWaiting, "",
 			"Requests waiting in the server's queue. A queue that persists means that the server is saturated: TTFT grows before requests fail."),
+		quantityGauge(config.RequestsDeferred, "",
+			"Requests in the server's queue that wait for something else than capacity: a transfer of KV cache or a place among the LoRA adapters, for example. They are part of inference_server_requests_waiting."),
+		quantityGauge(config.EnginesSleeping, "",
+			"Engine cores that were put to sleep, and answer nothing until they are woken."),
 		quantityGauge(config.KVCacheUsage, "ratio",
 			"Ratio of the KV cache in use, 0 to 1. Near 1 the server queues or preempts requests. Blocks kept only for reuse are excluded if the engine reports them separately."),
 		quantityGauge(config.KVCacheCapacity, "tokens",
@@ -157,6 +161,8 @@ func workFamilies() []*serverFamily {
 				}
 			}
 		}),
+		quantityCounter(config.Rejections, "",
+			"Requests that the server refused because its queue was full."),
 		quantityCounter(config.Preemptions, "",
 			"Requests that were evicted from the KV cache for lack of space and must be computed again. A steady rate means that the cache is too small for the load."),
 		quantityCounter(config.EvictedTokens, "tokens",

@@ -144,7 +144,7 @@ func referenceServer(o *referenceOutput, st engine.Status) {
 		o.number("server_requests_total", counter, n, "finish", finish)
 	}
 	gauges := []string{
-		"requests_running", "requests_waiting", "kv_cache_usage_ratio", "kv_cache_capacity_tokens", "kv_cache_block_tokens", "kv_cache_blocks",
+		"requests_running", "requests_waiting", "requests_deferred", "engines_sleeping", "kv_cache_usage_ratio", "kv_cache_capacity_tokens", "kv_cache_block_tokens", "kv_cache_blocks",
 		"context_length_tokens", "lora_adapters_running", "lora_adapters_waiting", "lora_adapters_max",
 	}
 	for q, v := range s.Values {

@@ -186,6 +186,8 @@ type Quantity string
 const (
 	RequestsRunning  Quantity = "requests_running"            // requests in the batch
 	RequestsWaiting  Quantity = "requests_waiting"            // requests in the queue
+	RequestsDeferred Quantity = "requests_deferred"           // waiting requests that more capacity would not start
+	EnginesSleeping  Quantity = "engines_sleeping"            // engine cores that were put to sleep
 	KVCacheUsage     Quantity = "kv_cache_usage_ratio"        // 0 to 1, without what is only kept for reuse where the engine reports that
 	KVCacheCapacity  Quantity = "kv_cache_capacity_tokens"    // tokens
 	KVBlockSize      Quantity = "kv_cache_block_tokens"       // tokens of a block
@@ -196,6 +198,7 @@ const (
 	LoRAMax          Quantity = "lora_adapters_max"           // adapters that a batch can have
 	PromptTokens     Quantity = "prompt_tokens"               // counter, cached ones included
 	GenerationTokens Quantity = "generation_tokens"           // counter
+	Rejections       Quantity = "admission_rejections"        // counter, requests
 	Preemptions      Quantity = "preemptions"                 // counter, requests
 	EvictedTokens    Quantity = "kv_cache_evicted_tokens"     // counter
 	DraftTokens      Quantity = "spec_decode_draft_tokens"    // counter
@@ -219,9 +222,9 @@ const (
 // Numbers lists the quantities that `values` may have: gauges, then counters.
 func Numbers() []Quantity {
 	return []Quantity{
-		RequestsRunning, RequestsWaiting, KVCacheUsage, KVCacheCapacity, KVBlockSize, KVBlocks, ContextLength,
+		RequestsRunning, RequestsWaiting, RequestsDeferred, EnginesSleeping, KVCacheUsage, KVCacheCapacity, KVBlockSize, KVBlocks, ContextLength,
 		LoRARunning, LoRAWaiting, LoRAMax,
-		PromptTokens, GenerationTokens, Preemptions, EvictedTokens, DraftTokens, AcceptedTokens,
+		PromptTokens, GenerationTokens, Rejections, Preemptions, EvictedTokens, DraftTokens, AcceptedTokens,
 	}
 }
 
@@ -241,7 +244,7 @@ func Quantities() []Quantity {
 // distribution is none, though its parts do the same.
 func IsCounter(q Quantity) bool {
 	switch q {
-	case PromptTokens, GenerationTokens, Preemptions, EvictedTokens, DraftTokens, AcceptedTokens,
+	case PromptTokens, GenerationTokens, Rejections, Preemptions, EvictedTokens, DraftTokens, AcceptedTokens,
 		PrefixCacheHits, PrefixCacheAsked, RequestsFinished:
 		return true
 	}

@@ -97,8 +97,8 @@ func TestParseEngine(t *testing.T) {
 // TestQuantities holds the sets of quantities together.
 func TestQuantities(t *testing.T) {
 	all := Quantities()
-	if len(all) != 26 {
-		t.Errorf("%d quantities, want 16 numbers, 3 with a section of their own and 7 distributions", len(all))
+	if len(all) != 29 {
+		t.Errorf("%d quantities, want 19 numbers, 3 with a section of their own and 7 distributions", len(all))
 	}
 	for i, q := range all {
 		if slices.Contains(all[:i], q) {
@@ -118,7 +118,7 @@ func TestQuantities(t *testing.T) {
 		}
 	}
 	want := []Quantity{
-		"prompt_tokens", "generation_tokens", "preemptions", "kv_cache_evicted_tokens", "spec_decode_draft_tokens",
+		"prompt_tokens", "generation_tokens", "admission_rejections", "preemptions", "kv_cache_evicted_tokens", "spec_decode_draft_tokens",
 		"spec_decode_accepted_tokens", "prefix_cache_queries", "prefix_cache_hits", "requests",
 	}
 	if diff := cmp.Diff(want, counters); diff != "" {
