@@ -188,7 +188,7 @@ func demoServers() []demoServer {
 			options: simulator.Options{
 				Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2", LogprobNoise: 0.01, QuantizeAfter: 3 * time.Minute,
 				Replicas: 4, Routing: simulator.Sticky, Background: 1,
-				TokensPerEvent: 1.6, BadCalls: 0.3, FaultRatio: 0.1, Faults: faultsNamed("pause_midstream"),
+				TokensPerEvent: 1.6, BadCalls: 0.3, FaultRatio: 0.3, Faults: faultsNamed("pause_midstream", "foreign_script", "special_token"),
 			},
 		},
 	}
