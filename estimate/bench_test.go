@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"testing"
@@ -182,6 +183,22 @@ func BenchmarkStepsMemory(b *testing.B) {
 		runtime.KeepAlive(all)
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkStepsSave is what the steps of a series with full windows take to save: the
+// time, and the bytes before compression.
+func BenchmarkStepsSave(b *testing.B) {
+	s := newSeries(harsh(0.2), 1)
+	s.days(3, 1)
+	size := 0
+	for b.Loop() {
+		text, err := json.Marshal(s.steps.Clone())
+		if err != nil {
+			b.Fatal(err)
+		}
+		size = len(text)
+	}
+	b.ReportMetric(float64(size), "B/series")
 }
 
 // BenchmarkSteps reports how 1,000 steps of 20 % are found and dated, and how many are
