@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// The rules compare with an hour before, so that what had run for a minute when it failed
-// is judged by other evidence than what had run for long: see alerts/README.md. The hour
-// is made up: the page of the exporter as it is when all is well, continued backwards.
+// The rules look at an hour, so that what had run for a minute when it failed is judged by
+// other evidence than what had run for long: see alerts/README.md. That hour is made up of
+// the page of the exporter when all is well, continued backwards.
 const (
 	pastLength = 70 * time.Minute
 	pastStep   = 15 * time.Second
