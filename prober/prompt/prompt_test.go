@@ -51,8 +51,9 @@ func offTarget(s server, target int, prefix Prefix, probes int) (off, within flo
 	truth := float64(s.overhead) + s.ratio*float64(b.words)
 	within = 0.05
 	if s.noise != nil {
-		// A word cannot be cut, and no count is better than its noise.
-		within = max(within, (2+s.ratio/2+0.5)/float64(target))
+		// A word cannot be cut, no count is better than its noise, and the tokens per
+		// word have that of another count.
+		within = max(within, (2*(2+0.5)+s.ratio/2)/float64(target))
 	}
 	return math.Abs(truth-float64(target)) / float64(target), within
 }
