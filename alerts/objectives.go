@@ -56,15 +56,18 @@ type burn struct {
 	rate        float64 // of spending, as a multiple of what the objective allows
 	remembered  float64 // the same, where noise has a memory
 	fewestLong  int     // bad probes in the long window
+	minutes     int     // bad minutes of badMinuteWindow at least; 0 is any
 	lasting     string  // for
 	keep        string  // keep_firing_for
 }
 
 // Where objectives are strict and probes rare, one bad probe is a high rate:
-// the fewest bad probes keep it from being an alert.
+// the fewest bad probes keep it from being an alert. Where an hour has just begun, a
+// few failures are a large share of it: the bad minutes leave an outage the time to be
+// found as one.
 func fastBurns() []burn {
 	return []burn{
-		{long: "1h", short: "5m", rate: 14.4, remembered: 40, fewestLong: 5},
+		{long: "1h", short: "5m", rate: 14.4, remembered: 40, fewestLong: 5, minutes: 4},
 		{long: "6h", short: "30m", rate: 6, remembered: 15, fewestLong: 10},
 	}
 }
@@ -264,8 +267,16 @@ func (b burn) burning() string {
     and on (%[4]s)
     module:inference_probe_slo_bad:ratio_rate%[2]s > on (%[4]s) clamp_max(%[5]g * (1 - module:inference_slo_objective:ratio), %[6]g)
     and on (%[4]s)
-    module:inference_probe_slo_bad:increase%[1]s >= %[3]d
-  )`, b.long, b.short, b.fewestLong, ofModule, b.rate, highestBurn)
+    module:inference_probe_slo_bad:increase%[1]s >= %[3]d%[7]s
+  )`, b.long, b.short, b.fewestLong, ofModule, b.rate, highestBurn, b.lasted())
+}
+
+// lasted is the condition on the bad minutes of a burn.
+func (b burn) lasted() string {
+	if b.minutes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\n    and on (%s)\n    module:inference_probe_slo_bad_minutes:count30m >= %d", ofModule, b.minutes)
 }
 
 // spread is the bad minutes of half an hour where they are more than chance

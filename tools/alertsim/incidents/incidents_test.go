@@ -1,6 +1,7 @@
 package incidents
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -42,6 +43,8 @@ type incident struct {
 	away, muted bool
 	// healthy is an hour in which nothing goes wrong.
 	healthy bool
+	// calm is how long all is well before; 0 is the usual time.
+	calm time.Duration
 	// config is the configuration of the endpoints; "" is the usual one.
 	config string
 	// pages is how many notifications the pager is to get, and warned whether others
@@ -100,6 +103,7 @@ func incidents() []incident {
 	refused := fault{outcome: result.ConnectError, after: time.Millisecond, lost: 1}
 	all := []incident{
 		{name: "endpoint refuses", faults: of(refused), pages: 1, within: prompt},
+		{name: "refuses in its third minute", faults: of(refused), calm: 3 * time.Minute, pages: 1, within: prompt},
 		{name: "hangs before headers", faults: of(fault{outcome: result.TimeoutFirstToken, after: 30 * time.Second, hangs: true}), pages: 1, within: prompt},
 		{name: "hangs in the stream", faults: of(fault{outcome: result.TimeoutStall, after: 15 * time.Second, tokens: true, hangs: true}), pages: 1, within: prompt},
 		{name: "401", faults: of(fault{outcome: result.Unauthorized, after: 20 * time.Millisecond}), pages: 1, within: prompt},
@@ -113,6 +117,7 @@ func incidents() []incident {
 		{name: "model changed", faults: of(fault{model: "qwen"}), config: unnamed, pages: 1},
 		{name: "wrong answers", faults: of(fault{wrong: 0.5}), config: questions, pages: 1, warned: true},
 		{name: "node of four lost", faults: ofNode(refused), config: node(), pages: 1, within: prompt},
+		{name: "node of four lost in its third minute", faults: ofNode(refused), config: node(), calm: 3 * time.Minute, pages: 1, within: prompt},
 		{name: "node of four slow", faults: ofNode(fault{ttft: 5}), config: node(), pages: 1},
 		{name: "node of four a little slow", faults: ofNode(fault{ttft: 2.8}), config: node(), pages: 1},
 		{name: "node of four throttled", faults: ofNode(fault{tpot: 3}), config: node(), pages: 1},
@@ -312,7 +317,7 @@ func (in incident) times() (before, during, after time.Duration) {
 	case in.config == questions:
 		return in.past(), lasting, *afterwards
 	}
-	return calm, lasting, *afterwards
+	return cmp.Or(in.calm, calm), lasting, *afterwards
 }
 
 // scrapePhase is when scrapes begin, so that none is at the time of something else.
