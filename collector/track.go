@@ -18,7 +18,7 @@ func shiftFamilies() []*findingsFamily {
 			"Difference in nats between the log-probabilities of the first tokens of the latest 96 answers and those before them, beyond what chance explains: the mean over prompts and tokens. About 0 for the same model. Only for modules with track_model, where replies have log-probabilities.",
 			shift(true)),
 		findingsGauge("first_token_variation_ratio", "ratio",
-			"Total variation between the first tokens of the latest 96 answers and those before them, beyond what chance explains: the ratio of answers that begin differently, as the mean over prompts. About 0 for the same model. Only for modules with track_model, where replies have no log-probabilities.",
+			"Total variation between the first tokens of a day's answers, the latest 96 to 480, and those before them, beyond what chance explains: the ratio of answers that begin differently, as the mean over prompts. About 0 for the same model. Only for modules with track_model, where replies have no log-probabilities.",
 			shift(false)),
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -103,9 +104,9 @@ type Module struct {
 	ReferenceLogprob bool `yaml:"reference_logprob,omitempty"`
 	// TrackModel asks prompts of one word for one token each, and compares the first
 	// tokens of the latest 96 answers with those before: their log-probabilities
-	// where replies have them, else the tokens themselves. They change with
-	// weights, quantization, template or tokenizer. Default of `interval` with it:
-	// 15m.
+	// where replies have them, else the tokens themselves, of a day's answers: 96 to
+	// 480. They change with weights, quantization, template or tokenizer. Default of
+	// `interval` with it: 15m.
 	TrackModel bool `yaml:"track_model,omitempty"`
 	// ReferenceTexts has an endpoint that embeds or ranks do that to a fixed set of
 	// texts, and compares the vectors or scores with those of its first answers.
@@ -288,6 +289,14 @@ func (m *Module) validatePrompts(r *report, p path) {
 	if m.TrackModel {
 		m.validateTracking(r, p)
 	}
+}
+
+// TrackedAnswers returns how many of the latest answers without log-probabilities
+// track_model compares with those before them: a day's, at least 96 and at most 480.
+func (m *Module) TrackedAnswers() int {
+	const least, most = 96, 480
+	interval := max(time.Duration(m.Interval), time.Second)
+	return min(max(int(24*time.Hour/interval), least), most)
 }
 
 // validateTracking rejects keys that would change what is compared.

@@ -3,8 +3,10 @@ package config
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
 )
 
 func TestRungs(t *testing.T) {
@@ -104,6 +106,18 @@ func TestLanguages(t *testing.T) {
 	for _, code := range all {
 		if len(code) != 2 {
 			t.Errorf("%q is no ISO 639-1 code", code)
+		}
+	}
+}
+
+// TestTrackedAnswers is a day's answers within bounds.
+func TestTrackedAnswers(t *testing.T) {
+	t.Parallel()
+	for interval, want := range map[time.Duration]int{
+		time.Hour: 96, 15 * time.Minute: 96, 10 * time.Minute: 144, 3 * time.Minute: 480, time.Millisecond: 480, 0: 480,
+	} {
+		if got := (&Module{Interval: model.Duration(interval)}).TrackedAnswers(); got != want {
+			t.Errorf("interval %v: %d answers, want %d", interval, got, want)
 		}
 	}
 }

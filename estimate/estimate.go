@@ -129,6 +129,9 @@ type Options struct {
 	// TTFT is the objective that bursts are held against; 0 is none, and then
 	// there is no knee.
 	TTFT time.Duration
+	// FirstTokens is how many first tokens of the latest answers are compared with
+	// those before them; needed where they are watched.
+	FirstTokens int
 }
 
 // Tracker draws conclusions from the results of one endpoint and module, all
@@ -143,6 +146,7 @@ type Tracker struct {
 // state is what is known of one model.
 type state struct {
 	model   string
+	window  int // of firstTokens
 	prefill prefill
 	pairs   pairs
 	cache   cache
@@ -157,7 +161,7 @@ type state struct {
 }
 
 // NewTracker returns a tracker that knows nothing.
-func NewTracker(o Options) *Tracker { return &Tracker{options: o} }
+func NewTracker(o Options) *Tracker { return &Tracker{options: o, state: state{window: o.FirstTokens}} }
 
 // Follow has the tracker compare what the module asks with what users ask; the lengths of
 // the module are bounded. It is to be called before Observe.
@@ -176,7 +180,7 @@ func (t *Tracker) Observe(results []*result.Result) *Findings {
 			continue
 		}
 		if t.state.model != "" {
-			t.state = state{}
+			t.state = state{window: t.options.FirstTokens}
 		}
 		t.state.model = r.Model
 	}
@@ -203,7 +207,7 @@ func (s *state) observe(r *result.Result, now time.Time) {
 	s.score.observe(r, now)
 	s.integrity.observe(r)
 	if r.First != nil {
-		s.first = cmp.Or(s.first, new(firstTokens))
+		s.first = cmp.Or(s.first, &firstTokens{window: s.window})
 		s.first.observe(r, now)
 	}
 	s.observeDrift(r, now)

@@ -13,13 +13,14 @@ import (
 // The test for a change of the model by the first tokens of answers, of modules
 // with track_model. Its constants come from simulation (BenchmarkFirstTokens).
 const (
-	// windowSamples is how many of the latest answers are compared with those before
-	// them, a day's at the default interval, and maxReference how many those are: a
-	// baseline that trails, so that a drift over weeks is no change.
-	windowSamples = 96
-	maxReference  = 4 * windowSamples
-	// testEvery is after how many answers the test is made again.
-	testEvery = windowSamples / 4
+	// scoredWindow is how many of the latest answers are compared with those before
+	// them where they have log-probabilities: a day's at the default interval.
+	scoredWindow = 96
+	// referenceWindows is with how many windows of answers before it a window is
+	// compared: a baseline that trails, so that a drift over weeks is no change.
+	referenceWindows = 4
+	// testsPerWindow is how often the test is made while a window of answers comes.
+	testsPerWindow = 4
 	// permutations is how many random splits of the same answers are tried. None
 	// may be as far apart as the window and its reference are: by chance that is so
 	// in one test of 10,000.
@@ -29,7 +30,7 @@ const (
 	// minLogprobShift and minVariation are the least changes that count, in nats and
 	// as a share of first tokens; what a server's load changes is less.
 	minLogprobShift = 0.01
-	minVariation    = 0.03
+	minVariation    = 0.01
 	// columnShare is the share of the answers to a prompt in which a token must be
 	// among the likeliest to be compared, and maxColumns bounds those tokens.
 	columnShare = 0.1
@@ -92,6 +93,7 @@ type Shift struct {
 
 // firstTokens watches the first tokens of the answers to fixed prompts.
 type firstTokens struct {
+	window  int          // how many of the latest answers without log-probabilities are compared with those before them
 	samples []firstToken // the latest, in order of time
 	fresh   int          // how many came since the latest test
 	shift   *Shift       // by the latest test
@@ -107,15 +109,20 @@ func (f *firstTokens) observe(r *result.Result, now time.Time) {
 	}
 	s := newFirstToken(r)
 	f.seen[kind(s.N > 0)] = true
-	if len(f.samples) == windowSamples+maxReference {
-		f.samples = slices.Delete(f.samples, 0, testEvery)
+	window := f.window
+	if s.N > 0 {
+		window = scoredWindow
+	}
+	testEvery := window / testsPerWindow
+	if most := window * (1 + referenceWindows); len(f.samples) >= most {
+		f.samples = slices.Delete(f.samples, 0, len(f.samples)-most+testEvery)
 	}
 	f.samples = append(f.samples, s)
-	if f.fresh++; f.fresh < testEvery || len(f.samples) < 2*windowSamples {
+	if f.fresh++; f.fresh < testEvery || len(f.samples) < 2*window {
 		return
 	}
 	f.fresh = 0
-	split := len(f.samples) - windowSamples
+	split := len(f.samples) - window
 	shift, changed := compare(f.samples[:split], f.samples[split:])
 	f.shift = shift
 	if changed {
@@ -197,6 +204,7 @@ type stratum struct {
 	window  int
 	totals  []float64 // of the columns
 	weight  float64   // of a column in the distance
+	equal   bool      // all rows are: whatever the order, nothing is apart
 }
 
 // newStrata returns the strata of the prompts that have answers on both sides.
@@ -232,6 +240,7 @@ func newStratum(reference, window []firstToken, scored bool) *stratum {
 	if scored {
 		st.weight = 1 / float64(max(1, len(tokens)))
 	}
+	st.equal = !scored && len(tokens) == 1
 	for i := range all {
 		st.order = append(st.order, i)
 		for c, token := range tokens {
@@ -280,6 +289,9 @@ func columnsOf(all []firstToken, scored bool) []uint32 {
 
 // shuffle draws which answers are taken for those of the window.
 func (st *stratum) shuffle(rng *rand.Rand) {
+	if st.equal {
+		return
+	}
 	for i := range st.window {
 		j := i + rng.IntN(len(st.order)-i)
 		st.order[i], st.order[j] = st.order[j], st.order[i]
@@ -290,6 +302,9 @@ func (st *stratum) shuffle(rng *rand.Rand) {
 // in which a prompt that has changed stands out against the others' noise, and the
 // sum itself.
 func (st *stratum) distance() (squares, apart float64) {
+	if st.equal {
+		return 0, 0
+	}
 	n, w := float64(len(st.order)), float64(st.window)
 	for c := range st.columns {
 		sum := 0.0

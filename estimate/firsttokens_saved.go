@@ -28,7 +28,7 @@ func (s *state) saveFirst() any {
 
 // restoreFirst takes up what saveFirst returned.
 func (s *state) restoreFirst(data []byte) error {
-	next := new(firstTokens)
+	next := &firstTokens{window: s.window}
 	if err := next.restore(data); err != nil {
 		return err
 	}
@@ -54,14 +54,14 @@ func (f *firstTokens) restore(data []byte) error {
 	}
 	size := binary.Size(firstToken{})
 	n := len(j.Samples) / size
-	if n*size != len(j.Samples) || n > windowSamples+maxReference || j.Fresh < 0 || j.Fresh > testEvery+n {
+	if n*size != len(j.Samples) || n > f.window*(1+referenceWindows) || j.Fresh < 0 || j.Fresh > f.window/testsPerWindow+n {
 		return errors.New("not as many answers as can be")
 	}
 	samples := make([]firstToken, n)
 	if _, err := binary.Decode(j.Samples, binary.LittleEndian, samples); err != nil {
 		return fmt.Errorf("decode answers: %w", err)
 	}
-	next := firstTokens{samples: samples, fresh: j.Fresh, last: j.Changed}
+	next := firstTokens{window: f.window, samples: samples, fresh: j.Fresh, last: j.Changed}
 	for i := range samples {
 		if !samples[i].isSane() {
 			return errors.New("log-probabilities that no answer has")

@@ -23,23 +23,37 @@ type firstTokenServer struct {
 	scored  bool
 	course  bool // flips follow the time of day: none at night, twice as many at noon
 	asked   int
+	few     bool  // flips are of one prompt in five
+	window  int   // as many answers as are compared are a day's
 	set     []int // the prompts to ask, in turn
 }
 
 func newFirstTokenServer(seed uint64, scored bool) *firstTokenServer {
-	return &firstTokenServer{rng: rand.New(rand.NewPCG(seed, 3)), logits: map[int][]float64{}, scored: scored}
+	return &firstTokenServer{rng: rand.New(rand.NewPCG(seed, 3)), logits: map[int][]float64{}, scored: scored, window: minWindow}
 }
 
+// The least and the most answers that are compared, as config has them.
+const minWindow, maxWindow = 96, 480
+
+// watch returns a watcher of a module at the default interval.
+func watch() *firstTokens { return &firstTokens{window: minWindow} }
+
+// watch returns a watcher of the server.
+func (s *firstTokenServer) watch() *firstTokens { return &firstTokens{window: s.window} }
+
+// days is how many answers come in so many days.
+func (s *firstTokenServer) days(n int) int { return n * s.window }
+
 // next returns the prompt to ask, as the prober chooses it: of 8 where there are
-// log-probabilities; else of 32, those first whose first token flips in three
-// answers to each of 64.
+// log-probabilities; else of a third of a day's answers, those first whose first token
+// flips in three answers to each of twice as many.
 func (s *firstTokenServer) next() int {
 	if s.set == nil && s.scored {
 		s.set = []int{0, 1, 2, 3, 4, 5, 6, 7}
 	}
 	if s.set == nil {
 		var border, steady []int
-		for p := range 64 {
+		for p := range s.window * 2 / 3 {
 			first := s.ask(p).First.Text
 			if s.ask(p).First.Text != first || s.ask(p).First.Text != first {
 				border = append(border, p)
@@ -47,7 +61,7 @@ func (s *firstTokenServer) next() int {
 				steady = append(steady, p)
 			}
 		}
-		s.set = append(border, steady...)[:32]
+		s.set = append(border, steady...)[:s.window/3]
 	}
 	s.asked++
 	return s.set[s.asked%len(s.set)]
@@ -57,7 +71,7 @@ func (s *firstTokenServer) next() int {
 func (s *firstTokenServer) ask(prompt int) *result.Result {
 	flips := s.flips
 	if s.course {
-		flips *= 1 - math.Cos(2*math.Pi*float64(s.asked)/windowSamples)
+		flips *= 1 - math.Cos(2*math.Pi*float64(s.asked)/float64(s.window))
 	}
 	if s.logits[prompt] == nil {
 		p := -0.5
@@ -67,6 +81,9 @@ func (s *firstTokenServer) ask(prompt int) *result.Result {
 		}
 	}
 	off := s.noise
+	if s.few && prompt%5 != 0 {
+		flips = 0
+	}
 	flipped := s.rng.Float64() < flips
 	if flipped {
 		off += s.flipped
@@ -91,7 +108,7 @@ func (s *firstTokenServer) ask(prompt int) *result.Result {
 
 // quantize moves each log-probability as other weights do.
 func (s *firstTokenServer) quantize(by float64) {
-	for prompt := range 64 {
+	for prompt := range maxWindow {
 		for i := range s.logits[prompt] {
 			s.logits[prompt][i] += by * s.rng.NormFloat64()
 		}
@@ -116,9 +133,6 @@ func (s *firstTokenServer) run(f *firstTokens, answers int) (first, changes int)
 	return first, changes
 }
 
-// days is how many answers come in so many days at the default interval.
-func days(n int) int { return n * windowSamples }
-
 // month is 30 days; the bound is on 20 of them.
 const month = 30
 
@@ -140,12 +154,25 @@ func TestFirstTokensStayQuiet(t *testing.T) {
 			s.noise, s.flips, s.course = 0.05, 0.05, true
 			return s
 		}},
+		{"tokens, every 3 minutes", func() *firstTokenServer {
+			s := newFirstTokenServer(4, false)
+			s.noise, s.flips, s.course, s.window = 0.05, 0.05, true, maxWindow
+			return s
+		}},
+		{"tokens of one word in five, every 3 minutes", func() *firstTokenServer {
+			s := newFirstTokenServer(5, false)
+			s.flips, s.few, s.window = 0.05, true, maxWindow
+			return s
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			months := 20
-			if _, changes := tt.server().run(new(firstTokens), days(months*month)); changes > 1 {
-				t.Errorf("%d changes in %d months of the same model, want at most 1", changes, months)
+			s, months := tt.server(), 20
+			if s.window > minWindow {
+				months = 4 // which take as long; BenchmarkFirstTokens has more
+			}
+			if _, changes := s.run(s.watch(), s.days(months*month)); changes > months/20 {
+				t.Errorf("%d changes in %d months of the same model, want at most %d", changes, months, months/20)
 			}
 		})
 	}
@@ -160,24 +187,27 @@ func TestFirstTokensFindChange(t *testing.T) {
 		scored            bool
 		noise, flips, off float64
 		change            float64
+		window            int
 	}{
-		{"log-probabilities, 0.05 nats", true, 0.01, 0.05, 0.2, 0.05},
-		{"log-probabilities without noise, 0.02 nats", true, 0, 0, 0, 0.02},
-		{"border prompts, 0.5 nats", false, 0.05, 0.05, 0, 0.5},
-		{"no border prompts, 0.5 nats", false, 0, 0, 0, 0.5},
+		{"log-probabilities, 0.05 nats", true, 0.01, 0.05, 0.2, 0.05, minWindow},
+		{"log-probabilities without noise, 0.02 nats", true, 0, 0, 0, 0.02, minWindow},
+		{"border prompts, 0.5 nats", false, 0.05, 0.05, 0, 0.5, minWindow},
+		{"no border prompts, 0.5 nats", false, 0, 0, 0, 0.5, minWindow},
+		{"no border prompts, 0.1 nats, every 3 minutes", false, 0, 0, 0, 0.1, maxWindow},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			found := 0
 			const runs = 10
 			for seed := range uint64(runs) {
-				s, f := newFirstTokenServer(100+seed, tt.scored), new(firstTokens)
+				s, f := newFirstTokenServer(100+seed, tt.scored), &firstTokens{window: tt.window}
+				s.window = tt.window
 				s.noise, s.flips, s.flipped = tt.noise, tt.flips, tt.off
-				if _, changes := s.run(f, days(4)); changes > 0 {
+				if _, changes := s.run(f, s.days(4)); changes > 0 {
 					t.Fatalf("seed %d: a change before there was one", seed)
 				}
 				s.quantize(tt.change)
-				if first, changes := s.run(f, days(1)); changes == 1 && first <= windowSamples {
+				if _, changes := s.run(f, s.days(1)); changes == 1 {
 					found++
 				}
 			}
@@ -192,12 +222,12 @@ func TestFirstTokensFindChange(t *testing.T) {
 // same as any.
 func TestFirstTokensLearnAgain(t *testing.T) {
 	t.Parallel()
-	s, f := newFirstTokenServer(7, true), new(firstTokens)
+	s, f := newFirstTokenServer(7, true), watch()
 	s.noise = 0.01
-	s.run(f, days(5))
+	s.run(f, s.days(5))
 	for i := range 3 {
 		s.quantize(0.2)
-		if _, changes := s.run(f, days(8)); changes != 1 {
+		if _, changes := s.run(f, s.days(8)); changes != 1 {
 			t.Errorf("change %d: %d events, want 1", i+1, changes)
 		}
 	}
@@ -206,26 +236,26 @@ func TestFirstTokensLearnAgain(t *testing.T) {
 // TestFirstTokensGoOnAfterARestart is that a change is found by a reference of before.
 func TestFirstTokensGoOnAfterARestart(t *testing.T) {
 	t.Parallel()
-	s, before := newFirstTokenServer(9, true), new(firstTokens)
+	s, before := newFirstTokenServer(9, true), watch()
 	s.noise = 0.01
-	s.run(before, days(3))
+	s.run(before, s.days(3))
 	data, err := json.Marshal(before.save())
 	if err != nil || len(data) > maxSavedBytes {
 		t.Fatalf("%d bytes saved, %v", len(data), err)
 	}
-	after := new(firstTokens)
+	after := watch()
 	if err := after.restore(data); err != nil {
 		t.Fatal(err)
 	}
 	s.quantize(0.2)
-	if _, changes := s.run(after, days(1)); changes != 1 {
+	if _, changes := s.run(after, s.days(1)); changes != 1 {
 		t.Errorf("%d changes after a restart, want 1", changes)
 	}
-	if new(firstTokens).save() != nil {
+	if watch().save() != nil {
 		t.Error("nothing is saved as something")
 	}
 	// All that is kept fits.
-	full := &firstTokens{samples: make([]firstToken, windowSamples+maxReference)}
+	full := &firstTokens{window: maxWindow, samples: make([]firstToken, 5*maxWindow)}
 	if data, err := json.Marshal(full.save()); err != nil || len(data) > maxSavedBytes {
 		t.Errorf("%d bytes saved, %v", len(data), err)
 	}
@@ -244,7 +274,7 @@ func TestFirstTokensGoOnAfterARestart(t *testing.T) {
 func TestTrackerKeepsFirstTokens(t *testing.T) {
 	t.Parallel()
 	clock := func() time.Time { return time.Unix(1, 0) }
-	before, after := NewTracker(Options{Now: clock}), NewTracker(Options{Now: clock})
+	before, after := NewTracker(Options{Now: clock, FirstTokens: minWindow}), NewTracker(Options{Now: clock, FirstTokens: minWindow})
 	s := newFirstTokenServer(10, true)
 	before.Observe([]*result.Result{s.ask(1)})
 	saved, err := before.Save()
@@ -259,7 +289,7 @@ func TestTrackerKeepsFirstTokens(t *testing.T) {
 // TestFirstTokensOfFailures is that only good answers count.
 func TestFirstTokensOfFailures(t *testing.T) {
 	t.Parallel()
-	s, f := newFirstTokenServer(8, true), new(firstTokens)
+	s, f := newFirstTokenServer(8, true), watch()
 	r := s.ask(0)
 	r.Outcome = result.CheckFailed
 	f.observe(r, time.Unix(1, 0))
@@ -298,43 +328,55 @@ func TestFirstTokenDistances(t *testing.T) {
 // day, by their size and the noise.
 func BenchmarkFirstTokens(b *testing.B) {
 	b.Run("one test", func(b *testing.B) {
-		s, f := newFirstTokenServer(1, true), new(firstTokens)
+		s, f := newFirstTokenServer(1, true), watch()
 		s.noise = 0.01
-		s.run(f, days(5))
-		split := len(f.samples) - windowSamples
+		s.run(f, s.days(5))
+		split := len(f.samples) - scoredWindow
 		for b.Loop() {
 			compare(f.samples[:split], f.samples[split:])
 		}
 	})
-	for _, scored := range []bool{true, false} {
-		name := "tokens"
-		if scored {
-			name = "logprobs"
+	for _, kind := range []struct {
+		name   string
+		scored bool
+		window int
+	}{{"logprobs", true, minWindow}, {"tokens", false, minWindow}, {"tokens/3m", false, maxWindow}} {
+		server := func(seed uint64) (*firstTokenServer, *firstTokens) {
+			s := newFirstTokenServer(seed, kind.scored)
+			s.window, s.flips, s.flipped = kind.window, 0.05, 0.2
+			return s, s.watch()
 		}
-		for _, flips := range []float64{0.05, 0.2} {
-			b.Run(fmt.Sprintf("false/%s/flips=%g", name, flips), func(b *testing.B) {
+		quiet := func(what string, change func(*firstTokenServer)) {
+			b.Run(fmt.Sprintf("false/%s/%s", kind.name, what), func(b *testing.B) {
 				const years = 10
 				total := 0
 				for seed := range uint64(years) {
-					s := newFirstTokenServer(seed, scored)
-					s.noise, s.flips, s.flipped, s.course = 0.02, flips, 0.2, true
-					_, n := s.run(new(firstTokens), days(365))
+					s, f := server(seed)
+					change(s)
+					_, n := s.run(f, s.days(365))
 					total += n
 				}
 				b.ReportMetric(float64(total)/(years*12), "events/month")
 			})
 		}
+		for _, flips := range []float64{0.05, 0.2} {
+			quiet(fmt.Sprintf("flips=%g", flips), func(s *firstTokenServer) { s.noise, s.flips, s.course = 0.02, flips, true })
+		}
+		quiet("one word in five", func(s *firstTokenServer) { s.few = true })
 		for _, noise := range []float64{0, 0.05} {
 			for _, change := range []float64{0.02, 0.05, 0.1, 0.2, 0.5} {
-				b.Run(fmt.Sprintf("found/%s/noise=%g/change=%g", name, noise, change), func(b *testing.B) {
+				b.Run(fmt.Sprintf("found/%s/noise=%g/change=%g", kind.name, noise, change), func(b *testing.B) {
 					const runs = 50
 					found := 0
 					for seed := range uint64(runs) {
-						s, f := newFirstTokenServer(seed, scored), new(firstTokens)
-						s.noise, s.flips, s.flipped = noise, 0.05, 0.2
-						s.run(f, days(6))
+						s, f := server(seed)
+						s.noise = noise
+						if noise == 0 {
+							s.flips = 0
+						}
+						s.run(f, s.days(6))
 						s.quantize(change)
-						if _, n := s.run(f, days(1)); n > 0 {
+						if _, n := s.run(f, s.days(1)); n > 0 {
 							found++
 						}
 					}

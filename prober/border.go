@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
@@ -12,8 +13,13 @@ const (
 	// services that give fewest allow five.
 	topLogprobs = 5
 	// scoredPrompts is how many prompts are asked where replies have
-	// log-probabilities, and borderPrompts how many where they have none.
-	scoredPrompts, borderPrompts = 8, 32
+	// log-probabilities.
+	scoredPrompts = 8
+	// asksPerDay is how often each prompt is asked in a day's answers where replies
+	// have none: the fewer of the prompts a change moves, the more of them are needed.
+	asksPerDay = 3
+	// searchedPerPrompt is how many words are searched for each prompt.
+	searchedPerPrompt = 2
 	// searchRounds is how often each word is asked in search of border prompts.
 	searchRounds = 3
 )
@@ -25,12 +31,21 @@ const (
 // (Chauvin et al., Token-Efficient Change Detection in LLM APIs, arXiv 2602.11083).
 // Other words fill up what there are too few of.
 type borderSource struct {
-	asked  int // runs so far
-	scored bool
-	seen   [len(trackWords)]string // the first token to each word; "" before the first
-	flips  [len(trackWords)]bool   // that another one came
-	set    []int                   // the words to ask; nil during the search
+	prompts int // how many to ask
+	asked   int // runs so far
+	scored  bool
+	seen    [len(trackWords)]string // the first token to each word; "" before the first
+	flips   [len(trackWords)]bool   // that another one came
+	set     []int                   // the words to ask; nil during the search
 }
+
+// newBorderSource returns a source for a module.
+func newBorderSource(m *config.Module) *borderSource {
+	return &borderSource{prompts: m.TrackedAnswers() / asksPerDay}
+}
+
+// words is how many words are searched.
+func (b *borderSource) words() int { return searchedPerPrompt * b.prompts }
 
 func (b *borderSource) next(int, int) question {
 	i := b.index()
@@ -47,8 +62,8 @@ func (b *borderSource) index() int {
 	switch {
 	case b.scored:
 		return b.asked % scoredPrompts
-	case b.asked < searchRounds*len(trackWords):
-		return b.asked % len(trackWords)
+	case b.asked < searchRounds*b.words():
+		return b.asked % b.words()
 	case b.set == nil:
 		b.choose()
 	}
@@ -67,8 +82,8 @@ func (b *borderSource) learn(i int, f *result.FirstToken) {
 // choose ends the search: border prompts come first.
 func (b *borderSource) choose() {
 	for _, flips := range [...]bool{true, false} {
-		for i := range trackWords {
-			if b.flips[i] == flips && len(b.set) < borderPrompts {
+		for i := range b.words() {
+			if b.flips[i] == flips && len(b.set) < b.prompts {
 				b.set = append(b.set, i)
 			}
 		}
@@ -124,4 +139,20 @@ var trackWords = [...]string{
 	"oil", "if", "win", "road", "ha", "dry", "log", "an",
 	"gold", "let", "egg", "on", "wave", "fit", "jar", "it",
 	"moon", "bee", "at", "cold", "nut", "so", "page", "ok",
+	"ace", "act", "add", "age", "ago", "aid", "aim", "air", "all", "and", "ant", "any", "ape", "apt", "arc", "are",
+	"ark", "arm", "art", "ash", "ask", "ate", "axe", "bad", "bag", "ban", "bar", "bat", "bay", "bed", "beg", "bet",
+	"bid", "big", "bin", "box", "boy", "bud", "bug", "bus", "but", "buy", "cab", "cap", "car", "cob", "cod", "cow",
+	"cry", "cub", "cup", "cut", "dad", "dam", "den", "did", "die", "dig", "dim", "dip", "dog", "dot", "due", "dug",
+	"ear", "eat", "eel", "elf", "elm", "end", "era", "eve", "eye", "fan", "far", "fat", "fed", "fee", "few", "fig",
+	"fin", "fir", "fix", "fly", "foe", "fog", "for", "fun", "fur", "gap", "gas", "gem", "get", "gin", "got", "gum",
+	"gun", "gut", "guy", "gym", "ham", "has", "hay", "hen", "hid", "him", "hip", "his", "hit", "hop", "hot", "hub",
+	"hug", "hut", "ill", "ink", "inn", "its", "jam", "jaw", "jet", "job", "jog", "joy", "jug", "keg", "kid", "kin",
+	"kit", "lab", "lad", "lap", "law", "lay", "led", "leg", "lid", "lie", "lip", "lit", "low", "mad", "man", "mat",
+	"may", "men", "met", "mob", "mop", "mud", "mug", "nap", "net", "new", "nod", "nor", "not", "now", "oak", "oar",
+	"oat", "odd", "off", "our", "out", "owl", "own", "pad", "pan", "pat", "paw", "pay", "pea", "pet", "pie", "pig",
+	"pin", "pit", "pod", "pop", "pot", "put", "rag", "ram", "ran", "rat", "raw", "ray", "rib", "rid", "rim", "rip",
+	"rob", "rod", "rot", "row", "rub", "rug", "sad", "sat", "saw", "say", "set", "she", "shy", "sin", "sip", "sir",
+	"sit", "six", "sky", "son", "spa", "spy", "sum", "tab", "tag", "tan", "tap", "tar", "tax", "the", "tie", "tin",
+	"tip", "ton", "too", "top", "toy", "try", "tub", "two", "use", "van", "vet", "vow", "war", "was", "way", "web",
+	"wet", "wig", "wit", "yes", "yet", "you", "zip", "able", "army", "aunt", "baby", "back", "ball", "band", "bank", "barn",
 }

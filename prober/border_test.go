@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -28,6 +29,18 @@ func TestTrackWords(t *testing.T) {
 	words := slices.Sorted(slices.Values(trackWords[:]))
 	if n := len(slices.Compact(slices.Clone(words))); n != len(trackWords) || words[0] == "" {
 		t.Errorf("%d different words of %d", n, len(trackWords))
+	}
+}
+
+// A module asks a third of the words that a day has answers, three times a day, and
+// there are as many words as the shortest interval searches.
+func TestTrackedPrompts(t *testing.T) {
+	for interval, want := range map[time.Duration]int{15 * time.Minute: 32, 3 * time.Minute: 160, time.Second: 160} {
+		m := tracking()
+		m.Interval = model.Duration(interval)
+		if b := newBorderSource(m); b.prompts != want || b.words() > len(trackWords) {
+			t.Errorf("interval %v: %d prompts, want %d; %d of %d words", interval, b.prompts, want, b.words(), len(trackWords))
+		}
 	}
 }
 
@@ -53,24 +66,24 @@ func TestBorderPrompts(t *testing.T) {
 		}
 		return &result.FirstToken{Text: "usual"}
 	}
-	b := new(borderSource)
+	b := &borderSource{prompts: 32}
 	searched := ask(b, 3*64, flipping)
 	for i, word := range searched {
 		if word != i%64 {
 			t.Fatalf("question %d is word %d, want %d", i, word, i%64)
 		}
 	}
-	asked := ask(b, 2*borderPrompts, flipping)
+	asked := ask(b, 2*32, flipping)
 	want := []int{3, 17, 50}
-	for i := 0; len(want) < borderPrompts; i++ {
+	for i := 0; len(want) < 32; i++ {
 		if !slices.Contains(border, i) {
 			want = append(want, i)
 		}
 	}
-	if diff := cmp.Diff(sortedInts(want), sortedInts(asked[:borderPrompts])); diff != "" {
+	if diff := cmp.Diff(sortedInts(want), sortedInts(asked[:32])); diff != "" {
 		t.Errorf("words (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(asked[:borderPrompts], asked[borderPrompts:]); diff != "" {
+	if diff := cmp.Diff(asked[:32], asked[32:]); diff != "" {
 		t.Errorf("second round (-first +second):\n%s", diff)
 	}
 }
@@ -79,7 +92,7 @@ func sortedInts(all []int) []int { return slices.Sorted(slices.Values(all)) }
 
 // Where replies have log-probabilities there is no search, also if one lacks them.
 func TestScoredPrompts(t *testing.T) {
-	words := ask(new(borderSource), 40, func(i, round int) *result.FirstToken {
+	words := ask(&borderSource{prompts: 32}, 40, func(i, round int) *result.FirstToken {
 		f := &result.FirstToken{Text: "a", Top: []api.TokenLogprob{{Token: "a", Logprob: -1}}}
 		if round == 2 && i == 4 {
 			f.Top = nil

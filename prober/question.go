@@ -67,7 +67,7 @@ func newQuestionSource(m *config.Module) (questionSource, error) {
 	case m.ReferenceLogprob:
 		return referenceSource{}, nil
 	case m.TrackModel:
-		return new(borderSource), nil
+		return newBorderSource(m), nil
 	case m.ReferenceTexts:
 		return textsSource{}, nil
 	case m.ToolCall:

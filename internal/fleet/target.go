@@ -66,7 +66,9 @@ func (t Target) countsWaiting() bool { return t.Judged() && t.Endpoint.SLOWith(t
 
 // Tracker returns a tracker of what the results of the target show together.
 func (t Target) Tracker() *estimate.Tracker {
-	return estimate.NewTracker(estimate.Options{Now: time.Now, TTFT: time.Duration(t.Endpoint.SLOWith(t.Module).TTFT)})
+	return estimate.NewTracker(estimate.Options{
+		Now: time.Now, TTFT: time.Duration(t.Endpoint.SLOWith(t.Module).TTFT), FirstTokens: t.Module.TrackedAnswers(),
+	})
 }
 
 // NewTarget puts a target together; "" leaves api and model as they are.

@@ -158,7 +158,7 @@ func endpointQuality() []Panel {
 		},
 		{
 			Title: "Answers that begin differently", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
-			What: "Total variation between the first tokens of the latest 96 answers and those before them, beyond what chance explains: for endpoints whose replies have no log-probabilities.", By: ByProbe,
+			What: "Total variation between the first tokens of a day's answers, the latest 96 to 480, and those before them, beyond what chance explains: for endpoints whose replies have no log-probabilities.", By: ByProbe,
 			Worry: "it leaves 0: weights, quantization, template or tokenizer are others.", Alerts: []string{"InferenceFingerprintChanged"},
 			Queries: []Query{{Expr: "avg by (module) (" + ofEndpoint.of("inference_probe_first_token_variation_ratio") + ")", Legend: "{{module}}"}},
 			NoValue: "no module has track_model, its first 288 answers are not there, or replies have log-probabilities",

@@ -13,7 +13,7 @@ import urllib.request
 
 import llama_cpp
 
-DAY = 96
+DAY = {True: 96, False: 480}  # answers that are compared, with log-probabilities and without
 KINDS = {"q8": 7, "q4": 2}  # llama_ftype: MOSTLY_Q8_0, MOSTLY_Q4_0
 FAMILIES = ("first_token_logprob_shift", "first_token_variation_ratio", "fingerprint_changes_total", "prompt_tokens_total", "output_tokens_total")
 
@@ -67,21 +67,21 @@ def until(port, count):
 def experiment(exporter, directory, port, scored, after):
     config = directory / "exporter.yml"
     config.write_text(f"""
-modules: {{track: {{track_model: true, interval: 150ms, timeout: 5s}}}}
+modules: {{track: {{track_model: true, interval: 30ms, timeout: 5s}}}}
 endpoints: [{{name: tiny, url: "http://127.0.0.1:{port}/v1", api: openai-completions, model: tiny, modules: [track], servers: {{find: false}}}}]
 """)
     server = serve(directory / "q8", port, scored)
     watcher = subprocess.Popen([exporter, "--config.file", config, "--web.listen-address", f"127.0.0.1:{port + 1}", "--state.path="], stderr=subprocess.DEVNULL)
     try:
         wait(f"http://127.0.0.1:{port + 1}/metrics")
-        days = 5 if scored else 7  # two are for the search of border prompts
-        until(port + 1, days * DAY)
+        day, days = DAY[scored], 5 if scored else 7  # two are for the search of border prompts
+        until(port + 1, days * day)
         print(f"\nlog-probabilities: {scored}, {days} days of q8:", *series(port + 1), sep="\n  ")
         server.terminate()
         server.wait()
         server = serve(directory / after, port, scored)
         at = answers(port + 1)
-        until(port + 1, at + DAY)
+        until(port + 1, at + day)
         print(f"then a day of {after}:", *series(port + 1), sep="\n  ", flush=True)
     finally:
         for process in (watcher, server):
