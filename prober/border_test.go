@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,10 +109,23 @@ func TestScoredPrompts(t *testing.T) {
 
 func TestTrackModel(t *testing.T) {
 	const top = `{"model":"m-v2","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"content":"It"},"logprobs":{"content":[{"top_logprobs":[{"token":"It","logprob":-0.25},{"token":"I","logprob":-1.5}]}]}}]}`
+	var mu sync.Mutex // guards what the server shares with the test
 	var bodies []string
 	var refuses func(w http.ResponseWriter)
+	asked := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return bodies
+	}
+	refuse := func(how func(w http.ResponseWriter)) {
+		mu.Lock()
+		defer mu.Unlock()
+		refuses, bodies = how, nil
+	}
 	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
 		bodies = append(bodies, string(body))
 		switch {
 		case !strings.Contains(string(body), "top_logprobs"):
@@ -131,8 +145,8 @@ func TestTrackModel(t *testing.T) {
 	if diff := cmp.Diff(want, r.First) + cmp.Diff(answer, r.Answer); diff != "" || r.Outcome != result.Success {
 		t.Errorf("outcome %s (%v), first token (-want +got):\n%s", r.Outcome, r.Err, diff)
 	}
-	if !strings.Contains(bodies[0], `"max_tokens":1`) || !strings.Contains(bodies[0], `"temperature":0`) {
-		t.Errorf("body %s", bodies[0])
+	if body := asked()[0]; !strings.Contains(body, `"max_tokens":1`) || !strings.Contains(body, `"temperature":0`) {
+		t.Errorf("body %s", body)
 	}
 
 	// A server that refuses is asked once more without, and from then on without.
@@ -142,7 +156,7 @@ func TestTrackModel(t *testing.T) {
 		},
 		"an empty stream, as llama-cpp-python without --logits_all": func(w http.ResponseWriter) { events(w) },
 	} {
-		refuses, bodies = how, nil
+		refuse(how)
 		p := newProber(t, cfg, tracking())
 		for range 2 {
 			r = one(p)
@@ -150,17 +164,17 @@ func TestTrackModel(t *testing.T) {
 				t.Errorf("%s: outcome %s (%v), first token (-want +got):\n%s", what, r.Outcome, r.Err, diff)
 			}
 		}
-		if len(bodies) != 3 {
-			t.Errorf("%s: %d requests, want 3", what, len(bodies))
+		if n := len(asked()); n != 3 {
+			t.Errorf("%s: %d requests, want 3", what, n)
 		}
 	}
 
 	// A failure of a server that has answered is one.
-	refuses, bodies = nil, nil
+	refuse(nil)
 	p := newProber(t, cfg, tracking())
 	one(p)
-	refuses = func(w http.ResponseWriter) { http.Error(w, "{}", http.StatusInternalServerError) }
-	if r := one(p); r.Outcome != result.HTTPError || len(bodies) != 2 {
-		t.Errorf("outcome %s after %d requests, want %s after 2", r.Outcome, len(bodies), result.HTTPError)
+	refuse(func(w http.ResponseWriter) { http.Error(w, "{}", http.StatusInternalServerError) })
+	if r := one(p); r.Outcome != result.HTTPError || len(asked()) != 1 {
+		t.Errorf("outcome %s after %d more requests, want %s after 1", r.Outcome, len(asked()), result.HTTPError)
 	}
 }

@@ -18,7 +18,7 @@ const (
 // speculating is a server whose events after the first one have so many tokens on average.
 func speculating(tokens float64) simulator.Options {
 	o := testlab.Swift()
-	o.DecodeStep, o.TokensPerEvent = 3*time.Millisecond, tokens
+	o.DecodeStep, o.TokensPerEvent = 8*time.Millisecond, tokens
 	return o
 }
 
@@ -47,10 +47,10 @@ func TestTokensPerEventAgainstTheSimulator(t *testing.T) {
 			t.Parallel()
 			w := testlab.NewWitness(t, speculating(accepted))
 			l := workLab(t, fmt.Sprintf(`
-modules: {m: {input_tokens: 64, output_tokens: 96}}
+modules: {m: {input_tokens: 64, output_tokens: 64}}
 endpoints: [{name: e, url: %s, modules: [m]}]`, w.URL))
 			l.times(19, "e")
-			p := l.until(60, "e", "15 streams that are not merged", func(p page) bool { return p.Sum(streamedTokens) >= 15*95 })
+			p := l.until(60, "e", "15 streams that are not merged", func(p page) bool { return p.Sum(streamedTokens) >= 15*63 })
 			got := p.Sum(streamedTokens) / p.Sum(streamedEvents)
 			logRelative(t, "tokens per event", got, truePerEvent(w.Records()))
 			if math.Abs(got/accepted-1) > 0.05 {
