@@ -115,22 +115,15 @@ func (s *firstTokenServer) quantize(by float64) {
 	}
 }
 
-// run asks for so many answers, and returns after how many the first change was found,
-// and how many were.
-func (s *firstTokenServer) run(f *firstTokens, answers int) (first, changes int) {
+// run asks for so many answers, and returns how many changes were found.
+func (s *firstTokenServer) run(f *firstTokens, answers int) int {
 	now := time.Unix(0, 0)
 	before := f.counts[0] + f.counts[1]
-	for i := range answers {
+	for range answers {
 		now = now.Add(15 * time.Minute)
 		f.observe(s.ask(s.next()), now)
-		if n := int(f.counts[0] + f.counts[1] - before); n > changes {
-			if changes == 0 {
-				first = i + 1
-			}
-			changes = n
-		}
 	}
-	return first, changes
+	return int(f.counts[0] + f.counts[1] - before)
 }
 
 // month is 30 days; the bound is on 20 of them.
@@ -171,7 +164,7 @@ func TestFirstTokensStayQuiet(t *testing.T) {
 			if s.window > minWindow {
 				months = 4 // which take as long; BenchmarkFirstTokens has more
 			}
-			if _, changes := s.run(s.watch(), s.days(months*month)); changes > months/20 {
+			if changes := s.run(s.watch(), s.days(months*month)); changes > months/20 {
 				t.Errorf("%d changes in %d months of the same model, want at most %d", changes, months, months/20)
 			}
 		})
@@ -203,11 +196,11 @@ func TestFirstTokensFindChange(t *testing.T) {
 				s, f := newFirstTokenServer(100+seed, tt.scored), &firstTokens{window: tt.window}
 				s.window = tt.window
 				s.noise, s.flips, s.flipped = tt.noise, tt.flips, tt.off
-				if _, changes := s.run(f, s.days(4)); changes > 0 {
+				if changes := s.run(f, s.days(4)); changes > 0 {
 					t.Fatalf("seed %d: a change before there was one", seed)
 				}
 				s.quantize(tt.change)
-				if _, changes := s.run(f, s.days(1)); changes == 1 {
+				if changes := s.run(f, s.days(1)); changes == 1 {
 					found++
 				}
 			}
@@ -227,7 +220,7 @@ func TestFirstTokensLearnAgain(t *testing.T) {
 	s.run(f, s.days(5))
 	for i := range 3 {
 		s.quantize(0.2)
-		if _, changes := s.run(f, s.days(8)); changes != 1 {
+		if changes := s.run(f, s.days(8)); changes != 1 {
 			t.Errorf("change %d: %d events, want 1", i+1, changes)
 		}
 	}
@@ -248,7 +241,7 @@ func TestFirstTokensGoOnAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.quantize(0.2)
-	if _, changes := s.run(after, s.days(1)); changes != 1 {
+	if changes := s.run(after, s.days(1)); changes != 1 {
 		t.Errorf("%d changes after a restart, want 1", changes)
 	}
 	if watch().save() != nil {
@@ -353,7 +346,7 @@ func BenchmarkFirstTokens(b *testing.B) {
 				for seed := range uint64(years) {
 					s, f := server(seed)
 					change(s)
-					_, n := s.run(f, s.days(365))
+					n := s.run(f, s.days(365))
 					total += n
 				}
 				b.ReportMetric(float64(total)/(years*12), "events/month")
@@ -376,7 +369,7 @@ func BenchmarkFirstTokens(b *testing.B) {
 						}
 						s.run(f, s.days(6))
 						s.quantize(change)
-						if _, n := s.run(f, s.days(1)); n > 0 {
+						if n := s.run(f, s.days(1)); n > 0 {
 							found++
 						}
 					}
