@@ -155,7 +155,7 @@ func newCommandLine(o Options) *commandLine {
 	c.commands = map[string]command{
 		"serve":      newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()),
 		"check":      newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")),
-		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against five simulated servers.")),
+		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against six simulated servers.")),
 		"probe":      newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
 		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
 		"explain":    newExplainCommand(c.app.Command("explain", "Say why an endpoint is as it is: the likeliest cause, its evidence, and what to do.")),

@@ -37,6 +37,7 @@ modules:
   structured: {interval: 5s, timeouts: {stall: 2s}}
   talk: {input_tokens: 400, output_tokens: 16, prefix: conversation, turns: 3, interval: 10s}
   typical: {traffic: {max_input_tokens: 1000, max_output_tokens: 100}, interval: 30s}
+  drift: {reference_texts: true}
 endpoints:
 `
 
@@ -130,13 +131,13 @@ func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
 	b.WriteString(demoModules)
 	for i, s := range servers {
 		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: %s, servers: {interval: 5s}, request: %s, slo: %s, hardware: %s, price: %s}\n",
-			s.name, urls[i], s.modules, cmp.Or(s.request, "{}"), s.slo, s.hardware, s.price)
+			s.name, urls[i]+s.path, s.modules, cmp.Or(s.request, "{}"), s.slo, s.hardware, s.price)
 	}
 	return config.Parse([]byte(b.String()), "demo")
 }
 
 func printDemo(env environment, servers []demoServer, urls []string, a net.Addr) {
-	fmt.Fprintln(env.Stdout, "Probing five simulated servers every 5 s, one of them in bursts. Ctrl-C ends it.")
+	fmt.Fprintln(env.Stdout, "Probing six simulated servers every 5 s, one of them in bursts. Ctrl-C ends it.")
 	fmt.Fprintln(env.Stdout)
 	w := tabwriter.NewWriter(env.Stdout, 0, 4, 2, ' ', 0)
 	for i, s := range servers {
@@ -191,6 +192,11 @@ func demoServers() []demoServer {
 				TokensPerEvent: 1.6, BadCalls: 0.3, FaultRatio: 0.3, Faults: faultsNamed("pause_midstream", "foreign_script", "special_token"),
 			},
 		},
+		{
+			name: "embedder", what: "embeds texts, and after three minutes by other weights", modules: "[embedding, drift]", slo: "{e2e: 500ms}",
+			path: "/v1/embeddings", hardware: "{weights: 1GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
+			options: simulator.Options{Model: "simulated-embed", Seed: 6, PrefillNoise: 0.05, WeightsVersion: "v1", QuantizeAfter: 3 * time.Minute},
+		},
 	}
 }
 
@@ -199,6 +205,7 @@ type demoServer struct {
 	// In YAML; the GPUs of the demo are simulated too.
 	modules, slo, hardware, price string
 	request                       string // "" is nothing
+	path                          string // of the URL; "" is none
 	options                       simulator.Options
 }
 
@@ -238,7 +245,7 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("bad-calls", "Share of tool calls and of answers in JSON that are not valid.").Float64Var(&s.o.BadCalls)
 	c.Flag("greedy-flips", "Share of greedy answers that differ although nothing changed.").Float64Var(&s.o.GreedyFlips)
 	c.Flag("logprob-shift", "What is added to each log-probability, in nats.").Float64Var(&s.o.LogprobShift)
-	c.Flag("quantize-after", "Time after which the log-probabilities of first tokens are those of quantized weights; 0 is never.").
+	c.Flag("quantize-after", "Time after which first tokens, embeddings and scores are those of quantized weights; 0 is never.").
 		DurationVar(&s.o.QuantizeAfter)
 	c.Flag("logprob-noise", "Standard deviation of what is added to all log-probabilities of a request, in nats.").Float64Var(&s.o.LogprobNoise)
 	c.Flag("fault-ratio", "Share of the requests that show one of --fault.").Float64Var(&s.o.FaultRatio)

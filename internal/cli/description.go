@@ -214,7 +214,7 @@ func commandTexts() map[string]string {
 		"serve": "Runs until SIGINT or SIGTERM, and then ends within 5 seconds. It needs --config.file or --endpoint, unless it reads GPUs alone.",
 		"check": "Exit code 0 and a line with the number of endpoints and probes for a good file, 2 for a bad one, with a line for each problem. " +
 			"Asks no endpoint anything.",
-		"demo": "Needs no configuration, no endpoint and no GPU: a healthy, a saturated and a failing server are simulated, one that is asked in bursts, and one that always answers, often wrongly.",
+		"demo": "Needs no configuration, no endpoint and no GPU: a healthy, a saturated and a failing server are simulated, one that is asked in bursts, one that always answers, often wrongly, and one that embeds texts.",
 		"probe": "TARGET is a URL, or with --config.file the name of an endpoint in it. Prints where the time went and, after a failure, what to " +
 			"check next. Exit code 1 unless every probe succeeded.",
 		"detect": "Asks without a key and without a prompt, and follows no redirect. Prints a configuration with the reasons as comments. Exit code 1 where nothing is recognised.",

@@ -15,6 +15,11 @@ const (
 	quantized = 0.1
 )
 
+// isQuantized reports whether Options.QuantizeAfter is over.
+func (s *Server) isQuantized() bool {
+	return s.o.QuantizeAfter > 0 && time.Since(s.started) > s.o.QuantizeAfter
+}
+
 // drawFirst decides the first token of an answer of one token to a greedy request, by
 // log-probabilities that depend on the weights, and on noise: where the two likeliest
 // are as close as the noise, one or the other is first. LogprobShift moves each of
@@ -26,7 +31,7 @@ func (x *exchange) drawFirst() {
 		return
 	}
 	shift := w.shift
-	if after := x.s.o.QuantizeAfter; after > 0 && time.Since(x.s.started) > after {
+	if x.s.isQuantized() {
 		shift += quantized
 	}
 	order := x.text.order

@@ -63,6 +63,9 @@ func (x *exchange) answerInputs() error {
 		}
 	}
 	in.version = x.weights.version
+	if x.s.isQuantized() {
+		in.version += "-quantized"
+	}
 	n := in.tokens()
 	took := time.Duration(float64(n) / o.PrefillTokensPerSecond * float64(time.Second))
 	x.rec.update(func(r *Record) { r.PromptTokens = n })

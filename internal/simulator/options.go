@@ -84,8 +84,8 @@ type Options struct {
 	// without them, and no token gets above 0, so that a shift of 0.4 still holds.
 	LogprobShift, LogprobNoise float64
 	// QuantizeAfter is the time from the start after which the weights are as if they
-	// were quantized: the log-probabilities of first tokens are others, and nothing
-	// else. 0 is never.
+	// were quantized: the log-probabilities of first tokens are others, and what the
+	// weights decide of embeddings and scores, and nothing else. 0 is never.
 	QuantizeAfter time.Duration
 	// Background is how many sequences Serve itself keeps running or queued,
 	// over all replicas.

@@ -70,12 +70,12 @@ func (p *tab) settled() {
 
 // TestDemo looks at the pages of the real program, which probes simulated
 // servers every five seconds: a healthy, a saturated and a failing one, one in
-// bursts, and one whose answers are not right.
+// bursts, one whose answers are not right, and one that embeds texts.
 func TestDemo(t *testing.T) {
 	server := startDemo(t)
 
 	p := open(t, server, "/", laptop)
-	p.await("document.querySelectorAll('.fleet tbody tr').length === 5")
+	p.await("document.querySelectorAll('.fleet tbody tr').length === 6")
 	p.await("document.querySelector('tr[data-state=down], tr[data-state=degraded]')")
 	const row = "[...document.querySelectorAll('tr[data-state=up]')].find(r => r.querySelector('a.name').textContent === 'healthy')"
 	p.await(row + "?.querySelector('.strip .good')")
@@ -130,7 +130,7 @@ func TestDemo(t *testing.T) {
 
 	p = open(t, server, "/self", laptop)
 	p.await("document.querySelectorAll('tbody tr').length > 10")
-	p.awaitText(".info", "Endpoints5")
+	p.awaitText(".info", "Endpoints6")
 	p.picture("demo-self", true)
 
 	p = open(t, server, "/config", laptop)
