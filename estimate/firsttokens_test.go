@@ -54,8 +54,11 @@ func (s *firstTokenServer) next() int {
 	if s.set == nil {
 		var border, steady []int
 		for p := range s.window * 2 / 3 {
-			first := s.ask(p).First.Text
-			if s.ask(p).First.Text != first || s.ask(p).First.Text != first {
+			first, flips := s.ask(p).First.Text, false
+			for range 2 {
+				flips = flips || s.ask(p).First.Text != first
+			}
+			if flips {
 				border = append(border, p)
 			} else {
 				steady = append(steady, p)
