@@ -104,7 +104,7 @@ generate: ## references in docs/, rules and dashboards from the code; a test com
 	cd tools/real && $(GO) run . -document
 
 bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 1h ./...
 
 # The go command now and then reports the end of its own fuzzing time as a
 # failure (golang.org/issue/75804, mended in Go 1.27); an input that fails is

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,10 +39,12 @@ type program struct {
 }
 
 // start runs the program with the given arguments. It returns when the
-// program listens; the end of the test stops it. It must leave no goroutine.
+// program listens; the end of the test stops it. It must leave no goroutine, which is
+// seen when the first of a test's programs has ended, and so all have: goroutines that
+// another one begins meanwhile are no leaks.
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
-	before := goleak.IgnoreCurrent()
+	first, before := running.Load() == 0, goleak.IgnoreCurrent()
 	// Not the test's context, which ends before the clean-up.
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &program{
@@ -61,9 +64,14 @@ func start(t *testing.T, args ...string) *program {
 	case <-time.After(patience):
 		t.Fatalf("%q does not listen", args)
 	}
+	running.Add(1)
 	t.Cleanup(func() {
 		if ctx.Err() == nil {
 			p.stop()
+		}
+		running.Add(-1)
+		if !first {
+			return
 		}
 		if err := leaks(before); err != nil {
 			t.Error(err)
@@ -71,6 +79,9 @@ func start(t *testing.T, args ...string) *program {
 	})
 	return p
 }
+
+// running is how many programs the test has started and not ended.
+var running atomic.Int32
 
 // leaks returns an error where goroutines do not end within patience. goleak alone waits
 // for less than half a second, in which a busy machine ends none.
