@@ -19,11 +19,11 @@ type form struct {
 // toolPaths are where the protocols have the first function that may be called, and
 // parameterPaths where under it its parameters are.
 func toolPaths() (tools, parameters [][]string) {
-	return [][]string{
+	tools = [][]string{
 		{"tools", "0", "function"}, {"tools", "0", "functionDeclarations", "0"}, {"toolConfig", "tools", "0", "toolSpec"}, {"tools", "0"},
-	}, [][]string{
-		{"parameters"}, {"input_schema"}, {"inputSchema", "json"},
 	}
+	parameters = [][]string{{"parameters"}, {"input_schema"}, {"inputSchema", "json"}}
+	return tools, parameters
 }
 
 // schemaPaths are where the protocols have the schema of the answer.
