@@ -228,7 +228,7 @@ func TestAnnotationLabels(t *testing.T) {
 	used := regexp.MustCompile(`\$labels\.(\w+)`)
 	// Labels that series of these prefixes have without being aggregated.
 	raw := map[string][]string{
-		"inference_gpu_": {"instance", "gpu", "xid", "state", "reason"},
+		"inference_gpu_": {"instance", "source", "gpu", "xid", "state", "reason"},
 		"up{":            {"instance"},
 	}
 	for _, r := range alertRules(Default()) {

@@ -42,7 +42,7 @@ func gpuXID(severity Severity, xids, meaning string) alert {
 func gpuECCUncorrectable() alert {
 	return alert{
 		name: "InferenceGPUECCUncorrectable", severity: Critical, category: GPU,
-		expr:    `sum by (job, instance, uuid, gpu) (increase(inference_gpu_ecc_errors_total{severity="uncorrected"}[10m])) > 0`,
+		expr:    `sum by (job, instance, vendor, host, uuid, gpu) (increase(inference_gpu_ecc_errors_total{severity="uncorrected"}[10m])) > 0`,
 		keep:    "15m",
 		summary: `GPU {{ $labels.gpu }} of {{ $labels.instance }} had {{ $value | printf "%.0f" }} uncorrected memory errors in 10 minutes.`,
 		description: "An uncorrected memory error ends the program that reads the memory, such as a server. " +
@@ -111,7 +111,7 @@ func gpuMemoryNearlyFull() alert {
 	return alert{
 		name: "InferenceGPUMemoryNearlyFull", severity: Warning, category: GPU,
 		expr: `inference_gpu_memory_free_bytes < 512 * 1024 * 1024
-and on (job, instance, uuid)
+and on (job, instance, vendor, host, uuid, gpu)
 inference_gpu_memory_used_bytes - inference_gpu_memory_used_bytes offset 1h > 64 * 1024 * 1024`,
 		lasting: "10m",
 		summary: "GPU {{ $labels.gpu }} of {{ $labels.instance }} has {{ $value | humanize1024 }}B of memory left and uses more by the hour.",
@@ -127,14 +127,14 @@ func gpuLost() alert {
 	return alert{
 		name: "InferenceGPULost", severity: Critical, category: GPU,
 		expr: `inference_gpu_device_up == 0
-and on (job, instance)
+and on (job, instance, source)
 inference_gpu_up == 1
 or
 (
   inference_gpu_devices < max_over_time(inference_gpu_devices[6h])
-  and on (job, instance)
+  and on (job, instance, source)
   inference_gpu_up == 1
-  unless on (job, instance)
+  unless on (job, instance, source)
   inference_gpu_device_up == 0
 )
 or
@@ -151,10 +151,10 @@ func gpuDriverStuck(severity Severity, state, lasting string) alert {
 	return alert{
 		name: "InferenceGPUDriverStuck", severity: severity, category: GPU,
 		expr: fmt.Sprintf(`inference_gpu_state{%s} == 1
-and on (job, instance)
+and on (job, instance, source)
 inference_gpu_up == 0`, state),
 		lasting: lasting,
-		summary: "The GPUs of {{ $labels.instance }} are not read: {{ $labels.state }}.",
+		summary: "The GPUs of {{ $labels.instance }} are not read by {{ $labels.source }}: {{ $labels.state }}.",
 		description: "The driver has returned no readings since (the label state says why), so that other alerts on these GPUs are silent. A driver that is stuck often hangs the servers too. " +
 			"Look first at whether nvidia-smi returns on the machine, and at its kernel log.",
 		board: gpuBoard,

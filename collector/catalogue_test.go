@@ -114,7 +114,7 @@ func full(t *testing.T) *Exposition {
 	self.SetShard(0, 2)
 	gpus := gpuUp(everyReading())
 	gpus.Simulated = true
-	watchGPUs := func() *gpu.Snapshot { return gpus }
+	watchGPUs := func() gpu.Snapshots { return gpu.Snapshots{gpus} }
 	given := &pods.Snapshot{State: pods.StateUp, Assignments: []pods.Assignment{{
 		UUID: "MIG-b", Minor: -1, GPUInstance: -1, ComputeInstance: -1, Namespace: "n", Pod: "p", Container: "c",
 	}}}
@@ -245,6 +245,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../estimate", "Metric", labelValues(estimate.Metrics())...)
 	f("../estimate", "Source", labelValues(estimate.Sources())...)
 	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
+	f("../gpu", "Vendor", labelValues(gpu.Vendors())...)
 	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)
 	f("../internal/result", "Affinity", labelValues(result.Affinities())...)
 	f("../internal/result", "Clock", labelValues(result.Clocks())...)

@@ -52,7 +52,7 @@ func endpointInfoFamily() *family {
 // WatchGPUs makes the GPUs of this machine known, for endpoints whose hardware
 // names them by UUID only. It must be called before the first page; snapshot is
 // as for NewGPU.
-func (p *Probes) WatchGPUs(snapshot func() *gpu.Snapshot) { p.gpus = snapshot }
+func (p *Probes) WatchGPUs(snapshots func() gpu.Snapshots) { p.gpus = snapshots }
 
 // SetEndpoint adds an endpoint, or changes what is known of it.
 func (p *Probes) SetEndpoint(info EndpointInfo) {
@@ -205,7 +205,7 @@ func (p *Probes) addLocal(runsOn []labelled[hardwareValues]) []labelled[hardware
 
 // localBandwidths returns the memory bandwidth of each GPU and MIG device of
 // this machine for which it is known.
-func localBandwidths(s *gpu.Snapshot) map[string]float64 {
+func localBandwidths(all gpu.Snapshots) map[string]float64 {
 	out := make(map[string]float64)
 	add := func(uuid string, readings []gpu.Reading) {
 		for _, r := range readings {
@@ -214,7 +214,7 @@ func localBandwidths(s *gpu.Snapshot) map[string]float64 {
 			}
 		}
 	}
-	for _, d := range s.Devices {
+	for _, d := range all.Devices() {
 		add(d.UUID, d.Readings)
 		for _, m := range d.MIG {
 			add(m.UUID, m.Readings)

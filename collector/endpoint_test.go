@@ -178,7 +178,7 @@ func TestDecodeCeiling(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p, _ := newStore()
-			p.WatchGPUs(func() *gpu.Snapshot { return local })
+			p.WatchGPUs(func() gpu.Snapshots { return gpu.Snapshots{local} })
 			p.SetEndpoint(EndpointInfo{Endpoint: "e", Model: "m", Hardware: &tt.hardware})
 			got := samples(t, p)[`inference_endpoint_decode_ceiling_tokens_per_second{endpoint="e",model="m"}`]
 			if got != tt.want {

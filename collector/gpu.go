@@ -35,7 +35,9 @@ func migKinds() []gpu.Kind {
 }
 
 // The labels of every series of a GPU, and of a MIG device.
-func deviceLabels(own ...string) []string { return append([]string{"uuid", "gpu"}, own...) }
+func deviceLabels(own ...string) []string {
+	return append([]string{"vendor", "host", "uuid", "gpu"}, own...)
+}
 
 func migLabels() []string { return deviceLabels("mig_uuid", "gpu_instance_id", "mig_profile") }
 
@@ -53,7 +55,7 @@ func newGPUFamily(f Family) *gpuFamily {
 	return &gpuFamily{Family: f, desc: desc}
 }
 
-// gpuFamilies are the families of the GPUs of this machine.
+// gpuFamilies are the families of GPUs.
 type gpuFamilies struct {
 	pollFamilies
 	deviceFamilies
@@ -132,31 +134,31 @@ type pollFamilies struct {
 func newPollFamilies() pollFamilies {
 	return pollFamilies{
 		up: newGPUFamily(Family{
-			Name: "up", Type: Gauge,
-			Help: "1 if the GPUs of this machine can be read, 0 otherwise; see inference_gpu_state for the reason. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober; an exporter that only reads GPUs reports 0 there.",
+			Name: "up", Type: Gauge, Labels: []string{"source"},
+			Help: "1 if this source can read its GPUs, 0 otherwise; see inference_gpu_state for the reason. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober; an exporter that only reads GPUs reports 0 there.",
 		}),
 		state: newGPUFamily(Family{
-			Name: "state", Type: Gauge, Labels: []string{"state"}, Values: labelValues(gpuStates()),
-			Help: "1 for the current state of the GPU reader, 0 for all others: readings are available (up), no poll has ended yet (starting), the driver library is missing (no_library), the library is present but the driver is not loaded (no_driver), the driver found no GPU (no_devices), no permission for any GPU (denied), the driver was replaced while in use (driver_mismatch), no GPU responds any more (lost), a driver call does not return (stuck), or another error (failed). Absent in a build without NVML.",
+			Name: "state", Type: Gauge, Labels: []string{"source", "state"}, Values: labelValues(gpuStates()),
+			Help: "1 for the current state of a reader of GPUs, 0 for all others: readings are available (up), no poll has ended yet (starting), the driver library is missing (no_library), the library is present but the driver is not loaded (no_driver), the driver found no GPU (no_devices), no permission for any GPU (denied), the driver was replaced while in use (driver_mismatch), no GPU responds any more (lost), a driver call does not return (stuck), or another error (failed). Absent in a build without NVML.",
 		}),
 		simulated: newGPUFamily(Family{
-			Name: "simulated", Type: Gauge,
+			Name: "simulated", Type: Gauge, Labels: []string{"source"},
 			Help: "Always 1. Present only if the readings are simulated, as in the demonstration.",
 		}),
 		devices: newGPUFamily(Family{
-			Name: "devices", Type: Gauge,
+			Name: "devices", Type: Gauge, Labels: []string{"source"},
 			Help: "Number of GPUs that the driver reports, including GPUs that may not be opened, so it can be larger than the number of series of inference_gpu_device_up. A decrease means that a GPU fell off the bus.",
 		}),
 		lastPoll: newGPUFamily(Family{
-			Name: "last_poll_timestamp_seconds", Type: Gauge, Unit: "seconds",
+			Name: "last_poll_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"},
 			Help: "Unix time at which the latest successful poll started. All readings are from that time; readings that are too old are dropped.",
 		}),
 		pollDuration: newGPUFamily(Family{
-			Name: "poll_duration_seconds", Type: Gauge, Unit: "seconds",
+			Name: "poll_duration_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"},
 			Help: "Duration of the latest successful poll. A driver that becomes slow often has a GPU that is about to fail.",
 		}),
 		pollFailures: newGPUFamily(Family{
-			Name: "poll_failures_total", Type: Counter, Labels: []string{"state"}, Values: labelValues(gpuFailures()),
+			Name: "poll_failures_total", Type: Counter, Labels: []string{"source", "state"}, Values: labelValues(gpuFailures()),
 			Help: "Failed polls, by the resulting state.",
 		}),
 	}
@@ -173,12 +175,12 @@ func newDeviceFamilies() deviceFamilies {
 	process := deviceLabels("pid", "process", "container", "pod_uid")
 	return deviceFamilies{
 		deviceUp: newGPUFamily(Family{
-			Name: "device_up", Type: Gauge, Labels: deviceLabels(),
+			Name: "device_up", Type: Gauge, Labels: deviceLabels("source"),
 			Help: "1 if the GPU responds, 0 if it is lost or no GPU can be read; it then has no readings.",
 		}),
 		info: newGPUFamily(Family{
 			Name: "info", Type: Gauge,
-			Labels: deviceLabels("name", "pci_bus_id", "driver_version", "cuda_version", "compute_capability"),
+			Labels: deviceLabels("source", "name", "pci_bus_id", "driver_version", "cuda_version", "compute_capability"),
 			Help:   "Always 1. Identifies a GPU and its driver; join by uuid.",
 		}),
 		migInfo: newGPUFamily(Family{
@@ -204,22 +206,22 @@ func newDeviceFamilies() deviceFamilies {
 	}
 }
 
-// NewGPU returns a collector of the GPUs of this machine. snapshot is called
-// once for each scrape; it must not wait for the driver, nor return nil.
-func NewGPU(snapshot func() *gpu.Snapshot) prometheus.Collector {
-	return &gpuCollector{snapshot: snapshot, gpuFamilies: newGPUFamilies()}
+// NewGPU returns a collector of GPUs. snapshots is called once for each scrape; it
+// must not wait for a driver.
+func NewGPU(snapshots func() gpu.Snapshots) prometheus.Collector {
+	return &gpuCollector{snapshots: snapshots, gpuFamilies: newGPUFamilies()}
 }
 
 type gpuCollector struct {
-	snapshot func() *gpu.Snapshot
+	snapshots func() gpu.Snapshots
 	gpuFamilies
 	latest atomic.Pointer[gpuPage]
 }
 
-// gpuPage is a snapshot, which does not change, with the metrics made of it: most
+// gpuPage is snapshots, which do not change, with the metrics made of them: most
 // scrapes come between two polls or beside other scrapes, and find them made.
 type gpuPage struct {
-	of      *gpu.Snapshot
+	of      gpu.Snapshots
 	metrics gpuMetrics
 }
 
@@ -232,13 +234,15 @@ func (c *gpuCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *gpuCollector) Collect(out chan<- prometheus.Metric) {
-	s := c.snapshot()
+	all := c.snapshots()
 	page := c.latest.Load()
-	if page == nil || page.of != s {
-		page = &gpuPage{of: s}
-		c.poll(&page.metrics, s)
-		for i := range s.Devices {
-			c.device(&page.metrics, s, &s.Devices[i])
+	if page == nil || !slices.Equal(page.of, all) {
+		page = &gpuPage{of: all}
+		for _, s := range all {
+			c.poll(&page.metrics, s)
+		}
+		for s, d := range all.Devices() {
+			c.device(&page.metrics, s, d)
 		}
 		c.latest.Store(page)
 	}
@@ -287,38 +291,39 @@ func label(name, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: &name, Value: &value}
 }
 
-// poll sends how the reading of the GPUs goes.
+// poll sends how the reading of the GPUs of one source goes.
 func (c *gpuCollector) poll(out *gpuMetrics, s *gpu.Snapshot) {
+	source := label("source", s.Source)
 	if s.Simulated {
-		c.simulated.send(out, 1)
+		c.simulated.send(out, 1, source)
 	}
 	if s.State == gpu.StateNotBuilt {
 		if s.Required {
-			c.up.send(out, 0)
+			c.up.send(out, 0, source)
 		}
 		return
 	}
 	for _, state := range gpuStates() {
-		c.state.send(out, number(s.State == state), label("state", string(state)))
+		c.state.send(out, number(s.State == state), source, label("state", string(state)))
 	}
 	if s.At.IsZero() && s.State == gpu.StateNoLibrary && !s.Required {
 		return // a machine without GPUs: nothing is wrong
 	}
 	if s.State != gpu.StateStarting {
-		c.up.send(out, number(s.State == gpu.StateUp))
+		c.up.send(out, number(s.State == gpu.StateUp), source)
 	}
 	for _, state := range gpuFailures() {
-		c.pollFailures.send(out, float64(s.Failures[state]), label("state", string(state)))
+		c.pollFailures.send(out, float64(s.Failures[state]), source, label("state", string(state)))
 	}
 	switch {
 	case s.State == gpu.StateNoDevices:
-		c.devices.send(out, 0)
+		c.devices.send(out, 0, source)
 	case !s.At.IsZero():
-		c.devices.send(out, float64(s.Count))
+		c.devices.send(out, float64(s.Count), source)
 	}
 	if !s.At.IsZero() {
-		c.lastPoll.send(out, unixSeconds(s.At))
-		c.pollDuration.send(out, s.Duration.Seconds())
+		c.lastPoll.send(out, unixSeconds(s.At), source)
+		c.pollDuration.send(out, s.Duration.Seconds(), source)
 	}
 }
 
@@ -332,9 +337,12 @@ func number(holds bool) float64 {
 
 // device sends what is known of one GPU.
 func (c *gpuCollector) device(out *gpuMetrics, s *gpu.Snapshot, d *gpu.DeviceSnapshot) {
-	base := []*dto.LabelPair{label("uuid", d.UUID), label("gpu", strconv.Itoa(d.Index))}
-	c.deviceUp.send(out, number(d.Up), base...)
-	c.info.send(out, 1, append(base,
+	base := []*dto.LabelPair{
+		label("vendor", string(d.Vendor)), label("host", d.Host), label("uuid", d.UUID), label("gpu", strconv.Itoa(d.Index)),
+	}
+	source := label("source", s.Source)
+	c.deviceUp.send(out, number(d.Up), append(base, source)...)
+	c.info.send(out, 1, append(base, source,
 		label("name", d.Name), label("pci_bus_id", d.PCIBusID), label("driver_version", s.Driver),
 		label("cuda_version", s.CUDA), label("compute_capability", d.ComputeCapability))...)
 	sendReadings(out, c.whole, d.Readings, base)

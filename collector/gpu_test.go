@@ -26,7 +26,7 @@ import (
 func gpuSamples(t *testing.T, s *gpu.Snapshot) []string {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(NewGPU(func() *gpu.Snapshot { return s }))
+	reg.MustRegister(NewGPU(func() gpu.Snapshots { return gpu.Snapshots{s} }))
 	var page bytes.Buffer
 	if err := NewExposition(reg).Write(&page, expfmt.FmtText); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func readDevice(t testing.TB, file, uuid, name string) gpu.DeviceSnapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := gpu.DeviceSnapshot{UUID: uuid, Up: true, Name: name, PCIBusID: "00000000:19:00.0", ComputeCapability: "9.0"}
+	d := gpu.DeviceSnapshot{Vendor: gpu.NVIDIA, UUID: uuid, Up: true, Name: name, PCIBusID: "00000000:19:00.0", ComputeCapability: "9.0"}
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if len(words) == 0 || words[0] == "#" {
@@ -92,7 +92,7 @@ func atoi(t testing.TB, s string) int {
 // gpuUp returns the snapshot of a successful poll.
 func gpuUp(devices ...gpu.DeviceSnapshot) *gpu.Snapshot {
 	return &gpu.Snapshot{
-		State: gpu.StateUp, At: epoch, Duration: 12500 * time.Microsecond, Driver: "550.54.15", CUDA: "12.4",
+		Source: gpu.SourceNVML, State: gpu.StateUp, At: epoch, Duration: 12500 * time.Microsecond, Driver: "550.54.15", CUDA: "12.4",
 		Count: len(devices), Devices: devices,
 	}
 }
@@ -121,9 +121,9 @@ func TestGPUPages(t *testing.T) {
 
 // What is shown of the poller in each of its states.
 func TestGPUStates(t *testing.T) {
-	lost := gpu.DeviceSnapshot{UUID: "GPU-a", Index: 3, XIDs: []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch}}}
+	lost := gpu.DeviceSnapshot{Vendor: gpu.NVIDIA, UUID: "GPU-a", Index: 3, XIDs: []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch}}}
 	old := gpu.Snapshot{
-		At: epoch, Duration: time.Second, Driver: "550", Count: 8, Devices: []gpu.DeviceSnapshot{lost},
+		Source: gpu.SourceNVML, At: epoch, Duration: time.Second, Driver: "550", Count: 8, Devices: []gpu.DeviceSnapshot{lost},
 		Err: errors.New("x"), Failures: map[gpu.State]uint64{gpu.StateLost: 2},
 	}
 	tests := []struct {
@@ -153,7 +153,7 @@ func TestGPUStates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := tt.before
-		s.State, s.Required = tt.state, tt.wanted
+		s.Source, s.State, s.Required = gpu.SourceNVML, tt.state, tt.wanted
 		got := map[string]string{}
 		for _, line := range gpuSamples(t, &s) {
 			name, value, _ := strings.Cut(line, " ")
@@ -165,8 +165,8 @@ func TestGPUStates(t *testing.T) {
 				t.Errorf("%s (polled before: %t): %s is %q, want %q", tt.state, !s.At.IsZero(), name, got["inference_gpu_"+name], want)
 			}
 		}
-		f("up", tt.up)
-		f("devices", tt.devices)
+		f(`up{source="nvml"}`, tt.up)
+		f(`devices{source="nvml"}`, tt.devices)
 		for _, state := range gpuStates() {
 			want := "0"
 			switch tt.state {
@@ -175,37 +175,37 @@ func TestGPUStates(t *testing.T) {
 			case state:
 				want = "1"
 			}
-			f(`state{state="`+string(state)+`"}`, want)
+			f(`state{source="nvml",state="`+string(state)+`"}`, want)
 		}
 		want := ""
 		if tt.polled {
 			want = strconv.FormatUint(s.Failures[gpu.StateLost], 10)
 		}
-		f(`poll_failures_total{state="lost"}`, want)
+		f(`poll_failures_total{source="nvml",state="lost"}`, want)
 		if s.At.IsZero() {
-			f("last_poll_timestamp_seconds", "")
-			f("poll_duration_seconds", "")
+			f(`last_poll_timestamp_seconds{source="nvml"}`, "")
+			f(`poll_duration_seconds{source="nvml"}`, "")
 			continue
 		}
-		f("last_poll_timestamp_seconds", "1.7e+09")
-		f("poll_duration_seconds", "1")
-		f(`device_up{gpu="3",uuid="GPU-a"}`, "0")
-		f(`xid_errors_total{gpu="3",uuid="GPU-a",xid="79"}`, "1")
+		f(`last_poll_timestamp_seconds{source="nvml"}`, "1.7e+09")
+		f(`poll_duration_seconds{source="nvml"}`, "1")
+		f(`device_up{gpu="3",host="",source="nvml",uuid="GPU-a",vendor="nvidia"}`, "0")
+		f(`xid_errors_total{gpu="3",host="",uuid="GPU-a",vendor="nvidia",xid="79"}`, "1")
 	}
 }
 
 // A driver can say anything, and a kind without a family is no series.
 func TestGPUStrangeTexts(t *testing.T) {
 	s := gpuUp(gpu.DeviceSnapshot{
-		UUID: "GPU-\xff", Name: "a\"\\\n\xfe", Up: true,
+		Vendor: gpu.NVIDIA, UUID: "GPU-\xff", Name: "a\"\\\n\xfe", Up: true,
 		Readings: []gpu.Reading{{Kind: "unheard_of", Value: 1}, {Kind: gpu.PState, Value: 8}},
 		MIG:      []gpu.MIGSnapshot{{UUID: "MIG-a", Readings: []gpu.Reading{{Kind: gpu.PState, Value: 1}}}},
 	})
 	s.Driver = "\xff"
 	got := gpuSamples(t, s)
 	for _, want := range []string{
-		"inference_gpu_pstate{gpu=\"0\",uuid=\"GPU-\uFFFD\"} 8",
-		"inference_gpu_info{compute_capability=\"\",cuda_version=\"12.4\",driver_version=\"\uFFFD\",gpu=\"0\",name=\"a\\\"\\\\\\n\uFFFD\",pci_bus_id=\"\",uuid=\"GPU-\uFFFD\"} 1",
+		"inference_gpu_pstate{gpu=\"0\",host=\"\",uuid=\"GPU-\uFFFD\",vendor=\"nvidia\"} 8",
+		"inference_gpu_info{compute_capability=\"\",cuda_version=\"12.4\",driver_version=\"\uFFFD\",gpu=\"0\",host=\"\",name=\"a\\\"\\\\\\n\uFFFD\",pci_bus_id=\"\",source=\"nvml\",uuid=\"GPU-\uFFFD\",vendor=\"nvidia\"} 1",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, strings.Join(got, "\n"))
@@ -223,9 +223,9 @@ func TestGPUStrangeTexts(t *testing.T) {
 func TestGPUReadsOneSnapshot(t *testing.T) {
 	calls := 0
 	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(NewGPU(func() *gpu.Snapshot {
+	reg.MustRegister(NewGPU(func() gpu.Snapshots {
 		calls++
-		return gpuUp(gpu.DeviceSnapshot{UUID: "GPU-a"}, gpu.DeviceSnapshot{UUID: "GPU-b", Index: 1})
+		return gpu.Snapshots{gpuUp(gpu.DeviceSnapshot{UUID: "GPU-a"}, gpu.DeviceSnapshot{UUID: "GPU-b", Index: 1})}
 	}))
 	if _, err := reg.Gather(); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestGPUReadsOneSnapshot(t *testing.T) {
 func TestGPUMetricsAreMadeOnce(t *testing.T) {
 	var current atomic.Pointer[gpu.Snapshot]
 	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(NewGPU(current.Load))
+	reg.MustRegister(NewGPU(func() gpu.Snapshots { return gpu.Snapshots{current.Load()} }))
 	power := func() (watts float64) {
 		families, err := reg.Gather()
 		if err != nil {
@@ -275,13 +275,59 @@ func TestGPUMetricsAreMadeOnce(t *testing.T) {
 	}
 }
 
+// A page of several sources has each GPU once: that of the first source which reads it.
+func TestGPUSources(t *testing.T) {
+	power := func(watts float64) []gpu.Reading { return []gpu.Reading{{Kind: gpu.Power, Value: watts}} }
+	nvml := gpuUp(gpu.DeviceSnapshot{Vendor: gpu.NVIDIA, UUID: "GPU-a", Up: true, Readings: power(1)})
+	amd := gpuUp(gpu.DeviceSnapshot{Vendor: gpu.AMD, UUID: "GPU-b", Up: true, Readings: power(2)})
+	amd.Source = "amdgpu"
+	page := gpuUp(
+		gpu.DeviceSnapshot{Vendor: gpu.NVIDIA, Host: "n1", UUID: "GPU-a", Up: true, Readings: power(3)},
+		gpu.DeviceSnapshot{Vendor: gpu.Google, Host: "n1", Up: true, Readings: power(4)},
+		gpu.DeviceSnapshot{Vendor: gpu.Google, Host: "n2", Up: true, Readings: power(5)},
+		gpu.DeviceSnapshot{Vendor: gpu.Google, Host: "n2", Up: true, Readings: power(6)},
+	)
+	page.Source = "tpus"
+	absent := &gpu.Snapshot{Source: "none", State: gpu.StateNoLibrary}
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(NewGPU(func() gpu.Snapshots { return gpu.Snapshots{nvml, amd, absent, page} }))
+	var text bytes.Buffer
+	if err := NewExposition(reg).Write(&text, expfmt.FmtText); err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range []struct{ name, want string }{
+		{"power_watts", `{gpu="0",host="",uuid="GPU-a",vendor="nvidia"} 1
+{gpu="0",host="",uuid="GPU-b",vendor="amd"} 2
+{gpu="0",host="n1",uuid="",vendor="google"} 4
+{gpu="0",host="n2",uuid="",vendor="google"} 5`},
+		{"up", `{source="amdgpu"} 1
+{source="nvml"} 1
+{source="tpus"} 1`},
+		{"device_up", `{gpu="0",host="",source="amdgpu",uuid="GPU-b",vendor="amd"} 1
+{gpu="0",host="",source="nvml",uuid="GPU-a",vendor="nvidia"} 1
+{gpu="0",host="n1",source="tpus",uuid="",vendor="google"} 1
+{gpu="0",host="n2",source="tpus",uuid="",vendor="google"} 1`},
+	} {
+		var got []string
+		for line := range strings.Lines(text.String()) {
+			if rest, ok := strings.CutPrefix(line, "inference_gpu_"+family.name+"{"); ok {
+				got = append(got, "{"+strings.TrimSpace(rest))
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, "\n") != family.want {
+			t.Errorf("%s:\n%s\nwant\n%s", family.name, strings.Join(got, "\n"), family.want)
+		}
+	}
+}
+
 func TestGPUSimulated(t *testing.T) {
 	s := gpuUp()
-	if slices.Contains(gpuSamples(t, s), "inference_gpu_simulated 1") {
+	if slices.Contains(gpuSamples(t, s), `inference_gpu_simulated{source="nvml"} 1`) {
 		t.Error("a GPU counts as simulated")
 	}
 	s.Simulated = true
-	if !slices.Contains(gpuSamples(t, s), "inference_gpu_simulated 1") {
+	if !slices.Contains(gpuSamples(t, s), `inference_gpu_simulated{source="nvml"} 1`) {
 		t.Error("a simulated GPU is not marked")
 	}
 }
@@ -289,7 +335,7 @@ func TestGPUSimulated(t *testing.T) {
 // everyReading returns a GPU with every family that a GPU can have.
 func everyReading() gpu.DeviceSnapshot {
 	d := gpu.DeviceSnapshot{
-		UUID: "GPU-a", Up: true, XIDs: []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch}},
+		Vendor: gpu.NVIDIA, UUID: "GPU-a", Up: true, XIDs: []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch}},
 		Processes: []gpu.ProcessReading{{PID: 1}}, MIG: []gpu.MIGSnapshot{{UUID: "MIG-b"}},
 	}
 	for _, i := range gpu.Readings() {
@@ -314,7 +360,7 @@ func BenchmarkScrapeGPUs(b *testing.B) {
 	}
 	s := gpuUp(devices...)
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(NewGPU(func() *gpu.Snapshot { return s }))
+	reg.MustRegister(NewGPU(func() gpu.Snapshots { return gpu.Snapshots{s} }))
 	page := NewExposition(reg)
 	for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
 		b.Run(formatName(format), func(b *testing.B) {

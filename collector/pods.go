@@ -39,7 +39,7 @@ func podsFailuresFamily() Family {
 func podInfoFamily() Family {
 	return Family{
 		Name: namePrefix + "gpu_pod_info", Group: GroupGPU, Type: Gauge,
-		Labels: []string{"uuid", "gpu", "mig_uuid", "namespace", "pod", "container"},
+		Labels: []string{"vendor", "uuid", "gpu", "mig_uuid", "namespace", "pod", "container"},
 		Help:   "Always 1. A container with a GPU or, with mig_uuid, a MIG device; a shared GPU has several containers. To add the pod to other series of a GPU that is not shared: * on(uuid) group_left(namespace, pod, container). Kept for three intervals after the kubelet stops answering.",
 	}
 }
@@ -47,14 +47,14 @@ func podInfoFamily() Family {
 // podCollector makes the metrics of pods and their GPUs from snapshots.
 type podCollector struct {
 	pods               func() *pods.Snapshot
-	gpus               func() *gpu.Snapshot
+	gpus               func() gpu.Snapshots
 	up, failures, info *prometheus.Desc
 }
 
 // NewPods returns a collector of which pod has which GPU. The kubelet says who
 // has a device; the GPUs say which one that is, so that a device that they do
-// not have is left out. Both functions must return at once and never nil.
-func NewPods(pods func() *pods.Snapshot, gpus func() *gpu.Snapshot) prometheus.Collector {
+// not have is left out. Both functions must return at once, pods never nil.
+func NewPods(pods func() *pods.Snapshot, gpus func() gpu.Snapshots) prometheus.Collector {
 	desc := func(f Family) *prometheus.Desc { return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil) }
 	return &podCollector{
 		pods: pods, gpus: gpus,
@@ -81,39 +81,42 @@ func (c *podCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, n, string(state))
 	}
 
-	devices := c.gpus().Devices
+	gpus := c.gpus()
 	type holding struct {
 		given                     givenDevice
 		namespace, pod, container string
 	}
 	seen := map[holding]bool{} // a device may be named in two ways
 	for _, a := range snapshot.Assignments {
-		for _, g := range givenDevices(a, devices) {
+		for _, g := range givenDevices(a, gpus) {
 			h := holding{g, a.Namespace, a.Pod, a.Container}
 			if seen[h] {
 				continue
 			}
 			seen[h] = true
 			ch <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1,
-				g.uuid, strconv.Itoa(g.index), g.mig, a.Namespace, a.Pod, a.Container)
+				string(g.vendor), g.uuid, strconv.Itoa(g.index), g.mig, a.Namespace, a.Pod, a.Container)
 		}
 	}
 }
 
 // givenDevice is a GPU, or a MIG device of it, that a container was given.
 type givenDevice struct {
-	uuid  string // of the GPU
-	index int
-	mig   string // "" for the whole GPU
+	vendor gpu.Vendor
+	uuid   string // of the GPU
+	index  int
+	mig    string // "" for the whole GPU
 }
 
 // givenDevices returns the devices that an assignment names. A GPU instance means
 // all MIG devices in it.
-func givenDevices(a pods.Assignment, devices []gpu.DeviceSnapshot) []givenDevice {
+func givenDevices(a pods.Assignment, gpus gpu.Snapshots) []givenDevice {
 	var list []givenDevice
-	for i := range devices {
-		d := &devices[i]
-		whole := givenDevice{uuid: strings.ToValidUTF8(d.UUID, "\uFFFD"), index: d.Index}
+	for _, d := range gpus.Devices() {
+		if d.Host != "" {
+			continue // the kubelet is that of this machine
+		}
+		whole := givenDevice{vendor: d.Vendor, uuid: strings.ToValidUTF8(d.UUID, "\uFFFD"), index: d.Index}
 		named := a.UUID == d.UUID
 		if a.UUID == "" {
 			named = a.Minor >= 0 && a.Minor == d.Minor

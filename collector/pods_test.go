@@ -18,16 +18,16 @@ import (
 
 // nodeGPUs are a GPU that is whole, one that is split and one that is lost. The
 // driver counts them in another order than their device files.
-func nodeGPUs() *gpu.Snapshot {
-	return &gpu.Snapshot{State: gpu.StateUp, Devices: []gpu.DeviceSnapshot{
-		{UUID: "GPU-whole", Index: 0, Minor: 1, Up: true},
-		{UUID: "GPU-split", Index: 1, Minor: 0, Up: true, MIG: []gpu.MIGSnapshot{
+func nodeGPUs() gpu.Snapshots {
+	return gpu.Snapshots{{State: gpu.StateUp, Devices: []gpu.DeviceSnapshot{
+		{Vendor: gpu.NVIDIA, UUID: "GPU-whole", Index: 0, Minor: 1, Up: true},
+		{Vendor: gpu.NVIDIA, UUID: "GPU-split", Index: 1, Minor: 0, Up: true, MIG: []gpu.MIGSnapshot{
 			{UUID: "MIG-1", GPUInstance: 1, ComputeInstance: 0},
 			{UUID: "MIG-2a", GPUInstance: 2, ComputeInstance: 0},
 			{UUID: "MIG-2b", GPUInstance: 2, ComputeInstance: 1},
 		}},
-		{UUID: "GPU-lost", Index: 2, Minor: -1},
-	}}
+		{Vendor: gpu.NVIDIA, UUID: "GPU-lost", Index: 2, Minor: -1},
+	}}}
 }
 
 // podPage returns the page of one collector in a registry that checks it.
@@ -59,7 +59,7 @@ func TestPods(t *testing.T) {
 			"inference_gpu_pods_failures_total{state=\"unreachable\"} 7\n"
 	)
 	info := func(uuid, index, mig, pod string) string {
-		return fmt.Sprintf("inference_gpu_pod_info{container=\"c\",gpu=%q,mig_uuid=%q,namespace=\"n\",pod=%q,uuid=%q} 1\n", index, mig, pod, uuid)
+		return fmt.Sprintf("inference_gpu_pod_info{container=\"c\",gpu=%q,mig_uuid=%q,namespace=\"n\",pod=%q,uuid=%q,vendor=\"nvidia\"} 1\n", index, mig, pod, uuid)
 	}
 	given := func(uuid string, minor, gi, ci int, pod string) pods.Assignment {
 		return pods.Assignment{UUID: uuid, Minor: minor, GPUInstance: gi, ComputeInstance: ci, Namespace: "n", Pod: pod, Container: "c"}
@@ -124,7 +124,7 @@ func TestPods(t *testing.T) {
 
 // Without GPUs the kubelet alone makes no series of a GPU.
 func TestPodsWithoutGPUs(t *testing.T) {
-	c := NewPods(onePod, func() *gpu.Snapshot { return &gpu.Snapshot{State: gpu.StateStarting} })
+	c := NewPods(onePod, func() gpu.Snapshots { return gpu.Snapshots{{State: gpu.StateStarting}} })
 	page := podPage(t, c)
 	if strings.Contains(page, "inference_gpu_pod_info") || !strings.Contains(page, "\ninference_gpu_pods_up 1\n") {
 		t.Errorf("page:\n%s", page)

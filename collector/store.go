@@ -35,7 +35,7 @@ type Probes struct {
 	spending []*spendingFamily    // sorted by name
 	states   []*healthFamily      // sorted by name
 	found    []*findingsFamily    // sorted by name
-	gpus     func() *gpu.Snapshot // nil without GPUs of this machine
+	gpus     func() gpu.Snapshots // nil without GPUs of this machine
 
 	mu        sync.Mutex
 	series    map[result.SeriesID]*Series

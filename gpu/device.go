@@ -166,7 +166,7 @@ func openDevice(lib Library, index int, s *settings) (*device, error) {
 		Device: handle, settings: s, refused: map[string]bool{}, fields: map[Field]bool{}, links: usualLinks,
 		parts: map[string]*meter{},
 	}
-	d.identity = DeviceSnapshot{Index: index, Minor: -1, Up: true}
+	d.identity = DeviceSnapshot{Vendor: NVIDIA, Index: index, Minor: -1, Up: true}
 	if d.identity.UUID, err = handle.UUID(); err != nil {
 		return nil, err
 	}

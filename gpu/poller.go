@@ -75,7 +75,7 @@ func New(lib Library, o Options) *Poller {
 		}
 	}
 	_, simulated := lib.(*simulatedLibrary)
-	p.current.Store(&Snapshot{State: StateStarting, Simulated: simulated, Required: o.Required})
+	p.current.Store(&Snapshot{Source: SourceNVML, State: StateStarting, Simulated: simulated, Required: o.Required})
 	return p
 }
 
@@ -169,7 +169,7 @@ func (p *Poller) watch(ctx context.Context) {
 func (p *Poller) publish(o outcome) {
 	before := p.current.Load()
 	s := &Snapshot{
-		State: o.state, Err: o.err, At: o.at, Duration: o.duration,
+		Source: before.Source, State: o.state, Err: o.err, At: o.at, Duration: o.duration,
 		Simulated: before.Simulated, Required: before.Required,
 		Driver: o.driver, CUDA: o.cuda, Count: o.count, Devices: o.devices, Failures: before.Failures,
 	}

@@ -1,12 +1,69 @@
 // Package gpu reads the GPUs of this machine: from memory in use to memory
-// bandwidth, which bounds decode. One goroutine owns the driver's library and
+// bandwidth, which bounds decode. One goroutine owns a driver's library and
 // publishes immutable snapshots; nothing else ever waits for a driver.
 package gpu
 
-import "time"
+import (
+	"iter"
+	"slices"
+	"time"
+)
 
-// Snapshot is what one poll found. It is immutable.
+// Vendor is who made a GPU. The set is closed: it is a label value.
+type Vendor string
+
+// The vendors.
+const (
+	NVIDIA Vendor = "nvidia"
+	AMD    Vendor = "amd"
+	Intel  Vendor = "intel"
+	AWS    Vendor = "aws"
+	Google Vendor = "google"
+	Habana Vendor = "habana"
+)
+
+// Vendors returns all vendors.
+func Vendors() []Vendor { return []Vendor{NVIDIA, AMD, Intel, AWS, Google, Habana} }
+
+// SourceNVML is the Source of a snapshot of NVML.
+const SourceNVML = "nvml"
+
+// Snapshots are the latest ones of all sources. Where two sources read the same
+// GPU, the first one counts.
+type Snapshots []*Snapshot
+
+// Devices returns the GPUs of all sources, each once and with its snapshot.
+func (all Snapshots) Devices() iter.Seq2[*Snapshot, *DeviceSnapshot] {
+	type identity struct {
+		vendor     Vendor
+		host, uuid string
+		index      int // of a GPU without a UUID
+	}
+	return func(yield func(*Snapshot, *DeviceSnapshot) bool) {
+		seen := map[identity]bool{}
+		for _, s := range all {
+			for i := range s.Devices {
+				d := &s.Devices[i]
+				id := identity{uuid: d.UUID}
+				if d.UUID == "" {
+					id = identity{vendor: d.Vendor, host: d.Host, index: d.Index}
+				}
+				if seen[id] {
+					continue
+				}
+				seen[id] = true
+				if !yield(s, d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Snapshot is what one poll of a source found. It is immutable.
 type Snapshot struct {
+	// Source is what reads the GPUs: SourceNVML, amdgpu, or the name of a page.
+	Source string
 	// State says whether there are readings, and why not.
 	State State
 	// Err is why, where it is not StateUp.
@@ -31,8 +88,24 @@ type Snapshot struct {
 	Failures map[State]uint64
 }
 
+// Reads returns the kinds of readings that any of the GPUs has, sorted.
+func (s *Snapshot) Reads() []string {
+	var kinds []string
+	for i := range s.Devices {
+		for _, r := range s.Devices[i].Readings {
+			kinds = append(kinds, string(r.Kind))
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
 // DeviceSnapshot is one GPU.
 type DeviceSnapshot struct {
+	// Vendor is who made it; "" is unknown.
+	Vendor Vendor
+	// Host is the machine that it is in; "" is this one.
+	Host string
 	// UUID is as in GPU-..., Index the driver's number.
 	UUID  string
 	Index int

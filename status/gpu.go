@@ -3,12 +3,14 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
-// GPUPage is the page of the GPUs of this machine: GET /api/v1/gpus.
+// GPUPage is the page of the GPUs: GET /api/v1/gpus. What it says besides Sources and
+// GPUs is of the first source that has any GPU, or of the first one.
 type GPUPage struct {
 	// State is the state of the driver in words, and Error its message.
 	State string `json:"state"`
@@ -19,14 +21,34 @@ type GPUPage struct {
 	CUDA   string  `json:"cuda,omitempty"`
 	// Simulated marks readings that no hardware made.
 	Simulated bool `json:"simulated,omitempty"`
-	// GPUs are in the order of the driver, each before the MIG devices that it is
-	// split into.
+	// Sources are what GPUs are read from.
+	Sources []*GPUSource `json:"sources,omitempty"`
+	// GPUs are in the order of their sources and drivers, each before the MIG devices
+	// that it is split into.
 	GPUs []*GPU `json:"gpus"`
+}
+
+// GPUSource is what one source of GPUs found.
+type GPUSource struct {
+	Source string `json:"source"`
+	// State is in words, and Error the message.
+	State  string  `json:"state"`
+	Error  string  `json:"error,omitempty"`
+	At     float64 `json:"at,omitempty"`
+	Driver string  `json:"driver,omitempty"`
+	// Found is how many GPUs it counts.
+	Found int `json:"found"`
+	// Reads are the readings of any of its GPUs, as the names of metrics without
+	// "inference_gpu_".
+	Reads []string `json:"reads,omitempty"`
 }
 
 // GPU is one GPU, or one MIG device of it, with its readings in the units of
 // their names.
 type GPU struct {
+	Vendor string `json:"vendor,omitempty"`
+	// Host is the machine that it is in, if that is another one.
+	Host  string `json:"host,omitempty"`
 	Index int    `json:"gpu"`
 	UUID  string `json:"uuid"`
 	Name  string `json:"name,omitempty"`
@@ -64,27 +86,29 @@ type GPUProcess struct {
 	SMUtilization *float64 `json:"sm_utilization_ratio,omitempty"`
 }
 
-// GPUs returns the page of a snapshot; nil is that of GPUs that are not read.
-func GPUs(s *gpu.Snapshot) *GPUPage {
-	if s == nil {
+// GPUs returns the page of the snapshots of all sources; nil is that of GPUs that are
+// not read.
+func GPUs(all gpu.Snapshots) *GPUPage {
+	if len(all) == 0 {
 		return &GPUPage{State: "not read", GPUs: []*GPU{}}
 	}
+	main := all[max(0, slices.IndexFunc(all, func(s *gpu.Snapshot) bool { return len(s.Devices) > 0 }))]
+	source := newGPUSource(main)
 	p := &GPUPage{
-		State: stateTexts()[s.State], Driver: harmless(s.Driver), CUDA: harmless(s.CUDA),
-		Simulated: s.Simulated, GPUs: []*GPU{},
+		State: source.State, Error: source.Error, At: source.At, Driver: source.Driver, CUDA: harmless(main.CUDA), GPUs: []*GPU{},
 	}
-	if s.Err != nil && s.State != gpu.StateUp {
-		p.Error = harmless(s.Err.Error())
+	for _, s := range all {
+		p.Simulated = p.Simulated || s.Simulated
+		p.Sources = append(p.Sources, newGPUSource(s))
 	}
-	if !s.At.IsZero() {
-		p.At = unixSeconds(s.At)
-	}
-	for i := range s.Devices {
-		d := &s.Devices[i]
+	for _, d := range all.Devices() {
 		p.GPUs = append(p.GPUs, newGPU(d))
-		for j := range d.MIG {
-			m := &d.MIG[j]
-			part := &GPU{Index: d.Index, UUID: harmless(m.UUID), Name: harmless(d.Name), Profile: harmless(m.Profile)}
+		for i := range d.MIG {
+			m := &d.MIG[i]
+			part := &GPU{
+				Vendor: string(d.Vendor), Host: harmless(d.Host), Index: d.Index,
+				UUID: harmless(m.UUID), Name: harmless(d.Name), Profile: harmless(m.Profile),
+			}
 			part.read(m.Readings)
 			p.GPUs = append(p.GPUs, part)
 		}
@@ -92,9 +116,20 @@ func GPUs(s *gpu.Snapshot) *GPUPage {
 	return p
 }
 
-// GPUs returns the page of a snapshot, with the endpoints that each GPU serves.
-func (b *Board) GPUs(s *gpu.Snapshot) *GPUPage {
-	page := GPUs(s)
+func newGPUSource(s *gpu.Snapshot) *GPUSource {
+	p := &GPUSource{Source: harmless(s.Source), State: stateTexts()[s.State], Driver: harmless(s.Driver), Found: s.Count, Reads: s.Reads()}
+	if s.Err != nil && s.State != gpu.StateUp {
+		p.Error = harmless(s.Err.Error())
+	}
+	if !s.At.IsZero() {
+		p.At = unixSeconds(s.At)
+	}
+	return p
+}
+
+// GPUs returns the page of snapshots, with the endpoints that each GPU serves.
+func (b *Board) GPUs(all gpu.Snapshots) *GPUPage {
+	page := GPUs(all)
 	on := b.endpointsByGPU()
 	for _, g := range page.GPUs {
 		g.Endpoints = on[g.UUID]
@@ -139,7 +174,7 @@ func stateTexts() map[gpu.State]string {
 }
 
 func newGPU(d *gpu.DeviceSnapshot) *GPU {
-	g := &GPU{Index: d.Index, UUID: harmless(d.UUID), Name: harmless(d.Name)}
+	g := &GPU{Vendor: string(d.Vendor), Host: harmless(d.Host), Index: d.Index, UUID: harmless(d.UUID), Name: harmless(d.Name)}
 	if !d.Up {
 		g.problem("the GPU no longer answers")
 	}

@@ -10,14 +10,18 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
+// gpus returns the page of one source.
+func gpus(s *gpu.Snapshot) *GPUPage { return GPUs(gpu.Snapshots{s}) }
+
 func TestGPUs(t *testing.T) {
 	expectJSON(t, GPUs(nil), `{"state": "not read", "gpus": []}`)
-	expectJSON(t, GPUs(&gpu.Snapshot{State: gpu.StateStuck, Err: errors.New("no\nanswer")}),
-		`{"state": "the driver does not return", "error": "no answer", "gpus": []}`)
-	expectJSON(t, GPUs(&gpu.Snapshot{
-		State: gpu.StateUp, At: epoch(), Driver: "570.1", CUDA: "12.8", Simulated: true, Count: 2,
+	expectJSON(t, gpus(&gpu.Snapshot{Source: "nvml", State: gpu.StateStuck, Err: errors.New("no\nanswer")}),
+		`{"state": "the driver does not return", "error": "no answer", "gpus": [], "sources": [
+			{"source": "nvml", "state": "the driver does not return", "error": "no answer", "found": 0}]}`)
+	expectJSON(t, gpus(&gpu.Snapshot{
+		Source: "nvml", State: gpu.StateUp, At: epoch(), Driver: "570.1", CUDA: "12.8", Simulated: true, Count: 2,
 		Devices: []gpu.DeviceSnapshot{{
-			UUID: "GPU-1", Index: 0, Up: true, Name: "NVIDIA H100", Readings: []gpu.Reading{
+			Vendor: gpu.NVIDIA, UUID: "GPU-1", Index: 0, Up: true, Name: "NVIDIA H100", Readings: []gpu.Reading{
 				{Kind: gpu.MemoryUsed, Value: 70},
 				{Kind: gpu.MemoryTotal, Value: 80},
 				{Kind: gpu.Utilization, Value: 0.9},
@@ -39,15 +43,30 @@ func TestGPUs(t *testing.T) {
 			},
 			MIG: []gpu.MIGSnapshot{{UUID: "MIG-1", Profile: "1g.10gb", Readings: []gpu.Reading{{Kind: gpu.MemoryUsed, Value: 0}}}},
 		}, {UUID: "GPU-2", Index: 1}},
-	}), `{"state": "up", "at": 1767323045, "driver": "570.1", "cuda": "12.8", "simulated": true, "gpus": [
-		{"gpu": 0, "uuid": "GPU-1", "name": "NVIDIA H100", "memory_used_bytes": 70, "memory_total_bytes": 80, "utilization_ratio": 0.9,
+	}), `{"state": "up", "at": 1767323045, "driver": "570.1", "cuda": "12.8", "simulated": true, "sources": [
+			{"source": "nvml", "state": "up", "at": 1767323045, "driver": "570.1", "found": 2, "reads": [
+				"clock_event_active", "dram_bandwidth_utilization_ratio", "memory_bandwidth_bytes_per_second", "memory_total_bytes",
+				"memory_used_bytes", "power_limit_watts", "power_watts", "sm_active_ratio", "temperature_celsius", "tensor_active_ratio",
+				"utilization_ratio"]}], "gpus": [
+		{"vendor": "nvidia", "gpu": 0, "uuid": "GPU-1", "name": "NVIDIA H100", "memory_used_bytes": 70, "memory_total_bytes": 80, "utilization_ratio": 0.9,
 			"memory_bandwidth_utilization_ratio": 0.6, "memory_bandwidth_bytes_per_second": 3350000000000, "sm_active_ratio": 0,
 			"tensor_active_ratio": 0.3, "power_watts": 500, "power_limit_watts": 700, "temperature_celsius": 60,
 			"memory_temperature_celsius": 70, "throttle": ["sw_power_cap"], "processes": [
 				{"pid": 7, "name": "vllm", "container": "c", "pod_uid": "p", "memory_used_bytes": 60, "sm_utilization_ratio": 0.5},
 				{"pid": 8}]},
-		{"gpu": 0, "uuid": "MIG-1", "name": "NVIDIA H100", "profile": "1g.10gb", "memory_used_bytes": 0},
+		{"vendor": "nvidia", "gpu": 0, "uuid": "MIG-1", "name": "NVIDIA H100", "profile": "1g.10gb", "memory_used_bytes": 0},
 		{"gpu": 1, "uuid": "GPU-2", "problems": ["the GPU no longer answers"]}]}`)
+
+	// The page as a whole is of the source that has GPUs.
+	page := GPUs(gpu.Snapshots{
+		{Source: "nvml", State: gpu.StateNoLibrary, Err: errors.New("not found")},
+		{Source: "amdgpu", State: gpu.StateUp, At: epoch(), Driver: "6.14", Count: 1, Devices: []gpu.DeviceSnapshot{
+			{Vendor: gpu.AMD, Host: "n1", UUID: "GPU-3", Up: true},
+		}},
+	})
+	expectJSON(t, page, `{"state": "up", "at": 1767323045, "driver": "6.14", "gpus": [{"vendor": "amd", "host": "n1", "gpu": 0, "uuid": "GPU-3"}], "sources": [
+		{"source": "nvml", "state": "no driver on this machine", "error": "not found", "found": 0},
+		{"source": "amdgpu", "state": "up", "at": 1767323045, "driver": "6.14", "found": 1}]}`)
 }
 
 // Each problem of a GPU is shown, and nothing of a healthy one.
@@ -65,7 +84,7 @@ func TestGPUProblems(t *testing.T) {
 	xids := []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch()}, {Number: 31, Count: 3, Last: epoch().Add(time.Second)}}
 	page := func(d gpu.DeviceSnapshot) []string {
 		d.Up = true
-		return GPUs(&gpu.Snapshot{State: gpu.StateUp, Devices: []gpu.DeviceSnapshot{d}}).GPUs[0].Problems
+		return gpus(&gpu.Snapshot{State: gpu.StateUp, Devices: []gpu.DeviceSnapshot{d}}).GPUs[0].Problems
 	}
 	expectJSON(t, page(gpu.DeviceSnapshot{Readings: bad, XIDs: xids}), `[
 		"uncorrected memory errors since the driver was loaded: 2",
@@ -102,7 +121,7 @@ func TestGPUStates(t *testing.T) {
 		gpu.StateStarting, gpu.StateUp, gpu.StateNotBuilt, gpu.StateNoLibrary, gpu.StateNoDriver, gpu.StateNoDevices,
 		gpu.StateDenied, gpu.StateDriverChanged, gpu.StateLost, gpu.StateStuck, gpu.StateFailed,
 	} {
-		words := GPUs(&gpu.Snapshot{State: s}).State
+		words := gpus(&gpu.Snapshot{State: s}).State
 		if other, ok := seen[words]; ok || words == "" {
 			t.Errorf("%s is %q, as is %s", s, words, other)
 		}
@@ -120,7 +139,7 @@ func TestSimulatedGPUs(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- poller.Run(ctx) }()
 		time.Sleep(11 * time.Second)
-		p := GPUs(poller.Snapshot())
+		p := gpus(poller.Snapshot())
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -15,8 +15,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/discovery"
-	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/store"
@@ -101,7 +99,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		Observers: []fleet.Observer{d.traces}, Logger: env.logger,
 	}
 	if d.hardware != nil {
-		parts.GPUs = d.hardware.gpus.Snapshot
+		parts.GPUs = d.hardware.snapshots
 	}
 	d.fleet = fleet.New(parts)
 	d.self.WatchBudget(d.fleet.BudgetUsed)
@@ -130,7 +128,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },
 	}
 	if d.hardware != nil {
-		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.gpus.Snapshot()) }
+		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.snapshots()) }
 	}
 	if d.lifecycle {
 		o.Reload, o.Muter = d.reload, d.health
@@ -195,39 +193,4 @@ func (d *daemon) schedulers() []*schedule.Scheduler {
 // hangs reports whether probes, or readings of pages, make no progress.
 func (d *daemon) hangs() bool {
 	return slices.ContainsFunc(d.schedulers(), (*schedule.Scheduler).Hangs)
-}
-
-// hardware reads what is underneath: the GPUs of this machine, and which pods
-// have them.
-type hardware struct {
-	gpus *gpu.Poller
-	pods *pods.Watcher // nil where the kubelet is not asked
-}
-
-// newHardware prepares the reading of GPUs and puts it on the page.
-// Where nothing else is looked at, there should be GPUs.
-func newHardware(env environment, in senses, r prometheus.Registerer, probes *collector.Probes) *hardware {
-	library := gpu.NVML("")
-	if in.simulated {
-		library = gpu.Simulated()
-	}
-	h := &hardware{gpus: gpu.New(library, gpu.Options{
-		Required: !in.probe && !in.server, Processes: in.processes, Logger: env.logger,
-	})}
-	probes.WatchGPUs(h.gpus.Snapshot)
-	r.MustRegister(collector.NewGPU(h.gpus.Snapshot))
-	if in.pods {
-		h.pods = pods.New(pods.Options{Socket: in.socket, Logger: env.logger})
-		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.gpus.Snapshot))
-	}
-	return h
-}
-
-// parts returns what has to run.
-func (h *hardware) parts() []func(context.Context) error {
-	parts := []func(context.Context) error{h.gpus.Run}
-	if h.pods != nil {
-		parts = append(parts, h.pods.Run)
-	}
-	return parts
 }

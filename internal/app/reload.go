@@ -149,7 +149,7 @@ func (d *daemon) activate(cfg *config.Config) error {
 		d.probing.SetLimits(cfg.Global.Limits.InFlight, cfg.Global.Limits.InFlightPerHost)
 	}
 	if d.hardware != nil {
-		d.hardware.gpus.SetBandwidth(fleet.Bandwidths(cfg))
+		d.hardware.setBandwidth(fleet.Bandwidths(cfg))
 	}
 	return nil
 }

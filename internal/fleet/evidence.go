@@ -124,7 +124,7 @@ func (m *memory) skip(reason result.SkipReason, text string, now time.Time) {
 
 // evidence returns what is known of the endpoint in a state, but for what other
 // endpoints show. before is nil where no more is kept of the past.
-func (m *memory) evidence(s endpointState, now time.Time, before past, gpus *gpu.Snapshot) *explain.Evidence {
+func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.Snapshots) *explain.Evidence {
 	e := &explain.Evidence{
 		At: now, Endpoint: m.endpoint.Name, Engine: cmp.Or(m.identity.get().Engine, m.endpoint.Servers.Engine),
 		State: s.state, Since: s.since, GPUs: gpusOf(m.endpoint, gpus), Changes: m.changes(), Corruptions: m.corruptions(),
@@ -259,7 +259,7 @@ func (m *memory) exporter(now time.Time) explain.Exporter {
 
 // clockChanges returns in words which GPUs of the endpoint began or ceased to have reduced
 // clocks since the last call.
-func (m *memory) clockChanges(s *gpu.Snapshot) []string {
+func (m *memory) clockChanges(s gpu.Snapshots) []string {
 	var changes []string
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -279,19 +279,19 @@ func (m *memory) clockChanges(s *gpu.Snapshot) []string {
 	return changes
 }
 
-// gpusOf returns the cards of this machine that the configuration says the endpoint runs
+// gpusOf returns the cards that the configuration says the endpoint runs
 // on.
-func gpusOf(e *config.Endpoint, s *gpu.Snapshot) []explain.GPU {
-	if e.Hardware == nil || s == nil {
+func gpusOf(e *config.Endpoint, all gpu.Snapshots) []explain.GPU {
+	if e.Hardware == nil {
 		return nil
 	}
-	var all []explain.GPU
-	for i := range s.Devices {
-		if d := &s.Devices[i]; slices.Contains(e.Hardware.UUIDs, d.UUID) {
-			all = append(all, gpuOf(d))
+	var cards []explain.GPU
+	for _, d := range all.Devices() {
+		if slices.Contains(e.Hardware.UUIDs, d.UUID) {
+			cards = append(cards, gpuOf(d))
 		}
 	}
-	return all
+	return cards
 }
 
 func gpuOf(d *gpu.DeviceSnapshot) explain.GPU {

@@ -41,7 +41,7 @@ func TestMemoryOutlastsAReload(t *testing.T) {
 // Of the processes on a card those like the largest are the server, and of the reasons
 // for reduced clocks those count that are a fault.
 func TestGPUsOfAnEndpoint(t *testing.T) {
-	s := &gpu.Snapshot{Devices: []gpu.DeviceSnapshot{
+	s := gpu.Snapshots{{Devices: []gpu.DeviceSnapshot{
 		{
 			UUID: "GPU-a", Up: true, Name: "H100",
 			Readings: []gpu.Reading{
@@ -59,7 +59,7 @@ func TestGPUsOfAnEndpoint(t *testing.T) {
 		},
 		{UUID: "GPU-b", Up: false},
 		{UUID: "GPU-c", Up: true},
-	}}
+	}}}
 	e := &config.Endpoint{Hardware: &config.Hardware{UUIDs: []string{"GPU-a", "GPU-b"}}}
 	got := gpusOf(e, s)
 	want := []explain.GPU{
@@ -80,7 +80,7 @@ func TestGPUsOfAnEndpoint(t *testing.T) {
 // beginning, and of other cards, are none.
 func TestClockChanges(t *testing.T) {
 	m := &memory{endpoint: &config.Endpoint{Hardware: &config.Hardware{UUIDs: []string{"GPU-a", "GPU-b"}}}}
-	reduced := func(reasons map[string]string) *gpu.Snapshot {
+	reduced := func(reasons map[string]string) gpu.Snapshots {
 		s := &gpu.Snapshot{}
 		for _, uuid := range []string{"GPU-a", "GPU-b", "GPU-c"} {
 			d := gpu.DeviceSnapshot{UUID: uuid, Up: true}
@@ -89,10 +89,10 @@ func TestClockChanges(t *testing.T) {
 			}
 			s.Devices = append(s.Devices, d)
 		}
-		return s
+		return gpu.Snapshots{s}
 	}
 	for i, step := range []struct {
-		s    *gpu.Snapshot
+		s    gpu.Snapshots
 		want []string
 	}{
 		{nil, nil},

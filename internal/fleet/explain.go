@@ -75,7 +75,7 @@ func (x *explainer) explain(name string) (*explain.Report, bool) {
 	if now.Sub(found.at).Abs() > causesAge {
 		found = x.find(now)
 	}
-	e := m.evidence(state, now, x.Board, x.gpuSnapshot())
+	e := m.evidence(state, now, x.Board, x.gpuSnapshots())
 	e.Common = found.shared[name]
 	report := explained(e)
 	report.State, report.Since = string(status.State), unixSeconds(status.Since)
@@ -90,7 +90,7 @@ func explained(e *explain.Evidence) *explain.Report {
 // unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
-func (x *explainer) gpuSnapshot() *gpu.Snapshot {
+func (x *explainer) gpuSnapshots() gpu.Snapshots {
 	if x.GPUs == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (x *explainer) gpuSnapshot() *gpu.Snapshot {
 
 // find finds the causes of all endpoints that are not up, and what they have in common.
 func (x *explainer) find(now time.Time) *causes {
-	gpus := x.gpuSnapshot()
+	gpus := x.gpuSnapshots()
 	var peers []explain.Peer
 	found := &causes{at: now, top: map[string]explain.Cause{}}
 	members := *x.members.Load()
@@ -155,7 +155,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			found := f.explains.find(time.Now())
-			gpus := f.explains.gpuSnapshot()
+			gpus := f.explains.gpuSnapshots()
 			for name, m := range *f.explains.members.Load() {
 				f.Board.SetCause(name, found.top[name])
 				for _, change := range m.clockChanges(gpus) {

@@ -38,8 +38,8 @@ type Options struct {
 	Self              *collector.Self
 	Health            *health.Monitor
 	Board             *status.Board
-	// GPUs returns the latest readings of the GPUs of this machine; nil is none.
-	GPUs func() *gpu.Snapshot
+	// GPUs returns the latest readings of the GPUs, by source; nil is none.
+	GPUs func() gpu.Snapshots
 	// Observers take the results after metrics and status page.
 	Observers []Observer
 	Logger    *slog.Logger

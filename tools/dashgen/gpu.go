@@ -1,10 +1,10 @@
 package main
 
 // card names a series of one GPU.
-const card = "{{instance}} {{gpu}}"
+const card = "{{instance}} {{host}} {{vendor}} {{gpu}}"
 
 // byCard groups the readings of GPUs.
-const byCard = "instance, gpu"
+const byCard = "instance, host, vendor, gpu"
 
 func gpuBoard() Board {
 	return Board{
@@ -44,7 +44,7 @@ func gpuNow() []Panel {
 			Queries: []Query{
 				{Expr: "sum(" + gpuGauge("inference_gpu_device_up") + ")", Legend: "answer"},
 				{Expr: "sum(" + gpuGauge("inference_gpu_device_up") + " == bool 0)", Legend: "do not answer", Steps: []Step{{1, "red"}}},
-				{Expr: "sum(max by (instance) (" + ofMachine.of("inference_gpu_up") + ") == bool 0)", Legend: "machines whose driver is not read", Steps: []Step{{1, "red"}}},
+				{Expr: "sum(max by (instance, source) (" + ofMachine.of("inference_gpu_up") + ") == bool 0)", Legend: "machines whose driver is not read", Steps: []Step{{1, "red"}}},
 			},
 			NoValue: noGPU + ": start an exporter on a machine with GPUs with --collector.gpu",
 		},
@@ -59,10 +59,11 @@ func gpuNow() []Panel {
 				{Expr: gpuGauge("inference_gpu_memory_used_bytes")},
 				{Expr: "time() - " + gpuGauge("inference_gpu_xid_last_timestamp_seconds")},
 				{Expr: gpuGauge("inference_gpu_recovery_action")},
-				{Expr: "max by (instance, gpu, name, driver_version) (" + ofGPU.of("inference_gpu_info") + ")"},
+				{Expr: "max by (" + byCard + ", name, driver_version) (" + ofGPU.of("inference_gpu_info") + ")"},
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
+				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 0, Title: "Answers", States: upStates},
 				{Label: "name", Title: "Product"},
@@ -87,8 +88,8 @@ func gpuDriver() []Panel {
 			What: "GPUs that the driver of each machine counts, and the most that it counted in 6 hours.", By: ByDriver,
 			Worry: "the lines differ: a card fell off the bus.", Alerts: []string{"InferenceGPULost"},
 			Queries: []Query{
-				{Expr: "max by (instance) (" + ofMachine.of("inference_gpu_devices") + ")", Legend: "now {{instance}}"},
-				{Expr: "max by (instance) (max_over_time(" + ofMachine.of("inference_gpu_devices") + "[6h]))", Legend: "at most {{instance}}", Limit: true},
+				{Expr: "max by (instance, source) (" + ofMachine.of("inference_gpu_devices") + ")", Legend: "now {{instance}} {{source}}"},
+				{Expr: "max by (instance, source) (max_over_time(" + ofMachine.of("inference_gpu_devices") + "[6h]))", Legend: "at most {{instance}} {{source}}", Limit: true},
 			},
 			Min: ptr(0.0), NoValue: noGPU,
 		},
@@ -96,7 +97,7 @@ func gpuDriver() []Panel {
 			Title: "State of the driver", Viz: StateTimeline, Width: 12, Height: 8, MaxRows: rows,
 			What: "Whether the GPUs of each machine are read; the ten machines that failed most in the time range.", By: ByDriver,
 			Worry: "it is failed on a machine with GPUs. The metric inference_gpu_state has the reason.", Alerts: []string{"InferenceGPUDriverStuck"},
-			Queries: []Query{{Expr: worst(rows, "instance", "max by (instance) ("+up+")", "1 - avg_over_time("+up+"[$__range] @ end())"), Legend: "{{instance}}"}},
+			Queries: []Query{{Expr: worst(rows, "instance, source", "max by (instance, source) ("+up+")", "1 - avg_over_time("+up+"[$__range] @ end())"), Legend: "{{instance}} {{source}}"}},
 			States:  upStates, NoValue: noGPU,
 		},
 	}
@@ -126,14 +127,14 @@ func gpuErrors() []Panel {
 			Title: "Critical errors (XID)", Viz: StateTimeline, Width: 8, Height: 8, MaxRows: rows,
 			What: "XIDs that the driver reported, each for 10 minutes after its latest error; the ten latest.", By: ByDriver,
 			Worry: "48, 62, 64, 74, 79, 95, 119 or 120 appear; 13, 31 and 43 are mostly faults of a program.", Alerts: []string{"InferenceGPUXID"},
-			Queries: []Query{{Expr: worst(rows, "instance, gpu, xid", "((time() - max by (instance, gpu, xid) ("+xids+")) < bool 600)", "last_over_time("+xids+"[$__range] @ end())"), Legend: card + " XID {{xid}}"}},
+			Queries: []Query{{Expr: worst(rows, byCard+", xid", "((time() - max by ("+byCard+", xid) ("+xids+")) < bool 600)", "last_over_time("+xids+"[$__range] @ end())"), Legend: card + " XID {{xid}}"}},
 			States:  eventStates, NoValue: "no XID since the exporter started",
 		},
 		{
 			Title: "Memory errors an hour", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
 			What: "Errors of the memory that ECC corrected, and those that it could not.", By: ByDriver,
 			Worry: "any is uncorrected: it ended the program that met it.", Alerts: []string{"InferenceGPUECCUncorrectable"},
-			Queries: []Query{{Expr: "sum by (instance, gpu, severity) (increase(" + ofGPU.of("inference_gpu_ecc_errors_total") + "[1h]))", Legend: card + " {{severity}}"}},
+			Queries: []Query{{Expr: "sum by (" + byCard + ", severity) (increase(" + ofGPU.of("inference_gpu_ecc_errors_total") + "[1h]))", Legend: card + " {{severity}}"}},
 			Min:     ptr(0.0), NoValue: "no ECC",
 		},
 		{
@@ -147,6 +148,7 @@ func gpuErrors() []Panel {
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
+				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 0, Title: "Replaced"},
 				{Query: 1, Title: "Pending", States: eventStates},
@@ -165,21 +167,21 @@ func gpuSlow() []Panel {
 			Title: "Why clocks are down", Viz: StateTimeline, Width: 12, Height: 9, MaxRows: rows,
 			What: "Reasons that keep the clocks of each GPU down; the ten that did so longest in the time range. The software's power cap is normal under load.", By: ByDriver,
 			Worry: "a reason of the hardware lasts: look at cooling and power.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: worst(rows, "instance, gpu, reason", "max by (instance, gpu, reason) ("+active+")", "avg_over_time("+active+"[$__range] @ end())"), Legend: card + " {{reason}}"}},
+			Queries: []Query{{Expr: worst(rows, byCard+", reason", "max by ("+byCard+", reason) ("+active+")", "avg_over_time("+active+"[$__range] @ end())"), Legend: card + " {{reason}}"}},
 			States:  eventStates, NoValue: noGPU,
 		},
 		{
 			Title: "Share of time with clocks down", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 9,
 			What: "Share of the last 5 minutes for which each reason kept clocks down.", By: ByDriver,
 			Worry: "hw_thermal or hw_power_brake are over half.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: "max by (instance, gpu, reason) (rate(" + ofGPU.of("inference_gpu_clock_event_seconds_total") + "[5m]))", Legend: card + " {{reason}}"}},
+			Queries: []Query{{Expr: "max by (" + byCard + ", reason) (rate(" + ofGPU.of("inference_gpu_clock_event_seconds_total") + "[5m]))", Legend: card + " {{reason}}"}},
 			Min:     ptr(0.0), NoValue: noGPU,
 		},
 		{
 			Title: "Temperature", Viz: TimeSeries, Unit: "celsius", Width: 8, Height: 8,
 			What: "Temperature of the chip and of its memory.", By: ByDriver,
 			Worry: "one card is hotter than its neighbours.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: "max by (instance, gpu, sensor) (" + ofGPU.of("inference_gpu_temperature_celsius") + ")", Legend: card + " {{sensor}}"}},
+			Queries: []Query{{Expr: "max by (" + byCard + ", sensor) (" + ofGPU.of("inference_gpu_temperature_celsius") + ")", Legend: card + " {{sensor}}"}},
 			NoValue: noGPU,
 		},
 		{
@@ -197,7 +199,7 @@ func gpuSlow() []Panel {
 			What: "Clocks of the multiprocessors and of the memory, and the highest that they can have. They fall when there is nothing to do.", By: ByDriver,
 			Worry: "they are low under load.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{
-				{Expr: "max by (instance, gpu, domain) (" + ofGPU.of("inference_gpu_clock_hertz", `domain=~"sm|memory"`) + ")", Legend: card + " {{domain}}"},
+				{Expr: "max by (" + byCard + ", domain) (" + ofGPU.of("inference_gpu_clock_hertz", `domain=~"sm|memory"`) + ")", Legend: card + " {{domain}}"},
 				{Expr: "max by (domain) (" + ofGPU.of("inference_gpu_clock_max_hertz", `domain=~"sm|memory"`) + ")", Legend: "highest {{domain}}", Limit: true},
 			},
 			Min: ptr(0.0), NoValue: noGPU,
@@ -261,13 +263,14 @@ func gpuWork() []Panel {
 			What: "Endpoints that run on the chosen GPUs, as configured, and whether their latest probe succeeded.", By: ByConfig,
 			Worry: "the endpoint on a faulty card is the slow one.", Alerts: []string{"InferenceGPUXID"},
 			Queries: []Query{
-				{Expr: "max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (instance, gpu) topk by (uuid) (1, max by (uuid, instance, gpu) (" + ofGPU.of("inference_gpu_info") + "))"},
+				{Expr: "max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (" + byCard + ") topk by (uuid) (1, max by (uuid, " + byCard + ") (" + ofGPU.of("inference_gpu_info") + "))"},
 				{Expr: "min by (endpoint, model) (inference_probe_success{concurrency=\"\"}) and on (endpoint, model) (max by (endpoint, model, uuid) (inference_endpoint_gpu_info) and on (uuid) " + ofGPU.of("inference_gpu_info") + ")"},
 			},
 			Columns: []Column{
 				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
 				{Label: "model", Title: "Model"},
 				{Label: "instance", Title: "Instance"},
+				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 1, Title: "Probes", States: upStates},
 			},
@@ -304,7 +307,7 @@ func gpuLinks() []Panel {
 			Worry: "either rises steadily: a bad slot, riser, bridge or contact.",
 			Queries: []Query{
 				{Expr: "60 * " + gpuRate("inference_gpu_pcie_replays_total"), Legend: "PCIe " + card},
-				{Expr: "60 * sum by (instance, gpu, kind) (rate(" + ofGPU.of("inference_gpu_nvlink_errors_total") + "[5m]))", Legend: "NVLink {{kind}} " + card},
+				{Expr: "60 * sum by (" + byCard + ", kind) (rate(" + ofGPU.of("inference_gpu_nvlink_errors_total") + "[5m]))", Legend: "NVLink {{kind}} " + card},
 			},
 			Min: ptr(0.0), NoValue: noGPU,
 		},
@@ -320,6 +323,7 @@ func gpuLinks() []Panel {
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
+				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 0, Title: "Lanes"},
 				{Query: 1, Title: "of"},
@@ -333,7 +337,7 @@ func gpuLinks() []Panel {
 			What: "NVLinks of each GPU that are active; the state of the fabric: 1 not started, 2 in progress, 3 completed; and, once completed, whether it is healthy: 1, else 0.", By: ByDriver,
 			Worry: "a link is gone, the fabric is not at 3, or it is not healthy.", Alerts: []string{"InferenceGPUFabricUnhealthy"},
 			Queries: []Query{
-				{Expr: "sum by (instance, gpu) (max by (instance, gpu, link) (" + ofGPU.of("inference_gpu_nvlink_up") + "))", Legend: "links " + card},
+				{Expr: "sum by (" + byCard + ") (max by (" + byCard + ", link) (" + ofGPU.of("inference_gpu_nvlink_up") + "))", Legend: "links " + card},
 				{Expr: gpuGauge("inference_gpu_fabric_state"), Legend: "fabric " + card},
 				{Expr: gpuGauge("inference_gpu_fabric_healthy"), Legend: "fabric healthy " + card},
 			},
@@ -349,7 +353,7 @@ func gpuParts() []Panel {
 			What: "Memory that programs hold on each part of a GPU that is split by MIG.", By: ByDriver,
 			Worry: "used is at the total, the dashed line.", Alerts: []string{"InferenceGPUMemoryNearlyFull"},
 			Queries: []Query{
-				{Expr: "max by (instance, gpu, mig_uuid, mig_profile) (" + ofGPU.of("inference_gpu_mig_memory_used_bytes") + ")", Legend: card + " {{mig_profile}} {{mig_uuid}}"},
+				{Expr: "max by (" + byCard + ", mig_uuid, mig_profile) (" + ofGPU.of("inference_gpu_mig_memory_used_bytes") + ")", Legend: card + " {{mig_profile}} {{mig_uuid}}"},
 				{Expr: "max by (mig_profile) (" + ofGPU.of("inference_gpu_mig_memory_total_bytes") + ")", Legend: "total {{mig_profile}}", Limit: true},
 			},
 			Min: ptr(0.0), NoValue: "no GPU is split",
@@ -358,16 +362,17 @@ func gpuParts() []Panel {
 			Title: "Programs by memory", Viz: TimeSeries, Unit: "bytes", Width: 8, Height: 8, Stacked: true,
 			What: "Memory that each program holds. Only when programs are asked for.", By: ByDriver,
 			Worry: "an unexpected program holds memory on the card.", Alerts: []string{"InferenceGPUMemoryNearlyFull"},
-			Queries: []Query{{Expr: "max by (instance, gpu, pid, process) (" + ofGPU.of("inference_gpu_process_memory_used_bytes") + ")", Legend: card + " {{process}} {{pid}}"}},
+			Queries: []Query{{Expr: "max by (" + byCard + ", pid, process) (" + ofGPU.of("inference_gpu_process_memory_used_bytes") + ")", Legend: card + " {{process}} {{pid}}"}},
 			Min:     ptr(0.0), NoValue: "programs are not asked for",
 		},
 		{
 			Title: "Pods", Viz: Table, Width: 8, Height: 8,
 			What: "Which pod was given which GPU, as reported by the kubelet.", By: ByDriver,
 			Worry:   "the faulty card belongs to the pod of the slow server.",
-			Queries: []Query{{Expr: "max by (instance, gpu, namespace, pod, container) (" + ofGPU.of("inference_gpu_pod_info") + ")"}},
+			Queries: []Query{{Expr: "max by (instance, vendor, gpu, namespace, pod, container) (" + ofGPU.of("inference_gpu_pod_info") + ")"}},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
+				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Label: "namespace", Title: "Namespace"},
 				{Label: "pod", Title: "Pod"},
@@ -379,7 +384,7 @@ func gpuParts() []Panel {
 			Title: "Fans", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 7,
 			What: "Speed that each fan is set to.", By: ByDriver,
 			Worry: "it is at its highest and the temperature rises.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: "max by (instance, gpu, fan) (" + ofGPU.of("inference_gpu_fan_speed_ratio") + ")", Legend: card + " {{fan}}"}},
+			Queries: []Query{{Expr: "max by (" + byCard + ", fan) (" + ofGPU.of("inference_gpu_fan_speed_ratio") + ")", Legend: card + " {{fan}}"}},
 			Min:     ptr(0.0), NoValue: "no fans",
 		},
 		{
@@ -387,8 +392,8 @@ func gpuParts() []Panel {
 			What: "How old the readings of each machine are, and how long the latest poll took.", By: ByExporter,
 			Worry: "polls get slower: a GPU is often about to fail then. The age grows: the driver is stuck.", Alerts: []string{"InferenceGPUDriverStuck"},
 			Queries: []Query{
-				{Expr: "time() - max by (instance) (" + ofMachine.of("inference_gpu_last_poll_timestamp_seconds") + ")", Legend: "age {{instance}}"},
-				{Expr: "max by (instance) (" + ofMachine.of("inference_gpu_poll_duration_seconds") + ")", Legend: "duration {{instance}}"},
+				{Expr: "time() - max by (instance, source) (" + ofMachine.of("inference_gpu_last_poll_timestamp_seconds") + ")", Legend: "age {{instance}} {{source}}"},
+				{Expr: "max by (instance, source) (" + ofMachine.of("inference_gpu_poll_duration_seconds") + ")", Legend: "duration {{instance}} {{source}}"},
 			},
 			Min: ptr(0.0), NoValue: noGPU,
 		},

@@ -1,4 +1,4 @@
-// The page of the GPUs of this machine.
+// The page of the GPUs.
 import { ago } from './clock.js';
 import { h } from './dom.js';
 import { bytes, number, plural, ratio, unknown } from './format.js';
@@ -71,8 +71,19 @@ function endpoints(gpu) {
 function card(gpu) {
   const bad = gpu.problems?.length > 0;
   return h('section', { class: bad ? 'panel gpu problem' : 'panel gpu' },
-    h('h2', null, gpu.profile ? `MIG ${gpu.profile} of GPU ${gpu.gpu}` : `GPU ${gpu.gpu}`, h('span', { class: 'small' }, gpu.name ?? '')),
+    h('h2', null, gpu.profile ? `MIG ${gpu.profile} of GPU ${gpu.gpu}` : `GPU ${gpu.gpu}`,
+      h('span', { class: 'small' }, [gpu.name || gpu.vendor, gpu.host && `on ${gpu.host}`].filter(Boolean).join(' '))),
     h('p', { class: 'small uuid' }, gpu.uuid), endpoints(gpu), troubles(gpu), readings(gpu), processes(gpu));
+}
+
+// sources shows what each source found, where there are several.
+function sources(page) {
+  if (!(page.sources?.length > 1)) return null;
+  return h('table', { class: 'sources' }, h('caption', { class: 'unseen' }, 'Sources'),
+    h('thead', null, h('tr', null, ...['Source', 'State', 'GPUs', 'Driver', 'Reads'].map((name) => h('th', { scope: 'col' }, name)))),
+    h('tbody', null, page.sources.map((s) => h('tr', null,
+      h('td', null, s.source), h('td', null, s.error ? `${s.state}: ${s.error}` : s.state), h('td', { class: 'numeric' }, String(s.found)),
+      h('td', null, s.driver || unknown), h('td', { class: 'small' }, s.reads?.join(', ') ?? unknown)))));
 }
 
 // state says in words how the driver is doing.
@@ -87,9 +98,9 @@ function show(page) {
   const bad = gpus.filter((g) => g.problems?.length > 0).length;
   setTitle(bad ? `${plural(bad, 'GPU')} with problems` : 'GPUs');
   main.replaceChildren(...[
-    h('h1', null, 'GPUs of this machine'), state(page),
+    h('h1', null, 'GPUs'), sources(page) ?? state(page),
     page.simulated && h('p', { class: 'panel simulated' }, h('b', null, 'Simulated: '), 'no hardware made these readings.'),
-    page.error && h('pre', { class: 'panel' }, page.error),
+    !(page.sources?.length > 1) && page.error && h('pre', { class: 'panel' }, page.error),
     h('div', { class: 'gpus' }, gpus.map(card)),
   ].filter(Boolean));
 }

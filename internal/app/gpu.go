@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/pods"
+)
+
+// hardware reads what is underneath: the GPUs, by source, and which pods have them.
+type hardware struct {
+	sources []*gpu.Poller // in the order of gpu.Snapshots
+	pods    *pods.Watcher // nil where the kubelet is not asked
+}
+
+// newHardware prepares the reading of GPUs and puts it on the page.
+// Where nothing else is looked at, there should be GPUs.
+func newHardware(env environment, in senses, r prometheus.Registerer, probes *collector.Probes) *hardware {
+	library := gpu.NVML("")
+	if in.simulated {
+		library = gpu.Simulated()
+	}
+	h := &hardware{sources: []*gpu.Poller{gpu.New(library, gpu.Options{
+		Required: !in.probe && !in.server, Processes: in.processes, Logger: env.logger,
+	})}}
+	probes.WatchGPUs(h.snapshots)
+	r.MustRegister(collector.NewGPU(h.snapshots))
+	if in.pods {
+		h.pods = pods.New(pods.Options{Socket: in.socket, Logger: env.logger})
+		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.snapshots))
+	}
+	return h
+}
+
+// snapshots returns the latest readings of all sources.
+func (h *hardware) snapshots() gpu.Snapshots {
+	all := make(gpu.Snapshots, len(h.sources))
+	for i, p := range h.sources {
+		all[i] = p.Snapshot()
+	}
+	return all
+}
+
+// setBandwidth sets the configured memory bandwidths, by UUID.
+func (h *hardware) setBandwidth(byUUID map[string]float64) {
+	for _, p := range h.sources {
+		p.SetBandwidth(byUUID)
+	}
+}
+
+// parts returns what has to run.
+func (h *hardware) parts() []func(context.Context) error {
+	var parts []func(context.Context) error
+	for _, p := range h.sources {
+		parts = append(parts, p.Run)
+	}
+	if h.pods != nil {
+		parts = append(parts, h.pods.Run)
+	}
+	return parts
+}
