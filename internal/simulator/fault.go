@@ -211,7 +211,7 @@ func (x *exchange) hijack() (net.Conn, error) {
 // reset cuts the connection with a RST where it can.
 func (x *exchange) reset() error {
 	if x.conn != nil {
-		x.conn.reset()
+		reset(x.conn.Conn)
 	}
 	return errCut
 }

@@ -1,14 +1,12 @@
 package simulator
 
 import (
-	"bytes"
 	"maps"
 	"math"
 	"net/http"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/engine/testdata/pages"
 )
@@ -37,17 +35,7 @@ func (s *Server) metricsText() ([]byte, error) {
 	if s.metrics == nil {
 		return pages.FS.ReadFile(s.identity.metrics.sample)
 	}
-	families, err := s.metrics.registry.Gather()
-	if err != nil {
-		return nil, err
-	}
-	var page bytes.Buffer
-	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&page, f); err != nil {
-			return nil, err
-		}
-	}
-	return page.Bytes(), nil
+	return textOf(s.metrics.registry)
 }
 
 // liveMetrics are metrics of an engine that change with what the replicas do.

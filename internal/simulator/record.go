@@ -302,11 +302,3 @@ func (c *stampedConn) Write(b []byte) (int, error) {
 	}
 	return c.Conn.Write(b)
 }
-
-// reset closes the connection with a RST where it is TCP.
-func (c *stampedConn) reset() {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // a closed connection is as good
-	}
-	_ = c.Close() // nothing is left to lose
-}

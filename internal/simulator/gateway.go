@@ -1,0 +1,339 @@
+package simulator
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// GatewayOptions say what gateway to simulate in front of engines.
+type GatewayOptions struct {
+	// Limit is how many requests are at the engines at once; others wait in the order
+	// of their arrival. 0 is no limit.
+	Limit int64
+	// Routing is how a request finds its engine: Random, or PrefixAware, which sends
+	// requests that begin alike to the same engine; default Random.
+	Routing string
+	// NetworkDelay is the round trip between the client and the gateway: all of a reply
+	// comes later by it. A connection is set up without it, as the kernel does that.
+	NetworkDelay time.Duration
+	// NoticeAfter is the time after which the gateway sends no more requests to an
+	// engine that is down; default 5s.
+	NoticeAfter time.Duration
+	// Pool is the name of the engines together; default "simulated-pool".
+	Pool string
+	// Seed makes draws repeatable.
+	Seed uint64
+	// Logger gets one debug line per request that found no engine; default none.
+	Logger *slog.Logger
+}
+
+// Gateway is a simulated gateway: a reverse proxy with a queue of its own in front of
+// engines, with the metrics page of the endpoint picker of the Gateway API Inference
+// Extension, and the truth about each request.
+type Gateway struct {
+	o        GatewayOptions
+	replicas []*Replica
+	slots    *semaphore.Weighted // nil without a limit
+	proxy    *httputil.ReverseProxy
+	client   *http.Transport
+	metrics  *gatewayMetrics
+	handler  http.Handler
+
+	mu    sync.Mutex
+	rng   *rand.Rand // guarded by mu
+	byID  map[string]*GatewayRecord
+	order []string // the keys of byID, the oldest first
+}
+
+// GatewayRecord is the truth about where the time to the first token of a request went.
+type GatewayRecord struct {
+	// Replica is the index of the engine; -1 is none yet.
+	Replica int `json:"replica"`
+	// Network is the round trip between client and gateway, Queue the time in the queue
+	// of the gateway, EngineQueue that in the queue of the engine, and Prefill from then to
+	// its first token. Rest is what the gateway and the engine spent beside these until
+	// the engine wrote the first token.
+	Network     time.Duration `json:"network"`
+	Queue       time.Duration `json:"gateway_queue"`
+	EngineQueue time.Duration `json:"engine_queue"`
+	Prefill     time.Duration `json:"prefill"`
+	Rest        time.Duration `json:"rest"`
+
+	arrival time.Time
+	source  *Server // has the engine's part of the truth
+}
+
+// TTFT is the sum of all parts.
+func (r *GatewayRecord) TTFT() time.Duration {
+	return r.Network + r.Queue + r.EngineQueue + r.Prefill + r.Rest
+}
+
+// NewGateway returns a gateway in front of replicas, which must be served by the caller.
+func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
+	o.Routing = cmp.Or(o.Routing, Random)
+	o.NoticeAfter = cmp.Or(o.NoticeAfter, 5*time.Second)
+	o.Pool = cmp.Or(o.Pool, "simulated-pool")
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	g := &Gateway{
+		o: o, replicas: replicas, client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
+		rng: rand.New(rand.NewPCG(o.Seed, 1)), byID: make(map[string]*GatewayRecord),
+	}
+	if o.Limit > 0 {
+		g.slots = semaphore.NewWeighted(o.Limit)
+	}
+	g.metrics = newGatewayMetrics(g)
+	g.proxy = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(r.In.Context().Value(backendKey{}).(*url.URL)) },
+		Transport:     g.client,
+		FlushInterval: -1,
+		ErrorHandler:  g.fail,
+		ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}
+	g.handler = g.routes()
+	return g
+}
+
+// Close drops the connections to the engines.
+func (g *Gateway) Close() { g.client.CloseIdleConnections() }
+
+// Handler serves what the engines serve, and:
+//
+//	GET /metrics                         the page of the gateway
+//	GET /simulator/requests/{traceid}    a GatewayRecord, as JSON
+//	GET /simulator/replicas              the engines: URL and whether each is up
+//	POST /simulator/replicas/{index}     up=false drops an engine, up=true starts it again
+func (g *Gateway) Handler() http.Handler { return g.handler }
+
+func (g *Gateway) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /", http.HandlerFunc(g.generate))
+	mux.Handle("/", http.HandlerFunc(g.forward))
+	mux.HandleFunc("GET /metrics", g.metrics.serve)
+	mux.HandleFunc("GET /simulator/requests/{traceid}", func(w http.ResponseWriter, r *http.Request) {
+		record, ok := g.Request(r.PathValue("traceid"))
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		writeJSON(w, http.StatusOK, record)
+	})
+	mux.HandleFunc("GET /simulator/replicas", func(w http.ResponseWriter, _ *http.Request) {
+		all := []jsonMap{}
+		for _, r := range g.replicas {
+			up, _ := r.isUp()
+			all = append(all, jsonMap{"url": r.URL(), "up": up})
+		}
+		writeJSON(w, http.StatusOK, all)
+	})
+	mux.HandleFunc("POST /simulator/replicas/{index}", g.drill)
+	return mux
+}
+
+// drill is POST /simulator/replicas/{index}?up=true or false.
+func (g *Gateway) drill(w http.ResponseWriter, r *http.Request) {
+	index, err := strconv.Atoi(r.PathValue("index"))
+	up := r.URL.Query().Get("up")
+	switch {
+	case err != nil || index < 0 || index >= len(g.replicas):
+		http.Error(w, fmt.Sprintf("no such replica; there are %d, counted from 0", len(g.replicas)), http.StatusNotFound)
+		return
+	case up == "false":
+		g.replicas[index].Drop()
+	case up == "true":
+		err = g.replicas[index].Start()
+	default:
+		http.Error(w, "up must be true or false", http.StatusBadRequest)
+		return
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+type backendKey struct{}
+
+// errNoReplica reports that no engine is left.
+var errNoReplica = errors.New("no ready replica")
+
+// forward passes a request that generates nothing on to the first engine that is ready.
+func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
+	all := g.ready()
+	if len(all) == 0 {
+		g.fail(w, r, errNoReplica)
+		return
+	}
+	g.send(w, r, all[0])
+}
+
+// generate takes a request through the queue to an engine.
+func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
+	if sleep(r.Context(), g.o.NetworkDelay) != nil {
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, "read request: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	rec := &GatewayRecord{Replica: -1, Network: g.o.NetworkDelay, arrival: time.Now()}
+	g.remember(traceID(r.Header.Get("Traceparent")), rec)
+	g.metrics.requests.Inc()
+	if err := g.enqueue(r.Context()); err != nil {
+		g.metrics.queued("EvictedContextCancelled", time.Since(rec.arrival))
+		return
+	}
+	defer g.leave()
+	queue := time.Since(rec.arrival)
+	g.metrics.queued("Dispatched", queue)
+	index, ok := g.pick(body)
+	if !ok {
+		g.metrics.attempts.WithLabelValues("failure").Inc()
+		g.fail(w, r, errNoReplica)
+		return
+	}
+	g.metrics.attempts.WithLabelValues("success").Inc()
+	g.mu.Lock()
+	rec.Queue, rec.Replica, rec.source = queue, index, g.replicas[index].Server()
+	g.mu.Unlock()
+	defer func() { g.metrics.duration.Observe(time.Since(rec.arrival).Seconds()) }()
+	g.send(w, r, index)
+}
+
+// enqueue returns when the request may go on to an engine, or with ctx's error.
+func (g *Gateway) enqueue(ctx context.Context) error {
+	g.metrics.waiting.Inc()
+	defer g.metrics.waiting.Dec()
+	if g.slots == nil {
+		return ctx.Err()
+	}
+	return g.slots.Acquire(ctx, 1)
+}
+
+func (g *Gateway) leave() {
+	if g.slots != nil {
+		g.slots.Release(1)
+	}
+}
+
+// send lets an engine answer.
+func (g *Gateway) send(w http.ResponseWriter, r *http.Request, index int) {
+	target := &url.URL{Scheme: "http", Host: g.replicas[index].address}
+	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), backendKey{}, target)))
+}
+
+// fail answers a request that no engine answered.
+func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
+	g.o.Logger.Debug("no answer", "path", r.URL.Path, "err", err)
+	if r.Context().Err() == nil {
+		g.metrics.errors.WithLabelValues("ServiceUnavailable").Inc()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = w.Write(openaiFailure(refusal{http.StatusServiceUnavailable, "ServiceUnavailableError", "no engine answers"}))
+}
+
+// ready returns the engines that requests are sent to: those that are up, and those
+// whose end the gateway has not noticed.
+func (g *Gateway) ready() []int {
+	var all []int
+	for i, r := range g.replicas {
+		if up, since := r.isUp(); up || time.Since(since) < g.o.NoticeAfter {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// affinityBytes is how much of the beginning of a request decides where it goes.
+const affinityBytes = 512
+
+// pick returns the engine for a request; false without one.
+func (g *Gateway) pick(body []byte) (int, bool) {
+	all := g.ready()
+	if len(all) == 0 {
+		return 0, false
+	}
+	if g.o.Routing != PrefixAware {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return all[g.rng.IntN(len(all))], true
+	}
+	// By rendezvous hashing, so that the loss of an engine moves only its own requests.
+	best, most := 0, uint64(0)
+	for _, i := range all {
+		if h := hashText(string(body[:min(len(body), affinityBytes)]), strconv.Itoa(i)); h >= most {
+			best, most = i, h
+		}
+	}
+	return best, true
+}
+
+// remember keeps a record; one without a trace id cannot be found later.
+func (g *Gateway) remember(id string, rec *GatewayRecord) {
+	if id == "" {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.byID[id] == nil {
+		g.order = append(g.order, id)
+	}
+	g.byID[id] = rec
+	if len(g.order) > maxRecords {
+		delete(g.byID, g.order[0])
+		g.order = g.order[1:]
+	}
+}
+
+// Request returns the truth about the last request with the given trace id that has its
+// first token.
+func (g *Gateway) Request(traceID string) (GatewayRecord, bool) {
+	g.mu.Lock()
+	rec, ok := g.byID[traceID]
+	var now GatewayRecord
+	if ok {
+		now = *rec
+	}
+	g.mu.Unlock()
+	if now.source == nil {
+		return GatewayRecord{}, false
+	}
+	own, ok := now.source.Request(traceID)
+	first := own.firstToken()
+	if !ok || first.IsZero() {
+		return GatewayRecord{}, false
+	}
+	now.EngineQueue, now.Prefill = own.Queue, own.Prefill
+	now.Rest = first.Sub(now.arrival) - now.Queue - now.EngineQueue - now.Prefill
+	return now, true
+}
+
+// firstToken returns the instant before the first token was written; the zero time
+// before there is one.
+func (r *Record) firstToken() time.Time {
+	for i := range r.Events {
+		if r.Events[i].Tokens > 0 {
+			return r.Events[i].At
+		}
+	}
+	return time.Time{}
+}
