@@ -214,6 +214,9 @@ type simulateCommand struct {
 	listen string
 	o      simulator.Options
 	faults *[]string
+	front  bool // a gateway in front of the replicas
+	limit  int
+	gate   simulator.GatewayOptions
 }
 
 func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
@@ -227,6 +230,9 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("routing", "How a request finds its engine: "+strings.Join(simulator.Routings(), ", ")+".").
 		Default(simulator.LeastLoaded).EnumVar(&s.o.Routing, simulator.Routings()...)
 	c.Flag("sticky-header", "Header by which sticky routing keeps requests together.").Default("X-Session-Id").StringVar(&s.o.StickyHeader)
+	c.Flag("gateway", "Serve each replica on a port of its own, behind a gateway at --web.listen-address that has the metrics page of an endpoint picker. --routing is random or prefix-aware. POST /simulator/replicas/0?up=false drops the first replica, up=true starts it again.").BoolVar(&s.front)
+	c.Flag("gateway-limit", "Requests that the gateway has at the replicas at once; others wait in its queue. 0 is no limit.").SetValue(cli.Whole(&s.limit))
+	c.Flag("gateway-delay", "Round trip between client and gateway.").DurationVar(&s.gate.NetworkDelay)
 	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").SetValue(cli.Whole(&s.o.Slots))
 	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").SetValue(cli.Whole(&s.o.QueueLimit))
 	c.Flag("prefill-rate", "Uncached prompt tokens per second of an engine.").Default("8000").Float64Var(&s.o.PrefillTokensPerSecond)
@@ -272,11 +278,48 @@ func (c *simulateCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
+	if c.front {
+		return c.serveGateway(ctx, env, o, l)
+	}
 	fmt.Fprintf(env.Stdout, "simulated server %s: http://%s (truth: /simulator/state)\n", o.Model, l.Addr())
 	if env.OnListen != nil {
 		env.OnListen(l.Addr())
 	}
 	return simulator.New(o).Serve(ctx, l)
+}
+
+// serveGateway serves a gateway on l until ctx ends, and its replicas on free ports.
+func (c *simulateCommand) serveGateway(ctx context.Context, env environment, o simulator.Options, l net.Listener) error {
+	g := c.gate
+	g.Limit, g.Seed, g.Logger = int64(c.limit), o.Seed, env.logger
+	if o.Routing == simulator.PrefixAware {
+		g.Routing = o.Routing
+	}
+	var replicas []*simulator.Replica
+	defer func() {
+		for _, r := range replicas {
+			r.Drop()
+		}
+	}()
+	count := o.Replicas
+	o.Replicas, o.Routing = 1, ""
+	for i := range count {
+		o.Seed = c.o.Seed + uint64(i)
+		r, err := simulator.NewReplica(o)
+		if err != nil {
+			_ = l.Close()
+			return err
+		}
+		replicas = append(replicas, r)
+	}
+	fmt.Fprintf(env.Stdout, "simulated gateway of %s: http://%s (its page: /metrics)\n", o.Model, l.Addr())
+	for i, r := range replicas {
+		fmt.Fprintf(env.Stdout, "replica %d: %s (its page: /metrics)\n", i, r.URL())
+	}
+	if env.OnListen != nil {
+		env.OnListen(l.Addr())
+	}
+	return simulator.NewGateway(g, replicas).Serve(ctx, l)
 }
 
 // check refuses numbers that make no server.
@@ -286,6 +329,8 @@ func (c *simulateCommand) check() error {
 		value float64
 	}{
 		{"replicas", float64(c.o.Replicas)},
+		{"gateway-limit", float64(c.limit)},
+		{"gateway-delay", c.gate.NetworkDelay.Seconds()},
 		{"slots", float64(c.o.Slots)},
 		{"queue-limit", float64(c.o.QueueLimit)},
 		{"prefill-rate", c.o.PrefillTokensPerSecond},
@@ -315,6 +360,9 @@ func (c *simulateCommand) check() error {
 		if f.value > 1 {
 			return fmt.Errorf("--%s=%v is not from 0 to 1", f.flag, f.value)
 		}
+	}
+	if r := c.o.Routing; c.front && (c.o.Replicas == 0 || r != simulator.LeastLoaded && r != simulator.Random && r != simulator.PrefixAware) {
+		return fmt.Errorf("--gateway with --replicas=%d --routing=%s: want a replica, and random or prefix-aware routing", c.o.Replicas, r)
 	}
 	if math.IsNaN(c.o.LogprobShift) || math.IsInf(c.o.LogprobShift, 0) {
 		return fmt.Errorf("--logprob-shift=%v is no number", c.o.LogprobShift)

@@ -66,3 +66,33 @@ func TestSimulate(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, p.stderr)
 	}
 }
+
+// A gateway has a page of its own, and its replicas have theirs, until one is dropped.
+func TestSimulateGateway(t *testing.T) {
+	p := start(t, "simulate", "--web.listen-address=127.0.0.1:0", "--gateway", "--gateway-limit=4", "--replicas=2", "--routing=prefix-aware")
+	if _, page := p.get("/metrics"); !strings.Contains(string(page), `inference_pool_ready_pods{name="simulated-pool"} 2`) {
+		t.Errorf("page of the gateway:\n%s", page)
+	}
+	if resp, _ := p.get("/v1/models"); resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	resp, err := http.Post(p.base+"/simulator/replicas/1?up=false", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	_, list := p.get("/simulator/replicas")
+	var replicas []struct {
+		URL string
+		Up  bool
+	}
+	if err := json.Unmarshal(list, &replicas); err != nil || len(replicas) != 2 || !replicas[0].Up || replicas[1].Up {
+		t.Fatalf("replicas %s, %v", list, err)
+	}
+	if !strings.Contains(p.stdout.String(), replicas[1].URL) {
+		t.Errorf("nothing says where the replicas are:\n%s", p.stdout)
+	}
+	if code := p.stop(); code != cli.ExitOK {
+		t.Errorf("exit code %d:\n%s", code, p.stderr)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -111,6 +112,29 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 
 // Close drops the connections to the engines.
 func (g *Gateway) Close() { g.client.CloseIdleConnections() }
+
+// Serve answers on l until ctx ends, then closes every connection and returns when all
+// that it started has ended. It returns nil after ctx ended.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer g.Close()
+	var handlers inFlight
+	server := &http.Server{
+		Handler:           handlers.wrap(g.handler),
+		ReadHeaderTimeout: time.Minute,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelWarn),
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	err := server.Serve(l)
+	cancel()
+	handlers.wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve simulated gateway: %w", err)
+}
 
 // Handler serves what the engines serve, and:
 //
