@@ -215,7 +215,6 @@ type simulateCommand struct {
 	o      simulator.Options
 	faults *[]string
 	front  bool // a gateway in front of the replicas
-	limit  int
 	gate   simulator.GatewayOptions
 }
 
@@ -231,7 +230,7 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 		Default(simulator.LeastLoaded).EnumVar(&s.o.Routing, simulator.Routings()...)
 	c.Flag("sticky-header", "Header by which sticky routing keeps requests together.").Default("X-Session-Id").StringVar(&s.o.StickyHeader)
 	c.Flag("gateway", "Serve each replica on a port of its own, behind a gateway at --web.listen-address that has the metrics page of an endpoint picker. --routing is random or prefix-aware. POST /simulator/replicas/0?up=false drops the first replica, up=true starts it again.").BoolVar(&s.front)
-	c.Flag("gateway-limit", "Requests that the gateway has at the replicas at once; others wait in its queue. 0 is no limit.").SetValue(cli.Whole(&s.limit))
+	c.Flag("gateway-limit", "Requests that the gateway has at the replicas at once; others wait in its queue. 0 is no limit.").SetValue(cli.Whole(&s.gate.Limit))
 	c.Flag("gateway-delay", "Round trip between client and gateway.").DurationVar(&s.gate.NetworkDelay)
 	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").SetValue(cli.Whole(&s.o.Slots))
 	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").SetValue(cli.Whole(&s.o.QueueLimit))
@@ -291,7 +290,7 @@ func (c *simulateCommand) run(ctx context.Context, env environment) error {
 // serveGateway serves a gateway on l until ctx ends, and its replicas on free ports.
 func (c *simulateCommand) serveGateway(ctx context.Context, env environment, o simulator.Options, l net.Listener) error {
 	g := c.gate
-	g.Limit, g.Seed, g.Logger = int64(c.limit), o.Seed, env.logger
+	g.Seed, g.Logger = o.Seed, env.logger
 	if o.Routing == simulator.PrefixAware {
 		g.Routing = o.Routing
 	}
@@ -329,7 +328,7 @@ func (c *simulateCommand) check() error {
 		value float64
 	}{
 		{"replicas", float64(c.o.Replicas)},
-		{"gateway-limit", float64(c.limit)},
+		{"gateway-limit", float64(c.gate.Limit)},
 		{"gateway-delay", c.gate.NetworkDelay.Seconds()},
 		{"slots", float64(c.o.Slots)},
 		{"queue-limit", float64(c.o.QueueLimit)},

@@ -16,15 +16,13 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // GatewayOptions say what gateway to simulate in front of engines.
 type GatewayOptions struct {
 	// Limit is how many requests are at the engines at once; others wait in the order
 	// of their arrival. 0 is no limit.
-	Limit int64
+	Limit int
 	// Routing is how a request finds its engine: Random, or PrefixAware, which sends
 	// requests that begin alike to the same engine; default Random.
 	Routing string
@@ -48,7 +46,7 @@ type GatewayOptions struct {
 type Gateway struct {
 	o        GatewayOptions
 	replicas []*Replica
-	slots    *semaphore.Weighted // nil without a limit
+	slots    chan struct{} // holds one of each request at the engines; nil without a limit
 	proxy    *httputil.ReverseProxy
 	client   *http.Transport
 	metrics  *gatewayMetrics
@@ -96,7 +94,7 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), byID: make(map[string]*GatewayRecord),
 	}
 	if o.Limit > 0 {
-		g.slots = semaphore.NewWeighted(o.Limit)
+		g.slots = make(chan struct{}, o.Limit)
 	}
 	g.metrics = newGatewayMetrics(g)
 	g.proxy = &httputil.ReverseProxy{
@@ -249,12 +247,17 @@ func (g *Gateway) enqueue(ctx context.Context) error {
 	if g.slots == nil {
 		return ctx.Err()
 	}
-	return g.slots.Acquire(ctx, 1)
+	select { // those who wait go on in their order
+	case g.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (g *Gateway) leave() {
 	if g.slots != nil {
-		g.slots.Release(1)
+		<-g.slots
 	}
 }
 
