@@ -59,12 +59,13 @@ func newGPUFamily(f Family) *gpuFamily {
 type gpuFamilies struct {
 	pollFamilies
 	deviceFamilies
+	vgpuFamilies
 	whole map[gpu.Kind]*gpuFamily // of readings of a GPU
 	parts map[gpu.Kind]*gpuFamily // of readings of a MIG device
 }
 
 func newGPUFamilies() gpuFamilies {
-	d := gpuFamilies{newPollFamilies(), newDeviceFamilies(), map[gpu.Kind]*gpuFamily{}, map[gpu.Kind]*gpuFamily{}}
+	d := gpuFamilies{newPollFamilies(), newDeviceFamilies(), newVGPUFamilies(), map[gpu.Kind]*gpuFamily{}, map[gpu.Kind]*gpuFamily{}}
 	for _, i := range gpu.Readings() {
 		d.whole[i.Kind] = readingFamily(i)
 		if slices.Contains(migKinds(), i.Kind) {
@@ -87,7 +88,7 @@ func (d *gpuFamilies) list() []*gpuFamily {
 	for _, kind := range migKinds() {
 		all = append(all, d.parts[kind])
 	}
-	return all
+	return append(all, d.vgpuInfo, d.vgpuMemory, d.vgpuSM)
 }
 
 // readingFamily is the family of a kind of reading.
@@ -352,6 +353,7 @@ func (c *gpuCollector) device(out *gpuMetrics, s *gpu.Snapshot, d *gpu.DeviceSna
 		c.migInfo.send(out, 1, append(part, label("compute_instance_id", strconv.Itoa(m.ComputeInstance)))...)
 		sendReadings(out, c.parts, m.Readings, part)
 	}
+	c.sendVGPUs(out, d.VGPUs, base)
 	for _, x := range d.XIDs {
 		labels := append(base, label("xid", strconv.FormatUint(x.Number, 10)))
 		c.xidErrors.send(out, float64(x.Count), labels...)

@@ -337,6 +337,7 @@ func everyReading() gpu.DeviceSnapshot {
 	d := gpu.DeviceSnapshot{
 		Vendor: gpu.NVIDIA, UUID: "GPU-a", Up: true, XIDs: []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch}},
 		Processes: []gpu.ProcessReading{{PID: 1}}, MIG: []gpu.MIGSnapshot{{UUID: "MIG-b"}},
+		VGPUs: []gpu.VGPUSnapshot{{UUID: "vgpu-c"}},
 	}
 	for _, i := range gpu.Readings() {
 		r := gpu.Reading{Kind: i.Kind, Value: 1}

@@ -30,12 +30,18 @@ type device struct {
 	refused map[string]bool // names of questions that it cannot answer
 	fields  map[Field]bool  // fields that it cannot answer either
 	links   int             // how many NVLinks it may have
-	linked  [maxLinks]bool  // those that returned their state
-	watched bool            // its critical errors are reported
-	down    bool            // it no longer answers
-	units   meter
-	parts   map[string]*meter // by the UUID of the MIG device
-	seen    uint64            // newest sample of what processes used
+	// linkVersion is the version of its NVLinks, 0 if it has none or that is unknown.
+	linkVersion float64
+	linked      [maxLinks]bool // those that returned their state
+	slow        slowReadings
+	watched     bool // its critical errors are reported
+	down        bool // it no longer answers
+	units       meter
+	parts       map[string]*meter // by the UUID of the MIG device
+	seen        uint64            // newest sample of what processes used
+
+	platform platform
+	seenVGPU uint64 // newest sample of what vGPUs used
 }
 
 // settings are what all devices share: the tables, and what the options say.
@@ -43,6 +49,7 @@ type device struct {
 type settings struct {
 	questions []question
 	fields    []fieldReading
+	slow      []fieldReading                     // those read once in slowFor
 	rank      map[Kind]int                       // place in Readings
 	bandwidth atomic.Pointer[map[string]float64] // configured, by UUID
 	processes bool
@@ -191,6 +198,7 @@ func (d *device) identify(now time.Time) error {
 		}),
 		d.learnMemory(),
 		d.learnLinks(),
+		d.learnPlatform(),
 	)
 	if err != nil {
 		return err
@@ -230,8 +238,13 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 	snapshot := d.identity
 	var out readings
 	configured := *d.settings.bandwidth.Load()
-	if value, source, ok := bandwidth(configured, d.identity.UUID, d.identity.Name, d.memoryClock, d.memoryWidth); ok {
+	value, source, ok := bandwidth(configured, d.identity.UUID, d.identity.Name, d.memoryClock, d.memoryWidth)
+	if ok && (source == sourceConfig || d.platform.virtualization != VirtualizationGuest) { // a vGPU has a share that is unknown
 		out.add(MemoryBandwidth, source, value)
+	}
+	d.platform.read(&out)
+	if d.linkVersion > 0 && !d.split {
+		out.add(NVLinkVersion, "", d.linkVersion)
 	}
 	for _, q := range d.settings.questions {
 		if q.unsplit && d.split {
@@ -241,7 +254,10 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 			return DeviceSnapshot{}, err
 		}
 	}
-	if err := d.readFields(d.settings.fields, &out); err != nil {
+	if err := d.readFields("fields", d.settings.fields, &out); err != nil {
+		return DeviceSnapshot{}, err
+	}
+	if err := d.readSlow(now, &out); err != nil {
 		return DeviceSnapshot{}, err
 	}
 	parts, err := d.listParts()
@@ -257,6 +273,9 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 		}
 	}
 	if snapshot.Processes, err = d.readProcesses(parts); err != nil {
+		return DeviceSnapshot{}, err
+	}
+	if snapshot.VGPUs, err = d.readVGPUs(); err != nil {
 		return DeviceSnapshot{}, err
 	}
 	snapshot.Readings = d.settings.sorted(out.list)
@@ -275,6 +294,7 @@ func (d *device) learnSplit() error {
 		clear(d.refused)
 		clear(d.fields)
 		d.identified = time.Time{} // so that what was refused of it is asked again
+		d.slow = slowReadings{}
 		d.units.reset()
 	}
 	return nil

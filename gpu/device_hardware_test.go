@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,6 +36,7 @@ func h100(uuid string) *fakeDevice {
 	}
 	for link := range uint32(18) {
 		d.fields[Field{165, link}] = 1
+		d.fields[Field{166, link}] = 6 // NVLink 4
 	}
 	d.fields[Field{165, 6}] = 2 // it sleeps
 	d.fields[Field{165, 7}] = 0
@@ -110,24 +112,30 @@ func TestHardware(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				want, err := os.ReadFile(filepath.Join("testdata", "readings", file))
-				if err != nil {
-					t.Fatal(err)
-				}
 				s := newTestSession(t, newFake(device), Options{})
 				s.must(t)
 				time.Sleep(4 * time.Second)
-				var lines []string
-				for line := range strings.Lines(string(want)) {
-					if line != "\n" && !strings.HasPrefix(line, "#") {
-						lines = append(lines, strings.TrimSuffix(line, "\n"))
-					}
-				}
-				if diff := cmp.Diff(lines, show(s.must(t).devices[0])); diff != "" {
-					t.Errorf("readings (-want +got):\n%s", diff)
-				}
+				wantReadings(t, file, s.must(t).devices[0])
 			})
 		})
+	}
+}
+
+// wantReadings compares the readings of a device with those of a file.
+func wantReadings(t *testing.T, file string, got DeviceSnapshot) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join("testdata", "readings", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(want)) {
+		if line != "\n" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	if diff := cmp.Diff(lines, show(got)); diff != "" {
+		t.Errorf("readings (-want +got):\n%s", diff)
 	}
 }
 
@@ -137,6 +145,9 @@ func show(d DeviceSnapshot) []string {
 	for _, m := range d.MIG {
 		head := m.UUID + " " + m.Profile + " " + strconv.Itoa(m.GPUInstance) + "/" + strconv.Itoa(m.ComputeInstance)
 		lines = append(append(lines, head), showReadings(m.UUID+" ", m.Readings)...)
+	}
+	for _, v := range d.VGPUs {
+		lines = append(lines, fmt.Sprintf("%s %s %q memory %.0f sm %v", v.UUID, v.VM, v.Profile, v.MemoryUsed, v.SMUtilization))
 	}
 	return lines
 }

@@ -66,7 +66,7 @@ func TestFieldsAsked(t *testing.T) {
 	s := newTestSession(t, newFake(device), Options{})
 	delete(device.fields, Field{82, 0})
 	s.must(t)
-	if !slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 33 {
+	if !slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 36 {
 		t.Errorf("the first poll asked for %d fields: %v", len(device.asked), device.asked)
 	}
 	s.must(t) // this one tries what the links of NVLink 5 count
@@ -76,7 +76,7 @@ func TestFieldsAsked(t *testing.T) {
 	}
 	device.split = []bool{true}
 	s.must(t)
-	want := []Field{{82, 0}, {74, 0}, {76, 0}, {269, 0}, {270, 0}, {271, 0}, {197, 0}, {198, 0}, {230, 0}}
+	want := []Field{{82, 0}, {74, 0}, {76, 0}, {269, 0}, {270, 0}, {271, 0}, {197, 0}, {198, 0}, {230, 0}, {185, 1}, {190, 1}, {185, 2}}
 	if diff := cmp.Diff(want, device.asked); diff != "" {
 		t.Errorf("fields under MIG (-want +got):\n%s", diff)
 	}
@@ -163,7 +163,7 @@ func TestIdentity(t *testing.T) {
 		d := s.must(t).devices[0]
 		d.Readings = nil
 		want := DeviceSnapshot{
-			UUID: "GPU-0", Up: true, Name: "NVIDIA H100 80GB HBM3",
+			Vendor: NVIDIA, UUID: "GPU-0", Up: true, Name: "NVIDIA H100 80GB HBM3",
 			PCIBusID: "00000000:19:00.0", ComputeCapability: "9.0",
 		}
 		if diff := cmp.Diff(want, d); diff != "" {
@@ -192,7 +192,7 @@ func TestBareDevice(t *testing.T) {
 	for _, call := range []string{"Name", "PCIBusID", "MinorNumber", "ComputeCapability", "MaxClock", "MemoryBusWidth", "PowerUsage", "PowerLimit", "Energy", "Temperature", "PerformanceState", "PCIeLink", "PCIeLinkMax", "PCIeReplays", "ClockEventReasons", "Fabric", "Fields", "GPMSupported"} {
 		library.fail[call] = failed(CodeNotSupported)
 	}
-	want := []DeviceSnapshot{{UUID: "GPU-0", Up: true, Minor: -1}}
+	want := []DeviceSnapshot{{Vendor: NVIDIA, UUID: "GPU-0", Up: true, Minor: -1}}
 	if diff := cmp.Diff(want, s.must(t).devices); diff != "" {
 		t.Errorf("device (-want +got):\n%s", diff)
 	}

@@ -164,6 +164,11 @@ type fakeDevice struct {
 	since                       []uint64 // what ProcessUtilization was asked with
 	gpm                         func(older, newer time.Time) map[int]float64
 	asked                       []Field // by the latest call of Fields
+	addressing                  AddressingMode
+	virtualization              VirtualizationMode
+	license                     *License
+	vgpus                       []VGPU
+	vgpuSamples                 []VGPUSample
 }
 
 // number returns the value of a list of one, or none.
@@ -308,6 +313,33 @@ func (d *fakeDevice) Fields(fields []Field) ([]FieldResult, error) {
 		}
 	}
 	return results, nil
+}
+
+func (d *fakeDevice) AddressingMode() (AddressingMode, error) {
+	mode, err := d.text("AddressingMode", string(d.addressing))
+	return AddressingMode(mode), err
+}
+
+func (d *fakeDevice) VirtualizationMode() (VirtualizationMode, error) {
+	mode, err := d.text("VirtualizationMode", string(d.virtualization))
+	return VirtualizationMode(mode), err
+}
+
+func (d *fakeDevice) License() (License, error) {
+	if err := d.library.call("License", d); err != nil {
+		return License{}, err
+	}
+	if d.license == nil {
+		return License{}, failed(CodeNotSupported)
+	}
+	return *d.license, nil
+}
+
+func (d *fakeDevice) VGPUs() ([]VGPU, error) { return d.vgpus, d.library.call("VGPUs", d) }
+
+func (d *fakeDevice) VGPUUtilization(since uint64) ([]VGPUSample, error) {
+	d.since = append(d.since, since)
+	return d.vgpuSamples, d.library.call("VGPUUtilization", d)
 }
 
 func (d *fakeDevice) MIGEnabled() (bool, error) {

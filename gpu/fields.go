@@ -3,6 +3,7 @@ package gpu
 import (
 	"slices"
 	"strconv"
+	"time"
 )
 
 // fieldReading is a field and the reading that it becomes. Fields are numbers of
@@ -35,12 +36,51 @@ func fieldReadings() []fieldReading {
 		{name: "bytes sent over PCIe", field: Field{ID: 197}, kind: PCIeTransmit, convert: plain},
 		{name: "bytes received over PCIe", field: Field{ID: 198}, kind: PCIeReceive, convert: plain},
 		{name: "recovery action", field: Field{ID: 230}, kind: RecoveryAction, convert: plain},
+		{name: "power of the module", field: Field{185, scopeModule}, kind: ModulePower, convert: milli},
+		{name: "power limit of the module", field: Field{190, scopeModule}, kind: ModulePowerLimit, convert: milli},
+		{name: "power of the memory", field: Field{185, scopeMemory}, kind: MemoryPower, convert: milli},
 	}
 	return append(list, linkReadings()...)
 }
 
-// readFields asks for all fields at once that the device may answer.
-func (d *device) readFields(all []fieldReading, out *readings) error {
+// The scopes of the fields of power; 0 is the GPU. A module is a GPU with its
+// CPU, such as Grace.
+const (
+	scopeModule = 1
+	scopeMemory = 2
+)
+
+// slowFor is the time from one reading of the slow fields to the next: there are
+// many of them, and they show what develops over hours.
+const slowFor = time.Minute
+
+// slowReadings are those of the slow fields, which are shown until the next.
+type slowReadings struct {
+	at   time.Time // zero before the first
+	list []Reading
+}
+
+// readSlow adds the readings of the slow fields, which it reads when it is time.
+// It comes after readFields, which finds the links. Links before NVLink 5 do
+// not have these fields and are not asked.
+func (d *device) readSlow(now time.Time, out *readings) error {
+	if d.linkVersion > 0 && d.linkVersion < 5 {
+		return nil
+	}
+	if d.slow.at.IsZero() || now.Sub(d.slow.at) >= slowFor {
+		var fresh readings
+		if err := d.readFields("slow fields", d.settings.slow, &fresh); err != nil {
+			return err
+		}
+		d.slow = slowReadings{now, fresh.list}
+	}
+	out.list = append(out.list, d.slow.list...)
+	return nil
+}
+
+// readFields asks for all fields at once that the device may answer. what is how
+// the log names them.
+func (d *device) readFields(what string, all []fieldReading, out *readings) error {
 	wanted := d.wantedFields(all)
 	if len(wanted) == 0 {
 		return nil
@@ -49,7 +89,7 @@ func (d *device) readFields(all []fieldReading, out *readings) error {
 	for i, f := range wanted {
 		fields[i] = f.field
 	}
-	return d.ask("fields", func() error {
+	return d.ask(what, func() error {
 		results, err := d.Fields(fields)
 		if err != nil {
 			return err
@@ -150,6 +190,7 @@ func linkReadings() []fieldReading {
 		{name: "bytes received over each NVLink", field: Field{ID: 204}, kind: NVLinkReceive, instead: received},
 		errors(206, "malformed"), errors(207, "buffer_overrun"), errors(208, "receive"), errors(209, "receive_remote"),
 		errors(210, "receive_general"), errors(211, "link_integrity"), errors(212, "transmit_discard"),
+		errors(219, "effective"),
 		recoveries, errors(214, "recovery_failed"),
 	} {
 		list = append(list, everyLink(f)...)
@@ -179,7 +220,7 @@ func linkUp(v float64) float64 { return flag(v != 0) }
 // learnLinks reads how many NVLinks there are; where the driver does not count
 // them, it is the usual number.
 func (d *device) learnLinks() error {
-	return d.ask("number of NVLinks", func() error {
+	err := d.ask("number of NVLinks", func() error {
 		results, err := d.Fields([]Field{{ID: 91}})
 		if err != nil {
 			return err
@@ -192,6 +233,38 @@ func (d *device) learnLinks() error {
 		}
 		return nil
 	})
+	if err != nil || d.links == 0 {
+		return err
+	}
+	return d.learnLinkVersion()
+}
+
+// learnLinkVersion reads the newest version of the NVLinks, of which those that
+// are not connected may have none.
+func (d *device) learnLinkVersion() error {
+	return d.ask("NVLink version", func() error {
+		fields := make([]Field, d.links)
+		for link := range fields {
+			fields[link] = Field{166, uint32(link)}
+		}
+		results, err := d.Fields(fields)
+		if err != nil {
+			return err
+		}
+		d.linkVersion = 0
+		for _, r := range results {
+			if r.Err == nil {
+				d.linkVersion = max(d.linkVersion, linkVersions()[int(r.Value)])
+			}
+		}
+		return nil
+	})
+}
+
+// linkVersions are the versions of NVLink by the driver's numbers
+// (nvmlNvlinkVersion_t); 0 is none that is known.
+func linkVersions() map[int]float64 {
+	return map[int]float64{1: 1, 2: 2, 3: 2.2, 4: 3, 5: 3.1, 6: 4, 7: 5, 8: 6}
 }
 
 // linkSum is what all links together count.

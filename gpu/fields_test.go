@@ -22,6 +22,7 @@ func b200(uuid string) *fakeDevice {
 		for _, id := range []int{206, 207, 208, 210, 211, 212, 214, 215} { // 209 is not supported
 			d.fields[Field{id, link}] = 0
 		}
+		d.fields[Field{166, link}] = 7 // NVLink 5
 		d.fields[Field{202, link}] = 1000 * float64(link)
 		d.fields[Field{204, link}] = 10
 	}
@@ -31,10 +32,10 @@ func b200(uuid string) *fakeDevice {
 	return d
 }
 
-// linkLines returns the readings of NVLinks, less their states.
+// linkLines returns what the NVLinks count.
 func linkLines(d DeviceSnapshot) []string {
 	return slices.DeleteFunc(show(d), func(line string) bool {
-		return !strings.HasPrefix(line, "nvlink_") || strings.HasPrefix(line, "nvlink_up")
+		return !strings.HasPrefix(line, "nvlink_") || strings.HasPrefix(line, "nvlink_up") || strings.HasPrefix(line, "nvlink_version")
 	})
 }
 

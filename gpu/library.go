@@ -83,6 +83,18 @@ type Device interface {
 	// is not empty.
 	Fields(fields []Field) ([]FieldResult, error)
 
+	// AddressingMode returns how the GPU and its CPU address each other's memory.
+	AddressingMode() (AddressingMode, error)
+	// VirtualizationMode returns what the GPU is to a virtual machine.
+	VirtualizationMode() (VirtualizationMode, error)
+	// License returns the state of the license of a vGPU in its virtual machine.
+	License() (License, error)
+	// VGPUs returns the vGPUs that run on the GPU of a host.
+	VGPUs() ([]VGPU, error)
+	// VGPUUtilization returns samples newer than the given time of the driver
+	// (microseconds), CodeNotFound when there are none.
+	VGPUUtilization(since uint64) ([]VGPUSample, error)
+
 	// MIGEnabled reports whether the GPU is split.
 	MIGEnabled() (bool, error)
 	// MIGDevices returns the MIG devices that exist now.

@@ -181,6 +181,10 @@ func askClockReasons(d Device, out *readings) error {
 	}
 	for _, r := range clockReasons() {
 		out.add(ClockEventActive, r.name, flag(mask&r.bit != 0))
+		mask &^= r.bit
+	}
+	if mask != 0 {
+		out.add(ClockEventActive, clockReasonOther, 1)
 	}
 	return nil
 }

@@ -46,6 +46,18 @@ const (
 	RecoveryAction           Kind = "recovery_action"
 	FabricState              Kind = "fabric_state"
 	FabricHealthy            Kind = "fabric_healthy"
+	MemoryPower              Kind = "memory_power_watts"
+	ModulePower              Kind = "module_power_watts"
+	ModulePowerLimit         Kind = "module_power_limit_watts"
+	NVLinkVersion            Kind = "nvlink_version"
+	NVLinkTransmitPackets    Kind = "nvlink_transmit_packets_total"
+	NVLinkReceivePackets     Kind = "nvlink_receive_packets_total"
+	NVLinkFEC                Kind = "nvlink_fec_history_total" // bin
+	NVLinkBitErrorRatio      Kind = "nvlink_bit_error_ratio"   // link
+	MemoryAddressing         Kind = "memory_addressing_mode"   // mode
+	Virtualization           Kind = "virtualization_mode"      // mode
+	VGPULicensed             Kind = "vgpu_licensed"
+	VGPULicenseExpiry        Kind = "vgpu_license_expiry_timestamp_seconds"
 	GraphicsActive           Kind = "graphics_active_ratio"
 	SMActive                 Kind = "sm_active_ratio"
 	SMOccupancy              Kind = "sm_occupancy_ratio"
@@ -95,13 +107,15 @@ const (
 	withNVLink   = "NVLink, without MIG"
 	fabricGPU    = "Hopper and later with NVSwitch"
 	recentDriver = "recent drivers"
+	withGrace    = "modules of a GPU and a CPU of NVIDIA, such as Grace"
+	nvlink5      = "NVLink 5 and later, without MIG"
 )
 
 // Readings returns every kind, in the order of a page.
 func Readings() []Info {
 	return slices.Concat(
 		memoryReadings(), loadReadings(), unitReadings(), clockReadings(), powerReadings(),
-		pcieReadings(), nvlinkReadings(), eccReadings(), stateReadings(),
+		pcieReadings(), nvlinkReadings(), linkQualityReadings(), eccReadings(), stateReadings(), platformReadings(),
 	)
 }
 
@@ -111,8 +125,11 @@ func ClockReasons() []string {
 	for _, r := range clockReasons() {
 		names = append(names, r.name)
 	}
-	return names
+	return append(names, clockReasonOther)
 }
+
+// clockReasonOther is a reason that the driver has and clockReasons has not.
+const clockReasonOther = "other"
 
 // clockReason is a bit of Device.ClockEventReasons.
 type clockReason struct {
@@ -238,7 +255,7 @@ func clockReadings() []Info {
 		{
 			Kind: ClockEventActive, Type: Gauge, Hardware: everyGPU, Label: "reason", Values: ClockReasons(),
 			Help: "1 if this is a reason why clocks are not higher, 0 otherwise. For hardware slowdown, thermal slowdown and power brake check cooling and power; " +
-				"sw_power_cap is normal under full load.",
+				"sw_power_cap is normal under full load. other is present only while the driver reports a reason that is unknown here.",
 			DCGM: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", NvidiaSMI: "clocks_event_reasons.*",
 		},
 		{
@@ -262,6 +279,20 @@ func powerReadings() []Info {
 			Kind: PowerLimit, Type: Gauge, Unit: "watts", Hardware: everyGPU,
 			Help: "Power limit at which the driver reduces the clocks.",
 			DCGM: "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", NvidiaSMI: "enforced.power.limit",
+		},
+		{
+			Kind: MemoryPower, Type: Gauge, Unit: "watts", Hardware: recentDriver,
+			Help: "Power draw of the memory of the GPU, the mean over one second. It is part of power_watts.",
+		},
+		{
+			Kind: ModulePower, Type: Gauge, Unit: "watts", Hardware: withGrace,
+			Help:      "Power draw of the module, GPU and CPU together, the mean over one second.",
+			NvidiaSMI: "module.power.draw.average",
+		},
+		{
+			Kind: ModulePowerLimit, Type: Gauge, Unit: "watts", Hardware: withGrace,
+			Help:      "Power limit of the module, which GPU and CPU share.",
+			NvidiaSMI: "module.enforced.power.limit",
 		},
 		{
 			Kind: Energy, Type: Counter, Unit: "joules", Hardware: volta,

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Every kind is in the table once, with what a page needs.
@@ -27,11 +28,11 @@ func TestReadings(t *testing.T) {
 				t.Errorf("%s is in %q", r.Kind, r.Unit)
 			}
 		}
-		if slices.Contains([]Kind{FanSpeed, NVLinkUp}, r.Kind) != (r.Label != "" && r.Values == nil) || r.Label == "" && r.Values != nil {
+		if slices.Contains([]Kind{FanSpeed, NVLinkUp, NVLinkBitErrorRatio}, r.Kind) != (r.Label != "" && r.Values == nil) || r.Label == "" && r.Values != nil {
 			t.Errorf("%s has the label %q with the values %v", r.Kind, r.Label, r.Values)
 		}
 	}
-	if len(seen) != 43 { // the constants of reading.go
+	if len(seen) != 55 { // the constants of reading.go
 		t.Errorf("%d kinds", len(seen))
 	}
 }
@@ -43,7 +44,18 @@ func TestReadingsOfDevices(t *testing.T) {
 	for _, r := range Readings() {
 		table[r.Kind] = r
 	}
-	s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3")), Options{})
+	grace, guest := b200("GPU-4"), rtx4090("GPU-5")
+	grace.addressing = AddressingATS
+	for _, id := range []int{201, 203, 220, 240} {
+		for link := range uint32(18) {
+			grace.fields[Field{id, link}] = 1
+		}
+	}
+	for _, f := range []Field{{185, 1}, {190, 1}, {185, 2}} {
+		grace.fields[f] = 1000
+	}
+	guest.virtualization, guest.license = VirtualizationGuest, &License{Licensed: true, Expires: time.Unix(1, 0)}
+	s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3"), grace, guest), Options{})
 	s.settings.questions = append(s.settings.questions, question{name: "units", ask: func(_ Device, out *readings) error {
 		for _, kind := range meterKinds() { // these take two polls
 			out.add(kind, "", 0)

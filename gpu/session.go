@@ -57,7 +57,7 @@ func newSession(lib Library, o Options, log *slog.Logger) *session {
 	s := &session{
 		lib: lib, log: log, required: o.Required,
 		settings: &settings{
-			questions: questions(), fields: fieldReadings(), rank: rank,
+			questions: questions(), fields: fieldReadings(), slow: slowFieldReadings(), rank: rank,
 			processes: o.Processes, proc: cmp.Or(o.Proc, "/proc"), log: &onceLog{log: log, seen: map[string]bool{}},
 			asked: &lastAsked{},
 		},
@@ -351,7 +351,7 @@ func (s *session) know(uuid string, now DeviceSnapshot) {
 // withoutReadings returns what identifies a GPU, with its critical errors.
 func withoutReadings(d DeviceSnapshot, up bool) DeviceSnapshot {
 	d.Up = up
-	d.Readings, d.Processes = nil, nil
+	d.Readings, d.Processes, d.VGPUs = nil, nil, nil
 	d.MIG = slices.Clone(d.MIG)
 	for i := range d.MIG {
 		d.MIG[i].Readings = nil

@@ -171,6 +171,15 @@ func (d *simulatedDevice) field(f Field) FieldResult {
 	}
 }
 
+func (d *simulatedDevice) AddressingMode() (AddressingMode, error) { return "", noSuch() }
+func (d *simulatedDevice) VirtualizationMode() (VirtualizationMode, error) {
+	return VirtualizationNone, nil
+}
+func (d *simulatedDevice) License() (License, error) { return License{}, noSuch() }
+func (d *simulatedDevice) VGPUs() ([]VGPU, error)    { return nil, noSuch() }
+
+func (d *simulatedDevice) VGPUUtilization(uint64) ([]VGPUSample, error) { return nil, noSuch() }
+
 func (d *simulatedDevice) MIGEnabled() (bool, error)        { return false, nil }
 func (d *simulatedDevice) MIGDevices() ([]MIGDevice, error) { return nil, noSuch() }
 func (d *simulatedDevice) Processes() ([]Process, error)    { return nil, noSuch() }

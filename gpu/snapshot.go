@@ -124,6 +124,16 @@ type DeviceSnapshot struct {
 	XIDs []XIDCount
 	// Processes are the compute processes, where these were asked for.
 	Processes []ProcessReading
+	// VGPUs are the vGPUs that run on it, where this is their host.
+	VGPUs []VGPUSnapshot
+}
+
+// VGPUSnapshot is one vGPU on its host.
+type VGPUSnapshot struct {
+	// UUID, VM and Profile are as in VGPU.
+	UUID, VM, Profile string
+	// MemoryUsed is in bytes, SMUtilization a ratio; negative is unknown.
+	MemoryUsed, SMUtilization float64
 }
 
 // MIGSnapshot is one MIG device.
