@@ -340,7 +340,7 @@ func recordedNames() []string {
 // TestRecordingNames checks that a name is given once and follows the
 // convention level:metric:operations.
 func TestRecordingNames(t *testing.T) {
-	shape := regexp.MustCompile(`^(endpoint|module|instance):inference_[a-z0-9_]+:[a-z0-9_]+$`)
+	shape := regexp.MustCompile(`^(endpoint|model|module|instance):inference_[a-z0-9_]+:[a-z0-9_]+$`)
 	names := recordedNames()
 	for i, name := range names {
 		if !shape.MatchString(name) {

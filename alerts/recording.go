@@ -16,6 +16,9 @@ func Recording(o Options) []Group {
 		serverRatesGroup(),
 		hourlyWorkloadsGroup(),
 		workloadsRecordedGroup(),
+		capacityGroup(),
+		moneyGroup(),
+		frontierGroup(),
 	})
 }
 
@@ -283,7 +286,7 @@ const fewestBurstHours = 24
 // hourlyWorkloadsGroup has each hour once, so that those of many days can be
 // looked at.
 func hourlyWorkloadsGroup() Group {
-	return Group{Name: "inference-recorded-workloads-hourly", Interval: "1h", Rules: []Rule{
+	return Group{Name: "inference-recorded-workloads-hourly", Interval: "1h", Rules: append([]Rule{
 		record("module:inference_probe_checks:increase_each_hour",
 			`sum by (%s) (increase(inference_probe_checks_total{concurrency=""}[1h]))`, ofEach),
 		record("module:inference_probe_checks_missed:increase_each_hour",
@@ -293,7 +296,7 @@ func hourlyWorkloadsGroup() Group {
 (module:inference_probe_checks:increase_each_hour > 0)`, ofEach),
 		record("module:inference_probe_burst_knee_concurrency:max_each_hour",
 			"max_over_time(module:inference_probe_burst_knee_concurrency:max[1h])"),
-	}}
+	}, histogramsOfHour()...)}
 }
 
 // workloadsRecordedGroup has what alerts compare with the past, and what

@@ -202,6 +202,22 @@ func burstFamilies() []*findingsFamily {
 				}
 				return gauge{f.Knee.TokensPerSecond, f.Knee.TokensPerSecond > 0}
 			}),
+		findingsGauge("burst_carried_concurrency", "",
+			"Size of the largest burst of the latest run that met the objectives, as all smaller ones did: the endpoint handles at least so many concurrent requests beside its load. Absent without an objective, and if the smallest burst missed it.",
+			func(f *estimate.Findings) gauge {
+				if f.Carried == nil {
+					return gauge{}
+				}
+				return gauge{float64(f.Carried.Concurrency), true}
+			}),
+		findingsGauge("burst_carried_tokens_per_second", "tokens_per_second",
+			"Output tokens per second of the burst of inference_probe_burst_carried_concurrency.",
+			func(f *estimate.Findings) gauge {
+				if f.Carried == nil {
+					return gauge{}
+				}
+				return gauge{f.Carried.TokensPerSecond, f.Carried.TokensPerSecond > 0}
+			}),
 	}
 }
 

@@ -27,6 +27,7 @@ func everyFinding(model string) *estimate.Findings {
 		},
 		HitRatio: &hits, Benefit: &estimate.Interval{Value: 0.2, Lower: -0.1, Upper: 0.5}, ColdCached: 3, ColdTold: true,
 		Knee:    &estimate.Knee{Concurrency: 8, TokensPerSecond: 512},
+		Carried: &estimate.Carried{Concurrency: 4, TokensPerSecond: 350},
 		Changes: [8]uint64{5, 0, 7, 1, 0, 0, 2, 3}, Watched: [8]bool{true, true, false, true, false, false, true, true},
 		LastChange: [8]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
 		Logprob:    &logprob,
@@ -92,6 +93,8 @@ func TestFindings(t *testing.T) {
 		`burst_start_spread_seconds{concurrency="4",}`:                 "0.001",
 		`burst_knee_concurrency{}`:                                     "8",
 		`burst_knee_tokens_per_second{}`:                               "512",
+		`burst_carried_concurrency{}`:                                  "4",
+		`burst_carried_tokens_per_second{}`:                            "350",
 		`turn_prefix_cache_hit_ratio{affinity="session",,turn="1"}`:    "0",
 		`turn_prefix_cache_hit_ratio{affinity="session",,turn="2"}`:    "0.75",
 		`turn_ttft_seconds{affinity="session",,turn="1"}`:              "0.4",
@@ -329,6 +332,8 @@ func (ref *findingsReference) set(t target, f *estimate.Findings) {
 	gauge("probe_traffic_window_seconds", 2400)
 	gauge("probe_burst_knee_concurrency", 8)
 	gauge("probe_burst_knee_tokens_per_second", 512)
+	gauge("probe_burst_carried_concurrency", 4)
+	gauge("probe_burst_carried_tokens_per_second", 350)
 	if f.ColdTold {
 		counter("probe_cold_cached_total", f.ColdCached)
 	}

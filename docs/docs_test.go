@@ -193,7 +193,8 @@ func TestNames(t *testing.T) {
 			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 				family = strings.TrimSuffix(family, suffix)
 			}
-			if !slices.Contains(metrics, family) {
+			// Recording rules of a counter leave out its suffix.
+			if !slices.Contains(metrics, family) && !slices.Contains(metrics, family+"_total") {
 				t.Errorf("%s: there is no metric %s", name, metric)
 			}
 		}

@@ -9,8 +9,9 @@ import (
 // bursts is what the latest run with bursts came to. It is replaced as a whole,
 // never changed.
 type bursts struct {
-	latest []Burst
-	knee   *Knee
+	latest  []Burst
+	knee    *Knee
+	carried *Carried
 }
 
 // observe adds a run. One that we ended ourselves says nothing.
@@ -34,6 +35,9 @@ func (b *bursts) observe(results []*result.Result, objective time.Duration) {
 		next.latest = append(next.latest, v)
 		if next.knee == nil && objective > 0 && misses(level, objective) && (!first || underLoad(level)) {
 			next.knee = &Knee{v.Concurrency, v.TokensPerSecond}
+		}
+		if next.knee == nil && objective > 0 && v.Failed == 0 && !misses(level, objective) {
+			next.carried = &Carried{v.Concurrency, v.TokensPerSecond}
 		}
 	}
 	if next.latest != nil {

@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -157,4 +158,25 @@ func TestWrongAnswersInBursts(t *testing.T) {
 	if b := l.last.Bursts[0]; b.Failed != 0 || b.TokensPerSecond == 0 || l.last.Knee != nil {
 		t.Errorf("%+v, knee %+v; want none failed, some tokens and no knee", b, l.last.Knee)
 	}
+}
+
+// The largest burst that met the objective, as all smaller ones did.
+func TestCarried(t *testing.T) {
+	const objective = time.Second
+	f := func(name string, objective time.Duration, want *Carried, levels ...[]*result.Result) {
+		t.Helper()
+		l := newLab(objective)
+		l.run(slices.Concat(levels...)...)
+		got := l.last.Carried
+		if (got == nil) != (want == nil) || got != nil && (got.Concurrency != want.Concurrency || !near(got.TokensPerSecond, want.TokensPerSecond)) {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	// 400 tokens in 1 s + 2 s
+	f("all meet it", objective, &Carried{4, 400.0 / 3}, level(1, ms), level(4, time.Second))
+	f("the third misses it", objective, &Carried{4, 400.0 / 3}, level(1, ms), level(4, time.Second), level(16, 2*time.Second))
+	f("a larger one would meet it", objective, &Carried{1, 100 / 2.001}, level(1, ms), level(4, 2*time.Second), level(16, ms))
+	f("the first misses it", objective, nil, level(1, 2*time.Second), level(4, ms))
+	f("one failed", objective, &Carried{1, 100 / 2.001}, level(1, ms), level(20, ms, result.HTTPError))
+	f("no objective", 0, nil, level(1, ms))
 }

@@ -43,6 +43,15 @@ type Knee struct {
 	TokensPerSecond float64
 }
 
+// Carried is the largest burst of a run, below its knee, that met the objective and of
+// which no request failed.
+type Carried struct {
+	// Concurrency is the size of that burst.
+	Concurrency int
+	// TokensPerSecond is the output of that burst, as in Burst; 0 is not known.
+	TokensPerSecond float64
+}
+
 // Source is what was watched for a change. The set is closed: it is a label
 // value.
 type Source string
@@ -85,6 +94,7 @@ type Findings struct {
 	ColdCached uint64
 	ColdTold   bool
 	Knee       *Knee
+	Carried    *Carried
 	// Changes counts the changes by index in Sources, and LastChange are their
 	// times; Watched marks the sources that have anything to watch.
 	Changes    [numSources]uint64
@@ -227,6 +237,7 @@ func (s *state) findings(now time.Time) *Findings {
 		ColdCached: s.cache.coldCached,
 		ColdTold:   s.cache.coldTold,
 		Knee:       s.bursts.knee,
+		Carried:    s.bursts.carried,
 		Turns:      s.talks.turns(now),
 		Bursts:     s.bursts.latest,
 		Logprob:    s.score.latest,

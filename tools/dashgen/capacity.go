@@ -6,7 +6,7 @@ const name = "{{endpoint}} {{model}}"
 func capacity() Board {
 	return Board{
 		UID: uidCapacity, Title: "Inference / Capacity",
-		Question:  "Can traffic move here, are more replicas needed, and what does probing cost?",
+		Question:  "Can traffic move here, are more or fewer replicas needed, which model is worth its cost, and what does probing cost?",
 		Variables: []Variable{datasourceVariable(), jobVariable(), modelVariable(), endpointVariable(false)},
 		Marks:     off(alertMark(), changeMark()),
 		From:      "now-24h",
@@ -14,7 +14,9 @@ func capacity() Board {
 			{Title: "Load and room", Panels: capacityNow()},
 			{Title: "Trend", Panels: capacityTrend()},
 			{Title: "Bursts", Panels: capacityKnee()},
+			{Title: "Work of a GPU", Panels: capacityGPUs()},
 			{Title: "Money", Panels: capacityMoney()},
+			{Title: "Quality, speed and cost", Panels: capacityFrontier()},
 			{Title: "What probing costs", Panels: capacityProbing()},
 		},
 	}

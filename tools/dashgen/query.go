@@ -15,6 +15,7 @@ const (
 	ofEndpoint scope = `job=~"$job",model=~"$model",endpoint=~"$endpoint"`
 	ofProbes   scope = ofEndpoint + `,concurrency=""`
 	ofRecorded scope = `model=~"$model",endpoint=~"$endpoint"`
+	ofModel    scope = `model=~"$model"`
 	ofGPU      scope = `job=~"$job",instance=~"$instance",gpu=~"$gpu"`
 	ofMachine  scope = `job=~"$job",instance=~"$instance"`
 	ofJob      scope = `job=~"$job"`
