@@ -270,7 +270,7 @@ func vllmStatus(server string, seed int) engine.Status {
 		Values:          make(map[config.Quantity]float64),
 		Histograms:      make(map[config.Quantity]*engine.Histogram),
 		Requests:        map[string]float64{"stop": float64(seed * 1000), "length": float64(seed * 10), "abort": 1, "error": 0},
-		PrefixCacheUnit: "tokens", PrefixCacheRatio: 0.625, LastProgress: at,
+		PrefixCacheUnit: "tokens", PrefixCacheRatio: 0.625, LastProgress: at, Role: "unified",
 	}
 	for i, q := range append(config.Numbers(), config.PrefixCacheAsked, config.PrefixCacheHits) {
 		if config.IsRatio(q) {

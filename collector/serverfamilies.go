@@ -49,6 +49,8 @@ func serverFamilies() []*serverFamily {
 	all = append(all, loadFamilies()...)
 	all = append(all, prefixCacheFamilies()...)
 	all = append(all, workFamilies()...)
+	all = append(all, transferFamilies()...)
+	all = append(all, estimateFamilies()...)
 	return append(all, engineHistogramFamilies()...)
 }
 
@@ -107,16 +109,44 @@ func loadFamilies() []*serverFamily {
 			"Requests waiting in the server's queue. A queue that persists means that the server is saturated: TTFT grows before requests fail."),
 		quantityGauge(config.RequestsDeferred, "",
 			"Requests in the server's queue that wait for something else than capacity: a transfer of KV cache or a place among the LoRA adapters, for example. They are part of inference_server_requests_waiting."),
+		quantityGauge(config.WaitingGrammar, "",
+			"Requests whose grammar is being compiled, before they enter the queue. They are not part of inference_server_requests_waiting."),
+		quantityGauge(config.WaitingBootstrap, "",
+			"Requests of a prefill server that wait for the connection to their decode server, before they enter the queue."),
+		quantityGauge(config.WaitingKVSend, "",
+			"Requests of a prefill server whose KV cache is being sent to their decode server."),
+		quantityGauge(config.WaitingKVSpace, "",
+			"Requests of a decode server that wait for space for the KV cache of their prompt."),
+		quantityGauge(config.WaitingKVTransfer, "",
+			"Requests that wait for the KV cache of their prompt to arrive from another server or cache."),
 		quantityGauge(config.EnginesSleeping, "",
 			"Engine cores that were put to sleep, and answer nothing until they are woken."),
 		quantityGauge(config.KVCacheUsage, "ratio",
 			"Ratio of the KV cache in use, 0 to 1. Near 1 the server queues or preempts requests. Blocks kept only for reuse are excluded if the engine reports them separately."),
+		quantityGauge(config.FullUsage, "ratio",
+			"Ratio of the KV cache of the layers with full attention in use, 0 to 1. Present for models whose layers have several pools; the fullest is inference_server_kv_cache_usage_ratio."),
+		quantityGauge(config.SlidingUsage, "ratio",
+			"Ratio of the KV cache of the layers with sliding-window attention in use, 0 to 1."),
+		quantityGauge(config.MambaUsage, "ratio",
+			"Ratio of the states of Mamba and other linear-attention layers in use, 0 to 1."),
 		quantityGauge(config.KVCacheCapacity, "tokens",
 			"Capacity of the KV cache in tokens, for all requests together."),
 		quantityGauge(config.KVBlockSize, "tokens",
 			"Tokens of a block of the KV cache, in which prefixes are reused."),
 		quantityGauge(config.KVBlocks, "",
 			"Blocks of the KV cache, in use or not."),
+		quantityGauge(config.OffloadUsage, "ratio",
+			"Ratio of the host's memory for offloaded KV cache in use, 0 to 1."),
+		quantityGauge(config.OffloadUsed, "tokens",
+			"Tokens of KV cache in the host's memory."),
+		quantityGauge(config.OffloadCapacity, "tokens",
+			"Tokens of KV cache that the host's memory has room for."),
+		quantityGauge(config.WeightsBytes, "bytes",
+			"Memory of one GPU that the weights of the model take, as measured by the server when it loaded them. Of several GPUs the largest."),
+		quantityGauge(config.KVCacheBytes, "bytes",
+			"Memory of one GPU that the server has set aside for the KV cache, in use or not. Of several GPUs the largest."),
+		quantityGauge(config.GraphsBytes, "bytes",
+			"Memory of one GPU that captured CUDA graphs take. Of several GPUs the largest."),
 		quantityGauge(config.ContextLength, "tokens",
 			"Maximum length of prompt and answer together that the server accepts."),
 		quantityGauge(config.LoRARunning, "",
@@ -125,6 +155,8 @@ func loadFamilies() []*serverFamily {
 			"LoRA adapters with requests in the server's queue. Where inference_server_lora_adapters_running is at its maximum, they wait for a place among the adapters."),
 		quantityGauge(config.LoRAMax, "",
 			"LoRA adapters that requests processed at the same time can have at most."),
+		quantityGauge(config.AcceptanceRatio, "ratio",
+			"Ratio of proposed tokens that the model accepted in the latest batches, 0 to 1, for engines that do not count them: see inference_server_spec_decode_accepted_tokens_total for those that do."),
 	}
 }
 
@@ -141,6 +173,10 @@ func prefixCacheFamilies() []*serverFamily {
 				r := s.PrefixCacheRatio
 				return gauge{r, s.PrefixCacheUnit != "" && r >= 0 && r <= 1}
 			}),
+		quantityCounter(config.ExternalAsked, "",
+			"Prompt tokens that were looked for in a cache beyond the GPU's: the host's memory, a disk or another server. Absent until there are any."),
+		quantityCounter(config.ExternalHits, "",
+			"Prompt tokens that a cache beyond the GPU's had. Divided by inference_server_external_prefix_cache_queries_total it is the hit ratio of that cache."),
 	}
 }
 
@@ -163,14 +199,47 @@ func workFamilies() []*serverFamily {
 		}),
 		quantityCounter(config.Rejections, "",
 			"Requests that the server refused because its queue was full."),
+		quantityCounter(config.Corrupted, "",
+			"Requests whose computation gave NaN instead of numbers: their answers are wrong. vLLM checks this only with VLLM_COMPUTE_NANS_IN_LOGITS=1."),
 		quantityCounter(config.Preemptions, "",
 			"Requests that were evicted from the KV cache for lack of space and must be computed again. A steady rate means that the cache is too small for the load."),
 		quantityCounter(config.EvictedTokens, "tokens",
 			"Cached tokens that were evicted from the KV cache."),
+		quantityCounter(config.Drafts, "",
+			"Drafts of one or more tokens proposed by speculative decoding. Accepted tokens divided by drafts, plus 1, are the tokens of a step."),
 		quantityCounter(config.DraftTokens, "tokens",
 			"Tokens proposed by speculative decoding."),
 		quantityCounter(config.AcceptedTokens, "tokens",
 			"Proposed tokens that the model accepted. Divided by inference_server_spec_decode_draft_tokens_total it is the acceptance rate."),
+	}
+}
+
+// transferFamilies are the KV cache that moves: to the host's memory and back, and
+// between servers.
+func transferFamilies() []*serverFamily {
+	return []*serverFamily{
+		quantityCounter(config.OffloadStored, "bytes",
+			"KV cache copied from the GPU to the host's memory or storage."),
+		quantityCounter(config.OffloadLoaded, "bytes",
+			"KV cache copied from the host's memory or storage back to the GPU."),
+		quantityCounter(config.TransferBytes, "bytes",
+			"KV cache transferred between servers, for prefill and decode on different ones."),
+		quantityCounter(config.TransferFailures, "",
+			"Failed transfers of KV cache between servers, by NIXL for example. The request fails or its prompt is computed again."),
+		quantityCounter(config.TransferExpired, "",
+			"Requests whose KV cache a prefill server gave up before a decode server had fetched it."),
+	}
+}
+
+// estimateFamilies are what engines estimate of their use of the hardware.
+func estimateFamilies() []*serverFamily {
+	return []*serverFamily{
+		quantityCounter(config.EstimatedFLOPs, "",
+			"Floating-point operations that one GPU has done, as the engine estimates from the model and its batches. Present with --enable-mfu-metrics (vLLM, SGLang). Of several engine cores the largest."),
+		quantityCounter(config.EstimatedRead, "",
+			"Bytes that one GPU has read from its memory, as the engine estimates. With inference_server_estimated_write_bytes_per_gpu_total it is the use of the memory's bandwidth."),
+		quantityCounter(config.EstimatedWritten, "",
+			"Bytes that one GPU has written to its memory, as the engine estimates."),
 	}
 }
 
@@ -186,12 +255,22 @@ func engineHistogramFamilies() []*serverFamily {
 			"Time between consecutive tokens of all requests. One observation per token."),
 		quantityHistogram(config.QueueTime,
 			"Time that requests spent in the server's queue. Observed when the request ends or leaves the queue."),
+		quantityHistogram(config.TokenizationTime,
+			"Time that the server spent on the tokenization of prompts."),
 		quantityHistogram(config.PrefillTime,
 			"Time that the server spent on the prefill of requests."),
 		quantityHistogram(config.DecodeTime,
 			"Time that the server spent on the decoding of requests after their first token."),
+		quantityHistogram(config.InferenceTime,
+			"Time that requests spent in the model, after the queue. Present for engines that do not report prefill and decode."),
 		quantityHistogram(config.RequestDuration,
 			"Duration of all requests as measured by the server, including its queue. Observed when the request ends."),
+		quantityHistogram(config.KVTransferTime,
+			"Time that one transfer of KV cache between servers took."),
+		quantityHistogram(config.IterationTokens,
+			"Tokens of one step of the engine, of prompts and of answers together: how full its batches are."),
+		quantityHistogram(config.BatchSize,
+			"Requests of one step of the engine."),
 	}
 }
 
@@ -199,10 +278,10 @@ func engineHistogramFamilies() []*serverFamily {
 func serverInfoFamily() *serverFamily {
 	f := Family{
 		Name: "server_info", Group: GroupServer, Type: Gauge,
-		Help: "Always 1. Describes a server whose page is read: the URL of the page, and the unit of the prefix cache's counters: tokens, blocks or requests.",
+		Help: "Always 1. Describes a server whose page is read: the URL of the page, the unit of the prefix cache's counters: tokens, blocks or requests, and, where the page shows it, what part of a request the server does: all of it (unified), the prompt (prefill) or the answer (decode).",
 	}
 	return &serverFamily{
-		newFamily(f, []string{"endpoint", "model", "server", "engine", "url", "prefix_cache_unit"}, nil),
+		newFamily(f, []string{"endpoint", "model", "server", "engine", "url", "prefix_cache_unit", "disaggregation_role"}, nil),
 		func(e encoder, _ *family, v serverValues) {
 			if snapshotOf(v.status) != nil {
 				e.labels(v.info, time.Time{})
@@ -258,7 +337,11 @@ func quantityCounter(q config.Quantity, unit, help string) *serverFamily {
 // quantityHistogram returns the family of a distribution, with the bounds of
 // each server.
 func quantityHistogram(q config.Quantity, help string) *serverFamily {
-	return newServerFamily(Family{Name: string(q) + "_seconds", Type: Histogram, Unit: "seconds", Help: help + " Buckets are those of the engine; only +Inf if it reports only a sum and a count."},
+	name, unit := string(q)+"_seconds", "seconds"
+	if !config.IsDuration(q) {
+		name, unit = string(q), ""
+	}
+	return newServerFamily(Family{Name: name, Type: Histogram, Unit: unit, Help: help + " Buckets are those of the engine; only +Inf if it reports only a sum and a count."},
 		func(e encoder, _ *family, v serverValues) {
 			s := snapshotOf(v.status)
 			if s == nil {
@@ -272,7 +355,7 @@ func quantityHistogram(q config.Quantity, help string) *serverFamily {
 
 // emitCounter encodes the value of a key, if there is one that can be counted.
 func emitCounter[K comparable](e encoder, own int, values map[K]float64, key K) {
-	if v, ok := values[key]; ok && v >= 0 && v < 1<<63 {
+	if v, ok := values[key]; ok && isMeasure(v) {
 		e.counter(own, math.Round(v))
 	}
 }

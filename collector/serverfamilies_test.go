@@ -21,6 +21,8 @@ func TestServerFamiliesAreComplete(t *testing.T) {
 	for _, q := range config.Quantities() {
 		name, want := "inference_server_"+string(q), Gauge
 		switch {
+		case q == "iteration_tokens" || q == "batch_size":
+			want = Histogram
 		case slices.Contains(config.Distributions(), q):
 			name, want = name+"_seconds", Histogram
 		case config.IsCounter(q):
@@ -133,7 +135,7 @@ func referenceServer(o *referenceOutput, st engine.Status) {
 		return
 	}
 	s := st.Snapshot
-	o.number("server_info", gauge, 1, "url", st.URL, "prefix_cache_unit", s.PrefixCacheUnit)
+	o.number("server_info", gauge, 1, "url", st.URL, "prefix_cache_unit", s.PrefixCacheUnit, "disaggregation_role", s.Role)
 	if s.PrefixCacheUnit != "" && s.PrefixCacheRatio >= 0 {
 		o.number("server_prefix_cache_hit_ratio", gauge, s.PrefixCacheRatio)
 	}
@@ -146,6 +148,10 @@ func referenceServer(o *referenceOutput, st engine.Status) {
 	gauges := []string{
 		"requests_running", "requests_waiting", "requests_deferred", "engines_sleeping", "kv_cache_usage_ratio", "kv_cache_capacity_tokens", "kv_cache_block_tokens", "kv_cache_blocks",
 		"context_length_tokens", "lora_adapters_running", "lora_adapters_waiting", "lora_adapters_max",
+		"requests_waiting_grammar", "requests_waiting_bootstrap", "requests_waiting_kv_send", "requests_waiting_kv_space", "requests_waiting_kv_transfer",
+		"kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
+		"kv_offload_usage_ratio", "kv_offload_used_tokens", "kv_offload_capacity_tokens",
+		"model_weights_bytes", "kv_cache_bytes", "cuda_graphs_bytes", "spec_decode_acceptance_ratio",
 	}
 	for q, v := range s.Values {
 		if slices.Contains(gauges, string(q)) {
@@ -155,6 +161,10 @@ func referenceServer(o *referenceOutput, st engine.Status) {
 		}
 	}
 	for q, h := range s.Histograms {
-		o.histogram("server_"+string(q)+"_seconds", h)
+		unit := "_seconds"
+		if q == "iteration_tokens" || q == "batch_size" {
+			unit = ""
+		}
+		o.histogram("server_"+string(q)+unit, h)
 	}
 }

@@ -63,10 +63,11 @@ type servedEndpoint struct {
 // server is what is known of one server. Its blocks are rebuilt only when a
 // label changes.
 type server struct {
-	engine      string // that of the latest page, also while there is none
-	url, unit   string // the labels that only info has
-	block, info *labelBlock
-	status      *engine.Status
+	engine string // that of the latest page, also while there is none
+	// The labels that only info has.
+	url, unit, role string
+	block, info     *labelBlock
+	status          *engine.Status
 }
 
 // Set replaces what is known of the servers of an endpoint: those without a
@@ -137,9 +138,9 @@ func (s *Servers) label(srv *server, name string, e *servedEndpoint, relabel boo
 	if snapshot == nil {
 		return
 	}
-	if srv.info == nil || srv.url != srv.status.URL || srv.unit != snapshot.PrefixCacheUnit {
-		srv.url, srv.unit = srv.status.URL, snapshot.PrefixCacheUnit
-		srv.info = newLabelBlock(append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}), e.labels, s.reserved)
+	if srv.info == nil || srv.url != srv.status.URL || srv.unit != snapshot.PrefixCacheUnit || srv.role != snapshot.Role {
+		srv.url, srv.unit, srv.role = srv.status.URL, snapshot.PrefixCacheUnit, snapshot.Role
+		srv.info = newLabelBlock(append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role}), e.labels, s.reserved)
 	}
 }
 

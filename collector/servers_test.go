@@ -164,7 +164,7 @@ func TestServerAbsence(t *testing.T) {
 	st.Snapshot.PrefixCacheRatio = 0 // of a page without a prefix cache
 	st.Snapshot.Values = map[config.Quantity]float64{
 		config.RequestsRunning: math.NaN(), config.RequestsWaiting: math.Inf(1), config.KVCacheUsage: -1,
-		config.PromptTokens: math.NaN(), config.GenerationTokens: 1 << 63, config.Preemptions: -1, config.EvictedTokens: 1 << 62,
+		config.PromptTokens: math.NaN(), config.GenerationTokens: math.Inf(1), config.Preemptions: -1, config.EvictedTokens: 1 << 62,
 	}
 	st.Snapshot.Histograms = map[config.Quantity]*engine.Histogram{
 		config.TTFT: nil, config.TPOT: {Bounds: []float64{1}, Count: 1}, config.QueueTime: {Count: 1, Sum: math.NaN()},
@@ -274,8 +274,8 @@ func TestBlocksAreKept(t *testing.T) {
 	moved.URL = "http://elsewhere/metrics"
 	s.Set(id, []engine.Status{moved})
 	serverHas(t, s, map[string]string{
-		`server_info{endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://elsewhere/metrics"}`: "1",
-		`server_info{endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://h:1/metrics"}`:       "",
+		`server_info{disaggregation_role="unified",endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://elsewhere/metrics"}`: "1",
+		`server_info{disaggregation_role="unified",endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://h:1/metrics"}`:       "",
 	})
 }
 

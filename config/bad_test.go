@@ -289,8 +289,8 @@ func badFiles() map[string][]string {
 			`:4: engines.none: want a mapping, got a plain value`,
 		},
 		"engine-unknown": {
-			`:3: engines.a.sentinel: unknown key "sentinel"; known here: copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, requests, sentinels, setup, values`,
-			`:5: engines.a.values.requests_running[0].name: unknown key "name"; known here: combine, from_label, items_of, labels, plus, scale, series, times`,
+			`:3: engines.a.sentinel: unknown key "sentinel"; known here: copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, requests, role_label, sentinels, setup, values`,
+			`:5: engines.a.values.requests_running[0].name: unknown key "name"; known here: combine, from_label, if, items_of, labels, plus, scale, series, times`,
 			`:7: engines.a.histograms.ttft[0].buckets: unknown key "buckets"; known here: count, labels, scale, series, sum`,
 		},
 		"engine-lists": {
@@ -337,12 +337,12 @@ func badFiles() map[string][]string {
 			`:12: engines.a.pages[8]: want a path like /metrics, or a port and a path like :8002/metrics`,
 		},
 		"engine-quantity": {
-			`:3: engines.a.expected[1]: unknown quantity "queue_size"; known here: requests_running, requests_waiting, requests_deferred, engines_sleeping, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, admission_rejections, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens, prefix_cache_queries, prefix_cache_hits, requests, ttft, tpot, inter_token, ...`,
-			`:5: engines.a.values.prefix_cache_hits: unknown quantity "prefix_cache_hits"; known here: requests_running, requests_waiting, requests_deferred, engines_sleeping, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, admission_rejections, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
-			`:6: engines.a.values.requests: unknown quantity "requests"; known here: requests_running, requests_waiting, requests_deferred, engines_sleeping, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, admission_rejections, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
-			`:7: engines.a.values.ttft: unknown quantity "ttft"; known here: requests_running, requests_waiting, requests_deferred, engines_sleeping, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, admission_rejections, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens`,
-			`:9: engines.a.histograms.requests_running: unknown quantity "requests_running"; known here: ttft, tpot, inter_token, queue, prefill, decode, request_duration`,
-			`:10: engines.a.expected_after_work[1]: unknown quantity "tokens"; known here: requests_running, requests_waiting, requests_deferred, engines_sleeping, kv_cache_usage_ratio, kv_cache_capacity_tokens, kv_cache_block_tokens, kv_cache_blocks, context_length_tokens, lora_adapters_running, lora_adapters_waiting, lora_adapters_max, prompt_tokens, generation_tokens, admission_rejections, preemptions, kv_cache_evicted_tokens, spec_decode_draft_tokens, spec_decode_accepted_tokens, prefix_cache_queries, prefix_cache_hits, requests, ttft, tpot, inter_token, ...`,
+			`:3: engines.a.expected[1]: unknown quantity "queue_size"; the nearest are queue, batch_size, requests (docs/engines.md lists all)`,
+			`:5: engines.a.values.prefix_cache_hits: quantity "prefix_cache_hits" belongs under prefix_cache`,
+			`:6: engines.a.values.requests: quantity "requests" belongs under requests`,
+			`:7: engines.a.values.ttft: quantity "ttft" belongs under histograms`,
+			`:9: engines.a.histograms.requests_running: quantity "requests_running" belongs under values`,
+			`:10: engines.a.expected_after_work[1]: unknown quantity "tokens"; the nearest are prompt_tokens, iteration_tokens, generation_tokens (docs/engines.md lists all)`,
 		},
 		"engine-combine": {
 			`:4: engines.a.progress[0].combine: want sum or max, got "mean"`,

@@ -224,6 +224,9 @@ func dropUnwritten[T any](r *report, p path, m map[Quantity][]T) {
 func (s *EngineSource) setDefaults(r *report, p path, combine string) {
 	orDefault(r, p.key("combine"), &s.Combine, combine)
 	orDefault(r, p.key("scale"), &s.Scale, 1)
+	if s.If != nil {
+		s.If.setDefaults(r, p.key("if"), CombineMax)
+	}
 	if s.Plus != nil {
 		s.Plus.setDefaults(r, p.key("plus"), CombineSum)
 	}
@@ -233,7 +236,7 @@ func (s *EngineSource) setDefaults(r *report, p path, combine string) {
 }
 
 func defaultCombine(q Quantity) string {
-	if IsRatio(q) || q == ContextLength || q == KVBlockSize || q == LoRAMax {
+	if isLargest(q) {
 		return CombineMax
 	}
 	return CombineSum

@@ -34,6 +34,9 @@ type Engine struct {
 	// models than the endpoint's do not count where the page has samples of it,
 	// or of more than one other model.
 	ModelLabel string `yaml:"model_label,omitempty"`
+	// RoleLabel is the label that says what part of a request the server does, with one
+	// of the values `unified`, `prefill` and `decode`. Any other value is no role.
+	RoleLabel string `yaml:"role_label,omitempty"`
 	// Labels restrict all samples: one that has the label must have this
 	// value. An empty value excludes all samples that have the label set.
 	Labels map[string]string `yaml:"labels,omitempty"`
@@ -94,12 +97,17 @@ type EngineSource struct {
 	// which is the latest where the value is a time.
 	ItemsOf string `yaml:"items_of,omitempty"`
 	// Combine is how several samples make one number, `sum` or `max`. Default:
-	// `max` for a ratio, `context_length_tokens`, `kv_cache_block_tokens`,
-	// `lora_adapters_max` and under `times`, `sum` for all else.
+	// `max` for a ratio, for what is per GPU or has no sum (`context_length_tokens`,
+	// `kv_cache_block_tokens`, `lora_adapters_max`, `estimated_*_per_gpu`,
+	// `model_weights_bytes`, `kv_cache_bytes`, `cuda_graphs_bytes`), and under `if` and
+	// `times`; `sum` for all else.
 	Combine string `yaml:"combine,omitempty"`
 	// Scale is what the number is multiplied with to be in the unit of the
 	// quantity, above 0. Default: 1.
 	Scale float64 `yaml:"scale,omitempty"`
+	// If is a source without whose number, or with 0 as its number, there is none
+	// here: for series that are on the page, as 0, while what they measure is off.
+	If *EngineSource `yaml:"if,omitempty"`
 	// Plus is a source whose number is added where the page has it. Of sources
 	// of one series with other labels it is enough that the page has any.
 	Plus *EngineSource `yaml:"plus,omitempty"`
@@ -108,20 +116,20 @@ type EngineSource struct {
 	Times *EngineSource `yaml:"times,omitempty"`
 }
 
-// EngineHistogram is where to find a distribution of durations on a page: a
-// histogram, or the sum and the number of what was measured.
+// EngineHistogram is where to find a distribution on a page: a histogram, or the
+// sum and the number of what was measured.
 type EngineHistogram struct {
 	// Series is the name of the histogram.
 	Series string `yaml:"series,omitempty"`
-	// Sum is the name of the counter that adds up the durations, for an engine
+	// Sum is the name of the counter that adds up what was measured, for an engine
 	// that has no histogram: it gives one without bounds.
 	Sum string `yaml:"sum,omitempty"`
-	// Count is the name of the counter of the durations in the sum.
+	// Count is the name of the counter of what is in the sum.
 	Count string `yaml:"count,omitempty"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty"`
-	// Scale is what the durations are multiplied with to be in seconds, above
-	// 0. Default: 1.
+	// Scale is what the values are multiplied with to be in the unit of the
+	// quantity, above 0. Default: 1.
 	Scale float64 `yaml:"scale,omitempty"`
 }
 
@@ -184,54 +192,104 @@ type Quantity string
 
 // The quantities that are one number.
 const (
-	RequestsRunning  Quantity = "requests_running"            // requests in the batch
-	RequestsWaiting  Quantity = "requests_waiting"            // requests in the queue
-	RequestsDeferred Quantity = "requests_deferred"           // waiting requests that more capacity would not start
-	EnginesSleeping  Quantity = "engines_sleeping"            // engine cores that were put to sleep
-	KVCacheUsage     Quantity = "kv_cache_usage_ratio"        // 0 to 1, without what is only kept for reuse where the engine reports that
-	KVCacheCapacity  Quantity = "kv_cache_capacity_tokens"    // tokens
-	KVBlockSize      Quantity = "kv_cache_block_tokens"       // tokens of a block
-	KVBlocks         Quantity = "kv_cache_blocks"             // all blocks, used or not
-	ContextLength    Quantity = "context_length_tokens"       // tokens of prompt and answer together, at most
-	LoRARunning      Quantity = "lora_adapters_running"       // adapters with requests in the batch
-	LoRAWaiting      Quantity = "lora_adapters_waiting"       // adapters with requests in the queue
-	LoRAMax          Quantity = "lora_adapters_max"           // adapters that a batch can have
-	PromptTokens     Quantity = "prompt_tokens"               // counter, cached ones included
-	GenerationTokens Quantity = "generation_tokens"           // counter
-	Rejections       Quantity = "admission_rejections"        // counter, requests
-	Preemptions      Quantity = "preemptions"                 // counter, requests
-	EvictedTokens    Quantity = "kv_cache_evicted_tokens"     // counter
-	DraftTokens      Quantity = "spec_decode_draft_tokens"    // counter
-	AcceptedTokens   Quantity = "spec_decode_accepted_tokens" // counter
-	PrefixCacheHits  Quantity = "prefix_cache_hits"           // counter, see EnginePrefixCache
-	PrefixCacheAsked Quantity = "prefix_cache_queries"        // counter, see EnginePrefixCache
-	RequestsFinished Quantity = "requests"                    // counter, see EngineRequests
+	RequestsRunning   Quantity = "requests_running"             // requests in the batch
+	RequestsWaiting   Quantity = "requests_waiting"             // requests in the queue
+	RequestsDeferred  Quantity = "requests_deferred"            // waiting requests that more capacity would not start
+	WaitingGrammar    Quantity = "requests_waiting_grammar"     // requests whose grammar is being compiled, not in the queue yet
+	WaitingBootstrap  Quantity = "requests_waiting_bootstrap"   // requests of a prefill server without a connection to their decode server
+	WaitingKVSend     Quantity = "requests_waiting_kv_send"     // requests of a prefill server whose KV cache is being sent
+	WaitingKVSpace    Quantity = "requests_waiting_kv_space"    // requests of a decode server without space for their KV cache
+	WaitingKVTransfer Quantity = "requests_waiting_kv_transfer" // requests whose KV cache is to come or coming from another server
+	EnginesSleeping   Quantity = "engines_sleeping"             // engine cores that were put to sleep
+	KVCacheUsage      Quantity = "kv_cache_usage_ratio"         // 0 to 1, without what is only kept for reuse where the engine reports that
+	FullUsage         Quantity = "kv_cache_full_attention_usage_ratio"
+	SlidingUsage      Quantity = "kv_cache_sliding_window_usage_ratio"
+	MambaUsage        Quantity = "mamba_cache_usage_ratio"  // states of layers without attention
+	KVCacheCapacity   Quantity = "kv_cache_capacity_tokens" // tokens
+	KVBlockSize       Quantity = "kv_cache_block_tokens"    // tokens of a block
+	KVBlocks          Quantity = "kv_cache_blocks"          // all blocks, used or not
+	OffloadUsage      Quantity = "kv_offload_usage_ratio"   // of the memory of the host for KV cache, 0 to 1
+	OffloadUsed       Quantity = "kv_offload_used_tokens"
+	OffloadCapacity   Quantity = "kv_offload_capacity_tokens"
+	WeightsBytes      Quantity = "model_weights_bytes"           // of one GPU
+	KVCacheBytes      Quantity = "kv_cache_bytes"                // of one GPU
+	GraphsBytes       Quantity = "cuda_graphs_bytes"             // of one GPU
+	ContextLength     Quantity = "context_length_tokens"         // tokens of prompt and answer together, at most
+	LoRARunning       Quantity = "lora_adapters_running"         // adapters with requests in the batch
+	LoRAWaiting       Quantity = "lora_adapters_waiting"         // adapters with requests in the queue
+	LoRAMax           Quantity = "lora_adapters_max"             // adapters that a batch can have
+	AcceptanceRatio   Quantity = "spec_decode_acceptance_ratio"  // of the latest batches, for engines that do not count
+	PromptTokens      Quantity = "prompt_tokens"                 // counter, cached ones included
+	GenerationTokens  Quantity = "generation_tokens"             // counter
+	Rejections        Quantity = "admission_rejections"          // counter, requests
+	Corrupted         Quantity = "corrupted_requests"            // counter, requests
+	Preemptions       Quantity = "preemptions"                   // counter, requests
+	EvictedTokens     Quantity = "kv_cache_evicted_tokens"       // counter
+	Drafts            Quantity = "spec_decode_drafts"            // counter, drafts of several tokens
+	DraftTokens       Quantity = "spec_decode_draft_tokens"      // counter
+	AcceptedTokens    Quantity = "spec_decode_accepted_tokens"   // counter
+	ExternalAsked     Quantity = "external_prefix_cache_queries" // counter, tokens
+	ExternalHits      Quantity = "external_prefix_cache_hits"    // counter, tokens
+	OffloadStored     Quantity = "kv_offload_stored_bytes"       // counter
+	OffloadLoaded     Quantity = "kv_offload_loaded_bytes"       // counter
+	TransferBytes     Quantity = "kv_transfer_bytes"             // counter
+	TransferFailures  Quantity = "kv_transfer_failures"          // counter
+	TransferExpired   Quantity = "kv_transfer_expired_requests"  // counter, requests
+	EstimatedFLOPs    Quantity = "estimated_flops_per_gpu"       // counter
+	EstimatedRead     Quantity = "estimated_read_bytes_per_gpu"  // counter
+	EstimatedWritten  Quantity = "estimated_write_bytes_per_gpu" // counter
+	PrefixCacheHits   Quantity = "prefix_cache_hits"             // counter, see EnginePrefixCache
+	PrefixCacheAsked  Quantity = "prefix_cache_queries"          // counter, see EnginePrefixCache
+	RequestsFinished  Quantity = "requests"                      // counter, see EngineRequests
 )
 
-// The quantities that are distributions: histograms, in seconds.
+// The quantities that are distributions: histograms, in seconds but for the last two.
 const (
-	TTFT            Quantity = "ttft"        // from the arrival of a request to its first token
-	TPOT            Quantity = "tpot"        // mean over a request after its first token
-	InterToken      Quantity = "inter_token" // between two tokens
-	QueueTime       Quantity = "queue"
-	PrefillTime     Quantity = "prefill"
-	DecodeTime      Quantity = "decode"
-	RequestDuration Quantity = "request_duration"
+	TTFT             Quantity = "ttft"        // from the arrival of a request to its first token
+	TPOT             Quantity = "tpot"        // mean over a request after its first token
+	InterToken       Quantity = "inter_token" // between two tokens
+	QueueTime        Quantity = "queue"
+	TokenizationTime Quantity = "tokenization"
+	PrefillTime      Quantity = "prefill"
+	DecodeTime       Quantity = "decode"
+	InferenceTime    Quantity = "inference" // after the queue, for engines that do not divide it
+	RequestDuration  Quantity = "request_duration"
+	KVTransferTime   Quantity = "kv_transfer"      // of one transfer of KV cache between servers
+	IterationTokens  Quantity = "iteration_tokens" // tokens of one step of the engine
+	BatchSize        Quantity = "batch_size"       // requests of one step of the engine
 )
 
 // Numbers lists the quantities that `values` may have: gauges, then counters.
-func Numbers() []Quantity {
+func Numbers() []Quantity { return append(gauges(), counters()...) }
+
+func gauges() []Quantity {
 	return []Quantity{
-		RequestsRunning, RequestsWaiting, RequestsDeferred, EnginesSleeping, KVCacheUsage, KVCacheCapacity, KVBlockSize, KVBlocks, ContextLength,
-		LoRARunning, LoRAWaiting, LoRAMax,
-		PromptTokens, GenerationTokens, Rejections, Preemptions, EvictedTokens, DraftTokens, AcceptedTokens,
+		RequestsRunning, RequestsWaiting, RequestsDeferred, WaitingGrammar, WaitingBootstrap, WaitingKVSend, WaitingKVSpace, WaitingKVTransfer,
+		EnginesSleeping, KVCacheUsage, FullUsage, SlidingUsage, MambaUsage, KVCacheCapacity, KVBlockSize, KVBlocks,
+		OffloadUsage, OffloadUsed, OffloadCapacity, WeightsBytes, KVCacheBytes, GraphsBytes, ContextLength,
+		LoRARunning, LoRAWaiting, LoRAMax, AcceptanceRatio,
+	}
+}
+
+func counters() []Quantity {
+	return []Quantity{
+		PromptTokens, GenerationTokens, Rejections, Corrupted, Preemptions, EvictedTokens, Drafts, DraftTokens, AcceptedTokens,
+		ExternalAsked, ExternalHits, OffloadStored, OffloadLoaded, TransferBytes, TransferFailures, TransferExpired,
+		EstimatedFLOPs, EstimatedRead, EstimatedWritten,
 	}
 }
 
 // Distributions lists the quantities that `histograms` may have.
 func Distributions() []Quantity {
-	return []Quantity{TTFT, TPOT, InterToken, QueueTime, PrefillTime, DecodeTime, RequestDuration}
+	return []Quantity{
+		TTFT, TPOT, InterToken, QueueTime, TokenizationTime, PrefillTime, DecodeTime, InferenceTime, RequestDuration, KVTransferTime,
+		IterationTokens, BatchSize,
+	}
 }
+
+// IsDuration reports whether a distribution is in seconds; one that is not has its unit
+// in its name.
+func IsDuration(q Quantity) bool { return q != IterationTokens && q != BatchSize }
 
 // Quantities lists all quantities: Numbers, those that have a section of their
 // own, and Distributions.
@@ -243,16 +301,24 @@ func Quantities() []Quantity {
 // IsCounter reports whether a quantity grows until its server restarts. A
 // distribution is none, though its parts do the same.
 func IsCounter(q Quantity) bool {
-	switch q {
-	case PromptTokens, GenerationTokens, Rejections, Preemptions, EvictedTokens, DraftTokens, AcceptedTokens,
-		PrefixCacheHits, PrefixCacheAsked, RequestsFinished:
-		return true
-	}
-	return false
+	return q == PrefixCacheHits || q == PrefixCacheAsked || q == RequestsFinished || slices.Contains(counters(), q)
 }
 
 // IsRatio reports whether a quantity is a share, from 0 to 1.
-func IsRatio(q Quantity) bool { return q == KVCacheUsage }
+func IsRatio(q Quantity) bool { return strings.HasSuffix(string(q), "_ratio") }
+
+// isLargest reports whether of several numbers of a quantity the largest counts and
+// not the sum.
+func isLargest(q Quantity) bool {
+	switch q {
+	case ContextLength, KVBlockSize, LoRAMax, WeightsBytes, KVCacheBytes, GraphsBytes, EstimatedFLOPs, EstimatedRead, EstimatedWritten:
+		return true
+	}
+	return IsRatio(q)
+}
+
+// Roles lists what part of a request a server can do.
+func Roles() []string { return []string{"unified", "prefill", "decode"} }
 
 // Finishes lists how a request can end, as engines report it. Success is for
 // engines that do not distinguish stop from length.
@@ -278,6 +344,9 @@ func (e *Engine) validate(r *report, p path) {
 	}
 	if r.written(p.key("model_label")) {
 		validateLabelName(r, p.key("model_label"), e.ModelLabel)
+	}
+	if r.written(p.key("role_label")) {
+		validateLabelName(r, p.key("role_label"), e.RoleLabel)
 	}
 	validateSelector(r, p.key("labels"), e.Labels)
 	validateList(r, p.key("copies"), len(e.Copies))
@@ -373,6 +442,9 @@ func (s *EngineSource) validate(r *report, p path) {
 	}
 	validateOneOf(r, p.key("combine"), s.Combine, CombineSum, CombineMax)
 	validateScale(r, p.key("scale"), s.Scale)
+	if s.If != nil {
+		s.If.validate(r, p.key("if"))
+	}
 	if s.Plus != nil {
 		s.Plus.validate(r, p.key("plus"))
 	}
@@ -459,9 +531,26 @@ func validateQuantity(r *report, p path, q Quantity, known []Quantity) {
 	if slices.Contains(known, q) {
 		return
 	}
+	if slices.Contains(Quantities(), q) {
+		r.errorf(p, "quantity %s belongs under %s", quote(string(q)), sectionOf(q))
+		return
+	}
 	words := make([]string, len(known))
 	for i, k := range known {
 		words[i] = string(k)
 	}
-	r.errorf(p, "unknown quantity %s; known here: %s", quote(string(q)), joinSome(words))
+	r.errorf(p, "unknown quantity %s; the nearest are %s (docs/engines.md lists all)", quote(string(q)), nearest(string(q), words))
+}
+
+// sectionOf returns the key of a mapping that a quantity has its sources under.
+func sectionOf(q Quantity) string {
+	switch {
+	case q == PrefixCacheHits || q == PrefixCacheAsked:
+		return "prefix_cache"
+	case q == RequestsFinished:
+		return "requests"
+	case slices.Contains(Distributions(), q):
+		return "histograms"
+	}
+	return "values"
 }

@@ -28,11 +28,19 @@ func TestEngineDefaults(t *testing.T) {
 	}
 	for _, q := range Numbers() {
 		want := EngineSource{Series: "x", Combine: "sum", Scale: 1}
-		if slices.Contains([]Quantity{"kv_cache_usage_ratio", "context_length_tokens", "kv_cache_block_tokens", "lora_adapters_max"}, q) {
+		if slices.Contains([]Quantity{
+			"kv_cache_usage_ratio", "kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
+			"kv_offload_usage_ratio", "spec_decode_acceptance_ratio",
+			"context_length_tokens", "kv_cache_block_tokens", "lora_adapters_max", "model_weights_bytes", "kv_cache_bytes", "cuda_graphs_bytes",
+			"estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu",
+		}, q) {
 			want.Combine = "max"
 		}
 		number(q, want)
 	}
+	f("values: {corrupted_requests: [{series: x, if: {series: y}}]}", Engine{Values: map[Quantity][]EngineSource{
+		Corrupted: {{Series: "x", Combine: "sum", Scale: 1, If: &EngineSource{Series: "y", Combine: "max", Scale: 1}}},
+	}})
 	f("sentinels: [x]", Engine{Sentinels: []string{"x"}})
 	f("progress: [{series: x, combine: max, scale: 0.5}]", Engine{Progress: []EngineSource{{Series: "x", Combine: "max", Scale: 0.5}}})
 	f("values: {kv_cache_usage_ratio: [{series: x, plus: {series: y}, times: {series: z, plus: {series: w, scale: 1e-6}}}]}", Engine{
@@ -89,7 +97,7 @@ func TestParseEngine(t *testing.T) {
 	f("[]", "dir/a.yml:1: want a mapping, got a list")
 	f("a: b: c", "dir/a.yml:1: not valid YAML: mapping values are not allowed in this context")
 	f("sentinels: [a]\n---\n{}", "dir/a.yml:3: a second YAML document; want one")
-	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, requests, sentinels, setup, values`)
+	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, requests, role_label, sentinels, setup, values`)
 	f("values:\n  requests_running:\n    - series: a\n    - series: b-c\nfallback: maybe\n",
 		"dir/a.yml:4: values.requests_running[1].series: series \"b-c\" is not of the form [a-zA-Z_:][a-zA-Z0-9_:]*\ndir/a.yml:5: fallback: want true or false, got \"maybe\"")
 }
@@ -97,8 +105,8 @@ func TestParseEngine(t *testing.T) {
 // TestQuantities holds the sets of quantities together.
 func TestQuantities(t *testing.T) {
 	all := Quantities()
-	if len(all) != 29 {
-		t.Errorf("%d quantities, want 19 numbers, 3 with a section of their own and 7 distributions", len(all))
+	if len(all) != 61 {
+		t.Errorf("%d quantities, want 46 numbers, 3 with a section of their own and 12 distributions", len(all))
 	}
 	for i, q := range all {
 		if slices.Contains(all[:i], q) {
@@ -118,13 +126,18 @@ func TestQuantities(t *testing.T) {
 		}
 	}
 	want := []Quantity{
-		"prompt_tokens", "generation_tokens", "admission_rejections", "preemptions", "kv_cache_evicted_tokens", "spec_decode_draft_tokens",
-		"spec_decode_accepted_tokens", "prefix_cache_queries", "prefix_cache_hits", "requests",
+		"prompt_tokens", "generation_tokens", "admission_rejections", "corrupted_requests", "preemptions", "kv_cache_evicted_tokens",
+		"spec_decode_drafts", "spec_decode_draft_tokens", "spec_decode_accepted_tokens", "external_prefix_cache_queries", "external_prefix_cache_hits",
+		"kv_offload_stored_bytes", "kv_offload_loaded_bytes", "kv_transfer_bytes", "kv_transfer_failures", "kv_transfer_expired_requests",
+		"estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu", "prefix_cache_queries", "prefix_cache_hits", "requests",
 	}
 	if diff := cmp.Diff(want, counters); diff != "" {
 		t.Errorf("counters: %s", diff)
 	}
-	if diff := cmp.Diff([]Quantity{"kv_cache_usage_ratio"}, ratios); diff != "" {
+	if diff := cmp.Diff([]Quantity{
+		"kv_cache_usage_ratio", "kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
+		"kv_offload_usage_ratio", "spec_decode_acceptance_ratio",
+	}, ratios); diff != "" {
 		t.Errorf("ratios: %s", diff)
 	}
 }

@@ -68,7 +68,7 @@ func joinSome(words []string) string {
 // planned, and those that Prometheus sets.
 func reservedLabels() []string {
 	return []string{
-		"affinity", "api", "cause", "concurrency", "endpoint", "engine", "finding", "finish", "gpu",
+		"affinity", "api", "cause", "concurrency", "disaggregation_role", "endpoint", "engine", "finding", "finish", "gpu",
 		"gpu_instance_id", "input_tokens", "instance", "job", "kind", "le",
 		"metric", "mig_profile", "mig_uuid", "model", "module", "outcome",
 		"output_tokens", "phase", "prefix", "prefix_cache_unit", "quantile",

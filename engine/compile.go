@@ -68,6 +68,7 @@ type family struct {
 type number struct {
 	source      int
 	scale       float64
+	when        *number // without it, or where it is 0, there is no number
 	plus, times *number
 	either      bool // plus alone is enough: it is of the same series
 }
@@ -110,6 +111,7 @@ type mapping struct {
 	prefixCache []cacheHits
 	progress    []*number
 	finishes    []string
+	roles       []string
 	requests    [][]int // the sources of each item, by index in finishes
 	expected    []config.Quantity
 	afterWork   []config.Quantity // expected once the server has worked
@@ -124,7 +126,7 @@ func compile(name string, e *config.Engine, lengths bool) *mapping {
 		labels: sortedLabels(e.Labels), copies: slices.Sorted(slices.Values(e.Copies)),
 		values:     map[config.Quantity][]*number{},
 		histograms: map[config.Quantity][]*distribution{},
-		finishes:   config.Finishes(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
+		finishes:   config.Finishes(), roles: config.Roles(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
 	}
 	c.copiesAndLE = slices.Sorted(slices.Values(append([]string{"le"}, e.Copies...)))
 	c.start = c.addSource(startTime, source{max: true})
@@ -231,12 +233,20 @@ func (c *mapping) findNumber(name string, i int, spelling uint8) {
 }
 
 // addNumber adds the sources of a number. A factor is no counter: it is
-// how large one of what is counted is.
+// how large one of what is counted is. A condition is none either, as only the latest
+// page counts, unless it is that the number itself is not 0.
 func (c *mapping) addNumber(s *config.EngineSource, k kind) *number {
 	n := &number{scale: s.Scale}
 	n.source = c.addSource(s.Series, source{
 		kind: k, labels: sortedLabels(s.Labels), fromLabel: s.FromLabel, itemsOf: s.ItemsOf, max: s.Combine == config.CombineMax,
 	})
+	switch {
+	case s.If == nil:
+	case s.If.Series == s.Series && maps.Equal(s.If.Labels, s.Labels):
+		n.when = &number{source: n.source, scale: 1}
+	default:
+		n.when = c.addNumber(s.If, gauge)
+	}
 	if s.Plus != nil {
 		n.plus, n.either = c.addNumber(s.Plus, k), s.Plus.Series == s.Series
 	}

@@ -9,6 +9,11 @@ import (
 
 // of works out a number from the results of the sources; false without one.
 func (n *number) of(results []result) (float64, bool) {
+	if n.when != nil {
+		if w, ok := n.when.of(results); !ok || w <= 0 {
+			return 0, false
+		}
+	}
 	v, shown := 0.0, results[n.source].values != nil
 	if shown {
 		v = results[n.source].values[0] * n.scale

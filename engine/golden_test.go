@@ -36,6 +36,7 @@ type goldenSnapshot struct {
 	Values          map[config.Quantity]float64          `yaml:"values"`
 	Requests        map[string]float64                   `yaml:"requests"`
 	PrefixCacheUnit string                               `yaml:"prefix_cache_unit"`
+	Role            string                               `yaml:"role"`
 	Histograms      map[config.Quantity]*goldenHistogram `yaml:"histograms"`
 	Missing         []config.Quantity                    `yaml:"missing"`
 }
@@ -140,7 +141,7 @@ func compareGolden(t *testing.T, want *goldenSnapshot, got *Snapshot) {
 	same := cmp.Options{cmpopts.EquateApprox(1e-12, 0), cmpopts.EquateEmpty()}
 	read := &goldenSnapshot{
 		Engine: got.Engine, Model: want.Model, Progress: want.Progress, Values: got.Values, Requests: got.Requests,
-		PrefixCacheUnit: got.PrefixCacheUnit, Histograms: histograms, Missing: got.Missing,
+		PrefixCacheUnit: got.PrefixCacheUnit, Role: got.Role, Histograms: histograms, Missing: got.Missing,
 	}
 	if d := cmp.Diff(want, read, same); d != "" {
 		t.Errorf("-want +got:\n%s", d)

@@ -125,7 +125,7 @@ func (r *Reader) follow(w way, s *scratch) {
 // snapshot makes the snapshot of a page of its results.
 func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 	snap := &Snapshot{
-		Engine: c.name, At: at, PrefixCacheRatio: -1,
+		Engine: c.name, At: at, PrefixCacheRatio: -1, Role: s.role,
 		Values:     c.numbers(s.results),
 		Histograms: c.distributions(s.results),
 		Requests:   c.finished(s.results),

@@ -165,7 +165,19 @@ func (s *scratch) add(p *page, c *mapping, model string) *PageError {
 		s.samples = append(s.samples, sm)
 		s.models.add(match, shown)
 	}
+	if s.role == "" && c.config.RoleLabel != "" {
+		s.role = c.role(ls)
+	}
 	return nil
+}
+
+// role returns the role that a sample shows; "" for none.
+func (c *mapping) role(ls labels.Labels) string {
+	shown := ls.Get(c.config.RoleLabel)
+	if i := slices.Index(c.roles, shown); i >= 0 {
+		return c.roles[i] // not a part of the page
+	}
+	return ""
 }
 
 // wants reports whether the mapping wants samples with these labels at all.
@@ -304,6 +316,7 @@ type scratch struct {
 	numbers  []float64 // what the slices of series are made of
 	bad      []bool    // by source, cannot be read from this page
 	models   models    // of the samples
+	role     string    // of the server, as in a snapshot
 	results  []result  // by source
 	cells    []cell
 }
@@ -314,7 +327,7 @@ const maxKept = 16 << 10
 // reset makes the scratch ready for a page.
 func (s *scratch) reset(c *mapping) {
 	s.samples, s.wrong, s.series, s.numbers = s.samples[:0], s.wrong[:0], s.series[:0], s.numbers[:0]
-	s.models = models{}
+	s.models, s.role = models{}, ""
 	s.spelling = sized(s.spelling, len(c.sources))
 	for i := range s.spelling {
 		s.spelling[i] = math.MaxUint8

@@ -23,7 +23,7 @@ type Snapshot struct {
 	// quantity: finite, and not negative. Counters grow while the exporter
 	// runs, unless the server restarts.
 	Values map[config.Quantity]float64
-	// Histograms are the distributions, in seconds.
+	// Histograms are the distributions, in the unit of the quantity.
 	Histograms map[config.Quantity]*Histogram
 	// InputLengths and OutputLengths are the lengths of the prompts and of the answers of
 	// ended requests, in tokens; nil unless the mappings are those WithLengths.
@@ -34,6 +34,9 @@ type Snapshot struct {
 	// PrefixCacheUnit is what the hits of the prefix cache are counted in;
 	// "" without hits.
 	PrefixCacheUnit string
+	// Role is what part of a request the server does, one of config.Roles; "" where the
+	// page does not show it.
+	Role string
 	// PrefixCacheRatio is hits over queries of the last RatioWindow, or of
 	// the time since the first reading where that is less; negative while
 	// nothing was asked of the cache.
@@ -49,7 +52,7 @@ type Snapshot struct {
 
 // Histogram is a cumulative histogram with the bounds of the engine.
 type Histogram struct {
-	// Bounds are the finite upper bounds, increasing: in seconds, of lengths in tokens.
+	// Bounds are the finite upper bounds, increasing, in the unit of what was measured.
 	Bounds []float64
 	// Counts are the observations up to each bound.
 	Counts []uint64
