@@ -192,7 +192,7 @@ func (ref *reference) create(t target) {
 	for _, o := range result.Outcomes() {
 		ref.results.WithLabelValues(t.with(string(o))...)
 	}
-	for _, own := range []string{"overrun", "backoff", "limit", "budget", "context_length", "model_not_set", "prompt_truncated", "resources"} {
+	for _, own := range []string{"overrun", "backoff", "limit", "budget", "context_length", "model_not_set", "prompt_truncated", "secret_missing", "resources"} {
 		ref.skipped.WithLabelValues(t.with(own)...)
 	}
 	for _, own := range []string{"usage", "events"} {

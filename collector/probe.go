@@ -237,7 +237,7 @@ func stateFamilies() []*probeFamily {
 			"Probes by outcome. Canceled probes, which the exporter ended itself (shutdown, reload, or a confirmation of a failure when the next probe was due), count neither for nor against an endpoint.",
 			func(v *values) []uint64 { return v.results }),
 		probeCounters("probe_skipped_total", "reason", labelValues(result.SkipReasons()),
-			"Probes that were due and did not run: the previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), or the exporter lacks file descriptors, memory or ports (resources).",
+			"Probes that were due and did not run: the previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret of the endpoint is missing (secret_missing), or the exporter lacks file descriptors, memory or ports (resources).",
 			func(v *values) []uint64 { return v.skipped }),
 		probeGauges("probe_rate_limit_remaining", "resource", []string{"requests", "tokens"},
 			"Remaining quota, as reported in the reply to the latest probe. Absent if it was not reported.",

@@ -11,7 +11,7 @@ func badFiles() map[string][]string {
 		"syntax":                 {`:3: not valid YAML: did not find expected ',' or ']'`},
 		"anchor":                 {`: not valid YAML: an alias (*name) without its anchor (&name); put a value that begins with * in quotes`},
 		"root":                   {`:1: want a mapping, got a list`},
-		"unknown-key":            {`:3: endpoints[0].urll: unknown key "urll"; known here: api, budget, hardware, http, labels, model, modules, name, price, request, servers, sigv4, slo, url`},
+		"unknown-key":            {`:3: endpoints[0].urll: unknown key "urll"; known here: api, budget, cloud_identity, hardware, http, labels, model, modules, name, price, request, servers, sigv4, slo, url`},
 		"unknown-section":        {`:1: discoveries: unknown key "discoveries"; known here: discovery, endpoints, engines, global, modules, probe, tracing`},
 		"duplicate-key":          {`:4: endpoints[0].model: duplicate key, the first is on line 3`},
 		"key-not-plain":          {`:1: want plain keys, got a list as a key`},
@@ -134,7 +134,7 @@ func badFiles() map[string][]string {
 			`:9: endpoints[3].sigv4.secret_access_key: environment variable UNSET_IN_TESTS is not set, or empty`,
 			`:11: endpoints[4].sigv4.session_token: a line break or another control character`,
 		},
-		"sigv4-none": {`:3: endpoints[0].sigv4: no keys: want access_key_id and secret_access_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment`},
+		"sigv4-none": {`:3: endpoints[0].sigv4: no keys: want access_key_id and secret_access_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or default_credentials`},
 		"sigv4-two": {
 			`:4: endpoints[0].sigv4: excludes authorization, basic_auth and oauth2 under http`,
 			`:7: endpoints[1].sigv4: excludes authorization, basic_auth and oauth2 under http`,
@@ -396,7 +396,7 @@ func badDiscoveries() map[string][]string {
 		"discovery-keys": {
 			`:2: discovery[0].name: each endpoint has its own: set the label __endpoint__ by relabel_configs`,
 			`:3: discovery[0].url: each endpoint has its own: it is made from __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs`,
-			`:5: discovery[1].file_sd_config: unknown key "file_sd_config"; known here: allow, api, budget, consul_sd_configs, dns_sd_configs, file_sd_configs, hardware, http, http_sd_configs, kubernetes_sd_configs, labels, model, modules, name, price, relabel_configs, request, servers, sigv4, slo, static_configs, url`,
+			`:5: discovery[1].file_sd_config: unknown key "file_sd_config"; known here: allow, api, budget, cloud_identity, consul_sd_configs, dns_sd_configs, file_sd_configs, hardware, http, http_sd_configs, kubernetes_sd_configs, labels, model, modules, name, price, relabel_configs, request, servers, sigv4, slo, static_configs, url`,
 			`:5: discovery[1]: no source of targets; want at least one of static_configs, file_sd_configs, http_sd_configs, dns_sd_configs, kubernetes_sd_configs, consul_sd_configs`,
 			`:6: discovery[2]: no source of targets; want at least one of static_configs, file_sd_configs, http_sd_configs, dns_sd_configs, kubernetes_sd_configs, consul_sd_configs`,
 			`:7: discovery[3]: no source of targets; want at least one of static_configs, file_sd_configs, http_sd_configs, dns_sd_configs, kubernetes_sd_configs, consul_sd_configs`,

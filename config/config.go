@@ -140,6 +140,7 @@ func (c *Config) check(r *report, checks []Check) {
 func (c *Config) finish(r *report) {
 	c.setDefaults(r)
 	c.validate(r)
+	c.skipWithoutSecrets(r)
 	for _, e := range c.Endpoints {
 		e.Labels = mergeLabels(c.Global.Labels, e.Labels)
 	}
@@ -232,6 +233,12 @@ type Global struct {
 	Limits Limits `yaml:"limits"`
 	// Budget limits what all probes together may spend; see below.
 	Budget Budget `yaml:"budget,omitempty"`
+	// MissingSecrets says what an endpoint means whose secret is missing when the
+	// configuration is loaded: an environment variable that is not set, or a file under
+	// `http` or `sigv4` that cannot be read. `refuse` refuses the configuration.
+	// `skip_endpoint` leaves out the probes of that endpoint until a reload finds the
+	// secret, counts them as skipped for `secret_missing`, and probes the others.
+	MissingSecrets string `yaml:"missing_secrets"`
 }
 
 // Limits bound how many probes run at once, where a burst counts as one, and what
@@ -262,6 +269,7 @@ func (g *Global) validate(r *report, p path) {
 	validateRange(r, limits.key("in_flight_per_host"), g.Limits.InFlightPerHost, 1, maxInFlight)
 	validateRange(r, limits.key("discovery_targets"), g.Limits.DiscoveryTargets, 1, maxDiscoveryTargets)
 	g.Budget.validate(r, p.key("budget"))
+	validateOneOf(r, p.key("missing_secrets"), g.MissingSecrets, missingRefuse, missingSkip)
 }
 
 // maxInFlight is more probes than one process can time.

@@ -54,7 +54,7 @@ func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * ti
 // from the specification and not from the code.
 func resolved() *Config {
 	return &Config{
-		Global:  Global{Interval: seconds(30), Timeout: seconds(60), Limits: Limits{InFlight: 1000, InFlightPerHost: 4, DiscoveryTargets: 20_000, DiscoveryBytes: 10 << 20}},
+		Global:  Global{Interval: seconds(30), Timeout: seconds(60), Limits: Limits{InFlight: 1000, InFlightPerHost: 4, DiscoveryTargets: 20_000, DiscoveryBytes: 10 << 20}, MissingSecrets: "refuse"},
 		Modules: builtIn(30, 60),
 		Endpoints: []*Endpoint{{
 			Name: "h:8000", URL: URL{&url.URL{Scheme: "http", Host: "h:8000"}},

@@ -14,6 +14,8 @@ func defaultGlobal() Global {
 		Interval: model.Duration(30 * time.Second),
 		Timeout:  model.Duration(60 * time.Second),
 		Limits:   Limits{InFlight: 1000, InFlightPerHost: 4, DiscoveryTargets: 20_000, DiscoveryBytes: 10 << 20},
+
+		MissingSecrets: missingRefuse,
 	}
 }
 
@@ -99,6 +101,7 @@ func (g *Global) setDefaults(r *report, p path) {
 	orDefault(r, limits.key("in_flight_per_host"), &g.Limits.InFlightPerHost, def.Limits.InFlightPerHost)
 	orDefault(r, limits.key("discovery_targets"), &g.Limits.DiscoveryTargets, def.Limits.DiscoveryTargets)
 	orDefault(r, limits.key("discovery_bytes"), &g.Limits.DiscoveryBytes, def.Limits.DiscoveryBytes)
+	orDefault(r, p.key("missing_secrets"), &g.MissingSecrets, def.MissingSecrets)
 }
 
 func (m *Module) setDefaults(r *report, p path, def Module) {
@@ -159,6 +162,9 @@ func (e *Endpoint) setDefaults(r *report, p path) {
 	}
 	if e.SigV4 != nil {
 		e.SigV4.setDefaults(r, p.key("sigv4"))
+	}
+	if e.CloudIdentity != nil {
+		e.CloudIdentity.setDefaults(r, p.key("cloud_identity"))
 	}
 	if e.Hardware != nil {
 		e.Hardware.setDefaults(r, p.key("hardware"))

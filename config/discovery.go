@@ -159,6 +159,8 @@ func (e *Endpoint) credentials() string {
 		return "http"
 	case e.SigV4 != nil:
 		return "sigv4"
+	case e.CloudIdentity != nil:
+		return "cloud_identity"
 	case e.Servers.HTTP != nil && e.Servers.HTTP.hasCredentials():
 		return "servers.http"
 	}

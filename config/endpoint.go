@@ -49,6 +49,8 @@ type Endpoint struct {
 	HTTP HTTPClient `yaml:"http"`
 	// SigV4 signs the requests for AWS; see below.
 	SigV4 *SigV4 `yaml:"sigv4,omitempty"`
+	// CloudIdentity gives requests a token of Google Cloud or Azure; see below.
+	CloudIdentity *CloudIdentity `yaml:"cloud_identity,omitempty"`
 	// Request changes what is sent, for servers that deviate from their
 	// protocol; see below.
 	Request Request `yaml:"request,omitempty"`
@@ -65,6 +67,10 @@ type Endpoint struct {
 	Budget Budget `yaml:"budget,omitempty"`
 	// Hardware says what the endpoint runs on; see below.
 	Hardware *Hardware `yaml:"hardware,omitempty"`
+
+	// MissingSecret says which secret of the endpoint is missing, so that it cannot be
+	// probed; "" is none. See Global.MissingSecrets.
+	MissingSecret string `yaml:"-"`
 }
 
 // Format writes the endpoint as printYAML does.
@@ -100,6 +106,7 @@ func (e *Endpoint) validateShared(r *report, p path, modules map[string]*Module)
 	}
 	validateLabels(r, p.key("labels"), e.Labels)
 	e.validateSigV4(r, p.key("sigv4"))
+	e.validateCloudIdentity(r, p.key("cloud_identity"))
 	e.Request.validate(r, p.key("request"))
 	e.Servers.validate(r, p.key("servers"))
 	e.validateSLO(r, p.key("slo"), modules)

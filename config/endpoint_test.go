@@ -186,12 +186,14 @@ func TestSigV4Keys(t *testing.T) {
 		}
 	}
 	id, secret, token := "AKIDFROMENVIRONMENT", promconfig.Secret("secret-from-environment"), promconfig.Secret("token-from-environment")
-	f("", SigV4{"", "bedrock", id, secret, token})
-	f(", service: x", SigV4{"", "x", id, secret, token})
-	f(", access_key_id: , secret_access_key: ", SigV4{"", "bedrock", id, secret, token})
-	f(", session_token: t", SigV4{"", "bedrock", id, secret, "t"})
-	f(", access_key_id: A, secret_access_key: s", SigV4{"", "bedrock", "A", "s", ""})
-	f(", access_key_id: A, secret_access_key: s, session_token: t", SigV4{"", "bedrock", "A", "s", "t"})
+	f("", SigV4{Service: "bedrock", AccessKeyID: id, SecretAccessKey: secret, SessionToken: token})
+	f(", service: x", SigV4{Service: "x", AccessKeyID: id, SecretAccessKey: secret, SessionToken: token})
+	f(", access_key_id: , secret_access_key: ", SigV4{Service: "bedrock", AccessKeyID: id, SecretAccessKey: secret, SessionToken: token})
+	f(", session_token: t", SigV4{Service: "bedrock", AccessKeyID: id, SecretAccessKey: secret, SessionToken: "t"})
+	f(", access_key_id: A, secret_access_key: s", SigV4{Service: "bedrock", AccessKeyID: "A", SecretAccessKey: "s", SessionToken: ""})
+	f(", access_key_id: A, secret_access_key: s, session_token: t", SigV4{Service: "bedrock", AccessKeyID: "A", SecretAccessKey: "s", SessionToken: "t"})
+	f(", default_credentials: true, role_arn: 'arn:aws:iam::123456789012:role/team/prober'",
+		SigV4{Service: "bedrock", DefaultCredentials: true, RoleARN: "arn:aws:iam::123456789012:role/team/prober"})
 	t.Setenv("AWS_SESSION_TOKEN", "")
-	f("", SigV4{"", "bedrock", id, secret, ""})
+	f("", SigV4{Service: "bedrock", AccessKeyID: id, SecretAccessKey: secret, SessionToken: ""})
 }

@@ -88,10 +88,12 @@ type report struct {
 	failed map[path]bool
 	hidden map[path]path // those that messages do not repeat; see hide
 	errs   []*Error
+
+	missingSecrets map[*Error]bool // those of errs that the file may allow; see Global.MissingSecrets
 }
 
 func newReport(file string) *report {
-	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}}
+	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}, missingSecrets: map[*Error]bool{}}
 }
 
 // written reports whether the file gives p a value of the right type. What is
@@ -134,6 +136,15 @@ func (r *report) errorf(p path, format string, args ...any) {
 func (r *report) errorAt(line int, p path, format string, args ...any) {
 	r.failed[p] = true
 	r.errs = append(r.errs, &Error{File: r.file, Line: line, Path: string(r.shown(p)), Msg: fmt.Sprintf(format, args...)})
+}
+
+// missingSecretf reports, as errorf does, that a secret is missing at p.
+func (r *report) missingSecretf(p path, format string, args ...any) {
+	before := len(r.errs)
+	r.errorf(p, format, args...)
+	for _, e := range r.errs[before:] {
+		r.missingSecrets[e] = true
+	}
 }
 
 // line returns the line of p, or of what contains it where p is not written.

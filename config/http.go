@@ -2,11 +2,13 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -190,7 +192,11 @@ func (d *decoder) secretText(n *yaml.Node, p path, out *promconfig.Secret) {
 		return
 	}
 	s, err := expandEnv(s)
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnset):
+		d.missingSecretf(p, "%v", err)
+		return
+	case err != nil:
 		d.errorf(p, "%v", err)
 		return
 	}
@@ -243,7 +249,8 @@ const (
 //
 // Without both keys, they and the session token are those of the environment
 // variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, as
-// they are when the configuration is loaded.
+// they are when the configuration is loaded. With `default_credentials` they are
+// found when they are needed, and renewed before they expire.
 type SigV4 struct {
 	// Region is the AWS region, such as `us-east-1`. Required.
 	Region string `yaml:"region"`
@@ -256,6 +263,13 @@ type SigV4 struct {
 	// SessionToken goes with temporary keys. Default: from the environment, if
 	// the keys are.
 	SessionToken promconfig.Secret `yaml:"session_token,omitempty"`
+	// DefaultCredentials takes the credentials from where the AWS SDK finds them: the
+	// environment, the shared files, the web identity or the agent of a pod, the
+	// container, the instance. It excludes the keys.
+	DefaultCredentials bool `yaml:"default_credentials,omitempty"`
+	// RoleARN is a role to take on with these credentials or keys, such as
+	// `arn:aws:iam::123456789012:role/prober`. Default: none.
+	RoleARN string `yaml:"role_arn,omitempty"`
 }
 
 // Format writes the settings as printYAML does.
@@ -263,13 +277,16 @@ func (s SigV4) Format(f fmt.State, _ rune) { printYAML(f, s) }
 
 func (s *SigV4) setDefaults(r *report, p path) {
 	orDefault(r, p.key("service"), &s.Service, defaultSigV4().Service)
-	if r.written(p.key("access_key_id")) || r.written(p.key("secret_access_key")) {
+	if s.DefaultCredentials || r.written(p.key("access_key_id")) || r.written(p.key("secret_access_key")) {
 		return
 	}
 	s.AccessKeyID = os.Getenv(envAccessKeyID)
 	s.SecretAccessKey = promconfig.Secret(os.Getenv(envSecretAccessKey))
 	orDefault(r, p.key("session_token"), &s.SessionToken, promconfig.Secret(os.Getenv(envSessionToken)))
 }
+
+// roleARN is how AWS names a role (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html).
+var roleARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}$`)
 
 func (e *Endpoint) validateSigV4(r *report, p path) {
 	if e.SigV4 == nil || r.failed[p] {
@@ -279,6 +296,9 @@ func (e *Endpoint) validateSigV4(r *report, p path) {
 		r.errorf(p, "excludes authorization, basic_auth and oauth2 under http")
 	}
 	e.SigV4.validate(r, p)
+	if at := p.key("role_arn"); r.written(at) && !roleARN.MatchString(e.SigV4.RoleARN) {
+		r.errorf(at, "want the ARN of a role, like arn:aws:iam::123456789012:role/prober")
+	}
 }
 
 func (s *SigV4) validate(r *report, p path) {
@@ -291,7 +311,10 @@ func (s *SigV4) validate(r *report, p path) {
 	}
 	id, secret := p.key("access_key_id"), p.key("secret_access_key")
 	switch {
-	case r.failed[id] || r.failed[secret]:
+	case r.failed[id] || r.failed[secret] || r.failed[p.key("session_token")]:
+	case s.DefaultCredentials && (r.written(id) || r.written(secret) || r.written(p.key("session_token"))):
+		r.errorf(p.key("default_credentials"), "excludes access_key_id, secret_access_key and session_token")
+	case s.DefaultCredentials:
 	case r.written(id) && !isPlain(s.AccessKeyID):
 		r.errorf(id, "want letters and digits; leave both keys out for those of the environment")
 	case r.written(id) && s.SecretAccessKey == "":
@@ -299,7 +322,7 @@ func (s *SigV4) validate(r *report, p path) {
 	case s.AccessKeyID == "" && r.written(secret):
 		r.errorf(id, "missing, but required by secret_access_key; leave both keys out for those of the environment")
 	case !isPlain(s.AccessKeyID) || s.SecretAccessKey == "":
-		r.errorf(p, "no keys: want access_key_id and secret_access_key, or %s and %s in the environment", envAccessKeyID, envSecretAccessKey)
+		r.missingSecretf(p, "no keys: want access_key_id and secret_access_key, or %s and %s in the environment, or default_credentials", envAccessKeyID, envSecretAccessKey)
 	}
 	if !httpguts.ValidHeaderFieldValue(string(s.SessionToken)) {
 		r.errorf(p.key("session_token"), "a line break or another control character")

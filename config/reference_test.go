@@ -113,6 +113,7 @@ func TestFullExample(t *testing.T) {
 		SLO{},
 		Endpoint{},
 		SigV4{},
+		CloudIdentity{},
 		Request{},
 		Servers{},
 		Price{},
@@ -165,7 +166,9 @@ func newReference(t *testing.T) *reference {
 	r := &reference{pkg: pkg, values: map[string]reflect.Value{}}
 	for _, v := range []any{
 		*c, c.Global, c.Global.Limits, *c.Modules[Interactive], c.Modules[Interactive].Timeouts, *c.Endpoints[0],
-		c.Endpoints[0].Request, c.Endpoints[0].Servers, defaultSLO(), defaultSigV4(), c.Probe, c.Tracing,
+		c.Endpoints[0].Request, c.Endpoints[0].Servers, defaultSLO(), defaultSigV4(),
+		CloudIdentity{},
+		c.Probe, c.Tracing,
 		Expect{},
 		defaultTraffic(),
 		defaultPrice(),

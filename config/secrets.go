@@ -153,6 +153,9 @@ func (c *secretCollector) file(name string) {
 	}
 }
 
+// errUnset is an environment variable without a value.
+var errUnset = errors.New("not set, or empty")
+
 // expandEnv replaces each ${NAME} in s by the environment variable NAME, which
 // must be set and not empty, and each $${ by a literal ${. Any other dollar
 // sign is left as it is. Errors name the variable, where its name is of the usual
@@ -177,9 +180,9 @@ func expandEnv(s string) (string, error) {
 		value := os.Getenv(name)
 		switch {
 		case value == "" && variableLike.MatchString(name):
-			return "", fmt.Errorf("environment variable %s is not set, or empty", name)
+			return "", fmt.Errorf("environment variable %s is %w", name, errUnset)
 		case value == "": // the name may be the secret itself
-			return "", errors.New("an environment variable that is not set, or empty")
+			return "", fmt.Errorf("an environment variable that is %w", errUnset)
 		}
 		b.WriteString(s[:i] + value)
 		s = rest
@@ -219,7 +222,7 @@ func (d *decoder) file(p path, v reflect.Value, limit int) {
 			err = pathErr.Err
 		}
 		if d.secret { // the name may be the secret itself
-			d.errorf(p, "cannot read the file (a relative name counts from %s): %v", d.dir, err)
+			d.missingSecretf(p, "cannot read the file (a relative name counts from %s): %v", d.dir, err)
 			return
 		}
 		d.errorf(p, "cannot read %s: %v", name, err)

@@ -19,7 +19,7 @@ func layers() [][]string {
 			"internal/e2e", "internal/fakenvml", "internal/files", "internal/hostile", "internal/safetext", "internal/stats",
 			"prober/prompt", "prober/sigv4", "prober/stream",
 		},
-		{"internal/store", "prober/api"},
+		{"internal/store", "prober/api", "prober/cloudauth"},
 		{"config", "prober/detect"},
 		{"prober/check"},
 		{"internal/result", "internal/simulator"},

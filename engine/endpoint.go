@@ -111,7 +111,7 @@ func (e *Endpoint) Close() {
 func isHosted(cfg *config.Endpoint) bool {
 	p, _ := api.Lookup(cfg.API)
 	_, known := api.LookupHost(cfg.URL.Hostname())
-	return cfg.SigV4 != nil || p.Hosted || known
+	return cfg.SigV4 != nil || cfg.CloudIdentity != nil || p.Hosted || known
 }
 
 // settings returns how to connect to a page that is configured. The endpoint's

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/connect"
+	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
 )
 
 // Dialer opens the connections of probes: each stamps what it receives, by
@@ -20,6 +21,7 @@ type Dialer struct {
 	net      net.Dialer
 	keeper   io.Closer
 	capacity *Capacity
+	clouds   cloudauth.Pool // of credentials, shared by all endpoints
 }
 
 // NewDialer returns a Dialer. It holds one idle socket open, because Linux

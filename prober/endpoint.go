@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/files"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
 	"github.com/inference-exporter/inference_exporter/prober/sigv4"
 )
 
@@ -101,9 +102,14 @@ func (e *Endpoint) newTransport(opts ...promconfig.HTTPClientOption) (http.Round
 	}
 	rt = files.Guard(rt, e.cfg.HTTP.Files())
 	if s := e.cfg.SigV4; s != nil {
-		rt = sigv4.New(rt, sigv4.Options{
-			Region: s.Region, Service: s.Service, AccessKeyID: s.AccessKeyID,
-			SecretAccessKey: string(s.SecretAccessKey), SessionToken: string(s.SessionToken),
+		rt = sigv4.New(rt, sigv4.Options{Region: s.Region, Service: s.Service, Credentials: e.options.Dialer.clouds.AWS(cloudauth.AWS{
+			Region: s.Region, AccessKeyID: s.AccessKeyID, SecretAccessKey: string(s.SecretAccessKey),
+			SessionToken: string(s.SessionToken), RoleARN: s.RoleARN,
+		})})
+	}
+	if i := e.cfg.CloudIdentity; i != nil {
+		rt = e.options.Dialer.clouds.Bearer(rt, cloudauth.Token{
+			Azure: i.Provider == config.CloudAzure, Scope: i.Scope, ClientID: i.ClientID, CredentialsFile: i.CredentialsFile,
 		})
 	}
 	return rt, nil

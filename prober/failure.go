@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
@@ -83,6 +84,9 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	}
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text quotes the request
 		return fail(result.Unauthorized, "no OAuth2 token: the token server answered %q", e.Response.Status)
+	}
+	if e, ok := errors.AsType[*cloudauth.Error](err); ok {
+		return fail(result.Unauthorized, "%w", e)
 	}
 	_, failed, ready := a.snapshot()
 	switch {

@@ -146,6 +146,9 @@ func constructed() []struct {
 			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipBackoff: 30}, SkippedAt: map[result.SkipReason]time.Time{result.SkipBackoff: noon}}
 			e.Since = noon.Add(-10 * time.Second)
 		}), []Cause{Quota}},
+		{"a secret that is missing", with(of(health.Waiting), func(e *Evidence) {
+			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipSecret: 4}, SkippedAt: map[result.SkipReason]time.Time{result.SkipSecret: noon}}
+		}), []Cause{Credentials}},
 		{"slow resolver", with(of(health.Slow, many(6, Probe{
 			Outcome: result.Success, Duration: 3 * time.Second, TTFT: 200 * time.Millisecond,
 			Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},

@@ -58,6 +58,9 @@ func matchCertificate(f *facts) *match {
 }
 
 func matchCredentials(f *facts) *match {
+	if f.skips(result.SkipSecret) > 0 {
+		return &match{share: 1, title: "a secret of the endpoint is missing", evidence: lines(f.Exporter.Text)}
+	}
 	return f.failures(func(p *Probe) bool {
 		return p.Outcome == result.Unauthorized || p.Outcome == result.HTTPError && p.Status == http.StatusProxyAuthRequired
 	})

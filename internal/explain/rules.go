@@ -75,7 +75,7 @@ func rules() []Rule {
 		{
 			Cause: Credentials, Weight: 80, match: matchCredentials,
 			Title:   "the key is refused",
-			When:    "failed probes ended as `unauthorized`, or a proxy answered 407",
+			When:    "failed probes ended as `unauthorized`, or a proxy answered 407, or a secret is missing in the configuration",
 			Against: "a request with the same key that is accepted",
 			Do:      []string{"Is the key in the configuration current? Look at the latest rotation.", "Is the key allowed to use this model?"},
 			Runbook: "InferenceProbeFailing",

@@ -363,7 +363,7 @@ func (f *Fleet) addTasks(m *member) error {
 	if f.Probing == nil {
 		return nil
 	}
-	newRunner, err := f.Network.Runners(m.endpoint)
+	newRunner, err := f.runners(m.endpoint)
 	if err != nil {
 		return err
 	}
@@ -387,7 +387,7 @@ func (f *Fleet) addTasks(m *member) error {
 
 // addScrape gives a member the reading of its servers' pages.
 func (f *Fleet) addScrape(m *member) error {
-	if f.Scraping == nil {
+	if f.Scraping == nil || m.endpoint.MissingSecret != "" {
 		return nil
 	}
 	mappings := m.mappings

@@ -117,6 +117,9 @@ type rungProber struct {
 
 // NewProber returns a prober of the target, which must be closed.
 func (t Target) NewProber(d *prober.Dialer) (*Prober, error) {
+	if t.Endpoint.MissingSecret != "" {
+		return nil, errors.New(missingSecret(t.Endpoint))
+	}
 	e, err := prober.NewEndpoint(t.Endpoint, prober.Options{Dialer: d, UserAgent: UserAgent()})
 	if err != nil {
 		return nil, err

@@ -214,13 +214,15 @@ const (
 	// SkipTruncated is a server that truncates the prompt, so that what it answers
 	// is no answer to a prompt of that length.
 	SkipTruncated SkipReason = "prompt_truncated"
+	// SkipSecret is an endpoint whose secret is missing in the configuration.
+	SkipSecret SkipReason = "secret_missing"
 	// SkipResources is a lack of descriptors, memory or ports on this machine.
 	SkipResources SkipReason = "resources"
 )
 
 // SkipReasons lists the closed set.
 func SkipReasons() []SkipReason {
-	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel, SkipTruncated, SkipResources}
+	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel, SkipTruncated, SkipSecret, SkipResources}
 }
 
 // Skip is why a run measured nothing although the server did not fail: the
@@ -265,6 +267,8 @@ func (s SkipReason) Description() string {
 		return "the server has several models, and the configuration names none"
 	case SkipTruncated:
 		return "the server truncates the prompt"
+	case SkipSecret:
+		return "a secret of the endpoint is missing"
 	case SkipResources:
 		return "descriptors, memory or ports are short on this machine"
 	}

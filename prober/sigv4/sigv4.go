@@ -20,10 +20,8 @@ type Options struct {
 	// Region is the region of the service, such as "us-east-1", and Service
 	// its signing name: "bedrock" for bedrock-runtime endpoints.
 	Region, Service string
-	// AccessKeyID and SecretAccessKey are the credentials.
-	AccessKeyID, SecretAccessKey string
-	// SessionToken belongs to temporary credentials; "" is none.
-	SessionToken string
+	// Credentials gives the keys of each request.
+	Credentials aws.CredentialsProvider
 }
 
 // New returns a RoundTripper that signs each request and hands it to next. A
@@ -33,16 +31,14 @@ type Options struct {
 func New(next http.RoundTripper, o Options) http.RoundTripper {
 	return &roundTripper{
 		next: next, region: o.Region, service: o.Service,
-		credentials: aws.Credentials{AccessKeyID: o.AccessKeyID, SecretAccessKey: o.SecretAccessKey, SessionToken: o.SessionToken},
-		signer:      v4.NewSigner(),
-		now:         time.Now,
+		credentials: o.Credentials, signer: v4.NewSigner(), now: time.Now,
 	}
 }
 
 type roundTripper struct {
 	next            http.RoundTripper
 	region, service string
-	credentials     aws.Credentials
+	credentials     aws.CredentialsProvider
 	signer          *v4.Signer
 	now             func() time.Time
 }
@@ -63,8 +59,12 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		signed.Body = io.NopCloser(bytes.NewReader(body))
 	}
+	keys, err := t.credentials.Retrieve(req.Context())
+	if err != nil {
+		return nil, fmt.Errorf("sign request: %w", err)
+	}
 	sum := sha256.Sum256(body)
-	err := t.signer.SignHTTP(req.Context(), t.credentials, signed, hex.EncodeToString(sum[:]), t.service, t.region, t.now())
+	err = t.signer.SignHTTP(req.Context(), keys, signed, hex.EncodeToString(sum[:]), t.service, t.region, t.now())
 	if err != nil {
 		return nil, fmt.Errorf("sign request: %w", err)
 	}

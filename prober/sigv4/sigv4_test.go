@@ -9,12 +9,19 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
 // The credentials, time and scope of the published test suite of Signature
 // Version 4.
 func suite() Options {
-	return Options{Region: "us-east-1", Service: "service", AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
+	return Options{Region: "us-east-1", Service: "service", Credentials: keys("")}
+}
+
+func keys(sessionToken string) aws.CredentialsProvider {
+	return credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", sessionToken)
 }
 
 // capture keeps the request that it is given.
@@ -81,7 +88,7 @@ func TestSuite(t *testing.T) {
 // and the escapes of a model's name are escaped once more in it.
 func TestBedrock(t *testing.T) {
 	o := suite()
-	o.Service, o.SessionToken = "bedrock", "session"
+	o.Service, o.Credentials = "bedrock", keys("session")
 	post := func(path, body string) *capture {
 		req := request(t, "POST", "https://bedrock-runtime.us-east-1.amazonaws.com"+path, strings.NewReader(body))
 		req.Header.Set("Content-Type", "application/json")

@@ -300,7 +300,7 @@ func endpointFailures() []Panel {
 		},
 		{
 			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 7, Stacked: true,
-			What: "Probes a minute that were due and did not run: the one before still ran (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget was spent (budget), the prompt has no room in the context (context_length), the server has several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), or the exporter lacks descriptors, memory or ports (resources).", By: ByExporter,
+			What: "Probes a minute that were due and did not run: the one before still ran (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget was spent (budget), the prompt has no room in the context (context_length), the server has several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret of the endpoint is missing (secret_missing), or the exporter lacks descriptors, memory or ports (resources).", By: ByExporter,
 			Worry: "it lasts: what is not probed is not watched.", Alerts: []string{"InferenceScheduleLag", "InferenceProbeStale", "InferenceProbeBudgetExhausted", "InferenceExporterLacksResources"},
 			Queries: []Query{{Expr: "60 * " + sumRate("reason", "$__rate_interval", "inference_probe_skipped_total", ofEndpoint), Legend: "{{reason}}"}},
 			Min:     ptr(0.0), NoValue: noProber,

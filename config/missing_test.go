@@ -1,0 +1,78 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestMissingSecrets checks that a missing secret refuses the file, or leaves out its own
+// endpoint where the file says so; other mistakes refuse it either way.
+func TestMissingSecrets(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	const endpoints = `
+endpoints:
+  - {name: good, url: http://a}
+  - name: variable
+    url: http://b
+    http: {authorization: {credentials: "${NOT_SET_IN_TESTS}"}}
+  - name: file
+    url: http://c
+    http: {authorization: {credentials_file: no-such-file}}
+  - {name: keys, url: http://d, sigv4: {region: us-east-1}}
+  - {name: token, url: http://e, cloud_identity: {provider: google, credentials_file: no-such-file}}
+`
+	_, err := Parse([]byte(endpoints), "f.yml")
+	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 {
+		t.Errorf("by default: %v; want four mistakes", err)
+	}
+	c, err := Parse([]byte(endpoints+"global: {missing_secrets: skip_endpoint}\n"), "f.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"",
+		"http.authorization.credentials: environment variable NOT_SET_IN_TESTS is not set, or empty",
+		"http.authorization.credentials_file: cannot read the file",
+		"sigv4: no keys",
+		"cloud_identity.credentials_file: cannot read the file",
+	} {
+		if got := c.Endpoints[i].MissingSecret; !strings.HasPrefix(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", c.Endpoints[i].Name, got, want)
+		}
+	}
+	for _, mistake := range []string{
+		"global: {missing_secrets: skip_endpoint}\nendpoints: [{url: http://a, http: {authorization: {credentials: '${no name}'}}}]",
+		"global: {missing_secrets: skip_endpoint}\nendpoints: [{url: http://a}]\ntracing: {otlp_endpoint: http://o, headers: {k: '${NOT_SET_IN_TESTS}'}}",
+		"global: {missing_secrets: sometimes}\nendpoints: [{url: http://a}]",
+	} {
+		if _, err := Parse([]byte(mistake), "f.yml"); err == nil {
+			t.Errorf("accepted %s", mistake)
+		}
+	}
+}
+
+// TestCloudIdentity checks the settings of tokens of clouds.
+func TestCloudIdentity(t *testing.T) {
+	f := func(settings, want string) {
+		t.Helper()
+		c, err := Parse([]byte("endpoints: [{url: http://h, "+settings+"}]"), "f.yml")
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", settings, err)
+		case want == "" && c.Endpoints[0].CloudIdentity.Scope == "":
+			t.Errorf("%s: no scope", settings)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", settings, err, want)
+		}
+	}
+	f("cloud_identity: {provider: google}", "")
+	f("cloud_identity: {provider: azure, client_id: 1b4e28ba, scope: 'https://ml.azure.com/.default'}", "")
+	f("cloud_identity: {provider: aws}", "cloud_identity.provider")
+	f("cloud_identity: {}", "cloud_identity.provider")
+	f("cloud_identity: {provider: google, client_id: x}", "is for azure")
+	f("cloud_identity: {provider: azure, credentials_file: missing_test.go}", "is for google")
+	f("cloud_identity: {provider: google}, http: {authorization: {credentials: k}}", "excludes sigv4")
+	f("cloud_identity: {provider: google}, sigv4: {region: r, access_key_id: A, secret_access_key: s}", "excludes sigv4")
+	f("sigv4: {region: r, default_credentials: true, access_key_id: A, secret_access_key: s}", "default_credentials: excludes")
+	f("sigv4: {region: r, default_credentials: true, role_arn: prober}", "role_arn: want the ARN")
+}

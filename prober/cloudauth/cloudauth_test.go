@@ -1,0 +1,268 @@
+package cloudauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// cloud is a service that gives out credentials in the form that its cloud documents.
+type cloud struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string // method, path and what tells who asks
+}
+
+func newCloud(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) *cloud {
+	t.Helper()
+	c := &cloud{}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		c.asked = append(c.asked, r.Method+" "+r.URL.Path)
+		c.mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// noCloud clears what the environment of the tests says of clouds.
+func noCloud(t *testing.T) {
+	t.Helper()
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		for _, prefix := range []string{"AWS_", "AZURE_", "GOOGLE_", "GCE_", "IDENTITY_", "MSI_"} {
+			if strings.HasPrefix(name, prefix) {
+				t.Setenv(name, "")
+				_ = os.Unsetenv(name)
+			}
+		}
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true") // nothing but loopback
+}
+
+// TestAWS gets credentials from each place where those of instances, pods and roles are.
+func TestAWS(t *testing.T) {
+	end := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	container := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "pod-token" {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		fmt.Fprintf(w, `{"AccessKeyId": "AKIDPOD", "SecretAccessKey": "s", "Token": "t", "Expiration": %q}`, end)
+	}
+	// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
+	instance := func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPut && r.URL.Path == "/latest/api/token":
+			w.Header().Set("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "21600")
+			fmt.Fprint(w, "session")
+		case r.Header.Get("X-Aws-Ec2-Metadata-Token") != "session":
+			http.Error(w, "no", http.StatusUnauthorized)
+		case strings.HasSuffix(r.URL.Path, "/security-credentials/"):
+			fmt.Fprint(w, "prober")
+		case strings.HasSuffix(r.URL.Path, "/security-credentials/prober"):
+			fmt.Fprintf(w, `{"Code": "Success", "AccessKeyId": "AKIDINSTANCE", "SecretAccessKey": "s", "Token": "t", "Expiration": %q}`, end)
+		default:
+			http.NotFound(w, r)
+		}
+	}
+	// https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html
+	role := func(w http.ResponseWriter, r *http.Request) {
+		form, _ := io.ReadAll(r.Body)
+		action, id := "AssumeRole", "AKIDROLE"
+		if strings.Contains(string(form), "WebIdentityToken=pod-jwt") {
+			action, id = "AssumeRoleWithWebIdentity", "AKIDWEB"
+		}
+		fmt.Fprintf(w, `<%[1]sResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><%[1]sResult><Credentials>
+<AccessKeyId>%[2]s</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>%[3]s</Expiration>
+</Credentials></%[1]sResult></%[1]sResponse>`, action, id, end)
+	}
+	jwt := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(jwt, []byte("pod-jwt"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const arn = "arn:aws:iam::123456789012:role/prober"
+	f := func(name string, answer http.HandlerFunc, env func(url string) map[string]string, a AWS, want string) {
+		t.Run(name, func(t *testing.T) {
+			noCloud(t)
+			c := newCloud(t, answer)
+			for name, value := range env(c.URL) {
+				t.Setenv(name, value)
+			}
+			a.Region = "eu-central-1"
+			var pool Pool
+			for range 2 { // the second time from the cache
+				got, err := pool.AWS(a).Retrieve(t.Context())
+				if err != nil || got.AccessKeyID != want || got.SecretAccessKey != "s" || got.SessionToken != "t" {
+					t.Fatalf("got key %q, session %q, %v; want key %q", got.AccessKeyID, got.SessionToken, err, want)
+				}
+			}
+			if n := len(c.asked); n > 3 {
+				t.Errorf("asked %d times: %v", n, c.asked)
+			}
+		})
+	}
+	f("keys", nil, func(string) map[string]string { return nil }, AWS{AccessKeyID: "AKIDOWN", SecretAccessKey: "s", SessionToken: "t"}, "AKIDOWN")
+	f("environment", nil, func(string) map[string]string {
+		return map[string]string{"AWS_ACCESS_KEY_ID": "AKIDENV", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t"}
+	}, AWS{}, "AKIDENV")
+	f("pod", container, func(url string) map[string]string {
+		return map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/v1/credentials", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "pod-token"}
+	}, AWS{}, "AKIDPOD")
+	f("instance", instance, func(url string) map[string]string {
+		return map[string]string{"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}
+	}, AWS{}, "AKIDINSTANCE")
+	f("web identity", role, func(url string) map[string]string {
+		return map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": arn, "AWS_ENDPOINT_URL_STS": url}
+	}, AWS{}, "AKIDWEB")
+	f("role", role, func(url string) map[string]string { return map[string]string{"AWS_ENDPOINT_URL_STS": url} },
+		AWS{AccessKeyID: "AKIDOWN", SecretAccessKey: "own", RoleARN: arn}, "AKIDROLE")
+}
+
+// send sends a request through a pool and returns what arrived in Authorization.
+func send(t *testing.T, ctx context.Context, p *Pool, token Token) (string, error) {
+	t.Helper()
+	var got string
+	rt := p.Bearer(roundTripper(func(r *http.Request) { got = r.Header.Get("Authorization") }), token)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://endpoint/", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := rt.RoundTrip(req)
+	if err == nil {
+		_ = res.Body.Close()
+	}
+	if req.Header.Get("Authorization") != "" {
+		t.Error("the request of the caller was changed")
+	}
+	return got, err
+}
+
+type roundTripper func(*http.Request)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	f(r)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// TestGoogle gets tokens from the metadata server and by workload identity federation.
+func TestGoogle(t *testing.T) {
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Metadata-Flavor", "Google")
+		w.Header().Set("Content-Type", "application/json")
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/computeMetadata/v1/instance/service-accounts/"):
+			fmt.Fprint(w, `{"access_token": "from-metadata", "expires_in": 3599, "token_type": "Bearer"}`)
+		case r.URL.Path == "/sts" && strings.Contains(string(body), "subject_token=pod-jwt"):
+			fmt.Fprint(w, `{"access_token": "federated", "expires_in": 3599, "token_type": "Bearer", "issued_token_type": "urn:ietf:params:oauth:token-type:access_token"}`)
+		default:
+			fmt.Fprint(w, "project-or-domain")
+		}
+	}
+	t.Run("metadata", func(t *testing.T) {
+		noCloud(t)
+		c := newCloud(t, answer)
+		t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(c.URL, "http://"))
+		if got, err := send(t, t.Context(), new(Pool), Token{Scope: "s"}); err != nil || got != "Bearer from-metadata" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+	t.Run("federation", func(t *testing.T) {
+		noCloud(t)
+		c := newCloud(t, answer)
+		dir := t.TempDir()
+		jwt, file := filepath.Join(dir, "jwt"), filepath.Join(dir, "credentials.json")
+		settings, err := json.Marshal(map[string]any{
+			"type": "external_account", "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/k",
+			"subject_token_type": "urn:ietf:params:oauth:token-type:jwt", "token_url": c.URL + "/sts",
+			"credential_source": map[string]string{"file": jwt},
+		})
+		if err := errors.Join(err, os.WriteFile(jwt, []byte("pod-jwt"), 0o600), os.WriteFile(file, settings, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		var pool Pool
+		for range 2 {
+			if got, err := send(t, t.Context(), &pool, Token{Scope: "s", CredentialsFile: file}); err != nil || got != "Bearer federated" {
+				t.Fatalf("got %q, %v", got, err)
+			}
+		}
+		if len(c.asked) != 1 {
+			t.Errorf("asked %v for one token", c.asked)
+		}
+	})
+}
+
+// TestAzure gets a token of the managed identity by the endpoint of App Service
+// (https://learn.microsoft.com/azure/app-service/overview-managed-identity), the only one
+// that is not at a fixed address.
+func TestAzure(t *testing.T) {
+	noCloud(t)
+	c := newCloud(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Identity-Header") != "secret" || r.URL.Query().Get("resource") != "https://cognitiveservices.azure.com" {
+			http.Error(w, "tell nobody: token-in-reply", http.StatusForbidden)
+			return
+		}
+		fmt.Fprintf(w, `{"access_token": "from-azure", "expires_on": "%d", "resource": "x", "token_type": "Bearer"}`, time.Now().Add(time.Hour).Unix())
+	})
+	t.Setenv("IDENTITY_ENDPOINT", c.URL+"/msi/token")
+	t.Setenv("IDENTITY_HEADER", "secret")
+	if got, err := send(t, t.Context(), new(Pool), Token{Azure: true, Scope: "https://cognitiveservices.azure.com/.default"}); err != nil || got != "Bearer from-azure" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	got, err := send(t, t.Context(), new(Pool), Token{Azure: true, Scope: "https://other/.default"})
+	if _, ok := errors.AsType[*Error](err); !ok || strings.Contains(err.Error(), "token-in-reply") || !strings.Contains(err.Error(), "403") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestTokensAreShared checks that those who wait ask once, leave when their context ends,
+// and that a token is renewed a minute before its end.
+func TestTokensAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, release := 0, make(chan struct{})
+		s := &tokenSource{now: time.Now, fetch: source[oauth2.Token]{get: func(context.Context) (oauth2.Token, error) {
+			asked++
+			<-release
+			return oauth2.Token{AccessToken: fmt.Sprint("t", asked), Expiry: time.Now().Add(time.Hour)}, nil
+		}}}
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if got, err := s.token(t.Context()); err != nil || got != "t1" {
+					t.Errorf("got %q, %v", got, err)
+				}
+			})
+		}
+		if _, err := s.token(impatient); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who was to wait a second got %v", err)
+		}
+		close(release)
+		wg.Wait()
+		time.Sleep(59*time.Minute - time.Second)
+		if got, _ := s.token(t.Context()); got != "t1" {
+			t.Errorf("got %q more than a minute before its end", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got, _ := s.token(t.Context()); got != "t2" {
+			t.Errorf("got %q less than a minute before its end", got)
+		}
+	})
+}
