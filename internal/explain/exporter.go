@@ -25,7 +25,7 @@ func (f *facts) skips(reason result.SkipReason) int {
 // heldBack reports whether the exporter itself is why there is no result.
 func (f *facts) heldBack() bool {
 	return (f.State == health.Stale || f.State == health.Waiting) &&
-		f.skips(result.SkipBudget)+f.skips(result.SkipLimit)+f.skips(result.SkipModel)+f.skips(result.SkipResources)+f.skips(result.SkipContext) > 0
+		f.skips(result.SkipBudget)+f.skips(result.SkipLimit)+f.skips(result.SkipModel)+f.skips(result.SkipResources)+f.skips(result.SkipContext)+f.skips(result.SkipSecret) > 0
 }
 
 func matchExporterBusy(f *facts) *match {
