@@ -103,6 +103,7 @@ func full(t *testing.T) *Exposition {
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
 	servers.Set(ServersID{Endpoint: "e", Model: "m"}, []engine.Status{st})
 	servers.ObserveProbe("e", r, false)
+	servers.SetTTFTParts("e", allTTFTParts())
 	reg := prometheus.NewPedanticRegistry()
 	self := NewSelf(reg)
 	self.Observe(r)
@@ -244,6 +245,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../engine", "State", labelValues(states())...)
 	f("../estimate", "Metric", labelValues(estimate.Metrics())...)
 	f("../estimate", "Source", labelValues(estimate.Sources())...)
+	f("../estimate", "TTFTPart", labelValues(estimate.TTFTPartNames())...)
 	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
 	f("../gpu", "Vendor", labelValues(gpu.Vendors())...)
 	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)

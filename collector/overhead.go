@@ -6,6 +6,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -13,6 +14,7 @@ import (
 type endpointValues struct {
 	servers  [numStates]int // by index in states
 	overhead [numOverheads]gauge
+	parts    *estimate.TTFTParts // nil is not known
 }
 
 // endpointFamily is a family of the series of endpoints with servers.
@@ -39,6 +41,7 @@ func endpointFamilies() []*endpointFamily {
 		}, func(e encoder, f *family, v endpointValues) {
 			emitGauges(e, f, v.overhead[:])
 		}),
+		ttftPartsFamily(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -58,6 +59,7 @@ type servedEndpoint struct {
 	servers  map[string]*server // by name
 	states   [numStates]int     // servers by index in states
 	overhead overhead
+	parts    *estimate.TTFTParts // nil is not known
 }
 
 // server is what is known of one server. Its blocks are rebuilt only when a
@@ -113,7 +115,7 @@ func (s *Servers) endpoint(id ServersID) (e *servedEndpoint, relabel bool) {
 		s.endpoints[id.Endpoint] = e
 	}
 	if e.model != "" && e.model != model {
-		e.overhead = overhead{}
+		e.overhead, e.parts = overhead{}, nil
 	}
 	e.model, e.labels = model, maps.Clone(id.Labels)
 	e.block = newLabelBlock([]pair{{"endpoint", id.Endpoint}, {"model", model}}, e.labels, s.reserved)
@@ -219,7 +221,7 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 	}
 	endpoints := make([]labelled[endpointValues], len(s.ordered.endpoints))
 	for i, e := range s.ordered.endpoints {
-		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.values()}}
+		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.values(), e.parts}}
 	}
 	servers := make([]labelled[serverValues], len(s.ordered.servers))
 	for i, srv := range s.ordered.servers {

@@ -71,7 +71,7 @@ func reservedLabels() []string {
 		"affinity", "api", "cause", "concurrency", "disaggregation_role", "endpoint", "engine", "finding", "finish", "gpu",
 		"gpu_instance_id", "input_tokens", "instance", "job", "kind", "le",
 		"metric", "mig_profile", "mig_uuid", "model", "module", "outcome",
-		"output_tokens", "phase", "prefix", "prefix_cache_unit", "quantile",
+		"output_tokens", "part", "phase", "prefix", "prefix_cache_unit", "quantile",
 		"quantity", "reason", "resource", "server", "slo", "source", "stat",
 		"state", "turn", "unit", "url", "uuid", "verdict",
 	}

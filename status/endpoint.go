@@ -45,6 +45,7 @@ type endpoint struct {
 	events  events
 	// findings are those of the probes of a module together, by its name.
 	findings map[string]*estimate.Findings
+	parts    *estimate.TTFTParts // nil is not known
 
 	version uint64 // of the latest change
 	row     *Row   // nil is to be rebuilt; never changed
@@ -339,6 +340,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	e.notice()
 	d := &Detail{Row: *e.currentRow(now), At: unixSeconds(now), Version: b.version.Load()}
 	changes, servers, target := e.changes(), e.servers, e.target()
+	d.TTFTParts = newTTFTParts(e.parts)
 	findings := maps.Clone(e.findings)
 	views := make([]view, len(e.series))
 	for i, p := range e.series {

@@ -157,6 +157,8 @@ type Detail struct {
 	Version uint64    `json:"version"`
 	Series  []*Series `json:"series"`
 	Pages   []*Server `json:"pages,omitempty"`
+	// TTFTParts is where the time to first token went; absent where it is not known.
+	TTFTParts *TTFTParts `json:"ttft_parts,omitempty"`
 	// Findings are what many probes of a module show together, sorted by module.
 	Findings []*Module `json:"findings,omitempty"`
 	// Changes are what happened lately: incidents, mutes, findings such as a new answer to

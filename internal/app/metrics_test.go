@@ -59,7 +59,7 @@ endpoints:
 				return false
 			}
 		}
-		for _, family := range []string{"inference_server_prefix_cache_hit_ratio", "inference_endpoint_ttft_overhead_seconds"} {
+		for _, family := range []string{"inference_server_prefix_cache_hit_ratio", "inference_endpoint_ttft_overhead_seconds", "inference_endpoint_ttft_part_seconds"} {
 			if !got.Has(family) { // these need several readings of the server's page
 				return false
 			}

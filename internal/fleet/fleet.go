@@ -333,6 +333,7 @@ type member struct {
 	memory   *memory
 	findings []*findings // by index in targets
 	traffic  *traffic    // nil where no module asks what users ask
+	parts    *ttftParts  // nil where pages are not read
 	tasks    []*task
 	scrape   *scrape // nil where pages are not read
 }
@@ -345,6 +346,9 @@ func (f *Fleet) newMember(s spec) (*member, error) {
 	}
 	m := &member{spec: s, identity: &identity{known: engine.Known{Model: s.endpoint.Model}}}
 	m.traffic = newTraffic(s.targets)
+	if f.Scraping != nil {
+		m.parts = &ttftParts{endpoint: s.endpoint.Name, servers: f.Servers, board: f.Board}
+	}
 	m.memory = &memory{endpoint: s.endpoint, identity: m.identity}
 	err := f.addTasks(m)
 	m.memory.findings = m.findings
@@ -404,7 +408,7 @@ func (f *Fleet) addScrape(m *member) error {
 	}
 	m.scrape = &scrape{
 		lifecycle: lifecycle{release: e.Close}, reader: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
-		id: serversID(m.endpoint), memory: m.memory, traffic: m.traffic,
+		id: serversID(m.endpoint), memory: m.memory, traffic: m.traffic, parts: m.parts,
 		logger: f.Logger.With("endpoint", m.endpoint.Name),
 	}
 	return nil

@@ -26,6 +26,7 @@ type scrape struct {
 	identity   *identity
 	memory     *memory
 	traffic    *traffic // nil where no module asks what users ask
+	parts      *ttftParts
 	servers    *collector.Servers
 	board      *status.Board
 	logger     *slog.Logger
@@ -49,6 +50,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		id.Model = known.Model
 		there := slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.Absent })
 		s.servers.Set(id, there)
+		s.parts.read(there)
 		s.board.SetServers(id.Endpoint, there)
 		s.memory.read(there)
 		s.traffic.read(there)

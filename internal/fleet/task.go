@@ -26,6 +26,7 @@ type task struct {
 	identity  *identity
 	memory    *memory
 	traffic   *traffic   // nil where no module asks what users ask
+	parts     *ttftParts // nil where pages are not read
 	series    rungSeries // set before the first run
 	observers []Observer // in their order; set before the first run
 	log       *taskLog
@@ -38,7 +39,7 @@ func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, burst
 	t := &task{
 		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
-		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, traffic: m.traffic, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
+		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, traffic: m.traffic, parts: m.parts, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
 	}
 	if rung.countsWaiting() {
 		t.waiting = new(waiting)
@@ -55,6 +56,9 @@ func (t *task) openSeries(first bool) {
 		[]Observer{t.series, endpointObserver{t.Probes}, serverObserver{t.Servers}, t.identity, t.memory, selfObserver{t.Self}},
 		t.Options.Observers, []Observer{t.log},
 	)
+	if t.parts != nil { // before the change that the status page shows them with
+		t.observers = slices.Insert(t.observers, 0, Observer(t.parts))
+	}
 	if t.traffic != nil {
 		t.observers = append(t.observers, t.traffic)
 	}
@@ -72,6 +76,8 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		t.bursts.begin()
 		defer t.bursts.end(time.Now)
 		t.Servers.BurstBegins(t.Endpoint.Name)
+		t.parts.disturbed()
+		defer t.parts.disturbed()
 		defer t.Servers.BurstEnds(t.Endpoint.Name)
 	}
 	var results []*result.Result

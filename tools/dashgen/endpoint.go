@@ -18,7 +18,7 @@ func endpoint() Board {
 		Rows: []Row{
 			{Panels: endpointNow()},
 			{Title: "Time to first token", Panels: endpointTTFT()},
-			{Title: "Where the time goes", Panels: endpointParts()},
+			{Title: "Where the time goes", Panels: append(endpointParts(), endpointTTFTParts()...)},
 			{Title: "Tokens after the first", Panels: append(endpointTokens(), endpointSmoothness()...)},
 			{Title: "Failures", Panels: endpointFailures()},
 			{Title: "Objectives", Panels: endpointObjectives()},

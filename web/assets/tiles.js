@@ -12,7 +12,7 @@ const small = (...children) => h('span', { class: 'small' }, ...children);
 // tiles draws those of a series, of its module's findings and of a row; the
 // series may be undefined.
 export function tiles(row, series, findings) {
-  return [...latency(series), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
+  return [...latency(series), ttftParts(row.ttft_parts), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
 }
 
 function latency(series) {
@@ -29,6 +29,15 @@ function latency(series) {
     slo?.fluidity_ratio !== undefined && tile('Fluidity', atLeast(series.fluidity_ratio, slo.fluidity_ratio), small('of the token deadlines')),
     tile('Duration', promised(good ? probes[0]?.duration_seconds : undefined, slo?.e2e_seconds)),
   ];
+}
+
+// ttftParts divides the mean TTFT of the latest probes of the endpoint, the longest part first.
+function ttftParts(p) {
+  if (!p) return undefined;
+  const longest = Object.entries(p.parts ?? {}).sort((a, b) => b[1] - a[1]).filter(([, v]) => v >= p.ttft_seconds / 100);
+  if (!longest.length) return tile('TTFT in parts', unknown, small(`the servers' other requests take ${seconds(p.excess_seconds)} longer`));
+  const write = ([part, v]) => `${part.replaceAll('_', ' ')} ${seconds(v)}`;
+  return tile('TTFT in parts', write(longest[0]), small([...longest.slice(1).map(write), `of ${seconds(p.ttft_seconds)}, mean of ${plural(p.probes, 'probe')}`].join(', ')));
 }
 
 // between writes the bounds of an estimate.

@@ -1,0 +1,335 @@
+package estimate
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+)
+
+// TTFTWindow is the longest time that TTFTParts is about.
+const TTFTWindow = 5 * time.Minute
+
+const (
+	// ttftStarts is how many readings of a page are kept as possible starts of the window;
+	// those in between are left out.
+	ttftStarts = 10
+	// minTTFTProbes is the fewest probes whose time is divided, and maxTTFTProbes how many
+	// are kept. More make the window shorter.
+	minTTFTProbes, maxTTFTProbes = 3, 256
+	// ttftExcess is by how much, as a share of TTFT, the parts may exceed it and still be
+	// taken for a division of it: what the edges of the window account for.
+	ttftExcess = 0.05
+)
+
+// TTFTPart is a part of the time to first token of a client. The set is closed: it is
+// a label value.
+type TTFTPart string
+
+// The parts, in the order of a request.
+const (
+	PartNetwork      TTFTPart = "network"       // a round trip to the address of the endpoint
+	PartGatewayQueue TTFTPart = "gateway_queue" // in the queue of the gateway
+	PartEngineQueue  TTFTPart = "engine_queue"  // in the queue of the engine
+	PartPrefill      TTFTPart = "prefill"       // from there to the first token
+	PartRest         TTFTPart = "rest"          // what no other part accounts for
+)
+
+// Indexes of the parts in TTFTParts.
+const (
+	ttftNetwork = iota
+	ttftGatewayQueue
+	ttftEngineQueue
+	ttftPrefill
+	ttftRest
+	numTTFTParts
+)
+
+// TTFTPartNames lists the closed set, in the order of TTFTParts.Seconds.
+func TTFTPartNames() []TTFTPart {
+	return []TTFTPart{PartNetwork, PartGatewayQueue, PartEngineQueue, PartPrefill, PartRest}
+}
+
+// TTFTParts is where the mean time to first token of probes went. It is never changed
+// once made.
+type TTFTParts struct {
+	// TTFT is the mean of the probes in seconds, Probes how many there were and Span in
+	// how long a time.
+	TTFT   float64
+	Probes int
+	Span   time.Duration
+	// Seconds are the parts, in the order of TTFTPartNames; nil is not known, and then
+	// contained in the rest. They add up to TTFT.
+	Seconds [numTTFTParts]*float64
+	// Requests is how many requests the means of the pages are of, the probes among them;
+	// 0 where no page is used.
+	Requests uint64
+	// Excess is by how many seconds the pages' means and the network exceed TTFT: those of
+	// other requests, which then say nothing of the probes. All parts are unknown then; 0 else.
+	Excess float64
+}
+
+// Total is what a histogram held: how many observations, and their sum in seconds.
+type Total struct {
+	Count uint64
+	Sum   float64
+}
+
+// TTFTSplit divides the time to first token of the probes of one endpoint, by what the pages
+// of its servers and of its gateway show in the same time. The zero value is ready. It is
+// safe for concurrent use.
+type TTFTSplit struct {
+	mu     sync.Mutex
+	probes []splitProbe             // the oldest first
+	pages  *[numPageParts]pageMeans // nil until a page shows one of them
+}
+
+// splitProbe is a probe that succeeded; times in seconds.
+type splitProbe struct {
+	at                            time.Time // of its end
+	ttft, connect, queue, prefill float32   // negative is not known
+	timed                         bool      // its latencies count
+}
+
+// Indexes of the pages' histograms.
+const (
+	pageGatewayQueue = iota
+	pageEngineQueue
+	pagePrefill
+	numPageParts
+)
+
+// pageMeans is one histogram of all servers, or of all replicas of a gateway, together.
+type pageMeans struct {
+	servers []string // of the latest reading
+	starts  []pageTotal
+	last    pageTotal
+}
+
+type pageTotal struct {
+	at time.Time
+	Total
+}
+
+// Observe adds a probe of the endpoint. One that is not timed counts as a request alone.
+func (s *TTFTSplit) Observe(r *result.Result, timed bool) {
+	if r.Outcome != result.Success || r.Timing.TTFT < 0 || r.Timing.Duration < 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pages == nil && r.Server.Queue < 0 && r.Server.Prefill < 0 {
+		return // there is nothing to divide by
+	}
+	p := splitProbe{
+		at: r.Start.Add(r.Timing.Duration), ttft: seconds32(r.Timing.TTFT), connect: -1,
+		queue: seconds32(r.Server.Queue), prefill: seconds32(r.Server.Prefill), timed: timed && !r.Imprecise,
+	}
+	if !r.Reused {
+		p.connect = seconds32(r.Timing.Phases[result.PhaseConnect])
+	}
+	s.probes = stats.AppendLatest(s.probes, p, maxTTFTProbes)
+}
+
+func seconds32(d time.Duration) float32 {
+	if d < 0 {
+		return -1
+	}
+	return float32(d.Seconds())
+}
+
+// ReadGateway takes in how long requests waited at the gateway by the pages of its
+// replicas; nil is not known.
+func (s *TTFTSplit) ReadGateway(at time.Time, pages []string, queue *Total) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read(pageGatewayQueue, at, pages, queue)
+}
+
+// ReadServers takes in how long requests waited at the servers and how long their
+// prefill took, over all servers; nil is not known.
+func (s *TTFTSplit) ReadServers(at time.Time, servers []string, queue, prefill *Total) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read(pageEngineQueue, at, servers, queue)
+	s.read(pagePrefill, at, servers, prefill)
+}
+
+func (s *TTFTSplit) read(page int, at time.Time, servers []string, t *Total) {
+	if s.pages == nil && t != nil {
+		s.pages = new([numPageParts]pageMeans)
+	}
+	if s.pages != nil {
+		s.pages[page].read(at, servers, t)
+	}
+}
+
+// Restart forgets the readings and the probes: as after a burst, which the pages count and
+// no probe is like.
+func (s *TTFTSplit) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.probes, s.pages = nil, nil
+}
+
+// read adds a reading. Where the servers are others than before, or one was restarted,
+// the window begins again.
+func (p *pageMeans) read(at time.Time, servers []string, t *Total) {
+	if t == nil || len(servers) == 0 {
+		*p = pageMeans{}
+		return
+	}
+	next := pageTotal{at, *t}
+	if !slices.Equal(p.servers, servers) || next.Count < p.last.Count || next.Sum < p.last.Sum {
+		p.servers, p.starts = slices.Clone(servers), nil
+	}
+	p.last = next
+	p.starts = stats.DropOld(p.starts, func(o pageTotal) bool { return at.Sub(o.at) > TTFTWindow })
+	if n := len(p.starts); n == 0 || at.Sub(p.starts[n-1].at) >= TTFTWindow/ttftStarts {
+		p.starts = append(p.starts, next)
+	}
+}
+
+// since returns the mean from a time to the latest reading, and over how many requests; 0
+// requests is not known. It begins with the latest reading that is not after that time.
+func (p *pageMeans) since(from time.Time) (mean float64, requests uint64) {
+	for _, s := range slices.Backward(p.starts) {
+		if s.at.After(from) {
+			continue
+		}
+		if n := p.last.Count - s.Count; n > 0 {
+			return max(0, p.last.Sum-s.Sum) / float64(n), n
+		}
+		break
+	}
+	return 0, 0
+}
+
+// window returns the time that all pages and the probes are about, and forgets what is
+// older.
+func (s *TTFTSplit) window(now time.Time) (from, until time.Time) {
+	from, until = now.Add(-TTFTWindow), now
+	s.probes = stats.DropOld(s.probes, func(p splitProbe) bool { return p.at.Before(from) })
+	if s.pages == nil {
+		return from, until
+	}
+	for i := range s.pages {
+		p := &s.pages[i]
+		switch {
+		case len(p.starts) == 0:
+			continue
+		case p.last.at.Before(from):
+			*p = pageMeans{} // nothing reads it any more
+			continue
+		}
+		if first := p.starts[0].at; first.After(from) {
+			from = first
+		}
+		if p.last.at.Before(until) {
+			until = p.last.at
+		}
+	}
+	return from, until
+}
+
+// Parts returns the parts by now; nil where too few probes, or nothing but the network, are
+// known.
+func (s *TTFTSplit) Parts(now time.Time) *TTFTParts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, until := s.window(now)
+	sums := sumProbes(s.probes, from, until)
+	if sums.timed < minTTFTProbes {
+		return nil
+	}
+	out := &TTFTParts{TTFT: sums.ttft / float64(sums.timed), Probes: sums.timed, Span: until.Sub(from)}
+	if sums.connects > 0 {
+		out.Seconds[ttftNetwork] = new(sums.connect / float64(sums.connects))
+	}
+	known := false
+	for _, part := range []struct {
+		index, page int
+		own         float64 // sum over the replies
+		told        int     // replies that have it
+	}{
+		{ttftGatewayQueue, pageGatewayQueue, 0, 0},
+		{ttftEngineQueue, pageEngineQueue, sums.queue, sums.queues},
+		{ttftPrefill, pagePrefill, sums.prefill, sums.prefills},
+	} {
+		if part.told == sums.timed {
+			out.Seconds[part.index], known = new(part.own/float64(part.told)), true
+			continue
+		}
+		// Where the page counted fewer requests, probes went elsewhere.
+		if s.pages == nil {
+			continue
+		}
+		if mean, n := s.pages[part.page].since(from); n >= uint64(sums.all) {
+			out.Seconds[part.index], known = new(mean), true
+			out.Requests = max(out.Requests, n)
+		}
+	}
+	if !known {
+		return nil
+	}
+	out.close()
+	return out
+}
+
+// close sets the rest. Parts that exceed the whole by little are scaled down to it; by
+// more they are not parts of it.
+func (p *TTFTParts) close() {
+	sum := 0.0
+	for _, v := range p.Seconds {
+		if v != nil {
+			sum += *v
+		}
+	}
+	switch {
+	case sum <= p.TTFT:
+		p.Seconds[ttftRest] = new(p.TTFT - sum)
+	case sum <= p.TTFT*(1+ttftExcess):
+		for i, v := range p.Seconds {
+			if v != nil {
+				p.Seconds[i] = new(*v * p.TTFT / sum)
+			}
+		}
+		p.Seconds[ttftRest] = new(float64)
+	default:
+		p.Seconds, p.Excess = [numTTFTParts]*float64{}, sum-p.TTFT
+	}
+}
+
+// probeSums are sums over probes, and how many probes each is of.
+type probeSums struct {
+	all, timed, connects, queues, prefills int
+	ttft, connect, queue, prefill          float64
+}
+
+func sumProbes(probes []splitProbe, from, until time.Time) probeSums {
+	var s probeSums
+	for _, p := range probes {
+		if !p.at.After(from) || p.at.After(until) {
+			continue
+		}
+		s.all++
+		if !p.timed {
+			continue
+		}
+		s.timed++
+		s.ttft += float64(p.ttft)
+		addTold(&s.connect, &s.connects, p.connect)
+		addTold(&s.queue, &s.queues, p.queue)
+		addTold(&s.prefill, &s.prefills, p.prefill)
+	}
+	return s
+}
+
+func addTold(sum *float64, n *int, v float32) {
+	if v >= 0 {
+		*sum += float64(v)
+		*n++
+	}
+}

@@ -1,0 +1,244 @@
+package fleet
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+// distant is a network with a round trip that the loopback does not have: the servers here
+// delay their replies by it, and a connection is set up as much later.
+type distant struct {
+	vouching
+	roundTrip time.Duration
+}
+
+// Runners implements Network.
+func (d distant) Runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error) {
+	newRunner, err := d.vouching.Runners(e)
+	return func(m *config.Module) (Runner, error) {
+		r, err := newRunner(m)
+		return distantRunner{r, d.roundTrip}, err
+	}, err
+}
+
+type distantRunner struct {
+	Runner
+	roundTrip time.Duration
+}
+
+// Run implements Runner.
+func (d distantRunner) Run(ctx context.Context, due time.Time) ([]*result.Result, *result.Skip) {
+	results, skip := d.Runner.Run(ctx, due)
+	for _, r := range results {
+		r.Timing.Phases[result.PhaseConnect] += d.roundTrip
+		r.Timing.Duration += d.roundTrip
+	}
+	return results, skip
+}
+
+// asked remembers the probes whose time to first token is divided.
+type asked struct {
+	mu  sync.Mutex
+	all []*result.Result
+}
+
+// Observe implements Observer.
+func (a *asked) Observe(o *Observation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, o.Result)
+}
+
+// partsCase is a situation whose truth is known.
+type partsCase struct {
+	name     string
+	gateway  *simulator.GatewayOptions // nil is none
+	replicas int
+	engine   simulator.Options
+	input    int // tokens of a prompt
+	at       int // probes at once
+	rounds   int
+	largest  estimate.TTFTPart
+}
+
+func partsCases() []partsCase {
+	const ms = time.Millisecond
+	slots := func(n int) simulator.Options {
+		return simulator.Options{Slots: n, PrefillTokensPerSecond: 4000, DecodeStep: 10 * ms, DecodeStepPerSequence: -1, Seed: 1}
+	}
+	delayed := slots(8)
+	delayed.FixedDelay = 300 * ms
+	return []partsCase{
+		{"idle", &simulator.GatewayOptions{}, 2, slots(8), 600, 1, 5, estimate.PartPrefill},
+		{"gateway queue", &simulator.GatewayOptions{Limit: 1}, 2, slots(8), 200, 6, 2, estimate.PartGatewayQueue},
+		{"engine queue", &simulator.GatewayOptions{}, 1, slots(1), 200, 6, 2, estimate.PartEngineQueue},
+		{"both queues", &simulator.GatewayOptions{Limit: 3}, 1, slots(1), 200, 6, 2, estimate.PartEngineQueue},
+		{"long prefill", &simulator.GatewayOptions{Routing: simulator.PrefixAware}, 2, slots(8), 2500, 1, 4, estimate.PartPrefill},
+		{"slow network", &simulator.GatewayOptions{NetworkDelay: 300 * ms}, 2, slots(8), 200, 1, 4, estimate.PartNetwork},
+		{"idle, no gateway", nil, 1, slots(8), 600, 1, 5, estimate.PartPrefill},
+		{"engine queue, no gateway", nil, 1, slots(1), 200, 6, 2, estimate.PartEngineQueue},
+		{"long prefill, no gateway", nil, 1, slots(8), 2500, 1, 4, estimate.PartPrefill},
+		{"slow network, no gateway", nil, 1, delayed, 200, 1, 4, estimate.PartNetwork},
+	}
+}
+
+// The parts of the time to first token are those of the truth, each to within 5 % of the
+// whole, and add up to it, with a gateway in front of the servers and without.
+func TestTTFTPartsAgainstTheSimulator(t *testing.T) {
+	for _, c := range partsCases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // with each other: they mostly wait
+			c.test(t)
+		})
+	}
+}
+
+func (c *partsCase) test(t *testing.T) {
+	var replicas []*simulator.Replica
+	var pages []string
+	for range c.replicas {
+		r, err := simulator.NewReplica(c.engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(r.Drop)
+		replicas, pages = append(replicas, r), append(pages, r.URL()+"/metrics")
+	}
+	url, roundTrip := replicas[0].URL(), c.engine.FixedDelay
+	var gateway *simulator.Gateway
+	if c.gateway != nil {
+		gateway = simulator.NewGateway(*c.gateway, replicas)
+		t.Cleanup(gateway.Close)
+		url, roundTrip = testlab.Serve(t, gateway.Handler()), c.gateway.NetworkDelay
+	}
+	l, seen := newLab(t), &asked{}
+	l.Scraping = schedule.New(schedule.Options{})
+	l.Fleet.Observers = []Observer{seen}
+	dialer := prober.NewDialer()
+	t.Cleanup(func() { _ = dialer.Close() })
+	l.Network = distant{vouching{network{dialer}}, roundTrip}
+	text, names := "", []string(nil)
+	for i := range c.at {
+		names = append(names, fmt.Sprintf("m%d", i))
+		text += fmt.Sprintf("  m%d: {input_tokens: %d, output_tokens: 4}\n", i, c.input)
+	}
+	if err := l.Apply(planOf(parse(t, fmt.Sprintf("modules:\n%sendpoints: [{name: e, url: %q, modules: [%s], servers: {urls: [%s]}}]",
+		text, url, strings.Join(names, ", "), strings.Join(pages, ", "))))); err != nil {
+		t.Fatal(err)
+	}
+	m := l.members["e"]
+	read := func() {
+		if gateway != nil {
+			readGatewayPage(t, m.parts, url)
+		}
+		m.scrape.read(t.Context(), schedule.Run{})
+	}
+	l.run("e", schedule.Run{Scheduled: time.Now()}) // which finds model and API
+	seen.all = nil
+	read()
+	for range c.rounds {
+		var probes sync.WaitGroup
+		for _, task := range m.tasks {
+			probes.Go(func() { task.probe(t.Context(), schedule.Run{Scheduled: time.Now()}) })
+		}
+		probes.Wait()
+	}
+	time.Sleep(roundTrip) // by which the ends of the probes were moved
+	read()
+	c.compare(t, l.page(), seen.truth(t, c, gateway, replicas[0].Server()))
+}
+
+// readGatewayPage takes in the queue of the gateway.
+func readGatewayPage(t *testing.T, p *ttftParts, url string) {
+	t.Helper()
+	resp, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total estimate.Total
+	for _, s := range testlab.ParsePage(t, text)["inference_extension_flow_control_request_queue_duration_seconds"].GetMetric() {
+		total.Count += s.GetHistogram().GetSampleCount()
+		total.Sum += s.GetHistogram().GetSampleSum()
+	}
+	p.split.ReadGateway(time.Now(), []string{url}, &total)
+}
+
+// truth returns the means of the parts in the order of estimate.TTFTPartNames.
+func (a *asked) truth(t *testing.T, c *partsCase, g *simulator.Gateway, s *simulator.Server) (mean [5]float64) {
+	t.Helper()
+	add := func(i int, d time.Duration) { mean[i] += d.Seconds() / float64(len(a.all)) }
+	for _, r := range a.all {
+		id := hex.EncodeToString(r.TraceID[:])
+		if g != nil {
+			rec, ok := g.Request(id)
+			if !ok || r.Outcome != result.Success {
+				t.Fatalf("%s, known %t: %v", r.Outcome, ok, r.Err)
+			}
+			for i, d := range []time.Duration{rec.Network, rec.Queue, rec.EngineQueue, rec.Prefill, rec.Rest} {
+				add(i, d)
+			}
+			continue
+		}
+		rec, ok := s.Request(id)
+		if !ok || r.Outcome != result.Success {
+			t.Fatalf("%s, known %t: %v", r.Outcome, ok, r.Err)
+		}
+		add(0, c.engine.FixedDelay)
+		add(2, rec.Queue)
+		add(3, rec.Prefill)
+		add(4, time.Duration(firstToken(&rec)*1e9)-rec.Queue-rec.Prefill-c.engine.FixedDelay)
+	}
+	return mean
+}
+
+// compare holds the page against the truth.
+func (c *partsCase) compare(t *testing.T, p page, truth [5]float64) {
+	t.Helper()
+	const family = "inference_endpoint_ttft_part_seconds"
+	whole, sum, largest := 0.0, 0.0, estimate.TTFTPart("")
+	for i, name := range estimate.TTFTPartNames() {
+		whole += truth[i]
+		sum += p.Sum(family, "part", string(name))
+		if largest == "" || p.Sum(family, "part", string(name)) > p.Sum(family, "part", string(largest)) {
+			largest = name
+		}
+	}
+	logRelative(t, "TTFT", sum, whole)
+	if math.Abs(sum-whole) > 0.05*whole {
+		t.Errorf("the parts are %.4f s together, want %.4f", sum, whole)
+	}
+	for i, name := range estimate.TTFTPartNames() {
+		got := p.Sum(family, "part", string(name))
+		t.Logf("%s: %.4f, true %.4f", name, got, truth[i])
+		if wanted := c.gateway != nil || name != estimate.PartGatewayQueue; p.Has(family, "part", string(name)) != wanted {
+			t.Errorf("%s is on the page: %t", name, !wanted)
+		}
+		if math.Abs(got-truth[i]) > 0.05*whole {
+			t.Errorf("%s is %.4f s, want %.4f to within %.4f", name, got, truth[i], 0.05*whole)
+		}
+	}
+	if largest != c.largest {
+		t.Errorf("%s is the largest part, want %s", largest, c.largest)
+	}
+}
