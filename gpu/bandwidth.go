@@ -70,7 +70,7 @@ func nameWords(name string) []string {
 		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9')
 	})
 	return slices.DeleteFunc(words, func(w string) bool {
-		return slices.Contains([]string{"nvidia", "tesla", "geforce", "quadro", "gpu", "tensor", "core"}, w)
+		return slices.Contains([]string{"nvidia", "amd", "instinct", "radeon", "oam", "tesla", "geforce", "quadro", "gpu", "tensor", "core"}, w)
 	})
 }
 
@@ -109,7 +109,33 @@ type product struct {
 }
 
 func products() []product {
-	return append(dataCenterProducts(), boardProducts()...)
+	return slices.Concat(dataCenterProducts(), boardProducts(), amdProducts())
+}
+
+// amdProducts are those of AMD, by its data sheets. MI250X and MI250 are two GPUs each,
+// and this is the bandwidth of one.
+func amdProducts() []product {
+	return []product{
+		{"MI355X", 8000, "mi355x", "288gb hbm3e"},
+		{"MI350X", 8000, "mi350x", "288gb hbm3e"},
+		{"MI325X", 6000, "mi325x", "256gb hbm3e"},
+		{"MI300X", 5300, "mi300x", "192gb hbm3"},
+		{"MI300A", 5300, "mi300a", "128gb hbm3"},
+		{"MI250X", 1638, "mi250x", "128gb hbm2e"},
+		{"MI250", 1638, "mi250", "128gb hbm2e"},
+		{"MI210", 1638, "mi210", "64gb hbm2e"},
+		{"MI100", 1229, "mi100", "32gb hbm2"},
+		{"RX 7900 XTX", 960, "rx 7900 xtx", "24gb"},
+		{"RX 7900 XT", 800, "rx 7900 xt", "20gb"},
+		{"RX 7900 GRE", 576, "rx 7900 gre", "16gb"},
+		{"RX 7800 XT", 624, "rx 7800 xt", "16gb"},
+		{"RX 9070 XT", 640, "rx 9070 xt", "16gb"},
+		{"RX 9070", 640, "rx 9070", "16gb"},
+		{"PRO W7900", 864, "pro w7900", "48gb"},
+		{"PRO W7800", 576, "pro w7800", "32gb"},
+		{"AI PRO R9700", 640, "ai pro r9700", "32gb"},
+		{"RX 6900 XT", 512, "rx 6900 xt", "16gb"},
+	}
 }
 
 func dataCenterProducts() []product {

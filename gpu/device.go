@@ -49,9 +49,9 @@ type device struct {
 type settings struct {
 	questions []question
 	fields    []fieldReading
-	slow      []fieldReading                     // those read once in slowFor
-	rank      map[Kind]int                       // place in Readings
-	bandwidth atomic.Pointer[map[string]float64] // configured, by UUID
+	slow      []fieldReading                      // those read once in slowFor
+	rank      map[Kind]int                        // place in Readings
+	bandwidth *atomic.Pointer[map[string]float64] // configured, by UUID
 	processes bool
 	proc      string
 	log       *onceLog
@@ -301,8 +301,19 @@ func (d *device) learnSplit() error {
 }
 
 // sorted puts readings in the order of the table.
-func (s *settings) sorted(list []Reading) []Reading {
-	slices.SortStableFunc(list, func(a, b Reading) int { return s.rank[a.Kind] - s.rank[b.Kind] })
+func (s *settings) sorted(list []Reading) []Reading { return sortReadings(list, s.rank) }
+
+// rankOfKinds returns the place of each kind in the table.
+func rankOfKinds() map[Kind]int {
+	rank := map[Kind]int{}
+	for i, r := range Readings() {
+		rank[r.Kind] = i
+	}
+	return rank
+}
+
+func sortReadings(list []Reading, rank map[Kind]int) []Reading {
+	slices.SortStableFunc(list, func(a, b Reading) int { return rank[a.Kind] - rank[b.Kind] })
 	return list
 }
 

@@ -42,8 +42,11 @@ type Options struct {
 type Poller struct {
 	options Options
 	log     *slog.Logger
-	session *session
+	worker  worker
+	asked   *lastAsked
 	current atomic.Pointer[Snapshot]
+
+	bandwidth *atomic.Pointer[map[string]float64] // configured, by UUID
 
 	called  atomic.Bool   // Run was
 	orders  chan bool     // to the worker: poll, with the library reopened or not
@@ -51,8 +54,34 @@ type Poller struct {
 	opened  chan struct{} // by the worker: one GPU more
 }
 
+// worker reads the GPUs of one source. One goroutine uses it.
+type worker interface {
+	// cycle polls all GPUs once, after reopening what it reads where asked to.
+	cycle(reopen bool) outcome
+	// close gives back what it holds.
+	close()
+}
+
 // New returns a Poller that owns the library.
 func New(lib Library, o Options) *Poller {
+	p := newPoller(SourceNVML, o)
+	session := newSession(lib, p.options, p.log)
+	session.progress = p.progress
+	session.settings.bandwidth, session.settings.asked = p.bandwidth, p.asked
+	p.worker = session
+	_, simulated := lib.(*simulatedLibrary)
+	p.current.Store(&Snapshot{Source: SourceNVML, State: StateStarting, Simulated: simulated, Required: o.Required})
+	return p
+}
+
+// NewScanning returns a Poller that owns the scanner.
+func NewScanning(scanner Scanner, o Options) *Poller {
+	p := newPoller(scanner.Source(), o)
+	p.worker = newScan(scanner, p)
+	return p
+}
+
+func newPoller(source string, o Options) *Poller {
 	o.Interval = cmp.Or(o.Interval, 5*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	// Readings are as old as the beginning of their poll, and the next ones come
@@ -63,24 +92,25 @@ func New(lib Library, o Options) *Poller {
 		log = slog.New(slog.DiscardHandler)
 	}
 	p := &Poller{
-		options: o, log: log,
+		options: o, log: log, asked: &lastAsked{}, bandwidth: &atomic.Pointer[map[string]float64]{},
 		// A worker that Run has left must not be kept by what it has to say.
 		orders: make(chan bool), results: make(chan outcome, 1), opened: make(chan struct{}, 1),
 	}
-	p.session = newSession(lib, o, log)
-	p.session.progress = func() {
-		select {
-		case p.opened <- struct{}{}:
-		default: // the watchdog has yet to see the one before
-		}
-	}
-	_, simulated := lib.(*simulatedLibrary)
-	p.current.Store(&Snapshot{Source: SourceNVML, State: StateStarting, Simulated: simulated, Required: o.Required})
+	p.bandwidth.Store(&o.Bandwidth)
+	p.current.Store(&Snapshot{Source: source, State: StateStarting, Required: o.Required})
 	return p
 }
 
+// progress holds the watchdog back, as one GPU more was opened or read.
+func (p *Poller) progress() {
+	select {
+	case p.opened <- struct{}{}:
+	default: // the watchdog has yet to see the one before
+	}
+}
+
 // SetBandwidth replaces Options.Bandwidth, from the next poll on.
-func (p *Poller) SetBandwidth(byUUID map[string]float64) { p.session.settings.bandwidth.Store(&byUUID) }
+func (p *Poller) SetBandwidth(byUUID map[string]float64) { p.bandwidth.Store(&byUUID) }
 
 // Snapshot returns what the last poll found, without readings that are too old.
 // It never blocks and is never nil.
@@ -108,10 +138,10 @@ func (p *Poller) Run(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		for reopen := range p.orders {
-			p.results <- p.session.cycle(reopen)
+			p.results <- p.worker.cycle(reopen)
 		}
 		if !left.Load() {
-			p.session.close()
+			p.worker.close()
 		}
 	}()
 	p.watch(ctx)
@@ -150,7 +180,7 @@ func (p *Poller) watch(ctx context.Context) {
 		case <-watchdog.C:
 			stuck = true
 			p.publish(outcome{state: StateStuck, err: &Error{
-				Call: "read GPUs", Code: CodeTimeout, Detail: p.session.settings.asked.String(),
+				Call: "read GPUs", Code: CodeTimeout, Detail: p.asked.String(),
 			}})
 		case o := <-p.results:
 			busy = false
@@ -194,10 +224,10 @@ func (p *Poller) publish(o outcome) {
 func (p *Poller) logState(s *Snapshot) {
 	switch {
 	case s.State == StateUp:
-		p.log.Info("reading the GPUs", "gpus", len(s.Devices), "driver", s.Driver, "cuda", s.CUDA)
+		p.log.Info("reading the GPUs", "source", s.Source, "gpus", len(s.Devices), "driver", s.Driver, "cuda", s.CUDA, "reads", s.Reads())
 	case !s.Required && (s.State == StateNotBuilt || s.State == StateNoLibrary):
-		p.log.Info("there are no GPUs to read", "state", s.State, "err", s.Err)
+		p.log.Info("there are no GPUs to read", "source", s.Source, "state", s.State, "err", s.Err)
 	default:
-		p.log.Warn("the GPUs cannot be read", "state", s.State, "err", s.Err)
+		p.log.Warn("the GPUs cannot be read", "source", s.Source, "state", s.State, "err", s.Err)
 	}
 }

@@ -36,8 +36,11 @@ const (
 	PCIeReplays              Kind = "pcie_replays_total"
 	NVLinkTransmit           Kind = "nvlink_transmit_bytes_total"
 	NVLinkReceive            Kind = "nvlink_receive_bytes_total"
-	NVLinkErrors             Kind = "nvlink_errors_total"  // kind
-	NVLinkUp                 Kind = "nvlink_up"            // link
+	NVLinkErrors             Kind = "nvlink_errors_total" // kind
+	NVLinkUp                 Kind = "nvlink_up"           // link
+	XGMITransmit             Kind = "xgmi_transmit_bytes_total"
+	XGMIReceive              Kind = "xgmi_receive_bytes_total"
+	XGMIErrors               Kind = "xgmi_errors_total"    // severity
 	ECCErrors                Kind = "ecc_errors_total"     // severity; since the driver was loaded
 	ECCErrorsLifetime        Kind = "ecc_errors_aggregate" // severity
 	RemappedRowsCount        Kind = "remapped_rows"        // cause
@@ -115,7 +118,7 @@ const (
 func Readings() []Info {
 	return slices.Concat(
 		memoryReadings(), loadReadings(), unitReadings(), clockReadings(), powerReadings(),
-		pcieReadings(), nvlinkReadings(), linkQualityReadings(), eccReadings(), stateReadings(), platformReadings(),
+		pcieReadings(), nvlinkReadings(), xgmiReadings(), linkQualityReadings(), eccReadings(), stateReadings(), platformReadings(),
 	)
 }
 
@@ -125,8 +128,11 @@ func ClockReasons() []string {
 	for _, r := range clockReasons() {
 		names = append(names, r.name)
 	}
-	return append(names, clockReasonOther)
+	return append(names, CurrentLimit, clockReasonOther)
 }
+
+// CurrentLimit is the reason for reduced clocks that only the driver of AMD tells.
+const CurrentLimit = "current_limit"
 
 // clockReasonOther is a reason that the driver has and clockReasons has not.
 const clockReasonOther = "other"
@@ -255,7 +261,7 @@ func clockReadings() []Info {
 		{
 			Kind: ClockEventActive, Type: Gauge, Hardware: everyGPU, Label: "reason", Values: ClockReasons(),
 			Help: "1 if this is a reason why clocks are not higher, 0 otherwise. For hardware slowdown, thermal slowdown and power brake check cooling and power; " +
-				"sw_power_cap is normal under full load. other is present only while the driver reports a reason that is unknown here.",
+				"sw_power_cap is normal under full load, and so is current_limit, which only AMD reports. other is present only while the driver reports a reason that is unknown here.",
 			DCGM: "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", NvidiaSMI: "clocks_event_reasons.*",
 		},
 		{
@@ -300,8 +306,8 @@ func powerReadings() []Info {
 			DCGM: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
 		},
 		{
-			Kind: Temperature, Type: Gauge, Unit: "degrees Celsius", Hardware: withHBM, Label: "sensor", Values: []string{"gpu", "memory"},
-			Help: "Temperature of the chip and of the memory.",
+			Kind: Temperature, Type: Gauge, Unit: "degrees Celsius", Hardware: withHBM, Label: "sensor", Values: []string{"gpu", "junction", "memory"},
+			Help: "Temperature of the chip, of the memory and, with AMD, of the hottest point of the chip (junction). AMD Instinct reports no temperature of the chip besides it; gpu is then the same.",
 			DCGM: "DCGM_FI_DEV_GPU_TEMP, DCGM_FI_DEV_MEMORY_TEMP", NvidiaSMI: "temperature.gpu, temperature.memory",
 		},
 		{
@@ -380,6 +386,25 @@ func nvlinkReadings() []Info {
 		{
 			Kind: NVLinkUp, Type: Gauge, Hardware: withNVLink, Label: "link",
 			Help: "1 if the NVLink is active or in a low-power state, 0 otherwise, including links that are not connected.",
+		},
+	}
+}
+
+// xgmiReadings are those of AMD's links between GPUs.
+func xgmiReadings() []Info {
+	const instinct = "AMD Instinct with XGMI"
+	return []Info{
+		{
+			Kind: XGMITransmit, Type: Counter, Unit: "bytes", Hardware: instinct,
+			Help: "Bytes that the GPU wrote to others over all its XGMI links.",
+		},
+		{
+			Kind: XGMIReceive, Type: Counter, Unit: "bytes", Hardware: instinct,
+			Help: "Bytes that the GPU read from others over all its XGMI links.",
+		},
+		{
+			Kind: XGMIErrors, Type: Counter, Hardware: instinct, Label: "severity", Values: []string{"corrected", "uncorrected"},
+			Help: "Errors of the XGMI links since the driver was loaded. A steady increase slows down tensor parallelism.",
 		},
 	}
 }

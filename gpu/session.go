@@ -8,6 +8,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,9 +31,9 @@ const (
 
 // session is the poller's side of the library. One goroutine owns it.
 type session struct {
+	roster
 	lib      Library
 	settings *settings
-	log      *slog.Logger
 	required bool // there should be GPUs
 	// progress is called for each GPU that was opened, as that may take seconds.
 	progress func()
@@ -44,24 +45,16 @@ type session struct {
 	unopened     error // why a GPU could not be opened, permission aside
 	pause        time.Duration
 	reopen       time.Time // when to try again to reach GPUs that are lost
-
-	known map[string]DeviceSnapshot      // every GPU ever seen, by UUID, as last seen
-	xids  map[string]map[uint64]XIDCount // by UUID and number
 }
 
 func newSession(lib Library, o Options, log *slog.Logger) *session {
-	rank := map[Kind]int{}
-	for i, r := range Readings() {
-		rank[r.Kind] = i
-	}
 	s := &session{
-		lib: lib, log: log, required: o.Required,
+		roster: newRoster(log), lib: lib, required: o.Required,
 		settings: &settings{
-			questions: questions(), fields: fieldReadings(), slow: slowFieldReadings(), rank: rank,
+			questions: questions(), fields: fieldReadings(), slow: slowFieldReadings(), rank: rankOfKinds(),
 			processes: o.Processes, proc: cmp.Or(o.Proc, "/proc"), log: &onceLog{log: log, seen: map[string]bool{}},
-			asked: &lastAsked{},
+			asked: &lastAsked{}, bandwidth: &atomic.Pointer[map[string]float64]{},
 		},
-		known: map[string]DeviceSnapshot{}, xids: map[string]map[uint64]XIDCount{},
 	}
 	s.settings.bandwidth.Store(&o.Bandwidth)
 	return s
@@ -281,82 +274,6 @@ func stateOf(err error) State {
 	default:
 		return StateFailed
 	}
-}
-
-// list updates what is known of all GPUs, those that are lost included, and
-// returns it in the order of their index, with how many are up.
-// It logs each GPU that went or came back. found is added to.
-func (s *session) list(found map[string]DeviceSnapshot, lost map[string]error) (devices []DeviceSnapshot, up int) {
-	for uuid, before := range s.known {
-		if _, there := found[uuid]; !there {
-			found[uuid] = withoutReadings(before, false)
-		}
-	}
-	for uuid, now := range found {
-		before, seen := s.known[uuid]
-		switch wasUp := before.Up || !seen; {
-		case wasUp && !now.Up:
-			s.log.Warn("a GPU is lost", "uuid", uuid, "gpu", now.Index, "err", lost[uuid])
-		case !wasUp && now.Up:
-			s.log.Info("a GPU is back", "uuid", uuid, "gpu", now.Index)
-		}
-		s.know(uuid, now)
-	}
-	devices = s.all()
-	for _, d := range devices {
-		if d.Up {
-			up++
-		}
-	}
-	return devices, up
-}
-
-// all returns what is known of all GPUs, with their critical errors.
-func (s *session) all() []DeviceSnapshot {
-	var devices []DeviceSnapshot
-	for uuid, d := range s.known {
-		d.XIDs = slices.SortedFunc(maps.Values(s.xids[uuid]), func(a, b XIDCount) int { return cmp.Compare(a.Number, b.Number) })
-		devices = append(devices, d)
-	}
-	slices.SortFunc(devices, func(a, b DeviceSnapshot) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
-	})
-	return devices
-}
-
-// allDown returns the same with no GPU that answers.
-func (s *session) allDown() []DeviceSnapshot {
-	devices := s.all()
-	for i, d := range devices {
-		devices[i] = withoutReadings(d, false)
-	}
-	return devices
-}
-
-// know keeps what is known of a GPU. Of GPUs that are lost, some are forgotten
-// when there are too many.
-func (s *session) know(uuid string, now DeviceSnapshot) {
-	s.known[uuid] = now
-	for other, d := range s.known {
-		if len(s.known) <= 2*maxDevices {
-			return
-		}
-		if !d.Up {
-			delete(s.known, other)
-			delete(s.xids, other)
-		}
-	}
-}
-
-// withoutReadings returns what identifies a GPU, with its critical errors.
-func withoutReadings(d DeviceSnapshot, up bool) DeviceSnapshot {
-	d.Up = up
-	d.Readings, d.Processes, d.VGPUs = nil, nil, nil
-	d.MIG = slices.Clone(d.MIG)
-	for i := range d.MIG {
-		d.MIG[i].Readings = nil
-	}
-	return d
 }
 
 // takeXIDs counts the critical errors since the poll before.

@@ -218,6 +218,7 @@ func (g *GPU) read(readings []gpu.Reading) {
 		switch {
 		case r.Kind == gpu.Temperature && r.Label == "memory":
 			g.MemoryTemperature = &r.Value
+		case r.Kind == gpu.Temperature && r.Label == "junction":
 		case ok:
 			*value = &r.Value
 		case r.Kind == gpu.ClockEventActive && r.Value == 1 && r.Label != "idle":

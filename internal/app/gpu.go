@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/amd"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 )
 
@@ -17,15 +18,8 @@ type hardware struct {
 }
 
 // newHardware prepares the reading of GPUs and puts it on the page.
-// Where nothing else is looked at, there should be GPUs.
 func newHardware(env environment, in senses, r prometheus.Registerer, probes *collector.Probes) *hardware {
-	library := gpu.NVML("")
-	if in.simulated {
-		library = gpu.Simulated()
-	}
-	h := &hardware{sources: []*gpu.Poller{gpu.New(library, gpu.Options{
-		Required: !in.probe && !in.server, Processes: in.processes, Logger: env.logger,
-	})}}
+	h := &hardware{sources: newSources(env, in)}
 	probes.WatchGPUs(h.snapshots)
 	r.MustRegister(collector.NewGPU(h.snapshots))
 	if in.pods {
@@ -33,6 +27,25 @@ func newHardware(env environment, in senses, r prometheus.Registerer, probes *co
 		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.snapshots))
 	}
 	return h
+}
+
+// newSources returns what reads the GPUs of this machine. Where nothing else is looked at,
+// there should be GPUs: those of NVIDIA, unless the PCI bus lists AMD's alone.
+func newSources(env environment, in senses) []*gpu.Poller {
+	required := !in.probe && !in.server
+	if in.simulated {
+		return []*gpu.Poller{gpu.New(gpu.Simulated(), gpu.Options{Required: required, Logger: env.logger})}
+	}
+	hasAMD, hasNVIDIA := amd.Present(in.sysfs)
+	sources := []*gpu.Poller{gpu.New(gpu.NVML(""), gpu.Options{
+		Required: required && (hasNVIDIA || !hasAMD), Processes: in.processes, Logger: env.logger,
+	})}
+	if hasAMD {
+		sources = append(sources, gpu.NewScanning(amd.New(in.sysfs), gpu.Options{
+			Required: required && !hasNVIDIA, Logger: env.logger,
+		}))
+	}
+	return sources
 }
 
 // snapshots returns the latest readings of all sources.

@@ -77,12 +77,13 @@ func (s *senses) addFlags(c *kingpin.CmdClause) {
 // gpuFlags say what to read of the GPUs of this machine.
 type gpuFlags struct {
 	pods, processes bool
-	socket          string
+	socket, sysfs   string
 	simulated       bool // by the demo alone
 }
 
 func (f *gpuFlags) addFlags(c *kingpin.CmdClause) {
 	c.Flag("gpu.processes", "Show the processes that use each GPU, with their names. In a container this needs the process ids of the host.").BoolVar(&f.processes)
+	c.Flag("gpu.sysfs", "Directory of the machine's sysfs, by which the GPUs of AMD are read.").Default("/sys").StringVar(&f.sysfs)
 	c.Flag("gpu.pod-resources", "Ask the kubelet which pod has which GPU.").BoolVar(&f.pods)
 	c.Flag("gpu.pod-resources-socket", "Socket of the kubelet.").Default(pods.DefaultSocket).StringVar(&f.socket)
 }

@@ -1,0 +1,101 @@
+package gpu
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fakeScanner returns what its function does.
+type fakeScanner struct {
+	scan func(asking func(device, question string)) (Scan, error)
+}
+
+func (fakeScanner) Source() string { return "fake" }
+
+func (f fakeScanner) Scan(asking func(device, question string)) (Scan, error) { return f.scan(asking) }
+
+// A scanner that finds nothing, then GPUs, loses one, then all, panics and hangs.
+func TestScanning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gpuOf := func(uuid string, up bool) DeviceSnapshot {
+			return DeviceSnapshot{Vendor: AMD, UUID: uuid, Name: "AMD Instinct MI300X", Up: up, Readings: []Reading{{Kind: Power, Value: 1}, {Kind: MemoryTotal, Value: 2}}}
+		}
+		release := make(chan struct{})
+		current := func(func(device, question string)) (Scan, error) {
+			return Scan{}, &Error{Call: "find", Code: CodeLibraryNotFound}
+		}
+		var log bytes.Buffer
+		p := NewScanning(fakeScanner{func(asking func(device, question string)) (Scan, error) { return current(asking) }},
+			Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.Run(ctx) }()
+		expect := func(state State, up ...bool) *Snapshot {
+			t.Helper()
+			synctest.Wait()
+			s := p.Snapshot()
+			if s.State != state || s.Source != "fake" || len(s.Devices) != len(up) {
+				t.Fatalf("%s of %s with %d GPUs, want %s with %d: %v", s.State, s.Source, len(s.Devices), state, len(up), s.Err)
+			}
+			for i, d := range s.Devices {
+				if d.Up != up[i] || !d.Up && d.Readings != nil {
+					t.Errorf("GPU %s: %+v", d.UUID, d)
+				}
+			}
+			return s
+		}
+		expect(StateNoLibrary)
+		current = func(asking func(device, question string)) (Scan, error) {
+			for _, device := range []string{"a", "b"} { // each in time, both together not
+				asking(device, "power")
+				time.Sleep(8 * time.Second)
+			}
+			return Scan{Driver: "6", Devices: []DeviceSnapshot{gpuOf("a", true), gpuOf("b", true)}}, nil
+		}
+		time.Sleep(scanAgain + 20*time.Second)
+		s := expect(StateUp, true, true)
+		// 5.3 TB/s is that of the data sheet; memory comes first on a page.
+		if r := s.Devices[0].Readings; s.Driver != "6" || s.Count != 2 || len(r) != 3 || r[0].Kind != MemoryTotal || r[1] != (Reading{MemoryBandwidth, "table", 5.3e12}) {
+			t.Errorf("%+v", s.Devices[0])
+		}
+		current = func(func(device, question string)) (Scan, error) {
+			return Scan{Devices: []DeviceSnapshot{gpuOf("b", true)}, Problems: map[string]error{"power": &Error{Call: "power", Code: CodeNoData}}}, nil
+		}
+		time.Sleep(20 * time.Second)
+		if s := expect(StateUp, false, true); s.Count != 1 {
+			t.Errorf("%d GPUs are counted", s.Count)
+		}
+		current = func(func(device, question string)) (Scan, error) {
+			return Scan{Devices: []DeviceSnapshot{gpuOf("b", false)}}, nil
+		}
+		time.Sleep(6 * time.Second)
+		expect(StateLost, false, false)
+		current = func(func(device, question string)) (Scan, error) { panic("test") }
+		time.Sleep(6 * time.Second)
+		expect(StateFailed, false, false)
+		current = func(asking func(device, question string)) (Scan, error) {
+			asking("b", "power")
+			<-release
+			return Scan{}, nil
+		}
+		time.Sleep(scanAgain + 11*time.Second)
+		if s := expect(StateStuck, false, false); !strings.Contains(s.Err.Error(), "in power of b") {
+			t.Errorf("stuck: %v", s.Err)
+		}
+		close(release)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		for want, times := range map[string]int{"a reading of a GPU failed": 1, "a GPU is lost": 2, `reads="[memory_bandwidth_bytes_per_second`: 1} {
+			if got := strings.Count(log.String(), want); got != times {
+				t.Errorf("%q is logged %d times, want %d:\n%s", want, got, times, log.String())
+			}
+		}
+	})
+}
