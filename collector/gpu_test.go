@@ -20,6 +20,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/amd"
 )
 
 // gpuSamples returns the samples of a snapshot, in the order of a page.
@@ -391,15 +392,16 @@ func TestReferenceGPU(t *testing.T) {
 	var b strings.Builder
 	b.Write(intro)
 	b.WriteString("\n## Readings, and their names elsewhere\n\n")
-	b.WriteString("Units are base units: bytes and not MiB, hertz and not MHz, ratios of 1 and not percent. DCGM and `nvidia-smi --query-gpu` use others. " +
+	b.WriteString("Units are base units: bytes and not MiB, hertz and not MHz, ratios of 1 and not percent. DCGM, `nvidia-smi --query-gpu` and sysfs use others. " +
+		"The column amdgpu has the files that are read of AMD's GPUs, the column hardware the GPUs of NVIDIA that have the reading. " +
 		"Those marked † have an `inference_gpu_mig_*` twin.\n\n")
-	b.WriteString("| `inference_gpu_` | unit | DCGM | nvidia-smi | hardware |\n| --- | --- | --- | --- | --- |\n")
+	b.WriteString("| `inference_gpu_` | unit | DCGM | nvidia-smi | amdgpu | hardware |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, i := range gpu.Readings() {
 		name := "`" + string(i.Kind) + "`"
 		if slices.Contains(migKinds(), i.Kind) {
 			name += " †"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, i.Unit, codes(i.DCGM), codes(i.NvidiaSMI), i.Hardware)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, i.Unit, codes(i.DCGM), codes(i.NvidiaSMI), codes(amd.Files()[i.Kind]), i.Hardware)
 	}
 	b.WriteString("\n## Products whose bandwidth is known\n\n")
 	b.WriteString("By the data sheets. `hardware.gpu` takes these names, with or without the vendor's, in any case; also those that the driver uses.\n\n")

@@ -207,6 +207,26 @@ func TestScan(t *testing.T) {
 	})
 }
 
+// The documentation has what is read, and nothing else.
+func TestFiles(t *testing.T) {
+	sys := sysfs(t, "mi300x.txt", "rx7800xt.txt")
+	write(t, filepath.Join(sys, "devices/mi300x/gpu_metrics"), metrics16(t).bytes(t))
+	read := map[gpu.Kind]bool{}
+	for _, d := range scan(t, New(sys)).Devices {
+		for _, r := range d.Readings {
+			read[r.Kind] = true
+			if Files()[r.Kind] == "" {
+				t.Errorf("%s is not documented", r.Kind)
+			}
+		}
+	}
+	for kind := range Files() {
+		if !read[kind] {
+			t.Errorf("%s is not read", kind)
+		}
+	}
+}
+
 // The residencies of an integrated GPU with gpu_metrics 3.0 count from the second scan on.
 func TestResidencies(t *testing.T) {
 	sys := sysfs(t, "strixpoint.txt")
