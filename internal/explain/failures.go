@@ -58,8 +58,11 @@ func matchCertificate(f *facts) *match {
 }
 
 func matchCredentials(f *facts) *match {
-	if f.skips(result.SkipSecret) > 0 {
-		return &match{share: 1, title: "a secret of the endpoint is missing", evidence: lines(f.Exporter.Text)}
+	if n := f.skips(result.SkipSecret); n > 0 {
+		return &match{
+			share: 1, title: "a secret of the endpoint is missing", runbook: "InferenceProbeStale",
+			evidence: lines(plural(n, "skipped run")+" for a secret that is missing in the configuration", f.Exporter.Text),
+		}
 	}
 	return f.failures(func(p *Probe) bool {
 		return p.Outcome == result.Unauthorized || p.Outcome == result.HTTPError && p.Status == http.StatusProxyAuthRequired
