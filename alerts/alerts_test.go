@@ -58,10 +58,10 @@ func TestAlertNames(t *testing.T) {
 		"InferenceDecodeSpeedCollapse", "InferenceDiscoveredTargetsRejected", "InferenceDiscoveryFailing", "InferenceEndpointDown", "InferenceEndpointNoLongerProbed",
 		"InferenceExporterDown", "InferenceExporterLacksResources", "InferenceFingerprintChanged", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
 		"InferenceGPUMemoryNearlyFull", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
-		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceLatencyRegression", "InferenceManyEndpointsDegraded", "InferenceManyEndpointsDown",
+		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceKVCacheSaturated", "InferenceKVTransfersFailing", "InferenceLatencyRegression", "InferenceManyEndpointsDegraded", "InferenceManyEndpointsDown",
 		"InferenceMeasurementSuspect", "InferenceModelChanged", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",
 		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceProbersDisagree", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceQueueSaturated", "InferenceReplicaLossSlowsSurvivors",
-		"InferenceReplicaLost", "InferenceScheduleLag", "InferenceServerHung", "InferenceServerPageUnreadable",
+		"InferenceReplicaLost", "InferenceRequestsCorrupted", "InferenceScheduleLag", "InferenceServerHung", "InferenceServerPageUnreadable",
 		"InferenceServerQuantityMissing", "InferenceShardMissing", "InferenceStateNotSaved", "InferenceStreamsBuffered", "InferenceTPOTDegradedNow",
 		"InferenceTPOTRegression", "InferenceTPOTSlowBurn", "InferenceTTFTDegradedNow", "InferenceTTFTSlowBurn",
 		"InferenceWatchdog",
@@ -340,7 +340,7 @@ func recordedNames() []string {
 // TestRecordingNames checks that a name is given once and follows the
 // convention level:metric:operations.
 func TestRecordingNames(t *testing.T) {
-	shape := regexp.MustCompile(`^(endpoint|model|module|instance):inference_[a-z0-9_]+:[a-z0-9_]+$`)
+	shape := regexp.MustCompile(`^(endpoint|model|module|server|instance):inference_[a-z0-9_]+:[a-z0-9_]+$`)
 	names := recordedNames()
 	for i, name := range names {
 		if !shape.MatchString(name) {

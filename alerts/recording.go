@@ -245,6 +245,14 @@ func serverRatesGroup() Group {
 			"sum by ($K) (max by ($K, server) (inference_server_requests_running))"),
 		record("endpoint:inference_server_kv_cache_usage_ratio:max1h",
 			"max by ($K) (max_over_time(inference_server_kv_cache_usage_ratio[1h]))"),
+		record("server:inference_server_estimated_memory_bandwidth_use:ratio_rate5m",
+			`(
+  max by ($K, server) (rate(inference_server_estimated_read_bytes_per_gpu_total[5m]))
+  + on ($K, server)
+  max by ($K, server) (rate(inference_server_estimated_write_bytes_per_gpu_total[5m]))
+)
+/ on ($K) group_left ()
+max by ($K) (inference_endpoint_gpu_memory_bandwidth_bytes_per_second)`),
 	}}
 }
 

@@ -16,6 +16,8 @@ func serversGroup() Group {
 		allReplicasLost(),
 		serverPageUnreadable(),
 		serverQuantityMissing(),
+		kvTransfersFailing(),
+		requestsCorrupted(),
 	)}
 }
 

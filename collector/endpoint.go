@@ -139,6 +139,11 @@ func hardwareFamilies() []*hardwareFamily {
 		hardwareGauge("weights_bytes", "bytes",
 			"Bytes of weights that are read for each token, as configured.",
 			func(v hardwareValues) gauge { return gauge{float64(v.Weights), v.Weights > 0} }),
+		hardwareGauge("gpu_memory_bandwidth_bytes_per_second", "bytes_per_second",
+			"Memory bandwidth of one of the endpoint's GPUs, as configured or known of the product. Absent unless it is. inference_server_estimated_read_bytes_per_gpu_total and its sibling show how much of it is used.",
+			func(v hardwareValues) gauge {
+				return gauge{v.bandwidth / float64(v.GPUs), v.bandwidth > 0 && v.GPUs > 0}
+			}),
 		{newFamily(Family{
 			Name: "endpoint_gpu_info", Group: GroupEndpoint, Type: Gauge,
 			Help: "Always 1. A GPU that the endpoint runs on, as configured: its uuid or, for a MIG device, its mig_uuid. Use it to join an endpoint with the metrics of its GPUs.",

@@ -193,7 +193,7 @@ func hardwareOf(t *testing.T, p *Probes) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, v := range samples(t, p) {
-		for _, family := range []string{"decode_ceiling_tokens_per_second", "gpus", "weights_bytes", "gpu_info"} {
+		for _, family := range []string{"decode_ceiling_tokens_per_second", "gpus", "weights_bytes", "gpu_memory_bandwidth_bytes_per_second", "gpu_info"} {
 			if strings.HasPrefix(name, "inference_endpoint_"+family+"{") {
 				out[strings.TrimPrefix(name, "inference_endpoint_")] = v
 			}
@@ -226,19 +226,21 @@ func TestHardwareLabels(t *testing.T) {
 		Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 2, Weights: 16_000_000_000, UUIDs: []string{"GPU-b", "GPU-a"}},
 	})
 	wantSamples(t, hardwareOf(t, p), map[string]string{
-		`decode_ceiling_tokens_per_second{endpoint="e",team="search"}`: "418.75",
-		`gpus{endpoint="e",team="search"}`:                             "2",
-		`weights_bytes{endpoint="e",team="search"}`:                    "1.6e+10",
-		`gpu_info{endpoint="e",team="search",uuid="GPU-a"}`:            "1",
-		`gpu_info{endpoint="e",team="search",uuid="GPU-b"}`:            "1",
+		`decode_ceiling_tokens_per_second{endpoint="e",team="search"}`:      "418.75",
+		`gpus{endpoint="e",team="search"}`:                                  "2",
+		`weights_bytes{endpoint="e",team="search"}`:                         "1.6e+10",
+		`gpu_memory_bandwidth_bytes_per_second{endpoint="e",team="search"}`: "3.35e+12",
+		`gpu_info{endpoint="e",team="search",uuid="GPU-a"}`:                 "1",
+		`gpu_info{endpoint="e",team="search",uuid="GPU-b"}`:                 "1",
 	})
 	p.SetServed("e", &result.Result{Model: "m"})
 	wantSamples(t, hardwareOf(t, p), map[string]string{
-		`decode_ceiling_tokens_per_second{endpoint="e",model="m",team="search"}`: "418.75",
-		`gpus{endpoint="e",model="m",team="search"}`:                             "2",
-		`weights_bytes{endpoint="e",model="m",team="search"}`:                    "1.6e+10",
-		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-a"}`:            "1",
-		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-b"}`:            "1",
+		`decode_ceiling_tokens_per_second{endpoint="e",model="m",team="search"}`:      "418.75",
+		`gpus{endpoint="e",model="m",team="search"}`:                                  "2",
+		`weights_bytes{endpoint="e",model="m",team="search"}`:                         "1.6e+10",
+		`gpu_memory_bandwidth_bytes_per_second{endpoint="e",model="m",team="search"}`: "3.35e+12",
+		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-a"}`:                 "1",
+		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-b"}`:                 "1",
 	})
 	p.SetEndpoint(EndpointInfo{Endpoint: "e", Hardware: &config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}}})
 	wantSamples(t, hardwareOf(t, p), map[string]string{

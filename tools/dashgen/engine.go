@@ -22,6 +22,7 @@ func engineBoard() Board {
 			{Title: "Saturation", Panels: append(engineSaturation(), engineCache()...)},
 			{Title: "Latency as the servers see it", Panels: engineLatency()},
 			{Title: "Throughput", Panels: engineThroughput()},
+			{Title: "Steps of the engine, caches and disaggregation", Panels: engineInside()},
 			{Title: "The pages and what is under the servers", Panels: enginePages()},
 		},
 	}
