@@ -120,6 +120,7 @@ func full(t *testing.T) *Exposition {
 		UUID: "MIG-b", Minor: -1, GPUInstance: -1, ComputeInstance: -1, Namespace: "n", Pod: "p", Container: "c",
 	}}}
 	reg.MustRegister(NewGPU(watchGPUs), NewPods(func() *pods.Snapshot { return given }, watchGPUs))
+	reg.MustRegister(everyGateway())
 	return NewExposition(reg, p, servers)
 }
 
@@ -239,7 +240,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 			t.Errorf("values of %s (-source +page):\n%s", kind, d)
 		}
 	}
-	f("../config", "Quantity", labelValues(config.Quantities())...)
+	f("../config", "Quantity", labelValues(slices.Compact(slices.Sorted(slices.Values(append(config.Quantities(), config.GatewayQuantities()...)))))...)
 	f("../discovery", "Reason", labelValues(discovery.Reasons())...)
 	f("../engine", "Reason", labelValues(scrapeReasons())...)
 	f("../engine", "State", labelValues(states())...)
@@ -315,13 +316,15 @@ func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.Write(intro)
 	titles := map[Group]string{
-		GroupEndpoint: "Endpoints", GroupProbe: "Probes", GroupServer: "Servers", GroupGPU: "GPUs", GroupExporter: "The exporter itself",
+		GroupEndpoint: "Endpoints", GroupProbe: "Probes", GroupServer: "Servers", GroupGateway: "Gateways", GroupGPU: "GPUs", GroupExporter: "The exporter itself",
 	}
-	for _, g := range []Group{GroupEndpoint, GroupProbe, GroupServer, GroupGPU, GroupExporter} {
+	for _, g := range []Group{GroupEndpoint, GroupProbe, GroupServer, GroupGateway, GroupGPU, GroupExporter} {
 		fmt.Fprintf(&b, "\n## %s\n\n", titles[g])
 		switch g {
 		case GroupGPU:
 			b.WriteString("What they mean, which hardware has them and what they are called elsewhere: [gpu.md](gpu.md).\n\n")
+		case GroupGateway:
+			b.WriteString("What each software shows of them: [gateways.md](gateways.md).\n\n")
 		case GroupExporter:
 		default:
 			b.WriteString("The configured labels come on top of those named here.")

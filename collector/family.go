@@ -34,6 +34,7 @@ const (
 	GroupEndpoint Group = "endpoint" // what is configured
 	GroupProbe    Group = "probe"    // what the probes found
 	GroupServer   Group = "server"   // the servers' own metrics
+	GroupGateway  Group = "gateway"  // the pages of gateways in front of endpoints
 	GroupGPU      Group = "gpu"      // the GPUs of this machine
 	GroupExporter Group = "exporter" // the exporter itself
 )
@@ -92,6 +93,10 @@ func Catalogue() []Family {
 	all = appendDescriptions(all, probeFamilies())
 	all = appendDescriptions(all, findingsFamilies())
 	all = appendDescriptions(all, serverFamilies())
+	gateways := newGatewayFamilies()
+	for _, f := range gateways.list() {
+		all = append(all, f.Family)
+	}
 	gpus := newGPUFamilies()
 	for _, f := range gpus.list() {
 		all = append(all, f.Family)
@@ -114,7 +119,7 @@ func appendDescriptions[V any](all []Family, families []*familyOf[V]) []Family {
 func ReservedLabels() []string {
 	names := []string{"le", "quantile"}
 	for _, f := range Catalogue() {
-		if f.Group != GroupGPU && f.Group != GroupExporter {
+		if f.Group != GroupGateway && f.Group != GroupGPU && f.Group != GroupExporter {
 			names = append(names, f.Labels...)
 		}
 	}

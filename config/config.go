@@ -41,6 +41,12 @@ type Config struct {
 	// Engines say how to read the metrics pages of server software, by the name
 	// of the software; see below. Default: the built-in mappings.
 	Engines map[string]*Engine `yaml:"engines,omitempty"`
+	// Gateways are what stands in front of endpoints and has metrics of its own, by
+	// name; see below.
+	Gateways map[string]*Gateway `yaml:"gateways,omitempty"`
+	// GatewayMappings say how to read the metrics pages of gateways, by the name of
+	// the software; see below. Default: the built-in mappings.
+	GatewayMappings map[string]*GatewayMapping `yaml:"gateway_mappings,omitempty"`
 }
 
 // Check finds mistakes that only a package above this one can see, each with
@@ -170,6 +176,7 @@ func (c *Config) validate(r *report) {
 		d.validate(r, path("discovery").index(i), c.Modules)
 	}
 	c.validateEndpoints(r)
+	c.validateGateways(r)
 }
 
 func (c *Config) validateEndpoints(r *report) {

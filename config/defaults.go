@@ -90,6 +90,12 @@ func (c *Config) setDefaults(r *report) {
 	for name, e := range c.Engines {
 		e.setDefaults(r, path("engines").key(name))
 	}
+	for name, g := range c.Gateways {
+		g.setDefaults(r, path("gateways").key(name))
+	}
+	for name, g := range c.GatewayMappings {
+		g.setDefaults(r, path("gateway_mappings").key(name))
+	}
 }
 
 func (g *Global) setDefaults(r *report, p path) {
@@ -215,9 +221,12 @@ func (e *Engine) setDefaults(r *report, p path) {
 		e.PrefixCache[i].Hits.setDefaults(r, at.key("hits"), CombineSum)
 		e.PrefixCache[i].Queries.setDefaults(r, at.key("queries"), CombineSum)
 	}
-	for i := range e.Requests {
-		at, req := p.key("requests").index(i), &e.Requests[i]
-		orDefault(r, at.key("else"), &req.Else, defaultFinish(req))
+	setRequestsDefaults(r, p.key("requests"), e.Requests)
+}
+
+func setRequestsDefaults(r *report, p path, all []EngineRequests) {
+	for i := range all {
+		orDefault(r, p.index(i).key("else"), &all[i].Else, defaultFinish(&all[i]))
 	}
 }
 

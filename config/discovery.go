@@ -51,6 +51,8 @@ type Discovery struct {
 
 	allow   []hostRule         // Allow, parsed
 	modules map[string]*Module // those that a target may name
+
+	gateways map[string]*Gateway // the same
 }
 
 // Format writes the discovery as printYAML does.
@@ -104,7 +106,8 @@ func (d *Discovery) MakesSame(other *Discovery) bool {
 	return reflect.DeepEqual(d.Template, other.Template) &&
 		reflect.DeepEqual(d.RelabelConfigs, other.RelabelConfigs) &&
 		slices.Equal(d.Allow, other.Allow) &&
-		slices.Equal(slices.Sorted(maps.Keys(d.modules)), slices.Sorted(maps.Keys(other.modules)))
+		slices.Equal(slices.Sorted(maps.Keys(d.modules)), slices.Sorted(maps.Keys(other.modules))) &&
+		slices.Equal(slices.Sorted(maps.Keys(d.gateways)), slices.Sorted(maps.Keys(other.gateways)))
 }
 
 func (d *Discovery) validate(r *report, p path, modules map[string]*Module) {
@@ -198,6 +201,7 @@ const (
 	labelAPI      = "__api__"
 	labelEngine   = "__engine__"
 	labelModules  = "__modules__"
+	labelGateway  = "__gateway__"
 )
 
 // ErrNotAllowed is the error of a target whose host the discovery does not
@@ -234,6 +238,10 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	if names := target.Get(labelModules); names != "" {
 		e.Modules = strings.Split(strings.ReplaceAll(names, " ", ""), ",")
 		e.validateModules(r, labelModules, d.modules)
+	}
+	if name := target.Get(labelGateway); name != "" {
+		e.Gateway = name
+		validateGatewayName(r, labelGateway, name, d.gateways)
 	}
 	e.addLabels(r, target)
 	if len(r.errs) > 0 {

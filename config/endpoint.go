@@ -67,6 +67,9 @@ type Endpoint struct {
 	Budget Budget `yaml:"budget,omitempty"`
 	// Hardware says what the endpoint runs on; see below.
 	Hardware *Hardware `yaml:"hardware,omitempty"`
+	// Gateway is the name of the gateway under `gateways` that the requests to the
+	// endpoint pass. Default: none.
+	Gateway string `yaml:"gateway,omitempty"`
 
 	// MissingSecret says which secret of the endpoint is missing, so that it cannot be
 	// probed; "" is none. See Global.MissingSecrets.

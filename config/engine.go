@@ -73,6 +73,11 @@ type Engine struct {
 	PrefixCache []EnginePrefixCache `yaml:"prefix_cache,omitempty"`
 	// Requests are the series of ended requests; all of them are added.
 	Requests []EngineRequests `yaml:"requests,omitempty"`
+
+	// The others are those of a GatewayMapping.
+	Backend         []string         `yaml:"-"`
+	BackendRequests []EngineRequests `yaml:"-"`
+	Ready           []GatewayReady   `yaml:"-"`
 }
 
 // The ways to make one number of several samples.
@@ -301,7 +306,7 @@ func Quantities() []Quantity {
 // IsCounter reports whether a quantity grows until its server restarts. A
 // distribution is none, though its parts do the same.
 func IsCounter(q Quantity) bool {
-	return q == PrefixCacheHits || q == PrefixCacheAsked || q == RequestsFinished || slices.Contains(counters(), q)
+	return q == PrefixCacheHits || q == PrefixCacheAsked || q == RequestsFinished || slices.Contains(counters(), q) || isGatewayCounter(q)
 }
 
 // IsRatio reports whether a quantity is a share, from 0 to 1.
@@ -314,7 +319,7 @@ func isLargest(q Quantity) bool {
 	case ContextLength, KVBlockSize, LoRAMax, WeightsBytes, KVCacheBytes, GraphsBytes, EstimatedFLOPs, EstimatedRead, EstimatedWritten:
 		return true
 	}
-	return IsRatio(q)
+	return IsRatio(q) || q == Saturation
 }
 
 // Roles lists what part of a request a server can do.
@@ -332,6 +337,14 @@ func PrefixCacheUnits() []string { return []string{"tokens", "blocks", "requests
 // validate checks the mapping by itself: as it may change a built-in one, it need
 // not be complete.
 func (e *Engine) validate(r *report, p path) {
+	e.validateWith(r, p, vocabulary{Numbers(), Distributions(), Quantities()})
+}
+
+// vocabulary lists the quantities of mappings: those of `values`, those of
+// `histograms`, and all.
+type vocabulary struct{ numbers, distributions, all []Quantity }
+
+func (e *Engine) validateWith(r *report, p path, known vocabulary) {
 	validateList(r, p.key("sentinels"), len(e.Sentinels))
 	for i, s := range e.Sentinels {
 		validateSeries(r, p.key("sentinels").index(i), s)
@@ -353,14 +366,14 @@ func (e *Engine) validate(r *report, p path) {
 	for i, name := range e.Copies {
 		validateLabelName(r, p.key("copies").index(i), name)
 	}
-	validateQuantities(r, p.key("expected"), e.Expected)
-	validateQuantities(r, p.key("expected_after_work"), e.ExpectedAfterWork)
+	validateQuantities(r, p.key("expected"), e.Expected, known.all)
+	validateQuantities(r, p.key("expected_after_work"), e.ExpectedAfterWork, known.all)
 	validateList(r, p.key("progress"), len(e.Progress))
 	for i := range e.Progress {
 		e.Progress[i].validate(r, p.key("progress").index(i))
 	}
-	validateByQuantity(r, p.key("values"), e.Values, Numbers(), (*EngineSource).validate)
-	validateByQuantity(r, p.key("histograms"), e.Histograms, Distributions(), (*EngineHistogram).validate)
+	validateByQuantity(r, p.key("values"), e.Values, known.numbers, (*EngineSource).validate)
+	validateByQuantity(r, p.key("histograms"), e.Histograms, known.distributions, (*EngineHistogram).validate)
 	for key, sources := range e.lengths() {
 		validateList(r, p.key(key), len(sources))
 		for i := range sources {
@@ -368,9 +381,13 @@ func (e *Engine) validate(r *report, p path) {
 		}
 	}
 	e.validatePrefixCache(r, p.key("prefix_cache"))
-	validateList(r, p.key("requests"), len(e.Requests))
-	for i := range e.Requests {
-		e.Requests[i].validate(r, p.key("requests").index(i))
+	validateRequests(r, p.key("requests"), e.Requests)
+}
+
+func validateRequests(r *report, p path, all []EngineRequests) {
+	validateList(r, p, len(all))
+	for i := range all {
+		all[i].validate(r, p.index(i))
 	}
 }
 
@@ -520,10 +537,10 @@ func isPage(s string) bool {
 	return isPath(s)
 }
 
-func validateQuantities(r *report, p path, list []Quantity) {
+func validateQuantities(r *report, p path, list, known []Quantity) {
 	validateList(r, p, len(list))
 	for i, q := range list {
-		validateQuantity(r, p.index(i), q, Quantities())
+		validateQuantity(r, p.index(i), q, known)
 	}
 }
 

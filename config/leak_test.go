@@ -87,7 +87,12 @@ func secretConfig(t *testing.T) (c *Config, key string) {
 		d["http_sd_configs"] = []object{{"url": "http://sd", "authorization": object{"credentials": sentinel + "-sd"}}}
 		discovery = append(discovery, d)
 	}
+	gateways := object{}
+	for i, h := range clients {
+		gateways[fmt.Sprintf("g%d", i)] = object{"urls": []string{"http://g/metrics"}, "http": h}
+	}
 	text, err := yaml.Marshal(object{
+		"gateways":  gateways,
 		"endpoints": endpoints,
 		"discovery": discovery,
 		"tracing":   object{"otlp_endpoint": "http://otel", "headers": object{"X-Key": "${SECRET_IN_TESTS}"}},
@@ -117,8 +122,10 @@ func secretKeys(t reflect.Type, v reflect.Value, at string, set map[string]bool)
 		}
 	case reflect.Map:
 		secretKeys(t.Elem(), reflect.Value{}, at+".*", set)
-		for i := 0; v.IsValid() && i < v.Len(); i++ {
-			secretKeys(t.Elem(), v.MapIndex(v.MapKeys()[i]), at+".*", set)
+		if v.IsValid() {
+			for _, item := range v.Seq2() {
+				secretKeys(t.Elem(), item, at+".*", set)
+			}
 		}
 	case reflect.Slice:
 		secretKeys(t.Elem(), reflect.Value{}, at+"[]", set)

@@ -42,6 +42,9 @@ func TestReference(t *testing.T) {
 		"finishes":      func() string { return codes(api.FinishReasons()) },
 		"numbers":       func() string { return codes(Numbers()) },
 		"distributions": func() string { return codes(Distributions()) },
+
+		"gatewayNumbers":       func() string { return codes(GatewayNumbers()) },
+		"gatewayDistributions": func() string { return codes(GatewayDistributions()) },
 	}).ParseFiles("testdata/reference.md.tmpl")
 	if err != nil {
 		t.Fatal(err)
@@ -118,6 +121,7 @@ func TestFullExample(t *testing.T) {
 		Servers{},
 		Price{},
 		Hardware{},
+		Gateway{},
 		Probe{},
 		Tracing{},
 	} {
@@ -180,10 +184,20 @@ func newReference(t *testing.T) *reference {
 		EngineHistogram{},
 		EnginePrefixCache{},
 		EngineRequests{},
+		newGateway(),
+		GatewayMapping{},
+		GatewayReady{},
 	} {
 		r.values[reflect.TypeOf(v).Name()] = reflect.ValueOf(v)
 	}
 	return r
+}
+
+// newGateway returns a gateway with its defaults.
+func newGateway() Gateway {
+	var g Gateway
+	g.setDefaults(newReport(""), "")
+	return g
 }
 
 func (r *reference) file(name string) (string, error) {

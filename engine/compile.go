@@ -115,6 +115,10 @@ type mapping struct {
 	requests    [][]int // the sources of each item, by index in finishes
 	expected    []config.Quantity
 	afterWork   []config.Quantity // expected once the server has worked
+
+	// Of the backends of a gateway. Without backendRequests they are those of requests.
+	backendRequests [][]int
+	ready           []readiness
 }
 
 // compile makes a mapping ready. What is wrong in it for a page shows when the
@@ -160,6 +164,12 @@ func compile(name string, e *config.Engine, lengths bool) *mapping {
 	}
 	for i := range e.Requests {
 		c.requests = append(c.requests, c.addRequests(&e.Requests[i]))
+	}
+	for i := range e.BackendRequests {
+		c.backendRequests = append(c.backendRequests, c.addRequests(&e.BackendRequests[i]))
+	}
+	for i := range e.Ready {
+		c.ready = append(c.ready, c.addReady(&e.Ready[i]))
 	}
 	return c
 }

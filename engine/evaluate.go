@@ -108,10 +108,10 @@ func firstOf(sources []*distribution, results []result) *Histogram {
 	return nil
 }
 
-// finished adds up the ended requests by how they ended.
-func (c *mapping) finished(results []result) map[string]float64 {
+// finished adds up the ended requests of items by how they ended.
+func (c *mapping) finished(items [][]int, results []result) map[string]float64 {
 	requests := map[string]float64{}
-	for _, sources := range c.requests {
+	for _, sources := range items {
 		for i, source := range sources {
 			if v := results[source].values; v != nil && !math.IsInf(v[0], 0) {
 				requests[c.finishes[i]] += v[0]

@@ -14,7 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-//go:embed mappings/*.yml
+//go:embed mappings/*.yml mappings/gateways/*.yml
 var builtIn embed.FS
 
 // The usual page, and one that has to be tried before it: where it is there,
@@ -42,40 +42,46 @@ type Mappings struct {
 // are merged by key, lists and scalars replaced. The error is a join of what
 // Check finds.
 func NewMappings(own map[string]*config.Engine) (*Mappings, error) {
-	engines, err := readBuiltIn()
+	engines, err := readBuiltInEngines()
 	if err != nil {
 		return nil, err
 	}
-	return newMappings(engines, own, false)
+	return newMappings("engines", engines, own, false)
 }
 
 // Check returns the names of the engines that have a mapping, sorted, own ones
 // included, and the mistakes in own ones.
 func Check(own map[string]*config.Engine) (names []string, mistakes []*config.Error) {
-	engines, err := readBuiltIn()
+	engines, err := readBuiltInEngines()
 	if err != nil {
 		mistakes = append(mistakes, &config.Error{Path: "engines", Msg: err.Error()})
 	}
 	engines = mergeAll(engines, own)
-	return slices.Sorted(maps.Keys(engines)), append(mistakes, withoutSentinels(engines)...)
+	return slices.Sorted(maps.Keys(engines)), append(mistakes, withoutSentinels("engines", engines)...)
 }
 
-// readBuiltIn returns the mappings of package engine; the name of a file is
-// that of its engine.
-func readBuiltIn() (map[string]*config.Engine, error) {
-	const dir = "mappings"
+func readBuiltInEngines() (map[string]*config.Engine, error) {
+	return readBuiltIn("mappings", config.ParseEngine)
+}
+
+// readBuiltIn returns the mappings of a directory; the name of a file is that of
+// its software.
+func readBuiltIn(dir string, parse func(data []byte, name string) (*config.Engine, error)) (map[string]*config.Engine, error) {
 	files, err := builtIn.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list built-in mappings: %w", err)
 	}
 	engines := map[string]*config.Engine{}
 	for _, f := range files {
+		if f.IsDir() {
+			continue
+		}
 		file := path.Join(dir, f.Name())
 		data, err := builtIn.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read built-in mapping: %w", err)
 		}
-		e, err := config.ParseEngine(data, file)
+		e, err := parse(data, file)
 		if err != nil {
 			return nil, err
 		}
@@ -84,11 +90,11 @@ func readBuiltIn() (map[string]*config.Engine, error) {
 	return engines, nil
 }
 
-// newMappings returns mappings that read the lengths of requests too, or not.
-func newMappings(base, own map[string]*config.Engine, lengths bool) (*Mappings, error) {
+// newMappings returns the mappings of a section, which read the lengths of requests too, or not.
+func newMappings(section string, base, own map[string]*config.Engine, lengths bool) (*Mappings, error) {
 	engines := mergeAll(base, own)
 	var errs []error
-	for _, e := range withoutSentinels(engines) {
+	for _, e := range withoutSentinels(section, engines) {
 		errs = append(errs, e)
 	}
 	if len(errs) > 0 {
@@ -117,7 +123,7 @@ func newMappings(base, own map[string]*config.Engine, lengths bool) (*Mappings, 
 	m.pages = m.commonPages()
 	m.scratch.New = func() any { return new(scratch) }
 	m.withLengths = sync.OnceValue(func() *Mappings {
-		with, _ := newMappings(base, own, true) // as good as these
+		with, _ := newMappings(section, base, own, true) // as good as these
 		with.memory = m.memory
 		return with
 	})
@@ -143,13 +149,13 @@ func mergeAll(base, own map[string]*config.Engine) map[string]*config.Engine {
 	return engines
 }
 
-// withoutSentinels reports the mappings that no page is recognised by.
-func withoutSentinels(engines map[string]*config.Engine) []*config.Error {
+// withoutSentinels reports the mappings of a section that no page is recognised by.
+func withoutSentinels(section string, engines map[string]*config.Engine) []*config.Error {
 	var mistakes []*config.Error
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
 		if len(engines[name].Sentinels) == 0 {
 			mistakes = append(mistakes, &config.Error{
-				Path: config.Key("engines", name),
+				Path: config.Key(section, name),
 				Msg:  "no sentinels; a new mapping needs series that no other engine has",
 			})
 		}
@@ -170,6 +176,9 @@ func merge(base, e *config.Engine) *config.Engine {
 	replace(&c.OutputLengths, e.OutputLengths)
 	replace(&c.PrefixCache, e.PrefixCache)
 	replace(&c.Requests, e.Requests)
+	replace(&c.Backend, e.Backend)
+	replace(&c.BackendRequests, e.BackendRequests)
+	replace(&c.Ready, e.Ready)
 	c.Fallback = c.Fallback || e.Fallback
 	c.Setup = cmp.Or(e.Setup, c.Setup)
 	c.Notes = cmp.Or(e.Notes, c.Notes)

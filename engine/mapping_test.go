@@ -63,7 +63,7 @@ requests: [{series: done}]
 		{"scalars", "setup: s\nnotes: n\nmodel_label: l", func(e *config.Engine) { e.Setup, e.Notes, e.ModelLabel = "s", "n", "l" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m, err := newMappings(map[string]*config.Engine{"acme": base}, map[string]*config.Engine{"acme": parseMapping(t, tc.own)}, false)
+			m, err := newMappings("engines", map[string]*config.Engine{"acme": base}, map[string]*config.Engine{"acme": parseMapping(t, tc.own)}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestPages(t *testing.T) {
 		"nested": parseMapping(t, "sentinels: [c]\npages: [/v1/metrics]"),
 		"json":   parseMapping(t, "sentinels: [d]\npages: [/prometheus/metrics]"),
 	}
-	m, err := newMappings(engines, nil, false)
+	m, err := newMappings("engines", engines, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ func TestRecognise(t *testing.T) {
 		engines[name] = parseMapping(t, text)
 	}
 	own := map[string]*config.Engine{"zeta": parseMapping(t, "sentinels: ['zeta:up', shared]")}
-	m, err := newMappings(engines, own, false)
+	m, err := newMappings("engines", engines, own, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ type pageLab struct {
 
 func newPageLab(t *testing.T, mapping string) *pageLab {
 	t.Helper()
-	m, err := newMappings(nil, map[string]*config.Engine{"acme": parseMapping(t, mapping)}, false)
+	m, err := newMappings("engines", nil, map[string]*config.Engine{"acme": parseMapping(t, mapping)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,8 @@ type Reader struct {
 	queued bool            // requests were seen to wait since the server started
 	worked time.Time       // when progress was last seen
 	ranks  map[uint64]rank // by the labels of their series
+
+	backends map[string]*Reader // of a gateway, those on the latest page by name
 }
 
 // way is in which way a page was read.
@@ -80,9 +82,15 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 	if err != nil {
 		return nil, err
 	}
+	backends := s.byBackend()
 	s.assemble(c)
-	r.follow(way{c, w.Model, filtered}, s)
-	return r.snapshot(c, s, at), nil
+	read := way{c, w.Model, filtered}
+	r.follow(read, s)
+	snap := r.snapshot(c, s, at)
+	if len(c.config.Backend) > 0 {
+		r.readBackends(read, s, snap, backends)
+	}
+	return snap, nil
 }
 
 // unmapped returns why a page is not read that no mapping knows: it may be no
@@ -128,7 +136,7 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 		Engine: c.name, At: at, PrefixCacheRatio: -1, Role: s.role,
 		Values:     c.numbers(s.results),
 		Histograms: c.distributions(s.results),
-		Requests:   c.finished(s.results),
+		Requests:   c.finished(c.requests, s.results),
 
 		InputLengths: firstOf(c.inputLengths, s.results), OutputLengths: firstOf(c.outputLengths, s.results),
 	}

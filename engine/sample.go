@@ -235,6 +235,7 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 		}
 	}
 	sm.set, s.hash = ls.HashWithoutLabels(s.hash, without...)
+	s.noteBackend(c, sm.set, ls)
 	sm.source, sm.part, sm.value = int32(t.source), t.part, value
 	if src.requests != nil {
 		sm.source += int32(c.finish(src.requests, ls))
@@ -319,6 +320,7 @@ type scratch struct {
 	role     string    // of the server, as in a snapshot
 	results  []result  // by source
 	cells    []cell
+	backends map[uint64]string // of a gateway, by the set of a sample
 }
 
 // maxKept is for how many samples a scratch may have room to be used again.
@@ -328,6 +330,7 @@ const maxKept = 16 << 10
 func (s *scratch) reset(c *mapping) {
 	s.samples, s.wrong, s.series, s.numbers = s.samples[:0], s.wrong[:0], s.series[:0], s.numbers[:0]
 	s.models, s.role = models{}, ""
+	clear(s.backends)
 	s.spelling = sized(s.spelling, len(c.sources))
 	for i := range s.spelling {
 		s.spelling[i] = math.MaxUint8

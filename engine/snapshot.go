@@ -48,6 +48,10 @@ type Snapshot struct {
 	// Missing are the quantities that every page of this engine shows, or
 	// every one after some work, and this one did not. Sorted.
 	Missing []config.Quantity
+	// Backends are what the page of a gateway shows of each of its backends, by name;
+	// nil where it shows none, or more than are read one by one. Of the values,
+	// BackendsReady is 1 or 0 where the page says whether the backend is ready.
+	Backends map[string]*Snapshot
 }
 
 // Histogram is a cumulative histogram with the bounds of the engine.

@@ -93,9 +93,11 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	if o.senses.gpu {
 		d.hardware = newHardware(env, o.senses, registry, probes)
 	}
+	gateways := collector.NewGateways()
+	registry.MustRegister(gateways)
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
-		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Health: d.health, Board: d.board,
+		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Gateways: gateways, Self: d.self, Health: d.health, Board: d.board,
 		Observers: []fleet.Observer{d.traces}, Logger: env.logger,
 	}
 	if d.hardware != nil {

@@ -20,7 +20,7 @@ import (
 // Checks returns the checks of a configuration that need to know what a fleet does
 // with it.
 func Checks() []config.Check {
-	return []config.Check{checkEngines, checkHardware, checkModules, checkObjectives, checkBudgets}
+	return []config.Check{checkEngines, checkGateways, checkHardware, checkModules, checkObjectives, checkBudgets}
 }
 
 // section is a part of the configuration that describes an endpoint: one of the list,
@@ -73,6 +73,20 @@ func checkEngines(cfg *config.Config) []*config.Error {
 	for _, e := range sections(cfg) {
 		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
 			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q; known: %s", name, strings.Join(known, ", ")))
+		}
+	}
+	return mistakes
+}
+
+// checkGateways does the same for the mappings of gateways.
+func checkGateways(cfg *config.Config) []*config.Error {
+	known, mistakes := engine.CheckGateways(cfg.GatewayMappings)
+	for _, name := range slices.Sorted(maps.Keys(cfg.Gateways)) {
+		if software := cfg.Gateways[name].Software; software != "" && !slices.Contains(known, software) {
+			mistakes = append(mistakes, &config.Error{
+				Path: config.Key("gateways", name) + ".software",
+				Msg:  fmt.Sprintf("unknown gateway software %.64q; known: %s", software, strings.Join(known, ", ")),
+			})
 		}
 	}
 	return mistakes

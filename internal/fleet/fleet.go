@@ -36,8 +36,10 @@ type Options struct {
 	Probes            *collector.Probes
 	Servers           *collector.Servers
 	Self              *collector.Self
-	Health            *health.Monitor
-	Board             *status.Board
+	// Gateways shows the pages of gateways. Default: they are read and not shown.
+	Gateways *collector.Gateways
+	Health   *health.Monitor
+	Board    *status.Board
 	// GPUs returns the latest readings of the GPUs, by source; nil is none.
 	GPUs func() gpu.Snapshots
 	// Observers take the results after metrics and status page.
@@ -62,6 +64,7 @@ type Fleet struct {
 	modules  map[string]*config.Module
 	hashes   map[string]uint64 // of the modules that members are built with
 	members  map[string]*member
+	gateways *gateways
 	refused  map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
 	count    atomic.Int64              // of members, for other goroutines
 }
@@ -76,7 +79,10 @@ type Plan struct {
 
 // New returns a fleet without endpoints, which must be closed.
 func New(o Options) *Fleet {
-	f := &Fleet{Options: o, dialer: prober.NewDialer(), budgets: newBudgets(config.Budget{})}
+	f := &Fleet{Options: o, dialer: prober.NewDialer(), budgets: newBudgets(config.Budget{}), gateways: new(gateways)}
+	if f.Gateways == nil {
+		f.Gateways = collector.NewGateways()
+	}
 	if f.Network == nil {
 		f.Network = network{f.dialer}
 	}
@@ -114,13 +120,19 @@ func (f *Fleet) Apply(p Plan) error {
 	}
 	modules := keepEqual(f.modules, p.Config.Modules)
 	f.hashes = moduleHashes(modules)
+	nextGateways, freshGateways, err := f.newGateways(p.Config)
+	if err != nil {
+		return err
+	}
 	next, fresh, err := f.build(p, modules, mappings)
 	if err != nil {
 		for _, m := range fresh {
 			m.close()
 		}
+		closeGateways(freshGateways)
 		return err
 	}
+	f.useGateways(nextGateways)
 	gone := maps.Clone(f.members)
 	maps.DeleteFunc(gone, func(name string, m *member) bool { return next[name] == m })
 	f.members, f.modules, f.mappings, f.engines = next, modules, mappings, p.Config.Engines
@@ -222,6 +234,7 @@ func (f *Fleet) add(m *member) {
 		State: state.Status, Cause: func() explain.Cause { return f.explains.cause(e.Name) },
 	})
 	f.Servers.Set(serversID(e), nil)
+	f.Gateways.SetEndpoint(e.Name, e.Gateway)
 	for _, n := range m.findings {
 		n.series = f.Probes.Findings(n.id)
 		n.restore(f.learned, time.Now())
@@ -245,6 +258,7 @@ func (f *Fleet) remove(name string, m *member) {
 	}
 	f.Probes.RemoveEndpoint(name)
 	f.Servers.Remove(name)
+	f.Gateways.SetEndpoint(name, "")
 	next := f.members[name]
 	if next == nil || !sameTarget(m.endpoint, next.endpoint) {
 		f.Board.RemoveEndpoint(name)
@@ -281,6 +295,7 @@ func (f *Fleet) schedule() {
 			})
 		}
 	}
+	scrapes = append(scrapes, f.gateways.jobs()...)
 	if f.Probing != nil {
 		f.Probing.Update(probes)
 	}
@@ -295,6 +310,9 @@ func (f *Fleet) Close() {
 	f.onDemand.close()
 	for _, m := range f.members {
 		m.close()
+	}
+	for _, g := range f.gateways.byName {
+		g.close()
 	}
 	_ = f.dialer.Close()
 }
@@ -409,7 +427,7 @@ func (f *Fleet) addScrape(m *member) error {
 	m.scrape = &scrape{
 		lifecycle: lifecycle{release: e.Close}, reader: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
 		id: serversID(m.endpoint), memory: m.memory, traffic: m.traffic, parts: m.parts,
-		logger: f.Logger.With("endpoint", m.endpoint.Name),
+		log: serverLog{logger: f.Logger.With("endpoint", m.endpoint.Name), section: "engines"},
 	}
 	return nil
 }

@@ -20,18 +20,16 @@ type scrape struct {
 	lifecycle
 	// from is when readings begin while the model is not known, which is a label
 	// of all their values.
-	from       time.Time
-	id         collector.ServersID
-	reader     Reader
-	identity   *identity
-	memory     *memory
-	traffic    *traffic // nil where no module asks what users ask
-	parts      *ttftParts
-	servers    *collector.Servers
-	board      *status.Board
-	logger     *slog.Logger
-	states     map[string]serverState // of the last reading, by server
-	incomplete map[string]string      // quantities that were missing, by server
+	from     time.Time
+	id       collector.ServersID
+	reader   Reader
+	identity *identity
+	memory   *memory
+	traffic  *traffic // nil where no module asks what users ask
+	parts    *ttftParts
+	servers  *collector.Servers
+	board    *status.Board
+	log      serverLog
 }
 
 // read reads all pages once and publishes their values.
@@ -42,8 +40,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	}
 	var statuses []engine.Status
 	s.run(ctx, func(ctx context.Context) { statuses = s.reader.Scrape(ctx, known) }, func() {
-		ours := func(st engine.Status) bool { return connect.IsShortage(st.Err) }
-		if ctx.Err() != nil || slices.ContainsFunc(statuses, ours) {
+		if ctx.Err() != nil || hasShortage(statuses) {
 			return // ended by us, or for a lack of ours, which says nothing of the servers
 		}
 		id := s.id
@@ -54,21 +51,35 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		s.board.SetServers(id.Endpoint, there)
 		s.memory.read(there)
 		s.traffic.read(there)
-		s.log(statuses)
+		s.log.all(statuses)
 	})
 	return schedule.Report{}
 }
 
-// log reports servers that come, go or change their state, and quantities
+// hasShortage reports whether a page could not be read for a lack of this machine's.
+func hasShortage(statuses []engine.Status) bool {
+	return slices.ContainsFunc(statuses, func(st engine.Status) bool { return connect.IsShortage(st.Err) })
+}
+
+// serverLog logs what changes from one reading of pages to the next. It is used by one
+// reading at a time.
+type serverLog struct {
+	logger     *slog.Logger
+	section    string                 // of the configuration, with the mappings
+	states     map[string]serverState // of the last reading, by server
+	incomplete map[string]string      // quantities that were missing, by server
+}
+
+// all reports servers that come, go or change their state, and quantities
 // that a page no longer shows.
-func (s *scrape) log(statuses []engine.Status) {
+func (s *serverLog) all(statuses []engine.Status) {
 	states := make(map[string]serverState, len(statuses))
 	incomplete := map[string]string{}
 	for i := range statuses {
 		st := &statuses[i]
 		states[st.Server] = stateOf(st)
 		if before, seen := s.states[st.Server]; !seen || before != stateOf(st) {
-			s.logState(st, seen)
+			s.one(st, seen)
 		}
 		if st.Snapshot == nil || len(st.Snapshot.Missing) == 0 {
 			continue
@@ -76,7 +87,7 @@ func (s *scrape) log(statuses []engine.Status) {
 		missing := fmt.Sprint(st.Snapshot.Missing)
 		incomplete[st.Server] = missing
 		if s.incomplete[st.Server] != missing {
-			s.logger.Warn("the server's page lacks quantities that this engine always showed; if it renamed them, set them under engines",
+			s.logger.Warn("the server's page lacks quantities that this engine always showed; if it renamed them, set them under "+s.section,
 				"server", st.Server, "engine", st.Snapshot.Engine, "missing", missing)
 		}
 	}
@@ -97,7 +108,7 @@ type serverState struct {
 
 func stateOf(st *engine.Status) serverState { return serverState{st.State, st.Reason, st.Absent} }
 
-func (s *scrape) logState(st *engine.Status, seen bool) {
+func (s *serverLog) one(st *engine.Status, seen bool) {
 	switch {
 	case st.State == engine.Up && seen:
 		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)

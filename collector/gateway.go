@@ -1,0 +1,370 @@
+package collector
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+)
+
+// maxGatewayBackends is how many backends of a page have series of their own. Of more
+// the first by name have, so that the series stay the same.
+const maxGatewayBackends = 64
+
+// Gateways shows what the pages of gateways tell, and which endpoints are behind which.
+// It is a prometheus.Collector, and safe for concurrent use.
+type Gateways struct {
+	families gatewayFamilies
+
+	mu       sync.Mutex
+	statuses map[string][]engine.Status // by gateway
+	software map[string]string          // that of the latest page, by gateway
+	behind   map[string]string          // the gateway of an endpoint
+}
+
+// NewGateways returns a collector without gateways.
+func NewGateways() *Gateways {
+	return &Gateways{
+		families: newGatewayFamilies(),
+		statuses: map[string][]engine.Status{}, software: map[string]string{}, behind: map[string]string{},
+	}
+}
+
+// Set replaces what is known of the replicas of a gateway. Software is that of the
+// configuration, "" is unknown. The statuses must not be changed afterwards.
+func (g *Gateways) Set(name, software string, statuses []engine.Status) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range statuses {
+		if s := snapshotOf(&statuses[i]); s != nil {
+			software = s.Engine
+			break
+		}
+	}
+	g.statuses[name] = statuses
+	g.software[name] = cmp.Or(software, g.software[name])
+}
+
+// Remove takes a gateway off the page.
+func (g *Gateways) Remove(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.statuses, name)
+	delete(g.software, name)
+}
+
+// SetEndpoint makes known behind which gateway an endpoint is; "" is none.
+func (g *Gateways) SetEndpoint(endpoint, gateway string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if gateway == "" {
+		delete(g.behind, endpoint)
+		return
+	}
+	g.behind[endpoint] = gateway
+}
+
+// Describe implements prometheus.Collector.
+func (g *Gateways) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range g.families.list() {
+		out <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *Gateways) Collect(out chan<- prometheus.Metric) {
+	g.mu.Lock()
+	statuses, software, behind := maps.Clone(g.statuses), maps.Clone(g.software), maps.Clone(g.behind)
+	g.mu.Unlock()
+	for endpoint, gateway := range behind {
+		g.families.endpointInfo.send(out, 1, endpoint, gateway)
+	}
+	for name, all := range statuses {
+		for i := range all {
+			page := gatewayPage{gatewayFamilies: &g.families, out: out, labels: []string{name, software[name], all[i].Server}}
+			page.reading(&all[i])
+			if s := snapshotOf(&all[i]); s != nil {
+				page.whole(s)
+				page.backends(s)
+			}
+		}
+	}
+}
+
+// gatewayFamily is a Family of gateways, described for the registry.
+type gatewayFamily struct {
+	Family
+	desc *prometheus.Desc
+}
+
+// The labels of the series of a gateway, and of one of its backends.
+func gatewayLabels(own ...string) []string {
+	return append([]string{"gateway", "software", "server"}, own...)
+}
+
+func backendLabels(own ...string) []string {
+	return gatewayLabels(append([]string{"backend"}, own...)...)
+}
+
+// newGatewayFamily returns a family. f.Name comes without the prefix.
+func newGatewayFamily(f Family) *gatewayFamily {
+	f.Name, f.Group = namePrefix+f.Name, GroupGateway
+	return &gatewayFamily{f, prometheus.V2.NewDesc(f.Name, f.Help, prometheus.UnconstrainedLabels(f.Labels), nil, prometheus.WithUnit(f.Unit))}
+}
+
+func (f *gatewayFamily) send(out chan<- prometheus.Metric, v float64, labels ...string) {
+	typ := prometheus.GaugeValue
+	if f.Type == Counter {
+		typ = prometheus.CounterValue
+	}
+	out <- prometheus.MustNewConstMetric(f.desc, typ, v, validLabels(labels)...)
+}
+
+// sendHistogram sends a histogram with its bounds, or without.
+func (f *gatewayFamily) sendHistogram(out chan<- prometheus.Metric, h *engine.Histogram, bounds bool, labels ...string) {
+	buckets := map[float64]uint64{}
+	if bounds {
+		for i, bound := range h.Bounds {
+			buckets[bound] = h.Counts[i]
+		}
+	}
+	out <- prometheus.MustNewConstHistogram(f.desc, h.Count, h.Sum, buckets, validLabels(labels)...)
+}
+
+// validLabels returns the values of labels as a registry takes them. Some are texts of
+// others.
+func validLabels(values []string) []string {
+	valid := make([]string, len(values))
+	for i, v := range values {
+		valid[i] = strings.ToValidUTF8(boundModel(v), "\uFFFD")
+	}
+	return valid
+}
+
+// gatewayFamilies are the families of gateways.
+type gatewayFamilies struct {
+	endpointInfo                         *gatewayFamily
+	up, lastScrape, scrapeDuration, fail *gatewayFamily
+	missing                              *gatewayFamily
+	values, histograms                   map[config.Quantity]*gatewayFamily
+	requests                             *gatewayFamily
+	backendReady, backendRequests        *gatewayFamily
+	backendValues, backendHistograms     map[config.Quantity]*gatewayFamily
+}
+
+// list returns the families in the order of the documentation.
+func (d *gatewayFamilies) list() []*gatewayFamily {
+	all := []*gatewayFamily{d.endpointInfo, d.up, d.lastScrape, d.scrapeDuration, d.fail, d.missing}
+	for _, q := range gatewayNumbers() {
+		all = append(all, d.values[q])
+	}
+	all = append(all, d.requests)
+	for _, q := range config.GatewayDistributions() {
+		all = append(all, d.histograms[q])
+	}
+	all = append(all, d.backendReady)
+	for _, q := range backendNumbers() {
+		all = append(all, d.backendValues[q])
+	}
+	all = append(all, d.backendRequests)
+	for _, q := range backendDistributions() {
+		all = append(all, d.backendHistograms[q])
+	}
+	return all
+}
+
+// gatewayNumbers lists the quantities that are one number, in all.
+func gatewayNumbers() []config.Quantity {
+	return append(config.GatewayNumbers(), config.PrefixCacheAsked, config.PrefixCacheHits)
+}
+
+// backendNumbers lists those that are shown by backend, and backendDistributions the
+// distributions that are.
+func backendNumbers() []config.Quantity {
+	return []config.Quantity{config.RequestsRunning, config.RoutingDecisions, config.Cooldowns}
+}
+
+func backendDistributions() []config.Quantity {
+	return []config.Quantity{config.TTFT, config.RequestDuration}
+}
+
+func newGatewayFamilies() gatewayFamilies {
+	reasons := labelValues(scrapeReasons())
+	d := gatewayFamilies{
+		endpointInfo: newGatewayFamily(Family{
+			Name: "endpoint_gateway_info", Type: Gauge, Labels: []string{"endpoint", "gateway"},
+			Help: "Always 1. The gateway that the requests to the endpoint pass, as configured or discovered. Use it to join an endpoint with the metrics of its gateway.",
+		}),
+		up: newGatewayFamily(Family{
+			Name: "gateway_up", Type: Gauge, Labels: gatewayLabels(),
+			Help: "1 if the latest scrape of the page of the gateway's replica succeeded, 0 otherwise; see inference_gateway_scrape_failures_total for the reason. A gateway whose page fails may still pass requests on.",
+		}),
+		lastScrape: newGatewayFamily(Family{
+			Name: "gateway_last_scrape_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: gatewayLabels(),
+			Help: "Unix time at which the latest scrape of the page started, whether it succeeded or failed.",
+		}),
+		scrapeDuration: newGatewayFamily(Family{
+			Name: "gateway_scrape_duration_seconds", Type: Gauge, Unit: "seconds", Labels: gatewayLabels(),
+			Help: "Duration of the latest scrape of the page.",
+		}),
+		fail: newGatewayFamily(Family{
+			Name: "gateway_scrape_failures_total", Type: Counter, Labels: gatewayLabels("reason"), Values: reasons,
+			Help: "Failed scrapes of the page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type) or belongs to unknown software (unmapped).",
+		}),
+		missing: newGatewayFamily(Family{
+			Name: "gateway_quantity_missing", Type: Gauge, Labels: gatewayLabels("quantity"), Values: labelValues(config.GatewayQuantities()),
+			Help: "1 for a quantity that every page of this software should have and this one lacks: it was probably renamed, and the mapping must be changed. Absent for all other quantities.",
+		}),
+		requests: newGatewayFamily(Family{
+			Name: "gateway_requests_total", Type: Counter, Labels: gatewayLabels("finish"), Values: config.Finishes(),
+			Help: "Requests that ended at the gateway, by how they ended as far as the gateway distinguishes: normally (stop), at a limit of tokens (length), aborted by the client (abort), failed (error), without a failure (success), otherwise (other), or not known (unknown).",
+		}),
+		backendReady: newGatewayFamily(Family{
+			Name: "gateway_backend_ready", Type: Gauge, Labels: backendLabels(),
+			Help: "1 if the gateway sends requests to the backend, 0 if it leaves it out. Absent where the page does not say so by backend; see inference_gateway_backends_ready. At most 64 backends of a page have series of their own.",
+		}),
+		backendRequests: newGatewayFamily(Family{
+			Name: "gateway_backend_requests_total", Type: Counter, Labels: backendLabels("finish"), Values: config.Finishes(),
+			Help: "Requests that ended at a backend, as the gateway counts them, by how they ended; see inference_gateway_requests_total. Retries count once for each backend that was tried.",
+		}),
+		values: map[config.Quantity]*gatewayFamily{}, histograms: map[config.Quantity]*gatewayFamily{},
+		backendValues: map[config.Quantity]*gatewayFamily{}, backendHistograms: map[config.Quantity]*gatewayFamily{},
+	}
+	help := gatewayHelp()
+	for _, q := range gatewayNumbers() {
+		d.values[q] = newGatewayNumber("gateway_", q, gatewayLabels(), help[q])
+	}
+	for _, q := range config.GatewayDistributions() {
+		d.histograms[q] = newGatewayFamily(Family{Name: "gateway_" + string(q) + "_seconds", Type: Histogram, Unit: "seconds", Labels: gatewayLabels(), Help: help[q] + " Buckets are those of the gateway; only +Inf if it reports only a sum and a count."})
+	}
+	for _, q := range backendNumbers() {
+		d.backendValues[q] = newGatewayNumber("gateway_backend_", q, backendLabels(), "As inference_gateway_"+numberName(q)+", of one backend.")
+	}
+	for _, q := range backendDistributions() {
+		d.backendHistograms[q] = newGatewayFamily(Family{Name: "gateway_backend_" + string(q) + "_seconds", Type: Histogram, Unit: "seconds", Labels: backendLabels(), Help: "As inference_gateway_" + string(q) + "_seconds, of one backend, with the bucket +Inf only."})
+	}
+	return d
+}
+
+func newGatewayNumber(prefix string, q config.Quantity, labels []string, help string) *gatewayFamily {
+	f := Family{Name: prefix + numberName(q), Type: Gauge, Labels: labels, Help: help}
+	if config.IsCounter(q) {
+		f.Type = Counter
+	}
+	if q == config.Saturation {
+		f.Unit = "ratio"
+	}
+	return newGatewayFamily(f)
+}
+
+// numberName is the name of a family of a quantity that is one number, without its prefix.
+func numberName(q config.Quantity) string {
+	if config.IsCounter(q) {
+		return string(q) + "_total"
+	}
+	return string(q)
+}
+
+// gatewayHelp returns what the quantities of gateways mean.
+func gatewayHelp() map[config.Quantity]string {
+	return map[config.Quantity]string{
+		config.RequestsRunning:  "Requests that the gateway has passed on and that have not ended.",
+		config.RequestsWaiting:  "Requests that wait in the gateway, before any backend has them. Where it grows, no backend has room, or none is ready.",
+		config.Saturation:       "How much of their capacity the backends use in the judgement of the gateway. At 1 and above it holds requests back or rejects them.",
+		config.Backends:         "Backends that the gateway knows.",
+		config.BackendsReady:    "Backends that the gateway sends requests to. At 0 no request can be answered.",
+		config.Rejections:       "Requests that the gateway rejected without a backend: for a rate limit, a full queue, or because they waited too long.",
+		config.RoutingDecisions: "Choices of a backend.",
+		config.Cooldowns:        "Times that the gateway left out a backend for a while, after failures.",
+		config.PrefixCacheAsked: "What the gateway looked up in its index of prefixes that backends have in their cache, in the unit that docs/gateways.md names for the software.",
+		config.PrefixCacheHits:  "The part of inference_gateway_prefix_cache_queries_total that the gateway expected in the cache of the backend it chose.",
+		config.QueueTime:        "Time of a request in the gateway before a backend was asked.",
+		config.RoutingTime:      "Time that the choice of a backend took.",
+		config.TTFT:             "Time to first token as the gateway measured it; docs/gateways.md says from when, for each software.",
+		config.RequestDuration:  "Duration of requests as the gateway measured it.",
+	}
+}
+
+// gatewayPage sends the metrics of one page.
+type gatewayPage struct {
+	*gatewayFamilies
+	out    chan<- prometheus.Metric
+	labels []string // of the page
+}
+
+func (p *gatewayPage) with(own ...string) []string { return append(slices.Clone(p.labels), own...) }
+
+// reading sends how the reading went.
+func (p *gatewayPage) reading(st *engine.Status) {
+	p.up.send(p.out, number(st.State == engine.Up), p.labels...)
+	if at := timeGauge(st.At); at.present {
+		p.lastScrape.send(p.out, at.value, p.labels...)
+		p.scrapeDuration.send(p.out, st.Duration.Seconds(), p.labels...)
+	}
+	for _, reason := range scrapeReasons() {
+		p.fail.send(p.out, float64(st.Failures[reason]), p.with(string(reason))...)
+	}
+}
+
+// whole sends what the page shows of the gateway.
+func (p *gatewayPage) whole(s *engine.Snapshot) {
+	for _, q := range s.Missing {
+		p.missing.send(p.out, 1, p.with(string(q))...)
+	}
+	p.numbers(p.values, s, p.labels)
+	p.finished(p.requests, s, p.labels)
+	for q, f := range p.histograms {
+		if h := s.Histograms[q]; isShown(h) {
+			f.sendHistogram(p.out, h, true, p.labels...)
+		}
+	}
+}
+
+// backends sends what the page shows of each backend.
+func (p *gatewayPage) backends(s *engine.Snapshot) {
+	names := slices.Sorted(maps.Keys(s.Backends))
+	for _, name := range names[:min(len(names), maxGatewayBackends)] {
+		b, labels := s.Backends[name], p.with(name)
+		if ready, ok := b.Values[config.BackendsReady]; ok {
+			p.backendReady.send(p.out, ready, labels...)
+		}
+		p.numbers(p.backendValues, b, labels)
+		p.finished(p.backendRequests, b, labels)
+		for q, f := range p.backendHistograms {
+			if h := b.Histograms[q]; isShown(h) {
+				f.sendHistogram(p.out, h, false, labels...)
+			}
+		}
+	}
+}
+
+func (p *gatewayPage) numbers(families map[config.Quantity]*gatewayFamily, s *engine.Snapshot, labels []string) {
+	for q, f := range families {
+		switch v, ok := s.Values[q]; {
+		case !ok || !isMeasure(v):
+		case f.Type == Counter:
+			f.send(p.out, math.Round(v), labels...)
+		default:
+			f.send(p.out, v, labels...)
+		}
+	}
+}
+
+func (p *gatewayPage) finished(f *gatewayFamily, s *engine.Snapshot, labels []string) {
+	for finish, n := range s.Requests {
+		if isMeasure(n) {
+			f.send(p.out, math.Round(n), append(slices.Clone(labels), finish)...)
+		}
+	}
+}
+
+func isShown(h *engine.Histogram) bool {
+	return h != nil && len(h.Counts) == len(h.Bounds) && isMeasure(h.Sum)
+}

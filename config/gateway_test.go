@@ -1,0 +1,92 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+const gatewayConfig = `
+gateways:
+  epp: {urls: ["http://epp:9090"], interval: 5s}
+  router: {dns: ["http://router:29000/metrics"], software: sglang-router, http: {authorization: {credentials: key}}}
+endpoints:
+  - {url: "http://a", gateway: epp}
+discovery:
+  - {static_configs: [{targets: [b]}], gateway: router}
+`
+
+// Defaults, what the pages are read with, and which gateway an endpoint has.
+func TestGateways(t *testing.T) {
+	c, err := Parse([]byte(gatewayConfig), "f.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	epp := c.Gateways["epp"]
+	if epp.Interval != model.Duration(5*time.Second) || epp.Timeout != epp.Interval {
+		t.Errorf("interval %s, timeout %s", epp.Interval, epp.Timeout)
+	}
+	router := c.Gateways["router"].Endpoint("router")
+	if router.Name != "router" || router.URL.String() != "http://router:29000/metrics" || router.Servers.Engine != "sglang-router" ||
+		router.Servers.Find || router.Servers.HTTP.Authorization.Credentials != "key" || router.Servers.Interval != model.Duration(15*time.Second) {
+		t.Errorf("read as %v", router)
+	}
+	if !slices.Contains(Secrets(router), "key") {
+		t.Error("the key of the page is not known as a secret")
+	}
+	got := []string{c.Endpoints[0].Gateway}
+	for _, target := range []labels.Labels{labels.FromStrings("__address__", "b"), labels.FromStrings("__address__", "b", "__gateway__", "epp")} {
+		e, err := c.Discovery[0].Endpoint(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Gateway)
+	}
+	if d := cmp.Diff([]string{"epp", "router", "epp"}, got); d != "" {
+		t.Errorf("gateways of endpoints (-want +got):\n%s", d)
+	}
+	if _, err := c.Discovery[0].Endpoint(labels.FromStrings("__address__", "b", "__gateway__", "x")); err == nil || err.Error() != `__gateway__: unknown gateway "x"; known under gateways: epp, router` {
+		t.Errorf("a target of an unknown gateway: %v", err)
+	}
+	without, err := Parse([]byte(strings.Replace(gatewayConfig, "epp:", "other:", 1)+"\n"), "f.yml")
+	if err == nil {
+		t.Fatalf("an endpoint of an unknown gateway: %v", without)
+	}
+}
+
+// A target that names a gateway which a reload adds is an endpoint from then on.
+func TestGatewaysOfDiscoveryChange(t *testing.T) {
+	a, errA := Parse([]byte("gateways: {g: {urls: [\"http://g\"]}}\ndiscovery: [{static_configs: [{targets: [b]}]}]"), "f.yml")
+	b, errB := Parse([]byte("discovery: [{static_configs: [{targets: [b]}]}]"), "f.yml")
+	if errA != nil || errB != nil {
+		t.Fatal(errA, errB)
+	}
+	if a.Discovery[0].MakesSame(b.Discovery[0]) {
+		t.Error("the same endpoints with other gateways")
+	}
+}
+
+func TestGatewayErrors(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		_, err := Parse([]byte("endpoints: [{url: \"http://h\"}]\n"+text), "f.yml")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\ngot %v, want %s", text, err, want)
+		}
+	}
+	f("gateways: {g: }", "gateways.g.urls: missing; want the URL of the gateway's metrics page, or dns")
+	f("gateways: {g: {url: \"http://g\"}}", `gateways.g.url: unknown key "url"`)
+	f("gateways: {g: {urls: [\"http://a:b@g\"]}}", "a user or password in the URL")
+	f("gateways: {g: {urls: [\"http://g\", \"http://g:80/\"]}}", "gateways.g.urls[1]: the same page as gateways.g.urls[0]")
+	f("gateways: {g: {urls: [\"http://g\"], timeout: 1m}}", "gateways.g.timeout: 1m exceeds the interval of 15s")
+	f("gateway_mappings: {m: {values: {kv_cache_usage_ratio: [{series: a}]}}}", `unknown quantity "kv_cache_usage_ratio"; known here: requests_running`)
+	f("gateway_mappings: {m: {histograms: {prefill: [{series: a}]}}}", `unknown quantity "prefill"; known here: queue, routing`)
+	f("gateway_mappings: {m: {backend: [a-b]}}", `gateway_mappings.m.backend[0]: label name "a-b"`)
+	f("gateway_mappings: {m: {ready: [{values: [1]}]}}", "gateway_mappings.m.ready[0].series: missing")
+	f("gateway_mappings: {m: {backend_requests: [{series: a, as: {b: good}, by: [c]}]}}", `gateway_mappings.m.backend_requests[0].as.b`)
+}

@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/schedule"
+)
+
+// gatewayLines returns the lines of the page of gateways.
+func gatewayLines(t *testing.T, f *Fleet) string {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	r.MustRegister(f.Gateways)
+	var b bytes.Buffer
+	if err := collector.NewExposition(r).Write(&b, expfmt.FmtText); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A gateway of two endpoints is read once, with its own credentials; a reload keeps
+// what did not change, and what is gone is gone from the page.
+func TestGateways(t *testing.T) {
+	var reads, keyed atomic.Int32
+	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reads.Add(1)
+		if r.URL.Path == "/metrics" && r.Header.Get("Authorization") == "Bearer gateway-key" {
+			keyed.Add(1)
+		}
+		fmt.Fprint(w, "vllm_router_worker_health{worker=\"a\"} 1\nvllm_router_worker_health{worker=\"b\"} 0\nvllm_router_requests_total 7\n")
+	}))
+	defer router.Close()
+	l := newLab(t)
+	l.Scraping = schedule.New(schedule.Options{})
+	text := func(gateways string) string {
+		return fmt.Sprintf("gateways: {%s}\nendpoints: [{name: e1, url: %q, gateway: r}, {name: e2, url: %q, gateway: r}]",
+			gateways, "http://127.0.0.1:1", "http://127.0.0.1:2")
+	}
+	apply := func(text string) {
+		t.Helper()
+		if err := l.Apply(planOf(parse(t, text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := fmt.Sprintf("r: {urls: [%q], http: {authorization: {credentials: gateway-key}}}", router.URL)
+	apply(text(r))
+	first := l.gateways.byName["r"]
+	first.read(t.Context(), schedule.Run{})
+	page := gatewayLines(t, l.Fleet)
+	name := strings.TrimPrefix(router.URL, "http://")
+	for _, line := range []string{
+		`inference_endpoint_gateway_info{endpoint="e1",gateway="r"} 1`,
+		`inference_endpoint_gateway_info{endpoint="e2",gateway="r"} 1`,
+		`inference_gateway_up{gateway="r",server="` + name + `",software="vllm-router"} 1`,
+		`inference_gateway_backends{gateway="r",server="` + name + `",software="vllm-router"} 2`,
+		`inference_gateway_backends_ready{gateway="r",server="` + name + `",software="vllm-router"} 1`,
+		`inference_gateway_backend_ready{backend="b",gateway="r",server="` + name + `",software="vllm-router"} 0`,
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+	if reads.Load() != 1 || keyed.Load() != 1 {
+		t.Errorf("%d readings, %d with the gateway's own key at its page, want 1 and 1", reads.Load(), keyed.Load())
+	}
+	if got := len(first.latest()); got != 1 {
+		t.Errorf("%d statuses, want 1", got)
+	}
+
+	apply(text(r + ", s: {urls: [\"http://127.0.0.1:3\"]}"))
+	if l.gateways.byName["r"] != first {
+		t.Error("a reload made a gateway anew that did not change")
+	}
+	if jobs := l.gateways.jobs(); len(jobs) != 2 {
+		t.Errorf("%d jobs, want 2", len(jobs))
+	}
+	apply("endpoints: [{name: e1, url: \"http://127.0.0.1:1\"}]")
+	if page := gatewayLines(t, l.Fleet); page != "" {
+		t.Errorf("without gateways:\n%s", page)
+	}
+	first.read(t.Context(), schedule.Run{})
+	if reads.Load() != 1 {
+		t.Error("a gateway that is gone was read")
+	}
+}
+
+// A mapping that does not exist is a mistake of the configuration.
+func TestGatewayMistakes(t *testing.T) {
+	cfg := parse(t, "gateways: {g: {urls: [\"http://g\"], software: nosuch}}\ngateway_mappings: {m: {}}\nendpoints: [{url: \"http://h\"}]")
+	var got []string
+	for _, m := range checkGateways(cfg) {
+		got = append(got, m.Path+": "+m.Msg)
+	}
+	want := "gateway_mappings.m: no sentinels; a new mapping needs series that no other engine has\ngateways.g.software: unknown gateway software \"nosuch\"; known: "
+	if text := strings.Join(got, "\n"); !strings.HasPrefix(text, want) {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+}
