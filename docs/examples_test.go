@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 // whole file for the listener.
 func TestExamples(t *testing.T) {
 	found := map[string]int{}
-	for _, name := range []string{"start.md", "fleet.md", "security.md", "../README.md"} {
+	for _, name := range []string{"start.md", "fleet.md", "security.md", "providers.md", "prometheus.md", "../README.md"} {
 		for i, block := range yamlBlocks(read(t, name)) {
 			kind := kindOf(block)
 			found[kind]++
@@ -59,6 +60,9 @@ func kindOf(block string) string {
 	return "part"
 }
 
+// variables are those whose values a file takes from the environment.
+var variables = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
+
 func load(t *testing.T, kind, block string) error {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,7 +70,9 @@ func load(t *testing.T, kind, block string) error {
 	write(t, name, block)
 	switch kind {
 	case "config":
-		t.Setenv("LLM_API_KEY", "key")
+		for _, name := range variables.FindAllStringSubmatch(block, -1) {
+			t.Setenv(name[1], "key")
+		}
 		write(t, filepath.Join(dir, "other.key"), "key")
 		_, err := config.Load(name)
 		if err != nil && strings.Contains(err.Error(), "this build has no discovery by") {
