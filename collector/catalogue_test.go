@@ -73,7 +73,7 @@ func full(t *testing.T) *Exposition {
 	p.SetEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
 		Price: &config.Price{GPUHourUSD: 1, GPUs: 1, InputUSD: 1, OutputUSD: 1}, Budget: used(0, 0), State: inState(health.Up, 0), Cause: because(explain.Hung),
-		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, UUIDs: []string{"GPU-a", "MIG-b"}},
+		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, WeightsPrecision: config.FP8, ComputePrecision: config.BF16, UUIDs: []string{"GPU-a", "MIG-b"}},
 	})
 	r := success()
 	r.TraceID = [16]byte{1}
@@ -240,6 +240,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 			t.Errorf("values of %s (-source +page):\n%s", kind, d)
 		}
 	}
+	f("../config", "Precision", labelValues(config.Precisions())...)
 	f("../config", "Quantity", labelValues(slices.Compact(slices.Sorted(slices.Values(append(config.Quantities(), config.GatewayQuantities()...)))))...)
 	f("../discovery", "Reason", labelValues(discovery.Reasons())...)
 	f("../engine", "Reason", labelValues(scrapeReasons())...)

@@ -117,6 +117,7 @@ func (p *Probes) RemoveEndpoint(name string) {
 type hardwareValues struct {
 	*config.Hardware
 	gpus      []*labelBlock // one for each of UUIDs
+	precision *labelBlock   // nil where none is configured
 	bandwidth float64       // of all GPUs together, in bytes per second; 0 is not known
 }
 
@@ -128,22 +129,23 @@ type hardwareFamily = familyOf[hardwareValues]
 func hardwareFamilies() []*hardwareFamily {
 	return []*hardwareFamily{
 		hardwareGauge("decode_ceiling_tokens_per_second", "tokens_per_second",
-			"Upper limit of the output tokens per second of one sequence without speculative decoding: the memory bandwidth of the endpoint's GPUs divided by the bytes of weights read for each token. 60 to 85 % of it is achievable. A batch shares the reads, so all sequences together can exceed it. Absent unless both are known.",
+			"Upper limit of the output tokens per second of one sequence without speculative decoding: the memory bandwidth of the endpoint's GPUs divided by the bytes of weights read for each token, in the precision they are stored in (inference_endpoint_precision_info). 60 to 85 % of it is achievable. A batch shares the reads, so all sequences together can exceed it. Absent unless both are known.",
 			func(v hardwareValues) gauge {
-				ceiling := gpu.DecodeCeiling(v.bandwidth, float64(v.Weights))
+				ceiling := gpu.DecodeCeiling(v.bandwidth, float64(v.ReadBytes()))
 				return gauge{ceiling, ceiling > 0}
 			}),
 		hardwareGauge("gpus", "",
 			"GPUs that work on one token of the endpoint at the same time, as configured.",
 			func(v hardwareValues) gauge { return gauge{float64(v.GPUs), true} }),
 		hardwareGauge("weights_bytes", "bytes",
-			"Bytes of weights that are read for each token, as configured.",
-			func(v hardwareValues) gauge { return gauge{float64(v.Weights), v.Weights > 0} }),
+			"Bytes of weights that are read for each token, as configured: as such, or by the number of parameters and their precision.",
+			func(v hardwareValues) gauge { return gauge{float64(v.ReadBytes()), v.ReadBytes() > 0} }),
 		hardwareGauge("gpu_memory_bandwidth_bytes_per_second", "bytes_per_second",
 			"Memory bandwidth of one of the endpoint's GPUs, as configured or known of the product. Absent unless it is. inference_server_estimated_read_bytes_per_gpu_total and its sibling show how much of it is used.",
 			func(v hardwareValues) gauge {
 				return gauge{v.bandwidth / float64(v.GPUs), v.bandwidth > 0 && v.GPUs > 0}
 			}),
+		precisionFamily(),
 		{newFamily(Family{
 			Name: "endpoint_gpu_info", Group: GroupEndpoint, Type: Gauge,
 			Help: "Always 1. A GPU that the endpoint runs on, as configured: its uuid or, for a MIG device, its mig_uuid. Use it to join an endpoint with the metrics of its GPUs.",
@@ -175,6 +177,7 @@ func newHardware(info EndpointInfo, reserved []string) labelled[hardwareValues] 
 		}
 		v.gpus = append(v.gpus, newLabelBlock(append(base, pair{label, uuid}), info.Labels, reserved))
 	}
+	v.precision = newPrecision(info, base, reserved)
 	slices.SortFunc(v.gpus, compareLabels)
 	return labelled[hardwareValues]{newLabelBlock(base, info.Labels, reserved), v}
 }

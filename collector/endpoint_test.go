@@ -171,6 +171,7 @@ func TestDecodeCeiling(t *testing.T) {
 		{"MIG", config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}, Weights: 10 * gb}, "32"},
 		{"MIG has not all of the product", config.Hardware{GPU: "H100 SXM", GPUs: 1, UUIDs: []string{"MIG-d"}, Weights: 10 * gb}, ""},
 		{"unknown product", config.Hardware{GPU: "Abacus 3", GPUs: 1, Weights: 16 * gb}, ""},
+		{"parameters in their precision", config.Hardware{GPUs: 1, MemoryBandwidth: 1800 * gb, Parameters: 32e9, WeightsPrecision: config.NVFP4}, "100"},
 		{"no weights", config.Hardware{GPU: "H100 SXM", GPUs: 1}, ""},
 		{"weights alone", config.Hardware{GPUs: 1, Weights: 16 * gb}, ""},
 		{"nothing", config.Hardware{GPUs: 1}, ""},
@@ -193,7 +194,7 @@ func hardwareOf(t *testing.T, p *Probes) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, v := range samples(t, p) {
-		for _, family := range []string{"decode_ceiling_tokens_per_second", "gpus", "weights_bytes", "gpu_memory_bandwidth_bytes_per_second", "gpu_info"} {
+		for _, family := range []string{"decode_ceiling_tokens_per_second", "gpus", "weights_bytes", "gpu_memory_bandwidth_bytes_per_second", "gpu_info", "precision_info"} {
 			if strings.HasPrefix(name, "inference_endpoint_"+family+"{") {
 				out[strings.TrimPrefix(name, "inference_endpoint_")] = v
 			}
@@ -242,10 +243,11 @@ func TestHardwareLabels(t *testing.T) {
 		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-a"}`:                 "1",
 		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-b"}`:                 "1",
 	})
-	p.SetEndpoint(EndpointInfo{Endpoint: "e", Hardware: &config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}}})
+	p.SetEndpoint(EndpointInfo{Endpoint: "e", Hardware: &config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}, ComputePrecision: config.BF16}})
 	wantSamples(t, hardwareOf(t, p), map[string]string{
-		`gpus{endpoint="e"}`:                      "1",
-		`gpu_info{endpoint="e",mig_uuid="MIG-c"}`: "1",
+		`gpus{endpoint="e"}`:                                    "1",
+		`gpu_info{endpoint="e",mig_uuid="MIG-c"}`:               "1",
+		`precision_info{compute_precision="bf16",endpoint="e"}`: "1",
 	})
 	p.RemoveEndpoint("e")
 	wantSamples(t, hardwareOf(t, p), nil)

@@ -311,6 +311,19 @@ type Hardware struct {
 	// GPUs together and in the type they are stored in: all of the model, or the
 	// active ones of a mixture of experts.
 	Weights Bytes `yaml:"weights,omitempty"`
+	// Parameters is the number of weights that are read for each token, such as
+	// `8.03e9`, where their bytes are to follow from `weights_precision`; it cannot
+	// be given beside `weights`. What a checkpoint keeps in another
+	// precision, mostly embeddings, is then not counted.
+	Parameters float64 `yaml:"parameters,omitempty"`
+	// WeightsPrecision is the number format in which the weights are stored: `fp32`,
+	// `bf16`, `fp16`, `fp8`, `mxfp8`, `int8`, `fp4`, `mxfp4`, `nvfp4` or `int4`. It is a
+	// label, and gives the bytes of `parameters`.
+	WeightsPrecision Precision `yaml:"weights_precision,omitempty"`
+	// ComputePrecision is the number format in which the GPU multiplies, one of the
+	// same. Where it is not that of the weights, these are converted on the
+	// way: the ceiling stays, while less of it can be reached.
+	ComputePrecision Precision `yaml:"compute_precision,omitempty"`
 	// UUIDs are the GPUs or MIG devices as the driver names them, `GPU-...` or
 	// `MIG-...`. They join the endpoint to the readings of these GPUs, on
 	// whatever machine these are.
@@ -332,6 +345,7 @@ func (h *Hardware) validate(r *report, p path) {
 		validateText(r, p.key("gpu"), "GPU name", h.GPU, maxNameBytes)
 	}
 	validateRange(r, p.key("gpus"), h.GPUs, 1, maxGPUs)
+	h.validatePrecision(r, p)
 	uuids := p.key("uuids")
 	for i, uuid := range h.UUIDs {
 		switch {

@@ -225,7 +225,7 @@ func endpointTokens() []Panel {
 			Worry: "it halves: the batch has grown, or clocks are down.", Alerts: []string{"InferenceDecodeSpeedCollapse"},
 			Queries: []Query{
 				{Expr: "min by (" + byModule + ") (" + ofProbes.of("inference_probe_last_output_tokens_per_second") + ")", Legend: module},
-				{Expr: "max(" + ofEndpoint.of("inference_endpoint_decode_ceiling_tokens_per_second") + ")", Legend: "ceiling of one sequence", Limit: true},
+				{Expr: ceilingByPrecision(), Legend: "ceiling of one sequence {{weights_precision}}/{{compute_precision}}", Limit: true},
 			},
 			Min: ptr(0.0), NoValue: noProber,
 		},
@@ -381,4 +381,13 @@ func endpointProbers() []Panel {
 			Min: ptr(0.0), NoValue: noProber,
 		},
 	}
+}
+
+// ceilingByPrecision is the ceiling of one sequence with the precisions of weights
+// and arithmetic, as far as these are configured.
+func ceilingByPrecision() string {
+	ceiling := ofEndpoint.of("inference_endpoint_decode_ceiling_tokens_per_second")
+	precision := "max by (endpoint, model, weights_precision, compute_precision) (" + ofEndpoint.of("inference_endpoint_precision_info") + ")"
+	return "max by (weights_precision, compute_precision) (max by (endpoint, model) (" + ceiling + ")" +
+		" * on (endpoint, model) group_left (weights_precision, compute_precision) " + precision + ") or on () max(" + ceiling + ")"
 }
