@@ -222,7 +222,7 @@ func probesGroup() Group {
 // serverRatesGroup has what is compared with the past, and what dashboards
 // show of many servers. A server that two exporters read counts once.
 func serverRatesGroup() Group {
-	return Group{Name: "inference-recorded-servers", Interval: "1m", Rules: []Rule{
+	return Group{Name: "inference-recorded-servers", Interval: "1m", Rules: append([]Rule{
 		record("endpoint:inference_server_prefix_cache_queries:increase30m",
 			"sum by ($K) (max by ($K, server) (increase(inference_server_prefix_cache_queries_total[30m])))"),
 		record("endpoint:inference_server_prefix_cache_hits:ratio_increase30m",
@@ -253,7 +253,7 @@ func serverRatesGroup() Group {
 )
 / on ($K) group_left ()
 max by ($K) (inference_endpoint_gpu_memory_bandwidth_bytes_per_second)`),
-	}}
+	}, memoryRecorded()...)}
 }
 
 // ofEach is the labels of a module of an endpoint.

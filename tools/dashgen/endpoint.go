@@ -19,7 +19,7 @@ func endpoint() Board {
 			{Panels: endpointNow()},
 			{Title: "Time to first token", Panels: endpointTTFT()},
 			{Title: "Where the time goes", Panels: append(endpointParts(), endpointTTFTParts()...)},
-			{Title: "Tokens after the first", Panels: append(endpointTokens(), endpointSmoothness()...)},
+			{Title: "Tokens after the first", Panels: slices.Concat(endpointTokens(), endpointSmoothness(), endpointMemory())},
 			{Title: "Failures", Panels: endpointFailures()},
 			{Title: "Objectives", Panels: endpointObjectives()},
 			{Title: "Prompts: length and prefix cache", Collapsed: true, Panels: endpointPrompts()},
