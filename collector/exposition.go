@@ -172,18 +172,19 @@ func (e *textEncoder) summary(own int, s *summary) {
 func (e *textEncoder) histogram(h *histogram) {
 	e.header()
 	var cumulative uint64
-	exemplars := h.exemplars
+	counts, exemplars := h.counts, h.exemplars
 	for i, le := range e.parts.le {
-		if i < len(h.counts) {
-			cumulative += h.counts[i]
-		} else {
+		if i == len(h.bounds) {
 			cumulative = h.count
+		} else if len(counts) > 0 && counts[0].key() == int32(i) {
+			cumulative += counts[0].count()
+			counts = counts[1:]
 		}
 		e.buf = append(e.buf, e.parts.bucket...)
 		e.buf = append(e.buf, e.block.text...)
 		e.buf = append(e.buf, le...)
 		e.count(cumulative)
-		if e.open && len(exemplars) > 0 && exemplars[0].bucket == i {
+		if e.open && len(exemplars) > 0 && h.bucketOf(exemplars[0].value) == i {
 			e.exemplar(&exemplars[0])
 			exemplars = exemplars[1:]
 		}

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -306,7 +307,6 @@ type labelText struct {
 
 // labelBlock is the label set of one series, rendered once. It is immutable.
 type labelBlock struct {
-	pairs []pair // sorted by name
 	labelText
 	// at is where each own label goes. Small numbers, because there is a block for
 	// each series.
@@ -317,40 +317,40 @@ type labelBlock struct {
 // out, as they mean the same as no label; so are configured labels with a
 // reserved name, which would make a page that nobody can read.
 func newLabelBlock(base []pair, configured map[string]string, reserved []string) *labelBlock {
-	b := &labelBlock{}
+	all := make([]pair, 0, len(base)+len(configured))
 	for _, p := range base {
 		if p.value != "" {
-			b.pairs = append(b.pairs, pair{p.name, strings.ToValidUTF8(p.value, "\uFFFD")})
+			all = append(all, pair{p.name, strings.ToValidUTF8(p.value, "\uFFFD")})
 		}
 	}
 	for name, value := range configured {
 		if value != "" && !slices.Contains(reserved, name) {
-			b.pairs = append(b.pairs, pair{name, strings.ToValidUTF8(value, "\uFFFD")})
+			all = append(all, pair{name, strings.ToValidUTF8(value, "\uFFFD")})
 		}
 	}
-	slices.SortFunc(b.pairs, func(x, y pair) int { return strings.Compare(x.name, y.name) })
-	b.render()
-	return b
+	slices.SortFunc(all, func(x, y pair) int { return strings.Compare(x.name, y.name) })
+	return renderBlock(all)
 }
 
-// render fills the rendered forms from the pairs.
-func (b *labelBlock) render() {
-	var text, proto strings.Builder
+// renderBlock renders labels that are sorted by name.
+func renderBlock(all []pair) *labelBlock {
+	b := &labelBlock{}
+	var text, proto []byte
 	own := ownNone + 1
 	mark := func(until func(string) bool) {
 		for ; own < numOwn && until(ownNames[own]); own++ {
-			b.at[own].text, b.at[own].proto = uint32(text.Len()), uint32(proto.Len())
+			b.at[own].text, b.at[own].proto = uint32(len(text)), uint32(len(proto))
 		}
 	}
-	for _, p := range b.pairs {
+	for _, p := range all {
 		mark(func(name string) bool { return name < p.name })
 		r := renderPair(p)
-		text.WriteString(r.text)
-		proto.WriteString(r.proto)
+		text, proto = append(text, r.text...), append(proto, r.proto...)
 	}
 	mark(func(string) bool { return true })
-	b.at[ownNone].text, b.at[ownNone].proto = uint32(text.Len()), uint32(proto.Len())
-	b.text, b.proto = text.String(), proto.String()
+	b.at[ownNone].text, b.at[ownNone].proto = uint32(len(text)), uint32(len(proto))
+	b.text, b.proto = string(text), string(proto) // in no more room than they need
+	return b
 }
 
 // valueEscaper writes the value of a label as both text formats want it.
@@ -370,15 +370,34 @@ func renderPair(p pair) labelText {
 // compareLabels orders label sets as client_golang orders the metrics of a
 // family: by number of labels, then by values in the order of the names.
 func compareLabels(a, b *labelBlock) int {
-	if d := len(a.pairs) - len(b.pairs); d != 0 {
-		return d
+	first := 0 // that differs
+	x, y := a.proto, b.proto
+	for x != "" && y != "" {
+		var v, w string
+		v, x = nextValue(x)
+		w, y = nextValue(y)
+		first = cmp.Or(first, strings.Compare(v, w))
 	}
-	for i := range a.pairs {
-		if d := strings.Compare(a.pairs[i].value, b.pairs[i].value); d != 0 {
-			return d
-		}
+	return cmp.Or(len(x)-len(y), first) // more labels are left of one of them, or of none
+}
+
+// nextValue returns the value of the first label of rendered ones, and those after it.
+func nextValue(proto string) (value, rest string) {
+	label, rest := cutField(proto)
+	_, label = cutField(label) // the name
+	value, _ = cutField(label)
+	return value, rest
+}
+
+// cutField returns the content of the first field of bytes of a protobuf message, whose
+// tag is one byte, and what follows it.
+func cutField(message string) (content, rest string) {
+	n, i := int(message[1]&0x7f), 1
+	for shift := 7; message[i] >= 0x80; shift += 7 {
+		i++
+		n |= int(message[i]&0x7f) << shift
 	}
-	return 0
+	return message[i+1 : i+1+n], message[i+1+n:]
 }
 
 // boundModel makes a server's model name fit for a label value.

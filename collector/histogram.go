@@ -30,48 +30,42 @@ var nativeFractions = [8]float64{
 // durations in seconds, so never negative, NaN or infinite.
 type histogram struct {
 	bounds []float64 // shared, upper bounds without +Inf
-	counts []uint64  // one per bound, not cumulative
+	counts tally     // by index in bounds, not cumulative, without +Inf
 	count  uint64
 	sum    float64
 
-	schema int32    // resolution of sparse, falls when there are too many
-	zero   uint64   // observations up to nativeZeroThreshold
-	sparse []sparse // sorted by key
+	schema int32  // resolution of sparse, falls when there are too many
+	zero   uint64 // observations up to nativeZeroThreshold
+	// sparse are the populated buckets of the native form, by key: the upper bound of
+	// one is 2^(key × 2^-schema).
+	sparse tally
 
-	exemplars []exemplar // at most one per classic bucket, sorted by bucket
-}
-
-// sparse is one populated bucket of the native form. Its upper bound is
-// 2^(key × 2^-schema).
-type sparse struct {
-	key   int32
-	count uint64
+	exemplars []exemplar // at most one per classic bucket, sorted by value
 }
 
 // exemplar is the latest observation of a classic bucket that has a trace.
 type exemplar struct {
-	bucket int // index in bounds, len(bounds) is +Inf
-	value  float64
-	at     int64 // Unix time in ns; no time.Time, which has a pointer
-	trace  [16]byte
+	value float64
+	at    int64 // Unix time in ns; no time.Time, which has a pointer
+	trace [16]byte
 }
 
 // newHistogram returns an empty histogram over the given classic bounds.
 func newHistogram(bounds []float64) histogram {
-	return histogram{bounds: bounds, counts: make([]uint64, len(bounds)), schema: nativeSchema}
+	return histogram{bounds: bounds, schema: nativeSchema}
 }
 
 // observe counts v.
 func (h *histogram) observe(v float64) {
-	if i := h.bucketOf(v); i < len(h.counts) {
-		h.counts[i]++
+	if i := h.bucketOf(v); i < len(h.bounds) {
+		h.counts.add(int32(i), 1)
 	}
 	h.count++
 	h.sum += v
 	if v <= nativeZeroThreshold {
 		h.zero++
 	} else {
-		h.addSparse(nativeKey(v, h.schema), 1)
+		h.sparse.add(nativeKey(v, h.schema), 1)
 	}
 	if len(h.sparse) > nativeMaxBuckets && h.schema > nativeMinSchema {
 		h.widen()
@@ -85,8 +79,8 @@ func (h *histogram) observeTraced(v float64, trace [16]byte, at time.Time) {
 	if trace == ([16]byte{}) {
 		return
 	}
-	e := exemplar{bucket: h.bucketOf(v), value: v, at: at.UnixNano(), trace: trace}
-	i, found := slices.BinarySearchFunc(h.exemplars, e.bucket, func(e exemplar, b int) int { return cmp.Compare(e.bucket, b) })
+	e := exemplar{value: v, at: at.UnixNano(), trace: trace}
+	i, found := slices.BinarySearchFunc(h.exemplars, h.bucketOf(v), func(e exemplar, b int) int { return cmp.Compare(h.bucketOf(e.value), b) })
 	if found {
 		h.exemplars[i] = e
 		return
@@ -100,16 +94,6 @@ func (h *histogram) bucketOf(v float64) int {
 	return i
 }
 
-// addSparse adds n to the bucket of key.
-func (h *histogram) addSparse(key int32, n uint64) {
-	i, found := slices.BinarySearchFunc(h.sparse, key, func(s sparse, k int32) int { return cmp.Compare(s.key, k) })
-	if found {
-		h.sparse[i].count += n
-		return
-	}
-	h.sparse = slices.Insert(h.sparse, i, sparse{key, n})
-}
-
 // widen doubles the width of the sparse buckets. Very scattered observations
 // may leave as many buckets as before; the next observation widens again.
 func (h *histogram) widen() {
@@ -117,11 +101,11 @@ func (h *histogram) widen() {
 	old := h.sparse
 	h.sparse = h.sparse[:0] // never overtakes the reading of old
 	for _, s := range old {
-		key := coarser(s.key, 1)
-		if n := len(h.sparse); n > 0 && h.sparse[n-1].key == key {
-			h.sparse[n-1].count += s.count
+		key := coarser(s.key(), 1)
+		if n := len(h.sparse); n > 0 && h.sparse[n-1].key() == key {
+			h.sparse[n-1] += tallied(s.count())
 		} else {
-			h.sparse = append(h.sparse, sparse{key, s.count})
+			h.sparse = append(h.sparse, newTallied(key, s.count()))
 		}
 	}
 }

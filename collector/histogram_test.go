@@ -110,12 +110,12 @@ func TestExemplars(t *testing.T) {
 	h.observeTraced(2, trace(4), at)     // replaces the one of 1.5
 	h.observeTraced(0.5, [16]byte{}, at) // no trace: the one of 1 stays
 	want := []exemplar{
-		{0, 1, 100e9, trace(3)}, {1, 2, 100e9, trace(4)}, {2, 9, 100e9, trace(2)},
+		{1, 100e9, trace(3)}, {2, 100e9, trace(4)}, {9, 100e9, trace(2)},
 	}
 	if d := cmp.Diff(want, h.exemplars, cmp.AllowUnexported(exemplar{})); d != "" {
 		t.Errorf("exemplars (-want +got):\n%s", d)
 	}
-	if h.count != 5 || h.sum != 14 || h.counts[0] != 2 || h.counts[1] != 2 {
+	if h.count != 5 || h.sum != 14 || h.counts.of(0) != 2 || h.counts.of(1) != 2 {
 		t.Errorf("count %d, sum %v, buckets %v; want 5, 14, [2 2]", h.count, h.sum, h.counts)
 	}
 }

@@ -32,8 +32,8 @@ type values struct {
 	certNotAfter                  gauge
 	rateLimit                     [numResources]gauge
 
-	results []uint64 // by index in result.Outcomes
-	skipped []uint64 // by index in result.SkipReasons
+	results tally // by index in result.Outcomes
+	skipped tally // by index in result.SkipReasons
 
 	ttft, ttfo, tpot, interChunk, maxGap, duration histogram
 
@@ -66,8 +66,6 @@ func newValues(now func() time.Time) *values {
 	v := &values{
 		now:        now,
 		created:    now(),
-		results:    make([]uint64, len(result.Outcomes())),
-		skipped:    make([]uint64, len(result.SkipReasons())),
 		ttft:       newHistogram(ttftBounds),
 		ttfo:       newHistogram(ttftBounds),
 		tpot:       newHistogram(tpotBounds),
@@ -115,7 +113,7 @@ func (v *values) restart() *values {
 // skip counts a probe that did not run.
 func (v *values) skip(reason result.SkipReason) {
 	if i := slices.Index(result.SkipReasons(), reason); i >= 0 {
-		v.skipped[i]++
+		v.skipped.add(int32(i), 1)
 	}
 }
 
@@ -124,7 +122,7 @@ func (v *values) skip(reason result.SkipReason) {
 // not timed nothing of its latency.
 func (v *values) observe(r *result.Result, outcomes map[result.Outcome]int, timed bool) {
 	if i, ok := outcomes[r.Outcome]; ok {
-		v.results[i]++
+		v.results.add(int32(i), 1)
 	}
 	v.spend(r.Tokens)
 	if r.Outcome == result.Canceled {
@@ -235,10 +233,10 @@ func stateFamilies() []*probeFamily {
 			func(v *values) gauge { return v.configured }),
 		probeCounters("probe_results_total", "outcome", labelValues(result.Outcomes()),
 			"Probes by outcome. Canceled probes, which the exporter ended itself (shutdown, reload, or a confirmation of a failure when the next probe was due), count neither for nor against an endpoint.",
-			func(v *values) []uint64 { return v.results }),
+			func(v *values, i int) uint64 { return v.results.of(i) }),
 		probeCounters("probe_skipped_total", "reason", labelValues(result.SkipReasons()),
 			"Probes that were due and did not run: the previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret of the endpoint is missing (secret_missing), or the exporter lacks file descriptors, memory or ports (resources).",
-			func(v *values) []uint64 { return v.skipped }),
+			func(v *values, i int) uint64 { return v.skipped.of(i) }),
 		probeGauges("probe_rate_limit_remaining", "resource", []string{"requests", "tokens"},
 			"Remaining quota, as reported in the reply to the latest probe. Absent if it was not reported.",
 			func(v *values) []gauge { return v.rateLimit[:] }),
@@ -286,12 +284,11 @@ func probeCounter(name, unit, help string, get func(v *values) (n uint64, presen
 }
 
 // probeCounters returns a family of one counter for each value of a label.
-func probeCounters(name, label string, set []string, help string, get func(v *values) []uint64) *probeFamily {
+func probeCounters(name, label string, set []string, help string, get func(v *values, i int) uint64) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Counter, Labels: []string{label}, Values: set, Help: help}, nil,
 		func(e encoder, f *family, v *values) {
-			all := get(v)
 			for _, i := range f.order {
-				e.counter(i, float64(all[i]))
+				e.counter(i, float64(get(v, i)))
 			}
 		})
 }

@@ -172,13 +172,16 @@ func (e *protoEncoder) metric(own int) int {
 // has an exemplar to carry.
 func (e *protoEncoder) classic(h *histogram) {
 	var cumulative uint64
-	exemplars := h.exemplars
-	for i, n := range h.counts {
-		cumulative += n
+	counts, exemplars := h.counts, h.exemplars
+	for i, bound := range h.bounds {
+		if len(counts) > 0 && counts[0].key() == int32(i) {
+			cumulative += counts[0].count()
+			counts = counts[1:]
+		}
 		bucket := e.open(fieldHistogramBucket)
 		e.varint(fieldBucketCount, cumulative)
-		e.double(fieldBucketBound, h.bounds[i])
-		if len(exemplars) > 0 && exemplars[0].bucket == i {
+		e.double(fieldBucketBound, bound)
+		if len(exemplars) > 0 && h.bucketOf(exemplars[0].value) == i {
 			e.exemplar(&exemplars[0])
 			exemplars = exemplars[1:]
 		}
@@ -195,17 +198,17 @@ func (e *protoEncoder) classic(h *histogram) {
 
 // native appends sparse buckets: spans of neighbours, then for each bucket of
 // the spans the difference to the one before it.
-func (e *protoEncoder) native(buckets []sparse) {
+func (e *protoEncoder) native(buckets tally) {
 	next := int32(0)
 	for i := 0; i < len(buckets); {
 		j := i + 1
-		for j < len(buckets) && buckets[j].key-buckets[j-1].key-1 <= maxSpanGap {
+		for j < len(buckets) && buckets[j].key()-buckets[j-1].key()-1 <= maxSpanGap {
 			j++
 		}
-		last := buckets[j-1].key
+		last := buckets[j-1].key()
 		span := e.open(fieldHistogramPositiveSpan)
-		e.varint(fieldSpanOffset, protowire.EncodeZigZag(int64(buckets[i].key-next)))
-		e.varint(fieldSpanLength, uint64(last-buckets[i].key+1))
+		e.varint(fieldSpanOffset, protowire.EncodeZigZag(int64(buckets[i].key()-next)))
+		e.varint(fieldSpanLength, uint64(last-buckets[i].key()+1))
 		e.close(span)
 		next, i = last+1, j
 	}
@@ -216,13 +219,13 @@ func (e *protoEncoder) native(buckets []sparse) {
 	}
 	for i, b := range buckets {
 		if i > 0 {
-			if gap := b.key - buckets[i-1].key - 1; gap <= maxSpanGap {
+			if gap := b.key() - buckets[i-1].key() - 1; gap <= maxSpanGap {
 				for range gap {
 					delta(0)
 				}
 			}
 		}
-		delta(b.count)
+		delta(b.count())
 	}
 }
 

@@ -144,7 +144,7 @@ func tokenFamilies() []*probeFamily {
 		outputTokensFamily(),
 		probeCounters("probe_token_source_total", "source", labelValues(result.TokenSources()),
 			"Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
-			func(v *values) []uint64 { return v.tokenSources[:] }),
+			func(v *values, i int) uint64 { return v.tokenSources[i] }),
 	}
 }
 
