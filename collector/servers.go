@@ -55,8 +55,8 @@ type ServersID struct {
 type servedEndpoint struct {
 	model    string
 	labels   map[string]string
-	block    *labelBlock
-	servers  map[string]*server // by name
+	block    *labelBlock        // nil while there is nothing to show
+	servers  map[string]*server // by name; nil is none
 	states   [numStates]int     // servers by index in states
 	overhead overhead
 	parts    *estimate.TTFTParts // nil is not known
@@ -79,7 +79,10 @@ func (s *Servers) Set(id ServersID, statuses []engine.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, relabel := s.endpoint(id)
-	servers := make(map[string]*server, len(statuses))
+	var servers map[string]*server
+	if len(statuses) > 0 {
+		servers = make(map[string]*server, len(statuses))
+	}
 	e.states = [numStates]int{}
 	for i := range statuses {
 		st := statuses[i]
@@ -117,10 +120,14 @@ func (s *Servers) endpoint(id ServersID) (e *servedEndpoint, relabel bool) {
 	if e.model != "" && e.model != model {
 		e.overhead, e.parts = overhead{}, nil
 	}
-	e.model, e.labels = model, maps.Clone(id.Labels)
-	e.block = newLabelBlock([]pair{{"endpoint", id.Endpoint}, {"model", model}}, e.labels, s.reserved)
+	e.model, e.labels, e.block = model, id.Labels, nil
 	s.stale = true
 	return e, true
+}
+
+// hasValues reports whether there is anything to show of the endpoint itself.
+func (e *servedEndpoint) hasValues() bool {
+	return e.states != [numStates]int{} || e.overhead.values() != [numOverheads]gauge{}
 }
 
 // label renders the labels of a server that has a new status. The engine stays
@@ -215,6 +222,12 @@ func writeSeries[V any](w io.Writer, e encoder, families []*familyOf[V], series 
 func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for name, e := range s.endpoints {
+		if e.block == nil && e.hasValues() {
+			e.block = newLabelBlock([]pair{{"endpoint", name}, {"model", e.model}}, e.labels, s.reserved)
+			s.stale = true
+		}
+	}
 	if s.stale {
 		s.stale = false
 		s.order()
@@ -235,7 +248,9 @@ func (s *Servers) order() {
 	var endpoints []*servedEndpoint
 	var servers []*server
 	for _, e := range s.endpoints {
-		endpoints = append(endpoints, e)
+		if e.block != nil {
+			endpoints = append(endpoints, e)
+		}
 		for _, srv := range e.servers {
 			servers = append(servers, srv)
 		}

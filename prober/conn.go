@@ -22,6 +22,7 @@ type Dialer struct {
 	keeper   io.Closer
 	capacity *Capacity
 	clouds   cloudauth.Pool // of credentials, shared by all endpoints
+	shared   shared
 }
 
 // NewDialer returns a Dialer. It holds one idle socket open, because Linux

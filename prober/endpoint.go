@@ -10,7 +10,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/files"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
 	"github.com/inference-exporter/inference_exporter/prober/sigv4"
 )
@@ -50,7 +49,7 @@ func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	}
 	var err error
 	if cfg.API != "" {
-		p, ok := api.Lookup(cfg.API)
+		p, ok := o.Dialer.shared.protocol(cfg.API)
 		if !ok {
 			return nil, fmt.Errorf("endpoint %q: unknown api %q", cfg.Name, cfg.API)
 		}
@@ -59,7 +58,7 @@ func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 		}
 	}
 	var rt http.RoundTripper
-	if rt, err = e.newTransport(promconfig.WithKeepAlivesDisabled()); err != nil {
+	if rt, err = e.newOneWayTransport(); err != nil {
 		return nil, err
 	}
 	if cfg.HTTP.EnableHTTP2 {
@@ -83,7 +82,7 @@ func (e *Endpoint) borrow() (rt http.RoundTripper, giveBack func(), err error) {
 	}
 	e.mu.Unlock()
 	if rt == nil {
-		if rt, err = e.newTransport(promconfig.WithKeepAlivesDisabled()); err != nil {
+		if rt, err = e.newOneWayTransport(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -94,13 +93,39 @@ func (e *Endpoint) borrow() (rt http.RoundTripper, giveBack func(), err error) {
 	}, nil
 }
 
-// newTransport returns a transport with the endpoint's HTTP settings.
-func (e *Endpoint) newTransport(opts ...promconfig.HTTPClientOption) (http.RoundTripper, error) {
+// newOneWayTransport returns a transport that keeps no connection: that of other endpoints
+// with the same settings, where it holds no state of its own.
+func (e *Endpoint) newOneWayTransport() (http.RoundTripper, error) {
+	rt, err := e.options.Dialer.shared.transport(&e.cfg.HTTP, func() (http.RoundTripper, error) {
+		return e.newUnsigned(promconfig.WithKeepAlivesDisabled())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.signed(rt), nil
+}
+
+// newTransport returns a transport that keeps its connection.
+func (e *Endpoint) newTransport() (http.RoundTripper, error) {
+	rt, err := e.newUnsigned()
+	if err != nil {
+		return nil, err
+	}
+	return e.signed(rt), nil
+}
+
+// newUnsigned returns a transport with the endpoint's HTTP settings.
+func (e *Endpoint) newUnsigned(opts ...promconfig.HTTPClientOption) (http.RoundTripper, error) {
 	rt, err := e.cfg.HTTP.RoundTripper("probe", e.options.Dialer.DialContext, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: set up http: %w", e.cfg.Name, err)
 	}
-	rt = files.Guard(rt, e.cfg.HTTP.Files())
+	return files.Guard(rt, e.cfg.HTTP.Files()), nil
+}
+
+// signed returns a transport that authenticates by the credentials of a cloud, where the
+// endpoint is to be asked so.
+func (e *Endpoint) signed(rt http.RoundTripper) http.RoundTripper {
 	if s := e.cfg.SigV4; s != nil {
 		rt = sigv4.New(rt, sigv4.Options{Region: s.Region, Service: s.Service, Credentials: e.options.Dialer.clouds.AWS(cloudauth.AWS{
 			Region: s.Region, AccessKeyID: s.AccessKeyID, SecretAccessKey: string(s.SecretAccessKey),
@@ -112,7 +137,7 @@ func (e *Endpoint) newTransport(opts ...promconfig.HTTPClientOption) (http.Round
 			Azure: i.Provider == config.CloudAzure, Scope: i.Scope, ClientID: i.ClientID, CredentialsFile: i.CredentialsFile,
 		})
 	}
-	return rt, nil
+	return rt
 }
 
 // ownHeader sets what all requests have and leaves out what the configuration
