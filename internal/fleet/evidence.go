@@ -49,7 +49,7 @@ type remembered struct {
 	id     result.SeriesID
 	title  string
 	slo    config.SLO
-	probes []explain.Probe // the oldest first
+	probes []recentProbe // the oldest first
 }
 
 // skipped is a run that was due and did not happen.
@@ -81,7 +81,7 @@ func (m *memory) Observe(o *Observation) {
 	if o.Target.Judged() {
 		r.slo = o.Target.Endpoint.SLOWith(o.Target.Module)
 	}
-	r.probes = stats.AppendLatest(r.probes, explain.NewProbe(r.title, o.Result), recentProbes)
+	r.probes = stats.AppendLatest(r.probes, newRecentProbe(o.Result), recentProbes)
 	m.succeeded = m.succeeded || o.Outcome == result.Success
 }
 
@@ -137,7 +137,9 @@ func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.
 		from = began
 	}
 	for _, r := range m.series {
-		e.Probes = append(e.Probes, r.probes...)
+		for i := range r.probes {
+			e.Probes = append(e.Probes, r.probes[i].of(r.title))
+		}
 		speed := r.speed(from)
 		if before != nil {
 			speed.TTFT.Usual, speed.TPOT.Usual = before.Usual(r.id, began)
@@ -181,7 +183,7 @@ func (m *memory) nowBegan(s endpointState) time.Time {
 	if s.state == health.Up || began.IsZero() {
 		began = time.Time{}
 		for _, r := range m.series {
-			if at := r.probes[max(0, len(r.probes)-paceProbes)].At; began.IsZero() || at.Before(began) {
+			if at := time.Unix(0, r.probes[max(0, len(r.probes)-paceProbes)].at); began.IsZero() || at.Before(began) {
 				began = at
 			}
 		}
@@ -194,7 +196,7 @@ func (r *remembered) speed(from time.Time) explain.Speed {
 	s := explain.Speed{Module: r.title}
 	var ttft, tpot, whole []float64
 	for i := len(r.probes) - 1; i >= 0 && len(whole) < paceProbes; i-- {
-		p := &r.probes[i]
+		p := r.probes[i].of(r.title)
 		if p.Failed() || p.Imprecise || p.At.Before(from) {
 			continue
 		}

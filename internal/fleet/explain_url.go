@@ -92,7 +92,7 @@ func (m *memory) ownState(began time.Time) endpointState {
 	for _, r := range m.series {
 		for i := range r.probes {
 			probes++
-			if r.probes[i].Failed() {
+			if r.probes[i].failure != nil {
 				failed++
 			}
 		}

@@ -77,10 +77,13 @@ func StudentT95(freedom int) float64 {
 }
 
 // AppendLatest appends to a window of at most a number of samples, from which the
-// oldest is removed.
+// oldest is removed. The window takes the room of that number at most.
 func AppendLatest[T any](window []T, v T, most int) []T {
-	if len(window) == most {
+	switch n := len(window); {
+	case n == most:
 		window = slices.Delete(window, 0, 1)
+	case n == cap(window) && 2*n > most:
+		window = append(make([]T, 0, most), window...)
 	}
 	return append(window, v)
 }
