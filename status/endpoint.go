@@ -299,8 +299,8 @@ func (e *endpoint) fillUptime(row *Row) {
 func (e *endpoint) lastStart() time.Time {
 	var latest time.Time
 	for _, p := range e.series {
-		if last := p.last(); last != nil && p.counts() && last.result.Start.After(latest) {
-			latest = last.result.Start
+		if last := p.last(); last != nil && p.counts() && ofNanoseconds(last.start).After(latest) {
+			latest = ofNanoseconds(last.start)
 		}
 	}
 	return latest

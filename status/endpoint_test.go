@@ -270,7 +270,7 @@ func TestHostileTexts(t *testing.T) {
 	if want := "tab bell " + strings.Repeat("x", 1012) + "..."; d.Changes[0].Text != want {
 		t.Errorf("change: %.40q of %d bytes, want %d", d.Changes[0].Text, len(d.Changes[0].Text), len(want))
 	}
-	if kept := p.last().result.Err.Error(); kept != d.Failure.Message {
+	if kept := p.last().failure.err.Error(); kept != d.Failure.Message {
 		t.Errorf("kept error: %d bytes", len(kept))
 	}
 }

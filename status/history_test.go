@@ -166,9 +166,9 @@ func TestKeptNumber(t *testing.T) {
 func TestKeptBytes(t *testing.T) {
 	for _, c := range []struct{ series, probes int }{
 		{1, 30},
-		{100, 30},  // 56.5 kB each, 30 probes of 1.3 kB fit
-		{1000, 6},  // 9.3 kB each: at 896 + 64*8 + 5 bytes a probe
-		{10000, 3}, // 4.6 kB
+		{100, 30},  // 33 kB each, 30 probes of 0.8 kB fit
+		{1000, 5},  // 4.9 kB each: at 304 together and 320 + 64*8 + 5 bytes a probe
+		{10000, 2}, // 2.1 kB
 	} {
 		l := newLab(t)
 		p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
@@ -185,7 +185,7 @@ func TestKeptBytes(t *testing.T) {
 		}
 		bytes := 0
 		for _, k := range p.kept {
-			bytes += k.bytes
+			bytes += int(k.bytes)
 		}
 		if bytes != p.keptBytes || bytes > allowance(c.series) {
 			t.Errorf("%d series: %d bytes, counted %d, allowed %d", c.series, bytes, p.keptBytes, allowance(c.series))
@@ -221,7 +221,7 @@ func TestKeptLargeProbes(t *testing.T) {
 // Events may take what half of the allowance leaves beside the rest.
 func TestKeptEvents(t *testing.T) {
 	for events, kept := range map[int]int{0: 0, 192: 192, 193: 0} {
-		if k := keep(answer(epoch(), events), 2*(896+len("llama")+192*8)); len(k.events) != kept {
+		if k := keep(answer(epoch(), events), 2*(320+len("llama")+192*8)); len(k.events) != kept {
 			t.Errorf("%d events: kept %d, want %d", events, len(k.events), kept)
 		}
 	}
@@ -286,7 +286,7 @@ func TestResultIsLeftAlone(t *testing.T) {
 	if !reflect.DeepEqual(r, same) {
 		t.Errorf("%+v", r)
 	}
-	if p.last().result.Events != nil {
+	if p.last().events != nil {
 		t.Error("the events of the prober are held")
 	}
 }

@@ -127,14 +127,13 @@ func (p *Probes) observe(r *result.Result, timed bool) {
 
 // failureOf returns a failed probe as the page shows it.
 func (p *Probes) failureOf(k *keptProbe) *Failure {
-	r := &k.result
-	message := string(r.Outcome)
-	if r.Err != nil {
-		message = r.Err.Error()
+	message := string(k.outcome)
+	if err := k.failure.err; err != nil {
+		message = err.Error()
 	}
 	return &Failure{
-		At: unixSeconds(r.Start), Module: p.id.Module, Outcome: r.Outcome,
-		Message: message, Advice: k.advice,
+		At: unixSeconds(ofNanoseconds(k.start)), Module: p.id.Module, Outcome: k.outcome,
+		Message: message, Advice: k.failure.advice,
 	}
 }
 
@@ -158,8 +157,8 @@ func (p *Probes) window() *Window {
 func (p *Probes) fill(row *Row) {
 	row.Module, row.SLO, row.Window = p.id.Module, p.options.SLO, p.window()
 	row.Outcomes, row.Runs = p.history.outcomes(rowOutcomes), p.runs()
-	if last := p.last(); last != nil && last.timed && last.result.Outcome == result.Success {
-		t := &last.result.Timing
+	if last := p.last(); last != nil && last.timed && last.outcome == result.Success {
+		t := &last.timing
 		row.TTFT, row.TPOT, row.Duration = result.Seconds(t.TTFT), result.Seconds(t.TPOT), result.Seconds(t.Duration)
 	}
 }

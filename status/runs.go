@@ -56,7 +56,7 @@ func (p *Probes) isLate(place int) bool {
 		return true
 	}
 	return slo.E2E != nil && slices.ContainsFunc(p.kept, func(k *keptProbe) bool {
-		return tenths(k.result.Start)-h.began == int64(h.at[place]) && k.timed && k.result.Timing.Duration.Seconds() > *slo.E2E
+		return tenths(ofNanoseconds(k.start))-h.began == int64(h.at[place]) && k.timed && k.timing.Duration.Seconds() > *slo.E2E
 	})
 }
 
