@@ -286,7 +286,8 @@ func TestResultIsLeftAlone(t *testing.T) {
 	if !reflect.DeepEqual(r, same) {
 		t.Errorf("%+v", r)
 	}
-	if p.last().events != nil {
-		t.Error("the events of the prober are held")
+	r.Events[0].At = time.Hour
+	if got := l.probesOf()[0]["events"].([]any)[0].(map[string]any)["at_seconds"]; got != 0.2 {
+		t.Errorf("the events of the prober are held: %v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -67,7 +68,7 @@ func (a *api) serveFleet(w http.ResponseWriter, r *http.Request) {
 		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
 		return
 	}
-	page, err := a.fleet.get(func() ([]byte, error) { return json.Marshal(a.Status.Fleet()) })
+	page, err := a.fleet.get(func() (*packedPage, error) { return packFleet(a.Status.Fleet()) })
 	a.writeKept(w, r, page, err)
 }
 
@@ -82,7 +83,7 @@ func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
 		jsonError(w, http.StatusNotFound, errNoEndpoint.Error())
 		return
 	}
-	page, err := a.details.of(name, version).get(func() ([]byte, error) { return a.detail(name) })
+	page, err := a.details.of(name, version).get(func() (*packedPage, error) { return a.detail(name) })
 	if errors.Is(err, errNoEndpoint) { // it went meanwhile
 		jsonError(w, http.StatusNotFound, err.Error())
 		return
@@ -92,12 +93,16 @@ func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
 
 var errNoEndpoint = errors.New("there is no endpoint of this name")
 
-func (a *api) detail(name string) ([]byte, error) {
+func (a *api) detail(name string) (*packedPage, error) {
 	detail, ok := a.Status.Detail(name)
 	if !ok {
 		return nil, errNoEndpoint
 	}
-	return json.Marshal(detail)
+	page, err := json.Marshal(detail)
+	if err != nil {
+		return nil, err
+	}
+	return newPackedPage(page), nil
 }
 
 func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
@@ -149,6 +154,9 @@ func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page *packedPage
 	case acceptsGzip(r.Header):
 		w.Header().Set("Content-Encoding", "gzip") // which the wrapper leaves as it is
 		a.write(w, page.packed(), nil)
+	case page.plain == nil:
+		w.Header().Set("Content-Type", "application/json")
+		_ = page.unpack(w)
 	default:
 		a.write(w, page.plain, nil)
 	}
@@ -201,10 +209,49 @@ type keptPage struct {
 	page *packedPage
 }
 
-// packedPage is a page, and its gzip form, made once for all who accept it.
+// packedPage is a page, and its gzip form, made once for all who accept it. Of a large
+// page the gzip form is all that is kept, and plain is nil.
 type packedPage struct {
 	plain  []byte
 	packed func() []byte
+}
+
+// unpack writes the page.
+func (p *packedPage) unpack(w io.Writer) error {
+	r, err := gzip.NewReader(bytes.NewReader(p.packed()))
+	if err == nil {
+		_, err = io.Copy(w, r)
+	}
+	return err
+}
+
+// packFleet returns the page of all endpoints, of which no more than a row is in memory
+// before it is packed.
+func packFleet(f *status.Fleet) (*packedPage, error) {
+	rows := f.Endpoints
+	head := *f
+	head.Endpoints = []*status.Row{}
+	page, err := json.Marshal(&head)
+	if err != nil {
+		return nil, err
+	}
+	const end = "]}" // of the rows, which are the last of the page
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // fails at an unknown level only
+	_, _ = w.Write(bytes.TrimSuffix(page, []byte(end)))
+	for i, row := range rows {
+		page, err = json.Marshal(row)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			_, _ = io.WriteString(w, ",")
+		}
+		_, _ = w.Write(page)
+	}
+	_, _ = io.WriteString(w, end)
+	_ = w.Close() // to a buffer, which does not fail
+	return &packedPage{packed: out.Bytes}, nil
 }
 
 func newPackedPage(plain []byte) *packedPage {
@@ -217,7 +264,7 @@ func newPackedPage(plain []byte) *packedPage {
 	})}
 }
 
-func (k *keptPage) get(produce func() ([]byte, error)) (*packedPage, error) {
+func (k *keptPage) get(produce func() (*packedPage, error)) (*packedPage, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.page != nil && time.Since(k.made) < keptAge {
@@ -227,8 +274,18 @@ func (k *keptPage) get(produce func() ([]byte, error)) (*packedPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.page, k.made = newPackedPage(page), time.Now()
-	return k.page, nil
+	k.page, k.made = page, time.Now()
+	time.AfterFunc(keptAge, func() { k.drop(page) })
+	return page, nil
+}
+
+// drop forgets a page that is old.
+func (k *keptPage) drop(page *packedPage) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.page == page {
+		k.page = nil
+	}
 }
 
 // keptDetails keeps the pages of a few endpoints for a moment. All who watch an
