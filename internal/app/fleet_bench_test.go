@@ -32,7 +32,7 @@ func BenchmarkFleet(b *testing.B) {
 	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
 		"--decode-step=1ms", "--decode-step-per-sequence=-1ns", "--prefill-rate=10000000")
 	dir := b.TempDir()
-	writeTargets(b, dir, server, endpoints)
+	writeTargets(b, dir, []string{server}, endpoints)
 	name := filepath.Join(dir, "exporter.yml")
 	configure := func(more string) {
 		b.Helper()
@@ -63,8 +63,8 @@ discovery:
 	b.ReportMetric(0, "ns/op")
 }
 
-// writeTargets writes a file of discovered targets at one server.
-func writeTargets(b *testing.B, dir, server string, n int) {
+// writeTargets writes a file of discovered targets at the servers in turn.
+func writeTargets(b *testing.B, dir string, servers []string, n int) {
 	b.Helper()
 	type group struct {
 		Targets []string          `json:"targets"`
@@ -73,7 +73,7 @@ func writeTargets(b *testing.B, dir, server string, n int) {
 	groups := make([]group, n)
 	for i := range groups {
 		groups[i] = group{
-			Targets: []string{server[len("http://"):]},
+			Targets: []string{servers[i%len(servers)][len("http://"):]},
 			Labels:  map[string]string{"__endpoint__": fmt.Sprintf("endpoint-%05d", i), "team": fmt.Sprint("team-", i%20)},
 		}
 	}
