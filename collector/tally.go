@@ -22,7 +22,9 @@ func (t tallied) key() int32 { return int32(int64(t) >> countBits) }
 func (t tallied) count() uint64 { return uint64(t) & (1<<countBits - 1) }
 
 // newTallied returns a count of a key.
-func newTallied(key int32, count uint64) tallied { return tallied(int64(key)<<countBits) | tallied(count) }
+func newTallied(key int32, count uint64) tallied {
+	return tallied(int64(key)<<countBits) | tallied(count)
+}
 
 // add adds n to the count of a key.
 func (t *tally) add(key int32, n uint64) {
