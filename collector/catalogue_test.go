@@ -119,7 +119,7 @@ func full(t *testing.T) *Exposition {
 	given := &pods.Snapshot{State: pods.StateUp, Assignments: []pods.Assignment{{
 		UUID: "MIG-b", Minor: -1, GPUInstance: -1, ComputeInstance: -1, Namespace: "n", Pod: "p", Container: "c",
 	}}}
-	reg.MustRegister(NewGPU(watchGPUs), NewPods(func() *pods.Snapshot { return given }, watchGPUs))
+	reg.MustRegister(NewGPU(watchGPUs), NewPods(func() *pods.Snapshot { return given }, watchGPUs), NewGPUPages(gpuPageStatuses))
 	reg.MustRegister(everyGateway())
 	return NewExposition(reg, p, servers)
 }

@@ -103,6 +103,7 @@ func Catalogue() []Family {
 		all = append(all, f.Family)
 	}
 	all = append(all, podFamilies()...)
+	all = append(all, gpuPageFamilies()...)
 	self := selfFamilies()
 	return append(all, self.list()...)
 }

@@ -148,7 +148,7 @@ func newPollFamilies() pollFamilies {
 		}),
 		devices: newGPUFamily(Family{
 			Name: "devices", Type: Gauge, Labels: []string{"source"},
-			Help: "Number of GPUs that the driver reports, including GPUs that may not be opened, so it can be larger than the number of series of inference_gpu_device_up. A decrease means that a GPU fell off the bus.",
+			Help: "Number of GPUs that the driver reports, including GPUs that may not be opened, so it can be larger than the number of series of inference_gpu_device_up. A decrease means that a GPU fell off the bus. Absent for pages of other exporters, which have inference_gpu_page_devices.",
 		}),
 		lastPoll: newGPUFamily(Family{
 			Name: "last_poll_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"},
@@ -317,9 +317,9 @@ func (c *gpuCollector) poll(out *gpuMetrics, s *gpu.Snapshot) {
 		c.pollFailures.send(out, float64(s.Failures[state]), source, label("state", string(state)))
 	}
 	switch {
-	case s.State == gpu.StateNoDevices:
+	case s.State == gpu.StateNoDevices && !s.Remote:
 		c.devices.send(out, 0, source)
-	case !s.At.IsZero():
+	case !s.At.IsZero() && !s.Remote:
 		c.devices.send(out, float64(s.Count), source)
 	}
 	if !s.At.IsZero() {
@@ -336,10 +336,18 @@ func number(holds bool) float64 {
 	return 0
 }
 
+// indexText returns the index of a GPU as a label; "" where it is unknown.
+func indexText(i int) string {
+	if i < 0 {
+		return ""
+	}
+	return strconv.Itoa(i)
+}
+
 // device sends what is known of one GPU.
 func (c *gpuCollector) device(out *gpuMetrics, s *gpu.Snapshot, d *gpu.DeviceSnapshot) {
 	base := []*dto.LabelPair{
-		label("vendor", string(d.Vendor)), label("host", d.Host), label("uuid", d.UUID), label("gpu", strconv.Itoa(d.Index)),
+		label("vendor", string(d.Vendor)), label("host", d.Host), label("uuid", d.UUID), label("gpu", indexText(d.Index)),
 	}
 	source := label("source", s.Source)
 	c.deviceUp.send(out, number(d.Up), append(base, source)...)

@@ -391,6 +391,7 @@ func TestReferenceGPU(t *testing.T) {
 	}
 	var b strings.Builder
 	b.Write(intro)
+	writePagesReference(t, &b)
 	b.WriteString("\n## Readings, and their names elsewhere\n\n")
 	b.WriteString("Units are base units: bytes and not MiB, hertz and not MHz, ratios of 1 and not percent. DCGM, `nvidia-smi --query-gpu` and sysfs use others. " +
 		"The column amdgpu has the files that are read of AMD's GPUs, the column hardware the GPUs of NVIDIA that have the reading. " +

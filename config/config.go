@@ -30,7 +30,7 @@ type Config struct {
 	// file may change them. Default: the built-in modules.
 	Modules map[string]*Module `yaml:"modules"`
 	// Endpoints are the endpoints to probe. Required: at least one, unless
-	// there is `discovery`.
+	// there is `discovery` or a page under `gpus`.
 	Endpoints []*Endpoint `yaml:"endpoints"`
 	// Discovery finds more endpoints, while the exporter runs; see below.
 	Discovery []*Discovery `yaml:"discovery,omitempty"`
@@ -47,6 +47,8 @@ type Config struct {
 	// GatewayMappings say how to read the metrics pages of gateways, by the name of
 	// the software; see below. Default: the built-in mappings.
 	GatewayMappings map[string]*GatewayMapping `yaml:"gateway_mappings,omitempty"`
+	// GPUs says from where GPUs are read besides the drivers of this machine.
+	GPUs GPUs `yaml:"gpus,omitempty"`
 }
 
 // Check finds mistakes that only a package above this one can see, each with
@@ -162,7 +164,7 @@ func (c *Config) validate(r *report) {
 		validateText(r, p, "module name", name, maxNameBytes)
 		c.Modules[name].validate(r, p)
 	}
-	if len(c.Endpoints)+len(c.Discovery) == 0 {
+	if len(c.Endpoints)+len(c.Discovery)+len(c.GPUs.Pages) == 0 {
 		r.errorf("endpoints", "no endpoints; want at least one with a url, or discovery")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Engines)) {
@@ -177,6 +179,7 @@ func (c *Config) validate(r *report) {
 	}
 	c.validateEndpoints(r)
 	c.validateGateways(r)
+	c.validateGPUs(r)
 }
 
 func (c *Config) validateEndpoints(r *report) {

@@ -96,6 +96,9 @@ func (c *Config) setDefaults(r *report) {
 	for name, g := range c.GatewayMappings {
 		g.setDefaults(r, path("gateway_mappings").key(name))
 	}
+	for name, g := range c.GPUs.Pages {
+		g.setDefaults(r, path("gpus").key("pages").key(name))
+	}
 }
 
 func (g *Global) setDefaults(r *report, p path) {

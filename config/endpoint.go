@@ -333,9 +333,9 @@ type Hardware struct {
 // Format writes the hardware as printYAML does.
 func (h Hardware) Format(f fmt.State, _ rune) { printYAML(f, h) }
 
-// gpuUUID is how the driver names a GPU or a MIG device. Older drivers name the
-// latter MIG-GPU-UUID/7/0.
-var gpuUUID = regexp.MustCompile(`^(GPU|MIG)-[0-9A-Za-z/-]{1,90}$`)
+// gpuUUID is how drivers and exporters name a GPU or a part of one: GPU-UUID,
+// MIG-GPU-UUID/7/0, a PCI address, or the hexadecimal number of a card of AMD.
+var gpuUUID = regexp.MustCompile(`^([0-9A-Za-z]+[-:/][0-9A-Za-z._:/-]{1,110}|(0x)?[0-9a-f]{16})$`)
 
 func (h *Hardware) validate(r *report, p path) {
 	if r.failed[p] {
@@ -351,7 +351,7 @@ func (h *Hardware) validate(r *report, p path) {
 		switch {
 		case r.failed[uuids.index(i)]:
 		case !gpuUUID.MatchString(uuid):
-			r.errorf(uuids.index(i), "want a UUID that begins with GPU- or MIG-, as nvidia-smi -L shows it, got %s", quote(uuid))
+			r.errorf(uuids.index(i), "want a UUID as inference_gpu_info shows it, such as GPU-..., got %s", quote(uuid))
 		case slices.Contains(h.UUIDs[:i], uuid):
 			r.errorf(uuids.index(i), "%s is listed twice", quote(uuid))
 		}

@@ -79,6 +79,10 @@ func secretConfig(t *testing.T) (c *Config, key string) {
 		"region": "us-east-1", "access_key_id": "AKIA",
 		"secret_access_key": sentinel + "-aws", "session_token": "${SECRET_IN_TESTS}",
 	}})
+	gpuPages := object{}
+	for i, h := range clients {
+		gpuPages[fmt.Sprintf("p%d", i)] = object{"urls": []string{"http://p/metrics"}, "http": h}
+	}
 	var discovery []object
 	for _, e := range endpoints {
 		d := maps.Clone(e)
@@ -95,6 +99,7 @@ func secretConfig(t *testing.T) (c *Config, key string) {
 		"gateways":  gateways,
 		"endpoints": endpoints,
 		"discovery": discovery,
+		"gpus":      object{"pages": gpuPages},
 		"tracing":   object{"otlp_endpoint": "http://otel", "headers": object{"X-Key": "${SECRET_IN_TESTS}"}},
 	})
 	if err != nil {

@@ -187,6 +187,8 @@ func newReference(t *testing.T) *reference {
 		newGateway(),
 		GatewayMapping{},
 		GatewayReady{},
+		GPUs{},
+		newGPUPage(),
 	} {
 		r.values[reflect.TypeOf(v).Name()] = reflect.ValueOf(v)
 	}
@@ -196,6 +198,13 @@ func newReference(t *testing.T) *reference {
 // newGateway returns a gateway with its defaults.
 func newGateway() Gateway {
 	var g Gateway
+	g.setDefaults(newReport(""), "")
+	return g
+}
+
+// newGPUPage returns a page of GPUs with its defaults.
+func newGPUPage() GPUPage {
+	var g GPUPage
 	g.setDefaults(newReport(""), "")
 	return g
 }

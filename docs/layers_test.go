@@ -24,7 +24,7 @@ func layers() [][]string {
 		{"prober/check"},
 		{"internal/result", "internal/simulator"},
 		{"discovery", "engine", "estimate", "gpu", "internal/health", "prober", "internal/testlab"},
-		{"gpu/amd", "internal/explain"},
+		{"gpu/amd", "gpu/pages", "internal/explain"},
 		{"collector", "internal/report", "schedule", "status", "tracing"},
 		{"web"},
 		{"internal/fleet"},

@@ -188,7 +188,7 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 	if err != nil {
 		return nil, failureOf(ctx, a, err)
 	}
-	snapshot, err := s.reader.Read(page, contentType, e.options.Now(), w)
+	snapshot, err := e.interpret(s, p, page, contentType, w)
 	switch f, _ := errors.AsType[*PageError](err); {
 	case err == nil:
 		return snapshot, nil

@@ -74,6 +74,9 @@ type Snapshot struct {
 	Duration time.Duration
 	// Simulated marks readings that no hardware made.
 	Simulated bool
+	// Remote says that the GPUs are those of the hosts of pages: how many there are
+	// changes with the hosts.
+	Remote bool
 	// Required is that of the options: there should be GPUs.
 	Required bool
 	// Driver and CUDA are versions; "" is unknown.
@@ -106,7 +109,7 @@ type DeviceSnapshot struct {
 	Vendor Vendor
 	// Host is the machine that it is in; "" is this one.
 	Host string
-	// UUID is as in GPU-..., Index the driver's number.
+	// UUID is as in GPU-..., Index the driver's number; negative is unknown.
 	UUID  string
 	Index int
 	// Up is false for a GPU that does not answer any more; it then keeps its

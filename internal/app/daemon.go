@@ -91,7 +91,10 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		d.scraping = schedule.New(schedule.Options{InFlight: scrapesInFlight, Logger: env.logger})
 	}
 	if o.senses.gpu {
-		d.hardware = newHardware(env, o.senses, registry, probes)
+		var err error
+		if d.hardware, err = newHardware(env, o.senses, registry, probes); err != nil {
+			return nil, err
+		}
 	}
 	gateways := collector.NewGateways()
 	registry.MustRegister(gateways)

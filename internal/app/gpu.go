@@ -8,25 +8,33 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/amd"
+	"github.com/inference-exporter/inference_exporter/gpu/pages"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 // hardware reads what is underneath: the GPUs, by source, and which pods have them.
 type hardware struct {
 	sources []*gpu.Poller // in the order of gpu.Snapshots
+	pages   *pages.Readers
 	pods    *pods.Watcher // nil where the kubelet is not asked
 }
 
 // newHardware prepares the reading of GPUs and puts it on the page.
-func newHardware(env environment, in senses, r prometheus.Registerer, probes *collector.Probes) *hardware {
+func newHardware(env environment, in senses, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
 	h := &hardware{sources: newSources(env, in)}
+	var err error
+	if h.pages, err = pages.New(pages.Options{UserAgent: fleet.UserAgent(), Logger: env.logger}); err != nil {
+		return nil, err
+	}
+	r.MustRegister(collector.NewGPUPages(h.pages.Statuses))
 	probes.WatchGPUs(h.snapshots)
 	r.MustRegister(collector.NewGPU(h.snapshots))
 	if in.pods {
 		h.pods = pods.New(pods.Options{Socket: in.socket, Logger: env.logger})
 		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.snapshots))
 	}
-	return h
+	return h, nil
 }
 
 // newSources returns what reads the GPUs of this machine. Where nothing else is looked at,
@@ -54,7 +62,7 @@ func (h *hardware) snapshots() gpu.Snapshots {
 	for i, p := range h.sources {
 		all[i] = p.Snapshot()
 	}
-	return all
+	return append(all, h.pages.Snapshots()...) // last: a driver's readings of a GPU come first
 }
 
 // setBandwidth sets the configured memory bandwidths, by UUID.
@@ -73,5 +81,5 @@ func (h *hardware) parts() []func(context.Context) error {
 	if h.pods != nil {
 		parts = append(parts, h.pods.Run)
 	}
-	return parts
+	return append(parts, h.pages.Run)
 }

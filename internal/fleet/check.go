@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/pages"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -20,7 +21,7 @@ import (
 // Checks returns the checks of a configuration that need to know what a fleet does
 // with it.
 func Checks() []config.Check {
-	return []config.Check{checkEngines, checkGateways, checkHardware, checkModules, checkObjectives, checkBudgets}
+	return []config.Check{checkEngines, checkGateways, checkHardware, checkGPUPages, checkModules, checkObjectives, checkBudgets}
 }
 
 // section is a part of the configuration that describes an endpoint: one of the list,
@@ -237,6 +238,22 @@ func checkHardware(cfg *config.Config) []*config.Error {
 		}
 		if _, ok := gpu.ProductBandwidth(h.GPU); !ok {
 			mistakes = append(mistakes, e.mistake("hardware.gpu", "unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU))
+		}
+	}
+	return mistakes
+}
+
+// checkGPUPages finds pages of GPUs of an exporter that nobody knows.
+func checkGPUPages(cfg *config.Config) []*config.Error {
+	var mistakes []*config.Error
+	known := pages.Names()
+	for _, name := range slices.Sorted(maps.Keys(cfg.GPUs.Pages)) {
+		page := cfg.GPUs.Pages[name]
+		if page.Software != "" && !slices.Contains(known, page.Software) {
+			mistakes = append(mistakes, &config.Error{
+				Path: config.Key("gpus.pages", name) + ".software",
+				Msg:  fmt.Sprintf("unknown software %.64q; known are %s", page.Software, strings.Join(known, ", ")),
+			})
 		}
 	}
 	return mistakes

@@ -1,0 +1,272 @@
+package pages
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"go.uber.org/goleak"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/gpu"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// host is the page of a host: a text that may change.
+type host struct {
+	*httptest.Server
+	text atomic.Value
+}
+
+func newHost(t *testing.T, text string) *host {
+	t.Helper()
+	h := &host{}
+	h.text.Store(text)
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		fmt.Fprint(w, h.text.Load())
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func pageOf(t *testing.T, hosts ...*host) *config.GPUPage {
+	t.Helper()
+	page := &config.GPUPage{Interval: model.Duration(time.Hour), Timeout: model.Duration(time.Minute)}
+	for _, h := range hosts {
+		u, err := url.Parse(h.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page.URLs = append(page.URLs, config.PageURL{URL: u})
+	}
+	return page
+}
+
+func readerOf(t *testing.T, page *config.GPUPage) *reader {
+	t.Helper()
+	rs, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rs.Set(map[string]*config.GPUPage{"cards": page}); err != nil {
+		t.Fatal(err)
+	}
+	r := rs.byName["cards"].reader
+	t.Cleanup(r.endpoint.Close)
+	return r
+}
+
+const twoCards = `# TYPE DCGM_FI_DEV_GPU_TEMP gauge
+DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a",Hostname="n1"} 40
+DCGM_FI_DEV_GPU_TEMP{gpu="1",UUID="GPU-b",Hostname="n1"} 50
+`
+
+// A page that fails takes its own GPUs away and nothing else, with a reason.
+func TestPagesFail(t *testing.T) {
+	good, bad := newHost(t, twoCards), newHost(t, "")
+	r := readerOf(t, pageOf(t, good, bad))
+	huge := "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n" + strings.Repeat("# "+strings.Repeat("x", 1<<16)+"\n", 200)
+	var many strings.Builder
+	for i := range maxDevices + 1 {
+		fmt.Fprintf(&many, "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-%d\"} 1\n", i)
+	}
+	for _, test := range []struct {
+		text string
+		want engine.Reason
+	}{
+		{"", engine.ReasonUnmapped},
+		{"vllm:num_requests_running 1\n", engine.ReasonUnmapped},
+		{"<html>", engine.ReasonFormat},
+		{huge, engine.ReasonTooLarge},
+		{many.String(), engine.ReasonTooLarge},
+		{strings.Repeat("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", 2), engine.ReasonDuplicate},
+		{"# TYPE DCGM_FI_DEV_GPU_TEMP summary\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", engine.ReasonType},
+		{"DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"" + strings.Repeat("c", 20_000) + "\"} 1\n", engine.ReasonTooLarge},
+	} {
+		bad.text.Store(test.text)
+		r.poll(t.Context())
+		s := r.current.Load()
+		if s.State != gpu.StateUp || len(s.Devices) != 2 {
+			t.Errorf("%.40q: state %s with %d GPUs, want up with the 2 of the other host", test.text, s.State, len(s.Devices))
+		}
+		for _, st := range *r.statuses.Load() {
+			if st.URL == bad.URL+"/metrics" && (st.Reason != test.want || st.Err == nil) {
+				t.Errorf("%.40q: reason %s (%v), want %s", test.text, st.Reason, st.Err, test.want)
+			}
+		}
+	}
+	good.text.Store("x 1\n")
+	r.poll(t.Context())
+	if s := r.current.Load(); s.State != gpu.StateFailed || s.Err == nil || len(s.Devices) != 0 || s.Failures[gpu.StateFailed] != 1 {
+		t.Errorf("without a page: %+v", s)
+	}
+	good.text.Store(twoCards)
+	r.poll(t.Context())
+	if s := r.current.Load(); s.State != gpu.StateUp || s.Failures[gpu.StateFailed] != 1 {
+		t.Errorf("with a page again: %+v", s)
+	}
+}
+
+// The page is read with the mapping that the configuration names, or not at all.
+func TestSoftware(t *testing.T) {
+	for software, want := range map[string]engine.Reason{"": "", "dcgm-exporter": "", "gke-tpu": engine.ReasonUnmapped} {
+		page := pageOf(t, newHost(t, twoCards))
+		page.Software = software
+		r := readerOf(t, page)
+		r.poll(t.Context())
+		if got := (*r.statuses.Load())[0].Reason; got != want {
+			t.Errorf("%s: reason %q, want %q", software, got, want)
+		}
+	}
+}
+
+// Readers go on over a new configuration unless theirs changed, and all end with Run.
+func TestReaders(t *testing.T) {
+	a, b := newHost(t, twoCards), newHost(t, strings.ReplaceAll(twoCards, "GPU-", "GPU-2"))
+	rs, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]*config.GPUPage{"a": pageOf(t, a)}
+	if err := rs.Set(pages); err != nil {
+		t.Fatal(err)
+	}
+	first := rs.byName["a"]
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- rs.Run(ctx) }()
+	if err := rs.Set(map[string]*config.GPUPage{"a": pageOf(t, a), "b": pageOf(t, b)}); err != nil {
+		t.Fatal(err)
+	}
+	if rs.byName["a"] != first {
+		t.Error("the reader of an unchanged page was replaced")
+	}
+	if got := len(rs.Snapshots()); got != 2 {
+		t.Errorf("%d snapshots, want 2", got)
+	}
+	if err := rs.Set(map[string]*config.GPUPage{"b": pageOf(t, b)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := rs.Snapshots(); len(got) != 1 || got[0].Source != "b" || !got[0].Remote {
+		t.Errorf("snapshots %v, want that of b", got)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A GPU that a driver shows too is that of the driver: the first source counts.
+func TestDriverWins(t *testing.T) {
+	r := readerOf(t, pageOf(t, newHost(t, twoCards)))
+	r.poll(t.Context())
+	driver := &gpu.Snapshot{Source: gpu.SourceNVML, Devices: []gpu.DeviceSnapshot{{UUID: "GPU-a", Vendor: gpu.NVIDIA}}}
+	var got []string
+	for s, d := range (gpu.Snapshots{driver, r.current.Load()}).Devices() {
+		got = append(got, s.Source+" "+d.UUID)
+	}
+	if want := "nvml GPU-a,cards GPU-b"; strings.Join(got, ",") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// Critical errors count from what the page shows: the latest number from the second
+// reading on, and those of a window when there are more of them.
+func TestXIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mappings, x := builtInMappings(t), &xidWatch{}
+		step := func(text string) map[uint64]uint64 {
+			t.Helper()
+			p, err := read(mappings, "", hostURL(), []byte(text), "text/plain")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			counts := map[uint64]uint64{}
+			for _, c := range p.snapshots(x, time.Now())[0].XIDs {
+				counts[c.Number] = c.Count
+			}
+			return counts
+		}
+		last := func(n int) string {
+			return fmt.Sprintf("DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-a\"} 1\nDCGM_FI_DEV_XID_ERRORS{UUID=\"GPU-a\"} %d\n", n)
+		}
+		for i, s := range []struct {
+			last int
+			want map[uint64]uint64
+		}{{31, nil}, {31, nil}, {79, map[uint64]uint64{79: 1}}, {79, map[uint64]uint64{79: 1}}, {31, map[uint64]uint64{79: 1, 31: 1}}} {
+			if got := step(last(s.last)); fmt.Sprint(got) != fmt.Sprint(orEmpty(s.want)) {
+				t.Errorf("step %d: got %v, want %v", i, got, s.want)
+			}
+		}
+		x = &xidWatch{}
+		recent := func(n int) string {
+			return fmt.Sprintf("DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-a\"} 1\nDCGM_FI_DEV_XID_ERRORS{UUID=\"GPU-a\"} 48\nDCGM_EXP_XID_ERRORS_COUNT{UUID=\"GPU-a\",xid=\"48\"} %d\n", n)
+		}
+		for i, s := range []struct {
+			n    int
+			want uint64
+		}{{2, 2}, {3, 3}, {1, 3}, {2, 4}} {
+			if got := step(recent(s.n))[48]; got != s.want {
+				t.Errorf("window step %d: got %d, want %d", i, got, s.want)
+			}
+		}
+	})
+}
+
+func orEmpty(m map[uint64]uint64) map[uint64]uint64 {
+	if m == nil {
+		return map[uint64]uint64{}
+	}
+	return m
+}
+
+// The host is that of the page where it is named, else that of the URL but this machine.
+func TestHostOf(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://gpu-1:9400": "gpu-1", "http://localhost:9400": "", "http://127.0.0.1:9400": "", "http://[::1]:9400": "", "http://10.0.0.7:1": "10.0.0.7",
+	} {
+		u, err := url.Parse(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hostOf(u); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// No secret of a request gets into what is shown of a page that repeats it.
+func TestPageRepeatsSecret(t *testing.T) {
+	const secret = "token-of-the-page-1234"
+	h := newHost(t, "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-a\"} "+secret+"\n")
+	page := pageOf(t, h)
+	file := t.TempDir() + "/token"
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse(fmt.Appendf(nil, "gpus: {pages: {a: {urls: [%q], http: {authorization: {credentials_file: %q}}}}}", h.URL, file), "a.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.HTTP = c.GPUs.Pages["a"].HTTP
+	r := readerOf(t, page)
+	r.poll(t.Context())
+	st := (*r.statuses.Load())[0]
+	if st.Err == nil || bytes.Contains([]byte(st.Err.Error()), []byte(secret)) {
+		t.Errorf("error %v, want one without the token", st.Err)
+	}
+}
