@@ -310,7 +310,7 @@ func IsCounter(q Quantity) bool {
 }
 
 // IsRatio reports whether a quantity is a share, from 0 to 1.
-func IsRatio(q Quantity) bool { return strings.HasSuffix(string(q), "_ratio") }
+func IsRatio(q Quantity) bool { return strings.HasSuffix(string(q), "_ratio") && q != Saturation }
 
 // isLargest reports whether of several numbers of a quantity the largest counts and
 // not the sum.
@@ -337,12 +337,15 @@ func PrefixCacheUnits() []string { return []string{"tokens", "blocks", "requests
 // validate checks the mapping by itself: as it may change a built-in one, it need
 // not be complete.
 func (e *Engine) validate(r *report, p path) {
-	e.validateWith(r, p, vocabulary{Numbers(), Distributions(), Quantities()})
+	e.validateWith(r, p, vocabulary{Numbers(), Distributions(), Quantities(), "docs/engines.md"})
 }
 
 // vocabulary lists the quantities of mappings: those of `values`, those of
-// `histograms`, and all.
-type vocabulary struct{ numbers, distributions, all []Quantity }
+// `histograms`, and all; docs is the page that lists them.
+type vocabulary struct {
+	numbers, distributions, all []Quantity
+	docs                        string
+}
 
 func (e *Engine) validateWith(r *report, p path, known vocabulary) {
 	validateList(r, p.key("sentinels"), len(e.Sentinels))
@@ -366,14 +369,14 @@ func (e *Engine) validateWith(r *report, p path, known vocabulary) {
 	for i, name := range e.Copies {
 		validateLabelName(r, p.key("copies").index(i), name)
 	}
-	validateQuantities(r, p.key("expected"), e.Expected, known.all)
-	validateQuantities(r, p.key("expected_after_work"), e.ExpectedAfterWork, known.all)
+	validateQuantities(r, p.key("expected"), e.Expected, known)
+	validateQuantities(r, p.key("expected_after_work"), e.ExpectedAfterWork, known)
 	validateList(r, p.key("progress"), len(e.Progress))
 	for i := range e.Progress {
 		e.Progress[i].validate(r, p.key("progress").index(i))
 	}
-	validateByQuantity(r, p.key("values"), e.Values, known.numbers, (*EngineSource).validate)
-	validateByQuantity(r, p.key("histograms"), e.Histograms, known.distributions, (*EngineHistogram).validate)
+	validateByQuantity(r, p.key("values"), e.Values, known.numbers, known, (*EngineSource).validate)
+	validateByQuantity(r, p.key("histograms"), e.Histograms, known.distributions, known, (*EngineHistogram).validate)
 	for key, sources := range e.lengths() {
 		validateList(r, p.key(key), len(sources))
 		for i := range sources {
@@ -397,10 +400,10 @@ func (e *Engine) lengths() map[string][]EngineHistogram {
 }
 
 // validateByQuantity checks sources by the quantity that they hold.
-func validateByQuantity[T any](r *report, p path, sources map[Quantity][]T, known []Quantity, validate func(*T, *report, path)) {
+func validateByQuantity[T any](r *report, p path, sources map[Quantity][]T, here []Quantity, known vocabulary, validate func(*T, *report, path)) {
 	for _, q := range slices.Sorted(maps.Keys(sources)) {
 		at := p.key(string(q))
-		validateQuantity(r, at, q, known)
+		validateQuantity(r, at, q, here, known)
 		for i := range sources[q] {
 			validate(&sources[q][i], r, at.index(i))
 		}
@@ -537,26 +540,27 @@ func isPage(s string) bool {
 	return isPath(s)
 }
 
-func validateQuantities(r *report, p path, list, known []Quantity) {
+func validateQuantities(r *report, p path, list []Quantity, known vocabulary) {
 	validateList(r, p, len(list))
 	for i, q := range list {
-		validateQuantity(r, p.index(i), q, known)
+		validateQuantity(r, p.index(i), q, known.all, known)
 	}
 }
 
-func validateQuantity(r *report, p path, q Quantity, known []Quantity) {
-	if slices.Contains(known, q) {
+// validateQuantity checks that a quantity is one of those that may be here.
+func validateQuantity(r *report, p path, q Quantity, here []Quantity, known vocabulary) {
+	if slices.Contains(here, q) {
 		return
 	}
-	if slices.Contains(Quantities(), q) {
+	if slices.Contains(known.all, q) {
 		r.errorf(p, "quantity %s belongs under %s", quote(string(q)), sectionOf(q))
 		return
 	}
-	words := make([]string, len(known))
-	for i, k := range known {
+	words := make([]string, len(here))
+	for i, k := range here {
 		words[i] = string(k)
 	}
-	r.errorf(p, "unknown quantity %s; the nearest are %s (docs/engines.md lists all)", quote(string(q)), nearest(string(q), words))
+	r.errorf(p, "unknown quantity %s; the nearest are %s (%s lists all)", quote(string(q)), nearest(string(q), words), known.docs)
 }
 
 // sectionOf returns the key of a mapping that a quantity has its sources under.
@@ -566,7 +570,7 @@ func sectionOf(q Quantity) string {
 		return "prefix_cache"
 	case q == RequestsFinished:
 		return "requests"
-	case slices.Contains(Distributions(), q):
+	case slices.Contains(Distributions(), q) || q == RoutingTime:
 		return "histograms"
 	}
 	return "values"

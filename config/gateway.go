@@ -106,6 +106,9 @@ type GatewayMapping struct {
 	// Sentinels are series, any of which identifies a page as this software's.
 	// Default: those of the built-in mapping; a new one needs at least one.
 	Sentinels []string `yaml:"sentinels,omitempty"`
+	// Fallback says whether the page may hold the series of another software too,
+	// which are then the better ones to read.
+	Fallback bool `yaml:"fallback,omitempty"`
 	// Pages are where the page is, in the form of `pages` of an engine. The first one is
 	// used for a URL without a path. Default: that of the built-in mapping, `/metrics`
 	// in a new one.
@@ -160,7 +163,7 @@ type GatewayReady struct {
 // Engine returns the mapping in the form of an engine's.
 func (g *GatewayMapping) Engine() *Engine {
 	return &Engine{
-		Sentinels: g.Sentinels, Pages: g.Pages, Setup: g.Setup, Notes: g.Notes, Labels: g.Labels, Copies: g.Copies,
+		Sentinels: g.Sentinels, Fallback: g.Fallback, Pages: g.Pages, Setup: g.Setup, Notes: g.Notes, Labels: g.Labels, Copies: g.Copies,
 		Expected: g.Expected, Values: g.Values, Histograms: g.Histograms, PrefixCache: g.PrefixCache, Requests: g.Requests,
 		Backend: g.Backend, BackendRequests: g.BackendRequests, Ready: g.Ready,
 	}
@@ -225,7 +228,7 @@ func (g *GatewayMapping) validate(r *report, p path) {
 	if r.failed[p] {
 		return // no mapping at all
 	}
-	g.Engine().validateWith(r, p, vocabulary{GatewayNumbers(), GatewayDistributions(), GatewayQuantities()})
+	g.Engine().validateWith(r, p, vocabulary{GatewayNumbers(), GatewayDistributions(), GatewayQuantities(), "docs/gateways.md"})
 	validateList(r, p.key("backend"), len(g.Backend))
 	for i, name := range g.Backend {
 		validateLabelName(r, p.key("backend").index(i), name)
