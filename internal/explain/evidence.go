@@ -27,9 +27,11 @@ type Evidence struct {
 	// Succeeded is whether any probe of the endpoint succeeded before the state began.
 	Succeeded bool
 	// Speeds are the latencies of the modules.
-	Speeds  []Speed
-	Servers *Servers
-	GPUs    []GPU
+	Speeds []Speed
+	// TTFTParts is where the mean TTFT of the latest probes went, the longest part first.
+	TTFTParts []Part
+	Servers   *Servers
+	GPUs      []GPU
 	// Changes are changes of what should stay the same.
 	Changes []Change
 	// Steps are the latest lasting changes of latencies and failures of the modules.
@@ -123,6 +125,12 @@ func (p *Probe) end() time.Time { return p.At.Add(max(0, p.Duration)) }
 type Speed struct {
 	Module          string
 	TTFT, TPOT, E2E Latency
+}
+
+// Part is a part of the time to first token, named as estimate.TTFTPartNames does.
+type Part struct {
+	Name    string
+	Seconds float64
 }
 
 // Latency is a median now and as it usually is, with the objective; nil is not known.

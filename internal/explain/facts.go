@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
@@ -184,6 +185,20 @@ func latencies(what string, all []Speed, get func(*Speed) Latency) []string {
 		lines = append(lines, fmt.Sprintf("%s of %s: %s", what, all[i].Module, get(&all[i])))
 	}
 	return lines[:min(len(lines), 3)]
+}
+
+// parts returns a line with the parts of TTFT; nothing where they are not known.
+func (f *facts) parts() []string {
+	var all []string
+	for _, p := range f.TTFTParts {
+		if p.Seconds > 0 {
+			all = append(all, strings.ReplaceAll(p.Name, "_", " ")+" "+seconds(p.Seconds))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return []string{"TTFT in parts: " + strings.Join(all, ", ")}
 }
 
 func ofTTFT(s *Speed) Latency { return s.TTFT }

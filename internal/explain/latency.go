@@ -150,7 +150,11 @@ func (f *facts) delayBetween() *match {
 	if len(evidence) == 0 {
 		return nil
 	}
-	return &match{share: 1, ofLatency: true, evidence: slices.Compact(evidence), title: "a gateway or proxy between adds the delay"}
+	m := &match{share: 1, ofLatency: true, evidence: append(slices.Compact(evidence), f.parts()...), title: "a gateway or proxy between adds the delay"}
+	if len(f.TTFTParts) > 0 && f.TTFTParts[0].Name == "gateway_queue" {
+		m.title = "requests wait in the queue of the gateway"
+	}
+	return m
 }
 
 // isBetween reports whether what a latency has more than usual is, by more than half,
@@ -181,7 +185,7 @@ func matchQueueFull(f *facts) *match {
 	if !f.isLate() || !f.isLoad() || !f.queues() {
 		return nil
 	}
-	return &match{share: 1, title: "requests wait in the queue of the servers", evidence: append(f.queue(), f.lateness()...)}
+	return &match{share: 1, title: "requests wait in the queue of the servers", evidence: slices.Concat(f.queue(), f.lateness(), f.parts())}
 }
 
 // queue returns the lines of what waits and runs.
@@ -235,6 +239,7 @@ func matchPrefillSlow(f *facts) *match {
 	if len(own) == 0 && !throttled {
 		return nil
 	}
+	own = append(own, f.parts()...)
 	m := &match{share: 1, ofLatency: true, evidence: append(latencies("TTFT", f.lateTTFT, ofTTFT), own...)}
 	if s := f.Servers; s != nil {
 		m.evidence = append(m.evidence, lines(level("waiting requests", s.Waiting, number), level("prefix cache hit ratio", s.Hits, percent))...)

@@ -35,6 +35,7 @@ type memory struct {
 	endpoint *config.Endpoint
 	identity *identity
 	findings []*findings
+	parts    *ttftParts // nil where pages are not read
 
 	mu        sync.Mutex
 	series    []*remembered // in the order in which they had their first result
@@ -152,6 +153,7 @@ func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.
 	if e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval)); e.Servers != nil {
 		e.Servers.Idle = m.readings.idle(e.Probes)
 	}
+	e.TTFTParts = m.parts.evidence(now)
 	e.Exporter = m.exporter(now)
 	return e
 }

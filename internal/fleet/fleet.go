@@ -133,6 +133,11 @@ func (f *Fleet) Apply(p Plan) error {
 		return err
 	}
 	f.useGateways(nextGateways)
+	for _, m := range next {
+		if m.parts != nil {
+			m.parts.gateway.Store(nextGateways.byName[m.endpoint.Gateway])
+		}
+	}
 	gone := maps.Clone(f.members)
 	maps.DeleteFunc(gone, func(name string, m *member) bool { return next[name] == m })
 	f.members, f.modules, f.mappings, f.engines = next, modules, mappings, p.Config.Engines
@@ -369,7 +374,7 @@ func (f *Fleet) newMember(s spec) (*member, error) {
 	}
 	m.memory = &memory{endpoint: s.endpoint, identity: m.identity}
 	err := f.addTasks(m)
-	m.memory.findings = m.findings
+	m.memory.findings, m.memory.parts = m.findings, m.parts
 	if err == nil {
 		err = f.addScrape(m)
 	}

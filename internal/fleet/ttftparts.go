@@ -1,13 +1,16 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/status"
 )
@@ -19,6 +22,7 @@ type ttftParts struct {
 	split    estimate.TTFTSplit
 	servers  *collector.Servers
 	board    *status.Board
+	gateway  atomic.Pointer[gateway] // in front of the servers; nil is none
 }
 
 // Observe implements Observer. Bursts are no probes, and scoring has no first token.
@@ -36,20 +40,44 @@ func (p *ttftParts) disturbed() {
 	}
 }
 
-// read takes in the pages of the servers.
+// read takes in the pages of the servers, and the latest ones of the gateway.
 func (p *ttftParts) read(statuses []engine.Status) {
-	at, servers := time.Time{}, []string(nil)
+	var servers []string
 	for i := range statuses {
-		if s := statuses[i].Snapshot; s != nil {
+		if statuses[i].Snapshot != nil {
 			servers = append(servers, statuses[i].Server)
-			if at.IsZero() || s.At.Before(at) {
-				at = s.At
-			}
 		}
 	}
 	slices.Sort(servers)
-	p.split.ReadServers(at, servers, totalOf(statuses, config.QueueTime), totalOf(statuses, config.PrefillTime))
+	p.split.ReadServers(readAtOf(statuses), servers, totalOf(statuses, config.QueueTime), totalOf(statuses, config.PrefillTime))
+	if g := p.gateway.Load(); g != nil {
+		p.readGateway(g.latest())
+	}
 	p.publish()
+}
+
+// readGateway takes in the pages of the gateway. A reading that was taken in before changes
+// nothing.
+func (p *ttftParts) readGateway(statuses []engine.Status) {
+	all := engine.NewGatewaySnapshot(statuses)
+	if all == nil {
+		return
+	}
+	var queue *estimate.Total
+	if h := all.Histograms[config.QueueTime]; h != nil {
+		queue = &estimate.Total{Count: h.Count, Sum: h.Sum}
+	}
+	p.split.ReadGateway(readAtOf(statuses), all.Pages, queue)
+}
+
+// readAtOf returns when the first of the pages was received.
+func readAtOf(statuses []engine.Status) (at time.Time) {
+	for i := range statuses {
+		if s := statuses[i].Snapshot; s != nil && (at.IsZero() || s.At.Before(at)) {
+			at = s.At
+		}
+	}
+	return at
 }
 
 // totalOf adds up a histogram over all servers that were read; nil where one of them
@@ -72,6 +100,25 @@ func totalOf(statuses []engine.Status, q config.Quantity) *estimate.Total {
 		total.Sum += h.Sum
 	}
 	return total
+}
+
+// evidence returns the parts that are known, the longest first, in the terms of the rules.
+func (p *ttftParts) evidence(now time.Time) []explain.Part {
+	if p == nil {
+		return nil
+	}
+	parts := p.split.Parts(now)
+	if parts == nil {
+		return nil
+	}
+	var all []explain.Part
+	for i, name := range estimate.TTFTPartNames() {
+		if v := parts.Seconds[i]; v != nil {
+			all = append(all, explain.Part{Name: string(name), Seconds: *v})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b explain.Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return all
 }
 
 // publish shows the parts by now.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -98,6 +96,15 @@ func partsCases() []partsCase {
 	}
 }
 
+// pickerPage is where the queue of the simulated gateway is on its page.
+const pickerPage = `
+gateway_mappings:
+  picker:
+    sentinels: [inference_pool_ready_pods]
+    histograms: {queue: [{series: inference_extension_flow_control_request_queue_duration_seconds}]}
+gateways: {g: {urls: [%q], software: picker}}
+`
+
 // The parts of the time to first token are those of the truth, each to within 5 % of the
 // whole, and add up to it, with a gateway in front of the servers and without.
 func TestTTFTPartsAgainstTheSimulator(t *testing.T) {
@@ -138,14 +145,18 @@ func (c *partsCase) test(t *testing.T) {
 		names = append(names, fmt.Sprintf("m%d", i))
 		text += fmt.Sprintf("  m%d: {input_tokens: %d, output_tokens: 4}\n", i, c.input)
 	}
-	if err := l.Apply(planOf(parse(t, fmt.Sprintf("modules:\n%sendpoints: [{name: e, url: %q, modules: [%s], servers: {urls: [%s]}}]",
-		text, url, strings.Join(names, ", "), strings.Join(pages, ", "))))); err != nil {
+	text = fmt.Sprintf("modules:\n%sendpoints: [{name: e, url: %q, modules: [%s], servers: {urls: [%s]}}]",
+		text, url, strings.Join(names, ", "), strings.Join(pages, ", "))
+	if gateway != nil {
+		text = strings.Replace(text, "{name: e", "{name: e, gateway: g", 1) + fmt.Sprintf(pickerPage, url)
+	}
+	if err := l.Apply(planOf(parse(t, text))); err != nil {
 		t.Fatal(err)
 	}
 	m := l.members["e"]
 	read := func() {
 		if gateway != nil {
-			readGatewayPage(t, m.parts, url)
+			l.gateways.byName["g"].read(t.Context(), schedule.Run{})
 		}
 		m.scrape.read(t.Context(), schedule.Run{})
 	}
@@ -162,26 +173,6 @@ func (c *partsCase) test(t *testing.T) {
 	time.Sleep(roundTrip) // by which the ends of the probes were moved
 	read()
 	c.compare(t, l.page(), seen.truth(t, c, gateway, replicas[0].Server()))
-}
-
-// readGatewayPage takes in the queue of the gateway.
-func readGatewayPage(t *testing.T, p *ttftParts, url string) {
-	t.Helper()
-	resp, err := http.Get(url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var total estimate.Total
-	for _, s := range testlab.ParsePage(t, text)["inference_extension_flow_control_request_queue_duration_seconds"].GetMetric() {
-		total.Count += s.GetHistogram().GetSampleCount()
-		total.Sum += s.GetHistogram().GetSampleSum()
-	}
-	p.split.ReadGateway(time.Now(), []string{url}, &total)
 }
 
 // truth returns the means of the parts in the order of estimate.TTFTPartNames.
