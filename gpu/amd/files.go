@@ -34,7 +34,7 @@ func (d *directory) bytes(name string) []byte {
 	case err == nil:
 		d.read++
 		return data
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENODATA):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.EINVAL):
 	default:
 		d.failed[name] = err
 	}
@@ -79,7 +79,7 @@ func codeOf(err error) gpu.Code {
 		return gpu.CodeNoPermission
 	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EIO), errors.Is(err, syscall.ENXIO):
 		return gpu.CodeLost
-	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.ETIME):
+	case errors.Is(err, syscall.ETIMEDOUT):
 		return gpu.CodeTimeout
 	}
 	return gpu.CodeUnknown

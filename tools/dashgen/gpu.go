@@ -148,7 +148,6 @@ func gpuErrors() []Panel {
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
-				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 0, Title: "Replaced"},
 				{Query: 1, Title: "Pending", States: eventStates},
@@ -161,7 +160,7 @@ func gpuErrors() []Panel {
 
 func gpuSlow() []Panel {
 	const rows = 10
-	active := ofGPU.of("inference_gpu_clock_event_active", `reason=~"sw_power_cap|sw_thermal|hw_slowdown|hw_thermal|hw_power_brake"`)
+	active := ofGPU.of("inference_gpu_clock_event_active", `reason=~"sw_power_cap|current_limit|sw_thermal|hw_slowdown|hw_thermal|hw_power_brake"`)
 	return []Panel{
 		{
 			Title: "Why clocks are down", Viz: StateTimeline, Width: 12, Height: 9, MaxRows: rows,
@@ -196,11 +195,11 @@ func gpuSlow() []Panel {
 		},
 		{
 			Title: "Clocks", Viz: TimeSeries, Unit: "hertz", Width: 8, Height: 8,
-			What: "Clocks of the multiprocessors and of the memory, and the highest that they can have. They fall when there is nothing to do.", By: ByDriver,
+			What: "Clocks of the multiprocessors (graphics with AMD) and of the memory, and the highest that they can have. They fall when there is nothing to do.", By: ByDriver,
 			Worry: "they are low under load.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{
-				{Expr: "max by (" + byCard + ", domain) (" + ofGPU.of("inference_gpu_clock_hertz", `domain=~"sm|memory"`) + ")", Legend: card + " {{domain}}"},
-				{Expr: "max by (domain) (" + ofGPU.of("inference_gpu_clock_max_hertz", `domain=~"sm|memory"`) + ")", Legend: "highest {{domain}}", Limit: true},
+				{Expr: "max by (" + byCard + ", domain) (" + ofGPU.of("inference_gpu_clock_hertz", `domain=~"sm|graphics|memory"`) + ")", Legend: card + " {{domain}}"},
+				{Expr: "max by (domain) (" + ofGPU.of("inference_gpu_clock_max_hertz", `domain=~"sm|graphics|memory"`) + ")", Legend: "highest {{domain}}", Limit: true},
 			},
 			Min: ptr(0.0), NoValue: noGPU,
 		},
