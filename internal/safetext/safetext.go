@@ -5,6 +5,7 @@
 package safetext
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,12 +91,15 @@ type Names struct {
 	limit   int
 
 	mu   sync.Mutex
-	seen map[string]string
+	seen []cleaned // few, in little room
 }
+
+// cleaned is a name, and how it is shown.
+type cleaned struct{ name, shown string }
 
 // NewNames returns Names that cuts a name at limit bytes.
 func NewNames(secrets *Secrets, limit int) *Names {
-	return &Names{secrets: secrets, limit: limit, seen: map[string]string{}}
+	return &Names{secrets: secrets, limit: limit}
 }
 
 // Clean returns a name as Secrets.Line does.
@@ -105,13 +109,13 @@ func (n *Names) Clean(name string) string {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	clean, ok := n.seen[name]
-	if !ok {
-		if len(n.seen) >= maxNames { // a server that makes them up
-			clear(n.seen)
-		}
-		clean = n.secrets.Line(name, n.limit)
-		n.seen[name] = clean
+	if i := slices.IndexFunc(n.seen, func(c cleaned) bool { return c.name == name }); i >= 0 {
+		return n.seen[i].shown
 	}
+	if len(n.seen) >= maxNames { // a server that makes them up
+		n.seen = nil
+	}
+	clean := n.secrets.Line(name, n.limit)
+	n.seen = append(n.seen, cleaned{name, clean})
 	return clean
 }
