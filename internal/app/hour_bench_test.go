@@ -100,7 +100,7 @@ func newHour(b *testing.B, servers []string, endpoints int) *hour {
 	now := time.Now()
 	return &hour{
 		b: b, base: "http://" + address, pid: daemon.Process.Pid, endpoints: endpoints,
-		client: &http.Client{Timeout: 30 * time.Second}, at: now, began: now,
+		client: &http.Client{Timeout: 5 * time.Minute}, at: now, began: now,
 	}
 }
 
@@ -110,13 +110,14 @@ func (h *hour) minute() {
 	passed := now.Sub(h.at).Seconds()
 	h.at = now
 	m := h.metrics()
+	scrape := time.Since(now).Seconds()
 	cpu := h.processor()
 	errors := h.errors(100)
 	h.total.add(&errors)
 	h.memory = append(h.memory, residentMemory(h.b, h.pid))
-	fmt.Fprintf(os.Stderr, "%s minute %.0f: RSS %.0f MB, heap %.0f MB, goroutines %.0f, CPU %.1f %%, probes %.1f/s, missed %s, imprecise %.0f, lag %s, %s\n",
+	fmt.Fprintf(os.Stderr, "%s minute %.0f: RSS %.0f MB, heap %.0f MB, goroutines %.0f, CPU %.1f %%, probes %.1f/s, missed %s, imprecise %.0f, scrape %.1f s, lag %s, %s\n",
 		now.UTC().Format("15:04:05"), now.Sub(h.began).Minutes(), h.memory[len(h.memory)-1], m.heap/1e6, m.goroutines, 100*(cpu-h.cpu)/passed,
-		(m.probes-h.seen.probes)/passed, changed(h.seen.missed, m.missed), m.imprecise-h.seen.imprecise, m.lag.since(h.seen.lag), &errors)
+		(m.probes-h.seen.probes)/passed, changed(h.seen.missed, m.missed), m.imprecise-h.seen.imprecise, scrape, m.lag.since(h.seen.lag), &errors)
 	h.seen, h.cpu = m, cpu
 }
 
