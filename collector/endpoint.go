@@ -86,7 +86,7 @@ func (p *Probes) setEndpoint(info EndpointInfo) {
 		e.hardware = newHardware(info, p.reserved)
 	}
 	if info.Price != nil || info.Budget != nil {
-		e.spending = newSpending(info, p.reserved)
+		e.spending = newSpending(info, p.reserved, p.now)
 	}
 	if info.State != nil {
 		e.state = newLabelBlock([]pair{{"endpoint", info.Endpoint}}, info.Labels, p.reserved)
@@ -249,7 +249,13 @@ func localBandwidth(local map[string]float64, uuids []string) float64 {
 // its probes may spend.
 type spending struct {
 	price  *config.Price
+	now    func() time.Time
 	budget func() (tokens, usd float64) // nil without a budget
+	// currency has the label of another currency than US dollars; nil without.
+	currency *labelBlock
+	// plans are the labels of the currency and of each plan; nil where neither is
+	// configured.
+	plans map[string]*labelBlock
 }
 
 // spendingFamily is a family of what endpoints cost and their probes may spend.
@@ -266,20 +272,15 @@ func spendingFamilies() []*spendingFamily {
 			Name: "price_usd_per_hour", Type: Gauge, Unit: "usd_per_hour",
 			Help: "Price of all GPUs of the endpoint for an hour in US dollars, as configured.",
 		}, func(e encoder, _ *family, v spending) {
-			if price := v.price.PerHour(); price > 0 {
+			if price := v.price.At(v.now()).PerHour(); price > 0 {
 				e.gauge(0, price)
 			}
 		}),
 		newEndpointFamily(Family{
-			Name: "price_usd_per_token", Type: Gauge, Unit: "usd_per_token", Labels: []string{"kind"}, Values: costKinds(),
-			Help: "Price of one token in US dollars, as configured. Absent for kinds without a price.",
+			Name: "price_usd_per_token", Type: Gauge, Unit: "usd_per_token", Labels: []string{"kind"}, Values: priceKinds(),
+			Help: "Price of one token in US dollars, as configured; cache_write is that of tokens which a request asks to keep in the cache. Absent for kinds without a price.",
 		}, func(e encoder, f *family, v spending) {
-			prices := tokenPrices(v.price)
-			for _, i := range f.order {
-				if prices[i].present {
-					e.gauge(i, prices[i].value/pricedTokens)
-				}
-			}
+			emitPrices(e, f, v.price.At(v.now()).InUSD())
 		}),
 		newEndpointFamily(Family{
 			Name: "budget_used_ratio", Type: Gauge, Unit: "ratio", Labels: []string{"resource"}, Values: budgetResources(),
@@ -291,6 +292,58 @@ func spendingFamilies() []*spendingFamily {
 			used := budgetUse(v.budget)
 			emitGauges(e, f, used[:])
 		}),
+		inCurrency(Family{
+			Name: "endpoint_price_per_hour", Type: Gauge,
+			Help: "Price of all GPUs of the endpoint for an hour in the configured currency, by its ISO 4217 code. Absent for prices in US dollars.",
+		}, func(e encoder, _ *family, p *config.Price) {
+			if price := p.PerHourInCurrency(); price > 0 {
+				e.gauge(0, price)
+			}
+		}),
+		inCurrency(Family{
+			Name: "endpoint_price_per_token", Type: Gauge, Labels: []string{"kind"}, Values: priceKinds(),
+			Help: "Price of one token in the configured currency, by its ISO 4217 code. Absent for prices in US dollars, and for kinds without a price.",
+		}, func(e encoder, f *family, p *config.Price) { emitPrices(e, f, p.InCurrency()) }),
+		priceInfoFamily(),
+	}
+}
+
+// inCurrency returns a family of prices in another currency than US dollars.
+func inCurrency(f Family, emit func(e encoder, f *family, p *config.Price)) *spendingFamily {
+	f.Group = GroupEndpoint
+	return &spendingFamily{newFamily(f, []string{"endpoint", "model", "currency"}, nil), func(e encoder, f *family, v spending) {
+		if v.currency != nil {
+			e.labels(v.currency, time.Time{})
+			emit(e, f, v.price.At(v.now()))
+		}
+	}}
+}
+
+// priceInfoFamily describes the price that applies now.
+func priceInfoFamily() *spendingFamily {
+	return &spendingFamily{newFamily(Family{
+		Name: "endpoint_price_info", Group: GroupEndpoint, Type: Gauge,
+		Help: "Always 1. Describes the price that applies now: its currency by the ISO 4217 code, and its plan: reserved, on_demand or spot. Absent where neither a currency nor a plan is configured.",
+	}, []string{"endpoint", "model", "currency", "plan"}, nil), func(e encoder, _ *family, v spending) {
+		if v.plans != nil {
+			e.labels(v.plans[v.price.At(v.now()).Plan], time.Time{})
+			e.gauge(0, 1)
+		}
+	}}
+}
+
+// priceKinds lists the kinds of tokens that have a price: those of costs, and those that
+// probes never have.
+func priceKinds() []string { return append(costKinds(), "cache_write") }
+
+// emitPrices shows the prices of one token of each kind that has one.
+func emitPrices(e encoder, f *family, p config.TokenPrices) {
+	known := tokenPrices(p)
+	all := append(known[:], gauge{p.CacheWrite, p.CacheWrite > 0})
+	for _, i := range f.order {
+		if all[i].present {
+			e.gauge(i, all[i].value/pricedTokens)
+		}
 	}
 }
 
@@ -302,11 +355,24 @@ func newEndpointFamily[V any](f Family, emit func(e encoder, f *family, v V)) *f
 }
 
 // newSpending renders the labels of what an endpoint costs and may spend.
-func newSpending(info EndpointInfo, reserved []string) *labelled[spending] {
-	return &labelled[spending]{
-		newLabelBlock([]pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}, info.Labels, reserved),
-		spending{info.Price, info.Budget},
+func newSpending(info EndpointInfo, reserved []string, now func() time.Time) *labelled[spending] {
+	base := []pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}
+	block := func(more ...pair) *labelBlock {
+		return newLabelBlock(slices.Concat(base, more), info.Labels, reserved)
 	}
+	v := spending{price: info.Price, now: now, budget: info.Budget}
+	if p := info.Price; p != nil {
+		if p.Currency != "" {
+			v.currency = block(pair{"currency", p.Currency})
+		}
+		if plans := p.Plans(); p.Currency != "" || len(plans) > 1 || plans[0] != "" {
+			v.plans = make(map[string]*labelBlock, len(plans))
+			for _, plan := range plans {
+				v.plans[plan] = block(pair{"currency", cmp.Or(p.Currency, "USD")}, pair{"plan", plan})
+			}
+		}
+	}
+	return &labelled[spending]{block(), v}
 }
 
 // budgetUse returns the used shares by index in budgetResources.

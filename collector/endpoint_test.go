@@ -54,6 +54,30 @@ func TestSpending(t *testing.T) {
 		{"only output", EndpointInfo{Price: &config.Price{GPUs: 1, OutputUSD: 16}}, map[string]string{
 			`price_usd_per_token{endpoint="e",kind="output"}`: "1.6e-05",
 		}},
+		{"cache writes", EndpointInfo{Price: &config.Price{GPUs: 1, InputUSD: 4, CacheWriteUSD: 5}}, map[string]string{
+			`price_usd_per_token{endpoint="e",kind="input"}`:        "4e-06",
+			`price_usd_per_token{endpoint="e",kind="cached_input"}`: "0",
+			`price_usd_per_token{endpoint="e",kind="cache_write"}`:  "5e-06",
+		}},
+		{"another currency", EndpointInfo{Price: &config.Price{GPUs: 2, Currency: "EUR", GPUHour: 3, Output: 8}}, map[string]string{
+			`price_per_hour{currency="EUR",endpoint="e"}`:                "6",
+			`price_per_token{currency="EUR",endpoint="e",kind="output"}`: "8e-06",
+			`price_info{currency="EUR",endpoint="e"}`:                    "1",
+		}},
+		{"converted", EndpointInfo{Price: &config.Price{GPUs: 2, Currency: "EUR", USDRate: 1.25, GPUHour: 3, Output: 8}}, map[string]string{
+			`price_per_hour{currency="EUR",endpoint="e"}`:                "6",
+			`price_per_token{currency="EUR",endpoint="e",kind="output"}`: "8e-06",
+			`price_info{currency="EUR",endpoint="e"}`:                    "1",
+			`price_usd_per_hour{endpoint="e"}`:                           "7.5",
+			`price_usd_per_token{endpoint="e",kind="output"}`:            "1e-05",
+		}},
+		// The clock of the test is at 22:13:20 in UTC.
+		{"a schedule", EndpointInfo{Price: &config.Price{GPUs: 2, GPUHourUSD: 3, Plan: "on_demand", Schedule: []config.PricePart{
+			{Until: "2020-01-01", GPUHour: 9}, {Hours: "22:00-06:00", GPUHour: 1, Plan: "spot"},
+		}}}, map[string]string{
+			`price_usd_per_hour{endpoint="e"}`:                    "2",
+			`price_info{currency="USD",endpoint="e",plan="spot"}`: "1",
+		}},
 		{"both budgets", EndpointInfo{Budget: used(0.25, 1)}, map[string]string{
 			`budget_used_ratio{endpoint="e",resource="tokens"}`: "0.25",
 			`budget_used_ratio{endpoint="e",resource="usd"}`:    "1",

@@ -102,7 +102,7 @@ func (v *values) restart() *values {
 	next.checks = checks(nil).of(slices.Collect(maps.Keys(v.checks)))
 	next.calls = (*calls)(nil).configured(v.calls != nil)
 	if v.cost != nil {
-		next.cost = &cost{price: v.cost.price}
+		next.cost = (*cost)(nil).at(v.cost.price)
 	}
 	if v.slo != nil {
 		next.slo = v.slo.restart(next.created)
@@ -124,7 +124,7 @@ func (v *values) observe(r *result.Result, outcomes map[result.Outcome]int, time
 	if i, ok := outcomes[r.Outcome]; ok {
 		v.results.add(int32(i), 1)
 	}
-	v.spend(r.Tokens)
+	v.spend(r)
 	if r.Outcome == result.Canceled {
 		return
 	}

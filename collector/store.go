@@ -184,7 +184,7 @@ func (s *Series) Spend(r *result.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setServed(r.Kind, r.Model)
-	s.values.spend(r.Tokens)
+	s.values.spend(r)
 }
 
 // Skip counts a probe that did not run.

@@ -1,17 +1,19 @@
 package collector
 
 import (
+	"time"
+
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // spend counts what a probe used, and what that cost.
-func (v *values) spend(reported result.Tokens) {
-	t := believed(reported)
+func (v *values) spend(r *result.Result) {
+	t := believed(r.Tokens)
 	v.countTokens(&t)
 	if v.cost != nil {
-		v.cost.add(&t)
+		v.cost.add(&t, r.Start)
 	}
 }
 
@@ -66,22 +68,20 @@ func costKinds() []string { return []string{"input", "cached_input", "output"} }
 // when they are shown, so that rounding errors do not add up.
 const pricedTokens = 1e6
 
-// tokenPrices returns the prices of pricedTokens in US dollars. Cached input may
-// be free where input is not; a price of 0 of anything else is none.
-func tokenPrices(p *config.Price) [numCosts]gauge {
-	if p == nil {
-		return [numCosts]gauge{}
-	}
+// tokenPrices returns prices as costKinds lists them. Cached input may be free where
+// input is not; a price of 0 of anything else is none.
+func tokenPrices(p config.TokenPrices) [numCosts]gauge {
 	return [numCosts]gauge{
-		costInput:       {p.InputUSD, p.InputUSD > 0},
-		costCachedInput: {p.CachedInputUSD, p.InputUSD > 0},
-		costOutput:      {p.OutputUSD, p.OutputUSD > 0},
+		costInput:       {p.Input, p.Input > 0},
+		costCachedInput: {p.CachedInput, p.Input > 0},
+		costOutput:      {p.Output, p.Output > 0},
 	}
 }
 
 // cost is what the tokens of a series cost.
 type cost struct {
-	price [numCosts]gauge   // of pricedTokens, in US dollars
+	price *config.Price
+	known [numCosts]bool    // what has a price
 	spent [numCosts]float64 // US dollars × pricedTokens
 }
 
@@ -94,20 +94,24 @@ func (c *cost) at(p *config.Price) *cost {
 	if c == nil {
 		c = &cost{}
 	}
-	c.price = tokenPrices(p)
+	c.price = p
+	for i, g := range tokenPrices(p.InUSD()) {
+		c.known[i] = g.present
+	}
 	return c
 }
 
-// add counts the tokens of a probe. Prompt tokens that are not known to come
-// from the cache have the full price.
-func (c *cost) add(t *result.Tokens) {
+// add counts the tokens of a probe that started at an instant. Prompt tokens that are
+// not known to come from the cache have the full price.
+func (c *cost) add(t *result.Tokens, start time.Time) {
 	if t.Prompt < 0 {
 		return // the part that is known would look like the whole
 	}
 	prompt := t.Prompt
 	cached := min(max(0, t.Cached), prompt)
+	price := tokenPrices(c.price.At(start).InUSD())
 	for i, n := range [numCosts]int{costInput: prompt - cached, costCachedInput: cached, costOutput: max(0, t.Output)} {
-		c.spent[i] += float64(n) * c.price[i].value
+		c.spent[i] += float64(n) * price[i].value
 	}
 }
 
@@ -121,7 +125,7 @@ func costFamily() *probeFamily {
 			return
 		}
 		for _, i := range f.order {
-			if v.cost.price[i].present {
+			if v.cost.known[i] {
 				e.counter(i, v.cost.spent[i]/pricedTokens)
 			}
 		}

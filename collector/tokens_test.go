@@ -3,6 +3,7 @@ package collector
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -52,6 +53,20 @@ func TestCost(t *testing.T) {
 			spent(t, p, tt.want)
 		})
 	}
+}
+
+// A probe costs what its tokens cost when it started: 1 $ a million, and 8 from noon on.
+func TestCostBySchedule(t *testing.T) {
+	p, s := newStore()
+	s.configure(SeriesOptions{Price: &config.Price{OutputUSD: 1, Schedule: []config.PricePart{{Hours: "12:00-00:00", Output: 8}}}})
+	r := success()
+	r.Tokens = result.Tokens{Prompt: 0, Cached: -1, Output: 1000}
+	r.Start = time.Date(2026, 1, 1, 11, 59, 59, 0, time.UTC)
+	s.Observe(r)
+	spent(t, p, [3]string{"", "", "0.001"})
+	r.Start = r.Start.Add(time.Second)
+	s.Observe(r)
+	spent(t, p, [3]string{"", "", "0.009"})
 }
 
 // Tokens were spent whatever became of the probe, also one that was canceled. A

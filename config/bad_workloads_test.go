@@ -9,7 +9,7 @@ func badWorkloads() map[string][]string {
 		noKey      = `: want a plain number of tokens as the key, got `
 		again      = `, or leave the key out: the same text is sent again`
 		nothing    = `: expects nothing; want at least one of equals, matches, json_schema, min_length, max_length, language and finish_reason`
-		noMoney    = `: has no effect without a price of tokens; set price.input_usd and price.output_usd`
+		noMoney    = `: has no effect without a price of tokens; set price.input_usd and price.output_usd, or price.usd_rate for another currency`
 		noPrice    = `: no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd`
 		unchecked  = `: needs expect, prompts_file, questions, tool_call or structured: no other answer is checked`
 		changing   = `: needs prompt or questions: other answers differ each time`
@@ -178,9 +178,23 @@ func badWorkloads() map[string][]string {
 			`:12: endpoints[2].price.output_usd: want a finite number, got "much"`,
 			`:14: endpoints[3].price.input_usd: missing, but required by cached_input_usd`,
 			`:16: endpoints[4].price: want a mapping, got a plain value`,
-			`:18: endpoints[5].price.gpu_usd: unknown key "gpu_usd"; known here: cached_input_usd, gpu_hour_usd, gpus, input_usd, output_usd`,
+			`:18: endpoints[5].price.gpu_usd: unknown key "gpu_usd"; known here: cache_write, cache_write_usd, cached_input, cached_input_usd, currency, gpu_hour, gpu_hour_usd, gpus, input, input_usd, output, output_usd, plan, schedule, usd_rate`,
 			`:18: endpoints[5].price` + noPrice,
 			`:20: endpoints[6].price.gpus: want 1 to 1024, got 1025`,
+		},
+		"currency": {
+			`:3: endpoints[0].price.input: has no effect without currency; for US dollars use the keys that end in _usd`,
+			`:5: endpoints[1].price.currency: want an ISO 4217 code of three capital letters, got "euro"`,
+			`:7: endpoints[2].price.currency: leave it out for US dollars, and use the keys that end in _usd`,
+			`:9: endpoints[3].price.output_usd: excludes currency; use output`,
+			`:11: endpoints[4].price.usd_rate: want a number above 0, up to 1000000, got -1`,
+			`:13: endpoints[5].price.plan: want reserved, on_demand or spot, got "cheap"`,
+			`:18: endpoints[6].price.schedule[0]: want hours, from or until`,
+			`:19: endpoints[6].price.schedule[1].hours: want a part of the day in UTC such as 22:00-06:00, got "22-6"`,
+			`:20: endpoints[6].price.schedule[2].from: want a day such as 2026-01-31, got "January"`,
+			`:21: endpoints[6].price.schedule[3].until: want a day after from, which is 2026-02-01, got 2026-02-01`,
+			`:22: endpoints[6].price.schedule[4].output: has no price at other times; set output_usd of the price itself`,
+			`:25: endpoints[7].budget.usd_per_day` + noMoney,
 		},
 		"budget": {
 			`:3: global.budget.tokens_per_hour: want a number of tokens above 0, got 0; for no limit leave the key out`,

@@ -183,6 +183,7 @@ func (e *Endpoint) setDefaults(r *report, p path) {
 func (c *Price) setDefaults(r *report, p path) {
 	orDefault(r, p.key("gpus"), &c.GPUs, defaultPrice().GPUs)
 	orDefault(r, p.key("cached_input_usd"), &c.CachedInputUSD, c.InputUSD)
+	orDefault(r, p.key("cached_input"), &c.CachedInput, c.Input)
 }
 
 func (h *Hardware) setDefaults(r *report, p path) {

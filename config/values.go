@@ -68,10 +68,10 @@ func joinSome(words []string) string {
 // planned, and those that Prometheus sets.
 func reservedLabels() []string {
 	return []string{
-		"affinity", "api", "cause", "compute_precision", "concurrency", "disaggregation_role", "endpoint", "engine", "finding", "finish", "gpu",
+		"affinity", "api", "cause", "compute_precision", "concurrency", "currency", "disaggregation_role", "endpoint", "engine", "finding", "finish", "gpu",
 		"gpu_instance_id", "input_tokens", "instance", "job", "kind", "le",
 		"metric", "mig_profile", "mig_uuid", "model", "module", "outcome",
-		"output_tokens", "part", "phase", "prefix", "prefix_cache_unit", "quantile",
+		"output_tokens", "part", "phase", "plan", "prefix", "prefix_cache_unit", "quantile",
 		"quantity", "reason", "resource", "server", "slo", "source", "stat",
 		"state", "turn", "unit", "url", "uuid", "verdict", "weights_precision",
 	}

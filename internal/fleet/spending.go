@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -85,7 +86,7 @@ func spentBy(r *result.Result, price *config.Price, most tokens) schedule.Cost {
 		t = most
 	}
 	t.input = max(t.input, r.PromptBytes/prompt.MaxBytesPerToken)
-	return t.cost(price, r.Tokens.Cached)
+	return t.cost(price.At(r.Start), r.Tokens.Cached)
 }
 
 // tokens are those of one request, or of several.
@@ -103,7 +104,7 @@ func (s *spending) most() schedule.Cost {
 		t := s.request(turn + 1)
 		all.input, all.output = all.input+t.input, all.output+t.output
 	}
-	return all.cost(s.price, 0)
+	return all.cost(s.price.At(time.Now()), 0)
 }
 
 // requests is how many requests a run makes at most.

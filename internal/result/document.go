@@ -26,7 +26,7 @@ func (r *Result) Cost(price *config.Price) (usd float64, ok bool) {
 	if !price.PerToken() || t.Prompt < 0 {
 		return 0, false
 	}
-	return price.USD(t.Prompt, t.Cached, max(0, t.Output)), true
+	return price.At(r.Start).USD(t.Prompt, t.Cached, max(0, t.Output)), true
 }
 
 // Document is a result in JSON. What was not measured or not reported is left
