@@ -5,7 +5,7 @@ const (
 	memoryUsed    = "endpoint:inference_gpu_memory_used_bytes:sum"
 	memoryWeights = "endpoint:inference_server_model_weights_bytes:sum"
 	memoryKVCache = "endpoint:inference_server_kv_cache_bytes:sum"
-	memoryParts   = "endpoint:inference_endpoint_memory_bytes:by_part"
+	memoryParts   = "endpoint:inference_gpu_memory_used_bytes:by_part"
 )
 
 // memoryRecorded splits the memory in use on the GPUs of an endpoint into weights, KV

@@ -142,7 +142,7 @@ func dataCenterProducts() []product {
 	const sxm = "sxm sxm4 sxm5 sxm6"
 	return []product{
 		{"GB300", 8000, "gb300", "nvl nvl72"},
-		{"B300", 8000, "b300", sxm},
+		{"B300", 8000, "b300", sxm + " ac"},
 		{"GB200", 8000, "gb200", "nvl nvl4 nvl72"},
 		{"B200", 8000, "b200", sxm},
 		{"GH200 144GB", 4900, "gh200 144g", "hbm3e"},
@@ -188,6 +188,8 @@ func boardProducts() []product {
 	return []product{
 		{"RTX PRO 6000 Blackwell", 1792, "rtx pro 6000 blackwell", "workstation edition max q 96gb"},
 		{"RTX PRO 6000 Blackwell Server Edition", 1597, "rtx pro 6000 blackwell server", "edition 96gb"},
+		{"RTX PRO 5000 Blackwell", 1344, "rtx pro 5000 blackwell", "48gb 72gb"},
+		{"RTX PRO 4500 Blackwell", 896, "rtx pro 4500 blackwell", "32gb"},
 		{"RTX 6000 Ada", 960, "rtx 6000 ada", "generation 48gb"},
 		{"RTX 5000 Ada", 576, "rtx 5000 ada", "generation 32gb"},
 		{"RTX A6000", 768, "rtx a6000", "48gb"},

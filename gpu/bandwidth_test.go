@@ -52,6 +52,12 @@ func TestProductBandwidth(t *testing.T) {
 		"NVIDIA RTX PRO 6000 Blackwell Workstation Edition":       1792,
 		"NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition": 1792,
 		"NVIDIA RTX PRO 6000 Blackwell Server Edition":            1597,
+		"NVIDIA RTX PRO 5000 Blackwell":                           1344,
+		"NVIDIA RTX PRO 5000 72GB Blackwell":                      1344,
+		"NVIDIA RTX PRO 4500 Blackwell":                           896,
+		"NVIDIA GB300":                                            8000,
+		"NVIDIA B300 SXM6 AC":                                     8000,
+		"NVIDIA GB10":                                             273,
 		// Names that leave open which product it is, and products of other memory.
 		"": 0, "H100": 0, "H100 80GB": 0, "A100": 0, "NVIDIA": 0, "RTX": 0, "H300": 0,
 		"NVIDIA A100-SXM-64GB":               0,
