@@ -1,6 +1,8 @@
 // Command release makes what a release needs beside goreleaser.
 //
 //	release sbom VERSION PROGRAM DOCUMENT   the bill of materials of a Go program, as CycloneDX
+//	release provenance VERSION COMMIT PROGRAM   how it was built, as a SLSA predicate on standard output; BUILDER_ID names the builder
+//	release licences DOCUMENT               the licences of what is linked into it, as a page
 //	release notes VERSION                   that version's part of CHANGELOG.md, on standard output
 //	release platforms                       the static builds of .goreleaser.yaml, as GOOS/GOARCH lines
 package main
@@ -28,6 +30,10 @@ func run(args []string, out io.Writer) error {
 	switch {
 	case len(args) == 4 && args[0] == "sbom":
 		return writeBOM(args[1], args[2], args[3])
+	case len(args) == 4 && args[0] == "provenance":
+		return writeProvenance(out, args[1], args[2], os.Getenv("BUILDER_ID"), args[3])
+	case len(args) == 2 && args[0] == "licences":
+		return writeLicences(args[1])
 	case len(args) == 2 && args[0] == "notes":
 		text, err := os.ReadFile(root + "CHANGELOG.md")
 		if err != nil {
@@ -51,7 +57,7 @@ func run(args []string, out io.Writer) error {
 		}
 		return nil
 	}
-	return errors.New("usage: release sbom VERSION PROGRAM DOCUMENT | notes VERSION | platforms")
+	return errors.New("usage: release sbom VERSION PROGRAM DOCUMENT | provenance VERSION COMMIT PROGRAM | licences DOCUMENT | notes VERSION | platforms")
 }
 
 // notes returns the part of the changelog for one version, without its heading.
