@@ -101,6 +101,7 @@ generate: ## references in docs/, rules and dashboards from the code; a test com
 	$(GO) test ./alerts -run TestFilesAreCurrent -count=1 -update
 	cd tools/dashgen && $(GO) run .
 	cd tools/deploy && $(GO) test . -run TestGenerated -count=1 -update
+	cd tools/release && $(GO) run . licences ../../docs/licences.md
 	cd tools/real && $(GO) run . -document
 
 bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
