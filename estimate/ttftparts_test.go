@@ -63,23 +63,23 @@ func wantParts(t *testing.T, got *TTFTParts, want ...float64) {
 	}
 }
 
-const splitMS = time.Millisecond
+const millisecond = time.Millisecond
 
 func TestTTFTParts(t *testing.T) {
 	unknown := math.NaN()
 	s := &split{now: splitAt}
 	s.read()
 	for range 2 {
-		s.probe(500*splitMS, 20*splitMS, 0.1, 0.05, 0.25, untold())
+		s.probe(500*millisecond, 20*millisecond, 0.1, 0.05, 0.25, untold())
 	}
 	if p := s.Parts(s.now); p != nil {
 		t.Errorf("parts of two probes: %+v", p)
 	}
-	s.probe(500*splitMS, 20*splitMS, 0.1, 0.05, 0.25, untold())
+	s.probe(500*millisecond, 20*millisecond, 0.1, 0.05, 0.25, untold())
 	wantParts(t, s.Parts(s.now), 0.02, 0.1, 0.05, 0.25, 0.08)
 	// Minutes later nothing of the past is left.
 	for range 25 {
-		s.probe(600*splitMS, 20*splitMS, 0.3, 0.05, 0.2, untold())
+		s.probe(600*millisecond, 20*millisecond, 0.3, 0.05, 0.2, untold())
 	}
 	p := s.Parts(s.now)
 	wantParts(t, p, 0.02, 0.3, 0.05, 0.2, 0.03)
@@ -94,14 +94,14 @@ func TestTTFTParts(t *testing.T) {
 		t.Errorf("parts after a restart: %+v", p)
 	}
 	for range 3 {
-		s.probe(900*splitMS, 20*splitMS, 0, 0.6, 0.2, untold())
+		s.probe(900*millisecond, 20*millisecond, 0, 0.6, 0.2, untold())
 	}
 	wantParts(t, s.Parts(s.now), 0.02, 0, 0.6, 0.2, 0.08)
 	// What replies say of their own request goes before the pages.
 	s.Restart()
 	s.read()
 	for range 3 {
-		s.probe(900*splitMS, 20*splitMS, 0.1, 5, 5, api.ServerTimes{Queue: 300 * splitMS, Prefill: 400 * splitMS, Decode: -1})
+		s.probe(900*millisecond, 20*millisecond, 0.1, 5, 5, api.ServerTimes{Queue: 300 * millisecond, Prefill: 400 * millisecond, Decode: -1})
 	}
 	wantParts(t, s.Parts(s.now), 0.02, 0.1, 0.3, 0.4, 0.08)
 	// Pages that nothing reads any more are no part of later minutes.
@@ -109,8 +109,8 @@ func TestTTFTParts(t *testing.T) {
 		s.now = s.now.Add(TTFTWindow)
 		for range 3 {
 			s.now = s.now.Add(time.Second)
-			r := &result.Result{Outcome: result.Success, Start: s.now, Reused: true, Server: api.ServerTimes{Queue: -1, Prefill: 400 * splitMS, Decode: -1}}
-			r.Timing.TTFT, r.Timing.Duration = 500*splitMS, 500*splitMS
+			r := &result.Result{Outcome: result.Success, Start: s.now, Reused: true, Server: api.ServerTimes{Queue: -1, Prefill: 400 * millisecond, Decode: -1}}
+			r.Timing.TTFT, r.Timing.Duration = 500*millisecond, 500*millisecond
 			s.Observe(r, true)
 		}
 		s.now = s.now.Add(time.Second)
@@ -124,11 +124,11 @@ func TestTTFTPartsThatExceed(t *testing.T) {
 	s := &split{now: splitAt}
 	s.read()
 	for range 3 {
-		s.probe(500*splitMS, 0, 0.21, 0, 0.31, untold())
+		s.probe(500*millisecond, 0, 0.21, 0, 0.31, untold())
 	}
 	wantParts(t, s.Parts(s.now), 0, 0.21/0.52*0.5, 0, 0.31/0.52*0.5, 0)
 	for range 20 {
-		s.probe(500*splitMS, 0, 0.3, 0, 0.3, untold())
+		s.probe(500*millisecond, 0, 0.3, 0, 0.3, untold())
 	}
 	p := s.Parts(s.now)
 	if p == nil || p.Seconds != [numTTFTParts]*float64{} || math.Abs(p.Excess-0.1) > 1e-6 {
@@ -143,7 +143,7 @@ func TestTTFTPartsOfOtherServers(t *testing.T) {
 	s.read()
 	for range 4 {
 		s.requests--
-		s.probe(500*splitMS, 20*splitMS, 0.1, 0.1, 0.1, untold())
+		s.probe(500*millisecond, 20*millisecond, 0.1, 0.1, 0.1, untold())
 	}
 	if p := s.Parts(s.now); p != nil {
 		t.Errorf("%+v", p)

@@ -2,6 +2,7 @@ package cloudauth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -138,7 +139,15 @@ func googleCredentials(ctx context.Context, t Token) (*google.Credentials, error
 	if err != nil {
 		return nil, err
 	}
-	return google.CredentialsFromJSON(ctx, text, t.Scope) //nolint:staticcheck // the file is the operator's own
+	var file struct{ Type google.CredentialsType }
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, errors.New("the file is not JSON")
+	}
+	switch file.Type {
+	case google.ServiceAccount, google.ExternalAccount, google.AuthorizedUser, google.ImpersonatedServiceAccount:
+		return google.CredentialsFromJSONWithType(ctx, text, file.Type, t.Scope)
+	}
+	return nil, fmt.Errorf("the file is of type %.64q, want a service account's key or a federation", file.Type)
 }
 
 // envFederatedToken names the file with the token of a pod's service account, which
