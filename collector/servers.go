@@ -127,7 +127,7 @@ func (s *Servers) endpoint(id ServersID) (e *servedEndpoint, relabel bool) {
 
 // hasValues reports whether there is anything to show of the endpoint itself.
 func (e *servedEndpoint) hasValues() bool {
-	return e.states != [numStates]int{} || e.overhead.values() != [numOverheads]gauge{}
+	return e.states != [numStates]int{} || e.overhead.values() != [numOverheads]gauge{} || e.parts != nil
 }
 
 // label renders the labels of a server that has a new status. The engine stays
