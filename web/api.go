@@ -44,6 +44,7 @@ func apiRoutes(o *Options) []route {
 		{"GET /api/v1/endpoints", a.answer(a.serveFleet)},
 		{"GET /api/v1/endpoints/{name...}", a.answer(a.serveEndpoint)},
 		{"GET /api/v1/endpoints/{name}/explain", a.answer(a.serveExplain)},
+		{"GET /api/v1/endpoints/{name}/verdict", a.answer(a.serveVerdict)},
 		{"GET /api/v1/gpus", a.answer(a.serveGPUs)},
 		{"GET /api/v1/self", a.answer(a.serveSelf)},
 		{"GET /api/v1/config", a.answer(a.serveConfig)},

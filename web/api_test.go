@@ -66,6 +66,7 @@ func TestAbsentPages(t *testing.T) {
 	f("/api/v1/endpoints/a", "the status of the endpoints is not kept")
 	f("/api/v1/events", "the status of the endpoints is not kept")
 	f("/api/v1/endpoints/a/explain", "the states of the endpoints are not explained")
+	f("/api/v1/endpoints/a/verdict", "the states of the endpoints are not kept")
 	f("/api/v1/gpus", "the GPUs are not read")
 	f("/api/v1/self", "the exporter's metrics about itself are not shown")
 	f("/api/v1/config", "the configuration is not shown")

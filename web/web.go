@@ -20,6 +20,7 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -51,6 +52,8 @@ type Options struct {
 	// Explain returns why an endpoint is as it is; false is that there is none of that
 	// name.
 	Explain func(name string) (*explain.Report, bool)
+	// Health returns the state of an endpoint; nil is that there is none of that name.
+	Health func(name string) *health.Status
 	// GPUs returns the page of the GPUs.
 	GPUs func() *status.GPUPage
 	// Gatherer has the exporter's metrics about itself.

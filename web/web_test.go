@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/status"
 )
 
@@ -187,6 +188,7 @@ func everything(o *Options) {
 	o.Explain = func(name string) (*explain.Report, bool) {
 		return &explain.Report{At: 1, Endpoint: name, State: "up", Findings: []explain.Finding{}}, name == "b"
 	}
+	o.Health = func(string) *health.Status { return &health.Status{State: health.Up, Unmuted: health.Up} }
 	o.Status = newTable("a", "b")
 	o.GPUs = func() *status.GPUPage { return &status.GPUPage{State: "ok"} }
 	o.Gatherer = prometheus.NewRegistry()

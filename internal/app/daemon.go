@@ -129,7 +129,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links, Version: version.Info(),
 		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet.Prober(), Logger: d.env.logger,
-		Hangs: d.hangs, Status: d.board, Explain: d.fleet.Explain, Gatherer: registry, Info: d.info,
+		Hangs: d.hangs, Status: d.board, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info,
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },
 	}
 	if d.hardware != nil {
@@ -139,6 +139,14 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 		o.Reload, o.Muter = d.reload, d.health
 	}
 	return web.New(o)
+}
+
+// healthOf returns the state of an endpoint; nil for none of that name.
+func (d *daemon) healthOf(name string) *health.Status {
+	if e := d.health.Endpoint(name); e != nil {
+		return e.Status()
+	}
+	return nil
 }
 
 // run runs the parts until ctx ends or one of them fails. It serves on what

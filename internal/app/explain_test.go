@@ -51,6 +51,10 @@ endpoints: [{name: "a b", url: %s/fault/status_404/v1, api: openai-chat, model: 
 	}
 	refused(t, cli.ExitFailure, []string{"inference_exporter: the exporter at 127.0.0.1:[0-9]+: there is no endpoint of this name"}, "explain", "--server="+p.base, "other")
 	waitForRow(t, p, `"cause":"request"`)
+	resp, body := p.get("/api/v1/endpoints/a%20b/verdict?allow=degraded")
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), `"ok":false,"state":"down"`) {
+		t.Errorf("verdict: status %d, %s", resp.StatusCode, body)
+	}
 }
 
 // waitForRow waits until a text is in the rows of the status page.
