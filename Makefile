@@ -41,6 +41,7 @@ test: ## every test, with the race detector; minutes
 
 hostile: ## the program against hostile servers and with few resources of its own; minutes
 	INFERENCE_EXPORTER_HOSTILE=1 $(GO) test -count=1 -timeout 10m ./internal/hostile
+	INFERENCE_EXPORTER_HOSTILE=1 $(GO) test -count=1 -run TestThousandReloads ./internal/app
 
 e2e: ## what must hold of every server: make e2e ENDPOINT=http://host:8000, or CONFIG=file.yml for keys and models
 	@test -n '$(ENDPOINT)$(CONFIG)' || { echo 'give ENDPOINT=http://host:port or CONFIG=file.yml'; exit 2; }
