@@ -19,6 +19,9 @@ func protocols() []Protocol {
 	}
 }
 
+// All lists the protocols in the order of the documentation, made by each call: 18 kB.
+func All() []Protocol { return protocols() }
+
 // Lookup returns the protocol of that name.
 func Lookup(name string) (Protocol, bool) {
 	for _, p := range protocols() {

@@ -27,11 +27,10 @@ func hosted(base *url.URL) string {
 func byPath(base *url.URL) (name, path string) {
 	at := strings.TrimRight(base.EscapedPath(), "/")
 	server := &url.URL{Scheme: base.Scheme, Host: base.Host}
-	for _, n := range api.Names() {
-		p, _ := api.Lookup(n)
+	for _, p := range api.All() {
 		own := p.URL(server, "").EscapedPath()
 		if p.URL(base, "").EscapedPath() == at && len(own) > len(path) {
-			name, path = n, own
+			name, path = p.Name, own
 		}
 	}
 	return name, path
