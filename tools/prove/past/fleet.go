@@ -141,6 +141,8 @@ func (f Fleet) labelled(family collector.Family, buckets bool) [][]string {
 		all, known = f.gpus(family), []string{"uuid", "gpu"}
 	case collector.GroupExporter:
 		all = f.exporters()
+	case collector.GroupGateway:
+		all, known = f.gateways(family)
 	default:
 		all, known = f.endpoints(), []string{"endpoint", "model"}
 	}
@@ -214,6 +216,17 @@ func (f Fleet) exporters() [][]string {
 		all = append(all, []string{"job", job, "instance", fmt.Sprintf("node-%02d", i)})
 	}
 	return all
+}
+
+// gateways are one for each exporter, with all endpoints of it behind.
+func (f Fleet) gateways(family collector.Family) (all [][]string, known []string) {
+	if !slices.Contains(family.Labels, "endpoint") {
+		return times(f.exporters()[:f.Probers], "gateway", []string{"gateway"}), []string{"gateway"}
+	}
+	for _, e := range f.endpoints() {
+		all = append(all, e[:6]) // without the model
+	}
+	return times(all, "gateway", []string{"gateway"}), []string{"endpoint", "gateway"}
 }
 
 // gpus are those of the machines, or the machines where the family has no GPU.
