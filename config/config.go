@@ -247,7 +247,9 @@ type Global struct {
 	// configuration is loaded: an environment variable that is not set, or a file under
 	// `http` or `sigv4` that cannot be read. `refuse` refuses the configuration.
 	// `skip_endpoint` leaves out the probes of that endpoint until a reload finds the
-	// secret, counts them as skipped for `secret_missing`, and probes the others.
+	// secret, counts them as skipped for `secret_missing`, and probes the others. A secret
+	// that endpoints share, such as one under `gateways` or `tracing`, always refuses the
+	// configuration when it is missing.
 	MissingSecrets string `yaml:"missing_secrets"`
 }
 

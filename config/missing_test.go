@@ -43,6 +43,7 @@ endpoints:
 	for _, mistake := range []string{
 		"global: {missing_secrets: skip_endpoint}\nendpoints: [{url: http://a, http: {authorization: {credentials: '${no name}'}}}]",
 		"global: {missing_secrets: skip_endpoint}\nendpoints: [{url: http://a}]\ntracing: {otlp_endpoint: http://o, headers: {k: '${NOT_SET_IN_TESTS}'}}",
+		"global: {missing_secrets: skip_endpoint}\ngateways: {g: {urls: [http://g/metrics], http: {authorization: {credentials: '${NOT_SET_IN_TESTS}'}}}}\nendpoints: [{url: http://a, gateway: g}]",
 		"global: {missing_secrets: sometimes}\nendpoints: [{url: http://a}]",
 	} {
 		if _, err := Parse([]byte(mistake), "f.yml"); err == nil {
