@@ -18,6 +18,9 @@ func serversGroup() Group {
 		serverQuantityMissing(),
 		kvTransfersFailing(),
 		requestsCorrupted(),
+		gatewayLost(),
+		gatewayWithoutBackends(),
+		gatewayBackendFailing(),
 	)}
 }
 
