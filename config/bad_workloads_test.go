@@ -11,6 +11,7 @@ func badWorkloads() map[string][]string {
 		nothing    = `: expects nothing; want at least one of equals, matches, json_schema, min_length, max_length, language and finish_reason`
 		noMoney    = `: has no effect without a price of tokens; set price.input_usd and price.output_usd, or price.usd_rate for another currency`
 		noPrice    = `: no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd`
+		oneBurst   = `: needs concurrency with a single number above 1, which is how many requests a run makes`
 		unchecked  = `: needs expect, prompts_file, questions, tool_call or structured: no other answer is checked`
 		changing   = `: needs prompt or questions: other answers differ each time`
 		cutAnother = `: needs a single output_tokens: answers of other lengths differ`
@@ -81,6 +82,17 @@ func badWorkloads() map[string][]string {
 			`:6: modules.e.input_tokens: several lengths beside prefix: conversation; give each a module of its own`,
 			`:6: modules.e.output_tokens: several lengths beside prefix: conversation; give each a module of its own`,
 			`:7: modules.f.prefix: want warm with prompt, or leave the key out: the same text is sent again`,
+		},
+		"arrivals": {
+			`:2: modules.a.arrivals.process: want poisson, got "uniform"`,
+			`:3: modules.b.arrivals` + oneBurst,
+			`:4: modules.c.arrivals` + oneBurst,
+			`:5: modules.d.arrivals` + oneBurst,
+			`:6: modules.e.arrivals.rate: want a number above 0 and up to 1000, got 0`,
+			`:7: modules.f.arrivals.rate: want a finite number, got ".nan"`,
+			`:8: modules.g.arrivals.rate: the last of 61 requests would start after 15 s on average, want half of the module's timeout, 10 s, at most`,
+			`:9: modules.h.arrivals.rate: want a number above 0 and up to 1000, got 1000.5`,
+			`:10: modules.i.slo.ttft: has no effect with arrivals, which have no knee`,
 		},
 		"traffic": {
 			`:2: modules.a.traffic.max_input_tokens: want 1 to 2000000, got 0`,

@@ -90,6 +90,9 @@ type Module struct {
 	// Bursts are judged by no objective, and hold at most 4,000,000 prompt tokens together.
 	// Default: one request, which is no burst.
 	Concurrency []int `yaml:"concurrency,omitempty"`
+	// Arrivals has the requests of a burst start one after the other, as those of users
+	// do; see [workloads](workloads.md#arrivals). Default: all at once.
+	Arrivals *Arrivals `yaml:"arrivals,omitempty"`
 	// Prompt is the text to ask, instead of one that is made to length; at most
 	// 1 MiB.
 	Prompt string `yaml:"prompt,omitempty"`
@@ -167,6 +170,7 @@ func (m *Module) validate(r *report, p path) {
 	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired, PrefixConversation)
 	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
 	m.validateConcurrency(r, p)
+	m.validateArrivals(r, p)
 	m.validateLengths(r, p)
 	m.validateTurns(r, p)
 	m.validateTraffic(r, p)

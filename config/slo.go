@@ -62,6 +62,8 @@ func (m *Module) uncounted(key string) string {
 	switch {
 	case m.reference() != "" && key != "e2e" && key != "objective":
 		return m.reference() + ", which asks for no answer"
+	case m.Arrivals != nil:
+		return "arrivals, which have no knee"
 	case !m.Judged() && key != "ttft":
 		return "concurrency: bursts are compared with ttft alone"
 	case (key == "tpot" || key == "fluidity") && m.MaxOutput() == 1:
@@ -125,7 +127,7 @@ func (e *Endpoint) validateSLO(r *report, p path, modules map[string]*Module) {
 // SLOWith returns the SLO of the endpoint when it is probed with m. The first
 // that is written takes its place as a whole: that of the module, or of the
 // endpoint; else it is that of the built-in module, or availability alone. What
-// has no first token has no objective for it. Of a module that is not Judged, it
+// has no first token, or arrivals that are not at once, has no objective for it. Of a module that is not Judged, it
 // is only what its bursts are compared with.
 func (e *Endpoint) SLOWith(m *Module) SLO {
 	slo := defaultSLO()
@@ -137,7 +139,7 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 	case m.PresetSLO != nil:
 		slo = *m.PresetSLO
 	}
-	if m.reference() != "" {
+	if m.reference() != "" || m.Arrivals != nil {
 		slo.TTFT, slo.TPOT, slo.Fluidity, slo.CountWaiting = 0, 0, 0, false
 	}
 	return slo

@@ -36,6 +36,7 @@ type attempt struct {
 	dnsDone      time.Time
 	tlsStart     time.Time
 	gotConn      time.Time
+	planned      time.Time // when it was to be sent, by its arrival; zero for others
 	requestStart time.Time
 	requestEnd   time.Time
 	firstByte    arrival
@@ -153,10 +154,23 @@ func (a *attempt) wait(send func()) {
 		if a.ended() != nil {
 			return
 		}
-		a.postpone(time.Since(arrived))
+		now := time.Now()
+		if a.slot.arrival != nil {
+			now = a.plan()
+		}
+		a.postpone(now.Sub(arrived))
 		a.onReady()
 		send()
 	})
+}
+
+// plan has the request count as sent when it was planned: how late this process sent
+// it is in its durations, as users who come then would wait.
+func (a *attempt) plan() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.planned = a.slot.arrival.planned
+	return a.planned
 }
 
 // postpone moves the set-up to later, as if it had ended with the wait that
@@ -194,6 +208,9 @@ func (a *attempt) answered() {
 	defer a.mu.Unlock()
 	if a.conn != nil {
 		a.requestStart, a.requestEnd = a.conn.written()
+		if !a.planned.IsZero() {
+			a.requestStart = a.planned
+		}
 		a.firstByte, _ = a.conn.arrived()
 	}
 }

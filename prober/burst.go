@@ -17,7 +17,8 @@ func (r *run) bursts(ctx context.Context) *result.Skip {
 		if why != nil {
 			return why
 		}
-		r.start(ctx, requests)
+		m := r.prober.module
+		r.start(ctx, requests, arrivals(m.Arrivals, n, time.Duration(m.Timeout), newRand()))
 		healthy := true
 		for _, req := range requests {
 			r.results = append(r.results, req.result)
@@ -51,15 +52,19 @@ func (r *run) burst(n int) ([]*request, *result.Skip) {
 	return requests, nil
 }
 
-// start sends the requests together and waits for their ends.
-func (r *run) start(ctx context.Context, requests []*request) {
+// start sends the requests together, or each at its offset from then where there
+// are offsets, and waits for their ends.
+func (r *run) start(ctx context.Context, requests []*request, offsets []time.Duration) {
 	g := newGate(len(requests), time.Duration(r.prober.module.Timeouts.Connect))
 	defer g.release()
 	// The transport does not let go of a request before its write returns.
 	defer context.AfterFunc(ctx, g.release)()
 	var all sync.WaitGroup
-	for _, req := range requests {
+	for i, req := range requests {
 		req.slot = g.slot()
+		if offsets != nil {
+			req.slot.arrival = &arrivalSlot{offset: offsets[i], ended: ctx.Done()}
+		}
 		all.Go(func() { req.send(ctx) })
 	}
 	all.Wait()
@@ -81,6 +86,7 @@ type gate struct {
 	ready   []func() // what sends those that are
 	open    bool
 	timer   *time.Timer // runs from the first that came
+	opened  time.Time
 }
 
 func newGate(requests int, patience time.Duration) *gate {
@@ -89,21 +95,50 @@ func newGate(requests int, patience time.Duration) *gate {
 
 // slot is the right of one request to pass the gate, once.
 type slot struct {
-	gate *gate
-	once sync.Once
+	gate    *gate
+	once    sync.Once
+	arrival *arrivalSlot // nil where it is sent when the gate opens
+}
+
+// arrivalSlot is a request that is sent some time after the gate opens.
+type arrivalSlot struct {
+	offset  time.Duration
+	ended   <-chan struct{} // nothing is waited for any more
+	planned time.Time       // when it was to be sent, once the gate is open
+}
+
+// wait waits until it is time, in the goroutine of the request, so that it delays
+// no other. A request whose connection came later than planned is planned for then.
+func (a *arrivalSlot) wait(opened, came time.Time) {
+	a.planned = opened.Add(a.offset)
+	if a.planned.Before(came) {
+		a.planned = came
+	}
+	t := time.NewTimer(time.Until(a.planned))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-a.ended:
+	}
 }
 
 func (g *gate) slot() *slot { return &slot{gate: g} }
 
 // pass means that the request is ready, and returns when it is sent.
 func (s *slot) pass(send func()) {
-	sent := make(chan struct{})
+	sent, came := make(chan struct{}), time.Now()
 	s.gate.add(func() {
 		defer close(sent)
-		send()
+		if s.arrival == nil {
+			send()
+		}
 	})
 	s.leave()
 	<-sent
+	if s.arrival != nil {
+		s.arrival.wait(s.gate.opened, came)
+		send()
+	}
 }
 
 // leave takes the request out of those that the others wait for.
@@ -140,6 +175,9 @@ func (g *gate) came() {
 func (g *gate) release() {
 	g.mu.Lock()
 	waiting := g.ready
+	if !g.open {
+		g.opened = time.Now()
+	}
 	g.ready, g.open = nil, true
 	if g.timer != nil {
 		g.timer.Stop()
