@@ -92,7 +92,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	}
 	if o.senses.gpu {
 		var err error
-		if d.hardware, err = newHardware(env, o.senses, registry, probes); err != nil {
+		if d.hardware, err = newHardware(env, o.senses, len(cfg.GPUs.Pages) > 0, registry, probes); err != nil {
 			return nil, err
 		}
 	}

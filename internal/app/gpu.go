@@ -20,9 +20,10 @@ type hardware struct {
 	pods    *pods.Watcher // nil where the kubelet is not asked
 }
 
-// newHardware prepares the reading of GPUs and puts it on the page.
-func newHardware(env environment, in senses, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
-	h := &hardware{sources: newSources(env, in)}
+// newHardware prepares the reading of GPUs and puts it on the page. hasPages says that the
+// configuration names pages of other exporters.
+func newHardware(env environment, in senses, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
+	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages)}
 	var err error
 	if h.pages, err = pages.New(pages.Options{UserAgent: fleet.UserAgent(), Logger: env.logger}); err != nil {
 		return nil, err
@@ -37,10 +38,9 @@ func newHardware(env environment, in senses, r prometheus.Registerer, probes *co
 	return h, nil
 }
 
-// newSources returns what reads the GPUs of this machine. Where nothing else is looked at,
-// there should be GPUs: those of NVIDIA, unless the PCI bus lists AMD's alone.
-func newSources(env environment, in senses) []*gpu.Poller {
-	required := !in.probe && !in.server
+// newSources returns what reads the GPUs of this machine. Where they are required, because
+// nothing else is read, they are those of NVIDIA, unless the PCI bus lists AMD's alone.
+func newSources(env environment, in senses, required bool) []*gpu.Poller {
 	if in.simulated {
 		return []*gpu.Poller{gpu.New(gpu.Simulated(), gpu.Options{Required: required, Logger: env.logger})}
 	}
