@@ -57,7 +57,7 @@ func TestAlertNames(t *testing.T) {
 		"InferenceColdProbesCached", "InferenceConfigReloadFailed",
 		"InferenceDecodeSpeedCollapse", "InferenceDiscoveredTargetsRejected", "InferenceDiscoveryFailing", "InferenceEndpointDown", "InferenceEndpointNoLongerProbed",
 		"InferenceExporterDown", "InferenceExporterLacksResources", "InferenceFingerprintChanged", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
-		"InferenceGPUMemoryNearlyFull", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
+		"InferenceGPUMemoryNearlyFull", "InferenceGPUPageUnreadable", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
 		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceGatewayBackendFailing", "InferenceGatewayLost", "InferenceGatewayWithoutBackends", "InferenceKVCacheSaturated", "InferenceKVTransfersFailing", "InferenceLatencyRegression", "InferenceManyEndpointsDegraded", "InferenceManyEndpointsDown",
 		"InferenceMeasurementSuspect", "InferenceModelChanged", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",
 		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceProbersDisagree", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceQueueSaturated", "InferenceReplicaLossSlowsSurvivors",
@@ -228,7 +228,7 @@ func TestAnnotationLabels(t *testing.T) {
 	used := regexp.MustCompile(`\$labels\.(\w+)`)
 	// Labels that series of these prefixes have without being aggregated.
 	raw := map[string][]string{
-		"inference_gpu_": {"instance", "source", "gpu", "xid", "state", "reason"},
+		"inference_gpu_": {"instance", "host", "server", "source", "gpu", "xid", "state", "reason"},
 		"up{":            {"instance"},
 	}
 	for _, r := range alertRules(Default()) {

@@ -39,12 +39,12 @@ func gpuNow() []Panel {
 	return []Panel{
 		{
 			Title: "GPUs", Viz: Stat, Width: 24, Height: 3,
-			What: "GPUs that answer, GPUs that do not, and machines whose driver is not read. The rows below are closed and are not queried until they are opened.", By: ByDriver,
-			Worry: "any does not answer.", Alerts: []string{"InferenceGPULost", "InferenceGPUDriverStuck"},
+			What: "GPUs that answer, GPUs that do not, and sources, a driver or pages of other exporters, that are not read. The rows below are closed and are not queried until they are opened.", By: ByDriver,
+			Worry: "any does not answer.", Alerts: []string{"InferenceGPULost", "InferenceGPUDriverStuck", "InferenceGPUPageUnreadable"},
 			Queries: []Query{
 				{Expr: "sum(" + gpuGauge("inference_gpu_device_up") + ")", Legend: "answer"},
 				{Expr: "sum(" + gpuGauge("inference_gpu_device_up") + " == bool 0)", Legend: "do not answer", Steps: []Step{{1, "red"}}},
-				{Expr: "sum(max by (instance, source) (" + ofMachine.of("inference_gpu_up") + ") == bool 0)", Legend: "machines whose driver is not read", Steps: []Step{{1, "red"}}},
+				{Expr: "sum(max by (instance, source) (" + ofMachine.of("inference_gpu_up") + ") == bool 0)", Legend: "sources that are not read", Steps: []Step{{1, "red"}}},
 			},
 			NoValue: noGPU + ": start an exporter on a machine with GPUs with --collector.gpu",
 		},
@@ -63,6 +63,7 @@ func gpuNow() []Panel {
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
+				{Label: "host", Title: "Host"},
 				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 0, Title: "Answers", States: upStates},
@@ -148,6 +149,7 @@ func gpuErrors() []Panel {
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
+				{Label: "host", Title: "Host"},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 0, Title: "Replaced"},
 				{Query: 1, Title: "Pending", States: eventStates},
@@ -269,6 +271,7 @@ func gpuWork() []Panel {
 				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
 				{Label: "model", Title: "Model"},
 				{Label: "instance", Title: "Instance"},
+				{Label: "host", Title: "Host"},
 				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 1, Title: "Probes", States: upStates},
@@ -322,6 +325,7 @@ func gpuLinks() []Panel {
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
+				{Label: "host", Title: "Host"},
 				{Label: "vendor", Title: "Vendor", Width: 70},
 				{Label: "gpu", Title: "GPU", Width: 50},
 				{Query: 0, Title: "Lanes"},
