@@ -67,14 +67,29 @@ func Load(name string, checks ...Check) (*Config, error) {
 	return Parse(data, name, checks...)
 }
 
+// LoadForOne is Load for who uses one endpoint alone: a missing secret of an endpoint
+// is no mistake but its MissingSecret, whatever Global.MissingSecrets says.
+func LoadForOne(name string, checks ...Check) (*Config, error) {
+	data, err := files.Read(name, maxFileBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	r := newReport(name)
+	r.skipSecrets = true
+	return parse(data, r, checks)
+}
+
 // Parse reads a configuration from data, with errors as Load. Errors contain the
 // name; file names inside the configuration are relative to its directory.
 func Parse(data []byte, name string, checks ...Check) (*Config, error) {
-	dir, err := filepath.Abs(filepath.Dir(name))
+	return parse(data, newReport(name), checks)
+}
+
+func parse(data []byte, r *report, checks []Check) (*Config, error) {
+	dir, err := filepath.Abs(filepath.Dir(r.file))
 	if err != nil {
-		return nil, fmt.Errorf("find the directory of %s: %w", name, err)
+		return nil, fmt.Errorf("find the directory of %s: %w", r.file, err)
 	}
-	r := newReport(name)
 	c := new(Config)
 	if decode(data, dir, r, c) {
 		c.finish(r)

@@ -90,6 +90,7 @@ type report struct {
 	errs   []*Error
 
 	missingSecrets map[*Error]bool // those of errs that the file may allow; see Global.MissingSecrets
+	skipSecrets    bool            // allow them, whatever the file says
 }
 
 func newReport(file string) *report {

@@ -12,9 +12,9 @@ const (
 )
 
 // skipWithoutSecrets takes back the mistakes that are a missing secret of an endpoint,
-// where the file allows it, and marks the endpoint instead.
+// where the file or the caller allows it, and marks the endpoint instead.
 func (c *Config) skipWithoutSecrets(r *report) {
-	if c.Global.MissingSecrets != missingSkip {
+	if c.Global.MissingSecrets != missingSkip && !r.skipSecrets {
 		return
 	}
 	r.errs = slices.DeleteFunc(r.errs, func(e *Error) bool { return r.missingSecrets[e] && c.skipOwner(e) })

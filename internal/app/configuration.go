@@ -45,6 +45,11 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 		fmt.Fprintf(env.Stdout, ", and what is found by %s", probereport.Count(n, "discovery", "discoveries"))
 	}
 	fmt.Fprintln(env.Stdout)
+	for _, e := range cfg.Endpoints {
+		if e.MissingSecret != "" {
+			fmt.Fprintf(env.Stdout, "%s: note: endpoint %s is left out: %s\n", *c.file, e.Name, e.MissingSecret)
+		}
+	}
 	for _, note := range fleet.TightBudgets(cfg) {
 		fmt.Fprintf(env.Stdout, "%s: note: %s\n", *c.file, note)
 	}

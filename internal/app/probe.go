@@ -30,6 +30,7 @@ type probeCommand struct {
 	interval, timeout  *time.Duration
 	limited            bool // --timeout is given
 	output             *string
+	access             access
 }
 
 func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
@@ -43,6 +44,7 @@ func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 	c.Flag("count", "Number of probes, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
 	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
 	p.output = c.Flag("output", "Format of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
+	p.access = newAccess(c)
 	p.timeout = c.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&p.limited).Duration()
 	return p
 }
@@ -51,7 +53,7 @@ func (c *probeCommand) run(ctx context.Context, env environment) error {
 	if err := c.check(); err != nil {
 		return unusable{err}
 	}
-	t, err := c.resolve()
+	t, err := c.resolve(env)
 	if err != nil {
 		return err
 	}
@@ -79,13 +81,16 @@ func (c *probeCommand) check() error {
 }
 
 // resolve returns what the arguments name.
-func (c *probeCommand) resolve() (t fleet.Target, err error) {
+func (c *probeCommand) resolve(env environment) (t fleet.Target, err error) {
 	e, modules, err := c.find()
 	if err != nil {
 		return t, err
 	}
 	t, err = fleet.NewTarget(e, modules, *c.module, *c.api, *c.model)
 	if err != nil {
+		return t, unusable{err}
+	}
+	if err := c.access.apply(t.Endpoint, env.Stderr); err != nil {
 		return t, unusable{err}
 	}
 	if c.limited {
@@ -107,9 +112,9 @@ func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, erro
 		}
 		return cfg.Endpoints[0], cfg.Modules, nil
 	}
-	cfg, err := loadConfig(*c.file)
+	cfg, err := config.LoadForOne(*c.file, fleet.Checks()...)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, unusable{err}
 	}
 	if e := fleet.FindEndpoint(cfg.Endpoints, *c.target); e != nil {
 		return e, cfg.Modules, nil

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+)
+
+// TestProbeSendsAKey checks that each way of giving a key reaches the server.
+func TestProbeSendsAKey(t *testing.T) {
+	const key = "k-3f9a1c77"
+	s := simulator.New(testlab.Quick()).Handler()
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+key && r.Header.Get("X-Own-Key") != key {
+			http.Error(w, "no key: "+r.Header.Get("Authorization"), http.StatusUnauthorized)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	t.Setenv("PROBE_TEST_KEY", key)
+	f := func(code int, args ...string) {
+		t.Helper()
+		got := runToEnd(t, append([]string{"probe", url}, args...)...)
+		if got.code != code {
+			t.Errorf("%q: exit code %d, want %d: %s%s", args, got.code, code, got.stdout, got.stderr)
+		}
+		for _, secret := range []string{key, "k-wrong-5d20"} {
+			if strings.Contains(got.stdout+got.stderr, secret) {
+				t.Errorf("%q: the key is in\n%s%s", args, got.stdout, got.stderr)
+			}
+		}
+	}
+	f(cli.ExitFailure)
+	f(cli.ExitOK, "--key-env=PROBE_TEST_KEY")
+	f(cli.ExitOK, "--key-file="+writeFile(t, "key", key+"\n"))
+	f(cli.ExitOK, "-H", "Authorization: Bearer "+key)
+	f(cli.ExitOK, "-H", "X-Tenant: a", "--header=x-own-key: "+key)
+	f(cli.ExitFailure, "-H", "Authorization: Bearer k-wrong-5d20") // which the server repeats
+	f(cli.ExitUsage, "-H", "k-wrong-5d20")
+	f(cli.ExitUsage, "-H", "X-Own-Key: k-wrong-5d20\nX-Other: a")
+}
+
+func TestAccessThatCannotBeUsed(t *testing.T) {
+	f := func(pattern string, args ...string) {
+		t.Helper()
+		refused(t, cli.ExitUsage, []string{"inference_exporter: " + pattern}, append([]string{"probe", "http://127.0.0.1:9"}, args...)...)
+	}
+	f("--key-env=NOT_SET_IN_TESTS: not set, or empty", "--key-env=NOT_SET_IN_TESTS")
+	f("--key-file: .*no such file or directory", "--key-file=nowhere")
+	f("--key-file=.*/empty: not set, or empty", "--key-file="+writeFile(t, "empty", "\n"))
+	f("--key-env and --key-file exclude each other", "--key-env=A", "--key-file=b")
+	f("--header: want 'Name: value', without line breaks", "-H", "nonsense")
+	f("--header: .*not allowed.*", "-H", "Content-Length: 5")
+}
+
+// The headers are those of the providers' documentation of their APIs.
+func TestKeyIsSentInTheHeaderOfItsHost(t *testing.T) {
+	f := func(url, header string) {
+		t.Helper()
+		cfg, err := config.FromURLs([]string{url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := cfg.Endpoints[0]
+		setKey(e, "k-3f9a1c77")
+		switch {
+		case header == "":
+			if a := e.HTTP.Authorization; a == nil || a.Type != "Bearer" || a.Credentials != "k-3f9a1c77" {
+				t.Errorf("%s: no bearer token", url)
+			}
+		case e.HTTP.HTTPHeaders == nil || len(e.HTTP.HTTPHeaders.Headers[header].Secrets) != 1:
+			t.Errorf("%s: the key is not in %s", url, header)
+		}
+	}
+	f("https://api.anthropic.com", "x-api-key")
+	f("https://acme.openai.azure.com", "api-key")
+	f("https://generativelanguage.googleapis.com", "x-goog-api-key")
+	f("https://us-central1-aiplatform.googleapis.com/v1", "")
+	f("https://api.openai.com", "")
+	f("http://vllm.internal:8000", "")
+}
+
+func TestProbeInsecure(t *testing.T) {
+	server := httptest.NewUnstartedServer(simulator.New(testlab.Quick()).Handler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	if got := runToEnd(t, "probe", server.URL); got.code != cli.ExitFailure {
+		t.Errorf("a certificate that nobody trusts: exit code %d", got.code)
+	}
+	got := runToEnd(t, "probe", server.URL, "--insecure")
+	if got.code != cli.ExitOK || !strings.Contains(got.stderr, "--insecure: the certificate of the server is not verified") {
+		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+// TestProbeNeedsItsOwnSecretsAlone checks that a secret of another endpoint may be missing.
+func TestProbeNeedsItsOwnSecretsAlone(t *testing.T) {
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
+modules: {interactive: {input_tokens: 16, output_tokens: 2}}
+endpoints:
+  - {name: good, url: %[1]q}
+  - {name: keyless, url: "%[1]s/", http: {authorization: {credentials: "${NOT_SET_IN_TESTS}"}}}
+`, server))
+	if got := runToEnd(t, "probe", "--config.file="+file, "good"); got.code != cli.ExitOK {
+		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+	refused(t, cli.ExitUsage, []string{"inference_exporter: a secret is missing .*NOT_SET_IN_TESTS.*"}, "probe", "--config.file="+file, "keyless")
+	refused(t, cli.ExitUsage, []string{`\S+:5: endpoints\[1\].http.authorization.credentials: .*`}, "check", "--config.file="+file)
+}
+
+func TestCheckListsEndpointsWithoutTheirSecret(t *testing.T) {
+	file := writeFile(t, "exporter.yml", `
+global: {missing_secrets: skip_endpoint}
+endpoints:
+  - {name: good, url: http://127.0.0.1:9}
+  - {name: keyless, url: http://127.0.0.1:9, http: {authorization: {credentials: "${NOT_SET_IN_TESTS}"}}}
+`)
+	got := runToEnd(t, "check", "--config.file="+file)
+	want := file + ": good: 2 endpoints, 2 probes\n" +
+		file + ": note: endpoint keyless is left out: http.authorization.credentials: "
+	if got.code != cli.ExitOK || !strings.HasPrefix(got.stdout, want) || !strings.Contains(got.stdout, "NOT_SET_IN_TESTS") || strings.Contains(got.stdout, "endpoint good") {
+		t.Errorf("exit code %d, stdout %q", got.code, got.stdout)
+	}
+}
