@@ -218,7 +218,9 @@ func newEngine() *promql.Engine {
 		MaxSamples:    200e6,
 		Timeout:       time.Hour,
 		LookbackDelta: 5 * time.Minute,
-		Parser:        parser.NewParser(parser.Options{}),
+		// Boards ask for the worst of a time range at its end.
+		EnableAtModifier: true,
+		Parser:           parser.NewParser(parser.Options{}),
 	})
 }
 
