@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,11 +27,13 @@ func TestScanning(t *testing.T) {
 			return DeviceSnapshot{Vendor: AMD, UUID: uuid, Name: "AMD Instinct MI300X", Up: up, Readings: []Reading{{Kind: Power, Value: 1}, {Kind: MemoryTotal, Value: 2}}}
 		}
 		release := make(chan struct{})
-		current := func(func(device, question string)) (Scan, error) {
+		type scanFunc = func(asking func(device, question string)) (Scan, error)
+		var current atomic.Value // of scanFunc: the poller's goroutine calls it
+		current.Store(scanFunc(func(func(device, question string)) (Scan, error) {
 			return Scan{}, &Error{Call: "find", Code: CodeLibraryNotFound}
-		}
+		}))
 		var log bytes.Buffer
-		p := NewScanning(fakeScanner{func(asking func(device, question string)) (Scan, error) { return current(asking) }},
+		p := NewScanning(fakeScanner{func(asking func(device, question string)) (Scan, error) { return current.Load().(scanFunc)(asking) }},
 			Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -50,39 +53,39 @@ func TestScanning(t *testing.T) {
 			return s
 		}
 		expect(StateNoLibrary)
-		current = func(asking func(device, question string)) (Scan, error) {
+		current.Store(scanFunc(func(asking func(device, question string)) (Scan, error) {
 			for _, device := range []string{"a", "b"} { // each in time, both together not
 				asking(device, "power")
 				time.Sleep(8 * time.Second)
 			}
 			return Scan{Driver: "6", Devices: []DeviceSnapshot{gpuOf("a", true), gpuOf("b", true)}}, nil
-		}
+		}))
 		time.Sleep(scanAgain + 20*time.Second)
 		s := expect(StateUp, true, true)
 		// 5.3 TB/s is that of the data sheet; memory comes first on a page.
 		if r := s.Devices[0].Readings; s.Driver != "6" || s.Count != 2 || len(r) != 3 || r[0].Kind != MemoryTotal || r[1] != (Reading{MemoryBandwidth, "table", 5.3e12}) {
 			t.Errorf("%+v", s.Devices[0])
 		}
-		current = func(func(device, question string)) (Scan, error) {
+		current.Store(scanFunc(func(func(device, question string)) (Scan, error) {
 			return Scan{Devices: []DeviceSnapshot{gpuOf("b", true)}, Problems: map[string]error{"power": &Error{Call: "power", Code: CodeNoData}}}, nil
-		}
+		}))
 		time.Sleep(20 * time.Second)
 		if s := expect(StateUp, false, true); s.Count != 1 {
 			t.Errorf("%d GPUs are counted", s.Count)
 		}
-		current = func(func(device, question string)) (Scan, error) {
+		current.Store(scanFunc(func(func(device, question string)) (Scan, error) {
 			return Scan{Devices: []DeviceSnapshot{gpuOf("b", false)}}, nil
-		}
+		}))
 		time.Sleep(6 * time.Second)
 		expect(StateLost, false, false)
-		current = func(func(device, question string)) (Scan, error) { panic("test") }
+		current.Store(scanFunc(func(func(device, question string)) (Scan, error) { panic("test") }))
 		time.Sleep(6 * time.Second)
 		expect(StateFailed, false, false)
-		current = func(asking func(device, question string)) (Scan, error) {
+		current.Store(scanFunc(func(asking func(device, question string)) (Scan, error) {
 			asking("b", "power")
 			<-release
 			return Scan{}, nil
-		}
+		}))
 		time.Sleep(scanAgain + 11*time.Second)
 		if s := expect(StateStuck, false, false); !strings.Contains(s.Err.Error(), "in power of b") {
 			t.Errorf("stuck: %v", s.Err)
