@@ -173,7 +173,7 @@ func gpuPageUnreadable() alert {
 		name: "InferenceGPUPageUnreadable", severity: Warning, category: GPU,
 		expr:    "inference_gpu_page_up == 0",
 		lasting: "10m",
-		summary: "The page of GPUs of {{ $labels.server }} cannot be read ({{ $labels.source }}).",
+		summary: "The page of GPUs of {{ $labels.server }} cannot be read by {{ $labels.instance }} ({{ $labels.source }}).",
 		description: "The exporter of GPUs on that host has not answered with a page that can be read for 10 minutes, so that other alerts on the GPUs of that host are silent. " +
 			"Look first at the reasons in inference_gpu_page_failures_total, and at whether that exporter runs.",
 		board: gpuBoard,

@@ -23,6 +23,7 @@ func engineBoard() Board {
 			{Title: "Latency as the servers see it", Panels: engineLatency()},
 			{Title: "Throughput", Panels: engineThroughput()},
 			{Title: "Steps of the engine, caches and disaggregation", Panels: engineInside()},
+			{Title: "The gateway in front", Panels: engineGateways()},
 			{Title: "The pages and what is under the servers", Panels: enginePages()},
 		},
 	}

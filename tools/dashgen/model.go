@@ -26,6 +26,7 @@ const (
 	ByConfig     Source = "the configuration, or what detection found at the endpoint"
 	ByExporter   Source = "the exporter, about itself"
 	ByPrometheus Source = "Prometheus"
+	ByGateway    Source = "the gateway, on its own metrics page, over all its requests"
 )
 
 // Board is one dashboard.

@@ -18,7 +18,7 @@ const (
 	// is for 299 probes, five a second.
 	patience = 5 * time.Minute
 	// limit is how long everything may take.
-	limit = 9 * time.Minute
+	limit = 15 * time.Minute
 	// enoughProbes is how many probes are in before anything is asked.
 	enoughProbes = 60
 	// renamed is a metric that dashboards and rules cannot do without.
