@@ -59,8 +59,8 @@ and on (model)
 	}
 }
 
-// Of what a server was seen to carry, mostUsed is what the verdict lets it use; and a day
-// is told by fewestMinutes of it.
+// mostUsed is the share of what a server was seen to carry that it may use. A day is judged
+// where at least fewestMinutes of it are known.
 const (
 	mostUsed      = "0.8"
 	fewestMinutes = 1200

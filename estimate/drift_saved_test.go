@@ -22,7 +22,7 @@ func goingOn(t *testing.T, l *lab) *lab {
 }
 
 // After a restart the first answer is still the one to compare with, and what was learnt
-// need not be learned again.
+// does not have to be learned again.
 func TestDriftSurvivesARestart(t *testing.T) {
 	a, b := embedded([]float32{3, 4}, []float32{0, 1}), embedded([]float32{4, 3}, []float32{0, 1})
 	l := newLab(0)

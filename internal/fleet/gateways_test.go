@@ -79,7 +79,7 @@ func TestGateways(t *testing.T) {
 
 	apply(text(r + ", s: {urls: [\"http://127.0.0.1:3\"]}"))
 	if l.gateways.byName["r"] != first {
-		t.Error("a reload made a gateway anew that did not change")
+		t.Error("a reload replaced a gateway that did not change")
 	}
 	if jobs := l.gateways.jobs(); len(jobs) != 2 {
 		t.Errorf("%d jobs, want 2", len(jobs))
