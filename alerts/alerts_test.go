@@ -387,7 +387,7 @@ func TestOptions(t *testing.T) {
 	if want := "https://probes.example/api/v1/endpoints/{{ $labels.endpoint | urlquery }}/explain"; a["explain"] != want {
 		t.Errorf("explain %q", a["explain"])
 	}
-	if text := string(Alertmanager(o)); !strings.Contains(text, "group_by: [endpoint, cluster, job, instance]") {
+	if text := string(Alertmanager(o)); !strings.Contains(text, "group_by: [endpoint, gateway, cluster, job, instance]") {
 		t.Errorf("routes:\n%s", text)
 	}
 	for _, bad := range []Options{{Keep: []string{"a-b"}}, {Job: "("}} {

@@ -61,7 +61,7 @@ func inhibitions(o Options) []inhibition {
 // inhibitions, with receivers that are to be filled in.
 func Alertmanager(o Options) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, routes, strings.Join(append(append([]string{"endpoint"}, o.Keep...), "instance"), ", "))
+	fmt.Fprintf(&b, routes, strings.Join(append(append([]string{"endpoint", "gateway"}, o.Keep...), "instance"), ", "))
 	b.WriteString("\ninhibit_rules:\n")
 	for _, i := range inhibitions(o) {
 		fmt.Fprintf(&b, "  # %s\n  - source_matchers: [%s]\n    target_matchers: [%s]\n    equal: [%s]\n", i.why, i.source, i.target, strings.Join(i.equal, ", "))
@@ -81,11 +81,11 @@ const routes = `# Alertmanager for the alerts of inference_exporter: which alert
 #   severity  critical: a person, now; warning: a person, in working hours;
 #             info: nobody; none: the watchdog
 #   category  availability, latency, saturation, quality, gpu, exporter
-#   endpoint, and the labels of your configuration
+#   endpoint, gateway, and the labels of your configuration
 
 route:
   receiver: chat
-  # All alerts of one endpoint, or of one machine, are one notification.
+  # All alerts of one endpoint, of one gateway, or of one machine, are one notification.
   group_by: [%s]
   group_wait: 15s
   group_interval: 5m

@@ -76,8 +76,9 @@ type route struct {
 	Routes  []route
 }
 
-// TestStackGroups checks that alerts of one endpoint are one notification: no label
-// that differs between its modules, objectives and windows separates groups.
+// TestStackGroups checks that alerts of one endpoint, one gateway or one exporter are one
+// notification, and of two are two: these labels alone separate groups, and none that
+// differs between modules, objectives, windows or backends.
 func TestStackGroups(t *testing.T) {
 	text, err := os.ReadFile(inStack("alertmanager.yml"))
 	if err != nil {
@@ -87,14 +88,13 @@ func TestStackGroups(t *testing.T) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(file.Route.GroupBy, "endpoint") {
-		t.Errorf("alerts are grouped by %q, not by endpoint", file.Route.GroupBy)
+	want := []string{"endpoint", "gateway", "instance"}
+	if !slices.Equal(file.Route.GroupBy, want) {
+		t.Errorf("alerts are grouped by %q, want %q", file.Route.GroupBy, want)
 	}
-	for all := []route{file.Route}; len(all) > 0; all = all[1:] {
-		for _, label := range all[0].GroupBy {
-			if !slices.Contains([]string{"endpoint", "instance"}, label) {
-				t.Errorf("alerts are grouped by %q", label)
-			}
+	for all := file.Route.Routes; len(all) > 0; all = all[1:] {
+		if by := all[0].GroupBy; by != nil && !slices.Equal(by, want) {
+			t.Errorf("alerts of a route are grouped by %q", by)
 		}
 		all = append(all, all[0].Routes...)
 	}
