@@ -43,7 +43,7 @@ type Config struct {
 	Engines map[string]*Engine `yaml:"engines,omitempty"`
 	// Gateways are what stands in front of endpoints and has metrics of its own, by
 	// name; see below.
-	Gateways map[string]*Gateway `yaml:"gateways,omitempty"`
+	Gateways map[string]*MetricsPages `yaml:"gateways,omitempty"`
 	// GatewayMappings say how to read the metrics pages of gateways, by the name of
 	// the software; see below. Default: the built-in mappings.
 	GatewayMappings map[string]*GatewayMapping `yaml:"gateway_mappings,omitempty"`

@@ -52,7 +52,7 @@ type Discovery struct {
 	allow   []hostRule         // Allow, parsed
 	modules map[string]*Module // those that a target may name
 
-	gateways map[string]*Gateway // the same
+	gateways map[string]*MetricsPages // the same
 }
 
 // Format writes the discovery as printYAML does.

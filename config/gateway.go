@@ -1,75 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-
-	"github.com/prometheus/common/model"
 )
-
-// Gateway is software in front of endpoints that passes requests on to backends,
-// such as a router or an endpoint picker, and has a metrics page of its own.
-type Gateway struct {
-	// URLs are its pages, one for each replica of the gateway. A URL without a
-	// path gets that of the software. Required unless there is `dns`.
-	URLs []PageURL `yaml:"urls,omitempty"`
-	// DNS are pages at all addresses that their host resolves to, each a replica.
-	// The name is resolved again before each reading.
-	DNS []PageURL `yaml:"dns,omitempty"`
-	// Software is the name of the mapping to read the pages with: a built-in one or
-	// one under `gateway_mappings`. Default: recognized by the series of the page.
-	Software string `yaml:"software,omitempty"`
-	// Interval is the time from one reading to the next.
-	Interval model.Duration `yaml:"interval"`
-	// Timeout limits one reading. It may not exceed the interval; the default
-	// is cut to it.
-	Timeout model.Duration `yaml:"timeout"`
-	// HTTP says how to connect to the pages and to authenticate, with the keys
-	// of the endpoint's `http`.
-	HTTP HTTPClient `yaml:"http"`
-}
-
-// Format writes the gateway as printYAML does.
-func (g Gateway) Format(f fmt.State, _ rune) { printYAML(f, g) }
-
-// Endpoint returns an endpoint of that name whose servers are the replicas of the
-// gateway, for the reader of their pages.
-func (g *Gateway) Endpoint(name string) *Endpoint {
-	e := &Endpoint{Name: name, HTTP: g.HTTP, Servers: Servers{
-		URLs: g.URLs, DNS: g.DNS, Engine: g.Software, Interval: g.Interval, Timeout: g.Timeout, HTTP: &g.HTTP,
-	}}
-	for _, u := range slices.Concat(g.URLs, g.DNS) {
-		e.URL = URL(u)
-		break
-	}
-	return e
-}
-
-func (g *Gateway) setDefaults(r *report, p path) {
-	def := defaultServers()
-	orDefault(r, p.key("interval"), &g.Interval, def.Interval)
-	orDefault(r, p.key("timeout"), &g.Timeout, min(def.Timeout, g.Interval))
-}
-
-func (g *Gateway) validate(r *report, p path) {
-	if r.failed[p] {
-		return // not a gateway at all
-	}
-	if len(g.URLs)+len(g.DNS) == 0 && !r.failedUnder(p) {
-		r.errorf(p.key("urls"), "missing; want the URL of the gateway's metrics page, or dns")
-	}
-	first := map[string]path{}
-	validatePages(r, p.key("urls"), g.URLs, first)
-	validatePages(r, p.key("dns"), g.DNS, first)
-	if r.written(p.key("software")) {
-		validateText(r, p.key("software"), "gateway software", g.Software, maxNameBytes)
-	}
-	if timeout := p.key("timeout"); r.written(timeout) && !r.failed[p.key("interval")] && g.Timeout > g.Interval {
-		r.errorf(timeout, "%s exceeds the interval of %s", g.Timeout, g.Interval)
-	}
-}
 
 // validateGateways checks the gateways, and that there is the one that each endpoint
 // names.
@@ -77,7 +12,7 @@ func (c *Config) validateGateways(r *report) {
 	for _, name := range slices.Sorted(maps.Keys(c.Gateways)) {
 		p := path("gateways").key(name)
 		validateText(r, p, "gateway name", name, maxNameBytes)
-		c.Gateways[name].validate(r, p)
+		c.Gateways[name].validate(r, p, "gateway")
 	}
 	for i, e := range c.Endpoints {
 		validateGatewayName(r, path("endpoints").index(i).key("gateway"), e.Gateway, c.Gateways)
@@ -93,7 +28,7 @@ func (c *Config) validateGateways(r *report) {
 	}
 }
 
-func validateGatewayName(r *report, p path, name string, gateways map[string]*Gateway) {
+func validateGatewayName(r *report, p path, name string, gateways map[string]*MetricsPages) {
 	if name != "" && gateways[name] == nil {
 		r.errorf(p, "unknown gateway %s; known under gateways: %s", quote(name), joinSome(slices.Sorted(maps.Keys(gateways))))
 	}

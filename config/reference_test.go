@@ -123,7 +123,7 @@ func TestFullExample(t *testing.T) {
 		Price{},
 		PricePart{},
 		Hardware{},
-		Gateway{},
+		MetricsPages{},
 		Probe{},
 		Tracing{},
 	} {
@@ -188,29 +188,21 @@ func newReference(t *testing.T) *reference {
 		EngineHistogram{},
 		EnginePrefixCache{},
 		EngineRequests{},
-		newGateway(),
+		newMetricsPages(),
 		GatewayMapping{},
 		GatewayReady{},
 		GPUs{},
-		newGPUPage(),
 	} {
 		r.values[reflect.TypeOf(v).Name()] = reflect.ValueOf(v)
 	}
 	return r
 }
 
-// newGateway returns a gateway with its defaults.
-func newGateway() Gateway {
-	var g Gateway
-	g.setDefaults(newReport(""), "")
-	return g
-}
-
-// newGPUPage returns a page of GPUs with its defaults.
-func newGPUPage() GPUPage {
-	var g GPUPage
-	g.setDefaults(newReport(""), "")
-	return g
+// newMetricsPages returns pages with their defaults.
+func newMetricsPages() MetricsPages {
+	var m MetricsPages
+	m.setDefaults(newReport(""), "")
+	return m
 }
 
 func (r *reference) file(name string) (string, error) {

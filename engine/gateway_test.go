@@ -1,9 +1,8 @@
 package engine
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/config"
 )
@@ -29,42 +27,9 @@ type goldenGateway struct {
 	Backends        map[string]*goldenGateway            `yaml:"backends"`
 }
 
-// gatewayPage is a page of testdata/pages/gateways with what is to be read of it.
-type gatewayPage struct {
-	name, server string // of the page; of what showed it, "" where it was composed
-	text         []byte
-	want         goldenGateway
-}
-
-func gatewayPages(t *testing.T) []gatewayPage {
+func gatewayPages(t *testing.T) []golden[goldenGateway] {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "pages", "gateways", "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no pages: %v", err)
-	}
-	var pages []gatewayPage
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimSuffix(file, ".txt")
-		want, err := os.ReadFile(name + ".want.yml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := gatewayPage{name: filepath.Base(name), text: text}
-		if first, _, _ := strings.Cut(string(want), "\n"); !bytes.HasPrefix(text, []byte("# composed ")) {
-			p.server = strings.TrimSuffix(strings.TrimPrefix(first, "# "), ".")
-		}
-		d := yaml.NewDecoder(bytes.NewReader(want))
-		d.KnownFields(true)
-		if err := d.Decode(&p.want); err != nil {
-			t.Fatalf("%s: %v", p.name, err)
-		}
-		pages = append(pages, p)
-	}
-	return pages
+	return readGolden[goldenGateway](t, "pages", "gateways")
 }
 
 func gatewayMappings(t *testing.T, own map[string]*config.GatewayMapping) *Mappings {
@@ -240,90 +205,17 @@ func TestGatewaySnapshot(t *testing.T) {
 
 // TestGatewayReference holds docs/gateways.md equal to the mappings.
 func TestGatewayReference(t *testing.T) {
-	all := documentedGateways(t)
-	page, err := template.New("gateways.md.tmpl").Funcs(template.FuncMap{
+	pages := gatewayPages(t)
+	all := documented(t, gatewayMappings(t, nil), filepath.Join("mappings", "gateways"), func(name string) string {
+		servers := serversOf(pages, func(w *goldenGateway) bool { return w.Software == name })
+		return cmp.Or(servers, "pages composed from its source; no real one was met")
+	})
+	wantReference(t, "gateways.md", template.FuncMap{
 		"gateways": func() []documentedEngine { return all },
-		"anchor":   anchor,
-		"tables":   func() []string { return gatewayTables(all) },
-	}).ParseFiles(filepath.Join("testdata", "gateways.md.tmpl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want bytes.Buffer
-	if err := page.Execute(&want, nil); err != nil {
-		t.Fatal(err)
-	}
-	const name = "../docs/gateways.md"
-	if *update {
-		if err := os.WriteFile(name, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(want.String(), string(got)); diff != "" {
-		t.Errorf("%s is not current; run: go test ./engine -run Reference -update\n%s", name, diff)
-	}
-}
-
-func documentedGateways(t *testing.T) []documentedEngine {
-	t.Helper()
-	m := gatewayMappings(t, nil)
-	var all []documentedEngine
-	for _, name := range m.Names() {
-		text, err := os.ReadFile(filepath.Join("mappings", "gateways", name+".yml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, _, _ := strings.Cut(string(text), "\n")
-		title, ok := strings.CutPrefix(first, "# ")
-		e := m.Mapping(name)
-		if !ok || e.Setup == "" || e.Notes == "" {
-			t.Errorf("%s: no name of the software in the first line, no setup or no notes", name)
-		}
-		var tested []string
-		for _, p := range gatewayPages(t) {
-			if p.want.Software == name && p.server != "" {
-				tested = append(tested, p.server)
-			}
-		}
-		if tested == nil {
-			tested = []string{"pages composed from its source; no real one was met"}
-		}
-		all = append(all, documentedEngine{
-			Name: name, Title: title, Pages: inCode(m.Pages(name)), Setup: e.Setup, Notes: e.Notes,
-			Sentinels: inCode(e.Sentinels), Tested: strings.Join(tested, "; "), config: e,
-		})
-	}
-	return all
-}
-
-// gatewayTables renders which quantity each gateway's page shows, and from which series.
-func gatewayTables(all []documentedEngine) []string {
-	var tables []string
-	for group := range slices.Chunk(all, 3) {
-		var b strings.Builder
-		b.WriteString("| quantity |")
-		for _, e := range group {
-			b.WriteString(" " + e.Title + " |")
-		}
-		b.WriteString("\n|" + strings.Repeat(" --- |", len(group)+1) + "\n")
-		row := func(name string, cell func(e *documentedEngine) string) {
-			b.WriteString("| " + name + " |")
-			for i := range group {
-				b.WriteString(" " + cell(&group[i]) + " |")
-			}
-			b.WriteString("\n")
-		}
-		for _, q := range config.GatewayQuantities() {
-			row("`"+string(q)+"`", func(e *documentedEngine) string { return e.cell(q) })
-		}
-		row("by backend", func(e *documentedEngine) string { return e.byBackend() })
-		tables = append(tables, b.String())
-	}
-	return tables
+		"tables": func() []string {
+			return sourceTables(all, 3, config.GatewayQuantities(), tableRow{"by backend", (*documentedEngine).byBackend})
+		},
+	})
 }
 
 // byBackend renders what identifies a backend, whether it is ready, and its requests.

@@ -20,13 +20,16 @@ import (
 
 const textFormat = "text/plain; version=0.0.4; charset=utf-8"
 
-// goldenPage is a page of testdata/pages with what is to be read of it.
-type goldenPage struct {
+// golden is a recorded page with what is to be read of it.
+type golden[W any] struct {
 	name   string
 	text   []byte
-	want   goldenSnapshot
+	want   W
 	server string // that showed it; "" of a page that was composed
 }
+
+// goldenPage is a page of testdata/pages.
+type goldenPage = golden[goldenSnapshot]
 
 // goldenSnapshot is a Snapshot as it is written by hand.
 type goldenSnapshot struct {
@@ -49,14 +52,19 @@ type goldenHistogram struct {
 	At     map[float64]uint64 `yaml:"at"` // observations up to a bound
 }
 
-// goldenPages reads testdata/pages: each NAME.txt has its NAME.want.yml.
 func goldenPages(t *testing.T) []goldenPage {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "pages", "*.txt"))
+	return readGolden[goldenSnapshot](t, "pages")
+}
+
+// readGolden reads a folder of testdata: each NAME.txt has its NAME.want.yml.
+func readGolden[W any](t *testing.T, folder ...string) []golden[W] {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", filepath.Join(folder...), "*.txt"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
-	var pages []goldenPage
+	var pages []golden[W]
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -67,7 +75,7 @@ func goldenPages(t *testing.T) []goldenPage {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := goldenPage{name: filepath.Base(name), text: text}
+		p := golden[W]{name: filepath.Base(name), text: text}
 		if first, _, _ := strings.Cut(string(data), "\n"); !bytes.HasPrefix(text, []byte("# composed ")) {
 			p.server = strings.TrimSuffix(strings.TrimPrefix(first, "# "), ".")
 		}

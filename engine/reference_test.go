@@ -19,24 +19,37 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/engines.md")
+var update = flag.Bool("update", false, "rewrite docs/engines.md and docs/gateways.md")
 
 // enginesInTable keeps the tables narrow enough to read.
 const enginesInTable = 4
 
 // TestReference holds docs/engines.md equal to the mappings.
 func TestReference(t *testing.T) {
-	engines := documented(t)
-	page, err := template.New("engines.md.tmpl").Funcs(template.FuncMap{
+	pages := goldenPages(t)
+	engines := documented(t, mappings(t, nil), "mappings", func(name string) string {
+		servers := serversOf(pages, func(w *goldenSnapshot) bool { return w.Engine == name })
+		return cmp.Or(servers, "pages composed from documented names; no real server was met")
+	})
+	for i := range engines {
+		engines[i].prefix = commonPrefix(engines[i].config)
+	}
+	wantReference(t, "engines.md", template.FuncMap{
 		"engines":  func() []documentedEngine { return engines },
-		"anchor":   anchor,
-		"tables":   func() []string { return sourceTables(engines) },
+		"tables":   func() []string { return sourceTables(engines, enginesInTable, config.Quantities()) },
 		"protocol": func() string { return protocolTable(engines) },
 		"file": func(name string) (string, error) {
 			text, err := os.ReadFile(filepath.Join("testdata", name))
 			return string(text), err
 		},
-	}).ParseFiles(filepath.Join("testdata", "engines.md.tmpl"))
+	})
+}
+
+// wantReference holds a page of docs equal to what its template in testdata makes.
+func wantReference(t *testing.T, name string, funcs template.FuncMap) {
+	t.Helper()
+	page, err := template.New(name + ".tmpl").Funcs(template.FuncMap{"anchor": anchor}).Funcs(funcs).
+		ParseFiles(filepath.Join("testdata", name+".tmpl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,19 +57,18 @@ func TestReference(t *testing.T) {
 	if err := page.Execute(&want, nil); err != nil {
 		t.Fatal(err)
 	}
-
-	const name = "../docs/engines.md"
+	file := filepath.Join("..", "docs", name)
 	if *update {
-		if err := os.WriteFile(name, want.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := os.ReadFile(name)
+	got, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(want.String(), string(got)); diff != "" {
-		t.Errorf("%s is not current; run: go test ./engine -run TestReference -update\n%s", name, diff)
+		t.Errorf("%s is not current; run: go test ./engine -run Reference -update\n%s", file, diff)
 	}
 }
 
@@ -83,50 +95,41 @@ type documentedEngine struct {
 	prefix string // of the names of all its series
 }
 
-// documented returns the built-in mappings by title, which is the comment in
-// the first line of a mapping.
-func documented(t *testing.T) []documentedEngine {
+// documented returns the built-in mappings by title, which is the comment in the first
+// line of a mapping. Tested returns with what one was tested.
+func documented(t *testing.T, m *Mappings, folder string, tested func(name string) string) []documentedEngine {
 	t.Helper()
-	m := mappings(t, nil)
-	var engines []documentedEngine
+	var all []documentedEngine
 	for _, name := range m.Names() {
-		text, err := os.ReadFile(filepath.Join("mappings", name+".yml"))
+		text, err := os.ReadFile(filepath.Join(folder, name+".yml"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(string(text), "\n")
 		title, ok := strings.CutPrefix(first, "# ")
-		if !ok {
-			t.Errorf("%s: the first line is no comment with the name of the software", name)
-		}
 		e := m.Mapping(name)
-		if e.Setup == "" || e.Notes == "" {
-			t.Errorf("%s: no setup or no notes", name)
+		if !ok || e.Setup == "" || e.Notes == "" {
+			t.Errorf("%s: no name of the software in the first line, no setup or no notes", name)
 		}
-		engines = append(engines, documentedEngine{
+		all = append(all, documentedEngine{
 			Name: name, Title: title, Pages: inCode(m.Pages(name)), Setup: e.Setup, Notes: e.Notes,
 			Sentinels: inCode(e.Sentinels), Progress: map[bool]string{true: "yes", false: "no"}[len(e.Progress) > 0],
-			Tested: testedWith(t, name),
-			config: e, prefix: commonPrefix(e),
+			Tested: tested(name), config: e,
 		})
 	}
-	slices.SortFunc(engines, func(a, b documentedEngine) int {
+	slices.SortFunc(all, func(a, b documentedEngine) int {
 		return cmp.Compare(strings.ToLower(a.Title), strings.ToLower(b.Title))
 	})
-	return engines
+	return all
 }
 
-// testedWith lists the servers whose pages the tests read.
-func testedWith(t *testing.T, engine string) string {
-	t.Helper()
+// serversOf lists the servers that showed pages of one software; "" is none.
+func serversOf[W any](pages []golden[W], isOf func(*W) bool) string {
 	var servers []string
-	for _, p := range goldenPages(t) {
-		if p.want.Engine == engine && p.server != "" {
+	for i := range pages {
+		if p := &pages[i]; p.server != "" && isOf(&p.want) {
 			servers = append(servers, p.server)
 		}
-	}
-	if servers == nil {
-		return "pages composed from documented names; no real server was met"
 	}
 	return strings.Join(servers, "; ")
 }
@@ -192,10 +195,22 @@ func numberSources(e *config.Engine, q config.Quantity) []config.EngineSource {
 	return sources
 }
 
-// sourceTables renders which quantity is read from which series.
-func sourceTables(engines []documentedEngine) []string {
+// tableRow is a row of a table beside those of quantities.
+type tableRow struct {
+	name string
+	cell func(*documentedEngine) string
+}
+
+// sourceTables renders which quantity is read from which series, with so many mappings in
+// a table.
+func sourceTables(all []documentedEngine, columns int, quantities []config.Quantity, more ...tableRow) []string {
+	var rows []tableRow
+	for _, q := range quantities {
+		rows = append(rows, tableRow{"`" + string(q) + "`", func(e *documentedEngine) string { return e.cell(q) }})
+	}
+	rows = append(rows, more...)
 	var tables []string
-	for group := range slices.Chunk(engines, enginesInTable) {
+	for group := range slices.Chunk(all, columns) {
 		var b strings.Builder
 		b.WriteString("| quantity |")
 		for _, e := range group {
@@ -206,10 +221,10 @@ func sourceTables(engines []documentedEngine) []string {
 			b.WriteString(" |")
 		}
 		b.WriteString("\n|" + strings.Repeat(" --- |", len(group)+1) + "\n")
-		for _, q := range config.Quantities() {
-			fmt.Fprintf(&b, "| `%s` |", q)
-			for _, e := range group {
-				b.WriteString(" " + e.cell(q) + " |")
+		for _, row := range rows {
+			b.WriteString("| " + row.name + " |")
+			for i := range group {
+				b.WriteString(" " + row.cell(&group[i]) + " |")
 			}
 			b.WriteString("\n")
 		}

@@ -38,7 +38,7 @@ type Status struct {
 // reader reads the pages of one name of the configuration.
 type reader struct {
 	name     string
-	cfg      *config.GPUPage
+	cfg      *config.MetricsPages
 	mappings []*mapping
 	logger   *slog.Logger
 	endpoint *engine.Endpoint
@@ -50,7 +50,7 @@ type reader struct {
 	xids  map[string]*xidWatch // by URL
 }
 
-func newReader(name string, cfg *config.GPUPage, mappings []*mapping, o Options) (*reader, error) {
+func newReader(name string, cfg *config.MetricsPages, mappings []*mapping, o Options) (*reader, error) {
 	r := &reader{name: name, cfg: cfg, mappings: mappings, logger: o.Logger.With("page", name), xids: map[string]*xidWatch{}}
 	e, err := engine.New(cfg.Endpoint(name), engine.Options{Mappings: engine.NoMappings(), UserAgent: o.UserAgent, Take: r.take})
 	if err != nil {

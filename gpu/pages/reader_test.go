@@ -42,9 +42,9 @@ func newHost(t *testing.T, text string) *host {
 	return h
 }
 
-func pageOf(t *testing.T, hosts ...*host) *config.GPUPage {
+func pageOf(t *testing.T, hosts ...*host) *config.MetricsPages {
 	t.Helper()
-	page := &config.GPUPage{Interval: model.Duration(time.Hour), Timeout: model.Duration(time.Minute)}
+	page := &config.MetricsPages{Interval: model.Duration(time.Hour), Timeout: model.Duration(time.Minute)}
 	for _, h := range hosts {
 		u, err := url.Parse(h.URL)
 		if err != nil {
@@ -55,13 +55,13 @@ func pageOf(t *testing.T, hosts ...*host) *config.GPUPage {
 	return page
 }
 
-func readerOf(t *testing.T, page *config.GPUPage) *reader {
+func readerOf(t *testing.T, page *config.MetricsPages) *reader {
 	t.Helper()
 	rs, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rs.Set(map[string]*config.GPUPage{"cards": page}); err != nil {
+	if err := rs.Set(map[string]*config.MetricsPages{"cards": page}); err != nil {
 		t.Fatal(err)
 	}
 	r := rs.byName["cards"].reader
@@ -140,7 +140,7 @@ func TestReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := map[string]*config.GPUPage{"a": pageOf(t, a)}
+	pages := map[string]*config.MetricsPages{"a": pageOf(t, a)}
 	if err := rs.Set(pages); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestReaders(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- rs.Run(ctx) }()
-	if err := rs.Set(map[string]*config.GPUPage{"a": pageOf(t, a), "b": pageOf(t, b)}); err != nil {
+	if err := rs.Set(map[string]*config.MetricsPages{"a": pageOf(t, a), "b": pageOf(t, b)}); err != nil {
 		t.Fatal(err)
 	}
 	if rs.byName["a"] != first {
@@ -157,7 +157,7 @@ func TestReaders(t *testing.T) {
 	if got := len(rs.Snapshots()); got != 2 {
 		t.Errorf("%d snapshots, want 2", got)
 	}
-	if err := rs.Set(map[string]*config.GPUPage{"b": pageOf(t, b)}); err != nil {
+	if err := rs.Set(map[string]*config.MetricsPages{"b": pageOf(t, b)}); err != nil {
 		t.Fatal(err)
 	}
 	if got := rs.Snapshots(); len(got) != 1 || got[0].Source != "b" || !got[0].Remote {

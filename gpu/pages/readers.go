@@ -43,7 +43,7 @@ func New(o Options) (*Readers, error) {
 
 // Set makes these the pages that are read. Those that are as before go on. After an error
 // all are as before.
-func (rs *Readers) Set(pages map[string]*config.GPUPage) error {
+func (rs *Readers) Set(pages map[string]*config.MetricsPages) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	next := map[string]*running{}

@@ -91,7 +91,7 @@ func (g *gateways) jobs() []schedule.Job {
 type gateway struct {
 	lifecycle
 	name   string
-	cfg    *config.Gateway
+	cfg    *config.MetricsPages
 	reader Reader
 	shown  *collector.Gateways
 	log    serverLog

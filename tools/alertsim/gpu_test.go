@@ -101,8 +101,8 @@ func gather(t *testing.T, file string) []scraped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cards := &config.GPUPage{Interval: model.Duration(time.Hour), Timeout: model.Duration(time.Minute), URLs: []config.PageURL{{URL: u}}}
-	if err := rs.Set(map[string]*config.GPUPage{"cards": cards}); err != nil {
+	cards := &config.MetricsPages{Interval: model.Duration(time.Hour), Timeout: model.Duration(time.Minute), URLs: []config.PageURL{{URL: u}}}
+	if err := rs.Set(map[string]*config.MetricsPages{"cards": cards}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

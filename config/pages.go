@@ -1,0 +1,67 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/common/model"
+)
+
+// MetricsPages are the metrics pages of software that is read beside the servers, such as
+// a gateway or an exporter of GPUs.
+type MetricsPages struct {
+	// URLs are the pages, one for each replica or host. A URL without a path gets that
+	// of the software. Required unless there is `dns`.
+	URLs []PageURL `yaml:"urls,omitempty"`
+	// DNS are pages at all addresses that their host resolves to, each a replica or a
+	// host. The name is resolved again before each reading.
+	DNS []PageURL `yaml:"dns,omitempty"`
+	// Software is the name of the mapping to read the pages with. Default: recognized by
+	// the series of the page.
+	Software string `yaml:"software,omitempty"`
+	// Interval is the time from one reading to the next.
+	Interval model.Duration `yaml:"interval"`
+	// Timeout limits one reading. It may not exceed the interval; the default
+	// is cut to it.
+	Timeout model.Duration `yaml:"timeout"`
+	// HTTP says how to connect to the pages and to authenticate, with the keys
+	// of the endpoint's `http`.
+	HTTP HTTPClient `yaml:"http"`
+}
+
+// Format writes the pages as printYAML does.
+func (m MetricsPages) Format(f fmt.State, _ rune) { printYAML(f, m) }
+
+// Endpoint returns an endpoint of that name whose servers have these pages, for the
+// reader of servers' pages.
+func (m *MetricsPages) Endpoint(name string) *Endpoint {
+	return &Endpoint{
+		Name: name, URL: URL(slices.Concat(m.URLs, m.DNS)[0]), HTTP: m.HTTP,
+		Servers: Servers{URLs: m.URLs, DNS: m.DNS, Engine: m.Software, Interval: m.Interval, Timeout: m.Timeout, HTTP: &m.HTTP},
+	}
+}
+
+func (m *MetricsPages) setDefaults(r *report, p path) {
+	def := defaultServers()
+	orDefault(r, p.key("interval"), &m.Interval, def.Interval)
+	orDefault(r, p.key("timeout"), &m.Timeout, min(def.Timeout, m.Interval))
+}
+
+// validate checks the pages of software that owner names in messages.
+func (m *MetricsPages) validate(r *report, p path, owner string) {
+	if r.failed[p] {
+		return // no pages at all
+	}
+	if len(m.URLs)+len(m.DNS) == 0 && !r.failedUnder(p) {
+		r.errorf(p.key("urls"), "missing; want the URL of the %s's metrics page, or dns", owner)
+	}
+	first := map[string]path{}
+	validatePages(r, p.key("urls"), m.URLs, first)
+	validatePages(r, p.key("dns"), m.DNS, first)
+	if r.written(p.key("software")) {
+		validateText(r, p.key("software"), owner+" software", m.Software, maxNameBytes)
+	}
+	if timeout := p.key("timeout"); r.written(timeout) && !r.failed[p.key("interval")] && m.Timeout > m.Interval {
+		r.errorf(timeout, "%s exceeds the interval of %s", m.Timeout, m.Interval)
+	}
+}
