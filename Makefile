@@ -7,8 +7,8 @@ FUZZTIME ?= 60s
 BENCH    ?= .
 BENCHTIME ?= 1s
 ARGS     ?=
-# Discovery of Kubernetes and Consul doubles the time of a build:
-# make build TAGS=kubernetes_sd,consul_sd
+# Discovery of Kubernetes and Consul and the SDKs of clouds double the time of a build:
+# make build TAGS=kubernetes_sd,consul_sd,clouds
 TAGS     ?=
 
 VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/null || echo unknown))

@@ -12,7 +12,8 @@ const (
 // CloudIdentity gives each request a token of the cloud that the exporter runs in, in the
 // header Authorization. Tokens are fetched when they are needed, shared by endpoints with
 // the same settings, and renewed before they expire; that time is not part of any
-// latency. It excludes the credentials under `http`, and `sigv4`.
+// latency. It excludes the credentials under `http`, and `sigv4`. It is in the container
+// image and in the releases; a build of your own has it with `-tags clouds`.
 type CloudIdentity struct {
 	// Provider is `google` (application default credentials: the file that
 	// GOOGLE_APPLICATION_CREDENTIALS names, with workload identity federation too, or the
@@ -63,5 +64,13 @@ func (e *Endpoint) validateCloudIdentity(r *report, p path) {
 	}
 	if at := p.key("credentials_file"); r.written(at) && i.Provider == CloudAzure {
 		r.errorf(at, "is for google")
+	}
+	needClouds(r, p)
+}
+
+// needClouds reports a setting that this build cannot follow.
+func needClouds(r *report, p path) {
+	if !hasClouds {
+		r.errorf(p, "this build gets no credentials from clouds; the container image and the releases do; build with -tags clouds")
 	}
 }

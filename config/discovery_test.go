@@ -283,7 +283,7 @@ func TestTaggedSources(t *testing.T) {
 		c, err := Parse([]byte(text), "f.yml")
 		if !slices.Contains(promdiscovery.RegisteredConfigNames(), mechanism) {
 			want := "f.yml:2: discovery[0]." + mechanism + "_sd_configs: this build has no discovery by " + mechanism +
-				"; the container image and the releases have it; build with -tags kubernetes_sd,consul_sd"
+				"; the container image and the releases have it; build with -tags kubernetes_sd,consul_sd,clouds"
 			if err == nil || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)
 			}

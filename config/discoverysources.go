@@ -79,7 +79,7 @@ func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 	key := string(p[strings.LastIndexByte(string(p), '.')+1:])
 	mechanism := strings.TrimSuffix(key, sourceKeyTail)
 	if key != staticKey && !slices.Contains(promdiscovery.RegisteredConfigNames(), mechanism) {
-		d.errorf(p, "this build has no discovery by %s; the container image and the releases have it; build with -tags kubernetes_sd,consul_sd", mechanism)
+		d.errorf(p, "this build has no discovery by %s; the container image and the releases have it; build with -tags kubernetes_sd,consul_sd,clouds", mechanism)
 		return
 	}
 	if !d.isList(n, p) {

@@ -192,8 +192,6 @@ func TestSigV4Keys(t *testing.T) {
 	f(", session_token: t", SigV4{Service: "bedrock", AccessKeyID: id, SecretAccessKey: secret, SessionToken: "t"})
 	f(", access_key_id: A, secret_access_key: s", SigV4{Service: "bedrock", AccessKeyID: "A", SecretAccessKey: "s", SessionToken: ""})
 	f(", access_key_id: A, secret_access_key: s, session_token: t", SigV4{Service: "bedrock", AccessKeyID: "A", SecretAccessKey: "s", SessionToken: "t"})
-	f(", default_credentials: true, role_arn: 'arn:aws:iam::123456789012:role/team/prober'",
-		SigV4{Service: "bedrock", DefaultCredentials: true, RoleARN: "arn:aws:iam::123456789012:role/team/prober"})
 	t.Setenv("AWS_SESSION_TOKEN", "")
 	f("", SigV4{Service: "bedrock", AccessKeyID: id, SecretAccessKey: secret, SessionToken: ""})
 }

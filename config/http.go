@@ -265,10 +265,10 @@ type SigV4 struct {
 	SessionToken promconfig.Secret `yaml:"session_token,omitempty"`
 	// DefaultCredentials takes the credentials from where the AWS SDK finds them: the
 	// environment, the shared files, the web identity or the agent of a pod, the
-	// container, the instance. It excludes the keys.
+	// container, the instance. It excludes the keys. Not in every build: see `discovery[]`.
 	DefaultCredentials bool `yaml:"default_credentials,omitempty"`
 	// RoleARN is a role to take on with these credentials or keys, such as
-	// `arn:aws:iam::123456789012:role/prober`. Default: none.
+	// `arn:aws:iam::123456789012:role/prober`. Default: none. Not in every build.
 	RoleARN string `yaml:"role_arn,omitempty"`
 }
 
@@ -298,6 +298,12 @@ func (e *Endpoint) validateSigV4(r *report, p path) {
 	e.SigV4.validate(r, p)
 	if at := p.key("role_arn"); r.written(at) && !roleARN.MatchString(e.SigV4.RoleARN) {
 		r.errorf(at, "want the ARN of a role, like arn:aws:iam::123456789012:role/prober")
+	}
+	if e.SigV4.DefaultCredentials {
+		needClouds(r, p.key("default_credentials"))
+	}
+	if e.SigV4.RoleARN != "" {
+		needClouds(r, p.key("role_arn"))
 	}
 }
 

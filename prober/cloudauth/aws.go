@@ -4,10 +4,7 @@ import (
 	"context"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
 // AWS says which credentials of AWS to get.
@@ -63,21 +60,3 @@ func newAWSSource(a AWS) *awsSource {
 
 // Retrieve implements aws.CredentialsProvider.
 func (s *awsSource) Retrieve(ctx context.Context) (aws.Credentials, error) { return s.fetch.wait(ctx) }
-
-func findAWS(ctx context.Context, a AWS) (aws.CredentialsProvider, error) {
-	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithRegion(a.Region), awsconfig.WithHTTPClient(client())}
-	if a.AccessKeyID != "" {
-		options = append(options, awsconfig.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(a.AccessKeyID, a.SecretAccessKey, a.SessionToken)))
-	}
-	found, err := awsconfig.LoadDefaultConfig(ctx, options...)
-	if err != nil {
-		return nil, err
-	}
-	if a.RoleARN == "" {
-		return found.Credentials, nil
-	}
-	role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(found), a.RoleARN, func(o *stscreds.AssumeRoleOptions) {
-		o.RoleSessionName = "inference_exporter"
-	})
-	return aws.NewCredentialsCache(role), nil
-}

@@ -1,3 +1,5 @@
+//go:build clouds
+
 package cloudauth
 
 import (

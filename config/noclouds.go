@@ -1,0 +1,6 @@
+//go:build !clouds
+
+package config
+
+// hasClouds is whether this build has the SDKs of clouds.
+const hasClouds = false
