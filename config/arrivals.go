@@ -5,9 +5,13 @@ import "time"
 // ArrivalProcess is how the requests of a burst arrive.
 type ArrivalProcess string
 
-// ArrivalPoisson has independent users: the times between two requests are
-// exponentially distributed.
-const ArrivalPoisson ArrivalProcess = "poisson"
+const (
+	// ArrivalPoisson has independent users: the times between two requests are
+	// exponentially distributed.
+	ArrivalPoisson ArrivalProcess = "poisson"
+	// ArrivalRecorded has requests arrive as they did when they were recorded.
+	ArrivalRecorded ArrivalProcess = "recorded"
+)
 
 // maxArrivalRate is the largest rate in requests per second; at more, the requests of a
 // burst start as good as at once.
@@ -17,12 +21,23 @@ const maxArrivalRate = 1000
 // instead of all at once.
 type Arrivals struct {
 	// Process is `poisson`: independent requests, the times between them exponentially
-	// distributed. Required.
+	// distributed; or `recorded`: as requests of users arrived, by `profile_file`. Required.
 	Process ArrivalProcess `yaml:"process"`
 	// Rate is how many requests start per second on average, above 0 and up to 1,000. On
-	// average all must start within half of the module's timeout; a request that is
-	// drawn later than the timeout starts then. Required.
-	Rate float64 `yaml:"rate"`
+	// average all must start within half of the module's timeout; one that is drawn
+	// later than the timeout starts then. Required with `poisson`; with `recorded` the
+	// default is the rate of the recording.
+	Rate float64 `yaml:"rate,omitempty"`
+	// ProfileFile is a file with recorded arrivals, at least as many as a run makes
+	// requests and at most 100,000, in the order of time: a number of seconds in each
+	// line, CSV with a column `timestamp` of seconds or dates, or JSON lines with a
+	// `timestamp` in milliseconds; see [workloads](workloads.md#recorded-arrivals).
+	// Required with `recorded`.
+	ProfileFile string `yaml:"profile_file,omitempty"`
+
+	// Profile are the arrivals of ProfileFile at Rate, as they were when the
+	// configuration was loaded; nil without.
+	Profile Profile `yaml:"-"`
 }
 
 // validateArrivals requires one burst, that the arrivals are of, and bounds its span:
@@ -32,19 +47,50 @@ func (m *Module) validateArrivals(r *report, p path) {
 		return
 	}
 	at := p.key("arrivals")
-	validateOneOf(r, at.key("process"), m.Arrivals.Process, ArrivalPoisson)
+	a := m.Arrivals
+	validateOneOf(r, at.key("process"), a.Process, ArrivalPoisson, ArrivalRecorded)
 	if len(m.Concurrency) != 1 || m.Concurrency[0] < 2 {
 		r.errorf(at, "needs concurrency with a single number above 1, which is how many requests a run makes")
 		return
 	}
-	rate := m.Arrivals.Rate
-	if rate <= 0 || rate > maxArrivalRate {
-		r.errorf(at.key("rate"), "want a number above 0 and up to %d, got %v", maxArrivalRate, rate)
+	recorded := a.Process == ArrivalRecorded
+	if (!recorded || r.written(at.key("rate"))) && (a.Rate <= 0 || a.Rate > maxArrivalRate) {
+		r.errorf(at.key("rate"), "want a number above 0 and up to %d, got %v", maxArrivalRate, a.Rate)
 		return
 	}
-	last := float64(m.Concurrency[0]-1) / rate
+	file := at.key("profile_file")
+	switch {
+	case !recorded && r.written(file):
+		r.errorf(file, "needs process: recorded")
+	case !recorded:
+		last := float64(m.Concurrency[0]-1) / a.Rate
+		m.validateSpan(r, at.key("rate"), last)
+	case a.ProfileFile == "":
+		r.errorf(file, "missing; process: recorded needs a file with recorded arrivals")
+	case !r.failed[file]:
+		m.validateProfile(r, file)
+	}
+}
+
+// validateProfile requires enough arrivals of a recording that was read.
+func (m *Module) validateProfile(r *report, p path) {
+	n := m.Concurrency[0]
+	spans := m.Arrivals.Profile.Spans(n)
+	if spans == nil {
+		r.errorf(p, "%d arrivals, want at least the %d requests that a run makes", len(m.Arrivals.Profile), n)
+		return
+	}
+	sum := 0.0
+	for _, span := range spans {
+		sum += span.Seconds()
+	}
+	m.validateSpan(r, p, sum/float64(len(spans)))
+}
+
+// validateSpan bounds the time from the first arrival to the last, in seconds on average.
+func (m *Module) validateSpan(r *report, p path, last float64) {
 	if half := time.Duration(m.Timeout).Seconds() / 2; last > half {
-		r.errorf(at.key("rate"), "the last of %d requests would start after %.4g s on average, want half of the module's timeout, %.4g s, at most",
+		r.errorf(p, "the last of %d requests would start after %.4g s on average, want half of the module's timeout, %.4g s, at most",
 			m.Concurrency[0], last, half)
 	}
 }

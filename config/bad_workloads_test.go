@@ -84,7 +84,7 @@ func badWorkloads() map[string][]string {
 			`:7: modules.f.prefix: want warm with prompt, or leave the key out: the same text is sent again`,
 		},
 		"arrivals": {
-			`:2: modules.a.arrivals.process: want poisson, got "uniform"`,
+			`:2: modules.a.arrivals.process: want poisson or recorded, got "uniform"`,
 			`:3: modules.b.arrivals` + oneBurst,
 			`:4: modules.c.arrivals` + oneBurst,
 			`:5: modules.d.arrivals` + oneBurst,
@@ -93,6 +93,14 @@ func badWorkloads() map[string][]string {
 			`:8: modules.g.arrivals.rate: the last of 61 requests would start after 15 s on average, want half of the module's timeout, 10 s, at most`,
 			`:9: modules.h.arrivals.rate: want a number above 0 and up to 1000, got 1000.5`,
 			`:10: modules.i.slo.ttft: has no effect with arrivals, which have no knee`,
+			`:11: modules.j.arrivals.profile_file: needs process: recorded`,
+			`:12: modules.k.arrivals.profile_file: missing; process: recorded needs a file with recorded arrivals`,
+			`:13: modules.l.arrivals.profile_file: cannot read $DIR/missing.csv: no such file or directory`,
+			`:14: modules.m.arrivals.profile_file: $DIR/order.profile.csv:4: earlier than the arrival before; want them in the order of time`,
+			`:15: modules.n.arrivals.profile_file: 3 arrivals, want at least the 4 requests that a run makes`,
+			`:16: modules.o.arrivals.profile_file: the last of 3 requests would start after 5 s on average, want half of the module's timeout, 4.5 s, at most`,
+			`:17: modules.p.arrivals.rate: want a number above 0 and up to 1000, got 0`,
+			`:18: modules.q.arrivals.profile_file: the last of 3 requests would start after 20 s on average, want half of the module's timeout, 15 s, at most`,
 		},
 		"traffic": {
 			`:2: modules.a.traffic.max_input_tokens: want 1 to 2000000, got 0`,

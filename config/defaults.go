@@ -80,6 +80,7 @@ func (c *Config) setDefaults(r *report) {
 		p := path("modules").key(name)
 		m.setDefaults(r, p, moduleDefaults(name, c.Global))
 		m.loadPrompts(r, p.key("prompts_file"))
+		m.Arrivals.loadProfile(r, p.key("arrivals").key("profile_file"))
 	}
 	for i, e := range c.Endpoints {
 		e.setDefaults(r, path("endpoints").index(i))

@@ -199,8 +199,11 @@ func isFileKey(key string) bool { return key == "files" || strings.HasSuffix(key
 // be read, so that a missing secret shows at start and not in the first probe.
 func (d *decoder) files(key string, p path, v reflect.Value) {
 	limit := maxSecretBytes
-	if key == "prompts_file" {
+	switch key {
+	case "prompts_file":
 		limit = maxPromptsBytes
+	case "profile_file":
+		limit = maxProfileBytes
 	}
 	if v.Kind() == reflect.String {
 		d.file(p, v, limit)

@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -56,6 +57,31 @@ func TestPoissonIsBounded(t *testing.T) {
 	all := poisson(100, 1, 5*time.Second, rand.New(rand.NewPCG(1, 2)))
 	if last := all[99]; last != 5*time.Second {
 		t.Errorf("the last of 100 at 1/s starts after %s, want the bound of 5s", last)
+	}
+}
+
+// The arrivals of a run follow each other in the recording, from 0, and each stretch that
+// fits is drawn about as often as the others.
+func TestRecordedArrivals(t *testing.T) {
+	const s = time.Second
+	profile := config.Profile{0, s, 3 * s, 3 * s, 60 * s, 61 * s}
+	a := &config.Arrivals{Process: config.ArrivalRecorded, Profile: profile}
+	rng := rand.New(rand.NewPCG(1, 2))
+	drawn := map[string]int{}
+	for range 1000 {
+		drawn[fmt.Sprint(arrivals(a, 3, 10*s, rng))]++
+	}
+	// Those of 57 s and 58 s do not fit.
+	for _, want := range []string{"[0s 1s 3s]", "[0s 2s 2s]"} {
+		if n := drawn[want]; n < 400 || n > 600 { // six standard deviations of 16
+			t.Errorf("%s was drawn %d times of 1000, want about 500", want, n)
+		}
+	}
+	if len(drawn) != 2 {
+		t.Errorf("drew %v", drawn)
+	}
+	if all := arrivals(a, 6, 61*s, rng); !slices.Equal(all, profile) {
+		t.Errorf("the whole recording is %v, want %v", all, profile)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -152,6 +154,32 @@ func TestApplyKeepsWhatStays(t *testing.T) {
 	l.expect(map[string]float64{"stays": 1, "changes": 0, "comes": 0})
 	l.probe()
 	l.expect(map[string]float64{"stays": 2, "changes": 1, "comes": 1})
+}
+
+// A module whose file with recorded arrivals changed is another one, so that its endpoints
+// start again and what was learned of it is not taken up; with the same file it stays.
+func TestApplyReadsArrivalsAgain(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "arrivals.txt")
+	l := newLab(t)
+	apply := func(arrivals string) (*member, uint64) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(arrivals), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := parse(t, "modules: {m: {concurrency: [2], arrivals: {process: recorded, profile_file: "+name+"}}}\n"+
+			"endpoints: [{name: e, url: \"http://127.0.0.1:1\", modules: [m]}]\n")
+		if err := l.Apply(planOf(c)); err != nil {
+			t.Fatal(err)
+		}
+		return l.members["e"], l.hashes["m"]
+	}
+	first, hash := apply("0\n1\n")
+	if same, sameHash := apply("10\n11\n"); same != first || sameHash != hash {
+		t.Error("the same arrivals are taken for others")
+	}
+	if other, otherHash := apply("0\n2\n"); other == first || otherHash == hash {
+		t.Error("other arrivals are taken for the same")
+	}
 }
 
 func TestApplyTakesAllOrNothing(t *testing.T) {

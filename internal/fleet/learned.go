@@ -177,7 +177,11 @@ func moduleHash(m *config.Module) uint64 {
 	if err != nil {
 		return 0
 	}
-	return xxhash.Sum64String(string(settings) + "\x00" + string(prompts))
+	asked := string(settings) + "\x00" + string(prompts)
+	if a := m.Arrivals; a != nil && a.Profile != nil {
+		asked += fmt.Sprint("\x00", a.Profile)
+	}
+	return xxhash.Sum64String(asked)
 }
 
 // askedOf is a hash of what an endpoint is asked by a module: what was learned of
