@@ -27,11 +27,29 @@ func (c *Config) skipOwner(e *Error) bool {
 		if !path(e.Path).isUnder(path("endpoints").index(i)) {
 			continue
 		}
-		if own.MissingSecret == "" {
-			_, key, _ := strings.Cut(e.Path, "].")
-			own.MissingSecret = key + ": " + e.Msg
+		_, key, _ := strings.Cut(e.Path, "].")
+		if own.MissingSecret != "" {
+			own.MissingSecret += missingSeparator
 		}
+		own.MissingSecret += key + ": " + e.Msg
 		return true
 	}
 	return false
+}
+
+// missingSeparator is between the secrets of an endpoint that are missing.
+const missingSeparator = "; and "
+
+// Supply marks the secrets under one of keys, such as http.authorization, as no longer
+// missing: the caller has set others in their place. The case of letters does not matter,
+// as in the names of headers.
+func (e *Endpoint) Supply(keys ...string) {
+	if e.MissingSecret == "" {
+		return
+	}
+	missing := slices.DeleteFunc(strings.Split(e.MissingSecret, missingSeparator), func(one string) bool {
+		at, _, _ := strings.Cut(strings.ToLower(one), ": ")
+		return slices.ContainsFunc(keys, func(key string) bool { return path(at).isUnder(path(strings.ToLower(key))) })
+	})
+	e.MissingSecret = strings.Join(missing, missingSeparator)
 }

@@ -50,6 +50,36 @@ endpoints:
 	}
 }
 
+// TestSupply checks that only the secrets that are replaced are no longer missing.
+func TestSupply(t *testing.T) {
+	c, err := Parse([]byte(`
+global: {missing_secrets: skip_endpoint}
+endpoints:
+  - url: http://a
+    http:
+      authorization: {credentials: "${NOT_SET_IN_TESTS}"}
+      http_headers: {X-Tenant: {secrets: ["${NOT_SET_EITHER}"]}}
+`), "f.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(want string, keys ...string) {
+		t.Helper()
+		e := *c.Endpoints[0]
+		e.Supply(keys...)
+		if got := e.MissingSecret; got != want {
+			t.Errorf("%q: got %q, want %q", keys, got, want)
+		}
+	}
+	const key = "http.authorization.credentials: environment variable NOT_SET_IN_TESTS is not set, or empty"
+	const tenant = "http.http_headers.X-Tenant.secrets[0]: environment variable NOT_SET_EITHER is not set, or empty"
+	f(key + "; and " + tenant)
+	f(key+"; and "+tenant, "http.basic_auth", "http.http_headers.X-Ten")
+	f(tenant, "http.basic_auth", "http.authorization")
+	f(key, "http.http_headers.x-tenant")
+	f("", "http.http_headers.x-tenant", "http.authorization")
+}
+
 // TestCloudIdentity checks the settings of credentials of clouds, which a build without
 // their SDKs refuses.
 func TestCloudIdentity(t *testing.T) {

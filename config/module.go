@@ -140,6 +140,8 @@ type Module struct {
 	// Prompts are those of PromptsFile, as they were when the configuration was
 	// loaded; nil without.
 	Prompts []Prompt `yaml:"-"`
+	// KeepAnswer keeps the text of each answer in its result.
+	KeepAnswer bool `yaml:"-"`
 	// PresetSLO is the SLO of the built-in module of this name, for endpoints
 	// without one; nil without.
 	PresetSLO *SLO `yaml:"-"`

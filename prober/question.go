@@ -296,7 +296,7 @@ func (q *request) newContent() *content {
 	}
 	m := q.prober.module
 	c := &content{identify: m.Fingerprint || m.TrackModel, first: m.TrackModel, inspect: q.slot == nil && !m.TrackModel, calling: q.question.tool != nil}
-	if q.question.judge == nil && !c.identify && !c.inspect {
+	if q.question.judge == nil && !c.identify && !c.inspect && !m.KeepAnswer {
 		return nil
 	}
 	return c
@@ -378,6 +378,9 @@ func (r *reply) answerVerdict() error {
 		q.first(r.result.First)
 	case a.identify:
 		out.Hash = check.Hash(text)
+	}
+	if r.request.prober.module.KeepAnswer {
+		out.Text = r.attempt.known().Block(a.shown(), maxAnswer)
 	}
 	if q.judge == nil {
 		return nil

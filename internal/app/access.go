@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,6 +71,43 @@ func (a access) apply(e *config.Endpoint, stderr io.Writer) error {
 	return nil
 }
 
+// stanza returns what the flags say as lines of the endpoint in a configuration file. It
+// holds no key: the file names where the exporter reads it, and of a header of --header the
+// value is left to the user.
+func (a access) stanza(e *config.Endpoint) string {
+	var b strings.Builder
+	line := func(depth int, text string) { b.WriteString(strings.Repeat("  ", depth) + text + "\n") }
+	if *a.keyEnv != "" || *a.keyFile != "" || *a.insecure {
+		line(2, "http:")
+	}
+	header, inHeader := keyHeader(e)
+	switch {
+	case *a.keyEnv == "" && *a.keyFile == "":
+	case inHeader && *a.keyEnv != "":
+		line(3, "http_headers: {"+header+`: {secrets: ["${`+*a.keyEnv+`}"]}}`)
+	case inHeader:
+		line(3, "http_headers: {"+header+": {files: ["+quoteYAML(*a.keyFile)+"]}}")
+	case *a.keyEnv != "":
+		line(3, `authorization: {credentials: "${`+*a.keyEnv+`}"}`)
+	default:
+		line(3, "authorization: {credentials_file: "+quoteYAML(*a.keyFile)+"}")
+	}
+	if *a.insecure {
+		line(3, "tls_config: {insecure_skip_verify: true}")
+	}
+	for _, header := range *a.headers {
+		name, _, _ := strings.Cut(header, ":")
+		line(2, "# header "+strings.TrimSpace(name)+": to be added, under http.http_headers or http.authorization")
+	}
+	return b.String()
+}
+
+// quoteYAML returns a text as a quoted scalar, which is one of JSON too.
+func quoteYAML(s string) string {
+	text, _ := json.Marshal(s) // of a string it cannot fail
+	return string(text)
+}
+
 // key returns the key that the flags name; "" is none.
 func (a access) key() (string, error) {
 	var from, key string
@@ -97,14 +135,21 @@ func (a access) key() (string, error) {
 	return key, nil
 }
 
-// setKey sets the key of an endpoint, in the header that its host takes one in.
-func setKey(e *config.Endpoint, key string) {
+// keyHeader returns the header in which the host of an endpoint takes a key; false is
+// Authorization.
+func keyHeader(e *config.Endpoint) (name string, ok bool) {
 	host, _ := api.LookupHost(e.URL.Hostname())
-	name, ok := map[string]string{
+	name, ok = map[string]string{
 		"anthropic":       "x-api-key",
 		"azure.ai.openai": "api-key",
 		"gcp.gemini":      "x-goog-api-key",
 	}[host.Provider]
+	return name, ok
+}
+
+// setKey sets the key of an endpoint, in the header that its host takes one in.
+func setKey(e *config.Endpoint, key string) {
+	name, ok := keyHeader(e)
 	if !ok {
 		authorize(e, "Bearer", key)
 		return
@@ -116,6 +161,7 @@ func setKey(e *config.Endpoint, key string) {
 func authorize(e *config.Endpoint, kind, credentials string) {
 	e.HTTP.BasicAuth, e.HTTP.OAuth2 = nil, nil
 	e.HTTP.Authorization = &promconfig.Authorization{Type: kind, Credentials: promconfig.Secret(credentials)}
+	e.Supply("http.authorization", "http.basic_auth", "http.oauth2")
 }
 
 // setHeader sets a header of an endpoint, instead of one of that name.
@@ -127,4 +173,5 @@ func setHeader(e *config.Endpoint, name string, h promconfig.Header) {
 	}
 	all[name] = h
 	e.HTTP.HTTPHeaders = &promconfig.Headers{Headers: all}
+	e.Supply("http.http_headers." + name)
 }

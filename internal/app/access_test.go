@@ -6,8 +6,12 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
@@ -115,7 +119,13 @@ endpoints:
 	if got := runToEnd(t, "probe", "--config.file="+file, "good"); got.code != cli.ExitOK {
 		t.Errorf("exit code %d: %s", got.code, got.stderr)
 	}
-	refused(t, cli.ExitUsage, []string{"inference_exporter: a secret is missing .*NOT_SET_IN_TESTS.*"}, "probe", "--config.file="+file, "keyless")
+	refused(t, cli.ExitUsage, []string{"inference_exporter: a secret is missing .*NOT_SET_IN_TESTS.*; set it, or give a key with --key-env or --key-file"},
+		"probe", "--config.file="+file, "keyless")
+	t.Setenv("PROBE_TEST_KEY", "k-3f9a1c77")
+	if got := runToEnd(t, "probe", "--config.file="+file, "keyless", "--key-env=PROBE_TEST_KEY"); got.code != cli.ExitOK {
+		t.Errorf("with another key: exit code %d: %s", got.code, got.stderr)
+	}
+	refused(t, cli.ExitUsage, []string{"inference_exporter: a secret is missing .*"}, "probe", "--config.file="+file, "keyless", "-H", "X-Tenant: a")
 	refused(t, cli.ExitUsage, []string{`\S+:5: endpoints\[1\].http.authorization.credentials: .*`}, "check", "--config.file="+file)
 }
 
@@ -132,4 +142,68 @@ endpoints:
 	if got.code != cli.ExitOK || !strings.HasPrefix(got.stdout, want) || !strings.Contains(got.stdout, "NOT_SET_IN_TESTS") || strings.Contains(got.stdout, "endpoint good") {
 		t.Errorf("exit code %d, stdout %q", got.code, got.stdout)
 	}
+}
+
+// TestDetectWithAKey checks that detect asks with the key, and that the file that it prints
+// names where the key is and is one that the exporter takes.
+func TestDetectWithAKey(t *testing.T) {
+	const key = "k-3f9a1c77"
+	s := simulator.New(testlab.Quick()).Handler()
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+key {
+			http.Error(w, "no key", http.StatusUnauthorized)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	t.Setenv("DETECT_TEST_KEY", key)
+	keyFile := writeFile(t, "key", key+"\n")
+	f := func(credentials string, args ...string) {
+		t.Helper()
+		got := runToEnd(t, append([]string{"detect", url}, args...)...)
+		if got.code != cli.ExitOK || !strings.Contains(got.stdout, "\n    model: simulated-8b\n") || !strings.Contains(got.stdout, credentials) {
+			t.Errorf("%q: exit code %d: %s%s", args, got.code, got.stdout, got.stderr)
+		}
+		if strings.Contains(got.stdout+got.stderr, key) {
+			t.Errorf("%q: the key is in\n%s%s", args, got.stdout, got.stderr)
+		}
+		if cfg, err := config.Parse([]byte(got.stdout), "detected"); err != nil {
+			t.Errorf("%q: %v\n%s", args, err, got.stdout)
+		} else if http := cfg.Endpoints[0].HTTP; http.TLSConfig.InsecureSkipVerify != slices.Contains(args, "--insecure") {
+			t.Errorf("%q: insecure_skip_verify is %t", args, http.TLSConfig.InsecureSkipVerify)
+		}
+	}
+	f(`authorization: {credentials: "${DETECT_TEST_KEY}"}`, "--key-env=DETECT_TEST_KEY")
+	f("authorization: {credentials_file: "+quoteYAML(keyFile)+"}", "--key-file="+keyFile, "--insecure")
+	f("# header Authorization: to be added", "-H", "Authorization: Bearer "+key)
+	if got := runToEnd(t, "detect", url); strings.Contains(got.stdout, "model: simulated-8b") {
+		t.Errorf("without a key: %s", got.stdout)
+	}
+	refused(t, cli.ExitUsage, []string{"inference_exporter: --key-env=NOT_SET_IN_TESTS: not set, or empty"}, "detect", url, "--key-env=NOT_SET_IN_TESTS")
+}
+
+// TestStanzaNamesTheHeaderOfTheHost checks what a file says of a key that goes into a header.
+func TestStanzaNamesTheHeaderOfTheHost(t *testing.T) {
+	cfg, err := config.FromURLs([]string{"https://api.anthropic.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DETECT_TEST_KEY", "k-3f9a1c77")
+	var headers []string
+	env, file, insecure := "DETECT_TEST_KEY", "", false
+	flags := access{&headers, &env, &file, &insecure}
+	f := func(want promconfig.Header) {
+		t.Helper()
+		text := "endpoints:\n  - url: https://api.anthropic.com\n" + flags.stanza(cfg.Endpoints[0])
+		got, err := config.Parse([]byte(text), "detected")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if d := cmp.Diff(want, got.Endpoints[0].HTTP.HTTPHeaders.Headers["x-api-key"]); d != "" {
+			t.Error(d)
+		}
+	}
+	f(promconfig.Header{Secrets: []promconfig.Secret{"k-3f9a1c77"}})
+	env, file = "", writeFile(t, "key", "k-3f9a1c77")
+	f(promconfig.Header{Files: []string{file}})
 }

@@ -22,12 +22,14 @@ import (
 type detectCommand struct {
 	url     *string
 	timeout *time.Duration
+	access  access
 }
 
 func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
 	return &detectCommand{
 		url:     c.Arg("url", "URL of the server.").Required().String(),
 		timeout: c.Flag("timeout", "Time limit of all requests together.").Default("15s").Duration(),
+		access:  newAccess(c),
 	}
 }
 
@@ -35,6 +37,9 @@ func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
 func (c *detectCommand) run(ctx context.Context, env environment) error {
 	endpoint, err := c.check()
 	if err != nil {
+		return unusable{err}
+	}
+	if err := c.access.apply(endpoint, env.Stderr); err != nil {
 		return unusable{err}
 	}
 	base := endpoint.URL.URL
@@ -58,7 +63,7 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	fmt.Fprintf(env.Stdout, "# %s\n", summary(found))
 	printEvidence(env.Stdout, "#   ", found.Evidence)
 	fmt.Fprintf(env.Stdout, "#   %s\n", page)
-	fmt.Fprint(env.Stdout, detect.Stanza(found, base))
+	fmt.Fprint(env.Stdout, detect.Stanza(found, base)+c.access.stanza(endpoint))
 	return nil
 }
 

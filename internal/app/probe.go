@@ -29,7 +29,8 @@ type probeCommand struct {
 	count              int
 	interval, timeout  *time.Duration
 	limited            bool // --timeout is given
-	output             *string
+	output, prompt     *string
+	asks               bool // --prompt is given
 	access             access
 }
 
@@ -44,6 +45,8 @@ func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 	c.Flag("count", "Number of probes, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
 	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
 	p.output = c.Flag("output", "Format of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
+	p.prompt = c.Flag("prompt", "Text to ask instead of the module's prompt. The answer is shown, and is as long as the module allows.").
+		PlaceHolder("TEXT").IsSetByUser(&p.asks).String()
 	p.access = newAccess(c)
 	p.timeout = c.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&p.limited).Duration()
 	return p
@@ -92,6 +95,14 @@ func (c *probeCommand) resolve(env environment) (t fleet.Target, err error) {
 	}
 	if err := c.access.apply(t.Endpoint, env.Stderr); err != nil {
 		return t, unusable{err}
+	}
+	if why := t.Endpoint.MissingSecret; why != "" {
+		return t, unusable{fmt.Errorf("a secret is missing (%s); set it, or give a key with --key-env or --key-file", why)}
+	}
+	if c.asks {
+		if t.Module, err = t.Module.Asking(*c.prompt); err != nil {
+			return t, unusable{fmt.Errorf("--prompt: %w", err)}
+		}
 	}
 	if c.limited {
 		t.Module = withTimeout(t.Module, *c.timeout)
@@ -147,7 +158,7 @@ func withTimeout(m *config.Module, limit time.Duration) *config.Module {
 // probe probes, prints, and returns an error unless all succeeded.
 func (c *probeCommand) probe(ctx context.Context, env environment, p *fleet.Prober, target fleet.Target) error {
 	t := target.Report()
-	o := probereport.Options{Width: fleet.ReportWidth, Color: wantsColor(env.Stdout)}
+	o := probereport.Options{Width: fleet.ReportWidth, Color: wantsColor(env.Stdout), Answer: c.asks}
 	if c.count > 1 {
 		return c.repeat(ctx, env, p, target, o)
 	}

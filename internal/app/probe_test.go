@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -157,6 +159,53 @@ func TestProbeJSON(t *testing.T) {
 	if got.code != cli.ExitOK || len(all) != 4 || all[2].Outcome != result.Success || all[3].Summary == nil || all[3].Summary.Probes != 3 {
 		t.Errorf("exit code %d, %+v", got.code, all)
 	}
+}
+
+// TestProbePrompt checks that the text of the user is asked and the answer shown whole,
+// whatever the module asks otherwise.
+func TestProbePrompt(t *testing.T) {
+	const text = "Which \"colour\" has the sky?"
+	s := simulator.New(testlab.Quick()).Handler()
+	asked := make(chan string, 100)
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			var body struct {
+				Messages []struct{ Content string }
+			}
+			data, err := io.ReadAll(r.Body)
+			if err == nil {
+				err = json.Unmarshal(data, &body)
+			}
+			if err != nil || len(body.Messages) != 1 {
+				t.Errorf("request %s: %v", data, err)
+				return
+			}
+			asked <- body.Messages[0].Content
+			r.Body = io.NopCloser(bytes.NewReader(data))
+		}
+		s.ServeHTTP(w, r)
+	}))
+	for name, limit := range map[string]int{"interactive": 64, "tool-call": 256, "rag": 128} {
+		got := runToEnd(t, "probe", url, "--prompt="+text, "--module="+name)
+		_, answer, found := strings.Cut(got.stdout, "\nText of the answer\n")
+		if got.code != cli.ExitOK || !found || !strings.HasPrefix(answer, "  zero one two three four five") {
+			t.Errorf("%s: exit code %d, stderr %q:\n%s", name, got.code, got.stderr, got.stdout)
+		}
+		if words := len(strings.Fields(answer)); words > limit {
+			t.Errorf("%s: %d words", name, words)
+		}
+		if got := <-asked; got != text {
+			t.Errorf("%s: asked %q", name, got)
+		}
+	}
+	got := runToEnd(t, "probe", url, "--prompt="+text, "-o", "json")
+	var d struct {
+		Answer result.Answer `json:"answer"`
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &d); err != nil || !strings.HasPrefix(d.Answer.Text, "zero one two three") {
+		t.Errorf("%v: answer %+v", err, d.Answer)
+	}
+	refused(t, cli.ExitUsage, []string{"inference_exporter: --prompt: an empty text"}, "probe", url, "--prompt=")
 }
 
 func TestProbeRepeated(t *testing.T) {

@@ -217,7 +217,8 @@ func commandTexts() map[string]string {
 		"demo": "Needs no configuration, no endpoint and no GPU: a healthy, a saturated and a failing server are simulated, one that is asked in bursts, one that always answers, often wrongly, and one that embeds texts.",
 		"probe": "TARGET is a URL, or with --config.file the name of an endpoint in it. Prints where the time went and, after a failure, what to " +
 			"check next. Of the secrets in the file it needs those of TARGET alone. Exit code 1 unless every probe succeeded.",
-		"detect": "Asks without a key and without a prompt, and follows no redirect. Prints a configuration with the reasons as comments. Exit code 1 where nothing is recognised.",
+		"detect": "Asks without a prompt, and follows no redirect. Prints a configuration with the reasons as comments, and where to read the key, not the key itself. " +
+			"Exit code 1 where nothing is recognised.",
 		"explain": "TARGET is the name of an endpoint, of which the running exporter at --server is asked, or a URL, which is probed a few times and whose servers' page " +
 			"is read where there is one. Exit code 0 whatever the cause is, 1 where nothing could be asked.",
 		"modules": "Lists the built-in modules and, with --config.file, those of the file.",
@@ -251,9 +252,11 @@ func commandExamples() map[string][]Example {
 			{"inference_exporter probe --config.file=endpoints.yml --module=canary llama-prod", "As the daemon would, with the endpoint's keys and the module's question."},
 			{"inference_exporter probe --key-env=OPENAI_API_KEY --model=gpt-5-mini https://api.openai.com", "A hosted service, with the key in the environment."},
 			{"inference_exporter probe -n 20 -o json http://vllm.internal:8000", "Twenty probes and a summary, a line of JSON each."},
+			{"inference_exporter probe --prompt=Hello http://vllm.internal:8000", "A question of your own, with the answer."},
 		},
 		"detect": {
 			{"inference_exporter detect http://vllm.internal:8000 > endpoints.yml", "A file to start from."},
+			{"inference_exporter detect --key-env=OPENAI_API_KEY https://api.openai.com", "A server that lists its models to who has a key."},
 		},
 		"explain": {
 			{"inference_exporter explain llama-prod", "What the exporter on this machine knows of its endpoint."},

@@ -16,9 +16,12 @@ type page struct {
 	buf   bytes.Buffer
 	width int
 	color bool
+	whole bool // answers are shown whole
 }
 
-func newPage(o Options) *page { return &page{width: max(minWidth, o.Width), color: o.Color} }
+func newPage(o Options) *page {
+	return &page{width: max(minWidth, o.Width), color: o.Color, whole: o.Answer}
+}
 
 func (p *page) writeTo(w io.Writer) error {
 	_, err := p.buf.WriteTo(w)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // minWidth is the narrowest text that is laid out; labels need some room.
@@ -23,6 +24,8 @@ type Options struct {
 	Color bool
 	// Width is the width of the text in columns; at least 40 are used.
 	Width int
+	// Answer shows the text of the answer whole, with its line breaks, at the end.
+	Answer bool
 }
 
 // Text writes the results of one run for a person at a terminal: all that is
@@ -48,7 +51,27 @@ func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.S
 		p.several(t, results)
 	}
 	p.cost(t.Price, results)
+	if p.whole {
+		p.texts(results)
+	}
 	return p.writeTo(w)
+}
+
+// texts writes the answers whole, as far as the results have them.
+func (p *page) texts(results []*result.Result) {
+	for _, r := range results {
+		if r.Outcome != result.Success || r.Kind != api.Generation {
+			continue
+		}
+		p.title("Text of the answer")
+		if r.Answer.Text == "" {
+			p.note("none: it has no token that a user would see")
+			continue
+		}
+		for line := range strings.SplitSeq(r.Answer.Text, "\n") {
+			p.note(line)
+		}
+	}
 }
 
 // single writes all of one result.
@@ -253,7 +276,9 @@ func (p *page) answer(r *result.Result) {
 	if r.Call.Complete > 0 {
 		add("call", fmt.Sprintf("first argument after %s, complete after %s", duration(r.Call.FirstArgument), duration(r.Call.Complete)))
 	}
-	add("began with", a.Text)
+	if !p.whole {
+		add("began with", a.Text)
+	}
 	add("text hash", a.Hash)
 	add("served model", a.Model)
 	add("fingerprint", a.Fingerprint)

@@ -384,3 +384,23 @@ func TestWrap(t *testing.T) {
 	f("a-very-long-word b", "a-very-long-word", "b")
 	f("   7 ms  x", "   7 ms  x")
 }
+
+// An answer that is asked for is shown with its line breaks, and nothing that would move
+// the cursor of a terminal.
+func TestTextOfTheAnswer(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		r := blank()
+		r.Answer.Text = text
+		var b bytes.Buffer
+		if err := Text(&b, target, []*result.Result{r}, nil, Options{Width: 80, Answer: true}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(b.String(), "\nText of the answer\n"+want) {
+			t.Errorf("%q: got\n%s", text, &b)
+		}
+	}
+	f("one\n\n  indented two", "  one\n  \n    indented two\n")
+	f("a\x1b[2Jb", "  a\uFFFD[2Jb\n")
+	f("", "  none: it has no token that a user would see\n")
+}

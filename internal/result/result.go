@@ -266,8 +266,8 @@ type Answer struct {
 	// Reason says why the verdict is not the one wanted, without a word of the answer;
 	// "" where the check has no more to say, and of a failure, whose error says it.
 	Reason string `json:"reason,omitempty"`
-	// Text is the beginning of an answer that was not as expected, for the log;
-	// "" unless the module asks for it.
+	// Text is the beginning of an answer that was not as expected, for the log, or the
+	// whole of any answer, of at most 64 KiB; "" unless the module asks for it.
 	Text string `json:"text,omitempty"`
 }
 

@@ -74,6 +74,9 @@ func Printable(text string) bool {
 // Line returns a text without the secrets, as the function Line.
 func (s *Secrets) Line(text string, limit int) string { return Line(s.Redact(text), limit) }
 
+// Block returns a text without the secrets, as the function Block.
+func (s *Secrets) Block(text string, limit int) string { return Block(s.Redact(text), limit) }
+
 // Quote returns a text without the secrets as a quoted Go string of at most
 // limit bytes before quoting, so that its borders are plain in a sentence.
 func (s *Secrets) Quote(text string, limit int) string {
