@@ -23,14 +23,45 @@ func (h *HTTPClient) RoundTripper(name string, dial promconfig.DialContextFunc, 
 	if h.OAuth2 != nil {
 		dial = limitTokenConnections(dial)
 	}
-	rt, err := promconfig.NewRoundTripperFromConfig(h.HTTPClientConfig, name, append(opts, promconfig.WithDialContextFunc(dial))...)
+	anonymous := h.HTTPClientConfig
+	anonymous.Authorization, anonymous.BasicAuth, anonymous.HTTPHeaders = nil, nil, nil
+	rt, err := promconfig.NewRoundTripperFromConfig(anonymous, name, append(opts, promconfig.WithDialContextFunc(dial))...)
 	if err != nil {
 		return nil, err
 	}
+	if t, ok := rt.(*http.Transport); ok {
+		t.DialContext = dial // without the log of events that Prometheus keeps of each connection
+	}
+	rt = h.authenticated(rt)
 	if h.OAuth2 != nil || h.EnableHTTP2 {
 		rt = &waiter{next: rt}
 	}
 	return noUpgrade{rt}, nil
+}
+
+// authenticated returns rt with the credentials and headers of the settings.
+func (h *HTTPClient) authenticated(rt http.RoundTripper) http.RoundTripper {
+	if a := h.Authorization; a != nil {
+		rt = promconfig.NewAuthorizationCredentialsRoundTripper(a.Type, secretReader(a.Credentials, a.CredentialsFile), rt)
+	}
+	if b := h.BasicAuth; b != nil {
+		rt = promconfig.NewBasicAuthRoundTripper(secretReader(promconfig.Secret(b.Username), b.UsernameFile), secretReader(b.Password, b.PasswordFile), rt)
+	}
+	if h.HTTPHeaders != nil {
+		rt = promconfig.NewHeadersRoundTripper(h.HTTPHeaders, rt)
+	}
+	return rt
+}
+
+// secretReader returns what reads a secret; nil where there is none.
+func secretReader(text promconfig.Secret, file string) promconfig.SecretReader {
+	switch {
+	case text != "":
+		return promconfig.NewInlineSecret(string(text))
+	case file != "":
+		return promconfig.NewFileSecret(file)
+	}
+	return nil
 }
 
 // noUpgrade drops the connection of a reply that switches protocols: net/http
