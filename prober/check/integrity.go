@@ -122,18 +122,25 @@ const (
 
 // repeats reports whether a text runs in a loop or repeats most of itself.
 func repeats(text string) bool {
-	spoken, squeezed := ending(text)
-	if runsInLoop(spoken, squeezed) {
+	tail := ending(text)
+	said := words(tail)
+	spoken := spoken(said)
+	if runsInLoop(spoken, tail) {
 		return true
 	}
 	grams := len(spoken) - gram + 1
 	if grams < minGrams {
 		return false
 	}
-	type sequence [gram]string
-	seen := make(map[sequence]struct{}, grams)
-	for i := range grams {
-		seen[sequence(spoken[i:i+gram])] = struct{}{}
+	seen := make(map[string]struct{}, grams)
+	start, end := 0, 0 // of a sequence in said, a space after it
+	for i, word := range spoken {
+		end += len(word) + 1
+		if i < gram-1 {
+			continue
+		}
+		seen[said[start:end]] = struct{}{}
+		start += len(spoken[i-gram+1]) + 1
 	}
 	return float64(grams-len(seen)) > maxRepeated*float64(grams)
 }

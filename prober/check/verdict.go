@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Verdict is what an answer came to. The set is closed: it is a label value.
@@ -117,22 +118,43 @@ const (
 )
 
 // loops reports whether a text runs in a loop.
-func loops(text string) bool { return runsInLoop(ending(text)) }
-
-// ending returns the words and the characters of the end of a text, white space
-// squeezed.
-func ending(text string) (spoken []string, squeezed []rune) {
-	tail := strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "")
-	spoken = strings.Split(words(tail), " ")
-	// The last word may have been cut.
-	return spoken[:len(spoken)-1], []rune(strings.Join(strings.Fields(tail), " "))
+func loops(text string) bool {
+	tail := ending(text)
+	return runsInLoop(spoken(words(tail)), tail)
 }
 
-// runsInLoop reports whether the text that ends with these words and characters runs in
-// a loop.
-func runsInLoop(spoken []string, squeezed []rune) bool {
+// ending returns the end of a text that is looked at.
+func ending(text string) string {
+	return strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "")
+}
+
+// spoken returns the words of what words returns, without the last, which may have been
+// cut.
+func spoken(said string) []string {
+	all := strings.Split(said, " ")
+	return all[:len(all)-1]
+}
+
+// squeezed returns the characters of a text, white space squeezed.
+func squeezed(text string) []rune {
+	text = strings.TrimSpace(text)
+	runes := make([]rune, 0, len(text))
+	for _, r := range text {
+		switch {
+		case !unicode.IsSpace(r):
+			runes = append(runes, r)
+		case runes[len(runes)-1] != ' ':
+			runes = append(runes, ' ')
+		}
+	}
+	return runes
+}
+
+// runsInLoop reports whether a text that ends with these words runs in a loop, given its
+// ending.
+func runsInLoop(spoken []string, tail string) bool {
 	return isPeriodic(lastOf(spoken, turns*maxPhrase), maxPhrase, minWords) ||
-		isPeriodic(lastOf(squeezed, turns*maxPattern), maxPattern, minRunes)
+		isPeriodic(lastOf(squeezed(tail), turns*maxPattern), maxPattern, minRunes)
 }
 
 // tailBytes is how much of the end of a text is looked at: enough for the words
