@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -51,16 +52,22 @@ func startPacedServer(b *testing.B, streams int) (url string) {
 }
 
 // BenchmarkProbeCPU is what a probe of 64 tokens at 50 tokens/s costs the
-// prober, set-up of the connection included, with 100 of them at once.
+// prober, set-up of the connection included, with 100 of them at once: CPU time, and
+// what it allocates.
 func BenchmarkProbeCPU(b *testing.B) {
 	const streams, tokens = 100, 64
 	probers := benchProbers(b, startPacedServer(b, streams), streams, tokens)
 	probes := 0
-	before := processCPU(b)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu := processCPU(b)
 	for b.Loop() {
 		probes += len(probeAll(b, probers))
 	}
-	b.ReportMetric(float64((processCPU(b)-before).Microseconds())/float64(probes), "cpu-us/probe")
+	b.ReportMetric(float64((processCPU(b)-cpu).Microseconds())/float64(probes), "cpu-us/probe")
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(probes), "B/probe")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(probes), "allocs/probe")
 	b.ReportMetric(0, "ns/op")
 }
 
