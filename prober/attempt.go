@@ -126,7 +126,7 @@ func (a *attempt) ready(got net.Conn) {
 	a.mu.Lock()
 	a.gotConn = now
 	for _, c := range a.open {
-		if c.LocalAddr().String() == got.LocalAddr().String() {
+		if c.LocalAddr() == got.LocalAddr() {
 			a.conn = c
 		}
 	}

@@ -29,6 +29,8 @@ const (
 	// drainLimit bounds what is read behind the end marker, for the sake of
 	// keeping the connection.
 	drainLimit = 4 << 10
+	// usualEvents bounds the events that memory is set aside for when the first comes.
+	usualEvents = 256
 )
 
 // reply reads the answer of one probe.
@@ -169,12 +171,13 @@ func (r *reply) frameLoop() error {
 	r.frames = stream.New(r.served.protocol.Framing, r.body, limits)
 	dec := r.served.protocol.NewDecoder()
 	var d api.Delta
+	start := r.attempt.issuedAt()
 	for {
 		f, err := r.frames.Next()
 		if err != nil {
 			return err
 		}
-		at := r.attempt.at(r.body.last)
+		at := r.body.last.since(start)
 		r.last = at
 		if err := r.share.parse(f.Data); err != nil {
 			return err
@@ -209,6 +212,9 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 		r.count = d.Tokens
 	}
 	if d.HasToken() || tokens > 0 {
+		if r.line.events == nil {
+			r.line.events = make([]rawEvent, 0, min(r.request.question.output+1, usualEvents))
+		}
 		r.line.events = append(r.line.events, rawEvent{
 			instant: at, tokens: tokens, read: read, more: more,
 			visible: d.Visible(), reasoning: len(d.Reasoning) > 0 && !d.Visible(),

@@ -13,15 +13,17 @@ import (
 // limitError is the cause with which a watchdog cancels a probe.
 type limitError struct {
 	outcome result.Outcome
-	text    string
+	format  string
+	limit   fmt.Stringer
 }
 
-// newLimitError returns the cause for a limit that is over.
-func newLimitError(o result.Outcome, format string, args ...any) *limitError {
-	return &limitError{outcome: o, text: fmt.Sprintf(format, args...)}
+// newLimitError returns the cause for a limit that is over. It is written only when it
+// is shown, which most never are.
+func newLimitError(o result.Outcome, format string, limit fmt.Stringer) *limitError {
+	return &limitError{outcome: o, format: format, limit: limit}
 }
 
-func (e *limitError) Error() string { return e.text }
+func (e *limitError) Error() string { return fmt.Sprintf(e.format, e.limit) }
 
 // failure returns the failure that the limit makes.
 func (e *limitError) failure() error { return &failure{outcome: e.outcome, cause: e} }

@@ -33,20 +33,18 @@ type buffer struct {
 	reads   int    // Read calls so far
 	brought int    // ordinal of the last Read call that brought bytes
 	bytes   int64  // bytes read, within the limit on the body
-	head    []byte // the first of them
+	head    []byte // the first of them, up to the first frame
+	framed  bool   // a frame was cut
 }
 
 // reset prepares b for another body and keeps its memory. The buffer may grow
 // to room bytes.
 func (b *buffer) reset(r io.Reader, l Limits, room int) {
-	buf, head := b.buf, b.head[:0]
+	buf := b.buf
 	if buf == nil || len(buf) > keptBuffer {
 		buf = make([]byte, firstBuffer)
 	}
-	if head == nil {
-		head = make([]byte, 0, headSize)
-	}
-	*b = buffer{r: r, bodyLimit: l.Body, room: room, reserve: l.Reserve, buf: buf, head: head}
+	*b = buffer{r: r, bodyLimit: l.Body, room: room, reserve: l.Reserve, buf: buf, head: b.head[:0]}
 }
 
 // unread returns what was read and not yet cut.
@@ -85,7 +83,7 @@ func (b *buffer) took(n int) {
 		b.bytes = b.bodyLimit
 		b.err = fmt.Errorf("%w: body over %d bytes", ErrTooLarge, b.bodyLimit)
 	}
-	if room := headSize - len(b.head); room > 0 {
+	if room := headSize - len(b.head); room > 0 && !b.framed {
 		b.head = append(b.head, b.buf[b.end:b.end+min(n, room)]...)
 	}
 	b.end += n

@@ -128,6 +128,7 @@ func (s *EventStreamReader) frame(message []byte) (Frame, error) {
 		return Frame{}, err
 	}
 	s.frames++
+	s.buffer.framed = true
 	s.cut = len(message)
 	f := Frame{
 		Data: message[headers : len(message)-crcSize],

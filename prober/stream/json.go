@@ -51,6 +51,7 @@ func (n *NDJSONReader) dispatch(line []byte) (Frame, error) {
 		return Frame{}, n.err
 	}
 	n.frames++
+	n.lines.framed = true
 	return Frame{Data: line, Read: n.lines.brought, More: n.lines.more(), Partial: n.err != nil}, nil
 }
 

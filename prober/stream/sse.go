@@ -113,6 +113,7 @@ func (s *SSEReader) dispatch(partial bool) (Frame, error) {
 		return Frame{}, s.err
 	}
 	s.frames++
+	s.lines.framed = true
 	f := Frame{Data: s.data, Read: s.lines.brought, More: s.lines.more(), Partial: partial}
 	if s.named {
 		f.Event = s.event

@@ -85,9 +85,8 @@ type Reader interface {
 	Next() (Frame, error)
 	// Frames counts the frames so far.
 	Frames() int
-	// Head returns the first bytes of the body, 2 KiB at most: where no frame
-	// came, they show what came instead. Keep-alives of the framing are no part of
-	// it.
+	// Head returns the first bytes of a body without frames, 2 KiB at most: they
+	// show what came instead. Keep-alives of the framing are no part of it.
 	Head() []byte
 }
 
