@@ -48,17 +48,17 @@ discovery:
 	configure("")
 	address := unusedAddress(b)
 	base := "http://" + address
-	daemon, _ := launchProgram(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error",
+	daemon := launchBuilt(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error",
 		"--web.enable-lifecycle", "--no-collector.server")
 	for b.Loop() {
 		awaitOutcomes(b, base, endpoints, 3)
-		b.ReportMetric(residentMemory(b, daemon.Process.Pid), "MB-RSS")
+		b.ReportMetric(residentMemory(b, daemon.Pid), "MB-RSS")
 		b.ReportMetric(seconds(b, http.MethodGet, base+"/metrics"), "s/scrape")
 		b.ReportMetric(seconds(b, http.MethodGet, base+"/api/v1/endpoints"), "s/table")
 		b.ReportMetric(seconds(b, http.MethodPost, base+"/-/reload"), "s/reload-same")
 		configure(", slo: {ttft: 5s}")
 		b.ReportMetric(seconds(b, http.MethodPost, base+"/-/reload"), "s/reload-all")
-		b.ReportMetric(residentMemory(b, daemon.Process.Pid), "MB-RSS-in-the-end")
+		b.ReportMetric(residentMemory(b, daemon.Pid), "MB-RSS-in-the-end")
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -168,7 +168,7 @@ func BenchmarkMemory(b *testing.B) {
 	for _, pages := range []string{"--no-collector.server", "--collector.server"} {
 		b.Run(strings.TrimLeft(pages, "-"), func(b *testing.B) {
 			address := unusedAddress(b)
-			launchProgram(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error", pages)
+			launchBuilt(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error", pages)
 			for b.Loop() {
 				b.ReportMetric(memoryWhenProbed(b, "http://"+address+"/metrics", 3*endpoints), "MB-RSS")
 			}

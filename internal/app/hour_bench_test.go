@@ -98,10 +98,10 @@ func newHour(b *testing.B, servers []string, endpoints int) *hour {
 		b.Fatal(err)
 	}
 	address := unusedAddress(b)
-	daemon, _ := launchProgram(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error", "--no-collector.server")
+	daemon := launchBuilt(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error", "--no-collector.server")
 	now := time.Now()
 	return &hour{
-		b: b, base: "http://" + address, pid: daemon.Process.Pid, endpoints: endpoints,
+		b: b, base: "http://" + address, pid: daemon.Pid, endpoints: endpoints,
 		client: &http.Client{Timeout: 5 * time.Minute}, at: now, began: now,
 	}
 }

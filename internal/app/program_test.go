@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -241,11 +242,33 @@ func startProgram(tb testing.TB, args ...string) (*os.Process, string) {
 	return nil, ""
 }
 
-// launchProgram runs the program in another process until the test ends.
+// launchProgram runs the program in another process until the test ends. It is the test
+// binary, with what tests need in it; memory is measured with launchBuilt.
 func launchProgram(tb testing.TB, args ...string) (*exec.Cmd, io.Reader) {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), runAsProgram+"=1", "GOGC=50") // GOGC as main.go sets it
+	return cmd, runUntilEnd(tb, cmd)
+}
+
+// launchBuilt does so with the program as it is built from the sources, and returns the process.
+func launchBuilt(b *testing.B, args ...string) *os.Process {
+	b.Helper()
+	program := filepath.Join(b.TempDir(), "inference_exporter")
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", program, "../..")
+	if u, err := user.Current(); err == nil {
+		build.Env = append(os.Environ(), "HOME="+u.HomeDir) // where the build cache is
+	}
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("build the program: %v\n%s", err, out)
+	}
+	cmd := exec.Command(program, args...)
+	runUntilEnd(b, cmd)
+	return cmd.Process
+}
+
+func runUntilEnd(tb testing.TB, cmd *exec.Cmd) io.Reader {
+	tb.Helper()
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -260,5 +283,5 @@ func launchProgram(tb testing.TB, args ...string) (*exec.Cmd, io.Reader) {
 		defer kill.Stop()
 		_ = cmd.Wait()
 	})
-	return cmd, out
+	return out
 }
