@@ -143,7 +143,7 @@ func (s *Steps) forget() {
 func (s *Steps) withoutCycle(i int, v float64, at time.Time) int16 {
 	l := &s.latencies[i]
 	if l.cycle.isOver(at) {
-		before := l.cycle.known
+		before := l.cycle.known()
 		l.cycle.learn(at)
 		s.rebase(i, &before)
 	}

@@ -1,6 +1,10 @@
 package estimate
 
-import "time"
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+)
 
 const (
 	// partsOfDay is into how many parts a day is divided. They begin with the hour
@@ -26,16 +30,52 @@ func partOf(at time.Time) int {
 // of the whole day, for each part of the day. It learns from whole days, so that what
 // is known of one part is known of all.
 type dailyCycle struct {
-	known dayParts
 	days  uint8 // that it was learnt from, at most maxDays
 	began time.Time
-	// of the day that began
-	sum   [partsOfDay]float32
-	count [partsOfDay]uint16
+	// parts are those of the day, from the part first on, as far as they have had a
+	// latency: there is a cycle for each latency of each series.
+	first uint8
+	parts []dayPart
+}
+
+// dayPart is a part of the day: what is known of it, in units of logUnit, and the
+// logarithms of the day that began.
+type dayPart struct {
+	sum   float32
+	count uint16
+	known int16
+}
+
+// place returns the index of a part of the day, which may be one beyond parts.
+func (c *dailyCycle) place(part int) int { return (part - int(c.first) + partsOfDay) % partsOfDay }
+
+// part returns a part of the day to change it.
+func (c *dailyCycle) part(part int) *dayPart {
+	if len(c.parts) == 0 {
+		c.first = uint8(part)
+	}
+	i := c.place(part)
+	for len(c.parts) <= i {
+		c.parts = stats.AppendLatest(c.parts, dayPart{}, partsOfDay)
+	}
+	return &c.parts[i]
 }
 
 // at returns the cycle in a part of the day.
-func (c *dailyCycle) at(part int) float64 { return float64(c.known[part]) * logUnit }
+func (c *dailyCycle) at(part int) float64 {
+	if i := c.place(part); i < len(c.parts) {
+		return float64(c.parts[i].known) * logUnit
+	}
+	return 0
+}
+
+// known returns the cycle in all parts of the day.
+func (c *dailyCycle) known() (all dayParts) {
+	for i, p := range c.parts {
+		all[(int(c.first)+i)%partsOfDay] = p.known
+	}
+	return all
+}
 
 // isOver reports whether a day has passed.
 func (c *dailyCycle) isOver(at time.Time) bool {
@@ -47,36 +87,41 @@ func (c *dailyCycle) add(part int, v float64, at time.Time) {
 	if c.began.IsZero() {
 		c.began = at
 	}
-	if c.count[part]+1 > 0 {
-		c.sum[part] += float32(v)
-		c.count[part]++
+	if p := c.part(part); p.count+1 > 0 {
+		p.sum += float32(v)
+		p.count++
 	}
 }
 
 // shift adds a step to what the day had before it.
 func (c *dailyCycle) shift(size float64) {
-	for i := range c.sum {
-		c.sum[i] += float32(size) * float32(c.count[i])
+	for i := range c.parts {
+		c.parts[i].sum += float32(size) * float32(c.parts[i].count)
 	}
 }
 
 // learn takes in the day that is over, and begins another.
 func (c *dailyCycle) learn(at time.Time) {
 	level, parts := 0.0, 0
-	for i, n := range c.count {
-		if n > 0 {
-			level += float64(c.sum[i])/float64(n) - c.at(i)
+	for _, p := range c.parts {
+		if p.count > 0 {
+			level += p.mean() - float64(p.known)*logUnit
 			parts++
 		}
 	}
 	level /= float64(max(1, parts))
 	c.days = min(c.days+1, maxDays)
-	for i, n := range c.count {
-		if n > 0 {
-			found := float64(c.sum[i])/float64(n) - level
-			trust := float64(n) / float64(n+fewInPart) / float64(c.days)
-			c.known[i] = inUnits(c.at(i) + trust*(found-c.at(i)))
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.count > 0 {
+			known := float64(p.known) * logUnit
+			trust := float64(p.count) / float64(p.count+fewInPart) / float64(c.days)
+			p.known = inUnits(known + trust*(p.mean()-level-known))
 		}
+		p.sum, p.count = 0, 0
 	}
-	c.sum, c.count, c.began = [partsOfDay]float32{}, [partsOfDay]uint16{}, at
+	c.began = at
 }
+
+// mean returns the mean logarithm of the day that began.
+func (p *dayPart) mean() float64 { return float64(p.sum) / float64(p.count) }

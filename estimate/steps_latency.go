@@ -50,7 +50,7 @@ type levels struct {
 	// latencies, as neighbours are alike, by so many comparisons.
 	alike    float64
 	compared uint8
-	past     [4]pastStep // the latest, in the order of time
+	past     []pastStep // the latest maxPast, in the order of time
 }
 
 // restart makes the latest n probes the only ones since the latest step.
@@ -120,6 +120,9 @@ func (s *Steps) latencyStep(i int) (Step, bool) {
 // z95 is how many standard errors the bounds with 95 % confidence are away.
 const z95 = 1.96
 
+// maxPast bounds the steps that are kept to know those of the daily cycle.
+const maxPast = 4
+
 // pastStep is a step of the last days. Before is its level before, with the daily cycle.
 type pastStep struct {
 	at           int64 // Unix time
@@ -131,12 +134,11 @@ type pastStep struct {
 func (l *levels) accept(at time.Time, before, size float64) bool {
 	const day, about = 24 * 60 * 60, 60 * 60
 	now := at.Unix()
-	again := slices.ContainsFunc(l.past[:], func(p pastStep) bool {
+	again := slices.ContainsFunc(l.past, func(p pastStep) bool {
 		since := now - p.at - day
 		return -about <= since && since <= about && float64(p.size)*size > 0 && math.Abs(before-float64(p.before)) < math.Abs(size)/2
 	})
-	copy(l.past[:], l.past[1:])
-	l.past[len(l.past)-1] = pastStep{now, float32(before), float32(size)}
+	l.past = stats.AppendLatest(l.past, pastStep{now, float32(before), float32(size)}, maxPast)
 	if again {
 		l.cycle.days = min(l.cycle.days, 1)
 	}
@@ -152,7 +154,7 @@ func (s *Steps) correctDay(i, n int, size float64) {
 	for j := range n {
 		p := s.back(j)
 		if !at.Before(c.began) && p.has(i) {
-			c.sum[partOf(at)] -= float32(size)
+			c.part(partOf(at)).sum -= float32(size)
 		}
 		at = at.Add(-time.Duration(p.pause) * time.Second)
 	}

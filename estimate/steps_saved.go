@@ -71,6 +71,10 @@ func (s *Steps) Latest() []Step { return s.latest }
 func (s *Steps) Clone() *Steps {
 	c := *s
 	c.probes, c.latest = slices.Clone(s.probes), slices.Clone(s.latest)
+	for i := range c.latencies {
+		l := &c.latencies[i]
+		l.cycle.parts, l.past = slices.Clone(l.cycle.parts), slices.Clone(l.past)
+	}
 	return &c
 }
 
@@ -151,9 +155,7 @@ func (l *levels) saved() savedLevels {
 		Alike: l.alike, Compared: l.compared, Cycle: l.cycle.saved(),
 	}
 	for _, p := range l.past {
-		if p.at != 0 {
-			j.Past = append(j.Past, savedPast{p.at, p.before, p.size})
-		}
+		j.Past = append(j.Past, savedPast{p.at, p.before, p.size})
 	}
 	return j
 }
@@ -167,7 +169,7 @@ func (j *savedLevels) isSane(probes int) bool {
 		math.Abs(j.Older) <= maxLog && 0 <= j.Weight && j.Weight <= maxOlder && math.Abs(j.Centre) <= maxLog &&
 		(j.Noise == 0 || j.Noise >= minNoise && j.Noise <= maxLog) && 0 <= j.Waited &&
 		0 <= j.Alike && j.Alike <= noiseBlock*maxProbes && j.Compared <= maxCompared &&
-		len(j.Past) <= len(levels{}.past) && j.Cycle.isSane()
+		len(j.Past) <= maxPast && j.Cycle.isSane()
 }
 
 // levels returns what the JSON is of.
@@ -176,8 +178,8 @@ func (j *savedLevels) levels() levels {
 		n: j.Since, older: j.Older, weight: j.Weight, centre: j.Centre, noise: j.Noise, waited: j.Waited,
 		alike: j.Alike, compared: j.Compared, cycle: j.Cycle.cycle(),
 	}
-	for i, p := range j.Past {
-		l.past[len(l.past)-len(j.Past)+i] = pastStep{p.At, p.Before, p.Size}
+	for _, p := range j.Past {
+		l.past = append(l.past, pastStep{p.At, p.Before, p.Size})
 	}
 	return l
 }
@@ -185,10 +187,15 @@ func (j *savedLevels) levels() levels {
 func (c *dailyCycle) saved() savedCycle {
 	j := savedCycle{Days: c.days, Began: c.began}
 	if c.days > 0 {
-		j.Known = c.known[:]
+		known := c.known()
+		j.Known = known[:]
 	}
 	if !c.began.IsZero() {
-		j.Sum, j.Count = c.sum[:], c.count[:]
+		j.Sum, j.Count = make([]float32, partsOfDay), make([]uint16, partsOfDay)
+		for i, p := range c.parts {
+			at := (int(c.first) + i) % partsOfDay
+			j.Sum[at], j.Count[at] = p.sum, p.count
+		}
 	}
 	return j
 }
@@ -205,8 +212,19 @@ func (j *savedCycle) isSane() bool {
 
 func (j *savedCycle) cycle() dailyCycle {
 	c := dailyCycle{days: j.Days, began: j.Began}
-	copy(c.known[:], j.Known)
-	copy(c.sum[:], j.Sum)
-	copy(c.count[:], j.Count)
+	first := partOf(j.Began)
+	for i := range partsOfDay {
+		var p dayPart
+		at := (first + i) % partsOfDay
+		if j.Known != nil {
+			p.known = j.Known[at]
+		}
+		if j.Sum != nil {
+			p.sum, p.count = j.Sum[at], j.Count[at]
+		}
+		if i == 0 || p != (dayPart{}) {
+			*c.part(at) = p
+		}
+	}
 	return c
 }

@@ -97,7 +97,7 @@ func date(t testing.TB, c climate, factor float64, worlds, steps int) *datings {
 		world.days(3, 1)
 		for run := range uint64(steps) {
 			s := *world
-			s.steps.probes = slices.Clone(s.steps.probes)
+			s.steps = *s.steps.Clone()
 			s.rand = rand.New(rand.NewPCG(seed, 2+run))
 			s.ask(int(run), 1)
 			d.add(&s, factor)
