@@ -49,7 +49,7 @@ type lookup struct {
 
 // usable reports whether a probe can be sent without a lookup.
 func (t *target) usable() bool {
-	return t.protocol.Name != "" && (t.model != "" || t.protocol.ModelOptional)
+	return t.protocol != nil && (t.model != "" || t.protocol.ModelOptional)
 }
 
 // needsLookup reports whether to look up what the endpoint serves before the next
@@ -251,13 +251,13 @@ func (e *Endpoint) findTarget(ctx context.Context, l *lookup, found target) (tar
 	var models []api.ModelInfo
 	if found.protocol.Models != nil {
 		var err error
-		if models, err = e.models(ctx, l, &found.protocol); err != nil && !found.protocol.ModelOptional {
+		if models, err = e.models(ctx, l, found.protocol); err != nil && !found.protocol.ModelOptional {
 			return target{}, err
 		}
 	}
 	found.engine = cmp.Or(api.EngineOf(models), found.engine)
 	var err error
-	found.model, err = choose(e.cfg.Model, models, &found.protocol)
+	found.model, err = choose(e.cfg.Model, models, found.protocol)
 	found.context = contextOf(found.model, models)
 	return found, err
 }

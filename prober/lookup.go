@@ -120,7 +120,7 @@ func (e *Endpoint) detect(ctx context.Context, l *lookup) (target, error) {
 		return target{}, err
 	}
 	t.engine = cmp.Or(found.Engine, t.engine)
-	t.model, err = choose(e.cfg.Model, found.Models, &p)
+	t.model, err = choose(e.cfg.Model, found.Models, p)
 	if err != nil && found.Models == nil && refused != nil {
 		err = refused
 	}

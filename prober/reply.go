@@ -325,7 +325,7 @@ func (r *reply) verdict(err error) error {
 // an end marker of the server's own: a front end closes the stream of a server
 // that died as cleanly as that of any other.
 func (r *reply) complete(err error) bool {
-	p := &r.served.protocol
+	p := r.served.protocol
 	switch {
 	case r.finish != "" || p.Kind != api.Generation:
 		return r.finish != "" || r.done

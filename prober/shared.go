@@ -17,7 +17,7 @@ import (
 type shared struct {
 	mu         sync.Mutex
 	transports []sharedTransport // the latest last
-	protocols  map[string]api.Protocol
+	protocols  map[string]*api.Protocol
 }
 
 // sharedTransport is a transport that keeps no connections, with its settings.
@@ -55,18 +55,19 @@ func (s *shared) transport(h *config.HTTPClient, make func() (http.RoundTripper,
 }
 
 // protocol returns the wire protocol of a name; false for none. It must not be changed.
-func (s *shared) protocol(name string) (api.Protocol, bool) {
+func (s *shared) protocol(name string) (*api.Protocol, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, ok := s.protocols[name]
 	if ok {
 		return p, true
 	}
-	if p, ok = api.Lookup(name); ok {
+	made, ok := api.Lookup(name)
+	if ok {
 		if s.protocols == nil {
-			s.protocols = map[string]api.Protocol{}
+			s.protocols = map[string]*api.Protocol{}
 		}
-		s.protocols[name] = p
+		s.protocols[name] = &made
 	}
-	return p, ok
+	return &made, ok
 }

@@ -18,8 +18,8 @@ import (
 
 // target is what an endpoint serves, and how to ask for it.
 type target struct {
-	protocol api.Protocol // without a name until it is known
-	engine   string       // "" is not known
+	protocol *api.Protocol // shared; nil until it is known
+	engine   string        // "" is not known
 	model    string
 	context  int // tokens that the model has room for, prompt and answer together; 0 is not known
 	quirks   *api.Adjuster
@@ -27,7 +27,7 @@ type target struct {
 
 // newTarget prepares the requests of a protocol with the endpoint's own
 // changes to them.
-func newTarget(cfg *config.Endpoint, p api.Protocol) (target, error) {
+func newTarget(cfg *config.Endpoint, p *api.Protocol) (target, error) {
 	quirks, err := api.NewAdjuster(api.Adjustment{
 		MaxTokensField: cfg.Request.MaxTokensField, Omit: cfg.Request.Omit, Extra: cfg.Request.Extra,
 	}, p.MaxTokens)
@@ -80,7 +80,10 @@ func (t *target) hasRoom(q *question) bool {
 
 // describe writes into a result what was probed.
 func (t *target) describe(r *result.Result, names *safetext.Names) {
-	r.API, r.Kind, r.Engine, r.Model = t.protocol.Name, t.protocol.Kind, t.engine, names.Clean(t.model)
+	r.Engine, r.Model = t.engine, names.Clean(t.model)
+	if t.protocol != nil {
+		r.API, r.Kind = t.protocol.Name, t.protocol.Kind
+	}
 }
 
 // contextOf returns the context length of a model as the server lists it; 0 if it
@@ -138,10 +141,12 @@ func (t *target) forModule(m *config.Module) (target, error) {
 		if m.ReferenceTexts {
 			return own, fail(result.ProtocolError, "the api %s generates and neither embeds nor ranks: reference_texts has no meaning there; leave it out", t.protocol.Name)
 		}
-		return own, lacksForm(&own.protocol, m)
+		return own, lacksForm(own.protocol, m)
 	}
 	if m.ReferenceTexts {
-		own.protocol.NewDecoder = keeping(t.protocol.NewDecoder)
+		p := *t.protocol
+		p.NewDecoder = keeping(t.protocol.NewDecoder)
+		own.protocol = &p
 	}
 	const instead = "the api %s embeds or ranks and does not generate: %s has no meaning there; leave it out"
 	for _, wrong := range []struct {
@@ -184,19 +189,20 @@ func Suits(apiName string, m *config.Module) error {
 	if !ok {
 		return nil
 	}
-	_, err := (&target{protocol: p}).forModule(m)
+	_, err := (&target{protocol: &p}).forModule(m)
 	return err
 }
 
 // scoring makes the target one that scores a text: the protocol's other
 // request, in one piece.
 func (t target) scoring() (target, error) {
-	how := t.protocol.Scoring
-	t.protocol.Kind = api.Scoring
+	p := *t.protocol
+	t.protocol = &p
+	how := p.Scoring
+	p.Kind = api.Scoring
 	if how == nil {
 		return t, fail(result.ProtocolError, "the api %s cannot score a text: use openai-completions where the server has it, or leave reference_logprob out", t.protocol.Name)
 	}
-	p := &t.protocol
 	p.Framing, p.MediaTypes = stream.Whole, []string{"application/json"}
 	p.URL = func(base *url.URL, _ string) *url.URL { return how.URL(base) }
 	p.Header = p.Header.Clone()
