@@ -58,22 +58,42 @@ func (v *values) countFlaws(r *result.Result) {
 	}
 }
 
+// vectors is the state of a series whose endpoint embeds or ranks.
+type vectors struct {
+	items                                  uint64
+	lastItems, lastInput, dimensions, norm gauge
+}
+
+// vectorGauge returns a gauge of the vectors; absent where there are none.
+func vectorGauge(get func(v *vectors) gauge) func(v *values) gauge {
+	return func(v *values) gauge {
+		if v.vectors == nil {
+			return gauge{}
+		}
+		return get(v.vectors)
+	}
+}
+
 // setVectors keeps what an embedding or rerank endpoint answered. Its speed is
 // that of the request: setting up the connection is not the model's work.
 func (v *values) setVectors(r *result.Result, timed bool) {
 	if r.Vectors.Items == 0 {
 		return
 	}
-	v.items += uint64(r.Vectors.Items)
+	if v.vectors == nil {
+		v.vectors = new(vectors)
+	}
+	latest := v.vectors
+	latest.items += uint64(r.Vectors.Items)
 	if d := r.Timing.RequestDuration(); d > 0 && timed {
-		v.lastItems.set(float64(r.Vectors.Items) / d.Seconds())
+		latest.lastItems.set(float64(r.Vectors.Items) / d.Seconds())
 		if r.Tokens.Prompt > 0 {
-			v.lastInput.set(float64(r.Tokens.Prompt) / d.Seconds())
+			latest.lastInput.set(float64(r.Tokens.Prompt) / d.Seconds())
 		}
 	}
 	if r.Vectors.Dimensions > 0 {
-		v.dimensions.set(float64(r.Vectors.Dimensions))
-		v.norm.set(r.Vectors.Norm)
+		latest.dimensions.set(float64(r.Vectors.Dimensions))
+		latest.norm.set(r.Vectors.Norm)
 	}
 }
 
@@ -82,19 +102,24 @@ func vectorFamilies() []*probeFamily {
 	return []*probeFamily{
 		probeCounter("probe_items_total", "",
 			"Texts embedded or ranked by successful probes.",
-			func(v *values) (uint64, bool) { return v.items, true }),
+			func(v *values) (uint64, bool) {
+				if v.vectors == nil {
+					return 0, true
+				}
+				return v.vectors.items, true
+			}),
 		probeGauge("probe_last_items_per_second", "items_per_second",
 			"Texts per second of the latest probe, excluding connection set-up. Absent after a failure.",
-			func(v *values) gauge { return v.lastItems }),
+			vectorGauge(func(v *vectors) gauge { return v.lastItems })),
 		probeGauge("probe_last_input_tokens_per_second", "tokens_per_second",
 			"Input tokens per second of the latest probe, excluding connection set-up. Absent after a failure and if the server does not count tokens.",
-			func(v *values) gauge { return v.lastInput }),
+			vectorGauge(func(v *vectors) gauge { return v.lastInput })),
 		probeGauge("probe_vector_dimensions", "",
 			"Dimensions of the vectors that the latest probe received. Absent after a failure and for scores.",
-			func(v *values) gauge { return v.dimensions }),
+			vectorGauge(func(v *vectors) gauge { return v.dimensions })),
 		probeGauge("probe_vector_norm", "",
 			"Mean Euclidean norm of the vectors that the latest probe got; 1 where the server normalises. Absent after a failure, and for scores.",
-			func(v *values) gauge { return v.norm }),
+			vectorGauge(func(v *vectors) gauge { return v.norm })),
 	}
 }
 

@@ -12,7 +12,7 @@ func (c *calls) configured(asked bool) *calls {
 	case !asked:
 		return nil
 	case c == nil:
-		return &calls{firstArgument: newHistogram(ttftBounds), complete: newHistogram(ttftBounds)}
+		return &calls{firstArgument: newHistogram(&ttftBounds), complete: newHistogram(&ttftBounds)}
 	}
 	return c
 }

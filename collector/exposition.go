@@ -174,7 +174,7 @@ func (e *textEncoder) histogram(h *histogram) {
 	var cumulative uint64
 	counts, exemplars := h.counts, h.exemplars
 	for i, le := range e.parts.le {
-		if i == len(h.bounds) {
+		if i == len(*h.bounds) {
 			cumulative = h.count
 		} else if len(counts) > 0 && counts[0].key() == int32(i) {
 			cumulative += counts[0].count()

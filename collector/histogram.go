@@ -29,8 +29,8 @@ var nativeFractions = [8]float64{
 // the sparse exponential buckets of a native histogram. Observations are
 // durations in seconds, so never negative, NaN or infinite.
 type histogram struct {
-	bounds []float64 // shared, upper bounds without +Inf
-	counts tally     // by index in bounds, not cumulative, without +Inf
+	bounds *[]float64 // shared, upper bounds without +Inf
+	counts tally      // by index in bounds, not cumulative, without +Inf
 	count  uint64
 	sum    float64
 
@@ -51,13 +51,13 @@ type exemplar struct {
 }
 
 // newHistogram returns an empty histogram over the given classic bounds.
-func newHistogram(bounds []float64) histogram {
+func newHistogram(bounds *[]float64) histogram {
 	return histogram{bounds: bounds, schema: nativeSchema}
 }
 
 // observe counts v.
 func (h *histogram) observe(v float64) {
-	if i := h.bucketOf(v); i < len(h.bounds) {
+	if i := h.bucketOf(v); i < len(*h.bounds) {
 		h.counts.add(int32(i), 1)
 	}
 	h.count++
@@ -90,7 +90,7 @@ func (h *histogram) observeTraced(v float64, trace [16]byte, at time.Time) {
 
 // bucketOf returns the index of the classic bucket of v; len(bounds) is +Inf.
 func (h *histogram) bucketOf(v float64) int {
-	i, _ := slices.BinarySearch(h.bounds, v)
+	i, _ := slices.BinarySearch(*h.bounds, v)
 	return i
 }
 

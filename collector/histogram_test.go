@@ -51,7 +51,7 @@ func TestNativeKey(t *testing.T) {
 func TestWidening(t *testing.T) {
 	bounds := []float64{1}
 	for _, octaves := range []float64{10, 50, 100, 500, 2000} {
-		h := newHistogram(bounds)
+		h := newHistogram(&bounds)
 		ref := prometheus.NewHistogram((&Family{Name: "x", Help: "x"}).histogramOpts(bounds))
 		r := rand.New(rand.NewPCG(uint64(octaves), 3))
 		for range 2000 {
@@ -77,7 +77,7 @@ func TestWidening(t *testing.T) {
 
 // The bucket after the 160th halves the resolution, not the 160th.
 func TestBucketLimit(t *testing.T) {
-	h := newHistogram([]float64{1})
+	h := newHistogram(&[]float64{1})
 	for i := range nativeMaxBuckets {
 		h.observe(math.Exp2((float64(i) + 0.5) / 8)) // one in each bucket from 1 up
 	}
@@ -94,14 +94,14 @@ func TestBucketLimit(t *testing.T) {
 func protoOf(t *testing.T, h *histogram) *dto.Metric {
 	t.Helper()
 	e := &protoEncoder{}
-	e.begin(newFamily(Family{Name: "x", Type: Histogram}, nil, h.bounds))
+	e.begin(newFamily(Family{Name: "x", Type: Histogram}, nil, *h.bounds))
 	e.labels(newLabelBlock(nil, nil, nil), time.Unix(0, 0))
 	e.histogram(h)
 	return decodeOne(t, e).Metric[0]
 }
 
 func TestExemplars(t *testing.T) {
-	h := newHistogram([]float64{1, 2})
+	h := newHistogram(&[]float64{1, 2})
 	at := time.Unix(100, 0)
 	trace := func(b byte) [16]byte { return [16]byte{15: b} }
 	h.observeTraced(1.5, trace(1), at)

@@ -65,10 +65,22 @@ func (v *values) observeLatency(r *result.Result) {
 	for i, d := range [numServerPhases]time.Duration{
 		serverQueue: r.Server.Queue, serverPrefill: r.Server.Prefill, serverDecode: r.Server.Decode,
 	} {
-		if d >= 0 {
-			v.server[i].observe(d.Seconds())
+		if d < 0 {
+			continue
 		}
+		if v.server == nil {
+			v.server = new([numServerPhases]summary)
+		}
+		v.server[i].observe(d.Seconds())
 	}
+}
+
+// serverTimes returns the times of the server by phase; none before a reply had any.
+func (v *values) serverTimes() []summary {
+	if v.server == nil {
+		return nil
+	}
+	return v.server[:]
 }
 
 // observeGaps observes the time between neighbouring events whose instants are
@@ -93,7 +105,7 @@ func durationFamilies() []*probeFamily {
 			func(v *values) []summary { return v.phases[:] }, isPhaseOfAll),
 		probeSummary("probe_server_time_seconds", []string{"queue", "prefill", "decode"},
 			"Times of the server for successful probes, as reported in the replies. Absent until a reply reports them.",
-			func(v *values) []summary { return v.server[:] }, func(int) bool { return false }),
+			(*values).serverTimes, func(int) bool { return false }),
 	}
 }
 

@@ -38,7 +38,7 @@ type values struct {
 	ttft, ttfo, tpot, interChunk, maxGap, duration histogram
 
 	phases [result.NumPhases]summary
-	server [numServerPhases]summary // published once seen
+	server *[numServerPhases]summary // nil before a reply had times
 
 	promptTokens, cachedTokens      uint64
 	cachedReported                  bool
@@ -50,15 +50,13 @@ type values struct {
 	noEndMarker, noFinish           uint64
 	moreEvents                      uint64
 
-	items                                  uint64
-	lastItems, lastInput, dimensions, norm gauge
-
-	checks checks          // nil where answers are not checked
-	calls  *calls          // nil where none is asked for
-	cost   *cost           // nil where tokens have no price
-	slo    *slo            // nil without objectives
-	steps  []estimate.Step // the latest of each metric
-	events *eventTokens    // nil before an event had several tokens
+	vectors *vectors        // nil before a reply had any
+	checks  checks          // nil where answers are not checked
+	calls   *calls          // nil where none is asked for
+	cost    *cost           // nil where tokens have no price
+	slo     *slo            // nil without objectives
+	steps   []estimate.Step // the latest of each metric
+	events  *eventTokens    // nil before an event had several tokens
 }
 
 // newValues returns the state of a new series.
@@ -66,12 +64,12 @@ func newValues(now func() time.Time) *values {
 	v := &values{
 		now:        now,
 		created:    now(),
-		ttft:       newHistogram(ttftBounds),
-		ttfo:       newHistogram(ttftBounds),
-		tpot:       newHistogram(tpotBounds),
-		interChunk: newHistogram(gapBounds),
-		maxGap:     newHistogram(gapBounds),
-		duration:   newHistogram(durationBounds),
+		ttft:       newHistogram(&ttftBounds),
+		ttfo:       newHistogram(&ttftBounds),
+		tpot:       newHistogram(&tpotBounds),
+		interChunk: newHistogram(&gapBounds),
+		maxGap:     newHistogram(&gapBounds),
+		duration:   newHistogram(&durationBounds),
 	}
 	v.lastRun.set(0)
 	v.lastSuccess.set(0)
@@ -157,8 +155,11 @@ func (v *values) observe(r *result.Result, outcomes map[result.Outcome]int, time
 
 // clearLast forgets what the latest probe measured.
 func (v *values) clearLast() {
-	for _, g := range []*gauge{&v.lastTTFT, &v.lastTPOT, &v.lastSpeed, &v.lastItems, &v.lastInput, &v.dimensions, &v.norm} {
+	for _, g := range []*gauge{&v.lastTTFT, &v.lastTPOT, &v.lastSpeed} {
 		g.clear()
+	}
+	if v.vectors != nil {
+		*v.vectors = vectors{items: v.vectors.items}
 	}
 }
 
@@ -300,11 +301,14 @@ func probeHistogram(name string, bounds []float64, help string, get func(v *valu
 }
 
 // probeSummary returns a family of one summary in seconds for each phase,
-// some of them only once they have an observation.
+// some of them only once they have an observation. get may return none at all.
 func probeSummary(name string, phases []string, help string, get func(v *values) []summary, showEmpty func(i int) bool) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Summary, Unit: "seconds", Labels: []string{"phase"}, Values: phases, Help: help}, nil,
 		func(e encoder, f *family, v *values) {
 			all := get(v)
+			if all == nil {
+				return
+			}
 			for _, i := range f.order {
 				if showEmpty(i) || all[i].count > 0 {
 					e.summary(i, &all[i])

@@ -173,7 +173,7 @@ func (e *protoEncoder) metric(own int) int {
 func (e *protoEncoder) classic(h *histogram) {
 	var cumulative uint64
 	counts, exemplars := h.counts, h.exemplars
-	for i, bound := range h.bounds {
+	for i, bound := range *h.bounds {
 		if len(counts) > 0 && counts[0].key() == int32(i) {
 			cumulative += counts[0].count()
 			counts = counts[1:]
