@@ -3,9 +3,9 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,27 +29,32 @@ type endpoint struct {
 	board *Board
 	name  string // never changes
 
-	mu      sync.Mutex
-	gone    bool // off the board
-	cfg     *config.Endpoint
-	url     string
-	found   identity
-	health  *health.Endpoint
-	state   *health.Status // of the last look
-	cause   explain.Cause  // of the state, as it was found last
-	series  []*Probes      // in the order in which they were opened
-	failure *Failure       // the latest
-	servers []engine.Status
-	load    *Load
-	notes   []Change // the latest last
-	events  events
-	// findings are those of the probes of a module together, by its name.
-	findings map[string]*estimate.Findings
+	mu       sync.Mutex
+	gone     bool // off the board
+	cfg      *config.Endpoint
+	url      string
+	found    identity
+	health   *health.Endpoint
+	state    *health.Status // of the last look
+	cause    explain.Cause  // of the state, as it was found last
+	series   []*Probes      // in the order in which they were opened
+	failure  *Failure       // the latest
+	servers  []engine.Status
+	load     *Load
+	notes    []Change // the latest last
+	events   events
+	findings []moduleFindings    // few, for each endpoint has them
 	parts    *estimate.TTFTParts // nil is not known
 
 	version uint64 // of the latest change
 	row     *Row   // nil is to be rebuilt; never changed
 	rowAt   time.Time
+}
+
+// moduleFindings are those of the probes of a module together.
+type moduleFindings struct {
+	module string
+	*estimate.Findings
 }
 
 // identity is what probes found at an endpoint; "" is not known.
@@ -122,27 +127,35 @@ func (e *endpoint) setServers(statuses []engine.Status) {
 	}
 }
 
-// setFindings replaces the findings of a module.
+// setFindings replaces the findings of a module; nil is none.
 func (e *endpoint) setFindings(module string, f *estimate.Findings) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if f == nil {
-		delete(e.findings, module)
+	i := slices.IndexFunc(e.findings, func(m moduleFindings) bool { return m.module == module })
+	switch {
+	case f == nil:
+		e.dropFindings(module)
 		return
+	case i < 0:
+		e.findings = append(e.findings, moduleFindings{module, f})
+	default:
+		e.findings[i].Findings = f
 	}
-	if e.findings == nil {
-		e.findings = map[string]*estimate.Findings{}
-	}
-	e.findings[module] = f
 	e.touch()
 }
 
+// dropFindings forgets the findings of a module; e.mu is held.
+func (e *endpoint) dropFindings(module string) {
+	e.findings = slices.DeleteFunc(e.findings, func(m moduleFindings) bool { return m.module == module })
+}
+
 // modulesOf returns the findings of all modules, sorted by name.
-func modulesOf(findings map[string]*estimate.Findings) []*Module {
+func modulesOf(findings []moduleFindings) []*Module {
 	var all []*Module
-	for _, name := range slices.Sorted(maps.Keys(findings)) {
-		all = append(all, &Module{name, estimate.NewDocument(findings[name])})
+	for _, m := range findings {
+		all = append(all, &Module{m.module, estimate.NewDocument(m.Findings)})
 	}
+	slices.SortFunc(all, func(a, b *Module) int { return strings.Compare(a.Module, b.Module) })
 	return all
 }
 
@@ -341,7 +354,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	d := &Detail{Row: *e.currentRow(now), At: unixSeconds(now), Version: b.version.Load()}
 	changes, servers, target := e.changes(), e.servers, e.target()
 	d.TTFTParts = newTTFTParts(e.parts)
-	findings := maps.Clone(e.findings)
+	findings := slices.Clone(e.findings)
 	views := make([]view, len(e.series))
 	for i, p := range e.series {
 		views[i] = p.view(now)

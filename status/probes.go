@@ -67,7 +67,7 @@ func (e *endpoint) closeSeries(id result.SeriesID) {
 	e.drop(p)
 	e.board.open.Add(-1)
 	if !slices.ContainsFunc(e.series, func(other *Probes) bool { return other.id.Module == id.Module }) {
-		delete(e.findings, id.Module)
+		e.dropFindings(id.Module)
 	}
 	e.notice()
 	e.touch()
