@@ -1,11 +1,11 @@
 package web
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -109,7 +109,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 // takes what is written as an http.ResponseWriter.
 type heldPage struct {
 	header http.Header
-	body   bytes.Buffer
+	body   pieces
 	unpack bool // the client wants it uncompressed
 	size   int64
 	took   time.Duration
@@ -130,13 +130,47 @@ func (p *heldPage) WriteHeader(int) {}
 // reader returns the page as the client wants it, and how many bytes that is. It
 // may change the header.
 func (p *heldPage) reader(header http.Header) (io.Reader, int64, error) {
-	body := bytes.NewReader(p.body.Bytes())
+	body := net.Buffers(slices.Clone(p.body))
 	if !p.unpack || header.Get("Content-Encoding") == "" { // as it is, or too short to be compressed
-		return body, body.Size(), nil
+		return &body, p.body.size(), nil
 	}
 	header.Del("Content-Encoding")
-	plain, err := gzip.NewReader(body)
+	plain, err := gzip.NewReader(&body)
 	return plain, p.size, err
+}
+
+// pieces are the bytes of a page one after the other. One slice of them would be copied as
+// it grows, and take up to twice their room.
+type pieces [][]byte
+
+// pieceBytes is how large a piece is, but for the last.
+const pieceBytes = 64 << 10
+
+// Write implements io.Writer.
+func (p *pieces) Write(b []byte) (int, error) {
+	for left := b; len(left) > 0; {
+		last := len(*p) - 1
+		switch {
+		case last < 0:
+			*p = pieces{nil} // it grows, as most pages are small
+			continue
+		case len((*p)[last]) == pieceBytes:
+			*p = append(*p, make([]byte, 0, pieceBytes))
+			continue
+		}
+		n := min(len(left), pieceBytes-len((*p)[last]))
+		(*p)[last] = append((*p)[last], left[:n]...)
+		left = left[n:]
+	}
+	return len(b), nil
+}
+
+// size returns how many bytes there are.
+func (p pieces) size() (n int64) {
+	for _, piece := range p {
+		n += int64(len(piece))
+	}
+	return n
 }
 
 const (
@@ -180,7 +214,7 @@ func (h *heldPages) hold(page *heldPage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pages = append(h.pages, page)
-	h.bytes += page.body.Cap()
+	h.bytes += int(page.body.size())
 	for len(h.pages) > maxScrapes && h.bytes > h.limit {
 		h.pages[0].cut()
 		h.remove(0)
@@ -196,7 +230,7 @@ func (h *heldPages) release(page *heldPage) {
 }
 
 func (h *heldPages) remove(i int) {
-	h.bytes -= h.pages[i].body.Cap()
+	h.bytes -= int(h.pages[i].body.size())
 	h.pages = slices.Delete(h.pages, i, i+1)
 }
 
