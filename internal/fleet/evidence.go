@@ -41,7 +41,7 @@ type memory struct {
 	series    []*remembered // in the order in which they had their first result
 	skips     []skipped     // the latest, the oldest first
 	succeeded bool          // a probe did
-	readings  readings
+	readings  *readings // nil before the first
 	clocks    map[string]string // why those of GPUs were reduced last, by UUID; "" is not
 }
 
@@ -150,7 +150,10 @@ func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.
 	}
 	slices.SortStableFunc(e.Probes, func(a, b explain.Probe) int { return a.At.Compare(b.At) })
 	e.Succeeded = m.succeeded
-	if e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval)); e.Servers != nil {
+	if m.readings != nil {
+		e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval))
+	}
+	if e.Servers != nil {
 		e.Servers.Idle = m.readings.idle(e.Probes)
 	}
 	e.TTFTParts = m.parts.evidence(now)

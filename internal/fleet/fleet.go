@@ -396,7 +396,7 @@ func (f *Fleet) addTasks(m *member) error {
 	}
 	bursts := new(burstLoad)
 	for _, target := range m.targets {
-		found := newFindings(target, f.hashes[target.Name], f.Board, f.Logger.With("endpoint", m.endpoint.Name, "module", target.Name))
+		found := newFindings(target, f.hashes[target.Name], f.Board, f.Logger)
 		m.findings = append(m.findings, found)
 		for _, rung := range target.rungs() {
 			p, err := newRunner(rung.Module)

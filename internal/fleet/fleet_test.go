@@ -243,7 +243,7 @@ func TestApplyWhileAProbeRuns(t *testing.T) {
 // A panic is a mistake of ours: its stack is needed, but not every time.
 func TestPanicIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
-	tl := &taskLog{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	tl := newTestLog(&log, false)
 	for range 3 {
 		tl.one(&result.Result{
 			Outcome: result.ProtocolError,

@@ -16,11 +16,11 @@ func (f *findings) logIntegrity(before, now *estimate.Integrity) {
 		s := &now.Signs[i]
 		switch was := before.Signs[i].IsRaised(); {
 		case s.IsRaised() && !was:
-			f.logger.Warn("more answers than usual have a sign of corruption", "finding", string(finding), "since", s.Since,
+			f.endpointLogger().Warn("more answers than usual have a sign of corruption", "finding", string(finding), "since", s.Since,
 				"answers", s.Seen, "of", s.Looked, "usual", s.Usual)
 			f.note("answers with " + finding.Description() + ": " + s.String())
 		case was && !s.IsRaised():
-			f.logger.Info("no more answers than usual have a sign of corruption", "finding", string(finding))
+			f.endpointLogger().Info("no more answers than usual have a sign of corruption", "finding", string(finding))
 			f.note("no more answers than usual with " + finding.Description())
 		}
 	}

@@ -61,7 +61,7 @@ type findings struct {
 	asked   uint64 // a hash of what is asked
 	tracker *estimate.Tracker
 	board   *status.Board // nil where there is no status page
-	logger  *slog.Logger
+	logger  *slog.Logger  // of the fleet
 
 	mu     sync.Mutex
 	series *collector.FindingsSeries // set before the first run
@@ -92,6 +92,11 @@ func (f *findings) observe(results []*result.Result) {
 	f.last = latest
 }
 
+// endpointLogger is made for each line: most findings have none.
+func (f *findings) endpointLogger() *slog.Logger {
+	return f.logger.With("endpoint", f.id.Endpoint, "module", f.id.Module)
+}
+
 // log reports changes.
 func (f *findings) log(latest *estimate.Findings) {
 	for i, source := range estimate.Sources() {
@@ -100,7 +105,7 @@ func (f *findings) log(latest *estimate.Findings) {
 			before = f.last.Changes[i]
 		}
 		if latest.Changes[i] > before {
-			f.logger.Warn("what should stay the same has changed", "source", string(source), "model", latest.Model)
+			f.endpointLogger().Warn("what should stay the same has changed", "source", string(source), "model", latest.Model)
 			f.note("what should stay the same has changed: " + string(source))
 		}
 	}

@@ -85,6 +85,9 @@ func timings() [4]struct {
 func (m *memory) read(statuses []engine.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.readings == nil {
+		m.readings = new(readings)
+	}
 	m.readings.add(statuses)
 }
 

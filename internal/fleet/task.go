@@ -19,19 +19,18 @@ type task struct {
 	lifecycle
 	Target
 	*Options
-	runner    Runner
-	spending  *spending
-	findings  *findings
-	learned   *learned
-	identity  *identity
-	memory    *memory
-	traffic   *traffic   // nil where no module asks what users ask
-	parts     *ttftParts // nil where pages are not read
-	series    rungSeries // set before the first run
-	observers []Observer // in their order; set before the first run
-	log       *taskLog
-	bursts    *burstLoad // on the endpoint
-	waiting   *waiting   // nil where users who wait do not count
+	runner   Runner
+	spending *spending
+	findings *findings
+	learned  *learned
+	identity *identity
+	memory   *memory
+	traffic  *traffic   // nil where no module asks what users ask
+	parts    *ttftParts // nil where pages are not read
+	series   rungSeries // set before the first run
+	log      taskLog
+	bursts   *burstLoad // on the endpoint
+	waiting  *waiting   // nil where users who wait do not count
 }
 
 // newTask returns the task of a rung.
@@ -39,28 +38,39 @@ func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, burst
 	t := &task{
 		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
-		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, traffic: m.traffic, parts: m.parts, log: &taskLog{logger: rung.logger(f.Logger), bursts: len(rung.Concurrency) > 0}, bursts: bursts,
+		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, traffic: m.traffic, parts: m.parts, bursts: bursts,
 	}
+	t.log = taskLog{task: t}
 	if rung.countsWaiting() {
 		t.waiting = new(waiting)
 	}
 	return t
 }
 
-// openSeries puts the series of the task on the pages, and makes them the first of
-// the observers; first means that the endpoint's numbers on the status page are theirs.
+// openSeries puts the series of the task on the pages; first means that the endpoint's
+// numbers on the status page are theirs.
 func (t *task) openSeries(first bool) {
 	t.series = openSeries(t.Probes, t.Target)
 	t.series.judge(t.Health, t.Board, t.Target, first)
-	t.observers = slices.Concat(
-		[]Observer{t.series, endpointObserver{t.Probes}, serverObserver{t.Servers}, t.identity, t.memory, selfObserver{t.Self}},
-		t.Options.Observers, []Observer{t.log},
-	)
+}
+
+// observe hands a result to the observers in their order.
+func (t *task) observe(o *Observation) {
 	if t.parts != nil { // before the change that the status page shows them with
-		t.observers = slices.Insert(t.observers, 0, Observer(t.parts))
+		t.parts.Observe(o)
 	}
+	t.series.Observe(o)
+	endpointObserver{t.Probes}.Observe(o)
+	serverObserver{t.Servers}.Observe(o)
+	t.identity.Observe(o)
+	t.memory.Observe(o)
+	selfObserver{t.Self}.Observe(o)
+	for _, observer := range t.Options.Observers {
+		observer.Observe(o)
+	}
+	t.log.Observe(o)
 	if t.traffic != nil {
-		t.observers = append(t.observers, t.traffic)
+		t.traffic.Observe(o)
 	}
 }
 
@@ -108,10 +118,7 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 	t.publishSkip(skip)
 	disturbed := slices.ContainsFunc(results, t.bursts.disturbed)
 	for _, r := range failuresLast(results) {
-		o := &Observation{Result: r, Target: t.Target, Disturbed: disturbed, Confirmation: confirmation}
-		for _, observer := range t.observers {
-			observer.Observe(o)
-		}
+		t.observe(&Observation{Result: r, Target: t.Target, Disturbed: disturbed, Confirmation: confirmation})
 	}
 	if t.waiting != nil {
 		t.countWaiting(results, !disturbed && !confirmation)
@@ -191,14 +198,16 @@ func (t Target) logger(l *slog.Logger) *slog.Logger {
 // taskLog logs what changes from one run of a task to the next. It is used by one run
 // at a time.
 type taskLog struct {
-	logger   *slog.Logger
-	bursts   bool           // runs are bursts, which are no part of the endpoint's incidents
+	task     *task
 	outcome  result.Outcome // that was logged last; "" is none
 	held     bool           // the last run was left out for its budget
 	panicked bool           // a stack was logged
 	said     string         // why a run measured nothing, when that was last logged
 	saidAt   time.Time      // when that was
 }
+
+// logger is made for each line: most tasks have none.
+func (l *taskLog) logger() *slog.Logger { return l.task.logger(l.task.Logger) }
 
 // Observe implements Observer.
 func (l *taskLog) Observe(o *Observation) { l.one(o.Result) }
@@ -210,10 +219,10 @@ func (l *taskLog) budget(ok bool) {
 	}
 	l.held = !ok
 	if ok {
-		l.logger.Info("the budget has room again")
+		l.logger().Info("the budget has room again")
 		return
 	}
-	l.logger.Warn("not probing: the run could exceed a budget")
+	l.logger().Warn("not probing: the run could exceed a budget")
 }
 
 // sayAgain is how long the same reason for measuring nothing is not repeated: of a mix
@@ -226,7 +235,7 @@ func (l *taskLog) skip(s *result.Skip) bool {
 		return false
 	}
 	l.said, l.saidAt = s.Text, time.Now()
-	l.logger.Warn("not probing", "reason", string(s.Reason), "err", s)
+	l.logger().Warn("not probing", "reason", string(s.Reason), "err", s)
 	return true
 }
 
@@ -234,10 +243,10 @@ func (l *taskLog) skip(s *result.Skip) bool {
 func (l *taskLog) one(r *result.Result) {
 	if p, ok := errors.AsType[*prober.PanicError](r.Err); ok && !l.panicked {
 		l.panicked = true
-		l.logger.Error("panic in a probe", "err", p, "stack", string(p.Stack))
+		l.logger().Error("panic in a probe", "err", p, "stack", string(p.Stack))
 	}
 	if r.Answer.Text != "" {
-		l.logger.Info("answer not as expected", "verdict", string(r.Answer.Verdict), "prompt", r.Answer.Prompt, "answer", r.Answer.Text)
+		l.logger().Info("answer not as expected", "verdict", string(r.Answer.Verdict), "prompt", r.Answer.Prompt, "answer", r.Answer.Text)
 	}
 }
 
@@ -261,8 +270,8 @@ func (l *taskLog) run(results []*result.Result) {
 	switch {
 	case r.Outcome == result.Success:
 		l.success(r, before)
-	case l.bursts:
-		l.logger.Warn("burst failing", "outcome", string(r.Outcome), "model", r.Model, "err", r.Err)
+	case len(l.task.Concurrency) > 0: // bursts are no part of the endpoint's incidents
+		l.logger().Warn("burst failing", "outcome", string(r.Outcome), "model", r.Model, "err", r.Err)
 	default:
 		return // the first success is still to come, or was logged
 	}
@@ -276,10 +285,10 @@ func (l *taskLog) success(r *result.Result, before result.Outcome) {
 		message = "burst recovered"
 	}
 	if r.Timing.TTFT < 0 { // no tokens that come one by one
-		l.logger.Info(message, "model", r.Model, "duration_seconds", r.Timing.Duration.Seconds())
+		l.logger().Info(message, "model", r.Model, "duration_seconds", r.Timing.Duration.Seconds())
 		return
 	}
-	l.logger.Info(message, "model", r.Model, "ttft_seconds", r.Timing.TTFT.Seconds())
+	l.logger().Info(message, "model", r.Model, "ttft_seconds", r.Timing.TTFT.Seconds())
 }
 
 // lifecycle ends the run of a task with the task: the same job may go on with a task

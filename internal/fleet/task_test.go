@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -78,13 +79,25 @@ func TestFailuresLast(t *testing.T) {
 	}
 }
 
+// newTestLog returns the log of a task that writes to w.
+func newTestLog(w io.Writer, bursts bool) *taskLog {
+	m := &config.Module{}
+	if bursts {
+		m.Concurrency = []int{1, 16}
+	}
+	return &taskLog{task: &task{
+		Target:  Target{Endpoint: &config.Endpoint{}, Rung: config.Rung{Module: m}},
+		Options: &Options{Logger: slog.New(slog.NewTextHandler(w, nil))},
+	}}
+}
+
 // Bursts that fail at their largest size each time are one line, and so is the first
 // success of anything else: failures are in the log of incidents.
 func TestOneLineForARun(t *testing.T) {
 	f := func(name string, lines int, runs ...[]*result.Result) {
 		t.Helper()
 		var log bytes.Buffer
-		tl := &taskLog{logger: slog.New(slog.NewTextHandler(&log, nil)), bursts: runs[0][0].Concurrency > 0}
+		tl := newTestLog(&log, runs[0][0].Concurrency > 0)
 		for _, run := range runs {
 			tl.run(run)
 		}
