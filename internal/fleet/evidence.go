@@ -38,10 +38,10 @@ type memory struct {
 	parts    *ttftParts // nil where pages are not read
 
 	mu        sync.Mutex
-	series    []*remembered // in the order in which they had their first result
-	skips     []skipped     // the latest, the oldest first
-	succeeded bool          // a probe did
-	readings  *readings // nil before the first
+	series    []*remembered     // in the order in which they had their first result
+	skips     []skipped         // the latest, the oldest first
+	succeeded bool              // a probe did
+	readings  *readings         // nil before the first
 	clocks    map[string]string // why those of GPUs were reduced last, by UUID; "" is not
 }
 
