@@ -8,7 +8,7 @@ COPY . .
 ARG VERSION=unknown
 ARG REVISION=unknown
 ARG BRANCH=unknown
-RUN make build TAGS=kubernetes_sd,consul_sd,clouds VERSION="$VERSION" REVISION="$REVISION" BRANCH="$BRANCH"
+RUN make build TAGS=kubernetes_sd,consul_sd,clouds,mcp VERSION="$VERSION" REVISION="$REVISION" BRANCH="$BRANCH"
 RUN mkdir /state
 
 FROM debian:12-slim

@@ -67,6 +67,8 @@ type Options struct {
 	Reload func(context.Context) error
 	// Muter mutes endpoints; nil is a mute that is not allowed.
 	Muter Muter
+	// MCP is whether programs may ask by the Model Context Protocol.
+	MCP bool
 }
 
 // Server serves the pages. Its handler may be used before Ready is called.
@@ -130,9 +132,17 @@ func (s *Server) routes(o *Options) ([]route, error) {
 	}
 	pack.compress(routes)
 	routes = append(routes, route{"GET " + exactly(o.MetricsPath), newMetricsHandler(o, pack)})
+	var probe *probeHandler // nil without probes on request
 	if o.Prober != nil {
-		probe := newProbeHandler(o)
+		probe = newProbeHandler(o)
 		routes = append(routes, route{"GET " + probePath, probe}, route{"POST " + probePath, probe})
+	}
+	if o.MCP {
+		handler, err := newMCPHandler(o, probe)
+		if err != nil {
+			return nil, err
+		}
+		routes = append(routes, route{mcpPath, handler})
 	}
 	return append(routes,
 		route{"GET /api/v1/events", &eventsHandler{hub: s.hub}},
@@ -207,7 +217,7 @@ func landingPage(o *Options) (http.Handler, error) {
 
 var (
 	plainPath = regexp.MustCompile(`^/[A-Za-z0-9._~/-]*$`)
-	takenPath = regexp.MustCompile(`^/(probe|gpus|self|config|(-|api|assets|endpoint)(/.*)?)$`)
+	takenPath = regexp.MustCompile(`^/(probe|mcp|gpus|self|config|(-|api|assets|endpoint)(/.*)?)$`)
 )
 
 // checkPath refuses what the mux would take for a pattern, could never match,
@@ -228,6 +238,9 @@ const (
 	readyPath   = "/-/ready"
 	reloadPath  = "/-/reload"
 )
+
+// mcpPath is where programs ask by the Model Context Protocol.
+const mcpPath = "/mcp"
 
 // reloadHandler answers /-/reload.
 type reloadHandler struct {

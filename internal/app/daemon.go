@@ -42,6 +42,7 @@ type daemonOptions struct {
 	metricsPath string
 	hosts       []string // names by which a browser may ask
 	lifecycle   bool     // a request may reload the configuration
+	mcp         bool     // programs may ask by the Model Context Protocol
 	links       web.Links
 	file        string // of the configuration, for people; "" is none
 	stateDir    string // of what survives a restart; "" is none
@@ -129,7 +130,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links, Version: version.Info(),
 		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet.Prober(), Logger: d.env.logger,
-		Hangs: d.hangs, Status: d.board, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info,
+		Hangs: d.hangs, Status: d.board, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info, MCP: d.mcp,
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },
 	}
 	if d.hardware != nil {

@@ -53,6 +53,7 @@ type serveCommand struct {
 	model       *string
 	metricsPath *string
 	lifecycle   *bool
+	mcp         *bool
 	hosts       *[]string
 	links       web.Links
 	shard       shard
@@ -95,7 +96,8 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 		model:       c.Flag("model", "Model to ask for at the URLs of --endpoint. It is needed where a server has several.").PlaceHolder("NAME").String(),
 		metricsPath: c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").String(),
 		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration file, as SIGHUP does, and let POST and DELETE /api/v1/endpoints/NAME/mute mute an endpoint.").Bool(),
-		hosts:       c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").Strings(),
+		mcp:         c.Flag("web.enable-mcp", "Answer programs at /mcp by the Model Context Protocol: what the API shows, and probes. Not in every build: the container image and the releases have it.").Bool(),
+		hosts:       c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe, /mcp and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").Strings(),
 		web:         kingpinflag.AddFlags(c, listenAddress),
 	}
 	c.Flag("web.runbook-url", "Address below which the pages of the runbooks are, for the links of the status page; empty is no links.").
@@ -126,7 +128,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 		return unusable{fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)}
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
-		senses: c.senses, shard: c.shard, metricsPath: *c.metricsPath, lifecycle: *c.lifecycle,
+		senses: c.senses, shard: c.shard, metricsPath: *c.metricsPath, lifecycle: *c.lifecycle, mcp: *c.mcp,
 		hosts: append(ownNames(*c.web.WebListenAddresses), *c.hosts...), links: c.links, file: *c.file, stateDir: c.state.dir(), load: c.load, hangups: hangups,
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func TestShardVariables(t *testing.T) {
 
 // The image and what is built by hand know the discovery that the manifests use.
 func TestImageHasDiscovery(t *testing.T) {
-	if !regexp.MustCompile(`(?m)^RUN make build .*\bTAGS=kubernetes_sd,consul_sd,clouds\b`).MatchString(readFile(t, "../../Dockerfile")) {
+	if !regexp.MustCompile(`(?m)^RUN make build .*\bTAGS=kubernetes_sd,consul_sd,clouds,mcp\b`).MatchString(readFile(t, "../../Dockerfile")) {
 		t.Error("the Dockerfile builds without Kubernetes discovery")
 	}
 	if !strings.Contains(readFile(t, "../../Makefile"), "$(TAGS)") {
