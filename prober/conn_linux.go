@@ -98,14 +98,16 @@ func (r *stampReceiver) segments() (count uint32, full int, ok bool) {
 
 // recvmsg is one attempt; false makes the runtime wait until the socket is
 // readable. The system call is made by hand, as the wrapper of x/sys
-// allocates for the sender's address.
+// allocates for the sender's address. As it never blocks, the scheduler need not
+// know: a call that it is told of wakes the runtime's monitor thread where nothing
+// else runs, and that thread then takes more time than the call.
 func (r *stampReceiver) recvmsg(fd uintptr) bool {
 	r.message = unix.Msghdr{Iov: &r.data, Control: &r.control[0]}
 	r.message.SetIovlen(1)
 	r.message.SetControllen(len(r.control))
 	for {
 		r.calledAt = time.Now()
-		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.message)), 0)
+		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.message)), unix.MSG_DONTWAIT)
 		switch errno {
 		case unix.EINTR:
 			continue
