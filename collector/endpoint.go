@@ -110,7 +110,7 @@ func (p *Probes) RemoveEndpoint(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.endpoints, name)
-	p.stale.Store(true)
+	p.changed()
 }
 
 // hardwareValues is the state behind the samples of what an endpoint runs on.

@@ -59,7 +59,7 @@ func (p *Probes) RemoveFindings(id FindingsID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.findings, id.key())
-	p.stale.Store(true)
+	p.changed()
 }
 
 // Set shows findings, which must not be changed afterwards; nil shows none. Its

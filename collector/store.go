@@ -131,6 +131,13 @@ func (p *Probes) Remove(id result.SeriesID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.series, id)
+	p.changed()
+}
+
+// changed has the next page be ordered again, and lets go of what the latest one showed,
+// which may be gone; p.mu is held.
+func (p *Probes) changed() {
+	p.ordered = probesPage{}
 	p.stale.Store(true)
 }
 

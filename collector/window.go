@@ -56,7 +56,6 @@ const noToken = ^uint32(0)
 type window struct {
 	began   time.Time
 	samples []windowSample // in the order of time
-	sorted  []uint32       // their ttft in the order of size
 }
 
 // observe adds a probe that was started at the given time. A negative ttft is a
@@ -67,12 +66,7 @@ func (w *window) observe(start time.Time, ttft time.Duration) {
 		s.ttft = uint32(ttft.Round(time.Microsecond) / time.Microsecond)
 	}
 	w.expire(start)
-	if len(w.samples) == maxWindowSamples {
-		w.drop(1)
-	}
-	w.samples = append(w.samples, s)
-	i, _ := slices.BinarySearch(w.sorted, s.ttft)
-	w.sorted = slices.Insert(w.sorted, i, s.ttft)
+	w.samples = stats.AppendLatest(w.samples, s, maxWindowSamples)
 }
 
 // seconds returns t in the unit of samples. Both times come from one clock, so
@@ -86,24 +80,21 @@ func (w *window) expire(now time.Time) {
 	n, age := 0, uint32(windowSpan/time.Second)
 	for at := w.seconds(now); n < len(w.samples) && w.samples[n].at+age <= at; n++ {
 	}
-	w.drop(n)
-}
-
-// drop removes the n oldest samples.
-func (w *window) drop(n int) {
-	for _, s := range w.samples[:n] {
-		i, _ := slices.BinarySearch(w.sorted, s.ttft)
-		w.sorted = slices.Delete(w.sorted, i, i+1)
-	}
 	w.samples = slices.Delete(w.samples, 0, n)
 }
 
 // stats returns the statistics by index in windowStats. One is absent when there are
 // too few samples, or when it would be a token that did not come.
 func (w *window) stats() (all [numWindowStats]gauge) {
-	for i, rank := range windowRanks(len(w.sorted)) {
-		if rank > 0 && w.sorted[rank-1] != noToken {
-			all[i].set(float64(w.sorted[rank-1]) / 1e6)
+	var room [maxWindowSamples]uint32
+	sorted := room[:len(w.samples)]
+	for i, s := range w.samples {
+		sorted[i] = s.ttft
+	}
+	slices.Sort(sorted)
+	for i, rank := range windowRanks(len(sorted)) {
+		if rank > 0 && sorted[rank-1] != noToken {
+			all[i].set(float64(sorted[rank-1]) / 1e6)
 		}
 	}
 	return all

@@ -152,6 +152,9 @@ func (l *learned) take(id result.SeriesID, asked uint64, now time.Time) *savedLe
 	l.forget(now)
 	s := l.waiting[id]
 	delete(l.waiting, id)
+	if len(l.waiting) == 0 {
+		l.waiting = nil // a map keeps the room that it had
+	}
 	if s == nil || s.Asked != asked {
 		return nil
 	}
