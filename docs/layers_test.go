@@ -23,7 +23,7 @@ func layers() [][]string {
 		{"config", "prober/detect"},
 		{"prober/check"},
 		{"internal/result", "internal/simulator"},
-		{"discovery", "engine", "estimate", "gpu", "internal/health", "prober", "internal/testlab"},
+		{"discovery", "engine", "estimate", "gpu", "internal/compare", "internal/health", "prober", "internal/testlab"},
 		{"gpu/amd", "gpu/pages", "internal/explain"},
 		{"collector", "internal/report", "schedule", "status", "tracing"},
 		{"web"},

@@ -55,7 +55,7 @@ type environment struct {
 
 // Run runs the program with the given arguments until it is done or ctx ends,
 // and returns the exit code: 0, 1 for a failure while running, 2 for flags or
-// a configuration that cannot be used.
+// a configuration that cannot be used, or a comparison that is not decided.
 func Run(ctx context.Context, args []string, o Options) int {
 	line := newCommandLine(o)
 	cmd, done, err := line.parse(args)
@@ -89,6 +89,9 @@ func report(w io.Writer, err error) int {
 	fmt.Fprintf(w, "inference_exporter: %s\n", oneLine(err))
 	if _, ok := errors.AsType[unusable](err); ok {
 		return cli.ExitUsage
+	}
+	if _, ok := errors.AsType[undecided](err); ok {
+		return cli.ExitUndecided
 	}
 	return cli.ExitFailure
 }
@@ -156,6 +159,7 @@ func newCommandLine(o Options) *commandLine {
 		"serve":      newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()),
 		"check":      newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")),
 		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against six simulated servers.")),
+		"compare":    newCompareCommand(c.app.Command("compare", "Probe two endpoints in turns until it is clear whether the second is worse.")),
 		"probe":      newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
 		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
 		"explain":    newExplainCommand(c.app.Command("explain", "Say why an endpoint is as it is: the likeliest cause, its evidence, and what to do.")),

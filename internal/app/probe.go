@@ -24,39 +24,49 @@ import (
 
 // probeCommand probes one endpoint now, once or several times.
 type probeCommand struct {
-	target, file       *string
+	request
+	target   *string
+	count    int
+	interval *time.Duration
+	output   *string
+}
+
+func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
+	p := &probeCommand{target: c.Arg("target", "URL, or name of an endpoint in --config.file.").Required().String()}
+	p.request.addTo(c)
+	c.Flag("count", "Number of probes, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
+	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
+	p.output = c.Flag("output", "Format of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
+	return p
+}
+
+// request are the flags that say what to ask an endpoint, and how to connect to it.
+type request struct {
+	file               *string
 	module, api, model *string
-	count              int
-	interval, timeout  *time.Duration
+	timeout            *time.Duration
 	limited            bool // --timeout is given
-	output, prompt     *string
+	prompt             *string
 	asks               bool // --prompt is given
 	access             access
 }
 
-func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
-	p := &probeCommand{
-		target: c.Arg("target", "URL, or name of an endpoint in --config.file.").Required().String(),
-		file:   c.Flag("config.file", "Configuration file with endpoints and modules.").String(),
-		module: c.Flag("module", "Module to probe with.").Default(config.Interactive).String(),
-		api:    c.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").String(),
-		model:  c.Flag("model", "Model to ask for, instead of the endpoint's.").String(),
-	}
-	c.Flag("count", "Number of probes, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
-	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
-	p.output = c.Flag("output", "Format of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
-	p.prompt = c.Flag("prompt", "Text to ask instead of the module's prompt. The answer is shown, and is as long as the module allows.").
-		PlaceHolder("TEXT").IsSetByUser(&p.asks).String()
-	p.access = newAccess(c)
-	p.timeout = c.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&p.limited).Duration()
-	return p
+func (c *request) addTo(clause *kingpin.CmdClause) {
+	c.file = clause.Flag("config.file", "Configuration file with endpoints and modules.").String()
+	c.module = clause.Flag("module", "Module to probe with.").Default(config.Interactive).String()
+	c.api = clause.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").String()
+	c.model = clause.Flag("model", "Model to ask for, instead of the endpoint's.").String()
+	c.prompt = clause.Flag("prompt", "Text to ask instead of the module's prompt. The answer is as long as the module allows, and shown where one endpoint is probed.").
+		PlaceHolder("TEXT").IsSetByUser(&c.asks).String()
+	c.access = newAccess(clause)
+	c.timeout = clause.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&c.limited).Duration()
 }
 
 func (c *probeCommand) run(ctx context.Context, env environment) error {
 	if err := c.check(); err != nil {
 		return unusable{err}
 	}
-	t, err := c.resolve(env)
+	t, err := c.resolve(*c.target, env)
 	if err != nil {
 		return err
 	}
@@ -77,15 +87,21 @@ func (c *probeCommand) check() error {
 		return fmt.Errorf("--count=%d: want at least 1", c.count)
 	case *c.interval < 0:
 		return fmt.Errorf("--interval=%s is negative", *c.interval)
-	case c.limited && *c.timeout <= 0:
+	}
+	return c.request.check()
+}
+
+// check refuses a limit that makes no sense.
+func (c *request) check() error {
+	if c.limited && *c.timeout <= 0 {
 		return fmt.Errorf("--timeout=%s: want more than 0s", *c.timeout)
 	}
 	return nil
 }
 
-// resolve returns what the arguments name.
-func (c *probeCommand) resolve(env environment) (t fleet.Target, err error) {
-	e, modules, err := c.find()
+// resolve returns what target names, a URL or the name of an endpoint.
+func (c *request) resolve(target string, env environment) (t fleet.Target, err error) {
+	e, modules, err := c.find(target)
 	if err != nil {
 		return t, err
 	}
@@ -112,12 +128,12 @@ func (c *probeCommand) resolve(env environment) (t fleet.Target, err error) {
 
 // find returns the endpoint, and the modules to choose from. A URL need not be
 // in the file.
-func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, error) {
+func (c *request) find(target string) (*config.Endpoint, map[string]*config.Module, error) {
 	if *c.file == "" {
-		if !fleet.IsURL(*c.target) {
+		if !fleet.IsURL(target) {
 			return nil, nil, unusable{errors.New("the target is no URL: give one like http://host:8000, or --config.file with an endpoint of that name")}
 		}
-		cfg, err := config.FromURLs([]string{*c.target})
+		cfg, err := config.FromURLs([]string{target})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -127,17 +143,17 @@ func (c *probeCommand) find() (*config.Endpoint, map[string]*config.Module, erro
 	if err != nil {
 		return nil, nil, unusable{err}
 	}
-	if e := fleet.FindEndpoint(cfg.Endpoints, *c.target); e != nil {
+	if e := fleet.FindEndpoint(cfg.Endpoints, target); e != nil {
 		return e, cfg.Modules, nil
 	}
-	if !fleet.IsURL(*c.target) {
+	if !fleet.IsURL(target) {
 		hint := ""
 		if len(cfg.Discovery) > 0 {
 			hint = "; discovered endpoints have names in the running exporter alone: ask its page /probe, or give the URL"
 		}
 		return nil, nil, unusable{fmt.Errorf("the target is the name of no endpoint in %s, and no URL%s", *c.file, hint)}
 	}
-	e, err := fleet.EndpointAt(*c.target)
+	e, err := fleet.EndpointAt(target)
 	if err != nil {
 		return nil, nil, unusable{fmt.Errorf("target: %w", err)}
 	}
@@ -200,7 +216,7 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Pro
 	progress := newProgress(env.Stderr, c.count)
 	done := 0
 	for ; done < c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
-		progress.draw(&s, done)
+		progress.draw(done, &s)
 		rungs := p.Run(ctx, 0)
 		results := rungs.All()
 		if slices.ContainsFunc(results, isCanceled) {
@@ -308,16 +324,24 @@ func newProgress(w io.Writer, total int) *progress {
 const progressWidth = 40
 
 // draw draws over what was drawn before.
-func (p *progress) draw(s *probereport.Summary, done int) {
+func (p *progress) draw(done int, sums ...*probereport.Summary) {
 	if p.w == nil {
 		return
 	}
 	full := progressWidth * done / p.total
 	failed := ""
-	if n := s.Probes() - s.Outcome(result.Success); n > 0 {
+	if n := failures(sums); n > 0 {
 		failed = fmt.Sprintf(", %d failed", n)
 	}
 	fmt.Fprintf(p.w, "\r[%s%s] %d/%d%s", strings.Repeat("#", full), strings.Repeat("-", progressWidth-full), done, p.total, failed)
+}
+
+// failures counts the probes that did not succeed.
+func failures(sums []*probereport.Summary) (n int) {
+	for _, s := range sums {
+		n += s.Probes() - s.Outcome(result.Success)
+	}
+	return n
 }
 
 // clear makes room for the summary.

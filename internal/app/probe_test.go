@@ -301,10 +301,10 @@ func TestProgress(t *testing.T) {
 	var b bytes.Buffer
 	p := &progress{w: &b, total: 4}
 	var s probereport.Summary
-	p.draw(&s, 0)
+	p.draw(0, &s)
 	s.Add(&result.Result{Outcome: result.Success})
 	s.Add(&result.Result{Outcome: result.Overloaded})
-	p.draw(&s, 2)
+	p.draw(2, &s)
 	p.clear()
 	want := "\r[" + strings.Repeat("-", 40) + "] 0/4" +
 		"\r[" + strings.Repeat("#", 20) + strings.Repeat("-", 20) + "] 2/4, 1 failed" +
@@ -314,7 +314,7 @@ func TestProgress(t *testing.T) {
 	}
 	silent := newProgress(&b, 4) // no terminal
 	b.Reset()
-	silent.draw(&s, 1)
+	silent.draw(1, &s)
 	silent.clear()
 	if b.Len() > 0 {
 		t.Errorf("a bar for nobody: %q", &b)

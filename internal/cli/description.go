@@ -185,6 +185,10 @@ const (
 	ExitOK      = 0
 	ExitFailure = 1 // failed while running
 	ExitUsage   = 2 // flags or configuration cannot be used
+
+	// ExitUndecided is that of a comparison without a verdict: a gate blocks by
+	// ExitFailure alone.
+	ExitUndecided = 2
 )
 
 // Meaning says what a code or a signal means.
@@ -194,8 +198,8 @@ type Meaning struct{ Of, Meaning string }
 func ExitCodes() []Meaning {
 	return []Meaning{
 		{strconv.Itoa(ExitOK), "Done. The daemon was asked to stop and did."},
-		{strconv.Itoa(ExitFailure), "It failed while running: a port is taken, a probe did not succeed, nothing was recognised at the URL, something still hung 5 seconds after the signal to stop."},
-		{strconv.Itoa(ExitUsage), "Flags, or a configuration, that cannot be used. Every problem is a line on standard error, with its file, line and key."},
+		{strconv.Itoa(ExitFailure), "It failed while running: a port is taken, a probe did not succeed, nothing was recognised at the URL, a candidate is worse than its baseline, something still hung 5 seconds after the signal to stop."},
+		{strconv.Itoa(ExitUsage), "Flags, or a configuration, that cannot be used. Every problem is a line on standard error, with its file, line and key. Also a comparison that ended without a verdict."},
 	}
 }
 
@@ -219,6 +223,9 @@ func commandTexts() map[string]string {
 			"check next. Of the secrets in the file it needs those of TARGET alone. Exit code 1 unless every probe succeeded.",
 		"detect": "Asks without a prompt, and follows no redirect. Prints a configuration with the reasons as comments, and where to read the key, not the key itself. " +
 			"Exit code 1 where nothing is recognised.",
+		"compare": "BASELINE and CANDIDATE are URLs, or with --config.file names of endpoints in it. Each pair of probes asks both, in an order that is drawn. " +
+			"After each pair a sequential test of TTFT, TPOT, failures and wrong answers looks whether the candidate is worse than the baseline by more than a margin. " +
+			"Exit code 0 where it is not, 1 where it is, 2 where the pairs did not suffice, or could not be probed.",
 		"explain": "TARGET is the name of an endpoint, of which the running exporter at --server is asked, or a URL, which is probed a few times and whose servers' page " +
 			"is read where there is one. Exit code 0 whatever the cause is, 1 where nothing could be asked.",
 		"modules": "Lists the built-in modules and, with --config.file, those of the file.",
@@ -253,6 +260,10 @@ func commandExamples() map[string][]Example {
 			{"inference_exporter probe --key-env=OPENAI_API_KEY --model=gpt-5-mini https://api.openai.com", "A hosted service, with the key in the environment."},
 			{"inference_exporter probe -n 20 -o json http://vllm.internal:8000", "Twenty probes and a summary, a line of JSON each."},
 			{"inference_exporter probe --prompt=Hello http://vllm.internal:8000", "A question of your own, with the answer."},
+		},
+		"compare": {
+			{"inference_exporter compare http://vllm-stable:8000 http://vllm-canary:8000", "Is the new version slower, or wrong more often?"},
+			{"inference_exporter compare --config.file=endpoints.yml --module=canary -o junit stable canary > compare.xml", "In CI, with the questions of a module and a report that CI systems show."},
 		},
 		"detect": {
 			{"inference_exporter detect http://vllm.internal:8000 > endpoints.yml", "A file to start from."},

@@ -1,0 +1,268 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/compare"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// Comparison is a comparison that has ended.
+type Comparison struct {
+	// Baseline and Candidate are what was compared.
+	Baseline, Candidate Side
+	Verdict             compare.Verdict
+	Findings            []compare.Finding
+	// Pairs is how many pairs were probed, of MaxPairs at most.
+	Pairs, MaxPairs int
+	// Alpha bounds the probability of a wrong verdict; Seed made the order.
+	Alpha float64
+	Seed  uint64
+	// Start is when it began, Took how long it took.
+	Start time.Time
+	Took  time.Duration
+}
+
+// End sets what the comparison came to.
+func (c *Comparison) End(of *compare.Comparison) {
+	c.Verdict, c.Findings, c.Pairs, c.Took = of.Verdict(), of.Findings(), of.Pairs(), time.Since(c.Start)
+}
+
+// Side is one of the two that are compared.
+type Side struct {
+	result.Target
+	// Results sums up its probes.
+	Results *Summary
+}
+
+// quantityTitle returns the quantity as a table has it.
+func quantityTitle(q compare.Quantity) string {
+	switch q {
+	case compare.TTFT:
+		return "TTFT"
+	case compare.TPOT:
+		return "TPOT"
+	case compare.WrongAnswers:
+		return "wrong answers"
+	}
+	return string(q)
+}
+
+// Text writes the comparison as a table. Errors are those of w.
+func (c *Comparison) Text(w io.Writer, o Options) error {
+	p := newPage(o)
+	p.line("%s: %s (%s) against %s (%s), module %s, %s", p.paint(verdictColor(c.Verdict), string(c.Verdict)),
+		clean(c.Candidate.Endpoint), clean(c.Candidate.URL), clean(c.Baseline.Endpoint), clean(c.Baseline.URL),
+		clean(c.Candidate.Module), Count(c.Pairs, "pair", "pairs"))
+	rows := [][]string{{"", "baseline", "candidate", "change", "at least", "at most", "margin", "verdict"}}
+	for _, f := range c.measured() {
+		rows = append(rows, []string{
+			quantityTitle(f.Quantity), amount(f.Quantity, f.Baseline), amount(f.Quantity, f.Candidate), change(f.Quantity, f.Change),
+			change(f.Quantity, f.Lower), change(f.Quantity, f.Upper), change(f.Quantity, f.Margin), string(f.Verdict),
+		})
+	}
+	p.table("Candidate less baseline", rows, 13, 10, 11, 11, 11, 11, 11, 12)
+	p.line("")
+	p.note(fmt.Sprintf("A regression is a change above its margin. A verdict of regression is wrong with a probability of at most %s, "+
+		"and so is one of pass, whenever the comparison stops.", percent(c.Alpha)))
+	for _, s := range []struct {
+		name string
+		side Side
+	}{{"baseline", c.Baseline}, {"candidate", c.Candidate}} {
+		failed := s.side.Results.Probes() - s.side.Results.Outcome(result.Success)
+		if failed > 0 {
+			p.line("\n%d of %s of the %s did not succeed", failed, Count(s.side.Results.Probes(), "request", "requests"), s.name)
+			s.side.Results.listFailures(p)
+		}
+	}
+	return p.writeTo(w)
+}
+
+// measured returns the findings of quantities that were measured.
+func (c *Comparison) measured() []compare.Finding {
+	return slices.DeleteFunc(slices.Clone(c.Findings), func(f compare.Finding) bool { return f.Verdict == compare.NotMeasured })
+}
+
+func verdictColor(v compare.Verdict) color {
+	switch v {
+	case compare.Pass:
+		return green
+	case compare.Regression:
+		return red
+	}
+	return yellow
+}
+
+// amount renders what one side has of a quantity.
+func amount(q compare.Quantity, v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case q.IsLatency():
+		return asDuration(v)
+	}
+	return percent(v)
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
+
+// change renders a change: relative of latencies, in percentage points of shares.
+func change(q compare.Quantity, v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case q.IsLatency():
+		return fmt.Sprintf("%+.1f %%", 100*v)
+	}
+	return fmt.Sprintf("%+.1f pp", 100*v)
+}
+
+// comparisonDocument is a comparison in JSON.
+type comparisonDocument struct {
+	Time       time.Time         `json:"time"`
+	Took       float64           `json:"took_seconds"`
+	Verdict    compare.Verdict   `json:"verdict"`
+	Module     string            `json:"module"`
+	Baseline   sideDocument      `json:"baseline"`
+	Candidate  sideDocument      `json:"candidate"`
+	Pairs      int               `json:"pairs"`
+	MaxPairs   int               `json:"max_pairs"`
+	Alpha      float64           `json:"alpha"`
+	Seed       uint64            `json:"seed"`
+	Quantities []findingDocument `json:"quantities"`
+}
+
+type sideDocument struct {
+	Endpoint string                 `json:"endpoint"`
+	URL      string                 `json:"url"`
+	Outcomes map[result.Outcome]int `json:"outcomes"`
+}
+
+// findingDocument leaves out what is not known. Latencies are in seconds and their
+// changes relative; shares are of 1, and so are their changes.
+type findingDocument struct {
+	Quantity  compare.Quantity `json:"quantity"`
+	Verdict   compare.Verdict  `json:"verdict"`
+	Pairs     int              `json:"pairs"`
+	Baseline  *float64         `json:"baseline,omitempty"`
+	Candidate *float64         `json:"candidate,omitempty"`
+	Change    *float64         `json:"change,omitempty"`
+	Lower     *float64         `json:"change_lower,omitempty"`
+	Upper     *float64         `json:"change_upper,omitempty"`
+	Margin    float64          `json:"margin"`
+}
+
+// JSON writes the comparison as one line: an object whose one field is `comparison`.
+// Errors are those of w.
+func (c *Comparison) JSON(w io.Writer) error {
+	d := comparisonDocument{
+		Time: c.Start.UTC(), Took: c.Took.Seconds(), Verdict: c.Verdict, Module: c.Candidate.Module,
+		Baseline: c.Baseline.document(), Candidate: c.Candidate.document(),
+		Pairs: c.Pairs, MaxPairs: c.MaxPairs, Alpha: c.Alpha, Seed: c.Seed,
+	}
+	for _, f := range c.Findings {
+		d.Quantities = append(d.Quantities, findingDocument{
+			Quantity: f.Quantity, Verdict: f.Verdict, Pairs: f.Pairs, Margin: f.Margin,
+			Baseline: known(f.Baseline), Candidate: known(f.Candidate),
+			Change: known(f.Change), Lower: known(f.Lower), Upper: known(f.Upper),
+		})
+	}
+	return encode(w, map[string]comparisonDocument{"comparison": d})
+}
+
+func (s Side) document() sideDocument {
+	d := sideDocument{Endpoint: s.Endpoint, URL: s.URL, Outcomes: map[result.Outcome]int{}}
+	maps.Copy(d.Outcomes, s.Results.outcomes)
+	return d
+}
+
+// known returns v, nil where it is no number.
+func known(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+// The elements of a report of JUnit, as CI systems read it.
+type (
+	junitSuite struct {
+		XMLName   xml.Name    `xml:"testsuite"`
+		Name      string      `xml:"name,attr"`
+		Tests     int         `xml:"tests,attr"`
+		Failures  int         `xml:"failures,attr"`
+		Errors    int         `xml:"errors,attr"`
+		Skipped   int         `xml:"skipped,attr"`
+		Time      string      `xml:"time,attr"`
+		Timestamp string      `xml:"timestamp,attr"`
+		Cases     []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Failure *junitMessage `xml:"failure,omitempty"`
+		Error   *junitMessage `xml:"error,omitempty"`
+		Skipped *junitMessage `xml:"skipped,omitempty"`
+	}
+	junitMessage struct {
+		Message string `xml:"message,attr"`
+	}
+)
+
+// JUnit writes the comparison as a suite with a test case for each quantity: a
+// regression is a failure, an undecided one an error unless a regression of another
+// ended the comparison, one that was not measured skipped. Errors are those of w.
+func (c *Comparison) JUnit(w io.Writer) error {
+	s := junitSuite{
+		Name: "inference_exporter compare", Tests: len(c.Findings),
+		Time: fmt.Sprintf("%.3f", c.Took.Seconds()), Timestamp: c.Start.UTC().Format("2006-01-02T15:04:05"),
+	}
+	for _, f := range c.Findings {
+		test := junitCase{Class: clean(c.Candidate.Endpoint + " against " + c.Baseline.Endpoint), Name: quantityTitle(f.Quantity)}
+		message := &junitMessage{sentence(f)}
+		switch f.Verdict {
+		case compare.Regression:
+			test.Failure = message
+			s.Failures++
+		case compare.Undecided:
+			if c.Verdict == compare.Regression {
+				test.Skipped = message
+				s.Skipped++
+				break
+			}
+			test.Error = message
+			s.Errors++
+		case compare.NotMeasured:
+			test.Skipped = message
+			s.Skipped++
+		}
+		s.Cases = append(s.Cases, test)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(s); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// sentence says what is known of a quantity.
+func sentence(f compare.Finding) string {
+	if f.Verdict == compare.NotMeasured {
+		return "the replies do not show it, or the module does not check it"
+	}
+	q := f.Quantity
+	return fmt.Sprintf("baseline %s, candidate %s, change %s (%s to %s), margin %s, %s",
+		amount(q, f.Baseline), amount(q, f.Candidate), change(q, f.Change), change(q, f.Lower), change(q, f.Upper),
+		change(q, f.Margin), Count(f.Pairs, "pair", "pairs"))
+}

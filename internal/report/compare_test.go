@@ -1,0 +1,106 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/internal/compare"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// compared is a comparison that found a longer TPOT.
+func compared() *Comparison {
+	var good, bad Summary
+	good.Add(&result.Result{Outcome: result.Success})
+	bad.Add(&result.Result{Outcome: result.Success}, &result.Result{Outcome: result.Overloaded})
+	nan := math.NaN()
+	return &Comparison{
+		Baseline:  Side{Target: result.Target{Endpoint: "stable", URL: "http://a:8000", Module: "interactive"}, Results: &good},
+		Candidate: Side{Target: result.Target{Endpoint: "canary<\x1b", URL: "http://b:8000", Module: "interactive"}, Results: &bad},
+		Verdict:   compare.Regression, Pairs: 34, MaxPairs: 300, Alpha: 0.05, Seed: 7,
+		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Took: 1500 * time.Millisecond,
+		Findings: []compare.Finding{
+			{Quantity: compare.TTFT, Verdict: compare.Undecided, Pairs: 33, Baseline: 0.2, Candidate: 0.21, Change: 0.05, Lower: nan, Upper: 0.2, Margin: 0.15},
+			{Quantity: compare.TPOT, Verdict: compare.Regression, Pairs: 33, Baseline: 0.02, Candidate: 0.0232, Change: 0.16, Lower: 0.061, Upper: 0.25, Margin: 0.05},
+			{Quantity: compare.Duration, Verdict: compare.NotMeasured, Pairs: 0, Baseline: nan, Candidate: nan, Change: nan, Lower: nan, Upper: nan, Margin: 0.15},
+			{Quantity: compare.Failures, Verdict: compare.Pass, Pairs: 34, Baseline: 0.001, Candidate: 0.0304, Change: 0.0294, Lower: -0.02, Upper: 0.04, Margin: 0.05},
+		},
+	}
+}
+
+func TestComparisonText(t *testing.T) {
+	var b bytes.Buffer
+	if err := compared().Text(&b, Options{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"regression: canary<\uFFFD (http://b:8000) against stable (http://a:8000), module interactive, 34 pairs\n",
+		"           TTFT    200 ms     210 ms     +5.0 %          -    +20.0 %    +15.0 %   undecided\n",
+		"           TPOT   20.0 ms    23.2 ms    +16.0 %     +6.1 %    +25.0 %     +5.0 %  regression\n",
+		"       failures     0.1 %     3.04 %    +2.9 pp    -2.0 pp    +4.0 pp    +5.0 pp        pass\n",
+		"at most 5 %",
+		"\n1 of 2 requests of the candidate did not succeed\n\n1 × overloaded\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &b)
+		}
+	}
+	if strings.Contains(b.String(), "duration") || strings.Contains(b.String(), "of the baseline did not") {
+		t.Errorf("too much:\n%s", &b)
+	}
+}
+
+func TestComparisonJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := compared().JSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(`{"comparison": {
+		"time": "2026-01-02T03:04:05Z", "took_seconds": 1.5, "verdict": "regression", "module": "interactive",
+		"baseline": {"endpoint": "stable", "url": "http://a:8000", "outcomes": {"success": 1}},
+		"candidate": {"endpoint": "canary<\u001b", "url": "http://b:8000", "outcomes": {"success": 1, "overloaded": 1}},
+		"pairs": 34, "max_pairs": 300, "alpha": 0.05, "seed": 7,
+		"quantities": [
+			{"quantity": "ttft", "verdict": "undecided", "pairs": 33, "baseline": 0.2, "candidate": 0.21, "change": 0.05, "change_upper": 0.2, "margin": 0.15},
+			{"quantity": "tpot", "verdict": "regression", "pairs": 33, "baseline": 0.02, "candidate": 0.0232, "change": 0.16, "change_lower": 0.061, "change_upper": 0.25, "margin": 0.05},
+			{"quantity": "duration", "verdict": "not_measured", "pairs": 0, "margin": 0.15},
+			{"quantity": "failures", "verdict": "pass", "pairs": 34, "baseline": 0.001, "candidate": 0.0304, "change": 0.0294, "change_lower": -0.02, "change_upper": 0.04, "margin": 0.05}
+		]}}`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What an undecided quantity is depends on why the comparison ended.
+func TestComparisonJUnit(t *testing.T) {
+	c := compared()
+	f := func(want ...string) {
+		t.Helper()
+		var b bytes.Buffer
+		if err := c.JUnit(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%q is not in\n%s", w, &b)
+			}
+		}
+	}
+	f(`<testsuite name="inference_exporter compare" tests="4" failures="1" errors="0" skipped="2" time="1.500" timestamp="2026-01-02T03:04:05">`,
+		`classname="canary&lt;`+"\uFFFD"+` against stable" name="TPOT"`,
+		`<failure message="baseline 20.0 ms, candidate 23.2 ms, change +16.0 % (+6.1 % to +25.0 %), margin +5.0 %, 33 pairs">`)
+	c.Verdict, c.Findings = compare.Undecided, c.Findings[:1]
+	f(`failures="0" errors="1" skipped="0"`, `<error message="baseline 200 ms, candidate 210 ms, change +5.0 % (- to +20.0 %), margin +15.0 %, 33 pairs">`)
+}
