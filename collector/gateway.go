@@ -245,7 +245,7 @@ func newGatewayFamilies() gatewayFamilies {
 		d.histograms[q] = newGatewayFamily(Family{Name: "gateway_" + string(q) + "_seconds", Type: Histogram, Unit: "seconds", Labels: gatewayLabels(), Help: help[q] + " Buckets are those of the gateway; only +Inf if it reports only a sum and a count."})
 	}
 	for _, q := range backendNumbers() {
-		d.backendValues[q] = newGatewayNumber("gateway_backend_", q, backendLabels(), "As inference_gateway_"+numberName(q)+", of one backend.")
+		d.backendValues[q] = newGatewayNumber("gateway_backend_", q, backendLabels(), "As inference_gateway_"+q.MetricName()+", of one backend.")
 	}
 	for _, q := range backendDistributions() {
 		d.backendHistograms[q] = newGatewayFamily(Family{Name: "gateway_backend_" + string(q) + "_seconds", Type: Histogram, Unit: "seconds", Labels: backendLabels(), Help: "As inference_gateway_" + string(q) + "_seconds, of one backend, with the bucket +Inf only."})
@@ -254,7 +254,7 @@ func newGatewayFamilies() gatewayFamilies {
 }
 
 func newGatewayNumber(prefix string, q config.Quantity, labels []string, help string) *gatewayFamily {
-	f := Family{Name: prefix + numberName(q), Type: Gauge, Labels: labels, Help: help}
+	f := Family{Name: prefix + q.MetricName(), Type: Gauge, Labels: labels, Help: help}
 	if config.IsCounter(q) {
 		f.Type = Counter
 	}
@@ -262,14 +262,6 @@ func newGatewayNumber(prefix string, q config.Quantity, labels []string, help st
 		f.Unit = "ratio"
 	}
 	return newGatewayFamily(f)
-}
-
-// numberName is the name of a family of a quantity that is one number, without its prefix.
-func numberName(q config.Quantity) string {
-	if config.IsCounter(q) {
-		return string(q) + "_total"
-	}
-	return string(q)
 }
 
 // gatewayHelp returns what the quantities of gateways mean.

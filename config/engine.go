@@ -309,6 +309,15 @@ func IsCounter(q Quantity) bool {
 	return q == PrefixCacheHits || q == PrefixCacheAsked || q == RequestsFinished || slices.Contains(counters(), q) || isGatewayCounter(q)
 }
 
+// MetricName returns the name of the metric of a quantity that is one number, without its
+// prefix.
+func (q Quantity) MetricName() string {
+	if IsCounter(q) {
+		return string(q) + "_total"
+	}
+	return string(q)
+}
+
 // IsRatio reports whether a quantity is a share, from 0 to 1.
 func IsRatio(q Quantity) bool { return strings.HasSuffix(string(q), "_ratio") && q != Saturation }
 

@@ -34,6 +34,7 @@ type Board struct {
 	sorted    []*endpoint // by name; nil is to be rebuilt, never changed
 	removed   tombstones
 	swept     time.Time
+	gateways  map[string]*Gateway // by name; nil without any
 
 	restored map[result.SeriesID]restored // of an earlier process, until they are opened
 	restarts []int64                      // of the exporter, Unix times, the latest last

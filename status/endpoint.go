@@ -354,6 +354,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	d := &Detail{Row: *e.currentRow(now), At: unixSeconds(now), Version: b.version.Load()}
 	changes, servers, target := e.changes(), e.servers, e.target()
 	d.TTFTParts = newTTFTParts(e.parts)
+	gateway := e.cfg.Gateway
 	findings := slices.Clone(e.findings)
 	views := make([]view, len(e.series))
 	for i, p := range e.series {
@@ -361,6 +362,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	}
 	e.mu.Unlock() // a page takes longer to make than a probe should wait
 
+	d.Gateway = b.gateway(gateway)
 	d.Restarts = b.restartsKept()
 	for _, at := range d.Restarts {
 		changes = append(changes, Change{At: float64(at), Text: restarted})

@@ -159,6 +159,9 @@ type Detail struct {
 	Pages   []*Server `json:"pages,omitempty"`
 	// TTFTParts is where the time to first token went; absent where it is not known.
 	TTFTParts *TTFTParts `json:"ttft_parts,omitempty"`
+	// Gateway is the gateway that requests to the endpoint pass; absent where none is
+	// configured.
+	Gateway *Gateway `json:"gateway,omitempty"`
 	// Findings are what many probes of a module show together, sorted by module.
 	Findings []*Module `json:"findings,omitempty"`
 	// Changes are what happened lately: incidents, mutes, findings such as a new answer to

@@ -32,9 +32,10 @@ type Status interface {
 // api answers the questions for JSON.
 type api struct {
 	*Options
-	slots   slots
-	fleet   keptPage
-	details keptDetails
+	slots    slots
+	fleet    keptPage
+	gateways keptPage
+	details  keptDetails
 }
 
 // apiRoutes lists the API, but for the events.
@@ -45,6 +46,7 @@ func apiRoutes(o *Options) []route {
 		{"GET /api/v1/endpoints/{name...}", a.answer(a.serveEndpoint)},
 		{"GET /api/v1/endpoints/{name}/explain", a.answer(a.serveExplain)},
 		{"GET /api/v1/endpoints/{name}/verdict", a.answer(a.serveVerdict)},
+		{"GET /api/v1/gateways", a.answer(a.serveGateways)},
 		{"GET /api/v1/gpus", a.answer(a.serveGPUs)},
 		{"GET /api/v1/self", a.answer(a.serveSelf)},
 		{"GET /api/v1/config", a.answer(a.serveConfig)},
@@ -117,6 +119,18 @@ func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.writeJSON(w, report)
+}
+
+func (a *api) serveGateways(w http.ResponseWriter, r *http.Request) {
+	if a.Gateways == nil {
+		jsonError(w, http.StatusNotFound, "the gateways are not read")
+		return
+	}
+	page, err := a.gateways.get(func() (*packedPage, error) {
+		page, err := json.Marshal(a.Gateways())
+		return newPackedPage(page), err
+	})
+	a.writeKept(w, r, page, err)
 }
 
 func (a *api) serveGPUs(w http.ResponseWriter, _ *http.Request) {

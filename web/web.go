@@ -54,6 +54,8 @@ type Options struct {
 	Explain func(name string) (*explain.Report, bool)
 	// Health returns the state of an endpoint; nil is that there is none of that name.
 	Health func(name string) *health.Status
+	// Gateways returns the page of the gateways.
+	Gateways func() *status.GatewayPage
 	// GPUs returns the page of the GPUs.
 	GPUs func() *status.GPUPage
 	// Gatherer has the exporter's metrics about itself.

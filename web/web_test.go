@@ -190,6 +190,7 @@ func everything(o *Options) {
 	}
 	o.Health = func(string) *health.Status { return &health.Status{State: health.Up, Unmuted: health.Up} }
 	o.Status = newTable("a", "b")
+	o.Gateways = func() *status.GatewayPage { return &status.GatewayPage{} }
 	o.GPUs = func() *status.GPUPage { return &status.GPUPage{State: "ok"} }
 	o.Gatherer = prometheus.NewRegistry()
 	o.Info = func() Info { return Info{Version: "1.2.3"} }

@@ -133,6 +133,9 @@ func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposi
 		Hangs: d.hangs, Status: d.board, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info, MCP: d.mcp,
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },
 	}
+	if d.scraping != nil {
+		o.Gateways = d.board.Gateways
+	}
 	if d.hardware != nil {
 		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.snapshots()) }
 	}

@@ -58,7 +58,7 @@ const (
 // cannot have in common.
 func classOf(c Cause) Cause {
 	switch c {
-	case Network, ProcessGone:
+	case Network, ProcessGone, GatewayLost:
 		return Network
 	case "", Healthy, Unknown, Common, ExporterBusy, HeldBack, ModelChanged:
 		return ""

@@ -31,7 +31,9 @@ type Evidence struct {
 	// TTFTParts is where the mean TTFT of the latest probes went, the longest part first.
 	TTFTParts []Part
 	Servers   *Servers
-	GPUs      []GPU
+	// Gateway is the gateway that the endpoint is joined to; nil is none, or not yet read.
+	Gateway *GatewayPages
+	GPUs    []GPU
 	// Changes are changes of what should stay the same.
 	Changes []Change
 	// Steps are the latest lasting changes of latencies and failures of the modules.

@@ -27,11 +27,14 @@ const (
 	Request         Cause = "request"           // a wrong model, api or URL
 	ProcessGone     Cause = "process_gone"      // nothing listens
 	Hung            Cause = "hung"              // requests are taken and not worked on
+	GatewayBackends Cause = "gateway_backends"  // the gateway has no or fewer ready backends
 	KVCacheFull     Cause = "kv_cache_full"     // no room for more sequences
+	GatewayLost     Cause = "gateway_lost"      // the gateway in front does not answer
 	ReplicaLost     Cause = "replica_lost"      // some servers are gone
 	QueueFull       Cause = "queue_full"        // more requests than the servers take
 	PrefixCacheLost Cause = "prefix_cache_lost" // prompts are computed again
 	Buffered        Cause = "buffered"          // answers come in one piece
+	GatewayQueue    Cause = "gateway_queue"     // requests wait in the gateway
 	Gateway         Cause = "gateway"           // something between adds it
 	ModelChanged    Cause = "model_changed"     // another model, revision or quantization
 	ServerError     Cause = "server_error"      // the server fails on requests

@@ -97,6 +97,10 @@ func constructed() []struct {
 		return Probe{Outcome: o, Status: status, Error: "text", TTFT: -1, TPOT: -1, Duration: time.Second}
 	}
 	late := [3]float64{2, 0.2, 0.5}
+	behind := func(s *Servers, change func(*GatewayPages)) func(*Evidence) {
+		return func(e *Evidence) { e.Servers, e.Gateway = s, gatewayWith(change) }
+	}
+	serversUp := &Servers{Known: 2, Up: 2, Usual: 2, Waiting: levels(0, 0), Running: levels(0, 2), Generated: levels(0, 90)}
 	corrupted := func(e *Evidence) {
 		e.Corruptions = []Corruption{{Module: "interactive", What: "special tokens", Share: "2 of 90, usually 0 %", Since: noon.Add(-time.Hour)}}
 	}
@@ -119,6 +123,22 @@ func constructed() []struct {
 			e.Servers = &Servers{Known: 1, Up: 1, Running: now(3), Waiting: now(0), Stuck: 2 * time.Minute}
 			e.GPUs = []GPU{{UUID: "GPU-1", Lost: true}}
 		}), []Cause{Hung}},
+		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
+		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, Gateway}},
+		{"key refused while the gateway's page is lost", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), behind(nil, lost)), []Cause{Credentials}},
+		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), behind(nil, func(g *GatewayPages) {
+			lost(g)
+			g.WasRead = false
+		})), []Cause{ProcessGone}},
+		{"503 by a gateway without a ready backend, servers up", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), behind(serversUp, ready(0, 4))), []Cause{GatewayBackends, QueueFull}},
+		{"503 by a gateway without a ready backend, all servers' pages refused", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), behind(&Servers{Known: 1, Lost: []string{"a:8000: connect"}}, ready(0, 4))), []Cause{ProcessGone, GatewayBackends}},
+		{"two of four backends left, requests wait at the servers", with(slow(late, calmTPOT), behind(&Servers{Known: 1, Up: 1, Waiting: levels(9, 0), Running: levels(32, 20), Queue: levels(1.6, 0)}, ready(2, 4))), []Cause{GatewayBackends, QueueFull}},
+		{"first tokens late, half of what is more in the queue of the gateway", with(slow(late, calmTPOT), behind(&Servers{Known: 1, Up: 1, TTFT: levels(0.2, 0.18), Waiting: levels(0, 0)}, func(g *GatewayPages) {
+			g.Waiting, g.Queue = levels(12, 0), levels(1.7, 0.001)
+		})), []Cause{GatewayQueue}},
+		{"no first token in time, requests wait in the gateway and the servers work", with(of(health.Down, many(6, failed(result.TimeoutFirstToken, 0))...), behind(&Servers{Known: 1, Up: 1, Running: now(8), Waiting: now(0), Generated: now(300)}, func(g *GatewayPages) {
+			g.Waiting = levels(40, 0)
+		})), []Cause{GatewayQueue}},
 		{"KV cache full with preemptions", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: levels(0.99, 0.5), Preemptions: levels(3, 0), Waiting: levels(12, 0), Running: levels(30, 10), Queue: levels(1.5, 0)}
 		}), []Cause{KVCacheFull, QueueFull}},
@@ -159,6 +179,23 @@ func constructed() []struct {
 			e.Servers = &Servers{Known: 2, Up: 1, Usual: 2, Lost: []string{"b:8000: connect"}, Waiting: levels(9, 0), Running: levels(32, 16), Queue: levels(1.6, 0)}
 		}), []Cause{ReplicaLost, QueueFull}},
 	}
+}
+
+// gatewayWith returns what the page of a gateway with four ready backends shows, but for a
+// change.
+func gatewayWith(change func(*GatewayPages)) *GatewayPages {
+	g := &GatewayPages{Name: "router", Known: 1, Up: 1, WasRead: true, Ready: levels(4, 4), Backends: new(4.0), Waiting: levels(0, 0), Queue: levels(0.001, 0.001)}
+	change(g)
+	return g
+}
+
+// lost is a gateway whose page does not answer, and ready one with other ready backends.
+func lost(g *GatewayPages) {
+	*g = GatewayPages{Name: "router", Known: 1, Lost: []string{"router:9090: connect: connection refused"}, WasRead: true}
+}
+
+func ready(now, usual float64) func(*GatewayPages) {
+	return func(g *GatewayPages) { g.Ready, g.NotReady = levels(now, usual), []string{"pod-1", "pod-2"} }
 }
 
 // Faults is the table of the constructed faults, for docs/explain.md.
@@ -221,6 +258,16 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: now(0), Running: now(1), Hits: levels(0.6, 0.7), KVUsage: now(0.4)}
 		}), Unknown},
 		{"four kinds of failures, none of them half", mixed, Unknown},
+		{"up while the page of the gateway is lost", with(of(health.Up, many(6, answered(200*time.Millisecond))...), func(e *Evidence) { e.Gateway = gatewayWith(lost) }), Healthy},
+		{"slow, with fewer backends and nothing waiting", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Gateway, e.Servers = gatewayWith(ready(2, 4)), &Servers{Known: 1, Up: 1, Waiting: now(0)}
+		}), Unknown},
+		{"slow, with as few backends as usual, and requests that wait in the gateway for a moment", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Gateway = gatewayWith(func(g *GatewayPages) {
+				ready(2, 2)(g)
+				g.Waiting, g.Queue = levels(3, 0), levels(0.05, 0.001)
+			})
+		}), Unknown},
 		{"refused key while the KV cache is full", with(of(health.Down, many(6, Probe{Outcome: result.Unauthorized, Status: 401})...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(1), Preemptions: now(2), Waiting: now(9)}
 		}), Credentials},
@@ -269,6 +316,42 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 	got = Explain(e)[0]
 	if want := []string{"3 of 3 failed probes: not authorized: status 401: Invalid API key"}; got.Cause != Credentials || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
+	}
+}
+
+// What the gateway shows is evidence with its name and figures.
+func TestGatewayIsEvidence(t *testing.T) {
+	refused := many(2, Probe{Outcome: result.ConnectError, Reason: Refused, Error: "connection refused"})
+	failing := "backend pod-1 of the gateway router: 12 of 40 requests failed in the last 5 min"
+	for _, c := range []struct {
+		name  string
+		e     *Evidence
+		title string
+		want  []string
+	}{
+		{
+			"lost", with(of(health.Down, refused...), func(e *Evidence) { e.Gateway = gatewayWith(lost) }), "the gateway router is down",
+			[]string{"2 of 2 failed probes: no connection: connection refused", "no page of the gateway router answers:", "router:9090: connect: connection refused"},
+		},
+		{
+			"no backend", with(of(health.Down, many(3, Probe{Outcome: result.Overloaded, Status: 503, Error: "no engine"})...), func(e *Evidence) {
+				e.Gateway = gatewayWith(ready(0, 4))
+			}), "the gateway router has no ready backend",
+			[]string{
+				"3 of 3 failed probes: overloaded: no engine", "0 of 4 backends of the gateway router ready, usually 4", "not ready: pod-1", "not ready: pod-2",
+				"waiting requests in the gateway router: 0, usually 0",
+			},
+		},
+		{
+			"errors of a backend", with(of(health.Degraded, many(3, Probe{Outcome: result.HTTPError, Status: 500, Error: "oops"})...), func(e *Evidence) {
+				e.Gateway = gatewayWith(func(g *GatewayPages) { g.Failing = []string{failing} })
+			}), "the server fails on requests",
+			[]string{"3 of 3 failed probes: an HTTP error: oops", "4 of 4 backends of the gateway router ready, usually 4", "waiting requests in the gateway router: 0, usually 0", failing},
+		},
+	} {
+		if got := Explain(c.e)[0]; got.Title != c.title || !slices.Equal(got.Evidence, c.want) {
+			t.Errorf("%s: %q, %q, want %q, %q", c.name, got.Title, got.Evidence, c.title, c.want)
+		}
 	}
 }
 

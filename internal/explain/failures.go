@@ -158,6 +158,7 @@ func matchServerError(f *facts) *match {
 		return closed || failed || p.Outcome == result.StreamError
 	})
 	if m != nil {
+		m.evidence = append(m.evidence, f.gatewayLines()...)
 		m.withGPUs(f)
 	}
 	return m

@@ -116,24 +116,24 @@ func matchGateway(f *facts) *match {
 		between := status(http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout)
 		m := f.failures(func(p *Probe) bool { return between(p) || p.Outcome == result.ProtocolError && f.Succeeded })
 		if m != nil {
-			if s := f.Servers; s != nil && s.Up > 0 {
-				m.evidence = append(m.evidence, fmt.Sprintf("%d of %s up by their own pages", s.Up, plural(s.Known, "server")))
-			}
+			m.evidence = append(m.evidence, f.gatewayLines()...)
 			m.runbook = "InferenceProbeFailing"
-			return m
+			return m.withServers(f)
 		}
 	}
 	if m := f.failures(outcomes(result.TimeoutFirstToken, result.TimeoutStall)); m != nil && f.idle() && f.Servers.Stuck == 0 {
 		m.evidence = append(m.evidence, "the servers' pages show no running and no waiting request meanwhile")
+		m.evidence = append(m.evidence, f.gatewayLines()...)
 		m.title, m.runbook = "what is between does not pass requests or answers on", "InferenceProbeFailing"
 		return m
 	}
 	return f.delayBetween()
 }
 
-// delayBetween matches latencies that the servers' own do not have.
+// delayBetween matches latencies that the servers' own do not have, unless the queue of
+// the gateway is known to be where they come from.
 func (f *facts) delayBetween() *match {
-	if f.Servers == nil {
+	if f.Servers == nil || len(f.lateTTFT) > 0 && f.gatewayQueues() {
 		return nil
 	}
 	var evidence []string
@@ -150,11 +150,10 @@ func (f *facts) delayBetween() *match {
 	if len(evidence) == 0 {
 		return nil
 	}
-	m := &match{share: 1, ofLatency: true, evidence: append(slices.Compact(evidence), f.parts()...), title: "a gateway or proxy between adds the delay"}
-	if len(f.TTFTParts) > 0 && f.TTFTParts[0].Name == "gateway_queue" {
-		m.title = "requests wait in the queue of the gateway"
+	return &match{
+		share: 1, ofLatency: true, title: "a gateway or proxy between adds the delay",
+		evidence: slices.Concat(slices.Compact(evidence), f.parts(), f.gatewayLines()),
 	}
-	return m
 }
 
 // isBetween reports whether what a latency has more than usual is, by more than half,

@@ -20,7 +20,7 @@ func TestTTFTPartsAreEvidence(t *testing.T) {
 			"queue of the gateway",
 			[]Part{{"gateway_queue", 1.8}, {"prefill", 0.15}, {"rest", 0}},
 			Servers{Known: 1, Up: 1, TTFT: levels(0.18, 0.18), Waiting: now(0)},
-			Gateway, "requests wait in the queue of the gateway", "TTFT in parts: gateway queue 1.8 s, prefill 150 ms",
+			GatewayQueue, "requests wait in the queue of the gateway", "TTFT in parts: gateway queue 1.8 s, prefill 150 ms",
 		},
 		{
 			"something between",

@@ -97,6 +97,14 @@ func rules() []Rule {
 			Runbook: "InferenceProbeFailing",
 		},
 		{
+			Cause: GatewayLost, Weight: 79, match: matchGatewayLost,
+			Title:   "the gateway is down",
+			When:    "failed probes got no connection or no answer in time, or ended with 502, 503 or 504, and the pages of all replicas of the endpoint's gateway, one of which was read before, do not answer",
+			Against: "a request through the gateway that is answered: then its page alone is lost",
+			Do:      []string{"Is the gateway running, and where does it listen? Its log before the first failure says why it ended.", "Send a request straight to a server: if it is answered, restart or roll back the gateway."},
+			Runbook: "InferenceGatewayLost",
+		},
+		{
 			Cause: ReplicaLost, Weight: 78, WhileUp: true, match: matchReplicaLost,
 			Title:   "servers behind the endpoint are gone",
 			When:    "some pages of servers do not answer while others do, or fewer servers are up than usual",
@@ -119,6 +127,14 @@ func rules() []Rule {
 			Against: "another machine of the same network that connects",
 			Do:      []string{"Connect from the machine of the exporter to host and port.", "Look at firewalls, network policies and routes that changed, then at the node."},
 			Runbook: "InferenceEndpointDown",
+		},
+		{
+			Cause: GatewayBackends, Weight: 73, match: matchGatewayBackends,
+			Title:   "the gateway has too few ready backends",
+			When:    "the endpoint's gateway reports no ready backend, or fewer than usual, and failed probes ended with 429, 5xx, in mid-answer or without an answer in time; or tokens are late and requests wait",
+			Against: "as few ready backends while all was well, as after scaling down",
+			Do:      []string{"Are the servers that are not ready up, and is the model loaded? If they are, the health check of the gateway is wrong.", "If they are not, look at why they left: crash, eviction, node, deployment."},
+			Runbook: "InferenceGatewayWithoutBackends",
 		},
 		{
 			Cause: KVCacheFull, Weight: 72, match: matchKVCacheFull,
@@ -153,9 +169,17 @@ func rules() []Rule {
 			Runbook: "InferencePrefixCacheHitRateCollapse",
 		},
 		{
+			Cause: GatewayQueue, Weight: 67, match: matchGatewayQueue,
+			Title:   "requests wait in the queue of the gateway",
+			When:    "first tokens are late, and the queue of the gateway is the longest part of TTFT, or half of what TTFT has more than usual; or probes time out while more requests than usual wait in the gateway",
+			Against: "a queue of the gateway that was as long while latencies were as usual",
+			Do:      []string{"Do the servers have room? Then the limits of the gateway, or its judgement of their load, hold requests back.", "If they do not: who sends more than usual? Limit it, or add replicas."},
+			Runbook: "InferenceClientServerGap",
+		},
+		{
 			Cause: Gateway, Weight: 67, match: matchGateway,
 			Title:   "a gateway or proxy between is at fault",
-			When:    "failed probes ended with 408, 502 or 504 or with another protocol than before, or the delay is not in the servers' own latencies, or requests time out while the servers are idle",
+			When:    "failed probes ended with 408, 502 or 504 or with another protocol than before, or the delay is neither in the servers' own latencies nor in the queue of a known gateway, or requests time out while the servers are idle",
 			Against: "the same request straight to a server that is as slow, or fails too",
 			Do:      []string{"Send the request straight to a server and compare.", "Look at the load, limits and latest change of what is between."},
 			Runbook: "InferenceClientServerGap",

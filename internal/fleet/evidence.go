@@ -157,6 +157,7 @@ func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.
 		e.Servers.Idle = m.readings.idle(e.Probes)
 	}
 	e.TTFTParts = m.parts.evidence(now)
+	e.Gateway = m.parts.front().evidence(began)
 	e.Exporter = m.exporter(now)
 	return e
 }
@@ -344,7 +345,7 @@ func neighbours(all []gpu.ProcessReading) []string {
 // factorsOf returns what an endpoint may have in common with others.
 func factorsOf(e *config.Endpoint) []explain.Factor {
 	host := e.URL.Hostname()
-	all := []explain.Factor{{Kind: "gateway", Value: e.URL.Host}, {Kind: "host", Value: host}}
+	all := []explain.Factor{{Kind: "gateway", Value: cmp.Or(e.Gateway, e.URL.Host)}, {Kind: "host", Value: host}}
 	if e.Hardware != nil {
 		for _, uuid := range e.Hardware.UUIDs {
 			all = append(all, explain.Factor{Kind: "gpu", Value: uuid})

@@ -106,3 +106,13 @@ func TestClockChanges(t *testing.T) {
 		}
 	}
 }
+
+// Endpoints have their gateway in common by its name, and those without one the host.
+func TestFactorOfAGateway(t *testing.T) {
+	cfg := parse(t, "gateways: {router: {urls: [\"http://router:9090\"]}}\nendpoints: [{url: \"http://a:8000\", gateway: router}, {url: \"http://b:8000\"}]")
+	for i, want := range []string{"router", "b:8000"} {
+		if got := factorsOf(cfg.Endpoints[i]); got[0] != (explain.Factor{Kind: "gateway", Value: want}) {
+			t.Errorf("got %+v, want the gateway %s", got, want)
+		}
+	}
+}

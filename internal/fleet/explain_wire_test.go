@@ -40,10 +40,11 @@ type scenario struct {
 	endpoint string
 	url      string // instead of that of the server
 	options  simulator.Options
-	before   int                 // probes before the fault; 0 is 12
-	inject   func(s *stage)      // the fault
-	after    int                 // probes after it; 0 is 6
-	others   func(*stage) string // more endpoints
+	before   int                       // probes before the fault; 0 is 12
+	inject   func(s *stage)            // the fault
+	after    int                       // probes after it; 0 is 6
+	others   func(*stage) string       // more endpoints
+	gateway  *simulator.GatewayOptions // in front of two servers; nil is none
 }
 
 // stage is an endpoint with a server that can be replaced.
@@ -52,6 +53,7 @@ type stage struct {
 	scenario
 	server *httptest.Server
 	sim    *simulator.Server
+	pool   []*simulator.Replica // behind a gateway
 	now    atomic.Pointer[http.Handler]
 	extra  []*httptest.Server
 	load   context.Context
@@ -108,14 +110,40 @@ func newStage(t *testing.T, sc scenario) *stage {
 	if sc.url != "" {
 		url = sc.url
 	}
-	text := fmt.Sprintf("  - {name: e, url: %q%s}\n", url, s.filled(sc.endpoint))
+	if sc.gateway != nil {
+		s.putBehindGateway(o)
+	}
+	text := fmt.Sprintf("  - {name: e, url: %q%s}\n", url, s.filled(s.endpoint))
 	if sc.others != nil {
 		text += sc.others(s)
+	}
+	if sc.gateway != nil {
+		text += fmt.Sprintf("gateways: {g: {urls: [%q], interval: 200ms}}\n", s.server.URL)
 	}
 	if err := s.Apply(planOf(parse(t, wireModules+text))); err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// putBehindGateway serves a gateway in front of two servers of their own.
+func (s *stage) putBehindGateway(o simulator.Options) {
+	var pages []string
+	for range 2 {
+		r, err := simulator.NewReplica(o)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(r.Drop)
+		s.pool, pages = append(s.pool, r), append(pages, r.URL()+"/metrics")
+	}
+	g := simulator.NewGateway(*s.gateway, s.pool)
+	s.t.Cleanup(g.Close)
+	s.serve(g.Handler())
+	if s.endpoint == "" {
+		s.endpoint = fmt.Sprintf("servers: {urls: [%s], interval: 200ms}", strings.Join(pages, ", "))
+	}
+	s.endpoint += ", gateway: g"
 }
 
 // vouching is the network with a prober that vouches for what it measures on a machine
@@ -163,6 +191,9 @@ func (s *stage) serve(h http.Handler) { s.now.Store(&h) }
 // after each probe.
 func (s *stage) runs(n int) {
 	for range n {
+		for _, g := range s.gateways.byName {
+			g.read(s.load, schedule.Run{})
+		}
 		for _, m := range s.members {
 			for _, t := range m.tasks {
 				ended := make(chan struct{})
@@ -293,6 +324,26 @@ func both(first, second func(*stage)) func(*stage) {
 	}
 }
 
+// lose drops so many of the servers behind the gateway.
+func lose(n int) func(*stage) {
+	return func(s *stage) {
+		for _, r := range s.pool[:n] {
+			r.Drop()
+		}
+	}
+}
+
+// forget has the gateway know no server any more.
+func forget(s *stage) { s.serve(simulator.NewGateway(*s.gateway, nil).Handler()) }
+
+// otherFront adds an endpoint at another address of the same gateway, and one elsewhere.
+func otherFront(s *stage) string {
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }))
+	other := httptest.NewServer(simulator.New(testlab.Swift()).Handler())
+	s.extra = append(s.extra, front, other)
+	return fmt.Sprintf("  - {name: f, url: %q, gateway: g, servers: {find: false}}\n  - {name: h, url: %q}\n", front.URL, other.URL)
+}
+
 func stopped(s *stage) { s.server.CloseClientConnections(); s.server.Close() }
 
 func pageStopped(s *stage) { s.extra[0].Close() }
@@ -330,6 +381,7 @@ func scenarios(tlsURL string) []scenario {
 	version := like(func(o *simulator.Options) { o.WeightsVersion = "v1" })
 	newModel := func(s *stage) { s.sim.SetWeights("v2", 0, 1) }
 	twoPages := "servers: {urls: [PAGE, PAGE], interval: 200ms}"
+	prompt := &simulator.GatewayOptions{NoticeAfter: time.Millisecond}
 	return []scenario{
 		{name: "host name that does not resolve", want: explain.DNS, url: "http://endpoint.invalid:8000", before: 1},
 		{name: "certificate of an unknown authority", want: explain.Certificate, url: tlsURL, before: 1},
@@ -388,7 +440,21 @@ func scenarios(tlsURL string) []scenario {
 			inject: fault("status_502"), others: behindTheSame,
 		},
 
+		{name: "gateway stopped, servers up", want: explain.GatewayLost, gateway: prompt, inject: stopped},
+		{name: "gateway with no ready backend, servers up", want: explain.GatewayBackends, gateway: prompt, inject: forget},
+		{name: "gateway with no ready backend, both servers stopped", want: explain.ProcessGone, also: []explain.Cause{explain.GatewayBackends}, gateway: prompt, inject: lose(2)},
+		{
+			name: "gateway with one of two backends, which has more requests than slots; no server's page", want: explain.GatewayBackends,
+			gateway: prompt, endpoint: noPage, options: narrow, inject: both(lose(1), asks(6, 30, 120)),
+		},
+		{name: "more requests than the gateway passes on", want: explain.GatewayQueue, gateway: &simulator.GatewayOptions{Limit: 2}, inject: asks(5, 30, 60)},
+		{
+			name: "gateway of two addresses stopped; a third endpoint is well", want: explain.Common, also: []explain.Cause{explain.GatewayLost},
+			gateway: prompt, inject: both(stopped, pageStopped), others: otherFront,
+		},
+
 		{name: "nothing", want: explain.Healthy},
+		{name: "nothing, behind a gateway", want: explain.Healthy, gateway: prompt},
 		{name: "nothing, no server's page", want: explain.Healthy, endpoint: noPage},
 		{name: "nothing, a load within the objectives", want: explain.Healthy, inject: asks(3, 30, 60)},
 		{name: "nothing, after an outage", want: explain.Healthy, inject: recovered, after: 24},

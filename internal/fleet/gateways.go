@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // gateways are the gateways of a configuration, whose pages are read as those of
@@ -47,7 +48,7 @@ func (f *Fleet) newGateways(cfg *config.Config) (next *gateways, fresh []*gatewa
 			return nil, nil, fmt.Errorf("gateway %q: %w", name, err)
 		}
 		one := &gateway{
-			lifecycle: lifecycle{release: reader.Close}, name: name, cfg: g, reader: reader, shown: f.Gateways,
+			lifecycle: lifecycle{release: reader.Close}, name: name, cfg: g, reader: reader, shown: f.Gateways, board: f.Board,
 			log: serverLog{logger: f.Logger.With("gateway", name), section: "gateway_mappings"},
 		}
 		next.byName[name] = one
@@ -71,6 +72,12 @@ func (f *Fleet) useGateways(next *gateways) {
 		g.close()
 		if next.byName[name] == nil {
 			f.Gateways.Remove(name)
+			f.Board.RemoveGateway(name)
+		}
+	}
+	for name, g := range next.byName {
+		if f.gateways.byName[name] != g {
+			g.show()
 		}
 	}
 	f.gateways = next
@@ -94,10 +101,11 @@ type gateway struct {
 	cfg    *config.MetricsPages
 	reader Reader
 	shown  *collector.Gateways
+	board  *status.Board
 	log    serverLog
 
-	mu       sync.Mutex
-	statuses []engine.Status
+	mu    sync.Mutex
+	pages gatewayPages
 }
 
 // read reads all pages once and publishes their values.
@@ -108,9 +116,10 @@ func (g *gateway) read(ctx context.Context, _ schedule.Run) schedule.Report {
 			return
 		}
 		g.mu.Lock()
-		g.statuses = statuses
+		g.pages.add(statuses)
 		g.mu.Unlock()
 		g.shown.Set(g.name, g.cfg.Software, statuses)
+		g.show()
 		g.log.all(statuses)
 	})
 	return schedule.Report{}
@@ -121,5 +130,5 @@ func (g *gateway) read(ctx context.Context, _ schedule.Run) schedule.Report {
 func (g *gateway) latest() []engine.Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.statuses
+	return g.pages.statuses
 }

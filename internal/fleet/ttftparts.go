@@ -102,6 +102,14 @@ func totalOf(statuses []engine.Status, q config.Quantity) *estimate.Total {
 	return total
 }
 
+// front returns the gateway in front of the endpoint; nil is none.
+func (p *ttftParts) front() *gateway {
+	if p == nil {
+		return nil
+	}
+	return p.gateway.Load()
+}
+
 // evidence returns the parts that are known, the longest first, in the terms of the rules.
 func (p *ttftParts) evidence(now time.Time) []explain.Part {
 	if p == nil {

@@ -1,0 +1,194 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// GatewayPages is what the pages of the gateway in front of an endpoint show together.
+type GatewayPages struct {
+	Name string
+	// Known is how many there are, one for each replica, and Up how many were read. Lost
+	// names those that do not answer, with the reason.
+	Known, Up int
+	Lost      []string
+	// WasRead is whether any of them was read before.
+	WasRead bool
+	// Ready is how many backends are ready, and Backends how many the gateway knows; nil
+	// is not known. NotReady names those that are not, as far as the pages do.
+	Ready    *Level
+	Backends *float64
+	NotReady []string
+	// Waiting is how many requests wait in the gateway, and Queue for how long, in
+	// seconds.
+	Waiting, Queue *Level
+	// Failing says in words which backends failed requests lately.
+	Failing []string
+}
+
+// maxNames is how many backends are named.
+const maxNames = 3
+
+func matchGatewayLost(f *facts) *match {
+	g := f.Gateway
+	if g == nil || g.Up > 0 || len(g.Lost) == 0 || !g.WasRead {
+		return nil
+	}
+	passes := status(http.StatusBadGateway, http.StatusGatewayTimeout)
+	m := f.failures(func(p *Probe) bool {
+		return outcomes(result.ConnectError, result.TimeoutConnect, result.TimeoutFirstToken, result.TimeoutStall, result.Truncated, result.Overloaded)(p) || passes(p)
+	})
+	if m == nil {
+		return nil
+	}
+	m.title = "the gateway " + g.Name + " is down"
+	m.evidence = append(m.evidence, fmt.Sprintf("no page of the gateway %s answers:", g.Name))
+	m.evidence = append(m.evidence, g.Lost[:min(len(g.Lost), maxNames)]...)
+	return m.withServers(f)
+}
+
+// withServers adds that servers are up by their own pages.
+func (m *match) withServers(f *facts) *match {
+	if s := f.Servers; s != nil && s.Up > 0 {
+		m.evidence = append(m.evidence, fmt.Sprintf("%d of %s up by their own pages", s.Up, plural(s.Known, "server")))
+	}
+	return m
+}
+
+func matchGatewayBackends(f *facts) *match {
+	g := f.Gateway
+	if g == nil || g.Up == 0 {
+		return nil
+	}
+	ready, ok := g.Ready.now()
+	if !ok || ready > 0 && ready >= g.had() {
+		return nil
+	}
+	m := f.failures(func(p *Probe) bool {
+		return outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal, result.Truncated)(p) ||
+			p.Outcome == result.HTTPError && p.Status/100 == 5
+	})
+	switch {
+	case m == nil && (len(f.failed) > 0 || !f.isCrowded()):
+		return nil
+	case m == nil:
+		m = &match{share: 1, ofLatency: true}
+	}
+	m.title = fmt.Sprintf("the gateway %s has fewer ready backends than before", g.Name)
+	if ready == 0 {
+		m.title = fmt.Sprintf("the gateway %s has no ready backend", g.Name)
+	}
+	m.evidence = append(m.evidence, g.readiness())
+	for _, name := range g.NotReady[:min(len(g.NotReady), maxNames)] {
+		m.evidence = append(m.evidence, "not ready: "+name)
+	}
+	m.evidence = append(m.evidence, lines(g.waits())...)
+	m.evidence = append(m.evidence, f.lateness()...)
+	return m.withServers(f)
+}
+
+// isCrowded reports whether tokens are late and requests wait somewhere, or may.
+func (f *facts) isCrowded() bool {
+	if !f.isLate() && len(f.lateTPOT) == 0 {
+		return false
+	}
+	atServers, known := f.waiting()
+	atGateway, _ := f.Gateway.Waiting.now()
+	return !known || atServers >= 1 || atGateway >= 1
+}
+
+// had returns how many backends were usually ready; 0 is not known.
+func (g *GatewayPages) had() float64 {
+	if g.Ready.Usual == nil {
+		return 0
+	}
+	return math.Round(*g.Ready.Usual)
+}
+
+// readiness says how many backends are ready; "" is not known.
+func (g *GatewayPages) readiness() string {
+	ready, ok := g.Ready.now()
+	if !ok {
+		return ""
+	}
+	text := number(ready)
+	if g.Backends != nil {
+		text += " of " + number(*g.Backends)
+	}
+	text += " backends of the gateway " + g.Name + " ready"
+	if g.Ready.Usual != nil {
+		text += ", usually " + number(g.had())
+	}
+	return text
+}
+
+// waits says how many requests wait in the gateway; "" is not known.
+func (g *GatewayPages) waits() string {
+	return level("waiting requests in the gateway "+g.Name, g.Waiting, number)
+}
+
+// gatewayLines returns what the gateway of the endpoint shows, as evidence of a cause that
+// may be there.
+func (f *facts) gatewayLines() []string {
+	g := f.Gateway
+	if g == nil || g.Up == 0 {
+		return nil
+	}
+	return append(lines(g.readiness(), g.waits()), g.Failing[:min(len(g.Failing), maxNames)]...)
+}
+
+func matchGatewayQueue(f *facts) *match {
+	if !f.isLate() || !f.isLoad() || !f.gatewayQueues() {
+		return nil
+	}
+	m := &match{share: 1, ofLatency: true}
+	if g := f.Gateway; g != nil {
+		m.title = "requests wait in the queue of the gateway " + g.Name
+		m.evidence = lines(g.waits(), level("time in the queue of the gateway", g.Queue, seconds), g.readiness())
+	}
+	if len(f.failed) > 0 {
+		n, _ := f.share(outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal))
+		m.ofLatency = false
+		m.evidence = append(m.evidence, fmt.Sprintf("%d of %s: %s", n, plural(len(f.failed), "failed probe"), f.quote(&f.failed[len(f.failed)-1])))
+	}
+	m.evidence = append(append(m.evidence, f.lateness()...), f.parts()...)
+	for _, line := range f.queue() {
+		m.evidence = append(m.evidence, "at the servers: "+line)
+	}
+	return m
+}
+
+// gatewayQueues reports whether the queue of the gateway is what makes first tokens late:
+// the longest part of TTFT or, where these are not known, half of what it has more than
+// usual; while probes time out, requests that wait.
+func (f *facts) gatewayQueues() bool {
+	if len(f.TTFTParts) > 0 && len(f.lateTTFT) > 0 {
+		return f.TTFTParts[0].Name == "gateway_queue"
+	}
+	g := f.Gateway
+	if g == nil || g.Up == 0 {
+		return false
+	}
+	if len(f.lateTTFT) > 0 {
+		return isMostOf(g.Queue, f.lateTTFT[0].TTFT)
+	}
+	waiting, _ := g.Waiting.now()
+	more, known := g.Waiting.ratio()
+	return waiting >= 1 && (!known || more >= worse)
+}
+
+// isMostOf reports whether a part is at least half of what a latency has more than usual,
+// or of all of it where it is not known what is usual.
+func isMostOf(part *Level, late Latency) bool {
+	now, ok := part.now()
+	if !ok || late.Now == nil || now < *late.Now/4 {
+		return false
+	}
+	if part.Usual != nil && late.Usual != nil && *late.Now > *late.Usual {
+		return now-*part.Usual >= (*late.Now-*late.Usual)/2
+	}
+	return now >= *late.Now/2
+}
