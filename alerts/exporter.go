@@ -308,9 +308,10 @@ unless on (job, instance)
 const ofProber = ofEach + ", job, instance"
 
 // failedShare is the share of the probes of half an hour that failed, of each
-// exporter that still reports the module: one that has ended does not disagree.
+// exporter that still reports the module: one that has ended does not disagree. It goes
+// by the successes, whose counter a compact page has at zero too.
 const failedShare = `(
-    sum by (%[1]s) (increase(inference_probe_results_total{outcome!~"success|canceled",concurrency=""}[30m]))
+    1 - sum by (%[1]s) (increase(inference_probe_results_total{outcome="success",concurrency=""}[30m]))
     / on (%[1]s)
     (sum by (%[1]s) (increase(inference_probe_results_total{outcome!="canceled",concurrency=""}[30m])) >= 4)
     and on (%[1]s)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,7 @@ type Exposition struct {
 	stores   []Store
 	gatherer prometheus.Gatherer
 	buffers  sync.Pool // of *[]byte
+	compact  atomic.Bool
 }
 
 // NewExposition returns the page of the stores, in their order, and g. No
@@ -40,6 +42,10 @@ func NewExposition(g prometheus.Gatherer, stores ...Store) *Exposition {
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
 	}
 }
+
+// SetCompact says whether the pages from now on leave out what repeats or is zero: see
+// the encoder's compact.
+func (e *Exposition) SetCompact(compact bool) { e.compact.Store(compact) }
 
 // Formats returns the formats that Write knows, in order of preference: what
 // expfmt.NegotiateAccept wants.
@@ -78,11 +84,11 @@ func (e *Exposition) writeStores(w io.Writer, format expfmt.Format, buf *[]byte)
 		if open && !slices.Contains([]string{expfmt.OpenMetricsVersion_1_0_0, expfmt.OpenMetricsVersion_0_0_1}, format.Version()) {
 			break
 		}
-		enc := &textEncoder{open: open, buf: (*buf)[:0]}
+		enc := &textEncoder{open: open, short: e.compact.Load(), buf: (*buf)[:0]}
 		defer func() { *buf = enc.buf }()
 		return e.encode(w, enc)
 	case expfmt.TypeProtoDelim:
-		enc := &protoEncoder{buf: (*buf)[:0]}
+		enc := &protoEncoder{short: e.compact.Load(), buf: (*buf)[:0]}
 		defer func() { *buf = enc.buf }()
 		return e.encode(w, enc)
 	}
@@ -132,6 +138,12 @@ type encoder interface {
 	histogram(h *histogram)
 	engineHistogram(h *engine.Histogram)
 
+	// compact reports whether the page is for those who pay by series. Such a page has no
+	// classic buckets of probes, no TTFO that equals the TTFT, no empty summaries, and no
+	// counter at zero of what ought not to happen. The counter of successes and all that
+	// a rule divides by remain.
+	compact() bool
+
 	// flush and end write what is due to w. They are called without a lock.
 	flush(w io.Writer) error
 	end(w io.Writer) error
@@ -142,6 +154,7 @@ type encoder interface {
 // final "# EOF" is left to the one who knows that nothing follows.
 type textEncoder struct {
 	open  bool
+	short bool // compact
 	buf   []byte
 	f     *family
 	parts *lineParts
@@ -174,6 +187,9 @@ func (e *textEncoder) histogram(h *histogram) {
 	var cumulative uint64
 	counts, exemplars := h.counts, h.exemplars
 	for i, le := range e.parts.le {
+		if e.short && i < len(*h.bounds) {
+			continue
+		}
 		if i == len(*h.bounds) {
 			cumulative = h.count
 		} else if len(counts) > 0 && counts[0].key() == int32(i) {
@@ -211,6 +227,8 @@ func (e *textEncoder) engineHistogram(h *engine.Histogram) {
 	e.buf = append(e.buf, '\n')
 	e.sumAndCount(0, h.Sum, h.Count)
 }
+
+func (e *textEncoder) compact() bool { return e.short }
 
 func (e *textEncoder) flush(w io.Writer) error {
 	if len(e.buf) < flushBytes {

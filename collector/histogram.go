@@ -88,6 +88,11 @@ func (h *histogram) observeTraced(v float64, trace [16]byte, at time.Time) {
 	h.exemplars = slices.Insert(h.exemplars, i, e)
 }
 
+// equals reports whether the same was observed, in the same order.
+func (h *histogram) equals(other *histogram) bool {
+	return h.count == other.count && h.sum == other.sum && slices.Equal(h.sparse, other.sparse)
+}
+
 // bucketOf returns the index of the classic bucket of v; len(bounds) is +Inf.
 func (h *histogram) bucketOf(v float64) int {
 	i, _ := slices.BinarySearch(*h.bounds, v)

@@ -115,9 +115,7 @@ func latencyFamilies() []*probeFamily {
 		probeHistogram("probe_ttft_seconds", ttftBounds,
 			"Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated content of any kind, including reasoning. With count_waiting also the waits of inference_probe_waiting_total.",
 			func(v *values) *histogram { return &v.ttft }),
-		probeHistogram("probe_ttfo_seconds", ttftBounds,
-			"Time to first output of successful probes: like TTFT, but to the first event that is visible to a user, excluding reasoning.",
-			func(v *values) *histogram { return &v.ttfo }),
+		ttfoFamily(),
 		probeHistogram("probe_tpot_seconds", tpotBounds,
 			"Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event. If reasoning tokens are not streamed, or only as a summary, from the first to the last event of the answer, divided by the tokens of the answer. One observation per probe for which these are known.",
 			func(v *values) *histogram { return &v.tpot }),
@@ -128,6 +126,18 @@ func latencyFamilies() []*probeFamily {
 			"Longest time between two consecutive token events of a successful probe. One observation per probe.",
 			func(v *values) *histogram { return &v.maxGap }),
 	}
+}
+
+// ttfoFamily is absent from a compact page as long as it has what the TTFT has.
+func ttfoFamily() *probeFamily {
+	return newProbeFamily(Family{
+		Name: "probe_ttfo_seconds", Type: Histogram, Unit: "seconds",
+		Help: "Time to first output of successful probes: like TTFT, but to the first event that is visible to a user, excluding reasoning.",
+	}, ttftBounds, func(e encoder, _ *family, v *values) {
+		if !e.compact() || !v.ttfo.equals(&v.ttft) {
+			e.histogram(&v.ttfo)
+		}
+	})
 }
 
 // lastFamilies are the gauges of the latest success.
@@ -148,15 +158,15 @@ func lastFamilies() []*probeFamily {
 // untimedFamilies count probes of all kinds whose latencies count nowhere.
 func untimedFamilies() []*probeFamily {
 	return []*probeFamily{
-		probeCounter("probe_imprecise_total", "",
+		flawCounter("probe_imprecise_total",
 			"Probes whose latencies are unreliable: the exporter was too busy, its clock was unstable, or the reply was compressed. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives except availability.",
-			func(v *values) (uint64, bool) { return v.imprecise, true }),
-		probeCounter("probe_disturbed_total", "",
+			func(v *values) uint64 { return v.imprecise }),
+		flawCounter("probe_disturbed_total",
 			"Probes during which the exporter sent a burst of requests to the same endpoint. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives.",
-			func(v *values) (uint64, bool) { return v.disturbed, true }),
-		probeCounter("probe_confirmations_total", "",
+			func(v *values) uint64 { return v.disturbed }),
+		flawCounter("probe_confirmations_total",
 			"Probes that the exporter added soon after a failure to confirm it. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives, because they come after failures only.",
-			func(v *values) (uint64, bool) { return v.confirmations, true }),
+			func(v *values) uint64 { return v.confirmations }),
 	}
 }
 

@@ -284,12 +284,26 @@ func probeCounter(name, unit, help string, get func(v *values) (n uint64, presen
 		})
 }
 
-// probeCounters returns a family of one counter for each value of a label.
+// flawCounter returns a family of one counter of what ought not to happen, absent from a
+// compact page at zero.
+func flawCounter(name, help string, get func(v *values) uint64) *probeFamily {
+	return newProbeFamily(Family{Name: name, Type: Counter, Help: help}, nil,
+		func(e encoder, _ *family, v *values) {
+			if n := get(v); n > 0 || !e.compact() {
+				e.counter(0, float64(n))
+			}
+		})
+}
+
+// probeCounters returns a family of one counter for each value of a label; on a compact
+// page those at zero are absent but for successes.
 func probeCounters(name, label string, set []string, help string, get func(v *values, i int) uint64) *probeFamily {
 	return newProbeFamily(Family{Name: name, Type: Counter, Labels: []string{label}, Values: set, Help: help}, nil,
 		func(e encoder, f *family, v *values) {
 			for _, i := range f.order {
-				e.counter(i, float64(get(v, i)))
+				if n := get(v, i); n > 0 || !e.compact() || f.Values[i] == string(result.Success) {
+					e.counter(i, float64(n))
+				}
 			}
 		})
 }
@@ -310,7 +324,7 @@ func probeSummary(name string, phases []string, help string, get func(v *values)
 				return
 			}
 			for _, i := range f.order {
-				if showEmpty(i) || all[i].count > 0 {
+				if all[i].count > 0 || showEmpty(i) && !e.compact() {
 					e.summary(i, &all[i])
 				}
 			}

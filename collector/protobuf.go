@@ -46,6 +46,7 @@ const (
 	fieldHistogramPositiveSpan  protowire.Number = 12
 	fieldHistogramPositiveDelta protowire.Number = 13
 	fieldHistogramCreated       protowire.Number = 15
+	fieldHistogramExemplar      protowire.Number = 16
 
 	fieldBucketCount    protowire.Number = 1
 	fieldBucketBound    protowire.Number = 2
@@ -70,6 +71,7 @@ const maxSpanGap = 2
 // carries native histograms. A family is one message with its length in front,
 // so it is gathered whole before it is written.
 type protoEncoder struct {
+	short   bool // compact
 	buf     []byte
 	f       *family
 	block   *labelBlock
@@ -114,7 +116,11 @@ func (e *protoEncoder) histogram(h *histogram) {
 	value := e.open(fieldMetricHistogram)
 	e.varint(fieldHistogramCount, h.count)
 	e.double(fieldHistogramSum, h.sum)
-	e.classic(h)
+	if e.short {
+		e.nativeExemplars(h)
+	} else {
+		e.classic(h)
+	}
 	e.varint(fieldHistogramSchema, protowire.EncodeZigZag(int64(h.schema)))
 	e.double(fieldHistogramZeroThreshold, nativeZeroThreshold)
 	e.varint(fieldHistogramZeroCount, h.zero)
@@ -140,6 +146,8 @@ func (e *protoEncoder) engineHistogram(h *engine.Histogram) {
 	e.close(value)
 	e.close(metric)
 }
+
+func (e *protoEncoder) compact() bool { return e.short }
 
 func (e *protoEncoder) flush(io.Writer) error { return nil }
 
@@ -182,7 +190,7 @@ func (e *protoEncoder) classic(h *histogram) {
 		e.varint(fieldBucketCount, cumulative)
 		e.double(fieldBucketBound, bound)
 		if len(exemplars) > 0 && h.bucketOf(exemplars[0].value) == i {
-			e.exemplar(&exemplars[0])
+			e.exemplar(fieldBucketExemplar, &exemplars[0])
 			exemplars = exemplars[1:]
 		}
 		e.close(bucket)
@@ -191,7 +199,7 @@ func (e *protoEncoder) classic(h *histogram) {
 		bucket := e.open(fieldHistogramBucket)
 		e.varint(fieldBucketCount, h.count)
 		e.double(fieldBucketBound, math.Inf(1))
-		e.exemplar(&exemplars[0])
+		e.exemplar(fieldBucketExemplar, &exemplars[0])
 		e.close(bucket)
 	}
 }
@@ -229,9 +237,16 @@ func (e *protoEncoder) native(buckets tally) {
 	}
 }
 
-// exemplar appends the exemplar of a bucket.
-func (e *protoEncoder) exemplar(x *exemplar) {
-	start := e.open(fieldBucketExemplar)
+// nativeExemplars appends the exemplars of a histogram without classic buckets.
+func (e *protoEncoder) nativeExemplars(h *histogram) {
+	for i := range h.exemplars {
+		e.exemplar(fieldHistogramExemplar, &h.exemplars[i])
+	}
+}
+
+// exemplar appends an exemplar, of a bucket or of a whole histogram.
+func (e *protoEncoder) exemplar(field protowire.Number, x *exemplar) {
+	start := e.open(field)
 	label := e.open(fieldExemplarLabel)
 	e.buf = appendString(e.buf, fieldPairName, "trace_id")
 	e.buf = protowire.AppendTag(e.buf, fieldPairValue, protowire.BytesType)

@@ -79,7 +79,9 @@ func readingFamilies() []*serverFamily {
 			Help: "Failed scrapes of the server's page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type) or belongs to an unknown engine (unmapped).",
 		}, func(e encoder, f *family, v serverValues) {
 			for _, i := range f.order {
-				e.counter(i, float64(v.status.Failures[reasons[i]]))
+				if n := v.status.Failures[reasons[i]]; n > 0 || !e.compact() {
+					e.counter(i, float64(n))
+				}
 			}
 		}),
 		newServerFamily(Family{

@@ -12,7 +12,7 @@ func badFiles() map[string][]string {
 		"anchor":                 {`: not valid YAML: an alias (*name) without its anchor (&name); put a value that begins with * in quotes`},
 		"root":                   {`:1: want a mapping, got a list`},
 		"unknown-key":            {`:3: endpoints[0].urll: unknown key "urll"; known here: api, budget, cloud_identity, gateway, hardware, http, labels, model, modules, name, price, request, servers, sigv4, slo, url`},
-		"unknown-section":        {`:1: discoveries: unknown key "discoveries"; known here: discovery, endpoints, engines, gateway_mappings, gateways, global, gpus, modules, probe, tracing`},
+		"unknown-section":        {`:1: discoveries: unknown key "discoveries"; known here: discovery, endpoints, engines, gateway_mappings, gateways, global, gpus, metrics, modules, probe, tracing`},
 		"duplicate-key":          {`:4: endpoints[0].model: duplicate key, the first is on line 3`},
 		"key-not-plain":          {`:1: want plain keys, got a list as a key`},
 		"merge":                  {`:3: endpoints[0]["<<"]: want mappings to merge, got a plain value`},

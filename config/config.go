@@ -38,6 +38,8 @@ type Config struct {
 	Probe Probe `yaml:"probe,omitempty"`
 	// Tracing says where to send the trace of each probe.
 	Tracing Tracing `yaml:"tracing,omitempty"`
+	// Metrics says what the page of metrics has.
+	Metrics Metrics `yaml:"metrics,omitempty"`
 	// Engines say how to read the metrics pages of server software, by the name
 	// of the software; see below. Default: the built-in mappings.
 	Engines map[string]*Engine `yaml:"engines,omitempty"`

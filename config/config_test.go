@@ -122,6 +122,7 @@ func TestDefaults(t *testing.T) {
 			Headers:      map[string]promconfig.Secret{"X-Key": "a"},
 		}
 	})
+	f("metrics: {compact: true}\n"+one, func(c *Config) { c.Metrics.Compact = true })
 	f("endpoints: [{url: http://h:8000, http: {enable_http2: true, follow_redirects: false}}]\n", func(c *Config) {
 		c.Endpoints[0].HTTP.EnableHTTP2 = true
 	})

@@ -126,6 +126,7 @@ func TestFullExample(t *testing.T) {
 		MetricsPages{},
 		Probe{},
 		Tracing{},
+		Metrics{},
 	} {
 		for key := range keysOf(reflect.TypeOf(v)) {
 			if !regexp.MustCompile(`(?m)[\s{]` + key + `:(\s|$)`).Match(text) {
@@ -174,7 +175,7 @@ func newReference(t *testing.T) *reference {
 		*c, c.Global, c.Global.Limits, *c.Modules[Interactive], c.Modules[Interactive].Timeouts, *c.Endpoints[0],
 		c.Endpoints[0].Request, c.Endpoints[0].Servers, defaultSLO(), defaultSigV4(),
 		CloudIdentity{},
-		c.Probe, c.Tracing,
+		c.Probe, c.Tracing, c.Metrics,
 		Expect{},
 		defaultTraffic(),
 		Arrivals{},

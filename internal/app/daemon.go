@@ -67,6 +67,7 @@ type daemon struct {
 	board     *status.Board
 	state     *store.Store // nil where none is kept
 	traces    *traces
+	metrics   *collector.Exposition
 	web       *web.Server
 	reloads   chan chan error // requests to reload, each with where the error goes
 }
@@ -112,8 +113,9 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.self.WatchDroppedSpans(d.traces.Dropped)
 	d.self.WatchDroppedLogLines(env.lostLines)
 	d.openState()
+	d.metrics = collector.NewExposition(registry, probes, servers)
 	var err error
-	if d.web, err = d.newWeb(registry, collector.NewExposition(registry, probes, servers)); err == nil {
+	if d.web, err = d.newWeb(registry); err == nil {
 		err = d.activate(cfg)
 	}
 	if err != nil {
@@ -126,10 +128,10 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 }
 
 // newWeb returns the web server with all that it shows.
-func (d *daemon) newWeb(registry *prometheus.Registry, metrics *collector.Exposition) (*web.Server, error) {
+func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links, Version: version.Info(),
-		Metrics: metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet.Prober(), Logger: d.env.logger,
+		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet.Prober(), Logger: d.env.logger,
 		Hangs: d.hangs, Status: d.board, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info, MCP: d.mcp,
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },
 	}

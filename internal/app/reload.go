@@ -148,6 +148,7 @@ func (d *daemon) activate(cfg *config.Config) error {
 		return errors.Join(err, d.discovery.Apply(d.active.config()), d.applyGPUPages(d.active.config()))
 	}
 	d.traces.use(cfg.Tracing, spans)
+	d.metrics.SetCompact(cfg.Metrics.Compact)
 	if d.probing != nil {
 		d.probing.SetLimits(cfg.Global.Limits.InFlight, cfg.Global.Limits.InFlightPerHost)
 	}

@@ -226,7 +226,7 @@ func capacityMoney() []Panel {
 			Queries: []Query{{
 				Expr: "60 * " + sumRate("endpoint, model, module", "15m", "inference_probe_skipped_total", ofEndpoint, `reason="budget"`) + " > 0", Legend: name + " {{module}}",
 			}},
-			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "none, if there was a probe",
+			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: noneOfProbes,
 		},
 	}
 }

@@ -60,7 +60,7 @@ func endpointNow() []Panel {
 			What: "How most of the probes that failed in the last hour ended.", By: ByProbe,
 			Worry: "there is any; the row Failures shows when.", Alerts: []string{"InferenceProbeFailing"},
 			Queries: []Query{{Expr: "topk(1, " + sumIncrease("outcome", "1h", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`) + " > 0)", Legend: "{{outcome}}"}},
-			NoValue: "none, if there was a probe",
+			NoValue: noneOfProbes,
 		},
 		{
 			Title: "Error budget left, 30 days", Viz: BarGauge, Unit: "percentunit", Width: 5, Height: 5,
@@ -232,9 +232,10 @@ func endpointTokens() []Panel {
 		{
 			Title: "Time to first visible output", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Median over 30 minutes of TTFO: to the first event that a user sees, reasoning left out. Equal to TTFT for a model that does not reason.", By: ByProbe,
-			Worry:   "it grows while TTFT does not: the model reasons longer.",
-			Queries: []Query{{Expr: quantile(0.5, byModule, "30m", "inference_probe_ttfo_seconds", ofProbes), Legend: module}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Worry: "it grows while TTFT does not: the model reasons longer.",
+			Queries: []Query{{Expr: quantile(0.5, byModule, "30m", "inference_probe_ttfo_seconds", ofProbes) + " or " +
+				quantile(0.5, byModule, "30m", "inference_probe_ttft_seconds", ofProbes), Legend: module}}, // which alone a compact page has of equal ones
+			Min: ptr(0.0), NoValue: noProber,
 		},
 		{
 			Title: "Prompt tokens from the prefix cache", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
@@ -263,7 +264,7 @@ func endpointFailures() []Panel {
 			What: "Failed probes a minute, by how they ended. The table of outcomes is in docs/metrics.md.", By: ByProbe,
 			Worry: "any outcome lasts.", Alerts: []string{"InferenceProbeFailing", "InferenceEndpointDown", "InferenceAvailabilityDegradedNow"},
 			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`), Legend: "{{outcome}}"}},
-			Named:   outcomeColors, Min: ptr(0.0), NoValue: noProber,
+			Named:   outcomeColors, Min: ptr(0.0), NoValue: noneOfProbes,
 		},
 		{
 			Title: "Limited, overloaded, cut, empty", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
@@ -275,7 +276,7 @@ func endpointFailures() []Panel {
 				{Expr: outcome("truncated"), Legend: "cut {{module}}"},
 				{Expr: outcome("empty"), Legend: "empty {{module}}"},
 			},
-			Min: ptr(0.0), SoftMax: ptr(0.1), NoValue: noProber,
+			Min: ptr(0.0), SoftMax: ptr(0.1), NoValue: noneOfProbes,
 		},
 		{
 			Title: "Successes with a flaw", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
@@ -303,7 +304,7 @@ func endpointFailures() []Panel {
 			What: "Probes a minute that were due and did not run: the one before still ran (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget was spent (budget), the prompt has no room in the context (context_length), the server has several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret of the endpoint is missing (secret_missing), or the exporter lacks descriptors, memory or ports (resources).", By: ByExporter,
 			Worry: "it lasts: what is not probed is not watched.", Alerts: []string{"InferenceScheduleLag", "InferenceProbeStale", "InferenceProbeBudgetExhausted", "InferenceExporterLacksResources"},
 			Queries: []Query{{Expr: "60 * " + sumRate("reason", "$__rate_interval", "inference_probe_skipped_total", ofEndpoint), Legend: "{{reason}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Min:     ptr(0.0), NoValue: noneOfProbes,
 		},
 	}
 }
@@ -339,10 +340,11 @@ func bestProber() string {
 	return "max by (endpoint, model, " + byModule + ") (" + ofProbes.of("inference_probe_success") + ")"
 }
 
-// failedByProber is the share of failed probes over a window. by holds instance.
+// failedByProber is the share of failed probes over a window. by holds instance. It goes
+// by the successes, whose counter a compact page has at zero too.
 func failedByProber(by, window string) string {
 	const name = "inference_probe_results_total"
-	return "(" + sumIncrease(by, window, name, ofProbes, `outcome!~"success|canceled"`) +
+	return "(1 - " + sumIncrease(by, window, name, ofProbes, `outcome="success"`) +
 		" / (" + sumIncrease(by, window, name, ofProbes, `outcome!="canceled"`) + " > 0))"
 }
 

@@ -49,7 +49,8 @@ func fleet() Board {
 func fleetStats() []Panel {
 	state := endpointState()
 	ran := "sum(increase(" + ofProbes.of("inference_probe_results_total") + "[15m]))"
-	share := ran + " / (" + ran + " + sum(increase(" + ofProbes.of("inference_probe_skipped_total") + "[15m])))"
+	// A compact page has no counter of skipped probes before the first one.
+	share := ran + " / (" + ran + " + (sum(increase(" + ofProbes.of("inference_probe_skipped_total") + "[15m])) or 0 * " + ran + "))"
 	return []Panel{
 		{
 			Title: "Endpoints", Viz: Stat, Width: 7, Height: 6,
@@ -235,7 +236,7 @@ func fleetCauses() []Panel {
 			What: "Failed probes a minute over 5 minutes, by how they ended.", By: ByRules,
 			Worry: "one outcome dominates: dns, connect and tls point to the network, unauthorized and rate_limited to the account, overloaded and timeouts to the load.", Alerts: []string{"InferenceProbeFailing"},
 			Queries: []Query{{Expr: "60 * sum by (outcome) (" + ofRecorded.of("endpoint:inference_probe_failures:rate5m") + ")", Legend: "{{outcome}}"}},
-			Named:   outcomeColors, Min: ptr(0.0), NoValue: "none, if there was a probe",
+			Named:   outcomeColors, Min: ptr(0.0), NoValue: noneOfProbes,
 		},
 		{
 			Title: "Median TTFT against last week", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,

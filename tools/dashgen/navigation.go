@@ -3,6 +3,9 @@ package main
 // noProber is shown where there is no data of probes: that is not good news.
 const noProber = "no data: is the prober up?"
 
+// noneOfProbes is shown where there may be no series because nothing has happened yet.
+const noneOfProbes = "none, if there was a probe"
+
 func datasourceVariable() Variable { return Variable{Name: "datasource", Label: "Data source"} }
 
 func jobVariable() Variable {
