@@ -33,6 +33,10 @@ sum by (model) (%[2]s and on ($K) endpoint:%[1]s:rate5m)`, tokens, gpus))
 // gpus is how many GPUs the servers of an endpoint have together.
 const gpus = "endpoint:inference_endpoint_gpus:sum"
 
+// arrivals is there for modules whose bursts start one after the other: how many tokens a
+// second they yield follows from the rate of the requests, not from the endpoint alone.
+const arrivals = "inference_probe_arrivals_per_second"
+
 // scalingRecorded compares deployments of one model by bursts, which ask the same of each:
 // what servers generate for users depends on how much these ask.
 func scalingRecorded() []Rule {
@@ -46,9 +50,11 @@ func scalingRecorded() []Rule {
   avg by (%[1]s) (avg_over_time(inference_probe_burst_output_tokens_per_second[1h]))
   unless on (%[1]s)
   max by (%[1]s) (max_over_time(inference_probe_burst_failed[1h])) > 0
+  unless on ($K, module)
+  max by ($K, module) (max_over_time(%[3]s[1h]))
 )
 / on ($K) group_left
-%[2]s`, burst, gpus),
+%[2]s`, burst, gpus, arrivals),
 		record("module:inference_probe_burst_output_tokens_per_second:scaling_efficiency", `(
   %[1]s{model!=""}
   / on (model, module, concurrency) group_left
@@ -110,7 +116,11 @@ func moneyGroup() Group {
 	}
 	return Group{Name: "inference-recorded-money", Interval: "1m", Rules: []Rule{
 		cost("single_stream", `avg by ($K, module) (avg_over_time(inference_probe_last_output_tokens_per_second{concurrency=""}[1h]))`),
-		cost("bursts", `avg by ($K, module, concurrency) (avg_over_time(inference_probe_burst_output_tokens_per_second[1h]))`),
+		cost("bursts", `(
+  avg by ($K, module, concurrency) (avg_over_time(inference_probe_burst_output_tokens_per_second[1h]))
+  unless on ($K, module)
+  max by ($K, module) (max_over_time(`+arrivals+`[1h]))
+)`),
 	}}
 }
 

@@ -240,6 +240,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 			t.Errorf("values of %s (-source +page):\n%s", kind, d)
 		}
 	}
+	f("../config", "ArrivalProcess", labelValues(config.ArrivalProcesses())...)
 	f("../config", "Precision", labelValues(config.Precisions())...)
 	f("../config", "Quantity", labelValues(slices.Compact(slices.Sorted(slices.Values(append(config.Quantities(), config.GatewayQuantities()...)))))...)
 	f("../discovery", "Reason", labelValues(discovery.Reasons())...)

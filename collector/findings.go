@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/estimate"
 )
 
@@ -174,7 +175,7 @@ func reuseFamilies() []*findingsFamily {
 	}
 }
 
-// burstFamilies are what came of requests that started together.
+// burstFamilies are the results of requests that start together, or by an arrival process.
 func burstFamilies() []*findingsFamily {
 	return []*findingsFamily{
 		burstGauge("failed", "",
@@ -218,7 +219,26 @@ func burstFamilies() []*findingsFamily {
 				}
 				return gauge{f.Carried.TokensPerSecond, f.Carried.TokensPerSecond > 0}
 			}),
+		arrivalsFamily(),
 	}
+}
+
+// arrivalsFamily tells bursts whose requests start one after the other from those whose
+// requests start together.
+func arrivalsFamily() *findingsFamily {
+	return newFindingsFamily(Family{
+		Name: "arrivals_per_second", Type: Gauge, Labels: []string{"kind"}, Values: labelValues(config.ArrivalProcesses()),
+		Help: "Requests of a run that start per second on average, by the configuration, if they start one after the other instead of all at once: by a Poisson process (poisson) or a recording (recorded). Only for modules with arrivals.",
+	}, func(e encoder, f *family, v *findingsValues) {
+		if v.Arrivals == nil {
+			return
+		}
+		for _, i := range f.order {
+			if f.Values[i] == string(v.Arrivals.Process) {
+				e.gauge(i, v.Arrivals.PerSecond())
+			}
+		}
+	})
 }
 
 // changeFamilies count changes of what should stay the same.

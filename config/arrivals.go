@@ -13,6 +13,9 @@ const (
 	ArrivalRecorded ArrivalProcess = "recorded"
 )
 
+// ArrivalProcesses lists the closed set.
+func ArrivalProcesses() []ArrivalProcess { return []ArrivalProcess{ArrivalPoisson, ArrivalRecorded} }
+
 // maxArrivalRate is the largest rate in requests per second; at more, the requests of a
 // burst start as good as at once.
 const maxArrivalRate = 1000
@@ -40,6 +43,15 @@ type Arrivals struct {
 	Profile Profile `yaml:"-"`
 }
 
+// PerSecond returns how many requests start per second on average: Rate or, without, the
+// mean rate of the recording.
+func (a *Arrivals) PerSecond() float64 {
+	if last := len(a.Profile) - 1; last > 0 && a.Rate == 0 {
+		return float64(last) / a.Profile[last].Seconds()
+	}
+	return a.Rate
+}
+
 // validateArrivals requires one burst, that the arrivals are of, and bounds its span:
 // the connections are opened before.
 func (m *Module) validateArrivals(r *report, p path) {
@@ -48,7 +60,7 @@ func (m *Module) validateArrivals(r *report, p path) {
 	}
 	at := p.key("arrivals")
 	a := m.Arrivals
-	validateOneOf(r, at.key("process"), a.Process, ArrivalPoisson, ArrivalRecorded)
+	validateOneOf(r, at.key("process"), a.Process, ArrivalProcesses()...)
 	if len(m.Concurrency) != 1 || m.Concurrency[0] < 2 {
 		r.errorf(at, "needs concurrency with a single number above 1, which is how many requests a run makes")
 		return

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -113,6 +114,8 @@ type Findings struct {
 	Drift *Drift
 	// Bursts are the bursts of the latest run, small ones first.
 	Bursts []Burst
+	// Arrivals is how the requests of the bursts arrive; nil is all at once.
+	Arrivals *config.Arrivals
 	// Integrity is what the inspection of answers found; nil before the first finding.
 	Integrity *Integrity
 }
@@ -139,6 +142,8 @@ type Options struct {
 	// TTFT is the objective that bursts are held against; 0 is none, and then
 	// there is no knee.
 	TTFT time.Duration
+	// Arrivals is how the requests of bursts arrive; nil is all at once.
+	Arrivals *config.Arrivals
 	// FirstTokens is how many first tokens of the latest answers are compared with
 	// those before them; needed where they are watched.
 	FirstTokens int
@@ -203,6 +208,9 @@ func (t *Tracker) Observe(results []*result.Result) *Findings {
 	t.state.talks.observe(results, now)
 	t.state.bursts.observe(results, t.options.TTFT)
 	f := t.state.findings(now)
+	if f != nil && len(f.Bursts) > 0 {
+		f.Arrivals = t.options.Arrivals
+	}
 	if t.follows != nil {
 		t.follows.observe(results, now)
 		f = f.with(t.state.model, t.follows.likeness(now))

@@ -67,7 +67,7 @@ func (t Target) countsWaiting() bool { return t.Judged() && t.Endpoint.SLOWith(t
 // Tracker returns a tracker of what the results of the target show together.
 func (t Target) Tracker() *estimate.Tracker {
 	return estimate.NewTracker(estimate.Options{
-		Now: time.Now, TTFT: time.Duration(t.Endpoint.SLOWith(t.Module).TTFT), FirstTokens: t.Module.TrackedAnswers(),
+		Now: time.Now, TTFT: time.Duration(t.Endpoint.SLOWith(t.Module).TTFT), FirstTokens: t.Module.TrackedAnswers(), Arrivals: t.Module.Arrivals,
 	})
 }
 

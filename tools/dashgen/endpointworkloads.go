@@ -68,12 +68,15 @@ func endpointPrompts() []Panel {
 	}
 }
 
-// endpointBursts are the results of requests that start at the same moment.
+// endpointBursts are the results of requests that start at the same moment, and apart from
+// them those of requests that arrive as those of users do.
 func endpointBursts() []Panel {
 	const noBursts = "no module has concurrency, or its first run is still to come"
+	const noArrivals = "no module has arrivals, or its first run is still to come"
 	const legend = "{{concurrency}} at once {{module}}"
+	arrivals := "max by (module) (" + ofEndpoint.of("inference_probe_arrivals_per_second") + ")"
 	burst := func(name string) string {
-		return "max by (module, concurrency) (" + ofEndpoint.of(name) + ")"
+		return "max by (module, concurrency) (" + ofEndpoint.of(name) + ") unless on (module) " + arrivals
 	}
 	return []Panel{
 		{
@@ -81,7 +84,7 @@ func endpointBursts() []Panel {
 			What: "Median time to first token over an hour, for each size of bursts, and the objective.", By: ByProbe,
 			Worry: "a size that used to be fast crosses the dashed line: there is less room than before.", Alerts: []string{"InferenceBurstKneeFell"},
 			Queries: []Query{
-				{Expr: quantile(0.5, "module, concurrency", "1h", "inference_probe_ttft_seconds", ofEndpoint, `concurrency!=""`), Legend: legend},
+				{Expr: "(" + quantile(0.5, "module, concurrency", "1h", "inference_probe_ttft_seconds", ofEndpoint, `concurrency!=""`) + ") unless on (module) " + arrivals, Legend: legend},
 				threshold("ttft"),
 			},
 			Min: ptr(0.0), NoValue: noBursts,
@@ -113,6 +116,26 @@ func endpointBursts() []Panel {
 			Worry: "it is more than a few milliseconds: the exporter lacks CPU, and its bursts are smaller than their size.", Alerts: []string{"InferenceMeasurementSuspect"},
 			Queries: []Query{{Expr: burst("inference_probe_burst_start_spread_seconds"), Legend: legend}},
 			Min:     ptr(0.0), NoValue: noBursts,
+		},
+		{
+			Title: "TTFT of requests that arrive as those of users", Viz: TimeSeries, Unit: "s", Width: 12, Height: 7,
+			What: "Median and 99th percentile of the time to first token over an hour, of the modules whose requests start one after the other, by a Poisson process or a recording, counted from the planned start.", By: ByProbe,
+			Worry: "the upper line leaves the lower one: at this rate some requests wait for others.",
+			Queries: []Query{
+				{Expr: "(" + quantile(0.5, "module", "1h", "inference_probe_ttft_seconds", ofEndpoint, `concurrency!=""`) + ") and on (module) " + arrivals, Legend: "p50 {{module}}"},
+				{Expr: "(" + quantile(0.99, "module", "1h", "inference_probe_ttft_seconds", ofEndpoint, `concurrency!=""`) + ") and on (module) " + arrivals, Legend: "p99 {{module}}"},
+			},
+			Min: ptr(0.0), NoValue: noArrivals,
+		},
+		{
+			Title: "Rate of arrivals, and failures", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
+			What: "Requests that start per second on average, and how many of the latest run failed, of the same modules.", By: ByProbe,
+			Worry: "requests fail: the endpoint does not handle this rate.",
+			Queries: []Query{
+				{Expr: arrivals, Legend: "per second {{module}}"},
+				{Expr: "max by (module) (" + ofEndpoint.of("inference_probe_burst_failed") + ") and on (module) " + arrivals, Legend: "failed {{module}}"},
+			},
+			Min: ptr(0.0), NoValue: noArrivals,
 		},
 	}
 }
