@@ -9,11 +9,18 @@ const (
 )
 
 // memoryRecorded splits the memory in use on the GPUs of an endpoint into weights, KV
-// cache and rest. The servers report the first two of one GPU; the
-// rest needs both, and the readings of all GPUs that the endpoint names.
+// cache and rest. Servers report the first two of one GPU, or they follow from the
+// configuration where a server reports neither: the weights while a server has them on its
+// GPUs, the KV cache by its capacity. The rest needs both, and the readings of all GPUs
+// that the endpoint names.
 func memoryRecorded() []Rule {
-	ofAll := func(to, from string) Rule {
-		return record(to, "max by ($K) (%s) * on ($K) max by ($K) (inference_endpoint_gpus)", from)
+	ofAll := func(to, from, configured string) Rule {
+		return record(to, `max by ($K) (%s) * on ($K) max by ($K) (inference_endpoint_gpus)
+or on ($K)
+(
+%s
+unless on ($K) max by ($K) (inference_server_engines_sleeping) > 0
+)`, from, configured)
 	}
 	return []Rule{
 		record(memoryUsed, `sum by ($K) (
@@ -27,8 +34,10 @@ and on ($K)
   == on ($K)
   max by ($K) (inference_endpoint_gpus)
 )`),
-		ofAll(memoryWeights, "inference_server_model_weights_bytes"),
-		ofAll(memoryKVCache, "inference_server_kv_cache_bytes"),
+		ofAll(memoryWeights, "inference_server_model_weights_bytes", `  max by ($K) (inference_endpoint_total_weights_bytes)
+  and on ($K) max by ($K) (inference_server_up) == 1`),
+		ofAll(memoryKVCache, "inference_server_kv_cache_bytes", `  max by ($K) (inference_server_kv_cache_capacity_tokens)
+  * on ($K) max by ($K) (inference_endpoint_kv_cache_bytes_per_token)`),
 		record(memoryParts, `label_replace(%[2]s, "part", "weights", "", "")
 or label_replace(%[3]s, "part", "kv_cache", "", "")
 or label_replace(%[1]s - on ($K) %[2]s - on ($K) %[3]s >= 0, "part", "rest", "", "")`, memoryUsed, memoryWeights, memoryKVCache),

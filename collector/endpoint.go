@@ -140,6 +140,12 @@ func hardwareFamilies() []*hardwareFamily {
 		hardwareGauge("weights_bytes", "bytes",
 			"Bytes of weights that are read for each token, as configured: as such, or by the number of parameters and their precision.",
 			func(v hardwareValues) gauge { return gauge{float64(v.ReadBytes()), v.ReadBytes() > 0} }),
+		hardwareGauge("total_weights_bytes", "bytes",
+			"Bytes of all weights that one replica of the endpoint holds on its GPUs together, as configured. Absent unless it is.",
+			func(v hardwareValues) gauge { return gauge{float64(v.TotalWeights), v.TotalWeights > 0} }),
+		hardwareGauge("kv_cache_bytes_per_token", "",
+			"Bytes of KV cache of one token on all GPUs of a replica together, as configured. Times inference_server_kv_cache_capacity_tokens it is the memory that the replica sets aside for its KV cache. Absent unless it is configured.",
+			func(v hardwareValues) gauge { return gauge{float64(v.KVCachePerToken), v.KVCachePerToken > 0} }),
 		hardwareGauge("gpu_memory_bandwidth_bytes_per_second", "bytes_per_second",
 			"Memory bandwidth of one of the endpoint's GPUs, as configured or known of the product. Absent unless it is. inference_server_estimated_read_bytes_per_gpu_total and its sibling show how much of it is used.",
 			func(v hardwareValues) gauge {

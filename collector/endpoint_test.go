@@ -218,7 +218,7 @@ func hardwareOf(t *testing.T, p *Probes) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, v := range samples(t, p) {
-		for _, family := range []string{"decode_ceiling_tokens_per_second", "gpus", "weights_bytes", "gpu_memory_bandwidth_bytes_per_second", "gpu_info", "precision_info"} {
+		for _, family := range []string{"decode_ceiling_tokens_per_second", "gpus", "weights_bytes", "total_weights_bytes", "kv_cache_bytes_per_token", "gpu_memory_bandwidth_bytes_per_second", "gpu_info", "precision_info"} {
 			if strings.HasPrefix(name, "inference_endpoint_"+family+"{") {
 				out[strings.TrimPrefix(name, "inference_endpoint_")] = v
 			}
@@ -248,12 +248,14 @@ func TestHardwareLabels(t *testing.T) {
 	p.SetEndpoint(EndpointInfo{Endpoint: "plain"})
 	p.SetEndpoint(EndpointInfo{
 		Endpoint: "e", Labels: map[string]string{"team": "search", "uuid": "reserved"},
-		Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 2, Weights: 16_000_000_000, UUIDs: []string{"GPU-b", "GPU-a"}},
+		Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 2, Weights: 16_000_000_000, TotalWeights: 17_000_000_000, KVCachePerToken: 2 * 32 * 8 * 128 * 2, UUIDs: []string{"GPU-b", "GPU-a"}},
 	})
 	wantSamples(t, hardwareOf(t, p), map[string]string{
 		`decode_ceiling_tokens_per_second{endpoint="e",team="search"}`:      "418.75",
 		`gpus{endpoint="e",team="search"}`:                                  "2",
 		`weights_bytes{endpoint="e",team="search"}`:                         "1.6e+10",
+		`total_weights_bytes{endpoint="e",team="search"}`:                   "1.7e+10",
+		`kv_cache_bytes_per_token{endpoint="e",team="search"}`:              "131072",
 		`gpu_memory_bandwidth_bytes_per_second{endpoint="e",team="search"}`: "3.35e+12",
 		`gpu_info{endpoint="e",team="search",uuid="GPU-a"}`:                 "1",
 		`gpu_info{endpoint="e",team="search",uuid="GPU-b"}`:                 "1",
@@ -263,6 +265,8 @@ func TestHardwareLabels(t *testing.T) {
 		`decode_ceiling_tokens_per_second{endpoint="e",model="m",team="search"}`:      "418.75",
 		`gpus{endpoint="e",model="m",team="search"}`:                                  "2",
 		`weights_bytes{endpoint="e",model="m",team="search"}`:                         "1.6e+10",
+		`total_weights_bytes{endpoint="e",model="m",team="search"}`:                   "1.7e+10",
+		`kv_cache_bytes_per_token{endpoint="e",model="m",team="search"}`:              "131072",
 		`gpu_memory_bandwidth_bytes_per_second{endpoint="e",model="m",team="search"}`: "3.35e+12",
 		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-a"}`:                 "1",
 		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-b"}`:                 "1",

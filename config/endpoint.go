@@ -316,6 +316,16 @@ type Hardware struct {
 	// be given beside `weights`. What a checkpoint keeps in another
 	// precision, mostly embeddings, is then not counted.
 	Parameters float64 `yaml:"parameters,omitempty"`
+	// TotalWeights are the bytes of all weights that one replica holds on its GPUs
+	// together; of a mixture of experts, those of all experts. With it the memory of the
+	// GPUs is split into weights, KV cache and rest, where the server does not
+	// report its weights.
+	TotalWeights Bytes `yaml:"total_weights,omitempty"`
+	// KVCachePerToken are the bytes of KV cache of one token on all GPUs of a replica
+	// together: 2 × layers × KV heads × head size × bytes of a value, such as 128KiB
+	// for Llama 3.1 8B in bf16. With it the bytes of the KV cache follow from its
+	// capacity in tokens, where the server does not report them.
+	KVCachePerToken Bytes `yaml:"kv_cache_per_token,omitempty"`
 	// WeightsPrecision is the number format in which the weights are stored: `fp32`,
 	// `bf16`, `fp16`, `fp8`, `mxfp8`, `int8`, `fp4`, `mxfp4`, `nvfp4` or `int4`. It is a
 	// label, and gives the bytes of `parameters`.
