@@ -27,6 +27,7 @@ modules:
   quick: {interval: 200ms, input_tokens: 16, output_tokens: 2}
   ladder: {input_tokens: [64, 512], output_tokens: 2}
   same: {interval: 200ms, prompt: Say something., output_tokens: 8, fingerprint: true}
+  users: {interval: 5s, input_tokens: 16, output_tokens: 2, concurrency: [4], arrivals: {process: poisson, rate: 20}}
 endpoints:
 `
 
@@ -57,7 +58,7 @@ func simulatedServers() []simulated {
 			Model: model, Seed: 2, DecodeStep: step, FaultRatio: 0.3,
 			Faults: faults("status_503", "error_event_midstream", "cut_before_finish", "empty_stream", "stall_midstream"),
 		}},
-		{"sglang", both, simulator.Options{Model: model, Seed: 3, DecodeStep: step, Engine: "sglang", TokensPerEvent: 2}},
+		{"sglang", "modules: [interactive, warm, users]", simulator.Options{Model: model, Seed: 3, DecodeStep: step, Engine: "sglang", TokensPerEvent: 2}},
 		{"ollama", both + ", api: ollama", simulator.Options{Model: model, Seed: 4, DecodeStep: step, Engine: "ollama"}},
 	}
 }
