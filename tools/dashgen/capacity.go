@@ -17,6 +17,7 @@ func capacity() Board {
 			{Title: "Work of a GPU", Panels: capacityGPUs()},
 			{Title: "Money", Panels: capacityMoney()},
 			{Title: "Quality, speed and cost", Panels: capacityFrontier()},
+			{Title: "Providers of a model", Collapsed: true, Panels: capacityProviders()},
 			{Title: "What probing costs", Panels: capacityProbing()},
 		},
 	}
