@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
 // Engine says how to read the metrics page of one server software: which of its
@@ -569,7 +571,7 @@ func validateQuantity(r *report, p path, q Quantity, here []Quantity, known voca
 	for i, k := range here {
 		words[i] = string(k)
 	}
-	r.errorf(p, "unknown quantity %s; the nearest are %s (%s lists all)", quote(string(q)), nearest(string(q), words), known.docs)
+	r.errorf(p, "unknown quantity %s; the nearest are %s (%s lists all)", quote(string(q)), strings.Join(nearest.Names(string(q), words, 3), ", "), known.docs)
 }
 
 // sectionOf returns the key of a mapping that a quantity has its sources under.

@@ -15,11 +15,11 @@ import (
 func layers() [][]string {
 	return [][]string{
 		{
-			"alerts", "engine/testdata/pages", "gpu/internal/nvmlsymbols", "gpu/pods", "internal/cli", "internal/connect",
-			"internal/e2e", "internal/fakenvml", "internal/files", "internal/hostile", "internal/safetext", "internal/stats",
+			"alerts", "engine/testdata/pages", "gpu/internal/nvmlsymbols", "gpu/pods", "internal/connect",
+			"internal/e2e", "internal/fakenvml", "internal/files", "internal/hostile", "internal/nearest", "internal/safetext", "internal/stats",
 			"prober/prompt", "prober/sigv4", "prober/stream",
 		},
-		{"internal/store", "prober/api", "prober/cloudauth"},
+		{"internal/cli", "internal/store", "prober/api", "prober/cloudauth"},
 		{"config", "prober/detect"},
 		{"prober/check"},
 		{"internal/result", "internal/simulator"},

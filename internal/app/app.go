@@ -150,6 +150,7 @@ func newCommandLine(o Options) *commandLine {
 	c.app.ErrorWriter(o.Stderr)
 	c.app.Terminate(func(int) { c.done = true })
 	c.app.HelpFlag.Short('h').Help("Show help. For one command: help COMMAND.")
+	cli.SetHelp(c.app)
 	c.app.Version(version.Print("inference_exporter"))
 	c.logLevel = c.app.Flag("log.level", "Least severe level to log: debug, info, warn or error.").
 		Default("info").Enum("debug", "info", "warn", "error")
@@ -175,12 +176,15 @@ func newCommandLine(o Options) *commandLine {
 
 // parse returns the command to run; done means that help or version was all.
 func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
+	if err := cli.UnknownError(c.app, args); err != nil {
+		return nil, false, unusable{err}
+	}
 	name, err := c.app.Parse(args)
 	if c.done {
 		return nil, true, nil
 	}
 	if err != nil {
-		return nil, false, unusable{fmt.Errorf("%w, try --help", cmp.Or(cli.ValueError(c.app, args), err))}
+		return nil, false, unusable{fmt.Errorf("%w, try %s", cmp.Or(cli.ValueError(c.app, args), err), cli.TryHelp(c.app, args))}
 	}
 	return c.commands[name], false, nil
 }

@@ -69,11 +69,13 @@ func TestHelpAndVersion(t *testing.T) {
 	f("usage: inference_exporter", "--help")
 	f("usage: inference_exporter", "-h")
 	f("usage: inference_exporter", "help")
-	f("--config.file", "serve", "--help")
-	f("--web.listen-address=:10115", "serve", "--help")
+	f("      --config.file=FILE ", "serve", "--help")
+	f("Default: :10115.", "serve", "--help")
+	f("Examples:\n", "--help")
+	f("TARGET is a URL", "help", "probe")
 	f("usage: inference_exporter check", "check", "--help")
-	f("--web.listen-address=", "demo", "--help")
-	f("--web.listen-address=", "simulate", "--help")
+	f("      --web.listen-address=ADDRESS ", "demo", "--help")
+	f("      --web.listen-address=ADDRESS ", "simulate", "--help")
 	f("stall_before_headers", "simulate", "--help")
 	f("inference_exporter, version", "--version")
 	f("inference_exporter, version", "check", "--version")
@@ -84,17 +86,15 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 		t.Helper()
 		refused(t, cli.ExitUsage, []string{"inference_exporter: " + pattern}, args...)
 	}
-	f("unknown long flag '--colour', try --help", "--colour")
-	f("unknown long flag '--colour', try --help", "--help", "--colour")
-	f("unexpected fly, try --help", "fly")
-	f("--log.level=loud: want one of debug, info, warn, error, try --help", "--log.level=loud")
-	f("--log.format=xml: want one of logfmt, json, try --help", "--log.format=xml")
-	f("--shard.index=1.5: want a whole number, try --help", "--shard.index=1.5")
-	f("--count=many: want a whole number, try --help", "probe", "http://h", "-n", "many")
-	f("--timeout=5: want a duration like 1m30s, try --help", "probe", "http://h", "--timeout", "5")
-	f("--seed=-1: want a whole number from 0, try --help", "simulate", "--seed=-1")
-	f("--fault-ratio=few: want a number, try --help", "simulate", "--fault-ratio=few")
-	f(`required flag\(s\) '--config.file' not provided, try --help`, "check")
+	f("--log.level=loud: want one of debug, info, warn, error, try inference_exporter serve --help", "--log.level=loud")
+	f("--log.format=xml: want one of logfmt, json, try inference_exporter serve --help", "--log.format=xml")
+	f("--shard.index=1.5: want a whole number, try inference_exporter serve --help", "--shard.index=1.5")
+	f("--count=many: want a whole number, try inference_exporter probe --help", "probe", "http://h", "-n", "many")
+	f("--timeout=5: want a duration like 1m30s, try inference_exporter probe --help", "probe", "http://h", "--timeout", "5")
+	f("--seed=-1: want a whole number from 0, try inference_exporter simulate --help", "simulate", "--seed=-1")
+	f("--fault-ratio=few: want a number, try inference_exporter simulate --help", "simulate", "--fault-ratio=few")
+	f("check wants one configuration file: inference_exporter check FILE", "check")
+	f("check wants one configuration file: .*", "check", "a.yml", "--config.file=a.yml")
 	f("nothing to probe: .*--config.file.*--endpoint.*demo")
 	f("--config.file and --endpoint exclude each other", "--config.file=a.yml", "--endpoint=http://localhost:8000")
 	f("--model goes with --endpoint; .*", "--model=m")
@@ -103,7 +103,7 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 	f("--fault-ratio=2 .*", "simulate", "--fault-ratio=2")
 	f("--slots=-1 .*", "simulate", "--slots=-1")
 	f("--prefill-rate=NaN .*", "simulate", "--prefill-rate=NaN")
-	f("--fault=gremlin: enum value must be one of .*,stall_midstream,.*, got 'gremlin', try --help", "simulate", "--fault=gremlin")
+	f("--fault=status_50: unknown; the nearest of [0-9]+ are status_500, status_502, status_503, try inference_exporter simulate --help", "simulate", "--fault=status_50")
 	f("open the web server: .*", "demo", "--web.listen-address=127.0.0.1:123456")
 
 	endpoint := "--endpoint=http://127.0.0.1:9"
@@ -115,11 +115,38 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 	f(`web configuration \S+web.yml: .*tls_server_confg.*`, endpoint, "--web.config.file="+broken)
 }
 
+// TestUnknownWords checks that the error of an unknown command or flag names the nearest.
+func TestUnknownWords(t *testing.T) {
+	f := func(pattern string, args ...string) {
+		t.Helper()
+		refused(t, cli.ExitUsage, []string{"inference_exporter: " + pattern}, args...)
+	}
+	f(`unknown command "prob": did you mean "probe"\?`, "prob", "http://127.0.0.1:9")
+	f(`unknown command "version": did you mean "--version"\?`, "version")
+	f(`unknown command "fly", try inference_exporter --help`, "fly")
+	f(`unknown command "fly", try inference_exporter --help`, "--help", "fly")
+	f(`unknown command "prob": did you mean "probe"\?`, "prob", "--help")
+	f(`unknown command "prob": did you mean "probe"\?`, "help", "prob")
+	f(`unknown command "nosuch", try inference_exporter --help`, "help", "nosuch")
+	f("help takes one command", "help", "probe", "detect")
+	f(`"probe" follows flags of another command; the command comes first`, "--config.file=a.yml", "probe")
+
+	f(`unknown flag "--colour", try inference_exporter serve --help`, "--colour")
+	f(`unknown flag "--colour", try inference_exporter serve --help`, "--help", "--colour")
+	f(`unknown flag "--config-file": did you mean "--config.file"\?`, "--config-file=a.yml")
+	f(`unknown flag "--no-collector.gpus": did you mean "--no-collector.gpu"\?`, "--no-collector.gpus")
+	f(`unknown flag "--modul" of probe: did you mean "--module"\?`, "probe", "http://127.0.0.1:9", "--modul=rag")
+	f(`unknown flag "-z" of probe, try inference_exporter probe --help`, "probe", "-z")
+	f(`unknown flag "--module" before a command: it is one of compare, probe, and follows that word`, "--module=rag", "probe", "http://127.0.0.1:9")
+	f(`unexpected "b": check takes no such argument, try inference_exporter check --help`, "check", "a", "b")
+	f(`unexpected "a": serve takes no such argument, try inference_exporter serve --help`, "serve", "a")
+}
+
 // A value from the environment is refused by the name of its variable.
 func TestVariablesThatCannotBeUsed(t *testing.T) {
 	t.Setenv("SHARD_INDEX", "exporter-3")
 	refused(t, cli.ExitUsage, []string{
-		"inference_exporter: environment variable SHARD_INDEX=exporter-3, for --shard.index: want a whole number, try --help",
+		"inference_exporter: environment variable SHARD_INDEX=exporter-3, for --shard.index: want a whole number, try inference_exporter serve --help",
 	}, "--endpoint=http://127.0.0.1:9")
 	t.Setenv("SHARD_INDEX", "3")
 	refused(t, cli.ExitUsage, []string{"inference_exporter: shard 3 of 1: .*"}, "--endpoint=http://127.0.0.1:9")
@@ -130,6 +157,7 @@ func TestConfigurationThatCannotBeUsed(t *testing.T) {
 		t.Helper()
 		refused(t, cli.ExitUsage, patterns, "--config.file="+file)
 		refused(t, cli.ExitUsage, patterns, "check", "--config.file="+file)
+		refused(t, cli.ExitUsage, patterns, "check", file)
 	}
 	f("nowhere.yml", "inference_exporter: read configuration: open nowhere.yml: no such file or directory")
 	f(t.TempDir(), "inference_exporter: read configuration: read .*: not a regular file")
@@ -160,9 +188,11 @@ endpoints:
   - url: http://localhost:8000
   - {url: http://localhost:8001, modules: [interactive, warm]}
 `)
-	got := runToEnd(t, "check", "--config.file="+file)
-	if want := (ended{cli.ExitOK, file + ": good: 2 endpoints, 3 probes\n", ""}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	want := ended{cli.ExitOK, file + ": good: 2 endpoints, 3 probes\n", ""}
+	for _, args := range [][]string{{file}, {"--config.file=" + file}, {"--config.file", file}} {
+		if got := runToEnd(t, append([]string{"check"}, args...)...); got != want {
+			t.Errorf("%q: got %+v, want %+v", args, got, want)
+		}
 	}
 }
 

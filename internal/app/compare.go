@@ -41,8 +41,8 @@ type compareCommand struct {
 
 func newCompareCommand(c *kingpin.CmdClause) *compareCommand {
 	p := &compareCommand{
-		baseline:  c.Arg("baseline", "What to compare with: URL, or name of an endpoint in --config.file.").Required().String(),
-		candidate: c.Arg("candidate", "What may be worse: URL, or name of an endpoint in --config.file.").Required().String(),
+		baseline:  c.Arg("baseline", "What to compare with: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().String(),
+		candidate: c.Arg("candidate", "What may be worse: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().String(),
 	}
 	p.request.addTo(c)
 	p.margins.addTo(c)
@@ -115,12 +115,12 @@ func (c *compareCommand) compare(ctx context.Context, env environment) error {
 	}
 	dialer := prober.NewDialer()
 	defer dialer.Close()
-	baseline, err := c.side(*c.baseline, dialer, env)
+	baseline, err := c.side(ctx, *c.baseline, dialer, env)
 	if err != nil {
 		return fmt.Errorf("baseline: %w", err)
 	}
 	defer baseline.Close()
-	candidate, err := c.side(*c.candidate, dialer, env)
+	candidate, err := c.side(ctx, *c.candidate, dialer, env)
 	if err != nil {
 		return fmt.Errorf("candidate: %w", err)
 	}
@@ -159,8 +159,8 @@ type side struct {
 	report probereport.Side
 }
 
-func (c *compareCommand) side(name string, dialer *prober.Dialer, env environment) (*side, error) {
-	t, err := c.resolve(name, env)
+func (c *compareCommand) side(ctx context.Context, name string, dialer *prober.Dialer, env environment) (*side, error) {
+	t, err := c.resolve(ctx, name, env)
 	if err != nil {
 		return nil, err
 	}

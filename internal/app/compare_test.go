@@ -145,7 +145,7 @@ func TestCompareUsage(t *testing.T) {
 		refused(t, cli.ExitUsage, []string{pattern}, append([]string{"compare"}, args...)...)
 	}
 	url := "http://127.0.0.1:9"
-	f(`inference_exporter: required argument 'candidate' not provided, try --help`, url)
+	f(`inference_exporter: required argument 'candidate' not provided, try inference_exporter compare --help`, url)
 	f(`inference_exporter: candidate: the target is no URL: .*`, url, "there")
 	f(`inference_exporter: --max-pairs=9: want 10 to 1000`, url, url, "-n", "9")
 	f(`inference_exporter: --interval=-1s is negative`, url, url, "--interval=-1s")
@@ -153,5 +153,5 @@ func TestCompareUsage(t *testing.T) {
 	f(`inference_exporter: --alpha=0.9: want .*`, url, url, "--alpha=0.9")
 	f(`inference_exporter: --ttft-margin=0: want .*`, url, url, "--ttft-margin=0")
 	f(`inference_exporter: --failures-margin=1: want .*`, url, url, "--failures-margin=1")
-	f(`inference_exporter: --output=xml: want one of text, json, junit, try --help`, url, url, "-o", "xml")
+	f(`inference_exporter: --output=xml: want one of text, json, junit, try inference_exporter compare --help`, url, url, "-o", "xml")
 }

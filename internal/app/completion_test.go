@@ -25,9 +25,9 @@ func TestSuggestions(t *testing.T) {
 		}
 	}
 	f("de", "demo", "detect")
-	f("check ")               // it takes no argument
-	f("check --config.file ") // any file
-	f("check --config.file=") // any file
+	f("check ")               // any file
+	f("rules --config.file ") // any file
+	f("rules --config.file=") // any file
 	f("nonsense ")            // not a command
 	f("completion ", "bash", "zsh", "fish")
 	f("completion z", "zsh")
@@ -59,7 +59,7 @@ func TestCompletionCommands(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", shell, got.code, got.stdout)
 		}
 	}
-	refused(t, cli.ExitUsage, []string{"inference_exporter: enum value must be one of bash,zsh,fish, got 'csh', try --help"}, "completion", "csh")
+	refused(t, cli.ExitUsage, []string{"inference_exporter: SHELL \"csh\": want one of bash, zsh, fish, try inference_exporter completion --help"}, "completion", "csh")
 	got := runToEnd(t, "complete", "--", "--log.level", "d")
 	if want := (ended{cli.ExitOK, "debug\n", ""}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -118,8 +118,8 @@ func TestBashCompletes(t *testing.T) {
 		{"inference_exporter completion ", []string{"bash", "zsh", "fish"}},
 		{"inference_exporter serve --log.level ", []string{"debug", "info", "warn", "error"}},
 		{"inference_exporter --log.level=w", []string{"warn"}}, // what replaces the word after =
-		{"inference_exporter check --conf", []string{"--config.file"}},
-		{"inference_exporter check --config.file ", []string{""}}, // bash offers files itself
+		{"inference_exporter rules --conf", []string{"--config.file"}},
+		{"inference_exporter rules --config.file ", []string{""}}, // bash offers files itself
 	} {
 		got := shell(t, "bash", `. "$SCRIPTS/inference_exporter.bash"
 			COMP_LINE='`+tc.typed+`' COMP_POINT=${#COMP_LINE}
@@ -137,8 +137,8 @@ func TestFishCompletes(t *testing.T) {
 		{"inference_exporter de", []string{"demo", "detect"}},
 		{"inference_exporter completion ", []string{"bash", "fish", "zsh"}},
 		{"inference_exporter --log.level=w", []string{"--log.level=warn"}},
-		{"inference_exporter check --config.file a", []string{"a-file.yml"}},
-		{"inference_exporter check --config.file=a", []string{"--config.file=a-file.yml"}},
+		{"inference_exporter rules --config.file a", []string{"a-file.yml"}},
+		{"inference_exporter rules --config.file=a", []string{"--config.file=a-file.yml"}},
 	} {
 		got := shell(t, "fish", `source $SCRIPTS/inference_exporter.fish
 			complete -C '`+tc.typed+`' | string replace -r '\t.*' ''; true`)
@@ -159,7 +159,7 @@ func TestZshCompletes(t *testing.T) {
 		{"inference_exporter chec", []string{"check:Check a configuration file and print every problem with its place."}},
 		{"inference_exporter completion ''", []string{"bash", "zsh", "fish"}},
 		{"inference_exporter --log.level=w", []string{"--log.level=warn"}},
-		{"inference_exporter check --config.file ''", []string{"compset -P *=", "files"}},
+		{"inference_exporter rules --config.file ''", []string{"compset -P *=", "files"}},
 	} {
 		got := shell(t, "zsh", `compdef() { [[ $* == '_inference_exporter inference_exporter' ]] || print "compdef $*" }
 			_describe() { print -rl -- ${(P)2} }

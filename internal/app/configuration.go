@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,15 +23,23 @@ import (
 
 // checkCommand checks a configuration file.
 type checkCommand struct {
-	file *string
+	file *string // the argument
+	flag *string // --config.file, as of the other commands
 }
 
 func newCheckCommand(c *kingpin.CmdClause) *checkCommand {
-	return &checkCommand{file: c.Flag("config.file", "Configuration file to check.").Required().String()}
+	return &checkCommand{
+		file: c.Arg("file", "Configuration file to check.").String(),
+		flag: c.Flag("config.file", "The same as FILE.").Hidden().String(),
+	}
 }
 
 func (c *checkCommand) run(_ context.Context, env environment) error {
-	cfg, err := loadConfig(*c.file)
+	if (*c.file == "") == (*c.flag == "") {
+		return unusable{errors.New("check wants one configuration file: inference_exporter check FILE")}
+	}
+	file := cmp.Or(*c.file, *c.flag)
+	cfg, err := loadConfig(file)
 	if err != nil {
 		return err
 	}
@@ -39,7 +49,7 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 			probes += len(cfg.Modules[name].Rungs())
 		}
 	}
-	fmt.Fprintf(env.Stdout, "%s: good: %s, %s", *c.file,
+	fmt.Fprintf(env.Stdout, "%s: good: %s, %s", file,
 		probereport.Count(len(cfg.Endpoints), "endpoint", "endpoints"), probereport.Count(probes, "probe", "probes"))
 	if n := len(cfg.Discovery); n > 0 {
 		fmt.Fprintf(env.Stdout, ", and what is found by %s", probereport.Count(n, "discovery", "discoveries"))
@@ -47,11 +57,11 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 	fmt.Fprintln(env.Stdout)
 	for _, e := range cfg.Endpoints {
 		if e.MissingSecret != "" {
-			fmt.Fprintf(env.Stdout, "%s: note: endpoint %s is left out: %s\n", *c.file, e.Name, e.MissingSecret)
+			fmt.Fprintf(env.Stdout, "%s: note: endpoint %s is left out: %s\n", file, e.Name, e.MissingSecret)
 		}
 	}
 	for _, note := range fleet.TightBudgets(cfg) {
-		fmt.Fprintf(env.Stdout, "%s: note: %s\n", *c.file, note)
+		fmt.Fprintf(env.Stdout, "%s: note: %s\n", file, note)
 	}
 	return nil
 }

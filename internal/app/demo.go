@@ -260,7 +260,7 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 		names = append(names, f.Name)
 	}
 	s.faults = c.Flag("fault", "Fault to show, repeatable: "+strings.Join(names, ", ")+". A path /fault/NAME/v1/... shows one for a single request.").
-		PlaceHolder("NAME").Enums(names...)
+		PlaceHolder("NAME").HintOptions(names...).Enums(names...)
 	return s
 }
 

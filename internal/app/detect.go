@@ -27,7 +27,7 @@ type detectCommand struct {
 
 func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
 	return &detectCommand{
-		url:     c.Arg("url", "URL of the server.").Required().String(),
+		url:     c.Arg("url", "URL of the server, or HOST:PORT.").Required().String(),
 		timeout: c.Flag("timeout", "Time limit of all requests together.").Default("15s").Duration(),
 		access:  newAccess(c),
 	}
@@ -35,7 +35,7 @@ func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
 
 // run prints what was found as a configuration file, the reasons as comments.
 func (c *detectCommand) run(ctx context.Context, env environment) error {
-	endpoint, err := c.check()
+	endpoint, err := c.check(ctx, env.Stderr)
 	if err != nil {
 		return unusable{err}
 	}
@@ -105,13 +105,13 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 }
 
 // check returns an endpoint at the URL, by the rules of the configuration.
-func (c *detectCommand) check() (*config.Endpoint, error) {
+func (c *detectCommand) check(ctx context.Context, stderr io.Writer) (*config.Endpoint, error) {
 	if *c.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout=%s: want more than 0s", *c.timeout)
 	}
-	cfg, err := config.FromURLs([]string{*c.url})
+	cfg, err := config.FromURLs([]string{withScheme(ctx, *c.url, stderr)})
 	if problems := configProblems(err); len(problems) > 0 {
-		return nil, errors.New("detect: " + problems[0].Msg)
+		return nil, errors.New("detect: " + problems[0].Msg + ", or HOST:PORT")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("detect: %w", err)

@@ -72,8 +72,8 @@ func TestDetectFindsNothing(t *testing.T) {
 		refused(t, code, patterns, append([]string{"detect"}, args...)...)
 	}
 	const program = "inference_exporter: "
-	f(cli.ExitUsage, []string{program + "required argument 'url' not provided, try --help"})
-	f(cli.ExitUsage, []string{program + "detect: want a URL that begins with http:// or https://"}, "localhost:8000")
+	f(cli.ExitUsage, []string{program + "required argument 'url' not provided, try inference_exporter detect --help"})
+	f(cli.ExitUsage, []string{program + "detect: want a URL that begins with http:// or https://, or HOST:PORT"}, "localhost")
 	f(cli.ExitUsage, []string{program + "detect: a user or password in the URL.*"}, "http://u:p@h")
 	f(cli.ExitUsage, []string{program + "--timeout=0s: want more than 0s"}, "--timeout=0s", "http://h")
 

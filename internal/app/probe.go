@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -32,7 +33,7 @@ type probeCommand struct {
 }
 
 func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
-	p := &probeCommand{target: c.Arg("target", "URL, or name of an endpoint in --config.file.").Required().String()}
+	p := &probeCommand{target: c.Arg("target", "URL or HOST:PORT, or name of an endpoint in --config.file.").Required().String()}
 	p.request.addTo(c)
 	c.Flag("count", "Number of probes, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
 	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
@@ -66,7 +67,7 @@ func (c *probeCommand) run(ctx context.Context, env environment) error {
 	if err := c.check(); err != nil {
 		return unusable{err}
 	}
-	t, err := c.resolve(*c.target, env)
+	t, err := c.resolve(ctx, *c.target, env)
 	if err != nil {
 		return err
 	}
@@ -100,8 +101,8 @@ func (c *request) check() error {
 }
 
 // resolve returns what target names, a URL or the name of an endpoint.
-func (c *request) resolve(target string, env environment) (t fleet.Target, err error) {
-	e, modules, err := c.find(target)
+func (c *request) resolve(ctx context.Context, target string, env environment) (t fleet.Target, err error) {
+	e, modules, err := c.find(ctx, target, env.Stderr)
 	if err != nil {
 		return t, err
 	}
@@ -128,10 +129,11 @@ func (c *request) resolve(target string, env environment) (t fleet.Target, err e
 
 // find returns the endpoint, and the modules to choose from. A URL need not be
 // in the file.
-func (c *request) find(target string) (*config.Endpoint, map[string]*config.Module, error) {
+func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*config.Endpoint, map[string]*config.Module, error) {
 	if *c.file == "" {
+		target = withScheme(ctx, target, stderr)
 		if !fleet.IsURL(target) {
-			return nil, nil, unusable{errors.New("the target is no URL: give one like http://host:8000, or --config.file with an endpoint of that name")}
+			return nil, nil, unusable{errors.New("the target is no URL: give one like http://host:8000, HOST:PORT, or --config.file with an endpoint of that name")}
 		}
 		cfg, err := config.FromURLs([]string{target})
 		if err != nil {
@@ -146,18 +148,33 @@ func (c *request) find(target string) (*config.Endpoint, map[string]*config.Modu
 	if e := fleet.FindEndpoint(cfg.Endpoints, target); e != nil {
 		return e, cfg.Modules, nil
 	}
+	if len(cfg.Discovery) == 0 { // else an address is the name of a discovered endpoint
+		target = withScheme(ctx, target, stderr)
+	}
 	if !fleet.IsURL(target) {
-		hint := ""
-		if len(cfg.Discovery) > 0 {
-			hint = "; discovered endpoints have names in the running exporter alone: ask its page /probe, or give the URL"
-		}
-		return nil, nil, unusable{fmt.Errorf("the target is the name of no endpoint in %s, and no URL%s", *c.file, hint)}
+		return nil, nil, unusable{fmt.Errorf("the target is the name of no endpoint in %s, and no URL%s", *c.file, nameHint(cfg, target))}
 	}
 	e, err := fleet.EndpointAt(target)
 	if err != nil {
 		return nil, nil, unusable{fmt.Errorf("target: %w", err)}
 	}
 	return e, cfg.Modules, nil
+}
+
+// nameHint says what a target that is the name of no endpoint may be.
+func nameHint(cfg *config.Config, target string) string {
+	names := make([]string, len(cfg.Endpoints))
+	for i, e := range cfg.Endpoints {
+		names[i] = e.Name
+	}
+	hint := ""
+	if meant := nearest.Guess(target, names); meant != "" {
+		hint = fmt.Sprintf("; did you mean %q?", meant)
+	}
+	if len(cfg.Discovery) > 0 {
+		hint += "; discovered endpoints have names in the running exporter alone: ask its page /probe, or give the URL"
+	}
+	return hint
 }
 
 // withTimeout returns the module with another limit, which no part exceeds.

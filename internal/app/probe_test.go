@@ -279,10 +279,10 @@ func TestProbeUsage(t *testing.T) {
 		refused(t, cli.ExitUsage, []string{pattern}, append([]string{"probe"}, args...)...)
 	}
 	url := "http://127.0.0.1:9"
-	f(`inference_exporter: required argument 'target' not provided, try --help`)
+	f(`inference_exporter: required argument 'target' not provided, try inference_exporter probe --help`)
 	f(`inference_exporter: the target is no URL: .*`, "here")
 	f(`--endpoint: endpoints\[0\].url: want a URL that begins with http:// or https://`, "ftp://127.0.0.1")
-	f(`inference_exporter: the target is the name of no endpoint in \S+, and no URL`, "there", "--config.file="+file)
+	f(`inference_exporter: the target is the name of no endpoint in \S+, and no URL`, "prod-eu", "--config.file="+file)
 	f(`inference_exporter: the target is the name of no endpoint in \S+, and no URL; discovered endpoints have names in the running exporter alone.*`, "a:1",
 		"--config.file="+writeFile(t, "discovery.yml", "discovery: [{static_configs: [{targets: ['a:1']}]}]"))
 	f(`inference_exporter: target: a user or password in the URL; .*`, "http://me:hunter2@127.0.0.1:9", "--config.file="+file)
@@ -294,7 +294,7 @@ func TestProbeUsage(t *testing.T) {
 	f(`inference_exporter: --interval=-1s is negative`, url, "--interval=-1s")
 	f(`inference_exporter: --timeout=-1s: want more than 0s`, url, "--timeout=-1s")
 	f(`inference_exporter: --timeout=0s: want more than 0s`, url, "--timeout=0s")
-	f(`inference_exporter: --output=xml: want one of text, json, try --help`, url, "--output=xml")
+	f(`inference_exporter: --output=xml: want one of text, json, try inference_exporter probe --help`, url, "--output=xml")
 }
 
 func TestProgress(t *testing.T) {

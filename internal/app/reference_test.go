@@ -72,14 +72,19 @@ func cell(help string, remarks []string) string {
 	return strings.ReplaceAll(strings.Join(append([]string{help}, remarks...), " "), "|", `\|`)
 }
 
-// Every command is explained, and every example is a command line that parses.
+// Every command is explained, and every example is a command line that parses and is in the
+// help of the command.
 func TestEveryCommandIsExplained(t *testing.T) {
 	for _, c := range described().Commands {
 		if c.Text == "" || len(c.Examples) == 0 {
 			t.Errorf("%s has no text or no example", c.Name)
 		}
+		help := runToEnd(t, c.Name, "--help").stdout
 		for _, e := range c.Examples {
 			checkExample(t, c.Name, e)
+			if !strings.Contains(help, "\n  # "+e.Purpose+"\n  "+e.Line+"\n") {
+				t.Errorf("%q is not in the help of %s", e.Line, c.Name)
+			}
 		}
 	}
 }
@@ -88,6 +93,7 @@ func checkExample(t *testing.T, command string, e cli.Example) {
 	t.Helper()
 	line, _, _ := strings.Cut(e.Line, " > ")
 	line, _, _ = strings.Cut(line, " | ")
+	line, _, _ = strings.Cut(line, " && ")
 	words := strings.Fields(line)
 	if words[0] != "inference_exporter" || !strings.HasSuffix(e.Purpose, ".") {
 		t.Errorf("%s: %+v", command, e)
@@ -107,7 +113,7 @@ func TestDescription(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"serve":      "prog [serve] [FLAGS]",
-		"check":      "prog check --config.file=FILE",
+		"check":      "prog check [FILE]",
 		"probe":      "prog probe [FLAGS] TARGET",
 		"completion": "prog completion SHELL",
 	} {

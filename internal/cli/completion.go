@@ -101,11 +101,9 @@ func (l Description) follow(words []string) (command *Command, args int, open *F
 				open = f
 			}
 		case command == nil:
-			i := slices.IndexFunc(l.Commands, func(c Command) bool { return c.Name == word })
-			if i < 0 {
+			if command = l.command(word); command == nil {
 				return &Command{}, 0, nil // an unknown one, of which nothing is known
 			}
-			command = &l.Commands[i]
 		default:
 			args++
 		}

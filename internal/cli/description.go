@@ -219,7 +219,7 @@ func commandTexts() map[string]string {
 		"check": "Exit code 0 and a line with the number of endpoints and probes for a good file, 2 for a bad one, with a line for each problem. " +
 			"Asks no endpoint anything.",
 		"demo": "Needs no configuration, no endpoint and no GPU: a healthy, a saturated and a failing server are simulated, one that is asked in bursts, one that always answers, often wrongly, and one that embeds texts.",
-		"probe": "TARGET is a URL, or with --config.file the name of an endpoint in it. Prints where the time went and, after a failure, what to " +
+		"probe": "TARGET is a URL, or with --config.file the name of an endpoint in it. Without a scheme, HOST:PORT is asked by HTTP, or by HTTPS if only that is spoken there. Prints where the time went and, after a failure, what to " +
 			"check next. Of the secrets in the file it needs those of TARGET alone. Exit code 1 unless every probe succeeded.",
 		"detect": "Asks without a prompt, and follows no redirect. Prints a configuration with the reasons as comments, and where to read the key, not the key itself. " +
 			"Exit code 1 where nothing is recognised.",
@@ -244,15 +244,17 @@ type Example struct{ Line, Purpose string }
 func commandExamples() map[string][]Example {
 	return map[string][]Example{
 		"serve": {
-			{"inference_exporter --config.file=endpoints.yml", "All that the file says."},
+			{"inference_exporter --config.file=endpoints.yml", "What the file says, until it is stopped."},
 			{"inference_exporter --endpoint=http://vllm.internal:8000", "One endpoint with all defaults, without a file."},
 			{"inference_exporter --no-collector.probe --no-collector.server --collector.gpu", "The GPUs of this machine alone."},
 		},
 		"check": {
-			{"inference_exporter check --config.file=endpoints.yml", "Before a restart, or in the CI of the file."},
+			{"inference_exporter check endpoints.yml", "Before a restart, or in the CI of the file."},
+			{`inference_exporter check endpoints.yml && kill -HUP "$(pidof inference_exporter)"`, "A reload, if the file is good."},
 		},
 		"demo": {
-			{"inference_exporter demo", "The daemon is then on http://127.0.0.1:10115."},
+			{"inference_exporter demo", "The status page is then at http://127.0.0.1:10115."},
+			{"inference_exporter demo --web.listen-address=127.0.0.1:9000", "On another port."},
 		},
 		"probe": {
 			{"inference_exporter probe http://vllm.internal:8000", "One probe, with its phases and its tokens on a time line."},
@@ -262,11 +264,11 @@ func commandExamples() map[string][]Example {
 			{"inference_exporter probe --prompt=Hello http://vllm.internal:8000", "A question of your own, with the answer."},
 		},
 		"compare": {
-			{"inference_exporter compare http://vllm-stable:8000 http://vllm-canary:8000", "Is the new version slower, or wrong more often?"},
+			{"inference_exporter compare http://vllm-stable:8000 http://vllm-canary:8000", "Whether the new version is slower, or wrong more often."},
 			{"inference_exporter compare --config.file=endpoints.yml --module=canary -o junit stable canary > compare.xml", "In CI, with the questions of a module and a report that CI systems show."},
 		},
 		"detect": {
-			{"inference_exporter detect http://vllm.internal:8000 > endpoints.yml", "A file to start from."},
+			{"inference_exporter detect http://vllm.internal:8000 > endpoints.yml", "A configuration to start from."},
 			{"inference_exporter detect --key-env=OPENAI_API_KEY https://api.openai.com", "A server that lists its models to who has a key."},
 		},
 		"explain": {
@@ -275,10 +277,12 @@ func commandExamples() map[string][]Example {
 			{"inference_exporter explain http://vllm.internal:8000", "Five probes from here and the server's page, without a running exporter."},
 		},
 		"modules": {
-			{"inference_exporter modules --config.file=endpoints.yml", "What is asked, and how often."},
+			{"inference_exporter modules", "What the built-in ones ask, and how often."},
+			{"inference_exporter modules --config.file=endpoints.yml", "Those of a file too."},
 		},
 		"rules": {
 			{"inference_exporter rules --config.file=endpoints.yml > inference.rules.yml", "Rules with the labels and the guards that fit the file's intervals."},
+			{"inference_exporter rules --format=alertmanager > alertmanager.yml", "Routes that notify once of one incident."},
 		},
 		"simulate": {
 			{"inference_exporter simulate --engine=sglang --slots=4", "A small SGLang, to see saturation."},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
 // wholeNumber is the value of a flag that takes an integer. The parser's own also
@@ -34,55 +37,76 @@ func (w *wholeNumber) Get() any { return int(*w) }
 // String implements kingpin.Value.
 func (w *wholeNumber) String() string { return strconv.Itoa(int(*w)) }
 
-// ValueError returns the error of the first flag whose value cannot be used, by
-// its name, which the parser leaves out; nil where all can.
+// ValueError returns the error of the first value that cannot be used, with the name of its
+// flag, argument or variable, which the parser leaves out; nil where all can.
 func ValueError(app *kingpin.Application, args []string) error {
 	parsed, err := app.ParseContext(args)
 	if err != nil || parsed == nil {
 		return nil // not that far
 	}
-	flags := app.Model().Flags
-	if parsed.SelectedCommand != nil {
-		flags = slices.Concat(flags, parsed.SelectedCommand.Model().Flags)
-	}
-	given := map[string]bool{}
+	given := map[*kingpin.FlagClause]bool{}
 	for _, e := range parsed.Elements {
-		clause, ok := e.Clause.(*kingpin.FlagClause)
-		if !ok || e.Value == nil {
+		if e.Value == nil {
 			continue
 		}
-		name := clause.Model().Name
-		given[name] = true
-		i := slices.IndexFunc(flags, func(f *kingpin.FlagModel) bool { return f.Name == name })
-		if i < 0 {
-			continue
+		switch clause := e.Clause.(type) {
+		case *kingpin.FlagClause:
+			given[clause] = true
+			f := clause.Model()
+			if err := f.Value.Set(*e.Value); err != nil {
+				return fmt.Errorf("--%s=%s: %w", f.Name, *e.Value, wanted(f.Value, *e.Value, flagOptions(app, parsed.SelectedCommand, f.Name), err))
+			}
+		case *kingpin.ArgClause:
+			a := clause.Model()
+			if err := a.Value.Set(*e.Value); err != nil {
+				return fmt.Errorf("%s %q: %w", strings.ToUpper(a.Name), *e.Value, wanted(a.Value, *e.Value, parsed.SelectedCommand.CmdCompletion(&kingpin.ParseContext{}), err))
+			}
 		}
-		if err := flags[i].Value.Set(*e.Value); err != nil {
-			return fmt.Errorf("--%s=%s: %w", name, *e.Value, wanted(app, parsed.SelectedCommand, flags[i], err))
-		}
+	}
+	return variableError(app, parsed.SelectedCommand, given)
+}
+
+// variableError returns the error of the first environment variable whose value its flag,
+// which is not given, cannot take.
+func variableError(app *kingpin.Application, command *kingpin.CmdClause, given map[*kingpin.FlagClause]bool) error {
+	flags, of := app.Model().Flags, app.GetFlag
+	if command != nil {
+		flags = slices.Concat(flags, command.Model().Flags)
+		of = func(name string) *kingpin.FlagClause { return cmp.Or(command.GetFlag(name), app.GetFlag(name)) }
 	}
 	for _, f := range flags {
 		value := os.Getenv(f.Envar)
-		if f.Envar == "" || value == "" || given[f.Name] {
+		if f.Envar == "" || value == "" || given[of(f.Name)] {
 			continue
 		}
 		if err := f.Value.Set(value); err != nil {
-			return fmt.Errorf("environment variable %s=%s, for --%s: %w", f.Envar, value, f.Name, wanted(app, parsed.SelectedCommand, f, err))
+			return fmt.Errorf("environment variable %s=%s, for --%s: %w", f.Envar, value, f.Name, wanted(f.Value, value, flagOptions(app, command, f.Name), err))
 		}
 	}
 	return nil
 }
 
-// wanted says what values a flag takes, where err does not say it better.
-func wanted(app *kingpin.Application, command *kingpin.CmdClause, f *kingpin.FlagModel, err error) error {
-	options, known, _ := app.FlagCompletion(f.Name, "")
+// flagOptions returns all values that a flag takes, where there is such a list.
+func flagOptions(app *kingpin.Application, command *kingpin.CmdClause, name string) []string {
+	options, known, _ := app.FlagCompletion(name, "")
 	if command != nil && !known {
-		options, _, _ = command.FlagCompletion(f.Name, "")
+		options, _, _ = command.FlagCompletion(name, "")
 	}
-	if len(options) > 0 {
+	return options
+}
+
+// maxListed is how many values a message lists; of more it lists the nearest.
+const maxListed = 12
+
+// wanted says what values are taken instead of a wrong one, where err does not say it better.
+func wanted(v kingpin.Value, wrong string, options []string, err error) error {
+	switch n := len(options); {
+	case n > maxListed:
+		return fmt.Errorf("unknown; the nearest of %d are %s", n, strings.Join(nearest.Names(wrong, options, 3), ", "))
+	case n > 0:
 		return fmt.Errorf("want one of %s", strings.Join(options, ", "))
 	}
-	getter, ok := f.Value.(kingpin.Getter)
+	getter, ok := v.(kingpin.Getter)
 	if !ok {
 		return err
 	}
