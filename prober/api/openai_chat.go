@@ -53,6 +53,9 @@ func (o *openAIDecoder) chatMaterial(choice *fastjson.Value, d *Delta) {
 	o.parts.reset()
 	if content := delta.Get("content"); content != nil && content.Type() == fastjson.TypeString {
 		d.Text = content.GetStringBytes()
+		if delta.GetObject().Len() == 1 { // as in most chunks
+			return
+		}
 	} else {
 		o.parts.add(content)
 		d.Text, d.Reasoning = o.parts.text, o.parts.reasoning
@@ -181,8 +184,9 @@ func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	d.Model = o.model.read(chunk, "model")
 	d.Fingerprint = o.fingerprint.read(chunk, "system_fingerprint")
-	o.readUsage(chunk, d)
-	o.readServerTimes(chunk, d)
+	usage, timings, metrics := usageOf(chunk), chunk.Get("timings"), chunk.Get("metrics")
+	o.readUsage(usage, timings, d)
+	o.readServerTimes(metrics, timings, usage, d)
 	if choice := firstChoice(chunk); choice != nil {
 		o.material(o, choice, d)
 		d.Top = openAITop(choice.Get("logprobs"))
@@ -205,9 +209,8 @@ func firstChoice(chunk *fastjson.Value) *fastjson.Value {
 
 // readUsage reads the token counts: usage in the chunk, in x_groq at Groq.
 // llama.cpp has them in timings, also where no usage was asked for.
-func (o *openAIDecoder) readUsage(chunk *fastjson.Value, d *Delta) {
+func (o *openAIDecoder) readUsage(usage, timings *fastjson.Value, d *Delta) {
 	o.usage = noUsage()
-	usage, timings := usageOf(chunk), chunk.Get("timings")
 	if usage == nil && timings == nil {
 		return
 	}
@@ -250,8 +253,7 @@ func usageOf(chunk *fastjson.Value) *fastjson.Value {
 // readServerTimes reads a server's own times: vLLM in metrics
 // (milliseconds; the first token counted from when the request left the
 // queue), llama.cpp in timings (milliseconds), Groq in usage (seconds).
-func (o *openAIDecoder) readServerTimes(chunk *fastjson.Value, d *Delta) {
-	metrics, timings, usage := chunk.Get("metrics"), chunk.Get("timings"), usageOf(chunk)
+func (o *openAIDecoder) readServerTimes(metrics, timings, usage *fastjson.Value, d *Delta) {
 	if metrics == nil && timings == nil && usage == nil {
 		return
 	}
