@@ -270,6 +270,9 @@ const (
 	maxAnswer = 64 << 10
 	maxName   = 256
 	maxLogged = 200
+	// usualToken and usualAnswer are the bytes of a token and of an answer that
+	// memory is set aside for when a reply begins.
+	usualToken, usualAnswer = 12, 2 << 10
 )
 
 // content collects what a user would see of an answer. What is past the bound is
@@ -299,6 +302,7 @@ func (q *request) newContent() *content {
 	if q.question.judge == nil && !c.identify && !c.inspect && !m.KeepAnswer {
 		return nil
 	}
+	c.text = make([]byte, 0, min(q.question.output*usualToken, usualAnswer))
 	return c
 }
 

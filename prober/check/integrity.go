@@ -132,17 +132,18 @@ func repeats(text string) bool {
 	if grams < minGrams {
 		return false
 	}
-	seen := make(map[string]struct{}, grams)
+	sequences := make([]string, 0, grams)
 	start, end := 0, 0 // of a sequence in said, a space after it
 	for i, word := range spoken {
 		end += len(word) + 1
 		if i < gram-1 {
 			continue
 		}
-		seen[said[start:end]] = struct{}{}
+		sequences = append(sequences, said[start:end])
 		start += len(spoken[i-gram+1]) + 1
 	}
-	return float64(grams-len(seen)) > maxRepeated*float64(grams)
+	slices.Sort(sequences)
+	return float64(grams-len(slices.Compact(sequences))) > maxRepeated*float64(grams)
 }
 
 // garbled reports whether a text has a character that no text has. An answer that was
