@@ -146,14 +146,10 @@ type run struct {
 // all makes the requests of the run. An error means that there was none, by a
 // Skip or a failure, or that there is a fault of ours.
 func (r *run) all(ctx context.Context) error {
-	p := r.prober
-	var err error
-	if r.served, err = p.endpoint.identify(ctx, p.module); err != nil {
-		return p.endpoint.explain(ctx, err)
-	}
-	if r.served, err = r.served.forModule(p.module); err != nil {
+	if err := r.identify(ctx); err != nil {
 		return err
 	}
+	p := r.prober
 	var why *result.Skip
 	switch {
 	case len(p.module.Concurrency) > 0:
@@ -178,6 +174,18 @@ func (r *run) all(ctx context.Context) error {
 		p.endpoint.outgrown()
 	}
 	return why
+}
+
+// identify finds out what to ask. It is apart from all, whose frame is on the stack
+// for as long as a reply takes.
+func (r *run) identify(ctx context.Context) error {
+	p := r.prober
+	var err error
+	if r.served, err = p.endpoint.identify(ctx, p.module); err != nil {
+		return p.endpoint.explain(ctx, err)
+	}
+	r.served, err = r.served.forModule(p.module)
+	return err
 }
 
 // next draws a question, or returns why not to ask it.

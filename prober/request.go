@@ -83,13 +83,19 @@ func (q *request) params() api.Params {
 	return p
 }
 
+// body builds the body of the request.
+func (q *request) body() ([]byte, error) {
+	body, err := q.served.body(q.params())
+	q.bytes = len(body)
+	return body, err
+}
+
 // exchange sends the request and reads the reply, under the limits.
 func (q *request) exchange(ctx context.Context) error {
-	body, err := q.served.body(q.params())
+	body, err := q.body()
 	if err != nil {
 		return err
 	}
-	q.bytes = len(body)
 	limits := q.prober.module.Timeouts
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
