@@ -37,11 +37,11 @@ func turnGauge(name, unit, help string, get func(t *estimate.Turn) gauge) *findi
 
 // turnLabels renders the labels of one turn.
 func (s *FindingsSeries) turnLabels(model string, t *estimate.Turn) *labelBlock {
-	return newLabelBlock([]pair{
+	return s.store.labels.block([]pair{
 		{"endpoint", s.id.Endpoint},
 		{"model", model},
 		{"module", s.id.Module},
 		{"affinity", string(t.Affinity)},
 		{"turn", strconv.Itoa(t.Number)},
-	}, s.id.Labels, s.store.reserved)
+	}, s.id.Labels)
 }

@@ -79,17 +79,17 @@ func (p *Probes) SetServed(name string, r *result.Result) {
 }
 
 func (p *Probes) setEndpoint(info EndpointInfo) {
-	e := &endpoint{info: info, block: newLabelBlock([]pair{
+	e := &endpoint{info: info, block: p.labels.block([]pair{
 		{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}, {"api", info.API}, {"engine", info.Engine}, {"url", info.URL},
-	}, info.Labels, p.reserved)}
+	}, info.Labels)}
 	if info.Hardware != nil {
-		e.hardware = newHardware(info, p.reserved)
+		e.hardware = newHardware(info, p.labels)
 	}
 	if info.Price != nil || info.Budget != nil {
-		e.spending = newSpending(info, p.reserved, p.now)
+		e.spending = newSpending(info, p.labels, p.now)
 	}
 	if info.State != nil {
-		e.state = newLabelBlock([]pair{{"endpoint", info.Endpoint}}, info.Labels, p.reserved)
+		e.state = p.labels.block([]pair{{"endpoint", info.Endpoint}}, info.Labels)
 	}
 	p.endpoints[info.Endpoint] = e
 	p.stale.Store(true)
@@ -173,7 +173,7 @@ func hardwareGauge(name, unit, help string, get func(v hardwareValues) gauge) *h
 
 // newHardware renders the labels of what an endpoint runs on and finds its
 // bandwidth, as far as it is configured.
-func newHardware(info EndpointInfo, reserved []string) labelled[hardwareValues] {
+func newHardware(info EndpointInfo, labels *labeller) labelled[hardwareValues] {
 	base := []pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}
 	v := hardwareValues{Hardware: info.Hardware, bandwidth: configuredBandwidth(info.Hardware)}
 	for _, uuid := range info.Hardware.UUIDs {
@@ -181,11 +181,11 @@ func newHardware(info EndpointInfo, reserved []string) labelled[hardwareValues] 
 		if isMIG(uuid) {
 			label = "mig_uuid"
 		}
-		v.gpus = append(v.gpus, newLabelBlock(append(base, pair{label, uuid}), info.Labels, reserved))
+		v.gpus = append(v.gpus, labels.block(append(base, pair{label, uuid}), info.Labels))
 	}
-	v.precision = newPrecision(info, base, reserved)
+	v.precision = newPrecision(info, base, labels)
 	slices.SortFunc(v.gpus, compareLabels)
-	return labelled[hardwareValues]{newLabelBlock(base, info.Labels, reserved), v}
+	return labelled[hardwareValues]{labels.block(base, info.Labels), v}
 }
 
 func isMIG(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
@@ -361,10 +361,10 @@ func newEndpointFamily[V any](f Family, emit func(e encoder, f *family, v V)) *f
 }
 
 // newSpending renders the labels of what an endpoint costs and may spend.
-func newSpending(info EndpointInfo, reserved []string, now func() time.Time) *labelled[spending] {
+func newSpending(info EndpointInfo, labels *labeller, now func() time.Time) *labelled[spending] {
 	base := []pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}
 	block := func(more ...pair) *labelBlock {
-		return newLabelBlock(slices.Concat(base, more), info.Labels, reserved)
+		return labels.block(slices.Concat(base, more), info.Labels)
 	}
 	v := spending{price: info.Price, now: now, budget: info.Budget}
 	if p := info.Price; p != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -309,15 +310,45 @@ type labelText struct {
 // labelBlock is the label set of one series, rendered once. It is immutable.
 type labelBlock struct {
 	labelText
-	// at is where each own label goes. Small numbers, because there is a block for
-	// each series.
-	at [numOwn]struct{ text, proto uint32 }
+	at *ownPlaces // shared: there is a block for each series
 }
 
-// newLabelBlock renders base and the configured labels. Empty values are left
-// out, as they mean the same as no label; so are configured labels with a
-// reserved name, which would make a page that nobody can read.
-func newLabelBlock(base []pair, configured map[string]string, reserved []string) *labelBlock {
+// ownPlaces is where each own label goes among the others of a block.
+type ownPlaces [numOwn]struct{ text, proto uint32 }
+
+// labeller renders the labels of the series of a store. It is safe for concurrent use.
+type labeller struct {
+	reserved []string
+
+	mu     sync.Mutex
+	places map[ownPlaces]*ownPlaces // of blocks whose labels are of the same lengths
+}
+
+// maxPlaces bounds the places that are shared: where most lengths differ, sharing gains
+// nothing.
+const maxPlaces = 1 << 10
+
+func newLabeller() *labeller {
+	return &labeller{reserved: ReservedLabels(), places: map[ownPlaces]*ownPlaces{}}
+}
+
+// share returns the same places for equal ones.
+func (l *labeller) share(at *ownPlaces) *ownPlaces {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.places[*at]; known != nil {
+		return known
+	}
+	if len(l.places) < maxPlaces {
+		l.places[*at] = at
+	}
+	return at
+}
+
+// block renders base and the configured labels. Empty values are left out, as they mean
+// the same as no label; so are configured labels with a reserved name, which would make a
+// page that nobody can read.
+func (l *labeller) block(base []pair, configured map[string]string) *labelBlock {
 	all := make([]pair, 0, len(base)+len(configured))
 	for _, p := range base {
 		if p.value != "" {
@@ -325,22 +356,23 @@ func newLabelBlock(base []pair, configured map[string]string, reserved []string)
 		}
 	}
 	for name, value := range configured {
-		if value != "" && !slices.Contains(reserved, name) {
+		if value != "" && !slices.Contains(l.reserved, name) {
 			all = append(all, pair{name, strings.ToValidUTF8(value, "\uFFFD")})
 		}
 	}
 	slices.SortFunc(all, func(x, y pair) int { return strings.Compare(x.name, y.name) })
-	return renderBlock(all)
+	text, at := renderBlock(all)
+	return &labelBlock{text, l.share(&at)}
 }
 
 // renderBlock renders labels that are sorted by name.
-func renderBlock(all []pair) *labelBlock {
-	b := &labelBlock{}
+func renderBlock(all []pair) (labelText, ownPlaces) {
+	var at ownPlaces
 	var text, proto []byte
 	own := ownNone + 1
 	mark := func(until func(string) bool) {
 		for ; own < numOwn && until(ownNames[own]); own++ {
-			b.at[own].text, b.at[own].proto = uint32(len(text)), uint32(len(proto))
+			at[own].text, at[own].proto = uint32(len(text)), uint32(len(proto))
 		}
 	}
 	for _, p := range all {
@@ -349,9 +381,9 @@ func renderBlock(all []pair) *labelBlock {
 		text, proto = append(text, r.text...), append(proto, r.proto...)
 	}
 	mark(func(string) bool { return true })
-	b.at[ownNone].text, b.at[ownNone].proto = uint32(len(text)), uint32(len(proto))
-	b.text, b.proto = string(text), string(proto) // in no more room than they need
-	return b
+	at[ownNone].text, at[ownNone].proto = uint32(len(text)), uint32(len(proto))
+	both := string(append(text, proto...)) // in one piece, and no more room than they need
+	return labelText{both[:len(text)], both[len(text):]}, at
 }
 
 // valueEscaper writes the value of a label as both text formats want it.

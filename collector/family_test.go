@@ -15,7 +15,9 @@ import (
 func TestLabelBlock(t *testing.T) {
 	f := func(base []pair, configured map[string]string, want string) {
 		t.Helper()
-		b := newLabelBlock(base, configured, []string{"model", "outcome"})
+		l := newLabeller()
+		l.reserved = []string{"model", "outcome"}
+		b := l.block(base, configured)
 		if b.text != want {
 			t.Errorf("labels %s, want %s", b.text, want)
 		}
@@ -29,7 +31,7 @@ func TestLabelBlock(t *testing.T) {
 
 // Each own label is sorted by name among the others.
 func TestOwnLabelPlace(t *testing.T) {
-	b := newLabelBlock([]pair{{"endpoint", "e"}, {"model", "m"}, {"module", "i"}, {"prefix", "cold"}, {"s", "t"}}, nil, nil)
+	b := newLabeller().block([]pair{{"endpoint", "e"}, {"model", "m"}, {"module", "i"}, {"prefix", "cold"}, {"s", "t"}}, nil)
 	f := func(own ownLabel, want string) {
 		t.Helper()
 		at := b.at[own]
@@ -45,6 +47,25 @@ func TestOwnLabelPlace(t *testing.T) {
 	f(ownStat, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 	f(ownVerdict, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 	f(ownSource, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
+}
+
+// Blocks whose labels are of the same lengths share the places of the own labels, and no
+// others do.
+func TestOwnLabelPlacesAreShared(t *testing.T) {
+	l := newLabeller()
+	block := func(endpoint, model string) *labelBlock {
+		return l.block([]pair{{"endpoint", endpoint}, {"model", model}}, nil)
+	}
+	a, b, longer := block("a", "m"), block("b", "n"), block("aa", "m")
+	if a.at != b.at || a.at == longer.at {
+		t.Errorf("places %p and %p of equal lengths, %p of others", a.at, b.at, longer.at)
+	}
+	for i := range 2 * maxPlaces {
+		block(strings.Repeat("x", i), "")
+	}
+	if len(l.places) > maxPlaces {
+		t.Errorf("%d places are kept", len(l.places))
+	}
 }
 
 func FuzzBoundModel(f *testing.F) {

@@ -99,9 +99,9 @@ func (s *FindingsSeries) Set(f *estimate.Findings) {
 
 // labels renders the labels of the series, or of one of its bursts.
 func (s *FindingsSeries) labels(model, concurrency string) *labelBlock {
-	return newLabelBlock([]pair{
+	return s.store.labels.block([]pair{
 		{"endpoint", s.id.Endpoint}, {"model", model}, {"module", s.id.Module}, {"concurrency", concurrency},
-	}, s.id.Labels, s.store.reserved)
+	}, s.id.Labels)
 }
 
 // latest returns what the series show now. All families of a page come from the

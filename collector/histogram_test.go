@@ -95,7 +95,7 @@ func protoOf(t *testing.T, h *histogram) *dto.Metric {
 	t.Helper()
 	e := &protoEncoder{}
 	e.begin(newFamily(Family{Name: "x", Type: Histogram}, nil, *h.bounds))
-	e.labels(newLabelBlock(nil, nil, nil), time.Unix(0, 0))
+	e.labels(newLabeller().block(nil, nil), time.Unix(0, 0))
 	e.histogram(h)
 	return decodeOne(t, e).Metric[0]
 }
@@ -123,7 +123,7 @@ func TestExemplars(t *testing.T) {
 // A message longer than its reserved length byte is moved, whatever its size.
 func TestProtoLengths(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 129, 16383, 16384, 70000} {
-		b := newLabelBlock([]pair{{"endpoint", string(make([]byte, n))}}, nil, nil)
+		b := newLabeller().block([]pair{{"endpoint", string(make([]byte, n))}}, nil)
 		e := &protoEncoder{}
 		e.begin(newFamily(Family{Name: "x", Type: Gauge}, nil, nil))
 		e.labels(b, time.Unix(0, 0))

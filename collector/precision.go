@@ -20,11 +20,11 @@ func precisionFamily() *hardwareFamily {
 }
 
 // newPrecision renders the labels of the precisions, nil where none is configured.
-func newPrecision(info EndpointInfo, base []pair, reserved []string) *labelBlock {
+func newPrecision(info EndpointInfo, base []pair, labels *labeller) *labelBlock {
 	h := info.Hardware
 	if h.WeightsPrecision == "" && h.ComputePrecision == "" {
 		return nil
 	}
-	labels := append(slices.Clone(base), pair{"weights_precision", string(h.WeightsPrecision)}, pair{"compute_precision", string(h.ComputePrecision)})
-	return newLabelBlock(labels, info.Labels, reserved)
+	all := append(slices.Clone(base), pair{"weights_precision", string(h.WeightsPrecision)}, pair{"compute_precision", string(h.ComputePrecision)})
+	return labels.block(all, info.Labels)
 }

@@ -15,7 +15,7 @@ import (
 // Servers is the store of the servers' own metrics, and of what follows
 // from it for their endpoints. It is safe for concurrent use.
 type Servers struct {
-	reserved         []string
+	labels           *labeller
 	endpointFamilies []*endpointFamily // sorted by name
 	serverFamilies   []*serverFamily   // sorted by name
 
@@ -31,7 +31,7 @@ type Servers struct {
 // NewServers returns an empty store.
 func NewServers() *Servers {
 	s := &Servers{
-		reserved:         ReservedLabels(),
+		labels:           newLabeller(),
 		endpointFamilies: endpointFamilies(),
 		serverFamilies:   serverFamilies(),
 		endpoints:        make(map[string]*servedEndpoint),
@@ -140,7 +140,7 @@ func (s *Servers) label(srv *server, name string, e *servedEndpoint, relabel boo
 		srv.engine, base[3].value, relabel = snapshot.Engine, snapshot.Engine, true
 	}
 	if relabel {
-		srv.block = newLabelBlock(base, e.labels, s.reserved)
+		srv.block = s.labels.block(base, e.labels)
 		srv.info = nil
 		s.stale = true
 	}
@@ -149,7 +149,7 @@ func (s *Servers) label(srv *server, name string, e *servedEndpoint, relabel boo
 	}
 	if srv.info == nil || srv.url != srv.status.URL || srv.unit != snapshot.PrefixCacheUnit || srv.role != snapshot.Role {
 		srv.url, srv.unit, srv.role = srv.status.URL, snapshot.PrefixCacheUnit, snapshot.Role
-		srv.info = newLabelBlock(append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role}), e.labels, s.reserved)
+		srv.info = s.labels.block(append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role}), e.labels)
 	}
 }
 
@@ -224,7 +224,7 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 	defer s.mu.Unlock()
 	for name, e := range s.endpoints {
 		if e.block == nil && e.hasValues() {
-			e.block = newLabelBlock([]pair{{"endpoint", name}, {"model", e.model}}, e.labels, s.reserved)
+			e.block = s.labels.block([]pair{{"endpoint", name}, {"model", e.model}}, e.labels)
 			s.stale = true
 		}
 	}

@@ -27,7 +27,7 @@ import (
 // concurrent use.
 type Probes struct {
 	now      func() time.Time
-	reserved []string
+	labels   *labeller
 	outcomes map[result.Outcome]int // index in values.results
 	families []*probeFamily         // sorted by name
 	info     *family
@@ -51,7 +51,7 @@ type Probes struct {
 func NewProbes(now func() time.Time) *Probes {
 	p := &Probes{
 		now:       now,
-		reserved:  ReservedLabels(),
+		labels:    newLabeller(),
 		outcomes:  make(map[result.Outcome]int),
 		families:  probeFamilies(),
 		info:      endpointInfoFamily(),
@@ -234,7 +234,7 @@ func (s *Series) setServed(kind api.Kind, model string) {
 
 // newBlock renders the labels of the series.
 func (s *Series) newBlock() *labelBlock {
-	return newLabelBlock([]pair{
+	return s.store.labels.block([]pair{
 		{"endpoint", s.id.Endpoint},
 		{"model", s.model},
 		{"module", s.id.Module},
@@ -242,7 +242,7 @@ func (s *Series) newBlock() *labelBlock {
 		{"input_tokens", s.id.InputTokens},
 		{"output_tokens", s.id.OutputTokens},
 		{"concurrency", s.id.Concurrency},
-	}, s.labels, s.store.reserved)
+	}, s.labels)
 }
 
 // encode appends the samples of one family.
