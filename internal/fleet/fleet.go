@@ -145,9 +145,12 @@ func (f *Fleet) Apply(p Plan) error {
 		f.remove(name, m)
 	}
 	for _, m := range fresh {
-		if before := gone[m.endpoint.Name]; before != nil && sameTarget(before.endpoint, m.endpoint) {
-			m.memory.adopt(before.memory, m.seriesIDs())
-			f.learned.carry(before, time.Now())
+		if before := gone[m.endpoint.Name]; before != nil {
+			if sameTarget(before.endpoint, m.endpoint) {
+				m.memory.adopt(before.memory, m.seriesIDs())
+				f.learned.carry(before, time.Now())
+			}
+			before.letGo() // one by one, so that not all are there twice
 		}
 		f.add(m)
 	}
@@ -454,6 +457,13 @@ func (m *member) seriesIDs() []result.SeriesID {
 		}
 	}
 	return all
+}
+
+// letGo lets go of the series of a member that was closed.
+func (m *member) letGo() {
+	for _, t := range m.tasks {
+		t.letGo()
+	}
 }
 
 func (m *member) close() {

@@ -240,6 +240,24 @@ func TestApplyWhileAProbeRuns(t *testing.T) {
 	f("{url: "+s.URL+", name: b, model: old}", map[string]float64{"b": 0})
 }
 
+// The scheduler may know a task that was replaced for a while: its series are gone by then.
+func TestReplacedTaskLetsGoOfItsSeries(t *testing.T) {
+	l := newLab(t)
+	url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	l.mustApply("{url: " + url + ", name: a}")
+	l.probe()
+	before := l.members["a"].tasks[0]
+	l.mustApply("{url: " + url + ", name: a, slo: {ttft: 5s}}")
+	if l.members["a"].tasks[0] == before || before.series != nil {
+		t.Fatal("the task of other settings still has its series")
+	}
+	before.skip(result.SkipOverrun)
+	if report := before.probe(t.Context(), schedule.Run{}); !report.Skipped {
+		t.Error("a task that is closed probes")
+	}
+	l.probe()
+}
+
 // A panic is a mistake of ours: its stack is needed, but not every time.
 func TestPanicIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer

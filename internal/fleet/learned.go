@@ -209,7 +209,7 @@ func (m *member) saveLearned(now time.Time, put func(record any) error) error {
 		}
 	}
 	for _, t := range m.tasks {
-		for i := range t.series {
+		for i := range variantsOf(t.Module) {
 			s := t.savedSteps(i, now)
 			if s == nil {
 				continue
@@ -228,7 +228,7 @@ func (t *task) savedSteps(i int, now time.Time) *savedLearned {
 	if steps == nil {
 		return nil
 	}
-	id := t.series[i].id(t.id())
+	id := variantsOf(t.Module)[i].id(t.id())
 	return &savedLearned{
 		Endpoint: id.Endpoint, Module: id.Module, Prefix: id.Prefix, InputTokens: id.InputTokens, OutputTokens: id.OutputTokens,
 		Asked: t.findings.asked, At: now, Steps: steps,
@@ -240,6 +240,9 @@ func (t *task) savedSteps(i int, now time.Time) *savedLearned {
 func (t *task) copyOfSteps(i int) *estimate.Steps {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if i >= len(t.series) {
+		return nil
+	}
 	steps := t.series[i].steps
 	if steps == nil || steps.LastProbe().IsZero() {
 		return nil

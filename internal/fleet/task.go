@@ -54,6 +54,14 @@ func (t *task) openSeries(first bool) {
 	t.series.judge(t.Health, t.Board, t.Target, first)
 }
 
+// letGo lets go of the series of a task that was closed: the scheduler knows it until it
+// has the tasks of all endpoints again.
+func (t *task) letGo() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.series = nil
+}
+
 // observe hands a result to the observers in their order.
 func (t *task) observe(o *Observation) {
 	if t.parts != nil { // before the change that the status page shows them with
@@ -172,7 +180,7 @@ func (t *task) skip(reason result.SkipReason) {
 	if reason == result.SkipOverrun && t.waiting != nil {
 		t.waiting.add(time.Now())
 	}
-	t.skipped(reason, "")
+	t.unlessClosed(func() { t.skipped(reason, "") })
 }
 
 // skipped is skip with what to change, for people; "" where that is known from the reason.
@@ -349,6 +357,15 @@ func (l *lifecycle) close() {
 		return
 	}
 	l.release()
+}
+
+// unlessClosed calls a function unless the task was closed, which waits for it.
+func (l *lifecycle) unlessClosed(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		do()
+	}
 }
 
 // burstLoad knows when the exporter itself put load on an endpoint, so that what was
