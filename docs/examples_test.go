@@ -22,7 +22,7 @@ import (
 // whole file for the listener.
 func TestExamples(t *testing.T) {
 	found := map[string]int{}
-	for _, name := range []string{"start.md", "fleet.md", "security.md", "providers.md", "prometheus.md", "../README.md"} {
+	for _, name := range pages(t) {
 		for i, block := range yamlBlocks(read(t, name)) {
 			kind := kindOf(block)
 			found[kind]++
@@ -31,7 +31,7 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-	if found["config"] < 5 || found["web"] < 1 {
+	if found["config"] < 40 || found["web"] < 1 {
 		t.Errorf("found %v", found)
 	}
 }
@@ -49,16 +49,21 @@ func yamlBlocks(page string) []string {
 
 // kindOf returns what a block is, by its first key.
 func kindOf(block string) string {
-	switch key, _, _ := strings.Cut(block, ":"); {
-	case strings.Contains(block, "scrape_configs:"):
+	key, _, _ := strings.Cut(block, ":")
+	if strings.Contains(block, "scrape_configs:") {
 		return "prometheus"
-	case key == "tls_server_config":
+	}
+	switch key {
+	case "tls_server_config":
 		return "web"
-	case key == "endpoints" || key == "discovery" || key == "modules" || key == "global":
+	case "endpoints", "discovery", "modules", "global", "engines", "gateways", "gateway_mappings":
 		return "config"
 	}
 	return "part"
 }
+
+// hasEndpoints reports whether a configuration says whom to probe.
+var hasEndpoints = regexp.MustCompile(`(?m)^(endpoints|discovery):`)
 
 // variables are those whose values a file takes from the environment.
 var variables = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
@@ -70,10 +75,15 @@ func load(t *testing.T, kind, block string) error {
 	write(t, name, block)
 	switch kind {
 	case "config":
+		if !hasEndpoints.MatchString(block) {
+			write(t, name, block+"endpoints: [{url: http://vllm.internal:8000}]\n")
+		}
 		for _, name := range variables.FindAllStringSubmatch(block, -1) {
 			t.Setenv(name[1], "key")
 		}
 		write(t, filepath.Join(dir, "other.key"), "key")
+		write(t, filepath.Join(dir, "prompts.jsonl"), `{"prompt": "What is 17 + 25?", "expected": "42"}`+"\n")
+		write(t, filepath.Join(dir, "arrivals.csv"), read(t, "../examples/arrivals.csv"))
 		_, err := config.Load(name)
 		if err != nil && strings.Contains(err.Error(), "; the container image and the releases") {
 			return nil // TestExamples with the tags of a release loads it

@@ -1,0 +1,284 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+)
+
+// pagesForUsers lists the pages for users, but for the one that is generated from the parser.
+func pagesForUsers(t *testing.T) []string {
+	t.Helper()
+	pages := []string{"../../README.md", "../../CONTRIBUTING.md"}
+	for _, dir := range []string{"../../docs", "../../examples"} {
+		err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && filepath.Ext(name) == ".md" && entry.Name() != "commands.md" {
+				pages = append(pages, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pages
+}
+
+var (
+	fence      = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```")
+	comment    = regexp.MustCompile(`(?m)(^|\s)#.*$`)
+	inlineCode = regexp.MustCompile("`(?:\\./)?(inference_exporter [^`]+)`")
+)
+
+// hereEnd ends the here-documents of the pages.
+const hereEnd = "END"
+
+// commandsOn returns the commands of the blocks of a page.
+func commandsOn(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
+		all = append(all, commandsOf(m[1])...)
+	}
+	return all
+}
+
+// commandsOf returns the commands of a script: lines, of which some go on.
+func commandsOf(script string) []string {
+	var all []string
+	open, loop := "", false
+	for line := range strings.Lines(script) {
+		line = strings.TrimRight(line, "\n")
+		if open == "" && strings.TrimSpace(line) == "" {
+			continue
+		}
+		open += line + "\n"
+		here := strings.Contains(open, "<<'"+hereEnd+"'") && strings.TrimSpace(line) != hereEnd
+		loop = strings.HasPrefix(open, "for ") && line != "done"
+		if here || loop || strings.HasSuffix(line, `\`) {
+			continue
+		}
+		all = append(all, strings.TrimSpace(open))
+		open = ""
+	}
+	return all
+}
+
+func TestCommandsOf(t *testing.T) {
+	script := "a \\\n  b\n\ncat > f <<'END'\nx: y\nEND\nfor u in 1; do\n  c\ndone\nd # e\n"
+	want := []string{"a \\\n  b", "cat > f <<'END'\nx: y\nEND", "for u in 1; do\n  c\ndone", "d # e"}
+	if got := commandsOf(script); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// separators are between the simple commands of a line.
+var separators = regexp.MustCompile(`&&|\|\||[|;&\n]`)
+
+// programArgs returns the arguments of each call of the program in a command.
+func programArgs(command string) [][]string {
+	command = comment.ReplaceAllString(strings.ReplaceAll(command, "\\\n", " "), "")
+	var all [][]string
+	for simple := range strings.SplitSeq(separators.ReplaceAllString(hideQuoted(command), "\n"), "\n") {
+		words := strings.Fields(simple)
+		for i, w := range words {
+			words[i] = strings.NewReplacer("\x00", " ", "\x01", "&", "\x02", ";", "\x03", "|").Replace(w)
+		}
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "sudo" })
+		if i := slices.IndexFunc(words, func(w string) bool { return w == ">" || strings.HasPrefix(w, ">") }); i >= 0 {
+			words = words[:i]
+		}
+		switch {
+		case len(words) > 2 && slices.Equal(words[:3], []string{"go", "run", "."}):
+			all = append(all, words[3:])
+		case len(words) > 0 && filepath.Base(words[0]) == "inference_exporter":
+			all = append(all, words[1:])
+		}
+	}
+	return all
+}
+
+// hideQuoted takes the quotes away and hides what is in them from splitting.
+func hideQuoted(s string) string {
+	var b strings.Builder
+	var quote rune
+	hidden := map[rune]rune{' ': 0, '&': 1, ';': 2, '|': 3}
+	for _, r := range s {
+		switch h, hide := hidden[r]; {
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote = r
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0 && hide:
+			b.WriteRune(h)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func TestProgramArgs(t *testing.T) {
+	got := programArgs("sudo ./inference_exporter check 'a b.yml' && kill 1 | inference_exporter man > out # x; inference_exporter no")
+	want := [][]string{{"check", "a b.yml"}, {"man"}}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestDocumentsCallTheProgramRight checks that the command line of the program takes every call
+// of it on a page: in a block of commands, or as code in a sentence.
+func TestDocumentsCallTheProgramRight(t *testing.T) {
+	calls := 0
+	parse := func(page string, args []string) {
+		t.Helper()
+		calls++
+		if _, _, err := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).parse(args); err != nil {
+			t.Errorf("%s: inference_exporter %s: %v", page, strings.Join(args, " "), err)
+		}
+	}
+	for _, page := range pagesForUsers(t) {
+		for _, command := range commandsOn(t, page) {
+			for _, args := range programArgs(command) {
+				parse(page, args)
+			}
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range inlineCode.FindAllStringSubmatch(fence.ReplaceAllString(string(text), ""), -1) {
+			for _, args := range programArgs(strings.ReplaceAll(m[1], "\n", " ")) {
+				if len(args) == 1 { // its name alone
+					args = append(args, "--help")
+				}
+				parse(page, args)
+			}
+		}
+	}
+	if calls < 50 {
+		t.Errorf("found only %d calls", calls)
+	}
+}
+
+// exception is a kind of commands that TestDocumentsRun does not run, and why.
+type exception struct {
+	pattern *regexp.Regexp
+	why     string
+}
+
+// exceptions lists what TestDocumentsRun does not run.
+var exceptions = []exception{
+	{regexp.MustCompile(`^(make|go) `), "builds or measures: other tests and jobs do"},
+	{regexp.MustCompile(`\b(sudo|docker|kubectl|helm|amtool|claude)\b|examples/stack`), "needs root, other software or another machine"},
+	{regexp.MustCompile(`\b(kill|pidof)\b`), "signals processes by their name"},
+	{regexp.MustCompile(`^cp -r examples/kubernetes`), "prepares what needs a cluster"},
+	{regexp.MustCompile(`^for |/simulator/replicas/`), "is a part of a drill, which takes minutes; its servers are tested by themselves"},
+	{regexp.MustCompile(`api/v1/events`), "ends with the reader alone"},
+	{regexp.MustCompile(`api/v1/gpus`), "needs a GPU"},
+	{regexp.MustCompile(`--cacert`), "asks a daemon with TLS"},
+	{regexp.MustCompile(`^sleep `), "waits for the daemon of its block"},
+	{regexp.MustCompile(`^inference_exporter (simulate|serve|--)`), "runs until it is stopped: the other tests of this package do it"},
+	{regexp.MustCompile(`^inference_exporter compare`), "takes many pairs: the tests of the command do it"},
+}
+
+// attempts is how often a question to the daemon is asked: the latest probe may have been
+// too imprecise to publish, on a busy machine.
+const attempts = 20
+
+// TestDocumentsRun runs the commands of the pages in an empty folder, with the program in PATH,
+// a simulated server for every server and a daemon for the daemon. Each ends with code 0.
+func TestDocumentsRun(t *testing.T) {
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	dir := sandbox(t, server)
+	daemon := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--web.enable-lifecycle", "--config.file="+filepath.Join(dir, "daemon.yml"))
+	daemon.waitFor("first results", func(got page) bool { return got.Probes("llama") > 0 })
+	here := strings.NewReplacer(
+		"./inference_exporter", "inference_exporter",
+		"http://127.0.0.1:8000", server, "http://vllm.internal:8000", server,
+		"http://localhost:10115", daemon.base, "http://exporter:10115", daemon.base,
+		"NAME", "llama", "curl -", "curl --fail -",
+	)
+	used, ran := map[int]bool{}, 0
+	for _, page := range pagesForUsers(t) {
+		for _, command := range commandsOn(t, page) {
+			command = here.Replace(command)
+			if i := slices.IndexFunc(exceptions, func(e exception) bool { return e.pattern.MatchString(command) }); i >= 0 {
+				used[i] = true
+				continue
+			}
+			ran++
+			out, err := runInShell(t, dir, command)
+			for again := attempts - 1; err != nil && again > 0 && strings.HasPrefix(command, "curl"); again-- {
+				out, err = runInShell(t, dir, command)
+			}
+			if err != nil {
+				t.Errorf("%s: %s: %v\n%s", page, command, err, out)
+			}
+		}
+	}
+	if ran < 15 {
+		t.Errorf("only %d commands were run", ran)
+	}
+	for i, e := range exceptions {
+		if !used[i] {
+			t.Errorf("no page has a command like %s, which %s", e.pattern, e.why)
+		}
+	}
+}
+
+// sandbox returns a folder with the program, under its name, and configurations.
+func sandbox(t *testing.T, server string) string {
+	t.Helper()
+	for _, tool := range []string{"bash", "curl", "grep", "jq"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, "inference_exporter")); err != nil {
+		t.Fatal(err)
+	}
+	endpoints := fmt.Sprintf("endpoints: [{name: llama, url: %q}]\n", server)
+	for name, text := range map[string]string{
+		"endpoints.yml": endpoints,
+		"daemon.yml":    "global: {interval: 200ms}\nmodules: {interactive: {input_tokens: 16, output_tokens: 2}}\n" + endpoints,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// runInShell runs a command in a folder, and returns what it prints.
+func runInShell(t *testing.T, dir, command string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", "set -o pipefail; "+command)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	cmd.Env = []string{runAsProgram + "=1", "PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C"}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
