@@ -278,6 +278,7 @@ func gatewayHelp() map[config.Quantity]string {
 		config.PrefixCacheAsked: "What the gateway looked up in its index of prefixes that backends have in their cache, in the unit that docs/gateways.md names for the software.",
 		config.PrefixCacheHits:  "The part of inference_gateway_prefix_cache_queries_total that the gateway expected in the cache of the backend it chose.",
 		config.QueueTime:        "Time of a request in the gateway before a backend was asked.",
+		config.TokenizationTime: "Time that the gateway spent on the tokenization of a prompt.",
 		config.RoutingTime:      "Time that the choice of a backend took.",
 		config.TTFT:             "Time to first token as the gateway measured it; docs/gateways.md says from when, for each software.",
 		config.RequestDuration:  "Duration of requests as the gateway measured it.",

@@ -140,7 +140,7 @@ func GatewayNumbers() []Quantity {
 
 // GatewayDistributions lists the quantities that `histograms` of a gateway may have.
 func GatewayDistributions() []Quantity {
-	return []Quantity{QueueTime, RoutingTime, TTFT, RequestDuration}
+	return []Quantity{QueueTime, TokenizationTime, RoutingTime, TTFT, RequestDuration}
 }
 
 // GatewayQuantities lists all quantities of gateways.

@@ -215,10 +215,10 @@ func (p *Poller) publish(o outcome) {
 			}
 		}
 	}
+	p.current.Store(s)
 	if s.State != before.State {
 		p.logState(s)
 	}
-	p.current.Store(s)
 }
 
 func (p *Poller) logState(s *Snapshot) {

@@ -6,6 +6,7 @@ package gpu
 import (
 	"iter"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -33,7 +34,14 @@ const SourceNVML = "nvml"
 type Snapshots []*Snapshot
 
 // Devices returns the GPUs of all sources, each once and with its snapshot.
-func (all Snapshots) Devices() iter.Seq2[*Snapshot, *DeviceSnapshot] {
+func (all Snapshots) Devices() iter.Seq2[*Snapshot, *DeviceSnapshot] { return all.devices(false) }
+
+// Copies returns the GPUs that Devices leaves out, as a source before has them, each with
+// the snapshot of its own source.
+func (all Snapshots) Copies() iter.Seq2[*Snapshot, *DeviceSnapshot] { return all.devices(true) }
+
+// devices returns the GPUs that are copies of others, or those that are not.
+func (all Snapshots) devices(copies bool) iter.Seq2[*Snapshot, *DeviceSnapshot] {
 	type identity struct {
 		vendor     Vendor
 		host, uuid string
@@ -41,6 +49,7 @@ func (all Snapshots) Devices() iter.Seq2[*Snapshot, *DeviceSnapshot] {
 	}
 	return func(yield func(*Snapshot, *DeviceSnapshot) bool) {
 		seen := map[identity]bool{}
+		serials := map[string]*Snapshot{} // of the first source that has them
 		for _, s := range all {
 			for i := range s.Devices {
 				d := &s.Devices[i]
@@ -48,16 +57,33 @@ func (all Snapshots) Devices() iter.Seq2[*Snapshot, *DeviceSnapshot] {
 				if d.UUID == "" {
 					id = identity{vendor: d.Vendor, host: d.Host, index: d.Index}
 				}
-				if seen[id] {
-					continue
-				}
+				serial := d.serial()
+				first := serials[serial]
+				isCopy := seen[id] || first != nil && first != s // the partitions of a card share a serial on a page
 				seen[id] = true
-				if !yield(s, d) {
+				if serial != "" && first == nil {
+					serials[serial] = s
+				}
+				if isCopy == copies && !yield(s, d) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// serial returns the low 48 bits of the number of a card of AMD, "" for other GPUs. They end
+// both forms of its UUID: `GPU-` and the number as sysfs shows it, and what amd-smi, and
+// with it the Device Metrics Exporter, makes of the number (amdsmi_uuid_gen).
+func (d *DeviceSnapshot) serial() string {
+	const digits = 12
+	n := len(d.UUID) - digits
+	switch {
+	case d.Vendor != AMD:
+	case strings.HasPrefix(d.UUID, "GPU-") && n == len("GPU-0123"), n == len("01234567-0123-0123-0123-") && d.UUID[n-1] == '-':
+		return strings.ToLower(d.UUID[n:])
+	}
+	return ""
 }
 
 // Snapshot is what one poll of a source found. It is immutable.

@@ -214,3 +214,31 @@ func (t template) of(get func(name string) string) string {
 		rest = behind
 	}
 }
+
+// kinds returns the kinds of readings that any of the devices has, and those that the
+// software can show and none of them has: its page has no series of them, as it is
+// configured or of that hardware. Both are sorted.
+func (m *mapping) kinds(devices []gpu.DeviceSnapshot) (reads, missing []string) {
+	has := map[gpu.Kind]bool{}
+	for i := range devices {
+		for _, r := range devices[i].Readings {
+			has[r.Kind] = true
+		}
+		for j := range devices[i].MIG {
+			for _, r := range devices[i].MIG[j].Readings {
+				has[r.Kind] = true
+			}
+		}
+	}
+	for kind := range has {
+		reads = append(reads, string(kind))
+	}
+	for kind := range m.Readings {
+		if !has[kind] {
+			missing = append(missing, string(kind))
+		}
+	}
+	slices.Sort(reads)
+	slices.Sort(missing)
+	return reads, missing
+}

@@ -108,6 +108,7 @@ func (r *reader) publish(start time.Time, all []engine.Status) {
 	s := &gpu.Snapshot{Source: r.name, Remote: true, At: before.At, Duration: before.Duration, Failures: before.Failures, State: gpu.StateFailed}
 	var statuses []Status
 	var errs []error
+	found := make([][]gpu.DeviceSnapshot, len(all)) // as statuses
 	for i := range all {
 		st := Status{Status: all[i], Source: r.name}
 		if p := r.taken[st.URL]; p != nil && st.State == engine.Up {
@@ -115,7 +116,8 @@ func (r *reader) publish(start time.Time, all []engine.Status) {
 				r.xids[st.URL] = &xidWatch{}
 			}
 			st.Software, st.Devices = p.mapping.name, len(p.devices)
-			s.Devices = append(s.Devices, p.snapshots(r.xids[st.URL], time.Now())...)
+			found[i] = p.snapshots(r.xids[st.URL], time.Now())
+			s.Devices = append(s.Devices, found[i]...)
 			s.Driver = p.driver()
 			s.State, s.At, s.Duration = gpu.StateUp, start, time.Since(start)
 		} else if st.Err != nil {
@@ -134,9 +136,10 @@ func (r *reader) publish(start time.Time, all []engine.Status) {
 	maps.DeleteFunc(r.xids, func(url string, _ *xidWatch) bool {
 		return !slices.ContainsFunc(statuses, func(st Status) bool { return st.URL == url })
 	})
-	r.log(*r.statuses.Load(), statuses)
+	statusesBefore := *r.statuses.Load()
 	r.statuses.Store(&statuses)
 	r.current.Store(s)
+	r.log(statusesBefore, statuses, found)
 }
 
 // counted returns the failures with one more of a state.
@@ -148,15 +151,17 @@ func counted(before map[gpu.State]uint64, state gpu.State) map[gpu.State]uint64 
 	return all
 }
 
-// log says which pages became readable and which ceased to be.
-func (r *reader) log(before, now []Status) {
+// log says which pages became readable, with the kinds of readings that they have and those
+// that other pages of this software have, and which ceased to be.
+func (r *reader) log(before, now []Status, found [][]gpu.DeviceSnapshot) {
 	for i := range now {
 		st := &now[i]
 		j := slices.IndexFunc(before, func(b Status) bool { return b.URL == st.URL })
 		switch {
 		case j >= 0 && before[j].State == st.State && before[j].Reason == st.Reason && before[j].Devices == st.Devices:
 		case st.State == engine.Up:
-			r.logger.Info("reading GPUs from a page", "server", st.Server, "software", st.Software, "gpus", st.Devices)
+			reads, missing := r.taken[st.URL].mapping.kinds(found[i])
+			r.logger.Info("reading GPUs from a page", "server", st.Server, "software", st.Software, "gpus", st.Devices, "reads", reads, "not_on_page", missing)
 		default:
 			r.logger.Warn("cannot read GPUs from a page", "server", st.Server, "reason", st.Reason, "err", st.Err)
 		}

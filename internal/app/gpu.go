@@ -18,12 +18,13 @@ type hardware struct {
 	sources []*gpu.Poller // in the order of gpu.Snapshots
 	pages   *pages.Readers
 	pods    *pods.Watcher // nil where the kubelet is not asked
+	copies  copies
 }
 
 // newHardware prepares the reading of GPUs and puts it on the page. hasPages says that the
 // configuration names pages of other exporters.
 func newHardware(env environment, in senses, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
-	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages)}
+	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger}}
 	var err error
 	if h.pages, err = pages.New(pages.Options{UserAgent: fleet.UserAgent(), Logger: env.logger}); err != nil {
 		return nil, err
@@ -62,7 +63,9 @@ func (h *hardware) snapshots() gpu.Snapshots {
 	for i, p := range h.sources {
 		all[i] = p.Snapshot()
 	}
-	return append(all, h.pages.Snapshots()...) // last: a driver's readings of a GPU come first
+	all = append(all, h.pages.Snapshots()...) // last: a driver's readings of a GPU come first
+	h.copies.log(all)
+	return all
 }
 
 // setBandwidth sets the configured memory bandwidths, by UUID.

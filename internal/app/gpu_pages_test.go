@@ -32,6 +32,9 @@ func TestGPUPagesAlone(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
+	if log := strings.Join(p.stderr.lines("reading GPUs from a page"), ""); !strings.Contains(log, "temperature_celsius") || !strings.Contains(log, "not_on_page=") {
+		t.Errorf("the log does not say what was found and what is missing: %s", log)
+	}
 	if strings.Contains(string(text), `inference_gpu_up{source="nvml"} 0`) || len(p.stderr.lines("level=error"))+len(p.stderr.lines("level=warn")) > 0 {
 		t.Errorf("the missing driver counts as a failure:\n%s", p.stderr)
 	}
