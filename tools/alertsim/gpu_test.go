@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,8 +29,9 @@ import (
 )
 
 // TestGPUsOfPages evaluates the rules and the board of GPUs over the page of each exporter
-// of GPUs that is known: they have no error, no two series of a panel have the same name,
-// and the alerts are those of the faults that the page shows.
+// of GPUs that is known, and over the GPUs of a driver: they have no error, no two series of
+// a panel have the same name, the alerts are those of the faults that the page shows, and
+// the memory that is recorded of an endpoint on these GPUs is theirs.
 func TestGPUsOfPages(t *testing.T) {
 	const minutes = 30
 	files, err := filepath.Glob("../../gpu/pages/testdata/*.txt")
@@ -48,10 +52,15 @@ func TestGPUsOfPages(t *testing.T) {
 		"dcgm-exporter-mig.txt": {"InferenceGPUThrottled", "InferenceGPUXID"},
 		"intel-gaudi.txt":       {"InferenceGPURowRemapPending"},
 	}
+	sources := map[string]func(*testing.T) []prometheus.Collector{"nvml": simulatedGPUs}
 	for _, name := range files {
-		t.Run(filepath.Base(name), func(t *testing.T) {
+		sources[filepath.Base(name)] = func(t *testing.T) []prometheus.Collector { return gpusOfPage(t, name) }
+	}
+	for name, source := range sources {
+		t.Run(name, func(t *testing.T) {
 			s := newStore()
-			for _, m := range gather(t, name) {
+			shown := onEndpoint(gather(t, source(t)...))
+			for _, m := range shown {
 				with := make(samples, 0, minutes*2)
 				for i := range int64(minutes * 2) {
 					with = append(with, sample{epoch + i*30_000, m.value})
@@ -69,12 +78,13 @@ func TestGPUsOfPages(t *testing.T) {
 				got = append(got, p.alert)
 			}
 			slices.Sort(got)
-			if want := faults[filepath.Base(name)]; !slices.Equal(slices.Compact(got), want) {
+			if want := faults[name]; !slices.Equal(slices.Compact(got), want) {
 				t.Errorf("alerts %v, want %v", got, want)
 			}
 			if n := askBoard(t, e, end-30_000); n < 5 {
 				t.Errorf("%d queries of the board have data", n)
 			}
+			checkMemory(t, e, shown, end-30_000)
 		})
 	}
 }
@@ -85,8 +95,38 @@ type scraped struct {
 	value  float64
 }
 
-// gather returns what this exporter shows of a page of another one.
-func gather(t *testing.T, file string) []scraped {
+// firstLine is closed when a logger writes its first line.
+type firstLine struct {
+	once sync.Once
+	came chan struct{}
+}
+
+// Write implements io.Writer.
+func (f *firstLine) Write(line []byte) (int, error) {
+	f.once.Do(func() { close(f.came) })
+	return len(line), nil
+}
+
+// until runs what reads GPUs until it logs that it has read them.
+func until(t *testing.T, run func(context.Context) error, logged *firstLine) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	select {
+	case <-logged.came:
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	case err := <-ended:
+		stop()
+		t.Fatalf("ended before it read the GPUs: %v", err)
+	}
+}
+
+// gpusOfPage returns collectors of the GPUs of a page of another exporter, once it was read.
+func gpusOfPage(t *testing.T, file string) []prometheus.Collector {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
@@ -97,7 +137,8 @@ func gather(t *testing.T, file string) []scraped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rs, err := pages.New(pages.Options{})
+	logged := &firstLine{came: make(chan struct{})}
+	rs, err := pages.New(pages.Options{Logger: slog.New(slog.NewTextHandler(logged, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,18 +146,86 @@ func gather(t *testing.T, file string) []scraped {
 	if err := rs.Set(map[string]*config.MetricsPages{"cards": cards}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- rs.Run(ctx) }()
-	for begin := time.Now(); rs.Snapshots()[0].State == gpu.StateStarting && time.Since(begin) < time.Minute; {
-		time.Sleep(time.Millisecond)
+	until(t, rs.Run, logged)
+	return []prometheus.Collector{collector.NewGPU(rs.Snapshots), collector.NewGPUPages(rs.Statuses)}
+}
+
+// simulatedGPUs returns a collector of the GPUs of a driver that no hardware is behind.
+func simulatedGPUs(t *testing.T) []prometheus.Collector {
+	t.Helper()
+	logged := &firstLine{came: make(chan struct{})}
+	p := gpu.New(gpu.Simulated(), gpu.Options{Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	until(t, p.Run, logged)
+	return []prometheus.Collector{collector.NewGPU(func() gpu.Snapshots { return gpu.Snapshots{p.Snapshot()} })}
+}
+
+// onEndpoint adds the series of an endpoint that has all GPUs.
+func onEndpoint(all []scraped) []scraped {
+	uuids := map[string]bool{}
+	for _, s := range all {
+		if uuid := s.labels.Get("uuid"); s.labels.Get(labels.MetricName) == "inference_gpu_info" {
+			uuids[uuid] = true
+		}
 	}
-	stop()
-	if err := <-ended; err != nil {
+	add := func(value float64, of ...string) {
+		of = append(of, "job", "gpus", "instance", "exporter:9878", "endpoint", "e", "model", "m")
+		all = append(all, scraped{labels.FromStrings(of...), value})
+	}
+	add(float64(len(uuids)), labels.MetricName, "inference_endpoint_gpus")
+	for uuid := range uuids {
+		add(1, labels.MetricName, "inference_endpoint_gpu_info", "uuid", uuid)
+	}
+	return all
+}
+
+// checkMemory compares the memory in use that is recorded of the endpoint with the sum of
+// that of its GPUs; where one of them does not show it, none is recorded.
+func checkMemory(t *testing.T, e *evaluator, shown []scraped, at int64) {
+	t.Helper()
+	const name = "endpoint:inference_gpu_memory_used_bytes:sum"
+	file, err := alerts.Marshal(alerts.Recording(alerts.Default()))
+	if err != nil {
 		t.Fatal(err)
 	}
+	rules, err := parseRules(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
+	if i < 0 {
+		t.Fatalf("no rule records %s", name)
+	}
+	used, gpus := map[string]float64{}, 0.0
+	for _, s := range shown {
+		switch s.labels.Get(labels.MetricName) {
+		case "inference_gpu_memory_used_bytes":
+			used[s.labels.Get("uuid")] = max(used[s.labels.Get("uuid")], s.value)
+		case "inference_endpoint_gpus":
+			gpus = s.value
+		}
+	}
+	want := 0.0
+	for _, bytes := range used {
+		want += bytes
+	}
+	found, err := e.query(t.Context(), rules[i], at, at)
+	switch {
+	case err != nil:
+		t.Error(err)
+	case float64(len(used)) != gpus || gpus == 0:
+		if len(found) > 0 {
+			t.Errorf("%d of %v GPUs show their memory, and %v is recorded", len(used), gpus, found)
+		}
+	case len(found) != 1 || math.Abs(found[0].Floats[0].F-want) > 1e-6*want:
+		t.Errorf("recorded %v, want %v", found, want)
+	}
+}
+
+// gather returns what collectors show.
+func gather(t *testing.T, collectors ...prometheus.Collector) []scraped {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector.NewGPU(rs.Snapshots), collector.NewGPUPages(rs.Statuses))
+	registry.MustRegister(collectors...)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
