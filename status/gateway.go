@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/engine"
@@ -160,27 +161,35 @@ func (g *Gateway) judge(statuses []engine.Status) (state GatewayState, why strin
 	if len(statuses) == 0 {
 		return GatewayWaiting, "its pages were not read yet"
 	}
-	var lost []string
+	var reasons []string
+	lost := 0
 	for _, p := range g.Pages {
 		if p.State != engine.Up {
-			lost = append(lost, fmt.Sprintf("%s: %s: %s", p.Server, p.Reason, p.Error))
+			lost++
+			reasons = append(reasons, fmt.Sprintf("%s: %s: %s", p.Server, p.Reason, p.Error))
+		}
+	}
+	if lost == len(statuses) {
+		return GatewayLost, harmless("no page can be read; " + reasons[0])
+	}
+	if lost > 0 {
+		reasons = []string{fmt.Sprintf("%d of %d pages cannot be read; %s", lost, len(statuses), reasons[0])}
+	}
+	for _, b := range g.Backends {
+		if b.failing {
+			reasons = slices.Insert(reasons, 0, fmt.Sprintf("%.0f of %.0f requests to %s failed", *b.Recent.Failed, *b.Recent.Requests, b.Name))
+			break // one is named
 		}
 	}
 	ready, known := g.Values[string(config.BackendsReady)]
-	all := g.Values[string(config.Backends)]
-	failing := slices.IndexFunc(g.Backends, func(b *Backend) bool { return b.failing })
-	switch {
-	case len(lost) == len(statuses):
-		return GatewayLost, harmless("no page can be read; " + lost[0])
+	switch all := g.Values[string(config.Backends)]; {
 	case known && ready == 0:
-		return GatewayUnready, "no backend is ready"
+		return GatewayUnready, harmless(strings.Join(slices.Insert(reasons, 0, "no backend is ready"), "; "))
 	case known && ready < all:
-		return GatewayDegraded, fmt.Sprintf("%.0f of %.0f backends ready", ready, all)
-	case failing >= 0:
-		b := g.Backends[failing]
-		return GatewayDegraded, harmless(fmt.Sprintf("%.0f of %.0f requests to %s failed", *b.Recent.Failed, *b.Recent.Requests, b.Name))
-	case len(lost) > 0:
-		return GatewayDegraded, harmless(fmt.Sprintf("%d of %d pages cannot be read; %s", len(lost), len(statuses), lost[0]))
+		reasons = slices.Insert(reasons, 0, fmt.Sprintf("%.0f of %.0f backends ready", ready, all))
+	}
+	if len(reasons) > 0 {
+		return GatewayDegraded, harmless(strings.Join(reasons, "; "))
 	}
 	return GatewayUp, ""
 }
@@ -218,7 +227,7 @@ func (e *endpoint) noticeGateway(before, now *Gateway) {
 	if e.cfg.Gateway != now.Name {
 		return
 	}
-	if before.State != GatewayWaiting {
+	if before.State != GatewayWaiting && now.State != GatewayWaiting {
 		e.events.add(e.board.now(), fmt.Sprintf("gateway %s went from %s to %s", now.Name, before.State, now.State))
 	}
 	e.touch()

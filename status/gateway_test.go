@@ -48,7 +48,7 @@ func gatewayOf(all ...[]engine.Status) *Gateway {
 // What a gateway shows has the names of its metrics.
 func TestGateway(t *testing.T) {
 	expectJSON(t, gatewayOf([]engine.Status{routerPage(2, 10, 0)}, []engine.Status{routerPage(1, 40, 6)}), `{
-		"name": "router", "software": "acme", "state": "degraded", "why": "1 of 2 backends ready",
+		"name": "router", "software": "acme", "state": "degraded", "why": "1 of 2 backends ready; 6 of 6 requests to b failed",
 		"values": {"backends": 2, "backends_ready": 1, "requests_waiting": 3, "routing_decisions_total": 40},
 		"requests_total": {"success": 40, "error": 6}, "window_seconds": 60,
 		"recent": {"requests": 36, "failed": 6, "routing_decisions": 30},
@@ -72,6 +72,7 @@ func TestStatesOfGateways(t *testing.T) {
 		{"one of two ready", []engine.Status{routerPage(1, 10, 0)}, GatewayDegraded, "1 of 2 backends ready"},
 		{"none ready", []engine.Status{routerPage(0, 10, 0)}, GatewayUnready, "no backend is ready"},
 		{"a backend fails", []engine.Status{routerPage(2, 10, 5)}, GatewayDegraded, "5 of 5 requests to b failed"},
+		{"none ready, and one fails", []engine.Status{routerPage(0, 10, 5)}, GatewayUnready, "no backend is ready; 5 of 5 requests to b failed"},
 		{"one of two pages lost", []engine.Status{routerPage(2, 10, 0), lostPage("other")}, GatewayDegraded, "1 of 2 pages cannot be read; other: connect: refused by it"},
 		{"all pages lost", []engine.Status{lostPage("one"), lostPage("other")}, GatewayLost, "no page can be read; one: connect: refused by it"},
 	} {

@@ -132,11 +132,8 @@ func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links, Version: version.Info(),
 		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet.Prober(), Logger: d.env.logger,
-		Hangs: d.hangs, Status: d.board, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info, MCP: d.mcp,
+		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info, MCP: d.mcp,
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },
-	}
-	if d.scraping != nil {
-		o.Gateways = d.board.Gateways
 	}
 	if d.hardware != nil {
 		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.snapshots()) }

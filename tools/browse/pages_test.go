@@ -25,7 +25,9 @@ import (
 // TestPictures opens every page on every screen: none may scroll sideways or
 // complain. SCREENSHOTS names a folder for the pictures.
 func TestPictures(t *testing.T) {
-	s := serve(t, fake.NewBoard(fake.Fleet()...))
+	fleet, gateways := fake.Fleet(), fake.Gateways()
+	fleet[1].Gateway, fleet[2].Gateway = gateways[1], gateways[1] // chat-us and judge
+	s := serveWith(t, func(c *fake.Content) { c.Gateways = gateways }, fleet...)
 	dark := view{width: 1440, height: 900, dark: true}
 	for _, c := range []struct {
 		name, path, ready string
@@ -224,6 +226,7 @@ func hostile() *status.Detail {
 	d.Findings = []*status.Module{{Module: evil, Document: &estimate.Document{Knee: 4}}}
 	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil, State: health.State(evil)}}
 	d.Pages = []*status.Server{{Server: evil, URL: evil, Engine: evil, At: 1, State: engine.State(evil), Reason: engine.Reason(evil), Error: evil}}
+	d.Gateway = hostileGateway()
 	for _, s := range d.Series {
 		s.Module, s.Prefix, s.InputTokens, s.Concurrency = evil, evil, evil, evil
 		s.History.Outcome[len(s.History.Outcome)-1] = result.Outcome(evil)
@@ -236,8 +239,17 @@ func hostile() *status.Detail {
 	return d
 }
 
+func hostileGateway() *status.Gateway {
+	return &status.Gateway{
+		Name: evil, Software: evil, State: status.GatewayState(evil), Why: evil, Values: map[string]float64{"backends_ready": 1}, Endpoints: []string{evil},
+		Backends: []*status.Backend{{Name: evil, Ready: new(true)}},
+		Pages:    []*status.Server{{Server: evil, URL: evil, State: engine.State(evil), Reason: engine.Reason(evil), Error: evil}},
+	}
+}
+
 func TestHostileTextIsText(t *testing.T) {
 	content := fake.Content{
+		Gateways: []*status.Gateway{hostileGateway()},
 		GPUs: &status.GPUPage{State: evil, Error: evil, Driver: evil, CUDA: evil, GPUs: []*status.GPU{{
 			UUID: evil, Name: evil, Endpoints: []string{evil}, Profile: evil, Throttle: []string{evil}, Problems: []string{evil}, Processes: []*status.GPUProcess{{Name: evil}},
 		}}},

@@ -8,6 +8,7 @@ import { Curves } from './curve.js';
 import { h, keyed, setText, unlessSame } from './dom.js';
 import { clockTime, exactTime, number } from './format.js';
 import { get, load, main, root, setJSON, setTitle, showError, start } from './frame.js';
+import { gatewayLink, gatewaySection } from './gateways.js';
 import { dashboards } from './links.js';
 import { follow } from './live.js';
 import { ProbeList } from './probes.js';
@@ -34,6 +35,7 @@ const curves = new Curves();
 const turns = h('div');
 const charts = new Charts();
 const probes = new ProbeList();
+const gateway = h('section', { class: 'panel gateway', id: 'gateway', hidden: true });
 const servers = h('section');
 const changes = h('section', { class: 'panel', id: 'changes', hidden: true });
 const actions = new Actions(path);
@@ -42,11 +44,11 @@ let detail;
 let causes; // of the state, where the exporter knows some
 
 function drawHead() {
-  const { name: title, state, since: from, model, engine, api, url, labels } = detail;
-  unlessSame(head, [title, state, from, model, engine, api, url, labels], () => [
+  const { name: title, state, since: from, model, engine, api, url, labels, gateway: front } = detail;
+  unlessSame(head, [title, state, from, model, engine, api, url, labels, front?.name, front?.state], () => [
     h('div', { class: 'title' }, h('h1', null, title), stateBadge(state), from > 0 && since(detail)),
     h('p', { class: 'about' }, [model, engine, api].filter(Boolean).map((f) => h('span', { class: 'tag' }, f)), h('code', null, url),
-      Object.entries(labels ?? {}).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`)), dashboards(detail)),
+      Object.entries(labels ?? {}).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`)), front && gatewayLink(front), dashboards(detail)),
   ]);
 }
 
@@ -115,10 +117,12 @@ function show(page) {
   detail = page;
   sync(page.at);
   setTitle(page.state === 'up' ? page.name : `${stateWord(page.state)}: ${page.name}`);
-  if (!head.isConnected) main.replaceChildren(head, banner.element, actions.element, banner.over, tabBar, subject, numbers, rungs, curves.element, turns, panel, servers, changes, probes.element);
+  if (!head.isConnected) main.replaceChildren(head, banner.element, actions.element, banner.over, tabBar, subject, numbers, rungs, curves.element, turns, panel, gateway, servers, changes, probes.element);
   drawHead();
   banner.show(page, causes);
   drawSeries();
+  gateway.hidden = !page.gateway;
+  unlessSame(gateway, page.gateway, () => (page.gateway ? gatewaySection(page.gateway) : []));
   unlessSame(servers, page.pages, () => (page.pages?.length ? [serversTable(page.pages)] : []));
   drawChanges();
 }

@@ -5,6 +5,7 @@ import { columns } from './columns.js';
 import { h, setText } from './dom.js';
 import { number, plural } from './format.js';
 import { load, main, root, setTitle, start } from './frame.js';
+import { gateways, watchGateways } from './gateways.js';
 import { follow } from './live.js';
 import { notices, watchExporter } from './notices.js';
 import { Table } from './table.js';
@@ -132,7 +133,7 @@ function show(fleet) {
   takeHead(fleet);
   takeRows(fleet.endpoints);
   filter.value = choice.text;
-  main.replaceChildren(h('h1', { class: 'unseen' }, 'Fleet'), notices,
+  main.replaceChildren(h('h1', { class: 'unseen' }, 'Fleet'), notices, gateways,
     h('div', { class: 'bar' }, h('div', { class: 'chips', role: 'group', 'aria-label': 'States' }, [...chips.values()]), filter, order, count),
     nothing, table.element);
   draw(true);
@@ -143,5 +144,6 @@ start();
 document.addEventListener('keydown', keys);
 if (await load('api/v1/endpoints', show)) {
   watchExporter();
+  watchGateways();
   follow({ url: () => `${root}api/v1/events?since=${page.version}`, names: ['update', 'message'], onEvent: apply });
 }

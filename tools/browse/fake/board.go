@@ -149,9 +149,10 @@ func (NoMetrics) Scraped(time.Duration, int64)         {}
 
 // Content is what the pages besides the fleet show.
 type Content struct {
-	GPUs   *status.GPUPage
-	Info   web.Info
-	Config string
+	Gateways []*status.Gateway
+	GPUs     *status.GPUPage
+	Info     web.Info
+	Config   string
 	// Links are to other systems.
 	Links web.Links
 	// Prober probes on request, and Muter mutes; nil is not allowed.
@@ -167,9 +168,10 @@ func Serve(b *Board, c Content) (*Server, error) {
 		Logger:  slog.New(slog.DiscardHandler),
 		Links:   c.Links, Prober: c.Prober, Muter: c.Muter, Explain: Explain,
 		Status: b, Gatherer: registry(),
-		GPUs:   func() *status.GPUPage { return c.GPUs },
-		Info:   func() web.Info { return c.Info },
-		Config: func() ([]byte, error) { return []byte(c.Config), nil },
+		Gateways: func() *status.GatewayPage { return &status.GatewayPage{At: now(), Gateways: c.Gateways} },
+		GPUs:     func() *status.GPUPage { return c.GPUs },
+		Info:     func() web.Info { return c.Info },
+		Config:   func() ([]byte, error) { return []byte(c.Config), nil },
 	})
 	if err != nil {
 		return nil, err
