@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/compare"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
@@ -26,8 +28,10 @@ import (
 // probeCommand probes one endpoint now, once or several times.
 type probeCommand struct {
 	request
+	baseline
 	target   *string
 	count    int
+	counted  bool // --count is given
 	interval *time.Duration
 	output   *string
 }
@@ -35,9 +39,12 @@ type probeCommand struct {
 func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 	p := &probeCommand{target: c.Arg("target", "URL or HOST:PORT, or name of an endpoint in --config.file.").Required().String()}
 	p.request.addTo(c)
-	c.Flag("count", "Number of probes, one after the other.").Short('n').Default("1").SetValue(cli.Whole(&p.count))
+	p.baseline.addTo(c)
+	c.Flag("count", "Number of probes, one after the other. With --baseline the most of them, and all of its own if it is not given.").
+		Short('n').Default("1").IsSetByUser(&p.counted).SetValue(cli.Whole(&p.count))
 	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
-	p.output = c.Flag("output", "Format of the output: text, or json with one line for each probe.").Short('o').Default("text").Enum("text", "json")
+	p.output = c.Flag("output", "Format of the output: text, json with one line for each probe, or with --baseline junit.").
+		Short('o').Default("text").Enum("text", "json", "junit")
 	return p
 }
 
@@ -64,6 +71,15 @@ func (c *request) addTo(clause *kingpin.CmdClause) {
 }
 
 func (c *probeCommand) run(ctx context.Context, env environment) error {
+	err := c.once(ctx, env)
+	if *c.with != "" {
+		return exit(err)
+	}
+	return err
+}
+
+// once probes as often as it is asked for.
+func (c *probeCommand) once(ctx context.Context, env environment) error {
 	if err := c.check(); err != nil {
 		return unusable{err}
 	}
@@ -78,6 +94,9 @@ func (c *probeCommand) run(ctx context.Context, env environment) error {
 		return unusable{err}
 	}
 	defer p.Close()
+	if *c.with != "" {
+		return c.gate(ctx, env, p, t)
+	}
 	return c.probe(ctx, env, p, t)
 }
 
@@ -88,8 +107,10 @@ func (c *probeCommand) check() error {
 		return fmt.Errorf("--count=%d: want at least 1", c.count)
 	case *c.interval < 0:
 		return fmt.Errorf("--interval=%s is negative", *c.interval)
+	case *c.output == "junit" && *c.with == "":
+		return errors.New("--output=junit: only with --baseline")
 	}
-	return c.request.check()
+	return cmp.Or(c.baseline.check(c.count), c.request.check())
 }
 
 // check refuses a limit that makes no sense.
@@ -231,7 +252,8 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Pro
 	var s probereport.Summary
 	tracker := target.Tracker()
 	progress := newProgress(env.Stderr, c.count)
-	done := 0
+	began, done := time.Now(), 0
+	var runs []compare.Figures
 	for ; done < c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
 		progress.draw(done, &s)
 		rungs := p.Run(ctx, 0)
@@ -240,6 +262,9 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Pro
 			break
 		}
 		s.Add(results...)
+		if len(results) > 0 {
+			runs = append(runs, compare.NewFigures(results))
+		}
 		for _, rung := range rungs {
 			s.Conclude(tracker.Observe(rung.Results))
 			s.Skip(rung.Skip)
@@ -256,6 +281,11 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Pro
 	)
 	if err != nil {
 		return err
+	}
+	if *c.save != "" {
+		if err := c.store(t, began, runs, c.count); err != nil {
+			return err
+		}
 	}
 	return c.verdict(&s, done)
 }

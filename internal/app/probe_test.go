@@ -294,7 +294,7 @@ func TestProbeUsage(t *testing.T) {
 	f(`inference_exporter: --interval=-1s is negative`, url, "--interval=-1s")
 	f(`inference_exporter: --timeout=-1s: want more than 0s`, url, "--timeout=-1s")
 	f(`inference_exporter: --timeout=0s: want more than 0s`, url, "--timeout=0s")
-	f(`inference_exporter: --output=xml: want one of text, json, try inference_exporter probe --help`, url, "--output=xml")
+	f(`inference_exporter: --output=xml: want one of text, json, junit, try inference_exporter probe --help`, url, "--output=xml")
 }
 
 func TestProgress(t *testing.T) {

@@ -220,7 +220,8 @@ func commandTexts() map[string]string {
 			"Asks no endpoint anything.",
 		"demo": "Needs no configuration, no endpoint and no GPU: a healthy, a saturated and a failing server are simulated, one that is asked in bursts, one that always answers, often wrongly, and one that embeds texts.",
 		"probe": "TARGET is a URL, or with --config.file the name of an endpoint in it. Without a scheme, HOST:PORT is asked by HTTP, or by HTTPS if only that is spoken there. Prints where the time went and, after a failure, what to " +
-			"check next. Of the secrets in the file it needs those of TARGET alone. Exit code 1 unless every probe succeeded.",
+			"check next. Of the secrets in the file it needs those of TARGET alone. Exit code 1 unless every probe succeeded. " +
+			"With --baseline it compares with figures that --save-baseline stored, and has the exit codes of compare.",
 		"detect": "Asks without a prompt, and follows no redirect. Prints a configuration with the reasons as comments, and where to read the key, not the key itself. " +
 			"Exit code 1 where nothing is recognised.",
 		"compare": "BASELINE and CANDIDATE are URLs, or with --config.file names of endpoints in it. Each pair of probes asks both, in an order that is drawn. " +
@@ -261,6 +262,8 @@ func commandExamples() map[string][]Example {
 			{"inference_exporter probe --config.file=endpoints.yml --module=canary llama-prod", "As the daemon would, with the endpoint's keys and the module's question."},
 			{"inference_exporter probe --key-env=OPENAI_API_KEY --model=gpt-5-mini https://api.openai.com", "A hosted service, with the key in the environment."},
 			{"inference_exporter probe -n 20 -o json http://vllm.internal:8000", "Twenty probes and a summary, a line of JSON each."},
+			{"inference_exporter probe -n 200 --save-baseline=llama.json http://vllm.internal:8000", "Two hundred probes, whose figures are kept."},
+			{"inference_exporter probe --baseline=llama.json http://vllm.internal:8000", "After an upgrade: is it slower than then?"},
 			{"inference_exporter probe --prompt=Hello http://vllm.internal:8000", "A question of your own, with the answer."},
 		},
 		"compare": {
