@@ -9,8 +9,11 @@ import (
 	"slices"
 	"testing"
 
+	rollouts "github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	flagger "github.com/fluxcd/flagger/pkg/apis/flagger/v1beta1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -60,6 +63,16 @@ func newObject(kind metav1.TypeMeta) object {
 		return new(rbacv1.ClusterRoleBinding)
 	case "rbac.authorization.k8s.io/v1 RoleBinding":
 		return new(rbacv1.RoleBinding)
+	case "autoscaling/v2 HorizontalPodAutoscaler":
+		return new(autoscalingv2.HorizontalPodAutoscaler)
+	case "argoproj.io/v1alpha1 AnalysisTemplate":
+		return new(rollouts.AnalysisTemplate)
+	case "argoproj.io/v1alpha1 Rollout":
+		return new(rollouts.Rollout)
+	case "flagger.app/v1beta1 MetricTemplate":
+		return new(flagger.MetricTemplate)
+	case "flagger.app/v1beta1 Canary":
+		return new(flagger.Canary)
 	case "monitoring.coreos.com/v1 ServiceMonitor":
 		return new(monitoringv1.ServiceMonitor)
 	case "monitoring.coreos.com/v1 PodMonitor":
