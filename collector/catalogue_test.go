@@ -108,7 +108,9 @@ func full(t *testing.T) *Exposition {
 	self := NewSelf(reg)
 	self.Observe(r)
 	self.Scraped(time.Millisecond, 5000)
-	self.WatchDroppedSpans(func() (uint64, bool) { return 0, true })
+	exported := func() (uint64, bool) { return 0, true }
+	self.WatchDroppedSpans(exported)
+	self.WatchPushes(exported, exported)
 	self.WatchDroppedLogLines(func() uint64 { return 0 })
 	self.WatchState(func() StateSaves { return StateSaves{At: time.Unix(1, 0)} })
 	self.WatchBudget(used(0, 0))

@@ -24,6 +24,7 @@ type selfDescriptions struct {
 	scrapeDuration, scrapeSize     Family
 	budget, droppedSpans           Family
 	droppedLogLines                Family
+	pushes, pushFailures           Family
 	stateSaved, stateFailures      Family
 	stateSize                      Family
 }
@@ -32,7 +33,7 @@ type selfDescriptions struct {
 func (d *selfDescriptions) list() []Family {
 	return []Family{
 		d.buildInfo, d.endpoints, d.shard, d.rejected, d.silent, d.reloaded, d.reloadedAt, d.inFlight, d.missed, d.budget, d.scheduleLag,
-		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans, d.droppedLogLines,
+		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans, d.pushes, d.pushFailures, d.droppedLogLines,
 		d.stateSaved, d.stateFailures, d.stateSize,
 	}
 }
@@ -63,6 +64,10 @@ func selfFamilies() selfDescriptions {
 			"Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."),
 		droppedSpans: family("spans_dropped_total", Counter, "",
 			"Trace spans that were dropped because the queue was full or the receiver did not accept them. Absent while trace export is disabled; the count continues when it is enabled again."),
+		pushes: family("metrics_pushes_total", Counter, "",
+			"Pushes of all metrics over OTLP that the receiver took. Absent while metrics are not pushed; the count continues when they are again."),
+		pushFailures: family("metrics_push_failures_total", Counter, "",
+			"Pushes of all metrics over OTLP that failed, or of which the receiver rejected points. The next push has what such a one had. Absent while metrics are not pushed."),
 		droppedLogLines: family("log_lines_dropped_total", Counter, "",
 			"Log lines that were dropped because the reader of the log did not read or was gone."),
 		scheduleLag: family("schedule_lag_seconds", Histogram, "seconds",
@@ -159,8 +164,14 @@ func NewSelf(reg prometheus.Registerer) *Self {
 // WatchDroppedSpans adds the count of lost trace spans, which is absent while
 // traces are not exported. It must be called at most once.
 func (s *Self) WatchDroppedSpans(dropped func() (n uint64, exporting bool)) {
-	f := selfFamilies().droppedSpans
-	s.registerer.MustRegister(&spansCollector{dropped, prometheus.NewDesc(f.Name, f.Help, nil, nil)})
+	s.registerer.MustRegister(newExported(selfFamilies().droppedSpans, dropped))
+}
+
+// WatchPushes adds the counts of pushes of metrics that succeeded and failed, which are
+// absent while metrics are not pushed. It must be called at most once.
+func (s *Self) WatchPushes(pushes, failures func() (n uint64, exporting bool)) {
+	d := selfFamilies()
+	s.registerer.MustRegister(newExported(d.pushes, pushes), newExported(d.pushFailures, failures))
 }
 
 // WatchDroppedLogLines adds the count of lost lines of the log. It must be called
@@ -170,18 +181,22 @@ func (s *Self) WatchDroppedLogLines(dropped func() uint64) {
 	s.registerer.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(f.opts()), func() float64 { return float64(dropped()) }))
 }
 
-// spansCollector makes the metric of lost spans.
-type spansCollector struct {
-	dropped func() (n uint64, exporting bool)
-	desc    *prometheus.Desc
+// exportedCollector makes a counter that is absent while nothing is exported.
+type exportedCollector struct {
+	count func() (n uint64, exporting bool)
+	desc  *prometheus.Desc
+}
+
+func newExported(f Family, count func() (n uint64, exporting bool)) *exportedCollector {
+	return &exportedCollector{count, prometheus.NewDesc(f.Name, f.Help, nil, nil)}
 }
 
 // Describe implements prometheus.Collector.
-func (c *spansCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+func (c *exportedCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
 
 // Collect implements prometheus.Collector.
-func (c *spansCollector) Collect(ch chan<- prometheus.Metric) {
-	if n, exporting := c.dropped(); exporting {
+func (c *exportedCollector) Collect(ch chan<- prometheus.Metric) {
+	if n, exporting := c.count(); exporting {
 		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(n))
 	}
 }

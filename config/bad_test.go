@@ -156,6 +156,7 @@ func badFiles() map[string][]string {
 			`:14: probe.allow[11]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "me@h"`,
 		},
 		"tracing-url":     {`:2: tracing.otlp_endpoint: want a URL that begins with http:// or https://`},
+		"metrics-nowhere": {`:2: metrics.otlp_endpoint: missing, but required by headers`, `:4: metrics.interval: 500ms is less than 1s`},
 		"tracing-nowhere": {`:1: tracing.otlp_endpoint: missing, but required by headers`},
 		"tracing-headers": {
 			`:4: tracing.headers[0]: not a valid name of a header`,

@@ -38,7 +38,7 @@ type Config struct {
 	Probe Probe `yaml:"probe,omitempty"`
 	// Tracing says where to send the trace of each probe.
 	Tracing Tracing `yaml:"tracing,omitempty"`
-	// Metrics says what the page of metrics has.
+	// Metrics says what the page of metrics has, and where to push it.
 	Metrics Metrics `yaml:"metrics,omitempty"`
 	// Engines say how to read the metrics pages of server software, by the name
 	// of the software; see below. Default: the built-in mappings.
@@ -191,6 +191,7 @@ func (c *Config) validate(r *report) {
 	}
 	c.Probe.validate(r, "probe")
 	c.Tracing.validate(r, "tracing")
+	c.Metrics.validate(r, "metrics")
 	for i, d := range c.Discovery {
 		d.validate(r, path("discovery").index(i), c.Modules)
 	}
@@ -321,19 +322,22 @@ type Tracing struct {
 // Format writes the settings as printYAML does.
 func (t Tracing) Format(f fmt.State, _ rune) { printYAML(f, t) }
 
-func (t *Tracing) validate(r *report, p path) {
-	if t.OTLPEndpoint.URL == nil && len(t.Headers) > 0 {
+func (t *Tracing) validate(r *report, p path) { validateReceiver(r, p, t.OTLPEndpoint, t.Headers) }
+
+// validateReceiver checks where something is sent over OTLP.
+func validateReceiver(r *report, p path, endpoint URL, headers map[string]promconfig.Secret) {
+	if endpoint.URL == nil && len(headers) > 0 {
 		r.errorf(p.key("otlp_endpoint"), "missing, but required by headers")
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		at := p.key("headers").key(name)
 		if !httpguts.ValidHeaderFieldName(name) {
 			r.errorf(at, "not a valid name of a header")
 		}
-		if !httpguts.ValidHeaderFieldValue(string(t.Headers[name])) {
+		if !httpguts.ValidHeaderFieldValue(string(headers[name])) {
 			r.errorf(at, "a line break or another control character")
 		}
-		if t.Headers[name] == "" {
+		if headers[name] == "" {
 			r.errorf(at, "missing; want a value")
 		}
 	}

@@ -56,6 +56,7 @@ func resolved() *Config {
 	return &Config{
 		Global:  Global{Interval: seconds(30), Timeout: seconds(60), Limits: Limits{InFlight: 1000, InFlightPerHost: 4, DiscoveryTargets: 20_000, DiscoveryBytes: 10 << 20}, MissingSecrets: "refuse"},
 		Modules: builtIn(30, 60),
+		Metrics: Metrics{Interval: seconds(60)},
 		Endpoints: []*Endpoint{{
 			Name: "h:8000", URL: URL{&url.URL{Scheme: "http", Host: "h:8000"}},
 			Modules: []string{"interactive"},
@@ -122,7 +123,12 @@ func TestDefaults(t *testing.T) {
 			Headers:      map[string]promconfig.Secret{"X-Key": "a"},
 		}
 	})
-	f("metrics: {compact: true}\n"+one, func(c *Config) { c.Metrics.Compact = true })
+	f("metrics: {compact: true, otlp_endpoint: http://otel:4318, headers: {X-Key: a}, interval: 15s}\n"+one, func(c *Config) {
+		c.Metrics = Metrics{
+			Compact: true, OTLPEndpoint: URL{&url.URL{Scheme: "http", Host: "otel:4318"}},
+			Headers: map[string]promconfig.Secret{"X-Key": "a"}, Interval: seconds(15),
+		}
+	})
 	f("endpoints: [{url: http://h:8000, http: {enable_http2: true, follow_redirects: false}}]\n", func(c *Config) {
 		c.Endpoints[0].HTTP.EnableHTTP2 = true
 	})

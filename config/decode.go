@@ -71,7 +71,7 @@ func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 		out.URL = d.url(n, p, parsePageURL)
 	case *HTTPClient:
 		d.http(n, p, out)
-	case *SigV4, *CloudIdentity, *Tracing:
+	case *SigV4, *CloudIdentity, *Tracing, *Metrics:
 		d.inSecret(func() { d.structure(n, p, v) })
 	case *promconfig.Secret:
 		d.secretText(n, p, out)

@@ -53,6 +53,8 @@ func defaultServers() Servers {
 	}
 }
 
+func defaultMetrics() Metrics { return Metrics{Interval: model.Duration(time.Minute)} }
+
 func defaultSLO() SLO { return SLO{Objective: 0.99} }
 
 func defaultPrice() Price { return Price{GPUs: 1} }
@@ -68,6 +70,7 @@ func orDefault[T any](r *report, p path, v *T, def T) {
 
 func (c *Config) setDefaults(r *report) {
 	c.Global.setDefaults(r, "global")
+	orDefault(r, path("metrics").key("interval"), &c.Metrics.Interval, defaultMetrics().Interval)
 	if c.Modules == nil {
 		c.Modules = map[string]*Module{}
 	}

@@ -145,6 +145,7 @@ func TestNoFormLeaks(t *testing.T) {
 		}
 		add([]string{"headers", "X-Key"}, "endpoints: [{url: http://h}]\ntracing: %s\n")
 		add([]string{"otlp_endpoint: http://otel, headers", "X-Key"}, "endpoints: [{url: http://h}]\ntracing: %s\n")
+		add([]string{"otlp_endpoint: http://otel, headers", "X-Key"}, "endpoints: [{url: http://h}]\nmetrics: %s\n")
 		for _, text := range texts {
 			checkForm(t, text, secret)
 		}

@@ -101,6 +101,7 @@ func secretConfig(t *testing.T) (c *Config, key string) {
 		"discovery": discovery,
 		"gpus":      object{"pages": gpuPages},
 		"tracing":   object{"otlp_endpoint": "http://otel", "headers": object{"X-Key": "${SECRET_IN_TESTS}"}},
+		"metrics":   object{"otlp_endpoint": "http://otel", "headers": object{"X-Key": "${SECRET_IN_TESTS}"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +182,7 @@ func TestLeak(t *testing.T) {
 
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		fmt.Fprintf(&out, verb+verb+verb+"\n", c.Tracing, &c.Tracing, c.Endpoints[len(c.Endpoints)-1].SigV4)
+		fmt.Fprintf(&out, verb+verb+verb+"\n", c.Tracing, &c.Metrics, c.Endpoints[len(c.Endpoints)-1].SigV4)
 	}
 	for _, e := range c.Endpoints {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -189,7 +190,7 @@ func TestLeak(t *testing.T) {
 			fmt.Fprintf(&out, verb+verb+verb+"\n", e.Servers, &e.Servers, e.Servers.HTTP)
 			fmt.Fprintf(&out, verb+verb+"\n", c, *c)
 		}
-		text, err := json.Marshal([]any{e, e.SigV4, e.Servers, c.Tracing})
+		text, err := json.Marshal([]any{e, e.SigV4, e.Servers, c.Tracing, c.Metrics})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func layers() [][]string {
 		{"discovery", "engine", "estimate", "gpu", "internal/compare", "internal/health", "prober", "internal/testlab"},
 		{"gpu/amd", "gpu/pages", "internal/explain"},
 		{"collector", "internal/report", "schedule", "status", "tracing"},
-		{"web"},
+		{"otlp", "web"},
 		{"internal/fleet"},
 		{"internal/app"},
 		{"."},

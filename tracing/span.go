@@ -76,7 +76,7 @@ func (s *span) InstrumentationLibrary() instrumentation.Scope { return s.Instrum
 // in its traceparent: it is the trace's root, named by the first half of the
 // trace id.
 func newSpan(res *resource.Resource, t Target, r *result.Result) *span {
-	operation := operationOf(r)
+	operation := OperationOf(r)
 	name := operation
 	if r.Model != "" {
 		name += " " + r.Model
@@ -125,7 +125,7 @@ func conventional(operation string, t Target, r *result.Result) []attribute.KeyV
 			as = append(as, a)
 		}
 	}
-	provider := providerOf(u.Hostname())
+	provider := ProviderOf(u.Hostname())
 	add(provider != "", semconv.GenAIProviderNameKey.String(provider))
 	add(r.Model != "", semconv.GenAIRequestModel(safetext.Line(r.Model, maxReason)))
 	add(t.MaxTokens > 0 && isGeneration(r), semconv.GenAIRequestMaxTokens(t.MaxTokens))
@@ -137,16 +137,28 @@ func conventional(operation string, t Target, r *result.Result) []attribute.KeyV
 	add(n.Output >= 0 && n.Source == result.TokensFromUsage, semconv.GenAIUsageOutputTokens(n.Output))
 	add(n.Reasoning >= 0, semconv.GenAIUsageReasoningOutputTokens(n.Reasoning))
 	add(u.Hostname() != "", semconv.ServerAddress(u.Hostname()))
-	port := portOf(u)
+	port := PortOf(u)
 	add(port > 0, semconv.ServerPort(port))
 	add(r.Status > 0, semconv.HTTPResponseStatusCode(r.Status))
+	first := FirstChunk(r)
+	add(first >= 0, semconv.GenAIResponseTimeToFirstChunk(first.Seconds()))
 	add(failed(r), semconv.ErrorTypeKey.String(string(r.Outcome)))
 	return as
 }
 
-// portOf returns the port of a URL, which may be that of its scheme; 0 is not
+// FirstChunk returns the time from when the client issues the request, before the
+// connection is set up, to the first event with generated content of a stream, by the
+// semantic conventions; Absent without a success whose times are reliable.
+func FirstChunk(r *result.Result) time.Duration {
+	if r.Outcome != result.Success || r.Imprecise || !isGeneration(r) || len(r.Events) == 0 {
+		return result.Absent
+	}
+	return r.Events[0].At
+}
+
+// PortOf returns the port of a URL, which may be that of its scheme; 0 is not
 // known.
-func portOf(u *url.URL) int {
+func PortOf(u *url.URL) int {
 	if n, err := strconv.Atoi(u.Port()); err == nil {
 		return n
 	}
@@ -250,15 +262,15 @@ func isGeneration(r *result.Result) bool {
 	return r.Kind == api.Generation || r.Kind == ""
 }
 
-// operationOf returns gen_ai.operation.name.
-func operationOf(r *result.Result) string {
+// OperationOf returns gen_ai.operation.name.
+func OperationOf(r *result.Result) string {
 	p, _ := api.Lookup(r.API)
 	return cmp.Or(p.Operation, api.OperationChat)
 }
 
-// providerOf returns gen_ai.provider.name of a hosted service by its host name;
+// ProviderOf returns gen_ai.provider.name of a hosted service by its host name;
 // "" is not known, as with a server of one's own.
-func providerOf(host string) string {
+func ProviderOf(host string) string {
 	h, _ := api.LookupHost(host)
 	return h.Provider
 }

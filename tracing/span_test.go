@@ -109,7 +109,9 @@ func TestSpanOfASuccess(t *testing.T) {
 		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "groq", "gen_ai.request.model": "llama",
 		"gen_ai.request.max_tokens": 64, "gen_ai.request.stream": true,
 		"gen_ai.response.finish_reasons": []any{"stop"},
-		"gen_ai.usage.input_tokens":      100, "gen_ai.usage.cache_read.input_tokens": 16,
+		// from the issue of the request, with the set-up of the connection
+		"gen_ai.response.time_to_first_chunk": 0.063,
+		"gen_ai.usage.input_tokens":           100, "gen_ai.usage.cache_read.input_tokens": 16,
 		"gen_ai.usage.output_tokens": 4, "gen_ai.usage.reasoning.output_tokens": 1,
 		"server.address": "api.groq.com", "server.port": 443, "http.response.status_code": 200,
 		own + "endpoint": "prod", own + "module": "interactive", own + "prefix": "cold",
@@ -145,7 +147,7 @@ func TestSpanOfAFailure(t *testing.T) {
 	}
 	for _, name := range []string{
 		own + "ttft", own + "tpot", own + "max_gap", own + "server.queue", "gen_ai.provider.name", "gen_ai.request.max_tokens",
-		"gen_ai.response.finish_reasons", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens",
+		"gen_ai.response.finish_reasons", "gen_ai.response.time_to_first_chunk", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens",
 	} {
 		if v, ok := as[name]; ok {
 			t.Errorf("%s is %v, want none", name, v)
@@ -187,7 +189,7 @@ func TestHostileTexts(t *testing.T) {
 func TestOperation(t *testing.T) {
 	f := func(kind api.Kind, name, want string) {
 		t.Helper()
-		if got := operationOf(&result.Result{Kind: kind, API: name}); got != want {
+		if got := OperationOf(&result.Result{Kind: kind, API: name}); got != want {
 			t.Errorf("%s %s: %s, want %s", kind, name, got, want)
 		}
 	}
@@ -206,7 +208,7 @@ func TestOperation(t *testing.T) {
 func TestProvider(t *testing.T) {
 	f := func(host, want string) {
 		t.Helper()
-		if got := providerOf(host); got != want {
+		if got := ProviderOf(host); got != want {
 			t.Errorf("%s: %q, want %q", host, got, want)
 		}
 	}

@@ -74,15 +74,16 @@ type Exporter struct {
 // New returns an exporter, which sends nothing until Run. The error is a
 // receiver's URL that cannot be used; it does not repeat the URL.
 func New(ctx context.Context, o Options) (*Exporter, error) {
-	target, err := tracesURL(o.Endpoint)
+	target, err := SignalURL(o.Endpoint, "/v1/traces")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("set up trace export: %w", err)
 	}
+	client, transport := NewClient()
 	e := &Exporter{
-		transport: http.DefaultTransport.(*http.Transport).Clone(),
+		transport: transport,
 		resource: resource.NewWithAttributes(semconv.SchemaURL,
 			semconv.ServiceName("inference_exporter"), semconv.ServiceVersion(o.Version)),
-		secrets: secretsIn(o.Headers),
+		secrets: SecretsIn(o.Headers),
 		dropped: o.Dropped,
 		logger:  o.Logger,
 		queue:   make(chan sdktrace.ReadOnlySpan, queueSize),
@@ -94,12 +95,7 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
 		otlptracehttp.WithMaxResponseSize(maxReply),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
-		otlptracehttp.WithHTTPClient(&http.Client{
-			Transport: e.transport,
-			Timeout:   exportTimeout,
-			// A redirect would carry the headers to another host.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}),
+		otlptracehttp.WithHTTPClient(client),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("set up trace export: %w", err)
@@ -107,13 +103,24 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 	return e, nil
 }
 
-// tracesURL returns where spans are posted, by the rule of the OTLP/HTTP
-// specification for a base URL.
-func tracesURL(endpoint string) (string, error) {
-	const path = "/v1/traces"
+// NewClient returns a client for requests to a receiver, and its transport.
+func NewClient() (*http.Client, *http.Transport) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	return &http.Client{
+		Transport: transport,
+		Timeout:   exportTimeout,
+		// A redirect would carry the headers to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, transport
+}
+
+// SignalURL returns where a signal is posted, by the rule of the OTLP/HTTP
+// specification for a base URL: under it at path, as in /v1/traces, unless it ends in
+// that. The error does not repeat the URL.
+func SignalURL(endpoint, path string) (string, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || u.RawQuery != "" {
-		return "", errors.New("set up trace export: want a URL like http://host:4318, without user and query")
+		return "", errors.New("want a URL like http://host:4318, without user and query")
 	}
 	if !strings.HasSuffix(strings.TrimRight(u.Path, "/"), path) {
 		u = u.JoinPath(path)
@@ -195,7 +202,8 @@ func (e *Exporter) clean(err error) string {
 	return e.secrets.Line(err.Error(), maxReceiverText)
 }
 
-func secretsIn(headers map[string]string) *safetext.Secrets {
+// SecretsIn returns the values of headers, to be kept out of texts.
+func SecretsIn(headers map[string]string) *safetext.Secrets {
 	secrets := safetext.NewSecrets()
 	for _, value := range headers {
 		secrets = secrets.With(value).With(safetext.InHeader(value)...)

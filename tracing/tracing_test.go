@@ -235,10 +235,10 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	})
 }
 
-func TestTracesURL(t *testing.T) {
+func TestSignalURL(t *testing.T) {
 	f := func(endpoint, want string) {
 		t.Helper()
-		got, err := tracesURL(endpoint)
+		got, err := SignalURL(endpoint, "/v1/traces")
 		if got != want || (want == "") != (err != nil) {
 			t.Errorf("%s: %q (%v), want %q", endpoint, got, err, want)
 		}

@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/version"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/sync/errgroup"
@@ -68,6 +70,7 @@ type daemon struct {
 	state     *store.Store // nil where none is kept
 	traces    *traces
 	metrics   *collector.Exposition
+	pushes    *pushes
 	web       *web.Server
 	reloads   chan chan error // requests to reload, each with where the error goes
 }
@@ -98,12 +101,14 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 			return nil, err
 		}
 	}
+	d.metrics = collector.NewExposition(registry, probes, servers)
+	d.pushes = &pushes{logger: env.logger, page: func(w io.Writer) error { return d.metrics.Write(w, expfmt.FmtProtoDelim) }}
 	gateways := collector.NewGateways()
 	registry.MustRegister(gateways)
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
 		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Gateways: gateways, Self: d.self, Health: d.health, Board: d.board,
-		Observers: []fleet.Observer{d.traces}, Logger: env.logger,
+		Observers: []fleet.Observer{d.traces, d.pushes}, Logger: env.logger,
 	}
 	if d.hardware != nil {
 		parts.GPUs = d.hardware.snapshots
@@ -111,9 +116,9 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.fleet = fleet.New(parts)
 	d.self.WatchBudget(d.fleet.BudgetUsed)
 	d.self.WatchDroppedSpans(d.traces.Dropped)
+	d.self.WatchPushes(d.pushes.succeeded, d.pushes.failed)
 	d.self.WatchDroppedLogLines(env.lostLines)
 	d.openState()
-	d.metrics = collector.NewExposition(registry, probes, servers)
 	var err error
 	if d.web, err = d.newWeb(registry); err == nil {
 		err = d.activate(cfg)
@@ -182,7 +187,7 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 
 // parts returns what has to run beside the web server.
 func (d *daemon) parts() []func(context.Context) error {
-	parts := []func(context.Context) error{d.discovery.Run, d.traces.run, d.follow, d.fleet.WatchCauses}
+	parts := []func(context.Context) error{d.discovery.Run, d.traces.run, d.pushes.run, d.follow, d.fleet.WatchCauses}
 	for _, s := range d.schedulers() {
 		parts = append(parts, s.Run)
 	}

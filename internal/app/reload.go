@@ -138,6 +138,10 @@ func (d *daemon) activate(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	push, err := d.pushes.prepare(cfg.Metrics)
+	if err != nil {
+		return err
+	}
 	if err := d.discovery.Apply(cfg); err != nil {
 		return err // it has changed nothing
 	}
@@ -149,6 +153,7 @@ func (d *daemon) activate(cfg *config.Config) error {
 	}
 	d.traces.use(cfg.Tracing, spans)
 	d.metrics.SetCompact(cfg.Metrics.Compact)
+	d.pushes.use(cfg.Metrics, push)
 	if d.probing != nil {
 		d.probing.SetLimits(cfg.Global.Limits.InFlight, cfg.Global.Limits.InFlightPerHost)
 	}
@@ -174,6 +179,7 @@ func (d *daemon) applyEndpoints(cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("look at the endpoints: %w", err)
 	}
+	d.pushes.retain(found.Endpoints)
 	rejected := maps.Clone(found.Rejected)
 	rejected[discovery.Invalid] += d.fleet.Refused()
 	d.self.SetSilent(found.Waiting)

@@ -1,0 +1,245 @@
+// Package otlp pushes the page of metrics over OTLP/HTTP, and beside it the client
+// metrics of OpenTelemetry's semantic conventions for generative AI.
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/tracing"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+)
+
+const (
+	// flushTimeout is how long the last push may take.
+	flushTimeout = 2 * time.Second
+	// maxReceiverText bounds what a log line quotes of the receiver, in bytes.
+	maxReceiverText = 512
+	// maxReply bounds what is read of the receiver's replies, in bytes.
+	maxReply = 64 << 10
+	// scope names what the points come from.
+	scope = "github.com/inference-exporter/inference_exporter"
+)
+
+// Counts are the pushes so far. Exporters may share them.
+type Counts struct {
+	// Pushes are those that the receiver took as a whole, Failures the others.
+	Pushes, Failures atomic.Uint64
+}
+
+// Options say what is pushed, and where.
+type Options struct {
+	// Endpoint is the receiver's base URL, as in http://host:4318. The path
+	// /v1/metrics is added unless the URL ends in it.
+	Endpoint string
+	// Headers are sent with each request; their values may be secrets.
+	Headers map[string]string
+	// Interval is the time from the start of a push to that of the next.
+	Interval time.Duration
+	// Version is the exporter's own, for the attribute service.version.
+	Version string
+	// Page writes the page of metrics in Prometheus' delimited protobuf format.
+	Page func(io.Writer) error
+	// GenAI are the metrics beside the page.
+	GenAI *GenAI
+	// Counts counts the pushes.
+	Counts *Counts
+	// Logger logs when the receiver fails and when it is back.
+	Logger *slog.Logger
+}
+
+// Exporter pushes the state of all metrics at each interval. They are cumulative, so that
+// a push that fails is lost without loss: nothing is queued, and the next one has all.
+type Exporter struct {
+	Options
+	target    string
+	client    *http.Client
+	transport *http.Transport
+	resource  *resourcepb.Resource
+	secrets   *safetext.Secrets // in the headers
+	failing   bool              // the last push was lost; used by Run only
+}
+
+// New returns an exporter, which sends nothing until Run. The error is a
+// receiver's URL that cannot be used; it does not repeat the URL.
+func New(o Options) (*Exporter, error) {
+	target, err := tracing.SignalURL(o.Endpoint, "/v1/metrics")
+	if err != nil {
+		return nil, fmt.Errorf("set up metrics export: %w", err)
+	}
+	client, transport := tracing.NewClient()
+	attributes := []*commonpb.KeyValue{
+		text(string(semconv.ServiceNameKey), "inference_exporter"), text(string(semconv.ServiceVersionKey), o.Version),
+	}
+	if host, err := os.Hostname(); err == nil {
+		attributes = append(attributes, text(string(semconv.ServiceInstanceIDKey), host))
+	}
+	return &Exporter{
+		Options: o, target: target, client: client, transport: transport,
+		resource: &resourcepb.Resource{Attributes: attributes}, secrets: tracing.SecretsIn(o.Headers),
+	}, nil
+}
+
+// Run pushes until ctx ends, and once more within two seconds after that. It returns
+// nil. It must be called once.
+func (e *Exporter) Run(ctx context.Context) error {
+	defer e.transport.CloseIdleConnections()
+	// A request that runs when ctx ends may use the time that is left, too.
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushTimeout, cancel) })()
+	tick := time.NewTicker(e.Interval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		e.push(sending)
+	}
+	return nil
+}
+
+// push sends the state of this moment. It counts how that went, and logs changes of it
+// only.
+func (e *Exporter) push(ctx context.Context) {
+	requests, err := e.encode(time.Now())
+	for _, body := range requests {
+		if err == nil {
+			err = e.post(ctx, body)
+		}
+	}
+	if err != nil {
+		e.Counts.Failures.Add(1)
+	} else {
+		e.Counts.Pushes.Add(1)
+	}
+	switch {
+	case err != nil && !e.failing:
+		e.Logger.Warn("metrics export failing", "err", e.secrets.Line(err.Error(), maxReceiverText))
+	case err == nil && e.failing:
+		e.Logger.Info("metrics export recovered", "failures", e.Counts.Failures.Load())
+	}
+	e.failing = err != nil
+}
+
+// encode returns the bodies of the requests with the state of now. All of it is read
+// before the first one is sent, so that a slow receiver does not make values differ in age.
+func (e *Exporter) encode(now time.Time) (requests [][]byte, err error) {
+	add := func(metrics []*metricspb.Metric) error {
+		body, err := e.request(metrics)
+		requests = append(requests, body)
+		return err
+	}
+	at := uint64(now.UnixNano())
+	p := &page{at: at, full: add}
+	if err := e.Page(p); err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	if err := p.end(); err != nil {
+		return nil, err
+	}
+	if metrics := e.GenAI.metrics(at); len(metrics) > 0 {
+		if err := add(metrics); err != nil {
+			return nil, err
+		}
+	}
+	return requests, nil
+}
+
+// request returns the compressed body of a request. MetricsData has the form of
+// ExportMetricsServiceRequest.
+func (e *Exporter) request(metrics []*metricspb.Metric) ([]byte, error) {
+	data, err := proto.Marshal(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{{
+		Resource: e.resource, SchemaUrl: semconv.SchemaURL,
+		ScopeMetrics: []*metricspb.ScopeMetrics{{
+			Scope: &commonpb.InstrumentationScope{Name: scope, Version: e.Version}, Metrics: metrics, SchemaUrl: semconv.SchemaURL,
+		}},
+	}}})
+	if err != nil {
+		return nil, fmt.Errorf("encode metrics: %w", err)
+	}
+	var body bytes.Buffer
+	w := gzip.NewWriter(&body)
+	if _, err := w.Write(data); err != nil {
+		return nil, fmt.Errorf("compress metrics: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("compress metrics: %w", err)
+	}
+	return body.Bytes(), nil
+}
+
+// post sends one request. Points that the receiver says it rejected are an error.
+func (e *Exporter) post(ctx context.Context, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.target, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("push metrics: the URL of the receiver cannot be used")
+	}
+	for name, value := range e.Headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("Content-Encoding", "gzip")
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("push metrics: %w", err)
+	}
+	defer resp.Body.Close()
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if err != nil {
+		return fmt.Errorf("read the receiver's reply: %w", err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("push metrics: the receiver answers %s", resp.Status)
+	}
+	if n := rejected(reply); n > 0 {
+		return fmt.Errorf("push metrics: the receiver rejects %d points", n)
+	}
+	return nil
+}
+
+// rejected returns how many points an ExportMetricsServiceResponse says were rejected:
+// field 1 of its field 1.
+func rejected(reply []byte) (n uint64) {
+	first := func(message []byte, want protowire.Type) []byte {
+		for len(message) > 0 {
+			number, kind, tag := protowire.ConsumeTag(message)
+			if tag < 0 {
+				return nil
+			}
+			if number == 1 && kind == want {
+				return message[tag:]
+			}
+			size := protowire.ConsumeFieldValue(number, kind, message[tag:])
+			if size < 0 {
+				return nil
+			}
+			message = message[tag+size:]
+		}
+		return nil
+	}
+	partial, _ := protowire.ConsumeBytes(first(reply, protowire.BytesType))
+	n, size := protowire.ConsumeVarint(first(partial, protowire.VarintType))
+	if size < 0 {
+		return 0
+	}
+	return n
+}
