@@ -9,15 +9,12 @@
 package alerts
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 )
 
 // Options are what rules depend on besides the metrics themselves.
@@ -167,18 +164,7 @@ var labelList = regexp.MustCompile(`\b(?:by|on|group_left|group_right|without) ?
 // Marshal renders groups as a rule file that begins with limits, one comment
 // each; see Limits.
 func Marshal(groups []Group, limits ...string) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString("# Made by inference_exporter rules: change the configuration, not this file.\n")
-	for _, limit := range limits {
-		b.WriteString("# " + limit + "\n")
-	}
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	err := enc.Encode(map[string][]Group{"groups": groups})
-	if err != nil {
-		return nil, fmt.Errorf("render rules: %w", err)
-	}
-	return b.Bytes(), nil
+	return render(limits, map[string][]Group{"groups": groups})
 }
 
 // duration renders d as Prometheus reads it.

@@ -186,8 +186,9 @@ type rulesCommand struct {
 
 func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
 	return &rulesCommand{
-		file:     c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").String(),
-		format:   c.Flag("format", "What to print: rules for Prometheus, or routes and inhibitions for Alertmanager.").Default("prometheus").Enum("prometheus", "alertmanager"),
+		file: c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").String(),
+		format: c.Flag("format", "What to print: rules for Prometheus, the same for mimirtool, routes and inhibitions for Alertmanager, or the objectives of the file for tools that make rules of them: sloth, pyrra, openslo.").
+			Default("prometheus").Enum("prometheus", "mimir", "alertmanager", "sloth", "pyrra", "openslo"),
 		keep:     c.Flag("keep-label", "Label that Prometheus adds to all metrics of an exporter and that distinguishes endpoints of the same name, such as cluster. Repeatable.").Strings(),
 		job:      c.Flag("job", "Regular expression for the names of the scrape jobs of exporters.").Default(alerts.DefaultJob).String(),
 		grafana:  c.Flag("grafana-url", "URL of Grafana, put before the links to dashboards.").String(),
@@ -196,16 +197,7 @@ func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
 }
 
 func (c *rulesCommand) run(_ context.Context, env environment) error {
-	options := alerts.Default()
-	if *c.file != "" {
-		cfg, err := loadConfig(*c.file)
-		if err != nil {
-			return err
-		}
-		options = ruleOptions(cfg)
-	}
-	options.Keep, options.Job, options.GrafanaURL, options.ExporterURL = *c.keep, *c.job, *c.grafana, *c.exporter
-	text, err := alertsText(options, *c.format)
+	text, err := c.text()
 	if err != nil {
 		return err
 	}
@@ -215,15 +207,32 @@ func (c *rulesCommand) run(_ context.Context, env environment) error {
 	return nil
 }
 
-// alertsText returns what the command prints in a format.
-func alertsText(o alerts.Options, format string) ([]byte, error) {
-	if err := o.Validate(); err != nil {
+// text returns what the command prints.
+func (c *rulesCommand) text() ([]byte, error) {
+	var cfg *config.Config
+	options := alerts.Default()
+	if *c.file != "" {
+		var err error
+		if cfg, err = loadConfig(*c.file); err != nil {
+			return nil, err
+		}
+		options = ruleOptions(cfg)
+	}
+	if slos := sloFormats()[*c.format]; slos != nil {
+		return c.slosText(cfg, slos)
+	}
+	options.Keep, options.Job, options.GrafanaURL, options.ExporterURL = *c.keep, *c.job, *c.grafana, *c.exporter
+	if err := options.Validate(); err != nil {
 		return nil, unusable{err}
 	}
-	if format == "alertmanager" {
-		return alerts.Alertmanager(o), nil
+	groups := func() []alerts.Group { return append(alerts.Recording(options), alerts.Alerts(options)...) }
+	switch *c.format {
+	case "alertmanager":
+		return alerts.Alertmanager(options), nil
+	case "mimir":
+		return alerts.Mimir(groups(), alerts.Limits(options)...)
 	}
-	return alerts.Marshal(append(alerts.Recording(o), alerts.Alerts(o)...), alerts.Limits(o)...)
+	return alerts.Marshal(groups(), alerts.Limits(options)...)
 }
 
 // ruleOptions returns what rules take from a configuration: the labels of all

@@ -286,6 +286,7 @@ func commandExamples() map[string][]Example {
 		"rules": {
 			{"inference_exporter rules --config.file=endpoints.yml > inference.rules.yml", "Rules with the labels and the guards that fit the file's intervals."},
 			{"inference_exporter rules --format=alertmanager > alertmanager.yml", "Routes that notify once of one incident."},
+			{"inference_exporter rules --format=sloth --config.file=endpoints.yml > inference.slos.yml", "The objectives of the file, for Sloth."},
 		},
 		"simulate": {
 			{"inference_exporter simulate --engine=sglang --slots=4", "A small SGLang, to see saturation."},

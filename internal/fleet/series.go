@@ -124,7 +124,7 @@ func (v *variantSeries) wait(at time.Time, wait time.Duration) {
 // openSeries puts the series of a target on the page of metrics.
 func openSeries(p *collector.Probes, t Target) rungSeries {
 	o := collector.SeriesOptions{
-		Labels: t.Endpoint.Labels, Kind: kindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: t.ToolCall,
+		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: t.ToolCall,
 	}
 	if t.Judged() {
 		o.SLO = new(t.Endpoint.SLOWith(t.Module))
@@ -219,9 +219,9 @@ func verdictsOf(m *config.Module) []check.Verdict {
 	return nil
 }
 
-// kindOf is what the answers of an endpoint to a module are, as far as the
-// configuration shows.
-func kindOf(e *config.Endpoint, m *config.Module) api.Kind {
+// KindOf is what the answers of an endpoint to a module are, as far as the
+// configuration shows; "" is not known before a probe.
+func KindOf(e *config.Endpoint, m *config.Module) api.Kind {
 	if m.ReferenceLogprob {
 		return api.Scoring
 	}

@@ -35,7 +35,7 @@ type spending struct {
 // newSpending is that of the runs of a module, or of a rung of it, at an
 // endpoint.
 func newSpending(e *config.Endpoint, m *config.Module, limits []limit) *spending {
-	return &spending{module: m, price: e.Price, limits: limits, kind: kindOf(e, m)}
+	return &spending{module: m, price: e.Price, limits: limits, kind: KindOf(e, m)}
 }
 
 // isOfTexts reports whether a request has a batch of texts, and no answer in
