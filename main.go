@@ -13,7 +13,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		// The memory in use changes little: collecting garbage more often costs less
 		// than the memory that it would otherwise take.
-		debug.SetGCPercent(50)
+		debug.SetGCPercent(25)
 	}
 	os.Exit(app.Main(app.Options{Stdout: os.Stdout, Stderr: os.Stderr}))
 }

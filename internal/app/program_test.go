@@ -247,7 +247,7 @@ func startProgram(tb testing.TB, args ...string) (*os.Process, string) {
 func launchProgram(tb testing.TB, args ...string) (*exec.Cmd, io.Reader) {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), runAsProgram+"=1", "GOGC=50") // GOGC as main.go sets it
+	cmd.Env = append(os.Environ(), runAsProgram+"=1", "GOGC=25") // GOGC as main.go sets it
 	return cmd, runUntilEnd(tb, cmd)
 }
 

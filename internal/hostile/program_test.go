@@ -86,7 +86,7 @@ func prepare(tb testing.TB, limits, file string, env ...string) *program {
 	address := unusedAddress(tb)
 	args := []string{"-c", limits + "\n" + `exec "$0" "$@"`, os.Args[0], "--config.file=" + file, "--web.listen-address=" + address, "--no-collector.gpu", "--state.path="}
 	p := &program{tb: tb, cmd: exec.Command("/bin/sh", args...), base: "http://" + address}
-	p.cmd.Env = append(append(os.Environ(), runAsProgram+"=1", "GOGC=50"), env...) // GOGC as main.go sets it
+	p.cmd.Env = append(append(os.Environ(), runAsProgram+"=1", "GOGC=25"), env...) // GOGC as main.go sets it
 	return p
 }
 
