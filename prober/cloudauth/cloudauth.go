@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -60,13 +59,5 @@ func (s *source[T]) wait(ctx context.Context) (v T, err error) {
 		return v, r.Err
 	case <-ctx.Done():
 		return v, context.Cause(ctx)
-	}
-}
-
-// client asks the clouds. It follows no redirect, which no token service sends.
-func client() *http.Client {
-	return &http.Client{
-		Timeout:       timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

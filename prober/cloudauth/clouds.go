@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -124,4 +125,12 @@ func azureCause(err error) error {
 		return fmt.Errorf("the token server answered with status %d", e.StatusCode)
 	}
 	return err
+}
+
+// client asks the clouds. It follows no redirect, which no token service sends.
+func client() *http.Client {
+	return &http.Client{
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
