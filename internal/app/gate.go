@@ -68,7 +68,7 @@ func (m *margins) check() error {
 	return nil
 }
 
-// fewestPairs and mostPairs bound how many pairs may be compared. how many pairs may be asked for.
+// fewestPairs and mostPairs bound how many pairs may be asked for.
 const fewestPairs, mostPairs = 10, 1000
 
 // gate compares two sides until it is decided which verdict is right.
