@@ -199,9 +199,10 @@ func (g *GenAI) metrics(at uint64) []*metricspb.Metric {
 	defer g.mu.Unlock()
 	points := [numInstruments][]*metricspb.HistogramDataPoint{}
 	for s, d := range g.streams {
+		sum := d.sum // observed further while it is sent
 		points[s.instrument] = append(points[s.instrument], &metricspb.HistogramDataPoint{
 			Attributes: s.attributes(), StartTimeUnixNano: uint64(d.since.UnixNano()), TimeUnixNano: at,
-			Count: d.count, Sum: &d.sum, BucketCounts: slices.Clone(d.counts[:]), ExplicitBounds: s.instrument.bounds()[:],
+			Count: d.count, Sum: &sum, BucketCounts: slices.Clone(d.counts[:]), ExplicitBounds: s.instrument.bounds()[:],
 		})
 	}
 	var all []*metricspb.Metric

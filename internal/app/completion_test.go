@@ -37,8 +37,8 @@ func TestSuggestions(t *testing.T) {
 	f("--log.level=w", "--log.level=warn")
 	f("--log.format json che", "check")
 	f("--log.format=json che", "check")
-	f("probe -n 3 -o ", "text", "json")
-	f("probe --output=j", "--output=json")
+	f("probe -n 3 -o ", "text", "json", "junit")
+	f("probe --output=j", "--output=json", "--output=junit")
 	f("probe --outp", "--output")
 	f("check --outp") // of another command
 	f("--web.te", "--web.telemetry-path")

@@ -263,7 +263,7 @@ func commandExamples() map[string][]Example {
 			{"inference_exporter probe --key-env=OPENAI_API_KEY --model=gpt-5-mini https://api.openai.com", "A hosted service, with the key in the environment."},
 			{"inference_exporter probe -n 20 -o json http://vllm.internal:8000", "Twenty probes and a summary, a line of JSON each."},
 			{"inference_exporter probe -n 200 --save-baseline=llama.json http://vllm.internal:8000", "Two hundred probes, whose figures are kept."},
-			{"inference_exporter probe --baseline=llama.json http://vllm.internal:8000", "After an upgrade: is it slower than then?"},
+			{"inference_exporter probe --baseline=llama.json http://vllm.internal:8000", "Compares with them after an upgrade."},
 			{"inference_exporter probe --prompt=Hello http://vllm.internal:8000", "A question of your own, with the answer."},
 		},
 		"compare": {
