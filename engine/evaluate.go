@@ -51,20 +51,31 @@ func (d *distribution) of(results []result) *Histogram {
 		return nil
 	}
 	n := len(res.bounds)
-	h := &Histogram{Bounds: make([]float64, n), Counts: make([]uint64, n), Sum: res.values[n+1] * d.scale}
+	h := &Histogram{Bounds: res.bounds, Counts: make([]uint64, n), Sum: res.values[n+1] * d.scale}
+	if d.scale != 1 {
+		h.Bounds = times(res.bounds, d.scale)
+	}
 	if !(res.values[n] <= maxCount) || math.IsInf(h.Sum, 0) {
 		return nil
 	}
 	h.Count = uint64(res.values[n])
 	last := math.Inf(-1)
-	for i, b := range res.bounds {
-		h.Bounds[i], h.Counts[i] = b*d.scale, uint64(res.values[i])
-		if !(h.Bounds[i] > last) || math.IsInf(h.Bounds[i], 0) {
+	for i, b := range h.Bounds {
+		h.Counts[i] = uint64(res.values[i])
+		if !(b > last) || math.IsInf(b, 0) {
 			return nil
 		}
-		last = h.Bounds[i]
+		last = b
 	}
 	return h
+}
+
+func times(bounds []float64, by float64) []float64 {
+	out := make([]float64, len(bounds))
+	for i, b := range bounds {
+		out[i] = b * by
+	}
+	return out
 }
 
 // maxCount is the largest count that is read: up to it, all whole numbers are

@@ -33,6 +33,7 @@ type Mappings struct {
 	pages     []string       // to try on a server of an unknown engine
 	scratch   sync.Pool      // of *scratch
 	memory    memory         // of large pages, shared by all endpoints
+	bounds    *sharedBounds  // of the histograms of all servers
 
 	withLengths func() *Mappings
 }
@@ -100,7 +101,7 @@ func newMappings(section string, base, own map[string]*config.Engine, lengths bo
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	m := &Mappings{byName: map[string]*mapping{}, sentinels: map[string]int{}, memory: newMemory()}
+	m := &Mappings{byName: map[string]*mapping{}, sentinels: map[string]int{}, memory: newMemory(), bounds: newSharedBounds()}
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
 		m.byName[name] = compile(name, engines[name], lengths)
 		m.ranked = append(m.ranked, m.byName[name])

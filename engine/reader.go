@@ -30,9 +30,9 @@ type Reader struct {
 
 	// All that follows is about pages that were read in the same way.
 	way    way
-	cells  []cell  // of the counters and histograms, sorted by source and set
-	totals []total // by source
-	start  float64 // of the server's process, Unix time; 0 is unknown
+	cells  []cell           // of the counters and histograms, sorted by source and set
+	totals map[int32]*total // by source, where a single series is not enough
+	start  float64          // of the server's process, Unix time; 0 is unknown
 	cache  cacheWindow
 	item   int             // of the mapping, where the use of the cache was last read from; 0 after a restart
 	marks  []mark          // of each source of progress on the latest page that had it
@@ -114,7 +114,7 @@ func unmapped(p *page, names []string) *PageError {
 func (r *Reader) follow(w way, s *scratch) {
 	c := w.mapping
 	if r.way != w {
-		*r = Reader{mappings: r.mappings, way: w, totals: make([]total, len(c.sources)), marks: make([]mark, len(c.progress))}
+		*r = Reader{mappings: r.mappings, way: w, marks: make([]mark, len(c.progress))}
 	}
 	s.gauges(c)
 	restarted := !r.advance(c, s)

@@ -103,7 +103,7 @@ type cell struct {
 	source int32
 	gone   bool // not on the latest page
 	set    uint64
-	bounds []float64
+	bounds []float64 // shared with other cells
 	last   []float64 // latest values, as in series
 	offset []float64 // what was counted before the series was reset; nil is zero
 }
@@ -134,11 +134,11 @@ func (c *cell) reset(s *series) bool {
 }
 
 // update brings the cell to the values that its series has now.
-func (c *cell) update(s *series) {
+func (c *cell) update(s *series, shared *sharedBounds) {
 	c.gone = false
 	if !slices.Equal(c.bounds, s.bounds) {
 		// What was counted up to other bounds cannot be added.
-		c.bounds, c.last, c.offset = slices.Clone(s.bounds), slices.Clone(s.values), nil
+		c.bounds, c.last, c.offset = shared.of(s.bounds), slices.Clone(s.values), nil
 		return
 	}
 	if c.reset(s) {
@@ -148,8 +148,10 @@ func (c *cell) update(s *series) {
 		for i, v := range c.last {
 			c.offset[i] += v
 		}
+		copy(c.last, s.values)
+		return
 	}
-	copy(c.last, s.values)
+	combine(c.last, s.values, true) // the larger: the sum of a histogram may have fallen
 }
 
 // advance brings the cells to the series of a page. Both are in the same order.
@@ -173,13 +175,13 @@ func (r *Reader) advance(c *mapping, s *scratch) bool {
 			old = old[1:]
 		}
 		if len(old) == 0 || old[0].compare(now) > 0 {
-			next = append(next, cell{source: now.source, set: now.set, bounds: slices.Clone(now.bounds), last: slices.Clone(now.values)})
+			next = append(next, cell{source: now.source, set: now.set, bounds: r.mappings.bounds.of(now.bounds), last: slices.Clone(now.values)})
 			continue
 		}
 		o := old[0]
 		old = old[1:]
 		went = went || !o.gone && o.counted() && slices.Equal(o.bounds, now.bounds) && !o.reset(now)
-		o.update(now)
+		o.update(now, r.mappings.bounds)
 		next = append(next, o)
 	}
 	for _, o := range old {
@@ -213,7 +215,7 @@ func (r *Reader) fold(m *mapping) {
 	}
 	r.cells = slices.DeleteFunc(r.cells, func(c cell) bool {
 		if c.gone {
-			r.totals[c.source].addRest(&c, m.sources[c.source].max)
+			r.total(c.source).addRest(&c, m.sources[c.source].max)
 		}
 		return c.gone
 	})
@@ -227,7 +229,8 @@ type result struct {
 	rank   float64 // as that of a series
 }
 
-// total is what is kept of the total of a counter or a histogram.
+// total is what is kept of the total of a counter or a histogram that has, or had,
+// several series or was reset.
 type total struct {
 	bounds []float64
 	rest   []float64 // what series had counted that are no longer known one by one
@@ -285,10 +288,32 @@ func (r *Reader) counters(c *mapping, s *scratch) {
 			n++
 		}
 		if !s.bad[source] {
-			s.results[source] = r.totals[source].of(cells[:n], c.sources[source].max, s)
+			s.results[source] = r.sum(cells[:n], c.sources[source].max, s)
 		}
 		cells = cells[n:]
 	}
+}
+
+// sum returns the total of the cells of a source.
+func (r *Reader) sum(cells []cell, largest bool, s *scratch) result {
+	only := &cells[0]
+	if r.totals[only.source] == nil && len(cells) == 1 && !only.gone && only.offset == nil {
+		return result{bounds: only.bounds, values: s.list(only.last...)}
+	}
+	return r.total(only.source).of(cells, largest, s)
+}
+
+// total returns what is kept of a source.
+func (r *Reader) total(source int32) *total {
+	t := r.totals[source]
+	if t == nil {
+		if r.totals == nil {
+			r.totals = map[int32]*total{}
+		}
+		t = &total{}
+		r.totals[source] = t
+	}
+	return t
 }
 
 // of returns the total of the cells of a source. There is none where no series
