@@ -43,7 +43,7 @@ type Config struct {
 	// Engines say how to read the metrics pages of server software, by the name
 	// of the software; see below. Default: the built-in mappings.
 	Engines map[string]*Engine `yaml:"engines,omitempty"`
-	// Gateways are what stands in front of endpoints and has metrics of its own, by
+	// Gateways are the gateways in front of endpoints that have metrics of their own, by
 	// name; see below.
 	Gateways map[string]*MetricsPages `yaml:"gateways,omitempty"`
 	// GatewayMappings say how to read the metrics pages of gateways, by the name of
