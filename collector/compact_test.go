@@ -146,7 +146,7 @@ func nativeExemplars(h *dto.Histogram) (all []*dto.Exemplar) {
 	return all
 }
 
-// A success at zero is what a share of failures is told by, so it remains.
+// The share of failures is computed with the successes, so they remain at zero too.
 func TestCompactPageKeepsSuccesses(t *testing.T) {
 	p, s := newStore()
 	s.Observe(failure())

@@ -98,8 +98,8 @@ func (r *stampReceiver) segments() (count uint32, full int, ok bool) {
 
 // recvmsg is one attempt; false makes the runtime wait until the socket is
 // readable. The system call is made by hand, as the wrapper of x/sys
-// allocates for the sender's address. As it never blocks, the scheduler need not
-// know: a call that it is told of wakes the runtime's monitor thread where nothing
+// allocates for the sender's address. It never blocks, so it is made without notice to
+// the scheduler: a call with notice wakes the runtime's monitor thread where nothing
 // else runs, and that thread then takes more time than the call.
 func (r *stampReceiver) recvmsg(fd uintptr) bool {
 	r.message = unix.Msghdr{Iov: &r.data, Control: &r.control[0]}
