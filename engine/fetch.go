@@ -28,13 +28,19 @@ type attempt struct {
 
 	mu        sync.Mutex
 	tlsFailed bool
+	conn      net.Conn // the one it got, as the transport has it
 }
 
 // context returns ctx with the hooks of the attempt.
 func (a *attempt) context(ctx context.Context) context.Context {
 	ctx = context.WithValue(ctx, attemptKey{}, a)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { a.head.Begin() },
+		GotConn: func(i httptrace.GotConnInfo) {
+			a.head.Begin()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.conn = i.Conn
+		},
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -42,6 +48,13 @@ func (a *attempt) context(ctx context.Context) context.Context {
 		},
 		WroteHeaderField: a.sent.Add,
 	})
+}
+
+// cause returns why the request failed with err.
+func (a *attempt) cause(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return connect.Cause(a.conn, err)
 }
 
 // isQuotedIn reports whether a page repeats a secret, so that what is said of
@@ -67,7 +80,7 @@ func (a *attempt) fetch(ctx context.Context, p *place, b *body, buf []byte) (pag
 	resp, err := p.client.transport.RoundTrip(req)
 	a.head.End()
 	if err != nil {
-		return buf, "", err
+		return buf, "", a.cause(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/connect"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -30,8 +31,9 @@ type attempt struct {
 	sent    *safetext.SentHeaders
 
 	mu           sync.Mutex
-	open         []*conn // connections that the request may get
-	conn         *conn   // the one it got
+	open         []*conn  // connections that the request may get
+	conn         *conn    // the one it got
+	got          net.Conn // the same, as the transport has it
 	reused       bool
 	dnsDone      time.Time
 	tlsStart     time.Time
@@ -124,7 +126,7 @@ func (a *attempt) negotiated(s tls.ConnectionState) {
 func (a *attempt) ready(got net.Conn) {
 	now := time.Now()
 	a.mu.Lock()
-	a.gotConn = now
+	a.gotConn, a.got = now, got
 	for _, c := range a.open {
 		if c.LocalAddr() == got.LocalAddr() {
 			a.conn = c
@@ -316,6 +318,13 @@ func (a *attempt) used() (c *conn, reused bool, notAfter time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.conn, a.reused, a.notAfter
+}
+
+// cause returns why the exchange failed with err.
+func (a *attempt) cause(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return connect.Cause(a.got, err)
 }
 
 // spokenFirst reports whether the server sent something before the request.

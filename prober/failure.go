@@ -88,6 +88,7 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	if e, ok := errors.AsType[*cloudauth.Error](err); ok {
 		return fail(result.Unauthorized, "%w", e)
 	}
+	err = a.cause(err)
 	_, failed, ready := a.snapshot()
 	switch {
 	case errors.Is(err, connect.ErrHeadTooLong):

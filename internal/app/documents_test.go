@@ -185,7 +185,7 @@ type exception struct {
 
 // exceptions lists what TestDocumentsRun does not run.
 var exceptions = []exception{
-	{regexp.MustCompile(`^(make|go) `), "builds or measures: other tests and jobs do"},
+	{regexp.MustCompile(`^([A-Z_]+=\S+ )?(make|go) `), "builds or measures: other tests and jobs do"},
 	{regexp.MustCompile(`\b(sudo|docker|kubectl|helm|amtool|claude)\b|examples/stack`), "needs root, other software or another machine"},
 	{regexp.MustCompile(`\b(kill|pidof)\b`), "signals processes by their name"},
 	{regexp.MustCompile(`^cp -r examples/kubernetes`), "prepares what needs a cluster"},

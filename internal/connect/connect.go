@@ -5,6 +5,7 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -41,6 +42,22 @@ func Dial(ctx context.Context, d net.Dialer, network, addr string) (net.Conn, er
 		return nil, errors.Join(err, *why)
 	}
 	return c, err
+}
+
+// Cause returns why an exchange on a connection of an http.Transport failed with err.
+// A server that ends TLS with an alert, as one of TLS 1.3 does when it refuses a
+// client's certificate, may do so before the request is written. The transport then
+// returns the error of the write to the connection that its reader has closed, and the
+// alert is left in the connection alone. c may be nil.
+func Cause(c net.Conn, err error) error {
+	t, ok := c.(*tls.Conn)
+	if !ok || !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	if _, ended := t.Read(make([]byte, 1)); ended != nil { // at once, as t is closed
+		return ended
+	}
+	return err
 }
 
 // MaxHead is the longest head of an HTTP reply (status line, headers, and what

@@ -2,10 +2,14 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"syscall"
 	"testing"
@@ -54,6 +58,37 @@ func TestDial(t *testing.T) {
 	cancel()
 	if _, err := Dial(ctx, net.Dialer{}, "tcp", addr); !errors.Is(err, context.Canceled) && err == nil {
 		t.Errorf("canceled: %v", err)
+	}
+}
+
+// A server of TLS 1.3 that wants a certificate refuses a client without one after the
+// client's part of the handshake. The client has read that when it writes.
+func TestCause(t *testing.T) {
+	s := httptest.NewUnstartedServer(nil)
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	c, err := tls.Dial("tcp", s.Listener.Addr().String(), s.Client().Transport.(*http.Transport).TLSClientConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refused := c.Read(make([]byte, 1))
+	c.Close()
+	_, err = c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+	if !errors.Is(err, net.ErrClosed) {
+		t.Fatalf("the write returned %v", err)
+	}
+	if got := Cause(c, err); got != refused || got.Error() != "remote error: tls: certificate required" {
+		t.Errorf("got %v", got)
+	}
+	for _, other := range []error{io.EOF, syscall.EPIPE} {
+		if got := Cause(c, other); got != other {
+			t.Errorf("%v: got %v", other, got)
+		}
+	}
+	if got := Cause(nil, err); got != err {
+		t.Errorf("without a connection: got %v", got)
 	}
 }
 
