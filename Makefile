@@ -91,9 +91,8 @@ real-smoke: ## the part of it for CI: a gateway from its package, in front of si
 deploy: ## Kubernetes manifests, Helm chart, systemd units and compose file
 	cd tools/deploy && $(GO) test -tags '$(TAGS)' ./...
 
-release: ## the release configuration, SBOM and notes; builds goreleaser the first time, which takes minutes
+release: ## a release without publishing it; builds goreleaser the first time, which takes minutes
 	tools/release/check.sh
-	cd tools/release && $(GO) test ./...
 
 stack: ## the demo with a real Prometheus and the rules; builds it the first time, which takes minutes
 	examples/stack/run.sh

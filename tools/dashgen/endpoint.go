@@ -233,8 +233,8 @@ func endpointTokens() []Panel {
 			Title: "Time to first visible output", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Median over 30 minutes of TTFO: to the first event that a user sees, reasoning left out. Equal to TTFT for a model that does not reason.", By: ByProbe,
 			Worry: "it grows while TTFT does not: the model reasons longer.",
-			Queries: []Query{{Expr: quantile(0.5, byModule, "30m", "inference_probe_ttfo_seconds", ofProbes) + " or " +
-				quantile(0.5, byModule, "30m", "inference_probe_ttft_seconds", ofProbes), Legend: module}}, // which alone a compact page has of equal ones
+			Queries: []Query{{Expr: "(" + quantile(0.5, byModule, "30m", "inference_probe_ttfo_seconds", ofProbes) + ") or (" +
+				quantile(0.5, byModule, "30m", "inference_probe_ttft_seconds", ofProbes) + ")", Legend: module}}, // which alone a compact page has of equal ones
 			Min: ptr(0.0), NoValue: noProber,
 		},
 		{

@@ -118,6 +118,8 @@ func (r *rig) testSettings(ctx context.Context, t *testing.T, checks []*check) m
 // testRenamed sees to it that queries fail for which a metric was renamed, and
 // only those.
 func (r *rig) testRenamed(ctx context.Context, t *testing.T, checks []*check, failed map[string]bool) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	uses := readers(t, r.rules, renamed)
 	var rules, panels int
 	var others []*check

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Lets goreleaser check its configuration. GORELEASER names the goreleaser to
+# Lets goreleaser check its configuration and release the newest version of the changelog,
+# for this kind of machine and from a copy of the tree. GORELEASER names the goreleaser to
 # use; without it one is built, which takes minutes the first time.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -16,3 +17,5 @@ if [ -z "${GORELEASER:-}" ]; then
 	fi
 fi
 "$GORELEASER" check
+cd tools/release
+GORELEASER=$GORELEASER go test -count=1 -timeout 20m ./...

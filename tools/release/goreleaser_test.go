@@ -174,7 +174,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("platforms are %q", got)
 	}
 	out.Reset()
-	if err := run([]string{"notes", "Unreleased"}, &out); err != nil || !strings.Contains(out.String(), "### Added\n") {
+	if err := run([]string{"notes", "v0.1.0"}, &out); err != nil || !strings.Contains(out.String(), "### Added\n") {
 		t.Errorf("notes are %q, %v", out.String(), err)
 	}
 	for _, args := range [][]string{nil, {"sbom"}, {"sbom", "a"}, {"notes"}, {"platforms", "x"}, {"fly"}} {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -39,13 +39,33 @@ func TestNotes(t *testing.T) {
 	f("Unreleased", "", "says nothing")
 }
 
-// What comes next is written as it is made, so there is always such a part.
+// What is next is written as it is made: there is always a place for it, and the newest
+// version has notes.
 func TestChangelogOfThisRepository(t *testing.T) {
-	text, err := os.ReadFile(root + "CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
+	text := read(t, "CHANGELOG.md")
+	if !strings.Contains(text, "\n## [Unreleased]\n") {
+		t.Error("the changelog has no part Unreleased")
 	}
-	if _, err := notes(string(text), "Unreleased"); err != nil {
+	if _, err := notes(text, newestVersion(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+// What names a version of the program names the newest.
+func TestVersions(t *testing.T) {
+	version := regexp.MustCompile(`(?m)(?:^appVersion: "|inference_exporter:|newTag: )(\d[^"\s]*)"?$`)
+	for _, name := range []string{
+		"examples/helm/inference-exporter/Chart.yaml", "examples/kubernetes/base/statefulset.yml", "examples/kubernetes/gpu/gpu-daemonset.yml",
+		"examples/kubernetes/example/kustomization.yml", "examples/gates/github-actions.yml", "examples/gates/gitlab-ci.yml",
+	} {
+		found := version.FindAllStringSubmatch(read(t, name), -1)
+		if len(found) == 0 {
+			t.Errorf("%s names no version", name)
+		}
+		for _, m := range found {
+			if want := newestVersion(t); m[1] != want {
+				t.Errorf("%s names version %s, want %s", name, m[1], want)
+			}
+		}
 	}
 }
