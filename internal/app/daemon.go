@@ -81,7 +81,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d := &daemon{
 		daemonOptions: o, env: env, started: time.Now(),
 		self: collector.NewSelf(registry), health: health.NewMonitor(time.Now, env.logger), board: status.NewBoard(time.Now),
-		traces: &traces{logger: env.logger}, reloads: make(chan chan error),
+		traces: newTraces(env.logger), reloads: make(chan chan error),
 	}
 	d.active.set(cfg, d.started)
 	probes, servers := collector.NewProbes(time.Now), collector.NewServers()
@@ -102,7 +102,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		}
 	}
 	d.metrics = collector.NewExposition(registry, probes, servers)
-	d.pushes = &pushes{logger: env.logger, page: func(w io.Writer) error { return d.metrics.Write(w, expfmt.FmtProtoDelim) }}
+	d.pushes = newPushes(env.logger, func(w io.Writer) error { return d.metrics.Write(w, expfmt.FmtProtoDelim) })
 	gateways := collector.NewGateways()
 	registry.MustRegister(gateways)
 	d.self.SetShard(o.shard.index, o.shard.count)

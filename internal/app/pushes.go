@@ -1,11 +1,9 @@
 package app
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"reflect"
-	"sync"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -13,43 +11,33 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/otlp"
-	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
 // pushes is the push of metrics that the active configuration asks for, if any. It is
 // safe for concurrent use.
 type pushes struct {
+	sender[config.Metrics, *otlp.Exporter]
 	logger *slog.Logger
 	page   func(io.Writer) error
+	genAI  *otlp.GenAI // nil before the first push was asked for
+	counts otlp.Counts // of all exporters
+}
 
-	mu       sync.Mutex
-	settings config.Metrics
-	current  *otlp.Exporter // nil without pushes
-	genAI    *otlp.GenAI    // nil without pushes
-	running  context.Context
-	stop     context.CancelFunc
-	ended    sync.WaitGroup
-	counts   otlp.Counts // of all exporters
+func newPushes(logger *slog.Logger, page func(io.Writer) error) *pushes {
+	p := &pushes{logger: logger, page: page}
+	p.same = sameReceiver
+	return p
 }
 
 // prepare returns the exporter for the settings; nil where they ask for none, or for what
 // is active.
 func (p *pushes) prepare(settings config.Metrics) (*otlp.Exporter, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if sameReceiver(settings, p.settings) || settings.OTLPEndpoint.URL == nil {
+	if p.isActive(settings) || settings.OTLPEndpoint.URL == nil {
 		return nil, nil
 	}
-	if p.genAI == nil {
-		p.genAI = otlp.NewGenAI()
-	}
-	headers := make(map[string]string, len(settings.Headers))
-	for name, secret := range settings.Headers {
-		headers[name] = string(secret)
-	}
 	return otlp.New(otlp.Options{
-		Endpoint: settings.OTLPEndpoint.String(), Headers: headers, Interval: time.Duration(settings.Interval), Version: version.Version,
-		Page: p.page, GenAI: p.genAI, Counts: &p.counts, Logger: p.logger,
+		Endpoint: settings.OTLPEndpoint.String(), Headers: plainHeaders(settings.Headers), Interval: time.Duration(settings.Interval),
+		Version: version.Version, Page: p.page, GenAI: p.clientMetrics(), Counts: &p.counts, Logger: p.logger,
 	})
 }
 
@@ -59,65 +47,44 @@ func sameReceiver(a, b config.Metrics) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// use makes what prepare returned for the settings the export, unless they are the
-// active ones.
-func (p *pushes) use(settings config.Metrics, next *otlp.Exporter) {
+// clientMetrics returns where the client metrics are recorded, and begins with it.
+func (p *pushes) clientMetrics() *otlp.GenAI {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if sameReceiver(settings, p.settings) {
-		return
+	if p.genAI == nil {
+		p.genAI = otlp.NewGenAI()
 	}
-	if p.stop != nil {
-		p.stop()
-	}
-	p.settings, p.current, p.stop = settings, next, nil
-	if next == nil {
+	return p.genAI
+}
+
+// recorded returns where the client metrics are recorded; nil without pushes.
+func (p *pushes) recorded() *otlp.GenAI {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.genAI
+}
+
+// use makes next the export for the settings, as sender.use does, and drops the client
+// metrics where there is none.
+func (p *pushes) use(settings config.Metrics, next *otlp.Exporter) {
+	p.sender.use(settings, next)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.isSending() {
 		p.genAI = nil
 	}
-	if p.running != nil {
-		p.start()
-	}
-}
-
-// start runs the current exporter. The lock is held.
-func (p *pushes) start() {
-	if p.current == nil {
-		return
-	}
-	ctx, stop := context.WithCancel(p.running)
-	p.stop = stop
-	current := p.current
-	p.ended.Go(func() { _ = current.Run(ctx) })
-}
-
-// run pushes until ctx ends, and once more soon after.
-func (p *pushes) run(ctx context.Context) error {
-	p.mu.Lock()
-	p.running = ctx
-	p.start()
-	p.mu.Unlock()
-	<-ctx.Done()
-	p.ended.Wait()
-	return nil
 }
 
 // Observe implements fleet.Observer. It never waits for the receiver.
 func (p *pushes) Observe(o *fleet.Observation) {
-	p.mu.Lock()
-	genAI := p.genAI
-	p.mu.Unlock()
-	if genAI != nil {
-		genAI.Observe(tracing.Target{
-			Endpoint: o.Target.Endpoint.Name, Module: o.Target.Name, URL: o.Target.Endpoint.URL.String(), MaxTokens: o.Target.MaxOutput(),
-		}, o.Result)
+	if genAI := p.recorded(); genAI != nil {
+		genAI.Observe(observed(o), o.Result)
 	}
 }
 
 // retain drops what is kept of endpoints that are no longer looked at.
 func (p *pushes) retain(endpoints []*config.Endpoint) {
-	p.mu.Lock()
-	genAI := p.genAI
-	p.mu.Unlock()
+	genAI := p.recorded()
 	if genAI == nil {
 		return
 	}
@@ -131,10 +98,3 @@ func (p *pushes) retain(endpoints []*config.Endpoint) {
 func (p *pushes) succeeded() (n uint64, exporting bool) { return p.counts.Pushes.Load(), p.exporting() }
 
 func (p *pushes) failed() (n uint64, exporting bool) { return p.counts.Failures.Load(), p.exporting() }
-
-// exporting reports whether metrics are pushed.
-func (p *pushes) exporting() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.current != nil
-}

@@ -63,7 +63,7 @@ func TestDroppedSpansSurviveReloads(t *testing.T) {
 	settings := func(path string) config.Tracing {
 		return config.Tracing{OTLPEndpoint: config.URL{URL: &url.URL{Scheme: "http", Host: l.Addr().String(), Path: path}}}
 	}
-	spans := &traces{logger: slog.New(slog.DiscardHandler)}
+	spans := newTraces(slog.New(slog.DiscardHandler))
 	if _, exporting := spans.Dropped(); exporting {
 		t.Error("exporting before there was a receiver")
 	}
