@@ -15,7 +15,7 @@ import (
 func layers() [][]string {
 	return [][]string{
 		{
-			"alerts", "engine/testdata/pages", "gpu/internal/nvmlsymbols", "gpu/pods", "internal/connect",
+			"alerts", "engine/testdata/pages", "gpu/amd/amdtest", "gpu/internal/nvmlsymbols", "gpu/pods", "internal/connect",
 			"internal/e2e", "internal/fakenvml", "internal/files", "internal/hostile", "internal/nearest", "internal/safetext", "internal/stats",
 			"prober/prompt", "prober/sigv4", "prober/stream",
 		},

@@ -5,7 +5,6 @@ package amd
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -15,67 +14,16 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/amd/amdtest"
 )
 
-// sysfs makes a sysfs of recorded cards in a new directory, with the links that the kernel
-// makes.
+// sysfs makes a sysfs of recorded cards.
 func sysfs(t *testing.T, files ...string) string {
 	t.Helper()
-	sys := t.TempDir()
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join("testdata", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, part := range strings.Split(string(text), "\n-- ")[1:] {
-			name, content, _ := strings.Cut(part, " --\n")
-			card, name, _ := strings.Cut(name, "/device/")
-			device := filepath.Join(sys, "devices", strings.TrimSuffix(file, ".txt"))
-			write(t, filepath.Join(device, name), fromText(t, name, content))
-			link := filepath.Join(sys, "class", "drm", card+number(file), "device")
-			if _, err := os.Lstat(link); err != nil {
-				symlink(t, device, link)
-				symlink(t, device, filepath.Join(sys, "bus/pci/devices", strings.TrimSuffix(file, ".txt")))
-			}
-		}
+	for i := range files {
+		files[i] = filepath.Join("testdata", files[i])
 	}
-	write(t, filepath.Join(sys, "module/amdgpu/version"), []byte("6.12.12\n"))
-	return sys
-}
-
-// number makes the names of cards of several files differ.
-func number(file string) string { return fmt.Sprint(len(file)) }
-
-func fromText(t *testing.T, name, content string) []byte {
-	t.Helper()
-	if name != "gpu_metrics" {
-		return []byte(content)
-	}
-	data, err := hex.DecodeString(strings.ReplaceAll(content, "\n", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-func write(t *testing.T, name string, content []byte) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func symlink(t *testing.T, target, name string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(target, name); err != nil {
-		t.Fatal(err)
-	}
+	return amdtest.Sysfs(t, files...)
 }
 
 func scan(t *testing.T, s gpu.Scanner) gpu.Scan {
@@ -165,14 +113,14 @@ func TestScan(t *testing.T) {
 		sys := sysfs(t, "mi300x.txt")
 		m := metrics16(t)
 		file := filepath.Join(sys, "devices/mi300x/gpu_metrics")
-		write(t, file, m.bytes(t))
+		amdtest.Write(t, file, m.bytes(t))
 		s := New(sys)
 		d := scan(t, s).Devices[0]
 		if d.UUID != "GPU-0123456789abcdef" || d.Name != "AMD Instinct MI300X" {
 			t.Errorf("%+v", d)
 		}
 		m.PPTResidency += 10
-		write(t, file, m.bytes(t))
+		amdtest.Write(t, file, m.bytes(t))
 		// 65536 × 2^-16 J; 7 links of 1000 and of 500 KiB, while the eighth is not there.
 		expect(t, scan(t, s).Devices[0], `
 			memory_total_bytes 2.06141652992e+11
@@ -210,7 +158,7 @@ func TestScan(t *testing.T) {
 // The documentation has what is read, and nothing else.
 func TestFiles(t *testing.T) {
 	sys := sysfs(t, "mi300x.txt", "rx7800xt.txt")
-	write(t, filepath.Join(sys, "devices/mi300x/gpu_metrics"), metrics16(t).bytes(t))
+	amdtest.Write(t, filepath.Join(sys, "devices/mi300x/gpu_metrics"), metrics16(t).bytes(t))
 	read := map[gpu.Kind]bool{}
 	for _, d := range scan(t, New(sys)).Devices {
 		for _, r := range d.Readings {
@@ -240,7 +188,7 @@ func TestResidencies(t *testing.T) {
 		t.Fatal(err)
 	}
 	data[248]++ // throttle_residency_thm_gfx
-	write(t, file, data)
+	amdtest.Write(t, file, data)
 	got := strings.Join(lines(scan(t, s).Devices[0]), "\n")
 	for _, want := range []string{"clock_event_active{hw_thermal} 1", "clock_event_active{sw_power_cap} 0", "clock_event_active{hw_power_brake} 0"} {
 		if !strings.Contains(got, want) {
@@ -252,10 +200,10 @@ func TestResidencies(t *testing.T) {
 // Several cards have the order of their PCI addresses; other drivers' cards are none.
 func TestCards(t *testing.T) {
 	sys := sysfs(t, "phoenix.txt", "rx7800xt.txt")
-	write(t, filepath.Join(sys, "class/drm/card9/device/vendor"), []byte("0x1002\n"))
-	write(t, filepath.Join(sys, "class/drm/card9/device/uevent"), []byte("DRIVER=radeon\n"))
-	write(t, filepath.Join(sys, "class/drm/card8/device/vendor"), []byte("0x1a03\n"))
-	write(t, filepath.Join(sys, "class/drm/card1-DP-1/status"), []byte("connected\n"))
+	amdtest.Write(t, filepath.Join(sys, "class/drm/card9/device/vendor"), []byte("0x1002\n"))
+	amdtest.Write(t, filepath.Join(sys, "class/drm/card9/device/uevent"), []byte("DRIVER=radeon\n"))
+	amdtest.Write(t, filepath.Join(sys, "class/drm/card8/device/vendor"), []byte("0x1a03\n"))
+	amdtest.Write(t, filepath.Join(sys, "class/drm/card1-DP-1/status"), []byte("connected\n"))
 	found := scan(t, New(sys))
 	if len(found.Devices) != 2 || found.Devices[0].PCIBusID != "0000:03:00.0" || found.Devices[1].Index != 1 || found.Driver != "6.12.12" {
 		t.Errorf("%+v", found)
@@ -276,11 +224,11 @@ func TestCards(t *testing.T) {
 func TestSilentCards(t *testing.T) {
 	sys := sysfs(t, "rx7800xt.txt")
 	device := filepath.Join(sys, "devices/rx7800xt")
-	write(t, filepath.Join(device, "power/runtime_status"), []byte("suspended\n"))
+	amdtest.Write(t, filepath.Join(device, "power/runtime_status"), []byte("suspended\n"))
 	if d := scan(t, New(sys)).Devices[0]; !d.Up || len(d.Readings) > 0 {
 		t.Errorf("a card that sleeps: %+v", d)
 	}
-	write(t, filepath.Join(device, "power/runtime_status"), []byte("active\n"))
+	amdtest.Write(t, filepath.Join(device, "power/runtime_status"), []byte("active\n"))
 	for _, name := range []string{"gpu_metrics", "gpu_busy_percent"} {
 		if err := os.Remove(filepath.Join(device, name)); err != nil {
 			t.Fatal(err)

@@ -25,13 +25,16 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/amd"
+	"github.com/inference-exporter/inference_exporter/gpu/amd/amdtest"
 	"github.com/inference-exporter/inference_exporter/gpu/pages"
 )
 
 // TestGPUsOfPages evaluates the rules and the board of GPUs over the page of each exporter
-// of GPUs that is known, and over the GPUs of a driver: they have no error, no two series of
-// a panel have the same name, the alerts are those of the faults that the page shows, and
-// the memory that is recorded of an endpoint on these GPUs is theirs.
+// of GPUs that is known, over the GPUs of NVIDIA's driver and over the files of AMD's: they
+// have no error, no two series of a panel have the same name, the alerts are those of the
+// faults that the source shows, and the memory that is recorded of an endpoint on these GPUs
+// is theirs.
 func TestGPUsOfPages(t *testing.T) {
 	const minutes = 30
 	files, err := filepath.Glob("../../gpu/pages/testdata/*.txt")
@@ -52,9 +55,23 @@ func TestGPUsOfPages(t *testing.T) {
 		"dcgm-exporter-mig.txt": {"InferenceGPUThrottled", "InferenceGPUXID"},
 		"intel-gaudi.txt":       {"InferenceGPURowRemapPending"},
 	}
-	sources := map[string]func(*testing.T) []prometheus.Collector{"nvml": simulatedGPUs}
+	sources := map[string]func(*testing.T) []prometheus.Collector{
+		"nvml": func(t *testing.T) []prometheus.Collector {
+			return polled(t, func(o gpu.Options) *gpu.Poller { return gpu.New(gpu.Simulated(), o) })
+		},
+	}
 	for _, name := range files {
 		sources[filepath.Base(name)] = func(t *testing.T) []prometheus.Collector { return gpusOfPage(t, name) }
+	}
+	cards, err := filepath.Glob("../../gpu/amd/testdata/*.txt")
+	if err != nil || len(cards) < 4 {
+		t.Fatalf("cards: %v, %v", cards, err)
+	}
+	for _, name := range cards {
+		sources["amdgpu "+filepath.Base(name)] = func(t *testing.T) []prometheus.Collector {
+			scanner := amd.New(amdtest.Sysfs(t, name))
+			return polled(t, func(o gpu.Options) *gpu.Poller { return gpu.NewScanning(scanner, o) })
+		}
 	}
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
@@ -150,11 +167,12 @@ func gpusOfPage(t *testing.T, file string) []prometheus.Collector {
 	return []prometheus.Collector{collector.NewGPU(rs.Snapshots), collector.NewGPUPages(rs.Statuses)}
 }
 
-// simulatedGPUs returns a collector of the GPUs of a driver that no hardware is behind.
-func simulatedGPUs(t *testing.T) []prometheus.Collector {
+// polled returns a collector of the GPUs of a source that is read on this machine, once it
+// was read.
+func polled(t *testing.T, open func(gpu.Options) *gpu.Poller) []prometheus.Collector {
 	t.Helper()
 	logged := &firstLine{came: make(chan struct{})}
-	p := gpu.New(gpu.Simulated(), gpu.Options{Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	p := open(gpu.Options{Logger: slog.New(slog.NewTextHandler(logged, nil))})
 	until(t, p.Run, logged)
 	return []prometheus.Collector{collector.NewGPU(func() gpu.Snapshots { return gpu.Snapshots{p.Snapshot()} })}
 }
