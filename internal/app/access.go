@@ -41,7 +41,7 @@ func newAccess(c *kingpin.CmdClause) access {
 }
 
 // apply sets in an endpoint what the flags say. Errors hold no value of a header.
-func (a access) apply(e *config.Endpoint, stderr io.Writer) error {
+func (a access) apply(e *config.Endpoint) error {
 	key, err := a.key()
 	if err != nil {
 		return err
@@ -66,9 +66,16 @@ func (a access) apply(e *config.Endpoint, stderr io.Writer) error {
 	}
 	if *a.insecure {
 		e.HTTP.TLSConfig.InsecureSkipVerify = true
-		fmt.Fprintln(stderr, "inference_exporter: --insecure: the certificate of the server is not verified, and keys may be sent to another")
 	}
 	return nil
+}
+
+// warn writes what is unsafe about the flags. A command calls it once, however many
+// endpoints they apply to.
+func (a access) warn(stderr io.Writer) {
+	if *a.insecure {
+		fmt.Fprintln(stderr, "inference_exporter: --insecure: the certificate of the server is not verified, and keys may be sent to another")
+	}
 }
 
 // stanza returns what the flags say as lines of the endpoint in a configuration file. It

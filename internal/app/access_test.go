@@ -93,7 +93,8 @@ func TestKeyIsSentInTheHeaderOfItsHost(t *testing.T) {
 	f("http://vllm.internal:8000", "")
 }
 
-func TestProbeInsecure(t *testing.T) {
+// The warning of --insecure comes once, also for two endpoints.
+func TestInsecure(t *testing.T) {
 	server := httptest.NewUnstartedServer(simulator.New(testlab.Quick()).Handler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -101,10 +102,17 @@ func TestProbeInsecure(t *testing.T) {
 	if got := runToEnd(t, "probe", server.URL); got.code != cli.ExitFailure {
 		t.Errorf("a certificate that nobody trusts: exit code %d", got.code)
 	}
-	got := runToEnd(t, "probe", server.URL, "--insecure")
-	if got.code != cli.ExitOK || !strings.Contains(got.stderr, "--insecure: the certificate of the server is not verified") {
-		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	f := func(want int, args ...string) {
+		t.Helper()
+		got := runToEnd(t, append(args, "--insecure")...)
+		if n := strings.Count(got.stderr, "--insecure: the certificate of the server is not verified"); got.code != want || n != 1 {
+			t.Errorf("%v: exit code %d, %d warnings, stderr %q", args, got.code, n, got.stderr)
+		}
 	}
+	f(cli.ExitOK, "probe", server.URL)
+	f(cli.ExitOK, "detect", server.URL)
+	down := server.URL + "/fault/status_503"
+	f(cli.ExitUndecided, "compare", down, down)
 }
 
 // TestProbeNeedsItsOwnSecretsAlone checks that a secret of another endpoint may be missing.

@@ -69,6 +69,7 @@ func (c *compareCommand) compare(ctx context.Context, env environment) error {
 		return fmt.Errorf("candidate: %w", err)
 	}
 	defer stop()
+	c.access.warn(env.Stderr)
 	g := gate{baseline: baseline, candidate: candidate, options: c.options(), maxPairs: c.maxPairs, interval: *c.interval, seed: *c.seed, format: *c.output}
 	return g.run(ctx, env)
 }

@@ -39,9 +39,10 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return unusable{err}
 	}
-	if err := c.access.apply(endpoint, env.Stderr); err != nil {
+	if err := c.access.apply(endpoint); err != nil {
 		return unusable{err}
 	}
+	c.access.warn(env.Stderr)
 	base := endpoint.URL.URL
 	limited, cancel := context.WithTimeoutCause(ctx, *c.timeout, fmt.Errorf("not done within %s", *c.timeout))
 	defer cancel()

@@ -87,6 +87,7 @@ func (c *probeCommand) once(ctx context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
+	c.access.warn(env.Stderr)
 	dialer := prober.NewDialer()
 	defer dialer.Close()
 	p, err := t.NewProber(dialer)
@@ -131,7 +132,7 @@ func (c *request) resolve(ctx context.Context, target string, env environment) (
 	if err != nil {
 		return t, unusable{err}
 	}
-	if err := c.access.apply(t.Endpoint, env.Stderr); err != nil {
+	if err := c.access.apply(t.Endpoint); err != nil {
 		return t, unusable{err}
 	}
 	if why := t.Endpoint.MissingSecret; why != "" {
