@@ -48,6 +48,9 @@ type Gateway struct {
 	// Values are numbers by the name of their metric without "inference_gateway_", over
 	// all replicas that could be read.
 	Values map[string]float64 `json:"values,omitempty"`
+	// UsuallyReady is how many backends were ready in most readings of the last day; absent
+	// where that is not known.
+	UsuallyReady *float64 `json:"backends_usually_ready,omitempty"`
 	// Requests are inference_gateway_requests_total by finish.
 	Requests map[string]float64 `json:"requests_total,omitempty"`
 	// Span is what Recent is about, here and of backends.
@@ -92,12 +95,13 @@ type GatewayUse struct {
 
 // NewGateway returns what the latest readings of the pages of a gateway show, and what it
 // did lately. Software is that of the configuration; no statuses are those before the
-// first reading.
-func NewGateway(name, software string, statuses []engine.Status, uses *engine.GatewayUses) *Gateway {
+// first reading. usuallyReady is how many backends are mostly ready; nil is not known.
+func NewGateway(name, software string, statuses []engine.Status, uses *engine.GatewayUses, usuallyReady *float64) *Gateway {
 	g := &Gateway{Name: name, Software: software, Pages: pagesOf(statuses)}
 	if now := engine.NewGatewaySnapshot(statuses); now != nil {
 		g.Software = cmp.Or(now.Software, software)
 		g.Values, g.Requests = numbersOf(now), now.Requests
+		g.UsuallyReady = usuallyReady
 		g.Span, g.Recent = uses.Span().Seconds(), newGatewayUse(uses.Whole())
 		for backend, b := range now.Backends {
 			g.Backends = append(g.Backends, newBackend(backend, b, uses.Backend(backend)))
@@ -186,7 +190,11 @@ func (g *Gateway) judge(statuses []engine.Status) (state GatewayState, why strin
 	case known && ready == 0:
 		return GatewayUnready, harmless(strings.Join(slices.Insert(reasons, 0, "no backend is ready"), "; "))
 	case known && ready < all:
-		reasons = slices.Insert(reasons, 0, fmt.Sprintf("%.0f of %.0f backends ready", ready, all))
+		text := fmt.Sprintf("%.0f of %.0f backends ready", ready, all)
+		if g.UsuallyReady != nil {
+			text += fmt.Sprintf(", usually %.0f", *g.UsuallyReady)
+		}
+		reasons = slices.Insert(reasons, 0, text)
 	}
 	if len(reasons) > 0 {
 		return GatewayDegraded, harmless(strings.Join(reasons, "; "))

@@ -42,7 +42,7 @@ func gatewayOf(all ...[]engine.Status) *Gateway {
 		}
 		last = statuses
 	}
-	return NewGateway("router", "", last, &u)
+	return NewGateway("router", "", last, &u, nil)
 }
 
 // What a gateway shows has the names of its metrics.
@@ -56,7 +56,7 @@ func TestGateway(t *testing.T) {
 			{"name": "b", "ready": false, "values": {"requests_running": 2}, "requests_total": {"success": 0, "error": 6}, "recent": {"requests": 6, "failed": 6}},
 			{"name": "a", "ready": true, "values": {"requests_running": 2}, "requests_total": {"success": 40, "error": 0}, "recent": {"requests": 30, "failed": 0}}],
 		"pages": [{"server": "router:9090", "url": "http://router:9090/metrics", "engine": "acme", "at": 1767323045, "state": "up"}]}`)
-	expectJSON(t, NewGateway("router", "acme", nil, new(engine.GatewayUses)), `{
+	expectJSON(t, NewGateway("router", "acme", nil, new(engine.GatewayUses), nil), `{
 		"name": "router", "software": "acme", "state": "waiting", "why": "its pages were not read yet"}`)
 }
 

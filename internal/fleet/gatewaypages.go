@@ -54,6 +54,19 @@ func (p *gatewayPages) add(statuses []engine.Status) {
 	p.levels.sample(next)
 }
 
+// usuallyReady returns how many backends were ready in most readings of the last day; nil
+// where that is not known.
+func (p *gatewayPages) usuallyReady() *float64 {
+	if len(p.levels.latest) == 0 {
+		return nil
+	}
+	usual := p.levels.level(levelUp, p.levels.latest[len(p.levels.latest)-1].at).Usual
+	if usual == nil {
+		return nil
+	}
+	return new(math.Round(*usual))
+}
+
 // evidence returns what the pages show now, and usually showed before an instant; nil
 // before the first reading.
 func (p *gatewayPages) evidence(name string, before time.Time) *explain.GatewayPages {
@@ -100,7 +113,7 @@ func (g *gateway) evidence(before time.Time) *explain.GatewayPages {
 // show brings the status page up to date.
 func (g *gateway) show() {
 	g.mu.Lock()
-	page := status.NewGateway(g.name, g.cfg.Software, g.pages.statuses, &g.pages.uses)
+	page := status.NewGateway(g.name, g.cfg.Software, g.pages.statuses, &g.pages.uses, g.pages.usuallyReady())
 	g.mu.Unlock()
 	g.board.SetGateway(page)
 }

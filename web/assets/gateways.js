@@ -91,12 +91,13 @@ export function gatewaySection(g) {
 const tile = (label, value, ...children) => h('div', null, h('dt', null, label), h('dd', null, value, children));
 
 // tiles are its numbers: those of now, and those of the last minutes.
-function tiles({ values, recent = {}, window_seconds: span }) {
+function tiles({ values, recent = {}, window_seconds: span, backends_usually_ready: usual }) {
   const lately = span > 0 ? `last ${seconds(span)}` : 'no second reading yet';
   const mean = (v, what) => v !== undefined && small(`${seconds(v)} ${what}, mean`);
   const { requests, failed, rejections, routing_decisions: decisions, cooldowns } = recent;
   return [
-    readyOf(values) && tile('Ready backends', h('span', { class: values.backends_ready < (values.backends ?? 1) ? 'value over' : 'value' }, readyOf(values))),
+    readyOf(values) && tile('Ready backends', h('span', { class: values.backends_ready < (values.backends ?? 1) ? 'value over' : 'value' }, readyOf(values)),
+      usual !== undefined && small(`usually ${number(usual)}`)),
     values.requests_waiting !== undefined && tile('Queue', `${number(values.requests_waiting)} waiting`, mean(recent.queue_seconds, 'in the queue')),
     values.requests_running !== undefined && tile('Running', number(values.requests_running)),
     values.saturation_ratio !== undefined && tile('Saturation', ratio(values.saturation_ratio)),
