@@ -86,12 +86,15 @@ func (r *stampReceiver) receive(b []byte) (int, int64, time.Time, error) {
 	return r.n, r.stamp, empty, nil
 }
 
-// segments implements receiver.
+// segments implements receiver. The system call is made without notice to the
+// scheduler, as in recvmsg.
 func (r *stampReceiver) segments() (count uint32, full int, ok bool) {
 	err := r.raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			count, full, ok = info.Data_segs_in, int(info.Advmss), true
-		}
+		var info unix.TCPInfo
+		size := uint32(unix.SizeofTCPInfo)
+		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO,
+			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+		count, full, ok = info.Data_segs_in, int(info.Advmss), errno == 0
 	})
 	return count, full, ok && err == nil
 }
