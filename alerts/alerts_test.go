@@ -16,7 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 )
 
-var update = flag.Bool("update", false, "rewrite recording.yml, alerts.yml and the example for Alertmanager")
+var update = flag.Bool("update", false, "rewrite recording.yml, alerts.yml, the example for Alertmanager and what other tools read")
 
 // TestFilesAreCurrent compares the files with what the package makes.
 func TestFilesAreCurrent(t *testing.T) {

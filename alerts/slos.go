@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -32,15 +33,34 @@ const sloAlert = "InferenceErrorBudgetBurn"
 // sloService is the service that the SLOs belong to, where a tool has services.
 const sloService = "inference"
 
-// bad and total are the counters of the SLO, as selectors.
-func (s *SLO) bad() string   { return s.selector("inference_probe_slo_bad_total") }
-func (s *SLO) total() string { return s.selector("inference_probe_slo_eligible_total") }
+// badCounter and totalCounter count the probes that objectives judge.
+const (
+	badCounter   = "inference_probe_slo_bad_total"
+	totalCounter = "inference_probe_slo_eligible_total"
+)
 
-// selector selects the series of a counter. Two braces would begin an action of a
-// template.
-func (s *SLO) selector(counter string) string {
+// bad and total are the counters of the SLO, as selectors.
+func (s *SLO) bad() string   { return s.selector(badCounter, "slo="+strconv.Quote(s.SLO)) }
+func (s *SLO) total() string { return s.selector(totalCounter, "slo="+strconv.Quote(s.SLO)) }
+
+// selector selects the series of a counter for the endpoint and the module, and by
+// matchers of the label slo. Two braces would begin an action of a template.
+func (s *SLO) selector(counter, bySLO string) string {
 	quoted := func(value string) string { return strings.ReplaceAll(strconv.Quote(value), "{{", `{\x7b`) }
-	return fmt.Sprintf("%s{endpoint=%s,module=%s,slo=%s}", counter, quoted(s.Endpoint), quoted(s.Module), quoted(s.SLO))
+	return fmt.Sprintf("%s{endpoint=%s,module=%s,%s}", counter, quoted(s.Endpoint), quoted(s.Module), bySLO)
+}
+
+// notOthers matches the label slo by excluding the other objectives that the exporter
+// counts. Pyrra gives the name of its object as the label slo to what it records, and
+// reads that by its own matcher and those of the counter: they must select both.
+func (s *SLO) notOthers() string {
+	var matchers []string
+	for _, other := range []string{"availability", "ttft", "tpot", "e2e", "fluidity"} {
+		if other != s.SLO {
+			matchers = append(matchers, "slo!="+strconv.Quote(other))
+		}
+	}
+	return strings.Join(matchers, ",")
 }
 
 // percent is the objective in percent, without the noise of binary fractions.
@@ -59,7 +79,7 @@ func (s *SLO) category() Category {
 }
 
 // maxSLOName is how long a name may be: that of a label in DNS, which Kubernetes and
-// OpenSLO want.
+// OpenSLO want. OpenSLO has the same limit for displayed names.
 const maxSLOName = 63
 
 var notInName = regexp.MustCompile("[^a-z0-9]+")
@@ -111,12 +131,15 @@ func Sloth(slos []SLO) ([]byte, error) {
 		SLOs    []slothSLO `yaml:"slos"`
 	}{Version: "prometheus/v1", Service: sloService}
 	rate := func(selector string) string { return "sum(rate(" + selector + "[{{.window}}]))" }
+	// Without probes there is no share: it would be NaN, and with it that of the next 30
+	// days, which Sloth averages.
+	some := func(rate string) string { return rate + " > 0" }
 	for _, s := range slos {
 		out := slothSLO{
 			Name: s.name(), Objective: s.percent(), Description: s.description(),
 			Labels: map[string]string{"endpoint": s.Endpoint, "module": s.Module, "slo": s.SLO},
 		}
-		out.SLI.Events.ErrorQuery, out.SLI.Events.TotalQuery = rate(s.bad()), rate(s.total())
+		out.SLI.Events.ErrorQuery, out.SLI.Events.TotalQuery = rate(s.bad()), some(rate(s.total()))
 		out.Alerting.Name = sloAlert
 		out.Alerting.Labels = map[string]string{"category": string(s.category())}
 		out.Alerting.PageAlert = slothAlert{map[string]string{"severity": string(Critical)}}
@@ -158,8 +181,10 @@ func Pyrra(slos []SLO) ([]byte, error) {
 			Spec: spec{
 				Target: strconv.FormatFloat(s.percent(), 'f', -1, 64), Window: sloWindow, Description: s.description(),
 				// Labels by which Pyrra groups are on its alerts, which are routed by them.
-				Indicator: map[string]ratio{"ratio": {metric{s.bad()}, metric{s.total()}, []string{"endpoint", "module", "slo"}}},
-				Alerting:  map[string]string{"name": sloAlert},
+				Indicator: map[string]ratio{"ratio": {
+					metric{s.selector(badCounter, s.notOthers())}, metric{s.selector(totalCounter, s.notOthers())}, []string{"endpoint", "module"},
+				}},
+				Alerting: map[string]string{"name": sloAlert},
 			},
 		})
 	}
@@ -178,9 +203,12 @@ func OpenSLO(slos []SLO) ([]byte, error) {
 	}}
 	for _, s := range slos {
 		name := s.name()
+		metadata := map[string]any{"name": name}
+		if display := strings.Join([]string{s.Endpoint, s.Module, s.SLO}, " "); utf8.RuneCountInString(display) <= maxSLOName {
+			metadata["displayName"] = display
+		}
 		all = append(all, object{
-			APIVersion: "openslo/v1", Kind: "SLO",
-			Metadata: map[string]any{"name": name, "displayName": strings.Join([]string{s.Endpoint, s.Module, s.SLO}, " ")},
+			APIVersion: "openslo/v1", Kind: "SLO", Metadata: metadata,
 			Spec: map[string]any{
 				"description": s.description(), "service": sloService, "budgetingMethod": "Occurrences",
 				"timeWindow": []any{map[string]any{"duration": sloWindow, "isRolling": true}},

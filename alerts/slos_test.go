@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -138,18 +139,20 @@ func wantValid(t *testing.T, schema *jsonschema.Schema, key string, documents ..
 }
 
 // wantQuery checks a query of a counter of an SLO; what surrounds the selector is in
-// the format.
-func wantQuery(t *testing.T, s SLO, counter, format, query string) {
+// the format. bySLO are the matchers of the label slo.
+func wantQuery(t *testing.T, s SLO, counter, bySLO, format, query string) {
 	t.Helper()
 	endpoint := fmt.Sprintf("%q", s.Endpoint)
 	if s.Endpoint == someSLOs()[1].Endpoint { // by the escapes of Go, which PromQL has too
 		endpoint = `"Größe \"a/b\" \\ {\x7bx}}"`
 	}
-	want := fmt.Sprintf(format, fmt.Sprintf(`%s{endpoint=%s,module="%s",slo="%s"}`, counter, endpoint, s.Module, s.SLO))
+	want := fmt.Sprintf(format, fmt.Sprintf(`%s{endpoint=%s,module="%s",%s}`, counter, endpoint, s.Module, bySLO))
 	if query != want {
 		t.Errorf("got  %s\nwant %s", query, want)
 	}
 }
+
+func equalSLO(s SLO) string { return fmt.Sprintf("slo=%q", s.SLO) }
 
 const badProbes, allProbes = "inference_probe_slo_bad_total", "inference_probe_slo_eligible_total"
 
@@ -182,8 +185,8 @@ func TestSloth(t *testing.T) {
 	for i, slo := range spec["slos"].([]any) {
 		slo := slo.(map[string]any)
 		events := slo["sli"].(map[string]any)["events"].(map[string]any)
-		wantQuery(t, someSLOs()[i], badProbes, "sum(rate(%s[{{.window}}]))", events["error_query"].(string))
-		wantQuery(t, someSLOs()[i], allProbes, "sum(rate(%s[{{.window}}]))", events["total_query"].(string))
+		wantQuery(t, someSLOs()[i], badProbes, equalSLO(someSLOs()[i]), "sum(rate(%s[{{.window}}]))", events["error_query"].(string))
+		wantQuery(t, someSLOs()[i], allProbes, equalSLO(someSLOs()[i]), "sum(rate(%s[{{.window}}])) > 0", events["total_query"].(string))
 	}
 	first := spec["slos"].([]any)[0].(map[string]any)
 	if first["objective"] != 57.0 || first["description"] != "57 % of the probes of chat with interactive have their first token within 2s." {
@@ -221,11 +224,17 @@ func TestPyrra(t *testing.T) {
 	text, err := Pyrra(someSLOs())
 	documents := read(t, text, err)
 	wantValid(t, crdSchema(t, "pyrra.yaml"), "indicator", documents...)
+	others := map[string]string{
+		"availability": `slo!="ttft",slo!="tpot",slo!="e2e",slo!="fluidity"`,
+		"ttft":         `slo!="availability",slo!="tpot",slo!="e2e",slo!="fluidity"`,
+		"tpot":         `slo!="availability",slo!="ttft",slo!="e2e",slo!="fluidity"`,
+		"e2e":          `slo!="availability",slo!="ttft",slo!="tpot",slo!="fluidity"`,
+	}
 	for i, d := range documents {
 		spec := d["spec"].(map[string]any)
 		ratio := spec["indicator"].(map[string]any)["ratio"].(map[string]any)
-		wantQuery(t, someSLOs()[i], badProbes, "%s", ratio["errors"].(map[string]any)["metric"].(string))
-		wantQuery(t, someSLOs()[i], allProbes, "%s", ratio["total"].(map[string]any)["metric"].(string))
+		wantQuery(t, someSLOs()[i], badProbes, others[someSLOs()[i].SLO], "%s", ratio["errors"].(map[string]any)["metric"].(string))
+		wantQuery(t, someSLOs()[i], allProbes, others[someSLOs()[i].SLO], "%s", ratio["total"].(map[string]any)["metric"].(string))
 		if d["apiVersion"] != "pyrra.dev/v1alpha1" || d["kind"] != "ServiceLevelObjective" {
 			t.Errorf("got %v", d)
 		}
@@ -269,8 +278,12 @@ func TestOpenSLO(t *testing.T) {
 		query := func(key string) string {
 			return metric[key].(map[string]any)["metricSource"].(map[string]any)["spec"].(map[string]any)["query"].(string)
 		}
-		wantQuery(t, someSLOs()[i], badProbes, "sum(%s)", query("bad"))
-		wantQuery(t, someSLOs()[i], allProbes, "sum(%s)", query("total"))
+		wantQuery(t, someSLOs()[i], badProbes, equalSLO(someSLOs()[i]), "sum(%s)", query("bad"))
+		wantQuery(t, someSLOs()[i], allProbes, equalSLO(someSLOs()[i]), "sum(%s)", query("total"))
+		// oslo 0.13.0 refuses longer ones, for which the schema has no limit.
+		if display, ok := d["metadata"].(map[string]any)["displayName"].(string); utf8.RuneCountInString(display) > 63 || !ok && i < 4 {
+			t.Errorf("displayed name %q", display)
+		}
 		if d["kind"] != "SLO" || spec["service"] != documents[0]["metadata"].(map[string]any)["name"] {
 			t.Errorf("got %v", d)
 		}

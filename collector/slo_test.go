@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"github.com/inference-exporter/inference_exporter/alerts"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -258,6 +259,20 @@ func (ref *reference) setWindows(targets []target) {
 			if k > 0 && !math.IsInf(last[k-1], 1) {
 				ref.window.WithLabelValues(t.with(windowStats()[i])...).Set(last[k-1])
 			}
+		}
+	}
+}
+
+// TestObjectivesForPyrra checks that what is printed for Pyrra, which selects an
+// objective by excluding the others, knows all of them.
+func TestObjectivesForPyrra(t *testing.T) {
+	text, err := alerts.Pyrra([]alerts.SLO{{Endpoint: "a", Module: "b", SLO: "other", Objective: 0.9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range sloNames() {
+		if !strings.Contains(string(text), `slo!="`+name+`"`) {
+			t.Errorf("nothing excludes %s:\n%s", name, text)
 		}
 	}
 }

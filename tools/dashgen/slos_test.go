@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"gopkg.in/yaml.v3"
 
@@ -33,14 +36,21 @@ func TestQueriesOfSLOs(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, query, err)
 				continue
 			}
-			found := map[string]string{}
 			for _, matchers := range parser.ExtractSelectors(expr) {
-				for _, m := range matchers {
-					found[m.Name] = m.Value
+				for _, slo := range []string{"availability", "ttft", "tpot", "e2e", "fluidity"} {
+					series := labels.FromStrings("endpoint", endpoint, "module", "m", "slo", slo)
+					selected := !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
+						return m.Name != model.MetricNameLabel && !m.Matches(series.Get(m.Name))
+					})
+					if selected != (slo == "ttft") {
+						t.Errorf("%s: %s selects %s: %v", name, query, series, selected)
+					}
 				}
-			}
-			if found["endpoint"] != endpoint || found["module"] != "m" || found["slo"] != "ttft" || len(found) != 4 {
-				t.Errorf("%s: %s selects %v", name, query, found)
+				for _, name := range []string{"endpoint", "module"} {
+					if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == name && !m.Matches("other") }) {
+						t.Errorf("%s selects every %s", query, name)
+					}
+				}
 			}
 		}
 	}

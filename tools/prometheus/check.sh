@@ -12,4 +12,4 @@ fi
 # The example takes its secrets from the environment; rules have none.
 LLM_API_KEY=x METRICS_PASSWORD=x LLM_AWS_KEY=x OTLP_TENANT=x \
 	go run . rules --config.file=examples/full.yml | "$PROMTOOL" check rules --lint=all --lint-fatal
-"$PROMTOOL" test rules alerts/tests/*.yml
+"$PROMTOOL" test rules alerts/tests/*.yml alerts/testdata/generated/tests.yml
