@@ -27,8 +27,8 @@ const (
 // Mappings are the mappings of all engines, ready to read pages with. It is
 // safe for concurrent use.
 type Mappings struct {
-	byName    map[string]*mapping
-	ranked    []*mapping     // in the order of recognition
+	byName    map[string]*software
+	ranked    []*software    // in the order of recognition
 	sentinels map[string]int // plain name → index in ranked
 	pages     []string       // to try on a server of an unknown engine
 	scratch   sync.Pool      // of *scratch
@@ -36,6 +36,14 @@ type Mappings struct {
 	bounds    *sharedBounds  // of the histograms of all servers
 
 	withLengths func() *Mappings
+}
+
+// software is an engine or a gateway. Its mapping is made ready when a page needs it: most
+// software is on no page of a fleet.
+type software struct {
+	name    string
+	config  *config.Engine
+	mapping func() *mapping
 }
 
 // NewMappings returns the built-in mappings with own ones added. An own mapping
@@ -101,12 +109,14 @@ func newMappings(section string, base, own map[string]*config.Engine, lengths bo
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	m := &Mappings{byName: map[string]*mapping{}, sentinels: map[string]int{}, memory: newMemory(), bounds: newSharedBounds()}
+	m := &Mappings{byName: map[string]*software{}, sentinels: map[string]int{}, memory: newMemory(), bounds: newSharedBounds()}
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		m.byName[name] = compile(name, engines[name], lengths)
-		m.ranked = append(m.ranked, m.byName[name])
+		e := engines[name]
+		one := &software{name, e, sync.OnceValue(func() *mapping { return compile(name, e, lengths) })}
+		m.byName[name] = one
+		m.ranked = append(m.ranked, one)
 	}
-	rank := func(c *mapping) int {
+	rank := func(c *software) int {
 		switch {
 		case c.config.Fallback:
 			return 2
@@ -115,7 +125,7 @@ func newMappings(section string, base, own map[string]*config.Engine, lengths bo
 		}
 		return 0
 	}
-	slices.SortStableFunc(m.ranked, func(a, b *mapping) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(m.ranked, func(a, b *software) int { return cmp.Compare(rank(a), rank(b)) })
 	for i, c := range slices.Backward(m.ranked) {
 		for _, s := range c.config.Sentinels {
 			m.sentinels[plain(s)] = i

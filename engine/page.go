@@ -194,7 +194,10 @@ var typeLine = []byte("# TYPE ")
 // where the page has any series of it, else the first one in rank that has a
 // sentinel there. Without one it returns nil and the first names of the page.
 func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
-	wanted := m.byName[engine]
+	var wanted *mapping
+	if c := m.byName[engine]; c != nil {
+		wanted = c.mapping()
+	}
 	best := len(m.ranked)
 	var names []string
 	var buf, last, line []byte
@@ -221,7 +224,7 @@ func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
 	if best == len(m.ranked) {
 		return nil, names
 	}
-	return m.ranked[best], nil
+	return m.ranked[best].mapping(), nil
 }
 
 // isOfRuntime reports whether a series is of a client library, and so says

@@ -68,9 +68,11 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 		if err := unmapped(p, names); err != nil {
 			return nil, err
 		}
-		if c = r.mappings.byName[cmp.Or(w.Engine, w.Found)]; c == nil || len(c.expected) > 0 {
+		m := r.mappings.byName[cmp.Or(w.Engine, w.Found)]
+		if m == nil || len(m.mapping().expected) > 0 {
 			return nil, pageErrorf(ReasonFormat, "page without series")
 		}
+		c = m.mapping()
 	}
 	s := r.mappings.scratch.Get().(*scratch)
 	defer func() {

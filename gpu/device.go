@@ -47,15 +47,24 @@ type device struct {
 // settings are what all devices share: the tables, and what the options say.
 // They do not change, but for the bandwidth.
 type settings struct {
-	questions []question
-	fields    []fieldReading
-	slow      []fieldReading                      // those read once in slowFor
-	rank      map[Kind]int                        // place in Readings
+	*tables                                       // nil before the first device is open
 	bandwidth *atomic.Pointer[map[string]float64] // configured, by UUID
 	processes bool
 	proc      string
 	log       *onceLog
 	asked     *lastAsked
+}
+
+// tables are what a device is asked.
+type tables struct {
+	questions []question
+	fields    []fieldReading
+	slow      []fieldReading // those read once in slowFor
+	rank      map[Kind]int   // place in Readings
+}
+
+func newTables() *tables {
+	return &tables{questions: questions(), fields: fieldReadings(), slow: slowFieldReadings(), rank: rankOfKinds()}
 }
 
 // lastAsked is the latest question to the driver, for the watchdog: the one at
@@ -168,6 +177,9 @@ func openDevice(lib Library, index int, s *settings) (*device, error) {
 	handle, err := lib.Device(index)
 	if err != nil {
 		return nil, err
+	}
+	if s.tables == nil {
+		s.tables = newTables()
 	}
 	d := &device{
 		Device: handle, settings: s, refused: map[string]bool{}, fields: map[Field]bool{}, links: usualLinks,

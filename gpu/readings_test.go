@@ -56,6 +56,7 @@ func TestReadingsOfDevices(t *testing.T) {
 	}
 	guest.virtualization, guest.license = VirtualizationGuest, &License{Licensed: true, Expires: time.Unix(1, 0)}
 	s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3"), grace, guest), Options{})
+	s.settings.tables = newTables()
 	s.settings.questions = append(s.settings.questions, question{name: "units", ask: func(_ Device, out *readings) error {
 		for _, kind := range meterKinds() { // these take two polls
 			out.add(kind, "", 0)

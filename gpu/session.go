@@ -51,7 +51,6 @@ func newSession(lib Library, o Options, log *slog.Logger) *session {
 	s := &session{
 		roster: newRoster(log), lib: lib, required: o.Required,
 		settings: &settings{
-			questions: questions(), fields: fieldReadings(), slow: slowFieldReadings(), rank: rankOfKinds(),
 			processes: o.Processes, proc: cmp.Or(o.Proc, "/proc"), log: &onceLog{log: log, seen: map[string]bool{}},
 			asked: &lastAsked{}, bandwidth: &atomic.Pointer[map[string]float64]{},
 		},

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"time"
 )
 
 // shell is the frame of all pages for people: their content comes from the API.
@@ -98,7 +97,7 @@ func assetRoutes() ([]route, error) {
 		if err != nil {
 			return err
 		}
-		routes = append(routes, route{"GET /" + name, serveAsset(name, content)})
+		routes = append(routes, route{"GET /" + name, serveAsset(assets, name, content)})
 		return nil
 	})
 	if err != nil {
@@ -107,15 +106,16 @@ func assetRoutes() ([]route, error) {
 	return routes, nil
 }
 
-// serveAsset answers with a file. A browser may keep it and has to ask whether
-// it is still the same, because a new version has the same name.
-func serveAsset(name string, content []byte) http.Handler {
+// serveAsset answers with a file of that content, which it does not keep: the file is
+// part of the program. A browser may keep it and has to ask whether it is still the same,
+// because a new version has the same name.
+func serveAsset(files fs.FS, name string, content []byte) http.Handler {
 	sum := sha256.Sum256(content)
 	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the compression changes the bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", assetType(name))
 		w.Header().Set("Cache-Control", "no-cache")
 		w.Header().Set("ETag", tag)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+		http.ServeFileFS(w, r, files, name)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func TestAssets(t *testing.T) {
@@ -62,7 +63,7 @@ func TestAssets(t *testing.T) {
 func TestTags(t *testing.T) {
 	f := func(content, encoding string) string {
 		t.Helper()
-		routes := []route{{"GET /x.js", serveAsset("x.js", []byte(content))}}
+		routes := []route{{"GET /x.js", serveAsset(fstest.MapFS{"x.js": {Data: []byte(content)}}, "x.js", []byte(content))}}
 		pack, err := newCompression()
 		if err != nil {
 			t.Fatal(err)
