@@ -164,8 +164,12 @@ func emitGauge(e encoder, own int, g gauge) {
 	}
 }
 
-// emitGauges encodes those that are not absent, by index in the values of the own label.
+// emitGauges encodes those that are not absent, by index in the values of the own label;
+// nil is none.
 func emitGauges(e encoder, f *family, all []gauge) {
+	if all == nil {
+		return
+	}
 	for _, i := range f.order {
 		emitGauge(e, i, all[i])
 	}

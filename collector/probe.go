@@ -30,7 +30,7 @@ type values struct {
 	success, lastRun, lastSuccess gauge
 	lastTTFT, lastTPOT, lastSpeed gauge
 	certNotAfter                  gauge
-	rateLimit                     [numResources]gauge
+	rateLimit                     *[numResources]gauge // nil where the latest reply reports no quota
 
 	results tally // by index in result.Outcomes
 	skipped tally // by index in result.SkipReasons
@@ -41,8 +41,8 @@ type values struct {
 	server *[numServerPhases]summary // nil before a reply had times
 
 	promptTokens, cachedTokens      uint64
-	cachedReported                  bool
 	outputTokens                    [numOutputs]uint64
+	cachedReported                  bool
 	reasoningReported               bool
 	tokenSources                    [numSources]uint64
 	mergedEvents, imprecise, buffer uint64
@@ -163,16 +163,28 @@ func (v *values) clearLast() {
 	}
 }
 
-// setReplyState keeps what the reply has besides the answer. The quota is
-// that of the latest probe only; a certificate stays known over probes that
-// got no reply, so that an outage does not hide its expiry.
-func (v *values) setReplyState(r *result.Result) {
-	for i, left := range [numResources]int{resourceRequests: r.RateLimit.Requests, resourceTokens: r.RateLimit.Tokens} {
+// setRateLimit keeps the quota of the latest reply.
+func (v *values) setRateLimit(l api.RateLimit) {
+	if l.Requests < 0 && l.Tokens < 0 {
+		v.rateLimit = nil
+		return
+	}
+	if v.rateLimit == nil {
+		v.rateLimit = new([numResources]gauge)
+	}
+	for i, left := range [numResources]int{resourceRequests: l.Requests, resourceTokens: l.Tokens} {
 		v.rateLimit[i].clear()
 		if left >= 0 {
 			v.rateLimit[i].set(float64(left))
 		}
 	}
+}
+
+// setReplyState keeps what the reply has besides the answer. The quota is
+// that of the latest probe only; a certificate stays known over probes that
+// got no reply, so that an outage does not hide its expiry.
+func (v *values) setReplyState(r *result.Result) {
+	v.setRateLimit(r.RateLimit)
 	switch {
 	case !r.CertNotAfter.IsZero():
 		v.certNotAfter.set(unixSeconds(r.CertNotAfter))
@@ -240,7 +252,12 @@ func stateFamilies() []*probeFamily {
 			func(v *values, i int) uint64 { return v.skipped.of(i) }),
 		probeGauges("probe_rate_limit_remaining", "resource", []string{"requests", "tokens"},
 			"Remaining quota, as reported in the reply to the latest probe. Absent if it was not reported.",
-			func(v *values) []gauge { return v.rateLimit[:] }),
+			func(v *values) []gauge {
+				if v.rateLimit == nil {
+					return nil
+				}
+				return v.rateLimit[:]
+			}),
 		probeGauge("probe_tls_cert_not_after_timestamp_seconds", "seconds",
 			"Unix time at which the first certificate of the server's chain expires. Absent without TLS.",
 			func(v *values) gauge { return v.certNotAfter }),

@@ -187,7 +187,7 @@ func TestKeptBytes(t *testing.T) {
 		for _, k := range p.kept {
 			bytes += int(k.bytes)
 		}
-		if bytes != p.keptBytes || bytes > allowance(c.series) {
+		if bytes != int(p.keptBytes) || bytes > allowance(c.series) {
 			t.Errorf("%d series: %d bytes, counted %d, allowed %d", c.series, bytes, p.keptBytes, allowance(c.series))
 		}
 	}
@@ -242,7 +242,7 @@ func TestKeptLongAnswers(t *testing.T) {
 	if len(got) < 2 || got[0]["events"] != nil || got[0]["merged_events"] != 2.0 || got[0]["ttft_seconds"] != 0.2 {
 		t.Errorf("%v", got)
 	}
-	if p.keptBytes > allowance(10_000) {
+	if int(p.keptBytes) > allowance(10_000) {
 		t.Errorf("%d bytes", p.keptBytes)
 	}
 	l.board.open.Store(1)

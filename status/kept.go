@@ -224,10 +224,10 @@ func (p *Probes) keep(k *keptProbe, allowance int) {
 		k.shareWith(last)
 	}
 	p.kept = append(p.kept, k)
-	p.keptBytes += int(k.bytes)
-	for len(p.kept) > maxKept || p.keptBytes > allowance && len(p.kept) > minKept {
+	p.keptBytes += k.bytes
+	for len(p.kept) > maxKept || int(p.keptBytes) > allowance && len(p.kept) > minKept {
 		i := p.expendable()
-		p.keptBytes -= int(p.kept[i].bytes)
+		p.keptBytes -= p.kept[i].bytes
 		p.kept = slices.Delete(p.kept, i, i+1)
 	}
 }

@@ -19,13 +19,13 @@ type Probes struct {
 	paced    int64     // since when the interval is what it is, in tenths; see history
 	closed   bool
 
+	keptBytes int32 // of kept, in memory
 	history   history
 	uptime    uptime
 	kept      []*keptProbe // the oldest first
-	keptBytes int
-	steps     []Step   // the latest last
-	failure   *Failure // the latest; nil is none
-	fluidity  *float64 // of the latest probe; nil is not known
+	steps     []Step       // the latest last
+	failure   *Failure     // the latest; nil is none
+	fluidity  *float64     // of the latest probe; nil is not known
 }
 
 // openSeries adds a series or changes its options. A new one goes on where an earlier

@@ -22,10 +22,10 @@ type Series struct {
 	opened     time.Time
 	first      bool
 	closed     bool
+	counts     bool // for the state of the endpoint; see relate
 
 	// What follows from the other series of the endpoint; see relate.
 	title  string
-	counts bool
 	before *Series // the cold half of a pair of which this is the warm one; nil is none
 
 	start    time.Time // of the latest result; zero is none
