@@ -93,7 +93,7 @@ func (s *scratch) noteBackend(c *mapping, set uint64, ls labels.Labels) {
 
 // byBackend returns the samples of each backend, in their order; nil where the page
 // has none, or too many.
-func (s *scratch) byBackend() map[string][]sample {
+func (s *scratch) byBackend(c *mapping) map[string][]sample {
 	if len(s.backends) == 0 {
 		return nil
 	}
@@ -104,9 +104,26 @@ func (s *scratch) byBackend() map[string][]sample {
 		}
 	}
 	if len(parts) > maxBackends {
+		c.dropGone(parts)
+	}
+	if len(parts) > maxBackends {
 		return nil
 	}
 	return parts
+}
+
+// dropGone removes the backends of which the page shows counters alone, where it shows the
+// readiness of others: a program may keep the counters of all that it ever had.
+func (c *mapping) dropGone(parts map[string][]sample) {
+	showsReadiness := func(samples []sample) bool {
+		return slices.ContainsFunc(samples, func(sm sample) bool {
+			return slices.ContainsFunc(c.ready, func(r readiness) bool { return r.source == int(sm.source) })
+		})
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(parts)), showsReadiness) {
+		return
+	}
+	maps.DeleteFunc(parts, func(_ string, samples []sample) bool { return !showsReadiness(samples) })
 }
 
 // readBackends adds to the snapshot of a page those of its backends, each read as if

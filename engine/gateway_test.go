@@ -171,6 +171,26 @@ func TestTooManyBackends(t *testing.T) {
 	}
 }
 
+// Backends that are gone, of which the page shows counters alone, do not make those that are
+// there too many. Their counters are in those of the page.
+func TestManyBackendsAreGone(t *testing.T) {
+	page := "acme_up{target=\"here\"} 1\nacme_routed_total{target=\"here\"} 7\n"
+	for i := range 2 * maxBackends {
+		page += fmt.Sprintf("acme_routed_total{target=\"gone%d\"} 1\n", i)
+	}
+	s, err := acmeReader(t).Read([]byte(page), textFormat, time.Time{}, Want{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[config.Quantity]float64{config.RoutingDecisions: 7 + 2*maxBackends, config.Backends: 1, config.BackendsReady: 1}
+	if d := gocmp.Diff(want, s.Values); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if len(s.Backends) != 1 || s.Backends["here"].Values[config.RoutingDecisions] != 7 {
+		t.Errorf("backends %v, want here alone", s.Backends)
+	}
+}
+
 // What the replicas of a gateway show is added, but for what they see of the same
 // backends.
 func TestGatewaySnapshot(t *testing.T) {

@@ -84,7 +84,7 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 	if err != nil {
 		return nil, err
 	}
-	backends := s.byBackend()
+	backends := s.byBackend(c)
 	s.assemble(c)
 	read := way{c, w.Model, filtered}
 	r.follow(read, s)
