@@ -26,7 +26,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test hostile e2e peers lint vuln rules proof incidents page real real-smoke deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test hostile e2e peers otlp lint vuln rules proof incidents page real real-smoke deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -51,6 +51,9 @@ e2e: ## what must hold of every server: make e2e ENDPOINT=http://host:8000, or C
 peers: ## other tools on the same streams, into docs/comparison.md; installs them into .tools, which takes a while
 	cd tools/peers && $(GO) run . $(ARGS)
 
+otlp: ## what the exporter pushes, against the receiver of the OpenTelemetry Collector
+	cd tools/otlp && $(GO) test -count=1 ./... $(ARGS)
+
 lint: ## format and static checks
 	@unformatted=$$($(TOOL) gofumpt -l .) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
@@ -58,7 +61,7 @@ lint: ## format and static checks
 	$(TOOL) staticcheck ./...
 	$(GO) vet -tags mcp ./web ./internal/app
 	$(TOOL) staticcheck -tags mcp ./web
-	for module in dashgen alertsim incidents prove browse deploy release real peers; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
+	for module in dashgen alertsim incidents prove browse deploy release real peers otlp; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
 
 vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
@@ -66,13 +69,14 @@ vuln: ## known vulnerabilities; needs the database on the network
 rules: ## the alert rules and their tests, by promtool; builds it the first time, which takes minutes
 	tools/prometheus/check.sh
 
-proof: ## every query of dashboards and rules against a real Prometheus, and the statistics of the alerts
+proof: ## every query of dashboards and rules against a real Prometheus, pushes against a real collector, and the statistics of the alerts
 	tools/prometheus/build.sh promtool
 	cd tools/dashgen && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./...
 	cd tools/alertsim && $(GO) test ./...
 	cd tools/incidents && $(GO) test ./...
 	cd tools/peers && $(GO) test ./...
 	cd tools/real && $(GO) test ./...
+	cd tools/otlp && $(GO) test ./...
 	tools/prove/check.sh
 
 incidents: ## two incidents with real processes, clocks, Prometheus and Alertmanager, some 9 minutes; builds these the first time

@@ -166,7 +166,7 @@ func unitOf(unit string) string {
 	words := strings.Split(unit, "_per_")
 	for i, w := range words {
 		if short, ok := map[string]string{
-			"seconds": "s", "second": "s", "hour": "h", "bytes": "By", "ratio": "1", "celsius": "Cel", "watts": "W", "joules": "J", "hertz": "Hz",
+			"seconds": "s", "second": "s", "percent": "%", "hour": "h", "bytes": "By", "ratio": "1", "celsius": "Cel", "watts": "W", "joules": "J", "hertz": "Hz",
 		}[w]; ok {
 			words[i] = short
 		} else if w != "" {

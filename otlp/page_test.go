@@ -134,7 +134,7 @@ func TestCutPage(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for unit, want := range map[string]string{
-		"": "", "seconds": "s", "bytes": "By", "ratio": "1", "bytes_per_second": "By/s", "tokens_per_second": "{tokens}/s", "usd_per_hour": "{usd}/h", "celsius": "Cel",
+		"": "", "seconds": "s", "bytes": "By", "ratio": "1", "bytes_per_second": "By/s", "tokens_per_second": "{tokens}/s", "usd_per_hour": "{usd}/h", "celsius": "Cel", "percent": "%",
 	} {
 		if got := unitOf(unit); got != want {
 			t.Errorf("%s: %q, want %q", unit, got, want)
