@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -108,6 +109,27 @@ func (b lintBoard) every() (all []lintPanel) {
 		}
 	}
 	return all
+}
+
+// TestPanelsForPerses counts the panels that Perses converts as the README does: it
+// has no migration for heatmaps and state timelines.
+func TestPanelsForPerses(t *testing.T) {
+	all, converted := 0, 0
+	for _, b := range readBoards(t) {
+		for _, p := range b.every() {
+			all++
+			if p.Type != "heatmap" && p.Type != "state-timeline" {
+				converted++
+			}
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%d of the %d panels", converted, all); !strings.Contains(string(readme), want) {
+		t.Errorf("README.md does not say %s", want)
+	}
 }
 
 var chosen = source{Type: "prometheus", UID: "${datasource}"}
