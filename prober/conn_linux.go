@@ -89,9 +89,9 @@ func (r *stampReceiver) receive(b []byte) (int, int64, time.Time, error) {
 // segments implements receiver. The system call is made without notice to the
 // scheduler, as in recvmsg.
 func (r *stampReceiver) segments() (count uint32, full int, ok bool) {
+	var info unix.TCPInfo // on the heap, by the function below: the stack of a read is deep enough
+	size := uint32(unix.SizeofTCPInfo)
 	err := r.raw.Control(func(fd uintptr) {
-		var info unix.TCPInfo
-		size := uint32(unix.SizeofTCPInfo)
 		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO,
 			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
 		count, full, ok = info.Data_segs_in, int(info.Advmss), errno == 0

@@ -156,6 +156,9 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 		return d
 	}
 	after := strings.TrimSpace(h.Get("Retry-After"))
+	if after == "" {
+		return -1
+	}
 	if d := wait(after, time.Second); d >= 0 {
 		return d
 	}
