@@ -66,10 +66,12 @@ func (i instrument) metric() *metricspb.Metric {
 	}[i]
 }
 
-// stream identifies a stream of points: the attributes of an instrument.
+// owner is what streams of points belong to.
+type owner struct{ endpoint, module string }
+
+// stream identifies a stream of points of an owner: the instrument and its attributes.
 type stream struct {
 	instrument                  instrument
-	endpoint, module            string
 	operation, provider, model  string
 	address, errorType, purpose string // purpose is gen_ai.token.type
 	port                        int
@@ -77,6 +79,7 @@ type stream struct {
 
 // distribution is the points of a stream so far.
 type distribution struct {
+	stream
 	since  time.Time
 	counts [numBounds + 1]uint64
 	count  uint64
@@ -95,11 +98,11 @@ func (d *distribution) observe(v float64, bounds *[numBounds]float64) {
 // concurrent use.
 type GenAI struct {
 	mu      sync.Mutex
-	streams map[stream]*distribution
+	streams map[owner][]*distribution
 }
 
 // NewGenAI returns metrics without a point.
-func NewGenAI() *GenAI { return &GenAI{streams: map[stream]*distribution{}} }
+func NewGenAI() *GenAI { return &GenAI{streams: map[owner][]*distribution{}} }
 
 // Observe records a result. An operation that failed has a duration alone, with its
 // outcome as the type of the error; one that the exporter ended itself has nothing, and
@@ -110,13 +113,13 @@ func (g *GenAI) Observe(t tracing.Target, r *result.Result) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := streamOf(t, r)
-	g.dropOtherModels(s)
+	s, of := streamOf(t, r), owner{t.Endpoint, t.Module}
+	g.dropOtherModels(of, s.model)
 	for purpose, n := range map[string]int{"input": r.Tokens.Prompt, "output": r.Tokens.Output} {
 		if n >= 0 && (purpose == "input" || r.Tokens.Source == result.TokensFromUsage) && r.Outcome == result.Success {
 			s := s
 			s.instrument, s.purpose = tokenUsage, purpose
-			g.observe(s, float64(n), r.Start)
+			g.observe(of, s, float64(n), r.Start)
 		}
 	}
 	if r.Imprecise {
@@ -127,26 +130,23 @@ func (g *GenAI) Observe(t tracing.Target, r *result.Result) {
 		if s.instrument = duration; r.Outcome != result.Success {
 			s.errorType = string(r.Outcome)
 		}
-		g.observe(s, r.Timing.Duration.Seconds(), r.Start)
+		g.observe(of, s, r.Timing.Duration.Seconds(), r.Start)
 	}
 	first := tracing.FirstChunk(r)
 	if first < 0 {
 		return
 	}
 	s.instrument = timeToFirstChunk
-	g.observe(s, first.Seconds(), r.Start)
+	g.observe(of, s, first.Seconds(), r.Start)
 	s.instrument = timePerOutputChunk
 	for i := 1; i < len(r.Events); i++ {
-		g.observe(s, max(0, r.Events[i].At-r.Events[i-1].At).Seconds(), r.Start)
+		g.observe(of, s, max(0, r.Events[i].At-r.Events[i-1].At).Seconds(), r.Start)
 	}
 }
 
 // streamOf returns what the streams of a result have in common.
 func streamOf(t tracing.Target, r *result.Result) stream {
-	s := stream{
-		endpoint: t.Endpoint, module: t.Module,
-		operation: tracing.OperationOf(r), model: safetext.Line(r.Model, maxText),
-	}
+	s := stream{operation: tracing.OperationOf(r), model: safetext.Line(r.Model, maxText)}
 	if u, err := url.Parse(t.URL); err == nil {
 		s.address, s.port = u.Hostname(), tracing.PortOf(u)
 		s.provider = tracing.ProviderOf(u.Hostname())
@@ -169,61 +169,82 @@ func flavourOf(protocol string) string {
 	return "_OTHER"
 }
 
-// dropOtherModels drops the streams of models that an endpoint no longer serves, so that
-// a server cannot have any number of them.
-func (g *GenAI) dropOtherModels(now stream) {
-	maps.DeleteFunc(g.streams, func(s stream, _ *distribution) bool {
-		return s.endpoint == now.endpoint && s.module == now.module && now.model != "" && s.model != now.model
-	})
+// dropOtherModels drops the streams of models that an owner no longer has, so that a
+// server cannot have any number of them.
+func (g *GenAI) dropOtherModels(of owner, model string) {
+	if model != "" && len(g.streams[of]) > 0 {
+		g.streams[of] = slices.DeleteFunc(g.streams[of], func(d *distribution) bool { return d.model != model })
+	}
 }
 
-func (g *GenAI) observe(s stream, v float64, at time.Time) {
-	d := g.streams[s]
-	if d == nil {
-		d = &distribution{since: at}
-		g.streams[s] = d
+func (g *GenAI) observe(of owner, s stream, v float64, at time.Time) {
+	all := g.streams[of]
+	i := slices.IndexFunc(all, func(d *distribution) bool { return d.stream == s })
+	if i < 0 {
+		i = len(all)
+		all = append(all, &distribution{stream: s, since: at})
+		g.streams[of] = all
 	}
-	d.observe(v, s.instrument.bounds())
+	all[i].observe(v, s.instrument.bounds())
 }
 
 // Retain drops the streams of endpoints that are not kept.
 func (g *GenAI) Retain(keep func(endpoint string) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	maps.DeleteFunc(g.streams, func(s stream, _ *distribution) bool { return !keep(s.endpoint) })
+	maps.DeleteFunc(g.streams, func(of owner, _ []*distribution) bool { return !keep(of.endpoint) })
 }
 
-// metrics returns all points, those of one instrument together.
-func (g *GenAI) metrics(at uint64) []*metricspb.Metric {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	points := [numInstruments][]*metricspb.HistogramDataPoint{}
-	for s, d := range g.streams {
-		sum := d.sum // observed further while it is sent
-		points[s.instrument] = append(points[s.instrument], &metricspb.HistogramDataPoint{
-			Attributes: s.attributes(), StartTimeUnixNano: uint64(d.since.UnixNano()), TimeUnixNano: at,
-			Count: d.count, Sum: &sum, BucketCounts: slices.Clone(d.counts[:]), ExplicitBounds: s.instrument.bounds()[:],
-		})
-	}
-	var all []*metricspb.Metric
-	for i := range numInstruments {
-		if len(points[i]) > 0 {
-			m := i.metric()
+// metrics calls full with all points: those of one instrument after another, at most
+// maxPoints each time. The error is that of full.
+func (g *GenAI) metrics(at uint64, full func([]*metricspb.Metric) error) error {
+	var batch []*metricspb.Metric
+	room := maxPoints
+	for i, points := range g.points(at) {
+		for len(points) > 0 {
+			n := min(room, len(points))
+			m := instrument(i).metric()
 			m.Data = &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{
-				AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, DataPoints: points[i],
+				AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, DataPoints: points[:n],
 			}}
-			all = append(all, m)
+			batch, points, room = append(batch, m), points[n:], room-n
+			if room > 0 {
+				continue
+			}
+			if err := full(batch); err != nil {
+				return err
+			}
+			batch, room = nil, maxPoints
 		}
 	}
-	return all
+	if len(batch) == 0 {
+		return nil
+	}
+	return full(batch)
+}
+
+// points returns copies of all points, by instrument.
+func (g *GenAI) points(at uint64) (points [numInstruments][]*metricspb.HistogramDataPoint) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for of, all := range g.streams {
+		for _, d := range all {
+			sum := d.sum // observed further while it is sent
+			points[d.instrument] = append(points[d.instrument], &metricspb.HistogramDataPoint{
+				Attributes: d.attributes(of), StartTimeUnixNano: uint64(d.since.UnixNano()), TimeUnixNano: at,
+				Count: d.count, Sum: &sum, BucketCounts: slices.Clone(d.counts[:]), ExplicitBounds: d.instrument.bounds()[:],
+			})
+		}
+	}
+	return points
 }
 
 // attributes returns those of the conventions, and the endpoint and its module, by which
 // streams of one server stay apart.
-func (s stream) attributes() []*commonpb.KeyValue {
+func (s stream) attributes(of owner) []*commonpb.KeyValue {
 	all := []*commonpb.KeyValue{
 		text(string(semconv.GenAIOperationNameKey), s.operation), text(string(semconv.GenAIProviderNameKey), s.provider),
-		text("inference_exporter.endpoint", s.endpoint), text("inference_exporter.module", s.module),
+		text("inference_exporter.endpoint", of.endpoint), text("inference_exporter.module", of.module),
 	}
 	for key, value := range map[string]string{
 		string(semconv.GenAIRequestModelKey): s.model, string(semconv.ServerAddressKey): s.address,

@@ -59,6 +59,18 @@ func lines(all []*metricspb.Metric) (out []string) {
 	return out
 }
 
+// batches returns what is sent, request by request.
+func batches(t *testing.T, g *GenAI) (all [][]*metricspb.Metric) {
+	t.Helper()
+	if err := g.metrics(1, func(metrics []*metricspb.Metric) error {
+		all = append(all, metrics)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // Names, units, bounds, attributes and what is measured are those of the conventions; the
 // values follow from the instants by hand.
 func TestConventions(t *testing.T) {
@@ -83,10 +95,10 @@ func TestConventions(t *testing.T) {
 		"gen_ai.client.token.usage " + of + ",gen_ai.token.type=input,server.address=vllm,server.port=8 2 103.000 [4:1 256:1]",
 		"gen_ai.client.token.usage " + of + ",gen_ai.token.type=output,server.address=vllm,server.port=8 2 72.000 [64:2]",
 	}
-	if diff := cmp.Diff(want, lines(g.metrics(1))); diff != "" {
+	if diff := cmp.Diff(want, lines(batches(t, g)[0])); diff != "" {
 		t.Error(diff)
 	}
-	for _, m := range g.metrics(1) {
+	for _, m := range batches(t, g)[0] {
 		unit := "s"
 		if m.Name == "gen_ai.client.token.usage" {
 			unit = "{token}"
@@ -111,11 +123,41 @@ func TestStreamsAreBounded(t *testing.T) {
 		r.Model = fmt.Sprint("model ", i)
 		g.Observe(target, r)
 	}
-	if n := len(g.streams); n != 5 {
-		t.Errorf("%d streams of one model, want 5", n)
+	if n := len(batches(t, g)[0]); n != 4 || len(g.streams) != 1 || len(g.streams[owner{"e", "i"}]) != 5 {
+		t.Errorf("%d metrics and %d owners of one model, want 4 and 1 with 5 streams", n, len(g.streams))
 	}
 	g.Retain(func(name string) bool { return name != "e" })
 	if n := len(g.streams); n != 0 {
 		t.Errorf("%d streams of an endpoint that went", n)
+	}
+}
+
+// The points of a large fleet are divided among requests, so that a receiver takes them:
+// none is lost, none sent twice.
+func TestManyStreamsAreDivided(t *testing.T) {
+	const endpoints = maxPoints/2 + 1 // with 5 streams each
+	g := NewGenAI()
+	for i := range endpoints {
+		g.Observe(tracing.Target{Endpoint: fmt.Sprint(i), Module: "i", URL: "http://h"}, answered())
+	}
+	all := batches(t, g)
+	if len(all) != 3 {
+		t.Errorf("%d requests, want 3", len(all))
+	}
+	seen := map[string]int{}
+	for _, metrics := range all {
+		n := 0
+		for _, m := range metrics {
+			n += len(m.GetHistogram().DataPoints)
+			for _, p := range m.GetHistogram().DataPoints {
+				seen[m.Name+fmt.Sprint(p.Attributes)]++
+			}
+		}
+		if n > maxPoints {
+			t.Errorf("%d points in a request", n)
+		}
+	}
+	if len(seen) != 5*endpoints {
+		t.Errorf("%d streams, want %d", len(seen), 5*endpoints)
 	}
 }

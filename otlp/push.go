@@ -156,10 +156,8 @@ func (e *Exporter) encode(now time.Time) (requests [][]byte, err error) {
 	if err := p.end(); err != nil {
 		return nil, err
 	}
-	if metrics := e.GenAI.metrics(at); len(metrics) > 0 {
-		if err := add(metrics); err != nil {
-			return nil, err
-		}
+	if err := e.GenAI.metrics(at, add); err != nil {
+		return nil, err
 	}
 	return requests, nil
 }
