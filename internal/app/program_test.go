@@ -26,7 +26,7 @@ import (
 )
 
 // patience is how long a test waits for what must come before it gives up.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // program is a Run in this process that goes on until it is stopped.
 type program struct {
