@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -49,26 +48,6 @@ func startPacedServer(b *testing.B, streams int) (url string) {
 	_, url = startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0",
 		fmt.Sprintf("--replicas=%d", min(50, streams)), "--slots=64", "--decode-step=20ms", "--decode-step-per-sequence=-1ns")
 	return url
-}
-
-// BenchmarkProbeCPU is what a probe of 64 tokens at 50 tokens/s costs the
-// prober, set-up of the connection included, with 100 of them at once: CPU time, and
-// what it allocates.
-func BenchmarkProbeCPU(b *testing.B) {
-	const streams, tokens = 100, 64
-	probers := benchProbers(b, startPacedServer(b, streams), streams, tokens)
-	probes := 0
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	cpu := processCPU(b)
-	for b.Loop() {
-		probes += len(probeAll(b, probers))
-	}
-	b.ReportMetric(float64((processCPU(b)-cpu).Microseconds())/float64(probes), "cpu-us/probe")
-	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(probes), "B/probe")
-	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(probes), "allocs/probe")
-	b.ReportMetric(0, "ns/op")
 }
 
 func benchAccuracy(b *testing.B, streams int, scraped bool) {
@@ -127,22 +106,29 @@ func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
 func probeAll(b *testing.B, probers []*prober.Prober) []*result.Result {
 	b.Helper()
 	results := make([]*result.Result, len(probers))
-	var wg sync.WaitGroup
-	start := time.Now()
-	for i, p := range probers {
-		wg.Go(func() {
-			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(len(probers)))))
-			all, _ := p.Run(b.Context(), time.Time{})
-			results[i] = all[0]
-		})
-	}
-	wg.Wait()
+	spread(len(probers), func(i int) {
+		all, _ := probers[i].Run(b.Context(), time.Time{})
+		results[i] = all[0]
+	})
 	for _, r := range results {
 		if r.Outcome != result.Success {
 			b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 		}
 	}
 	return results
+}
+
+// spread calls f n times beside each other, the starts spread over a second.
+func spread(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i := range n {
+		wg.Go(func() {
+			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(n))))
+			f(i)
+		})
+	}
+	wg.Wait()
 }
 
 // truth asks the simulated server when it wrote the tokens of a probe.

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -249,31 +248,6 @@ func launchProgram(tb testing.TB, args ...string) (*exec.Cmd, io.Reader) {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), runAsProgram+"=1", "GOGC=25") // GOGC as main.go sets it
 	return cmd, runUntilEnd(tb, cmd)
-}
-
-// launchBuilt does so with the program as it is built from the sources and installed, and
-// returns the process. It starts a copy, as users do: the page cache holds all of a file
-// that the linker has just written, and of a copy what is used, which is 5 MB less.
-func launchBuilt(b *testing.B, args ...string) *os.Process {
-	b.Helper()
-	linked, program := filepath.Join(b.TempDir(), "linked"), filepath.Join(b.TempDir(), "inference_exporter")
-	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", linked, "../..")
-	if u, err := user.Current(); err == nil {
-		build.Env = append(os.Environ(), "HOME="+u.HomeDir) // where the build cache is
-	}
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("build the program: %v\n%s", err, out)
-	}
-	text, err := os.ReadFile(linked)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(program, text, 0o700); err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.Command(program, args...)
-	runUntilEnd(b, cmd)
-	return cmd.Process
 }
 
 func runUntilEnd(tb testing.TB, cmd *exec.Cmd) io.Reader {
