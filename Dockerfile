@@ -1,6 +1,7 @@
 # The C library in both stages is Debian's glibc: the GPU collector loads the
-# driver's library through it.
-FROM golang:1.26-bookworm AS build
+# driver's library through it. Base images are pinned by the digest of their index of
+# all platforms; docker buildx imagetools inspect IMAGE:TAG shows the one of a newer tag.
+FROM golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -11,7 +12,7 @@ ARG BRANCH=unknown
 RUN make build TAGS=kubernetes_sd,consul_sd,clouds,mcp VERSION="$VERSION" REVISION="$REVISION" BRANCH="$BRANCH"
 RUN mkdir /state
 
-FROM debian:12-slim
+FROM debian:12-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d65c06ccc587
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /src/LICENSE /usr/share/doc/inference_exporter/LICENSE
 COPY --from=build /src/inference_exporter /usr/local/bin/inference_exporter

@@ -60,7 +60,7 @@ func TestAlertNames(t *testing.T) {
 		"InferenceGPUMemoryNearlyFull", "InferenceGPUPageUnreadable", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
 		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceGatewayBackendFailing", "InferenceGatewayLost", "InferenceGatewayWithoutBackends", "InferenceKVCacheSaturated", "InferenceKVTransfersFailing", "InferenceLatencyRegression", "InferenceManyEndpointsDegraded", "InferenceManyEndpointsDown",
 		"InferenceMeasurementSuspect", "InferenceModelChanged", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",
-		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceProbersDisagree", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceQueueSaturated", "InferenceReplicaLossSlowsSurvivors",
+		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceProbersDisagree", "InferencePushFailing", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceQueueSaturated", "InferenceReplicaLossSlowsSurvivors",
 		"InferenceReplicaLost", "InferenceRequestsCorrupted", "InferenceScheduleLag", "InferenceServerHung", "InferenceServerPageUnreadable",
 		"InferenceServerQuantityMissing", "InferenceShardMissing", "InferenceStateNotSaved", "InferenceStreamsBuffered", "InferenceTPOTDegradedNow",
 		"InferenceTPOTRegression", "InferenceTPOTSlowBurn", "InferenceTTFTDegradedNow", "InferenceTTFTSlowBurn",
@@ -237,6 +237,7 @@ func TestAnnotationLabels(t *testing.T) {
 				ok := regexp.MustCompile(`by \([^)]*\b` + m[1] + `\b`).MatchString(r.Expr)
 				ok = ok || m[1] == "endpoint" && regexp.MustCompile(`(endpoint|module):inference_`).MatchString(r.Expr)
 				ok = ok || m[1] == "module" && strings.Contains(r.Expr, "module:inference_")
+				ok = ok || strings.Contains(r.Expr, `"`+m[1]+`", "`) // label_replace sets it
 				for prefix, labels := range raw {
 					ok = ok || strings.Contains(r.Expr, prefix) && slices.Contains(labels, m[1])
 				}

@@ -13,6 +13,7 @@ func exporterGroup(o Options) Group {
 		shardsDisagree(),
 		configReloadFailed(),
 		stateNotSaved(),
+		pushFailing(),
 		discoveryFailing(),
 		discoveredTargetsRejected(),
 		probesMissed(),
@@ -199,6 +200,27 @@ func stateNotSaved() alert {
 		summary: "{{ $labels.instance }} cannot save its state: {{ $value | printf \"%.0f\" }} attempts of 15 minutes failed.",
 		description: "What survives a restart of the exporter is not written to disk: histories, states and mutes of endpoints, budgets that are spent, and what was learned of them. A restart now would lose what is newer than the last save. " +
 			"Look first at the space and the permissions of the directory of --state.path, and at the exporter's log.",
+		board: selfBoard,
+	}
+}
+
+// pushFailing waits for a push that succeeds: it has what those before it lost. Spans that
+// are lost are not sent again.
+func pushFailing() alert {
+	return alert{
+		name: "InferencePushFailing", severity: Warning, category: Exporter,
+		expr: `label_replace(
+  sum by (job, instance) (increase(inference_exporter_metrics_push_failures_total[15m])) > 0
+  unless on (job, instance)
+  sum by (job, instance) (increase(inference_exporter_metrics_pushes_total[15m])) > 0,
+  "signal", "metrics", "", ""
+)
+or
+label_replace(sum by (job, instance) (increase(inference_exporter_spans_dropped_total[10m])) > 0, "signal", "traces", "", "")`,
+		lasting: "15m",
+		summary: "The receiver does not take the {{ $labels.signal }} of {{ $labels.instance }}.",
+		description: "The OTLP receiver did not answer, answered with an error, or rejected what it got. Spans are lost; the next push of metrics that succeeds has all of them. Probes and the page for Prometheus are not affected. " +
+			"Look first at the exporter's log, which quotes the receiver.",
 		board: selfBoard,
 	}
 }

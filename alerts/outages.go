@@ -45,15 +45,18 @@ or
 // knows an outage after two failures, the second of them a confirmation. What pages
 // must also last: two minutes without a success are no restart of a server. An
 // endpoint that never had a success has no time of one, hence unless. Where several
-// exporters probe, all that have results must agree.
+// exporters probe, all that have results must agree. An endpoint that flaps is down
+// while its latest probe is no success.
 func endpointDownRecorded() Rule {
 	return record(downNow, `min by ($E) (
-  inference_endpoint_state{state="down"}
+  max without (state) (inference_endpoint_state{state=~"down|flapping"})
   unless on ($E, job, instance)
   (inference_endpoint_state{state=~"stale|waiting"} == 1)
 ) == 1
 unless on ($E)
-(time() - max by ($E) (inference_probe_last_success_timestamp_seconds{concurrency=""}) <= 120)`+unlessMuted)
+(time() - max by ($E) (inference_probe_last_success_timestamp_seconds{concurrency=""}) <= 120)
+unless on ($E)
+(max by ($E) (inference_probe_last_success_timestamp_seconds{concurrency=""}) >= max by ($E) (inference_probe_last_run_timestamp_seconds{concurrency=""}))`+unlessMuted)
 }
 
 // endpointDown leaves out endpoints that went down with others: see

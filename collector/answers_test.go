@@ -112,7 +112,7 @@ type reference struct {
 	eligible, bad, checks, cost                                                                        *prometheus.CounterVec
 	threshold, objective, window, windowSamples                                                        *prometheus.GaugeVec
 	configured                                                                                         *prometheus.GaugeVec
-	disturbed, confirmations, noFinish, moreEvents                                                     *prometheus.CounterVec
+	disturbed, confirmations, noFinish, moreEvents, capIgnored                                         *prometheus.CounterVec
 	ttfts                                                                                              map[string][]referenceSample // by endpoint
 }
 
@@ -170,7 +170,8 @@ func newReference(t target) *reference {
 		merged: counter("probe_merged_events_total"), imprecise: counter("probe_imprecise_total"), buffered: counter("probe_buffered_total"),
 		noEnd: counter("probe_no_end_marker_total"), disturbed: counter("probe_disturbed_total"), confirmations: counter("probe_confirmations_total"),
 		noFinish: counter("probe_no_finish_reason_total"), moreEvents: counter("probe_more_events_than_tokens_total"),
-		ttft: histogram("probe_ttft_seconds", ttftBounds), ttfo: histogram("probe_ttfo_seconds", ttftBounds),
+		capIgnored: counter("probe_max_tokens_ignored_total"),
+		ttft:       histogram("probe_ttft_seconds", ttftBounds), ttfo: histogram("probe_ttfo_seconds", ttftBounds),
 		tpot: histogram("probe_tpot_seconds", tpotBounds), gap: histogram("probe_inter_chunk_seconds", gapBounds),
 		maxGap: histogram("probe_max_gap_seconds", gapBounds), duration: histogram("probe_duration_seconds", durationBounds),
 		phase: summary("probe_phase_seconds", "phase"), server: summary("probe_server_time_seconds", "phase"),
@@ -204,7 +205,7 @@ func (ref *reference) create(t target) {
 	ref.output.WithLabelValues(t.with("answer")...)
 	ref.lastRun.WithLabelValues(t.with()...)
 	ref.lastSuccess.WithLabelValues(t.with()...)
-	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered, ref.noEnd, ref.disturbed, ref.confirmations, ref.noFinish, ref.moreEvents} {
+	for _, v := range []*prometheus.CounterVec{ref.prompt, ref.merged, ref.imprecise, ref.buffered, ref.noEnd, ref.disturbed, ref.confirmations, ref.noFinish, ref.moreEvents, ref.capIgnored} {
 		v.WithLabelValues(t.with()...)
 	}
 	for _, v := range []*prometheus.HistogramVec{ref.ttft, ref.ttfo, ref.tpot, ref.gap, ref.maxGap, ref.duration} {
@@ -251,6 +252,9 @@ func (ref *reference) observe(t target, r *result.Result) {
 	}
 	if r.MoreEvents && ok {
 		ref.moreEvents.WithLabelValues(t.with()...).Inc()
+	}
+	if r.MaxTokensIgnored {
+		ref.capIgnored.WithLabelValues(t.with()...).Inc()
 	}
 	if r.Buffered {
 		ref.buffered.WithLabelValues(t.with()...).Inc()

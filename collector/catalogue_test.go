@@ -23,11 +23,11 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/discovery"
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
+	"github.com/inference-exporter/inference_exporter/internal/discovery"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -79,7 +79,7 @@ func full(t *testing.T) *Exposition {
 	r.TraceID = [16]byte{1}
 	r.Scheduled = epoch.Add(-time.Millisecond)
 	r.Events = []result.Event{{At: 0}, {At: time.Millisecond, ReadLag: time.Microsecond}}
-	r.Decoded = result.Stretch{Last: 1, Tokens: r.Tokens.Output}
+	r.Decoded = result.Stretch{Last: 1, Tokens: r.Tokens.Output, FirstTokens: 1}
 	r.Tokens.Cached, r.Tokens.Reasoning = 1, 1
 	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 1, 1, 1
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
@@ -245,12 +245,12 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../config", "ArrivalProcess", labelValues(config.ArrivalProcesses())...)
 	f("../config", "Precision", labelValues(config.Precisions())...)
 	f("../config", "Quantity", labelValues(slices.Compact(slices.Sorted(slices.Values(append(config.Quantities(), config.GatewayQuantities()...)))))...)
-	f("../discovery", "Reason", labelValues(discovery.Reasons())...)
-	f("../engine", "Reason", labelValues(scrapeReasons())...)
-	f("../engine", "State", labelValues(states())...)
-	f("../estimate", "Metric", labelValues(estimate.Metrics())...)
-	f("../estimate", "Source", labelValues(estimate.Sources())...)
-	f("../estimate", "TTFTPart", labelValues(estimate.TTFTPartNames())...)
+	f("../internal/discovery", "Reason", labelValues(discovery.Reasons())...)
+	f("../internal/engine", "Reason", labelValues(scrapeReasons())...)
+	f("../internal/engine", "State", labelValues(states())...)
+	f("../internal/estimate", "Metric", labelValues(estimate.Metrics())...)
+	f("../internal/estimate", "Source", labelValues(estimate.Sources())...)
+	f("../internal/estimate", "TTFTPart", labelValues(estimate.TTFTPartNames())...)
 	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
 	f("../gpu", "Vendor", labelValues(gpu.Vendors())...)
 	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -34,6 +34,7 @@ func absentAtZero() []string {
 		"inference_probe_results_total", "inference_probe_skipped_total", "inference_probe_token_source_total", "inference_probe_phase_seconds",
 		"inference_probe_imprecise_total", "inference_probe_disturbed_total", "inference_probe_confirmations_total", "inference_probe_merged_events_total",
 		"inference_probe_no_end_marker_total", "inference_probe_no_finish_reason_total", "inference_probe_more_events_than_tokens_total",
+		"inference_probe_max_tokens_ignored_total",
 		"inference_server_scrape_failures_total",
 	}
 }

@@ -3,7 +3,7 @@ package collector
 import (
 	"strconv"
 
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 )
 
 // turnFamilies are what the turns of conversations show.

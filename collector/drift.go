@@ -1,6 +1,6 @@
 package collector
 
-import "github.com/inference-exporter/inference_exporter/estimate"
+import "github.com/inference-exporter/inference_exporter/internal/estimate"
 
 // driftFamilies compare the answers to the reference texts with the first ones.
 func driftFamilies() []*findingsFamily {

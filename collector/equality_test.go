@@ -244,7 +244,7 @@ func randomResult(r *rand.Rand, model string, octaves float64) *result.Result {
 		Server:    api.ServerTimes{Queue: duration(), Prefill: duration(), Decode: duration()},
 		RateLimit: api.RateLimit{Requests: count(100), Tokens: count(3)},
 		Buffered:  r.IntN(5) == 0, Imprecise: r.IntN(5) == 0, NoEndMarker: r.IntN(5) == 0,
-		NoFinish: r.IntN(5) == 0, MoreEvents: r.IntN(5) == 0,
+		NoFinish: r.IntN(5) == 0, MoreEvents: r.IntN(5) == 0, MaxTokensIgnored: r.IntN(5) == 0,
 		Answer: result.Answer{Verdict: append(check.AnswerVerdicts(), "")[r.IntN(6)]},
 	}
 	if r.IntN(4) == 0 {

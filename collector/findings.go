@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 )
 
 // FindingsID identifies the findings of one endpoint and

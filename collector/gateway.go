@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 )
 
 // maxGatewayBackends is how many backends of a page have series of their own. Of more
@@ -216,7 +216,7 @@ func newGatewayFamilies() gatewayFamilies {
 		}),
 		fail: newGatewayFamily(Family{
 			Name: "gateway_scrape_failures_total", Type: Counter, Labels: gatewayLabels("reason"), Values: reasons,
-			Help: "Failed scrapes of the page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type) or belongs to unknown software (unmapped).",
+			Help: "Failed scrapes of the page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to unknown software (unmapped).",
 		}),
 		missing: newGatewayFamily(Family{
 			Name: "gateway_quantity_missing", Type: Gauge, Labels: gatewayLabels("quantity"), Values: labelValues(config.GatewayQuantities()),

@@ -3,8 +3,8 @@ package collector
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu/pages"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 )
 
 // gpuPageFamilies describes the families of pages of other exporters that GPUs are read

@@ -22,7 +22,7 @@ func healthFamilies() []*healthFamily {
 	return []*healthFamily{
 		newHealthFamily(Family{
 			Name: "state", Labels: []string{"state"}, Values: labelValues(health.States()),
-			Help: "1 for the state of the endpoint, 0 for the others. down: no module succeeds, after at least 2 failures in a row. degraded: some probes fail, or the first one after being down succeeded. slow: all succeed, over an objective. stale: no result for 3 intervals and a timeout. waiting: no result yet. muted: by an operator, whatever it is otherwise. up: none of these. down, degraded and slow end with a clean run of probes, so that they do not flap.",
+			Help: "1 for the state of the endpoint, 0 for the others. down: no module succeeds, after at least 2 failures in a row. flapping: down at least 3 times in one incident, and well in between. degraded: some probes fail, or the first one after being down succeeded. slow: all succeed, over an objective. stale: no result for 3 intervals and a timeout. waiting: no result yet. muted: by an operator, whatever it is otherwise. up: none of these. All but stale, waiting and muted end with a clean run of probes.",
 		}, func(e encoder, f *family, v healthValues) {
 			current := slices.Index(health.States(), v.state().State)
 			for _, i := range f.order {
@@ -31,7 +31,7 @@ func healthFamilies() []*healthFamily {
 		}),
 		newHealthFamily(Family{
 			Name: "state_since_timestamp_seconds", Unit: "seconds",
-			Help: "When the state of the endpoint began, as a Unix time. For down and degraded it is the first failed probe of the incident, however often the endpoint went from one to the other since.",
+			Help: "When the state of the endpoint began, as a Unix time. For down, flapping and degraded it is the first failed probe of the incident, however often the endpoint went from one to another since.",
 		}, func(e encoder, _ *family, v healthValues) {
 			e.gauge(0, float64(v.state().Since.UnixMilli())/1e3)
 		}),

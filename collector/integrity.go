@@ -1,7 +1,7 @@
 package collector
 
 import (
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 

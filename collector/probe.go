@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -48,7 +48,7 @@ type values struct {
 	mergedEvents, imprecise, buffer uint64
 	disturbed, confirmations        uint64
 	noEndMarker, noFinish           uint64
-	moreEvents                      uint64
+	moreEvents, capIgnored          uint64
 
 	vectors *vectors        // nil before a reply had any
 	checks  checks          // nil where answers are not checked
@@ -135,6 +135,9 @@ func (v *values) observe(r *result.Result, outcomes map[result.Outcome]int, time
 	}
 	if r.Buffered {
 		v.buffer++
+	}
+	if r.MaxTokensIgnored {
+		v.capIgnored++
 	}
 	if r.Outcome != result.Success {
 		v.success.set(0)
@@ -248,7 +251,7 @@ func stateFamilies() []*probeFamily {
 			"Probes by outcome. Canceled probes, which the exporter ended itself (shutdown, reload, or a confirmation of a failure when the next probe was due), count neither for nor against an endpoint.",
 			func(v *values, i int) uint64 { return v.results.of(i) }),
 		probeCounters("probe_skipped_total", "reason", labelValues(result.SkipReasons()),
-			"Probes that were due and did not run: the previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret of the endpoint is missing (secret_missing), or the exporter lacks file descriptors, memory or ports (resources).",
+			"Probes that were due and did not run: the previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret, file or credential that the requests need is missing or cannot be used (secret_missing), or the exporter lacks file descriptors, memory or ports (resources).",
 			func(v *values, i int) uint64 { return v.skipped.of(i) }),
 		probeGauges("probe_rate_limit_remaining", "resource", []string{"requests", "tokens"},
 			"Remaining quota, as reported in the reply to the latest probe. Absent if it was not reported.",

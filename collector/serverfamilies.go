@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 )
 
 // numStates is the number of states of a server.
@@ -21,7 +21,8 @@ func states() []engine.State {
 func scrapeReasons() []engine.Reason {
 	return []engine.Reason{
 		engine.ReasonDNS, engine.ReasonConnect, engine.ReasonTLS, engine.ReasonTimeout, engine.ReasonStatus,
-		engine.ReasonTooLarge, engine.ReasonFormat, engine.ReasonDuplicate, engine.ReasonType, engine.ReasonUnmapped,
+		engine.ReasonTooLarge, engine.ReasonFormat, engine.ReasonDuplicate, engine.ReasonType, engine.ReasonBuckets,
+		engine.ReasonUnmapped,
 	}
 }
 
@@ -76,7 +77,7 @@ func readingFamilies() []*serverFamily {
 			func(st *engine.Status) gauge { return timeGauge(st.At) }),
 		newServerFamily(Family{
 			Name: "scrape_failures_total", Type: Counter, Labels: []string{"reason"}, Values: labelValues(reasons),
-			Help: "Failed scrapes of the server's page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type) or belongs to an unknown engine (unmapped).",
+			Help: "Failed scrapes of the server's page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to an unknown engine (unmapped).",
 		}, func(e encoder, f *family, v serverValues) {
 			for _, i := range f.order {
 				if n := v.status.Failures[reasons[i]]; n > 0 || !e.compact() {

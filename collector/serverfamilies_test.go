@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 )
 
 // Each quantity has a family of its type.
@@ -125,7 +125,7 @@ func referenceServer(o *referenceOutput, st engine.Status) {
 	o.number("server_up", gauge, up)
 	o.number("server_scrape_duration_seconds", gauge, st.Duration.Seconds())
 	o.number("server_last_scrape_timestamp_seconds", gauge, unix(st.At.UnixNano()))
-	for _, r := range []engine.Reason{"dns", "connect", "tls", "timeout", "http_status", "too_large", "format", "duplicate", "wrong_type", "unmapped"} {
+	for _, r := range []engine.Reason{"dns", "connect", "tls", "timeout", "http_status", "too_large", "format", "duplicate", "wrong_type", "buckets", "unmapped"} {
 		o.number("server_scrape_failures_total", counter, float64(st.Failures[r]), "reason", string(r))
 	}
 	if !st.LastProgress.IsZero() {

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -332,4 +332,37 @@ func TestServersConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A page that shows all that can be read, with as many buckets as are read, has a bounded number
+// of series.
+func TestSeriesOfOnePage(t *testing.T) {
+	h := &engine.Histogram{Count: 100}
+	for i := range 100 {
+		h.Bounds, h.Counts = append(h.Bounds, float64(i)), append(h.Counts, uint64(i))
+	}
+	all := &engine.Snapshot{
+		Engine: "vllm", At: epoch, Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*engine.Histogram{},
+		Requests: map[string]float64{}, PrefixCacheUnit: "tokens", Missing: config.Quantities(),
+	}
+	for _, q := range config.Quantities() {
+		all.Values[q] = 1
+	}
+	for _, q := range config.Distributions() {
+		all.Histograms[q] = h
+	}
+	for _, finish := range config.Finishes() {
+		all.Requests[finish] = 1
+	}
+	s := NewServers()
+	s.Set(ServersID{Endpoint: "e", Model: "m"}, []engine.Status{{Server: "h:1", URL: "http://h:1/metrics", State: engine.Up, Snapshot: all}})
+	n := 0
+	for line := range strings.Lines(pageOf(t, s, Formats()[0])) {
+		if !strings.HasPrefix(line, "#") {
+			n++
+		}
+	}
+	if of := len(config.Distributions()) * 103; n < of || n > 1500 {
+		t.Errorf("%d series, want at most 1,500, %d of them of histograms", n, of)
+	}
 }

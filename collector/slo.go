@@ -101,17 +101,13 @@ func (o *slo) judge(r *result.Result, k api.Kind) {
 	switch {
 	case r.Outcome == result.TimeoutStall:
 		o.count(sloTPOT, true)
-	case !failed && timed && t.TPOT >= 0 && !tooShort(r):
+	case !failed && timed && t.TPOT >= 0 && !r.TooShortForTPOT():
 		o.count(sloTPOT, slow(sloTPOT, t.TPOT))
 	}
 	if o.fluidity > 0 {
 		o.judgeStream(r, timed)
 	}
 }
-
-// tooShort reports whether an answer has so few tokens that its TPOT is the gap
-// between two of them.
-func tooShort(r *result.Result) bool { return r.Tokens.Output == 1 || r.Tokens.Output == 2 }
 
 // count counts an eligible probe.
 func (o *slo) count(i int, bad bool) {

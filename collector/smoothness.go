@@ -8,7 +8,7 @@ func (o *slo) judgeStream(r *result.Result, timed bool) {
 		o.count(sloFluidity, true)
 		return
 	}
-	if r.Outcome != result.Success || !timed || tooShort(r) {
+	if r.Outcome != result.Success || !timed || r.TooShortForTPOT() {
 		return
 	}
 	if d, ok := r.Deadlines(o.thresholds[sloTTFT], o.thresholds[sloTPOT]); ok {

@@ -25,7 +25,7 @@ func streamed(tokens int, at ...time.Duration) *result.Result {
 	for _, after := range at {
 		r.Events = append(r.Events, result.Event{At: after * time.Millisecond})
 	}
-	r.Decoded = result.Stretch{Last: len(at) - 1, Tokens: tokens}
+	r.Decoded = result.Stretch{Last: len(at) - 1, Tokens: tokens, FirstTokens: 1}
 	return r
 }
 

@@ -3,7 +3,7 @@ package collector
 import (
 	"slices"
 
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 )
 
 // The latest step of each metric is on the page, failures without a ratio; another model

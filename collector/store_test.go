@@ -222,6 +222,7 @@ func TestSuccess(t *testing.T) {
 		"probe_no_finish_reason_total":                   "1",
 		"probe_no_end_marker_total":                      "1",
 		"probe_more_events_than_tokens_total":            "0",
+		"probe_max_tokens_ignored_total":                 "0",
 		`probe_skipped_total reason="overrun"`:           "0",
 		`probe_skipped_total reason="budget"`:            "0",
 		`probe_skipped_total reason="context_length"`:    "0",

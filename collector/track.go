@@ -1,6 +1,6 @@
 package collector
 
-import "github.com/inference-exporter/inference_exporter/estimate"
+import "github.com/inference-exporter/inference_exporter/internal/estimate"
 
 // shiftFamilies are how far the first tokens of answers have moved, of modules with
 // track_model.

@@ -1,6 +1,6 @@
 package collector
 
-import "github.com/inference-exporter/inference_exporter/estimate"
+import "github.com/inference-exporter/inference_exporter/internal/estimate"
 
 // trafficFamilies compare what a module asks with what users ask.
 func trafficFamilies() []*findingsFamily {

@@ -1,6 +1,6 @@
 package collector
 
-import "github.com/inference-exporter/inference_exporter/estimate"
+import "github.com/inference-exporter/inference_exporter/internal/estimate"
 
 // SetTTFTParts replaces the parts of the time to first token of the probes of an
 // endpoint; nil is not known. They must not be changed afterwards. It changes nothing for

@@ -3,8 +3,8 @@ package collector
 import (
 	"testing"
 
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 )
 
 // allTTFTParts are parts all of which are known: 1 s of each, in the order of their names.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"gopkg.in/yaml.v3"
 
-	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // maxFileBytes bounds the configuration file.
@@ -61,24 +61,40 @@ type Check func(*Config) []*Error
 // Load reads the file of that name. An error is either that of reading it or
 // a join of all the mistakes in it, those that the checks find included, each
 // an *Error, in the order of their lines.
-func Load(name string, checks ...Check) (*Config, error) {
-	data, err := files.Read(name, maxFileBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	return Parse(data, name, checks...)
-}
+func Load(name string, checks ...Check) (*Config, error) { return load(newReport(name), checks) }
 
 // LoadForOne is Load for who uses one endpoint alone: a missing secret of an endpoint
 // is no mistake but its MissingSecret, whatever Global.MissingSecrets says.
 func LoadForOne(name string, checks ...Check) (*Config, error) {
-	data, err := files.Read(name, maxFileBytes)
+	r := newReport(name)
+	r.skipSecrets = true
+	return load(r, checks)
+}
+
+// LoadWithoutSecrets is Load for who makes no requests: no missing secret is a mistake, and
+// what depends on one is not checked.
+func LoadWithoutSecrets(name string, checks ...Check) (*Config, error) {
+	r := newReport(name)
+	r.noSecrets = true
+	return load(r, checks)
+}
+
+// load reads the file of the report.
+func load(r *report, checks []Check) (*Config, error) {
+	data, err := Read(r.file)
+	if err != nil {
+		return nil, err
+	}
+	return parse(data, r, checks)
+}
+
+// Read returns the content of the file of that name, for Parse.
+func Read(name string) ([]byte, error) {
+	data, err := foreign.ReadFile(name, maxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	r := newReport(name)
-	r.skipSecrets = true
-	return parse(data, r, checks)
+	return data, nil
 }
 
 // Parse reads a configuration from data, with errors as Load. Errors contain the

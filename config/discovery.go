@@ -133,7 +133,7 @@ func (d *Discovery) validateSources(r *report, p path) {
 		}
 	}
 	if len(d.Sources()) == 0 {
-		r.errorf(p, "no source of targets; want at least one of %s", joinSome(sourceKeys()))
+		r.errorf(p, "no source of targets; want at least one of %s", strings.Join(sourceKeys(), ", "))
 	}
 }
 
@@ -190,12 +190,17 @@ const (
 	maxTargetLabels = 64
 )
 
-// The labels of a target that configure its endpoint.
+// The labels of a target that are its URL, or the path of one, beside those of
+// Prometheus.
 const (
-	labelURL      = "__url__"
+	LabelURL  = "__url__"
+	LabelPath = "__path__"
+)
+
+// The other labels of a target that configure its endpoint.
+const (
 	labelScheme   = "__scheme__"
 	labelAddress  = "__address__"
-	labelPath     = "__path__"
 	labelEndpoint = "__endpoint__"
 	labelModel    = "__model__"
 	labelAPI      = "__api__"
@@ -277,10 +282,10 @@ func (e *Endpoint) addLabels(r *report, target labels.Labels) {
 
 // targetURL is the URL of a target; nil with a mistake.
 func targetURL(r *report, target labels.Labels) *url.URL {
-	at, text := path(labelURL), target.Get(labelURL)
+	at, text := path(LabelURL), target.Get(LabelURL)
 	if text == "" {
 		at = labelAddress
-		address, rest := target.Get(labelAddress), target.Get(labelPath)
+		address, rest := target.Get(labelAddress), target.Get(LabelPath)
 		switch {
 		case address == "":
 			r.errorf(at, "missing, and so is __url__")
@@ -289,7 +294,7 @@ func targetURL(r *report, target labels.Labels) *url.URL {
 			r.errorf(at, "want host:port; a URL belongs into __url__")
 			return nil
 		case rest != "" && !isPath(rest):
-			r.errorf(labelPath, "want a path like /custom, without query and fragment")
+			r.errorf(LabelPath, "want a path like /custom, without query and fragment")
 			return nil
 		}
 		scheme := target.Get(labelScheme)

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -76,6 +77,9 @@ type Endpoint struct {
 	MissingSecret string `yaml:"-"`
 }
 
+// HasKey reports whether requests to the endpoint identify who asks.
+func (e *Endpoint) HasKey() bool { return e.SigV4 != nil || e.CloudIdentity != nil || e.HTTP.hasKey() }
+
 // Format writes the endpoint as printYAML does.
 func (e Endpoint) Format(f fmt.State, _ rune) { printYAML(f, e) }
 
@@ -131,7 +135,7 @@ func (e *Endpoint) validateModules(r *report, p path, modules map[string]*Module
 		switch {
 		case modules[name] == nil:
 			known := slices.Sorted(maps.Keys(modules))
-			r.errorf(p.index(i), "unknown module %s; known: %s", quote(name), joinSome(known))
+			r.errorf(p.index(i), "unknown module %s%s", quote(name), nearest.Hint(name, "known", known))
 		case slices.Contains(e.Modules[:i], name):
 			r.errorf(p.index(i), "module %s is listed twice", quote(name))
 		}

@@ -164,6 +164,9 @@ type EngineRequests struct {
 	Series string `yaml:"series"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty"`
+	// With is a label without which a sample does not count: that of the model, where
+	// reads of pages and lists are counted as well, without one. Default: none.
+	With string `yaml:"with,omitempty"`
 	// By are the possible names of the label that says how a request ended.
 	By []string `yaml:"by,omitempty"`
 	// As maps a value of that label to how a request ended: `stop`, `length`,
@@ -443,6 +446,9 @@ func (q *EngineRequests) validate(r *report, p path) {
 	}
 	validateSeries(r, p.key("series"), q.Series)
 	validateSelector(r, p.key("labels"), q.Labels)
+	if r.written(p.key("with")) {
+		validateLabelName(r, p.key("with"), q.With)
+	}
 	validateList(r, p.key("by"), len(q.By))
 	for i, name := range q.By {
 		validateLabelName(r, p.key("by").index(i), name)

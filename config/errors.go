@@ -13,6 +13,7 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"gopkg.in/yaml.v3"
 
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -90,7 +91,8 @@ type report struct {
 	errs   []*Error
 
 	missingSecrets map[*Error]bool // those of errs that the file may allow; see Global.MissingSecrets
-	skipSecrets    bool            // allow them, whatever the file says
+	skipSecrets    bool            // allow those of endpoints, whatever the file says
+	noSecrets      bool            // allow all of them
 }
 
 func newReport(file string) *report {
@@ -246,17 +248,17 @@ func (d *decoder) hideName(p path, i int, e pair, want reflect.Kind) {
 
 // unknownKey reports a key that is not one of keys.
 func (d *decoder) unknownKey(e pair, p path, keys map[string][]int) {
-	at, known := p.key(e.key), joinSome(slices.Sorted(maps.Keys(keys)))
+	at, known := p.key(e.key), slices.Sorted(maps.Keys(keys))
 	name, _, joined := strings.Cut(e.key, ":")
 	switch {
 	case joined && keys[name] != nil: // the rest is the value, or a part of it
 		d.hide(at, p.key(name))
 		d.errorAt(e.line, at, "want a space after the colon")
 	case d.isKeyLike(e.key):
-		d.errorAt(e.line, at, "unknown key %s; known here: %s", quote(e.key), known)
+		d.errorAt(e.line, at, "unknown key %s%s", quote(e.key), nearest.Hint(e.key, "known here", known))
 	default:
 		d.hide(at, p)
-		d.errorAt(e.line, at, "unknown key; known here: %s", known)
+		d.errorAt(e.line, at, "unknown key%s", nearest.Hint(e.key, "known here", known))
 	}
 }
 

@@ -47,7 +47,7 @@ func FuzzDiscoveryEndpoint(f *testing.F) {
 	d := discoveryOf(f, "")
 	f.Fuzz(func(t *testing.T, url, address, scheme, at, name, modules string) {
 		e, err := d.Endpoint(labels.FromStrings(
-			labelURL, url, labelAddress, address, labelScheme, scheme, labelPath, at, labelEndpoint, name, labelModules, modules,
+			LabelURL, url, labelAddress, address, labelScheme, scheme, LabelPath, at, labelEndpoint, name, labelModules, modules,
 		))
 		if err != nil {
 			for _, s := range []string{url, address, at} {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
 // validateGateways checks the gateways, and that there is the one that each endpoint
@@ -30,7 +32,7 @@ func (c *Config) validateGateways(r *report) {
 
 func validateGatewayName(r *report, p path, name string, gateways map[string]*MetricsPages) {
 	if name != "" && gateways[name] == nil {
-		r.errorf(p, "unknown gateway %s; known under gateways: %s", quote(name), joinSome(slices.Sorted(maps.Keys(gateways))))
+		r.errorf(p, "unknown gateway %s%s", quote(name), nearest.Hint(name, "known under gateways", slices.Sorted(maps.Keys(gateways))))
 	}
 }
 

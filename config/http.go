@@ -41,6 +41,23 @@ type HTTPClient struct {
 	promconfig.HTTPClientConfig
 }
 
+// hasKey reports whether the settings identify who asks.
+func (h *HTTPClient) hasKey() bool {
+	if h.BasicAuth != nil || h.Authorization != nil || h.OAuth2 != nil || h.BearerToken != "" || h.BearerTokenFile != "" ||
+		h.TLSConfig.Cert != "" || h.TLSConfig.CertFile != "" {
+		return true
+	}
+	if h.HTTPHeaders == nil {
+		return false
+	}
+	for name := range h.HTTPHeaders.Headers {
+		if carriesCredentials(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // MarshalYAML renders the settings with secrets hidden.
 func (h HTTPClient) MarshalYAML() (any, error) { return printable(h.HTTPClientConfig), nil }
 
@@ -224,6 +241,8 @@ func (d *decoder) validateProxy(p path, u promconfig.URL) {
 	known := slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
 	if !known || u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		d.errorf(p, "want a proxy's URL like http://host:3128")
+	} else if !isPort(u.URL) {
+		d.errorf(p, "a port that is not 1 to 65535")
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -42,6 +43,20 @@ func (l Lengths) Max() int {
 		longest = max(longest, w.Tokens)
 	}
 	return longest
+}
+
+// Mean returns the length that is asked on average, where there is no ladder of several;
+// 0 where there is none.
+func (l Lengths) Mean() int {
+	if len(l.Mix) == 0 {
+		return l.Max()
+	}
+	var sum, weights float64
+	for _, w := range l.Mix {
+		sum += float64(w.Tokens) * w.Weight
+		weights += w.Weight
+	}
+	return int(math.Round(sum / weights))
 }
 
 // IsZero reports whether there is no length.

@@ -12,8 +12,13 @@ const (
 )
 
 // skipWithoutSecrets takes back the mistakes that are a missing secret of an endpoint,
-// where the file or the caller allows it, and marks the endpoint instead.
+// where the file or the caller allows it, and marks the endpoint instead; and all that
+// are a missing secret where the caller needs none.
 func (c *Config) skipWithoutSecrets(r *report) {
+	if r.noSecrets {
+		r.errs = slices.DeleteFunc(r.errs, func(e *Error) bool { return r.missingSecrets[e] })
+		return
+	}
 	if c.Global.MissingSecrets != missingSkip && !r.skipSecrets {
 		return
 	}

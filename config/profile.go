@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // Bounds of a file with recorded arrivals.
@@ -26,7 +26,7 @@ func (a *Arrivals) loadProfile(r *report, p path) {
 	if a == nil || a.ProfileFile == "" || r.failed[p] {
 		return
 	}
-	data, err := files.Read(a.ProfileFile, maxProfileBytes)
+	data, err := foreign.ReadFile(a.ProfileFile, maxProfileBytes)
 	if err != nil {
 		r.errorf(p, "cannot read: %v", err)
 		return

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
 
-	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
 // Bounds of a file with prompts.
@@ -44,7 +44,7 @@ func (m *Module) loadPrompts(r *report, p path) {
 	if m.PromptsFile == "" || r.failed[p] {
 		return
 	}
-	data, err := files.Read(m.PromptsFile, maxPromptsBytes)
+	data, err := foreign.ReadFile(m.PromptsFile, maxPromptsBytes)
 	if err != nil {
 		r.errorf(p, "cannot read: %v", err)
 		return
@@ -205,7 +205,7 @@ func keysIn(v *fastjson.Value, known ...string) (map[string]*fastjson.Value, err
 		switch {
 		case err != nil:
 		case !slices.Contains(known, key):
-			err = fmt.Errorf("unknown key %s; known here: %s", quote(key), strings.Join(known, ", "))
+			err = fmt.Errorf("unknown key %s%s", quote(key), nearest.Hint(key, "known here", known))
 		case seen[key]:
 			err = fmt.Errorf("%s: duplicate key", key)
 		}

@@ -13,7 +13,7 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
-	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // Secrets returns the secrets in a part of the configuration, such as an
@@ -148,7 +148,7 @@ func isSecretFile(field string) bool {
 
 // file adds what a file of one secret holds.
 func (c *secretCollector) file(name string) {
-	if text, err := files.Read(name, maxSecretBytes); err == nil {
+	if text, err := foreign.ReadFile(name, maxSecretBytes); err == nil {
 		c.add(string(text))
 	}
 }
@@ -220,7 +220,7 @@ func (d *decoder) file(p path, v reflect.Value, limit int) {
 	}
 	name := promconfig.JoinDir(d.dir, v.String())
 	v.SetString(name)
-	if err := files.Check(name, int64(limit)); err != nil {
+	if err := foreign.CheckFile(name, int64(limit)); err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
 		}
@@ -245,6 +245,16 @@ func (h *HTTPClient) Files() []string {
 		}
 	})
 	return names
+}
+
+// UseFiles returns why the certificates and keys in the files cannot be used; nil where
+// they can.
+func (h *HTTPClient) UseFiles() error {
+	_, err := promconfig.NewTLSConfig(&h.TLSConfig)
+	if err == nil && h.OAuth2 != nil {
+		_, err = promconfig.NewTLSConfig(&h.OAuth2.TLSConfig)
+	}
+	return err
 }
 
 // eachFile calls f for each key of an HTTP client's settings that names files, with

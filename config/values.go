@@ -55,15 +55,6 @@ func validateOneOf[T ~string](r *report, p path, v T, known ...T) {
 	r.errorf(p, "want %s, got %s", b.String(), quote(string(v)))
 }
 
-// joinSome lists words, not too many of them.
-func joinSome(words []string) string {
-	const most = 25
-	if len(words) > most {
-		return strings.Join(words[:most], ", ") + ", ..."
-	}
-	return strings.Join(words, ", ")
-}
-
 // reservedLabels are the label names of the exporter's own series, now or as
 // planned, and those that Prometheus sets.
 func reservedLabels() []string {

@@ -26,7 +26,7 @@ func parseYAML(data []byte, key string, r *report) *yaml.Node {
 		return nil
 	}
 	if err != nil {
-		reportSyntax(r, err)
+		reportSyntax(r, data, err)
 		return nil
 	}
 	switch err := dec.Decode(&second); {
@@ -34,7 +34,7 @@ func parseYAML(data []byte, key string, r *report) *yaml.Node {
 		r.errorAt(second.Content[0].Line, "", "a second YAML document; want one")
 		return nil
 	case !errors.Is(err, io.EOF):
-		reportSyntax(r, err)
+		reportSyntax(r, data, err)
 		return nil
 	}
 	r.lines[""] = doc.Content[0].Line
@@ -44,7 +44,7 @@ func parseYAML(data []byte, key string, r *report) *yaml.Node {
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
 // reportSyntax reports an error of the YAML parser in the words of this package.
-func reportSyntax(r *report, err error) {
+func reportSyntax(r *report, data []byte, err error) {
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1 // the parser leaves the first line out
 	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(msg); m != nil {
@@ -60,7 +60,23 @@ func reportSyntax(r *report, err error) {
 		line = 0
 		msg = "an alias (*name) without its anchor (&name); put a value that begins with * in quotes"
 	}
+	if strings.Contains(msg, "tab character") && !isIndentedByTab(data, line) {
+		line++
+	}
+	if isIndentedByTab(data, line) {
+		msg = "a tab at the beginning of the line; want spaces"
+	}
 	r.errorAt(line, "", "not valid YAML: %s", msg)
+}
+
+// isIndentedByTab reports whether a line, counted from 1, has a tab before its text.
+func isIndentedByTab(data []byte, line int) bool {
+	lines := bytes.SplitN(data, []byte("\n"), line+1)
+	if line < 1 || line > len(lines) {
+		return false
+	}
+	own := lines[line-1]
+	return bytes.IndexByte(own[:len(own)-len(bytes.TrimLeft(own, " \t"))], '\t') >= 0
 }
 
 // isParserMessage reports whether a message is one of the YAML parser and not of

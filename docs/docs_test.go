@@ -23,7 +23,7 @@ func pages(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{".", "../examples", "../alerts", "../dashboards", "../tools", "../web"} {
+	for _, dir := range []string{".", "../examples", "../alerts", "../dashboards", "../tools", "../internal/web"} {
 		err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() && entry.Name() == "node_modules" {
 				return filepath.SkipDir

@@ -231,7 +231,7 @@ func TestProcesses(t *testing.T) {
 	s := newTestSession(t, newFake(device), Options{Processes: true, Proc: proc})
 	want := []ProcessReading{
 		{PID: 41, Name: "vllm", Container: id, PodUID: "11111111-2222-3333-4444-555555555555", MemoryUsed: 7000, SMUtilization: 0.75},
-		{PID: 42, Name: "bad\uFFFDname", MemoryUsed: 110, SMUtilization: 0},
+		{PID: 42, Name: "bad\xffname", MemoryUsed: 110, SMUtilization: 0},
 		{PID: 40, MemoryUsed: -1, SMUtilization: -1},
 	}
 	if diff := cmp.Diff(want, s.must(t).devices[0].Processes); diff != "" {

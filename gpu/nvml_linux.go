@@ -12,7 +12,6 @@ import (
 
 	// Without it a function that the driver does not have ends the process.
 	_ "github.com/inference-exporter/inference_exporter/gpu/internal/nvmlsymbols"
-	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // nvmlDefault is the name under which a driver installs its library.
@@ -43,7 +42,7 @@ func (l *nvmlLibrary) Open() error {
 	library := dl.New(l.path, dl.RTLD_LAZY|dl.RTLD_NODELETE)
 	if err := library.Open(); err != nil {
 		failure := name.failure(nvml.ERROR_LIBRARY_NOT_FOUND)
-		failure.Detail = safetext.Line(err.Error(), maxTextBytes)
+		failure.Detail = err.Error()
 		return failure
 	}
 	defer func() { _ = library.Close() }()
@@ -144,11 +143,8 @@ func (c call) text(v string, r nvml.Return) (string, error) {
 	if err := c.result(r); err != nil {
 		return "", err
 	}
-	return safetext.Line(v, maxTextBytes), nil
+	return v, nil
 }
-
-// maxTextBytes bounds a text of the driver or the system.
-const maxTextBytes = 256
 
 // nvmlCode names a return code. The binding could name it too, but asks the
 // driver for the name.

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"sync/atomic"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // stopWithin is how long Run waits for the library when it is to end.
@@ -35,6 +37,8 @@ type Options struct {
 	Proc string
 	// Logger logs changes; nil discards.
 	Logger *slog.Logger
+	// Secrets are what no text of a snapshot repeats.
+	Secrets *safetext.Secrets
 }
 
 // Poller reads the GPUs periodically. Its Snapshot never waits for the
@@ -215,6 +219,7 @@ func (p *Poller) publish(o outcome) {
 			}
 		}
 	}
+	s.Clean(p.options.Secrets)
 	p.current.Store(s)
 	if s.State != before.State {
 		p.logState(s)
@@ -226,7 +231,8 @@ func (p *Poller) logState(s *Snapshot) {
 	case s.State == StateUp:
 		p.log.Info("reading the GPUs", "source", s.Source, "gpus", len(s.Devices), "driver", s.Driver, "cuda", s.CUDA, "reads", s.Reads())
 	case !s.Required && (s.State == StateNotBuilt || s.State == StateNoLibrary):
-		p.log.Info("there are no GPUs to read", "source", s.Source, "state", s.State, "err", s.Err)
+		p.log.Info("there are no GPUs to read", "source", s.Source, "state", s.State)
+		p.log.Debug("why there are none", "source", s.Source, "err", s.Err)
 	default:
 		p.log.Warn("the GPUs cannot be read", "source", s.Source, "state", s.State, "err", s.Err)
 	}

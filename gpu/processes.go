@@ -101,7 +101,6 @@ func (d *device) readProcessUtilization(found map[int]*ProcessReading) error {
 func lookUp(proc string, pid int) (name, container, podUID string) {
 	dir := filepath.Join(proc, strconv.Itoa(pid))
 	name = strings.TrimSuffix(readBounded(filepath.Join(dir, "comm"), maxCommBytes), "\n")
-	name = strings.ToValidUTF8(name, "\uFFFD")
 	container, podUID = parseCgroup(readBounded(filepath.Join(dir, "cgroup"), maxGroupBytes))
 	return name, container, podUID
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/connect"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -324,7 +324,7 @@ func (a *attempt) used() (c *conn, reused bool, notAfter time.Time) {
 func (a *attempt) cause(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return connect.Cause(a.got, err)
+	return foreign.Cause(a.got, err)
 }
 
 // spokenFirst reports whether the server sent something before the request.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/connect"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
 )
 
@@ -47,7 +47,7 @@ func (d *Dialer) Close() error {
 
 // DialContext connects to addr like net.Dialer, with stamps.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := connect.Dial(ctx, d.net, network, addr)
+	c, err := foreign.Dial(ctx, d.net, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +69,24 @@ type arrival struct {
 // at which nothing that it returns had been received: the zero time is unknown.
 type receiver interface {
 	receive(b []byte) (n int, stamp int64, empty time.Time, err error)
-	// segments returns how many segments with data the socket has received, and
-	// the payload of a full one in bytes; ok is false where that is not known.
-	segments() (count uint32, full int, ok bool)
+	// progress returns what the socket has received so far; ok is false where
+	// that is not known.
+	progress() (p progress, ok bool)
+}
+
+// progress is what a socket has received since it was connected, whether it was
+// read or not.
+type progress struct {
+	segments uint32 // with data
+	bytes    uint64 // in order; the end of the stream may count as one
+	full     int    // payload of a full segment in bytes
 }
 
 // origin is what is known of how the data of one or more reads arrived, beside
 // the stamp, which is that of the last segment.
 type origin struct {
 	empty    time.Time // nothing had been received yet; the zero time is unknown
-	segments int       // that the data came in
+	segments int       // that the data came in, at most
 	bytes    int
 	full     int // payload of a full segment
 }
@@ -94,14 +102,16 @@ func (o *origin) together() bool {
 type conn struct {
 	net.Conn
 	receive receiver          // nil where the kernel gives no stamps
-	head    connect.HeadLimit // of a reply by HTTP/1.1
+	head    foreign.HeadLimit // of a reply by HTTP/1.1
 
 	mu         sync.Mutex
 	last       arrival
 	reads      int
 	tracing    bool // until the first token: keep the origin of what is read
 	origin     origin
-	segments   uint32 // received up to the latest read
+	read       uint64 // bytes, since it was connected
+	segments   uint32 // before those of origin
+	drained    uint32 // segments at the latest read, if it left nothing; else as segments
 	firstWrite time.Time
 	lastWrite  time.Time
 	cut        bool
@@ -135,6 +145,7 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n > 0 {
+		c.read += uint64(n)
 		c.last = arrival{kernel: stamp, process: now}
 		c.reads++
 		c.early = c.early || c.firstWrite.IsZero()
@@ -150,13 +161,16 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// trace adds a read to the origin of what was read since it was taken.
+// trace adds a read to the origin of what was read since it was taken. The kernel
+// is asked after the read, and what came in between counts as well. It will be
+// read later, so its segments count again then: where the read left something, the
+// next origin begins with the segments of this one.
 func (c *conn) trace(n int, empty time.Time) {
 	if !c.tracing {
 		return
 	}
-	count, full, ok := c.receive.segments()
-	if !ok {
+	p, ok := c.receive.progress()
+	if !ok || p.bytes < c.read { // a sandbox that knows the call and not the counts
 		c.tracing, c.origin = false, origin{}
 		return
 	}
@@ -164,9 +178,12 @@ func (c *conn) trace(n int, empty time.Time) {
 		c.origin.empty = empty
 	}
 	c.origin.bytes += n
-	c.origin.segments += int(count - c.segments)
-	c.origin.full = full
-	c.segments = count
+	c.origin.segments = int(p.segments - c.segments)
+	c.origin.full = p.full
+	c.drained = c.segments
+	if p.bytes == c.read {
+		c.drained = p.segments
+	}
 }
 
 // takeOrigin returns the origin of what was read since the last call, or since
@@ -175,6 +192,7 @@ func (c *conn) takeOrigin() (o origin, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o, c.origin = c.origin, origin{}
+	c.segments = c.drained
 	return o, c.tracing && !o.empty.IsZero()
 }
 
@@ -246,7 +264,9 @@ func (c *conn) begin(http2 bool) (reused, isHTTP2 bool) {
 	c.firstWrite, c.lastWrite = time.Time{}, time.Time{}
 	c.origin, c.tracing = origin{}, false
 	if c.receive != nil {
-		c.segments, _, c.tracing = c.receive.segments()
+		var p progress
+		p, c.tracing = c.receive.progress()
+		c.segments, c.drained = p.segments, p.segments // none of them is of the reply
 	}
 	return reused, c.http2
 }

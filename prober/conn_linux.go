@@ -86,17 +86,21 @@ func (r *stampReceiver) receive(b []byte) (int, int64, time.Time, error) {
 	return r.n, r.stamp, empty, nil
 }
 
-// segments implements receiver. The system call is made without notice to the
+// tcpInfoSize is up to the last field of TCP_INFO that is read (Linux 4.6).
+const tcpInfoSize = uint32(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in) + unsafe.Sizeof(unix.TCPInfo{}.Data_segs_in))
+
+// progress implements receiver. The system call is made without notice to the
 // scheduler, as in recvmsg.
-func (r *stampReceiver) segments() (count uint32, full int, ok bool) {
+func (r *stampReceiver) progress() (p progress, ok bool) {
 	var info unix.TCPInfo // on the heap, by the function below: the stack of a read is deep enough
 	size := uint32(unix.SizeofTCPInfo)
 	err := r.raw.Control(func(fd uintptr) {
 		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO,
 			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-		count, full, ok = info.Data_segs_in, int(info.Advmss), errno == 0
+		p = progress{info.Data_segs_in, info.Bytes_received, int(info.Advmss)}
+		ok = errno == 0 && size >= tcpInfoSize
 	})
-	return count, full, ok && err == nil
+	return p, ok && err == nil
 }
 
 // recvmsg is one attempt; false makes the runtime wait until the socket is

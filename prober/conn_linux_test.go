@@ -181,3 +181,65 @@ func TestReadDoesNotAllocate(t *testing.T) {
 		t.Errorf("%.1f allocations for a read, want 0", n)
 	}
 }
+
+// fakeKernel is a receiver whose segments of five bytes arrive when the test says.
+type fakeKernel struct {
+	state  progress
+	unread int
+	late   int // segments that arrive between a read and the question after it
+}
+
+func (k *fakeKernel) arrive(segments int) {
+	k.state.segments += uint32(segments)
+	k.state.bytes += uint64(5 * segments)
+	k.unread += 5 * segments
+}
+
+func (k *fakeKernel) receive(b []byte) (int, int64, time.Time, error) {
+	n := min(len(b), k.unread)
+	k.unread -= n
+	return n, 1, time.Unix(1, 0), nil
+}
+
+func (k *fakeKernel) progress() (progress, bool) {
+	k.arrive(k.late)
+	k.late = 0
+	return k.state, true
+}
+
+// The kernel is asked how much it has received after the read. What came in between is
+// of the next read: taken for that of the read before, it would make a late read of three
+// tokens one of a single packet, whose stamp is exact.
+func TestOriginOfALateQuestion(t *testing.T) {
+	k := &fakeKernel{state: progress{full: 1460}}
+	k.arrive(1) // under TLS, a ticket of the handshake
+	c := &conn{receive: k}
+	buf := make([]byte, 256)
+	c.Read(buf)
+	c.begin(false)
+	read := func(size, arrived, late int) (origin, bool) {
+		k.arrive(arrived)
+		k.late = late
+		c.Read(buf[:size])
+		return c.takeOrigin()
+	}
+	if o, ok := read(256, 1, 3); !ok || o.segments < 1 {
+		t.Errorf("head: %+v, %t", o, ok)
+	}
+	if o, ok := read(256, 0, 0); !ok || o.segments < 3 || o.bytes != 15 || o.together() {
+		t.Errorf("three segments that came before the question: %+v, %t", o, ok)
+	}
+	if o, ok := read(256, 1, 0); !ok || o.segments != 1 {
+		t.Errorf("one segment after a read that left nothing: %+v, %t", o, ok)
+	}
+	if o, ok := read(5, 3, 0); !ok || o.segments != 3 {
+		t.Errorf("a part of what is there: %+v, %t", o, ok)
+	}
+	if o, ok := read(256, 0, 0); !ok || o.segments < 2 || o.bytes != 10 || o.together() {
+		t.Errorf("the rest of it, in two segments: %+v, %t", o, ok)
+	}
+	k.state.bytes = 0
+	if o, ok := read(256, 1, 0); ok {
+		t.Errorf("a kernel that does not count bytes: %+v", o)
+	}
+}

@@ -8,10 +8,9 @@ import (
 	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
-	"github.com/inference-exporter/inference_exporter/prober/sigv4"
 )
 
 // Options are what all endpoints share.
@@ -20,6 +19,8 @@ type Options struct {
 	Dialer *Dialer
 	// UserAgent is sent with every request.
 	UserAgent string
+	// Secrets are what no text repeats, beside those of the endpoint's own settings.
+	Secrets *safetext.Secrets
 }
 
 // Endpoint is what the probes of one endpoint share: its transport and what
@@ -27,7 +28,7 @@ type Options struct {
 type Endpoint struct {
 	cfg       *config.Endpoint
 	options   Options
-	secrets   *safetext.Secrets // that the configuration holds
+	secrets   *safetext.Secrets // of the options and the configuration
 	names     *safetext.Names   // of what the server serves
 	capacity  *Capacity         // shared by all endpoints
 	transport http.RoundTripper // a new connection for each request; nil with HTTP/2
@@ -42,7 +43,7 @@ type Endpoint struct {
 // NewEndpoint prepares the probes of an endpoint. An error means that its
 // HTTP settings cannot be used.
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
-	e := &Endpoint{cfg: cfg, options: o, secrets: safetext.NewSecrets(config.Secrets(cfg)...)}
+	e := &Endpoint{cfg: cfg, options: o, secrets: o.Secrets.With(config.Secrets(cfg)...)}
 	e.names = safetext.NewNames(e.secrets, maxName)
 	if e.capacity = o.Dialer.capacity; e.capacity == nil {
 		e.capacity = NewCapacity()
@@ -116,18 +117,18 @@ func (e *Endpoint) newTransport() (http.RoundTripper, error) {
 
 // newUnsigned returns a transport with the endpoint's HTTP settings.
 func (e *Endpoint) newUnsigned(opts ...promconfig.HTTPClientOption) (http.RoundTripper, error) {
-	rt, err := e.cfg.HTTP.RoundTripper("probe", e.options.Dialer.DialContext, opts...)
+	rt, err := foreign.RoundTripper(&e.cfg.HTTP.HTTPClientConfig, "probe", e.options.Dialer.DialContext, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: set up http: %w", e.cfg.Name, err)
 	}
-	return files.Guard(rt, e.cfg.HTTP.Files()), nil
+	return foreign.GuardFiles(rt, e.cfg.HTTP.Files(), e.cfg.HTTP.UseFiles), nil
 }
 
 // signed returns a transport that authenticates by the credentials of a cloud, where the
 // endpoint is to be asked so.
 func (e *Endpoint) signed(rt http.RoundTripper) http.RoundTripper {
 	if s := e.cfg.SigV4; s != nil {
-		rt = sigv4.New(rt, sigv4.Options{Region: s.Region, Service: s.Service, Credentials: e.options.Dialer.clouds.AWS(cloudauth.AWS{
+		rt = cloudauth.Sign(rt, cloudauth.Signature{Region: s.Region, Service: s.Service, Credentials: e.options.Dialer.clouds.AWS(cloudauth.AWS{
 			Region: s.Region, AccessKeyID: s.AccessKeyID, SecretAccessKey: string(s.SecretAccessKey),
 			SessionToken: string(s.SessionToken), RoleARN: s.RoleARN,
 		})})

@@ -7,12 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 
 	"golang.org/x/oauth2"
 
-	"github.com/inference-exporter/inference_exporter/internal/connect"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -79,19 +80,19 @@ func interrupted(ctx context.Context) error {
 // roundTripFailure classifies an error from before the headers. What the
 // hooks saw decides first, as net/http does not export most of its errors.
 func roundTripFailure(ctx context.Context, a *attempt, err error) error {
+	if isOwn(err) { // also where the time was up meanwhile
+		return fail(result.ConnectError, "%w", err)
+	}
 	if f := interrupted(ctx); f != nil {
 		return f
 	}
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text quotes the request
 		return fail(result.Unauthorized, "no OAuth2 token: the token server answered %q", e.Response.Status)
 	}
-	if e, ok := errors.AsType[*cloudauth.Error](err); ok {
-		return fail(result.Unauthorized, "%w", e)
-	}
 	err = a.cause(err)
 	_, failed, ready := a.snapshot()
 	switch {
-	case errors.Is(err, connect.ErrHeadTooLong):
+	case errors.Is(err, foreign.ErrTooLarge):
 		return fail(result.TooLarge, "%w", err)
 	case !ready && failed != "":
 		return fail(failed, "%w", err)
@@ -111,16 +112,26 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	return &failure{outcome: result.ProtocolError, cause: err, noReply: true}
 }
 
+// isOwn reports whether a request was not sent since this machine lacks a file for it, or
+// the credentials of its cloud.
+func isOwn(err error) bool {
+	_, file := errors.AsType[*foreign.FileError](err)
+	_, cloud := errors.AsType[*cloudauth.Error](err)
+	return file || cloud
+}
+
 // bodyFailure classifies an error from reading or decoding the reply.
 func bodyFailure(ctx context.Context, a *attempt, err error) error {
 	if f := interrupted(ctx); f != nil {
 		return f
 	}
 	switch {
-	case errors.Is(err, stream.ErrTooLarge):
+	case errors.Is(err, stream.ErrTooLarge), errors.Is(err, foreign.ErrTooLarge):
 		return fail(result.TooLarge, "%w", err)
 	case errors.Is(err, api.ErrProtocol), errors.Is(err, stream.ErrMalformed):
 		return fail(result.ProtocolError, "%w", err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fail(result.Truncated, "reply cut before its end")
 	case a.cutBy(err):
 		return fail(result.Truncated, "reply cut before its end: %w", err)
 	}
@@ -240,7 +251,24 @@ func reason(err error) (what, where string) {
 	if outer != "" && where != "" {
 		outer += ": "
 	}
-	return what, outer + where
+	return plainly(what, outer+where)
+}
+
+var (
+	// dialing and transfer are Go's words for what a connection did.
+	dialing  = regexp.MustCompile(`dial (?:tcp|udp) (\S+): connect$`)
+	transfer = regexp.MustCompile(`(?:^|: )(?:(?:dial|read|write) (?:tcp|udp)(?: \S+)?(?:: [a-z]+)?|net/http: HTTP/1\.x transport connection broken|tls: failed to verify certificate)$`)
+)
+
+// plainly returns the parts of a reason without the words by which Go's packages name
+// themselves and system calls.
+func plainly(what, where string) (string, string) {
+	where = transfer.ReplaceAllString(dialing.ReplaceAllString(where, "connect to $1"), "")
+	what = strings.TrimSuffix(strings.TrimPrefix(what, "x509: "), ": "+io.EOF.Error())
+	if what == "tls: first record does not look like a TLS handshake" {
+		what = "the server does not speak TLS at this port"
+	}
+	return what, where
 }
 
 // innermost returns the error that says what happened. A reply with an error

@@ -1,9 +1,11 @@
 package prober
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -231,6 +233,45 @@ func TestConfiguredSecretsStayInside(t *testing.T) {
 	f("oauth2", func(c *config.Endpoint) {
 		c.HTTP.OAuth2 = &promconfig.OAuth2{ClientID: "c", ClientSecret: secret, TokenURL: token.URL}
 	}, func(*http.Request) string { return "" })
+}
+
+// TestReasonsAreNotInGosWords checks the reasons of what fails often, and that one of a
+// reply in another form shows how it begins.
+func TestReasonsAreNotInGosWords(t *testing.T) {
+	f := func(name, url, want string) {
+		t.Helper()
+		cfg := newEndpoint(t, url)
+		if name == "event stream" {
+			cfg.API = "bedrock"
+		}
+		if r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{}); fmt.Sprint(r.Err) != want {
+			t.Errorf("%s: %q, want %q", name, r.Err, want)
+		}
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	f("gone", gone.URL, "connection refused (connect to "+strings.TrimPrefix(gone.URL, "http://")+")")
+	f("end", listen(t, func(c net.Conn) { _, _ = http.ReadRequest(bufio.NewReader(c)) }), "connection closed before the reply")
+	f("reset", listen(t, func(c net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(c))
+		_ = c.(*net.TCPConn).SetLinger(0)
+	}), "connection reset by peer (connection closed before the reply)")
+	f("cut", listen(t, func(c net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(c))
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ndata:")
+	}), "reply cut before its end")
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
+		_, _ = io.WriteString(w, "<html>Sign in to continue</html>")
+	}))
+	t.Cleanup(plain.Close)
+	f("no TLS", strings.Replace(plain.URL, "http", "https", 1), "the server does not speak TLS at this port")
+	f("event stream", plain.URL, `reply malformed: checksum of a message's prelude, in a reply that begins "<html>Sign in to continue</html>"`)
+	secure := httptest.NewUnstartedServer(nil)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	f("certificate", secure.URL, "certificate signed by unknown authority")
 }
 
 // What a server sends where the reply should begin is quoted by net/http.

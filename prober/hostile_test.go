@@ -200,7 +200,7 @@ func TestPlainRequestsAtATLSPort(t *testing.T) {
 				cfg.Model = ""
 			}
 			r := newProber(t, cfg, newModule()).one(t.Context(), time.Time{})
-			if r.Outcome == result.Success || !wantsTLS(r) || !strings.HasPrefix(r.Err.Error(), "the server speaks TLS at this port: use https://") {
+			if r.Outcome != result.TLSError || !wantsTLS(r) || !strings.HasPrefix(r.Err.Error(), "the server speaks TLS at this port: use https://") {
 				t.Errorf("%s, api %q: outcome %s: %v", name, api, r.Outcome, r.Err)
 			}
 		}
@@ -239,6 +239,7 @@ func TestRefusedQuestions(t *testing.T) {
 	f(403, `{"error":{"message":"tenant unknown"}}`, result.Unauthorized, "status 403: tenant unknown")
 	f(400, `{"detail":"header X-Tenant is missing"}`, result.HTTPError, "status 400: header X-Tenant is missing")
 	f(503, "loading", result.Overloaded, "status 503: loading")
+	f(404, "no such page", result.HTTPError, "status 404: no such page") // a wrong path
 	f(429, "slow down", result.RateLimited, "status 429: slow down")
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
@@ -78,7 +79,7 @@ func (e *Endpoint) readPage(ctx context.Context, r io.Reader) ([]byte, error) {
 				return nil, err
 			}
 		}
-		more, err := io.ReadAll(io.LimitReader(r, int64(room-len(body))))
+		more, err := foreign.Start(r, int64(room-len(body)))
 		body = append(body, more...)
 		if err != nil || len(body) < room || room == maxPage {
 			return body, err
@@ -135,6 +136,13 @@ func (e *Endpoint) Detect(ctx context.Context) (detect.Finding, error) {
 	ctx = within(ctx)
 	l := &lookup{connect: forever, limit: forever, end: time.Now().Add(forever)}
 	found, _, err := e.find(ctx, l)
+	for i, line := range found.Evidence {
+		found.Evidence[i] = e.secrets.Redact(line)
+	}
+	for i := range found.Models {
+		found.Models[i].ID = e.secrets.Redact(found.Models[i].ID)
+	}
+	found.Version = e.secrets.Redact(found.Version)
 	return found, e.explain(ctx, err)
 }
 
@@ -145,7 +153,7 @@ const forever = 24 * time.Hour
 // that refused to answer first, nil where none did; one with status 404 gives
 // way to others, as most pages are missing at most servers.
 func (e *Endpoint) find(ctx context.Context, l *lookup) (found detect.Finding, refused, err error) {
-	missing := false
+	missing := false // refused is of a page that is not there
 	found, err = detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {
 		got, err := e.get(ctx, l, at, nil)
 		if err != nil {
@@ -162,11 +170,8 @@ func (e *Endpoint) find(ctx context.Context, l *lookup) (found detect.Finding, r
 	if f := interrupted(ctx); f != nil {
 		return found, refused, f
 	}
-	switch {
-	case refused == nil:
+	if refused == nil {
 		return found, nil, err
-	case missing:
-		return found, refused, fail(result.ProtocolError, "%v: %w", err, refused)
 	}
 	return found, refused, fail(outcomeOf(refused), "%v: %w", err, refused)
 }

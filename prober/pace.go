@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"math"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -38,10 +39,29 @@ func (t *timeline) burst(c result.Clock, s result.Stretch) bool {
 	return s.Tokens >= bufferedMinTokens && t.took(c, s) < time.Duration(s.Tokens)*bufferedPerToken
 }
 
+// firstTokens returns how many tokens of a stretch came with its first event.
+// Without a running count that is its share of the text where events have one and a
+// half tokens or more: it is as often too many as too few. Where most have one, so
+// does the first, and its word may be a long one.
+func (t *timeline) firstTokens(s result.Stretch) int {
+	events := t.events[s.First : s.Last+1]
+	if n := events[0].tokens; n > 0 {
+		return n
+	}
+	size := 0
+	for i := range events {
+		size += events[i].size
+	}
+	if size == 0 || 2*s.Tokens < 3*len(events) {
+		return 1
+	}
+	return max(1, int(math.Round(float64(s.Tokens)*float64(events[0].size)/float64(size))))
+}
+
 // perToken returns the time per token of a stretch, or Absent. The first event's
 // own tokens came with it and took no decode time.
 func (t *timeline) perToken(c result.Clock, s result.Stretch) time.Duration {
-	rest := s.Tokens - max(1, t.events[s.First].tokens)
+	rest := s.Tokens - s.FirstTokens
 	took := t.took(c, s)
 	if rest <= 0 || took <= 0 {
 		return result.Absent
@@ -125,12 +145,33 @@ func (t *timeline) answer() (s result.Stretch, ok bool) {
 // there were more of them than tokens, so that at least as many of the first may
 // be none, and it matters by more than a moment.
 func (t *timeline) doubtful(c result.Clock, n result.Tokens) bool {
-	return t.events[len(t.events)-n.Output].on(c)-t.events[0].on(c) >= sameMoment
+	left := n.Output
+	for i := len(t.events) - 1; i > 0; i-- {
+		if t.events[i].summary {
+			continue
+		}
+		if left--; left == 0 {
+			return t.events[i].on(c)-t.events[0].on(c) >= sameMoment && !t.isEven(c, i)
+		}
+	}
+	return false
+}
+
+// isEven reports whether the events up to the i-th came no slower than twice the time of
+// those after it, as where tokens are sent in pieces; a gateway's texts come at a pace of
+// their own, with a pause before the answer. Nothing that begins with reasoning, where
+// such texts are, is taken for even.
+func (t *timeline) isEven(c result.Clock, i int) bool {
+	last := len(t.events) - 1
+	before := t.took(c, result.Stretch{Last: i})
+	after := t.took(c, result.Stretch{First: i, Last: last})
+	return i < last && !t.events[0].reasoning && before*time.Duration(last-i) <= 2*after*time.Duration(i)
 }
 
 // moreEvents reports whether there were more token events than tokens, so that
 // some of them were none: a gateway that streams what it does while a model is
-// loaded, for example. An event of another channel than the one before it, or of
+// loaded, for example. Events of a summary do not count: its text is in no count
+// of tokens. An event of another channel than the one before it, or of
 // a tool, may be a piece of the same token if it came at the same moment. Some
 // servers leave a token out of their count, and a gateway that counts with a
 // tokenizer of its own may be a fifth wrong; but in a stream that begins with
@@ -140,16 +181,22 @@ func (t *timeline) moreEvents(c result.Clock, n result.Tokens) bool {
 	if n.Source != result.TokensFromUsage || n.Output <= 0 || len(t.events) == 0 {
 		return false
 	}
-	events := len(t.events)
-	for i := 1; i < len(t.events); i++ {
-		before, e := &t.events[i-1], &t.events[i]
-		if (e.tool || e.visible != before.visible) && e.on(c)-before.on(c) < sameMoment {
-			events--
+	events := 0
+	for i := range t.events {
+		e := &t.events[i]
+		if e.summary || i > 0 && t.sameToken(c, &t.events[i-1], e) {
+			continue
 		}
+		events++
 	}
 	most := n.Output
-	if !t.events[0].reasoning {
+	if first := &t.events[0]; !first.reasoning || first.summary {
 		most += most/5 + 1
 	}
 	return events > most
+}
+
+// sameToken reports whether an event may be a piece of the token of the one before it.
+func (t *timeline) sameToken(c result.Clock, before, e *rawEvent) bool {
+	return (e.tool || e.visible != before.visible) && e.on(c)-before.on(c) < sameMoment
 }

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
 // streamOf makes a timeline of events at a fixed distance from 100 ms on: r is an
@@ -60,6 +62,7 @@ func TestHiddenReasoning(t *testing.T) {
 	f("streamed with its tags, nothing else", "rrrrrrrrrrrr", 16, 16, 110*ms/15)
 	f("a summary", "sssss2vvvvvvvvvv", 10+640, 640, 10*ms)
 	f("a summary that looks like all of it", "ssssssssss2vvvvvvvvvv", 20, 10, 10*ms)
+	f("a summary of more events than tokens", "ssssssssssssssss2vvvvvvvvvv", 15, 5, 10*ms)
 	f("fewer events than reasoning", "rrrrr2vvvvvvvvvv", 10+640, 640, 10*ms)
 	f("a summary, not counted apart", "sssss2vvvvvvvvvv", 650, u, result.Absent)
 	f("reasoning in part, not counted apart", "rrrrr2vvvvvvvvvv", 650, u, result.Absent)
@@ -128,9 +131,20 @@ func TestMoreEventsThanTokens(t *testing.T) {
 	f("reasoning and answer in one token", false, 10*time.Microsecond, "rv", 1)
 	f("a call's name and arguments in one token", false, 10*time.Microsecond, "tt", 1)
 	f("another tokenizer counted", false, 10*ms, "vvvvvvvvvvv", 10)
-	f("cut into characters", true, 10*ms, "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv", 8)
+	f("a summary of more events than tokens", false, 10*ms, "ssssssssssssssss2vvvvvvvv", 9)
+	// As OpenAI's Responses stream of github.com/vercel/ai at ed857f50,
+	// openai-reasoning-encrypted-content.1: 28 tokens are counted.
+	f("a recorded summary", false, 10*ms, strings.Repeat("s", 32)+"2"+strings.Repeat("v", 14), 28)
+	f("more events than tokens after a summary", true, 10*ms, "ss2vvvvvvvvvvvvvvvv", 8)
+	f("twice as slow as the answer", true, 10*ms, "v1v1v1vvvvvvvv", 8)
+	f("cut into characters, of one token", true, 10*ms, "vvvvvvvv", 1)
+	f("thoughts cut into characters, or a gateway's text", true, 10*ms, "rrrrrrrrrrrrrrrrvvvv", 8)
 
-	line := streamOf(10*time.Microsecond, "rrrvvv") // whichever was the first
+	line := streamOf(10*ms, strings.Repeat("v", 300)) // three for two tokens
+	if got := line.result(count(200)); !got.moreEvents || got.timing.TTFT != 100*ms || got.timing.TPOT != 2990*ms/199 {
+		t.Errorf("cut into pieces: %+v", got)
+	}
+	line = streamOf(10*time.Microsecond, "rrrvvv") // whichever was the first
 	if got := line.result(count(3)); !got.moreEvents || got.timing.TTFT != 100*ms {
 		t.Errorf("all at one moment: %+v", got)
 	}
@@ -138,6 +152,72 @@ func TestMoreEventsThanTokens(t *testing.T) {
 	if line.result(result.Tokens{Output: 3, Reasoning: api.Unknown, Source: result.TokensFromEvents}).moreEvents {
 		t.Error("more events than a count of the events themselves")
 	}
+}
+
+// recordedTokens returns the pieces of a recorded stream of vLLM 0.32 with a running count:
+// their bytes, and how many tokens each has.
+func recordedTokens(t *testing.T) (sizes, tokens []int) {
+	t.Helper()
+	f, err := os.Open("api/testdata/vllm_v1_chat_stream_speculative.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, _ := api.Lookup("openai-chat")
+	frames, decoder, before := stream.NewSSE(f, stream.DefaultLimits()), p.NewDecoder(), 0
+	for {
+		frame, err := frames.Next()
+		if err != nil {
+			return sizes, tokens
+		}
+		var d api.Delta
+		if err := decoder.Decode(frame.Event, frame.Data, &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Tokens > before {
+			sizes, tokens = append(sizes, len(d.Text)), append(tokens, d.Tokens-before)
+			before = d.Tokens
+		}
+	}
+}
+
+// Without a running count, the tokens of the first event are those of its share of the text:
+// each piece of a recorded stream is once the first, in events of several pieces. That one
+// token came with it, as is assumed where no text is known, makes TPOT too small.
+func TestTokensOfTheFirstEvent(t *testing.T) {
+	sizes, tokens := recordedTokens(t)
+	if len(sizes) != 63 {
+		t.Fatalf("%d pieces, want 63", len(sizes))
+	}
+	f := func(pieces int, byText, byOne float64) {
+		t.Helper()
+		var withText, without, each float64 // relative errors of TPOT: two means, and the mean size of one
+		for start := range sizes {
+			line, all, first := streamOf(20*ms, strings.Repeat("v", (63+pieces-1)/pieces)), 0, 0
+			for i := range sizes {
+				at := (start + i) % 63
+				line.events[i/pieces].size += sizes[at]
+				all += tokens[at]
+				if i < pieces {
+					first += tokens[at]
+				}
+			}
+			truth := float64(line.took(result.ClockKernel, line.all(0))) / float64(all-first)
+			err := float64(line.result(count(all)).timing.TPOT)/truth - 1
+			withText, each = withText+err/63, each+math.Abs(err)/63
+			for i := range line.events {
+				line.events[i].size = 0
+			}
+			without += (float64(line.result(count(all)).timing.TPOT)/truth - 1) / 63
+		}
+		if math.Abs(withText) > byText || without > byOne || each > max(byText, -without) {
+			t.Errorf("%d pieces an event: TPOT off by %.4f of it with the text, each by %.4f, without by %.4f", pieces, withText, each, without)
+		}
+	}
+	f(1, 0.001, 0.001)
+	f(2, 0.005, -0.01)
+	f(4, 0.005, -0.04)
+	f(8, 0.01, -0.1)
 }
 
 // A recorded stream of vLLM 0.32 with n-gram speculation: 64 tokens in 63 events with a count,

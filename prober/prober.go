@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/connect"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -249,6 +249,9 @@ func (r *run) single(ctx context.Context) *result.Skip {
 // request, or by a fault of ours.
 func (r *run) fail(err error) {
 	res := r.newResult()
+	if refused, ok := errors.AsType[*statusError](err); ok {
+		res.Status = refused.status
+	}
 	finish(res, err, r.prober.endpoint.secrets)
 	r.prober.endpoint.learn(res, "")
 	r.results = append(r.results, res)
@@ -267,11 +270,17 @@ func skip(reason result.SkipReason, format string, args ...any) *result.Skip {
 // machine, which says nothing of the server; else nil.
 func lacking(results []*result.Result) *result.Skip {
 	for _, r := range results {
-		if connect.IsShortage(r.Err) {
-			why := skip(result.SkipResources, "this machine or process is short of descriptors, memory or ports: %v", r.Err)
-			why.Spent = results
-			return why
+		var why *result.Skip
+		switch {
+		case foreign.IsShortage(r.Err):
+			why = skip(result.SkipResources, "this machine or process is short of descriptors, memory or ports: %v", r.Err)
+		case isOwn(r.Err):
+			why = skip(result.SkipSecret, "a file or a credential that requests need is missing or cannot be used: %v", r.Err)
+		default:
+			continue
 		}
+		why.Spent = results
+		return why
 	}
 	return nil
 }

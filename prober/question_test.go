@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -360,30 +361,65 @@ func TestAbsurdPromptCounts(t *testing.T) {
 }
 
 // The bounds of all counts: a token is at least a byte of what was sent, and a
-// template adds to each text.
+// service or a template adds to it.
 func TestBound(t *testing.T) {
 	const absent = -1
-	f := func(name string, sent, texts int, reported, want result.Tokens) {
+	f := func(name string, sent, texts, events int, reported, want result.Tokens) {
 		t.Helper()
 		q := request{bytes: sent, question: question{texts: make([]string, texts), output: 64}}
-		if q.bound(&reported); reported != want {
+		if q.bound(&reported, events); reported != want {
 			t.Errorf("%s: %+v, want %+v", name, reported, want)
 		}
 	}
-	f("honest", 1500, 1, result.Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10}, result.Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10})
-	f("not reported", 1500, 1, result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent},
+	same := func(name string, sent, texts, events int, reported result.Tokens) {
+		t.Helper()
+		f(name, sent, texts, events, reported, reported)
+	}
+	same("honest", 1500, 1, 64, result.Tokens{Prompt: 260, Cached: 16, Output: 64, Reasoning: 10})
+	same("not reported", 1500, 1, 64, result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
+	same("a short prompt behind the preamble of a service", 100, 1, 64, result.Tokens{Prompt: 4800, Cached: 4736})
+	same("bytes as tokens", 1500, 1, 64, result.Tokens{Prompt: 1500})
+	f("no tokens", 1500, 1, 5, result.Tokens{Prompt: 0, Cached: 0, Output: 5}, result.Tokens{Prompt: absent, Cached: absent, Output: 5})
+	f("more than bytes", 1500, 1, 64, result.Tokens{Prompt: 9693, Cached: 7}, result.Tokens{Prompt: absent, Cached: absent})
+	same("a batch", 10_000, 16, 0, result.Tokens{Prompt: 10_000 + 16*1024})
+	f("more than a batch", 10_000, 16, 0, result.Tokens{Prompt: 10_001 + 16*1024}, result.Tokens{Prompt: absent, Cached: absent})
+	f("cached alone", 1500, 1, 64, result.Tokens{Prompt: absent, Cached: 9693}, result.Tokens{Prompt: absent, Cached: absent})
+	f("output", 1500, 1, 64, result.Tokens{Prompt: 9, Output: 193, Reasoning: 3}, result.Tokens{Prompt: 9, Output: absent, Reasoning: absent})
+	same("output of as many events", 1500, 1, 300, result.Tokens{Prompt: 9, Output: 193, Reasoning: 3})
+	same("output that ignores the cap, two tokens an event", 1500, 1, 300, result.Tokens{Prompt: 9, Output: 600, Reasoning: 300})
+	f("more output than events show", 1500, 1, 300, result.Tokens{Prompt: 9, Output: 665}, result.Tokens{Prompt: 9, Output: absent, Reasoning: absent})
+	f("reasoning alone", 1500, 1, 64, result.Tokens{Prompt: 9, Output: absent, Reasoning: 193}, result.Tokens{Prompt: 9, Output: absent, Reasoning: absent})
+	f("the largest", 1500, 1, 64, result.Tokens{Prompt: math.MaxInt, Cached: math.MaxInt, Output: math.MaxInt, Reasoning: math.MaxInt},
 		result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
-	f("a short prompt under a long template", 100, 1, result.Tokens{Prompt: 1100, Cached: 1024}, result.Tokens{Prompt: 1100, Cached: 1024})
-	f("bytes as tokens", 1500, 1, result.Tokens{Prompt: 1500}, result.Tokens{Prompt: 1500})
-	f("no tokens", 1500, 1, result.Tokens{Prompt: 0, Cached: 0, Output: 5}, result.Tokens{Prompt: absent, Cached: absent, Output: 5})
-	f("more than bytes", 1500, 1, result.Tokens{Prompt: 2525, Cached: 7}, result.Tokens{Prompt: absent, Cached: absent})
-	f("a batch", 10_000, 8, result.Tokens{Prompt: 10_000 + 8*1024}, result.Tokens{Prompt: 10_000 + 8*1024})
-	f("more than a batch", 10_000, 8, result.Tokens{Prompt: 10_001 + 8*1024}, result.Tokens{Prompt: absent, Cached: absent})
-	f("cached alone", 1500, 1, result.Tokens{Prompt: absent, Cached: 2525}, result.Tokens{Prompt: absent, Cached: absent})
-	f("output", 1500, 1, result.Tokens{Prompt: 9, Output: 193, Reasoning: 3}, result.Tokens{Prompt: 9, Output: absent, Reasoning: absent})
-	f("reasoning alone", 1500, 1, result.Tokens{Prompt: 9, Output: absent, Reasoning: 193}, result.Tokens{Prompt: 9, Output: absent, Reasoning: absent})
-	f("the largest", 1500, 1, result.Tokens{Prompt: math.MaxInt, Cached: math.MaxInt, Output: math.MaxInt, Reasoning: math.MaxInt},
-		result.Tokens{Prompt: absent, Cached: absent, Output: absent, Reasoning: absent})
+}
+
+// A server that ignores max_tokens is believed what its events agree with, and found out,
+// but where it was not told.
+func TestMaxTokensIgnored(t *testing.T) {
+	f := func(name string, pieces, reported int, change func(*config.Endpoint), want result.Tokens, ignored bool) {
+		t.Helper()
+		said := append([]string{role}, slices.Repeat([]string{one}, pieces)...)
+		if reported > 0 {
+			said = append(said, fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":%d}}`, reported))
+		}
+		s := chat(t, func(w http.ResponseWriter, _ *http.Request) { events(w, append(said, stop, endMarker)...) })
+		cfg, m := newEndpoint(t, s.URL), newModule()
+		cfg.API, cfg.Model, m.OutputTokens = "openai-chat", "m", config.Tokens(16)
+		change(cfg)
+		r := newProber(t, cfg, m).one(t.Context(), time.Time{})
+		got := result.Tokens{Output: r.Tokens.Output, Source: r.Tokens.Source}
+		if r.Outcome != result.Success || got != want || r.MaxTokensIgnored != ignored {
+			t.Errorf("%s: outcome %s (%v), %+v, ignored %t; want %+v, %t", name, r.Outcome, r.Err, got, r.MaxTokensIgnored, want, ignored)
+		}
+	}
+	asIs := func(*config.Endpoint) {}
+	usage := func(n int) result.Tokens { return result.Tokens{Output: n, Source: result.TokensFromUsage} }
+	f("obeyed", 16, 16, asIs, usage(16), false)
+	f("counted otherwise", 16, 24, asIs, usage(24), false)
+	f("200 tokens in 300 events", 300, 200, asIs, usage(200), true)
+	f("no count", 300, 0, asIs, result.Tokens{Output: 300, Source: result.TokensFromEvents}, true)
+	f("no cap", 300, 200, func(e *config.Endpoint) { e.Request.Omit = []string{"max_tokens"} }, usage(200), false)
+	f("another cap", 300, 200, func(e *config.Endpoint) { e.Request.Extra = map[string]any{"max_tokens": 200} }, usage(200), false)
 }
 
 // lying passes requests on to a simulated server, and replaces every count of tokens in

@@ -2,9 +2,9 @@ package prober
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
@@ -85,6 +86,7 @@ func (r *reply) read() error {
 	}
 	r.result.Finish = r.finish
 	r.result.Tokens = r.tokens()
+	r.result.MaxTokensIgnored = r.request.ignored(&r.result.Tokens)
 	err = r.verdict(err)
 	if err == nil && r.done {
 		_, _ = io.CopyN(io.Discard, r.resp.Body, drainLimit)
@@ -116,7 +118,7 @@ func (r *reply) accept() error {
 	c, _, _ := r.attempt.snapshot()
 	if r.resp.StatusCode != http.StatusOK {
 		r.result.RetryAfter = r.retry
-		body, _ := io.ReadAll(io.LimitReader(r.resp.Body, errorBody))
+		body, _ := foreign.Start(r.resp.Body, errorBody)
 		return statusFailure(r.resp, body, r.attempt.known())
 	}
 	r.body = &stampedBody{r: newPacedBody(r.resp.Body, r.share), conn: c}
@@ -124,7 +126,7 @@ func (r *reply) accept() error {
 	case "", "identity":
 	case "gzip":
 		r.result.Imprecise = true
-		z, err := gzip.NewReader(r.body)
+		z, err := foreign.Gunzip(r.body, r.request.replyLimits().Body)
 		if err != nil {
 			return bodyFailure(r.ctx, r.attempt, err)
 		}
@@ -143,7 +145,7 @@ func (r *reply) acceptType() error {
 	if slices.Contains(r.served.protocol.MediaTypes, media) {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(r.body, errorBody))
+	body, err := foreign.Start(r.body, errorBody)
 	if err != nil {
 		return bodyFailure(r.ctx, r.attempt, err)
 	}
@@ -174,6 +176,9 @@ func (r *reply) frameLoop() error {
 	start := r.attempt.issuedAt()
 	for {
 		f, err := r.frames.Next()
+		if errors.Is(err, stream.ErrMalformed) && r.frames.Frames() == 0 {
+			return fmt.Errorf("%w, in a reply that begins %s", err, r.beginning())
+		}
 		if err != nil {
 			return err
 		}
@@ -216,7 +221,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 			r.line.events = make([]rawEvent, 0, min(r.request.question.output+1, usualEvents))
 		}
 		r.line.events = append(r.line.events, rawEvent{
-			instant: at, tokens: tokens, read: read, more: more,
+			instant: at, tokens: tokens, size: len(d.Text) + len(d.Reasoning) + len(d.Refusal) + len(d.Tool), read: read, more: more,
 			visible: d.Visible(), reasoning: len(d.Reasoning) > 0 && !d.Visible(),
 			summary: d.Summary && len(d.Reasoning) > 0, tool: len(d.Tool) > 0,
 			arguments: hasArguments(d.Calls),
@@ -366,7 +371,12 @@ func (r *reply) incomplete() error {
 	if e := api.ParseError(head); e != nil {
 		return r.reported("status 200 with an error: ", e)
 	}
-	return fail(result.ProtocolError, "no event in a reply that begins %s", r.attempt.known().Quote(string(head), 64))
+	return fail(result.ProtocolError, "no event in a reply that begins %s", r.beginning())
+}
+
+// beginning returns the first bytes of the reply in quotes.
+func (r *reply) beginning() string {
+	return r.attempt.known().Quote(string(bytes.TrimSpace(r.frames.Head())), 64)
 }
 
 // tokens counts what was asked and answered.
@@ -376,11 +386,12 @@ func (r *reply) tokens() result.Tokens {
 	if r.served.protocol.Kind != api.Generation {
 		t.Source = ""
 	}
-	r.request.bound(&t)
+	seen := len(r.line.events)
+	r.request.bound(&t, seen)
 	if n := r.result.Logprob.Tokens; n > 0 && t.Prompt < 0 {
 		t.Prompt = n + 1 // the first token has nothing to be likely after
 	}
-	if seen := len(r.line.events); t.Output <= 0 && seen > 0 || t.Output < seen && r.counted < seen {
+	if t.Output <= 0 && seen > 0 || t.Output < seen && r.counted < seen {
 		// No count, or one from before the last token that cannot be of all.
 		t.Output, t.Reasoning, t.Source = seen, api.Unknown, result.TokensFromEvents
 	}

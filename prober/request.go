@@ -211,28 +211,41 @@ func traceparent(id [16]byte) string {
 	return "00-" + s + "-" + s[:16] + "-01"
 }
 
+// servicePreamble is more tokens than services put before a prompt: their own
+// instructions, tools and the steps of agents. Cohere, Venice and Groq's compound were
+// seen with 1,400 to 4,800.
+const servicePreamble = 8192
+
 // bound makes Unknown what the server cannot have counted, given what was sent and
-// asked for. Whatever it claims, budgets, costs and counters then grow by no more than
-// the request can explain.
-func (q *request) bound(t *result.Tokens) {
+// asked for, and the token events that came. Whatever it claims, budgets, costs and
+// counters then grow by no more than request and reply can explain.
+func (q *request) bound(t *result.Tokens, events int) {
 	q.counted = t.Prompt
-	texts := max(1, len(q.question.texts))
 	// A token is at least one byte.
-	most := q.bytes + texts*prompt.TemplateTokens
+	most := q.bytes + max(servicePreamble, len(q.question.texts)*prompt.TemplateTokens)
 	if t.Prompt == 0 || t.Prompt > most {
 		t.Prompt, t.Cached = api.Unknown, api.Unknown
 	}
 	if t.Cached > most {
 		t.Cached = api.Unknown
 	}
-	// No server is known to go further over its cap.
-	most = 2*q.question.output + 64
+	// No server is known to go further over its cap, but those that ignore it: they
+	// are believed what their events agree with.
+	most = 2*max(q.question.output, events) + 64
 	if t.Output > most {
 		t.Output, t.Reasoning = api.Unknown, api.Unknown
 	}
 	if t.Reasoning > most {
 		t.Reasoning = api.Unknown
 	}
+}
+
+// ignored reports whether the server generated more tokens than it was allowed to.
+// Gateways that count by themselves may be a fifth wrong, and some servers end with a
+// few tokens more, or count those that end the answer.
+func (q *request) ignored(t *result.Tokens) bool {
+	allowed := q.question.output
+	return q.served.capped && t.Output > allowed+allowed/4+16
 }
 
 // textBytes is the length of what is asked, without what the protocol adds.

@@ -18,13 +18,14 @@ import (
 const handshakeTimeout = 5 * time.Second
 
 // explain returns a failure with its reason where that is a URL with http:// for
-// a port that speaks TLS. It asks the port at most once a minute.
+// a port that speaks TLS, as a TLSError whatever such a server answers to plain HTTP. It
+// asks the port at most once a minute.
 func (e *Endpoint) explain(ctx context.Context, err error) error {
 	if e.cfg.URL.Scheme != "http" || e.cfg.HTTP.ProxyURL.URL != nil || e.cfg.HTTP.ProxyFromEnvironment || !suggestsTLS(err) {
 		return err
 	}
 	if e.speaksTLS(ctx) {
-		return &result.SchemeError{Err: err}
+		return &failure{outcome: result.TLSError, cause: &result.SchemeError{Err: err}}
 	}
 	return err
 }

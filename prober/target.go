@@ -1,6 +1,7 @@
 package prober
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,6 +24,7 @@ type target struct {
 	model    string
 	context  int // tokens that the model has room for, prompt and answer together; 0 is not known
 	quirks   *api.Adjuster
+	capped   bool // requests cap the answer as the module says
 }
 
 // newTarget prepares the requests of a protocol with the endpoint's own
@@ -34,7 +36,16 @@ func newTarget(cfg *config.Endpoint, p *api.Protocol) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("endpoint %q: request: %w", cfg.Name, err)
 	}
-	return target{protocol: p, engine: p.Engine, model: cfg.Model, quirks: quirks}, nil
+	return target{protocol: p, engine: p.Engine, model: cfg.Model, quirks: quirks, capped: isCapped(&cfg.Request, p)}, nil
+}
+
+// isCapped reports whether the cap of the answer is sent as the protocol builds it:
+// neither left out nor replaced.
+func isCapped(r *config.Request, p *api.Protocol) bool {
+	key := cmp.Or(r.MaxTokensField, p.MaxTokens)
+	first, _, _ := strings.Cut(key, ".")
+	_, replaced := r.Extra[first]
+	return p.MaxTokens != "" && !replaced && !slices.Contains(r.Omit, key) && !slices.Contains(r.Omit, first)
 }
 
 // url returns where to send the requests.

@@ -52,7 +52,8 @@ func (i instant) best() result.Clock {
 // rawEvent is a token-bearing event as it came.
 type rawEvent struct {
 	instant
-	tokens    int
+	tokens    int  // by the running count; 0 is not known
+	size      int  // of its text in bytes
 	read      int  // which read of the body completed it
 	more      bool // that read brought more after it
 	visible   bool
@@ -137,6 +138,7 @@ func (t *timeline) result(n result.Tokens) measured {
 		return m
 	}
 	if ok {
+		answer.FirstTokens = t.firstTokens(answer)
 		m.decoded = answer
 		d.TPOT = t.perToken(c, answer)
 	}
@@ -146,8 +148,9 @@ func (t *timeline) result(n result.Tokens) measured {
 	return m
 }
 
-// phases cuts the probe at its moments. A moment before its predecessor (a
-// server that answers before the request is out) makes a phase of 0, so that
+// phases cuts the probe at its moments. The write ends with the first byte at the
+// latest, also where a server answers before the request is out or the prober sees its
+// end late. A moment before its predecessor makes a phase of 0, so that
 // the phases of a finished probe add up to its duration. Without tokens there is
 // nothing between the first byte and the end.
 func (t *timeline) phases(c result.Clock, tokens bool) (p [result.NumPhases]time.Duration) {
@@ -173,8 +176,13 @@ func (t *timeline) phases(c result.Clock, tokens bool) (p [result.NumPhases]time
 	} else {
 		cut(result.PhaseConnect, t.requestStart)
 	}
-	cut(result.PhaseWrite, t.requestEnd)
-	cut(result.PhaseFirstByte, t.firstByte.on(c))
+	first := t.firstByte.on(c)
+	if first < 0 {
+		cut(result.PhaseWrite, t.requestEnd)
+	} else {
+		cut(result.PhaseWrite, min(t.requestEnd, first))
+	}
+	cut(result.PhaseFirstByte, first)
 	if n := len(t.events); n > 0 && tokens {
 		cut(result.PhaseFirstToken, t.events[0].on(c))
 		cut(result.PhaseDecode, t.events[n-1].on(c))

@@ -94,6 +94,13 @@ func TestTimeline(t *testing.T) {
 		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 30*time.Microsecond, 970*time.Microsecond),
 	}, result.ClockKernel, true)
 
+	line = sample() // answered while the request is sent, or the end of the write is seen late
+	line.requestEnd = 170 * ms
+	f("early answer", line, 4, result.Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms,
+		Phases: phases(2*ms, 5*ms, 13*ms, 80*ms, 0, 20*ms, 90*ms, 2*ms),
+	}, result.ClockKernel, false)
+
 	line = sample() // a kept connection: no set-up
 	line.dnsDone, line.tlsStart, line.requestStart = result.Absent, result.Absent, 1*ms
 	f("reused", line, 4, result.Timing{

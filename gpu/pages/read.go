@@ -14,12 +14,17 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
-	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 )
 
-// maxDevices bounds the devices of one page.
-const maxDevices = 1024
+// Bounds of what a page shows.
+const (
+	maxDevices     = 1024
+	maxNames       = 2 * maxDevices // of devices, within an hour
+	maxParts       = 64             // of a device
+	maxXIDsADevice = 64             // different ones
+)
 
 // page is what the text of a page shows.
 type page struct {
@@ -132,6 +137,9 @@ func (p *page) add(t target, ls labels.Labels, v float64, from *url.URL) {
 		return
 	}
 	into := d.valuesOf(m, t.kind, ls)
+	if into == nil {
+		return
+	}
 	if len(s.Bits) == 0 {
 		into.add(slot{target: t}, v*s.Scale, s.Combine)
 		return
@@ -167,7 +175,8 @@ func (p *page) addXID(t target, ls labels.Labels, v float64, from *url.URL) {
 		d.last = max(d.last, v)
 		return
 	}
-	if number, err := strconv.ParseUint(ls.Get("xid"), 10, 64); err == nil && number > 0 {
+	number, err := strconv.ParseUint(ls.Get("xid"), 10, 64)
+	if _, seen := d.xids[number]; err == nil && number > 0 && (seen || len(d.xids) < maxXIDsADevice) {
 		d.xids[number] = max(d.xids[number], v)
 	}
 }
@@ -220,7 +229,7 @@ func numberAtEnd(text string) int {
 }
 
 // valuesOf returns where the values of a sample go: to a part where the sample is of
-// one and the kind is its own, else to the device.
+// one and the kind is its own, else to the device; nil is a part too many.
 func (d *device) valuesOf(m *mapping, kind gpu.Kind, ls labels.Labels) values {
 	name := m.Device.Part.of(ls.Get)
 	id := numberAtEnd(name)
@@ -228,6 +237,9 @@ func (d *device) valuesOf(m *mapping, kind gpu.Kind, ls labels.Labels) values {
 		return d.own
 	}
 	if d.parts[id] == nil {
+		if len(d.parts) == maxParts {
+			return nil
+		}
 		d.parts[id] = &part{profile: m.Device.Profile.of(ls.Get), own: values{}}
 	}
 	return d.parts[id].own

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Options are what all pages share.
@@ -23,6 +24,8 @@ type Options struct {
 	UserAgent string
 	// Logger gets a line when a page becomes readable or ceases to be. Default: none.
 	Logger *slog.Logger
+	// Secrets are what no text of a page may repeat, beside those of the page's own settings.
+	Secrets *safetext.Secrets
 }
 
 // Status is how the reading of one page went. It is immutable.
@@ -42,17 +45,20 @@ type reader struct {
 	mappings []*mapping
 	logger   *slog.Logger
 	endpoint *engine.Endpoint
+	secrets  *safetext.Secrets
 	current  atomic.Pointer[gpu.Snapshot]
 	statuses atomic.Pointer[[]Status]
 
 	mu    sync.Mutex
-	taken map[string]*page     // by URL, of the reading that goes on
-	xids  map[string]*xidWatch // by URL
+	taken map[string]*page         // by URL, of the reading that goes on
+	names map[string]*engine.Names // of devices, by URL
+	xids  map[string]*xidWatch     // by URL
 }
 
 func newReader(name string, cfg *config.MetricsPages, mappings []*mapping, o Options) (*reader, error) {
-	r := &reader{name: name, cfg: cfg, mappings: mappings, logger: o.Logger.With("page", name), xids: map[string]*xidWatch{}}
-	e, err := engine.New(cfg.Endpoint(name), engine.Options{Mappings: engine.NoMappings(), UserAgent: o.UserAgent, Take: r.take})
+	r := &reader{name: name, cfg: cfg, mappings: mappings, logger: o.Logger.With("page", name), names: map[string]*engine.Names{}, xids: map[string]*xidWatch{}}
+	r.secrets = o.Secrets.With(config.Secrets(cfg)...)
+	e, err := engine.New(cfg.Endpoint(name), engine.Options{Mappings: engine.NoMappings(), UserAgent: o.UserAgent, Secrets: o.Secrets, Take: r.take})
 	if err != nil {
 		return nil, fmt.Errorf("page %q of GPUs: %w", name, err)
 	}
@@ -68,9 +74,16 @@ func (r *reader) take(from *url.URL, text []byte, contentType string) error {
 	if err != nil {
 		return err
 	}
+	url := from.String()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.taken[from.String()] = p
+	if r.names[url] == nil {
+		r.names[url] = &engine.Names{}
+	}
+	if !r.names[url].Admit(maps.Keys(p.byID), maxNames, time.Now()) {
+		return &engine.PageError{Reason: engine.ReasonTooLarge, Err: fmt.Errorf("more than %d devices within an hour", maxNames)}
+	}
+	r.taken[url] = p
 	return nil
 }
 
@@ -133,9 +146,12 @@ func (r *reader) publish(start time.Time, all []engine.Status) {
 		s.State = gpu.StateNoDevices
 		s.Failures = counted(before.Failures, s.State)
 	}
-	maps.DeleteFunc(r.xids, func(url string, _ *xidWatch) bool {
+	isGone := func(url string) bool {
 		return !slices.ContainsFunc(statuses, func(st Status) bool { return st.URL == url })
-	})
+	}
+	maps.DeleteFunc(r.names, func(url string, _ *engine.Names) bool { return isGone(url) })
+	maps.DeleteFunc(r.xids, func(url string, _ *xidWatch) bool { return isGone(url) })
+	s.Clean(r.secrets)
 	statusesBefore := *r.statuses.Load()
 	r.statuses.Store(&statuses)
 	r.current.Store(s)

@@ -8,18 +8,22 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -269,4 +273,110 @@ func TestPageRepeatsSecret(t *testing.T) {
 	if st.Err == nil || bytes.Contains([]byte(st.Err.Error()), []byte(secret)) {
 		t.Errorf("error %v, want one without the token", st.Err)
 	}
+}
+
+// Texts of a page repeat neither a configured secret nor one of the page's own, and do
+// nothing to a terminal, in whatever label they are.
+func TestTextsOfAPageAreCleaned(t *testing.T) {
+	const configured, own = "sk-configured-0123456789", "page-key-9876543210"
+	poison := strings.NewReplacer("\n", `\n`).Replace("\x1b\u009b\u202e" + configured + "\n" + own + strings.Repeat("x", 2_000))
+	var labels []string
+	for _, name := range []string{"UUID", "modelName", "pci_bus_id", "Hostname", "DCGM_FI_DRIVER_VERSION", "GPU_I_PROFILE"} {
+		labels = append(labels, name+`="`+poison+`"`)
+	}
+	h := newHost(t, "DCGM_FI_DEV_FB_USED{GPU_I_ID=\"1\","+strings.Join(labels, ",")+"} 40\n")
+	page := pageOf(t, h)
+	page.HTTP.Authorization = &promconfig.Authorization{Type: "Bearer", Credentials: own}
+	rs, err := New(Options{Secrets: safetext.NewSecrets(configured)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rs.Set(map[string]*config.MetricsPages{"cards": page}); err != nil {
+		t.Fatal(err)
+	}
+	r := rs.byName["cards"].reader
+	t.Cleanup(r.endpoint.Close)
+	r.poll(t.Context())
+	s := r.current.Load()
+	if len(s.Devices) != 1 || len(s.Devices[0].MIG) != 1 {
+		t.Fatalf("%d devices: %v", len(s.Devices), s.Err)
+	}
+	d := &s.Devices[0]
+	for _, text := range []string{s.Driver, d.Host, d.UUID, d.Name, d.PCIBusID, d.MIG[0].Profile} {
+		if !strings.HasPrefix(text, safetext.Placeholder+" "+safetext.Placeholder+"xxx") || !safetext.Printable(text) || len(text) > 256 {
+			t.Errorf("%.80q of %d bytes", text, len(text))
+		}
+	}
+}
+
+// A page of which every reading has other parts and other errors has few of them.
+func TestPageThatMakesUpParts(t *testing.T) {
+	h := newHost(t, "")
+	r := readerOf(t, pageOf(t, h))
+	for reading := range 3 {
+		var text strings.Builder
+		for i := range 500 {
+			fmt.Fprintf(&text, "DCGM_FI_DEV_FB_USED{UUID=\"GPU-a\",GPU_I_ID=\"%d\"} 1\n", reading*1000+i)
+			fmt.Fprintf(&text, "DCGM_EXP_XID_ERRORS_COUNT{UUID=\"GPU-a\",xid=\"%d\"} %d\n", 1+reading*1000+i, reading)
+			fmt.Fprintf(&text, "DCGM_EXP_XID_ERRORS_COUNT{UUID=\"GPU-%d-%d\",xid=\"79\"} 1\n", reading, i)
+		}
+		h.text.Store(text.String())
+		r.poll(t.Context())
+		s := r.current.Load()
+		if d := s.Devices[slices.IndexFunc(s.Devices, func(d gpu.DeviceSnapshot) bool { return d.UUID == "GPU-a" })]; len(d.MIG) > maxParts || len(d.XIDs) > maxXIDsADevice {
+			t.Errorf("%d parts, %d errors", len(d.MIG), len(d.XIDs))
+		}
+		for _, x := range r.xids {
+			if len(x.devices) > 2*maxDevices {
+				t.Errorf("%d devices are kept", len(x.devices))
+			}
+		}
+	}
+}
+
+// A page of which every reading has other GPUs is not read once there were too many of them.
+func TestPageThatMakesUpGPUs(t *testing.T) {
+	h := newHost(t, "")
+	r := readerOf(t, pageOf(t, h))
+	gpus := map[string]bool{}
+	for reading := range 10 {
+		h.text.Store(manyGPUs(reading*500, 500))
+		r.poll(t.Context())
+		for _, d := range r.current.Load().Devices {
+			gpus[d.UUID] = true
+		}
+	}
+	if len(gpus) != maxNames/500*500 {
+		t.Errorf("%d GPUs of 5,000 were shown, want %d", len(gpus), maxNames/500*500)
+	}
+	if st := (*r.statuses.Load())[0]; st.Reason != engine.ReasonTooLarge {
+		t.Errorf("reason %q", st.Reason)
+	}
+}
+
+// manyGPUs is a page of so many GPUs from a number on.
+func manyGPUs(first, n int) string {
+	var text strings.Builder
+	for i := range n {
+		for _, series := range []string{"FB_USED", "GPU_TEMP", "POWER_USAGE"} {
+			fmt.Fprintf(&text, "DCGM_FI_DEV_%s{gpu=\"%d\",UUID=\"GPU-%d\"} 1\n", series, i, first+i)
+		}
+	}
+	return text.String()
+}
+
+// BenchmarkReadLinear reports how much longer the reading of ten times as many GPUs takes.
+func BenchmarkReadLinear(b *testing.B) {
+	mappings := builtInMappings(b)
+	reading := func(gpus int) func() {
+		text := []byte(manyGPUs(0, gpus))
+		return func() {
+			p, err := read(mappings, "", hostURL(), text, "text/plain")
+			if err != nil {
+				b.Fatal(err)
+			}
+			p.snapshots(&xidWatch{}, time.Unix(1, 0))
+		}
+	}
+	testlab.Linear(b, reading(100), reading(1000))
 }

@@ -31,6 +31,9 @@ func (x *xidWatch) add(d *device, now time.Time) []gpu.XIDCount {
 	}
 	w := x.devices[d.UUID]
 	if w == nil {
+		if len(x.devices) == 2*maxDevices { // a page that makes them up
+			clear(x.devices)
+		}
 		w = &xidsOf{counts: map[uint64]*gpu.XIDCount{}, last: -1}
 		x.devices[d.UUID] = w
 	}
@@ -58,6 +61,9 @@ func (w *xidsOf) count(number uint64, more float64, now time.Time) {
 	}
 	c := w.counts[number]
 	if c == nil {
+		if len(w.counts) == maxXIDsADevice {
+			return
+		}
 		c = &gpu.XIDCount{Number: number}
 		w.counts[number] = c
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Bounds of what is taken from a reply.
@@ -21,14 +23,20 @@ const (
 
 // assignmentsIn returns who has which GPU, sorted, and one id of a GPU that is
 // of no known form, "" for none. A reply with more than maxAssignments is an
-// error: to show some of them would say that the others have none.
-func assignmentsIn(reply *podresources.ListPodResourcesResponse, resources []string) (list []Assignment, strange string, err error) {
+// error: to show some of them would say that the others have none. Names are without the
+// secrets.
+func assignmentsIn(
+	reply *podresources.ListPodResourcesResponse, resources []string, secrets *safetext.Secrets,
+) (list []Assignment, strange string, err error) {
 	found := map[Assignment]struct{}{}
 	for id, a := range devicesIn(reply, resources) {
 		d, ok := parseID(id)
 		if !ok {
 			strange = id
 			continue
+		}
+		for _, name := range []*string{&a.Namespace, &a.Pod, &a.Container} {
+			*name = secrets.Line(*name, maxNameBytes)
 		}
 		a.UUID, a.Minor, a.GPUInstance, a.ComputeInstance = d.uuid, d.minor, d.gpuInstance, d.computeInstance
 		found[a] = struct{}{}

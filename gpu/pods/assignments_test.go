@@ -102,7 +102,7 @@ func TestAssignments(t *testing.T) {
 			if tt.resources == nil {
 				tt.resources = DefaultResources()
 			}
-			got, strange, err := assignmentsIn(tt.reply, tt.resources)
+			got, strange, err := assignmentsIn(tt.reply, tt.resources, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestAssignmentsOrder(t *testing.T) {
 		byUUID(gpuA, "a", "b", "a"), byUUID(gpuA, "b", "a", "a"),
 	}
 	for range 2 {
-		got, _, err := assignmentsIn(reply(p...), DefaultResources())
+		got, _, err := assignmentsIn(reply(p...), DefaultResources(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,11 +145,11 @@ func TestAssignmentsAreBounded(t *testing.T) {
 	for i := range 4096 {
 		many.PodResources = append(many.PodResources, pod("a", fmt.Sprint("pod-", i), "c", "nvidia.com/gpu", gpuA, gpuA+"::1"))
 	}
-	if got, _, err := assignmentsIn(many, DefaultResources()); err != nil || len(got) != 4096 {
+	if got, _, err := assignmentsIn(many, DefaultResources(), nil); err != nil || len(got) != 4096 {
 		t.Errorf("%d assignments, %v, want 4096", len(got), err)
 	}
 	many.PodResources = append(many.PodResources, pod("a", "one-more", "c", "nvidia.com/gpu", gpuA))
-	if got, _, err := assignmentsIn(many, DefaultResources()); err == nil || got != nil {
+	if got, _, err := assignmentsIn(many, DefaultResources(), nil); err == nil || got != nil {
 		t.Errorf("%d assignments, %v, want an error", len(got), err)
 	}
 }
@@ -161,7 +161,7 @@ func BenchmarkAssignments(b *testing.B) {
 		full.PodResources = append(full.PodResources, pod("a", fmt.Sprint("pod-", i), "c", "nvidia.com/gpu", fmt.Sprint(gpuA, "::", i)))
 	}
 	for b.Loop() {
-		if _, _, err := assignmentsIn(full, DefaultResources()); err != nil {
+		if _, _, err := assignmentsIn(full, DefaultResources(), nil); err != nil {
 			b.Fatal(err)
 		}
 	}

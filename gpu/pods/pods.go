@@ -20,6 +20,8 @@ import (
 	"time"
 
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // DefaultSocket is where the kubelet listens.
@@ -44,6 +46,8 @@ type Options struct {
 	Resources []string
 	// Logger logs changes; nil discards.
 	Logger *slog.Logger
+	// Secrets are what no name may repeat.
+	Secrets *safetext.Secrets
 }
 
 // Snapshot is what the kubelet reported. It is immutable.
@@ -178,7 +182,7 @@ func (w *Watcher) ask(ctx context.Context) {
 
 // read returns the assignments of a reply.
 func (w *Watcher) read(reply *podresources.ListPodResourcesResponse) ([]Assignment, error) {
-	assignments, strange, err := assignmentsIn(reply, w.options.Resources)
+	assignments, strange, err := assignmentsIn(reply, w.options.Resources, w.options.Secrets)
 	if strange != "" && !w.warned {
 		w.warned = true
 		w.log.Warn("left out a GPU whose id has no known form (logged once)", "id", strange[:min(len(strange), maxIDBytes)])

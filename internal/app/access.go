@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
 
 // maxKeyBytes is the size of the largest file that --key-file takes.
@@ -24,18 +26,19 @@ const maxKeyBytes = 64 << 10
 // access are the flags that say how to authenticate and connect to an endpoint,
 // instead of its configuration.
 type access struct {
-	headers         *[]string
-	keyEnv, keyFile *string
-	insecure        *bool
+	headers                 *[]string
+	keyEnv, keyFile, caFile *string
+	insecure                *bool
 }
 
 func newAccess(c *kingpin.CmdClause) access {
 	return access{
 		headers: c.Flag("header", "Header to send, as 'Name: value'. Other users of this machine can see a key on the command line: prefer --key-env or --key-file. Repeatable.").
 			Short('H').PlaceHolder("HEADER").Strings(),
-		keyEnv: c.Flag("key-env", "Environment variable with the key, which is sent in the header that the host takes it in: x-api-key to Anthropic, "+
-			"api-key to Azure, x-goog-api-key to Gemini, else Authorization: Bearer.").PlaceHolder("NAME").String(),
+		keyEnv: c.Flag("key-env", "Environment variable with the key, which is sent in the header of the protocol or of the host: x-api-key for Anthropic, "+
+			"x-goog-api-key for Gemini, api-key at Azure, else Authorization: Bearer.").PlaceHolder("NAME").String(),
 		keyFile:  c.Flag("key-file", "File with the key, which is sent as that of --key-env.").String(),
+		caFile:   c.Flag("ca-file", "File with the certificates of the authorities to trust instead of the system's.").PlaceHolder("FILE").String(),
 		insecure: c.Flag("insecure", "Do not verify the certificate of the server.").Bool(),
 	}
 }
@@ -67,6 +70,12 @@ func (a access) apply(e *config.Endpoint) error {
 	if *a.insecure {
 		e.HTTP.TLSConfig.InsecureSkipVerify = true
 	}
+	if *a.caFile != "" {
+		e.HTTP.TLSConfig.CA, e.HTTP.TLSConfig.CAFile = "", *a.caFile
+		if _, err := promconfig.NewTLSConfig(&e.HTTP.TLSConfig); err != nil {
+			return fmt.Errorf("--ca-file: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -84,7 +93,7 @@ func (a access) warn(stderr io.Writer) {
 func (a access) stanza(e *config.Endpoint) string {
 	var b strings.Builder
 	line := func(depth int, text string) { b.WriteString(strings.Repeat("  ", depth) + text + "\n") }
-	if *a.keyEnv != "" || *a.keyFile != "" || *a.insecure {
+	if *a.keyEnv != "" || *a.keyFile != "" || *a.caFile != "" || *a.insecure {
 		line(2, "http:")
 	}
 	header, inHeader := keyHeader(e)
@@ -99,8 +108,11 @@ func (a access) stanza(e *config.Endpoint) string {
 	default:
 		line(3, "authorization: {credentials_file: "+quoteYAML(*a.keyFile)+"}")
 	}
-	if *a.insecure {
+	switch {
+	case *a.insecure:
 		line(3, "tls_config: {insecure_skip_verify: true}")
+	case *a.caFile != "":
+		line(3, "tls_config: {ca_file: "+quoteYAML(*a.caFile)+"}")
 	}
 	for _, header := range *a.headers {
 		name, _, _ := strings.Cut(header, ":")
@@ -124,7 +136,7 @@ func (a access) key() (string, error) {
 	case *a.keyEnv != "":
 		from, key = "--key-env="+*a.keyEnv, os.Getenv(*a.keyEnv)
 	case *a.keyFile != "":
-		text, err := files.Read(*a.keyFile, maxKeyBytes)
+		text, err := foreign.ReadFile(*a.keyFile, maxKeyBytes)
 		if err != nil {
 			return "", fmt.Errorf("--key-file: %w", err)
 		}
@@ -142,19 +154,25 @@ func (a access) key() (string, error) {
 	return key, nil
 }
 
-// keyHeader returns the header in which the host of an endpoint takes a key; false is
-// Authorization.
+// keyHeader returns the header in which an endpoint takes a key, by its protocol and its
+// host; false is Authorization.
 func keyHeader(e *config.Endpoint) (name string, ok bool) {
 	host, _ := api.LookupHost(e.URL.Hostname())
-	name, ok = map[string]string{
-		"anthropic":       "x-api-key",
-		"azure.ai.openai": "api-key",
-		"gcp.gemini":      "x-goog-api-key",
-	}[host.Provider]
-	return name, ok
+	protocol := cmp.Or(e.API, detect.Known(e.URL.URL))
+	switch {
+	case host.Provider == "gcp.vertex_ai": // a token of Google Cloud, whatever the protocol
+		return "", false
+	case protocol == "anthropic":
+		return "x-api-key", true
+	case protocol == "gemini":
+		return "x-goog-api-key", true
+	case host.Provider == "azure.ai.openai":
+		return "api-key", true
+	}
+	return "", false
 }
 
-// setKey sets the key of an endpoint, in the header that its host takes one in.
+// setKey sets the key of an endpoint, in the header that it takes one in.
 func setKey(e *config.Endpoint, key string) {
 	name, ok := keyHeader(e)
 	if !ok {

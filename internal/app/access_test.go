@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
@@ -68,13 +69,14 @@ func TestAccessThatCannotBeUsed(t *testing.T) {
 
 // The headers are those of the providers' documentation of their APIs.
 func TestKeyIsSentInTheHeaderOfItsHost(t *testing.T) {
-	f := func(url, header string) {
+	f := func(url, header string, protocol ...string) {
 		t.Helper()
 		cfg, err := config.FromURLs([]string{url})
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := cfg.Endpoints[0]
+		e.API = strings.Join(protocol, "")
 		setKey(e, "k-3f9a1c77")
 		switch {
 		case header == "":
@@ -91,6 +93,14 @@ func TestKeyIsSentInTheHeaderOfItsHost(t *testing.T) {
 	f("https://us-central1-aiplatform.googleapis.com/v1", "")
 	f("https://api.openai.com", "")
 	f("http://vllm.internal:8000", "")
+	// The protocol comes before the host: some speak several, or are gateways.
+	f("http://gateway.internal:8000", "x-api-key", "anthropic")
+	f("http://gateway.internal:8000/v1/messages", "x-api-key")
+	f("http://gateway.internal:8000", "x-goog-api-key", "gemini")
+	f("https://api.anthropic.com/v1", "", "openai-chat")
+	f("https://generativelanguage.googleapis.com/v1beta/openai", "")
+	f("https://acme.openai.azure.com", "api-key", "openai-chat")
+	f("https://us-central1-aiplatform.googleapis.com/v1", "", "anthropic")
 }
 
 // The warning of --insecure comes once, also for two endpoints.
@@ -111,6 +121,15 @@ func TestInsecure(t *testing.T) {
 	}
 	f(cli.ExitOK, "probe", server.URL)
 	f(cli.ExitOK, "detect", server.URL)
+	f(cli.ExitOK, "explain", "-n", "1", server.URL)
+	ca := writeFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	if got := runToEnd(t, "probe", server.URL, "--ca-file="+ca); got.code != cli.ExitOK || got.stderr != "" {
+		t.Errorf("a certificate of the authority that --ca-file names: %+v", got)
+	}
+	if got := runToEnd(t, "detect", server.URL, "--ca-file="+ca); !strings.Contains(got.stdout, "\n      tls_config: {ca_file: "+quoteYAML(ca)+"}\n") {
+		t.Errorf("detect: %+v", got)
+	}
+	refused(t, cli.ExitUsage, []string{"inference_exporter: --ca-file: .*no such file or directory"}, "probe", server.URL, "--ca-file=nowhere")
 	down := server.URL + "/fault/status_503"
 	f(cli.ExitUndecided, "compare", down, down)
 }
@@ -135,6 +154,29 @@ endpoints:
 	}
 	refused(t, cli.ExitUsage, []string{"inference_exporter: a secret is missing .*"}, "probe", "--config.file="+file, "keyless", "-H", "X-Tenant: a")
 	refused(t, cli.ExitUsage, []string{`\S+:5: endpoints\[1\].http.authorization.credentials: .*`}, "check", "--config.file="+file)
+}
+
+// TestCommandsThatAskNothingNeedNoSecret checks that the CI of a file needs none of its
+// secrets, and that other mistakes are still found.
+func TestCommandsThatAskNothingNeedNoSecret(t *testing.T) {
+	file := writeFile(t, "exporter.yml", `
+endpoints:
+  - {name: a, url: http://127.0.0.1:9, gateway: g, http: {authorization: {credentials: "${NOT_SET_IN_TESTS}"}}}
+  - {name: b, url: https://127.0.0.1:9, http: {authorization: {credentials_file: nowhere}, tls_config: {ca_file: nowhere}}}
+gateways: {g: {urls: [http://127.0.0.1:9/metrics], http: {http_headers: {X-Key: {secrets: ["${NOT_SET_IN_TESTS}"]}}}}}
+discovery: [{http: {basic_auth: {username: u, password_file: nowhere}}, allow: [h], http_sd_configs: [{url: http://h, authorization: {credentials_file: nowhere}}]}]
+tracing: {otlp_endpoint: http://127.0.0.1:9, headers: {k: "${NOT_SET_IN_TESTS}"}}
+`)
+	for _, args := range [][]string{{"check", "--no-secrets", file}, {"rules", "--config.file=" + file}, {"modules", "--config.file=" + file}} {
+		if got := runToEnd(t, args...); got.code != cli.ExitOK || got.stderr != "" {
+			t.Errorf("%v: exit code %d: %s", args, got.code, got.stderr)
+		}
+	}
+	if got := runToEnd(t, "check", file); got.code != cli.ExitUsage || strings.Count(got.stderr, "\n") != 7 {
+		t.Errorf("check: exit code %d: %s", got.code, got.stderr)
+	}
+	wrong := writeFile(t, "wrong.yml", `endpoints: [{url: http://h, modules: [fast], http: {authorization: {credentials: "${NOT_SET_IN_TESTS}"}}}]`)
+	refused(t, cli.ExitUsage, []string{`\S+:1: endpoints\[0\].modules\[0\]: unknown module "fast".*`}, "check", "--no-secrets", wrong)
 }
 
 func TestCheckListsEndpointsWithoutTheirSecret(t *testing.T) {
@@ -198,8 +240,8 @@ func TestStanzaNamesTheHeaderOfTheHost(t *testing.T) {
 	}
 	t.Setenv("DETECT_TEST_KEY", "k-3f9a1c77")
 	var headers []string
-	env, file, insecure := "DETECT_TEST_KEY", "", false
-	flags := access{&headers, &env, &file, &insecure}
+	env, file, caFile, insecure := "DETECT_TEST_KEY", "", "", false
+	flags := access{&headers, &env, &file, &caFile, &insecure}
 	f := func(want promconfig.Header) {
 		t.Helper()
 		text := "endpoints:\n  - url: https://api.anthropic.com\n" + flags.stanza(cfg.Endpoints[0])

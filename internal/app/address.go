@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // isAddress reports whether a target is HOST:PORT, with a path or without: a URL that lacks
@@ -38,12 +39,8 @@ func withScheme(ctx context.Context, target string, stderr io.Writer) string {
 	return url
 }
 
-const (
-	// schemeTimeout is how long one attempt to find out the scheme may take.
-	schemeTimeout = 3 * time.Second
-	// maxSchemeReply bounds the head of the reply to such an attempt, in bytes.
-	maxSchemeReply = 64 << 10
-)
+// schemeTimeout is how long one attempt to find out the scheme may take.
+const schemeTimeout = 3 * time.Second
 
 // schemeAt returns https if a server speaks TLS and no plain HTTP, else http: also where
 // nothing answers, which the probe then reports. It sends no key.
@@ -64,7 +61,8 @@ func speaksHTTP(ctx context.Context, hostPort string) bool {
 		return false
 	}
 	req.Header.Set("User-Agent", fleet.UserAgent())
-	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxSchemeReply}
+	transport := foreign.NewTransport(foreign.Limits{Time: schemeTimeout, Bytes: 1})
+	transport.Proxy = nil // as probes go
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return false
@@ -78,11 +76,10 @@ func speaksHTTP(ctx context.Context, hostPort string) bool {
 func speaksTLS(ctx context.Context, hostPort string) bool {
 	ctx, cancel := context.WithTimeout(ctx, schemeTimeout)
 	defer cancel()
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
-	conn, err := dialer.DialContext(ctx, "tcp", hostPort)
+	conn, err := foreign.Limits{Time: schemeTimeout, Bytes: 1}.Dial(ctx, "tcp", hostPort)
 	if err != nil {
 		return false
 	}
-	conn.Close()
-	return true
+	defer conn.Close()
+	return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) == nil
 }

@@ -86,7 +86,7 @@ func TestTargetWithoutScheme(t *testing.T) {
 	f("probe", hostPort)
 	f("detect", hostPort)
 	f("probe", hostPort, "--config.file="+file, "--module=mine")
-	refused(t, cli.ExitUsage, []string{`inference_exporter: the target is the name of no endpoint in \S+, and no URL; did you mean "llama-prod"\?`},
+	refused(t, cli.ExitUsage, []string{`inference_exporter: no endpoint named "[^"]+" in \S+, and it is not a URL; did you mean "llama-prod"\?`},
 		"probe", "lama-prod", "--config.file="+file)
 
 	secure := httptest.NewUnstartedServer(simulator.New(testlab.Quick()).Handler())

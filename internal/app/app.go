@@ -22,6 +22,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Options are what a caller, such as a test, sets.
@@ -50,7 +52,7 @@ type environment struct {
 	Options
 	logger    *slog.Logger
 	lostLines func() uint64 // of the log
-	redactor  *redactor     // of the log
+	secrets   *safetext.Configured
 }
 
 // Run runs the program with the given arguments until it is done or ctx ends,
@@ -63,12 +65,12 @@ func Run(ctx context.Context, args []string, o Options) int {
 		return cli.ExitOK
 	}
 	if err == nil {
-		log, redactor := newLogQueue(o.Stderr), new(redactor)
-		logger := line.logger(log, redactor)
+		log, secrets := newLogQueue(o.Stderr), new(safetext.Configured)
+		logger := line.logger(log, secrets.Secrets())
 		if o.OnLogger != nil {
 			o.OnLogger(logger)
 		}
-		err = cmd.run(ctx, environment{Options: o, logger: logger, lostLines: log.dropped, redactor: redactor})
+		err = cmd.run(ctx, environment{Options: o, logger: logger, lostLines: log.dropped, secrets: secrets})
 		log.close()
 	}
 	return report(o.Stderr, err)
@@ -81,12 +83,12 @@ func report(w io.Writer, err error) int {
 	}
 	problems := configProblems(err)
 	for _, p := range problems {
-		fmt.Fprintln(w, oneLine(p))
+		printLine(w, oneLine(p))
 	}
 	if len(problems) > 0 {
 		return cli.ExitUsage
 	}
-	fmt.Fprintf(w, "inference_exporter: %s\n", oneLine(err))
+	printLine(w, "inference_exporter: "+oneLine(err))
 	if _, ok := errors.AsType[unusable](err); ok {
 		return cli.ExitUsage
 	}
@@ -94,6 +96,14 @@ func report(w io.Writer, err error) int {
 		return cli.ExitUndecided
 	}
 	return cli.ExitFailure
+}
+
+// printLine writes a line: on a terminal folded between words, so that no word is broken.
+func printLine(w io.Writer, text string) {
+	if isTerminal(w) {
+		text = strings.Join(probereport.Fold(text, fleet.ReportWidth-2), "\n  ")
+	}
+	fmt.Fprintln(w, text)
 }
 
 // oneLine returns the text of err without line breaks.
@@ -105,9 +115,9 @@ type unusable struct{ error }
 
 func (e unusable) Unwrap() error { return e.error }
 
-// loadConfig reads a configuration file.
-func loadConfig(name string) (*config.Config, error) {
-	cfg, err := config.Load(name, fleet.Checks()...)
+// loadConfig reads a configuration file by one of the functions of package config.
+func loadConfig(load func(string, ...config.Check) (*config.Config, error), name string) (*config.Config, error) {
+	cfg, err := load(name, fleet.Checks()...)
 	if err != nil {
 		return nil, unusable{err}
 	}
@@ -189,10 +199,10 @@ func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
 	return c.commands[name], false, nil
 }
 
-func (c *commandLine) logger(w io.Writer, redactor *redactor) *slog.Logger {
+func (c *commandLine) logger(w io.Writer, secrets *safetext.Secrets) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(*c.logLevel)) // one of the enum
-	return newLogger(w, *c.logFormat, level, redactor)
+	return newLogger(w, *c.logFormat, level, secrets)
 }
 
 const (

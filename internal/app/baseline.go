@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/inference-exporter/inference_exporter/internal/compare"
-	"github.com/inference-exporter/inference_exporter/internal/files"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -62,7 +62,7 @@ func (b *baseline) store(t result.Target, began time.Time, runs []compare.Figure
 
 // load reads the baseline to compare with, which must be of the module.
 func (b *baseline) load(module string) (*compare.Baseline, error) {
-	text, err := files.Read(*b.with, maxBaselineBytes)
+	text, err := foreign.ReadFile(*b.with, maxBaselineBytes)
 	if err != nil {
 		return nil, fmt.Errorf("--baseline: %w", err)
 	}

@@ -131,13 +131,15 @@ func TestUnknownWords(t *testing.T) {
 	f("help takes one command", "help", "probe", "detect")
 	f(`"probe" follows flags of another command; the command comes first`, "--config.file=a.yml", "probe")
 
+	f(`"http://h:8000" is no command: to ask it once, inference_exporter probe http://h:8000; to keep asking, inference_exporter --endpoint=http://h:8000`, "http://h:8000")
+	f(`"h:8000" is no command: .*`, "h:8000")
 	f(`unknown flag "--colour", try inference_exporter serve --help`, "--colour")
 	f(`unknown flag "--colour", try inference_exporter serve --help`, "--help", "--colour")
 	f(`unknown flag "--config-file": did you mean "--config.file"\?`, "--config-file=a.yml")
 	f(`unknown flag "--no-collector.gpus": did you mean "--no-collector.gpu"\?`, "--no-collector.gpus")
 	f(`unknown flag "--modul" of probe: did you mean "--module"\?`, "probe", "http://127.0.0.1:9", "--modul=rag")
 	f(`unknown flag "-z" of probe, try inference_exporter probe --help`, "probe", "-z")
-	f(`unknown flag "--module" before a command: it is one of compare, probe, and follows that word`, "--module=rag", "probe", "http://127.0.0.1:9")
+	f(`unknown flag "--module" before a command: it is one of compare, probe, explain, and follows that word`, "--module=rag", "probe", "http://127.0.0.1:9")
 	f(`unexpected "b": check takes no such argument, try inference_exporter check --help`, "check", "a", "b")
 	f(`unexpected "a": serve takes no such argument, try inference_exporter serve --help`, "serve", "a")
 }
@@ -178,7 +180,7 @@ func TestConfigurationThatCannotBeUsed(t *testing.T) {
 	refused(t, cli.ExitUsage, []string{
 		`--endpoint: endpoints\[0\].url: want a URL that begins with http:// or https://`,
 		`--endpoint: endpoints\[2\].url: a user or password in the URL; .*`,
-	}, "--endpoint=localhost:8000", "--endpoint=http://localhost:8000", "--endpoint=http://me:pass@localhost")
+	}, "--endpoint=localhost", "--endpoint=http://localhost:8000", "--endpoint=http://me:pass@localhost")
 }
 
 func TestCheckOfAGoodFile(t *testing.T) {
@@ -188,7 +190,12 @@ endpoints:
   - url: http://localhost:8000
   - {url: http://localhost:8001, modules: [interactive, warm]}
 `)
-	want := ended{cli.ExitOK, file + ": good: 2 endpoints, 3 probes\n", ""}
+	want := ended{cli.ExitOK, file + `: good: 2 endpoints, 3 probes
+PROBES OF       TOKENS A DAY  COST A DAY  IN 30 DAYS
+localhost:8001  1,843,200     -           -
+localhost:8000  921,600       -           -
+all             2,764,800     -           -
+`, ""}
 	for _, args := range [][]string{{file}, {"--config.file=" + file}, {"--config.file", file}} {
 		if got := runToEnd(t, append([]string{"check"}, args...)...); got != want {
 			t.Errorf("%q: got %+v, want %+v", args, got, want)
@@ -211,6 +218,15 @@ func TestPortTaken(t *testing.T) {
 	refused(t, cli.ExitFailure, want, "demo", "--port="+port) // as it was called before
 	refused(t, cli.ExitFailure, want, "simulate", "--web.listen-address="+taken)
 	refused(t, cli.ExitFailure, want, "simulate", "--listen-address="+taken)
+}
+
+// TestEndpointWithoutScheme checks that --endpoint takes what probe does.
+func TestEndpointWithoutScheme(t *testing.T) {
+	p := start(t, "--endpoint=127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--no-collector.gpu")
+	p.stop()
+	if len(p.stderr.lines("127.0.0.1:9 has no scheme: asking http://127.0.0.1:9")) != 1 {
+		t.Errorf("stderr:\n%s", p.stderr)
+	}
 }
 
 func TestLogFormats(t *testing.T) {

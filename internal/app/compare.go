@@ -25,8 +25,8 @@ type compareCommand struct {
 
 func newCompareCommand(c *kingpin.CmdClause) *compareCommand {
 	p := &compareCommand{
-		baseline:  c.Arg("baseline", "What to compare with: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().String(),
-		candidate: c.Arg("candidate", "What may be worse: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().String(),
+		baseline:  c.Arg("baseline", "What to compare with: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(endpointNames).String(),
+		candidate: c.Arg("candidate", "What may be worse: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(endpointNames).String(),
 	}
 	p.request.addTo(c)
 	p.margins.addTo(c)

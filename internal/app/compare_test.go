@@ -99,7 +99,7 @@ func TestComparePassesAnEqualServer(t *testing.T) {
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	args := []string{"compare", server, server, "--ttft-margin=9", "--tpot-margin=9", "--failures-margin=0.3", "--answers-margin=0.3"}
 	got := runToEnd(t, args...)
-	if got.code != cli.ExitOK || got.stderr != "" || !strings.HasPrefix(got.stdout, "pass: ") || !strings.Contains(got.stdout, "wrong answers") {
+	if got.code != cli.ExitOK || got.stderr != "" || !strings.HasPrefix(got.stdout, "pass after ") || !strings.Contains(got.stdout, "wrong answers") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", got.code, got.stderr, got.stdout)
 	}
 }
@@ -108,7 +108,7 @@ func TestCompareThatDoesNotDecide(t *testing.T) {
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	down := server + "/fault/status_503"
 	got := runToEnd(t, "compare", server, server, "-n", "10")
-	if got.code != cli.ExitUndecided || !strings.HasPrefix(got.stderr, "inference_exporter: undecided after 10 pairs") || !strings.HasPrefix(got.stdout, "undecided: ") {
+	if got.code != cli.ExitUndecided || !strings.HasPrefix(got.stderr, "inference_exporter: undecided after 10 pairs") || !strings.HasPrefix(got.stdout, "undecided after ") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", got.code, got.stderr, got.stdout)
 	}
 	got = runToEnd(t, "compare", down, down)

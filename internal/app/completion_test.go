@@ -40,6 +40,8 @@ func TestSuggestions(t *testing.T) {
 	f("probe -n 3 -o ", "text", "json", "junit")
 	f("probe --output=j", "--output=json", "--output=junit")
 	f("probe --outp", "--output")
+	f("probe --api=gem", "--api=gemini")
+	f("explain --module ra", "rag")
 	f("check --outp") // of another command
 	f("--web.te", "--web.telemetry-path")
 	f("serve --collector.g", "--collector.gpu")
@@ -72,6 +74,11 @@ func TestCompletionCommands(t *testing.T) {
 	}
 }
 
+// aFile is the configuration in the folder of a shell.
+const aFile = `modules: {quick: {prompt: Hello}}
+endpoints: [{name: llama, url: http://a}, {name: qwen, url: http://b, http: {authorization: {credentials: "${NOT_SET_IN_TESTS}"}}}]
+`
+
 // shell runs a script in a real shell, with this test as the program, and
 // returns the lines that it prints. It skips where the shell is not there.
 func shell(t *testing.T, name, script string) []string {
@@ -88,7 +95,7 @@ func shell(t *testing.T, name, script string) []string {
 	if err := os.Symlink(self, filepath.Join(dir, "inference_exporter")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a-file.yml"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a-file.yml"), []byte(aFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	scripts, err := filepath.Abs("../cli/completion")
@@ -119,6 +126,10 @@ func TestBashCompletes(t *testing.T) {
 		{"inference_exporter serve --log.level ", []string{"debug", "info", "warn", "error"}},
 		{"inference_exporter --log.level=w", []string{"warn"}}, // what replaces the word after =
 		{"inference_exporter rules --conf", []string{"--config.file"}},
+		{"inference_exporter probe --config.file=a-file.yml ", []string{"llama", "qwen"}},
+		{"inference_exporter compare --config.file a-file.yml llama q", []string{"qwen"}},
+		{"inference_exporter probe --config.file a-file.yml --module q", []string{"quick"}},
+		{"inference_exporter probe --config.file no-file.yml ", []string{""}},
 		{"inference_exporter rules --config.file ", []string{""}}, // bash offers files itself
 	} {
 		got := shell(t, "bash", `. "$SCRIPTS/inference_exporter.bash"

@@ -25,12 +25,14 @@ import (
 type checkCommand struct {
 	file *string // the argument
 	flag *string // --config.file, as of the other commands
+	open *bool   // --no-secrets
 }
 
 func newCheckCommand(c *kingpin.CmdClause) *checkCommand {
 	return &checkCommand{
 		file: c.Arg("file", "Configuration file to check.").String(),
 		flag: c.Flag("config.file", "The same as FILE.").Hidden().String(),
+		open: c.Flag("no-secrets", "Take no notice of secrets that are missing, variables and files: for the CI of the file, which has none.").Bool(),
 	}
 }
 
@@ -39,7 +41,11 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 		return unusable{errors.New("check wants one configuration file: inference_exporter check FILE")}
 	}
 	file := cmp.Or(*c.file, *c.flag)
-	cfg, err := loadConfig(file)
+	load := config.Load
+	if *c.open {
+		load = config.LoadWithoutSecrets
+	}
+	cfg, err := loadConfig(load, file)
 	if err != nil {
 		return err
 	}
@@ -57,13 +63,62 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 	fmt.Fprintln(env.Stdout)
 	for _, e := range cfg.Endpoints {
 		if e.MissingSecret != "" {
-			fmt.Fprintf(env.Stdout, "%s: note: endpoint %s is left out: %s\n", file, e.Name, e.MissingSecret)
+			printLine(env.Stdout, fmt.Sprintf("%s: note: endpoint %s is left out: %s", file, e.Name, e.MissingSecret))
 		}
 	}
+	printCosts(env.Stdout, cfg)
 	for _, note := range fleet.TightBudgets(cfg) {
-		fmt.Fprintf(env.Stdout, "%s: note: %s\n", file, note)
+		printLine(env.Stdout, file+": note: "+note)
 	}
 	return nil
+}
+
+// maxCosts is how many endpoints check lists with what their probes cost.
+const maxCosts = 20
+
+// printCosts writes what the probes take, the dearest endpoints first.
+func printCosts(w io.Writer, cfg *config.Config) {
+	each, all := fleet.CostsOf(cfg)
+	if len(each) == 0 {
+		return
+	}
+	rows := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(rows, "PROBES OF\tTOKENS A DAY\tCOST A DAY\tIN 30 DAYS")
+	row := func(c fleet.Costs) {
+		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", c.Whose, grouped(c.Tokens), money(c.Money, 1), money(c.Money, 30))
+	}
+	for _, c := range each[:min(len(each), maxCosts)] {
+		row(c)
+	}
+	if more := len(each) - maxCosts; more > 0 {
+		fmt.Fprintf(rows, "and %d more\t\t\t\n", more)
+	}
+	if len(each) > 1 {
+		row(all)
+	}
+	_ = rows.Flush()
+}
+
+// money is an amount of each currency, so many times; "-" where no price is known.
+func money(amounts map[string]float64, times float64) string {
+	var all []string
+	for _, currency := range slices.Sorted(maps.Keys(amounts)) {
+		if currency == fleet.USD {
+			all = append(all, "$"+fleet.Amount(times*amounts[currency]))
+		} else {
+			all = append(all, fleet.Amount(times*amounts[currency])+" "+currency)
+		}
+	}
+	return cmp.Or(strings.Join(all, " + "), "-")
+}
+
+// grouped is a whole number with commas.
+func grouped(n float64) string {
+	digits := fmt.Sprintf("%.0f", n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
 
 // modulesCommand lists the modules: the built-in ones, and those of a file.
@@ -78,7 +133,7 @@ func newModulesCommand(c *kingpin.CmdClause) *modulesCommand {
 func (c *modulesCommand) run(_ context.Context, env environment) error {
 	modules := config.None().Modules
 	if *c.file != "" {
-		cfg, err := loadConfig(*c.file)
+		cfg, err := loadConfig(config.LoadWithoutSecrets, *c.file)
 		if err != nil {
 			return err
 		}
@@ -92,13 +147,13 @@ func printModules(out io.Writer, modules map[string]*config.Module) error {
 	for _, p := range config.Presets() {
 		purposes[p.Name] = p.Purpose
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "MODULE\tEVERY\tASKS\tOUTPUT\tOBJECTIVE\tFOR")
+	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(modules)) {
 		m := modules[name]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", name, m.Interval, whatIsAsked(m), lengthsText(m.OutputTokens), objectiveText(m), purposes[name])
+		fmt.Fprintf(&text, "%s\n", strings.TrimSuffix(name+": "+purposes[name], ": "))
+		fmt.Fprintf(&text, "  every %s: %s, output %s, objective %s\n", m.Interval, whatIsAsked(m), lengthsText(m.OutputTokens), objectiveText(m))
 	}
-	if err := w.Flush(); err != nil {
+	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("print the modules: %w", err)
 	}
 	return nil
@@ -213,7 +268,7 @@ func (c *rulesCommand) text() ([]byte, error) {
 	options := alerts.Default()
 	if *c.file != "" {
 		var err error
-		if cfg, err = loadConfig(*c.file); err != nil {
+		if cfg, err = loadConfig(config.LoadWithoutSecrets, *c.file); err != nil {
 			return nil, err
 		}
 		options = ruleOptions(cfg)

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +37,7 @@ func TestCheckOfModules(t *testing.T) {
 func TestCheckCounts(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
-		if got := runToEnd(t, "check", "--config.file="+writeFile(t, "exporter.yml", text)); !strings.HasSuffix(got.stdout, ": good: "+want+"\n") {
+		if got := runToEnd(t, "check", "--config.file="+writeFile(t, "exporter.yml", text)); !strings.Contains(got.stdout, ": good: "+want+"\n") {
 			t.Errorf("%q, want %q", got.stdout, want)
 		}
 	}
@@ -45,17 +47,59 @@ func TestCheckCounts(t *testing.T) {
 }
 
 func TestCheckOfTightBudgets(t *testing.T) {
-	f := func(tokens, want string) {
+	f := func(endpoint, want string) {
 		t.Helper()
-		file := writeFile(t, "exporter.yml", "endpoints: [{url: http://h, name: a, budget: {tokens_per_hour: "+tokens+"}}]\n")
+		file := writeFile(t, "exporter.yml", "endpoints: [{url: http://h, name: a, "+endpoint+"}]\n")
 		got := runToEnd(t, "check", "--config.file="+file)
 		if got.code != cli.ExitOK || strings.Contains(got.stdout, "note: the budget of a") != (want != "") || !strings.Contains(got.stdout, want) {
-			t.Errorf("%s: exit code %d, %q, want %q", tokens, got.code, got.stdout, want)
+			t.Errorf("%s: exit code %d, %q, want %q", endpoint, got.code, got.stdout, want)
 		}
 	}
-	// 120 probes an hour of 1.1 x 256 + 64 + 64 tokens.
-	f("49079", "its probes may take 49080: they will pause")
-	f("49080", "")
+	// 120 probes an hour of 256 + 64 tokens, of 1.1 x 256 + 64 + 64 at most.
+	f("budget: {tokens_per_hour: 19200}", "allows 19200 tokens an hour, and its probes take 38400 tokens an hour: they pause when it is used up, after about 30m")
+	f("budget: {tokens_per_hour: 38399}", "after about 1h")
+	f("budget: {tokens_per_hour: 49079}", "may take 49080 tokens an hour: they pause when it is used up")
+	f("budget: {tokens_per_hour: 49080}", "")
+	// A probe is $0.001152 as a rule, and 2 x 345 + 10 x 64 millionths at most; 2880 in a day.
+	const price = ", price: {input_usd: 2, output_usd: 10}"
+	f("budget: {usd_per_day: 0.01}"+price, "allows $0.01 a day, and its probes take $3.32 a day: they pause when it is used up, after about 4m")
+	f("budget: {usd_per_day: 3.83}"+price, "allows $3.83 a day, and its probes may take $3.83 a day: they pause")
+	f("budget: {usd_per_day: 3.84}"+price, "")
+}
+
+// TestCheckOfCosts holds what check says of the cost against arithmetic: of the default
+// 2880 x (256 + 64) tokens and 2880 x (256 x 2 + 64 x 10) millionths, as README has it.
+func TestCheckOfCosts(t *testing.T) {
+	file := writeFile(t, "exporter.yml", `modules:
+  mixed: {interval: 1h, input_tokens: {100: 3, 500: 1}, output_tokens: 20}
+  ladder: {interval: 1h, input_tokens: [1000, 2000], output_tokens: 10}
+  pairs: {interval: 1h, input_tokens: 1000, output_tokens: 10, prefix: paired}
+endpoints:
+  - {name: usd, url: http://h, price: {input_usd: 2, output_usd: 10}}
+  - {name: eur, url: http://i, modules: [mixed], price: {currency: EUR, input: 1000, output: 1000}}
+  - {name: none, url: http://j, modules: [ladder, pairs]}
+  - {name: night, url: http://k, modules: [mixed], price: {input_usd: 1000, output_usd: 1000, schedule: [{hours: "00:00-12:00", input: 500, output: 500}]}}
+`)
+	got := runToEnd(t, "check", file)
+	want := file + `: good: 4 endpoints, 6 probes
+PROBES OF  TOKENS A DAY  COST A DAY        IN 30 DAYS
+night      5,280         $3.96             $118.80
+usd        921,600       $3.32             $99.53
+none       120,960       -                 -
+eur        5,280         5.28 EUR          158.40 EUR
+all        1,053,120     5.28 EUR + $7.28  158.40 EUR + $218.33
+`
+	if d := cmp.Diff(ended{cli.ExitOK, want, ""}, got, cmp.AllowUnexported(ended{})); d != "" {
+		t.Error(d)
+	}
+	var many strings.Builder
+	for i := range 25 {
+		fmt.Fprintf(&many, "  - {name: e%d, url: http://h%d}\n", i, i)
+	}
+	got = runToEnd(t, "check", writeFile(t, "many.yml", "endpoints:\n"+many.String()))
+	if !regexp.MustCompile(`\ne19 .*\nand 5 more *\nall  +23,040,000 `).MatchString(got.stdout) {
+		t.Errorf("of 25 endpoints:\n%s", got.stdout)
+	}
 }
 
 // Mistakes of every kind are reported at once, each with its place: those of the
@@ -67,7 +111,7 @@ modules:
   ref: {reference_logprob: true}
   big: {input_tokens: 20000}
 endpoints:
-  - {url: http://a, servers: {engine: steam}}
+  - {url: http://a, servers: {engine: puffer}}
   - {url: http://b, hardware: {gpu: Voodoo 2}}
   - {url: http://c, api: anthropic, modules: [interactive, ref]}
   - {url: http://d, modules: [big], budget: {tokens_per_hour: 4000}}
@@ -80,7 +124,7 @@ engines:
 `)
 	refused(t, cli.ExitUsage, []string{
 		`\S+:3: modules\.bad\.timeout: want a duration like 30s, got "soon"`,
-		`\S+:7: endpoints\[0\]\.servers\.engine: unknown engine "steam"; known: .*coal, .*`,
+		`\S+:7: endpoints\[0\]\.servers\.engine: unknown engine "puffer"; known: .*coal, .*`,
 		`\S+:8: endpoints\[1\]\.hardware\.gpu: unknown product "Voodoo 2"; .*`,
 		`\S+:9: endpoints\[2\]\.modules\[1\]: module "ref": the api anthropic cannot score a text: .*`,
 		`\S+:10: endpoints\[3\]\.modules\[0\]: module "big": .* the endpoint's budget allows`,

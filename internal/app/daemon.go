@@ -16,13 +16,13 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/discovery"
+	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/store"
-	"github.com/inference-exporter/inference_exporter/schedule"
-	"github.com/inference-exporter/inference_exporter/status"
-	"github.com/inference-exporter/inference_exporter/web"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
 // scrapesInFlight is how many endpoints have the pages of their servers read at
@@ -86,7 +86,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.active.set(cfg, d.started)
 	probes, servers := collector.NewProbes(time.Now), collector.NewServers()
 	d.discovery = discovery.New(discovery.Options{
-		Registerer: registry, Logger: env.logger, UserAgent: fleet.UserAgent(), Throttle: discoveryThrottle,
+		Registerer: registry, Logger: env.logger, Secrets: env.secrets.Secrets(), UserAgent: fleet.UserAgent(), Throttle: discoveryThrottle,
 	})
 	if o.senses.probe {
 		host, _ := os.Hostname() // "" is as good: replicas have hosts of their own
@@ -108,7 +108,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
 		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Gateways: gateways, Self: d.self, Health: d.health, Board: d.board,
-		Observers: []fleet.Observer{d.traces, d.pushes}, Logger: env.logger,
+		Observers: []fleet.Observer{d.traces, d.pushes}, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	}
 	if d.hardware != nil {
 		parts.GPUs = d.hardware.snapshots
@@ -167,7 +167,7 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 		return err
 	}
 	defer closeAll(listeners)
-	d.env.logger.Info("starting", "version", version.Info())
+	d.env.logger.Info("starting", "version", version.Info(), "endpoints", len(d.shard.of(d.active.config().Endpoints)), "page", pageOf(listeners, flags))
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range d.parts() {
 		group.Go(func() error { return part(ctx) })
@@ -183,6 +183,26 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	}
 	d.env.logger.Info("stopped")
 	return nil
+}
+
+// pageOf is where the status page is, for people on this machine; "" where the toolkit
+// opens the sockets.
+func pageOf(listeners []net.Listener, flags *toolkit.FlagConfig) string {
+	if len(listeners) == 0 {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(listeners[0].Addr().String())
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	page := net.JoinHostPort(host, port)
+	if flags.WebConfigFile == nil || *flags.WebConfigFile == "" { // else it may be https
+		page = "http://" + page + "/"
+	}
+	return page
 }
 
 // parts returns what has to run beside the web server.

@@ -18,7 +18,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/web"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
 // demoModules probes often and gives up early, so that there is something to

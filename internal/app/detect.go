@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
@@ -46,7 +46,9 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	base := endpoint.URL.URL
 	limited, cancel := context.WithTimeoutCause(ctx, *c.timeout, fmt.Errorf("not done within %s", *c.timeout))
 	defer cancel()
+	progress := newProgress(env.Stderr, "asking", 1)
 	found, err := c.ask(limited, endpoint)
+	progress.end()
 	if ctx.Err() != nil {
 		return fmt.Errorf("detect %s: %w", base, ctx.Err())
 	}
@@ -97,6 +99,9 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 			return fmt.Sprintf("GET %s: metrics of %s", s.URL, s.Snapshot.Engine), s.Snapshot.Engine, nil
 		}
 		return fmt.Sprintf("GET %s: metrics that cannot be read: %v", s.URL, s.Err), "", nil
+	}
+	if s := reader.Locked(); s != nil {
+		return fmt.Sprintf("GET %s: %v", s.URL, s.Err), "", nil
 	}
 	text := "no metrics of the server itself"
 	if m := mappings.Mapping(found); m != nil {

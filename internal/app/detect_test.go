@@ -66,6 +66,22 @@ func TestDetectSaysHowToShowMetrics(t *testing.T) {
 	}
 }
 
+// A page that needs a key is there already.
+func TestDetectNamesAPageThatNeedsAKey(t *testing.T) {
+	s := simulator.New(simulator.Options{}).Handler()
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			http.Error(w, `{"error":"Unauthorized"}`, http.StatusUnauthorized)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	want := "#   GET " + url + "/metrics: status 401: the page needs a key, or another one; see servers.http\n"
+	if got := runToEnd(t, "detect", url); !strings.Contains(got.stdout, want) || strings.Contains(got.stdout, "to show them") {
+		t.Errorf("exit code %d: %s", got.code, got.stdout)
+	}
+}
+
 func TestDetectFindsNothing(t *testing.T) {
 	f := func(code int, patterns []string, args ...string) {
 		t.Helper()
@@ -80,7 +96,7 @@ func TestDetectFindsNothing(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	f(cli.ExitFailure, []string{
-		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: connection refused .dial tcp .*",
+		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: connection refused .connect to [0-9.:]+.",
 	}, gone.URL)
 
 	moved := testlab.Serve(t, http.RedirectHandler("https://elsewhere.example/?token=secret", http.StatusMovedPermanently))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,10 +12,10 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -24,23 +23,25 @@ import (
 // explainCommand explains the state of an endpoint: that of a running exporter, or one
 // that it probes itself.
 type explainCommand struct {
-	target, server, model, output *string
-	count                         int
+	request
+	target, server, output *string
+	count                  int
 }
 
 func newExplainCommand(c *kingpin.CmdClause) *explainCommand {
 	e := &explainCommand{
-		target: c.Arg("target", "Name of an endpoint of a running exporter, or URL of one to probe now.").Required().String(),
-		server: c.Flag("server", "URL of the running exporter.").Default("http://127.0.0.1" + listenAddress).String(),
-		model:  c.Flag("model", "Model to ask for at a URL. It is needed where a server has several.").PlaceHolder("NAME").String(),
+		target: c.Arg("target", "Name of an endpoint of a running exporter, or what to probe now: a URL, or with --config.file a name in it.").Required().HintAction(endpointNames).String(),
+		server: c.Flag("server", "URL of the running exporter. --header, --key-env and the other flags of access are then for it; for a user in the URL the key is the password.").
+			Default("http://127.0.0.1" + listenAddress).String(),
 		output: c.Flag("output", "Format of the output: text, or json as the API has it.").Short('o').Default("text").Enum("text", "json"),
 	}
-	c.Flag("count", "Number of probes of a URL.").Short('n').Default("5").SetValue(cli.Whole(&e.count))
+	c.Flag("count", "Number of probes where the target is probed.").Short('n').Default("5").SetValue(cli.Whole(&e.count))
+	e.request.addTo(c)
 	return e
 }
 
 func (c *explainCommand) run(ctx context.Context, env environment) error {
-	report, err := c.report(ctx)
+	report, err := c.report(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -55,21 +56,23 @@ func (c *explainCommand) run(ctx context.Context, env environment) error {
 	return nil
 }
 
-func (c *explainCommand) report(ctx context.Context) (*explain.Report, error) {
-	if !fleet.IsURL(*c.target) {
+func (c *explainCommand) report(ctx context.Context, env environment) (*explain.Report, error) {
+	defer c.access.warn(env.Stderr)
+	if !fleet.IsURL(*c.target) && *c.file == "" {
 		return c.ask(ctx)
 	}
 	if c.count < 1 {
 		return nil, unusable{fmt.Errorf("--count=%d: want at least 1", c.count)}
 	}
-	cfg, err := config.FromURLs([]string{*c.target})
+	if err := c.check(); err != nil {
+		return nil, unusable{err}
+	}
+	t, err := c.resolve(ctx, *c.target, env)
 	if err != nil {
 		return nil, err
 	}
-	t, err := fleet.NewTarget(cfg.Endpoints[0], cfg.Modules, config.Interactive, "", *c.model)
-	if err != nil {
-		return nil, unusable{err}
-	}
+	progress := newProgress(env.Stderr, "probing", 1)
+	defer progress.end()
 	return fleet.ExplainOnce(ctx, t, c.count)
 }
 
@@ -86,14 +89,15 @@ func (c *explainCommand) ask(ctx context.Context) (*explain.Report, error) {
 	if err != nil || base.Host == "" {
 		return nil, unusable{fmt.Errorf("--server=%s: want a URL like http://127.0.0.1%s", *c.server, listenAddress)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+	client, err := c.client(base)
+	if err != nil {
+		return nil, unusable{err}
+	}
 	path := strings.TrimSuffix(base.String(), "/") + "/api/v1/endpoints/" + url.PathEscape(*c.target) + "/explain"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, unusable{fmt.Errorf("--server: %w", err)}
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask the exporter, which --server names: %w", err)
@@ -102,13 +106,39 @@ func (c *explainCommand) ask(ctx context.Context) (*explain.Report, error) {
 	return readReport(resp)
 }
 
+// client returns a client that asks the exporter with the flags of access. A key becomes
+// the password of the user of its URL.
+func (c *explainCommand) client(server *url.URL) (*http.Client, error) {
+	anonymous := *server
+	anonymous.User = nil
+	e, err := fleet.EndpointAt(anonymous.String())
+	if err != nil {
+		return nil, fmt.Errorf("--server: %w", err)
+	}
+	if err := c.access.apply(e); err != nil {
+		return nil, err
+	}
+	if name := server.User.Username(); name != "" && e.HTTP.Authorization != nil {
+		server.User = url.UserPassword(name, string(e.HTTP.Authorization.Credentials))
+		e.HTTP.Authorization = nil
+	}
+	client, err := foreign.Limits{Time: askTimeout, Bytes: maxAnswerBytes}.Client(&e.HTTP.HTTPClientConfig, "explain")
+	if err != nil {
+		return nil, fmt.Errorf("--server: %w", err)
+	}
+	return client, nil
+}
+
 // readReport reads the answer of an exporter.
 func readReport(resp *http.Response) (*explain.Report, error) {
 	var answer struct {
 		explain.Report
 		Error string `json:"error"`
 	}
-	err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer)
+	text, err := foreign.ReadAll(resp.Body, maxAnswerBytes)
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
 	switch {
 	case err == nil && answer.Error != "":
 		return nil, fmt.Errorf("the exporter at %s: %.200s", resp.Request.URL.Host, answer.Error)

@@ -30,7 +30,7 @@ func TestExplainURL(t *testing.T) {
 			t.Errorf("%s: %v:\n%s", path, err, got.stdout)
 		}
 	}
-	f("/fault/status_401/v1", explain.Credentials, "down", "Invalid API key")
+	f("/fault/status_401/v1", explain.KeyMissing, "down", "Invalid API key")
 	f("/fault/html_200/v1", explain.Request, "down", "text/html")
 	f("", explain.Healthy, "up", "3 of the latest 3 probes succeeded")
 }
@@ -50,6 +50,7 @@ endpoints: [{name: "a b", url: %s/fault/status_404/v1, api: openai-chat, model: 
 		t.Errorf("exit code %d, %s:\n%s", got.code, got.stderr, got.stdout)
 	}
 	refused(t, cli.ExitFailure, []string{"inference_exporter: the exporter at 127.0.0.1:[0-9]+: there is no endpoint of this name"}, "explain", "--server="+p.base, "other")
+	refused(t, cli.ExitFailure, []string{`inference_exporter: .*: there is no endpoint of this name; did you mean "a b"\?`}, "explain", "--server="+p.base, "a-b")
 	waitForRow(t, p, `"cause":"request"`)
 	resp, body := p.get("/api/v1/endpoints/a%20b/verdict?allow=degraded")
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), `"ok":false,"state":"down"`) {
@@ -70,6 +71,43 @@ func waitForRow(t *testing.T, p *program, text string) {
 		case <-deadline:
 			t.Fatalf("no %s in the rows", text)
 		}
+	}
+}
+
+// TestExplainHasTheFlagsOfProbe checks that what is explained may need a key, a protocol or
+// a file, and that the exporter may need a password.
+func TestExplainHasTheFlagsOfProbe(t *testing.T) {
+	const key = "k-3f9a1c77"
+	t.Setenv("EXPLAIN_TEST_KEY", key)
+	s := simulator.New(testlab.Quick()).Handler()
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Api-Key") != key {
+			http.Error(w, "no key", http.StatusUnauthorized)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
+modules: {tiny: {input_tokens: 16, output_tokens: 2}}
+endpoints: [{name: own, url: %s, api: anthropic, model: simulated-8b, http: {http_headers: {x-api-key: {secrets: ["${EXPLAIN_TEST_KEY}"]}}}}]`, url))
+	for _, args := range [][]string{
+		{"--key-env=EXPLAIN_TEST_KEY", "--api=anthropic", "--timeout=20s", url},
+		{"--header=x-api-key: " + key, url},
+		{"--config.file=" + file, "--module=tiny", "own"},
+	} {
+		got := runToEnd(t, append([]string{"explain", "-n", "1"}, args...)...)
+		if got.code != cli.ExitOK || !strings.Contains(got.stdout, "("+string(explain.Healthy)+")") {
+			t.Errorf("%v: exit code %d, %s:\n%s", args, got.code, got.stderr, got.stdout)
+		}
+	}
+	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": fmt.Sprintf("asked by %q with %q", user, r.Header.Get("Authorization")[:6]+password)})
+	}))
+	defer exporter.Close()
+	for user, want := range map[string]string{"": `asked by "" with "Bearer"`, "me@": `asked by "me" with "Basic ` + key + `"`} {
+		server := strings.Replace(exporter.URL, "://", "://"+user, 1)
+		refused(t, cli.ExitFailure, []string{"inference_exporter: the exporter at .*: " + want}, "explain", "--server="+server, "--key-env=EXPLAIN_TEST_KEY", "e")
 	}
 }
 

@@ -131,8 +131,8 @@ func (g *gate) run(ctx context.Context, env environment) error {
 // probe probes pairs until the comparison is decided, or all are done. The error is why
 // it ended before.
 func (g *gate) probe(ctx context.Context, env environment, comparison *compare.Comparison) error {
-	progress := newProgress(env.Stderr, g.maxPairs)
-	defer progress.clear()
+	progress := newProgress(env.Stderr, "comparing", g.maxPairs)
+	defer progress.end()
 	order := rand.New(rand.NewPCG(g.seed, 0))
 	for comparison.Pairs() < g.maxPairs && comparison.Verdict() == compare.Undecided {
 		if comparison.Pairs() > 0 && !pause(ctx, g.interval) {
@@ -141,7 +141,7 @@ func (g *gate) probe(ctx context.Context, env environment, comparison *compare.C
 		if comparison.Hopeless() {
 			return fmt.Errorf("no latency of both sides in %d pairs", comparison.Pairs())
 		}
-		progress.draw(comparison.Pairs(), g.baseline.report.Results, g.candidate.report.Results)
+		progress.set(comparison.Pairs(), g.baseline.report.Results.Failed()+g.candidate.report.Results.Failed())
 		sides := []*side{g.baseline, g.candidate}
 		order.Shuffle(len(sides), func(i, j int) { sides[i], sides[j] = sides[j], sides[i] })
 		figures := map[*side]compare.Figures{}

@@ -26,14 +26,14 @@ type hardware struct {
 func newHardware(env environment, in senses, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
 	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger}}
 	var err error
-	if h.pages, err = pages.New(pages.Options{UserAgent: fleet.UserAgent(), Logger: env.logger}); err != nil {
+	if h.pages, err = pages.New(pages.Options{UserAgent: fleet.UserAgent(), Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
 		return nil, err
 	}
 	r.MustRegister(collector.NewGPUPages(h.pages.Statuses))
 	probes.WatchGPUs(h.snapshots)
 	r.MustRegister(collector.NewGPU(h.snapshots))
 	if in.pods {
-		h.pods = pods.New(pods.Options{Socket: in.socket, Logger: env.logger})
+		h.pods = pods.New(pods.Options{Socket: in.socket, Logger: env.logger, Secrets: env.secrets.Secrets()})
 		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.snapshots))
 	}
 	return h, nil
@@ -43,15 +43,15 @@ func newHardware(env environment, in senses, hasPages bool, r prometheus.Registe
 // nothing else is read, they are those of NVIDIA, unless the PCI bus lists AMD's alone.
 func newSources(env environment, in senses, required bool) []*gpu.Poller {
 	if in.simulated {
-		return []*gpu.Poller{gpu.New(gpu.Simulated(), gpu.Options{Required: required, Logger: env.logger})}
+		return []*gpu.Poller{gpu.New(gpu.Simulated(), gpu.Options{Required: required, Logger: env.logger, Secrets: env.secrets.Secrets()})}
 	}
 	hasAMD, hasNVIDIA := amd.Present(in.sysfs)
 	sources := []*gpu.Poller{gpu.New(gpu.NVML(""), gpu.Options{
-		Required: required && (hasNVIDIA || !hasAMD), Processes: in.processes, Logger: env.logger,
+		Required: required && (hasNVIDIA || !hasAMD), Processes: in.processes, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	})}
 	if hasAMD {
 		sources = append(sources, gpu.NewScanning(amd.New(in.sysfs), gpu.Options{
-			Required: required && !hasNVIDIA, Logger: env.logger,
+			Required: required && !hasNVIDIA, Logger: env.logger, Secrets: env.secrets.Secrets(),
 		}))
 	}
 	return sources

@@ -18,11 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // hourVariable is the environment variable with the duration of BenchmarkHour.
@@ -113,7 +111,7 @@ func (h *hour) minute() {
 	h.at = now
 	m := h.metrics()
 	scrape := time.Since(now).Seconds()
-	cpu := h.processor()
+	cpu := processorTime(h.b, h.pid)
 	errors := h.errors(100)
 	h.total.add(&errors)
 	h.memory = append(h.memory, residentMemory(h.b, h.pid))
@@ -136,7 +134,7 @@ func (h *hour) report() {
 	h.b.ReportMetric(missed, "missed-runs")
 	h.b.ReportMetric(m.imprecise, "imprecise-probes")
 	h.b.ReportMetric(m.probes, "probes")
-	h.b.ReportMetric(100*h.processor()/time.Since(h.began).Seconds(), "cpu-%")
+	h.b.ReportMetric(100*processorTime(h.b, h.pid)/time.Since(h.began).Seconds(), "cpu-%")
 	h.b.Logf("missed: %v, lag: %s", m.missed, m.lag)
 }
 
@@ -219,20 +217,6 @@ func (l lagBuckets) String() string {
 		return math.Inf(1)
 	}
 	return fmt.Sprintf("p50 <= %g s, p99 <= %g s", bound(0.5), bound(0.99))
-}
-
-// processor returns the processor time of the daemon in seconds.
-func (h *hour) processor() float64 {
-	h.b.Helper()
-	p, err := procfs.NewProc(h.pid)
-	if err != nil {
-		h.b.Fatal(err)
-	}
-	stat, err := p.Stat()
-	if err != nil {
-		h.b.Fatal(err)
-	}
-	return stat.CPUTime()
 }
 
 // hourErrors are errors in microseconds.

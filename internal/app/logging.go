@@ -15,28 +15,27 @@ import (
 
 	"github.com/go-kit/log"
 
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // newLogger returns a logger that writes lines in the given format, "logfmt"
-// or "json", to w, without the secrets that redactor knows.
-func newLogger(w io.Writer, format string, level slog.Leveler, redactor *redactor) *slog.Logger {
+// or "json", to w, without the secrets.
+func newLogger(w io.Writer, format string, level slog.Leveler, secrets *safetext.Secrets) *slog.Logger {
 	enc := log.NewLogfmtLogger(log.NewSyncWriter(w))
 	if format == "json" {
 		enc = log.NewJSONLogger(log.NewSyncWriter(w))
 	}
-	return slog.New(&logHandler{encoder: enc, level: level, redactor: redactor})
+	return slog.New(&logHandler{encoder: enc, level: level, secrets: secrets})
 }
 
 // logHandler is a slog.Handler that lets a go-kit logger do the encoding.
 // prometheus/common/promslog does not: it encodes with slog's own handlers.
 type logHandler struct {
-	encoder  log.Logger
-	level    slog.Leveler
-	redactor *redactor
-	bound    []any  // key, value, ... of WithAttrs
-	prefix   string // open groups, each with a trailing dot
+	encoder log.Logger
+	level   slog.Leveler
+	secrets *safetext.Secrets
+	bound   []any  // key, value, ... of WithAttrs
+	prefix  string // open groups, each with a trailing dot
 }
 
 var _ slog.Handler = (*logHandler)(nil)
@@ -66,7 +65,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	})
 	for i := 1; i < len(kv); i += 2 {
 		if text, ok := kv[i].(string); ok {
-			kv[i] = h.redactor.clean(text)
+			kv[i] = h.secrets.Block(text, maxLogText)
 		}
 	}
 	err := h.encoder.Log(kv...)
@@ -162,30 +161,6 @@ func levelName(l slog.Level) string {
 
 // maxLogText bounds a text in a line of the log, in bytes.
 const maxLogText = 16 << 10
-
-// redactor knows the secrets of the active configuration, so that the log holds
-// none of them, whoever writes to it: libraries too. A nil redactor knows none.
-type redactor struct {
-	secrets atomic.Pointer[safetext.Secrets]
-	latest  []string // of the latest configuration; used by learn only
-}
-
-// learn takes the secrets of a configuration that may come into force. Those of
-// the one before are kept, as what is under way may still show them.
-func (r *redactor) learn(cfg *config.Config) {
-	latest := config.Secrets(cfg)
-	r.secrets.Store(safetext.NewSecrets(latest...).With(r.latest...).Indexed())
-	r.latest = latest
-}
-
-// clean returns a text without the secrets and without what does something to
-// a terminal.
-func (r *redactor) clean(text string) string {
-	if r != nil {
-		text = r.secrets.Load().Redact(text)
-	}
-	return safetext.Block(text, maxLogText)
-}
 
 const (
 	// maxLogLines is how many lines of the log wait for its reader.

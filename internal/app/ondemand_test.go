@@ -164,8 +164,8 @@ probe: {allow: [%q, %q, "*.example.com"]}
 	}
 	const badRequest, forbidden = http.StatusBadRequest, http.StatusForbidden
 	f(badRequest, "parameter target is missing")
-	f(badRequest, `target "nobody" is the name of no endpoint`, "target", "nobody")
-	f(badRequest, `target "127.0.0.1:80" is the name of no endpoint`, "target", "127.0.0.1:80")
+	f(badRequest, `no endpoint named "nobody"`, "target", "nobody")
+	f(badRequest, `no endpoint named "127.0.0.1:80"`, "target", "127.0.0.1:80")
 	f(badRequest, `unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`, "target", "good", "module", "fast")
 	f(badRequest, `unknown api "smtp"`, "target", "good", "api", "smtp")
 	f(badRequest, `model "a\x00b"`, "target", "good", "model", "a\x00b")

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
@@ -67,8 +68,8 @@ func TestConfigurationBecomesPipe(t *testing.T) {
 	}
 }
 
-// A key that has become a pipe fails the probes and the readings that need it.
-// They go on, and so does all else, and the exporter ends when it should.
+// A key that has become a pipe keeps the probes and the readings that need it from being
+// made, which is no failure of the endpoint. They go on, and so does all else, and the exporter ends when it should.
 func TestKeyBecomesPipe(t *testing.T) {
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	key := writeFile(t, "key", "secret-of-test")
@@ -84,17 +85,24 @@ endpoints:
 	}
 	before, _ := p.waitFor("good probes", func(got page) bool { return succeeded(got, "keyed") > 0 && succeeded(got, "open") > 0 })
 	pipeAt(t, key)
-	p.waitFor("failing probes beside good ones", func(got page) bool {
-		return got.Sum("inference_probe_results_total", "endpoint", "keyed", "outcome", "connect_error") >= 3 &&
-			succeeded(got, "open") > succeeded(before, "open")+3
+	got, _ := p.waitFor("skipped probes beside good ones, and no page of a server", func(got page) bool {
+		return got.Sum("inference_probe_skipped_total", "endpoint", "keyed", "reason", "secret_missing") >= 3 &&
+			succeeded(got, "open") > succeeded(before, "open")+3 && !got.Has("inference_server_up", "endpoint", "keyed")
 	})
+	for _, o := range result.Outcomes() {
+		if n := got.Sum("inference_probe_results_total", "endpoint", "keyed", "outcome", string(o)); n > 0 && o != result.Success {
+			t.Errorf("the endpoint is charged with %s for want of a file", o)
+		}
+	}
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(key, []byte("another-secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.waitFor("good probes with the new key", func(got page) bool { return succeeded(got, "keyed") > succeeded(before, "keyed")+3 })
+	p.waitFor("good probes with the new key", func(got page) bool {
+		return succeeded(got, "keyed") > succeeded(before, "keyed")+3 && got.Sum("inference_server_up", "endpoint", "keyed") == 1
+	})
 	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}

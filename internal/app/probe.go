@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -25,23 +27,29 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
+// maxAtOnce is how many probes may run at once.
+const maxAtOnce = 1000
+
 // probeCommand probes one endpoint now, once or several times.
 type probeCommand struct {
 	request
 	baseline
-	target   *string
-	count    int
-	counted  bool // --count is given
-	interval *time.Duration
-	output   *string
+	target      *string
+	count       int
+	counted     bool // --count is given
+	concurrency int
+	interval    *time.Duration
+	output      *string
 }
 
 func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
-	p := &probeCommand{target: c.Arg("target", "URL or HOST:PORT, or name of an endpoint in --config.file.").Required().String()}
+	p := &probeCommand{target: c.Arg("target", "URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(endpointNames).String()}
 	p.request.addTo(c)
 	p.baseline.addTo(c)
-	c.Flag("count", "Number of probes, one after the other. With --baseline the most of them, and all of its own if it is not given.").
+	c.Flag("count", "Number of probes. With --baseline the most of them, and all of its own if it is not given.").
 		Short('n').Default("1").IsSetByUser(&p.counted).SetValue(cli.Whole(&p.count))
+	c.Flag("concurrency", "Number of probes at once, each with a connection of its own; without --count as many as this.").
+		Short('c').Default("1").SetValue(cli.Whole(&p.concurrency))
 	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
 	p.output = c.Flag("output", "Format of the output: text, json with one line for each probe, or with --baseline junit.").
 		Short('o').Default("text").Enum("text", "json", "junit")
@@ -61,8 +69,8 @@ type request struct {
 
 func (c *request) addTo(clause *kingpin.CmdClause) {
 	c.file = clause.Flag("config.file", "Configuration file with endpoints and modules.").String()
-	c.module = clause.Flag("module", "Module to probe with.").Default(config.Interactive).String()
-	c.api = clause.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").String()
+	c.module = clause.Flag("module", "Module to probe with.").Default(config.Interactive).HintAction(moduleNames).String()
+	c.api = clause.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").HintOptions(api.Names()...).String()
 	c.model = clause.Flag("model", "Model to ask for, instead of the endpoint's.").String()
 	c.prompt = clause.Flag("prompt", "Text to ask instead of the module's prompt. The answer is as long as the module allows, and shown where one endpoint is probed.").
 		PlaceHolder("TEXT").IsSetByUser(&c.asks).String()
@@ -80,6 +88,9 @@ func (c *probeCommand) run(ctx context.Context, env environment) error {
 
 // once probes as often as it is asked for.
 func (c *probeCommand) once(ctx context.Context, env environment) error {
+	if !c.counted {
+		c.count = max(c.count, c.concurrency)
+	}
 	if err := c.check(); err != nil {
 		return unusable{err}
 	}
@@ -90,15 +101,17 @@ func (c *probeCommand) once(ctx context.Context, env environment) error {
 	c.access.warn(env.Stderr)
 	dialer := prober.NewDialer()
 	defer dialer.Close()
-	p, err := t.NewProber(dialer)
+	probers, err := t.NewProbers(dialer, min(c.concurrency, c.count))
 	if err != nil {
 		return unusable{err}
 	}
-	defer p.Close()
-	if *c.with != "" {
-		return c.gate(ctx, env, p, t)
+	for _, p := range probers {
+		defer p.Close()
 	}
-	return c.probe(ctx, env, p, t)
+	if *c.with != "" {
+		return c.gate(ctx, env, probers[0], t)
+	}
+	return c.probe(ctx, env, probers, t)
 }
 
 // check refuses numbers that make no sense.
@@ -106,6 +119,10 @@ func (c *probeCommand) check() error {
 	switch {
 	case c.count < 1:
 		return fmt.Errorf("--count=%d: want at least 1", c.count)
+	case c.concurrency < 1 || c.concurrency > maxAtOnce:
+		return fmt.Errorf("--concurrency=%d: want 1 to %d", c.concurrency, maxAtOnce)
+	case c.concurrency > 1 && (*c.with != "" || *c.save != ""):
+		return errors.New("--concurrency: not with --baseline and --save-baseline, whose probes run one after the other")
 	case *c.interval < 0:
 		return fmt.Errorf("--interval=%s is negative", *c.interval)
 	case *c.output == "junit" && *c.with == "":
@@ -163,9 +180,9 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 		}
 		return cfg.Endpoints[0], cfg.Modules, nil
 	}
-	cfg, err := config.LoadForOne(*c.file, fleet.Checks()...)
+	cfg, err := loadConfig(config.LoadForOne, *c.file)
 	if err != nil {
-		return nil, nil, unusable{err}
+		return nil, nil, err
 	}
 	if e := fleet.FindEndpoint(cfg.Endpoints, target); e != nil {
 		return e, cfg.Modules, nil
@@ -174,7 +191,7 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 		target = withScheme(ctx, target, stderr)
 	}
 	if !fleet.IsURL(target) {
-		return nil, nil, unusable{fmt.Errorf("the target is the name of no endpoint in %s, and no URL%s", *c.file, nameHint(cfg, target))}
+		return nil, nil, unusable{fmt.Errorf("no endpoint named %q in %s, and it is not a URL%s", target, *c.file, nameHint(cfg, target))}
 	}
 	e, err := fleet.EndpointAt(target)
 	if err != nil {
@@ -183,7 +200,7 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 	return e, cfg.Modules, nil
 }
 
-// nameHint says what a target that is the name of no endpoint may be.
+// nameHint returns what a target without an endpoint of its name may be.
 func nameHint(cfg *config.Config, target string) string {
 	names := make([]string, len(cfg.Endpoints))
 	for i, e := range cfg.Endpoints {
@@ -211,13 +228,15 @@ func withTimeout(m *config.Module, limit time.Duration) *config.Module {
 }
 
 // probe probes, prints, and returns an error unless all succeeded.
-func (c *probeCommand) probe(ctx context.Context, env environment, p *fleet.Prober, target fleet.Target) error {
+func (c *probeCommand) probe(ctx context.Context, env environment, probers []*fleet.Prober, target fleet.Target) error {
 	t := target.Report()
 	o := probereport.Options{Width: fleet.ReportWidth, Color: wantsColor(env.Stdout), Answer: c.asks}
 	if c.count > 1 {
-		return c.repeat(ctx, env, p, target, o)
+		return c.repeat(ctx, env, probers, target, o)
 	}
-	all := p.Run(ctx, 0)
+	progress := c.progress(env)
+	all := probers[0].Run(ctx, 0)
+	progress.end()
 	results := all.All()
 	err := c.print(
 		func() error { return probereport.Text(env.Stdout, t, results, all.Skip(), o) },
@@ -248,20 +267,22 @@ func (c *probeCommand) printJSON(w io.Writer, t result.Target, results []*result
 
 // repeat runs until the count is reached or ctx ends, in which case the results so
 // far are shown. JSON is printed after each run.
-func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Prober, target fleet.Target, o probereport.Options) error {
+func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*fleet.Prober, target fleet.Target, o probereport.Options) error {
 	t := target.Report()
 	var s probereport.Summary
 	tracker := target.Tracker()
-	progress := newProgress(env.Stderr, c.count)
+	progress := c.progress(env)
+	defer progress.end()
+	gone := make(chan struct{})
+	defer close(gone)
 	began, done := time.Now(), 0
 	var runs []compare.Figures
-	for ; done < c.count && (done == 0 || pause(ctx, *c.interval)); done++ {
-		progress.draw(done, &s)
-		rungs := p.Run(ctx, 0)
+	for rungs := range c.runs(ctx, gone, probers) {
 		results := rungs.All()
 		if slices.ContainsFunc(results, isCanceled) {
-			break
+			continue // and so are those that follow
 		}
+		done++
 		s.Add(results...)
 		if len(results) > 0 {
 			runs = append(runs, compare.NewFigures(results))
@@ -274,8 +295,9 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Pro
 		if err := c.print(nothing, func() error { return c.printJSON(env.Stdout, t, results) }); err != nil {
 			return err
 		}
+		progress.set(done, s.Failed())
 	}
-	progress.clear()
+	progress.end()
 	err := c.print(
 		func() error { return s.Text(env.Stdout, t, o) },
 		func() error { return s.JSON(env.Stdout, t) },
@@ -289,6 +311,38 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, p *fleet.Pro
 		}
 	}
 	return c.verdict(&s, done)
+}
+
+// runs returns what comes of the runs, as many at once as there are probers, until the
+// count is reached, ctx ends, or who reads them is gone.
+func (c *probeCommand) runs(ctx context.Context, gone <-chan struct{}, probers []*fleet.Prober) <-chan fleet.Results {
+	all := make(chan fleet.Results)
+	var begun atomic.Int64
+	var workers sync.WaitGroup
+	for _, p := range probers {
+		workers.Go(func() {
+			for first := true; (first || pause(ctx, *c.interval)) && begun.Add(1) <= int64(c.count); first = false {
+				select {
+				case all <- p.Run(ctx, 0):
+				case <-gone:
+					return
+				}
+			}
+		})
+	}
+	go func() {
+		workers.Wait()
+		close(all)
+	}()
+	return all
+}
+
+// progress returns the progress of the probes: none where it would be among their JSON.
+func (c *probeCommand) progress(env environment) *progress {
+	if *c.output == "json" && isTerminal(env.Stdout) {
+		return nil
+	}
+	return newProgress(env.Stderr, "probing", c.count)
 }
 
 // nothingAsked is the error of probes of which each run was skipped, before or after
@@ -317,12 +371,12 @@ func (c *probeCommand) print(text, json func() error) error {
 // verdict is the error of repeats that did not all succeed, or of which not all
 // were done.
 func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
-	asked, good := s.Probes(), s.Outcome(result.Success)
+	asked, failed := s.Probes(), s.Failed()
 	switch {
 	case asked == 0 && s.Skipped() != nil:
 		return nothingAsked(s.Skipped())
-	case good < asked:
-		return fmt.Errorf("%d of %d probes failed", asked-good, asked)
+	case failed > 0:
+		return fmt.Errorf("%d of %d probes failed", failed, asked)
 	case done < c.count:
 		return fmt.Errorf("interrupted after %d of %d probes", done, c.count)
 	}
@@ -353,48 +407,4 @@ func isTerminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// progress is a bar on a terminal.
-type progress struct {
-	w     io.Writer // nil where nobody looks
-	total int
-}
-
-func newProgress(w io.Writer, total int) *progress {
-	if !isTerminal(w) {
-		w = nil
-	}
-	return &progress{w: w, total: total}
-}
-
-// progressWidth is the width of the bar, in columns.
-const progressWidth = 40
-
-// draw draws over what was drawn before.
-func (p *progress) draw(done int, sums ...*probereport.Summary) {
-	if p.w == nil {
-		return
-	}
-	full := progressWidth * done / p.total
-	failed := ""
-	if n := failures(sums); n > 0 {
-		failed = fmt.Sprintf(", %d failed", n)
-	}
-	fmt.Fprintf(p.w, "\r[%s%s] %d/%d%s", strings.Repeat("#", full), strings.Repeat("-", progressWidth-full), done, p.total, failed)
-}
-
-// failures counts the probes that did not succeed.
-func failures(sums []*probereport.Summary) (n int) {
-	for _, s := range sums {
-		n += s.Probes() - s.Outcome(result.Success)
-	}
-	return n
-}
-
-// clear makes room for the summary.
-func (p *progress) clear() {
-	if p.w != nil {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
-	"github.com/inference-exporter/inference_exporter/status"
-	"github.com/inference-exporter/inference_exporter/web"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
 // FuzzProbeParameters checks that no parameter of /probe reaches a host that the

@@ -10,7 +10,9 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +20,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
-	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
@@ -282,43 +283,91 @@ func TestProbeUsage(t *testing.T) {
 	f(`inference_exporter: required argument 'target' not provided, try inference_exporter probe --help`)
 	f(`inference_exporter: the target is no URL: .*`, "here")
 	f(`--endpoint: endpoints\[0\].url: want a URL that begins with http:// or https://`, "ftp://127.0.0.1")
-	f(`inference_exporter: the target is the name of no endpoint in \S+, and no URL`, "prod-eu", "--config.file="+file)
-	f(`inference_exporter: the target is the name of no endpoint in \S+, and no URL; discovered endpoints have names in the running exporter alone.*`, "a:1",
+	f(`inference_exporter: no endpoint named "[^"]+" in \S+, and it is not a URL`, "prod-eu", "--config.file="+file)
+	f(`inference_exporter: no endpoint named "[^"]+" in \S+, and it is not a URL; discovered endpoints have names in the running exporter alone.*`, "a:1",
 		"--config.file="+writeFile(t, "discovery.yml", "discovery: [{static_configs: [{targets: ['a:1']}]}]"))
 	f(`inference_exporter: target: a user or password in the URL; .*`, "http://me:hunter2@127.0.0.1:9", "--config.file="+file)
 	f(`inference_exporter: read configuration: .*`, "here", "--config.file=nowhere.yml")
 	f(`inference_exporter: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`, url, "--module=fast")
+	f(`inference_exporter: unknown module "interctive"; did you mean "interactive"\?`, url, "--module=interctive")
 	f(`inference_exporter: unknown api "smtp"; known: openai-chat, .*`, url, "--api=smtp")
 	f(`inference_exporter: model "a\\nb": want at most 256 bytes without control characters`, url, "--model=a\nb")
 	f(`inference_exporter: --count=0: want at least 1`, url, "-n", "0")
+	f(`inference_exporter: --concurrency=0: want 1 to 1000`, url, "-c", "0")
+	f(`inference_exporter: --concurrency: not with --baseline .*`, url, "-c", "2", "-n", "20", "--save-baseline=b.json")
 	f(`inference_exporter: --interval=-1s is negative`, url, "--interval=-1s")
 	f(`inference_exporter: --timeout=-1s: want more than 0s`, url, "--timeout=-1s")
 	f(`inference_exporter: --timeout=0s: want more than 0s`, url, "--timeout=0s")
 	f(`inference_exporter: --output=xml: want one of text, json, junit, try inference_exporter probe --help`, url, "--output=xml")
 }
 
+// TestProgress checks that the line counts while nothing comes, as of a server that hangs.
 func TestProgress(t *testing.T) {
-	var b bytes.Buffer
-	p := &progress{w: &b, total: 4}
-	var s probereport.Summary
-	p.draw(0, &s)
-	s.Add(&result.Result{Outcome: result.Success})
-	s.Add(&result.Result{Outcome: result.Overloaded})
-	p.draw(2, &s)
-	p.clear()
-	want := "\r[" + strings.Repeat("-", 40) + "] 0/4" +
-		"\r[" + strings.Repeat("#", 20) + strings.Repeat("-", 20) + "] 2/4, 1 failed" +
-		"\r\x1b[K"
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		p := &progress{w: &b, what: "probing", total: 4}
+		p.start()
+		time.Sleep(2500 * time.Millisecond)
+		p.set(2, 1)
+		p.end()
+		p.end()
+		time.Sleep(time.Minute)
+		empty, half := strings.Repeat("-", 40), strings.Repeat("#", 20)+strings.Repeat("-", 20)
+		want := "\r[" + empty + "] 0/4, 1s\x1b[K\r[" + empty + "] 0/4, 2s\x1b[K\r[" + half + "] 2/4, 1 failed, 2s\x1b[K\r\x1b[K"
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		b.Reset()
+		p = &progress{w: &b, what: "probing", total: 1}
+		p.start()
+		time.Sleep(1500 * time.Millisecond)
+		p.end()
+		if diff := cmp.Diff("\rprobing, 1s\x1b[K\r\x1b[K", b.String()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	if silent := newProgress(new(bytes.Buffer), "probing", 4); silent != nil {
+		t.Error("a line for nobody")
 	}
-	silent := newProgress(&b, 4) // no terminal
-	b.Reset()
-	silent.draw(1, &s)
-	silent.clear()
-	if b.Len() > 0 {
-		t.Errorf("a bar for nobody: %q", &b)
+}
+
+// TestProbesAtOnce has a server that answers only when so many requests wait for it.
+func TestProbesAtOnce(t *testing.T) {
+	const atOnce = 3
+	s := simulator.New(testlab.Quick()).Handler()
+	var mu sync.Mutex
+	waiting, full := 0, make(chan struct{})
+	wait := func() <-chan struct{} {
+		mu.Lock()
+		defer mu.Unlock()
+		own := full
+		if waiting++; waiting == atOnce {
+			close(full)
+			waiting, full = 0, make(chan struct{})
+		}
+		return own
 	}
+	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // until it is read, nobody sees that the client is gone
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if r.Method == http.MethodPost {
+			select {
+			case <-wait():
+			case <-r.Context().Done():
+			}
+		}
+		s.ServeHTTP(w, r)
+	}))
+	f := func(want int, args ...string) {
+		t.Helper()
+		got := runToEnd(t, append([]string{"probe", server, "--api=openai-chat", "--model=simulated-8b", "--timeout=10s", "-o", "json"}, args...)...)
+		all := documents(t, got.stdout)
+		if last := all[len(all)-1]; got.code != cli.ExitOK || len(all) != want+1 || last.Summary == nil || last.Summary.Outcomes[result.Success] != want {
+			t.Errorf("%v: exit code %d, %s\n%s", args, got.code, got.stderr, got.stdout)
+		}
+	}
+	f(atOnce, "-c", "3")
+	f(2*atOnce, "--concurrency=3", "-n", "6")
 }
 
 func TestColorsOnlyOnATerminal(t *testing.T) {

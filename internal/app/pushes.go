@@ -10,7 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
-	"github.com/inference-exporter/inference_exporter/otlp"
+	"github.com/inference-exporter/inference_exporter/internal/otlp"
 )
 
 // pushes is the push of metrics that the active configuration asks for, if any. It is

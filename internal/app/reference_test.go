@@ -113,7 +113,7 @@ func TestDescription(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"serve":      "prog [serve] [FLAGS]",
-		"check":      "prog check [FILE]",
+		"check":      "prog check [FLAGS] [FILE]",
 		"probe":      "prog probe [FLAGS] TARGET",
 		"completion": "prog completion SHELL",
 	} {

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/discovery"
+	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
-	"github.com/inference-exporter/inference_exporter/web"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
 // activeConfig is the configuration in use. It is safe for concurrent use.
@@ -133,7 +133,7 @@ func problemsOf(err error) []error {
 // activate puts a configuration into effect, all of it or, after an error, nothing.
 // What can fail comes first.
 func (d *daemon) activate(cfg *config.Config) error {
-	d.env.redactor.learn(cfg)
+	d.env.secrets.Replace(config.Secrets(cfg))
 	spans, err := d.traces.prepare(cfg.Tracing)
 	if err != nil {
 		return err

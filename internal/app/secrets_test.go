@@ -1,19 +1,44 @@
 package app
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
+	"log"
+	"maps"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/klauspost/compress/zstd"
 	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/grpc"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/inference-exporter/inference_exporter/gpu/amd/amdtest"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // canary is the key of the endpoints below. No eight characters of it may be
@@ -29,6 +54,10 @@ func formsOfKey() map[string]func(string) string {
 		"base64":    func(k string) string { return base64.StdEncoding.EncodeToString([]byte("user:" + k)) },
 		"hex":       func(k string) string { return hex.EncodeToString([]byte(k)) },
 		"query":     url.QueryEscape,
+		"bytes":     func(k string) string { return fmt.Sprint([]byte(k)) },
+		"hex list":  func(k string) string { return strings.ReplaceAll(fmt.Sprintf("% x", k), " ", ":") },
+		"twice":     func(k string) string { return url.QueryEscape(url.QueryEscape(k)) },
+		"long":      func(k string) string { return k + "\n" + strings.Repeat("x", 10_000) },
 		"split":     func(k string) string { return k[:15] + "\u200b" + k[15:30] + "\n" + k[30:] },
 		"cut":       func(k string) string { return k[:len(k)-3] },
 		"far along": func(k string) string { return strings.Repeat("x", 243) + " " + k },
@@ -94,8 +123,14 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	_, _ = io.Copy(io.Discard, r.Body)
 	parts := strings.Split(r.URL.Path, "/")
-	surface, form := surfaces()[parts[1]], formsOfKey()[parts[2]]
+	surface, form := surfaces()[parts[1]], formsOfKey()[parts[min(2, len(parts)-1)]]
+	if form == nil { // of an endpoint that was discovered
+		form = formsOfKey()["plain"]
+	}
 	switch {
+	case pagesOfOthers()[parts[1]] != "":
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		fmt.Fprint(w, strings.ReplaceAll(pagesOfOthers()[parts[1]], "POISON", strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\x00", "").Replace(form(key))))
 	case strings.HasSuffix(r.URL.Path, "/metrics"):
 		w.Header().Set("Content-Type", "text/plain; key="+key)
 		fmt.Fprintf(w, "vllm:num_requests_running{model_name=%s} 1\n%s broken\n", strconv.Quote(form(key)), form(key))
@@ -103,40 +138,146 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"object":"list","data":[{"id":%s,"owned_by":%[1]s},{"id":%s}]}`, quotedJSON(form(key)), quotedJSON("other "+form(key)))
 	case surface != nil:
 		surface(w, form(key))
+	case strings.HasPrefix(r.URL.Path, "/targets/"):
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Connection", "close") // which outlives the source
+		io.WriteString(w, targetsOf(r.Host, key))
 	default:
 		http.Error(w, "who is "+form(key), 404)
 	}
 }
 
-// What no endpoint can make the exporter do: show its key, in any form, in the
-// log, on a page or in a metric, or write control characters there.
+// pagesOfOthers are the pages of a gateway and of an exporter of GPUs, with a text of theirs
+// wherever one is shown.
+func pagesOfOthers() map[string]string {
+	return map[string]string{
+		"gateway": `litellm_deployment_state{model_id="POISON"} 2` + "\n" +
+			`litellm_deployment_total_requests_total{model_id="POISON"} 5` + "\n",
+		"gpus": `DCGM_FI_DEV_FB_USED{UUID="POISON",gpu="1",GPU_I_ID="3",GPU_I_PROFILE="POISON",Hostname="POISON",modelName="POISON",` +
+			`pci_bus_id="POISON",DCGM_FI_DRIVER_VERSION="POISON"} 40` + "\n",
+	}
+}
+
+// targetsOf is a list of targets at a host, each of which has the key in one form.
+func targetsOf(host, key string) string {
+	type group struct {
+		Targets []string          `json:"targets"`
+		Labels  map[string]string `json:"labels"`
+	}
+	var all []group
+	for _, name := range slices.Sorted(maps.Keys(formsOfKey())) {
+		text := formsOfKey()[name](key)
+		all = append(all,
+			group{[]string{host}, map[string]string{"__endpoint__": "found " + name, "__model__": "m", "team": text}},
+			group{[]string{host}, map[string]string{"__endpoint__": "of " + text, "__model__": text}},
+			group{[]string{host}, map[string]string{"__path__": "/" + text}},
+			group{[]string{host}, map[string]string{"__url__": "http://" + host + "/" + text}},
+			group{[]string{host}, map[string]string{"__modules__": text, "__engine__": text}},
+			group{[]string{text}, map[string]string{text: text}})
+	}
+	b, _ := json.Marshal(all) // never fails
+	return string(b)
+}
+
+// poisonedCard returns a sysfs of a card of AMD whose files have the key in a form.
+func poisonedCard(t *testing.T, form func(string) string) string {
+	sys := amdtest.Sysfs(t, "../../gpu/amd/testdata/mi300x.txt")
+	for _, name := range []string{"devices/mi300x/product_name", "devices/mi300x/unique_id", "module/amdgpu/version"} {
+		amdtest.Write(t, filepath.Join(sys, name), []byte(form(canary)))
+	}
+	return sys
+}
+
+// poisonedKubelet serves a kubelet whose pods have names with the key in a form.
+func poisonedKubelet(t *testing.T, form func(string) string) (socket string) {
+	socket = filepath.Join(t.TempDir(), "kubelet.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	podresources.RegisterPodResourcesListerServer(s, kubelet{name: form(canary)})
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	return socket
+}
+
+type kubelet struct {
+	podresources.UnimplementedPodResourcesListerServer
+	name string
+}
+
+func (k kubelet) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	devices := []*podresources.ContainerDevices{{ResourceName: "nvidia.com/gpu", DeviceIds: []string{"nvidia0", k.name}}}
+	return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{{
+		Name: k.name, Namespace: k.name, Containers: []*podresources.ContainerResources{{Name: k.name, Devices: devices}},
+	}}}, nil
+}
+
+// namedAfterKey returns a server whose certificate names itself after the key.
+func namedAfterKey(t *testing.T) *httptest.Server {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := pkix.Name{CommonName: canary + "\x1b\u202e", Organization: []string{canary}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: name, Issuer: name, DNSNames: []string{canary + "\x1b[31m\n"}, NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// receiver keeps the pushes and spans that it gets.
+type receiver struct {
+	mu       sync.Mutex
+	all      map[string][]byte // by path
+	requests map[string]int    // by path
+}
+
+// count returns how many requests came to a path.
+func (r *receiver) count(path string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.requests[path]
+}
+
+func (r *receiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
+	body := io.Reader(req.Body)
+	if unzipped, err := gzip.NewReader(req.Body); err == nil {
+		body = unzipped
+	}
+	text, _ := io.ReadAll(body)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[req.URL.Path] = append(r.all[req.URL.Path], text...)
+	r.requests[req.URL.Path]++
+}
+
+// What no endpoint, page, file, source of targets, kubelet or certificate can make the
+// exporter do: show a key, in any form, in the log, on a page, in a metric, a file or what
+// it sends, or write control characters there.
 func TestNoSurfaceShowsSecrets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	t.Cleanup(server.Close)
-	var file strings.Builder
-	fmt.Fprintf(&file, `
-global: {interval: 5s, timeout: 5s, limits: {in_flight: 500, in_flight_per_host: 500}}
-modules:
-  ask: {prompt: "Say yes.", fingerprint: true, log_answers: true, expect: {equals: "yes"}}
-endpoints:
-`)
-	var names []string
-	add := func(name, surface, form, more string) {
-		names = append(names, name)
-		fmt.Fprintf(&file, "  - {name: %q, url: %q, modules: [ask], http: {authorization: {credentials: %q}}, servers: {interval: 5s, urls: [%q]}%s}\n",
-			name, server.URL+"/"+url.PathEscape(surface)+"/"+url.PathEscape(form), canary,
-			server.URL+"/"+url.PathEscape(surface)+"/"+url.PathEscape(form)+"/metrics", more)
-	}
-	for form := range formsOfKey() {
-		for surface := range surfaces() {
-			add(surface+" "+form, surface, form, ", api: openai-chat, model: m")
-		}
-		add("detected "+form, "none", form, "")
-		add("listed "+form, "none", form, ", api: openai-chat")
-	}
-	p := start(t, "--config.file="+writeFile(t, "exporter.yml", file.String()), "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--log.level=debug")
-	// Each endpoint was asked, and the page read of each whose model is known.
-	pages := len(formsOfKey()) * len(surfaces())
+	collected := &receiver{all: map[string][]byte{}, requests: map[string]int{}}
+	receiver := testlab.Serve(t, collected)
+	file, names := poisonedConfig(server.URL, receiver, namedAfterKey(t).URL)
+	configured := writeFile(t, "exporter.yml", file)
+	state := t.TempDir()
+	p := start(t, "--config.file="+configured, "--web.listen-address=127.0.0.1:0", "--log.level=debug", "--state.path="+state,
+		"--gpu.sysfs="+poisonedCard(t, formsOfKey()["control"]), "--gpu.pod-resources",
+		"--gpu.pod-resources-socket="+poisonedKubelet(t, formsOfKey()["control"]))
+	// Each endpoint was asked, and each page read that can be: not that of GPUs with the longest labels.
+	broken := len(formsOfKey()) * len(surfaces())
 	p.waitFor("all endpoints", func(got page) bool {
 		asked := map[string]bool{}
 		for _, name := range []string{"inference_probe_results_total", "inference_probe_skipped_total"} {
@@ -146,18 +287,121 @@ endpoints:
 				}
 			}
 		}
-		return len(asked) == len(names) && len(p.stderr.lines("cannot read the server's page")) >= pages
+		return len(asked) >= len(names)+len(formsOfKey()) && len(p.stderr.lines("cannot read the server's page")) >= broken &&
+			got.Sum("inference_gpu_page_up") == float64(len(formsOfKey())-1) && got.Sum("inference_gpu_up", "source", "amdgpu") == 1 &&
+			got.Sum("inference_gateway_up") == float64(len(formsOfKey())) && got.Has("inference_gateway_backend_ready") && got.Sum("inference_gpu_pods_up") == 1
 	})
-	for _, path := range []string{"/metrics", "/", "/config", "/api/v1/endpoints", "/api/v1/self", "/api/v1/config"} {
-		_, body := p.get(path)
+	// The second push from here on has all of that.
+	pushes := collected.count("/v1/metrics")
+	p.waitFor("pushes and spans", func(page) bool {
+		return collected.count("/v1/metrics") >= pushes+2 && collected.count("/v1/traces") > 0
+	})
+	for path, header := range map[string][]string{
+		"/metrics": nil, "/": nil, "/config": nil, "/api/v1/endpoints": nil, "/api/v1/gpus": nil, "/api/v1/gateways": nil,
+		"/api/v1/self": nil, "/api/v1/config": nil, "/metrics#": {"Accept", "application/openmetrics-text; version=1.0.0"},
+		"/metrics##": {"Accept", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"},
+	} {
+		_, body := p.get(strings.TrimRight(path, "#"), header...)
+		if strings.HasSuffix(path, "##") {
+			wantNoKey(t, path, string(body))
+			continue
+		}
 		wantNoSecret(t, path, string(body))
 	}
 	for _, name := range names {
 		_, body := p.get("/api/v1/endpoints/" + url.PathEscape(name))
 		wantNoSecret(t, "the page of "+name, string(body))
 	}
+	for _, name := range []string{"message plain", "names control", "detected bytes", "certificate"} {
+		_, body := p.probePage("target", name, "debug", "true")
+		wantNoSecret(t, "a probe of "+name, body)
+		_, text := p.get("/api/v1/endpoints/" + url.PathEscape(name) + "/explain")
+		wantNoSecret(t, "the causes of "+name, string(text))
+		_, text = p.get("/endpoint/" + url.PathEscape(name))
+		wantNoSecret(t, "the status page of "+name, string(text))
+		for _, command := range []string{"probe", "explain"} {
+			got := runToEnd(t, command, "--config.file="+configured, name)
+			wantNoSecret(t, command+" "+name, got.stdout+got.stderr)
+		}
+	}
+	t.Setenv("CANARY", canary)
+	for form := range formsOfKey() {
+		got := runToEnd(t, "detect", "--key-env=CANARY", server.URL+"/none/"+url.PathEscape(form))
+		wantNoSecret(t, "detect "+form, got.stdout+got.stderr)
+	}
 	p.stop()
 	wantNoSecret(t, "the log", p.stderr.String())
+	for path, text := range collected.all {
+		wantNoKey(t, path, string(text))
+	}
+	wantNoSecretInFiles(t, state)
+}
+
+// poisonedConfig returns a configuration of a server that repeats the key that it is sent,
+// and the names of the endpoints in it.
+func poisonedConfig(server, receiver, tls string) (text string, names []string) {
+	var file strings.Builder
+	fmt.Fprintf(&file, `
+global: {interval: 5s, timeout: 5s, limits: {in_flight: 500, in_flight_per_host: 500}}
+metrics: {otlp_endpoint: %[1]q, interval: 5s, headers: {X-Key: %[3]q}}
+tracing: {otlp_endpoint: %[1]q, headers: {X-Key: %[3]q}}
+modules:
+  ask: {prompt: "Say yes.", fingerprint: true, log_answers: true, expect: {equals: "yes"}}
+discovery:
+  - {api: openai-chat, modules: [ask], http: {authorization: {credentials: %[3]q}}, allow: [127.0.0.1], http_sd_configs: [{url: "%[2]s/targets/plain", authorization: {credentials: %[3]q}}]}
+`, receiver, server, canary)
+	pages := func(section, kind string) {
+		file.WriteString(section)
+		for form := range formsOfKey() {
+			fmt.Fprintf(&file, "%s{urls: [%q], interval: 5s, http: {authorization: {credentials: %q}}}\n",
+				strings.Repeat(" ", 4)+strconv.Quote(kind+" "+form)+": ", server+"/"+kind+"/"+url.PathEscape(form)+"/metrics", canary)
+		}
+	}
+	pages("gpus:\n  pages:\n", "gpus")
+	pages("gateways:\n", "gateway")
+	file.WriteString("endpoints:\n")
+	add := func(name, surface, form, more string) {
+		names = append(names, name)
+		fmt.Fprintf(&file, "  - {name: %q, url: %q, modules: [ask], http: {authorization: {credentials: %q}}, servers: {interval: 5s, urls: [%q]}%s}\n",
+			name, server+"/"+url.PathEscape(surface)+"/"+url.PathEscape(form), canary,
+			server+"/"+url.PathEscape(surface)+"/"+url.PathEscape(form)+"/metrics", more)
+	}
+	for form := range formsOfKey() {
+		for surface := range surfaces() {
+			add(surface+" "+form, surface, form, ", api: openai-chat, model: m")
+		}
+		add("detected "+form, "none", form, ", gateway: "+strconv.Quote("gateway "+form))
+		add("listed "+form, "none", form, ", api: openai-chat")
+	}
+	fmt.Fprintf(&file, "  - {name: certificate, url: %q, modules: [ask], api: openai-chat, model: m, http: {authorization: {credentials: %q}}}\n", tls, canary)
+	return file.String(), append(names, "certificate")
+}
+
+// wantNoSecretInFiles looks at the files of a state.
+func wantNoSecretInFiles(t *testing.T, directory string) {
+	t.Helper()
+	found := 0
+	err := filepath.WalkDir(directory, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil || filepath.Ext(name) != ".zst" {
+			return err
+		}
+		unpacked, err := zstd.NewReader(bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		defer unpacked.Close()
+		plain, err := io.ReadAll(unpacked)
+		found += len(plain)
+		wantNoSecret(t, name, string(plain))
+		return err
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d bytes in files of the state: %v", found, err)
+	}
 }
 
 // endpointOf returns the endpoint that a series is of.
@@ -170,24 +414,32 @@ func endpointOf(m *dto.Metric) string {
 	return ""
 }
 
-// wantNoSecret fails where a text holds eight characters of the canary in a
-// row, as they are or encoded, or a character that does something to a terminal.
+// wantNoSecret fails where a text holds the canary, or a character that does something
+// to a terminal.
 func wantNoSecret(t *testing.T, where, text string) {
+	t.Helper()
+	wantNoKey(t, where, text)
+	if i := strings.IndexAny(text, "\x1b\x00\u009b\u202e"); i >= 0 {
+		t.Errorf("%s holds a control character: %q", where, text[max(0, i-60):min(len(text), i+60)])
+	}
+}
+
+// wantNoKey fails where a text or protobuf holds eight characters of the canary in a row,
+// as they are or encoded.
+func wantNoKey(t *testing.T, where, text string) {
 	t.Helper()
 	lower := strings.ToLower(text)
 	for name, form := range map[string]string{
 		"as it is": canary, "JSON": quotedJSON(canary), "query": url.QueryEscape(canary), "hex": hex.EncodeToString([]byte(canary)),
+		"bytes": fmt.Sprint([]byte(canary)), "hex list": formsOfKey()["hex list"](canary), "twice": formsOfKey()["twice"](canary),
 		"base64": base64.StdEncoding.EncodeToString([]byte("user:" + canary))[8:], // after the name, which is no secret
 	} {
-		form = strings.ToLower(strings.Trim(form, `"=`))
+		form = strings.ToLower(strings.Trim(form, `"=[]`))
 		for i := 0; i+8 <= len(form); i++ {
 			if at := strings.Index(lower, form[i:i+8]); at >= 0 {
-				t.Errorf("%s holds %q of the key (%s): %q", where, form[i:i+8], name, text[max(0, at-80):min(len(text), at+80)])
+				t.Errorf("%s holds %q of the key (%s): %q", where, form[i:i+8], name, lower[max(0, at-80):min(len(lower), at+80)])
 				return
 			}
 		}
-	}
-	if i := strings.IndexAny(text, "\x1b\x00\u009b\u202e"); i >= 0 {
-		t.Errorf("%s holds a control character: %q", where, text[max(0, i-60):min(len(text), i+60)])
 	}
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
-	"github.com/inference-exporter/inference_exporter/internal/files"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
-	"github.com/inference-exporter/inference_exporter/web"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
 // runbooks is where the runbooks are published.
@@ -38,7 +38,7 @@ const maxWebConfigBytes = 1 << 20
 
 const (
 	// shutdownTimeout is how long open requests may take to finish.
-	shutdownTimeout = 3 * time.Second
+	shutdownTimeout = 500 * time.Millisecond
 	// The other limits keep slow clients from holding connections, and stuck
 	// readers of the metrics from holding off the other ones.
 	readTimeout  = 10 * time.Second
@@ -60,6 +60,7 @@ type serveCommand struct {
 	senses      senses
 	state       stateFlag
 	web         *toolkit.FlagConfig
+	source      source
 }
 
 // senses are the ways to look at an endpoint that are in use.
@@ -92,7 +93,7 @@ func (f *gpuFlags) addFlags(c *kingpin.CmdClause) {
 func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 	cmd := &serveCommand{
 		file:        c.Flag("config.file", "Configuration file.").String(),
-		endpoints:   c.Flag("endpoint", "URL of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").Strings(),
+		endpoints:   c.Flag("endpoint", "URL or HOST:PORT of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").Strings(),
 		model:       c.Flag("model", "Model to ask for at the URLs of --endpoint. It is needed where a server has several.").PlaceHolder("NAME").String(),
 		metricsPath: c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").String(),
 		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration file, as SIGHUP does, and let POST and DELETE /api/v1/endpoints/NAME/mute mute an endpoint.").Bool(),
@@ -120,6 +121,9 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	surviveBrokenPipes()
+	for i, target := range *c.endpoints {
+		(*c.endpoints)[i] = withScheme(ctx, target, env.Stderr)
+	}
 	cfg, err := c.load()
 	if err != nil {
 		return err
@@ -140,7 +144,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 // checkWebConfig checks the file that --web.config.file names; "" is none.
 func checkWebConfig(name string) error {
 	if name != "" {
-		if err := files.Check(name, maxWebConfigBytes); err != nil {
+		if err := foreign.CheckFile(name, maxWebConfigBytes); err != nil {
 			return err
 		}
 	}
@@ -155,7 +159,7 @@ func (c *serveCommand) load() (*config.Config, error) {
 	case *c.model != "" && len(*c.endpoints) == 0:
 		return nil, unusable{errors.New("--model goes with --endpoint; in a configuration file an endpoint has the key model")}
 	case *c.file != "":
-		return loadConfig(*c.file)
+		return loadConfig(c.source.load, *c.file)
 	case len(*c.endpoints) > 0:
 		return c.fromURLs()
 	case c.senses.gpu && !c.senses.probe && !c.senses.server:

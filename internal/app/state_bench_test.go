@@ -13,8 +13,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/store"
-	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // boardOf returns a board of n endpoints with an open series each, and its clock.

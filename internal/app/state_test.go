@@ -14,8 +14,8 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
-	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // detail returns what the API shows of an endpoint.

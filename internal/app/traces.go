@@ -10,7 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
-	"github.com/inference-exporter/inference_exporter/tracing"
+	"github.com/inference-exporter/inference_exporter/internal/tracing"
 )
 
 // traces is the export of traces that the active configuration asks for, if any.

@@ -64,12 +64,11 @@ func Describe(app *kingpin.Application) Description {
 			Name: c.Name, Help: c.Help, IsDefault: c.Default, Text: texts[c.Name], Examples: examples[c.Name],
 			Flags: describeFlags(c.Flags, clause.FlagCompletion),
 		}
-		for i, a := range c.Args {
-			arg := Arg{Name: strings.ToUpper(a.Name), Help: a.Help, Required: a.Required}
-			if i == 0 { // the parser lists the values of the argument that comes next
-				arg.Options = clause.CmdCompletion(&kingpin.ParseContext{})
-			}
-			text.Args = append(text.Args, arg)
+		for _, a := range c.Args {
+			text.Args = append(text.Args, Arg{
+				Name: strings.ToUpper(a.Name), Help: a.Help, Required: a.Required,
+				Options: clause.CmdCompletion(&kingpin.ParseContext{}), // of the first; a second has the same
+			})
 		}
 		all.Commands = append(all.Commands, text)
 	}
@@ -216,7 +215,8 @@ func Signals() []Meaning {
 func commandTexts() map[string]string {
 	return map[string]string{
 		"serve": "Runs until SIGINT or SIGTERM, and then ends within 5 seconds. It needs --config.file or --endpoint, unless it reads GPUs alone.",
-		"check": "Exit code 0 and a line with the number of endpoints and probes for a good file, 2 for a bad one, with a line for each problem. " +
+		"check": "Exit code 0 for a good file, with what its probes take in a day: tokens and, where tokens have a price, money; and a note on each budget that is used up before. " +
+			"Exit code 2 for a bad one, with a line for each problem. " +
 			"Asks no endpoint anything.",
 		"demo": "Needs no configuration, no endpoint and no GPU: a healthy, a saturated and a failing server are simulated, one that is asked in bursts, one that always answers, often wrongly, and one that embeds texts.",
 		"probe": "TARGET is a URL, or with --config.file the name of an endpoint in it. Without a scheme, HOST:PORT is asked by HTTP, or by HTTPS if only that is spoken there. Prints where the time went and, after a failure, what to " +
@@ -228,9 +228,9 @@ func commandTexts() map[string]string {
 			"After each pair a sequential test of TTFT, TPOT, failures and wrong answers looks whether the candidate is worse than the baseline by more than a margin. " +
 			"Exit code 0 where it is not, 1 where it is, 2 where the pairs did not suffice, or could not be probed.",
 		"explain": "TARGET is the name of an endpoint, of which the running exporter at --server is asked, or a URL, which is probed a few times and whose servers' page " +
-			"is read where there is one. Exit code 0 whatever the cause is, 1 where nothing could be asked.",
-		"modules": "Lists the built-in modules and, with --config.file, those of the file.",
-		"rules":   "Prints YAML for rule_files of Prometheus. What the rules cannot detect with a configuration is listed at the top, as comments.",
+			"is read where there is one. With --config.file an endpoint of the file is probed too, with its key. Exit code 0 whatever the cause is, 1 where nothing could be asked.",
+		"modules": "Lists the built-in modules and, with --config.file, those of the file, of which it needs no secret.",
+		"rules":   "Needs no secret of the file. Prints YAML for rule_files of Prometheus. What the rules cannot detect with a configuration is listed at the top, as comments.",
 		"simulate": "Queueing, batching and a prefix cache as an engine has them, and every protocol. What it did, to the nanosecond, is on " +
 			"/simulator/state. Runs until SIGINT or SIGTERM.",
 		"man":        "The page is the same for every build of a version.",
@@ -250,7 +250,8 @@ func commandExamples() map[string][]Example {
 			{"inference_exporter --no-collector.probe --no-collector.server --collector.gpu", "The GPUs of this machine alone."},
 		},
 		"check": {
-			{"inference_exporter check endpoints.yml", "Before a restart, or in the CI of the file."},
+			{"inference_exporter check endpoints.yml", "Before a restart."},
+			{"inference_exporter check --no-secrets endpoints.yml", "In the CI of the file, which has no keys."},
 			{`inference_exporter check endpoints.yml && kill -HUP "$(pidof inference_exporter)"`, "A reload, if the file is good."},
 		},
 		"demo": {
@@ -262,6 +263,7 @@ func commandExamples() map[string][]Example {
 			{"inference_exporter probe --config.file=endpoints.yml --module=canary llama-prod", "As the daemon would, with the endpoint's keys and the module's question."},
 			{"inference_exporter probe --key-env=OPENAI_API_KEY --model=gpt-5-mini https://api.openai.com", "A hosted service, with the key in the environment."},
 			{"inference_exporter probe -n 20 -o json http://vllm.internal:8000", "Twenty probes and a summary, a line of JSON each."},
+			{"inference_exporter probe -n 100 -c 10 http://vllm.internal:8000", "A hundred probes, ten at once: how it is under load."},
 			{"inference_exporter probe -n 200 --save-baseline=llama.json http://vllm.internal:8000", "Two hundred probes, whose figures are kept."},
 			{"inference_exporter probe --baseline=llama.json http://vllm.internal:8000", "Compares with them after an upgrade."},
 			{"inference_exporter probe --prompt=Hello http://vllm.internal:8000", "A question of your own, with the answer."},
@@ -277,6 +279,7 @@ func commandExamples() map[string][]Example {
 		"explain": {
 			{"inference_exporter explain llama-prod", "What the exporter on this machine knows of its endpoint."},
 			{"inference_exporter explain --server=http://exporter.internal:10115 llama-prod", "The same from elsewhere."},
+			{"inference_exporter explain --server=https://me@exporter.internal:10115 --key-env=EXPORTER_PASSWORD llama-prod", "From one that wants a password."},
 			{"inference_exporter explain http://vllm.internal:8000", "Five probes from here and the server's page, without a running exporter."},
 		},
 		"modules": {

@@ -81,6 +81,9 @@ func (l Description) unknownCommand(word string) error {
 	if slices.Contains(known, word) {
 		return fmt.Errorf("%q follows flags of another command; the command comes first", word)
 	}
+	if strings.Contains(word, ":") { // a URL, or HOST:PORT
+		return fmt.Errorf("%q is no command: to ask it once, %s probe %s; to keep asking, %[2]s --endpoint=%[3]s", word, l.Name, word)
+	}
 	return unknown(fmt.Sprintf("unknown command %q", word), nearest.Guess(word, known), l.Name+" --help")
 }
 

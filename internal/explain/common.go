@@ -30,8 +30,10 @@ type Peer struct {
 	Endpoint string
 	// Cause is that of the endpoint alone; Healthy while it is up, "" while nothing is
 	// known of it.
-	Cause   Cause
-	Since   time.Time
+	Cause Cause
+	Since time.Time
+	// Well is when the latest probe started that succeeded; zero is never.
+	Well    time.Time
 	Factors []Factor
 }
 
@@ -60,7 +62,7 @@ func classOf(c Cause) Cause {
 	switch c {
 	case Network, ProcessGone, GatewayLost:
 		return Network
-	case "", Healthy, Unknown, Common, ExporterBusy, HeldBack, ModelChanged:
+	case "", Healthy, Unknown, Common, ExporterBusy, HeldBack, KeyMissing, ModelChanged:
 		return ""
 	}
 	return c
@@ -142,7 +144,8 @@ func sharedBy(factor Factor, peers []*Peer) []*Shared {
 	var all []*Shared
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
 		failing := atOnce(byClass[class])
-		if len(failing) < fewest(factor.Kind) || float64(len(failing)) < mostly*float64(known) {
+		if len(failing) < fewest(factor.Kind) || float64(len(failing)) < mostly*float64(known) ||
+			isMachine(factor.Kind) && refuted(peers, failing) {
 			continue
 		}
 		s := &Shared{Factor: factor, Cause: failing[0].Cause, All: known}
@@ -155,7 +158,15 @@ func sharedBy(factor Factor, peers []*Peer) []*Shared {
 	return all
 }
 
-// atOnce returns the largest group that began to fail at the same time.
+// refuted reports whether one of the endpoints of a machine was well after those that fail
+// began to: it is not the machine.
+func refuted(peers, failing []*Peer) bool {
+	last := failing[len(failing)-1].Since
+	return slices.ContainsFunc(peers, func(p *Peer) bool { return p.Cause == Healthy && p.Well.After(last) })
+}
+
+// atOnce returns the largest group that began to fail at the same time, in the order in
+// which they did.
 func atOnce(peers []*Peer) []*Peer {
 	slices.SortFunc(peers, func(a, b *Peer) int { return a.Since.Compare(b.Since) })
 	var best []*Peer
@@ -179,6 +190,9 @@ func everything(peers []Peer, known int, found map[string]*Shared) map[string]*S
 		all = append(all, &peers[i])
 	}
 	for _, s := range sharedBy(Factor{Kind: Everything}, all) {
+		if slices.Contains([]Cause{Request, Quota, Loading, ServerError, AnswersBroken}, s.Cause) {
+			continue // a server says so, which is not on this side
+		}
 		s.All = known
 		for _, name := range s.Endpoints {
 			if old := found[name]; old == nil || len(old.Endpoints) < len(s.Endpoints) {

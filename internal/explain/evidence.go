@@ -21,6 +21,10 @@ type Evidence struct {
 	State  health.State
 	// Since is when the state began.
 	Since time.Time
+	// Failing counts the probes since then, while some fail; nil is not known.
+	Failing *Tally
+	// NoKey says that the configuration of the endpoint has no key.
+	NoKey bool
 	// Probes are the latest probes that count for the state, in the order of their
 	// start.
 	Probes []Probe
@@ -43,6 +47,10 @@ type Evidence struct {
 	Exporter    Exporter
 	Common      *Shared
 }
+
+// Tally counts the probes of an incident: of how many Failed did, and in how many Spells
+// in which the endpoint was down.
+type Tally struct{ Failed, Of, Spells int }
 
 // Probe is what one probe came to.
 type Probe struct {
@@ -153,6 +161,8 @@ type Servers struct {
 	// TTFT, Queue, Prefill and InterToken are means of the servers' own histograms, in
 	// seconds.
 	TTFT, Queue, Prefill, InterToken *Level
+	// Started is when the process that is youngest started; zero is not known.
+	Started time.Time
 	// Idle is whether no request ran and none waited while a probe waited that timed out.
 	Idle *bool
 	// Stuck is how long the server that is longest without progress has generated nothing

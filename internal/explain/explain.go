@@ -22,10 +22,12 @@ const (
 	DNS             Cause = "dns"               // name resolution
 	Network         Cause = "network"           // routes, firewalls, lost packets
 	Certificate     Cause = "certificate"       // TLS
-	Credentials     Cause = "credentials"       // a wrong or missing key
+	KeyMissing      Cause = "key_missing"       // no key is configured
+	Credentials     Cause = "credentials"       // a wrong key
 	Quota           Cause = "quota"             // a rate limit
 	Request         Cause = "request"           // a wrong model, api or URL
 	ProcessGone     Cause = "process_gone"      // nothing listens
+	Loading         Cause = "loading"           // the server starts and loads its model
 	Hung            Cause = "hung"              // requests are taken and not worked on
 	GatewayBackends Cause = "gateway_backends"  // the gateway has no or fewer ready backends
 	KVCacheFull     Cause = "kv_cache_full"     // no room for more sequences
@@ -84,8 +86,9 @@ type Report struct {
 const (
 	// maxFindings bounds a report.
 	maxFindings = 5
-	// minShare is the share of the failed probes that a cause must explain to be named.
-	minShare = 0.5
+	// minShare is the share of the failed probes that a cause must explain to be named, the
+	// latest of which weigh most, and mixedShare the one where kinds of failures alternate.
+	minShare, mixedShare = 0.5, 0.75
 )
 
 // Explain returns the causes that the evidence supports, the likeliest first. Where
@@ -99,7 +102,7 @@ func Explain(e *Evidence) []Finding {
 	var all []scored
 	for _, r := range rules() {
 		m := r.match(f)
-		if m == nil || m.share < minShare || !f.troubled() && !r.WhileUp {
+		if m == nil || m.share < minShare || m.ofFailures && f.mixed && m.share < mixedShare || !f.troubled() && !r.WhileUp {
 			continue
 		}
 		if m.ofLatency && !f.isLoad() {
@@ -114,7 +117,7 @@ func Explain(e *Evidence) []Finding {
 	}
 	switch {
 	case len(findings) > 0:
-		findings[0].Evidence = append(findings[0].Evidence, f.stepLines()...)
+		findings[0].Evidence = slices.Concat(f.tally(), findings[0].Evidence, f.stepLines())
 		return findings
 	case f.troubled() || f.State == health.Waiting:
 		return []Finding{unknown(f)}
@@ -143,6 +146,8 @@ type match struct {
 	// share is the share of the failed probes that the cause explains; 1 where it is about
 	// more than failures.
 	share float64
+	// ofFailures says that share is that of failed probes of the same kinds.
+	ofFailures bool
 	// ofLatency says that it is about slow answers, and not about failures.
 	ofLatency bool
 	// atStep says that it began as it got worse.

@@ -57,6 +57,17 @@ func many(n int, like Probe) []Probe {
 	return all
 }
 
+// inTurns returns probes that ended in several ways, one after the other.
+func inTurns(n int, like ...Probe) []Probe {
+	all := many(n, like[0])
+	for i := range all {
+		at := all[i].At
+		all[i] = like[i%len(like)]
+		all[i].At = at
+	}
+	return all
+}
+
 // answered returns an answer by its durations.
 func answered(ttft time.Duration) Probe {
 	return Probe{Outcome: result.Success, Status: 200, TTFT: ttft, TPOT: 20 * time.Millisecond, Duration: ttft + time.Second, Queue: -1, Prefill: -1, StartLag: -1}
@@ -95,6 +106,10 @@ func constructed() []struct {
 } {
 	failed := func(o result.Outcome, status int) Probe {
 		return Probe{Outcome: o, Status: status, Error: "text", TTFT: -1, TPOT: -1, Duration: time.Second}
+	}
+	saying := func(p Probe, text string) Probe {
+		p.Error = text
+		return p
 	}
 	late := [3]float64{2, 0.2, 0.5}
 	behind := func(s *Servers, change func(*GatewayPages)) func(*Evidence) {
@@ -168,7 +183,19 @@ func constructed() []struct {
 		}), []Cause{Quota}},
 		{"a secret that is missing", with(of(health.Waiting), func(e *Evidence) {
 			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipSecret: 4}, SkippedAt: map[result.SkipReason]time.Time{result.SkipSecret: noon}}
-		}), []Cause{Credentials}},
+		}), []Cause{KeyMissing}},
+		{"401 to requests without a key", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), func(e *Evidence) { e.NoKey = true }), []Cause{KeyMissing}},
+		// LiteLLM 1.106.2 without a database, to a virtual key that it does not know.
+		{"400 of LiteLLM to an unknown key", of(health.Down, many(6, saying(failed(result.HTTPError, 400), "status 400: No connected db. (no_db_connection)"))...), []Cause{Credentials}},
+		{"503 of llama.cpp that loads its model", of(health.Down, many(6, saying(failed(result.Overloaded, 503), "status 503: Loading model (unavailable_error)"))...), []Cause{Loading}},
+		{"503 of a server that was refused a minute ago", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: Refused})[:6], many(6, failed(result.Overloaded, 503))...)...), []Cause{Loading}},
+		{"503 of a process that started a minute ago", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(0, 0), Started: noon.Add(-time.Minute)}
+		}), []Cause{Loading}},
+		{"503 of a young process with a queue", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
+			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(40, 0), Started: noon.Add(-time.Minute)}
+		}), []Cause{QueueFull}},
+		{"the process is back, and refuses the key", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: Refused})[:9], many(3, failed(result.Unauthorized, 401))...)...), []Cause{Credentials}},
 		{"slow resolver", with(of(health.Slow, many(6, Probe{
 			Outcome: result.Success, Duration: 3 * time.Second, TTFT: 200 * time.Millisecond,
 			Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},
@@ -258,6 +285,8 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: now(0), Running: now(1), Hits: levels(0.6, 0.7), KVUsage: now(0.4)}
 		}), Unknown},
 		{"four kinds of failures, none of them half", mixed, Unknown},
+		{"three kinds of failures in turns, the latest of one", of(health.Degraded, inTurns(12, Probe{Outcome: result.Unauthorized}, Probe{Outcome: result.Empty}, Probe{Outcome: result.HTTPError, Status: 500})...), Unknown},
+		{"two kinds of failures in turns", of(health.Degraded, inTurns(11, Probe{Outcome: result.TimeoutConnect}, Probe{Outcome: result.HTTPError, Status: 500})...), Unknown},
 		{"up while the page of the gateway is lost", with(of(health.Up, many(6, answered(200*time.Millisecond))...), func(e *Evidence) { e.Gateway = gatewayWith(lost) }), Healthy},
 		{"slow, with fewer backends and nothing waiting", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Gateway, e.Servers = gatewayWith(ready(2, 4)), &Servers{Known: 1, Up: 1, Waiting: now(0)}
@@ -316,6 +345,22 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 	got = Explain(e)[0]
 	if want := []string{"3 of 3 failed probes: not authorized: status 401: Invalid API key"}; got.Cause != Credentials || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
+	}
+}
+
+// An incident says which share of the probes failed since when, and what is up what
+// failed last.
+func TestShareOfFailures(t *testing.T) {
+	e := of(health.Flapping, append(many(12, Probe{Outcome: result.HTTPError, Status: 500, Error: "status 500: oops"})[:4], many(8, answered(time.Second))...)...)
+	e.Since, e.Failing = noon.Add(-40*time.Minute), &Tally{Failed: 94, Of: 193, Spells: 16}
+	want := []string{"94 of 193 probes failed (49 %) since 11:20:00 UTC, in 16 spells", "4 of 4 failed probes: an HTTP error: status 500: oops"}
+	if got := Explain(e)[0]; got.Cause != ServerError || !slices.Equal(got.Evidence, want) {
+		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
+	}
+	e.State, e.Failing = health.Up, nil
+	want = []string{"8 of the latest 12 probes succeeded", "the latest that failed, at 11:59:15 UTC: an HTTP error: status 500: oops"}
+	if got := Explain(e)[0]; got.Title != "nothing is wrong now" || !slices.Equal(got.Evidence, want) {
+		t.Errorf("got %s: %q, want %q", got.Title, got.Evidence, want)
 	}
 }
 
@@ -447,8 +492,8 @@ func TestChangeAtAStepRanksUp(t *testing.T) {
 
 // What is not explained names the most frequent failures first.
 func TestUnknownIsSorted(t *testing.T) {
-	e := of(health.Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(3, Probe{Outcome: result.Empty}),
-		many(4, Probe{Outcome: result.ConnectError, Reason: Refused}))...)
+	refused, empty, unauthorized := Probe{Outcome: result.ConnectError, Reason: Refused}, Probe{Outcome: result.Empty}, Probe{Outcome: result.Unauthorized}
+	e := of(health.Degraded, inTurns(9, refused, empty, refused, unauthorized, refused, empty, refused, unauthorized, empty)...)
 	got := Explain(e)[0]
 	var counts []string
 	for _, line := range got.Evidence {
@@ -471,6 +516,7 @@ func TestInCommon(t *testing.T) {
 		return p
 	}
 	later := func(p Peer) Peer { p.Since = noon.Add(time.Hour); return p }
+	well := func(p Peer, at time.Duration) Peer { p.Well = noon.Add(at); return p }
 	for _, c := range []struct {
 		name  string
 		peers []Peer
@@ -483,6 +529,16 @@ func TestInCommon(t *testing.T) {
 		}, "zone z: a b c"},
 		{"two of a zone are chance", []Peer{peer("a", Hung, "zone=z"), peer("b", Hung, "zone=z"), peer("c", Healthy, "zone=y")}, ""},
 		{"other causes on the same host", []Peer{peer("a", Credentials, "host=h"), peer("b", Hung, "host=h")}, ""},
+		{"four endpoints of one proxy, each wrong in its own way", []Peer{
+			peer("a", Credentials, "gateway=g"), peer("b", Request, "gateway=g"), peer("c", KeyMissing, "gateway=g"), peer("d", "", "gateway=g"), well(peer("e", Healthy, "gateway=g"), time.Minute),
+		}, ""},
+		{"four of five behind a gateway, the fifth of which is well since", []Peer{
+			peer("a", Request, "gateway=g"), peer("b", Request, "gateway=g"), peer("c", Request, "gateway=g"), peer("d", Request, "gateway=g"), well(peer("e", Healthy, "gateway=g"), time.Minute),
+		}, ""},
+		{"four of five on a host, the fifth not asked since", []Peer{
+			peer("a", Hung, "host=h"), peer("b", Hung, "host=h"), peer("c", Hung, "host=h"), peer("d", Hung, "host=h"), well(peer("e", Healthy, "host=h"), -time.Minute),
+		}, "host h: a b c d"},
+		{"no key for any of three", []Peer{peer("a", KeyMissing, "host=h"), peer("b", KeyMissing, "host=h"), peer("c", KeyMissing, "host=h")}, ""},
 		{"hours apart", []Peer{peer("a", Hung, "host=h"), later(peer("b", Hung, "host=h"))}, ""},
 		{"others fail too", []Peer{
 			peer("a", DNS, "dns=x"), peer("b", DNS, "dns=x"), peer("c", DNS, "dns=x"), peer("d", DNS, "dns=y"), peer("e", Healthy, "dns=y"),

@@ -96,6 +96,8 @@ func unknown(f *facts) Finding {
 		Runbook: "InferenceProbeFailing",
 	}
 	switch {
+	case f.mixed:
+		r.Title = "probes fail in several ways in turns"
 	case f.State == health.Waiting:
 		r.Title = "no probe has ended yet"
 	case f.State == health.Stale:
@@ -109,7 +111,7 @@ func unknown(f *facts) Finding {
 // known returns the lines of what is known: how the failed probes ended, most of them
 // first, since when, and what is late.
 func (f *facts) known() []string {
-	all := []string{}
+	all := f.tally()
 	type ended struct {
 		n    int
 		line []string
@@ -144,7 +146,15 @@ func healthy(f *facts) Finding {
 			evidence = append(evidence, "TTFT of "+f.Speeds[i].Module+": "+l.String())
 		}
 	}
-	return Finding{Cause: Healthy, Title: "nothing is wrong", Evidence: evidence[:min(len(evidence), 4)], Against: []string{}, Do: []string{}}
+	r := Finding{Cause: Healthy, Title: "nothing is wrong", Evidence: evidence[:min(len(evidence), 4)], Against: []string{}, Do: []string{}}
+	for i := range slices.Backward(f.Probes) {
+		if p := &f.Probes[i]; p.Failed() {
+			r.Title = "nothing is wrong now"
+			r.Evidence = append(r.Evidence, "the latest that failed, at "+clock(p.At)+": "+f.quote(p))
+			break
+		}
+	}
+	return r
 }
 
 // median returns the median of values, at least one.

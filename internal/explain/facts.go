@@ -15,6 +15,7 @@ type facts struct {
 	*Evidence
 	failed []Probe // that the state is about
 	good   []Probe // successes
+	mixed  bool    // kinds of failures alternate
 	// lateTTFT and lateTPOT are the modules whose first or further tokens are late.
 	lateTTFT, lateTPOT []Speed
 	lateE2E            []Speed
@@ -30,6 +31,7 @@ func newFacts(e *Evidence) *facts {
 			f.failed = append(f.failed, *p)
 		}
 	}
+	f.mixed = alternate(f.failed)
 	if f.troubled() {
 		for _, s := range e.Speeds {
 			f.addLate(s)
@@ -92,17 +94,63 @@ func (l Latency) String() string {
 	return text
 }
 
-// share returns how many of the failed probes are as wanted, and which share that is.
+// kept is how much of its weight a failure keeps with each later one: three of another kind
+// outweigh all before them.
+const kept = 0.75
+
+const (
+	// minTurns is how often the kind of failure must change among the latest for the kinds
+	// to alternate: once is another fault. Twice is one too, after settled of the last kind.
+	minTurns = 3
+	settled  = 3
+)
+
+// alternate reports whether failures are of several kinds in turns.
+func alternate(failed []Probe) bool {
+	turns, same := 0, 1
+	for i := 1; i < len(failed); i++ {
+		a, b := &failed[i-1], &failed[i]
+		same++
+		if a.Outcome != b.Outcome || a.Status != b.Status || a.Reason != b.Reason {
+			turns++
+			same = 1
+		}
+	}
+	return turns >= minTurns || turns == minTurns-1 && same < settled
+}
+
+// share returns how many of the failed probes are as wanted, and which share that is. The
+// later ones weigh more, as they are about what is wrong now, unless kinds alternate.
 func (f *facts) share(wanted func(*Probe) bool) (n int, share float64) {
-	for i := range f.failed {
+	weight, sum, all := 1.0, 0.0, 0.0
+	for i := range slices.Backward(f.failed) {
 		if wanted(&f.failed[i]) {
 			n++
+			sum += weight
+		}
+		all += weight
+		if !f.mixed {
+			weight *= kept
 		}
 	}
 	if n == 0 {
 		return 0, 0
 	}
-	return n, float64(n) / float64(len(f.failed))
+	return n, sum / all
+}
+
+// tally returns the line of which share of the probes failed since when; nothing where
+// that is not known.
+func (f *facts) tally() []string {
+	t := f.Failing
+	if t == nil || t.Failed == 0 {
+		return nil
+	}
+	line := fmt.Sprintf("%d of %s failed (%.0f %%) since %s", t.Failed, plural(t.Of, "probe"), 100*float64(t.Failed)/float64(t.Of), clock(f.Since))
+	if t.Spells > 1 {
+		line += fmt.Sprintf(", in %d spells", t.Spells)
+	}
+	return []string{line}
 }
 
 // failures returns a match of the failed probes that are as wanted; nil without one.
@@ -117,7 +165,7 @@ func (f *facts) failures(wanted func(*Probe) bool) *match {
 			latest = p
 		}
 	}
-	return &match{share: share, evidence: []string{
+	return &match{share: share, ofFailures: true, evidence: []string{
 		fmt.Sprintf("%d of %s: %s", n, plural(len(f.failed), "failed probe"), f.quote(latest)),
 	}}
 }

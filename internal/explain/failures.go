@@ -3,7 +3,10 @@ package explain
 import (
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -57,22 +60,37 @@ func matchCertificate(f *facts) *match {
 	return m
 }
 
-func matchCredentials(f *facts) *match {
+// unauthorized reports whether the key of a probe was refused. LiteLLM without a database
+// answers 400 to a key that is not its own.
+func unauthorized(p *Probe) bool {
+	return p.Outcome == result.Unauthorized || p.Outcome == result.HTTPError &&
+		(p.Status == http.StatusProxyAuthRequired || p.Status == http.StatusBadRequest && strings.Contains(p.Error, "No connected db."))
+}
+
+func matchKeyMissing(f *facts) *match {
 	if n := f.skips(result.SkipSecret); n > 0 {
 		return &match{
-			share: 1, title: "a secret of the endpoint is missing", runbook: "InferenceProbeStale",
-			evidence: lines(plural(n, "skipped run")+" for a secret that is missing in the configuration", f.Exporter.Text),
+			share: 1, title: "a secret, file or credential for the requests is missing", runbook: "InferenceProbeStale",
+			evidence: lines(plural(n, "skipped run")+" for want of it on the exporter's side", f.Exporter.Text),
 		}
 	}
-	return f.failures(func(p *Probe) bool {
-		return p.Outcome == result.Unauthorized || p.Outcome == result.HTTPError && p.Status == http.StatusProxyAuthRequired
-	})
+	if !f.NoKey {
+		return nil
+	}
+	return f.failures(unauthorized)
+}
+
+func matchCredentials(f *facts) *match {
+	if f.NoKey {
+		return nil
+	}
+	return f.failures(unauthorized)
 }
 
 // refusesByLoad reports whether the server answers 429 where others answer 503.
 func (f *facts) refusesByLoad() bool {
 	waiting, _ := f.waiting()
-	return waiting > 0 || f.Engine == "tgi" || f.Engine == "tei"
+	return waiting > 0 || result.RefusesByLoad(f.Engine)
 }
 
 func matchQuota(f *facts) *match {
@@ -87,7 +105,7 @@ func matchRequest(f *facts) *match {
 		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity)
 	m := f.failures(func(p *Probe) bool {
 		redirected := p.Outcome == result.HTTPError && p.Status/100 == 3
-		return refused(p) || redirected || p.Outcome == result.HTTPError && p.Status == http.StatusOK ||
+		return refused(p) && !unauthorized(p) || redirected || p.Outcome == result.HTTPError && p.Status == http.StatusOK ||
 			p.Outcome == result.HTTPError && p.Status == 0 || p.Outcome == result.ProtocolError && !f.Succeeded
 	})
 	switch {
@@ -122,7 +140,7 @@ func matchReplicaLost(f *facts) *match {
 
 func matchProcessGone(f *facts) *match {
 	viaGateway := func(p *Probe) bool {
-		return f.pagesGone() && (p.Outcome == result.Overloaded || status(http.StatusBadGateway, http.StatusGatewayTimeout)(p))
+		return f.pagesGone() && (p.Outcome == result.Overloaded && !saysLoading.MatchString(p.Error) || status(http.StatusBadGateway, http.StatusGatewayTimeout)(p))
 	}
 	m := f.failures(func(p *Probe) bool {
 		return p.Outcome == result.ConnectError && p.Reason == Refused || viaGateway(p) || p.Outcome == result.Truncated && f.pagesGone()
@@ -151,6 +169,56 @@ func matchNetwork(f *facts) *match {
 	return m
 }
 
+// saysLoading is how servers say that they load their model: llama.cpp, TGI, Hugging Face's
+// hosted ones, SGLang, Triton and NIM.
+var saysLoading = regexp.MustCompile(`(?i)\bloading\b|\bwarming up\b|\bstarting( up)?\b|\b(model|server|service|engine)\b.{0,60}\b(is )?not (yet )?(ready|loaded|available yet)\b`)
+
+// saysBusy is how they say that they have too much to do.
+var saysBusy = regexp.MustCompile(`(?i)overload|capacity|queue|too many|busy|limit`)
+
+// loadingFor is how long after the start of its process a server may load its model.
+const loadingFor = 30 * time.Minute
+
+// loading reports whether a server refused a probe because it loads its model: it says so,
+// or its process is young and no request waits.
+func (f *facts) loading(p *Probe) bool {
+	if p.Outcome != result.Overloaded {
+		return false
+	}
+	if saysLoading.MatchString(p.Error) {
+		return true
+	}
+	if waiting, _ := f.waiting(); waiting > 0 || saysBusy.MatchString(p.Error) {
+		return false
+	}
+	started := f.refusedLast(p.At)
+	if f.Servers != nil && f.Servers.Started.After(started) {
+		started = f.Servers.Started
+	}
+	answered := slices.ContainsFunc(f.good, func(g Probe) bool { return g.At.After(started) && g.At.Before(p.At) })
+	return !started.IsZero() && p.At.Sub(started) <= loadingFor && !answered
+}
+
+// refusedLast returns when the latest connection before an instant was refused, as nothing
+// listened; the zero time for never.
+func (f *facts) refusedLast(before time.Time) time.Time {
+	var at time.Time
+	for i := range f.failed {
+		if p := &f.failed[i]; p.Reason == Refused && p.At.Before(before) && p.At.After(at) {
+			at = p.At
+		}
+	}
+	return at
+}
+
+func matchLoading(f *facts) *match {
+	m := f.failures(f.loading)
+	if m != nil && f.Servers != nil && !f.Servers.Started.IsZero() {
+		m.evidence = append(m.evidence, "the server's process started at "+clock(f.Servers.Started))
+	}
+	return m
+}
+
 func matchServerError(f *facts) *match {
 	m := f.failures(func(p *Probe) bool {
 		closed := p.Outcome == result.Truncated && p.Status == 0 && !f.pagesGone()
@@ -158,6 +226,9 @@ func matchServerError(f *facts) *match {
 		return closed || failed || p.Outcome == result.StreamError
 	})
 	if m != nil {
+		if f.NoKey {
+			m.do = []string{"No key is configured: LiteLLM without a database answers 500 to a request without one."}
+		}
 		m.evidence = append(m.evidence, f.gatewayLines()...)
 		m.withGPUs(f)
 	}

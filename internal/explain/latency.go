@@ -174,7 +174,9 @@ func isBetween(seen Latency, own *Level) bool {
 func matchQueueFull(f *facts) *match {
 	if !f.pagesGone() {
 		full := outcomes(result.Overloaded)
-		m := f.failures(func(p *Probe) bool { return full(p) || p.Outcome == result.RateLimited && f.refusesByLoad() })
+		m := f.failures(func(p *Probe) bool {
+			return full(p) && !f.loading(p) || p.Outcome == result.RateLimited && f.refusesByLoad()
+		})
 		if m != nil && m.share >= minShare {
 			m.evidence = append(m.evidence, f.queue()...)
 			m.runbook = "InferenceProbeFailing"

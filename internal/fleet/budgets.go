@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 )
 
 // budgets are those of a configuration, by the endpoint's name. They outlive

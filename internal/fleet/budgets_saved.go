@@ -6,7 +6,7 @@ import (
 	"maps"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 )
 
 // savedBudget is a record of what a fleet's budgets keep over a restart.

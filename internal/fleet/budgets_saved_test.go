@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 )
 
 // restarted returns the budgets of a new process, with what the one before has saved.

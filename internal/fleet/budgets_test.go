@@ -11,7 +11,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 )
 
 // Only the active configuration sets a limit, not the latest caller.

@@ -5,15 +5,14 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pages"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -73,7 +72,7 @@ func checkEngines(cfg *config.Config) []*config.Error {
 	known, mistakes := engine.Check(cfg.Engines)
 	for _, e := range sections(cfg) {
 		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
-			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q; known: %s", name, strings.Join(known, ", ")))
+			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q%s", name, nearest.Hint(name, "known", known)))
 		}
 	}
 	return mistakes
@@ -86,7 +85,7 @@ func checkGateways(cfg *config.Config) []*config.Error {
 		if software := cfg.Gateways[name].Software; software != "" && !slices.Contains(known, software) {
 			mistakes = append(mistakes, &config.Error{
 				Path: config.Key("gateways", name) + ".software",
-				Msg:  fmt.Sprintf("unknown gateway software %.64q; known: %s", software, strings.Join(known, ", ")),
+				Msg:  fmt.Sprintf("unknown gateway software %.64q%s", software, nearest.Hint(software, "known", known)),
 			})
 		}
 	}
@@ -186,32 +185,6 @@ func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {
 	return nil
 }
 
-// TightBudgets returns a note for each budget of tokens that is smaller than what the
-// modules ask for in an hour, so that probing pauses.
-func TightBudgets(cfg *config.Config) []string {
-	var notes []string
-	note := func(whose string, wanted float64, b config.Budget) {
-		if b.TokensPerHour > 0 && wanted > float64(b.TokensPerHour) {
-			notes = append(notes, fmt.Sprintf("%s allows %d tokens an hour, and its probes may take %.0f: they will pause when it is used up", whose, b.TokensPerHour, wanted))
-		}
-	}
-	var all float64
-	for _, e := range cfg.Endpoints {
-		var own float64
-		for _, name := range e.Modules {
-			for _, rung := range cfg.Modules[name].Rungs() {
-				s := newSpending(e, rung.Module, nil)
-				s.counted = true
-				own += float64(s.most().Tokens) * time.Hour.Seconds() / time.Duration(rung.Interval).Seconds()
-			}
-		}
-		note("the budget of "+e.Name, own, e.Budget)
-		all += own
-	}
-	note("global.budget", all, cfg.Global.Budget)
-	return notes
-}
-
 // Bandwidths returns the memory bandwidths that a configuration gives to GPUs, by
 // UUID.
 func Bandwidths(cfg *config.Config) map[string]float64 {
@@ -252,7 +225,7 @@ func checkGPUPages(cfg *config.Config) []*config.Error {
 		if page.Software != "" && !slices.Contains(known, page.Software) {
 			mistakes = append(mistakes, &config.Error{
 				Path: config.Key("gpus.pages", name) + ".software",
-				Msg:  fmt.Sprintf("unknown software %.64q; known are %s", page.Software, strings.Join(known, ", ")),
+				Msg:  fmt.Sprintf("unknown software %.64q%s", page.Software, nearest.Hint(page.Software, "known", known)),
 			})
 		}
 	}

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/estimate"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 const (
@@ -37,12 +37,13 @@ type memory struct {
 	findings []*findings
 	parts    *ttftParts // nil where pages are not read
 
-	mu        sync.Mutex
-	series    []*remembered     // in the order in which they had their first result
-	skips     []skipped         // the latest, the oldest first
-	succeeded bool              // a probe did
-	readings  *readings         // nil before the first
-	clocks    map[string]string // why those of GPUs were reduced last, by UUID; "" is not
+	mu       sync.Mutex
+	series   []*remembered // in the order in which they had their first result
+	skips    []skipped     // the latest, the oldest first
+	well     time.Time     // start of the latest probe that succeeded; zero is never
+	served   servedModel
+	readings *readings         // nil before the first
+	clocks   map[string]string // why those of GPUs were reduced last, by UUID; "" is not
 }
 
 // remembered are the latest probes of one series.
@@ -83,7 +84,10 @@ func (m *memory) Observe(o *Observation) {
 		r.slo = o.Target.Endpoint.SLOWith(o.Target.Module)
 	}
 	r.probes = stats.AppendLatest(r.probes, newRecentProbe(o.Result), recentProbes)
-	m.succeeded = m.succeeded || o.Outcome == result.Success
+	if o.Outcome == result.Success {
+		m.well = o.Start
+		m.served.note(o.Result, r.title)
+	}
 }
 
 // adopt takes over what the memory of the same endpoint with other settings has of the
@@ -98,7 +102,8 @@ func (m *memory) adopt(before *memory, stay []result.SeriesID) {
 			m.series = append(m.series, r)
 		}
 	}
-	m.skips, m.succeeded, m.readings, m.clocks = before.skips, before.succeeded, before.readings, before.clocks
+	m.skips, m.well, m.readings, m.clocks = before.skips, before.well, before.readings, before.clocks
+	m.served = before.served
 }
 
 // titleOf names a series so that those of a module differ.
@@ -115,6 +120,13 @@ func titleOf(id result.SeriesID, m *config.Module) string {
 	return strings.Join(parts, " ")
 }
 
+// lastWell returns when the latest probe started that succeeded; zero is never.
+func (m *memory) lastWell() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.well
+}
+
 // skip takes a run that was left out; text is what to change, "" where that is known
 // from the reason.
 func (m *memory) skip(reason result.SkipReason, text string, now time.Time) {
@@ -128,10 +140,12 @@ func (m *memory) skip(reason result.SkipReason, text string, now time.Time) {
 func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.Snapshots) *explain.Evidence {
 	e := &explain.Evidence{
 		At: now, Endpoint: m.endpoint.Name, Engine: cmp.Or(m.identity.get().Engine, m.endpoint.Servers.Engine),
-		State: s.state, Since: s.since, GPUs: gpusOf(m.endpoint, gpus), Changes: m.changes(), Corruptions: m.corruptions(),
+		State: s.state, Since: s.since, Failing: s.failing, NoKey: !m.endpoint.HasKey(),
+		GPUs: gpusOf(m.endpoint, gpus), Changes: m.changes(), Corruptions: m.corruptions(),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	e.Changes = append(e.Changes, m.served.changes()...)
 	began := m.nowBegan(s)
 	var from time.Time // of the latencies of now: what was answered before it failed is past
 	if s.state != health.Up && s.state != health.Slow {
@@ -149,7 +163,7 @@ func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.
 		e.Speeds = append(e.Speeds, speed)
 	}
 	slices.SortStableFunc(e.Probes, func(a, b explain.Probe) int { return a.At.Compare(b.At) })
-	e.Succeeded = m.succeeded
+	e.Succeeded = !m.well.IsZero()
 	if m.readings != nil {
 		e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval))
 	}

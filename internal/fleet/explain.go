@@ -48,8 +48,9 @@ func (x *explainer) use(members map[string]*member) {
 
 // endpointState is the state of an endpoint without regard to a mute, and when it began.
 type endpointState struct {
-	state health.State
-	since time.Time
+	state   health.State
+	since   time.Time
+	failing *explain.Tally // nil where none fails
 }
 
 // stateOf returns the state of an endpoint as it is and as it would be without a mute;
@@ -60,7 +61,11 @@ func (x *explainer) stateOf(name string) (*health.Status, endpointState) {
 		return nil, endpointState{}
 	}
 	s := e.Status()
-	return s, endpointState{s.Unmuted, s.UnmutedSince}
+	state := endpointState{state: s.Unmuted, since: s.UnmutedSince}
+	if s.Failed > 0 {
+		state.failing = &explain.Tally{Failed: s.Failed, Of: s.Probes, Spells: s.Spells}
+	}
+	return s, state
 }
 
 // explain returns what is known of an endpoint; false without one of this name.
@@ -106,7 +111,7 @@ func (x *explainer) find(now time.Time) *causes {
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
 		_, s := x.stateOf(name)
-		p := explain.Peer{Endpoint: name, Since: s.since, Factors: factorsOf(m.endpoint)}
+		p := explain.Peer{Endpoint: name, Since: s.since, Well: m.lastWell(), Factors: factorsOf(m.endpoint)}
 		switch s.state {
 		case "":
 			continue // it went meanwhile
@@ -114,10 +119,11 @@ func (x *explainer) find(now time.Time) *causes {
 			p.Cause = explain.Healthy
 		default:
 			p.Cause = explain.Explain(m.evidence(s, now, x.Board, gpus))[0].Cause
-			if s.state == health.Waiting && p.Cause == explain.Unknown {
-				p.Cause = "" // soon to be known
-			} else {
+			if s.state != health.Waiting || p.Cause != explain.Unknown {
 				found.top[name] = p.Cause
+			}
+			if s.state == health.Waiting || s.state == health.Stale && m.lastWell().IsZero() {
+				p.Cause = "" // never probed: it does not fail
 			}
 		}
 		peers = append(peers, p)

@@ -3,10 +3,9 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -26,7 +25,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 	if err != nil {
 		return nil, err
 	}
-	pages, err := network{dialer}.Reader(t.Endpoint, mappings)
+	pages, err := network{dialer: dialer}.Reader(t.Endpoint, mappings)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +48,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 func (m *memory) watch(ctx context.Context, pages Reader) (stop func()) {
 	read := func() {
 		statuses := pages.Scrape(ctx, m.identity.get())
-		m.read(slices.DeleteFunc(statuses, func(st engine.Status) bool { return st.Absent }))
+		m.read(present(statuses))
 	}
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -87,7 +86,7 @@ func (m *memory) take(all Results) {
 func (m *memory) ownState(began time.Time) endpointState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := endpointState{health.Waiting, began}
+	s := endpointState{state: health.Waiting, since: began}
 	probes, failed, slow := 0, 0, false
 	for _, r := range m.series {
 		for i := range r.probes {

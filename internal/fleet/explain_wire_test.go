@@ -23,11 +23,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/schedule"
-	"github.com/inference-exporter/inference_exporter/status"
 )
 
 // scenario is a fault that is injected over the wire, or none.
@@ -100,7 +100,7 @@ func newStage(t *testing.T, sc scenario) *stage {
 	dialer := prober.NewDialer()
 	t.Cleanup(func() { _ = dialer.Close() })
 	s.lab = &lab{t: t, Fleet: New(Options{
-		Network: vouching{network{dialer}},
+		Network: vouching{network{dialer: dialer}},
 		Probing: schedule.New(schedule.Options{}), Scraping: schedule.New(schedule.Options{}),
 		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(registry),
 		Board: status.NewBoard(time.Now), Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)), Logger: slog.New(slog.DiscardHandler),
@@ -344,6 +344,15 @@ func otherFront(s *stage) string {
 	return fmt.Sprintf("  - {name: f, url: %q, gateway: g, servers: {find: false}}\n  - {name: h, url: %q}\n", front.URL, other.URL)
 }
 
+// loading answers as llama.cpp does while it loads its model.
+func loading(s *stage) {
+	s.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`)
+	}))
+}
+
 func stopped(s *stage) { s.server.CloseClientConnections(); s.server.Close() }
 
 func pageStopped(s *stage) { s.extra[0].Close() }
@@ -372,6 +381,7 @@ func like(change func(*simulator.Options)) simulator.Options {
 // scenarios lists the faults, single and in pairs, and what is none.
 func scenarios(tlsURL string) []scenario {
 	const noPage = "servers: {find: false}"
+	const withKey = "http: {authorization: {credentials: sk-test}}"
 	slowPrefill := like(func(o *simulator.Options) { o.PrefillTokensPerSecond = 55 })
 	slowDecode := like(func(o *simulator.Options) { o.DecodeStep = 120 * time.Millisecond })
 	narrow := like(func(o *simulator.Options) { o.Slots, o.DecodeStep = 2, 4*time.Millisecond })
@@ -386,8 +396,9 @@ func scenarios(tlsURL string) []scenario {
 		{name: "host name that does not resolve", want: explain.DNS, url: "http://endpoint.invalid:8000", before: 1},
 		{name: "certificate of an unknown authority", want: explain.Certificate, url: tlsURL, before: 1},
 		{name: "process stopped", want: explain.ProcessGone, inject: stopped},
-		{name: "status 401", want: explain.Credentials, inject: fault("status_401")},
-		{name: "status 403", want: explain.Credentials, inject: fault("status_403")},
+		{name: "status 401", want: explain.Credentials, endpoint: withKey, inject: fault("status_401")},
+		{name: "status 403", want: explain.Credentials, endpoint: withKey, inject: fault("status_403")},
+		{name: "status 401, no key configured", want: explain.KeyMissing, inject: fault("status_401")},
 		{name: "status 429", want: explain.Quota, inject: fault("status_429")},
 		{name: "status 404, model unknown", want: explain.Request, inject: fault("status_404")},
 		{name: "status 400", want: explain.Request, inject: fault("status_400")},
@@ -410,6 +421,7 @@ func scenarios(tlsURL string) []scenario {
 		{name: "stream buffered", want: explain.Buffered, inject: fault("buffered")},
 		{name: "one of two servers stopped", want: explain.ReplicaLost, endpoint: twoPages, inject: pageStopped},
 		{name: "status 500", want: explain.ServerError, inject: fault("status_500")},
+		{name: "status 500 from the beginning, when the server is identified", want: explain.ServerError, inject: fault("status_500"), before: -1},
 		{name: "error in mid-stream", want: explain.ServerError, inject: fault("error_event_midstream")},
 		{name: "connection closed without a reply", want: explain.ServerError, inject: fault("close_before_headers")},
 		{name: "empty answers", want: explain.AnswersBroken, inject: fault("empty_stream")},
@@ -434,11 +446,12 @@ func scenarios(tlsURL string) []scenario {
 			name: "weights replaced; then the process stopped", want: explain.ProcessGone, options: version, endpoint: "modules: [watched]", before: 22,
 			inject: func(s *stage) { newModel(s); s.runs(4); stopped(s) },
 		},
-		{name: "key refused; and tokens generated slowly", want: explain.Credentials, inject: both(replaced(slowDecode), fault("status_401"))},
+		{name: "key refused; and tokens generated slowly", want: explain.Credentials, endpoint: withKey, inject: both(replaced(slowDecode), fault("status_401"))},
 		{
 			name: "gateway of two endpoints: status 502; a third is well", want: explain.Common, also: []explain.Cause{explain.Gateway},
 			inject: fault("status_502"), others: behindTheSame,
 		},
+		{name: "status 503: Loading model", want: explain.Loading, inject: loading},
 
 		{name: "gateway stopped, servers up", want: explain.GatewayLost, gateway: prompt, inject: stopped},
 		{name: "gateway with no ready backend, servers up", want: explain.GatewayBackends, gateway: prompt, inject: forget},

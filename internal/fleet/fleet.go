@@ -17,15 +17,16 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/schedule"
-	"github.com/inference-exporter/inference_exporter/status"
-	"github.com/inference-exporter/inference_exporter/web"
 )
 
 // Options are the parts that a fleet connects.
@@ -47,6 +48,8 @@ type Options struct {
 	Logger    *slog.Logger
 	// Network asks endpoints and servers; nil is the real one.
 	Network Network
+	// Secrets are what no text of an endpoint or a server repeats.
+	Secrets *safetext.Secrets
 }
 
 // Fleet runs the endpoints: one task for each endpoint, module and rung, one reading
@@ -84,7 +87,7 @@ func New(o Options) *Fleet {
 		f.Gateways = collector.NewGateways()
 	}
 	if f.Network == nil {
-		f.Network = network{f.dialer}
+		f.Network = network{f.dialer, f.Secrets}
 	}
 	f.onDemand = newOnDemand(f.dialer, f.budgets)
 	f.explains, f.learned = newExplainer(&f.Options), new(learned)
@@ -433,7 +436,7 @@ func (f *Fleet) addScrape(m *member) error {
 		from = time.Now().Add(modelPatience)
 	}
 	m.scrape = &scrape{
-		lifecycle: lifecycle{release: e.Close}, reader: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
+		lifecycle: newLifecycle(e.Close), reader: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
 		id: serversID(m.endpoint), memory: m.memory, traffic: m.traffic, parts: m.parts,
 		log: serverLog{logger: f.Logger.With("endpoint", m.endpoint.Name), section: "engines"},
 	}

@@ -8,15 +8,11 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
-	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
-
-// maxBackendName bounds the name of a backend in evidence, in bytes.
-const maxBackendName = 100
 
 // gatewayPages is what the pages of a gateway showed last, and usually show.
 type gatewayPages struct {
@@ -88,13 +84,12 @@ func (p *gatewayPages) evidence(name string, before time.Time) *explain.GatewayP
 		}
 	}
 	for _, backend := range slices.Sorted(maps.Keys(latest.Backends)) {
-		shown := safetext.Line(backend, maxBackendName)
 		if ready, ok := latest.Backends[backend].Values[config.BackendsReady]; ok && ready == 0 {
-			e.NotReady = append(e.NotReady, shown)
+			e.NotReady = append(e.NotReady, backend)
 		}
 		if use := p.uses.Backend(backend); use.IsFailing() {
 			e.Failing = append(e.Failing, fmt.Sprintf("backend %s of the gateway %s: %.0f of %.0f requests failed in the last %s",
-				shown, name, *use.Failed, *use.Requests, p.uses.Span().Round(time.Second)))
+				backend, name, *use.Failed, *use.Requests, p.uses.Span().Round(time.Second)))
 		}
 	}
 	return e

@@ -9,9 +9,9 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/schedule"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // gateways are the gateways of a configuration, whose pages are read as those of
@@ -48,7 +48,7 @@ func (f *Fleet) newGateways(cfg *config.Config) (next *gateways, fresh []*gatewa
 			return nil, nil, fmt.Errorf("gateway %q: %w", name, err)
 		}
 		one := &gateway{
-			lifecycle: lifecycle{release: reader.Close}, name: name, cfg: g, reader: reader, shown: f.Gateways, board: f.Board,
+			lifecycle: newLifecycle(reader.Close), name: name, cfg: g, reader: reader, shown: f.Gateways, board: f.Board,
 			log: serverLog{logger: f.Logger.With("gateway", name), section: "gateway_mappings"},
 		}
 		next.byName[name] = one
@@ -115,10 +115,11 @@ func (g *gateway) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		if ctx.Err() != nil || hasShortage(statuses) {
 			return
 		}
+		there := present(statuses)
 		g.mu.Lock()
-		g.pages.add(statuses)
+		g.pages.add(there)
 		g.mu.Unlock()
-		g.shown.Set(g.name, g.cfg.Software, statuses)
+		g.shown.Set(g.name, g.cfg.Software, there)
 		g.show()
 		g.log.all(statuses)
 	})

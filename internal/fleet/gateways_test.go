@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/collector"
-	"github.com/inference-exporter/inference_exporter/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 )
 
 // gatewayLines returns the lines of the page of gateways.

@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -32,11 +33,14 @@ type Reader interface {
 }
 
 // network is the real one.
-type network struct{ dialer *prober.Dialer }
+type network struct {
+	dialer  *prober.Dialer
+	secrets *safetext.Secrets
+}
 
 // Runners implements Network.
 func (n network) Runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error) {
-	endpoint, err := prober.NewEndpoint(e, prober.Options{Dialer: n.dialer, UserAgent: UserAgent()})
+	endpoint, err := prober.NewEndpoint(e, prober.Options{Dialer: n.dialer, UserAgent: UserAgent(), Secrets: n.secrets})
 	if err != nil {
 		return nil, err
 	}
@@ -45,5 +49,5 @@ func (n network) Runners(e *config.Endpoint) (func(*config.Module) (Runner, erro
 
 // Reader implements Network.
 func (n network) Reader(e *config.Endpoint, m *engine.Mappings) (Reader, error) {
-	return engine.New(e, engine.Options{Mappings: m, UserAgent: UserAgent()})
+	return engine.New(e, engine.Options{Mappings: m, UserAgent: UserAgent(), Secrets: n.secrets})
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/web"
 )
 
 // ReportWidth is the width of what is printed for people, in columns.
@@ -120,7 +120,7 @@ func (t *targets) endpoint(target string) (*config.Endpoint, error) {
 		return e, nil
 	}
 	if !IsURL(target) {
-		return nil, &web.Refusal{Reason: fmt.Sprintf("target %.64q is the name of no endpoint, and no URL", target)}
+		return nil, &web.Refusal{Reason: fmt.Sprintf("no endpoint named %.64q, and it is not a URL", target)}
 	}
 	e, err := EndpointAt(target)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
@@ -235,6 +235,11 @@ func (r *readings) evidence(before time.Time, interval time.Duration) *explain.S
 	}
 	s := &explain.Servers{Known: len(r.statuses), Stuck: stuck(r.statuses, stuckReadings*interval)}
 	s.Up, s.Lost = lostServers(r.statuses)
+	for _, st := range r.statuses {
+		if st.Snapshot != nil && st.Snapshot.Started.After(s.Started) {
+			s.Started = st.Snapshot.Started
+		}
+	}
 	if up := r.level(levelUp, before); up.Usual != nil {
 		s.Usual = int(math.Round(*up.Usual))
 	}

@@ -2,16 +2,17 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/internal/connect"
-	"github.com/inference-exporter/inference_exporter/schedule"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // scrape reads the pages of the servers behind one endpoint whenever the
@@ -45,7 +46,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 		}
 		id := s.id
 		id.Model = known.Model
-		there := slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.Absent })
+		there := present(statuses)
 		s.servers.Set(id, there)
 		s.parts.read(there)
 		s.board.SetServers(id.Endpoint, there)
@@ -56,9 +57,20 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	return schedule.Report{}
 }
 
+// present returns the statuses that are published.
+func present(statuses []engine.Status) []engine.Status {
+	return slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.Absent })
+}
+
 // hasShortage reports whether a page could not be read for a lack of this machine's.
 func hasShortage(statuses []engine.Status) bool {
-	return slices.ContainsFunc(statuses, func(st engine.Status) bool { return connect.IsShortage(st.Err) })
+	return slices.ContainsFunc(statuses, func(st engine.Status) bool { return foreign.IsShortage(st.Err) })
+}
+
+// lacksFile reports whether a page was not asked for want of a file of this machine.
+func lacksFile(st *engine.Status) bool {
+	_, ok := errors.AsType[*foreign.FileError](st.Err)
+	return ok
 }
 
 // serverLog logs what changes from one reading of pages to the next. It is used by one
@@ -114,6 +126,8 @@ func (s *serverLog) one(st *engine.Status, seen bool) {
 		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)
 	case st.State == engine.Up:
 		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
+	case st.Absent && lacksFile(st):
+		s.logger.Warn("the server's page is not read: a file that this needs cannot be used", "server", st.Server, "url", st.URL, "err", st.Err)
 	case st.Absent:
 		s.logger.Info("the page is not that of a server", "server", st.Server, "url", st.URL, "reason", string(st.Reason), "err", st.Err)
 	default:

@@ -6,9 +6,9 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
-	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
 const (
@@ -17,6 +17,8 @@ const (
 	// bytesPerToken is fewer than the tokenizers in use need for prose, so that
 	// a text has fewer tokens than we think.
 	bytesPerToken = 2
+	// usualBytesPerToken is what they need of English prose.
+	usualBytesPerToken = 4
 	// shortPrompt bounds the built-in questions, with what a server writes around a
 	// tool or a schema, and the reference passage, in tokens.
 	shortPrompt = 600
@@ -30,6 +32,7 @@ type spending struct {
 	limits  []limit
 	kind    api.Kind // of the endpoint; "" until it is known, and taken for generation
 	counted bool     // the server has counted the tokens of a prompt
+	likely  bool     // what a run takes as a rule, instead of the most
 }
 
 // newSpending is that of the runs of a module, or of a rung of it, at an
@@ -98,13 +101,16 @@ func (t tokens) cost(price *config.Price, cached int) schedule.Cost {
 }
 
 // most is what the next run may cost at most, as far as that can be known before.
-func (s *spending) most() schedule.Cost {
+func (s *spending) most() schedule.Cost { return s.run().cost(s.price.At(time.Now()), 0) }
+
+// run is what the requests of one run may have at most.
+func (s *spending) run() tokens {
 	var all tokens
 	for turn := range s.requests() {
 		t := s.request(turn + 1)
 		all.input, all.output = all.input+t.input, all.output+t.output
 	}
-	return all.cost(s.price.At(time.Now()), 0)
+	return all
 }
 
 // requests is how many requests a run makes at most.
@@ -127,15 +133,15 @@ func (s *spending) requests() int {
 // request is what one request may have at most; of a conversation in that turn.
 func (s *spending) request(turn int) tokens {
 	m := s.module
-	t := tokens{output: m.MaxOutput()}
+	t := tokens{output: s.answerToLength()}
 	switch {
 	case m.Prompt != "":
-		t.input = len(m.Prompt)/bytesPerToken + templateTokens
+		t.input = s.text(m.Prompt)
 	case m.PromptsFile != "":
 		for _, p := range m.Prompts {
 			n := templateTokens
 			for _, message := range p.Messages {
-				n += len(message.Content)/bytesPerToken + templateTokens
+				n += s.text(message.Content)
 			}
 			t.input = max(t.input, n)
 		}
@@ -145,7 +151,7 @@ func (s *spending) request(turn int) tokens {
 		t.input = 1 + templateTokens
 	case m.ReferenceTexts:
 		for _, text := range prompt.ReferenceTexts() {
-			t.input += (len(prompt.ReferenceQuery)+len(text))/bytesPerToken + templateTokens
+			t.input += s.text(prompt.ReferenceQuery + text)
 		}
 	default:
 		t.input = s.promptToLength()
@@ -162,14 +168,33 @@ func (s *spending) request(turn int) tokens {
 	return t
 }
 
+// text is how many tokens a text of a prompt may be.
+func (s *spending) text(text string) int {
+	if s.likely {
+		return len(text) / usualBytesPerToken
+	}
+	return len(text)/bytesPerToken + templateTokens
+}
+
+// answerToLength is how long an answer may become.
+func (s *spending) answerToLength() int {
+	if s.likely && s.module.Traffic == nil {
+		return s.module.OutputTokens.Mean()
+	}
+	return s.module.MaxOutput()
+}
+
 // promptToLength is how long a prompt may become that is made to length: a tenth
 // longer than it should be, and half before the server has counted one.
 func (s *spending) promptToLength() int {
 	n := s.module.MaxInput()
-	if !s.counted {
-		return n + n/2 + templateTokens
+	switch {
+	case s.likely && s.module.Traffic == nil:
+		return s.module.InputTokens.Mean()
+	case s.counted:
+		return n + n/10 + templateTokens
 	}
-	return n + n/10 + templateTokens
+	return n + n/2 + templateTokens
 }
 
 // allowance guards what one request for probes may spend.

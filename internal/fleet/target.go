@@ -11,7 +11,8 @@ import (
 	"unicode"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -75,12 +76,12 @@ func (t Target) Tracker() *estimate.Tracker {
 func NewTarget(e *config.Endpoint, modules map[string]*config.Module, module, apiName, model string) (Target, error) {
 	m, ok := modules[module]
 	if !ok {
-		return Target{}, fmt.Errorf("unknown module %.64q; known: %s", module, strings.Join(slices.Sorted(maps.Keys(modules)), ", "))
+		return Target{}, fmt.Errorf("unknown module %.64q%s", module, nearest.Hint(module, "known", slices.Sorted(maps.Keys(modules))))
 	}
 	own := *e
 	if apiName != "" {
 		if _, ok := api.Lookup(apiName); !ok {
-			return Target{}, fmt.Errorf("unknown api %.64q; known: %s", apiName, strings.Join(api.Names(), ", "))
+			return Target{}, fmt.Errorf("unknown api %.64q%s", apiName, nearest.Hint(apiName, "known", api.Names()))
 		}
 		own.API = apiName
 	}
@@ -117,6 +118,16 @@ type rungProber struct {
 
 // NewProber returns a prober of the target, which must be closed.
 func (t Target) NewProber(d *prober.Dialer) (*Prober, error) {
+	all, err := t.NewProbers(d, 1)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// NewProbers returns n probers of the target that may probe at once, each of which must be
+// closed. They identify it once together.
+func (t Target) NewProbers(d *prober.Dialer, n int) ([]*Prober, error) {
 	if t.Endpoint.MissingSecret != "" {
 		return nil, errors.New(missingSecret(t.Endpoint))
 	}
@@ -124,6 +135,18 @@ func (t Target) NewProber(d *prober.Dialer) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
+	var all []*Prober
+	for range n {
+		p, err := t.newProber(e)
+		if err != nil {
+			return nil, err // as of the first, which has kept no connection
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (t Target) newProber(e *prober.Endpoint) (*Prober, error) {
 	all := &Prober{}
 	for _, rung := range t.rungs() {
 		p, err := e.NewProber(rung.Module)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
 // task probes one target, a rung, whenever the scheduler starts it.
@@ -36,7 +36,7 @@ type task struct {
 // newTask returns the task of a rung.
 func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, bursts *burstLoad) *task {
 	t := &task{
-		lifecycle: lifecycle{release: r.Close}, Target: rung, Options: &f.Options, runner: r,
+		lifecycle: newLifecycle(r.Close), Target: rung, Options: &f.Options, runner: r,
 		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
 		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, traffic: m.traffic, parts: m.parts, bursts: bursts,
 	}
@@ -304,10 +304,19 @@ func (l *taskLog) success(r *result.Result, before result.Outcome) {
 type lifecycle struct {
 	release func() // drops what the runs use; called once, never during a run
 
-	mu     sync.Mutex
+	mu     lock
 	cancel context.CancelFunc // ends the run in flight; nil without one
 	closed bool
 }
+
+func newLifecycle(release func()) lifecycle { return lifecycle{release: release, mu: make(lock, 1)} }
+
+// lock is a mutex that is held for as long as observers take. To a fake clock, those who
+// wait for it are idle, which those who wait for a sync.Mutex are not.
+type lock chan struct{}
+
+func (l lock) Lock()   { l <- struct{}{} }
+func (l lock) Unlock() { <-l }
 
 // run calls work and then, unless the task was closed meanwhile, publish,
 // which is never called after close has returned.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
-	"github.com/inference-exporter/inference_exporter/status"
 )
 
 const (

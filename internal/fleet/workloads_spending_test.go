@@ -86,7 +86,8 @@ endpoints: [{name: e, url: %s, api: openai-chat, modules: [long], budget: {token
 func TestHostileCounts(t *testing.T) {
 	t.Parallel()
 	const runs, sent = 25, 1280 + 250 // bytes of 213 words with the body around them
-	for _, reported := range []int{0, 1, 2400, 99_999_999, 100_000_001, math.MaxInt} {
+	const believed = 2400             // prompt tokens: it may be a service's own preamble
+	for _, reported := range []int{0, 1, believed, 99_999_999, 100_000_001, math.MaxInt} {
 		w := testlab.NewWitness(t, testlab.Swift())
 		l := workLab(t, fmt.Sprintf(`
 global: {budget: {tokens_per_hour: 40000, usd_per_day: 0.04}}
@@ -102,12 +103,16 @@ endpoints:
 		}
 		results := p.Sum("inference_probe_results_total", "endpoint", "hostile")
 		for family, per := range map[string]float64{"inference_probe_prompt_tokens_total": 1, costFamily: 1e6} {
-			if got := p.Sum(family, "endpoint", "hostile") * per; got < 0 || got > results*(sent+1024+4) {
+			if got := p.Sum(family, "endpoint", "hostile") * per; got < 0 || got > results*(sent+8192+4) {
 				t.Errorf("%d reported: %s is %v after %v probes", reported, family, got, results)
 			}
 		}
-		if used := p.Sum("inference_probe_results_total", "endpoint", "hostile"); used < 10 {
-			t.Errorf("%d reported: %v probes of the hostile endpoint", reported, used)
+		least := 10.0
+		if reported == believed { // it spends its half of the budget
+			least = 20_000 / believed
+		}
+		if results < least {
+			t.Errorf("%d reported: %v probes of the hostile endpoint, want at least %v", reported, results, least)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
-	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
 // The tests of workloads hold the page of metrics against what a simulated

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/schedule"
 )
 
 // distant is a network with a round trip that the loopback does not have: the servers here
@@ -139,7 +139,7 @@ func (c *partsCase) test(t *testing.T) {
 	l.Fleet.Observers = []Observer{seen}
 	dialer := prober.NewDialer()
 	t.Cleanup(func() { _ = dialer.Close() })
-	l.Network = distant{vouching{network{dialer}}, roundTrip}
+	l.Network = distant{vouching{network{dialer: dialer}}, roundTrip}
 	text, names := "", []string(nil)
 	for i := range c.at {
 		names = append(names, fmt.Sprintf("m%d", i))

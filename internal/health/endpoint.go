@@ -98,6 +98,7 @@ func (e *Endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Series {
 		s.pace, s.slowNow = pace{}, false
 	}
 	s.objectives, s.first, s.patience = o.Objectives, o.First, 0
+	s.interval = o.Interval
 	if o.Interval > 0 {
 		s.patience = 3*o.Interval + o.Timeout
 	}
@@ -206,6 +207,8 @@ func (e *Endpoint) count(s *Series, r *result.Result, disturbed bool) {
 	e.streak = 0
 	if e.failing != nil {
 		e.failing.add(r.Start, false)
+	} else if i := lastFailing(e.past); i >= 0 {
+		e.past[i].After++
 	}
 	if !disturbed && !r.Imprecise && s.objectives != (Objectives{}) {
 		e.pace(s, r)
@@ -219,7 +222,10 @@ func (e *Endpoint) fail(s *Series, r *result.Result) {
 	e.cause = s.cause + " (" + s.title + ")"
 	if e.failing == nil {
 		e.failing = &Incident{State: Degraded, Begin: s.start, Module: s.title, Text: safetext.Cut(s.cause, maxFirst)}
+		e.failing.add(s.start, true)
+		e.join()
 		e.logger().Warn("endpoint failing", "module", s.title, "outcome", string(r.Outcome), "err", r.Err)
+		return
 	}
 	e.failing.add(s.start, true)
 }
@@ -244,10 +250,10 @@ func (e *Endpoint) pace(s *Series, r *result.Result) {
 // endClean ends what a clean run has ended.
 func (e *Endpoint) endClean(now time.Time) {
 	v := e.judge(now)
-	if e.failing != nil && v.failed == 0 && e.failing.isOver() {
+	if e.failing != nil && v.failed == 0 && e.failing.isOver(e.last) {
 		e.endFailing(e.failing.Good)
 	}
-	if e.slow != nil && v.slow == 0 && e.slow.isOver() {
+	if e.slow != nil && v.slow == 0 && e.slow.isOver(e.last) {
 		e.endSlow(e.slow.Good)
 	}
 }
@@ -261,7 +267,7 @@ func (e *Endpoint) endFailing(end time.Time) {
 	}
 	e.end(i, end)
 	e.logger().Info("endpoint recovered", "module", i.Module, "since", i.Begin.UTC(), "duration", i.End.Sub(i.Begin).Round(time.Second),
-		"probes", i.Probes, "failed", i.Bad, "times_down", i.Downs)
+		"probes", i.Probes, "failed", i.Bad, "spells", i.Spells)
 }
 
 // endSlow ends an incident of slow answers.
@@ -335,10 +341,7 @@ func (e *Endpoint) refresh(now time.Time) {
 	if v.judged > 0 {
 		down := e.failing != nil && (v.failed == v.judged && e.streak >= downAfter ||
 			v.failed > 0 && v.failed+v.outdated == v.judged && e.streak >= outdatedAfter)
-		if down && !e.down {
-			e.failing.Downs++
-		}
-		e.down = down
+		e.setDown(down)
 	}
 	if s := e.makeStatus(v, now); e.status == nil || !s.equal(e.status) {
 		e.status = s
@@ -434,6 +437,8 @@ func (e *Endpoint) state(v verdict) (State, time.Time) {
 	switch {
 	case e.stale != nil:
 		return Stale, e.stale.Begin
+	case e.failing != nil && e.failing.isFlapping(e.down, e.last, e.recursWithin()):
+		return Flapping, e.failing.Begin
 	case e.failing != nil && e.down:
 		return Down, e.failing.Begin
 	case e.failing != nil:
@@ -455,8 +460,8 @@ func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
 		s.State, s.Since = Muted, e.mute.At
 	}
 	switch s.Unmuted {
-	case Down, Degraded:
-		s.Probes, s.Failed = e.failing.Probes, e.failing.Bad
+	case Down, Flapping, Degraded:
+		s.Probes, s.Failed, s.Spells = e.failing.Probes, e.failing.Bad, e.failing.Spells
 	case Slow:
 		s.Probes, s.Over = e.slow.Probes, e.slow.Bad
 	}

@@ -175,7 +175,7 @@ func TestHalfFails(t *testing.T) {
 	l.expectIncidents("06:15:00 degraded for 29m: 30 of 59 probes failed (51 %); first: no connect_error")
 	l.expectLog(
 		`level=WARN msg="endpoint failing" endpoint=e module=m outcome=connect_error err="no connect_error"`,
-		`level=INFO msg="endpoint recovered" endpoint=e module=m since=2026-03-04T06:15:00.000Z duration=29m30s probes=59 failed=30 times_down=0`,
+		`level=INFO msg="endpoint recovered" endpoint=e module=m since=2026-03-04T06:15:00.000Z duration=29m30s probes=59 failed=30 spells=0`,
 	)
 }
 
@@ -185,17 +185,18 @@ func TestFlapping(t *testing.T) {
 	s := l.patient(Objectives{})
 	l.at("06:15:00")
 	l.run(s, 30*time.Second, strings.Repeat("FFss", 14))
-	l.expect(Degraded, "06:15:00")
+	l.expect(Flapping, "06:15:00")
 	l.expectCounts(28, 56)
+	l.expectWhy("no connect_error (m), again and again")
 	// 28 of 54 up to the last failure: 0.481^4 = 0.054, 0.481^5 = 0.026; there are 2.
 	l.pass(30 * time.Second)
 	l.run(s, 30*time.Second, "ss")
-	l.expect(Degraded, "06:15:00")
+	l.expect(Flapping, "06:15:00")
 	l.pass(30 * time.Second)
 	l.probe(s, result.Success)
 	// The probe number 55 was at 06:15 + 54 * 30 s.
 	l.expect(Up, "06:42:00")
-	l.expectIncidents("06:15:00 degraded for 27m: 28 of 54 probes failed (52 %), 14 times down; first: no connect_error")
+	l.expectIncidents("06:15:00 flapping for 27m: 28 of 54 probes failed (52 %), in 14 spells; first: no connect_error")
 }
 
 func TestOutage(t *testing.T) {
@@ -228,7 +229,7 @@ func TestOutage(t *testing.T) {
 	l.expectIncidents("06:15:00 down for 12m: 48 of 48 probes failed (100 %); first: no connect_error")
 	l.expectLog(
 		`level=WARN msg="endpoint failing" endpoint=e module=m outcome=connect_error err="no connect_error"`,
-		`level=INFO msg="endpoint recovered" endpoint=e module=m since=2026-03-04T06:15:00.000Z duration=12m0s probes=48 failed=48 times_down=1`,
+		`level=INFO msg="endpoint recovered" endpoint=e module=m since=2026-03-04T06:15:00.000Z duration=12m0s probes=48 failed=48 spells=1`,
 	)
 }
 
@@ -391,13 +392,14 @@ func TestUpAfterStale(t *testing.T) {
 
 func TestIncidentsAreBounded(t *testing.T) {
 	l := newLab(t)
-	s := l.one()
+	l.monitor.SetEndpoint("e", "")
+	s := l.monitor.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{})
 	for range 20 {
 		l.run(s, time.Second, "Fsss")
-		l.pass(time.Second)
+		l.pass(20 * time.Minute)
 	}
 	all := l.monitor.Endpoint("e").Incidents()
-	if len(all) != 16 || !all[0].Begin.Equal(begin().Add(16*time.Second)) {
+	if len(all) != 16 || !all[0].Begin.Equal(begin().Add(4*(20*time.Minute+3*time.Second))) {
 		t.Errorf("%d incidents, the first %v", len(all), all[0].Begin)
 	}
 }

@@ -11,6 +11,9 @@
 //	          is a failure and at least 2 failures came
 //	          in a row; successes from before the failures
 //	          count only until 4 came in a row
+//	flapping  when it is down for the third time in an     when it is down for over 2 minutes and twice the
+//	          incident                                     longest time before, or was not down for twice
+//	                                                       recursWithin, and with the incident
 //	degraded  with the first failure, and with the first   with a clean run: of that many successes in a row
 //	          success after being down                     fewer than 5 % would be chance at the share of
 //	                                                       failures so far; at least 3, at most 20
@@ -21,8 +24,11 @@
 //	up        when none of these holds                     when one of these begins
 //	muted     when someone mutes the endpoint              at the end of the mute; the state under it goes on
 //
-// Down and degraded are one incident: it begins with its first failed probe, and its
-// counts and its begin survive the changes between the two.
+// Down, flapping and degraded are one incident: it begins with its first failed probe,
+// and its counts and its begin survive the changes between them. Incidents of which each
+// begins within recursWithin of the end of the one before are one as well, from the third
+// on or the third time down, as far back as at least 5 % of the probes failed. That one ends
+// after a clean run, once it was well for twice as long as at any time in between.
 package health
 
 import (
@@ -38,6 +44,7 @@ type State string
 // The states; see the table above.
 const (
 	Down     State = "down"
+	Flapping State = "flapping"
 	Degraded State = "degraded"
 	Slow     State = "slow"
 	Stale    State = "stale"
@@ -47,15 +54,15 @@ const (
 )
 
 // States lists the closed set, the worst first.
-func States() []State { return []State{Down, Degraded, Slow, Stale, Waiting, Muted, Up} }
+func States() []State { return []State{Down, Flapping, Degraded, Slow, Stale, Waiting, Muted, Up} }
 
 // maxNamed is how many series a status names that fail, or are slow.
 const maxNamed = 8
 
 // Status is the state of an endpoint at a moment. It is never changed.
 type Status struct {
-	// State is the state, and Since when it began: for down and degraded the start of
-	// the first failed probe of the incident, for slow that of the first slow answer,
+	// State is the state, and Since when it began: for down, flapping and degraded the start
+	// of the first failed probe of the incident, for slow that of the first slow answer,
 	// for up that of the first good probe.
 	State State
 	Since time.Time
@@ -65,10 +72,10 @@ type Status struct {
 	UnmutedSince time.Time
 	// Mute is the mute that is in force; nil is none. It must not be changed.
 	Mute *Mute
-	// Probes counts the results since UnmutedSince, and Failed the failures among
-	// them, while Unmuted is down or degraded. While it is slow, Probes counts the
-	// answers and Over those over an objective.
-	Probes, Failed, Over int
+	// Probes counts the results since UnmutedSince, Failed the failures among them, and
+	// Spells how often the endpoint was down, while Unmuted is down, flapping or degraded.
+	// While it is slow, Probes counts the answers and Over those over an objective.
+	Probes, Failed, Spells, Over int
 	// Failing names the series whose latest result is a failure, and Slow those whose
 	// answers exceed an objective: at most 8 of each.
 	Failing, Slow []string
@@ -83,7 +90,7 @@ type Status struct {
 func (s *Status) equal(o *Status) bool {
 	sameSeries := s.LastFailed == o.LastFailed || s.LastFailed != nil && o.LastFailed != nil && *s.LastFailed == *o.LastFailed
 	return s.State == o.State && s.Since.Equal(o.Since) && s.Unmuted == o.Unmuted && s.UnmutedSince.Equal(o.UnmutedSince) &&
-		s.Mute == o.Mute && s.Probes == o.Probes && s.Failed == o.Failed && s.Over == o.Over && s.Why == o.Why &&
+		s.Mute == o.Mute && s.Probes == o.Probes && s.Failed == o.Failed && s.Spells == o.Spells && s.Over == o.Over && s.Why == o.Why &&
 		sameSeries && slices.Equal(s.Failing, o.Failing) && slices.Equal(s.Slow, o.Slow)
 }
 

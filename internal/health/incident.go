@@ -8,8 +8,9 @@ import (
 
 // Incident is a time in which an endpoint was not up, or was muted.
 type Incident struct {
-	// State is degraded for an incident of failures, down once it ended and every
-	// probe of it failed; or slow, stale or muted.
+	// State is degraded for an incident of failures, flapping where the endpoint was down
+	// at least 3 times in it, down once it ended and every probe of it failed; or slow,
+	// stale or muted.
 	State State `json:"state"`
 	// Begin is when it began: with the start of the first bad probe. End is when it
 	// ended: with the start of the first good probe of the clean run; zero while it
@@ -24,8 +25,18 @@ type Incident struct {
 	// started at Good.
 	Run  int       `json:"run,omitempty"`
 	Good time.Time `json:"good,omitzero"`
-	// Downs counts how often the endpoint was down.
-	Downs int `json:"downs,omitempty"`
+	// Spells counts how often the endpoint was down: the latest time since Down, until Back
+	// if it is over. Longest is the longest of those that are over.
+	Spells  int           `json:"spells,omitempty"`
+	Down    time.Time     `json:"down,omitzero"`
+	Back    time.Time     `json:"back,omitzero"`
+	Longest time.Duration `json:"longest,omitempty"`
+	// Joined counts the incidents that were joined with this one, and Calm is the longest
+	// time without a failure between two failures. After counts the good results since it
+	// has ended.
+	Joined int           `json:"joined,omitempty"`
+	Calm   time.Duration `json:"calm,omitempty"`
+	After  int           `json:"after,omitempty"`
 	// Module is that of the first bad probe, and Text what was wrong with it; of a mute
 	// its reason. It may quote a server: bounded, without secrets.
 	Module string `json:"module,omitempty"`
@@ -37,6 +48,9 @@ func (i *Incident) add(start time.Time, bad bool) {
 	i.Probes++
 	switch {
 	case bad:
+		if i.Run > 0 {
+			i.Calm = max(i.Calm, start.Sub(i.Good))
+		}
 		i.Bad++
 		i.Run = 0
 		return
@@ -73,28 +87,33 @@ func cleanRun(bad, of int) int {
 // needed returns how many good results in a row end the incident.
 func (i *Incident) needed() int { return cleanRun(i.Bad, i.Probes-i.Run) }
 
-// isOver reports whether the latest results are a clean run.
-func (i *Incident) isOver() bool { return i.Run >= i.needed() }
+// isOver reports whether the latest results are a clean run, and one that lasts: what
+// came back again and again was well in between as well. Last is when the latest of them
+// started.
+func (i *Incident) isOver(last time.Time) bool {
+	return i.Run >= i.needed() && (!i.recurs() || last.Sub(i.Good) >= 2*i.Calm)
+}
 
 // finish ends the incident at a time.
 func (i *Incident) finish(end time.Time) {
 	i.End = end
 	i.Probes -= i.Run
+	i.After = i.Run
 	i.Run, i.Good = 0, time.Time{}
-	if i.State == Degraded && i.Downs > 0 && i.Bad == i.Probes {
+	if i.State == Degraded && i.Spells > 0 && i.Bad == i.Probes {
 		i.State = Down
 	}
 }
 
 // String describes the incident in one line, without its times: "degraded for 37m:
-// 236 of 472 probes failed (50 %), 14 times down; first connection refused".
+// 236 of 472 probes failed (50 %), in 14 spells; first: connection refused".
 func (i *Incident) String() string {
 	text := string(i.State)
 	if !i.End.IsZero() {
 		text += " for " + rounded(i.End.Sub(i.Begin))
 	}
 	switch i.State {
-	case Down, Degraded:
+	case Down, Flapping, Degraded:
 		text += ": " + i.failures()
 		if i.Text != "" {
 			text += "; first: " + i.Text
@@ -109,11 +128,11 @@ func (i *Incident) String() string {
 	return text
 }
 
-// failures counts what failed: "236 of 472 probes failed (50 %), 14 times down".
+// failures counts what failed: "236 of 472 probes failed (50 %), in 14 spells".
 func (i *Incident) failures() string {
 	text := fmt.Sprintf("%d of %d probes failed (%s)", i.Bad, i.Probes, percent(i.Bad, i.Probes))
-	if i.Downs > 1 {
-		text += fmt.Sprintf(", %d times down", i.Downs)
+	if i.Spells > 1 {
+		text += fmt.Sprintf(", in %d spells", i.Spells)
 	}
 	return text
 }

@@ -18,6 +18,7 @@ type Series struct {
 	endpoint   *Endpoint // whose lock guards the rest
 	id         result.SeriesID
 	objectives Objectives
+	interval   time.Duration
 	patience   time.Duration // after which the latest result is old; 0 is never
 	opened     time.Time
 	first      bool
@@ -156,7 +157,7 @@ type excess struct {
 // add takes an answer and reports whether it exceeded an objective.
 func (p *pace) add(o Objectives, r *result.Result) bool {
 	p.over = p.over << 1 & (1<<paceAnswers - 1)
-	worst, over := o.worst(&r.Timing)
+	worst, over := o.worst(r)
 	if over {
 		p.over |= 1
 		p.at = append(p.at, r.Start)
@@ -178,7 +179,11 @@ func (p *pace) span() int { return bits.Len8(p.over) }
 
 // worst returns the objective that an answer exceeds by the largest factor; false
 // where it exceeds none.
-func (o Objectives) worst(t *result.Timing) (worst excess, over bool) {
+func (o Objectives) worst(r *result.Result) (worst excess, over bool) {
+	t := &r.Timing
+	if r.TooShortForTPOT() {
+		o.TPOT = 0
+	}
 	for _, x := range []excess{{"TTFT", t.TTFT, o.TTFT}, {"TPOT", t.TPOT, o.TPOT}, {"duration", t.Duration, o.E2E}} {
 		if x.limit <= 0 || x.value <= x.limit {
 			continue

@@ -55,6 +55,23 @@ func TestSlow(t *testing.T) {
 	)
 }
 
+// The TPOT of two tokens is one gap, which no objective judges.
+func TestShortAnswersAreNotSlow(t *testing.T) {
+	for tokens, want := range map[int]State{1: Up, 2: Up, 3: Slow} {
+		l := newLab(t)
+		s := l.patient(Objectives{TPOT: 10 * time.Millisecond})
+		for range 4 {
+			r := l.answer(100)
+			r.Tokens.Output, r.Timing.TPOT = tokens, 60*time.Millisecond
+			s.Observe(r, false)
+			l.pass(30 * time.Second)
+		}
+		if got := l.status().State; got != want {
+			t.Errorf("%d tokens: %s, want %s", tokens, got, want)
+		}
+	}
+}
+
 // Answers that are slow now and then are one incident: every other one needs 5 in a row.
 func TestSlowNowAndThen(t *testing.T) {
 	l := newLab(t)

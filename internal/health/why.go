@@ -9,7 +9,10 @@ import (
 // last, nil for none.
 func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 	switch s.Unmuted {
-	case Down, Degraded:
+	case Down, Flapping, Degraded:
+		if e.failing.recurs() {
+			return e.whyFailed(s, last) + ", again and again"
+		}
 		return e.whyFailing(s, last)
 	case Slow:
 		return e.whySlow(s, now)
@@ -25,6 +28,14 @@ func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 func (e *Endpoint) whyFailing(s *Status, last *Series) string {
 	if last == nil {
 		return fmt.Sprintf("recovering: %d of %d successes in a row; latest failure: %s", e.failing.Run, e.failing.needed(), e.cause)
+	}
+	return e.whyFailed(s, last)
+}
+
+// whyFailed is why the latest probe of those that fail did, or the latest that failed.
+func (e *Endpoint) whyFailed(s *Status, last *Series) string {
+	if last == nil {
+		return e.cause
 	}
 	cause := last.cause
 	if cause == "" { // it failed before the incident that goes on

@@ -126,10 +126,10 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 	if err := os.Rename(pipe, key); err != nil {
 		t.Fatal(err)
 	}
-	p.wait("a failure for want of the key", func() bool {
-		got := p.scrape()
-		return got.results("keyed")-got.outcomes("keyed")[result.Success] > 0
+	p.wait("a run skipped for want of the key", func() bool {
+		return p.scrape().sum("inference_probe_skipped_total", "endpoint", "keyed", "reason", "secret_missing") > 0
 	})
+	checkOutcomes(t, p.scrape(), "keyed", result.Success)
 	file := strings.TrimPrefix(p.cmd.Args[4], "--config.file=")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package nearest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -39,6 +40,20 @@ func Guess(word string, known []string) string {
 		}
 	}
 	return guess
+}
+
+// Hint ends a message about an unknown word: with the name that it is likely meant to be or,
+// where none is near, with those that are known, under that title.
+func Hint(word, title string, known []string) string {
+	if meant := Guess(word, known); meant != "" {
+		return fmt.Sprintf("; did you mean %q?", meant)
+	}
+	const most = 25
+	more := ""
+	if len(known) > most {
+		known, more = known[:most], ", ..."
+	}
+	return "; " + title + ": " + strings.Join(known, ", ") + more
 }
 
 // minContained is how many bytes of a name are taken for the name.

@@ -2,6 +2,7 @@ package nearest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -38,6 +39,18 @@ func TestNames(t *testing.T) {
 	if got := Names("x", known[:1], 3); !slices.Equal(got, known[:1]) {
 		t.Errorf("got %q of one", got)
 	}
+}
+
+func TestHint(t *testing.T) {
+	f := func(word string, known []string, want string) {
+		t.Helper()
+		if got := Hint(word, "known here", known); got != want {
+			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
+	f("modle", []string{"api", "model"}, `; did you mean "model"?`)
+	f("steam", []string{"api", "model"}, "; known here: api, model")
+	f("steam", slices.Repeat([]string{"a"}, 26), "; known here: a"+strings.Repeat(", a", 24)+", ...")
 }
 
 func TestGuess(t *testing.T) {

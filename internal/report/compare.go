@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/compare"
@@ -57,17 +58,17 @@ func quantityTitle(q compare.Quantity) string {
 // Text writes the comparison as a table. Errors are those of w.
 func (c *Comparison) Text(w io.Writer, o Options) error {
 	p := newPage(o)
-	p.line("%s: %s (%s) against %s (%s), module %s, %s", p.paint(verdictColor(c.Verdict), string(c.Verdict)),
-		clean(c.Candidate.Endpoint), clean(c.Candidate.URL), clean(c.Baseline.Endpoint), clean(c.Baseline.URL),
-		clean(c.Candidate.Module), Count(c.Pairs, "pair", "pairs"))
+	p.line("%s after %s, module %s", p.paint(verdictColor(c.Verdict), string(c.Verdict)), Count(c.Pairs, "pair", "pairs"), clean(c.Candidate.Module))
+	p.row("candidate", c.Candidate.Endpoint+" ("+c.Candidate.URL+")")
+	p.row("baseline", c.Baseline.Endpoint+" ("+c.Baseline.URL+")")
 	rows := [][]string{{"", "baseline", "candidate", "change", "at least", "at most", "margin", "verdict"}}
 	for _, f := range c.measured() {
 		rows = append(rows, []string{
 			quantityTitle(f.Quantity), amount(f.Quantity, f.Baseline), amount(f.Quantity, f.Candidate), change(f.Quantity, f.Change),
-			change(f.Quantity, f.Lower), change(f.Quantity, f.Upper), change(f.Quantity, f.Margin), string(f.Verdict),
+			change(f.Quantity, f.Lower), change(f.Quantity, f.Upper), strings.TrimPrefix(change(f.Quantity, f.Margin), "+"), string(f.Verdict),
 		})
 	}
-	p.table("Candidate less baseline", rows, 13, 10, 11, 11, 11, 11, 11, 12)
+	p.table("Candidate minus baseline", rows, 13, 9, 10, 9, 9, 9, 8, 11)
 	p.line("")
 	p.note(fmt.Sprintf("A regression is a change above its margin. A verdict of regression is wrong with a probability of at most %s, "+
 		"and so is one of pass, whenever the comparison stops.", percent(c.Alpha)))
@@ -75,8 +76,7 @@ func (c *Comparison) Text(w io.Writer, o Options) error {
 		name string
 		side Side
 	}{{"baseline", c.Baseline}, {"candidate", c.Candidate}} {
-		failed := s.side.Results.Probes() - s.side.Results.Outcome(result.Success)
-		if failed > 0 {
+		if failed := s.side.Results.Failed(); failed > 0 {
 			p.line("\n%d of %s of the %s did not succeed", failed, Count(s.side.Results.Probes(), "request", "requests"), s.name)
 			s.side.Results.listFailures(p)
 		}

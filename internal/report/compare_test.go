@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -36,19 +37,24 @@ func compared() *Comparison {
 
 func TestComparisonText(t *testing.T) {
 	var b bytes.Buffer
-	if err := compared().Text(&b, Options{Width: 100}); err != nil {
+	if err := compared().Text(&b, Options{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"regression: canary<\uFFFD (http://b:8000) against stable (http://a:8000), module interactive, 34 pairs\n",
-		"           TTFT    200 ms     210 ms     +5.0 %          -    +20.0 %    +15.0 %   undecided\n",
-		"           TPOT   20.0 ms    23.2 ms    +16.0 %     +6.1 %    +25.0 %     +5.0 %  regression\n",
-		"       failures     0.1 %     3.04 %    +2.9 pp    -2.0 pp    +4.0 pp    +5.0 pp        pass\n",
+		"regression after 34 pairs, module interactive\n  candidate    canary<\uFFFD (http://b:8000)\n  baseline     stable (http://a:8000)\n",
+		"           TTFT   200 ms    210 ms   +5.0 %        -  +20.0 %  15.0 %  undecided\n",
+		"           TPOT  20.0 ms   23.2 ms  +16.0 %   +6.1 %  +25.0 %   5.0 % regression\n",
+		"       failures    0.1 %    3.04 %  +2.9 pp  -2.0 pp  +4.0 pp  5.0 pp       pass\n",
 		"at most 5 %",
 		"\n1 of 2 requests of the candidate did not succeed\n\n1 × overloaded\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &b)
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 	if strings.Contains(b.String(), "duration") || strings.Contains(b.String(), "of the baseline did not") {

@@ -28,7 +28,7 @@ func (p *page) stateLine(r *explain.Report) string {
 	switch health.State(r.State) {
 	case health.Up:
 		c = green
-	case health.Down:
+	case health.Down, health.Flapping:
 		c = red
 	}
 	text := clean(r.Endpoint) + ": " + p.paint(c, clean(r.State))

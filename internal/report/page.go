@@ -58,7 +58,7 @@ const (
 
 // row writes a label and a text, which goes on below itself where it is long.
 func (p *page) row(label, text string) {
-	for _, line := range wrap(clean(text), p.width-indent-labelWidth) {
+	for _, line := range Fold(clean(text), p.width-indent-labelWidth) {
 		p.line("%*s%-*s%s", indent, "", labelWidth, label, line)
 		label = ""
 	}
@@ -66,7 +66,7 @@ func (p *page) row(label, text string) {
 
 // note writes a text that goes over the whole width.
 func (p *page) note(text string) {
-	for _, line := range wrap(clean(text), p.width-indent) {
+	for _, line := range Fold(clean(text), p.width-indent) {
 		p.line("%*s%s", indent, "", line)
 	}
 }
@@ -125,7 +125,7 @@ func clean(s string) string {
 
 // wrap cuts text at spaces into lines of at most width runes; a longer word
 // gets a line of its own. Spaces at the start of the text stay.
-func wrap(text string, width int) []string {
+func Fold(text string, width int) []string {
 	var lines []string
 	line := text[:len(text)-len(strings.TrimLeft(text, " "))]
 	empty := true

@@ -244,11 +244,14 @@ func (p *page) measurement(r *result.Result) {
 			"TTFT is that of the burst, TPOT and gaps cannot be measured"})
 	}
 	if r.MoreEvents {
-		text := fmt.Sprintf("%d for %d tokens: some are no tokens, such as text of a gateway", len(r.Events), r.Tokens.Output)
+		text := fmt.Sprintf("%d for %d tokens: some are pieces of tokens, or none, such as text of a gateway", len(r.Events), r.Tokens.Output)
 		if r.Timing.TTFT < 0 {
 			text += "; TTFT, TPOT and gaps cannot be measured"
 		}
 		rows = append(rows, row{"events", text})
+	}
+	if r.MaxTokensIgnored {
+		rows = append(rows, row{"max_tokens", fmt.Sprintf("max_tokens ignored: the answer has %d tokens, more than the request allowed, so probes cost more than the module says", r.Tokens.Output)})
 	}
 	if r.Imprecise {
 		rows = append(rows, row{"imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies"})

@@ -96,7 +96,7 @@ func whole() *result.Result {
 	r.Server = api.ServerTimes{Queue: 12 * ms, Prefill: 80 * ms, Decode: 670 * ms}
 	r.RateLimit = api.RateLimit{Requests: 99, Tokens: 12345}
 	r.CertNotAfter = r.Start.Add(36 * time.Hour)
-	r.Imprecise, r.NoEndMarker = true, true
+	r.Imprecise, r.NoEndMarker, r.MaxTokensIgnored = true, true, true
 	return r
 }
 
@@ -126,6 +126,7 @@ func refused() *result.Result {
 func silent() *result.Result {
 	r := blank()
 	r.Outcome, r.Err = result.TimeoutFirstToken, errors.New("no response headers within 3s")
+	r.Sent = r.Start
 	setPhases(r, result.Absent, ms, result.Absent, 0)
 	r.Timing.Duration = 3001 * ms
 	return r
@@ -373,7 +374,7 @@ func TestDuration(t *testing.T) {
 func TestWrap(t *testing.T) {
 	f := func(text string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, wrap(text, 10)); diff != "" {
+		if diff := cmp.Diff(want, Fold(text, 10)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -173,7 +173,10 @@ func (p *page) table(title string, rows [][]string, widths ...int) {
 	for _, cells := range rows {
 		var line strings.Builder
 		for i, cell := range cells {
-			fmt.Fprintf(&line, "%*s", widths[i], cell)
+			if i > 0 {
+				line.WriteByte(' ') // also where a cell is wider than its column
+			}
+			fmt.Fprintf(&line, "%*s", widths[i]-min(i, 1), cell)
 		}
 		p.line("%*s%s", indent, "", line.String())
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/check"
@@ -101,6 +101,9 @@ func (s *Summary) Probes() int {
 	}
 	return n
 }
+
+// Failed is how many results are no success.
+func (s *Summary) Failed() int { return s.Probes() - s.outcomes[result.Success] }
 
 // Outcome is how many results had that outcome.
 func (s *Summary) Outcome(o result.Outcome) int { return s.outcomes[o] }

@@ -87,6 +87,7 @@ type Document struct {
 	NoEndMarker bool            `json:"no_end_marker"`
 	NoFinish    bool            `json:"no_finish_reason,omitempty"`
 	MoreEvents  bool            `json:"more_events_than_tokens,omitempty"`
+	CapIgnored  bool            `json:"max_tokens_ignored,omitempty"`
 	Integrity   []check.Finding `json:"integrity,omitempty"`
 	Events      []DocumentEvent `json:"events,omitempty"`
 }
@@ -125,7 +126,7 @@ func NewDocument(t Target, r *Result) *Document {
 		RetryAfter: Seconds(r.RetryAfter), Certificate: r.CertNotAfter.UTC(),
 		Clock: r.Clock, Merged: r.MergedEvents(), Reused: r.Reused,
 		Buffered: r.Buffered, Imprecise: r.Imprecise, NoEndMarker: r.NoEndMarker,
-		NoFinish: r.NoFinish, MoreEvents: r.MoreEvents, Integrity: r.Integrity,
+		NoFinish: r.NoFinish, MoreEvents: r.MoreEvents, CapIgnored: r.MaxTokensIgnored, Integrity: r.Integrity,
 	}
 	if r.Err != nil {
 		d.Error = r.Err.Error()

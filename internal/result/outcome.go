@@ -28,8 +28,9 @@ const (
 	DNSError Outcome = "dns_error"
 	// ConnectError is a connection that was refused, reset or unreachable.
 	ConnectError Outcome = "connect_error"
-	// TLSError is a failed handshake, a certificate that does not verify, or a
-	// certificate of the exporter that the server misses or refuses.
+	// TLSError is a failed handshake, a certificate that does not verify, a
+	// certificate of the exporter that the server misses or refuses, or plain HTTP at a
+	// port that speaks TLS.
 	TLSError Outcome = "tls_error"
 	// Unauthorized is status 401 or 403, of a reply or of an error inside one.
 	Unauthorized Outcome = "unauthorized"
@@ -37,8 +38,8 @@ const (
 	RateLimited Outcome = "rate_limited"
 	// Overloaded is status 503 or 529, of a reply or of an error inside one.
 	Overloaded Outcome = "overloaded"
-	// HTTPError is any other status than 200, redirects included, and an error
-	// inside a 200 reply that refuses the request.
+	// HTTPError is any other status than 200, redirects included, also to the questions
+	// what the server is, and an error inside a 200 reply that refuses the request.
 	HTTPError Outcome = "http_error"
 	// StreamError is any other error that the server reports inside a 200 reply.
 	StreamError Outcome = "stream_error"
@@ -49,7 +50,8 @@ const (
 	TooLarge Outcome = "too_large"
 	// TimeoutConnect is no ready connection within the connect limit.
 	TimeoutConnect Outcome = "timeout_connect"
-	// TimeoutFirstToken is no headers, or no first token, within their limits.
+	// TimeoutFirstToken is no headers, or no first token, within their limits. Of a server
+	// that is not identified yet it is no answer to the question what it is.
 	TimeoutFirstToken Outcome = "timeout_first_token"
 	// TimeoutStall is a silence between tokens longer than the stall limit.
 	TimeoutStall Outcome = "timeout_stall"
@@ -145,13 +147,17 @@ func (o Outcome) IsTimeout() bool {
 // SchemeError is a failure at a port that speaks TLS while the URL has http://.
 type SchemeError struct{ Err error }
 
-// Error returns what to write in the URL, and the failure.
+// Error returns what to write in the URL.
 func (e *SchemeError) Error() string {
-	return "the server speaks TLS at this port: use https:// in the URL: " + e.Err.Error()
+	return "the server speaks TLS at this port: use https:// in the URL"
 }
 
 // Unwrap returns the failure.
 func (e *SchemeError) Unwrap() error { return e.Err }
+
+// RefusesByLoad reports whether servers of an engine answer status 429 where their queue is
+// full, and not for a quota.
+func RefusesByLoad(engine string) bool { return engine == "tgi" || engine == "tei" }
 
 // Advice returns what to check next after a failure; "" after a success.
 func (r *Result) Advice() string {
@@ -159,6 +165,13 @@ func (r *Result) Advice() string {
 		return "Write https:// instead of http:// in the URL. A private authority goes into http.tls_config.ca_file."
 	}
 	advice := r.Outcome.description().advice
+	if r.Outcome == TimeoutFirstToken && r.Sent.IsZero() {
+		return "The server took the connection and did not say what it serves: look whether it hangs, is overloaded or still loads the model. " +
+			"If api and model are set, it is not asked."
+	}
+	if r.Outcome == RateLimited && RefusesByLoad(r.Engine) {
+		return "The queue of the server is full, which answers so and has no quotas: look at what waits there, at its limits, and whether it needs replicas."
+	}
 	if r.Outcome != HTTPError {
 		return advice
 	}
@@ -174,7 +187,7 @@ func (r *Result) Advice() string {
 func statusAdvice(status int) string {
 	switch {
 	case status == 0: // of an answer to a question before the probe
-		return "The server refused to say what it serves: is the URL right, with or without /v1? With api and model set it need not be asked."
+		return "The server refused to say what it serves: is the URL right, with or without /v1? If api and model are set, it is not asked."
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		return "Is the path right (the URL with or without /v1, the api), and does the server serve a model of this name?"
 	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
@@ -214,7 +227,8 @@ const (
 	// SkipTruncated is a server that truncates the prompt, so that what it answers
 	// is no answer to a prompt of that length.
 	SkipTruncated SkipReason = "prompt_truncated"
-	// SkipSecret is an endpoint whose secret is missing in the configuration.
+	// SkipSecret is an endpoint whose secret is missing in the configuration, or a file or a
+	// credential of a cloud that requests need and this machine does not have.
 	SkipSecret SkipReason = "secret_missing"
 	// SkipResources is a lack of descriptors, memory or ports on this machine.
 	SkipResources SkipReason = "resources"
@@ -268,7 +282,7 @@ func (s SkipReason) Description() string {
 	case SkipTruncated:
 		return "the server truncates the prompt"
 	case SkipSecret:
-		return "a secret of the endpoint is missing"
+		return "a secret of the endpoint, or a file or credential for its requests, is missing or cannot be used"
 	case SkipResources:
 		return "descriptors, memory or ports are short on this machine"
 	}

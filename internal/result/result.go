@@ -114,7 +114,7 @@ type Timing struct {
 	// TTFO is the same to the first token that a user sees (t7 - t2).
 	TTFO time.Duration
 	// TPOT is the time per output token after the first event's,
-	// (tL - t6)/(N - N1). Where reasoning tokens left no events, or a summary
+	// (tL - t6)/(N - N1), with N1 by Stretch.FirstTokens. Where reasoning tokens left no events, or a summary
 	// instead, it is over the answer alone, and Absent where that is not known.
 	TPOT time.Duration
 	// MaxGap is the longest silence between two token events.
@@ -241,9 +241,12 @@ type Result struct {
 	// where real servers of the protocol leave it out.
 	NoFinish bool
 	// MoreEvents means that there were more token events than tokens, so that the
-	// first ones may be text of a gateway. Unless all that may be came at one moment,
-	// TTFT, TPOT and MaxGap are Absent.
+	// first ones may be text of a gateway. Unless all that may be came at one moment, or
+	// at the pace of the rest, TTFT, TPOT and MaxGap are Absent.
 	MoreEvents bool
+	// MaxTokensIgnored means that the answer had more tokens than the server was allowed
+	// to generate, by more than what counts differ by.
+	MaxTokensIgnored bool
 	// Imprecise means that the prober cannot vouch for the latencies of this
 	// probe: it was too busy, its clock too unsteady, or the reply compressed. No
 	// latency of it is published.

@@ -20,10 +20,18 @@ type Stretch struct {
 	First, Last int
 	// Tokens is how many tokens came in it; 0 is no such part.
 	Tokens int
+	// FirstTokens is how many of them came with the first event, at least 1: by the
+	// server's running count, else, where events carry several tokens, by the event's share
+	// of the text.
+	FirstTokens int
 }
 
 // known reports whether the tokens of the stretch can be counted.
-func (s Stretch) known() bool { return s.Tokens > 0 && s.Tokens <= mostTokens }
+func (s Stretch) known() bool { return s.Tokens > 0 && s.Tokens <= mostTokens && s.FirstTokens > 0 }
+
+// TooShortForTPOT reports whether an answer has so few tokens that its TPOT is the gap
+// between two of them. No objective of the TPOT judges such an answer.
+func (r *Result) TooShortForTPOT() bool { return r.Tokens.Output == 1 || r.Tokens.Output == 2 }
 
 // Deadlines are those of the tokens of a stream.
 type Deadlines struct {
@@ -51,7 +59,7 @@ func (d Deadlines) Minus(o Deadlines) Deadlines {
 // what comes early is slack for what follows. A late token misses one deadline, and
 // one more for each tpot that it is overdue; those of the tokens after it count from its
 // arrival. Tokens whose event is not known are spread evenly over the events after the
-// first one, which has one. Both times must be positive.
+// first one. Both times must be positive.
 //
 // It is not ok where it is not known which tokens came when: of streams that were
 // buffered, whose reasoning left no events, or of which the prober was late to read a token
@@ -92,7 +100,7 @@ func (r *Result) tokensBefore() func(n int) int {
 	for i := range r.Events {
 		running[i+1] = running[i] + max(0, r.Events[i].Tokens)
 	}
-	events, tokens := len(r.Events), r.Decoded.Tokens
+	events, tokens, first := len(r.Events), r.Decoded.Tokens, r.Decoded.FirstTokens
 	if running[events] == tokens {
 		return func(n int) int { return running[n] }
 	}
@@ -103,7 +111,7 @@ func (r *Result) tokensBefore() func(n int) int {
 		case events:
 			return tokens
 		}
-		return 1 + (tokens-1)*(n-1)/(events-1)
+		return first + (tokens-first)*(n-1)/(events-1)
 	}
 }
 
@@ -128,7 +136,7 @@ func (r *Result) EventTokens() (tokens, events int) {
 		}
 	}
 	events = s.Last - s.First
-	tokens = s.Tokens - max(1, r.Events[s.First].Tokens)
+	tokens = s.Tokens - s.FirstTokens
 	if events <= 0 || tokens <= 0 || merged*mergedPart > events {
 		return 0, 0
 	}

@@ -11,7 +11,7 @@ const ms = time.Millisecond
 // streamOf returns a stream of a request that was sent at 10 ms, whose events came at the
 // given milliseconds after that.
 func streamOf(tokens int, at ...time.Duration) *Result {
-	r := &Result{Tokens: Tokens{Output: tokens, Source: TokensFromUsage}, Decoded: Stretch{0, len(at) - 1, tokens}}
+	r := &Result{Tokens: Tokens{Output: tokens, Source: TokensFromUsage}, Decoded: Stretch{0, len(at) - 1, tokens, 1}}
 	for _, after := range at {
 		r.Events = append(r.Events, Event{At: 10*ms + after*ms, ReadLag: 50 * time.Microsecond})
 	}
@@ -69,6 +69,10 @@ func TestDeadlines(t *testing.T) {
 	f("tokens together", streamOf(6, 100, 150, 240).carrying(1, 3, 2), 8, 4, 0.5)
 	// Two in each event after the first: due at 120, missed at 140 by a period, then at 180.
 	f("tokens spread evenly", streamOf(7, 100, 140, 180, 220), 8, 2, 0.75)
+	// Three at 100; then two in each, due at 160, 200 and 240, and four from the late one.
+	split := streamOf(9, 100, 150, 195, 250)
+	split.Decoded.FirstTokens = 3
+	f("several in the first event", split, 9, 1, 8.0/9)
 	f("a count of some events", streamOf(7, 100, 140, 180, 220).carrying(0, 9), 8, 2, 0.75)
 	merged := streamOf(4, 80, 121, 140, 160)
 	merged.Events[1].Merged = true // by the server, or on the way
@@ -90,7 +94,7 @@ func TestNoDeadlines(t *testing.T) {
 		}
 	}
 	f("buffered", func(r *Result) { r.Decoded = Stretch{} })
-	f("reasoning without events", func(r *Result) { r.Decoded = Stretch{1, 3, 3} })
+	f("reasoning without events", func(r *Result) { r.Decoded = Stretch{1, 3, 3, 1} })
 	f("first token not known", func(r *Result) { r.Timing.TTFT = Absent })
 	late := func(lag time.Duration) func(r *Result) {
 		return func(r *Result) { r.Events[1].At, r.Events[1].Merged, r.Events[1].ReadLag = 131*ms, true, lag }
@@ -119,8 +123,8 @@ func TestEventTokens(t *testing.T) {
 		}
 	}
 	f("13 after the first", 13, 5, func(*Result) {})
-	f("three in the first", 11, 5, func(r *Result) { r.Events[0].Tokens = 3 })
-	f("the answer alone", 9, 3, func(r *Result) { r.Decoded = Stretch{2, 5, 10} })
+	f("three in the first", 11, 5, func(r *Result) { r.Decoded.FirstTokens = 3 })
+	f("the answer alone", 9, 3, func(r *Result) { r.Decoded = Stretch{2, 5, 10, 1} })
 	f("buffered", 0, 0, func(r *Result) { r.Decoded = Stretch{} })
 	f("one event", 0, 0, func(r *Result) { r.Events, r.Decoded.Last = r.Events[:1], 0 })
 	f("events dropped", 0, 0, func(r *Result) { r.Events = nil })

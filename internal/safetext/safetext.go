@@ -2,6 +2,22 @@
 // pages and terminals: without the secrets that a server may quote, on one
 // line, printable, and bounded. Secrets are replaced before anything is cut or
 // quoted, since half a secret is still one.
+//
+// A secret of at least six characters is found in these forms, as servers, libraries
+// and logs print them:
+//
+//   - whole, or a part of it: eight characters in a row (twelve where they are
+//     letters alone), its beginning or its end; four characters of its beginning
+//     where the text ends
+//   - in upper and lower case, and split by white space, line breaks, quotes,
+//     backslashes and invisible characters
+//   - escaped as in Go, JSON, URLs and HTML, in whole or in part, up to six times
+//   - in base64, alone or within a longer text that was encoded
+//   - in hexadecimal, with or without separators and 0x
+//   - as a list of its bytes, decimal or hexadecimal
+//
+// The last three may be escaped in turn. Base32, octal, quoted-printable and base64 of
+// base64 are not found.
 package safetext
 
 import (

@@ -26,15 +26,16 @@ const (
 	// minCut is how much of a secret is taken for it at the very end of a text,
 	// where it may have been cut.
 	minCut = 4
+	// minInURL is how much of a secret is taken for it in a URL.
+	minInURL = 20
 )
 
-// Secrets are texts that must not be shown, in any of the forms in which a
-// server, a library or a log quotes them: in parts, in another case, split by
-// white space or invisible characters, escaped as in Go, JSON, URLs or HTML, in
-// base64 and in hexadecimal. A nil Secrets holds none. It is immutable.
+// Secrets are texts that must not be shown, in any of the forms that the comment of
+// the package lists. A nil Secrets holds none. It is immutable.
 type Secrets struct {
-	values []string
-	sieve  *sieve // nil: every secret is looked for in every text
+	values     []string
+	sieve      *sieve      // nil: every secret is looked for in every text
+	configured *Configured // is looked for too
 }
 
 // NewSecrets returns the set of the given secrets. Those of fewer than six
@@ -49,10 +50,13 @@ func (s *Secrets) With(values ...string) *Secrets {
 			all = append(all, v)
 		}
 	}
-	if s != nil && len(all) == len(s.values) {
+	switch {
+	case s == nil:
+		return &Secrets{values: all}
+	case len(all) == len(s.values):
 		return s
 	}
-	return &Secrets{values: all}
+	return &Secrets{values: all, configured: s.configured}
 }
 
 // Values returns the secrets; the caller must not change them.
@@ -65,6 +69,12 @@ func (s *Secrets) Values() []string {
 
 // In reports whether a text holds a secret, or a part of one.
 func (s *Secrets) In(text string) bool { return len(s.find(text)) > 0 }
+
+// InURL reports whether a text holds so much of a secret that no URL has it by chance:
+// the whole of one of at least twelve characters, or twenty in a row.
+func (s *Secrets) InURL(text string) bool {
+	return slices.ContainsFunc(s.find(text), func(f span) bool { return f.long })
+}
 
 // Redact returns a text with the secrets in it replaced by Placeholder.
 func (s *Secrets) Redact(text string) string {
@@ -85,22 +95,37 @@ func (s *Secrets) Redact(text string) string {
 
 // find returns where a text holds secrets, in order and without overlaps.
 func (s *Secrets) find(text string) []span {
-	values := s.Values()
-	if len(values) == 0 || len(text) < minCut {
+	if s == nil || len(text) < minCut {
 		return nil
 	}
-	t := plainOf(text)
-	if s.sieve != nil {
-		values = s.sieve.suspects(t.runes, values)
-	}
+	l := decoded(layer{bytes: text})
+	return joined(append(s.spans(l), s.configured.find(l)...))
+}
+
+// spans returns where a decoded text holds one of the values, in no order.
+func (s *Secrets) spans(text layer) []span {
+	values := s.Values()
 	if len(values) == 0 {
 		return nil
 	}
-	return newIndex(values).find(t)
+	var found []span
+	for _, l := range append(text.lists(), text) {
+		t, suspects := plainOf(l), values
+		if s.sieve != nil {
+			suspects = s.sieve.suspects(t.runes, values)
+		}
+		if len(suspects) > 0 {
+			found = append(found, newIndex(suspects).find(t)...)
+		}
+	}
+	return found
 }
 
 // span is a part of a text, in bytes.
-type span struct{ begin, end int }
+type span struct {
+	begin, end int
+	long       bool // as InURL means it
+}
 
 // index finds secrets in texts by the parts of them that give them away.
 type index struct {
@@ -116,7 +141,7 @@ func newIndex(secrets []string) *index {
 	x := &index{parts: map[string]place{}}
 	for _, s := range secrets {
 		for _, form := range formsOf(s) {
-			x.add(plainOf(form).runes)
+			x.add(plainOf(layer{bytes: form}).runes)
 		}
 	}
 	for part := range x.parts {
@@ -156,7 +181,7 @@ func (x *index) add(form []rune) {
 
 func isNoLetter(r rune) bool { return r < 'a' || r > 'z' }
 
-// find returns where a text holds secrets, in order and without overlaps.
+// find returns where a text holds secrets, in no order.
 func (x *index) find(t plain) []span {
 	var found []span
 	for i := range t.runes {
@@ -166,14 +191,16 @@ func (x *index) find(t plain) []span {
 			}
 			if p, ok := x.parts[string(t.runes[i:i+n])]; ok {
 				begin, end := x.extend(t.runes, i, i+n, p)
-				found = append(found, t.span(begin, end))
+				f := t.span(begin, end)
+				f.long = end-begin >= minInURL || end-begin >= minWord && end-begin == len(x.forms[p.form])
+				found = append(found, f)
 			}
 		}
 	}
 	if begin, end := x.cut(t.runes); begin < end {
 		found = append(found, t.span(begin, end))
 	}
-	return joined(found)
+	return found
 }
 
 // extend returns how far a text goes on like the form that a part of it is of.
@@ -213,7 +240,7 @@ func joined(spans []span) []span {
 	var out []span
 	for _, s := range spans {
 		if n := len(out); n > 0 && s.begin <= out[n-1].end {
-			out[n-1].end = max(out[n-1].end, s.end)
+			out[n-1].end, out[n-1].long = max(out[n-1].end, s.end), out[n-1].long || s.long
 			continue
 		}
 		out = append(out, s)
@@ -257,7 +284,7 @@ func (s *Secrets) Indexed() *Secrets {
 	all := &sieve{seed: maphash.MakeSeed()}
 	for number, value := range s.Values() {
 		for _, form := range formsOf(value) {
-			runes := plainOf(form).runes
+			runes := plainOf(layer{bytes: form}).runes
 			for i := 0; i+gram <= len(runes); i++ {
 				all.entries = append(all.entries, all.entry(runes[i:i+gram], number))
 			}

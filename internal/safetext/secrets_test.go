@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -59,6 +60,77 @@ func TestRedactForms(t *testing.T) {
 				t.Error("the secret is not found")
 			}
 		})
+	}
+}
+
+// hardKeys hold what decoding changes, and characters outside ASCII.
+var hardKeys = []string{key, `sk-%41bc\u0041d&amp;e%2541f&lt;x0+9`, "pässwörd-ключ-鍵鍵鍵-🔑🔑-9", "horse battery+staple 7"}
+
+// Each form of the package comment hides no key, whatever it is made of.
+func TestRedactEncoded(t *testing.T) {
+	numbers := func(format, separator string) func(string) string {
+		return func(s string) string {
+			var all []string
+			for _, b := range []byte(s) {
+				all = append(all, fmt.Sprintf(format, b))
+			}
+			return strings.Join(all, separator)
+		}
+	}
+	inJSON := func(s string) string {
+		quoted, _ := json.Marshal(s)
+		return string(quoted)
+	}
+	forms := map[string]func(string) string{
+		"plain": func(s string) string { return s },
+		"query": url.QueryEscape, "path": url.PathEscape, "HTML": html.EscapeString, "JSON": inJSON, "Go": strconv.QuoteToASCII,
+		"JSON outside ASCII": func(s string) string {
+			var b strings.Builder
+			for _, u := range utf16.Encode([]rune(s)) {
+				fmt.Fprintf(&b, `\u%04x`, u)
+			}
+			return b.String()
+		},
+		"every byte in a URL": func(s string) string { return "%" + numbers("%02x", "%")(s) },
+		"hex":                 func(s string) string { return hex.EncodeToString([]byte(s)) },
+		"hex with colons":     numbers("%02x", ":"), "hex with dashes": numbers("%02X", "-"), "hex with spaces": numbers("%02x", " "),
+		"hex of Go": func(s string) string { return fmt.Sprintf("%#v", []byte(s)) }, "bytes of C": numbers("0x%02X", ","),
+		"escapes of C": func(s string) string { return `\x` + numbers("%02x", `\x`)(s) },
+		"bytes of Go":  func(s string) string { return fmt.Sprint([]byte(s)) }, "bytes of Python": numbers("%d", ", "),
+		"bytes in lines": numbers("%d", ",\n      "),
+	}
+	for _, secret := range hardKeys {
+		secrets := NewSecrets("another-secret-1", secret)
+		for inner, first := range forms {
+			for outer, second := range forms {
+				switch outer {
+				case "plain", "query", "path", "HTML", "JSON", "Go":
+				default:
+					continue // no list of a list
+				}
+				form := second(first(secret))
+				for _, s := range []*Secrets{secrets, secrets.Indexed()} {
+					got := s.Redact("the server said <" + form + "> and went")
+					rest, ok := strings.CutPrefix(got, "the server said <")
+					rest, ends := strings.CutSuffix(rest, "> and went")
+					if rest = strings.Replace(rest, Placeholder, "", 1); !ok || !ends || len(rest) > len(second(`[]byte{0x}`)) {
+						t.Errorf("%q, %s in %s: %q became %q", secret, inner, outer, form, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Numbers that are no secret stay, also those of a list.
+func TestRedactLeavesNumbers(t *testing.T) {
+	secrets := NewSecrets(hardKeys...)
+	for _, text := range []string{
+		"[1 2 3 4 5 6 7 8 9 10 11 12]", "dial tcp 10.0.0.1:8000 at 2026-11-23 16:46:14.123", "00:1a:2b:3c:4d:5e", "50% of [104 101 108 108 111 32 119]",
+	} {
+		if got := secrets.Redact(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
 	}
 }
 
@@ -127,6 +199,17 @@ func TestRedactLeavesWords(t *testing.T) {
 	}
 }
 
+func TestInURL(t *testing.T) {
+	secrets := NewSecrets("gateway-prod-2024", "inference", "sk-proj-0123456789abcdefghijkl").Indexed()
+	for text, want := range map[string]bool{
+		"http://gateway-prod.example/2024": false, "http://inference.example": false, "http://h/sk-proj-0123456789a": false, "http://h/sk-proj-0123456789abcdefX": true, "http://h/gateway-prod-2024/v1": true, "http://h/?k=gateway%2Dprod-2024": true,
+	} {
+		if got := secrets.InURL(text); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
 func TestLine(t *testing.T) {
 	for _, c := range []struct {
 		in    string
@@ -178,7 +261,7 @@ func FuzzRedact(f *testing.F) {
 }
 
 func randomSecret(random *rand.Rand) string {
-	const letters = "ABCDEFGHabcdefgh0123456789-_.=+/\"\\<&"
+	const letters = "ABCDEFGHabcdefgh0123456789-_.=+/\"\\<&%ux;"
 	b := make([]byte, 16+random.IntN(60))
 	for i := range b {
 		b[i] = letters[random.IntN(len(letters))]
@@ -189,7 +272,7 @@ func randomSecret(random *rand.Rand) string {
 // spoil does to a text what servers, libraries and logs do.
 func spoil(random *rand.Rand, s string) string {
 	at := random.IntN(len(s) + 1)
-	switch random.IntN(7) {
+	switch random.IntN(12) {
 	case 0:
 		return strconv.Quote(s)
 	case 1:
@@ -203,6 +286,16 @@ func spoil(random *rand.Rand, s string) string {
 		return string(quoted)
 	case 5:
 		return fmt.Sprintf("%+q", s)
+	case 6:
+		return url.QueryEscape(s)
+	case 7:
+		return url.QueryEscape(url.QueryEscape(s))
+	case 8:
+		return html.EscapeString(s)
+	case 9:
+		return fmt.Sprint([]byte(s))
+	case 10:
+		return strings.ReplaceAll(fmt.Sprintf("% x", s), " ", ":")
 	}
 	return strings.ToUpper(s)
 }

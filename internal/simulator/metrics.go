@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/inference-exporter/inference_exporter/engine/testdata/pages"
+	"github.com/inference-exporter/inference_exporter/internal/engine/testdata/pages"
 )
 
 // metricsPage is the page with an engine's own metrics: of most engines a

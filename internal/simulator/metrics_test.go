@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/inference-exporter/inference_exporter/engine/testdata/pages"
+	"github.com/inference-exporter/inference_exporter/internal/engine/testdata/pages"
 )
 
 // pageOf reads the metrics page at path.

@@ -26,7 +26,7 @@ import (
 
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 
-	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 const (
@@ -140,7 +140,7 @@ func (s *Store) open() ([]content, error) {
 		var o opened
 		if o.lock, o.err = lock(s.dir); o.err == nil {
 			for _, f := range s.files {
-				data, err := files.Read(s.path(f.Name), maxFileBytes)
+				data, err := foreign.ReadFile(s.path(f.Name), maxFileBytes)
 				o.contents = append(o.contents, content{data, err})
 			}
 		}
@@ -162,7 +162,11 @@ func lock(dir string) (fileutil.Releaser, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	l, _, err := fileutil.Flock(filepath.Join(dir, "lock"))
+	name := filepath.Join(dir, "lock")
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name) // a link would be followed
+	}
+	l, _, err := fileutil.Flock(name)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, errors.New("another process uses the directory")
 	}

@@ -374,6 +374,22 @@ func TestTemporaryFileIsNotFollowed(t *testing.T) {
 	}
 }
 
+// A lock that is a link is not followed: what it names is not made.
+func TestLockIsNotFollowed(t *testing.T) {
+	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	if err := os.Symlink(victim, filepath.Join(dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	l, err := lock(dir)
+	if err == nil {
+		_ = l.Release()
+		t.Error("the link was taken for the lock")
+	}
+	if _, err := os.Lstat(victim); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file was made through the link: %v", err)
+	}
+}
+
 // fast is a store on the clock of a synctest bubble, with nothing on disk.
 func fast(t *testing.T, every time.Duration, save func(put func(any) error) error) (*Store, *atomic.Uint64) {
 	revision := new(atomic.Uint64)

@@ -68,7 +68,7 @@ func bedrock() Protocol {
 			Unmet: true,
 			Title: "Amazon Bedrock ConverseStream", Servers: "Amazon Bedrock",
 			Auth:       "`sigv4`, or a Bedrock API key in `http.authorization.credentials`",
-			FirstToken: "`contentBlockDelta` with text, reasoning text or tool input", End: "`metadata`",
+			FirstToken: "`contentBlockDelta` with text, reasoning text or tool input", End: "`metadata` and `messageStop`",
 			Usage: "`metadata.usage`", Cached: "`usage.cacheReadInputTokens`",
 			Length:       "a cap",
 			Conversation: "`messages`, what the system says in `system`",
@@ -127,10 +127,13 @@ func bedrockURL(base *url.URL, model string) *url.URL {
 }
 
 // bedrockDecoder decodes the events of ConverseStream.
-type bedrockDecoder struct{ frame }
+type bedrockDecoder struct {
+	frame
+	stopped, counted bool // messageStop came, metadata did
+}
 
 // Decode implements Decoder. The usage comes after the stop reason, in the
-// last event.
+// last event; some gateways send it before.
 func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 	for _, prefix := range []string{exceptionFrame, errorFrame} {
 		if kind, ok := strings.CutPrefix(event, prefix); ok {
@@ -154,7 +157,9 @@ func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	d.Finish = finishReason(v.Get("stopReason"))
 	b.readUsage(v.Get("usage"), d)
-	d.Done = event == "metadata"
+	b.stopped = b.stopped || d.Finish != ""
+	b.counted = b.counted || event == "metadata"
+	d.Done = b.stopped && b.counted
 	return nil
 }
 

@@ -78,6 +78,8 @@ func TestBedrockOddStreams(t *testing.T) {
 	f("reasoning that is withheld", stream(`contentBlockDelta {"delta":{"reasoningContent":{"redactedContent":"AAAA"}}}`+"\n"+hi+end+"metadata {}\n"), good())
 	f("cache written", stream(hi+end+`metadata {"usage":{"inputTokens":1,"outputTokens":1,"cacheReadInputTokens":0,"cacheWriteInputTokens":1000}}`+"\n"),
 		plain(func(r *reply) { r.Usage = Usage{1001, 0, 1, Unknown} }))
+	f("metadata first", stream(hi+`metadata {"usage":{"inputTokens":9,"outputTokens":1}}`+"\n"+end), plain(func(r *reply) { r.Usage = Usage{9, Unknown, 1, Unknown} }))
+	f("metadata alone", stream(hi+"metadata {}\n"), plain(func(r *reply) { r.Finish, r.Done = "", false }))
 	f("absurd usage", stream(hi+end+`metadata {"usage":{"inputTokens":1e8,"outputTokens":-1,"cacheReadInputTokens":1e8}}`+"\n"),
 		plain(func(r *reply) { r.Usage = Usage{Unknown, 100_000_000, Unknown, Unknown} }))
 	f("throttled", stream(hi)+exception("throttlingException", `{"message":"Too many requests"}`),

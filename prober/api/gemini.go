@@ -140,7 +140,8 @@ type geminiDecoder struct {
 	model   onceName
 	// The last counts of the answer and of the thoughts; Unknown before the first.
 	candidates, thoughts int
-	called               int // functions so far
+	answered, finished   bool // a part of the answer came; a finish reason
+	called               int  // functions so far
 }
 
 // Decode implements Decoder.
@@ -152,6 +153,8 @@ func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
 	d.Model = g.model.read(v, "modelVersion")
 	candidate := v.Get("candidates", "0")
 	g.readParts(candidate, d)
+	g.answered = g.answered || d.Visible()
+	g.finished = g.finished || finishReason(candidate.Get("finishReason")) != ""
 	usage := v.Get("usageMetadata")
 	g.readUsage(usage, d)
 	if candidate != nil {
@@ -218,8 +221,10 @@ func (g *geminiDecoder) readUsage(usage *fastjson.Value, d *Delta) {
 		Prompt: count(usage.Get("promptTokenCount")), Cached: count(usage.Get("cachedContentTokenCount")),
 		Output: Unknown, Reasoning: g.thoughts,
 	}
-	// The first chunks may count the thoughts and not yet their own text.
-	if uncounted := g.candidates == Unknown && (g.thoughts == Unknown || d.Visible()); !uncounted {
+	// Without a count of the answer the thoughts are all there is only where no answer
+	// came to the end: chunks may count the thoughts and not yet their own text, and
+	// some replies never do.
+	if g.candidates != Unknown || g.thoughts != Unknown && g.finished && !g.answered {
 		u.Output = max(0, g.candidates)
 		u.joinReasoning(totalWithout(usage, "toolUsePromptTokenCount"), true)
 	}

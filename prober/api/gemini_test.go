@@ -58,6 +58,12 @@ func TestOddGemini(t *testing.T) {
 	f("text that is not counted yet", `{"candidates":[{"content":{"parts":[{"text":"hi"}]}}],"usageMetadata":{"promptTokenCount":9,"thoughtsTokenCount":64}}`+"\n"+
 		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3,"thoughtsTokenCount":64}}`,
 		func(r *reply) { good(r); r.Usage = Usage{9, Unknown, 67, 64} })
+	f("an answer that is never counted", `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]}}],"usageMetadata":{"promptTokenCount":9,"thoughtsTokenCount":60,"totalTokenCount":69}}`+"\n"+hi+"\n"+
+		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"thoughtsTokenCount":64,"totalTokenCount":73}}`,
+		func(r *reply) {
+			good(r)
+			r.Reasoning, r.Tokens, r.Summaries, r.Usage = "hm", 2, 1, Usage{9, Unknown, Unknown, 64}
+		})
 	f("absurd usage", hi+"\n"+`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":-1,"candidatesTokenCount":100000000,"thoughtsTokenCount":1,"cachedContentTokenCount":"x"}}`,
 		func(r *reply) { good(r); r.Usage.Reasoning = 1 })
 	quota := ServerError{Status: 429, Type: "RESOURCE_EXHAUSTED", Message: "slow down"}

@@ -94,6 +94,8 @@ func TestMaterial(t *testing.T) {
 		{"reasoning in details too counts once", chunk(`{"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","format":null}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens = "hm", 2 })},
 		{"a summary in details", chunk(`{"reasoning_details":[{"type":"reasoning.summary","summary":"hm"}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens, r.Summaries = "hm", 2, 1 })},
 		{"a summary by a provider that streams nothing else", chunk(`{"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","format":"google-gemini-v1"}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens, r.Summaries = "hm", 2, 1 })},
+		{"a summary by its type", chunk(`{"reasoning_details":[{"type":"reasoning.summary","text":"hm"}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens, r.Summaries = "hm", 2, 1 })},
+		{"a summary of OpenAI's models at Azure", chunk(`{"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","format":"azure-openai-responses-v1"}]}`, "null") + hi + stop + done, plain(func(r *reply) { r.Reasoning, r.Tokens, r.Summaries = "hm", 2, 1 })},
 		{"encrypted reasoning is no token", chunk(`{"content":"","reasoning":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"B7oH","format":"xai-responses-v1"}]}`, "null") + hi + stop + done, good()},
 		{"details of other types", chunk(`{"reasoning_details":[null,7,"x",{},{"text":7}]}`, "null") + chunk(`{"reasoning_details":{"text":"x"}}`, "null") + hi + stop + done, good()},
 		{"call of a custom tool", chunk(`{"tool_calls":[{"index":0,"id":"c","type":"custom","custom":{"name":"f","input":"x"}}]}`, `"tool_calls"`) + done, with(func(r *reply) { r.Tool, r.Tokens, r.Visible, r.Finish, r.Done = "fx", 1, 1, "tool_calls", true })},
@@ -248,6 +250,8 @@ func TestUsage(t *testing.T) {
 	f(`{"usage":{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":340}}}`, Usage{9, u, 2, u})
 	// Cached tokens at the top of usage, as at Together and Moonshot.
 	f(`{"usage":{"prompt_tokens":9,"completion_tokens":3,"cached_tokens":4}}`, Usage{9, 4, 3, u})
+	// As at Databricks, where prompt_tokens has them: github.com/databricks/databricks-ai-bridge, issue 446.
+	f(`{"usage":{"prompt_tokens":1547,"completion_tokens":3,"total_tokens":1550,"cache_read_input_tokens":1530,"cache_creation_input_tokens":0}}`, Usage{1547, 1530, 3, u})
 	// Values that cannot be counts.
 	f(`{"usage":{"prompt_tokens":-1,"completion_tokens":3}}`, Usage{u, u, 3, u})
 	f(`{"usage":{"prompt_tokens":100000000,"completion_tokens":100000001}}`, Usage{100000000, u, u, u})

@@ -67,7 +67,7 @@ func ollama(path string) Protocol {
 		Doc: Doc{
 			Servers: "Ollama", Auth: "`http.authorization.credentials`; none on a server of one's own",
 			End:          "`done: true`",
-			Usage:        "`prompt_eval_count`, `eval_count`",
+			Usage:        "`prompt_eval_count`, `eval_count`; not of a reply with thoughts and a `format`, of which they count a part",
 			ServerTimes:  "`prompt_eval_duration`, `eval_duration`",
 			Length:       "a cap only",
 			Conversation: docMessages,
@@ -123,6 +123,9 @@ type ollamaDecoder struct {
 	model onceName
 
 	called int // functions so far
+
+	frames  int  // with material
+	thought bool // one of them had reasoning
 }
 
 // Decode implements Decoder.
@@ -136,6 +139,10 @@ func (o *ollamaDecoder) Decode(event string, data []byte, d *Delta) error {
 	d.Top = topIn(object.GetArray("logprobs", "0", "top_logprobs"), "token", "logprob")
 	d.Done = object.GetBool("done")
 	d.Finish = finishReason(object.Get("done_reason"))
+	if d.HasToken() {
+		o.frames++
+		o.thought = o.thought || len(d.Reasoning) > 0
+	}
 	o.readUsage(object, d)
 	return nil
 }
@@ -162,8 +169,14 @@ func (o *ollamaDecoder) generateMaterial(object *fastjson.Value, d *Delta) {
 }
 
 // readUsage reads the counts and times of the last object. Ollama leaves out
-// what is 0; since 0 tokens in 0 time say nothing, that stays absent.
+// what is 0; since 0 tokens in 0 time say nothing, that stays absent. With a format,
+// a model that thinks is asked twice: first without it, until it has thought, then with
+// its thoughts in the prompt. The counts are of the second time, and so fewer than the
+// objects: they are of no use.
 func (o *ollamaDecoder) readUsage(object *fastjson.Value, d *Delta) {
+	if n := count(object.Get("eval_count")); o.thought && n > 0 && n < o.frames {
+		return
+	}
 	o.setUsage(d, Usage{
 		Prompt: count(object.Get("prompt_eval_count")),
 		Output: count(object.Get("eval_count")),

@@ -28,6 +28,14 @@ func TestOddOllama(t *testing.T) {
 		hiReply(r)
 		r.Finish, r.Usage = "length", Usage{9, Unknown, 1, Unknown}
 	})
+	// Composed by the source of Ollama 0.17.4: three objects of thoughts, and two of the second pass.
+	f("thoughts before a format", strings.Repeat(`{"message":{"content":"","thinking":"hm"}}`+"\n", 3)+
+		`{"message":{"content":"{"}}`+"\n"+`{"message":{"content":"}"}}`+"\n"+
+		`{"done":true,"done_reason":"stop","prompt_eval_count":41,"prompt_eval_duration":5,"eval_count":3,"eval_duration":7}`,
+		func(r *reply) {
+			hiReply(r)
+			r.Text, r.Reasoning, r.Tokens, r.Visible = "{}", "hmhmhm", 5, 2
+		})
 	f("older server without done_reason", hi+"\n"+`{"done":true,"eval_count":1}`, func(r *reply) {
 		hiReply(r)
 		r.Finish, r.Usage.Output = "", 1

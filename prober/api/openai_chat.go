@@ -32,7 +32,7 @@ func chat() Protocol {
 			Title: "OpenAI Chat Completions", Servers: "vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, TGI, Triton, LMDeploy, KServe, gateways and most hosted services",
 			Auth:       "`http.authorization.credentials`; Azure `http.http_headers: {api-key: {secrets: [...]}}`",
 			FirstToken: "`choices[0].delta` with content (a text or a list of parts), reasoning by any of its names, refusal or a tool call; encrypted reasoning is none", End: "`[DONE]`",
-			Usage: "`usage`, asked by `stream_options.include_usage`", Cached: "`prompt_tokens_details.cached_tokens`, own fields of DeepSeek, Together, Moonshot and llama.cpp",
+			Usage: "`usage`, asked by `stream_options.include_usage`", Cached: "`prompt_tokens_details.cached_tokens`, own fields of DeepSeek, Together, Moonshot, Databricks and llama.cpp",
 			Reasoning: "`completion_tokens_details.reasoning_tokens`; added to the output where `total_tokens` shows that it is counted apart (xAI)", ServerTimes: "vLLM `metrics`, llama.cpp `timings`, Groq `usage`",
 			Length:       "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
 			Conversation: docMessages,
@@ -106,11 +106,11 @@ func (o *openAIDecoder) readReasoning(delta *fastjson.Value, d *Delta) {
 // isSummary reports whether a detail of reasoning is a summary: it says so, or
 // it comes from a provider that streams nothing else.
 func isSummary(detail *fastjson.Value) bool {
-	if len(detail.GetStringBytes("summary")) > 0 {
+	if len(detail.GetStringBytes("summary")) > 0 || string(detail.GetStringBytes("type")) == "reasoning.summary" {
 		return true
 	}
 	format := string(detail.GetStringBytes("format"))
-	for _, provider := range [...]string{"anthropic-claude-", "google-gemini-", "openai-responses-", "xai-responses-"} {
+	for _, provider := range [...]string{"anthropic-claude-", "google-gemini-", "openai-responses-", "azure-openai-responses-", "xai-responses-"} {
 		if strings.HasPrefix(format, provider) {
 			return true
 		}
@@ -220,6 +220,7 @@ func (o *openAIDecoder) readUsage(usage, timings *fastjson.Value, d *Delta) {
 			count(usage.Get("prompt_tokens_details", "cached_tokens")),
 			count(usage.Get("prompt_cache_hit_tokens")), // DeepSeek
 			count(usage.Get("cached_tokens")),           // Together, Moonshot
+			count(usage.Get("cache_read_input_tokens")), // Databricks; prompt_tokens has them
 			count(timings.Get("cache_n")),
 		),
 		Output: known(count(usage.Get("completion_tokens")), count(timings.Get("predicted_n"))),

@@ -2,6 +2,7 @@ package cloudauth
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -41,16 +42,18 @@ func (p *Pool) AWS(a AWS) aws.CredentialsProvider {
 type awsSource struct{ fetch source[aws.Credentials] }
 
 func newAWSSource(a AWS) *awsSource {
-	var found aws.CredentialsProvider // written by one fetch at a time
+	var found atomic.Pointer[aws.CredentialsProvider] // also written by what was given up
 	return &awsSource{source[aws.Credentials]{get: func(ctx context.Context) (aws.Credentials, error) {
-		if found == nil {
+		provider := found.Load()
+		if provider == nil {
 			p, err := findAWS(ctx, a)
 			if err != nil {
 				return aws.Credentials{}, failure("the credentials of AWS", err)
 			}
-			found = p
+			provider = &p
+			found.Store(provider)
 		}
-		c, err := found.Retrieve(ctx)
+		c, err := (*provider).Retrieve(ctx)
 		if err != nil {
 			return aws.Credentials{}, failure("credentials of AWS", err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // timeout limits one attempt to get credentials.
@@ -24,13 +26,13 @@ type Pool struct {
 	signers map[AWS]*awsSource
 }
 
-// Error is a failure to get credentials. Its text does not repeat what a server answered.
-type Error struct{ err error }
+// Error is a failure to get credentials, so that nothing was sent with them. Its text does not repeat what a server answered.
+type Error struct{ Err error }
 
-func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.err }
+func (e *Error) Unwrap() error { return e.Err }
 
 // failure makes an *Error of why there are no credentials.
 func failure(what string, err error) error {
@@ -40,24 +42,47 @@ func failure(what string, err error) error {
 	return &Error{fmt.Errorf("get %s: %w", what, err)}
 }
 
-// source gets a value once for all that wait for it. What hangs is waited for by
-// nobody whose context has ended, and not begun a second time.
+// source gets a value once for all that wait for it. What hangs is waited for by nobody
+// whose context has ended, and is given up after a while.
 type source[T any] struct {
-	group singleflight.Group
-	get   func(context.Context) (T, error)
+	group     singleflight.Group
+	abandoned foreign.Abandoned
+	get       func(context.Context) (T, error)
 }
 
 func (s *source[T]) wait(ctx context.Context) (v T, err error) {
 	done := s.group.DoChan("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
-		return s.get(ctx)
+		return s.inTime(ctx)
 	})
 	select {
 	case r := <-done:
 		v, _ = r.Val.(T)
 		return v, r.Err
 	case <-ctx.Done():
-		return v, context.Cause(ctx)
+		if errors.Is(context.Cause(ctx), context.Canceled) {
+			return v, context.Cause(ctx)
+		}
+		return v, &Error{fmt.Errorf("no credentials in time: %w", context.Cause(ctx))}
 	}
+}
+
+// inTime gets the value, and gives up when ctx ends.
+func (s *source[T]) inTime(ctx context.Context) (v T, err error) {
+	if err := s.abandoned.Err(); err != nil {
+		return v, &Error{err}
+	}
+	type result struct {
+		v   T
+		err error
+	}
+	r, err := foreign.Await(ctx, &s.abandoned, func() result {
+		v, err := s.get(ctx)
+		return result{v, err}
+	}, func(result) {})
+	if err != nil {
+		return v, &Error{fmt.Errorf("no credentials within %s: %w", timeout, err)}
+	}
+	return r.v, r.err
 }

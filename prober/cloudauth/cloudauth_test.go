@@ -5,20 +5,25 @@ package cloudauth
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // cloud is a service that gives out credentials in the form that its cloud documents.
@@ -266,5 +271,174 @@ func TestTokensAreShared(t *testing.T) {
 		if got, _ := s.token(t.Context()); got != "t2" {
 			t.Errorf("got %q less than a minute before its end", got)
 		}
+	})
+}
+
+// services are the ways to credentials that a test can have on loopback: each sets the
+// environment for a service at a URL, and gets credentials.
+func services() map[string]func(t *testing.T, url string) func() error {
+	ofAWS := func(t *testing.T, env map[string]string) func() error {
+		for name, value := range env {
+			t.Setenv(name, value)
+		}
+		signer := new(Pool).AWS(AWS{Region: "eu-central-1"})
+		return func() error {
+			_, err := signer.Retrieve(t.Context())
+			return err
+		}
+	}
+	token := func(t *testing.T, k Token) func() error {
+		pool := new(Pool)
+		return func() error {
+			_, err := send(t, t.Context(), pool, k)
+			return err
+		}
+	}
+	return map[string]func(t *testing.T, url string) func() error{
+		"pod": func(t *testing.T, url string) func() error {
+			return ofAWS(t, map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/v1/credentials"})
+		},
+		"instance": func(t *testing.T, url string) func() error {
+			return ofAWS(t, map[string]string{"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url})
+		},
+		"role": func(t *testing.T, url string) func() error {
+			jwt := filepath.Join(t.TempDir(), "token")
+			if err := os.WriteFile(jwt, []byte("pod-jwt"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return ofAWS(t, map[string]string{
+				"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/prober", "AWS_ENDPOINT_URL_STS": url,
+			})
+		},
+		"google": func(t *testing.T, url string) func() error {
+			t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(url, "http://"))
+			return token(t, Token{Scope: "s"})
+		},
+		"azure": func(t *testing.T, url string) func() error {
+			t.Setenv("IDENTITY_ENDPOINT", url+"/msi/token")
+			t.Setenv("IDENTITY_HEADER", "secret")
+			return token(t, Token{Azure: true, Scope: "https://a/.default"})
+		},
+	}
+}
+
+// TestHostileServices lets the services, which speak plain HTTP on addresses that anybody
+// may have off their cloud, misbehave. None takes memory, leads elsewhere, or keeps a
+// service from being asked again.
+func TestHostileServices(t *testing.T) {
+	elsewhere := newCloud(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
+	var sent atomic.Int64 // bytes of bodies
+	for what, answer := range map[string]http.HandlerFunc{
+		"endless": func(w http.ResponseWriter, _ *http.Request) {
+			for kilobyte := []byte(strings.Repeat(" ", 1<<10)); ; {
+				n, err := w.Write(kilobyte)
+				if sent.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		},
+		"other protocol": func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn) // until the client has gone
+		},
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		},
+	} {
+		for name, use := range services() {
+			t.Run(what+"/"+name, func(t *testing.T) {
+				noCloud(t)
+				t.Setenv("AWS_MAX_ATTEMPTS", "1")
+				c := newCloud(t, answer)
+				get := use(t, c.URL)
+				for range 2 {
+					before := len(c.asked)
+					if _, ok := errors.AsType[*Error](get()); !ok || len(c.asked) == before {
+						t.Errorf("asked %v", c.asked)
+					}
+				}
+			})
+		}
+	}
+	const most = 100 << 20 // of some twenty replies, each of 2 MiB and what buffers hold
+	if n := sent.Load(); n > most {
+		t.Errorf("%d MiB of endless replies were read", n>>20)
+	}
+}
+
+// TestBundle lets AWS_CA_BUNDLE name who is trusted, within the same limits.
+func TestBundle(t *testing.T) {
+	noCloud(t)
+	var endless atomic.Bool
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for endless.Load() {
+			if _, err := io.WriteString(w, strings.Repeat(" ", 1<<10)); err != nil {
+				return
+			}
+		}
+		fmt.Fprintf(w, `{"AccessKeyId": "AKIDPOD", "SecretAccessKey": "s", "Token": "t", "Expiration": %q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	}))
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	t.Setenv("AWS_MAX_ATTEMPTS", "1")
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", s.URL+"/v1/credentials")
+	get := func(bundle string) error {
+		t.Setenv("AWS_CA_BUNDLE", bundle)
+		_, err := new(Pool).AWS(AWS{Region: "eu-central-1"}).Retrieve(t.Context())
+		return err
+	}
+	dir := t.TempDir()
+	write := func(name string, text []byte) string {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
+	}
+	bundle := write("bundle.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	if err := get(bundle); err != nil {
+		t.Errorf("with the bundle: %v", err)
+	}
+	if err := get(""); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without: %v", err)
+	}
+	for name, file := range map[string]string{"missing": filepath.Join(dir, "none"), "not PEM": write("text", []byte("text")), "no file": dir} {
+		if _, ok := errors.AsType[*Error](get(file)); !ok {
+			t.Errorf("%s: no error of ours", name)
+		}
+	}
+	endless.Store(true)
+	if err := get(bundle); !errors.Is(err, foreign.ErrTooLarge) {
+		t.Errorf("an endless reply: %v", err)
+	}
+}
+
+// TestHangingSource checks that what hangs for good is asked again.
+func TestHangingSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var asked atomic.Int32 // also by what was given up
+		s := &tokenSource{now: time.Now, fetch: source[oauth2.Token]{get: func(context.Context) (oauth2.Token, error) {
+			if asked.Add(1) == 1 {
+				<-release // whatever the context
+			}
+			return oauth2.Token{AccessToken: "t", Expiry: time.Now().Add(time.Hour)}, nil
+		}}}
+		if got, err := s.token(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if got, err := s.token(t.Context()); got != "t" || err != nil {
+			t.Errorf("asked again: %q, %v", got, err)
+		}
+		close(release)
+		synctest.Wait()
 	})
 }

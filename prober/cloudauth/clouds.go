@@ -3,35 +3,62 @@
 package cloudauth
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"time"
 
+	"cloud.google.com/go/compute/metadata"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
 
-	"github.com/inference-exporter/inference_exporter/internal/files"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
+// findAWS looks for credentials where the SDK does. Its clients send their requests by ours,
+// which trusts what AWS_CA_BUNDLE or the profile names, too.
 func findAWS(ctx context.Context, a AWS) (aws.CredentialsProvider, error) {
-	options := []func(*awsconfig.LoadOptions) error{awsconfig.WithRegion(a.Region), awsconfig.WithHTTPClient(client())}
+	if bundle := os.Getenv("AWS_CA_BUNDLE"); bundle != "" { // the SDK reads it however long that takes
+		if err := foreign.CheckFile(bundle, maxFileBytes); err != nil {
+			return nil, fmt.Errorf("AWS_CA_BUNDLE: %w", err)
+		}
+	}
+	transport := foreign.NewTransport(limits)
+	options := []func(*awsconfig.LoadOptions) error{
+		awsconfig.WithRegion(a.Region), awsconfig.WithLogger(logging.Nop{}),
+		awsconfig.WithAPIOptions([]func(*middleware.Stack) error{sentBy(foreign.NewClientOver(transport, limits))}),
+	}
 	if a.AccessKeyID != "" {
 		options = append(options, awsconfig.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(a.AccessKeyID, a.SecretAccessKey, a.SessionToken)))
 	}
 	found, err := awsconfig.LoadDefaultConfig(ctx, options...)
 	if err != nil {
 		return nil, err
+	}
+	if c, ok := found.HTTPClient.(*awshttp.BuildableClient); ok { // with a bundle
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.GetTransport().TLSClientConfig.RootCAs}
 	}
 	if a.RoleARN == "" {
 		return found.Credentials, nil
@@ -42,19 +69,36 @@ func findAWS(ctx context.Context, a AWS) (aws.CredentialsProvider, error) {
 	return aws.NewCredentialsCache(role), nil
 }
 
+// sentBy makes the clients of the SDK send their requests by c, whatever client they have:
+// where there is a bundle, the SDK takes none but its own, whose replies have no limit.
+func sentBy(c *http.Client) func(*middleware.Stack) error {
+	sender := smithyhttp.NewClientHandler(c)
+	return func(stack *middleware.Stack) error {
+		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("SentBy",
+			func(ctx context.Context, in middleware.DeserializeInput, _ middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+				reply, metadata, err := sender.Handle(ctx, in.Request)
+				return middleware.DeserializeOutput{RawResponse: reply}, metadata, err
+			}), middleware.After)
+	}
+}
+
 // maxFileBytes bounds a file with credentials.
 const maxFileBytes = 1 << 20
 
 // googleToken gets tokens by application default credentials
-// (https://cloud.google.com/docs/authentication/application-default-credentials).
+// (https://cloud.google.com/docs/authentication/application-default-credentials): a file or
+// the metadata server. The SDK's own look for the server has no limit of bytes.
 func googleToken(t Token) func(context.Context) (oauth2.Token, error) {
 	return func(ctx context.Context) (oauth2.Token, error) {
-		ctx = context.WithValue(ctx, oauth2.HTTPClient, client())
-		found, err := googleCredentials(ctx, t)
+		name, err := googleFile(t)
 		if err != nil {
 			return oauth2.Token{}, failure("the credentials of Google Cloud", err)
 		}
-		token, err := found.TokenSource.Token()
+		get := metadataToken
+		if name != "" {
+			get = func(ctx context.Context, scope string) (*oauth2.Token, error) { return fileToken(ctx, name, scope) }
+		}
+		token, err := get(ctx, t.Scope)
 		if err != nil {
 			return oauth2.Token{}, failure("a token of Google Cloud", err)
 		}
@@ -62,11 +106,31 @@ func googleToken(t Token) func(context.Context) (oauth2.Token, error) {
 	}
 }
 
-func googleCredentials(ctx context.Context, t Token) (*google.Credentials, error) {
-	if t.CredentialsFile == "" {
-		return google.FindDefaultCredentials(ctx, t.Scope)
+// googleFile returns the name of the file with the credentials; "" is none.
+func googleFile(t Token) (string, error) {
+	if name := cmp.Or(t.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS")); name != "" {
+		return name, nil
 	}
-	text, err := files.Read(t.CredentialsFile, maxFileBytes)
+	dir := os.Getenv("APPDATA")
+	if runtime.GOOS != "windows" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", nil // there is none of a user either
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	name := filepath.Join(dir, "gcloud", "application_default_credentials.json")
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+// fileToken gets a token with the credentials in a file.
+func fileToken(ctx context.Context, name, scope string) (*oauth2.Token, error) {
+	text, err := foreign.ReadFile(name, maxFileBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +139,45 @@ func googleCredentials(ctx context.Context, t Token) (*google.Credentials, error
 		return nil, errors.New("the file is not JSON")
 	}
 	switch file.Type {
-	case google.ServiceAccount, google.ExternalAccount, google.AuthorizedUser, google.ImpersonatedServiceAccount:
-		return google.CredentialsFromJSONWithType(ctx, text, file.Type, t.Scope)
+	case google.ServiceAccount, google.ExternalAccount, google.ExternalAccountAuthorizedUser, google.AuthorizedUser, google.ImpersonatedServiceAccount:
+	default:
+		return nil, fmt.Errorf("the file is of type %.64q, want a service account's key or a federation", file.Type)
 	}
-	return nil, fmt.Errorf("the file is of type %.64q, want a service account's key or a federation", file.Type)
+	found, err := google.CredentialsFromJSONWithType(context.WithValue(ctx, oauth2.HTTPClient, foreign.NewClient(limits)), text, file.Type, scope)
+	if err != nil {
+		return nil, err
+	}
+	return found.TokenSource.Token()
+}
+
+// metadataToken gets a token of the machine
+// (https://cloud.google.com/compute/docs/access/authenticate-workloads#applications).
+func metadataToken(ctx context.Context, scope string) (*oauth2.Token, error) {
+	client := metadata.NewClient(foreign.NewClient(foreign.Limits{Time: metadataTime, Bytes: limits.Bytes}))
+	text, err := client.GetWithContext(ctx, "instance/service-accounts/default/token?"+url.Values{"scopes": {scope}}.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("no file with credentials, and of the metadata server: %w", metadataCause(err))
+	}
+	var token oauth2.Token
+	if err := json.Unmarshal([]byte(text), &token); err != nil || token.AccessToken == "" || token.ExpiresIn <= 0 {
+		return nil, errors.New("the metadata server answered without a token")
+	}
+	token.Expiry = time.Now().Add(time.Duration(token.ExpiresIn) * time.Second)
+	return &token, nil
+}
+
+// metadataTime limits one question to the metadata server, which is near where there is one.
+const metadataTime = 5 * time.Second
+
+// metadataCause leaves out of an error what the server answered.
+func metadataCause(err error) error {
+	if e, ok := errors.AsType[*metadata.Error](err); ok {
+		return fmt.Errorf("it answered with status %d", e.Code)
+	}
+	if _, ok := errors.AsType[metadata.NotDefinedError](err); ok {
+		return errors.New("the machine has no service account")
+	}
+	return err
 }
 
 // envFederatedToken names the file with the token of a pod's service account, which
@@ -88,15 +187,18 @@ const envFederatedToken = "AZURE_FEDERATED_TOKEN_FILE"
 // azureToken gets tokens by workload identity or managed identity. Other ways of the SDK,
 // which start programs, are not tried.
 func azureToken(t Token) func(context.Context) (oauth2.Token, error) {
-	var credential azcore.TokenCredential // written by one fetch at a time
+	var found atomic.Pointer[azcore.TokenCredential] // also written by what was given up
 	return func(ctx context.Context) (oauth2.Token, error) {
+		credential := found.Load()
 		if credential == nil {
-			var err error
-			if credential, err = azureCredential(t); err != nil {
+			c, err := azureCredential(t)
+			if err != nil {
 				return oauth2.Token{}, failure("the credentials of Azure", err)
 			}
+			credential = &c
+			found.Store(credential)
 		}
-		token, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{t.Scope}})
+		token, err := (*credential).GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{t.Scope}})
 		if err != nil {
 			return oauth2.Token{}, failure("a token of Azure", azureCause(err))
 		}
@@ -105,7 +207,7 @@ func azureToken(t Token) func(context.Context) (oauth2.Token, error) {
 }
 
 func azureCredential(t Token) (azcore.TokenCredential, error) {
-	options := azcore.ClientOptions{Transport: client(), Retry: policy.RetryOptions{MaxRetries: 1}}
+	options := azcore.ClientOptions{Transport: foreign.NewClient(limits), Retry: policy.RetryOptions{MaxRetries: 1}}
 	if os.Getenv(envFederatedToken) != "" {
 		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options, ClientID: t.ClientID})
 	}
@@ -127,10 +229,5 @@ func azureCause(err error) error {
 	return err
 }
 
-// client asks the clouds. It follows no redirect, which no token service sends.
-func client() *http.Client {
-	return &http.Client{
-		Timeout:       timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
+// limits bound one question to a service of a cloud. Replies have some kB.
+var limits = foreign.Limits{Time: timeout, Bytes: 1 << 20}

@@ -1,11 +1,19 @@
 package detect
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
+
+// Known returns the protocol of a URL that is already that of one, or is of a hosted API,
+// without asking; "" is not known.
+func Known(base *url.URL) string {
+	given, _ := byPath(base)
+	return cmp.Or(given, hosted(base))
+}
 
 // hosted returns the protocol of a hosted API by its host name; "" is none.
 func hosted(base *url.URL) string {

@@ -238,9 +238,14 @@ const maxOthers = 20
 // Stanza returns a configuration file that probes base as the finding says:
 // what it must hold and nothing that is default. Of several models the first
 // that is no adapter of another is taken, and a comment lists the others; where
-// none is known and the protocol needs one, a comment says so.
+// none is known and the protocol needs one, a comment says so. A hosted service, which is
+// paid for by the token, is probed rarely and within a budget.
 func Stanza(f Finding, base *url.URL) string {
 	var b strings.Builder
+	_, isPaid := api.LookupHost(base.Hostname())
+	if isPaid {
+		b.WriteString("global: {interval: 5m}   # each probe is paid for: about 320 tokens\n")
+	}
 	fmt.Fprintf(&b, "endpoints:\n  - url: %s\n    api: %s\n", scalar(base.String()), f.API)
 	switch p, ok := api.Lookup(f.API); {
 	case len(f.Models) > 0:
@@ -253,17 +258,35 @@ func Stanza(f Finding, base *url.URL) string {
 		}
 		fmt.Fprintf(&b, "    # model: to be set, as %s\n", reason)
 	}
+	if isPaid {
+		b.WriteString("    budget: {tokens_per_hour: 10000}   # twice what these probes take; with price also usd_per_day\n")
+	}
 	return b.String()
 }
 
-// others is a comment with the names of all models but one.
+// others is a comment with the names of all models but one: those to take instead, and the
+// adapters of models.
 func others(models []api.ModelInfo, taken string) string {
-	var names []string
+	base := api.BaseModels(models)
+	var instead, adapters []string
 	for _, m := range models {
-		if m.ID != taken {
-			names = append(names, m.ID)
+		switch isBase := slices.ContainsFunc(base, func(b api.ModelInfo) bool { return b.ID == m.ID }); {
+		case m.ID == taken:
+		case isBase:
+			instead = append(instead, m.ID)
+		default:
+			adapters = append(adapters, m.ID)
 		}
 	}
+	text := join(some("or ", instead), some("adapters: ", adapters))
+	if text == "" {
+		return ""
+	}
+	return " # " + text
+}
+
+// some lists names after a word, not too many of them; "" for none.
+func some(word string, names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
@@ -272,7 +295,7 @@ func others(models []api.ModelInfo, taken string) string {
 		more = fmt.Sprintf(" and %d more", n)
 		names = names[:maxOthers]
 	}
-	return " # or " + strings.Join(names, ", ") + more
+	return word + strings.Join(names, ", ") + more
 }
 
 // scalar returns s as YAML on one line, quoted where it must be.

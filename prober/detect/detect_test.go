@@ -266,7 +266,21 @@ func TestStanza(t *testing.T) {
 	f(Finding{API: "openai-chat"}, head+"    api: openai-chat\n    # model: to be set, as no list of models could be read\n")
 	f(Finding{API: "openai-chat", Models: []api.ModelInfo{}}, head+"    api: openai-chat\n    # model: to be set, as the server lists no model\n")
 	many := append([]api.ModelInfo{{ID: "tuned", Parent: "m"}, {ID: "m"}}, slices.Repeat([]api.ModelInfo{{ID: "n"}}, 28)...)
-	f(Finding{API: "openai-chat", Models: many}, head+"    api: openai-chat\n    model: m # or tuned, "+strings.Repeat("n, ", 18)+"n and 9 more\n")
+	f(Finding{API: "openai-chat", Models: many}, head+"    api: openai-chat\n    model: m # or "+strings.Repeat("n, ", 19)+"n and 8 more, adapters: tuned\n")
+	const want = `global: {interval: 5m}   # each probe is paid for: about 320 tokens
+endpoints:
+  - url: https://api.openai.com/v1
+    api: openai-chat
+    # model: to be set, as no list of models could be read
+    budget: {tokens_per_hour: 10000}   # twice what these probes take; with price also usd_per_day
+`
+	if d := cmp.Diff(want, Stanza(Finding{API: "openai-chat"}, parse(t, "https://api.openai.com/v1"))); d != "" {
+		t.Error(d)
+	}
+	cfg, err := config.Parse([]byte(strings.ReplaceAll(want, "# model: to be set", "model: m #")), "stanza")
+	if err != nil || cfg.Modules[cfg.Endpoints[0].Modules[0]].Interval.String() != "5m" {
+		t.Errorf("read back: %v", err)
+	}
 }
 
 // TestProtocols holds the names that a finding can have against the protocols

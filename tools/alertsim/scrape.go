@@ -110,7 +110,7 @@ func columns(objective float64, e endpoint) []column {
 		})}
 	}
 	all := []column{
-		stateIs(health.Down), stateIs(health.Stale), stateIs(health.Waiting),
+		stateIs(health.Down), stateIs(health.Flapping), stateIs(health.Stale), stateIs(health.Waiting),
 		{"up", nil, func(c *counters) (float64, bool) {
 			if c.away {
 				return 0, true

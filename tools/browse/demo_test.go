@@ -68,6 +68,9 @@ func (p *tab) settled() {
 	p.t.Fatal("the demo does not probe on")
 }
 
+// failingLink leads to the endpoint whose server fails some requests and not others.
+const failingLink = "document.querySelector('tr:is([data-state=down], [data-state=flapping], [data-state=degraded]) a.name')"
+
 // TestDemo looks at the pages of the real program, which probes simulated
 // servers every five seconds: a healthy, a saturated and a failing one, one in
 // bursts, one whose answers are not right, and one that embeds texts.
@@ -76,7 +79,7 @@ func TestDemo(t *testing.T) {
 
 	p := open(t, server, "/", laptop)
 	p.await("document.querySelectorAll('.fleet tbody tr').length === 6")
-	p.await("document.querySelector('tr[data-state=down], tr[data-state=degraded]')")
+	p.await(failingLink)
 	const row = "[...document.querySelectorAll('tr[data-state=up]')].find(r => r.querySelector('a.name').textContent === 'healthy')"
 	p.await(row + "?.querySelector('.strip .good')")
 	p.await(row + "?.querySelector('td.c-ttft').textContent.includes(' ms')")
@@ -85,7 +88,7 @@ func TestDemo(t *testing.T) {
 	p.settled()
 	p.picture("demo-fleet", false)
 
-	failing := eval[string](p, "new URL(document.querySelector('tr[data-state=down] a.name, tr[data-state=degraded] a.name').href).pathname")
+	failing := eval[string](p, "new URL("+failingLink+".href).pathname")
 	healthy := eval[string](p, "new URL("+row+".querySelector('a.name').href).pathname")
 
 	p = open(t, server, healthy, laptop)

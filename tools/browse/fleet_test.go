@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -13,7 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
 
@@ -78,7 +80,7 @@ func TestFleetIsSorted(t *testing.T) {
 		p.script("[...document.querySelectorAll('th button')].find(b => b.textContent === '" + label + "').click()")
 	}
 	aria := func() []string {
-		return eval[[]string](p, "[...document.querySelectorAll('th[aria-sort]')].map(t => t.textContent + ' ' + t.getAttribute('aria-sort'))")
+		return eval[[]string](p, "[...document.querySelectorAll('th[aria-sort] [aria-pressed=true]')].map(b => b.textContent + ' ' + b.parentNode.getAttribute('aria-sort'))")
 	}
 
 	sort("p50 1 h") // the fake's medians are 1.02 times the typical TTFT
@@ -88,6 +90,11 @@ func TestFleetIsSorted(t *testing.T) {
 	}
 	sort("p50 1 h")
 	p.wantNames("chat-eu", "rag-staging", "chat-us", "judge", "hosted", "code/70b", "vision-lab") // the unknown stays last
+	sort("p99 1 h")                                                                               // under p50: 1.9 times the typical TTFT
+	p.wantNames("code/70b", "hosted", "judge", "chat-us", "rag-staging", "chat-eu", "vision-lab")
+	if got := aria(); !slices.Equal(got, []string{"p99 1 h descending"}) {
+		t.Errorf("sorted by %q", got)
+	}
 	sort("Endpoint")
 	p.wantNames("chat-eu", "chat-us", "code/70b", "hosted", "judge", "rag-staging", "vision-lab")
 	if got := run(p, chromedp.Location()); !strings.HasSuffix(got, "/?sort=name&dir=asc") {
@@ -156,7 +163,7 @@ func TestRowLeadsToItsEndpoint(t *testing.T) {
 // TestFleetSaysWhatItLacks has an endpoint without tokens, and one of which a
 // server does not report its queue.
 func TestFleetSaysWhatItLacks(t *testing.T) {
-	embeds := &status.Detail{Row: status.Row{Name: "embeds", URL: "http://embeds", State: health.Up, Duration: new(0.25)}}
+	embeds := &status.Detail{Row: status.Row{Name: "embeds", URL: "http://embeds", State: health.Up, Times: status.Times{Duration: new(0.25)}}}
 	partly := &status.Detail{Row: status.Row{
 		Name: "partly", URL: "http://partly", State: health.Up,
 		Servers: &status.Load{Known: 3, Up: 2, Running: new(5.0), Waiting: new(1.0)},
@@ -297,7 +304,7 @@ func TestFleetSaysWhyAndSinceWhen(t *testing.T) {
 	p.await("document.querySelectorAll('.fleet tbody tr').length === 4")
 	p.wantNames("judge", "code/70b", "hosted", "chat-eu")
 	states := p.texts("td.c-state")
-	for i, want := range []string{"9 of 18 probes failed (50\u00a0%)", "236 of 472 probes failed (50\u00a0%)", "", "; the state is Down: new <b>weights</b>"} {
+	for i, want := range []string{"9 of 18 probes failed", "236 of 472 probes failed", "", "; the state is Down: new <b>weights</b>"} {
 		if !strings.Contains(states[i], want) || !strings.Contains(states[i], "since ") {
 			t.Errorf("state %q, want since when and %q", states[i], want)
 		}
@@ -322,5 +329,81 @@ func TestGPUsNameTheirEndpoints(t *testing.T) {
 	}
 	if n := len(p.texts(".serves")); n != 1 {
 		t.Errorf("%d cards name endpoints, want the one of which some are known", n)
+	}
+}
+
+// TestIncidentFitsTheScreen has 11 endpoints of which 7 are down for reasons as long as
+// they are: all of them are on one screen, and nothing is to the right of it.
+func TestIncidentFitsTheScreen(t *testing.T) {
+	all := fake.Many(11)
+	for _, d := range all[:7] {
+		d.State, d.Why, d.Cause = health.Down, "status 503: ServiceUnavailableError: The server is overloaded (interactive)", explain.QueueFull
+		d.ProbesSince, d.FailedSince, d.Failing, d.Times = 34, 34, []string{"interactive"}, status.Times{}
+		d.Failure = &status.Failure{At: d.LastAt, Module: "interactive", Outcome: result.Overloaded, Message: d.Why}
+	}
+	p := open(t, serve(t, fake.NewBoard(all...)).URL, "/", view{width: 1300, height: 900})
+	p.await("document.querySelectorAll('.fleet tbody tr').length === 11")
+	p.await("document.querySelector('.notices').firstChild")
+	p.script("document.querySelector('.notices').remove()") // a refused configuration is another incident
+	if bottom := eval[float64](p, "document.querySelector('.fleet').getBoundingClientRect().bottom"); bottom > 900 {
+		t.Errorf("the table ends at %g, below a screen of 900", bottom)
+	}
+	if eval[bool](p, "document.querySelector('.scroll').scrollWidth > document.querySelector('.scroll').clientWidth") {
+		t.Error("the table is wider than the screen")
+	}
+	if cut := eval[int](p, "[...document.querySelectorAll('.failure')].filter(f => f.scrollHeight > f.clientHeight + 1).length"); cut > 0 {
+		t.Errorf("%d reasons are cut", cut)
+	}
+	p.picture("fleet-incident", false)
+}
+
+// TestFleetShowsFlapping has an endpoint that is down again and again.
+func TestFleetShowsFlapping(t *testing.T) {
+	all := fake.Fleet()
+	flapping := all[3]
+	flapping.State, flapping.ProbesSince, flapping.FailedSince, flapping.SpellsSince = health.Flapping, 193, 94, 16
+	b := fake.NewBoard(all...)
+	p := open(t, serve(t, b).URL, "/", laptop)
+	p.await("document.querySelector('tr[data-state=flapping]')")
+	p.wantNames("judge", "code/70b", "hosted", "rag-staging", "vision-lab", "chat-eu", "chat-us")
+	if text := p.texts("tr[data-state=flapping] td.c-state")[0]; !strings.HasPrefix(text, "Flapping ") || !strings.HasSuffix(text, "94 of 193 probes failed, in 16 spells") {
+		t.Errorf("state %q", text)
+	}
+	if got := p.texts(".chip.flapping:not([hidden])"); len(got) != 1 || words(got[0]) != "1 flapping" {
+		t.Errorf("chip %q", got)
+	}
+	b.Remove("judge")
+	p.await("document.title === '1 flapping – inference_exporter'")
+	p.script("document.querySelector('tr[data-state=flapping] a.name').click()")
+	p.awaitText(".problem h2", "94 of 193 probes failed, in 16 spells")
+}
+
+// TestFleetShowsEarlierTimes has an endpoint whose latest probe has no precise times.
+func TestFleetShowsEarlierTimes(t *testing.T) {
+	d := fake.Fleet()[0]
+	d.Times = status.Times{}
+	d.Earlier = &status.EarlierTimes{At: d.LastAt - 30, Times: status.Times{TTFT: new(0.0853), TPOT: new(0.0123)}}
+	p := open(t, serve(t, fake.NewBoard(d)).URL, "/", laptop)
+	p.await("document.querySelector('.past')")
+	const earlier = ", of an earlier probe: the latest has no precise value"
+	if got, want := p.texts(".fleet tbody .past"), []string{"85.3 ms" + earlier, "12.3 ms" + earlier}; !slices.Equal(got, want) {
+		t.Errorf("values %q, want %q", got, want)
+	}
+	color := eval[[]string](p, "['.past .value', '.fleet td .small', '.c-p50 .value'].map(s => getComputedStyle(document.querySelector(s)).color)")
+	if color[0] != color[1] || color[0] == color[2] {
+		t.Errorf("colours %q: want the first pale as the second, and not as the third", color)
+	}
+}
+
+// TestOneZone has a reader in another zone than UTC, in which the exporter's texts are.
+func TestOneZone(t *testing.T) {
+	d := fake.Fleet()[6]
+	since := time.Now().Add(-10 * time.Minute)
+	d.Since = float64(since.Unix())
+	p := open(t, serve(t, fake.NewBoard(d)).URL, "/", laptop)
+	p.do(send(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}), chromedp.Reload())
+	p.awaitText("td.c-state", "Slow 10 minsince "+since.UTC().Format("15:04")+" UTC")
+	if title := eval[string](p, "document.querySelector('td.c-state time').title"); !strings.Contains(title, " UTC, ") || !strings.HasSuffix(title, " GMT+9") {
+		t.Errorf("title %q, want the time in the zone of the reader too", title)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
-	"github.com/inference-exporter/inference_exporter/web"
 )
 
 // serveWith starts a fake server that shows some endpoints and other content.

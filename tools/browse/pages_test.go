@@ -5,21 +5,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/prober/check"
-	"github.com/inference-exporter/inference_exporter/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
-	"github.com/inference-exporter/inference_exporter/web"
 )
 
 // TestPictures opens every page on every screen: none may scroll sideways or
@@ -275,6 +277,79 @@ func TestHostileTextIsText(t *testing.T) {
 			if wide := eval[int64](p, "document.documentElement.scrollWidth"); wide > v.width {
 				t.Errorf("%.20s is %d pixels wide on a screen of %d", c.path, wide, v.width)
 			}
+		}
+	}
+}
+
+// TestConfigBeginsWithTheEndpoints has a module that no endpoint uses, which is folded at
+// the end, and one that an endpoint does.
+func TestConfigBeginsWithTheEndpoints(t *testing.T) {
+	p := open(t, serve(t, fake.NewBoard()).URL, "/config", laptop)
+	p.await("document.querySelector('pre.panel')")
+	parts := func(selector string) string { return strings.Join(p.texts(selector), "|") }
+	if got, want := parts("main summary"), "endpoints (2)|modules (1)|global (1)|modules used by no endpoint (1)"; got != want {
+		t.Errorf("sections %q, want %q", got, want)
+	}
+	if got, want := parts("details:not([open]) pre"), "modules:\n  agent:\n    interval: 2m\n"; got != want {
+		t.Errorf("folded %q, want %q", got, want)
+	}
+	p.slash()
+	p.press("JUDGE")
+	if got, want := parts("main pre"), "endpoints:\n  - name: judge\n    url: http://judge:8000/v1\n"; got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	if got := parts("mark"); got != "judge|judge" {
+		t.Errorf("marked %q", got)
+	}
+	p.press(kb.Escape)
+	if n := len(p.texts("main summary")); n != 4 {
+		t.Errorf("Esc shows %d sections, want 4", n)
+	}
+}
+
+// linesOfNames are the lines, but for the last ones, of the names of metrics.
+const linesOfNames = `[...document.querySelectorAll('td b')].flatMap((name) => {
+  const lines = new Map();
+  for (const node of name.childNodes) {
+    for (let i = 0; i < (node.length ?? 0); i++) {
+      const range = document.createRange();
+      range.setStart(node, i);
+      range.setEnd(node, i + 1);
+      const { top } = range.getBoundingClientRect();
+      lines.set(top, (lines.get(top) ?? '') + node.data[i]);
+    }
+  }
+  return [...lines.values()].slice(0, -1);
+})`
+
+func TestMetricNamesBreakAtUnderscores(t *testing.T) {
+	p := open(t, serve(t, fake.NewBoard()).URL, "/self", phone)
+	p.await("document.querySelector('tbody tr')")
+	lines := eval[[]string](p, linesOfNames)
+	if len(lines) == 0 {
+		t.Fatal("no name is broken: the screen is too wide for the test")
+	}
+	for _, line := range lines {
+		if !strings.HasSuffix(line, "_") {
+			t.Errorf("a line of a name ends within a word: %q", line)
+		}
+	}
+}
+
+// TestBannerHasTheCommand wants the command that probes the endpoint by hand: from the
+// file of the configuration and, without one, by its URL.
+func TestBannerHasTheCommand(t *testing.T) {
+	d := fake.Fleet()[2]
+	d.URL, d.API = "http://judge:8000/v1?a=1&b='x'", "openai-chat"
+	for file, want := range map[string]string{
+		"/etc/my config.yml": `--config.file='/etc/my config.yml' --module=interactive judge`,
+		"":                   `--api=openai-chat --model=meta-llama/Llama-3.3-70B-Instruct --module=interactive 'http://judge:8000/v1?a=1&b='\''x'\'''`,
+	} {
+		s := serveWith(t, func(c *fake.Content) { c.Info.ConfigFile = file }, d)
+		p := open(t, s.URL, "/endpoint/judge", laptop)
+		p.await("document.querySelector('.problem .copyable')")
+		if got := p.texts(".problem .copyable code"); !slices.Equal(got, []string{"inference_exporter probe " + want}) {
+			t.Errorf("command %q, want %q", got, want)
 		}
 	}
 }

@@ -80,6 +80,14 @@ var (
 // open opens a page of a server.
 func open(t *testing.T, server, path string, v view, scripts ...string) *tab {
 	t.Helper()
+	p := openBlank(t, server, v, scripts...)
+	p.do(chromedp.Navigate(server + path))
+	return p
+}
+
+// openBlank opens an empty tab for the pages of a server.
+func openBlank(t *testing.T, server string, v view, scripts ...string) *tab {
+	t.Helper()
 	address, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +112,7 @@ func open(t *testing.T, server, path string, v view, scripts ...string) *tab {
 		send(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 			Width: v.width, Height: v.height, DeviceScaleFactor: 1, Mobile: v.width < 500,
 		}),
+		send(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}),
 		send(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
 		send(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
@@ -112,7 +121,6 @@ func open(t *testing.T, server, path string, v view, scripts ...string) *tab {
 	for _, script := range scripts {
 		p.do(send(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 	}
-	p.do(chromedp.Navigate(server + path))
 	return p
 }
 

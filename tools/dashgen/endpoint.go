@@ -280,13 +280,14 @@ func endpointFailures() []Panel {
 		},
 		{
 			Title: "Successes with a flaw", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of the good probes of 15 minutes whose answer came in one burst (buffered), without the protocol's end marker or a finish reason, or with more events than tokens, and of those that are in no latency: the exporter could not measure them well (imprecise), or ran a burst at the same time (disturbed).", By: ByProbe,
+			What: "Share of the good probes of 15 minutes whose answer came in one burst (buffered), without the protocol's end marker or a finish reason, with more events than tokens or with more tokens than max_tokens allows, and of those that are in no latency: the exporter could not measure them well (imprecise), or ran a burst at the same time (disturbed).", By: ByProbe,
 			Worry: "buffered is not 0: a proxy holds streams back, and TTFT is the whole answer. more events than tokens: a gateway adds text of its own, and there is no TTFT. imprecise: the exporter has too little CPU.", Alerts: []string{"InferenceStreamsBuffered", "InferenceMeasurementSuspect"},
 			Queries: []Query{
 				{Expr: share("inference_probe_buffered_total"), Legend: "buffered {{module}}"},
 				{Expr: share("inference_probe_no_end_marker_total"), Legend: "no end marker {{module}}"},
 				{Expr: share("inference_probe_no_finish_reason_total"), Legend: "no finish reason {{module}}"},
 				{Expr: share("inference_probe_more_events_than_tokens_total"), Legend: "more events than tokens {{module}}"},
+				{Expr: share("inference_probe_max_tokens_ignored_total"), Legend: "max_tokens ignored {{module}}"},
 				{Expr: share("inference_probe_imprecise_total"), Legend: "imprecise {{module}}"},
 				{Expr: share("inference_probe_disturbed_total"), Legend: "disturbed {{module}}"},
 			},
@@ -301,7 +302,7 @@ func endpointFailures() []Panel {
 		},
 		{
 			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 7, Stacked: true,
-			What: "Probes a minute that were due and did not run: the one before still ran (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget was spent (budget), the prompt has no room in the context (context_length), the server has several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret of the endpoint is missing (secret_missing), or the exporter lacks descriptors, memory or ports (resources).", By: ByExporter,
+			What: "Probes a minute that were due and did not run: the one before still ran (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget was spent (budget), the prompt has no room in the context (context_length), the server has several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret, file or credential that the requests need is missing or cannot be used (secret_missing), or the exporter lacks descriptors, memory or ports (resources).", By: ByExporter,
 			Worry: "it lasts: what is not probed is not watched.", Alerts: []string{"InferenceScheduleLag", "InferenceProbeStale", "InferenceProbeBudgetExhausted", "InferenceExporterLacksResources"},
 			Queries: []Query{{Expr: "60 * " + sumRate("reason", "$__rate_interval", "inference_probe_skipped_total", ofEndpoint), Legend: "{{reason}}"}},
 			Min:     ptr(0.0), NoValue: noneOfProbes,

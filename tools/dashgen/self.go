@@ -189,7 +189,7 @@ func selfResources() []Panel {
 		{
 			Title: "Trace spans and log lines lost", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6,
 			What: "Spans a minute that were lost, because the queue was full or the receiver did not take them, and lines of the log that were not read in time.", By: ByExporter,
-			Worry: "any is lost.",
+			Worry: "any is lost.", Alerts: []string{"InferencePushFailing"},
 			Queries: []Query{
 				{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_spans_dropped_total", ofMachine), Legend: "spans {{instance}}"},
 				{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_log_lines_dropped_total", ofMachine), Legend: "log lines {{instance}}"},

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/otlp"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/otlp"
+	"github.com/inference-exporter/inference_exporter/internal/tracing"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/tracing"
 )
 
 // TestLargeFleetIsTaken pushes the client metrics of ten thousand endpoints to a

@@ -15,8 +15,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
-	"github.com/inference-exporter/inference_exporter/schedule"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // exporter is the exporter without its web server.

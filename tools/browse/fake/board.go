@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
-	"github.com/inference-exporter/inference_exporter/status"
-	"github.com/inference-exporter/inference_exporter/web"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
 // Board is what the page shows. It is safe for concurrent use.

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/status"
-	"github.com/inference-exporter/inference_exporter/web"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
 // interval is the time between two probes of a series, points how many are kept.
@@ -291,7 +291,7 @@ func OtherPages() Content {
 			ConfigLoaded: time.Now().Add(-3 * time.Hour), ConfigOK: false, ConfigError: `endpoints[3].url: want a URL like http://host:8000, got "http//judge"`,
 			Endpoints: 7,
 		},
-		Config: "global:\n  interval: 30s\nendpoints:\n  - name: chat-eu\n    url: http://chat-eu:8000/v1\n    http: {authorization: {credentials: <secret>}}\n",
+		Config: "global:\n  interval: 30s\nmodules:\n  agent:\n    interval: 2m\n  rag:\n    interval: 1m\nendpoints:\n  - name: chat-eu\n    url: http://chat-eu:8000/v1\n    modules:\n      - rag\n    http: {authorization: {credentials: <secret>}}\n  - name: judge\n    url: http://judge:8000/v1\n",
 	}
 }
 

@@ -1,8 +1,8 @@
 package fake
 
 import (
-	"github.com/inference-exporter/inference_exporter/engine"
-	"github.com/inference-exporter/inference_exporter/status"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // Gateways are two gateways: one of whose backends one is not ready and one fails

@@ -1,0 +1,444 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	promdiscovery "github.com/prometheus/prometheus/discovery"
+	promfile "github.com/prometheus/prometheus/discovery/file"
+	promhttp "github.com/prometheus/prometheus/discovery/http"
+	"github.com/prometheus/prometheus/discovery/refresh"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
+	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
+
+// What a list of targets may take of the memory, apart from the limits of the
+// configuration.
+const (
+	// maxLabelBytes bounds the labels of all targets, those of a group counted for
+	// each of its targets.
+	maxLabelBytes = 64 << 20
+	// maxValues and the values for each target that is allowed bound what a list
+	// may have of values before it is parsed, as each takes far more memory then.
+	maxValues          = 100_000
+	maxValuesPerTarget = 32
+)
+
+// listed is a group of targets as it is written.
+type listed struct {
+	Targets []string       `json:"targets" yaml:"targets"`
+	Labels  model.LabelSet `json:"labels"  yaml:"labels"`
+}
+
+// list is a list of groups that is being read.
+type list struct {
+	place  string          // the file or the URL
+	label  model.LabelName // of all targets, with the place
+	limits config.Limits
+
+	groups              []*targetgroup.Group
+	targets, labelBytes int
+}
+
+// parse reads the text of a list, YAML or JSON.
+func (l *list) parse(text []byte, isYAML bool) ([]*targetgroup.Group, error) {
+	values := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("\n"))
+	if most := maxValues + maxValuesPerTarget*l.limits.DiscoveryTargets; values > most {
+		return nil, fmt.Errorf("a list of more than %d values", most)
+	}
+	read := l.parseJSON
+	if isYAML {
+		read = l.parseYAML
+	}
+	if err := read(text); err != nil {
+		return nil, err
+	}
+	return l.groups, nil
+}
+
+func (l *list) parseYAML(text []byte) error {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	var all []*listed
+	if err := dec.Decode(&all); err != nil && !errors.Is(err, io.EOF) { // an empty file has no targets
+		return err
+	}
+	for _, g := range all {
+		if err := l.add(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseJSON reads group by group, so that a list of too many is not read to its
+// end.
+func (l *list) parseJSON(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if begin, err := dec.Token(); err != nil {
+		return err
+	} else if begin != json.Delim('[') {
+		return errors.New("want a list of groups of targets")
+	}
+	for dec.More() {
+		var g *listed
+		if err := dec.Decode(&g); err != nil {
+			return err
+		}
+		if err := l.add(g); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more after the list of groups of targets")
+	}
+	return nil
+}
+
+// add adds a group, unless the list then holds too much.
+func (l *list) add(g *listed) error {
+	if g == nil {
+		return errors.New("a group of targets that is null")
+	}
+	size := 0
+	for name, value := range g.Labels {
+		size += len(name) + len(value)
+	}
+	l.targets += len(g.Targets)
+	l.labelBytes += size * len(g.Targets)
+	switch most := l.limits.DiscoveryTargets; {
+	case l.targets > most:
+		return tooManyError{most}
+	case len(l.groups) == most:
+		return fmt.Errorf("more than %d groups of targets; see global.limits.discovery_targets", most)
+	case l.labelBytes > maxLabelBytes:
+		return fmt.Errorf("labels of more than %d MiB for all targets together", maxLabelBytes>>20)
+	}
+	group := &targetgroup.Group{
+		Source:  l.place + ":" + strconv.Itoa(len(l.groups)),
+		Labels:  g.Labels,
+		Targets: make([]model.LabelSet, len(g.Targets)),
+	}
+	if group.Labels == nil {
+		group.Labels = model.LabelSet{}
+	}
+	group.Labels[l.label] = model.LabelValue(l.place)
+	for i, address := range g.Targets {
+		group.Targets[i] = model.LabelSet{model.AddressLabel: model.LabelValue(address)}
+	}
+	l.groups = append(l.groups, group)
+	return nil
+}
+
+// tooManyError is that of more targets than are allowed.
+type tooManyError struct{ most int }
+
+func (e tooManyError) Error() string {
+	return fmt.Sprintf("more than %d targets; see global.limits.discovery_targets", e.most)
+}
+
+// emptied returns groups without targets in place of those of a longer list of
+// before.
+func emptied(place string, from, to int) []*targetgroup.Group {
+	var gone []*targetgroup.Group
+	for i := from; i < to; i++ {
+		gone = append(gone, &targetgroup.Group{Source: place + ":" + strconv.Itoa(i)})
+	}
+	return gone
+}
+
+// readBounded reads all of r, unless it is longer than most.
+func readBounded(r io.Reader, most config.Bytes) ([]byte, error) {
+	text, err := foreign.ReadAll(r, int64(most))
+	if errors.Is(err, foreign.ErrTooLarge) {
+		err = tooLongError{most}
+	}
+	return text, err
+}
+
+// tooLongError is that of a list of more bytes than are allowed.
+type tooLongError struct{ most config.Bytes }
+
+func (e tooLongError) Error() string {
+	return fmt.Sprintf("more than %s; see global.limits.discovery_bytes", e.most)
+}
+
+// fileLabel has the file that a target comes from.
+const fileLabel = model.MetaLabelPrefix + "filepath"
+
+// fileSource reads lists of targets from files: as Prometheus' own discovery,
+// but within limits.
+type fileSource struct {
+	patterns []string
+	interval time.Duration
+	limits   func() config.Limits
+	metrics  *ownMetrics
+	logger   *slog.Logger
+	groups   map[string]int // how many there are in each file
+}
+
+// newFile returns the discovery of files.
+func (f *Finder) newFile(c *promfile.SDConfig, logger *slog.Logger) *fileSource {
+	return &fileSource{
+		patterns: c.Files, interval: time.Duration(c.RefreshInterval), limits: f.limits, metrics: f.own, logger: logger,
+	}
+}
+
+// Run reads the files when they change, and every interval, until ctx ends.
+func (s *fileSource) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		s.metrics.watcherErrors.Inc()
+		s.logger.Error("Error adding file watcher", "err", err)
+		watcher = &fsnotify.Watcher{} // nothing comes from it; the files are still read every interval
+	} else {
+		defer watcher.Close()
+	}
+	defer s.forget()
+	ticker := time.NewTicker(s.interval)
+	defer ticker.Stop()
+	for {
+		// First, so that no change is lost. It may fail where a folder is not
+		// there yet.
+		if err == nil {
+			s.watch(watcher)
+		}
+		if !s.refresh(ctx, up) {
+			return
+		}
+		if !s.wait(ctx, watcher, ticker.C) {
+			return
+		}
+	}
+}
+
+// wait returns when the files are to be read again; false is that ctx has ended.
+func (s *fileSource) wait(ctx context.Context, watcher *fsnotify.Watcher, tick <-chan time.Time) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick:
+			return true
+		case event := <-watcher.Events:
+			if event.Name != "" && event.Op&^fsnotify.Chmod != 0 {
+				return true
+			}
+		case err := <-watcher.Errors:
+			if err != nil {
+				s.logger.Error("Error watching file", "err", err)
+			}
+		}
+	}
+}
+
+// watch watches the folders of the files.
+func (s *fileSource) watch(watcher *fsnotify.Watcher) {
+	for _, p := range s.patterns {
+		if err := watcher.Add(filepath.Dir(p)); err != nil {
+			s.logger.Error("Error adding file watch", "path", p, "err", err)
+		}
+	}
+}
+
+// refresh reads all files. A file that cannot be read keeps its targets, one that
+// is gone has none. False is that ctx has ended.
+func (s *fileSource) refresh(ctx context.Context, up chan<- []*targetgroup.Group) bool {
+	start := time.Now()
+	defer func() { s.metrics.scans.Observe(time.Since(start).Seconds()) }()
+	found := map[string]int{}
+	send := func(groups []*targetgroup.Group) bool {
+		select {
+		case up <- groups:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for _, file := range s.files() {
+		groups, err := s.read(file)
+		if err != nil {
+			s.metrics.readErrors.Inc()
+			s.logger.Error("Error reading file", "path", file, "err", safetext.Line(err.Error(), maxErrorBytes))
+			found[file] = s.groups[file]
+			continue
+		}
+		found[file] = len(groups)
+		if !send(append(groups, emptied(file, len(groups), s.groups[file])...)) {
+			return false
+		}
+	}
+	for file, n := range s.groups {
+		if _, ok := found[file]; !ok {
+			s.metrics.read.DeleteLabelValues(file)
+			if !send(emptied(file, 0, n)) {
+				return false
+			}
+		}
+	}
+	s.groups = found
+	return true
+}
+
+// files returns the files that the patterns name, as of now.
+func (s *fileSource) files() []string {
+	var all []string
+	for _, p := range s.patterns {
+		files, err := filepath.Glob(p)
+		if err != nil {
+			s.logger.Error("Error expanding glob", "glob", p, "err", err)
+		}
+		all = append(all, files...)
+	}
+	return all
+}
+
+// read reads a file. What is no regular file may never end.
+func (s *fileSource) read(name string) ([]*targetgroup.Group, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	limits := s.limits()
+	switch {
+	case !info.Mode().IsRegular():
+		return nil, errors.New("not a regular file")
+	case info.Size() > int64(limits.DiscoveryBytes):
+		return nil, tooLongError{limits.DiscoveryBytes}
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := readBounded(file, limits.DiscoveryBytes)
+	if err != nil {
+		return nil, err
+	}
+	l := list{place: name, label: fileLabel, limits: limits}
+	groups, err := l.parse(text, !strings.EqualFold(filepath.Ext(name), ".json"))
+	if err == nil {
+		s.metrics.read.WithLabelValues(name).Set(float64(info.ModTime().Unix()))
+	}
+	return groups, err
+}
+
+// forget takes the files off the metrics.
+func (s *fileSource) forget() {
+	for file := range s.groups {
+		s.metrics.read.DeleteLabelValues(file)
+	}
+}
+
+// urlLabel has the URL that a target comes from.
+const urlLabel = model.MetaLabelPrefix + "url"
+
+// maxErrorBytes bounds the text of an error, part of which a server writes.
+const maxErrorBytes = 512
+
+// httpSource asks a URL for a list of targets: as Prometheus' own discovery,
+// but within limits.
+type httpSource struct {
+	url, userAgent string
+	interval       time.Duration
+	client         *http.Client
+	limits         func() config.Limits
+	failures       prometheus.Counter
+	groups         int // of the latest list
+}
+
+// newHTTP returns the discovery of a URL.
+func (f *Finder) newHTTP(c *promhttp.SDConfig, name string, logger *slog.Logger) (promdiscovery.Discoverer, error) {
+	interval := time.Duration(c.RefreshInterval)
+	// The bytes of a list are limited where it is read.
+	client, err := foreign.Limits{Time: interval}.Client(&c.HTTPClientConfig, "http")
+	if err != nil {
+		return nil, err
+	}
+	s := &httpSource{
+		url: c.URL, userAgent: f.options.UserAgent, interval: interval, client: client, limits: f.limits, failures: f.own.httpFailures,
+	}
+	return refresh.NewDiscovery(refresh.Options{
+		Logger: logger, Mech: c.Name(), SetName: name, Interval: interval, RefreshF: s.refresh, MetricsInstantiator: f.metrics.RefreshManager,
+	}), nil
+}
+
+// refresh returns the groups of now, and empty ones for those that are gone.
+func (s *httpSource) refresh(ctx context.Context) ([]*targetgroup.Group, error) {
+	groups, err := s.fetch(ctx)
+	if err != nil {
+		s.failures.Inc()
+		return nil, errors.New(safetext.Line(err.Error(), maxErrorBytes))
+	}
+	n := len(groups)
+	groups = append(groups, emptied(s.url, n, s.groups)...)
+	s.groups = n
+	return groups, nil
+}
+
+func (s *httpSource) fetch(ctx context.Context) ([]*targetgroup.Group, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", s.userAgent)
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("X-Prometheus-Refresh-Interval-Seconds", strconv.FormatFloat(s.interval.Seconds(), 'f', -1, 64))
+	resp, err := s.client.Do(req)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // without the URL, which may be one that a redirect names
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for targets: %w", req.URL.Host, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("server returned HTTP status %s", resp.Status)
+	}
+	if !isJSON(resp.Header.Get("Content-Type")) {
+		return nil, fmt.Errorf("unsupported content type %q", resp.Header.Get("Content-Type"))
+	}
+	limits := s.limits()
+	text, err := readBounded(resp.Body, limits.DiscoveryBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the reply: %w", err)
+	}
+	l := list{place: s.url, label: urlLabel, limits: limits}
+	groups, err := l.parse(text, false)
+	if err != nil {
+		return nil, fmt.Errorf("read the list of targets: %w", err)
+	}
+	return groups, nil
+}
+
+// isJSON reports whether a content type is JSON, in UTF-8 where it names a
+// character set.
+func isJSON(contentType string) bool {
+	media, params, err := mime.ParseMediaType(contentType)
+	charset, named := params["charset"]
+	return err == nil && media == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
+}

@@ -1,0 +1,125 @@
+package foreign
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+
+	promconfig "github.com/prometheus/common/config"
+)
+
+// RoundTripper returns a RoundTripper with the settings h, over connections that
+// dial opens. Every request ends with its context, the reading of its reply
+// included: a server cannot switch to another protocol, and neither a token server
+// that hangs nor net/http's HTTP/2 blocks the caller. Errors are those of the settings.
+func RoundTripper(h *promconfig.HTTPClientConfig, name string, dial promconfig.DialContextFunc, opts ...promconfig.HTTPClientOption) (http.RoundTripper, error) {
+	anonymous := *h
+	anonymous.Authorization, anonymous.BasicAuth, anonymous.OAuth2, anonymous.HTTPHeaders = nil, nil, nil, nil
+	rt, err := promconfig.NewRoundTripperFromConfig(anonymous, name, append(opts, promconfig.WithDialContextFunc(dial))...)
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := rt.(*http.Transport); ok {
+		t.DialContext = dial // without the log of events that Prometheus keeps of each connection
+	}
+	if rt, err = authenticated(h, rt); err != nil {
+		return nil, err
+	}
+	if h.OAuth2 != nil || h.EnableHTTP2 {
+		rt = &waiter{next: rt}
+	}
+	return noUpgrade{rt}, nil
+}
+
+// RoundTripper returns such a RoundTripper with a connection for each request, which ends
+// with the limits, as it does where the head of a reply is too long: ErrHeadTooLong.
+func (l Limits) RoundTripper(h *promconfig.HTTPClientConfig, name string) (http.RoundTripper, error) {
+	rt, err := RoundTripper(h, name, l.Dial, promconfig.WithHTTP2Disabled(), promconfig.WithKeepAlivesDisabled())
+	return headBound{rt}, err
+}
+
+// Client returns a client with the settings h within the limits. It follows redirects
+// where the settings say so.
+func (l Limits) Client(h *promconfig.HTTPClientConfig, name string) (*http.Client, error) {
+	rt, err := l.RoundTripper(h, name)
+	c := &http.Client{Transport: rt, Timeout: l.Time}
+	if !h.FollowRedirects {
+		c.CheckRedirect = noRedirect
+	}
+	return c, err
+}
+
+// headKey is that of the HeadLimit in the context of a request.
+type headKey struct{}
+
+// headBound bounds the heads of replies on connections of Limits.Dial.
+type headBound struct{ next http.RoundTripper }
+
+// RoundTrip counts from the connection to the end of the head.
+func (t headBound) RoundTrip(req *http.Request) (*http.Response, error) {
+	head := new(HeadLimit)
+	ctx := httptrace.WithClientTrace(context.WithValue(req.Context(), headKey{}, head), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { head.Begin() },
+	})
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
+	head.End()
+	return resp, err
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (t headBound) CloseIdleConnections() { CloseIdle(t.next) }
+
+// authenticated returns rt with the credentials and headers of the settings.
+func authenticated(h *promconfig.HTTPClientConfig, rt http.RoundTripper) (http.RoundTripper, error) {
+	if a := h.Authorization; a != nil {
+		rt = promconfig.NewAuthorizationCredentialsRoundTripper(a.Type, secretReader(a.Credentials, a.CredentialsFile), rt)
+	}
+	if b := h.BasicAuth; b != nil {
+		rt = promconfig.NewBasicAuthRoundTripper(secretReader(promconfig.Secret(b.Username), b.UsernameFile), secretReader(b.Password, b.PasswordFile), rt)
+	}
+	if h.OAuth2 != nil {
+		var err error
+		if rt, err = newTokens(h.OAuth2, rt); err != nil {
+			return nil, err
+		}
+	}
+	if h.HTTPHeaders != nil {
+		rt = promconfig.NewHeadersRoundTripper(h.HTTPHeaders, rt)
+	}
+	return rt, nil
+}
+
+// secretReader returns what reads a secret; nil where there is none.
+func secretReader(text promconfig.Secret, file string) promconfig.SecretReader {
+	switch {
+	case text != "":
+		return promconfig.NewInlineSecret(string(text))
+	case file != "":
+		return promconfig.NewFileSecret(file)
+	}
+	return nil
+}
+
+// noUpgrade drops the connection of a reply that switches protocols: net/http
+// hands it out as a body that heeds neither the context nor a limit.
+type noUpgrade struct{ next http.RoundTripper }
+
+// RoundTrip returns a reply with status 101 without a body.
+func (t noUpgrade) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody
+	}
+	return resp, err
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (t noUpgrade) CloseIdleConnections() { CloseIdle(t.next) }
+
+// CloseIdle closes the connections that no request uses.
+func CloseIdle(rt http.RoundTripper) {
+	if c, ok := rt.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,302 @@
+// Package schedule decides when each job runs: on a grid of its own interval,
+// never twice at once, within limits, sooner after a failure and later where
+// the other side asks for a pause. It does not know what a job does.
+package schedule
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// maxSleep bounds a sleep of the loop, so that a step of the wall clock is
+// noticed within this time.
+const maxSleep = 10 * time.Second
+
+// maxStandstill is for how long the loop may make no pass before it is taken to
+// hang: three of its longest sleeps.
+const maxStandstill = 3 * maxSleep
+
+// Job is one thing to run again and again.
+type Job struct {
+	// Key is the identity of the job. It survives Update, and its hash places
+	// the job's grid, so that load is spread and a restart does not shift it.
+	Key string
+	// Host is what Options.InFlightPerHost counts by.
+	Host string
+	// Group names the jobs that ask the same server; "" is a group of its own.
+	// After a run timed out beside another one of its group, those of the group
+	// run one at a time for an hour.
+	Group string
+	// Interval is the time between two points of the grid; it must be positive.
+	Interval time.Duration
+	// Run does the job once. It must return soon after ctx ends: by ErrOvertaken,
+	// or context.Canceled as its job or the Scheduler goes. A panic is logged and
+	// counts as a failure.
+	Run func(ctx context.Context, r Run) Report
+	// Skipped is called for each grid point without a run, one after the other, on a
+	// goroutine of the job's own, also after Run of the Scheduler has returned; it
+	// may be nil. While it blocks, up to 1,000 calls wait; the rest is lost.
+	Skipped func(result.SkipReason)
+}
+
+// Run is what a job knows of one of its runs.
+type Run struct {
+	// Scheduled is when the run was due. It may start later than that, when
+	// it had to wait for a slot.
+	Scheduled time.Time
+	// Confirm marks an extra run soon after a failure.
+	Confirm bool
+}
+
+// Report is what a run reports to the scheduler. The report of a run that the
+// scheduler canceled is ignored.
+type Report struct {
+	// Failed asks for a confirmation, when the run before had not failed.
+	Failed bool
+	// TimedOut reports that the other side did not answer in time. Jobs whose
+	// last run timed out get at most half of the places that the limits allow,
+	// and a pause after the second such run in a row.
+	TimedOut bool
+	// Skipped means that nothing was done, so that the outcome of the run before
+	// still holds.
+	Skipped bool
+	// RetryAfter is a pause that the other side asked for; zero and negative
+	// are none. It is bounded to one hour.
+	RetryAfter time.Duration
+}
+
+// Options are the settings of a Scheduler.
+type Options struct {
+	// InFlight limits the runs at any moment; 0 is no limit.
+	InFlight int
+	// InFlightPerHost limits them per Job.Host; 0 is no limit.
+	InFlightPerHost int
+	// Salt gives each process that has the same jobs a grid of its own, so that
+	// they do not all ask at once; "" is none.
+	Salt string
+	// Logger logs panics and jobs that cannot be scheduled; nil
+	// discards.
+	Logger *slog.Logger
+}
+
+// Scheduler runs jobs. One goroutine, that of Run, owns all state save the
+// fields that are marked as shared.
+type Scheduler struct {
+	log   *slog.Logger
+	salt  string
+	clock clock
+
+	jobs   map[string]*job
+	agenda agenda // every job that is not gone, by its next event
+	slots  slots  // who may start; its inFlight is shared
+
+	// Shared with the callers of the methods and with the runs.
+	called   atomic.Bool               // Run was
+	loopedAt atomic.Pointer[time.Time] // of the latest pass of the loop; nil while it does not run
+	update   atomic.Pointer[[]Job]     // the latest set not yet taken over
+	limits   atomic.Pointer[limits]    // the latest ones not yet taken over
+	wake     chan struct{}
+	done     chan finished
+}
+
+// finished is the end of a run.
+type finished struct {
+	run    *run
+	report Report
+}
+
+// New returns a Scheduler without jobs.
+func New(o Options) *Scheduler {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Scheduler{
+		log:   log,
+		salt:  o.Salt,
+		clock: newClock(),
+		jobs:  map[string]*job{},
+		slots: slots{limits: limits{o.InFlight, o.InFlightPerHost}, hosts: map[string]*host{}, groups: map[string]*group{}},
+		wake:  make(chan struct{}, 1),
+		done:  make(chan finished),
+	}
+}
+
+// Update replaces the set of jobs. A job that keeps its Key and Interval keeps
+// its place on the grid, its pause and its run in flight; another Interval
+// gives it a new grid. A run of a job that is gone is canceled. A new job
+// starts at its first grid point. Update does not wait for any of this, and
+// may be called before Run.
+func (s *Scheduler) Update(jobs []Job) {
+	s.update.Store(&jobs)
+	s.wakeUp()
+}
+
+// SetLimits replaces those of Options. Runs in flight beyond a lower limit end as
+// they would; a start that waits gets its slot at once where there is room now.
+func (s *Scheduler) SetLimits(inFlight, inFlightPerHost int) {
+	s.limits.Store(&limits{inFlight, inFlightPerHost})
+	s.wakeUp()
+}
+
+// wakeUp makes the loop look for what was set.
+func (s *Scheduler) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is due to look anyway
+	}
+}
+
+// InFlight returns the number of runs in flight.
+func (s *Scheduler) InFlight() int { return int(s.slots.inFlight.Load()) }
+
+// Hangs reports whether the loop that Run runs makes no progress. It does not
+// while Run does not run.
+func (s *Scheduler) Hangs() bool {
+	at := s.loopedAt.Load()
+	return at != nil && time.Since(*at) > maxStandstill
+}
+
+// Run starts runs until ctx ends; then it cancels those in flight, waits for
+// them and returns nil. It returns an error only when called a second time.
+func (s *Scheduler) Run(ctx context.Context) error {
+	if s.called.Swap(true) {
+		return errors.New("run scheduler: called twice")
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		s.loopedAt.Store(new(time.Now()))
+		timer.Reset(s.advance(ctx))
+		select {
+		case <-ctx.Done():
+		case f := <-s.done:
+			s.finish(f, s.now())
+		case <-s.wake:
+		case <-timer.C:
+		}
+	}
+	s.loopedAt.Store(nil)
+	for s.InFlight() > 0 {
+		f := <-s.done
+		s.slots.release(f.run.slot, s.clock.wall)
+	}
+	return nil
+}
+
+// advance does everything that is due and returns how long nothing else is.
+func (s *Scheduler) advance(ctx context.Context) time.Duration {
+	now := s.now()
+	s.collect(now)
+	if l := s.limits.Swap(nil); l != nil {
+		s.slots.setLimits(*l)
+	}
+	if jobs := s.update.Swap(nil); jobs != nil {
+		s.apply(*jobs, now)
+	}
+	for len(s.agenda) > 0 && s.agenda[0].nextEvent() <= now {
+		s.handle(s.agenda[0], now)
+		heap.Fix(&s.agenda, 0)
+	}
+	for sl := s.slots.next(now); sl != nil; sl = s.slots.next(now) {
+		s.start(ctx, sl, now)
+	}
+	if len(s.agenda) == 0 {
+		return maxSleep
+	}
+	return min(maxSleep, time.Duration(s.agenda[0].nextEvent()-now))
+}
+
+// collect takes the runs that have ended by now, so that none of them counts
+// as an overrun of a grid point that comes up at the same moment.
+func (s *Scheduler) collect(now int64) {
+	for {
+		select {
+		case f := <-s.done:
+			s.finish(f, now)
+		default:
+			return
+		}
+	}
+}
+
+// apply takes over a new set of jobs.
+func (s *Scheduler) apply(jobs []Job, now int64) {
+	wanted := make(map[string]bool, len(jobs))
+	for _, want := range jobs {
+		if wanted[want.Key] || want.Interval <= 0 {
+			s.log.Error("job left out: its key must be unique and its interval positive",
+				"key", want.Key, "interval", want.Interval)
+			continue
+		}
+		wanted[want.Key] = true
+		s.put(want, now)
+	}
+	for key, j := range s.jobs {
+		if !wanted[key] {
+			s.remove(j)
+		}
+	}
+}
+
+// put adds a job or brings it up to date.
+func (s *Scheduler) put(want Job, now int64) {
+	j := s.jobs[want.Key]
+	if j == nil {
+		j = &job{index: unlisted, grid: gridOf(s.salt, want.Key)}
+		s.jobs[want.Key] = j
+	}
+	isNew := j.gone() || j.Interval != want.Interval || j.Group != want.Group
+	j.Job = want
+	if !isNew {
+		return
+	}
+	s.slots.withdraw(j)
+	s.slots.join(j)
+	j.restart(now)
+	if j.gone() {
+		heap.Push(&s.agenda, j)
+	} else {
+		heap.Fix(&s.agenda, j.index)
+	}
+}
+
+// remove ends a job. It stays known while its canceled run is on, so that the
+// same key, put back, never runs twice at once.
+func (s *Scheduler) remove(j *job) {
+	s.slots.withdraw(j)
+	if !j.gone() {
+		heap.Remove(&s.agenda, j.index)
+	}
+	if j.run == nil {
+		s.forget(j)
+		return
+	}
+	j.run.stop(context.Canceled)
+}
+
+// forget ends all knowledge of a job that has left the agenda.
+func (s *Scheduler) forget(j *job) {
+	s.slots.part(j)
+	delete(s.jobs, j.Key)
+}
+
+// now returns the wall clock. When it stepped, all jobs move to their grid by
+// the new time; grid points that it jumped over never were and are not counted.
+func (s *Scheduler) now() int64 {
+	now, step := s.clock.now()
+	if step != 0 {
+		s.log.Warn("the wall clock stepped", "step", step)
+		for _, j := range s.agenda {
+			j.shift(now, step)
+		}
+		heap.Init(&s.agenda)
+	}
+	return now
+}

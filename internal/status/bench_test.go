@@ -1,0 +1,170 @@
+package status
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// benchBoard returns a board of n endpoints with one series each, every one of
+// which has seen so many probes: answers of 64 tokens, and a failure now and
+// then.
+func benchBoard(n, probes int, configs []*config.Endpoint) (*watched, []*judged, *time.Time) {
+	now := epoch()
+	b := newWatched(func() time.Time { return now })
+	all := make([]*judged, n)
+	window := func() *Window {
+		return &Window{Samples: 120, P50: new(0.2), P99: new(0.3), P99Lower: new(0.25)}
+	}
+	slo := &SLO{Objective: 0.99, TTFT: new(0.5)}
+	for i := range all {
+		b.SetEndpoint(configs[i])
+		b.SetServers(configs[i].Name, []engine.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsRunning: 3})})
+		o := pace()
+		o.Window, o.SLO, o.First = window, slo, true
+		all[i] = b.OpenSeries(result.SeriesID{Endpoint: configs[i].Name, Module: "interactive", Prefix: "cold"}, o)
+	}
+	for range probes {
+		now = now.Add(30 * time.Second)
+		for i, p := range all {
+			if now.Unix()/30%100 == int64(i%100) {
+				p.Observe(failure(now, result.TimeoutFirstToken))
+				continue
+			}
+			p.Observe(answer(now, 64))
+		}
+	}
+	return b, all, &now
+}
+
+func benchConfigs(n int) []*config.Endpoint {
+	all := make([]*config.Endpoint, n)
+	for i := range all {
+		all[i] = configured(fmt.Sprintf("llama-prod-%05d", i))
+	}
+	return all
+}
+
+// BenchmarkMemory is what a board holds after more than four hours of probes
+// every 30 s, all rows made.
+func BenchmarkMemory(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			configs := benchConfigs(n)
+			for b.Loop() {
+				before := heap()
+				board, all, _ := benchBoard(n, 500, configs)
+				board.Fleet()
+				held := heap() - before
+				b.ReportMetric(held/1e6, "MB")
+				b.ReportMetric(held/float64(n), "B/endpoint")
+				runtime.KeepAlive(board)
+				runtime.KeepAlive(all)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// BenchmarkObserve is what a probe waits for.
+func BenchmarkObserve(b *testing.B) {
+	_, all, now := benchBoard(1000, 500, benchConfigs(1000))
+	results := []*result.Result{answer(*now, 64), failure(*now, result.TimeoutFirstToken)}
+	for i, name := range []string{"success", "failure"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				all[n%len(all)].Observe(results[i])
+				n++
+			}
+		})
+	}
+	b.Run("while read", func(b *testing.B) {
+		board := all[0].endpoint.board
+		stop, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					board.Fleet()
+				}
+			}
+		}()
+		n := 0
+		for b.Loop() {
+			all[n%len(all)].Observe(results[0])
+			n++
+		}
+		close(stop)
+		<-ended
+	})
+}
+
+// BenchmarkFleet is the page of 10,000 endpoints: all rows rebuilt, and none.
+func BenchmarkFleet(b *testing.B) {
+	board, all, now := benchBoard(10_000, 40, benchConfigs(10_000))
+	b.Run("all changed", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			for _, p := range all {
+				p.Observe(success(*now))
+			}
+			b.StartTimer()
+			board.Fleet()
+		}
+	})
+	b.Run("none changed", func(b *testing.B) {
+		for b.Loop() {
+			*now = now.Add(time.Millisecond)
+			board.Fleet()
+		}
+	})
+}
+
+// BenchmarkChanges is a second of 10,000 endpoints that are probed every 30 s.
+func BenchmarkChanges(b *testing.B) {
+	board, all, now := benchBoard(10_000, 40, benchConfigs(10_000))
+	version, next := board.Fleet().Version, 0
+	for b.Loop() {
+		b.StopTimer()
+		*now = now.Add(time.Second)
+		for range 333 {
+			all[next%len(all)].Observe(success(*now))
+			next++
+		}
+		b.StartTimer()
+		u := board.Changes(version)
+		if len(u.Endpoints) != 333 {
+			b.Fatalf("%d rows", len(u.Endpoints))
+		}
+		version = u.Version
+	}
+}
+
+// BenchmarkDetail is the page of one endpoint.
+func BenchmarkDetail(b *testing.B) {
+	board, _, _ := benchBoard(1, 500, benchConfigs(1))
+	for b.Loop() {
+		if _, ok := board.Detail("llama-prod-00000"); !ok {
+			b.Fatal("no endpoint")
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// Board is the store behind the status page. It is safe for concurrent use, and
+// writers do not wait for readers: each endpoint has a lock of its own.
+type Board struct {
+	now      func() time.Time
+	start    time.Time
+	began    int64                    // of histories, see tenths
+	outcomes map[result.Outcome]uint8 // index in result.Outcomes
+	open     atomic.Int64             // series of all endpoints
+
+	// version is that of the latest change. A change is made while the lock of
+	// its endpoint, or mu, is held, and gets its version there: who has read the
+	// version and then gets the lock sees all changes up to it.
+	version atomic.Uint64
+
+	mu        sync.Mutex
+	endpoints map[string]*endpoint
+	sorted    []*endpoint // by name; nil is to be rebuilt, never changed
+	removed   tombstones
+	swept     time.Time
+	gateways  map[string]*Gateway // by name; nil without any
+
+	restored map[result.SeriesID]restored // of an earlier process, until they are opened
+	restarts []int64                      // of the exporter, Unix times, the latest last
+}
+
+// NewBoard returns an empty store. now is the clock, and that of the starts of
+// the results too.
+func NewBoard(now func() time.Time) *Board {
+	start := now()
+	b := &Board{
+		now: now, start: start, began: tenths(start),
+		outcomes:  make(map[result.Outcome]uint8),
+		endpoints: make(map[string]*endpoint),
+	}
+	for i, o := range result.Outcomes() {
+		b.outcomes[o] = uint8(i)
+	}
+	// Versions go on above those of an earlier process, so that a page that knows
+	// one of those is reset.
+	first := uint64(max(0, start.UnixMicro()))
+	b.version.Store(first)
+	b.removed.forgotten = first
+	return b
+}
+
+// Revision returns a number that differs when something has changed.
+func (b *Board) Revision() uint64 { return b.version.Load() }
+
+// SetEndpoint adds an endpoint, or changes its configuration: its series and
+// their history stay. The configuration must not be changed afterwards. The state is
+// that of h.
+func (b *Board) SetEndpoint(cfg *config.Endpoint, h *health.Endpoint) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.endpoints[cfg.Name]; e != nil {
+		e.configure(cfg, h)
+		return
+	}
+	e := &endpoint{board: b, name: cfg.Name}
+	e.configure(cfg, h)
+	b.endpoints[cfg.Name] = e
+	b.sorted = nil
+}
+
+// RemoveEndpoint takes an endpoint and its series off the board. What is
+// observed into them later is lost.
+func (b *Board) RemoveEndpoint(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.endpoints[name]
+	if e == nil {
+		return
+	}
+	b.open.Add(-e.retire())
+	delete(b.endpoints, name)
+	b.sorted = nil
+	b.removed.add(name, b.version.Add(1))
+}
+
+// OpenSeries adds a series, or changes the options of the one that is there. The
+// page shows the series in the order of these calls. What is observed into a series of an endpoint that is not on the board is
+// lost.
+func (b *Board) OpenSeries(id result.SeriesID, o SeriesOptions) *Probes {
+	e := b.endpoint(id.Endpoint)
+	if e == nil {
+		return &Probes{endpoint: &endpoint{board: b}, closed: true}
+	}
+	return e.openSeries(id, o, b.take(id))
+}
+
+// CloseSeries takes a series off the board. What is observed into it later is
+// lost.
+func (b *Board) CloseSeries(id result.SeriesID) {
+	if e := b.endpoint(id.Endpoint); e != nil {
+		e.closeSeries(id)
+	}
+}
+
+// SetServers replaces what is known of the servers behind an endpoint. The
+// statuses must not be changed afterwards.
+func (b *Board) SetServers(endpoint string, statuses []engine.Status) {
+	if e := b.endpoint(endpoint); e != nil {
+		e.setServers(statuses)
+	}
+}
+
+// SetFindings replaces what the probes of a module of an endpoint show together;
+// nil is nothing. The findings must not be changed afterwards.
+func (b *Board) SetFindings(endpoint, module string, f *estimate.Findings) {
+	if e := b.endpoint(endpoint); e != nil {
+		e.setFindings(module, f)
+	}
+}
+
+// SetCause sets the likeliest cause of what ails an endpoint; "" is none.
+func (b *Board) SetCause(endpoint string, c explain.Cause) {
+	if e := b.endpoint(endpoint); e != nil {
+		e.setCause(c)
+	}
+}
+
+// Note adds something that happened to the changes of an endpoint. The text may
+// quote a server.
+func (b *Board) Note(endpoint, module, text string) {
+	if e := b.endpoint(endpoint); e != nil {
+		e.note(module, harmless(text))
+	}
+}
+
+// endpoint returns the endpoint of a name; nil for none.
+func (b *Board) endpoint(name string) *endpoint {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.endpoints[name]
+}
+
+// inOrder returns the endpoints by name; b.mu is held.
+func (b *Board) inOrder() []*endpoint {
+	if b.sorted == nil {
+		b.sorted = make([]*endpoint, 0, len(b.endpoints))
+		for _, e := range b.endpoints {
+			b.sorted = append(b.sorted, e)
+		}
+		slices.SortFunc(b.sorted, func(x, y *endpoint) int { return strings.Compare(x.name, y.name) })
+	}
+	return b.sorted
+}
+
+// sweepInterval is how often, at most, all endpoints are looked at for what time
+// alone changes.
+const sweepInterval = time.Second
+
+// Fleet returns all rows. They are shared and must not be changed.
+func (b *Board) Fleet() *Fleet {
+	u := b.Changes(0)
+	f := &Fleet{Version: u.Version, At: u.At, States: u.States, Endpoints: u.Endpoints}
+	if f.Endpoints == nil {
+		f.Endpoints = []*Row{}
+	}
+	return f
+}
+
+// Changes returns what has changed after a version that Fleet or Changes returned:
+// everything, where the version is older than what is remembered, or from
+// another process. The rows are shared and must not be changed.
+func (b *Board) Changes(since uint64) *Update {
+	now := b.now()
+	b.sweep(now)
+	u := &Update{At: unixSeconds(now), Reset: true, States: make(map[health.State]int)}
+	for _, s := range health.States() {
+		u.States[s] = 0
+	}
+	b.mu.Lock()
+	u.Version = b.version.Load()
+	if since >= b.removed.forgotten && since <= u.Version {
+		u.Reset = false
+		u.Removed = slices.DeleteFunc(b.removed.after(since), func(name string) bool { return b.endpoints[name] != nil })
+	}
+	all := b.inOrder()
+	b.mu.Unlock()
+	if u.Reset {
+		since = 0
+		u.Endpoints = make([]*Row, 0, len(all))
+	}
+	for _, e := range all {
+		row, state := e.latest(now, since)
+		u.States[state]++
+		if row != nil {
+			u.Endpoints = append(u.Endpoints, row)
+		}
+	}
+	return u
+}
+
+// sweep gives endpoints a new version that time alone has changed.
+func (b *Board) sweep(now time.Time) {
+	b.mu.Lock()
+	if !b.swept.IsZero() && now.Sub(b.swept) < sweepInterval {
+		b.mu.Unlock()
+		return
+	}
+	b.swept = now
+	all := b.inOrder()
+	b.mu.Unlock()
+	for _, e := range all {
+		e.age(now)
+	}
+}
+
+// maxTombstones bounds how many removed endpoints are remembered.
+const maxTombstones = 4096
+
+// tombstones are the endpoints that were removed, the oldest first.
+type tombstones struct {
+	list []tombstone
+	// forgotten is the version before which endpoints may have gone that are not
+	// in the list.
+	forgotten uint64
+}
+
+type tombstone struct {
+	name    string
+	version uint64
+}
+
+func (t *tombstones) add(name string, version uint64) {
+	if len(t.list) == maxTombstones {
+		t.forgotten = t.list[0].version
+		t.list = slices.Delete(t.list, 0, 1)
+	}
+	t.list = append(t.list, tombstone{name, version})
+}
+
+// after returns the names of what was removed after a version, each once,
+// sorted.
+func (t *tombstones) after(version uint64) []string {
+	i, _ := slices.BinarySearchFunc(t.list, version+1, func(s tombstone, v uint64) int {
+		if s.version < v {
+			return -1
+		}
+		return 1
+	})
+	var names []string
+	for _, s := range t.list[i:] {
+		names = append(names, s.name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

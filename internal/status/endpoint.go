@@ -1,0 +1,502 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+const (
+	// maxChanges is how many changes of an endpoint are kept.
+	maxChanges = 50
+	// windowAge is how old the window in a row may get without a new probe.
+	windowAge = time.Minute
+)
+
+// endpoint is what is kept of one endpoint.
+type endpoint struct {
+	board *Board
+	name  string // never changes
+
+	mu       sync.Mutex
+	gone     bool // off the board
+	cfg      *config.Endpoint
+	url      string
+	found    identity
+	health   *health.Endpoint
+	state    *health.Status // of the last look
+	cause    explain.Cause  // of the state, as it was found last
+	series   []*Probes      // in the order in which they were opened
+	failure  *Failure       // the latest
+	servers  []engine.Status
+	load     *Load
+	notes    []Change // the latest last
+	events   events
+	findings []moduleFindings    // few, for each endpoint has them
+	parts    *estimate.TTFTParts // nil is not known
+
+	version uint64 // of the latest change
+	row     *Row   // nil is to be rebuilt; never changed
+	rowAt   time.Time
+}
+
+// moduleFindings are those of the probes of a module together.
+type moduleFindings struct {
+	module string
+	*estimate.Findings
+}
+
+// identity is what probes found at an endpoint; "" is not known.
+type identity struct{ model, api, engine string }
+
+// touch marks a change; e.mu is held.
+func (e *endpoint) touch() {
+	e.version = e.board.version.Add(1)
+	e.row = nil
+}
+
+// configure sets the configuration, and what judges the endpoint. What was found at
+// another model or URL no longer holds.
+func (e *endpoint) configure(cfg *config.Endpoint, h *health.Endpoint) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	url := ""
+	if cfg.URL.URL != nil {
+		url = cfg.URL.String()
+	}
+	if e.cfg != nil && (url != e.url || cfg.Model != e.cfg.Model || cfg.API != e.cfg.API) {
+		e.found = identity{}
+	}
+	if e.cfg != nil {
+		e.events.add(e.board.now(), "configuration of the endpoint changed")
+	}
+	e.cfg, e.url, e.health = cfg, url, h
+	e.state = h.Status()
+	e.touch()
+}
+
+// notice marks a state that is not what it was; e.mu is held.
+func (e *endpoint) notice() {
+	if s := e.health.Status(); s != e.state {
+		e.state = s
+		e.touch()
+	}
+}
+
+// retire takes the endpoint off the board and returns how many series it had.
+func (e *endpoint) retire() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gone = true
+	for _, p := range e.series {
+		p.closed = true
+	}
+	return int64(len(e.series))
+}
+
+// identify keeps what a result reports of the endpoint.
+func (e *endpoint) identify(r *result.Result) {
+	if r.Model != e.found.model {
+		e.found.model = cmp.Or(harmless(r.Model), e.found.model)
+	}
+	e.found.api = cmp.Or(r.API, e.found.api)
+	e.found.engine = cmp.Or(r.Engine, e.found.engine)
+}
+
+// setServers replaces what is known of the servers.
+func (e *endpoint) setServers(statuses []engine.Status) {
+	load := loadOf(statuses)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.servers = statuses
+	e.events.read(e.board.now(), statuses)
+	if !reflect.DeepEqual(load, e.load) {
+		e.load = load
+		e.touch()
+	}
+}
+
+// setFindings replaces the findings of a module; nil is none.
+func (e *endpoint) setFindings(module string, f *estimate.Findings) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := slices.IndexFunc(e.findings, func(m moduleFindings) bool { return m.module == module })
+	switch {
+	case f == nil:
+		e.dropFindings(module)
+		return
+	case i < 0:
+		e.findings = append(e.findings, moduleFindings{module, f})
+	default:
+		e.findings[i].Findings = f
+	}
+	e.touch()
+}
+
+// dropFindings forgets the findings of a module; e.mu is held.
+func (e *endpoint) dropFindings(module string) {
+	e.findings = slices.DeleteFunc(e.findings, func(m moduleFindings) bool { return m.module == module })
+}
+
+// modulesOf returns the findings of all modules, sorted by name.
+func modulesOf(findings []moduleFindings) []*Module {
+	var all []*Module
+	for _, m := range findings {
+		all = append(all, &Module{m.module, estimate.NewDocument(m.Findings)})
+	}
+	slices.SortFunc(all, func(a, b *Module) int { return strings.Compare(a.Module, b.Module) })
+	return all
+}
+
+// note adds a finding to the changes.
+func (e *endpoint) note(module, text string) {
+	now := e.board.now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.addNote(now, module, text)
+	e.events.add(now, text)
+	e.touch()
+}
+
+// addNote keeps a finding; e.mu is held.
+func (e *endpoint) addNote(at time.Time, module, text string) {
+	if len(e.notes) == maxChanges {
+		e.notes = slices.Delete(e.notes, 0, 1)
+	}
+	e.notes = append(e.notes, Change{At: unixSeconds(at), Module: module, Text: text})
+}
+
+// changes returns the findings and the incidents, the latest first; e.mu is held.
+func (e *endpoint) changes() []Change {
+	all := slices.Clone(e.notes)
+	for _, i := range e.health.Incidents() {
+		c := Change{At: unixSeconds(i.Begin), Module: i.Module, Text: harmless(i.String()), State: i.State}
+		if !i.End.IsZero() {
+			c.Until = unixSeconds(i.End)
+		}
+		all = append(all, c)
+	}
+	slices.Reverse(all)
+	slices.SortStableFunc(all, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
+	return all[:min(len(all), maxChanges)]
+}
+
+// age marks what time alone has changed.
+func (e *endpoint) age(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.notice()
+	if e.row == nil || now.Sub(e.rowAt) < windowAge {
+		return
+	}
+	e.rowAt = now
+	if p := e.first(); p != nil && !reflect.DeepEqual(p.window(), e.row.Window) {
+		e.touch()
+	}
+}
+
+// latest returns the row, nil where nothing has changed after a version, and the
+// state.
+func (e *endpoint) latest(now time.Time, since uint64) (*Row, health.State) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.version <= since {
+		return nil, e.state.State
+	}
+	return e.currentRow(now), e.state.State
+}
+
+// currentRow returns the row; e.mu is held.
+func (e *endpoint) currentRow(now time.Time) *Row {
+	if e.row == nil {
+		e.row, e.rowAt = e.makeRow(), now
+	}
+	return e.row
+}
+
+func (e *endpoint) makeRow() *Row {
+	row := &Row{
+		Name: e.name, URL: e.url, Labels: e.cfg.Labels,
+		Model:  cmp.Or(e.found.model, e.cfg.Model),
+		API:    cmp.Or(e.found.api, e.cfg.API),
+		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
+		State:  e.state.State, Since: unixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
+		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, SpellsSince: e.state.Spells, OverSince: e.state.Over,
+		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load,
+	}
+	if at := e.lastStart(); !at.IsZero() {
+		row.LastAt = unixSeconds(at)
+	}
+	if p := e.first(); p != nil {
+		p.fill(row)
+	}
+	e.fillUptime(row)
+	return row
+}
+
+// setCause sets the likeliest cause of what ails the endpoint; "" is none.
+func (e *endpoint) setCause(c explain.Cause) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c != e.cause {
+		e.cause = c
+		e.touch()
+	}
+}
+
+// shownCause returns the cause while there is something to explain.
+func (e *endpoint) shownCause() explain.Cause {
+	if e.state.Unmuted == health.Up {
+		return ""
+	}
+	return e.cause
+}
+
+// why says why the endpoint is not up: of a slow one with its queue.
+func (e *endpoint) why() string {
+	if e.state.Unmuted != health.Slow || e.load == nil || e.load.Waiting == nil {
+		return e.state.Why
+	}
+	return fmt.Sprintf("%s; %.0f requests wait in the queue", e.state.Why, *e.load.Waiting)
+}
+
+// muted returns the mute that is in force; nil is none.
+func (e *endpoint) muted() *Muted {
+	m := e.state.Mute
+	if m == nil {
+		return nil
+	}
+	return &Muted{unixSeconds(m.Until), m.Reason, e.state.Unmuted, unixSeconds(e.state.UnmutedSince)}
+}
+
+// shownFailure is the latest failure. Of an endpoint that fails it is one of
+// what fails, for a module that has recovered since says nothing of it.
+func (e *endpoint) shownFailure() *Failure {
+	if id := e.state.LastFailed; id != nil {
+		if p := e.find(*id); p != nil && p.failure != nil {
+			return p.failure
+		}
+	}
+	return e.failure
+}
+
+// fillUptime sets what a row shows of all series that count.
+func (e *endpoint) fillUptime(row *Row) {
+	now := e.board.now()
+	var counted []*uptime
+	for _, p := range e.series {
+		if !p.counts() {
+			continue
+		}
+		counted = append(counted, &p.uptime)
+		if left := p.uptime.budgetLeft(p.options.SLO, now); left != nil && (row.BudgetLeft == nil || *left < *row.BudgetLeft) {
+			row.BudgetLeft = left
+		}
+	}
+	row.Uptime = uptimeOf(now, counted...)
+}
+
+// lastStart returns when the latest probe started, bursts aside; the zero time
+// where there was none.
+func (e *endpoint) lastStart() time.Time {
+	var latest time.Time
+	for _, p := range e.series {
+		if last := p.last(); last != nil && p.counts() && ofNanoseconds(last.start).After(latest) {
+			latest = ofNanoseconds(last.start)
+		}
+	}
+	return latest
+}
+
+// first returns the series whose numbers the row shows; nil without series.
+func (e *endpoint) first() *Probes {
+	if len(e.series) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(e.series, func(p *Probes) bool { return p.options.First })
+	return e.series[max(0, i)]
+}
+
+// Version returns the version of the latest change of an endpoint; false without
+// an endpoint of this name.
+func (b *Board) Version(name string) (uint64, bool) {
+	e := b.endpoint(name)
+	if e == nil {
+		return 0, false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.notice()
+	return e.version, true
+}
+
+// Detail returns the page of an endpoint; false without an endpoint of this
+// name.
+func (b *Board) Detail(name string) (*Detail, bool) {
+	e := b.endpoint(name)
+	if e == nil {
+		return nil, false
+	}
+	now := b.now()
+	e.mu.Lock()
+	e.notice()
+	d := &Detail{Row: *e.currentRow(now), At: unixSeconds(now), Version: b.version.Load()}
+	changes, servers, target := e.changes(), e.servers, e.target()
+	d.TTFTParts = newTTFTParts(e.parts)
+	gateway := e.cfg.Gateway
+	findings := slices.Clone(e.findings)
+	views := make([]view, len(e.series))
+	for i, p := range e.series {
+		views[i] = p.view(now)
+	}
+	e.mu.Unlock() // a page takes longer to make than a probe should wait
+
+	d.Gateway = b.gateway(gateway)
+	d.Restarts = b.restartsKept()
+	for _, at := range d.Restarts {
+		changes = append(changes, Change{At: float64(at), Text: restarted})
+	}
+	slices.SortStableFunc(changes, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
+	d.Changes = changes[:min(len(changes), maxChanges)]
+	d.Series = make([]*Series, len(views))
+	for i := range views {
+		d.Series[i] = views[i].page(target)
+	}
+	d.Pages, d.Findings = pagesOf(servers), modulesOf(findings)
+	return d, true
+}
+
+// target is the endpoint in the words of the documents of its probes.
+func (e *endpoint) target() result.Target {
+	return result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
+}
+
+// view is what a series holds at a moment.
+type view struct {
+	id      result.SeriesID
+	options SeriesOptions
+	from    time.Time
+	history history
+	runs    string
+	kept    []*keptProbe
+	uptime  *Uptime
+	budget  *float64
+	steps   []Step
+
+	fluidity *float64
+}
+
+func (p *Probes) view(now time.Time) view {
+	v := view{
+		p.id, p.options, p.from, p.history, p.runs(), slices.Clone(p.kept),
+		uptimeOf(now, &p.uptime), p.uptime.budgetLeft(p.options.SLO, now), slices.Clone(p.steps),
+		p.fluidity,
+	}
+	h := &v.history
+	h.at, h.ttft, h.tpot, h.ended = slices.Clone(h.at), slices.Clone(h.ttft), slices.Clone(h.tpot), slices.Clone(h.ended)
+	return v
+}
+
+// page returns the series as the page shows it.
+func (v *view) page(t result.Target) *Series {
+	t.Module = v.id.Module
+	s := &Series{
+		Module: v.id.Module, Prefix: v.id.Prefix,
+		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
+		Interval: v.options.Pace.Interval, SLO: v.options.SLO, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget, Fluidity: v.fluidity,
+		History: v.history.columns(v.from), Probes: make([]*result.Document, 0, len(v.kept)),
+	}
+	if v.options.Window != nil {
+		s.Window = v.options.Window()
+	}
+	for _, k := range slices.Backward(v.kept) {
+		s.Probes = append(s.Probes, k.document(t))
+	}
+	slices.Reverse(v.steps)
+	s.Steps = v.steps
+	return s
+}
+
+// pagesOf returns the readings of the servers' own pages.
+func pagesOf(statuses []engine.Status) []*Server {
+	var all []*Server
+	for i := range statuses {
+		st := &statuses[i]
+		s := &Server{Server: st.Server, URL: st.URL, At: unixSeconds(st.At), State: st.State, Reason: st.Reason}
+		if st.Err != nil {
+			s.Error = harmless(st.Err.Error())
+		}
+		if snap := st.Snapshot; snap != nil {
+			s.Engine, s.Hits = snap.Engine, hitsOf(snap)
+			s.Values = make(map[string]float64, len(snap.Values))
+			for q, v := range snap.Values {
+				s.Values[string(q)] = v
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// loadOf sums up what the servers of an endpoint say; nil without servers.
+func loadOf(statuses []engine.Status) *Load {
+	if len(statuses) == 0 {
+		return nil
+	}
+	l := &Load{Known: len(statuses)}
+	var hits []float64
+	for i := range statuses {
+		snap := statuses[i].Snapshot
+		if snap == nil { // not up
+			continue
+		}
+		l.Up++
+		plus := func(a, b float64) float64 { return a + b }
+		l.Running = combine(l.Running, snap, config.RequestsRunning, plus)
+		l.Waiting = combine(l.Waiting, snap, config.RequestsWaiting, plus)
+		l.KVUsage = combine(l.KVUsage, snap, config.KVCacheUsage, func(a, b float64) float64 { return max(a, b) })
+		if ratio := hitsOf(snap); ratio != nil {
+			hits = append(hits, *ratio)
+		}
+	}
+	if len(hits) > 0 {
+		var sum float64
+		for _, h := range hits {
+			sum += h
+		}
+		l.Hits = new(sum / float64(len(hits)))
+	}
+	return l
+}
+
+// combine adds a quantity to that of other servers, if the server reports it.
+func combine(all *float64, s *engine.Snapshot, q config.Quantity, with func(a, b float64) float64) *float64 {
+	v, ok := s.Values[q]
+	switch {
+	case !ok:
+		return all
+	case all == nil:
+		return &v
+	}
+	return new(with(*all, v))
+}
+
+// hitsOf returns the hit ratio of the prefix cache; nil where nothing was
+// looked up.
+func hitsOf(s *engine.Snapshot) *float64 {
+	if r := s.PrefixCacheRatio; s.PrefixCacheUnit != "" && r >= 0 && r <= 1 {
+		return &r
+	}
+	return nil
+}

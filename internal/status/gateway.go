@@ -1,0 +1,280 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/engine"
+)
+
+// GatewayState is how a gateway is, as far as its pages show it.
+type GatewayState string
+
+// The states, the worst first.
+const (
+	GatewayLost     GatewayState = "lost"     // no page can be read
+	GatewayUnready  GatewayState = "unready"  // no backend is ready
+	GatewayDegraded GatewayState = "degraded" // some pages, or some backends, are missing, or a backend fails requests
+	GatewayWaiting  GatewayState = "waiting"  // no page was read yet
+	GatewayUp       GatewayState = "up"
+)
+
+// GatewayStates lists the closed set, the worst first.
+func GatewayStates() []GatewayState {
+	return []GatewayState{GatewayLost, GatewayUnready, GatewayDegraded, GatewayWaiting, GatewayUp}
+}
+
+// GatewayPage is the page of all gateways: GET /api/v1/gateways.
+type GatewayPage struct {
+	At float64 `json:"at"`
+	// Gateways are those with trouble first, then by name.
+	Gateways []*Gateway `json:"gateways"`
+}
+
+// Gateway is what the pages of a gateway show, over all its replicas. It is never changed
+// once it is on the board.
+type Gateway struct {
+	Name string `json:"name"`
+	// Software is the mapping that the pages were read with, or that of the configuration.
+	Software string `json:"software,omitempty"`
+	// State is how it is, and Why says in one line why it is not up. Why may quote a
+	// server: bounded, without secrets, and untrusted text.
+	State GatewayState `json:"state"`
+	Why   string       `json:"why,omitempty"`
+	// Values are numbers by the name of their metric without "inference_gateway_", over
+	// all replicas that could be read.
+	Values map[string]float64 `json:"values,omitempty"`
+	// UsuallyReady is how many backends were ready in most readings of the last day; absent
+	// where that is not known.
+	UsuallyReady *float64 `json:"backends_usually_ready,omitempty"`
+	// Requests are inference_gateway_requests_total by finish.
+	Requests map[string]float64 `json:"requests_total,omitempty"`
+	// Span is what Recent is about, here and of backends.
+	Span   float64     `json:"window_seconds,omitempty"`
+	Recent *GatewayUse `json:"recent,omitempty"`
+	// Backends are those that are not ready first, then those that fail requests, then by
+	// name.
+	Backends []*Backend `json:"backends,omitempty"`
+	// Pages are its replicas.
+	Pages []*Server `json:"pages,omitempty"`
+	// Endpoints are those behind it, sorted.
+	Endpoints []string `json:"endpoints,omitempty"`
+}
+
+// Backend is one backend of a gateway.
+type Backend struct {
+	Name string `json:"name"`
+	// Ready is absent where the pages do not say it by backend.
+	Ready *bool `json:"ready,omitempty"`
+	// Values are numbers by the name of their metric without "inference_gateway_backend_".
+	Values map[string]float64 `json:"values,omitempty"`
+	// Requests are inference_gateway_backend_requests_total by finish.
+	Requests map[string]float64 `json:"requests_total,omitempty"`
+	Recent   *GatewayUse        `json:"recent,omitempty"`
+
+	failing bool
+}
+
+// GatewayUse is what a gateway or a backend did lately.
+type GatewayUse struct {
+	Requests   *float64 `json:"requests,omitempty"`
+	Failed     *float64 `json:"failed,omitempty"`
+	Rejections *float64 `json:"rejections,omitempty"`
+	Decisions  *float64 `json:"routing_decisions,omitempty"`
+	Cooldowns  *float64 `json:"cooldowns,omitempty"`
+	HitRatio   *float64 `json:"prefix_cache_hit_ratio,omitempty"`
+	// Queue, Routing and TTFT are means.
+	Queue   *float64 `json:"queue_seconds,omitempty"`
+	Routing *float64 `json:"routing_seconds,omitempty"`
+	TTFT    *float64 `json:"ttft_seconds,omitempty"`
+}
+
+// NewGateway returns what the latest readings of the pages of a gateway show, and what it
+// did lately. Software is that of the configuration; no statuses are those before the
+// first reading. usuallyReady is how many backends are mostly ready; nil is not known.
+func NewGateway(name, software string, statuses []engine.Status, uses *engine.GatewayUses, usuallyReady *float64) *Gateway {
+	g := &Gateway{Name: name, Software: software, Pages: pagesOf(statuses)}
+	if now := engine.NewGatewaySnapshot(statuses); now != nil {
+		g.Software = cmp.Or(now.Software, software)
+		g.Values, g.Requests = numbersOf(now), now.Requests
+		g.UsuallyReady = usuallyReady
+		g.Span, g.Recent = uses.Span().Seconds(), newGatewayUse(uses.Whole())
+		for backend, b := range now.Backends {
+			g.Backends = append(g.Backends, newBackend(backend, b, uses.Backend(backend)))
+		}
+		slices.SortFunc(g.Backends, compareBackends)
+	}
+	g.State, g.Why = g.judge(statuses)
+	for _, p := range g.Pages {
+		p.Values, p.Hits = nil, nil // Values has them all
+	}
+	return g
+}
+
+// numbersOf returns the numbers of a snapshot by the name of their metric.
+func numbersOf(s *engine.GatewaySnapshot) map[string]float64 {
+	values := map[string]float64{}
+	for q, v := range s.Values {
+		values[q.MetricName()] = v
+	}
+	return values
+}
+
+func newBackend(name string, s *engine.GatewaySnapshot, use engine.GatewayUse) *Backend {
+	b := &Backend{Name: harmless(name), Values: numbersOf(s), Requests: s.Requests, Recent: newGatewayUse(use), failing: use.IsFailing()}
+	if ready, ok := s.Values[config.BackendsReady]; ok {
+		b.Ready = new(ready == 1)
+	}
+	delete(b.Values, string(config.Backends)) // of one backend it is one
+	delete(b.Values, string(config.BackendsReady))
+	return b
+}
+
+// newGatewayUse returns a use as the page shows it; nil where nothing of it is known.
+func newGatewayUse(u engine.GatewayUse) *GatewayUse {
+	if u == (engine.GatewayUse{}) {
+		return nil
+	}
+	return &GatewayUse{
+		Requests: u.Requests, Failed: u.Failed, Rejections: u.Rejections, Decisions: u.Decisions, Cooldowns: u.Cooldowns,
+		HitRatio: u.HitRatio, Queue: u.Queue, Routing: u.Routing, TTFT: u.TTFT,
+	}
+}
+
+func (b *Backend) unready() bool { return b.Ready != nil && !*b.Ready }
+
+func compareBackends(a, b *Backend) int {
+	worse := func(x, y bool) int {
+		switch {
+		case x == y:
+			return 0
+		case x:
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(worse(a.unready(), b.unready()), worse(a.failing, b.failing), cmp.Compare(a.Name, b.Name))
+}
+
+// judge returns the state, and why it is not up.
+func (g *Gateway) judge(statuses []engine.Status) (state GatewayState, why string) {
+	if len(statuses) == 0 {
+		return GatewayWaiting, "its pages were not read yet"
+	}
+	var reasons []string
+	lost := 0
+	for _, p := range g.Pages {
+		if p.State != engine.Up {
+			lost++
+			reasons = append(reasons, fmt.Sprintf("%s: %s: %s", p.Server, p.Reason, p.Error))
+		}
+	}
+	if lost == len(statuses) {
+		return GatewayLost, harmless("no page can be read; " + reasons[0])
+	}
+	if lost > 0 {
+		reasons = []string{fmt.Sprintf("%d of %d pages cannot be read; %s", lost, len(statuses), reasons[0])}
+	}
+	for _, b := range g.Backends {
+		if b.failing {
+			reasons = slices.Insert(reasons, 0, fmt.Sprintf("%.0f of %.0f requests to %s failed", *b.Recent.Failed, *b.Recent.Requests, b.Name))
+			break // one is named
+		}
+	}
+	ready, known := g.Values[string(config.BackendsReady)]
+	switch all := g.Values[string(config.Backends)]; {
+	case known && ready == 0:
+		return GatewayUnready, harmless(strings.Join(slices.Insert(reasons, 0, "no backend is ready"), "; "))
+	case known && ready < all:
+		text := fmt.Sprintf("%.0f of %.0f backends ready", ready, all)
+		if g.UsuallyReady != nil {
+			text += fmt.Sprintf(", usually %.0f", *g.UsuallyReady)
+		}
+		reasons = slices.Insert(reasons, 0, text)
+	}
+	if len(reasons) > 0 {
+		return GatewayDegraded, harmless(strings.Join(reasons, "; "))
+	}
+	return GatewayUp, ""
+}
+
+// SetGateway replaces what is known of a gateway. A change of its state is a change of the
+// endpoints behind it.
+func (b *Board) SetGateway(g *Gateway) {
+	b.mu.Lock()
+	before := b.gateways[g.Name]
+	if b.gateways == nil {
+		b.gateways = map[string]*Gateway{}
+	}
+	b.gateways[g.Name] = g
+	all := b.inOrder()
+	b.mu.Unlock()
+	if before == nil || before.State == g.State {
+		return
+	}
+	for _, e := range all {
+		e.noticeGateway(before, g)
+	}
+}
+
+// RemoveGateway takes a gateway off the board.
+func (b *Board) RemoveGateway(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.gateways, name)
+}
+
+// noticeGateway marks that the gateway of the endpoint is in another state.
+func (e *endpoint) noticeGateway(before, now *Gateway) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cfg.Gateway != now.Name {
+		return
+	}
+	if before.State != GatewayWaiting && now.State != GatewayWaiting {
+		e.events.add(e.board.now(), fmt.Sprintf("gateway %s went from %s to %s", now.Name, before.State, now.State))
+	}
+	e.touch()
+}
+
+// Gateways returns the page of all gateways.
+func (b *Board) Gateways() *GatewayPage {
+	b.mu.Lock()
+	gateways, all := maps.Clone(b.gateways), b.inOrder()
+	b.mu.Unlock()
+	behind := map[string][]string{}
+	if len(gateways) > 0 {
+		for _, e := range all {
+			e.mu.Lock()
+			if name := e.cfg.Gateway; name != "" {
+				behind[name] = append(behind[name], e.name)
+			}
+			e.mu.Unlock()
+		}
+	}
+	page := &GatewayPage{At: unixSeconds(b.now()), Gateways: []*Gateway{}}
+	rank := GatewayStates()
+	for name, g := range gateways {
+		shown := *g
+		shown.Endpoints = behind[name]
+		page.Gateways = append(page.Gateways, &shown)
+	}
+	slices.SortFunc(page.Gateways, func(x, y *Gateway) int {
+		return cmp.Or(cmp.Compare(slices.Index(rank, x.State), slices.Index(rank, y.State)), cmp.Compare(x.Name, y.Name))
+	})
+	return page
+}
+
+// gateway returns a gateway by its name; nil is none.
+func (b *Board) gateway(name string) *Gateway {
+	if name == "" {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.gateways[name]
+}

@@ -1,0 +1,308 @@
+package status
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+const (
+	// restoredFor is how long a series is waited for that was restored: discovery
+	// may find its endpoint later. Then it is forgotten.
+	restoredFor = time.Hour
+	// maxRestored bounds the series that are waited for.
+	maxRestored = 1 << 20
+	// maxRestarts is how many restarts are kept.
+	maxRestarts = 20
+)
+
+// saved is a record of what a Board keeps over a restart: one of its fields. It
+// holds names of the configuration, times, and numbers; no URL, no answer and no
+// text of a server but the name of a model that changed at a step.
+type saved struct {
+	// Restarts are the Unix times in seconds of the restarts that are kept.
+	Restarts []int64      `json:"restarts,omitempty"`
+	Series   *savedSeries `json:"series,omitempty"`
+}
+
+// savedSeries is a series. It is of the same target alone: see endpoint.target.
+type savedSeries struct {
+	Endpoint     string `json:"endpoint"`
+	Target       string `json:"target"`
+	Module       string `json:"module"`
+	Prefix       string `json:"prefix"`
+	InputTokens  string `json:"input_tokens,omitempty"`
+	OutputTokens string `json:"output_tokens,omitempty"`
+	Concurrency  string `json:"concurrency,omitempty"`
+	// From is the Unix time in seconds since when the series is kept.
+	From int64 `json:"from"`
+	// At are tenths of a second since 1970, each but the first as the difference to
+	// the one before. TTFT and TPOT are microseconds, -1 where not measured.
+	At   []int64 `json:"at"`
+	TTFT []int64 `json:"ttft"`
+	TPOT []int64 `json:"tpot"`
+	// Outcomes are as many as points, those in a row as one.
+	Outcomes []savedOutcomes `json:"outcomes"`
+	Uptime   uptime          `json:"uptime"`
+	// Steps are those of the series, the latest last.
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// savedOutcomes is an outcome of so many probes in a row.
+type savedOutcomes struct {
+	Outcome result.Outcome `json:"outcome"`
+	N       int            `json:"n"`
+}
+
+func (s *savedSeries) id() result.SeriesID {
+	return result.SeriesID{
+		Endpoint: s.Endpoint, Module: s.Module, Prefix: s.Prefix,
+		InputTokens: s.InputTokens, OutputTokens: s.OutputTokens, Concurrency: s.Concurrency,
+	}
+}
+
+// restored is a series that waits for being opened.
+type restored struct {
+	target  string
+	from    time.Time
+	history history
+	uptime  uptime
+	steps   []Step
+}
+
+// Save puts records from which Restore makes the histories again. It returns the
+// first error of put, which must not keep a record. It holds no lock while put runs.
+func (b *Board) Save(put func(record any) error) error {
+	b.mu.Lock()
+	b.forget()
+	endpoints, restarts := b.inOrder(), slices.Clone(b.restarts)
+	waiting := make([]result.SeriesID, 0, len(b.restored))
+	for id := range b.restored {
+		waiting = append(waiting, id)
+	}
+	b.mu.Unlock()
+
+	if err := put(saved{Restarts: restarts}); err != nil {
+		return err
+	}
+	var s savedSeries // one for all, for its columns
+	for _, e := range endpoints {
+		for i := 0; e.save(i, &s); i++ {
+			if err := put(saved{Series: &s}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range waiting {
+		b.mu.Lock()
+		r, ok := b.restored[id]
+		b.mu.Unlock()
+		if !ok {
+			continue
+		}
+		s.set(id, r.target, r.from, &r.history, &r.uptime)
+		s.Steps = r.steps
+		if err := put(saved{Series: &s}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// save sets s to the i-th series; it returns false where there is none.
+func (e *endpoint) save(i int, s *savedSeries) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if i >= len(e.series) {
+		return false
+	}
+	p := e.series[i]
+	s.set(p.id, e.identityOfTarget(), p.from, &p.history, &p.uptime)
+	s.Steps = slices.Clone(p.steps)
+	return true
+}
+
+func (s *savedSeries) set(id result.SeriesID, target string, from time.Time, h *history, u *uptime) {
+	s.Endpoint, s.Target, s.Module, s.Prefix = id.Endpoint, target, id.Module, id.Prefix
+	s.InputTokens, s.OutputTokens, s.Concurrency = id.InputTokens, id.OutputTokens, id.Concurrency
+	s.From = from.Unix()
+	u.copyTo(&s.Uptime)
+	s.At, s.TTFT, s.TPOT, s.Outcomes = s.At[:0], s.TTFT[:0], s.TPOT[:0], s.Outcomes[:0]
+	known := result.Outcomes()
+	var before int64
+	for i := range h.at {
+		j := h.index(i)
+		at := h.began + int64(h.at[j])
+		s.At, before = append(s.At, at-before), at
+		s.TTFT, s.TPOT = append(s.TTFT, savedMicros(h.ttft[j])), append(s.TPOT, savedMicros(h.tpot[j]))
+		outcome := known[h.ended[j]]
+		if n := len(s.Outcomes); n > 0 && s.Outcomes[n-1].Outcome == outcome {
+			s.Outcomes[n-1].N++
+		} else {
+			s.Outcomes = append(s.Outcomes, savedOutcomes{outcome, 1})
+		}
+	}
+}
+
+func savedMicros(us uint32) int64 {
+	if us == notMeasured {
+		return -1
+	}
+	return int64(us)
+}
+
+// errNotSaved is of a record that Save does not put.
+var errNotSaved = errors.New("not a record of the status page")
+
+// Restore takes a record of an earlier process. A series gets its history as it is
+// opened with the same target; until then it is saved again. What the clock says
+// is still to come is left out.
+func (b *Board) Restore(record []byte) error {
+	var r saved
+	if err := json.Unmarshal(record, &r); err != nil {
+		return err
+	}
+	if r.Series == nil {
+		b.restoreRestarts(r.Restarts)
+		return nil
+	}
+	h, err := b.historyOf(r.Series)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.restored) >= maxRestored {
+		return errNotSaved
+	}
+	if b.restored == nil {
+		b.restored = make(map[result.SeriesID]restored)
+	}
+	now := b.now()
+	from := time.Unix(min(r.Series.From, now.Unix()), 0)
+	b.restored[r.Series.id()] = restored{r.Series.Target, from, h, r.Series.Uptime.valid(now), validSteps(r.Series.Steps, now)}
+	return nil
+}
+
+// Restarted marks a restart of the exporter: the probes before it are of an earlier
+// process, and there were none while no process ran.
+func (b *Board) Restarted() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.restarts = append(b.restarts, b.now().Unix())
+	b.restarts = b.restarts[max(0, len(b.restarts)-maxRestarts):]
+}
+
+// restartsKept returns the restarts that are kept, the latest last.
+func (b *Board) restartsKept() []int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.restarts)
+}
+
+func (b *Board) restoreRestarts(at []int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now().Unix()
+	for _, t := range at[max(0, len(at)-maxRestarts):] {
+		if t > 0 && t <= now {
+			b.restarts = append(b.restarts, t)
+		}
+	}
+}
+
+// historyOf returns the history of a record.
+func (b *Board) historyOf(s *savedSeries) (history, error) {
+	h := history{began: b.began}
+	n := len(s.At)
+	if s.Endpoint == "" || n > maxPoints || len(s.TTFT) != n || len(s.TPOT) != n {
+		return h, errNotSaved
+	}
+	h.at, h.ttft, h.tpot, h.ended = make([]int32, 0, n), make([]uint32, 0, n), make([]uint32, 0, n), make([]uint8, 0, n)
+	latest := tenths(b.now())
+	var at int64
+	i := 0
+	for _, run := range s.Outcomes {
+		outcome, known := b.outcomes[run.Outcome]
+		for range run.N {
+			if i == n {
+				return h, errNotSaved
+			}
+			at += s.At[i]
+			since := at - h.began
+			if known && at <= latest && since == int64(int32(since)) {
+				h.at = append(h.at, int32(since))
+				h.ttft, h.tpot = append(h.ttft, restoredMicros(s.TTFT[i])), append(h.tpot, restoredMicros(s.TPOT[i]))
+				h.ended = append(h.ended, outcome)
+			}
+			i++
+		}
+	}
+	if i != n {
+		return h, errNotSaved
+	}
+	return h, nil
+}
+
+// maxBesideText bounds the text of what changed beside a restored step.
+const maxBesideText = 1024
+
+// validSteps returns the steps that may be of the past, at most maxSteps.
+func validSteps(all []Step, now time.Time) []Step {
+	all = slices.DeleteFunc(all, func(s Step) bool {
+		tooLong := func(text string) bool { return len(text) > maxBesideText }
+		return !slices.Contains(estimate.Metrics(), s.Metric) || s.At > unixSeconds(now) || len(s.Beside) > maxBeside || slices.ContainsFunc(s.Beside, tooLong)
+	})
+	return all[max(0, len(all)-maxSteps):]
+}
+
+func restoredMicros(us int64) uint32 {
+	if us < 0 || us > int64(time.Hour/time.Microsecond) {
+		return notMeasured
+	}
+	return uint32(us)
+}
+
+// take returns what was restored of a series, once.
+func (b *Board) take(id result.SeriesID) *restored {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forget()
+	r, ok := b.restored[id]
+	if !ok {
+		return nil
+	}
+	delete(b.restored, id)
+	return &r
+}
+
+// restore sets what an earlier process kept of the same target.
+func (p *Probes) restore(r *restored) {
+	if r != nil && r.target == p.endpoint.identityOfTarget() {
+		p.from, p.history, p.uptime, p.steps = r.from, r.history, r.uptime, slices.Clone(r.steps)
+		for _, step := range p.steps {
+			p.endpoint.addNote(timeOf(step.At), p.id.Module, step.text())
+		}
+	}
+}
+
+// forget drops the series that were restored and did not come back; b.mu is held.
+func (b *Board) forget() {
+	if b.restored != nil && b.now().Sub(b.start) > restoredFor {
+		b.restored = nil
+	}
+}
+
+// identityOfTarget identifies what the endpoint's probes ask, as internal/fleet does
+// where it decides whether the history is kept over a reload; a hash, since a URL may hold more
+// than a name. e.mu is held.
+func (e *endpoint) identityOfTarget() string {
+	sum := sha256.Sum256([]byte(e.url + "\x00" + e.cfg.API + "\x00" + e.cfg.Model))
+	return hex.EncodeToString(sum[:8])
+}

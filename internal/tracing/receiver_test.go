@@ -1,0 +1,203 @@
+package tracing
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pipeListener is a network in memory, so that a bubble of synctest can hold
+// both ends.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// receiver is an OTLP receiver that keeps what it gets.
+type receiver struct {
+	t        *testing.T
+	listener *pipeListener
+
+	mu      sync.Mutex
+	down    bool             // refuses connections
+	answer  http.HandlerFunc // instead of 200
+	batches []*tracepb.ResourceSpans
+	headers []http.Header
+	paths   []string
+}
+
+// newReceiver serves until the test, or the bubble of it, ends.
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	v := &receiver{t: t, listener: &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}}
+	server := &http.Server{Handler: v, ErrorLog: log.New(io.Discard, "", 0)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(v.listener)
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	return v
+}
+
+func (v *receiver) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	v.mu.Lock()
+	down := v.down
+	v.mu.Unlock()
+	if down {
+		return nil, errors.New("connection refused")
+	}
+	client, server := net.Pipe()
+	select {
+	case v.listener.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	spans := v.decode(r)
+	v.mu.Lock()
+	answer := v.answer
+	v.headers = append(v.headers, r.Header)
+	v.paths = append(v.paths, r.Method+" "+r.URL.Path)
+	if answer == nil {
+		v.batches = append(v.batches, spans...)
+	}
+	v.mu.Unlock()
+	if answer != nil {
+		answer(w, r)
+	}
+}
+
+func (v *receiver) decode(r *http.Request) []*tracepb.ResourceSpans {
+	body, err := gzip.NewReader(r.Body)
+	if err != nil {
+		v.t.Errorf("request is not gzip: %v", err)
+		return nil
+	}
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		v.t.Errorf("read request: %v", err)
+	}
+	var req collectorpb.ExportTraceServiceRequest
+	if err := proto.Unmarshal(raw, &req); err != nil {
+		v.t.Errorf("request is not OTLP: %v", err)
+	}
+	return req.ResourceSpans
+}
+
+func (v *receiver) set(change func(*receiver)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	change(v)
+}
+
+// respond answers from now on as answer does.
+func (v *receiver) respond(answer http.HandlerFunc) { v.set(func(v *receiver) { v.answer = answer }) }
+
+// spans returns what was received so far.
+func (v *receiver) spans() []*tracepb.Span {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var spans []*tracepb.Span
+	for _, b := range v.batches {
+		for _, s := range b.ScopeSpans {
+			spans = append(spans, s.Spans...)
+		}
+	}
+	return spans
+}
+
+// requests returns how many requests came so far.
+func (v *receiver) requests() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.paths)
+}
+
+// logBuffer is a log that the test can read while it is written.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// newExporter returns an exporter that reaches the receiver, and its log.
+func newExporter(t *testing.T, v *receiver, headers map[string]string) (*Exporter, *logBuffer) {
+	t.Helper()
+	text := &logBuffer{}
+	e, err := New(t.Context(), Options{
+		Endpoint: "http://receiver:4318", Headers: headers, Version: "1.2.3", Dropped: new(atomic.Uint64),
+		Logger: slog.New(slog.NewTextHandler(text, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.receiver.Client.Transport = &http.Transport{DialContext: v.dial, DisableKeepAlives: true, DisableCompression: true}
+	return e, text
+}
+
+// start runs the exporter; the returned function ends it and waits for it.
+func start(t *testing.T, e *Exporter) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}
+}

@@ -1,0 +1,351 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/inference-exporter/inference_exporter/internal/nearest"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+)
+
+// maxAnswers is how many answers of the API are made and written at once; a
+// further one waits.
+const maxAnswers = 8
+
+// Status is what the status page shows. Its answers are not changed.
+type Status interface {
+	// Fleet returns all endpoints, and Changes what is new since a version.
+	Fleet() *status.Fleet
+	Changes(since uint64) *status.Update
+	// Version returns that of the latest change of one endpoint, and Detail the
+	// endpoint; false is that there is none of that name.
+	Version(name string) (uint64, bool)
+	Detail(name string) (*status.Detail, bool)
+}
+
+// api answers the questions for JSON.
+type api struct {
+	*Options
+	slots    slots
+	fleet    keptPage
+	gateways keptPage
+	details  keptDetails
+}
+
+// apiRoutes lists the API, but for the events.
+func apiRoutes(o *Options) []route {
+	a := &api{Options: o, slots: make(slots, maxAnswers)}
+	return []route{
+		{"GET /api/v1/endpoints", a.answer(a.serveFleet)},
+		{"GET /api/v1/endpoints/{name...}", a.answer(a.serveEndpoint)},
+		{"GET /api/v1/endpoints/{name}/explain", a.answer(a.serveExplain)},
+		{"GET /api/v1/endpoints/{name}/verdict", a.answer(a.serveVerdict)},
+		{"GET /api/v1/gateways", a.answer(a.serveGateways)},
+		{"GET /api/v1/gpus", a.answer(a.serveGPUs)},
+		{"GET /api/v1/self", a.answer(a.serveSelf)},
+		{"GET /api/v1/config", a.answer(a.serveConfig)},
+		{"/api/", http.HandlerFunc(serveNoAPI)},
+	}
+}
+
+// answer lets a few requests at a time get an answer.
+func (a *api) answer(serve http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.slots.acquire(r.Context(), maxWait); err != nil {
+			jsonError(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		defer a.slots.release()
+		serve(w, r)
+	})
+}
+
+func (a *api) serveFleet(w http.ResponseWriter, r *http.Request) {
+	if a.Status == nil {
+		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
+		return
+	}
+	page, err := a.fleet.get(func() (*packedPage, error) { return packFleet(a.Status.Fleet()) })
+	a.writeKept(w, r, page, err)
+}
+
+func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
+	if a.Status == nil {
+		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
+		return
+	}
+	name := r.PathValue("name")
+	version, ok := a.Status.Version(name)
+	if !ok {
+		a.noEndpoint(w, name)
+		return
+	}
+	page, err := a.details.of(name, version).get(func() (*packedPage, error) { return a.detail(name) })
+	if errors.Is(err, errNoEndpoint) { // it went meanwhile
+		jsonError(w, http.StatusNotFound, err.Error())
+		return
+	}
+	a.writeKept(w, r, page, err)
+}
+
+var errNoEndpoint = errors.New("there is no endpoint of this name")
+
+func (a *api) detail(name string) (*packedPage, error) {
+	detail, ok := a.Status.Detail(name)
+	if !ok {
+		return nil, errNoEndpoint
+	}
+	page, err := json.Marshal(detail)
+	if err != nil {
+		return nil, err
+	}
+	return newPackedPage(page), nil
+}
+
+func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
+	if a.Explain == nil {
+		jsonError(w, http.StatusNotFound, "the states of the endpoints are not explained")
+		return
+	}
+	name := r.PathValue("name")
+	report, ok := a.Explain(name)
+	if !ok {
+		a.noEndpoint(w, name)
+		return
+	}
+	a.writeJSON(w, report)
+}
+
+// noEndpoint answers that there is no endpoint of a name, with the name that is likely meant.
+func (a *api) noEndpoint(w http.ResponseWriter, name string) {
+	text := errNoEndpoint.Error()
+	if a.Status != nil {
+		var names []string
+		for _, row := range a.Status.Fleet().Endpoints {
+			names = append(names, row.Name)
+		}
+		if meant := nearest.Guess(name, names); meant != "" {
+			text += fmt.Sprintf("; did you mean %q?", meant)
+		}
+	}
+	jsonError(w, http.StatusNotFound, text)
+}
+
+func (a *api) serveGateways(w http.ResponseWriter, r *http.Request) {
+	if a.Gateways == nil {
+		jsonError(w, http.StatusNotFound, "the gateways are not read")
+		return
+	}
+	page, err := a.gateways.get(func() (*packedPage, error) {
+		page, err := json.Marshal(a.Gateways())
+		return newPackedPage(page), err
+	})
+	a.writeKept(w, r, page, err)
+}
+
+func (a *api) serveGPUs(w http.ResponseWriter, _ *http.Request) {
+	if a.GPUs == nil {
+		jsonError(w, http.StatusNotFound, "the GPUs are not read")
+		return
+	}
+	a.writeJSON(w, a.GPUs())
+}
+
+func (a *api) serveConfig(w http.ResponseWriter, _ *http.Request) {
+	if a.Config == nil {
+		jsonError(w, http.StatusNotFound, "the configuration is not shown")
+		return
+	}
+	page, err := a.Config()
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/yaml; charset=utf-8")
+	_, _ = w.Write(page)
+}
+
+// writeJSON answers with v.
+func (a *api) writeJSON(w http.ResponseWriter, v any) {
+	page, err := json.Marshal(v)
+	a.write(w, page, err)
+}
+
+// writeKept answers with a page that many request, compressed once for all.
+func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page *packedPage, err error) {
+	switch {
+	case err != nil:
+		a.fail(w, err)
+	case acceptsGzip(r.Header):
+		w.Header().Set("Content-Encoding", "gzip") // which the wrapper leaves as it is
+		a.write(w, page.packed(), nil)
+	case page.plain == nil:
+		w.Header().Set("Content-Type", "application/json")
+		_ = page.unpack(w)
+	default:
+		a.write(w, page.plain, nil)
+	}
+}
+
+// write answers with JSON, or says that there was an error while it was made.
+func (a *api) write(w http.ResponseWriter, page []byte, err error) {
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(page)
+}
+
+func (a *api) fail(w http.ResponseWriter, err error) {
+	a.Logger.Error("making an answer of the API failed", "err", err)
+	jsonError(w, http.StatusInternalServerError, "the answer could not be made: see the log")
+}
+
+// serveNoAPI answers what the API does not know.
+func serveNoAPI(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		jsonError(w, http.StatusMethodNotAllowed, "the API is read-only: want GET")
+		return
+	}
+	jsonError(w, http.StatusNotFound, "there is no such path in the API")
+}
+
+func jsonError(w http.ResponseWriter, status int, text string) {
+	page, _ := json.Marshal(map[string]string{"error": text}) // strings cannot fail
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(page)
+}
+
+const (
+	// keptAge is how long a page serves requests at the same time.
+	keptAge = time.Second
+	// maxDetails is of how many endpoints the page is kept.
+	maxDetails = 8
+)
+
+// keptPage keeps a page for a moment, so that many requests for it at the same
+// time, as after a restart, cost no more than one.
+type keptPage struct {
+	mu   sync.Mutex
+	made time.Time
+	page *packedPage
+}
+
+// packedPage is a page, and its gzip form, made once for all who accept it. Of a large
+// page the gzip form is all that is kept, and plain is nil.
+type packedPage struct {
+	plain  []byte
+	packed func() []byte
+}
+
+// unpack writes the page.
+func (p *packedPage) unpack(w io.Writer) error {
+	r, err := gzip.NewReader(bytes.NewReader(p.packed()))
+	if err == nil {
+		_, err = io.Copy(w, r)
+	}
+	return err
+}
+
+// packFleet returns the page of all endpoints, of which no more than a row is in memory
+// before it is packed.
+func packFleet(f *status.Fleet) (*packedPage, error) {
+	rows := f.Endpoints
+	head := *f
+	head.Endpoints = []*status.Row{}
+	page, err := json.Marshal(&head)
+	if err != nil {
+		return nil, err
+	}
+	const end = "]}" // of the rows, which are the last of the page
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // fails at an unknown level only
+	_, _ = w.Write(bytes.TrimSuffix(page, []byte(end)))
+	for i, row := range rows {
+		page, err = json.Marshal(row)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			_, _ = io.WriteString(w, ",")
+		}
+		_, _ = w.Write(page)
+	}
+	_, _ = io.WriteString(w, end)
+	_ = w.Close() // to a buffer, which does not fail
+	return &packedPage{packed: out.Bytes}, nil
+}
+
+func newPackedPage(plain []byte) *packedPage {
+	return &packedPage{plain, sync.OnceValue(func() []byte {
+		var out bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // fails at an unknown level only
+		_, _ = w.Write(plain)                             // to a buffer, which does not fail
+		_ = w.Close()
+		return out.Bytes()
+	})}
+}
+
+func (k *keptPage) get(produce func() (*packedPage, error)) (*packedPage, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.page != nil && time.Since(k.made) < keptAge {
+		return k.page, nil
+	}
+	page, err := produce()
+	if err != nil {
+		return nil, err
+	}
+	k.page, k.made = page, time.Now()
+	time.AfterFunc(keptAge, func() { k.drop(page) })
+	return page, nil
+}
+
+// drop forgets a page that is old.
+func (k *keptPage) drop(page *packedPage) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.page == page {
+		k.page = nil
+	}
+}
+
+// keptDetails keeps the pages of a few endpoints for a moment. All who watch an
+// endpoint get an event of a change at once, and request its page then.
+type keptDetails struct {
+	mu    sync.Mutex
+	pages map[string]*keptDetail
+}
+
+// keptDetail is a page that holds the changes of its endpoint up to a version.
+type keptDetail struct {
+	keptPage
+	version uint64
+}
+
+// of returns the page of an endpoint at a version. A page of an older version
+// would be wrong: the client had an event of the newer one, and gets none after it.
+func (k *keptDetails) of(name string, version uint64) *keptPage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept := k.pages[name]
+	if kept == nil || kept.version != version {
+		if k.pages == nil || len(k.pages) >= maxDetails {
+			k.pages = make(map[string]*keptDetail, maxDetails)
+		}
+		kept = &keptDetail{version: version}
+		k.pages[name] = kept
+	}
+	return &kept.keptPage
+}

@@ -1,0 +1,116 @@
+// The numbers of the chosen series, of its module and of the servers, as tiles.
+import { ago } from './clock.js';
+import { h } from './dom.js';
+import { dollars, number, plural, ratio, seconds, share, unknown } from './format.js';
+import { strip } from './outcomes.js';
+import { atLeast, between, meter, past, promised } from './values.js';
+import { outcomeWord } from './words.js';
+
+const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
+const small = (...children) => h('span', { class: 'small' }, ...children);
+
+// tiles draws those of a series, of its module's findings and of a row; the
+// series may be undefined.
+export function tiles(row, series, findings) {
+  return [...latency(series), ttftParts(row.ttft_parts), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
+}
+
+function latency(series) {
+  const { slo, ttft_window: w, runs, history, probes } = series ?? {};
+  const last = history?.at.at(-1);
+  const good = history?.outcome.at(-1) === 'success';
+  return [
+    tile('Latest probes', strip(runs, history?.outcome.at(-1)) ?? unknown, last > 0 && small(ago(last, 'last '))),
+    tile('TTFT', lately(history, 'ttft_seconds', slo)),
+    tile('p50, last hour', promised(w?.p50, slo?.ttft_seconds), w && small(plural(w.samples, 'probe'))),
+    tile('p99, last hour', promised(w?.p99, slo?.ttft_seconds), between(w) && small(`${between(w)}, 95 % confidence`)),
+    tile('TPOT', lately(history, 'tpot_seconds', slo)),
+    slo?.fluidity_ratio !== undefined && tile('Fluidity', atLeast(series.fluidity_ratio, slo.fluidity_ratio), small('of the token deadlines')),
+    tile('Duration', promised(good ? probes[0]?.duration_seconds : undefined, slo?.e2e_seconds)),
+  ];
+}
+
+// lately shows a time of the latest probe or, where that is not precise, of the latest
+// success whose time is. After a failure there is none.
+function lately(history, key, slo) {
+  const { at, outcome, [key]: times } = history ?? { at: [], outcome: [], [key]: [] };
+  const i = times.findLastIndex((v, j) => v !== null || outcome[j] !== 'success');
+  if (!(i >= 0) || times[i] === null) return promised(undefined);
+  return i === times.length - 1 ? promised(times[i], slo?.[key]) : [past(times[i], slo?.[key]), small(ago(at[i]))];
+}
+
+// ttftParts divides the mean TTFT of the latest probes of the endpoint, the longest part first.
+function ttftParts(p) {
+  if (!p) return undefined;
+  const longest = Object.entries(p.parts ?? {}).sort((a, b) => b[1] - a[1]).filter(([, v]) => v >= p.ttft_seconds / 100);
+  if (!longest.length) return tile('TTFT in parts', unknown, small(`the servers' other requests take ${seconds(p.excess_seconds)} longer`));
+  const write = ([part, v]) => `${part.replaceAll('_', ' ')} ${seconds(v)}`;
+  return tile('TTFT in parts', write(longest[0]), small([...longest.slice(1).map(write), `of ${seconds(p.ttft_seconds)}, mean of ${plural(p.probes, 'probe')}`].join(', ')));
+}
+
+// within writes the bounds of an estimate.
+const within = (e, write) => small(`${write(e.lower)} to ${write(e.upper)}, 95 % confidence`);
+
+// quality is what the answers and the many probes of the module show.
+function quality(series, findings) {
+  const verdicts = (series?.probes ?? []).map((p) => p.answer?.verdict).filter(Boolean);
+  const right = verdicts.filter((v) => v === 'correct' || v === 'valid').length;
+  const { prefill_tokens_per_second: prefill, ttft_fixed_seconds: fixed, prefix_benefit_seconds: benefit, prefix_cache_hit_ratio: hits, burst_knee_concurrency: knee, bursts, traffic, integrity } = findings ?? {};
+  return [
+    integrity && corruption(integrity),
+    verdicts.length > 0 && tile('Right answers', ratio(right / verdicts.length), small(`${right} of the latest ${verdicts.length}`), ...faults(verdicts)),
+    prefill && tile('Prefill', `${number(Math.round(prefill.estimate))} tokens/s`, within(prefill, (v) => number(Math.round(v)))),
+    fixed && tile('TTFT without prefill', seconds(fixed.estimate), within(fixed, seconds)),
+    benefit && tile('Saved by the prefix cache', signed(benefit.estimate), within(benefit, signed)),
+    hits !== undefined && tile('Prompt from the cache', ratio(hits), small('as the replies report')),
+    traffic && tile('Distance from traffic', `${ratio(traffic.input_distance_ratio)} / ${ratio(traffic.output_distance_ratio)}`, small(`prompts / answers, of ${number(Math.round(traffic.requests))} requests`)),
+    bursts && tile('Knee', knee ? `${number(knee)} at once` : 'none', small(knee ? 'the smallest burst that misses the objective' : 'every burst meets the objective')),
+  ];
+}
+
+// faults lists what the answers came to that are not right, the most frequent first.
+function faults(verdicts) {
+  const counts = new Map();
+  for (const v of verdicts) if (v !== 'correct' && v !== 'valid') counts.set(v, (counts.get(v) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1]).map(([v, n]) => small(`${number(n)} ${v.replaceAll('_', ' ')}`));
+}
+
+// corruption counts the signs of corruption in answers, by what they are.
+function corruption({ answers, findings }) {
+  const all = Object.entries(findings);
+  const raised = all.some(([, sign]) => sign.since > 0);
+  return tile('Signs of corruption', h('span', { class: raised ? 'value over' : 'value' }, number(all.reduce((sum, [, sign]) => sum + sign.answers, 0))),
+    small(`in ${plural(answers, 'answer')}: ${all.map(([finding, sign]) => `${outcomeWord(finding)} ${number(sign.answers)}`).join(', ')}`));
+}
+
+const signed = (v) => (v < 0 ? `−${seconds(-v)}` : seconds(v));
+
+// promise is what is left of the error budget, and how much of the time the
+// probes succeeded.
+function promise(series) {
+  const { budget_left: left, uptime } = series ?? {};
+  const spans = ['1h', '24h', '7d', '30d'].filter((span) => uptime?.[span] !== undefined);
+  return [
+    left !== undefined && tile('Error budget left', h('span', { class: left > 0 ? 'value' : 'value over' }, ratio(left)), small('of 30 days')),
+    spans.length > 0 && tile('Uptime', h('span', { class: 'spans' },
+      spans.map((span) => h('span', null, h('span', { class: 'small' }, span.replace(/\d+/, '$& ')), ' ', share(uptime[span]))))),
+  ];
+}
+
+// cost is that of the latest probe, and of a day at its interval.
+function cost(series) {
+  const usd = series?.probes?.find((p) => p.cost_usd !== undefined)?.cost_usd;
+  if (usd === undefined) return [];
+  const day = series.interval_seconds > 0 && 86400 / series.interval_seconds * usd * Math.max(1, Number(series.concurrency ?? 1));
+  return [tile('Cost of a probe', dollars(usd), day && small(`${dollars(day)} a day`))];
+}
+
+function load(servers) {
+  const queue = servers && (servers.waiting !== undefined || servers.running !== undefined);
+  return [
+    tile('Queue', queue ? `${number(servers.waiting)} waiting` : unknown, queue && small(`${number(servers.running)} running`),
+      queue && servers.up < servers.known && small(`of ${servers.up} of ${plural(servers.known, 'server')}`)),
+    tile('KV cache', meter(servers?.kv_cache_usage_ratio, 0.9)),
+    tile('Prefix hits', meter(servers?.prefix_cache_hit_ratio)),
+  ];
+}

@@ -1,0 +1,127 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+)
+
+// shell is the frame of all pages for people: their content comes from the API.
+type shell struct {
+	template *template.Template
+	data     shellData // but for what depends on the page
+}
+
+// shellData is what the template shows.
+type shellData struct {
+	// Root leads from the page to the top of the site, so that the site may lie
+	// below any path of a proxy; "" is the page at the top.
+	Root string
+	// Page is the name of the page.
+	Page string
+	// Metrics leads from the root to the metrics.
+	Metrics string
+	Links   Links
+	// Probe and Mute report whether a reader may probe and mute endpoints.
+	Probe, Mute bool
+	// ConfigFile is where the configuration comes from; "" is from flags.
+	ConfigFile string
+}
+
+func newShell(o *Options) (*shell, error) {
+	links, err := o.Links.normalize()
+	if err != nil {
+		return nil, err
+	}
+	t, err := template.ParseFS(assets, "assets/page.html")
+	if err != nil {
+		return nil, fmt.Errorf("parse the status page: %w", err)
+	}
+	metrics := strings.TrimPrefix(o.MetricsPath, "/")
+	if metrics == "" {
+		metrics = "."
+	}
+	data := shellData{Metrics: metrics, Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil}
+	if o.Info != nil {
+		data.ConfigFile = o.Info().ConfigFile
+	}
+	return &shell{t, data}, nil
+}
+
+// page returns the handler of the page of that name.
+func (s *shell) page(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		depth := strings.Count(r.URL.EscapedPath(), "/") - 1
+		data := s.data
+		data.Root, data.Page = strings.Repeat("../", depth), name
+		var page bytes.Buffer
+		if err := s.template.Execute(&page, data); err != nil {
+			plainText(w, http.StatusInternalServerError, "the page could not be written")
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = page.WriteTo(w)
+	})
+}
+
+// assets are the files of the status page: page.html is the frame of every
+// page, the others are served as they are.
+//
+//go:embed assets
+var assets embed.FS
+
+// assetType returns the media type of a file, whatever the machine believes.
+func assetType(name string) string {
+	switch path.Ext(name) {
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	case ".png":
+		return "image/png"
+	}
+	return "text/plain; charset=utf-8"
+}
+
+// assetRoutes lists the files, so that nothing else is below /assets/.
+func assetRoutes() ([]route, error) {
+	var routes []route
+	err := fs.WalkDir(assets, "assets", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || name == "assets/page.html" {
+			return err
+		}
+		content, err := assets.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		routes = append(routes, route{"GET /" + name, serveAsset(assets, name, content)})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the files of the status page: %w", err)
+	}
+	return routes, nil
+}
+
+// serveAsset answers with a file of that content, which it does not keep: the file is
+// part of the program. A browser may keep it and has to ask whether it is still the same,
+// because a new version has the same name.
+func serveAsset(files fs.FS, name string, content []byte) http.Handler {
+	sum := sha256.Sum256(content)
+	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the compression changes the bytes
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", assetType(name))
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("ETag", tag)
+		http.ServeFileFS(w, r, files, name)
+	})
+}

@@ -1,0 +1,290 @@
+// Package web is the daemon's own HTTP server: the status page and its API, the
+// metrics, a probe on request, and the paths by which the daemon is managed. It
+// reads what others publish; the only things that it can change, besides starting
+// probes, are the configuration, by a reload, and the mutes of endpoints.
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+)
+
+// Options say what the server shows. Of what follows Logger, nil is a page that
+// says that it is not there.
+type Options struct {
+	// MetricsPath is the path of the metrics, usually /metrics.
+	MetricsPath string
+	// Hosts are names by which clients may address the exporter, beside addresses and
+	// names that the public DNS does not have. With a port, that is ignored.
+	Hosts []string
+	// Version is shown on the landing page, which replaces the status page.
+	Version string
+	// Metrics are the metrics, Formats those that they can be written in, by
+	// preference, and Scrapes observes scrapes.
+	Metrics Exposition
+	Formats []expfmt.Format
+	Scrapes ScrapeObserver
+	// Links are what the status page links to.
+	Links Links
+	// Prober runs the probes of the page /probe; nil is no such page.
+	Prober Prober
+	Logger *slog.Logger
+
+	// Hangs reports whether the probes make no progress; nil is never.
+	Hangs func() bool
+	// Status is what the status page shows.
+	Status Status
+	// Explain returns why an endpoint is as it is; false is that there is none of that
+	// name.
+	Explain func(name string) (*explain.Report, bool)
+	// Health returns the state of an endpoint; nil is that there is none of that name.
+	Health func(name string) *health.Status
+	// Gateways returns the page of the gateways.
+	Gateways func() *status.GatewayPage
+	// GPUs returns the page of the GPUs.
+	GPUs func() *status.GPUPage
+	// Gatherer has the exporter's metrics about itself.
+	Gatherer prometheus.Gatherer
+	// Info describes the process.
+	Info func() Info
+	// Config returns the active configuration as YAML, without secrets.
+	Config func() ([]byte, error)
+	// Reload returns nil once a new configuration is active, and otherwise why
+	// the old one remains; nil is a reload that is not allowed.
+	Reload func(context.Context) error
+	// Muter mutes endpoints; nil is a mute that is not allowed.
+	Muter Muter
+	// MCP is whether programs may ask by the Model Context Protocol.
+	MCP bool
+}
+
+// Server serves the pages. Its handler may be used before Ready is called.
+type Server struct {
+	handler http.Handler
+	hub     *hub
+	hangs   func() bool
+	ready   atomic.Bool
+}
+
+// New returns a server for the given pages. An error says that MetricsPath cannot
+// be used, or what is wrong with the files of the status page.
+func New(o Options) (*Server, error) {
+	if err := checkPath(o.MetricsPath); err != nil {
+		return nil, err
+	}
+	s := &Server{hub: newHub(o.Status, o.Logger), hangs: o.Hangs}
+	if s.hangs == nil {
+		s.hangs = func() bool { return false }
+	}
+	routes, err := s.routes(&o)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	for _, r := range routes {
+		mux.Handle(r.pattern, r.handler)
+	}
+	s.handler = withHeaders(&guard{
+		next: http.NewCrossOriginProtection().Handler(mux), metrics: o.MetricsPath, allowed: hostNames(o.Hosts),
+	})
+	return s, nil
+}
+
+// Handler returns the handler of all pages.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Ready sets whether the probes run, which /-/ready answers.
+func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
+
+// Close ends the streams of events, which would hold up the end of the
+// http.Server, and refuses new ones.
+func (s *Server) Close() { s.hub.close() }
+
+// route is what answers the requests of a pattern.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// routes lists all that the server answers.
+func (s *Server) routes(o *Options) ([]route, error) {
+	routes, err := pageRoutes(o)
+	if err != nil {
+		return nil, err
+	}
+	routes = append(routes, apiRoutes(o)...)
+	pack, err := newCompression()
+	if err != nil {
+		return nil, err
+	}
+	pack.compress(routes)
+	routes = append(routes, route{"GET " + exactly(o.MetricsPath), newMetricsHandler(o, pack)})
+	var probe *probeHandler // nil without probes on request
+	if o.Prober != nil {
+		probe = newProbeHandler(o)
+		routes = append(routes, route{"GET " + probePath, probe}, route{"POST " + probePath, probe})
+	}
+	if o.MCP {
+		handler, err := newMCPHandler(o, probe)
+		if err != nil {
+			return nil, err
+		}
+		routes = append(routes, route{mcpPath, handler})
+	}
+	return append(routes,
+		route{"GET /api/v1/events", &eventsHandler{hub: s.hub}},
+		route{"GET " + healthyPath, http.HandlerFunc(s.serveHealthy)},
+		route{"GET " + readyPath, http.HandlerFunc(s.serveReady)},
+		route{"POST " + reloadPath, &reloadHandler{reload: o.Reload}},
+		route{"PUT " + reloadPath, &reloadHandler{reload: o.Reload}},
+		route{"POST " + mutePath, &muteHandler{o.Muter}},
+		route{"DELETE " + mutePath, &muteHandler{o.Muter}},
+	), nil
+}
+
+// exactly is the pattern of a path that takes no others below it.
+func exactly(p string) string {
+	if p == "/" {
+		return "/{$}"
+	}
+	return p
+}
+
+// pageRoutes lists the pages for people. Without a status there is one that
+// leads to the others.
+func pageRoutes(o *Options) ([]route, error) {
+	first := route{pattern: "GET /{$}"}
+	var routes []route
+	if o.Status == nil {
+		landing, err := landingPage(o)
+		if err != nil {
+			return nil, err
+		}
+		first.handler = landing
+	} else {
+		shell, err := newShell(o)
+		if err != nil {
+			return nil, err
+		}
+		files, err := assetRoutes()
+		if err != nil {
+			return nil, err
+		}
+		first.handler = shell.page("fleet")
+		routes = append(files,
+			route{"GET /endpoint/{name...}", shell.page("endpoint")},
+			route{"GET /gpus", shell.page("gpus")},
+			route{"GET /self", shell.page("self")},
+			route{"GET /config", shell.page("config")},
+		)
+	}
+	if o.MetricsPath != "/" {
+		routes = append(routes, first)
+	}
+	return routes, nil
+}
+
+func landingPage(o *Options) (http.Handler, error) {
+	landing, err := toolkit.NewLandingPage(toolkit.LandingConfig{
+		Name:        "inference_exporter",
+		Description: "Prometheus exporter and synthetic prober for inference endpoints",
+		Version:     o.Version,
+		Profiling:   "false",
+		Links: []toolkit.LandingLinks{
+			{Address: o.MetricsPath, Text: "Metrics", Description: "What Prometheus scrapes"},
+			{Address: "/-/healthy", Text: "Healthy", Description: "Is the process alive"},
+			{Address: "/-/ready", Text: "Ready", Description: "Are the probes running"},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("build the landing page: %w", err)
+	}
+	return landing, nil
+}
+
+var (
+	plainPath = regexp.MustCompile(`^/[A-Za-z0-9._~/-]*$`)
+	takenPath = regexp.MustCompile(`^/(probe|mcp|gpus|self|config|(-|api|assets|endpoint)(/.*)?)$`)
+)
+
+// checkPath refuses what the mux would take for a pattern, could never match,
+// or has already.
+func checkPath(p string) error {
+	if !plainPath.MatchString(p) || path.Clean(p) != p {
+		return fmt.Errorf("path of the metrics %q: want a plain one like /metrics", p)
+	}
+	if m := takenPath.FindString(p); m != "" {
+		return fmt.Errorf("path of the metrics %q: the path is taken; want one like /metrics", p)
+	}
+	return nil
+}
+
+// Paths by which the exporter is managed.
+const (
+	healthyPath = "/-/healthy"
+	readyPath   = "/-/ready"
+	reloadPath  = "/-/reload"
+)
+
+// mcpPath is where programs ask by the Model Context Protocol.
+const mcpPath = "/mcp"
+
+// reloadHandler answers /-/reload.
+type reloadHandler struct {
+	reload func(context.Context) error
+}
+
+func (h *reloadHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.reload == nil {
+		plainText(w, http.StatusForbidden, "a reload by HTTP is not allowed: it needs the flag --web.enable-lifecycle")
+		return
+	}
+	err := h.reload(r.Context())
+	// The server's own limit counts from the request, and a reload may take longer.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+	if err != nil {
+		plainText(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	plainText(w, http.StatusOK, "reloaded")
+}
+
+// serveHealthy answers whether the process does its work, so that one that hangs
+// is started again.
+func (s *Server) serveHealthy(w http.ResponseWriter, _ *http.Request) {
+	if s.hangs() {
+		plainText(w, http.StatusServiceUnavailable, "the scheduler hangs")
+		return
+	}
+	plainText(w, http.StatusOK, "healthy")
+}
+
+// serveReady answers whether the probes run.
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+	if s.ready.Load() && !s.hangs() {
+		plainText(w, http.StatusOK, "ready")
+		return
+	}
+	plainText(w, http.StatusServiceUnavailable, "not ready")
+}
+
+func plainText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
+}
