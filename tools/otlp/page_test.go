@@ -202,12 +202,12 @@ func unsteady(name string) bool {
 		name == "inference_exporter_metrics_pushes_total"
 }
 
-// left returns the steady series of a page that no push was equal to, and those of
-// pushes that were on no page.
+// left returns the steady series of a page that no push was equal to or, where they grow
+// between any two pages of a busy machine, between, and those of pushes that were on no page.
 func (c *comparison) left(p *page) []string {
 	var left []string
 	for series, x := range p.points {
-		if !c.exact[series] && !unsteady(x.Name) {
+		if !c.exact[series] && !c.between[series] && !unsteady(x.Name) {
 			left = append(left, series)
 		}
 	}
@@ -223,7 +223,7 @@ func (c *comparison) left(p *page) []string {
 // TestEveryValueEqualsThePage compares each series that a real collector received with
 // the page before the push and the page after it, while endpoints are probed: what is
 // the same on both pages is the same in the push, what grew is between them, and each
-// series has been the same at least once.
+// series has been one of both at least once.
 func TestEveryValueEqualsThePage(t *testing.T) {
 	s := newStand(t, newCollector(t))
 	s.waitFor("probes of all kinds", func(p *page) bool {

@@ -92,14 +92,14 @@ modules:
   warm: {input_tokens: 256, output_tokens: 4, prefix: warm}
 endpoints:
 `, special, s.collector.address, interval)
-	for name, of := range map[string]string{
-		"well": fmt.Sprintf(`url: %q, modules: [interactive, warm], price: {input_usd: 1, output_usd: 2},
-      slo: {objective: 0.9, ttft: 500ms, tpot: 50ms}, servers: {interval: %s}`, s.well.URL, interval),
-		"failing": fmt.Sprintf("url: %q, modules: [interactive]", s.failing),
-		"dead":    `url: "http://127.0.0.1:1", api: openai-chat, model: m, modules: [interactive]`,
+	for _, e := range []struct{ name, of string }{
+		{"well", fmt.Sprintf(`url: %q, modules: [interactive, warm], price: {input_usd: 1, output_usd: 2},
+      slo: {objective: 0.9, ttft: 500ms, tpot: 50ms}, servers: {interval: %s}`, s.well.URL, interval)},
+		{"failing", fmt.Sprintf("url: %q, modules: [interactive]", s.failing)},
+		{"dead", `url: "http://127.0.0.1:1", api: openai-chat, model: m, modules: [interactive]`},
 	} {
-		if !slices.Contains(without, name) {
-			text += fmt.Sprintf("  - {name: %s, %s}\n", name, of)
+		if !slices.Contains(without, e.name) {
+			text += fmt.Sprintf("  - {name: %s, %s}\n", e.name, e.of)
 		}
 	}
 	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
