@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,8 +78,12 @@ func probeWithoutDescriptors(t *testing.T, target string) {
 		t.Fatal(err)
 	}
 	err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64})
+	var open []*os.File // those that nothing refers to are closed
+	defer func() { runtime.KeepAlive(open) }()
 	for err == nil {
-		_, err = os.Open(os.DevNull) // stays open
+		var f *os.File
+		f, err = os.Open(os.DevNull)
+		open = append(open, f)
 	}
 	if !errors.Is(err, syscall.EMFILE) {
 		t.Fatal(err)
