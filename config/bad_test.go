@@ -1,462 +1,77 @@
 package config
 
-import "strings"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
 
-// badFiles holds the mistakes in each testdata/*.bad.yml, without the file's
-// name. $DIR is the directory of the file.
-func badFiles() map[string][]string {
-	return map[string][]string{
-		"empty":                  {`: the file is empty; want at least endpoints`},
-		"documents":              {`:4: a second YAML document; want one`},
-		"syntax":                 {`:3: not valid YAML: did not find expected ',' or ']'`},
-		"tab":                    {`:2: not valid YAML: a tab at the beginning of the line; want spaces`},
-		"tab-later":              {`:3: not valid YAML: a tab at the beginning of the line; want spaces`},
-		"anchor":                 {`: not valid YAML: an alias (*name) without its anchor (&name); put a value that begins with * in quotes`},
-		"root":                   {`:1: want a mapping, got a list`},
-		"unknown-key":            {`:3: endpoints[0].urll: unknown key "urll"; did you mean "url"?`},
-		"unknown-section":        {`:1: discoveries: unknown key "discoveries"; did you mean "discovery"?`},
-		"duplicate-key":          {`:4: endpoints[0].model: duplicate key, the first is on line 3`},
-		"key-not-plain":          {`:1: want plain keys, got a list as a key`},
-		"merge":                  {`:3: endpoints[0]["<<"]: want mappings to merge, got a plain value`},
-		"alias-loop":             {`:2: modules.a: nested more than 64 levels deep`},
-		"tag":                    {`:3: endpoints[0].model: want a text without a YAML tag`},
-		"no-endpoints":           {`:1: endpoints: no endpoints; want at least one with a url, or discovery`},
-		"endpoints-empty":        {`:2: endpoints: no endpoints; want at least one with a url, or discovery`},
-		"endpoints-mapping":      {`:1: endpoints: want a list, got a mapping`},
-		"endpoint-nothing":       {`:3: endpoints[1].url: missing; want a URL like http://host:8000`},
-		"endpoint-text":          {`:2: endpoints[0]: want a mapping, got a plain value`},
-		"url-missing":            {`:2: endpoints[0].url: missing; want a URL like http://host:8000`},
-		"url-type":               {`:2: endpoints[0].url: want a URL like http://host:8000, got a list`},
-		"url-broken":             {`:2: endpoints[0].url: want a URL like http://host:8000`},
-		"url-scheme":             {`:2: endpoints[0].url: want a URL that begins with http:// or https://`},
-		"url-bare":               {`:2: endpoints[0].url: want a URL that begins with http:// or https://`},
-		"url-host":               {`:2: endpoints[0].url: a URL without a host`},
-		"url-user":               {`:2: endpoints[0].url: a user or password in the URL; use http.basic_auth or a header`},
-		"url-query":              {`:2: endpoints[0].url: a fragment, or a query that is not ?api-version=DATE, in the URL; for a key use http.authorization or a header`},
-		"url-fragment":           {`:2: endpoints[0].url: a fragment, or a query that is not ?api-version=DATE, in the URL; for a key use http.authorization or a header`},
-		"url-port":               {`:2: endpoints[0].url: a port that is not 1 to 65535`},
-		"url-port-empty":         {`:2: endpoints[0].url: a port that is not 1 to 65535`},
-		"name-dots":              {`:2: endpoints[0].name: no page can have the endpoint name ".."; want another`, `:3: endpoints[1].name: no page can have the endpoint name "."; want another`},
-		"name-empty":             {`:3: endpoints[0].name: an empty endpoint name`},
-		"name-long":              {`:3: endpoints[0].name: endpoint name of 129 bytes, more than 128`},
-		"name-default-long":      {`:2: endpoints[0].name: endpoint name of 129 bytes, more than 128`},
-		"name-control":           {`:3: endpoints[0].name: endpoint name "a\nb" has a control character`},
-		"name-duplicate":         {`:3: endpoints[1].name: duplicate endpoint name "a", the first is endpoints[0]; give each a name of its own`},
-		"name-duplicate-default": {`:3: endpoints[1].name: duplicate endpoint name "h", the first is endpoints[0]; give each a name of its own`},
-		"api": {
-			`:3: endpoints[0].api: want openai-chat, openai-completions, openai-responses, ollama, ollama-generate, tgi, sglang, llamacpp, triton, anthropic, gemini, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got "soap"`,
-			`:5: endpoints[1].api: want openai-chat, openai-completions, openai-responses, ollama, ollama-generate, tgi, sglang, llamacpp, triton, anthropic, gemini, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got ""`,
-		},
-		"model-long":        {`:3: endpoints[0].model: model of 257 bytes, more than 256`},
-		"model-type":        {`:3: endpoints[0].model: want a text, got a mapping`},
-		"modules-unknown":   {`:3: endpoints[0].modules[1]: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`},
-		"modules-twice":     {`:3: endpoints[0].modules[1]: module "interactive" is listed twice`},
-		"modules-empty":     {`:3: endpoints[0].modules: an empty list; leave the key out for [interactive]`},
-		"modules-text":      {`:3: endpoints[0].modules: want a list, got a plain value`},
-		"module-name":       {`:2: modules[""]: an empty module name`},
-		"module-text":       {`:1: modules.a: want a mapping, got a plain value`},
-		"interval":          {`:2: modules["a.b"].interval: want a duration like 30s, got "soon"`},
-		"interval-number":   {`:1: global.interval: want a duration like 30s, got "30"`},
-		"interval-zero":     {`:1: global.interval: want a duration above 0`},
-		"interval-negative": {`:1: global.interval: want a duration like 30s, got "-5s"`},
-		"interval-list":     {`:1: global.interval: want a duration like 30s, got a list`},
-		"timeout-zero":      {`:1: modules.a.timeout: want a duration above 0`},
-		"timeouts": {
-			`:5: modules.a.timeouts.connect: 6s exceeds the module's timeout of 5s`,
-			`:6: modules.a.timeouts.headers: 7s exceeds the module's timeout of 5s`,
-			`:7: modules.a.timeouts.first_token: 8s exceeds the module's timeout of 5s`,
-			`:8: modules.a.timeouts.stall: 9s exceeds the module's timeout of 5s`,
-		},
-		"tokens-zero": {
-			`:1: modules.a.input_tokens: want 1 to 2000000, got 0`,
-			`:1: modules.a.output_tokens: want 1 to 100000, got 0`,
-		},
-		"tokens-many": {
-			`:1: modules.a.input_tokens: want 1 to 2000000, got 2000001`,
-			`:1: modules.a.output_tokens: want 1 to 100000, got 100001`,
-		},
-		"tokens-type": {
-			`:1: modules.a.input_tokens: want a number of tokens, a list of them, or a mapping of them to weights, got "many"`,
-			`:1: modules.a.output_tokens: want a number of tokens, a list of them, or a mapping of them to weights, got "1.5"`,
-		},
-		"prefix":     {`:1: modules.a.prefix: want cold, warm, paired or conversation, got "tepid"`},
-		"connection": {`:1: modules.a.connection: want new or reuse, got "old"`},
-		"limits": {
-			`:3: global.limits.in_flight: want 1 to 100000, got 0`,
-			`:4: global.limits.in_flight_per_host: want 1 to 100000, got -1`,
-			`:5: global.limits.discovery_targets: want 1 to 1000000, got 0`,
-			`:6: global.limits.discovery_bytes: want a size above 0 and up to 1000TB, got "0"`,
-		},
-		"label-name": {`:1: global.labels.a-b: label name "a-b" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`},
-		"label-reserved": {
-			`:1: global.labels.__a: label name "__a" is reserved`,
-			`:1: global.labels.job: label name "job" is reserved`,
-			`:4: endpoints[0].labels.outcome: label name "outcome" is reserved`,
-		},
-		"label-long": {`:1: global.labels.a: label value of 257 bytes, more than 256`},
-		"label-list": {`:1: global.labels.a: want a text, got a list`},
-		"batch-size": {
-			`:1: modules.c.batch_size: want a whole number, got "some"`,
-			`:1: modules.a.batch_size: want 1 to 2048, got 0`,
-			`:1: modules.b.batch_size: want 1 to 2048, got 2049`,
-		},
-		"request-omit": {
-			`:6: endpoints[0].request.omit[1]: want the name of a key, like stream_options.include_usage, got "stream_options..include_usage"`,
-			`:7: endpoints[0].request.omit[2]: want the name of a key, like stream_options.include_usage, got ""`,
-			`:8: endpoints[0].request.omit[3]: "temperature" is listed twice`,
-			`:9: endpoints[0].request.omit[4]: key "a\nb" has a control character`,
-			`:10: endpoints[0].request.omit[5]: want a text, got a list`,
-		},
-		"request-extra": {
-			`:3: endpoints[0].request.extra: want a mapping, got a list`,
-			`:6: endpoints[1].request.extra.think.since: want a text, a finite number or a boolean; put a date in quotes`,
-			`:9: endpoints[2].request.extra.temperature: want a text, a finite number or a boolean; put a date in quotes`,
-		},
-		"request-path": {
-			`:3: endpoints[0].request.path: want a path like /custom/chat, without query and fragment`,
-			`:5: endpoints[1].request.path: want a path like /custom/chat, without query and fragment`,
-			`:7: endpoints[2].request.path: want a path like /custom/chat, without query and fragment`,
-			`:9: endpoints[3].request.path: want a path like /custom/chat, without query and fragment`,
-			`:11: endpoints[4].request.path: want a path like /custom/chat, without query and fragment`,
-		},
-		"request-field": {
-			`:3: endpoints[0].request.max_tokens_field: an empty key`,
-			`:5: endpoints[1].request.max_tokens_field: key "max\ttokens" has a control character`,
-		},
-		"request-unknown": {`:3: endpoints[0].request.headers: unknown key "headers"; known here: extra, max_tokens_field, omit, path, replica_header, sticky_header`},
-		"sigv4-scope": {
-			`:3: endpoints[0].sigv4.region: want a region like us-east-1`,
-			`:5: endpoints[1].sigv4.region: want a region like us-east-1`,
-			`:5: endpoints[1].sigv4.service: want a service like bedrock`,
-		},
-		"sigv4-half": {
-			`:3: endpoints[0].sigv4.secret_access_key: missing, but required by access_key_id; leave both keys out for those of the environment`,
-			`:5: endpoints[1].sigv4.access_key_id: missing, but required by secret_access_key; leave both keys out for those of the environment`,
-			`:7: endpoints[2].sigv4.access_key_id: want letters and digits; leave both keys out for those of the environment`,
-			`:9: endpoints[3].sigv4.secret_access_key: environment variable UNSET_IN_TESTS is not set, or empty`,
-			`:11: endpoints[4].sigv4.session_token: a line break or another control character`,
-		},
-		"sigv4-none": {`:3: endpoints[0].sigv4: no keys: want access_key_id and secret_access_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or default_credentials`},
-		"sigv4-two": {
-			`:4: endpoints[0].sigv4: excludes authorization, basic_auth and oauth2 under http`,
-			`:7: endpoints[1].sigv4: excludes authorization, basic_auth and oauth2 under http`,
-			`:10: endpoints[2].sigv4: excludes authorization, basic_auth and oauth2 under http`,
-		},
-		"sigv4-text": {`:3: endpoints[0].sigv4: want a mapping, got a plain value`},
-		"probe-allow": {
-			`:3: probe.allow[0]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got ""`,
-			`:4: probe.allow[1]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "*"`,
-			`:5: probe.allow[2]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "*.*.internal"`,
-			`:6: probe.allow[3]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "a.*.internal"`,
-			`:7: probe.allow[4]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "http://h"`,
-			`:8: probe.allow[5]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "h/path"`,
-			`:9: probe.allow[6]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "h:0"`,
-			`:10: probe.allow[7]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "h:http"`,
-			`:11: probe.allow[8]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "::1"`,
-			`:12: probe.allow[9]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "[h]"`,
-			`:13: probe.allow[10]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "h..internal"`,
-			`:14: probe.allow[11]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, got "me@h"`,
-		},
-		"tracing-url":     {`:2: tracing.otlp_endpoint: want a URL that begins with http:// or https://`},
-		"metrics-nowhere": {`:2: metrics.otlp_endpoint: missing, but required by headers`, `:4: metrics.interval: 500ms is less than 1s`},
-		"tracing-nowhere": {`:1: tracing.otlp_endpoint: missing, but required by headers`},
-		"tracing-headers": {
-			`:4: tracing.headers[0]: not a valid name of a header`,
-			`:5: tracing.headers.X-Key: a line break or another control character`,
-			`:6: tracing.headers.X-Tenant: environment variable UNSET_IN_TESTS is not set, or empty`,
-		},
-		"http-unknown": {`:4: endpoints[0].http.bearer_token: unknown key "bearer_token"; known here: authorization, basic_auth, enable_http2, follow_redirects, http_headers, no_proxy, oauth2, proxy_connect_header, proxy_from_environment, proxy_url, tls_config`},
-		"http-ref":     {`:4: endpoints[0].http.basic_auth.password_ref: unknown key "password_ref"; did you mean "password"?`},
-		"http-shape": {
-			`:4: endpoints[0].http.authorization: want a mapping, got a plain value`,
-			`:5: endpoints[0].http.basic_auth: want a mapping, got a list`,
-		},
-		"http-two":            {`:3: endpoints[0].http: at most one of basic_auth, oauth2 & authorization must be configured`},
-		"http-redirects":      {`:4: endpoints[0].http.follow_redirects: redirects are never followed; leave the key out`},
-		"http-boolean":        {`:4: endpoints[0].http.enable_http2: want true or false, got a plain value`},
-		"http-file-missing":   {`:4: endpoints[0].http.authorization.credentials_file: cannot read the file (a relative name counts from $DIR): no such file or directory`},
-		"http-file-directory": {`:4: endpoints[0].http.basic_auth.password_file: cannot read the file (a relative name counts from $DIR): not a regular file`},
-		"http-file-tls": {
-			`:4: endpoints[0].http.tls_config.ca_file: cannot read the file (a relative name counts from $DIR): no such file or directory`,
-			`:4: endpoints[0].http.tls_config.cert_file: cannot read the file (a relative name counts from $DIR): no such file or directory`,
-			`:4: endpoints[0].http.tls_config.key_file: cannot read the file (a relative name counts from $DIR): no such file or directory`,
-		},
-		"http-file-header":     {`:4: endpoints[0].http.http_headers.X-Key.files[1]: cannot read the file (a relative name counts from $DIR): no such file or directory`},
-		"http-ca":              {`:4: endpoints[0].http.tls_config: unable to use specified CA cert file $DIR/broken.pem`},
-		"http-cert":            {`:4: endpoints[0].http.tls_config: exactly one of key or key_file must be configured when a client certificate is configured`},
-		"http-tls-version":     {`:4: endpoints[0].http.tls_config.min_version: want TLS10, TLS11, TLS12 or TLS13`},
-		"http-env":             {`:4: endpoints[0].http.authorization.credentials: environment variable UNSET_IN_TESTS is not set, or empty`},
-		"http-env-form":        {`:4: endpoints[0].http.authorization.credentials: want ${NAME} with the name of an environment variable; write $${ for a literal ${`},
-		"http-credentials":     {`:4: endpoints[0].http.authorization.credentials: a line break or another control character`},
-		"http-header-name":     {`:4: endpoints[0].http.http_headers[0]: not a valid name of a header`},
-		"http-header-reserved": {`:3: endpoints[0].http: setting header "Host" is not allowed`},
-		"http-header-value": {
-			`:4: endpoints[0].http.http_headers.X-Key.values[0]: a line break or another control character`,
-			`:4: endpoints[0].http.http_headers.X-Key.secrets[0]: a line break or another control character`,
-		},
-		"http-proxy": {`:4: endpoints[0].http.proxy_url: want a proxy's URL like http://host:3128`},
-		"http-proxy-port": {
-			`:4: endpoints[0].http.proxy_url: a port that is not 1 to 65535`,
-			`:7: endpoints[1].http.oauth2.proxy_url: a port that is not 1 to 65535`,
-		},
-		"http-no-proxy":     {`:3: endpoints[0].http: if no_proxy is configured, proxy_url must also be configured`},
-		"http-oauth2":       {`:3: endpoints[0].http: oauth2 token_url must be configured`},
-		"http-oauth2-proxy": {`:4: endpoints[0].http.oauth2: if no_proxy is configured, proxy_url must also be configured`},
-		"http-oauth2-tls":   {`:4: endpoints[0].http.oauth2.tls_config: unable to use specified CA cert file $DIR/broken.pem`},
-		"http-claims": {
-			`:4: endpoints[0].http.oauth2.claims.a: want a text, a finite number or a boolean; put a date in quotes`,
-			`:4: endpoints[0].http.oauth2.claims.b: want a text, a finite number or a boolean; put a date in quotes`,
-		},
-		"slo": {
-			`:2: modules.a.slo.objective: want a share above 0 and below 1 like 0.99, got 1`,
-			`:3: modules.b.slo: want a mapping, got a plain value`,
-			`:7: endpoints[0].slo.objective: want a share above 0 and below 1 like 0.99, got 0`,
-			`:8: endpoints[0].slo.ttft: want a duration above 0`,
-			`:9: endpoints[0].slo.tpot: want a duration like 30s, got "50"`,
-			`:10: endpoints[0].slo.e2e: want a duration like 30s, got a list`,
-			`:12: endpoints[1].slo.itl: unknown key "itl"; known here: count_waiting, e2e, fluidity, objective, tpot, ttft`,
-			`:12: endpoints[1].slo.objective: want a share above 0 and below 1 like 0.99, got 99`,
-			`:14: endpoints[2].slo.objective: want a finite number, got "99%"`,
-			`:14: endpoints[2].slo.ttft: want a duration like 30s, got "-500ms"`,
-			`:16: endpoints[3].slo: want a mapping, got a list`,
-			`:18: endpoints[4].slo.objective: want a share above 0 and below 1 like 0.99, got -0.1`,
-			`:20: endpoints[5].slo.objective: want a finite number, got ".nan"`,
-			`:20: endpoints[5].slo.ttft: want a duration like 30s, got "500us"`,
-			`:22: endpoints[6].slo.fluidity: want a share above 0 and at most 1 like 0.9, got 90`,
-			`:24: endpoints[7].slo.fluidity: want a share above 0 and at most 1 like 0.9, got 0`,
-			`:26: endpoints[8].slo.fluidity: needs ttft and tpot, from which the deadlines of the tokens follow`,
-			`:28: endpoints[9].slo.count_waiting: needs ttft, for which it counts`,
-		},
-		"hardware": {
-			`:4: endpoints[0].hardware.gpu: an empty GPU name`,
-			`:5: endpoints[0].hardware.gpus: want 1 to 1024, got 0`,
-			`:6: endpoints[0].hardware.memory_bandwidth: want a size like 16GB, 15GiB or a number of bytes, got "fast"`,
-			`:7: endpoints[0].hardware.weights: want a size above 0 and up to 1000TB, got "0GB"`,
-			`:8: endpoints[0].hardware.uuids[4]: want a text, got a list`,
-			`:8: endpoints[0].hardware.uuids[0]: want a UUID as inference_gpu_info shows it, such as GPU-..., got ""`,
-			`:8: endpoints[0].hardware.uuids[1]: want a UUID as inference_gpu_info shows it, such as GPU-..., got "5a1b2c3d"`,
-			`:8: endpoints[0].hardware.uuids[3]: "GPU-a" is listed twice`,
-			`:10: endpoints[1].hardware.weights: want a size like 16GB, 15GiB or a number of bytes, got a list`,
-			`:10: endpoints[1].hardware.memory_bandwidth: want a size above 0 and up to 1000TB, got "1001TB"`,
-			`:10: endpoints[1].hardware.gpus: want 1 to 1024, got 1025`,
-			`:12: endpoints[2].hardware.gpus: 2 GPUs and 3 uuids; leave gpus out`,
-			`:14: endpoints[3].hardware: want a mapping, got a plain value`,
-			`:16: endpoints[4].hardware.weights: want a size like 16GB, 15GiB or a number of bytes, got "1.5"`,
-			`:16: endpoints[4].hardware.memory_bandwidth: want a size like 16GB, 15GiB or a number of bytes, got "-1GB"`,
-			`:16: endpoints[4].hardware.gpu: GPU name "a\tb" has a control character`,
-			`:18: endpoints[5].hardware.weights: want a size above 0 and up to 1000TB, got "0.0004kB"`,
-			`:18: endpoints[5].hardware.memory_bandwidth: want a size above 0 and up to 1000TB, got "99999999999999999999"`,
-			`:18: endpoints[5].hardware.size: unknown key "size"; known here: compute_precision, gpu, gpus, kv_cache_per_token, memory_bandwidth, parameters, total_weights, uuids, weights, weights_precision`,
-			`:20: endpoints[6].hardware.total_weights: want a size above 0 and up to 1000TB, got "0"`,
-			`:20: endpoints[6].hardware.kv_cache_per_token: want a size like 16GB, 15GiB or a number of bytes, got "128 kB"`,
-			`:20: endpoints[6].hardware.weights: want a size like 16GB, 15GiB or a number of bytes, got "16 GB"`,
-			`:20: endpoints[6].hardware.memory_bandwidth: want a size like 16GB, 15GiB or a number of bytes, got "16gb"`,
-			`:20: endpoints[6].hardware.uuids: want a list, got a plain value`,
-			`:22: endpoints[7].hardware.weights_precision: want fp32, bf16, fp16, fp8, mxfp8, int8, fp4, mxfp4, nvfp4 or int4, got "q4"`,
-			`:22: endpoints[7].hardware.compute_precision: want fp32, bf16, fp16, fp8, mxfp8, int8, fp4, mxfp4, nvfp4 or int4, got ""`,
-			`:24: endpoints[8].hardware.parameters: weights gives the bytes already; leave one of them out`,
-			`:26: endpoints[9].hardware.weights_precision: missing, but required by parameters`,
-			`:28: endpoints[10].hardware.parameters: want 1 to 1e+15 parameters, like 8.03e9, got 0`,
-		},
-		"servers-type": {
-			`:4: endpoints[0].servers.find: want true or false, got "sometimes"`,
-			`:5: endpoints[0].servers.urls: want a list, got a plain value`,
-			`:6: endpoints[0].servers.interval: want a duration like 30s, got "15"`,
-			`:7: endpoints[0].servers.timeout: want a duration above 0`,
-			`:8: endpoints[0].servers.port: unknown key "port"; known here: dns, engine, find, http, interval, timeout, urls`,
-			`:10: endpoints[1].servers: want a mapping, got a list`,
-		},
-		"servers-url": {
-			`:5: endpoints[0].servers.urls[0]: a user or password in the URL; use http.basic_auth or a header`,
-			`:6: endpoints[0].servers.urls[1]: a fragment, or a query that is not ?model=NAME, in the URL; for a key use servers.http`,
-			`:7: endpoints[0].servers.urls[2]: missing; want a URL like http://host:8000`,
-			`:8: endpoints[0].servers.urls[3]: want a URL that begins with http:// or https://`,
-			`:9: endpoints[0].servers.dns[0]: a URL without a host`,
-			`:10: endpoints[1].servers.urls[0]: a fragment, or a query that is not ?model=NAME, in the URL; for a key use servers.http`,
-			`:10: endpoints[1].servers.urls[1]: a fragment, or a query that is not ?model=NAME, in the URL; for a key use servers.http`,
-			`:10: endpoints[1].servers.dns[0]: a fragment, or a query that is not ?model=NAME, in the URL; for a key use servers.http`,
-			`:10: endpoints[1].servers.dns[1]: the same page as endpoints[1].servers.urls[2]`,
-			`:11: endpoints[2].url: a fragment, or a query that is not ?api-version=DATE, in the URL; for a key use http.authorization or a header`,
-		},
-		"servers-twice": {
-			`:5: endpoints[0].servers.urls[2]: the same page as endpoints[0].servers.urls[0]`,
-			`:6: endpoints[0].servers.dns[1]: the same page as endpoints[0].servers.urls[1]`,
-			`:6: endpoints[0].servers.dns[2]: the same page as endpoints[0].servers.dns[0]`,
-		},
-		"servers-timeout": {
-			`:4: endpoints[0].servers.timeout: 16s exceeds the interval of 15s`,
-			`:6: endpoints[1].servers.timeout: 8s exceeds the interval of 5s`,
-		},
-		"servers-timeout-interval": {`:3: endpoints[0].servers.interval: want a duration like 30s, got "5"`},
-		"servers-engine": {
-			`:3: endpoints[0].servers.engine: an empty engine name`,
-			`:5: endpoints[1].servers.engine: engine name "a\tb" has a control character`,
-		},
-		"servers-http": {
-			`:5: endpoints[0].servers.http: at most one of basic_auth, oauth2 & authorization must be configured`,
-			`:10: endpoints[1].servers.http.follow_redirects: redirects are never followed; leave the key out`,
-			`:14: endpoints[2].servers.http.authorization.credentials: environment variable UNSET_IN_TESTS is not set, or empty`,
-		},
-		"engine-name": {
-			`:2: engines[""]: an empty engine name`,
-			`:3: engines["a\nb"]: engine name "a\nb" has a control character`,
-			`:4: engines.none: want a mapping, got a plain value`,
-		},
-		"engine-unknown": {
-			`:3: engines.a.sentinel: unknown key "sentinel"; did you mean "sentinels"?`,
-			`:5: engines.a.values.requests_running[0].name: unknown key "name"; known here: combine, from_label, if, items_of, labels, plus, scale, series, times`,
-			`:7: engines.a.histograms.ttft[0].buckets: unknown key "buckets"; known here: count, labels, scale, series, sum`,
-		},
-		"engine-lists": {
-			`:3: engines.a.sentinels: an empty list; leave the key out`,
-			`:4: engines.a.pages: an empty list; leave the key out`,
-			`:5: engines.a.copies: an empty list; leave the key out`,
-			`:6: engines.a.expected: an empty list; leave the key out`,
-			`:7: engines.a.progress: an empty list; leave the key out`,
-			`:8: engines.a.prefix_cache: an empty list; leave the key out`,
-			`:9: engines.a.requests: an empty list; leave the key out`,
-			`:12: engines.b.requests[0].by: an empty list; leave the key out`,
-			`:13: engines.c.expected_after_work: an empty list; leave the key out`,
-		},
-		"engine-series": {
-			`:3: engines.a.sentinels[0]: series "vllm-running" is not of the form [a-zA-Z_:][a-zA-Z0-9_:]*`,
-			`:3: engines.a.sentinels[1]: missing; want the name of a series`,
-			`:5: engines.a.progress[0].series: missing; want the name of a series`,
-			`:6: engines.a.progress[1].series: missing; want the name of a series`,
-			`:7: engines.a.progress[2].plus.series: series "1a" is not of the form [a-zA-Z_:][a-zA-Z0-9_:]*`,
-			`:8: engines.a.progress[3].times.series: missing; want the name of a series`,
-			`:9: engines.a.progress[4]: want a mapping, got a plain value`,
-			`:10: engines.a.progress[5].series: series "a{b=\"c\"}" is not of the form [a-zA-Z_:][a-zA-Z0-9_:]*`,
-			`:11: engines.a.requests[0].series: missing; want the name of a series`,
-		},
-		"engine-labels": {
-			`:3: engines.a.model_label: label name "" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-			`:4: engines.a.labels.a-b: label name "a-b" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-			`:5: engines.a.copies[1]: label name "1" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-			`:7: engines.a.progress[0].labels["a:b"]: label name "a:b" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-			`:8: engines.a.progress[1].from_label: label name "block size" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-			`:10: engines.a.histograms.ttft[0].labels.2: label name "2" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-			`:12: engines.a.requests[0].labels["é"]: label name "é" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-			`:13: engines.a.requests[1].by[0]: label name "a.b" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-		},
-		"engine-pages": {
-			`:4: engines.a.pages[0]: want a path like /metrics, or a port and a path like :8002/metrics`,
-			`:5: engines.a.pages[1]: want a path like /metrics, or a port and a path like :8002/metrics`,
-			`:6: engines.a.pages[2]: want a path like /metrics, or a port and a path like :8002/metrics`,
-			`:7: engines.a.pages[3]: want a path like /metrics, or a port and a path like :8002/metrics`,
-			`:8: engines.a.pages[4]: want a path like /metrics, or a port and a path like :8002/metrics`,
-			`:9: engines.a.pages[5]: want a path like /metrics, or a port and a path like :8002/metrics`,
-			`:10: engines.a.pages[6]: want a path like /metrics, or a port and a path like :8002/metrics`,
-			`:11: engines.a.pages[7]: want a path like /metrics, or a port and a path like :8002/metrics`,
-			`:12: engines.a.pages[8]: want a path like /metrics, or a port and a path like :8002/metrics`,
-		},
-		"engine-quantity": {
-			`:3: engines.a.expected[1]: unknown quantity "queue_size"; the nearest are queue, batch_size, requests (docs/engines.md lists all)`,
-			`:5: engines.a.values.prefix_cache_hits: quantity "prefix_cache_hits" belongs under prefix_cache`,
-			`:6: engines.a.values.requests: quantity "requests" belongs under requests`,
-			`:7: engines.a.values.ttft: quantity "ttft" belongs under histograms`,
-			`:9: engines.a.histograms.requests_running: quantity "requests_running" belongs under values`,
-			`:10: engines.a.expected_after_work[1]: unknown quantity "tokens"; the nearest are prompt_tokens, iteration_tokens, generation_tokens (docs/engines.md lists all)`,
-		},
-		"engine-combine": {
-			`:4: engines.a.progress[0].combine: want sum or max, got "mean"`,
-			`:5: engines.a.progress[1].combine: want sum or max, got ""`,
-			`:6: engines.a.progress[2].items_of: excludes from_label`,
-			`:7: engines.a.progress[3].items_of: label name "b-c" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`,
-		},
-		"engine-scale": {
-			`:4: engines.a.progress[0].scale: want a number above 0`,
-			`:5: engines.a.progress[1].scale: want a number above 0`,
-			`:6: engines.a.progress[2].scale: want a finite number, got ".inf"`,
-			`:7: engines.a.progress[3].scale: want a finite number, got ".NaN"`,
-			`:8: engines.a.progress[4].scale: want a finite number, got "1e999"`,
-			`:9: engines.a.progress[5].scale: want a finite number, got "0.001"`,
-			`:10: engines.a.progress[6].scale: want a finite number, got a list`,
-			`:12: engines.a.histograms.ttft[0].scale: want a number above 0`,
-		},
-		"engine-histogram": {
-			`:5: engines.a.histograms.ttft[0].series: missing; want the name of a histogram, or sum and count`,
-			`:6: engines.a.histograms.ttft[1].series: excludes sum and count`,
-			`:7: engines.a.histograms.ttft[2].count: missing; want the name of a series`,
-			`:8: engines.a.histograms.ttft[3].sum: missing; want the name of a series`,
-			`:9: engines.a.histograms.ttft[4].series: series "a b" is not of the form [a-zA-Z_:][a-zA-Z0-9_:]*`,
-			`:10: engines.a.histograms.ttft[5]: want a mapping, got a plain value`,
-			`:11: engines.a.histograms.ttft[6].series: want a text, got a list`,
-			`:12: engines.a.histograms.tpot: want a list, got a mapping`,
-		},
-		"engine-prefix-cache": {
-			`:4: engines.a.prefix_cache[0].hits.series: missing; want the name of a series`,
-			`:4: engines.a.prefix_cache[0].queries.series: missing; want the name of a series`,
-			`:4: engines.a.prefix_cache[0].unit: want tokens, blocks or requests, got "pages"`,
-			`:5: engines.a.prefix_cache[1].unit: want tokens, blocks or requests, got ""`,
-			`:6: engines.a.prefix_cache[2].hits: want a mapping, got a plain value`,
-			`:7: engines.a.prefix_cache[3]: want a mapping, got a plain value`,
-			`:8: engines.a.prefix_cache[4].late_behind_ray: has no effect with late`,
-		},
-		"engine-requests": {
-			`:4: engines.a.requests[0].else: want stop, length, abort, error, success, other or unknown, got "fine"`,
-			`:5: engines.a.requests[1].as.eos: want stop, length, abort, error, success, other or unknown, got "done"`,
-			`:6: engines.a.requests[2].as: has no effect without by`,
-			`:7: engines.a.requests[3]: want a mapping, got a list`,
-			`:8: engines.a.requests[4].by: want a list, got a plain value`,
-		},
-		"engine-loop": {`:4: engines.a.progress[0]` + strings.Repeat(".plus", 29) + `: nested more than 64 levels deep`},
+	"github.com/google/go-cmp/cmp"
+)
+
+const badGolden = "testdata/bad.golden"
+
+// badFile is a file with mistakes.
+type badFile struct{ name, text string }
+
+// readBadFiles returns the files in the golden: each is a line "=== name", its text, and
+// a line "=> line: path: message" for each mistake.
+func readBadFiles(t testing.TB) []badFile {
+	t.Helper()
+	data, err := os.ReadFile(badGolden)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var all []badFile
+	for _, section := range strings.Split("\n"+string(data), "\n=== ")[1:] {
+		name, rest, _ := strings.Cut(section, "\n")
+		text, _, _ := strings.Cut("\n"+rest, "\n=> ")
+		all = append(all, badFile{name, strings.TrimPrefix(text, "\n") + "\n"})
+	}
+	return all
 }
 
-// badDiscoveries goes on with badFiles: service discovery.
-func badDiscoveries() map[string][]string {
-	return map[string][]string{
-		"discovery-keys": {
-			`:2: discovery[0].name: each endpoint has its own: set the label __endpoint__ by relabel_configs`,
-			`:3: discovery[0].url: each endpoint has its own: it is made from __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs`,
-			`:5: discovery[1].file_sd_config: unknown key "file_sd_config"; did you mean "file_sd_configs"?`,
-			`:5: discovery[1]: no source of targets; want at least one of static_configs, file_sd_configs, http_sd_configs, dns_sd_configs, kubernetes_sd_configs, consul_sd_configs`,
-			`:6: discovery[2]: no source of targets; want at least one of static_configs, file_sd_configs, http_sd_configs, dns_sd_configs, kubernetes_sd_configs, consul_sd_configs`,
-			`:7: discovery[3]: no source of targets; want at least one of static_configs, file_sd_configs, http_sd_configs, dns_sd_configs, kubernetes_sd_configs, consul_sd_configs`,
-			`:8: discovery[4]: no source of targets; want at least one of static_configs, file_sd_configs, http_sd_configs, dns_sd_configs, kubernetes_sd_configs, consul_sd_configs`,
-		},
-		"discovery-template": {
-			`:3: discovery[0].modules[0]: unknown module "fast"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`,
-			`:4: discovery[0].api: want openai-chat, openai-completions, openai-responses, ollama, ollama-generate, tgi, sglang, llamacpp, triton, anthropic, gemini, cohere, bedrock, openai-embeddings, tei, ollama-embed, cohere-embed or rerank, got "soap"`,
-			`:5: discovery[0].labels.model: label name "model" is reserved`,
-			`:6: discovery[0].price.gpus: want 1 to 1024, got 0`,
-			`:6: discovery[0].price: no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd`,
-		},
-		"discovery-sources": {
-			`:2: discovery[0].static_configs: want a list, got a mapping`,
-			`:5: discovery[1].static_configs[0].label: unknown key "label"`,
-			`:6: discovery[1].static_configs[1]: want a mapping, got a plain value`,
-			`:7: discovery[1].static_configs[2]: want a mapping, got nothing`,
-			`:9: discovery[2].file_sd_configs[0]: path name "targets.txt" is not valid for file discovery`,
-			`:10: discovery[2].file_sd_configs[1].filez: unknown key "filez"`,
-			`:11: discovery[2].file_sd_configs[2]: want a list, got a plain value`,
-			`:13: discovery[2].file_sd_configs[3].refresh_interval: want a duration above 0`,
-			`:14: discovery[2].file_sd_configs[4]: not a valid duration string: "soon"`,
-			`:17: discovery[2].file_sd_configs[5].files: duplicate key, the first is on line 16`,
-			`:19: discovery[3].http_sd_configs[0].url: a user or password in the URL; use basic_auth, authorization or http_headers`,
-			`:20: discovery[3].http_sd_configs[1]: URL scheme must be 'http' or 'https'`,
-			`:22: discovery[3].http_sd_configs[2].authorization: unknown key`,
-			`:23: discovery[3].http_sd_configs[3]: want another form, got a list`,
-			`:26: discovery[4].dns_sd_configs[0]: a port is required in DNS-SD configs for all record types except SRV`,
-			`:28: discovery[4].dns_sd_configs[1]: want a whole number, got a plain value`,
-		},
-		"discovery-relabel": {
-			`:4: discovery[0].relabel_configs[0]: unknown relabel action "guess"`,
-			":5: discovery[0].relabel_configs[1]: error parsing regexp: missing closing ): `^(?s:()$`",
-			`:6: discovery[0].relabel_configs[2].source_label: unknown key "source_label"`,
-			`:7: discovery[0].relabel_configs[3]: want a list, got a plain value`,
-			`:8: discovery[0].relabel_configs[4]: relabel configuration for hashmod requires non-zero modulus`,
-			`:10: discovery[0].relabel_configs[5]: want a mapping, got a plain value`,
-			`:11: discovery[0].relabel_configs[6]: want a mapping, got nothing`,
-		},
-		"discovery-allow": {
-			`:2: discovery[0].allow: missing, but required by the credentials under http, which any discovered host would get: list the hosts that may have them`,
-			`:6: discovery[1].allow: missing, but required by the credentials under servers.http, which any discovered host would get: list the hosts that may have them`,
-			`:7: discovery[2].allow: missing, but required by the credentials under sigv4, which any discovered host would get: list the hosts that may have them`,
-			`:11: discovery[3].allow[1]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, or a network like 10.0.0.0/8, got "http://h"`,
-			`:11: discovery[3].allow[2]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, or a network like 10.0.0.0/8, got "10.0.0.0/33"`,
-			`:11: discovery[3].allow[3]: want a host like vllm.internal, *.internal or 10.0.0.7:8000, or a network like 10.0.0.0/8, got "*"`,
-		},
+// TestBadFiles holds the mistakes of each bad file, of which none repeats a password.
+func TestBadFiles(t *testing.T) {
+	dir, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	var got strings.Builder
+	for _, file := range readBadFiles(t) {
+		name := "testdata/" + file.name + ".yml"
+		_, err := Parse([]byte(file.text), name)
+		if err == nil {
+			t.Errorf("%s: no error", file.name)
+			continue
+		}
+		got.WriteString("=== " + file.name + "\n" + file.text)
+		for line := range strings.Lines(err.Error() + "\n") {
+			got.WriteString("=> " + strings.ReplaceAll(strings.TrimPrefix(line, name), dir, "$DIR"))
+		}
+		got.WriteString("\n")
+		if strings.Contains(strings.ReplaceAll(err.Error(), "password", ""), "pass") {
+			t.Errorf("%s: the error has the password: %v", file.name, err)
+		}
+	}
+	golden(t, badGolden, got.String())
+}
+
+// golden compares got with a file, which -update writes.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is not current; run: go test ./config -update\n%s", name, diff)
 	}
 }

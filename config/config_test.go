@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -279,42 +278,6 @@ func checkRoundTrip(t *testing.T, c *Config, name string) {
 	}
 	if diff := cmp.Diff(string(text), string(textAgain)); diff != "" {
 		t.Errorf("%s prints differently when read back:\n%s", name, diff)
-	}
-}
-
-func TestLoadBad(t *testing.T) {
-	names, err := filepath.Glob("testdata/*.bad.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	bad := badFiles()
-	maps.Copy(bad, badWorkloads())
-	maps.Copy(bad, badDiscoveries())
-	if len(names) != len(bad) {
-		t.Errorf("%d files testdata/*.bad.yml and %d in the table", len(names), len(bad))
-	}
-	for _, name := range names {
-		_, err := Load(name)
-		var want []string
-		for _, msg := range bad[strings.TrimSuffix(filepath.Base(name), ".bad.yml")] {
-			want = append(want, name+strings.ReplaceAll(msg, "$DIR", dir))
-		}
-		if err == nil {
-			t.Errorf("%s: no error, want %s", name, want)
-			continue
-		}
-		if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
-			t.Errorf("%s:\n%s", name, diff)
-		}
-		if strings.Contains(strings.ReplaceAll(err.Error(), "password", ""), "pass") {
-			t.Errorf("%s: the error has the password: %v", name, err)
-		}
 	}
 }
 

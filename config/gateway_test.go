@@ -70,24 +70,3 @@ func TestGatewaysOfDiscoveryChange(t *testing.T) {
 		t.Error("the same endpoints with other gateways")
 	}
 }
-
-func TestGatewayErrors(t *testing.T) {
-	f := func(text, want string) {
-		t.Helper()
-		_, err := Parse([]byte("endpoints: [{url: \"http://h\"}]\n"+text), "f.yml")
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\ngot %v, want %s", text, err, want)
-		}
-	}
-	f("gateways: {g: }", "gateways.g.urls: missing; want the URL of the gateway's metrics page, or dns")
-	f("gateways: {g: {url: \"http://g\"}}", `gateways.g.url: unknown key "url"`)
-	f("gateways: {g: {urls: [\"http://a:b@g\"]}}", "a user or password in the URL")
-	f("gateways: {g: {urls: [\"http://g\", \"http://g:80/\"]}}", "gateways.g.urls[1]: the same page as gateways.g.urls[0]")
-	f("gateways: {g: {urls: [\"http://g\"], timeout: 1m}}", "gateways.g.timeout: 1m exceeds the interval of 15s")
-	f("gateway_mappings: {m: {values: {kv_cache_usage_ratio: [{series: a}]}}}", `unknown quantity "kv_cache_usage_ratio"; the nearest are `)
-	f("gateway_mappings: {m: {values: {routing: [{series: a}]}}}", `quantity "routing" belongs under histograms`)
-	f("gateway_mappings: {m: {histograms: {prefill: [{series: a}]}}}", "(docs/gateways.md lists all)")
-	f("gateway_mappings: {m: {backend: [a-b]}}", `gateway_mappings.m.backend[0]: label name "a-b"`)
-	f("gateway_mappings: {m: {ready: [{values: [1]}]}}", "gateway_mappings.m.ready[0].series: missing")
-	f("gateway_mappings: {m: {backend_requests: [{series: a, as: {b: good}, by: [c]}]}}", `gateway_mappings.m.backend_requests[0].as.b`)
-}

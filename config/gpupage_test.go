@@ -40,23 +40,6 @@ func TestGPUPages(t *testing.T) {
 	}
 }
 
-func TestBadGPUPages(t *testing.T) {
-	for text, want := range map[string]string{
-		`gpus: {pages: {a: {}}}`:                                                     "gpus.pages.a.urls: missing; want the URL of the exporter's metrics page, or dns",
-		`gpus: {pages: {a: {urls: ["http://h:1", "http://h:1/"]}}}`:                  "the same page as",
-		`gpus: {pages: {a: {urls: ["http://h:1"], interval: 5s, timeout: 6s}}}`:      "gpus.pages.a.timeout: 6s exceeds the interval of 5s",
-		`gpus: {pages: {nvml: {urls: ["http://h:1"]}}}`:                              `gpus.pages.nvml: the name "nvml" is that of the driver of this machine`,
-		`gpus: {pages: {a: {urls: ["http://h:1"], size: 1}}}`:                        `unknown key "size"`,
-		`gpus: {pages: {a: {urls: ["http://h:1"], http: {follow_redirects: true}}}}`: "follow_redirects",
-		`gpus: {page: {}}`: `unknown key "page"`,
-	} {
-		_, err := Parse([]byte(text), "exporter.yml")
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
-		}
-	}
-}
-
 func TestGPUsExample(t *testing.T) {
 	t.Setenv("LLM_API_KEY", "x")
 	text, err := os.ReadFile("../examples/gpus.yml")

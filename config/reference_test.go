@@ -16,7 +16,6 @@ import (
 	"testing"
 	"text/template"
 
-	"github.com/google/go-cmp/cmp"
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
@@ -54,19 +53,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const name = "../docs/configuration.md"
-	if *update {
-		if err := os.WriteFile(name, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
-		t.Errorf("%s is not current; run: go test ./config -run TestReference -update\n%s", name, diff)
-	}
+	golden(t, "../docs/configuration.md", want.String())
 }
 
 // TestReferenceExamples parses every example of the page; one of a single
