@@ -26,8 +26,8 @@ func layers() [][]string {
 		{"internal/discovery", "internal/engine", "internal/estimate", "gpu", "internal/compare", "internal/health", "prober", "internal/testlab"},
 		{"gpu/amd", "gpu/pages", "internal/explain"},
 		{"collector", "internal/report", "internal/schedule", "internal/status", "internal/tracing"},
-		{"internal/otlp", "internal/web"},
-		{"internal/fleet"},
+		{"internal/fleet", "internal/otlp"},
+		{"internal/web"},
 		{"internal/app"},
 		{"."},
 	}

@@ -99,7 +99,7 @@ endpoints: [{name: known, url: 'http://`+allowed+`', api: openai-chat, model: m}
 		f.Fatal(err)
 	}
 	s, err := web.New(web.Options{
-		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Formats: collector.Formats(), Prober: fl.Prober(), Logger: slog.New(slog.DiscardHandler),
+		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Formats: collector.Formats(), Prober: fl, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -5,6 +5,7 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -25,7 +26,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
-	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -100,8 +100,12 @@ func (f *Fleet) Size() int { return int(f.count.Load()) }
 // Refused returns how many discovered endpoints cannot be used.
 func (f *Fleet) Refused() int { return len(f.refused) }
 
-// Prober returns what probes on request. It is safe for concurrent use.
-func (f *Fleet) Prober() web.Prober { return f.onDemand }
+// Probe probes a configured endpoint, or a URL at a host that the configuration
+// allows. An error means that it did not probe; a *Refusal says what is wrong with the
+// request. It is safe for concurrent use.
+func (f *Fleet) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+	return f.onDemand.probe(ctx, r)
+}
 
 // BudgetUsed returns the used shares of the budget of all endpoints, as
 // schedule.Budget does. It is safe for concurrent use.

@@ -14,17 +14,52 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // ReportWidth is the width of what is printed for people, in columns.
 const ReportWidth = 80
+
+// ProbeRequest is what to probe, as the client asks; "" is not given.
+type ProbeRequest struct {
+	// Target is the name or the URL of an endpoint.
+	Target string
+	// Module, API and Model replace the defaults.
+	Module, API, Model string
+	// Limit is how long the probe may take at most; 0 is as long as the module
+	// allows.
+	Limit time.Duration
+}
+
+// ProbeAnswer is the result of one probe.
+type ProbeAnswer struct {
+	// Metrics are the metrics of this probe alone.
+	Metrics interface {
+		Write(w io.Writer, format expfmt.Format) error
+	}
+	// Report writes the result for people.
+	Report func(io.Writer) error
+	// TimedOut reports that the target did not answer in time.
+	TimedOut bool
+}
+
+// Refusal is a probe that is not run, and why.
+type Refusal struct {
+	// Forbidden is a target that is not allowed, and Busy a probe that got no slot.
+	// Anything else is a bad request.
+	Forbidden, Busy bool
+	// Reason is for the client: one line without secrets.
+	Reason string
+}
+
+// Error returns the reason.
+func (r *Refusal) Error() string { return r.Reason }
 
 // onDemand probes once on request, for the page /probe.
 type onDemand struct {
@@ -61,9 +96,8 @@ func (d *onDemand) use(cfg *config.Config, modules map[string]*config.Module, en
 	d.kept.keep(func(k keptKey) bool { return known[k.endpoint] && modules[k.name] == k.module })
 }
 
-// Probe probes a configured endpoint, or a URL at a host that the
-// configuration allows.
-func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAnswer, error) {
+// probe is Fleet.Probe.
+func (d *onDemand) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
 	all := d.targets.Load()
 	e, err := all.endpoint(r.Target)
 	if err != nil {
@@ -75,13 +109,13 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 	}
 	t, err := NewTarget(e, all.modules, module, r.API, r.Model)
 	if err != nil {
-		return nil, &web.Refusal{Reason: err.Error()}
+		return nil, &Refusal{Reason: err.Error()}
 	}
-	results, err := d.probe(ctx, e, t, &r, slices.Contains(all.endpoints, e))
+	results, err := d.run(ctx, e, t, &r, slices.Contains(all.endpoints, e))
 	if err != nil {
 		return nil, err
 	}
-	return &web.ProbeAnswer{
+	return &ProbeAnswer{
 		Metrics: metricsOf(t, results),
 		Report: func(w io.Writer) error {
 			return report.Text(w, t.Report(), results.All(), results.Skip(), report.Options{Width: ReportWidth})
@@ -90,12 +124,12 @@ func (d *onDemand) Probe(ctx context.Context, r web.ProbeRequest) (*web.ProbeAns
 	}, nil
 }
 
-// probe probes t at e. A target other than the file says has a prober of its
+// run probes t at e. A target other than the file says has a prober of its
 // own, for this once.
-func (d *onDemand) probe(ctx context.Context, e *config.Endpoint, t Target, r *web.ProbeRequest, configured bool) (results Results, err error) {
+func (d *onDemand) run(ctx context.Context, e *config.Endpoint, t Target, r *ProbeRequest, configured bool) (results Results, err error) {
 	allowed := allowanceOf(t, configured, d.budgets)
 	if !allowed.reserve() {
-		return nil, &web.Refusal{Busy: true, Reason: "the budget has no room for a probe"}
+		return nil, &Refusal{Busy: true, Reason: "the budget has no room for a probe"}
 	}
 	defer func() { allowed.settle(results) }()
 	if r.API == "" && r.Model == "" && configured {
@@ -120,14 +154,14 @@ func (t *targets) endpoint(target string) (*config.Endpoint, error) {
 		return e, nil
 	}
 	if !IsURL(target) {
-		return nil, &web.Refusal{Reason: fmt.Sprintf("no endpoint named %.64q, and it is not a URL", target)}
+		return nil, &Refusal{Reason: fmt.Sprintf("no endpoint named %.64q, and it is not a URL", target)}
 	}
 	e, err := EndpointAt(target)
 	if err != nil {
-		return nil, &web.Refusal{Reason: "parameter target: " + err.Error()}
+		return nil, &Refusal{Reason: "parameter target: " + err.Error()}
 	}
 	if !t.allows(e.URL.URL) {
-		return nil, &web.Refusal{Forbidden: true, Reason: fmt.Sprintf(
+		return nil, &Refusal{Forbidden: true, Reason: fmt.Sprintf(
 			"host %.64q is neither that of an endpoint's URL as configured nor listed under probe.allow", e.URL.Host)}
 	}
 	e.Labels = t.labels
@@ -136,7 +170,7 @@ func (t *targets) endpoint(target string) (*config.Endpoint, error) {
 
 // metricsOf is the page of what one request asked: the families of the daemon,
 // with the series of one module.
-func metricsOf(t Target, all Results) web.Exposition {
+func metricsOf(t Target, all Results) *collector.Exposition {
 	probes := collector.NewProbes(time.Now)
 	e := t.Endpoint
 	info := collector.EndpointInfo{
@@ -258,7 +292,7 @@ func (k *keptProber) take(ctx context.Context, limit time.Duration) error {
 	case k.slot <- struct{}{}:
 		return nil
 	case <-late.C:
-		return &web.Refusal{Busy: true, Reason: fmt.Sprintf("another probe of this endpoint and module did not end within %s", limit)}
+		return &Refusal{Busy: true, Reason: fmt.Sprintf("another probe of this endpoint and module did not end within %s", limit)}
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 // FuzzHandler checks that no request panics, that every answer has the headers,
@@ -17,8 +19,8 @@ import (
 func FuzzHandler(f *testing.F) {
 	s := newSiteWith(f, everything, func(o *Options) {
 		o.Reload = func(context.Context) error { return errors.New("no paper") }
-		o.Prober = proberFunc(func(context.Context, ProbeRequest) (*ProbeAnswer, error) {
-			return nil, &Refusal{Reason: "no"}
+		o.Prober = proberFunc(func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
+			return nil, &fleet.Refusal{Reason: "no"}
 		})
 	})
 	s.Close() // streams would not end

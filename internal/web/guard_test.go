@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 // client is what sends a request, by the headers that it sends.
@@ -71,7 +73,7 @@ func countedSite(t *testing.T, hosts ...string) (base string, probes, reloads *a
 	s := newSiteWith(t, everything, func(o *Options) {
 		o.Hosts = hosts
 		o.Reload = func(context.Context) error { reloads.Add(1); return nil }
-		o.Prober = proberFunc(func(context.Context, ProbeRequest) (*ProbeAnswer, error) {
+		o.Prober = proberFunc(func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			probes.Add(1)
 			return answer(), nil
 		})

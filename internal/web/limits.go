@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 // maxWait is how long a request waits for a slot.
@@ -13,7 +15,7 @@ const maxWait = 5 * time.Second
 // slots lets a few requests run at once; a further one waits.
 type slots chan struct{}
 
-// acquire waits for a slot, which release gives back. The error is a Refusal that says
+// acquire waits for a slot, which release gives back. The error is a fleet.Refusal that says
 // why there is none.
 func (s slots) acquire(ctx context.Context, limit time.Duration) error {
 	late := time.NewTimer(limit)
@@ -22,7 +24,7 @@ func (s slots) acquire(ctx context.Context, limit time.Duration) error {
 	case s <- struct{}{}:
 		return nil
 	case <-late.C:
-		return &Refusal{Busy: true, Reason: fmt.Sprintf("%d such requests are running, and none ended within %s", cap(s), limit)}
+		return &fleet.Refusal{Busy: true, Reason: fmt.Sprintf("%d such requests are running, and none ended within %s", cap(s), limit)}
 	case <-ctx.Done():
 		return canceled()
 	}
@@ -33,8 +35,8 @@ func (s slots) release() { <-s }
 // canceled refuses a request that ends early. Mostly its client is gone and
 // sees nothing of it; at the end of the program it must not take an empty
 // answer for a good one.
-func canceled() *Refusal {
-	return &Refusal{Busy: true, Reason: "the request was canceled, or the exporter is shutting down"}
+func canceled() *fleet.Refusal {
+	return &fleet.Refusal{Busy: true, Reason: "the request was canceled, or the exporter is shutting down"}
 }
 
 const (

@@ -15,6 +15,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/common/version"
+
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 const (
@@ -144,7 +146,7 @@ func (h *mcpHandler) callExplain(in mcpEndpoint) (any, error) {
 // callProbe answers with the report for people. It takes a slot of the page /probe.
 func (h *mcpHandler) callProbe(ctx context.Context, _ *mcp.CallToolRequest, in mcpProbe) (*mcp.CallToolResult, any, error) {
 	ctx = ctx.Value(requestContext{}).(context.Context)
-	answer, err := h.probes.probe(ctx, ProbeRequest{Target: in.Target, Module: in.Module, Limit: maxMCPProbe})
+	answer, err := h.probes.probe(ctx, fleet.ProbeRequest{Target: in.Target, Module: in.Module, Limit: maxMCPProbe})
 	if ctx.Err() != nil {
 		err = canceled()
 	}
@@ -152,7 +154,7 @@ func (h *mcpHandler) callProbe(ctx context.Context, _ *mcp.CallToolRequest, in m
 	if err == nil {
 		err = answer.Report(&report)
 	}
-	if _, ok := errors.AsType[*Refusal](err); ok {
+	if _, ok := errors.AsType[*fleet.Refusal](err); ok {
 		return nil, nil, err
 	}
 	if err != nil {

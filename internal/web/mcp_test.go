@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/status"
@@ -223,22 +224,22 @@ func TestMCPExplain(t *testing.T) {
 }
 
 func TestMCPProbe(t *testing.T) {
-	var asked ProbeRequest
+	var asked fleet.ProbeRequest
 	var fails error
 	session, s := mcpSite(t, func(o *Options) {
-		o.Prober = proberFunc(func(_ context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+		o.Prober = proberFunc(func(_ context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			asked = r
 			return answer(), fails
 		})
 	})
 	text, bad := call(t, session, "probe", object{"target": "a", "module": "m"})
-	if diff := cmp.Diff(ProbeRequest{Target: "a", Module: "m"}, asked, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Limit" }, cmp.Ignore())); diff != "" || bad || text != "report\n" {
+	if diff := cmp.Diff(fleet.ProbeRequest{Target: "a", Module: "m"}, asked, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Limit" }, cmp.Ignore())); diff != "" || bad || text != "report\n" {
 		t.Errorf("got %q, asked (-want +got):\n%s", text, diff)
 	}
 	if asked.Limit <= 50*time.Second || asked.Limit > 55*time.Second { // of which the wait for a slot is taken
 		t.Errorf("limit %s", asked.Limit)
 	}
-	fails = &Refusal{Forbidden: true, Reason: "not that host"}
+	fails = &fleet.Refusal{Forbidden: true, Reason: "not that host"}
 	wantRefused(t, session, "probe", object{"target": "http://h"}, "not that host")
 	fails = errors.New("read /secret/file: gone")
 	wantRefused(t, session, "probe", object{"target": "a"}, "the probe could not be run: see the log")
@@ -252,7 +253,7 @@ func TestMCPProbeEndsWithItsRequest(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan struct{})
 	s := newSiteWith(t, everything, func(o *Options) {
 		o.MCP = true
-		o.Prober = proberFunc(func(ctx context.Context, _ ProbeRequest) (*ProbeAnswer, error) {
+		o.Prober = proberFunc(func(ctx context.Context, _ fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			close(begun)
 			<-ctx.Done()
 			close(ended)

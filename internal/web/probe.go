@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 const (
@@ -36,43 +38,10 @@ const (
 // Prober probes once, for the page /probe.
 type Prober interface {
 	// Probe probes once, whatever comes out, and ends at the latest with ctx.
-	// An error means that it did not probe; a *Refusal says what is wrong with
+	// An error means that it did not probe; a *fleet.Refusal says what is wrong with
 	// the request.
-	Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error)
+	Probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error)
 }
-
-// ProbeRequest is what to probe, as the client asks; "" is not given.
-type ProbeRequest struct {
-	// Target is the name or the URL of an endpoint.
-	Target string
-	// Module, API and Model replace the defaults.
-	Module, API, Model string
-	// Limit is how long the probe may take at most; 0 is as long as the module
-	// allows.
-	Limit time.Duration
-}
-
-// ProbeAnswer is the result of one probe.
-type ProbeAnswer struct {
-	// Metrics are the metrics of this probe alone.
-	Metrics Exposition
-	// Report writes the result for people.
-	Report func(io.Writer) error
-	// TimedOut reports that the target did not answer in time.
-	TimedOut bool
-}
-
-// Refusal is a probe that is not run, and why.
-type Refusal struct {
-	// Forbidden is a target that is not allowed, and Busy a probe that got no slot.
-	// Anything else is a bad request.
-	Forbidden, Busy bool
-	// Reason is for the client: one line without secrets.
-	Reason string
-}
-
-// Error returns the reason.
-func (r *Refusal) Error() string { return r.Reason }
 
 // probeHandler answers /probe?target=&module=&api=&model=&debug=true. A probe
 // costs money: to a browser, which any page can make send a GET, the answer is a
@@ -125,7 +94,7 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // probe waits for its slot, which the limit includes.
-func (h *probeHandler) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+func (h *probeHandler) probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 	start := time.Now()
 	wait := maxWait
 	if r.Limit > 0 {
@@ -155,7 +124,7 @@ func (h *probeHandler) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer,
 
 // refuse answers a request without a probe.
 func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
-	refusal, ok := errors.AsType[*Refusal](err)
+	refusal, ok := errors.AsType[*fleet.Refusal](err)
 	switch {
 	case ok && refusal.Forbidden:
 		plainText(w, http.StatusForbidden, refusal.Reason)
@@ -171,7 +140,7 @@ func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
 
 // write writes the metrics or, to find out why they are what they are, the
 // report with the metrics as text below it.
-func (h *probeHandler) write(w http.ResponseWriter, r *http.Request, a *ProbeAnswer) error {
+func (h *probeHandler) write(w http.ResponseWriter, r *http.Request, a *fleet.ProbeAnswer) error {
 	format := expfmt.NegotiateAccept(r.Header, h.formats...)
 	if r.URL.Query().Get("debug") != "true" {
 		w.Header().Set("Content-Type", string(format))
@@ -188,10 +157,10 @@ func (h *probeHandler) write(w http.ResponseWriter, r *http.Request, a *ProbeAns
 }
 
 // probeRequest reads what the client asks.
-func probeRequest(r *http.Request) (ProbeRequest, error) {
+func probeRequest(r *http.Request) (fleet.ProbeRequest, error) {
 	q := r.URL.Query()
 	limit, err := scrapeLimit(r.Header)
-	request := ProbeRequest{
+	request := fleet.ProbeRequest{
 		Target: q.Get("target"), Module: q.Get("module"), API: q.Get("api"), Model: q.Get("model"), Limit: limit,
 	}
 	if err == nil && request.Target == "" {

@@ -18,12 +18,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 // proberFunc probes.
-type proberFunc func(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error)
+type proberFunc func(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error)
 
-func (f proberFunc) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+func (f proberFunc) Probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 	return f(ctx, r)
 }
 
@@ -34,8 +36,8 @@ func newProbeSite(t *testing.T, probe proberFunc) *site {
 }
 
 // answer is the result of a probe, in the words of the test.
-func answer() *ProbeAnswer {
-	return &ProbeAnswer{
+func answer() *fleet.ProbeAnswer {
+	return &fleet.ProbeAnswer{
 		Metrics: metricsFunc(func(w io.Writer, format expfmt.Format) error {
 			_, err := fmt.Fprintf(w, "metrics as %s\n", format)
 			return err
@@ -48,11 +50,11 @@ func answer() *ProbeAnswer {
 }
 
 func TestProbeRequest(t *testing.T) {
-	f := func(query string, want ProbeRequest, header ...string) {
+	f := func(query string, want fleet.ProbeRequest, header ...string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) { // so that the wait for a slot takes no time
-			var got ProbeRequest
-			s := newProbeSite(t, func(_ context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+			var got fleet.ProbeRequest
+			s := newProbeSite(t, func(_ context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 				got = r
 				return answer(), nil
 			})
@@ -64,18 +66,18 @@ func TestProbeRequest(t *testing.T) {
 			}
 		})
 	}
-	f("target=a", ProbeRequest{Target: "a"})
+	f("target=a", fleet.ProbeRequest{Target: "a"})
 	f("target=http%3A%2F%2Fh%3A1%2Fv1&module=m&api=x&model=o%2Fp&debug=false",
-		ProbeRequest{Target: "http://h:1/v1", Module: "m", API: "x", Model: "o/p"})
-	f("target=a", ProbeRequest{Target: "a", Limit: 9500 * time.Millisecond}, scrapeTimeoutHeader, "10")
-	f("target=a", ProbeRequest{Target: "a", Limit: 2 * time.Second}, scrapeTimeoutHeader, "2.500000")
-	f("target=a", ProbeRequest{Target: "a", Limit: 24*time.Hour - scrapeMargin}, scrapeTimeoutHeader, "+Inf")
+		fleet.ProbeRequest{Target: "http://h:1/v1", Module: "m", API: "x", Model: "o/p"})
+	f("target=a", fleet.ProbeRequest{Target: "a", Limit: 9500 * time.Millisecond}, scrapeTimeoutHeader, "10")
+	f("target=a", fleet.ProbeRequest{Target: "a", Limit: 2 * time.Second}, scrapeTimeoutHeader, "2.500000")
+	f("target=a", fleet.ProbeRequest{Target: "a", Limit: 24*time.Hour - scrapeMargin}, scrapeTimeoutHeader, "+Inf")
 }
 
 func TestProbeRefusals(t *testing.T) {
 	f := func(query string, err error, status int, want string, header ...string) {
 		t.Helper()
-		s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) { return nil, err })
+		s := newProbeSite(t, func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return nil, err })
 		resp := s.ask(http.MethodGet, "/probe"+query, header...)
 		if body := readAll(t, resp.Body); resp.StatusCode != status || body != want+"\n" {
 			t.Errorf("%s: status %d, %q, want %d, %q", query, resp.StatusCode, body, status, want)
@@ -88,12 +90,12 @@ func TestProbeRefusals(t *testing.T) {
 		f("?target=a", none, 400,
 			fmt.Sprintf("header X-Prometheus-Scrape-Timeout-Seconds is %q: want more than 0.5 seconds", header), scrapeTimeoutHeader, header)
 	}
-	f("?target=a", &Refusal{Reason: "no such endpoint"}, 400, "no such endpoint")
-	f("?target=a", fmt.Errorf("wrapped: %w", &Refusal{Reason: "no such endpoint"}), 400, "no such endpoint")
-	f("?target=a", &Refusal{Forbidden: true, Reason: "not that host"}, 403, "not that host")
+	f("?target=a", &fleet.Refusal{Reason: "no such endpoint"}, 400, "no such endpoint")
+	f("?target=a", fmt.Errorf("wrapped: %w", &fleet.Refusal{Reason: "no such endpoint"}), 400, "no such endpoint")
+	f("?target=a", &fleet.Refusal{Forbidden: true, Reason: "not that host"}, 403, "not that host")
 	f("?target=a", errors.New("read /secret/file: gone"), 503, "the probe could not be run: see the log")
 
-	s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) { return nil, none })
+	s := newProbeSite(t, func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return nil, none })
 	for _, method := range []string{http.MethodPut, http.MethodHead} {
 		resp := s.ask(method, "/probe?target=a")
 		if resp.StatusCode != http.StatusMethodNotAllowed || s.log.Len() > 0 {
@@ -106,7 +108,7 @@ func TestProbeRefusals(t *testing.T) {
 }
 
 func TestProbeAnswer(t *testing.T) {
-	s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) { return answer(), nil })
+	s := newProbeSite(t, func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return answer(), nil })
 	f := func(query, accept, contentType, body string) {
 		t.Helper()
 		resp := s.ask(http.MethodGet, "/probe?target=a"+query, "Accept", accept)
@@ -122,7 +124,7 @@ func TestProbeAnswer(t *testing.T) {
 
 // TestProbeAnswerThatBreaks must not be taken for the whole.
 func TestProbeAnswerThatBreaks(t *testing.T) {
-	s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) {
+	s := newProbeSite(t, func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 		a := answer()
 		a.Metrics = metricsFunc(func(io.Writer, expfmt.Format) error { return errors.New("broken") })
 		return a, nil
@@ -155,7 +157,7 @@ func TestProbesAtOnce(t *testing.T) {
 			most = max(most, running)
 			enter <- running
 		}
-		s := newProbeSite(t, func(_ context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+		s := newProbeSite(t, func(_ context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			count(1)
 			defer count(-1)
 			if r.Limit != 0 && r.Limit != 6*time.Second {
@@ -192,7 +194,7 @@ func TestProbesAtOnce(t *testing.T) {
 // TestLongProbe takes longer than the server allows for other pages.
 func TestLongProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newProbeSite(t, func(ctx context.Context, _ ProbeRequest) (*ProbeAnswer, error) {
+		s := newProbeSite(t, func(ctx context.Context, _ fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			select {
 			case <-time.After(time.Minute):
 				return answer(), nil
@@ -209,7 +211,7 @@ func TestLongProbe(t *testing.T) {
 
 // TestClientGone ends the probe with the request.
 func TestClientGone(t *testing.T) {
-	s := newProbeSite(t, func(ctx context.Context, _ ProbeRequest) (*ProbeAnswer, error) {
+	s := newProbeSite(t, func(ctx context.Context, _ fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 		<-ctx.Done()
 		return answer(), nil
 	})
@@ -228,7 +230,7 @@ func TestClientGone(t *testing.T) {
 func TestHungTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mended atomic.Bool
-		s := newProbeSite(t, func(_ context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+		s := newProbeSite(t, func(_ context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			a := answer()
 			if strings.HasPrefix(r.Target, "hung") && !mended.Load() {
 				time.Sleep(30 * time.Second)
@@ -269,7 +271,7 @@ func TestHungTargets(t *testing.T) {
 // TestNoTurn answers in time where the probes before take longer.
 func TestNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newProbeSite(t, func(context.Context, ProbeRequest) (*ProbeAnswer, error) {
+		s := newProbeSite(t, func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			time.Sleep(time.Minute)
 			return answer(), nil
 		})

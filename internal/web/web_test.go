@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
@@ -196,7 +197,7 @@ func everything(o *Options) {
 	o.Info = func() Info { return Info{Version: "1.2.3"} }
 	o.Config = func() ([]byte, error) { return []byte("endpoints: []\n"), nil }
 	o.Reload = func(context.Context) error { return nil }
-	o.Prober = proberFunc(func(context.Context, ProbeRequest) (*ProbeAnswer, error) { return answer(), nil })
+	o.Prober = proberFunc(func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return answer(), nil })
 }
 
 // allPaths returns a path of every route of a server with everything.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
@@ -109,23 +110,23 @@ func TestNoLinksWithoutAddresses(t *testing.T) {
 
 // once answers probes on request.
 type once struct {
-	asked chan web.ProbeRequest
+	asked chan fleet.ProbeRequest
 	err   error
 }
 
-func (o *once) Probe(_ context.Context, r web.ProbeRequest) (*web.ProbeAnswer, error) {
+func (o *once) Probe(_ context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 	o.asked <- r
 	if o.err != nil {
 		return nil, o.err
 	}
-	return &web.ProbeAnswer{Metrics: fake.NoMetrics{}, Report: func(w io.Writer) error {
+	return &fleet.ProbeAnswer{Metrics: fake.NoMetrics{}, Report: func(w io.Writer) error {
 		_, err := io.WriteString(w, "success <b>TTFT</b> 85 ms\n")
 		return err
 	}}, nil
 }
 
 func TestProbeNow(t *testing.T) {
-	prober := &once{asked: make(chan web.ProbeRequest, 1)}
+	prober := &once{asked: make(chan fleet.ProbeRequest, 1)}
 	s := serveWith(t, func(c *fake.Content) { c.Prober = prober }, fake.Fleet()[3])
 	p := open(t, s.URL, "/endpoint/code%2F70b", laptop)
 	p.await("document.querySelector('.probes summary')")
@@ -139,7 +140,7 @@ func TestProbeNow(t *testing.T) {
 	if r := <-prober.asked; r.Target != "code/70b" || r.Module != "pairs" {
 		t.Errorf("probed %+v", r)
 	}
-	prober.err = &web.Refusal{Busy: true, Reason: "the budget has no room for a probe"}
+	prober.err = &fleet.Refusal{Busy: true, Reason: "the budget has no room for a probe"}
 	p.tolerate() // a status that is not 200
 	p.script("document.querySelector('.buttons button').click()")
 	p.awaitText(".answer", "the budget has no room for a probe")
