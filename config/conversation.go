@@ -7,9 +7,9 @@ const MaxTurns = 8
 // its answer: the text of the user and the template around both messages.
 const turnTokens = 128
 
-// isRelated reports whether a run asks several requests, one after the other, whose
+// IsRelated reports whether a run asks several requests, one after the other, whose
 // prompts begin alike.
-func (p Prefix) isRelated() bool { return p == PrefixPaired || p == PrefixConversation }
+func (p Prefix) IsRelated() bool { return p == PrefixPaired || p == PrefixConversation }
 
 // TurnsBefore returns how many tokens more the prompt of a turn may have than that
 // of the first turn, which is 1: the turns before it, with their answers.

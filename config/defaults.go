@@ -118,28 +118,20 @@ func (g *Global) setDefaults(r *report, p path) {
 }
 
 func (m *Module) setDefaults(r *report, p path, def Module) {
-	if m.TrackModel {
-		def.Interval, def.OutputTokens = model.Duration(15*time.Minute), Tokens(1)
-	}
+	orDefault(r, p.key("tool_call"), &m.ToolCall, def.ToolCall)
+	orDefault(r, p.key("structured"), &m.Structured, def.Structured)
+	m.Ask().setDefaults(&def)
 	orDefault(r, p.key("interval"), &m.Interval, def.Interval)
 	orDefault(r, p.key("timeout"), &m.Timeout, def.Timeout)
 	orDefault(r, p.key("concurrency"), &m.Concurrency, def.Concurrency)
 	orDefault(r, p.key("connection"), &m.Connection, def.Connection)
-	orDefault(r, p.key("tool_call"), &m.ToolCall, def.ToolCall)
-	orDefault(r, p.key("structured"), &m.Structured, def.Structured)
-	if m.generatesPrompts() {
-		orDefault(r, p.key("input_tokens"), &m.InputTokens, def.InputTokens)
-		orDefault(r, p.key("batch_size"), &m.BatchSize, def.BatchSize)
-		orDefault(r, p.key("prefix"), &m.Prefix, def.Prefix)
-	} else {
-		orDefault(r, p.key("prefix"), &m.Prefix, PrefixWarm)
-	}
+	orDefault(r, p.key("input_tokens"), &m.InputTokens, def.InputTokens)
+	orDefault(r, p.key("batch_size"), &m.BatchSize, def.BatchSize)
+	orDefault(r, p.key("prefix"), &m.Prefix, def.Prefix)
 	if m.Prefix == PrefixConversation {
 		orDefault(r, p.key("turns"), &m.Turns, defaultTurns)
 	}
-	if m.reference() == "" {
-		orDefault(r, p.key("output_tokens"), &m.OutputTokens, def.OutputTokens)
-	}
+	orDefault(r, p.key("output_tokens"), &m.OutputTokens, def.OutputTokens)
 	if m.Traffic != nil {
 		m.Traffic.setDefaults(r, p.key("traffic"))
 	}
@@ -323,13 +315,11 @@ func Presets() []Preset {
 		{"embedding", "a batch of texts to embed or to rank", func(*Module) {}},
 		{"tool-call", "a call of a function, as an agent asks for", func(m *Module) {
 			m.Interval = model.Duration(5 * time.Minute)
-			m.ToolCall, m.Prefix = true, PrefixWarm
-			m.InputTokens, m.OutputTokens = Lengths{}, formTokens()
+			m.ToolCall, m.OutputTokens = true, formTokens()
 		}},
 		{"structured", "an answer in JSON by a schema", func(m *Module) {
 			m.Interval = model.Duration(5 * time.Minute)
-			m.Structured, m.Prefix = true, PrefixWarm
-			m.InputTokens, m.OutputTokens = Lengths{}, formTokens()
+			m.Structured, m.OutputTokens = true, formTokens()
 		}},
 	}
 }

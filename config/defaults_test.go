@@ -142,6 +142,7 @@ func presetTable() string {
 	b.WriteString("| module | purpose | `input_tokens` | `output_tokens` | besides | objectives |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range Presets() {
 		m := moduleDefaults(p.Name, Global{})
+		m.Ask().setDefaults(&m)
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", p.Name, p.Purpose,
 			inputOf(&m), flow(m.OutputTokens), listed(besides(&m)), listed(objectives(m.PresetSLO)))
 	}
@@ -151,7 +152,7 @@ func presetTable() string {
 // inputOf is the lengths of the prompts of a module; nothing where they are not made
 // to length.
 func inputOf(m *Module) string {
-	if !m.generatesPrompts() {
+	if !m.Ask().ToLength() {
 		return ""
 	}
 	return flow(m.InputTokens)

@@ -2,10 +2,12 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -57,6 +59,29 @@ func (l Lengths) Mean() int {
 		weights += w.Weight
 	}
 	return int(math.Round(sum / weights))
+}
+
+// Words returns the lengths in a few words; "-" for none.
+func (l Lengths) Words() string {
+	switch {
+	case l.IsZero():
+		return "-"
+	case len(l.Mix) > 0:
+		var all []string
+		for _, w := range l.Mix {
+			all = append(all, fmt.Sprintf("%d (%g)", w.Tokens, w.Weight))
+		}
+		return strings.Join(all, " or ")
+	}
+	return joinInts(l.Ladder)
+}
+
+func joinInts(all []int) string {
+	var texts []string
+	for _, n := range all {
+		texts = append(texts, strconv.Itoa(n))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // IsZero reports whether there is no length.

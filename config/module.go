@@ -1,7 +1,6 @@
 package config
 
 import (
-	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -166,7 +165,7 @@ func (m *Module) validate(r *report, p path) {
 	if n := len(m.InputTokens.rungs()) * len(m.OutputTokens.rungs()); n > maxRungs {
 		r.errorf(p.key("output_tokens"), "%d pairs of input_tokens and output_tokens, more than %d", n, maxRungs)
 	}
-	if m.generatesPrompts() || r.written(p.key("batch_size")) {
+	if m.Ask().ToLength() || r.written(p.key("batch_size")) {
 		validateRange(r, p.key("batch_size"), m.BatchSize, 1, maxBatchSize)
 	}
 	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired, PrefixConversation)
@@ -176,7 +175,7 @@ func (m *Module) validate(r *report, p path) {
 	m.validateLengths(r, p)
 	m.validateTurns(r, p)
 	m.validateTraffic(r, p)
-	m.validatePrompts(r, p)
+	m.validateAsk(r, p)
 	m.validateAnswers(r, p)
 	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
 	m.validateSLO(r, p.key("slo"))
@@ -223,120 +222,6 @@ func (m *Module) Rungs() []Rung {
 // maxPromptBytes bounds the text of a prompt.
 const maxPromptBytes = 1 << 20
 
-// promptKeys lists the keys by which a module has other prompts than generated
-// ones; more than one is a mistake.
-func (m *Module) promptKeys() []string {
-	var keys []string
-	for _, a := range []struct {
-		key string
-		set bool
-	}{
-		{"prompt", m.Prompt != ""},
-		{"prompts_file", m.PromptsFile != ""},
-		{"questions", m.Questions},
-		{"reference_logprob", m.ReferenceLogprob},
-		{"track_model", m.TrackModel},
-		{"reference_texts", m.ReferenceTexts},
-		{"tool_call", m.ToolCall},
-		{"structured", m.Structured},
-	} {
-		if a.set {
-			keys = append(keys, a.key)
-		}
-	}
-	return keys
-}
-
-// generatesPrompts reports whether the prompts of the module are generated to the
-// wanted length, as they are unless it has others.
-func (m *Module) generatesPrompts() bool { return len(m.promptKeys()) == 0 }
-
-// ChecksAnswers reports whether the module knows what its answers should be.
-func (m *Module) ChecksAnswers() bool {
-	expected := m.Expect != nil || m.Questions || m.asksForForm()
-	for _, prompt := range m.Prompts {
-		expected = expected || prompt.Expected != ""
-	}
-	return expected
-}
-
-// asksForForm reports whether the module asks for a call of a tool or for JSON.
-func (m *Module) asksForForm() bool { return m.ToolCall || m.Structured }
-
-// validatePrompts checks the prompts, and that the other keys have a meaning with
-// them.
-func (m *Module) validatePrompts(r *report, p path) {
-	if prompt := p.key("prompt"); r.written(prompt) {
-		if problem := textProblem(m.Prompt); problem != "" {
-			r.errorf(prompt, "%s", problem)
-		}
-	}
-	if r.written(p.key("prompts_file")) && m.PromptsFile == "" {
-		r.errorf(p.key("prompts_file"), "an empty file name")
-	}
-	keys := m.promptKeys()
-	if len(keys) == 0 {
-		return
-	}
-	for _, other := range keys[1:] {
-		r.errorf(p.key(other), "excludes %s", keys[0])
-	}
-	for _, key := range []string{"input_tokens", "batch_size"} {
-		if r.written(p.key(key)) {
-			r.errorf(p.key(key), "has no effect with %s", keys[0])
-		}
-	}
-	if m.Prefix != PrefixWarm {
-		r.errorf(p.key("prefix"), "want warm with %s, or leave the key out: the same text is sent again", keys[0])
-	}
-	if reference := m.reference(); reference != "" {
-		m.validateReference(r, p, reference)
-	}
-	if m.TrackModel {
-		m.validateTracking(r, p)
-	}
-}
-
-// TrackedAnswers returns how many of the latest answers without log-probabilities
-// track_model compares with those before them: a day's, at least 96 and at most 480.
-func (m *Module) TrackedAnswers() int {
-	const least, most = 96, 480
-	interval := max(time.Duration(m.Interval), time.Second)
-	return min(max(int(24*time.Hour/interval), least), most)
-}
-
-// validateTracking rejects keys that would change what is compared.
-func (m *Module) validateTracking(r *report, p path) {
-	if at := p.key("output_tokens"); r.written(at) && m.OutputTokens.Max() != 1 {
-		r.errorf(at, "has no effect with track_model, which asks for one token")
-	}
-	if len(m.Concurrency) > 0 {
-		r.errorf(p.key("concurrency"), "excludes track_model")
-	}
-}
-
-// reference returns the key by which the module asks for no answer but for what the
-// endpoint makes of a fixed text; "" is none.
-func (m *Module) reference() string {
-	switch {
-	case m.ReferenceLogprob:
-		return "reference_logprob"
-	case m.ReferenceTexts:
-		return "reference_texts"
-	}
-	return ""
-}
-
-// validateReference rejects keys that need an answer.
-func (m *Module) validateReference(r *report, p path, reference string) {
-	if at := p.key("output_tokens"); r.written(at) {
-		r.errorf(at, "has no effect with %s, which asks for no answer", reference)
-	}
-	if len(m.Concurrency) > 0 {
-		r.errorf(p.key("concurrency"), "excludes %s", reference)
-	}
-}
-
 // textProblem returns what is wrong with the text of a prompt; "" if nothing is.
 func textProblem(text string) string {
 	switch {
@@ -350,37 +235,13 @@ func textProblem(text string) string {
 	return ""
 }
 
-// validateAnswers checks what is done with the answers.
-func (m *Module) validateAnswers(r *report, p path) {
-	if m.Expect != nil {
-		if m.Prompt == "" && !r.failed[p.key("prompt")] {
-			r.errorf(p.key("expect"), "needs prompt; prompts_file, questions, tool_call and structured have answers of their own")
-		}
-		m.Expect.validate(r, p.key("expect"))
-	}
-	if m.LogAnswers && m.Expect == nil && m.PromptsFile == "" && !m.Questions && !m.asksForForm() {
-		r.errorf(p.key("log_answers"), "needs expect, prompts_file, questions, tool_call or structured: no other answer is checked")
-	}
-	switch fingerprint := p.key("fingerprint"); {
-	case !m.Fingerprint:
-	case m.reference() != "":
-		r.errorf(fingerprint, "has no effect with %s, which is watched without it", m.reference())
-	case m.TrackModel:
-		r.errorf(fingerprint, "has no effect with track_model, which watches what the reply says about its model without it")
-	case m.Prompt == "" && !m.Questions && !r.failed[p.key("prompt")]:
-		r.errorf(fingerprint, "needs prompt or questions: other answers differ each time")
-	case len(m.OutputTokens.Ladder) > 1 || len(m.OutputTokens.Mix) > 1:
-		r.errorf(fingerprint, "needs a single output_tokens: answers of other lengths differ")
-	}
-}
-
 // several reports whether there is more than one length.
 func several(l Lengths) bool { return len(l.Ladder) > 1 || len(l.Mix) > 1 }
 
 // validateLengths rejects several lengths where estimates would mix them.
 func (m *Module) validateLengths(r *report, p path) {
 	const hint = "several lengths beside %s; give each a module of its own"
-	if several(m.InputTokens) && m.Prefix.isRelated() {
+	if several(m.InputTokens) && m.Prefix.IsRelated() {
 		r.errorf(p.key("input_tokens"), hint, "prefix: "+string(m.Prefix))
 	}
 	if several(m.OutputTokens) && m.Prefix == PrefixConversation {
@@ -404,7 +265,7 @@ func (m *Module) validateConcurrency(r *report, p path) {
 		r.errorf(at, "an empty list; leave the key out for one request")
 	case n > maxLevels:
 		r.errorf(at, "%d levels, more than %d", n, maxLevels)
-	case n > 0 && m.Prefix.isRelated():
+	case n > 0 && m.Prefix.IsRelated():
 		r.errorf(at, "excludes prefix: %s", m.Prefix)
 	case n > 0 && m.Connection == ConnectionReuse:
 		r.errorf(at, "excludes connection: reuse")

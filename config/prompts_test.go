@@ -35,8 +35,8 @@ func TestPromptsFile(t *testing.T) {
 func TestChecksAnswers(t *testing.T) {
 	f := func(m Module, toLength, checks bool) {
 		t.Helper()
-		if m.generatesPrompts() != toLength || m.ChecksAnswers() != checks {
-			t.Errorf("%+v: to length %t, checks %t; want %t, %t", m, m.generatesPrompts(), m.ChecksAnswers(), toLength, checks)
+		if m.Ask().ToLength() != toLength || m.ChecksAnswers() != checks {
+			t.Errorf("%+v: to length %t, checks %t; want %t, %t", m, m.Ask().ToLength(), m.ChecksAnswers(), toLength, checks)
 		}
 	}
 	f(Module{}, true, false)

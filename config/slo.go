@@ -60,8 +60,8 @@ func (s *SLO) validate(r *report, p path) {
 // `slo` means nothing, as no probe can count against it; "" where probes do.
 func (m *Module) uncounted(key string) string {
 	switch {
-	case m.reference() != "" && key != "e2e" && key != "objective":
-		return m.reference() + ", which asks for no answer"
+	case m.Ask().NoAnswer && key != "e2e" && key != "objective":
+		return m.Ask().Key + ", which asks for no answer"
 	case m.Arrivals != nil:
 		return "arrivals, which have no knee"
 	case !m.Judged() && key != "ttft":
@@ -139,7 +139,7 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 	case m.PresetSLO != nil:
 		slo = *m.PresetSLO
 	}
-	if m.reference() != "" || m.Arrivals != nil {
+	if m.Ask().NoAnswer || m.Arrivals != nil {
 		slo.TTFT, slo.TPOT, slo.Fluidity, slo.CountWaiting = 0, 0, 0, false
 	}
 	return slo

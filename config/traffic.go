@@ -39,8 +39,8 @@ func (m *Module) validateTraffic(r *report, p path) {
 	at := p.key("traffic")
 	validateRange(r, at.key("max_input_tokens"), m.Traffic.MaxInputTokens, 1, maxInputTokens)
 	validateRange(r, at.key("max_output_tokens"), m.Traffic.MaxOutputTokens, 1, maxOutputTokens)
-	if keys := m.promptKeys(); len(keys) > 0 {
-		r.errorf(at, "excludes %s", keys[0])
+	if a := m.Ask(); !a.ToLength() {
+		r.errorf(at, "excludes %s", a.Key)
 	} else if m.Prefix != PrefixCold {
 		r.errorf(at, "excludes prefix: %s", m.Prefix)
 	}

@@ -115,7 +115,7 @@ func (p *Prober) newResult(due time.Time) *result.Result {
 		RateLimit:  api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown},
 		RetryAfter: result.Absent,
 	}
-	if p.module.Prefix == config.PrefixPaired || p.module.Prefix == config.PrefixConversation { // until a later one says otherwise
+	if p.module.Prefix.IsRelated() { // until a later one says otherwise
 		r.Prefix = string(config.PrefixCold)
 	}
 	if len(p.module.Concurrency) > 0 { // until a later level says otherwise

@@ -151,64 +151,12 @@ func printModules(out io.Writer, modules map[string]*config.Module) error {
 	for _, name := range slices.Sorted(maps.Keys(modules)) {
 		m := modules[name]
 		fmt.Fprintf(&text, "%s\n", strings.TrimSuffix(name+": "+purposes[name], ": "))
-		fmt.Fprintf(&text, "  every %s: %s, output %s, objective %s\n", m.Interval, whatIsAsked(m), lengthsText(m.OutputTokens), objectiveText(m))
+		fmt.Fprintf(&text, "  every %s: %s, output %s, objective %s\n", m.Interval, m.WhatIsAsked(), m.OutputTokens.Words(), objectiveText(m))
 	}
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return fmt.Errorf("print the modules: %w", err)
 	}
 	return nil
-}
-
-// whatIsAsked is what a module sends, in a few words.
-func whatIsAsked(m *config.Module) string {
-	var asked string
-	switch {
-	case m.Prompt != "":
-		asked = "a prompt"
-	case m.PromptsFile != "":
-		asked = fmt.Sprintf("%d prompts", len(m.Prompts))
-	case m.Questions:
-		asked = "the built-in questions"
-	case m.TrackModel:
-		return "one word"
-	case m.ReferenceLogprob:
-		return "the score of a passage"
-	case m.ReferenceTexts:
-		return "the reference texts"
-	case m.ToolCall:
-		asked = "a call of a tool"
-	case m.Structured:
-		asked = "JSON by a schema"
-	default:
-		asked = lengthsText(m.InputTokens) + " tokens, " + string(m.Prefix)
-	}
-	if len(m.Concurrency) > 0 {
-		asked += fmt.Sprintf(", bursts of %s", joinInts(m.Concurrency))
-	}
-	return asked
-}
-
-// lengthsText is lengths in a few words; "-" for none.
-func lengthsText(l config.Lengths) string {
-	switch {
-	case l.IsZero():
-		return "-"
-	case len(l.Mix) > 0:
-		var all []string
-		for _, w := range l.Mix {
-			all = append(all, fmt.Sprintf("%d (%g)", w.Tokens, w.Weight))
-		}
-		return strings.Join(all, " or ")
-	}
-	return joinInts(l.Ladder)
-}
-
-func joinInts(all []int) string {
-	var texts []string
-	for _, n := range all {
-		texts = append(texts, fmt.Sprint(n))
-	}
-	return strings.Join(texts, ", ")
 }
 
 // objectiveText is what a module promises where the endpoint does not say

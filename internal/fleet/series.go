@@ -29,7 +29,7 @@ func variantOf(r *result.Result) variant { return variant{r.Prefix, r.Concurrenc
 // always asked, the others may be left out after a failure.
 func variantsOf(m *config.Module) []variant {
 	switch {
-	case m.Prefix == config.PrefixPaired, m.Prefix == config.PrefixConversation:
+	case m.Prefix.IsRelated():
 		return []variant{{string(config.PrefixCold), 0}, {string(config.PrefixWarm), 0}}
 	case len(m.Concurrency) > 0:
 		var all []variant

@@ -106,28 +106,11 @@ func (s *spending) most() schedule.Cost { return s.run().cost(s.price.At(time.No
 // run is what the requests of one run may have at most.
 func (s *spending) run() tokens {
 	var all tokens
-	for turn := range s.requests() {
+	for turn := range s.module.Requests() {
 		t := s.request(turn + 1)
 		all.input, all.output = all.input+t.input, all.output+t.output
 	}
 	return all
-}
-
-// requests is how many requests a run makes at most.
-func (s *spending) requests() int {
-	switch {
-	case s.module.Prefix == config.PrefixPaired:
-		return 2
-	case s.module.Prefix == config.PrefixConversation:
-		return s.module.Turns
-	case len(s.module.Concurrency) > 0:
-		n := 0
-		for _, level := range s.module.Concurrency {
-			n += level
-		}
-		return n
-	}
-	return 1
 }
 
 // request is what one request may have at most; of a conversation in that turn.

@@ -27,7 +27,7 @@ endpoints: [{url: http://a}]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"prompt"}, own.promptKeys()); diff != "" || own.Prompt != "text" {
+		if diff := cmp.Diff([]string{"prompt"}, own.asked()); diff != "" || own.Prompt != "text" {
 			t.Errorf("%s: asks %q %s", name, own.Prompt, diff)
 		}
 		r := newReport("f.yml")

@@ -1,0 +1,243 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
+// Ask is what the requests of a module ask: one of the workloads, each of which a module
+// asks for by one key. All that depends on it, and not on the server, is in its row.
+type Ask struct {
+	// Key is the key of the module that asks for it; "" is prompts that are generated to
+	// a length.
+	Key string
+
+	set   func(m *Module) bool
+	words func(m *Module) string // what is asked, in a few words
+	// right reports whether it is known what a right answer is; nil is never.
+	right func(m *Module) bool
+	// NoAnswer is a workload that asks for no answer, but for what the endpoint makes of
+	// a fixed text.
+	NoAnswer bool
+	// alone is a workload whose requests are no burst.
+	alone bool
+	// steady is a workload whose answers may be watched for changes; else watched says why
+	// that has no effect where it is more than that other answers differ each time.
+	steady  bool
+	watched string
+	// interval is the default of the interval, and output that of output_tokens; 0 is that
+	// of all modules.
+	interval time.Duration
+	output   int
+}
+
+// lengths are prompts that are generated to a length: what a module asks without a key.
+var lengths = Ask{words: func(m *Module) string { return m.InputTokens.Words() + " tokens, " + string(m.Prefix) }}
+
+// asks are the workloads with a key, in the order in which mistakes name them.
+var asks = []Ask{
+	{
+		Key: "prompt", set: func(m *Module) bool { return m.Prompt != "" }, words: plainly("a prompt"),
+		right: func(m *Module) bool { return m.Expect != nil }, steady: true,
+	},
+	{
+		Key: "prompts_file", set: func(m *Module) bool { return m.PromptsFile != "" },
+		words: func(m *Module) string { return fmt.Sprintf("%d prompts", len(m.Prompts)) }, right: (*Module).hasExpected,
+	},
+	{Key: "questions", set: func(m *Module) bool { return m.Questions }, words: plainly("the built-in questions"), right: always, steady: true},
+	{
+		Key: "reference_logprob", set: func(m *Module) bool { return m.ReferenceLogprob }, words: plainly("the score of a passage"),
+		NoAnswer: true, alone: true, watched: "which is watched without it",
+	},
+	{
+		Key: "track_model", set: func(m *Module) bool { return m.TrackModel }, words: plainly("one word"),
+		alone: true, watched: "which watches what the reply says about its model without it", interval: 15 * time.Minute, output: 1,
+	},
+	{
+		Key: "reference_texts", set: func(m *Module) bool { return m.ReferenceTexts }, words: plainly("the reference texts"),
+		NoAnswer: true, alone: true, watched: "which is watched without it",
+	},
+	{Key: "tool_call", set: func(m *Module) bool { return m.ToolCall }, words: plainly("a call of a tool"), right: always},
+	{Key: "structured", set: func(m *Module) bool { return m.Structured }, words: plainly("JSON by a schema"), right: always},
+}
+
+func always(*Module) bool { return true }
+
+func plainly(text string) func(*Module) string { return func(*Module) string { return text } }
+
+// Ask returns what the module asks.
+func (m *Module) Ask() *Ask {
+	for i := range asks {
+		if asks[i].set(m) {
+			return &asks[i]
+		}
+	}
+	return &lengths
+}
+
+// asked lists the keys by which the module asks something; more than one is a mistake.
+func (m *Module) asked() []string {
+	return asksWith(func(a *Ask) bool { return a.set(m) })
+}
+
+// asksWith lists the keys of some workloads.
+func asksWith(wanted func(a *Ask) bool) (keys []string) {
+	for i := range asks {
+		if wanted(&asks[i]) {
+			keys = append(keys, asks[i].Key)
+		}
+	}
+	return keys
+}
+
+// enumerate joins keys, at least one, with a word before the last.
+func enumerate(keys []string, word string) string {
+	last := len(keys) - 1
+	if last == 0 {
+		return keys[0]
+	}
+	return strings.Join(keys[:last], ", ") + " " + word + " " + keys[last]
+}
+
+// ToLength reports whether the prompts are generated to the wanted length.
+func (a *Ask) ToLength() bool { return a.Key == "" }
+
+// WhatIsAsked returns what a module sends, in a few words.
+func (m *Module) WhatIsAsked() string {
+	asked := m.Ask().words(m)
+	if len(m.Concurrency) > 0 {
+		asked += ", bursts of " + joinInts(m.Concurrency)
+	}
+	return asked
+}
+
+// ChecksAnswers reports whether the module knows what its answers should be.
+func (m *Module) ChecksAnswers() bool {
+	right := m.Ask().right
+	return right != nil && right(m)
+}
+
+// Requests returns how many requests a run makes at most.
+func (m *Module) Requests() int {
+	switch {
+	case m.Prefix == PrefixPaired:
+		return 2
+	case m.Prefix == PrefixConversation:
+		return m.Turns
+	case len(m.Concurrency) == 0:
+		return 1
+	}
+	n := 0
+	for _, level := range m.Concurrency {
+		n += level
+	}
+	return n
+}
+
+// setDefaults sets the defaults that depend on what is asked.
+func (a *Ask) setDefaults(def *Module) {
+	if a.interval > 0 {
+		def.Interval = model.Duration(a.interval)
+	}
+	if a.output > 0 {
+		def.OutputTokens = Tokens(a.output)
+	}
+	if !a.ToLength() {
+		def.InputTokens, def.BatchSize, def.Prefix = Lengths{}, 0, PrefixWarm
+	}
+	if a.NoAnswer {
+		def.OutputTokens = Lengths{}
+	}
+}
+
+// validateAsk checks what is asked, and that the other keys have a meaning with it.
+func (m *Module) validateAsk(r *report, p path) {
+	if prompt := p.key("prompt"); r.written(prompt) {
+		if problem := textProblem(m.Prompt); problem != "" {
+			r.errorf(prompt, "%s", problem)
+		}
+	}
+	if r.written(p.key("prompts_file")) && m.PromptsFile == "" {
+		r.errorf(p.key("prompts_file"), "an empty file name")
+	}
+	a := m.Ask()
+	if a.ToLength() {
+		return
+	}
+	for _, other := range m.asked()[1:] {
+		r.errorf(p.key(other), "excludes %s", a.Key)
+	}
+	for _, key := range []string{"input_tokens", "batch_size"} {
+		if r.written(p.key(key)) {
+			r.errorf(p.key(key), "has no effect with %s", a.Key)
+		}
+	}
+	if m.Prefix != PrefixWarm {
+		r.errorf(p.key("prefix"), "want warm with %s, or leave the key out: the same text is sent again", a.Key)
+	}
+	switch at := p.key("output_tokens"); {
+	case !r.written(at):
+	case a.NoAnswer:
+		r.errorf(at, "has no effect with %s, which asks for no answer", a.Key)
+	case a.output == 1 && m.OutputTokens.Max() != 1:
+		r.errorf(at, "has no effect with %s, which asks for one token", a.Key)
+	}
+	if a.alone && len(m.Concurrency) > 0 {
+		r.errorf(p.key("concurrency"), "excludes %s", a.Key)
+	}
+}
+
+// validateAnswers checks what is done with the answers.
+func (m *Module) validateAnswers(r *report, p path) {
+	a := m.Ask()
+	own := asksWith(func(a *Ask) bool { return a.right != nil && a.Key != "prompt" })
+	if m.Expect != nil {
+		if m.Prompt == "" && !r.failed[p.key("prompt")] {
+			r.errorf(p.key("expect"), "needs prompt; %s have answers of their own", enumerate(own, "and"))
+		}
+		m.Expect.validate(r, p.key("expect"))
+	}
+	if m.LogAnswers && m.Expect == nil && (a.right == nil || a.Key == "prompt") {
+		r.errorf(p.key("log_answers"), "needs expect, %s: no other answer is checked", enumerate(own, "or"))
+	}
+	switch fingerprint := p.key("fingerprint"); {
+	case !m.Fingerprint:
+	case a.watched != "":
+		r.errorf(fingerprint, "has no effect with %s, %s", a.Key, a.watched)
+	case !a.steady && !r.failed[p.key("prompt")]:
+		r.errorf(fingerprint, "needs %s: other answers differ each time", enumerate(asksWith(func(a *Ask) bool { return a.steady }), "or"))
+	case len(m.OutputTokens.Ladder) > 1 || len(m.OutputTokens.Mix) > 1:
+		r.errorf(fingerprint, "needs a single output_tokens: answers of other lengths differ")
+	}
+}
+
+// TrackedAnswers returns how many of the latest answers without log-probabilities
+// track_model compares with those before them: a day's, at least 96 and at most 480.
+func (m *Module) TrackedAnswers() int {
+	const least, most = 96, 480
+	interval := max(time.Duration(m.Interval), time.Second)
+	return min(max(int(24*time.Hour/interval), least), most)
+}
+
+// Asking returns a module like m that asks a text instead of prompts of its own,
+// expects nothing of the answers, and keeps them in the results. It keeps the cap of
+// the answer where it has one, the timeouts, and the bursts.
+func (m *Module) Asking(text string) (*Module, error) {
+	if problem := textProblem(text); problem != "" {
+		return nil, errors.New(problem)
+	}
+	own := Module{
+		Interval: m.Interval, Timeout: m.Timeout, Timeouts: m.Timeouts,
+		Prompt: text, Prefix: PrefixWarm, OutputTokens: m.OutputTokens,
+		Concurrency: m.Concurrency, Arrivals: m.Arrivals, Connection: m.Connection,
+		SLO: m.SLO, PresetSLO: m.PresetSLO, KeepAnswer: true,
+	}
+	if a := m.Ask(); a.NoAnswer || a.output > 0 {
+		own.OutputTokens = None().Modules[Interactive].OutputTokens
+	}
+	return &own, nil
+}
