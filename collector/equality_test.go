@@ -74,12 +74,18 @@ func TestEqualsClientGolang(t *testing.T) {
 				}
 				ref.setWindows(all)
 				compare(t, store, ref.Registry)
-				if got := store.series[all[0].SeriesID].values.interChunk.schema; got != tt.schema {
+				if got := store.series[all[0].SeriesID].values.histogram(rowOf(store, "probe_inter_chunk_seconds")).schema; got != tt.schema {
 					t.Errorf("schema of the inter-chunk histogram = %d, want %d", got, tt.schema)
 				}
 			})
 		})
 	}
+}
+
+// rowOf returns a family of the series of probes by its name without the prefix.
+func rowOf(p *Probes, name string) *probeFamily {
+	i := slices.IndexFunc(p.rows.families, func(f *probeFamily) bool { return f.Name == namePrefix+name })
+	return p.rows.families[i]
 }
 
 // compare holds the page of the store against the reference in each format.

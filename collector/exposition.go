@@ -134,7 +134,7 @@ type encoder interface {
 
 	gauge(own int, v float64)
 	counter(own int, v float64)
-	summary(own int, s *summary)
+	summary(own int, sum float64, count uint64)
 	histogram(h *histogram)
 	engineHistogram(h *engine.Histogram)
 
@@ -178,9 +178,7 @@ func (e *textEncoder) gauge(own int, v float64) {
 
 func (e *textEncoder) counter(own int, v float64) { e.gauge(own, v) }
 
-func (e *textEncoder) summary(own int, s *summary) {
-	e.sumAndCount(own, s.sum, s.count)
-}
+func (e *textEncoder) summary(own int, sum float64, count uint64) { e.sumAndCount(own, sum, count) }
 
 func (e *textEncoder) histogram(h *histogram) {
 	e.header()

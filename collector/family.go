@@ -92,7 +92,9 @@ func Catalogue() []Family {
 	all = appendDescriptions(all, spendingFamilies())
 	all = appendDescriptions(all, healthFamilies())
 	all = appendDescriptions(all, endpointFamilies())
-	all = appendDescriptions(all, probeFamilies())
+	for _, p := range probeFamilies() {
+		all = append(all, p.Family)
+	}
 	all = appendDescriptions(all, findingsFamilies())
 	all = appendDescriptions(all, serverFamilies())
 	gateways := newGatewayFamilies()
@@ -183,14 +185,6 @@ type lineParts struct {
 	header                     string   // comment lines
 	sample, bucket, sum, count string   // names, each with its opening brace
 	le                         []string // bound labels with the closing brace, +Inf last
-}
-
-// of says for which kinds of endpoint the families are.
-func of(kinds []api.Kind, families ...*probeFamily) []*probeFamily {
-	for _, f := range families {
-		f.Kinds = kinds
-	}
-	return families
 }
 
 // isFor reports whether endpoints of a kind have the family. While the kind is

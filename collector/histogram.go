@@ -130,18 +130,6 @@ func coarser(key, times int32) int32 {
 	return (key + 1<<times - 1) >> times
 }
 
-// summary is a count and a sum.
-type summary struct {
-	count uint64
-	sum   float64
-}
-
-// observe counts v.
-func (s *summary) observe(v float64) {
-	s.count++
-	s.sum += v
-}
-
 // gauge is a value that may be absent.
 type gauge struct {
 	value   float64
@@ -160,4 +148,60 @@ func (g gauge) pointer() *float64 {
 		return nil
 	}
 	return &g.value
+}
+
+// tally counts by small numbers, in little room: only those that were counted take any,
+// and of the buckets and outcomes of a series most never are. Sorted by key.
+type tally []tallied
+
+// tallied is a key, which fits 16 bits, in the upper bits, and a count, which fits 48, in
+// the others.
+type tallied uint64
+
+const (
+	countBits   = 48
+	tallyGrowth = 4
+)
+
+// key returns the number that is counted by.
+func (t tallied) key() int32 { return int32(int64(t) >> countBits) }
+
+// count returns how often it was counted.
+func (t tallied) count() uint64 { return uint64(t) & (1<<countBits - 1) }
+
+// newTallied returns a count of a key.
+func newTallied(key int32, count uint64) tallied {
+	return tallied(int64(key)<<countBits) | tallied(count)
+}
+
+// add adds n to the count of a key, which ends at the largest that fits.
+func (t *tally) add(key int32, n uint64) {
+	i, found := t.find(key)
+	if found {
+		(*t)[i] = newTallied(key, min((*t)[i].count()+n, 1<<countBits-1))
+		return
+	}
+	if len(*t) == cap(*t) { // most tallies end at some size: doubling would waste half of their room
+		*t = append(make(tally, 0, len(*t)+tallyGrowth), *t...)
+	}
+	*t = slices.Insert(*t, i, newTallied(key, n))
+}
+
+// of returns the count of a key, and whether it was ever counted, if only with 0.
+func (t tally) of(key int) (n uint64, counted bool) {
+	i, found := t.find(int32(key))
+	if !found {
+		return 0, false
+	}
+	return t[i].count(), true
+}
+
+// has reports whether a key was ever counted.
+func (t tally) has(key int) bool {
+	_, counted := t.of(key)
+	return counted
+}
+
+func (t tally) find(key int32) (i int, found bool) {
+	return slices.BinarySearchFunc(t, key, func(e tallied, k int32) int { return cmp.Compare(e.key(), k) })
 }

@@ -3,6 +3,7 @@ package collector
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -115,7 +116,7 @@ func TestExemplars(t *testing.T) {
 	if d := cmp.Diff(want, h.exemplars, cmp.AllowUnexported(exemplar{})); d != "" {
 		t.Errorf("exemplars (-want +got):\n%s", d)
 	}
-	if h.count != 5 || h.sum != 14 || h.counts.of(0) != 2 || h.counts.of(1) != 2 {
+	if h.count != 5 || h.sum != 14 || !slices.Equal(h.counts, tally{newTallied(0, 2), newTallied(1, 2)}) {
 		t.Errorf("count %d, sum %v, buckets %v; want 5, 14, [2 2]", h.count, h.sum, h.counts)
 	}
 }

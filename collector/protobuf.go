@@ -101,11 +101,11 @@ func (e *protoEncoder) counter(own int, v float64) {
 	e.close(metric)
 }
 
-func (e *protoEncoder) summary(own int, s *summary) {
+func (e *protoEncoder) summary(own int, sum float64, count uint64) {
 	metric := e.metric(own)
 	value := e.open(fieldMetricSummary)
-	e.varint(fieldSummaryCount, s.count)
-	e.double(fieldSummarySum, s.sum)
+	e.varint(fieldSummaryCount, count)
+	e.double(fieldSummarySum, sum)
 	e.createdAt(fieldSummaryCreated)
 	e.close(value)
 	e.close(metric)

@@ -21,8 +21,6 @@ type slo struct {
 	fluidity      float64                // of a good stream, at least; 0 is no such objective
 	eligible, bad [numSLOs]uint64
 	deadlines     result.Deadlines // of all streams that count for the fluidity
-	countWaiting  bool             // users who wait while a probe does count for the TTFT
-	waited        uint64           // of them
 	ttfts         window
 }
 
@@ -33,17 +31,8 @@ func newSLO(promised *config.SLO, now time.Time) *slo {
 		thresholds: [numSLOs]time.Duration{
 			sloTTFT: time.Duration(promised.TTFT), sloTPOT: time.Duration(promised.TPOT), sloE2E: time.Duration(promised.E2E),
 		},
-		fluidity:     promised.Fluidity,
-		countWaiting: promised.CountWaiting,
-		ttfts:        window{began: now},
-	}
-}
-
-// restart begins to count against the same objectives.
-func (o *slo) restart(now time.Time) *slo {
-	return &slo{
-		objective: o.objective, thresholds: o.thresholds, fluidity: o.fluidity, countWaiting: o.countWaiting,
-		ttfts: window{began: now},
+		fluidity: promised.Fluidity,
+		ttfts:    window{began: now},
 	}
 }
 
@@ -106,6 +95,21 @@ func (o *slo) judge(r *result.Result, k api.Kind) {
 	}
 	if o.fluidity > 0 {
 		o.judgeStream(r, timed)
+	}
+}
+
+// judgeStream counts a result against the objective of fluidity.
+func (o *slo) judgeStream(r *result.Result, timed bool) {
+	if r.Outcome == result.TimeoutStall {
+		o.count(sloFluidity, true)
+		return
+	}
+	if r.Outcome != result.Success || !timed || r.TooShortForTPOT() {
+		return
+	}
+	if d, ok := r.Deadlines(o.thresholds[sloTTFT], o.thresholds[sloTPOT]); ok {
+		o.count(sloFluidity, d.Fluidity() < o.fluidity)
+		o.deadlines = o.deadlines.Plus(d)
 	}
 }
 

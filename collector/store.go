@@ -5,6 +5,19 @@
 // scrape of thousands of series must not disturb the measurements beside it.
 // Everything else is an ordinary client_golang registry; an Exposition writes
 // them all.
+//
+// A family of the series of probes is one row in a list: its name, unit and help,
+// which endpoints and configurations have it, and a function of a result that
+// says what to count. A counter of probes is
+//
+//	{
+//		Name:  "probe_buffered_total",
+//		Help:  "Probes whose whole answer arrived at once: ...",
+//		Count: func(p *probe, _ int) int { return one(p.Buffered) },
+//	}
+//
+// The room in each series, the zeros at the start and after a change of the
+// model, the compact page and the documentation follow from the row.
 package collector
 
 import (
@@ -28,8 +41,7 @@ import (
 type Probes struct {
 	now      func() time.Time
 	labels   *labeller
-	outcomes map[result.Outcome]int // index in values.results
-	families []*probeFamily         // sorted by name
+	rows     *probeTable
 	info     *family
 	hardware []*hardwareFamily    // sorted by name
 	spending []*spendingFamily    // sorted by name
@@ -52,8 +64,7 @@ func NewProbes(now func() time.Time) *Probes {
 	p := &Probes{
 		now:       now,
 		labels:    newLabeller(),
-		outcomes:  make(map[result.Outcome]int),
-		families:  probeFamilies(),
+		rows:      newProbeTable(probeFamilies()),
 		info:      endpointInfoFamily(),
 		hardware:  hardwareFamilies(),
 		spending:  spendingFamilies(),
@@ -63,13 +74,9 @@ func NewProbes(now func() time.Time) *Probes {
 		findings:  make(map[string]*FindingsSeries),
 		endpoints: make(map[string]*endpoint),
 	}
-	for i, o := range result.Outcomes() {
-		p.outcomes[o] = i
-	}
 	slices.SortFunc(p.hardware, compareNames)
 	slices.SortFunc(p.spending, compareNames)
 	slices.SortFunc(p.states, compareNames)
-	slices.SortFunc(p.families, compareNames)
 	slices.SortFunc(p.found, compareNames)
 	return p
 }
@@ -108,6 +115,8 @@ type SeriesOptions struct {
 	// Interval is how often the series is probed, and Timeout how long a probe may
 	// take. They are 0 for a series that an interval may leave out.
 	Interval, Timeout time.Duration
+
+	since time.Time // when they were configured
 }
 
 // Open returns the series of id with these options. One that is new has all its
@@ -117,7 +126,7 @@ func (p *Probes) Open(id result.SeriesID, o SeriesOptions) *Series {
 	defer p.mu.Unlock()
 	s, ok := p.series[id]
 	if !ok {
-		s = &Series{store: p, id: id, values: newValues(p.now)}
+		s = &Series{store: p, id: id, values: newValues(p.rows, p.now, new(SeriesOptions))}
 		p.series[id] = s
 	}
 	s.configure(o)
@@ -149,66 +158,78 @@ type Series struct {
 
 	mu     sync.Mutex
 	model  string
-	labels map[string]string // as configured
 	block  *labelBlock
 	values *values
 }
 
 // Observe counts one result and takes the model label from it. Its latencies count
 // only if the prober vouches for them.
-func (s *Series) Observe(r *result.Result) { s.observe(r, !r.Imprecise) }
+func (s *Series) Observe(r *result.Result) { s.observe(&probe{Result: r}) }
 
 // ObserveDisturbed is Observe for a result that load of the exporter's own has
 // disturbed: its latencies do not count, and it must not be judged.
-func (s *Series) ObserveDisturbed(r *result.Result) {
-	s.observeUntimed(r, func(v *values) { v.disturbed++ })
-}
+func (s *Series) ObserveDisturbed(r *result.Result) { s.observe(&probe{Result: r, disturbed: true}) }
 
 // ObserveConfirmation is Observe for the confirmation of a failure: its latencies do not
 // count, and it must not be judged.
 func (s *Series) ObserveConfirmation(r *result.Result) {
-	s.observeUntimed(r, func(v *values) { v.confirmations++ })
+	s.observe(&probe{Result: r, confirmation: true})
 }
 
-func (s *Series) observeUntimed(r *result.Result, count func(*values)) {
-	s.observe(r, false)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.Outcome != result.Canceled {
-		count(s.values)
+// observe takes a result. Its tokens count whatever the outcome, because they were spent; a
+// canceled probe says nothing else of the endpoint.
+func (s *Series) observe(p *probe) {
+	p.on, p.ok = onProbe, p.Outcome == result.Success
+	if p.Outcome == result.Canceled {
+		p.on = onCancel
 	}
-}
-
-func (s *Series) observe(r *result.Result, timed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setServed(r.Kind, r.Model)
-	s.values.observe(r, s.store.outcomes, timed)
+	p.timed = p.ok && !p.Imprecise && !p.disturbed && !p.confirmation
+	s.take(p)
 }
 
 // Spend counts the tokens of a result that says nothing else, and their cost.
-func (s *Series) Spend(r *result.Result) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setServed(r.Kind, r.Model)
-	s.values.spend(r)
-}
+func (s *Series) Spend(r *result.Result) { s.take(&probe{Result: r, on: onSpend}) }
 
 // Skip counts a probe that did not run.
 func (s *Series) Skip(reason result.SkipReason) {
+	s.take(&probe{Result: new(result.Result), on: onSkip, skipped: reason})
+}
+
+func (s *Series) take(p *probe) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.values.skip(reason)
+	s.setServed(p.Kind, p.Model)
+	p.tokens = believed(p.Tokens)
+	s.values.take(p)
+}
+
+// JudgeWaiting counts a user who came at the given time, while a probe waited for its first
+// token, and waited so long for one; negative is a token that did not come. The
+// wait counts as a time to first token wherever percentiles of these are read, and for
+// the objective of it, which it returns to be missed or not. It must be called after the probe was
+// judged, and only where the objectives of the series count such users.
+func (s *Series) JudgeWaiting(at time.Time, wait time.Duration) (bad bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.values
+	if v.slo == nil {
+		return false
+	}
+	bad = wait < 0 || wait > v.slo.thresholds[sloTTFT]
+	v.slo.count(sloTTFT, bad)
+	v.slo.ttfts.observe(at, wait)
+	v.take(&probe{Result: &result.Result{Timing: result.Timing{TTFT: wait}}, on: onWait, timed: true})
+	return bad
 }
 
 // configure sets the options of the series from now on.
 func (s *Series) configure(o SeriesOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.labels = o.Labels
+	o.since = s.store.now()
+	s.values.configure(&o)
 	s.block = s.newBlock()
 	s.setServed(o.Kind, "")
-	s.values.configure(o)
 }
 
 // setServed sets the kind and the model label. What becomes known first keeps
@@ -242,7 +263,7 @@ func (s *Series) newBlock() *labelBlock {
 		{"input_tokens", s.id.InputTokens},
 		{"output_tokens", s.id.OutputTokens},
 		{"concurrency", s.id.Concurrency},
-	}, s.labels)
+	}, s.values.options.Labels)
 }
 
 // encode appends the samples of one family.
@@ -253,7 +274,7 @@ func (s *Series) encode(e encoder, f *probeFamily) {
 		return
 	}
 	e.labels(s.block, s.values.created)
-	f.emit(e, f.family, s.values)
+	f.show(e, s.values)
 }
 
 // probesPage is what a page of Probes shows, in its order. The slices are never
@@ -282,7 +303,7 @@ func (p *Probes) write(w io.Writer, e encoder) error {
 	if err := writeSeries(w, e, p.states, page.states); err != nil {
 		return err
 	}
-	for _, f := range p.families {
+	for _, f := range p.rows.families {
 		e.begin(f.family)
 		for _, s := range page.series {
 			s.encode(e, f)

@@ -1,21 +1,10 @@
 package collector
 
 import (
-	"time"
-
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
-
-// spend counts what a probe used, and what that cost.
-func (v *values) spend(r *result.Result) {
-	t := believed(r.Tokens)
-	v.countTokens(&t)
-	if v.cost != nil {
-		v.cost.add(&t, r.Start)
-	}
-}
 
 // maxTokens is more tokens than one probe has of any kind. A count above it is no
 // count: counters must not lose their precision or fall.
@@ -29,33 +18,6 @@ func believed(t result.Tokens) result.Tokens {
 		}
 	}
 	return t
-}
-
-// countTokens adds the counts that were reported.
-func (v *values) countTokens(t *result.Tokens) {
-	if t.Prompt >= 0 {
-		v.promptTokens += uint64(t.Prompt)
-	}
-	if t.Cached >= 0 {
-		v.cachedReported = true
-		v.cachedTokens += uint64(t.Cached)
-	}
-	if t.Output < 0 {
-		return
-	}
-	reasoning := 0
-	if t.Reasoning >= 0 {
-		v.reasoningReported = true
-		reasoning = min(t.Reasoning, t.Output)
-	}
-	v.outputTokens[outputReasoning] += uint64(reasoning)
-	v.outputTokens[outputAnswer] += uint64(t.Output - reasoning)
-	switch t.Source {
-	case result.TokensFromUsage:
-		v.tokenSources[sourceUsage]++
-	case result.TokensFromEvents:
-		v.tokenSources[sourceEvents]++
-	}
 }
 
 // Indexes of what tokens are paid for as.
@@ -78,90 +40,63 @@ func tokenPrices(p config.TokenPrices) [numCosts]gauge {
 	}
 }
 
-// cost is what the tokens of a series cost.
-type cost struct {
-	price *config.Price
-	known [numCosts]bool    // what has a price
-	spent [numCosts]float64 // US dollars × pricedTokens
-}
-
-// at returns the cost with the price of the tokens that are counted from now on; nil
-// where tokens have no price. A nil cost is one of nothing so far.
-func (c *cost) at(p *config.Price) *cost {
-	if !p.PerToken() {
-		return nil
-	}
-	if c == nil {
-		c = &cost{}
-	}
-	c.price = p
-	for i, g := range tokenPrices(p.InUSD()) {
-		c.known[i] = g.present
-	}
-	return c
-}
-
-// add counts the tokens of a probe that started at an instant. Prompt tokens that are
-// not known to come from the cache have the full price.
-func (c *cost) add(t *result.Tokens, start time.Time) {
-	if t.Prompt < 0 {
-		return // the part that is known would look like the whole
-	}
-	prompt := t.Prompt
-	cached := min(max(0, t.Cached), prompt)
-	price := tokenPrices(c.price.At(start).InUSD())
-	for i, n := range [numCosts]int{costInput: prompt - cached, costCachedInput: cached, costOutput: max(0, t.Output)} {
-		c.spent[i] += float64(n) * price[i].value
-	}
-}
-
-// costFamily is what the probes cost.
-func costFamily() *probeFamily {
-	return newProbeFamily(Family{
-		Name: "probe_cost_usd_total", Type: Counter, Unit: "usd", Labels: []string{"kind"}, Values: costKinds(),
+// costRow is what the probes cost. Where the tokens of the prompt are not known, the part
+// that is would look like the whole. Those that are not known to come from the cache have the
+// full price.
+func costRow() row {
+	return row{
+		Name: "probe_cost_usd_total", Unit: "usd", Label: "kind", Values: costKinds(), On: onProbe | onCancel | onSpend,
 		Help: "Cost in US dollars of the tokens of probes with any outcome, from the counts reported by the server and the configured prices. Probes whose prompt tokens are not reported are excluded. Prompt tokens that the server does not report as cached count as input. Absent for kinds without a price.",
-	}, nil, func(e encoder, f *family, v *values) {
-		if v.cost == nil {
-			return
-		}
-		for _, i := range f.order {
-			if v.cost.known[i] {
-				e.counter(i, v.cost.spent[i]/pricedTokens)
+		Has: func(o *SeriesOptions, i int) bool {
+			return o.Price.PerToken() && tokenPrices(o.Price.InUSD())[i].present
+		},
+		Sum: func(p *probe, i int) float64 {
+			t := &p.tokens
+			if t.Prompt < 0 {
+				return 0
 			}
-		}
-	})
-}
-
-// promptTokensFamily is what all kinds are asked.
-func promptTokensFamily() *probeFamily {
-	return probeCounter("probe_prompt_tokens_total", "tokens",
-		"Prompt tokens of probes with any outcome, as counted by the server, including cached tokens.",
-		func(v *values) (uint64, bool) { return v.promptTokens, true })
-}
-
-// tokenFamilies are the token counts of answers.
-func tokenFamilies() []*probeFamily {
-	return []*probeFamily{
-		probeCounter("probe_cached_prompt_tokens_total", "tokens",
-			"Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
-			func(v *values) (uint64, bool) { return v.cachedTokens, v.cachedReported }),
-		outputTokensFamily(),
-		probeCounters("probe_token_source_total", "source", labelValues(result.TokenSources()),
-			"Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
-			func(v *values, i int) uint64 { return v.tokenSources[i] }),
+			cached := min(max(0, t.Cached), t.Prompt)
+			n := [numCosts]int{costInput: t.Prompt - cached, costCachedInput: cached, costOutput: max(0, t.Output)}[i]
+			return float64(n) * tokenPrices(p.options.Price.At(p.Start).InUSD())[i].value
+		},
+		Per: pricedTokens,
 	}
 }
 
-// outputTokensFamily has a reasoning part only where the server reports one.
-func outputTokensFamily() *probeFamily {
-	return newProbeFamily(Family{
-		Name: "probe_output_tokens_total", Type: Counter, Unit: "tokens",
-		Labels: []string{"kind"}, Values: []string{"answer", "reasoning"},
-		Help: "Output tokens of probes with any outcome. If the server does not report reasoning tokens, kind reasoning is absent and answer counts all tokens.",
-	}, nil, func(e encoder, _ *family, v *values) {
-		e.counter(outputAnswer, float64(v.outputTokens[outputAnswer]))
-		if v.reasoningReported {
-			e.counter(outputReasoning, float64(v.outputTokens[outputReasoning]))
-		}
-	})
+// promptTokensRow is what all kinds are asked.
+func promptTokensRow() row {
+	return row{
+		Name: "probe_prompt_tokens_total", Unit: "tokens", On: onProbe | onCancel | onSpend,
+		Help:  "Prompt tokens of probes with any outcome, as counted by the server, including cached tokens.",
+		Count: func(p *probe, _ int) int { return p.tokens.Prompt },
+	}
+}
+
+// tokenRows are the token counts of answers.
+func tokenRows() []row {
+	sources := result.TokenSources()
+	return []row{
+		{
+			Name: "probe_cached_prompt_tokens_total", Unit: "tokens", Late: late, On: onProbe | onCancel | onSpend,
+			Help:  "Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
+			Count: func(p *probe, _ int) int { return p.tokens.Cached },
+		},
+		{
+			Name: "probe_output_tokens_total", Unit: "tokens", Label: "kind", Values: []string{"answer", "reasoning"}, On: onProbe | onCancel | onSpend,
+			Help: "Output tokens of probes with any outcome. If the server does not report reasoning tokens, kind reasoning is absent and answer counts all tokens.",
+			Late: func(i int) bool { return i == 1 },
+			Count: func(p *probe, i int) int {
+				reasoning := min(p.tokens.Reasoning, p.tokens.Output)
+				if i == 1 {
+					return reasoning
+				}
+				return p.tokens.Output - max(0, reasoning)
+			},
+		},
+		{
+			Name: "probe_token_source_total", Label: "source", Values: labelValues(sources), On: onProbe | onCancel | onSpend, Flaw: true,
+			Help:  "Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
+			Count: func(p *probe, i int) int { return one(p.tokens.Output >= 0 && p.tokens.Source == sources[i]) },
+		},
+	}
 }

@@ -114,8 +114,12 @@ func TestCountersOfAbsurdCounts(t *testing.T) {
 		}
 		return uint64(n)
 	}
-	_, s := newStore()
+	store, s := newStore()
 	s.configure(SeriesOptions{Price: &config.Price{InputUSD: 1e6, CachedInputUSD: 1e6, OutputUSD: 1e6}}) // the highest
+	count := func(name string, i int) uint64 {
+		n, _ := s.values.counts.of(rowOf(store, name).slot + i)
+		return n
+	}
 	var prompt, output uint64
 	usd := 0.0
 	for _, p := range counts {
@@ -123,17 +127,17 @@ func TestCountersOfAbsurdCounts(t *testing.T) {
 			for _, part := range counts {
 				r := success()
 				r.Tokens = result.Tokens{Prompt: p, Cached: part, Output: o, Reasoning: part, Source: result.TokensFromUsage}
-				before := s.values.cachedTokens
+				before := count("probe_cached_prompt_tokens_total", 0)
 				s.Observe(r)
 				s.Spend(r)
 				prompt += 2 * believed(p)
 				output += 2 * believed(o)
-				if s.values.cachedTokens < before {
+				if count("probe_cached_prompt_tokens_total", 0) < before {
 					t.Fatalf("%+v: the counter of cached tokens fell", r.Tokens)
 				}
 				spent := 0.0
-				for _, usd := range s.values.cost.spent {
-					spent += usd
+				for i := range costKinds() {
+					spent += s.values.floats[rowOf(store, "probe_cost_usd_total").slot+i]
 				}
 				if !(spent >= usd) || math.IsInf(spent, 0) {
 					t.Fatalf("%+v: %v is spent after %v", r.Tokens, spent, usd)
@@ -142,8 +146,9 @@ func TestCountersOfAbsurdCounts(t *testing.T) {
 			}
 		}
 	}
-	if v := s.values; v.promptTokens != prompt || v.outputTokens[outputAnswer]+v.outputTokens[outputReasoning] != output {
-		t.Errorf("%d tokens of prompts and %v of answers, want %d and %d", v.promptTokens, v.outputTokens, prompt, output)
+	asked, answered := count("probe_prompt_tokens_total", 0), count("probe_output_tokens_total", 0)+count("probe_output_tokens_total", 1)
+	if asked != prompt || answered != output {
+		t.Errorf("%d tokens of prompts and %d of answers, want %d and %d", asked, answered, prompt, output)
 	}
 	if prompt > 1<<53 {
 		t.Errorf("%d tokens are more than a float holds exactly", prompt)

@@ -1,0 +1,367 @@
+package collector
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// row is one family of the series of probes: its name and meaning, which series have it, and
+// how it follows from results. Everything else about the family follows from its row: the
+// room that it takes in a series, its zeros at the start and after a change of the model,
+// what a compact page leaves out of it, and its line in the documentation.
+type row struct {
+	// Name comes without the prefix; one that ends in _total is a counter. Unit and Help are
+	// those of Family.
+	Name, Unit, Help string
+	// Label is the label that the family adds to those of the series, and Values are its
+	// values; "" for none.
+	Label  string
+	Values []string
+	// Bounds are those of a histogram in seconds.
+	Bounds []float64
+
+	// Has reports whether series with the options have value i of the label, which is 0
+	// without a label; nil is always.
+	Has func(o *SeriesOptions, i int) bool
+	// Late reports whether value i of the label is absent until it is counted, if only with 0;
+	// nil is never.
+	Late func(i int) bool
+	// Since reports, of a row that is late, whether a probe may be the first that counts; nil
+	// is any.
+	Since func(p *probe) bool
+	// FromZero gives a gauge the value 0 until it is first set.
+	FromZero bool
+	// Flaw leaves values at zero off a compact page, but for successes, which rules divide by.
+	Flaw bool
+	// Like is the name of a histogram; a compact page leaves out this one while both are equal.
+	Like string
+
+	// On is what the row takes notice of; 0 is onProbe.
+	On occasion
+
+	// One of these says what the samples are.
+
+	// Count returns how much a probe adds to the counter of value i; negative is not known.
+	Count func(p *probe, i int) int
+	// Sum returns the same as a float, and Per what the sum is divided by on the page, so that
+	// errors of rounding do not add up; 0 is 1.
+	Sum func(p *probe, i int) float64
+	Per float64
+	// Gauge returns the gauge of value i after a probe, from that before it. NaN is absent.
+	Gauge func(p *probe, i int, before float64) float64
+	// Time returns the duration that a probe adds to the histogram or, without Bounds, to the
+	// summary of value i; negative is none. Only probes that are timed are asked.
+	Time func(p *probe, i int) time.Duration
+	// Times is as Time for histograms of several durations of a probe, none of which is an
+	// exemplar.
+	Times func(p *probe, observe func(time.Duration))
+	// Value returns the gauge or counter of value i from what else is known of a series. NaN is
+	// absent.
+	Value func(v *values, i int) float64
+	// Show encodes the samples of a family that no other field describes.
+	Show func(e encoder, f *family, v *values)
+}
+
+// probe is a result, and how a series takes it.
+type probe struct {
+	*result.Result
+	options *SeriesOptions
+	on      occasion
+	tokens  result.Tokens // those that are believed
+
+	ok                      bool // a success
+	timed                   bool // a success whose latencies count
+	disturbed, confirmation bool
+	skipped                 result.SkipReason
+}
+
+// occasion is why a series takes notice of something.
+type occasion uint8
+
+const (
+	onProbe  occasion = 1 << iota // a probe has a result that says something of the endpoint
+	onCancel                      // the exporter ended a probe
+	onSpend                       // tokens were spent, by which of these ever or for something else
+	onSkip                        // a probe did not run
+	onWait                        // a user would have waited while a probe did
+)
+
+// late is Late for all values.
+func late(int) bool { return true }
+
+// one returns how much a probe adds to a count of those for which something holds.
+func one(holds bool) int {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// orAbsent returns a gauge of a number that is negative where it is not known.
+func orAbsent(v float64) float64 {
+	if v < 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// ofLatest returns a gauge of the latest probe, which get may call absent by NaN.
+func ofLatest(get func(p *probe) float64) func(p *probe, i int, before float64) float64 {
+	return func(p *probe, _ int, _ float64) float64 { return get(p) }
+}
+
+// ifTimed returns the seconds of a duration, if the latencies of the probe count and it is
+// known.
+func (p *probe) ifTimed(d time.Duration) float64 {
+	if !p.timed || d < 0 {
+		return math.NaN()
+	}
+	return d.Seconds()
+}
+
+// probeFamily is a row with its constant parts rendered, and its place in the state of a
+// series.
+type probeFamily struct {
+	*family
+	row
+	slot  int        // the first of its counts and floats, one for each value of the label
+	hist  int        // of its histogram
+	empty *histogram // a histogram before its first observation
+	like  *probeFamily
+}
+
+// probeTable is all rows, and how much room a series needs for them.
+type probeTable struct {
+	families     []*probeFamily // sorted by name
+	slots, hists int
+	start        []float64 // the floats of a new series
+}
+
+// newProbeTable gives each row its place.
+func newProbeTable(families []*probeFamily) *probeTable {
+	t := &probeTable{families: families}
+	byName := map[string]*probeFamily{}
+	for _, f := range families {
+		byName[f.Name] = f
+		f.like = byName[namePrefix+f.Like]
+		switch {
+		case f.bounds != nil:
+			f.hist, f.empty = t.hists, new(newHistogram(&f.bounds))
+			t.hists++
+		case f.Count != nil || f.Sum != nil || f.Gauge != nil || f.Time != nil:
+			f.slot = t.slots
+			t.slots += len(f.pairs)
+			for range f.pairs {
+				first := 0.0
+				if f.Gauge != nil && !f.FromZero {
+					first = math.NaN()
+				}
+				t.start = append(t.start, first)
+			}
+		}
+	}
+	slices.SortFunc(t.families, func(a, b *probeFamily) int { return strings.Compare(a.Name, b.Name) })
+	return t
+}
+
+// newRows renders the constant parts of rows of endpoints of some kinds; nil is all.
+func newRows(kinds []api.Kind, rows ...row) []*probeFamily {
+	all := make([]*probeFamily, len(rows))
+	for i, r := range rows {
+		f := Family{Name: r.Name, Group: GroupProbe, Type: r.kind(), Unit: r.Unit, Help: r.Help, Kinds: kinds}
+		if r.Label != "" {
+			f.Labels, f.Values = []string{r.Label}, r.Values
+		}
+		if r.On == 0 {
+			r.On = onProbe
+		}
+		all[i] = &probeFamily{family: newFamily(f, append([]string{"endpoint", "model", "module", "prefix"}, sizeLabels()...), r.Bounds), row: r}
+		all[i].row.Name = all[i].family.Name
+	}
+	return all
+}
+
+// kind returns the type that a row's fields imply.
+func (r *row) kind() Type {
+	switch {
+	case r.Bounds != nil:
+		return Histogram
+	case r.Time != nil:
+		return Summary
+	case strings.HasSuffix(r.Name, "_total"):
+		return Counter
+	}
+	return Gauge
+}
+
+// has reports whether a series has value i of the label.
+func (f *probeFamily) has(o *SeriesOptions, i int) bool { return f.Has == nil || f.Has(o, i) }
+
+// values is the state behind the samples of one series.
+type values struct {
+	table   *probeTable
+	now     func() time.Time
+	created time.Time
+	kind    api.Kind // "" until known
+	options *SeriesOptions
+
+	counts     tally        // by slot
+	floats     []float64    // gauges, and sums, by slot
+	histograms []*histogram // nil before the first observation
+
+	slo   *slo            // nil without objectives
+	steps []estimate.Step // the latest of each metric
+}
+
+// newValues returns the state of a new series.
+func newValues(t *probeTable, now func() time.Time, o *SeriesOptions) *values {
+	v := &values{table: t, now: now, created: now(), floats: slices.Clone(t.start), histograms: make([]*histogram, t.hists)}
+	v.configure(o)
+	return v
+}
+
+// configure sets the options from now on.
+func (v *values) configure(o *SeriesOptions) {
+	v.options, v.slo = o, nil
+	if o.SLO != nil {
+		v.slo = newSLO(o.SLO, v.now())
+	}
+}
+
+// restart returns the state of a series that starts again with another model, of
+// the same kind, with the same options.
+func (v *values) restart() *values {
+	next := newValues(v.table, v.now, v.options)
+	next.kind = v.kind
+	return next
+}
+
+// take lets each row take notice of a probe.
+func (v *values) take(p *probe) {
+	p.options = v.options
+	for _, f := range v.table.families {
+		if f.On&p.on != 0 {
+			f.take(v, p)
+		}
+	}
+}
+
+func (f *probeFamily) take(v *values, p *probe) {
+	switch {
+	case f.bounds != nil:
+		if p.timed && f.has(p.options, 0) {
+			f.observe(v, p)
+		}
+	case f.Value != nil || f.Show != nil:
+	default:
+		for i := range f.pairs {
+			if f.has(p.options, i) {
+				f.add(v, p, i)
+			}
+		}
+	}
+}
+
+// add takes the part of a probe that belongs to value i of the label.
+func (f *probeFamily) add(v *values, p *probe, i int) {
+	slot := f.slot + i
+	switch {
+	case f.Count != nil:
+		n := f.Count(p, i)
+		isLate := f.Late != nil && f.Late(i)
+		if n < 0 || n == 0 && !isLate || f.Since != nil && !v.counts.has(slot) && !f.Since(p) {
+			return
+		}
+		v.counts.add(int32(slot), uint64(n))
+	case f.Sum != nil:
+		v.floats[slot] += f.Sum(p, i)
+	case f.Gauge != nil:
+		v.floats[slot] = f.Gauge(p, i, v.floats[slot])
+	case p.timed:
+		if d := f.Time(p, i); d >= 0 {
+			v.counts.add(int32(slot), 1)
+			v.floats[slot] += d.Seconds()
+		}
+	}
+}
+
+// observe takes the durations of a probe into the histogram.
+func (f *probeFamily) observe(v *values, p *probe) {
+	h := func() *histogram {
+		if v.histograms[f.hist] == nil {
+			v.histograms[f.hist] = new(*f.empty)
+		}
+		return v.histograms[f.hist]
+	}
+	if f.Times != nil {
+		f.Times(p, func(d time.Duration) { h().observe(d.Seconds()) })
+	} else if d := f.Time(p, 0); d >= 0 {
+		h().observeTraced(d.Seconds(), p.TraceID, p.Start)
+	}
+}
+
+// histogram returns that of a family.
+func (v *values) histogram(f *probeFamily) *histogram {
+	if h := v.histograms[f.hist]; h != nil {
+		return h
+	}
+	return f.empty
+}
+
+// show encodes the samples of a series.
+func (f *probeFamily) show(e encoder, v *values) {
+	switch {
+	case f.Show != nil:
+		f.Show(e, f.family, v)
+	case f.bounds != nil:
+		h := v.histogram(f)
+		if f.has(v.options, 0) && (f.like == nil || !e.compact() || !h.equals(v.histogram(f.like))) {
+			e.histogram(h)
+		}
+	default:
+		for _, i := range f.order {
+			if f.has(v.options, i) {
+				f.sample(e, v, i)
+			}
+		}
+	}
+}
+
+// sample encodes the sample of value i of the label, unless it is absent.
+func (f *probeFamily) sample(e encoder, v *values, i int) {
+	slot := f.slot + i
+	switch {
+	case f.Count != nil, f.Time != nil:
+		n, counted := v.counts.of(slot)
+		switch {
+		case !counted && f.Late != nil && f.Late(i):
+		case n == 0 && f.Flaw && e.compact() && (f.Label == "" || f.Values[i] != string(result.Success)):
+		case f.Count != nil:
+			e.counter(i, float64(n))
+		default:
+			e.summary(i, v.floats[slot], n)
+		}
+	case f.Sum != nil:
+		e.counter(i, v.floats[slot]/max(1, f.Per))
+	default:
+		var x float64
+		if f.Gauge != nil {
+			x = v.floats[slot]
+		} else {
+			x = f.Value(v, i)
+		}
+		switch {
+		case math.IsNaN(x):
+		case f.Type == Counter:
+			e.counter(i, x)
+		default:
+			e.gauge(i, x)
+		}
+	}
+}
