@@ -160,7 +160,6 @@ func newCommandLine(o Options) *commandLine {
 	c.app.ErrorWriter(o.Stderr)
 	c.app.Terminate(func(int) { c.done = true })
 	c.app.HelpFlag.Short('h').Help("Show help. For one command: help COMMAND.")
-	cli.SetHelp(c.app)
 	c.app.Version(version.Print("inference_exporter"))
 	c.logLevel = c.app.Flag("log.level", "Least severe level to log: debug, info, warn or error.").
 		Default("info").Enum("debug", "info", "warn", "error")
@@ -177,17 +176,21 @@ func newCommandLine(o Options) *commandLine {
 		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),
 		"rules":      newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")),
 		"simulate":   newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
-		"man":        &printCommand{cli.Man(c.app, c.app.Command("man", "Print the manual page."))},
 		"completion": &printCommand{cli.Completion(c.app.Command("completion", "Print the completion script of a shell."))},
-		"complete":   &printCommand{cli.Complete(c.app, c.app.Command("complete", "Answer the completion script."))},
+		"man":        &printCommand{cli.Man(c.app)},
 	}
+	c.app.Command("man", "Print the manual page.")
+	cli.SetHelp(c.app)
 	return c
 }
 
 // parse returns the command to run; done means that help or version was all.
 func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
-	if err := cli.UnknownError(c.app, args); err != nil {
-		return nil, false, unusable{err}
+	args, completes := cli.ToComplete(c.app, args)
+	if !completes {
+		if err := cli.UnknownError(c.app, args); err != nil {
+			return nil, false, unusable{err}
+		}
 	}
 	name, err := c.app.Parse(args)
 	if c.done {

@@ -24,10 +24,9 @@ type compareCommand struct {
 }
 
 func newCompareCommand(c *kingpin.CmdClause) *compareCommand {
-	p := &compareCommand{
-		baseline:  c.Arg("baseline", "What to compare with: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(endpointNames).String(),
-		candidate: c.Arg("candidate", "What may be worse: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(endpointNames).String(),
-	}
+	p := new(compareCommand)
+	p.baseline = c.Arg("baseline", "What to compare with: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(p.endpointNames).String()
+	p.candidate = c.Arg("candidate", "What may be worse: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(p.endpointNames).String()
 	p.request.addTo(c)
 	p.margins.addTo(c)
 	c.Flag("max-pairs", "Number of pairs after which it is undecided, 10 to 1000.").Short('n').Default("300").SetValue(cli.Whole(&p.maxPairs))

@@ -29,12 +29,11 @@ type explainCommand struct {
 }
 
 func newExplainCommand(c *kingpin.CmdClause) *explainCommand {
-	e := &explainCommand{
-		target: c.Arg("target", "Name of an endpoint of a running exporter, or what to probe now: a URL, or with --config.file a name in it.").Required().HintAction(endpointNames).String(),
-		server: c.Flag("server", "URL of the running exporter. --header, --key-env and the other flags of access are then for it; for a user in the URL the key is the password.").
-			Default("http://127.0.0.1" + listenAddress).String(),
-		output: c.Flag("output", "Format of the output: text, or json as the API has it.").Short('o').Default("text").Enum("text", "json"),
-	}
+	e := new(explainCommand)
+	e.target = c.Arg("target", "Name of an endpoint of a running exporter, or what to probe now: a URL, or with --config.file a name in it.").Required().HintAction(e.endpointNames).String()
+	e.server = c.Flag("server", "URL of the running exporter. --header, --key-env and the other flags of access are then for it; for a user in the URL the key is the password.").
+		Default("http://127.0.0.1" + listenAddress).String()
+	e.output = c.Flag("output", "Format of the output: text, or json as the API has it.").Short('o').Default("text").Enum("text", "json")
 	c.Flag("count", "Number of probes where the target is probed.").Short('n').Default("5").SetValue(cli.Whole(&e.count))
 	e.request.addTo(c)
 	return e

@@ -40,7 +40,7 @@ type margins struct{ alpha, latency, tpot, failures, answers *float64 }
 
 func (m *margins) addTo(clause *kingpin.CmdClause) {
 	ratio := func(name, help string, value float64) *float64 {
-		return clause.Flag(name, help).PlaceHolder("RATIO").Default(strconv.FormatFloat(value, 'g', -1, 64)).Float64()
+		return clause.Flag(name, help).Default(strconv.FormatFloat(value, 'g', -1, 64)).Float64()
 	}
 	d := compare.Defaults()
 	m.latency = ratio("ttft-margin", "Increase of TTFT, or of the duration of requests without tokens, above which it is a regression: 0.1 is 10 %.", d.Latency)

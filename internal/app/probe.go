@@ -43,7 +43,8 @@ type probeCommand struct {
 }
 
 func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
-	p := &probeCommand{target: c.Arg("target", "URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(endpointNames).String()}
+	p := new(probeCommand)
+	p.target = c.Arg("target", "URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(p.endpointNames).String()
 	p.request.addTo(c)
 	p.baseline.addTo(c)
 	c.Flag("count", "Number of probes. With --baseline the most of them, and all of its own if it is not given.").
@@ -69,7 +70,7 @@ type request struct {
 
 func (c *request) addTo(clause *kingpin.CmdClause) {
 	c.file = clause.Flag("config.file", "Configuration file with endpoints and modules.").String()
-	c.module = clause.Flag("module", "Module to probe with.").Default(config.Interactive).HintAction(moduleNames).String()
+	c.module = clause.Flag("module", "Module to probe with.").Default(config.Interactive).HintAction(c.moduleNames).String()
 	c.api = clause.Flag("api", "Wire protocol, instead of the endpoint's: "+strings.Join(api.Names(), ", ")+".").PlaceHolder("NAME").HintOptions(api.Names()...).String()
 	c.model = clause.Flag("model", "Model to ask for, instead of the endpoint's.").String()
 	c.prompt = clause.Flag("prompt", "Text to ask instead of the module's prompt. The answer is as long as the module allows, and shown where one endpoint is probed.").

@@ -6,42 +6,45 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
 
+	"github.com/alecthomas/kingpin/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 )
 
-// described is the command line as this program parses it.
-func described() cli.Description {
-	return cli.Describe(newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).app)
+// described is the command line as this program parses it, without what is hidden.
+func described() *kingpin.ApplicationModel {
+	app := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).app
+	m := app.Model()
+	m.Commands = slices.DeleteFunc(m.Commands, func(c *kingpin.CmdModel) bool { return c.Hidden || c.Name == "help" })
+	return m
 }
 
 // TestReference holds docs/commands.md and the manual page to the command line.
 func TestReference(t *testing.T) {
-	page, err := template.New("commands.md.tmpl").Funcs(template.FuncMap{"code": codeCell, "cell": cell}).
-		ParseFiles("testdata/commands.md.tmpl")
+	notes := cli.ReadNotes()
+	page, err := template.New("commands.md.tmpl").Funcs(template.FuncMap{
+		"cell": func(s string) string { return strings.ReplaceAll(s, "|", `\|`) },
+		"note": func(name string) any { return notes.Commands[name] },
+	}).ParseFiles("testdata/commands.md.tmpl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var commands bytes.Buffer
-	line := described()
 	if err := page.Execute(&commands, struct {
-		cli.Description
-		ExitCodes, Signals []cli.Meaning
-	}{line, cli.ExitCodes(), cli.Signals()}); err != nil {
-		t.Fatal(err)
-	}
-	man, err := line.Man()
-	if err != nil {
+		App   *kingpin.ApplicationModel
+		Notes cli.Notes
+	}{described(), notes}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"../../docs/commands.md":          commands.String(),
-		"../../docs/inference_exporter.1": man,
+		"../../docs/inference_exporter.1": runToEnd(t, "man").stdout,
 	} {
 		if *update {
 			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
@@ -59,29 +62,17 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// codeCell is a text as code in a cell of a table; nothing stays nothing.
-func codeCell(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "`" + strings.ReplaceAll(s, "|", `\|`) + "`"
-}
-
-// cell is a text with remarks in a cell of a table.
-func cell(help string, remarks []string) string {
-	return strings.ReplaceAll(strings.Join(append([]string{help}, remarks...), " "), "|", `\|`)
-}
-
 // Every command is explained, and every example is a command line that parses and is in the
 // help of the command.
 func TestEveryCommandIsExplained(t *testing.T) {
+	notes := cli.ReadNotes().Commands
 	for _, c := range described().Commands {
-		if c.Text == "" || len(c.Examples) == 0 {
+		if notes[c.Name].Text == "" || len(notes[c.Name].Examples) == 0 {
 			t.Errorf("%s has no text or no example", c.Name)
 		}
 		help := runToEnd(t, c.Name, "--help").stdout
-		for _, e := range c.Examples {
-			checkExample(t, c.Name, e)
+		for _, e := range notes[c.Name].Examples {
+			checkExample(t, c.Name, e.Line, e.Purpose)
 			if !strings.Contains(help, "\n  # "+e.Purpose+"\n  "+e.Line+"\n") {
 				t.Errorf("%q is not in the help of %s", e.Line, c.Name)
 			}
@@ -89,14 +80,14 @@ func TestEveryCommandIsExplained(t *testing.T) {
 	}
 }
 
-func checkExample(t *testing.T, command string, e cli.Example) {
+func checkExample(t *testing.T, command, line, purpose string) {
 	t.Helper()
-	line, _, _ := strings.Cut(e.Line, " > ")
+	line, _, _ = strings.Cut(line, " > ")
 	line, _, _ = strings.Cut(line, " | ")
 	line, _, _ = strings.Cut(line, " && ")
 	words := strings.Fields(line)
-	if words[0] != "inference_exporter" || !strings.HasSuffix(e.Purpose, ".") {
-		t.Errorf("%s: %+v", command, e)
+	if words[0] != "inference_exporter" || !strings.HasSuffix(purpose, ".") {
+		t.Errorf("%s: %q: %q", command, line, purpose)
 	}
 	parser := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard})
 	got, _, err := parser.parse(words[1:])
@@ -105,61 +96,29 @@ func checkExample(t *testing.T, command string, e cli.Example) {
 	}
 }
 
-func TestDescription(t *testing.T) {
-	line := described()
-	usages := map[string]string{}
-	for _, c := range line.Commands {
-		usages[c.Name] = c.Usage("prog")
-	}
-	for name, want := range map[string]string{
-		"serve":      "prog [serve] [FLAGS]",
-		"check":      "prog check [FLAGS] [FILE]",
-		"probe":      "prog probe [FLAGS] TARGET",
-		"completion": "prog completion SHELL",
-	} {
-		if usages[name] != want {
-			t.Errorf("got %q, want %q", usages[name], want)
-		}
-	}
-	for _, hidden := range []string{"complete", "help"} {
-		if _, ok := usages[hidden]; ok {
-			t.Errorf("%s is shown", hidden)
-		}
-	}
-	f := func(command, flag, long, def string) {
-		t.Helper()
-		var of *cli.Command
-		for _, c := range line.Commands {
-			if c.Name == command {
-				of = &c
-			}
-		}
-		got := line.Flag(of, flag)
-		if got == nil || got.Long() != long || got.Default() != def {
-			t.Errorf("%s: got %+v", flag, got)
-		}
-	}
-	f("", "--log.level", "--log.level=LEVEL", "info")
-	f("serve", "--web.listen-address", "--web.listen-address=ADDRESS", ":10115")
-	f("serve", "--endpoint", "--endpoint=URL", "")
-	f("serve", "--collector.gpu", "--[no-]collector.gpu", "on")
-	f("serve", "--gpu.processes", "--gpu.processes", "")
-	f("serve", "--web.config.file", "--web.config.file=FILE", "")
-	f("probe", "-n", "--count=COUNT", "1")
-}
-
 func TestMan(t *testing.T) {
 	got := runToEnd(t, "man")
 	if got.code != cli.ExitOK || got.stderr != "" {
 		t.Fatalf("exit code %d, %q", got.code, got.stderr)
 	}
 	page := got.stdout
-	if !strings.HasPrefix(page, ".TH \"INFERENCE_EXPORTER\" \"1\"") {
+	if !strings.HasPrefix(page, ".TH inference_exporter 1 ") {
 		t.Errorf("begins with %.60q", page)
 	}
 	for _, c := range described().Commands {
-		if n := strings.Count(page, "\n.SS \""+c.Name+"\"\n"); n != 1 {
+		if n := len(regexp.MustCompile(`(?m)^\.SS\n\\fB`+c.Name+`[ \\]`).FindAllString(page, -1)); n != 1 {
 			t.Errorf("%d parts on %s", n, c.Name)
+		}
+	}
+	for _, want := range []string{
+		`\fB\-\-web.telemetry\-path="/metrics"\fR`, // a default
+		"Read the GPUs of this machine, where there is a driver. On by default.\n",
+		"($SHARD_INDEX)\n",
+		"\n\\fBinference_exporter check endpoints.yml\\fR\nBefore a restart.\n",
+		"\nSIGHUP\nRead the configuration file again.",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("without %q", want)
 		}
 	}
 	macro := regexp.MustCompile(`^\.(TH|SH|SS|TP|PP|br)( |$)`)
@@ -181,11 +140,7 @@ func TestManPageIsClean(t *testing.T) {
 		t.Skip("mandoc is not installed")
 	}
 	cmd := exec.Command(mandoc, "-T", "lint", "-W", "warning")
-	page, err := described().Man()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdin = strings.NewReader(page)
+	cmd.Stdin = strings.NewReader(runToEnd(t, "man").stdout)
 	out, _ := cmd.CombinedOutput() // its exit code depends on the date too
 	for line := range strings.Lines(string(out)) {
 		// A date would make the page differ from one day to the next.

@@ -102,7 +102,7 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 		web:         kingpinflag.AddFlags(c, listenAddress),
 	}
 	c.Flag("web.runbook-url", "Address below which the pages of the runbooks are, for the links of the status page; empty is no links.").
-		Default(runbooks).PlaceHolder("URL").StringVar(&cmd.links.Runbooks)
+		Default(runbooks).StringVar(&cmd.links.Runbooks)
 	c.Flag("web.grafana-url", "Address of the Grafana with the dashboards of this exporter, for the links of the status page.").PlaceHolder("URL").StringVar(&cmd.links.Grafana)
 	c.Flag("web.prometheus-url", "Address of the Prometheus that scrapes this exporter, for the links of the status page.").PlaceHolder("URL").StringVar(&cmd.links.Prometheus)
 	c.Flag("web.trace-url", "Address of a trace, for the links of the status page, with {trace_id} in place of the id, as in https://jaeger.example.com/trace/{trace_id}.").PlaceHolder("URL").StringVar(&cmd.links.Trace)

@@ -1,19 +1,11 @@
-# bash completion of inference_exporter
 
-_inference_exporter() {
-	local line=${COMP_LINE:0:COMP_POINT} begun suggestion cut
-	local -a words
-	# The line, not COMP_WORDS, which is cut at = and : too.
-	read -r -a words <<<"$line"
-	[[ $line == *[[:blank:]] ]] && words+=('')
-	begun=${words[${#words[@]} - 1]}
-	# What stands before the last = stays in the line: only the rest is replaced.
-	cut=
-	[[ $begun == *=* && $COMP_WORDBREAKS == *=* ]] && cut=${begun%=*}=
-	COMPREPLY=()
-	while IFS=$'\t' read -r suggestion _; do
-		COMPREPLY+=("${suggestion#"$cut"}")
-	done < <("$1" complete -- "${words[@]:1}" 2>/dev/null)
+_inference_exporter_bash_autocomplete() {
+    local cur prev opts base
+    COMPREPLY=()
+    cur="${COMP_WORDS[COMP_CWORD]}"
+    opts=$( ${COMP_WORDS[0]} --completion-bash "${COMP_WORDS[@]:1:$COMP_CWORD}" )
+    COMPREPLY=( $(compgen -W "${opts}" -- ${cur}) )
+    return 0
 }
+complete -F _inference_exporter_bash_autocomplete -o default inference_exporter
 
-complete -o bashdefault -o default -F _inference_exporter inference_exporter

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -15,7 +13,7 @@ func TestNotesAreOfCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(commandTexts())), slices.Collect(maps.Keys(commandExamples()))) {
+	for name := range ReadNotes().Commands {
 		if !strings.Contains(string(page), "\n## "+name+"\n") {
 			t.Errorf("%q is no command", name)
 		}
