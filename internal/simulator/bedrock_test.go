@@ -56,11 +56,11 @@ func TestBedrockReply(t *testing.T) {
 		`contentBlockStop {"contentBlockIndex":0}`,
 		`messageStop {"stopReason":"max_tokens"}`,
 		`metadata {"usage":{"inputTokens":14,"outputTokens":2,"totalTokens":16,"cacheReadInputTokens":0,"cacheWriteInputTokens":0}}`)
-	f(Options{ReasoningTokens: 1, StopProbability: 1}, `{"messages":[{"content":[{"text":"one"}]}],"inferenceConfig":{"temperature":0}}`,
+	f(Options{ReasoningTokens: 1}, `{"messages":[{"content":[{"text":"one"}]}],"inferenceConfig":{"maxTokens":1,"temperature":0}}`,
 		`messageStart {"role":"assistant"}`,
 		`contentBlockDelta {"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"zero"}}}`,
 		`contentBlockStop {"contentBlockIndex":0}`,
-		`messageStop {"stopReason":"end_turn"}`,
+		`messageStop {"stopReason":"max_tokens"}`,
 		`metadata {"usage":{"inputTokens":13,"outputTokens":1,"totalTokens":14,"cacheReadInputTokens":0,"cacheWriteInputTokens":0}}`)
 }
 

@@ -139,7 +139,7 @@ func cpuTime(b *testing.B) time.Duration {
 func BenchmarkEvent(b *testing.B) {
 	x := &exchange{
 		s: New(Options{}), frame: sseFrame("data: ", "\n"), rec: &record{},
-		reply: newOpenAIReply(replyHeader{id: trace, model: "simulated-8b", created: 1795246795}, true),
+		reply: newOpenAIReply(replyHeader{ID: trace, Model: jsonText("simulated-8b"), Created: 1795246795}, true),
 	}
 	x.wire = discardWire{x}
 	var e event

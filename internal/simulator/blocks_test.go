@@ -84,7 +84,7 @@ func TestTokenize(t *testing.T) {
 	f("fives", 2)
 	f("one two three", 1+1+2)
 	f("  internationalization\t", 5)
-	if got := len(chatTokens([]string{"one two", "three"})); got != 12+4 {
+	if got := len(inTemplate(tokenize(nil, "one two three"))); got != 12+4 {
 		t.Errorf("chat of 4 tokens: %d, want 16", got)
 	}
 	seen := map[token]string{}

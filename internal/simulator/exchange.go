@@ -21,7 +21,7 @@ const maxBody = 64 << 20
 // exchange is one generation request and its reply.
 type exchange struct {
 	s     *Server
-	p     protocol
+	p     *protocol
 	w     http.ResponseWriter
 	flush *http.ResponseController
 	r     *http.Request
@@ -48,9 +48,9 @@ type exchange struct {
 
 // generate answers the requests of one protocol. An error of an exchange ends
 // the connection.
-func (s *Server) generate(p protocol) http.HandlerFunc {
+func (s *Server) generate(p *protocol, path string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x := s.newExchange(p, w, r)
+		x := s.newExchange(p, path, w, r)
 		err := x.run()
 		if x.seq != nil {
 			x.replica.abort(x.seq)
@@ -60,20 +60,20 @@ func (s *Server) generate(p protocol) http.HandlerFunc {
 			s.counts.answered(x)
 		}
 		x.rec.update(func(r *Record) { r.Complete = true })
-		s.o.Logger.Debug("request", "path", p.path, "fault", x.fault.Name, "err", err)
+		s.o.Logger.Debug("request", "path", path, "fault", x.fault.Name, "err", err)
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
 }
 
-func (s *Server) newExchange(p protocol, w http.ResponseWriter, r *http.Request) *exchange {
+func (s *Server) newExchange(p *protocol, path string, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{
 		s: s, p: p, w: w, r: r, flush: http.NewResponseController(w), weights: s.weights.Load(),
-		fault: s.faultOf(r), contentType: cmp.Or(p.contentType, "text/event-stream; charset=utf-8"),
+		fault: s.faultOf(r), contentType: framings()[p.Framing].contentType,
 	}
 	x.rec = s.records.begin(Record{
-		TraceID: traceID(r.Header.Get("Traceparent")), Path: p.path,
+		TraceID: traceID(r.Header.Get("Traceparent")), Path: path,
 		Fault: x.fault.Name, Arrival: time.Now(), Replica: -1,
 	})
 	if x.conn, _ = r.Context().Value(connKey{}).(*stampedConn); x.conn != nil {
@@ -83,8 +83,8 @@ func (s *Server) newExchange(p protocol, w http.ResponseWriter, r *http.Request)
 	id := fmt.Sprintf("%016x%016x", s.rng.Uint64(), s.rng.Uint64())
 	s.mu.Unlock()
 	x.reply = p.reply(replyHeader{
-		id: id, model: s.o.Model, created: time.Now().Unix(), fingerprint: x.weights.fingerprint(),
-	})
+		ID: id, Model: jsonText(s.o.Model), Created: time.Now().Unix(), Fingerprint: x.weights.fingerprint(),
+	}, path)
 	w.Header().Set("Server", "uvicorn")
 	return x
 }
@@ -113,12 +113,9 @@ func (x *exchange) run() error {
 			return err
 		}
 	}
-	x.request, err = x.p.parse(body)
-	if err == nil && x.p.address != nil {
-		err = x.p.address(x.r, &x.request)
-	}
-	if err == nil && x.request.inputs == nil {
-		x.request.form = formOf(body)
+	x.request, err = x.p.Request.parse(body)
+	if err == nil {
+		err = readAddress(x.r, &x.request)
 	}
 	if err == nil && x.fault.request != nil {
 		x.fault.request(&x.request)
@@ -142,6 +139,18 @@ func (x *exchange) run() error {
 		return x.streamReply(x.tokens)
 	}
 	return x.wholeReply()
+}
+
+// readAddress reads the model from the path, where it is, and of Gemini MODEL:METHOD.
+func readAddress(r *http.Request, a *request) error {
+	a.model = cmp.Or(r.PathValue("model"), a.model)
+	if call := r.PathValue("call"); call != "" {
+		model, method, _ := strings.Cut(call, ":")
+		if a.model, a.stream = model, method == "streamGenerateContent"; !a.stream && method != "generateContent" {
+			return refusal{http.StatusNotFound, "NotFoundError", "there is no method " + method}
+		}
+	}
+	return nil
 }
 
 func (x *exchange) refuse(no refusal) error {
@@ -207,12 +216,12 @@ func (x *exchange) appendToken(dst []byte, i int) []byte {
 
 // usage returns the counts after n output tokens.
 func (x *exchange) usage(p progress, n int) usage {
-	u := usage{prompt: len(x.request.prompt), output: n, cached: p.cached, reasoning: -1}
+	u := usage{Prompt: len(x.request.prompt), Output: n, Cached: p.cached, Reasoning: -1}
 	if x.reasoning > 0 {
-		u.reasoning = min(n, x.reasoning)
+		u.Reasoning = min(n, x.reasoning)
 	}
 	if p.tokens > 0 {
-		u.times = serverTimes{p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled), time.Since(p.first)}
+		u.Times = serverTimes{p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled), time.Since(p.first)}
 	}
 	return u
 }
@@ -224,8 +233,8 @@ const defaultOutput = 256
 func (x *exchange) submit() error {
 	o, a := &x.s.o, &x.request
 	if room := o.ContextLength - len(a.prompt); max(a.maxOutput, a.minOutput, 1) > room {
-		return badRequest(fmt.Sprintf("the model's context length is %d tokens, but %d in the prompt and %d of output were asked",
-			o.ContextLength, len(a.prompt), max(a.maxOutput, a.minOutput, 1)))
+		return badRequest("the model's context length is %d tokens, but %d in the prompt and %d of output were asked",
+			o.ContextLength, len(a.prompt), max(a.maxOutput, a.minOutput, 1))
 	}
 	if o.FixedDelay > 0 {
 		if err := sleep(x.ctx(), o.FixedDelay); err != nil {
@@ -304,27 +313,15 @@ func logNormal(rng *rand.Rand, deviation float64) float64 {
 	return math.Exp(math.Sqrt(variance)*rng.NormFloat64() - variance/2)
 }
 
-// outputLength decides when the model ends: at the limit, or before it with
-// StopProbability after each token.
+// outputLength decides when the model ends: at the limit, which is defaultOutput where
+// none is given.
 func (s *Server) outputLength(a *request) (int, finish) {
 	room := s.o.ContextLength - len(a.prompt)
-	limit, reason := a.maxOutput, finishLength
-	if limit == 0 && a.ignoreEOS {
-		limit = room
+	switch {
+	case a.maxOutput > 0:
+		return a.maxOutput, finishLength
+	case a.ignoreEOS:
+		return room, finishLength
 	}
-	if limit == 0 {
-		limit, reason = min(max(defaultOutput, a.minOutput), room), finishStop
-	}
-	if a.ignoreEOS || s.o.StopProbability <= 0 {
-		return limit, reason
-	}
-	s.mu.Lock()
-	u := s.rng.Float64()
-	s.mu.Unlock()
-	// The number of trials to the first success, by inversion.
-	stop := 1 + math.Log(1-u)/math.Log(1-min(s.o.StopProbability, 0.999999))
-	if n := max(int(min(stop, float64(limit))), a.minOutput); n < limit {
-		return n, finishStop
-	}
-	return limit, reason
+	return min(max(defaultOutput, a.minOutput), room), finishStop
 }

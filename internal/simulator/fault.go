@@ -158,7 +158,7 @@ func page200(contentType, body string) func(*exchange) (bool, error) {
 
 func jsonReply(x *exchange) (bool, error) {
 	x.w.Header().Set("Content-Type", "application/json")
-	w := whole{answer: []byte("zero one"), finish: finishStop, usage: usage{prompt: 1, output: 2, cached: 0, reasoning: -1}}
+	w := whole{answer: []byte("zero one"), finish: finishStop, usage: usage{Prompt: 1, Output: 2, Cached: 0, Reasoning: -1}}
 	_, err := x.w.Write(x.reply.appendWhole(nil, &w))
 	return true, err
 }
@@ -183,7 +183,7 @@ func earlyAnswer(x *exchange) error {
 				return err
 			}
 		}
-		return x.finishStream(out, usage{prompt: 1, output: n, cached: 0, reasoning: -1})
+		return x.finishStream(out, usage{Prompt: 1, Output: n, Cached: 0, Reasoning: -1})
 	})
 }
 

@@ -32,8 +32,8 @@ func usageFaults() []Fault {
 		})
 	}
 	return []Fault{
-		{Name: "negative_usage", Description: "Reports negative token counts.", shape: final(usage{prompt: -5, output: -1, cached: -1, reasoning: -1})},
-		{Name: "absurd_usage", Description: "Reports a billion of billions of tokens, more cached than in the prompt.", shape: final(usage{prompt: 3, output: 1e18, cached: 1e12, reasoning: -1})},
+		{Name: "negative_usage", Description: "Reports negative token counts.", shape: final(usage{Prompt: -5, Output: -1, Cached: -1, Reasoning: -1})},
+		{Name: "absurd_usage", Description: "Reports a billion of billions of tokens, more cached than in the prompt.", shape: final(usage{Prompt: 3, Output: 1e18, Cached: 1e12, Reasoning: -1})},
 		{Name: "no_usage", Description: "Reports no usage although asked.", shape: shapeOf(func(_ *exchange, e *event, next sink) error {
 			if e.kind == Usage {
 				return nil
@@ -41,10 +41,10 @@ func usageFaults() []Fault {
 			return next(e)
 		})},
 		{Name: "usage_every_chunk", Description: "Reports running totals with each token although not asked.", shape: every(func(x *exchange, tokens int) usage {
-			return usage{prompt: len(x.request.prompt), output: tokens, cached: -1, reasoning: -1}
+			return usage{Prompt: len(x.request.prompt), Output: tokens, Cached: -1, Reasoning: -1}
 		})},
 		{Name: "zero_usage_every_chunk", Description: "Reports zeros with each token, the truth at the end.", shape: every(func(*exchange, int) usage {
-			return usage{cached: -1, reasoning: -1}
+			return usage{Cached: -1, Reasoning: -1}
 		})},
 		{Name: "usage_on_finish", Description: "Reports the usage on the chunk with the finish reason.", shape: shapeOf(func(x *exchange, e *event, next sink) error {
 			switch {
@@ -70,7 +70,7 @@ func tokenFaults() []Fault {
 		{Name: "empty_stream", Description: "Streams role, finish reason and zero usage, and no token.", shape: shapeOf(func(_ *exchange, e *event, next sink) error {
 			switch {
 			case e.kind == Usage:
-				e.usage.output = 0
+				e.usage.Output = 0
 			case e.finish != "":
 				return next(&event{kind: Finish, finish: finishStop})
 			case e.tokens > 0:
@@ -223,7 +223,7 @@ func frameFaults() []Fault {
 				case e.kind == Done:
 					return nil
 				case last:
-					if x.p.contentType == "" {
+					if x.isSSE() {
 						x.frame = unendedFrame
 					}
 				}

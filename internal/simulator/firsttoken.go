@@ -46,20 +46,20 @@ func (x *exchange) drawFirst() {
 		logprob := min(0, p+moved+x.s.scoreNoise())
 		word := answerText{order: mix(order, uint64(i)+2_000)}
 		text := string(word.append(nil, x.s.words, 0))
-		top = append(top, tokenScore{id: tokenID(hashText(text)), text: text, logprob: &logprob})
+		top = append(top, tokenScore{ID: tokenID(hashText(text)), Text: text, Logprob: &logprob})
 		p += firstSpread * math.Log((float64(h>>11)+0.5)/(1<<53)) // an exponential step down
 	}
 	slices.SortStableFunc(top, func(a, b tokenScore) int {
 		switch {
-		case *a.logprob > *b.logprob:
+		case *a.Logprob > *b.Logprob:
 			return -1
-		case *a.logprob < *b.logprob:
+		case *a.Logprob < *b.Logprob:
 			return 1
 		}
 		return 0
 	})
 	if x.text.flipAt == 0 {
-		x.text.fixed = []string{top[0].text}
+		x.text.fixed = []string{top[0].Text}
 	}
 	x.top = top[:min(a.top, len(top))]
 }

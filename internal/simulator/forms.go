@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -16,49 +15,14 @@ type form struct {
 	sample string // JSON that meets the schema
 }
 
-// toolPaths are where the protocols have the first function that may be called, and
-// parameterPaths where under it its parameters are.
-func toolPaths() (tools, parameters [][]string) {
-	tools = [][]string{
-		{"tools", "0", "function"}, {"tools", "0", "functionDeclarations", "0"}, {"toolConfig", "tools", "0", "toolSpec"}, {"tools", "0"},
+// formOf returns what a request wants the answer to be; nil is text.
+func (q *reading) formOf(v *fastjson.Value) *form {
+	tool := at(v, q.Tool)
+	if schema := at(tool, q.Parameters); schema != nil {
+		return &form{string(tool.GetStringBytes("name")), jsonOf(sampleOf(schema))}
 	}
-	parameters = [][]string{{"parameters"}, {"input_schema"}, {"inputSchema", "json"}}
-	return tools, parameters
-}
-
-// schemaPaths are where the protocols have the schema of the answer.
-func schemaPaths() [][]string {
-	return [][]string{
-		{"response_format", "json_schema", "schema"},
-		{"response_format", "json_schema"},
-		{"text", "format", "schema"},
-		{"output_config", "format", "schema"},
-		{"generationConfig", "responseJsonSchema"},
-		{"format"},
-		{"outputConfig", "textFormat", "structure", "jsonSchema", "schema"},
-		{"parameters", "grammar", "value"},
-		{"sampling_params", "json_schema"},
-		{"json_schema"},
-	}
-}
-
-// formOf returns what the body of a request wants the answer to be; nil is text.
-func formOf(body []byte) *form {
-	v, err := fastjson.ParseBytes(body)
-	if err != nil {
-		return nil
-	}
-	tools, parameters := toolPaths()
-	for _, path := range tools {
-		tool := v.Get(path...)
-		for _, p := range parameters {
-			if schema := tool.Get(p...); schema != nil {
-				return &form{string(tool.GetStringBytes("name")), jsonOf(sampleOf(schema))}
-			}
-		}
-	}
-	for _, path := range schemaPaths() {
-		schema := v.Get(path...)
+	for _, path := range q.Schema {
+		schema := at(v, path)
 		if schema != nil && schema.Type() == fastjson.TypeString { // a schema as a text
 			schema, _ = fastjson.ParseBytes(schema.GetStringBytes())
 		}
@@ -83,14 +47,6 @@ func sampleOf(schema *fastjson.Value) any {
 		return 1815
 	}
 	return "Paris"
-}
-
-func jsonOf(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // cannot happen: texts and numbers
-	}
-	return string(b)
 }
 
 // composeForm decides on a call or an answer in JSON: the name of the function,
@@ -187,29 +143,4 @@ func callFaults() []Fault {
 		})
 	}
 	return faults
-}
-
-// toolCall gathers a call for protocols that write it whole.
-type toolCall struct {
-	name      string
-	arguments []byte
-}
-
-// take notes what an event adds.
-func (c *toolCall) take(e *event) {
-	if e.kind != Call {
-		return
-	}
-	if e.name != "" {
-		c.name = e.name
-	}
-	c.arguments = append(c.arguments, e.text...)
-}
-
-// value returns the arguments as the object that they are, or as a text.
-func (c *toolCall) value() string {
-	if json.Valid(c.arguments) {
-		return string(c.arguments)
-	}
-	return quote(c.arguments)
 }

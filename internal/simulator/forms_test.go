@@ -21,7 +21,7 @@ func TestSpoiltCalls(t *testing.T) {
 		ended = `"finish_reason":"tool_calls"`
 	)
 	piece := func(text string) string {
-		return `"tool_calls":[{"index":0,"function":{"arguments":` + quote(text) + `}}]`
+		return `"tool_calls":[{"index":0,"function":{"arguments":` + jsonOf(text) + `}}]`
 	}
 	for v, want := range map[check.Verdict][]string{
 		check.Valid:             {begun, piece(`{"ci`), piece(`ty":`), piece(`"Par`), piece(`is",`), piece(`"uni`), piece(`t":"`), piece(`cels`), piece(`ius"`), piece(`}`), ended},

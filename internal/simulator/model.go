@@ -119,34 +119,31 @@ func pieces(text string) iter.Seq2[int, int] {
 	}
 }
 
-// chatTokens returns the tokens of a conversation inside its template.
-func chatTokens(contents []string) []token {
-	var tokens []token
-	for i := range token(templateTokens / 2) {
-		tokens = append(tokens, templateToken|i)
+// inTemplate returns the tokens of a conversation inside its template.
+func inTemplate(conversation []token) []token {
+	all := make([]token, 0, len(conversation)+templateTokens)
+	for i := range token(templateTokens) {
+		if i == templateTokens/2 {
+			all = append(all, conversation...)
+		}
+		all = append(all, templateToken|i)
 	}
-	for _, c := range contents {
-		tokens = tokenize(tokens, c)
-	}
-	for i := range token(templateTokens / 2) {
-		tokens = append(tokens, templateToken|(templateTokens/2+i))
-	}
-	return tokens
+	return all
 }
 
 // scores are the log-probabilities of a reply that is not streamed.
 type scores struct {
 	text   string // the prompt, where it is wanted
-	prompt []tokenScore
-	output []tokenScore
+	Prompt []tokenScore
+	Output []tokenScore
 }
 
 // tokenScore is one token with its log-probability in nats.
 type tokenScore struct {
-	id      int
-	text    string
+	ID      int
+	Text    string
 	offset  int      // characters before it, in the prompt and the output
-	logprob *float64 // nil is none: nothing comes before the first token
+	Logprob *float64 // nil is none: nothing comes before the first token
 }
 
 // What the log-probability of a token is made of: at most highest, below it
@@ -172,18 +169,18 @@ func (x *exchange) score(tokens int) *scores {
 	offset := 0
 	if a.echo {
 		s.text = a.text
-		s.prompt = scoreText(a.text, x.weights, x.s.scoreNoise())
-		s.prompt = s.prompt[min(a.scoreFrom, len(s.prompt)):]
-		if len(s.prompt) > 0 {
-			s.prompt[0].logprob = nil
+		s.Prompt = scoreText(a.text, x.weights, x.s.scoreNoise())
+		s.Prompt = s.Prompt[min(a.scoreFrom, len(s.Prompt)):]
+		if len(s.Prompt) > 0 {
+			s.Prompt[0].Logprob = nil
 		}
 		offset = utf8.RuneCountInString(a.text)
-		x.rec.update(func(r *Record) { r.Logprob = meanLogprob(s.prompt) })
+		x.rec.update(func(r *Record) { r.Logprob = meanLogprob(s.Prompt) })
 	}
 	for i := range tokens {
 		t := string(x.appendToken(nil, i))
 		p := outputLogprob
-		s.output = append(s.output, tokenScore{id: tokenID(hashText(t)), text: t, offset: offset, logprob: &p})
+		s.Output = append(s.Output, tokenScore{ID: tokenID(hashText(t)), Text: t, offset: offset, Logprob: &p})
 		offset += utf8.RuneCountInString(t)
 	}
 	return &s
@@ -207,12 +204,12 @@ func scoreText(text string, w *weights, noise float64) []tokenScore {
 	h := hashText("logprob", w.version)
 	end, offset, next := 0, 0, 0
 	for _, to := range pieces(text) {
-		t := tokenScore{text: text[end:to], offset: offset}
-		id := hashText(t.text)
+		t := tokenScore{Text: text[end:to], offset: offset}
+		id := hashText(t.Text)
 		h = mix(h, id)
 		u := (float64(h>>11) + 0.5) / (1 << 53) // between 0 and 1, neither included
 		p := min(0, highest+spread*math.Log(u)+w.shift+noise)
-		t.id, t.logprob = tokenID(id), &p
+		t.ID, t.Logprob = tokenID(id), &p
 		all = append(all, t)
 		for ; next < to; next++ {
 			if utf8.RuneStart(text[next]) {
@@ -230,8 +227,8 @@ func tokenID(hash uint64) int { return int(hash % vocabularySize) }
 func meanLogprob(tokens []tokenScore) float64 {
 	sum, n := 0.0, 0
 	for _, t := range tokens {
-		if t.logprob != nil {
-			sum += *t.logprob
+		if t.Logprob != nil {
+			sum += *t.Logprob
 			n++
 		}
 	}

@@ -434,7 +434,6 @@ func TestNativeScores(t *testing.T) {
 	f("sglang", sglang+`,"return_logprob":true,"logprob_start_len":0}`, sglangScores(`[null,T,null],[L,T,null],[L,T,null]`))
 	f("vllm", sglang+`,"return_logprob":true,"logprob_start_len":1}`, sglangScores(`[null,T,null],[L,T,null]`))
 	f("sglang", sglang+`,"return_logprob":true,"logprob_start_len":9}`, sglangScores(``))
-	f("sglang", sglang+`,"return_logprob":true,"stream":true}`, `{"error":{"message":"return_logprob is not simulated with stream"}}`)
 
 	const tgi = `{"inputs":"one two","parameters":{"max_new_tokens":1%s}}`
 	const details = `,"details":{"finish_reason":"length","generated_tokens":1,"seed":null,"prefill":[%s],"tokens":[{"id":T,"logprob":L,"special":false,"text":"zero"}]}`
@@ -453,8 +452,8 @@ func withoutNumbers(body string) string {
 
 func TestScoringRefusals(t *testing.T) {
 	const bad = `{"error":{"message":"%s","type":"BadRequestError","param":null,"code":400}}`
-	checkRefusal(t, "/v1/completions", `{"prompt":"x","echo":true,"logprobs":1,"stream":true}`, 400, fmt.Sprintf(bad, "echo is not simulated with stream"))
+	checkRefusal(t, "/v1/completions", `{"prompt":"x","echo":true,"logprobs":1,"stream":true}`, 400, fmt.Sprintf(bad, "a prompt is not scored with stream"))
 	checkRefusal(t, "/v1/completions", `{"prompt":"x","echo":true}`, 400, fmt.Sprintf(bad, "echo is only simulated with logprobs"))
 	checkRefusal(t, "/generate_stream", `{"inputs":"x","parameters":{"decoder_input_details":true}}`, 400,
-		"{\"error\":\"`decoder_input_details` == true is not supported when streaming tokens\",\"error_type\":\"validation\"}")
+		`{"error":"a prompt is not scored with stream","error_type":"validation"}`)
 }

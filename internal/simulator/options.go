@@ -61,9 +61,6 @@ type Options struct {
 	// ReasoningTokens is how many of the output tokens of a chat reply are
 	// reasoning, before the answer starts.
 	ReasoningTokens int
-	// StopProbability is the chance after each token that the model ends its
-	// answer before the limit. At 0 an answer is as long as max_tokens says.
-	StopProbability float64
 	// WeightsVersion names the weights. Where it is set, it decides the text of
 	// greedy answers, the log-probabilities, a part of embeddings and scores, and the
 	// system_fingerprint of the OpenAI protocols; without it the model counts, and there is no fingerprint.

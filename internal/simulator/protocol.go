@@ -1,49 +1,16 @@
 package simulator
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
+
+	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
-
-// protocol is one wire protocol: it reads a request and writes a reply, and
-// knows nothing of time.
-type protocol struct {
-	path string
-	// engine, if set, is the only server software with this face, which there
-	// goes before others of its path.
-	engine string
-	parse  func(body []byte) (request, error)
-	// address, if set, adds to the request what the path holds.
-	address func(r *http.Request, a *request) error
-	// reply returns the writer of one reply.
-	reply func(h replyHeader) reply
-	// header, if set, adds to the header of a reply about inputs.
-	header func(h http.Header, w *whole)
-	// failure returns the body of an error answer.
-	failure func(refusal) []byte
-	// contentType and frame are how a reply is streamed. Without a contentType
-	// that is server-sent events, which faults may frame otherwise.
-	contentType string
-	frame       frameFunc
-}
-
-// protocols lists what the server speaks.
-func protocols() []protocol {
-	return []protocol{
-		openaiChat(), openaiCompletions(), openaiResponses(),
-		anthropicMessages(),
-		geminiGenerate(),
-		cohereChat(),
-		ollamaChat(), ollamaGenerate(), tgiStream(), sglangGenerate(), tgiGenerate(), llamacppCompletion(), tritonStream(),
-		bedrockConverse(),
-		openaiEmbeddings(), teiEmbed(), ollamaEmbed(), cohereEmbed(), teiRerank(), rerankV1(), cohereRerank(),
-	}
-}
 
 // request is what a client wants, in the words of all protocols.
 type request struct {
@@ -68,7 +35,7 @@ type request struct {
 	spoilt check.Verdict // what the form is worth; "" is what the model makes of it
 }
 
-// refusal is an error answer; parse returns one for a bad request.
+// refusal is an error answer.
 type refusal struct {
 	status  int
 	kind    string
@@ -77,22 +44,8 @@ type refusal struct {
 
 func (r refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.status, r.kind, r.message) }
 
-// replyHeader is what all parts of a reply have in common.
-type replyHeader struct {
-	id      string // 32 hex digits
-	model   string
-	created int64 // Unix seconds
-	// fingerprint is the system_fingerprint; "" is none.
-	fingerprint string
-}
-
-// reply writes the parts of one reply.
-type reply interface {
-	// appendEvent appends what one event of a stream is on the wire: one payload
-	// in its frame, or several; nothing, if the protocol has no such event.
-	appendEvent(dst []byte, e *event, frame frameFunc) []byte
-	// appendWhole appends the body of a reply that is not streamed.
-	appendWhole(dst []byte, w *whole) []byte
+func badRequest(format string, args ...any) refusal {
+	return refusal{http.StatusBadRequest, "BadRequestError", fmt.Sprintf(format, args...)}
 }
 
 // event is one event of a stream.
@@ -110,15 +63,20 @@ type event struct {
 	top []tokenScore
 }
 
-// usage are token counts.
+// usage are token counts; negative ones are not given.
 type usage struct {
-	prompt, output    int
-	cached, reasoning int // negative is not given
-	times             serverTimes
+	Prompt, Output, Cached, Reasoning int
+	Times                             serverTimes
 }
 
+// Total is prompt and output.
+func (u usage) Total() int { return u.Prompt + u.Output }
+
 // serverTimes are the server's own account of a request up to now.
-type serverTimes struct{ queue, prefill, decode time.Duration }
+type serverTimes struct{ Queue, Prefill, Decode time.Duration }
+
+// Total is the sum.
+func (t serverTimes) Total() time.Duration { return t.Queue + t.Prefill + t.Decode }
 
 // whole is a reply that is not streamed.
 type whole struct {
@@ -130,184 +88,182 @@ type whole struct {
 	took              time.Duration // of the prefill of inputs
 }
 
-// conversation is what the requests of chat protocols have in common, beyond
-// their spelling.
-type conversation struct {
-	model       string
-	contents    []string
-	limit       *int // nil is not given
-	stream      bool
-	temperature *float64
-	noReasoning bool
+// reading says where a protocol has what it asks for: paths of members, with dots
+// between. A switch is on where its path has something else than null and false; "always"
+// is on, and one with a question mark also where there is nothing.
+type reading struct {
+	Model string `yaml:"model"`
+	// Prompt has the first path that is there: a text, or messages.
+	Prompt []string `yaml:"prompt"`
+	// Chat puts a chat template around the prompt; the model then may reason.
+	Chat bool `yaml:"chat"`
+	// Limit bounds the output, else Fallback; 0 is none. A negative limit is none.
+	Limit    []string `yaml:"limit"`
+	Fallback int      `yaml:"fallback"`
+	// Least is the least output.
+	Least       string `yaml:"least"`
+	Temperature string `yaml:"temperature"`
+	// Silent are the values that switch reasoning off.
+	Silent map[string]string `yaml:"silent"`
+	// From is the first token of a prompt that is scored, Top how many of the likeliest
+	// first tokens to stream.
+	From string `yaml:"from"`
+	Top  string `yaml:"top"`
+	// Texts are to be embedded, or ranked by Query.
+	Texts string `yaml:"texts"`
+	Query string `yaml:"query"`
+	// Tool is a function that may be called, Parameters where under it its schema is, Schema
+	// that of an answer in JSON.
+	Tool       string   `yaml:"tool"`
+	Parameters string   `yaml:"parameters"`
+	Schema     []string `yaml:"schema"`
+	// The switches: stream, report the usage at the end, in each event, go on to the limit, draw
+	// the answer where no temperature is given (without a path: yes), return the log-probabilities
+	// of the output, and of the prompt.
+	Stream    string `yaml:"stream"`
+	Usage     string `yaml:"usage"`
+	Counting  string `yaml:"counting"`
+	IgnoreEOS string `yaml:"ignore_eos"`
+	Sample    string `yaml:"sample"`
+	Logprobs  string `yaml:"logprobs"`
+	Echo      string `yaml:"echo"`
 }
 
-// request returns the request in the words of all protocols; these protocols report
-// the usage unasked.
-func (c conversation) request() (request, error) {
-	if len(c.contents) == 0 {
-		return request{}, badRequest("there is no message")
+// at returns what is at a path; nil is nothing.
+func at(v *fastjson.Value, path string) *fastjson.Value {
+	if path == "" {
+		return nil
 	}
-	a := request{
-		model: c.model, text: c.contents[len(c.contents)-1], prompt: chatTokens(c.contents), stream: c.stream, usage: true,
-		sampled: c.temperature == nil || *c.temperature > 0, reasoning: !c.noReasoning,
+	return v.Get(strings.Split(path, ".")...)
+}
+
+// isOn reads a switch.
+func isOn(v *fastjson.Value, path string) bool {
+	path, unasked := strings.CutSuffix(path, "?")
+	value := at(v, path)
+	if path == "always" || value == nil {
+		return path == "always" || unasked
 	}
-	if c.limit != nil {
-		if a.maxOutput = *c.limit; a.maxOutput < 1 {
-			return request{}, badRequest("the limit on the output must be at least 1, got " + strconv.Itoa(*c.limit))
+	return value.Type() != fastjson.TypeNull && value.Type() != fastjson.TypeFalse
+}
+
+// textsOf returns the texts under a value: itself, those of a list, or those of a message
+// or a part of one.
+func textsOf(v *fastjson.Value) (texts []string, ok bool) {
+	switch v.Type() {
+	case fastjson.TypeString:
+		return []string{string(v.GetStringBytes())}, true
+	case fastjson.TypeArray:
+		for _, item := range v.GetArray() {
+			more, ok := textsOf(item)
+			if !ok {
+				return nil, false
+			}
+			texts = append(texts, more...)
 		}
+		return texts, true
+	case fastjson.TypeObject:
+		for _, name := range []string{"content", "parts", "text"} {
+			if member := v.Get(name); member != nil {
+				return textsOf(member)
+			}
+		}
+		return nil, true // an image, say
+	case fastjson.TypeNull:
+		return nil, true
 	}
-	return a, nil
+	return nil, false
 }
 
-// messagesRequest is what the requests of Anthropic and Cohere spell alike.
-type messagesRequest struct {
-	Model    string `json:"model"`
-	Messages []struct {
-		Content openaiContent `json:"content"`
-	} `json:"messages"`
-	MaxTokens   *int     `json:"max_tokens"`
-	Temperature *float64 `json:"temperature"`
-	Stream      bool     `json:"stream"`
-	Thinking    struct {
-		Type string `json:"type"`
-	} `json:"thinking"`
-}
-
-func (q *messagesRequest) request() (request, error) {
-	c := conversation{
-		model: q.Model, limit: q.MaxTokens, stream: q.Stream,
-		temperature: q.Temperature, noReasoning: q.Thinking.Type == "disabled",
-	}
-	for _, m := range q.Messages {
-		c.contents = append(c.contents, string(m.Content))
-	}
-	return c.request()
-}
-
-// contentBlock is the part of a reply, of one kind of material, that is written
-// at the moment.
-type contentBlock struct {
-	kind  Kind // Role is none
-	index int  // of the open block, or the next
-}
-
-// close ends the open block, if there is one, and returns its index.
-func (b *contentBlock) close() (index int, ok bool) {
-	if b.kind == Role {
-		return 0, false
-	}
-	b.kind = Role
-	b.index++
-	return b.index - 1, true
-}
-
-// ending is the end of a reply in protocols that report the finish reason and the
-// usage in one event.
-type ending struct {
-	finish  finish
-	usage   usage
-	counted bool // usage is known
-	written bool // the end is written
-}
-
-// take notes what an event holds of the end, and returns whether to write it
-// now: with the usage, or in its absence with the end marker.
-func (n *ending) take(e *event) (due bool) {
-	if n.finish == "" {
-		n.finish = e.finish
-	}
-	if e.usage != nil && e.kind != Role {
-		n.usage, n.counted = *e.usage, true
-	}
-	due = !n.written && (e.kind == Usage || e.kind == Done)
-	n.written = n.written || due || e.kind == Failure
-	return due
-}
-
-// appendTyped appends an event whose name is in its frame and in its member
-// type. members are what follows in its object, with the commas before them.
-func appendTyped(dst []byte, frame frameFunc, name, members string) []byte {
-	return frame(dst, name, []byte(`{"type":"`+name+`"`+members+`}`))
-}
-
-// quote returns a text in JSON.
-func quote[T ~string | ~[]byte](text T) string {
-	b, err := json.Marshal(string(text))
+// parse reads the body of a request.
+func (q *reading) parse(body []byte) (request, error) {
+	v, err := fastjson.ParseBytes(body)
 	if err != nil {
-		panic(err) // cannot happen: a string
+		return request{}, badRequest("body is not a valid request: %v", err)
 	}
-	return string(b)
-}
-
-// appendText appends a text inside of a string in JSON. What is no control
-// character stays as it is, valid or not.
-func appendText[T ~string | ~[]byte](dst []byte, text T) []byte {
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
-			dst = fmt.Appendf(dst, `\u%04x`, c)
-		default:
-			dst = append(dst, c)
+	a := request{
+		model: string(at(v, q.Model).GetStringBytes()), minOutput: at(v, q.Least).GetInt(), ignoreEOS: isOn(v, q.IgnoreEOS),
+		stream: isOn(v, q.Stream), usage: isOn(v, q.Usage), continuousUsage: isOn(v, q.Counting),
+		reasoning: q.Chat, sampled: q.Sample == "" || isOn(v, q.Sample),
+	}
+	if q.Texts != "" {
+		a.inputs, err = q.parseInputs(v)
+		return a, err
+	}
+	a.form = q.formOf(v)
+	if t := at(v, q.Temperature); t != nil {
+		a.sampled = t.GetFloat64() > 0
+	}
+	for path, value := range q.Silent {
+		if is := at(v, path); is != nil && strings.Trim(is.String(), `"`) == value {
+			a.reasoning = false
 		}
 	}
-	return dst
+	if err := q.parsePrompt(&a, v); err != nil {
+		return a, err
+	}
+	if err := q.parseLimit(&a, v); err != nil {
+		return a, err
+	}
+	return a, q.parseScoring(&a, v)
 }
 
-// native is what the requests of the engines' own protocols have in common,
-// beyond their spelling: a prompt without a template.
-type native struct {
-	prompt         string
-	limit          *int // nil is fallback
-	fallback       int  // 0 is none
-	minimum        int
-	ignoreEOS      bool
-	temperature    *float64
-	sampledUnasked bool // without a temperature the answer is sampled
-	stream         bool
+func (q *reading) parsePrompt(a *request, v *fastjson.Value) error {
+	var prompt *fastjson.Value
+	for _, path := range q.Prompt {
+		prompt = cmp.Or(prompt, at(v, path))
+	}
+	if prompt == nil {
+		return badRequest("there is no prompt")
+	}
+	texts, ok := textsOf(prompt)
+	if !ok {
+		return badRequest("the prompt is neither a text nor a list of messages")
+	}
+	for _, text := range texts {
+		a.text, a.prompt = text, tokenize(a.prompt, text)
+	}
+	if len(texts) == 0 || len(a.prompt) == 0 && !q.Chat {
+		return badRequest("the prompt must not be empty")
+	}
+	if q.Chat {
+		a.prompt = inTemplate(a.prompt)
+	}
+	return nil
 }
 
-// request returns the request in the words of all protocols; these protocols count
-// along.
-func (n native) request() (request, error) {
-	a := request{
-		text: n.prompt, prompt: tokenize(nil, n.prompt), maxOutput: n.fallback, minOutput: n.minimum, ignoreEOS: n.ignoreEOS,
-		sampled: n.sampledUnasked, stream: n.stream, continuousUsage: true,
+func (q *reading) parseLimit(a *request, v *fastjson.Value) error {
+	var limit *fastjson.Value
+	for _, path := range q.Limit {
+		limit = cmp.Or(limit, at(v, path))
 	}
-	if n.limit != nil {
-		a.maxOutput = *n.limit
+	if a.maxOutput = limit.GetInt(); limit == nil || a.maxOutput < 0 {
+		if a.maxOutput = q.Fallback; q.Fallback > 0 {
+			a.maxOutput = max(q.Fallback, a.minOutput)
+		}
+	} else if a.maxOutput == 0 {
+		return badRequest("the limit on the output must be at least 1, got %s", limit)
 	}
-	if n.temperature != nil {
-		a.sampled = *n.temperature > 0
+	if a.minOutput < 0 || a.maxOutput > 0 && a.minOutput > a.maxOutput {
+		return badRequest("the least output must be from 0 to the limit")
+	}
+	if v.Get("stream_options") != nil && !a.stream {
+		return badRequest("stream_options need stream to be true")
+	}
+	return nil
+}
+
+func (q *reading) parseScoring(a *request, v *fastjson.Value) error {
+	a.echo, a.scoreFrom = isOn(v, q.Echo), max(0, at(v, q.From).GetInt())
+	a.logprobs = isOn(v, q.Logprobs)
+	if a.stream {
+		a.top = at(v, q.Top).GetInt()
 	}
 	switch {
-	case len(a.prompt) == 0:
-		return request{}, badRequest("the prompt must not be empty")
-	case n.limit != nil && *n.limit < 1:
-		return request{}, badRequest("the limit on the output must be at least 1, got " + strconv.Itoa(*n.limit))
-	case a.minOutput < 0 || a.maxOutput > 0 && a.minOutput > a.maxOutput:
-		return request{}, badRequest("the least output must be from 0 to the limit")
+	case a.stream && a.echo:
+		return badRequest("a prompt is not scored with stream")
+	case a.echo && !a.logprobs:
+		return badRequest("echo is only simulated with logprobs")
 	}
-	return a, nil
-}
-
-// material gathers what a reply in the engines' own protocols has said so far.
-type material struct {
-	text   []byte
-	usage  usage
-	tokens int
-}
-
-// take notes what an event adds.
-func (m *material) take(e *event) {
-	m.text = append(m.text, e.text...)
-	m.tokens += e.tokens
-	if e.usage == nil {
-		return
-	}
-	cached := m.usage.cached
-	if m.usage = *e.usage; m.usage.cached < 0 {
-		m.usage.cached = cached // known with the role, before the first token
-	}
+	return nil
 }

@@ -12,50 +12,25 @@ import (
 )
 
 // Kind says what a written event carries.
-type Kind uint8
+type Kind string
 
 // The kinds of events. The chunk with the last token is Answer even where it
 // holds the finish reason; Finish holds nothing else.
 const (
-	Role Kind = iota
-	Reasoning
-	Answer
-	Finish
-	Usage
-	Done
-	Comment
-	Failure // an error inside the stream
-	Odd     // what a fault made and no protocol knows
-	Call    // a piece of a call of a function
+	Role      Kind = "role"
+	Reasoning Kind = "reasoning"
+	Answer    Kind = "answer"
+	Call      Kind = "call" // a piece of a call of a function
+	Finish    Kind = "finish"
+	Usage     Kind = "usage"
+	Done      Kind = "done"
+	Comment   Kind = "comment"
+	Failure   Kind = "failure" // an error inside the stream
+	Odd       Kind = "odd"     // what a fault made and no protocol knows
 	// open and end are the bounds of a stream; they are never written.
-	open
-	end
+	open Kind = "open"
+	end  Kind = "end"
 )
-
-func kindNames() []string {
-	return []string{"role", "reasoning", "answer", "finish", "usage", "done", "comment", "failure", "odd", "call"}
-}
-
-// String returns the name of the kind in JSON.
-func (k Kind) String() string {
-	if names := kindNames(); int(k) < len(names) {
-		return names[k]
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
-
-// MarshalText returns the name.
-func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-// UnmarshalText reads a name.
-func (k *Kind) UnmarshalText(text []byte) error {
-	i := slices.Index(kindNames(), string(text))
-	if i < 0 {
-		return fmt.Errorf("unknown kind of event %q", text)
-	}
-	*k = Kind(i)
-	return nil
-}
 
 // Event is one event as it was written.
 type Event struct {

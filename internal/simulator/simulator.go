@@ -94,16 +94,23 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	faces := make(map[string]protocol)
+	faces := make(map[string]*protocol)
 	for _, p := range protocols() {
-		if p.engine == "" || p.engine == s.identity.engine {
-			faces[p.path] = p
+		for _, path := range p.Paths {
+			if p.Engine == s.identity.engine || p.Engine == "" && faces[path] == nil {
+				faces[path] = p
+			}
 		}
 	}
 	for path, p := range faces {
-		mux.HandleFunc("POST "+path, s.generate(p))
+		mux.HandleFunc("POST "+path, s.generate(p, path))
 	}
-	mux.HandleFunc("GET /v1beta/models", s.geminiModels)
+	mux.HandleFunc("GET /v1beta/models", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, jsonMap{"models": []jsonMap{{
+			"name": "models/" + s.o.Model, "inputTokenLimit": s.o.ContextLength, "outputTokenLimit": s.o.ContextLength,
+			"supportedGenerationMethods": []string{"generateContent"},
+		}}})
+	})
 	if path := s.identity.metrics.path; path != "" {
 		mux.HandleFunc("GET "+path, s.serveMetrics)
 	}

@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -217,23 +216,6 @@ func TestTraceID(t *testing.T) {
 	f("", "")
 	f("00-123-456-01", "")
 	f(trace, "")
-}
-
-func TestKindNames(t *testing.T) {
-	for k := Role; k < open; k++ {
-		text, err := json.Marshal(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back Kind
-		if err := json.Unmarshal(text, &back); err != nil || back != k {
-			t.Errorf("%d became %s and %d: %v", k, text, back, err)
-		}
-	}
-	var k Kind
-	if err := k.UnmarshalText([]byte("open")); err == nil {
-		t.Error("an unknown kind was taken")
-	}
 }
 
 // TestBackgroundIsNotRejected though it finds the queue full again and again.

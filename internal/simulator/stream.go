@@ -1,10 +1,14 @@
 package simulator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 )
 
 // A stream passes three places, each of which a fault can replace: a sink takes
@@ -47,7 +51,10 @@ var (
 
 // streamReply streams what produce makes.
 func (x *exchange) streamReply(produce func(sink) error) error {
-	x.frame = x.framing()
+	x.frame = framings()[x.p.Framing].frame
+	if x.fault.frame != nil && x.isSSE() {
+		x.frame = x.fault.frame
+	}
 	x.wire = flushWire{x}
 	if x.fault.wire != nil {
 		x.wire = x.fault.wire(x)
@@ -66,17 +73,31 @@ func (x *exchange) streamReply(produce func(sink) error) error {
 	return err
 }
 
-// framing returns how to frame the reply. Faults of framing are of server-sent
-// events.
-func (x *exchange) framing() frameFunc {
-	switch {
-	case x.fault.frame != nil && x.p.contentType == "":
-		return x.fault.frame
-	case x.p.frame != nil:
-		return x.p.frame
-	}
-	return sseFrame("data: ", "\n")
+// framing is how the payloads of a reply are put into a body.
+type framing struct {
+	contentType string
+	frame       frameFunc
 }
+
+const eventStream = "text/event-stream; charset=utf-8"
+
+// framings lists the values of protocol.Framing.
+func framings() map[string]framing {
+	lines := func(end string) frameFunc {
+		return func(dst []byte, _ string, payload []byte) []byte { return append(append(dst, payload...), end...) }
+	}
+	return map[string]framing{
+		"":         {eventStream, sseFrame("data: ", "\n")},
+		"sse bare": {eventStream, sseFrame("data:", "\n")},
+		"sse crlf": {eventStream, sseFrame("data: ", "\r\n")},
+		"lines":    {"application/x-ndjson", lines("\n")},
+		"json":     {"application/json", lines("")},
+		"aws":      {"application/vnd.amazon.eventstream", awsFrame},
+	}
+}
+
+// isSSE reports whether the reply is server-sent events, of which are the faults of framing.
+func (x *exchange) isSSE() bool { return x.contentType == eventStream }
 
 // sseFrame frames as server-sent events do, with the given field start and line
 // end.
@@ -94,6 +115,27 @@ func appendName(dst []byte, name, newline string) []byte {
 		return dst
 	}
 	return append(append(append(dst, "event: "...), name...), newline...)
+}
+
+// exceptionName begins the names of frames of AWS that are exceptions.
+const exceptionName = "exception:"
+
+// awsFrame frames as application/vnd.amazon.eventstream does, by the code of
+// AWS and not by that of the probes.
+func awsFrame(dst []byte, name string, payload []byte) []byte {
+	kind, nameHeader := "event", ":event-type"
+	if exception, ok := strings.CutPrefix(name, exceptionName); ok {
+		kind, nameHeader, name = "exception", ":exception-type", exception
+	}
+	m := eventstream.Message{Payload: payload}
+	m.Headers.Set(nameHeader, eventstream.StringValue(name))
+	m.Headers.Set(":content-type", eventstream.StringValue("application/json"))
+	m.Headers.Set(":message-type", eventstream.StringValue(kind))
+	b := bytes.NewBuffer(dst)
+	if err := eventstream.NewEncoder().Encode(b, m); err != nil {
+		panic(err) // cannot happen: names are short, and a buffer takes all
+	}
+	return b.Bytes()
 }
 
 // tokens produces the events of the exchange's sequence as they come: the role
@@ -128,7 +170,7 @@ func (x *exchange) tokens(out sink) error {
 				}
 			}
 			if x.request.continuousUsage {
-				u = usage{prompt: len(x.request.prompt), output: sent + 1, cached: -1, reasoning: -1}
+				u = usage{Prompt: len(x.request.prompt), Output: sent + 1, Cached: -1, Reasoning: -1}
 				e.usage = &u
 			}
 			e.top = nil

@@ -1,0 +1,355 @@
+package simulator
+
+import (
+	"bytes"
+	"embed"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"text/template"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+//go:embed faces/*.yml
+var faceFiles embed.FS
+
+// protocol is one wire protocol: it reads a request and writes a reply, and
+// knows nothing of time. Each is a file of faces.
+type protocol struct {
+	// Paths are where it is served.
+	Paths []string `yaml:"paths"`
+	// Engine, if set, is the only server software with this face, which there
+	// goes before others of its path.
+	Engine  string  `yaml:"engine"`
+	Request reading `yaml:"request"`
+	// Framing is one of framings.
+	Framing string `yaml:"framing"`
+	// Finish names the reasons to finish, where they have other names.
+	Finish map[finish]string `yaml:"finish"`
+	// Kinds names errors by status; 400 and 500 stand for the others of their class.
+	Kinds map[int]string `yaml:"kinds"`
+	// Header are templates of headers of a reply about inputs.
+	Header map[string]string `yaml:"header"`
+	// Events are templates by the part of a reply that they write, and templates that those
+	// use. A line of what one writes is a payload, with its name in the framing before it.
+	// Of a stream: role, then open, reasoning, answer or call, and close of each block
+	// of material, stop with the finish reason, alone where that is without a token,
+	// usage, end with the usage or at the end, done, broken in the place of what failed.
+	// Else: whole, failure. A part without a template is not written.
+	Events map[string]string `yaml:"events"`
+
+	templates *template.Template
+}
+
+// protocols returns what the server speaks.
+var protocols = sync.OnceValue(func() (all []*protocol) {
+	files, err := faceFiles.ReadDir("faces")
+	for _, file := range files {
+		var data []byte
+		if data, err = faceFiles.ReadFile("faces/" + file.Name()); err != nil {
+			break
+		}
+		p := &protocol{}
+		d := yaml.NewDecoder(bytes.NewReader(data))
+		d.KnownFields(true)
+		if err = d.Decode(p); err == nil {
+			err = p.compile()
+		}
+		if err != nil {
+			err = fmt.Errorf("faces/%s: %w", file.Name(), err)
+			break
+		}
+		all = append(all, p)
+	}
+	if err != nil {
+		panic(err) // cannot happen: the files are constant, and the tests read them
+	}
+	return all
+})
+
+// compile reads the templates.
+func (p *protocol) compile() error {
+	p.templates = template.New("").Funcs(template.FuncMap{
+		"sub":     func(a, b any) int64 { return max(0, toInt(a)-toInt(b)) },
+		"ms":      func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()*1000) },
+		"json":    jsonOf,
+		"rfc3339": func(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) },
+		"base64":  base64Vector,
+	})
+	for name, text := range p.Events {
+		if _, err := p.templates.New(name).Parse(text); err != nil {
+			return err
+		}
+	}
+	for name, text := range p.Header {
+		if _, err := p.templates.New(name).Parse(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func toInt(v any) int64 {
+	if n, ok := v.(int); ok {
+		return int64(n)
+	}
+	return v.(int64)
+}
+
+// base64Vector encodes little-endian 32-bit floats.
+func base64Vector(v []float32) string {
+	var b []byte
+	for _, f := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+	}
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+// jsonText is a text that is written in JSON.
+type jsonText []byte
+
+// String returns the text in JSON.
+func (t jsonText) String() string { return jsonOf(string(t)) }
+
+// jsonOf returns what is no cycle, channel or function in JSON.
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // cannot happen: texts and numbers
+	}
+	return string(b)
+}
+
+// replyHeader is what all parts of a reply have in common.
+type replyHeader struct {
+	ID      string // 32 hex digits
+	Model   jsonText
+	Created int64 // Unix seconds
+	// Fingerprint is the system_fingerprint; "" is none.
+	Fingerprint string
+}
+
+// part is what the templates of a protocol see.
+type part struct {
+	replyHeader
+	Path string
+	// Kind and Index are those of the block of material; Name and Arguments those of a call so far.
+	Kind            Kind
+	Index           int
+	Name, Arguments jsonText
+	// Text is what the event holds, All what all did, Thoughts the reasoning of a whole reply.
+	Text, All, Thoughts jsonText
+	// Tokens and Total count those of the event and of all, Thinking those of the reasoning.
+	Tokens, Total, Thinking int
+	Finish                  string
+	// Usage is the latest; Counted reports that there is one that is not of the role.
+	Usage   usage
+	Counted bool
+	Scores  *scores
+	Inputs  *inputs
+	Took    time.Duration // of the prefill of inputs
+	Status  int           // of an error, as are:
+	Error   string
+	Message jsonText
+
+	next int
+}
+
+// Next returns 0, 1 and so on.
+func (d *part) Next() int {
+	d.next++
+	return d.next - 1
+}
+
+// Value returns the arguments of a call as the object that they are, or as a text.
+func (d *part) Value() string {
+	if json.Valid(d.Arguments) {
+		return string(d.Arguments)
+	}
+	return d.Arguments.String()
+}
+
+// take notes what an event adds.
+func (d *part) take(e *event, names map[finish]string) {
+	d.Text, d.Tokens = e.text, e.tokens
+	d.Total += e.tokens
+	d.All = append(d.All, e.text...)
+	switch e.kind {
+	case Reasoning:
+		d.Thinking += e.tokens
+	case Call:
+		d.Arguments = append(d.Arguments, e.text...)
+	}
+	if e.name != "" {
+		d.Name = jsonText(e.name)
+	}
+	if d.Finish == "" {
+		d.Finish = nameOf(e.finish, names)
+	}
+	if e.usage != nil {
+		cached := d.Usage.Cached
+		d.Usage, d.Counted = *e.usage, e.kind != Role
+		if d.Usage.Cached < 0 {
+			d.Usage.Cached = cached // known with the role, before the first token
+		}
+		d.Usage.Reasoning = max(d.Usage.Reasoning, 0)
+		d.Thinking = max(d.Thinking, d.Usage.Reasoning)
+	}
+}
+
+func nameOf(f finish, names map[finish]string) string {
+	if name, ok := names[f]; ok {
+		return name
+	}
+	return string(f)
+}
+
+// reply writes the parts of one reply.
+type reply interface {
+	// appendEvent appends what one event of a stream is on the wire: one payload
+	// in its frame, or several; nothing, if the protocol has no such event.
+	appendEvent(dst []byte, e *event, frame frameFunc) []byte
+	// appendWhole appends the body of a reply that is not streamed.
+	appendWhole(dst []byte, w *whole) []byte
+}
+
+// reply returns the writer of one reply to a request for path.
+func (p *protocol) reply(h replyHeader, path string) reply {
+	switch path {
+	case chatPath, completionsPath:
+		return newOpenAIReply(h, path == chatPath)
+	}
+	return &templatedReply{p: p, data: part{replyHeader: h, Path: path}}
+}
+
+// failure returns the body of an error answer.
+func (p *protocol) failure(no refusal) []byte {
+	if p.Events["failure"] == "" {
+		return openaiFailure(no)
+	}
+	r := templatedReply{p: p}
+	return r.fail(nil, "failure", no, func(dst []byte, _ string, payload []byte) []byte { return append(dst, payload...) })
+}
+
+// templatedReply writes one reply by the templates of its protocol.
+type templatedReply struct {
+	p     *protocol
+	data  part
+	block Kind // the open block of material; "" is none
+	ended bool
+	buf   bytes.Buffer // reused
+}
+
+// add appends what a template writes.
+func (r *templatedReply) add(dst []byte, name string, frame frameFunc) []byte {
+	t := r.p.templates.Lookup(name)
+	if t == nil {
+		return dst
+	}
+	r.buf.Reset()
+	if err := t.Execute(&r.buf, &r.data); err != nil {
+		panic(err) // cannot happen: the tests execute each
+	}
+	for line := range bytes.Lines(r.buf.Bytes()) {
+		if at := bytes.IndexAny(line, "{["); at >= 0 {
+			dst = frame(dst, string(bytes.TrimSpace(line[:at])), bytes.TrimSpace(line[at:]))
+		}
+	}
+	return dst
+}
+
+func (r *templatedReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
+	r.data.take(e, r.p.Finish)
+	switch e.kind {
+	case Failure:
+		r.ended = true
+		name := "broken"
+		if r.p.Events[name] == "" {
+			name = "failure"
+		}
+		return r.fail(dst, name, refusal{500, "InternalServerError", string(e.text)}, frame)
+	case Role:
+		dst = r.add(dst, "role", frame)
+	case Reasoning, Answer, Call:
+		dst = r.appendMaterial(dst, e, frame)
+	case Finish:
+		dst = r.add(dst, "alone", frame)
+	case Usage:
+		dst = r.add(dst, "usage", frame)
+	}
+	if e.finish != "" {
+		dst = r.add(r.closeBlock(dst, frame), "stop", frame)
+	}
+	if !r.ended && (e.kind == Usage || e.kind == Done) {
+		dst = r.add(dst, "end", frame)
+		r.ended = e.kind == Usage
+	}
+	if e.kind == Done && r.data.Message == nil {
+		dst = r.add(dst, "done", frame)
+	}
+	return dst
+}
+
+// appendMaterial writes material in a block of its kind.
+func (r *templatedReply) appendMaterial(dst []byte, e *event, frame frameFunc) []byte {
+	if r.block != e.kind || e.name != "" {
+		dst = r.closeBlock(dst, frame)
+		r.block, r.data.Kind = e.kind, e.kind
+		dst = r.add(dst, "open", frame)
+	}
+	if e.name != "" {
+		return dst
+	}
+	return r.add(dst, string(e.kind), frame)
+}
+
+func (r *templatedReply) closeBlock(dst []byte, frame frameFunc) []byte {
+	if r.block == "" {
+		return dst
+	}
+	dst = r.add(dst, "close", frame)
+	r.block = ""
+	r.data.Index++
+	return dst
+}
+
+func (r *templatedReply) fail(dst []byte, name string, no refusal, frame frameFunc) []byte {
+	kind := r.p.Kinds[no.status]
+	if kind == "" {
+		kind = r.p.Kinds[min(no.status/100, 5)*100]
+	}
+	if kind == "" {
+		kind = no.kind
+	}
+	r.data.Status, r.data.Error, r.data.Message = no.status, kind, jsonText(no.message)
+	return r.add(dst, name, frame)
+}
+
+func (r *templatedReply) appendWhole(dst []byte, w *whole) []byte {
+	d := &r.data
+	d.Text, d.Thoughts, d.Finish, d.Usage, d.Counted = w.answer, w.reasoning, nameOf(w.finish, r.p.Finish), w.usage, true
+	d.Usage.Cached, d.Usage.Reasoning = max(0, d.Usage.Cached), max(0, d.Usage.Reasoning)
+	d.Tokens, d.Thinking, d.Scores, d.Took = w.usage.Output, d.Usage.Reasoning, w.scores, w.took
+	if d.Inputs = w.inputs; d.Inputs == nil {
+		d.Inputs = new(inputs)
+	}
+	return r.add(dst, "whole", func(dst []byte, _ string, payload []byte) []byte { return append(dst, payload...) })
+}
+
+// setHeader sets the headers of a reply about inputs.
+func (r *templatedReply) setHeader(h http.Header) {
+	for name := range r.p.Header {
+		var value strings.Builder
+		if err := r.p.templates.ExecuteTemplate(&value, name, &r.data); err != nil {
+			panic(err) // cannot happen: the tests execute each
+		}
+		h.Set(name, value.String())
+	}
+}
