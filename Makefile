@@ -104,7 +104,7 @@ stack: ## the demo with a real Prometheus and the rules; builds it the first tim
 	examples/stack/run.sh
 
 generate: ## references in docs/, rules and dashboards from the code; a test compares them too
-	$(GO) test ./collector ./config ./internal/engine ./prober/api ./internal/app \
+	$(GO) test ./collector ./config ./internal/page ./prober/api ./internal/app \
 		-run 'TestReference|TestNamesAreFrozen|TestSeriesOfAnEndpoint|TestMetricsGolden' -count=1 -update
 	$(GO) test ./internal/explain ./internal/fleet -run 'TestReference|TestFaultsAreDocumented' -count=1 -update
 	$(GO) test ./alerts -run TestFilesAreCurrent -count=1 -update

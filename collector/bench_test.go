@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -251,8 +251,8 @@ var (
 )
 
 // vllmHistogram returns a histogram that has seen a long run.
-func vllmHistogram(bounds []float64, seed int) *engine.Histogram {
-	h := &engine.Histogram{Bounds: bounds, Sum: float64(seed) * 12.345678}
+func vllmHistogram(bounds []float64, seed int) *page.Histogram {
+	h := &page.Histogram{Bounds: bounds, Sum: float64(seed) * 12.345678}
 	for i := range bounds {
 		h.Count += uint64(seed * (i + 7) % 9973)
 		h.Counts = append(h.Counts, h.Count)
@@ -263,12 +263,12 @@ func vllmHistogram(bounds []float64, seed int) *engine.Histogram {
 
 // vllmStatus returns a server with everything that vLLM reports. seed makes the
 // values differ.
-func vllmStatus(server string, seed int) engine.Status {
+func vllmStatus(server string, seed int) page.Status {
 	at := epoch.Add(time.Duration(seed) * time.Second)
-	snapshot := &engine.Snapshot{
+	snapshot := &page.Snapshot{
 		Engine: "vllm", At: at.Add(10 * time.Millisecond),
 		Values:          make(map[config.Quantity]float64),
-		Histograms:      make(map[config.Quantity]*engine.Histogram),
+		Histograms:      make(map[config.Quantity]*page.Histogram),
 		Requests:        map[string]float64{"stop": float64(seed * 1000), "length": float64(seed * 10), "abort": 1, "error": 0},
 		PrefixCacheUnit: "tokens", PrefixCacheRatio: 0.625, LastProgress: at, Role: "unified",
 	}
@@ -287,9 +287,9 @@ func vllmStatus(server string, seed int) engine.Status {
 		}
 		snapshot.Histograms[q] = vllmHistogram(vllmRequestBounds, seed+i)
 	}
-	return engine.Status{
+	return page.Status{
 		Server: server, URL: "http://" + server + "/metrics", At: at, Duration: 12 * time.Millisecond,
-		State: engine.Up, Snapshot: snapshot, LastProgress: at,
+		State: page.Up, Snapshot: snapshot, LastProgress: at,
 	}
 }
 
@@ -304,9 +304,9 @@ func benchServers(n int) *Servers {
 }
 
 // benchEndpoint is the n-th endpoint of the benchmarks, with ten servers.
-func benchEndpoint(n int) (ServersID, []engine.Status) {
+func benchEndpoint(n int) (ServersID, []page.Status) {
 	tg := benchTarget(n)
-	var statuses []engine.Status
+	var statuses []page.Status
 	for i := range 10 {
 		statuses = append(statuses, vllmStatus(fmt.Sprintf("10.0.%d.%d:8000", n, i), i))
 	}

@@ -26,10 +26,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
@@ -101,7 +101,7 @@ func full(t *testing.T) *Exposition {
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
-	servers.Set(ServersID{Endpoint: "e", Model: "m"}, []engine.Status{st})
+	servers.Set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{st})
 	servers.ObserveProbe("e", r, false)
 	servers.SetTTFTParts("e", allTTFTParts())
 	reg := prometheus.NewPedanticRegistry()
@@ -246,8 +246,8 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../config", "Precision", labelValues(config.Precisions())...)
 	f("../config", "Quantity", labelValues(slices.Compact(slices.Sorted(slices.Values(append(config.Quantities(), config.GatewayQuantities()...)))))...)
 	f("../internal/discovery", "Reason", labelValues(discovery.Reasons())...)
-	f("../internal/engine", "Reason", labelValues(scrapeReasons())...)
-	f("../internal/engine", "State", labelValues(states())...)
+	f("../internal/page", "Reason", labelValues(scrapeReasons())...)
+	f("../internal/page", "State", labelValues(states())...)
 	f("../internal/estimate", "Metric", labelValues(estimate.Metrics())...)
 	f("../internal/estimate", "Source", labelValues(estimate.Sources())...)
 	f("../internal/estimate", "TTFTPart", labelValues(estimate.TTFTPartNames())...)

@@ -19,9 +19,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
@@ -62,7 +62,7 @@ func compactStores() []Store {
 	reasons.Observe(plain)
 	reasons.Observe(thinking)
 	servers := NewServers()
-	servers.Set(ServersID{Endpoint: "fresh", Model: "m"}, []engine.Status{vllmStatus("h:8000", 1)})
+	servers.Set(ServersID{Endpoint: "fresh", Model: "m"}, []page.Status{vllmStatus("h:8000", 1)})
 	return []Store{p, servers}
 }
 

@@ -15,7 +15,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // Store holds families outside of a registry: Probes or Servers.
@@ -136,7 +136,7 @@ type encoder interface {
 	counter(own int, v float64)
 	summary(own int, sum float64, count uint64)
 	histogram(h *histogram)
-	engineHistogram(h *engine.Histogram)
+	engineHistogram(h *page.Histogram)
 
 	// compact reports whether the page is for those who pay by series. Such a page has no
 	// classic buckets of probes, no TTFO that equals the TTFT, no empty summaries, and no
@@ -207,7 +207,7 @@ func (e *textEncoder) histogram(h *histogram) {
 	e.sumAndCount(0, h.sum, h.count)
 }
 
-func (e *textEncoder) engineHistogram(h *engine.Histogram) {
+func (e *textEncoder) engineHistogram(h *page.Histogram) {
 	e.header()
 	for i, bound := range h.Bounds {
 		e.buf = append(e.buf, e.parts.bucket...)

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // maxGatewayBackends is how many backends of a page have series of their own. Of more
@@ -24,22 +24,22 @@ type Gateways struct {
 	families gatewayFamilies
 
 	mu       sync.Mutex
-	statuses map[string][]engine.Status // by gateway
-	software map[string]string          // that of the latest page, by gateway
-	behind   map[string]string          // the gateway of an endpoint
+	statuses map[string][]page.Status // by gateway
+	software map[string]string        // that of the latest page, by gateway
+	behind   map[string]string        // the gateway of an endpoint
 }
 
 // NewGateways returns a collector without gateways.
 func NewGateways() *Gateways {
 	return &Gateways{
 		families: newGatewayFamilies(),
-		statuses: map[string][]engine.Status{}, software: map[string]string{}, behind: map[string]string{},
+		statuses: map[string][]page.Status{}, software: map[string]string{}, behind: map[string]string{},
 	}
 }
 
 // Set replaces what is known of the replicas of a gateway. Software is that of the
 // configuration, "" is unknown. The statuses must not be changed afterwards.
-func (g *Gateways) Set(name, software string, statuses []engine.Status) {
+func (g *Gateways) Set(name, software string, statuses []page.Status) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range statuses {
@@ -128,7 +128,7 @@ func (f *gatewayFamily) send(out chan<- prometheus.Metric, v float64, labels ...
 }
 
 // sendHistogram sends a histogram with its bounds, or without.
-func (f *gatewayFamily) sendHistogram(out chan<- prometheus.Metric, h *engine.Histogram, bounds bool, labels ...string) {
+func (f *gatewayFamily) sendHistogram(out chan<- prometheus.Metric, h *page.Histogram, bounds bool, labels ...string) {
 	buckets := map[float64]uint64{}
 	if bounds {
 		for i, bound := range h.Bounds {
@@ -295,8 +295,8 @@ type gatewayPage struct {
 func (p *gatewayPage) with(own ...string) []string { return append(slices.Clone(p.labels), own...) }
 
 // reading sends how the reading went.
-func (p *gatewayPage) reading(st *engine.Status) {
-	p.up.send(p.out, number(st.State == engine.Up), p.labels...)
+func (p *gatewayPage) reading(st *page.Status) {
+	p.up.send(p.out, number(st.State == page.Up), p.labels...)
 	if at := timeGauge(st.At); at.present {
 		p.lastScrape.send(p.out, at.value, p.labels...)
 		p.scrapeDuration.send(p.out, st.Duration.Seconds(), p.labels...)
@@ -307,7 +307,7 @@ func (p *gatewayPage) reading(st *engine.Status) {
 }
 
 // whole sends what the page shows of the gateway.
-func (p *gatewayPage) whole(s *engine.Snapshot) {
+func (p *gatewayPage) whole(s *page.Snapshot) {
 	for _, q := range s.Missing {
 		p.missing.send(p.out, 1, p.with(string(q))...)
 	}
@@ -321,7 +321,7 @@ func (p *gatewayPage) whole(s *engine.Snapshot) {
 }
 
 // backends sends what the page shows of each backend.
-func (p *gatewayPage) backends(s *engine.Snapshot) {
+func (p *gatewayPage) backends(s *page.Snapshot) {
 	names := slices.Sorted(maps.Keys(s.Backends))
 	for _, name := range names[:min(len(names), maxGatewayBackends)] {
 		b, labels := s.Backends[name], p.with(name)
@@ -338,7 +338,7 @@ func (p *gatewayPage) backends(s *engine.Snapshot) {
 	}
 }
 
-func (p *gatewayPage) numbers(families map[config.Quantity]*gatewayFamily, s *engine.Snapshot, labels []string) {
+func (p *gatewayPage) numbers(families map[config.Quantity]*gatewayFamily, s *page.Snapshot, labels []string) {
 	for q, f := range families {
 		switch v, ok := s.Values[q]; {
 		case !ok || !isMeasure(v):
@@ -350,7 +350,7 @@ func (p *gatewayPage) numbers(families map[config.Quantity]*gatewayFamily, s *en
 	}
 }
 
-func (p *gatewayPage) finished(f *gatewayFamily, s *engine.Snapshot, labels []string) {
+func (p *gatewayPage) finished(f *gatewayFamily, s *page.Snapshot, labels []string) {
 	for finish, n := range s.Requests {
 		if isMeasure(n) {
 			f.send(p.out, math.Round(n), append(slices.Clone(labels), finish)...)
@@ -358,6 +358,6 @@ func (p *gatewayPage) finished(f *gatewayFamily, s *engine.Snapshot, labels []st
 	}
 }
 
-func isShown(h *engine.Histogram) bool {
+func isShown(h *page.Histogram) bool {
 	return h != nil && len(h.Counts) == len(h.Bounds) && isMeasure(h.Sum)
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // everyGateway shows a gateway with everything that one may show.
 func everyGateway() *Gateways {
-	all := &engine.Snapshot{
-		Engine: "acme", At: epoch, Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*engine.Histogram{},
-		Requests: map[string]float64{"success": 1}, Missing: []config.Quantity{config.QueueTime}, Backends: map[string]*engine.Snapshot{},
+	all := &page.Snapshot{
+		Engine: "acme", At: epoch, Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*page.Histogram{},
+		Requests: map[string]float64{"success": 1}, Missing: []config.Quantity{config.QueueTime}, Backends: map[string]*page.Snapshot{},
 	}
 	for _, q := range gatewayNumbers() {
 		all.Values[q] = 1
 	}
 	for _, q := range config.GatewayDistributions() {
-		all.Histograms[q] = &engine.Histogram{Bounds: []float64{0.5}, Counts: []uint64{1}, Count: 2, Sum: 3}
+		all.Histograms[q] = &page.Histogram{Bounds: []float64{0.5}, Counts: []uint64{1}, Count: 2, Sum: 3}
 	}
 	one := *all
 	all.Backends["b"] = &one
 	g := NewGateways()
-	g.Set("g", "", []engine.Status{{Server: "h:1", State: engine.Up, At: epoch, Duration: time.Second, Snapshot: all}})
+	g.Set("g", "", []page.Status{{Server: "h:1", State: page.Up, At: epoch, Duration: time.Second, Snapshot: all}})
 	g.SetEndpoint("e", "g")
 	return g
 }
@@ -42,21 +42,21 @@ func TestGateway(t *testing.T) {
 	g.SetEndpoint("e2", "router")
 	g.SetEndpoint("gone", "router")
 	g.SetEndpoint("gone", "")
-	g.Set("router", "", []engine.Status{
-		{Server: "h1:1", State: engine.Up, At: epoch, Duration: time.Second, Snapshot: &engine.Snapshot{
+	g.Set("router", "", []page.Status{
+		{Server: "h1:1", State: page.Up, At: epoch, Duration: time.Second, Snapshot: &page.Snapshot{
 			Engine:     "acme",
 			Values:     map[config.Quantity]float64{config.RequestsWaiting: 3, config.Backends: 2, config.BackendsReady: 1},
-			Histograms: map[config.Quantity]*engine.Histogram{config.QueueTime: {Bounds: []float64{0.5}, Counts: []uint64{4}, Count: 5, Sum: 2.5}},
+			Histograms: map[config.Quantity]*page.Histogram{config.QueueTime: {Bounds: []float64{0.5}, Counts: []uint64{4}, Count: 5, Sum: 2.5}},
 			Requests:   map[string]float64{"success": 7, "error": 2},
-			Backends: map[string]*engine.Snapshot{
+			Backends: map[string]*page.Snapshot{
 				"a": {
 					Values: map[config.Quantity]float64{config.BackendsReady: 1}, Requests: map[string]float64{"success": 7},
-					Histograms: map[config.Quantity]*engine.Histogram{config.TTFT: {Bounds: []float64{0.5}, Counts: []uint64{4}, Count: 5, Sum: 2.5}},
+					Histograms: map[config.Quantity]*page.Histogram{config.TTFT: {Bounds: []float64{0.5}, Counts: []uint64{4}, Count: 5, Sum: 2.5}},
 				},
 				"b\xff": {Values: map[config.Quantity]float64{config.BackendsReady: 0}, Requests: map[string]float64{"error": 2}},
 			},
 		}},
-		{Server: "h2:1", State: engine.Down, Reason: engine.ReasonConnect, Err: errors.New("refused"), At: epoch, Failures: map[engine.Reason]uint64{engine.ReasonConnect: 4}},
+		{Server: "h2:1", State: page.Down, Reason: page.ReasonConnect, Err: errors.New("refused"), At: epoch, Failures: map[page.Reason]uint64{page.ReasonConnect: 4}},
 	})
 	text := gatewayPageText(t, g)
 	for _, line := range []string{
@@ -96,7 +96,7 @@ func TestGateway(t *testing.T) {
 // While a gateway is down its series keep the software of the page before.
 func TestGatewayKeepsItsSoftware(t *testing.T) {
 	g := everyGateway()
-	g.Set("g", "", []engine.Status{{Server: "h:1", State: engine.Down, Reason: engine.ReasonTimeout, At: epoch}})
+	g.Set("g", "", []page.Status{{Server: "h:1", State: page.Down, Reason: page.ReasonTimeout, At: epoch}})
 	if want, text := `inference_gateway_up{gateway="g",server="h:1",software="acme"} 0`, gatewayPageText(t, g); !strings.Contains(text, want) {
 		t.Errorf("no line %s in\n%s", want, text)
 	}
@@ -104,12 +104,12 @@ func TestGatewayKeepsItsSoftware(t *testing.T) {
 
 // The series of backends are bounded.
 func TestGatewayBackendsAreBounded(t *testing.T) {
-	s := &engine.Snapshot{Engine: "acme", Backends: map[string]*engine.Snapshot{}}
+	s := &page.Snapshot{Engine: "acme", Backends: map[string]*page.Snapshot{}}
 	for i := range maxGatewayBackends + 10 {
-		s.Backends[fmt.Sprint(i)] = &engine.Snapshot{Values: map[config.Quantity]float64{config.BackendsReady: 1}}
+		s.Backends[fmt.Sprint(i)] = &page.Snapshot{Values: map[config.Quantity]float64{config.BackendsReady: 1}}
 	}
 	g := NewGateways()
-	g.Set("g", "", []engine.Status{{Server: "h:1", State: engine.Up, Snapshot: s}})
+	g.Set("g", "", []page.Status{{Server: "h:1", State: page.Up, Snapshot: s}})
 	if n := strings.Count(gatewayPageText(t, g), "inference_gateway_backend_ready{"); n != maxGatewayBackends {
 		t.Errorf("%d backends, want %d", n, maxGatewayBackends)
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/gpu/pages"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // gpuPageFamilies describes the families of pages of other exporters that GPUs are read
@@ -52,7 +52,7 @@ func (c *gpuPageCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *gpuPageCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range c.statuses() {
-		up := s.State == engine.Up
+		up := s.State == page.Up
 		ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, number(up), s.Source, s.Server)
 		if up {
 			ch <- prometheus.MustNewConstMetric(c.devices, prometheus.GaugeValue, float64(s.Devices), s.Source, s.Server, s.Software)

@@ -11,16 +11,16 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pages"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // gpuPageStatuses is a page that was read and one that was not.
 func gpuPageStatuses() []pages.Status {
 	return []pages.Status{
-		{Status: engine.Status{Server: "gpu-1:9400", State: engine.Up}, Source: "nodes", Software: "dcgm-exporter", Devices: 8},
+		{Status: page.Status{Server: "gpu-1:9400", State: page.Up}, Source: "nodes", Software: "dcgm-exporter", Devices: 8},
 		{
-			Status: engine.Status{
-				Server: "gpu-2:9400", State: engine.Down, Reason: engine.ReasonTimeout, Failures: map[engine.Reason]uint64{engine.ReasonTimeout: 3},
+			Status: page.Status{
+				Server: "gpu-2:9400", State: page.Down, Reason: page.ReasonTimeout, Failures: map[page.Reason]uint64{page.ReasonTimeout: 3},
 			},
 			Source: "nodes",
 		},

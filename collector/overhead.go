@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -163,7 +163,7 @@ func (o *overhead) keep(p observedTTFT) {
 
 // scraped takes a reading of all servers. Unless all have their histogram, and
 // all go on from the reading before, the comparison starts again.
-func (o *overhead) scraped(statuses []engine.Status) {
+func (o *overhead) scraped(statuses []page.Status) {
 	o.latest[overheadHistogram].clear()
 	o.latest[overheadTraffic].clear()
 	end, servers, ok := ttftOf(statuses)
@@ -210,7 +210,7 @@ func (o *overhead) compare(start, end ttftTotal) {
 
 // ttftOf returns what the histograms of all servers hold, together and by
 // server; ok is false unless each of them has one.
-func ttftOf(statuses []engine.Status) (total ttftTotal, servers []serverTTFT, ok bool) {
+func ttftOf(statuses []page.Status) (total ttftTotal, servers []serverTTFT, ok bool) {
 	for i := range statuses {
 		snapshot := snapshotOf(&statuses[i])
 		if snapshot == nil || snapshot.Histograms[config.TTFT] == nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -33,12 +33,12 @@ type reading struct {
 
 // scrape sets the servers as read a time after the epoch.
 func (o *overheadTest) scrape(at time.Duration, servers ...reading) {
-	var statuses []engine.Status
+	var statuses []page.Status
 	for _, r := range servers {
 		st := plainStatus(r.server)
 		st.At = epoch.Add(at - time.Second)
 		st.Snapshot.At = epoch.Add(at)
-		st.Snapshot.Histograms = map[config.Quantity]*engine.Histogram{config.TTFT: {Count: r.count, Sum: r.sum}}
+		st.Snapshot.Histograms = map[config.Quantity]*page.Histogram{config.TTFT: {Count: r.count, Sum: r.sum}}
 		statuses = append(statuses, st)
 	}
 	o.s.Set(ServersID{Endpoint: "e"}, statuses)
@@ -234,9 +234,9 @@ func TestOverheadNeedsAWindow(t *testing.T) {
 		})
 	}
 
-	for name, spoil := range map[string]func(st *engine.Status){
-		"down":         func(st *engine.Status) { *st = downStatus("b") },
-		"no histogram": func(st *engine.Status) { st.Snapshot.Histograms = nil },
+	for name, spoil := range map[string]func(st *page.Status){
+		"down":         func(st *page.Status) { *st = downStatus("b") },
+		"no histogram": func(st *page.Status) { st.Snapshot.Histograms = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOverheadTest(t)
@@ -245,7 +245,7 @@ func TestOverheadNeedsAWindow(t *testing.T) {
 			o.scrape(15*s, reading{"a", 1, 0.2}, reading{"b", 0, 0})
 			o.want("", "0.1")
 			e := o.s.endpoints["e"]
-			spoilt := []engine.Status{*e.servers["a"].status, *e.servers["b"].status}
+			spoilt := []page.Status{*e.servers["a"].status, *e.servers["b"].status}
 			spoil(&spoilt[1])
 			o.s.Set(ServersID{Endpoint: "e"}, spoilt)
 			o.want("", "")
@@ -265,7 +265,7 @@ func TestOverheadOfAnotherModel(t *testing.T) {
 	o.scrape(0, reading{"a", 0, 0})
 	o.probe(5*time.Second, 300*time.Millisecond)
 	o.scrape(15*time.Second, reading{"a", 1, 0.2})
-	statuses := []engine.Status{*o.s.endpoints["e"].servers["a"].status}
+	statuses := []page.Status{*o.s.endpoints["e"].servers["a"].status}
 	present := func() (gauge, bool) {
 		v := o.s.endpoints["e"].overhead.values()
 		return v[overheadHistogram], v[overheadHistogram].present

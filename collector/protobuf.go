@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // Field numbers of the messages of io.prometheus.client (metrics.proto of
@@ -131,7 +131,7 @@ func (e *protoEncoder) histogram(h *histogram) {
 }
 
 // engineHistogram writes classic buckets only. The bucket of +Inf is implied.
-func (e *protoEncoder) engineHistogram(h *engine.Histogram) {
+func (e *protoEncoder) engineHistogram(h *page.Histogram) {
 	metric := e.metric(0)
 	value := e.open(fieldMetricHistogram)
 	e.varint(fieldHistogramCount, h.Count)

@@ -6,35 +6,35 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // numStates is the number of states of a server.
 const numStates = 4
 
 // states lists the closed set of states of a server.
-func states() []engine.State {
-	return []engine.State{engine.Up, engine.Down, engine.Unreadable, engine.Unmapped}
+func states() []page.State {
+	return []page.State{page.Up, page.Down, page.Unreadable, page.Unmapped}
 }
 
 // scrapeReasons lists the closed set of reasons why a page was not read.
-func scrapeReasons() []engine.Reason {
-	return []engine.Reason{
-		engine.ReasonDNS, engine.ReasonConnect, engine.ReasonTLS, engine.ReasonTimeout, engine.ReasonStatus,
-		engine.ReasonTooLarge, engine.ReasonFormat, engine.ReasonDuplicate, engine.ReasonType, engine.ReasonBuckets,
-		engine.ReasonUnmapped,
+func scrapeReasons() []page.Reason {
+	return []page.Reason{
+		page.ReasonDNS, page.ReasonConnect, page.ReasonTLS, page.ReasonTimeout, page.ReasonStatus,
+		page.ReasonTooLarge, page.ReasonFormat, page.ReasonDuplicate, page.ReasonType, page.ReasonBuckets,
+		page.ReasonUnmapped,
 	}
 }
 
 // serverValues is the state behind the samples of one server.
 type serverValues struct {
 	info   *labelBlock // nil before the first page
-	status *engine.Status
+	status *page.Status
 }
 
 // snapshotOf returns the content of a server's page; nil unless it was read.
-func snapshotOf(st *engine.Status) *engine.Snapshot {
-	if st.State != engine.Up {
+func snapshotOf(st *page.Status) *page.Snapshot {
+	if st.State != page.Up {
 		return nil
 	}
 	return st.Snapshot
@@ -61,9 +61,9 @@ func readingFamilies() []*serverFamily {
 	return []*serverFamily{
 		statusGauge("up", "",
 			"1 if the latest scrape of the server's own metrics page succeeded, 0 otherwise; see inference_server_scrape_failures_total for the reason. A server whose page fails may still serve requests: see inference_probe_success.",
-			func(st *engine.Status) gauge {
+			func(st *page.Status) gauge {
 				g := gauge{present: true}
-				if st.State == engine.Up {
+				if st.State == page.Up {
 					g.value = 1
 				}
 				return g
@@ -71,10 +71,10 @@ func readingFamilies() []*serverFamily {
 		serverInfoFamily(),
 		statusGauge("scrape_duration_seconds", "seconds",
 			"Duration of the latest scrape of the server's page. It grows when the server process is busy.",
-			func(st *engine.Status) gauge { return gauge{st.Duration.Seconds(), !st.At.IsZero()} }),
+			func(st *page.Status) gauge { return gauge{st.Duration.Seconds(), !st.At.IsZero()} }),
 		statusGauge("last_scrape_timestamp_seconds", "seconds",
 			"Unix time at which the latest scrape of the server's page started, whether it succeeded or failed. All values of the server are from that time.",
-			func(st *engine.Status) gauge { return timeGauge(st.At) }),
+			func(st *page.Status) gauge { return timeGauge(st.At) }),
 		newServerFamily(Family{
 			Name: "scrape_failures_total", Type: Counter, Labels: []string{"reason"}, Values: labelValues(reasons),
 			Help: "Failed scrapes of the server's page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to an unknown engine (unmapped).",
@@ -99,7 +99,7 @@ func readingFamilies() []*serverFamily {
 		}),
 		statusGauge("last_progress_timestamp_seconds", "seconds",
 			"Unix time at which the server last generated tokens or had no requests. If it falls behind inference_server_last_scrape_timestamp_seconds while requests are running, the engine hangs. Absent for engines that do not expose progress.",
-			func(st *engine.Status) gauge { return timeGauge(st.LastProgress) }),
+			func(st *page.Status) gauge { return timeGauge(st.LastProgress) }),
 	}
 }
 
@@ -172,7 +172,7 @@ func prefixCacheFamilies() []*serverFamily {
 			"Hits of the prefix cache: the part of inference_server_prefix_cache_queries_total that was not computed again."),
 		snapshotGauge("prefix_cache_hit_ratio", "ratio",
 			"Hits divided by queries of the prefix cache, 0 to 1, over the last 5 minutes, or since the first scrape if that is shorter. Absent while there are no queries.",
-			func(s *engine.Snapshot) gauge {
+			func(s *page.Snapshot) gauge {
 				r := s.PrefixCacheRatio
 				return gauge{r, s.PrefixCacheUnit != "" && r >= 0 && r <= 1}
 			}),
@@ -302,7 +302,7 @@ func newServerFamily(f Family, emit func(e encoder, f *family, v serverValues)) 
 }
 
 // statusGauge returns a family of one gauge for each server, up or not.
-func statusGauge(name, unit, help string, get func(st *engine.Status) gauge) *serverFamily {
+func statusGauge(name, unit, help string, get func(st *page.Status) gauge) *serverFamily {
 	return newServerFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help},
 		func(e encoder, _ *family, v serverValues) {
 			emitGauge(e, 0, get(v.status))
@@ -310,8 +310,8 @@ func statusGauge(name, unit, help string, get func(st *engine.Status) gauge) *se
 }
 
 // snapshotGauge returns a family of one gauge for each server that is up.
-func snapshotGauge(name, unit, help string, get func(s *engine.Snapshot) gauge) *serverFamily {
-	return statusGauge(name, unit, help, func(st *engine.Status) gauge {
+func snapshotGauge(name, unit, help string, get func(s *page.Snapshot) gauge) *serverFamily {
+	return statusGauge(name, unit, help, func(st *page.Status) gauge {
 		if s := snapshotOf(st); s != nil {
 			return get(s)
 		}
@@ -321,7 +321,7 @@ func snapshotGauge(name, unit, help string, get func(s *engine.Snapshot) gauge) 
 
 // quantityGauge returns the family of a quantity that is a gauge.
 func quantityGauge(q config.Quantity, unit, help string) *serverFamily {
-	return snapshotGauge(string(q), unit, help, func(s *engine.Snapshot) gauge {
+	return snapshotGauge(string(q), unit, help, func(s *page.Snapshot) gauge {
 		v, ok := s.Values[q]
 		return gauge{v, ok && isMeasure(v)}
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // Each quantity has a family of its type.
@@ -32,8 +32,8 @@ func TestServerFamiliesAreComplete(t *testing.T) {
 			t.Errorf("%s is a %q, want a %s", name, names[name], want)
 		}
 	}
-	if engine.RatioWindow != 5*time.Minute {
-		t.Errorf("the help of server_prefix_cache_hit_ratio says 5 minutes, not %s", engine.RatioWindow)
+	if page.RatioWindow != 5*time.Minute {
+		t.Errorf("the help of server_prefix_cache_hit_ratio says 5 minutes, not %s", page.RatioWindow)
 	}
 }
 
@@ -46,7 +46,7 @@ type serversReference struct {
 // servedReference is one endpoint with the statuses that were set.
 type servedReference struct {
 	id       ServersID
-	statuses []engine.Status
+	statuses []page.Status
 }
 
 // Describe implements prometheus.Collector; without descriptions the registry
@@ -62,12 +62,12 @@ func (ref *serversReference) Collect(out chan<- prometheus.Metric) {
 	for _, served := range ref.endpoints {
 		base := with(prometheus.Labels{"endpoint": served.id.Endpoint}, "model", served.id.Model)
 		maps.Copy(base, served.id.Labels)
-		states := map[engine.State]float64{}
+		states := map[page.State]float64{}
 		for _, st := range served.statuses {
 			states[st.State]++
 			referenceServer(&referenceOutput{out, described, with(base, "server", st.Server)}, st)
 		}
-		for _, state := range []engine.State{"up", "down", "unreadable", "unmapped"} {
+		for _, state := range []page.State{"up", "down", "unreadable", "unmapped"} {
 			o := referenceOutput{out, described, base}
 			o.number("endpoint_servers", prometheus.GaugeValue, states[state], "state", string(state))
 		}
@@ -103,7 +103,7 @@ func (o *referenceOutput) number(name string, kind prometheus.ValueType, v float
 	o.out <- prometheus.MustNewConstMetric(o.desc(name, own), kind, v)
 }
 
-func (o *referenceOutput) histogram(name string, h *engine.Histogram) {
+func (o *referenceOutput) histogram(name string, h *page.Histogram) {
 	buckets := make(map[float64]uint64)
 	for i, b := range h.Bounds {
 		buckets[b] = h.Counts[i]
@@ -114,7 +114,7 @@ func (o *referenceOutput) histogram(name string, h *engine.Histogram) {
 // referenceServer makes the metrics of one server. The keys are those of the
 // vocabulary, written out here so that a family which reads the wrong one
 // shows.
-func referenceServer(o *referenceOutput, st engine.Status) {
+func referenceServer(o *referenceOutput, st page.Status) {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	unix := func(ns int64) float64 { return float64(ns) / 1e9 }
 	up := 0.0
@@ -125,7 +125,7 @@ func referenceServer(o *referenceOutput, st engine.Status) {
 	o.number("server_up", gauge, up)
 	o.number("server_scrape_duration_seconds", gauge, st.Duration.Seconds())
 	o.number("server_last_scrape_timestamp_seconds", gauge, unix(st.At.UnixNano()))
-	for _, r := range []engine.Reason{"dns", "connect", "tls", "timeout", "http_status", "too_large", "format", "duplicate", "wrong_type", "buckets", "unmapped"} {
+	for _, r := range []page.Reason{"dns", "connect", "tls", "timeout", "http_status", "too_large", "format", "duplicate", "wrong_type", "buckets", "unmapped"} {
 		o.number("server_scrape_failures_total", counter, float64(st.Failures[r]), "reason", string(r))
 	}
 	if !st.LastProgress.IsZero() {

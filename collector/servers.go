@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -69,13 +69,13 @@ type server struct {
 	// The labels that only info has.
 	url, unit, role string
 	block, info     *labelBlock
-	status          *engine.Status
+	status          *page.Status
 }
 
 // Set replaces what is known of the servers of an endpoint: those without a
 // status go. An endpoint is known from its first Set on, even without a
 // server. Snapshots and failures in statuses must not be changed afterwards.
-func (s *Servers) Set(id ServersID, statuses []engine.Status) {
+func (s *Servers) Set(id ServersID, statuses []page.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, relabel := s.endpoint(id)

@@ -17,28 +17,28 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // downStatus returns a server whose page did not come.
-func downStatus(server string) engine.Status {
-	return engine.Status{
+func downStatus(server string) page.Status {
+	return page.Status{
 		Server: server, URL: "http://" + server + "/metrics", At: epoch, Duration: 250 * time.Millisecond,
-		State: engine.Down, Reason: engine.ReasonTimeout, Err: errors.New("timeout"),
-		Failures: map[engine.Reason]uint64{engine.ReasonTimeout: 3, engine.ReasonDNS: 1},
+		State: page.Down, Reason: page.ReasonTimeout, Err: errors.New("timeout"),
+		Failures: map[page.Reason]uint64{page.ReasonTimeout: 3, page.ReasonDNS: 1},
 	}
 }
 
 // plainStatus returns a server that reports little: no prefix cache, no
 // histogram with bounds, no progress.
-func plainStatus(server string) engine.Status {
-	return engine.Status{
-		Server: server, URL: "http://" + server + "/metrics", At: epoch, Duration: time.Millisecond, State: engine.Up,
-		Snapshot: &engine.Snapshot{
+func plainStatus(server string) page.Status {
+	return page.Status{
+		Server: server, URL: "http://" + server + "/metrics", At: epoch, Duration: time.Millisecond, State: page.Up,
+		Snapshot: &page.Snapshot{
 			Engine: "llamacpp", At: epoch, PrefixCacheRatio: -1,
 			Values:     map[config.Quantity]float64{config.RequestsRunning: 0, config.PromptTokens: 12345678901},
-			Histograms: map[config.Quantity]*engine.Histogram{config.InterToken: {Count: 7, Sum: 1.5}},
+			Histograms: map[config.Quantity]*page.Histogram{config.InterToken: {Count: 7, Sum: 1.5}},
 			Missing:    []config.Quantity{config.GenerationTokens, config.TTFT},
 		},
 	}
@@ -52,13 +52,13 @@ func plainStatus(server string) engine.Status {
 func TestServersEqualClientGolang(t *testing.T) {
 	tests := map[string][]servedReference{
 		"nothing": nil,
-		"up":      {{ServersID{Endpoint: "e", Model: "m"}, []engine.Status{vllmStatus("h:8000", 3)}}},
-		"down":    {{ServersID{Endpoint: "e"}, []engine.Status{downStatus("h:8000")}}},
+		"up":      {{ServersID{Endpoint: "e", Model: "m"}, []page.Status{vllmStatus("h:8000", 3)}}},
+		"down":    {{ServersID{Endpoint: "e"}, []page.Status{downStatus("h:8000")}}},
 		"some": {
-			{ServersID{Endpoint: "b", Model: "modèle", Labels: map[string]string{"team": `quote " slash \ line` + "\n", "a_zone": "z"}}, []engine.Status{plainStatus("h:8000/a")}},
-			{ServersID{Endpoint: "B", Model: "m"}, []engine.Status{vllmStatus("h:8000", 1)}},
-			{ServersID{Endpoint: "a", Model: "m"}, []engine.Status{downStatus("[::1]:8000")}},
-			{ServersID{Endpoint: "c", Model: "m"}, []engine.Status{vllmStatus("h:8000", 0)}},
+			{ServersID{Endpoint: "b", Model: "modèle", Labels: map[string]string{"team": `quote " slash \ line` + "\n", "a_zone": "z"}}, []page.Status{plainStatus("h:8000/a")}},
+			{ServersID{Endpoint: "B", Model: "m"}, []page.Status{vllmStatus("h:8000", 1)}},
+			{ServersID{Endpoint: "a", Model: "m"}, []page.Status{downStatus("[::1]:8000")}},
+			{ServersID{Endpoint: "c", Model: "m"}, []page.Status{vllmStatus("h:8000", 0)}},
 		},
 	}
 	for name, served := range tests {
@@ -76,7 +76,7 @@ func TestServersEqualClientGolang(t *testing.T) {
 // Several servers of one endpoint make a page with the same samples as
 // client_golang's, if in another order.
 func TestSeveralServers(t *testing.T) {
-	served := servedReference{ServersID{Endpoint: "e", Model: "m"}, []engine.Status{
+	served := servedReference{ServersID{Endpoint: "e", Model: "m"}, []page.Status{
 		vllmStatus("b:8000", 2), vllmStatus("a:8000", 1), plainStatus("c:8000"), downStatus("d:8000"),
 	}}
 	store, reg := NewServers(), prometheus.NewRegistry()
@@ -113,7 +113,7 @@ func serverHas(t *testing.T, s *Servers, want map[string]string) {
 func TestServerDown(t *testing.T) {
 	s := NewServers()
 	id := ServersID{Endpoint: "e", Model: "m"}
-	s.Set(id, []engine.Status{downStatus("h:8000")})
+	s.Set(id, []page.Status{downStatus("h:8000")})
 	serverHas(t, s, map[string]string{
 		`server_up{endpoint="e",model="m",server="h:8000"}`:                                            "0",
 		`server_scrape_failures_total{endpoint="e",model="m",reason="timeout",server="h:8000"}`:        "3",
@@ -137,10 +137,10 @@ func TestServerDown(t *testing.T) {
 		`server_generation_tokens_total{endpoint="e",engine="vllm",model="m",server="h:8000"}`:         "",
 		`server_last_progress_timestamp_seconds{endpoint="e",engine="vllm",model="m",server="h:8000"}`: "",
 	})
-	s.Set(id, []engine.Status{vllmStatus("h:8000", 0)})
+	s.Set(id, []page.Status{vllmStatus("h:8000", 0)})
 	down := downStatus("h:8000")
 	down.LastProgress = epoch.Add(-time.Minute)
-	s.Set(id, []engine.Status{down})
+	s.Set(id, []page.Status{down})
 	const labels = `{endpoint="e",engine="vllm",model="m",server="h:8000"}`
 	want := map[string]string{
 		"server_up" + labels: "0", "server_scrape_duration_seconds" + labels: "0.25",
@@ -166,12 +166,12 @@ func TestServerAbsence(t *testing.T) {
 		config.RequestsRunning: math.NaN(), config.RequestsWaiting: math.Inf(1), config.KVCacheUsage: -1,
 		config.PromptTokens: math.NaN(), config.GenerationTokens: math.Inf(1), config.Preemptions: -1, config.EvictedTokens: 1 << 62,
 	}
-	st.Snapshot.Histograms = map[config.Quantity]*engine.Histogram{
+	st.Snapshot.Histograms = map[config.Quantity]*page.Histogram{
 		config.TTFT: nil, config.TPOT: {Bounds: []float64{1}, Count: 1}, config.QueueTime: {Count: 1, Sum: math.NaN()},
 	}
 	st.Snapshot.Requests = map[string]float64{"stop": 2, "length": math.Inf(1), "made up": 1}
 	st.Snapshot.Missing = []config.Quantity{"made up"}
-	s.Set(ServersID{Endpoint: "e"}, []engine.Status{st})
+	s.Set(ServersID{Endpoint: "e"}, []page.Status{st})
 	for name := range samples(t, s) {
 		family, _, _ := strings.Cut(strings.TrimPrefix(name, namePrefix), "{")
 		if !slices.Contains([]string{
@@ -198,7 +198,7 @@ func TestPrefixCacheRatio(t *testing.T) {
 		t.Helper()
 		st := vllmStatus("h:1", 0)
 		st.Snapshot.PrefixCacheRatio = ratio
-		s.Set(ServersID{Endpoint: "e"}, []engine.Status{st})
+		s.Set(ServersID{Endpoint: "e"}, []page.Status{st})
 		serverHas(t, s, map[string]string{`server_prefix_cache_hit_ratio{endpoint="e",engine="vllm",server="h:1"}`: want})
 	}
 	f(0, "0")
@@ -213,7 +213,7 @@ func TestServersComeAndGo(t *testing.T) {
 	s := NewServers()
 	id := ServersID{Endpoint: "e"}
 	set := func(id ServersID, servers ...string) {
-		var statuses []engine.Status
+		var statuses []page.Status
 		for _, name := range servers {
 			statuses = append(statuses, plainStatus(name))
 		}
@@ -263,16 +263,16 @@ func TestServersComeAndGo(t *testing.T) {
 func TestBlocksAreKept(t *testing.T) {
 	s := NewServers()
 	id := ServersID{Endpoint: "e", Model: "m", Labels: map[string]string{"team": "t"}}
-	s.Set(id, []engine.Status{vllmStatus("h:1", 0)})
+	s.Set(id, []page.Status{vllmStatus("h:1", 0)})
 	before := *s.endpoints["e"].servers["h:1"]
-	s.Set(ServersID{Endpoint: "e", Model: "m", Labels: map[string]string{"team": "t"}}, []engine.Status{vllmStatus("h:1", 1)})
+	s.Set(ServersID{Endpoint: "e", Model: "m", Labels: map[string]string{"team": "t"}}, []page.Status{vllmStatus("h:1", 1)})
 	after := s.endpoints["e"].servers["h:1"]
 	if before.block != after.block || before.info != after.info {
 		t.Error("equal labels were rendered again")
 	}
 	moved := vllmStatus("h:1", 1)
 	moved.URL = "http://elsewhere/metrics"
-	s.Set(id, []engine.Status{moved})
+	s.Set(id, []page.Status{moved})
 	serverHas(t, s, map[string]string{
 		`server_info{disaggregation_role="unified",endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://elsewhere/metrics"}`: "1",
 		`server_info{disaggregation_role="unified",endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://h:1/metrics"}`:       "",
@@ -284,7 +284,7 @@ func TestStores(t *testing.T) {
 	p, series := newStore()
 	series.Observe(success())
 	s := NewServers()
-	s.Set(ServersID{Endpoint: "e", Model: "m"}, []engine.Status{vllmStatus("h:1", 0)})
+	s.Set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{vllmStatus("h:1", 0)})
 	for _, format := range Formats() {
 		var page bytes.Buffer
 		if err := NewExposition(prometheus.NewRegistry(), p, s).Write(&page, format); err != nil {
@@ -307,14 +307,14 @@ func TestStores(t *testing.T) {
 
 func TestServersConcurrentUse(t *testing.T) {
 	s := NewServers()
-	page := NewExposition(prometheus.NewRegistry(), s)
+	metrics := NewExposition(prometheus.NewRegistry(), s)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
 			id := ServersID{Endpoint: string(rune('a' + i))}
 			for n := range 50 {
 				id.Model = strconv.Itoa(n / 10)
-				s.Set(id, []engine.Status{vllmStatus("h:1", n), downStatus("h:" + strconv.Itoa(n%3))})
+				s.Set(id, []page.Status{vllmStatus("h:1", n), downStatus("h:" + strconv.Itoa(n%3))})
 				s.ObserveProbe(id.Endpoint, &result.Result{Outcome: result.Success}, false)
 				if n%20 == 19 {
 					s.Remove(id.Endpoint)
@@ -325,7 +325,7 @@ func TestServersConcurrentUse(t *testing.T) {
 	for _, format := range Formats() {
 		wg.Go(func() {
 			for range 10 {
-				if err := page.Write(io.Discard, format); err != nil {
+				if err := metrics.Write(io.Discard, format); err != nil {
 					t.Error(err)
 				}
 			}
@@ -337,12 +337,12 @@ func TestServersConcurrentUse(t *testing.T) {
 // A page that shows all that can be read, with as many buckets as are read, has a bounded number
 // of series.
 func TestSeriesOfOnePage(t *testing.T) {
-	h := &engine.Histogram{Count: 100}
+	h := &page.Histogram{Count: 100}
 	for i := range 100 {
 		h.Bounds, h.Counts = append(h.Bounds, float64(i)), append(h.Counts, uint64(i))
 	}
-	all := &engine.Snapshot{
-		Engine: "vllm", At: epoch, Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*engine.Histogram{},
+	all := &page.Snapshot{
+		Engine: "vllm", At: epoch, Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*page.Histogram{},
 		Requests: map[string]float64{}, PrefixCacheUnit: "tokens", Missing: config.Quantities(),
 	}
 	for _, q := range config.Quantities() {
@@ -355,7 +355,7 @@ func TestSeriesOfOnePage(t *testing.T) {
 		all.Requests[finish] = 1
 	}
 	s := NewServers()
-	s.Set(ServersID{Endpoint: "e", Model: "m"}, []engine.Status{{Server: "h:1", URL: "http://h:1/metrics", State: engine.Up, Snapshot: all}})
+	s.Set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{{Server: "h:1", URL: "http://h:1/metrics", State: page.Up, Snapshot: all}})
 	n := 0
 	for line := range strings.Lines(pageOf(t, s, Formats()[0])) {
 		if !strings.HasPrefix(line, "#") {

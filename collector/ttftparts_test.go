@@ -3,8 +3,8 @@ package collector
 import (
 	"testing"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // allTTFTParts are parts all of which are known: 1 s of each, in the order of their names.
@@ -25,9 +25,9 @@ func TestTTFTPartsAreOfTheirEndpoint(t *testing.T) {
 		t.Error("parts from before the endpoint")
 	}
 	s.SetTTFTParts("e", allTTFTParts())
-	page := samples(t, s)
-	if page[network] != "1" || page[namePrefix+`endpoint_ttft_part_seconds{endpoint="e",model="m",part="rest"}`] != "5" {
-		t.Errorf("page %v", page)
+	got := samples(t, s)
+	if got[network] != "1" || got[namePrefix+`endpoint_ttft_part_seconds{endpoint="e",model="m",part="rest"}`] != "5" {
+		t.Errorf("page %v", got)
 	}
 	unknown := allTTFTParts()
 	unknown.Seconds[1] = nil
@@ -35,7 +35,7 @@ func TestTTFTPartsAreOfTheirEndpoint(t *testing.T) {
 	if _, ok := samples(t, s)[namePrefix+`endpoint_ttft_part_seconds{endpoint="e",model="m",part="gateway_queue"}`]; ok {
 		t.Error("a part that is not known")
 	}
-	s.Set(ServersID{Endpoint: "e", Model: "other"}, []engine.Status{})
+	s.Set(ServersID{Endpoint: "e", Model: "other"}, []page.Status{})
 	for series := range samples(t, s) {
 		if series != "" && len(series) > 40 && series[:40] == network[:40] {
 			t.Errorf("%s of another model", series)

@@ -15,7 +15,7 @@ import (
 func layers() [][]string {
 	return [][]string{
 		{
-			"alerts", "internal/engine/testdata/pages", "gpu/amd/amdtest", "gpu/internal/nvmlsymbols",
+			"alerts", "internal/page/testdata/pages/servers", "gpu/amd/amdtest", "gpu/internal/nvmlsymbols",
 			"internal/e2e", "internal/fakenvml", "internal/foreign", "internal/hostile", "internal/nearest", "internal/safetext", "internal/stats",
 			"prober/prompt", "prober/stream",
 		},
@@ -23,7 +23,7 @@ func layers() [][]string {
 		{"config", "prober/detect"},
 		{"prober/check"},
 		{"internal/result", "internal/simulator"},
-		{"internal/discovery", "internal/engine", "internal/estimate", "gpu", "internal/compare", "internal/health", "prober", "internal/testlab"},
+		{"internal/discovery", "internal/page", "internal/estimate", "gpu", "internal/compare", "internal/health", "prober", "internal/testlab"},
 		{"gpu/amd", "gpu/pages", "internal/explain"},
 		{"collector", "internal/report", "internal/schedule", "internal/status", "internal/tracing"},
 		{"internal/fleet", "internal/otlp"},

@@ -58,7 +58,7 @@ func readingsOf(readings []gpu.Reading) map[string]float64 {
 	return all
 }
 
-func goldenOf(p *page) golden {
+func goldenOf(p *shownPage) golden {
 	got := golden{Software: p.mapping.name}
 	for _, d := range p.snapshots(&xidWatch{}, time.Unix(1, 0)) {
 		g := goldenDevice{

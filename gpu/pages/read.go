@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // Bounds of what a page shows.
@@ -26,8 +26,8 @@ const (
 	maxXIDsADevice = 64             // different ones
 )
 
-// page is what the text of a page shows.
-type page struct {
+// shownPage is what the text of a page shows.
+type shownPage struct {
 	mapping *mapping
 	devices []*device
 	byID    map[string]*device
@@ -60,21 +60,21 @@ type slot struct {
 type values map[slot]float64
 
 // read reads a page with the mapping of that name, or with the first one that the page
-// has a sentinel of. Errors are a *engine.PageError.
-func read(all []*mapping, software string, from *url.URL, text []byte, contentType string) (*page, error) {
+// has a sentinel of. Errors are a *page.PageError.
+func read(all []*mapping, software string, from *url.URL, text []byte, contentType string) (*shownPage, error) {
 	m, err := recognise(all, software, text, contentType)
 	if err != nil {
 		return nil, err
 	}
-	p := &page{mapping: m, byID: map[string]*device{}}
+	p := &shownPage{mapping: m, byID: map[string]*device{}}
 	wants := func(name []byte) bool { return len(m.find(string(name))) > 0 }
-	err = engine.Walk(text, contentType, wants, func(name string, ls labels.Labels, value float64) {
+	err = page.Walk(text, contentType, wants, func(name string, ls labels.Labels, value float64) {
 		for _, t := range m.find(name) {
 			p.add(t, ls, value, from)
 		}
 	})
 	if err == nil && p.tooMany {
-		err = &engine.PageError{Reason: engine.ReasonTooLarge, Err: fmt.Errorf("more than %d devices", maxDevices)}
+		err = &page.PageError{Reason: page.ReasonTooLarge, Err: fmt.Errorf("more than %d devices", maxDevices)}
 	}
 	return p, err
 }
@@ -82,7 +82,7 @@ func read(all []*mapping, software string, from *url.URL, text []byte, contentTy
 // recognise returns the mapping to read a page with.
 func recognise(all []*mapping, software string, text []byte, contentType string) (*mapping, error) {
 	var found *mapping
-	err := engine.Walk(text, contentType, func(name []byte) bool {
+	err := page.Walk(text, contentType, func(name []byte) bool {
 		for _, m := range all {
 			bare := strings.TrimPrefix(string(name), m.Prefix)
 			if found == nil && (software == "" || software == m.name) && slices.Contains(m.Sentinels, bare) {
@@ -101,11 +101,11 @@ func recognise(all []*mapping, software string, text []byte, contentType string)
 	if software != "" {
 		what = "of " + software
 	}
-	return nil, &engine.PageError{Reason: engine.ReasonUnmapped, Err: errors.New("no series " + what)}
+	return nil, &page.PageError{Reason: page.ReasonUnmapped, Err: errors.New("no series " + what)}
 }
 
 // add takes in a sample.
-func (p *page) add(t target, ls labels.Labels, v float64, from *url.URL) {
+func (p *shownPage) add(t target, ls labels.Labels, v float64, from *url.URL) {
 	m := p.mapping
 	if !(v >= 0) || math.IsInf(v, 0) || m.isBlank(v) {
 		return
@@ -166,7 +166,7 @@ func (v values) add(s slot, x float64, combine string) {
 }
 
 // addXID takes in a sample of critical errors.
-func (p *page) addXID(t target, ls labels.Labels, v float64, from *url.URL) {
+func (p *shownPage) addXID(t target, ls labels.Labels, v float64, from *url.URL) {
 	d := p.device(&p.mapping.Device, ls, from)
 	if d == nil {
 		return
@@ -182,7 +182,7 @@ func (p *page) addXID(t target, ls labels.Labels, v float64, from *url.URL) {
 }
 
 // device returns the device of a sample; nil for a sample of none.
-func (p *page) device(by *identity, ls labels.Labels, from *url.URL) *device {
+func (p *shownPage) device(by *identity, ls labels.Labels, from *url.URL) *device {
 	uuid, pci, index := by.UUID.of(ls.Get), by.PCIBusID.of(ls.Get), by.Index.of(ls.Get)
 	id := cmp.Or(uuid, pci, index)
 	if id == "" {
@@ -246,7 +246,7 @@ func (d *device) valuesOf(m *mapping, kind gpu.Kind, ls labels.Labels) values {
 }
 
 // snapshots returns the devices, in the order of hosts and indices.
-func (p *page) snapshots(x *xidWatch, now time.Time) []gpu.DeviceSnapshot {
+func (p *shownPage) snapshots(x *xidWatch, now time.Time) []gpu.DeviceSnapshot {
 	slices.SortFunc(p.devices, func(a, b *device) int {
 		return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.Index, b.Index), strings.Compare(a.UUID, b.UUID))
 	})
@@ -264,7 +264,7 @@ func (p *page) snapshots(x *xidWatch, now time.Time) []gpu.DeviceSnapshot {
 }
 
 // driver returns the version of the driver that the page shows.
-func (p *page) driver() string {
+func (p *shownPage) driver() string {
 	for _, d := range p.devices {
 		if d.driver != "" {
 			return d.driver

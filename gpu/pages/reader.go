@@ -14,7 +14,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -30,7 +30,7 @@ type Options struct {
 
 // Status is how the reading of one page went. It is immutable.
 type Status struct {
-	engine.Status
+	page.Status
 	// Source is the name of the page in the configuration, Software that of the exporter;
 	// "" is unknown.
 	Source, Software string
@@ -44,21 +44,21 @@ type reader struct {
 	cfg      *config.MetricsPages
 	mappings []*mapping
 	logger   *slog.Logger
-	endpoint *engine.Endpoint
+	endpoint *page.Endpoint
 	secrets  *safetext.Secrets
 	current  atomic.Pointer[gpu.Snapshot]
 	statuses atomic.Pointer[[]Status]
 
 	mu    sync.Mutex
-	taken map[string]*page         // by URL, of the reading that goes on
-	names map[string]*engine.Names // of devices, by URL
-	xids  map[string]*xidWatch     // by URL
+	taken map[string]*shownPage  // by URL, of the reading that goes on
+	names map[string]*page.Names // of devices, by URL
+	xids  map[string]*xidWatch   // by URL
 }
 
 func newReader(name string, cfg *config.MetricsPages, mappings []*mapping, o Options) (*reader, error) {
-	r := &reader{name: name, cfg: cfg, mappings: mappings, logger: o.Logger.With("page", name), names: map[string]*engine.Names{}, xids: map[string]*xidWatch{}}
+	r := &reader{name: name, cfg: cfg, mappings: mappings, logger: o.Logger.With("page", name), names: map[string]*page.Names{}, xids: map[string]*xidWatch{}}
 	r.secrets = o.Secrets.With(config.Secrets(cfg)...)
-	e, err := engine.New(cfg.Endpoint(name), engine.Options{Mappings: engine.NoMappings(), UserAgent: o.UserAgent, Secrets: o.Secrets, Take: r.take})
+	e, err := page.New(cfg.Endpoint(name), page.Options{Mappings: page.NoMappings(), UserAgent: o.UserAgent, Secrets: o.Secrets, Take: r.take})
 	if err != nil {
 		return nil, fmt.Errorf("page %q of GPUs: %w", name, err)
 	}
@@ -78,10 +78,10 @@ func (r *reader) take(from *url.URL, text []byte, contentType string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.names[url] == nil {
-		r.names[url] = &engine.Names{}
+		r.names[url] = &page.Names{}
 	}
 	if !r.names[url].Admit(maps.Keys(p.byID), maxNames, time.Now()) {
-		return &engine.PageError{Reason: engine.ReasonTooLarge, Err: fmt.Errorf("more than %d devices within an hour", maxNames)}
+		return &page.PageError{Reason: page.ReasonTooLarge, Err: fmt.Errorf("more than %d devices within an hour", maxNames)}
 	}
 	r.taken[url] = p
 	return nil
@@ -106,9 +106,9 @@ func (r *reader) run(ctx context.Context) {
 func (r *reader) poll(ctx context.Context) {
 	start := time.Now()
 	r.mu.Lock()
-	r.taken = map[string]*page{}
+	r.taken = map[string]*shownPage{}
 	r.mu.Unlock()
-	all := r.endpoint.Scrape(ctx, engine.Known{})
+	all := r.endpoint.Scrape(ctx, page.Known{})
 	if ctx.Err() != nil {
 		return
 	}
@@ -116,7 +116,7 @@ func (r *reader) poll(ctx context.Context) {
 }
 
 // publish makes a snapshot of the pages that were read.
-func (r *reader) publish(start time.Time, all []engine.Status) {
+func (r *reader) publish(start time.Time, all []page.Status) {
 	before := r.current.Load()
 	s := &gpu.Snapshot{Source: r.name, Remote: true, At: before.At, Duration: before.Duration, Failures: before.Failures, State: gpu.StateFailed}
 	var statuses []Status
@@ -124,7 +124,7 @@ func (r *reader) publish(start time.Time, all []engine.Status) {
 	found := make([][]gpu.DeviceSnapshot, len(all)) // as statuses
 	for i := range all {
 		st := Status{Status: all[i], Source: r.name}
-		if p := r.taken[st.URL]; p != nil && st.State == engine.Up {
+		if p := r.taken[st.URL]; p != nil && st.State == page.Up {
 			if r.xids[st.URL] == nil {
 				r.xids[st.URL] = &xidWatch{}
 			}
@@ -149,7 +149,7 @@ func (r *reader) publish(start time.Time, all []engine.Status) {
 	isGone := func(url string) bool {
 		return !slices.ContainsFunc(statuses, func(st Status) bool { return st.URL == url })
 	}
-	maps.DeleteFunc(r.names, func(url string, _ *engine.Names) bool { return isGone(url) })
+	maps.DeleteFunc(r.names, func(url string, _ *page.Names) bool { return isGone(url) })
 	maps.DeleteFunc(r.xids, func(url string, _ *xidWatch) bool { return isGone(url) })
 	s.Clean(r.secrets)
 	statusesBefore := *r.statuses.Load()
@@ -175,7 +175,7 @@ func (r *reader) log(before, now []Status, found [][]gpu.DeviceSnapshot) {
 		j := slices.IndexFunc(before, func(b Status) bool { return b.URL == st.URL })
 		switch {
 		case j >= 0 && before[j].State == st.State && before[j].Reason == st.Reason && before[j].Devices == st.Devices:
-		case st.State == engine.Up:
+		case st.State == page.Up:
 			reads, missing := r.taken[st.URL].mapping.kinds(found[i])
 			r.logger.Info("reading GPUs from a page", "server", st.Server, "software", st.Software, "gpus", st.Devices, "reads", reads, "not_on_page", missing)
 		default:

@@ -21,7 +21,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
@@ -89,16 +89,16 @@ func TestPagesFail(t *testing.T) {
 	}
 	for _, test := range []struct {
 		text string
-		want engine.Reason
+		want page.Reason
 	}{
-		{"", engine.ReasonUnmapped},
-		{"vllm:num_requests_running 1\n", engine.ReasonUnmapped},
-		{"<html>", engine.ReasonFormat},
-		{huge, engine.ReasonTooLarge},
-		{many.String(), engine.ReasonTooLarge},
-		{strings.Repeat("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", 2), engine.ReasonDuplicate},
-		{"# TYPE DCGM_FI_DEV_GPU_TEMP summary\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", engine.ReasonType},
-		{"DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"" + strings.Repeat("c", 20_000) + "\"} 1\n", engine.ReasonTooLarge},
+		{"", page.ReasonUnmapped},
+		{"vllm:num_requests_running 1\n", page.ReasonUnmapped},
+		{"<html>", page.ReasonFormat},
+		{huge, page.ReasonTooLarge},
+		{many.String(), page.ReasonTooLarge},
+		{strings.Repeat("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", 2), page.ReasonDuplicate},
+		{"# TYPE DCGM_FI_DEV_GPU_TEMP summary\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", page.ReasonType},
+		{"DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"" + strings.Repeat("c", 20_000) + "\"} 1\n", page.ReasonTooLarge},
 	} {
 		bad.text.Store(test.text)
 		r.poll(t.Context())
@@ -126,7 +126,7 @@ func TestPagesFail(t *testing.T) {
 
 // The page is read with the mapping that the configuration names, or not at all.
 func TestSoftware(t *testing.T) {
-	for software, want := range map[string]engine.Reason{"": "", "dcgm-exporter": "", "gke-tpu": engine.ReasonUnmapped} {
+	for software, want := range map[string]page.Reason{"": "", "dcgm-exporter": "", "gke-tpu": page.ReasonUnmapped} {
 		page := pageOf(t, newHost(t, twoCards))
 		page.Software = software
 		r := readerOf(t, page)
@@ -349,7 +349,7 @@ func TestPageThatMakesUpGPUs(t *testing.T) {
 	if len(gpus) != maxNames/500*500 {
 		t.Errorf("%d GPUs of 5,000 were shown, want %d", len(gpus), maxNames/500*500)
 	}
-	if st := (*r.statuses.Load())[0]; st.Reason != engine.ReasonTooLarge {
+	if st := (*r.statuses.Load())[0]; st.Reason != page.ReasonTooLarge {
 		t.Errorf("reason %q", st.Reason)
 	}
 }

@@ -15,7 +15,7 @@ func TestDemo(t *testing.T) {
 	if !strings.Contains(p.stdout.String(), p.base+"/metrics") {
 		t.Errorf("nothing says where to look:\n%s", p.stdout)
 	}
-	p.waitFor("all of what the demo shows", func(got page) bool {
+	p.waitFor("all of what the demo shows", func(got metricsPage) bool {
 		for _, name := range []string{"healthy", "saturated", "altered"} {
 			for _, family := range []string{"ttft_seconds", "tpot_seconds", "output_tokens_total"} {
 				if got.Sum("inference_probe_"+family, "endpoint", name) == 0 {

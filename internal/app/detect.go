@@ -12,8 +12,8 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
@@ -84,18 +84,18 @@ func (c *detectCommand) ask(ctx context.Context, endpoint *config.Endpoint) (det
 // serversPage says whether the server shows metrics of its own or, where it
 // does not, what would make it. shown is the engine of the page.
 func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (said, shown string, err error) {
-	mappings, err := engine.NewMappings(nil)
+	mappings, err := page.NewMappings(nil)
 	if err != nil {
 		return "", "", err
 	}
-	reader, err := engine.New(endpoint, engine.Options{Mappings: mappings, UserAgent: fleet.UserAgent()})
+	reader, err := page.New(endpoint, page.Options{Mappings: mappings, UserAgent: fleet.UserAgent()})
 	if err != nil {
 		return "", "", err
 	}
 	defer reader.Close()
-	if statuses := reader.Scrape(ctx, engine.Known{Engine: found}); len(statuses) > 0 {
+	if statuses := reader.Scrape(ctx, page.Known{Engine: found}); len(statuses) > 0 {
 		s := &statuses[0]
-		if s.State == engine.Up {
+		if s.State == page.Up {
 			return fmt.Sprintf("GET %s: metrics of %s", s.URL, s.Snapshot.Engine), s.Snapshot.Engine, nil
 		}
 		return fmt.Sprintf("GET %s: metrics that cannot be read: %v", s.URL, s.Err), "", nil

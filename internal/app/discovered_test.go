@@ -49,16 +49,16 @@ discovery:
     file_sd_configs: [{files: [%q]}]
     relabel_configs: [{source_labels: [__meta_zone], target_label: zone}]
 `, targets.name)))
-	probes := func(got page, name string) float64 {
+	probes := func(got metricsPage, name string) float64 {
 		return got.Sum("inference_probe_results_total", "endpoint", name, "team", "search", "zone", "b", "outcome", "success")
 	}
-	first, _ := p.waitFor("probes of what is discovered", func(got page) bool { return probes(got, "a") >= 20 && probes(got, "b") >= 20 })
+	first, _ := p.waitFor("probes of what is discovered", func(got metricsPage) bool { return probes(got, "a") >= 20 && probes(got, "b") >= 20 })
 	if resp, body := p.get("/api/v1/endpoints/a"); resp.StatusCode != http.StatusOK {
 		t.Errorf("the page of a: status %d: %s", resp.StatusCode, body)
 	}
 
 	targets.write(target("b") + target("c") + "- {targets: ['203.0.113.1:8000'], labels: {__endpoint__: elsewhere}}\n")
-	got, _ := p.waitFor("the second set", func(got page) bool { return probes(got, "c") > 0 })
+	got, _ := p.waitFor("the second set", func(got metricsPage) bool { return probes(got, "c") > 0 })
 	if got.Has("inference_probe_results_total", "endpoint", "a") || got.Has("inference_endpoint_info", "endpoint", "a") {
 		t.Error("a is gone and still on the page")
 	}
@@ -73,12 +73,12 @@ discovery:
 	}
 
 	targets.write("- {targets: [")
-	p.waitFor("the log to report the broken file", func(page) bool { return len(p.stderr.lines("targets.yml")) > 0 })
+	p.waitFor("the log to report the broken file", func(metricsPage) bool { return len(p.stderr.lines("targets.yml")) > 0 })
 	before := probes(got, "b")
-	p.waitFor("probes with a broken file", func(got page) bool { return probes(got, "b") > before+20 && probes(got, "c") > 20 })
+	p.waitFor("probes with a broken file", func(got metricsPage) bool { return probes(got, "b") > before+20 && probes(got, "c") > 20 })
 
 	targets.write(target("a"))
-	got, _ = p.waitFor("the one that comes back", func(got page) bool {
+	got, _ = p.waitFor("the one that comes back", func(got metricsPage) bool {
 		return probes(got, "a") > 0 && !got.Has("inference_endpoint_info", "endpoint", "b")
 	})
 	if probes(got, "a") >= probes(first, "a") {
@@ -97,7 +97,7 @@ discovery:
       - {targets: ['127.0.0.1:2'], labels: {__engine__: steam}}
       - {targets: ['127.0.0.1:3']}
 `))
-	p.waitFor("two to be counted", func(got page) bool {
+	p.waitFor("two to be counted", func(got metricsPage) bool {
 		return got.Sum("inference_exporter_discovery_rejected_targets", "reason", "invalid") == 2 && got.Sum("inference_exporter_endpoints") == 1
 	})
 }
@@ -143,7 +143,7 @@ discovery:
 	}
 
 	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+file("127.0.0.1"))
-	p.waitFor("the page at the other port", func(got page) bool { return got.Sum("inference_server_requests_running") == 1 })
+	p.waitFor("the page at the other port", func(got metricsPage) bool { return got.Sum("inference_server_requests_running") == 1 })
 	p.stop()
 	for len(asked) > 0 {
 		if h := <-asked; h.Get("Authorization") != "" {

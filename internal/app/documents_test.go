@@ -208,7 +208,7 @@ func TestDocumentsRun(t *testing.T) {
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	dir := sandbox(t, server)
 	daemon := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--web.enable-lifecycle", "--config.file="+filepath.Join(dir, "daemon.yml"))
-	daemon.waitFor("first results", func(got page) bool { return got.Probes("llama") > 0 })
+	daemon.waitFor("first results", func(got metricsPage) bool { return got.Probes("llama") > 0 })
 	here := strings.NewReplacer(
 		"./inference_exporter", "inference_exporter",
 		"http://127.0.0.1:8000", server, "http://vllm.internal:8000", server,

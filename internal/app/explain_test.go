@@ -42,7 +42,7 @@ func TestExplainOfARunningExporter(t *testing.T) {
 global: {interval: 500ms, timeout: 5s}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: "a b", url: %s/fault/status_404/v1, api: openai-chat, model: simulated-8b, servers: {find: false}}]`, server)))
-	p.waitFor("a cause", func(got page) bool {
+	p.waitFor("a cause", func(got metricsPage) bool {
 		return got.Sum("inference_endpoint_state", "state", "down") == 1 && got.Has("inference_endpoint_cause_info", "endpoint", "a b", "cause", "request")
 	})
 	got := runToEnd(t, "explain", "--server="+p.base, "a b")

@@ -187,7 +187,7 @@ func BenchmarkMemory(b *testing.B) {
 func BenchmarkCPU(b *testing.B) {
 	const endpoints = 50
 	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--slots=64")
-	page, err := os.ReadFile("../engine/testdata/pages/vllm-0.32.txt")
+	page, err := os.ReadFile("../page/testdata/pages/servers/vllm-0.32.txt")
 	if err != nil {
 		b.Fatal(err)
 	}

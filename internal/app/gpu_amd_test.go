@@ -35,7 +35,7 @@ func TestAMDAlone(t *testing.T) {
 	}
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--no-collector.server", "--gpu.sysfs="+sys)
 	const utilization = `inference_gpu_utilization_ratio{gpu="0",host="",uuid="GPU-3b1c5d0fe8a7a5b2",vendor="amd"} 0.5`
-	_, text := p.waitFor(utilization, func(got page) bool { return got.Sum("inference_gpu_utilization_ratio") == 0.5 })
+	_, text := p.waitFor(utilization, func(got metricsPage) bool { return got.Sum("inference_gpu_utilization_ratio") == 0.5 })
 	page := string(text)
 	for _, want := range []string{
 		utilization,

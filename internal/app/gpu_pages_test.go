@@ -19,7 +19,7 @@ func TestGPUPagesAlone(t *testing.T) {
 	}))
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--no-collector.server", "--gpu.sysfs="+t.TempDir(),
 		"--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf("gpus: {pages: {cards: {urls: [%q]}}}\n", dcgm)))
-	_, text := p.waitFor("GPUs of a page", func(got page) bool {
+	_, text := p.waitFor("GPUs of a page", func(got metricsPage) bool {
 		return got.Sum("inference_gpu_page_up", "source", "cards") == 1 && got.Has("inference_gpu_info") && !isStarting(got)
 	})
 	server := strings.TrimPrefix(dcgm, "http://")
@@ -41,4 +41,4 @@ func TestGPUPagesAlone(t *testing.T) {
 }
 
 // isStarting reports whether a source has not ended its first poll.
-func isStarting(got page) bool { return got.Sum("inference_gpu_state", "state", "starting") > 0 }
+func isStarting(got metricsPage) bool { return got.Sum("inference_gpu_state", "state", "starting") > 0 }

@@ -57,28 +57,28 @@ endpoints: [{name: sim, url: %s}]
 	d.client.Timeout = 5 * time.Second
 	t.Cleanup(func() { driver() }) // lets a call that hangs return, before the end of the program is checked
 
-	d.until(t, "probes while the driver hangs in its first call", func(got page) bool {
+	d.until(t, "probes while the driver hangs in its first call", func(got metricsPage) bool {
 		return isState(got, "starting") && !got.Has("inference_gpu_up") && got.Probes("sim") > 4
 	})
 	driver()
-	d.until(t, "two GPUs", func(got page) bool { return isState(got, "up") && got.Sum("inference_gpu_device_up") == 2 })
+	d.until(t, "two GPUs", func(got metricsPage) bool { return isState(got, "up") && got.Sum("inference_gpu_device_up") == 2 })
 	driver("device1.lost", "1")
-	d.until(t, "one GPU and a lost one", func(got page) bool {
+	d.until(t, "one GPU and a lost one", func(got metricsPage) bool {
 		return isState(got, "up") && got.Sum("inference_gpu_device_up") == 1 && len(got["inference_gpu_power_watts"].GetMetric()) == 1
 	})
 	driver("nvmlDeviceGetMemoryInfo_v2.return", "1", "nvmlInit_v2.return", "9")
-	d.until(t, "a driver that went away", func(got page) bool {
+	d.until(t, "a driver that went away", func(got metricsPage) bool {
 		return isState(got, "no_driver") && got.Sum("inference_gpu_up") == 0 && !got.Has("inference_gpu_power_watts")
 	})
 	driver()
-	d.until(t, "the driver back", func(got page) bool { return isState(got, "up") && got.Sum("inference_gpu_device_up") == 2 })
+	d.until(t, "the driver back", func(got metricsPage) bool { return isState(got, "up") && got.Sum("inference_gpu_device_up") == 2 })
 	driver("nvmlDeviceGetPowerUsage.sleep", "3600")
-	d.until(t, "a driver that hangs", func(got page) bool {
+	d.until(t, "a driver that hangs", func(got metricsPage) bool {
 		return isState(got, "stuck") && got.Sum("inference_gpu_up") == 0 && !got.Has("inference_gpu_power_watts") &&
 			got.Has("inference_gpu_info")
 	})
 	scrapes := 0
-	got := d.until(t, "more scrapes while it hangs", func(page) bool { scrapes++; return scrapes == 50 })
+	got := d.until(t, "more scrapes while it hangs", func(metricsPage) bool { scrapes++; return scrapes == 50 })
 	if ok := got.Sum("inference_probe_results_total", "endpoint", "sim", "outcome", "success"); ok != got.Probes("sim") {
 		t.Errorf("%v probes of %v succeeded", ok, got.Probes("sim"))
 	}
@@ -87,7 +87,9 @@ endpoints: [{name: sim, url: %s}]
 	}
 }
 
-func isState(got page, state string) bool { return got.Sum("inference_gpu_state", "state", state) == 1 }
+func isState(got metricsPage, state string) bool {
+	return got.Sum("inference_gpu_state", "state", state) == 1
+}
 
 // watchedProgram is a program whose every scrape is timed.
 type watchedProgram struct{ *program }
@@ -95,7 +97,7 @@ type watchedProgram struct{ *program }
 // until scrapes until the page is as wanted and returns it. Scrapes may not be
 // delayed: a driver that hangs would delay all of them, a busy machine one now
 // and then. Probes must go on meanwhile.
-func (d *watchedProgram) until(t *testing.T, what string, wanted func(page) bool) page {
+func (d *watchedProgram) until(t *testing.T, what string, wanted func(metricsPage) bool) metricsPage {
 	t.Helper()
 	first, slowest, inARow := -1.0, time.Duration(0), 0
 	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(10 * time.Millisecond) {
@@ -131,7 +133,7 @@ func (d *watchedProgram) until(t *testing.T, what string, wanted func(page) bool
 // is no driver, as it has nothing else to do.
 func TestGPUsAlone(t *testing.T) {
 	p := start(t, "--no-collector.probe", "--no-collector.server", "--collector.gpu", "--web.listen-address=127.0.0.1:0")
-	got, _ := p.waitFor("an answer of the driver", func(got page) bool { return got.Has("inference_gpu_up") })
+	got, _ := p.waitFor("an answer of the driver", func(got metricsPage) bool { return got.Has("inference_gpu_up") })
 	if got.Sum("inference_exporter_endpoints") != 0 {
 		t.Error("there are endpoints")
 	}
@@ -144,7 +146,7 @@ func TestGPUsAlone(t *testing.T) {
 // For one that looks at servers too, a machine without a driver is a normal one.
 func TestGPUsBesideServers(t *testing.T) {
 	p := start(t, "--no-collector.probe", "--collector.gpu", "--web.listen-address=127.0.0.1:0", "--endpoint=http://127.0.0.1:1")
-	got, _ := p.waitFor("the state of the driver", func(got page) bool {
+	got, _ := p.waitFor("the state of the driver", func(got metricsPage) bool {
 		return got.Sum("inference_gpu_state", "state", "starting") == 0
 	})
 	if driver := got.Sum("inference_gpu_state", "state", "up") == 1; got.Has("inference_gpu_up") != driver {
@@ -159,7 +161,7 @@ func TestGPUsBesideServers(t *testing.T) {
 
 func TestDemoShowsSimulatedGPUs(t *testing.T) {
 	p := start(t, "demo", "--web.listen-address=127.0.0.1:0")
-	got, _ := p.waitFor("simulated GPUs", func(got page) bool { return got.Sum("inference_gpu_devices") == 2 })
+	got, _ := p.waitFor("simulated GPUs", func(got metricsPage) bool { return got.Sum("inference_gpu_devices") == 2 })
 	if got.Sum("inference_gpu_simulated") != 1 {
 		t.Error("the GPUs are not marked as simulated")
 	}

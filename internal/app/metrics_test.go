@@ -57,7 +57,7 @@ endpoints:
     url: %[1]s/fault/status_503/v1
     servers: {find: false}
 `, server)))
-	_, text = p.waitFor("probes of both endpoints", func(got page) bool {
+	_, text = p.waitFor("probes of both endpoints", func(got metricsPage) bool {
 		for _, module := range []string{"interactive", "chat"} {
 			// The last gauge of a success: it needs a TPOT.
 			if !got.Has("inference_probe_last_output_tokens_per_second", "endpoint", "healthy", "module", module) {
@@ -141,7 +141,7 @@ const (
 
 func TestMetricsFormats(t *testing.T) {
 	p, _, _ := startProbing(t)
-	f := func(accept string, want expfmt.FormatType, parse func([]byte) page) {
+	f := func(accept string, want expfmt.FormatType, parse func([]byte) metricsPage) {
 		t.Helper()
 		resp, body := p.get("/metrics", "Accept", accept)
 		if got := expfmt.Format(resp.Header.Get("Content-Type")).FormatType(); got != want {
@@ -158,11 +158,11 @@ func TestMetricsFormats(t *testing.T) {
 			t.Errorf("Accept %q: nothing of the registry", accept)
 		}
 	}
-	text := func(b []byte) page { return testlab.ParsePage(t, b) }
+	text := func(b []byte) metricsPage { return testlab.ParsePage(t, b) }
 	f("", expfmt.TypeTextPlain, text)
 	f("text/html", expfmt.TypeTextPlain, text)
-	f(acceptsText, expfmt.TypeOpenMetrics, func(b []byte) page { return parseOpenMetrics(t, b) })
-	f(acceptsProto, expfmt.TypeProtoDelim, func(b []byte) page {
+	f(acceptsText, expfmt.TypeOpenMetrics, func(b []byte) metricsPage { return parseOpenMetrics(t, b) })
+	f(acceptsProto, expfmt.TypeProtoDelim, func(b []byte) metricsPage {
 		got := parseProto(t, b)
 		if h := got["inference_probe_ttft_seconds"].GetMetric()[0].GetHistogram(); h.Schema == nil || len(h.Bucket) == 0 {
 			t.Error("the histogram is not native and classic at once")
@@ -180,7 +180,7 @@ var (
 
 // parseOpenMetrics reads what the format has in common with the older text
 // format.
-func parseOpenMetrics(t *testing.T, text []byte) page {
+func parseOpenMetrics(t *testing.T, text []byte) metricsPage {
 	t.Helper()
 	if !bytes.HasSuffix(text, []byte("\n# EOF\n")) {
 		t.Error("an OpenMetrics page without its end")
@@ -192,9 +192,9 @@ func parseOpenMetrics(t *testing.T, text []byte) page {
 	return testlab.ParsePage(t, runtimeComment.ReplaceAll(text, nil))
 }
 
-func parseProto(t *testing.T, body []byte) page {
+func parseProto(t *testing.T, body []byte) metricsPage {
 	t.Helper()
-	got := page{}
+	got := metricsPage{}
 	decoder := expfmt.NewDecoder(bytes.NewReader(body), expfmt.NewFormat(expfmt.TypeProtoDelim))
 	for {
 		f := &dto.MetricFamily{}

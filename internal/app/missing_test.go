@@ -19,7 +19,7 @@ endpoints:
   - {name: good, url: %[1]s}
   - {name: keyless, url: %[1]s, http: {authorization: {credentials: "${NOT_SET_IN_TESTS}"}}}
 `, server)))
-	got, _ := p.waitFor("probes of one and skips of the other", func(got page) bool {
+	got, _ := p.waitFor("probes of one and skips of the other", func(got metricsPage) bool {
 		return got.Probes("good") > 2 && got.Sum("inference_probe_skipped_total", "endpoint", "keyless", "reason", "secret_missing") > 2
 	})
 	if n := got.Probes("keyless"); n != 0 {

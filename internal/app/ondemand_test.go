@@ -90,16 +90,16 @@ func TestProbePageNames(t *testing.T) {
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(
 		"global: {interval: 100ms}\nendpoints: [{name: good, url: %q}]\n", server)))
-	timed := func(m page) bool { return m.Has("inference_probe_last_ttft_seconds") } // on a busy machine not all are
-	var daemon, own page
+	timed := func(m metricsPage) bool { return m.Has("inference_probe_last_ttft_seconds") } // on a busy machine not all are
+	var daemon, own metricsPage
 	for !timed(daemon) || !timed(own) {
-		p.waitFor("a success", func(m page) bool { return m.Sum("inference_probe_success") == 1 })
+		p.waitFor("a success", func(m metricsPage) bool { return m.Sum("inference_probe_success") == 1 })
 		_, metrics := p.get("/metrics") // the first result may come between two families of a page
 		_, body := p.probePage("target", "good")
 		daemon, own = testlab.ParsePage(t, metrics), testlab.ParsePage(t, []byte(body))
 	}
 	states := []string{"inference_endpoint_muted", "inference_endpoint_state", "inference_endpoint_state_since_timestamp_seconds"}
-	names := func(m page) []string {
+	names := func(m metricsPage) []string {
 		return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(name string) bool {
 			return slices.Contains(states, name) || !strings.HasPrefix(name, "inference_probe_") && !strings.HasPrefix(name, "inference_endpoint_") && !strings.HasPrefix(name, "inference_slo_")
 		})

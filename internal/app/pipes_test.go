@@ -59,7 +59,7 @@ func TestConfigurationBecomesPipe(t *testing.T) {
 	if status, body := p.post("/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "not a regular file") {
 		t.Errorf("status %d: %s", status, body)
 	}
-	got, _ := p.waitFor("a page", func(page) bool { return true })
+	got, _ := p.waitFor("a page", func(metricsPage) bool { return true })
 	if got.Sum("inference_exporter_config_last_reload_successful") != 0 || got.Sum("inference_exporter_endpoints") != 1 {
 		t.Error("the previous configuration is not active, or the failure is not reported")
 	}
@@ -80,12 +80,12 @@ endpoints:
   - {name: keyed, url: %[1]q, http: {authorization: {credentials_file: %[2]q}}, servers: {urls: ["%[1]s/metrics"], interval: 100ms}}
   - {name: open, url: %[1]q}
 `, server, key)))
-	succeeded := func(got page, endpoint string) float64 {
+	succeeded := func(got metricsPage, endpoint string) float64 {
 		return got.Sum("inference_probe_results_total", "endpoint", endpoint, "outcome", "success")
 	}
-	before, _ := p.waitFor("good probes", func(got page) bool { return succeeded(got, "keyed") > 0 && succeeded(got, "open") > 0 })
+	before, _ := p.waitFor("good probes", func(got metricsPage) bool { return succeeded(got, "keyed") > 0 && succeeded(got, "open") > 0 })
 	pipeAt(t, key)
-	got, _ := p.waitFor("skipped probes beside good ones, and no page of a server", func(got page) bool {
+	got, _ := p.waitFor("skipped probes beside good ones, and no page of a server", func(got metricsPage) bool {
 		return got.Sum("inference_probe_skipped_total", "endpoint", "keyed", "reason", "secret_missing") >= 3 &&
 			succeeded(got, "open") > succeeded(before, "open")+3 && !got.Has("inference_server_up", "endpoint", "keyed")
 	})
@@ -100,7 +100,7 @@ endpoints:
 	if err := os.WriteFile(key, []byte("another-secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.waitFor("good probes with the new key", func(got page) bool {
+	p.waitFor("good probes with the new key", func(got metricsPage) bool {
 		return succeeded(got, "keyed") > succeeded(before, "keyed")+3 && got.Sum("inference_server_up", "endpoint", "keyed") == 1
 	})
 	if code := p.stop(); code != cli.ExitOK {

@@ -81,7 +81,7 @@ func TestDeadLog(t *testing.T) {
 		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		got := p.waitFor("lost lines", func(got page) bool {
+		got := p.waitFor("lost lines", func(got metricsPage) bool {
 			return got.Sum("inference_exporter_log_lines_dropped_total") > 0
 		})
 		if !got.Has("inference_exporter_config_last_reload_successful") {

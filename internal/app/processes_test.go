@@ -69,7 +69,7 @@ func (p *process) kill() {
 }
 
 // waitFor scrapes until the page is as wanted.
-func (p *process) waitFor(what string, wanted func(page) bool) page {
+func (p *process) waitFor(what string, wanted func(metricsPage) bool) metricsPage {
 	p.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	deadline := time.After(patience)
@@ -88,7 +88,7 @@ func (p *process) waitFor(what string, wanted func(page) bool) page {
 }
 
 // values returns the values of a label on the samples of a family.
-func values(p page, family, label string) []string {
+func values(p metricsPage, family, label string) []string {
 	found := map[string]bool{}
 	for _, m := range p[family].GetMetric() {
 		for _, l := range m.GetLabel() {
@@ -118,7 +118,7 @@ func TestThreeShards(t *testing.T) {
 		return launch(t, "--web.listen-address=127.0.0.1:0", "--config.file="+file,
 			fmt.Sprint("--shard.index=", i), fmt.Sprint("--shard.count=", shards))
 	}
-	probed := func(got page) []string {
+	probed := func(got metricsPage) []string {
 		for _, name := range values(got, "inference_endpoint_info", "endpoint") {
 			if got.Sum("inference_probe_results_total", "endpoint", name, "outcome", "success") < 2 {
 				return nil
@@ -133,7 +133,7 @@ func TestThreeShards(t *testing.T) {
 	}
 	var union []string
 	for i, p := range processes {
-		got := p.waitFor("two probes of each endpoint", func(got page) bool { return probed(got) != nil })
+		got := p.waitFor("two probes of each endpoint", func(got metricsPage) bool { return probed(got) != nil })
 		own[i] = probed(got)
 		union = append(union, own[i]...)
 		if !got.Has("inference_exporter_shard_info", "index", fmt.Sprint(i), "count", fmt.Sprint(shards)) {
@@ -147,8 +147,8 @@ func TestThreeShards(t *testing.T) {
 
 	processes[1].kill()
 	for _, i := range []int{0, 2} {
-		before := processes[i].waitFor("a page", func(page) bool { return true }).Sum("inference_probe_results_total", "outcome", "success")
-		got := processes[i].waitFor("probes after the other was killed", func(got page) bool {
+		before := processes[i].waitFor("a page", func(metricsPage) bool { return true }).Sum("inference_probe_results_total", "outcome", "success")
+		got := processes[i].waitFor("probes after the other was killed", func(got metricsPage) bool {
 			return got.Sum("inference_probe_results_total", "outcome", "success") >= before+float64(2*len(own[i]))
 		})
 		if diff := cmp.Diff(own[i], values(got, "inference_probe_results_total", "endpoint")); diff != "" {
@@ -156,7 +156,7 @@ func TestThreeShards(t *testing.T) {
 		}
 	}
 	again := begin(1)
-	got := again.waitFor("probes of the shard that came back", func(got page) bool { return probed(got) != nil })
+	got := again.waitFor("probes of the shard that came back", func(got metricsPage) bool { return probed(got) != nil })
 	if diff := cmp.Diff(own[1], probed(got)); diff != "" {
 		t.Errorf("the shard that came back has other endpoints (-before +after):\n%s", diff)
 	}

@@ -134,11 +134,11 @@ func get(t *testing.T, client *http.Client, url string, header ...string) (*http
 	return resp, body
 }
 
-// page is a page of metrics.
-type page = testlab.Page
+// metricsPage is a page of metrics.
+type metricsPage = testlab.Page
 
 // waitFor scrapes until the page is as wanted, and returns it and its text.
-func (p *program) waitFor(what string, wanted func(page) bool) (page, []byte) {
+func (p *program) waitFor(what string, wanted func(metricsPage) bool) (metricsPage, []byte) {
 	p.t.Helper()
 	deadline := time.After(patience)
 	for tick := time.Tick(20 * time.Millisecond); ; {

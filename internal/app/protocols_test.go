@@ -36,11 +36,11 @@ func TestEveryProtocolOnThePage(t *testing.T) {
 		fmt.Fprintf(&file, "  - {name: %s, api: %s, model: simulated-8b, url: %q}\n", name, name, base(server, name))
 	}
 	p := start(t, "--config.file="+writeFile(t, "all.yml", file.String()), "--web.listen-address=127.0.0.1:0")
-	succeeded := func(got page, name string) bool { // with times: on a busy machine not all have them
+	succeeded := func(got metricsPage, name string) bool { // with times: on a busy machine not all have them
 		return got.Sum("inference_probe_results_total", "endpoint", name, "outcome", "success") > 0 &&
 			got.Sum("inference_probe_duration_seconds", "endpoint", name) > 0
 	}
-	got, _ := p.waitFor("a success of every protocol", func(got page) bool {
+	got, _ := p.waitFor("a success of every protocol", func(got metricsPage) bool {
 		for _, name := range api.Names() {
 			if !succeeded(got, name) {
 				return false
@@ -110,7 +110,7 @@ func TestServerThatNeverAnswers(t *testing.T) {
 modules: {interactive: {interval: 1s, timeouts: {first_token: 300ms}}}
 endpoints: [{name: e, url: %q}]
 `, silent))
-	l.waitFor("a judged probe", func(p page) bool {
+	l.waitFor("a judged probe", func(p metricsPage) bool {
 		if p.Sum("inference_probe_results_total", "outcome", "canceled") != 0 {
 			t.Fatal("a probe is canceled, though nobody canceled it")
 		}

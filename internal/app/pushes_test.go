@@ -31,7 +31,7 @@ metrics: {otlp_endpoint: %q, headers: {x-key: k}, interval: 1h}
 endpoints: [{name: e, url: %q}]
 `, receiver, server))
 	p := start(t, "--config.file="+file, "--web.listen-address=127.0.0.1:0")
-	got, _ := p.waitFor("a probe", func(got page) bool { return got.Probes("e") > 0 })
+	got, _ := p.waitFor("a probe", func(got metricsPage) bool { return got.Probes("e") > 0 })
 	for _, name := range []string{"inference_exporter_metrics_pushes_total", "inference_exporter_metrics_push_failures_total"} {
 		if !got.Has(name) {
 			t.Errorf("no %s", name)

@@ -22,9 +22,9 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
@@ -45,7 +45,7 @@ func (n drawnNetwork) Runners(e *config.Endpoint) (func(*config.Module) (fleet.R
 }
 
 // Reader implements fleet.Network; no page is read.
-func (drawnNetwork) Reader(*config.Endpoint, *engine.Mappings) (fleet.Reader, error) { return nil, nil }
+func (drawnNetwork) Reader(*config.Endpoint, *page.Mappings) (fleet.Reader, error) { return nil, nil }
 
 // drawnRunner probes an endpoint with a module. One task uses it.
 type drawnRunner struct {

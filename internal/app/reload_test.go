@@ -75,10 +75,10 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 		return fmt.Sprintf("  - {name: %s, url: %q, api: openai-chat, model: simulated-8b%s}\n", name, server, more)
 	}
 	r := startReloading(t, reloadModules+"endpoints:\n"+endpoint("stays", "")+endpoint("changes", "")+endpoint("goes", "")+endpoint("module", ", modules: [other]"))
-	success := func(got page, name string) float64 {
+	success := func(got metricsPage, name string) float64 {
 		return got.Sum("inference_probe_results_total", "endpoint", name, "outcome", "success")
 	}
-	first, _ := r.waitFor("20 probes of each", func(got page) bool {
+	first, _ := r.waitFor("20 probes of each", func(got metricsPage) bool {
 		return success(got, "stays") >= 20 && success(got, "changes") >= 20 && success(got, "module") >= 20
 	})
 	loaded := first.Sum("inference_exporter_config_last_reload_success_timestamp_seconds")
@@ -113,7 +113,7 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 		got.Sum("inference_exporter_config_last_reload_success_timestamp_seconds") <= loaded {
 		t.Error("the page does not report the reload")
 	}
-	r.waitFor("probes of all", func(got page) bool {
+	r.waitFor("probes of all", func(got metricsPage) bool {
 		return success(got, "comes") > 0 && success(got, "module") > 0 &&
 			got.Sum("inference_probe_results_total", "endpoint", "changes", "team", "search", "outcome", "success") > 0
 	})
@@ -136,7 +136,7 @@ func TestReloadRefused(t *testing.T) {
 			t.Error("the page does not report the refusal")
 		}
 		before := got.Sum("inference_probe_results_total", "endpoint", "good")
-		r.waitFor("further probes", func(got page) bool {
+		r.waitFor("further probes", func(got metricsPage) bool {
 			return got.Sum("inference_probe_results_total", "endpoint", "good") > before
 		})
 		_, info := r.get("/api/v1/self")
@@ -192,7 +192,7 @@ func TestReloadChangesEverything(t *testing.T) {
 	}))
 	endpoint := fmt.Sprintf("endpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", server)
 	r := startReloading(t, reloadModules+endpoint)
-	r.waitFor("a probe", func(got page) bool { return got.Sum("inference_probe_results_total", "outcome", "success") > 0 })
+	r.waitFor("a probe", func(got metricsPage) bool { return got.Sum("inference_probe_results_total", "outcome", "success") > 0 })
 	if status, body := r.reload(reloadModules + "tracing: {otlp_endpoint: " + receiver + "}\nprobe: {allow: ['127.0.0.1']}\n" + endpoint); status != http.StatusOK {
 		t.Fatalf("status %d: %s", status, body)
 	}
@@ -210,7 +210,7 @@ func TestReloadChangesEverything(t *testing.T) {
 	if status, _ := r.probePage("target", "http://127.0.0.1:1"); status != http.StatusForbidden {
 		t.Errorf("a host that is no longer allowed: status %d", status)
 	}
-	r.waitFor("the budget to be used up", func(got page) bool {
+	r.waitFor("the budget to be used up", func(got metricsPage) bool {
 		return got.Sum("inference_exporter_missed_runs_total", "reason", "budget") > 0 &&
 			!got.Has("inference_exporter_spans_dropped_total")
 	})
@@ -259,7 +259,7 @@ func TestThousandReloads(t *testing.T) {
 		reload(0)
 		var least left
 		looks := 0
-		p.waitFor("the probes to end, several times", func(got page) bool {
+		p.waitFor("the probes to end, several times", func(got metricsPage) bool {
 			if got.Sum("inference_exporter_probes_in_flight") > 0 {
 				return false
 			}
@@ -303,10 +303,10 @@ discovery:
 `, static, targets.name, interval)
 	}
 	r := startReloading(t, text(target("listed"), "1m"))
-	probes := func(got page, name string) float64 {
+	probes := func(got metricsPage, name string) float64 {
 		return got.Sum("inference_probe_results_total", "endpoint", name, "outcome", "success")
 	}
-	first, _ := r.waitFor("20 probes of each", func(got page) bool { return probes(got, "listed") >= 20 && probes(got, "in-file") >= 20 })
+	first, _ := r.waitFor("20 probes of each", func(got metricsPage) bool { return probes(got, "listed") >= 20 && probes(got, "in-file") >= 20 })
 
 	if status, body := r.reload(text(target("listed")+", "+target("new"), "2m")); status != http.StatusOK {
 		t.Fatalf("status %d: %s", status, body)
@@ -317,7 +317,7 @@ discovery:
 			t.Errorf("%s: %v successes before the reload, %v after", name, probes(first, name), got)
 		}
 	}
-	got, _ := r.waitFor("probes of the new one", func(got page) bool { return probes(got, "new") > 0 })
+	got, _ := r.waitFor("probes of the new one", func(got metricsPage) bool { return probes(got, "new") > 0 })
 	for _, name := range []string{"listed", "in-file"} {
 		if got := probes(got, name); got < probes(first, name) {
 			t.Errorf("%s: %v successes before the reload, %v a while after", name, probes(first, name), got)
@@ -326,7 +326,7 @@ discovery:
 	if status, body := r.reload(text(target("new"), "2m")); status != http.StatusOK {
 		t.Fatalf("status %d: %s", status, body)
 	}
-	r.waitFor("the end of what is no longer found", func(got page) bool {
+	r.waitFor("the end of what is no longer found", func(got metricsPage) bool {
 		return probes(got, "new") > 0 && !got.Has("inference_endpoint_info", "endpoint", "listed")
 	})
 }

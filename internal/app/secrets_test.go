@@ -278,7 +278,7 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 		"--gpu.pod-resources-socket="+poisonedKubelet(t, formsOfKey()["control"]))
 	// Each endpoint was asked, and each page read that can be: not that of GPUs with the longest labels.
 	broken := len(formsOfKey()) * len(surfaces())
-	p.waitFor("all endpoints", func(got page) bool {
+	p.waitFor("all endpoints", func(got metricsPage) bool {
 		asked := map[string]bool{}
 		for _, name := range []string{"inference_probe_results_total", "inference_probe_skipped_total"} {
 			for _, m := range got[name].GetMetric() {
@@ -293,7 +293,7 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 	})
 	// The second push from here on has all of that.
 	pushes := collected.count("/v1/metrics")
-	p.waitFor("pushes and spans", func(page) bool {
+	p.waitFor("pushes and spans", func(metricsPage) bool {
 		return collected.count("/v1/metrics") >= pushes+2 && collected.count("/v1/traces") > 0
 	})
 	for path, header := range map[string][]string{

@@ -164,7 +164,7 @@ endpoints:
   - {name: silent, url: "%[1]s/fault/stall_before_headers", modules: [interactive, kept]}
   - {name: stalling, url: "%[1]s/fault/stall_midstream", modules: [interactive, kept]}
 `, server)))
-	p.waitFor("hanging probes", func(got page) bool { return got.Sum("inference_exporter_probes_in_flight") == 4 })
+	p.waitFor("hanging probes", func(got metricsPage) bool { return got.Sum("inference_exporter_probes_in_flight") == 4 })
 	if code := p.stop(); code != cli.ExitOK { // which fails after 5 s
 		t.Errorf("exit code %d", code)
 	}
@@ -193,11 +193,11 @@ endpoints: [{name: moody, url: %q}]
 `, server)))
 	several := func(outcome string) {
 		t.Helper()
-		results := func(got page) float64 {
+		results := func(got metricsPage) float64 {
 			return got.Sum("inference_probe_results_total", "endpoint", "moody", "outcome", outcome)
 		}
 		first := -1.0
-		p.waitFor("several probes with outcome "+outcome, func(got page) bool {
+		p.waitFor("several probes with outcome "+outcome, func(got metricsPage) bool {
 			if first < 0 {
 				first = results(got)
 			}
@@ -258,7 +258,7 @@ endpoints:
   - {name: unlisted, api: openai-chat, url: %[1]q, http: {http_headers: {X-Key: {secrets: ["${KEY_OF_TEST}"]}}}}
 `, server, writeFile(t, "key", "in-a-file-1618\n"))))
 	known := []string{"token", "quoted", "user", "header", "file"}
-	_, metrics := p.waitFor("probes of all endpoints", func(got page) bool {
+	_, metrics := p.waitFor("probes of all endpoints", func(got metricsPage) bool {
 		for _, name := range append(known, "unknown", "unlisted") {
 			if got.Probes(name) == 0 {
 				return false

@@ -52,7 +52,7 @@ func ask(ctx context.Context, base, prompt string, maxTokens int) error {
 }
 
 // seen reports whether a server's page was read completely after an instant.
-func seen(p page, after time.Time) bool {
+func seen(p metricsPage, after time.Time) bool {
 	const family = "inference_server_last_scrape_timestamp_seconds"
 	return p.Has(family) && p.Sum(family) > float64(after.UnixNano())/1e9 && p.Sum("inference_server_up") == 1
 }
@@ -87,7 +87,7 @@ func TestServersAgainstTheSimulator(t *testing.T) {
 			p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml",
 				fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]", base)))
 			begun := time.Now()
-			p.waitFor("the first reading", func(got page) bool { return seen(got, begun) })
+			p.waitFor("the first reading", func(got metricsPage) bool { return seen(got, begun) })
 
 			shared := strings.Repeat("the same words again and again ", 40)
 			var group sync.WaitGroup
@@ -97,7 +97,7 @@ func TestServersAgainstTheSimulator(t *testing.T) {
 			waitUntil(t, func() bool { st := done(s); return st.Running == 4 && st.Waiting == 2 })
 			s.Hang(true)
 			still := time.Now()
-			got, _ := p.waitFor("a reading of the work", func(got page) bool { return seen(got, still) })
+			got, _ := p.waitFor("a reading of the work", func(got metricsPage) bool { return seen(got, still) })
 			want := done(s)
 			testlab.WantSum(t, got, "inference_server_requests_running", float64(want.Running))
 			testlab.WantSum(t, got, "inference_server_requests_waiting", float64(want.Waiting))
@@ -107,7 +107,7 @@ func TestServersAgainstTheSimulator(t *testing.T) {
 
 			waitUntil(t, func() bool { st := done(s); return st.Running+st.Waiting == 0 })
 			still = time.Now()
-			got, _ = p.waitFor("a reading of the end", func(got page) bool { return seen(got, still) })
+			got, _ = p.waitFor("a reading of the end", func(got metricsPage) bool { return seen(got, still) })
 			want = done(s)
 			testlab.WantSum(t, got, "inference_server_prompt_tokens_total", float64(want.PromptTokens))
 			testlab.WantSum(t, got, "inference_server_generation_tokens_total", float64(want.GeneratedTokens))
@@ -122,7 +122,7 @@ func TestServersAgainstTheSimulator(t *testing.T) {
 	}
 }
 
-// What the sample page of each other engine shows is what package engine must
+// What the sample page of each other engine shows is what package page must
 // read from it, as NAME.want.yml has it; what is not there is missing.
 func TestServersWithSamplePages(t *testing.T) {
 	for engine, name := range map[string]string{
@@ -145,7 +145,7 @@ func TestServersWithSamplePages(t *testing.T) {
 			begun := time.Now()
 			p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml",
 				fmt.Sprintf("endpoints: [{name: e, url: %s, model: %q, servers: {interval: 100ms}}]", server, cmp.Or(want.Model, "simulated-8b"))))
-			got, _ := p.waitFor("a reading", func(got page) bool { return seen(got, begun) })
+			got, _ := p.waitFor("a reading", func(got metricsPage) bool { return seen(got, begun) })
 			for value, family := range map[string]string{
 				"requests_running": "inference_server_requests_running", "requests_waiting": "inference_server_requests_waiting",
 				"kv_cache_usage_ratio": "inference_server_kv_cache_usage_ratio", "prompt_tokens": "inference_server_prompt_tokens_total",
@@ -182,7 +182,7 @@ func TestOllamaHasNoServers(t *testing.T) {
 global: {interval: 1s}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]`, server)))
-	got, _ := p.waitFor("a probe", func(got page) bool { return got.Probes("e") > 1 })
+	got, _ := p.waitFor("a probe", func(got metricsPage) bool { return got.Probes("e") > 1 })
 	for name := range got {
 		if strings.HasPrefix(name, "inference_server_") || name == "inference_endpoint_servers" {
 			t.Errorf("%s of a server without a page", name)
@@ -200,8 +200,8 @@ func TestReplicaLossIsVisible(t *testing.T) {
 	}
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml",
 		fmt.Sprintf("endpoints: [{name: e, url: http://127.0.0.1:1, servers: {interval: 100ms, urls: [%s]}}]", strings.Join(urls, ", "))))
-	states := func(up, down float64) func(page) bool {
-		return func(got page) bool {
+	states := func(up, down float64) func(metricsPage) bool {
+		return func(got metricsPage) bool {
 			return got.Sum("inference_endpoint_servers", "endpoint", "e", "state", "up") == up &&
 				got.Sum("inference_endpoint_servers", "endpoint", "e", "state", "down") == down
 		}
@@ -232,15 +232,15 @@ global: {interval: 1s, timeout: 5s}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]`, base)))
 	const family = "inference_server_last_progress_timestamp_seconds"
-	after := func(at time.Time) func(page) bool {
-		return func(got page) bool { return got.Sum(family) > float64(at.UnixNano())/1e9 }
+	after := func(at time.Time) func(metricsPage) bool {
+		return func(got metricsPage) bool { return got.Sum(family) > float64(at.UnixNano())/1e9 }
 	}
 	p.waitFor("progress under load", after(time.Now()))
 	p.waitFor("more progress under load", after(time.Now()))
 	s.Hang(true)
 	hung := time.Now()
 	late := hung.Add(2 * time.Second) // a probe of the queue comes meanwhile
-	got, _ := p.waitFor("readings of the hung server", func(got page) bool { return seen(got, late) })
+	got, _ := p.waitFor("readings of the hung server", func(got metricsPage) bool { return seen(got, late) })
 	if last := got.Sum(family); last > float64(hung.Add(500*time.Millisecond).UnixNano())/1e9 {
 		t.Errorf("progress %v s after the server hung", last-float64(hung.UnixNano())/1e9)
 	}
@@ -278,7 +278,7 @@ func TestRenamedSeries(t *testing.T) {
 	file := fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 100ms}}]\n", server)
 
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", file))
-	got, _ := p.waitFor("a reading", func(got page) bool { return seen(got, time.Time{}) })
+	got, _ := p.waitFor("a reading", func(got metricsPage) bool { return seen(got, time.Time{}) })
 	if got.Has("inference_server_requests_waiting") || !got.Has("inference_server_requests_running") {
 		t.Error("want all but the renamed series")
 	}
@@ -292,7 +292,7 @@ func TestRenamedSeries(t *testing.T) {
 
 	mended := file + `engines: {vllm: {values: {requests_waiting: [{series: "vllm:queue_length"}]}}}`
 	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", mended))
-	got, _ = p.waitFor("a reading", func(got page) bool { return seen(got, time.Time{}) })
+	got, _ = p.waitFor("a reading", func(got metricsPage) bool { return seen(got, time.Time{}) })
 	if !got.Has("inference_server_requests_waiting") || got.Has("inference_server_quantity_missing") {
 		t.Error("the mapping of the configuration is not used")
 	}
@@ -305,7 +305,7 @@ func TestServersBeginWithTheModel(t *testing.T) {
 global: {interval: 2s}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 50ms}}]`, server)))
-	p.waitFor("the servers", func(got page) bool {
+	p.waitFor("the servers", func(got metricsPage) bool {
 		if got.Has("inference_server_up") && !got.Has("inference_server_up", "model", "simulated-8b") {
 			t.Errorf("without the model: %v", got["inference_server_up"])
 			return true
@@ -322,7 +322,7 @@ func TestUnmappedPage(t *testing.T) {
 	}))
 	file := fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 100ms, urls: [%[1]s/metrics]}}]\n", server)
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", file))
-	p.waitFor("the unmapped page", func(got page) bool {
+	p.waitFor("the unmapped page", func(got metricsPage) bool {
 		return got.Sum("inference_endpoint_servers", "state", "unmapped") == 1 &&
 			got.Sum("inference_server_scrape_failures_total", "reason", "unmapped") > 0
 	})
@@ -333,7 +333,7 @@ func TestUnmappedPage(t *testing.T) {
 
 	own := file + "engines: {homegrown: {sentinels: [homegrown_queue], values: {requests_waiting: [{series: homegrown_queue}]}}}"
 	p = start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", own))
-	p.waitFor("the own mapping", func(got page) bool {
+	p.waitFor("the own mapping", func(got metricsPage) bool {
 		return got.Sum("inference_server_requests_waiting", "engine", "homegrown") == 3
 	})
 }
@@ -347,8 +347,8 @@ func TestPageOfAGateway(t *testing.T) {
 	}))
 	file := fmt.Sprintf("endpoints: [{name: e, url: %s, servers: {interval: 50ms}}]\n", server)
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--config.file="+writeFile(t, "exporter.yml", file))
-	p.waitFor("the reading to be logged", func(page) bool { return len(p.stderr.lines("gateway_requests_total")) > 0 })
-	got, _ := p.waitFor("a page after it", func(page) bool { return true })
+	p.waitFor("the reading to be logged", func(metricsPage) bool { return len(p.stderr.lines("gateway_requests_total")) > 0 })
+	got, _ := p.waitFor("a page after it", func(metricsPage) bool { return true })
 	for name := range got {
 		if strings.HasPrefix(name, "inference_server_") || name == "inference_endpoint_servers" {
 			t.Errorf("%s of a gateway", name)
@@ -378,7 +378,7 @@ global: {interval: 300ms}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 200ms}}]`, server)))
 	const family = "inference_endpoint_ttft_overhead_seconds"
-	got, _ := p.waitFor("the overhead", func(got page) bool { return got.Has(family, "source", "histogram") })
+	got, _ := p.waitFor("the overhead", func(got metricsPage) bool { return got.Has(family, "source", "histogram") })
 	if v := got.Sum(family); v < added.Seconds() || v > 2*added.Seconds() {
 		t.Errorf("overhead of %v s, want a little more than %v", v, added)
 	}

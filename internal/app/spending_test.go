@@ -47,7 +47,7 @@ endpoints:
 			// The short one is the last that finds room. A run in flight holds more
 			// than it spends, so the page is right when none is.
 			spent := 0
-			got, _ := p.waitFor("a budget that is used up, as the server says", func(got page) bool {
+			got, _ := p.waitFor("a budget that is used up, as the server says", func(got metricsPage) bool {
 				if spent = first.Tokens(); tc.all {
 					spent += second.Tokens()
 				}

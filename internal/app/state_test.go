@@ -44,7 +44,7 @@ endpoints: [{name: e, url: %q, api: openai-chat, model: simulated-8b}]`, server)
 		return start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--no-collector.server", "--config.file="+file, "--state.path="+dir)
 	}
 	p := run()
-	got, _ := p.waitFor("some probes", func(got page) bool { return got.Sum(resultsFamily) >= 20 })
+	got, _ := p.waitFor("some probes", func(got metricsPage) bool { return got.Sum(resultsFamily) >= 20 })
 	if !got.Has("inference_exporter_state_save_failures_total") || got.Has("inference_exporter_state_saved_timestamp_seconds") {
 		t.Error("want saves on the page, of which none was needed so far")
 	}
@@ -53,7 +53,7 @@ endpoints: [{name: e, url: %q, api: openai-chat, model: simulated-8b}]`, server)
 		t.Fatalf("exit code %d: %s", code, p.stderr)
 	}
 	p = run()
-	got, _ = p.waitFor("a probe", func(got page) bool { return got.Sum(resultsFamily) > 0 })
+	got, _ = p.waitFor("a probe", func(got metricsPage) bool { return got.Sum(resultsFamily) > 0 })
 	if n := got.Sum(resultsFamily); n >= 20 {
 		t.Errorf("the counter went on, at %v", n)
 	}
@@ -83,7 +83,7 @@ endpoints: [{name: a/b, url: "http://127.0.0.1:9", api: openai-chat, model: m}]`
 			"--config.file="+file, "--state.path="+dir)
 	}
 	p := run()
-	p.waitFor("the outage", func(got page) bool { return got.Sum("inference_endpoint_state", "state", "down") == 1 })
+	p.waitFor("the outage", func(got metricsPage) bool { return got.Sum("inference_endpoint_state", "state", "down") == 1 })
 	before := p.detail("a%2Fb")
 	if want := "connection refused: 127.0.0.1:9 (interactive)"; before.Why != want {
 		t.Errorf("why %q, want %q", before.Why, want)
@@ -104,7 +104,7 @@ endpoints: [{name: a/b, url: "http://127.0.0.1:9", api: openai-chat, model: m}]`
 		t.Fatalf("exit code %d: %s", code, p.stderr)
 	}
 	p = run()
-	got, _ := p.waitFor("the first page", func(page) bool { return true })
+	got, _ := p.waitFor("the first page", func(metricsPage) bool { return true })
 	if got.Sum("inference_endpoint_state", "state", "muted") != 1 || got.Sum("inference_endpoint_muted") != 1 {
 		t.Errorf("states %v", got["inference_endpoint_state"])
 	}
@@ -202,11 +202,11 @@ endpoints: [{name: e, url: %q, api: openai-chat, budget: {tokens_per_hour: %d}}]
 	run := func() *process {
 		return launch(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--no-collector.server", "--config.file="+file, "--state.path="+dir)
 	}
-	usedUp := func(got page) bool { return got.Sum(skippedFamily, "reason", "budget") > 1 }
+	usedUp := func(got metricsPage) bool { return got.Sum(skippedFamily, "reason", "budget") > 1 }
 	p := run()
 	p.waitFor("a budget that is used up", usedUp)
 	spent := w.Tokens()
-	p.waitFor("it to be saved", func(page) bool { return savedTokens(t, dir, "e") == float64(spent) })
+	p.waitFor("it to be saved", func(metricsPage) bool { return savedTokens(t, dir, "e") == float64(spent) })
 	p.kill()
 	for range 2 {
 		p = run()
@@ -234,14 +234,14 @@ endpoints: [{name: e, url: %q, api: openai-chat, model: m}]`, server))
 		return start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--no-collector.server", "--web.enable-lifecycle",
 			"--config.file="+file, "--state.path="+dir)
 	}
-	isDown := func(got page) bool { return got.Sum("inference_endpoint_state", "state", "down") == 1 }
+	isDown := func(got metricsPage) bool { return got.Sum("inference_endpoint_state", "state", "down") == 1 }
 	p := run()
 	p.waitFor("an endpoint that is down", isDown)
 	before := p.detail("e")
 	p.stop()
 
 	p = run()
-	got, _ := p.waitFor("a probe of the next process", func(got page) bool { return got.Sum(resultsFamily) > 0 })
+	got, _ := p.waitFor("a probe of the next process", func(got metricsPage) bool { return got.Sum(resultsFamily) > 0 })
 	if !isDown(got) {
 		t.Error("no longer down")
 	}

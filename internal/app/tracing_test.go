@@ -35,7 +35,7 @@ tracing: {otlp_endpoint: %q, headers: {x-key: k}}
 endpoints: [{name: e, url: %q}]
 `, receiver, server))
 	p := start(t, "--config.file="+file, "--web.listen-address=127.0.0.1:0")
-	got, _ := p.waitFor("a probe", func(got page) bool { return got.Probes("e") > 0 })
+	got, _ := p.waitFor("a probe", func(got metricsPage) bool { return got.Probes("e") > 0 })
 	if !got.Has("inference_exporter_spans_dropped_total") {
 		t.Error("no count of lost spans")
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pages"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/nearest"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -69,7 +69,7 @@ func sections(cfg *config.Config) []section {
 // checkEngines finds mappings of engines that cannot be used, and references to
 // an engine without one.
 func checkEngines(cfg *config.Config) []*config.Error {
-	known, mistakes := engine.Check(cfg.Engines)
+	known, mistakes := page.Check(cfg.Engines)
 	for _, e := range sections(cfg) {
 		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
 			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q%s", name, nearest.Hint(name, "known", known)))
@@ -80,7 +80,7 @@ func checkEngines(cfg *config.Config) []*config.Error {
 
 // checkGateways does the same for the mappings of gateways.
 func checkGateways(cfg *config.Config) []*config.Error {
-	known, mistakes := engine.CheckGateways(cfg.GatewayMappings)
+	known, mistakes := page.CheckGateways(cfg.GatewayMappings)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Gateways)) {
 		if software := cfg.Gateways[name].Software; software != "" && !slices.Contains(known, software) {
 			mistakes = append(mistakes, &config.Error{

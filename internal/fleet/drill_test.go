@@ -65,7 +65,7 @@ func TestDrill(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func() { l.members["e"].scrape.read(t.Context(), schedule.Run{}) }
-	failed := func(p page) float64 {
+	failed := func(p metricsPage) float64 {
 		return p.Probes("e") - p.Sum("inference_probe_results_total", "outcome", "success")
 	}
 	servers := func(up, down float64) {
@@ -85,7 +85,7 @@ func TestDrill(t *testing.T) {
 
 	replicas[1].Drop()
 	dropped := time.Now()
-	l.until(500, "e", "failed probe", func(p page) bool { return failed(p) > 0 })
+	l.until(500, "e", "failed probe", func(p metricsPage) bool { return failed(p) > 0 })
 	read()
 	servers(2, 1)
 	for time.Since(dropped) < notice {

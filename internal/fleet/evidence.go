@@ -11,10 +11,10 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/status"
@@ -380,12 +380,12 @@ func factorsOf(e *config.Endpoint) []explain.Factor {
 
 // lostServers returns how many servers are known and up, and names those that do not
 // answer.
-func lostServers(statuses []engine.Status) (up int, lost []string) {
+func lostServers(statuses []page.Status) (up int, lost []string) {
 	for i := range statuses {
 		switch st := &statuses[i]; st.State {
-		case engine.Up:
+		case page.Up:
 			up++
-		case engine.Down:
+		case page.Down:
 			lost = append(lost, fmt.Sprintf("%s: %s: %v", st.Server, st.Reason, st.Err))
 		}
 	}

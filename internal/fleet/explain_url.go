@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -21,7 +21,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		return nil, err
 	}
 	defer p.Close()
-	mappings, err := engine.NewMappings(nil)
+	mappings, err := page.NewMappings(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		return nil, err
 	}
 	defer pages.Close()
-	m := &memory{endpoint: t.Endpoint, identity: &identity{known: engine.Known{Model: t.Endpoint.Model}}}
+	m := &memory{endpoint: t.Endpoint, identity: &identity{known: page.Known{Model: t.Endpoint.Model}}}
 	began := time.Now()
 	for range times {
 		stop := m.watch(ctx, pages)

@@ -19,9 +19,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
@@ -63,7 +63,7 @@ type Fleet struct {
 	explains *explainer
 	learned  *learned
 	engines  map[string]*config.Engine // that mappings are of
-	mappings *engine.Mappings
+	mappings *page.Mappings
 	modules  map[string]*config.Module
 	hashes   map[string]uint64 // of the modules that members are built with
 	members  map[string]*member
@@ -175,11 +175,11 @@ func (f *Fleet) Apply(p Plan) error {
 
 // mappingsOf returns the mappings of a configuration: those in use where they stay
 // as they are, so that the readers of pages stay too.
-func (f *Fleet) mappingsOf(cfg *config.Config) (*engine.Mappings, error) {
+func (f *Fleet) mappingsOf(cfg *config.Config) (*page.Mappings, error) {
 	if f.mappings != nil && reflect.DeepEqual(cfg.Engines, f.engines) {
 		return f.mappings, nil
 	}
-	return engine.NewMappings(cfg.Engines)
+	return page.NewMappings(cfg.Engines)
 }
 
 // known returns the endpoints, with that of a member in place of an equal one.
@@ -207,7 +207,7 @@ func keepEqual(before, next map[string]*config.Module) map[string]*config.Module
 
 // build returns the members of a plan, those that are new among them apart, and
 // touches nothing else.
-func (f *Fleet) build(p Plan, modules map[string]*config.Module, mappings *engine.Mappings) (next map[string]*member, fresh []*member, err error) {
+func (f *Fleet) build(p Plan, modules map[string]*config.Module, mappings *page.Mappings) (next map[string]*member, fresh []*member, err error) {
 	next = make(map[string]*member, len(p.Endpoints))
 	listed := make(map[*config.Endpoint]bool, len(p.Config.Endpoints))
 	for _, e := range p.Config.Endpoints {
@@ -336,7 +336,7 @@ func (f *Fleet) Close() {
 type spec struct {
 	endpoint *config.Endpoint
 	targets  []Target // in the order of the endpoint's modules
-	mappings *engine.Mappings
+	mappings *page.Mappings
 }
 
 // equals reports whether a member of one is a member of the other too.
@@ -377,7 +377,7 @@ func (f *Fleet) newMember(s spec) (*member, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	m := &member{spec: s, identity: &identity{known: engine.Known{Model: s.endpoint.Model}}}
+	m := &member{spec: s, identity: &identity{known: page.Known{Model: s.endpoint.Model}}}
 	m.traffic = newTraffic(s.targets)
 	if f.Scraping != nil {
 		m.parts = &ttftParts{endpoint: s.endpoint.Name, servers: f.Servers, board: f.Board}

@@ -33,8 +33,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// page is a page of metrics.
-type page = testlab.Page
+// metricsPage is a page of metrics.
+type metricsPage = testlab.Page
 
 // lab is a fleet without a scheduler that runs: the test runs the tasks.
 type lab struct {
@@ -98,7 +98,7 @@ func (l *lab) probe() {
 	}
 }
 
-func (l *lab) page() page {
+func (l *lab) page() metricsPage {
 	l.t.Helper()
 	var b bytes.Buffer
 	if err := l.exposition.Write(&b, expfmt.NewFormat(expfmt.TypeTextPlain)); err != nil {

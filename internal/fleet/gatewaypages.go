@@ -8,24 +8,24 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // gatewayPages is what the pages of a gateway showed last, and usually show.
 type gatewayPages struct {
-	statuses []engine.Status // of the latest reading of each page; nil before the first
-	uses     engine.GatewayUses
+	statuses []page.Status // of the latest reading of each page; nil before the first
+	uses     page.GatewayUses
 	levels   readings // of which levelUp is the backends that are ready
 	wasRead  bool     // a page was
 }
 
 // add takes in a reading of all pages.
-func (p *gatewayPages) add(statuses []engine.Status) {
+func (p *gatewayPages) add(statuses []page.Status) {
 	p.statuses = statuses
-	now := engine.NewGatewaySnapshot(statuses)
+	now := page.NewGatewaySnapshot(statuses)
 	if now == nil {
 		return
 	}
@@ -42,7 +42,7 @@ func (p *gatewayPages) add(statuses []engine.Status) {
 		}
 	}
 	if before != nil && slices.Equal(before.Pages, now.Pages) {
-		if mean := engine.UseBetween(before, now).Queue; mean != nil {
+		if mean := page.UseBetween(before, now).Queue; mean != nil {
 			next.values[levelQueue] = float32(*mean)
 		}
 	}

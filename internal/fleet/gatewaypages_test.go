@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // readyBackends is a reading of a gateway's page that reports so many ready backends of
 // three.
-func readyBackends(at time.Time, ready float64) []engine.Status {
-	return []engine.Status{{Server: "g", At: at, State: engine.Up, Snapshot: &engine.Snapshot{
+func readyBackends(at time.Time, ready float64) []page.Status {
+	return []page.Status{{Server: "g", At: at, State: page.Up, Snapshot: &page.Snapshot{
 		At: at, Engine: "acme", Values: map[config.Quantity]float64{config.Backends: 3, config.BackendsReady: ready},
 	}}}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
@@ -18,7 +18,7 @@ import (
 // servers are.
 type gateways struct {
 	own      map[string]*config.GatewayMapping // that mappings are of
-	mappings *engine.Mappings
+	mappings *page.Mappings
 	byName   map[string]*gateway
 }
 
@@ -33,7 +33,7 @@ func (f *Fleet) newGateways(cfg *config.Config) (next *gateways, fresh []*gatewa
 	}
 	next.mappings = before.mappings
 	if next.mappings == nil || !reflect.DeepEqual(before.own, next.own) {
-		if next.mappings, err = engine.NewGatewayMappings(cfg.GatewayMappings); err != nil {
+		if next.mappings, err = page.NewGatewayMappings(cfg.GatewayMappings); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -110,8 +110,8 @@ type gateway struct {
 
 // read reads all pages once and publishes their values.
 func (g *gateway) read(ctx context.Context, _ schedule.Run) schedule.Report {
-	var statuses []engine.Status
-	g.run(ctx, func(ctx context.Context) { statuses = g.reader.Scrape(ctx, engine.Known{}) }, func() {
+	var statuses []page.Status
+	g.run(ctx, func(ctx context.Context) { statuses = g.reader.Scrape(ctx, page.Known{}) }, func() {
 		if ctx.Err() != nil || hasShortage(statuses) {
 			return
 		}
@@ -128,7 +128,7 @@ func (g *gateway) read(ctx context.Context, _ schedule.Run) schedule.Report {
 
 // latest returns what became of the latest reading of each page; nil before the first. It
 // is safe for concurrent use.
-func (g *gateway) latest() []engine.Status {
+func (g *gateway) latest() []page.Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.pages.statuses

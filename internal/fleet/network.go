@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -17,7 +17,7 @@ type Network interface {
 	// Runners returns what makes the runner of each module of an endpoint.
 	Runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error)
 	// Reader returns the reader of the pages of an endpoint's servers.
-	Reader(e *config.Endpoint, m *engine.Mappings) (Reader, error)
+	Reader(e *config.Endpoint, m *page.Mappings) (Reader, error)
 }
 
 // Runner probes an endpoint with a module, as prober.Prober does.
@@ -26,9 +26,9 @@ type Runner interface {
 	Close()
 }
 
-// Reader reads the pages of the servers of an endpoint, as engine.Endpoint does.
+// Reader reads the pages of the servers of an endpoint, as page.Endpoint does.
 type Reader interface {
-	Scrape(ctx context.Context, known engine.Known) []engine.Status
+	Scrape(ctx context.Context, known page.Known) []page.Status
 	Close()
 }
 
@@ -48,6 +48,6 @@ func (n network) Runners(e *config.Endpoint) (func(*config.Module) (Runner, erro
 }
 
 // Reader implements Network.
-func (n network) Reader(e *config.Endpoint, m *engine.Mappings) (Reader, error) {
-	return engine.New(e, engine.Options{Mappings: m, UserAgent: UserAgent(), Secrets: n.secrets})
+func (n network) Reader(e *config.Endpoint, m *page.Mappings) (Reader, error) {
+	return page.New(e, page.Options{Mappings: m, UserAgent: UserAgent(), Secrets: n.secrets})
 }

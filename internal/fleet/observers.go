@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/inference-exporter/inference_exporter/collector"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -125,7 +125,7 @@ func (f *findings) note(text string) {
 // reader of its servers' pages. It is safe for concurrent use.
 type identity struct {
 	mu    sync.Mutex
-	known engine.Known
+	known page.Known
 }
 
 // learn takes the engine and the model from a result; one that lacks them changes
@@ -144,7 +144,7 @@ func (i *identity) learn(r *result.Result) {
 // Observe implements Observer.
 func (i *identity) Observe(o *Observation) { i.learn(o.Result) }
 
-func (i *identity) get() engine.Known {
+func (i *identity) get() page.Known {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.known

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
@@ -49,7 +49,7 @@ type reading struct {
 // readings are the latest readings of the servers' pages, and a sample of those of the
 // last day, evenly spread.
 type readings struct {
-	statuses []engine.Status // of the latest
+	statuses []page.Status // of the latest
 	before   totals
 	latest   []reading
 	past     []reading
@@ -82,7 +82,7 @@ func timings() [4]struct {
 }
 
 // read takes a reading of all pages.
-func (m *memory) read(statuses []engine.Status) {
+func (m *memory) read(statuses []page.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.readings == nil {
@@ -91,7 +91,7 @@ func (m *memory) read(statuses []engine.Status) {
 	m.readings.add(statuses)
 }
 
-func (r *readings) add(statuses []engine.Status) {
+func (r *readings) add(statuses []page.Status) {
 	r.statuses = statuses
 	if len(statuses) == 0 {
 		return
@@ -134,7 +134,7 @@ func (r *readings) sample(next reading) {
 }
 
 // gauges sets what a reading shows by itself.
-func (n *reading) gauges(statuses []engine.Status) {
+func (n *reading) gauges(statuses []page.Status) {
 	var hits, servers float64
 	for i := range statuses {
 		s := statuses[i].Snapshot
@@ -156,7 +156,7 @@ func (n *reading) gauges(statuses []engine.Status) {
 	}
 }
 
-func (n *reading) add(level int, s *engine.Snapshot, q config.Quantity) {
+func (n *reading) add(level int, s *page.Snapshot, q config.Quantity) {
 	if v, ok := s.Values[q]; ok {
 		n.values[level] = float32(orZero(n.values[level]) + v)
 	}
@@ -171,7 +171,7 @@ func orZero(v float32) float64 {
 
 // totalsOf adds up the counters of all servers that are up. A counter that one of them
 // lacks is not known.
-func totalsOf(statuses []engine.Status) totals {
+func totalsOf(statuses []page.Status) totals {
 	var t totals
 	for i := range statuses {
 		st := &statuses[i]
@@ -196,7 +196,7 @@ func totalsOf(statuses []engine.Status) totals {
 	return t
 }
 
-func addKnown(sum float64, s *engine.Snapshot, q config.Quantity) float64 {
+func addKnown(sum float64, s *page.Snapshot, q config.Quantity) float64 {
 	v, ok := s.Values[q]
 	if !ok || sum < 0 {
 		return -1
@@ -313,7 +313,7 @@ const stuckReadings = 3
 
 // stuck returns for how long that server has made no progress which is longest without
 // although requests run on it; 0 is none, and less than the least is none.
-func stuck(statuses []engine.Status, least time.Duration) time.Duration {
+func stuck(statuses []page.Status, least time.Duration) time.Duration {
 	var longest time.Duration
 	for i := range statuses {
 		s := statuses[i].Snapshot

@@ -5,20 +5,20 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // began is when the readings of a test begin.
 var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // readAt is a page of a server at a number of readings after began, one every 15 s.
-func readAt(i int, server string, values map[config.Quantity]float64, ttft *engine.Histogram) engine.Status {
+func readAt(i int, server string, values map[config.Quantity]float64, ttft *page.Histogram) page.Status {
 	at := began.Add(time.Duration(i) * 15 * time.Second)
-	s := &engine.Snapshot{At: at, Values: values, PrefixCacheRatio: -1}
+	s := &page.Snapshot{At: at, Values: values, PrefixCacheRatio: -1}
 	if ttft != nil {
-		s.Histograms = map[config.Quantity]*engine.Histogram{config.TTFT: ttft}
+		s.Histograms = map[config.Quantity]*page.Histogram{config.TTFT: ttft}
 	}
-	return engine.Status{Server: server, At: at, State: engine.Up, Snapshot: s}
+	return page.Status{Server: server, At: at, State: page.Up, Snapshot: s}
 }
 
 // A day of readings gives what was usual before an instant, and rates and means between
@@ -32,9 +32,9 @@ func TestReadings(t *testing.T) {
 		if i >= day { // since then requests wait, are preempted twice a second, and get their first token after 2 s
 			waiting, preemptions, seconds = 8, 30*(n-day+1), 0.2*day+2*(n-day)
 		}
-		r.add([]engine.Status{readAt(i, "a", map[config.Quantity]float64{
+		r.add([]page.Status{readAt(i, "a", map[config.Quantity]float64{
 			config.RequestsRunning: 4, config.RequestsWaiting: waiting, config.Preemptions: preemptions, config.GenerationTokens: 600 * n,
-		}, &engine.Histogram{Count: uint64(i), Sum: seconds})})
+		}, &page.Histogram{Count: uint64(i), Sum: seconds})})
 	}
 	if n := len(r.past); n > maxPastReadings {
 		t.Errorf("%d readings are kept", n)
@@ -72,7 +72,7 @@ func TestReadingsOfARestart(t *testing.T) {
 	var r readings
 	for i, server := range []string{"a", "a", "b"} {
 		generated := []float64{900, 10, 1000}[i]
-		r.add([]engine.Status{readAt(i, server, map[config.Quantity]float64{config.GenerationTokens: generated}, &engine.Histogram{Count: uint64(9 - i), Sum: 1})})
+		r.add([]page.Status{readAt(i, server, map[config.Quantity]float64{config.GenerationTokens: generated}, &page.Histogram{Count: uint64(9 - i), Sum: 1})})
 	}
 	if got := r.evidence(began, time.Second); got.Generated != nil || got.TTFT != nil {
 		t.Errorf("got %+v, %+v", got.Generated, got.TTFT)
@@ -82,20 +82,20 @@ func TestReadingsOfARestart(t *testing.T) {
 // A server with requests that generates nothing for three readings is stuck; one that is
 // idle, or not up, is not.
 func TestStuckServers(t *testing.T) {
-	at := func(running float64, since time.Duration) engine.Status {
+	at := func(running float64, since time.Duration) page.Status {
 		st := readAt(100, "a", map[config.Quantity]float64{config.RequestsRunning: running}, nil)
 		st.Snapshot.LastProgress = st.Snapshot.At.Add(-since)
 		return st
 	}
 	for _, c := range []struct {
 		name string
-		of   []engine.Status
+		of   []page.Status
 		want time.Duration
 	}{
-		{"working", []engine.Status{at(3, 20*time.Second)}, 0},
-		{"stuck", []engine.Status{at(3, 20*time.Second), at(1, 50*time.Second)}, 50 * time.Second},
-		{"idle", []engine.Status{at(0, time.Hour)}, 0},
-		{"down", []engine.Status{{State: engine.Down}}, 0},
+		{"working", []page.Status{at(3, 20*time.Second)}, 0},
+		{"stuck", []page.Status{at(3, 20*time.Second), at(1, 50*time.Second)}, 50 * time.Second},
+		{"idle", []page.Status{at(0, time.Hour)}, 0},
+		{"down", []page.Status{{State: page.Down}}, 0},
 	} {
 		if got := stuck(c.of, 45*time.Second); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
@@ -39,7 +39,7 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	if known.Model == "" && time.Now().Before(s.from) {
 		return schedule.Report{}
 	}
-	var statuses []engine.Status
+	var statuses []page.Status
 	s.run(ctx, func(ctx context.Context) { statuses = s.reader.Scrape(ctx, known) }, func() {
 		if ctx.Err() != nil || hasShortage(statuses) {
 			return // ended by us, or for a lack of ours, which says nothing of the servers
@@ -58,17 +58,17 @@ func (s *scrape) read(ctx context.Context, _ schedule.Run) schedule.Report {
 }
 
 // present returns the statuses that are published.
-func present(statuses []engine.Status) []engine.Status {
-	return slices.DeleteFunc(slices.Clone(statuses), func(st engine.Status) bool { return st.Absent })
+func present(statuses []page.Status) []page.Status {
+	return slices.DeleteFunc(slices.Clone(statuses), func(st page.Status) bool { return st.Absent })
 }
 
 // hasShortage reports whether a page could not be read for a lack of this machine's.
-func hasShortage(statuses []engine.Status) bool {
-	return slices.ContainsFunc(statuses, func(st engine.Status) bool { return foreign.IsShortage(st.Err) })
+func hasShortage(statuses []page.Status) bool {
+	return slices.ContainsFunc(statuses, func(st page.Status) bool { return foreign.IsShortage(st.Err) })
 }
 
 // lacksFile reports whether a page was not asked for want of a file of this machine.
-func lacksFile(st *engine.Status) bool {
+func lacksFile(st *page.Status) bool {
 	_, ok := errors.AsType[*foreign.FileError](st.Err)
 	return ok
 }
@@ -84,7 +84,7 @@ type serverLog struct {
 
 // all reports servers that come, go or change their state, and quantities
 // that a page no longer shows.
-func (s *serverLog) all(statuses []engine.Status) {
+func (s *serverLog) all(statuses []page.Status) {
 	states := make(map[string]serverState, len(statuses))
 	incomplete := map[string]string{}
 	for i := range statuses {
@@ -113,18 +113,18 @@ func (s *serverLog) all(statuses []engine.Status) {
 
 // serverState is a state and why it is so.
 type serverState struct {
-	state  engine.State
-	reason engine.Reason
+	state  page.State
+	reason page.Reason
 	absent bool
 }
 
-func stateOf(st *engine.Status) serverState { return serverState{st.State, st.Reason, st.Absent} }
+func stateOf(st *page.Status) serverState { return serverState{st.State, st.Reason, st.Absent} }
 
-func (s *serverLog) one(st *engine.Status, seen bool) {
+func (s *serverLog) one(st *page.Status, seen bool) {
 	switch {
-	case st.State == engine.Up && seen:
+	case st.State == page.Up && seen:
 		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)
-	case st.State == engine.Up:
+	case st.State == page.Up:
 		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
 	case st.Absent && lacksFile(st):
 		s.logger.Warn("the server's page is not read: a file that this needs cannot be used", "server", st.Server, "url", st.URL, "err", st.Err)

@@ -145,7 +145,7 @@ func p99OfPoints(points []*float64) float64 {
 
 // p99Bucket returns the bounds of the bucket of the TTFT histogram of the module that
 // histogram_quantile looks into for the 99th percentile.
-func p99Bucket(t *testing.T, p page) (lower, upper float64) {
+func p99Bucket(t *testing.T, p metricsPage) (lower, upper float64) {
 	t.Helper()
 	for _, m := range p["inference_probe_ttft_seconds"].GetMetric() {
 		if !testlab.HasLabels(m, []string{"module", "m"}) {
@@ -164,7 +164,7 @@ func p99Bucket(t *testing.T, p page) (lower, upper float64) {
 }
 
 // p99OfBoard evaluates the query of the shipped board: the maximum of a gauge.
-func p99OfBoard(t *testing.T, p page) float64 {
+func p99OfBoard(t *testing.T, p metricsPage) float64 {
 	t.Helper()
 	board, err := os.ReadFile("../../dashboards/endpoint.json")
 	if err != nil {

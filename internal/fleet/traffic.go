@@ -3,8 +3,8 @@ package fleet
 import (
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
@@ -52,7 +52,7 @@ func (t *traffic) spent(results []*result.Result) {
 }
 
 // read takes in the pages of the servers, and hands on what users ask by now.
-func (t *traffic) read(statuses []engine.Status) {
+func (t *traffic) read(statuses []page.Status) {
 	if t == nil {
 		return
 	}
@@ -74,6 +74,6 @@ func (t *traffic) read(statuses []engine.Status) {
 	}
 }
 
-func cumulative(h *engine.Histogram) estimate.Cumulative {
+func cumulative(h *page.Histogram) estimate.Cumulative {
 	return estimate.Cumulative{Bounds: h.Bounds, Counts: h.Counts, Count: h.Count}
 }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -41,7 +41,7 @@ func (p *ttftParts) disturbed() {
 }
 
 // read takes in the pages of the servers, and the latest ones of the gateway.
-func (p *ttftParts) read(statuses []engine.Status) {
+func (p *ttftParts) read(statuses []page.Status) {
 	var servers []string
 	for i := range statuses {
 		if statuses[i].Snapshot != nil {
@@ -58,8 +58,8 @@ func (p *ttftParts) read(statuses []engine.Status) {
 
 // readGateway takes in the pages of the gateway. A reading that was taken in before changes
 // nothing.
-func (p *ttftParts) readGateway(statuses []engine.Status) {
-	all := engine.NewGatewaySnapshot(statuses)
+func (p *ttftParts) readGateway(statuses []page.Status) {
+	all := page.NewGatewaySnapshot(statuses)
 	if all == nil {
 		return
 	}
@@ -71,7 +71,7 @@ func (p *ttftParts) readGateway(statuses []engine.Status) {
 }
 
 // readAtOf returns when the first of the pages was received.
-func readAtOf(statuses []engine.Status) (at time.Time) {
+func readAtOf(statuses []page.Status) (at time.Time) {
 	for i := range statuses {
 		if s := statuses[i].Snapshot; s != nil && (at.IsZero() || s.At.Before(at)) {
 			at = s.At
@@ -82,7 +82,7 @@ func readAtOf(statuses []engine.Status) (at time.Time) {
 
 // totalOf adds up a histogram over all servers that were read; nil where one of them
 // lacks it.
-func totalOf(statuses []engine.Status, q config.Quantity) *estimate.Total {
+func totalOf(statuses []page.Status, q config.Quantity) *estimate.Total {
 	var total *estimate.Total
 	for i := range statuses {
 		s := statuses[i].Snapshot

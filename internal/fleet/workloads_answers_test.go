@@ -22,7 +22,7 @@ import (
 const checksFamily = "inference_probe_checks_total"
 
 // verdicts is what the checks of an endpoint came to.
-func verdicts(p page, labels ...string) map[check.Verdict]uint64 {
+func verdicts(p metricsPage, labels ...string) map[check.Verdict]uint64 {
 	all := map[check.Verdict]uint64{}
 	for _, v := range check.Verdicts() {
 		all[v] = uint64(p.Sum(checksFamily, append(labels, "verdict", string(v))...))

@@ -121,7 +121,7 @@ func isNear(levels []int, a, b int) bool {
 }
 
 // checkKnee wants the knee within a level of what the server did.
-func checkKnee(t *testing.T, p page, levels []int, want int) {
+func checkKnee(t *testing.T, p metricsPage, levels []int, want int) {
 	t.Helper()
 	knee := int(p.Sum(kneeFamily))
 	t.Logf("knee at %d, by the records %d", knee, want)
@@ -135,7 +135,7 @@ func checkKnee(t *testing.T, p page, levels []int, want int) {
 }
 
 // checkBursts compares each burst of the latest run with the server's records.
-func checkBursts(t *testing.T, p page, split map[int][]simulator.Record) {
+func checkBursts(t *testing.T, p metricsPage, split map[int][]simulator.Record) {
 	t.Helper()
 	for n, records := range split {
 		level := []string{"concurrency", strconv.Itoa(n)}

@@ -27,7 +27,7 @@ endpoints: [{name: e, url: %s, modules: [canary]}]`, url))
 }
 
 // wantChanges compares the counters of a module by their source.
-func wantChanges(t *testing.T, p page, module string, want map[string]float64) {
+func wantChanges(t *testing.T, p metricsPage, module string, want map[string]float64) {
 	t.Helper()
 	for source, n := range want {
 		labels := []string{"module", module, "source", source}
@@ -93,7 +93,7 @@ endpoints: [{name: e, url: %s, modules: [reference]}]`, w.URL))
 	quiet := map[string]float64{"logprob": 0}
 	p := l.times(80, "e")
 	wantChanges(t, p, "reference", quiet)
-	latest := func(p page) {
+	latest := func(p metricsPage) {
 		t.Helper()
 		all := w.Records()
 		if got, want := p.Sum(logprobFamily), all[len(all)-1].Logprob; math.Abs(got-want) > 1e-9 || want > -1 {

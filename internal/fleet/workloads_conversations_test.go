@@ -20,7 +20,7 @@ const talkTurns = 5
 
 // talkPage returns the page after 60 conversations with, and as many without, a session
 // header over four replicas, and the requests as the server saw them.
-func talkPage(t *testing.T, routing string) (page, []simulator.Record) {
+func talkPage(t *testing.T, routing string) (metricsPage, []simulator.Record) {
 	t.Helper()
 	o := testlab.Swift()
 	o.Replicas, o.Routing = 4, routing
@@ -124,7 +124,7 @@ func TestConversationTTFT(t *testing.T) {
 modules: {talk: {input_tokens: 2000, output_tokens: 2, prefix: conversation, turns: 2}}
 endpoints: [{name: e, url: %s, modules: [talk]}]`, w.URL))
 	l.times(5, "e")
-	p := l.until(40, "e", "TTFT of a second turn", func(got page) bool { return got.Has(turnTTFTFamily, "turn", "2") })
+	p := l.until(40, "e", "TTFT of a second turn", func(got metricsPage) bool { return got.Has(turnTTFTFamily, "turn", "2") })
 	all := w.Records()
 	for turn := range 2 {
 		var truth []float64

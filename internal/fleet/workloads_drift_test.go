@@ -29,7 +29,7 @@ func TestOtherWeightsDrift(t *testing.T) {
 		l := workLab(t, fmt.Sprintf(`
 modules: {drift: {reference_texts: true}}
 endpoints: [{name: e, url: "%s/v1", api: %s, model: simulated-8b, modules: [drift]}]`, w.URL, api))
-		is := func(p page, unchanged bool) {
+		is := func(p metricsPage, unchanged bool) {
 			t.Helper()
 			if (p.Sum(same) == 1) != unchanged || !p.Has(same) || (p.Sum(distanceFamily) == 0) != unchanged || !p.Has(distanceFamily) {
 				t.Errorf("%s: %s %v, distance %v; unchanged: %t", api, same, p.Sum(same), p.Sum(distanceFamily), unchanged)

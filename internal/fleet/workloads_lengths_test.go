@@ -75,7 +75,7 @@ func TestPrefillAgainstTheSimulator(t *testing.T) {
 				rate, fixed := line(t, w.Records(), 256, 2048)
 				return map[string]float64{rateFamily: rate, fixedFamily: fixed}
 			}
-			p := l.until(60, "e", "prefill rate with bounds of 20 %", func(p page) bool {
+			p := l.until(60, "e", "prefill rate with bounds of 20 %", func(p metricsPage) bool {
 				if !p.Has(rateFamily) {
 					return false
 				}
@@ -104,7 +104,7 @@ func TestPrefillAgainstTheSimulator(t *testing.T) {
 
 // checkRungs compares the labels of a ladder, which a mix has not, with the
 // lengths that the server saw.
-func checkRungs(t *testing.T, p page, all []simulator.Record, ladder bool) {
+func checkRungs(t *testing.T, p metricsPage, all []simulator.Record, ladder bool) {
 	t.Helper()
 	const prompts = "inference_probe_prompt_tokens_total"
 	for _, m := range p[prompts].GetMetric() {
@@ -144,7 +144,7 @@ func TestPrefillBoundsWithNoise(t *testing.T) {
 	w := testlab.NewWitness(t, o)
 	l := lengthsLab(t, w.URL, "{256: 1, 2560: 1}")
 	l.times(35, "e")
-	p := l.until(60, "e", "prefill rate", func(got page) bool { return got.Has(rateFamily) })
+	p := l.until(60, "e", "prefill rate", func(got metricsPage) bool { return got.Has(rateFamily) })
 	// The machine adds something: to each request, and to the reading of a long one.
 	const slower, late = 0.95, 0.005
 	rate, fixed := o.PrefillTokensPerSecond, (o.FixedDelay + o.DecodeStep).Seconds()

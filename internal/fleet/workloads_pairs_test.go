@@ -55,7 +55,7 @@ func TestPairsAgainstTheSimulator(t *testing.T) {
 	w := testlab.NewWitness(t, o)
 	l := pairLab(t, w, "")
 	l.times(11, "e")
-	p := l.until(40, "e", "benefit", func(got page) bool { return got.Has(benefitFamily) })
+	p := l.until(40, "e", "benefit", func(got metricsPage) bool { return got.Has(benefitFamily) })
 
 	pairs := pairsOf(t, w.Records())
 	ratio, benefit := trueHits(pairs)
@@ -99,7 +99,7 @@ func TestPairsOverReplicasThatTakeTurns(t *testing.T) {
 	w := testlab.NewWitness(t, o)
 	l := pairLab(t, w, ", request: {sticky_header: X-Session-Id}")
 	l.times(5, "e")
-	p := l.until(40, "e", "benefit", func(got page) bool { return got.Has(benefitFamily) })
+	p := l.until(40, "e", "benefit", func(got metricsPage) bool { return got.Has(benefitFamily) })
 
 	pairs := pairsOf(t, w.Records())
 	for _, pair := range pairs {
@@ -125,7 +125,7 @@ func TestPairsThatStickTogether(t *testing.T) {
 	w := testlab.NewWitness(t, o)
 	l := pairLab(t, w, ", request: {sticky_header: x-balance-by}")
 	used := map[int]bool{}
-	p := l.until(60, "e", "pair at each replica", func(page) bool {
+	p := l.until(60, "e", "pair at each replica", func(metricsPage) bool {
 		for _, pair := range pairsOf(t, w.Records()) {
 			if pair[0].Replica != pair[1].Replica {
 				t.Fatal("a pair was parted")

@@ -50,7 +50,7 @@ func TestTokensPerEventAgainstTheSimulator(t *testing.T) {
 modules: {m: {input_tokens: 64, output_tokens: 64}}
 endpoints: [{name: e, url: %s, modules: [m]}]`, w.URL))
 			l.times(19, "e")
-			p := l.until(60, "e", "15 streams that are not merged", func(p page) bool { return p.Sum(streamedTokens) >= 15*63 })
+			p := l.until(60, "e", "15 streams that are not merged", func(p metricsPage) bool { return p.Sum(streamedTokens) >= 15*63 })
 			got := p.Sum(streamedTokens) / p.Sum(streamedEvents)
 			logRelative(t, "tokens per event", got, truePerEvent(w.Records()))
 			if math.Abs(got/accepted-1) > 0.05 {
@@ -99,7 +99,7 @@ endpoints:
   - {name: e, url: %[1]s, modules: [lenient, strict, late]}
   - {name: paused, url: "%[1]s/fault/pause_midstream/v1", api: openai-chat, model: simulated-8b, modules: [paused]}
   - {name: buffered, url: "%[1]s/fault/buffered/v1", api: openai-chat, model: simulated-8b, modules: [lenient]}`, w.URL))
-	p := l.until(20, "e", "three streams with every module", func(p page) bool {
+	p := l.until(20, "e", "three streams with every module", func(p metricsPage) bool {
 		for _, module := range []string{"lenient", "strict", "late"} {
 			if p.Sum("inference_probe_slo_eligible_total", "endpoint", "e", "module", module, "slo", "fluidity") < 3 {
 				return false
@@ -124,7 +124,7 @@ endpoints:
 	}
 	// The third token is due at 1.04 s and comes at 1.53 s: 25 deadlines are missed, and 31 of
 	// the 56 met, as the rest has come meanwhile.
-	p = l.until(5, "paused", "stream that pauses", func(p page) bool {
+	p = l.until(5, "paused", "stream that pauses", func(p metricsPage) bool {
 		return p.Sum("inference_probe_slo_bad_total", "endpoint", "paused", "slo", "fluidity") > 0
 	})
 	if got := fluidity("paused", "paused"); math.Abs(got-31.0/56) > 0.08 {

@@ -37,7 +37,7 @@ func workLab(t *testing.T, text string) *lab {
 }
 
 // times runs all modules of an endpoint n times, one after the other.
-func (l *lab) times(n int, endpoint string) page {
+func (l *lab) times(n int, endpoint string) metricsPage {
 	l.t.Helper()
 	for range n {
 		l.run(endpoint, schedule.Run{Scheduled: time.Now()})
@@ -47,7 +47,7 @@ func (l *lab) times(n int, endpoint string) page {
 
 // until goes on with that until the page is as wanted, up to most times: where
 // the machine is too busy a probe does not vouch for its figures.
-func (l *lab) until(most int, endpoint, what string, wanted func(page) bool) page {
+func (l *lab) until(most int, endpoint, what string, wanted func(metricsPage) bool) metricsPage {
 	l.t.Helper()
 	for range most {
 		if p := l.times(1, endpoint); wanted(p) {
@@ -62,7 +62,7 @@ func (l *lab) until(most int, endpoint, what string, wanted func(page) bool) pag
 type interval struct{ value, lower, upper float64 }
 
 // intervalOf returns the one of a family, which must be there with both bounds.
-func intervalOf(t *testing.T, p page, family string, labels ...string) interval {
+func intervalOf(t *testing.T, p metricsPage, family string, labels ...string) interval {
 	t.Helper()
 	get := func(stat string) float64 {
 		with := append(slices.Clone(labels), "stat", stat)

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -29,15 +29,15 @@ func TestTrafficOfPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &askedBy{}
 		users := &traffic{users: estimate.NewTraffic(time.Now), askers: []asker{a}}
-		page := func(n uint64) *engine.Histogram {
-			return &engine.Histogram{Bounds: []float64{100, 101, 200}, Counts: []uint64{0, n, n}, Count: n}
+		lengths := func(n uint64) *page.Histogram {
+			return &page.Histogram{Bounds: []float64{100, 101, 200}, Counts: []uint64{0, n, n}, Count: n}
 		}
 		read := func(n uint64) {
-			both := []engine.Status{
-				{Server: "a", Snapshot: &engine.Snapshot{InputLengths: page(n), OutputLengths: page(2 * n)}},
-				{Server: "b", Snapshot: &engine.Snapshot{InputLengths: page(n), OutputLengths: page(2 * n)}},
+			both := []page.Status{
+				{Server: "a", Snapshot: &page.Snapshot{InputLengths: lengths(n), OutputLengths: lengths(2 * n)}},
+				{Server: "b", Snapshot: &page.Snapshot{InputLengths: lengths(n), OutputLengths: lengths(2 * n)}},
 				{Server: "c"},
-				{Server: "d", Snapshot: &engine.Snapshot{}},
+				{Server: "d", Snapshot: &page.Snapshot{}},
 			}
 			users.read(both)
 		}

@@ -204,7 +204,7 @@ func (a *asked) truth(t *testing.T, c *partsCase, g *simulator.Gateway, s *simul
 }
 
 // compare holds the page against the truth.
-func (c *partsCase) compare(t *testing.T, p page, truth [5]float64) {
+func (c *partsCase) compare(t *testing.T, p metricsPage, truth [5]float64) {
 	t.Helper()
 	const family = "inference_endpoint_ttft_part_seconds"
 	whole, sum, largest := 0.0, 0.0, estimate.TTFTPart("")

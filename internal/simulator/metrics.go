@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine/testdata/pages"
+	"github.com/inference-exporter/inference_exporter/internal/page/testdata/pages/servers"
 )
 
 // metricsPage is the page with an engine's own metrics: of most engines a
@@ -33,7 +33,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) metricsText() ([]byte, error) {
 	if s.metrics == nil {
-		return pages.FS.ReadFile(s.identity.metrics.sample)
+		return servers.FS.ReadFile(s.identity.metrics.sample)
 	}
 	return textOf(s.metrics.registry)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine/testdata/pages"
+	"github.com/inference-exporter/inference_exporter/internal/page/testdata/pages/servers"
 )
 
 // pageOf reads the metrics page at path.
@@ -126,7 +126,7 @@ func TestSamplePages(t *testing.T) {
 		if i.metrics.sample == "" {
 			continue
 		}
-		want, err := pages.FS.ReadFile(i.metrics.sample)
+		want, err := servers.FS.ReadFile(i.metrics.sample)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -24,7 +24,7 @@ func benchBoard(n, probes int, configs []*config.Endpoint) (*watched, []*judged,
 	slo := &SLO{Objective: 0.99, TTFT: new(0.5)}
 	for i := range all {
 		b.SetEndpoint(configs[i])
-		b.SetServers(configs[i].Name, []engine.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsRunning: 3})})
+		b.SetServers(configs[i].Name, []page.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsRunning: 3})})
 		o := pace()
 		o.Window, o.SLO, o.First = window, slo, true
 		all[i] = b.OpenSeries(result.SeriesID{Endpoint: configs[i].Name, Module: "interactive", Prefix: "cold"}, o)

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -115,7 +115,7 @@ func (b *Board) CloseSeries(id result.SeriesID) {
 
 // SetServers replaces what is known of the servers behind an endpoint. The
 // statuses must not be changed afterwards.
-func (b *Board) SetServers(endpoint string, statuses []engine.Status) {
+func (b *Board) SetServers(endpoint string, statuses []page.Status) {
 	if e := b.endpoint(endpoint); e != nil {
 		e.setServers(statuses)
 	}

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -54,9 +54,9 @@ func TestChanges(t *testing.T) {
 	probes["b"].Observe(failure(l.now, result.Empty))
 	expect([]string{"b", "c"}, nil)
 	expect(nil, nil)
-	l.board.SetServers("d", []engine.Status{{Server: "s", State: engine.Down}})
+	l.board.SetServers("d", []page.Status{{Server: "s", State: page.Down}})
 	expect([]string{"d"}, nil)
-	l.board.SetServers("d", []engine.Status{{Server: "s", State: engine.Down, At: l.now}}) // a row looks the same
+	l.board.SetServers("d", []page.Status{{Server: "s", State: page.Down, At: l.now}}) // a row looks the same
 	expect(nil, nil)
 	l.board.Note("a", "m", "something")
 	expect([]string{"a"}, nil)
@@ -258,7 +258,7 @@ func TestMirror(t *testing.T) {
 				p.Observe(r)
 			},
 			"servers": func(t *rapid.T) {
-				var all []engine.Status
+				var all []page.Status
 				for i := range rapid.IntRange(0, 2).Draw(t, "servers") {
 					running := float64(rapid.IntRange(0, 2).Draw(t, "running"))
 					all = append(all, up(fmt.Sprint(i), -1, map[config.Quantity]float64{config.RequestsRunning: running}))
@@ -306,7 +306,7 @@ func TestConcurrency(t *testing.T) {
 				case 2:
 					b.SetEndpoint(configured(name(r)))
 				case 3:
-					b.SetServers(name(r), []engine.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsRunning: r.Float64()})})
+					b.SetServers(name(r), []page.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsRunning: r.Float64()})})
 				case 4:
 					b.Note(name(r), "m", "text")
 				}

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -39,7 +39,7 @@ type endpoint struct {
 	cause    explain.Cause  // of the state, as it was found last
 	series   []*Probes      // in the order in which they were opened
 	failure  *Failure       // the latest
-	servers  []engine.Status
+	servers  []page.Status
 	load     *Load
 	notes    []Change // the latest last
 	events   events
@@ -115,7 +115,7 @@ func (e *endpoint) identify(r *result.Result) {
 }
 
 // setServers replaces what is known of the servers.
-func (e *endpoint) setServers(statuses []engine.Status) {
+func (e *endpoint) setServers(statuses []page.Status) {
 	load := loadOf(statuses)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -429,7 +429,7 @@ func (v *view) page(t result.Target) *Series {
 }
 
 // pagesOf returns the readings of the servers' own pages.
-func pagesOf(statuses []engine.Status) []*Server {
+func pagesOf(statuses []page.Status) []*Server {
 	var all []*Server
 	for i := range statuses {
 		st := &statuses[i]
@@ -450,7 +450,7 @@ func pagesOf(statuses []engine.Status) []*Server {
 }
 
 // loadOf sums up what the servers of an endpoint say; nil without servers.
-func loadOf(statuses []engine.Status) *Load {
+func loadOf(statuses []page.Status) *Load {
 	if len(statuses) == 0 {
 		return nil
 	}
@@ -481,7 +481,7 @@ func loadOf(statuses []engine.Status) *Load {
 }
 
 // combine adds a quantity to that of other servers, if the server reports it.
-func combine(all *float64, s *engine.Snapshot, q config.Quantity, with func(a, b float64) float64) *float64 {
+func combine(all *float64, s *page.Snapshot, q config.Quantity, with func(a, b float64) float64) *float64 {
 	v, ok := s.Values[q]
 	switch {
 	case !ok:
@@ -494,7 +494,7 @@ func combine(all *float64, s *engine.Snapshot, q config.Quantity, with func(a, b
 
 // hitsOf returns the hit ratio of the prefix cache; nil where nothing was
 // looked up.
-func hitsOf(s *engine.Snapshot) *float64 {
+func hitsOf(s *page.Snapshot) *float64 {
 	if r := s.PrefixCacheRatio; s.PrefixCacheUnit != "" && r >= 0 && r <= 1 {
 		return &r
 	}

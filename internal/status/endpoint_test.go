@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -389,10 +389,10 @@ func TestVersion(t *testing.T) {
 }
 
 // up is a server that was read.
-func up(name string, ratio float64, values map[config.Quantity]float64) engine.Status {
-	s := engine.Status{
-		Server: name, URL: "http://" + name + "/metrics", At: epoch(), State: engine.Up,
-		Snapshot: &engine.Snapshot{Engine: "vllm", Values: values, PrefixCacheRatio: ratio},
+func up(name string, ratio float64, values map[config.Quantity]float64) page.Status {
+	s := page.Status{
+		Server: name, URL: "http://" + name + "/metrics", At: epoch(), State: page.Up,
+		Snapshot: &page.Snapshot{Engine: "vllm", Values: values, PrefixCacheRatio: ratio},
 	}
 	if ratio >= 0 {
 		s.Snapshot.PrefixCacheUnit = "tokens"
@@ -401,23 +401,23 @@ func up(name string, ratio float64, values map[config.Quantity]float64) engine.S
 }
 
 func TestLoad(t *testing.T) {
-	down := engine.Status{
-		Server: "d", URL: "http://d/metrics", At: epoch(), State: engine.Down, Reason: engine.ReasonConnect, Err: errors.New("no\x1broute"),
+	down := page.Status{
+		Server: "d", URL: "http://d/metrics", At: epoch(), State: page.Down, Reason: page.ReasonConnect, Err: errors.New("no\x1broute"),
 	}
 	full := up("a", 0.5, map[config.Quantity]float64{
 		config.RequestsRunning: 3, config.RequestsWaiting: 0, config.KVCacheUsage: 0.25, config.PromptTokens: 1000,
 	})
 	fuller := up("b", 0.75, map[config.Quantity]float64{config.RequestsRunning: 4, config.KVCacheUsage: 0.75})
 	for name, c := range map[string]struct {
-		statuses []engine.Status
+		statuses []page.Status
 		want     string
 	}{
 		"none":           {nil, `null`},
-		"down":           {[]engine.Status{down}, `{"known":1,"up":0}`},
-		"nothing to say": {[]engine.Status{up("a", -1, nil)}, `{"known":1,"up":1}`},
-		"one":            {[]engine.Status{full}, `{"known":1,"up":1,"running":3,"waiting":0,"kv_cache_usage_ratio":0.25,"prefix_cache_hit_ratio":0.5}`},
+		"down":           {[]page.Status{down}, `{"known":1,"up":0}`},
+		"nothing to say": {[]page.Status{up("a", -1, nil)}, `{"known":1,"up":1}`},
+		"one":            {[]page.Status{full}, `{"known":1,"up":1,"running":3,"waiting":0,"kv_cache_usage_ratio":0.25,"prefix_cache_hit_ratio":0.5}`},
 		"several": {
-			[]engine.Status{fuller, down, full, up("c", -1, nil)},
+			[]page.Status{fuller, down, full, up("c", -1, nil)},
 			`{"known":4,"up":3,"running":7,"waiting":0,"kv_cache_usage_ratio":0.75,"prefix_cache_hit_ratio":0.625}`,
 		},
 	} {
@@ -436,7 +436,7 @@ func TestLoad(t *testing.T) {
 	l := newLab(t)
 	l.open()
 	l.pass(time.Minute)
-	l.board.SetServers("e", []engine.Status{full, down, up("c", -1, nil)})
+	l.board.SetServers("e", []page.Status{full, down, up("c", -1, nil)})
 	expectJSON(t, l.detail("e").Pages, `[
 		{"server": "a", "url": "http://a/metrics", "engine": "vllm", "at": 1767323045, "state": "up", "prefix_cache_hit_ratio": 0.5,
 			"values": {"requests_running": 3, "requests_waiting": 0, "kv_cache_usage_ratio": 0.25, "prompt_tokens": 1000}},

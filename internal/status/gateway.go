@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // GatewayState is how a gateway is, as far as its pages show it.
@@ -96,9 +96,9 @@ type GatewayUse struct {
 // NewGateway returns what the latest readings of the pages of a gateway show, and what it
 // did lately. Software is that of the configuration; no statuses are those before the
 // first reading. usuallyReady is how many backends are mostly ready; nil is not known.
-func NewGateway(name, software string, statuses []engine.Status, uses *engine.GatewayUses, usuallyReady *float64) *Gateway {
+func NewGateway(name, software string, statuses []page.Status, uses *page.GatewayUses, usuallyReady *float64) *Gateway {
 	g := &Gateway{Name: name, Software: software, Pages: pagesOf(statuses)}
-	if now := engine.NewGatewaySnapshot(statuses); now != nil {
+	if now := page.NewGatewaySnapshot(statuses); now != nil {
 		g.Software = cmp.Or(now.Software, software)
 		g.Values, g.Requests = numbersOf(now), now.Requests
 		g.UsuallyReady = usuallyReady
@@ -116,7 +116,7 @@ func NewGateway(name, software string, statuses []engine.Status, uses *engine.Ga
 }
 
 // numbersOf returns the numbers of a snapshot by the name of their metric.
-func numbersOf(s *engine.GatewaySnapshot) map[string]float64 {
+func numbersOf(s *page.GatewaySnapshot) map[string]float64 {
 	values := map[string]float64{}
 	for q, v := range s.Values {
 		values[q.MetricName()] = v
@@ -124,7 +124,7 @@ func numbersOf(s *engine.GatewaySnapshot) map[string]float64 {
 	return values
 }
 
-func newBackend(name string, s *engine.GatewaySnapshot, use engine.GatewayUse) *Backend {
+func newBackend(name string, s *page.GatewaySnapshot, use page.GatewayUse) *Backend {
 	b := &Backend{Name: harmless(name), Values: numbersOf(s), Requests: s.Requests, Recent: newGatewayUse(use), failing: use.IsFailing()}
 	if ready, ok := s.Values[config.BackendsReady]; ok {
 		b.Ready = new(ready == 1)
@@ -135,8 +135,8 @@ func newBackend(name string, s *engine.GatewaySnapshot, use engine.GatewayUse) *
 }
 
 // newGatewayUse returns a use as the page shows it; nil where nothing of it is known.
-func newGatewayUse(u engine.GatewayUse) *GatewayUse {
-	if u == (engine.GatewayUse{}) {
+func newGatewayUse(u page.GatewayUse) *GatewayUse {
+	if u == (page.GatewayUse{}) {
 		return nil
 	}
 	return &GatewayUse{
@@ -161,14 +161,14 @@ func compareBackends(a, b *Backend) int {
 }
 
 // judge returns the state, and why it is not up.
-func (g *Gateway) judge(statuses []engine.Status) (state GatewayState, why string) {
+func (g *Gateway) judge(statuses []page.Status) (state GatewayState, why string) {
 	if len(statuses) == 0 {
 		return GatewayWaiting, "its pages were not read yet"
 	}
 	var reasons []string
 	lost := 0
 	for _, p := range g.Pages {
-		if p.State != engine.Up {
+		if p.State != page.Up {
 			lost++
 			reasons = append(reasons, fmt.Sprintf("%s: %s: %s", p.Server, p.Reason, p.Error))
 		}

@@ -6,38 +6,38 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // routerPage is a reading of a gateway's page with two backends, of which b is not ready.
-func routerPage(ready, requests, failed float64) engine.Status {
-	backend := func(ready, requests, failed float64) *engine.Snapshot {
-		return &engine.Snapshot{
+func routerPage(ready, requests, failed float64) page.Status {
+	backend := func(ready, requests, failed float64) *page.Snapshot {
+		return &page.Snapshot{
 			Values:   map[config.Quantity]float64{config.Backends: 1, config.BackendsReady: ready, config.RequestsRunning: 2},
 			Requests: map[string]float64{"success": requests, "error": failed},
 		}
 	}
-	return engine.Status{
-		Server: "router:9090", URL: "http://router:9090/metrics", At: epoch(), State: engine.Up,
-		Snapshot: &engine.Snapshot{
+	return page.Status{
+		Server: "router:9090", URL: "http://router:9090/metrics", At: epoch(), State: page.Up,
+		Snapshot: &page.Snapshot{
 			Engine: "acme", At: epoch(),
 			Values:   map[config.Quantity]float64{config.Backends: 2, config.BackendsReady: ready, config.RequestsWaiting: 3, config.RoutingDecisions: requests},
 			Requests: map[string]float64{"success": requests, "error": failed},
-			Backends: map[string]*engine.Snapshot{"a": backend(1, requests, 0), "b": backend(ready-1, 0, failed)},
+			Backends: map[string]*page.Snapshot{"a": backend(1, requests, 0), "b": backend(ready-1, 0, failed)},
 		},
 	}
 }
 
-func lostPage(server string) engine.Status {
-	return engine.Status{Server: server, URL: "http://" + server, At: epoch(), State: engine.Down, Reason: engine.ReasonConnect, Err: errors.New("refused\nby it")}
+func lostPage(server string) page.Status {
+	return page.Status{Server: server, URL: "http://" + server, At: epoch(), State: page.Down, Reason: page.ReasonConnect, Err: errors.New("refused\nby it")}
 }
 
 // gatewayOf returns a gateway after some readings, a minute apart.
-func gatewayOf(all ...[]engine.Status) *Gateway {
-	var u engine.GatewayUses
-	var last []engine.Status
+func gatewayOf(all ...[]page.Status) *Gateway {
+	var u page.GatewayUses
+	var last []page.Status
 	for i, statuses := range all {
-		if s := engine.NewGatewaySnapshot(statuses); s != nil {
+		if s := page.NewGatewaySnapshot(statuses); s != nil {
 			u.Add(epoch().Add(time.Duration(i)*time.Minute), s)
 		}
 		last = statuses
@@ -47,7 +47,7 @@ func gatewayOf(all ...[]engine.Status) *Gateway {
 
 // What a gateway shows has the names of its metrics.
 func TestGateway(t *testing.T) {
-	expectJSON(t, gatewayOf([]engine.Status{routerPage(2, 10, 0)}, []engine.Status{routerPage(1, 40, 6)}), `{
+	expectJSON(t, gatewayOf([]page.Status{routerPage(2, 10, 0)}, []page.Status{routerPage(1, 40, 6)}), `{
 		"name": "router", "software": "acme", "state": "degraded", "why": "1 of 2 backends ready; 6 of 6 requests to b failed",
 		"values": {"backends": 2, "backends_ready": 1, "requests_waiting": 3, "routing_decisions_total": 40},
 		"requests_total": {"success": 40, "error": 6}, "window_seconds": 60,
@@ -56,7 +56,7 @@ func TestGateway(t *testing.T) {
 			{"name": "b", "ready": false, "values": {"requests_running": 2}, "requests_total": {"success": 0, "error": 6}, "recent": {"requests": 6, "failed": 6}},
 			{"name": "a", "ready": true, "values": {"requests_running": 2}, "requests_total": {"success": 40, "error": 0}, "recent": {"requests": 30, "failed": 0}}],
 		"pages": [{"server": "router:9090", "url": "http://router:9090/metrics", "engine": "acme", "at": 1767323045, "state": "up"}]}`)
-	expectJSON(t, NewGateway("router", "acme", nil, new(engine.GatewayUses), nil), `{
+	expectJSON(t, NewGateway("router", "acme", nil, new(page.GatewayUses), nil), `{
 		"name": "router", "software": "acme", "state": "waiting", "why": "its pages were not read yet"}`)
 }
 
@@ -64,20 +64,20 @@ func TestGateway(t *testing.T) {
 func TestStatesOfGateways(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		pages []engine.Status
+		pages []page.Status
 		state GatewayState
 		why   string
 	}{
-		{"all ready", []engine.Status{routerPage(2, 10, 0)}, GatewayUp, ""},
-		{"one of two ready", []engine.Status{routerPage(1, 10, 0)}, GatewayDegraded, "1 of 2 backends ready"},
-		{"none ready", []engine.Status{routerPage(0, 10, 0)}, GatewayUnready, "no backend is ready"},
-		{"a backend fails", []engine.Status{routerPage(2, 10, 5)}, GatewayDegraded, "5 of 5 requests to b failed"},
-		{"none ready, and one fails", []engine.Status{routerPage(0, 10, 5)}, GatewayUnready, "no backend is ready; 5 of 5 requests to b failed"},
-		{"one of two pages lost", []engine.Status{routerPage(2, 10, 0), lostPage("other")}, GatewayDegraded, "1 of 2 pages cannot be read; other: connect: refused by it"},
-		{"all pages lost", []engine.Status{lostPage("one"), lostPage("other")}, GatewayLost, "no page can be read; one: connect: refused by it"},
+		{"all ready", []page.Status{routerPage(2, 10, 0)}, GatewayUp, ""},
+		{"one of two ready", []page.Status{routerPage(1, 10, 0)}, GatewayDegraded, "1 of 2 backends ready"},
+		{"none ready", []page.Status{routerPage(0, 10, 0)}, GatewayUnready, "no backend is ready"},
+		{"a backend fails", []page.Status{routerPage(2, 10, 5)}, GatewayDegraded, "5 of 5 requests to b failed"},
+		{"none ready, and one fails", []page.Status{routerPage(0, 10, 5)}, GatewayUnready, "no backend is ready; 5 of 5 requests to b failed"},
+		{"one of two pages lost", []page.Status{routerPage(2, 10, 0), lostPage("other")}, GatewayDegraded, "1 of 2 pages cannot be read; other: connect: refused by it"},
+		{"all pages lost", []page.Status{lostPage("one"), lostPage("other")}, GatewayLost, "no page can be read; one: connect: refused by it"},
 	} {
-		before := []engine.Status{routerPage(2, 0, 0)}
-		if len(c.pages) == 2 && c.pages[0].State != engine.Up {
+		before := []page.Status{routerPage(2, 0, 0)}
+		if len(c.pages) == 2 && c.pages[0].State != page.Up {
 			before = nil
 		}
 		g := gatewayOf(before, c.pages)
@@ -109,13 +109,13 @@ func TestGatewaysOnTheBoard(t *testing.T) {
 		}
 		return d
 	}
-	l.board.SetGateway(gatewayOf([]engine.Status{routerPage(2, 10, 0)}))
-	l.board.SetGateway(named(gatewayOf([]engine.Status{routerPage(0, 10, 0)}), "unused"))
-	page := l.board.Gateways()
-	if len(page.Gateways) != 2 || page.Gateways[0].Name != "unused" || page.Gateways[0].Endpoints != nil {
-		t.Errorf("the first gateway is not the one without backends: %s", text(t, page))
+	l.board.SetGateway(gatewayOf([]page.Status{routerPage(2, 10, 0)}))
+	l.board.SetGateway(named(gatewayOf([]page.Status{routerPage(0, 10, 0)}), "unused"))
+	shown := l.board.Gateways()
+	if len(shown.Gateways) != 2 || shown.Gateways[0].Name != "unused" || shown.Gateways[0].Endpoints != nil {
+		t.Errorf("the first gateway is not the one without backends: %s", text(t, shown))
 	}
-	if got := text(t, page.Gateways[1].Endpoints); got != `["d","e"]` {
+	if got := text(t, shown.Gateways[1].Endpoints); got != `["d","e"]` {
 		t.Errorf("endpoints behind the gateway: %s", got)
 	}
 	if d := detail("e"); d.Gateway == nil || d.Gateway.State != GatewayUp || d.Gateway.Endpoints != nil {
@@ -127,11 +127,11 @@ func TestGatewaysOnTheBoard(t *testing.T) {
 
 	behind, _ := l.board.Version("e")
 	without, _ := l.board.Version("other")
-	l.board.SetGateway(gatewayOf([]engine.Status{routerPage(2, 20, 0)}))
+	l.board.SetGateway(gatewayOf([]page.Status{routerPage(2, 20, 0)}))
 	if v, _ := l.board.Version("e"); v != behind {
 		t.Error("a reading that changes no state is a change of the endpoint")
 	}
-	l.board.SetGateway(gatewayOf([]engine.Status{lostPage("router:9090")}))
+	l.board.SetGateway(gatewayOf([]page.Status{lostPage("router:9090")}))
 	if v, _ := l.board.Version("e"); v == behind {
 		t.Error("the loss of the gateway is no change of the endpoint")
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -52,7 +52,7 @@ func TestWhySlow(t *testing.T) {
 	if r := l.row(); r.State != health.Slow || r.Why != why || r.OverSince != 3 || r.Since != epochSeconds+30 {
 		t.Errorf("%s", text(t, r))
 	}
-	l.board.SetServers("e", []engine.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsWaiting: 37})})
+	l.board.SetServers("e", []page.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsWaiting: 37})})
 	if r := l.row(); r.Why != why+"; 37 requests wait in the queue" {
 		t.Errorf("%s", text(t, r))
 	}

@@ -6,10 +6,10 @@
 package status
 
 import (
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -242,8 +242,8 @@ type Server struct {
 	URL    string             `json:"url"`
 	Engine string             `json:"engine,omitempty"`
 	At     float64            `json:"at"`
-	State  engine.State       `json:"state"`
-	Reason engine.Reason      `json:"reason,omitempty"`
+	State  page.State         `json:"state"`
+	Reason page.Reason        `json:"reason,omitempty"`
 	Error  string             `json:"error,omitempty"`
 	Values map[string]float64 `json:"values,omitempty"` // by config.Quantity
 	Hits   *float64           `json:"prefix_cache_hit_ratio,omitempty"`

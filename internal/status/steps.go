@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -186,7 +186,7 @@ func (s *events) reach(address netip.Addr, at time.Time) {
 }
 
 // read finds events in the readings of the servers' pages.
-func (s *events) read(at time.Time, statuses []engine.Status) {
+func (s *events) read(at time.Time, statuses []page.Status) {
 	up := 0
 	for i := range statuses {
 		if statuses[i].Snapshot != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -22,16 +22,16 @@ func TestSteps(t *testing.T) {
 		r.Model, r.Engine, r.CertNotAfter = model, software, expires
 		p.Observe(r)
 	}
-	up := engine.Status{Snapshot: &engine.Snapshot{}}
+	up := page.Status{Snapshot: &page.Snapshot{}}
 	first, second := epoch().AddDate(0, 1, 0), epoch().AddDate(0, 4, 0)
 	observe("a", "vllm", first)
-	l.board.SetServers("e", []engine.Status{up, up})
+	l.board.SetServers("e", []page.Status{up, up})
 	l.pass(time.Hour)
 	l.board.Note("e", "m", "long before")
 	l.pass(time.Hour)
 	at := l.now
 	observe("b", "sglang", second)
-	l.board.SetServers("e", []engine.Status{up, {}})
+	l.board.SetServers("e", []page.Status{up, {}})
 	l.pass(time.Minute)
 	l.board.SetEndpoint(configured("e"))
 	l.board.Note("e", "m", "another answer")

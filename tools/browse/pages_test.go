@@ -14,9 +14,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
@@ -227,7 +227,7 @@ func hostile() *status.Detail {
 	d.Muted = &status.Muted{Until: 2e9, Reason: evil, State: health.State(evil)}
 	d.Findings = []*status.Module{{Module: evil, Document: &estimate.Document{Knee: 4}}}
 	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil, State: health.State(evil)}}
-	d.Pages = []*status.Server{{Server: evil, URL: evil, Engine: evil, At: 1, State: engine.State(evil), Reason: engine.Reason(evil), Error: evil}}
+	d.Pages = []*status.Server{{Server: evil, URL: evil, Engine: evil, At: 1, State: page.State(evil), Reason: page.Reason(evil), Error: evil}}
 	d.Gateway = hostileGateway()
 	for _, s := range d.Series {
 		s.Module, s.Prefix, s.InputTokens, s.Concurrency = evil, evil, evil, evil
@@ -245,7 +245,7 @@ func hostileGateway() *status.Gateway {
 	return &status.Gateway{
 		Name: evil, Software: evil, State: status.GatewayState(evil), Why: evil, Values: map[string]float64{"backends_ready": 1}, Endpoints: []string{evil},
 		Backends: []*status.Backend{{Name: evil, Ready: new(true)}},
-		Pages:    []*status.Server{{Server: evil, URL: evil, State: engine.State(evil), Reason: engine.Reason(evil), Error: evil}},
+		Pages:    []*status.Server{{Server: evil, URL: evil, State: page.State(evil), Reason: page.Reason(evil), Error: evil}},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -342,7 +342,7 @@ func (w *world) network() network {
 	servers := network{}
 	for i, e := range w.config.Endpoints {
 		servers[e.Name] = &server{
-			name: e.Name, replicas: w.replicas(), random: rand.New(rand.NewPCG(1, uint64(i))), failed: map[engine.Reason]uint64{},
+			name: e.Name, replicas: w.replicas(), random: rand.New(rand.NewPCG(1, uint64(i))), failed: map[page.Reason]uint64{},
 			fault: func() fault {
 				if w.lasts() {
 					return w.faults[e.Name]

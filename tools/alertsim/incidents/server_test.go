@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
@@ -61,7 +61,7 @@ type server struct {
 	done    float64 // requests, by at
 	dropped float64 // preemptions, by at
 	moved   time.Time
-	failed  map[engine.Reason]uint64
+	failed  map[page.Reason]uint64
 }
 
 // network is the fleet's view of the servers, by the name of their endpoint.
@@ -74,7 +74,7 @@ func (n network) Runners(e *config.Endpoint) (func(*config.Module) (fleet.Runner
 }
 
 // Reader implements fleet.Network.
-func (n network) Reader(e *config.Endpoint, _ *engine.Mappings) (fleet.Reader, error) {
+func (n network) Reader(e *config.Endpoint, _ *page.Mappings) (fleet.Reader, error) {
 	return reader{n[e.Name]}, nil
 }
 
@@ -238,25 +238,25 @@ const (
 )
 
 // Scrape implements fleet.Reader.
-func (r reader) Scrape(context.Context, engine.Known) []engine.Status {
+func (r reader) Scrape(context.Context, page.Known) []page.Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.fault()
 	r.advance(f)
-	statuses := make([]engine.Status, r.replicas)
+	statuses := make([]page.Status, r.replicas)
 	for i := range statuses {
 		st := &statuses[i]
-		*st = engine.Status{
+		*st = page.Status{
 			Server: fmt.Sprintf("%s-%d:8000", r.name, i), URL: fmt.Sprintf("http://%s-%d:8000/metrics", r.name, i),
-			At: time.Now(), Duration: 5 * time.Millisecond, State: engine.Up, LastProgress: r.moved,
+			At: time.Now(), Duration: 5 * time.Millisecond, State: page.Up, LastProgress: r.moved,
 		}
 		if i < f.lost {
-			r.failed[engine.ReasonConnect]++
-			st.State, st.Reason, st.Err = engine.Down, engine.ReasonConnect, errors.New("simulated: connection refused")
+			r.failed[page.ReasonConnect]++
+			st.State, st.Reason, st.Err = page.Down, page.ReasonConnect, errors.New("simulated: connection refused")
 		} else {
 			st.Snapshot = r.snapshot(f)
 		}
-		st.Failures = map[engine.Reason]uint64{engine.ReasonConnect: r.failed[engine.ReasonConnect]}
+		st.Failures = map[page.Reason]uint64{page.ReasonConnect: r.failed[page.ReasonConnect]}
 	}
 	return statuses
 }
@@ -276,7 +276,7 @@ func (s *server) advance(f fault) {
 	s.dropped += f.preempted * passed
 }
 
-func (s *server) snapshot(f fault) *engine.Snapshot {
+func (s *server) snapshot(f fault) *page.Snapshot {
 	running, waiting, used := usualRunning+float64(s.bursts)/float64(s.replicas), f.waiting, usualKVCache
 	if running > slots {
 		waiting, running = waiting+running-slots, slots
@@ -287,7 +287,7 @@ func (s *server) snapshot(f fault) *engine.Snapshot {
 	if f.kvCache > 0 {
 		used = f.kvCache - 0.25*s.random.Float64()*s.random.Float64() // preemption frees some
 	}
-	return &engine.Snapshot{
+	return &page.Snapshot{
 		Engine: "vllm", At: time.Now(), LastProgress: s.moved, PrefixCacheRatio: -1,
 		Values: map[config.Quantity]float64{
 			config.RequestsRunning: running, config.RequestsWaiting: waiting, config.KVCacheUsage: used,

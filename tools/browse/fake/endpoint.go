@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/engine"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
@@ -215,8 +215,8 @@ func pages(k Kind) []*status.Server {
 	}
 	host := strings.ReplaceAll(k.Name, " ", "-")
 	return []*status.Server{
-		{Server: host + "-0:8000", URL: "http://" + host + "-0:8000/metrics", Engine: k.Engine, At: now() - 4, State: engine.Up, Values: values, Hits: new(0.62)},
-		{Server: host + "-1:8000", URL: "http://" + host + "-1:8000/metrics", At: now() - 4, State: engine.Down, Reason: engine.ReasonConnect, Error: "dial tcp 10.4.0.17:8000: connect: connection refused"},
+		{Server: host + "-0:8000", URL: "http://" + host + "-0:8000/metrics", Engine: k.Engine, At: now() - 4, State: page.Up, Values: values, Hits: new(0.62)},
+		{Server: host + "-1:8000", URL: "http://" + host + "-1:8000/metrics", At: now() - 4, State: page.Down, Reason: page.ReasonConnect, Error: "dial tcp 10.4.0.17:8000: connect: connection refused"},
 	}
 }
 

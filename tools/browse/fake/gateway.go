@@ -1,7 +1,7 @@
 package fake
 
 import (
-	"github.com/inference-exporter/inference_exporter/internal/engine"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
@@ -24,11 +24,11 @@ func Gateways() []*status.Gateway {
 			{Name: "llama-70b-1", Ready: new(true), Values: map[string]float64{"requests_running": 19}, Recent: &status.GatewayUse{Requests: new(610.0), Failed: new(38.0), Decisions: new(640.0), TTFT: new(0.93)}},
 			{Name: "llama-70b-0", Ready: new(true), Values: map[string]float64{"requests_running": 12}, Recent: &status.GatewayUse{Requests: new(591.0), Failed: new(0.0), Decisions: new(608.0), TTFT: new(0.49)}},
 		},
-		Pages: []*status.Server{{Server: "router:4000", URL: "http://router:4000/metrics", Engine: "litellm", At: now() - 4, State: engine.Up}},
+		Pages: []*status.Server{{Server: "router:4000", URL: "http://router:4000/metrics", Engine: "litellm", At: now() - 4, State: page.Up}},
 	}
 	epp := &status.Gateway{
 		Name: "epp", State: status.GatewayLost, Why: "no page can be read; epp:9090: connect: dial tcp 10.4.0.9:9090: connect: connection refused",
-		Pages: []*status.Server{{Server: "epp:9090", URL: "http://epp:9090/metrics", At: now() - 4, State: engine.Down, Reason: engine.ReasonConnect, Error: "dial tcp 10.4.0.9:9090: connect: connection refused"}},
+		Pages: []*status.Server{{Server: "epp:9090", URL: "http://epp:9090/metrics", At: now() - 4, State: page.Down, Reason: page.ReasonConnect, Error: "dial tcp 10.4.0.9:9090: connect: connection refused"}},
 	}
 	router.Endpoints, epp.Endpoints = []string{"chat-us", "judge"}, []string{"code/70b"}
 	return []*status.Gateway{epp, router}

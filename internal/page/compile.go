@@ -1,0 +1,300 @@
+package page
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// startTime is the series of the time at which the process of a server started.
+const startTime = "process_start_time_seconds"
+
+// kind is what the samples of a source are.
+type kind uint8
+
+const (
+	gauge     kind = iota
+	counter        // grows until its series is reset
+	histogram      // its buckets, sum and count, all of them counters
+)
+
+// part is what a sample is of its source.
+type part uint8
+
+const (
+	partValue part = iota // of a gauge or counter
+	partBucket
+	partCount
+	partSum
+)
+
+// source is a place of numbers on a page: the samples of one name that match.
+type source struct {
+	kind      kind
+	labels    []label // a sample must have all of them
+	fromLabel string  // the label with the number; "" for the sample's value
+	itemsOf   string  // the label with a list whose items are counted; "" is none
+	max       bool    // the largest of several samples counts, not the sum
+	requests  *config.EngineRequests
+	// spelled is the source whose samples decide in which way the name is
+	// spelled on this page: the source itself but for ended requests, where
+	// it is the first of the sources of one name.
+	spelled int
+}
+
+// label is a label of a sample.
+type label struct{ name, value string }
+
+// target says what the samples of a name are. Spelling counts from 0 for the
+// form of the name to prefer.
+type target struct {
+	source   int
+	part     part
+	spelling uint8
+}
+
+// family says of what type the samples of a name must be.
+type family struct {
+	source    int
+	histogram bool
+	spelling  uint8
+}
+
+// number is how to work out a number from those of sources.
+type number struct {
+	source      int
+	scale       float64
+	when        *number // without it, or where it is 0, there is no number
+	plus, times *number
+	either      bool // plus alone is enough: it is of the same series
+}
+
+// distribution is how to work out a histogram: from that of a source, or from
+// the numbers sum and count.
+type distribution struct {
+	source     int
+	scale      float64
+	sum, count *number // nil where source is used
+}
+
+// cacheHits is how to work out the hits of a prefix cache.
+type cacheHits struct {
+	hits, queries *number
+	unit          string
+	late          bool // hits appear with the first one
+	lateBehindRay bool // the same where Ray shows them
+	alone         bool // no other quantity is read from the series of the queries
+}
+
+// mapping is a config.Engine made ready to read pages with. It is immutable.
+type mapping struct {
+	name   string
+	config *config.Engine
+
+	targets  map[string][]target // by plain series name
+	families map[string][]family // by plain name in a TYPE line
+	sources  []source
+	start    int // the source of startTime
+
+	labels      []label  // restrict all samples that have the label
+	copies      []string // sorted
+	copiesAndLE []string // sorted
+	values      map[config.Quantity][]*number
+	histograms  map[config.Quantity][]*distribution
+
+	inputLengths, outputLengths []*distribution // nil where they are not read
+
+	prefixCache []cacheHits
+	progress    []*number
+	finishes    []string
+	roles       []string
+	requests    [][]int // the sources of each item, by index in finishes
+	expected    []config.Quantity
+	afterWork   []config.Quantity // expected once the server has worked
+
+	// Of the backends of a gateway. Without backendRequests they are those of requests.
+	backendRequests [][]int
+	ready           []readiness
+}
+
+// compile makes a mapping ready. What is wrong in it for a page shows when the
+// page is read. Lengths are those of requests.
+func compile(name string, e *config.Engine, lengths bool) *mapping {
+	c := &mapping{
+		name: name, config: e,
+		targets: map[string][]target{}, families: map[string][]family{},
+		labels: sortedLabels(e.Labels), copies: slices.Sorted(slices.Values(e.Copies)),
+		values:     map[config.Quantity][]*number{},
+		histograms: map[config.Quantity][]*distribution{},
+		finishes:   config.Finishes(), roles: config.Roles(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
+	}
+	c.copiesAndLE = slices.Sorted(slices.Values(append([]string{"le"}, e.Copies...)))
+	c.start = c.addSource(startTime, source{max: true})
+	for q, sources := range e.Values {
+		for i := range sources {
+			c.values[q] = append(c.values[q], c.addNumber(&sources[i], kindOf(q)))
+		}
+	}
+	for q, sources := range e.Histograms {
+		for i := range sources {
+			c.histograms[q] = append(c.histograms[q], c.addDistribution(&sources[i]))
+		}
+	}
+	if lengths {
+		for i := range e.InputLengths {
+			c.inputLengths = append(c.inputLengths, c.addDistribution(&e.InputLengths[i]))
+		}
+		for i := range e.OutputLengths {
+			c.outputLengths = append(c.outputLengths, c.addDistribution(&e.OutputLengths[i]))
+		}
+	}
+	for i := range e.PrefixCache {
+		p := &e.PrefixCache[i]
+		c.prefixCache = append(c.prefixCache, cacheHits{
+			hits: c.addNumber(&p.Hits, counter), queries: c.addNumber(&p.Queries, counter),
+			unit: p.Unit, late: p.Late, lateBehindRay: p.LateBehindRay, alone: !isValue(e, p.Queries.Series),
+		})
+	}
+	for i := range e.Progress {
+		c.progress = append(c.progress, c.addNumber(&e.Progress[i], counter))
+	}
+	for i := range e.Requests {
+		c.requests = append(c.requests, c.addRequests(&e.Requests[i]))
+	}
+	for i := range e.BackendRequests {
+		c.backendRequests = append(c.backendRequests, c.addRequests(&e.BackendRequests[i]))
+	}
+	for i := range e.Ready {
+		c.ready = append(c.ready, c.addReady(&e.Ready[i]))
+	}
+	return c
+}
+
+// readable returns the quantities without those that are not to be read, as an
+// empty list of sources says.
+func readable(e *config.Engine, expected []config.Quantity) []config.Quantity {
+	return slices.DeleteFunc(slices.Clone(expected), func(q config.Quantity) bool {
+		sources, written := e.Values[q]
+		return written && len(sources) == 0
+	})
+}
+
+// isValue reports whether a quantity is read from a series.
+func isValue(e *config.Engine, series string) bool {
+	for _, sources := range e.Values {
+		for i := range sources {
+			if sources[i].Series == series {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func kindOf(q config.Quantity) kind {
+	if config.IsCounter(q) {
+		return counter
+	}
+	return gauge
+}
+
+func sortedLabels(m map[string]string) []label {
+	var sorted []label
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		sorted = append(sorted, label{name, m[name]})
+	}
+	return sorted
+}
+
+// addSource adds a source of the samples of a name and returns its index.
+func (c *mapping) addSource(name string, s source) int {
+	i := len(c.sources)
+	s.spelled = i
+	c.sources = append(c.sources, s)
+	c.find(name, i)
+	return i
+}
+
+// find makes the samples of a name those of source i.
+func (c *mapping) find(name string, i int) {
+	name = plain(name)
+	switch c.sources[i].kind {
+	case gauge:
+		c.findNumber(name, i, 0)
+	case counter:
+		bare := strings.TrimSuffix(name, "_total")
+		c.findNumber(bare+"_total", i, 0)
+		c.findNumber(bare, i, 1)
+	case histogram:
+		c.families[name] = append(c.families[name], family{source: i, histogram: true})
+		for suffix, p := range map[string]part{"_bucket": partBucket, "_count": partCount, "_sum": partSum} {
+			c.targets[name+suffix] = append(c.targets[name+suffix], target{source: i, part: p})
+		}
+	}
+}
+
+func (c *mapping) findNumber(name string, i int, spelling uint8) {
+	c.targets[name] = append(c.targets[name], target{source: i, spelling: spelling})
+	c.families[name] = append(c.families[name], family{source: i, spelling: spelling})
+}
+
+// addNumber adds the sources of a number. A factor is no counter: it is
+// how large one of what is counted is. A condition is none either, as only the latest
+// page counts, unless it is that the number itself is not 0.
+func (c *mapping) addNumber(s *config.EngineSource, k kind) *number {
+	n := &number{scale: s.Scale}
+	n.source = c.addSource(s.Series, source{
+		kind: k, labels: sortedLabels(s.Labels), fromLabel: s.FromLabel, itemsOf: s.ItemsOf, max: s.Combine == config.CombineMax,
+	})
+	switch {
+	case s.If == nil:
+	case s.If.Series == s.Series && maps.Equal(s.If.Labels, s.Labels):
+		n.when = &number{source: n.source, scale: 1}
+	default:
+		n.when = c.addNumber(s.If, gauge)
+	}
+	if s.Plus != nil {
+		n.plus, n.either = c.addNumber(s.Plus, k), s.Plus.Series == s.Series
+	}
+	if s.Times != nil {
+		n.times = c.addNumber(s.Times, gauge)
+	}
+	return n
+}
+
+func (c *mapping) addDistribution(h *config.EngineHistogram) *distribution {
+	selector := sortedLabels(h.Labels)
+	if h.Series != "" {
+		return &distribution{source: c.addSource(h.Series, source{kind: histogram, labels: selector}), scale: h.Scale}
+	}
+	add := func(name string, scale float64) *number {
+		return &number{source: c.addSource(name, source{kind: counter, labels: selector}), scale: scale}
+	}
+	return &distribution{sum: add(h.Sum, h.Scale), count: add(h.Count, 1)}
+}
+
+// addRequests adds a source for each way to end. Samples are found as those of
+// the first and go to the one that their labels name.
+func (c *mapping) addRequests(r *config.EngineRequests) []int {
+	first := c.addSource(r.Series, source{kind: counter, labels: sortedLabels(r.Labels), requests: r})
+	sources := []int{first}
+	for range c.finishes[1:] {
+		sources = append(sources, len(c.sources))
+		c.sources = append(c.sources, source{kind: counter, spelled: first})
+	}
+	return sources
+}
+
+// finish returns the index of how the request of a sample ended.
+func (c *mapping) finish(r *config.EngineRequests, ls labels.Labels) int {
+	for _, by := range r.By {
+		if as, ok := r.As[ls.Get(by)]; ok {
+			return slices.Index(c.finishes, as)
+		}
+	}
+	return slices.Index(c.finishes, r.Else)
+}

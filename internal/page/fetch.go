@@ -1,0 +1,191 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
+
+// attempt is one request. The transport calls its hooks from its own
+// goroutines, also after the request has failed.
+type attempt struct {
+	sent *safetext.SentHeaders
+
+	mu        sync.Mutex
+	tlsFailed bool
+	conn      net.Conn // the one it got, as the transport has it
+}
+
+// context returns ctx with the hooks of the attempt.
+func (a *attempt) context(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.conn = i.Conn
+		},
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.tlsFailed = a.tlsFailed || err != nil
+		},
+		WroteHeaderField: a.sent.Add,
+	})
+}
+
+// cause returns why the request failed with err.
+func (a *attempt) cause(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return foreign.Cause(a.conn, err)
+}
+
+// isQuotedIn reports whether a page repeats a secret, so that what is said of
+// the page may hold a piece of it too short to be found there.
+func (a *attempt) isQuotedIn(page []byte) bool {
+	return slices.ContainsFunc(a.sent.Secrets().Values(), func(s string) bool { return bytes.Contains(page, []byte(s)) })
+}
+
+func (a *attempt) isTLSFailure() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tlsFailed
+}
+
+// fetch gets a page into buf and returns it with its content type; b is what it
+// is read with. It follows no redirect. The error is for failureOf.
+func (a *attempt) fetch(ctx context.Context, p *place, b *body, buf []byte) (page []byte, contentType string, err error) {
+	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, p.page.String(), http.NoBody)
+	if err != nil {
+		return buf, "", fmt.Errorf("make the request: %w", err)
+	}
+	req.Header, req.Host = p.client.header.Clone(), p.host
+	resp, err := p.client.transport.RoundTrip(req)
+	if err != nil {
+		return buf, "", a.cause(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return buf, "", statusFailure(resp)
+	}
+	if b.reader, b.size, err = decoded(resp); err == nil {
+		buf, err = b.read(ctx, buf)
+	}
+	return buf, resp.Header.Get("Content-Type"), err
+}
+
+// decoded returns the body of a reply without its compression, and its length;
+// < 0 is unknown.
+func decoded(resp *http.Response) (r io.Reader, size int64, err error) {
+	switch enc := resp.Header.Get("Content-Encoding"); strings.ToLower(enc) {
+	case "", "identity":
+		return resp.Body, resp.ContentLength, nil
+	case "gzip":
+		r, err = foreign.Gunzip(resp.Body, maxPage)
+		return r, -1, err
+	default:
+		return nil, -1, pageErrorf(ReasonFormat, "content encoding %.32q, which was not asked for", enc)
+	}
+}
+
+// Bounds of the memory for pages.
+const (
+	// maxPage is the longest page that is read, in bytes, after decompression.
+	maxPage = 8 << 20
+	// smallPage is the largest buffer for a page that needs no leave, and that
+	// is kept for other pages.
+	smallPage = 1 << 20
+	// maxLargePages is how many bytes the larger buffers of all endpoints have
+	// together: room for two of the longest pages.
+	maxLargePages = 2 * (maxPage + 1)
+	// firstRead is the first buffer for a page whose length is not known.
+	firstRead = 32 << 10
+)
+
+// memory is for the large pages of all endpoints, and for what is kept of them.
+type memory struct {
+	free, kept *semaphore.Weighted
+	longest    *sync.Pool // buffers for the longest page: each is much garbage
+}
+
+func newMemory() memory {
+	return memory{free: semaphore.NewWeighted(maxLargePages), kept: semaphore.NewWeighted(maxLargeStates), longest: new(sync.Pool)}
+}
+
+// body is the body of a reply on its way into a buffer.
+type body struct {
+	reader io.Reader
+	size   int64 // in bytes, as the server says; < 0 is unknown
+	memory memory
+	taken  int64 // of the memory
+}
+
+// read appends the whole body to buf. What it takes of the memory is taken until
+// release. The error is for failureOf.
+func (b *body) read(ctx context.Context, buf []byte) ([]byte, error) {
+	for {
+		if len(buf) > maxPage || b.size > maxPage {
+			return buf, pageErrorf(ReasonTooLarge, "a page of more than %d MiB", maxPage>>20)
+		}
+		if len(buf) == cap(buf) {
+			var err error
+			if buf, err = b.grow(ctx, buf); err != nil {
+				return buf, err
+			}
+		}
+		n, err := b.reader.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err == io.EOF && len(buf) <= maxPage {
+			return buf, nil
+		}
+		if err != nil && err != io.EOF {
+			return buf, err
+		}
+	}
+}
+
+// grow moves a buffer that is full to a larger one: at once to one for the whole
+// page where its length is known or where it is large, so that a page never
+// waits for memory that is taken by pages that wait too.
+func (b *body) grow(ctx context.Context, buf []byte) ([]byte, error) {
+	n := max(2*len(buf), firstRead)
+	switch {
+	case b.size >= int64(len(buf)):
+		n = int(b.size) + 1 // the last one shows that the page has ended
+	case len(buf) >= smallPage:
+		n = maxPage + 1
+	case n > smallPage:
+		n = smallPage
+	}
+	if n > smallPage {
+		if err := b.memory.free.Acquire(ctx, int64(n)); err != nil {
+			return buf, pageErrorf(ReasonTooLarge, "a page of more than %d MiB, and other pages hold the memory for such pages", smallPage>>20)
+		}
+		b.taken += int64(n)
+	}
+	if n == maxPage+1 {
+		if spare, ok := b.memory.longest.Get().(*[]byte); ok {
+			return append((*spare)[:0], buf...), nil
+		}
+	}
+	return append(make([]byte, 0, n), buf...), nil
+}
+
+// release gives back what was taken of the memory.
+func (b *body) release() {
+	b.memory.free.Release(b.taken)
+	b.taken = 0
+}

@@ -1,0 +1,271 @@
+package page
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
+
+// Bounds of a page.
+const (
+	maxSamples       = 200_000
+	maxMappedSamples = 50_000
+	maxSeriesBytes   = 16 << 10 // name and labels of a mapped sample
+)
+
+// PageError says why a page was not read.
+type PageError struct {
+	Reason Reason
+	Err    error
+}
+
+// Error says what is wrong, in a bounded number of bytes.
+func (e *PageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without the reason.
+func (e *PageError) Unwrap() error { return e.Err }
+
+func pageErrorf(r Reason, format string, args ...any) *PageError {
+	return &PageError{Reason: r, Err: fmt.Errorf(format, args...)}
+}
+
+// page is the text of a page on its way through the parser.
+type page struct {
+	text    []byte // ends with a line break
+	parser  textparse.Parser
+	seen    []byte // the latest piece of text that was read well; nil before the first
+	samples int
+}
+
+// openPage returns the page ready to be parsed in the format that the content
+// type names; a server that names none is taken to mean the text format.
+func openPage(text []byte, contentType string) (*page, *PageError) {
+	media := "text/plain"
+	if contentType != "" {
+		var err error
+		if media, _, err = mime.ParseMediaType(contentType); err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+			return nil, pageErrorf(ReasonFormat, "content type %s: not a media type", quoted([]byte(contentType)))
+		}
+	}
+	if media != "text/plain" && media != "application/openmetrics-text" {
+		return nil, pageErrorf(ReasonFormat, "content type %s: want the text format of Prometheus", quoted([]byte(media)))
+	}
+	if bytes.IndexByte(text, 0) >= 0 {
+		return nil, pageErrorf(ReasonFormat, "zero byte: not a text") // the parser would take it for the end
+	}
+	if !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(text[:len(text):len(text)], '\n')
+	}
+	p := &page{text: text}
+	if media == "text/plain" {
+		// The parser appends a line break: here it writes the one that is there.
+		text = text[:len(text)-1]
+	}
+	var err error
+	if p.parser, err = textparse.New(text, media, labels.NewSymbolTable(), textparse.ParserOptions{}); err != nil {
+		return nil, pageErrorf(ReasonFormat, "content type %s: %w", quoted([]byte(media)), err)
+	}
+	return p, nil
+}
+
+// next goes on to the next sample or type. At the end of the page it returns
+// textparse.EntryInvalid.
+func (p *page) next() (textparse.Entry, *PageError) {
+	for {
+		entry, err := p.parser.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return textparse.EntryInvalid, nil
+		case err != nil:
+			text := safetext.Cut(err.Error(), 2*maxBytesShown)
+			return textparse.EntryInvalid, pageErrorf(ReasonFormat, "line %d: %s", p.badLine(), text)
+		}
+		switch entry {
+		case textparse.EntrySeries:
+			p.seen, _, _ = p.parser.Series()
+			if p.samples++; p.samples > maxSamples {
+				return entry, pageErrorf(ReasonTooLarge, "more than %d samples", maxSamples)
+			}
+			return entry, nil
+		case textparse.EntryType:
+			p.seen, _ = p.parser.Type()
+			return entry, nil
+		case textparse.EntryHelp:
+			p.seen, _ = p.parser.Help()
+		case textparse.EntryComment:
+			p.seen = p.parser.Comment()
+		}
+	}
+}
+
+// offset returns where a piece of the text begins, which the parser returned
+// without copying it.
+func (p *page) offset(piece []byte) int { return cap(p.text) - cap(piece) }
+
+// badLine returns the number of the first line with content after the latest
+// piece that was read well.
+func (p *page) badLine() int {
+	at := 0
+	if p.seen != nil {
+		at = p.offset(p.seen)
+		at += bytes.IndexByte(p.text[at:], '\n') + 1
+	}
+	for at < len(p.text)-1 && p.text[at] == '\n' {
+		at++
+	}
+	return 1 + bytes.Count(p.text[:at], []byte("\n"))
+}
+
+// at returns the beginning of the line at an offset, quoted.
+func (p *page) at(offset int) string {
+	line, _, _ := bytes.Cut(p.text[offset:], []byte("\n"))
+	return quoted(line)
+}
+
+var rayPrefix = []byte("ray_")
+
+// appendPlain appends the form of a series name that all ways to write it have
+// in common: Ray and exporters that escape write `a:b` as `ray_a_b` and `a_b`.
+func appendPlain(b, name []byte) []byte {
+	n := len(b)
+	b = append(b, bytes.TrimPrefix(name, rayPrefix)...)
+	for i := n; i < len(b); i++ {
+		if b[i] == ':' {
+			b[i] = '_'
+		}
+	}
+	return b
+}
+
+// plain is appendPlain for a name of a mapping.
+func plain(name string) string { return string(appendPlain(nil, []byte(name))) }
+
+// spellings is the number of ways to write a name that spelling knows.
+const spellings = 4
+
+// spelledByRay is the part of a spelling that means that Ray writes the name.
+const spelledByRay = 2
+
+// spelling returns how a name is written, the engine's own way first: a page that
+// has a series in two ways has it twice.
+func spelling(name []byte) uint8 {
+	var s uint8
+	if bytes.IndexByte(name, ':') < 0 {
+		s++
+	}
+	if bytes.HasPrefix(name, rayPrefix) {
+		s += spelledByRay
+	}
+	return s
+}
+
+// seriesName returns the name at the start of a series, which may be in
+// quotes inside the braces.
+func seriesName(series []byte) []byte {
+	if quoted, ok := bytes.CutPrefix(series, []byte(`{"`)); ok {
+		name, _, _ := bytes.Cut(quoted, []byte(`"`))
+		return name
+	}
+	if i := bytes.IndexAny(series, "{ \t"); i >= 0 {
+		return series[:i]
+	}
+	return series
+}
+
+// What an error repeats of a page.
+const (
+	maxNamesShown = 5
+	maxBytesShown = 80
+)
+
+var typeLine = []byte("# TYPE ")
+
+// recognise returns the mapping to read a page with: that of the wanted engine
+// where the page has any series of it, else the first one in rank that has a
+// sentinel there. Without one it returns nil and the first names of the page.
+func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
+	var wanted *mapping
+	if c := m.byName[engine]; c != nil {
+		wanted = c.mapping()
+	}
+	best := len(m.ranked)
+	var names []string
+	var buf, last, line []byte
+	for len(page) > 0 {
+		line, page, _ = bytes.Cut(page, []byte("\n"))
+		name := lineName(line)
+		if len(name) == 0 || bytes.Equal(name, last) {
+			continue
+		}
+		last = name
+		buf = appendPlain(buf[:0], name)
+		if wanted != nil && wanted.has(buf) {
+			return wanted, nil
+		}
+		if i, ok := m.sentinels[string(buf)]; ok {
+			best = min(best, i)
+		}
+		if len(names) < maxNamesShown && !isOfRuntime(name) {
+			if shown := quoted(name); !slices.Contains(names, shown) {
+				names = append(names, shown)
+			}
+		}
+	}
+	if best == len(m.ranked) {
+		return nil, names
+	}
+	return m.ranked[best].mapping(), nil
+}
+
+// isOfRuntime reports whether a series is of a client library, and so says
+// nothing of the server software.
+func isOfRuntime(name []byte) bool {
+	for _, prefix := range []string{"python_", "process_", "go_", "promhttp_"} {
+		if bytes.HasPrefix(name, []byte(prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether a plain name, of a series or a family, is one of the
+// mapping. The start of the process is on the pages of all engines.
+func (c *mapping) has(name []byte) bool {
+	if t := c.targets[string(name)]; len(t) > 0 {
+		return t[0].source != c.start
+	}
+	return len(c.families[string(name)]) > 0
+}
+
+// lineName returns the name of the family or the series that a line is of; an
+// empty one for other lines.
+func lineName(line []byte) []byte {
+	if rest, ok := bytes.CutPrefix(line, typeLine); ok {
+		return bytes.Trim(seriesName(rest), `"`)
+	}
+	if bytes.HasPrefix(line, []byte("#")) {
+		return nil
+	}
+	return seriesName(line)
+}
+
+// quoted quotes the beginning of a text of a page.
+func quoted(b []byte) string { return strconv.Quote(safetext.Cut(string(b), maxBytesShown)) }
+
+// describe says which names a page has that no mapping knows.
+func describe(names []string) string {
+	if len(names) == 0 {
+		return "the page has series of a client library only"
+	}
+	return "no mapping knows " + strings.Join(names, ", ") + ", ..."
+}

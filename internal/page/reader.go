@@ -1,0 +1,373 @@
+package page
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// Want says what a page is read for.
+type Want struct {
+	// Engine is the mapping to read the page with, where the page has any
+	// series of it. Else, and with "" or a name without a mapping, the
+	// sentinels decide.
+	Engine string
+	// Found is the engine that probing identified, "" is unknown: it decides
+	// where the page has no sentinel. A page without any series, as engines
+	// without expected quantities show before their first request, is taken
+	// for its page too.
+	Found string
+	// Model is the model of the endpoint; "" is unknown.
+	Model string
+}
+
+// Reader reads the pages of one server, one after the other, and keeps what is
+// needed to find what changed between them. It is for one goroutine at a time.
+type Reader struct {
+	mappings *Mappings
+	shown    *shown // nil of a backend
+	leased   int64  // of the memory for what is kept, in bytes
+
+	// All that follows is about pages that were read in the same way.
+	way    way
+	cells  []cell           // of the counters and histograms, sorted by source and set
+	totals map[int32]*total // by source, where a single series is not enough
+	start  float64          // of the server's process, Unix time; 0 is unknown
+	cache  cacheWindow
+	item   int             // of the mapping, where the use of the cache was last read from; 0 after a restart
+	marks  []mark          // of each source of progress on the latest page that had it
+	queued bool            // requests were seen to wait since the server started
+	worked time.Time       // when progress was last seen
+	ranks  map[uint64]rank // by the labels of their series
+
+	backends map[string]*Reader // of a gateway, those on the latest page by name
+}
+
+// way is in which way a page was read.
+type way struct {
+	mapping  *mapping
+	model    string
+	filtered bool // samples of other models were left out
+}
+
+// Read reads a page that had been received at a time. The error is a *PageError.
+// The page is not kept and not changed, but must be for this call alone: its
+// last byte may be written with what it is.
+func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*Snapshot, error) {
+	p, err := openPage(text, contentType)
+	if err != nil {
+		return nil, err
+	}
+	c, names := r.mappings.recognise(text, w.Engine)
+	// A new release may have renamed the sentinel. The other names of a fallback
+	// prove nothing.
+	if m := r.mappings.byName[w.Found]; c == nil && m != nil && !m.config.Fallback {
+		c, _ = r.mappings.recognise(text, w.Found)
+	}
+	if c == nil {
+		if err := unmapped(p, names); err != nil {
+			return nil, err
+		}
+		m := r.mappings.byName[cmp.Or(w.Engine, w.Found)]
+		if m == nil || len(m.mapping().expected) > 0 {
+			return nil, pageErrorf(ReasonFormat, "page without series")
+		}
+		c = m.mapping()
+	}
+	s := r.mappings.scratch.Get().(*scratch)
+	defer func() {
+		if s.release() {
+			r.mappings.scratch.Put(s)
+		}
+	}()
+	filtered, err := s.gather(p, c, w.Model)
+	if err != nil {
+		return nil, err
+	}
+	backends := s.byBackend(c)
+	if !r.shown.backends.Admit(maps.Keys(backends), maxShownBackends, at) {
+		backends = nil
+	}
+	if err := s.assemble(p, c); err != nil {
+		return nil, err
+	}
+	read := way{c, w.Model, filtered}
+	r.follow(read, s)
+	snap := r.snapshot(c, s, at)
+	if len(c.config.Backend) > 0 {
+		if err := r.readBackends(read, s, p, snap, backends); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.keep(c); err != nil {
+		return nil, err
+	}
+	if err := r.shown.checkBuckets(snap); err != nil {
+		return nil, err
+	}
+	return snap, nil
+}
+
+// unmapped returns why a page is not read that no mapping knows: it may be no
+// page at all. It returns nil for a page without series.
+func unmapped(p *page, names []string) *PageError {
+	for {
+		entry, err := p.next()
+		switch {
+		case err != nil:
+			return err
+		case entry >= 0:
+			continue
+		case p.samples == 0:
+			return nil
+		}
+		return pageErrorf(ReasonUnmapped, "%s", describe(names))
+	}
+}
+
+// follow works out the results of a page, and brings what is kept to it.
+func (r *Reader) follow(w way, s *scratch) {
+	c := w.mapping
+	if r.way != w {
+		*r = Reader{mappings: r.mappings, shown: r.shown, leased: r.leased, way: w, marks: make([]mark, len(c.progress))}
+	}
+	s.gauges(c)
+	restarted := !r.advance(c, s)
+	if started := s.results[c.start].values; started != nil {
+		restarted = restarted || r.start > 0 && r.start != started[0]
+		r.start = started[0]
+	}
+	if restarted {
+		r.restart()
+		r.item, r.queued = 0, false
+	}
+	r.counters(c, s)
+	r.fold(c, maxGone)
+}
+
+// snapshot makes the snapshot of a page of its results.
+func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
+	snap := &Snapshot{
+		Engine: c.name, At: at, PrefixCacheRatio: -1, Role: s.role,
+		Values:     c.numbers(s.results),
+		Histograms: c.distributions(s.results),
+		Requests:   c.finished(c.requests, s.results),
+
+		InputLengths: firstOf(c.inputLengths, s.results), OutputLengths: firstOf(c.outputLengths, s.results),
+	}
+	if hits, queries, item := c.cacheUse(s, r.item); item >= 0 {
+		r.item = item
+		snap.Values[config.PrefixCacheHits], snap.Values[config.PrefixCacheAsked] = hits, queries
+		snap.PrefixCacheUnit = c.prefixCache[item].unit
+		snap.PrefixCacheRatio = r.cache.ratio(use{at, hits, queries}, item)
+	}
+	if r.start > 0 {
+		snap.Started = time.UnixMilli(int64(r.start * 1e3))
+	}
+	r.queued = r.queued || snap.Values[config.RequestsWaiting] > 0
+	snap.Missing = c.missing(snap, s, r.queued)
+	snap.LastProgress = r.lastProgress(c, s, snap.idle(), at)
+	return snap
+}
+
+// missing returns what a page of the engine shows and this one did not. A page
+// of other models lacks nothing. Queued reports whether requests were seen to wait.
+func (c *mapping) missing(snap *Snapshot, s *scratch, queued bool) []config.Quantity {
+	if s.models.areTold() && !s.models.own {
+		return nil
+	}
+	var missing []config.Quantity
+	for _, q := range c.expected {
+		if !snap.has(q) {
+			missing = append(missing, q)
+		}
+	}
+	served := snap.served()
+	for _, q := range c.afterWork {
+		if served && !snap.has(q) && snap.happened(q, queued) {
+			missing = append(missing, q)
+		}
+	}
+	if _, read := snap.Values[config.PrefixCacheAsked]; !read {
+		if q, ok := c.halfShown(s); ok {
+			missing = append(missing, q)
+		}
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing)
+}
+
+// has reports whether the page has a quantity.
+func (s *Snapshot) has(q config.Quantity) bool {
+	if q == config.RequestsFinished {
+		return len(s.Requests) > 0
+	}
+	_, number := s.Values[q]
+	return number || s.Histograms[q] != nil
+}
+
+// served reports whether the page says that the server has generated tokens and
+// ended a request: only then all series are there that come with an event.
+func (s *Snapshot) served() bool {
+	count := func(q config.Quantity) uint64 {
+		if h := s.Histograms[q]; h != nil {
+			return h.Count
+		}
+		return 0
+	}
+	ended := s.idle() || count(config.RequestDuration) > 0
+	for _, n := range s.Requests {
+		ended = ended || n > 0
+	}
+	return ended && (s.Values[config.GenerationTokens] > 0 || count(config.TTFT) > 0)
+}
+
+// happened reports whether a server that has served had anything to measure for a
+// quantity. Some show a series with the first measurement only, so that the time
+// in the queue appears with the first request that waited, and the time between
+// tokens with the first answer of more than one.
+func (s *Snapshot) happened(q config.Quantity, queued bool) bool {
+	switch q {
+	case config.QueueTime:
+		return queued
+	case config.InterToken, config.TPOT:
+		return s.Values[config.GenerationTokens] > s.answers()
+	}
+	return true
+}
+
+// answers returns how many answers there are at most that have begun.
+func (s *Snapshot) answers() float64 {
+	ended := 0.0
+	for _, n := range s.Requests {
+		ended += n
+	}
+	for _, q := range []config.Quantity{config.TTFT, config.RequestDuration} {
+		if h := s.Histograms[q]; h != nil {
+			ended = max(ended, float64(h.Count))
+		}
+	}
+	return ended + s.Values[config.RequestsRunning]
+}
+
+// idle reports whether the page says that there is nothing to do.
+func (s *Snapshot) idle() bool {
+	running, ok := s.Values[config.RequestsRunning]
+	waiting, ok2 := s.Values[config.RequestsWaiting]
+	return ok && ok2 && running == 0 && waiting == 0
+}
+
+// maxRanks is how many ranks of a server are judged one by one.
+const maxRanks = 1024
+
+// mark is the value of a source of progress on a page.
+type mark struct {
+	value   float64
+	present bool
+}
+
+// rank is what is kept of a part of a server that works on its own, such as a
+// rank of data parallelism: its series have the same labels.
+type rank struct {
+	marks  []mark // of each source of progress on the latest page that had it
+	worked time.Time
+}
+
+// lastProgress returns when the engine was last seen to work or to be idle; the
+// zero time where the page has no series that moves while the engine works. Of
+// ranks that have requests the one counts that has not worked for longest.
+func (r *Reader) lastProgress(c *mapping, s *scratch, idle bool, at time.Time) time.Time {
+	first := r.worked.IsZero()
+	moved, present := false, false
+	for i, n := range c.progress {
+		v, ok := n.of(s.results)
+		moved = moveMark(r.marks, i, mark{v, ok}) || moved
+		present = present || ok
+	}
+	if !present {
+		return time.Time{}
+	}
+	if first || moved || idle {
+		r.worked = at
+	}
+	if oldest, ok := r.ranksProgress(c, s, at); ok {
+		return oldest
+	}
+	return r.worked
+}
+
+// moveMark brings a mark to a page that has its source, and reports whether it
+// moved.
+func moveMark(marks []mark, i int, now mark) bool {
+	if !now.present || marks[i] == now {
+		return false
+	}
+	marks[i] = now
+	return true
+}
+
+// ranksProgress returns the time of the rank that has requests and has not
+// worked for longest; false where the page does not show several ranks that
+// show both their requests and their progress.
+func (r *Reader) ranksProgress(c *mapping, s *scratch, at time.Time) (oldest time.Time, ok bool) {
+	running := s.running(c)
+	if len(running) < 2 || len(running) > maxRanks {
+		r.ranks = nil
+		return time.Time{}, false
+	}
+	ranks := make(map[uint64]rank, len(running))
+	all := true
+	for _, run := range running {
+		k, known := r.ranks[run.set]
+		if !known {
+			k = rank{marks: make([]mark, len(c.progress))}
+		}
+		moved, present := false, false
+		for i, n := range c.progress {
+			now := s.mark(n.source, run.set)
+			moved = moveMark(k.marks, i, now) || moved
+			present = present || now.present
+		}
+		busy := run.values[0] > 0
+		if !known || moved || !busy {
+			k.worked = at
+		}
+		if busy && (!ok || k.worked.Before(oldest)) {
+			oldest, ok = k.worked, true
+		}
+		ranks[run.set] = k
+		all = all && (present || !busy)
+	}
+	r.ranks = ranks
+	return oldest, ok && all
+}
+
+// running returns the series of running requests, one for each rank.
+func (s *scratch) running(c *mapping) []series {
+	for _, n := range c.values[config.RequestsRunning] {
+		if s.results[n.source].values != nil {
+			return s.of(n.source)
+		}
+	}
+	return nil
+}
+
+// of returns the series of a source.
+func (s *scratch) of(source int) []series {
+	compare := func(x series, source int32) int { return cmp.Compare(x.source, source) }
+	from, _ := slices.BinarySearchFunc(s.series, int32(source), compare)
+	to, _ := slices.BinarySearchFunc(s.series, int32(source)+1, compare)
+	return s.series[from:to]
+}
+
+// mark returns the value of the series of a source that has the given labels.
+func (s *scratch) mark(source int, set uint64) mark {
+	of := s.of(source)
+	if i, ok := slices.BinarySearchFunc(of, set, func(x series, set uint64) int { return cmp.Compare(x.set, set) }); ok {
+		return mark{of[i].values[0], true}
+	}
+	return mark{}
+}

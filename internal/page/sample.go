@@ -1,0 +1,367 @@
+package page
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+)
+
+// sample is a sample of a page that a source of the mapping wants.
+type sample struct {
+	source   int32
+	part     part
+	spelling uint8
+	model    modelMatch
+	offset   int32   // in the page
+	set      uint64  // hash of the labels, without copies and le
+	series   uint64  // hash of name and labels
+	le       float64 // of a bucket
+	value    float64 // finite, not negative
+	rank     float64 // of a list: the one with the largest counts
+}
+
+// modelMatch is of which model a sample is.
+type modelMatch uint8
+
+const (
+	noModel modelMatch = iota // has no label with the model, or the model is not known
+	thisModel
+	otherModel
+)
+
+// models is of which models the samples of a page are.
+type models struct {
+	own    bool   // of the endpoint's
+	other  string // of another one
+	others bool   // of more than one other
+}
+
+// add takes in the model of a sample.
+func (m *models) add(match modelMatch, name string) {
+	switch {
+	case match == thisModel:
+		m.own = true
+	case match == noModel, name == m.other:
+	case m.other == "":
+		m.other = name
+	default:
+		m.others = true
+	}
+}
+
+// areTold reports whether samples of other models do not count. One other model
+// alone may be the endpoint's under another name.
+func (m *models) areTold() bool { return m.own || m.others }
+
+// wrongType is a family that a source cannot be read from.
+type wrongType struct {
+	family
+	name string
+	typ  model.MetricType
+}
+
+// gather reads the samples of a page that the mapping wants, of the model that
+// is wanted. It leaves them in order, copies made one, and reports whether those
+// of other models were left out.
+func (s *scratch) gather(p *page, c *mapping, model string) (bool, *PageError) {
+	s.reset(c)
+	for {
+		entry, err := p.next()
+		switch {
+		case err != nil:
+			return false, err
+		case entry == textparse.EntrySeries:
+			err = s.add(p, c, model)
+		case entry == textparse.EntryType:
+			s.check(p, c)
+		default:
+			filtered := s.filter(c)
+			if err := s.checkTypes(c); err != nil {
+				return false, err
+			}
+			return filtered, s.sort(p)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// check notes the type of a family where it is none that the mapping can read.
+func (s *scratch) check(p *page, c *mapping) {
+	name, typ := p.parser.Type()
+	s.plain = appendPlain(s.plain[:0], name)
+	for _, f := range c.families[string(s.plain)] {
+		buckets := typ == model.MetricTypeHistogram || typ == model.MetricTypeGaugeHistogram
+		if typ == model.MetricTypeSummary || typ != model.MetricTypeUnknown && f.histogram != buckets {
+			f.spelling = f.spelling*spellings + spelling(name)
+			s.addWrong(f, name, typ)
+		}
+	}
+}
+
+// addWrong keeps, for each source, the family of the preferred spelling.
+func (s *scratch) addWrong(f family, name []byte, typ model.MetricType) {
+	i := slices.IndexFunc(s.wrong, func(w wrongType) bool { return w.source == f.source })
+	switch {
+	case i < 0:
+		s.wrong = append(s.wrong, wrongType{f, quoted(name), typ})
+	case f.spelling < s.wrong[i].spelling:
+		s.wrong[i] = wrongType{f, quoted(name), typ}
+	}
+}
+
+// checkTypes returns an error where a family of the wrong type is the one that
+// a source would be read from.
+func (s *scratch) checkTypes(c *mapping) *PageError {
+	for _, w := range s.wrong {
+		if w.spelling <= s.spelling[w.source] {
+			want := "a number"
+			if w.histogram {
+				want = "a histogram"
+			}
+			return pageErrorf(ReasonType, "series %s is a %s, and the mapping %s wants %s", w.name, w.typ, c.name, want)
+		}
+	}
+	return nil
+}
+
+// add adds the sample that the page is at, for each source that wants it.
+func (s *scratch) add(p *page, c *mapping, model string) *PageError {
+	text, _, value := p.parser.Series()
+	name := seriesName(text)
+	if string(name) != string(s.last) {
+		s.plain = appendPlain(s.plain[:0], name)
+		s.last, s.targets = name, c.targets[string(s.plain)]
+	}
+	if len(s.targets) == 0 {
+		return nil
+	}
+	if len(text) > maxSeriesBytes {
+		return pageErrorf(ReasonTooLarge, "series %s has more than %d bytes", quoted(name), maxSeriesBytes)
+	}
+	var ls labels.Labels
+	p.parser.Labels(&ls)
+	if !c.wants(ls) {
+		return nil
+	}
+	match, shown := c.match(ls, model)
+	base := sample{offset: int32(p.offset(text)), series: ls.Hash(), model: match}
+	for _, t := range s.targets {
+		sm, ok := s.sample(base, c, t, ls, value)
+		if !ok {
+			continue
+		}
+		sm.spelling = t.spelling*spellings + spelling(name)
+		if len(s.samples) == maxMappedSamples {
+			return pageErrorf(ReasonTooLarge, "more than %d samples that mapping %s reads", maxMappedSamples, c.name)
+		}
+		s.samples = append(s.samples, sm)
+		s.models.add(match, shown)
+	}
+	if s.role == "" && c.config.RoleLabel != "" {
+		s.role = c.role(ls)
+	}
+	return nil
+}
+
+// role returns the role that a sample shows; "" for none.
+func (c *mapping) role(ls labels.Labels) string {
+	shown := ls.Get(c.config.RoleLabel)
+	if i := slices.Index(c.roles, shown); i >= 0 {
+		return c.roles[i] // not a part of the page
+	}
+	return ""
+}
+
+// wants reports whether the mapping wants samples with these labels at all.
+func (c *mapping) wants(ls labels.Labels) bool {
+	for _, l := range c.labels {
+		if v := ls.Get(l.name); v != l.value && ls.Has(l.name) {
+			return false
+		}
+	}
+	return true
+}
+
+// match returns of which model a sample is, and the name of that.
+func (c *mapping) match(ls labels.Labels, model string) (modelMatch, string) {
+	if c.config.ModelLabel == "" || model == "" {
+		return noModel, ""
+	}
+	switch shown := ls.Get(c.config.ModelLabel); shown {
+	case "":
+		return noModel, ""
+	case model:
+		return thisModel, shown
+	default:
+		return otherModel, shown
+	}
+}
+
+// sample returns what a sample of the page is for a target; false where it is
+// nothing.
+func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, value float64) (sample, bool) {
+	src := &c.sources[t.source]
+	for _, l := range src.labels {
+		if ls.Get(l.name) != l.value {
+			return sm, false
+		}
+	}
+	if src.requests != nil && src.requests.With != "" && ls.Get(src.requests.With) == "" {
+		return sm, false
+	}
+	var err error
+	switch {
+	case src.itemsOf != "":
+		if !ls.Has(src.itemsOf) {
+			return sm, false
+		}
+		sm.rank, value = value, items(ls.Get(src.itemsOf))
+	case src.fromLabel != "":
+		if value, err = strconv.ParseFloat(ls.Get(src.fromLabel), 64); err != nil {
+			return sm, false
+		}
+	}
+	without := c.copies
+	if t.part == partBucket {
+		without = c.copiesAndLE
+		sm.le, err = strconv.ParseFloat(ls.Get("le"), 64)
+		if err != nil || math.IsNaN(sm.le) || math.IsInf(sm.le, -1) {
+			return sm, false
+		}
+	}
+	sm.set, s.hash = ls.HashWithoutLabels(s.hash, without...)
+	s.noteBackend(c, sm.set, ls)
+	sm.source, sm.part, sm.value = int32(t.source), t.part, value
+	if src.requests != nil {
+		sm.source += int32(c.finish(src.requests, ls))
+	}
+	return sm, value >= 0 && !math.IsInf(value, 0)
+}
+
+// items returns how many items a comma-separated list has.
+func items(list string) float64 {
+	n := 0.0
+	for item := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(item) != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// filter keeps the samples that count: of one spelling of each name, and of the
+// wanted model. It reports whether samples of other models were left out.
+func (s *scratch) filter(c *mapping) bool {
+	filtered := s.models.areTold()
+	for i := range s.samples {
+		sm := &s.samples[i]
+		if !filtered || sm.model != otherModel {
+			best := &s.spelling[c.sources[sm.source].spelled]
+			*best = min(*best, sm.spelling)
+		}
+	}
+	s.samples = slices.DeleteFunc(s.samples, func(sm sample) bool {
+		return filtered && sm.model == otherModel || sm.spelling != s.spelling[c.sources[sm.source].spelled]
+	})
+	return filtered
+}
+
+// sort orders the samples by source, labels, part and bound, and makes one of
+// copies.
+func (s *scratch) sort(p *page) *PageError {
+	slices.SortFunc(s.samples, func(a, b sample) int {
+		if c := compareKeys(&a, &b); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.series, b.series)
+	})
+	kept := s.samples[:0]
+	var last uint64
+	for _, sm := range s.samples {
+		if n := len(kept); n == 0 || compareKeys(&kept[n-1], &sm) != 0 {
+			kept = append(kept, sm)
+		} else if last == sm.series {
+			return pageErrorf(ReasonDuplicate, "series %s is on the page twice", p.at(int(sm.offset)))
+		} else {
+			kept[n-1].value, kept[n-1].rank = max(kept[n-1].value, sm.value), max(kept[n-1].rank, sm.rank)
+		}
+		last = sm.series
+	}
+	s.samples = kept
+	return nil
+}
+
+func compareKeys(a, b *sample) int {
+	return cmp.Or(
+		cmp.Compare(a.source, b.source), cmp.Compare(a.set, b.set),
+		cmp.Compare(a.part, b.part), cmp.Compare(a.le, b.le),
+	)
+}
+
+// scratch is what the reading of a page needs and nothing keeps. It is used
+// again for other pages.
+type scratch struct {
+	samples  []sample
+	spelling []uint8     // by source, the one to prefer of those on the page
+	wrong    []wrongType // families of the wrong type
+	last     []byte      // the latest name of a series
+	targets  []target    // what samples of that name are
+	plain    []byte
+	hash     []byte
+	series   []series
+	numbers  []float64 // what the slices of series are made of
+	bad      []bool    // by source, cannot be read from this page
+	models   models    // of the samples
+	role     string    // of the server, as in a snapshot
+	results  []result  // by source
+	cells    []cell
+	backends map[uint64]string // of a gateway, by the set of a sample
+}
+
+// maxKept is for how many samples a scratch may have room to be used again.
+const maxKept = 16 << 10
+
+// reset makes the scratch ready for a page.
+func (s *scratch) reset(c *mapping) {
+	s.samples, s.wrong, s.series, s.numbers = s.samples[:0], s.wrong[:0], s.series[:0], s.numbers[:0]
+	s.models, s.role = models{}, ""
+	clear(s.backends)
+	s.spelling = sized(s.spelling, len(c.sources))
+	for i := range s.spelling {
+		s.spelling[i] = math.MaxUint8
+	}
+	s.bad = sized(s.bad, len(c.sources))
+	s.results = sized(s.results, len(c.sources))
+}
+
+// isOfRay reports whether the page has the series of a source as Ray writes it.
+func (s *scratch) isOfRay(source int) bool {
+	spelled := s.spelling[source]
+	return spelled != math.MaxUint8 && spelled&spelledByRay != 0
+}
+
+// sized returns a slice of n zeros in the place of b where it fits.
+func sized[T any](b []T, n int) []T {
+	b = slices.Grow(b[:0], n)[:n]
+	clear(b)
+	return b
+}
+
+// release lets go of what belongs to a page or to a reader. It returns false
+// where the scratch has grown too large to be kept.
+func (s *scratch) release() bool {
+	s.last, s.targets, s.models = nil, nil, models{}
+	clear(s.wrong)
+	clear(s.series)
+	clear(s.results)
+	clear(s.cells)
+	return cap(s.samples) <= maxKept
+}
