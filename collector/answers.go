@@ -8,13 +8,12 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // checksRow is what the checked answers came to. A series has those verdicts that its answers
 // may have.
 func checksRow() row {
-	verdicts := check.Verdicts()
+	verdicts := result.Verdicts()
 	return row{
 		Name: "probe_checks_total", Label: "verdict", Values: labelValues(verdicts),
 		Help: "Answers by the verdict of their check: as expected (correct), correct form but other content (wrong), other form, length, language or finish reason (wrong_format), refused by the model (refused), or repeating itself in a loop (repetition). " +

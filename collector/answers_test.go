@@ -10,7 +10,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // verdicts checks the counters of the series of newStore: correct, wrong,
@@ -29,26 +28,26 @@ func verdicts(t *testing.T, p *Probes, want ...string) {
 func TestChecks(t *testing.T) {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
-	answer := func(o result.Outcome, v check.Verdict) {
+	answer := func(o result.Outcome, v result.Verdict) {
 		r := success()
 		r.Outcome, r.Answer.Verdict = o, v
 		s.Observe(r)
 	}
-	answer(result.Success, check.Correct)
+	answer(result.Success, result.VerdictCorrect)
 	verdicts(t, p, "", "", "", "", "")
-	s.configure(SeriesOptions{Verdicts: check.AnswerVerdicts()})
+	s.configure(SeriesOptions{Verdicts: result.AnswerVerdicts()})
 	verdicts(t, p, "0", "0", "0", "0", "0")
-	answer(result.Success, check.Correct)
-	answer(result.Success, check.Correct)
-	answer(result.Success, check.Wrong) // a question
-	answer(result.CheckFailed, check.Wrong)
-	answer(result.CheckFailed, check.WrongFormat)
-	answer(result.Success, check.Refused)
-	answer(result.Truncated, check.Repetition)
+	answer(result.Success, result.VerdictCorrect)
+	answer(result.Success, result.VerdictCorrect)
+	answer(result.Success, result.VerdictWrong) // a question
+	answer(result.CheckFailed, result.VerdictWrong)
+	answer(result.CheckFailed, result.VerdictWrongFormat)
+	answer(result.Success, result.VerdictRefused)
+	answer(result.Truncated, result.VerdictRepetition)
 	answer(result.ConnectError, "")
 	answer(result.Success, "no such verdict")
-	answer(result.Canceled, check.Correct)
-	s.configure(SeriesOptions{Verdicts: check.AnswerVerdicts()}) // changes nothing
+	answer(result.Canceled, result.VerdictCorrect)
+	s.configure(SeriesOptions{Verdicts: result.AnswerVerdicts()}) // changes nothing
 	verdicts(t, p, "2", "2", "1", "1", "1")
 
 	r := success()
@@ -66,39 +65,39 @@ func TestChecks(t *testing.T) {
 func TestCallsOfTools(t *testing.T) {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
-	hasCalls := func(counts map[check.Verdict]string, timed, first, complete string) {
+	hasCalls := func(counts map[result.Verdict]string, timed, first, complete string) {
 		t.Helper()
 		want := map[string]string{
 			"probe_first_argument_seconds_count": timed, "probe_first_argument_seconds_sum": first,
 			"probe_complete_call_seconds_count": timed, "probe_complete_call_seconds_sum": complete,
 		}
-		for _, v := range check.Verdicts() {
+		for _, v := range result.Verdicts() {
 			want[`probe_checks_total verdict="`+string(v)+`"`] = counts[v]
 		}
 		has(t, p, want)
 	}
 	hasCalls(nil, "", "", "")
-	s.configure(SeriesOptions{Verdicts: check.ToolCallVerdicts(), Calls: true})
-	hasCalls(map[check.Verdict]string{
-		check.Valid: "0", check.BadJSON: "0", check.BadSchema: "0", check.WrongTool: "0", check.NoCall: "0", check.LeakedIntoContent: "0", check.Truncated: "0",
+	s.configure(SeriesOptions{Verdicts: result.ToolCallVerdicts(), Calls: true})
+	hasCalls(map[result.Verdict]string{
+		result.VerdictValid: "0", result.VerdictBadJSON: "0", result.VerdictBadSchema: "0", result.VerdictWrongTool: "0", result.VerdictNoCall: "0", result.VerdictLeakedIntoContent: "0", result.VerdictTruncated: "0",
 	}, "0", "0", "0")
-	call := func(o result.Outcome, v check.Verdict, imprecise bool, first, complete time.Duration) {
+	call := func(o result.Outcome, v result.Verdict, imprecise bool, first, complete time.Duration) {
 		r := success()
 		r.Outcome, r.Answer.Verdict, r.Imprecise, r.Call = o, v, imprecise, result.Call{FirstArgument: first, Complete: complete}
 		s.Observe(r)
 	}
-	call(result.Success, check.Valid, false, 250*time.Millisecond, 500*time.Millisecond)
-	call(result.Success, check.Valid, false, 500*time.Millisecond, time.Second)
-	call(result.Success, check.LeakedIntoContent, false, 0, 0)
+	call(result.Success, result.VerdictValid, false, 250*time.Millisecond, 500*time.Millisecond)
+	call(result.Success, result.VerdictValid, false, 500*time.Millisecond, time.Second)
+	call(result.Success, result.VerdictLeakedIntoContent, false, 0, 0)
 	call(result.TimeoutStall, "", false, 0, 0)
-	call(result.Success, check.Valid, true, time.Second, time.Second) // is counted, not timed
-	s.configure(SeriesOptions{Verdicts: check.ToolCallVerdicts(), Calls: true})
-	hasCalls(map[check.Verdict]string{
-		check.Valid: "3", check.BadJSON: "0", check.BadSchema: "0", check.WrongTool: "0", check.NoCall: "0", check.LeakedIntoContent: "1", check.Truncated: "0",
+	call(result.Success, result.VerdictValid, true, time.Second, time.Second) // is counted, not timed
+	s.configure(SeriesOptions{Verdicts: result.ToolCallVerdicts(), Calls: true})
+	hasCalls(map[result.Verdict]string{
+		result.VerdictValid: "3", result.VerdictBadJSON: "0", result.VerdictBadSchema: "0", result.VerdictWrongTool: "0", result.VerdictNoCall: "0", result.VerdictLeakedIntoContent: "1", result.VerdictTruncated: "0",
 	}, "2", "0.75", "1.5")
 
-	s.configure(SeriesOptions{Verdicts: check.StructuredVerdicts()})
-	hasCalls(map[check.Verdict]string{check.Valid: "3", check.BadJSON: "0", check.BadSchema: "0", check.Truncated: "0"}, "", "", "")
+	s.configure(SeriesOptions{Verdicts: result.StructuredVerdicts()})
+	hasCalls(map[result.Verdict]string{result.VerdictValid: "3", result.VerdictBadJSON: "0", result.VerdictBadSchema: "0", result.VerdictTruncated: "0"}, "", "", "")
 }
 
 // reference keeps the same metrics in client_golang's vectors, in the plainest

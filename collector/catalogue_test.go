@@ -31,7 +31,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and docs/metrics.md")
@@ -88,7 +87,7 @@ func full(t *testing.T) *Exposition {
 	promised.CountWaiting = true
 	r.Call = result.Call{FirstArgument: time.Second, Complete: 2 * time.Second}
 	s := sized("e", SeriesOptions{
-		SLO: promised, Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), Verdicts: check.Verdicts(), Calls: true,
+		SLO: promised, Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), Verdicts: result.Verdicts(), Calls: true,
 	})
 	s.Observe(r)
 	s.Judge(r)
@@ -259,8 +258,8 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../internal/result", "Outcome", labelValues(result.Outcomes())...)
 	f("../internal/result", "SkipReason", labelValues(result.SkipReasons())...)
 	f("../internal/result", "TokenSource", labelValues(result.TokenSources())...)
-	f("../prober/check", "Finding", labelValues(check.Findings())...)
-	f("../prober/check", "Verdict", labelValues(check.Verdicts())...)
+	f("../internal/result", "Sign", labelValues(result.Signs())...)
+	f("../internal/result", "Verdict", labelValues(result.Verdicts())...)
 	f("../internal/explain", "Cause", labelValues(explain.Causes())...)
 	f("../internal/health", "State", labelValues(health.States())...)
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // absentAtZero are the families whose samples at zero a compact page may lack. All others
@@ -45,7 +44,7 @@ func compactStores() []Store {
 	r := rand.New(rand.NewPCG(3, 7))
 	p := NewProbes(func() time.Time { return epoch })
 	open := func(endpoint string) *Series {
-		return p.Open(result.SeriesID{Endpoint: endpoint, Module: "m", Prefix: "cold"}, SeriesOptions{SLO: fluent(), Verdicts: check.AnswerVerdicts()})
+		return p.Open(result.SeriesID{Endpoint: endpoint, Module: "m", Prefix: "cold"}, SeriesOptions{SLO: fluent(), Verdicts: result.AnswerVerdicts()})
 	}
 	random, fresh, reasons := open("random"), open("fresh"), open("reasons")
 	for range 60 {

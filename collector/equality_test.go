@@ -21,7 +21,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // The page of the store must be, byte for byte, what client_golang makes of the
@@ -51,7 +50,7 @@ func TestEqualsClientGolang(t *testing.T) {
 					store.SetEndpoint(target.info())
 					ref.setEndpoint(target.info())
 					o := target.options()
-					o.Price, o.Verdicts = exactPrice(), check.AnswerVerdicts()
+					o.Price, o.Verdicts = exactPrice(), result.AnswerVerdicts()
 					s := store.Open(target.SeriesID, o)
 					s.setServed(api.Generation, target.model) // client_golang has no series without the label
 					ref.create(target)
@@ -251,7 +250,7 @@ func randomResult(r *rand.Rand, model string, octaves float64) *result.Result {
 		RateLimit: api.RateLimit{Requests: count(100), Tokens: count(3)},
 		Buffered:  r.IntN(5) == 0, Imprecise: r.IntN(5) == 0, NoEndMarker: r.IntN(5) == 0,
 		NoFinish: r.IntN(5) == 0, MoreEvents: r.IntN(5) == 0, MaxTokensIgnored: r.IntN(5) == 0,
-		Answer: result.Answer{Verdict: append(check.AnswerVerdicts(), "")[r.IntN(6)]},
+		Answer: result.Answer{Verdict: append(result.AnswerVerdicts(), "")[r.IntN(6)]},
 	}
 	if r.IntN(4) == 0 {
 		res.Outcome = result.Outcomes()[r.IntN(len(result.Outcomes()))]

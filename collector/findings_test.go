@@ -13,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // everyFinding returns findings with everything known.
@@ -352,9 +351,9 @@ func (ref *findingsReference) set(t target, f *estimate.Findings) {
 	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9, "source", "answer")
 	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9+3600, "source", "logprob")
 	counter("probe_integrity_answers_total", 5000)
-	for i, finding := range check.Findings() {
+	for i, finding := range result.Signs() {
 		counter("probe_integrity_findings_total", []uint64{3, 2, 0, 4, 0, 0}[i], "finding", string(finding))
-		if finding != check.FindingRepetition {
+		if finding != result.SignRepetition {
 			gauge("probe_integrity_usual_ratio", []float64{0.25, -1, 0, 0, 0, 0}[i], "finding", string(finding))
 			gauge("probe_integrity_raised", []float64{0, -1, 0, 1, 0, 0}[i], "finding", string(finding))
 		}

@@ -2,7 +2,7 @@ package collector
 
 import (
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // integrityFamilies are the signs of corruption in answers: none before the first one.
@@ -45,7 +45,7 @@ func integrityFamilies() []*findingsFamily {
 
 // newIntegrityFamily returns a family with a series for each kind of finding.
 func newIntegrityFamily(f Family, emit func(e encoder, f *family, v *findingsValues)) *findingsFamily {
-	f.Labels, f.Values = []string{"finding"}, labelValues(check.Findings())
+	f.Labels, f.Values = []string{"finding"}, labelValues(result.Signs())
 	return newFindingsFamily(f, func(e encoder, f *family, v *findingsValues) {
 		if v.Integrity != nil {
 			emit(e, f, v)

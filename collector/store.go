@@ -33,7 +33,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Probes is the store of the families of probes and endpoints. It is safe for
@@ -106,7 +105,7 @@ type SeriesOptions struct {
 	Price *config.Price
 	// Verdicts are those that the answers may have, each of which gets a counter; none
 	// where they are not checked.
-	Verdicts []check.Verdict
+	Verdicts []result.Verdict
 	// Calls gives the series the times of calls of tools.
 	Calls bool
 	// SLO are the objectives, counted against from zero; nil is none, and no family of

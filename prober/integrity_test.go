@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
@@ -54,7 +55,7 @@ func apiOfCapture(name string) string {
 }
 
 // inspectCapture returns the findings in a recorded reply.
-func inspectCapture(t *testing.T, protocol string, body []byte) []check.Finding {
+func inspectCapture(t *testing.T, protocol string, body []byte) []result.Sign {
 	t.Helper()
 	p, ok := api.Lookup(protocol)
 	if !ok {
@@ -108,9 +109,9 @@ func TestRecordedAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want []check.Finding
+		var want []result.Sign
 		if slices.Contains(random, name) {
-			want = []check.Finding{check.FindingControl}
+			want = []result.Sign{result.SignControl}
 		}
 		if got := inspectCapture(t, protocol, body); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
@@ -125,7 +126,7 @@ func TestRecordedAnswers(t *testing.T) {
 // looked at.
 func TestProbeInspectsItsAnswer(t *testing.T) {
 	_, base := startSimulator(t)
-	f := func(path string, change func(*config.Module), inspected bool, want ...check.Finding) {
+	f := func(path string, change func(*config.Module), inspected bool, want ...result.Sign) {
 		t.Helper()
 		cfg, m := newEndpoint(t, base+path), newModule()
 		cfg.Model = ""
@@ -143,17 +144,17 @@ func TestProbeInspectsItsAnswer(t *testing.T) {
 	}
 	same := func(*config.Module) {}
 	f("", same, true)
-	f("/fault/foreign_script", same, true, check.FindingScript)
-	f("/fault/repetition", same, true, check.FindingRepetition)
-	f("/fault/control_characters", same, true, check.FindingControl)
-	f("/fault/special_token", same, true, check.FindingToken)
-	f("/fault/reasoning_tags", same, true, check.FindingReasoning)
-	f("/fault/no_finish_reason", same, true, check.FindingNoFinish)
+	f("/fault/foreign_script", same, true, result.SignScript)
+	f("/fault/repetition", same, true, result.SignRepetition)
+	f("/fault/control_characters", same, true, result.SignControl)
+	f("/fault/special_token", same, true, result.SignToken)
+	f("/fault/reasoning_tags", same, true, result.SignReasoning)
+	f("/fault/no_finish_reason", same, true, result.SignNoFinish)
 	f("/fault/reset_midstream", same, false)
 	f("/fault/special_token", func(m *config.Module) { m.Concurrency = []int{2} }, false)
 	thai := func(m *config.Module) {
 		m.Prompt, m.Prefix, m.InputTokens = "สวัสดี", config.PrefixWarm, config.Lengths{}
 	}
 	f("/fault/foreign_script", thai, true)
-	f("/fault/special_token", thai, true, check.FindingToken)
+	f("/fault/special_token", thai, true, result.SignToken)
 }

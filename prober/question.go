@@ -48,7 +48,7 @@ type question struct {
 	first func(*result.FirstToken)
 	// judge says what an answer is worth, and why it is not right; nil where
 	// nothing is expected.
-	judge func(check.Answer) (check.Verdict, string)
+	judge func(check.Answer) (result.Verdict, string)
 	// tool is a function to call, schema what the answer is to follow; nil is none.
 	tool   *api.Tool
 	schema json.RawMessage
@@ -234,7 +234,7 @@ func questionOf(p *config.Prompt) question {
 		q.texts, q.messages = []string{p.Messages[0].Content}, nil
 	}
 	if p.Expected != "" {
-		q.judge = func(a check.Answer) (check.Verdict, string) { return check.Contains(a.Text, p.Expected), "" }
+		q.judge = func(a check.Answer) (result.Verdict, string) { return check.Contains(a.Text, p.Expected), "" }
 	}
 	return q
 }
@@ -245,7 +245,7 @@ func newBuiltInSource(m *config.Module) *deckSource {
 	return newDeckSource(m, len(all), nil, func(i int) question {
 		return question{
 			texts: []string{all[i].Text}, id: check.Hash(all[i].Text),
-			judge: func(a check.Answer) (check.Verdict, string) { return all[i].Judge(a.Text), "" },
+			judge: func(a check.Answer) (result.Verdict, string) { return all[i].Judge(a.Text), "" },
 		}
 	})
 }
@@ -353,7 +353,7 @@ func (r *reply) inspect() {
 	r.result.Inspected = true
 	found := check.Inspect(check.Answer{Text: a.inspected(), Finish: r.finish}, r.request.question.scripts)
 	if r.result.NoFinish {
-		found = append(found, check.FindingNoFinish)
+		found = append(found, result.SignNoFinish)
 	}
 	r.result.Integrity = found
 }

@@ -46,7 +46,7 @@ func says(t *testing.T, pieces ...string) (*config.Module, *config.Endpoint) {
 }
 
 func TestExpectation(t *testing.T) {
-	f := func(expect config.Expect, want result.Outcome, verdict check.Verdict, reason string, pieces ...string) {
+	f := func(expect config.Expect, want result.Outcome, verdict result.Verdict, reason string, pieces ...string) {
 		t.Helper()
 		m, cfg := says(t, pieces...)
 		m.Expect = &expect
@@ -62,10 +62,10 @@ func TestExpectation(t *testing.T) {
 			t.Errorf("tokens %+v, timing %+v", r.Tokens, r.Timing)
 		}
 	}
-	f(config.Expect{Matches: `\b42\b`}, result.Success, check.Correct, "", "It is ", "4", "2.")
-	f(config.Expect{Matches: `\b42\b`}, result.CheckFailed, check.Wrong, "wrong: ", "It is ", "420.")
-	f(config.Expect{Equals: "42", FinishReason: []string{"length"}}, result.CheckFailed, check.WrongFormat, "finish reason", "42")
-	f(config.Expect{Equals: "hm"}, result.CheckFailed, check.Wrong, "", "no") // what it thought is not the answer
+	f(config.Expect{Matches: `\b42\b`}, result.Success, result.VerdictCorrect, "", "It is ", "4", "2.")
+	f(config.Expect{Matches: `\b42\b`}, result.CheckFailed, result.VerdictWrong, "wrong: ", "It is ", "420.")
+	f(config.Expect{Equals: "42", FinishReason: []string{"length"}}, result.CheckFailed, result.VerdictWrongFormat, "finish reason", "42")
+	f(config.Expect{Equals: "hm"}, result.CheckFailed, result.VerdictWrong, "", "no") // what it thought is not the answer
 }
 
 func TestExpectationThatCannotBe(t *testing.T) {
@@ -154,7 +154,7 @@ func TestNamesInAnswersAreSafe(t *testing.T) {
 	m.Expect, m.Fingerprint, m.LogAnswers = &config.Expect{Equals: "yes"}, true, true
 	r := newProber(t, cfg, m).one(t.Context(), time.Time{})
 	want := result.Answer{
-		Verdict: check.Wrong, Prompt: r.Answer.Prompt, Hash: r.Answer.Hash,
+		Verdict: result.VerdictWrong, Prompt: r.Answer.Prompt, Hash: r.Answer.Hash,
 		Model: "m <secret>", Fingerprint: "a [31m b", Text: "no: <secret> !",
 	}
 	if r.Model != "m <secret>" || r.Answer != want {
@@ -189,7 +189,7 @@ func TestQuestions(t *testing.T) {
 	cfg := newEndpoint(t, s.URL)
 	cfg.Model = "" // so that the engine is known from the start, and would make answers of exact length
 	p := newProber(t, cfg, m)
-	prompts, verdicts := map[string]bool{}, map[check.Verdict]int{}
+	prompts, verdicts := map[string]bool{}, map[result.Verdict]int{}
 	for range right {
 		r := p.one(t.Context(), time.Time{})
 		if r.Outcome != result.Success {
@@ -201,7 +201,7 @@ func TestQuestions(t *testing.T) {
 	if len(prompts) != len(right) {
 		t.Errorf("%d prompts among %d", len(prompts), len(right))
 	}
-	if diff := cmp.Diff(map[check.Verdict]int{check.Correct: len(right) - 1, check.Wrong: 1}, verdicts); diff != "" {
+	if diff := cmp.Diff(map[result.Verdict]int{result.VerdictCorrect: len(right) - 1, result.VerdictWrong: 1}, verdicts); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 }
@@ -221,7 +221,7 @@ func TestPromptsFile(t *testing.T) {
 		{Weight: 1, Messages: []config.Message{user("Tell me anything.")}},
 	}
 	p := newProber(t, newEndpoint(t, s.URL), m)
-	verdicts := map[string]check.Verdict{}
+	verdicts := map[string]result.Verdict{}
 	for i := range m.Prompts {
 		r := p.one(t.Context(), time.Time{})
 		if r.Outcome != result.Success || len(r.Answer.Prompt) != 16 {
@@ -239,9 +239,9 @@ func TestPromptsFile(t *testing.T) {
 		}
 		verdicts[strings.Join(texts, "; ")] = r.Answer.Verdict
 	}
-	want := map[string]check.Verdict{
-		"system: Be brief.; user: Capital of France?": check.Correct,
-		"user: Capital of Norway?":                    check.Wrong,
+	want := map[string]result.Verdict{
+		"system: Be brief.; user: Capital of France?": result.VerdictCorrect,
+		"user: Capital of Norway?":                    result.VerdictWrong,
 		"user: Tell me anything.":                     "",
 	}
 	if diff := cmp.Diff(want, verdicts); diff != "" {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -164,7 +163,7 @@ func (q *request) settle(a *attempt, line *timeline) {
 	m := line.result(r.Tokens)
 	r.Clock, r.Timing, r.Decoded, r.Buffered, r.MoreEvents = m.clock, m.timing, m.decoded, m.buffered, m.moreEvents
 	r.Events = line.published(r.Clock)
-	if r.Answer.Verdict == check.Valid {
+	if r.Answer.Verdict == result.VerdictValid {
 		r.Call = line.call(r.Clock)
 	}
 	r.Imprecise = r.Imprecise || line.imprecise(r.Clock)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Pairs of the same figures, until the verdict.
@@ -85,7 +84,7 @@ func TestFindings(t *testing.T) {
 }
 
 func TestFigures(t *testing.T) {
-	answer := func(o result.Outcome, ttft, tpot time.Duration, v check.Verdict) *result.Result {
+	answer := func(o result.Outcome, ttft, tpot time.Duration, v result.Verdict) *result.Result {
 		r := &result.Result{Outcome: o, Kind: api.Generation, Answer: result.Answer{Verdict: v}}
 		r.Timing.TTFT, r.Timing.TPOT, r.Timing.Duration = ttft, tpot, time.Second
 		return r
@@ -101,16 +100,16 @@ func TestFigures(t *testing.T) {
 	const ms = time.Millisecond
 	f("one", Figures{TTFT: 0.2, TPOT: 0.02, Requests: 1}, answer(result.Success, 200*ms, 20*ms, ""))
 	f("geometric means", Figures{TTFT: 0.2, TPOT: 0.02, Requests: 2, Judged: 2, Wrong: 1},
-		answer(result.Success, 100*ms, 10*ms, check.Correct), answer(result.Success, 400*ms, 40*ms, check.Wrong))
+		answer(result.Success, 100*ms, 10*ms, result.VerdictCorrect), answer(result.Success, 400*ms, 40*ms, result.VerdictWrong))
 	f("a failure has no latency, nor the run", Figures{Requests: 2, Failed: 1},
 		answer(result.Success, 100*ms, 10*ms, ""), answer(result.TimeoutStall, 100*ms, 10*ms, ""))
-	f("not as expected", Figures{Requests: 1, Judged: 1, Wrong: 1}, answer(result.CheckFailed, 100*ms, 10*ms, check.WrongFormat))
+	f("not as expected", Figures{Requests: 1, Judged: 1, Wrong: 1}, answer(result.CheckFailed, 100*ms, 10*ms, result.VerdictWrongFormat))
 	f("no TPOT", Figures{TTFT: 0.1, Requests: 1}, answer(result.Success, 100*ms, result.Absent, ""))
 
 	busy, corrupt := answer(result.Success, 100*ms, 10*ms, ""), answer(result.Success, 100*ms, 10*ms, "")
 	busy.Imprecise, busy.Inspected = true, true
 	f("imprecise", Figures{Requests: 1, Judged: 1}, busy)
-	corrupt.Inspected, corrupt.Integrity = true, check.Findings()[:1]
+	corrupt.Inspected, corrupt.Integrity = true, result.Signs()[:1]
 	f("corrupt", Figures{TTFT: 0.1, TPOT: 0.01, Requests: 1, Judged: 1, Wrong: 1}, corrupt)
 
 	embedding := answer(result.Success, result.Absent, result.Absent, "")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Integrity is what the inspection of answers found since the first finding. It is never
@@ -16,7 +15,7 @@ type Integrity struct {
 	// Answers is how many answers were inspected, those before the first finding
 	// included.
 	Answers uint64
-	// Signs are by index in check.Findings.
+	// Signs are by index in result.Signs.
 	Signs [numSigns]Sign
 }
 
@@ -41,7 +40,7 @@ func (s *Sign) String() string {
 	return fmt.Sprintf("%d of %d, usually %.2g %%", s.Seen, s.Looked, 100*max(0, s.Usual))
 }
 
-// numSigns is how many check.Findings there are.
+// numSigns is how many result.Signs there are.
 const numSigns = 6
 
 // The test for findings that become more frequent: a cumulative sum (CUSUM) of the
@@ -90,7 +89,7 @@ func (g *integrity) observe(r *result.Result) {
 			g.signs[i].usual.answers = float64(min(g.before+g.answers-1, maxAnswers))
 		}
 	}
-	for i, finding := range check.Findings() {
+	for i, finding := range result.Signs() {
 		g.signs[i].observe(slices.Contains(r.Integrity, finding), r.Start)
 	}
 }

@@ -1,11 +1,11 @@
 package estimate
 
-import "github.com/inference-exporter/inference_exporter/prober/check"
+import "github.com/inference-exporter/inference_exporter/internal/result"
 
 // IntegrityDocument is Integrity in JSON.
 type IntegrityDocument struct {
-	Answers  uint64                         `json:"answers"`
-	Findings map[check.Finding]SignDocument `json:"findings"`
+	Answers  uint64                       `json:"answers"`
+	Findings map[result.Sign]SignDocument `json:"findings"`
 }
 
 // SignDocument is a Sign that answers have, in JSON. Since, Seen and Looked are there while
@@ -23,8 +23,8 @@ func newIntegrityDocument(g *Integrity) *IntegrityDocument {
 	if g == nil {
 		return nil
 	}
-	d := &IntegrityDocument{Answers: g.Answers, Findings: map[check.Finding]SignDocument{}}
-	for i, finding := range check.Findings() {
+	d := &IntegrityDocument{Answers: g.Answers, Findings: map[result.Sign]SignDocument{}}
+	for i, finding := range result.Signs() {
 		s := &g.Signs[i]
 		if s.Count == 0 && !s.IsRaised() {
 			continue

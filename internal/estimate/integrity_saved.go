@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // savedIntegrity is the JSON of integrity. Counters begin again, as others do.
@@ -13,7 +13,7 @@ type savedIntegrity struct {
 	// Answers is how many were inspected, by earlier processes too.
 	Answers uint64 `json:"answers"`
 	// Signs are by finding; absent before the first.
-	Signs map[check.Finding]savedSign `json:"signs,omitempty"`
+	Signs map[result.Sign]savedSign `json:"signs,omitempty"`
 }
 
 // savedSign is the JSON of a sign.
@@ -45,8 +45,8 @@ func (g *integrity) save() any {
 	}
 	j := savedIntegrity{Answers: g.before + g.answers}
 	if g.signs != nil {
-		j.Signs = map[check.Finding]savedSign{}
-		for i, finding := range check.Findings() {
+		j.Signs = map[result.Sign]savedSign{}
+		for i, finding := range result.Signs() {
 			s := &g.signs[i]
 			j.Signs[finding] = savedSign{s.usual.saved(), s.recent.saved(), s.sum, s.since, s.raised}
 		}
@@ -65,7 +65,7 @@ func (g *integrity) restore(data []byte) error {
 	if len(j.Signs) > 0 {
 		next.signs = new([numSigns]sign)
 	}
-	for i, finding := range check.Findings() {
+	for i, finding := range result.Signs() {
 		s, ok := j.Signs[finding]
 		if !ok {
 			continue

@@ -56,7 +56,7 @@ func (w *writer) inspected(a check.Answer) *result.Result {
 
 // corruptions corrupt an answer in ways that users reported; see testdata/broken.txt of
 // the package check.
-func corruptions() map[check.Finding]func(w *writer, text string) string {
+func corruptions() map[result.Sign]func(w *writer, text string) string {
 	insert := func(pieces ...string) func(*writer, string) string {
 		return func(w *writer, text string) string {
 			words := strings.SplitAfter(text, " ")
@@ -64,17 +64,17 @@ func corruptions() map[check.Finding]func(w *writer, text string) string {
 			return strings.Join(words[:at], "") + pieces[w.rng.IntN(len(pieces))] + strings.Join(words[at:], "")
 		}
 	}
-	return map[check.Finding]func(*writer, string) string{
-		check.FindingScript:  insert("สวัสดี ", "이제 알았습니다 ", "నమస్తే ", "შემდეგ "),
-		check.FindingControl: insert("\ufffd\ufffd ", "\x00", "\x1b[31m", "ob \ufffd"),
-		check.FindingToken:   insert("<|im_end|> ", "<|eot_id|>", "<unused6226>", "[/INST] ", "<｜end▁of▁sentence｜>"),
-		check.FindingRepetition: func(w *writer, text string) string {
+	return map[result.Sign]func(*writer, string) string{
+		result.SignScript:  insert("สวัสดี ", "이제 알았습니다 ", "నమస్తే ", "შემდეგ "),
+		result.SignControl: insert("\ufffd\ufffd ", "\x00", "\x1b[31m", "ob \ufffd"),
+		result.SignToken:   insert("<|im_end|> ", "<|eot_id|>", "<unused6226>", "[/INST] ", "<｜end▁of▁sentence｜>"),
+		result.SignRepetition: func(w *writer, text string) string {
 			words := strings.Fields(text)
 			n := 1 + w.rng.IntN(8)
 			at := w.rng.IntN(len(words))
 			return strings.Join(words, " ") + strings.Repeat(" "+strings.Join(words[at:min(len(words), at+n)], " "), 60)
 		},
-		check.FindingReasoning: func(_ *writer, text string) string { return "<think>\n\n</think>\n\n" + text },
+		result.SignReasoning: func(_ *writer, text string) string { return "<think>\n\n</think>\n\n" + text },
 	}
 }
 
@@ -117,7 +117,7 @@ func TestIntegrityFindsCorruption(t *testing.T) {
 			if known == nil {
 				continue
 			}
-			for i, other := range check.Findings() {
+			for i, other := range result.Signs() {
 				s := known.Signs[i]
 				if other == finding && s.Count > 0 {
 					counted++
@@ -126,7 +126,7 @@ func TestIntegrityFindsCorruption(t *testing.T) {
 				case s.Since.IsZero():
 				case other == finding:
 					alarms++
-				case finding == check.FindingRepetition && other == check.FindingScript: // of a name out of its quotation marks
+				case finding == result.SignRepetition && other == result.SignScript: // of a name out of its quotation marks
 				default:
 					t.Errorf("%s, seed %d: alarm of %s", finding, seed, other)
 				}
@@ -190,10 +190,10 @@ func TestIntegrityOfUsualFindings(t *testing.T) {
 // An alarm begins with the first of the answers that it is about, and ends with them.
 func TestIntegrityAlarm(t *testing.T) {
 	var g integrity
-	token, clean := []check.Finding{check.FindingToken}, []check.Finding(nil)
+	token, clean := []result.Sign{result.SignToken}, []result.Sign(nil)
 	index := 3 // of special_token
 	at := noon()
-	observe := func(findings []check.Finding, n int) {
+	observe := func(findings []result.Sign, n int) {
 		for range n {
 			g.observe(&result.Result{Inspected: true, Integrity: findings, Start: at})
 			at = at.Add(time.Minute)
@@ -238,7 +238,7 @@ func TestIntegrityLearns(t *testing.T) {
 		if f := g.found(); i > 0 && f.Signs[0].Usual != -1 {
 			t.Fatalf("after %d answers %+v", i, f.Signs[0])
 		}
-		g.observe(&result.Result{Inspected: true, Integrity: []check.Finding{check.FindingScript}})
+		g.observe(&result.Result{Inspected: true, Integrity: []result.Sign{result.SignScript}})
 	}
 	if f := g.found(); f.Answers != minAnswers || f.Signs[0].Usual != 1 || f.Signs[1].Usual != 0 {
 		t.Errorf("%+v", f)

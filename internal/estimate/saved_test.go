@@ -9,7 +9,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // restarted returns what another process makes of steps.
@@ -222,7 +221,7 @@ func (l *lab) nextProcess(t *testing.T) *lab {
 // What is usual of the findings in answers is known after a restart: a share that rises
 // then is found at once. The counts of findings are those of the process.
 func TestIntegrityGoesOnAfterARestart(t *testing.T) {
-	inspected := func(l *lab, n int, findings ...check.Finding) (f *Findings) {
+	inspected := func(l *lab, n int, findings ...result.Sign) (f *Findings) {
 		for range n {
 			f = l.run(with(probe(256, ms), func(r *result.Result) { r.Start, r.Inspected, r.Integrity = l.now, true, findings }))
 		}
@@ -234,12 +233,12 @@ func TestIntegrityGoesOnAfterARestart(t *testing.T) {
 	if f := inspected(l, 1); f != nil && f.Integrity != nil {
 		t.Errorf("before the first finding: %+v", f.Integrity)
 	}
-	f := inspected(l, 3, check.FindingToken)
-	token := slices.Index(check.Findings(), check.FindingToken)
+	f := inspected(l, 3, result.SignToken)
+	token := slices.Index(result.Signs(), result.SignToken)
 	if s := f.Integrity.Signs[token]; s.Since.IsZero() || s.Seen != 3 || s.Count != 3 || f.Integrity.Answers != 4 {
 		t.Errorf("%+v of %d answers", s, f.Integrity.Answers)
 	}
-	f = inspected(l.nextProcess(t), 1, check.FindingToken)
+	f = inspected(l.nextProcess(t), 1, result.SignToken)
 	if s := f.Integrity.Signs[token]; s.Since.IsZero() || s.Seen != 4 || s.Count != 1 || f.Integrity.Answers != 1 {
 		t.Errorf("after another restart: %+v of %d answers", s, f.Integrity.Answers)
 	}
@@ -251,7 +250,7 @@ func TestIntegrityThatCannotBe(t *testing.T) {
 		`[]`, `{"answers":-1}`, `{"answers":1,"signs":{"TOKEN":{"usual":{"found":2,"answers":1}}}}`,
 		`{"answers":1,"signs":{"TOKEN":{"sum":15}}}`, `{"answers":1,"signs":{"TOKEN":{"sum":4,"raised":true}}}`,
 	} {
-		data = strings.ReplaceAll(data, "TOKEN", string(check.FindingToken))
+		data = strings.ReplaceAll(data, "TOKEN", string(result.SignToken))
 		var next integrity
 		if err := next.restore([]byte(data)); err == nil || next.signs != nil || next.before != 0 {
 			t.Errorf("%s was taken", data)

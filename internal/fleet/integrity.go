@@ -3,7 +3,7 @@ package fleet
 import (
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // logIntegrity reports that more answers have a sign of corruption than usual, and that
@@ -12,7 +12,7 @@ func (f *findings) logIntegrity(before, now *estimate.Integrity) {
 	if before == nil || now == nil {
 		return
 	}
-	for i, finding := range check.Findings() {
+	for i, finding := range result.Signs() {
 		s := &now.Signs[i]
 		switch was := before.Signs[i].IsRaised(); {
 		case s.IsRaised() && !was:
@@ -36,7 +36,7 @@ func (m *memory) corruptions() []explain.Corruption {
 		if last == nil || last.Integrity == nil {
 			continue
 		}
-		for i, finding := range check.Findings() {
+		for i, finding := range result.Signs() {
 			if s := &last.Integrity.Signs[i]; s.IsRaised() {
 				all = append(all, explain.Corruption{Module: f.id.Module, What: finding.Description(), Share: s.String(), Since: s.Since})
 			}

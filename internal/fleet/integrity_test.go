@@ -10,7 +10,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // A share of corrupted answers that rises is logged once, is evidence while it lasts, and is
@@ -24,7 +23,7 @@ func TestCorruptionIsReported(t *testing.T) {
 	}
 	m := &memory{findings: []*findings{f}}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	observe := func(n int, found ...check.Finding) {
+	observe := func(n int, found ...result.Sign) {
 		for range n {
 			f.observe([]*result.Result{{Outcome: result.Success, Start: at, Inspected: true, Integrity: found}})
 			at = at.Add(time.Minute)
@@ -42,10 +41,10 @@ func TestCorruptionIsReported(t *testing.T) {
 	observe(1000)
 	expect("nothing", 0, 0)
 	since := at
-	observe(1, check.FindingToken)
+	observe(1, result.SignToken)
 	observe(20)
 	expect("one", 0, 0)
-	observe(1, check.FindingToken)
+	observe(1, result.SignToken)
 	observe(10)
 	expect("two", 1, 1)
 	if c := m.corruptions()[0]; c.Module != "m" || c.What != "special tokens" || c.Share != "2 of 32, usually 0 %" || !c.Since.Equal(since) {

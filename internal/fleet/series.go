@@ -12,7 +12,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // variant is how the results of one run differ: each has a series of its
@@ -207,14 +206,14 @@ func statusWindow(s *collector.Series) *status.Window {
 
 // verdictsOf lists the verdicts that the answers to a module may have; nil where they
 // are not checked.
-func verdictsOf(m *config.Module) []check.Verdict {
+func verdictsOf(m *config.Module) []result.Verdict {
 	switch {
 	case m.ToolCall:
-		return check.ToolCallVerdicts()
+		return result.ToolCallVerdicts()
 	case m.Structured:
-		return check.StructuredVerdicts()
+		return result.StructuredVerdicts()
 	case m.ChecksAnswers():
-		return check.AnswerVerdicts()
+		return result.AnswerVerdicts()
 	}
 	return nil
 }

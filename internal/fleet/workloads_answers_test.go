@@ -22,9 +22,9 @@ import (
 const checksFamily = "inference_probe_checks_total"
 
 // verdicts is what the checks of an endpoint came to.
-func verdicts(p metricsPage, labels ...string) map[check.Verdict]uint64 {
-	all := map[check.Verdict]uint64{}
-	for _, v := range check.Verdicts() {
+func verdicts(p metricsPage, labels ...string) map[result.Verdict]uint64 {
+	all := map[result.Verdict]uint64{}
+	for _, v := range result.Verdicts() {
 		all[v] = uint64(p.Sum(checksFamily, append(labels, "verdict", string(v))...))
 	}
 	return all
@@ -46,11 +46,11 @@ endpoints: [{name: e, url: %[2]s, modules: [right, wrong, cut, plain]}]`, questi
 	p := l.times(3, "e")
 	for module, want := range map[string]struct {
 		outcome result.Outcome
-		verdict check.Verdict
+		verdict result.Verdict
 	}{
-		"right": {result.Success, check.Correct},
-		"wrong": {result.CheckFailed, check.Wrong},
-		"cut":   {result.CheckFailed, check.WrongFormat},
+		"right": {result.Success, result.VerdictCorrect},
+		"wrong": {result.CheckFailed, result.VerdictWrong},
+		"cut":   {result.CheckFailed, result.VerdictWrongFormat},
 		"plain": {result.Success, ""},
 	} {
 		if got := p.Sum("inference_probe_results_total", "module", module, "outcome", string(want.outcome)); got != 3 {
@@ -85,7 +85,7 @@ func TestQuestionsAgainstTheSimulator(t *testing.T) {
 modules: {questions: {questions: true, output_tokens: 64}}
 endpoints: [{name: e, url: %s, modules: [questions]}]`, w.URL))
 	n := len(check.Questions())
-	before := map[check.Verdict]uint64{}
+	before := map[result.Verdict]uint64{}
 	for _, quality := range []float64{0.75, 0.25} {
 		w.SetWeights("", 0, quality)
 		p := l.times(n, "e") // each of them once
@@ -94,7 +94,7 @@ endpoints: [{name: e, url: %s, modules: [questions]}]`, w.URL))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers by what they are worth (-server +page):\n%s", diff)
 		}
-		right := got[check.Correct] - before[check.Correct]
+		right := got[result.VerdictCorrect] - before[result.VerdictCorrect]
 		if known := uint64(math.Round(quality * float64(n))); right != known {
 			t.Errorf("%d right answers of %d, want %d", right, n, known)
 		}
@@ -104,7 +104,7 @@ endpoints: [{name: e, url: %s, modules: [questions]}]`, w.URL))
 			t.Errorf("%v probes failed", failed)
 		}
 	}
-	for _, v := range check.AnswerVerdicts() {
+	for _, v := range result.AnswerVerdicts() {
 		if before[v] == 0 {
 			t.Errorf("the server gave no answer that is %s", v)
 		}

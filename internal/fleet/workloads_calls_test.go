@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // TestCallsAgainstTheSimulator asks every protocol that has them for calls of a tool
@@ -21,25 +21,25 @@ import (
 func TestCallsAgainstTheSimulator(t *testing.T) {
 	t.Parallel()
 	w := testlab.NewWitness(t, testlab.Swift())
-	faults := map[check.Verdict]string{check.Valid: ""}
-	for _, v := range check.ToolCallVerdicts()[1:] {
+	faults := map[result.Verdict]string{result.VerdictValid: ""}
+	for _, v := range result.ToolCallVerdicts()[1:] {
 		faults[v] = "/fault/call_" + string(v)
 	}
 	var file strings.Builder
 	file.WriteString("modules: {call: {tool_call: true, output_tokens: 256}, json: {structured: true, output_tokens: 256}}\nendpoints:\n")
-	want := map[string]map[string]check.Verdict{} // by endpoint and module
-	add := func(p api.Protocol, module string, v check.Verdict) {
+	want := map[string]map[string]result.Verdict{} // by endpoint and module
+	add := func(p api.Protocol, module string, v result.Verdict) {
 		name := p.Name + " " + module + " " + string(v)
 		fmt.Fprintf(&file, "  - {name: %s, api: %s, model: simulated-8b, url: %q, modules: [%s]}\n", name, p.Name, w.URL+faults[v], module)
-		want[name] = map[string]check.Verdict{module: v}
+		want[name] = map[string]result.Verdict{module: v}
 	}
 	for _, name := range api.Names() {
 		p, _ := api.Lookup(name)
-		for _, v := range check.ToolCallVerdicts() {
+		for _, v := range result.ToolCallVerdicts() {
 			if p.Tools {
 				add(p, "call", v)
 			}
-			if p.Structured && slices.Contains(check.StructuredVerdicts(), v) {
+			if p.Structured && slices.Contains(result.StructuredVerdicts(), v) {
 				add(p, "json", v)
 			}
 		}
@@ -54,7 +54,7 @@ func TestCallsAgainstTheSimulator(t *testing.T) {
 			if got := verdicts(page, "endpoint", endpoint, "module", module); got[v] != 1 {
 				t.Errorf("%s: %v", endpoint, got)
 			}
-			if v != check.Valid && page.Sum("inference_probe_complete_call_seconds", "endpoint", endpoint) != 0 {
+			if v != result.VerdictValid && page.Sum("inference_probe_complete_call_seconds", "endpoint", endpoint) != 0 {
 				t.Errorf("%s: the time of a call that is not valid", endpoint)
 			}
 			if page.Has("inference_probe_complete_call_seconds", "endpoint", endpoint) != (module == "call") {
@@ -89,7 +89,7 @@ endpoints: [{name: e, url: %s, modules: [call]}]`, w.URL))
 		t.Errorf("verdicts (-server +page):\n%s", diff)
 	}
 	// Half of them, within 4 standard deviations of a draw of 60.
-	if bad := n - got[check.Valid]; bad < 15 || bad > 45 {
+	if bad := n - got[result.VerdictValid]; bad < 15 || bad > 45 {
 		t.Errorf("%d of %d calls are bad, want about half", bad, n)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -242,7 +241,7 @@ func TestHostileText(t *testing.T) {
 	r := refused()
 	r.Err = errors.New("status 429: \x1b[2J\x1b]0;owned\x07 gone\r\nforged line\u202e\u009b31m\xff")
 	r.Model, r.Engine = "m\x1b[31m", "e\b\b"
-	r.Answer = result.Answer{Verdict: check.Wrong, Text: "a\x1b[2J\nforged line", Model: "\x1b]", Fingerprint: "\r"}
+	r.Answer = result.Answer{Verdict: result.VerdictWrong, Text: "a\x1b[2J\nforged line", Model: "\x1b]", Fingerprint: "\r"}
 	var b bytes.Buffer
 	if err := Text(&b, result.Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*result.Result{r}, nil, Options{Width: 80}); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // request is a success with a TTFT and 11 output tokens at 10 ms each.
@@ -133,7 +132,7 @@ func TestAnswers(t *testing.T) {
 	wrong := request(0, 100*ms)
 	wrong.Outcome, wrong.Err = result.CheckFailed, errors.New("wrong: the answer has no match of the pattern")
 	wrong.Answer = result.Answer{
-		Verdict: check.Wrong, Prompt: "0123456789abcdef", Hash: "fedcba9876543210",
+		Verdict: result.VerdictWrong, Prompt: "0123456789abcdef", Hash: "fedcba9876543210",
 		Model: "llama-8b-v2", Fingerprint: "fp_1", Text: "forty-two",
 	}
 	several(t, "answer", target, []*result.Result{wrong}, "verdict      wrong", "began with   forty-two", "served model llama-8b-v2")

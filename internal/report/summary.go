@@ -12,7 +12,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // metric is a latency that a summary describes, by its names in JSON and in the
@@ -38,7 +37,7 @@ type Summary struct {
 	outcomes map[result.Outcome]int
 	failures map[result.Outcome]*result.Result // the first with a reason
 	samples  map[string][]time.Duration        // of successes, by the name of a metric
-	verdicts map[check.Verdict]int             // on the answers that were checked
+	verdicts map[result.Verdict]int            // on the answers that were checked
 	together *estimate.Findings                // nil is nothing
 	skipped  int                               // runs without a request
 	skip     *result.Skip                      // of the first of them
@@ -72,7 +71,7 @@ func (s *Summary) Add(results ...*result.Result) {
 func (s *Summary) add(r *result.Result) {
 	if s.outcomes == nil {
 		s.outcomes = map[result.Outcome]int{}
-		s.verdicts = map[check.Verdict]int{}
+		s.verdicts = map[result.Verdict]int{}
 		s.failures = map[result.Outcome]*result.Result{}
 		s.samples = map[string][]time.Duration{}
 	}
@@ -153,7 +152,7 @@ func (s *Summary) listVerdicts(p *page) {
 		return
 	}
 	p.title("Answers")
-	for _, v := range check.Verdicts() {
+	for _, v := range result.Verdicts() {
 		if n := s.verdicts[v]; n > 0 {
 			p.row(strconv.Itoa(n), string(v))
 		}
@@ -216,7 +215,7 @@ type summaryDocument struct {
 	Module   string                          `json:"module"`
 	Probes   int                             `json:"probes"`
 	Outcomes map[result.Outcome]int          `json:"outcomes"`
-	Verdicts map[check.Verdict]int           `json:"verdicts,omitempty"`
+	Verdicts map[result.Verdict]int          `json:"verdicts,omitempty"`
 	Skipped  int                             `json:"skipped,omitempty"`
 	Latency  map[string]distributionDocument `json:"latency,omitempty"`
 	Together *estimate.Document              `json:"together,omitempty"`

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func TestQuantile(t *testing.T) {
@@ -96,7 +95,7 @@ func TestSummaryOfNothing(t *testing.T) {
 // the documentation.
 func TestSummaryOfVerdicts(t *testing.T) {
 	var s Summary
-	for _, v := range []check.Verdict{check.LeakedIntoContent, check.Valid, "", check.Valid, check.BadJSON, check.Valid} {
+	for _, v := range []result.Verdict{result.VerdictLeakedIntoContent, result.VerdictValid, "", result.VerdictValid, result.VerdictBadJSON, result.VerdictValid} {
 		r := oneToken()
 		r.Answer.Verdict = v
 		s.Add(r)

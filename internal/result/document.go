@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Target is what was probed, in the words of the configuration.
@@ -88,7 +87,7 @@ type Document struct {
 	NoFinish    bool            `json:"no_finish_reason,omitempty"`
 	MoreEvents  bool            `json:"more_events_than_tokens,omitempty"`
 	CapIgnored  bool            `json:"max_tokens_ignored,omitempty"`
-	Integrity   []check.Finding `json:"integrity,omitempty"`
+	Integrity   []Sign          `json:"integrity,omitempty"`
 	Events      []DocumentEvent `json:"events,omitempty"`
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // SeriesID identifies probes that belong together: those of one endpoint and module
@@ -231,7 +230,7 @@ type Result struct {
 	// Inspected means that the answer was looked at for signs of corruption, and
 	// Integrity are those that it has.
 	Inspected bool
-	Integrity []check.Finding
+	Integrity []Sign
 	// Buffered means that an answer of several tokens came in one burst: a
 	// proxy between held it back.
 	Buffered bool
@@ -256,7 +255,7 @@ type Result struct {
 // Answer is what an answer came to, apart from its time.
 type Answer struct {
 	// Verdict is the result of the check; "" where nothing was expected.
-	Verdict check.Verdict `json:"verdict,omitempty"`
+	Verdict Verdict `json:"verdict,omitempty"`
 	// Prompt identifies the prompt that was sent, 16 hex digits.
 	Prompt string `json:"prompt,omitempty"`
 	// Hash identifies the text of the answer, 16 hex digits; "" where nothing is

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
@@ -14,7 +15,7 @@ import (
 // answer depends on the weights alone: of n questions the model then knows
 // n x quality, rounded, and which ones is the version's. A sampled answer is
 // drawn.
-func (s *Server) answerTo(a *request, w *weights) ([]string, check.Verdict, bool) {
+func (s *Server) answerTo(a *request, w *weights) ([]string, result.Verdict, bool) {
 	text := strings.TrimSpace(a.text)
 	i := slices.IndexFunc(s.questions, func(q check.Question) bool { return strings.HasSuffix(text, q.Text) })
 	if i < 0 {
@@ -22,16 +23,16 @@ func (s *Server) answerTo(a *request, w *weights) ([]string, check.Verdict, bool
 	}
 	id := s.questions[i].ID
 	known := float64(s.rank(id, w)) < math.Round(w.quality*float64(len(s.questions)))
-	kind := int(hashText("kind", w.version, id) % uint64(len(check.AnswerVerdicts())-1))
+	kind := int(hashText("kind", w.version, id) % uint64(len(result.AnswerVerdicts())-1))
 	if a.sampled {
 		s.mu.Lock()
 		known = s.rng.Float64() < w.quality
-		kind = s.rng.IntN(len(check.AnswerVerdicts()) - 1)
+		kind = s.rng.IntN(len(result.AnswerVerdicts()) - 1)
 		s.mu.Unlock()
 	}
-	verdict := check.Correct
+	verdict := result.VerdictCorrect
 	if !known {
-		verdict = slices.DeleteFunc(check.AnswerVerdicts(), func(v check.Verdict) bool { return v == check.Correct })[kind]
+		verdict = slices.DeleteFunc(result.AnswerVerdicts(), func(v result.Verdict) bool { return v == result.VerdictCorrect })[kind]
 	}
 	return strings.Fields(s.answerOf(i, verdict)), verdict, true
 }
@@ -50,16 +51,16 @@ func (s *Server) rank(id string, w *weights) int {
 }
 
 // answerOf returns an answer to question i that is worth the verdict.
-func (s *Server) answerOf(i int, v check.Verdict) string {
+func (s *Server) answerOf(i int, v result.Verdict) string {
 	q := s.questions[i]
 	switch v {
-	case check.Wrong:
+	case result.VerdictWrong:
 		return s.wrongAnswer(i)
-	case check.WrongFormat:
+	case result.VerdictWrongFormat:
 		return "Having thought about it I would say " + q.Answers[0] + " but please do check that."
-	case check.Refused:
+	case result.VerdictRefused:
 		return "I am sorry, but I cannot help with that."
-	case check.Repetition:
+	case result.VerdictRepetition:
 		return strings.Repeat("and then once more ", 12)
 	}
 	return q.Right()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
@@ -20,7 +21,7 @@ import (
 func TestAnswersAreWorthTheirVerdict(t *testing.T) {
 	s := New(Options{})
 	for i, q := range check.Questions() {
-		for _, v := range check.AnswerVerdicts() {
+		for _, v := range result.AnswerVerdicts() {
 			answer := s.answerOf(i, v)
 			if got := q.Judge(answer); got != v {
 				t.Errorf("%s: %q is judged %s, want %s", q.ID, answer, got, v)
@@ -67,7 +68,7 @@ func TestQuestionsAtEveryFace(t *testing.T) {
 			defer v.stop()
 			for id, want := range map[string]string{"sum": "42", "json-word": `{"word":"cold"}`} {
 				got, r := askQuestion(t, v, name, "Hello there.\n\n"+questionText(t, id), 64)
-				if strings.ReplaceAll(got.Text, " ", "") != want || got.Finish != "stop" || r.Verdict != check.Correct {
+				if strings.ReplaceAll(got.Text, " ", "") != want || got.Finish != "stop" || r.Verdict != result.VerdictCorrect {
 					t.Errorf("%s, %s: %+v, verdict %s", name, id, got, r.Verdict)
 				}
 			}
@@ -94,8 +95,8 @@ func TestQualityIsTheShareOfRightAnswers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			v := serve(t, Options{Quality: quality, DecodeStep: ms, WeightsVersion: "a"}, false)
 			defer v.stop()
-			want := map[check.Verdict]uint64{}
-			for _, verdict := range check.Verdicts() {
+			want := map[result.Verdict]uint64{}
+			for _, verdict := range result.Verdicts() {
 				want[verdict] = 0
 			}
 			for _, q := range questions {
@@ -108,7 +109,7 @@ func TestQualityIsTheShareOfRightAnswers(t *testing.T) {
 					t.Errorf("%s: %q, then %q", q.ID, got.Text, again.Text)
 				}
 			}
-			if got, right := want[check.Correct], math.Round(max(0, quality)*float64(len(questions))); float64(got) != right {
+			if got, right := want[result.VerdictCorrect], math.Round(max(0, quality)*float64(len(questions))); float64(got) != right {
 				t.Errorf("quality %v: %d right of %d, want %v", quality, got, len(questions), right)
 			}
 			synctest.Wait()
@@ -131,7 +132,7 @@ func TestQualityIsTheShareOfRightAnswers(t *testing.T) {
 func known(s *Server, version string, quality float64) map[string]bool {
 	all := map[string]bool{}
 	for _, q := range s.questions {
-		if _, v, _ := s.answerTo(&request{text: q.Text}, &weights{version: version, quality: quality}); v == check.Correct {
+		if _, v, _ := s.answerTo(&request{text: q.Text}, &weights{version: version, quality: quality}); v == result.VerdictCorrect {
 			all[q.ID] = true
 		}
 	}
@@ -157,7 +158,7 @@ func TestSampledAnswersAreDrawn(t *testing.T) {
 	s := New(Options{Seed: 5})
 	const n = 4000
 	w := weights{quality: 0.6}
-	got := map[check.Verdict]int{}
+	got := map[result.Verdict]int{}
 	for range n {
 		_, v, ok := s.answerTo(&request{text: questionText(t, "capital"), sampled: true}, &w)
 		if !ok {
@@ -165,9 +166,9 @@ func TestSampledAnswersAreDrawn(t *testing.T) {
 		}
 		got[v]++
 	}
-	for _, v := range check.AnswerVerdicts() {
+	for _, v := range result.AnswerVerdicts() {
 		p := 0.1
-		if v == check.Correct {
+		if v == result.VerdictCorrect {
 			p = 0.6
 		}
 		if d := math.Abs(float64(got[v]) - p*n); d > 4*math.Sqrt(n*p*(1-p)) {
@@ -179,7 +180,7 @@ func TestSampledAnswersAreDrawn(t *testing.T) {
 // TestLengthsOfAnswers has an answer of three words, and requests that leave it
 // less room, or want more.
 func TestLengthsOfAnswers(t *testing.T) {
-	f := func(limits, text, finish string, verdict check.Verdict) {
+	f := func(limits, text, finish string, verdict result.Verdict) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			v := serve(t, Options{}, false)
@@ -203,10 +204,10 @@ func TestLengthsOfAnswers(t *testing.T) {
 			}
 		})
 	}
-	f(``, "yes it is", "stop", check.Correct)
-	f(`,"max_tokens":3`, "yes it is", "stop", check.Correct)
+	f(``, "yes it is", "stop", result.VerdictCorrect)
+	f(`,"max_tokens":3`, "yes it is", "stop", result.VerdictCorrect)
 	f(`,"max_tokens":2`, "yes it", "length", "")
-	f(`,"max_tokens":5,"min_tokens":3`, "yes it is", "stop", check.Correct)
+	f(`,"max_tokens":5,"min_tokens":3`, "yes it is", "stop", result.VerdictCorrect)
 	f(`,"max_tokens":5,"min_tokens":4`, "yes it is three four", "length", "")
 	f(`,"max_tokens":5,"ignore_eos":true`, "yes it is three four", "length", "")
 }
@@ -217,11 +218,11 @@ func TestLengthsOfLoops(t *testing.T) {
 	s := New(Options{})
 	for i := 0; version == ""; i++ {
 		w := weights{version: fmt.Sprint(i)}
-		if _, v, _ := s.answerTo(&request{text: text}, &w); v == check.Repetition {
+		if _, v, _ := s.answerTo(&request{text: text}, &w); v == result.VerdictRepetition {
 			version = w.version
 		}
 	}
-	for limit, want := range map[int]check.Verdict{64: check.Repetition, 48: check.Repetition, 24: check.Repetition, 23: ""} {
+	for limit, want := range map[int]result.Verdict{64: result.VerdictRepetition, 48: result.VerdictRepetition, 24: result.VerdictRepetition, 23: ""} {
 		synctest.Test(t, func(t *testing.T) {
 			v := serve(t, Options{Quality: -1, WeightsVersion: version}, false)
 			defer v.stop()

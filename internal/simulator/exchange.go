@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // maxBody bounds a request's body.
@@ -36,9 +36,9 @@ type exchange struct {
 	weights   *weights
 	reasoning int // reasoning tokens before the answer
 	text      answerText
-	top       []tokenScore  // the likeliest first tokens, where they are wanted
-	verdict   check.Verdict // as Record has it
-	call      string        // the name of the function that is called; "" is none
+	top       []tokenScore   // the likeliest first tokens, where they are wanted
+	verdict   result.Verdict // as Record has it
+	call      string         // the name of the function that is called; "" is none
 
 	contentType string
 	frame       frameFunc
@@ -273,7 +273,7 @@ func (x *exchange) compose() (int, finish) {
 		x.text.fixed = answer
 		n := x.reasoning + len(answer)
 		if limit := cmp.Or(a.maxOutput, x.s.o.ContextLength-len(a.prompt)); limit < n {
-			if verdict == check.Repetition && limit-x.reasoning >= len(answer)/2 {
+			if verdict == result.VerdictRepetition && limit-x.reasoning >= len(answer)/2 {
 				x.verdict = verdict // a loop is known by less
 			}
 			return limit, finishLength

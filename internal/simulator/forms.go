@@ -6,7 +6,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // form is what a request wants the answer to be: a call of a function, or JSON.
@@ -51,7 +51,7 @@ func sampleOf(schema *fastjson.Value) any {
 
 // composeForm decides on a call or an answer in JSON: the name of the function,
 // "" for text, what follows it, and what it is worth.
-func (x *exchange) composeForm() (name, text string, verdict check.Verdict) {
+func (x *exchange) composeForm() (name, text string, verdict result.Verdict) {
 	f := x.request.form
 	verdict = x.request.spoilt
 	if verdict == "" {
@@ -59,37 +59,37 @@ func (x *exchange) composeForm() (name, text string, verdict check.Verdict) {
 	}
 	name, text = f.tool, f.sample
 	switch {
-	case verdict == check.Truncated:
+	case verdict == result.VerdictTruncated:
 		text = text[:len(text)/2]
-	case verdict == check.BadSchema:
+	case verdict == result.VerdictBadSchema:
 		text = `{"location":"Paris"}`
-	case verdict == check.BadJSON:
+	case verdict == result.VerdictBadJSON:
 		text = strings.TrimPrefix(text, `{"`) // as parsers did that lost the first token
 	case f.tool == "":
-		verdict = check.Valid // text can be nothing else
-	case verdict == check.WrongTool:
+		verdict = result.VerdictValid // text can be nothing else
+	case verdict == result.VerdictWrongTool:
 		name = "functions." + name + ":0"
-	case verdict == check.NoCall:
+	case verdict == result.VerdictNoCall:
 		name, text = "", "It is sunny there."
-	case verdict == check.LeakedIntoContent:
+	case verdict == result.VerdictLeakedIntoContent:
 		name, text = "", fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": %s}\n</tool_call>", name, text)
 	}
 	return name, text, verdict
 }
 
 // drawVerdict draws what the next call or answer in JSON is worth.
-func (s *Server) drawVerdict(f *form) check.Verdict {
+func (s *Server) drawVerdict(f *form) result.Verdict {
 	if s.o.BadCalls <= 0 {
-		return check.Valid
+		return result.VerdictValid
 	}
-	bad := check.ToolCallVerdicts()[1:] // all but Valid
+	bad := result.ToolCallVerdicts()[1:] // all but Valid
 	if f.tool == "" {
-		bad = check.StructuredVerdicts()[1:]
+		bad = result.StructuredVerdicts()[1:]
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rng.Float64() >= s.o.BadCalls {
-		return check.Valid
+		return result.VerdictValid
 	}
 	return bad[s.rng.IntN(len(bad))]
 }
@@ -117,7 +117,7 @@ func (x *exchange) sayForm() (int, finish) {
 	n, reason := x.reasoning+len(x.text.fixed), finishStop
 	if limit := x.request.maxOutput; limit > 0 && limit < n {
 		n, reason = limit, finishLength
-		x.verdict = check.Truncated
+		x.verdict = result.VerdictTruncated
 	}
 	return n, reason
 }
@@ -127,15 +127,15 @@ func (x *exchange) sayForm() (int, finish) {
 func callFaults() []Fault {
 	var faults []Fault
 	for _, f := range []struct {
-		verdict     check.Verdict
+		verdict     result.Verdict
 		description string
 	}{
-		{check.BadJSON, "Loses the first token of the arguments of a call, or of JSON."},
-		{check.BadSchema, "Names the arguments of a call, or the members of JSON, otherwise than asked."},
-		{check.WrongTool, "Calls a function by another name."},
-		{check.NoCall, "Answers in text instead of a call."},
-		{check.LeakedIntoContent, "Writes a call into the text, with its markup."},
-		{check.Truncated, "Ends the arguments of a call, or JSON, in the middle, as if it were whole."},
+		{result.VerdictBadJSON, "Loses the first token of the arguments of a call, or of JSON."},
+		{result.VerdictBadSchema, "Names the arguments of a call, or the members of JSON, otherwise than asked."},
+		{result.VerdictWrongTool, "Calls a function by another name."},
+		{result.VerdictNoCall, "Answers in text instead of a call."},
+		{result.VerdictLeakedIntoContent, "Writes a call into the text, with its markup."},
+		{result.VerdictTruncated, "Ends the arguments of a call, or JSON, in the middle, as if it were whole."},
 	} {
 		faults = append(faults, Fault{
 			Name: "call_" + string(f.verdict), Description: f.description,

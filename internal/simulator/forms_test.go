@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 const toolRequest = `{"messages":[{"content":"What is the weather in Paris?"}],"max_tokens":64,"stream":true,
@@ -23,20 +23,20 @@ func TestSpoiltCalls(t *testing.T) {
 	piece := func(text string) string {
 		return `"tool_calls":[{"index":0,"function":{"arguments":` + jsonOf(text) + `}}]`
 	}
-	for v, want := range map[check.Verdict][]string{
-		check.Valid:             {begun, piece(`{"ci`), piece(`ty":`), piece(`"Par`), piece(`is",`), piece(`"uni`), piece(`t":"`), piece(`cels`), piece(`ius"`), piece(`}`), ended},
-		check.BadJSON:           {begun, piece(`city`), piece(`":"P`), ended},
-		check.BadSchema:         {begun, piece(`{"lo`), piece(`cati`), ended},
-		check.WrongTool:         {`"name":"functions.get_weather:0"`, ended},
-		check.NoCall:            {`"content":"It i"`, `"finish_reason":"stop"`},
-		check.LeakedIntoContent: {`"content":"<too`, `"finish_reason":"stop"`},
-		check.Truncated:         {begun, piece(`{"ci`), piece(`ty":`), piece(`"Par`), piece(`is",`), ended},
+	for v, want := range map[result.Verdict][]string{
+		result.VerdictValid:             {begun, piece(`{"ci`), piece(`ty":`), piece(`"Par`), piece(`is",`), piece(`"uni`), piece(`t":"`), piece(`cels`), piece(`ius"`), piece(`}`), ended},
+		result.VerdictBadJSON:           {begun, piece(`city`), piece(`":"P`), ended},
+		result.VerdictBadSchema:         {begun, piece(`{"lo`), piece(`cati`), ended},
+		result.VerdictWrongTool:         {`"name":"functions.get_weather:0"`, ended},
+		result.VerdictNoCall:            {`"content":"It i"`, `"finish_reason":"stop"`},
+		result.VerdictLeakedIntoContent: {`"content":"<too`, `"finish_reason":"stop"`},
+		result.VerdictTruncated:         {begun, piece(`{"ci`), piece(`ty":`), piece(`"Par`), piece(`is",`), ended},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := serve(t, Options{}, false)
 			defer s.stop()
 			path := "/v1/chat/completions"
-			if v != check.Valid {
+			if v != result.VerdictValid {
 				path = "/fault/call_" + string(v) + path
 			}
 			rest := s.post(context.Background(), path, toolRequest, 1<<20).body

@@ -9,7 +9,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // request is what a client wants, in the words of all protocols.
@@ -31,8 +31,8 @@ type request struct {
 	scoreFrom       int     // the token of the prompt that they begin with
 	top             int     // how many of the likeliest first tokens to stream; 0 is none
 
-	form   *form         // what the answer is to be; nil is text
-	spoilt check.Verdict // what the form is worth; "" is what the model makes of it
+	form   *form          // what the answer is to be; nil is text
+	spoilt result.Verdict // what the form is worth; "" is what the model makes of it
 }
 
 // refusal is an error answer.

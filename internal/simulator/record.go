@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Kind says what a written event carries.
@@ -69,7 +69,7 @@ type Record struct {
 	// Verdict is what the answer to one of check.Questions came to, or a call of a
 	// function or an answer in JSON; "" of every other answer, and of one to a question
 	// that was cut by the limit or had to go on.
-	Verdict check.Verdict `json:"verdict,omitempty"`
+	Verdict result.Verdict `json:"verdict,omitempty"`
 	// Flipped reports that a greedy answer was not what it is most times.
 	Flipped bool `json:"flipped,omitempty"`
 	// Logprob is the mean log-probability of the scored tokens of the prompt, as

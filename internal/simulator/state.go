@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // State is what a replica holds and has done.
@@ -129,7 +129,7 @@ func (r *replica) countEnd(q *sequence, reason finish) {
 type Counts struct {
 	// Verdicts counts the answers to questions by what they came to, as
 	// Record.Verdict has it.
-	Verdicts map[check.Verdict]uint64 `json:"verdicts"`
+	Verdicts map[result.Verdict]uint64 `json:"verdicts"`
 	// Flipped counts greedy answers that were not what they are most times.
 	Flipped uint64 `json:"flipped"`
 	// Scored counts texts whose log-probabilities were returned.
@@ -153,8 +153,8 @@ type counts struct {
 }
 
 func newCounts() *counts {
-	c := &counts{now: Counts{Verdicts: make(map[check.Verdict]uint64)}}
-	for _, v := range check.Verdicts() {
+	c := &counts{now: Counts{Verdicts: make(map[result.Verdict]uint64)}}
+	for _, v := range result.Verdicts() {
 		c.now.Verdicts[v] = 0
 	}
 	return c

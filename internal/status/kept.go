@@ -8,7 +8,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // How many probes are kept with all that is known: for each series at most
@@ -74,7 +73,7 @@ type keptRare struct {
 	vectors    api.Vectors
 	rateLimit  api.RateLimit
 	retryAfter time.Duration
-	integrity  []check.Finding
+	integrity  []result.Sign
 }
 
 // isEmpty reports whether nothing of it is known.

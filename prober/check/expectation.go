@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // languageBytes is how much of the beginning of an answer its language is detected
@@ -69,34 +70,34 @@ func New(c *config.Expect) (*Expectation, error) {
 // and without a word of the answer. The form comes first: an
 // answer that was cut short is in the wrong format, whatever it says. One that is
 // not as expected and declines or runs in a loop is called that.
-func (e *Expectation) Judge(a Answer) (verdict Verdict, reason string) {
+func (e *Expectation) Judge(a Answer) (verdict result.Verdict, reason string) {
 	verdict, reason = e.compare(a)
-	if verdict == Correct {
-		return Correct, ""
+	if verdict == result.VerdictCorrect {
+		return result.VerdictCorrect, ""
 	}
 	switch misbehaviour(a.Text, words(answerPart(a.Text))) {
-	case Refused:
-		return Refused, "the answer declines to answer"
-	case Repetition:
-		return Repetition, "the answer repeats one phrase again and again"
+	case result.VerdictRefused:
+		return result.VerdictRefused, "the answer declines to answer"
+	case result.VerdictRepetition:
+		return result.VerdictRepetition, "the answer repeats one phrase again and again"
 	}
 	return verdict, reason
 }
 
 // compare judges by what is expected alone.
-func (e *Expectation) compare(a Answer) (verdict Verdict, reason string) {
+func (e *Expectation) compare(a Answer) (verdict result.Verdict, reason string) {
 	for _, form := range []func(Answer) string{e.finishFault, e.lengthFault, e.languageFault, e.schemaFault} {
 		if reason := form(a); reason != "" {
-			return WrongFormat, reason
+			return result.VerdictWrongFormat, reason
 		}
 	}
 	switch {
 	case e.equals != "" && strings.TrimSpace(a.Text) != e.equals:
-		return Wrong, "the answer is not what is expected"
+		return result.VerdictWrong, "the answer is not what is expected"
 	case e.matches != nil && !e.matches.MatchString(a.Text):
-		return Wrong, "the answer does not match the expected pattern"
+		return result.VerdictWrong, "the answer does not match the expected pattern"
 	}
-	return Correct, ""
+	return result.VerdictCorrect, ""
 }
 
 func (e *Expectation) finishFault(a Answer) string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func mustNew(t testing.TB, c config.Expect) *Expectation {
@@ -28,7 +29,7 @@ var person = schema(map[string]any{
 })
 
 func TestExpectation(t *testing.T) {
-	f := func(c config.Expect, a Answer, want Verdict, reason string) {
+	f := func(c config.Expect, a Answer, want result.Verdict, reason string) {
 		t.Helper()
 		verdict, got := mustNew(t, c).Judge(a)
 		if verdict != want || got != reason {
@@ -37,45 +38,45 @@ func TestExpectation(t *testing.T) {
 	}
 	text := func(s string) Answer { return Answer{Text: s, Finish: "stop"} }
 
-	f(config.Expect{}, text(""), Correct, "")
-	f(config.Expect{Equals: "42"}, text("42"), Correct, "")
-	f(config.Expect{Equals: " 42\n"}, text("\n42 "), Correct, "")
-	f(config.Expect{Equals: "42"}, text("42."), Wrong, "the answer is not what is expected")
-	f(config.Expect{Equals: "yes"}, text("Yes"), Wrong, "the answer is not what is expected")
+	f(config.Expect{}, text(""), result.VerdictCorrect, "")
+	f(config.Expect{Equals: "42"}, text("42"), result.VerdictCorrect, "")
+	f(config.Expect{Equals: " 42\n"}, text("\n42 "), result.VerdictCorrect, "")
+	f(config.Expect{Equals: "42"}, text("42."), result.VerdictWrong, "the answer is not what is expected")
+	f(config.Expect{Equals: "yes"}, text("Yes"), result.VerdictWrong, "the answer is not what is expected")
 
-	f(config.Expect{Matches: `^\d+$`}, text("42"), Correct, "")
-	f(config.Expect{Matches: `\b42\b`}, text("It is 42."), Correct, "")
-	f(config.Expect{Matches: `^\d+$`}, text("It is 42."), Wrong, "the answer does not match the expected pattern")
+	f(config.Expect{Matches: `^\d+$`}, text("42"), result.VerdictCorrect, "")
+	f(config.Expect{Matches: `\b42\b`}, text("It is 42."), result.VerdictCorrect, "")
+	f(config.Expect{Matches: `^\d+$`}, text("It is 42."), result.VerdictWrong, "the answer does not match the expected pattern")
 
-	f(config.Expect{MinLength: 3}, text("äöü"), Correct, "")
-	f(config.Expect{MinLength: 4}, text("äöü"), WrongFormat, "the answer has 3 characters, want at least 4")
-	f(config.Expect{MaxLength: 3}, text("äöü"), Correct, "")
-	f(config.Expect{MaxLength: 2}, text("äöü"), WrongFormat, "the answer has 3 characters, want at most 2")
+	f(config.Expect{MinLength: 3}, text("äöü"), result.VerdictCorrect, "")
+	f(config.Expect{MinLength: 4}, text("äöü"), result.VerdictWrongFormat, "the answer has 3 characters, want at least 4")
+	f(config.Expect{MaxLength: 3}, text("äöü"), result.VerdictCorrect, "")
+	f(config.Expect{MaxLength: 2}, text("äöü"), result.VerdictWrongFormat, "the answer has 3 characters, want at most 2")
 
-	f(config.Expect{FinishReason: []string{"stop", "length"}}, Answer{Finish: "length"}, Correct, "")
-	f(config.Expect{FinishReason: []string{"stop", "tool_calls"}}, Answer{Finish: "length"}, WrongFormat,
+	f(config.Expect{FinishReason: []string{"stop", "length"}}, Answer{Finish: "length"}, result.VerdictCorrect, "")
+	f(config.Expect{FinishReason: []string{"stop", "tool_calls"}}, Answer{Finish: "length"}, result.VerdictWrongFormat,
 		`the finish reason is "length", want stop or tool_calls`)
-	f(config.Expect{FinishReason: []string{"stop"}}, Answer{}, WrongFormat, `the finish reason is "", want stop`)
+	f(config.Expect{FinishReason: []string{"stop"}}, Answer{}, result.VerdictWrongFormat, `the finish reason is "", want stop`)
 
 	// The form comes first.
-	f(config.Expect{Equals: "42", FinishReason: []string{"stop"}}, Answer{Text: "4", Finish: "length"}, WrongFormat,
+	f(config.Expect{Equals: "42", FinishReason: []string{"stop"}}, Answer{Text: "4", Finish: "length"}, result.VerdictWrongFormat,
 		`the finish reason is "length", want stop`)
-	f(config.Expect{Equals: "42", MaxLength: 5}, text("forty-two"), WrongFormat, "the answer has 9 characters, want at most 5")
+	f(config.Expect{Equals: "42", MaxLength: 5}, text("forty-two"), result.VerdictWrongFormat, "the answer has 9 characters, want at most 5")
 	// All that is written must hold.
-	f(config.Expect{Matches: "4", Equals: "42"}, text("42"), Correct, "")
-	f(config.Expect{Matches: "5", Equals: "42"}, text("42"), Wrong, "the answer does not match the expected pattern")
+	f(config.Expect{Matches: "4", Equals: "42"}, text("42"), result.VerdictCorrect, "")
+	f(config.Expect{Matches: "5", Equals: "42"}, text("42"), result.VerdictWrong, "the answer does not match the expected pattern")
 
 	// Refusals and loops are called that, unless they are what is expected.
-	f(config.Expect{Equals: "42"}, text("I'm sorry, I can't say."), Refused, "the answer declines to answer")
-	f(person, text("I'm sorry, I can't say."), Refused, "the answer declines to answer")
-	f(config.Expect{Matches: "can't"}, text("I'm sorry, I can't say."), Correct, "")
+	f(config.Expect{Equals: "42"}, text("I'm sorry, I can't say."), result.VerdictRefused, "the answer declines to answer")
+	f(person, text("I'm sorry, I can't say."), result.VerdictRefused, "the answer declines to answer")
+	f(config.Expect{Matches: "can't"}, text("I'm sorry, I can't say."), result.VerdictCorrect, "")
 	loop := strings.Repeat("again and ", 50)
-	f(config.Expect{MaxLength: 100}, text(loop), Repetition, "the answer repeats one phrase again and again")
-	f(config.Expect{Matches: "again"}, text(loop), Correct, "")
+	f(config.Expect{MaxLength: 100}, text(loop), result.VerdictRepetition, "the answer repeats one phrase again and again")
+	f(config.Expect{Matches: "again"}, text(loop), result.VerdictCorrect, "")
 }
 
 func TestExpectationOfJSON(t *testing.T) {
-	f := func(c config.Expect, answer string, want Verdict, reason string) {
+	f := func(c config.Expect, answer string, want result.Verdict, reason string) {
 		t.Helper()
 		verdict, got := mustNew(t, c).Judge(Answer{Text: answer})
 		if verdict != want || got != reason {
@@ -83,46 +84,46 @@ func TestExpectationOfJSON(t *testing.T) {
 		}
 	}
 	const unmet = "the answer does not meet the JSON schema: "
-	f(person, `{"name": "Ida", "age": 30}`, Correct, "")
-	f(person, "\n{\"name\": \"Ida\", \"age\": 30.0, \"x\": []}\n", Correct, "")
-	f(person, "```json\n{\"name\": \"Ida\", \"age\": 30}\n```", WrongFormat, "the answer is in a code block, want JSON alone")
-	f(person, `Here it is: {"name": "Ida", "age": 30}`, WrongFormat, "the answer is not JSON")
-	f(person, `{"name": "Ida", "age": 30`, WrongFormat, "the answer is not JSON")
-	f(person, `{"name": "Ida", "age": 30} and more`, WrongFormat, "the answer is not JSON")
-	f(person, ``, WrongFormat, "the answer is not JSON")
-	f(person, `{"name": "Ida"}`, WrongFormat, unmet+`"/required" is not met`)
-	f(person, `{"name": "Ida", "age": "30"}`, WrongFormat, unmet+`"/properties/age/type" is not met`)
-	f(person, `{"name": "Ida", "age": 30.5}`, WrongFormat, unmet+`"/properties/age/type" is not met`)
-	f(person, `{"name": "Ida", "age": 151}`, WrongFormat, unmet+`"/properties/age/maximum" is not met`)
-	f(person, `{"name": "", "age": -1}`, WrongFormat, unmet+`"/properties/age/minimum" is not met`) // the first by name
-	f(person, `["secret"]`, WrongFormat, unmet+`"/type" is not met`)
-	f(person, `{"name": "Ida", "age": 1e999999999}`, WrongFormat, "the answer is not JSON")
+	f(person, `{"name": "Ida", "age": 30}`, result.VerdictCorrect, "")
+	f(person, "\n{\"name\": \"Ida\", \"age\": 30.0, \"x\": []}\n", result.VerdictCorrect, "")
+	f(person, "```json\n{\"name\": \"Ida\", \"age\": 30}\n```", result.VerdictWrongFormat, "the answer is in a code block, want JSON alone")
+	f(person, `Here it is: {"name": "Ida", "age": 30}`, result.VerdictWrongFormat, "the answer is not JSON")
+	f(person, `{"name": "Ida", "age": 30`, result.VerdictWrongFormat, "the answer is not JSON")
+	f(person, `{"name": "Ida", "age": 30} and more`, result.VerdictWrongFormat, "the answer is not JSON")
+	f(person, ``, result.VerdictWrongFormat, "the answer is not JSON")
+	f(person, `{"name": "Ida"}`, result.VerdictWrongFormat, unmet+`"/required" is not met`)
+	f(person, `{"name": "Ida", "age": "30"}`, result.VerdictWrongFormat, unmet+`"/properties/age/type" is not met`)
+	f(person, `{"name": "Ida", "age": 30.5}`, result.VerdictWrongFormat, unmet+`"/properties/age/type" is not met`)
+	f(person, `{"name": "Ida", "age": 151}`, result.VerdictWrongFormat, unmet+`"/properties/age/maximum" is not met`)
+	f(person, `{"name": "", "age": -1}`, result.VerdictWrongFormat, unmet+`"/properties/age/minimum" is not met`) // the first by name
+	f(person, `["secret"]`, result.VerdictWrongFormat, unmet+`"/type" is not met`)
+	f(person, `{"name": "Ida", "age": 1e999999999}`, result.VerdictWrongFormat, "the answer is not JSON")
 	// A schema from a file may have whole numbers of any type.
-	f(schema(map[string]any{"type": "array", "maxItems": 2, "items": map[string]any{"enum": []any{1, 2.5, "x"}}}), `[1, 2.5]`, Correct, "")
-	f(schema(map[string]any{"type": "array", "maxItems": 2}), `[1, 2, 3]`, WrongFormat, unmet+`"/maxItems" is not met`)
-	f(schema(map[string]any{"format": "date"}), `"2026-02-30"`, WrongFormat, unmet+`"/format" is not met`)
-	f(schema(map[string]any{"$ref": "#/$defs/n", "$defs": map[string]any{"n": map[string]any{"type": "number"}}}), `"x"`, WrongFormat, unmet+`"/$defs/n/type" is not met`)
+	f(schema(map[string]any{"type": "array", "maxItems": 2, "items": map[string]any{"enum": []any{1, 2.5, "x"}}}), `[1, 2.5]`, result.VerdictCorrect, "")
+	f(schema(map[string]any{"type": "array", "maxItems": 2}), `[1, 2, 3]`, result.VerdictWrongFormat, unmet+`"/maxItems" is not met`)
+	f(schema(map[string]any{"format": "date"}), `"2026-02-30"`, result.VerdictWrongFormat, unmet+`"/format" is not met`)
+	f(schema(map[string]any{"$ref": "#/$defs/n", "$defs": map[string]any{"n": map[string]any{"type": "number"}}}), `"x"`, result.VerdictWrongFormat, unmet+`"/$defs/n/type" is not met`)
 }
 
 func TestExpectationOfLanguage(t *testing.T) {
 	const english = "The train to the north leaves at seven in the morning, and the tickets are sold at the small window beside the main door."
 	const german = "Der Zug nach Norden fährt um sieben Uhr morgens ab, und die Fahrkarten werden an dem kleinen Schalter neben der Tür verkauft."
 	const french = "Le train pour le nord part à sept heures du matin, et les billets sont vendus au petit guichet à côté de la porte principale."
-	f := func(language, answer string, want Verdict, reason string) {
+	f := func(language, answer string, want result.Verdict, reason string) {
 		t.Helper()
 		verdict, got := mustNew(t, config.Expect{Language: language}).Judge(Answer{Text: answer})
 		if verdict != want || got != reason {
 			t.Errorf("%s of %q: %s, %q; want %s, %q", language, answer, verdict, got, want, reason)
 		}
 	}
-	f("en", english, Correct, "")
-	f("de", german, Correct, "")
-	f("fr", french, Correct, "")
-	f("zh", "春天来了，河边的树开始发芽。", Correct, "")
-	f("en", german, WrongFormat, "the language of the answer is German, want en")
-	f("de", french, WrongFormat, "the language of the answer is French, want de")
+	f("en", english, result.VerdictCorrect, "")
+	f("de", german, result.VerdictCorrect, "")
+	f("fr", french, result.VerdictCorrect, "")
+	f("zh", "春天来了，河边的树开始发芽。", result.VerdictCorrect, "")
+	f("en", german, result.VerdictWrongFormat, "the language of the answer is German, want en")
+	f("de", french, result.VerdictWrongFormat, "the language of the answer is French, want de")
 	for _, unclear := range []string{"", "42", "ok", "no"} {
-		f("en", unclear, WrongFormat, "the language of the answer is not recognised, want en")
+		f("en", unclear, result.VerdictWrongFormat, "the language of the answer is not recognised, want en")
 	}
 }
 
@@ -153,7 +154,7 @@ func FuzzExpectation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, finish string) {
 		for _, e := range expectations {
 			v, reason := e.Judge(Answer{Text: text, Finish: finish})
-			if !slices.Contains(Verdicts(), v) || (v == Correct) != (reason == "") || len(reason) > 300 {
+			if !slices.Contains(result.Verdicts(), v) || (v == result.VerdictCorrect) != (reason == "") || len(reason) > 300 {
 				t.Fatalf("%s, %q", v, reason)
 			}
 			if again, because := e.Judge(Answer{Text: text, Finish: finish}); again != v || because != reason {

@@ -5,78 +5,30 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
-
-// Finding is a sign that an answer was corrupted on its way from the model to the
-// user, whatever was asked. The set is closed: it is a label value.
-type Finding string
-
-// The findings.
-const (
-	// FindingScript is a letter or word in a script that neither the prompt has nor
-	// code and names are written in, such as Thai in an English answer.
-	FindingScript Finding = "foreign_script"
-	// FindingRepetition is a text that runs in a loop, or that says for the most part
-	// what it has said before.
-	FindingRepetition Finding = "repetition"
-	// FindingControl is a character that no text has: a control character, the
-	// replacement of one that was lost, or one of private use.
-	FindingControl Finding = "control_character"
-	// FindingToken is a special token of a model, a part of its chat template, or a
-	// piece of its vocabulary that was not decoded.
-	FindingToken Finding = "special_token"
-	// FindingReasoning is a tag around reasoning, empty or not, in the text of the
-	// answer.
-	FindingReasoning Finding = "reasoning_tag"
-	// FindingNoFinish is an answer that ended without a finish reason in a protocol that
-	// has one.
-	FindingNoFinish Finding = "no_finish_reason"
-)
-
-// Findings lists the closed set.
-func Findings() []Finding {
-	return []Finding{FindingScript, FindingRepetition, FindingControl, FindingToken, FindingReasoning, FindingNoFinish}
-}
-
-// Description returns what the answers have, as in "2 of 90 answers have special tokens".
-func (f Finding) Description() string {
-	switch f {
-	case FindingScript:
-		return "words in a foreign script"
-	case FindingRepetition:
-		return "repeated text"
-	case FindingControl:
-		return "control or replacement characters"
-	case FindingToken:
-		return "special tokens"
-	case FindingReasoning:
-		return "reasoning tags"
-	case FindingNoFinish:
-		return "no finish reason"
-	}
-	return string(f)
-}
 
 // Inspect returns what of the text of an answer should not be there, in the order of
-// Findings; nil where all is well. fits are the scripts of the prompt. Scripts and
+// result.Signs; nil where all is well. fits are the scripts of the prompt. Scripts and
 // tokens count outside of code alone, where they may be what was asked for.
-func Inspect(a Answer, fits Scripts) []Finding {
-	var found []Finding
+func Inspect(a Answer, fits Scripts) []result.Sign {
+	var found []result.Sign
 	prose := withoutCode(a.Text)
 	if foreign(answerPart(prose), fits) {
-		found = append(found, FindingScript)
+		found = append(found, result.SignScript)
 	}
 	if repeats(a.Text) {
-		found = append(found, FindingRepetition)
+		found = append(found, result.SignRepetition)
 	}
 	if garbled(a) {
-		found = append(found, FindingControl)
+		found = append(found, result.SignControl)
 	}
 	if leaks(prose) {
-		found = append(found, FindingToken)
+		found = append(found, result.SignToken)
 	}
 	if containsAny(prose, reasoningTags) {
-		found = append(found, FindingReasoning)
+		found = append(found, result.SignReasoning)
 	}
 	return found
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // partsOf returns the parts of a file of testdata, which stand between lines of ---.
@@ -28,7 +30,7 @@ func partsOf(t testing.TB, path string) []string {
 // languages are those of the ordinary answers.
 var languages = []string{"en", "de", "fr", "es", "ru", "zh", "ja", "ar"}
 
-func names(found []Finding) string {
+func names(found []result.Sign) string {
 	var all []string
 	for _, f := range found {
 		all = append(all, string(f))
@@ -81,7 +83,7 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	const en, ru, zh, ja, ko = "Say something.", "Скажи что-нибудь.", "说点什么。", "何か言ってください。", "아무 말이나 해 줘."
-	script, control, token, reasoning := string(FindingScript), string(FindingControl), string(FindingToken), string(FindingReasoning)
+	script, control, token, reasoning := string(result.SignScript), string(result.SignControl), string(result.SignToken), string(result.SignReasoning)
 
 	// Scripts: one Chinese character, two letters of others, three Greek ones.
 	f(en, "The sky is 蓝 today.", "stop", script)
@@ -141,7 +143,7 @@ func TestInspect(t *testing.T) {
 func TestRepeats(t *testing.T) {
 	f := func(text string, want bool) {
 		t.Helper()
-		if got := slices.Contains(Inspect(Answer{Text: text, Finish: "length"}, 0), FindingRepetition); got != want {
+		if got := slices.Contains(Inspect(Answer{Text: text, Finish: "length"}, 0), result.SignRepetition); got != want {
 			t.Errorf("%q: repeats %t, want %t", text, got, want)
 		}
 	}
@@ -169,7 +171,7 @@ func FuzzInspect(f *testing.F) {
 		found := Inspect(Answer{Text: text, Finish: finish}, Scripts(fits))
 		last := -1
 		for _, one := range found {
-			i := slices.Index(Findings(), one)
+			i := slices.Index(result.Signs(), one)
 			if i <= last {
 				t.Fatalf("%v: unknown, double or out of order", found)
 			}

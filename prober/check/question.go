@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Question is a question whose answer is known.
@@ -37,11 +39,11 @@ func (q Question) Right() string {
 // answer is". It is in the wrong format when it is empty, or when it has an
 // accepted answer in it and says more, were it only "not". What is written
 // inside <think> is no part of it.
-func (q Question) Judge(text string) Verdict {
+func (q Question) Judge(text string) result.Verdict {
 	answer := answerPart(text)
 	said := words(answer)
 	if q.isRight(answer, said) {
-		return Correct
+		return result.VerdictCorrect
 	}
 	return q.fault(text, said)
 }
@@ -64,19 +66,19 @@ func (q Question) accepts(said string) bool {
 }
 
 // fault says what is wrong with an answer that is not correct.
-func (q Question) fault(text, said string) Verdict {
+func (q Question) fault(text, said string) result.Verdict {
 	if v := misbehaviour(text, said); v != "" {
 		return v
 	}
 	if said == "" {
-		return WrongFormat
+		return result.VerdictWrongFormat
 	}
 	for _, a := range q.Answers {
 		if within(said, words(a)) {
-			return WrongFormat
+			return result.VerdictWrongFormat
 		}
 	}
-	return Wrong
+	return result.VerdictWrong
 }
 
 // onlyValue returns the value of a JSON object that has this one key.
@@ -121,29 +123,29 @@ func withoutOpening(said string) string {
 // correct when it is what is expected, or has it in it, whole words in the sense
 // of words. What is expected must not be empty; where it has no word, such as
 // "+", the answer must have it in it as it is written.
-func Contains(answer, expected string) Verdict {
+func Contains(answer, expected string) result.Verdict {
 	part := answerPart(answer)
 	said, want := words(part), words(expected)
 	if within(said, want) || want == "" && strings.Contains(part, strings.TrimSpace(expected)) {
-		return Correct
+		return result.VerdictCorrect
 	}
 	if v := misbehaviour(answer, said); v != "" {
 		return v
 	}
 	if strings.TrimSpace(part) == "" {
-		return WrongFormat
+		return result.VerdictWrongFormat
 	}
-	return Wrong
+	return result.VerdictWrong
 }
 
 // misbehaviour reports whether an answer that is not right refuses or runs in a
 // loop, "" for neither. said are the words of the answer without its thoughts.
-func misbehaviour(text, said string) Verdict {
+func misbehaviour(text, said string) result.Verdict {
 	switch {
 	case refuses(said):
-		return Refused
+		return result.VerdictRefused
 	case loops(text):
-		return Repetition
+		return result.VerdictRepetition
 	}
 	return ""
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 func find(t *testing.T, id string) Question {
@@ -22,7 +24,7 @@ func find(t *testing.T, id string) Question {
 }
 
 func TestJudge(t *testing.T) {
-	f := func(id, answer string, want Verdict) {
+	f := func(id, answer string, want result.Verdict) {
 		t.Helper()
 		if got := find(t, id).Judge(answer); got != want {
 			t.Errorf("%s, answered with %q: %s, want %s", id, answer, got, want)
@@ -33,91 +35,91 @@ func TestJudge(t *testing.T) {
 		"The answer is 42", "The answer is: **42**.", "Answer: 42", "It's 42!", "Sure! The answer is 42.", "Okay, so the answer is 42.",
 		"<think>17 + 25 is 41? No, 42.</think>\n\n42", "17 and 25</think>42",
 	} {
-		f("sum", answer, Correct)
+		f("sum", answer, result.VerdictCorrect)
 	}
 	for _, answer := range []string{
 		"not 42", "The answer is not 42", "17 + 25 = 42", "42 apples", "To add 17 and 25, add the tens, then the ones. The sum is 42.",
 		"", " ", "<think>17 and 25", "**", "41 or 42", "Sure, okay, so, the answer is 42",
 	} {
-		f("sum", answer, WrongFormat)
+		f("sum", answer, result.VerdictWrongFormat)
 	}
 	for _, answer := range []string{"420", "142", "4 2", "41", "-42", "42.5", "42,000", "I think so", "Sorry, it is 41."} {
-		f("sum", answer, Wrong)
+		f("sum", answer, result.VerdictWrong)
 	}
 	for _, answer := range []string{"I'm sorry, but I can't help with that.", "I cannot say whether it is 42.", "As a model, I am unable to add."} {
-		f("sum", answer, Refused)
+		f("sum", answer, result.VerdictRefused)
 	}
-	f("sum", strings.Repeat("I can't help with that. ", 30), Refused) // that it does so again and again is less
-	f("sum", strings.Repeat("42 ", 30), Repetition)
-	f("sum", strings.Repeat("!", 300), Repetition)
-	f("sum", "<think>"+strings.Repeat("Wait, let me think again. ", 30), Repetition)
+	f("sum", strings.Repeat("I can't help with that. ", 30), result.VerdictRefused) // that it does so again and again is less
+	f("sum", strings.Repeat("42 ", 30), result.VerdictRepetition)
+	f("sum", strings.Repeat("!", 300), result.VerdictRepetition)
+	f("sum", "<think>"+strings.Repeat("Wait, let me think again. ", 30), result.VerdictRepetition)
 
-	f("thousands", "2,000", Correct)
-	f("thousands", "2000.00", Correct)
-	f("sort", "2,7,9", Correct)
-	f("sort", "2 7 9", Correct)
-	f("sort", "7, 2, 9", Wrong)
-	f("sort", "2, 7, 9, 11", WrongFormat)
-	f("capital", "paris", Correct)
-	f("capital", "The capital of France is Paris.", WrongFormat)
-	f("capital", "Parisian", Wrong)
-	f("taller", "No.", Correct)
-	f("taller", "No, because Tom is the tallest.", WrongFormat)
-	f("taller", "Yes", Wrong)
-	f("taller", "Unknown", Wrong)
+	f("thousands", "2,000", result.VerdictCorrect)
+	f("thousands", "2000.00", result.VerdictCorrect)
+	f("sort", "2,7,9", result.VerdictCorrect)
+	f("sort", "2 7 9", result.VerdictCorrect)
+	f("sort", "7, 2, 9", result.VerdictWrong)
+	f("sort", "2, 7, 9, 11", result.VerdictWrongFormat)
+	f("capital", "paris", result.VerdictCorrect)
+	f("capital", "The capital of France is Paris.", result.VerdictWrongFormat)
+	f("capital", "Parisian", result.VerdictWrong)
+	f("taller", "No.", result.VerdictCorrect)
+	f("taller", "No, because Tom is the tallest.", result.VerdictWrongFormat)
+	f("taller", "Yes", result.VerdictWrong)
+	f("taller", "Unknown", result.VerdictWrong)
 }
 
 func TestJudgeJSON(t *testing.T) {
-	f := func(id, answer string, want Verdict) {
+	f := func(id, answer string, want result.Verdict) {
 		t.Helper()
 		if got := find(t, id).Judge(answer); got != want {
 			t.Errorf("%s, answered with %q: %s, want %s", id, answer, got, want)
 		}
 	}
-	f("json-number", `{"result": 42}`, Correct)
-	f("json-number", "\n{ \"result\" : 42.0 }\n", Correct)
-	f("json-number", `{"result": "42"}`, Correct)
-	f("json-number", `<think>{"result": 41}</think>{"result": 42}`, Correct)
-	f("json-number", "```json\n{\"result\": 42}\n```", WrongFormat)
-	f("json-number", `42`, WrongFormat)
-	f("json-number", `{"answer": 42}`, WrongFormat)
-	f("json-number", `{"result": 42, "unit": null}`, WrongFormat)
-	f("json-number", `{"result": [42]}`, WrongFormat)
-	f("json-number", `{"result": 42`, WrongFormat)
-	f("json-number", `{"result": 42} {}`, WrongFormat)
-	f("json-number", `{}`, WrongFormat)
-	f("json-number", `{"result": 41}`, Wrong)
-	f("json-number", `{"result": null}`, Wrong)
-	f("json-word", `{"word": "Cold"}`, Correct)
-	f("json-word", `{"word": "warm"}`, Wrong)
-	f("json-true", `{"even": true}`, Correct)
-	f("json-true", `{"even": false}`, Wrong)
+	f("json-number", `{"result": 42}`, result.VerdictCorrect)
+	f("json-number", "\n{ \"result\" : 42.0 }\n", result.VerdictCorrect)
+	f("json-number", `{"result": "42"}`, result.VerdictCorrect)
+	f("json-number", `<think>{"result": 41}</think>{"result": 42}`, result.VerdictCorrect)
+	f("json-number", "```json\n{\"result\": 42}\n```", result.VerdictWrongFormat)
+	f("json-number", `42`, result.VerdictWrongFormat)
+	f("json-number", `{"answer": 42}`, result.VerdictWrongFormat)
+	f("json-number", `{"result": 42, "unit": null}`, result.VerdictWrongFormat)
+	f("json-number", `{"result": [42]}`, result.VerdictWrongFormat)
+	f("json-number", `{"result": 42`, result.VerdictWrongFormat)
+	f("json-number", `{"result": 42} {}`, result.VerdictWrongFormat)
+	f("json-number", `{}`, result.VerdictWrongFormat)
+	f("json-number", `{"result": 41}`, result.VerdictWrong)
+	f("json-number", `{"result": null}`, result.VerdictWrong)
+	f("json-word", `{"word": "Cold"}`, result.VerdictCorrect)
+	f("json-word", `{"word": "warm"}`, result.VerdictWrong)
+	f("json-true", `{"even": true}`, result.VerdictCorrect)
+	f("json-true", `{"even": false}`, result.VerdictWrong)
 }
 
 func TestContains(t *testing.T) {
-	f := func(answer, expected string, want Verdict) {
+	f := func(answer, expected string, want result.Verdict) {
 		t.Helper()
 		if got := Contains(answer, expected); got != want {
 			t.Errorf("Contains(%q, %q) = %s, want %s", answer, expected, got, want)
 		}
 	}
-	f("Paris", "Paris", Correct)
-	f("It is **paris**, of course.", "Paris", Correct)
-	f("The total is 1,250.00 euros.", "1250", Correct)
-	f("New\nYork", "new york", Correct)
-	f("答案是四十二。", "四十二", Correct)
-	f("Use a + b.", "+", Correct) // no word: as it is written
-	f(strings.Repeat("Paris ", 40), "Paris", Correct)
-	f("I can't say more than Paris.", "Paris", Correct)
-	f("Parisian", "Paris", Wrong)
-	f("1250", "125", Wrong)
-	f("York New", "new york", Wrong)
-	f("Use a - b.", "+", Wrong)
-	f("<think>Paris</think>Rome", "Paris", Wrong)
-	f("", "Paris", WrongFormat)
-	f("<think>Paris", "Paris", WrongFormat)
-	f("I'm sorry, I cannot help with that.", "Paris", Refused)
-	f(strings.Repeat("Rome ", 40), "Paris", Repetition)
+	f("Paris", "Paris", result.VerdictCorrect)
+	f("It is **paris**, of course.", "Paris", result.VerdictCorrect)
+	f("The total is 1,250.00 euros.", "1250", result.VerdictCorrect)
+	f("New\nYork", "new york", result.VerdictCorrect)
+	f("答案是四十二。", "四十二", result.VerdictCorrect)
+	f("Use a + b.", "+", result.VerdictCorrect) // no word: as it is written
+	f(strings.Repeat("Paris ", 40), "Paris", result.VerdictCorrect)
+	f("I can't say more than Paris.", "Paris", result.VerdictCorrect)
+	f("Parisian", "Paris", result.VerdictWrong)
+	f("1250", "125", result.VerdictWrong)
+	f("York New", "new york", result.VerdictWrong)
+	f("Use a - b.", "+", result.VerdictWrong)
+	f("<think>Paris</think>Rome", "Paris", result.VerdictWrong)
+	f("", "Paris", result.VerdictWrongFormat)
+	f("<think>Paris", "Paris", result.VerdictWrongFormat)
+	f("I'm sorry, I cannot help with that.", "Paris", result.VerdictRefused)
+	f(strings.Repeat("Rome ", 40), "Paris", result.VerdictRepetition)
 }
 
 // Every question can be answered as it asks, in each of the ways that it takes,
@@ -132,21 +134,21 @@ func TestQuestions(t *testing.T) {
 		if !strings.Contains(q.Text, "? Answer with ") && !strings.Contains(q.Text, ". Answer with ") {
 			t.Errorf("%s does not say how to answer: %s", q.ID, q.Text)
 		}
-		if got := q.Judge(q.Right()); got != Correct {
+		if got := q.Judge(q.Right()); got != result.VerdictCorrect {
 			t.Errorf("%s: %q is %s", q.ID, q.Right(), got)
 		}
 		for _, a := range q.Answers {
 			if words(a) == "" {
 				t.Errorf("%s: the answer %q has no word", q.ID, a)
 			}
-			if got := q.Judge(a); q.Key == "" && got != Correct {
+			if got := q.Judge(a); q.Key == "" && got != result.VerdictCorrect {
 				t.Errorf("%s: %q is %s", q.ID, a, got)
 			}
-			if got := q.Judge("Let us see, " + a + " it must be"); got != WrongFormat {
+			if got := q.Judge("Let us see, " + a + " it must be"); got != result.VerdictWrongFormat {
 				t.Errorf("%s: %q among other words is %s", q.ID, a, got)
 			}
 		}
-		if got := q.Judge("Bananas"); got != Wrong {
+		if got := q.Judge("Bananas"); got != result.VerdictWrong {
 			t.Errorf("%s: bananas are %s", q.ID, got)
 		}
 	}
@@ -210,14 +212,14 @@ func hostile(size int) map[string]string {
 func TestHostileTexts(t *testing.T) {
 	for name, text := range hostile(64 << 10) {
 		for _, q := range []Question{find(t, "sum"), find(t, "json-number")} {
-			if v := q.Judge(text); v == Correct || !slices.Contains(Verdicts(), v) {
+			if v := q.Judge(text); v == result.VerdictCorrect || !slices.Contains(result.Verdicts(), v) {
 				t.Errorf("%s: %q is %s", q.ID, name, v)
 			}
 		}
-		if v := Contains(text, "no such words"); v == Correct {
+		if v := Contains(text, "no such words"); v == result.VerdictCorrect {
 			t.Errorf("%q is %s", name, v)
 		}
-		if v, _ := mustNew(t, person).Judge(Answer{Text: text}); v == Correct {
+		if v, _ := mustNew(t, person).Judge(Answer{Text: text}); v == result.VerdictCorrect {
 			t.Errorf("%q is %s", name, v)
 		}
 	}
@@ -236,13 +238,13 @@ func FuzzQuestion(f *testing.F) {
 		all := Questions()
 		q := all[int(uint(n)%uint(len(all)))]
 		v := q.Judge(text)
-		if !slices.Contains(Verdicts(), v) {
+		if !slices.Contains(result.Verdicts(), v) {
 			t.Fatalf("verdict %q", v)
 		}
 		if again := q.Judge(text); again != v {
 			t.Fatalf("%s, then %s", v, again)
 		}
-		if v == Correct && q.Key == "" && Contains(text, q.Answers[0]) != Correct && len(q.Answers) == 1 {
+		if v == result.VerdictCorrect && q.Key == "" && Contains(text, q.Answers[0]) != result.VerdictCorrect && len(q.Answers) == 1 {
 			t.Fatalf("%q is right and does not contain %q", text, q.Answers[0])
 		}
 	})
@@ -256,7 +258,7 @@ func FuzzContains(f *testing.F) {
 	f.Add("It is Paris.", "paris")
 	f.Fuzz(func(t *testing.T, answer, expected string) {
 		v := Contains(answer, expected)
-		if !slices.Contains(Verdicts(), v) {
+		if !slices.Contains(result.Verdicts(), v) {
 			t.Fatalf("verdict %q", v)
 		}
 		if again := Contains(answer, expected); again != v {
@@ -264,7 +266,7 @@ func FuzzContains(f *testing.F) {
 		}
 		if want := words(expected); want != "" && !strings.ContainsAny(answer, "<>") {
 			// Words around what is expected change nothing about it.
-			if got := Contains("so "+words(answer)+" "+want+" so", expected); got != Correct {
+			if got := Contains("so "+words(answer)+" "+want+" so", expected); got != result.VerdictCorrect {
 				t.Fatalf("%s for an answer with the expected words in it", got)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -103,37 +104,37 @@ var callMarkup = regexp.MustCompile(`<[|/｜]{0,2}(?:\w+:)?(?:tool[_▁]?calls?|
 
 // Judge says what an answer is worth and, where it is not Valid, why: shortly and
 // without a word of the answer.
-func (t *ToolCheck) Judge(a Answer) (verdict Verdict, reason string) {
+func (t *ToolCheck) Judge(a Answer) (verdict result.Verdict, reason string) {
 	if callMarkup.MatchString(a.Text) {
-		return LeakedIntoContent, "the text has the markup of a call"
+		return result.VerdictLeakedIntoContent, "the text has the markup of a call"
 	}
 	if len(a.Calls) == 0 {
 		return t.judgeText(a)
 	}
 	for _, call := range a.Calls {
-		if verdict, reason = t.judgeCall(call); verdict != Valid {
+		if verdict, reason = t.judgeCall(call); verdict != result.VerdictValid {
 			return verdict, reason
 		}
 	}
-	return Valid, ""
+	return result.VerdictValid, ""
 }
 
 // judgeText judges an answer that calls nothing.
-func (t *ToolCheck) judgeText(a Answer) (Verdict, string) {
+func (t *ToolCheck) judgeText(a Answer) (result.Verdict, string) {
 	switch {
 	case t.spoken.MatchString(a.Text):
-		return LeakedIntoContent, "the call is in the text"
+		return result.VerdictLeakedIntoContent, "the call is in the text"
 	case callMarkup.MatchString(a.Reasoning):
-		return LeakedIntoContent, "the call is in the reasoning"
+		return result.VerdictLeakedIntoContent, "the call is in the reasoning"
 	case a.Finish == finishLength:
-		return Truncated, "the answer reached the limit of output tokens before its call"
+		return result.VerdictTruncated, "the answer reached the limit of output tokens before its call"
 	}
-	return NoCall, "the answer calls no function"
+	return result.VerdictNoCall, "the answer calls no function"
 }
 
-func (t *ToolCheck) judgeCall(c Call) (Verdict, string) {
+func (t *ToolCheck) judgeCall(c Call) (result.Verdict, string) {
 	if c.Name != t.name {
-		return WrongTool, "the name of the function is none that was offered"
+		return result.VerdictWrongTool, "the name of the function is none that was offered"
 	}
 	return judgeJSON(t.schema, c.Arguments, "the text of the arguments")
 }
@@ -157,29 +158,29 @@ func NewSchemaCheck(schema json.RawMessage) (*SchemaCheck, error) {
 
 // Judge says what an answer is worth and, where it is not Valid, why: shortly and
 // without a word of the answer.
-func (s *SchemaCheck) Judge(a Answer) (Verdict, string) {
+func (s *SchemaCheck) Judge(a Answer) (result.Verdict, string) {
 	if strings.TrimSpace(a.Text) == "" && a.Finish == finishLength {
-		return Truncated, "the answer reached the limit of output tokens before its JSON"
+		return result.VerdictTruncated, "the answer reached the limit of output tokens before its JSON"
 	}
 	return judgeJSON(s.schema, a.Text, "the answer")
 }
 
 // judgeJSON judges a text that should be JSON of a schema; what names it.
-func judgeJSON(schema *jsonschema.Schema, text, what string) (Verdict, string) {
+func judgeJSON(schema *jsonschema.Schema, text, what string) (result.Verdict, string) {
 	// Numbers as float64: see schemaFault.
 	decoder := json.NewDecoder(strings.NewReader(text))
 	var value any
 	err := decoder.Decode(&value)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return Truncated, what + " ends before its JSON does"
+		return result.VerdictTruncated, what + " ends before its JSON does"
 	}
 	if _, after := decoder.Token(); err != nil || !errors.Is(after, io.EOF) {
-		return BadJSON, what + " is " + notJSON(text)
+		return result.VerdictBadJSON, what + " is " + notJSON(text)
 	}
 	if err := schema.Validate(value); err != nil {
-		return BadSchema, what + " does not meet the JSON schema" + unmet(err)
+		return result.VerdictBadSchema, what + " does not meet the JSON schema" + unmet(err)
 	}
-	return Valid, ""
+	return result.VerdictValid, ""
 }
 
 // notJSON says what a text is that is no JSON.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -33,28 +34,28 @@ func TestBrokenParsers(t *testing.T) {
 	weather := Tool()
 	inCity := api.Tool{Name: "get_weather", Parameters: parameters("city", "string")}
 	probe := func(members ...string) api.Tool { return api.Tool{Name: "probe", Parameters: parameters(members...)} }
-	seen := map[Verdict]bool{}
+	seen := map[result.Verdict]bool{}
 	for _, c := range []struct {
 		file, api string
 		tool      api.Tool
-		want      Verdict
+		want      result.Verdict
 	}{
-		{"vllm_messages_first_token_lost", "anthropic", api.Tool{Name: "execute_bash_code", Parameters: parameters("code", "string")}, BadJSON},
-		{"sglang_glm_bare_token", "", probe("x", "string"), BadJSON},
-		{"vllm_step3_no_arguments", "", inCity, BadJSON},
-		{"vllm_hermes_no_arguments", "", api.Tool{Name: "current_time", Parameters: parameters()}, BadJSON},
-		{"sglang_glm_types", "", probe("get_weather", "integer"), BadSchema},
-		{"vllm_xlam_dropped_arguments", "", api.Tool{Name: "b", Parameters: parameters("x", "integer")}, BadSchema},
-		{"gateway_name_null", "", api.Tool{Name: "list_directory", Parameters: parameters("path", "string")}, WrongTool},
-		{"vllm_internlm2_lost_call", "", inCity, NoCall},
-		{"mlx_serve_lost_call", "", inCity, NoCall},
-		{"sglang_call_as_text", "", api.Tool{Name: "deleteEvent", Parameters: parameters("id", "string")}, LeakedIntoContent},
-		{"vllm_kimi_k2_markers", "", inCity, LeakedIntoContent},
-		{"rapid_mlx_leaked_prefix", "", weather, LeakedIntoContent},
-		{"vllm_deepseek_v4_cut", "", api.Tool{Name: "write_file", Parameters: parameters("path", "string", "content", "string")}, Truncated},
-		{"vllm_hermes_cut_before_call", "", inCity, Truncated},
-		{"sglang_glm_not_closed", "", probe("o", "object"), Truncated},
-		{"vllm_kimi_k2_good", "", weather, Valid},
+		{"vllm_messages_first_token_lost", "anthropic", api.Tool{Name: "execute_bash_code", Parameters: parameters("code", "string")}, result.VerdictBadJSON},
+		{"sglang_glm_bare_token", "", probe("x", "string"), result.VerdictBadJSON},
+		{"vllm_step3_no_arguments", "", inCity, result.VerdictBadJSON},
+		{"vllm_hermes_no_arguments", "", api.Tool{Name: "current_time", Parameters: parameters()}, result.VerdictBadJSON},
+		{"sglang_glm_types", "", probe("get_weather", "integer"), result.VerdictBadSchema},
+		{"vllm_xlam_dropped_arguments", "", api.Tool{Name: "b", Parameters: parameters("x", "integer")}, result.VerdictBadSchema},
+		{"gateway_name_null", "", api.Tool{Name: "list_directory", Parameters: parameters("path", "string")}, result.VerdictWrongTool},
+		{"vllm_internlm2_lost_call", "", inCity, result.VerdictNoCall},
+		{"mlx_serve_lost_call", "", inCity, result.VerdictNoCall},
+		{"sglang_call_as_text", "", api.Tool{Name: "deleteEvent", Parameters: parameters("id", "string")}, result.VerdictLeakedIntoContent},
+		{"vllm_kimi_k2_markers", "", inCity, result.VerdictLeakedIntoContent},
+		{"rapid_mlx_leaked_prefix", "", weather, result.VerdictLeakedIntoContent},
+		{"vllm_deepseek_v4_cut", "", api.Tool{Name: "write_file", Parameters: parameters("path", "string", "content", "string")}, result.VerdictTruncated},
+		{"vllm_hermes_cut_before_call", "", inCity, result.VerdictTruncated},
+		{"sglang_glm_not_closed", "", probe("o", "object"), result.VerdictTruncated},
+		{"vllm_kimi_k2_good", "", weather, result.VerdictValid},
 	} {
 		if c.api == "" {
 			c.api = "openai-chat"
@@ -70,13 +71,13 @@ func TestBrokenParsers(t *testing.T) {
 		for pieces, r := range map[string]io.Reader{
 			"1 byte": iotest.OneByteReader(bytes.NewReader(body)), "64 KiB": bytes.NewReader(body),
 		} {
-			if got, reason := check.Judge(answerIn(t, c.api, r)); got != c.want || (reason == "") != (got == Valid) {
+			if got, reason := check.Judge(answerIn(t, c.api, r)); got != c.want || (reason == "") != (got == result.VerdictValid) {
 				t.Errorf("%s in pieces of %s: %s (%s), want %s", c.file, pieces, got, reason, c.want)
 			}
 		}
 		seen[c.want] = true
 	}
-	for _, v := range ToolCallVerdicts() {
+	for _, v := range result.ToolCallVerdicts() {
 		if !seen[v] {
 			t.Errorf("no reply is %s", v)
 		}
@@ -124,49 +125,49 @@ func TestToolCheck(t *testing.T) {
 	call := func(arguments string) Answer {
 		return Answer{Calls: []Call{{"get_weather", arguments}}, Finish: "tool_calls"}
 	}
-	f := func(what string, a Answer, want Verdict) {
+	f := func(what string, a Answer, want result.Verdict) {
 		t.Helper()
 		if got, reason := check.Judge(a); got != want {
 			t.Errorf("%s: %s (%s), want %s", what, got, reason, want)
 		}
 	}
-	f("a good call", call(good), Valid)
-	f("white space around", call("\n "+good+" \n"), Valid)
-	f("another argument, which the schema does not forbid", call(`{"city": "Paris", "unit": "celsius", "days": 1}`), Valid)
-	f("text beside the call", Answer{Text: "I will look that up.", Calls: call(good).Calls}, Valid)
-	f("a finish reason that is not that of calls", Answer{Calls: call(good).Calls, Finish: "stop"}, Valid)
-	f("a whole call at the limit", Answer{Calls: call(good).Calls, Finish: "length"}, Valid)
-	f("two calls", Answer{Calls: []Call{{"get_weather", good}, {"get_weather", good}}}, Valid)
-	f("the second of two calls", Answer{Calls: []Call{{"get_weather", good}, {"get_weather", "{"}}}, Truncated)
-	f("an unknown unit", call(`{"city": "Paris", "unit": "kelvin"}`), BadSchema)
-	f("a number for a city", call(`{"city": 75, "unit": "celsius"}`), BadSchema)
-	f("no unit", call(`{"city": "Paris"}`), BadSchema)
-	f("arguments twice encoded", call(`"{\"city\": \"Paris\", \"unit\": \"celsius\"}"`), BadSchema)
-	f("an empty object", call(`{}`), BadSchema)
-	f("null", call(`null`), BadSchema)
-	f("no arguments", call(""), BadJSON)
-	f("arguments twice", call(good+good), BadJSON)
-	f("single quotes", call(`{'city': 'Paris', 'unit': 'celsius'}`), BadJSON)
-	f("a number past all bounds", call(`{"city": "Paris", "unit": "celsius", "days": 1e999999}`), BadJSON)
-	f("cut in a word", call(`{"city": "Par`), Truncated)
-	f("cut before the last brace", call(`{"city": "Paris", "unit": "celsius"`), Truncated)
-	f("a prefix", Answer{Calls: []Call{{"functions.get_weather:0", good}}}, WrongTool)
-	f("no name", Answer{Calls: []Call{{"", good}}}, WrongTool)
-	f("text", Answer{Text: "It is 18 degrees in Paris.", Finish: "stop"}, NoCall)
-	f("nothing", Answer{Finish: "stop"}, NoCall)
-	f("nothing at the limit", Answer{Finish: "length"}, Truncated)
-	f("thoughts up to the limit", Answer{Reasoning: "The user wants to know", Finish: "length"}, Truncated)
-	f("thoughts of a call", Answer{Reasoning: "I should call get_weather with city Paris.", Finish: "stop"}, NoCall)
-	f("a call in the thoughts", Answer{Reasoning: "<tool_call>\n{\"name\": \"get_weather\"}", Finish: "stop"}, LeakedIntoContent)
-	f("the function is only named", Answer{Text: "I would use get_weather to find out."}, NoCall)
-	f("a pythonic call", Answer{Text: `[get_weather(city="Paris", unit="celsius")]`}, LeakedIntoContent)
-	f("a code block", Answer{Text: "```json\n{\"name\": \"get_weather\", \"arguments\": {}}\n```"}, LeakedIntoContent)
+	f("a good call", call(good), result.VerdictValid)
+	f("white space around", call("\n "+good+" \n"), result.VerdictValid)
+	f("another argument, which the schema does not forbid", call(`{"city": "Paris", "unit": "celsius", "days": 1}`), result.VerdictValid)
+	f("text beside the call", Answer{Text: "I will look that up.", Calls: call(good).Calls}, result.VerdictValid)
+	f("a finish reason that is not that of calls", Answer{Calls: call(good).Calls, Finish: "stop"}, result.VerdictValid)
+	f("a whole call at the limit", Answer{Calls: call(good).Calls, Finish: "length"}, result.VerdictValid)
+	f("two calls", Answer{Calls: []Call{{"get_weather", good}, {"get_weather", good}}}, result.VerdictValid)
+	f("the second of two calls", Answer{Calls: []Call{{"get_weather", good}, {"get_weather", "{"}}}, result.VerdictTruncated)
+	f("an unknown unit", call(`{"city": "Paris", "unit": "kelvin"}`), result.VerdictBadSchema)
+	f("a number for a city", call(`{"city": 75, "unit": "celsius"}`), result.VerdictBadSchema)
+	f("no unit", call(`{"city": "Paris"}`), result.VerdictBadSchema)
+	f("arguments twice encoded", call(`"{\"city\": \"Paris\", \"unit\": \"celsius\"}"`), result.VerdictBadSchema)
+	f("an empty object", call(`{}`), result.VerdictBadSchema)
+	f("null", call(`null`), result.VerdictBadSchema)
+	f("no arguments", call(""), result.VerdictBadJSON)
+	f("arguments twice", call(good+good), result.VerdictBadJSON)
+	f("single quotes", call(`{'city': 'Paris', 'unit': 'celsius'}`), result.VerdictBadJSON)
+	f("a number past all bounds", call(`{"city": "Paris", "unit": "celsius", "days": 1e999999}`), result.VerdictBadJSON)
+	f("cut in a word", call(`{"city": "Par`), result.VerdictTruncated)
+	f("cut before the last brace", call(`{"city": "Paris", "unit": "celsius"`), result.VerdictTruncated)
+	f("a prefix", Answer{Calls: []Call{{"functions.get_weather:0", good}}}, result.VerdictWrongTool)
+	f("no name", Answer{Calls: []Call{{"", good}}}, result.VerdictWrongTool)
+	f("text", Answer{Text: "It is 18 degrees in Paris.", Finish: "stop"}, result.VerdictNoCall)
+	f("nothing", Answer{Finish: "stop"}, result.VerdictNoCall)
+	f("nothing at the limit", Answer{Finish: "length"}, result.VerdictTruncated)
+	f("thoughts up to the limit", Answer{Reasoning: "The user wants to know", Finish: "length"}, result.VerdictTruncated)
+	f("thoughts of a call", Answer{Reasoning: "I should call get_weather with city Paris.", Finish: "stop"}, result.VerdictNoCall)
+	f("a call in the thoughts", Answer{Reasoning: "<tool_call>\n{\"name\": \"get_weather\"}", Finish: "stop"}, result.VerdictLeakedIntoContent)
+	f("the function is only named", Answer{Text: "I would use get_weather to find out."}, result.VerdictNoCall)
+	f("a pythonic call", Answer{Text: `[get_weather(city="Paris", unit="celsius")]`}, result.VerdictLeakedIntoContent)
+	f("a code block", Answer{Text: "```json\n{\"name\": \"get_weather\", \"arguments\": {}}\n```"}, result.VerdictLeakedIntoContent)
 	for _, markup := range []string{
 		"<tool_call>", "</tool_call>", "<|tool_call>", "<|tool_calls_section_begin|>", "<|tool▁calls▁begin|>", "<｜tool▁calls▁begin｜>",
 		"<function=get_weather>", "<function", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>", "<|action_start|>", "<minimax:tool_call>",
 		"<arg_key>city</arg_key>", `<invoke name="x">`, "<|channel|>commentary", "<｜DSML｜function_calls>",
 	} {
-		f(markup+" beside a good call", Answer{Text: markup, Calls: call(good).Calls}, LeakedIntoContent)
+		f(markup+" beside a good call", Answer{Text: markup, Calls: call(good).Calls}, result.VerdictLeakedIntoContent)
 	}
 }
 
@@ -202,25 +203,25 @@ func TestSchemaCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := func(text, finish string, want Verdict) {
+	f := func(text, finish string, want result.Verdict) {
 		t.Helper()
 		if got, reason := check.Judge(Answer{Text: text, Finish: finish}); got != want {
 			t.Errorf("%s: %s (%s), want %s", text, got, reason, want)
 		}
 	}
 	const good = `{"title": "Emma", "author": "Jane Austen", "year": 1815, "language": "en"}`
-	f(good, "stop", Valid)
-	f(good, "length", Valid)
-	f(strings.Replace(good, "1815", `"1815"`, 1), "stop", BadSchema)
-	f(strings.Replace(good, "}", `, "pages": 474}`, 1), "stop", BadSchema)
-	f(`[`+good+`]`, "stop", BadSchema)
-	f("Sure: "+good, "stop", BadJSON)
-	f("```json\n"+good+"\n```", "stop", BadJSON)
-	f(good+" Is that all?", "stop", BadJSON)
-	f("I cannot answer in JSON.", "stop", BadJSON)
-	f("  ", "stop", BadJSON)
-	f("  ", "length", Truncated)
-	f(good[:40], "length", Truncated)
-	f(good[:40], "stop", Truncated)
-	f("{\n\n\n\n\n", "length", Truncated)
+	f(good, "stop", result.VerdictValid)
+	f(good, "length", result.VerdictValid)
+	f(strings.Replace(good, "1815", `"1815"`, 1), "stop", result.VerdictBadSchema)
+	f(strings.Replace(good, "}", `, "pages": 474}`, 1), "stop", result.VerdictBadSchema)
+	f(`[`+good+`]`, "stop", result.VerdictBadSchema)
+	f("Sure: "+good, "stop", result.VerdictBadJSON)
+	f("```json\n"+good+"\n```", "stop", result.VerdictBadJSON)
+	f(good+" Is that all?", "stop", result.VerdictBadJSON)
+	f("I cannot answer in JSON.", "stop", result.VerdictBadJSON)
+	f("  ", "stop", result.VerdictBadJSON)
+	f("  ", "length", result.VerdictTruncated)
+	f(good[:40], "length", result.VerdictTruncated)
+	f(good[:40], "stop", result.VerdictTruncated)
+	f("{\n\n\n\n\n", "length", result.VerdictTruncated)
 }

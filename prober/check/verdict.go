@@ -10,62 +10,6 @@ import (
 	"unicode"
 )
 
-// Verdict is what an answer came to. The set is closed: it is a label value.
-type Verdict string
-
-// The verdicts.
-const (
-	// Correct is an answer that is as expected.
-	Correct Verdict = "correct"
-	// Wrong is an answer in the right form that says something else.
-	Wrong Verdict = "wrong"
-	// WrongFormat is an answer in another form, length or language than
-	// expected, or that ended for another reason.
-	WrongFormat Verdict = "wrong_format"
-	// Refused is an answer that declines to answer.
-	Refused Verdict = "refused"
-	// Repetition is an answer that runs in a loop.
-	Repetition Verdict = "repetition"
-
-	// Valid is a call of the function that was asked for, or an answer in JSON, that
-	// meets the schema.
-	Valid Verdict = "valid"
-	// BadJSON is a call whose arguments are not JSON, or an answer that is not.
-	BadJSON Verdict = "bad_json"
-	// BadSchema is JSON that does not meet the schema.
-	BadSchema Verdict = "bad_schema"
-	// WrongTool is a call of a function by a name that was not offered.
-	WrongTool Verdict = "wrong_tool"
-	// NoCall is an answer without a call.
-	NoCall Verdict = "no_call"
-	// LeakedIntoContent is a call, or its markup, in the text of the answer.
-	LeakedIntoContent Verdict = "leaked_into_content"
-	// Truncated is a call whose arguments end before their JSON does, or an answer
-	// that does, whatever the finish reason; or one that reached the limit of output
-	// tokens before either began.
-	Truncated Verdict = "truncated"
-)
-
-// Verdicts lists the closed set.
-func Verdicts() []Verdict {
-	return append(AnswerVerdicts(), ToolCallVerdicts()...)
-}
-
-// AnswerVerdicts lists the verdicts on answers to questions and to prompts with an
-// expected answer.
-func AnswerVerdicts() []Verdict { return []Verdict{Correct, Wrong, WrongFormat, Refused, Repetition} }
-
-// ToolCallVerdicts lists the verdicts on calls of functions.
-func ToolCallVerdicts() []Verdict {
-	return []Verdict{Valid, BadJSON, BadSchema, WrongTool, NoCall, LeakedIntoContent, Truncated}
-}
-
-// StructuredVerdicts lists the verdicts on answers that are to be JSON of a schema.
-func StructuredVerdicts() []Verdict { return []Verdict{Valid, BadJSON, BadSchema, Truncated} }
-
-// IsRight reports whether the answer is as it should be.
-func (v Verdict) IsRight() bool { return v == Correct || v == Valid }
-
 // Hash identifies a text: the first 16 hex digits of the SHA-256 over its bytes.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -13,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/status"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
 
@@ -222,11 +221,11 @@ func TestTilesFollowTheTab(t *testing.T) {
 		case s.Module == "pairs":
 			s.History.TTFT[last] = new(0.03)
 		case s.Module == "lengths":
-			for i, v := range []check.Verdict{check.LeakedIntoContent, check.Valid, check.NoCall, check.LeakedIntoContent} {
+			for i, v := range []result.Verdict{result.VerdictLeakedIntoContent, result.VerdictValid, result.VerdictNoCall, result.VerdictLeakedIntoContent} {
 				s.Probes[i].Answer = &result.Answer{Verdict: v}
 			}
 		case s.Module == "interactive":
-			s.Probes[0].Answer, s.Probes[1].Answer, s.Probes[2].Answer = &result.Answer{Verdict: check.Correct}, &result.Answer{Verdict: check.Correct}, &result.Answer{Verdict: check.Wrong}
+			s.Probes[0].Answer, s.Probes[1].Answer, s.Probes[2].Answer = &result.Answer{Verdict: result.VerdictCorrect}, &result.Answer{Verdict: result.VerdictCorrect}, &result.Answer{Verdict: result.VerdictWrong}
 			s.Probes[0].Cost = new(0.00025)
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
 
@@ -234,7 +233,7 @@ func hostile() *status.Detail {
 		s.History.Outcome[len(s.History.Outcome)-1] = result.Outcome(evil)
 		s.Probes = []*result.Document{{
 			Outcome: result.Outcome(evil), Error: evil, Advice: evil, TraceID: evil, Model: evil, Finish: evil, Clock: result.Clock(evil),
-			Answer: &result.Answer{Text: evil, Verdict: check.Verdict(evil)}, Server: map[string]*float64{evil: new(1.0)},
+			Answer: &result.Answer{Text: evil, Verdict: result.Verdict(evil)}, Server: map[string]*float64{evil: new(1.0)},
 			Phases: map[string]*float64{evil: new(1.0), "dns": new(1.0)},
 		}}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // The latencies of a healthy endpoint spread log-normally around these medians.
@@ -217,9 +216,9 @@ func (r runner) check(res *result.Result, f fault) {
 	if f.wrong > 0 {
 		share = f.wrong
 	}
-	res.Answer.Verdict = check.Correct
+	res.Answer.Verdict = result.VerdictCorrect
 	if r.random.Float64() < share {
-		res.Answer.Verdict = check.Wrong
+		res.Answer.Verdict = result.VerdictWrong
 	}
 }
 
