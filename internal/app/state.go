@@ -60,7 +60,7 @@ func (d *daemon) openState() {
 	if d.stateDir == "" || d.probing == nil {
 		return
 	}
-	d.state = store.Open(store.Options{Dir: d.stateDir, Logger: d.env.logger, Now: time.Now, Files: []store.File{
+	d.state = store.Open(store.Options{Dir: d.stateDir, Logger: d.env.logger, Now: time.Now, Parts: []store.Part{
 		{Name: "budgets", Every: budgetInterval, Revision: d.fleet.BudgetsRevision, Save: d.fleet.SaveBudgets, Load: d.fleet.RestoreBudgets},
 		{Name: "mutes", Every: muteInterval, Revision: d.health.MutesRevision, Save: d.health.SaveMutes, Load: d.health.RestoreMutes},
 		{Name: "states", Every: historyInterval, Revision: d.health.Revision, Save: d.health.Save, Load: d.health.Restore},

@@ -76,7 +76,7 @@ func BenchmarkState(b *testing.B) {
 	board, _, all := boardOf(endpoints, clock)
 	fill(all, &now)
 	open := func(dir string, board *status.Board, saved chan<- time.Time) *store.Store {
-		return store.Open(store.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Files: []store.File{{
+		return store.Open(store.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Parts: []store.Part{{
 			Name: "history", Every: time.Millisecond, Revision: board.Revision, Load: board.Restore,
 			Save: func(put func(any) error) error {
 				defer func() { saved <- time.Now() }()

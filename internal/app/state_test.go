@@ -160,10 +160,10 @@ func TestStateThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// savedTokens returns what the file of the budgets in a directory has for an endpoint.
-func savedTokens(t *testing.T, dir, endpoint string) (sum float64) {
+// savedTokens returns what the latest save of the budgets in a directory has for an endpoint.
+func savedTokens(t *testing.T, dir, endpoint string) (saved float64) {
 	t.Helper()
-	file, err := os.Open(filepath.Join(dir, "budgets.jsonl.zst"))
+	file, err := os.Open(filepath.Join(dir, "state.jsonl.zst"))
 	if err != nil {
 		return 0
 	}
@@ -173,13 +173,20 @@ func savedTokens(t *testing.T, dir, endpoint string) (sum float64) {
 		t.Fatal(err)
 	}
 	defer text.Close()
+	sum := 0.0
 	for lines := bufio.NewScanner(text); lines.Scan(); {
 		var record struct {
+			Format, Part string
+			End          bool
 			Of, Endpoint string
 			Tokens       [][2]float64
 		}
-		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
-			t.Fatal(err)
+		_ = json.Unmarshal(lines.Bytes(), &record) // records of other parts have other types
+		switch {
+		case record.Format != "" && record.End && record.Part == "budgets":
+			saved = sum
+		case record.Format != "":
+			sum = 0
 		}
 		if record.Of == "endpoint" && record.Endpoint == endpoint {
 			for _, step := range record.Tokens {
@@ -187,7 +194,7 @@ func savedTokens(t *testing.T, dir, endpoint string) (sum float64) {
 			}
 		}
 	}
-	return sum
+	return saved
 }
 
 // A process that is killed again and again has one budget, not one for each time.

@@ -16,72 +16,111 @@ import (
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 )
 
-// format and version are in the first line of a file. The version changes where an
-// older program would misread a file; unknown fields alone are no reason.
+// format and version are in the header of a section. The version changes where an
+// older program would misread it; unknown fields alone are no reason.
 const (
 	format  = "inference_exporter state"
-	version = 1
+	version = 2
 )
 
 // Bounds of a file, for who writes it and who reads it.
 const (
 	maxFileBytes   = 256 << 20 // on disk
-	maxBytes       = 1 << 30   // decompressed
+	maxBytes       = 2 << 30   // decompressed
+	maxSaveBytes   = maxBytes / 4
 	maxRecordBytes = 1 << 20
 	windowBytes    = 1 << 20 // that compression looks back
+	// leastWorn is how many bytes are appended to a small file before it is written anew.
+	leastWorn = 1 << 20
 )
 
-// header is the first line of a file.
+// header is the first line of a section and, with End, the last one: in a frame of its own,
+// which is read only where the one before has its checksum.
 type header struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
-	// Saved is when the file was written.
-	Saved time.Time `json:"saved"`
+	// Part is the name of the part.
+	Part string `json:"part"`
+	// Saved is when the section was written.
+	Saved time.Time `json:"saved,omitzero"`
+	End   bool      `json:"end,omitempty"`
 }
 
-// errTooLarge is of a file that would be, or is, larger than maxBytes.
-var errTooLarge = fmt.Errorf("more than %d bytes", maxBytes)
+// headerPrefix begins a header, and no record.
+var headerPrefix = []byte(`{"format":"` + format + `"`)
 
-// check reads a file to its end, which compares the checksum, and returns its
-// header. Nothing of a file may be used before.
-func check(file []byte) (header, error) {
-	var h header
-	lines, done, err := newLines(file)
-	if err != nil {
-		return h, err
-	}
-	defer done()
-	if !lines.Scan() {
-		return h, cause(lines, io.ErrUnexpectedEOF)
-	}
-	if err := json.Unmarshal(lines.Bytes(), &h); err != nil || h.Format != format {
-		return h, errors.New("not a file of the exporter's state")
-	}
-	if h.Version != version {
-		return h, fmt.Errorf("version %d, and this program reads version %d", h.Version, version)
-	}
-	for lines.Scan() {
-	}
-	return h, cause(lines, nil)
+// errTooLarge is of a file that would be, or is, too large.
+var errTooLarge = errors.New("too large")
+
+// sections are the latest whole sections of a file, by part.
+type sections map[string]section
+
+// section is a section of a file.
+type section struct {
+	header
+	index int // among those of the file
 }
 
-// records hands each record of a checked file to load, and returns how many load
-// accepted and rejected.
-func records(file []byte, load func(record []byte) error) (accepted, rejected int, err error) {
+// check reads a file to its end and compares the checksums. It returns the sections before
+// the first error. Nothing of a file may be used before.
+func check(file []byte) (sections, error) {
 	lines, done, err := newLines(file)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	defer done()
-	lines.Scan() // the header
-	for lines.Scan() {
-		if load(lines.Bytes()) != nil {
-			rejected++
+	whole := sections{}
+	var current section
+	open := false // current has not ended
+	for next := 0; lines.Scan(); {
+		if open && !bytes.HasPrefix(lines.Bytes(), headerPrefix) {
 			continue
 		}
-		accepted++
+		var h header
+		switch err := json.Unmarshal(lines.Bytes(), &h); {
+		case err != nil || h.Format != format || h.End != open || open && h.Part != current.Part:
+			return whole, errors.New("not a file of the exporter's state")
+		case h.Version != version:
+			return whole, fmt.Errorf("version %d, and this program reads version %d", h.Version, version)
+		case h.End:
+			whole[current.Part] = current
+		default:
+			current = section{h, next}
+			next++
+		}
+		open = !h.End
 	}
-	return accepted, rejected, cause(lines, nil)
+	if err := lines.Err(); err != nil {
+		return whole, err
+	}
+	if open || len(whole) == 0 {
+		return whole, io.ErrUnexpectedEOF
+	}
+	return whole, nil
+}
+
+// records hands each record of whole sections of a file to the load of its section, by
+// index.
+func records(file []byte, loads map[int]func(record []byte)) error {
+	lines, done, err := newLines(file)
+	if err != nil {
+		return err
+	}
+	defer done()
+	headers := 0 // so far, those of ends included
+	for left := len(loads); left > 0 && lines.Scan(); {
+		load := loads[headers/2]
+		switch isHeader := bytes.HasPrefix(lines.Bytes(), headerPrefix); {
+		case !isHeader && load != nil:
+			load(lines.Bytes())
+		case isHeader:
+			headers++
+			if load != nil && headers%2 == 0 {
+				left--
+			}
+		}
+	}
+	return lines.Err()
 }
 
 // newLines returns the lines of a compressed file; done is to be called in the end.
@@ -94,14 +133,6 @@ func newLines(file []byte) (lines *bufio.Scanner, done func(), err error) {
 	lines = bufio.NewScanner(&limited{d, maxBytes})
 	lines.Buffer(nil, maxRecordBytes)
 	return lines, d.Close, nil
-}
-
-// cause returns the error that ended the lines, or otherwise where there is none.
-func cause(lines *bufio.Scanner, otherwise error) error {
-	if err := lines.Err(); err != nil {
-		return err
-	}
-	return otherwise
 }
 
 // limited is a reader that fails after so many bytes.
@@ -133,15 +164,85 @@ func create(name string) (file, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// replace writes a file beside the one of that name and puts it in its place once it
+// extend opens a file to write at its end. A link is not followed.
+func extend(name string) (file, error) {
+	if info, err := os.Lstat(name); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	return os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600)
+}
+
+// extent is what this process wrote of the file.
+type extent struct {
+	end      int64 // of the file; 0 while nothing was written that can be extended
+	whole    int64 // bytes when the file was last written anew, not compressed
+	appended int64 // bytes since then, not compressed
+}
+
+// isWorn reports whether the file is to be written anew.
+func (w *extent) isWorn() bool { return w.end == 0 || w.appended > max(w.whole, leastWorn) }
+
+// replace writes all parts to a file beside the old one and puts it in its place once it
 // is on disk, so that there is a whole file at any moment.
-func (s *Store) replace(name string, p *pace, save func(put func(record any) error) error) error {
+func (s *Store) replace(p *pace) error {
+	name := s.path()
 	temporary := name + ".tmp"
+	s.file.end = 0
 	f, err := s.create(temporary)
 	if err != nil {
 		return err
 	}
-	err = s.write(f, p, save)
+	n, err := s.finish(f, s.parts, p)
+	if err == nil {
+		err = fileutil.Rename(temporary, name)
+	}
+	if err != nil {
+		_ = os.Remove(temporary)
+		return err
+	}
+	s.file = extent{end: sizeOf(name), whole: n}
+	return nil
+}
+
+// append writes parts at the end of the file. After an error, what was begun is cut off;
+// where that fails, or the file is no longer the one that was written, it is written anew
+// the next time.
+func (s *Store) append(parts []*part, p *pace) error {
+	name := s.path()
+	end := s.file.end
+	s.file.end = 0
+	if sizeOf(name) != end {
+		return s.replace(p)
+	}
+	f, err := s.extend(name)
+	if err != nil {
+		return err
+	}
+	n, err := s.finish(f, parts, p)
+	if err != nil {
+		if os.Truncate(name, end) == nil {
+			s.file.end = end
+		}
+		return err
+	}
+	s.file.end, s.file.appended = sizeOf(name), s.file.appended+n
+	return nil
+}
+
+// finish writes parts to a file, has it on disk, and closes it. It returns how many bytes
+// that are before compression. Only then are the parts saved.
+func (s *Store) finish(f file, parts []*part, p *pace) (n int64, err error) {
+	revisions := make([]uint64, len(parts))
+	for i, of := range parts {
+		revisions[i] = of.Revision()
+		before := p.work()
+		if err = s.write(f, of, &n, p); err != nil {
+			break
+		}
+		of.next = s.now().Add(max(of.Every, maxShare*(p.work()-before)))
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -149,22 +250,21 @@ func (s *Store) replace(name string, p *pace, save func(put func(record any) err
 		err = closed
 	}
 	if err == nil {
-		err = fileutil.Rename(temporary, name)
+		for i, of := range parts {
+			of.saved, of.revision = true, revisions[i]
+		}
 	}
-	if err != nil {
-		_ = os.Remove(temporary)
-	}
-	return err
+	return n, err
 }
 
-// write writes the header and the records, compressed and with a checksum.
-func (s *Store) write(f io.Writer, p *pace, save func(put func(record any) error) error) error {
+// write writes a part as a section, compressed and with a checksum, and adds its bytes to n.
+func (s *Store) write(f io.Writer, of *part, n *int64, p *pace) error {
 	compressed, err := zstd.NewWriter(f,
 		zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(windowBytes), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return err
 	}
-	counted := &counter{Writer: compressed}
+	counted := &counter{Writer: compressed, n: *n}
 	lines := json.NewEncoder(counted)
 	lines.SetEscapeHTML(false)
 	put := func(record any) error {
@@ -172,17 +272,22 @@ func (s *Store) write(f io.Writer, p *pace, save func(put func(record any) error
 		if err := lines.Encode(record); err != nil {
 			return err
 		}
-		if counted.n-before > maxRecordBytes || counted.n > maxBytes {
+		if counted.n-before > maxRecordBytes || counted.n > maxSaveBytes {
 			return errTooLarge
 		}
 		return p.rest(counted.n)
 	}
-	if err = put(header{format, version, s.now()}); err == nil {
-		err = save(put)
+	if err = put(header{Format: format, Version: version, Part: of.Name, Saved: s.now()}); err == nil {
+		err = of.Save(put)
 	}
 	if closed := compressed.Close(); err == nil {
 		err = closed
 	}
+	if err == nil {
+		compressed.Reset(f)
+		err = errors.Join(put(header{Format: format, Version: version, Part: of.Name, End: true}), compressed.Close())
+	}
+	*n = counted.n
 	return err
 }
 
@@ -246,5 +351,5 @@ func (p *pace) rest(written int64) error {
 // work returns how long the save was busy.
 func (p *pace) work() time.Duration { return p.busy + max(0, p.now().Sub(p.began)) }
 
-// path returns the name of a file in the directory.
-func (s *Store) path(name string) string { return filepath.Join(s.dir, name+".jsonl.zst") }
+// path returns the name of the file.
+func (s *Store) path() string { return filepath.Join(s.dir, "state.jsonl.zst") }

@@ -33,7 +33,7 @@ const (
 func saveForever(dir string) {
 	st, _ := open(dir)
 	for n := 1; ; n++ {
-		f := st.files[0]
+		f := st.parts[0]
 		f.Revision = func() uint64 { return uint64(n) }
 		f.Save = func(put func(any) error) error {
 			for i := range generation {
@@ -46,7 +46,7 @@ func saveForever(dir string) {
 			}
 			return nil
 		}
-		st.save(f, newPace(context.Background(), true, time.Now))
+		st.save(st.parts, newPace(context.Background(), true, time.Now))
 	}
 }
 

@@ -2,12 +2,14 @@
 // files, not what is in them: who owns a state gives it as records and takes the
 // records back.
 //
-// A file is a snapshot: a line of JSON for each record, compressed by zstd with its
-// checksum, written beside the file before and put in its place. An embedded
-// database would write less where little changes, but nearly all of the state
-// changes with every round of probes, nothing is looked up in it, and losing what is newer than
-// the latest snapshot is harmless. A snapshot has no log to replay, no compaction
-// and no page to repair: it is whole or it is not there. zstdcat shows it.
+// The state is one file of sections, each a part of the state: a header and a line of JSON
+// for each record, compressed by zstd with its checksum. A save appends a section for
+// each part that has changed, which takes the place of the ones before; once they are
+// half of the file, it is written anew beside the old one, and put in its place. An
+// embedded database would write less where little changes, but nearly all of the state
+// changes with every round of probes, nothing is looked up in it, and losing what is
+// newer than the latest save is harmless. A section is whole or it does not count, and
+// there is nothing to repair. zstdcat shows the file.
 //
 // The state is worth less than the exporter: nothing here stops it from starting,
 // and no probe and no scrape waits for a file.
@@ -20,6 +22,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -32,14 +35,14 @@ import (
 const (
 	// patience is how long a directory that hangs is waited for at the start.
 	patience = 3 * time.Second
-	// maxShare is how many times as long as the work of a save is the time to the
-	// next one, at least: saves take at most a hundredth of a processor.
+	// maxShare is how many times as long as the work of saving a part is the time to
+	// the next one, at least: each takes at most a hundredth of a processor.
 	maxShare = 100
 )
 
-// File is a part of the state with a file of its own.
-type File struct {
-	// Name is that of the file, without its suffix.
+// Part is a part of the state.
+type Part struct {
+	// Name identifies the part in the file.
 	Name string
 	// Every is how often it is saved, at most.
 	Every time.Duration
@@ -56,44 +59,48 @@ type File struct {
 type Options struct {
 	// Dir is the directory, which is made where it does not exist.
 	Dir    string
-	Files  []File
+	Parts  []Part
 	Logger *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Store keeps the files of one directory, which no other process may use meanwhile.
+// Store keeps the state in one directory, which no other process may use meanwhile.
 type Store struct {
 	dir    string
 	logger *slog.Logger
 	now    func() time.Time
-	create func(name string) (file, error)
+	create func(name string) (file, error) // a new file
+	extend func(name string) (file, error) // one that is there, to be written at its end
 	lock   fileutil.Releaser
 	loaded time.Time // when what was loaded had been saved
-	files  []*kept
+	parts  []*part
+	saving chan struct{} // holds a value while the file is written
+	file   extent        // under saving
+	failed bool          // the latest save, under saving
 
 	mu    sync.Mutex
 	stats Stats
 }
 
-// kept is a file of a store.
-type kept struct {
-	File
-	saving   chan struct{} // holds a value while the file is being saved
-	revision uint64        // that was saved
-	saved    bool          // ever, by this process
-	failing  bool          // the latest save failed
-
-	size int64     // under the lock of the store, as is
-	at   time.Time // when it was last known to be up to date
+// part is a part of a store, used under Store.saving.
+type part struct {
+	Part
+	revision uint64    // that was saved
+	saved    bool      // ever, by this process
+	next     time.Time // when it is due
+	at       time.Time // when it was last known to be up to date
 }
+
+// changed reports whether there is something new to save.
+func (p *part) changed() bool { return !p.saved || p.Revision() != p.revision }
 
 // Stats are about the saves of a Store.
 type Stats struct {
-	// At is when all files were last known to be up to date; the zero time while one
+	// At is when all parts were last known to be up to date; the zero time while one
 	// of them never was.
 	At time.Time
-	// Bytes is the size of all files.
+	// Bytes is the size of the file.
 	Bytes int64
 	// Failures counts the saves that failed.
 	Failures uint64
@@ -103,46 +110,36 @@ type Stats struct {
 // logged: without a directory it returns nil, and a file that cannot be used is
 // moved aside and replaced.
 func Open(o Options) *Store {
-	s := &Store{dir: o.Dir, logger: o.Logger.With("dir", o.Dir), now: o.Now, create: create}
-	for _, f := range o.Files {
-		s.files = append(s.files, &kept{File: f, saving: make(chan struct{}, 1)})
+	s := &Store{dir: o.Dir, logger: o.Logger.With("dir", o.Dir), now: o.Now, create: create, extend: extend, saving: make(chan struct{}, 1)}
+	for _, p := range o.Parts {
+		s.parts = append(s.parts, &part{Part: p})
 	}
-	contents, err := s.open()
+	data, err := s.open()
+	if err == nil || s.lock != nil {
+		err = s.load(data, err)
+	}
 	if err != nil {
 		s.logger.Warn("no state is kept over restarts", "err", err)
-		return nil
-	}
-	for i, f := range s.files {
-		if err := s.load(f, contents[i]); err != nil {
-			s.logger.Warn("no state is kept over restarts", "err", err)
+		if s.lock != nil {
 			s.Release()
-			return nil
 		}
+		return nil
 	}
 	return s
 }
 
-// content is what was read of a file.
-type content struct {
-	data []byte
-	err  error
-}
-
-// open locks the directory and reads the files, within patience.
-func (s *Store) open() ([]content, error) {
+// open locks the directory and reads the file, within patience.
+func (s *Store) open() ([]byte, error) {
 	type opened struct {
-		lock     fileutil.Releaser
-		contents []content
-		err      error
+		lock fileutil.Releaser
+		data []byte
+		err  error
 	}
 	done := make(chan opened, 1)
 	go func() {
 		var o opened
 		if o.lock, o.err = lock(s.dir); o.err == nil {
-			for _, f := range s.files {
-				data, err := foreign.ReadFile(s.path(f.Name), maxFileBytes)
-				o.contents = append(o.contents, content{data, err})
-			}
+			o.data, o.err = foreign.ReadFile(s.path(), maxFileBytes)
 		}
 		done <- o
 	}()
@@ -151,7 +148,7 @@ func (s *Store) open() ([]content, error) {
 	select {
 	case o := <-done:
 		s.lock = o.lock
-		return o.contents, o.err
+		return o.data, o.err
 	case <-late.C:
 		return nil, fmt.Errorf("the directory did not answer within %s", patience)
 	}
@@ -173,33 +170,50 @@ func lock(dir string) (fileutil.Releaser, error) {
 	return l, err
 }
 
-// load hands over the records of a file. It returns an error where the file can
-// neither be used nor moved aside.
-func (s *Store) load(f *kept, c content) error {
-	if errors.Is(c.err, os.ErrNotExist) {
+// load hands over the records of the file, or of its beginning that is whole. It returns an
+// error where the file can neither be used nor moved aside.
+func (s *Store) load(data []byte, err error) error {
+	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	name := s.path(f.Name)
-	h, err := header{}, c.err
+	var known sections
 	if err == nil {
-		h, err = check(c.data)
+		known, err = check(data)
 	}
-	if err != nil {
+	name := s.path()
+	switch {
+	case err != nil && len(known) == 0:
 		if moved := os.Rename(name, name+".bad"); moved != nil {
-			return fmt.Errorf("a file cannot be read (%w) nor moved aside: %w", err, moved)
+			return fmt.Errorf("the file cannot be read (%w) nor moved aside: %w", err, moved)
 		}
-		s.logger.Warn("a file of the state cannot be used, and is not: it was moved aside", "file", name+".bad", "err", err)
+		s.logger.Warn("state file is corrupt; moved aside", "file", name+".bad", "err", err)
 		return nil
+	case err != nil:
+		s.logger.Warn("the latest save is not whole; the one before is used", "err", err)
 	}
-	accepted, rejected, err := records(c.data, f.Load)
-	if err != nil {
+	var accepted, rejected int
+	loads := map[int]func([]byte){}
+	for _, p := range s.parts {
+		latest, ok := known[p.Name]
+		if !ok {
+			continue
+		}
+		loads[latest.index] = func(record []byte) {
+			if p.Load(record) != nil {
+				rejected++
+			} else {
+				accepted++
+			}
+		}
+		if latest.Saved.After(s.loaded) {
+			s.loaded = latest.Saved
+		}
+	}
+	if err := records(data, loads); err != nil {
 		return fmt.Errorf("read %s again: %w", name, err)
 	}
-	if h.Saved.After(s.loaded) {
-		s.loaded = h.Saved
-	}
-	f.size = int64(len(c.data))
-	s.logger.Info("state restored", "file", f.Name, "saved", h.Saved.UTC().Format(time.RFC3339), "records", accepted, "rejected", rejected)
+	s.logger.Info("state restored", "saved", s.loaded.UTC().Format(time.RFC3339), "records", accepted, "rejected", rejected)
+	s.stats.Bytes = int64(len(data))
 	return nil
 }
 
@@ -214,50 +228,60 @@ func (s *Store) Stats() Stats {
 	return s.stats
 }
 
-// Run saves each file again and again until ctx ends. It does not wait for a save that hangs.
+// Run saves the parts again and again until ctx ends. It does not wait for a save that hangs.
 func (s *Store) Run(ctx context.Context) error {
-	for _, f := range s.files {
-		go s.keep(ctx, f)
-	}
+	go s.keep(ctx)
 	<-ctx.Done()
 	return nil
 }
 
-func (s *Store) keep(ctx context.Context, f *kept) {
-	wait := f.Every
+func (s *Store) keep(ctx context.Context) {
+	s.saving <- struct{}{}
+	for _, p := range s.parts {
+		p.next = s.now().Add(p.Every)
+	}
 	for {
-		timer := time.NewTimer(wait)
+		next := slices.MinFunc(s.parts, func(a, b *part) int { return a.next.Compare(b.next) }).next
+		<-s.saving
+		timer := time.NewTimer(next.Sub(s.now()))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
-		f.saving <- struct{}{}
-		p := newPace(ctx, false, s.now)
-		if ctx.Err() == nil { // else Close may have given the directory back
-			s.save(f, p)
+		s.saving <- struct{}{}
+		if ctx.Err() != nil { // Close may have given the directory back
+			<-s.saving
+			return
 		}
-		<-f.saving
-		wait = max(f.Every, maxShare*p.work())
+		s.save(s.due(), newPace(ctx, false, s.now))
 	}
 }
 
-// Close saves every file a last time, and gives the directory back. It is called
-// after Run, and returns when ctx ends though a file hangs: the save before stays.
+// due returns the parts whose time has come.
+func (s *Store) due() (due []*part) {
+	now := s.now()
+	for _, p := range s.parts {
+		if !p.next.After(now) {
+			due = append(due, p)
+		}
+	}
+	return due
+}
+
+// Close saves every part a last time, and gives the directory back. It is called
+// after Run, and returns when ctx ends though the file hangs: the save before stays.
 func (s *Store) Close(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer s.Release()
-		for _, f := range s.files {
-			select {
-			case f.saving <- struct{}{}:
-				s.save(f, newPace(ctx, true, s.now))
-				<-f.saving
-			case <-ctx.Done():
-				return
-			}
+		select {
+		case s.saving <- struct{}{}:
+			s.save(s.parts, newPace(ctx, true, s.now))
+			<-s.saving
+		case <-ctx.Done():
 		}
 	}()
 	select {
@@ -270,49 +294,57 @@ func (s *Store) Close(ctx context.Context) {
 // Release gives the directory back and saves nothing.
 func (s *Store) Release() { _ = s.lock.Release() }
 
-// save saves a file where there is something new, and counts how it went.
-func (s *Store) save(f *kept, p *pace) {
-	revision := f.Revision()
-	if f.saved && revision == f.revision {
-		s.count(f, sizeOf(s.path(f.Name)), nil)
-		return
+// save saves those of the parts that have changed, or all where the file is to be written
+// anew, and counts how it went.
+func (s *Store) save(due []*part, p *pace) {
+	for _, d := range due {
+		d.next = s.now().Add(d.Every)
 	}
-	err := s.replace(s.path(f.Name), p, f.Save)
+	changed := slices.DeleteFunc(slices.Clone(due), func(d *part) bool { return !d.changed() })
+	var err error
+	switch {
+	case len(changed) == 0:
+	case s.file.isWorn():
+		changed = s.parts
+		err = s.replace(p)
+	default:
+		err = s.append(changed, p)
+	}
 	if errors.Is(err, context.Canceled) {
 		return // Close saves it
 	}
-	if err == nil {
-		f.saved, f.revision = true, revision
-	}
-	s.report(f, err)
-	s.count(f, sizeOf(s.path(f.Name)), err)
+	s.report(err)
+	s.count(append(slices.Clone(due), changed...), err)
 }
 
 // report logs where saves begin to fail, and where they no longer do.
-func (s *Store) report(f *kept, err error) {
+func (s *Store) report(err error) {
 	switch failed := err != nil; {
-	case failed && !f.failing:
-		s.logger.Warn("the state cannot be saved; it is tried again", "file", f.Name, "err", err)
-	case !failed && f.failing:
-		s.logger.Info("the state is saved again", "file", f.Name)
+	case failed && !s.failed:
+		s.logger.Warn("the state cannot be saved; it is tried again", "err", err)
+	case !failed && s.failed:
+		s.logger.Info("the state is saved again")
 	}
-	f.failing = err != nil
+	s.failed = err != nil
 }
 
-func (s *Store) count(f *kept, size int64, err error) {
+// count notes that the parts are up to date, or that a save failed.
+func (s *Store) count(of []*part, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		s.stats.Failures++
 		return
 	}
-	f.at, f.size = s.now(), size
-	s.stats.At, s.stats.Bytes = f.at, 0
-	for _, other := range s.files {
-		if other.at.Before(s.stats.At) {
-			s.stats.At = other.at
+	now := s.now()
+	for _, p := range of {
+		p.at = now
+	}
+	s.stats.Bytes, s.stats.At = sizeOf(s.path()), now
+	for _, p := range s.parts {
+		if p.at.Before(s.stats.At) {
+			s.stats.At = p.at
 		}
-		s.stats.Bytes += other.size
 	}
 }
 

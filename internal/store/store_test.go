@@ -60,9 +60,9 @@ func (s *shelf) set(numbers ...int) {
 	s.numbers, s.revision = numbers, s.revision+1
 }
 
-// file is the file of the shelf.
-func (s *shelf) file() File {
-	return File{
+// part is the part of the shelf.
+func (s *shelf) part() Part {
+	return Part{
 		Name: "numbers", Every: time.Minute,
 		Revision: func() uint64 {
 			s.mu.Lock()
@@ -94,7 +94,7 @@ func (s *shelf) file() File {
 func open(dir string) (*Store, *shelf) {
 	s := &shelf{log: &log{}}
 	return Open(Options{
-		Dir: dir, Files: []File{s.file()}, Logger: slog.New(slog.NewTextHandler(s.log, nil)), Now: time.Now,
+		Dir: dir, Parts: []Part{s.part()}, Logger: slog.New(slog.NewTextHandler(s.log, nil)), Now: time.Now,
 	}), s
 }
 
@@ -115,7 +115,7 @@ func written(t testing.TB, numbers ...int) (dir, name string) {
 	st, s := mustOpen(t, dir)
 	s.set(numbers...)
 	st.Close(context.Background())
-	return dir, st.path("numbers")
+	return dir, st.path()
 }
 
 func wantNumbers(t *testing.T, s *shelf, want ...int) {
@@ -165,7 +165,10 @@ func compressed(t testing.TB, lines ...string) []byte {
 	return b.Bytes()
 }
 
-const goodHeader = `{"format":"inference_exporter state","version":1,"saved":"2026-01-02T03:04:05Z"}`
+const (
+	goodHeader = `{"format":"inference_exporter state","version":2,"part":"numbers","saved":"2026-01-02T03:04:05Z"}`
+	goodEnd    = `{"format":"inference_exporter state","version":2,"part":"numbers","end":true}`
+)
 
 // Whatever is in the place of the file, the exporter starts with nothing of it,
 // logs one line, keeps the file aside, and saves a new one.
@@ -184,13 +187,14 @@ func TestUnusableFiles(t *testing.T) {
 		"cut in the beginning":   good[:5],
 		"wrong checksum":         flipped,
 		"bit in the middle":      append(append(bytes.Clone(good[:len(good)/2]), good[len(good)/2]^4), good[len(good)/2+1:]...),
-		"something after it":     append(bytes.Clone(good), "more"...),
 		"no header":              compressed(t, `5`, `6`),
 		"of another format":      compressed(t, `{"format":"x","version":1}`, `5`),
-		"of a newer version":     compressed(t, strings.Replace(goodHeader, `"version":1`, `"version":2`, 1), `5`),
+		"of a newer version":     compressed(t, strings.Replace(goodHeader, `"version":2`, `"version":3`, 1), `5`),
 		"a record without end":   compressed(t, goodHeader, strings.Repeat("1", maxRecordBytes+1)),
 		"a bomb that is cut":     compressed(t, goodHeader, strings.Repeat("\n", 1<<20))[:40],
 		"a window of gigabytes":  {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xf8, 0x01, 0x00, 0x00},
+		"without an end":         compressed(t, goodHeader, `5`),
+		"the end of another":     compressed(t, goodHeader, `5`, strings.Replace(goodEnd, "numbers", "x", 1)),
 		"a time that is none":    compressed(t, strings.Replace(goodHeader, "2026", "x", 1), `5`),
 		"header without records": nil,
 	} {
@@ -222,7 +226,7 @@ func TestUnusableFiles(t *testing.T) {
 // A record that its owner does not know does no harm to the others.
 func TestUnknownRecords(t *testing.T) {
 	dir, name := written(t)
-	if err := os.WriteFile(name, compressed(t, goodHeader, `1`, `{"later":true}`, `not JSON`, ``, `2`), 0o600); err != nil {
+	if err := os.WriteFile(name, compressed(t, goodHeader, `1`, `{"later":true}`, `not JSON`, ``, `2`, goodEnd), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	st, s := mustOpen(t, dir)
@@ -301,8 +305,8 @@ func TestFullDisk(t *testing.T) {
 	dir, name := written(t, 1)
 	st, s := mustOpen(t, dir)
 	s.set(2, 3)
-	f := st.files[0]
-	save := func() { st.save(f, newPace(t.Context(), true, time.Now)) }
+	f := st.parts[0]
+	save := func() { st.save([]*part{f}, newPace(t.Context(), true, time.Now)) }
 	for _, disk := range []broken{{room: 0}, {room: 10}, {room: 1 << 20, sync: errFull}} {
 		st.create = func(name string) (file, error) {
 			made, err := create(name)
@@ -340,15 +344,116 @@ func TestFullDisk(t *testing.T) {
 	wantNumbers(t, s, 2, 3)
 }
 
+// A save that fails in the middle of an append is cut off, and the file goes on from there.
+func TestFullDiskAtTheEnd(t *testing.T) {
+	dir, name := written(t, 1)
+	st, s := mustOpen(t, dir)
+	save := func() int64 {
+		st.save(st.parts, newPace(t.Context(), true, time.Now))
+		return sizeOf(name)
+	}
+	s.set(2)
+	before := save()
+	for _, disk := range []broken{{room: 0}, {room: 10}, {room: 1 << 20, sync: errFull}} {
+		st.extend = func(name string) (file, error) {
+			made, err := extend(name)
+			return &broken{made, disk.room, disk.sync, new(int)}, err
+		}
+		s.set(3)
+		if after := save(); after != before {
+			t.Errorf("room for %d: %d bytes, want the %d before", disk.room, after, before)
+		}
+	}
+	st.extend = extend
+	s.set(4, 5)
+	if after := save(); after <= before || st.Stats().Failures != 3 {
+		t.Errorf("%d bytes after %d, %+v", after, before, st.Stats())
+	}
+	st.Release()
+	st, s = mustOpen(t, dir)
+	defer st.Release()
+	wantNumbers(t, s, 4, 5)
+}
+
+// Wherever the end of the file is lost, what is restored is a whole save: the latest that is
+// still there.
+func TestLostEnd(t *testing.T) {
+	dir, name := written(t)
+	st, s := mustOpen(t, dir)
+	var ends []int64 // of the saves
+	for n := range 3 {
+		s.set(n, n, n)
+		st.save(st.parts, newPace(t.Context(), true, time.Now))
+		ends = append(ends, sizeOf(name))
+	}
+	st.Release()
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := ends[0]; cut < ends[2]; cut++ {
+		if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, s := mustOpen(t, dir)
+		st.Release()
+		n := 0
+		if cut >= ends[1] {
+			n = 1
+		}
+		wantNumbers(t, s, n, n, n)
+		whole := cut == ends[0] || cut == ends[1]
+		if w := s.log.lines(slog.LevelWarn); (len(w) == 0) != whole {
+			t.Errorf("cut to %d of %v: logged %q", cut, ends, w)
+		}
+	}
+}
+
+// Each part has its own interval, and the file does not grow with the number of saves.
+func TestParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		often, seldom := &shelf{log: &log{}}, &shelf{log: &log{}}
+		parts := func() []Part {
+			first, second := often.part(), seldom.part()
+			first.Name, first.Every, second.Name, second.Every = "often", time.Second, "seldom", time.Hour
+			return []Part{first, second}
+		}
+		st := Open(Options{Dir: dir, Parts: parts(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- st.Run(ctx) }()
+		seldom.set(7)
+		for n := range 5000 { // some 20 bytes each before compression
+			often.set(n, n+1, n+2)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if size := st.Stats().Bytes; size > 1<<20 {
+			t.Errorf("%d bytes after 5,000 saves of 3 records", size)
+		}
+		cancel()
+		<-done
+		st.Release() // as a process that is killed
+		often, seldom = &shelf{log: &log{}}, &shelf{log: &log{}}
+		st = Open(Options{Dir: dir, Parts: parts(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		defer st.Release()
+		wantNumbers(t, seldom, 7)
+		if len(often.numbers) != 3 || often.numbers[0] < 4997 {
+			t.Errorf("got %v, want those of the last two seconds", often.numbers)
+		}
+	})
+}
+
 // A state is never larger than what is read again.
 func TestTooLarge(t *testing.T) {
 	dir, name := written(t, 1)
 	st, _ := mustOpen(t, dir)
 	defer st.Release()
-	f := st.files[0]
+	f := st.parts[0]
 	f.Save = func(put func(any) error) error { return put(strings.Repeat("x", maxRecordBytes)) }
 	f.Revision = func() uint64 { return 5 }
-	st.save(f, newPace(t.Context(), true, time.Now))
+	st.save([]*part{f}, newPace(t.Context(), true, time.Now))
 	if st.Stats().Failures != 1 {
 		t.Error("a record was saved that is too large")
 	}
@@ -394,11 +499,9 @@ func TestLockIsNotFollowed(t *testing.T) {
 func fast(t *testing.T, every time.Duration, save func(put func(any) error) error) (*Store, *atomic.Uint64) {
 	revision := new(atomic.Uint64)
 	s := &Store{
-		dir: t.TempDir(), logger: slog.New(slog.DiscardHandler), now: time.Now, create: create,
-		files: []*kept{{
-			File:   File{Name: "f", Every: every, Revision: revision.Load, Save: save},
-			saving: make(chan struct{}, 1),
-		}},
+		dir: t.TempDir(), logger: slog.New(slog.DiscardHandler), now: time.Now, create: create, extend: extend,
+		parts:  []*part{{Part: Part{Name: "f", Every: every, Revision: revision.Load, Save: save}}},
+		saving: make(chan struct{}, 1),
 	}
 	s.lock, _ = lock(s.dir)
 	return s, revision
@@ -454,21 +557,21 @@ func TestPace(t *testing.T) {
 		})
 		p := newPace(t.Context(), false, time.Now)
 		began := time.Now()
-		s.save(s.files[0], p)
+		s.save(s.parts, p)
 		if d := time.Since(began); d != 10*time.Second || p.work() != time.Second {
 			t.Errorf("took %s, of which %s work", d, p.work())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, cancel)
-		began, s.files[0].saved = time.Now(), false
-		s.save(s.files[0], newPace(ctx, false, time.Now))
+		began, s.parts[0].saved = time.Now(), false
+		s.save(s.parts, newPace(ctx, false, time.Now))
 		if d := time.Since(began); d > 2100*time.Millisecond || s.Stats().Failures != 0 {
 			t.Errorf("gave up after %s: %+v", d, s.Stats())
 		}
 		began, work = time.Now(), work/2
 		s.Close(t.Context())
-		if d := time.Since(began); d != 500*time.Millisecond || saves != 3 || !s.files[0].saved {
-			t.Errorf("closed after %s and %d saves: %v", d, saves, s.files[0].saved)
+		if d := time.Since(began); d != 500*time.Millisecond || saves != 3 || !s.parts[0].saved {
+			t.Errorf("closed after %s and %d saves: %v", d, saves, s.parts[0].saved)
 		}
 	})
 }
