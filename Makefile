@@ -107,7 +107,7 @@ generate: ## references in docs/, rules and dashboards from the code; a test com
 	$(GO) test ./collector ./config ./internal/page ./prober/api ./internal/app \
 		-run 'TestReference|TestNamesAreFrozen|TestSeriesOfAnEndpoint|TestMetricsGolden' -count=1 -update
 	$(GO) test ./internal/explain ./internal/fleet -run 'TestReference|TestFaultsAreDocumented' -count=1 -update
-	$(GO) test ./alerts -run TestFilesAreCurrent -count=1 -update
+	$(GO) test ./alerts -run 'TestFilesAreCurrent|TestReference' -count=1 -update
 	cd tools/dashgen && $(GO) run .
 	cd tools/deploy && $(GO) test . -run TestGenerated -count=1 -update
 	cd tools/release && $(GO) run . licences ../../docs/licences.md

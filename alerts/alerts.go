@@ -2,10 +2,10 @@
 // recording.yml and alerts.yml beside it are its output for the default
 // configuration.
 //
-// What an alert asks for follows from few probes: the share of bad ones says
-// little without their number, so every rule on a share has a smallest number.
-// Objectives and thresholds are read from the exporter's own metrics, so that
-// the same rules serve all of them.
+// The rules are rows in rows/*.yml. What an alert asks for follows from few probes:
+// the share of bad ones says little without their number, so every rule on a share
+// has a smallest number. Objectives and thresholds are read from the exporter's own
+// metrics, so that the same rules serve all of them.
 package alerts
 
 import (
@@ -82,31 +82,26 @@ type Rule struct {
 
 // Alerts returns the alert rules. They need those of Recording.
 func Alerts(o Options) []Group {
-	return finish(o, []Group{
-		outagesGroup(),
-		outagesRecorded(),
-		availabilityGroup(),
-		objectivesGroup(),
-		latencyGroup(o),
-		serversGroup(),
-		workloadsGroup(),
-		gpuGroup(),
-		exporterGroup(o),
-	})
+	s := readRows(o)
+	return s.made(s.Alerts)
 }
 
-// Placeholders in expressions. An alert is about an endpoint, whatever model it
-// serves: the name of the model is missing after a restart in an outage, and a
-// label that comes and goes makes one alert two.
+// Recording returns the recording rules, for alerts and dashboards.
+func Recording(o Options) []Group {
+	s := readRows(o)
+	return s.made(s.Recording)
+}
+
+// Placeholders in expressions, as the head of rows/shared.yml describes them.
 const (
-	identity = "$K" // the labels of a recorded series of an endpoint
-	about    = "$E" // the labels of an alert on an endpoint
-	cluster  = "$C" // the labels that alerts on several endpoints have
-	scrapes  = "$J" // the scrape jobs of exporters
+	identity = "$K"
+	about    = "$E"
+	cluster  = "$C"
+	scrapes  = "$J"
 )
 
-// finish puts the names of labels and jobs in place, and makes links absolute.
-func finish(o Options, groups []Group) []Group {
+// placeholders returns what puts the names of labels and jobs in place.
+func (o Options) placeholders() *strings.Replacer {
 	job := o.Job
 	if job == "" {
 		job = DefaultJob
@@ -122,25 +117,12 @@ func finish(o Options, groups []Group) []Group {
 		}
 		return strings.Join(once, ", ")
 	}
-	in := strings.NewReplacer(
+	return strings.NewReplacer(
 		identity, list("endpoint", "model"),
 		about, list("endpoint"),
 		cluster, strings.Join(o.Keep, ", "),
 		scrapes, "job=~"+strconv.Quote(job),
 	)
-	for _, g := range groups {
-		for i := range g.Rules {
-			r := &g.Rules[i]
-			r.Expr = withoutRepeats(in.Replace(strings.TrimSpace(r.Expr)))
-			if r.Annotations["dashboard"] != "" {
-				r.Annotations["dashboard"] = strings.TrimSuffix(o.GrafanaURL, "/") + r.Annotations["dashboard"]
-			}
-			if o.ExporterURL != "" && strings.HasPrefix(r.Annotations["dashboard"], strings.TrimSuffix(o.GrafanaURL, "/")+endpointBoard) {
-				r.Annotations["explain"] = strings.TrimSuffix(o.ExporterURL, "/") + explainPath
-			}
-		}
-	}
-	return groups
 }
 
 // withoutRepeats leaves a label that a list names twice in it once: one that is
@@ -203,70 +185,8 @@ const (
 	Exporter     Category = "exporter"
 )
 
-// Where an alert leads to.
-const (
-	runbooks = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"
+// runbooks is where the runbook of each alert is.
+const runbooks = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"
 
-	endpointBoard = "/d/ie-endpoint?var-endpoint={{ $labels.endpoint | urlquery }}"
-	engineBoard   = "/d/ie-engine?var-endpoint={{ $labels.endpoint | urlquery }}"
-	gpuBoard      = "/d/ie-gpu?var-instance={{ $labels.instance | urlquery }}"
-	capacityBoard = "/d/ie-capacity?var-endpoint={{ $labels.endpoint | urlquery }}"
-	fleetBoard    = "/d/ie-fleet"
-	selfBoard     = "/d/ie-self"
-
-	// explainPath is the exporter's own account of an endpoint: its likely cause.
-	explainPath = "/api/v1/endpoints/{{ $labels.endpoint | urlquery }}/explain"
-)
-
-// alert is an alert rule as it is written in this package.
-type alert struct {
-	name     string
-	severity Severity
-	category Category
-	// labels are further labels, which distinguish rules of one name.
-	labels map[string]string
-	expr   string
-	// lasting and keep are for and keep_firing_for.
-	lasting, keep string
-	// summary is one line with who and how much. description says what is
-	// measured, why it matters and where to look first.
-	summary, description string
-	board                string
-}
-
-// rule returns the rule as Prometheus wants it.
-func (a alert) rule() Rule {
-	labels := map[string]string{"severity": string(a.severity), "category": string(a.category)}
-	for name, value := range a.labels {
-		labels[name] = value
-	}
-	return Rule{
-		Alert: a.name, Expr: a.expr, For: a.lasting, KeepFiringFor: a.keep,
-		Labels: labels,
-		Annotations: map[string]string{
-			"summary": a.summary, "description": a.description,
-			"runbook_url": runbooks + a.name + ".md", "dashboard": a.board,
-		},
-	}
-}
-
-// sinceWhen is the time since which an endpoint has not been well, where the
-// exporter knows it.
-const sinceWhen = `{{ with query (printf "min(inference_endpoint_state_since_timestamp_seconds{endpoint=%q})" $labels.endpoint) }} Not well since {{ . | first | value | humanizeTimestamp }}.{{ end }}` +
-	`{{ with query (printf "max by (cause) (inference_endpoint_cause_info{endpoint=%q})" $labels.endpoint) }} Probable cause: {{ . | first | label "cause" }}.{{ end }}`
-
-// unlessMuted leaves out endpoints that an operator has muted.
-const unlessMuted = "\nunless on ($E)\n(inference_endpoint_muted == 1)"
-
-// rules returns the rules of alerts. Those on endpoints leave out muted ones: what
-// records outages has done so already.
-func rules(alerts ...alert) []Rule {
-	all := make([]Rule, len(alerts))
-	for i, a := range alerts {
-		all[i] = a.rule()
-		if strings.Contains(a.expr, "by ($E") && !strings.Contains(a.expr, "up{$J}") {
-			all[i].Expr = "(\n" + a.expr + "\n)" + unlessMuted
-		}
-	}
-	return all
-}
+// explainPath is the exporter's own account of an endpoint: its likely cause.
+const explainPath = "/api/v1/endpoints/{{ $labels.endpoint | urlquery }}/explain"

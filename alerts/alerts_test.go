@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,9 +15,10 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
-var update = flag.Bool("update", false, "rewrite recording.yml, alerts.yml, the example for Alertmanager and what other tools read")
+var update = flag.Bool("update", false, "rewrite recording.yml, alerts.yml, the lists of alerts in docs, the example for Alertmanager and what other tools read")
 
 // TestFilesAreCurrent compares the files with what the package makes.
 func TestFilesAreCurrent(t *testing.T) {
@@ -49,30 +51,87 @@ func TestFilesAreCurrent(t *testing.T) {
 	f("../examples/stack/alertmanager.yml", Alertmanager(Default()))
 }
 
-// TestAlertNames keeps the names, which runbooks, routes and silences use.
-func TestAlertNames(t *testing.T) {
-	want := []string{
-		"InferenceAllReplicasLost", "InferenceAnswersCorrupted", "InferenceAnswersCut", "InferenceAvailabilityDegradedNow", "InferenceAvailabilitySlowBurn",
-		"InferenceBurstKneeFell", "InferenceCertificateExpiring", "InferenceClientServerGap",
-		"InferenceColdProbesCached", "InferenceConfigReloadFailed",
-		"InferenceDecodeSpeedCollapse", "InferenceDiscoveredTargetsRejected", "InferenceDiscoveryFailing", "InferenceEndpointDown", "InferenceEndpointNoLongerProbed",
-		"InferenceExporterDown", "InferenceExporterLacksResources", "InferenceFingerprintChanged", "InferenceGPUDriverStuck", "InferenceGPUECCUncorrectable", "InferenceGPUFabricUnhealthy", "InferenceGPULost",
-		"InferenceGPUMemoryNearlyFull", "InferenceGPUPageUnreadable", "InferenceGPURowRemapFailure", "InferenceGPURowRemapPending",
-		"InferenceGPUThrottled", "InferenceGPUXID", "InferenceGatewayBackendFailing", "InferenceGatewayLost", "InferenceGatewayWithoutBackends", "InferenceKVCacheSaturated", "InferenceKVTransfersFailing", "InferenceLatencyRegression", "InferenceManyEndpointsDegraded", "InferenceManyEndpointsDown",
-		"InferenceMeasurementSuspect", "InferenceModelChanged", "InferencePreemptionsHigh", "InferencePrefixCacheHitRateCollapse",
-		"InferenceProbeBudgetExhausted", "InferenceProbeFailing", "InferenceProbeStale", "InferenceProbersDisagree", "InferencePushFailing", "InferenceQualityDrop", "InferenceQueueGrowing", "InferenceQueueSaturated", "InferenceReplicaLossSlowsSurvivors",
-		"InferenceReplicaLost", "InferenceRequestsCorrupted", "InferenceScheduleLag", "InferenceServerHung", "InferenceServerPageUnreadable",
-		"InferenceServerQuantityMissing", "InferenceShardMissing", "InferenceStateNotSaved", "InferenceStreamsBuffered", "InferenceTPOTDegradedNow",
-		"InferenceTPOTRegression", "InferenceTPOTSlowBurn", "InferenceTTFTDegradedNow", "InferenceTTFTSlowBurn",
-		"InferenceWatchdog",
+// alertsByName returns the rows of alerts by name, and the names in order.
+func alertsByName() (map[string][]row, []string) {
+	s := readRows(Default())
+	byName := map[string][]row{}
+	var names []string
+	for _, g := range s.groups(s.Alerts) {
+		for _, r := range g.Rules {
+			if r.Alert == "" {
+				continue
+			}
+			if byName[r.Alert] == nil {
+				names = append(names, r.Alert)
+			}
+			byName[r.Alert] = append(byName[r.Alert], r)
+		}
 	}
-	var got []string
-	for _, r := range alertRules(Default()) {
-		got = append(got, r.Alert)
+	return byName, names
+}
+
+// TestReference holds the lists of alerts in docs to the rows, and runbooks to alerts.
+func TestReference(t *testing.T) {
+	byName, names := alertsByName()
+	// Pages come first.
+	severities := []Severity{Critical, Warning, Info, None}
+	slices.SortStableFunc(names, func(a, b string) int {
+		most := func(name string) int {
+			first := len(severities)
+			for _, r := range byName[name] {
+				first = min(first, slices.Index(severities, r.Severity))
+			}
+			return first
+		}
+		return most(a) - most(b)
+	})
+	tables := map[Category]*strings.Builder{}
+	for _, c := range []Category{Availability, Latency, Quality, Saturation, GPU, Exporter} {
+		tables[c] = &strings.Builder{}
+		tables[c].WriteString("| alert | severity | meaning |\n| --- | --- | --- |\n")
 	}
-	slices.Sort(got)
-	if d := cmp.Diff(want, slices.Compact(got)); d != "" {
-		t.Errorf("names of alerts (-want +got):\n%s", d)
+	symptoms := map[string][]string{} // items by heading
+	alerts := map[string][]string{}   // links by heading and item
+	for _, name := range names {
+		first := byName[name][0]
+		var how []string
+		for _, r := range byName[name] {
+			if !slices.Contains(how, string(r.Severity)) {
+				how = append(how, string(r.Severity))
+			}
+		}
+		table, heading, item := tables[first.Category], "", ""
+		if heading, item, _ = strings.Cut(first.Symptom, " / "); item == "" || first.Meaning == "" || table == nil {
+			t.Errorf("%s: meaning %q, symptom %q, category %q", name, first.Meaning, first.Symptom, first.Category)
+			continue
+		}
+		fmt.Fprintf(table, "| [%[1]s](%[1]s.md) | %[2]s | %[3]s |\n", name, strings.Join(how, ", "), first.Meaning)
+		if alerts[first.Symptom] == nil {
+			symptoms[heading] = append(symptoms[heading], item)
+		}
+		alerts[first.Symptom] = append(alerts[first.Symptom], fmt.Sprintf("[%[1]s](runbooks/%[1]s.md)", name))
+		if _, err := os.Stat("../docs/runbooks/" + name + ".md"); err != nil {
+			t.Error(err)
+		}
+	}
+	for category, table := range tables {
+		testlab.Section(t, "../docs/runbooks/README.md", string(category), table.String(), *update)
+	}
+	for heading, items := range symptoms {
+		table := "| symptom | alerts |\n| --- | --- |\n"
+		for _, item := range items {
+			table += "| " + item + " | " + strings.Join(alerts[heading+" / "+item], ", ") + " |\n"
+		}
+		testlab.Section(t, "../docs/alerts.md", heading, table, *update)
+	}
+	runbooks, err := filepath.Glob("../docs/runbooks/Inference*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range runbooks {
+		if name := strings.TrimSuffix(filepath.Base(path), ".md"); byName[name] == nil {
+			t.Errorf("%s is of no alert", path)
+		}
 	}
 }
 
@@ -113,7 +172,7 @@ func TestWindows(t *testing.T) {
 		}
 		var lengths []string
 		for _, w := range o.medianWindows() {
-			lengths = append(lengths, w.length)
+			lengths = append(lengths, w["window"])
 		}
 		if got := strings.Join(lengths, " "); got != medians {
 			t.Errorf("%v: medians over %s, want %s", intervals, got, medians)
@@ -186,38 +245,19 @@ func TestMarshal(t *testing.T) {
 	}
 }
 
-// TestConventions checks what a human reader of an alert, and the routing of
-// alerts, rely on.
-func TestConventions(t *testing.T) {
-	severities := []string{"critical", "warning", "info", "none"}
-	categories := []string{"availability", "latency", "saturation", "quality", "gpu", "exporter"}
-	name := regexp.MustCompile(`^Inference[A-Z][A-Za-z0-9]+$`)
-	board := regexp.MustCompile(`^/d/ie-(fleet|endpoint|engine|gpu|capacity|self)(\?var-[a-z]+=\{\{ \$labels\.[a-z]+ \| urlquery \}\})?$`)
+// TestAlertsAreDistinct checks that a label distinguishes rules of one name, and that
+// severities and categories are those that routes know.
+func TestAlertsAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range alertRules(Default()) {
-		if !name.MatchString(r.Alert) {
-			t.Errorf("name %q", r.Alert)
-		}
 		key := r.Alert + r.Labels["severity"] + r.Labels["window"] + r.Labels["cause"]
 		if seen[key] {
 			t.Errorf("%s: no label distinguishes two rules", r.Alert)
 		}
 		seen[key] = true
-		if !slices.Contains(severities, r.Labels["severity"]) || !slices.Contains(categories, r.Labels["category"]) {
+		if !slices.Contains([]Severity{Critical, Warning, Info, None}, Severity(r.Labels["severity"])) ||
+			!slices.Contains([]Category{Availability, Latency, Saturation, Quality, GPU, Exporter}, Category(r.Labels["category"])) {
 			t.Errorf("%s: labels %v", r.Alert, r.Labels)
-		}
-		a := r.Annotations
-		if want := "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/" + r.Alert + ".md"; a["runbook_url"] != want {
-			t.Errorf("%s: runbook_url %q", r.Alert, a["runbook_url"])
-		}
-		if !board.MatchString(a["dashboard"]) {
-			t.Errorf("%s: dashboard %q", r.Alert, a["dashboard"])
-		}
-		if len(a["summary"]) > 160 || strings.Contains(a["summary"], "\n") || !strings.HasSuffix(a["summary"], ".") {
-			t.Errorf("%s: summary %q", r.Alert, a["summary"])
-		}
-		if len(a["description"]) < 80 || !strings.HasSuffix(a["description"], ".") {
-			t.Errorf("%s: description %q", r.Alert, a["description"])
 		}
 	}
 }
@@ -370,7 +410,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		downNow:                                 "min by (endpoint, cluster, job, team) (",
+		"endpoint:inference_endpoint_down:bool": "min by (endpoint, cluster, job, team) (",
 		"InferenceManyEndpointsDown":            "count by (cluster, job) (",
 		"instance:inference_endpoint_info:last": "group by (job, instance, endpoint, model, cluster, team) (inference_endpoint_info)",
 		"InferenceExporterDown":                 `up{job=~"llm-.*"} == 0`,
@@ -402,7 +442,7 @@ func TestOptions(t *testing.T) {
 // ones out, by itself or by what it goes by.
 func TestMutedEndpointsPageNobody(t *testing.T) {
 	for _, r := range alertRules(Default()) {
-		if !strings.Contains(r.Annotations["summary"], "$labels.endpoint") || strings.Contains(r.Expr, downNow) || strings.Contains(r.Expr, hungNow) || r.Alert == "InferenceProbersDisagree" {
+		if !strings.Contains(r.Annotations["summary"], "$labels.endpoint") || strings.Contains(r.Expr, "endpoint:inference_endpoint_down:bool") || strings.Contains(r.Expr, "endpoint:inference_server_hung:count") || r.Alert == "InferenceProbersDisagree" {
 			continue
 		}
 		if !strings.HasSuffix(r.Expr, "unless on (endpoint)\n(inference_endpoint_muted == 1)") {

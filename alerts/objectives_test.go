@@ -22,12 +22,26 @@ func atLeast(k, n int, p float64) float64 {
 	return sum
 }
 
+var shared = readRows(Options{})
+
+// number returns a number that the rows have by a name.
+func number(name string) float64 {
+	v, err := strconv.ParseFloat(shared.Let[name], 64)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// badMinuteWindow is over how many minutes bad ones are counted.
+const badMinuteWindow = 30
+
 // enoughBadMinutes is what the recording rule asks for, and the probability
 // that a minute is bad.
 func enoughBadMinutes(probes, objective float64) (int, float64) {
 	p := 1 - math.Pow(objective, probes/badMinuteWindow)
 	mean := badMinuteWindow * p
-	return int(math.Ceil(mean + badMinuteSigmas*math.Sqrt(mean*(1-p)) + badMinuteExtra)), p
+	return int(math.Ceil(mean + number("bad_minute_sigmas")*math.Sqrt(mean*(1-p)) + number("bad_minute_extra"))), p
 }
 
 // TestBadMinutes checks that chance alone does not make that many bad minutes,
@@ -72,21 +86,46 @@ func TestObjectivesTooLooseForBadMinutes(t *testing.T) {
 	}
 }
 
+// burn is a pair of windows over which the error budget is spent too fast.
+type burn struct {
+	hours  int     // of the long window
+	rate   float64 // of spending, as a multiple of what the objective allows
+	fewest int     // bad probes in the long window
+}
+
+func burns(t *testing.T) []burn {
+	all := []burn{
+		{1, number("burn_1h_rate"), int(number("burn_1h_fewest"))},
+		{6, number("burn_6h_rate"), int(number("burn_6h_fewest"))},
+	}
+	for _, v := range shared.Lists["slow_burns"] {
+		rate, err := strconv.ParseFloat(v["rate"], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fewest, err := strconv.Atoi(v["fewest"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, burn{map[string]int{"1d": 24, "3d": 72}[v["long"]], rate, fewest})
+	}
+	return all
+}
+
 // TestFewestBadProbes checks that at the strictest objectives and the rarest
 // probes chance does not reach the fewest bad probes of a burn rate.
 func TestFewestBadProbes(t *testing.T) {
-	hours := map[string]int{"1h": 1, "6h": 6, "1d": 24, "3d": 72}
-	for _, b := range append(fastBurns(), slowBurns()...) {
+	for _, b := range burns(t) {
 		for _, objective := range []float64{0.99, 0.999} {
 			for _, perHour := range []int{60, 120, 240, 720} {
-				n := perHour * hours[b.long]
-				share := min(b.rate*(1-objective), highestBurn)
-				need := max(b.fewestLong, int(share*float64(n))+1)
+				n := perHour * b.hours
+				share := min(b.rate*(1-objective), number("highest_burn"))
+				need := max(b.fewest, int(share*float64(n))+1)
 				alpha := atLeast(need, n, 1-objective)
 				// The last one finds what is just over the objective: its
 				// long duration and keeping are against flapping.
 				if alpha > 1e-3 && b.rate != 1 {
-					t.Errorf("%s, objective %g, %d probes an hour: %.2g", b.long, objective, perHour, alpha)
+					t.Errorf("%d h, objective %g, %d probes an hour: %.2g", b.hours, objective, perHour, alpha)
 				}
 			}
 		}
@@ -128,15 +167,11 @@ func TestLimits(t *testing.T) {
 
 // TestLimitsAreThoseOfTheBurns computes from the guards what the texts say.
 func TestLimitsAreThoseOfTheBurns(t *testing.T) {
-	hour, quarter := fastBurns()[0], fastBurns()[1]
-	if hour.short != "5m" || longestForBurn1h != 150*time.Second {
-		t.Errorf("two probes in 5m come at up to 150s: %+v, %s", hour, longestForBurn1h)
+	if longestForBurn1h != 150*time.Second || longestForBurn6h != 15*time.Minute {
+		t.Errorf("two probes in 5m and 30m come at up to 150s and 15m: %s, %s", longestForBurn1h, longestForBurn6h)
 	}
-	if quarter.short != "30m" || longestForBurn6h != 15*time.Minute {
-		t.Errorf("two probes in 30m come at up to 15m: %+v, %s", quarter, longestForBurn6h)
-	}
-	if got := 6 * time.Hour / time.Duration(quarter.fewestLong); quarter.long != "6h" || got != 36*time.Minute {
-		t.Errorf("%d probes in %s come at up to %s, not 36m", quarter.fewestLong, quarter.long, got)
+	if got := 6 * time.Hour / time.Duration(number("burn_6h_fewest")); got != 36*time.Minute {
+		t.Errorf("the fewest bad probes in 6h come at up to %s, not 36m", got)
 	}
 }
 
@@ -144,16 +179,13 @@ func TestLimitsAreThoseOfTheBurns(t *testing.T) {
 // fails as a rule.
 func enoughMissed(n, usual float64) int {
 	expected := n * usual
-	return int(math.Ceil(expected + checkSigmas*math.Sqrt(expected*(1-usual)) + checkExtra))
+	return int(math.Ceil(expected + number("check_sigmas")*math.Sqrt(expected*(1-usual)) + number("check_extra")))
 }
 
 // TestQualityDrop checks that chance alone does not make that many answers fail
 // their check, and that a drop which users would notice does before long.
 func TestQualityDrop(t *testing.T) {
-	drop, err := strconv.ParseFloat(smallestQualityDrop, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	drop, fewestChecks := number("smallest_quality_drop"), int(number("fewest_checks"))
 	for _, usual := range []float64{0.001, 0.01, 0.05, 0.1, 0.3, 0.6} {
 		for _, n := range []int{fewestChecks, 60, 120, 360, 720} {
 			enough := max(enoughMissed(float64(n), usual), int((usual+drop)*float64(n))+1)
@@ -184,17 +216,11 @@ func TestQualityDrop(t *testing.T) {
 // independent answers whose hours deviate as much as such answers do. 90 days are 4320
 // half hours; the factor of 3 stands for those that overlap.
 func TestAnswersBroken(t *testing.T) {
-	number := func(text string) float64 {
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
+	fewestChecks := int(number("fewest_checks"))
 	// enough is how many of n answers must be wrong.
 	enough := func(n int, usual float64) int {
 		spread := math.Sqrt(usual * (1 - usual) / float64(2*n)) // of an hour
-		return int((usual+max(number(brokenDrop), number(brokenSpreads)*spread))*float64(n)) + 1
+		return int((usual+max(number("broken_drop"), number("broken_spreads")*spread))*float64(n)) + 1
 	}
 	for _, usual := range []float64{0.01, 0.05, 0.1, 0.2, 0.4} {
 		for _, n := range []int{fewestChecks, 60, 120, 360} {

@@ -101,19 +101,6 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-func TestRunbooksAreIndexed(t *testing.T) {
-	indexed := neighbours(t, "alerts.md")
-	runbooks, err := filepath.Glob("runbooks/*.md")
-	if err != nil || len(runbooks) == 0 {
-		t.Fatalf("no runbooks: %v", err)
-	}
-	for _, name := range runbooks {
-		if !slices.Contains(indexed, name) {
-			t.Errorf("docs/alerts.md does not link to %s", name)
-		}
-	}
-}
-
 // TestPictures holds drawings to what every viewer can show: whole XML, with a
 // title for those who do not see it, and nothing that runs or is fetched.
 func TestPictures(t *testing.T) {

@@ -1,0 +1,217 @@
+package alerts
+
+import (
+	"embed"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// files are the rows that rules are made of. The head of shared.yml describes them.
+//
+//go:embed rows
+var files embed.FS
+
+// vars are texts by the names that stand for them in rows: ${name}.
+type vars map[string]string
+
+// each is the sets of variables that rules are made for: a list, or the name of one.
+type each struct {
+	name string
+	list []vars
+}
+
+// UnmarshalYAML reads a name or a list.
+func (e *each) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		return node.Decode(&e.name)
+	}
+	return node.Decode(&e.list)
+}
+
+// row is an alert, a recording rule, or rules that are made for each of some variables.
+type row struct {
+	Each  each  `yaml:"each"`
+	Rules []row `yaml:"rules"`
+
+	Record string `yaml:"record"`
+	Expr   string `yaml:"expr"`
+
+	Alert string `yaml:"alert"`
+	// Meaning and Symptom are for the documentation.
+	Meaning       string            `yaml:"meaning"`
+	Symptom       string            `yaml:"symptom"`
+	Severity      Severity          `yaml:"severity"`
+	Category      Category          `yaml:"category"`
+	Labels        map[string]string `yaml:"labels"` // which distinguish rules of one name
+	For           string            `yaml:"for"`
+	KeepFiringFor string            `yaml:"keep_firing_for"`
+	Summary       string            `yaml:"summary"`     // one line with who and how much
+	Description   string            `yaml:"description"` // what is measured, why it matters, and where to look first
+	Board         string            `yaml:"board"`
+}
+
+// groupRows is the rows of a group.
+type groupRows struct {
+	Name     string `yaml:"name"`
+	Interval string `yaml:"interval"`
+	Rules    []row  `yaml:"rules"`
+}
+
+// source is what the files have.
+type source struct {
+	options Options
+
+	Boards map[string]string `yaml:"boards"`
+	Let    vars              `yaml:"let"`
+	Lists  map[string][]vars `yaml:"lists"`
+	Joined map[string]struct {
+		Each each   `yaml:"each"`
+		Text string `yaml:"text"`
+	} `yaml:"joined"`
+	Recording []groupRows `yaml:"recording"`
+	Alerts    []groupRows `yaml:"alerts"`
+}
+
+// readRows reads the rows and adds what depends on options. It panics where the files are
+// not as they should be: they are part of the program.
+func readRows(o Options) *source {
+	s := &source{options: o}
+	for _, name := range []string{"shared", "recording", "alerts"} {
+		data, err := files.ReadFile("rows/" + name + ".yml")
+		if err == nil {
+			err = yaml.Unmarshal(data, s)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("alerts: rows/%s.yml: %s", name, err))
+		}
+	}
+	s.Let["fewest_for_median"] = strconv.Itoa(fewestForMedian)
+	s.Let["skip_window"] = duration(o.skipWindow())
+	s.Lists["median_windows"] = o.medianWindows()
+	for name, j := range s.Joined {
+		var texts []string
+		for _, v := range s.of(j.Each) {
+			texts = append(texts, s.expand(j.Text, v))
+		}
+		s.Let[name] = strings.Join(texts, "\nor\n")
+	}
+	return s
+}
+
+// of returns the sets of variables that e names.
+func (s *source) of(e each) []vars {
+	if e.name == "" {
+		return e.list
+	}
+	list, ok := s.Lists[e.name]
+	if !ok {
+		panic(fmt.Sprintf("alerts: no list %q", e.name))
+	}
+	return list
+}
+
+var variable = regexp.MustCompile(`\$\{(\w+)\}`)
+
+// expand puts texts in place of variables, in these texts too.
+func (s *source) expand(text string, v vars) string {
+	return variable.ReplaceAllStringFunc(text, func(use string) string {
+		name := use[2 : len(use)-1]
+		value, ok := v[name]
+		if !ok {
+			value, ok = s.Let[name]
+		}
+		if !ok {
+			panic(fmt.Sprintf("alerts: no variable %q in %q", name, text))
+		}
+		return s.expand(value, v)
+	})
+}
+
+// groups returns groups with all variables in place.
+func (s *source) groups(rows []groupRows) []groupRows {
+	all := make([]groupRows, len(rows))
+	for i, g := range rows {
+		all[i] = groupRows{Name: g.Name, Interval: g.Interval, Rules: s.rows(g.Rules, nil)}
+	}
+	return all
+}
+
+func (s *source) rows(rows []row, v vars) []row {
+	var all []row
+	for _, r := range rows {
+		if r.Rules == nil {
+			all = append(all, s.row(r, v))
+			continue
+		}
+		for _, more := range s.of(r.Each) {
+			inner := maps.Clone(v)
+			if inner == nil {
+				inner = vars{}
+			}
+			maps.Copy(inner, more)
+			all = append(all, s.rows(r.Rules, inner)...)
+		}
+	}
+	return all
+}
+
+func (s *source) row(r row, v vars) row {
+	for _, text := range []*string{
+		&r.Record, &r.Expr, &r.Alert, &r.Meaning, &r.Symptom, (*string)(&r.Severity), (*string)(&r.Category),
+		&r.For, &r.KeepFiringFor, &r.Summary, &r.Description, &r.Board,
+	} {
+		*text = s.expand(*text, v)
+	}
+	r.Labels = maps.Clone(r.Labels)
+	for name, value := range r.Labels {
+		r.Labels[name] = s.expand(value, v)
+	}
+	return r
+}
+
+// made returns the rules of groups, as Prometheus wants them.
+func (s *source) made(groups []groupRows) []Group {
+	in := s.options.placeholders()
+	var all []Group
+	for _, g := range s.groups(groups) {
+		group := Group{Name: g.Name, Interval: g.Interval}
+		for _, r := range g.Rules {
+			rule := Rule{Record: r.Record, Expr: r.Expr}
+			if r.Alert != "" {
+				rule = s.alert(r)
+			}
+			rule.Expr = withoutRepeats(in.Replace(rule.Expr))
+			group.Rules = append(group.Rules, rule)
+		}
+		all = append(all, group)
+	}
+	return all
+}
+
+// alert returns an alert rule. Those on endpoints leave out muted ones: what records
+// outages has done so already.
+func (s *source) alert(r row) Rule {
+	expr := r.Expr
+	if strings.Contains(expr, "by ("+about) && !strings.Contains(expr, "up{"+scrapes+"}") {
+		expr = "(\n" + expr + "\n)\n" + s.Let["unless_muted"]
+	}
+	labels := map[string]string{"severity": string(r.Severity), "category": string(r.Category)}
+	maps.Copy(labels, r.Labels)
+	board, ok := s.Boards[r.Board]
+	if !ok {
+		panic(fmt.Sprintf("alerts: %s: no board %q", r.Alert, r.Board))
+	}
+	annotations := map[string]string{
+		"summary": r.Summary, "description": r.Description,
+		"runbook_url": runbooks + r.Alert + ".md", "dashboard": strings.TrimSuffix(s.options.GrafanaURL, "/") + board,
+	}
+	if s.options.ExporterURL != "" && r.Board == "endpoint" {
+		annotations["explain"] = strings.TrimSuffix(s.options.ExporterURL, "/") + explainPath
+	}
+	return Rule{Alert: r.Alert, Expr: expr, For: r.For, KeepFiringFor: r.KeepFiringFor, Labels: labels, Annotations: annotations}
+}
