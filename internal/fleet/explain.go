@@ -19,8 +19,8 @@ const causesAge = 5 * time.Second
 // concurrent use.
 type explainer struct {
 	*Options
-	members atomic.Pointer[map[string]*memory] // by endpoint
-	found   atomic.Pointer[causes]
+	active *atomic.Pointer[members]
+	found  atomic.Pointer[causes]
 }
 
 // causes are those of all endpoints that are not up, at one time. They are never changed.
@@ -30,20 +30,10 @@ type causes struct {
 	shared map[string]*explain.Shared
 }
 
-func newExplainer(o *Options) *explainer {
-	x := &explainer{Options: o}
-	x.members.Store(&map[string]*memory{})
+func newExplainer(o *Options, active *atomic.Pointer[members]) *explainer {
+	x := &explainer{Options: o, active: active}
 	x.found.Store(&causes{})
 	return x
-}
-
-// use sets the endpoints.
-func (x *explainer) use(members map[string]*member) {
-	all := make(map[string]*memory, len(members))
-	for name, m := range members {
-		all[name] = m.memory
-	}
-	x.members.Store(&all)
 }
 
 // endpointState is the state of an endpoint without regard to a mute, and when it began.
@@ -70,7 +60,7 @@ func (x *explainer) stateOf(name string) (*health.Status, endpointState) {
 
 // explain returns what is known of an endpoint; false without one of this name.
 func (x *explainer) explain(name string) (*explain.Report, bool) {
-	m := (*x.members.Load())[name]
+	m := (*x.active.Load())[name]
 	status, state := x.stateOf(name)
 	if m == nil || status == nil {
 		return nil, false
@@ -80,7 +70,7 @@ func (x *explainer) explain(name string) (*explain.Report, bool) {
 	if now.Sub(found.at).Abs() > causesAge {
 		found = x.find(now)
 	}
-	e := m.evidence(state, now, x.Board, x.gpuSnapshots())
+	e := m.memory.evidence(state, now, x.Board, x.gpuSnapshots())
 	e.Common = found.shared[name]
 	report := explained(e)
 	report.State, report.Since = string(status.State), unixSeconds(status.Since)
@@ -107,9 +97,9 @@ func (x *explainer) find(now time.Time) *causes {
 	gpus := x.gpuSnapshots()
 	var peers []explain.Peer
 	found := &causes{at: now, top: map[string]explain.Cause{}}
-	members := *x.members.Load()
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		m := members[name]
+	active := *x.active.Load()
+	for _, name := range slices.Sorted(maps.Keys(active)) {
+		m := active[name].memory
 		_, s := x.stateOf(name)
 		p := explain.Peer{Endpoint: name, Since: s.since, Well: m.lastWell(), Factors: factorsOf(m.endpoint)}
 		switch s.state {
@@ -162,9 +152,9 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 		case <-tick.C:
 			found := f.explains.find(time.Now())
 			gpus := f.explains.gpuSnapshots()
-			for name, m := range *f.explains.members.Load() {
+			for name, m := range *f.active.Load() {
 				f.Board.SetCause(name, found.top[name])
-				for _, change := range m.clockChanges(gpus) {
+				for _, change := range m.memory.clockChanges(gpus) {
 					f.Board.AddEvent(name, change)
 				}
 			}

@@ -66,11 +66,15 @@ type Fleet struct {
 	mappings *page.Mappings
 	modules  map[string]*config.Module
 	hashes   map[string]uint64 // of the modules that members are built with
-	members  map[string]*member
+	members  members
 	gateways *gateways
 	refused  map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
-	count    atomic.Int64              // of members, for other goroutines
+	active   atomic.Pointer[members]   // for other goroutines
 }
+
+// members are those of a plan, by the endpoint's name. They are never changed once they
+// are active.
+type members map[string]*member
 
 // Plan is what a fleet is to look at.
 type Plan struct {
@@ -90,12 +94,13 @@ func New(o Options) *Fleet {
 		f.Network = network{f.dialer, f.Secrets}
 	}
 	f.onDemand = newOnDemand(f.dialer, f.budgets)
-	f.explains, f.learned = newExplainer(&f.Options), new(learned)
+	f.active.Store(new(members))
+	f.explains, f.learned = newExplainer(&f.Options, &f.active), &learned{active: &f.active}
 	return f
 }
 
 // Size returns how many endpoints are looked at. It is safe for concurrent use.
-func (f *Fleet) Size() int { return int(f.count.Load()) }
+func (f *Fleet) Size() int { return len(*f.active.Load()) }
 
 // Refused returns how many discovered endpoints cannot be used.
 func (f *Fleet) Refused() int { return len(f.refused) }
@@ -162,14 +167,12 @@ func (f *Fleet) Apply(p Plan) error {
 		f.add(m)
 	}
 	f.schedule()
-	f.count.Store(int64(len(next)))
+	f.active.Store(&next)
 	f.Self.SetEndpoints(len(next))
 	f.budgets.keep(func(name string) bool { return next[name] != nil })
 	f.budgets.limit(p.All)
 	f.budgets.share(p.Config.Global.Budget, p.Endpoints, p.Config.Modules)
 	f.onDemand.use(p.Config, modules, f.known(p.All))
-	f.explains.use(next)
-	f.learned.use(next)
 	return nil
 }
 
@@ -207,8 +210,8 @@ func keepEqual(before, next map[string]*config.Module) map[string]*config.Module
 
 // build returns the members of a plan, those that are new among them apart, and
 // touches nothing else.
-func (f *Fleet) build(p Plan, modules map[string]*config.Module, mappings *page.Mappings) (next map[string]*member, fresh []*member, err error) {
-	next = make(map[string]*member, len(p.Endpoints))
+func (f *Fleet) build(p Plan, modules map[string]*config.Module, mappings *page.Mappings) (next members, fresh []*member, err error) {
+	next = make(members, len(p.Endpoints))
 	listed := make(map[*config.Endpoint]bool, len(p.Config.Endpoints))
 	for _, e := range p.Config.Endpoints {
 		listed[e] = true

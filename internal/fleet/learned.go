@@ -56,17 +56,11 @@ func (s *savedLearned) id() result.SeriesID {
 type learned struct {
 	revision atomic.Uint64 // grows with each run
 
+	active *atomic.Pointer[members]
+
 	mu      sync.Mutex
-	members map[string]*member
 	waiting map[result.SeriesID]*savedLearned
 	since   time.Time // when the first of them was restored
-}
-
-// use sets the members whose estimates are saved.
-func (l *learned) use(members map[string]*member) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.members = maps.Clone(members)
 }
 
 // SaveLearned puts what estimates learned as records, from which RestoreLearned makes it
@@ -84,9 +78,9 @@ func (f *Fleet) LearnedRevision() uint64 { return f.learned.revision.Load() }
 func (l *learned) save(now time.Time, put func(record any) error) error {
 	l.mu.Lock()
 	l.forget(now)
-	members, waiting := slices.Collect(maps.Values(l.members)), slices.Collect(maps.Values(l.waiting))
+	waiting := slices.Collect(maps.Values(l.waiting))
 	l.mu.Unlock()
-	for _, m := range members {
+	for _, m := range *l.active.Load() {
 		if err := m.saveLearned(now, put); err != nil {
 			return err
 		}
