@@ -95,7 +95,7 @@ type replica struct {
 	index   int
 	phase   time.Duration // delay of the first step after idleness
 	gate    *gate
-	metrics *liveMetrics // nil is none
+	metrics *livePage // nil is none
 
 	mu      sync.Mutex
 	waiting []*sequence // first come, first served; preempted ones in front
@@ -109,7 +109,7 @@ type replica struct {
 	emptied chan struct{}
 }
 
-func newReplica(o *Options, index int, m *liveMetrics, g *gate) *replica {
+func newReplica(o *Options, index int, m *livePage, g *gate) *replica {
 	return &replica{
 		o:       o,
 		index:   index,

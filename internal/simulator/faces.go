@@ -2,23 +2,16 @@ package simulator
 
 import (
 	"bytes"
-	"embed"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
+	"io/fs"
 	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"text/template"
 	"time"
-
-	"gopkg.in/yaml.v3"
 )
-
-//go:embed faces/*.yml
-var faceFiles embed.FS
 
 // protocol is one wire protocol: it reads a request and writes a reply, and
 // knows nothing of time. Each is a file of faces.
@@ -45,63 +38,23 @@ type protocol struct {
 	// Else: whole, failure. A part without a template is not written.
 	Events map[string]string `yaml:"events"`
 
-	templates *template.Template
+	templates, header *template.Template
 }
 
 // protocols returns what the server speaks.
 var protocols = sync.OnceValue(func() (all []*protocol) {
-	files, err := faceFiles.ReadDir("faces")
-	for _, file := range files {
-		var data []byte
-		if data, err = faceFiles.ReadFile("faces/" + file.Name()); err != nil {
-			break
-		}
-		p := &protocol{}
-		d := yaml.NewDecoder(bytes.NewReader(data))
-		d.KnownFields(true)
-		if err = d.Decode(p); err == nil {
-			err = p.compile()
-		}
-		if err != nil {
-			err = fmt.Errorf("faces/%s: %w", file.Name(), err)
-			break
-		}
-		all = append(all, p)
-	}
+	names, err := fs.Glob(files, "faces/*.yml")
 	if err != nil {
-		panic(err) // cannot happen: the files are constant, and the tests read them
+		panic(err) // cannot happen: the pattern is one
+	}
+	for _, name := range names {
+		p := &protocol{}
+		read(name, p)
+		p.templates, p.header = compile(p.Events), compile(p.Header)
+		all = append(all, p)
 	}
 	return all
 })
-
-// compile reads the templates.
-func (p *protocol) compile() error {
-	p.templates = template.New("").Funcs(template.FuncMap{
-		"sub":     func(a, b any) int64 { return max(0, toInt(a)-toInt(b)) },
-		"ms":      func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()*1000) },
-		"json":    jsonOf,
-		"rfc3339": func(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) },
-		"base64":  base64Vector,
-	})
-	for name, text := range p.Events {
-		if _, err := p.templates.New(name).Parse(text); err != nil {
-			return err
-		}
-	}
-	for name, text := range p.Header {
-		if _, err := p.templates.New(name).Parse(text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func toInt(v any) int64 {
-	if n, ok := v.(int); ok {
-		return int64(n)
-	}
-	return v.(int64)
-}
 
 // base64Vector encodes little-endian 32-bit floats.
 func base64Vector(v []float32) string {
@@ -249,14 +202,8 @@ type templatedReply struct {
 
 // add appends what a template writes.
 func (r *templatedReply) add(dst []byte, name string, frame frameFunc) []byte {
-	t := r.p.templates.Lookup(name)
-	if t == nil {
-		return dst
-	}
 	r.buf.Reset()
-	if err := t.Execute(&r.buf, &r.data); err != nil {
-		panic(err) // cannot happen: the tests execute each
-	}
+	execute(r.p.templates, name, &r.buf, &r.data)
 	for line := range bytes.Lines(r.buf.Bytes()) {
 		if at := bytes.IndexAny(line, "{["); at >= 0 {
 			dst = frame(dst, string(bytes.TrimSpace(line[:at])), bytes.TrimSpace(line[at:]))
@@ -346,10 +293,8 @@ func (r *templatedReply) appendWhole(dst []byte, w *whole) []byte {
 // setHeader sets the headers of a reply about inputs.
 func (r *templatedReply) setHeader(h http.Header) {
 	for name := range r.p.Header {
-		var value strings.Builder
-		if err := r.p.templates.ExecuteTemplate(&value, name, &r.data); err != nil {
-			panic(err) // cannot happen: the tests execute each
-		}
-		h.Set(name, value.String())
+		r.buf.Reset()
+		execute(r.p.header, name, &r.buf, &r.data)
+		h.Set(name, r.buf.String())
 	}
 }

@@ -49,7 +49,7 @@ type Gateway struct {
 	slots    chan struct{} // holds one of each request at the engines; nil without a limit
 	proxy    *httputil.ReverseProxy
 	client   *http.Transport
-	metrics  *gatewayMetrics
+	metrics  *livePage
 	handler  http.Handler
 
 	mu    sync.Mutex
@@ -96,7 +96,15 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 	if o.Limit > 0 {
 		g.slots = make(chan struct{}, o.Limit)
 	}
-	g.metrics = newGatewayMetrics(g)
+	base := pageData{O: &Options{}, Pool: o.Pool}
+	if len(replicas) > 0 {
+		base.O.Model = replicas[0].o.withDefaults().Model
+	}
+	g.metrics = newLivePage("pages/gateway.yml", base, 1, func() []pageData {
+		now := base
+		now.Ready = len(g.ready())
+		return []pageData{now}
+	})
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(r.In.Context().Value(backendKey{}).(*url.URL)) },
 		Transport:     g.client,
@@ -146,7 +154,7 @@ func (g *Gateway) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /", http.HandlerFunc(g.generate))
 	mux.Handle("/", http.HandlerFunc(g.forward))
-	mux.HandleFunc("GET /metrics", g.metrics.serve)
+	mux.HandleFunc("GET /metrics", servePage(g.metrics.text))
 	mux.HandleFunc("GET /simulator/requests/{traceid}", func(w http.ResponseWriter, r *http.Request) {
 		record, ok := g.Request(r.PathValue("traceid"))
 		if !ok {
@@ -218,32 +226,35 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	rec := &GatewayRecord{Replica: -1, Network: g.o.NetworkDelay, arrival: time.Now()}
 	g.remember(traceID(r.Header.Get("Traceparent")), rec)
-	g.metrics.requests.Inc()
+	g.count("requests", "", 1)
 	if err := g.enqueue(r.Context()); err != nil {
-		g.metrics.queued("EvictedContextCancelled", time.Since(rec.arrival))
+		g.count("queue", "EvictedContextCancelled", time.Since(rec.arrival).Seconds())
 		return
 	}
 	defer g.leave()
 	queue := time.Since(rec.arrival)
-	g.metrics.queued("Dispatched", queue)
+	g.count("queue", "Dispatched", queue.Seconds())
 	index, ok := g.pick(body)
 	if !ok {
-		g.metrics.attempts.WithLabelValues("failure").Inc()
+		g.count("attempts", "failure", 1)
 		g.fail(w, r, errNoReplica)
 		return
 	}
-	g.metrics.attempts.WithLabelValues("success").Inc()
+	g.count("attempts", "success", 1)
 	g.mu.Lock()
 	rec.Queue, rec.Replica, rec.source = queue, index, g.replicas[index].Server()
 	g.mu.Unlock()
-	defer func() { g.metrics.duration.Observe(time.Since(rec.arrival).Seconds()) }()
+	defer func() { g.count("duration", "", time.Since(rec.arrival).Seconds()) }()
 	g.send(w, r, index)
 }
 
+// count reports an observation to the metrics page.
+func (g *Gateway) count(of, what string, v float64) { g.metrics.observe(of, series{What: what}, v) }
+
 // enqueue returns when the request may go on to an engine, or with ctx's error.
 func (g *Gateway) enqueue(ctx context.Context) error {
-	g.metrics.waiting.Inc()
-	defer g.metrics.waiting.Dec()
+	g.count("waiting", "", 1)
+	defer g.count("waiting", "", -1)
 	if g.slots == nil {
 		return ctx.Err()
 	}
@@ -271,7 +282,7 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, index int) {
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	g.o.Logger.Debug("no answer", "path", r.URL.Path, "err", err)
 	if r.Context().Err() == nil {
-		g.metrics.errors.WithLabelValues("ServiceUnavailable").Inc()
+		g.count("errors", "ServiceUnavailable", 1)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)

@@ -122,19 +122,19 @@ func TestSentinels(t *testing.T) {
 
 // TestSamplePages compares the pages that never change with their files.
 func TestSamplePages(t *testing.T) {
-	for _, i := range identities() {
-		if i.metrics.sample == "" {
+	for _, i := range allSoftware() {
+		if i.Sample == "" {
 			continue
 		}
-		want, err := servers.FS.ReadFile(i.metrics.sample)
+		want, err := servers.FS.ReadFile(i.Sample)
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(t *testing.T) {
-			v := serve(t, Options{Engine: i.engine}, false)
+			v := serve(t, Options{Engine: i.Name}, false)
 			defer v.stop()
-			if _, got := v.get(i.metrics.path); got != string(want) {
-				t.Errorf("%s: %d bytes, want the %d of %s", i.engine, len(got), len(want), i.metrics.sample)
+			if _, got := v.get(i.Metrics); got != string(want) {
+				t.Errorf("%s: %d bytes, want the %d of %s", i.Name, len(got), len(want), i.Sample)
 			}
 		})
 	}

@@ -31,8 +31,8 @@ import (
 // request, apart from those of Serve.
 type Server struct {
 	o        Options
-	identity identity
-	metrics  *liveMetrics // nil of an engine without
+	software *software
+	metrics  *livePage // nil of an engine without
 	gate     *gate
 	replicas []*replica
 	records  *recorder
@@ -64,10 +64,8 @@ func New(o Options) *Server {
 		rng:       rand.New(rand.NewPCG(o.Seed, 0)),
 	}
 	s.SetWeights(s.o.WeightsVersion, s.o.LogprobShift, s.o.Quality)
-	s.identity = identityOf(s.o.Engine)
-	if live := s.identity.metrics.live; live != nil {
-		s.metrics = live(&s.o)
-		s.metrics.registry.MustRegister(stateCollector{s})
+	if s.software = softwareOf(s.o.Engine); s.software.Live != "" {
+		s.metrics = newLivePage(s.software.Live, pageData{O: &s.o}, s.o.Replicas, s.pageData)
 	}
 	for i := range s.o.Replicas {
 		s.replicas = append(s.replicas, newReplica(&s.o, i, s.metrics, s.gate))
@@ -97,7 +95,7 @@ func (s *Server) routes() http.Handler {
 	faces := make(map[string]*protocol)
 	for _, p := range protocols() {
 		for _, path := range p.Paths {
-			if p.Engine == s.identity.engine || p.Engine == "" && faces[path] == nil {
+			if p.Engine == s.software.Name || p.Engine == "" && faces[path] == nil {
 				faces[path] = p
 			}
 		}
@@ -111,8 +109,8 @@ func (s *Server) routes() http.Handler {
 			"supportedGenerationMethods": []string{"generateContent"},
 		}}})
 	})
-	if path := s.identity.metrics.path; path != "" {
-		mux.HandleFunc("GET "+path, s.serveMetrics)
+	if path := s.software.Metrics; path != "" {
+		mux.HandleFunc("GET "+path, servePage(s.metricsPage))
 	}
 	mux.HandleFunc("GET /simulator/requests/{traceid}", func(w http.ResponseWriter, r *http.Request) {
 		record, ok := s.Request(r.PathValue("traceid"))

@@ -63,8 +63,8 @@ type Tokens struct {
 	Generated uint64 `json:"generated"`
 }
 
-// usage is the part of the KV cache in use, 0 to 1.
-func (s *State) usage() float64 { return float64(s.BlocksInUse) / float64(s.Blocks) }
+// Usage is the part of the KV cache in use, 0 to 1.
+func (s State) Usage() float64 { return float64(s.BlocksInUse) / float64(s.Blocks) }
 
 // state returns the state as of now.
 func (r *replica) state() State {
@@ -97,7 +97,7 @@ func (r *replica) countToken(q *sequence, now time.Time) {
 	c := &r.count
 	c.GeneratedTokens++
 	if q.generated() > 1 {
-		r.observe(q, interToken, now.Sub(q.last).Seconds())
+		r.observe(q, "inter_token", now.Sub(q.last).Seconds())
 		return
 	}
 	p := q.progress()
@@ -106,7 +106,7 @@ func (r *replica) countToken(q *sequence, now time.Time) {
 	c.CachedTokens += uint64(p.cached)
 	c.FirstTokens++
 	c.FirstTokenSeconds += waited
-	r.observe(q, firstToken, waited)
+	r.observe(q, "first_token", waited)
 }
 
 // countEnd counts a request at its end.
@@ -114,7 +114,7 @@ func (r *replica) countEnd(q *sequence, reason finish) {
 	c := &r.count
 	c.Finished[string(reason)]++
 	if reason == finishAbort {
-		r.observe(q, aborted, 1)
+		r.observe(q, "aborted", 1)
 		return
 	}
 	p := q.progress()
@@ -122,6 +122,26 @@ func (r *replica) countEnd(q *sequence, reason finish) {
 	c.Ended.Cached += uint64(p.cached)
 	c.Ended.Generated += uint64(p.tokens)
 	r.observeEnd(q, &p)
+}
+
+// observeEnd reports a request that was not aborted; q.last is the instant of
+// its last token.
+func (r *replica) observeEnd(q *sequence, p *progress) {
+	for of, d := range map[string]time.Duration{
+		"end_to_end": q.last.Sub(p.arrival), "queue": p.scheduled.Sub(p.arrival), "inference": q.last.Sub(p.scheduled),
+		"prefill": p.first.Sub(p.scheduled), "decode": q.last.Sub(p.first),
+	} {
+		r.observe(q, of, d.Seconds())
+	}
+	if p.tokens > 1 {
+		r.observe(q, "per_token", q.last.Sub(p.first).Seconds()/float64(p.tokens-1))
+	}
+	if p.cached > 0 {
+		r.observe(q, "cached_tokens", float64(p.cached))
+	}
+	r.observe(q, "prompt_tokens", float64(q.prompt))
+	r.observe(q, "generated_tokens", float64(p.tokens))
+	r.observe(q, "completed", 1)
 }
 
 // Counts are of the requests that were answered to their end, over all

@@ -1,0 +1,365 @@
+package simulator
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/template"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/internal/page/testdata/pages/servers"
+)
+
+//go:embed faces/*.yml pages/*.yml software.yml
+var files embed.FS
+
+// read decodes a file, and panics where it cannot: the files are constant, and the tests read each.
+func read(file string, into any) {
+	data, err := files.ReadFile(file)
+	if err == nil {
+		d := yaml.NewDecoder(bytes.NewReader(data))
+		d.KnownFields(true)
+		err = d.Decode(into)
+	}
+	if err != nil {
+		panic(fmt.Errorf("%s: %w", file, err))
+	}
+}
+
+type jsonMap = map[string]any
+
+// compile returns the templates of texts, by name.
+func compile(texts map[string]string) *template.Template {
+	t := template.New("").Funcs(template.FuncMap{
+		"sub":     func(a, b any) int64 { return max(0, toInt(a)-toInt(b)) },
+		"mul":     func(a, b any) int64 { return toInt(a) * toInt(b) },
+		"ms":      func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()*1000) },
+		"json":    jsonOf,
+		"rfc3339": func(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) },
+		"base64":  base64Vector,
+	})
+	for name, text := range texts {
+		template.Must(t.New(name).Parse(text))
+	}
+	return t
+}
+
+func toInt(v any) int64 {
+	switch n := v.(type) {
+	case int:
+		return int64(n)
+	case uint64:
+		return int64(n)
+	}
+	return v.(int64)
+}
+
+// execute writes a template to b; a template that is none writes nothing.
+func execute(t *template.Template, name string, b *bytes.Buffer, data any) {
+	if t = t.Lookup(name); t == nil {
+		return
+	}
+	if err := t.Execute(b, data); err != nil {
+		panic(err) // cannot happen: the tests execute each
+	}
+}
+
+// software is how one server software shows itself: what it answers to
+// questions that generate nothing.
+type software struct {
+	Name   string `yaml:"name"`   // value of Options.Engine
+	Server string `yaml:"server"` // header Server; "" is none
+	// Owner is that of the model in the list of OpenAI, which without an owner is not there. Model
+	// and Object are what the model has besides, and what it is called.
+	Owner  string `yaml:"owner"`
+	Model  string `yaml:"model"`
+	Object string `yaml:"object"`
+	// Pages are the replies to GET by path: JSON or a text.
+	Pages map[string]string `yaml:"pages"`
+	// Metrics is the path of the metrics page: the one of the file Live, which tells what the
+	// replicas do, or Sample of package servers, which never changes.
+	Metrics string `yaml:"metrics"`
+	Live    string `yaml:"live"`
+	Sample  string `yaml:"sample"`
+
+	templates *template.Template
+}
+
+// allSoftware lists the software that can be shown. The first is the default.
+var allSoftware = sync.OnceValue(func() (all []*software) {
+	read("software.yml", &all)
+	for _, s := range all {
+		if s.Owner != "" {
+			object := "model"
+			if s.Object != "" {
+				object = s.Object
+			}
+			s.Pages["/v1/models"] = `{"object":"list","data":[{"id":{{json .O.Model}},"object":"` + object + `","created":{{.Created}},"owned_by":"` + s.Owner + `"` + s.Model + `}]}`
+		}
+		s.templates = compile(s.Pages)
+	}
+	return all
+})
+
+// Engines lists the values of Options.Engine, the default first.
+func Engines() []string {
+	var names []string
+	for _, s := range allSoftware() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// softwareOf returns that of an engine, the default one for a name that is none.
+func softwareOf(engine string) *software {
+	all := allSoftware()
+	return all[max(0, slices.IndexFunc(all, func(s *software) bool { return s.Name == engine }))]
+}
+
+// pageData is what the templates of pages see.
+type pageData struct {
+	O       *Options
+	S       State
+	Created int64  // when the server started, in Unix seconds
+	Pool    string // of a gateway, as is
+	Ready   int    // the number of its engines that are ready
+	series
+}
+
+// series is what the labels of a series may depend on.
+type series struct {
+	Replica int
+	What    string
+}
+
+// identify answers the pages of the server's software, and leaves every other
+// request to next.
+func (s *Server) identify(next http.Handler) http.Handler {
+	data := pageData{O: &s.o, Created: s.started.Unix()}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := s.software.Pages[r.URL.Path]; !ok || r.Method != http.MethodGet {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if s.software.Server != "" {
+			w.Header().Set("Server", s.software.Server)
+		}
+		var b bytes.Buffer
+		execute(s.software.templates, r.URL.Path, &b, &data)
+		if strings.HasPrefix(b.String(), "{") || strings.HasPrefix(b.String(), "[") {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		_, _ = w.Write(b.Bytes()) // the client is gone
+	})
+}
+
+// livePage is a metrics page that changes with what is done.
+type livePage struct {
+	Labels   map[string]string    `yaml:"labels"`
+	Bounds   map[string][]float64 `yaml:"bounds"`
+	Families []*family            `yaml:"families"`
+	base     pageData             // that of each replica has in common
+	data     func() []pageData    // as of now, one of each replica
+
+	mu     sync.Mutex
+	series map[observed][]*observations // guarded by mu
+}
+
+// family is a family of a page, or some of its series. It has one name.
+type family struct {
+	Gauge     string            `yaml:"gauge"`
+	Counter   string            `yaml:"counter"`
+	Histogram string            `yaml:"histogram"`
+	Help      string            `yaml:"help"`
+	Labels    map[string]string `yaml:"labels"` // beside those of the page; an empty one is left out
+	// Value is that of a series for each replica. Without it Of is the quantity that is observed.
+	Value  string `yaml:"value"`
+	Of     string `yaml:"of"`
+	Bounds string `yaml:"bounds"` // of a histogram, by name
+
+	templates *template.Template
+	all       []*observations // in the order of the first observation; guarded by livePage.mu
+}
+
+// observed identifies observations.
+type observed struct {
+	of string
+	series
+}
+
+// observations are those of one series.
+type observations struct {
+	labels string
+	bounds []float64
+	counts []uint64 // by bound
+	n      uint64
+	sum    float64
+}
+
+// newLivePage reads the page of so many replicas. Labels are made of base, values of data.
+func newLivePage(file string, base pageData, replicas int, data func() []pageData) *livePage {
+	p := &livePage{base: base, data: data, series: map[observed][]*observations{}}
+	read(file, p)
+	for _, f := range p.Families {
+		texts := maps.Clone(p.Labels)
+		if texts == nil {
+			texts = map[string]string{}
+		}
+		maps.Copy(texts, f.Labels)
+		f.Labels = maps.Clone(texts)
+		texts["value of the series"] = f.Value
+		f.templates = compile(texts)
+		if f.Of != "" && !slices.Contains(slices.Collect(maps.Values(f.Labels)), "{{.What}}") {
+			for i := range replicas { // from the start
+				f.observationsOf(p, series{Replica: i})
+			}
+		}
+	}
+	return p
+}
+
+// labelsOf returns the labels of a series as they are written.
+func (f *family) labelsOf(d *pageData) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
+		var b bytes.Buffer
+		if execute(f.templates, name, &b, d); b.Len() > 0 {
+			all = append(all, name+"="+strconv.Quote(b.String()))
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// braced returns labels, and further ones, in braces; "" for none.
+func braced(labels ...string) string {
+	all := strings.Join(slices.DeleteFunc(labels, func(l string) bool { return l == "" }), ",")
+	if all == "" {
+		return ""
+	}
+	return "{" + all + "}"
+}
+
+func (f *family) observationsOf(p *livePage, s series) *observations {
+	d := p.base
+	d.series = s
+	labels := f.labelsOf(&d)
+	for _, o := range f.all {
+		if o.labels == labels {
+			return o
+		}
+	}
+	o := &observations{labels: labels, bounds: p.Bounds[f.Bounds], counts: make([]uint64, len(p.Bounds[f.Bounds]))}
+	f.all = append(f.all, o)
+	return o
+}
+
+// observe adds an observation of a quantity.
+func (p *livePage) observe(of string, s series, v float64) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := observed{of, s}
+	all, known := p.series[key]
+	if !known {
+		for _, f := range p.Families {
+			if f.Of == of {
+				all = append(all, f.observationsOf(p, s))
+			}
+		}
+		p.series[key] = all
+	}
+	for _, o := range all {
+		o.n++
+		o.sum += v
+		if i, _ := slices.BinarySearch(o.bounds, v); i < len(o.bounds) {
+			o.counts[i]++
+		}
+	}
+}
+
+// text returns the page in the text format.
+func (p *livePage) text() []byte {
+	data := p.data()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var b, value bytes.Buffer
+	last := ""
+	for _, f := range p.Families {
+		kind, name := "gauge", f.Gauge
+		switch {
+		case f.Counter != "":
+			kind, name = "counter", f.Counter
+		case f.Histogram != "":
+			kind, name = "histogram", f.Histogram
+		}
+		if name != last && (f.Value != "" || len(f.all) > 0) {
+			fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, f.Help, name, kind)
+			last = name
+		}
+		for i := range data {
+			if f.Value != "" {
+				value.Reset()
+				execute(f.templates, "value of the series", &value, &data[i])
+				fmt.Fprintf(&b, "%s%s %s\n", name, braced(f.labelsOf(&data[i])), value.Bytes())
+			}
+		}
+		for _, o := range f.all {
+			if kind != "histogram" {
+				fmt.Fprintf(&b, "%s%s %v\n", name, braced(o.labels), o.sum)
+				continue
+			}
+			sum := uint64(0)
+			for i, bound := range o.bounds {
+				sum += o.counts[i]
+				fmt.Fprintf(&b, "%s_bucket%s %d\n", name, braced(o.labels, fmt.Sprintf("le=\"%v\"", bound)), sum)
+			}
+			fmt.Fprintf(&b, "%s_bucket%s %d\n", name, braced(o.labels, `le="+Inf"`), o.n)
+			fmt.Fprintf(&b, "%s_sum%s %v\n%s_count%s %d\n", name, braced(o.labels), o.sum, name, braced(o.labels), o.n)
+		}
+	}
+	return b.Bytes()
+}
+
+// servePage answers with a page.
+func servePage(page func() []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(page()) // the client is gone
+	}
+}
+
+// metricsPage returns the metrics page of the server.
+func (s *Server) metricsPage() []byte {
+	if s.metrics != nil {
+		return s.metrics.text()
+	}
+	page, err := servers.FS.ReadFile(s.software.Sample)
+	if err != nil {
+		panic(err) // cannot happen: the tests read each
+	}
+	return page
+}
+
+// pageData returns what the metrics page is made of.
+func (s *Server) pageData() (all []pageData) {
+	for i, state := range s.State() {
+		all = append(all, pageData{O: &s.o, S: state, series: series{Replica: i}})
+	}
+	return all
+}
+
+// observe reports an observation of a request to the metrics page: in seconds where it
+// is a time.
+func (r *replica) observe(q *sequence, of string, v float64) {
+	r.metrics.observe(of, series{r.index, strconv.FormatBool(q.streaming)}, v)
+}
