@@ -77,7 +77,7 @@ type overhead struct {
 
 	bursts int            // of our own, that run
 	starts []ttftTotal    // readings within maxCompared, oldest first
-	last   []serverTTFT   // the latest reading, by server
+	last   *page.Total    // the latest reading; nil before the first
 	probes []observedTTFT // successes since the first of starts
 }
 
@@ -86,13 +86,6 @@ type ttftTotal struct {
 	at    time.Time
 	count uint64
 	sum   float64 // seconds
-}
-
-// serverTTFT is what the histogram of one server held.
-type serverTTFT struct {
-	server string
-	count  uint64
-	sum    float64 // seconds
 }
 
 // observedTTFT is the time to first token of a probe.
@@ -166,15 +159,16 @@ func (o *overhead) keep(p observedTTFT) {
 func (o *overhead) scraped(statuses []page.Status) {
 	o.latest[overheadHistogram].clear()
 	o.latest[overheadTraffic].clear()
-	end, servers, ok := ttftOf(statuses)
-	if !ok || o.bursts > 0 {
+	now := page.NewTotal(statuses)
+	if now == nil || now.Failed > 0 || now.Histograms[config.TTFT] == nil || o.bursts > 0 {
 		o.restart()
 		return
 	}
-	if !goesOn(o.last, servers) {
+	if !now.Follows(o.last) {
 		o.starts, o.probes = nil, nil
 	}
-	o.last = servers
+	o.last = now
+	end := ttftTotal{now.At, now.Histograms[config.TTFT].Count, now.Histograms[config.TTFT].Sum}
 	o.starts = slices.DeleteFunc(o.starts, func(s ttftTotal) bool { return end.at.Sub(s.at) > maxCompared })
 	if len(o.starts) > 0 {
 		o.compare(o.starts[0], end)
@@ -206,31 +200,4 @@ func (o *overhead) compare(start, end ttftTotal) {
 		source = overheadTraffic
 	}
 	o.latest[source].set(seen/float64(n) - (end.sum-start.sum)/float64(reported))
-}
-
-// ttftOf returns what the histograms of all servers hold, together and by
-// server; ok is false unless each of them has one.
-func ttftOf(statuses []page.Status) (total ttftTotal, servers []serverTTFT, ok bool) {
-	for i := range statuses {
-		snapshot := snapshotOf(&statuses[i])
-		if snapshot == nil || snapshot.Histograms[config.TTFT] == nil {
-			return ttftTotal{}, nil, false
-		}
-		h := snapshot.Histograms[config.TTFT]
-		servers = append(servers, serverTTFT{statuses[i].Server, h.Count, h.Sum})
-		total.count += h.Count
-		total.sum += h.Sum
-		if snapshot.At.After(total.at) {
-			total.at = snapshot.At
-		}
-	}
-	return total, servers, len(servers) > 0
-}
-
-// goesOn reports whether the servers are the same as before and none was
-// restarted.
-func goesOn(before, after []serverTTFT) bool {
-	return slices.EqualFunc(before, after, func(b, a serverTTFT) bool {
-		return b.server == a.server && b.count <= a.count && b.sum <= a.sum
-	})
 }

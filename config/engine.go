@@ -336,6 +336,10 @@ func isLargest(q Quantity) bool {
 	return IsRatio(q) || q == Saturation
 }
 
+// AddsUp reports whether of several servers of an endpoint, or replicas of a gateway, the
+// sum of a quantity counts, and not the largest number: replicas see the same backends.
+func AddsUp(q Quantity) bool { return !isLargest(q) && q != Backends && q != BackendsReady }
+
 // Roles lists what part of a request a server can do.
 func Roles() []string { return []string{"unified", "prefill", "decode"} }
 

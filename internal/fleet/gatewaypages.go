@@ -25,26 +25,21 @@ type gatewayPages struct {
 // add takes in a reading of all pages.
 func (p *gatewayPages) add(statuses []page.Status) {
 	p.statuses = statuses
-	now := page.NewGatewaySnapshot(statuses)
+	now := page.NewTotal(statuses)
 	if now == nil {
 		return
 	}
-	at, before := readAtOf(statuses), p.uses.Latest()
+	before := p.uses.Latest()
 	p.wasRead = true
-	p.uses.Add(at, now)
-	next := reading{at: at}
-	for i := range next.values {
-		next.values[i] = float32(math.NaN())
-	}
+	p.uses.Add(now)
+	next := newReading(now.At)
 	for q, i := range map[config.Quantity]int{config.RequestsWaiting: levelWaiting, config.BackendsReady: levelUp} {
 		if v, ok := now.Values[q]; ok {
 			next.values[i] = float32(v)
 		}
 	}
-	if before != nil && slices.Equal(before.Pages, now.Pages) {
-		if mean := page.UseBetween(before, now).Queue; mean != nil {
-			next.values[levelQueue] = float32(*mean)
-		}
+	if now.Follows(before) {
+		next.set(levelQueue, now.Mean(before, config.QueueTime))
 	}
 	p.levels.latest = stats.AppendLatest(p.levels.latest, next, latestReadings)
 	p.levels.sample(next)

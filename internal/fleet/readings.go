@@ -50,35 +50,11 @@ type reading struct {
 // last day, evenly spread.
 type readings struct {
 	statuses []page.Status // of the latest
-	before   totals
+	before   *page.Total   // nil where no page was read
 	latest   []reading
 	past     []reading
 	every    int // of the readings, one goes into past
 	since    int // readings since the latest of past
-}
-
-// totals are counters of all servers together, of which rates are made.
-type totals struct {
-	at                     time.Time
-	servers                []string
-	preemptions, generated float64 // negative is not known
-	histograms             [4]struct {
-		count uint64
-		sum   float64
-		known bool
-	}
-}
-
-// timings are the histograms of a reading, in the order of totals.histograms, with the
-// level that the mean of each is.
-func timings() [4]struct {
-	quantity config.Quantity
-	level    int
-} {
-	return [4]struct {
-		quantity config.Quantity
-		level    int
-	}{{config.TTFT, levelTTFT}, {config.QueueTime, levelQueue}, {config.PrefillTime, levelPrefill}, {config.InterToken, levelInterToken}}
 }
 
 // read takes a reading of all pages.
@@ -96,17 +72,18 @@ func (r *readings) add(statuses []page.Status) {
 	if len(statuses) == 0 {
 		return
 	}
-	next := reading{at: statuses[0].At}
-	for i := range next.values {
-		next.values[i] = float32(math.NaN())
-	}
+	next := newReading(statuses[0].At)
 	up, lost := lostServers(statuses)
 	if up > 0 || len(lost) > 0 {
 		next.values[levelUp] = float32(up)
 	}
-	next.gauges(statuses)
-	now := totalsOf(statuses)
-	next.rates(&r.before, &now)
+	now := page.NewTotal(statuses)
+	if now != nil {
+		next.gauges(now)
+	}
+	if now != nil && now.Follows(r.before) {
+		next.rates(r.before, now)
+	}
 	r.before = now
 	r.latest = stats.AppendLatest(r.latest, next, latestReadings)
 	r.sample(next)
@@ -133,97 +110,49 @@ func (r *readings) sample(next reading) {
 	r.past, r.every = kept, max(2, 2*r.every)
 }
 
+// newReading returns a reading of which nothing is known.
+func newReading(at time.Time) reading {
+	n := reading{at: at}
+	for i := range n.values {
+		n.values[i] = float32(math.NaN())
+	}
+	return n
+}
+
+// set sets a value; nil is not known.
+func (n *reading) set(level int, v *float64) {
+	if v != nil {
+		n.values[level] = float32(*v)
+	}
+}
+
 // gauges sets what a reading shows by itself.
-func (n *reading) gauges(statuses []page.Status) {
-	var hits, servers float64
-	for i := range statuses {
-		s := statuses[i].Snapshot
-		if s == nil {
-			continue
-		}
-		n.add(levelRunning, s, config.RequestsRunning)
-		n.add(levelWaiting, s, config.RequestsWaiting)
-		if v, ok := s.Values[config.KVCacheUsage]; ok {
-			n.values[levelKVUsage] = float32(max(v, orZero(n.values[levelKVUsage])))
-		}
-		if s.PrefixCacheUnit != "" && s.PrefixCacheRatio >= 0 {
-			hits += s.PrefixCacheRatio
-			servers++
+func (n *reading) gauges(t *page.Total) {
+	for level, q := range map[int]config.Quantity{
+		levelRunning: config.RequestsRunning, levelWaiting: config.RequestsWaiting, levelKVUsage: config.KVCacheUsage,
+	} {
+		if v, ok := t.Values[q]; ok {
+			n.values[level] = float32(v)
 		}
 	}
-	if servers > 0 {
-		n.values[levelHits] = float32(hits / servers)
-	}
+	n.set(levelHits, t.HitRatio)
 }
 
-func (n *reading) add(level int, s *page.Snapshot, q config.Quantity) {
-	if v, ok := s.Values[q]; ok {
-		n.values[level] = float32(orZero(n.values[level]) + v)
-	}
-}
-
-func orZero(v float32) float64 {
-	if math.IsNaN(float64(v)) {
-		return 0
-	}
-	return float64(v)
-}
-
-// totalsOf adds up the counters of all servers that are up. A counter that one of them
-// lacks is not known.
-func totalsOf(statuses []page.Status) totals {
-	var t totals
-	for i := range statuses {
-		st := &statuses[i]
-		if st.Snapshot == nil {
-			continue
-		}
-		t.at = st.Snapshot.At
-		first := len(t.servers) == 0
-		t.servers = append(t.servers, st.Server)
-		t.preemptions = addKnown(t.preemptions, st.Snapshot, config.Preemptions)
-		t.generated = addKnown(t.generated, st.Snapshot, config.GenerationTokens)
-		for k, timing := range timings() {
-			h := st.Snapshot.Histograms[timing.quantity]
-			into := &t.histograms[k]
-			into.known = h != nil && (first || into.known)
-			if h != nil {
-				into.count += h.Count
-				into.sum += h.Sum
-			}
-		}
-	}
-	return t
-}
-
-func addKnown(sum float64, s *page.Snapshot, q config.Quantity) float64 {
-	v, ok := s.Values[q]
-	if !ok || sum < 0 {
-		return -1
-	}
-	return sum + v
-}
-
-// rates sets what follows from two readings of the same servers, none of which was
-// restarted.
-func (n *reading) rates(before, now *totals) {
-	elapsed := now.at.Sub(before.at).Seconds()
-	if elapsed <= 0 || len(now.servers) == 0 || !slices.Equal(before.servers, now.servers) {
+// rates sets what follows from a reading and the one before.
+func (n *reading) rates(before, now *page.Total) {
+	elapsed := now.At.Sub(before.At).Seconds()
+	if elapsed <= 0 {
 		return
 	}
-	for _, c := range []struct {
-		level         int
-		before, after float64
-	}{{levelPreemptions, before.preemptions, now.preemptions}, {levelGenerated, before.generated, now.generated}} {
-		if c.before >= 0 && c.after >= c.before {
-			n.values[c.level] = float32((c.after - c.before) / elapsed)
+	for level, q := range map[int]config.Quantity{levelPreemptions: config.Preemptions, levelGenerated: config.GenerationTokens} {
+		if grown := now.Counted(before, q); grown != nil {
+			n.values[level] = float32(*grown / elapsed)
 		}
 	}
-	for k, timing := range timings() {
-		b, a := before.histograms[k], now.histograms[k]
-		if b.known && a.known && a.count > b.count && a.sum >= b.sum {
-			n.values[timing.level] = float32((a.sum - b.sum) / float64(a.count-b.count))
-		}
+	for level, q := range map[int]config.Quantity{
+		levelTTFT: config.TTFT, levelQueue: config.QueueTime, levelPrefill: config.PrefillTime, levelInterToken: config.InterToken,
+	} {
+		n.set(level, now.Mean(before, q))
 	}
 }
 

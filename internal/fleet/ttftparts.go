@@ -42,14 +42,11 @@ func (p *ttftParts) disturbed() {
 
 // read takes in the pages of the servers, and the latest ones of the gateway.
 func (p *ttftParts) read(statuses []page.Status) {
-	var servers []string
-	for i := range statuses {
-		if statuses[i].Snapshot != nil {
-			servers = append(servers, statuses[i].Server)
-		}
+	if all := page.NewTotal(statuses); all != nil {
+		p.split.ReadServers(all.At, all.Servers, observed(all, config.QueueTime), observed(all, config.PrefillTime))
+	} else {
+		p.split.ReadServers(time.Time{}, nil, nil, nil)
 	}
-	slices.Sort(servers)
-	p.split.ReadServers(readAtOf(statuses), servers, totalOf(statuses, config.QueueTime), totalOf(statuses, config.PrefillTime))
 	if g := p.gateway.Load(); g != nil {
 		p.readGateway(g.latest())
 	}
@@ -59,47 +56,17 @@ func (p *ttftParts) read(statuses []page.Status) {
 // readGateway takes in the pages of the gateway. A reading that was taken in before changes
 // nothing.
 func (p *ttftParts) readGateway(statuses []page.Status) {
-	all := page.NewGatewaySnapshot(statuses)
-	if all == nil {
-		return
+	if all := page.NewTotal(statuses); all != nil {
+		p.split.ReadGateway(all.At, all.Servers, observed(all, config.QueueTime))
 	}
-	var queue *estimate.Total
-	if h := all.Histograms[config.QueueTime]; h != nil {
-		queue = &estimate.Total{Count: h.Count, Sum: h.Sum}
-	}
-	p.split.ReadGateway(readAtOf(statuses), all.Pages, queue)
 }
 
-// readAtOf returns when the first of the pages was received.
-func readAtOf(statuses []page.Status) (at time.Time) {
-	for i := range statuses {
-		if s := statuses[i].Snapshot; s != nil && (at.IsZero() || s.At.Before(at)) {
-			at = s.At
-		}
+// observed returns what a distribution of all pages held; nil where one of them lacks it.
+func observed(t *page.Total, q config.Quantity) *estimate.Total {
+	if h := t.Histograms[q]; h != nil {
+		return &estimate.Total{Count: h.Count, Sum: h.Sum}
 	}
-	return at
-}
-
-// totalOf adds up a histogram over all servers that were read; nil where one of them
-// lacks it.
-func totalOf(statuses []page.Status, q config.Quantity) *estimate.Total {
-	var total *estimate.Total
-	for i := range statuses {
-		s := statuses[i].Snapshot
-		if s == nil {
-			continue
-		}
-		h := s.Histograms[q]
-		if h == nil {
-			return nil
-		}
-		if total == nil {
-			total = new(estimate.Total)
-		}
-		total.Count += h.Count
-		total.Sum += h.Sum
-	}
-	return total
+	return nil
 }
 
 // front returns the gateway in front of the endpoint; nil is none.

@@ -1,9 +1,11 @@
 package page
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -218,96 +220,111 @@ func (s *Snapshot) countBackends() {
 	}
 }
 
-// GatewaySnapshot is what the pages of all replicas of a gateway show together. What
-// no page shows is absent.
-type GatewaySnapshot struct {
-	// Software is the mapping that the first page was read with.
-	Software string
-	// Pages are the names of the pages that were read. What counts can be compared with an
-	// earlier snapshot of the same pages.
-	Pages []string
-	// Failed is how many pages could not be read.
-	Failed int
-	// Values are the numbers as in a Snapshot, in the quantities of
-	// config.GatewayNumbers, added up over the replicas. Those that are properties of
-	// the backends are the largest instead: saturation and numbers of backends.
-	Values map[config.Quantity]float64
-	// Histograms are the distributions of config.GatewayDistributions, over all
-	// replicas: count and sum alone where these have different bounds.
-	Histograms map[config.Quantity]*Histogram
-	// Requests counts ended requests by how they ended, as in a Snapshot.
-	Requests map[string]float64
-	// Backends are the same by the name of the backend, which is ready where
-	// BackendsReady of its own values is 1, and not where it is 0.
-	Backends map[string]*GatewaySnapshot
+// GatewayWindow is the longest time that a GatewayUse is about.
+const GatewayWindow = 5 * time.Minute
+
+// GatewayUse is what a gateway, or one backend of it, did in a span of time. What the
+// pages do not show is nil, and so is a mean of nothing.
+type GatewayUse struct {
+	// Requests ended, and Failed of them failed.
+	Requests *float64 `json:"requests,omitempty"`
+	Failed   *float64 `json:"failed,omitempty"`
+	// Rejections, Decisions and Cooldowns are counts, as the quantities of these names.
+	Rejections *float64 `json:"rejections,omitempty"`
+	Decisions  *float64 `json:"routing_decisions,omitempty"`
+	Cooldowns  *float64 `json:"cooldowns,omitempty"`
+	// HitRatio is the part of what was looked up in the index of prefixes that was
+	// expected in the cache of the chosen backend.
+	HitRatio *float64 `json:"prefix_cache_hit_ratio,omitempty"`
+	// Queue, Routing and TTFT are means in seconds.
+	Queue   *float64 `json:"queue_seconds,omitempty"`
+	Routing *float64 `json:"routing_seconds,omitempty"`
+	TTFT    *float64 `json:"ttft_seconds,omitempty"`
 }
 
-// NewGatewaySnapshot returns what the pages of the replicas of a gateway show together;
-// nil where none could be read.
-func NewGatewaySnapshot(statuses []Status) *GatewaySnapshot {
-	all, failed := emptyGateway(), 0
-	for i := range statuses {
-		st := &statuses[i]
-		if st.Snapshot == nil {
-			failed++
-			continue
-		}
-		all.Pages = append(all.Pages, st.Server)
-		all.add(st.Snapshot)
-		for name, b := range st.Snapshot.Backends {
-			if all.Backends[name] == nil {
-				all.Backends[name] = emptyGateway()
-			}
-			all.Backends[name].add(b)
-		}
+// A backend is failing from so many failed requests on, if they are more than such a
+// share of all.
+const failingRequests, failingShare = 3, 0.1
+
+// IsFailing reports whether so many requests failed that it is worth a look; nil is not.
+func (u *GatewayUse) IsFailing() bool {
+	return u != nil && u.Failed != nil && *u.Failed >= failingRequests && *u.Failed > failingShare**u.Requests
+}
+
+// GatewayUses compares readings of a gateway. The zero value is ready. It is for one
+// goroutine at a time.
+type GatewayUses struct {
+	starts []*Total // of possible spans, the oldest first
+	last   *Total
+}
+
+// Add takes in a reading. After a restart of a replica, and with other replicas than
+// before, the span begins again.
+func (u *GatewayUses) Add(now *Total) {
+	if !now.Follows(u.last) {
+		u.starts = nil
 	}
-	if len(all.Pages) == 0 {
+	u.last = now
+	if n := len(u.starts); n == 0 || now.At.Sub(u.starts[n-1].At) >= GatewayWindow/2 {
+		u.starts = append(u.starts, now)
+	}
+	for len(u.starts) > 1 && now.At.Sub(u.starts[0].At) > GatewayWindow {
+		u.starts = slices.Delete(u.starts, 0, 1)
+	}
+}
+
+// Latest returns the latest reading; nil before the first.
+func (u *GatewayUses) Latest() *Total { return u.last }
+
+// Span returns the time that the uses are about: at most GatewayWindow, and 0 after one
+// reading.
+func (u *GatewayUses) Span() time.Duration {
+	if len(u.starts) == 0 {
+		return 0
+	}
+	return u.last.At.Sub(u.starts[0].At)
+}
+
+// Whole returns the use of the gateway; nil where nothing of it is known.
+func (u *GatewayUses) Whole() *GatewayUse {
+	if u.Span() == 0 {
 		return nil
 	}
-	all.Failed = failed
-	return all
+	return useBetween(u.starts[0], u.last)
 }
 
-func emptyGateway() *GatewaySnapshot {
-	return &GatewaySnapshot{
-		Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*Histogram{},
-		Requests: map[string]float64{}, Backends: map[string]*GatewaySnapshot{},
+// Backend returns the use of a backend, nil as for Whole. One that was not there when the
+// span began counts from 0.
+func (u *GatewayUses) Backend(name string) *GatewayUse {
+	if u.Span() == 0 || u.last.Backends[name] == nil {
+		return nil
 	}
+	return useBetween(cmp.Or(u.starts[0].Backends[name], new(Total)), u.last.Backends[name])
 }
 
-// add adds what the page of one replica shows.
-func (g *GatewaySnapshot) add(s *Snapshot) {
-	if g.Software == "" {
-		g.Software = s.Engine
+// failed is how a request ended that failed, one of config.Finishes.
+const failed = "error"
+
+func useBetween(before, now *Total) *GatewayUse {
+	use := &GatewayUse{
+		Rejections: now.Counted(before, config.Rejections), Decisions: now.Counted(before, config.RoutingDecisions),
+		Cooldowns: now.Counted(before, config.Cooldowns),
+		Queue:     now.Mean(before, config.QueueTime), Routing: now.Mean(before, config.RoutingTime), TTFT: now.Mean(before, config.TTFT),
 	}
-	for q, v := range s.Values {
-		switch q {
-		case config.Saturation, config.Backends, config.BackendsReady:
-			g.Values[q] = max(g.Values[q], v)
-		default:
-			g.Values[q] += v
+	if ended := now.Ended(before); ended != nil {
+		all := 0.0
+		for _, n := range ended {
+			all += n
+		}
+		use.Requests, use.Failed = &all, new(ended[failed])
+	}
+	if asked := now.Counted(before, config.PrefixCacheAsked); asked != nil && *asked > 0 {
+		if hits := now.Counted(before, config.PrefixCacheHits); hits != nil {
+			use.HitRatio = new(min(1, *hits / *asked))
 		}
 	}
-	for finish, n := range s.Requests {
-		g.Requests[finish] += n
+	if *use == (GatewayUse{}) {
+		return nil
 	}
-	for q, h := range s.Histograms {
-		g.Histograms[q] = sumOf(g.Histograms[q], h)
-	}
-}
-
-// sumOf returns the observations of two histograms together; a is nil for none. Of
-// different bounds only count and sum are kept.
-func sumOf(a, b *Histogram) *Histogram {
-	if a == nil {
-		return b
-	}
-	sum := &Histogram{Count: a.Count + b.Count, Sum: a.Sum + b.Sum}
-	if slices.Equal(a.Bounds, b.Bounds) {
-		sum.Bounds = a.Bounds
-		for i := range a.Counts {
-			sum.Counts = append(sum.Counts, a.Counts[i]+b.Counts[i])
-		}
-	}
-	return sum
+	return use
 }

@@ -191,38 +191,6 @@ func TestManyBackendsAreGone(t *testing.T) {
 	}
 }
 
-// What the replicas of a gateway show is added, but for what they see of the same
-// backends.
-func TestGatewaySnapshot(t *testing.T) {
-	page := func(waiting, ready, queued float64, bounds ...float64) *Snapshot {
-		return &Snapshot{
-			Engine:     "acme",
-			Values:     map[config.Quantity]float64{config.RequestsWaiting: waiting, config.BackendsReady: ready},
-			Requests:   map[string]float64{"success": queued},
-			Histograms: map[config.Quantity]*Histogram{config.QueueTime: {Bounds: bounds, Counts: make([]uint64, len(bounds)), Count: uint64(queued), Sum: queued / 2}},
-			Backends:   map[string]*Snapshot{"a": {Values: map[config.Quantity]float64{config.RoutingDecisions: queued}}},
-		}
-	}
-	got := NewGatewaySnapshot([]Status{
-		{Server: "one", State: Up, Snapshot: page(2, 3, 10, 1)},
-		{Server: "two", State: Up, Snapshot: page(1, 4, 6, 2)},
-		{Server: "three", State: Down},
-	})
-	want := &GatewaySnapshot{
-		Software: "acme", Pages: []string{"one", "two"}, Failed: 1,
-		Values:     map[config.Quantity]float64{config.RequestsWaiting: 3, config.BackendsReady: 4},
-		Requests:   map[string]float64{"success": 16},
-		Histograms: map[config.Quantity]*Histogram{config.QueueTime: {Count: 16, Sum: 8}},
-		Backends:   map[string]*GatewaySnapshot{"a": {Values: map[config.Quantity]float64{config.RoutingDecisions: 16}}},
-	}
-	if d := gocmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
-		t.Errorf("-want +got:\n%s", d)
-	}
-	if none := NewGatewaySnapshot([]Status{{Server: "one", State: Down}}); none != nil {
-		t.Errorf("without a page that was read: %+v", none)
-	}
-}
-
 // TestGatewayReference holds docs/gateways.md equal to the mappings.
 func TestGatewayReference(t *testing.T) {
 	pages := gatewayPages(t)

@@ -455,41 +455,19 @@ func loadOf(statuses []page.Status) *Load {
 		return nil
 	}
 	l := &Load{Known: len(statuses)}
-	var hits []float64
-	for i := range statuses {
-		snap := statuses[i].Snapshot
-		if snap == nil { // not up
-			continue
-		}
-		l.Up++
-		plus := func(a, b float64) float64 { return a + b }
-		l.Running = combine(l.Running, snap, config.RequestsRunning, plus)
-		l.Waiting = combine(l.Waiting, snap, config.RequestsWaiting, plus)
-		l.KVUsage = combine(l.KVUsage, snap, config.KVCacheUsage, func(a, b float64) float64 { return max(a, b) })
-		if ratio := hitsOf(snap); ratio != nil {
-			hits = append(hits, *ratio)
-		}
+	all := page.NewTotal(statuses)
+	if all == nil {
+		return l
 	}
-	if len(hits) > 0 {
-		var sum float64
-		for _, h := range hits {
-			sum += h
+	l.Up, l.Hits = len(all.Servers), all.HitRatio
+	for q, into := range map[config.Quantity]**float64{
+		config.RequestsRunning: &l.Running, config.RequestsWaiting: &l.Waiting, config.KVCacheUsage: &l.KVUsage,
+	} {
+		if v, ok := all.Values[q]; ok {
+			*into = &v
 		}
-		l.Hits = new(sum / float64(len(hits)))
 	}
 	return l
-}
-
-// combine adds a quantity to that of other servers, if the server reports it.
-func combine(all *float64, s *page.Snapshot, q config.Quantity, with func(a, b float64) float64) *float64 {
-	v, ok := s.Values[q]
-	switch {
-	case !ok:
-		return all
-	case all == nil:
-		return &v
-	}
-	return new(with(*all, v))
 }
 
 // hitsOf returns the hit ratio of the prefix cache; nil where nothing was

@@ -417,8 +417,12 @@ func TestLoad(t *testing.T) {
 		"nothing to say": {[]page.Status{up("a", -1, nil)}, `{"known":1,"up":1}`},
 		"one":            {[]page.Status{full}, `{"known":1,"up":1,"running":3,"waiting":0,"kv_cache_usage_ratio":0.25,"prefix_cache_hit_ratio":0.5}`},
 		"several": {
+			[]page.Status{fuller, down, full},
+			`{"known":3,"up":2,"running":7,"kv_cache_usage_ratio":0.75,"prefix_cache_hit_ratio":0.625}`,
+		},
+		"one that shows nothing": {
 			[]page.Status{fuller, down, full, up("c", -1, nil)},
-			`{"known":4,"up":3,"running":7,"waiting":0,"kv_cache_usage_ratio":0.75,"prefix_cache_hit_ratio":0.625}`,
+			`{"known":4,"up":3,"kv_cache_usage_ratio":0.75,"prefix_cache_hit_ratio":0.625}`,
 		},
 	} {
 		l := newLab(t)

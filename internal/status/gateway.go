@@ -54,8 +54,8 @@ type Gateway struct {
 	// Requests are inference_gateway_requests_total by finish.
 	Requests map[string]float64 `json:"requests_total,omitempty"`
 	// Span is what Recent is about, here and of backends.
-	Span   float64     `json:"window_seconds,omitempty"`
-	Recent *GatewayUse `json:"recent,omitempty"`
+	Span   float64          `json:"window_seconds,omitempty"`
+	Recent *page.GatewayUse `json:"recent,omitempty"`
 	// Backends are those that are not ready first, then those that fail requests, then by
 	// name.
 	Backends []*Backend `json:"backends,omitempty"`
@@ -74,23 +74,9 @@ type Backend struct {
 	Values map[string]float64 `json:"values,omitempty"`
 	// Requests are inference_gateway_backend_requests_total by finish.
 	Requests map[string]float64 `json:"requests_total,omitempty"`
-	Recent   *GatewayUse        `json:"recent,omitempty"`
+	Recent   *page.GatewayUse   `json:"recent,omitempty"`
 
 	failing bool
-}
-
-// GatewayUse is what a gateway or a backend did lately.
-type GatewayUse struct {
-	Requests   *float64 `json:"requests,omitempty"`
-	Failed     *float64 `json:"failed,omitempty"`
-	Rejections *float64 `json:"rejections,omitempty"`
-	Decisions  *float64 `json:"routing_decisions,omitempty"`
-	Cooldowns  *float64 `json:"cooldowns,omitempty"`
-	HitRatio   *float64 `json:"prefix_cache_hit_ratio,omitempty"`
-	// Queue, Routing and TTFT are means.
-	Queue   *float64 `json:"queue_seconds,omitempty"`
-	Routing *float64 `json:"routing_seconds,omitempty"`
-	TTFT    *float64 `json:"ttft_seconds,omitempty"`
 }
 
 // NewGateway returns what the latest readings of the pages of a gateway show, and what it
@@ -98,11 +84,11 @@ type GatewayUse struct {
 // first reading. usuallyReady is how many backends are mostly ready; nil is not known.
 func NewGateway(name, software string, statuses []page.Status, uses *page.GatewayUses, usuallyReady *float64) *Gateway {
 	g := &Gateway{Name: name, Software: software, Pages: pagesOf(statuses)}
-	if now := page.NewGatewaySnapshot(statuses); now != nil {
-		g.Software = cmp.Or(now.Software, software)
+	if now := page.NewTotal(statuses); now != nil {
+		g.Software = cmp.Or(now.Engine, software)
 		g.Values, g.Requests = numbersOf(now), now.Requests
 		g.UsuallyReady = usuallyReady
-		g.Span, g.Recent = uses.Span().Seconds(), newGatewayUse(uses.Whole())
+		g.Span, g.Recent = uses.Span().Seconds(), uses.Whole()
 		for backend, b := range now.Backends {
 			g.Backends = append(g.Backends, newBackend(backend, b, uses.Backend(backend)))
 		}
@@ -116,7 +102,7 @@ func NewGateway(name, software string, statuses []page.Status, uses *page.Gatewa
 }
 
 // numbersOf returns the numbers of a snapshot by the name of their metric.
-func numbersOf(s *page.GatewaySnapshot) map[string]float64 {
+func numbersOf(s *page.Total) map[string]float64 {
 	values := map[string]float64{}
 	for q, v := range s.Values {
 		values[q.MetricName()] = v
@@ -124,25 +110,14 @@ func numbersOf(s *page.GatewaySnapshot) map[string]float64 {
 	return values
 }
 
-func newBackend(name string, s *page.GatewaySnapshot, use page.GatewayUse) *Backend {
-	b := &Backend{Name: harmless(name), Values: numbersOf(s), Requests: s.Requests, Recent: newGatewayUse(use), failing: use.IsFailing()}
+func newBackend(name string, s *page.Total, use *page.GatewayUse) *Backend {
+	b := &Backend{Name: harmless(name), Values: numbersOf(s), Requests: s.Requests, Recent: use, failing: use.IsFailing()}
 	if ready, ok := s.Values[config.BackendsReady]; ok {
 		b.Ready = new(ready == 1)
 	}
 	delete(b.Values, string(config.Backends)) // of one backend it is one
 	delete(b.Values, string(config.BackendsReady))
 	return b
-}
-
-// newGatewayUse returns a use as the page shows it; nil where nothing of it is known.
-func newGatewayUse(u page.GatewayUse) *GatewayUse {
-	if u == (page.GatewayUse{}) {
-		return nil
-	}
-	return &GatewayUse{
-		Requests: u.Requests, Failed: u.Failed, Rejections: u.Rejections, Decisions: u.Decisions, Cooldowns: u.Cooldowns,
-		HitRatio: u.HitRatio, Queue: u.Queue, Routing: u.Routing, TTFT: u.TTFT,
-	}
 }
 
 func (b *Backend) unready() bool { return b.Ready != nil && !*b.Ready }
@@ -256,17 +231,17 @@ func (b *Board) Gateways() *GatewayPage {
 			e.mu.Unlock()
 		}
 	}
-	page := &GatewayPage{At: unixSeconds(b.now()), Gateways: []*Gateway{}}
+	p := &GatewayPage{At: unixSeconds(b.now()), Gateways: []*Gateway{}}
 	rank := GatewayStates()
 	for name, g := range gateways {
 		shown := *g
 		shown.Endpoints = behind[name]
-		page.Gateways = append(page.Gateways, &shown)
+		p.Gateways = append(p.Gateways, &shown)
 	}
-	slices.SortFunc(page.Gateways, func(x, y *Gateway) int {
+	slices.SortFunc(p.Gateways, func(x, y *Gateway) int {
 		return cmp.Or(cmp.Compare(slices.Index(rank, x.State), slices.Index(rank, y.State)), cmp.Compare(x.Name, y.Name))
 	})
-	return page
+	return p
 }
 
 // gateway returns a gateway by its name; nil is none.

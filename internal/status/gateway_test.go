@@ -37,8 +37,13 @@ func gatewayOf(all ...[]page.Status) *Gateway {
 	var u page.GatewayUses
 	var last []page.Status
 	for i, statuses := range all {
-		if s := page.NewGatewaySnapshot(statuses); s != nil {
-			u.Add(epoch().Add(time.Duration(i)*time.Minute), s)
+		for j := range statuses {
+			if s := statuses[j].Snapshot; s != nil {
+				s.At = epoch().Add(time.Duration(i) * time.Minute)
+			}
+		}
+		if s := page.NewTotal(statuses); s != nil {
+			u.Add(s)
 		}
 		last = statuses
 	}

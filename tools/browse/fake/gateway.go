@@ -15,14 +15,14 @@ func Gateways() []*status.Gateway {
 			"routing_decisions_total": 81234, "cooldowns_total": 3,
 		},
 		Requests: map[string]float64{"success": 80112, "error": 921},
-		Recent: &status.GatewayUse{
+		Recent: &page.GatewayUse{
 			Requests: new(1204.0), Failed: new(41.0), Decisions: new(1251.0), Cooldowns: new(1.0), Rejections: new(0.0), HitRatio: new(0.41), Queue: new(1.32), Routing: new(0.0021),
 			TTFT: new(0.71),
 		},
 		Backends: []*status.Backend{
-			{Name: "llama-70b-2", Ready: new(false), Recent: &status.GatewayUse{Requests: new(3.0), Failed: new(3.0), Decisions: new(3.0)}},
-			{Name: "llama-70b-1", Ready: new(true), Values: map[string]float64{"requests_running": 19}, Recent: &status.GatewayUse{Requests: new(610.0), Failed: new(38.0), Decisions: new(640.0), TTFT: new(0.93)}},
-			{Name: "llama-70b-0", Ready: new(true), Values: map[string]float64{"requests_running": 12}, Recent: &status.GatewayUse{Requests: new(591.0), Failed: new(0.0), Decisions: new(608.0), TTFT: new(0.49)}},
+			{Name: "llama-70b-2", Ready: new(false), Recent: &page.GatewayUse{Requests: new(3.0), Failed: new(3.0), Decisions: new(3.0)}},
+			{Name: "llama-70b-1", Ready: new(true), Values: map[string]float64{"requests_running": 19}, Recent: &page.GatewayUse{Requests: new(610.0), Failed: new(38.0), Decisions: new(640.0), TTFT: new(0.93)}},
+			{Name: "llama-70b-0", Ready: new(true), Values: map[string]float64{"requests_running": 12}, Recent: &page.GatewayUse{Requests: new(591.0), Failed: new(0.0), Decisions: new(608.0), TTFT: new(0.49)}},
 		},
 		Pages: []*status.Server{{Server: "router:4000", URL: "http://router:4000/metrics", Engine: "litellm", At: now() - 4, State: page.Up}},
 	}
