@@ -101,25 +101,22 @@ func traceID(traceparent string) string {
 func (x *exchange) ctx() context.Context { return x.r.Context() }
 
 func (x *exchange) run() error {
-	if x.fault.unread != nil {
-		return x.fault.unread(x)
+	if x.fault.Name == "early_answer" {
+		return x.answerEarly()
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxBody))
 	if err != nil {
 		return fmt.Errorf("read request: %w", err)
 	}
-	if x.fault.answer != nil {
-		if done, err := x.fault.answer(x); done || err != nil {
-			return err
-		}
+	if done, err := x.fault.answer(x); done || err != nil {
+		return err
 	}
 	x.request, err = x.p.Request.parse(body)
 	if err == nil {
 		err = readAddress(x.r, &x.request)
 	}
-	if err == nil && x.fault.request != nil {
-		x.fault.request(&x.request)
-	}
+	x.request.spoilt = x.fault.Spoilt
+	x.request.echo = x.request.echo && x.fault.Name != "no_echo"
 	if err == nil {
 		err = x.checkModel()
 	}

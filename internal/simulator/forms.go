@@ -121,26 +121,3 @@ func (x *exchange) sayForm() (int, finish) {
 	}
 	return n, reason
 }
-
-// callFaults spoil calls of functions and answers in JSON, each in the way of one
-// verdict.
-func callFaults() []Fault {
-	var faults []Fault
-	for _, f := range []struct {
-		verdict     result.Verdict
-		description string
-	}{
-		{result.VerdictBadJSON, "Loses the first token of the arguments of a call, or of JSON."},
-		{result.VerdictBadSchema, "Names the arguments of a call, or the members of JSON, otherwise than asked."},
-		{result.VerdictWrongTool, "Calls a function by another name."},
-		{result.VerdictNoCall, "Answers in text instead of a call."},
-		{result.VerdictLeakedIntoContent, "Writes a call into the text, with its markup."},
-		{result.VerdictTruncated, "Ends the arguments of a call, or JSON, in the middle, as if it were whole."},
-	} {
-		faults = append(faults, Fault{
-			Name: "call_" + string(f.verdict), Description: f.description,
-			request: func(a *request) { a.spoilt = f.verdict },
-		})
-	}
-	return faults
-}

@@ -18,7 +18,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page/testdata/pages/servers"
 )
 
-//go:embed faces/*.yml pages/*.yml software.yml
+//go:embed faces/*.yml pages/*.yml faults.yml software.yml
 var files embed.FS
 
 // read decodes a file, and panics where it cannot: the files are constant, and the tests read each.

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -52,17 +53,11 @@ var (
 // streamReply streams what produce makes.
 func (x *exchange) streamReply(produce func(sink) error) error {
 	x.frame = framings()[x.p.Framing].frame
-	if x.fault.frame != nil && x.isSSE() {
-		x.frame = x.fault.frame
+	if x.fault.Frame != "" && x.isSSE() {
+		x.frame = framings()[x.fault.Frame].frame
 	}
-	x.wire = flushWire{x}
-	if x.fault.wire != nil {
-		x.wire = x.fault.wire(x)
-	}
-	out := x.put
-	if x.fault.shape != nil {
-		out = x.fault.shape(x, out)
-	}
+	x.wire = x.fault.wire(x)
+	out := x.fault.shape(x, x.put)
 	if x.s.o.TokensPerEvent > 1 {
 		out = x.speculate(out)
 	}
@@ -81,18 +76,22 @@ type framing struct {
 
 const eventStream = "text/event-stream; charset=utf-8"
 
-// framings lists the values of protocol.Framing.
+// framings lists the values of protocol.Framing, and of effect.Frame those of server-sent events.
 func framings() map[string]framing {
 	lines := func(end string) frameFunc {
 		return func(dst []byte, _ string, payload []byte) []byte { return append(append(dst, payload...), end...) }
 	}
 	return map[string]framing{
-		"":         {eventStream, sseFrame("data: ", "\n")},
-		"sse bare": {eventStream, sseFrame("data:", "\n")},
-		"sse crlf": {eventStream, sseFrame("data: ", "\r\n")},
-		"lines":    {"application/x-ndjson", lines("\n")},
-		"json":     {"application/json", lines("")},
-		"aws":      {"application/vnd.amazon.eventstream", awsFrame},
+		"":              {eventStream, sseFrame("data: ", "\n")},
+		"sse bare":      {eventStream, sseFrame("data:", "\n")},
+		"sse crlf":      {eventStream, sseFrame("data: ", "\r\n")},
+		"sse cr":        {eventStream, sseFrame("data: ", "\r")},
+		"sse multiline": {eventStream, multilineFrame},
+		"sse extra":     {eventStream, extraFrame},
+		"sse open":      {eventStream, openFrame},
+		"lines":         {"application/x-ndjson", lines("\n")},
+		"json":          {"application/json", lines("")},
+		"aws":           {"application/vnd.amazon.eventstream", awsFrame},
 	}
 }
 
@@ -103,18 +102,33 @@ func (x *exchange) isSSE() bool { return x.contentType == eventStream }
 // end.
 func sseFrame(field, newline string) frameFunc {
 	return func(dst []byte, name string, payload []byte) []byte {
-		dst = append(appendName(dst, name, newline), field...)
-		dst = append(dst, payload...)
+		if name != "" {
+			dst = append(append(append(dst, "event: "...), name...), newline...)
+		}
+		dst = append(append(dst, field...), payload...)
 		return append(append(dst, newline...), newline...)
 	}
 }
 
-// appendName appends the field that names a server-sent event, if it has one.
-func appendName(dst []byte, name, newline string) []byte {
-	if name == "" {
-		return dst
+// openFrame leaves out the blank line that ends an event.
+func openFrame(dst []byte, name string, payload []byte) []byte {
+	dst = sseFrame("data: ", "\n")(dst, name, payload)
+	return dst[:len(dst)-1]
+}
+
+// multilineFrame splits a payload after its first comma, which is outside of
+// any string.
+func multilineFrame(dst []byte, name string, payload []byte) []byte {
+	return sseFrame("data: ", "\n")(dst, name, bytes.Replace(payload, []byte(","), []byte(",\ndata: "), 1))
+}
+
+// extraFrame surrounds a payload with other fields, and puts a member first into
+// its JSON.
+func extraFrame(dst []byte, name string, payload []byte) []byte {
+	if members, ok := bytes.CutPrefix(payload, []byte("{")); ok {
+		payload = append([]byte(`{"x_odd":{"choices":[1,"}"]},`), members...)
 	}
-	return append(append(append(dst, "event: "...), name...), newline...)
+	return sseFrame("id: 7\nretry: 1000\nx-odd: 1\ndata: ", "\n")(dst, cmp.Or(name, "message"), payload)
 }
 
 // exceptionName begins the names of frames of AWS that are exceptions.
@@ -257,10 +271,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// hang waits until the client or the server goes away.
-func (x *exchange) hang() error {
-	<-x.ctx().Done()
-	return x.ctx().Err()
 }

@@ -1,0 +1,505 @@
+package simulator
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// Fault is one way in which a server misbehaves. A request shows it when its
+// path starts with /fault/NAME.
+type Fault struct {
+	// Name identifies the fault; lower case with underscores.
+	Name string `yaml:"name"`
+	// Description says in one line what the server does.
+	Description string `yaml:"description"`
+
+	effect `yaml:",inline"`
+}
+
+// effect is what the server does, as far as it is no function of its own.
+type effect struct {
+	// Status is an error answer.
+	Status  int               `yaml:"status"`
+	Kind    string            `yaml:"kind"`
+	Message string            `yaml:"message"`
+	Header  map[string]string `yaml:"header"`
+	// Type and Body are an answer with status 200, Raw is what is written instead of HTTP, Answer
+	// an end in the place of an answer, Delay the time before the answer.
+	Type   string        `yaml:"type"`
+	Body   string        `yaml:"body"`
+	Raw    string        `yaml:"raw"`
+	Answer string        `yaml:"answer"`
+	Delay  time.Duration `yaml:"delay"`
+	// Spoilt is what a call of a function or JSON comes to.
+	Spoilt result.Verdict `yaml:"spoilt"`
+	// Frame is one of framings, Cut how the pieces end that events are written in: their length, or
+	// rune or crlf, inside of which they end. Pause is between them.
+	Frame string        `yaml:"frame"`
+	Cut   string        `yaml:"cut"`
+	Pause time.Duration `yaml:"pause"`
+	// At are the events that change: those of a Kind, token, which have one, text, which is a
+	// token of the answer, or any. Of tokens that is the one of the number Token, or those of From on,
+	// counted from 1.
+	At    string `yaml:"at"`
+	Token int    `yaml:"token"`
+	From  int    `yaml:"from"`
+	// The changes: a Pause before the event, what is written before (or After) it, verbatim or as
+	// Payloads, of the kind Writes; other Counts of prompt, output, cached and reasoning tokens;
+	// another text; then leaving the event out, and the end of the stream.
+	Write    []string `yaml:"write"`
+	Payloads []string `yaml:"payloads"`
+	Writes   Kind     `yaml:"writes"`
+	After    bool     `yaml:"after"`
+	Counts   []int    `yaml:"counts"`
+	Prepend  string   `yaml:"prepend"`
+	Append   string   `yaml:"append"`
+	Replace  []string `yaml:"replace"` // one after the other
+	Skip     bool     `yaml:"skip"`
+	Then     string   `yaml:"then"`
+}
+
+var allFaults = sync.OnceValue(func() (all []Fault) {
+	read("faults.yml", &all)
+	for i := range all {
+		if f := &all[i]; f.Status > 0 {
+			f.Description = fmt.Sprintf("Answers with status %d.", f.Status)
+		}
+	}
+	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
+	return all
+})
+
+// Faults lists all faults, by name.
+func Faults() []Fault { return slices.Clone(allFaults()) }
+
+// FaultNamed returns the fault of the given name.
+func FaultNamed(name string) (Fault, bool) {
+	all := allFaults()
+	i := slices.IndexFunc(all, func(f Fault) bool { return f.Name == name })
+	if i < 0 {
+		return Fault{}, false
+	}
+	return all[i], true
+}
+
+// end ends the reply in one of the ways of a fault.
+func (x *exchange) end(how string, next sink) error {
+	switch how {
+	case "cut":
+		return errCut
+	case "close":
+		return errOver
+	case "reset":
+		if x.conn != nil {
+			reset(x.conn.Conn)
+		}
+		return errCut
+	case "hang":
+		<-x.ctx().Done()
+		return x.ctx().Err()
+	case "fail": // as vLLM does
+		return cmp.Or(emit(next, event{kind: Failure, text: []byte("EngineCore encountered an issue")}, event{kind: Done}), errOver)
+	}
+	return nil
+}
+
+// answer takes the request over once it is read, or prepares the reply and
+// returns false.
+func (f *Fault) answer(x *exchange) (done bool, err error) {
+	switch {
+	case f.Delay > 0:
+		return false, sleep(x.ctx(), f.Delay)
+	case f.Answer != "":
+		return true, x.end(f.Answer, nil)
+	case f.Status > 0:
+		for name, value := range f.Header {
+			x.w.Header().Set(name, value)
+		}
+		return true, x.refuse(refusal{f.Status, f.Kind, f.Message})
+	case f.Type != "":
+		x.w.Header().Set("Content-Type", f.Type)
+		_, err := x.w.Write([]byte(f.Body))
+		return true, err
+	case f.Raw != "":
+		c, err := x.hijack()
+		if err != nil {
+			return true, err
+		}
+		_, err = c.Write([]byte(f.Raw))
+		_ = c.Close() // nothing is left to lose
+		return true, err
+	}
+	switch f.Name {
+	case "json_200":
+		x.w.Header().Set("Content-Type", "application/json")
+		w := whole{answer: []byte("zero one"), finish: finishStop, usage: usage{Prompt: 1, Output: 2, Reasoning: -1}}
+		_, err := x.w.Write(x.reply.appendWhole(nil, &w))
+		return true, err
+	case "wrong_content_type":
+		x.contentType = "application/octet-stream"
+	case "redirect_other_host":
+		http.Redirect(x.w, x.r, "http://other-host.invalid"+x.r.URL.Path, http.StatusTemporaryRedirect)
+		return true, nil
+	case "redirect_loop":
+		http.Redirect(x.w, x.r, x.r.RequestURI, http.StatusTemporaryRedirect)
+		return true, nil
+	}
+	return false, nil
+}
+
+func (x *exchange) hijack() (net.Conn, error) {
+	c, _, err := x.flush.Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("take over the connection: %w", err)
+	}
+	return c, nil
+}
+
+// answerEarly streams eight tokens without looking at the request.
+func (x *exchange) answerEarly() error {
+	if err := x.flush.EnableFullDuplex(); err != nil {
+		return fmt.Errorf("answer early: %w", err)
+	}
+	x.request.usage = true
+	return x.streamReply(func(out sink) error {
+		const n = 8
+		if err := emit(out, event{kind: open}, event{kind: Role}); err != nil {
+			return err
+		}
+		for i := range n {
+			e := event{kind: Answer, text: x.appendToken(nil, i), tokens: 1}
+			if i == n-1 {
+				e.finish = finishStop
+			}
+			if err := out(&e); err != nil {
+				return err
+			}
+		}
+		return x.finishStream(out, usage{Prompt: 1, Output: n, Reasoning: -1})
+	})
+}
+
+// is reports whether an event is one that the fault is at; n counts the tokens so far,
+// with its own.
+func (f *Fault) is(e *event, n int) bool {
+	switch f.At {
+	case "any":
+		return e.kind != open && e.kind != end
+	case "token", "text":
+		return e.tokens > 0 && (f.At == "token" || e.kind == Answer) && n >= f.From && (f.Token == 0 || n == f.Token)
+	}
+	return string(e.kind) == f.At
+}
+
+// shape returns the sink that shows what the fault does to the events.
+func (f *Fault) shape(x *exchange, next sink) sink {
+	if f.Name == "" {
+		return next
+	}
+	if s := f.ownShape(x, next); s != nil {
+		return s
+	}
+	n := 0
+	return func(e *event) error {
+		if e.tokens > 0 && (f.At != "text" || e.kind == Answer) {
+			n++
+		}
+		if !f.is(e, n) {
+			return next(e)
+		}
+		return f.change(x, e, n, next)
+	}
+}
+
+func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
+	if f.Pause > 0 && f.Cut == "" {
+		if err := sleep(x.ctx(), f.Pause); err != nil {
+			return err
+		}
+	}
+	changed := *e
+	if f.Counts != nil {
+		changed.usage = &usage{Prompt: f.Counts[0], Output: f.Counts[1], Cached: f.Counts[2], Reasoning: f.Counts[3]}
+	}
+	if len(f.Replace) > 0 {
+		changed.text = []byte(f.Replace[(n-1)%len(f.Replace)])
+	}
+	if f.Prepend+f.Append != "" {
+		changed.text = []byte(f.Prepend + string(e.text) + f.Append)
+	}
+	var all []event
+	for _, bytes := range f.Write {
+		all = append(all, event{kind: cmp.Or(f.Writes, Odd), verbatim: bytes})
+	}
+	for _, payload := range f.Payloads {
+		all = append(all, event{kind: cmp.Or(f.Writes, Odd), payload: payload})
+	}
+	if f.After {
+		all = slices.Insert(all, 0, changed)
+	}
+	if err := emit(next, all...); err != nil {
+		return err
+	}
+	if err := x.end(f.Then, next); err != nil || f.After || f.Skip {
+		return err
+	}
+	return next(&changed)
+}
+
+// ownShape returns the shape of a fault that is a function of its own; nil is none.
+func (f *Fault) ownShape(x *exchange, next sink) sink {
+	n := 0 // tokens
+	count := func(u usage) func(e *event) error {
+		return func(e *event) error {
+			if n += e.tokens; e.tokens > 0 {
+				e.usage = &usage{Prompt: u.Prompt, Output: n * u.Output, Cached: -1, Reasoning: -1}
+			}
+			return next(e)
+		}
+	}
+	switch f.Name {
+	case "usage_every_chunk":
+		return count(usage{Prompt: len(x.request.prompt), Output: 1})
+	case "zero_usage_every_chunk":
+		return count(usage{})
+	case "many_tokens_per_event":
+		return grouped(next, func() int { return 4 })
+	}
+	act := map[string]func(e *event) error{
+		"usage_on_finish": func(e *event) error {
+			switch {
+			case e.kind == Usage:
+				return nil
+			case e.finish != "":
+				p := x.seq.progress()
+				u := x.usage(p, p.tokens)
+				e.usage = &u
+			}
+			return next(e)
+		},
+		"empty_string_tokens": func(e *event) error {
+			changed := *e
+			if n += e.tokens; e.tokens > 0 && n%2 == 0 {
+				changed.text = nil
+			}
+			return next(&changed)
+		},
+		"empty_stream": func(e *event) error {
+			switch {
+			case e.kind == Usage:
+				e.usage.Output = 0
+			case e.finish != "":
+				return next(&event{kind: Finish, finish: finishStop})
+			case e.tokens > 0:
+				return nil
+			}
+			return next(e)
+		},
+		"no_finish_reason": func(e *event) error {
+			e.finish = ""
+			return next(e)
+		},
+		"two_finish_reasons": func(e *event) error {
+			finished := e.finish != ""
+			if err := next(e); err != nil || !finished {
+				return err
+			}
+			return next(&event{kind: Finish, finish: finishStop})
+		},
+		"endless_tokens": func(e *event) error {
+			if e.finish == "" {
+				return next(e)
+			}
+			e.finish = ""
+			return x.repeat(x.s.o.DecodeStep, func() error { return next(e) })
+		},
+		"comment_only": func(e *event) error {
+			if err := next(e); err != nil {
+				return err
+			}
+			return x.repeat(100*time.Millisecond, func() error { return next(&event{kind: Comment, verbatim: ": keep-alive\n\n"}) })
+		},
+		"early_role": func(e *event) error {
+			switch e.kind {
+			case Role:
+				return nil // it came already
+			case open:
+				if err := emit(next, *e, event{kind: Role}); err != nil {
+					return err
+				}
+				return sleep(x.ctx(), time.Second)
+			}
+			return next(e)
+		},
+		"event_without_blank_line_at_eof": func(e *event) error {
+			if e.kind == Done {
+				return nil
+			}
+			if (e.kind == Usage || e.finish != "" && !x.request.usage) && x.isSSE() {
+				x.frame = framings()["sse open"].frame
+			}
+			return next(e)
+		},
+		"long_line": func(e *event) error {
+			if n += e.tokens; e.tokens > 0 && n == 3 {
+				if err := longLine(next); err != nil {
+					return err
+				}
+			}
+			return next(e)
+		},
+	}[f.Name]
+	return act
+}
+
+// repeat acts again and again.
+func (x *exchange) repeat(every time.Duration, act func() error) error {
+	err := act()
+	for err == nil {
+		if err = sleep(x.ctx(), every); err == nil {
+			err = act()
+		}
+	}
+	return err
+}
+
+// longLine writes a data line of 100 MB in pieces of 64 kB.
+func longLine(next sink) error {
+	piece := event{kind: Odd, verbatim: strings.Repeat("a", 64<<10)}
+	if err := next(&event{kind: Odd, verbatim: `data: {"choices":[{"index":0,"delta":{"content":"`}); err != nil {
+		return err
+	}
+	for range 100e6 / len(piece.verbatim) {
+		if err := next(&piece); err != nil {
+			return err
+		}
+	}
+	return next(&event{kind: Odd, verbatim: "\"}}]}\n\n"})
+}
+
+// wire returns how the fault writes.
+func (f *Fault) wire(x *exchange) wire {
+	switch {
+	case f.Cut != "":
+		return pieceWire{flushWire{x}, f}
+	case f.Name == "gzip":
+		return &gzipWire{flushWire: flushWire{x}}
+	case f.Name == "buffered" || f.Name == "one_read":
+		return &bufferedWire{x: x, headersToo: f.Name == "one_read"}
+	}
+	return flushWire{x}
+}
+
+// pieceWire writes an event in pieces with a pause between.
+type pieceWire struct {
+	flushWire
+	f *Fault
+}
+
+func (w pieceWire) write(e *event, b []byte) error {
+	for {
+		n := w.f.cutAt(b)
+		if n <= 0 || n >= len(b) {
+			return w.flushWire.write(e, b)
+		}
+		if err := w.x.send(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+		if err := sleep(w.x.ctx(), w.f.Pause); err != nil {
+			return err
+		}
+	}
+}
+
+// cutAt returns the length of the next piece of b; the rest is one piece if it
+// returns 0 or too much.
+func (f *Fault) cutAt(b []byte) int {
+	switch f.Cut {
+	case "rune": // after the first byte of the first character that has several
+		return bytes.IndexFunc(b, func(r rune) bool { return r >= utf8.RuneSelf && r != utf8.RuneError }) + 1
+	case "crlf":
+		return bytes.IndexByte(b, '\r') + 1
+	}
+	n, _ := strconv.Atoi(f.Cut) // the tests show each
+	return n
+}
+
+// bufferedWire sends all events at the end, and headersToo with one write of the connection.
+type bufferedWire struct {
+	x          *exchange
+	headersToo bool
+	body       []byte
+}
+
+func (w *bufferedWire) open() error {
+	if w.headersToo {
+		return nil
+	}
+	return flushWire{w.x}.open()
+}
+
+func (w *bufferedWire) write(e *event, b []byte) error {
+	w.x.rec.add(e.kind, e.tokens)
+	w.body = append(w.body, b...)
+	return nil
+}
+
+func (w *bufferedWire) close() error {
+	if !w.headersToo {
+		return w.x.send(w.body)
+	}
+	c, err := w.x.hijack()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // the write reports what matters
+	if w.x.conn == nil {
+		w.x.rec.stamp(time.Now())
+	}
+	head := "HTTP/1.1 200 OK\r\nContent-Type: " + w.x.contentType + "\r\nConnection: close\r\n\r\n"
+	_, err = c.Write(append([]byte(head), w.body...))
+	return err
+}
+
+// gzipWire compresses the events, each flushed.
+type gzipWire struct {
+	flushWire
+	buf bytes.Buffer
+	zip *gzip.Writer
+}
+
+func (w *gzipWire) open() error {
+	w.x.w.Header().Set("Content-Encoding", "gzip")
+	w.zip = gzip.NewWriter(&w.buf)
+	return w.flushWire.open()
+}
+
+func (w *gzipWire) write(e *event, b []byte) error {
+	w.buf.Reset()
+	_, err := w.zip.Write(b)
+	if err = cmp.Or(err, w.zip.Flush()); err != nil {
+		return err
+	}
+	return w.flushWire.write(e, w.buf.Bytes())
+}
+
+func (w *gzipWire) close() error {
+	w.buf.Reset()
+	if err := w.zip.Close(); err != nil {
+		return err
+	}
+	return w.x.send(w.buf.Bytes())
+}
