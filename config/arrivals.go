@@ -16,27 +16,23 @@ const (
 // ArrivalProcesses lists the closed set.
 func ArrivalProcesses() []ArrivalProcess { return []ArrivalProcess{ArrivalPoisson, ArrivalRecorded} }
 
-// maxArrivalRate is the largest rate in requests per second; at more, the requests of a
-// burst start as good as at once.
-const maxArrivalRate = 1000
-
 // Arrivals has the requests of a burst start one after the other, as those of users do,
 // instead of all at once.
 type Arrivals struct {
 	// Process is `poisson`: independent requests, the times between them exponentially
 	// distributed; or `recorded`: as requests of users arrived, by `profile_file`. Required.
-	Process ArrivalProcess `yaml:"process"`
+	Process ArrivalProcess `yaml:"process" oneof:"poisson,recorded" required:"poisson or recorded"`
 	// Rate is how many requests start per second on average, above 0 and up to 1,000. On
 	// average all must start within half of the module's timeout; one that is drawn
 	// later than the timeout starts then. Required with `poisson`; with `recorded` the
 	// default is the rate of the recording.
-	Rate float64 `yaml:"rate,omitempty"`
+	Rate float64 `yaml:"rate,omitempty" range:"(0,1000]"`
 	// ProfileFile is a file with recorded arrivals, at least as many as a run makes
 	// requests and at most 100,000, in the order of time: a number of seconds in each
 	// line, CSV with a column `timestamp` of seconds or dates, or JSON lines with a
 	// `timestamp` in milliseconds; see [workloads](workloads.md#recorded-arrivals).
 	// Required with `recorded`.
-	ProfileFile string `yaml:"profile_file,omitempty"`
+	ProfileFile string `yaml:"profile_file,omitempty" requires:"process: recorded"`
 
 	// Profile are the arrivals of ProfileFile at Rate, as they were when the
 	// configuration was loaded; nil without.
@@ -60,25 +56,24 @@ func (m *Module) validateArrivals(r *report, p path) {
 	}
 	at := p.key("arrivals")
 	a := m.Arrivals
-	validateOneOf(r, at.key("process"), a.Process, ArrivalProcesses()...)
 	if len(m.Concurrency) != 1 || m.Concurrency[0] < 2 {
-		r.errorf(at, "needs concurrency with a single number above 1, which is how many requests a run makes")
+		r.errorf(at, "requires concurrency with a single number above 1, which is how many requests a run makes")
 		return
 	}
 	recorded := a.Process == ArrivalRecorded
-	if (!recorded || r.written(at.key("rate"))) && (a.Rate <= 0 || a.Rate > maxArrivalRate) {
-		r.errorf(at.key("rate"), "want a number above 0 and up to %d, got %v", maxArrivalRate, a.Rate)
+	if rate := at.key("rate"); r.failed[rate] {
+		return
+	} else if !recorded && !r.written(rate) {
+		r.errorf(rate, "missing; process: %s requires it", a.Process)
 		return
 	}
 	file := at.key("profile_file")
 	switch {
-	case !recorded && r.written(file):
-		r.errorf(file, "needs process: recorded")
 	case !recorded:
 		last := float64(m.Concurrency[0]-1) / a.Rate
 		m.validateSpan(r, at.key("rate"), last)
 	case a.ProfileFile == "":
-		r.errorf(file, "missing; process: recorded needs a file with recorded arrivals")
+		r.errorf(file, "missing; process: recorded requires it")
 	case !r.failed[file]:
 		m.validateProfile(r, file)
 	}

@@ -138,19 +138,21 @@ func (m *Module) Requests() int {
 	return n
 }
 
-// setDefaults sets the defaults that depend on what is asked.
-func (a *Ask) setDefaults(def *Module) {
+// complete sets the defaults of m that depend on what is asked.
+func (a *Ask) complete(m *Module, r *report, p path) {
 	if a.interval > 0 {
-		def.Interval = model.Duration(a.interval)
+		orDefault(r, p.key("interval"), &m.Interval, model.Duration(a.interval))
 	}
-	if a.output > 0 {
-		def.OutputTokens = Tokens(a.output)
+	switch output := p.key("output_tokens"); {
+	case a.NoAnswer:
+		orDefault(r, output, &m.OutputTokens, Lengths{})
+	case a.output > 0:
+		orDefault(r, output, &m.OutputTokens, Tokens(a.output))
 	}
 	if !a.ToLength() {
-		def.InputTokens, def.BatchSize, def.Prefix = Lengths{}, 0, PrefixWarm
-	}
-	if a.NoAnswer {
-		def.OutputTokens = Lengths{}
+		orDefault(r, p.key("input_tokens"), &m.InputTokens, Lengths{})
+		orDefault(r, p.key("batch_size"), &m.BatchSize, 0)
+		orDefault(r, p.key("prefix"), &m.Prefix, PrefixWarm)
 	}
 }
 
@@ -199,7 +201,6 @@ func (m *Module) validateAnswers(r *report, p path) {
 		if m.Prompt == "" && !r.failed[p.key("prompt")] {
 			r.errorf(p.key("expect"), "needs prompt; %s have answers of their own", enumerate(own, "and"))
 		}
-		m.Expect.validate(r, p.key("expect"))
 	}
 	if m.LogAnswers && m.Expect == nil && (a.right == nil || a.Key == "prompt") {
 		r.errorf(p.key("log_answers"), "needs expect, %s: no other answer is checked", enumerate(own, "or"))

@@ -31,7 +31,7 @@ endpoints: [{url: http://a}]
 			t.Errorf("%s: asks %q %s", name, own.Prompt, diff)
 		}
 		r := newReport("f.yml")
-		own.validate(r, path("modules").key(name))
+		own.check(r, path("modules").key(name))
 		if err := r.err(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -28,7 +28,7 @@ type Config struct {
 	Global Global `yaml:"global"`
 	// Modules say what to ask, by name. The built-in ones are always there; the
 	// file may change them. Default: the built-in modules.
-	Modules map[string]*Module `yaml:"modules"`
+	Modules map[string]*Module `yaml:"modules" text:"128"`
 	// Endpoints are the endpoints to probe. Required: at least one, unless
 	// there is `discovery` or a page under `gpus`.
 	Endpoints []*Endpoint `yaml:"endpoints"`
@@ -108,10 +108,14 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the directory of %s: %w", r.file, err)
 	}
-	c := new(Config)
-	if decode(data, dir, r, c) {
-		c.finish(r)
-		c.check(r, checks)
+	d := newDecoder(r, dir)
+	c := d.newConfig()
+	// Where parts of the file could not be read, missing values are no mistakes of their own.
+	if root := parseYAML(data, "endpoints", r); root != nil {
+		if d.value(root, "", reflect.ValueOf(c).Elem()); !r.failed[""] {
+			c.finish(d)
+			c.checkFurther(r, checks)
+		}
 	}
 	if err := r.err(); err != nil {
 		return nil, err
@@ -119,25 +123,14 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 	return c, nil
 }
 
-// decode fills c with what is written. It returns false where parts of the file
-// could not be read, so that missing values are no mistakes of their own.
-func decode(data []byte, dir string, r *report, c *Config) bool {
-	root := parseYAML(data, "endpoints", r)
-	if root == nil {
-		return false
-	}
-	d := &decoder{report: r, dir: dir, keys: map[reflect.Type]map[string][]int{}}
-	d.value(root, "", reflect.ValueOf(c).Elem())
-	return !r.failed[""]
-}
-
 // FromURLs is the configuration with one endpoint for each URL and defaults
 // for all else. Errors are as those of Load, in a file named --endpoint.
 func FromURLs(urls []string) (*Config, error) {
 	r := newReport("--endpoint")
-	c := new(Config)
+	d := newDecoder(r, "")
+	c := d.newConfig()
 	for i, s := range urls {
-		e := new(Endpoint)
+		e := d.newItem(reflect.TypeFor[*Endpoint]()).Interface().(*Endpoint)
 		u, err := parseURL(s)
 		if err != nil {
 			r.errorf(path("endpoints").index(i).key("url"), "%v", err)
@@ -145,7 +138,7 @@ func FromURLs(urls []string) (*Config, error) {
 		e.URL = URL{u}
 		c.Endpoints = append(c.Endpoints, e)
 	}
-	c.finish(r)
+	c.finish(d)
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -155,13 +148,21 @@ func FromURLs(urls []string) (*Config, error) {
 // None is the configuration without endpoints, with defaults for all else: for
 // an exporter that has only the hardware to look at.
 func None() *Config {
-	c := new(Config)
-	c.setDefaults(newReport(""))
+	d := newDecoder(newReport(""), "")
+	c := d.newConfig()
+	c.complete(d.report, "")
+	for _, m := range c.Modules {
+		m.complete(d.report, "")
+	}
 	return c
 }
 
-// check reports what the checks find in values without a mistake so far.
-func (c *Config) check(r *report, checks []Check) {
+func (d *decoder) newConfig() *Config {
+	return d.newItem(reflect.TypeFor[*Config]()).Interface().(*Config)
+}
+
+// checkFurther reports what the checks find in values without a mistake so far.
+func (c *Config) checkFurther(r *report, checks []Check) {
 	sound := *c
 	sound.Modules = maps.Clone(c.Modules)
 	maps.DeleteFunc(sound.Modules, func(name string, _ *Module) bool {
@@ -177,11 +178,10 @@ func (c *Config) check(r *report, checks []Check) {
 	}
 }
 
-// finish sets defaults, validates, and merges labels.
-func (c *Config) finish(r *report) {
-	c.setDefaults(r)
-	c.validate(r)
-	c.skipWithoutSecrets(r)
+// finish sets the other defaults, checks all values, and merges labels.
+func (c *Config) finish(d *decoder) {
+	d.finish("", reflect.ValueOf(c).Elem())
+	c.skipWithoutSecrets(d.report)
 	for _, e := range c.Endpoints {
 		e.Labels = mergeLabels(c.Global.Labels, e.Labels)
 	}
@@ -190,13 +190,64 @@ func (c *Config) finish(r *report) {
 	}
 }
 
-func (c *Config) validate(r *report) {
-	c.Global.validate(r, "global")
-	for _, name := range slices.Sorted(maps.Keys(c.Modules)) {
-		p := path("modules").key(name)
-		validateText(r, p, "module name", name, maxNameBytes)
-		c.Modules[name].validate(r, p)
+func (c *Config) checkEndpoints(r *report) {
+	first := map[string]int{}
+	for i, e := range c.Endpoints {
+		p := path("endpoints").index(i)
+		if e.URL.URL == nil && !r.failed[p] {
+			r.errorf(p.key("url"), "missing; %v", errWantURL)
+		}
+		e.checkModules(r, p.key("modules"), c.Modules)
+		e.checkSLO(r, p.key("slo"), c.Modules)
+		if j, ok := first[e.Name]; ok && e.Name != "" {
+			r.errorf(p.key("name"), "duplicate endpoint name %s, the first is endpoints[%d]; give each a name of its own", quote(e.Name), j)
+		} else {
+			first[e.Name] = i
+		}
 	}
+}
+
+// complete adds the built-in modules, and what modules have of all.
+func (c *Config) complete(r *report, _ path) {
+	if c.Modules == nil {
+		c.Modules = map[string]*Module{}
+	}
+	d := newDecoder(r, "")
+	for _, preset := range Presets() {
+		if c.Modules[preset.Name] == nil {
+			m := d.newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
+			m.usePreset(preset.Name)
+			c.Modules[preset.Name] = m
+		}
+	}
+	for _, m := range c.Modules {
+		if m.Interval == 0 {
+			m.Interval = c.Global.Interval
+		}
+		if m.Timeout == 0 {
+			m.Timeout = c.Global.Timeout
+		}
+	}
+	c.completePages(r)
+}
+
+// completePages sets the defaults of what reads metrics pages.
+func (c *Config) completePages(r *report) {
+	for name, e := range c.Engines {
+		e.setDefaults(r, path("engines").key(name))
+	}
+	for name, g := range c.Gateways {
+		g.setDefaults(r, path("gateways").key(name))
+	}
+	for name, g := range c.GatewayMappings {
+		g.setDefaults(r, path("gateway_mappings").key(name))
+	}
+	for name, g := range c.GPUs.Pages {
+		g.setDefaults(r, path("gpus").key("pages").key(name))
+	}
+}
+
+func (c *Config) check(r *report, _ path) {
 	if len(c.Endpoints)+len(c.Discovery)+len(c.GPUs.Pages) == 0 {
 		r.errorf("endpoints", "no endpoints; want at least one with a url, or discovery")
 	}
@@ -205,28 +256,12 @@ func (c *Config) validate(r *report) {
 		validateText(r, p, "engine name", name, maxNameBytes)
 		c.Engines[name].validate(r, p)
 	}
-	c.Probe.validate(r, "probe")
-	c.Tracing.validate(r, "tracing")
-	c.Metrics.validate(r, "metrics")
 	for i, d := range c.Discovery {
 		d.validate(r, path("discovery").index(i), c.Modules)
 	}
-	c.validateEndpoints(r)
+	c.checkEndpoints(r)
 	c.validateGateways(r)
 	c.validateGPUs(r)
-}
-
-func (c *Config) validateEndpoints(r *report) {
-	first := map[string]int{}
-	for i, e := range c.Endpoints {
-		p := path("endpoints").index(i)
-		e.validate(r, p, c.Modules)
-		if j, ok := first[e.Name]; ok && e.Name != "" {
-			r.errorf(p.key("name"), "duplicate endpoint name %s, the first is endpoints[%d]; give each a name of its own", quote(e.Name), j)
-		} else {
-			first[e.Name] = i
-		}
-	}
 }
 
 // Marshal renders the configuration as YAML, resolved and with its secrets
@@ -265,11 +300,11 @@ func printYAML(f fmt.State, v any) {
 type Global struct {
 	// Interval is the time from the start of a probe to that of the next, for
 	// modules that set none.
-	Interval model.Duration `yaml:"interval"`
+	Interval model.Duration `yaml:"interval" default:"30s"`
 	// Timeout limits a whole probe, for modules that set none. It may exceed
 	// the interval: a probe that is due while the one before still runs is
 	// skipped and counted.
-	Timeout model.Duration `yaml:"timeout"`
+	Timeout model.Duration `yaml:"timeout" default:"1m"`
 	// Labels are added to every series of every endpoint. An endpoint's own label
 	// of the same name wins.
 	Labels map[string]string `yaml:"labels,omitempty"`
@@ -284,7 +319,7 @@ type Global struct {
 	// secret, counts them as skipped for `secret_missing`, and probes the others. A secret
 	// that endpoints share, such as one under `gateways` or `tracing`, always refuses the
 	// configuration when it is missing.
-	MissingSecrets string `yaml:"missing_secrets"`
+	MissingSecrets string `yaml:"missing_secrets" default:"refuse" oneof:"refuse,skip_endpoint"`
 }
 
 // Limits bound how many probes run at once, where a burst counts as one, and what
@@ -293,36 +328,22 @@ type Global struct {
 type Limits struct {
 	// InFlight is how many probes may run at once in all, 1 to 100,000. At most
 	// half of them are probes whose latest run timed out.
-	InFlight int `yaml:"in_flight"`
+	InFlight int `yaml:"in_flight" default:"1000" range:"[1,100000]"`
 	// InFlightPerHost is how many probes may run at once against one host and
 	// port, 1 to 100,000. At most half of them are probes whose latest run timed
 	// out.
-	InFlightPerHost int `yaml:"in_flight_per_host"`
+	InFlightPerHost int `yaml:"in_flight_per_host" default:"4" range:"[1,100000]"`
 	// DiscoveryTargets is how many targets the sources of an item of `discovery`
 	// may find, 1 to 1,000,000. More are refused as a whole, and those found
 	// before stay. Targets under `static_configs` alone are not limited.
-	DiscoveryTargets int `yaml:"discovery_targets"`
+	DiscoveryTargets int `yaml:"discovery_targets" default:"20000" range:"[1,1000000]"`
 	// DiscoveryBytes is how long a file of `file_sd_configs` and a reply to
 	// `http_sd_configs` may be. A longer one is a failure of the source, and the
 	// targets found before stay.
-	DiscoveryBytes Bytes `yaml:"discovery_bytes"`
+	DiscoveryBytes Bytes `yaml:"discovery_bytes" default:"10MiB"`
 }
 
-func (g *Global) validate(r *report, p path) {
-	validateLabels(r, p.key("labels"), g.Labels)
-	limits := p.key("limits")
-	validateRange(r, limits.key("in_flight"), g.Limits.InFlight, 1, maxInFlight)
-	validateRange(r, limits.key("in_flight_per_host"), g.Limits.InFlightPerHost, 1, maxInFlight)
-	validateRange(r, limits.key("discovery_targets"), g.Limits.DiscoveryTargets, 1, maxDiscoveryTargets)
-	g.Budget.validate(r, p.key("budget"))
-	validateOneOf(r, p.key("missing_secrets"), g.MissingSecrets, missingRefuse, missingSkip)
-}
-
-// maxInFlight is more probes than one process can time.
-const maxInFlight = 100_000
-
-// maxDiscoveryTargets is more endpoints than one process can probe.
-const maxDiscoveryTargets = 1_000_000
+func (g *Global) check(r *report, p path) { validateLabels(r, p.key("labels"), g.Labels) }
 
 // Tracing says where to send the trace of each probe. In a value of type
 // secret, `${NAME}` is replaced by an environment variable, as under `http`.
@@ -332,29 +353,22 @@ type Tracing struct {
 	// no traces are sent.
 	OTLPEndpoint URL `yaml:"otlp_endpoint,omitempty"`
 	// Headers are sent with the traces.
-	Headers map[string]promconfig.Secret `yaml:"headers,omitempty"`
+	Headers map[string]promconfig.Secret `yaml:"headers,omitempty" form:"header" requires:"otlp_endpoint"`
 }
 
 // Format writes the settings as printYAML does.
 func (t Tracing) Format(f fmt.State, _ rune) { printYAML(f, t) }
 
-func (t *Tracing) validate(r *report, p path) { validateReceiver(r, p, t.OTLPEndpoint, t.Headers) }
+func (t *Tracing) check(r *report, p path) { checkHeaders(r, p.key("headers"), t.Headers) }
 
-// validateReceiver checks where something is sent over OTLP.
-func validateReceiver(r *report, p path, endpoint URL, headers map[string]promconfig.Secret) {
-	if endpoint.URL == nil && len(headers) > 0 {
-		r.errorf(p.key("otlp_endpoint"), "missing, but required by headers")
-	}
+// checkHeaders checks the values of headers.
+func checkHeaders(r *report, p path, headers map[string]promconfig.Secret) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		at := p.key("headers").key(name)
-		if !httpguts.ValidHeaderFieldName(name) {
-			r.errorf(at, "not a valid name of a header")
-		}
-		if !httpguts.ValidHeaderFieldValue(string(headers[name])) {
-			r.errorf(at, "a line break or another control character")
-		}
-		if headers[name] == "" {
-			r.errorf(at, "missing; want a value")
+		switch {
+		case headers[name] == "":
+			r.errorf(p.key(name), "missing; want a value")
+		case !httpguts.ValidHeaderFieldValue(string(headers[name])):
+			r.errorf(p.key(name), "a line break or another control character")
 		}
 	}
 }

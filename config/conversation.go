@@ -16,14 +16,3 @@ func (p Prefix) IsRelated() bool { return p == PrefixPaired || p == PrefixConver
 func (m *Module) TurnsBefore(turn int) int {
 	return max(0, turn-1) * (m.OutputTokens.Max() + turnTokens)
 }
-
-func (m *Module) validateTurns(r *report, p path) {
-	at := p.key("turns")
-	if m.Prefix == PrefixConversation {
-		validateRange(r, at, m.Turns, 2, MaxTurns)
-		return
-	}
-	if r.written(at) {
-		r.errorf(at, "has no effect without prefix: conversation")
-	}
-}

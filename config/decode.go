@@ -23,11 +23,15 @@ const (
 // package, it reports every mistake with its path, in our own words.
 type decoder struct {
 	*report
-	dir    string // for file names that are relative
-	secret bool   // messages must not repeat values
-	values int    // visited so far
-	depth  int
-	keys   map[reflect.Type]map[string][]int
+	dir        string // for file names that are relative
+	secret     bool   // messages must not repeat values
+	values     int    // visited so far
+	depth      int
+	structures map[reflect.Type]*structure
+}
+
+func newDecoder(r *report, dir string) *decoder {
+	return &decoder{report: r, dir: dir, structures: map[reflect.Type]*structure{}}
 }
 
 // enter counts the parts of n against the limits; each true needs its leave.
@@ -93,7 +97,9 @@ func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 func (d *decoder) kind(n *yaml.Node, p path, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
+		if v.IsNil() {
+			v.Set(d.newItem(v.Type()))
+		}
 		d.value(n, p, v.Elem())
 	case reflect.Struct:
 		d.structure(n, p, v)
@@ -122,11 +128,7 @@ func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
 	if !d.isMapping(n, p) {
 		return
 	}
-	keys, ok := d.keys[v.Type()]
-	if !ok {
-		keys = keysOf(v.Type())
-		d.keys[v.Type()] = keys
-	}
+	keys := d.structureOf(v.Type()).keys
 	for _, e := range d.pairs(n, p) {
 		at := p.key(e.key)
 		index, ok := keys[e.key]
@@ -174,7 +176,10 @@ func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for i, e := range d.pairs(n, p) {
-		item := newItem(v.Type().Elem())
+		item := d.newItem(v.Type().Elem())
+		if m, ok := item.Interface().(*Module); ok {
+			m.usePreset(e.key)
+		}
 		d.hideName(p, i, e, item.Kind())
 		if d.secret && item.Kind() != reflect.Interface && isNull(target(e.value)) {
 			d.errorAt(e.line, p.key(e.key), "missing; want a value")
@@ -191,7 +196,7 @@ func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(n.Content))
 	for i, c := range n.Content {
-		item := newItem(v.Type().Elem())
+		item := d.newItem(v.Type().Elem())
 		d.lines[p.index(i)] = c.Line
 		d.value(c, p.index(i), item)
 		out = reflect.Append(out, item)
@@ -201,12 +206,22 @@ func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
 
 // newItem is an item of a list or mapping, never a nil pointer: an item
 // without a value has defaults.
-func newItem(t reflect.Type) reflect.Value {
+func (d *decoder) newItem(t reflect.Type) reflect.Value {
 	item := reflect.New(t).Elem()
 	if t.Kind() == reflect.Pointer {
 		item.Set(reflect.New(t.Elem()))
+		d.setDefaults(item.Elem())
+	} else {
+		d.setDefaults(item)
 	}
 	return item
+}
+
+// setDefaults sets a struct of this package to its defaults.
+func (d *decoder) setDefaults(v reflect.Value) {
+	if isOwn(v.Type()) {
+		v.Set(d.structureOf(v.Type()).defaults)
+	}
 }
 
 // isMapping reports whether n is a mapping; it is a mistake at p where it is not.

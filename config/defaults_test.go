@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -141,10 +142,9 @@ func presetTable() string {
 	var b strings.Builder
 	b.WriteString("| module | purpose | `input_tokens` | `output_tokens` | besides | objectives |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range Presets() {
-		m := moduleDefaults(p.Name, Global{})
-		m.Ask().setDefaults(&m)
+		m := presetOf(p.Name)
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", p.Name, p.Purpose,
-			inputOf(&m), flow(m.OutputTokens), listed(besides(&m)), listed(objectives(m.PresetSLO)))
+			inputOf(m), flow(m.OutputTokens), listed(besides(m)), listed(objectives(m.PresetSLO)))
 	}
 	return b.String()
 }
@@ -158,6 +158,14 @@ func inputOf(m *Module) string {
 	return flow(m.InputTokens)
 }
 
+// presetOf returns the built-in module of that name with nothing from `global`.
+func presetOf(name string) *Module {
+	m := newDecoder(newReport(""), "").newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
+	m.usePreset(name)
+	m.Ask().complete(m, newReport(""), "")
+	return m
+}
+
 func besides(m *Module) []string {
 	var all []string
 	add := func(key string, value any, is bool) {
@@ -165,7 +173,7 @@ func besides(m *Module) []string {
 			all = append(all, key+": "+flow(value))
 		}
 	}
-	def := defaultModule(Global{})
+	def := presetOf("")
 	add("interval", m.Interval, m.Interval != 0)
 	add("timeout", m.Timeout, m.Timeout != 0)
 	add("timeouts.first_token", m.Timeouts.FirstToken, m.Timeouts.FirstToken != def.Timeouts.FirstToken)

@@ -121,7 +121,8 @@ func (d *Discovery) validate(r *report, p path, modules map[string]*Module) {
 	if r.written(p.key("url")) {
 		r.errorf(p.key("url"), "each endpoint has its own: it is made from __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs")
 	}
-	d.Template.validateShared(r, p, modules)
+	d.Template.checkModules(r, p.key("modules"), modules)
+	d.Template.checkSLO(r, p.key("slo"), modules)
 	d.validateSources(r, p)
 	d.validateAllow(r, p)
 }
@@ -226,7 +227,8 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 		if name := target.Get(labelEndpoint); name != "" {
 			e.Name = name
 		}
-		e.validateName(r, labelEndpoint)
+		validateText(r, labelEndpoint, "endpoint name", e.Name, maxNameBytes)
+		checkEndpointName(r, labelEndpoint, e.Name)
 	}
 	if model := target.Get(labelModel); model != "" {
 		e.Model = model
@@ -242,7 +244,7 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	}
 	if names := target.Get(labelModules); names != "" {
 		e.Modules = strings.Split(strings.ReplaceAll(names, " ", ""), ",")
-		e.validateModules(r, labelModules, d.modules)
+		e.checkModules(r, labelModules, d.modules)
 	}
 	if name := target.Get(labelGateway); name != "" {
 		e.Gateway = name

@@ -183,7 +183,7 @@ func ParseEngine(data []byte, name string) (*Engine, error) {
 	r := newReport(name)
 	e := new(Engine)
 	if root := parseYAML(data, "sentinels", r); root != nil {
-		d := &decoder{report: r, keys: map[reflect.Type]map[string][]int{}}
+		d := newDecoder(r, "")
 		d.value(root, "", reflect.ValueOf(e).Elem())
 		if !r.failed[""] {
 			e.setDefaults(r, "")

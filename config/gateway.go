@@ -111,7 +111,7 @@ func ParseGatewayMapping(data []byte, name string) (*GatewayMapping, error) {
 	r := newReport(name)
 	g := new(GatewayMapping)
 	if root := parseYAML(data, "sentinels", r); root != nil {
-		d := &decoder{report: r, keys: map[reflect.Type]map[string][]int{}}
+		d := newDecoder(r, "")
 		d.value(root, "", reflect.ValueOf(g).Elem())
 		if !r.failed[""] {
 			g.setDefaults(r, "")

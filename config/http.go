@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -253,103 +251,4 @@ func (d *decoder) tlsVersion(n *yaml.Node, p path, out *promconfig.TLSVersion) {
 		return
 	}
 	*out = v
-}
-
-// The environment variables of the keys, as AWS names them.
-const (
-	envAccessKeyID     = "AWS_ACCESS_KEY_ID"
-	envSecretAccessKey = "AWS_SECRET_ACCESS_KEY"
-	envSessionToken    = "AWS_SESSION_TOKEN"
-)
-
-// SigV4 signs requests with AWS Signature Version 4. It excludes the
-// credentials under `http`. In a value of type secret, `${NAME}` is replaced by an
-// environment variable, as under `http`.
-//
-// Without both keys, they and the session token are those of the environment
-// variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, as
-// they are when the configuration is loaded. With `default_credentials` they are
-// found when they are needed, and renewed before they expire.
-type SigV4 struct {
-	// Region is the AWS region, such as `us-east-1`. Required.
-	Region string `yaml:"region"`
-	// Service is the AWS service that the signature names.
-	Service string `yaml:"service"`
-	// AccessKeyID names the key pair. Default: from the environment.
-	AccessKeyID string `yaml:"access_key_id"`
-	// SecretAccessKey is the key that signs. Default: from the environment.
-	SecretAccessKey promconfig.Secret `yaml:"secret_access_key"`
-	// SessionToken goes with temporary keys. Default: from the environment, if
-	// the keys are.
-	SessionToken promconfig.Secret `yaml:"session_token,omitempty"`
-	// DefaultCredentials takes the credentials from where the AWS SDK finds them: the
-	// environment, the shared files, the web identity or the agent of a pod, the
-	// container, the instance. It excludes the keys. Not in every build: see `discovery[]`.
-	DefaultCredentials bool `yaml:"default_credentials,omitempty"`
-	// RoleARN is a role to take on with these credentials or keys, such as
-	// `arn:aws:iam::123456789012:role/prober`. Default: none. Not in every build.
-	RoleARN string `yaml:"role_arn,omitempty"`
-}
-
-// Format writes the settings as printYAML does.
-func (s SigV4) Format(f fmt.State, _ rune) { printYAML(f, s) }
-
-func (s *SigV4) setDefaults(r *report, p path) {
-	orDefault(r, p.key("service"), &s.Service, defaultSigV4().Service)
-	if s.DefaultCredentials || r.written(p.key("access_key_id")) || r.written(p.key("secret_access_key")) {
-		return
-	}
-	s.AccessKeyID = os.Getenv(envAccessKeyID)
-	s.SecretAccessKey = promconfig.Secret(os.Getenv(envSecretAccessKey))
-	orDefault(r, p.key("session_token"), &s.SessionToken, promconfig.Secret(os.Getenv(envSessionToken)))
-}
-
-// roleARN is how AWS names a role (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html).
-var roleARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}$`)
-
-func (e *Endpoint) validateSigV4(r *report, p path) {
-	if e.SigV4 == nil || r.failed[p] {
-		return
-	}
-	if h := e.HTTP; h.Authorization != nil || h.BasicAuth != nil || h.OAuth2 != nil {
-		r.errorf(p, "excludes authorization, basic_auth and oauth2 under http")
-	}
-	e.SigV4.validate(r, p)
-	if at := p.key("role_arn"); r.written(at) && !roleARN.MatchString(e.SigV4.RoleARN) {
-		r.errorf(at, "want the ARN of a role, like arn:aws:iam::123456789012:role/prober")
-	}
-	if e.SigV4.DefaultCredentials {
-		needClouds(r, p.key("default_credentials"))
-	}
-	if e.SigV4.RoleARN != "" {
-		needClouds(r, p.key("role_arn"))
-	}
-}
-
-func (s *SigV4) validate(r *report, p path) {
-	// What is not plain would break the signature's scope, date/region/service.
-	if !isPlain(s.Region) {
-		r.errorf(p.key("region"), "want a region like us-east-1")
-	}
-	if !isPlain(s.Service) {
-		r.errorf(p.key("service"), "want a service like bedrock")
-	}
-	id, secret := p.key("access_key_id"), p.key("secret_access_key")
-	switch {
-	case r.failed[id] || r.failed[secret] || r.failed[p.key("session_token")]:
-	case s.DefaultCredentials && (r.written(id) || r.written(secret) || r.written(p.key("session_token"))):
-		r.errorf(p.key("default_credentials"), "excludes access_key_id, secret_access_key and session_token")
-	case s.DefaultCredentials:
-	case r.written(id) && !isPlain(s.AccessKeyID):
-		r.errorf(id, "want letters and digits; leave both keys out for those of the environment")
-	case r.written(id) && s.SecretAccessKey == "":
-		r.errorf(secret, "missing, but required by access_key_id; leave both keys out for those of the environment")
-	case s.AccessKeyID == "" && r.written(secret):
-		r.errorf(id, "missing, but required by secret_access_key; leave both keys out for those of the environment")
-	case !isPlain(s.AccessKeyID) || s.SecretAccessKey == "":
-		r.missingSecretf(p, "no keys: want access_key_id and secret_access_key, or %s and %s in the environment, or default_credentials", envAccessKeyID, envSecretAccessKey)
-	}
-	if !httpguts.ValidHeaderFieldValue(string(s.SessionToken)) {
-		r.errorf(p.key("session_token"), "a line break or another control character")
-	}
 }

@@ -170,7 +170,8 @@ func (d *decoder) mix(n *yaml.Node, p path) []WeightedLength {
 	return all
 }
 
-func (l Lengths) validate(r *report, p path, most int) {
+// validate checks each length against the bounds of one.
+func (l Lengths) validate(r *report, p path, bounds *interval) {
 	if n := len(l.Ladder) + len(l.Mix); n > maxLengths {
 		r.errorf(p, "%d lengths, more than %d", n, maxLengths)
 	}
@@ -179,15 +180,21 @@ func (l Lengths) validate(r *report, p path, most int) {
 		if r.written(p.index(i)) {
 			at = p.index(i)
 		}
-		validateRange(r, at, n, 1, most)
+		checkBounds(r, at, n, bounds)
 		if slices.Contains(l.Ladder[:i], n) {
 			r.errorf(at, "%d is listed twice", n)
 		}
 	}
 	for _, w := range l.Mix {
 		at := p.key(strconv.Itoa(w.Tokens))
-		validateRange(r, at, w.Tokens, 1, most)
+		checkBounds(r, at, w.Tokens, bounds)
 		validateWeight(r, at, w.Weight)
+	}
+}
+
+func checkBounds(r *report, p path, n int, bounds *interval) {
+	if !bounds.contains(float64(n)) {
+		r.errorf(p, "must be %s, got %d", bounds, n)
 	}
 }
 

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"time"
 
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
@@ -22,17 +21,12 @@ type Metrics struct {
 	// See [OpenTelemetry](opentelemetry.md). Default: metrics are not pushed.
 	OTLPEndpoint URL `yaml:"otlp_endpoint,omitempty"`
 	// Headers are sent with the metrics.
-	Headers map[string]promconfig.Secret `yaml:"headers,omitempty"`
+	Headers map[string]promconfig.Secret `yaml:"headers,omitempty" form:"header" requires:"otlp_endpoint"`
 	// Interval is the time from the start of a push to that of the next, at least 1s.
-	Interval model.Duration `yaml:"interval"`
+	Interval model.Duration `yaml:"interval" default:"1m" range:"[1s,)"`
 }
 
 // Format writes the settings as printYAML does.
 func (m Metrics) Format(f fmt.State, _ rune) { printYAML(f, m) }
 
-func (m *Metrics) validate(r *report, p path) {
-	validateReceiver(r, p, m.OTLPEndpoint, m.Headers)
-	if m.Interval < model.Duration(time.Second) {
-		r.errorf(p.key("interval"), "%s is less than 1s", m.Interval)
-	}
-}
+func (m *Metrics) check(r *report, p path) { checkHeaders(r, p.key("headers"), m.Headers) }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -32,18 +33,13 @@ const (
 	ConnectionReuse Connection = "reuse"
 )
 
-// Bounds of what a module may ask for: lengths in tokens, numbers of other
-// things.
+// Bounds of what a module may ask for.
 const (
-	maxInputTokens  = 2_000_000
-	maxOutputTokens = 100_000
-	maxLengths      = 16
-	maxRungs        = 32
-	maxBatchSize    = 2048
-	maxConcurrency  = 256
-	maxLevels       = 8
-	maxBurstTokens  = 4_000_000 // all are in memory at once, at some 6 bytes each
-	maxBurstBytes   = 6 * maxBurstTokens
+	maxLengths     = 16
+	maxRungs       = 32
+	maxLevels      = 8
+	maxBurstTokens = 4_000_000 // all are in memory at once, at some 6 bytes each
+	maxBurstBytes  = 6 * maxBurstTokens
 )
 
 // Module says what to ask, in terms that hold for every protocol, so that one
@@ -61,10 +57,10 @@ type Module struct {
 	// InputTokens is the wanted length of the prompt in tokens, 1 to
 	// 2,000,000, or several; see below. It is reached within a few probes from
 	// the server's own count.
-	InputTokens Lengths `yaml:"input_tokens,omitempty"`
+	InputTokens Lengths `yaml:"input_tokens,omitempty" default:"256" range:"[1,2000000]"`
 	// OutputTokens caps the answer in tokens, reasoning included, 1 to
 	// 100,000, or several; see below.
-	OutputTokens Lengths `yaml:"output_tokens,omitempty"`
+	OutputTokens Lengths `yaml:"output_tokens,omitempty" default:"64" range:"[1,100000]"`
 	// Traffic draws the lengths of prompts and answers from the requests of users, as the
 	// metrics pages of the servers count them, instead of asking `input_tokens`
 	// and `output_tokens`, which are asked until the requests of users are known.
@@ -72,23 +68,23 @@ type Module struct {
 	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// BatchSize is how many texts one probe sends to an endpoint that embeds or
 	// ranks, 1 to 2,048.
-	BatchSize int `yaml:"batch_size,omitempty"`
+	BatchSize int `yaml:"batch_size,omitempty" default:"8" range:"[1,2048]"`
 	// Prefix is `cold` (every prompt begins differently, so that no cached
 	// prefix helps), `warm` (the same prompt again), `paired` (a cold prompt,
 	// and then the very same again: what the prefix cache is worth) or
 	// `conversation` (a cold prompt, and then turn after turn, each with all turns
 	// and answers before it: what an agent gets of the prefix cache). Prompts
 	// that are not made to length are warm.
-	Prefix Prefix `yaml:"prefix"`
+	Prefix Prefix `yaml:"prefix" default:"cold" oneof:"cold,warm,paired,conversation"`
 	// Turns is how many turns a conversation has, 2 to 8. Only with `prefix:
 	// conversation`. Default: 4.
-	Turns int `yaml:"turns,omitempty"`
+	Turns int `yaml:"turns,omitempty" default:"4" range:"[2,8]" requires:"prefix: conversation"`
 	// Concurrency lists how many requests to start at the same moment, 1 to 256,
 	// in rising order, at most 8: one burst after the other, each with series of
 	// its own with the label `concurrency`. A burst with errors ends the run.
 	// Bursts are judged by no objective, and hold at most 4,000,000 prompt tokens together.
 	// Default: one request, which is no burst.
-	Concurrency []int `yaml:"concurrency,omitempty"`
+	Concurrency []int `yaml:"concurrency,omitempty" range:"[1,256]" items:"some" excludes:"prefix: paired,prefix: conversation,connection: reuse"`
 	// Arrivals has the requests of a burst start one after the other, as those of users
 	// do; see [workloads](workloads.md#arrivals). Default: all at once.
 	Arrivals *Arrivals `yaml:"arrivals,omitempty"`
@@ -130,7 +126,7 @@ type Module struct {
 	LogAnswers bool `yaml:"log_answers,omitempty"`
 	// Connection is `new` (one connection per probe) or `reuse` (one kept per
 	// endpoint and module).
-	Connection Connection `yaml:"connection"`
+	Connection Connection `yaml:"connection" default:"new" oneof:"new,reuse"`
 	// SLO is what is promised of endpoints when they are asked this; see
 	// [`endpoints[].slo`](#endpointsslo), whose place it takes as a whole.
 	// Default: that of the endpoint.
@@ -149,49 +145,40 @@ type Module struct {
 // Timeouts limit the parts of a probe.
 type Timeouts struct {
 	// Connect limits name resolution, TCP connect and TLS handshake together.
-	Connect model.Duration `yaml:"connect"`
+	Connect model.Duration `yaml:"connect" default:"10s"`
 	// Headers limits the time from the request to the reply's headers.
 	// Default: `first_token`.
 	Headers model.Duration `yaml:"headers"`
 	// FirstToken limits the time from the request to the first token.
-	FirstToken model.Duration `yaml:"first_token"`
+	FirstToken model.Duration `yaml:"first_token" default:"30s"`
 	// Stall limits the silence between two tokens.
-	Stall model.Duration `yaml:"stall"`
+	Stall model.Duration `yaml:"stall" default:"15s"`
 }
 
-func (m *Module) validate(r *report, p path) {
-	m.InputTokens.validate(r, p.key("input_tokens"), maxInputTokens)
-	m.OutputTokens.validate(r, p.key("output_tokens"), maxOutputTokens)
+// complete sets what follows from what is asked and from the timeout, and reads files.
+func (m *Module) complete(r *report, p path) {
+	m.Ask().complete(m, r, p)
+	t, at := &m.Timeouts, p.key("timeouts")
+	orDefault(r, at.key("headers"), &t.Headers, t.FirstToken)
+	r.limit(at.key("connect"), &t.Connect, p.key("timeout"), m.Timeout)
+	r.limit(at.key("headers"), &t.Headers, p.key("timeout"), m.Timeout)
+	r.limit(at.key("first_token"), &t.FirstToken, p.key("timeout"), m.Timeout)
+	r.limit(at.key("stall"), &t.Stall, p.key("timeout"), m.Timeout)
+	m.loadPrompts(r, p.key("prompts_file"))
+	m.Arrivals.loadProfile(r, p.key("arrivals").key("profile_file"))
+}
+
+func (m *Module) check(r *report, p path) {
 	if n := len(m.InputTokens.rungs()) * len(m.OutputTokens.rungs()); n > maxRungs {
 		r.errorf(p.key("output_tokens"), "%d pairs of input_tokens and output_tokens, more than %d", n, maxRungs)
 	}
-	if m.Ask().ToLength() || r.written(p.key("batch_size")) {
-		validateRange(r, p.key("batch_size"), m.BatchSize, 1, maxBatchSize)
-	}
-	validateOneOf(r, p.key("prefix"), m.Prefix, PrefixCold, PrefixWarm, PrefixPaired, PrefixConversation)
-	validateOneOf(r, p.key("connection"), m.Connection, ConnectionNew, ConnectionReuse)
 	m.validateConcurrency(r, p)
 	m.validateArrivals(r, p)
 	m.validateLengths(r, p)
-	m.validateTurns(r, p)
 	m.validateTraffic(r, p)
 	m.validateAsk(r, p)
 	m.validateAnswers(r, p)
-	m.Timeouts.validate(r, p.key("timeouts"), m.Timeout)
-	m.validateSLO(r, p.key("slo"))
-}
-
-func (t *Timeouts) validate(r *report, p path, timeout model.Duration) {
-	check := func(key string, v model.Duration) {
-		// A default is within the timeout, unless the value it follows is not.
-		if r.written(p.key(key)) && v > timeout {
-			r.errorf(p.key(key), "%s exceeds the module's timeout of %s", v, timeout)
-		}
-	}
-	check("connect", t.Connect)
-	check("headers", t.Headers)
-	check("first_token", t.FirstToken)
-	check("stall", t.Stall)
+	m.checkSLO(r, p.key("slo"))
 }
 
 // Rung is a module with a single length, or a mix, where the module has a ladder.
@@ -260,29 +247,102 @@ func (m *Module) validateLengths(r *report, p path) {
 
 func (m *Module) validateConcurrency(r *report, p path) {
 	at := p.key("concurrency")
-	switch n := len(m.Concurrency); {
-	case n == 0 && r.written(at):
-		r.errorf(at, "an empty list; leave the key out for one request")
-	case n > maxLevels:
+	if n := len(m.Concurrency); n > maxLevels {
 		r.errorf(at, "%d levels, more than %d", n, maxLevels)
-	case n > 0 && m.Prefix.IsRelated():
-		r.errorf(at, "excludes prefix: %s", m.Prefix)
-	case n > 0 && m.Connection == ConnectionReuse:
-		r.errorf(at, "excludes connection: reuse")
 	}
 	for i, level := range m.Concurrency {
 		if r.failed[at.index(i)] {
 			return
 		}
-		validateRange(r, at.index(i), level, 1, maxConcurrency)
 		if i > 0 && level <= m.Concurrency[i-1] {
 			r.errorf(at.index(i), "want rising numbers, got %d after %d", level, m.Concurrency[i-1])
 		}
-		if n := level * len(m.Prompt); level <= maxConcurrency && n > maxBurstBytes {
+		if n := level * len(m.Prompt); n > maxBurstBytes {
 			r.errorf(at.index(i), "%d bytes of prompts at once, more than %d", n, maxBurstBytes)
 		}
-		if n := level * m.InputTokens.Max(); level <= maxConcurrency && n > maxBurstTokens {
+		if n := level * m.InputTokens.Max(); n > maxBurstTokens {
 			r.errorf(at.index(i), "%d prompt tokens at once, more than %d", n, maxBurstTokens)
+		}
+	}
+}
+
+// Interactive is the built-in module that an endpoint uses without others.
+const Interactive = "interactive"
+
+// Preset is a built-in module: it is there without being written, and the file
+// may change it key by key.
+type Preset struct {
+	// Name is the name of the module.
+	Name string
+	// Purpose is the kind of request that the module resembles, in a few words.
+	Purpose string
+
+	shape func(*Module) // turns the defaults of all modules into its own
+}
+
+// Presets lists the built-in modules. Their objectives are published limits for
+// such work: those of the Server scenario of MLPerf Inference for models of
+// several sizes, and guidellm's for code completion.
+func Presets() []Preset {
+	return []Preset{
+		{Interactive, "a short question and a short answer, as in a chat", func(m *Module) {
+			m.PresetSLO = promise(2*time.Second, 200*time.Millisecond, 0) // Llama2-70B
+		}},
+		{"rag", "a question over retrieved documents: a long prompt that is new each time", func(m *Module) {
+			m.Interval = model.Duration(time.Minute)
+			m.InputTokens, m.OutputTokens = Tokens(4000), Tokens(128)
+			m.PresetSLO = promise(2*time.Second, 100*time.Millisecond, 0) // Llama3.1-8B
+		}},
+		{"agent", "a step of an agent: a long context that is sent again with every step", func(m *Module) {
+			m.Interval = model.Duration(2 * time.Minute)
+			m.InputTokens, m.OutputTokens = Tokens(8000), Tokens(128)
+			m.Prefix = PrefixPaired
+			m.PresetSLO = promise(2*time.Second, 80*time.Millisecond, 0) // DeepSeek-R1
+		}},
+		{"code-completion", "the next lines of code while somebody types", func(m *Module) {
+			m.InputTokens, m.OutputTokens = Tokens(1500), Tokens(32)
+			m.PresetSLO = promise(0, 0, 2*time.Second)
+		}},
+		{"batch", "offline work: several requests at once, for throughput", func(m *Module) {
+			m.Interval = model.Duration(15 * time.Minute)
+			m.InputTokens, m.OutputTokens = Tokens(1000), Tokens(256)
+			m.Concurrency = []int{1, 8, 32}
+		}},
+		{"long-context", "the first token over the length of the prompt", func(m *Module) {
+			m.Interval = model.Duration(30 * time.Minute)
+			m.Timeout = model.Duration(5 * time.Minute)
+			m.Timeouts.FirstToken = model.Duration(4 * time.Minute)
+			m.InputTokens, m.OutputTokens = Lengths{Ladder: []int{1000, 8000, 32000, 128_000}}, Tokens(32)
+		}},
+		{"embedding", "a batch of texts to embed or to rank", func(*Module) {}},
+		{"tool-call", "a call of a function, as an agent asks for", func(m *Module) {
+			m.Interval = model.Duration(5 * time.Minute)
+			m.ToolCall, m.OutputTokens = true, formTokens()
+		}},
+		{"structured", "an answer in JSON by a schema", func(m *Module) {
+			m.Interval = model.Duration(5 * time.Minute)
+			m.Structured, m.OutputTokens = true, formTokens()
+		}},
+	}
+}
+
+// formTokens is the cap on a call or an answer in JSON, which takes some 40 tokens:
+// models that reason first need more.
+func formTokens() Lengths { return Tokens(256) }
+
+// promise is an objective of 0.99 with limits, of which 0 is none.
+func promise(ttft, tpot, e2e time.Duration) *SLO {
+	return &SLO{
+		Objective: defaultObjective,
+		TTFT:      model.Duration(ttft), TPOT: model.Duration(tpot), E2E: model.Duration(e2e),
+	}
+}
+
+// usePreset makes a module with defaults the built-in one of that name, if there is one.
+func (m *Module) usePreset(name string) {
+	for _, preset := range Presets() {
+		if preset.Name == name {
+			preset.shape(m)
 		}
 	}
 }

@@ -20,10 +20,10 @@ type MetricsPages struct {
 	// the series of the page.
 	Software string `yaml:"software,omitempty"`
 	// Interval is the time from one reading to the next.
-	Interval model.Duration `yaml:"interval"`
+	Interval model.Duration `yaml:"interval" default:"15s"`
 	// Timeout limits one reading. It may not exceed the interval; the default
 	// is cut to it.
-	Timeout model.Duration `yaml:"timeout"`
+	Timeout model.Duration `yaml:"timeout" default:"10s"`
 	// HTTP says how to connect to the pages and to authenticate, with the keys
 	// of the endpoint's `http`.
 	HTTP HTTPClient `yaml:"http"`
@@ -42,9 +42,7 @@ func (m *MetricsPages) Endpoint(name string) *Endpoint {
 }
 
 func (m *MetricsPages) setDefaults(r *report, p path) {
-	def := defaultServers()
-	orDefault(r, p.key("interval"), &m.Interval, def.Interval)
-	orDefault(r, p.key("timeout"), &m.Timeout, min(def.Timeout, m.Interval))
+	r.limit(p.key("timeout"), &m.Timeout, p.key("interval"), m.Interval)
 }
 
 // validate checks the pages of software that owner names in messages.
@@ -60,8 +58,5 @@ func (m *MetricsPages) validate(r *report, p path, owner string) {
 	validatePages(r, p.key("dns"), m.DNS, first)
 	if r.written(p.key("software")) {
 		validateText(r, p.key("software"), owner+" software", m.Software, maxNameBytes)
-	}
-	if timeout := p.key("timeout"); r.written(timeout) && !r.failed[p.key("interval")] && m.Timeout > m.Interval {
-		r.errorf(timeout, "%s exceeds the interval of %s", m.Timeout, m.Interval)
 	}
 }

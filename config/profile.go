@@ -43,9 +43,9 @@ func (a *Arrivals) loadProfile(r *report, p path) {
 type Profile []time.Duration
 
 // atRate returns the profile so much faster or slower that its mean rate, in arrivals per
-// second, is the given one; as it is where that is 0 or out of bounds.
+// second, is the given one; as it is where that is not above 0.
 func (p Profile) atRate(rate float64) Profile {
-	if !(rate > 0 && rate <= maxArrivalRate) {
+	if !(rate > 0) {
 		return p
 	}
 	last := len(p) - 1

@@ -14,7 +14,7 @@ import (
 type SLO struct {
 	// Objective is the share of probes that must be good, between 0 and 1, both
 	// excluded.
-	Objective float64 `yaml:"objective"`
+	Objective float64 `yaml:"objective" default:"0.99" range:"(0,1)"`
 	// TTFT is the longest time to first token of a good probe. Default: no such
 	// objective.
 	TTFT model.Duration `yaml:"ttft,omitempty"`
@@ -29,32 +29,20 @@ type SLO struct {
 	// and at most 1: its first token is due after `ttft`, which is required with it, each
 	// further one a `tpot` later, which is too. 0.9 is a usual one. Default: no such
 	// objective.
-	Fluidity float64 `yaml:"fluidity,omitempty"`
+	Fluidity float64 `yaml:"fluidity,omitempty" range:"(0,1]" requires:"ttft,tpot"`
 	// CountWaiting counts a probe that was due while the one before still waited for its
 	// first token, and was left out, as a user who waited until that token came: for
 	// `ttft`, which is required with it, and wherever percentiles of the time to first
 	// token are read. Without it, a server that freezes for a minute has one slow
 	// probe.
-	CountWaiting bool `yaml:"count_waiting,omitempty"`
+	CountWaiting bool `yaml:"count_waiting,omitempty" requires:"ttft"`
 }
 
 // Format writes the SLO as printYAML does.
 func (s SLO) Format(f fmt.State, _ rune) { printYAML(f, s) }
 
-func (s *SLO) validate(r *report, p path) {
-	if s.Objective <= 0 || s.Objective >= 1 {
-		r.errorf(p.key("objective"), "want a share above 0 and below 1 like 0.99, got %v", s.Objective)
-	}
-	switch {
-	case s.Fluidity < 0 || s.Fluidity > 1 || s.Fluidity == 0 && r.written(p.key("fluidity")):
-		r.errorf(p.key("fluidity"), "want a share above 0 and at most 1 like 0.9, got %v", s.Fluidity)
-	case s.Fluidity > 0 && (s.TTFT == 0 || s.TPOT == 0):
-		r.errorf(p.key("fluidity"), "needs ttft and tpot, from which the deadlines of the tokens follow")
-	}
-	if s.CountWaiting && s.TTFT == 0 {
-		r.errorf(p.key("count_waiting"), "needs ttft, for which it counts")
-	}
-}
+// defaultObjective is that of an SLO that says none.
+const defaultObjective = 0.99
 
 // uncounted returns with which setting of the module the objective under a key of
 // `slo` means nothing, as no probe can count against it; "" where probes do.
@@ -87,12 +75,11 @@ func (s *SLO) writtenKeys(r *report, p path) []string {
 	return keys
 }
 
-// validateSLO rejects objectives that no probe of the module counts against.
-func (m *Module) validateSLO(r *report, p path) {
+// checkSLO rejects objectives that no probe of the module counts against.
+func (m *Module) checkSLO(r *report, p path) {
 	if m.SLO == nil {
 		return
 	}
-	m.SLO.validate(r, p)
 	for _, key := range m.SLO.writtenKeys(r, p) {
 		if why := m.uncounted(key); why != "" {
 			r.errorf(p.key(key), "has no effect with %s", why)
@@ -100,13 +87,12 @@ func (m *Module) validateSLO(r *report, p path) {
 	}
 }
 
-// validateSLO rejects objectives that none of the modules counts against, unless
+// checkSLO rejects objectives that none of the modules counts against, unless
 // all of them have an SLO of their own.
-func (e *Endpoint) validateSLO(r *report, p path, modules map[string]*Module) {
+func (e *Endpoint) checkSLO(r *report, p path, modules map[string]*Module) {
 	if e.SLO == nil {
 		return
 	}
-	e.SLO.validate(r, p)
 	for _, key := range e.SLO.writtenKeys(r, p) {
 		why := ""
 		for _, name := range e.Modules {
@@ -130,7 +116,7 @@ func (e *Endpoint) validateSLO(r *report, p path, modules map[string]*Module) {
 // has no first token, or arrivals that are not at once, has no objective for it. Of a module that is not Judged, it
 // is only what its bursts are compared with.
 func (e *Endpoint) SLOWith(m *Module) SLO {
-	slo := defaultSLO()
+	slo := SLO{Objective: defaultObjective}
 	switch {
 	case m.SLO != nil:
 		slo = *m.SLO

@@ -5,9 +5,9 @@ package config
 type Traffic struct {
 	// MaxInputTokens bounds the length of prompts, 1 to 2,000,000, as a budget does: longer
 	// ones are cut to it.
-	MaxInputTokens int `yaml:"max_input_tokens"`
+	MaxInputTokens int `yaml:"max_input_tokens" default:"4096" range:"[1,2000000]"`
 	// MaxOutputTokens bounds the length of answers in the same way, 1 to 100,000.
-	MaxOutputTokens int `yaml:"max_output_tokens"`
+	MaxOutputTokens int `yaml:"max_output_tokens" default:"256" range:"[1,100000]"`
 }
 
 // MaxInput returns how many tokens a prompt that is made to length is to have at most.
@@ -26,19 +26,12 @@ func (m *Module) MaxOutput() int {
 	return max(m.OutputTokens.Max(), m.Traffic.MaxOutputTokens)
 }
 
-func (t *Traffic) setDefaults(r *report, p path) {
-	orDefault(r, p.key("max_input_tokens"), &t.MaxInputTokens, defaultTraffic().MaxInputTokens)
-	orDefault(r, p.key("max_output_tokens"), &t.MaxOutputTokens, defaultTraffic().MaxOutputTokens)
-}
-
 // validateTraffic rejects keys that say other lengths than those of users.
 func (m *Module) validateTraffic(r *report, p path) {
 	if m.Traffic == nil {
 		return
 	}
 	at := p.key("traffic")
-	validateRange(r, at.key("max_input_tokens"), m.Traffic.MaxInputTokens, 1, maxInputTokens)
-	validateRange(r, at.key("max_output_tokens"), m.Traffic.MaxOutputTokens, 1, maxOutputTokens)
 	if a := m.Ask(); !a.ToLength() {
 		r.errorf(at, "excludes %s", a.Key)
 	} else if m.Prefix != PrefixCold {

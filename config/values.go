@@ -31,12 +31,6 @@ func validateText(r *report, p path, what, s string, limit int) {
 	}
 }
 
-func validateRange(r *report, p path, v, low, high int) {
-	if v < low || v > high {
-		r.errorf(p, "want %d to %d, got %d", low, high, v)
-	}
-}
-
 func validateOneOf[T ~string](r *report, p path, v T, known ...T) {
 	if slices.Contains(known, v) {
 		return

@@ -1,0 +1,470 @@
+package config
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	promconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"golang.org/x/net/http/httpguts"
+	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// An option is a field of a struct of the file. Its tags, beside the key under yaml, are:
+//
+//	default:"8"              its value where the file gives none, as the file writes it
+//	range:"[1,2048]"         the interval of a number, of the numbers in a list, or of
+//	                         lengths; (0,1] is above 0 and at most 1, [1s,) at least 1s
+//	oneof:"cold,warm"        the values of a text, or of the texts in a list
+//	text:"256"               a text, the texts in a list or the keys of a mapping: not
+//	                         empty, of at most so many bytes, no control characters
+//	form:"series"            a text, the texts in a list or the keys of a mapping, in one
+//	                         of the forms of formProblem
+//	items:"some,unique"      a list that has items, and none of them twice
+//	required:"a path"        it must be written; the tag says what is missing
+//	requires:"ttft,tpot"     other options of the mapping that must be set with it, or one
+//	                         of them (prompt|questions), or the value of one (process: poisson)
+//	excludes:"weights"       other options of the mapping that may not be set with it, or
+//	                         not with that value (connection: reuse)
+//
+// What no tag can say is in the method check of the struct.
+type option struct {
+	key      string
+	index    []int
+	interval *interval
+	oneOf    []string
+	maxText  int
+	form     string
+	some     bool
+	unique   bool
+	required string
+	requires [][]term
+	excludes []term
+	own      bool // its value is of this package and has options, or items with options, itself
+	inline   bool
+	plain    bool // none but own
+}
+
+// term is an option that is set, or that has a value.
+type term struct {
+	key, value string
+	index      []int
+}
+
+func (t term) holds(v reflect.Value) bool {
+	f := v.FieldByIndex(t.index)
+	if t.value == "" {
+		return !f.IsZero()
+	}
+	return fmt.Sprint(f) == t.value
+}
+
+func (t term) String() string {
+	if t.value == "" {
+		return t.key
+	}
+	return t.key + ": " + t.value
+}
+
+// structure is what the decoder knows of a struct.
+type structure struct {
+	keys     map[string][]int // the fields by their keys, those of inlined structs included
+	options  []option
+	defaults reflect.Value
+}
+
+// checker is a struct whose tags do not say all.
+type checker interface{ check(r *report, p path) }
+
+// completer is a struct with defaults that depend on other options: complete sets them
+// before anything is checked.
+type completer interface{ complete(r *report, p path) }
+
+// structureOf returns what the tags of a struct say.
+func (d *decoder) structureOf(t reflect.Type) *structure {
+	if s := d.structures[t]; s != nil {
+		return s
+	}
+	s := &structure{keys: keysOf(t), defaults: reflect.New(t).Elem()}
+	d.structures[t] = s
+	if !isOwn(t) {
+		return s
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, yamlOption, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		inline := yamlOption == "inline"
+		if !f.IsExported() || key == "-" || key == "" && !inline {
+			continue
+		}
+		d.setDefault(f, s.defaults.Field(i))
+		if o := newOption(t, f, key); !o.plain || o.own {
+			o.inline = inline
+			s.options = append(s.options, o)
+		}
+	}
+	return s
+}
+
+// isOwn reports whether a type is a struct of this package that is decoded key by key.
+func isOwn(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.PkgPath() == reflect.TypeFor[Config]().PkgPath() && t != reflect.TypeFor[HTTPClient]()
+}
+
+// setDefault sets the default of a field: that of its tag, or those of its own fields.
+func (d *decoder) setDefault(f reflect.StructField, v reflect.Value) {
+	if isOwn(f.Type) {
+		v.Set(d.structureOf(f.Type).defaults)
+	}
+	text, ok := f.Tag.Lookup("default")
+	if !ok {
+		return
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		panic("config: default of " + f.Name + ": " + err.Error())
+	}
+	own := newDecoder(newReport(f.Name), "")
+	own.value(doc.Content[0], "default", v)
+	if err := own.err(); err != nil {
+		panic("config: " + err.Error())
+	}
+}
+
+// newOption reads the tags of a field of a struct.
+func newOption(t reflect.Type, f reflect.StructField, key string) option {
+	o := option{key: key, index: f.Index, form: f.Tag.Get("form"), required: f.Tag.Get("required")}
+	item := f.Type
+	for item.Kind() == reflect.Pointer || item.Kind() == reflect.Slice || item.Kind() == reflect.Map {
+		item = item.Elem()
+	}
+	o.own = isOwn(item)
+	if text := f.Tag.Get("range"); text != "" {
+		o.interval = newInterval(text, item)
+	}
+	if text := f.Tag.Get("oneof"); text != "" {
+		o.oneOf = strings.Split(text, ",")
+	}
+	if text := f.Tag.Get("text"); text != "" {
+		o.maxText, _ = strconv.Atoi(text)
+	}
+	items := strings.Split(f.Tag.Get("items"), ",")
+	o.some, o.unique = slices.Contains(items, "some"), slices.Contains(items, "unique")
+	if text := f.Tag.Get("requires"); text != "" {
+		for _, any := range strings.Split(text, ",") {
+			o.requires = append(o.requires, newTerms(t, any, "|"))
+		}
+	}
+	if text := f.Tag.Get("excludes"); text != "" {
+		o.excludes = newTerms(t, text, ",")
+	}
+	o.plain = o.interval == nil && o.oneOf == nil && o.maxText == 0 && o.form == "" && !o.some && !o.unique &&
+		o.required == "" && o.requires == nil && o.excludes == nil
+	return o
+}
+
+func newTerms(t reflect.Type, text, separator string) []term {
+	keys := keysOf(t)
+	var all []term
+	for one := range strings.SplitSeq(text, separator) {
+		key, value, _ := strings.Cut(one, ": ")
+		if keys[key] == nil {
+			panic("config: " + t.Name() + " has no option " + key)
+		}
+		all = append(all, term{key, value, keys[key]})
+	}
+	return all
+}
+
+// interval is where a number must be; a bound that is "" is none.
+type interval struct {
+	from, to          string
+	low, high         float64
+	openLow, openHigh bool
+}
+
+func newInterval(text string, t reflect.Type) *interval {
+	from, to, ok := strings.Cut(text[1:len(text)-1], ",")
+	i := &interval{from: from, to: to, openLow: text[0] == '(', openHigh: text[len(text)-1] == ')'}
+	if !ok {
+		panic("config: not an interval: " + text)
+	}
+	i.low, i.high = boundOf(from, t), boundOf(to, t)
+	return i
+}
+
+// boundOf returns a bound of values of a type as a number.
+func boundOf(s string, t reflect.Type) float64 {
+	if t == reflect.TypeFor[model.Duration]() && s != "" {
+		v, err := model.ParseDuration(s)
+		if err != nil {
+			panic("config: " + err.Error())
+		}
+		return float64(v)
+	}
+	v, _ := strconv.ParseFloat(s, 64)
+	return v
+}
+
+func (i *interval) contains(v float64) bool {
+	return (i.from == "" || v > i.low || v == i.low && !i.openLow) && (i.to == "" || v < i.high || v == i.high && !i.openHigh)
+}
+
+// String returns the interval in words that follow "must be".
+func (i *interval) String() string {
+	if i.from != "" && i.to != "" && !i.openLow && !i.openHigh {
+		return "between " + i.from + " and " + i.to
+	}
+	var words []string
+	switch {
+	case i.from == "":
+	case i.openLow:
+		words = append(words, "above "+i.from)
+	default:
+		words = append(words, "at least "+i.from)
+	}
+	switch {
+	case i.to == "":
+	case i.openHigh:
+		words = append(words, "below "+i.to)
+	default:
+		words = append(words, "at most "+i.to)
+	}
+	return strings.Join(words, " and ")
+}
+
+// finish checks what was decoded by the tags of its options and by the methods check, the
+// inner values first.
+func (d *decoder) finish(p path, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			d.finish(p, v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			d.finish(p.index(i), v.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range sortedKeys(v) {
+			d.finish(p.key(key.String()), v.MapIndex(key))
+		}
+	case reflect.Struct:
+		if d.failed[p] {
+			return // not of this form at all
+		}
+		if c, ok := v.Addr().Interface().(completer); ok {
+			c.complete(d.report, p)
+		}
+		for _, o := range d.structureOf(v.Type()).options {
+			f := v.FieldByIndex(o.index)
+			if o.inline {
+				d.finish(p, f)
+				continue
+			}
+			if !o.plain {
+				d.checkOption(&o, p, v, f)
+			}
+			if at := p.key(o.key); o.own && (!f.IsZero() || d.written(at)) {
+				d.finish(at, f)
+			}
+		}
+		if c, ok := v.Addr().Interface().(checker); ok {
+			c.check(d.report, p)
+		}
+	}
+}
+
+// checkOption checks the value f of an option of the struct v, whose path is p.
+func (d *decoder) checkOption(o *option, p path, v, f reflect.Value) {
+	if o.required != "" && f.IsZero() {
+		if at := p.key(o.key); !d.written(at) {
+			d.errorf(at, "missing; want %s", o.required)
+		}
+	}
+	d.checkValues(o, p, f)
+	if f.IsZero() {
+		return
+	}
+	for _, any := range o.requires {
+		if slices.ContainsFunc(any, func(t term) bool { return t.holds(v) || d.failed[p.key(t.key)] }) {
+			continue
+		}
+		names := make([]string, len(any))
+		for i, t := range any {
+			names[i] = t.String()
+		}
+		switch at := p.key(o.key); {
+		case !d.written(at):
+			f.SetZero() // a default that does not apply
+		case any[0].value != "":
+			d.errorf(at, "only valid with %s", enumerate(names, "or"))
+		default:
+			d.errorf(at, "requires %s", enumerate(names, "or"))
+		}
+	}
+	for _, t := range o.excludes {
+		if t.holds(v) {
+			d.errorf(p.key(o.key), "%s and %s are mutually exclusive", o.key, t)
+		}
+	}
+}
+
+// checkValues checks a plain value, the items of a list, or the keys of a mapping.
+func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
+	if l, ok := f.Interface().(Lengths); ok {
+		l.validate(d.report, p.key(o.key), o.interval)
+		return
+	}
+	switch f.Kind() {
+	case reflect.Slice:
+		at := p.key(o.key)
+		if o.some && f.Len() == 0 && d.written(at) {
+			d.errorf(at, "must not be empty; leave the key out for the default")
+		}
+		seen := map[string]bool{}
+		for i := range f.Len() {
+			item := f.Index(i)
+			if problem := o.problem(item); problem != "" {
+				d.errorf(at.index(i), "%s", problem)
+			} else if name := fmt.Sprint(item); o.unique && seen[name] {
+				d.errorf(at.index(i), "%s is listed twice", quote(name))
+			} else if o.unique {
+				seen[name] = true
+			}
+		}
+	case reflect.Map:
+		for _, key := range sortedKeys(f) {
+			if problem := o.problem(key); problem != "" {
+				d.errorf(p.key(o.key).key(key.String()), "%s", problem)
+			}
+		}
+	default:
+		if at := p.key(o.key); !f.IsZero() || d.written(at) {
+			if problem := o.problem(f); problem != "" {
+				d.errorf(at, "%s", problem)
+			}
+		}
+	}
+}
+
+// problem returns what is wrong with a value; "" if nothing is.
+func (o *option) problem(v reflect.Value) string {
+	if o.interval != nil {
+		if !o.interval.contains(numberOf(v)) {
+			return fmt.Sprintf("must be %s, got %v", o.interval, v)
+		}
+		return ""
+	}
+	if v.Kind() != reflect.String {
+		return ""
+	}
+	s := v.String()
+	if o.oneOf != nil && !slices.Contains(o.oneOf, s) {
+		return fmt.Sprintf("must be %s, got %s", enumerate(o.oneOf, "or"), quote(s))
+	}
+	if o.maxText > 0 {
+		if problem := labelProblem(s, o.maxText); problem != "" {
+			return problem
+		}
+	}
+	return formProblem(o.form, s)
+}
+
+func numberOf(v reflect.Value) float64 {
+	if v.CanInt() {
+		return float64(v.Int())
+	}
+	return v.Float()
+}
+
+// labelProblem returns what is wrong with a text that becomes a label value or goes into a
+// request; "" if nothing is.
+func labelProblem(s string, limit int) string {
+	switch {
+	case s == "":
+		return "must not be empty"
+	case len(s) > limit:
+		return fmt.Sprintf("must have at most %d bytes, got %d", limit, len(s))
+	case !utf8.ValidString(s):
+		return "must be valid UTF-8"
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Sprintf("must have no control characters, got %s", quote(s))
+	}
+	return ""
+}
+
+// formProblem returns what is wrong with a text that must have a form; "" if nothing is.
+func formProblem(form, s string) string {
+	_, reservedHeader := promconfig.ReservedHeaders[http.CanonicalHeaderKey(s)]
+	switch {
+	case form == "":
+	case form == "protocol" && !slices.Contains(api.Names(), s):
+		return fmt.Sprintf("must be %s, got %s", enumerate(api.Names(), "or"), quote(s))
+	case form == "precision" && Precision(s).BytesPerWeight() == 0:
+		return fmt.Sprintf("must be %s, got %s", enumerate(precisionNames(), "or"), quote(s))
+	case form == "finish reason" && !slices.Contains(api.FinishReasons(), s):
+		return fmt.Sprintf("must be %s, got %s", enumerate(api.FinishReasons(), "or"), quote(s))
+	case form == "language" && !slices.Contains(Languages(), s):
+		return fmt.Sprintf("must be a known language as an ISO 639-1 code like en, got %s", quote(s))
+	case form == "currency" && !currencyCode.MatchString(s):
+		return fmt.Sprintf("must be an ISO 4217 code of three capital letters, got %s", quote(s))
+	case form == "hours" && !isHours(s):
+		return fmt.Sprintf("must be a part of the day in UTC such as 22:00-06:00, got %s", quote(s))
+	case form == "day" && !isDay(s):
+		return fmt.Sprintf("must be a day such as 2026-01-31, got %s", quote(s))
+	case form == "GPU" && !gpuUUID.MatchString(s):
+		return fmt.Sprintf("must be a UUID as inference_gpu_info shows it, such as GPU-..., got %s", quote(s))
+	case form == "host" && !isHostPattern(s):
+		return fmt.Sprintf("must be a host like vllm.internal, *.internal or 10.0.0.7:8000, got %s", quote(s))
+	case form == "body key" && slices.Contains(strings.Split(s, "."), ""):
+		return fmt.Sprintf("must be the name of a key, like stream_options.include_usage, got %s", quote(s))
+	// These are not repeated: they are among secrets.
+	case form == "path" && !isPath(s):
+		return "must be a path like /custom/chat, without query and fragment"
+	case (form == "header" || form == "request header") && !httpguts.ValidHeaderFieldName(s):
+		return "not a valid name of a header"
+	case form == "request header" && reservedHeader:
+		return fmt.Sprintf("setting header %q is not allowed", http.CanonicalHeaderKey(s))
+	case form == "region" && !isPlain(s):
+		return "must be a region like us-east-1"
+	case form == "service" && !isPlain(s):
+		return "must be a service like bedrock"
+	case form == "role" && !roleARN.MatchString(s):
+		return "must be the ARN of a role, like arn:aws:iam::123456789012:role/prober"
+	}
+	return ""
+}
+
+// sortedKeys returns the keys of a mapping in their order.
+func sortedKeys(m reflect.Value) []reflect.Value {
+	keys := m.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	return keys
+}
+
+// limit cuts the default of a duration at p to that at another path, which a written one
+// may not exceed.
+func (r *report) limit(p path, v *model.Duration, other path, most model.Duration) {
+	switch {
+	case !r.written(p):
+		*v = min(*v, most)
+	case *v > most && !r.failed[other]:
+		r.errorf(p, "%s exceeds %s of %s", *v, other, most)
+	}
+}
+
+// orDefault sets *v to the default, unless the file sets p.
+func orDefault[T any](r *report, p path, v *T, def T) {
+	if !r.written(p) {
+		*v = def
+	}
+}
