@@ -95,14 +95,14 @@ type onceLog struct {
 // problem logs that a device did not answer a question.
 func (l *onceLog) problem(question string, err error) {
 	if l.isFirst(question, err) {
-		l.log.Warn("a reading of a GPU failed (logged once for all GPUs)", "reading", question, "err", err)
+		l.log.Warn("reading a GPU failed (logged once for all GPUs)", "reading", question, "err", err)
 	}
 }
 
 // unopened logs that a GPU cannot be opened while others can; nil is none.
 func (l *onceLog) unopened(index int, err error) {
 	if err != nil && l.isFirst("open "+strconv.Itoa(index), err) {
-		l.log.Warn("a GPU cannot be opened (logged once)", "gpu", index, "err", err)
+		l.log.Warn("opening a GPU failed (logged once)", "gpu", index, "err", err)
 	}
 }
 

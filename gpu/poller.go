@@ -231,9 +231,9 @@ func (p *Poller) logState(s *Snapshot) {
 	case s.State == StateUp:
 		p.log.Info("reading the GPUs", "source", s.Source, "gpus", len(s.Devices), "driver", s.Driver, "cuda", s.CUDA, "reads", s.Reads())
 	case !s.Required && (s.State == StateNotBuilt || s.State == StateNoLibrary):
-		p.log.Info("there are no GPUs to read", "source", s.Source, "state", s.State)
+		p.log.Info("no GPUs found", "source", s.Source, "state", s.State)
 		p.log.Debug("why there are none", "source", s.Source, "err", s.Err)
 	default:
-		p.log.Warn("the GPUs cannot be read", "source", s.Source, "state", s.State, "err", s.Err)
+		p.log.Warn("reading the GPUs failed", "source", s.Source, "state", s.State, "err", s.Err)
 	}
 }

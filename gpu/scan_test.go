@@ -95,7 +95,7 @@ func TestScanning(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		for want, times := range map[string]int{"a reading of a GPU failed": 1, "a GPU is lost": 2, `reads="[memory_bandwidth_bytes_per_second`: 1} {
+		for want, times := range map[string]int{"reading a GPU failed": 1, "a GPU is lost": 2, `reads="[memory_bandwidth_bytes_per_second`: 1} {
 			if got := strings.Count(log.String(), want); got != times {
 				t.Errorf("%q is logged %d times, want %d:\n%s", want, got, times, log.String())
 			}

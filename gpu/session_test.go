@@ -132,7 +132,7 @@ func TestLostGPU(t *testing.T) {
 			t.Errorf("opened %d times more with all GPUs there", n-opened)
 		}
 		text := l.log.String()
-		if strings.Count(text, "is lost") != 1 || strings.Count(text, "is back") != 1 || strings.Count(text, "critical error") != 1 || strings.Count(text, "cannot be opened") != 1 || strings.Count(text, "\n") != 5 {
+		if strings.Count(text, "is lost") != 1 || strings.Count(text, "is back") != 1 || strings.Count(text, "critical error") != 1 || strings.Count(text, "opening a GPU failed") != 1 || strings.Count(text, "\n") != 5 {
 			t.Errorf("log:\n%s", text)
 		}
 	})

@@ -273,9 +273,9 @@ func lacking(results []*result.Result) *result.Skip {
 		var why *result.Skip
 		switch {
 		case foreign.IsShortage(r.Err):
-			why = skip(result.SkipResources, "this machine or process is short of descriptors, memory or ports: %v", r.Err)
+			why = skip(result.SkipResources, "this machine or process is out of descriptors, memory or ports: %v", r.Err)
 		case isOwn(r.Err):
-			why = skip(result.SkipSecret, "a file or a credential that requests need is missing or cannot be used: %v", r.Err)
+			why = skip(result.SkipSecret, "a required file or credential is missing or unusable: %v", r.Err)
 		default:
 			continue
 		}

@@ -185,7 +185,7 @@ func (w *Watcher) read(reply *podresources.ListPodResourcesResponse) ([]Assignme
 	assignments, strange, err := assignmentsIn(reply, w.options.Resources, w.options.Secrets)
 	if strange != "" && !w.warned {
 		w.warned = true
-		w.log.Warn("left out a GPU whose id has no known form (logged once)", "id", strange[:min(len(strange), maxIDBytes)])
+		w.log.Warn("skipping GPU with unknown ID format (logged once)", "id", strange[:min(len(strange), maxIDBytes)])
 	}
 	return assignments, err
 }

@@ -177,7 +177,7 @@ func TestLog(t *testing.T) {
 		`level=WARN msg="cannot read which pod has which GPU" state=failed err="list pod resources: no"`,
 		`level=WARN msg="cannot read which pod has which GPU" state=unreachable err="list pod resources: context deadline exceeded"`,
 		`level=INFO msg="reading which pod has which GPU" socket=/s assignments=1`,
-		`level=WARN msg="left out a GPU whose id has no known form (logged once)" id=tegra`,
+		`level=WARN msg="skipping GPU with unknown ID format (logged once)" id=tegra`,
 		`level=WARN msg="cannot read which pod has which GPU" state=failed err="list pod resources: no"`,
 		"",
 	}, "\n")

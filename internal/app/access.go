@@ -132,7 +132,7 @@ func (a access) key() (string, error) {
 	var from, key string
 	switch {
 	case *a.keyEnv != "" && *a.keyFile != "":
-		return "", errors.New("--key-env and --key-file exclude each other")
+		return "", errors.New("--key-env and --key-file are mutually exclusive")
 	case *a.keyEnv != "":
 		from, key = "--key-env="+*a.keyEnv, os.Getenv(*a.keyEnv)
 	case *a.keyFile != "":

@@ -62,7 +62,7 @@ func TestAccessThatCannotBeUsed(t *testing.T) {
 	f("--key-env=NOT_SET_IN_TESTS: not set, or empty", "--key-env=NOT_SET_IN_TESTS")
 	f("--key-file: .*no such file or directory", "--key-file=nowhere")
 	f("--key-file=.*/empty: not set, or empty", "--key-file="+writeFile(t, "empty", "\n"))
-	f("--key-env and --key-file exclude each other", "--key-env=A", "--key-file=b")
+	f("--key-env and --key-file are mutually exclusive", "--key-env=A", "--key-file=b")
 	f("--header: want 'Name: value', without line breaks", "-H", "nonsense")
 	f("--header: .*not allowed.*", "-H", "Content-Length: 5")
 }

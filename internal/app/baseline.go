@@ -37,7 +37,7 @@ func (b *baseline) addTo(clause *kingpin.CmdClause) {
 func (b *baseline) check(count int) error {
 	switch {
 	case *b.save != "" && *b.with != "":
-		return errors.New("--save-baseline and --baseline exclude each other")
+		return errors.New("--save-baseline and --baseline are mutually exclusive")
 	case *b.save != "" && count < fewestPairs:
 		return fmt.Errorf("--save-baseline: want --count of at least %d", fewestPairs)
 	}
@@ -47,7 +47,7 @@ func (b *baseline) check(count int) error {
 // store writes a baseline of a number of runs, if so many measured something.
 func (b *baseline) store(t result.Target, began time.Time, runs []compare.Figures, count int) error {
 	if len(runs) < count {
-		return fmt.Errorf("the baseline is not saved: %d of %d runs measured something", len(runs), count)
+		return fmt.Errorf("baseline not saved: only %d of %d runs measured anything", len(runs), count)
 	}
 	var text bytes.Buffer
 	stored := compare.Baseline{Time: began.UTC(), Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Runs: runs}
@@ -71,7 +71,7 @@ func (b *baseline) load(module string) (*compare.Baseline, error) {
 	case err != nil:
 		return nil, fmt.Errorf("--baseline=%s: %w", *b.with, err)
 	case stored.Module != module:
-		return nil, fmt.Errorf("--baseline=%s: it is of the module %q: want --module=%[2]s", *b.with, stored.Module)
+		return nil, fmt.Errorf("--baseline=%s: measured with the module %q: want --module=%[2]s", *b.with, stored.Module)
 	case len(stored.Runs) < fewestPairs:
 		return nil, fmt.Errorf("--baseline=%s: %d runs, want at least %d", *b.with, len(stored.Runs), fewestPairs)
 	}

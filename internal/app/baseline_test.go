@@ -60,11 +60,11 @@ func TestBaselineUsage(t *testing.T) {
 	file := func(runs int) string {
 		return writeFile(t, "b.json", `{"version":1,"endpoint":"llama","url":"http://h","module":"interactive","runs":[`+strings.Repeat(run+",", runs-1)+run+`]}`)
 	}
-	f(`inference_exporter: --save-baseline and --baseline exclude each other`, "--save-baseline=a", "--baseline=b")
+	f(`inference_exporter: --save-baseline and --baseline are mutually exclusive`, "--save-baseline=a", "--baseline=b")
 	f(`inference_exporter: --save-baseline: want --count of at least 10`, "--save-baseline=a", "-n", "9")
 	f(`inference_exporter: --baseline: open nowhere.json: .*`, "--baseline=nowhere.json")
-	f(`inference_exporter: --baseline=\S+: version 2 of a baseline, want 1`, "--baseline="+writeFile(t, "b.json", `{"version":2}`))
-	f(`inference_exporter: --baseline=\S+: it is of the module "interactive": want --module=interactive`, "--baseline="+file(20), "--module=rag")
+	f(`inference_exporter: --baseline=\S+: baseline has version 2, want 1`, "--baseline="+writeFile(t, "b.json", `{"version":2}`))
+	f(`inference_exporter: --baseline=\S+: measured with the module "interactive": want --module=interactive`, "--baseline="+file(20), "--module=rag")
 	f(`inference_exporter: --baseline=\S+: 9 runs, want at least 10`, "--baseline="+file(9))
 	f(`inference_exporter: --count=21: want 10 to 20, the runs of the baseline`, "--baseline="+file(20), "-n", "21")
 	f(`inference_exporter: --tpot-margin=-1: want .*`, "--baseline="+file(20), "--tpot-margin=-1")
@@ -83,7 +83,7 @@ func TestBaselineThatIsNotSaved(t *testing.T) {
 	small := testlab.Serve(t, simulator.New(o).Handler())
 	file := filepath.Join(t.TempDir(), "b.json")
 	got = runToEnd(t, "probe", small, "-n", "10", "--save-baseline="+file)
-	if _, err := os.Stat(file); got.code != cli.ExitFailure || err == nil || got.stderr != "inference_exporter: the baseline is not saved: 0 of 10 runs measured something\n" {
+	if _, err := os.Stat(file); got.code != cli.ExitFailure || err == nil || got.stderr != "inference_exporter: baseline not saved: only 0 of 10 runs measured anything\n" {
 		t.Errorf("exit code %d, stderr %q, %v", got.code, got.stderr, err)
 	}
 }

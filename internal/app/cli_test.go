@@ -96,7 +96,7 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 	f("check wants one configuration file: inference_exporter check FILE", "check")
 	f("check wants one configuration file: .*", "check", "a.yml", "--config.file=a.yml")
 	f("nothing to probe: .*--config.file.*--endpoint.*demo")
-	f("--config.file and --endpoint exclude each other", "--config.file=a.yml", "--endpoint=http://localhost:8000")
+	f("--config.file and --endpoint are mutually exclusive", "--config.file=a.yml", "--endpoint=http://localhost:8000")
 	f("--model goes with --endpoint; .*", "--model=m")
 	f("--model goes with --endpoint; .*", "--model=m", "--config.file=a.yml")
 	f("model .*control characters", "--model=a\x07", "--endpoint=http://localhost:8000")

@@ -112,7 +112,7 @@ func TestCompareThatDoesNotDecide(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", got.code, got.stderr, got.stdout)
 	}
 	got = runToEnd(t, "compare", down, down)
-	if got.code != cli.ExitUndecided || got.stderr != "inference_exporter: no latency of both sides in 20 pairs\n" || !strings.Contains(got.stdout, "20 × overloaded") {
+	if got.code != cli.ExitUndecided || got.stderr != "inference_exporter: no latency measured on both sides in 20 pairs\n" || !strings.Contains(got.stdout, "20 × overloaded") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", got.code, got.stderr, got.stdout)
 	}
 }
@@ -165,7 +165,7 @@ func TestCompareUsage(t *testing.T) {
 	}
 	url := "http://127.0.0.1:9"
 	f(`inference_exporter: required argument 'candidate' not provided, try inference_exporter compare --help`, url)
-	f(`inference_exporter: candidate: the target is no URL: .*`, url, "there")
+	f(`inference_exporter: candidate: the target is not a URL: .*`, url, "there")
 	f(`inference_exporter: --max-pairs=9: want 10 to 1000`, url, url, "-n", "9")
 	f(`inference_exporter: --interval=-1s is negative`, url, url, "--interval=-1s")
 	f(`inference_exporter: --timeout=0s: want more than 0s`, url, url, "--timeout=0s")

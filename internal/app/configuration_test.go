@@ -198,7 +198,7 @@ func TestWrongPlacesOfSecretsStaySecret(t *testing.T) {
 	if _, page := r.get("/api/v1/config"); !strings.Contains(string(page), "assertion") || strings.Contains(string(page), canary) {
 		t.Errorf("/config:\n%s", page)
 	}
-	if log := r.stderr.String(); !strings.Contains(log, "was not reloaded") || strings.Contains(log, canary) {
+	if log := r.stderr.String(); !strings.Contains(log, "reloading the configuration failed") || strings.Contains(log, canary) {
 		t.Errorf("the log:\n%s", log)
 	}
 }

@@ -349,7 +349,7 @@ func (c *simulateCommand) check() error {
 		{"fault-ratio", c.o.FaultRatio},
 	} {
 		if f.value < 0 || math.IsNaN(f.value) {
-			return fmt.Errorf("--%s=%v is negative or no number", f.flag, f.value)
+			return fmt.Errorf("--%s=%v must be a non-negative number", f.flag, f.value)
 		}
 	}
 	for _, f := range []struct {
@@ -357,14 +357,14 @@ func (c *simulateCommand) check() error {
 		value float64
 	}{{"fault-ratio", c.o.FaultRatio}, {"quality", c.o.Quality}, {"bad-calls", c.o.BadCalls}, {"greedy-flips", c.o.GreedyFlips}} {
 		if f.value > 1 {
-			return fmt.Errorf("--%s=%v is not from 0 to 1", f.flag, f.value)
+			return fmt.Errorf("--%s=%v must be between 0 and 1", f.flag, f.value)
 		}
 	}
 	if r := c.o.Routing; c.front && (c.o.Replicas == 0 || r != simulator.LeastLoaded && r != simulator.Random && r != simulator.PrefixAware) {
 		return fmt.Errorf("--gateway with --replicas=%d --routing=%s: want a replica, and random or prefix-aware routing", c.o.Replicas, r)
 	}
 	if math.IsNaN(c.o.LogprobShift) || math.IsInf(c.o.LogprobShift, 0) {
-		return fmt.Errorf("--logprob-shift=%v is no number", c.o.LogprobShift)
+		return fmt.Errorf("--logprob-shift=%v is not a number", c.o.LogprobShift)
 	}
 	return nil
 }

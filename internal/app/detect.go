@@ -44,7 +44,7 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	}
 	c.access.warn(env.Stderr)
 	base := endpoint.URL.URL
-	limited, cancel := context.WithTimeoutCause(ctx, *c.timeout, fmt.Errorf("not done within %s", *c.timeout))
+	limited, cancel := context.WithTimeoutCause(ctx, *c.timeout, fmt.Errorf("timed out after %s", *c.timeout))
 	defer cancel()
 	progress := newProgress(env.Stderr, "asking", 1)
 	found, err := c.ask(limited, endpoint)

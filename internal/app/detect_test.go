@@ -108,7 +108,7 @@ func TestDetectFindsNothing(t *testing.T) {
 
 	silent := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	f(cli.ExitFailure, []string{
-		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: not done within 50ms",
+		program + "detect http://[0-9.:]+: nothing answers GET /v1/models: timed out after 50ms",
 	}, "--timeout=50ms", silent)
 
 	endless := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

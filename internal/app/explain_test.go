@@ -49,8 +49,8 @@ endpoints: [{name: "a b", url: %s/fault/status_404/v1, api: openai-chat, model: 
 	if got.code != cli.ExitOK || !strings.HasPrefix(got.stdout, "a b: down since ") || !strings.Contains(got.stdout, "\nthe request does not fit the server (request)\n") {
 		t.Errorf("exit code %d, %s:\n%s", got.code, got.stderr, got.stdout)
 	}
-	refused(t, cli.ExitFailure, []string{"inference_exporter: the exporter at 127.0.0.1:[0-9]+: there is no endpoint of this name"}, "explain", "--server="+p.base, "other")
-	refused(t, cli.ExitFailure, []string{`inference_exporter: .*: there is no endpoint of this name; did you mean "a b"\?`}, "explain", "--server="+p.base, "a-b")
+	refused(t, cli.ExitFailure, []string{"inference_exporter: the exporter at 127.0.0.1:[0-9]+: no endpoint with this name"}, "explain", "--server="+p.base, "other")
+	refused(t, cli.ExitFailure, []string{`inference_exporter: .*: no endpoint with this name; did you mean "a b"\?`}, "explain", "--server="+p.base, "a-b")
 	waitForRow(t, p, `"cause":"request"`)
 	resp, body := p.get("/api/v1/endpoints/a%20b/verdict?allow=degraded")
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), `"ok":false,"state":"down"`) {

@@ -125,7 +125,7 @@ func (g *gate) run(ctx context.Context, env environment) error {
 	case stopped != nil:
 		return stopped
 	}
-	return fmt.Errorf("undecided after %s: more would decide, or a larger margin", probereport.Count(comparison.Pairs(), "pair", "pairs"))
+	return fmt.Errorf("undecided after %s: more pairs or a larger margin would decide", probereport.Count(comparison.Pairs(), "pair", "pairs"))
 }
 
 // probe probes pairs until the comparison is decided, or all are done. The error is why
@@ -139,7 +139,7 @@ func (g *gate) probe(ctx context.Context, env environment, comparison *compare.C
 			return errors.New("interrupted")
 		}
 		if comparison.Hopeless() {
-			return fmt.Errorf("no latency of both sides in %d pairs", comparison.Pairs())
+			return fmt.Errorf("no latency measured on both sides in %d pairs", comparison.Pairs())
 		}
 		progress.set(comparison.Pairs(), g.baseline.report.Results.Failed()+g.candidate.report.Results.Failed())
 		sides := []*side{g.baseline, g.candidate}

@@ -34,7 +34,7 @@ func (c *copies) log(all gpu.Snapshots) {
 	for source, twice := range uuids {
 		counts[source] = len(twice)
 		if c.counts[source] != len(twice) {
-			c.logger.Info("GPUs are read twice; the readings of the other source are shown", "source", source, "gpus", len(twice), "first", twice[0])
+			c.logger.Info("GPUs are in two sources; showing the readings of the other one", "source", source, "gpus", len(twice), "first", twice[0])
 		}
 	}
 	c.counts = counts

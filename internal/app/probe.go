@@ -173,7 +173,7 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 	if *c.file == "" {
 		target = withScheme(ctx, target, stderr)
 		if !fleet.IsURL(target) {
-			return nil, nil, unusable{errors.New("the target is no URL: give one like http://host:8000, HOST:PORT, or --config.file with an endpoint of that name")}
+			return nil, nil, unusable{errors.New("the target is not a URL: give one like http://host:8000, HOST:PORT, or --config.file with an endpoint of that name")}
 		}
 		cfg, err := config.FromURLs([]string{target})
 		if err != nil {

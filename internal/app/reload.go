@@ -68,7 +68,7 @@ func (d *daemon) follow(ctx context.Context) error {
 			// Discovered endpoints that cannot be used are left out, so that no
 			// error is possible that did not come with the configuration.
 			if err := d.applyEndpoints(d.active.config()); err != nil {
-				d.env.logger.Error("cannot apply what was discovered", "err", err)
+				d.env.logger.Error("applying the discovered endpoints failed", "err", err)
 			}
 		case <-d.hangups:
 			_ = d.apply() // which logs the error
@@ -108,7 +108,7 @@ func (d *daemon) apply() error {
 	if err != nil {
 		d.active.refuse(err)
 		for _, problem := range problemsOf(err) {
-			d.env.logger.Error("the configuration was not reloaded; the one before stays active", "err", oneLine(problem))
+			d.env.logger.Error("reloading the configuration failed; the previous one stays active", "err", oneLine(problem))
 		}
 		return err
 	}
@@ -177,7 +177,7 @@ func (d *daemon) applyEndpoints(cfg *config.Config) error {
 	found := d.discovery.Endpoints(cfg)
 	err := d.fleet.Apply(fleet.Plan{Config: cfg, Endpoints: d.shard.of(found.Endpoints), All: found.Endpoints})
 	if err != nil {
-		return fmt.Errorf("look at the endpoints: %w", err)
+		return fmt.Errorf("apply the endpoints: %w", err)
 	}
 	d.pushes.retain(found.Endpoints)
 	rejected := maps.Clone(found.Rejected)

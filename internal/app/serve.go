@@ -155,7 +155,7 @@ func checkWebConfig(name string) error {
 func (c *serveCommand) load() (*config.Config, error) {
 	switch {
 	case *c.file != "" && len(*c.endpoints) > 0:
-		return nil, unusable{errors.New("--config.file and --endpoint exclude each other")}
+		return nil, unusable{errors.New("--config.file and --endpoint are mutually exclusive")}
 	case *c.model != "" && len(*c.endpoints) == 0:
 		return nil, unusable{errors.New("--model goes with --endpoint; in a configuration file an endpoint has the key model")}
 	case *c.file != "":

@@ -62,8 +62,8 @@ func TestRulesInOtherFormats(t *testing.T) {
 			t.Helper()
 			refused(t, cli.ExitUsage, []string{"inference_exporter: " + fmt.Sprintf(pattern, format)}, append([]string{"rules", "--format=" + format}, args...)...)
 		}
-		refuse("--format=%s: needs --config.file, whose objectives it prints")
-		refuse("--format=%s: has no use for --keep-label; make a file for each cluster", "--config.file="+file, "--keep-label=cluster")
-		refuse("the file names no endpoint with an objective: .*%.0s", "--config.file="+none)
+		refuse("--format=%s: requires --config.file")
+		refuse("--format=%s: cannot be combined with --keep-label; generate one file per cluster", "--config.file="+file, "--keep-label=cluster")
+		refuse("the file has no endpoint with an objective: .*%.0s", "--config.file="+none)
 	}
 }

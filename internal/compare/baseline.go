@@ -44,7 +44,7 @@ func ReadBaseline(text []byte) (*Baseline, error) {
 		return nil, fmt.Errorf("decode a baseline: %w", err)
 	}
 	if head.Version != baselineVersion {
-		return nil, fmt.Errorf("version %d of a baseline, want %d", head.Version, baselineVersion)
+		return nil, fmt.Errorf("baseline has version %d, want %d", head.Version, baselineVersion)
 	}
 	b := new(Baseline)
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -68,7 +68,7 @@ func (f Figures) validate() error {
 		}
 	}
 	if f.Requests < 1 || f.Failed < 0 || f.Failed > f.Requests || f.Judged < 0 || f.Judged > f.Requests || f.Wrong < 0 || f.Wrong > f.Judged {
-		return errors.New("the numbers of requests contradict each other")
+		return errors.New("the request counts are inconsistent")
 	}
 	return nil
 }

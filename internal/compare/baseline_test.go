@@ -35,11 +35,11 @@ func TestBaselinesThatAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                      "decode a baseline",
 		`[]`:                                    "decode a baseline",
-		`{"runs":[]}`:                           "version 0 of a baseline, want 1",
+		`{"runs":[]}`:                           "baseline has version 0, want 1",
 		`{"version":1,"runs":[{"p99":1}]}`:      "unknown field",
-		`{"version":1,"runs":[{"requests":0}]}`: "run 1 of a baseline: the numbers of requests",
-		`{"version":1,"runs":[{"requests":1,"failed":2}]}`:                       "the numbers of requests",
-		`{"version":1,"runs":[{"requests":1,"wrong":1}]}`:                        "the numbers of requests",
+		`{"version":1,"runs":[{"requests":0}]}`: "run 1 of a baseline: the request counts",
+		`{"version":1,"runs":[{"requests":1,"failed":2}]}`:                       "the request counts",
+		`{"version":1,"runs":[{"requests":1,"wrong":1}]}`:                        "the request counts",
 		`{"version":1,"runs":[{"requests":1,"failed":0,"tpot_seconds":-0.001}]}`: "a latency is negative",
 	} {
 		if _, err := ReadBaseline([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

@@ -137,7 +137,7 @@ func (f *Finder) open() error {
 	}
 	manager := promdiscovery.NewManager(f.ctx, f.options.Logger, f.options.Registerer, metrics, promdiscovery.Updatert(f.options.Throttle))
 	if manager == nil {
-		return errors.New("its metrics are registered already")
+		return errors.New("metrics are already registered")
 	}
 	f.metrics, f.own, f.manager = metrics, own, manager
 	close(f.needed)
@@ -237,7 +237,7 @@ func (f *Finder) refuse(s *source, groups []*targetgroup.Group) bool {
 		return false
 	}
 	if s.refused == 0 {
-		f.options.Logger.Error("discovery found too many targets and keeps those before",
+		f.options.Logger.Error("too many discovered targets; keeping the previous ones",
 			"config", s.name, "targets", n, "err", tooManyError{most})
 	}
 	s.refused = n

@@ -143,7 +143,7 @@ func (f *Finder) reject(m *merging, t *target, item int, c complaint) {
 	}
 	m.logged[c] = true
 	if !f.logged[c] {
-		f.options.Logger.Warn("discovered target is no endpoint",
+		f.options.Logger.Warn("discovered target rejected",
 			"discovery", fmt.Sprintf("discovery[%d]", item), "config", c.source, "reason", string(c.reason), "err", c.text, "target", t.address)
 	}
 }
@@ -256,7 +256,7 @@ func cleaned(all labels.Labels, secrets *safetext.Secrets) (labels.Labels, error
 			return nil
 		case slices.Contains(urlLabels(), l.Name):
 			if secrets.InURL(l.Value) {
-				return fmt.Errorf("%s: it repeats a secret of the configuration", l.Name)
+				return fmt.Errorf("%s: repeats a secret of the configuration", l.Name)
 			}
 		case secrets.In(l.Name):
 			return errors.New("labels: the name of one repeats a secret of the configuration")

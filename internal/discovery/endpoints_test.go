@@ -30,7 +30,7 @@ func TestRejected(t *testing.T) {
 		m.find("g", "drop1", "http://ann:password@h", "x/y", "169.254.169.254", "listed", "a", "fe80::1")
 		l.wantRejected(map[Reason]int{Invalid: 3, NotAllowed: 1, DuplicateName: 1})
 		l.want("listed a")
-		lines := l.log.take("discovered target is no endpoint")
+		lines := l.log.take("discovered target rejected")
 		if len(lines) != 4 { // the two URLs have the same thing wrong
 			t.Errorf("logged:\n%s", strings.Join(lines, ""))
 		}

@@ -64,7 +64,7 @@ type list struct {
 func (l *list) parse(text []byte, isYAML bool) ([]*targetgroup.Group, error) {
 	values := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("\n"))
 	if most := maxValues + maxValuesPerTarget*l.limits.DiscoveryTargets; values > most {
-		return nil, fmt.Errorf("a list of more than %d values", most)
+		return nil, fmt.Errorf("list has more than %d values", most)
 	}
 	read := l.parseJSON
 	if isYAML {
@@ -114,7 +114,7 @@ func (l *list) parseJSON(text []byte) error {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more after the list of groups of targets")
+		return errors.New("unexpected data after the list of target groups")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (l *list) parseJSON(text []byte) error {
 // add adds a group, unless the list then holds too much.
 func (l *list) add(g *listed) error {
 	if g == nil {
-		return errors.New("a group of targets that is null")
+		return errors.New("target group is null")
 	}
 	size := 0
 	for name, value := range g.Labels {

@@ -228,7 +228,7 @@ discovery: [{http_sd_configs: [{url: '%s/?zone=secret-word', refresh_interval: 1
 	for name, want := range map[string]string{
 		"body": "more than 512KiB; see global.limits.discovery_bytes", "blanks": "more than 512KiB", "nested": "more than 512KiB",
 		"length": "unexpected EOF", "targets": "more than 100 targets; see global.limits.discovery_targets", "one over": "more than 100 targets",
-		"groups": "more than 100 groups", "values": "more than 103200 values", "two lists": "more after the list", "no list": "want a list",
+		"groups": "more than 100 groups", "values": "more than 103200 values", "two lists": "unexpected data after the list", "no list": "want a list",
 		"controls": "unknown field", "long error": "unknown field", "redirect": "ask 127.0.0.1:",
 	} {
 		answer.Store(name)

@@ -230,7 +230,7 @@ func (f *Fleet) build(p Plan, modules map[string]*config.Module, mappings *page.
 		if err != nil {
 			refused[e] = true
 			if !f.refused[e] {
-				f.Logger.Warn("a discovered endpoint cannot be used", "endpoint", e.Name, "err", err)
+				f.Logger.Warn("discovered endpoint is unusable", "endpoint", e.Name, "err", err)
 			}
 			continue
 		}

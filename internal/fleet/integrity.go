@@ -20,7 +20,7 @@ func (f *findings) logIntegrity(before, now *estimate.Integrity) {
 				"answers", s.Seen, "of", s.Looked, "usual", s.Usual)
 			f.note("answers with " + finding.Description() + ": " + s.String())
 		case was && !s.IsRaised():
-			f.endpointLogger().Info("no more answers than usual have a sign of corruption", "finding", string(finding))
+			f.endpointLogger().Info("signs of corruption are back to their usual share of answers", "finding", string(finding))
 			f.note("no more answers than usual with " + finding.Description())
 		}
 	}

@@ -270,6 +270,6 @@ func (f *findings) restore(l *learned, now time.Time) {
 		return
 	}
 	if err := f.tracker.Restore(s.Tracker); err != nil {
-		f.endpointLogger().Warn("a part of what was learned cannot be used, and begins again", "err", err)
+		f.endpointLogger().Warn("saved estimate is unusable; starting over", "err", err)
 	}
 }

@@ -105,8 +105,8 @@ func (f *findings) log(latest *estimate.Findings) {
 			before = f.last.Changes[i]
 		}
 		if latest.Changes[i] > before {
-			f.endpointLogger().Warn("what should stay the same has changed", "source", string(source), "model", latest.Model)
-			f.note("what should stay the same has changed: " + string(source))
+			f.endpointLogger().Warn("model fingerprint changed", "source", string(source), "model", latest.Model)
+			f.note("model fingerprint changed: " + string(source))
 		}
 	}
 	if f.last != nil && f.last.Model == latest.Model {

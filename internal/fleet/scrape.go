@@ -127,9 +127,9 @@ func (s *serverLog) one(st *page.Status, seen bool) {
 	case st.State == page.Up:
 		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
 	case st.Absent && lacksFile(st):
-		s.logger.Warn("the server's page is not read: a file that this needs cannot be used", "server", st.Server, "url", st.URL, "err", st.Err)
+		s.logger.Warn("server's page not read: a required file is unusable", "server", st.Server, "url", st.URL, "err", st.Err)
 	case st.Absent:
-		s.logger.Info("the page is not that of a server", "server", st.Server, "url", st.URL, "reason", string(st.Reason), "err", st.Err)
+		s.logger.Info("not a server metrics page", "server", st.Server, "url", st.URL, "reason", string(st.Reason), "err", st.Err)
 	default:
 		s.logger.Warn("cannot read the server's page", "server", st.Server, "url", st.URL, "state", string(st.State),
 			"reason", string(st.Reason), "err", st.Err)

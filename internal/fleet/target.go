@@ -172,7 +172,7 @@ func (p *Prober) Close() {
 func (p *Prober) Run(ctx context.Context, limit time.Duration) Results {
 	limited, stop := ctx, context.CancelFunc(func() {})
 	if limit > 0 {
-		limited, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not finished within %s, the limit of the scraper", limit))
+		limited, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s, the limit of the scraper", limit))
 	}
 	defer stop()
 	var all Results

@@ -227,7 +227,7 @@ func (l *taskLog) budget(ok bool) {
 	}
 	l.held = !ok
 	if ok {
-		l.logger().Info("the budget has room again")
+		l.logger().Info("budget available again")
 		return
 	}
 	l.logger().Warn("not probing: the run could exceed a budget")

@@ -102,8 +102,8 @@ const maxReason = 256
 
 // Errors of Mute and Unmute.
 var (
-	ErrNoEndpoint = errors.New("there is no endpoint of this name")
-	ErrNoReason   = errors.New("the reason of the mute is missing")
+	ErrNoEndpoint = errors.New("no endpoint with this name")
+	ErrNoReason   = errors.New("the mute has no reason")
 	ErrDuration   = fmt.Errorf("want a mute of at least 1 minute and at most %d days", MaxMute/(24*time.Hour))
 )
 

@@ -231,7 +231,7 @@ func (s *Scheduler) apply(jobs []Job, now int64) {
 	wanted := make(map[string]bool, len(jobs))
 	for _, want := range jobs {
 		if wanted[want.Key] || want.Interval <= 0 {
-			s.log.Error("job left out: its key must be unique and its interval positive",
+			s.log.Error("job rejected: its key must be unique and its interval positive",
 				"key", want.Key, "interval", want.Interval)
 			continue
 		}

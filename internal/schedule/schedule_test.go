@@ -304,8 +304,8 @@ func TestBadJobsAreLeftOut(t *testing.T) {
 		l.until("a", time.Second, 2*time.Second)
 		l.end()
 		l.wantBegins(t, "a", at(time.Second, 0, 1, 2))
-		if n := strings.Count(log.String(), "job left out"); n != 2 {
-			t.Errorf("%d jobs left out:\n%s", n, log.String())
+		if n := strings.Count(log.String(), "job rejected"); n != 2 {
+			t.Errorf("%d jobs rejected:\n%s", n, log.String())
 		}
 	})
 }

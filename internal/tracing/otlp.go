@@ -91,7 +91,7 @@ func (e *RejectedError) Error() string {
 func (r *Receiver) Send(ctx context.Context, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.target, bytes.NewReader(body))
 	if err != nil {
-		return errors.New("the URL of the receiver cannot be used")
+		return errors.New("the URL of the receiver is unusable")
 	}
 	for name, value := range r.headers {
 		req.Header.Set(name, value)
@@ -155,7 +155,7 @@ func rejection(reply []byte, contentType string) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("the receiver's reply is not that of OTLP: %w", err)
+		return fmt.Errorf("not an OTLP reply: %w", err)
 	case e.Number > 0:
 		return e
 	}

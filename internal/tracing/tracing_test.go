@@ -342,7 +342,7 @@ func TestRepliesThatAreNoSuccess(t *testing.T) {
 		"rejected":        {as("application/x-protobuf", rejecting), 1, "rejects 1: span too old"},
 		"rejected, JSON":  {as("application/json", []byte(`{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "span too old"}}`)), 1, "rejects 1: span too old"},
 		"unexpected form": {as("text/plain", []byte("ok")), 0, ""},
-		"no message":      {as("application/x-protobuf", []byte("ok")), 2, "not that of OTLP"},
+		"no message":      {as("application/x-protobuf", []byte("ok")), 2, "not an OTLP reply"},
 		"too long":        {as("application/x-protobuf", make([]byte, maxReply+1)), 2, "too large"},
 		"gzip bomb": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")

@@ -96,7 +96,7 @@ func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
 	a.writeKept(w, r, page, err)
 }
 
-var errNoEndpoint = errors.New("there is no endpoint of this name")
+var errNoEndpoint = errors.New("no endpoint with this name")
 
 func (a *api) detail(name string) (*packedPage, error) {
 	detail, ok := a.Status.Detail(name)
@@ -206,8 +206,8 @@ func (a *api) write(w http.ResponseWriter, page []byte, err error) {
 }
 
 func (a *api) fail(w http.ResponseWriter, err error) {
-	a.Logger.Error("making an answer of the API failed", "err", err)
-	jsonError(w, http.StatusInternalServerError, "the answer could not be made: see the log")
+	a.Logger.Error("building an API response failed", "err", err)
+	jsonError(w, http.StatusInternalServerError, "building the answer failed; see the log")
 }
 
 // serveNoAPI answers what the API does not know.

@@ -32,9 +32,9 @@ func TestAnswersOfTheAPI(t *testing.T) {
 		`{"version":2,"at":1000,"states":{"up":2},"endpoints":[{"name":"a","url":"","state":"up","since":1},{"name":"b","url":"","state":"up","since":2}]}`)
 	f("/api/v1/endpoints/b", http.StatusOK, kind, `{"name":"b","url":"","state":"up","at":1000,"version":2,"series":null}`)
 	f("/api/v1/endpoints/b/explain", http.StatusOK, kind, `{"at":1,"endpoint":"b","state":"up","findings":[]}`)
-	f("/api/v1/endpoints/c/explain", http.StatusNotFound, kind, `{"error":"there is no endpoint of this name"}`)
-	f("/api/v1/endpoints/c", http.StatusNotFound, kind, `{"error":"there is no endpoint of this name"}`)
-	f("/api/v1/endpoints/", http.StatusNotFound, kind, `{"error":"there is no endpoint of this name"}`)
+	f("/api/v1/endpoints/c/explain", http.StatusNotFound, kind, `{"error":"no endpoint with this name"}`)
+	f("/api/v1/endpoints/c", http.StatusNotFound, kind, `{"error":"no endpoint with this name"}`)
+	f("/api/v1/endpoints/", http.StatusNotFound, kind, `{"error":"no endpoint with this name"}`)
 	f("/api/v1/gateways", http.StatusOK, kind, `{"at":0,"gateways":null}`)
 	f("/api/v1/gpus", http.StatusOK, kind, `{"state":"ok","gpus":null}`)
 	f("/api/v1/self", http.StatusOK, kind, `{"info":{"version":"1.2.3","config_ok":false,"endpoints":0},"metrics":[]}`)
@@ -82,7 +82,7 @@ func TestErrorsOfTheAPI(t *testing.T) {
 	defer s.Close()
 	for _, path := range []string{"/api/v1/gpus", "/api/v1/config"} {
 		resp := s.ask(http.MethodGet, path)
-		if got := jsonErrorOf(t, resp); resp.StatusCode != http.StatusInternalServerError || got != "the answer could not be made: see the log" {
+		if got := jsonErrorOf(t, resp); resp.StatusCode != http.StatusInternalServerError || got != "building the answer failed; see the log" {
 			t.Errorf("%s: status %d, %q", path, resp.StatusCode, got)
 		}
 	}

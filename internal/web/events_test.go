@@ -94,7 +94,7 @@ func TestEventsThatAreRefused(t *testing.T) {
 	f("?since=-1", http.StatusBadRequest, number)
 	f("?since=18446744073709551616", http.StatusBadRequest, number)
 	f("?since=1", http.StatusBadRequest, number, "Last-Event-ID", "1.5")
-	f("?endpoint=b", http.StatusNotFound, "there is no endpoint of this name")
+	f("?endpoint=b", http.StatusNotFound, "no endpoint with this name")
 	s.Close()
 	f("", http.StatusServiceUnavailable, "the exporter is shutting down")
 }

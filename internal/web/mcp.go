@@ -110,11 +110,11 @@ func addMCPTool[In any](s *mcp.Server, h *mcpHandler, name, description string, 
 		}
 		text, err := json.Marshal(answer)
 		if err != nil {
-			h.Logger.Error("making an answer of a tool failed", "tool", name, "err", err)
-			return nil, nil, errors.New("the answer could not be made: see the log")
+			h.Logger.Error("building the answer of a tool failed", "tool", name, "err", err)
+			return nil, nil, errors.New("building the answer failed; see the log")
 		}
 		if len(text) > maxMCPAnswer {
-			return nil, nil, fmt.Errorf("the answer has %d bytes, and at most %d are sent: ask for less by the arguments", len(text), maxMCPAnswer)
+			return nil, nil, fmt.Errorf("the answer has %d bytes, more than the limit of %d; ask for less", len(text), maxMCPAnswer)
 		}
 		return mcpText(string(text)), nil, nil
 	})
@@ -158,8 +158,8 @@ func (h *mcpHandler) callProbe(ctx context.Context, _ *mcp.CallToolRequest, in m
 		return nil, nil, err
 	}
 	if err != nil {
-		h.Logger.Error("a probe on request failed to start", "err", err)
-		return nil, nil, errors.New("the probe could not be run: see the log")
+		h.Logger.Error("starting a probe on request failed", "err", err)
+		return nil, nil, errors.New("running the probe failed; see the log")
 	}
 	return mcpText(report.String()), nil, nil
 }

@@ -204,7 +204,7 @@ func TestMCPEndpoint(t *testing.T) {
 	f(object{"probes": 0}, both, 0)
 	f(object{"probes": 10}, both, 10)
 	f(object{"module": "long", "probes": 2}, []string{"long"}, 2)
-	wantRefused(t, session, "endpoint", object{"endpoint": "none"}, "there is no endpoint of this name")
+	wantRefused(t, session, "endpoint", object{"endpoint": "none"}, "no endpoint with this name")
 	wantRefused(t, session, "endpoint", object{"endpoint": "c", "module": "x"}, `no module "x"`)
 	wantRefused(t, session, "endpoint", object{"endpoint": "c", "probes": 11}, "want 0 to 10")
 	wantRefused(t, session, "endpoint", object{}, "endpoint")
@@ -220,7 +220,7 @@ func TestMCPExplain(t *testing.T) {
 	if diff := cmp.Diff(&explain.Report{At: 1, Endpoint: "b", State: "up", Findings: []explain.Finding{}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	wantRefused(t, session, "explain", object{"endpoint": "none"}, "there is no endpoint of this name")
+	wantRefused(t, session, "explain", object{"endpoint": "none"}, "no endpoint with this name")
 }
 
 func TestMCPProbe(t *testing.T) {
@@ -242,7 +242,7 @@ func TestMCPProbe(t *testing.T) {
 	fails = &fleet.Refusal{Forbidden: true, Reason: "not that host"}
 	wantRefused(t, session, "probe", object{"target": "http://h"}, "not that host")
 	fails = errors.New("read /secret/file: gone")
-	wantRefused(t, session, "probe", object{"target": "a"}, "the probe could not be run: see the log")
+	wantRefused(t, session, "probe", object{"target": "a"}, "running the probe failed; see the log")
 	if !strings.Contains(s.log.String(), "/secret/file") {
 		t.Errorf("log %q", &s.log)
 	}

@@ -69,13 +69,13 @@ func TestMute(t *testing.T) {
 	f("POST", "a%2Fb", `{"minutes": 0.5, "reason": "r"}`, http.StatusBadRequest, "at least 1 minute and at most 7 days", "mute a/b for 30s: r")
 	f("POST", "a%2Fb", `{"minutes": 1e300, "reason": "r"}`, http.StatusBadRequest, "at most 7 days", "")
 	f("POST", "a%2Fb", `{"minutes": 60}`, http.StatusBadRequest, "reason of the mute is missing", "mute a/b for 1h0m0s: ")
-	f("POST", "c", `{"minutes": 60, "reason": "r"}`, http.StatusNotFound, "no endpoint of this name", "mute c for 1h0m0s: r")
+	f("POST", "c", `{"minutes": 60, "reason": "r"}`, http.StatusNotFound, "no endpoint with this name", "mute c for 1h0m0s: r")
 	f("POST", "a%2Fb", ``, http.StatusBadRequest, want, "")
 	f("POST", "a%2Fb", `{"minutes": "60", "reason": "r"}`, http.StatusBadRequest, want, "")
 	f("POST", "a%2Fb", `{"minutes": 60, "reason": "r", "until": 1}`, http.StatusBadRequest, want, "")
 	f("POST", "a%2Fb", `{"minutes": 60, "reason": "`+strings.Repeat("r", 5000)+`"}`, http.StatusBadRequest, want, "")
 	f("DELETE", "a%2Fb", "", http.StatusNoContent, "", "unmute a/b")
-	f("DELETE", "c", "", http.StatusNotFound, "no endpoint of this name", "unmute c")
+	f("DELETE", "c", "", http.StatusNotFound, "no endpoint with this name", "unmute c")
 	f("PUT", "a%2Fb", `{"minutes": 60, "reason": "r"}`, http.StatusMethodNotAllowed, "", "")
 }
 

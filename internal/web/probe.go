@@ -133,8 +133,8 @@ func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
 	case ok:
 		plainText(w, http.StatusBadRequest, refusal.Reason)
 	default:
-		h.logger.Error("a probe on request failed to start", "err", err)
-		plainText(w, http.StatusServiceUnavailable, "the probe could not be run: see the log")
+		h.logger.Error("starting a probe on request failed", "err", err)
+		plainText(w, http.StatusServiceUnavailable, "running the probe failed; see the log")
 	}
 }
 

@@ -93,7 +93,7 @@ func TestProbeRefusals(t *testing.T) {
 	f("?target=a", &fleet.Refusal{Reason: "no such endpoint"}, 400, "no such endpoint")
 	f("?target=a", fmt.Errorf("wrapped: %w", &fleet.Refusal{Reason: "no such endpoint"}), 400, "no such endpoint")
 	f("?target=a", &fleet.Refusal{Forbidden: true, Reason: "not that host"}, 403, "not that host")
-	f("?target=a", errors.New("read /secret/file: gone"), 503, "the probe could not be run: see the log")
+	f("?target=a", errors.New("read /secret/file: gone"), 503, "running the probe failed; see the log")
 
 	s := newProbeSite(t, func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return nil, none })
 	for _, method := range []string{http.MethodPut, http.MethodHead} {

@@ -67,7 +67,7 @@ func TestVerdict(t *testing.T) {
 	const want = `: want flapping, degraded or slow, separated by commas"}`
 	f("up?allow=down", http.StatusBadRequest, `{"error":"parameter allow has \"down\"`+want)
 	f("up?allow=slow,waiting", http.StatusBadRequest, `{"error":"parameter allow has \"waiting\"`+want)
-	f("none", http.StatusNotFound, `{"error":"there is no endpoint of this name"}`)
+	f("none", http.StatusNotFound, `{"error":"no endpoint with this name"}`)
 	for _, name := range []string{"down", "up"} {
 		if resp := s.ask(http.MethodPost, "/api/v1/endpoints/"+name+"/verdict"); resp.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("POST: status %d", resp.StatusCode)

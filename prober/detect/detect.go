@@ -124,7 +124,7 @@ func (d *detection) next() (question, bool) {
 func (d *detection) ask(ctx context.Context, q question) error {
 	if d.answered {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, questionTimeout, fmt.Errorf("not within %s", questionTimeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, questionTimeout, fmt.Errorf("timed out after %s", questionTimeout))
 		defer cancel()
 	}
 	d.asked[q.path] = true

@@ -196,7 +196,7 @@ func TestEndpointThatIsNotThere(t *testing.T) {
 	p := openBlank(t, s.URL, laptop)
 	p.tolerate() // the browser logs the 404
 	p.do(chromedp.Navigate(s.URL + "/endpoint/nobody"))
-	p.awaitText("main", "there is no endpoint of this name")
+	p.awaitText("main", "no endpoint with this name")
 }
 
 // tile returns the text of the tile with a label; "" is none.
