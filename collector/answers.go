@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -163,7 +164,7 @@ func streamRows() []row {
 func smoothnessRows() []row {
 	fluid := func(get func(o *slo) float64) func(v *values, _ int) float64 {
 		return func(v *values, _ int) float64 {
-			if v.slo == nil || !v.slo.has(sloFluidity, v.kind) {
+			if v.slo == nil || !v.slo.has(series.Fluidity, v.kind) {
 				return math.NaN()
 			}
 			return get(v.slo)
@@ -173,7 +174,7 @@ func smoothnessRows() []row {
 		{
 			Name: "slo_fluidity_ratio", Unit: "ratio",
 			Help:  "Minimum fluidity of a good stream, as configured: the ratio of its token deadlines that are met. Absent without such an objective.",
-			Value: fluid(func(o *slo) float64 { return o.fluidity }),
+			Value: fluid(func(o *slo) float64 { return o.Fluidity }),
 		},
 		{
 			Name:  "probe_token_deadlines_total",
@@ -193,7 +194,7 @@ func waitingRows() []row {
 	return []row{{
 		Name: "probe_waiting_total", On: onWait,
 		Help:  "Probes that were due while the one before waited for its first token, and that count in inference_probe_ttft_seconds, in the window and for the TTFT objective as users who waited until that token came. Absent without count_waiting in the objectives.",
-		Has:   func(o *SeriesOptions, _ int) bool { return o.SLO != nil && o.SLO.CountWaiting },
+		Has:   func(o *SeriesOptions, _ int) bool { return o.Objectives != nil && o.Objectives.CountWaiting },
 		Count: func(*probe, int) int { return 1 },
 	}}
 }

@@ -72,7 +72,7 @@ func benchStore(n int) *Probes {
 		for range benchResultsPerSeries {
 			res := benchResult(r, tg.model)
 			s.Observe(res)
-			s.Judge(res)
+			judge(s, res)
 		}
 	}
 	return p
@@ -183,7 +183,7 @@ func BenchmarkObserve(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			s.Observe(results[i%len(results)])
-			s.Judge(results[i%len(results)])
+			judge(s, results[i%len(results)])
 		}
 	})
 	b.Run("vectors", func(b *testing.B) {

@@ -31,6 +31,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and docs/metrics.md")
@@ -87,10 +88,10 @@ func full(t *testing.T) *Exposition {
 	promised.CountWaiting = true
 	r.Call = result.Call{FirstArgument: time.Second, Complete: 2 * time.Second}
 	s := sized("e", SeriesOptions{
-		SLO: promised, Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), Verdicts: result.Verdicts(), Calls: true,
+		Objectives: series.NewObjectives(*promised), Log: new(series.Log), Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), Verdicts: result.Verdicts(), Calls: true,
 	})
 	s.Observe(r)
-	s.Judge(r)
+	judge(s, r)
 	for _, m := range estimate.Metrics() {
 		s.SetStep(estimate.Step{At: epoch, Metric: m, Before: 0.5, After: 0.75, Lower: 1.25, Upper: 1.75})
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -44,14 +45,14 @@ func compactStores() []Store {
 	r := rand.New(rand.NewPCG(3, 7))
 	p := NewProbes(func() time.Time { return epoch })
 	open := func(endpoint string) *Series {
-		return p.Open(result.SeriesID{Endpoint: endpoint, Module: "m", Prefix: "cold"}, SeriesOptions{SLO: fluent(), Verdicts: result.AnswerVerdicts()})
+		return p.Open(result.SeriesID{Endpoint: endpoint, Module: "m", Prefix: "cold"}, SeriesOptions{Objectives: series.NewObjectives(*fluent()), Log: new(series.Log), Verdicts: result.AnswerVerdicts()})
 	}
 	random, fresh, reasons := open("random"), open("fresh"), open("reasons")
 	for range 60 {
 		res := randomResult(r, "m", 5)
 		res.Kind = api.Generation
 		random.Observe(res)
-		random.Judge(res)
+		judge(random, res)
 	}
 	plain := success()
 	plain.Timing.TTFO = plain.Timing.TTFT
@@ -221,14 +222,14 @@ func TestSeriesOfAnEndpoint(t *testing.T) {
 	p := NewProbes(func() time.Time { return epoch })
 	p.SetEndpoint(EndpointInfo{Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e", State: inState(health.Up, 0), Cause: because("")})
 	s := p.Open(result.SeriesID{Endpoint: "e", Module: "interactive", Prefix: "cold"}, SeriesOptions{
-		SLO:      &config.SLO{Objective: 0.99, TTFT: model.Duration(2 * time.Second), TPOT: model.Duration(50 * time.Millisecond)},
+		Objectives: series.NewObjectives(config.SLO{Objective: 0.99, TTFT: model.Duration(2 * time.Second), TPOT: model.Duration(50 * time.Millisecond)}), Log: new(series.Log),
 		Interval: 30 * time.Second, Timeout: time.Minute,
 	})
 	r := success()
 	r.Tokens.Cached, r.Timing.TTFO = 0, r.Timing.TTFT
 	for range 30 {
 		s.Observe(r)
-		s.Judge(r)
+		judge(s, r)
 	}
 	p.Findings(FindingsID{Endpoint: "e", Module: "interactive"}).Set(&estimate.Findings{Model: "m", ColdTold: true})
 	page := decodedPage(t, false, p)

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -61,7 +62,7 @@ func TestEqualsClientGolang(t *testing.T) {
 						res := randomResult(r, target.model, tt.spread)
 						s.Observe(res)
 						ref.observe(target, res)
-						s.Judge(res)
+						judge(s, res)
 						ref.judge(target, res)
 						ref.spend(target, res)
 						if r.IntN(10) == 0 {
@@ -174,7 +175,7 @@ type target struct {
 
 // options returns those of a series with objectives that is probed at each interval.
 func (t target) options() SeriesOptions {
-	return SeriesOptions{Labels: t.Labels, SLO: new(strict()), Interval: 15 * time.Second, Timeout: time.Minute}
+	return SeriesOptions{Labels: t.Labels, Objectives: series.NewObjectives(strict()), Log: new(series.Log), Interval: 15 * time.Second, Timeout: time.Minute}
 }
 
 // targets are series with label values that need care, in no order. Each has an

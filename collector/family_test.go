@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -130,7 +131,7 @@ func TestNoObjectives(t *testing.T) {
 		r := success()
 		r.Model, r.Concurrency = model, 4
 		s.Observe(r)
-		s.Judge(r)
+		judge(s, r)
 		for name := range samples(t, p) {
 			if strings.Contains(name, "slo") || strings.Contains(name, "window") {
 				t.Errorf("%s without an objective", name)
@@ -157,9 +158,9 @@ func scored() *result.Result {
 // vectors.
 func TestScoring(t *testing.T) {
 	p, s := newStore()
-	s.configure(SeriesOptions{Kind: api.Scoring, SLO: new(strict()), Price: exactPrice()})
+	s.configure(SeriesOptions{Kind: api.Scoring, Objectives: series.NewObjectives(strict()), Log: new(series.Log), Price: exactPrice()})
 	s.Observe(scored())
-	s.Judge(scored())
+	judge(s, scored())
 	shared := map[string]bool{}
 	for _, f := range probeFamilies() {
 		shared[f.Name] = f.Kinds == nil

@@ -142,14 +142,6 @@ func (g *gauge) set(v float64) { *g = gauge{v, true} }
 // clear makes the gauge absent.
 func (g *gauge) clear() { *g = gauge{} }
 
-// pointer returns the value, nil where it is absent.
-func (g gauge) pointer() *float64 {
-	if !g.present {
-		return nil
-	}
-	return &g.value
-}
-
 // tally counts by small numbers, in little room: only those that were counted take any,
 // and of the buckets and outcomes of a series most never are. Sorted by key.
 type tally []tallied

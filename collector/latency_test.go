@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -31,11 +32,11 @@ func TestUntimedProbes(t *testing.T) {
 	t.Run("imprecise", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
-		s.configure(SeriesOptions{SLO: new(strict())})
+		s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
 		r := one()
 		r.Imprecise = true
 		s.Observe(r)
-		s.Judge(r)
+		judge(s, r)
 		want := untimed()
 		want["probe_imprecise_total"], want["probe_disturbed_total"] = "1", "0"
 		has(t, p, want)
@@ -44,7 +45,7 @@ func TestUntimedProbes(t *testing.T) {
 	t.Run("disturbed", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
-		s.configure(SeriesOptions{SLO: new(strict())})
+		s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
 		s.ObserveDisturbed(one())
 		want := untimed()
 		want["probe_imprecise_total"], want["probe_disturbed_total"] = "0", "1"
@@ -54,7 +55,7 @@ func TestUntimedProbes(t *testing.T) {
 	t.Run("confirmation", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
-		s.configure(SeriesOptions{SLO: new(strict())})
+		s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
 		s.ObserveConfirmation(one())
 		canceled := one()
 		canceled.Outcome = result.Canceled
@@ -68,11 +69,11 @@ func TestUntimedProbes(t *testing.T) {
 	t.Run("more events than tokens", func(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
-		s.configure(SeriesOptions{SLO: new(strict())})
+		s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
 		r := one()
 		r.MoreEvents, r.Timing.TTFT, r.Timing.TPOT, r.Timing.MaxGap = true, result.Absent, result.Absent, result.Absent
 		s.Observe(r)
-		s.Judge(r)
+		judge(s, r)
 		want := untimed()
 		delete(want, `probe_phase_seconds_count phase="decode"`)
 		want["probe_more_events_than_tokens_total"] = "1"

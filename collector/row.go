@@ -229,8 +229,8 @@ func newValues(t *probeTable, now func() time.Time, o *SeriesOptions) *values {
 // configure sets the options from now on.
 func (v *values) configure(o *SeriesOptions) {
 	v.options, v.slo = o, nil
-	if o.SLO != nil {
-		v.slo = newSLO(o.SLO, v.now())
+	if o.Objectives != nil {
+		v.slo = newSLO(o.Objectives, o.Log)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/alerts"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -24,6 +25,18 @@ func strict() config.SLO {
 		TPOT:      model.Duration(20 * time.Millisecond),
 		E2E:       model.Duration(time.Second),
 	}
+}
+
+// judge adds a result that was observed to the log of a series, and counts it, as the fleet
+// does.
+func judge(s *Series, r *result.Result) series.Judgement {
+	if s.values.slo == nil {
+		return series.Judgement{}
+	}
+	o := series.Observe(r, s.values.slo.Objectives, false, false)
+	s.values.slo.log.Add(&o)
+	s.Judge(o.Judgement)
+	return o.Judgement
 }
 
 // counts are the eligible and bad probes of an objective.
@@ -52,11 +65,11 @@ func hasCounts(t *testing.T, p *Probes, want [4]counts) {
 func judged(change func(r *result.Result)) *Probes {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
-	s.configure(SeriesOptions{SLO: new(strict())})
+	s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
 	r := success()
 	change(r)
 	s.Observe(r)
-	s.Judge(r)
+	judge(s, r)
 	return p
 }
 
@@ -116,7 +129,7 @@ func TestObjectivesOnThePage(t *testing.T) {
 			t.Errorf("%s without objectives", name)
 		}
 	}
-	s.configure(SeriesOptions{SLO: new(strict())})
+	s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
 	hasCounts(t, p, [4]counts{})
 	has(t, p, map[string]string{
 		`slo_objective_ratio slo="availability"`:   "0.95",
@@ -130,7 +143,7 @@ func TestObjectivesOnThePage(t *testing.T) {
 	})
 
 	// What is not promised is not there.
-	s.configure(SeriesOptions{SLO: &config.SLO{Objective: 0.99, TPOT: strict().TPOT}})
+	s.configure(SeriesOptions{Objectives: series.NewObjectives(config.SLO{Objective: 0.99, TPOT: strict().TPOT}), Log: new(series.Log)})
 	for name := range samples(t, p) {
 		if strings.Contains(name, `slo="ttft"`) || strings.Contains(name, `slo="e2e"`) {
 			t.Errorf("%s is not configured", name)
@@ -145,9 +158,9 @@ func TestObjectivesOnThePage(t *testing.T) {
 // An endpoint that embeds has no tokens to wait for.
 func TestObjectivesOfVectors(t *testing.T) {
 	p, s := newStore()
-	s.configure(SeriesOptions{Kind: api.Embedding, SLO: new(strict())})
+	s.configure(SeriesOptions{Kind: api.Embedding, Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
 	s.Observe(embedded())
-	s.Judge(embedded()) // takes 1.2 s
+	judge(s, embedded()) // takes 1.2 s
 	for name := range samples(t, p) {
 		if strings.Contains(name, `slo="t`) || strings.Contains(name, "window") {
 			t.Errorf("%s of an endpoint that embeds", name)
@@ -157,7 +170,7 @@ func TestObjectivesOfVectors(t *testing.T) {
 		`probe_slo_eligible_total slo="availability"`: "1", `probe_slo_bad_total slo="availability"`: "0",
 		`probe_slo_eligible_total slo="e2e"`: "1", `probe_slo_bad_total slo="e2e"`: "1", `slo_threshold_seconds slo="e2e"`: "1",
 	})
-	if n := len(s.values.slo.ttfts.samples); n != 0 {
+	if n := s.values.slo.log.WindowSamples(time.Now()); n != 0 {
 		t.Errorf("%d samples in the window", n)
 	}
 }
@@ -166,27 +179,27 @@ func TestObjectivesOfVectors(t *testing.T) {
 // is; another model begins at zero with the same objectives.
 func TestObjectivesStay(t *testing.T) {
 	p, s := newStore()
-	s.configure(SeriesOptions{SLO: new(strict())})
+	s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
 	r := failure()
 	r.Kind, r.Model, r.Timing.TTFT = "", "", result.Absent
-	judge := func(r *result.Result) {
+	observe := func(r *result.Result) {
 		s.Observe(r)
-		s.Judge(r)
+		judge(s, r)
 	}
-	judge(r)
+	observe(r)
 	for name := range samples(t, p) {
 		if strings.Contains(name, `slo="t`) || strings.Contains(name, "window") {
 			t.Errorf("%s while the kind is not known", name)
 		}
 	}
-	judge(success())
+	observe(success())
 	hasCounts(t, p, [4]counts{{2, 1}, {2, 1}, {1, 0}, {2, 1}})
 	has(t, p, map[string]string{"probe_ttft_window_samples": "2"})
 
 	other := success()
 	other.Model = "m2"
-	judge(other)
-	judge(success())
+	observe(other)
+	observe(success())
 	hasCounts(t, p, [4]counts{good, good, good, good})
 	has(t, p, map[string]string{"probe_ttft_window_samples": "1", `slo_threshold_seconds slo="ttft"`: "0.2"})
 }
@@ -239,7 +252,11 @@ func (ref *reference) judge(t target, r *result.Result) {
 	count("ttft", !within(r.Timing.TTFT, 200*time.Millisecond))
 	s := referenceSample{r.Start, math.Inf(1)}
 	if within(r.Timing.TTFT, time.Hour) {
-		s.ttft = float64(r.Timing.TTFT.Round(time.Microsecond).Microseconds()) / 1e6
+		unit := time.Microsecond
+		for r.Timing.TTFT.Round(unit)/unit >= 1<<22 { // as exact as the log is
+			unit *= 10
+		}
+		s.ttft = float64(r.Timing.TTFT.Round(unit).Microseconds()) / 1e6
 	}
 	ref.ttfts[t.Endpoint] = append(ref.ttfts[t.Endpoint], s)
 }
@@ -255,9 +272,9 @@ func (ref *reference) setWindows(targets []target) {
 		}
 		slices.Sort(last)
 		ref.windowSamples.WithLabelValues(t.with()...).Set(float64(len(last)))
-		for i, k := range windowRanks(len(last)) {
+		for i, k := range series.WindowRanks(len(last)) {
 			if k > 0 && !math.IsInf(last[k-1], 1) {
-				ref.window.WithLabelValues(t.with(windowStats()[i])...).Set(last[k-1])
+				ref.window.WithLabelValues(t.with(series.WindowStats()[i])...).Set(last[k-1])
 			}
 		}
 	}
@@ -270,7 +287,7 @@ func TestObjectivesForPyrra(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range sloNames() {
+	for _, name := range series.ObjectiveNames() {
 		if !strings.Contains(string(text), `slo!="`+name+`"`) {
 			t.Errorf("nothing excludes %s:\n%s", name, text)
 		}

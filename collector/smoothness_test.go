@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -32,10 +33,10 @@ func streamed(tokens int, at ...time.Duration) *result.Result {
 func TestFluidity(t *testing.T) {
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
-	s.configure(SeriesOptions{SLO: fluent()})
+	s.configure(SeriesOptions{Objectives: series.NewObjectives(*fluent()), Log: new(series.Log)})
 	observe := func(r *result.Result) *float64 {
 		s.Observe(r)
-		return s.Judge(r).Fluidity
+		return judge(s, r).Fluidity()
 	}
 	counted := func(eligible, bad, deadlines, missed string) {
 		t.Helper()
@@ -89,13 +90,13 @@ func TestFluidity(t *testing.T) {
 
 // Nothing of it is on the page of an endpoint that has no such objective, or embeds.
 func TestNoFluidity(t *testing.T) {
-	for _, o := range []SeriesOptions{{Kind: api.Generation, SLO: new(strict())}, {Kind: api.Embedding, SLO: fluent()}} {
+	for _, o := range []SeriesOptions{{Kind: api.Generation, Objectives: series.NewObjectives(strict()), Log: new(series.Log)}, {Kind: api.Embedding, Objectives: series.NewObjectives(*fluent()), Log: new(series.Log)}} {
 		p, s := newStore()
 		s.configure(o)
 		r := streamed(4, 200, 220, 240, 260)
 		r.Kind = o.Kind
 		s.Observe(r)
-		s.Judge(r)
+		judge(s, r)
 		for name := range samples(t, p) {
 			if strings.Contains(name, "fluidity") || strings.Contains(name, "deadline") || strings.Contains(name, "streamed") || strings.Contains(name, "waiting") {
 				t.Errorf("%s of %+v", name, o)
@@ -134,18 +135,17 @@ func TestJudgeWaiting(t *testing.T) {
 	slo.CountWaiting = true
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
-	s.configure(SeriesOptions{SLO: &slo})
+	s.configure(SeriesOptions{Objectives: series.NewObjectives(slo), Log: new(series.Log)})
 	has(t, p, map[string]string{"probe_waiting_total": "0"})
 	r := success()
 	s.Observe(r)
-	s.Judge(r)
+	judge(s, r)
 	for _, c := range []struct {
 		wait time.Duration
 		bad  bool
 	}{{200 * time.Millisecond, false}, {201 * time.Millisecond, true}, {result.Absent, true}} {
-		if got := s.JudgeWaiting(r.Start.Add(time.Second), c.wait); got != c.bad {
-			t.Errorf("%s: bad %t, want %t", c.wait, got, c.bad)
-		}
+		s.values.slo.log.AddWait(r.Start.Add(time.Second), c.wait, c.bad)
+		s.CountWait(c.wait, c.bad)
 	}
 	hasCounts(t, p, [4]counts{good, {4, 2}, good, good})
 	has(t, p, map[string]string{

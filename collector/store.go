@@ -32,6 +32,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -108,9 +109,10 @@ type SeriesOptions struct {
 	Verdicts []result.Verdict
 	// Calls gives the series the times of calls of tools.
 	Calls bool
-	// SLO are the objectives, counted against from zero; nil is none, and no family of
-	// theirs.
-	SLO *config.SLO
+	// Objectives are counted against from zero; nil is none, and no family of theirs. Log
+	// then has the window of the series, of what is added to it from now on.
+	Objectives *series.Objectives
+	Log        *series.Log
 	// Interval is how often the series is probed, and Timeout how long a probe may
 	// take. They are 0 for a series that an interval may leave out.
 	Interval, Timeout time.Duration
@@ -202,23 +204,17 @@ func (s *Series) take(p *probe) {
 	s.values.take(p)
 }
 
-// JudgeWaiting counts a user who came at the given time, while a probe waited for its first
-// token, and waited so long for one; negative is a token that did not come. The
-// wait counts as a time to first token wherever percentiles of these are read, and for
-// the objective of it, which it returns to be missed or not. It must be called after the probe was
-// judged, and only where the objectives of the series count such users.
-func (s *Series) JudgeWaiting(at time.Time, wait time.Duration) (bad bool) {
+// CountWait counts a user who came while a probe waited for its first token, and waited so
+// long for one; negative is a token that did not come. The wait counts as a time to first
+// token, and for the objective of it, which is missed if bad. Only series whose objectives
+// count such users have any.
+func (s *Series) CountWait(wait time.Duration, bad bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.values
-	if v.slo == nil {
-		return false
+	if v := s.values; v.slo != nil {
+		v.slo.count(series.TTFT, bad)
+		v.take(&probe{Result: &result.Result{Timing: result.Timing{TTFT: wait}}, on: onWait, timed: true})
 	}
-	bad = wait < 0 || wait > v.slo.thresholds[sloTTFT]
-	v.slo.count(sloTTFT, bad)
-	v.slo.ttfts.observe(at, wait)
-	v.take(&probe{Result: &result.Result{Timing: result.Timing{TTFT: wait}}, on: onWait, timed: true})
-	return bad
 }
 
 // configure sets the options of the series from now on.

@@ -2,14 +2,13 @@ package collector
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -25,7 +24,7 @@ func newWindowLab(t *testing.T) *windowLab {
 	t.Helper()
 	l := &windowLab{t: t, now: epoch}
 	l.store = NewProbes(func() time.Time { return l.now })
-	l.s = l.store.Open(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold"}, SeriesOptions{SLO: &config.SLO{Objective: 0.99}})
+	l.s = l.store.Open(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold"}, SeriesOptions{Objectives: series.NewObjectives(config.SLO{Objective: 0.99}), Log: new(series.Log)})
 	return l
 }
 
@@ -37,7 +36,7 @@ func (l *windowLab) probe(ttft time.Duration) {
 		r.Outcome = result.TimeoutFirstToken
 	}
 	l.s.Observe(r)
-	l.s.Judge(r)
+	judge(l.s, r)
 }
 
 // expect compares the page: samples, p50, p99, p99_lower and p99_upper.
@@ -48,21 +47,6 @@ func (l *windowLab) expect(samples int, want ...string) {
 		all[fmt.Sprintf("probe_ttft_window_seconds stat=%q", stat)] = want[i]
 	}
 	has(l.t, l.store, all)
-	w := l.s.TTFTWindow()
-	if w == nil {
-		l.t.Fatal("no window")
-	}
-	got := []string{fmt.Sprint(w.Samples)}
-	for _, stat := range []*float64{w.P50, w.P99, w.P99Lower, w.P99Upper} {
-		text := ""
-		if stat != nil {
-			text = fmt.Sprint(*stat)
-		}
-		got = append(got, text)
-	}
-	if want := append([]string{fmt.Sprint(samples)}, want...); !slices.Equal(got, want) {
-		l.t.Errorf("TTFTWindow = %q, want %q", got, want)
-	}
 }
 
 func TestWindow(t *testing.T) {
@@ -91,13 +75,10 @@ func TestNoWindow(t *testing.T) {
 	store := NewProbes(time.Now)
 	for name, o := range map[string]SeriesOptions{
 		"no objectives": {Kind: api.Generation},
-		"embeds":        {Kind: api.Embedding, SLO: &config.SLO{Objective: 0.99}},
-		"unknown kind":  {SLO: &config.SLO{Objective: 0.99}},
+		"embeds":        {Kind: api.Embedding, Objectives: series.NewObjectives(config.SLO{Objective: 0.99}), Log: new(series.Log)},
+		"unknown kind":  {Objectives: series.NewObjectives(config.SLO{Objective: 0.99}), Log: new(series.Log)},
 	} {
-		s := store.Open(result.SeriesID{Endpoint: name}, o)
-		if w := s.TTFTWindow(); w != nil {
-			t.Errorf("%s: %+v", name, *w)
-		}
+		store.Open(result.SeriesID{Endpoint: name}, o)
 	}
 	for name := range samples(t, store) {
 		if strings.Contains(name, "window") {
@@ -134,7 +115,7 @@ func TestWindowKeepsTokensOfFailures(t *testing.T) {
 	r := success()
 	r.Outcome = result.Truncated
 	l.s.Observe(r)
-	l.s.Judge(r)
+	judge(l.s, r)
 	l.expect(1, "", "", "0.2", "")
 }
 
@@ -162,85 +143,4 @@ func TestWindowIsBounded(t *testing.T) {
 	}
 	// 3.977 to 5 s; the 512th, 1,014th, 1,008th and 1,020th of them.
 	l.expect(1024, "4.488", "4.99", "4.984", "4.996")
-	w := &l.s.values.slo.ttfts
-	if n := cap(w.samples); n > 2*1024 {
-		t.Errorf("the window has room for %d samples", n)
-	}
-}
-
-// FuzzWindow holds the window against a list of all its samples.
-func FuzzWindow(f *testing.F) {
-	f.Add([]byte{10, 20, 30, 255, 0, 20})
-	f.Add(slices.Repeat([]byte{7, 200, 7, 3}, 600))
-	f.Add(slices.Repeat([]byte{0, 1}, 1100))
-	f.Add(slices.Repeat([]byte{255, 255, 90, 0}, 40))
-	f.Fuzz(func(t *testing.T, steps []byte) {
-		steps = steps[:min(len(steps), 6000)] // fills the window twice over
-		type sample struct {
-			at   time.Time
-			ttft float64
-		}
-		var all []sample
-		now := epoch
-		w := window{began: now}
-		for ; len(steps) >= 2; steps = steps[2:] {
-			now = now.Add(time.Duration(steps[0]) * 4 * time.Second)
-			ttft := time.Duration(steps[1]) * 10 * time.Millisecond
-			s := sample{now, float64(ttft.Microseconds()) / 1e6}
-			if steps[1] == 255 {
-				ttft, s.ttft = result.Absent, math.Inf(1)
-			}
-			w.observe(now, ttft)
-			all = append(all, s)
-			all = slices.DeleteFunc(all, func(s sample) bool { return now.Sub(s.at) >= time.Hour })
-			all = all[max(0, len(all)-1024):]
-		}
-		w.expire(now)
-		if len(w.samples) != len(all) {
-			t.Fatalf("%d samples, want %d", len(w.samples), len(all))
-		}
-		var sorted []float64
-		for _, s := range all {
-			sorted = append(sorted, s.ttft)
-		}
-		slices.Sort(sorted)
-		got := w.stats()
-		for i, k := range windowRanks(len(all)) {
-			want := gauge{}
-			if k > 0 && !math.IsInf(sorted[k-1], 0) {
-				want = gauge{sorted[k-1], true}
-			}
-			if got[i] != want {
-				t.Errorf("%s of %d samples = %v, want %v", windowStats()[i], len(all), got[i], want)
-			}
-		}
-	})
-}
-
-func TestWindowRanks(t *testing.T) {
-	f := func(n int, want [numWindowStats]int) {
-		t.Helper()
-		if got := windowRanks(n); got != want {
-			t.Errorf("ranks of %v of %d are %v, want %v", windowStats(), n, got, want)
-		}
-	}
-	f(0, [4]int{})
-	f(1, [4]int{0, 0, 1, 0})
-	f(9, [4]int{0, 0, 8, 0})
-	f(10, [4]int{5, 0, 9, 0})
-	f(11, [4]int{6, 0, 10, 0})
-	f(99, [4]int{50, 0, 96, 0})
-	f(100, [4]int{50, 99, 97, 0})
-	f(298, [4]int{149, 296, 292, 0})
-	f(299, [4]int{150, 297, 293, 299})
-	f(720, [4]int{360, 713, 708, 718})
-	f(1024, [4]int{512, 1014, 1008, 1020})
-
-	for n := 299; n <= maxWindowSamples; n++ {
-		r := windowRanks(n)
-		low, mid, high := r[statP99Lower], r[statP99], r[statP99Upper]
-		if low > mid || mid > high || high > n || r[statP50] >= low {
-			t.Errorf("ranks of %d: %d, %d and %d are not in order", n, low, mid, high)
-		}
-	}
 }

@@ -23,7 +23,7 @@ func layers() [][]string {
 		{"config", "prober/detect"},
 		{"internal/result"},
 		{"prober/check"},
-		{"internal/simulator"},
+		{"internal/series", "internal/simulator"},
 		{"internal/discovery", "internal/page", "internal/estimate", "gpu", "internal/compare", "internal/health", "prober", "internal/testlab"},
 		{"gpu/amd", "gpu/pages", "internal/explain"},
 		{"collector", "internal/report", "internal/schedule", "internal/status", "internal/tracing"},

@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/store"
 )
@@ -21,6 +22,7 @@ import (
 func boardOf(n int, now func() time.Time) (*status.Board, *health.Monitor, []*status.Probes) {
 	board, monitor := status.NewBoard(now), health.NewMonitor(now, slog.New(slog.DiscardHandler))
 	all := make([]*status.Probes, n)
+	objectives := &series.Objectives{Share: 0.99, TTFT: 500 * time.Millisecond}
 	for i := range all {
 		e := &config.Endpoint{
 			Name: fmt.Sprintf("llama-prod-%05d", i),
@@ -30,7 +32,7 @@ func boardOf(n int, now func() time.Time) (*status.Board, *health.Monitor, []*st
 		id := result.SeriesID{Endpoint: e.Name, Module: "interactive", Prefix: "cold"}
 		all[i] = board.OpenSeries(id, status.SeriesOptions{
 			Health: monitor.OpenSeries(id, health.SeriesOptions{Interval: 30 * time.Second, Timeout: 10 * time.Second}),
-			Pace:   status.Pace{Interval: 30, Timeout: 10}, SLO: &status.SLO{Objective: 0.99, TTFT: new(0.5)},
+			Pace:   status.Pace{Interval: 30, Timeout: 10}, Objectives: objectives,
 		})
 	}
 	return board, monitor, all
@@ -49,21 +51,19 @@ func fill(all []*status.Probes, now *time.Time) {
 		}
 		return r
 	}
-	objectives := status.Judgement{Eligible: [5]bool{true, true}}
-	for range 30 * 24 {
-		*now = now.Add(time.Hour)
-		for _, p := range all {
-			p.Judge(probe(), objectives)
+	objectives := &series.Objectives{Share: 0.99, TTFT: 500 * time.Millisecond}
+	add := func(n int, pause time.Duration) {
+		for range n {
+			*now = now.Add(pause)
+			for _, p := range all {
+				o := series.Observe(probe(), objectives, false, false)
+				p.Log().Add(&o)
+				p.Observe(&o)
+			}
 		}
 	}
-	for range 480 {
-		*now = now.Add(30 * time.Second)
-		for _, p := range all {
-			r := probe()
-			p.Judge(r, objectives)
-			p.Observe(r)
-		}
-	}
+	add(30*24, time.Hour)
+	add(480, 30*time.Second)
 }
 
 // BenchmarkState is the file of the histories of 10,000 endpoints, all full: its size,

@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
@@ -82,7 +83,7 @@ func TestDroppedSpansSurviveReloads(t *testing.T) {
 			t.Errorf("%d dropped after %d, exporting %t", after, before, exporting)
 		}
 		for range 3 {
-			spans.Observe(&fleet.Observation{Result: new(result.Result), Target: fleet.Target{Endpoint: &config.Endpoint{URL: config.URL{URL: new(url.URL)}}, Rung: config.Rung{Module: new(config.Module)}}})
+			spans.Observe(&fleet.Observation{Observation: series.Observation{Result: new(result.Result)}, Target: fleet.Target{Endpoint: &config.Endpoint{URL: config.URL{URL: new(url.URL)}}, Rung: config.Rung{Module: new(config.Module)}}})
 		}
 	}
 	for spans.context() == nil {

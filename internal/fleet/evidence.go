@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
@@ -50,7 +51,7 @@ type memory struct {
 type remembered struct {
 	id     result.SeriesID
 	title  string
-	slo    config.SLO
+	slo    series.Objectives
 	probes []recentProbe // the oldest first
 }
 
@@ -79,9 +80,9 @@ func (m *memory) Observe(o *Observation) {
 		m.series = append(m.series, &remembered{id: id, title: titleOf(id, o.Target.Module)})
 	}
 	r := m.series[i]
-	r.slo = config.SLO{}
-	if o.Target.Judged() {
-		r.slo = o.Target.Endpoint.SLOWith(o.Target.Module)
+	r.slo = series.Objectives{}
+	if promised := o.Target.objectives(); promised != nil {
+		r.slo = *promised
 	}
 	r.probes = stats.AppendLatest(r.probes, newRecentProbe(o.Result), recentProbes)
 	if o.Outcome == result.Success {
@@ -228,9 +229,9 @@ func (r *remembered) speed(from time.Time) explain.Speed {
 			tpot = append(tpot, p.TPOT.Seconds())
 		}
 	}
-	s.TTFT = latencyOf(ttft, time.Duration(r.slo.TTFT))
-	s.TPOT = latencyOf(tpot, time.Duration(r.slo.TPOT))
-	s.E2E = latencyOf(whole, time.Duration(r.slo.E2E))
+	s.TTFT = latencyOf(ttft, r.slo.TTFT)
+	s.TPOT = latencyOf(tpot, r.slo.TPOT)
+	s.E2E = latencyOf(whole, r.slo.E2E)
 	return s
 }
 

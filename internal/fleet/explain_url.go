@@ -77,7 +77,7 @@ func (m *memory) take(all Results) {
 		}
 		for _, r := range rung.Results {
 			m.identity.learn(r)
-			m.Observe(&Observation{Result: r, Target: rung.Target})
+			m.Observe(observe(rung.Target, r, false, false))
 		}
 	}
 }

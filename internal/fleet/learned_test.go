@@ -16,10 +16,10 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`
 
 // observeSteady adds n probes of an endpoint's first series, which end now.
 func (l *lab) observeSteady(n int, ttft time.Duration, until time.Time) {
-	series := l.members["e"].tasks[0].series
+	task := l.members["e"].tasks[0]
 	now := until.Add(-time.Duration(n) * 30 * time.Second)
 	for i := range n {
-		series.Observe(&Observation{Result: served(now, ttft+time.Duration(i%5)*ttft/50)})
+		task.series.Observe(observe(task.Target, served(now, ttft+time.Duration(i%5)*ttft/50), false, false))
 		now = now.Add(30 * time.Second)
 	}
 }

@@ -8,26 +8,21 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// Observation is a result of a probe, and how it came about.
+// Observation is a result of a probe, how it came about, and how it is judged.
 type Observation struct {
-	*result.Result
+	series.Observation
 	Target Target // of the task: a rung
-	// Disturbed is a result beside a burst of the exporter's own: its latencies say
-	// nothing of the endpoint.
-	Disturbed bool
-	// Confirmation is a result of a run that the scheduler added after a failure. As
-	// there are none after successes, they are no sample of the endpoint.
-	Confirmation bool
 }
 
-// Timed reports whether the latencies of the result count. They count for all that is
-// said of latencies, or for nothing: histograms, windows, objectives, states, charts,
-// steps and estimates are about the same probes. A failure has none.
-func (o *Observation) Timed() bool { return !o.Disturbed && !o.Confirmation && !o.Imprecise }
+// observe judges a result of a target: once, here.
+func observe(t Target, r *result.Result, disturbed, confirmation bool) *Observation {
+	return &Observation{series.Observe(r, t.objectives(), disturbed, confirmation), t}
+}
 
 // Observer takes the results of tasks, one after the other for each task. It is safe
 // for concurrent use.

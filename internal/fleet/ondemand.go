@@ -189,7 +189,7 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 		}
 		for _, r := range rung.Results {
 			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
-			series.Observe(&Observation{Result: r, Target: rung.Target})
+			series.Observe(observe(rung.Target, r, false, false))
 		}
 		found.observe(rung.Results)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -55,6 +56,7 @@ type rungSeries []variantSeries
 
 type variantSeries struct {
 	variant
+	log     *series.Log
 	metrics *collector.Series
 	// Of probes on request, which say nothing of the state, these are nil.
 	health *health.Series
@@ -68,8 +70,8 @@ func (s rungSeries) of(r *result.Result) variantSeries {
 	return s[slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })]
 }
 
-// Observe implements Observer. A confirmation of a failure is not judged, nor is what ran
-// beside a burst of ours, which is slow by our own doing.
+// Observe implements Observer: metrics, log, and then what reads them: the state, and the
+// page that shows the state and the window.
 func (s rungSeries) Observe(o *Observation) {
 	of := s.of(o.Result)
 	switch {
@@ -79,10 +81,12 @@ func (s rungSeries) Observe(o *Observation) {
 		of.metrics.ObserveConfirmation(o.Result)
 	default:
 		of.metrics.Observe(o.Result)
-		of.judge(o.Result)
 	}
+	of.log.Add(&o.Observation)
+	of.metrics.Judge(o.Judgement)
 	if of.health != nil {
-		of.show(o)
+		of.health.Observe(&o.Observation)
+		of.status.Observe(&o.Observation)
 	}
 	if of.steps != nil && !o.Disturbed && !o.Confirmation {
 		for _, step := range of.steps.Observe(o.Result, o.Timed()) {
@@ -92,116 +96,58 @@ func (s rungSeries) Observe(o *Observation) {
 	}
 }
 
-// show adds a result to the state of the endpoint, and then to its page, which shows the
-// state and the window.
-func (v *variantSeries) show(o *Observation) {
-	v.health.Observe(o.Result, !o.Timed())
-	if o.Timed() {
-		v.status.Observe(o.Result)
-	} else {
-		v.status.ObserveUntimed(o.Result)
-	}
-}
-
-// judge counts a result against the objectives and for the uptime.
-func (v *variantSeries) judge(r *result.Result) {
-	j := v.metrics.Judge(r)
-	if v.status != nil {
-		v.status.Judge(r, status.Judgement(j))
-	}
-}
-
 // wait counts a user who came at an instant, while a probe waited for its first token, and
 // waited so long for one; negative is a token that did not come.
-func (v *variantSeries) wait(at time.Time, wait time.Duration) {
-	bad := v.metrics.JudgeWaiting(at, wait)
-	if v.status != nil {
-		v.status.JudgeWaiting(at, bad)
+func (v *variantSeries) wait(at time.Time, wait, limit time.Duration) {
+	bad := wait < 0 || wait > limit
+	v.log.AddWait(at, wait, bad)
+	v.metrics.CountWait(wait, bad)
+}
+
+// openSeries puts the series of a target on the page of metrics alone, as those of probes on
+// request.
+func openSeries(p *collector.Probes, t Target) rungSeries {
+	var all rungSeries
+	for i, v := range variantsOf(t.Module) {
+		all = append(all, variantSeries{variant: v, log: new(series.Log)})
+		all[i].openMetrics(p, t, i == 0)
+	}
+	return all
+}
+
+// openSeries puts the series of the task on the pages and makes them part of the state of
+// the endpoint; first means that the endpoint's numbers on the status page are theirs.
+func (t *task) openSeries(first bool) {
+	t.series = nil
+	for i, v := range variantsOf(t.Module) {
+		of, id, isFirst := variantSeries{variant: v}, v.id(t.id()), first && i == 0
+		if v.concurrency == 0 {
+			of.steps = new(estimate.Steps)
+		}
+		of.health = t.Health.OpenSeries(id, health.SeriesOptions{
+			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout), Objectives: t.objectives(), First: isFirst,
+		})
+		of.status = t.Board.OpenSeries(id, status.SeriesOptions{
+			Health: of.health, Objectives: t.objectives(), First: isFirst,
+			Pace: status.Pace{Interval: time.Duration(t.Interval).Seconds(), Timeout: time.Duration(t.Timeout).Seconds()},
+		})
+		of.log = of.status.Log()
+		of.openMetrics(t.Probes, t.Target, i == 0)
+		t.series = append(t.series, of)
 	}
 }
 
-// openSeries puts the series of a target on the page of metrics.
-func openSeries(p *collector.Probes, t Target) rungSeries {
+// openMetrics puts the series on the page of metrics. The first of a target never misses
+// its interval.
+func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 	o := collector.SeriesOptions{
 		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: t.ToolCall,
+		Objectives: t.objectives(), Log: v.log,
 	}
-	if t.Judged() {
-		o.SLO = new(t.Endpoint.SLOWith(t.Module))
+	if first {
+		o.Interval, o.Timeout = time.Duration(t.Interval), time.Duration(t.Timeout)
 	}
-	variants := variantsOf(t.Module)
-	all := make(rungSeries, 0, len(variants))
-	for i, v := range variants {
-		o.Interval, o.Timeout = 0, 0
-		if i == 0 { // the one that never misses its interval
-			o.Interval, o.Timeout = time.Duration(t.Interval), time.Duration(t.Timeout)
-		}
-		all = append(all, variantSeries{variant: v, metrics: p.Open(v.id(t.id()), o)})
-	}
-	return all
-}
-
-// judge makes the series part of the state of the endpoint, and puts them on the status
-// page; first means that the endpoint's numbers are those of the first of them.
-func (s rungSeries) judge(m *health.Monitor, b *status.Board, t Target, first bool) {
-	for i := range s {
-		if s[i].concurrency == 0 {
-			s[i].steps = new(estimate.Steps)
-		}
-		metrics := s[i].metrics
-		id := s[i].id(t.id())
-		s[i].health = m.OpenSeries(id, health.SeriesOptions{
-			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout),
-			Objectives: objectivesOf(t), First: first && i == 0,
-		})
-		s[i].status = b.OpenSeries(id, status.SeriesOptions{
-			Health: s[i].health,
-			Pace:   status.Pace{Interval: time.Duration(t.Interval).Seconds(), Timeout: time.Duration(t.Timeout).Seconds()},
-			SLO:    statusSLO(t),
-			Window: func() *status.Window { return statusWindow(metrics) },
-			First:  first && i == 0,
-		})
-	}
-}
-
-// objectivesOf returns the objectives of a target; none where its probes are not judged.
-func objectivesOf(t Target) health.Objectives {
-	if !t.Judged() {
-		return health.Objectives{}
-	}
-	slo := t.Endpoint.SLOWith(t.Module)
-	return health.Objectives{TTFT: time.Duration(slo.TTFT), TPOT: time.Duration(slo.TPOT), E2E: time.Duration(slo.E2E)}
-}
-
-// statusSLO returns the objectives of a target; nil where its
-// probes are not judged.
-func statusSLO(t Target) *status.SLO {
-	if !t.Judged() {
-		return nil
-	}
-	slo := t.Endpoint.SLOWith(t.Module)
-	seconds := func(d time.Duration) *float64 {
-		if d == 0 {
-			return nil
-		}
-		return new(d.Seconds())
-	}
-	all := &status.SLO{
-		Objective: slo.Objective, TTFT: seconds(time.Duration(slo.TTFT)),
-		TPOT: seconds(time.Duration(slo.TPOT)), E2E: seconds(time.Duration(slo.E2E)),
-	}
-	if slo.Fluidity > 0 {
-		all.Fluidity = new(slo.Fluidity)
-	}
-	return all
-}
-
-// statusWindow returns the estimates from the last hour's probes; nil if there were none.
-func statusWindow(s *collector.Series) *status.Window {
-	w := s.TTFTWindow()
-	if w == nil || w.Samples == 0 {
-		return nil
-	}
-	return (*status.Window)(w)
+	v.metrics = p.Open(v.id(t.id()), o)
 }
 
 // verdictsOf lists the verdicts that the answers to a module may have; nil where they

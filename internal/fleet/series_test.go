@@ -30,22 +30,22 @@ func TestStepsOfAnEndpoint(t *testing.T) {
 modules: {m: {interval: 30s}}
 endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`)
 	series, now := l.members["e"].tasks[0].series, time.Now().Add(-12*time.Hour)
-	observe := func(n int, ttft time.Duration, o Observation) {
+	add := func(n int, ttft time.Duration, disturbed, confirmation bool) {
 		for i := range n {
-			o.Result = served(now, ttft+time.Duration(i%5)*ttft/50)
-			series.Observe(&o)
+			r := served(now, ttft+time.Duration(i%5)*ttft/50)
+			series.Observe(observe(l.members["e"].tasks[0].Target, r, disturbed, confirmation))
 			now = now.Add(30 * time.Second)
 		}
 	}
-	observe(200, 100*time.Millisecond, Observation{})
-	observe(50, 900*time.Millisecond, Observation{Disturbed: true})
-	observe(50, 900*time.Millisecond, Observation{Confirmation: true})
+	add(200, 100*time.Millisecond, false, false)
+	add(50, 900*time.Millisecond, true, false)
+	add(50, 900*time.Millisecond, false, true)
 	if l.page().Has("inference_probe_step_ratio") {
 		t.Fatal("a step by probes that do not count")
 	}
-	observe(10, 100*time.Millisecond, Observation{})
+	add(10, 100*time.Millisecond, false, false)
 	at := now
-	observe(20, 200*time.Millisecond, Observation{})
+	add(20, 200*time.Millisecond, false, false)
 	p := l.page()
 	for _, metric := range []string{"ttft", "tpot"} {
 		if ratio := p.Sum("inference_probe_step_ratio", "metric", metric); math.Abs(ratio-2) > 0.05 {
@@ -55,7 +55,7 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`)
 			t.Errorf("%s: a step at %v, want %v", metric, got, at.Unix())
 		}
 	}
-	l.members["e"].memory.Observe(&Observation{Result: served(now, time.Second), Target: l.members["e"].tasks[0].Target})
+	l.members["e"].memory.Observe(observe(l.members["e"].tasks[0].Target, served(now, time.Second), false, false))
 	e := l.members["e"].memory.evidence(endpointState{}, now, l.Board, nil)
 	if len(e.Steps) != 2 || e.Steps[0].Module != "m" || e.Steps[0].After < e.Steps[0].Before {
 		t.Errorf("steps to explain by: %+v", e.Steps)

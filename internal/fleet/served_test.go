@@ -36,10 +36,8 @@ func TestRenameIsExplained(t *testing.T) {
 	m := l.members["e"].memory
 	now := time.Now()
 	for i, name := range []string{"a", "a", "b", "b"} {
-		m.Observe(&Observation{
-			Result: &result.Result{Start: now.Add(time.Duration(i-4) * time.Minute), Outcome: result.Success, Model: name},
-			Target: l.members["e"].tasks[0].Target,
-		})
+		r := &result.Result{Start: now.Add(time.Duration(i-4) * time.Minute), Outcome: result.Success, Model: name}
+		m.Observe(observe(l.members["e"].tasks[0].Target, r, false, false))
 	}
 	e := m.evidence(endpointState{state: health.Up, since: now.Add(-time.Hour)}, now, nil, nil)
 	if got := explain.Explain(e)[0]; got.Cause != explain.ModelChanged {

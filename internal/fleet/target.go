@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -27,13 +28,30 @@ type Target struct {
 	Endpoint *config.Endpoint
 	Name     string // of the module
 	config.Rung
+	// promised is what a probe is held against, also of bursts, which are compared with its
+	// TTFT alone.
+	promised *series.Objectives
+}
+
+// newTarget returns the target of an endpoint and a module, with all rungs.
+func newTarget(e *config.Endpoint, name string, m *config.Module) Target {
+	return Target{e, name, config.Rung{Module: m}, series.NewObjectives(e.SLOWith(m))}
+}
+
+// objectives are those by which the probes of the target are judged; nil where they are
+// not.
+func (t Target) objectives() *series.Objectives {
+	if !t.Judged() {
+		return nil
+	}
+	return t.promised
 }
 
 // targetsOf returns a target for each module of an endpoint.
 func targetsOf(e *config.Endpoint, modules map[string]*config.Module) []Target {
 	all := make([]Target, len(e.Modules))
 	for i, name := range e.Modules {
-		all[i] = Target{e, name, config.Rung{Module: modules[name]}}
+		all[i] = newTarget(e, name, modules[name])
 	}
 	return all
 }
@@ -42,7 +60,7 @@ func targetsOf(e *config.Endpoint, modules map[string]*config.Module) []Target {
 func (t Target) rungs() []Target {
 	var all []Target
 	for _, rung := range t.Rungs() {
-		all = append(all, Target{t.Endpoint, t.Name, rung})
+		all = append(all, Target{t.Endpoint, t.Name, rung, t.promised})
 	}
 	return all
 }
@@ -63,12 +81,12 @@ func (t Target) key() string {
 }
 
 // countsWaiting reports whether users who wait while a probe does count for the TTFT.
-func (t Target) countsWaiting() bool { return t.Judged() && t.Endpoint.SLOWith(t.Module).CountWaiting }
+func (t Target) countsWaiting() bool { return t.Judged() && t.promised.CountWaiting }
 
 // Tracker returns a tracker of what the results of the target show together.
 func (t Target) Tracker() *estimate.Tracker {
 	return estimate.NewTracker(estimate.Options{
-		Now: time.Now, TTFT: time.Duration(t.Endpoint.SLOWith(t.Module).TTFT), FirstTokens: t.Module.TrackedAnswers(), Arrivals: t.Module.Arrivals,
+		Now: time.Now, TTFT: t.promised.TTFT, FirstTokens: t.Module.TrackedAnswers(), Arrivals: t.Module.Arrivals,
 	})
 }
 
@@ -88,7 +106,7 @@ func NewTarget(e *config.Endpoint, modules map[string]*config.Module, module, ap
 	if err := SetModel(&own, model); err != nil {
 		return Target{}, err
 	}
-	return Target{&own, module, config.Rung{Module: m}}, nil
+	return newTarget(&own, module, m), nil
 }
 
 // SetModel sets the model that an endpoint is asked for; "" leaves it as it is.

@@ -47,13 +47,6 @@ func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, burst
 	return t
 }
 
-// openSeries puts the series of the task on the pages; first means that the endpoint's
-// numbers on the status page are theirs.
-func (t *task) openSeries(first bool) {
-	t.series = openSeries(t.Probes, t.Target)
-	t.series.judge(t.Health, t.Board, t.Target, first)
-}
-
 // letGo lets go of the series of a task that was closed: the scheduler knows it until it
 // has the tasks of all endpoints again.
 func (t *task) letGo() {
@@ -126,7 +119,7 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 	t.publishSkip(skip)
 	disturbed := slices.ContainsFunc(results, t.bursts.disturbed)
 	for _, r := range failuresLast(results) {
-		t.observe(&Observation{Result: r, Target: t.Target, Disturbed: disturbed, Confirmation: confirmation})
+		t.observe(observe(t.Target, r, disturbed, confirmation))
 	}
 	if t.waiting != nil {
 		t.countWaiting(results, !disturbed && !confirmation)

@@ -37,12 +37,12 @@ func (t *task) countWaiting(results []*result.Result, counts bool) {
 	if !counts {
 		return
 	}
-	limit := time.Duration(t.Endpoint.SLOWith(t.Module).TTFT)
+	limit := t.promised.TTFT
 	for _, at := range due {
 		for _, r := range results {
 			if wait, ok := waited(r, at, limit); ok {
 				of := t.series.of(r)
-				of.wait(at, wait)
+				of.wait(at, wait, limit)
 				break
 			}
 		}

@@ -136,7 +136,7 @@ endpoints:
 		t.Errorf("%v buffered streams count", got)
 	}
 	d, _ := l.Board.Detail("e")
-	if s := d.Series[0]; s.SLO.Fluidity == nil || *s.SLO.Fluidity != 0.9 {
+	if s := d.Series[0]; s.SLO == nil || s.SLO.Fluidity != 0.9 {
 		t.Errorf("objectives on the status page: %+v", s.SLO)
 	}
 }

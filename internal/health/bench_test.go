@@ -38,7 +38,7 @@ func BenchmarkMemory(b *testing.B) {
 				for _, c := range pattern {
 					now = now.Add(30 * time.Second)
 					for _, s := range all {
-						s.Observe(benchResult(now, c == 'F'), false)
+						see(s, benchResult(now, c == 'F'), false)
 					}
 				}
 				b.ReportMetric((heap()-before)/n, "B/endpoint")
@@ -67,7 +67,7 @@ func BenchmarkObserve(b *testing.B) {
 			r := benchResult(now, failed)
 			b.ReportAllocs()
 			for b.Loop() {
-				all[0].Observe(r, false)
+				see(all[0], r, false)
 			}
 		})
 	}
@@ -77,7 +77,7 @@ func BenchmarkObserve(b *testing.B) {
 func BenchmarkStatus(b *testing.B) {
 	now := begin()
 	m, all := benchMonitor(1, &now)
-	all[0].Observe(benchResult(now, false), false)
+	see(all[0], benchResult(now, false), false)
 	e := m.Endpoint("llama-prod-00000")
 	b.ReportAllocs()
 	for b.Loop() {

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 const (
@@ -94,7 +95,7 @@ func (e *Endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Series {
 		e.drop(s)
 	}
 	e.series = append(e.series, s)
-	if s.objectives != o.Objectives { // what was slow is so no more
+	if !sameObjectives(s.objectives, o.Objectives) { // what was slow is so no more
 		s.pace, s.slowNow = pace{}, false
 	}
 	s.objectives, s.first, s.patience = o.Objectives, o.First, 0
@@ -104,6 +105,10 @@ func (e *Endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Series {
 	}
 	e.relate(now)
 	return s
+}
+
+func sameObjectives(a, b *series.Objectives) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }
 
 // closeSeries forgets a series.
@@ -194,7 +199,8 @@ func (e *Endpoint) leave(now time.Time) {
 }
 
 // count takes a result of a series that counts.
-func (e *Endpoint) count(s *Series, r *result.Result, disturbed bool) {
+func (e *Endpoint) count(s *Series, o *series.Observation) {
+	r := o.Result
 	gap := e.restored && s.patience > 0 && r.Start.Sub(e.last) > s.patience
 	if e.last.IsZero() || e.stale != nil || gap {
 		e.up = r.Start // nobody knows what was before
@@ -210,8 +216,8 @@ func (e *Endpoint) count(s *Series, r *result.Result, disturbed bool) {
 	} else if i := lastFailing(e.past); i >= 0 {
 		e.past[i].After++
 	}
-	if !disturbed && !r.Imprecise && s.objectives != (Objectives{}) {
-		e.pace(s, r)
+	if o.Timed() && s.objectives != nil && s.objectives.HasLatency() {
+		e.pace(s, o)
 	}
 }
 
@@ -231,11 +237,11 @@ func (e *Endpoint) fail(s *Series, r *result.Result) {
 }
 
 // pace takes an answer of a series with objectives.
-func (e *Endpoint) pace(s *Series, r *result.Result) {
-	over := s.pace.add(s.objectives, r)
+func (e *Endpoint) pace(s *Series, o *series.Observation) {
+	over := s.pace.add(o)
 	switch {
 	case e.slow != nil:
-		e.slow.add(r.Start, over)
+		e.slow.add(o.Start, over)
 		s.slowNow = s.slowNow || over
 	case s.pace.isSlow():
 		s.slowNow = true

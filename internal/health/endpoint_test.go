@@ -182,7 +182,7 @@ func TestHalfFails(t *testing.T) {
 // Two failures and two successes, again and again, are one incident too.
 func TestFlapping(t *testing.T) {
 	l := newLab(t)
-	s := l.patient(Objectives{})
+	s := l.patient(nil)
 	l.at("06:15:00")
 	l.run(s, 30*time.Second, strings.Repeat("FFss", 14))
 	l.expect(Flapping, "06:15:00")
@@ -201,7 +201,7 @@ func TestFlapping(t *testing.T) {
 
 func TestOutage(t *testing.T) {
 	l := newLab(t)
-	s := l.patient(Objectives{})
+	s := l.patient(nil)
 	l.run(s, 15*time.Second, "sss")
 	l.at("06:15:00")
 	l.probe(s, result.ConnectError)
@@ -237,7 +237,7 @@ func TestOutage(t *testing.T) {
 // confirmation among them, and never down.
 func TestSingleFailure(t *testing.T) {
 	l := newLab(t)
-	s := l.patient(Objectives{})
+	s := l.patient(nil)
 	l.run(s, 30*time.Second, "ss")
 	l.at("06:15:00")
 	l.probe(s, result.TimeoutStall)

@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // State is the state of an endpoint. The set is closed: it is a label value.
@@ -94,15 +95,13 @@ func (s *Status) equal(o *Status) bool {
 		sameSeries && slices.Equal(s.Failing, o.Failing) && slices.Equal(s.Slow, o.Slow)
 }
 
-// Objectives are the limits by which an answer is slow; 0 is none.
-type Objectives struct{ TTFT, TPOT, E2E time.Duration }
-
 // SeriesOptions are what the configuration says of a series.
 type SeriesOptions struct {
 	// Interval is how often the series is probed, and Timeout how long a probe may
 	// take. With an Interval of 0 the series is never stale.
 	Interval, Timeout time.Duration
-	Objectives        Objectives
+	// Objectives are those by which an answer is slow; nil is none.
+	Objectives *series.Objectives
 	// First marks the series that counts where there is nothing but bursts; the one
 	// that was opened first where none is marked.
 	First bool

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // lab is a monitor on a clock that the test sets, with its log.
@@ -56,7 +57,7 @@ func (l *lab) open(ids ...result.SeriesID) []*Series {
 func (l *lab) one() *Series { return l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0] }
 
 // patient is one with a series that is not stale within the hour.
-func (l *lab) patient(o Objectives) *Series {
+func (l *lab) patient(o *series.Objectives) *Series {
 	l.monitor.SetEndpoint("e", "target")
 	return l.monitor.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"},
 		SeriesOptions{Interval: time.Hour, Timeout: time.Minute, Objectives: o})
@@ -75,7 +76,13 @@ func (l *lab) at(clock string) {
 func (l *lab) pass(d time.Duration) { l.now = l.now.Add(d) }
 
 // probe observes a probe that starts now.
-func (l *lab) probe(s *Series, o result.Outcome) { s.Observe(probeOf(l.now, o), false) }
+func (l *lab) probe(s *Series, o result.Outcome) { see(s, probeOf(l.now, o), false) }
+
+// see observes a result as the fleet does.
+func see(s *Series, r *result.Result, disturbed bool) {
+	o := series.Observe(r, s.objectives, disturbed, false)
+	s.Observe(&o)
+}
 
 func probeOf(start time.Time, o result.Outcome) *result.Result {
 	r := &result.Result{Start: start, Outcome: o, Timing: result.Timing{TTFT: 100 * time.Millisecond, TPOT: result.Absent, Duration: time.Second}}

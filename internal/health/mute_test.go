@@ -12,7 +12,7 @@ import (
 // A mute shows, probes go on under it, and it ends by itself.
 func TestMute(t *testing.T) {
 	l := newLab(t)
-	s := l.patient(Objectives{})
+	s := l.patient(nil)
 	l.probe(s, result.Success)
 	l.at("06:10:00")
 	if err := l.monitor.Mute("e", 30*time.Minute, " new\x1b driver\n"); err != nil {
@@ -44,7 +44,7 @@ func TestMute(t *testing.T) {
 
 func TestUnmute(t *testing.T) {
 	l := newLab(t)
-	l.probe(l.patient(Objectives{}), result.Success)
+	l.probe(l.patient(nil), result.Success)
 	for range 2 { // also without a mute
 		if err := l.monitor.Unmute("e"); err != nil {
 			t.Fatal(err)

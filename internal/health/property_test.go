@@ -31,7 +31,7 @@ func TestInvariants(t *testing.T) {
 		streak := 0
 		good := func(s *Series) {
 			now = now.Add(time.Second)
-			s.Observe(probeOf(now, result.Success), false)
+			see(s, probeOf(now, result.Success), false)
 			latest[s], since[s], streak = true, now, 0
 		}
 		before := e.Status()
@@ -40,7 +40,7 @@ func TestInvariants(t *testing.T) {
 			"fail": func(t *rapid.T) {
 				now = now.Add(time.Second)
 				s := rapid.SampledFrom(all).Draw(t, "of")
-				s.Observe(probeOf(now, result.Empty), false)
+				see(s, probeOf(now, result.Empty), false)
 				if was, ok := latest[s]; was || !ok {
 					since[s] = now
 				}
@@ -108,7 +108,7 @@ func TestConcurrency(t *testing.T) {
 		each(func(name string, i int) {
 			m.SetEndpoint(name, "")
 			s := m.OpenSeries(result.SeriesID{Endpoint: name, Module: fmt.Sprint(w, i%2), Prefix: "cold"}, ofPace())
-			s.Observe(probeOf(time.Now(), result.Outcomes()[i%3]), i%5 == 0)
+			see(s, probeOf(time.Now(), result.Outcomes()[i%3]), i%5 == 0)
 			s.Skip(result.SkipBudget, "")
 			s.Counts()
 			if i%7 == 0 {

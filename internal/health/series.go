@@ -11,13 +11,14 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // Series are the probes of one result.SeriesID. It is safe for concurrent use.
 type Series struct {
 	endpoint   *Endpoint // whose lock guards the rest
 	id         result.SeriesID
-	objectives Objectives
+	objectives *series.Objectives // nil is none
 	interval   time.Duration
 	patience   time.Duration // after which the latest result is old; 0 is never
 	opened     time.Time
@@ -50,10 +51,10 @@ func (s *Series) Counts() bool {
 	return s.counts
 }
 
-// Observe takes a result. A canceled one says nothing. Disturbed is one beside a burst
-// of the exporter's own, whose latencies say nothing.
-func (s *Series) Observe(r *result.Result, disturbed bool) {
-	if r.Outcome == result.Canceled {
+// Observe takes a result, judged by the objectives of the series. A canceled one says
+// nothing.
+func (s *Series) Observe(o *series.Observation) {
+	if o.Outcome == result.Canceled {
 		return
 	}
 	e := s.endpoint
@@ -64,9 +65,9 @@ func (s *Series) Observe(r *result.Result, disturbed bool) {
 		return
 	}
 	e.refresh(now) // it may have been stale until now
-	s.take(r)
+	s.take(o.Result)
 	if s.counts {
-		e.count(s, r, disturbed)
+		e.count(s, o)
 		e.monitor.revision.Add(1)
 		e.endClean(now)
 	}
@@ -143,25 +144,19 @@ const (
 
 // pace knows which of the latest answers exceeded an objective.
 type pace struct {
-	over uint8       // a bit for each of the latest answers, the lowest is the latest
-	at   []time.Time // when those that exceeded one started, the oldest first
-	last excess      // the latest
-}
-
-// excess is how an answer exceeded an objective.
-type excess struct {
-	name         string // of the quantity
-	value, limit time.Duration
+	over uint8         // a bit for each of the latest answers, the lowest is the latest
+	at   []time.Time   // when those that exceeded one started, the oldest first
+	last series.Excess // the latest
 }
 
 // add takes an answer and reports whether it exceeded an objective.
-func (p *pace) add(o Objectives, r *result.Result) bool {
+func (p *pace) add(o *series.Observation) bool {
 	p.over = p.over << 1 & (1<<paceAnswers - 1)
-	worst, over := o.worst(r)
+	over := o.Judgement.IsLate()
 	if over {
 		p.over |= 1
-		p.at = append(p.at, r.Start)
-		p.last = worst
+		p.at = append(p.at, o.Start)
+		p.last = o.Judgement.Worst
 	}
 	if gone := len(p.at) - p.count(); gone > 0 {
 		p.at = slices.Delete(p.at, 0, gone)
@@ -176,41 +171,6 @@ func (p *pace) isSlow() bool { return p.count() >= slowAnswers }
 
 // span returns how many answers there were since the oldest that exceeded one.
 func (p *pace) span() int { return bits.Len8(p.over) }
-
-// worst returns the objective that an answer exceeds by the largest factor; false
-// where it exceeds none.
-func (o Objectives) worst(r *result.Result) (worst excess, over bool) {
-	t := &r.Timing
-	if r.TooShortForTPOT() {
-		o.TPOT = 0
-	}
-	for _, x := range []excess{{"TTFT", t.TTFT, o.TTFT}, {"TPOT", t.TPOT, o.TPOT}, {"duration", t.Duration, o.E2E}} {
-		if x.limit <= 0 || x.value <= x.limit {
-			continue
-		}
-		if !over || x.factor() > worst.factor() {
-			worst, over = x, true
-		}
-	}
-	return worst, over
-}
-
-func (x excess) factor() float64 { return float64(x.value) / float64(x.limit) }
-
-// String is as in "TTFT 1.2s, objective 500ms".
-func (x excess) String() string {
-	return x.name + " " + exact(x.value) + ", objective " + exact(x.limit)
-}
-
-// exact returns a duration with three significant digits.
-func exact(d time.Duration) string {
-	for unit := 10 * time.Second; unit > time.Microsecond; unit /= 10 {
-		if d >= unit {
-			return d.Round(unit / 100).String()
-		}
-	}
-	return d.String()
-}
 
 // maxCause bounds the text of the latest cause in bytes, and maxFirst that of the first
 // one, of which each of the kept incidents has one.

@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // half is an objective of half a second for the first token.
-func half() Objectives { return Objectives{TTFT: 500 * time.Millisecond} }
+func half() *series.Objectives { return &series.Objectives{TTFT: 500 * time.Millisecond} }
 
 // answer is one of so many milliseconds to its first token.
 func (l *lab) answer(ttft int) *result.Result {
@@ -23,7 +24,7 @@ func (l *lab) answers(s *Series, ttfts ...int) {
 		if i > 0 {
 			l.pass(30 * time.Second)
 		}
-		s.Observe(l.answer(ttft), false)
+		see(s, l.answer(ttft), false)
 	}
 }
 
@@ -59,11 +60,11 @@ func TestSlow(t *testing.T) {
 func TestShortAnswersAreNotSlow(t *testing.T) {
 	for tokens, want := range map[int]State{1: Up, 2: Up, 3: Slow} {
 		l := newLab(t)
-		s := l.patient(Objectives{TPOT: 10 * time.Millisecond})
+		s := l.patient(&series.Objectives{TPOT: 10 * time.Millisecond})
 		for range 4 {
 			r := l.answer(100)
 			r.Tokens.Output, r.Timing.TPOT = tokens, 60*time.Millisecond
-			s.Observe(r, false)
+			see(s, r, false)
 			l.pass(30 * time.Second)
 		}
 		if got := l.status().State; got != want {
@@ -94,7 +95,7 @@ func TestSlowNowAndThen(t *testing.T) {
 
 // Two of five are noise, and a failure is no answer.
 func TestNotSlow(t *testing.T) {
-	f := func(name string, o Objectives, want State, ttfts ...int) {
+	f := func(name string, o *series.Objectives, want State, ttfts ...int) {
 		t.Helper()
 		l := newLab(t)
 		s := l.patient(o)
@@ -104,7 +105,7 @@ func TestNotSlow(t *testing.T) {
 				l.probe(s, result.Empty)
 				continue
 			}
-			s.Observe(l.answer(ttft), false)
+			see(s, l.answer(ttft), false)
 		}
 		if got := l.status(); got.State != want || (len(got.Slow) == 1) != (want == Slow) {
 			t.Errorf("%s: %s, slow %q; want %s", name, got.State, got.Slow, want)
@@ -116,9 +117,9 @@ func TestNotSlow(t *testing.T) {
 	f("two of five", half(), Up, 900, 900, 100, 100, 100, 900)
 	f("failing", half(), Degraded, 900, 900, 900, 0)
 	f("slow, and recovers from failures", half(), Slow, 900, 900, 0, 900, 900, 900)
-	f("no objective for it", Objectives{TPOT: time.Minute}, Up, 900, 900, 900)
-	f("of the whole", Objectives{TTFT: time.Second, E2E: 900 * time.Millisecond}, Slow, 900, 900, 900)
-	f("not judged", Objectives{}, Up, 900, 900, 900)
+	f("no objective for it", &series.Objectives{TPOT: time.Minute}, Up, 900, 900, 900)
+	f("of the whole", &series.Objectives{TTFT: time.Second, E2E: 900 * time.Millisecond}, Slow, 900, 900, 900)
+	f("not judged", nil, Up, 900, 900, 900)
 }
 
 // What our own bursts disturb makes no endpoint slow, nor does what the prober cannot
@@ -128,30 +129,30 @@ func TestDisturbed(t *testing.T) {
 	s := l.patient(half())
 	for range 10 {
 		l.pass(time.Second)
-		s.Observe(l.answer(900), true)
+		see(s, l.answer(900), true)
 		imprecise := l.answer(900)
 		imprecise.Imprecise = true
-		s.Observe(imprecise, false)
+		see(s, imprecise, false)
 	}
 	l.expect(Up, "06:00:01")
 	l.probe(s, result.Empty)
 	for range 3 {
 		l.pass(time.Second)
-		s.Observe(l.answer(900), true)
+		see(s, l.answer(900), true)
 	}
 	l.expect(Up, "06:00:11")
-	s.Observe(probeOf(l.now, result.Empty), true)
+	see(s, probeOf(l.now, result.Empty), true)
 	l.expect(Degraded, "06:00:13")
 }
 
 // Of two objectives the one that is exceeded by the larger factor is named.
 func TestWorstObjective(t *testing.T) {
 	l := newLab(t)
-	s := l.patient(Objectives{TTFT: 800 * time.Millisecond, TPOT: 10 * time.Millisecond, E2E: 900 * time.Millisecond})
+	s := l.patient(&series.Objectives{TTFT: 800 * time.Millisecond, TPOT: 10 * time.Millisecond, E2E: 900 * time.Millisecond})
 	for range 3 {
 		r := l.answer(1000)
 		r.Timing.TPOT = 25400 * time.Microsecond
-		s.Observe(r, false)
+		see(s, r, false)
 	}
 	l.expectWhy("m: TPOT 25.4ms, objective 10ms; 3 of 3 answers over an objective since 06:00 UTC")
 }
@@ -165,7 +166,7 @@ func TestOtherObjectives(t *testing.T) {
 	l.at("06:05:00")
 	l.patient(half()) // the same
 	l.expect(Slow, "06:00:00")
-	l.patient(Objectives{TTFT: time.Second})
+	l.patient(&series.Objectives{TTFT: time.Second})
 	l.expect(Up, "06:05:00")
 	l.answers(s, 900, 900, 900)
 	l.expect(Up, "06:05:00")

@@ -52,6 +52,15 @@ func Median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
+// MedianOf returns the median of at least so many values, which it sorts; nil of fewer.
+func MedianOf(values []float64, least int) *float64 {
+	if len(values) < max(1, least) {
+		return nil
+	}
+	slices.Sort(values)
+	return new(Median(values))
+}
+
 // normalMAD is the standard deviation of normal noise over its median absolute
 // deviation.
 const normalMAD = 1.4826

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // benchBoard returns a board of n endpoints with one series each, every one of
@@ -18,15 +19,12 @@ func benchBoard(n, probes int, configs []*config.Endpoint) (*watched, []*judged,
 	now := epoch()
 	b := newWatched(func() time.Time { return now })
 	all := make([]*judged, n)
-	window := func() *Window {
-		return &Window{Samples: 120, P50: new(0.2), P99: new(0.3), P99Lower: new(0.25)}
-	}
-	slo := &SLO{Objective: 0.99, TTFT: new(0.5)}
+	objectives := &series.Objectives{Share: 0.99, TTFT: 500 * time.Millisecond}
 	for i := range all {
 		b.SetEndpoint(configs[i])
 		b.SetServers(configs[i].Name, []page.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsRunning: 3})})
 		o := pace()
-		o.Window, o.SLO, o.First = window, slo, true
+		o.Objectives, o.First = objectives, true
 		all[i] = b.OpenSeries(result.SeriesID{Endpoint: configs[i].Name, Module: "interactive", Prefix: "cold"}, o)
 	}
 	for range probes {

@@ -13,16 +13,15 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // Board is the store behind the status page. It is safe for concurrent use, and
 // writers do not wait for readers: each endpoint has a lock of its own.
 type Board struct {
-	now      func() time.Time
-	start    time.Time
-	began    int64                    // of histories, see tenths
-	outcomes map[result.Outcome]uint8 // index in result.Outcomes
-	open     atomic.Int64             // series of all endpoints
+	now   func() time.Time
+	start time.Time
+	open  atomic.Int64 // series of all endpoints
 
 	// version is that of the latest change. A change is made while the lock of
 	// its endpoint, or mu, is held, and gets its version there: who has read the
@@ -45,12 +44,8 @@ type Board struct {
 func NewBoard(now func() time.Time) *Board {
 	start := now()
 	b := &Board{
-		now: now, start: start, began: tenths(start),
-		outcomes:  make(map[result.Outcome]uint8),
+		now: now, start: start,
 		endpoints: make(map[string]*endpoint),
-	}
-	for i, o := range result.Outcomes() {
-		b.outcomes[o] = uint8(i)
 	}
 	// Versions go on above those of an earlier process, so that a page that knows
 	// one of those is reset.
@@ -100,7 +95,7 @@ func (b *Board) RemoveEndpoint(name string) {
 func (b *Board) OpenSeries(id result.SeriesID, o SeriesOptions) *Probes {
 	e := b.endpoint(id.Endpoint)
 	if e == nil {
-		return &Probes{endpoint: &endpoint{board: b}, closed: true}
+		return &Probes{endpoint: &endpoint{board: b}, closed: true, log: new(series.Log)}
 	}
 	return e.openSeries(id, o, b.take(id))
 }
@@ -134,6 +129,21 @@ func (b *Board) SetCause(endpoint string, c explain.Cause) {
 	if e := b.endpoint(endpoint); e != nil {
 		e.setCause(c)
 	}
+}
+
+// Usual returns what Log.Usual does of a series before an instant; nil where there is none.
+func (b *Board) Usual(id result.SeriesID, before time.Time) (ttft, tpot *float64) {
+	e := b.endpoint(id.Endpoint)
+	if e == nil {
+		return nil, nil
+	}
+	e.mu.Lock()
+	p := e.find(id)
+	e.mu.Unlock()
+	if p == nil {
+		return nil, nil
+	}
+	return p.log.Usual(before)
 }
 
 // Note adds something that happened to the changes of an endpoint. The text may

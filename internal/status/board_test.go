@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // names returns those of rows.
@@ -214,7 +215,7 @@ func TestMirror(t *testing.T) {
 		clock := func() time.Time { return now }
 		board := newWatched(clock)
 		follower, late := &mirror{rows: map[string]*Row{}}, &mirror{rows: map[string]*Row{}}
-		series := map[result.SeriesID]*judged{}
+		opened := map[result.SeriesID]*judged{}
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("e", rapid.IntRange(0, 3).Draw(t, "endpoint")) })
 		id := rapid.Custom(func(t *rapid.T) result.SeriesID {
 			return result.SeriesID{
@@ -243,12 +244,12 @@ func TestMirror(t *testing.T) {
 			"open": func(t *rapid.T) {
 				i, o := id.Draw(t, "id"), pace()
 				o.First = rapid.Bool().Draw(t, "first")
-				o.Window = func() *Window { return &Window{Samples: now.Minute()} }
-				series[i] = board.OpenSeries(i, o)
+				o.Objectives = &series.Objectives{Share: 0.9}
+				opened[i] = board.OpenSeries(i, o)
 			},
 			"close": func(t *rapid.T) { board.CloseSeries(id.Draw(t, "id")) },
 			"observe": func(t *rapid.T) {
-				p, r := series[id.Draw(t, "id")], success(now)
+				p, r := opened[id.Draw(t, "id")], success(now)
 				if p == nil {
 					t.Skip("no such series")
 				}
@@ -272,7 +273,7 @@ func TestMirror(t *testing.T) {
 			"restart": func(t *rapid.T) {
 				now = now.Add(time.Second)
 				board = newWatched(clock)
-				clear(series)
+				clear(opened)
 			},
 		})
 		follow(t)
@@ -342,15 +343,15 @@ func TestConcurrency(t *testing.T) {
 	if len(f.Endpoints) != len(follower.rows) {
 		t.Errorf("the mirror has %d rows, the board %d", len(follower.rows), len(f.Endpoints))
 	}
-	series := 0
+	shown := 0
 	for _, row := range f.Endpoints {
 		if got, want := text(t, follower.rows[row.Name]), text(t, row); got != want {
 			t.Errorf("the mirror has %s, the board %s", got, want)
 		}
 		d, _ := b.Detail(row.Name)
-		series += len(d.Series)
+		shown += len(d.Series)
 	}
-	if n := b.open.Load(); n != int64(series) {
-		t.Errorf("%d series are counted, %d are there", n, series)
+	if n := b.open.Load(); n != int64(shown) {
+		t.Errorf("%d series are counted, %d are there", n, shown)
 	}
 }

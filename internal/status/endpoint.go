@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 const (
@@ -201,7 +202,7 @@ func (e *endpoint) age(now time.Time) {
 		return
 	}
 	e.rowAt = now
-	if p := e.first(); p != nil && !reflect.DeepEqual(p.window(), e.row.Window) {
+	if p := e.first(); p != nil && !reflect.DeepEqual(p.window(now), e.row.Window) {
 		e.touch()
 	}
 }
@@ -294,17 +295,17 @@ func (e *endpoint) shownFailure() *Failure {
 // fillUptime sets what a row shows of all series that count.
 func (e *endpoint) fillUptime(row *Row) {
 	now := e.board.now()
-	var counted []*uptime
+	var counted []*series.Log
 	for _, p := range e.series {
 		if !p.counts() {
 			continue
 		}
-		counted = append(counted, &p.uptime)
-		if left := p.uptime.budgetLeft(p.options.SLO, now); left != nil && (row.BudgetLeft == nil || *left < *row.BudgetLeft) {
+		counted = append(counted, p.log)
+		if left := p.log.BudgetLeft(p.options.Objectives, now); left != nil && (row.BudgetLeft == nil || *left < *row.BudgetLeft) {
 			row.BudgetLeft = left
 		}
 	}
-	row.Uptime = uptimeOf(now, counted...)
+	row.Uptime = series.UptimeOf(now, counted...)
 }
 
 // lastStart returns when the latest probe started, bursts aside; the zero time
@@ -387,25 +388,24 @@ type view struct {
 	id      result.SeriesID
 	options SeriesOptions
 	from    time.Time
-	history history
+	points  []series.Point
 	runs    string
 	kept    []*keptProbe
-	uptime  *Uptime
+	uptime  *series.Uptime
 	budget  *float64
 	steps   []Step
 
 	fluidity *float64
+	window   *Window
 }
 
 func (p *Probes) view(now time.Time) view {
-	v := view{
-		p.id, p.options, p.from, p.history, p.runs(), slices.Clone(p.kept),
-		uptimeOf(now, &p.uptime), p.uptime.budgetLeft(p.options.SLO, now), slices.Clone(p.steps),
-		p.fluidity,
+	points := p.log.Points(maxPoints)
+	return view{
+		p.id, p.options, p.from, points, p.runsOf(points), slices.Clone(p.kept),
+		series.UptimeOf(now, p.log), p.log.BudgetLeft(p.options.Objectives, now), slices.Clone(p.steps),
+		p.fluidity, p.window(now),
 	}
-	h := &v.history
-	h.at, h.ttft, h.tpot, h.ended = slices.Clone(h.at), slices.Clone(h.ttft), slices.Clone(h.tpot), slices.Clone(h.ended)
-	return v
 }
 
 // page returns the series as the page shows it.
@@ -414,11 +414,8 @@ func (v *view) page(t result.Target) *Series {
 	s := &Series{
 		Module: v.id.Module, Prefix: v.id.Prefix,
 		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
-		Interval: v.options.Pace.Interval, SLO: v.options.SLO, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget, Fluidity: v.fluidity,
-		History: v.history.columns(v.from), Probes: make([]*result.Document, 0, len(v.kept)),
-	}
-	if v.options.Window != nil {
-		s.Window = v.options.Window()
+		Interval: v.options.Pace.Interval, SLO: v.options.Objectives, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget, Fluidity: v.fluidity,
+		History: historyOf(v.points, v.from), Window: v.window, Probes: make([]*result.Document, 0, len(v.kept)),
 	}
 	for _, k := range slices.Backward(v.kept) {
 		s.Probes = append(s.Probes, k.document(t))

@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // An endpoint that nothing is known of has nothing but its configuration.
@@ -37,9 +38,8 @@ func TestEmptyBoard(t *testing.T) {
 
 func TestRow(t *testing.T) {
 	l := newLab(t)
-	window := &Window{Samples: 2, P99Lower: new(0.2)}
 	o := pace()
-	o.SLO, o.Window = &SLO{Objective: 0.99, TTFT: new(0.5)}, func() *Window { return window }
+	o.Objectives = &series.Objectives{Share: 0.99, TTFT: 500 * time.Millisecond}
 	l.board.SetEndpoint(configured("e"))
 	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "interactive", Prefix: "cold"}, o)
 	r := failure(l.now, result.HTTPError)
@@ -50,14 +50,16 @@ func TestRow(t *testing.T) {
 		l.observe(p, "")
 	}
 	row := l.row()
+	// A quarter of the probes failed in 90 s of 30 days: 1 - 0.25/0.01 * 90/2592000.
 	expectJSON(t, row, `{"name": "e", "url": "http://e:8000", "model": "llama", "api": "openai-chat", "engine": "vllm",
 		"labels": {"team": "search"}, "module": "interactive", "state": "up", "since": 1767323075, "last_at": 1767323135,
+		"uptime": {"from": 1767323045}, "budget_left": 0.9991319444444444,
 		"outcomes": ["http_error", "success", "success", "success"], "runs": "x...",
 		"failure": {"at": 1767323045, "module": "interactive", "outcome": "http_error",
 			"message": "status 502: \"bad [31m gateway\"",
 			"advice": "A gateway answers, but not the server behind it: is that running, and slower than the gateway's limit?"},
 		"ttft_seconds": 0.2, "tpot_seconds": 0.02, "duration_seconds": 1.5,
-		"ttft_window": {"samples": 2, "p99_lower": 0.2}, "slo": {"objective": 0.99, "ttft_seconds": 0.5}}`)
+		"ttft_window": {"samples": 4, "p99_lower": 0.2}, "slo": {"objective": 0.99, "ttft_seconds": 0.5}}`)
 
 	l.pass(30 * time.Second)
 	l.observe(p, result.TimeoutFirstToken)
@@ -153,13 +155,12 @@ func TestRowOutcomes(t *testing.T) {
 	}
 }
 
-// A canceled probe says nothing, nor does an outcome that there is not.
+// A canceled probe says nothing.
 func TestCanceled(t *testing.T) {
 	l := newLab(t)
 	p := l.open(result.SeriesID{Module: "m", Prefix: "cold"})[0]
 	version := l.board.Fleet().Version
 	l.observe(p, result.Canceled)
-	p.Probes.Observe(failure(l.now, "unheard of"))
 	if f := l.board.Fleet(); f.Version != version || f.States[health.Waiting] != 1 {
 		t.Errorf("%s", text(t, f))
 	}
@@ -203,39 +204,23 @@ func TestObserveAfterTheEnd(t *testing.T) {
 // A window follows the time also where no probe comes.
 func TestWindowFollowsTime(t *testing.T) {
 	l := newLab(t)
-	o := SeriesOptions{Pace: Pace{Interval: 6000, Timeout: 60}, Window: func() *Window {
-		return &Window{Samples: 60 - int(l.now.Sub(epoch())/time.Minute)/10}
-	}}
+	o := SeriesOptions{Pace: Pace{Interval: 6000, Timeout: 60}, Objectives: &series.Objectives{Share: 0.9}}
 	l.board.SetEndpoint(configured("e"))
-	l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
+	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
+	for range 6 {
+		l.observe(p, "")
+		l.pass(10 * time.Minute)
+	}
 	version := l.board.Fleet().Version
-	for minute := range 40 {
+	for minute := range 40 { // the probe of an hour ago is the first that is too old
 		u := l.board.Changes(version)
 		version = u.Version
 		if wanted := minute > 0 && minute%10 == 0; wanted != (len(u.Endpoints) == 1) {
 			t.Errorf("minute %d: %s", minute, text(t, u))
-		} else if wanted && u.Endpoints[0].Window.Samples != 60-minute/10 {
+		} else if wanted && u.Endpoints[0].Window.Samples != 5-minute/10 {
 			t.Errorf("minute %d: %d samples", minute, u.Endpoints[0].Window.Samples)
 		}
 		l.pass(time.Minute)
-	}
-}
-
-// A window that stays as it is costs little to watch.
-func TestWindowIsAskedOnceAMinute(t *testing.T) {
-	l := newLab(t)
-	asked := 0
-	l.board.SetEndpoint(configured("e"))
-	l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Window: func() *Window {
-		asked++
-		return &Window{Samples: 1}
-	}})
-	for range 600 {
-		l.board.Changes(l.board.Fleet().Version)
-		l.pass(time.Second)
-	}
-	if asked != 10 { // when the row was made, and after each of 9 minutes
-		t.Errorf("asked %d times", asked)
 	}
 }
 
@@ -318,7 +303,7 @@ func TestDetail(t *testing.T) {
 	rung := result.SeriesID{Endpoint: "e", Module: "ladder", Prefix: "warm", InputTokens: "8000", OutputTokens: "64"}
 	burst := result.SeriesID{Endpoint: "e", Module: "burst", Prefix: "cold", Concurrency: "8"}
 	o := SeriesOptions{Pace: Pace{Interval: 60, Timeout: 30}, First: true}
-	o.SLO, o.Window = &SLO{Objective: 0.9}, func() *Window { return &Window{Samples: 1} }
+	o.Objectives = &series.Objectives{Share: 0.9}
 	l.board.OpenSeries(burst, pace())
 	p := l.board.OpenSeries(rung, o)
 	l.pass(1500 * time.Millisecond)
@@ -328,15 +313,17 @@ func TestDetail(t *testing.T) {
 	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "ladder",
 		"state": "degraded", "since": 1767323046.5, "probes_since": 1, "failed_since": 1, "why": "no token (ladder)",
 		"last_at": 1767323046.5, "outcomes": ["dns_error"], "runs": "x", "failing": ["ladder"],
+		"uptime": {"from": 1767323046}, "budget_left": 1,
 		"failure": {"at": 1767323046.5, "module": "ladder", "outcome": "dns_error", "message": "no token",
 			"advice": "Does the host's name resolve on this machine? Look for a typing error in the URL, a missing search domain, and at the resolver itself."},
-		"ttft_window": {"samples": 1}, "slo": {"objective": 0.9},
+		"ttft_window": {"samples": 1, "p99_lower": 0.2}, "slo": {"objective": 0.9},
 		"at": 1767323046.5, "version": %d,
 		"series": [
 			{"module": "burst", "prefix": "cold", "concurrency": "8", "interval_seconds": 30, "probes": [],
 				"history": {"from": 1767323045, "at": [], "ttft_seconds": [], "tpot_seconds": [], "outcome": []}},
 			{"module": "ladder", "prefix": "warm", "input_tokens": "8000", "output_tokens": "64", "interval_seconds": 60,
-				"ttft_window": {"samples": 1}, "slo": {"objective": 0.9}, "runs": "x", "probes": [],
+				"ttft_window": {"samples": 1, "p99_lower": 0.2}, "slo": {"objective": 0.9}, "runs": "x", "probes": [],
+				"uptime": {"from": 1767323046}, "budget_left": 1,
 				"history": {"from": 1767323045, "at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}],
 		"changes": [{"at": 1767323046.5, "module": "ladder", "state": "degraded",
 			"text": "degraded: 1 of 1 probes failed (100 %%); first: no token"}]}`, d.Version))

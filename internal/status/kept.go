@@ -166,11 +166,10 @@ func keepEvents(events []result.Event) []keptEvent {
 	kept := make([]keptEvent, len(events))
 	for i := range events {
 		e := &events[i]
-		at := micros(e.At)
-		if at == notMeasured || e.Tokens < 0 || e.Tokens > math.MaxUint16 {
+		if e.At < 0 || e.At > time.Hour || e.Tokens < 0 || e.Tokens > math.MaxUint16 {
 			return nil
 		}
-		kept[i] = keptEvent{at, uint16(e.Tokens), e.Merged, e.Reasoning}
+		kept[i] = keptEvent{uint32(e.At.Round(time.Microsecond) / time.Microsecond), uint16(e.Tokens), e.Merged, e.Reasoning}
 	}
 	return kept
 }

@@ -1,10 +1,14 @@
 package status
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // rowOutcomes is how many outcomes a row shows.
@@ -16,16 +20,16 @@ type Probes struct {
 	id       result.SeriesID
 	options  SeriesOptions
 	from     time.Time // since when it is kept: opened, or earlier by another process
-	paced    int64     // since when the interval is what it is, in tenths; see history
+	paced    time.Time // since when the interval is what it is
 	closed   bool
+	log      *series.Log // what is added to it is shown
 
-	keptBytes int32 // of kept, in memory
-	history   history
-	uptime    uptime
+	keptBytes int32        // of kept, in memory
 	kept      []*keptProbe // the oldest first
 	steps     []Step       // the latest last
 	failure   *Failure     // the latest; nil is none
 	fluidity  *float64     // of the latest probe; nil is not known
+	kind      api.Kind     // "" until a probe shows it
 }
 
 // openSeries adds a series or changes its options. A new one goes on where an earlier
@@ -37,9 +41,9 @@ func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions, earlier *rest
 	p := e.find(id)
 	switch {
 	case e.gone:
-		return &Probes{endpoint: e, closed: true}
+		return &Probes{endpoint: e, closed: true, log: new(series.Log)}
 	case p == nil:
-		p = &Probes{endpoint: e, id: id, history: history{began: e.board.began}, from: now}
+		p = &Probes{endpoint: e, id: id, log: new(series.Log), from: now}
 		p.restore(earlier)
 		e.board.open.Add(1)
 	default:
@@ -47,7 +51,7 @@ func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions, earlier *rest
 	}
 	e.series = append(e.series, p)
 	if p.options.Pace.Interval != o.Pace.Interval {
-		p.paced = tenths(now)
+		p.paced = now.Truncate(100 * time.Millisecond)
 	}
 	p.options = o
 	e.notice()
@@ -89,29 +93,30 @@ func (e *endpoint) find(id result.SeriesID) *Probes {
 // counts reports whether the probes count for the state of the endpoint.
 func (p *Probes) counts() bool { return p.options.Health.Counts() }
 
+// Log returns the log of the series, which takes each result before Observe does.
+func (p *Probes) Log() *series.Log { return p.log }
+
 // Observe adds a result, which must not be changed afterwards. A canceled one
-// says nothing. Its latencies count only if the prober vouches for them.
-func (p *Probes) Observe(r *result.Result) { p.observe(r, !r.Imprecise) }
-
-// ObserveUntimed is Observe for a result whose latencies do not count. They are left out
-// of the chart and the row; the probe itself is shown as it was.
-func (p *Probes) ObserveUntimed(r *result.Result) { p.observe(r, false) }
-
-func (p *Probes) observe(r *result.Result, timed bool) {
-	e := p.endpoint
-	outcome, known := e.board.outcomes[r.Outcome]
-	if !known || r.Outcome == result.Canceled {
+// says nothing. Latencies that do not count are left out of the row; the probe itself is
+// shown as it was.
+func (p *Probes) Observe(o *series.Observation) {
+	r := o.Result
+	if r.Outcome == result.Canceled {
 		return
 	}
+	e := p.endpoint
 	most := allowance(int(e.board.open.Load()))
 	k := keep(r, most)
-	k.timed = timed
+	k.timed = o.Timed()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p.closed {
 		return
 	}
-	p.history.add(r, outcome, timed)
+	p.kind = cmp.Or(r.Kind, p.kind)
+	if o.IsSample() {
+		p.fluidity = o.Judgement.Fluidity()
+	}
 	p.keep(k, most)
 	e.events.observe(r, e.found)
 	e.identify(r)
@@ -145,18 +150,32 @@ func (p *Probes) last() *keptProbe {
 	return p.kept[len(p.kept)-1]
 }
 
-// window returns the statistics of the last hour; nil is not known.
-func (p *Probes) window() *Window {
-	if p.options.Window == nil {
+// window returns the statistics of the last hour, of probes that are judged and wait for a
+// token; nil without any.
+func (p *Probes) window(now time.Time) *Window {
+	configured, _ := api.Lookup(p.endpoint.cfg.API)
+	if p.options.Objectives == nil || cmp.Or(p.kind, configured.Kind) != api.Generation {
 		return nil
 	}
-	return p.options.Window()
+	w := p.log.Window(now)
+	if w.Samples == 0 {
+		return nil
+	}
+	all := [series.NumWindowStats]*float64{}
+	for i, seconds := range w.Seconds {
+		if !math.IsNaN(seconds) {
+			all[i] = &w.Seconds[i]
+		}
+	}
+	return &Window{w.Samples, all[series.P50], all[series.P99], all[series.P99Lower], all[series.P99Upper]}
 }
 
 // fill sets what a row shows of its first series.
 func (p *Probes) fill(row *Row) {
-	row.Module, row.SLO, row.Window = p.id.Module, p.options.SLO, p.window()
-	row.Outcomes, row.Runs = p.history.outcomes(rowOutcomes), p.runs()
+	e := p.endpoint
+	row.Module, row.SLO, row.Window = p.id.Module, p.options.Objectives, p.window(e.board.now())
+	points := p.log.Points(rowOutcomes + 1)
+	row.Outcomes, row.Runs = outcomesOf(points[max(0, len(points)-rowOutcomes):]), p.runsOf(points)
 	for i, k := range slices.Backward(p.kept) {
 		switch {
 		case k.outcome != result.Success:

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // slowBy returns a success of which one measure is over the objective of TestRuns.
@@ -23,7 +24,7 @@ func TestRuns(t *testing.T) {
 	l.board.SetEndpoint(configured("e"))
 	id := result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}
 	o := pace() // every 30 s
-	o.SLO = &SLO{TTFT: new(0.5), TPOT: new(0.1), E2E: new(3.0)}
+	o.Objectives = &series.Objectives{TTFT: 500 * time.Millisecond, TPOT: 100 * time.Millisecond, E2E: 3 * time.Second}
 	p := l.board.OpenSeries(id, o)
 	step := func(after time.Duration, r func() *result.Result, want string) {
 		t.Helper()
@@ -49,6 +50,27 @@ func TestRuns(t *testing.T) {
 	step(90*time.Second, good, ".ooox..--.")                         // two were missed
 	step(-90*time.Second, good, ".ooox..--..")                       // the clock was set back
 	step(27*30*time.Second, good, "-.."+strings.Repeat("-", 26)+".") // at most 30, the latest of them
+}
+
+// The TPOT of two tokens is the gap between them, which no objective judges: neither for the
+// row nor for the state of the endpoint.
+func TestShortAnswersAreNotLate(t *testing.T) {
+	for tokens, want := range map[int]string{1: "...up", 2: "...up", 3: "oooslow"} {
+		l := newLab(t)
+		l.board.SetEndpoint(configured("e"))
+		o := pace()
+		o.Objectives = &series.Objectives{Share: 0.99, TPOT: 10 * time.Millisecond}
+		p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
+		for range 3 {
+			r := slowBy(l, func(t *result.Timing) { t.TPOT = 60 * time.Millisecond })
+			r.Tokens.Output = tokens
+			p.Observe(r)
+			l.pass(30 * time.Second)
+		}
+		if got := l.row().Runs + string(l.row().State); got != want {
+			t.Errorf("%d tokens: %s, want %s", tokens, got, want)
+		}
+	}
 }
 
 // What was probed at another interval has missed no run of the new one.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 const (
@@ -42,22 +43,9 @@ type savedSeries struct {
 	Concurrency  string `json:"concurrency,omitempty"`
 	// From is the Unix time in seconds since when the series is kept.
 	From int64 `json:"from"`
-	// At are tenths of a second since 1970, each but the first as the difference to
-	// the one before. TTFT and TPOT are microseconds, -1 where not measured.
-	At   []int64 `json:"at"`
-	TTFT []int64 `json:"ttft"`
-	TPOT []int64 `json:"tpot"`
-	// Outcomes are as many as points, those in a row as one.
-	Outcomes []savedOutcomes `json:"outcomes"`
-	Uptime   uptime          `json:"uptime"`
+	series.Saved
 	// Steps are those of the series, the latest last.
 	Steps []Step `json:"steps,omitempty"`
-}
-
-// savedOutcomes is an outcome of so many probes in a row.
-type savedOutcomes struct {
-	Outcome result.Outcome `json:"outcome"`
-	N       int            `json:"n"`
 }
 
 func (s *savedSeries) id() result.SeriesID {
@@ -69,11 +57,10 @@ func (s *savedSeries) id() result.SeriesID {
 
 // restored is a series that waits for being opened.
 type restored struct {
-	target  string
-	from    time.Time
-	history history
-	uptime  uptime
-	steps   []Step
+	target string
+	from   time.Time
+	log    *series.Log
+	steps  []Step
 }
 
 // Save puts records from which Restore makes the histories again. It returns the
@@ -106,7 +93,7 @@ func (b *Board) Save(put func(record any) error) error {
 		if !ok {
 			continue
 		}
-		s.set(id, r.target, r.from, &r.history, &r.uptime)
+		s.set(id, r.target, r.from, r.log)
 		s.Steps = r.steps
 		if err := put(saved{Series: &s}); err != nil {
 			return err
@@ -123,38 +110,16 @@ func (e *endpoint) save(i int, s *savedSeries) bool {
 		return false
 	}
 	p := e.series[i]
-	s.set(p.id, e.identityOfTarget(), p.from, &p.history, &p.uptime)
+	s.set(p.id, e.identityOfTarget(), p.from, p.log)
 	s.Steps = slices.Clone(p.steps)
 	return true
 }
 
-func (s *savedSeries) set(id result.SeriesID, target string, from time.Time, h *history, u *uptime) {
+func (s *savedSeries) set(id result.SeriesID, target string, from time.Time, log *series.Log) {
 	s.Endpoint, s.Target, s.Module, s.Prefix = id.Endpoint, target, id.Module, id.Prefix
 	s.InputTokens, s.OutputTokens, s.Concurrency = id.InputTokens, id.OutputTokens, id.Concurrency
 	s.From = from.Unix()
-	u.copyTo(&s.Uptime)
-	s.At, s.TTFT, s.TPOT, s.Outcomes = s.At[:0], s.TTFT[:0], s.TPOT[:0], s.Outcomes[:0]
-	known := result.Outcomes()
-	var before int64
-	for i := range h.at {
-		j := h.index(i)
-		at := h.began + int64(h.at[j])
-		s.At, before = append(s.At, at-before), at
-		s.TTFT, s.TPOT = append(s.TTFT, savedMicros(h.ttft[j])), append(s.TPOT, savedMicros(h.tpot[j]))
-		outcome := known[h.ended[j]]
-		if n := len(s.Outcomes); n > 0 && s.Outcomes[n-1].Outcome == outcome {
-			s.Outcomes[n-1].N++
-		} else {
-			s.Outcomes = append(s.Outcomes, savedOutcomes{outcome, 1})
-		}
-	}
-}
-
-func savedMicros(us uint32) int64 {
-	if us == notMeasured {
-		return -1
-	}
-	return int64(us)
+	log.Save(&s.Saved)
 }
 
 // errNotSaved is of a record that Save does not put.
@@ -172,7 +137,11 @@ func (b *Board) Restore(record []byte) error {
 		b.restoreRestarts(r.Restarts)
 		return nil
 	}
-	h, err := b.historyOf(r.Series)
+	if r.Series.Endpoint == "" {
+		return errNotSaved
+	}
+	now := b.now()
+	log, err := r.Series.Restore(now)
 	if err != nil {
 		return err
 	}
@@ -184,9 +153,8 @@ func (b *Board) Restore(record []byte) error {
 	if b.restored == nil {
 		b.restored = make(map[result.SeriesID]restored)
 	}
-	now := b.now()
 	from := time.Unix(min(r.Series.From, now.Unix()), 0)
-	b.restored[r.Series.id()] = restored{r.Series.Target, from, h, r.Series.Uptime.valid(now), validSteps(r.Series.Steps, now)}
+	b.restored[r.Series.id()] = restored{r.Series.Target, from, log, validSteps(r.Series.Steps, now)}
 	return nil
 }
 
@@ -217,39 +185,6 @@ func (b *Board) restoreRestarts(at []int64) {
 	}
 }
 
-// historyOf returns the history of a record.
-func (b *Board) historyOf(s *savedSeries) (history, error) {
-	h := history{began: b.began}
-	n := len(s.At)
-	if s.Endpoint == "" || n > maxPoints || len(s.TTFT) != n || len(s.TPOT) != n {
-		return h, errNotSaved
-	}
-	h.at, h.ttft, h.tpot, h.ended = make([]int32, 0, n), make([]uint32, 0, n), make([]uint32, 0, n), make([]uint8, 0, n)
-	latest := tenths(b.now())
-	var at int64
-	i := 0
-	for _, run := range s.Outcomes {
-		outcome, known := b.outcomes[run.Outcome]
-		for range run.N {
-			if i == n {
-				return h, errNotSaved
-			}
-			at += s.At[i]
-			since := at - h.began
-			if known && at <= latest && since == int64(int32(since)) {
-				h.at = append(h.at, int32(since))
-				h.ttft, h.tpot = append(h.ttft, restoredMicros(s.TTFT[i])), append(h.tpot, restoredMicros(s.TPOT[i]))
-				h.ended = append(h.ended, outcome)
-			}
-			i++
-		}
-	}
-	if i != n {
-		return h, errNotSaved
-	}
-	return h, nil
-}
-
 // maxBesideText bounds the text of what changed beside a restored step.
 const maxBesideText = 1024
 
@@ -260,13 +195,6 @@ func validSteps(all []Step, now time.Time) []Step {
 		return !slices.Contains(estimate.Metrics(), s.Metric) || s.At > unixSeconds(now) || len(s.Beside) > maxBeside || slices.ContainsFunc(s.Beside, tooLong)
 	})
 	return all[max(0, len(all)-maxSteps):]
-}
-
-func restoredMicros(us int64) uint32 {
-	if us < 0 || us > int64(time.Hour/time.Microsecond) {
-		return notMeasured
-	}
-	return uint32(us)
 }
 
 // take returns what was restored of a series, once.
@@ -285,7 +213,7 @@ func (b *Board) take(id result.SeriesID) *restored {
 // restore sets what an earlier process kept of the same target.
 func (p *Probes) restore(r *restored) {
 	if r != nil && r.target == p.endpoint.identityOfTarget() {
-		p.from, p.history, p.uptime, p.steps = r.from, r.history, r.uptime, slices.Clone(r.steps)
+		p.from, p.log, p.steps = r.from, r.log, slices.Clone(r.steps)
 		for _, step := range p.steps {
 			p.endpoint.addNote(timeOf(step.At), p.id.Module, step.text())
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // The row shows what judges the endpoint.
@@ -33,7 +34,7 @@ func TestRowShowsTheState(t *testing.T) {
 	r.Failure, r.Outcomes, r.Runs = nil, nil, ""
 	expectJSON(t, r, `{"name": "e", "url": "http://e:8000", "model": "llama", "api": "openai-chat", "engine": "vllm",
 		"labels": {"team": "search"}, "module": "a", "state": "muted", "since": 1767323045, "last_at": 1767323048,
-		"probes_since": 2, "failed_since": 2, "spells_since": 1, "failing": ["a", "b"], "why": "no token (b) and 1 more",
+		"uptime": {"from": 1767323045}, "probes_since": 2, "failed_since": 2, "spells_since": 1, "failing": ["a", "b"], "why": "no token (b) and 1 more",
 		"muted": {"until": 1767326645, "reason": "new driver", "state": "down", "since": 1767323047}}`)
 }
 
@@ -42,7 +43,7 @@ func TestWhySlow(t *testing.T) {
 	l := newLab(t)
 	l.board.SetEndpoint(configured("e"))
 	o := pace()
-	o.SLO = &SLO{TTFT: new(0.1)}
+	o.Objectives = &series.Objectives{TTFT: 100 * time.Millisecond}
 	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
 	for range 3 {
 		l.pass(30 * time.Second)

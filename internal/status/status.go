@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // Pace is how often probes run and how long one may take, in seconds.
@@ -95,11 +96,11 @@ type Row struct {
 	// Window is of the last hour.
 	Window *Window `json:"ttft_window,omitempty"`
 	// SLO is what is promised.
-	SLO *SLO `json:"slo,omitempty"`
+	SLO *series.Objectives `json:"slo,omitempty"`
 	// Uptime is that of all modules but bursts together, BudgetLeft what is left of
 	// the error budget of 30 days of the one that has least.
-	Uptime     *Uptime  `json:"uptime,omitempty"`
-	BudgetLeft *float64 `json:"budget_left,omitempty"`
+	Uptime     *series.Uptime `json:"uptime,omitempty"`
+	BudgetLeft *float64       `json:"budget_left,omitempty"`
 
 	// Servers sums up the servers behind the endpoint; absent where none is known.
 	Servers *Load `json:"servers,omitempty"`
@@ -133,16 +134,6 @@ type Window struct {
 	P99      *float64 `json:"p99,omitempty"`
 	P99Lower *float64 `json:"p99_lower,omitempty"`
 	P99Upper *float64 `json:"p99_upper,omitempty"`
-}
-
-// SLO are the thresholds of an endpoint, in seconds, and the smallest share of its token
-// deadlines that a stream meets; absent is none.
-type SLO struct {
-	Objective float64  `json:"objective"`
-	TTFT      *float64 `json:"ttft_seconds,omitempty"`
-	TPOT      *float64 `json:"tpot_seconds,omitempty"`
-	E2E       *float64 `json:"e2e_seconds,omitempty"`
-	Fluidity  *float64 `json:"fluidity_ratio,omitempty"`
 }
 
 // Load is what the servers of an endpoint say together: sums of the requests,
@@ -190,15 +181,15 @@ type Detail struct {
 
 // Series are the probes of one result.SeriesID.
 type Series struct {
-	Module       string  `json:"module"`
-	Prefix       string  `json:"prefix"`
-	InputTokens  string  `json:"input_tokens,omitempty"`
-	OutputTokens string  `json:"output_tokens,omitempty"`
-	Concurrency  string  `json:"concurrency,omitempty"`
-	Interval     float64 `json:"interval_seconds"`
-	Window       *Window `json:"ttft_window,omitempty"`
-	SLO          *SLO    `json:"slo,omitempty"`
-	Uptime       *Uptime `json:"uptime,omitempty"`
+	Module       string             `json:"module"`
+	Prefix       string             `json:"prefix"`
+	InputTokens  string             `json:"input_tokens,omitempty"`
+	OutputTokens string             `json:"output_tokens,omitempty"`
+	Concurrency  string             `json:"concurrency,omitempty"`
+	Interval     float64            `json:"interval_seconds"`
+	Window       *Window            `json:"ttft_window,omitempty"`
+	SLO          *series.Objectives `json:"slo,omitempty"`
+	Uptime       *series.Uptime     `json:"uptime,omitempty"`
 	// BudgetLeft is the share of the error budget of 30 days that is left, for the
 	// objective that is missed most; below 0 it is missed. Days without probes, as
 	// those before the series was kept, use none of it.
@@ -265,10 +256,8 @@ type SeriesOptions struct {
 	Pace Pace
 	// Health judges the same probes. It takes each result before the board does.
 	Health *health.Series
-	// SLO is nil where the probes are not judged.
-	SLO *SLO
-	// Window returns the statistics of the last hour; nil without them. It must not call the board.
-	Window func() *Window
+	// Objectives are those by which the probes are judged; nil where they are not.
+	Objectives *series.Objectives
 	// First marks the series whose numbers the row shows; the one that was
 	// opened first where none or several are marked.
 	First bool

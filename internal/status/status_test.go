@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -48,9 +49,7 @@ func (w *watched) RemoveEndpoint(name string) {
 func (w *watched) OpenSeries(id result.SeriesID, o SeriesOptions) *judged {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	ho := health.SeriesOptions{Interval: seconds(o.Pace.Interval), Timeout: seconds(o.Pace.Timeout), First: o.First}
-	if o.SLO != nil && o.SLO.TTFT != nil {
-		ho.Objectives.TTFT = seconds(*o.SLO.TTFT)
-	}
+	ho.Objectives = o.Objectives
 	o.Health = w.health.OpenSeries(id, ho)
 	return &judged{w.Board.OpenSeries(id, o), o.Health}
 }
@@ -67,8 +66,14 @@ type judged struct {
 }
 
 func (p *judged) Observe(r *result.Result) {
-	p.health.Observe(r, false)
-	p.Probes.Observe(r)
+	o := series.Observe(r, p.options.Objectives, false, false)
+	p.add(&o)
+}
+
+func (p *judged) add(o *series.Observation) {
+	p.log.Add(o)
+	p.health.Observe(o)
+	p.Probes.Observe(o)
 }
 
 func newLab(t testing.TB) *lab {

@@ -1,12 +1,12 @@
 package status
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // midnight is a time at which a step of every span begins.
@@ -20,16 +20,18 @@ func (l *lab) run(p *judged, until time.Time, failed, slow func(at time.Time) bo
 		if failed(l.now) {
 			r = failure(l.now, result.TimeoutStall)
 		}
-		j := Judgement{Eligible: [numObjectives]bool{true, true}, Bad: [numObjectives]bool{failed(l.now), failed(l.now) || slow(l.now)}}
-		p.Judge(r, j)
-		p.Observe(r)
+		o := series.Observation{Result: r, Judgement: series.Judgement{Eligible: 1<<series.Availability | 1<<series.TTFT}}
+		if failed(l.now) || slow(l.now) {
+			o.Judgement.Bad = 1 << series.TTFT
+		}
+		p.add(&o)
 	}
 }
 
 func never(time.Time) bool { return false }
 
 // wantUptime compares the shares over 1 h, 24 h, 7 d and 30 d; a negative one is absent.
-func wantUptime(t *testing.T, got *Uptime, from time.Time, want ...float64) {
+func wantUptime(t *testing.T, got *series.Uptime, from time.Time, want ...float64) {
 	t.Helper()
 	if got == nil {
 		t.Fatalf("no uptime, want %v", want)
@@ -72,9 +74,6 @@ func TestUptime(t *testing.T) {
 		l.open(cold("m"))
 		check()
 	}
-	if n := len(p.uptime.Probes[0]); n > 13 {
-		t.Errorf("%d steps are kept of an hour", n)
-	}
 }
 
 // A window is absent until as much is kept, and so is all of it without a probe.
@@ -113,7 +112,7 @@ func TestBudgetLeft(t *testing.T) {
 	open := func() *judged {
 		l.board.SetEndpoint(configured("e"))
 		o := pace()
-		o.SLO = &SLO{Objective: 0.99, TTFT: new(1.0)}
+		o.Objectives = &series.Objectives{Share: 0.99, TTFT: time.Second}
 		id := cold("m")
 		id.Endpoint = "e"
 		return l.board.OpenSeries(id, o)
@@ -154,13 +153,13 @@ func TestUptimeOfAnEndpoint(t *testing.T) {
 	l.now = midnight()
 	burst := cold("burst")
 	burst.Concurrency = "8"
-	series := l.open(cold("a"), cold("b"), burst)
+	all := l.open(cold("a"), cold("b"), burst)
 	always := func(time.Time) bool { return true }
 	end := midnight().Add(2 * time.Hour)
 	for i, failed := range []func(time.Time) bool{never, func(at time.Time) bool { return at.Unix()/600%2 == 0 }, always} {
-		series[i].options.SLO = &SLO{Objective: 0.5}
+		all[i].options.Objectives = &series.Objectives{Share: 0.5}
 		l.now = midnight()
-		l.run(series[i], end, failed, never)
+		l.run(all[i], end, failed, never)
 	}
 	row := l.row()
 	wantUptime(t, row.Uptime, midnight(), 0.75, -1, -1, -1)
@@ -183,40 +182,8 @@ func TestUptimeAfterTheClockWasSetBack(t *testing.T) {
 	l.run(p, midnight().Add(10*time.Hour), never, never)
 	wantUptime(t, l.row().Uptime, midnight(), 1, -1, -1, -1)
 
-	p.Judge(success(l.now), Judgement{}) // at 10:00:00
+	p.Observe(success(l.now)) // at 10:00:00
 	l.pass(-time.Second)
-	p.Judge(failure(l.now, result.Empty), Judgement{})
-	if all, bad := p.uptime.Probes[1].sum(spans()[1], l.now.Unix()); all != 63 || bad != 1 {
-		t.Errorf("%v probes and %v failures, want 63 and 1", all, bad)
-	}
-}
-
-// Counts that cannot be are not restored; those of the future, neither.
-func TestUptimeRestoresNoNonsense(t *testing.T) {
-	now := midnight()
-	step := uint32(now.Unix() / 300)
-	for _, c := range []struct {
-		in   counts
-		want string
-	}{
-		{counts{{step - 1, 5, 2}, {step, 3, 3}}, text(t, [][3]uint32{{step - 1, 5, 2}, {step, 3, 3}})},
-		{counts{{step, 5, 2}, {step + 1, 3, 3}}, text(t, [][3]uint32{{step, 5, 2}})},
-		{counts{{step, 5, 6}}, "null"},
-		{counts{{step, 5, 2}, {step - 1, 3, 3}}, "null"},
-		{counts{{step, 5, 2}, {step, 3, 3}}, "null"},
-		{make(counts, 14), "null"},
-	} {
-		u := uptime{From: 1}
-		u.Probes[0] = c.in
-		if got := u.valid(now); text(t, got.Probes[0]) != c.want {
-			t.Errorf("%v: got %s, want %s", c.in, text(t, got.Probes[0]), c.want)
-		}
-	}
-	var u uptime
-	if err := json.Unmarshal([]byte(`{"from":9223372036854775807,"probes":[[[0,0,0]]]}`), &u); err != nil {
-		t.Fatal(err)
-	}
-	if v := u.valid(now); v.From != now.Unix() {
-		t.Errorf("from %d", v.From)
-	}
+	p.Observe(failure(l.now, result.Empty))
+	wantUptime(t, l.row().Uptime, midnight(), 1-1.0/3, -1, -1, -1) // and that of 9:50
 }

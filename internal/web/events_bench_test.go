@@ -17,6 +17,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
@@ -111,7 +112,7 @@ func busyRow(i int) *status.Row {
 		Outcomes: repeated(result.Success, 30),
 		Times:    status.Times{TTFT: v(0.231), TPOT: v(0.0123), Duration: v(1.09)},
 		Window:   &status.Window{Samples: 120, P50: v(0.2), P99: v(0.9), P99Lower: v(0.7), P99Upper: v(1.2)},
-		SLO:      &status.SLO{Objective: 0.99, TTFT: v(1)},
+		SLO:      &series.Objectives{Share: 0.99, TTFT: time.Second},
 		Servers:  &status.Load{Known: 2, Up: 2, Running: v(12), Waiting: v(3), KVUsage: v(0.4), Hits: v(0.6)},
 	}
 }

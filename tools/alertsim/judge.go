@@ -6,6 +6,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	probes "github.com/inference-exporter/inference_exporter/internal/result"
+	kept "github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // judge is the exporter's own judgement of an endpoint with one module. A
@@ -30,7 +31,9 @@ func newJudge(e endpoint, now int64) *judge {
 // observe takes a probe that ended.
 func (j *judge) observe(r result) {
 	j.now = time.UnixMilli(r.end)
-	j.series.Observe(&probes.Result{Start: time.UnixMilli(r.start), Outcome: probes.Outcome(outcomeNames[r.verdict.outcome])}, false)
+	j.series.Observe(&kept.Observation{
+		Result: &probes.Result{Start: time.UnixMilli(r.start), Outcome: probes.Outcome(outcomeNames[r.verdict.outcome])},
+	})
 }
 
 // state returns the state at a time, milliseconds.

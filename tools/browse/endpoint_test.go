@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/tools/browse/fake"
 )
@@ -344,7 +345,7 @@ func TestTimeRange(t *testing.T) {
 
 func TestBudgetAndUptime(t *testing.T) {
 	d := fake.Fleet()[0]
-	d.Series[0].BudgetLeft, d.Series[0].Uptime = new(0.62), &status.Uptime{From: 1.7e9, Hour: new(1.0), Day: new(0.9986), Week: new(0.99951)}
+	d.Series[0].BudgetLeft, d.Series[0].Uptime = new(0.62), &series.Uptime{From: 1.7e9, Hour: new(1.0), Day: new(0.9986), Week: new(0.99951)}
 	p := openEndpoint(t, d)
 	if got, want := p.tile("Error budget left"), "62 %of 30 days"; got != want {
 		t.Errorf("budget %q, want %q", got, want)
@@ -360,7 +361,7 @@ func TestBudgetAndUptime(t *testing.T) {
 
 func TestFluidity(t *testing.T) {
 	d := fake.Fleet()[0]
-	d.Series[0].Fluidity, d.Series[0].SLO = new(0.62), &status.SLO{Objective: 0.99, TTFT: new(0.5), TPOT: new(0.05), Fluidity: new(0.9)}
+	d.Series[0].Fluidity, d.Series[0].SLO = new(0.62), &series.Objectives{Share: 0.99, TTFT: 500 * time.Millisecond, TPOT: 50 * time.Millisecond, Fluidity: 0.9}
 	p := openEndpoint(t, d)
 	if got, want := p.tile("Fluidity"), "▼62 %, under the threshold of 90 %of the token deadlines"; got != want {
 		t.Errorf("fluidity %q, want %q", got, want)

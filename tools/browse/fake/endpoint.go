@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
 )
@@ -43,7 +44,7 @@ type Kind struct {
 // same numbers.
 func Endpoint(k Kind) *status.Detail {
 	r := rand.New(rand.NewPCG(uint64(len(k.Name)), uint64(k.TTFT*1e6)))
-	slo := &status.SLO{Objective: 0.99, TTFT: new(0.5), TPOT: new(0.05), E2E: new(10.0)}
+	slo := &series.Objectives{Share: 0.99, TTFT: 500 * time.Millisecond, TPOT: 50 * time.Millisecond, E2E: 10 * time.Second}
 	d := &status.Detail{Row: status.Row{
 		Name: k.Name, URL: "http://" + strings.ReplaceAll(k.Name, " ", "-") + ".inference.svc:8000/v1", Model: k.Model, API: "openai-chat",
 		Engine: k.Engine, Labels: k.Labels, Module: "interactive", State: k.State, SLO: slo, Since: now() - 5400,
@@ -52,7 +53,7 @@ func Endpoint(k Kind) *status.Detail {
 		d.Since = now() - 9
 		return d
 	}
-	d.Series = series(k, r, slo)
+	d.Series = allSeries(k, r, slo)
 	first := d.Series[0]
 	last := len(first.History.At) - 1
 	d.LastAt, d.Outcomes, d.Runs = first.History.At[last], first.History.Outcome[last-29:], first.Runs
@@ -99,7 +100,7 @@ func addFailure(d *status.Detail, k Kind) {
 	d.Changes = append(d.Changes, status.Change{At: d.LastAt - 6000, Until: d.LastAt - 5700, Text: k.Error, State: health.Degraded})
 }
 
-func series(k Kind, r *rand.Rand, slo *status.SLO) []*status.Series {
+func allSeries(k Kind, r *rand.Rand, slo *series.Objectives) []*status.Series {
 	list := []*status.Series{
 		oneSeries(k, r, slo, result.SeriesID{Module: "interactive", Prefix: "cold"}, 1),
 		oneSeries(Kind{TTFT: k.TTFT / 3, TPOT: k.TPOT}, r, slo, result.SeriesID{Module: "pairs", Prefix: "warm", InputTokens: "512", OutputTokens: "16"}, 1),
@@ -117,7 +118,7 @@ func series(k Kind, r *rand.Rand, slo *status.SLO) []*status.Series {
 
 // oneSeries makes up the history of a series whose times are so many times
 // those of its kind.
-func oneSeries(k Kind, r *rand.Rand, slo *status.SLO, id result.SeriesID, times float64) *status.Series {
+func oneSeries(k Kind, r *rand.Rand, slo *series.Objectives, id result.SeriesID, times float64) *status.Series {
 	h := &status.History{}
 	end := now() - 7
 	for i := range points {
@@ -161,13 +162,13 @@ func findings() []*status.Module {
 }
 
 // runs are the latest 30 of a history, which misses none.
-func runs(h *status.History, slo *status.SLO) string {
+func runs(h *status.History, slo *series.Objectives) string {
 	var b strings.Builder
 	for i := len(h.At) - 30; i < len(h.At); i++ {
 		switch {
 		case h.Outcome[i] != result.Success:
 			b.WriteByte('x')
-		case slo != nil && (*h.TTFT[i] > *slo.TTFT || *h.TPOT[i] > *slo.TPOT):
+		case slo != nil && (*h.TTFT[i] > slo.TTFT.Seconds() || *h.TPOT[i] > slo.TPOT.Seconds()):
 			b.WriteByte('o')
 		default:
 			b.WriteByte('.')

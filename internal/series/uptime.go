@@ -1,4 +1,4 @@
-package status
+package series
 
 import (
 	"slices"
@@ -18,17 +18,6 @@ type Uptime struct {
 	Week  *float64 `json:"7d,omitempty"`
 	Month *float64 `json:"30d,omitempty"`
 }
-
-// Judgement is how a probe met the objectives of its series: whether it counts for an
-// objective, and whether it missed it. Their order is that of inference_probe_slo_bad_total:
-// availability, TTFT, TPOT, end to end and fluidity. Fluidity is that of the stream; nil where
-// there is no such objective or it is not known.
-type Judgement struct {
-	Eligible, Bad [numObjectives]bool
-	Fluidity      *float64
-}
-
-const objectiveTTFT, numObjectives = 1, 5
 
 // span is a time over which probes are counted, in steps: those of the latest n steps
 // and of the one that goes on.
@@ -58,7 +47,7 @@ type uptime struct {
 	Probes [numSpans]counts `json:"probes"`
 	// Objectives counts those that are eligible for an objective but availability, and
 	// those that missed it, over the last span.
-	Objectives [numObjectives - 1]counts `json:"objectives"`
+	Objectives [NumObjectives - 1]counts `json:"objectives"`
 }
 
 // counts are, by step, the number of the step since 1970, how many probes there were in
@@ -69,8 +58,8 @@ type counts [][3]uint32
 const countStep, countAll, countBad = 0, 1, 2
 
 // add counts a probe.
-func (u *uptime) add(r *result.Result, j Judgement) {
-	at := r.Start.Unix()
+func (u *uptime) add(o *Observation) {
+	at := o.Start.Unix()
 	if at <= 0 {
 		return
 	}
@@ -79,12 +68,19 @@ func (u *uptime) add(r *result.Result, j Judgement) {
 	}
 	all := spans()
 	for i, s := range all {
-		u.Probes[i].add(s, at, r.Outcome != result.Success)
+		u.Probes[i].add(s, at, o.Outcome != result.Success)
 	}
-	for i := range u.Objectives {
-		if j.Eligible[i+1] {
-			u.Objectives[i].add(all[month], at, j.Bad[i+1])
+	for i := TTFT; i < NumObjectives; i++ {
+		if o.Judgement.Eligible.Has(i) {
+			u.Objectives[i-1].add(all[month], at, o.Judgement.Bad.Has(i))
 		}
+	}
+}
+
+// addWait counts a user who waited for a first token, for the error budget.
+func (u *uptime) addWait(at time.Time, bad bool) {
+	if at.Unix() > 0 {
+		u.Objectives[TTFT-1].add(spans()[month], at.Unix(), bad)
 	}
 }
 
@@ -131,39 +127,45 @@ func (c counts) sum(s span, now int64) (all, bad float64) {
 	return all, bad
 }
 
-// uptimeOf returns the uptime of series together; nil where none has a probe.
-func uptimeOf(now time.Time, series ...*uptime) *Uptime {
+// UptimeOf returns the uptime of series together; nil where none has a probe.
+func UptimeOf(now time.Time, logs ...*Log) *Uptime {
 	var from int64
-	for _, u := range series {
+	var all, bad [numSpans]float64
+	for _, l := range logs {
+		l.mu.Lock()
+		u := &l.uptime
 		if u.From > 0 && (from == 0 || u.From < from) {
 			from = u.From
 		}
+		for i, s := range spans() {
+			a, b := u.Probes[i].sum(s, now.Unix())
+			all[i], bad[i] = all[i]+a, bad[i]+b
+		}
+		l.mu.Unlock()
 	}
 	if from == 0 {
 		return nil
 	}
 	shares := [numSpans]*float64{}
 	for i, s := range spans() {
-		var all, bad float64
-		for _, u := range series {
-			a, b := u.Probes[i].sum(s, now.Unix())
-			all, bad = all+a, bad+b
-		}
-		if all > 0 && from <= now.Unix()-s.seconds() {
-			shares[i] = new(1 - bad/all)
+		if all[i] > 0 && from <= now.Unix()-s.seconds() {
+			shares[i] = new(1 - bad[i]/all[i])
 		}
 	}
 	return &Uptime{From: float64(from), Hour: shares[0], Day: shares[1], Week: shares[2], Month: shares[3]}
 }
 
-// budgetLeft returns what is left of the error budget of 30 days for the objective that
+// BudgetLeft returns what is left of the error budget of 30 days for the objective that
 // is missed most; below 0 it is missed. The share of the probes that were bad counts for
 // the days that there were probes: the others use none of the budget, as in the
 // dashboards. nil is without an objective or a probe.
-func (u *uptime) budgetLeft(slo *SLO, now time.Time) *float64 {
-	if slo == nil || slo.Objective >= 1 {
+func (l *Log) BudgetLeft(o *Objectives, now time.Time) *float64 {
+	if o == nil || o.Share >= 1 {
 		return nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := &l.uptime
 	s := spans()[month]
 	kept := u.Probes[month].kept(s, u.From, now.Unix())
 	var worst *float64
@@ -172,7 +174,7 @@ func (u *uptime) budgetLeft(slo *SLO, now time.Time) *float64 {
 		if all == 0 {
 			continue
 		}
-		if left := 1 - bad/all/(1-slo.Objective)*kept; worst == nil || left < *worst {
+		if left := 1 - bad/all/(1-o.Share)*kept; worst == nil || left < *worst {
 			worst = &left
 		}
 	}
@@ -232,28 +234,4 @@ func (c counts) valid(s span, now int64) counts {
 	kept := slices.Clone(c)
 	kept.dropAfter(now / s.step)
 	return kept
-}
-
-// JudgeWaiting counts a user who came at an instant, while a probe waited for its first
-// token, for the error budget.
-func (p *Probes) JudgeWaiting(at time.Time, bad bool) {
-	p.endpoint.mu.Lock()
-	defer p.endpoint.mu.Unlock()
-	if at.Unix() > 0 {
-		p.uptime.Objectives[objectiveTTFT-1].add(spans()[month], at.Unix(), bad)
-	}
-	p.endpoint.row = nil
-}
-
-// Judge counts a probe for the uptime and the error budget. It must not be called for
-// the confirmation of a failure, nor for a probe beside a burst of the exporter's own.
-func (p *Probes) Judge(r *result.Result, j Judgement) {
-	if r.Outcome == result.Canceled {
-		return
-	}
-	p.endpoint.mu.Lock()
-	defer p.endpoint.mu.Unlock()
-	p.uptime.add(r, j)
-	p.fluidity = j.Fluidity
-	p.endpoint.row = nil
 }

@@ -1,0 +1,262 @@
+package series
+
+import (
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+)
+
+const (
+	// maxPoints is how many probes a log shows: four hours of one every 30 s.
+	maxPoints = 480
+	// maxWindow is how many of the last hour it keeps for the window: one every 3.6 s.
+	maxWindow = 1024
+	// windowSpan is how far back a window looks, and usualSpan what is usual, which takes
+	// minUsual probes.
+	windowSpan, usualSpan, minUsual = time.Hour, 24 * time.Hour, 10
+)
+
+// Log is the latest probes of one series. The zero value is ready. It is safe for
+// concurrent use.
+type Log struct {
+	mu     sync.Mutex
+	began  int64    // from when records count their time, in tenths of a second since 1970
+	chunks []*chunk // the oldest first; all but the last are full
+	last   int      // records in the last chunk
+	waits  int      // records of users who waited
+	added  uint64   // records since the window began
+	uptime uptime
+}
+
+// chunk is as many records as fill a size class of the allocator without a gap.
+type chunk [32]record
+
+// record is a probe in 12 bytes, without what no reader of the log shows.
+type record struct {
+	at         int32 // tenths of a second, which last for 6 years, also before Log.began
+	ttft, tpot micros
+	outcome    uint8 // index in result.Outcomes
+	marks      marks
+}
+
+// marks are what else is known of a probe.
+type marks uint8
+
+const (
+	timed    marks = 1 << iota // a success whose latencies count
+	late                       // a success that exceeded an objective for its latencies
+	inWindow                   // its time to first token counts in the window
+	waited                     // no probe: a user who waited while one did
+)
+
+func (m marks) has(all marks) bool { return m&all == all }
+
+// micros is a duration: 22 bits in units of 1, 10, 100 or 1,000 µs, so that it is exact to a
+// microsecond below 4.19 s, and to a millionth up to an hour.
+type micros [3]byte
+
+const (
+	microsBits = 22
+	absentBits = 1<<24 - 1
+)
+
+// absent is a duration that was not measured.
+var absent = micros{0xff, 0xff, 0xff}
+
+// microsOf returns d, absent where it is or is longer than an hour, which no first token
+// takes.
+func microsOf(d time.Duration) micros {
+	if d < 0 || d > time.Hour {
+		return absent
+	}
+	unit, exponent := time.Microsecond, uint32(0)
+	for d.Round(unit)/unit >= 1<<microsBits {
+		unit *= 10
+		exponent++
+	}
+	v := exponent<<microsBits | uint32(d.Round(unit)/unit)
+	return micros{byte(v), byte(v >> 8), byte(v >> 16)}
+}
+
+// duration returns what microsOf made m of, result.Absent where it is absent.
+func (m micros) duration() time.Duration {
+	v := uint32(m[0]) | uint32(m[1])<<8 | uint32(m[2])<<16
+	if v == absentBits {
+		return result.Absent
+	}
+	d := time.Duration(v&(1<<microsBits-1)) * time.Microsecond
+	for range v >> microsBits {
+		d *= 10
+	}
+	return d
+}
+
+// tenths returns t as a Unix time in tenths of a second.
+func tenths(t time.Time) int64 { return t.UnixMilli() / 100 }
+
+// Add adds a probe that was not canceled. Those that say nothing of the endpoint are in its
+// charts alone.
+func (l *Log) Add(o *Observation) {
+	i := slices.Index(result.Outcomes(), o.Outcome)
+	if i < 0 || o.Outcome == result.Canceled {
+		return
+	}
+	r := record{ttft: microsOf(o.Timing.TTFT), tpot: microsOf(o.Timing.TPOT), outcome: uint8(i)}
+	if o.Outcome == result.Success && o.Timed() {
+		r.marks |= timed
+	}
+	if o.Judgement.IsLate() {
+		r.marks |= late
+	}
+	if o.IsSample() && hasTokens(o.Result) && countsTTFT(o.Result) {
+		r.marks |= inWindow
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(o.Start, r)
+	if o.IsSample() {
+		l.uptime.add(o)
+	}
+}
+
+// AddWait adds a user who came at an instant, while a probe waited for its first token, and
+// waited so long for one; negative is a token that did not come. Bad is a wait over the
+// objective.
+func (l *Log) AddWait(at time.Time, wait time.Duration, bad bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(at, record{ttft: microsOf(wait), tpot: absent, marks: inWindow | waited})
+	l.uptime.addWait(at, bad)
+}
+
+// add puts a record at the end. Where the clock was off by years, what came before has no
+// time.
+func (l *Log) add(at time.Time, r record) {
+	if len(l.chunks) == 0 {
+		l.began = tenths(at)
+	}
+	since := tenths(at) - l.began
+	if since != int64(int32(since)) {
+		l.chunks, l.last, l.waits, l.began, since = nil, 0, 0, tenths(at), 0
+	}
+	r.at = int32(since)
+	if len(l.chunks) == 0 || l.last == len(chunk{}) {
+		l.chunks, l.last = append(l.chunks, l.room(r.at)), 0
+	}
+	l.chunks[len(l.chunks)-1][l.last] = r
+	l.last++
+	l.added++
+	if r.marks.has(waited) {
+		l.waits++
+	}
+}
+
+// room returns a chunk for the next records: the oldest, where all in it is neither shown
+// nor of the last hour.
+func (l *Log) room(now int32) *chunk {
+	if len(l.chunks) == 0 {
+		return new(chunk)
+	}
+	oldest, waits := l.chunks[0], 0
+	for i := range oldest {
+		if oldest[i].marks.has(waited) {
+			waits++
+		}
+	}
+	left := l.len() - len(oldest)
+	shown := left-(l.waits-waits) < maxPoints
+	old := int64(oldest[len(oldest)-1].at)+int64(windowSpan/(time.Second/10)) <= int64(now)
+	if left < maxWindow && (shown || !old) {
+		return new(chunk)
+	}
+	l.waits -= waits
+	l.chunks = slices.Delete(l.chunks, 0, 1)
+	return oldest
+}
+
+func (l *Log) len() int {
+	if len(l.chunks) == 0 {
+		return 0
+	}
+	return (len(l.chunks)-1)*len(chunk{}) + l.last
+}
+
+// latest returns the records, the latest first.
+func (l *Log) latest() iter.Seq[*record] {
+	return func(yield func(*record) bool) {
+		n := l.last
+		for i := len(l.chunks) - 1; i >= 0; i-- {
+			for j := n - 1; j >= 0; j-- {
+				if !yield(&l.chunks[i][j]) {
+					return
+				}
+			}
+			n = len(chunk{})
+		}
+	}
+}
+
+// Point is a probe as charts show it.
+type Point struct {
+	// At is when the probe started, to a tenth of a second.
+	At      time.Time
+	Outcome result.Outcome
+	// TTFT and TPOT are those of a success whose latencies count; negative is absent.
+	TTFT, TPOT time.Duration
+	// Late is a success that exceeded an objective.
+	Late bool
+}
+
+// point returns the probe of a record; l.mu is held.
+func (l *Log) point(r *record) Point {
+	p := Point{
+		At: time.UnixMilli((l.began + int64(r.at)) * 100), Outcome: result.Outcomes()[r.outcome],
+		TTFT: result.Absent, TPOT: result.Absent, Late: r.marks.has(late),
+	}
+	if r.marks.has(timed) {
+		p.TTFT, p.TPOT = r.ttft.duration(), r.tpot.duration()
+	}
+	return p
+}
+
+// Points returns the latest n probes, at most 480, the latest last.
+func (l *Log) Points(n int) []Point {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = min(n, maxPoints, l.len()-l.waits)
+	points := make([]Point, n)
+	for r := range l.latest() {
+		if n == 0 {
+			break
+		}
+		if !r.marks.has(waited) {
+			n--
+			points[n] = l.point(r)
+		}
+	}
+	return points[n:]
+}
+
+// Usual returns the medians of TTFT and TPOT, in seconds, of the successful probes that
+// started in the 24 hours before an instant, as far as they are kept; nil with fewer than
+// 10.
+func (l *Log) Usual(before time.Time) (ttft, tpot *float64) {
+	var first, further []float64
+	from := before.Add(-usualSpan)
+	for _, p := range l.Points(maxPoints) {
+		if tenths(p.At) < tenths(from) || tenths(p.At) >= tenths(before) {
+			continue
+		}
+		if p.TTFT >= 0 {
+			first = append(first, p.TTFT.Seconds())
+		}
+		if p.TPOT >= 0 {
+			further = append(further, p.TPOT.Seconds())
+		}
+	}
+	return stats.MedianOf(first, minUsual), stats.MedianOf(further, minUsual)
+}
