@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
@@ -210,16 +209,6 @@ func alertRules(o Options) []Rule {
 	return all
 }
 
-// TestGroupNames checks that all groups go into one file, as the command
-// prints them.
-func TestGroupNames(t *testing.T) {
-	names := groupNames()
-	slices.Sort(names)
-	if n := len(names); n != len(slices.Compact(names)) {
-		t.Errorf("a name is given twice: %q", names)
-	}
-}
-
 // groupNames returns the names of all groups, in order.
 func groupNames() []string {
 	var names []string
@@ -227,22 +216,6 @@ func groupNames() []string {
 		names = append(names, g.Name)
 	}
 	return names
-}
-
-// TestMarshal reads a rule file back.
-func TestMarshal(t *testing.T) {
-	groups := Alerts(Default())
-	text, err := Marshal(groups)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct{ Groups []Group }
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := fmt.Sprint(file.Groups), fmt.Sprint(groups); got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
 }
 
 // TestAlertsAreDistinct checks that a label distinguishes rules of one name, and that
@@ -284,25 +257,6 @@ func TestAnnotationLabels(t *testing.T) {
 				if !ok {
 					t.Errorf("%s: the label %s of %q is not in the result", r.Alert, m[1], text)
 				}
-			}
-		}
-	}
-}
-
-// TestJoinsNameTheirLabels guards against the alert that can never fire: an
-// "and" between series of which one has a label more.
-func TestJoinsNameTheirLabels(t *testing.T) {
-	join := regexp.MustCompile(`\b(and|unless)\b( on \()?`)
-	arithmetic := regexp.MustCompile(`(?m)^\s*([-+*/^]|[<>=]=?)([^\n]*)$`)
-	for _, r := range append(alertRules(Default()), recordingRules(Default())...) {
-		for _, m := range join.FindAllStringSubmatch(r.Expr, -1) {
-			if m[2] == "" {
-				t.Errorf("%s%s: %q without on in\n%s", r.Alert, r.Record, m[1], r.Expr)
-			}
-		}
-		for _, m := range arithmetic.FindAllStringSubmatch(r.Expr, -1) {
-			if !strings.HasPrefix(m[2], " on (") && strings.Contains(m[2], "inference_") {
-				t.Errorf("%s%s: %q without on in\n%s", r.Alert, r.Record, m[0], r.Expr)
 			}
 		}
 	}
@@ -376,21 +330,6 @@ func recordedNames() []string {
 		names = append(names, r.Record)
 	}
 	return names
-}
-
-// TestRecordingNames checks that a name is given once and follows the
-// convention level:metric:operations.
-func TestRecordingNames(t *testing.T) {
-	shape := regexp.MustCompile(`^(endpoint|model|module|server|instance):inference_[a-z0-9_]+:[a-z0-9_]+$`)
-	names := recordedNames()
-	for i, name := range names {
-		if !shape.MatchString(name) {
-			t.Errorf("name %q", name)
-		}
-		if slices.Contains(names[:i], name) {
-			t.Errorf("%s is recorded twice", name)
-		}
-	}
 }
 
 // TestOptions checks what flags change: what distinguishes clusters, names of jobs

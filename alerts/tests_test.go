@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,26 +147,4 @@ func readUnitTests(t *testing.T, file string) unitTests {
 		t.Fatalf("%s: %v", file, err)
 	}
 	return u
-}
-
-// TestIsOf checks what counts as a test of a rule.
-func TestIsOf(t *testing.T) {
-	rule := func(window string) Rule {
-		return Rule{Alert: "A", Labels: map[string]string{"severity": "critical", "window": window}}
-	}
-	short, long := rule("1h"), rule("6h")
-	both := []Rule{short, long}
-	f := func(e expectation, want bool) {
-		t.Helper()
-		if got := e.isOf(short, both); got != want {
-			t.Errorf("%+v is of %v: %t", e, strings.Join(slices.Sorted(maps.Values(short.Labels)), " "), got)
-		}
-	}
-	f(expectation{"A", map[string]string{"window": "1h"}, true}, true)
-	f(expectation{"A", map[string]string{"window": "6h"}, true}, false)
-	f(expectation{"A", nil, true}, false)
-	f(expectation{"A", nil, false}, true)
-	f(expectation{"A", map[string]string{"window": "6h"}, false}, false)
-	f(expectation{"A", map[string]string{"severity": "warning"}, false}, false)
-	f(expectation{"B", nil, false}, false)
 }

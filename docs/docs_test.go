@@ -143,19 +143,6 @@ func elementsOf(document string) ([]string, error) {
 	}
 }
 
-func TestElementsOf(t *testing.T) {
-	for document, want := range map[string]string{"<svg><title>t</title></svg>": "svg title", "<svg><g></svg>": "error", "<svg>": "error"} {
-		names, err := elementsOf(document)
-		got := strings.Join(names, " ")
-		if err != nil {
-			got = "error"
-		}
-		if got != want {
-			t.Errorf("%s: got %s, want %s", document, got, want)
-		}
-	}
-}
-
 var (
 	metricPattern = regexp.MustCompile(`\binference_(?:probe|server|gpu|exporter|endpoint|slo)_[a-z_]*[a-z]`)
 	wildcard      = regexp.MustCompile(`\binference_[a-z_]+\*`)
@@ -194,5 +181,25 @@ func TestNames(t *testing.T) {
 	}
 	if found < 100 {
 		t.Errorf("found only %d names", found)
+	}
+}
+
+// The base images of each Dockerfile are pinned by digest: a tag can be moved.
+func TestBaseImagesArePinned(t *testing.T) {
+	pinned := regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
+	for _, name := range []string{"../Dockerfile", "../tools/release/Dockerfile"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := regexp.MustCompile(`(?m)^FROM (?:--\S+ )*(\S+)`).FindAllStringSubmatch(string(text), -1)
+		if len(from) == 0 {
+			t.Errorf("%s has no base image", name)
+		}
+		for _, image := range from {
+			if !pinned.MatchString(image[1]) {
+				t.Errorf("%s: %s is not pinned by digest", name, image[1])
+			}
+		}
 	}
 }

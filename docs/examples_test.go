@@ -115,14 +115,3 @@ func writeCertificate(t *testing.T, dir string) {
 	write(t, filepath.Join(dir, "exporter.crt"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})))
 	write(t, filepath.Join(dir, "exporter.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 }
-
-func TestYAMLBlocks(t *testing.T) {
-	page := "a\n```yaml\nendpoints: []\n```\nb\n```sh\nc: d\n```\n```yaml\n- targets: []\n```\n"
-	blocks := yamlBlocks(page)
-	if len(blocks) != 2 || blocks[0] != "endpoints: []\n" || kindOf(blocks[0]) != "config" || kindOf(blocks[1]) != "part" {
-		t.Errorf("got %q", blocks)
-	}
-	if err := load(t, "config", "endpoint: []\n"); err == nil {
-		t.Error("a file with an unknown key loads")
-	}
-}

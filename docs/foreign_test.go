@@ -137,28 +137,3 @@ func isInMemory(e ast.Expr) bool {
 	p, ok := s.X.(*ast.Ident)
 	return ok && (p.Name == "bytes" || p.Name == "strings")
 }
-
-func TestReadersIn(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "", `package p
-import ("bytes"; "encoding/json"; "io"; "net/http"; klauspost "github.com/klauspost/compress/gzip")
-type s struct { made *http.Client; own http.Client }
-func f(r io.Reader, b []byte) {
-	_ = &http.Client{Transport: &http.Transport{}}
-	_, _ = http.Get("http://h")
-	_, _ = io.ReadAll(io.LimitReader(r, 1))
-	_, _ = klauspost.NewReader(r)
-	_, _ = json.NewDecoder(r), json.NewDecoder(bytes.NewReader(b))
-}`, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := readersIn(file)
-	var got []string
-	for _, at := range slices.Sorted(maps.Keys(found)) {
-		got = append(got, found[at])
-	}
-	want := []string{"http.Client", "http.Client", "http.Transport", "http.Get", "io.ReadAll", "klauspost.NewReader", "json.NewDecoder"}
-	if !slices.Equal(got, want) {
-		t.Errorf("found %v, want %v", got, want)
-	}
-}

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"unicode"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // link is a link or picture of a page, as it is written.
@@ -137,52 +135,6 @@ func follow(from, target string) (string, error) {
 		return "", fmt.Errorf("%s has no anchor #%s", to, u.Fragment)
 	}
 	return to, nil
-}
-
-func TestLinksOf(t *testing.T) {
-	page := "# A [b](c.md) title\n" +
-		"See [x](y.md#z \"title\"), ![p](p.png) and [u](<w v.md>).\n" +
-		"In code `[n](no.md)` nothing.\n\n" +
-		"```sh\n[n](no.md)\n```\n" +
-		"[two](one.md) [lines\nlong](two.md) [away](https://example.com/)\n"
-	want := []link{
-		{1, "c.md"},
-		{2, "y.md#z"},
-		{2, "p.png"},
-		{8, "one.md"},
-		{9, "two.md"},
-		{9, "https://example.com/"},
-	}
-	if diff := cmp.Diff(want, linksOf(page), cmp.AllowUnexported(link{})); diff != "" {
-		t.Errorf("links (-want +got):\n%s", diff)
-	}
-}
-
-func TestAnchorsOf(t *testing.T) {
-	page := "# One, two & three\n## `endpoints[].http`\n## Same\n### Same\n```\n# no heading\n```\n" +
-		"## [Linked](x.md) thing\n<a id=\"own\"></a>\n## What it is: a_b-c 2\n"
-	want := []string{"one-two--three", "endpointshttp", "same", "same-1", "linked-thing", "own", "what-it-is-a_b-c-2"}
-	if diff := cmp.Diff(want, anchorsOf(page)); diff != "" {
-		t.Errorf("anchors (-want +got):\n%s", diff)
-	}
-}
-
-func TestFollow(t *testing.T) {
-	dir := t.TempDir()
-	page := filepath.Join(dir, "page.md")
-	write(t, page, "# Here\n")
-	write(t, filepath.Join(dir, "data.yml"), "a: 1\n")
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for target, good := range map[string]bool{
-		"page.md": true, "#here": true, "page.md#here": true, "data.yml": true, "folder": true, "folder/": true,
-		"none.md": false, "#there": false, "page.md#there": false, "data.yml#here": false, "folder#here": false,
-	} {
-		if _, err := follow(page, target); (err == nil) != good {
-			t.Errorf("%s: error %v, want good %v", target, err, good)
-		}
-	}
 }
 
 func write(t *testing.T, name, text string) {

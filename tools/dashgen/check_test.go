@@ -2,8 +2,6 @@ package main
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -122,40 +120,6 @@ func TestBoardsThatAreRefused(t *testing.T) {
 	} {
 		if err := c.checkBoard(b); err == nil {
 			t.Errorf("%s: not refused", name)
-		}
-	}
-}
-
-// Renaming any family that the boards use makes the generator fail.
-func TestARenamedFamilyIsFound(t *testing.T) {
-	c := newTestChecker(t)
-	for _, name := range []string{"inference_probe_success", "inference_gpu_power_watts", "inference_server_requests_waiting", "module:inference_probe_slo_bad:ratio_rate1h"} {
-		known := maps.Clone(c.known)
-		delete(known, name)
-		renamed := &checker{known: known, parser: c.parser}
-		found := 0
-		for _, b := range boards() {
-			if renamed.checkBoard(b) != nil {
-				found++
-			}
-		}
-		if found == 0 {
-			t.Errorf("no board misses %s", name)
-		}
-	}
-}
-
-func TestRulesThatCannotBeRead(t *testing.T) {
-	for name, text := range map[string]string{
-		"no YAML": "groups: [",
-		"unknown": "groups: [{rules: [{record: 'a:b', expr: nothing}]}]",
-	} {
-		file := filepath.Join(t.TempDir(), "rules.yml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := newChecker(file); err == nil {
-			t.Errorf("%s: no error", name)
 		}
 	}
 }

@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 )
@@ -31,7 +26,6 @@ func TestQueries(t *testing.T) {
 		if regexp.MustCompile(`\bvector\(`).MatchString(expr) {
 			t.Errorf("%s: vector() hides that there is no data: %s", where, expr)
 		}
-		checkScope(t, c, where, expr)
 		checkForms(t, c, where, expr)
 	}
 	for uid, b := range readBoards(t) {
@@ -66,29 +60,6 @@ func selectors(t *testing.T, c *checker, expr string, f func(s *parser.VectorSel
 		}
 		return nil
 	})
-}
-
-// checkScope checks that the choice of the reader applies to every series that
-// has a job: all but recorded ones, alerts, and what is joined on purpose to
-// series from elsewhere, whose names are here.
-func checkScope(t *testing.T, c *checker, where, expr string) {
-	t.Helper()
-	joined := []string{"ALERTS", "inference_endpoint_gpu_info", "inference_gpu_info", "inference_gpu_mig_info", "inference_probe_success", "inference_server_generation_tokens_total"}
-	any := false
-	selectors(t, c, expr, func(s *parser.VectorSelector, _ string) {
-		for _, m := range s.LabelMatchers {
-			if strings.Contains(m.Value, "$") {
-				any = true
-				return
-			}
-		}
-		if strings.Contains(s.Name, ":") && !slices.Contains([]string{"module:inference_slo_objective:ratio"}, s.Name) || !strings.Contains(s.Name, ":") && !slices.Contains(joined, s.Name) {
-			t.Errorf("%s: %s ignores the variables", where, s.Name)
-		}
-	})
-	if !any && !strings.Contains(expr, "ALERTS") {
-		t.Errorf("%s: nothing follows the variables: %s", where, expr)
-	}
 }
 
 // checkForms checks that what has a classic and a native form is asked for in
@@ -181,69 +152,4 @@ func checkLink(t *testing.T, all map[string]lintBoard, where, url string) string
 		t.Errorf("%s: link %s loses the time range or the data source", where, url)
 	}
 	return m[1]
-}
-
-// linterRules returns the rules of Grafana's dashboard-linter that the files
-// break, of those that judge variables, queries and units; the other tests here
-// hold the rest of its rules.
-func linterRules(t *testing.T) map[string]bool {
-	t.Helper()
-	broken := map[string]bool{}
-	c := newTestChecker(t)
-	for _, b := range readBoards(t) {
-		for _, name := range []string{"job", "instance"} {
-			if !slices.ContainsFunc(b.Templating.List, func(v lintVariable) bool { return v.Name == name && v.AllValue == ".+" }) {
-				broken["template-"+name+"-rule"] = true
-			}
-		}
-		for _, p := range b.every() {
-			if strings.HasPrefix(p.FieldConfig.Defaults.Unit, "suffix:") {
-				broken["panel-units-rule"] = true
-			}
-			for _, q := range p.Targets {
-				selectors(t, c, q.Expr, func(s *parser.VectorSelector, window string) {
-					for _, name := range []string{"job", "instance"} {
-						if !slices.ContainsFunc(s.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == name && m.Value == "$"+name }) {
-							broken["target-"+name+"-rule"] = true
-						}
-					}
-					if strings.HasSuffix(s.Name, "_total") && window == "" {
-						broken["target-counter-agg-rule"] = true
-					}
-				})
-				if regexp.MustCompile(`\brate\([^\[]+\[\d`).MatchString(q.Expr) {
-					broken["target-rate-interval-rule"] = true
-				}
-			}
-		}
-	}
-	return broken
-}
-
-func TestLinterExclusions(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(folder, ".lint"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Exclusions map[string]struct {
-			Reason string `yaml:"reason"`
-		} `yaml:"exclusions"`
-	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil {
-		t.Fatal(err)
-	}
-	broken := linterRules(t)
-	for rule, e := range file.Exclusions {
-		if e.Reason == "" || !broken[rule] {
-			t.Errorf("exclusion of %s: reason %q, needed: %t", rule, e.Reason, broken[rule])
-		}
-	}
-	for rule := range broken {
-		if _, ok := file.Exclusions[rule]; !ok {
-			t.Errorf("%s is broken and not excluded", rule)
-		}
-	}
 }

@@ -26,10 +26,7 @@ func reference(t *testing.T, command string) string {
 // isFlag reports whether a command has the flag that the argument sets.
 func isFlag(reference, arg string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-	if strings.Contains(reference, "`--"+name+"`") || strings.Contains(reference, "`--"+name+"=") {
-		return true
-	}
-	return strings.Contains(reference, "`--[no-]"+strings.TrimPrefix(name, "no-")+"`")
+	return strings.Contains(reference, "`--"+name+"=") || strings.Contains(reference, "`--"+strings.TrimPrefix(name, "no-")+"`")
 }
 
 // The arguments in all files are flags of the program.
@@ -69,37 +66,5 @@ func TestArguments(t *testing.T) {
 				t.Errorf("compose: %s: %s is no flag of simulate", name, s.Command[1+i])
 			}
 		}
-	}
-}
-
-func TestIsFlag(t *testing.T) {
-	text := "| `--a.b=FILE` |\n| `--[no-]c` |\n| `--d` |\n"
-	for arg, want := range map[string]bool{
-		"--a.b=x": true, "--no-c": true, "--c": true, "--d": true,
-		"--a": false, "--no-d": false, "--a.b.c": false, "--x=--d": false,
-	} {
-		if isFlag(text, arg) != want {
-			t.Errorf("%s: want %v", arg, want)
-		}
-	}
-}
-
-// The pods are shards by these variables.
-func TestShardVariables(t *testing.T) {
-	serve := reference(t, "serve")
-	for _, name := range []string{"SHARD_INDEX", "SHARD_COUNT"} {
-		if !strings.Contains(serve, name) {
-			t.Errorf("serve does not read %s", name)
-		}
-	}
-}
-
-// The image and what is built by hand know the discovery that the manifests use.
-func TestImageHasDiscovery(t *testing.T) {
-	if !regexp.MustCompile(`(?m)^RUN make build .*\bTAGS=kubernetes_sd,consul_sd,clouds,mcp\b`).MatchString(readFile(t, "../../Dockerfile")) {
-		t.Error("the Dockerfile builds without Kubernetes discovery")
-	}
-	if !strings.Contains(readFile(t, "../../Makefile"), "$(TAGS)") {
-		t.Error("make build ignores TAGS")
 	}
 }

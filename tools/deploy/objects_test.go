@@ -154,26 +154,6 @@ func title(o object) string {
 	return o.GetObjectKind().GroupVersionKind().Kind + " " + o.GetName()
 }
 
-func TestDecodeRefuses(t *testing.T) {
-	for name, text := range map[string]string{
-		"unknown field":     "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {selektor: {}}\n",
-		"wrong type":        "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: 1}\n",
-		"number for a text": "apiVersion: v1\nkind: Service\nmetadata: {name: a, labels: {b: 1}}\n",
-		"other case":        "apiVersion: v1\nkind: Service\nmetadata: {Name: a}\n",
-		"field twice":       "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nmetadata: {name: b}\n",
-		"unknown kind":      "apiVersion: v1\nkind: Pot\nmetadata: {name: a}\n",
-		"wrong version":     "apiVersion: apps/v2\nkind: StatefulSet\nmetadata: {name: a}\n",
-	} {
-		if _, err := decode([]byte(text)); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-	got, err := decode([]byte("# a comment\n---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\n---\n"))
-	if err != nil || len(got) != 1 || title(got[0]) != "Service a" {
-		t.Errorf("a comment and a Service give %v, %v", got, err)
-	}
-}
-
 func mustDecode(t *testing.T, text []byte) objects {
 	t.Helper()
 	all, err := decode(text)
@@ -183,21 +163,21 @@ func mustDecode(t *testing.T, text []byte) objects {
 	return all
 }
 
-// checkRestricted returns what keeps the probers from running where the pod
-// security level "restricted" is enforced.
-func checkRestricted(all objects) (mistakes []string) {
+// testRestricted holds that the probers run where the pod security level "restricted" is
+// enforced.
+func testRestricted(t *testing.T, all objects) {
+	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
-		return []string{err.Error()}
+		t.Fatal(err)
 	}
 	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	for _, set := range of[*appsv1.StatefulSet](all) {
 		pod := set.Spec.Template
 		for _, r := range evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec) {
 			if !r.Allowed {
-				mistakes = append(mistakes, title(set)+": "+r.ForbiddenReason+": "+r.ForbiddenDetail)
+				t.Errorf("%s: %s: %s", title(set), r.ForbiddenReason, r.ForbiddenDetail)
 			}
 		}
 	}
-	return mistakes
 }

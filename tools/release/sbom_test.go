@@ -165,18 +165,3 @@ func TestBOM(t *testing.T) {
 		t.Errorf("properties are %v", p)
 	}
 }
-
-func TestNoProgram(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(name, []byte("no program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, program := range []string{name, name + "x"} {
-		if err := writeBOM("1.2.3", program, name+".json"); err == nil {
-			t.Errorf("%s has a bill of materials", program)
-		}
-	}
-	if _, err := os.Stat(name + ".json"); err == nil {
-		t.Error("a document of nothing")
-	}
-}
