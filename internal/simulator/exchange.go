@@ -57,7 +57,7 @@ func (s *Server) generate(p *protocol, path string) http.HandlerFunc {
 			x.rec.progress(x.seq.progress())
 		}
 		if err == nil {
-			s.counts.answered(x)
+			s.countAnswer(x)
 		}
 		x.rec.update(func(r *Record) { r.Complete = true })
 		s.o.Logger.Debug("request", "path", path, "fault", x.fault.Name, "err", err)
@@ -72,10 +72,10 @@ func (s *Server) newExchange(p *protocol, path string, w http.ResponseWriter, r 
 		s: s, p: p, w: w, r: r, flush: http.NewResponseController(w), weights: s.weights.Load(),
 		fault: s.faultOf(r), contentType: framings()[p.Framing].contentType,
 	}
-	x.rec = s.records.begin(Record{
-		TraceID: traceID(r.Header.Get("Traceparent")), Path: path,
-		Fault: x.fault.Name, Arrival: time.Now(), Replica: -1,
-	})
+	x.rec = &record{r: Record{
+		TraceID: traceID(r.Header.Get("Traceparent")), Path: path, Fault: x.fault.Name, Arrival: time.Now(), Replica: -1,
+	}}
+	s.records.put(x.rec.r.TraceID, x.rec)
 	if x.conn, _ = r.Context().Value(connKey{}).(*stampedConn); x.conn != nil {
 		x.conn.before = x.rec.stamp
 	}

@@ -103,7 +103,7 @@ func (x *exchange) end(how string, next sink) error {
 		return errOver
 	case "reset":
 		if x.conn != nil {
-			reset(x.conn.Conn)
+			x.conn.reset()
 		}
 		return errCut
 	case "hang":

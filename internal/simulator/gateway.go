@@ -52,10 +52,10 @@ type Gateway struct {
 	metrics  *livePage
 	handler  http.Handler
 
-	mu    sync.Mutex
-	rng   *rand.Rand // guarded by mu
-	byID  map[string]*GatewayRecord
-	order []string // the keys of byID, the oldest first
+	records latest[GatewayRecord]
+
+	mu  sync.Mutex // guards the records too
+	rng *rand.Rand // guarded by mu
 }
 
 // GatewayRecord is the truth about where the time to the first token of a request went.
@@ -91,7 +91,7 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 	}
 	g := &Gateway{
 		o: o, replicas: replicas, client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
-		rng: rand.New(rand.NewPCG(o.Seed, 1)), byID: make(map[string]*GatewayRecord),
+		rng: rand.New(rand.NewPCG(o.Seed, 1)),
 	}
 	if o.Limit > 0 {
 		g.slots = make(chan struct{}, o.Limit)
@@ -122,24 +122,8 @@ func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 // Serve answers on l until ctx ends, then closes every connection and returns when all
 // that it started has ended. It returns nil after ctx ended.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	defer g.Close()
-	var handlers inFlight
-	server := &http.Server{
-		Handler:           handlers.wrap(g.handler),
-		ReadHeaderTimeout: time.Minute,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelWarn),
-	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	err := server.Serve(l)
-	cancel()
-	handlers.wait()
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return fmt.Errorf("serve simulated gateway: %w", err)
+	return serveUntilDone(ctx, l, &http.Server{Handler: g.handler, ErrorLog: slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelWarn)})
 }
 
 // Handler serves what the engines serve, and:
@@ -225,7 +209,7 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	rec := &GatewayRecord{Replica: -1, Network: g.o.NetworkDelay, arrival: time.Now()}
-	g.remember(traceID(r.Header.Get("Traceparent")), rec)
+	g.records.put(traceID(r.Header.Get("Traceparent")), rec)
 	g.count("requests", "", 1)
 	if err := g.enqueue(r.Context()); err != nil {
 		g.count("queue", "EvictedContextCancelled", time.Since(rec.arrival).Seconds())
@@ -325,32 +309,15 @@ func (g *Gateway) pick(body []byte) (int, bool) {
 	return best, true
 }
 
-// remember keeps a record; one without a trace id cannot be found later.
-func (g *Gateway) remember(id string, rec *GatewayRecord) {
-	if id == "" {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.byID[id] == nil {
-		g.order = append(g.order, id)
-	}
-	g.byID[id] = rec
-	if len(g.order) > maxRecords {
-		delete(g.byID, g.order[0])
-		g.order = g.order[1:]
-	}
-}
-
 // Request returns the truth about the last request with the given trace id that has its
 // first token.
 func (g *Gateway) Request(traceID string) (GatewayRecord, bool) {
-	g.mu.Lock()
-	rec, ok := g.byID[traceID]
-	var now GatewayRecord
-	if ok {
-		now = *rec
+	rec := g.records.find(traceID)
+	if rec == nil {
+		return GatewayRecord{}, false
 	}
+	g.mu.Lock()
+	now := *rec
 	g.mu.Unlock()
 	if now.source == nil {
 		return GatewayRecord{}, false

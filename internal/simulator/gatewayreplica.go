@@ -62,15 +62,14 @@ func (r *Replica) Start() error {
 	r.address = l.Addr().String()
 	server := New(r.o)
 	r.server, r.changed = server, time.Now()
-	resetting := &resettingListener{Listener: l, open: map[net.Conn]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = server.Serve(ctx, resetting) // ends by the context
+		_ = server.Serve(ctx, l) // ends by the context
 	}()
 	r.stop = func() {
-		resetting.reset() // before the server closes them otherwise
+		server.reset() // before Serve closes the connections otherwise
 		_ = l.Close()
 		cancel()
 		<-ended
@@ -88,70 +87,4 @@ func (r *Replica) Drop() {
 	}
 	r.stop()
 	r.stop, r.changed = nil, time.Now()
-}
-
-// resettingListener knows its connections, to reset them all.
-type resettingListener struct {
-	net.Listener
-	mu   sync.Mutex
-	open map[net.Conn]bool
-	over bool
-}
-
-// Accept waits for the next connection.
-func (l *resettingListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err // net/http looks at the type
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over {
-		reset(c)
-		return nil, net.ErrClosed
-	}
-	l.open[c] = true
-	return &knownConn{c, l}, nil
-}
-
-// reset ends all connections with a RST.
-func (l *resettingListener) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.over = true
-	for c := range l.open {
-		reset(c)
-	}
-}
-
-// knownConn leaves the list of its listener when it is closed.
-type knownConn struct {
-	net.Conn
-	l *resettingListener
-}
-
-// Close closes the connection.
-func (c *knownConn) Close() error {
-	c.l.mu.Lock()
-	delete(c.l.open, c.Conn)
-	c.l.mu.Unlock()
-	return c.Conn.Close()
-}
-
-// SetLinger is that of a TCP connection.
-func (c *knownConn) SetLinger(seconds int) error {
-	if tcp, ok := c.Conn.(lingerer); ok {
-		return tcp.SetLinger(seconds)
-	}
-	return nil
-}
-
-type lingerer interface{ SetLinger(seconds int) error }
-
-// reset closes a connection with a RST where it is TCP.
-func reset(c net.Conn) {
-	if tcp, ok := c.(lingerer); ok {
-		_ = tcp.SetLinger(0) // a closed connection is as good
-	}
-	_ = c.Close() // nothing is left to lose
 }

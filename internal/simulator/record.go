@@ -1,8 +1,6 @@
 package simulator
 
 import (
-	"encoding/json"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -39,11 +37,10 @@ type Event struct {
 	Tokens int `json:"tokens"`
 	// At is the instant just before the write that completed it; the zero time
 	// if it was never written.
-	At time.Time `json:"at"`
+	At time.Time `json:"at,omitzero"`
 }
 
-// Record is the truth about one request. Through JSON, its times become
-// nanoseconds of the Unix clock and lose their monotonic reading.
+// Record is the truth about one request.
 type Record struct {
 	TraceID string `json:"trace_id"`
 	// Path is the protocol's path and Fault the fault shown, if any.
@@ -52,7 +49,7 @@ type Record struct {
 	// Arrival is when the request's header had been read; Headers is just
 	// before the first write of the reply.
 	Arrival time.Time `json:"arrival"`
-	Headers time.Time `json:"headers"`
+	Headers time.Time `json:"headers,omitzero"`
 	// Queue is the time until the request entered a batch, Prefill from then
 	// to its first token. Both are 0 until the first token.
 	Queue   time.Duration `json:"queue"`
@@ -86,68 +83,6 @@ type Record struct {
 
 // UncachedTokens is the part of the prompt that had to be computed.
 func (r *Record) UncachedTokens() int { return r.PromptTokens - r.CachedTokens }
-
-// In JSON, instants are nanoseconds of the Unix clock; a zero one is missing.
-type (
-	plainEvent Event
-	eventJSON  struct {
-		plainEvent
-		At int64 `json:"at,omitempty"`
-	}
-	plainRecord Record
-	recordJSON  struct {
-		plainRecord
-		Arrival int64 `json:"arrival"`
-		Headers int64 `json:"headers,omitempty"`
-	}
-)
-
-// MarshalJSON writes At in nanoseconds.
-func (e Event) MarshalJSON() ([]byte, error) {
-	return json.Marshal(eventJSON{plainEvent(e), unixNano(e.At)})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (e *Event) UnmarshalJSON(data []byte) error {
-	var j eventJSON
-	err := json.Unmarshal(data, &j)
-	*e = Event(j.plainEvent)
-	e.At = fromUnixNano(j.At)
-	return err
-}
-
-// MarshalJSON writes times and durations in nanoseconds.
-func (r Record) MarshalJSON() ([]byte, error) {
-	if r.Events == nil {
-		r.Events = []Event{} // a list in JSON
-	}
-	return json.Marshal(recordJSON{plainRecord(r), unixNano(r.Arrival), unixNano(r.Headers)})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (r *Record) UnmarshalJSON(data []byte) error {
-	var j recordJSON
-	if err := json.Unmarshal(data, &j); err != nil {
-		return fmt.Errorf("decode record: %w", err)
-	}
-	*r = Record(j.plainRecord)
-	r.Arrival, r.Headers = fromUnixNano(j.Arrival), fromUnixNano(j.Headers)
-	return nil
-}
-
-func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromUnixNano(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n)
-}
 
 // Bounds on what is remembered.
 const (
@@ -207,46 +142,38 @@ func (r *record) snapshot() Record {
 	return c
 }
 
-// recorder keeps the latest records by trace id.
-type recorder struct {
-	mu   sync.Mutex
-	byID map[string]*record
-	ring []*record
-	next int // the place in ring that is overwritten next, once it is full
+// latest keeps the latest maxRecords values by trace id. It is safe for concurrent use.
+type latest[T any] struct {
+	mu    sync.Mutex
+	byID  map[string]*T
+	order []string // the keys of byID, the oldest first
 }
 
-func newRecorder() *recorder { return &recorder{byID: make(map[string]*record)} }
-
-// begin starts a record; one without a trace id cannot be found later.
-func (c *recorder) begin(r Record) *record {
-	rec := &record{r: r}
-	if r.TraceID == "" {
-		return rec
+// put keeps a value; one without an id cannot be found later.
+func (l *latest[T]) put(id string, v *T) {
+	if id == "" {
+		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.byID[r.TraceID] = rec
-	if len(c.ring) < maxRecords {
-		c.ring = append(c.ring, rec)
-		return rec
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byID == nil {
+		l.byID = make(map[string]*T)
 	}
-	old := c.ring[c.next]
-	if id := old.r.TraceID; c.byID[id] == old {
-		delete(c.byID, id)
+	if l.byID[id] == nil {
+		l.order = append(l.order, id)
 	}
-	c.ring[c.next] = rec
-	c.next = (c.next + 1) % maxRecords
-	return rec
+	l.byID[id] = v
+	if len(l.order) > maxRecords {
+		delete(l.byID, l.order[0])
+		l.order = l.order[1:]
+	}
 }
 
-func (c *recorder) find(traceID string) (Record, bool) {
-	c.mu.Lock()
-	rec, ok := c.byID[traceID]
-	c.mu.Unlock()
-	if !ok {
-		return Record{}, false
-	}
-	return rec.snapshot(), true
+// find returns the value of an id; nil is none.
+func (l *latest[T]) find(id string) *T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byID[id]
 }
 
 // stampedListener accepts connections that report when they write.
@@ -276,4 +203,12 @@ func (c *stampedConn) Write(b []byte) (int, error) {
 		c.before(time.Now())
 	}
 	return c.Conn.Write(b)
+}
+
+// reset closes the connection with a RST where it is TCP.
+func (c *stampedConn) reset() {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // a closed connection is as good
+	}
+	_ = c.Close() // nothing is left to lose
 }

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
@@ -35,8 +36,7 @@ type Server struct {
 	metrics  *livePage // nil of an engine without
 	gate     *gate
 	replicas []*replica
-	records  *recorder
-	counts   *counts
+	records  latest[record]
 	// questions are those that the model may know the answers to; constant.
 	questions []check.Question
 	faults    map[string]*Fault
@@ -46,8 +46,10 @@ type Server struct {
 	started   time.Time
 	handler   http.Handler
 
-	mu  sync.Mutex
-	rng *rand.Rand // guarded by mu
+	mu     sync.Mutex
+	rng    *rand.Rand // guarded by mu, as is:
+	counts Counts
+	conns  map[*stampedConn]bool // those that Serve has open
 }
 
 // New returns a server.
@@ -55,13 +57,16 @@ func New(o Options) *Server {
 	s := &Server{
 		o:         o.withDefaults(),
 		gate:      new(gate),
-		records:   newRecorder(),
-		counts:    newCounts(),
+		counts:    Counts{Verdicts: make(map[result.Verdict]uint64)},
 		questions: check.Questions(),
 		faults:    make(map[string]*Fault),
+		conns:     make(map[*stampedConn]bool),
 		words:     newVocabulary(),
 		started:   time.Now(),
 		rng:       rand.New(rand.NewPCG(o.Seed, 0)),
+	}
+	for _, v := range result.Verdicts() {
+		s.counts.Verdicts[v] = 0
 	}
 	s.SetWeights(s.o.WeightsVersion, s.o.LogprobShift, s.o.Quality)
 	if s.software = softwareOf(s.o.Engine); s.software.Live != "" {
@@ -168,66 +173,82 @@ func (s *Server) faultOf(r *http.Request) *Fault {
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var handlers inFlight
-	server := &http.Server{
-		Handler:           handlers.wrap(s.handler),
-		ReadHeaderTimeout: time.Minute,
-		IdleTimeout:       5 * time.Second, // as uvicorn, which serves vLLM
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, c)
-		},
-		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn),
-	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-
 	var background sync.WaitGroup
 	for i := range s.o.Background {
 		background.Go(func() { s.keepBusy(ctx, i) })
 	}
-	err := server.Serve(stampedListener{l})
-	cancel()
-	handlers.wait()
-	background.Wait()
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return fmt.Errorf("serve simulated server: %w", err)
-}
-
-// inFlight counts running handlers; http.Server.Close does not wait for them.
-type inFlight struct {
-	mu     sync.Mutex
-	closed bool
-	count  sync.WaitGroup
-}
-
-func (f *inFlight) wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.mu.Lock()
-		if f.closed {
-			f.mu.Unlock()
-			panic(http.ErrAbortHandler)
-		}
-		f.count.Add(1)
-		f.mu.Unlock()
-		defer f.count.Done()
-		next.ServeHTTP(w, r)
+	defer background.Wait()
+	defer cancel()
+	return serveUntilDone(ctx, stampedListener{l}, &http.Server{
+		Handler:     s.handler,
+		IdleTimeout: 5 * time.Second, // as uvicorn, which serves vLLM
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+		ConnState: s.noteConn,
+		ErrorLog:  slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn),
 	})
 }
 
-func (f *inFlight) wait() {
-	f.mu.Lock()
-	f.closed = true
-	f.mu.Unlock()
-	f.count.Wait()
+// serveUntilDone answers on l until ctx ends, then closes every connection, and returns when
+// all handlers have ended, for which http.Server.Close does not wait.
+func serveUntilDone(ctx context.Context, l net.Listener, server *http.Server) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.RWMutex
+	next := server.Handler
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running.RLock()
+		defer running.RUnlock()
+		if r.Context().Err() != nil {
+			panic(http.ErrAbortHandler)
+		}
+		next.ServeHTTP(w, r)
+	})
+	server.ReadHeaderTimeout = time.Minute
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	err := server.Serve(l)
+	cancel()
+	running.Lock() // those that come later see the end of ctx
+	defer running.Unlock()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve a simulation: %w", err)
+}
+
+// noteConn keeps the open connections, for reset.
+func (s *Server) noteConn(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.conns[c.(*stampedConn)] = true
+	case http.StateClosed, http.StateHijacked:
+		delete(s.conns, c.(*stampedConn))
+	}
+}
+
+// reset resets all connections.
+func (s *Server) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.reset()
+	}
 }
 
 // Request returns the truth about the last request with the given W3C trace id
 // (32 lower-case hex digits). A request is known from its arrival on; an event
 // is in the record before a client can have seen it. The last few thousand
 // requests are kept.
-func (s *Server) Request(traceID string) (Record, bool) { return s.records.find(traceID) }
+func (s *Server) Request(traceID string) (Record, bool) {
+	if rec := s.records.find(traceID); rec != nil {
+		return rec.snapshot(), true
+	}
+	return Record{}, false
+}
 
 // State returns what each replica holds and has done.
 func (s *Server) State() []State {

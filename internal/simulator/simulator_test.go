@@ -174,28 +174,25 @@ func TestServeTellsWhyItCannot(t *testing.T) {
 }
 
 func TestRecordsAreBounded(t *testing.T) {
-	c := newRecorder()
+	var c latest[Record]
 	id := func(i int) string { return fmt.Sprintf("%032x", i) }
 	for i := range maxRecords + 10 {
-		c.begin(Record{TraceID: id(i)})
+		c.put(id(i), &Record{})
 	}
-	c.begin(Record{TraceID: id(maxRecords + 9), Path: "again"})
-	if len(c.ring) != maxRecords || len(c.byID) > maxRecords {
-		t.Errorf("%d in the ring, %d by id", len(c.ring), len(c.byID))
-	}
-	for i, want := range map[int]bool{0: false, 10: false, 11: true, maxRecords + 9: true} {
-		if _, ok := c.find(id(i)); ok != want {
-			t.Errorf("record %d found: %v", i, ok)
+	c.put(id(maxRecords+9), &Record{Path: "again"})
+	for i, want := range map[int]bool{0: false, 9: false, 10: true, maxRecords + 9: true} {
+		if c.find(id(i)) != nil != want {
+			t.Errorf("record %d found: %v", i, !want)
 		}
 	}
-	if r, _ := c.find(id(maxRecords + 9)); r.Path != "again" {
-		t.Error("a trace id must find its last request")
+	if r := c.find(id(maxRecords + 9)); len(c.byID) != maxRecords || r.Path != "again" {
+		t.Errorf("%d records; a trace id must find its last request, not %+v", len(c.byID), r)
 	}
-	c.begin(Record{})
-	if _, ok := c.find(""); ok {
+	c.put("", &Record{})
+	if c.find("") != nil {
 		t.Error("found a record without a trace id")
 	}
-	rec := c.begin(Record{})
+	rec := &record{}
 	for range maxEvents + 1 {
 		rec.add(Answer, 1)
 	}

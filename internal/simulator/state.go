@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -158,42 +157,27 @@ type Counts struct {
 
 // Counts returns what the server has answered.
 func (s *Server) Counts() Counts {
-	c := s.counts
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now
-	now.Verdicts = maps.Clone(c.now.Verdicts)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.counts
+	now.Verdicts = maps.Clone(s.counts.Verdicts)
 	return now
 }
 
-// counts are Counts in the making.
-type counts struct {
-	mu  sync.Mutex
-	now Counts // guarded by mu
-}
-
-func newCounts() *counts {
-	c := &counts{now: Counts{Verdicts: make(map[result.Verdict]uint64)}}
-	for _, v := range result.Verdicts() {
-		c.now.Verdicts[v] = 0
-	}
-	return c
-}
-
-// answered counts a request that ended without an error.
-func (c *counts) answered(x *exchange) {
+// countAnswer counts a request that ended without an error.
+func (s *Server) countAnswer(x *exchange) {
 	if x.seq == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if x.verdict != "" {
-		c.now.Verdicts[x.verdict]++
+		s.counts.Verdicts[x.verdict]++
 	}
 	if x.text.flipAt > 0 {
-		c.now.Flipped++
+		s.counts.Flipped++
 	}
 	if x.request.echo && !x.request.stream {
-		c.now.Scored++
+		s.counts.Scored++
 	}
 }
