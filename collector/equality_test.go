@@ -2,10 +2,14 @@ package collector
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,67 +22,209 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"pgregory.net/rapid"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// The page of the store must be, byte for byte, what client_golang makes of the
-// same results; for protobuf, message for message. The exemplars' times are
-// equal because the bubble's clock does not advance while a result is observed.
+// The pages of a store must be, byte for byte, what client_golang makes of the same values,
+// whatever the families and the labels; for protobuf, message for message.
 func TestEqualsClientGolang(t *testing.T) {
-	tests := []struct {
-		name    string
-		results int
-		spread  float64 // octaves of the durations
-		schema  int32   // to which the native form must have fallen
-		sized   bool    // the series have lengths and a concurrency
-	}{
-		{name: "nothing", results: 0, spread: 1, schema: 3},
-		{name: "one", results: 1, spread: 5, schema: 3},
-		{name: "some", results: 40, spread: 5, schema: 3},
-		{name: "some of a ladder", results: 40, spread: 5, schema: 3, sized: true},
-		{name: "more than 160 buckets", results: 250, spread: 38, schema: 2},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := rand.New(rand.NewPCG(uint64(tt.results), 7))
-				all := targets(tt.sized)
-				store, ref := NewProbes(time.Now), newReference(all[0])
-				for i, target := range all {
-					store.SetEndpoint(target.info())
-					ref.setEndpoint(target.info())
-					o := target.options()
-					o.Price, o.Verdicts = exactPrice(), result.AnswerVerdicts()
-					s := store.Open(target.SeriesID, o)
-					s.setServed(api.Generation, target.model) // client_golang has no series without the label
-					ref.create(target)
-					ref.promise(target)
-					ref.createSpent(target)
-					for range tt.results / (i*i + 1) {
-						time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
-						res := randomResult(r, target.model, tt.spread)
-						s.Observe(res)
-						ref.observe(target, res)
-						judge(s, res)
-						ref.judge(target, res)
-						ref.spend(target, res)
-						if r.IntN(10) == 0 {
-							reason := result.SkipReasons()[r.IntN(5)]
-							s.Skip(reason)
-							ref.skipped.WithLabelValues(target.with(string(reason))...).Inc()
-						}
-					}
-				}
-				ref.setWindows(all)
-				compare(t, store, ref.Registry)
-				if got := store.series[all[0].SeriesID].values.histogram(rowOf(store, "probe_inter_chunk_seconds")).schema; got != tt.schema {
-					t.Errorf("schema of the inter-chunk histogram = %d, want %d", got, tt.schema)
-				}
-			})
+	rapid.Check(t, func(r *rapid.T) {
+		lab := newEncoderLab(r)
+		for range rapid.IntRange(0, 40).Draw(r, "probes") {
+			lab.probe(r)
+		}
+		compareBut(r, lab.store, lab.reference, regexp.MustCompile(`(?m)(# \{trace_id=.* )\S+$`))
+	})
+}
+
+// More than 160 native buckets are too many at the finest resolution. The exemplars' times
+// are equal because the bubble's clock does not advance.
+func TestManyBucketsEqualClientGolang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, reference := NewProbes(time.Now), prometheus.NewRegistry()
+		f := newRows(nil, row{
+			Name: "x_seconds", Unit: "seconds", Help: "x", Bounds: ttftBounds,
+			Time: func(p *probe, _ int) time.Duration { return p.Timing.TTFT },
 		})
+		p.rows = newProbeTable(f)
+		s := p.Open(result.SeriesID{Endpoint: "e"}, SeriesOptions{})
+		h := prometheus.NewHistogramVec(f[0].histogramOpts(ttftBounds), []string{"endpoint"})
+		reference.MustRegister(h)
+		for i := range 250 {
+			time.Sleep(time.Second)
+			r := &result.Result{Start: time.Now(), Outcome: result.Success, TraceID: [16]byte{byte(i + 1)}}
+			r.Timing.TTFT = time.Duration(math.Exp2(float64(i) / 7))
+			s.Observe(r)
+			trace := prometheus.Labels{"trace_id": hex.EncodeToString(r.TraceID[:])}
+			h.WithLabelValues("e").(prometheus.ExemplarObserver).ObserveWithExemplar(r.Timing.TTFT.Seconds(), trace)
+		}
+		if got := s.values.histograms[0].schema; got != 2 {
+			t.Errorf("schema %d, want 2", got)
+		}
+		compare(t, p, reference)
+	})
+}
+
+// encoderLab is a store of families that were made up, and the same in client_golang.
+type encoderLab struct {
+	store     *Probes
+	reference *prometheus.Registry
+	series    []*Series
+	labels    []prometheus.Labels
+	families  []*madeUp
+}
+
+// madeUp is a family that was made up.
+type madeUp struct {
+	label, kind string
+	values      []string
+	numbers     []float64 // that the next probe brings, by value of the label; negative is none
+	vec         any       // in client_golang
+}
+
+// labelText are values of labels and texts that need care.
+var labelTexts = []string{"a", "b", "A", "a!", "modèle", `quote " slash \ line` + "\n", "x y", "0"}
+
+func newEncoderLab(r *rapid.T) *encoderLab {
+	l := &encoderLab{store: NewProbes(time.Now), reference: prometheus.NewRegistry()}
+	configured := rapid.SampledFrom([][]string{nil, {"a_zone"}, {"a_zone", "team"}}).Draw(r, "configured")
+	text := rapid.SampledFrom(labelTexts)
+	for _, endpoint := range rapid.SliceOfNDistinct(text, 1, 4, rapid.ID).Draw(r, "endpoints") {
+		labels := prometheus.Labels{"endpoint": endpoint, "module": text.Draw(r, "module")}
+		for _, name := range configured {
+			labels[name] = text.Draw(r, name)
+		}
+		l.labels = append(l.labels, labels)
+	}
+	var rows []row
+	for i := range rapid.IntRange(1, 8).Draw(r, "families") {
+		rows = append(rows, l.family(r, i))
+	}
+	l.store.rows = newProbeTable(newRows(nil, rows...))
+	for i, f := range l.families {
+		l.register(f, newRows(nil, rows[i])[0].family)
+	}
+	for _, labels := range l.labels {
+		o := SeriesOptions{Labels: map[string]string{}}
+		for _, name := range configured {
+			o.Labels[name] = labels[name]
+		}
+		l.series = append(l.series, l.store.Open(result.SeriesID{Endpoint: labels["endpoint"], Module: labels["module"]}, o))
+	}
+	return l
+}
+
+// family makes up a family.
+func (l *encoderLab) family(r *rapid.T, i int) row {
+	f := &madeUp{kind: rapid.SampledFrom([]string{"count", "sum", "gauge", "summary", "histogram"}).Draw(r, "kind"), values: []string{""}}
+	name := fmt.Sprint("family_", i)
+	help := strings.Join(rapid.SliceOfN(rapid.SampledFrom(labelTexts), 1, 3).Draw(r, "help"), "")
+	out := row{Name: name, Help: help}
+	if rapid.Bool().Draw(r, "unit") {
+		out.Name, out.Unit = name+"_seconds", "seconds"
+	}
+	if rapid.Bool().Draw(r, "labelled") && f.kind != "histogram" {
+		f.label = rapid.SampledFrom([]string{"kind", "outcome", "stat", "verdict"}).Draw(r, "label")
+		f.values = rapid.SliceOfNDistinct(rapid.SampledFrom(labelTexts), 1, 4, rapid.ID).Draw(r, "values")
+		out.Label, out.Values = f.label, f.values
+	}
+	number := func(_ *probe, i int) float64 { return f.numbers[i] }
+	duration := func(_ *probe, i int) time.Duration { return time.Duration(f.numbers[i] * 1e9) }
+	switch f.kind {
+	case "count":
+		out.Name += "_total"
+		out.Count = func(_ *probe, i int) int { return int(f.numbers[i]) }
+	case "sum":
+		out.Name += "_total"
+		out.Sum = func(p *probe, i int) float64 { return max(0, number(p, i)) }
+	case "gauge":
+		out.Gauge = func(p *probe, i int, _ float64) float64 { return orAbsent(number(p, i)) }
+	case "summary":
+		out.Time = duration
+	case "histogram":
+		out.Time = duration
+		out.Bounds = rapid.SampledFrom([][]float64{ttftBounds, gapBounds, durationBounds}).Draw(r, "bounds")
+	}
+	l.families = append(l.families, f)
+	return out
+}
+
+// register adds the family to the reference, with all samples that are there from the start.
+func (l *encoderLab) register(f *madeUp, described *family) {
+	names := slices.Collect(maps.Keys(l.labels[0]))
+	if f.label != "" {
+		names = append(names, f.label)
+	}
+	opts := described.opts()
+	switch f.kind {
+	case "count", "sum":
+		f.vec = prometheus.NewCounterVec(prometheus.CounterOpts(opts), names)
+	case "gauge":
+		f.vec = prometheus.NewGaugeVec(prometheus.GaugeOpts(opts), names)
+	case "summary":
+		f.vec = prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: opts.Name, Help: opts.Help, Unit: opts.Unit}, names)
+	case "histogram":
+		f.vec = prometheus.NewHistogramVec(described.histogramOpts(described.bounds), names)
+	}
+	l.reference.MustRegister(f.vec.(prometheus.Collector))
+	for _, labels := range l.labels {
+		for i := range f.values {
+			f.observe(labels, i, -1, nil)
+		}
+	}
+}
+
+// probe observes a probe that brings any numbers, in both.
+func (l *encoderLab) probe(r *rapid.T) {
+	i := rapid.IntRange(0, len(l.series)-1).Draw(r, "series")
+	p := &result.Result{Outcome: result.Success, Start: time.Now(), TraceID: [16]byte{rapid.Byte().Draw(r, "trace")}}
+	for _, f := range l.families {
+		f.numbers = nil
+		for own := range f.values {
+			v := float64(rapid.IntRange(-1, 1000).Draw(r, "number"))
+			switch f.kind {
+			case "count":
+			case "sum": // client_golang adds up whole numbers apart, so that others must add up exactly
+				v /= 1024
+			default:
+				v = rapid.SampledFrom([]float64{v, v / 1024, v * 1e-6, 0.005, 160, 3e5, 1e6}).Draw(r, "fraction")
+			}
+			f.numbers = append(f.numbers, v)
+			var trace prometheus.Labels
+			if p.TraceID != [16]byte{} {
+				trace = prometheus.Labels{"trace_id": hex.EncodeToString(p.TraceID[:])}
+			}
+			f.observe(l.labels[i], own, v, trace)
+		}
+	}
+	l.series[i].Observe(p)
+}
+
+// observe takes a number into client_golang's metric; a negative one only makes the metric.
+func (f *madeUp) observe(labels prometheus.Labels, own int, v float64, trace prometheus.Labels) {
+	labels = maps.Clone(labels)
+	if f.label != "" {
+		labels[f.label] = f.values[own]
+	}
+	switch vec := f.vec.(type) {
+	case *prometheus.CounterVec:
+		vec.With(labels).Add(max(0, v))
+	case *prometheus.GaugeVec:
+		if vec.Delete(labels); v >= 0 {
+			vec.With(labels).Set(v)
+		}
+	case *prometheus.SummaryVec:
+		if m := vec.With(labels); v >= 0 {
+			m.Observe(time.Duration(v * 1e9).Seconds())
+		}
+	case *prometheus.HistogramVec:
+		if m := vec.With(labels); v >= 0 {
+			m.(prometheus.ExemplarObserver).ObserveWithExemplar(time.Duration(v*1e9).Seconds(), trace)
+		}
 	}
 }
 
@@ -88,8 +234,20 @@ func rowOf(p *Probes, name string) *probeFamily {
 	return p.rows.families[i]
 }
 
+// failer is a test, or a case of one.
+type failer interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // compare holds the page of the store against the reference in each format.
-func compare(t *testing.T, store Store, ref prometheus.Gatherer) {
+func compare(t failer, store Store, ref prometheus.Gatherer) { compareBut(t, store, ref, nil) }
+
+// compareBut leaves out the times of exemplars, which ends the lines that match, unless it
+// is nil.
+func compareBut(t failer, store Store, ref prometheus.Gatherer, times *regexp.Regexp) {
 	t.Helper()
 	page := NewExposition(prometheus.NewRegistry(), store)
 	for _, format := range Formats() {
@@ -105,7 +263,13 @@ func compare(t *testing.T, store Store, ref prometheus.Gatherer) {
 			t.Fatal(err)
 		}
 		if format.FormatType() == expfmt.TypeProtoDelim {
-			compareFamilies(t, decode(t, &want), decode(t, &got))
+			compareFamilies(t, decode(t, &want), decode(t, &got), times == nil)
+			continue
+		}
+		if times != nil {
+			want, got = *bytes.NewBuffer(times.ReplaceAll(want.Bytes(), []byte("$1"))), *bytes.NewBuffer(times.ReplaceAll(got.Bytes(), []byte("$1")))
+		}
+		if bytes.Equal(want.Bytes(), got.Bytes()) {
 			continue
 		}
 		if d := cmp.Diff(strings.Split(want.String(), "\n"), strings.Split(got.String(), "\n")); d != "" {
@@ -117,7 +281,7 @@ func compare(t *testing.T, store Store, ref prometheus.Gatherer) {
 // compareFamilies holds decoded families against each other. Created timestamps
 // are left out: client_golang creates a few of the metrics later, when they are
 // first seen.
-func compareFamilies(t *testing.T, want, got []*dto.MetricFamily) {
+func compareFamilies(t failer, want, got []*dto.MetricFamily, times bool) {
 	t.Helper()
 	if len(want) != len(got) {
 		t.Fatalf("%d families, want %d", len(got), len(want))
@@ -125,6 +289,11 @@ func compareFamilies(t *testing.T, want, got []*dto.MetricFamily) {
 	for i := range want {
 		for _, m := range append(slices.Clone(want[i].Metric), got[i].Metric...) {
 			clearCreated(m)
+			for _, b := range m.GetHistogram().GetBucket() {
+				if b.Exemplar != nil && !times {
+					b.Exemplar.Timestamp = nil
+				}
+			}
 		}
 		if !proto.Equal(want[i], got[i]) {
 			t.Errorf("protobuf (-client_golang +store):\n%s", clip(cmp.Diff(want[i], got[i], protocmp.Transform())))
@@ -145,7 +314,7 @@ func clearCreated(m *dto.Metric) {
 }
 
 // decode reads delimited families.
-func decode(t *testing.T, r io.Reader) []*dto.MetricFamily {
+func decode(t failer, r io.Reader) []*dto.MetricFamily {
 	t.Helper()
 	var out []*dto.MetricFamily
 	dec := expfmt.NewDecoder(r, expfmt.FmtProtoDelim)
@@ -205,24 +374,6 @@ func (t target) info() EndpointInfo {
 // findings returns what identifies the findings of the target.
 func (t target) findings() FindingsID {
 	return FindingsID{Endpoint: t.Endpoint, Module: t.Module, Labels: t.Labels}
-}
-
-// names returns the label names of the target.
-func (t target) names() []string {
-	names := []string{"endpoint", "model", "module", "prefix", "a_zone", "team"}
-	if t.Concurrency != "" {
-		names = append(names, "input_tokens", "output_tokens", "concurrency")
-	}
-	return names
-}
-
-// with returns the label values of the target and of a family's own label.
-func (t target) with(own ...string) []string {
-	values := []string{t.Endpoint, t.model, t.Module, t.Prefix, t.Labels["a_zone"], t.Labels["team"]}
-	if t.Concurrency != "" {
-		values = append(values, t.InputTokens, t.OutputTokens, t.Concurrency)
-	}
-	return append(values, own...)
 }
 
 // randomResult makes up a result. The durations spread over the given octaves

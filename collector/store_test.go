@@ -401,32 +401,3 @@ inference_endpoint_info{api="openai-chat",endpoint="b",model="m",url="http://b"}
 		t.Errorf("page without endpoints = %q", got)
 	}
 }
-
-// Several modules of one endpoint make a page with the same samples as
-// client_golang's, if in another order.
-func TestSeveralModules(t *testing.T) {
-	series := func(module, prefix string) target {
-		return target{result.SeriesID{Endpoint: "e", Module: module, Prefix: prefix}, map[string]string{"a_zone": "z", "team": "t"}, "m"}
-	}
-	p, ref := NewProbes(time.Now), newReference(series("", ""))
-	for _, module := range []string{"b", "a"} {
-		for _, prefix := range []string{"warm", "cold"} {
-			tg := series(module, prefix)
-			p.Open(tg.SeriesID, SeriesOptions{Labels: tg.Labels}).Observe(success())
-			ref.create(tg)
-			ref.observe(tg, success())
-		}
-	}
-	families, err := ref.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want bytes.Buffer
-	if err := writeFamilies(&want, expfmt.FmtText, families); err != nil {
-		t.Fatal(err)
-	}
-	sorted := func(s string) []string { return slices.Sorted(strings.Lines(s)) }
-	if d := cmp.Diff(sorted(want.String()), sorted(pageOf(t, p, expfmt.FmtText))); d != "" {
-		t.Errorf("page (-client_golang +store):\n%s", clip(d))
-	}
-}
