@@ -134,7 +134,7 @@ func TestServersWithSamplePages(t *testing.T) {
 				Engine, Model string
 				Values        map[string]float64
 			}
-			data, err := os.ReadFile(filepath.Join("..", "page", "testdata", "pages", name+".want.yml"))
+			data, err := os.ReadFile(filepath.Join("..", "page", "testdata", "pages", "servers", name+".want.yml"))
 			if err != nil {
 				t.Fatal(err)
 			}
