@@ -62,7 +62,7 @@ func classOf(c Cause) Cause {
 	switch c {
 	case Network, ProcessGone, GatewayLost:
 		return Network
-	case "", Healthy, Unknown, Common, ExporterBusy, HeldBack, KeyMissing, ModelChanged:
+	case "", Healthy, Unknown, SharedCause, ExporterBusy, ProbesThrottled, KeyMissing, ModelChanged:
 		return ""
 	}
 	return c

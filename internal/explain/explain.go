@@ -16,9 +16,9 @@ type Cause string
 
 // The causes.
 const (
-	Common          Cause = "common"            // several endpoints at once, with something in common
+	SharedCause     Cause = "shared_cause"      // several endpoints at once, with something in common
 	ExporterBusy    Cause = "exporter_busy"     // the exporter lacks resources and measures badly
-	HeldBack        Cause = "held_back"         // budgets or limits of the exporter keep probes from running
+	ProbesThrottled Cause = "probes_throttled"  // budgets or limits of the exporter keep probes from running
 	DNS             Cause = "dns"               // name resolution
 	Network         Cause = "network"           // routes, firewalls, lost packets
 	Certificate     Cause = "certificate"       // TLS
@@ -37,7 +37,7 @@ const (
 	PrefixCacheLost Cause = "prefix_cache_lost" // prompts are computed again
 	Buffered        Cause = "buffered"          // answers come in one piece
 	GatewayQueue    Cause = "gateway_queue"     // requests wait in the gateway
-	Gateway         Cause = "gateway"           // something between adds it
+	GatewayFault    Cause = "gateway_fault"     // something between adds it
 	ModelChanged    Cause = "model_changed"     // another model, revision or quantization
 	ServerError     Cause = "server_error"      // the server fails on requests
 	AnswersBroken   Cause = "answers_broken"    // answers are empty, cut or wrong

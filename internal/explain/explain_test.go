@@ -139,7 +139,7 @@ func constructed() []struct {
 			e.GPUs = []GPU{{UUID: "GPU-1", Lost: true}}
 		}), []Cause{Hung}},
 		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
-		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, Gateway}},
+		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, GatewayFault}},
 		{"key refused while the gateway's page is lost", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), behind(nil, lost)), []Cause{Credentials}},
 		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), behind(nil, func(g *GatewayPages) {
 			lost(g)
@@ -176,7 +176,7 @@ func constructed() []struct {
 		}), []Cause{ExporterBusy}},
 		{"budget used up", with(of(health.Stale, many(3, answered(time.Second))...), func(e *Evidence) {
 			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipBudget: 8}, SkippedAt: map[result.SkipReason]time.Time{result.SkipBudget: noon}}
-		}), []Cause{HeldBack}},
+		}), []Cause{ProbesThrottled}},
 		{"quota with a long Retry-After, no probe since", with(of(health.Stale, many(2, failed(result.RateLimited, 429))...), func(e *Evidence) {
 			e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipBackoff: 30}, SkippedAt: map[result.SkipReason]time.Time{result.SkipBackoff: noon}}
 			e.Since = noon.Add(-10 * time.Second)
@@ -562,7 +562,7 @@ func TestCommonComesFirst(t *testing.T) {
 	e := of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...)
 	e.Common = &Shared{Factor: Factor{"host", "node-7"}, Cause: ProcessGone, Endpoints: []string{"a", "b"}, All: 2, Outside: 5}
 	got := Explain(e)
-	if len(got) != 2 || got[0].Cause != Common || got[1].Cause != ProcessGone || got[0].Title != "2 endpoints fail at once, all of host node-7" {
+	if len(got) != 2 || got[0].Cause != SharedCause || got[1].Cause != ProcessGone || got[0].Title != "2 endpoints fail at once, all of host node-7" {
 		t.Errorf("got %+v", got)
 	}
 }

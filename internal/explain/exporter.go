@@ -62,7 +62,7 @@ func matchExporterBusy(f *facts) *match {
 	return nil
 }
 
-func matchHeldBack(f *facts) *match {
+func matchProbesThrottled(f *facts) *match {
 	if f.State != health.Stale && f.State != health.Waiting {
 		return nil
 	}

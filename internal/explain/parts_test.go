@@ -26,7 +26,7 @@ func TestTTFTPartsAreEvidence(t *testing.T) {
 			"something between",
 			[]Part{{"rest", 1.8}, {"prefill", 0.15}},
 			Servers{Known: 1, Up: 1, TTFT: levels(0.18, 0.18), Waiting: now(0)},
-			Gateway, "a gateway or proxy between adds the delay", "TTFT in parts: rest 1.8 s, prefill 150 ms",
+			GatewayFault, "a gateway or proxy between adds the delay", "TTFT in parts: rest 1.8 s, prefill 150 ms",
 		},
 		{
 			"queue of the servers",

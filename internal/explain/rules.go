@@ -33,7 +33,7 @@ func Rules() []Rule { return rules() }
 func rules() []Rule {
 	return []Rule{
 		{
-			Cause: Common, Weight: 100, match: matchCommon,
+			Cause: SharedCause, Weight: 100, match: matchCommon,
 			Title:   "several endpoints fail at once",
 			When:    "at least four fifths of the endpoints with the same host, gateway, GPU, node, zone or DNS suffix have the same cause since the same 10 minutes, none with the same host, gateway, GPU or node was well since, and at most half as many of the others have it",
 			Against: "one of these endpoints that works, or endpoints without this in common that fail in the same way",
@@ -49,7 +49,7 @@ func rules() []Rule {
 			Runbook: "InferenceMeasurementSuspect",
 		},
 		{
-			Cause: HeldBack, Weight: 92, match: matchHeldBack,
+			Cause: ProbesThrottled, Weight: 92, match: matchProbesThrottled,
 			Title:   "the exporter holds its probes back",
 			When:    "no result for long, and the latest runs were skipped for a budget, a limit, or a run that had not ended",
 			Against: "a result that is newer than the skipped runs",
@@ -193,7 +193,7 @@ func rules() []Rule {
 			Runbook: "InferenceClientServerGap",
 		},
 		{
-			Cause: Gateway, Weight: 67, match: matchGateway,
+			Cause: GatewayFault, Weight: 67, match: matchGateway,
 			Title:   "a gateway or proxy between is at fault",
 			When:    "failed probes ended with 408, 502 or 504 or with another protocol than before, or the delay is neither in the servers' own latencies nor in the queue of a known gateway, or requests time out while the servers are idle",
 			Against: "the same request straight to a server that is as slow, or fails too",

@@ -120,7 +120,7 @@ func (x *explainer) find(now time.Time) *causes {
 	}
 	found.shared = explain.InCommon(peers)
 	for name := range found.shared {
-		found.top[name] = explain.Common
+		found.top[name] = explain.SharedCause
 	}
 	x.found.Store(found)
 	return found

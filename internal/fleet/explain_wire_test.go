@@ -404,11 +404,11 @@ func scenarios(tlsURL string) []scenario {
 		{name: "status 400", want: explain.Request, inject: fault("status_400")},
 		{name: "redirect to another host", want: explain.Request, inject: fault("redirect_other_host")},
 		{name: "web page instead of an API, from the beginning", want: explain.Request, inject: fault("html_200"), before: -1},
-		{name: "login page in front, after successes", want: explain.Gateway, inject: fault("html_200")},
-		{name: "status 502, servers up", want: explain.Gateway, inject: fault("status_502")},
-		{name: "status 504, servers up", want: explain.Gateway, inject: fault("status_504")},
-		{name: "gateway adds 1.1 s", want: explain.Gateway, inject: delayed(1100 * time.Millisecond)},
-		{name: "requests do not reach the engine", want: explain.Gateway, inject: fault("stall_before_headers"), after: 3},
+		{name: "login page in front, after successes", want: explain.GatewayFault, inject: fault("html_200")},
+		{name: "status 502, servers up", want: explain.GatewayFault, inject: fault("status_502")},
+		{name: "status 504, servers up", want: explain.GatewayFault, inject: fault("status_504")},
+		{name: "gateway adds 1.1 s", want: explain.GatewayFault, inject: delayed(1100 * time.Millisecond)},
+		{name: "requests do not reach the engine", want: explain.GatewayFault, inject: fault("stall_before_headers"), after: 3},
 		{name: "engine hangs with requests running", want: explain.Hung, inject: hang, after: 3},
 		{name: "no headers, no server's page", want: explain.Hung, endpoint: noPage, inject: fault("stall_before_headers"), after: 3},
 		{name: "silence in mid-stream, no server's page", want: explain.Hung, endpoint: noPage, inject: fault("stall_midstream"), after: 4},
@@ -428,7 +428,7 @@ func scenarios(tlsURL string) []scenario {
 		{name: "answers cut", want: explain.AnswersBroken, inject: fault("cut_before_finish")},
 		{name: "answers that miss what is expected", want: explain.AnswersBroken, endpoint: "modules: [expects]"},
 		{name: "weights replaced", want: explain.ModelChanged, options: version, endpoint: "modules: [watched]", before: 22, inject: newModel},
-		{name: "budget used up", want: explain.HeldBack, endpoint: "budget: {tokens_per_hour: 400}", before: 8, inject: untilStale},
+		{name: "budget used up", want: explain.ProbesThrottled, endpoint: "budget: {tokens_per_hour: 400}", before: 8, inject: untilStale},
 
 		{
 			name: "half of the probes: status 500; the others buffered", want: explain.ServerError, also: []explain.Cause{explain.Buffered},
@@ -439,7 +439,7 @@ func scenarios(tlsURL string) []scenario {
 			options: narrow, endpoint: "servers: {urls: [SELF, PAGE], interval: 200ms}", inject: both(pageStopped, asks(6, 30, 120)),
 		},
 		{
-			name: "gateway adds 1.1 s; tokens generated slowly", want: explain.Gateway, also: []explain.Cause{explain.DecodeSlow},
+			name: "gateway adds 1.1 s; tokens generated slowly", want: explain.GatewayFault, also: []explain.Cause{explain.DecodeSlow},
 			inject: both(replaced(slowDecode), delayed(800*time.Millisecond)),
 		},
 		{
@@ -448,7 +448,7 @@ func scenarios(tlsURL string) []scenario {
 		},
 		{name: "key refused; and tokens generated slowly", want: explain.Credentials, endpoint: withKey, inject: both(replaced(slowDecode), fault("status_401"))},
 		{
-			name: "gateway of two endpoints: status 502; a third is well", want: explain.Common, also: []explain.Cause{explain.Gateway},
+			name: "gateway of two endpoints: status 502; a third is well", want: explain.SharedCause, also: []explain.Cause{explain.GatewayFault},
 			inject: fault("status_502"), others: behindTheSame,
 		},
 		{name: "status 503: Loading model", want: explain.Loading, inject: loading},
@@ -462,7 +462,7 @@ func scenarios(tlsURL string) []scenario {
 		},
 		{name: "more requests than the gateway passes on", want: explain.GatewayQueue, gateway: &simulator.GatewayOptions{Limit: 2}, inject: asks(5, 30, 60)},
 		{
-			name: "gateway of two addresses stopped; a third endpoint is well", want: explain.Common, also: []explain.Cause{explain.GatewayLost},
+			name: "gateway of two addresses stopped; a third endpoint is well", want: explain.SharedCause, also: []explain.Cause{explain.GatewayLost},
 			gateway: prompt, inject: both(stopped, pageStopped), others: otherFront,
 		},
 
