@@ -79,7 +79,7 @@ func full(t *testing.T) *Exposition {
 	r.TraceID = [16]byte{1}
 	r.Scheduled = epoch.Add(-time.Millisecond)
 	r.Events = []result.Event{{At: 0}, {At: time.Millisecond, ReadLag: time.Microsecond}}
-	r.Decoded = result.Stretch{Last: 1, Tokens: r.Tokens.Output, FirstTokens: 1}
+	r.Decoded = result.TokenSpan{Last: 1, Tokens: r.Tokens.Output, FirstTokens: 1}
 	r.Tokens.Cached, r.Tokens.Reasoning = 1, 1
 	r.Server.Queue, r.Server.Prefill, r.Server.Decode = 1, 1, 1
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1

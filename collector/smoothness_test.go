@@ -26,7 +26,7 @@ func streamed(tokens int, at ...time.Duration) *result.Result {
 	for _, after := range at {
 		r.Events = append(r.Events, result.Event{At: after * time.Millisecond})
 	}
-	r.Decoded = result.Stretch{Last: len(at) - 1, Tokens: tokens, FirstTokens: 1}
+	r.Decoded = result.TokenSpan{Last: len(at) - 1, Tokens: tokens, FirstTokens: 1}
 	return r
 }
 
@@ -79,7 +79,7 @@ func TestFluidity(t *testing.T) {
 	f(func(r *result.Result) { r.Outcome = result.Canceled })
 	f(func(r *result.Result) { r.Imprecise = true })
 	f(func(r *result.Result) { r.Tokens.Output = 2 })
-	f(func(r *result.Result) { r.Buffered, r.Decoded = true, result.Stretch{} })
+	f(func(r *result.Result) { r.Buffered, r.Decoded = true, result.TokenSpan{} })
 
 	other := streamed(4, 200, 220, 240, 260)
 	other.Model = "m2"

@@ -25,17 +25,17 @@ const (
 )
 
 // all is the whole stream.
-func (t *timeline) all(tokens int) result.Stretch {
-	return result.Stretch{Last: len(t.events) - 1, Tokens: tokens}
+func (t *timeline) all(tokens int) result.TokenSpan {
+	return result.TokenSpan{Last: len(t.events) - 1, Tokens: tokens}
 }
 
 // took is how long a stretch took.
-func (t *timeline) took(c result.Clock, s result.Stretch) time.Duration {
+func (t *timeline) took(c result.Clock, s result.TokenSpan) time.Duration {
 	return t.events[s.Last].on(c) - t.events[s.First].on(c)
 }
 
 // burst reports whether the tokens of a stretch came faster than any model is.
-func (t *timeline) burst(c result.Clock, s result.Stretch) bool {
+func (t *timeline) burst(c result.Clock, s result.TokenSpan) bool {
 	return s.Tokens >= bufferedMinTokens && t.took(c, s) < time.Duration(s.Tokens)*bufferedPerToken
 }
 
@@ -43,7 +43,7 @@ func (t *timeline) burst(c result.Clock, s result.Stretch) bool {
 // Without a running count that is its share of the text where events have one and a
 // half tokens or more: it is as often too many as too few. Where most have one, so
 // does the first, and its word may be a long one.
-func (t *timeline) firstTokens(s result.Stretch) int {
+func (t *timeline) firstTokens(s result.TokenSpan) int {
 	events := t.events[s.First : s.Last+1]
 	if n := events[0].tokens; n > 0 {
 		return n
@@ -60,7 +60,7 @@ func (t *timeline) firstTokens(s result.Stretch) int {
 
 // perToken returns the time per token of a stretch, or Absent. The first event's
 // own tokens came with it and took no decode time.
-func (t *timeline) perToken(c result.Clock, s result.Stretch) time.Duration {
+func (t *timeline) perToken(c result.Clock, s result.TokenSpan) time.Duration {
 	rest := s.Tokens - s.FirstTokens
 	took := t.took(c, s)
 	if rest <= 0 || took <= 0 {
@@ -73,15 +73,15 @@ func (t *timeline) perToken(c result.Clock, s result.Stretch) time.Duration {
 // model decoded before its first event, or beside a summary of them, would make
 // it look too fast. That is the whole stream where all tokens left events, the
 // answer where the reasoning did not, and nothing where it is not known what did.
-func (t *timeline) decoded(n result.Tokens) (s result.Stretch, ok bool) {
+func (t *timeline) decoded(n result.Tokens) (s result.TokenSpan, ok bool) {
 	reasons := t.reasons()
 	switch {
 	case n.Output <= 0:
-		return result.Stretch{}, false
+		return result.TokenSpan{}, false
 	case n.Reasoning <= 0 && !reasons, reasons && t.streamed(n), n.Source == result.TokensFromEvents:
 		return t.all(n.Output), true
 	case n.Reasoning <= 0:
-		return result.Stretch{}, false
+		return result.TokenSpan{}, false
 	}
 	s, ok = t.answer()
 	s.Tokens = n.Output - n.Reasoning
@@ -125,7 +125,7 @@ func (t *timeline) streamed(n result.Tokens) bool {
 
 // answer returns the part of the stream after the reasoning; not ok where
 // reasoning lies in between.
-func (t *timeline) answer() (s result.Stretch, ok bool) {
+func (t *timeline) answer() (s result.TokenSpan, ok bool) {
 	s.First = -1
 	for i := range t.events {
 		switch {
@@ -134,7 +134,7 @@ func (t *timeline) answer() (s result.Stretch, ok bool) {
 		case s.First < 0:
 			s.First = i
 		case s.Last != i-1:
-			return result.Stretch{}, false
+			return result.TokenSpan{}, false
 		}
 		s.Last = i
 	}
@@ -163,8 +163,8 @@ func (t *timeline) doubtful(c result.Clock, n result.Tokens) bool {
 // such texts are, is taken for even.
 func (t *timeline) isEven(c result.Clock, i int) bool {
 	last := len(t.events) - 1
-	before := t.took(c, result.Stretch{Last: i})
-	after := t.took(c, result.Stretch{First: i, Last: last})
+	before := t.took(c, result.TokenSpan{Last: i})
+	after := t.took(c, result.TokenSpan{First: i, Last: last})
 	return i < last && !t.events[0].reasoning && before*time.Duration(last-i) <= 2*after*time.Duration(i)
 }
 

@@ -105,7 +105,7 @@ func (t *timeline) clock() result.Clock {
 type measured struct {
 	clock      result.Clock
 	timing     result.Timing
-	decoded    result.Stretch
+	decoded    result.TokenSpan
 	buffered   bool
 	moreEvents bool
 }

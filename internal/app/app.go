@@ -89,10 +89,10 @@ func report(w io.Writer, err error) int {
 		return cli.ExitUsage
 	}
 	printLine(w, "inference_exporter: "+oneLine(err))
-	if _, ok := errors.AsType[unusable](err); ok {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return cli.ExitUsage
 	}
-	if _, ok := errors.AsType[undecided](err); ok {
+	if _, ok := errors.AsType[undecidedError](err); ok {
 		return cli.ExitUndecided
 	}
 	return cli.ExitFailure
@@ -109,17 +109,17 @@ func printLine(w io.Writer, text string) {
 // oneLine returns the text of err without line breaks.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// unusable marks an error of what the program was given: flags, or a file that
+// usageError marks an error of what the program was given: flags, or a file that
 // they name. It adds nothing to the text.
-type unusable struct{ error }
+type usageError struct{ error }
 
-func (e unusable) Unwrap() error { return e.error }
+func (e usageError) Unwrap() error { return e.error }
 
 // loadConfig reads a configuration file by one of the functions of package config.
 func loadConfig(load func(string, ...config.Check) (*config.Config, error), name string) (*config.Config, error) {
 	cfg, err := load(name, fleet.Checks()...)
 	if err != nil {
-		return nil, unusable{err}
+		return nil, usageError{err}
 	}
 	return cfg, nil
 }
@@ -189,7 +189,7 @@ func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
 	args, completes := cli.ToComplete(c.app, args)
 	if !completes {
 		if err := cli.UnknownError(c.app, args); err != nil {
-			return nil, false, unusable{err}
+			return nil, false, usageError{err}
 		}
 	}
 	name, err := c.app.Parse(args)
@@ -197,7 +197,7 @@ func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
 		return nil, true, nil
 	}
 	if err != nil {
-		return nil, false, unusable{fmt.Errorf("%w, try %s", cmp.Or(cli.ValueError(c.app, args), err), cli.TryHelp(c.app, args))}
+		return nil, false, usageError{fmt.Errorf("%w, try %s", cmp.Or(cli.ValueError(c.app, args), err), cli.TryHelp(c.app, args))}
 	}
 	return c.commands[name], false, nil
 }

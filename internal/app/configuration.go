@@ -38,7 +38,7 @@ func newCheckCommand(c *kingpin.CmdClause) *checkCommand {
 
 func (c *checkCommand) run(_ context.Context, env environment) error {
 	if (*c.file == "") == (*c.flag == "") {
-		return unusable{errors.New("check wants one configuration file: inference_exporter check FILE")}
+		return usageError{errors.New("check wants one configuration file: inference_exporter check FILE")}
 	}
 	file := cmp.Or(*c.file, *c.flag)
 	load := config.Load
@@ -226,7 +226,7 @@ func (c *rulesCommand) text() ([]byte, error) {
 	}
 	options.Keep, options.Job, options.GrafanaURL, options.ExporterURL = *c.keep, *c.job, *c.grafana, *c.exporter
 	if err := options.Validate(); err != nil {
-		return nil, unusable{err}
+		return nil, usageError{err}
 	}
 	groups := func() []alerts.Group { return append(alerts.Recording(options), alerts.Alerts(options)...) }
 	switch *c.format {

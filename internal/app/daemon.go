@@ -39,7 +39,7 @@ const saveTimeout = exitTimeout - 300*time.Millisecond
 
 // daemonOptions are what the flags say.
 type daemonOptions struct {
-	senses      senses
+	collectors  collectors
 	shard       shard
 	metricsPath string
 	hosts       []string // names by which a browser may ask
@@ -88,16 +88,16 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.discovery = discovery.New(discovery.Options{
 		Registerer: registry, Logger: env.logger, Secrets: env.secrets.Secrets(), UserAgent: fleet.UserAgent(), Throttle: discoveryThrottle,
 	})
-	if o.senses.probe {
+	if o.collectors.probe {
 		host, _ := os.Hostname() // "" is as good: replicas have hosts of their own
 		d.probing = schedule.New(schedule.Options{Salt: host, Logger: env.logger})
 	}
-	if o.senses.server {
+	if o.collectors.server {
 		d.scraping = schedule.New(schedule.Options{InFlight: scrapesInFlight, Logger: env.logger})
 	}
-	if o.senses.gpu {
+	if o.collectors.gpu {
 		var err error
-		if d.hardware, err = newHardware(env, o.senses, len(cfg.GPUs.Pages) > 0, registry, probes); err != nil {
+		if d.hardware, err = newHardware(env, o.collectors, len(cfg.GPUs.Pages) > 0, registry, probes); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +126,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	if err != nil {
 		d.fleet.Close()
 		d.releaseState()
-		return nil, unusable{err}
+		return nil, usageError{err}
 	}
 	d.self.Reloaded(true, d.started)
 	return d, nil

@@ -99,7 +99,7 @@ func (c *demoCommand) probe(ctx context.Context, env environment, servers []demo
 		}
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
-		senses: senses{probe: true, server: true, gpu: true, gpuFlags: gpuFlags{simulated: true}}, shard: shard{count: 1},
+		collectors: collectors{probe: true, server: true, gpu: true, gpuFlags: gpuFlags{simulated: true}}, shard: shard{count: 1},
 		metricsPath: "/metrics", links: web.Links{Runbooks: runbooks}, load: func() (*config.Config, error) { return cfg, nil },
 	})
 	if err != nil {
@@ -266,7 +266,7 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 
 func (c *simulateCommand) run(ctx context.Context, env environment) error {
 	if err := c.check(); err != nil {
-		return unusable{err}
+		return usageError{err}
 	}
 	o := c.o
 	o.Faults, o.Logger = faultsNamed(*c.faults...), env.logger

@@ -37,10 +37,10 @@ func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
 func (c *detectCommand) run(ctx context.Context, env environment) error {
 	endpoint, err := c.check(ctx, env.Stderr)
 	if err != nil {
-		return unusable{err}
+		return usageError{err}
 	}
 	if err := c.access.apply(endpoint); err != nil {
-		return unusable{err}
+		return usageError{err}
 	}
 	c.access.warn(env.Stderr)
 	base := endpoint.URL.URL

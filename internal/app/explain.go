@@ -61,10 +61,10 @@ func (c *explainCommand) report(ctx context.Context, env environment) (*explain.
 		return c.ask(ctx)
 	}
 	if c.count < 1 {
-		return nil, unusable{fmt.Errorf("--count=%d: want at least 1", c.count)}
+		return nil, usageError{fmt.Errorf("--count=%d: want at least 1", c.count)}
 	}
 	if err := c.check(); err != nil {
-		return nil, unusable{err}
+		return nil, usageError{err}
 	}
 	t, err := c.resolve(ctx, *c.target, env)
 	if err != nil {
@@ -86,16 +86,16 @@ const (
 func (c *explainCommand) ask(ctx context.Context) (*explain.Report, error) {
 	base, err := url.Parse(*c.server)
 	if err != nil || base.Host == "" {
-		return nil, unusable{fmt.Errorf("--server=%s: want a URL like http://127.0.0.1%s", *c.server, listenAddress)}
+		return nil, usageError{fmt.Errorf("--server=%s: want a URL like http://127.0.0.1%s", *c.server, listenAddress)}
 	}
 	client, err := c.client(base)
 	if err != nil {
-		return nil, unusable{err}
+		return nil, usageError{err}
 	}
 	path := strings.TrimSuffix(base.String(), "/") + "/api/v1/endpoints/" + url.PathEscape(*c.target) + "/explain"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return nil, unusable{fmt.Errorf("--server: %w", err)}
+		return nil, usageError{fmt.Errorf("--server: %w", err)}
 	}
 	resp, err := client.Do(req)
 	if err != nil {

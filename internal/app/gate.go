@@ -17,11 +17,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// undecided marks an error for which a comparison has no verdict. It adds nothing to the
+// undecidedError marks an error for which a comparison has no verdict. It adds nothing to the
 // text.
-type undecided struct{ error }
+type undecidedError struct{ error }
 
-func (e undecided) Unwrap() error { return e.error }
+func (e undecidedError) Unwrap() error { return e.error }
 
 // errRegression is the verdict that blocks.
 var errRegression = errors.New("the candidate is worse than the baseline")
@@ -32,7 +32,7 @@ func exit(err error) error {
 	if err == nil || errors.Is(err, errRegression) {
 		return err
 	}
-	return undecided{err}
+	return undecidedError{err}
 }
 
 // margins are the flags that say what a regression is.

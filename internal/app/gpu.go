@@ -23,7 +23,7 @@ type hardware struct {
 
 // newHardware prepares the reading of GPUs and puts it on the page. hasPages says that the
 // configuration names pages of other exporters.
-func newHardware(env environment, in senses, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
+func newHardware(env environment, in collectors, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
 	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger}}
 	var err error
 	if h.pages, err = pages.New(pages.Options{UserAgent: fleet.UserAgent(), Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
@@ -41,7 +41,7 @@ func newHardware(env environment, in senses, hasPages bool, r prometheus.Registe
 
 // newSources returns what reads the GPUs of this machine. Where they are required, because
 // nothing else is read, they are those of NVIDIA, unless the PCI bus lists AMD's alone.
-func newSources(env environment, in senses, required bool) []*gpu.Poller {
+func newSources(env environment, in collectors, required bool) []*gpu.Poller {
 	if in.simulated {
 		return []*gpu.Poller{gpu.New(gpu.Simulated(), gpu.Options{Required: required, Logger: env.logger, Secrets: env.secrets.Secrets()})}
 	}

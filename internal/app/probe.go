@@ -93,7 +93,7 @@ func (c *probeCommand) once(ctx context.Context, env environment) error {
 		c.count = max(c.count, c.concurrency)
 	}
 	if err := c.check(); err != nil {
-		return unusable{err}
+		return usageError{err}
 	}
 	t, err := c.resolve(ctx, *c.target, env)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *probeCommand) once(ctx context.Context, env environment) error {
 	defer dialer.Close()
 	probers, err := t.NewProbers(dialer, min(c.concurrency, c.count))
 	if err != nil {
-		return unusable{err}
+		return usageError{err}
 	}
 	for _, p := range probers {
 		defer p.Close()
@@ -148,17 +148,17 @@ func (c *request) resolve(ctx context.Context, target string, env environment) (
 	}
 	t, err = fleet.NewTarget(e, modules, *c.module, *c.api, *c.model)
 	if err != nil {
-		return t, unusable{err}
+		return t, usageError{err}
 	}
 	if err := c.access.apply(t.Endpoint); err != nil {
-		return t, unusable{err}
+		return t, usageError{err}
 	}
 	if why := t.Endpoint.MissingSecret; why != "" {
-		return t, unusable{fmt.Errorf("a secret is missing (%s); set it, or give a key with --key-env or --key-file", why)}
+		return t, usageError{fmt.Errorf("a secret is missing (%s); set it, or give a key with --key-env or --key-file", why)}
 	}
 	if c.asks {
 		if t.Module, err = t.Module.Asking(*c.prompt); err != nil {
-			return t, unusable{fmt.Errorf("--prompt: %w", err)}
+			return t, usageError{fmt.Errorf("--prompt: %w", err)}
 		}
 	}
 	if c.limited {
@@ -173,7 +173,7 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 	if *c.file == "" {
 		target = withScheme(ctx, target, stderr)
 		if !fleet.IsURL(target) {
-			return nil, nil, unusable{errors.New("the target is not a URL: give one like http://host:8000, HOST:PORT, or --config.file with an endpoint of that name")}
+			return nil, nil, usageError{errors.New("the target is not a URL: give one like http://host:8000, HOST:PORT, or --config.file with an endpoint of that name")}
 		}
 		cfg, err := config.FromURLs([]string{target})
 		if err != nil {
@@ -192,11 +192,11 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 		target = withScheme(ctx, target, stderr)
 	}
 	if !fleet.IsURL(target) {
-		return nil, nil, unusable{fmt.Errorf("no endpoint named %q in %s, and it is not a URL%s", target, *c.file, nameHint(cfg, target))}
+		return nil, nil, usageError{fmt.Errorf("no endpoint named %q in %s, and it is not a URL%s", target, *c.file, nameHint(cfg, target))}
 	}
 	e, err := fleet.EndpointAt(target)
 	if err != nil {
-		return nil, nil, unusable{fmt.Errorf("target: %w", err)}
+		return nil, nil, usageError{fmt.Errorf("target: %w", err)}
 	}
 	return e, cfg.Modules, nil
 }

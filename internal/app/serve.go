@@ -57,23 +57,23 @@ type serveCommand struct {
 	hosts       *[]string
 	links       web.Links
 	shard       shard
-	senses      senses
+	collectors  collectors
 	state       stateFlag
 	web         *toolkit.FlagConfig
 	source      source
 }
 
-// senses are the ways to look at an endpoint that are in use.
-type senses struct {
+// collectors are the ways to look at an endpoint that are in use.
+type collectors struct {
 	probe, server, gpu bool
 	gpuFlags
 }
 
-func (s *senses) addFlags(c *kingpin.CmdClause) {
-	c.Flag("collector.probe", "Probe the endpoints.").Default("true").BoolVar(&s.probe)
-	c.Flag("collector.server", "Read the metrics pages of the servers behind the endpoints.").Default("true").BoolVar(&s.server)
-	c.Flag("collector.gpu", "Read the GPUs of this machine, where there is a driver.").Default("true").BoolVar(&s.gpu)
-	s.gpuFlags.addFlags(c)
+func (o *collectors) addFlags(c *kingpin.CmdClause) {
+	c.Flag("collector.probe", "Probe the endpoints.").Default("true").BoolVar(&o.probe)
+	c.Flag("collector.server", "Read the metrics pages of the servers behind the endpoints.").Default("true").BoolVar(&o.server)
+	c.Flag("collector.gpu", "Read the GPUs of this machine, where there is a driver.").Default("true").BoolVar(&o.gpu)
+	o.gpuFlags.addFlags(c)
 }
 
 // gpuFlags say what to read of the GPUs of this machine.
@@ -107,14 +107,14 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 	c.Flag("web.prometheus-url", "Address of the Prometheus that scrapes this exporter, for the links of the status page.").PlaceHolder("URL").StringVar(&cmd.links.Prometheus)
 	c.Flag("web.trace-url", "Address of a trace, for the links of the status page, with {trace_id} in place of the id, as in https://jaeger.example.com/trace/{trace_id}.").PlaceHolder("URL").StringVar(&cmd.links.Trace)
 	cmd.shard.addFlags(c)
-	cmd.senses.addFlags(c)
+	cmd.collectors.addFlags(c)
 	cmd.state.addFlag(c)
 	return cmd
 }
 
 func (c *serveCommand) run(ctx context.Context, env environment) error {
 	if err := c.shard.check(); err != nil {
-		return unusable{err}
+		return usageError{err}
 	}
 	// From now on, so that one that comes early does not end the program.
 	hangups := make(chan os.Signal, 1)
@@ -129,10 +129,10 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 		return err
 	}
 	if err := checkWebConfig(*c.web.WebConfigFile); err != nil {
-		return unusable{fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)}
+		return usageError{fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)}
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
-		senses: c.senses, shard: c.shard, metricsPath: *c.metricsPath, lifecycle: *c.lifecycle, mcp: *c.mcp,
+		collectors: c.collectors, shard: c.shard, metricsPath: *c.metricsPath, lifecycle: *c.lifecycle, mcp: *c.mcp,
 		hosts: append(ownNames(*c.web.WebListenAddresses), *c.hosts...), links: c.links, file: *c.file, stateDir: c.state.dir(), load: c.load, hangups: hangups,
 	})
 	if err != nil {
@@ -155,17 +155,17 @@ func checkWebConfig(name string) error {
 func (c *serveCommand) load() (*config.Config, error) {
 	switch {
 	case *c.file != "" && len(*c.endpoints) > 0:
-		return nil, unusable{errors.New("--config.file and --endpoint are mutually exclusive")}
+		return nil, usageError{errors.New("--config.file and --endpoint are mutually exclusive")}
 	case *c.model != "" && len(*c.endpoints) == 0:
-		return nil, unusable{errors.New("--model goes with --endpoint; in a configuration file an endpoint has the key model")}
+		return nil, usageError{errors.New("--model goes with --endpoint; in a configuration file an endpoint has the key model")}
 	case *c.file != "":
 		return loadConfig(c.source.load, *c.file)
 	case len(*c.endpoints) > 0:
 		return c.fromURLs()
-	case c.senses.gpu && !c.senses.probe && !c.senses.server:
+	case c.collectors.gpu && !c.collectors.probe && !c.collectors.server:
 		return config.None(), nil
 	}
-	return nil, unusable{errors.New("nothing to probe: give --config.file FILE or --endpoint URL, or try the command demo")}
+	return nil, usageError{errors.New("nothing to probe: give --config.file FILE or --endpoint URL, or try the command demo")}
 }
 
 // fromURLs returns the configuration of the endpoints that flags name.
@@ -176,7 +176,7 @@ func (c *serveCommand) fromURLs() (*config.Config, error) {
 	}
 	for _, e := range cfg.Endpoints {
 		if err := fleet.SetModel(e, *c.model); err != nil {
-			return nil, unusable{err}
+			return nil, usageError{err}
 		}
 	}
 	return cfg, nil
@@ -296,7 +296,7 @@ func listen(flags *toolkit.FlagConfig) ([]net.Listener, error) {
 func listenTCP(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if _, ok := errors.AsType[*net.AddrError](err); ok {
-		return nil, unusable{fmt.Errorf("open the web server: %w", err)}
+		return nil, usageError{fmt.Errorf("open the web server: %w", err)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the web server: %w", err)

@@ -26,13 +26,13 @@ func sloFormats() map[string]func([]alerts.SLO) ([]byte, error) {
 func (c *rulesCommand) slosText(cfg *config.Config, render func([]alerts.SLO) ([]byte, error)) ([]byte, error) {
 	switch {
 	case cfg == nil:
-		return nil, unusable{fmt.Errorf("--format=%s: requires --config.file", *c.format)}
+		return nil, usageError{fmt.Errorf("--format=%s: requires --config.file", *c.format)}
 	case len(*c.keep) > 0:
-		return nil, unusable{fmt.Errorf("--format=%s: cannot be combined with --keep-label; generate one file per cluster", *c.format)}
+		return nil, usageError{fmt.Errorf("--format=%s: cannot be combined with --keep-label; generate one file per cluster", *c.format)}
 	}
 	slos := slosOf(cfg)
 	if len(slos) == 0 {
-		return nil, unusable{errors.New("the file has no endpoint with an objective; discovered endpoints are not known here")}
+		return nil, usageError{errors.New("the file has no endpoint with an objective; discovered endpoints are not known here")}
 	}
 	return render(slos)
 }

@@ -113,7 +113,7 @@ type Timing struct {
 	// TTFO is the same to the first token that a user sees (t7 - t2).
 	TTFO time.Duration
 	// TPOT is the time per output token after the first event's,
-	// (tL - t6)/(N - N1), with N1 by Stretch.FirstTokens. Where reasoning tokens left no events, or a summary
+	// (tL - t6)/(N - N1), with N1 by TokenSpan.FirstTokens. Where reasoning tokens left no events, or a summary
 	// instead, it is over the answer alone, and Absent where that is not known.
 	TPOT time.Duration
 	// MaxGap is the longest silence between two token events.
@@ -200,7 +200,7 @@ type Result struct {
 	Events []Event
 	// Decoded is the part of Events whose tokens are known: all of them, or the answer
 	// after reasoning that left none; nothing of a stream that was buffered.
-	Decoded Stretch
+	Decoded TokenSpan
 	// Tokens are the counts.
 	Tokens Tokens
 	// Vectors is what an embedding or rerank endpoint answered; the zero value

@@ -14,8 +14,8 @@ const (
 	mergedPart = 10
 )
 
-// Stretch is a part of the stream whose tokens are known.
-type Stretch struct {
+// TokenSpan is a part of the stream whose tokens are known.
+type TokenSpan struct {
 	// First and Last are the indexes in Events of its first and last event.
 	First, Last int
 	// Tokens is how many tokens came in it; 0 is no such part.
@@ -26,8 +26,8 @@ type Stretch struct {
 	FirstTokens int
 }
 
-// known reports whether the tokens of the stretch can be counted.
-func (s Stretch) known() bool { return s.Tokens > 0 && s.Tokens <= mostTokens && s.FirstTokens > 0 }
+// known reports whether the tokens of the span can be counted.
+func (s TokenSpan) known() bool { return s.Tokens > 0 && s.Tokens <= mostTokens && s.FirstTokens > 0 }
 
 // TooShortForTPOT reports whether an answer has so few tokens that its TPOT is the gap
 // between two of them. No objective of the TPOT judges such an answer.

@@ -11,7 +11,7 @@ const ms = time.Millisecond
 // streamOf returns a stream of a request that was sent at 10 ms, whose events came at the
 // given milliseconds after that.
 func streamOf(tokens int, at ...time.Duration) *Result {
-	r := &Result{Tokens: Tokens{Output: tokens, Source: TokensFromUsage}, Decoded: Stretch{0, len(at) - 1, tokens, 1}}
+	r := &Result{Tokens: Tokens{Output: tokens, Source: TokensFromUsage}, Decoded: TokenSpan{0, len(at) - 1, tokens, 1}}
 	for _, after := range at {
 		r.Events = append(r.Events, Event{At: 10*ms + after*ms, ReadLag: 50 * time.Microsecond})
 	}
@@ -93,8 +93,8 @@ func TestNoDeadlines(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	f("buffered", func(r *Result) { r.Decoded = Stretch{} })
-	f("reasoning without events", func(r *Result) { r.Decoded = Stretch{1, 3, 3, 1} })
+	f("buffered", func(r *Result) { r.Decoded = TokenSpan{} })
+	f("reasoning without events", func(r *Result) { r.Decoded = TokenSpan{1, 3, 3, 1} })
 	f("first token not known", func(r *Result) { r.Timing.TTFT = Absent })
 	late := func(lag time.Duration) func(r *Result) {
 		return func(r *Result) { r.Events[1].At, r.Events[1].Merged, r.Events[1].ReadLag = 131*ms, true, lag }
@@ -124,8 +124,8 @@ func TestEventTokens(t *testing.T) {
 	}
 	f("13 after the first", 13, 5, func(*Result) {})
 	f("three in the first", 11, 5, func(r *Result) { r.Decoded.FirstTokens = 3 })
-	f("the answer alone", 9, 3, func(r *Result) { r.Decoded = Stretch{2, 5, 10, 1} })
-	f("buffered", 0, 0, func(r *Result) { r.Decoded = Stretch{} })
+	f("the answer alone", 9, 3, func(r *Result) { r.Decoded = TokenSpan{2, 5, 10, 1} })
+	f("buffered", 0, 0, func(r *Result) { r.Decoded = TokenSpan{} })
 	f("one event", 0, 0, func(r *Result) { r.Events, r.Decoded.Last = r.Events[:1], 0 })
 	f("events dropped", 0, 0, func(r *Result) { r.Events = nil })
 	f("counted by events", 0, 0, func(r *Result) { r.Tokens.Source = TokensFromEvents })

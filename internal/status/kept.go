@@ -193,7 +193,7 @@ func (k *keptProbe) result() *result.Result {
 		Tokens: result.Tokens{
 			Prompt: int(k.tokens[0]), Cached: int(k.tokens[1]), Output: int(k.tokens[2]), Reasoning: int(k.tokens[3]), Source: a.source,
 		},
-		Decoded: result.Stretch{First: int(k.decoded[0]), Last: int(k.decoded[1]), Tokens: int(k.decoded[2]), FirstTokens: int(k.decoded[3])},
+		Decoded: result.TokenSpan{First: int(k.decoded[0]), Last: int(k.decoded[1]), Tokens: int(k.decoded[2]), FirstTokens: int(k.decoded[3])},
 		Length:  int(k.length), Concurrency: int(k.concurrency), Status: int(k.status),
 		Reused: f.reused, Buffered: f.buffered, Imprecise: f.imprecise, NoEndMarker: f.noEndMarker, NoFinish: f.noFinish, MoreEvents: f.moreEvents,
 		MaxTokensIgnored: f.capIgnored,
