@@ -42,13 +42,13 @@ type Config struct {
 	Metrics Metrics `yaml:"metrics,omitempty"`
 	// Engines say how to read the metrics pages of server software, by the name
 	// of the software; see below. Default: the built-in mappings.
-	Engines map[string]*Engine `yaml:"engines,omitempty"`
+	Engines map[string]*Engine `yaml:"engines,omitempty" text:"128"`
 	// Gateways are the gateways in front of endpoints that have metrics of their own, by
 	// name; see below.
-	Gateways map[string]*MetricsPages `yaml:"gateways,omitempty"`
+	Gateways map[string]*MetricsPages `yaml:"gateways,omitempty" text:"128"`
 	// GatewayMappings say how to read the metrics pages of gateways, by the name of
 	// the software; see below. Default: the built-in mappings.
-	GatewayMappings map[string]*GatewayMapping `yaml:"gateway_mappings,omitempty"`
+	GatewayMappings map[string]*GatewayMapping `yaml:"gateway_mappings,omitempty" text:"128"`
 	// GPUs says from where GPUs are read besides the drivers of this machine.
 	GPUs GPUs `yaml:"gpus,omitempty"`
 }
@@ -197,8 +197,7 @@ func (c *Config) checkEndpoints(r *report) {
 		if e.URL.URL == nil && !r.failed[p] {
 			r.errorf(p.key("url"), "missing; %v", errWantURL)
 		}
-		e.checkModules(r, p.key("modules"), c.Modules)
-		e.checkSLO(r, p.key("slo"), c.Modules)
+		e.checkReferences(r, p, c)
 		if j, ok := first[e.Name]; ok && e.Name != "" {
 			r.errorf(p.key("name"), "duplicate endpoint name %s, the first is endpoints[%d]; give each a name of its own", quote(e.Name), j)
 		} else {
@@ -228,40 +227,17 @@ func (c *Config) complete(r *report, _ path) {
 			m.Timeout = c.Global.Timeout
 		}
 	}
-	c.completePages(r)
-}
-
-// completePages sets the defaults of what reads metrics pages.
-func (c *Config) completePages(r *report) {
-	for name, e := range c.Engines {
-		e.setDefaults(r, path("engines").key(name))
-	}
-	for name, g := range c.Gateways {
-		g.setDefaults(r, path("gateways").key(name))
-	}
-	for name, g := range c.GatewayMappings {
-		g.setDefaults(r, path("gateway_mappings").key(name))
-	}
-	for name, g := range c.GPUs.Pages {
-		g.setDefaults(r, path("gpus").key("pages").key(name))
-	}
 }
 
 func (c *Config) check(r *report, _ path) {
 	if len(c.Endpoints)+len(c.Discovery)+len(c.GPUs.Pages) == 0 {
 		r.errorf("endpoints", "no endpoints; want at least one with a url, or discovery")
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Engines)) {
-		p := path("engines").key(name)
-		validateText(r, p, "engine name", name, maxNameBytes)
-		c.Engines[name].validate(r, p)
-	}
 	for i, d := range c.Discovery {
-		d.validate(r, path("discovery").index(i), c.Modules)
+		d.modules, d.gateways = c.Modules, c.Gateways
+		d.Template.checkReferences(r, path("discovery").index(i), c)
 	}
 	c.checkEndpoints(r)
-	c.validateGateways(r)
-	c.validateGPUs(r)
 }
 
 // Marshal renders the configuration as YAML, resolved and with its secrets

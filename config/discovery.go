@@ -13,8 +13,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
 	"gopkg.in/yaml.v3"
-
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Discovery finds endpoints with the service discovery of Prometheus. In
@@ -110,24 +108,18 @@ func (d *Discovery) MakesSame(other *Discovery) bool {
 		slices.Equal(slices.Sorted(maps.Keys(d.gateways)), slices.Sorted(maps.Keys(other.gateways)))
 }
 
-func (d *Discovery) validate(r *report, p path, modules map[string]*Module) {
-	if r.failed[p] {
-		return // no discovery at all
-	}
-	d.modules = modules
+func (d *Discovery) check(r *report, p path) {
 	if r.written(p.key("name")) {
 		r.errorf(p.key("name"), "each endpoint has its own: set the label __endpoint__ by relabel_configs")
 	}
 	if r.written(p.key("url")) {
 		r.errorf(p.key("url"), "each endpoint has its own: it is made from __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs")
 	}
-	d.Template.checkModules(r, p.key("modules"), modules)
-	d.Template.checkSLO(r, p.key("slo"), modules)
-	d.validateSources(r, p)
-	d.validateAllow(r, p)
+	d.checkSources(r, p)
+	d.checkAllow(r, p)
 }
 
-func (d *Discovery) validateSources(r *report, p path) {
+func (d *Discovery) checkSources(r *report, p path) {
 	for _, key := range sourceKeys() {
 		if r.failed[p.key(key)] {
 			return // one that is written wrongly
@@ -138,8 +130,8 @@ func (d *Discovery) validateSources(r *report, p path) {
 	}
 }
 
-// validateAllow parses the list of hosts.
-func (d *Discovery) validateAllow(r *report, p path) {
+// checkAllow parses the list of hosts.
+func (d *Discovery) checkAllow(r *report, p path) {
 	at := p.key("allow")
 	for i, s := range d.Allow {
 		rule, ok := parseHostRule(s)
@@ -227,20 +219,20 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 		if name := target.Get(labelEndpoint); name != "" {
 			e.Name = name
 		}
-		validateText(r, labelEndpoint, "endpoint name", e.Name, maxNameBytes)
+		checkText(r, labelEndpoint, e.Name, maxNameBytes)
 		checkEndpointName(r, labelEndpoint, e.Name)
 	}
 	if model := target.Get(labelModel); model != "" {
 		e.Model = model
-		validateText(r, labelModel, "model", model, maxModelBytes)
+		checkText(r, labelModel, model, maxModelBytes)
 	}
 	if name := target.Get(labelAPI); name != "" {
 		e.API = name
-		validateOneOf(r, labelAPI, name, api.Names()...)
+		checkForm(r, labelAPI, "protocol", name)
 	}
 	if engine := target.Get(labelEngine); engine != "" {
 		e.Servers.Engine = engine
-		validateText(r, labelEngine, "engine name", engine, maxNameBytes)
+		checkText(r, labelEngine, engine, maxNameBytes)
 	}
 	if names := target.Get(labelModules); names != "" {
 		e.Modules = strings.Split(strings.ReplaceAll(names, " ", ""), ",")
@@ -248,7 +240,7 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	}
 	if name := target.Get(labelGateway); name != "" {
 		e.Gateway = name
-		validateGatewayName(r, labelGateway, name, d.gateways)
+		checkGateway(r, labelGateway, name, d.gateways)
 	}
 	e.addLabels(r, target)
 	if len(r.errs) > 0 {

@@ -118,20 +118,20 @@ func TestDiscoveryEndpointErrors(t *testing.T) {
 	f("__address__: want a URL that begins with http:// or https://", "__address__", "h", "__scheme__", "ftp")
 	f("__url__: a user or password in the URL; use http.basic_auth or a header", "__url__", "http://ann:password@h")
 	f("__url__: URL of 2049 bytes, more than 2048", "__url__", "http://h/"+strings.Repeat("x", 2040))
-	f("__endpoint__: endpoint name of 129 bytes, more than 128", "__address__", strings.Repeat("h", 129))
-	f(`__endpoint__: endpoint name "a\nb" has a control character`, "__address__", "h", "__endpoint__", "a\nb")
+	f("__endpoint__: must have at most 128 bytes, got 129", "__address__", strings.Repeat("h", 129))
+	f(`__endpoint__: must have no control characters, got "a\nb"`, "__address__", "h", "__endpoint__", "a\nb")
 	f(`__endpoint__: no page can have the endpoint name ".."; want another`, "__address__", "h", "__endpoint__", "..")
-	f("__model__: model of 257 bytes, more than 256", "__address__", "h", "__model__", strings.Repeat("m", 257))
-	f("__engine__: engine name of 129 bytes, more than 128", "__address__", "h", "__engine__", strings.Repeat("m", 129))
+	f("__model__: must have at most 256 bytes, got 257", "__address__", "h", "__model__", strings.Repeat("m", 257))
+	f("__engine__: must have at most 128 bytes, got 129", "__address__", "h", "__engine__", strings.Repeat("m", 129))
 	f(`__modules__[1]: unknown module "fast"; known: agent, batch, canary, code-completion, embedding, interactive, long-context, rag, structured, tool-call`,
 		"__address__", "h", "__modules__", "rag,fast")
 	f(`__modules__[1]: module "rag" is listed twice`, "__address__", "h", "__modules__", "rag,rag")
 	f(`labels.job: label name "job" is reserved; labels.model: label name "model" is reserved`, "__address__", "h", "job", "a", "model", "b")
-	f(`labels["a.b"]: label name "a.b" is not of the form [a-zA-Z_][a-zA-Z0-9_]*`, "__address__", "h", "a.b", "c")
+	f(`labels["a.b"]: must be of the form [a-zA-Z_][a-zA-Z0-9_]*, got "a.b"`, "__address__", "h", "a.b", "c")
 	f("labels: 65 labels, more than 64", many...)
 
 	_, err := discoveryOf(t, "").Endpoint(labels.FromStrings("__address__", "h", "__api__", "soap"))
-	if err == nil || !strings.HasPrefix(err.Error(), "__api__: want openai-chat, ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "__api__: must be openai-chat, ") {
 		t.Errorf("got %v", err)
 	}
 	for _, s := range []string{"169.254.169.254", "[fe80::1]:8000"} {

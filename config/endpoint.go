@@ -97,6 +97,13 @@ func checkEndpointName(r *report, p path, name string) {
 	}
 }
 
+// checkReferences checks the names of modules and gateways of the file.
+func (e *Endpoint) checkReferences(r *report, p path, c *Config) {
+	e.checkModules(r, p.key("modules"), c.Modules)
+	e.checkSLO(r, p.key("slo"), c.Modules)
+	checkGateway(r, p.key("gateway"), e.Gateway, c.Gateways)
+}
+
 func (e *Endpoint) checkModules(r *report, p path, modules map[string]*Module) {
 	for i, name := range e.Modules {
 		switch {
@@ -186,13 +193,13 @@ func (s *Servers) complete(r *report, p path) {
 
 func (s *Servers) check(r *report, p path) {
 	first := map[string]path{}
-	validatePages(r, p.key("urls"), s.URLs, first)
-	validatePages(r, p.key("dns"), s.DNS, first)
+	checkPages(r, p.key("urls"), s.URLs, first)
+	checkPages(r, p.key("dns"), s.DNS, first)
 }
 
-// validatePages checks the pages of one list; first has the path of each
+// checkPages checks the pages of one list; first has the path of each
 // page seen before.
-func validatePages(r *report, p path, pages []PageURL, first map[string]path) {
+func checkPages(r *report, p path, pages []PageURL, first map[string]path) {
 	for i, u := range pages {
 		at := p.index(i)
 		if u.URL == nil {

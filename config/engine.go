@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/common/model"
-
 	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
@@ -19,14 +17,14 @@ import (
 type Engine struct {
 	// Sentinels are series, any of which identifies a page as this engine's.
 	// Default: those of the built-in mapping; a new one needs at least one.
-	Sentinels []string `yaml:"sentinels,omitempty"`
+	Sentinels []string `yaml:"sentinels,omitempty" form:"series" items:"some"`
 	// Fallback says whether the page may hold the series of another engine too,
 	// which are then the better ones to read.
 	Fallback bool `yaml:"fallback,omitempty"`
 	// Pages are where the page may be, in the order to try: a path, or a port
 	// and a path as in `:8002/metrics`. Default: that of the built-in mapping,
 	// `/metrics` in a new one.
-	Pages []string `yaml:"pages,omitempty"`
+	Pages []string `yaml:"pages,omitempty" form:"page" items:"some"`
 	// Setup is text for the documentation: what makes the software show the
 	// page, and what that costs.
 	Setup string `yaml:"setup,omitempty"`
@@ -35,29 +33,29 @@ type Engine struct {
 	// ModelLabel is the label with the name of the model. Samples of other
 	// models than the endpoint's do not count where the page has samples of it,
 	// or of more than one other model.
-	ModelLabel string `yaml:"model_label,omitempty"`
+	ModelLabel string `yaml:"model_label,omitempty" form:"label"`
 	// RoleLabel is the label that says what part of a request the server does, with one
 	// of the values `unified`, `prefill` and `decode`. Any other value is no role.
-	RoleLabel string `yaml:"role_label,omitempty"`
+	RoleLabel string `yaml:"role_label,omitempty" form:"label"`
 	// Labels restrict all samples: one that has the label must have this
 	// value. An empty value excludes all samples that have the label set.
-	Labels map[string]string `yaml:"labels,omitempty"`
+	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
 	// Copies are labels whose values distinguish copies of the same thing, such
 	// as the ranks of tensor parallelism or the processes of a front end: of
 	// samples that differ only in these, the largest counts.
-	Copies []string `yaml:"copies,omitempty"`
+	Copies []string `yaml:"copies,omitempty" form:"label" items:"some"`
 	// Expected are quantities of any kind that every page of this engine shows.
 	// One that is missing is reported, as it was probably renamed.
-	Expected []Quantity `yaml:"expected,omitempty"`
+	Expected []Quantity `yaml:"expected,omitempty" items:"some"`
 	// ExpectedAfterWork are quantities that every page of this engine shows
 	// once the server has generated tokens and ended a request; before that,
 	// one that is missing is not reported. `queue` is expected after requests
 	// were seen to wait, `inter_token` and `tpot` after an answer of more than
 	// one token.
-	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty"`
+	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty" items:"some"`
 	// Progress are series that move while the engine works, not only when a
 	// request ends. Without one, the engine's progress has no series.
-	Progress []EngineSource `yaml:"progress,omitempty"`
+	Progress []EngineSource `yaml:"progress,omitempty" items:"some"`
 	// Values are the sources of each quantity that is one number, the better
 	// one first; the first that a page has is used. An empty list leaves the
 	// quantity out.
@@ -67,14 +65,14 @@ type Engine struct {
 	// InputLengths are the sources of the lengths of the prompts of ended requests,
 	// histograms in tokens, in the same way. They are read where a module of the
 	// endpoint has `traffic`.
-	InputLengths []EngineHistogram `yaml:"input_lengths,omitempty"`
+	InputLengths []EngineHistogram `yaml:"input_lengths,omitempty" items:"some"`
 	// OutputLengths are those of the lengths of answers.
-	OutputLengths []EngineHistogram `yaml:"output_lengths,omitempty"`
+	OutputLengths []EngineHistogram `yaml:"output_lengths,omitempty" items:"some"`
 	// PrefixCache are the sources of the hits of the prefix cache, in the same
 	// way.
-	PrefixCache []EnginePrefixCache `yaml:"prefix_cache,omitempty"`
+	PrefixCache []EnginePrefixCache `yaml:"prefix_cache,omitempty" items:"some"`
 	// Requests are the series of ended requests; all of them are added.
-	Requests []EngineRequests `yaml:"requests,omitempty"`
+	Requests []EngineRequests `yaml:"requests,omitempty" items:"some"`
 
 	// The others are those of a GatewayMapping.
 	Backend         []string         `yaml:"-"`
@@ -93,25 +91,25 @@ type EngineSource struct {
 	// Series is the name of the samples, with the suffix of a part of a
 	// histogram where it is one. `a:b` also finds `a_b` and `ray_a_b`; a
 	// counter is found with and without `_total`. Required.
-	Series string `yaml:"series"`
+	Series string `yaml:"series" form:"series" required:"the name of a series"`
 	// Labels restrict the samples to those with these values.
-	Labels map[string]string `yaml:"labels,omitempty"`
+	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
 	// FromLabel takes the number from the value of this label instead of from
 	// that of the sample.
-	FromLabel string `yaml:"from_label,omitempty"`
+	FromLabel string `yaml:"from_label,omitempty" form:"label"`
 	// ItemsOf takes the number of items in the comma-separated list that is the
 	// value of this label. Of several samples the one with the largest value counts,
 	// which is the latest where the value is a time.
-	ItemsOf string `yaml:"items_of,omitempty"`
+	ItemsOf string `yaml:"items_of,omitempty" form:"label" excludes:"from_label"`
 	// Combine is how several samples make one number, `sum` or `max`. Default:
 	// `max` for a ratio, for what is per GPU or has no sum (`context_length_tokens`,
 	// `kv_cache_block_tokens`, `lora_adapters_max`, `estimated_*_per_gpu`,
 	// `model_weights_bytes`, `kv_cache_bytes`, `cuda_graphs_bytes`), and under `if` and
 	// `times`; `sum` for all else.
-	Combine string `yaml:"combine,omitempty"`
+	Combine string `yaml:"combine,omitempty" oneof:"sum,max"`
 	// Scale is what the number is multiplied with to be in the unit of the
 	// quantity, above 0. Default: 1.
-	Scale float64 `yaml:"scale,omitempty"`
+	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
 	// If is a source without whose number, or with 0 as its number, there is none
 	// here: for series that are on the page, as 0, while what they measure is off.
 	If *EngineSource `yaml:"if,omitempty"`
@@ -127,17 +125,17 @@ type EngineSource struct {
 // sum and the number of what was measured.
 type EngineHistogram struct {
 	// Series is the name of the histogram.
-	Series string `yaml:"series,omitempty"`
+	Series string `yaml:"series,omitempty" form:"series" excludes:"sum,count"`
 	// Sum is the name of the counter that adds up what was measured, for an engine
 	// that has no histogram: it gives one without bounds.
-	Sum string `yaml:"sum,omitempty"`
+	Sum string `yaml:"sum,omitempty" form:"series" requires:"count"`
 	// Count is the name of the counter of what is in the sum.
-	Count string `yaml:"count,omitempty"`
+	Count string `yaml:"count,omitempty" form:"series" requires:"sum"`
 	// Labels restrict the samples to those with these values.
-	Labels map[string]string `yaml:"labels,omitempty"`
+	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
 	// Scale is what the values are multiplied with to be in the unit of the
 	// quantity, above 0. Default: 1.
-	Scale float64 `yaml:"scale,omitempty"`
+	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
 }
 
 // EnginePrefixCache is where to find the hits of the prefix cache on a page.
@@ -148,33 +146,33 @@ type EnginePrefixCache struct {
 	// the same unit. Required.
 	Queries EngineSource `yaml:"queries"`
 	// Unit is what they count: `tokens`, `blocks` or `requests`. Required.
-	Unit string `yaml:"unit"`
+	Unit string `yaml:"unit" oneof:"tokens,blocks,requests" required:"tokens, blocks or requests"`
 	// Late says that the counter of hits appears with the first hit: a page
 	// with queries alone then counts as one without hits, else as one without a value.
 	// Default: false.
 	Late bool `yaml:"late,omitempty"`
 	// LateBehindRay says the same for pages that spell the queries with `ray_`:
 	// Ray shows no counter before it counts. Default: false.
-	LateBehindRay bool `yaml:"late_behind_ray,omitempty"`
+	LateBehindRay bool `yaml:"late_behind_ray,omitempty" excludes:"late"`
 }
 
 // EngineRequests is where to find a number of ended requests on a page.
 type EngineRequests struct {
 	// Series is the name of the counters, found as in a source. Required.
-	Series string `yaml:"series"`
+	Series string `yaml:"series" form:"series" required:"the name of a series"`
 	// Labels restrict the samples to those with these values.
-	Labels map[string]string `yaml:"labels,omitempty"`
+	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
 	// With is a label without which a sample does not count: that of the model, where
 	// reads of pages and lists are counted as well, without one. Default: none.
-	With string `yaml:"with,omitempty"`
+	With string `yaml:"with,omitempty" form:"label"`
 	// By are the possible names of the label that says how a request ended.
-	By []string `yaml:"by,omitempty"`
+	By []string `yaml:"by,omitempty" form:"label" items:"some"`
 	// As maps a value of that label to how a request ended: `stop`, `length`,
 	// `abort`, `error`, `success`, `other` or `unknown`.
-	As map[string]string `yaml:"as,omitempty"`
+	As map[string]string `yaml:"as,omitempty" requires:"by"`
 	// Else is how the requests with any other value ended. Default: `unknown` without
 	// `by`, else `other`.
-	Else string `yaml:"else,omitempty"`
+	Else string `yaml:"else,omitempty" form:"finish"`
 }
 
 // ParseEngine reads one mapping from data, in the form of a mapping in the section
@@ -186,8 +184,7 @@ func ParseEngine(data []byte, name string) (*Engine, error) {
 		d := newDecoder(r, "")
 		d.value(root, "", reflect.ValueOf(e).Elem())
 		if !r.failed[""] {
-			e.setDefaults(r, "")
-			e.validate(r, "")
+			d.finish("", reflect.ValueOf(e).Elem())
 		}
 	}
 	if err := r.err(); err != nil {
@@ -352,10 +349,69 @@ func Finishes() []string {
 // PrefixCacheUnits lists what the hits of a prefix cache are counted in.
 func PrefixCacheUnits() []string { return []string{"tokens", "blocks", "requests"} }
 
-// validate checks the mapping by itself: as it may change a built-in one, it need
-// not be complete.
-func (e *Engine) validate(r *report, p path) {
-	e.validateWith(r, p, vocabulary{Numbers(), Distributions(), Quantities(), "docs/engines.md"})
+// complete sets how several samples make one number, by what it is a number of. A key
+// without a value counts as left out: a built-in mapping of the same name supplies it.
+func (e *Engine) complete(r *report, p path) {
+	dropUnwritten(r, p.key("values"), e.Values)
+	for q, sources := range e.Values {
+		combine := CombineSum
+		if isLargest(q) {
+			combine = CombineMax
+		}
+		for i := range sources {
+			orDefault(r, p.key("values").key(string(q)).index(i).key("combine"), &sources[i].Combine, combine)
+		}
+	}
+	dropUnwritten(r, p.key("histograms"), e.Histograms)
+	for i := range e.Progress {
+		orDefault(r, p.key("progress").index(i).key("combine"), &e.Progress[i].Combine, CombineSum)
+	}
+}
+
+// dropUnwritten removes the keys without a value. It keeps keys with an empty list.
+func dropUnwritten[T any](r *report, p path, m map[Quantity][]T) {
+	maps.DeleteFunc(m, func(q Quantity, _ []T) bool { return !r.written(p.key(string(q))) })
+}
+
+func (s *EngineSource) complete(r *report, p path) {
+	for _, part := range []struct {
+		key     string
+		source  *EngineSource
+		combine string
+	}{{"if", s.If, CombineMax}, {"plus", s.Plus, CombineSum}, {"times", s.Times, CombineMax}} {
+		if part.source != nil {
+			orDefault(r, p.key(part.key).key("combine"), &part.source.Combine, part.combine)
+		}
+	}
+}
+
+func (c *EnginePrefixCache) complete(r *report, p path) {
+	orDefault(r, p.key("hits").key("combine"), &c.Hits.Combine, CombineSum)
+	orDefault(r, p.key("queries").key("combine"), &c.Queries.Combine, CombineSum)
+}
+
+func (h *EngineHistogram) check(r *report, p path) {
+	if h.Series == "" && h.Sum == "" && h.Count == "" && !r.failedUnder(p) {
+		r.errorf(p.key("series"), "missing; want the name of a histogram, or sum and count")
+	}
+}
+
+func (q *EngineRequests) complete(r *report, p path) {
+	if orDefault(r, p.key("else"), &q.Else, "other"); len(q.By) == 0 {
+		orDefault(r, p.key("else"), &q.Else, "unknown")
+	}
+}
+
+func (q *EngineRequests) check(r *report, p path) {
+	for _, value := range slices.Sorted(maps.Keys(q.As)) {
+		checkForm(r, p.key("as").key(value), "finish", q.As[value])
+	}
+}
+
+// check checks the quantities of the mapping: as it may change a built-in one, it need not
+// be complete.
+func (e *Engine) check(r *report, p path) {
+	e.checkQuantities(r, p, vocabulary{Numbers(), Distributions(), Quantities(), "docs/engines.md"})
 }
 
 // vocabulary lists the quantities of mappings: those of `values`, those of
@@ -365,190 +421,18 @@ type vocabulary struct {
 	docs                        string
 }
 
-func (e *Engine) validateWith(r *report, p path, known vocabulary) {
-	validateList(r, p.key("sentinels"), len(e.Sentinels))
-	for i, s := range e.Sentinels {
-		validateSeries(r, p.key("sentinels").index(i), s)
+func (e *Engine) checkQuantities(r *report, p path, known vocabulary) {
+	for i, q := range e.Expected {
+		checkQuantity(r, p.key("expected").index(i), q, known.all, known)
 	}
-	validateList(r, p.key("pages"), len(e.Pages))
-	for i, s := range e.Pages {
-		if !isPage(s) { // not repeated: it may be a URL with a password
-			r.errorf(p.key("pages").index(i), "want a path like /metrics, or a port and a path like :8002/metrics")
-		}
+	for i, q := range e.ExpectedAfterWork {
+		checkQuantity(r, p.key("expected_after_work").index(i), q, known.all, known)
 	}
-	if r.written(p.key("model_label")) {
-		validateLabelName(r, p.key("model_label"), e.ModelLabel)
+	for _, q := range slices.Sorted(maps.Keys(e.Values)) {
+		checkQuantity(r, p.key("values").key(string(q)), q, known.numbers, known)
 	}
-	if r.written(p.key("role_label")) {
-		validateLabelName(r, p.key("role_label"), e.RoleLabel)
-	}
-	validateSelector(r, p.key("labels"), e.Labels)
-	validateList(r, p.key("copies"), len(e.Copies))
-	for i, name := range e.Copies {
-		validateLabelName(r, p.key("copies").index(i), name)
-	}
-	validateQuantities(r, p.key("expected"), e.Expected, known)
-	validateQuantities(r, p.key("expected_after_work"), e.ExpectedAfterWork, known)
-	validateList(r, p.key("progress"), len(e.Progress))
-	for i := range e.Progress {
-		e.Progress[i].validate(r, p.key("progress").index(i))
-	}
-	validateByQuantity(r, p.key("values"), e.Values, known.numbers, known, (*EngineSource).validate)
-	validateByQuantity(r, p.key("histograms"), e.Histograms, known.distributions, known, (*EngineHistogram).validate)
-	for key, sources := range e.lengths() {
-		validateList(r, p.key(key), len(sources))
-		for i := range sources {
-			sources[i].validate(r, p.key(key).index(i))
-		}
-	}
-	e.validatePrefixCache(r, p.key("prefix_cache"))
-	validateRequests(r, p.key("requests"), e.Requests)
-}
-
-func validateRequests(r *report, p path, all []EngineRequests) {
-	validateList(r, p, len(all))
-	for i := range all {
-		all[i].validate(r, p.index(i))
-	}
-}
-
-// lengths returns the sources of lengths by key.
-func (e *Engine) lengths() map[string][]EngineHistogram {
-	return map[string][]EngineHistogram{"input_lengths": e.InputLengths, "output_lengths": e.OutputLengths}
-}
-
-// validateByQuantity checks sources by the quantity that they hold.
-func validateByQuantity[T any](r *report, p path, sources map[Quantity][]T, here []Quantity, known vocabulary, validate func(*T, *report, path)) {
-	for _, q := range slices.Sorted(maps.Keys(sources)) {
-		at := p.key(string(q))
-		validateQuantity(r, at, q, here, known)
-		for i := range sources[q] {
-			validate(&sources[q][i], r, at.index(i))
-		}
-	}
-}
-
-func (e *Engine) validatePrefixCache(r *report, p path) {
-	validateList(r, p, len(e.PrefixCache))
-	for i := range e.PrefixCache {
-		at, c := p.index(i), &e.PrefixCache[i]
-		if r.failed[at] {
-			continue
-		}
-		c.Hits.validate(r, at.key("hits"))
-		c.Queries.validate(r, at.key("queries"))
-		validateOneOf(r, at.key("unit"), c.Unit, PrefixCacheUnits()...)
-		if c.Late && c.LateBehindRay {
-			r.errorf(at.key("late_behind_ray"), "has no effect with late")
-		}
-	}
-}
-
-func (q *EngineRequests) validate(r *report, p path) {
-	if r.failed[p] {
-		return
-	}
-	validateSeries(r, p.key("series"), q.Series)
-	validateSelector(r, p.key("labels"), q.Labels)
-	if r.written(p.key("with")) {
-		validateLabelName(r, p.key("with"), q.With)
-	}
-	validateList(r, p.key("by"), len(q.By))
-	for i, name := range q.By {
-		validateLabelName(r, p.key("by").index(i), name)
-	}
-	if len(q.As) > 0 && len(q.By) == 0 && !r.failed[p.key("by")] {
-		r.errorf(p.key("as"), "has no effect without by")
-	}
-	for _, value := range slices.Sorted(maps.Keys(q.As)) {
-		validateOneOf(r, p.key("as").key(value), q.As[value], Finishes()...)
-	}
-	validateOneOf(r, p.key("else"), q.Else, Finishes()...)
-}
-
-func (s *EngineSource) validate(r *report, p path) {
-	if r.failed[p] {
-		return // not a source at all
-	}
-	validateSeries(r, p.key("series"), s.Series)
-	validateSelector(r, p.key("labels"), s.Labels)
-	if r.written(p.key("from_label")) {
-		validateLabelName(r, p.key("from_label"), s.FromLabel)
-	}
-	if r.written(p.key("items_of")) {
-		validateLabelName(r, p.key("items_of"), s.ItemsOf)
-		if s.FromLabel != "" {
-			r.errorf(p.key("items_of"), "excludes from_label")
-		}
-	}
-	validateOneOf(r, p.key("combine"), s.Combine, CombineSum, CombineMax)
-	validateScale(r, p.key("scale"), s.Scale)
-	if s.If != nil {
-		s.If.validate(r, p.key("if"))
-	}
-	if s.Plus != nil {
-		s.Plus.validate(r, p.key("plus"))
-	}
-	if s.Times != nil {
-		s.Times.validate(r, p.key("times"))
-	}
-}
-
-func (h *EngineHistogram) validate(r *report, p path) {
-	if r.failed[p] {
-		return
-	}
-	series, sum, count := p.key("series"), p.key("sum"), p.key("count")
-	stated := func(at path) bool { return r.written(at) || r.failed[at] }
-	switch parts := stated(sum) || stated(count); {
-	case stated(series) && parts:
-		r.errorf(series, "excludes sum and count")
-	case parts:
-		validateSeries(r, sum, h.Sum)
-		validateSeries(r, count, h.Count)
-	case stated(series):
-		validateSeries(r, series, h.Series)
-	default:
-		r.errorf(series, "missing; want the name of a histogram, or sum and count")
-	}
-	validateSelector(r, p.key("labels"), h.Labels)
-	validateScale(r, p.key("scale"), h.Scale)
-}
-
-// validateList refuses an empty list, which would be lost where the mapping is
-// printed.
-func validateList(r *report, p path, n int) {
-	if r.written(p) && n == 0 {
-		r.errorf(p, "an empty list; leave the key out")
-	}
-}
-
-func validateScale(r *report, p path, scale float64) {
-	if scale <= 0 {
-		r.errorf(p, "want a number above 0")
-	}
-}
-
-// validateSelector checks labels that restrict samples: any value may be
-// wanted, the empty one included.
-func validateSelector(r *report, p path, labels map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		validateLabelName(r, p.key(name), name)
-	}
-}
-
-func validateLabelName(r *report, p path, name string) {
-	if !model.LegacyValidation.IsValidLabelName(name) {
-		r.errorf(p, "label name %s is not of the form [a-zA-Z_][a-zA-Z0-9_]*", quote(name))
-	}
-}
-
-func validateSeries(r *report, p path, name string) {
-	switch {
-	case name == "":
-		r.errorf(p, "missing; want the name of a series")
-	case !model.LegacyValidation.IsValidMetricName(name):
-		r.errorf(p, "series %s is not of the form [a-zA-Z_:][a-zA-Z0-9_:]*", quote(name))
+	for _, q := range slices.Sorted(maps.Keys(e.Histograms)) {
+		checkQuantity(r, p.key("histograms").key(string(q)), q, known.distributions, known)
 	}
 }
 
@@ -561,15 +445,8 @@ func isPage(s string) bool {
 	return isPath(s)
 }
 
-func validateQuantities(r *report, p path, list []Quantity, known vocabulary) {
-	validateList(r, p, len(list))
-	for i, q := range list {
-		validateQuantity(r, p.index(i), q, known.all, known)
-	}
-}
-
-// validateQuantity checks that a quantity is one of those that may be here.
-func validateQuantity(r *report, p path, q Quantity, here []Quantity, known vocabulary) {
+// checkQuantity checks that a quantity is one of those that may be here.
+func checkQuantity(r *report, p path, q Quantity, here []Quantity, known vocabulary) {
 	if slices.Contains(here, q) {
 		return
 	}

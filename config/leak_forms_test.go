@@ -147,13 +147,13 @@ func TestNoFormLeaks(t *testing.T) {
 		add([]string{"otlp_endpoint: http://otel, headers", "X-Key"}, "endpoints: [{url: http://h}]\ntracing: %s\n")
 		add([]string{"otlp_endpoint: http://otel, headers", "X-Key"}, "endpoints: [{url: http://h}]\nmetrics: %s\n")
 		for _, text := range texts {
-			checkForm(t, text, secret)
+			checkWrongForm(t, text, secret)
 		}
 	}
 }
 
-// checkForm parses a text that may have a secret in a wrong place.
-func checkForm(t *testing.T, text, secret string) {
+// checkWrongForm parses a text that may have a secret in a wrong place.
+func checkWrongForm(t *testing.T, text, secret string) {
 	t.Helper()
 	shown := ""
 	c, err := Parse([]byte(text), "leak.yml")
@@ -200,7 +200,7 @@ func TestOuterFormsDoNotLeak(t *testing.T) {
 				"endpoints:\n  - url: http://h\n    %s\n",
 				"endpoints:\n  - url: http://h\n%s\n",
 			} {
-				checkForm(t, fmt.Sprintf(place, form), secret)
+				checkWrongForm(t, fmt.Sprintf(place, form), secret)
 			}
 		}
 	}
@@ -225,7 +225,7 @@ func TestURLsDoNotLeak(t *testing.T) {
 			"discovery: [{http_sd_configs: [{url: 'http://h', proxy_url: '%s'}]}]\n",
 			"discovery: [{allow: [h], http_sd_configs: [{url: 'http://h', oauth2: {client_id: a, client_secret: b, token_url: '%s'}}]}]\n",
 		} {
-			checkForm(t, fmt.Sprintf(place, u), secret)
+			checkWrongForm(t, fmt.Sprintf(place, u), secret)
 		}
 	}
 }

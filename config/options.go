@@ -402,6 +402,18 @@ func labelProblem(s string, limit int) string {
 	return ""
 }
 
+func checkText(r *report, p path, s string, limit int) {
+	if problem := labelProblem(s, limit); problem != "" {
+		r.errorf(p, "%s", problem)
+	}
+}
+
+func checkForm(r *report, p path, form, s string) {
+	if problem := formProblem(form, s); problem != "" {
+		r.errorf(p, "%s", problem)
+	}
+}
+
 // formProblem returns what is wrong with a text that must have a form; "" if nothing is.
 func formProblem(form, s string) string {
 	_, reservedHeader := promconfig.ReservedHeaders[http.CanonicalHeaderKey(s)]
@@ -413,6 +425,12 @@ func formProblem(form, s string) string {
 		return fmt.Sprintf("must be %s, got %s", enumerate(precisionNames(), "or"), quote(s))
 	case form == "finish reason" && !slices.Contains(api.FinishReasons(), s):
 		return fmt.Sprintf("must be %s, got %s", enumerate(api.FinishReasons(), "or"), quote(s))
+	case form == "finish" && !slices.Contains(Finishes(), s):
+		return fmt.Sprintf("must be %s, got %s", enumerate(Finishes(), "or"), quote(s))
+	case form == "series" && !model.LegacyValidation.IsValidMetricName(s):
+		return fmt.Sprintf("must be of the form [a-zA-Z_:][a-zA-Z0-9_:]*, got %s", quote(s))
+	case form == "label" && !model.LegacyValidation.IsValidLabelName(s):
+		return fmt.Sprintf("must be of the form [a-zA-Z_][a-zA-Z0-9_]*, got %s", quote(s))
 	case form == "language" && !slices.Contains(Languages(), s):
 		return fmt.Sprintf("must be a known language as an ISO 639-1 code like en, got %s", quote(s))
 	case form == "currency" && !currencyCode.MatchString(s):
@@ -428,6 +446,8 @@ func formProblem(form, s string) string {
 	case form == "body key" && slices.Contains(strings.Split(s, "."), ""):
 		return fmt.Sprintf("must be the name of a key, like stream_options.include_usage, got %s", quote(s))
 	// These are not repeated: they are among secrets.
+	case form == "page" && !isPage(s):
+		return "must be a path like /metrics, or a port and a path like :8002/metrics"
 	case form == "path" && !isPath(s):
 		return "must be a path like /custom/chat, without query and fragment"
 	case (form == "header" || form == "request header") && !httpguts.ValidHeaderFieldName(s):

@@ -18,7 +18,7 @@ type MetricsPages struct {
 	DNS []PageURL `yaml:"dns,omitempty"`
 	// Software is the name of the mapping to read the pages with. Default: recognized by
 	// the series of the page.
-	Software string `yaml:"software,omitempty"`
+	Software string `yaml:"software,omitempty" text:"128"`
 	// Interval is the time from one reading to the next.
 	Interval model.Duration `yaml:"interval" default:"15s"`
 	// Timeout limits one reading. It may not exceed the interval; the default
@@ -41,22 +41,33 @@ func (m *MetricsPages) Endpoint(name string) *Endpoint {
 	}
 }
 
-func (m *MetricsPages) setDefaults(r *report, p path) {
+func (m *MetricsPages) complete(r *report, p path) {
 	r.limit(p.key("timeout"), &m.Timeout, p.key("interval"), m.Interval)
 }
 
-// validate checks the pages of software that owner names in messages.
-func (m *MetricsPages) validate(r *report, p path, owner string) {
-	if r.failed[p] {
-		return // no pages at all
-	}
+func (m *MetricsPages) check(r *report, p path) {
 	if len(m.URLs)+len(m.DNS) == 0 && !r.failedUnder(p) {
-		r.errorf(p.key("urls"), "missing; want the URL of the %s's metrics page, or dns", owner)
+		r.errorf(p.key("urls"), "missing; want the URL of a metrics page, or dns")
 	}
 	first := map[string]path{}
-	validatePages(r, p.key("urls"), m.URLs, first)
-	validatePages(r, p.key("dns"), m.DNS, first)
-	if r.written(p.key("software")) {
-		validateText(r, p.key("software"), owner+" software", m.Software, maxNameBytes)
+	checkPages(r, p.key("urls"), m.URLs, first)
+	checkPages(r, p.key("dns"), m.DNS, first)
+}
+
+// GPUs says from where GPUs are read besides the drivers of this machine.
+type GPUs struct {
+	// Pages are metrics pages of other exporters that show GPUs or other accelerators,
+	// by name; see below. They are read while `--collector.gpu` is on.
+	Pages map[string]*MetricsPages `yaml:"pages,omitempty" text:"128"`
+}
+
+// reservedGPUSources are the names of what reads the GPUs of this machine.
+func reservedGPUSources() []string { return []string{"nvml", "amdgpu"} }
+
+func (g *GPUs) check(r *report, p path) {
+	for _, name := range reservedGPUSources() {
+		if g.Pages[name] != nil {
+			r.errorf(p.key("pages").key(name), "the name %s is that of the driver of this machine", quote(name))
+		}
 	}
 }

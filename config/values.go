@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -16,38 +15,6 @@ import (
 
 // maxLabelBytes bounds a label value.
 const maxLabelBytes = 256
-
-// validateText checks a name that becomes a label value or goes into a request.
-func validateText(r *report, p path, what, s string, limit int) {
-	switch {
-	case s == "":
-		r.errorf(p, "an empty %s", what)
-	case len(s) > limit:
-		r.errorf(p, "%s of %d bytes, more than %d", what, len(s), limit)
-	case !utf8.ValidString(s):
-		r.errorf(p, "%s is not valid UTF-8", what)
-	case strings.ContainsFunc(s, unicode.IsControl):
-		r.errorf(p, "%s %s has a control character", what, quote(s))
-	}
-}
-
-func validateOneOf[T ~string](r *report, p path, v T, known ...T) {
-	if slices.Contains(known, v) {
-		return
-	}
-	var b strings.Builder
-	for i, k := range known {
-		switch i {
-		case 0:
-		case len(known) - 1:
-			b.WriteString(" or ")
-		default:
-			b.WriteString(", ")
-		}
-		b.WriteString(string(k))
-	}
-	r.errorf(p, "want %s, got %s", b.String(), quote(string(v)))
-}
 
 // reservedLabels are the label names of the exporter's own series, now or as
 // planned, and those that Prometheus sets.
@@ -67,13 +34,13 @@ func validateLabels(r *report, p path, labels map[string]string) {
 		at, value := p.key(name), labels[name]
 		switch {
 		case !model.LegacyValidation.IsValidLabelName(name):
-			r.errorf(at, "label name %s is not of the form [a-zA-Z_][a-zA-Z0-9_]*", quote(name))
+			r.errorf(at, "must be of the form [a-zA-Z_][a-zA-Z0-9_]*, got %s", quote(name))
 		case strings.HasPrefix(name, "__") || slices.Contains(reservedLabels(), name):
 			r.errorf(at, "label name %s is reserved", quote(name))
 		case len(value) > maxLabelBytes:
-			r.errorf(at, "label value of %d bytes, more than %d", len(value), maxLabelBytes)
+			r.errorf(at, "must have at most %d bytes, got %d", maxLabelBytes, len(value))
 		case !utf8.ValidString(value):
-			r.errorf(at, "label value is not valid UTF-8")
+			r.errorf(at, "must be valid UTF-8")
 		}
 	}
 }
