@@ -3,7 +3,6 @@ package collector
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/inference-exporter/inference_exporter/gpu/pages"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
@@ -30,13 +29,13 @@ func gpuPageFamilies() []Family {
 
 // gpuPageCollector makes the metrics of the pages of other exporters.
 type gpuPageCollector struct {
-	statuses              func() []pages.Status
+	statuses              func() []page.GPUPageStatus
 	up, devices, failures *prometheus.Desc
 }
 
 // NewGPUPages returns a collector of how the reading of pages of other exporters goes.
 // statuses must return at once.
-func NewGPUPages(statuses func() []pages.Status) prometheus.Collector {
+func NewGPUPages(statuses func() []page.GPUPageStatus) prometheus.Collector {
 	f := gpuPageFamilies()
 	desc := func(f Family) *prometheus.Desc { return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil) }
 	return &gpuPageCollector{statuses: statuses, up: desc(f[0]), devices: desc(f[1]), failures: desc(f[2])}

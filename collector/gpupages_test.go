@@ -10,13 +10,12 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/gpu/pages"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // gpuPageStatuses is a page that was read and one that was not.
-func gpuPageStatuses() []pages.Status {
-	return []pages.Status{
+func gpuPageStatuses() []page.GPUPageStatus {
+	return []page.GPUPageStatus{
 		{Status: page.Status{Server: "gpu-1:9400", State: page.Up}, Source: "nodes", Software: "dcgm-exporter", Devices: 8},
 		{
 			Status: page.Status{
@@ -90,7 +89,7 @@ func TestGPUsOfAPage(t *testing.T) {
 // writePagesReference writes what is read of each exporter.
 func writePagesReference(t *testing.T, b *strings.Builder) {
 	t.Helper()
-	exporters, err := pages.Exporters()
+	exporters, err := page.GPUExporters()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/amd"
-	"github.com/inference-exporter/inference_exporter/gpu/pages"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // hardware reads what is underneath: the GPUs, by source, and which pods have them.
 type hardware struct {
 	sources []*gpu.Poller // in the order of gpu.Snapshots
-	pages   *pages.Readers
+	pages   *page.GPUPages
 	pods    *pods.Watcher // nil where the kubelet is not asked
 	copies  copies
 }
@@ -26,7 +26,7 @@ type hardware struct {
 func newHardware(env environment, in collectors, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
 	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger}}
 	var err error
-	if h.pages, err = pages.New(pages.Options{UserAgent: fleet.UserAgent(), Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
+	if h.pages, err = page.NewGPUPages(page.GPUPageOptions{UserAgent: fleet.UserAgent(), Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
 		return nil, err
 	}
 	r.MustRegister(collector.NewGPUPages(h.pages.Statuses))

@@ -15,7 +15,7 @@ import (
 func TestGPUPagesAlone(t *testing.T) {
 	dcgm := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		http.ServeFile(w, r, filepath.Join("..", "..", "gpu", "pages", "testdata", "dcgm-exporter.txt"))
+		http.ServeFile(w, r, filepath.Join("..", "..", "internal", "page", "testdata", "pages", "accelerators", "dcgm-exporter.txt"))
 	}))
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--no-collector.server", "--gpu.sysfs="+t.TempDir(),
 		"--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf("gpus: {pages: {cards: {urls: [%q]}}}\n", dcgm)))

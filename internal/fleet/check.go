@@ -10,7 +10,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/gpu/pages"
 	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -219,13 +218,13 @@ func checkHardware(cfg *config.Config) []*config.Error {
 // checkGPUPages finds pages of GPUs of an exporter that nobody knows.
 func checkGPUPages(cfg *config.Config) []*config.Error {
 	var mistakes []*config.Error
-	known := pages.Names()
+	known := page.GPUExporterNames()
 	for _, name := range slices.Sorted(maps.Keys(cfg.GPUs.Pages)) {
-		page := cfg.GPUs.Pages[name]
-		if page.Software != "" && !slices.Contains(known, page.Software) {
+		software := cfg.GPUs.Pages[name].Software
+		if software != "" && !slices.Contains(known, software) {
 			mistakes = append(mistakes, &config.Error{
 				Path: config.Key("gpus.pages", name) + ".software",
-				Msg:  fmt.Sprintf("unknown software %.64q%s", page.Software, nearest.Hint(page.Software, "known", known)),
+				Msg:  fmt.Sprintf("unknown software %.64q%s", software, nearest.Hint(software, "known", known)),
 			})
 		}
 	}

@@ -92,8 +92,9 @@ type cacheHits struct {
 
 // mapping is a config.Engine made ready to read pages with. It is immutable.
 type mapping struct {
-	name   string
-	config *config.Engine
+	name         string
+	config       *config.Engine
+	accelerators *accelerators // instead of all that follows; nil of servers and gateways
 
 	targets  map[string][]target // by plain series name
 	families map[string][]family // by plain name in a TYPE line

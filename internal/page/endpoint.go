@@ -31,9 +31,6 @@ type Options struct {
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Take takes the pages instead of the mappings; snapshots are then empty. It is called
-	// for several pages at once. Default: the mappings read them.
-	Take Taker
 }
 
 // Known is what probing identified at an endpoint; an empty text is unknown.

@@ -31,9 +31,9 @@ const (
 // shown is what a page has put on the pages of this exporter. It outlives other ways of reading
 // the page.
 type shown struct {
-	buckets  map[config.Quantity][][]float64 // the latest sets of bounds
-	changed  time.Time                       // when one was added to others
-	backends Names
+	buckets map[config.Quantity][][]float64 // the latest sets of bounds
+	changed time.Time                       // when one was added to others
+	names   Names                           // of backends or accelerators
 }
 
 // checkBuckets takes in the histograms of a snapshot. The error is that buckets changed which

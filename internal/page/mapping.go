@@ -14,7 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-//go:embed mappings/servers/*.yml mappings/gateways/*.yml
+//go:embed mappings/*/*.yml
 var builtIn embed.FS
 
 // The usual page, and one that has to be tried before it: where it is there,
@@ -34,6 +34,8 @@ type Mappings struct {
 	scratch   sync.Pool      // of *scratch
 	memory    memory         // of large pages, shared by all endpoints
 	bounds    *sharedBounds  // of the histograms of all servers
+
+	accelerators bool // are on the pages, instead of servers or gateways
 
 	withLengths func() *Mappings
 }
@@ -75,16 +77,13 @@ func readBuiltInEngines() (map[string]*config.Engine, error) {
 
 // readBuiltIn returns the mappings of a directory; the name of a file is that of
 // its software.
-func readBuiltIn(dir string, parse func(data []byte, name string) (*config.Engine, error)) (map[string]*config.Engine, error) {
+func readBuiltIn[T any](dir string, parse func(data []byte, name string) (T, error)) (map[string]T, error) {
 	files, err := builtIn.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list built-in mappings: %w", err)
 	}
-	engines := map[string]*config.Engine{}
+	all := map[string]T{}
 	for _, f := range files {
-		if f.IsDir() {
-			continue
-		}
 		file := path.Join(dir, f.Name())
 		data, err := builtIn.ReadFile(file)
 		if err != nil {
@@ -94,9 +93,9 @@ func readBuiltIn(dir string, parse func(data []byte, name string) (*config.Engin
 		if err != nil {
 			return nil, err
 		}
-		engines[strings.TrimSuffix(f.Name(), ".yml")] = e
+		all[strings.TrimSuffix(f.Name(), ".yml")] = e
 	}
-	return engines, nil
+	return all, nil
 }
 
 // newMappings returns the mappings of a section, which read the lengths of requests too, or not.

@@ -22,6 +22,9 @@ type Want struct {
 	Found string
 	// Model is the model of the endpoint; "" is unknown.
 	Model string
+	// Host is that of the page, for accelerators which it does not name the host of; "" is
+	// this machine.
+	Host string
 }
 
 // Reader reads the pages of one server, one after the other, and keeps what is
@@ -44,6 +47,7 @@ type Reader struct {
 	ranks  map[uint64]rank // by the labels of their series
 
 	backends map[string]*Reader // of a gateway, those on the latest page by name
+	xids     xidWatch           // of accelerators
 }
 
 // way is in which way a page was read.
@@ -62,6 +66,15 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 		return nil, err
 	}
 	c, names := r.mappings.recognise(text, w.Engine)
+	if r.mappings.accelerators {
+		if c == nil || w.Engine != "" && c.name != w.Engine {
+			if err := unmapped(p, names); err != nil {
+				return nil, err
+			}
+			return nil, pageErrorf(ReasonUnmapped, "no series of %s", cmp.Or(w.Engine, "any known exporter of GPUs"))
+		}
+		return r.readDevices(p, c, at, w.Host)
+	}
 	// A new release may have renamed the sentinel. The other names of a fallback
 	// prove nothing.
 	if m := r.mappings.byName[w.Found]; c == nil && m != nil && !m.config.Fallback {
@@ -88,7 +101,7 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 		return nil, err
 	}
 	backends := s.byBackend(c)
-	if !r.shown.backends.Admit(maps.Keys(backends), maxShownBackends, at) {
+	if !r.shown.names.Admit(maps.Keys(backends), maxShownBackends, at) {
 		backends = nil
 	}
 	if err := s.assemble(p, c); err != nil {
@@ -114,18 +127,11 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 // unmapped returns why a page is not read that no mapping knows: it may be no
 // page at all. It returns nil for a page without series.
 func unmapped(p *page, names []string) *PageError {
-	for {
-		entry, err := p.next()
-		switch {
-		case err != nil:
-			return err
-		case entry >= 0:
-			continue
-		case p.samples == 0:
-			return nil
-		}
-		return pageErrorf(ReasonUnmapped, "%s", describe(names))
+	skip := func() *PageError { return nil }
+	if err := p.each(skip, skip); err != nil || p.samples == 0 {
+		return err
 	}
+	return pageErrorf(ReasonUnmapped, "%s", describe(names))
 }
 
 // follow works out the results of a page, and brings what is kept to it.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/textparse"
 )
 
 // sample is a sample of a page that a source of the mapping wants.
@@ -71,26 +70,18 @@ type wrongType struct {
 // of other models were left out.
 func (s *scratch) gather(p *page, c *mapping, model string) (bool, *PageError) {
 	s.reset(c)
-	for {
-		entry, err := p.next()
-		switch {
-		case err != nil:
-			return false, err
-		case entry == textparse.EntrySeries:
-			err = s.add(p, c, model)
-		case entry == textparse.EntryType:
-			s.check(p, c)
-		default:
-			filtered := s.filter(c)
-			if err := s.checkTypes(c); err != nil {
-				return false, err
-			}
-			return filtered, s.sort(p)
-		}
-		if err != nil {
-			return false, err
-		}
+	err := p.each(func() *PageError { return s.add(p, c, model) }, func() *PageError {
+		s.check(p, c)
+		return nil
+	})
+	if err != nil {
+		return false, err
 	}
+	filtered := s.filter(c)
+	if err := s.checkTypes(c); err != nil {
+		return false, err
+	}
+	return filtered, s.sort(p)
 }
 
 // check notes the type of a family where it is none that the mapping can read.

@@ -198,7 +198,8 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 	if err != nil {
 		return nil, failureOf(ctx, a, err)
 	}
-	snapshot, err := e.interpret(s, p, page, contentType, w)
+	w.Host = hostOf(p.page)
+	snapshot, err := s.reader.Read(page, contentType, e.options.Now(), w)
 	switch f, _ := errors.AsType[*PageError](err); {
 	case err == nil:
 		s.cleanBackends(snapshot)

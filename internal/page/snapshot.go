@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
 // RatioWindow is the time over which Snapshot.PrefixCacheRatio is computed.
@@ -51,6 +52,9 @@ type Snapshot struct {
 	// Missing are the quantities that every page of this engine shows, or
 	// every one after some work, and this one did not. Sorted.
 	Missing []config.Quantity
+	// Devices are the accelerators that a page shows, and Driver is their driver's version.
+	Devices []gpu.DeviceSnapshot
+	Driver  string
 	// Backends are what the page of a gateway shows of each of its backends, by name;
 	// nil where it shows none, or more than are read one by one. Of the values,
 	// BackendsReady is 1 or 0 where the page says whether the backend is ready.

@@ -27,7 +27,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/amd"
 	"github.com/inference-exporter/inference_exporter/gpu/amd/amdtest"
-	"github.com/inference-exporter/inference_exporter/gpu/pages"
+	pages "github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // TestGPUsOfPages evaluates the rules and the board of GPUs over the page of each exporter
@@ -37,7 +37,7 @@ import (
 // is theirs.
 func TestGPUsOfPages(t *testing.T) {
 	const minutes = 30
-	files, err := filepath.Glob("../../gpu/pages/testdata/*.txt")
+	files, err := filepath.Glob("../../internal/page/testdata/pages/accelerators/*.txt")
 	if err != nil || len(files) < 7 {
 		t.Fatalf("pages: %v, %v", files, err)
 	}
@@ -155,7 +155,7 @@ func gpusOfPage(t *testing.T, file string) []prometheus.Collector {
 		t.Fatal(err)
 	}
 	logged := &firstLine{came: make(chan struct{})}
-	rs, err := pages.New(pages.Options{Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	rs, err := pages.NewGPUPages(pages.GPUPageOptions{Logger: slog.New(slog.NewTextHandler(logged, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,8 @@
-package pages
+package page
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
+	"maps"
 	"math"
 	"net"
 	"net/url"
@@ -12,24 +11,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
-// Bounds of what a page shows.
+// Bounds of what a page of accelerators shows.
 const (
 	maxDevices     = 1024
-	maxNames       = 2 * maxDevices // of devices, within an hour
+	maxDeviceNames = 2 * maxDevices // of devices, within an hour
 	maxParts       = 64             // of a device
 	maxXIDsADevice = 64             // different ones
 )
 
-// shownPage is what the text of a page shows.
-type shownPage struct {
-	mapping *mapping
-	devices []*device
+// devices are the accelerators of a page.
+type devices struct {
+	mapping *accelerators
+	host    string // of the page, "" is this machine
+	all     []*device
 	byID    map[string]*device
 	tooMany bool
 }
@@ -39,79 +39,54 @@ type device struct {
 	gpu.DeviceSnapshot
 	driver string
 	own    values
-	parts  map[int]*part
+	parts  map[int]*devicePart
 	xids   map[uint64]float64 // how many of late, by number
 	last   float64            // number of the latest one; negative is unknown
 }
 
-// part is a part of a device, such as a MIG device.
-type part struct {
+// devicePart is a part of a device, such as a MIG device.
+type devicePart struct {
 	profile string
 	own     values
 }
 
 // slot is a place for a number: a term of a source.
 type slot struct {
-	target
+	readingTarget
 	bit string // a label of Bits
 }
 
 // values are the numbers of a device or a part.
 type values map[slot]float64
 
-// read reads a page with the mapping of that name, or with the first one that the page
-// has a sentinel of. Errors are a *page.PageError.
-func read(all []*mapping, software string, from *url.URL, text []byte, contentType string) (*shownPage, error) {
-	m, err := recognise(all, software, text, contentType)
-	if err != nil {
-		return nil, err
-	}
-	p := &shownPage{mapping: m, byID: map[string]*device{}}
-	wants := func(name []byte) bool { return len(m.find(string(name))) > 0 }
-	err = page.Walk(text, contentType, wants, func(name string, ls labels.Labels, value float64) {
-		for _, t := range m.find(name) {
-			p.add(t, ls, value, from)
+// readDevices reads the accelerators of a page.
+func (r *Reader) readDevices(p *page, c *mapping, at time.Time, host string) (*Snapshot, error) {
+	d := &devices{mapping: c.accelerators, host: host, byID: map[string]*device{}}
+	wants := func(name []byte) bool { return len(c.accelerators.find(string(name))) > 0 }
+	err := p.walk(wants, func(ls labels.Labels, value float64) {
+		for _, t := range c.accelerators.find(ls.Get(model.MetricNameLabel)) {
+			d.add(t, ls, value)
 		}
 	})
-	if err == nil && p.tooMany {
-		err = &page.PageError{Reason: page.ReasonTooLarge, Err: fmt.Errorf("more than %d devices", maxDevices)}
-	}
-	return p, err
-}
-
-// recognise returns the mapping to read a page with.
-func recognise(all []*mapping, software string, text []byte, contentType string) (*mapping, error) {
-	var found *mapping
-	err := page.Walk(text, contentType, func(name []byte) bool {
-		for _, m := range all {
-			bare := strings.TrimPrefix(string(name), m.Prefix)
-			if found == nil && (software == "" || software == m.name) && slices.Contains(m.Sentinels, bare) {
-				found = m
-			}
-		}
-		return false
-	}, nil)
 	switch {
 	case err != nil:
 		return nil, err
-	case found != nil:
-		return found, nil
+	case d.tooMany:
+		return nil, pageErrorf(ReasonTooLarge, "more than %d devices", maxDevices)
+	case !r.shown.names.Admit(maps.Keys(d.byID), maxDeviceNames, at):
+		return nil, pageErrorf(ReasonTooLarge, "more than %d devices within an hour", maxDeviceNames)
 	}
-	what := "of any known exporter of GPUs"
-	if software != "" {
-		what = "of " + software
-	}
-	return nil, &page.PageError{Reason: page.ReasonUnmapped, Err: errors.New("no series " + what)}
+	return &Snapshot{Engine: c.name, At: at, PrefixCacheRatio: -1, Devices: d.snapshots(&r.xids, at), Driver: d.driver()}, nil
 }
 
 // add takes in a sample.
-func (p *shownPage) add(t target, ls labels.Labels, v float64, from *url.URL) {
+func (p *devices) add(t readingTarget, ls labels.Labels, v float64) {
 	m := p.mapping
 	if !(v >= 0) || math.IsInf(v, 0) || m.isBlank(v) {
 		return
 	}
 	if t.kind == xidLast || t.kind == xidRecent {
-		p.addXID(t, ls, v, from)
+		p.addXID(t, ls, v)
 		return
 	}
 	s := m.Readings[t.kind][t.source]
@@ -132,7 +107,7 @@ func (p *shownPage) add(t target, ls labels.Labels, v float64, from *url.URL) {
 	if s.Positive && v > 0 {
 		v = 1
 	}
-	d := p.device(cmp.Or(s.Device, &m.Device), ls, from)
+	d := p.device(cmp.Or(s.Device, &m.Device), ls)
 	if d == nil {
 		return
 	}
@@ -141,7 +116,7 @@ func (p *shownPage) add(t target, ls labels.Labels, v float64, from *url.URL) {
 		return
 	}
 	if len(s.Bits) == 0 {
-		into.add(slot{target: t}, v*s.Scale, s.Combine)
+		into.add(slot{readingTarget: t}, v*s.Scale, s.Combine)
 		return
 	}
 	for label, bit := range s.Bits {
@@ -166,8 +141,8 @@ func (v values) add(s slot, x float64, combine string) {
 }
 
 // addXID takes in a sample of critical errors.
-func (p *shownPage) addXID(t target, ls labels.Labels, v float64, from *url.URL) {
-	d := p.device(&p.mapping.Device, ls, from)
+func (p *devices) addXID(t readingTarget, ls labels.Labels, v float64) {
+	d := p.device(&p.mapping.Device, ls)
 	if d == nil {
 		return
 	}
@@ -182,16 +157,16 @@ func (p *shownPage) addXID(t target, ls labels.Labels, v float64, from *url.URL)
 }
 
 // device returns the device of a sample; nil for a sample of none.
-func (p *shownPage) device(by *identity, ls labels.Labels, from *url.URL) *device {
+func (p *devices) device(by *identity, ls labels.Labels) *device {
 	uuid, pci, index := by.UUID.of(ls.Get), by.PCIBusID.of(ls.Get), by.Index.of(ls.Get)
 	id := cmp.Or(uuid, pci, index)
 	if id == "" {
 		return nil
 	}
-	host := cmp.Or(by.Host.of(ls.Get), hostOf(from))
+	host := cmp.Or(by.Host.of(ls.Get), p.host)
 	d := p.byID[host+"\xff"+id]
 	if d == nil {
-		if len(p.devices) == maxDevices {
+		if len(p.all) == maxDevices {
 			p.tooMany = true
 			return nil
 		}
@@ -199,9 +174,9 @@ func (p *shownPage) device(by *identity, ls labels.Labels, from *url.URL) *devic
 			DeviceSnapshot: gpu.DeviceSnapshot{
 				Vendor: p.mapping.Vendor, Host: host, UUID: cmp.Or(uuid, pci, host+"/"+id), PCIBusID: pci, Index: numberAtEnd(index), Minor: -1, Up: true,
 			},
-			own: values{}, parts: map[int]*part{}, xids: map[uint64]float64{}, last: -1,
+			own: values{}, parts: map[int]*devicePart{}, xids: map[uint64]float64{}, last: -1,
 		}
-		p.devices = append(p.devices, d)
+		p.all = append(p.all, d)
 		p.byID[host+"\xff"+id] = d
 	}
 	d.Name = cmp.Or(d.Name, by.Name.of(ls.Get))
@@ -230,7 +205,7 @@ func numberAtEnd(text string) int {
 
 // valuesOf returns where the values of a sample go: to a part where the sample is of
 // one and the kind is its own, else to the device; nil is a part too many.
-func (d *device) valuesOf(m *mapping, kind gpu.Kind, ls labels.Labels) values {
+func (d *device) valuesOf(m *accelerators, kind gpu.Kind, ls labels.Labels) values {
 	name := m.Device.Part.of(ls.Get)
 	id := numberAtEnd(name)
 	if id < 0 || !slices.Contains(m.Parts, kind) {
@@ -240,18 +215,18 @@ func (d *device) valuesOf(m *mapping, kind gpu.Kind, ls labels.Labels) values {
 		if len(d.parts) == maxParts {
 			return nil
 		}
-		d.parts[id] = &part{profile: m.Device.Profile.of(ls.Get), own: values{}}
+		d.parts[id] = &devicePart{profile: m.Device.Profile.of(ls.Get), own: values{}}
 	}
 	return d.parts[id].own
 }
 
 // snapshots returns the devices, in the order of hosts and indices.
-func (p *shownPage) snapshots(x *xidWatch, now time.Time) []gpu.DeviceSnapshot {
-	slices.SortFunc(p.devices, func(a, b *device) int {
+func (p *devices) snapshots(x *xidWatch, now time.Time) []gpu.DeviceSnapshot {
+	slices.SortFunc(p.all, func(a, b *device) int {
 		return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.Index, b.Index), strings.Compare(a.UUID, b.UUID))
 	})
 	var all []gpu.DeviceSnapshot
-	for _, d := range p.devices {
+	for _, d := range p.all {
 		d.Readings = p.mapping.readings(d.own)
 		for id, part := range d.parts {
 			d.MIG = append(d.MIG, gpu.MIGSnapshot{Profile: part.profile, GPUInstance: id, Readings: p.mapping.readings(part.own)})
@@ -264,8 +239,8 @@ func (p *shownPage) snapshots(x *xidWatch, now time.Time) []gpu.DeviceSnapshot {
 }
 
 // driver returns the version of the driver that the page shows.
-func (p *shownPage) driver() string {
-	for _, d := range p.devices {
+func (p *devices) driver() string {
+	for _, d := range p.all {
 		if d.driver != "" {
 			return d.driver
 		}
@@ -274,12 +249,12 @@ func (p *shownPage) driver() string {
 }
 
 // readings returns the readings of a device or a part, in the order of gpu.Readings.
-func (m *mapping) readings(own values) []gpu.Reading {
+func (m *accelerators) readings(own values) []gpu.Reading {
 	var all []gpu.Reading
 	for _, info := range gpu.Readings() {
 		start := len(all)
 		for i, s := range m.Readings[info.Kind] {
-			for label, v := range s.results(own, target{kind: info.Kind, source: i}) {
+			for label, v := range s.results(own, readingTarget{kind: info.Kind, source: i}) {
 				known := slices.ContainsFunc(all[start:], func(r gpu.Reading) bool { return r.Label == label })
 				if !known {
 					all = append(all, gpu.Reading{Kind: info.Kind, Label: label, Value: v})
@@ -292,7 +267,7 @@ func (m *mapping) readings(own values) []gpu.Reading {
 }
 
 // results returns what a source yields, by label.
-func (s *source) results(own values, t target) map[string]float64 {
+func (s *readingSource) results(own values, t readingTarget) map[string]float64 {
 	results := map[string]float64{}
 	for label := range s.Bits {
 		if v, there := own[slot{t, label}]; there {
@@ -304,7 +279,7 @@ func (s *source) results(own values, t target) map[string]float64 {
 	}
 	sum := 0.0
 	for t.term = range len(s.Plus) + 1 {
-		v, there := own[slot{target: t}]
+		v, there := own[slot{readingTarget: t}]
 		if !there {
 			return nil
 		}
@@ -315,4 +290,67 @@ func (s *source) results(own values, t target) map[string]float64 {
 	}
 	results[s.As] = sum
 	return results
+}
+
+// xidWatch counts the critical errors of the devices of one page from one reading to
+// the next.
+type xidWatch struct{ devices map[string]*xidsOf }
+
+// xidsOf is what is known of a device.
+type xidsOf struct {
+	counts map[uint64]*gpu.XIDCount
+	recent map[uint64]float64 // of the latest reading
+	last   float64            // the same; negative before the first one
+}
+
+// add takes in what a page shows of a device and returns the errors so far. That a page
+// shows the latest error counts from the second reading on, as it may be an old one: an
+// error of the same number is not seen there again.
+func (x *xidWatch) add(d *device, now time.Time) []gpu.XIDCount {
+	if d.last < 0 && len(d.xids) == 0 {
+		return nil
+	}
+	if x.devices == nil {
+		x.devices = map[string]*xidsOf{}
+	}
+	w := x.devices[d.UUID]
+	if w == nil {
+		if len(x.devices) == 2*maxDevices { // a page that makes them up
+			clear(x.devices)
+		}
+		w = &xidsOf{counts: map[uint64]*gpu.XIDCount{}, last: -1}
+		x.devices[d.UUID] = w
+	}
+	for number, n := range d.xids {
+		w.count(number, n-w.recent[number], now)
+	}
+	if len(d.xids) == 0 && w.recent == nil && w.last >= 0 && d.last != w.last && d.last > 0 {
+		w.count(uint64(d.last), 1, now)
+	}
+	if w.last = d.last; len(d.xids) > 0 || w.recent != nil {
+		w.recent = d.xids
+	}
+	var all []gpu.XIDCount
+	for _, c := range w.counts {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b gpu.XIDCount) int { return cmp.Compare(a.Number, b.Number) })
+	return all
+}
+
+// count adds more errors of a number.
+func (w *xidsOf) count(number uint64, more float64, now time.Time) {
+	if more <= 0 {
+		return
+	}
+	c := w.counts[number]
+	if c == nil {
+		if len(w.counts) == maxXIDsADevice {
+			return
+		}
+		c = &gpu.XIDCount{Number: number}
+		w.counts[number] = c
+	}
+	c.Count += uint64(more)
+	c.Last = now
 }

@@ -1,4 +1,4 @@
-package pages
+package page
 
 import (
 	"bytes"
@@ -17,26 +17,22 @@ import (
 
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
-	"go.uber.org/goleak"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// host is the page of a host: a text that may change.
-type host struct {
+// gpuHost is the page of a host: a text that may change.
+type gpuHost struct {
 	*httptest.Server
 	text atomic.Value
 }
 
-func newHost(t *testing.T, text string) *host {
+func newGPUHost(t *testing.T, text string) *gpuHost {
 	t.Helper()
-	h := &host{}
+	h := &gpuHost{}
 	h.text.Store(text)
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
@@ -46,7 +42,7 @@ func newHost(t *testing.T, text string) *host {
 	return h
 }
 
-func pageOf(t *testing.T, hosts ...*host) *config.MetricsPages {
+func gpuPageOf(t *testing.T, hosts ...*gpuHost) *config.MetricsPages {
 	t.Helper()
 	page := &config.MetricsPages{Interval: model.Duration(time.Hour), Timeout: model.Duration(time.Minute)}
 	for _, h := range hosts {
@@ -59,16 +55,16 @@ func pageOf(t *testing.T, hosts ...*host) *config.MetricsPages {
 	return page
 }
 
-func readerOf(t *testing.T, page *config.MetricsPages) *reader {
+func readerOf(t *testing.T, page *config.MetricsPages) *gpuPages {
 	t.Helper()
-	rs, err := New(Options{})
+	rs, err := NewGPUPages(GPUPageOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := rs.Set(map[string]*config.MetricsPages{"cards": page}); err != nil {
 		t.Fatal(err)
 	}
-	r := rs.byName["cards"].reader
+	r := rs.byName["cards"]
 	t.Cleanup(r.endpoint.Close)
 	return r
 }
@@ -80,8 +76,8 @@ DCGM_FI_DEV_GPU_TEMP{gpu="1",UUID="GPU-b",Hostname="n1"} 50
 
 // A page that fails takes its own GPUs away and nothing else, with a reason.
 func TestPagesFail(t *testing.T) {
-	good, bad := newHost(t, twoCards), newHost(t, "")
-	r := readerOf(t, pageOf(t, good, bad))
+	good, bad := newGPUHost(t, twoCards), newGPUHost(t, "")
+	r := readerOf(t, gpuPageOf(t, good, bad))
 	huge := "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n" + strings.Repeat("# "+strings.Repeat("x", 1<<16)+"\n", 200)
 	var many strings.Builder
 	for i := range maxDevices + 1 {
@@ -89,16 +85,16 @@ func TestPagesFail(t *testing.T) {
 	}
 	for _, test := range []struct {
 		text string
-		want page.Reason
+		want Reason
 	}{
-		{"", page.ReasonUnmapped},
-		{"vllm:num_requests_running 1\n", page.ReasonUnmapped},
-		{"<html>", page.ReasonFormat},
-		{huge, page.ReasonTooLarge},
-		{many.String(), page.ReasonTooLarge},
-		{strings.Repeat("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", 2), page.ReasonDuplicate},
-		{"# TYPE DCGM_FI_DEV_GPU_TEMP summary\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", page.ReasonType},
-		{"DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"" + strings.Repeat("c", 20_000) + "\"} 1\n", page.ReasonTooLarge},
+		{"", ReasonUnmapped},
+		{"vllm:num_requests_running 1\n", ReasonUnmapped},
+		{"<html>", ReasonFormat},
+		{huge, ReasonTooLarge},
+		{many.String(), ReasonTooLarge},
+		{strings.Repeat("DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", 2), ReasonDuplicate},
+		{"# TYPE DCGM_FI_DEV_GPU_TEMP summary\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-c\"} 1\n", ReasonType},
+		{"DCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"" + strings.Repeat("c", 20_000) + "\"} 1\n", ReasonTooLarge},
 	} {
 		bad.text.Store(test.text)
 		r.poll(t.Context())
@@ -126,8 +122,8 @@ func TestPagesFail(t *testing.T) {
 
 // The page is read with the mapping that the configuration names, or not at all.
 func TestSoftware(t *testing.T) {
-	for software, want := range map[string]page.Reason{"": "", "dcgm-exporter": "", "gke-tpu": page.ReasonUnmapped} {
-		page := pageOf(t, newHost(t, twoCards))
+	for software, want := range map[string]Reason{"": "", "dcgm-exporter": "", "gke-tpu": ReasonUnmapped} {
+		page := gpuPageOf(t, newGPUHost(t, twoCards))
 		page.Software = software
 		r := readerOf(t, page)
 		r.poll(t.Context())
@@ -138,13 +134,13 @@ func TestSoftware(t *testing.T) {
 }
 
 // Readers go on over a new configuration unless theirs changed, and all end with Run.
-func TestReaders(t *testing.T) {
-	a, b := newHost(t, twoCards), newHost(t, strings.ReplaceAll(twoCards, "GPU-", "GPU-2"))
-	rs, err := New(Options{})
+func TestGPUPages(t *testing.T) {
+	a, b := newGPUHost(t, twoCards), newGPUHost(t, strings.ReplaceAll(twoCards, "GPU-", "GPU-2"))
+	rs, err := NewGPUPages(GPUPageOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := map[string]*config.MetricsPages{"a": pageOf(t, a)}
+	pages := map[string]*config.MetricsPages{"a": gpuPageOf(t, a)}
 	if err := rs.Set(pages); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +148,7 @@ func TestReaders(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- rs.Run(ctx) }()
-	if err := rs.Set(map[string]*config.MetricsPages{"a": pageOf(t, a), "b": pageOf(t, b)}); err != nil {
+	if err := rs.Set(map[string]*config.MetricsPages{"a": gpuPageOf(t, a), "b": gpuPageOf(t, b)}); err != nil {
 		t.Fatal(err)
 	}
 	if rs.byName["a"] != first {
@@ -161,7 +157,7 @@ func TestReaders(t *testing.T) {
 	if got := len(rs.Snapshots()); got != 2 {
 		t.Errorf("%d snapshots, want 2", got)
 	}
-	if err := rs.Set(map[string]*config.MetricsPages{"b": pageOf(t, b)}); err != nil {
+	if err := rs.Set(map[string]*config.MetricsPages{"b": gpuPageOf(t, b)}); err != nil {
 		t.Fatal(err)
 	}
 	if got := rs.Snapshots(); len(got) != 1 || got[0].Source != "b" || !got[0].Remote {
@@ -175,7 +171,7 @@ func TestReaders(t *testing.T) {
 
 // A GPU that a driver shows too is that of the driver: the first source counts.
 func TestDriverWins(t *testing.T) {
-	r := readerOf(t, pageOf(t, newHost(t, twoCards)))
+	r := readerOf(t, gpuPageOf(t, newGPUHost(t, twoCards)))
 	r.poll(t.Context())
 	driver := &gpu.Snapshot{Source: gpu.SourceNVML, Devices: []gpu.DeviceSnapshot{{UUID: "GPU-a", Vendor: gpu.NVIDIA}}}
 	var got []string
@@ -191,16 +187,16 @@ func TestDriverWins(t *testing.T) {
 // reading on, and those of a window when there are more of them.
 func TestXIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mappings, x := builtInMappings(t), &xidWatch{}
+		r := acceleratorMappings(t).NewReader()
 		step := func(text string) map[uint64]uint64 {
 			t.Helper()
-			p, err := read(mappings, "", hostURL(), []byte(text), "text/plain")
+			s, err := readOn(r, []byte(text), time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
 			counts := map[uint64]uint64{}
-			for _, c := range p.snapshots(x, time.Now())[0].XIDs {
+			for _, c := range s.Devices[0].XIDs {
 				counts[c.Number] = c.Count
 			}
 			return counts
@@ -216,7 +212,7 @@ func TestXIDs(t *testing.T) {
 				t.Errorf("step %d: got %v, want %v", i, got, s.want)
 			}
 		}
-		x = &xidWatch{}
+		r = acceleratorMappings(t).NewReader()
 		recent := func(n int) string {
 			return fmt.Sprintf("DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-a\"} 1\nDCGM_FI_DEV_XID_ERRORS{UUID=\"GPU-a\"} 48\nDCGM_EXP_XID_ERRORS_COUNT{UUID=\"GPU-a\",xid=\"48\"} %d\n", n)
 		}
@@ -256,8 +252,8 @@ func TestHostOf(t *testing.T) {
 // No secret of a request gets into what is shown of a page that repeats it.
 func TestPageRepeatsSecret(t *testing.T) {
 	const secret = "token-of-the-page-1234"
-	h := newHost(t, "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-a\"} "+secret+"\n")
-	page := pageOf(t, h)
+	h := newGPUHost(t, "DCGM_FI_DEV_GPU_TEMP{UUID=\"GPU-a\"} "+secret+"\n")
+	page := gpuPageOf(t, h)
 	file := t.TempDir() + "/token"
 	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
@@ -284,17 +280,17 @@ func TestTextsOfAPageAreCleaned(t *testing.T) {
 	for _, name := range []string{"UUID", "modelName", "pci_bus_id", "Hostname", "DCGM_FI_DRIVER_VERSION", "GPU_I_PROFILE"} {
 		labels = append(labels, name+`="`+poison+`"`)
 	}
-	h := newHost(t, "DCGM_FI_DEV_FB_USED{GPU_I_ID=\"1\","+strings.Join(labels, ",")+"} 40\n")
-	page := pageOf(t, h)
+	h := newGPUHost(t, "DCGM_FI_DEV_FB_USED{GPU_I_ID=\"1\","+strings.Join(labels, ",")+"} 40\n")
+	page := gpuPageOf(t, h)
 	page.HTTP.Authorization = &promconfig.Authorization{Type: "Bearer", Credentials: own}
-	rs, err := New(Options{Secrets: safetext.NewSecrets(configured)})
+	rs, err := NewGPUPages(GPUPageOptions{Secrets: safetext.NewSecrets(configured)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := rs.Set(map[string]*config.MetricsPages{"cards": page}); err != nil {
 		t.Fatal(err)
 	}
-	r := rs.byName["cards"].reader
+	r := rs.byName["cards"]
 	t.Cleanup(r.endpoint.Close)
 	r.poll(t.Context())
 	s := r.current.Load()
@@ -311,8 +307,8 @@ func TestTextsOfAPageAreCleaned(t *testing.T) {
 
 // A page of which every reading has other parts and other errors has few of them.
 func TestPageThatMakesUpParts(t *testing.T) {
-	h := newHost(t, "")
-	r := readerOf(t, pageOf(t, h))
+	h := newGPUHost(t, "")
+	r := readerOf(t, gpuPageOf(t, h))
 	for reading := range 3 {
 		var text strings.Builder
 		for i := range 500 {
@@ -326,9 +322,9 @@ func TestPageThatMakesUpParts(t *testing.T) {
 		if d := s.Devices[slices.IndexFunc(s.Devices, func(d gpu.DeviceSnapshot) bool { return d.UUID == "GPU-a" })]; len(d.MIG) > maxParts || len(d.XIDs) > maxXIDsADevice {
 			t.Errorf("%d parts, %d errors", len(d.MIG), len(d.XIDs))
 		}
-		for _, x := range r.xids {
-			if len(x.devices) > 2*maxDevices {
-				t.Errorf("%d devices are kept", len(x.devices))
+		for _, s := range r.endpoint.servers {
+			if n := len(s.reader.xids.devices); n > 2*maxDevices {
+				t.Errorf("%d devices are kept", n)
 			}
 		}
 	}
@@ -336,8 +332,8 @@ func TestPageThatMakesUpParts(t *testing.T) {
 
 // A page of which every reading has other GPUs is not read once there were too many of them.
 func TestPageThatMakesUpGPUs(t *testing.T) {
-	h := newHost(t, "")
-	r := readerOf(t, pageOf(t, h))
+	h := newGPUHost(t, "")
+	r := readerOf(t, gpuPageOf(t, h))
 	gpus := map[string]bool{}
 	for reading := range 10 {
 		h.text.Store(manyGPUs(reading*500, 500))
@@ -346,10 +342,10 @@ func TestPageThatMakesUpGPUs(t *testing.T) {
 			gpus[d.UUID] = true
 		}
 	}
-	if len(gpus) != maxNames/500*500 {
-		t.Errorf("%d GPUs of 5,000 were shown, want %d", len(gpus), maxNames/500*500)
+	if len(gpus) != maxDeviceNames/500*500 {
+		t.Errorf("%d GPUs of 5,000 were shown, want %d", len(gpus), maxDeviceNames/500*500)
 	}
-	if st := (*r.statuses.Load())[0]; st.Reason != page.ReasonTooLarge {
+	if st := (*r.statuses.Load())[0]; st.Reason != ReasonTooLarge {
 		t.Errorf("reason %q", st.Reason)
 	}
 }
@@ -365,17 +361,15 @@ func manyGPUs(first, n int) string {
 	return text.String()
 }
 
-// BenchmarkReadLinear reports how much longer the reading of ten times as many GPUs takes.
-func BenchmarkReadLinear(b *testing.B) {
-	mappings := builtInMappings(b)
+// BenchmarkAcceleratorsLinear reports how much longer the reading of ten times as many GPUs takes.
+func BenchmarkAcceleratorsLinear(b *testing.B) {
+	r := acceleratorMappings(b).NewReader()
 	reading := func(gpus int) func() {
 		text := []byte(manyGPUs(0, gpus))
 		return func() {
-			p, err := read(mappings, "", hostURL(), text, "text/plain")
-			if err != nil {
+			if _, err := readOn(r, text, time.Unix(1, 0)); err != nil {
 				b.Fatal(err)
 			}
-			p.snapshots(&xidWatch{}, time.Unix(1, 0))
 		}
 	}
 	testlab.Linear(b, reading(100), reading(1000))

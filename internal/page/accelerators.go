@@ -1,28 +1,21 @@
-// Package pages reads GPUs and other accelerators from the metrics pages of other
-// exporters, into the snapshots of package gpu. What a series of an exporter means is
-// in a mapping, one file for each exporter, and not in code.
-package pages
+package page
 
 import (
 	"bytes"
-	"embed"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
-//go:embed mappings/*.yml
-var builtIn embed.FS
-
-// mapping says how to read the page of one exporter. It is immutable.
-type mapping struct {
-	name string
+// accelerators says how to read GPUs and other accelerators from the page of one exporter, into
+// the snapshots of package gpu. It is immutable.
+type accelerators struct {
 	// Title is the name of the exporter in texts, Vendor of what it shows.
 	Title  string     `yaml:"title"`
 	Vendor gpu.Vendor `yaml:"vendor"`
@@ -41,27 +34,27 @@ type mapping struct {
 	Parts []gpu.Kind `yaml:"parts"`
 	// Readings are the sources of each kind, the better one first; the first that a
 	// device has counts for each value of the label of the kind.
-	Readings map[gpu.Kind][]*source `yaml:"readings"`
+	Readings map[gpu.Kind][]*readingSource `yaml:"readings"`
 	// XIDs are the series of critical errors.
 	XIDs xidSeries `yaml:"xids"`
 
-	targets map[string][]target // by name of the series
+	targets map[string][]readingTarget // by name of the series
 }
 
 // identity has the labels that identify a device, as templates: each {LABEL} is its
 // value. A template with a label that a sample lacks has no value.
 type identity struct {
-	UUID      template `yaml:"uuid"`
-	Index     template `yaml:"index"` // a number, or a text that ends in one
-	Name      template `yaml:"name"`
-	PCIBusID  template `yaml:"pci_bus_id"`
-	Host      template `yaml:"host"`
-	Driver    template `yaml:"driver"`
-	Part      template `yaml:"part"` // number of the GPU instance
-	Profile   template `yaml:"profile"`
-	Namespace template `yaml:"namespace"`
-	Pod       template `yaml:"pod"`
-	Container template `yaml:"container"`
+	UUID      labelTemplate `yaml:"uuid"`
+	Index     labelTemplate `yaml:"index"` // a number, or a text that ends in one
+	Name      labelTemplate `yaml:"name"`
+	PCIBusID  labelTemplate `yaml:"pci_bus_id"`
+	Host      labelTemplate `yaml:"host"`
+	Driver    labelTemplate `yaml:"driver"`
+	Part      labelTemplate `yaml:"part"` // number of the GPU instance
+	Profile   labelTemplate `yaml:"profile"`
+	Namespace labelTemplate `yaml:"namespace"`
+	Pod       labelTemplate `yaml:"pod"`
+	Container labelTemplate `yaml:"container"`
 }
 
 // blank is a range of values, both ends included.
@@ -70,8 +63,8 @@ type blank struct {
 	To   float64 `yaml:"to"`
 }
 
-// source is where to find a reading on a page.
-type source struct {
+// readingSource is where to find a reading on a page.
+type readingSource struct {
 	// Series is the name of the samples, without the prefix.
 	Series string `yaml:"series"`
 	// Plus are series whose values are added; without one of them there is no value.
@@ -105,8 +98,8 @@ type xidSeries struct {
 	Recent string `yaml:"recent"`
 }
 
-// target is what the samples of a series are for.
-type target struct {
+// readingTarget is what the samples of a series are for.
+type readingTarget struct {
 	kind   gpu.Kind
 	source int // index among the sources of the kind
 	term   int // 0 for the series itself, then those under plus
@@ -118,45 +111,56 @@ const (
 	xidRecent gpu.Kind = "xid recent"
 )
 
-// newMappings returns the built-in mappings, sorted by name.
-func newMappings() ([]*mapping, error) {
-	const dir = "mappings"
-	files, err := builtIn.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list mappings of GPU pages: %w", err)
-	}
-	var all []*mapping
-	for _, f := range files {
-		data, err := builtIn.ReadFile(path.Join(dir, f.Name()))
-		if err != nil {
-			return nil, fmt.Errorf("read mapping of GPU pages: %w", err)
-		}
-		m := &mapping{name: strings.TrimSuffix(f.Name(), ".yml")}
+// newAcceleratorMappings returns the built-in mappings of exporters of GPUs and other
+// accelerators.
+func newAcceleratorMappings() (*Mappings, error) {
+	all, err := readBuiltIn("mappings/accelerators", func(data []byte, file string) (*accelerators, error) {
+		a := new(accelerators)
 		d := yaml.NewDecoder(bytes.NewReader(data))
 		d.KnownFields(true)
-		if err := d.Decode(m); err != nil {
-			return nil, fmt.Errorf("decode mapping of GPU pages %s: %w", f.Name(), err)
+		if err := d.Decode(a); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", file, err)
 		}
-		m.compile()
-		all = append(all, m)
+		a.compile()
+		return a, nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	found := map[string]*config.Engine{}
+	for name, a := range all {
+		e := &config.Engine{Sentinels: slices.Clone(a.Sentinels), Setup: a.Setup, Notes: a.Notes}
+		if a.Prefix != "" {
+			for _, s := range a.Sentinels {
+				e.Sentinels = append(e.Sentinels, a.Prefix+s)
+			}
+		}
+		found[name] = e
+	}
+	m, err := newMappings("accelerators", found, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	m.accelerators = true
+	for name, one := range m.byName {
+		one.mapping = func() *mapping { return &mapping{name: name, config: one.config, accelerators: all[name]} }
+	}
+	return m, nil
 }
 
-// Names returns the names of the exporters that are known, sorted.
-func Names() []string {
-	all, _ := newMappings() // a test holds that there is no error
-	var names []string
-	for _, m := range all {
-		names = append(names, m.name)
+// GPUExporterNames returns the names of the exporters of accelerators that are known, sorted.
+func GPUExporterNames() []string {
+	all, err := newAcceleratorMappings()
+	if err != nil {
+		return nil // a test holds that there is none
 	}
-	return names
+	return all.Names()
 }
 
 // compile fills the index of the series.
-func (m *mapping) compile() {
-	m.targets = map[string][]target{}
-	add := func(series string, t target) {
+func (m *accelerators) compile() {
+	m.targets = map[string][]readingTarget{}
+	add := func(series string, t readingTarget) {
 		if series != "" {
 			m.targets[series] = append(m.targets[series], t)
 		}
@@ -167,16 +171,16 @@ func (m *mapping) compile() {
 				s.Scale = 1
 			}
 			for term, series := range append([]string{s.Series}, s.Plus...) {
-				add(series, target{kind, i, term})
+				add(series, readingTarget{kind, i, term})
 			}
 		}
 	}
-	add(m.XIDs.Last, target{kind: xidLast})
-	add(m.XIDs.Recent, target{kind: xidRecent})
+	add(m.XIDs.Last, readingTarget{kind: xidLast})
+	add(m.XIDs.Recent, readingTarget{kind: xidRecent})
 }
 
 // find returns what the samples of a name are for.
-func (m *mapping) find(name string) []target {
+func (m *accelerators) find(name string) []readingTarget {
 	if t := m.targets[name]; t != nil || m.Prefix == "" {
 		return t
 	}
@@ -188,15 +192,15 @@ func (m *mapping) find(name string) []target {
 }
 
 // isBlank reports whether a value stands for an unknown one.
-func (m *mapping) isBlank(v float64) bool {
+func (m *accelerators) isBlank(v float64) bool {
 	return slices.ContainsFunc(m.Blanks, func(b blank) bool { return v >= b.From && v <= b.To })
 }
 
-// template is a text with the names of labels in braces.
-type template string
+// labelTemplate is a text with the names of labels in braces.
+type labelTemplate string
 
 // of returns the text with the values of labels; "" where one is missing or empty.
-func (t template) of(get func(name string) string) string {
+func (t labelTemplate) of(get func(name string) string) string {
 	rest := string(t)
 	var text strings.Builder
 	for {
@@ -218,7 +222,7 @@ func (t template) of(get func(name string) string) string {
 // kinds returns the kinds of readings that any of the devices has, and those that the
 // software can show and none of them has: its page has no series of them, as it is
 // configured or of that hardware. Both are sorted.
-func (m *mapping) kinds(devices []gpu.DeviceSnapshot) (reads, missing []string) {
+func (m *accelerators) kinds(devices []gpu.DeviceSnapshot) (reads, missing []string) {
 	has := map[gpu.Kind]bool{}
 	for i := range devices {
 		for _, r := range devices[i].Readings {
@@ -241,4 +245,37 @@ func (m *mapping) kinds(devices []gpu.DeviceSnapshot) (reads, missing []string) 
 	slices.Sort(reads)
 	slices.Sort(missing)
 	return reads, missing
+}
+
+// GPUExporter describes an exporter whose pages are read, for the documentation.
+type GPUExporter struct {
+	// Name is that of the mapping, Title that of the software.
+	Name, Title  string
+	Vendor       gpu.Vendor
+	Setup, Notes string
+	// Series are the series of each kind that is read, in the order of the mapping.
+	Series map[gpu.Kind][]string
+}
+
+// GPUExporters returns the exporters that are known, sorted by name. An error is one of the
+// built-in mappings.
+func GPUExporters() ([]GPUExporter, error) {
+	mappings, err := newAcceleratorMappings()
+	if err != nil {
+		return nil, err
+	}
+	var all []GPUExporter
+	for _, name := range mappings.Names() {
+		m := mappings.byName[name].mapping().accelerators
+		e := GPUExporter{Name: name, Title: m.Title, Vendor: m.Vendor, Setup: m.Setup, Notes: m.Notes, Series: map[gpu.Kind][]string{}}
+		for kind, sources := range m.Readings {
+			for _, s := range sources {
+				if !slices.Contains(e.Series[kind], s.Series) {
+					e.Series[kind] = append(e.Series[kind], s.Series)
+				}
+			}
+		}
+		all = append(all, e)
+	}
+	return all, nil
 }

@@ -1,9 +1,8 @@
-package pages
+package page
 
 import (
 	"fmt"
 	"math"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +16,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
-// golden is what is to be read from a page. A key of readings is KIND or KIND{LABEL}, one of
+// goldenDevices is what is to be read from a page. A key of readings is KIND or KIND{LABEL}, one of
 // parts is the number and the profile.
-type golden struct {
+type goldenDevices struct {
 	Software string
 	Driver   string
 	Devices  []goldenDevice
@@ -34,17 +33,19 @@ type goldenDevice struct {
 	Parts                    map[string]map[string]float64
 }
 
-func builtInMappings(t testing.TB) []*mapping {
+func acceleratorMappings(t testing.TB) *Mappings {
 	t.Helper()
-	all, err := newMappings()
+	all, err := newAcceleratorMappings()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-// parseURL is the URL of the page of a host that no page names.
-func hostURL() *url.URL { return &url.URL{Scheme: "http", Host: "host.example:9400", Path: "/metrics"} }
+// readOn reads a page of a host that no page names.
+func readOn(r *Reader, text []byte, at time.Time) (*Snapshot, error) {
+	return r.Read(text, textFormat, at, Want{Host: "host.example"})
+}
 
 func readingsOf(readings []gpu.Reading) map[string]float64 {
 	all := map[string]float64{}
@@ -58,9 +59,9 @@ func readingsOf(readings []gpu.Reading) map[string]float64 {
 	return all
 }
 
-func goldenOf(p *shownPage) golden {
-	got := golden{Software: p.mapping.name}
-	for _, d := range p.snapshots(&xidWatch{}, time.Unix(1, 0)) {
+func goldenOf(s *Snapshot) goldenDevices {
+	got := goldenDevices{Software: s.Engine}
+	for _, d := range s.Devices {
 		g := goldenDevice{
 			UUID: d.UUID, Vendor: string(d.Vendor), Host: d.Host, Index: d.Index, Name: d.Name, PCIBusID: d.PCIBusID,
 			Readings: readingsOf(d.Readings),
@@ -79,16 +80,16 @@ func goldenOf(p *shownPage) golden {
 		}
 		got.Devices = append(got.Devices, g)
 	}
-	got.Driver = p.driver()
+	got.Driver = s.Driver
 	return got
 }
 
-func TestGoldenPages(t *testing.T) {
-	pages, err := filepath.Glob("testdata/*.txt")
+func TestGoldenAccelerators(t *testing.T) {
+	pages, err := filepath.Glob("testdata/pages/accelerators/*.txt")
 	if err != nil || len(pages) < 7 {
 		t.Fatalf("pages: %v, %v", pages, err)
 	}
-	mappings := builtInMappings(t)
+	mappings := acceleratorMappings(t)
 	seen := map[string]bool{}
 	for _, name := range pages {
 		t.Run(filepath.Base(name), func(t *testing.T) {
@@ -100,49 +101,50 @@ func TestGoldenPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var want golden
+			var want goldenDevices
 			if err := yaml.Unmarshal(data, &want); err != nil {
 				t.Fatal(err)
 			}
-			p, err := read(mappings, "", hostURL(), text, "text/plain; version=0.0.4")
+			s, err := readOn(mappings.NewReader(), text, time.Unix(1, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
 			near := cmpopts.EquateApprox(1e-9, 0)
-			if diff := cmp.Diff(want, goldenOf(p), near); diff != "" {
+			if diff := cmp.Diff(want, goldenOf(s), near); diff != "" {
 				t.Error(diff)
 			}
-			seen[p.mapping.name] = true
+			seen[s.Engine] = true
 		})
 	}
-	for _, m := range mappings {
-		if !seen[m.name] {
-			t.Errorf("no page of %s", m.name)
+	for _, name := range mappings.Names() {
+		if !seen[name] {
+			t.Errorf("no page of %s", name)
 		}
 	}
 }
 
 // Each mapping names kinds and labels that exist, and a vendor of the closed set.
-func TestMappings(t *testing.T) {
+func TestAcceleratorMappings(t *testing.T) {
 	infos := map[gpu.Kind]gpu.Info{}
 	for _, i := range gpu.Readings() {
 		infos[i.Kind] = i
 	}
-	for _, m := range builtInMappings(t) {
+	for name, one := range acceleratorMappings(t).byName {
+		m := one.mapping().accelerators
 		if m.Title == "" || m.Setup == "" || len(m.Sentinels) == 0 || m.Device.UUID == "" {
-			t.Errorf("%s: title, setup, sentinels or UUID are missing", m.name)
+			t.Errorf("%s: title, setup, sentinels or UUID are missing", name)
 		}
 		known := false
 		for _, v := range gpu.Vendors() {
 			known = known || v == m.Vendor
 		}
 		if !known {
-			t.Errorf("%s: unknown vendor %q", m.name, m.Vendor)
+			t.Errorf("%s: unknown vendor %q", name, m.Vendor)
 		}
 		for kind, sources := range m.Readings {
 			info, ok := infos[kind]
 			if !ok {
-				t.Errorf("%s: unknown kind %s", m.name, kind)
+				t.Errorf("%s: unknown kind %s", name, kind)
 			}
 			for _, s := range sources {
 				labels := []string{s.As}
@@ -154,17 +156,17 @@ func TestMappings(t *testing.T) {
 				}
 				for _, label := range labels {
 					if (info.Label != "") != (label != "") || info.Values != nil && !contains(info.Values, label) {
-						t.Errorf("%s: %s of %s has the label %q, want one of %q", m.name, kind, s.Series, label, info.Values)
+						t.Errorf("%s: %s of %s has the label %q, want one of %q", name, kind, s.Series, label, info.Values)
 					}
 				}
 				if s.Combine != "" && s.Combine != "sum" && s.Combine != "max" {
-					t.Errorf("%s: %s: combine %q", m.name, kind, s.Combine)
+					t.Errorf("%s: %s: combine %q", name, kind, s.Combine)
 				}
 			}
 		}
 		for _, kind := range m.Parts {
 			if _, ok := m.Readings[kind]; !ok {
-				t.Errorf("%s: parts have %s, which is not read", m.name, kind)
+				t.Errorf("%s: parts have %s, which is not read", name, kind)
 			}
 		}
 	}
@@ -181,7 +183,7 @@ func contains(all []string, s string) bool {
 
 func TestTemplate(t *testing.T) {
 	labels := map[string]string{"a": "1", "b": "2"}
-	for in, want := range map[template]string{"": "", "{a}": "1", "{a}/x{b}": "1/x2", "{a}{c}": "", "{c}": ""} {
+	for in, want := range map[labelTemplate]string{"": "", "{a}": "1", "{a}/x{b}": "1/x2", "{a}{c}": "", "{c}": ""} {
 		if got := in.of(func(name string) string { return labels[name] }); got != want {
 			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
@@ -193,8 +195,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.txt")
+func FuzzAccelerators(f *testing.F) {
+	files, _ := filepath.Glob("testdata/pages/accelerators/*.txt")
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -202,13 +204,13 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	mappings := builtInMappings(f)
+	mappings := acceleratorMappings(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := read(mappings, "", hostURL(), text, "text/plain")
+		s, err := readOn(mappings.NewReader(), text, time.Unix(1, 0))
 		if err != nil {
 			return
 		}
-		for _, d := range p.snapshots(&xidWatch{}, time.Unix(1, 0)) {
+		for _, d := range s.Devices {
 			if d.UUID == "" {
 				t.Error("a device without an identity")
 			}
