@@ -107,8 +107,7 @@ func Catalogue() []Family {
 	}
 	all = append(all, podFamilies()...)
 	all = append(all, gpuPageFamilies()...)
-	self := selfFamilies()
-	return append(all, self.list()...)
+	return append(all, selfFamilies()...)
 }
 
 // appendDescriptions appends the descriptions of families.

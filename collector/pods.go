@@ -2,7 +2,6 @@ package collector
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,78 +9,49 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 )
 
-// podFamilies describes the families of pods and their GPUs in the order of the
-// documentation.
-func podFamilies() []Family {
-	return []Family{podsUpFamily(), podsFailuresFamily(), podInfoFamily()}
-}
-
-func podsUpFamily() Family {
-	return Family{
-		Name: namePrefix + "gpu_pods_up", Group: GroupGPU, Type: Gauge,
-		Help: "1 if the latest request to the kubelet for the GPUs of pods succeeded, 0 otherwise. Absent before the first request has ended and without --gpu.pod-resources.",
-	}
-}
-
 // podsFailures lists the states that a question to the kubelet can fail with.
 func podsFailures() []pods.State {
 	return []pods.State{pods.StateUnreachable, pods.StateDenied, pods.StateFailed}
 }
 
-func podsFailuresFamily() Family {
-	return Family{
-		Name: namePrefix + "gpu_pods_failures_total", Group: GroupGPU, Type: Counter,
-		Labels: []string{"state"}, Values: labelValues(podsFailures()),
-		Help: "Failed requests to the kubelet: no answer in time (unreachable), no permission (denied), or another error (failed). Absent before the first request has ended and without --gpu.pod-resources.",
+// podFamilies describes the families of pods and their GPUs in the order of the
+// documentation.
+func podFamilies() []Family {
+	return []Family{
+		{
+			Name: namePrefix + "gpu_pods_up", Group: GroupGPU, Type: Gauge,
+			Help: "1 if the latest request to the kubelet for the GPUs of pods succeeded, 0 otherwise. Absent before the first request has ended and without --gpu.pod-resources.",
+		},
+		{
+			Name: namePrefix + "gpu_pods_failures_total", Group: GroupGPU, Type: Counter,
+			Labels: []string{"state"}, Values: labelValues(podsFailures()),
+			Help: "Failed requests to the kubelet: no answer in time (unreachable), no permission (denied), or another error (failed). Absent before the first request has ended and without --gpu.pod-resources.",
+		},
+		{
+			Name: namePrefix + "gpu_pod_info", Group: GroupGPU, Type: Gauge,
+			Labels: []string{"vendor", "uuid", "gpu", "mig_uuid", "namespace", "pod", "container"},
+			Help:   "Always 1. A container with a GPU or, with mig_uuid, a MIG device; a shared GPU has several containers. To add the pod to other series of a GPU that is not shared: * on(uuid) group_left(namespace, pod, container). Kept for three intervals after the kubelet stops answering.",
+		},
 	}
-}
-
-func podInfoFamily() Family {
-	return Family{
-		Name: namePrefix + "gpu_pod_info", Group: GroupGPU, Type: Gauge,
-		Labels: []string{"vendor", "uuid", "gpu", "mig_uuid", "namespace", "pod", "container"},
-		Help:   "Always 1. A container with a GPU or, with mig_uuid, a MIG device; a shared GPU has several containers. To add the pod to other series of a GPU that is not shared: * on(uuid) group_left(namespace, pod, container). Kept for three intervals after the kubelet stops answering.",
-	}
-}
-
-// podCollector makes the metrics of pods and their GPUs from snapshots.
-type podCollector struct {
-	pods               func() *pods.Snapshot
-	gpus               func() gpu.Snapshots
-	up, failures, info *prometheus.Desc
 }
 
 // NewPods returns a collector of which pod has which GPU. The kubelet says who
 // has a device; the GPUs say which one that is, so that a device that they do
 // not have is left out. Both functions must return at once, pods never nil.
 func NewPods(pods func() *pods.Snapshot, gpus func() gpu.Snapshots) prometheus.Collector {
-	desc := func(f Family) *prometheus.Desc { return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil) }
-	return &podCollector{
-		pods: pods, gpus: gpus,
-		up: desc(podsUpFamily()), failures: desc(podsFailuresFamily()), info: desc(podInfoFamily()),
-	}
+	return newTable(podFamilies(), func(send send) { sendPods(send, pods(), gpus) })
 }
 
-// Describe implements prometheus.Collector.
-func (c *podCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.up
-	ch <- c.failures
-	ch <- c.info
-}
-
-// Collect implements prometheus.Collector.
-func (c *podCollector) Collect(ch chan<- prometheus.Metric) {
-	snapshot := c.pods()
+func sendPods(send send, snapshot *pods.Snapshot, all func() gpu.Snapshots) {
 	if snapshot.State == pods.StateStarting {
 		return
 	}
-	ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, number(snapshot.State == pods.StateUp))
+	send("gpu_pods_up", number(snapshot.State == pods.StateUp))
 	for _, state := range podsFailures() {
-		n := float64(snapshot.Failures[state])
-		ch <- prometheus.MustNewConstMetric(c.failures, prometheus.CounterValue, n, string(state))
+		send("gpu_pods_failures_total", float64(snapshot.Failures[state]), string(state))
 	}
 
-	gpus := c.gpus()
+	gpus := all()
 	type holding struct {
 		given                     givenDevice
 		namespace, pod, container string
@@ -94,8 +64,7 @@ func (c *podCollector) Collect(ch chan<- prometheus.Metric) {
 				continue
 			}
 			seen[h] = true
-			ch <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1,
-				string(g.vendor), g.uuid, strconv.Itoa(g.index), g.mig, a.Namespace, a.Pod, a.Container)
+			send("gpu_pod_info", 1, string(g.vendor), g.uuid, strconv.Itoa(g.index), g.mig, a.Namespace, a.Pod, a.Container)
 		}
 	}
 }
@@ -116,7 +85,7 @@ func givenDevices(a pods.Assignment, gpus gpu.Snapshots) []givenDevice {
 		if d.Host != "" {
 			continue // the kubelet is that of this machine
 		}
-		whole := givenDevice{vendor: d.Vendor, uuid: strings.ToValidUTF8(d.UUID, "\uFFFD"), index: d.Index}
+		whole := givenDevice{vendor: d.Vendor, uuid: d.UUID, index: d.Index}
 		named := a.UUID == d.UUID
 		if a.UUID == "" {
 			named = a.Minor >= 0 && a.Minor == d.Minor
@@ -131,7 +100,7 @@ func givenDevices(a pods.Assignment, gpus gpu.Snapshots) []givenDevice {
 				(a.ComputeInstance < 0 || m.ComputeInstance == a.ComputeInstance)
 			if inInstance || a.UUID != "" && m.UUID == a.UUID {
 				part := whole
-				part.mig = strings.ToValidUTF8(m.UUID, "\uFFFD")
+				part.mig = m.UUID
 				list = append(list, part)
 			}
 		}

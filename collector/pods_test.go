@@ -109,11 +109,11 @@ func TestPods(t *testing.T) {
 			}, nodeGPUs)
 			want := ""
 			if tt.want != "" {
-				want = fmt.Sprintf(infoHead, podInfoFamily().Help) + tt.want
+				want = fmt.Sprintf(infoHead, podFamilies()[2].Help) + tt.want
 			}
 			if tt.up != "" {
-				want += fmt.Sprintf(failures, podsFailuresFamily().Help)
-				want += fmt.Sprintf(upHead, podsUpFamily().Help) + "inference_gpu_pods_up " + tt.up + "\n"
+				want += fmt.Sprintf(failures, podFamilies()[1].Help)
+				want += fmt.Sprintf(upHead, podFamilies()[0].Help) + "inference_gpu_pods_up " + tt.up + "\n"
 			}
 			if d := cmp.Diff(want, podPage(t, c)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)

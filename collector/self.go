@@ -13,90 +13,45 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// selfDescriptions are the exporter's own families.
-type selfDescriptions struct {
-	buildInfo, endpoints, inFlight Family
-	reloaded, reloadedAt           Family
-	rejected, silent, shard        Family
-	missed, scheduleLag            Family
-	probes, readLag                Family
-	merged, imprecise              Family
-	scrapeDuration, scrapeSize     Family
-	budget, droppedSpans           Family
-	droppedLogLines                Family
-	pushes, pushFailures           Family
-	stateSaved, stateFailures      Family
-	stateSize                      Family
+// selfFamilies describes the exporter's own families, in the order of the documentation. The
+// one of the build is made by client_golang and described here for the catalogue.
+func selfFamilies() []Family {
+	all := []Family{
+		{Name: "build_info", Type: Gauge, Labels: []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"}, Help: "Always 1. The version of the exporter and how it was built."},
+		{Name: "endpoints", Type: Gauge, Help: "Endpoints that are monitored: configured and discovered endpoints of this shard."},
+		{Name: "shard_info", Type: Gauge, Labels: []string{"index", "count"}, Help: "Always 1. The shard of this exporter: its index, from 0, and the number of shards."},
+		{Name: "discovery_rejected_targets", Type: Gauge, Labels: []string{"reason"}, Values: labelValues(discovery.Reasons()), Help: "Discovered targets that are rejected, by reason: the resulting endpoint is invalid (invalid), the configuration does not allow the host (not_allowed), another endpoint has the same name (duplicate_name), or the source has found more targets than global.limits.discovery_targets and its previous targets are kept (too_many)."},
+		{Name: "discovery_silent_sources", Type: Gauge, Help: "Discovery sources that have not answered since the exporter started or since they were configured. Their targets are not monitored."},
+		{Name: "config_last_reload_successful", Type: Gauge, Help: "1 if the latest attempt to load the configuration succeeded, 0 otherwise: the previous configuration then remains active."},
+		{Name: "config_last_reload_success_timestamp_seconds", Type: Gauge, Unit: "seconds", Help: "Unix time at which the active configuration was loaded."},
+		{Name: "probes_in_flight", Type: Gauge, Help: "Probes currently running."},
+		{Name: "missed_runs_total", Type: Counter, Labels: []string{"reason"}, Values: labelValues(result.SkipReasons()), Help: "Probes that were due and did not run, over all endpoints, by reason."},
+		{Name: "budget_used_ratio", Type: Gauge, Unit: "ratio", Labels: []string{"resource"}, Values: budgetResources(), Help: "Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."},
+		{Name: "schedule_lag_seconds", Type: Histogram, Unit: "seconds", Help: "Time from when a probe was due to when it started."},
+		{Name: "probes_total", Type: Counter, Labels: []string{"clock"}, Values: labelValues(result.Clocks()), Help: "Probes that received a token, by the clock of its timestamp: that of the kernel, or that of the process, which includes the exporter's own delays."},
+		{Name: "read_lag_seconds", Type: Histogram, Unit: "seconds", Help: "Time from the kernel's receive timestamp of a token event to the return of the read: the error that the kernel's clock avoids."},
+		{Name: "merged_events_total", Type: Counter, Help: "Token events whose measured arrival time is only an upper bound, over all endpoints: they were read together with a later token event, or with other data while the exporter read late."},
+		{Name: "imprecise_probes_total", Type: Counter, Help: "Probes whose latencies are unreliable because the exporter was too busy or its clock was unstable, over all endpoints."},
+		{Name: "scrape_duration_seconds", Type: Histogram, Unit: "seconds", Help: "Time to write a page of metrics."},
+		{Name: "scrape_size_bytes", Type: Histogram, Unit: "bytes", Help: "Size of a page of metrics before compression."},
+		{Name: "spans_dropped_total", Type: Counter, Help: "Trace spans that were dropped because the queue was full or the receiver did not accept them. Absent while trace export is disabled; the count continues when it is enabled again."},
+		{Name: "metrics_pushes_total", Type: Counter, Help: "Pushes of all metrics over OTLP that the receiver took. Absent while metrics are not pushed; the count continues when they are again."},
+		{Name: "metrics_push_failures_total", Type: Counter, Help: "Pushes of all metrics over OTLP that failed, or of which the receiver rejected points. The next push has what such a one had. Absent while metrics are not pushed."},
+		{Name: "log_lines_dropped_total", Type: Counter, Help: "Log lines that were dropped because the reader of the log did not read or was gone."},
+		{Name: "state_saved_timestamp_seconds", Type: Gauge, Unit: "seconds", Help: "Unix time at which the state that survives a restart was last known to be up to date on disk. Absent until then, and where no state is kept."},
+		{Name: "state_save_failures_total", Type: Counter, Help: "Attempts to save the state that failed. Absent where no state is kept."},
+		{Name: "state_size_bytes", Type: Gauge, Unit: "bytes", Help: "Size of the files of the state. Absent where no state is kept."},
+	}
+	for i := range all {
+		all[i].Name, all[i].Group = namePrefix+"exporter_"+all[i].Name, GroupExporter
+	}
+	return all
 }
 
-// list returns the families in the order of the documentation.
-func (d *selfDescriptions) list() []Family {
-	return []Family{
-		d.buildInfo, d.endpoints, d.shard, d.rejected, d.silent, d.reloaded, d.reloadedAt, d.inFlight, d.missed, d.budget, d.scheduleLag,
-		d.probes, d.readLag, d.merged, d.imprecise, d.scrapeDuration, d.scrapeSize, d.droppedSpans, d.pushes, d.pushFailures, d.droppedLogLines,
-		d.stateSaved, d.stateFailures, d.stateSize,
-	}
-}
-
-// selfFamilies describes the exporter's own families. The one of the build is
-// made by client_golang and described here for the catalogue.
-func selfFamilies() selfDescriptions {
-	family := func(name string, kind Type, unit, help string) Family {
-		return Family{Name: namePrefix + "exporter_" + name, Group: GroupExporter, Type: kind, Unit: unit, Help: help}
-	}
-	d := selfDescriptions{
-		buildInfo: family("build_info", Gauge, "", "Always 1. The version of the exporter and how it was built."),
-		endpoints: family("endpoints", Gauge, "", "Endpoints that are monitored: configured and discovered endpoints of this shard."),
-		shard: family("shard_info", Gauge, "",
-			"Always 1. The shard of this exporter: its index, from 0, and the number of shards."),
-		rejected: family("discovery_rejected_targets", Gauge, "",
-			"Discovered targets that are rejected, by reason: the resulting endpoint is invalid (invalid), the configuration does not allow the host (not_allowed), another endpoint has the same name (duplicate_name), or the source has found more targets than global.limits.discovery_targets and its previous targets are kept (too_many)."),
-		silent: family("discovery_silent_sources", Gauge, "",
-			"Discovery sources that have not answered since the exporter started or since they were configured. Their targets are not monitored."),
-		reloaded: family("config_last_reload_successful", Gauge, "",
-			"1 if the latest attempt to load the configuration succeeded, 0 otherwise: the previous configuration then remains active."),
-		reloadedAt: family("config_last_reload_success_timestamp_seconds", Gauge, "seconds",
-			"Unix time at which the active configuration was loaded."),
-		inFlight: family("probes_in_flight", Gauge, "", "Probes currently running."),
-		missed: family("missed_runs_total", Counter, "",
-			"Probes that were due and did not run, over all endpoints, by reason."),
-		budget: family("budget_used_ratio", Gauge, "ratio",
-			"Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."),
-		droppedSpans: family("spans_dropped_total", Counter, "",
-			"Trace spans that were dropped because the queue was full or the receiver did not accept them. Absent while trace export is disabled; the count continues when it is enabled again."),
-		pushes: family("metrics_pushes_total", Counter, "",
-			"Pushes of all metrics over OTLP that the receiver took. Absent while metrics are not pushed; the count continues when they are again."),
-		pushFailures: family("metrics_push_failures_total", Counter, "",
-			"Pushes of all metrics over OTLP that failed, or of which the receiver rejected points. The next push has what such a one had. Absent while metrics are not pushed."),
-		droppedLogLines: family("log_lines_dropped_total", Counter, "",
-			"Log lines that were dropped because the reader of the log did not read or was gone."),
-		scheduleLag: family("schedule_lag_seconds", Histogram, "seconds",
-			"Time from when a probe was due to when it started."),
-		probes: family("probes_total", Counter, "",
-			"Probes that received a token, by the clock of its timestamp: that of the kernel, or that of the process, which includes the exporter's own delays."),
-		readLag: family("read_lag_seconds", Histogram, "seconds",
-			"Time from the kernel's receive timestamp of a token event to the return of the read: the error that the kernel's clock avoids."),
-		merged: family("merged_events_total", Counter, "",
-			"Token events whose measured arrival time is only an upper bound, over all endpoints: they were read together with a later token event, or with other data while the exporter read late."),
-		imprecise: family("imprecise_probes_total", Counter, "",
-			"Probes whose latencies are unreliable because the exporter was too busy or its clock was unstable, over all endpoints."),
-		stateSaved: family("state_saved_timestamp_seconds", Gauge, "seconds",
-			"Unix time at which the state that survives a restart was last known to be up to date on disk. Absent until then, and where no state is kept."),
-		stateFailures: family("state_save_failures_total", Counter, "",
-			"Attempts to save the state that failed. Absent where no state is kept."),
-		stateSize: family("state_size_bytes", Gauge, "bytes",
-			"Size of the files of the state. Absent where no state is kept."),
-		scrapeDuration: family("scrape_duration_seconds", Histogram, "seconds", "Time to write a page of metrics."),
-		scrapeSize:     family("scrape_size_bytes", Histogram, "bytes", "Size of a page of metrics before compression."),
-	}
-	d.buildInfo.Labels = []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"}
-	d.shard.Labels = []string{"index", "count"}
-	d.rejected.Labels, d.rejected.Values = []string{"reason"}, labelValues(discovery.Reasons())
-	d.missed.Labels, d.missed.Values = []string{"reason"}, labelValues(result.SkipReasons())
-	d.budget.Labels, d.budget.Values = []string{"resource"}, budgetResources()
-	d.probes.Labels = []string{"clock"}
-	d.probes.Values = labelValues(result.Clocks())
-	return d
+// selfFamily returns one of them by its name without inference_exporter_.
+func selfFamily(name string) Family {
+	all := selfFamilies()
+	return all[slices.IndexFunc(all, func(f Family) bool { return f.Name == namePrefix+"exporter_"+name })]
 }
 
 // Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to
@@ -125,33 +80,38 @@ type Self struct {
 // build information, and client_golang's collectors of the Go runtime and the
 // process. It panics where reg has one of them already.
 func NewSelf(reg prometheus.Registerer) *Self {
-	d := selfFamilies()
+	gauge := func(name string) prometheus.Gauge {
+		f := selfFamily(name)
+		return prometheus.NewGauge(prometheus.GaugeOpts(f.opts()))
+	}
+	counter := func(name string) prometheus.Counter {
+		f := selfFamily(name)
+		return prometheus.NewCounter(prometheus.CounterOpts(f.opts()))
+	}
+	counters := func(name string) *prometheus.CounterVec { // all at zero
+		f := selfFamily(name)
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts(f.opts()), f.Labels)
+		for _, v := range f.Values {
+			vec.WithLabelValues(v)
+		}
+		return vec
+	}
+	histogram := func(name string, bounds []float64) prometheus.Histogram {
+		f := selfFamily(name)
+		return prometheus.NewHistogram(f.histogramOpts(bounds))
+	}
+	rejected := selfFamily("discovery_rejected_targets")
 	s := &Self{
-		endpoints:      prometheus.NewGauge(prometheus.GaugeOpts(d.endpoints.opts())),
-		inFlight:       prometheus.NewGauge(prometheus.GaugeOpts(d.inFlight.opts())),
-		reloaded:       prometheus.NewGauge(prometheus.GaugeOpts(d.reloaded.opts())),
-		reloadedAt:     prometheus.NewGauge(prometheus.GaugeOpts(d.reloadedAt.opts())),
-		silent:         prometheus.NewGauge(prometheus.GaugeOpts(d.silent.opts())),
-		rejected:       prometheus.NewGaugeVec(prometheus.GaugeOpts(d.rejected.opts()), d.rejected.Labels),
-		missed:         prometheus.NewCounterVec(prometheus.CounterOpts(d.missed.opts()), d.missed.Labels),
-		probes:         prometheus.NewCounterVec(prometheus.CounterOpts(d.probes.opts()), d.probes.Labels),
-		merged:         prometheus.NewCounter(prometheus.CounterOpts(d.merged.opts())),
-		imprecise:      prometheus.NewCounter(prometheus.CounterOpts(d.imprecise.opts())),
-		scheduleLag:    prometheus.NewHistogram(d.scheduleLag.histogramOpts(lagBounds)),
-		readLag:        prometheus.NewHistogram(d.readLag.histogramOpts(lagBounds)),
-		scrapeDuration: prometheus.NewHistogram(d.scrapeDuration.histogramOpts(scrapeBounds)),
-		scrapeSize:     prometheus.NewHistogram(d.scrapeSize.histogramOpts(scrapeSizeBounds)),
-		registerer:     reg,
+		endpoints: gauge("endpoints"), inFlight: gauge("probes_in_flight"), silent: gauge("discovery_silent_sources"),
+		reloaded: gauge("config_last_reload_successful"), reloadedAt: gauge("config_last_reload_success_timestamp_seconds"),
+		rejected: prometheus.NewGaugeVec(prometheus.GaugeOpts(rejected.opts()), rejected.Labels),
+		missed:   counters("missed_runs_total"), probes: counters("probes_total"),
+		merged: counter("merged_events_total"), imprecise: counter("imprecise_probes_total"),
+		scheduleLag: histogram("schedule_lag_seconds", lagBounds), readLag: histogram("read_lag_seconds", lagBounds),
+		scrapeDuration: histogram("scrape_duration_seconds", scrapeBounds), scrapeSize: histogram("scrape_size_bytes", scrapeSizeBounds),
+		registerer: reg,
 	}
-	for _, v := range d.missed.Values {
-		s.missed.WithLabelValues(v)
-	}
-	for _, v := range d.rejected.Values {
-		s.rejected.WithLabelValues(v)
-	}
-	for _, v := range d.probes.Values {
-		s.probes.WithLabelValues(v)
-	}
+	s.SetRejected(nil)
 	reg.MustRegister(
 		version.NewCollector(namePrefix+"exporter"),
 		s.endpoints, s.inFlight, s.reloaded, s.reloadedAt, s.rejected, s.silent, s.missed, s.probes, s.merged, s.imprecise,
@@ -161,70 +121,76 @@ func NewSelf(reg prometheus.Registerer) *Self {
 	return s
 }
 
+// watch adds families whose samples a function sends at each scrape.
+func (s *Self) watch(collect func(send), names ...string) {
+	var families []Family
+	for _, name := range names {
+		families = append(families, selfFamily(name))
+	}
+	s.registerer.MustRegister(newTable(families, collect))
+}
+
 // WatchDroppedSpans adds the count of lost trace spans, which is absent while
 // traces are not exported. It must be called at most once.
 func (s *Self) WatchDroppedSpans(dropped func() (n uint64, exporting bool)) {
-	s.registerer.MustRegister(newExported(selfFamilies().droppedSpans, dropped))
+	s.watchExport("spans_dropped_total", dropped)
 }
 
 // WatchPushes adds the counts of pushes of metrics that succeeded and failed, which are
 // absent while metrics are not pushed. It must be called at most once.
 func (s *Self) WatchPushes(pushes, failures func() (n uint64, exporting bool)) {
-	d := selfFamilies()
-	s.registerer.MustRegister(newExported(d.pushes, pushes), newExported(d.pushFailures, failures))
+	s.watchExport("metrics_pushes_total", pushes)
+	s.watchExport("metrics_push_failures_total", failures)
+}
+
+// watchExport adds a counter that is absent while nothing is exported.
+func (s *Self) watchExport(name string, count func() (n uint64, exporting bool)) {
+	s.watch(func(send send) {
+		if n, exporting := count(); exporting {
+			send("exporter_"+name, float64(n))
+		}
+	}, name)
 }
 
 // WatchDroppedLogLines adds the count of lost lines of the log. It must be called
 // at most once.
 func (s *Self) WatchDroppedLogLines(dropped func() uint64) {
-	f := selfFamilies().droppedLogLines
-	s.registerer.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(f.opts()), func() float64 { return float64(dropped()) }))
-}
-
-// exportedCollector makes a counter that is absent while nothing is exported.
-type exportedCollector struct {
-	count func() (n uint64, exporting bool)
-	desc  *prometheus.Desc
-}
-
-func newExported(f Family, count func() (n uint64, exporting bool)) *exportedCollector {
-	return &exportedCollector{count, prometheus.NewDesc(f.Name, f.Help, nil, nil)}
-}
-
-// Describe implements prometheus.Collector.
-func (c *exportedCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
-
-// Collect implements prometheus.Collector.
-func (c *exportedCollector) Collect(ch chan<- prometheus.Metric) {
-	if n, exporting := c.count(); exporting {
-		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(n))
-	}
+	s.watchExport("log_lines_dropped_total", func() (uint64, bool) { return dropped(), true })
 }
 
 // WatchBudget adds the used shares of the budgets of all endpoints together, as
 // those of EndpointInfo.Budget. It must be called at most once.
 func (s *Self) WatchBudget(used func() (tokens, usd float64)) {
-	f := selfFamilies().budget
-	desc := prometheus.V2.NewDesc(f.Name, f.Help, prometheus.UnconstrainedLabels(f.Labels), nil, prometheus.WithUnit(f.Unit))
-	s.registerer.MustRegister(&budgetCollector{used, desc})
-}
-
-// budgetCollector makes the metrics of the global budget.
-type budgetCollector struct {
-	used func() (tokens, usd float64)
-	desc *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (c *budgetCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
-
-// Collect implements prometheus.Collector.
-func (c *budgetCollector) Collect(ch chan<- prometheus.Metric) {
-	for i, g := range budgetUse(c.used) {
-		if g.present {
-			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, g.value, budgetResources()[i])
+	s.watch(func(send send) {
+		for i, g := range budgetUse(used) {
+			if g.present {
+				send("exporter_budget_used_ratio", g.value, budgetResources()[i])
+			}
 		}
-	}
+	}, "budget_used_ratio")
+}
+
+// StateSaves are how the saves of the state that survives a restart went.
+type StateSaves struct {
+	// At is when the files were last known to be up to date; the zero time for never.
+	At time.Time
+	// Bytes is their size.
+	Bytes int64
+	// Failures counts the saves that failed.
+	Failures uint64
+}
+
+// WatchState adds how the saves of the state went. It must be called at most once,
+// and not where no state is kept.
+func (s *Self) WatchState(saves func() StateSaves) {
+	s.watch(func(send send) {
+		at := saves()
+		if !at.At.IsZero() {
+			send("exporter_state_saved_timestamp_seconds", float64(at.At.UnixMilli())/1e3)
+		}
+		send("exporter_state_save_failures_total", float64(at.Failures))
+		send("exporter_state_size_bytes", float64(at.Bytes))
+	}, "state_saved_timestamp_seconds", "state_save_failures_total", "state_size_bytes")
 }
 
 // Observe takes from a result what concerns the exporter.
@@ -287,10 +253,7 @@ func (s *Self) SetSilent(n int) { s.silent.Set(float64(n)) }
 // SetShard adds which part of the endpoints is this exporter's, of how many. It
 // must be called at most once.
 func (s *Self) SetShard(index, count int) {
-	f := selfFamilies().shard
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts(f.opts()), f.Labels)
-	g.WithLabelValues(strconv.Itoa(index), strconv.Itoa(count)).Set(1)
-	s.registerer.MustRegister(g)
+	s.watch(func(send send) { send("exporter_shard_info", 1, strconv.Itoa(index), strconv.Itoa(count)) }, "shard_info")
 }
 
 // Scraped observes one page of metrics: how long it took to write, and its
