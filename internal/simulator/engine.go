@@ -1,13 +1,16 @@
 package simulator
 
 import (
+	"cmp"
+	"context"
+	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// finish says how a sequence ended, in the words of vLLM's finished_reason;
-// empty while it runs.
+// finish says how a sequence ended, in the words of vLLM's finished_reason; empty while it runs.
 type finish string
 
 const (
@@ -28,8 +31,7 @@ type sequence struct {
 	scored bool   // the log-probabilities of the prompt are wanted
 	// streaming is a reply token by token.
 	streaming bool
-	// pace is how much longer than usual the prompt and the first token take; 1
-	// is as usual.
+	// pace is how much longer than usual the prompt and the first token take; 1 is as usual.
 	pace float64
 
 	// The replica's, guarded by its mu.
@@ -49,13 +51,12 @@ type sequence struct {
 
 // progress is what a reader learns of a sequence.
 type progress struct {
-	tokens      int // generated
-	finish      finish
-	cached      int // prompt tokens found in the prefix cache
-	preemptions int
-	arrival     time.Time
-	scheduled   time.Time // first time in a batch; zero before
-	first       time.Time // first token; zero before
+	tokens    int // generated
+	finish    finish
+	cached    int // prompt tokens found in the prefix cache
+	arrival   time.Time
+	scheduled time.Time // first time in a batch; zero before
+	first     time.Time // first token; zero before
 }
 
 func newSequence(prompt []token, output int, reason finish) *sequence {
@@ -88,8 +89,7 @@ func (q *sequence) wake() {
 // generated is how many tokens there are beyond the prompt.
 func (q *sequence) generated() int { return len(q.tokens) - q.prompt }
 
-// replica is one engine: a queue, a batch, a KV cache, and a loop of steps that
-// runs while there is work.
+// replica is one engine: a queue, a batch, a KV cache, and a loop of steps that runs while there is work.
 type replica struct {
 	o       *Options
 	index   int
@@ -181,9 +181,8 @@ func (r *replica) end(q *sequence, reason finish) {
 // catching up: longer pauses are the machine's, not the model's.
 const maxLag = time.Second
 
-// loop runs step after step, each ending at an instant computed from the start
-// of the one before, so that late timers do not add up. It ends when no
-// sequence is left.
+// loop runs step after step, each ending at an instant computed from the start of the one before, so that late timers
+// do not add up. It ends when no sequence is left.
 func (r *replica) loop() {
 	next := time.Now()
 	timer := time.NewTimer(time.Until(next.Add(r.phase)))
@@ -233,3 +232,118 @@ func (r *replica) wait(timer *time.Timer) {
 		}
 	}
 }
+
+// The ways by which a request finds its replica.
+const (
+	// LeastLoaded is to the replica with the fewest requests, of equal ones the
+	// first: on an idle server always the first.
+	LeastLoaded = "least-loaded"
+	// RoundRobin is to each replica in turn.
+	RoundRobin = "round-robin"
+	// Sticky is by the value of a header: equal values meet at one replica. A request without it takes its turn.
+	Sticky = "sticky"
+	// Random is to any replica, each as likely as another.
+	Random = "random"
+	// PrefixAware is to the replica whose cache holds most of the prompt, of equal ones to the least loaded.
+	PrefixAware = "prefix-aware"
+)
+
+// Routings lists the values of Options.Routing, the default first.
+func Routings() []string { return []string{LeastLoaded, RoundRobin, Sticky, Random, PrefixAware} }
+
+// replicaHeader names the replica in the replies of a server that has several.
+const replicaHeader = "X-Served-By"
+
+// route returns the replica that a request with this prompt goes to, and names it in the header.
+func (s *Server) route(r *http.Request, prompt []token, h http.Header) *replica {
+	to := s.pick(r.Header.Get(s.o.StickyHeader), prompt)
+	if len(s.replicas) > 1 {
+		h.Set(replicaHeader, "replica-"+strconv.Itoa(to.index))
+	}
+	return to
+}
+
+func (s *Server) pick(session string, prompt []token) *replica {
+	n := uint64(len(s.replicas))
+	switch {
+	case s.o.Routing == Random:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.replicas[s.rng.Uint64N(n)]
+	case s.o.Routing == Sticky && session != "":
+		return s.replicas[hashText(session)%n]
+	case s.o.Routing == RoundRobin || s.o.Routing == Sticky:
+		return s.replicas[(s.routed.Add(1)-1)%n]
+	}
+	held := make([]int, n) // blocks of the prompt
+	if s.o.Routing == PrefixAware {
+		hashes := extendHashes(nil, prompt, s.o.BlockSize)
+		for i, r := range s.replicas {
+			held[i] = r.holds(hashes)
+		}
+	}
+	return slices.MinFunc(s.replicas, func(a, b *replica) int {
+		return cmp.Or(cmp.Compare(held[b.index], held[a.index]), cmp.Compare(a.load(), b.load()))
+	})
+}
+
+// holds returns how many blocks of a prompt, which hashes describe, are cached.
+func (r *replica) holds(hashes []uint64) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pool.match(hashes))
+}
+
+// gate is where an engine stops while it hangs.
+type gate struct {
+	mu     sync.Mutex
+	opened chan struct{} // closed when the gate opens; nil while it is open
+}
+
+func (g *gate) set(closed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case closed && g.opened == nil:
+		g.opened = make(chan struct{})
+	case !closed && g.opened != nil:
+		close(g.opened)
+		g.opened = nil
+	}
+}
+
+// wait returns what is closed when the gate opens, or nil while it is open.
+func (g *gate) wait() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.opened
+}
+
+// pass returns once the gate is open, or with ctx's error.
+func (g *gate) pass(ctx context.Context) error {
+	for opened := g.wait(); opened != nil; opened = g.wait() {
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// stall waits while the gate is closed and there is work to do, and returns whether it waited.
+func (r *replica) stall() bool {
+	waited := false
+	for opened := r.gate.wait(); opened != nil && r.load() > 0; opened = r.gate.wait() {
+		waited = true
+		select {
+		case <-opened:
+		case <-r.emptied:
+		}
+	}
+	return waited
+}
+
+// Hang makes the engine hang, or go on. While it hangs no step begins or ends: what runs keeps its slots and its
+// blocks, what comes waits in the queue, and all else is answered, health and metrics too.
+func (s *Server) Hang(on bool) { s.gate.set(on) }

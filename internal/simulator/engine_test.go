@@ -216,21 +216,15 @@ func TestPreemption(t *testing.T) {
 		if got := b.last.Sub(begin); got != 216*ms {
 			t.Errorf("B ended after %v, want 216ms", got)
 		}
-		// One full block in each prompt, none of them found at first. B's last
-		// block is A's second, whose content goes: all others were empty.
+		// None of the blocks of the prompts is found at first. B's last block is A's second, whose content goes: all others were empty.
 		want := State{
-			Blocks: 4, PrefixQueries: 12, MissedBlocks: 2, EvictedBlocks: 1, PromptTokens: 12, GeneratedTokens: 12,
-			Ended: Tokens{Prompt: 12, Generated: 12}, Steps: 10, Preemptions: 1,
-			FirstTokens: 2, FirstTokenSeconds: 0.026 + 0.052,
+			Blocks: 4, PrefixQueries: 12, EvictedBlocks: 1, PromptTokens: 12, GeneratedTokens: 12, Preemptions: 1, FirstTokens: 2,
 			Finished: map[string]uint64{"length": 2, "stop": 0, "abort": 0},
 			// Two prompts, and of B's eight tokens those outside of its first block.
 			EvictableBlocks: 3, PrefillCached: 4, PrefillComputed: 6 + 6 + 4,
 		}
 		if d := cmp.Diff(want, r.state()); d != "" {
 			t.Error(d)
-		}
-		if got := b.progress().preemptions; got != 1 {
-			t.Errorf("B preempted %d times, want 1", got)
 		}
 	})
 }

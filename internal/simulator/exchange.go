@@ -46,8 +46,7 @@ type exchange struct {
 	framed      []byte // reused
 }
 
-// generate answers the requests of one protocol. An error of an exchange ends
-// the connection.
+// generate answers the requests of one protocol. An error of an exchange ends the connection.
 func (s *Server) generate(p *protocol, path string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x := s.newExchange(p, path, w, r)
@@ -56,8 +55,10 @@ func (s *Server) generate(p *protocol, path string) http.HandlerFunc {
 			x.replica.abort(x.seq)
 			x.rec.progress(x.seq.progress())
 		}
-		if err == nil {
-			s.countAnswer(x)
+		if err == nil && x.seq != nil && x.verdict != "" {
+			s.mu.Lock()
+			s.verdicts[x.verdict]++
+			s.mu.Unlock()
 		}
 		x.rec.update(func(r *Record) { r.Complete = true })
 		s.o.Logger.Debug("request", "path", path, "fault", x.fault.Name, "err", err)
@@ -164,8 +165,7 @@ func (x *exchange) checkModel() error {
 	return nil
 }
 
-// await returns the progress of the sequence once it has more tokens than
-// seen, or has ended.
+// await returns the progress of the sequence once it has more tokens than seen, or has ended.
 func (x *exchange) await(seen int) (progress, error) {
 	for {
 		p := x.seq.progress()
@@ -247,15 +247,13 @@ func (x *exchange) submit() error {
 	x.seq.scored = a.echo
 	x.seq.pace = x.s.pace()
 	x.seq.streaming = a.stream
-	x.replica = x.s.route(x.r, a.prompt)
-	x.s.name(x.replica, x.w.Header())
+	x.replica = x.s.route(x.r, a.prompt, x.w.Header())
 	if !x.replica.submit(x.seq) {
 		x.seq = nil
 		return refusal{http.StatusServiceUnavailable, "ServiceUnavailableError", "the queue is full"}
 	}
 	x.rec.update(func(r *Record) {
-		r.PromptTokens, r.Replica = len(a.prompt), x.replica.index
-		r.Verdict, r.Flipped = x.verdict, x.text.flipAt > 0
+		r.PromptTokens, r.Replica, r.Verdict = len(a.prompt), x.replica.index, x.verdict
 	})
 	return nil
 }
@@ -310,8 +308,7 @@ func logNormal(rng *rand.Rand, deviation float64) float64 {
 	return math.Exp(math.Sqrt(variance)*rng.NormFloat64() - variance/2)
 }
 
-// outputLength decides when the model ends: at the limit, which is defaultOutput where
-// none is given.
+// outputLength decides when the model ends: at the limit, which is defaultOutput where none is given.
 func (s *Server) outputLength(a *request) (int, finish) {
 	room := s.o.ContextLength - len(a.prompt)
 	switch {

@@ -17,13 +17,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// Fault is one way in which a server misbehaves. A request shows it when its
-// path starts with /fault/NAME.
+// Fault is one way in which a server misbehaves. A request shows it when its path starts with /fault/NAME.
 type Fault struct {
 	// Name identifies the fault; lower case with underscores.
-	Name string `yaml:"name"`
-	// Description says in one line what the server does.
-	Description string `yaml:"description"`
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"` // says in one line what the server does
 
 	effect `yaml:",inline"`
 }
@@ -37,21 +35,19 @@ type effect struct {
 	Header  map[string]string `yaml:"header"`
 	// Type and Body are an answer with status 200, Raw is what is written instead of HTTP, Answer
 	// an end in the place of an answer, Delay the time before the answer.
-	Type   string        `yaml:"type"`
-	Body   string        `yaml:"body"`
-	Raw    string        `yaml:"raw"`
-	Answer string        `yaml:"answer"`
-	Delay  time.Duration `yaml:"delay"`
-	// Spoilt is what a call of a function or JSON comes to.
-	Spoilt result.Verdict `yaml:"spoilt"`
+	Type   string         `yaml:"type"`
+	Body   string         `yaml:"body"`
+	Raw    string         `yaml:"raw"`
+	Answer string         `yaml:"answer"`
+	Delay  time.Duration  `yaml:"delay"`
+	Spoilt result.Verdict `yaml:"spoilt"` // what a call of a function or JSON comes to
 	// Frame is one of framings, Cut how the pieces end that events are written in: their length, or
 	// rune or crlf, inside of which they end. Pause is between them.
 	Frame string        `yaml:"frame"`
 	Cut   string        `yaml:"cut"`
 	Pause time.Duration `yaml:"pause"`
-	// At are the events that change: those of a Kind, token, which have one, text, which is a
-	// token of the answer, or any. Of tokens that is the one of the number Token, or those of From on,
-	// counted from 1.
+	// At are the events that change: those of a Kind, token, which have one, text, which is a token of the answer, or
+	// any. Of tokens that is the one of the number Token, or those of From on, counted from 1.
 	At    string `yaml:"at"`
 	Token int    `yaml:"token"`
 	From  int    `yaml:"from"`
@@ -115,8 +111,7 @@ func (x *exchange) end(how string, next sink) error {
 	return nil
 }
 
-// answer takes the request over once it is read, or prepares the reply and
-// returns false.
+// answer takes the request over once it is read, or prepares the reply and returns false.
 func (f *Fault) answer(x *exchange) (done bool, err error) {
 	switch {
 	case f.Delay > 0:
@@ -191,8 +186,7 @@ func (x *exchange) answerEarly() error {
 	})
 }
 
-// is reports whether an event is one that the fault is at; n counts the tokens so far,
-// with its own.
+// is reports whether an event is one that the fault is at; n counts the tokens so far, with its own.
 func (f *Fault) is(e *event, n int) bool {
 	switch f.At {
 	case "any":
@@ -424,8 +418,7 @@ func (w pieceWire) write(e *event, b []byte) error {
 	}
 }
 
-// cutAt returns the length of the next piece of b; the rest is one piece if it
-// returns 0 or too much.
+// cutAt returns the length of the next piece of b; the rest is one piece if it returns 0 or too much.
 func (f *Fault) cutAt(b []byte) int {
 	switch f.Cut {
 	case "rune": // after the first byte of the first character that has several

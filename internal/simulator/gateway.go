@@ -20,8 +20,7 @@ import (
 
 // GatewayOptions say what gateway to simulate in front of engines.
 type GatewayOptions struct {
-	// Limit is how many requests are at the engines at once; others wait in the order
-	// of their arrival. 0 is no limit.
+	// Limit is how many requests are at the engines at once; others wait in the order of their arrival. 0 is no limit.
 	Limit int
 	// Routing is how a request finds its engine: Random, or PrefixAware, which sends
 	// requests that begin alike to the same engine; default Random.
@@ -29,20 +28,15 @@ type GatewayOptions struct {
 	// NetworkDelay is the round trip between the client and the gateway: all of a reply
 	// comes later by it. A connection is set up without it, as the kernel does that.
 	NetworkDelay time.Duration
-	// NoticeAfter is the time after which the gateway sends no more requests to an
-	// engine that is down; default 5s.
+	// NoticeAfter is the time after which the gateway sends no more requests to an engine that is down; default 5s.
 	NoticeAfter time.Duration
-	// Pool is the name of the engines together; default "simulated-pool".
-	Pool string
-	// Seed makes draws repeatable.
-	Seed uint64
-	// Logger gets one debug line per request that found no engine; default none.
-	Logger *slog.Logger
+	Pool        string       // the name of the engines together; default "simulated-pool"
+	Seed        uint64       // makes draws repeatable
+	Logger      *slog.Logger // gets one debug line per request that found no engine; default none
 }
 
-// Gateway is a simulated gateway: a reverse proxy with a queue of its own in front of
-// engines, with the metrics page of the endpoint picker of the Gateway API Inference
-// Extension, and the truth about each request.
+// Gateway is a simulated gateway: a reverse proxy with a queue of its own in front of engines, with the metrics page of
+// the endpoint picker of the Gateway API Inference Extension, and the truth about each request.
 type Gateway struct {
 	o        GatewayOptions
 	replicas []*Replica
@@ -60,12 +54,10 @@ type Gateway struct {
 
 // GatewayRecord is the truth about where the time to the first token of a request went.
 type GatewayRecord struct {
-	// Replica is the index of the engine; -1 is none yet.
-	Replica int `json:"replica"`
-	// Network is the round trip between client and gateway, Queue the time in the queue
-	// of the gateway, EngineQueue that in the queue of the engine, and Prefill from then to
-	// its first token. Rest is what the gateway and the engine spent beside these until
-	// the engine wrote the first token.
+	Replica int `json:"replica"` // the index of the engine; -1 is none yet
+	// Network is the round trip between client and gateway, Queue the time in the queue of the gateway, EngineQueue
+	// that in the queue of the engine, and Prefill from then to its first token. Rest is what the gateway and the
+	// engine spent beside these until the engine wrote the first token.
 	Network     time.Duration `json:"network"`
 	Queue       time.Duration `json:"gateway_queue"`
 	EngineQueue time.Duration `json:"engine_queue"`
@@ -139,47 +131,42 @@ func (g *Gateway) routes() http.Handler {
 	mux.Handle("POST /", http.HandlerFunc(g.generate))
 	mux.Handle("/", http.HandlerFunc(g.forward))
 	mux.HandleFunc("GET /metrics", servePage(g.metrics.text))
-	mux.HandleFunc("GET /simulator/requests/{traceid}", func(w http.ResponseWriter, r *http.Request) {
-		record, ok := g.Request(r.PathValue("traceid"))
-		if !ok {
-			http.NotFound(w, r)
-			return
+	handle(mux, "GET /simulator/requests/{traceid}", func(r *http.Request) (any, error) {
+		if record, ok := g.Request(r.PathValue("traceid")); ok {
+			return record, nil
 		}
-		writeJSON(w, http.StatusOK, record)
+		return nil, refusal{status: http.StatusNotFound, message: "no such request"}
 	})
-	mux.HandleFunc("GET /simulator/replicas", func(w http.ResponseWriter, _ *http.Request) {
+	handle(mux, "GET /simulator/replicas", func(*http.Request) (any, error) {
 		all := []jsonMap{}
 		for _, r := range g.replicas {
 			up, _ := r.isUp()
 			all = append(all, jsonMap{"url": r.URL(), "up": up})
 		}
-		writeJSON(w, http.StatusOK, all)
+		return all, nil
 	})
-	mux.HandleFunc("POST /simulator/replicas/{index}", g.drill)
+	handle(mux, "POST /simulator/replicas/{index}", func(r *http.Request) (any, error) {
+		return nil, g.drill(r.PathValue("index"), r.URL.Query().Get("up"))
+	})
 	return mux
 }
 
-// drill is POST /simulator/replicas/{index}?up=true or false.
-func (g *Gateway) drill(w http.ResponseWriter, r *http.Request) {
-	index, err := strconv.Atoi(r.PathValue("index"))
-	up := r.URL.Query().Get("up")
+// drill drops an engine, or starts it again.
+func (g *Gateway) drill(replica, up string) error {
+	index, err := strconv.Atoi(replica)
 	switch {
 	case err != nil || index < 0 || index >= len(g.replicas):
-		http.Error(w, fmt.Sprintf("no such replica; there are %d, counted from 0", len(g.replicas)), http.StatusNotFound)
-		return
+		return refusal{status: http.StatusNotFound, message: fmt.Sprintf("no such replica; there are %d, counted from 0", len(g.replicas))}
 	case up == "false":
 		g.replicas[index].Drop()
-	case up == "true":
-		err = g.replicas[index].Start()
+	case up != "true":
+		return badRequest("up must be true or false")
 	default:
-		http.Error(w, "up must be true or false", http.StatusBadRequest)
-		return
+		if err := g.replicas[index].Start(); err != nil {
+			return refusal{status: http.StatusConflict, message: err.Error()}
+		}
 	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusConflict)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 type backendKey struct{}
@@ -309,8 +296,7 @@ func (g *Gateway) pick(body []byte) (int, bool) {
 	return best, true
 }
 
-// Request returns the truth about the last request with the given trace id that has its
-// first token.
+// Request returns the truth about the last request with the given trace id that has its first token.
 func (g *Gateway) Request(traceID string) (GatewayRecord, bool) {
 	rec := g.records.find(traceID)
 	if rec == nil {
@@ -332,8 +318,7 @@ func (g *Gateway) Request(traceID string) (GatewayRecord, bool) {
 	return now, true
 }
 
-// firstToken returns the instant before the first token was written; the zero time
-// before there is one.
+// firstToken returns the instant before the first token was written; the zero time before there is one.
 func (r *Record) firstToken() time.Time {
 	for i := range r.Events {
 		if r.Events[i].Tokens > 0 {
@@ -341,4 +326,83 @@ func (r *Record) firstToken() time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// Replica is a simulated server on an address of its own that can be dropped, as by the
+// loss of its machine, and started again.
+type Replica struct {
+	o       Options
+	address string
+
+	mu      sync.Mutex
+	server  *Server
+	stop    func()    // nil while it is down
+	changed time.Time // when it went up or down
+}
+
+// NewReplica starts a server on a free port of the loopback. It must be dropped in the end.
+func NewReplica(o Options) (*Replica, error) {
+	r := &Replica{o: o, address: "127.0.0.1:0"}
+	if err := r.Start(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// URL is where it is, also while it is down.
+func (r *Replica) URL() string { return "http://" + r.address }
+
+// Server returns the server that runs, or ran last.
+func (r *Replica) Server() *Server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.server
+}
+
+// isUp reports whether it is up, and since when or since when not.
+func (r *Replica) isUp() (bool, time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stop != nil, r.changed
+}
+
+// Start starts it again as a new process does: on the same port, with nothing in its caches and counters.
+func (r *Replica) Start() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != nil {
+		return errors.New("the replica is up")
+	}
+	l, err := net.Listen("tcp", r.address)
+	if err != nil {
+		return fmt.Errorf("start a replica: %w", err)
+	}
+	r.address = l.Addr().String()
+	server := New(r.o)
+	r.server, r.changed = server, time.Now()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(ctx, l) // ends by the context
+	}()
+	r.stop = func() {
+		server.reset() // before Serve closes the connections otherwise
+		_ = l.Close()
+		cancel()
+		<-ended
+	}
+	return nil
+}
+
+// Drop ends it without a farewell: its connections are reset, what runs and waits is
+// lost, and new connections are refused.
+func (r *Replica) Drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop == nil {
+		return
+	}
+	r.stop()
+	r.stop, r.changed = nil, time.Now()
 }

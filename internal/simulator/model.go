@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
 
-// weights is what may change about the model while it is served; see Options.
-// It is never changed once published.
+// weights is what may change about the model while it is served; see Options. It is never changed once published.
 type weights struct {
 	version string
 	shift   float64
@@ -35,17 +36,14 @@ func (w *weights) wordOrder(text string) uint64 {
 	return hashText("voice", w.version, text) | 1
 }
 
-// SetWeights changes Options.WeightsVersion, LogprobShift and Quality while the
-// server runs. Requests that have arrived end with what was. quality is from 0
-// to 1, and 0 is none.
+// SetWeights changes Options.WeightsVersion, LogprobShift and Quality while the server runs. Requests that have arrived
+// end with what was. quality is from 0 to 1, and 0 is none.
 func (s *Server) SetWeights(version string, logprobShift, quality float64) {
 	s.weights.Store(&weights{version, logprobShift, quality})
 }
 
-// setWeights is POST /simulator/weights?version=&shift=&quality=; what is left
-// out stays as it is.
-func (s *Server) setWeights(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
+// changeWeights sets the weights to version, shift and quality; what is left out stays as it is.
+func (s *Server) changeWeights(q url.Values) error {
 	next := *s.weights.Load()
 	if q.Has("version") {
 		next.version = q.Get("version")
@@ -56,16 +54,14 @@ func (s *Server) setWeights(w http.ResponseWriter, r *http.Request) {
 		}
 		var err error
 		if *p, err = strconv.ParseFloat(q.Get(name), 64); err != nil || math.IsNaN(*p) || math.IsInf(*p, 0) {
-			http.Error(w, name+" must be a number", http.StatusBadRequest)
-			return
+			return badRequest("%s must be a number", name)
 		}
 	}
 	if next.quality < 0 || next.quality > 1 {
-		http.Error(w, "quality must be from 0 to 1", http.StatusBadRequest)
-		return
+		return badRequest("quality must be from 0 to 1")
 	}
-	s.SetWeights(next.version, next.shift, next.quality)
-	w.WriteHeader(http.StatusNoContent)
+	s.weights.Store(&next)
+	return nil
 }
 
 // token identifies one token; equal prompts have equal tokens.
@@ -146,9 +142,8 @@ type tokenScore struct {
 	Logprob *float64 // nil is none: nothing comes before the first token
 }
 
-// What the log-probability of a token is made of: at most highest, below it
-// by a number drawn for the token, exponential with mean spread. The mean over a
-// long text is highest - spread.
+// What the log-probability of a token is made of: at most highest, below it by a number drawn for the token,
+// exponential with mean spread. The mean over a long text is highest - spread.
 const (
 	highest = -0.5
 	spread  = 1.8
@@ -196,9 +191,8 @@ func (s *Server) scoreNoise() float64 {
 	return s.o.LogprobNoise * s.rng.NormFloat64()
 }
 
-// scoreText returns the tokens of text, with a log-probability that depends on
-// the weights' version and all tokens up to it, and on noise. The white space in
-// front of a token is part of it.
+// scoreText returns the tokens of text, with a log-probability that depends on the weights' version and all tokens up
+// to it, and on noise. The white space in front of a token is part of it.
 func scoreText(text string, w *weights, noise float64) []tokenScore {
 	var all []tokenScore
 	h := hashText("logprob", w.version)
@@ -236,4 +230,61 @@ func meanLogprob(tokens []tokenScore) float64 {
 		return 0
 	}
 	return sum / float64(n)
+}
+
+const (
+	// firstTokens is how many tokens a first token is drawn from, and firstSpread the
+	// mean difference of the log-probabilities of neighbours, in nats.
+	firstTokens = 5
+	firstSpread = 1.0
+	// quantized is by how much each log-probability moves at Options.QuantizeAfter.
+	quantized = 0.1
+)
+
+// isQuantized reports whether Options.QuantizeAfter is over.
+func (s *Server) isQuantized() bool {
+	return s.o.QuantizeAfter > 0 && time.Since(s.started) > s.o.QuantizeAfter
+}
+
+// drawFirst decides the first token of an answer of one token to a greedy request, by log-probabilities that depend on
+// the weights, and on noise: where the two likeliest are as close as the noise, one or the other is first. LogprobShift
+// moves each of them up or down, as other arithmetic does. Without WeightsVersion the model counts, and all of its
+// first tokens are alike.
+func (x *exchange) drawFirst() {
+	a, w := &x.request, x.weights
+	if a.maxOutput != 1 || a.sampled || w.version == "" || x.text.fixed != nil || x.reasoning > 0 {
+		return
+	}
+	shift := w.shift
+	if x.s.isQuantized() {
+		shift += quantized
+	}
+	order := x.text.order
+	p := -0.5
+	var top []tokenScore
+	for i := range firstTokens {
+		h := mix(order, uint64(i)+1_000)
+		moved := shift
+		if h&1 == 0 {
+			moved = -moved
+		}
+		logprob := min(0, p+moved+x.s.scoreNoise())
+		word := answerText{order: mix(order, uint64(i)+2_000)}
+		text := string(word.append(nil, x.s.words, 0))
+		top = append(top, tokenScore{ID: tokenID(hashText(text)), Text: text, Logprob: &logprob})
+		p += firstSpread * math.Log((float64(h>>11)+0.5)/(1<<53)) // an exponential step down
+	}
+	slices.SortStableFunc(top, func(a, b tokenScore) int {
+		switch {
+		case *a.Logprob > *b.Logprob:
+			return -1
+		case *a.Logprob < *b.Logprob:
+			return 1
+		}
+		return 0
+	})
+	if x.text.flipAt == 0 {
+		x.text.fixed = []string{top[0].Text}
+	}
+	x.top = top[:min(a.top, len(top))]
 }

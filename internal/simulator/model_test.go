@@ -127,33 +127,19 @@ func TestGreedyFlips(t *testing.T) {
 			const n, share = 1000, 0.1
 			v := serve(t, Options{WeightsVersion: version, GreedyFlips: share, DecodeStep: ms, Seed: 11}, false)
 			defer v.stop()
-			texts, flips := map[string]int{}, 0
+			texts, usual := map[string]int{}, 0
 			for range n {
 				content := contentOf(v.post(context.Background(), "/v1/chat/completions", greedyRequest, 1<<20))
-				if r, _ := v.Request(trace); r.Flipped {
-					flips++
-				} else {
-					texts["usual "+content]++
-					continue
-				}
 				texts[content]++
+				usual = max(usual, texts[content])
 			}
-			if d := math.Abs(float64(flips) - share*n); d > 4*math.Sqrt(n*share*(1-share)) {
-				t.Errorf("%d of %d differ, want %v", flips, n, share*n)
+			if d := math.Abs(float64(n-usual) - share*n); d > 4*math.Sqrt(n*share*(1-share)) {
+				t.Errorf("%d of %d differ, want %v", n-usual, n, share*n)
 			}
 			// One usual text, and one for each of the 12 tokens from which on it
 			// may differ.
 			if len(texts) != 13 {
 				t.Errorf("%d texts: %v", len(texts), texts)
-			}
-			for text := range texts {
-				if usual, ok := strings.CutPrefix(text, "usual "); ok && texts[usual] > 0 {
-					t.Errorf("%q is a flip too", usual)
-				}
-			}
-			synctest.Wait()
-			if got := v.Counts().Flipped; got != uint64(flips) {
-				t.Errorf("%d flips counted, %d recorded", got, flips)
 			}
 		})
 	}
@@ -165,7 +151,7 @@ func TestQuestionsDoNotFlip(t *testing.T) {
 		v := serve(t, Options{GreedyFlips: 1}, false)
 		defer v.stop()
 		for range 5 {
-			if got, r := askQuestion(t, v, "openai-chat", questionText(t, "sum"), 8); got.Text != "42" || r.Flipped {
+			if got, r := askQuestion(t, v, "openai-chat", questionText(t, "sum"), 8); got.Text != "42" {
 				t.Errorf("%+v, %+v", got, r)
 			}
 		}
@@ -309,10 +295,6 @@ func TestShift(t *testing.T) {
 		if got := mean(); math.Abs(got-base) < 1e-6 || math.Abs(got+2.3) > 0.4 {
 			t.Errorf("other weights: mean %v, was %v", got, base)
 		}
-		synctest.Wait()
-		if n := v.Counts().Scored; n != 8 {
-			t.Errorf("%d scored", n)
-		}
 	})
 }
 
@@ -356,7 +338,7 @@ func TestScoringReadsNoCache(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 		}
-		if s := v.State()[0]; s.PrefixQueries != 0 || s.MissedBlocks != 0 {
+		if s := v.State()[0]; s.PrefixQueries != 0 {
 			t.Errorf("the cache was asked: %+v", s)
 		}
 		v.post(context.Background(), "/v1/completions", `{"prompt":"`+text+`","max_tokens":1,"stream":true}`, 1<<20)

@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// The protocols of OpenAI as vLLM speaks them: of chat a role chunk with the first output, and
-// the finish reason on the chunk of the last token. Completions have no template, no role
-// chunk and no reasoning.
+// The protocols of OpenAI as vLLM speaks them: of chat a role chunk with the first output, and the finish reason on the
+// chunk of the last token. Completions have no template, no role chunk and no reasoning.
 const (
 	chatPath        = "/v1/chat/completions"
 	completionsPath = "/v1/completions"
@@ -18,8 +17,7 @@ func openaiFailure(r refusal) []byte {
 	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%q,"param":null,"code":%d}}`, jsonOf(r.message), r.kind, r.status)
 }
 
-// openaiReply writes the chunks of both OpenAI protocols. What is the same in
-// every chunk of a reply is made once.
+// openaiReply writes the chunks of both OpenAI protocols. What is the same in every chunk of a reply is made once.
 type openaiReply struct {
 	chat  bool
 	chunk []byte // a chunk up to its choices
@@ -85,8 +83,7 @@ func (r *openaiReply) appendPayload(dst []byte, e *event) []byte {
 	return append(r.appendUsage(dst, e.usage), '}')
 }
 
-// topOf is the member logprobs of a chunk: of chat a list, of completions an object
-// by token.
+// topOf is the member logprobs of a chunk: of chat a list, of completions an object by token.
 func (r *openaiReply) topOf(e *event) string {
 	if len(e.top) == 0 {
 		return "null"
@@ -173,8 +170,7 @@ func (r *openaiReply) appendUsage(dst []byte, u *usage) []byte {
 	return append(dst, '}')
 }
 
-// appendText appends a text inside of a string in JSON. What is no control
-// character stays as it is, valid or not.
+// appendText appends a text inside of a string in JSON. What is no control character stays as it is, valid or not.
 func appendText[T ~string | ~[]byte](dst []byte, text T) []byte {
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -3,7 +3,11 @@ package simulator
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,11 +60,9 @@ type event struct {
 	tokens int    // how many tokens text is
 	finish finish // with the last token, or alone
 	usage  *usage // with Usage, or beside other things
-	// payload, if set, replaces what the protocol would write; verbatim, if
-	// set, replaces the framing too.
+	// payload, if set, replaces what the protocol would write; verbatim, if set, replaces the framing too.
 	payload, verbatim string
-	// top are the likeliest tokens in the place of this one, where they are wanted.
-	top []tokenScore
+	top               []tokenScore // the likeliest tokens in the place of this one, where they are wanted
 }
 
 // usage are token counts; negative ones are not given.
@@ -92,34 +94,28 @@ type whole struct {
 // between. A switch is on where its path has something else than null and false; "always"
 // is on, and one with a question mark also where there is nothing.
 type reading struct {
-	Model string `yaml:"model"`
-	// Prompt has the first path that is there: a text, or messages.
-	Prompt []string `yaml:"prompt"`
-	// Chat puts a chat template around the prompt; the model then may reason.
-	Chat bool `yaml:"chat"`
+	Model  string   `yaml:"model"`
+	Prompt []string `yaml:"prompt"` // has the first path that is there: a text, or messages
+	Chat   bool     `yaml:"chat"`   // puts a chat template around the prompt; the model then may reason
 	// Limit bounds the output, else Fallback; 0 is none. A negative limit is none.
 	Limit    []string `yaml:"limit"`
 	Fallback int      `yaml:"fallback"`
 	// Least is the least output.
-	Least       string `yaml:"least"`
-	Temperature string `yaml:"temperature"`
-	// Silent are the values that switch reasoning off.
-	Silent map[string]string `yaml:"silent"`
-	// From is the first token of a prompt that is scored, Top how many of the likeliest
-	// first tokens to stream.
+	Least       string            `yaml:"least"`
+	Temperature string            `yaml:"temperature"`
+	Silent      map[string]string `yaml:"silent"` // the values that switch reasoning off
+	// From is the first token of a prompt that is scored, Top how many of the likeliest first tokens to stream.
 	From string `yaml:"from"`
 	Top  string `yaml:"top"`
 	// Texts are to be embedded, or ranked by Query.
 	Texts string `yaml:"texts"`
 	Query string `yaml:"query"`
-	// Tool is a function that may be called, Parameters where under it its schema is, Schema
-	// that of an answer in JSON.
+	// Tool is a function that may be called, Parameters where under it its schema is, Schema that of an answer in JSON.
 	Tool       string   `yaml:"tool"`
 	Parameters string   `yaml:"parameters"`
 	Schema     []string `yaml:"schema"`
-	// The switches: stream, report the usage at the end, in each event, go on to the limit, draw
-	// the answer where no temperature is given (without a path: yes), return the log-probabilities
-	// of the output, and of the prompt.
+	// The switches: stream, report the usage at the end, in each event, go on to the limit, draw the answer where no
+	// temperature is given (without a path: yes), return the log-probabilities of the output, and of the prompt.
 	Stream    string `yaml:"stream"`
 	Usage     string `yaml:"usage"`
 	Counting  string `yaml:"counting"`
@@ -147,8 +143,7 @@ func isOn(v *fastjson.Value, path string) bool {
 	return value.Type() != fastjson.TypeNull && value.Type() != fastjson.TypeFalse
 }
 
-// textsOf returns the texts under a value: itself, those of a list, or those of a message
-// or a part of one.
+// textsOf returns the texts under a value: itself, those of a list, or those of a message or a part of one.
 func textsOf(v *fastjson.Value) (texts []string, ok bool) {
 	switch v.Type() {
 	case fastjson.TypeString:
@@ -266,4 +261,130 @@ func (q *reading) parseScoring(a *request, v *fastjson.Value) error {
 		return badRequest("echo is only simulated with logprobs")
 	}
 	return nil
+}
+
+// dimensions is the length of the simulated model's vectors.
+const dimensions = 64
+
+// inputs are texts to embed, or to rank by a query.
+type inputs struct {
+	Encoding string // of the vectors: float or base64
+	texts    [][]token
+	query    []token // read beside each text
+	version  string  // that of the weights; "" is none
+}
+
+// parseInputs reads a request about texts.
+func (q *reading) parseInputs(v *fastjson.Value) (*inputs, error) {
+	list := at(v, q.Texts)
+	if list == nil {
+		return nil, badRequest("there is no input")
+	}
+	texts, ok := textsOf(list)
+	if !ok || len(texts) == 0 {
+		return nil, badRequest("there is no input")
+	}
+	in := inputs{Encoding: string(v.GetStringBytes("encoding_format")), query: tokenize(nil, string(at(v, q.Query).GetStringBytes()))}
+	for _, text := range texts {
+		tokens := tokenize(nil, text)
+		if len(tokens) == 0 {
+			return nil, badRequest("an input is empty")
+		}
+		in.texts = append(in.texts, tokens)
+	}
+	return &in, nil
+}
+
+// answerInputs answers a request about inputs. Nothing is generated, so that
+// it takes the time of its prefill; there is no queue.
+func (x *exchange) answerInputs() error {
+	in, o := x.request.inputs, &x.s.o
+	n := 0 // what the model reads
+	for _, text := range in.texts {
+		one := len(in.query) + len(text)
+		if n += one; one > o.ContextLength {
+			return x.refuse(badRequest("the model's context length is %d tokens, but an input has %d", o.ContextLength, one))
+		}
+	}
+	in.version = x.weights.version
+	if x.s.isQuantized() {
+		in.version += "-quantized"
+	}
+	took := time.Duration(float64(n) / o.PrefillTokensPerSecond * float64(time.Second))
+	x.rec.update(func(r *Record) { r.PromptTokens = n })
+	if err := sleep(x.ctx(), took); err != nil {
+		return err
+	}
+	if err := x.s.gate.pass(x.ctx()); err != nil {
+		return err
+	}
+	x.rec.update(func(r *Record) { r.Prefill = took })
+	body := x.reply.appendWhole(nil, &whole{inputs: in, took: took, usage: usage{Prompt: n}})
+	if r, ok := x.reply.(*templatedReply); ok {
+		r.setHeader(x.w.Header())
+	}
+	return x.streamReply(func(out sink) error { // so that faults may act on it
+		return emit(out, event{kind: open}, event{kind: Answer, verbatim: string(body)}, event{kind: end})
+	})
+}
+
+// versionPart is how much of a vector or of a score is the version's alone. Those of
+// two versions then have a cosine of about 0.96.
+const versionPart = 0.2
+
+// Vectors returns the embeddings of the texts: of norm 1, each decided by its tokens and the version alone.
+func (in *inputs) Vectors() [][]float32 {
+	vectors := make([][]float32, len(in.texts))
+	for n, tokens := range in.texts {
+		seed := hashTokens(tokens)
+		rng, own := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, hashText("vector", in.version)))
+		var wide [dimensions]float64
+		sum := 0.0
+		for i := range wide {
+			wide[i] = rng.NormFloat64()
+			if in.version != "" {
+				wide[i] += versionPart * own.NormFloat64()
+			}
+			sum += wide[i] * wide[i]
+		}
+		for _, v := range wide {
+			vectors[n] = append(vectors[n], float32(v/math.Sqrt(sum)))
+		}
+	}
+	return vectors
+}
+
+// hashTokens returns a number that depends on the tokens.
+func hashTokens(tokens []token) uint64 {
+	h := fnv.New64a()
+	for _, t := range tokens {
+		_, _ = fmt.Fprintf(h, "%x ", t) // never fails
+	}
+	return h.Sum64()
+}
+
+// score is the relevance of one text.
+type score struct {
+	Index int
+	Value float64
+}
+
+// Scores ranks the texts by how much of each is in the query, the best first.
+func (in *inputs) Scores() []score {
+	scores := make([]score, len(in.texts))
+	for i, text := range in.texts {
+		found := 0
+		for _, t := range text {
+			if slices.Contains(in.query, t) {
+				found++
+			}
+		}
+		scores[i] = score{i, float64(found) / float64(len(text))}
+		if in.version != "" {
+			own := rand.New(rand.NewPCG(hashTokens(text), hashText("score", in.version)))
+			scores[i].Value += versionPart * own.Float64()
+		}
+	}
+	slices.SortStableFunc(scores, func(a, b score) int { return cmp.Compare(b.Value, a.Value) })
+	return scores
 }

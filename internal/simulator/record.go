@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -32,11 +33,9 @@ const (
 
 // Event is one event as it was written.
 type Event struct {
-	Kind Kind `json:"kind"`
-	// Tokens is how many output tokens it carries.
-	Tokens int `json:"tokens"`
-	// At is the instant just before the write that completed it; the zero time
-	// if it was never written.
+	Kind   Kind `json:"kind"`
+	Tokens int  `json:"tokens"` // how many output tokens it carries
+	// At is the instant just before the write that completed it; the zero time if it was never written.
 	At time.Time `json:"at,omitzero"`
 }
 
@@ -44,41 +43,25 @@ type Event struct {
 type Record struct {
 	TraceID string `json:"trace_id"`
 	// Path is the protocol's path and Fault the fault shown, if any.
-	Path  string `json:"path"`
-	Fault string `json:"fault,omitempty"`
-	// Arrival is when the request's header had been read; Headers is just
-	// before the first write of the reply.
-	Arrival time.Time `json:"arrival"`
-	Headers time.Time `json:"headers,omitzero"`
+	Path    string    `json:"path"`
+	Fault   string    `json:"fault,omitempty"`
+	Arrival time.Time `json:"arrival"` // when the request's header had been read
 	// Queue is the time until the request entered a batch, Prefill from then
 	// to its first token. Both are 0 until the first token.
 	Queue   time.Duration `json:"queue"`
 	Prefill time.Duration `json:"prefill"`
-	// PromptTokens and CachedTokens are the length of the prompt and the part
-	// of it that was in the prefix cache.
+	// PromptTokens and CachedTokens are the length of the prompt and the part of it that was in the prefix cache.
 	PromptTokens int `json:"prompt_tokens"`
 	CachedTokens int `json:"cached_tokens"`
-	// OutputTokens is what the engine generated so far; the events may hold
-	// less.
-	OutputTokens int `json:"output_tokens"`
-	// Replica is the index of the engine that took the request; -1 is none.
-	Replica int `json:"replica"`
-	// Verdict is what the answer to one of check.Questions came to, or a call of a
-	// function or an answer in JSON; "" of every other answer, and of one to a question
-	// that was cut by the limit or had to go on.
+	OutputTokens int `json:"output_tokens"` // what the engine generated so far; the events may hold less
+	Replica      int `json:"replica"`       // the index of the engine that took the request; -1 is none
+	// Verdict is what the answer to one of check.Questions came to, or a call of a function or an answer in JSON; "" of
+	// every other answer, and of one to a question that was cut by the limit or had to go on.
 	Verdict result.Verdict `json:"verdict,omitempty"`
-	// Flipped reports that a greedy answer was not what it is most times.
-	Flipped bool `json:"flipped,omitempty"`
-	// Logprob is the mean log-probability of the scored tokens of the prompt, as
-	// the reply has them; 0 is none.
-	Logprob float64 `json:"logprob,omitempty"`
-	// Preemptions is how often the request lost its blocks.
-	Preemptions int `json:"preemptions"`
-	// Events are what a streaming reply wrote, in order. Only the first 65536
-	// are kept.
-	Events []Event `json:"events"`
-	// Complete reports that the server is done with the request.
-	Complete bool `json:"complete"`
+	// Logprob is the mean log-probability of the scored tokens of the prompt, as the reply has them; 0 is none.
+	Logprob  float64 `json:"logprob,omitempty"`
+	Events   []Event `json:"events"`   // what a streaming reply wrote, in order. Only the first 65536 are kept.
+	Complete bool    `json:"complete"` // reports that the server is done with the request
 }
 
 // UncachedTokens is the part of the prompt that had to be computed.
@@ -110,9 +93,6 @@ func (r *record) add(kind Kind, tokens int) {
 func (r *record) stamp(t time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.r.Headers.IsZero() {
-		r.r.Headers = t
-	}
 	for ; r.stamped < len(r.r.Events); r.stamped++ {
 		r.r.Events[r.stamped].At = t
 	}
@@ -122,7 +102,7 @@ func (r *record) stamp(t time.Time) {
 func (r *record) progress(p progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.r.CachedTokens, r.r.OutputTokens, r.r.Preemptions = p.cached, p.tokens, p.preemptions
+	r.r.CachedTokens, r.r.OutputTokens = p.cached, p.tokens
 	if p.tokens > 0 {
 		r.r.Queue, r.r.Prefill = p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled)
 	}
@@ -211,4 +191,117 @@ func (c *stampedConn) reset() {
 		_ = tcp.SetLinger(0) // a closed connection is as good
 	}
 	_ = c.Close() // nothing is left to lose
+}
+
+// State is what a replica holds and has done.
+type State struct {
+	// Running and Waiting count sequences in the batch and in the queue.
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
+	// Blocks is the size of the KV cache, BlocksInUse the part that sequences
+	// own; a block kept only for reuse is not in use.
+	Blocks      int `json:"blocks"`
+	BlocksInUse int `json:"blocks_in_use"`
+	// PrefixQueries and PrefixHits count prompt tokens looked up and found in the prefix cache, once per request.
+	PrefixQueries   uint64 `json:"prefix_queries"`
+	PrefixHits      uint64 `json:"prefix_hits"`
+	EvictableBlocks int    `json:"evictable_blocks"` // counts blocks not in use whose content can be found
+	EvictedBlocks   uint64 `json:"evicted_blocks"`   // counts blocks whose content was given up for another
+	// PromptTokens counts prompts whose prefill is done, cached part included; CachedTokens is that part.
+	PromptTokens uint64 `json:"prompt_tokens"`
+	CachedTokens uint64 `json:"cached_tokens"`
+	// PrefillComputed and PrefillCached count prompt tokens as a batch takes them
+	// up: computed, or found in the prefix cache; after a preemption again.
+	PrefillComputed uint64            `json:"prefill_computed"`
+	PrefillCached   uint64            `json:"prefill_cached"`
+	GeneratedTokens uint64            `json:"generated_tokens"` // counts sampled tokens
+	Preemptions     uint64            `json:"preemptions"`      // counts sequences thrown back into the queue
+	Rejected        uint64            `json:"rejected"`         // counts requests that found the queue full
+	FirstTokens     uint64            `json:"first_tokens"`     // counts requests that got a first token
+	Finished        map[string]uint64 `json:"finished"`         // counts requests by how they ended: stop, length, abort
+}
+
+// Usage is the part of the KV cache in use, 0 to 1.
+func (s State) Usage() float64 { return float64(s.BlocksInUse) / float64(s.Blocks) }
+
+// state returns the state as of now.
+func (r *replica) state() State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.count
+	s.Running, s.Waiting = len(r.running), len(r.waiting)
+	s.Blocks, s.BlocksInUse, s.EvictedBlocks = r.o.Blocks, r.pool.inUse(), r.pool.evicted
+	s.EvictableBlocks = r.pool.evictable()
+	s.Finished = maps.Clone(s.Finished)
+	return s
+}
+
+// countAdmission counts the first admission of q, with blocks of its prompt
+// found in the prefix cache; a text that is scored is not looked up there.
+func (r *replica) countAdmission(q *sequence, blocks int) {
+	if q.scored {
+		return
+	}
+	c := &r.count
+	c.PrefixQueries += uint64(q.prompt)
+	c.PrefixHits += uint64(blocks * r.o.BlockSize)
+}
+
+// countToken counts the token that q just got; q.last is still the instant of the one before.
+func (r *replica) countToken(q *sequence, now time.Time) {
+	c := &r.count
+	c.GeneratedTokens++
+	if q.generated() > 1 {
+		r.observe(q, "inter_token", now.Sub(q.last).Seconds())
+		return
+	}
+	p := q.progress()
+	c.PromptTokens += uint64(q.prompt)
+	c.CachedTokens += uint64(p.cached)
+	c.FirstTokens++
+	r.observe(q, "first_token", now.Sub(p.arrival).Seconds())
+}
+
+// countEnd counts a request at its end.
+func (r *replica) countEnd(q *sequence, reason finish) {
+	c := &r.count
+	c.Finished[string(reason)]++
+	if reason == finishAbort {
+		r.observe(q, "aborted", 1)
+		return
+	}
+	p := q.progress()
+	r.observeEnd(q, &p)
+}
+
+// observeEnd reports a request that was not aborted; q.last is the instant of its last token.
+func (r *replica) observeEnd(q *sequence, p *progress) {
+	for of, d := range map[string]time.Duration{
+		"end_to_end": q.last.Sub(p.arrival), "queue": p.scheduled.Sub(p.arrival), "inference": q.last.Sub(p.scheduled),
+		"prefill": p.first.Sub(p.scheduled), "decode": q.last.Sub(p.first),
+	} {
+		r.observe(q, of, d.Seconds())
+	}
+	if p.tokens > 1 {
+		r.observe(q, "per_token", q.last.Sub(p.first).Seconds()/float64(p.tokens-1))
+	}
+	if p.cached > 0 {
+		r.observe(q, "cached_tokens", float64(p.cached))
+	}
+	r.observe(q, "prompt_tokens", float64(q.prompt))
+	r.observe(q, "generated_tokens", float64(p.tokens))
+	r.observe(q, "completed", 1)
+}
+
+// Counts are of the requests that were answered to their end, over all replicas.
+type Counts struct {
+	// Verdicts counts the answers to questions by what they came to, as Record.Verdict has it.
+	Verdicts map[result.Verdict]uint64 `json:"verdicts"`
+}
+
+// Counts returns what the server has answered.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Counts{maps.Clone(s.verdicts)}
 }

@@ -1,16 +1,14 @@
-// Package simulator is a simulated inference server: queueing, continuous
-// batching, chunked prefill, a prefix cache by blocks, the wire protocols of
-// real servers, their metrics page, and faults on demand. It keeps the truth of
-// what it did, down to the instant before each write, so that a client's
-// measurements can be compared with it.
+// Package simulator is a simulated inference server: queueing, continuous batching, chunked prefill, a prefix cache by
+// blocks, the wire protocols of real servers, their metrics page, and faults on demand. It keeps the truth of what it
+// did, down to the instant before each write, so that a client's measurements can be compared with it.
 //
-// A request passes three parts that know little of each other: a protocol
-// (openai.go) reads it and writes the reply, an engine (engine.go, step.go,
-// blocks.go) decides when each token exists, and an exchange (exchange.go,
-// stream.go) joins the two and lets a fault distort the reply.
+// A request passes three parts that know little of each other: a protocol (openai.go) reads it and writes the reply, an
+// engine (engine.go, step.go) decides when each token exists, and an exchange (exchange.go, stream.go) joins
+// the two and lets a fault distort the reply.
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +26,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
-// Server is a simulated inference server. It has no goroutine while it has no
-// request, apart from those of Serve.
+// Server is a simulated inference server. It has no goroutine while it has no request, apart from those of Serve.
 type Server struct {
 	o        Options
 	software *software
@@ -46,10 +43,10 @@ type Server struct {
 	started   time.Time
 	handler   http.Handler
 
-	mu     sync.Mutex
-	rng    *rand.Rand // guarded by mu, as is:
-	counts Counts
-	conns  map[*stampedConn]bool // those that Serve has open
+	mu       sync.Mutex
+	rng      *rand.Rand // guarded by mu, as are:
+	verdicts map[result.Verdict]uint64
+	conns    map[*stampedConn]bool // those that Serve has open
 }
 
 // New returns a server.
@@ -57,7 +54,7 @@ func New(o Options) *Server {
 	s := &Server{
 		o:         o.withDefaults(),
 		gate:      new(gate),
-		counts:    Counts{Verdicts: make(map[result.Verdict]uint64)},
+		verdicts:  make(map[result.Verdict]uint64),
 		questions: check.Questions(),
 		faults:    make(map[string]*Fault),
 		conns:     make(map[*stampedConn]bool),
@@ -66,7 +63,7 @@ func New(o Options) *Server {
 		rng:       rand.New(rand.NewPCG(o.Seed, 0)),
 	}
 	for _, v := range result.Verdicts() {
-		s.counts.Verdicts[v] = 0
+		s.verdicts[v] = 0
 	}
 	s.SetWeights(s.o.WeightsVersion, s.o.LogprobShift, s.o.Quality)
 	if s.software = softwareOf(s.o.Engine); s.software.Live != "" {
@@ -91,8 +88,7 @@ func New(o Options) *Server {
 //	POST /simulator/weights            SetWeights by version=, shift=, quality=
 //	/fault/NAME/...                    any path of the server; generation shows the fault
 //
-// Outside Serve, the instants in a Record are those before a write to the
-// http.ResponseWriter.
+// Outside Serve, the instants in a Record are those before a write to the http.ResponseWriter.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 func (s *Server) routes() http.Handler {
@@ -108,30 +104,31 @@ func (s *Server) routes() http.Handler {
 	for path, p := range faces {
 		mux.HandleFunc("POST "+path, s.generate(p, path))
 	}
-	mux.HandleFunc("GET /v1beta/models", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, jsonMap{"models": []jsonMap{{
-			"name": "models/" + s.o.Model, "inputTokenLimit": s.o.ContextLength, "outputTokenLimit": s.o.ContextLength,
-			"supportedGenerationMethods": []string{"generateContent"},
-		}}})
-	})
 	if path := s.software.Metrics; path != "" {
 		mux.HandleFunc("GET "+path, servePage(s.metricsPage))
 	}
-	mux.HandleFunc("GET /simulator/requests/{traceid}", func(w http.ResponseWriter, r *http.Request) {
-		record, ok := s.Request(r.PathValue("traceid"))
-		if !ok {
-			http.NotFound(w, r)
-			return
+	handle(mux, "GET /v1beta/models", func(*http.Request) (any, error) {
+		return jsonMap{"models": []jsonMap{{
+			"name": "models/" + s.o.Model, "inputTokenLimit": s.o.ContextLength, "outputTokenLimit": s.o.ContextLength,
+			"supportedGenerationMethods": []string{"generateContent"},
+		}}}, nil
+	})
+	handle(mux, "GET /simulator/requests/{traceid}", func(r *http.Request) (any, error) {
+		if record, ok := s.Request(r.PathValue("traceid")); ok {
+			return record, nil
 		}
-		writeJSON(w, http.StatusOK, record)
+		return nil, refusal{status: http.StatusNotFound, message: "no such request"}
 	})
-	mux.HandleFunc("POST /simulator/hang", s.hangOn)
-	mux.HandleFunc("POST /simulator/weights", s.setWeights)
-	mux.HandleFunc("GET /simulator/counts", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, s.Counts())
-	})
-	mux.HandleFunc("GET /simulator/state", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, s.State())
+	handle(mux, "GET /simulator/counts", func(*http.Request) (any, error) { return s.Counts(), nil })
+	handle(mux, "GET /simulator/state", func(*http.Request) (any, error) { return s.State(), nil })
+	handle(mux, "POST /simulator/weights", func(r *http.Request) (any, error) { return nil, s.changeWeights(r.URL.Query()) })
+	handle(mux, "POST /simulator/hang", func(r *http.Request) (any, error) {
+		on := r.URL.Query().Get("on")
+		if on != "true" && on != "false" {
+			return nil, badRequest("on must be true or false")
+		}
+		s.Hang(on == "true")
+		return nil, nil
 	})
 
 	face := s.identify(mux)
@@ -167,9 +164,8 @@ func (s *Server) faultOf(r *http.Request) *Fault {
 	return &Fault{}
 }
 
-// Serve answers on l until ctx ends, then closes every connection and returns
-// when all that it started has ended. It returns nil after ctx ended. While it
-// runs, the instants in a Record are those just before the write system call.
+// Serve answers on l until ctx ends, then closes every connection and returns when all that it started has ended. It
+// returns nil after ctx ended. While it runs, the instants in a Record are those just before the write system call.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -239,10 +235,9 @@ func (s *Server) reset() {
 	}
 }
 
-// Request returns the truth about the last request with the given W3C trace id
-// (32 lower-case hex digits). A request is known from its arrival on; an event
-// is in the record before a client can have seen it. The last few thousand
-// requests are kept.
+// Request returns the truth about the last request with the given W3C trace id (32 lower-case hex digits). A request is
+// known from its arrival on; an event is in the record before a client can have seen it. The last few thousand requests
+// are kept.
 func (s *Server) Request(traceID string) (Record, bool) {
 	if rec := s.records.find(traceID); rec != nil {
 		return rec.snapshot(), true
@@ -259,31 +254,22 @@ func (s *Server) State() []State {
 	return states
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client is gone
+// handle answers requests with what f returns in JSON, with no content, or with a refusal in words.
+func handle(mux *http.ServeMux, pattern string, f func(r *http.Request) (any, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		v, err := f(r)
+		if no, ok := errors.AsType[refusal](err); ok {
+			http.Error(w, no.message, no.status)
+			return
+		}
+		if v == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v) // the client is gone
+	})
 }
-
-// The ways by which a request finds its replica.
-const (
-	// LeastLoaded is to the replica with the fewest requests, of equal ones the
-	// first: on an idle server always the first.
-	LeastLoaded = "least-loaded"
-	// RoundRobin is to each replica in turn.
-	RoundRobin = "round-robin"
-	// Sticky is by the value of a header: equal values meet at one replica. A
-	// request without it takes its turn.
-	Sticky = "sticky"
-	// Random is to any replica, each as likely as another.
-	Random = "random"
-	// PrefixAware is to the replica whose cache holds most of the prompt, of equal
-	// ones to the least loaded.
-	PrefixAware = "prefix-aware"
-)
-
-// Routings lists the values of Options.Routing, the default first.
-func Routings() []string { return []string{LeastLoaded, RoundRobin, Sticky, Random, PrefixAware} }
 
 // hashText returns a hash of texts in their order.
 func hashText(texts ...string) uint64 {
@@ -332,3 +318,93 @@ func (s *Server) backgroundPrompt(rng *rand.Rand) []token {
 
 // around draws evenly from half to one and a half of mean.
 func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean+1) }
+
+// Options say what server to simulate. The zero value is a healthy one.
+//
+// On an idle replica a request of P tokens that are not in its prefix cache has its first token FixedDelay + n x
+// (P/PrefillTokensPerSecond + DecodeStep) after its arrival, where n is its PrefillNoise, and each further one a
+// DecodeStep later. Replica i of N, counted from 0, begins i/N of a DecodeStep later.
+type Options struct {
+	Model string // the name of the one model served; default "simulated-8b"
+	// Engine is the server software to show where nothing is generated, and
+	// whose metrics page the server has; one of Engines; default "vllm".
+	Engine string
+	// Replicas is the number of engines behind the address, each with a step loop and a KV cache of its own; default 1.
+	Replicas     int
+	Routing      string // how a request finds its replica, one of Routings; default LeastLoaded
+	StickyHeader string // the header that Sticky looks at; default "X-Session-Id"
+	Slots        int    // how many sequences a replica batches at once; default 32
+	// QueueLimit is how many requests may wait at a replica whose slots are
+	// taken; one more is answered 503. 0 is no limit.
+	QueueLimit             int
+	PrefillTokensPerSecond float64 // the speed of a replica on uncached prompt tokens; default 8000
+	// FixedDelay is the time before a request reaches its replica, the same for each: the network, tokenising.
+	FixedDelay time.Duration
+	// PrefillNoise is the relative standard deviation of the time that a request takes from entering a batch to its
+	// first token: a factor drawn for each request, log-normal with mean 1. 0.1 is 10 %.
+	PrefillNoise float64
+	DecodeStep   time.Duration // how long a step takes that samples one token; default 20ms
+	// DecodeStepPerSequence is added to a step for each further sequence that
+	// samples a token in it; default 100µs, negative is none.
+	DecodeStepPerSequence time.Duration
+	// TokensPerEvent is the mean number of tokens in the events of a stream after the first one, as speculative
+	// decoding sends them, 1 to 5; default 1. The pace of the tokens remains what the steps make it.
+	TokensPerEvent float64
+	BlockSize      int // the number of tokens in a block of the KV cache; default 16
+	Blocks         int // the number of blocks of a replica's KV cache; default 4096
+	ContextLength  int // bounds prompt plus output, in tokens; default 8192, at most what the KV cache holds
+	// ReasoningTokens is how many of the output tokens of a chat reply are reasoning, before the answer starts.
+	ReasoningTokens int
+	// WeightsVersion names the weights. Where it is set, it decides the text of
+	// greedy answers, the log-probabilities, a part of embeddings and scores, and the
+	// system_fingerprint of the OpenAI protocols; without it the model counts, and there is no fingerprint.
+	WeightsVersion string
+	// Quality is the share of the questions that the model knows the answer to,
+	// and of the sampled answers that are right; default 1, negative is none.
+	Quality float64
+	// BadCalls is the share of the calls of functions, and of the answers in JSON, that
+	// are not valid, each in one of the ways of check.ToolCallVerdicts.
+	BadCalls float64
+	// GreedyFlips is the share of the greedy answers that differ from the others to their prompt from some token on,
+	// although nothing changed. Whole answers to questions do not.
+	GreedyFlips float64
+	// LogprobShift is added to the log-probability of each token of a text that is scored, LogprobNoise is the standard
+	// deviation of what is drawn for each request and added too; in nats. The mean over a long text is about -2.3
+	// without them, and no token gets above 0, so that a shift of 0.4 still holds.
+	LogprobShift, LogprobNoise float64
+	// QuantizeAfter is the time from the start after which the weights are as if they
+	// were quantized: the log-probabilities of first tokens are others, and what the
+	// weights decide of embeddings and scores, and nothing else. 0 is never.
+	QuantizeAfter time.Duration
+	Background    int // how many sequences Serve itself keeps running or queued, over all replicas
+	// BackgroundInput and BackgroundOutput are their mean lengths in tokens;
+	// default 512 and 128. A quarter of each prompt is common to all.
+	BackgroundInput, BackgroundOutput int
+	// Faults are shown unasked, one drawn evenly for FaultRatio of the generation requests whose path names none.
+	Faults     []Fault
+	FaultRatio float64
+	Seed       uint64       // makes ids, lengths and draws repeatable
+	Logger     *slog.Logger // gets one debug line per generation request; default none
+}
+
+func (o Options) withDefaults() Options {
+	o.Model = cmp.Or(o.Model, "simulated-8b")
+	o.Replicas = cmp.Or(o.Replicas, 1)
+	o.Routing = cmp.Or(o.Routing, LeastLoaded)
+	o.StickyHeader = cmp.Or(o.StickyHeader, "X-Session-Id")
+	o.Slots = cmp.Or(o.Slots, 32)
+	o.PrefillTokensPerSecond = cmp.Or(o.PrefillTokensPerSecond, 8000)
+	o.DecodeStep = cmp.Or(o.DecodeStep, 20*time.Millisecond)
+	o.DecodeStepPerSequence = max(0, cmp.Or(o.DecodeStepPerSequence, 100*time.Microsecond))
+	o.TokensPerEvent = min(o.TokensPerEvent, maxTokensPerEvent)
+	o.Quality = max(0, cmp.Or(o.Quality, 1))
+	o.BlockSize = cmp.Or(o.BlockSize, 16)
+	o.Blocks = cmp.Or(o.Blocks, 4096)
+	o.ContextLength = min(cmp.Or(o.ContextLength, 8192), o.Blocks*o.BlockSize)
+	o.BackgroundInput = cmp.Or(o.BackgroundInput, 512)
+	o.BackgroundOutput = cmp.Or(o.BackgroundOutput, 128)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

@@ -72,18 +72,16 @@ func execute(t *template.Template, name string, b *bytes.Buffer, data any) {
 	}
 }
 
-// software is how one server software shows itself: what it answers to
-// questions that generate nothing.
+// software is how one server software shows itself: what it answers to questions that generate nothing.
 type software struct {
 	Name   string `yaml:"name"`   // value of Options.Engine
 	Server string `yaml:"server"` // header Server; "" is none
 	// Owner is that of the model in the list of OpenAI, which without an owner is not there. Model
 	// and Object are what the model has besides, and what it is called.
-	Owner  string `yaml:"owner"`
-	Model  string `yaml:"model"`
-	Object string `yaml:"object"`
-	// Pages are the replies to GET by path: JSON or a text.
-	Pages map[string]string `yaml:"pages"`
+	Owner  string            `yaml:"owner"`
+	Model  string            `yaml:"model"`
+	Object string            `yaml:"object"`
+	Pages  map[string]string `yaml:"pages"` // the replies to GET by path: JSON or a text
 	// Metrics is the path of the metrics page: the one of the file Live, which tells what the
 	// replicas do, or Sample of package servers, which never changes.
 	Metrics string `yaml:"metrics"`
@@ -140,8 +138,7 @@ type series struct {
 	What    string
 }
 
-// identify answers the pages of the server's software, and leaves every other
-// request to next.
+// identify answers the pages of the server's software, and leaves every other request to next.
 func (s *Server) identify(next http.Handler) http.Handler {
 	data := pageData{O: &s.o, Created: s.started.Unix()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -358,8 +355,7 @@ func (s *Server) pageData() (all []pageData) {
 	return all
 }
 
-// observe reports an observation of a request to the metrics page: in seconds where it
-// is a time.
+// observe reports an observation of a request to the metrics page: in seconds where it is a time.
 func (r *replica) observe(q *sequence, of string, v float64) {
 	r.metrics.observe(of, series{r.index, strconv.FormatBool(q.streaming)}, v)
 }

@@ -12,12 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 )
 
-// A stream passes three places, each of which a fault can replace: a sink takes
-// the events and may change them, a frameFunc puts a payload into the framing
-// of the protocol, a wire decides when which bytes leave.
+// A stream passes three places, each of which a fault can replace: a sink takes the events and may change them, a
+// frameFunc puts a payload into the framing of the protocol, a wire decides when which bytes leave.
 
-// sink takes the events of a stream in order, open first and end last. It must
-// not keep an event.
+// sink takes the events of a stream in order, open first and end last. It must not keep an event.
 type sink func(*event) error
 
 // emit gives events to a sink, one after the other.
@@ -30,12 +28,10 @@ func emit(out sink, events ...event) error {
 	return nil
 }
 
-// frameFunc appends a payload in its frame; name is what the protocol calls it
-// in the framing, if it does.
+// frameFunc appends a payload in its frame; name is what the protocol calls it in the framing, if it does.
 type frameFunc func(dst []byte, name string, payload []byte) []byte
 
-// wire writes framed events, b being all of e. It adds e to the record before
-// the write that completes it.
+// wire writes framed events, b being all of e. It adds e to the record before the write that completes it.
 type wire interface {
 	open() error
 	write(e *event, b []byte) error
@@ -98,8 +94,7 @@ func framings() map[string]framing {
 // isSSE reports whether the reply is server-sent events, of which are the faults of framing.
 func (x *exchange) isSSE() bool { return x.contentType == eventStream }
 
-// sseFrame frames as server-sent events do, with the given field start and line
-// end.
+// sseFrame frames as server-sent events do, with the given field start and line end.
 func sseFrame(field, newline string) frameFunc {
 	return func(dst []byte, name string, payload []byte) []byte {
 		if name != "" {
@@ -116,14 +111,12 @@ func openFrame(dst []byte, name string, payload []byte) []byte {
 	return dst[:len(dst)-1]
 }
 
-// multilineFrame splits a payload after its first comma, which is outside of
-// any string.
+// multilineFrame splits a payload after its first comma, which is outside of any string.
 func multilineFrame(dst []byte, name string, payload []byte) []byte {
 	return sseFrame("data: ", "\n")(dst, name, bytes.Replace(payload, []byte(","), []byte(",\ndata: "), 1))
 }
 
-// extraFrame surrounds a payload with other fields, and puts a member first into
-// its JSON.
+// extraFrame surrounds a payload with other fields, and puts a member first into its JSON.
 func extraFrame(dst []byte, name string, payload []byte) []byte {
 	if members, ok := bytes.CutPrefix(payload, []byte("{")); ok {
 		payload = append([]byte(`{"x_odd":{"choices":[1,"}"]},`), members...)
@@ -134,8 +127,7 @@ func extraFrame(dst []byte, name string, payload []byte) []byte {
 // exceptionName begins the names of frames of AWS that are exceptions.
 const exceptionName = "exception:"
 
-// awsFrame frames as application/vnd.amazon.eventstream does, by the code of
-// AWS and not by that of the probes.
+// awsFrame frames as application/vnd.amazon.eventstream does, by the code of AWS and not by that of the probes.
 func awsFrame(dst []byte, name string, payload []byte) []byte {
 	kind, nameHeader := "event", ":event-type"
 	if exception, ok := strings.CutPrefix(name, exceptionName); ok {
@@ -270,5 +262,64 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// drafts is how many tokens are proposed for each step with Options.TokensPerEvent.
+const drafts = 4
+
+// maxTokensPerEvent is the most that Options.TokensPerEvent can be: all drafts accepted.
+const maxTokensPerEvent = drafts + 1
+
+// speculate puts tokens together as a server with speculative decoding does: the first one,
+// which comes from the prompt, is alone; each further event has one token and those
+// of the drafts that were accepted, each as likely as the others.
+func (x *exchange) speculate(next sink) sink {
+	accept, begun := (x.s.o.TokensPerEvent-1)/drafts, false
+	return grouped(next, func() int {
+		if !begun {
+			begun = true
+			return 1
+		}
+		x.s.mu.Lock()
+		defer x.s.mu.Unlock()
+		n := 1
+		for range drafts {
+			if x.s.rng.Float64() < accept {
+				n++
+			}
+		}
+		return n
+	})
+}
+
+// grouped sends the tokens of as many events as size returns in one event; those of a
+// channel are not put together with those of another.
+func grouped(next sink, size func() int) sink {
+	var held event
+	want := size()
+	return func(e *event) error {
+		if e.tokens == 0 {
+			return next(e)
+		}
+		if held.tokens > 0 && held.kind != e.kind { // the answer starts
+			if err := next(&held); err != nil {
+				return err
+			}
+			held, want = event{text: held.text[:0]}, size()
+		}
+		text, tokens := append(held.text, e.text...), held.tokens+e.tokens
+		held = *e
+		held.text, held.tokens = text, tokens
+		if e.usage != nil {
+			u := *e.usage
+			held.usage = &u
+		}
+		if held.tokens < want && e.finish == "" {
+			return nil
+		}
+		err := next(&held)
+		held, want = event{text: held.text[:0]}, size()
+		return err
 	}
 }
