@@ -9,7 +9,7 @@ COPY . .
 ARG VERSION=unknown
 ARG REVISION=unknown
 ARG BRANCH=unknown
-RUN make build TAGS=kubernetes_sd,consul_sd,clouds,mcp VERSION="$VERSION" REVISION="$REVISION" BRANCH="$BRANCH"
+RUN make build TAGS=kubernetes_sd,consul_sd,clouds,mcp,pod_resources VERSION="$VERSION" REVISION="$REVISION" BRANCH="$BRANCH"
 RUN mkdir /state
 
 FROM debian:12-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d65c06ccc587

@@ -9,7 +9,7 @@ BENCHTIME ?= 1s
 PACKAGES ?= ./...
 ARGS     ?=
 # Discovery of Kubernetes and Consul and the SDKs of clouds double the time of a build;
-# MCP adds 2 MB: make build TAGS=kubernetes_sd,consul_sd,clouds,mcp
+# MCP and the kubelet's API add 2 MB each: make build TAGS=kubernetes_sd,consul_sd,clouds,mcp,pod_resources
 TAGS     ?=
 
 VERSION  ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty 2>/dev/null || echo unknown))

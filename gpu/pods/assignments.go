@@ -1,3 +1,5 @@
+//go:build pod_resources
+
 package pods
 
 import (
@@ -91,9 +93,6 @@ func compare(a, b Assignment) int {
 		cmp.Compare(a.GPUInstance, b.GPUInstance), cmp.Compare(a.ComputeInstance, b.ComputeInstance),
 	)
 }
-
-// maxIDBytes bounds the id of a device; the longest form that is known has 60.
-const maxIDBytes = 128
 
 // The forms of the id of a device. A shared GPU has several ids: its own with
 // ::N after it, or /vgpuN on GKE.

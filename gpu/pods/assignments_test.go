@@ -1,3 +1,5 @@
+//go:build pod_resources
+
 package pods
 
 import (

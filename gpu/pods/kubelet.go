@@ -1,3 +1,5 @@
+//go:build pod_resources
+
 package pods
 
 import (
@@ -20,6 +22,22 @@ const (
 	maxReplyBytes  = 4 << 20
 	maxHeaderBytes = 64 << 10
 )
+
+// newLister returns what asks the kubelet behind the socket of o.
+func newLister(o Options) (lister, error) {
+	return reader(o, func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) { return list(ctx, o.Socket) }), nil
+}
+
+// reader returns what reads the replies to ask.
+func reader(o Options, ask func(context.Context) (*podresources.ListPodResourcesResponse, error)) lister {
+	return func(ctx context.Context) ([]Assignment, string, error) {
+		reply, err := ask(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		return assignmentsIn(reply, o.Resources, o.Secrets)
+	}
+}
 
 // list asks the kubelet behind a socket for the devices of all containers. Each
 // question has a connection of its own: there is nothing to keep alive, and a

@@ -1,3 +1,5 @@
+//go:build pod_resources
+
 package pods
 
 import (
@@ -70,7 +72,7 @@ func answer(t *testing.T, socket string, r *podresources.ListPodResourcesRespons
 // asked returns what a Watcher publishes after one question.
 func asked(t *testing.T, socket string, timeout time.Duration) *Snapshot {
 	t.Helper()
-	w := New(Options{Socket: socket, Timeout: timeout})
+	w := newWatcher(Options{Socket: socket, Timeout: timeout})
 	w.ask(t.Context())
 	return w.Snapshot()
 }
@@ -163,7 +165,7 @@ func TestKubeletFails(t *testing.T) {
 // A kubelet that restarts is found again at the next question.
 func TestKubeletRestarts(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "kubelet.sock")
-	w := New(Options{Socket: socket})
+	w := newWatcher(Options{Socket: socket})
 	expect := func(want State, failures uint64) {
 		t.Helper()
 		w.ask(t.Context())
@@ -230,7 +232,7 @@ func TestRunEndsWhileKubeletHangs(t *testing.T) {
 		cancel()
 		return hang(ctx)
 	}})
-	w := New(Options{Socket: socket, Timeout: time.Hour})
+	w := newWatcher(Options{Socket: socket, Timeout: time.Hour})
 	if err := w.Run(ctx); err != nil {
 		t.Error(err)
 	}

@@ -19,8 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
-
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -93,6 +91,9 @@ const (
 	StateFailed      State = "failed"      // anything else
 )
 
+// maxIDBytes bounds the id of a device; the longest form that is known has 60.
+const maxIDBytes = 128
+
 // staleIntervals is after how many intervals assignments are dropped.
 const staleIntervals = 3
 
@@ -100,30 +101,32 @@ const staleIntervals = 3
 type Watcher struct {
 	options Options
 	log     *slog.Logger
-	list    func(context.Context) (*podresources.ListPodResourcesResponse, error)
+	list    lister
 	current atomic.Pointer[Snapshot]
 
 	called atomic.Bool // Run was
 	warned bool        // of an id of no known form
 }
 
-// New returns a Watcher that has not asked yet.
-func New(o Options) *Watcher {
+// lister asks the kubelet. strange is one id of a GPU that is of no known form.
+type lister func(context.Context) (assignments []Assignment, strange string, err error)
+
+// New returns a Watcher that has not asked yet. The error is that of a build without the
+// kubelet's API.
+func New(o Options) (*Watcher, error) {
 	o.Socket = cmp.Or(o.Socket, DefaultSocket)
 	o.Interval = cmp.Or(o.Interval, 30*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	if len(o.Resources) == 0 {
 		o.Resources = DefaultResources()
 	}
-	w := &Watcher{options: o, log: o.Logger}
+	list, err := newLister(o)
+	w := &Watcher{options: o, log: o.Logger, list: list}
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
-	w.list = func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
-		return list(ctx, o.Socket)
-	}
 	w.current.Store(&Snapshot{State: StateStarting})
-	return w
+	return w, err
 }
 
 // Snapshot returns what the kubelet reported, without assignments that are too old.
@@ -161,13 +164,13 @@ func (w *Watcher) ask(ctx context.Context) {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, w.options.Timeout)
 	defer cancel()
-	reply, err := w.list(bounded)
+	assignments, strange, err := w.list(bounded)
 	if ctx.Err() != nil {
 		return // not the kubelet's fault
 	}
-	var assignments []Assignment
-	if err == nil {
-		assignments, err = w.read(reply)
+	if strange != "" && !w.warned {
+		w.warned = true
+		w.log.Warn("skipping GPU with unknown ID format (logged once)", "id", strange[:min(len(strange), maxIDBytes)])
 	}
 	if err != nil {
 		w.failed(fmt.Errorf("list pod resources: %w", err))
@@ -178,16 +181,6 @@ func (w *Watcher) ask(ctx context.Context) {
 	if before.State != StateUp {
 		w.log.Info("reading which pod has which GPU", "socket", w.options.Socket, "assignments", len(assignments))
 	}
-}
-
-// read returns the assignments of a reply.
-func (w *Watcher) read(reply *podresources.ListPodResourcesResponse) ([]Assignment, error) {
-	assignments, strange, err := assignmentsIn(reply, w.options.Resources, w.options.Secrets)
-	if strange != "" && !w.warned {
-		w.warned = true
-		w.log.Warn("skipping GPU with unknown ID format (logged once)", "id", strange[:min(len(strange), maxIDBytes)])
-	}
-	return assignments, err
 }
 
 // failed publishes that a question failed.

@@ -1,3 +1,5 @@
+//go:build pod_resources
+
 package pods
 
 import (
@@ -19,17 +21,25 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
+func newWatcher(o Options) *Watcher {
+	w, err := New(o)
+	if err != nil {
+		panic(err)
+	}
+	return w
+}
+
 // script makes a Watcher whose questions get answers, one after the other, the
 // last one for ever.
 func script(o Options, answers ...func() (*podresources.ListPodResourcesResponse, error)) (w *Watcher, asked *[]time.Duration) {
-	w = New(o)
+	w = newWatcher(o)
 	began := time.Now()
 	asked = new([]time.Duration)
-	w.list = func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+	w.list = reader(w.options, func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 		n := min(len(*asked), len(answers)-1)
 		*asked = append(*asked, time.Since(began))
 		return answers[n]()
-	}
+	})
 	return w, asked
 }
 
@@ -90,10 +100,10 @@ func TestRunAsksAtOnceAndThenAtEachInterval(t *testing.T) {
 func TestQuestionIsBounded(t *testing.T) {
 	for _, tt := range []struct{ timeout, want time.Duration }{{0, 10 * time.Second}, {time.Second, time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			w := New(Options{Timeout: tt.timeout})
-			w.list = func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+			w := newWatcher(Options{Timeout: tt.timeout})
+			w.list = func(ctx context.Context) ([]Assignment, string, error) {
 				<-ctx.Done()
-				return nil, ctx.Err()
+				return nil, "", ctx.Err()
 			}
 			began := time.Now()
 			w.ask(t.Context())

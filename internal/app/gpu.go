@@ -33,7 +33,9 @@ func newHardware(env environment, in collectors, hasPages bool, r prometheus.Reg
 	probes.WatchGPUs(h.snapshots)
 	r.MustRegister(collector.NewGPU(h.snapshots))
 	if in.pods {
-		h.pods = pods.New(pods.Options{Socket: in.socket, Logger: env.logger, Secrets: env.secrets.Secrets()})
+		if h.pods, err = pods.New(pods.Options{Socket: in.socket, Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
+			return nil, unusable{err}
+		}
 		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.snapshots))
 	}
 	return h, nil

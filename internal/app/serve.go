@@ -86,7 +86,7 @@ type gpuFlags struct {
 func (f *gpuFlags) addFlags(c *kingpin.CmdClause) {
 	c.Flag("gpu.processes", "Show the processes that use each GPU, with their names. In a container this needs the process ids of the host.").BoolVar(&f.processes)
 	c.Flag("gpu.sysfs", "Directory of the machine's sysfs, by which the GPUs of AMD are read.").Default("/sys").StringVar(&f.sysfs)
-	c.Flag("gpu.pod-resources", "Ask the kubelet which pod has which GPU.").BoolVar(&f.pods)
+	c.Flag("gpu.pod-resources", "Ask the kubelet which pod has which GPU. Not in every build: the container image and the releases have it.").BoolVar(&f.pods)
 	c.Flag("gpu.pod-resources-socket", "Socket of the kubelet.").Default(pods.DefaultSocket).StringVar(&f.socket)
 }
 

@@ -81,7 +81,7 @@ func writeLicences(document string) error {
 func linkedModules() (map[string]string, error) {
 	dirs := map[string]string{}
 	for _, platform := range []string{"linux", "darwin", "windows", "freebsd"} {
-		cmd := exec.Command("go", "list", "-deps", "-json=Module", "-tags=kubernetes_sd,consul_sd,clouds,mcp", ".")
+		cmd := exec.Command("go", "list", "-deps", "-json=Module", "-tags=kubernetes_sd,consul_sd,clouds,mcp,pod_resources", ".")
 		cmd.Dir, cmd.Env, cmd.Stderr = root, append(os.Environ(), "GOOS="+platform, "GOARCH=amd64", "CGO_ENABLED=0"), os.Stderr
 		if platform == "linux" {
 			cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
