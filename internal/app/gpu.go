@@ -34,7 +34,7 @@ func newHardware(env environment, in collectors, hasPages bool, r prometheus.Reg
 	r.MustRegister(collector.NewGPU(h.snapshots))
 	if in.pods {
 		if h.pods, err = pods.New(pods.Options{Socket: in.socket, Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
-			return nil, unusable{err}
+			return nil, usageError{err}
 		}
 		r.MustRegister(collector.NewPods(h.pods.Snapshot, h.snapshots))
 	}
