@@ -4,10 +4,16 @@
 package gpu
 
 import (
+	"cmp"
+	"errors"
 	"iter"
+	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Vendor is who made a GPU. The set is closed: it is a label value.
@@ -216,3 +222,130 @@ const (
 	StateStuck         State = "stuck"           // the driver does not return
 	StateFailed        State = "failed"          // anything else
 )
+
+// roster is what is known of all GPUs of a source, those that are lost included.
+type roster struct {
+	log   *slog.Logger
+	known map[string]DeviceSnapshot      // every GPU ever seen, by UUID, as last seen
+	xids  map[string]map[uint64]XIDCount // by UUID and number
+}
+
+func newRoster(log *slog.Logger) roster {
+	return roster{log: log, known: map[string]DeviceSnapshot{}, xids: map[string]map[uint64]XIDCount{}}
+}
+
+// list updates what is known of all GPUs, those that are lost included, and
+// returns it in the order of their index, with how many are up.
+// It logs each GPU that went or came back. found is added to.
+func (r *roster) list(found map[string]DeviceSnapshot, lost map[string]error) (devices []DeviceSnapshot, up int) {
+	for uuid, before := range r.known {
+		if _, there := found[uuid]; !there {
+			found[uuid] = withoutReadings(before, false)
+		}
+	}
+	for uuid, now := range found {
+		before, seen := r.known[uuid]
+		switch wasUp := before.Up || !seen; {
+		case wasUp && !now.Up:
+			r.log.Warn("a GPU is lost", "uuid", uuid, "gpu", now.Index, "err", lost[uuid])
+		case !wasUp && now.Up:
+			r.log.Info("a GPU is back", "uuid", uuid, "gpu", now.Index)
+		}
+		r.know(uuid, now)
+	}
+	devices = r.all()
+	return devices, upCount(devices)
+}
+
+// all returns what is known of all GPUs, with their critical errors.
+func (r *roster) all() []DeviceSnapshot {
+	var devices []DeviceSnapshot
+	for uuid, d := range r.known {
+		d.XIDs = slices.SortedFunc(maps.Values(r.xids[uuid]), func(a, b XIDCount) int { return cmp.Compare(a.Number, b.Number) })
+		devices = append(devices, d)
+	}
+	slices.SortFunc(devices, func(a, b DeviceSnapshot) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+	})
+	return devices
+}
+
+// allDown returns the same with no GPU that answers.
+func (r *roster) allDown() []DeviceSnapshot {
+	devices := r.all()
+	for i, d := range devices {
+		devices[i] = withoutReadings(d, false)
+	}
+	return devices
+}
+
+// know keeps what is known of a GPU. Of GPUs that are lost, some are forgotten
+// when there are too many.
+func (r *roster) know(uuid string, now DeviceSnapshot) {
+	r.known[uuid] = now
+	for other, d := range r.known {
+		if len(r.known) <= 2*maxDevices {
+			return
+		}
+		if !d.Up {
+			delete(r.known, other)
+			delete(r.xids, other)
+		}
+	}
+}
+
+// withoutReadings returns what identifies a GPU, with its critical errors.
+func withoutReadings(d DeviceSnapshot, up bool) DeviceSnapshot {
+	d.Up = up
+	d.Readings, d.Processes, d.VGPUs = nil, nil, nil
+	d.MIG = slices.Clone(d.MIG)
+	for i := range d.MIG {
+		d.MIG[i].Readings = nil
+	}
+	return d
+}
+
+// upCount returns how many of the GPUs answer.
+func upCount(devices []DeviceSnapshot) int {
+	up := 0
+	for _, d := range devices {
+		if d.Up {
+			up++
+		}
+	}
+	return up
+}
+
+// maxTextBytes bounds a text of a driver, a file or a page.
+const maxTextBytes = 256
+
+// Clean makes all texts of a snapshot, which others wrote, safe to show: each is one
+// bounded line of printable characters without the secrets. It must not have been
+// published; its devices may share what they hold with others.
+func (s *Snapshot) Clean(secrets *safetext.Secrets) {
+	line := func(texts ...*string) {
+		for _, t := range texts {
+			*t = secrets.Line(*t, maxTextBytes)
+		}
+	}
+	line(&s.Driver, &s.CUDA)
+	if s.Err != nil {
+		if text := secrets.Line(s.Err.Error(), 2*maxTextBytes); text != s.Err.Error() {
+			s.Err = errors.New(text)
+		}
+	}
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		line(&d.Host, &d.UUID, &d.Name, &d.PCIBusID, &d.ComputeCapability)
+		d.MIG, d.Processes, d.VGPUs = slices.Clone(d.MIG), slices.Clone(d.Processes), slices.Clone(d.VGPUs)
+		for i := range d.MIG {
+			line(&d.MIG[i].UUID, &d.MIG[i].Profile)
+		}
+		for i := range d.Processes {
+			line(&d.Processes[i].Name, &d.Processes[i].Container, &d.Processes[i].PodUID)
+		}
+		for i := range d.VGPUs {
+			line(&d.VGPUs[i].UUID, &d.VGPUs[i].VM, &d.VGPUs[i].Profile)
+		}
+	}
+}

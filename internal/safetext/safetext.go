@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -137,4 +138,104 @@ func (n *Names) Clean(name string) string {
 	clean := n.secrets.Line(name, n.limit)
 	n.seen = append(n.seen, cleaned{name, clean})
 	return clean
+}
+
+// Configured are all secrets of a configuration, which another one may replace. It
+// is safe for concurrent use, except that one goroutine at a time calls Replace. A nil
+// Configured holds none.
+type Configured struct {
+	indexed atomic.Pointer[Secrets]
+	latest  []string
+}
+
+// Replace takes the secrets of a configuration that may come into force. Those of the
+// one before are kept, as what is under way may still show them.
+func (c *Configured) Replace(values []string) {
+	c.indexed.Store(NewSecrets(values...).With(c.latest...).Indexed())
+	c.latest = values
+}
+
+// Secrets returns a set that finds these secrets as they are at the time of a search,
+// beside those that With adds to it. Values does not return them.
+func (c *Configured) Secrets() *Secrets { return &Secrets{configured: c} }
+
+// find returns where a text holds one of them, in no order.
+func (c *Configured) find(text layer) []span {
+	if c == nil {
+		return nil
+	}
+	return c.indexed.Load().spans(text)
+}
+
+// maxBetween is how many characters may be between two bytes of a list: ", ", or a
+// line break with what indents the next line.
+const maxBetween = 16
+
+// lists returns what the lists of bytes in a text say, which careless servers print
+// of a key: decimal ones, as of %v in Go, and hexadecimal ones, as in de:ad:be and
+// 0xde, 0xad. There is a line break after each list. Those that are too short for a
+// secret are left out.
+func (l layer) lists() []layer {
+	numbers := numbersIn(l.bytes)
+	if len(numbers) < minSecret {
+		return nil
+	}
+	var all []layer
+	for _, base := range []int{10, 16} {
+		if found := l.listsOf(numbers, base); found.bytes != "" {
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
+// numbersIn returns where a text has what may be a byte: two hexadecimal digits or up to
+// three decimal ones, with or without 0x, between other characters.
+func numbersIn(text string) []span {
+	var all []span
+	for i := 0; i < len(text); i++ {
+		begin := i
+		for i < len(text) && isWord(text[i]) {
+			i++
+		}
+		if i-begin == len("0xff") && text[begin] == '0' && text[begin+1]|0x20 == 'x' {
+			begin += len("0x")
+		}
+		if n := i - begin; n >= 1 && n <= 3 {
+			all = append(all, span{begin: begin, end: i})
+		}
+	}
+	return all
+}
+
+func isWord(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80
+}
+
+// listsOf returns the bytes of the lists in one base.
+func (l layer) listsOf(numbers []span, base int) layer {
+	var bytes []byte
+	var at []int
+	begin, end := 0, 0 // of the list, in bytes; of its latest number, in l
+	finish := func() {
+		if len(bytes)-begin < minSecret {
+			bytes, at = bytes[:begin], at[:begin]
+			return
+		}
+		bytes, at = append(bytes, '\n'), append(at, l.where(end))
+		begin = len(bytes)
+	}
+	for _, n := range numbers {
+		v, err := strconv.ParseUint(l.bytes[n.begin:n.end], base, 8)
+		if err != nil || base == 16 && n.end-n.begin != 2 {
+			continue
+		}
+		if n.begin-end > maxBetween {
+			finish()
+		}
+		bytes, at = append(bytes, byte(v)), append(at, l.where(n.begin))
+		end = n.end
+	}
+	finish()
+	return layer{string(bytes), append(at, l.where(end))}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
 // jsonType is the media type of a reply in one piece.
@@ -289,4 +291,66 @@ func summary(vectors []vector) (s Vectors, ok bool) {
 		s.Norm /= float64(s.Items)
 	}
 	return s, !math.IsNaN(s.Norm) && !math.IsInf(s.Norm, 0)
+}
+
+// openAIEmbeddings is OpenAI Embeddings, POST /v1/embeddings.
+func openAIEmbeddings() Protocol {
+	type request struct {
+		Model          string   `json:"model"`
+		Input          []string `json:"input"`
+		EncodingFormat string   `json:"encoding_format"`
+	}
+	return Protocol{
+		Name: "openai-embeddings", Operation: OperationEmbeddings,
+		Kind: Embedding, Framing: stream.Whole, MediaTypes: []string{jsonType},
+		URL: versioned(embeddingsPath), Header: acceptHeader(jsonType), Models: openAIModels(),
+		Body: func(p Params) ([]byte, error) {
+			return encodeInputs(p, request{Model: p.Model, Input: p.Inputs, EncodingFormat: "float"})
+		},
+		NewDecoder: func() Decoder { return new(embeddingDecoder) },
+		Doc: Doc{
+			Title: "OpenAI Embeddings", Servers: "vLLM, SGLang, llama.cpp, Ollama, TEI, gateways and most hosted services",
+			Auth: "`http.authorization.credentials`",
+			End:  "the end of the body", Usage: "`usage.prompt_tokens`",
+		},
+	}
+}
+
+// maxKeptNumbers is how many numbers of a reply are kept: 32 vectors of 8,192.
+const maxKeptNumbers = 262_144
+
+// ValueDecoder is the Decoder of a protocol that embeds or ranks. The numbers of a
+// reply are measured and forgotten unless it is asked to keep them.
+type ValueDecoder interface {
+	Decoder
+	// KeepValues has the decoder keep the numbers of the frames that follow.
+	KeepValues()
+	// Values returns those of the latest frame: a vector for each input, or one
+	// vector with the score of each, in the order of the inputs. nil means that the
+	// reply has none or too many, or does not show which input each belongs to.
+	Values() [][]float32
+}
+
+// inOrder returns what items hold in the order of the inputs: that of their indexes
+// or, where no item has an index and none needs one, that of the items; nil where the
+// indexes are no permutation.
+func inOrder[T any](held []T, items []*fastjson.Value, indexed bool) []T {
+	if len(held) == 0 || len(held) != len(items) {
+		return nil
+	}
+	for _, item := range items {
+		indexed = indexed || item.Get("index") != nil
+	}
+	if !indexed {
+		return held
+	}
+	ordered, seen := make([]T, len(held)), make([]bool, len(held))
+	for i, item := range items {
+		place := count(item.Get("index"))
+		if place == Unknown || place >= len(held) || seen[place] {
+			return nil
+		}
+		ordered[place], seen[place] = held[i], true
+	}
+	return ordered
 }
