@@ -32,6 +32,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and docs/metrics.md")
@@ -97,7 +98,7 @@ func full(t *testing.T) *Exposition {
 	}
 	sized("v", SeriesOptions{}).Observe(embedded())
 	p.Findings(FindingsID{Endpoint: "e", Module: "m"}).Set(everyFinding("m"))
-	p.Findings(FindingsID{Endpoint: "e", Module: "t"}).Set(&estimate.Findings{Model: "m", Shift: &estimate.Shift{Value: 0.25}})
+	p.Findings(FindingsID{Endpoint: "e", Module: "t"}).Set(found("m", &drift.Finding{Shift: &drift.Shift{Value: 0.25}}))
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
@@ -249,7 +250,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../internal/page", "Reason", labelValues(scrapeReasons())...)
 	f("../internal/page", "State", labelValues(states())...)
 	f("../internal/estimate", "Metric", labelValues(estimate.Metrics())...)
-	f("../internal/estimate", "Source", labelValues(estimate.Sources())...)
+	f("../internal/workload/drift", "Source", labelValues(drift.Sources())...)
 	f("../internal/estimate", "TTFTPart", labelValues(estimate.TTFTPartNames())...)
 	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
 	f("../gpu", "Vendor", labelValues(gpu.Vendors())...)

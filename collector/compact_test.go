@@ -19,11 +19,11 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -231,7 +231,7 @@ func TestSeriesOfAnEndpoint(t *testing.T) {
 		s.Observe(r)
 		judge(s, r)
 	}
-	p.Findings(FindingsID{Endpoint: "e", Module: "interactive"}).Set(&estimate.Findings{Model: "m", ColdTold: true})
+	p.Findings(FindingsID{Endpoint: "e", Module: "interactive"}).Set(found("m", &lengths.Finding{ColdReported: true}))
 	page := decodedPage(t, false, p)
 	got := []int{countSeries(page, false), countSeries(page, true), countSeries(decodedPage(t, true, p), true)}
 	golden(t, "../docs/sizing.md", withSeries(t, got))

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,48 +12,71 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
+	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
+	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 )
 
+// found returns findings in the order of catalogue.Workloads; nil is none.
+func found(model string, all ...workload.Finding) *workload.Findings {
+	f := &workload.Findings{Model: model, All: make([]workload.Finding, len(catalogue.Workloads()))}
+	for _, v := range all {
+		switch v.(type) {
+		case *lengths.Finding:
+			f.All[0] = v
+		case *bursts.Finding:
+			f.All[1] = v
+		case *drift.Finding:
+			f.All[2] = v
+		case *answers.Finding:
+			f.All[3] = v
+		}
+	}
+	return f
+}
+
 // everyFinding returns findings with everything known.
-func everyFinding(model string) *estimate.Findings {
+func everyFinding(model string) *workload.Findings {
 	hits, logprob := 0.9375, -1.5
 	similarity, order, distance := 0.75, 0.5, 0.25
-	return &estimate.Findings{
-		Model: model,
-		Prefill: &estimate.Prefill{
-			TokensPerSecond: estimate.Interval{Value: 8000, Lower: 7900, Upper: 8100},
-			FixedSeconds:    estimate.Interval{Value: 0.05, Lower: 0.04, Upper: 0.06},
+	return found(model, &lengths.Finding{
+		Prefill: &lengths.Prefill{
+			TokensPerSecond: workload.Interval{Value: 8000, Lower: 7900, Upper: 8100},
+			FixedSeconds:    workload.Interval{Value: 0.05, Lower: 0.04, Upper: 0.06},
 		},
-		HitRatio: &hits, Benefit: &estimate.Interval{Value: 0.2, Lower: -0.1, Upper: 0.5}, ColdCached: 3, ColdTold: true,
-		Knee:    &estimate.Knee{Concurrency: 8, TokensPerSecond: 512},
-		Carried: &estimate.Carried{Concurrency: 4, TokensPerSecond: 350},
-		Changes: [8]uint64{5, 0, 7, 1, 0, 0, 2, 3}, Watched: [8]bool{true, true, false, true, false, false, true, true},
-		LastChange: [8]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
-		Logprob:    &logprob,
-		Likeness:   &estimate.Likeness{Input: 0.0625, Output: 0.5, Requests: 4321, Span: 40 * time.Minute},
-		Turns: []estimate.Turn{
+		HitRatio: &hits, Benefit: &workload.Interval{Value: 0.2, Lower: -0.1, Upper: 0.5}, ColdCached: 3, ColdReported: true,
+		Likeness: &lengths.Likeness{Input: 0.0625, Output: 0.5, Requests: 4321, Span: 40 * time.Minute},
+		Turns: []lengths.Turn{
 			{Affinity: result.AffinityNone, Number: 1, TTFT: new(0.5)},
 			{Affinity: result.AffinitySession, Number: 1, HitRatio: new(0.0), TTFT: new(0.4)},
 			{Affinity: result.AffinitySession, Number: 2, HitRatio: new(0.75), TTFT: new(0.125), SameReplica: new(0.5)},
 		},
-		Shift: &estimate.Shift{Scored: true, Value: 0.125},
-		Drift: &estimate.Drift{Similarity: &similarity, Order: &order, Distance: &distance},
-		Bursts: []estimate.Burst{
+	}, &bursts.Finding{
+		Knee:    &bursts.Burst{Concurrency: 8, TokensPerSecond: 512},
+		Carried: &bursts.Burst{Concurrency: 4, TokensPerSecond: 350},
+		Bursts: []bursts.Burst{
 			{Concurrency: 1, TokensPerSecond: 100, StartSpread: 0},
 			{Concurrency: 4, TokensPerSecond: 350, StartSpread: time.Millisecond},
 			{Concurrency: 8, Failed: 8, StartSpread: -1},
 		},
 		Arrivals: &config.Arrivals{Process: config.ArrivalRecorded, Profile: config.Profile{0, time.Second, 8 * time.Second}},
-		Integrity: &estimate.Integrity{Answers: 5000, Signs: [6]estimate.Sign{
-			{Count: 3, Usual: 0.25}, {Count: 2, Usual: -1}, {}, {Count: 4, Since: epoch, Seen: 2, Looked: 101},
-		}},
-	}
+	}, &drift.Finding{
+		Changes: [8]uint64{5, 0, 7, 1, 0, 0, 2, 3}, Watched: [8]bool{true, true, false, true, false, false, true, true},
+		LastChange: [8]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
+		Logprob:    &logprob,
+		Shift:      &drift.Shift{Scored: true, Value: 0.125},
+		Drift:      &drift.Drift{Similarity: &similarity, Order: &order, Distance: &distance},
+	}, &answers.Finding{Answers: 5000, Signs: [6]answers.Sign{
+		{Count: 3, Usual: 0.25}, {Count: 2, Usual: -1}, {}, {Count: 4, Since: epoch, Seen: 2, Looked: 101},
+	}})
 }
 
 // newFindings returns a store with findings of one series only.
-func newFindings(f *estimate.Findings) (*Probes, *FindingsSeries) {
+func newFindings(f *workload.Findings) (*Probes, *FindingsSeries) {
 	p := NewProbes(func() time.Time { return epoch })
 	s := p.Findings(FindingsID{Endpoint: "e", Module: "i"})
 	s.Set(f)
@@ -142,7 +166,7 @@ func TestFindings(t *testing.T) {
 
 // What is not known is not shown.
 func TestFindingsAbsent(t *testing.T) {
-	f := func(name string, findings *estimate.Findings, want map[string]string) {
+	f := func(name string, findings *workload.Findings, want map[string]string) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
 			t.Helper()
@@ -151,15 +175,15 @@ func TestFindingsAbsent(t *testing.T) {
 		})
 	}
 	f("nothing", nil, nil)
-	f("nothing yet", &estimate.Findings{Model: "m"}, nil)
-	f("a cold reply that reports the cache", &estimate.Findings{Model: "m", ColdTold: true}, map[string]string{`cold_cached_total{}`: "0"})
-	f("open bounds", &estimate.Findings{
-		Model: "m", Benefit: &estimate.Interval{Value: 1, Lower: math.Inf(-1), Upper: math.NaN()},
-		Knee: &estimate.Knee{Concurrency: 4},
-	}, map[string]string{
+	f("nothing yet", found("m"), nil)
+	f("a cold reply that reports the cache", found("m", &lengths.Finding{ColdReported: true}), map[string]string{`cold_cached_total{}`: "0"})
+	f("open bounds", found("m",
+		&lengths.Finding{Benefit: &workload.Interval{Value: 1, Lower: math.Inf(-1), Upper: math.NaN()}},
+		&bursts.Finding{Knee: &bursts.Burst{Concurrency: 4}},
+	), map[string]string{
 		`prefix_benefit_seconds{,stat="estimate"}`: "1", `burst_knee_concurrency{}`: "4",
 	})
-	f("a shorter run than before", &estimate.Findings{Model: "m", Bursts: []estimate.Burst{{Concurrency: 2, StartSpread: -1}}}, map[string]string{
+	f("a shorter run than before", found("m", &bursts.Finding{Bursts: []bursts.Burst{{Concurrency: 2, StartSpread: -1}}}), map[string]string{
 		`burst_failed{concurrency="2",}`: "0",
 	})
 }
@@ -262,24 +286,55 @@ func TestFindingsWhileScraped(t *testing.T) {
 // values. Only one has bursts and turns: client_golang sorts by the concurrency and the
 // affinity first.
 func TestFindingsEqualClientGolang(t *testing.T) {
-	p, ref := NewProbes(time.Now), newFindingsReference()
+	p, registry := NewProbes(time.Now), prometheus.NewRegistry()
 	for i, target := range targets(false) {
 		f := everyFinding(target.model)
-		if i > 0 {
-			f.Bursts, f.Turns = nil, nil
+		if l, b := f.All[0].(*lengths.Finding), f.All[1].(*bursts.Finding); i > 0 {
+			l.Turns, b.Bursts = nil, nil
+			l.ColdCached, l.Prefill.FixedSeconds.Lower = uint64(i), -float64(i)
 		}
-		f.ColdCached, f.Prefill.FixedSeconds.Lower = uint64(i), -float64(i)
 		p.Findings(target.findings()).Set(f)
-		ref.set(target, f)
+		for w, all := range catalogue.Workloads() {
+			for _, m := range all.Metrics() {
+				register(registry, target, m, f.All[w])
+			}
+		}
 	}
-	compare(t, p, ref.registry)
+	compare(t, p, registry)
 }
 
-// findingsReference keeps findings in client_golang's vectors.
-type findingsReference struct{ registry *prometheus.Registry }
-
-func newFindingsReference() *findingsReference {
-	return &findingsReference{prometheus.NewRegistry()}
+// register adds the samples of a finding to client_golang's vector of a metric.
+func register(reg *prometheus.Registry, t target, m workload.Metric, found workload.Finding) {
+	labels := []string{"endpoint", "model", "module", "a_zone", "team"}
+	values := []string{t.Endpoint, t.model, t.Module, t.Labels["a_zone"], t.Labels["team"]}
+	add := func(i int, names, own []string) {
+		v := m.Value(found, i)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return
+		}
+		names, own = append(slices.Clone(labels), names...), append(slices.Clone(values), own...)
+		if strings.HasSuffix(m.Name, "_total") {
+			registered(reg, prometheus.NewCounterVec(prometheus.CounterOpts(describedOpts("probe_"+m.Name)), names)).WithLabelValues(own...).Add(v)
+		} else {
+			registered(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts(describedOpts("probe_"+m.Name)), names)).WithLabelValues(own...).Set(v)
+		}
+	}
+	switch {
+	case m.Each != nil:
+		for i, series := range found.(workload.Several).Series() {
+			var own []string
+			for _, l := range series {
+				own = append(own, l.Value)
+			}
+			add(i, m.Each, own)
+		}
+	case m.Label != "":
+		for i, v := range m.Values {
+			add(i, []string{m.Label}, []string{v})
+		}
+	default:
+		add(0, nil, nil)
+	}
 }
 
 // registered returns the vector of a family that has the labels.
@@ -288,91 +343,4 @@ func registered[V prometheus.Collector](reg *prometheus.Registry, v V) V {
 		return err.(prometheus.AlreadyRegisteredError).ExistingCollector.(V)
 	}
 	return v
-}
-
-func (ref *findingsReference) set(t target, f *estimate.Findings) {
-	names := func(own []string) []string {
-		return append([]string{"endpoint", "model", "module", "a_zone", "team"}, own...)
-	}
-	values := func(own []string) []string {
-		return append([]string{t.Endpoint, t.model, t.Module, t.Labels["a_zone"], t.Labels["team"]}, own...)
-	}
-	gauge := func(name string, v float64, own ...string) {
-		var label []string
-		if len(own) > 0 {
-			label = own[:1]
-		}
-		vec := registered(ref.registry, prometheus.NewGaugeVec(prometheus.GaugeOpts(describedOpts(name)), names(label)))
-		vec.WithLabelValues(values(own[len(label):])...).Set(v)
-	}
-	counter := func(name string, n uint64, own ...string) {
-		var label []string
-		if len(own) > 0 {
-			label = own[:1]
-		}
-		vec := registered(ref.registry, prometheus.NewCounterVec(prometheus.CounterOpts(describedOpts(name)), names(label)))
-		vec.WithLabelValues(values(own[len(label):])...).Add(float64(n))
-	}
-	interval := func(name string, i estimate.Interval) {
-		gauge(name, i.Value, "stat", "estimate")
-		gauge(name, i.Lower, "stat", "lower")
-		gauge(name, i.Upper, "stat", "upper")
-	}
-	interval("probe_prefill_tokens_per_second", f.Prefill.TokensPerSecond)
-	interval("probe_ttft_fixed_seconds", f.Prefill.FixedSeconds)
-	interval("probe_prefix_benefit_seconds", *f.Benefit)
-	gauge("probe_prefix_cache_hit_ratio", *f.HitRatio)
-	gauge("probe_reference_logprob", *f.Logprob)
-	turn := func(name string, v float64, affinity, number string) {
-		vec := registered(ref.registry, prometheus.NewGaugeVec(prometheus.GaugeOpts(describedOpts("probe_turn_"+name)), names([]string{"affinity", "turn"})))
-		vec.WithLabelValues(values([]string{affinity, number})...).Set(v)
-	}
-	gauge("probe_first_token_logprob_shift", 0.125)
-	gauge("probe_traffic_input_distance_ratio", 0.0625)
-	gauge("probe_traffic_output_distance_ratio", 0.5)
-	gauge("probe_traffic_requests", 4321)
-	gauge("probe_traffic_window_seconds", 2400)
-	gauge("probe_burst_knee_concurrency", 8)
-	gauge("probe_burst_knee_tokens_per_second", 512)
-	gauge("probe_burst_carried_concurrency", 4)
-	gauge("probe_burst_carried_tokens_per_second", 350)
-	gauge("probe_arrivals_per_second", 0.25, "kind", "recorded")
-	if f.ColdTold {
-		counter("probe_cold_cached_total", f.ColdCached)
-	}
-	counter("probe_fingerprint_changes_total", 5, "source", "answer")
-	counter("probe_fingerprint_changes_total", 0, "source", "system_fingerprint")
-	counter("probe_fingerprint_changes_total", 1, "source", "logprob")
-	counter("probe_fingerprint_changes_total", 2, "source", "embedding")
-	counter("probe_fingerprint_changes_total", 3, "source", "rerank")
-	gauge("probe_embedding_cosine_similarity", *f.Drift.Similarity)
-	gauge("probe_rerank_order_correlation", *f.Drift.Order)
-	gauge("probe_reference_distance_ratio", *f.Drift.Distance)
-	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9, "source", "answer")
-	gauge("probe_fingerprint_last_change_timestamp_seconds", 1.7e9+3600, "source", "logprob")
-	counter("probe_integrity_answers_total", 5000)
-	for i, finding := range result.Signs() {
-		counter("probe_integrity_findings_total", []uint64{3, 2, 0, 4, 0, 0}[i], "finding", string(finding))
-		if finding != result.SignRepetition {
-			gauge("probe_integrity_usual_ratio", []float64{0.25, -1, 0, 0, 0, 0}[i], "finding", string(finding))
-			gauge("probe_integrity_raised", []float64{0, -1, 0, 1, 0, 0}[i], "finding", string(finding))
-		}
-	}
-	gauge("probe_integrity_raised_timestamp_seconds", 1.7e9, "finding", "special_token")
-	if f.Bursts == nil {
-		return
-	}
-	turn("ttft_seconds", 0.5, "none", "1")
-	turn("ttft_seconds", 0.4, "session", "1")
-	turn("ttft_seconds", 0.125, "session", "2")
-	turn("prefix_cache_hit_ratio", 0, "session", "1")
-	turn("prefix_cache_hit_ratio", 0.75, "session", "2")
-	turn("same_replica_ratio", 0.5, "session", "2")
-	for i, own := range []string{"1", "4", "8"} {
-		gauge("probe_burst_failed", []float64{0, 0, 8}[i], "concurrency", own)
-		if i < 2 {
-			gauge("probe_burst_output_tokens_per_second", []float64{100, 350}[i], "concurrency", own)
-			gauge("probe_burst_start_spread_seconds", []float64{0, 0.001}[i], "concurrency", own)
-		}
-	}
 }

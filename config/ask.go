@@ -121,6 +121,9 @@ func (m *Module) ChecksAnswers() bool {
 	return right != nil && right(m)
 }
 
+// WatchesModel reports whether the module watches what should stay the same for changes.
+func (m *Module) WatchesModel() bool { return m.Fingerprint || m.Ask().watched != "" }
+
 // Requests returns how many requests a run makes at most.
 func (m *Module) Requests() int {
 	switch {

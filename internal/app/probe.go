@@ -271,7 +271,7 @@ func (c *probeCommand) printJSON(w io.Writer, t result.Target, results []*result
 func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*fleet.Prober, target fleet.Target, o probereport.Options) error {
 	t := target.Report()
 	var s probereport.Summary
-	tracker := target.Tracker()
+	tracker := target.Tracker(nil)
 	progress := c.progress(env)
 	defer progress.end()
 	gone := make(chan struct{})

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -61,11 +61,12 @@ func BenchmarkPrefill(b *testing.B) {
 		p := workloadProber(b, server, config.Module{
 			InputTokens: config.Lengths{Mix: []config.WeightedLength{{Tokens: 256, Weight: 1}, {Tokens: 4096, Weight: 1}}}, OutputTokens: config.Tokens(2),
 		})
-		tracker := estimate.NewTracker(estimate.Options{Now: time.Now})
-		var found *estimate.Findings
+		prefill := lengths.Workload().Estimate(nil, new(config.Module))
+		var found *lengths.Finding
 		for range 30 {
 			results, _ := p.Run(b.Context(), time.Time{})
-			found = tracker.Observe(results)
+			prefill.Observe(results, time.Now())
+			found, _ = prefill.Finding(time.Now()).(*lengths.Finding)
 		}
 		if found == nil || found.Prefill == nil {
 			absent++

@@ -11,7 +11,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -19,6 +18,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 const (
@@ -255,12 +257,33 @@ func (m *memory) changes() []explain.Change {
 		f.mu.Lock()
 		last := f.last
 		f.mu.Unlock()
-		if last == nil {
+		found, ok := workload.In[*drift.Finding](last)
+		if !ok {
 			continue
 		}
-		for i, source := range estimate.Sources() {
-			if at := last.LastChange[i]; !at.IsZero() {
+		for i, source := range drift.Sources() {
+			if at := found.LastChange[i]; !at.IsZero() {
 				all = append(all, explain.Change{At: at, Module: f.id.Module, What: string(source)})
+			}
+		}
+	}
+	return all
+}
+
+// corruptions returns the signs of corruption that more answers have than usual.
+func (m *memory) corruptions() []explain.Corruption {
+	var all []explain.Corruption
+	for _, f := range m.findings {
+		f.mu.Lock()
+		last := f.last
+		f.mu.Unlock()
+		found, ok := workload.In[*answers.Finding](last)
+		if !ok {
+			continue
+		}
+		for i, finding := range result.Signs() {
+			if s := &found.Signs[i]; s.IsRaised() {
+				all = append(all, explain.Corruption{Module: f.id.Module, What: finding.Description(), Share: s.String(), Since: s.Since})
 			}
 		}
 	}

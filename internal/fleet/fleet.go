@@ -409,7 +409,7 @@ func (f *Fleet) addTasks(m *member) error {
 	}
 	bursts := new(burstLoad)
 	for _, target := range m.targets {
-		found := newFindings(target, f.hashes[target.Name], f.Board, f.Logger)
+		found := newFindings(target, f.hashes[target.Name], m.traffic.of(), f.Board, f.Logger)
 		m.findings = append(m.findings, found)
 		for _, rung := range target.rungs() {
 			p, err := newRunner(rung.Module)
@@ -417,7 +417,7 @@ func (f *Fleet) addTasks(m *member) error {
 				return err
 			}
 			if m.traffic != nil {
-				m.traffic.follow(rung, found, p)
+				m.traffic.follow(rung, p)
 			}
 			m.tasks = append(m.tasks, f.newTask(rung, p, m, found, bursts))
 		}

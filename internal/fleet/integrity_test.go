@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -18,7 +18,7 @@ func TestCorruptionIsReported(t *testing.T) {
 	var log bytes.Buffer
 	id := collector.FindingsID{Endpoint: "e", Module: "m"}
 	f := &findings{
-		id: id, tracker: estimate.NewTracker(estimate.Options{Now: time.Now}), logger: slog.New(slog.NewTextHandler(&log, nil)),
+		id: id, tracker: (Target{Endpoint: new(config.Endpoint), Rung: config.Rung{Module: new(config.Module)}}).Tracker(nil), logger: slog.New(slog.NewTextHandler(&log, nil)),
 		series: collector.NewProbes(time.Now).Findings(id),
 	}
 	m := &memory{findings: []*findings{f}}
@@ -31,7 +31,7 @@ func TestCorruptionIsReported(t *testing.T) {
 	}
 	expect := func(what string, lines, corruptions int) {
 		t.Helper()
-		if n := strings.Count(log.String(), "sign of corruption"); n != lines {
+		if n := strings.Count(log.String(), "of corruption"); n != lines {
 			t.Errorf("%s: %d lines, want %d: %s", what, n, lines, log.String())
 		}
 		if all := m.corruptions(); len(all) != corruptions {

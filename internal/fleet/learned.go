@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 const (
@@ -41,7 +42,7 @@ type savedLearned struct {
 	// At is when it was saved.
 	At      time.Time              `json:"at"`
 	Steps   *estimate.Steps        `json:"steps,omitempty"`
-	Tracker *estimate.SavedTracker `json:"tracker,omitempty"`
+	Tracker *workload.SavedTracker `json:"tracker,omitempty"`
 }
 
 // id identifies what a record is of: a tracker has no prefix.

@@ -1,15 +1,17 @@
 package fleet
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 
 	"github.com/inference-exporter/inference_exporter/collector"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -54,21 +56,21 @@ func (s selfObserver) Observe(o *Observation) { s.self.Observe(o.Result) }
 type findings struct {
 	id      collector.FindingsID
 	asked   uint64 // a hash of what is asked
-	tracker *estimate.Tracker
+	tracker *workload.Tracker
 	board   *status.Board // nil where there is no status page
 	logger  *slog.Logger  // of the fleet
 
 	mu     sync.Mutex
 	series *collector.FindingsSeries // set before the first run
-	last   *estimate.Findings
+	last   *workload.Findings
 }
 
 // newFindings returns the findings of a target, given the hash of its module.
-func newFindings(t Target, module uint64, b *status.Board, logger *slog.Logger) *findings {
+func newFindings(t Target, module uint64, users *lengths.Traffic, b *status.Board, logger *slog.Logger) *findings {
 	return &findings{
 		asked:   askedOf(t, module),
 		id:      collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels},
-		tracker: t.Tracker(), board: b, logger: logger,
+		tracker: t.Tracker(users), board: b, logger: logger,
 	}
 }
 
@@ -93,19 +95,25 @@ func (f *findings) endpointLogger() *slog.Logger {
 }
 
 // log reports changes.
-func (f *findings) log(latest *estimate.Findings) {
-	for i, source := range estimate.Sources() {
-		var before uint64
-		if f.last != nil && f.last.Model == latest.Model {
-			before = f.last.Changes[i]
+func (f *findings) log(latest *workload.Findings) {
+	same := f.last != nil && f.last.Model == latest.Model
+	for i, found := range latest.All {
+		now, ok := found.(workload.News)
+		if !ok {
+			continue
 		}
-		if latest.Changes[i] > before {
-			f.endpointLogger().Warn("model fingerprint changed", "source", string(source), "model", latest.Model)
-			f.note("model fingerprint changed: " + string(source))
+		var before workload.Finding
+		if same {
+			before = f.last.All[i]
 		}
-	}
-	if f.last != nil && f.last.Model == latest.Model {
-		f.logIntegrity(f.last.Integrity, latest.Integrity)
+		for _, line := range now.News(before, latest.Model) {
+			level := slog.LevelInfo
+			if line.Warn {
+				level = slog.LevelWarn
+			}
+			f.endpointLogger().Log(context.Background(), level, line.Message, line.Args...)
+			f.note(line.Note)
+		}
 	}
 }
 

@@ -176,7 +176,7 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 	info := collector.EndpointInfo{
 		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels, Hardware: e.Hardware, Price: e.Price,
 	}
-	found := newFindings(t, 0, nil, slog.New(slog.DiscardHandler))
+	found := newFindings(t, 0, nil, nil, slog.New(slog.DiscardHandler))
 	found.series = probes.Findings(found.id)
 	for _, rung := range all {
 		series := openSeries(probes, rung.Target)

@@ -11,10 +11,12 @@ import (
 	"unicode"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -83,10 +85,15 @@ func (t Target) key() string {
 // countsWaiting reports whether users who wait while a probe does count for the TTFT.
 func (t Target) countsWaiting() bool { return t.Judged() && t.promised.CountWaiting }
 
-// Tracker returns a tracker of what the results of the target show together.
-func (t Target) Tracker() *estimate.Tracker {
-	return estimate.NewTracker(estimate.Options{
-		Now: time.Now, TTFT: t.promised.TTFT, FirstTokens: t.Module.TrackedAnswers(), Arrivals: t.Module.Arrivals,
+// Tracker returns a tracker of what the results of the target show together; users are those
+// of the endpoint, nil where they are not known.
+func (t Target) Tracker(users *lengths.Traffic) *workload.Tracker {
+	return workload.NewTracker(time.Now, func() []workload.Estimate {
+		all := catalogue.Estimates(t.Endpoint, t.Module)
+		if t.Traffic != nil {
+			lengths.Follow(all, users)
+		}
+		return all
 	})
 }
 

@@ -3,16 +3,16 @@ package fleet
 import (
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // traffic has the modules of an endpoint that have traffic ask what the servers of the
 // endpoint count of their users. It is safe for concurrent use.
 type traffic struct {
-	users  *estimate.Traffic
+	users  *lengths.Traffic
 	askers []asker // set before the first reading
 }
 
@@ -24,18 +24,25 @@ type asker interface{ SetLengths(l *prober.Lengths) }
 func newTraffic(targets []Target) *traffic {
 	for _, t := range targets {
 		if t.Traffic != nil {
-			return &traffic{users: estimate.NewTraffic(time.Now)}
+			return &traffic{users: lengths.NewTraffic(time.Now)}
 		}
 	}
 	return nil
 }
 
 // follow has a module ask what users ask, if it is to.
-func (t *traffic) follow(of Target, found *findings, r Runner) {
+func (t *traffic) follow(of Target, r Runner) {
 	if a, ok := r.(asker); ok && of.Traffic != nil {
 		t.askers = append(t.askers, a)
-		found.tracker.Follow(t.users, of.Traffic.MaxInputTokens, of.Traffic.MaxOutputTokens)
 	}
+}
+
+// of returns what users ask; nil where no module asks for it.
+func (t *traffic) of() *lengths.Traffic {
+	if t == nil {
+		return nil
+	}
+	return t.users
 }
 
 // Observe implements Observer: probes are no requests of users.
@@ -65,15 +72,15 @@ func (t *traffic) read(statuses []page.Status) {
 		}
 	}
 	t.users.Keep(func(server string) bool { return known[server] })
-	var lengths *prober.Lengths
+	var asked *prober.Lengths
 	if mix := t.users.Mix(); mix != nil {
-		lengths = &prober.Lengths{Inputs: mix.Inputs, Outputs: mix.Outputs}
+		asked = &prober.Lengths{Inputs: mix.Inputs, Outputs: mix.Outputs}
 	}
 	for _, a := range t.askers {
-		a.SetLengths(lengths)
+		a.SetLengths(asked)
 	}
 }
 
-func cumulative(h *page.Histogram) estimate.Cumulative {
-	return estimate.Cumulative{Bounds: h.Bounds, Counts: h.Counts, Count: h.Count}
+func cumulative(h *page.Histogram) lengths.Cumulative {
+	return lengths.Cumulative{Bounds: h.Bounds, Counts: h.Counts, Count: h.Count}
 }

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
@@ -28,7 +28,7 @@ func (a *askedBy) SetLengths(l *prober.Lengths) { a.latest = l }
 func TestTrafficOfPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &askedBy{}
-		users := &traffic{users: estimate.NewTraffic(time.Now), askers: []asker{a}}
+		users := &traffic{users: lengths.NewTraffic(time.Now), askers: []asker{a}}
 		lengths := func(n uint64) *page.Histogram {
 			return &page.Histogram{Bounds: []float64{100, 101, 200}, Counts: []uint64{0, n, n}, Count: n}
 		}
@@ -87,7 +87,7 @@ endpoints: [{name: e, url: %s, modules: [typical, other]}]`, w.URL)))); err != n
 	}
 	m := l.members["e"]
 	now := time.Now() // the clock of what users ask
-	m.traffic.users = estimate.NewTraffic(func() time.Time { return now })
+	m.traffic.users = lengths.NewTraffic(func() time.Time { return now })
 	read := func() { m.scrape.read(t.Context(), schedule.Run{}) }
 	run := func(n int) {
 		for range n {
@@ -110,7 +110,7 @@ endpoints: [{name: e, url: %s, modules: [typical, other]}]`, w.URL)))); err != n
 		now = now.Add(10 * time.Minute)
 		read()
 	}
-	m.findings[0].tracker.Follow(m.traffic.users, 1500, 50) // as after some hours
+	m.findings[0].tracker = m.targets[0].Tracker(m.traffic.users) // as after some hours
 	if p := l.times(30, "e"); p.Sum("inference_probe_traffic_requests") != 240 {
 		t.Errorf("%v requests of users, want 240", p.Sum("inference_probe_traffic_requests"))
 	}

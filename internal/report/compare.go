@@ -105,7 +105,7 @@ func amount(q compare.Quantity, v float64) string {
 	case math.IsNaN(v):
 		return "-"
 	case q.IsLatency():
-		return asDuration(v)
+		return result.SecondsInWords(v)
 	}
 	return percent(v)
 }

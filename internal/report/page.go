@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -83,34 +82,6 @@ func Count(n int, one, several string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, several)
-}
-
-// duration renders d with three significant digits in µs, ms or s.
-func duration(d time.Duration) string {
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{time.Microsecond, " µs"}, {time.Millisecond, " ms"}} {
-		// From 999.5 on three digits would read 1000.
-		if v := float64(d) / float64(u.unit); v < 999.5 {
-			return threeDigits(v) + u.name
-		}
-	}
-	return threeDigits(d.Seconds()) + " s"
-}
-
-// threeDigits renders v >= 0 with three significant digits, whole numbers in
-// full.
-func threeDigits(v float64) string {
-	decimals := 0
-	switch {
-	case v == 0:
-	case v < 9.995:
-		decimals = 2
-	case v < 99.95:
-		decimals = 1
-	}
-	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
 
 // clean makes a text of any source fit for a terminal: what is not printable,

@@ -94,7 +94,7 @@ func (p *page) heading(t result.Target, r *result.Result) {
 	}
 	title := p.paint(c, string(r.Outcome))
 	if r.Timing.Duration >= 0 {
-		title += " " + when + " " + duration(r.Timing.Duration)
+		title += " " + when + " " + result.InWords(r.Timing.Duration)
 	}
 	p.line("%s: %s (%s)", title, clean(t.Endpoint), clean(t.URL))
 	if r.Outcome != result.Success {
@@ -104,7 +104,7 @@ func (p *page) heading(t result.Target, r *result.Result) {
 		p.row("check next", r.Advice())
 	}
 	if r.RetryAfter >= 0 {
-		p.row("retry after", "the server asks to wait "+duration(r.RetryAfter))
+		p.row("retry after", "the server asks to wait "+result.InWords(r.RetryAfter))
 	}
 	p.row("asked", asked(t, r))
 	p.row("trace", hex.EncodeToString(r.TraceID[:]))
@@ -136,13 +136,13 @@ func (p *page) latency(r *result.Result) {
 	var rows []row
 	add := func(label string, d time.Duration, what string) {
 		if d >= 0 {
-			rows = append(rows, row{label, fmt.Sprintf("%9s  %s", duration(d), what)})
+			rows = append(rows, row{label, fmt.Sprintf("%9s  %s", result.InWords(d), what)})
 		}
 	}
 	add("TTFT", t.TTFT, "to the first token of any kind")
 	add("TTFO", t.TTFO, "to the first token that a user sees")
 	if t.TPOT > 0 {
-		add("TPOT", t.TPOT, "per output token, "+threeDigits(1/t.TPOT.Seconds())+" tokens/s")
+		add("TPOT", t.TPOT, "per output token, "+result.ThreeDigits(1/t.TPOT.Seconds())+" tokens/s")
 	}
 	add("longest gap", t.MaxGap, "between two token events")
 	add("end to end", t.Duration, "connection set-up included")
@@ -205,7 +205,7 @@ func (p *page) server(r *result.Result) {
 		d     time.Duration
 	}{{"queue", r.Server.Queue}, {"prefill", r.Server.Prefill}, {"decode", r.Server.Decode}} {
 		if part.d >= 0 {
-			rows = append(rows, row{part.label, fmt.Sprintf("%9s", duration(part.d))})
+			rows = append(rows, row{part.label, fmt.Sprintf("%9s", result.InWords(part.d))})
 		}
 	}
 	for _, part := range []struct {
@@ -277,7 +277,7 @@ func (p *page) answer(r *result.Result) {
 	add("verdict", string(a.Verdict))
 	add("because", a.Reason)
 	if r.Call.Complete > 0 {
-		add("call", fmt.Sprintf("first argument after %s, complete after %s", duration(r.Call.FirstArgument), duration(r.Call.Complete)))
+		add("call", fmt.Sprintf("first argument after %s, complete after %s", result.InWords(r.Call.FirstArgument), result.InWords(r.Call.Complete)))
 	}
 	if !p.whole {
 		add("began with", a.Text)

@@ -352,7 +352,7 @@ func TestTimeline(t *testing.T) {
 func TestDuration(t *testing.T) {
 	f := func(d time.Duration, want string) {
 		t.Helper()
-		if got := duration(d); got != want {
+		if got := result.InWords(d); got != want {
 			t.Errorf("%d ns: %q, want %q", d.Nanoseconds(), got, want)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
 )
 
 // several writes several results: a pair, a conversation, bursts, or the lengths
@@ -89,7 +89,7 @@ func (p *page) pair(cold, warm *result.Result) {
 		if benefit < 0 {
 			benefit, word = -benefit, "later"
 		}
-		rows = append(rows, row{"TTFT", fmt.Sprintf("cold %s, warm %s: %s %s", duration(c), duration(w), duration(benefit), word)})
+		rows = append(rows, row{"TTFT", fmt.Sprintf("cold %s, warm %s: %s %s", result.InWords(c), result.InWords(w), result.InWords(benefit), word)})
 	}
 	p.section("Prefix cache", rows)
 }
@@ -100,42 +100,37 @@ func (p *page) bursts(results []*result.Result) {
 	if n := results[0].Length; n > 0 {
 		title += ", prompts of " + tokens(n)
 	}
-	bursts := map[int]estimate.Burst{}
-	if f := estimate.NewTracker(estimate.Options{Now: time.Now}).Observe(results); f != nil {
-		for _, b := range f.Bursts {
-			bursts[b.Concurrency] = b
-		}
-	}
 	rows := [][]string{{"at once", "ok", "TTFT p50", "TTFT max", "TPOT p50", "tokens/s", "starts within"}}
 	for len(results) > 0 {
 		n := 1
 		for n < len(results) && results[n].Concurrency == results[0].Concurrency {
 			n++
 		}
-		rows = append(rows, burstRow(results[:n], bursts[results[0].Concurrency]))
+		rows = append(rows, burstRow(results[:n]))
 		results = results[n:]
 	}
 	p.table(title, rows, 8, 6, 11, 11, 11, 10, 15)
 }
 
-func burstRow(level []*result.Result, burst estimate.Burst) []string {
+func burstRow(level []*result.Result) []string {
 	var s Summary
+	burst, _ := bursts.Measure(level)
 	s.Add(level...)
 	median := func(metric string) string {
 		if samples := s.samples[metric]; len(samples) > 0 {
-			return duration(describe(samples).p50.value)
+			return result.InWords(describe(samples).p50.value)
 		}
 		return "-"
 	}
 	slowest, speed, spread := "-", "-", "-"
 	if samples := s.samples["ttft_seconds"]; len(samples) > 0 {
-		slowest = duration(slices.Max(samples))
+		slowest = result.InWords(slices.Max(samples))
 	}
 	if burst.TokensPerSecond > 0 {
-		speed = threeDigits(burst.TokensPerSecond)
+		speed = result.ThreeDigits(burst.TokensPerSecond)
 	}
 	if burst.Concurrency > 1 && burst.StartSpread >= 0 {
-		spread = duration(burst.StartSpread)
+		spread = result.InWords(burst.StartSpread)
 	}
 	return []string{
 		strconv.Itoa(level[0].Concurrency), strconv.Itoa(s.Outcome(result.Success)),
@@ -157,7 +152,7 @@ func (p *page) lengths(results []*result.Result) {
 			if d < 0 || r.Outcome != result.Success {
 				return "-"
 			}
-			return duration(d)
+			return result.InWords(d)
 		}
 		rows = append(rows, []string{
 			number(r.Length), number(r.Tokens.Prompt), number(r.Tokens.Output),
@@ -209,10 +204,10 @@ func (p *page) conversation(turns []*result.Result) {
 			}
 		}
 		if r.Outcome == result.Success && r.Timing.TTFT >= 0 {
-			ttft = duration(r.Timing.TTFT)
+			ttft = result.InWords(r.Timing.TTFT)
 		}
 		if r.Outcome == result.Success && r.Timing.TPOT >= 0 {
-			tpot = duration(r.Timing.TPOT)
+			tpot = result.InWords(r.Timing.TPOT)
 		}
 		replica := cmp.Or(clean(r.Turn.Replica), "-")
 		if name := []rune(replica); len(name) > 15 {
@@ -221,24 +216,4 @@ func (p *page) conversation(turns []*result.Result) {
 		rows = append(rows, []string{strconv.Itoa(r.Turn.Number), prompt, hit, ttft, tpot, string(r.Outcome), replica})
 	}
 	p.table(title, rows, 5, 8, 8, 10, 10, 18, 16)
-}
-
-// addTurns adds the rows of what conversations show together.
-func addTurns(all []estimate.Turn, add func(label, format string, args ...any)) {
-	for _, t := range all {
-		if t.HitRatio == nil && t.TTFT == nil {
-			continue
-		}
-		hits, ttft := "", ""
-		if t.HitRatio != nil {
-			hits = fmt.Sprintf("%.1f %% cached", *t.HitRatio*100)
-		}
-		if t.TTFT != nil {
-			ttft = fmt.Sprintf("TTFT %s", asDuration(*t.TTFT))
-		}
-		if hits != "" && ttft != "" {
-			hits += ", "
-		}
-		add(fmt.Sprintf("turn %d", t.Number), "%s%s, affinity %s", hits, ttft, t.Affinity)
-	}
 }

@@ -43,9 +43,9 @@ func conversation() []*result.Result {
 	return all
 }
 
-// bursts are one request, and two of which the second starts 300 µs later, has
+// burstsOfTwo are one request, and two of which the second starts 300 µs later, has
 // its first token after 500 ms and ends 599.7 ms after the first start.
-func bursts() []*result.Result {
+func burstsOfTwo() []*result.Result {
 	one, two, three := request(256, 100*ms), request(256, 200*ms), request(256, 500*ms)
 	one.Concurrency, two.Concurrency, three.Concurrency = 1, 2, 2
 	three.Sent = two.Sent.Add(300 * time.Microsecond)
@@ -86,7 +86,7 @@ func TestSeveral(t *testing.T) {
 	failed := request(256, 900*ms)
 	failed.Outcome, failed.Err, failed.Concurrency = result.RateLimited, errors.New("status 429: slow down"), 4
 	failed.Status = 429
-	several(t, "bursts", target, append(bursts(), failed), "3 of 4 requests succeeded",
+	several(t, "bursts", target, append(burstsOfTwo(), failed), "3 of 4 requests succeeded",
 		"     1     1     100 ms     100 ms    10.0 ms      55.0              -",
 		"     2     2     200 ms     500 ms    10.0 ms      36.6         300 µs",
 		"     4     0          -          -          -         -           0 µs", "1 × rate_limited")
@@ -98,7 +98,7 @@ func TestSeveral(t *testing.T) {
 	several(t, "ladder-of-pairs", target, append(pair(), pair()...), "4 of 4 requests succeeded")
 	several(t, "conversation", target, append(conversation(), conversation()...), "6 of 6 requests succeeded", "with the session header",
 		"    2    1100    91 %   90.0 ms   10.0 ms           success      gpu-node-7")
-	if both := append(bursts(), bursts()...); countBursts(both) != 3 {
+	if both := append(burstsOfTwo(), burstsOfTwo()...); countBursts(both) != 3 {
 		t.Errorf("%d results of the first ladder of bursts, want 3", countBursts(both))
 	}
 	resultsOrSkip(t, "nothing", target, nil, &result.Skip{Reason: result.SkipModel, Text: "the server lists 2 models"}, "not asked", "2 models")
@@ -144,6 +144,6 @@ func TestAnswers(t *testing.T) {
 	several(t, "reference", target, []*result.Result{scored}, "mean log-probability -2.3457 nats over 300 tokens")
 	golden(t, "reference.json", func(w io.Writer) error { return JSON(indented{w}, target, scored) })
 
-	burst := bursts()[2]
+	burst := burstsOfTwo()[2]
 	golden(t, "burst.json", func(w io.Writer) error { return JSON(indented{w}, target, burst) })
 }

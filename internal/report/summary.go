@@ -6,12 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // metric is a latency that a summary describes, by its names in JSON and in the
@@ -38,13 +37,13 @@ type Summary struct {
 	failures map[result.Outcome]*result.Result // the first with a reason
 	samples  map[string][]time.Duration        // of successes, by the name of a metric
 	verdicts map[result.Verdict]int            // on the answers that were checked
-	together *estimate.Findings                // nil is nothing
+	together *workload.Findings                // nil is nothing
 	skipped  int                               // runs without a request
 	skip     *result.Skip                      // of the first of them
 }
 
 // Conclude sets the findings of all results together; nil is none.
-func (s *Summary) Conclude(f *estimate.Findings) { s.together = f }
+func (s *Summary) Conclude(f *workload.Findings) { s.together = f }
 
 // Skip counts a run that sent no request; a nil skip is none.
 func (s *Summary) Skip(skip *result.Skip) {
@@ -182,7 +181,7 @@ func (s *Summary) table(p *page) {
 	}
 	line("", func(i int) string { return titles[i] })
 	line("samples", func(i int) string { return strconv.Itoa(columns[i].n) })
-	line("minimum", func(i int) string { return duration(columns[i].min) })
+	line("minimum", func(i int) string { return result.InWords(columns[i].min) })
 	for _, q := range []struct {
 		label string
 		p     float64
@@ -191,11 +190,11 @@ func (s *Summary) table(p *page) {
 		{"p50", 0.5, func(i int) quantile { return columns[i].p50 }},
 		{"p99", 0.99, func(i int) quantile { return columns[i].p99 }},
 	} {
-		line(q.label, func(i int) string { return duration(q.of(i).value) })
+		line(q.label, func(i int) string { return result.InWords(q.of(i).value) })
 		line("  at least", func(i int) string { return bound(q.of(i).lower, stats.MinSamples(1-q.p, alpha)) })
 		line("  at most", func(i int) string { return bound(q.of(i).upper, stats.MinSamples(q.p, alpha)) })
 	}
-	line("maximum", func(i int) string { return duration(columns[i].max) })
+	line("maximum", func(i int) string { return result.InWords(columns[i].max) })
 	p.line("")
 	p.note("Each bound holds with 95 % confidence, whatever the distribution; n < N stands for one that takes N samples.")
 }
@@ -205,7 +204,7 @@ func bound(d time.Duration, needs int) string {
 	if d < 0 {
 		return fmt.Sprintf("n < %d", needs)
 	}
-	return duration(d)
+	return result.InWords(d)
 }
 
 // summaryDocument is a summary in JSON.
@@ -218,7 +217,7 @@ type summaryDocument struct {
 	Verdicts map[result.Verdict]int          `json:"verdicts,omitempty"`
 	Skipped  int                             `json:"skipped,omitempty"`
 	Latency  map[string]distributionDocument `json:"latency,omitempty"`
-	Together *estimate.Document              `json:"together,omitempty"`
+	Together *workload.Findings              `json:"together,omitempty"`
 }
 
 // distributionDocument leaves out the bounds that there are too few samples
@@ -240,7 +239,7 @@ type distributionDocument struct {
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: map[result.Outcome]int{}, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: estimate.NewDocument(s.together),
+		Outcomes: map[result.Outcome]int{}, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: s.together,
 	}
 	maps.Copy(d.Outcomes, s.outcomes)
 	for name, samples := range s.samples {
@@ -255,55 +254,17 @@ func (s *Summary) JSON(w io.Writer, t result.Target) error {
 }
 
 // findings writes the findings of all results together.
-func (p *page) findings(f *estimate.Findings) {
+func (p *page) findings(f *workload.Findings) {
 	if f == nil {
 		return
 	}
 	var rows []row
-	add := func(label, format string, args ...any) { rows = append(rows, row{label, fmt.Sprintf(format, args...)}) }
-	if f.Prefill != nil {
-		add("prefill", "%s tokens/s", within(f.Prefill.TokensPerSecond, threeDigits))
-		add("fixed part", "%s of TTFT do not depend on the length", within(f.Prefill.FixedSeconds, asDuration))
-	}
-	if f.HitRatio != nil {
-		add("hit ratio", "%.1f %% of the prompt tokens asked again came from the prefix cache", *f.HitRatio*100)
-	}
-	if f.Benefit != nil {
-		add("benefit", "first token %s earlier when asked again", within(*f.Benefit, asDuration))
-	}
-	if l := f.Likeness; l != nil {
-		add("traffic", "lengths of prompts %.2f and of answers %.2f from those of %.0f requests of users", l.Input, l.Output, l.Requests)
-	}
-	addTurns(f.Turns, add)
-	if f.ColdCached > 0 {
-		add("cold cached", "%d cold prompts came from the cache in part", f.ColdCached)
-	}
-	if f.Knee != nil {
-		add("knee", "%d at once miss the objective, at %s tokens/s", f.Knee.Concurrency, threeDigits(f.Knee.TokensPerSecond))
-	}
-	if s := f.Shift; s != nil && s.Scored {
-		add("first tokens", "log-probabilities %.4f nats from those before, beyond chance", s.Value)
-	} else if s != nil {
-		add("first tokens", "%.1f %% are others than before, beyond chance", s.Value*100)
-	}
-	if f.Logprob != nil {
-		add("reference", "mean log-probability %.4f nats", *f.Logprob)
-	}
-	for i, source := range estimate.Sources() {
-		if f.Changes[i] > 0 {
-			add("changed", "%s, %s", strings.ReplaceAll(string(source), "_", " "), Count(int(f.Changes[i]), "time", "times"))
+	for _, found := range f.All {
+		if found != nil {
+			found.Lines(func(label, format string, args ...any) { rows = append(rows, row{label, fmt.Sprintf(format, args...)}) })
 		}
 	}
 	p.section("Together", rows)
-}
-
-// within renders an estimate with the bounds that it lies between.
-func within(i estimate.Interval, render func(float64) string) string {
-	return fmt.Sprintf("%s (%s to %s)", render(i.Value), render(i.Lower), render(i.Upper))
-}
-
-func asDuration(seconds float64) string {
-	return duration(time.Duration(seconds * float64(time.Second)))
 }
 
 // alpha is how often a bound of a quantile may be wrong.

@@ -76,17 +76,17 @@ func (p *page) timeline(events []result.Event) {
 	first := events[0].At
 	span := events[len(events)-1].At - first
 	if span <= 0 {
-		p.title("Tokens over time: all %d events at once, %s after the start", len(events), duration(first))
+		p.title("Tokens over time: all %d events at once, %s after the start", len(events), result.InWords(first))
 		return
 	}
 	median, stalls := findStalls(events)
 	columns := p.width - indent - durationWidth - 2
 	step := columnStep(span, median, columns)
-	p.title("Tokens over time: %d events in %s, one column is %s", len(events), duration(span), duration(step))
+	p.title("Tokens over time: %d events in %s, one column is %s", len(events), result.InWords(span), result.InWords(step))
 	cells := draw(events, stalls, step)
 	for from := 0; from < len(cells); from += columns {
 		line := cells[from:min(from+columns, len(cells))]
-		at := duration(first + time.Duration(from)*step)
+		at := result.InWords(first + time.Duration(from)*step)
 		p.line("%*s  %s", indent+durationWidth, at, p.paintGlyphs(line))
 	}
 	p.row("", legend(cells))
@@ -197,7 +197,7 @@ func (p *page) listStalls(events []result.Event, stalls []stall) {
 			return
 		}
 		p.row("stall", fmt.Sprintf("%s before event %d, %s after the start",
-			duration(s.gap), s.event+1, duration(events[s.event].At)))
+			result.InWords(s.gap), s.event+1, result.InWords(events[s.event].At)))
 	}
 }
 
@@ -260,7 +260,7 @@ func (p *page) bar(label string, c color, start, d, total time.Duration) {
 		from = min(from, columns-1)
 		drawn = "▏"
 	}
-	p.line("%*s%-*s%*s  %s%s", indent, "", labelWidth, label, durationWidth, duration(d), strings.Repeat(" ", from), p.paint(c, drawn))
+	p.line("%*s%-*s%*s  %s%s", indent, "", labelWidth, label, durationWidth, result.InWords(d), strings.Repeat(" ", from), p.paint(c, drawn))
 }
 
 // column returns the column of a moment on a line of so many columns.

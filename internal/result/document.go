@@ -2,6 +2,7 @@ package result
 
 import (
 	"encoding/hex"
+	"strconv"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -214,4 +215,37 @@ func present[T any](m map[string]*T) map[string]*T {
 		}
 	}
 	return m
+}
+
+// InWords renders d with three significant digits in µs, ms or s.
+func InWords(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Microsecond, " µs"}, {time.Millisecond, " ms"}} {
+		// From 999.5 on three digits would read 1000.
+		if v := float64(d) / float64(u.unit); v < 999.5 {
+			return ThreeDigits(v) + u.name
+		}
+	}
+	return ThreeDigits(d.Seconds()) + " s"
+}
+
+// ThreeDigits renders v >= 0 with three significant digits, whole numbers in
+// full.
+func ThreeDigits(v float64) string {
+	decimals := 0
+	switch {
+	case v == 0:
+	case v < 9.995:
+		decimals = 2
+	case v < 99.95:
+		decimals = 1
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
+}
+
+// SecondsInWords renders seconds as InWords does.
+func SecondsInWords(seconds float64) string {
+	return InWords(time.Duration(seconds * float64(time.Second)))
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Board is the store behind the status page. It is safe for concurrent use, and
@@ -118,7 +118,7 @@ func (b *Board) SetServers(endpoint string, statuses []page.Status) {
 
 // SetFindings replaces what the probes of a module of an endpoint show together;
 // nil is nothing. The findings must not be changed afterwards.
-func (b *Board) SetFindings(endpoint, module string, f *estimate.Findings) {
+func (b *Board) SetFindings(endpoint, module string, f *workload.Findings) {
 	if e := b.endpoint(endpoint); e != nil {
 		e.setFindings(module, f)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 const (
@@ -44,18 +45,12 @@ type endpoint struct {
 	load     *Load
 	notes    []Change // the latest last
 	events   events
-	findings []moduleFindings    // few, for each endpoint has them
+	findings []*Module           // few, for each endpoint has them
 	parts    *estimate.TTFTParts // nil is not known
 
 	version uint64 // of the latest change
 	row     *Row   // nil is to be rebuilt; never changed
 	rowAt   time.Time
-}
-
-// moduleFindings are those of the probes of a module together.
-type moduleFindings struct {
-	module string
-	*estimate.Findings
 }
 
 // identity is what probes found at an endpoint; "" is not known.
@@ -129,35 +124,21 @@ func (e *endpoint) setServers(statuses []page.Status) {
 }
 
 // setFindings replaces the findings of a module; nil is none.
-func (e *endpoint) setFindings(module string, f *estimate.Findings) {
+func (e *endpoint) setFindings(module string, f *workload.Findings) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	i := slices.IndexFunc(e.findings, func(m moduleFindings) bool { return m.module == module })
-	switch {
-	case f == nil:
-		e.dropFindings(module)
+	e.dropFindings(module)
+	if f == nil {
 		return
-	case i < 0:
-		e.findings = append(e.findings, moduleFindings{module, f})
-	default:
-		e.findings[i].Findings = f
 	}
+	e.findings = append(e.findings, &Module{module, f})
+	slices.SortFunc(e.findings, func(a, b *Module) int { return strings.Compare(a.Module, b.Module) })
 	e.touch()
 }
 
 // dropFindings forgets the findings of a module; e.mu is held.
 func (e *endpoint) dropFindings(module string) {
-	e.findings = slices.DeleteFunc(e.findings, func(m moduleFindings) bool { return m.module == module })
-}
-
-// modulesOf returns the findings of all modules, sorted by name.
-func modulesOf(findings []moduleFindings) []*Module {
-	var all []*Module
-	for _, m := range findings {
-		all = append(all, &Module{m.module, estimate.NewDocument(m.Findings)})
-	}
-	slices.SortFunc(all, func(a, b *Module) int { return strings.Compare(a.Module, b.Module) })
-	return all
+	e.findings = slices.DeleteFunc(e.findings, func(m *Module) bool { return m.Module == module })
 }
 
 // note adds a finding to the changes.
@@ -356,7 +337,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	changes, servers, target := e.changes(), e.servers, e.target()
 	d.TTFTParts = newTTFTParts(e.parts)
 	gateway := e.cfg.Gateway
-	findings := slices.Clone(e.findings)
+	findings := append([]*Module(nil), e.findings...)
 	views := make([]view, len(e.series))
 	for i, p := range e.series {
 		views[i] = p.view(now)
@@ -374,7 +355,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	for i := range views {
 		d.Series[i] = views[i].page(target)
 	}
-	d.Pages, d.Findings = pagesOf(servers), modulesOf(findings)
+	d.Pages, d.Findings = pagesOf(servers), findings
 	return d, true
 }
 

@@ -7,9 +7,11 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 )
 
 // slowBy returns a success of which one measure is over the objective of TestRuns.
@@ -92,18 +94,20 @@ func TestRunsOfAnotherInterval(t *testing.T) {
 	}
 }
 
+func found(all ...workload.Finding) *workload.Findings { return &workload.Findings{All: all} }
+
 func TestFindings(t *testing.T) {
 	l := newLab(t)
 	id := result.SeriesID{Module: "burst", Prefix: "cold", Concurrency: "1"}
 	l.open(id, result.SeriesID{Module: "lengths", Prefix: "cold"})
 	version, _ := l.board.Version("e")
-	l.board.SetFindings("e", "lengths", &estimate.Findings{Prefill: &estimate.Prefill{
-		TokensPerSecond: estimate.Interval{Value: 8000, Lower: 7600, Upper: 8400}, FixedSeconds: estimate.Interval{Value: 0.03, Lower: 0.02, Upper: 0.04},
-	}})
-	l.board.SetFindings("e", "burst", &estimate.Findings{
-		Knee: &estimate.Knee{Concurrency: 16}, Bursts: []estimate.Burst{{Concurrency: 1, TokensPerSecond: 40}, {Concurrency: 16, Failed: 2}},
-	})
-	l.board.SetFindings("nobody", "burst", &estimate.Findings{})
+	l.board.SetFindings("e", "lengths", found(&lengths.Finding{Prefill: &lengths.Prefill{
+		TokensPerSecond: workload.Interval{Value: 8000, Lower: 7600, Upper: 8400}, FixedSeconds: workload.Interval{Value: 0.03, Lower: 0.02, Upper: 0.04},
+	}}))
+	l.board.SetFindings("e", "burst", found(&bursts.Finding{
+		Knee: &bursts.Burst{Concurrency: 16}, Bursts: []bursts.Burst{{Concurrency: 1, TokensPerSecond: 40}, {Concurrency: 16, Failed: 2}},
+	}))
+	l.board.SetFindings("nobody", "burst", found())
 	if now, _ := l.board.Version("e"); now <= version {
 		t.Errorf("version %d after %d", now, version)
 	}

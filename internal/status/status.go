@@ -6,13 +6,15 @@
 package status
 
 import (
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"encoding/json"
+
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Pace is how often probes run and how long one may take, in seconds.
@@ -211,8 +213,28 @@ type Series struct {
 
 // Module is what the probes of one module show together.
 type Module struct {
-	Module string `json:"module"`
-	*estimate.Document
+	Module   string             `json:"module"`
+	Findings *workload.Findings `json:"-"`
+}
+
+// MarshalJSON writes the name of the module and its findings as one object.
+func (m *Module) MarshalJSON() ([]byte, error) {
+	name, err := json.Marshal(m.Module)
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(`{"module":`), name...)
+	if m.Findings == nil {
+		return append(out, '}'), nil
+	}
+	findings, err := m.Findings.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	if len(findings) > len("{}") {
+		out = append(out, ',')
+	}
+	return append(out, findings[1:]...), nil
 }
 
 // History are columns of the kept probes, the oldest first. A null is a value

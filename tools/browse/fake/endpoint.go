@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -15,6 +14,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 )
 
 // interval is the time between two probes of a series, points how many are kept.
@@ -149,15 +151,17 @@ func oneSeries(k Kind, r *rand.Rand, slo *series.Objectives, id result.SeriesID,
 
 // findings are those of the modules of an endpoint with bursts.
 func findings() []*status.Module {
-	of := func(value, lower, upper float64) *estimate.IntervalDocument {
-		return &estimate.IntervalDocument{Value: value, Lower: lower, Upper: upper}
+	of := func(value, lower, upper float64) workload.Interval {
+		return workload.Interval{Value: value, Lower: lower, Upper: upper}
 	}
+	found := func(f workload.Finding) *workload.Findings { return &workload.Findings{All: []workload.Finding{f}} }
+	benefit := of(0.052, 0.047, 0.058)
 	return []*status.Module{
-		{Module: "burst", Document: &estimate.Document{Knee: 16, Bursts: []estimate.BurstDocument{
+		{Module: "burst", Findings: found(&bursts.Finding{Knee: &bursts.Burst{Concurrency: 16}, Bursts: []bursts.Burst{
 			{Concurrency: 1, TokensPerSecond: 41}, {Concurrency: 4, TokensPerSecond: 150}, {Concurrency: 16, TokensPerSecond: 420}, {Concurrency: 48, Failed: 2, TokensPerSecond: 510},
-		}}},
-		{Module: "lengths", Document: &estimate.Document{Prefill: of(8012, 7630, 8410), Fixed: of(0.031, 0.027, 0.036)}},
-		{Module: "pairs", Document: &estimate.Document{Benefit: of(0.052, 0.047, 0.058), HitRatio: new(0.94)}},
+		}})},
+		{Module: "lengths", Findings: found(&lengths.Finding{Prefill: &lengths.Prefill{TokensPerSecond: of(8012, 7630, 8410), FixedSeconds: of(0.031, 0.027, 0.036)}})},
+		{Module: "pairs", Findings: found(&lengths.Finding{Benefit: &benefit, HitRatio: new(0.94)})},
 	}
 }
 

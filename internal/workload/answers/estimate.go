@@ -1,0 +1,391 @@
+// Package answers is the workload of answers that are looked at: how often those of an
+// endpoint have a sign of corruption.
+package answers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+)
+
+// Workload returns the workload.
+func Workload() workload.Workload {
+	return workload.Workload{
+		Estimate: func(*config.Endpoint, *config.Module) workload.Estimate { return new(Estimate) }, Metrics: metrics,
+	}
+}
+
+// Finding is what the inspection of answers found since the first finding. It is never
+// changed once made.
+type Finding struct {
+	// Answers is how many answers were inspected, those before the first finding
+	// included.
+	Answers uint64
+	// Signs are by index in result.Signs.
+	Signs [numSigns]Sign
+}
+
+// Sign is one kind of finding in the answers.
+type Sign struct {
+	// Count is how many answers had it.
+	Count uint64
+	// Usual is the share of the answers that usually have it; negative while that is
+	// learnt.
+	Usual float64
+	// Since is when the first of the answers came that have it more often than usual;
+	// zero while no more have it. Seen is how many of the Looked answers since had it.
+	Since        time.Time
+	Seen, Looked int
+}
+
+// IsRaised reports whether more answers have the sign than usual.
+func (s *Sign) IsRaised() bool { return !s.Since.IsZero() }
+
+// String returns a raised sign in words, as in "2 of 90, usually 0 %".
+func (s *Sign) String() string {
+	return fmt.Sprintf("%d of %d, usually %.2g %%", s.Seen, s.Looked, 100*max(0, s.Usual))
+}
+
+// numSigns is how many result.Signs there are.
+const numSigns = 6
+
+// The test for findings that become more frequent: a cumulative sum (CUSUM) of the
+// logarithm of how much likelier an answer is at the raised share than at the usual one.
+// Its constants come from simulation (TestIntegrity, BenchmarkIntegrity). Where answers
+// never had a finding, two of them within some 200 answers raise it, and never a single
+// one.
+const (
+	// minAnswers is how many answers are learnt from before any is judged, and
+	// maxAnswers after how many older ones begin to fade.
+	minAnswers, maxAnswers = 300, 4096
+	// priorFindings is how many findings are assumed where there was none yet, and
+	// doubt by how many standard errors a share may be above what it seems.
+	priorFindings, doubt = 0.001, 1.5
+	// leastRaise is by how much a share must rise to be looked for, and mostUsual the
+	// share from which on no rise is.
+	leastRaise, mostUsual = 0.01, 0.9
+	// raisedSum is the sum from which on the share is raised, and calmSum what the sum
+	// then falls from until it is so no longer: some 300 answers without a finding.
+	raisedSum, calmSum = 14, 3
+	// maxLesson is how many findings are learnt from a raised share that is over. So what
+	// comes and goes by chance is learnt, and what was a fault is not.
+	maxLesson = 3
+)
+
+// Estimate watches the signs of corruption in the answers of one endpoint and module. It needs
+// no memory before the first one.
+type Estimate struct {
+	answers uint64
+	before  uint64 // answers that an earlier process inspected
+	signs   *[numSigns]sign
+}
+
+// Observe implements workload.Estimate.
+func (g *Estimate) Observe(results []*result.Result, _ time.Time) {
+	for _, r := range results {
+		g.observe(r)
+	}
+}
+
+// observe adds a result, if its answer was inspected.
+func (g *Estimate) observe(r *result.Result) {
+	if !r.Inspected || r.Outcome == result.Canceled {
+		return
+	}
+	g.answers++
+	if g.signs == nil {
+		if len(r.Integrity) == 0 {
+			return
+		}
+		g.signs = new([numSigns]sign)
+		for i := range g.signs {
+			g.signs[i].usual.answers = float64(min(g.before+g.answers-1, maxAnswers))
+		}
+	}
+	for i, finding := range result.Signs() {
+		g.signs[i].observe(slices.Contains(r.Integrity, finding), r.Start)
+	}
+}
+
+// Finding implements workload.Estimate: nil before the first sign.
+func (g *Estimate) Finding(time.Time) workload.Finding {
+	if g.signs == nil {
+		return nil
+	}
+	f := &Finding{Answers: g.answers}
+	for i := range g.signs {
+		f.Signs[i] = g.signs[i].published()
+	}
+	return f
+}
+
+// sign watches one kind of finding.
+type sign struct {
+	count uint64
+	usual share
+	// sum is above 0 from a finding on until it proves to be chance. recent is the share
+	// since then, and since the answer that it began with.
+	sum    float64
+	recent share
+	since  time.Time
+	raised bool
+}
+
+// share is how many of some answers had a finding; fractions remain of what faded.
+type share struct{ found, answers float64 }
+
+// add adds answers, and lets older ones fade.
+func (s *share) add(more share) {
+	s.found += more.found
+	s.answers += more.answers
+	if s.answers > maxAnswers {
+		s.found *= maxAnswers / s.answers
+		s.answers = maxAnswers
+	}
+}
+
+// ratio returns the share; 0 of no answers.
+func (s *share) ratio() float64 { return s.found / max(1, s.answers) }
+
+// assumed returns a share that the usual one is hardly above.
+func (s *share) assumed() float64 {
+	return (s.found + doubt*math.Sqrt(s.found) + priorFindings) / (s.answers + 1)
+}
+
+// observe adds an answer.
+func (s *sign) observe(found bool, at time.Time) {
+	one := share{answers: 1}
+	if found {
+		s.count++
+		one.found = 1
+	}
+	if s.usual.answers < minAnswers || s.sum == 0 && !found {
+		s.usual.add(one)
+		return
+	}
+	if s.sum == 0 {
+		s.since, s.recent = at, share{}
+	}
+	s.recent.add(one)
+	s.sum = max(0, s.sum+s.step(found))
+	if s.raised {
+		s.sum = min(s.sum, calmSum)
+	}
+	switch {
+	case s.sum == 0 && s.raised: // it is over, and may have been chance in part
+		s.raised = false
+		s.usual.add(share{min(s.recent.found, maxLesson), s.recent.answers})
+	case s.sum == 0: // it was chance
+		s.usual.add(s.recent)
+	case s.raised && s.recent.answers >= maxAnswers: // it is usual now
+		*s = sign{count: s.count, usual: s.recent}
+	case s.sum >= raisedSum:
+		s.raised, s.sum = true, calmSum
+	}
+}
+
+// step returns the logarithm of how much likelier it is at the raised share than at the
+// usual one that an answer has a finding, or has none.
+func (s *sign) step(found bool) float64 {
+	usual := s.usual.assumed()
+	if usual > mostUsual {
+		return 0
+	}
+	raised := usual + (1-usual)*max(leastRaise, min(usual, 0.5))
+	if found {
+		return math.Log(raised / usual)
+	}
+	return math.Log((1 - raised) / (1 - usual))
+}
+
+// published returns what is known of the kind.
+func (s *sign) published() Sign {
+	p := Sign{Count: s.count, Usual: -1}
+	if s.usual.answers >= minAnswers {
+		p.Usual = s.usual.ratio()
+	}
+	if s.raised {
+		p.Since, p.Seen, p.Looked = s.since, int(math.Round(s.recent.found)), int(math.Round(s.recent.answers))
+	}
+	return p
+}
+
+// document is a Finding in JSON.
+type document struct {
+	Integrity *integrityDocument `json:"integrity"`
+}
+
+type integrityDocument struct {
+	Answers  uint64                       `json:"answers"`
+	Findings map[result.Sign]signDocument `json:"findings"`
+}
+
+// signDocument is a Sign that answers have, in JSON. Since, Seen and Looked are there while
+// it is raised; Since is in seconds since 1970.
+type signDocument struct {
+	Answers uint64   `json:"answers"`
+	Usual   *float64 `json:"usual_ratio,omitempty"`
+	Since   float64  `json:"since,omitempty"`
+	Seen    int      `json:"answers_since,omitempty"`
+	Looked  int      `json:"inspected_since,omitempty"`
+}
+
+// Document implements workload.Finding.
+func (f *Finding) Document() any {
+	d := &integrityDocument{Answers: f.Answers, Findings: map[result.Sign]signDocument{}}
+	for i, finding := range result.Signs() {
+		s := &f.Signs[i]
+		if s.Count == 0 && !s.IsRaised() {
+			continue
+		}
+		sign := signDocument{Answers: s.Count, Seen: s.Seen, Looked: s.Looked}
+		if s.Usual >= 0 {
+			sign.Usual = new(s.Usual)
+		}
+		if s.IsRaised() {
+			sign.Since = float64(s.Since.UnixNano()) / 1e9
+		}
+		d.Findings[finding] = sign
+	}
+	return document{d}
+}
+
+// Lines implements workload.Finding: the signs of one command are those of its results.
+func (*Finding) Lines(func(label, format string, args ...any)) {}
+
+// News implements workload.News: more answers have a sign of corruption than usual, or no
+// longer.
+func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) {
+	if before == nil {
+		return nil
+	}
+	was := before.(*Finding)
+	for i, sign := range result.Signs() {
+		switch s := &f.Signs[i]; {
+		case s.IsRaised() && !was.Signs[i].IsRaised():
+			all = append(all, workload.Line{
+				Warn: true, Message: "more answers than usual have a sign of corruption", Note: "answers with " + sign.Description() + ": " + s.String(),
+				Args: []any{"finding", string(sign), "since", s.Since, "answers", s.Seen, "of", s.Looked, "usual", s.Usual},
+			})
+		case !s.IsRaised() && was.Signs[i].IsRaised():
+			all = append(all, workload.Line{
+				Message: "signs of corruption are back to their usual share of answers", Note: "no more answers than usual with " + sign.Description(),
+				Args: []any{"finding", string(sign)},
+			})
+		}
+	}
+	return all
+}
+
+// Learned implements workload.Learner.
+func (g *Estimate) Learned() []workload.Learned {
+	return []workload.Learned{{Part: "integrity", Version: 1, Save: g.save, Restore: g.restore}}
+}
+
+func metrics() []workload.Metric {
+	of := func(name, unit, help string, get func(s *Sign) float64) workload.Metric {
+		return workload.Metric{
+			Name: "integrity_" + name, Unit: unit, Help: help, Label: "finding", Values: workload.Texts(result.Signs()),
+			Value: workload.Of(func(f *Finding, i int) float64 { return get(&f.Signs[i]) }),
+		}
+	}
+	usual := func(s *Sign, v float64) float64 {
+		if s.Usual < 0 {
+			return math.NaN()
+		}
+		return v
+	}
+	return []workload.Metric{
+		{
+			Name: "integrity_answers_total", Help: "Answers inspected for signs of corruption. Absent before the first finding.",
+			Value: workload.Of(func(f *Finding, _ int) float64 { return float64(f.Answers) }),
+		},
+		of("findings_total", "", "Answers with a sign of corruption: a script that the prompt does not have (foreign_script), most of the text repeated (repetition), control or replacement characters (control_character), special tokens or parts of a chat template (special_token), reasoning tags in the text (reasoning_tag), or no finish reason (no_finish_reason). Absent before the first finding of any kind.", func(s *Sign) float64 { return float64(s.Count) }),
+		of("usual_ratio", "ratio", "Ratio of answers that usually have the sign of corruption, as learnt for the endpoint and the module. Absent before the first finding of any kind, and while fewer than 300 answers were inspected.", func(s *Sign) float64 { return usual(s, s.Usual) }),
+		of("raised", "", "1 if more answers have the sign of corruption than usual, beyond chance, 0 otherwise. Absent where inference_probe_integrity_usual_ratio is.", func(s *Sign) float64 {
+			if s.IsRaised() {
+				return 1
+			}
+			return usual(s, 0)
+		}),
+		of("raised_timestamp_seconds", "seconds", "Unix time of the first of the answers that have the sign of corruption more often than usual. Absent while inference_probe_integrity_raised is not 1.", func(s *Sign) float64 { return workload.Unix(s.Since) }),
+	}
+}
+
+// savedIntegrity is the JSON of an Estimate. Counters begin again, as others do.
+type savedIntegrity struct {
+	// Answers is how many were inspected, by earlier processes too.
+	Answers uint64 `json:"answers"`
+	// Signs are by finding; absent before the first.
+	Signs map[result.Sign]savedSign `json:"signs,omitempty"`
+}
+
+// savedSign is the JSON of a sign.
+type savedSign struct {
+	Usual  savedShare `json:"usual"`
+	Recent savedShare `json:"recent"`
+	Sum    float64    `json:"sum,omitempty"`
+	Since  time.Time  `json:"since,omitzero"`
+	Raised bool       `json:"raised,omitempty"`
+}
+
+// savedShare is the JSON of a share.
+type savedShare struct {
+	Found   float64 `json:"found"`
+	Answers float64 `json:"answers"`
+}
+
+func (s *share) saved() savedShare { return savedShare{s.found, s.answers} }
+
+func (s savedShare) share() share { return share{s.Found, s.Answers} }
+
+func (s savedShare) isSane() bool {
+	return 0 <= s.Found && s.Found <= s.Answers && s.Answers <= maxAnswers+1
+}
+
+func (g *Estimate) save() any {
+	if g.before+g.answers == 0 {
+		return nil
+	}
+	j := savedIntegrity{Answers: g.before + g.answers}
+	if g.signs != nil {
+		j.Signs = map[result.Sign]savedSign{}
+		for i, finding := range result.Signs() {
+			s := &g.signs[i]
+			j.Signs[finding] = savedSign{s.usual.saved(), s.recent.saved(), s.sum, s.since, s.raised}
+		}
+	}
+	return j
+}
+
+// restore takes up what was learned. A finding that this version does not know is left
+// out, and one that the earlier one did not know is learned.
+func (g *Estimate) restore(data []byte) error {
+	var j savedIntegrity
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	next := Estimate{before: j.Answers}
+	if len(j.Signs) > 0 {
+		next.signs = new([numSigns]sign)
+	}
+	for i, finding := range result.Signs() {
+		s, ok := j.Signs[finding]
+		if !ok {
+			continue
+		}
+		if !s.Usual.isSane() || !s.Recent.isSane() || s.Sum < 0 || s.Sum > raisedSum || s.Raised && s.Sum > calmSum {
+			return errors.New("shares that no answers have")
+		}
+		next.signs[i] = sign{usual: s.Usual.share(), recent: s.Recent.share(), sum: s.Sum, since: s.Since, raised: s.Raised}
+	}
+	*g = next
+	return nil
+}

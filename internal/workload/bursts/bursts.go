@@ -1,0 +1,280 @@
+// Package bursts is the workload of requests that start together, or one after the other as
+// those of users do: how many an endpoint carries.
+package bursts
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+)
+
+// Workload returns the workload.
+func Workload() workload.Workload {
+	return workload.Workload{Estimate: estimateOf, Metrics: metrics}
+}
+
+func estimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
+	if len(m.Concurrency) == 0 {
+		return nil
+	}
+	return &Estimate{objective: time.Duration(e.SLOWith(m).TTFT), arrivals: m.Arrivals}
+}
+
+// Finding is what the bursts of the latest run came to.
+type Finding struct {
+	// Bursts are small ones first.
+	Bursts []Burst
+	// Knee is the smallest burst that missed the objective: more than a tenth of its
+	// requests had their first token later, or failed. The first burst misses it only by
+	// being slow or turned away; other failures are no matter of load. nil is none.
+	Knee *Burst
+	// Carried is the largest burst below the knee that met the objective and of which no
+	// request failed; nil is none.
+	Carried *Burst
+	// Arrivals is how the requests of the bursts arrive; nil is all at once.
+	Arrivals *config.Arrivals
+}
+
+// Estimate keeps the bursts of the latest run.
+type Estimate struct {
+	objective time.Duration // that bursts are held against; 0 is none, and then there is no knee
+	arrivals  *config.Arrivals
+	latest    bursts
+}
+
+// Observe implements workload.Estimate.
+func (e *Estimate) Observe(results []*result.Result, _ time.Time) {
+	e.latest.observe(results, e.objective)
+}
+
+// Finding implements workload.Estimate.
+func (e *Estimate) Finding(time.Time) workload.Finding {
+	if len(e.latest.latest) == 0 {
+		return nil
+	}
+	return &Finding{Bursts: e.latest.latest, Knee: e.latest.knee, Carried: e.latest.carried, Arrivals: e.arrivals}
+}
+
+// document is a Finding in JSON.
+type document struct {
+	Knee   int             `json:"burst_knee_concurrency,omitempty"`
+	Bursts []burstDocument `json:"bursts,omitempty"`
+}
+
+// burstDocument is a Burst in JSON.
+type burstDocument struct {
+	Concurrency     int     `json:"concurrency"`
+	Failed          int     `json:"failed"`
+	TokensPerSecond float64 `json:"output_tokens_per_second,omitempty"`
+}
+
+// Document implements workload.Finding.
+func (f *Finding) Document() any {
+	var d document
+	if f.Knee != nil {
+		d.Knee = f.Knee.Concurrency
+	}
+	for _, b := range f.Bursts {
+		d.Bursts = append(d.Bursts, burstDocument{b.Concurrency, b.Failed, b.TokensPerSecond})
+	}
+	return d
+}
+
+// Lines implements workload.Finding.
+func (f *Finding) Lines(add func(label, format string, args ...any)) {
+	if f.Knee != nil {
+		add("knee", "%d at once miss the objective, at %s tokens/s", f.Knee.Concurrency, result.ThreeDigits(f.Knee.TokensPerSecond))
+	}
+}
+
+// Series implements workload.Several: one for each burst.
+func (f *Finding) Series() [][]workload.Label {
+	all := make([][]workload.Label, len(f.Bursts))
+	for i, b := range f.Bursts {
+		all[i] = []workload.Label{{Name: "concurrency", Value: strconv.Itoa(b.Concurrency)}}
+	}
+	return all
+}
+
+func metrics() []workload.Metric {
+	burst := func(name, unit, help string, get func(b *Burst) float64) workload.Metric {
+		return workload.Metric{
+			Name: "burst_" + name, Unit: unit, Help: help, Each: []string{"concurrency"},
+			Value: workload.Of(func(f *Finding, i int) float64 { return get(&f.Bursts[i]) }),
+		}
+	}
+	one := func(name, unit, help string, which func(f *Finding) *Burst, get func(b *Burst) float64) workload.Metric {
+		return workload.Metric{Name: "burst_" + name, Unit: unit, Help: help, Value: workload.Of(func(f *Finding, _ int) float64 {
+			if b := which(f); b != nil {
+				return get(b)
+			}
+			return math.NaN()
+		})}
+	}
+	knee, carried := func(f *Finding) *Burst { return f.Knee }, func(f *Finding) *Burst { return f.Carried }
+	size := func(b *Burst) float64 { return float64(b.Concurrency) }
+	speed := func(b *Burst) float64 {
+		if b.TokensPerSecond <= 0 {
+			return math.NaN()
+		}
+		return b.TokensPerSecond
+	}
+	return []workload.Metric{
+		burst("failed", "", "Requests of the burst that failed in the latest run. A burst with an error is the last of its run, so larger bursts are absent.", func(b *Burst) float64 { return float64(b.Failed) }),
+		burst("output_tokens_per_second", "tokens_per_second", "Output tokens of all requests of the burst divided by the time from the first start to the last end, in the latest run.", speed),
+		burst("start_spread_seconds", "seconds", "Time from the start of the first request of the burst to the start of the last, in the latest run. Ideally 0: the larger it is, the less simultaneous the requests were.", func(b *Burst) float64 {
+			if b.StartSpread < 0 {
+				return math.NaN()
+			}
+			return b.StartSpread.Seconds()
+		}),
+		one("knee_concurrency", "", "Size of the smallest burst of the latest run that missed the objectives: the endpoint handles fewer concurrent requests. Absent if all bursts meet them.", knee, size),
+		one("knee_tokens_per_second", "tokens_per_second", "Output tokens per second of the burst of inference_probe_burst_knee_concurrency.", knee, speed),
+		one("carried_concurrency", "", "Size of the largest burst of the latest run that met the objectives, as all smaller ones did: the endpoint handles at least so many concurrent requests beside its load. Absent without an objective, and if the smallest burst missed it.", carried, size),
+		one("carried_tokens_per_second", "tokens_per_second", "Output tokens per second of the burst of inference_probe_burst_carried_concurrency.", carried, speed),
+		{
+			Name: "arrivals_per_second", Label: "kind", Values: workload.Texts(config.ArrivalProcesses()),
+			Help: "Requests of a run that start per second on average, by the configuration, if they start one after the other instead of all at once: by a Poisson process (poisson) or a recording (recorded). Only for modules with arrivals.",
+			Value: workload.Of(func(f *Finding, i int) float64 {
+				if f.Arrivals == nil || f.Arrivals.Process != config.ArrivalProcesses()[i] {
+					return math.NaN()
+				}
+				return f.Arrivals.PerSecond()
+			}),
+		},
+	}
+}
+
+// Burst is what requests that started together came to.
+type Burst struct {
+	// Concurrency is how many there were to be.
+	Concurrency int
+	// Failed is how many of them did not succeed.
+	Failed int
+	// TokensPerSecond is the output of those that succeeded, by the server's own
+	// count, over the time from the first start to the last end; 0 is not known.
+	TokensPerSecond float64
+	// StartSpread is the time from the first start to the last one; negative is
+	// not known.
+	StartSpread time.Duration
+}
+
+// bursts is what the latest run with bursts came to. It is replaced as a whole,
+// never changed.
+type bursts struct {
+	latest  []Burst
+	knee    *Burst
+	carried *Burst
+}
+
+// observe adds a run. One that we ended ourselves says nothing.
+func (b *bursts) observe(results []*result.Result, objective time.Duration) {
+	var next bursts
+	for len(results) > 0 {
+		n := 1
+		for n < len(results) && results[n].Concurrency == results[0].Concurrency {
+			n++
+		}
+		level := results[:n]
+		results = results[n:]
+		if level[0].Concurrency == 0 {
+			continue
+		}
+		v, ok := Measure(level)
+		if !ok {
+			return
+		}
+		first := len(next.latest) == 0
+		next.latest = append(next.latest, v)
+		if next.knee == nil && objective > 0 && misses(level, objective) && (!first || underLoad(level)) {
+			next.knee = &v
+		}
+		if next.knee == nil && objective > 0 && v.Failed == 0 && !misses(level, objective) {
+			next.carried = &v
+		}
+	}
+	if next.latest != nil {
+		*b = next
+	}
+}
+
+// Measure returns what a burst came to, given the results of its requests; false where it
+// was canceled.
+func Measure(level []*result.Result) (b Burst, ok bool) {
+	b = Burst{Concurrency: level[0].Concurrency, StartSpread: -1}
+	var firstSent, lastSent, lastEnd time.Time
+	tokens, known := 0, true
+	for _, r := range level {
+		if r.Outcome == result.Canceled {
+			return b, false
+		}
+		if !r.Sent.IsZero() {
+			if firstSent.IsZero() || r.Sent.Before(firstSent) {
+				firstSent = r.Sent
+			}
+			if r.Sent.After(lastSent) {
+				lastSent = r.Sent
+			}
+		}
+		if !answered(r) {
+			b.Failed++
+			continue
+		}
+		took := r.Timing.RequestDuration()
+		measured := !r.Sent.IsZero() && took >= 0
+		if end := r.Sent.Add(took); measured && end.After(lastEnd) {
+			lastEnd = end
+		}
+		tokens += r.Tokens.Output
+		known = known && measured && r.Tokens.Output >= 0 && r.Tokens.Source == result.TokensFromUsage
+	}
+	if !firstSent.IsZero() {
+		b.StartSpread = lastSent.Sub(firstSent)
+	}
+	if took := lastEnd.Sub(firstSent); known && b.Failed < len(level) && took > 0 {
+		b.TokensPerSecond = float64(tokens) / took.Seconds()
+	}
+	return b, true
+}
+
+// answered reports whether the server did its part, whatever the answer: how fast
+// it was is of interest also where it was wrong.
+func answered(r *result.Result) bool {
+	return r.Outcome == result.Success || r.Outcome == result.CheckFailed
+}
+
+// misses reports whether the 90th percentile of TTFT in the burst, the smallest
+// value that nine tenths of the requests do not exceed, is above the objective. A
+// request that failed is above it; one that was answered without a TTFT that can
+// be vouched for does not count.
+func misses(level []*result.Result, objective time.Duration) bool {
+	within, counted := 0, 0
+	for _, r := range level {
+		if answered(r) && r.Timing.TTFT < 0 {
+			continue
+		}
+		counted++
+		if answered(r) && r.Timing.TTFT <= objective {
+			within++
+		}
+	}
+	return 10*within < 9*counted
+}
+
+// underLoad reports whether all failures of a burst are those of an overloaded
+// server. Other failures, before any burst succeeded, are no evidence of load.
+func underLoad(level []*result.Result) bool {
+	for _, r := range level {
+		switch r.Outcome {
+		case result.Success, result.CheckFailed, result.RateLimited, result.Overloaded,
+			result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal:
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,26 @@
+// Package catalogue lists the kinds of workload.
+package catalogue
+
+import (
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
+	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+)
+
+// Workloads lists the kinds of workload, in the order of the documentation.
+func Workloads() []workload.Workload {
+	return []workload.Workload{lengths.Workload(), bursts.Workload(), drift.Workload(), answers.Workload()}
+}
+
+// Estimates returns what draws conclusions from the results of an endpoint and a module: one
+// for each of Workloads, nil for those that have none of it.
+func Estimates(e *config.Endpoint, m *config.Module) []workload.Estimate {
+	var all []workload.Estimate
+	for _, w := range Workloads() {
+		all = append(all, w.Estimate(e, m))
+	}
+	return all
+}

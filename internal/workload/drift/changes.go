@@ -1,0 +1,274 @@
+package drift
+
+import (
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Indexes of Sources: first those whose values are either equal or not.
+const (
+	indexAnswer, indexFingerprint, indexModel, indexLogprob, indexFirstToken, indexFirstTokenLogprob, indexEmbedding, indexRerank = 0, 1, 2, 3, 4, 5, 6, 7
+
+	numNamed, numSources = 3, 8
+)
+
+const (
+	// maxPrompts bounds the prompts whose answers are watched: the first ones.
+	maxPrompts = 64
+	// maxKnown bounds the values that are known of a prompt.
+	maxKnown = 8
+)
+
+// rule says when another value is a change.
+type rule struct {
+	// learn is how many values are looked at to know what is usual.
+	learn int
+	// steady is how many different ones there may be among them. With more,
+	// nothing is usual: it goes on learning.
+	steady int
+	// patience is how many values in a row must be none of the known ones.
+	patience int
+}
+
+// answerRule is for answers at temperature 0. They still differ now and then on a
+// server that computes requests in batches: where one in ten does, each time in
+// another way, five in a row do once in 100,000 answers.
+func answerRule() rule { return rule{learn: 10, steady: 5, patience: 5} }
+
+// nameRule is for names of the model and of the system. They do not differ by
+// chance, but a balancer may have several servers behind it, and take turns.
+func nameRule() rule { return rule{learn: 20, steady: maxKnown, patience: 3} }
+
+// changes watches one source.
+type changes struct {
+	count   uint64
+	last    time.Time
+	seed    maphash.Seed
+	prompts map[uint64]*usual // nil until there is something to watch
+}
+
+// observe adds what came of a prompt, "" if nothing did.
+func (c *changes) observe(prompt, value string, r rule, now time.Time) {
+	if value == "" {
+		return
+	}
+	if c.prompts == nil {
+		c.seed, c.prompts = maphash.MakeSeed(), make(map[uint64]*usual)
+	}
+	key := maphash.String(c.seed, prompt)
+	u, ok := c.prompts[key]
+	if !ok {
+		if len(c.prompts) == maxPrompts {
+			return
+		}
+		u = &usual{}
+		c.prompts[key] = u
+	}
+	if u.observe(maphash.String(c.seed, value), r) {
+		c.count++
+		c.last = now
+		// What changed one answer changes others: all are learnt again, and one
+		// change counts once.
+		clear(c.prompts)
+	}
+}
+
+// usual is which values are usual.
+type usual struct {
+	// values are the latest ones while it learns, else the known ones, those that
+	// were seen last at the end, followed by the strange ones since.
+	values []uint64
+	known  int // how many of values are known; 0 while it learns
+}
+
+// observe adds a value and reports whether that makes a change.
+func (u *usual) observe(v uint64, r rule) (changed bool) {
+	if u.known == 0 {
+		u.learn(v, r)
+		return false
+	}
+	i := slices.Index(u.values[:u.known], v)
+	if i < 0 {
+		u.values = append(u.values, v)
+		return len(u.values)-u.known == r.patience
+	}
+	// The strange ones before it came beside the known ones: they are of them.
+	u.values = distinct(append(slices.Delete(u.values, i, i+1), v))
+	if n := len(u.values); n > maxKnown {
+		u.values = slices.Delete(u.values, 0, n-maxKnown)
+	}
+	u.known = len(u.values)
+	return false
+}
+
+// learn adds a value to the latest ones.
+func (u *usual) learn(v uint64, r rule) {
+	u.values = stats.AppendLatest(u.values, v, r.learn)
+	if len(u.values) < r.learn {
+		return
+	}
+	if found := distinct(slices.Clone(u.values)); len(found) <= r.steady {
+		u.values, u.known = found, len(found)
+	}
+}
+
+// distinct removes what is in the list again later on.
+func distinct(all []uint64) []uint64 {
+	kept := all[:0]
+	for i, v := range all {
+		if !slices.Contains(all[i+1:], v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// The detector of lasting shifts. Its constants come from simulation
+// (BenchmarkShift): a shift of 0.02 nats per token is found within 20 scores at
+// noise of up to 0.005 (standard deviation), with fewer than one false shift in 20
+// months of a score every minute, even where the noise of neighbours correlates
+// by 0.5 or has heavy tails. With more noise it takes longer, or finds none.
+const (
+	// minBaseline is how many scores it learns from before it judges any, and
+	// maxBaseline how many it goes on to learn from while nothing shifts.
+	minBaseline, maxBaseline = 60, 240
+	// minScoreNoise is the least noise that is assumed. It makes shifts that are
+	// smaller than this, as other batches bring them, none.
+	minScoreNoise = 0.0025
+	// clip is how far a single score can be off, in standard deviations: one
+	// outlier is no shift.
+	clip = 4
+	// slack is what is taken from each deviation before they are summed up, and
+	// threshold the sum that is a shift.
+	slack, threshold = 1, 22
+	// calm is the sum below which a score is taken for one of the baseline.
+	calm = 3
+)
+
+// score watches the log-probability of the reference passage.
+type score struct {
+	latest *float64
+	shift  shift
+	count  uint64
+	last   time.Time
+}
+
+// observe adds a result, if it has a score.
+func (s *score) observe(r *result.Result, now time.Time) {
+	if r.Kind == api.Scoring && r.Outcome != result.Success {
+		s.latest = nil
+	}
+	mean := r.Logprob.Mean
+	if r.Outcome != result.Success || r.Logprob.Tokens <= 0 || math.IsNaN(mean) || math.IsInf(mean, 0) {
+		return
+	}
+	s.latest = &mean
+	if s.shift.observe(mean) {
+		s.count++
+		s.last = now
+		s.shift = shift{}
+	}
+}
+
+// shift reports whether the mean of what it observes has moved: two cumulative sums
+// (CUSUM), one for each direction, of the deviations from a baseline.
+type shift struct {
+	baseline    []float64 // sorted
+	mean, noise float64   // of the baseline
+	up, down    float64
+}
+
+// observe adds a value and reports whether the mean is another one. After that it
+// must learn again.
+func (s *shift) observe(v float64) (shifted bool) {
+	if len(s.baseline) < minBaseline {
+		s.learn(v)
+		return false
+	}
+	off := min(clip, max(-clip, (v-s.mean)/s.noise))
+	s.up = max(0, s.up+off-slack)
+	s.down = max(0, s.down-off-slack)
+	most := max(s.up, s.down)
+	if len(s.baseline) < maxBaseline && most < calm {
+		s.learn(v)
+	}
+	return most > threshold
+}
+
+// learn adds a value to the baseline.
+func (s *shift) learn(v float64) {
+	i, _ := slices.BinarySearch(s.baseline, v)
+	s.baseline = slices.Insert(s.baseline, i, v)
+	if len(s.baseline) >= minBaseline {
+		s.judgeBy()
+	}
+}
+
+// judgeBy computes the mean and the noise of the baseline. The mean leaves out the
+// quarter at each end; the noise is taken for a little more than it seems, as few values
+// give it badly.
+func (s *shift) judgeBy() {
+	n := len(s.baseline)
+	inner := s.baseline[n/4 : n-n/4]
+	sum := 0.0
+	for _, b := range inner {
+		sum += b
+	}
+	s.mean = sum / float64(len(inner))
+	middle := stats.Median(s.baseline)
+	residuals := make([]float64, n)
+	for k, b := range s.baseline {
+		residuals[k] = b - middle
+	}
+	s.noise = max(minScoreNoise, stats.Deviation(residuals, residuals)*(1+5/float64(n)))
+}
+
+// savedScore is the JSON of a score.
+type savedScore struct {
+	Baseline []float64 `json:"baseline"` // sorted
+	Up       float64   `json:"up"`
+	Down     float64   `json:"down"`
+	Changed  time.Time `json:"changed,omitzero"`
+}
+
+func (s *score) save() any {
+	if len(s.shift.baseline) == 0 {
+		return nil
+	}
+	return savedScore{s.shift.baseline, s.shift.up, s.shift.down, s.last}
+}
+
+func (s *score) restore(data []byte) error {
+	var j savedScore
+	if err := json.Unmarshal(data, &j); err != nil {
+		return err
+	}
+	sums := 0 <= j.Up && j.Up <= threshold && 0 <= j.Down && j.Down <= threshold
+	if len(j.Baseline) > maxBaseline || !slices.IsSorted(j.Baseline) || !sums {
+		return errors.New("a baseline that no scores lead to")
+	}
+	var next shift
+	for _, v := range j.Baseline {
+		if math.Abs(v) > maxSavedScore {
+			return errors.New("a score that no answer has")
+		}
+		next.baseline = append(next.baseline, v)
+	}
+	if len(next.baseline) >= minBaseline {
+		next.judgeBy()
+	}
+	next.up, next.down = j.Up, j.Down
+	s.shift, s.last = next, j.Changed
+	return nil
+}
+
+// maxSavedScore bounds the log-probabilities that can be true, in nats per token.
+const maxSavedScore = 1000

@@ -1,0 +1,406 @@
+package drift
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// answer returns a probe that was answered with a hash.
+func answer(prompt, hash string) *result.Result {
+	return with(probe(256, ms), func(r *result.Result) {
+		r.Length, r.Answer = 0, result.Answer{Prompt: prompt, Hash: hash}
+	})
+}
+
+func TestAnswerChanges(t *testing.T) {
+	// Each letter is an answer; steps are separated by a space, and after each the
+	// count must be the number of it.
+	f := func(name, steps string, want ...uint64) {
+		t.Helper()
+		l := newLab()
+		for i, step := range strings.Fields(steps) {
+			for _, c := range step {
+				l.run(answer("p", string(c)))
+			}
+			if l.last == nil || l.last.Changes[indexAnswer] != want[i] {
+				t.Errorf("%s: after step %d %+v, want %d changes", name, i+1, l.last, want[i])
+			}
+		}
+	}
+	f("always the same", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0)
+	f("another one for good", "aaaaaaaaaa bbbb b bbbbbbbbbbbbbbb", 0, 0, 1, 1)
+	f("one of several after another", "aaaaaaaaaa bcde f", 0, 0, 1)
+	f("before it was learnt", "aaaaaaaaa bbbbbbbbbbbb", 0, 0)
+	f("between known ones", "aaaaabbbbb aaaaaaaa bbbbbbbb aaaaaaaa", 0, 0, 0, 0)
+	f("seldom another one", "aaaaaaaaaa bacadaeafagahaiajakalaman", 0, 0)
+	f("what came beside a known one is known", "aaaaaaaaaa bbbba bbbbbbbb", 0, 0, 0)
+	f("there and back", "aaaaaaaaaa bbbbb bbbbbbbbbb aaaa a", 0, 1, 1, 1, 2)
+	f("known no more", "aaaaaaaaaa babababababcadaeafagahaia bbbb b", 0, 0, 0, 1)
+	f("never the same", "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ", 0, 0)
+	f("5 of 10 are learnt", "abcdeabcde fffff", 0, 1)
+	f("6 of 10 are not", "abcdefabcd ggggg", 0, 0)
+	f("not any more the same", "aaaaaaaaaa abcdefghijklmnopqrstuvwxyz", 0, 1)
+}
+
+func TestChangesOfSeveralPrompts(t *testing.T) {
+	l := newLab()
+	ask := func(rounds int, hash string, prompts int) {
+		for range rounds {
+			for i := range prompts {
+				l.run(answer(fmt.Sprint(i), hash))
+			}
+		}
+	}
+	ask(10, "a", 30)
+	ask(4, "b", 30)
+	if n := l.last.Changes[indexAnswer]; n != 0 {
+		t.Fatalf("%d changes after 4 new answers each", n)
+	}
+	before := l.now
+	ask(16, "b", 30)
+	if f := l.last; f.Changes[indexAnswer] != 1 || !f.LastChange[indexAnswer].Equal(before.Add(time.Second)) {
+		t.Errorf("%d changes, the last at %v, want 1 at the fifth answer to the first prompt", f.Changes[indexAnswer], f.LastChange[indexAnswer])
+	}
+	if f := l.last; f.Watched != [8]bool{indexAnswer: true} {
+		t.Errorf("watched: %v", f.Watched)
+	}
+}
+
+func TestPromptsAreBounded(t *testing.T) {
+	l := newLab()
+	for _, hash := range []string{"a", "b"} {
+		for range 10 {
+			for i := range maxPrompts + 1 {
+				// Only the last one changes.
+				h := "a"
+				if i == maxPrompts {
+					h = hash
+				}
+				l.run(answer(fmt.Sprint(i), h))
+			}
+		}
+	}
+	if n, changes := len(l.estimate.named[indexAnswer].prompts), l.last.Changes[indexAnswer]; n != maxPrompts || changes != 0 {
+		t.Errorf("%d prompts, %d changes", n, changes)
+	}
+}
+
+// Names are watched over all prompts, with less patience.
+func TestNameChanges(t *testing.T) {
+	for index, set := range map[int]func(a *result.Answer, name string){
+		indexFingerprint: func(a *result.Answer, name string) { a.Fingerprint = name },
+		indexModel:       func(a *result.Answer, name string) { a.Model = name },
+	} {
+		l, n := newLab(), 0
+		say := func(names string, want uint64) {
+			t.Helper()
+			for _, c := range names {
+				n++
+				l.run(with(probe(256, ms), func(r *result.Result) {
+					r.Answer.Prompt = fmt.Sprint(n)
+					set(&r.Answer, string(c))
+				}))
+			}
+			if got := l.last.Changes[index]; got != want {
+				t.Errorf("%s: %d changes after %d, want %d", Sources()[index], got, n, want)
+			}
+		}
+		l.run(probe(256, ms))
+		if l.last != nil {
+			t.Errorf("a reply without names gives %+v", l.last)
+		}
+		say("abcdefghabcdefghabcdefgh", 0) // eight servers
+		say("hhhhhhhhaaaaaaa", 0)
+		say("xyaxxaxy", 0)
+		say("zw", 0)
+		say("z", 1)
+		var want [8]bool
+		want[index] = true
+		if l.last.Watched != want {
+			t.Errorf("watched: %v", l.last.Watched)
+		}
+	}
+}
+
+// A month of an answer every minute, of which one in twenty is like no other.
+func TestAnswersThatFlipAreNoChange(t *testing.T) {
+	const months = 5
+	events := uint64(0)
+	for seed := range uint64(months) {
+		events += flips(seed, 0.05)
+	}
+	if events > 0 { // expected: 0.05^5 × 0.95 × 43200 = 0.013 a month
+		t.Errorf("%d changes in %d months", events, months)
+	}
+}
+
+// flips returns the changes in a month of answers of which a share is like no
+// other.
+func flips(seed uint64, share float64) uint64 {
+	random, c := rand.New(rand.NewPCG(seed, 3)), changes{}
+	for i := range 43_200 {
+		v := "usual"
+		if random.Float64() < share {
+			v = fmt.Sprint(i)
+		}
+		c.observe("p", v, answerRule(), time.Time{})
+	}
+	return c.count
+}
+
+// noise returns values of mean 0 and standard deviation 1.
+type noise func(*rand.Rand) func() float64
+
+func independent(r *rand.Rand) func() float64 { return r.NormFloat64 }
+
+// correlated is noise that remembers half of its last value.
+func correlated(r *rand.Rand) func() float64 {
+	v := r.NormFloat64()
+	return func() float64 {
+		v = 0.5*v + math.Sqrt(0.75)*r.NormFloat64()
+		return v
+	}
+}
+
+// heavyTailed is Student's t with 3 degrees of freedom, whose variance is 3.
+func heavyTailed(r *rand.Rand) func() float64 {
+	return func() float64 {
+		a, b, c := r.NormFloat64(), r.NormFloat64(), r.NormFloat64()
+		return r.NormFloat64() / math.Sqrt(a*a+b*b+c*c)
+	}
+}
+
+// falseShifts counts the shifts in months of a score every minute without any.
+func falseShifts(months int, deviation float64, kind noise) (events int) {
+	for seed := range months {
+		next, s := kind(rand.New(rand.NewPCG(uint64(seed), 4))), score{}
+		r := scored(0)
+		for range 43_200 {
+			r.Logprob.Mean = -2 + deviation*next()
+			s.observe(r, noon())
+		}
+		events += int(s.count)
+	}
+	return events
+}
+
+// delays returns after how many scores a shift was found, sorted; never is a
+// thousand.
+func delays(runs, before int, by, deviation float64, kind noise) []float64 {
+	all := make([]float64, runs)
+	for seed := range runs {
+		next, s := kind(rand.New(rand.NewPCG(uint64(seed), 5))), shift{}
+		for range before {
+			s.observe(-2 + deviation*next())
+		}
+		s.up, s.down = 0, 0 // a false one before is another test's
+		n := 1
+		for n < 1000 && !s.observe(-2+by+deviation*next()) {
+			n++
+		}
+		all[seed] = float64(n)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// scored returns the result of scoring the reference passage.
+func scored(mean float64) *result.Result {
+	return &result.Result{Outcome: result.Success, Kind: api.Scoring, Model: "m", Logprob: result.Logprob{Tokens: 300, Mean: mean}}
+}
+
+func TestNoFalseShifts(t *testing.T) {
+	const months = 4
+	for name, kind := range map[string]noise{"independent": independent, "correlated": correlated, "heavy tails": heavyTailed} {
+		for _, deviation := range []float64{0.002, 0.05} {
+			if n := falseShifts(months, deviation, kind); n > 0 {
+				t.Errorf("%s, %v: %d shifts in %d months", name, deviation, n, months)
+			}
+		}
+	}
+}
+
+// A shift of 0.02 is found within 20 scores at noise of up to 0.005.
+func TestShiftsAreFoundSoon(t *testing.T) {
+	f := func(name string, deviation, by float64, kind noise) {
+		t.Helper()
+		for _, before := range []int{minBaseline, maxBaseline} {
+			if d := quantile(delays(50, before, by, deviation, kind), 0.95); d > 20 {
+				t.Errorf("%s, noise %v after %d scores: a shift of %v takes %v", name, deviation, before, by, d)
+			}
+		}
+	}
+	f("independent", 0.002, 0.02, independent)
+	f("independent", 0.005, 0.02, independent)
+	f("independent", 0.005, -0.02, independent)
+	f("correlated", 0.005, 0.02, correlated)
+	f("correlated", 0.005, -0.02, correlated)
+	f("heavy tails", 0.005, 0.02, heavyTailed)
+}
+
+// Without noise the sums are known: a deviation of 8 counts as 4, less 1, so that
+// the eighth is the first above 22. A deviation of 1 never is one.
+func TestShiftOfExactScores(t *testing.T) {
+	f := func(by float64, want int) {
+		t.Helper()
+		l := newLab()
+		for range minBaseline {
+			l.run(scored(-2))
+		}
+		for n := range 1000 {
+			if l.run(scored(-2 + by)); l.last.Changes[indexLogprob] > 0 {
+				if n+1 != want {
+					t.Errorf("%v: a shift after %d scores, want %d", by, n+1, want)
+				}
+				return
+			}
+		}
+		if want != 0 {
+			t.Errorf("%v: no shift", by)
+		}
+	}
+	f(0.02, 8)
+	f(-0.02, 8)
+	f(1e6, 8)
+	f(0.007, 13) // 2.8 deviations, 1.8 each
+	f(0.0024, 0)
+}
+
+func TestOutliersAreNoShift(t *testing.T) {
+	l := newLab()
+	for i := range 2000 {
+		mean := -2.0
+		if i%6 == 5 {
+			mean = -9
+		}
+		l.run(scored(mean))
+	}
+	if n := l.last.Changes[indexLogprob]; n != 0 {
+		t.Errorf("%d shifts", n)
+	}
+}
+
+// After a shift the new level is learnt, and the next shift is found again.
+func TestShiftAfterShift(t *testing.T) {
+	l := newLab()
+	for i, level := range []float64{-2, -2.1, -2, -2.02} {
+		at := l.now
+		for range 2 * minBaseline {
+			l.run(scored(level))
+		}
+		f := l.last
+		if f.Changes[indexLogprob] != uint64(i) || *f.Logprob != level {
+			t.Fatalf("at level %v: %d shifts, score %v", level, f.Changes[indexLogprob], *f.Logprob)
+		}
+		if took := f.LastChange[indexLogprob].Sub(at).Seconds(); i > 0 && took != 8 {
+			t.Errorf("the shift to %v was found after %v s, want 8", level, took)
+		}
+	}
+}
+
+func TestWhatIsNoScore(t *testing.T) {
+	for name, change := range map[string]func(*result.Result){
+		"failed":       func(r *result.Result) { r.Outcome = result.ProtocolError },
+		"no tokens":    func(r *result.Result) { r.Logprob.Tokens = 0 },
+		"not a number": func(r *result.Result) { r.Logprob.Mean = math.NaN() },
+		"infinite":     func(r *result.Result) { r.Logprob.Mean = math.Inf(-1) },
+	} {
+		if l := newLab(); l.run(with(scored(-2), change)) != nil {
+			t.Errorf("%s: %+v", name, l.last)
+		}
+	}
+	l := newLab()
+	if f := l.run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [8]bool{indexLogprob: true} || f.Changes != [8]uint64{} {
+		t.Errorf("one score: %+v", f)
+	}
+	lost := with(scored(-2.5), func(r *result.Result) {
+		r.Kind, r.Outcome, r.Logprob = api.Scoring, result.Overloaded, result.Logprob{}
+	})
+	if f := l.run(lost); f != nil && f.Logprob != nil {
+		t.Errorf("after a failure the score of before is still there: %v", *f.Logprob)
+	}
+}
+
+// The baseline of scores goes on: a shift is found where the next process would still
+// have learned. Of another model it begins again.
+func TestScoresGoOnAfterARestart(t *testing.T) {
+	learnt := newLab()
+	for i := range 80 {
+		learnt.run(scored(-2 + 0.002*float64(i%5)))
+	}
+	shift := func(model string) uint64 {
+		next := learnt.nextProcess(t)
+		for range 40 {
+			next.run(with(scored(-2.1), func(r *result.Result) { r.Model = model }))
+		}
+		return next.last.Changes[indexLogprob]
+	}
+	if n := shift("m"); n != 1 {
+		t.Errorf("%d shifts after a restart, want 1", n)
+	}
+	if n := shift("other"); n != 0 {
+		t.Errorf("%d shifts of another model", n)
+	}
+}
+
+func TestCanceledSaysNothing(t *testing.T) {
+	canceled := with(answer("p", "h"), func(r *result.Result) {
+		r.Answer.Model, r.Answer.Fingerprint, r.Outcome = "m", "f", result.Canceled
+		r.Logprob = result.Logprob{Tokens: 10, Mean: -2}
+	})
+	if f := newLab().run(canceled); f != nil {
+		t.Errorf("findings %+v, want none", f)
+	}
+}
+
+// BenchmarkShift reports false shifts in a month of a score every minute, over
+// 200 months, and how many scores it takes to find a shift of 0.02.
+func BenchmarkShift(b *testing.B) {
+	for name, kind := range map[string]noise{"independent": independent, "correlated": correlated, "heavy-tailed": heavyTailed} {
+		for _, deviation := range []float64{0.002, 0.005, 0.0075, 0.01} {
+			b.Run(fmt.Sprintf("%s/noise=%v", name, deviation), func(b *testing.B) {
+				var events int
+				var early, late []float64
+				for b.Loop() {
+					events = falseShifts(200, deviation, kind)
+					early = delays(1000, minBaseline, 0.02, deviation, kind)
+					late = delays(1000, maxBaseline, 0.02, deviation, kind)
+				}
+				b.ReportMetric(float64(events)/200, "false/month")
+				b.ReportMetric(quantile(early, 0.95), "early-p95")
+				b.ReportMetric(quantile(late, 0.5), "late-p50")
+				b.ReportMetric(quantile(late, 0.95), "late-p95")
+				b.ReportMetric(quantile(late, 0.99), "late-p99")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// BenchmarkFlips reports the changes in a month of an answer every minute of
+// which a share is like no other, over 200 months.
+func BenchmarkFlips(b *testing.B) {
+	for _, share := range []float64{0.05, 0.1, 0.2} {
+		b.Run(fmt.Sprint(share), func(b *testing.B) {
+			var events uint64
+			for b.Loop() {
+				events = 0
+				for seed := range uint64(200) {
+					events += flips(seed, share)
+				}
+			}
+			b.ReportMetric(float64(events)/200, "changes/month")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func quantile(sorted []float64, q float64) float64 { return sorted[int(q*float64(len(sorted)-1))] }

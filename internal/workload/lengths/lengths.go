@@ -1,0 +1,257 @@
+// Package lengths is the workload of prompts that are made to a length: single ones, ladders
+// and mixes of lengths, pairs, conversations, and lengths drawn from those of users. Together
+// they show what a prompt costs by its length and what a cached prefix is worth.
+package lengths
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+)
+
+// Workload returns the workload.
+func Workload() workload.Workload {
+	return workload.Workload{
+		Estimate: func(_ *config.Endpoint, m *config.Module) workload.Estimate { return &Estimate{module: m} },
+		Metrics:  metrics,
+	}
+}
+
+// Finding is what prompts of some lengths show together; nil is not known.
+type Finding struct {
+	Prefill *Prefill
+	// HitRatio is the share of the prompt that came from the prefix cache in the
+	// warm half of pairs or in warm probes, as the replies report. A ratio of 0 that
+	// the pairs' own TTFT contradicts, or cannot confirm yet, is not known.
+	HitRatio *float64
+	// Benefit is by how many seconds the second of a pair has its first token
+	// earlier than the first.
+	Benefit *workload.Interval
+	// ColdCached counts cold probes of whose prompt more came from the cache than
+	// the server's own template can be: a fault of the prober or of the server's
+	// count. ColdReported means that a reply to a cold probe reported the cache;
+	// without, ColdCached is not known.
+	ColdCached   uint64
+	ColdReported bool
+	// Turns are those of conversations, by affinity and number.
+	Turns []Turn
+	// Likeness compares what a module asks with what users ask.
+	Likeness *Likeness
+}
+
+// Estimate draws conclusions from prompts of some lengths.
+type Estimate struct {
+	module        *config.Module
+	prefill       prefill
+	pairs         pairs
+	cache         cache
+	conversations conversations
+	follows       *follower // nil of a module that does not ask what users ask
+}
+
+// Follow has an estimate among all compare what its module asks with what users ask; nil is
+// not known. It is to be called before the first result.
+func Follow(all []workload.Estimate, users *Traffic) {
+	for _, e := range all {
+		if e, ok := e.(*Estimate); ok && users != nil {
+			e.follows = &follower{users: users, maxInput: e.module.Traffic.MaxInputTokens, maxOutput: e.module.Traffic.MaxOutputTokens}
+		}
+	}
+}
+
+// Observe implements workload.Estimate.
+func (e *Estimate) Observe(results []*result.Result, now time.Time) {
+	for _, r := range results {
+		if r.Outcome != result.Canceled {
+			e.prefill.observe(r, now)
+			e.cache.observe(r, now)
+		}
+	}
+	e.pairs.observe(results, now)
+	e.conversations.observe(results, now)
+	if e.follows != nil {
+		e.follows.observe(results, now)
+	}
+}
+
+// Finding implements workload.Estimate.
+func (e *Estimate) Finding(now time.Time) workload.Finding {
+	f := &Finding{
+		Prefill:    e.prefill.estimate(now),
+		HitRatio:   e.cache.hitRatio(now),
+		Benefit:    e.pairs.benefit(now),
+		ColdCached: e.cache.coldCached, ColdReported: e.cache.coldReported,
+		Turns: e.conversations.turns(now),
+	}
+	// Some servers write 0 cached tokens into every reply, whatever their cache did.
+	if e.cache.reportsNoHits() && !e.pairs.allowNoHits(f.Benefit) {
+		f.HitRatio, f.ColdReported = nil, false
+	}
+	if e.follows != nil {
+		f.Likeness = e.follows.likeness(now)
+	}
+	if f.Prefill == nil && f.HitRatio == nil && f.Benefit == nil && !f.ColdReported && len(f.Turns) == 0 && f.Likeness == nil {
+		return nil
+	}
+	return f
+}
+
+// document is a Finding in JSON.
+type document struct {
+	Prefill  *workload.Interval `json:"prefill_tokens_per_second,omitempty"`
+	Fixed    *workload.Interval `json:"ttft_fixed_seconds,omitempty"`
+	HitRatio *float64           `json:"prefix_cache_hit_ratio,omitempty"`
+	Benefit  *workload.Interval `json:"prefix_benefit_seconds,omitempty"`
+	Traffic  *trafficDocument   `json:"traffic,omitempty"`
+	Turns    []turnDocument     `json:"turns,omitempty"`
+}
+
+// trafficDocument is a Likeness in JSON.
+type trafficDocument struct {
+	Input    float64 `json:"input_distance_ratio"`
+	Output   float64 `json:"output_distance_ratio"`
+	Requests float64 `json:"requests"`
+	Span     float64 `json:"window_seconds"`
+}
+
+// turnDocument is a Turn in JSON.
+type turnDocument struct {
+	Affinity    result.Affinity `json:"affinity"`
+	Number      int             `json:"turn"`
+	HitRatio    *float64        `json:"prefix_cache_hit_ratio,omitempty"`
+	TTFT        *float64        `json:"ttft_seconds,omitempty"`
+	SameReplica *float64        `json:"same_replica_ratio,omitempty"`
+}
+
+// Document implements workload.Finding.
+func (f *Finding) Document() any {
+	d := document{HitRatio: f.HitRatio, Benefit: f.Benefit}
+	if f.Prefill != nil {
+		d.Prefill, d.Fixed = &f.Prefill.TokensPerSecond, &f.Prefill.FixedSeconds
+	}
+	if l := f.Likeness; l != nil {
+		d.Traffic = &trafficDocument{l.Input, l.Output, l.Requests, l.Span.Seconds()}
+	}
+	for _, t := range f.Turns {
+		d.Turns = append(d.Turns, turnDocument(t))
+	}
+	return d
+}
+
+// Lines implements workload.Finding.
+func (f *Finding) Lines(add func(label, format string, args ...any)) {
+	if f.Prefill != nil {
+		add("prefill", "%s tokens/s", f.Prefill.TokensPerSecond.Words(result.ThreeDigits))
+		add("fixed part", "%s of TTFT do not depend on the length", f.Prefill.FixedSeconds.Words(result.SecondsInWords))
+	}
+	if f.HitRatio != nil {
+		add("hit ratio", "%.1f %% of the prompt tokens asked again came from the prefix cache", *f.HitRatio*100)
+	}
+	if f.Benefit != nil {
+		add("benefit", "first token %s earlier when asked again", f.Benefit.Words(result.SecondsInWords))
+	}
+	if l := f.Likeness; l != nil {
+		add("traffic", "lengths of prompts %.2f and of answers %.2f from those of %.0f requests of users", l.Input, l.Output, l.Requests)
+	}
+	for i := range f.Turns {
+		f.Turns[i].line(add)
+	}
+	if f.ColdCached > 0 {
+		add("cold cached", "%d cold prompts came from the cache in part", f.ColdCached)
+	}
+}
+
+func (t *Turn) line(add func(label, format string, args ...any)) {
+	if t.HitRatio == nil && t.TTFT == nil {
+		return
+	}
+	hits, ttft := "", ""
+	if t.HitRatio != nil {
+		hits = fmt.Sprintf("%.1f %% cached", *t.HitRatio*100)
+	}
+	if t.TTFT != nil {
+		ttft = "TTFT " + result.SecondsInWords(*t.TTFT)
+	}
+	if hits != "" && ttft != "" {
+		hits += ", "
+	}
+	add(fmt.Sprintf("turn %d", t.Number), "%s%s, affinity %s", hits, ttft, t.Affinity)
+}
+
+// Series implements workload.Several: one for each turn.
+func (f *Finding) Series() [][]workload.Label {
+	all := make([][]workload.Label, len(f.Turns))
+	for i, t := range f.Turns {
+		all[i] = []workload.Label{{Name: "affinity", Value: string(t.Affinity)}, {Name: "turn", Value: strconv.Itoa(t.Number)}}
+	}
+	return all
+}
+
+func metrics() []workload.Metric {
+	prefill := func(get func(p *Prefill) *workload.Interval) func(workload.Finding, int) float64 {
+		return workload.Of(func(f *Finding, i int) float64 {
+			if f.Prefill == nil {
+				return math.NaN()
+			}
+			return get(f.Prefill).At(i)
+		})
+	}
+	turn := func(name, unit, help string, get func(t *Turn) *float64) workload.Metric {
+		return workload.Metric{
+			Name: "turn_" + name, Unit: unit, Help: help, Each: []string{"affinity", "turn"},
+			Value: workload.Of(func(f *Finding, i int) float64 { return workload.Known(get(&f.Turns[i])) }),
+		}
+	}
+	traffic := func(name, unit, help string, get func(l *Likeness) float64) workload.Metric {
+		return workload.Metric{Name: "traffic_" + name, Unit: unit, Help: help, Value: workload.Of(func(f *Finding, _ int) float64 {
+			if f.Likeness == nil {
+				return math.NaN()
+			}
+			return get(f.Likeness)
+		})}
+	}
+	return []workload.Metric{
+		{
+			Name: "prefill_tokens_per_second", Unit: "tokens_per_second", Label: "stat", Values: workload.IntervalStats(),
+			Help:  "Prompt tokens that the endpoint processes per second, estimated from how TTFT grows with the number of uncached prompt tokens. lower and upper are bounds with 95 % confidence. Absent with too few probes or lengths, and where TTFT does not grow linearly with the length.",
+			Value: prefill(func(p *Prefill) *workload.Interval { return &p.TokensPerSecond }),
+		},
+		{
+			Name: "ttft_fixed_seconds", Unit: "seconds", Label: "stat", Values: workload.IntervalStats(),
+			Help:  "Part of TTFT that does not depend on the length of the prompt: network, queue and first decoding step. lower and upper are bounds with 95 % confidence. Absent where inference_probe_prefill_tokens_per_second is.",
+			Value: prefill(func(p *Prefill) *workload.Interval { return &p.FixedSeconds }),
+		},
+		{
+			Name: "prefix_cache_hit_ratio", Unit: "ratio",
+			Help:  "Ratio of prompt tokens of warm probes that were read from the prefix cache, as reported in the replies. Absent if replies do not report it, and if all report 0 although the second probe of a pair is faster by a quarter or more, which only a cache explains, or while there are too few pairs to decide.",
+			Value: workload.Of(func(f *Finding, _ int) float64 { return workload.Known(f.HitRatio) }),
+		},
+		{
+			Name: "prefix_benefit_seconds", Unit: "seconds", Label: "stat", Values: workload.IntervalStats(),
+			Help:  "Time saved by sending the same prompt again: TTFT of the first probe of a pair minus TTFT of the second. lower and upper are bounds with 95 % confidence; if both are above 0, the cache helps. Only for prefix: paired; absent with too few pairs.",
+			Value: workload.Of(func(f *Finding, i int) float64 { return f.Benefit.At(i) }),
+		},
+		{
+			Name: "cold_cached_total",
+			Help: "Cold probes with prompt tokens read from the prefix cache, as reported in the replies. Expected to be 0: anything else is a fault of the prober or of the server's count. Absent until a reply to a cold probe reports cached tokens or their absence, and while prefix_cache_hit_ratio is absent because the replies are implausible.",
+			Value: workload.Of(func(f *Finding, _ int) float64 {
+				if !f.ColdReported {
+					return math.NaN()
+				}
+				return float64(f.ColdCached)
+			}),
+		},
+		turn("prefix_cache_hit_ratio", "ratio", "Ratio of prompt tokens of this turn of the latest 60 conversations that were read from the prefix cache, as reported in the replies. affinity is session for conversations with request.sticky_header and none for those without. Only for prefix: conversation; absent with fewer than 6 conversations, and if replies do not report cached tokens, or report 0 although later turns are faster than the first by a quarter or more, which only a cache explains.", func(t *Turn) *float64 { return t.HitRatio }),
+		turn("ttft_seconds", "seconds", "Median TTFT of this turn of the latest 60 conversations. Absent with fewer than 6 conversations.", func(t *Turn) *float64 { return t.TTFT }),
+		turn("same_replica_ratio", "ratio", "Ratio of the latest 60 conversations of which this turn was answered by the replica that answered the turn before, by request.replica_header. Absent for the first turn, and if replies do not name their replica.", func(t *Turn) *float64 { return t.SameReplica }),
+		traffic("input_distance_ratio", "ratio", "Wasserstein distance between the prompt lengths from which the probes of the last hour were drawn and those of users, divided by the mean prompt length of users. 0 is the same distribution. Only for modules with traffic; absent while the lengths of users are unknown.", func(l *Likeness) float64 { return l.Input }),
+		traffic("output_distance_ratio", "ratio", "The same as inference_probe_traffic_input_distance_ratio for the lengths of answers.", func(l *Likeness) float64 { return l.Output }),
+		traffic("requests", "", "Requests of users from which the lengths of a module with traffic are drawn: those that the servers counted in inference_probe_traffic_window_seconds, without the probes of this exporter. Absent while there are fewer than 200 in 24 hours; the module then asks its own lengths.", func(l *Likeness) float64 { return l.Requests }),
+		traffic("window_seconds", "seconds", "Time that the requests of inference_probe_traffic_requests cover: the latest 30 minutes or, with fewer than 200 requests in it, as much longer as it takes to have 200, up to 24 hours.", func(l *Likeness) float64 { return l.Span.Seconds() }),
+	}
+}

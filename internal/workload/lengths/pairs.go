@@ -1,0 +1,145 @@
+package lengths
+
+import (
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+)
+
+const (
+	// maxPairs is how many of the latest pairs, and of the latest warm replies,
+	// count, and pairReach how old they may be.
+	maxPairs  = 60
+	pairReach = 24 * time.Hour
+	// minPairs is the fewest pairs whose least and greatest difference bound the
+	// median with 95 % confidence: of 6, all lie on one side with 2 × 1/64.
+	minPairs = 6
+	// templateTokens is how many tokens of a cold prompt may be cached: those
+	// that the server's own template puts before it, up to the end of a block
+	// of the cache.
+	templateTokens = 64
+	// cacheBenefit is the least benefit, as a share of the first half's TTFT, that
+	// nothing but a cache explains. A connection that is open, a clock that has
+	// sped up and a page that is in memory make the second half a little faster too.
+	cacheBenefit = 0.25
+)
+
+// pair is the TTFT of the cold half of a pair, and by how much the warm half had
+// its first token earlier, in seconds.
+type pair struct {
+	at            time.Time
+	cold, benefit float64
+}
+
+// pairs keeps the latest pairs, in the order of time.
+type pairs struct{ all []pair }
+
+// observe adds the results of a run, if they are a pair of which both halves
+// were measured.
+func (p *pairs) observe(results []*result.Result, now time.Time) {
+	if len(results) != 2 {
+		return
+	}
+	first, second := results[0], results[1]
+	isPair := first.Prefix == string(config.PrefixCold) && second.Prefix == string(config.PrefixWarm) && first.Turn == nil
+	if !isPair || first.Concurrency > 0 || second.Concurrency > 0 || !timed(first) || !timed(second) {
+		return
+	}
+	p.all = stats.AppendLatest(p.all, pair{now, first.Timing.TTFT.Seconds(), (first.Timing.TTFT - second.Timing.TTFT).Seconds()}, maxPairs)
+}
+
+// allowNoHits reports whether the pairs allow that nothing came from a cache: the
+// benefit, given, is known and small, or there are no pairs at all.
+func (p *pairs) allowNoHits(benefit *workload.Interval) bool {
+	if len(p.all) == 0 {
+		return true
+	}
+	cold := make([]float64, len(p.all))
+	for i, v := range p.all {
+		cold[i] = v.cold
+	}
+	slices.Sort(cold)
+	return benefit != nil && benefit.Lower < cacheBenefit*stats.Median(cold)
+}
+
+// benefit returns the median of the differences. Its bounds are two of the
+// differences themselves: they assume that pairs are independent, and nothing
+// of how the differences spread.
+func (p *pairs) benefit(now time.Time) *workload.Interval {
+	p.all = stats.DropOld(p.all, func(v pair) bool { return now.Sub(v.at) >= pairReach })
+	n := len(p.all)
+	if n < minPairs {
+		return nil
+	}
+	sorted := make([]float64, n)
+	for i, v := range p.all {
+		sorted[i] = v.benefit
+	}
+	slices.Sort(sorted)
+	lower, upper := stats.RankBounds(n, 0.5, 0.025)
+	return &workload.Interval{Value: stats.Median(sorted), Lower: sorted[lower-1], Upper: sorted[upper-1]}
+}
+
+// reply is what a warm probe's reply reports of the prefix cache.
+type reply struct {
+	at             time.Time
+	prompt, cached int
+}
+
+// cache keeps what replies report of the prefix cache.
+type cache struct {
+	warm         []reply // the latest, in the order of time
+	coldCached   uint64
+	coldReported bool
+}
+
+// observe adds a result whose reply reports what came from the cache. Requests of
+// a burst compete for it, and say nothing of a probe.
+func (c *cache) observe(r *result.Result, now time.Time) {
+	n := r.Tokens
+	if n.Cached < 0 || n.Prompt <= 0 || n.Cached > n.Prompt {
+		return
+	}
+	if cold(r) {
+		c.coldReported = true
+		if n.Cached > templateTokens {
+			c.coldCached++
+		}
+	}
+	// What was not made to length may be asked for the first time.
+	if r.Prefix == string(config.PrefixWarm) && r.Length > 0 && r.Outcome == result.Success && r.Concurrency == 0 {
+		c.warm = stats.AppendLatest(c.warm, reply{now, n.Prompt, n.Cached}, maxPairs)
+	}
+}
+
+// reportsNoHits reports whether replies report the cache, and all that nothing came
+// from it.
+func (c *cache) reportsNoHits() bool {
+	hit := slices.ContainsFunc(c.warm, func(v reply) bool { return v.cached > 0 })
+	return len(c.warm) > 0 && !hit && c.coldCached == 0
+}
+
+// hitRatio returns the share of the warm prompts that came from the cache.
+func (c *cache) hitRatio(now time.Time) *float64 {
+	c.warm = stats.DropOld(c.warm, func(v reply) bool { return now.Sub(v.at) >= pairReach })
+	prompt, cached := 0, 0
+	for _, v := range c.warm {
+		prompt += v.prompt
+		cached += v.cached
+	}
+	if prompt == 0 {
+		return nil
+	}
+	ratio := float64(cached) / float64(prompt)
+	return &ratio
+}
+
+// cold reports whether a prompt began as no other did. One that was not made to
+// length is asked again and again.
+func cold(r *result.Result) bool {
+	return r.Prefix == string(config.PrefixCold) && r.Length > 0
+}

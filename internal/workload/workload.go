@@ -1,0 +1,189 @@
+// Package workload is what the kinds of workload have in common: what a module may ask, how
+// the answers are judged, and what many results show together. Each kind has a folder of its
+// own here, with all that is known of it; catalogue.Workloads lists them.
+package workload
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+)
+
+// Workload is one kind of workload.
+type Workload struct {
+	// Estimate returns what draws conclusions from the results of an endpoint and a module;
+	// nil of a module whose results lead to none.
+	Estimate func(e *config.Endpoint, m *config.Module) Estimate
+	// Metrics are the families of its findings, in the order of the documentation.
+	Metrics func() []Metric
+}
+
+// Estimate draws conclusions from the results of one endpoint, module and model. A
+// statement that the results do not support is not made. Its methods are called one after
+// the other.
+type Estimate interface {
+	// Observe adds the results of one run.
+	Observe(results []*result.Result, now time.Time)
+	// Finding returns what all results show together; nil is nothing.
+	Finding(now time.Time) Finding
+}
+
+// Learner is an Estimate that goes on after a restart. The others learn again within minutes,
+// or say what is true of the latest run only.
+type Learner interface{ Learned() []Learned }
+
+// Learned is a part of an Estimate that goes on after a restart.
+type Learned struct {
+	// Part is its name, and Version that of its data: another version is not read.
+	Part    string
+	Version int
+	// Save returns what is encoded as the data; nil is nothing to keep. Restore takes
+	// it up, and changes nothing after an error.
+	Save    func() any
+	Restore func(data []byte) error
+}
+
+// Finding is what results show together. It is never changed once made.
+type Finding interface {
+	// Document returns a struct with what the API has of it, whose fields are those of one
+	// object with those of the other findings. What is not known is absent.
+	Document() any
+	// Lines adds what a terminal shows of it.
+	Lines(add func(label, format string, args ...any))
+}
+
+// Several is a Finding with series of its own, such as one for each burst.
+type Several interface {
+	// Series returns the labels of each of them: those of Metric.Each.
+	Series() [][]Label
+}
+
+// Label is a label of a metric and its value.
+type Label struct{ Name, Value string }
+
+// News is a Finding that says what has changed since the one before, nil for none, of a model.
+type News interface {
+	News(before Finding, model string) []Line
+}
+
+// Line is a line of the log, and a note on the page of the endpoint.
+type Line struct {
+	Warn          bool
+	Message, Note string
+	Args          []any // of the log
+}
+
+// Metric is a family of gauges, or of counters where its name ends in _total.
+type Metric struct {
+	// Name comes without the prefix that it has in common with all families of probes.
+	Name, Unit, Help string
+	// Label is a label with the closed set Values, of which each has a sample; "" is none.
+	Label  string
+	Values []string
+	// Each are the labels of the series of a finding that is Several; nil is one series.
+	Each []string
+	// Value returns the value of sample i: by index in Values or in the series of the finding.
+	// What is no finite number is absent.
+	Value func(f Finding, i int) float64
+}
+
+// Of returns Metric.Value of findings of one type.
+func Of[F Finding](get func(f F, i int) float64) func(Finding, int) float64 {
+	return func(f Finding, i int) float64 { return get(f.(F), i) }
+}
+
+// Known returns a value; NaN where it is not known.
+func Known(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// Texts returns the members of a closed set as texts.
+func Texts[T ~string](all []T) []string {
+	out := make([]string, len(all))
+	for i, v := range all {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// Unix returns a time in seconds since 1970; NaN of the zero time.
+func Unix(t time.Time) float64 {
+	if t.IsZero() {
+		return math.NaN()
+	}
+	return float64(t.UnixNano()) / 1e9
+}
+
+// Interval is an estimate with the bounds that it lies between with 95 %
+// confidence.
+type Interval struct {
+	Value float64 `json:"estimate"`
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
+}
+
+// IntervalStats are the values of the label stat of a metric of intervals.
+func IntervalStats() []string { return []string{"estimate", "lower", "upper"} }
+
+// At returns the value of an index in IntervalStats; NaN where there is no estimate.
+func (i *Interval) At(stat int) float64 {
+	if i == nil {
+		return math.NaN()
+	}
+	return [...]float64{i.Value, i.Lower, i.Upper}[stat]
+}
+
+// Words returns the estimate with the bounds that it lies between.
+func (i *Interval) Words(render func(float64) string) string {
+	return render(i.Value) + " (" + render(i.Lower) + " to " + render(i.Upper) + ")"
+}
+
+// Findings are what the results of one endpoint and module show together. They are never
+// changed once made.
+type Findings struct {
+	// Model is the model that they are about; "" is not known.
+	Model string
+	// All are in the order of the workloads, nil for those with nothing to say.
+	All []Finding
+}
+
+// In returns the finding of a type; false where there is none.
+func In[F Finding](all *Findings) (F, bool) {
+	if all != nil {
+		for _, f := range all.All {
+			if found, ok := f.(F); ok {
+				return found, true
+			}
+		}
+	}
+	var none F
+	return none, false
+}
+
+// MarshalJSON writes the documents of all findings as one object.
+func (f *Findings) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for _, finding := range f.All {
+		if finding == nil {
+			continue
+		}
+		text, err := json.Marshal(finding.Document())
+		if err != nil {
+			return nil, err
+		}
+		if fields := bytes.Trim(text, "{}"); len(fields) > 0 {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, text[1:len(text)-1]...)
+		}
+	}
+	return append(out, '}'), nil
+}
