@@ -25,10 +25,8 @@ func (s *Server) answerTo(a *request, w *weights) ([]string, result.Verdict, boo
 	known := float64(s.rank(id, w)) < math.Round(w.quality*float64(len(s.questions)))
 	kind := int(hashText("kind", w.version, id) % uint64(len(result.AnswerVerdicts())-1))
 	if a.sampled {
-		s.mu.Lock()
 		known = s.rng.Float64() < w.quality
 		kind = s.rng.IntN(len(result.AnswerVerdicts()) - 1)
-		s.mu.Unlock()
 	}
 	verdict := result.VerdictCorrect
 	if !known {
@@ -199,39 +197,25 @@ func (x *exchange) composeForm() (name, text string, verdict result.Verdict) {
 
 // drawVerdict draws what the next call or answer in JSON is worth.
 func (s *Server) drawVerdict(f *form) result.Verdict {
-	if s.o.BadCalls <= 0 {
-		return result.VerdictValid
-	}
 	bad := result.ToolCallVerdicts()[1:] // all but Valid
 	if f.tool == "" {
 		bad = result.StructuredVerdicts()[1:]
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.rng.Float64() >= s.o.BadCalls {
+	if s.o.BadCalls <= 0 || s.rng.Float64() >= s.o.BadCalls {
 		return result.VerdictValid
 	}
 	return bad[s.rng.IntN(len(bad))]
 }
 
-// pieceLength is how many bytes of a call or of JSON a token is.
-const pieceLength = 4
-
-// piecesOf cuts a text into tokens.
-func piecesOf(text string) []string {
-	var pieces []string
-	for ; len(text) > pieceLength; text = text[pieceLength:] {
-		pieces = append(pieces, text[:pieceLength])
-	}
-	return append(pieces, text)
-}
-
 // sayForm puts a call or JSON in the place of the answer, and returns its length and how it ends.
 func (x *exchange) sayForm() (int, finish) {
 	name, text, verdict := x.composeForm()
-	x.text.fixed, x.text.tight, x.call, x.verdict = piecesOf(text), true, name, verdict
+	x.text.tight, x.call, x.verdict = true, name, verdict
 	if name != "" {
-		x.text.fixed = append([]string{""}, x.text.fixed...) // the name
+		x.text.fixed = []string{""} // the name
+	}
+	for piece := range slices.Chunk([]byte(text), bytesPerToken) {
+		x.text.fixed = append(x.text.fixed, string(piece))
 	}
 	n, reason := x.reasoning+len(x.text.fixed), finishStop
 	if limit := x.request.maxOutput; limit > 0 && limit < n {

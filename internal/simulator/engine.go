@@ -267,8 +267,6 @@ func (s *Server) pick(session string, prompt []token) *replica {
 	n := uint64(len(s.replicas))
 	switch {
 	case s.o.Routing == Random:
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		return s.replicas[s.rng.Uint64N(n)]
 	case s.o.Routing == Sticky && session != "":
 		return s.replicas[hashText(session)%n]

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -80,11 +79,9 @@ func (s *Server) newExchange(p *protocol, path string, w http.ResponseWriter, r 
 	if x.conn, _ = r.Context().Value(connKey{}).(*stampedConn); x.conn != nil {
 		x.conn.before = x.rec.stamp
 	}
-	s.mu.Lock()
-	id := fmt.Sprintf("%016x%016x", s.rng.Uint64(), s.rng.Uint64())
-	s.mu.Unlock()
 	x.reply = p.reply(replyHeader{
-		ID: id, Model: jsonText(s.o.Model), Created: time.Now().Unix(), Fingerprint: x.weights.fingerprint(),
+		ID: fmt.Sprintf("%016x%016x", s.rng.Uint64(), s.rng.Uint64()), Model: jsonText(s.o.Model),
+		Created: time.Now().Unix(), Fingerprint: x.weights.fingerprint(),
 	}, path)
 	w.Header().Set("Server", "uvicorn")
 	return x
@@ -112,25 +109,43 @@ func (x *exchange) run() error {
 	if done, err := x.fault.answer(x); done || err != nil {
 		return err
 	}
-	x.request, err = x.p.Request.parse(body)
-	if err == nil {
-		err = readAddress(x.r, &x.request)
-	}
-	x.request.spoilt = x.fault.Spoilt
-	x.request.echo = x.request.echo && x.fault.Name != "no_echo"
-	if err == nil {
-		err = x.checkModel()
-	}
-	if err == nil && x.request.inputs != nil {
-		return x.answerInputs()
-	}
-	if err == nil {
-		err = x.submit()
+	err = x.understand(body)
+	switch {
+	case err == nil && x.request.inputs != nil:
+		err = x.answerInputs()
+	case err == nil:
+		err = x.generate()
 	}
 	if no, ok := errors.AsType[refusal](err); ok {
 		return x.refuse(no)
 	}
-	if err != nil {
+	return err
+}
+
+// understand reads the request, and the model from the path, where it is, of Gemini as MODEL:METHOD.
+func (x *exchange) understand(body []byte) (err error) {
+	a := &x.request
+	if *a, err = x.p.Request.parse(body); err != nil {
+		return err
+	}
+	a.spoilt = x.fault.Spoilt
+	a.echo = a.echo && x.fault.Name != "no_echo"
+	a.model = cmp.Or(x.r.PathValue("model"), a.model)
+	if call := x.r.PathValue("call"); call != "" {
+		model, method, _ := strings.Cut(call, ":")
+		if a.model, a.stream = model, method == "streamGenerateContent"; !a.stream && method != "generateContent" {
+			return refusal{http.StatusNotFound, "NotFoundError", "there is no method " + method}
+		}
+	}
+	if a.model != "" && a.model != x.s.o.Model {
+		return refusal{http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", a.model)}
+	}
+	return nil
+}
+
+// generate answers with what the engine generates.
+func (x *exchange) generate() error {
+	if err := x.submit(); err != nil {
 		return err
 	}
 	if x.request.stream {
@@ -139,30 +154,11 @@ func (x *exchange) run() error {
 	return x.wholeReply()
 }
 
-// readAddress reads the model from the path, where it is, and of Gemini MODEL:METHOD.
-func readAddress(r *http.Request, a *request) error {
-	a.model = cmp.Or(r.PathValue("model"), a.model)
-	if call := r.PathValue("call"); call != "" {
-		model, method, _ := strings.Cut(call, ":")
-		if a.model, a.stream = model, method == "streamGenerateContent"; !a.stream && method != "generateContent" {
-			return refusal{http.StatusNotFound, "NotFoundError", "there is no method " + method}
-		}
-	}
-	return nil
-}
-
 func (x *exchange) refuse(no refusal) error {
 	x.w.Header().Set("Content-Type", "application/json")
 	x.w.WriteHeader(no.status)
 	_, err := x.w.Write(x.p.failure(no))
 	return err
-}
-
-func (x *exchange) checkModel() error {
-	if m := x.request.model; m != "" && m != x.s.o.Model {
-		return refusal{http.StatusNotFound, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", m)}
-	}
-	return nil
 }
 
 // await returns the progress of the sequence once it has more tokens than seen, or has ended.
@@ -280,8 +276,6 @@ func (x *exchange) compose() (int, finish) {
 	}
 	output, reason := x.s.outputLength(a)
 	x.text.order = x.weights.wordOrder(a.text)
-	x.s.mu.Lock()
-	defer x.s.mu.Unlock()
 	flips := x.s.o.GreedyFlips
 	switch {
 	case a.sampled:
@@ -297,15 +291,8 @@ func (s *Server) pace() float64 {
 	if s.o.PrefillNoise <= 0 {
 		return 1
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return logNormal(s.rng, s.o.PrefillNoise)
-}
-
-// logNormal draws a number above 0 with mean 1 and the given standard deviation.
-func logNormal(rng *rand.Rand, deviation float64) float64 {
-	variance := math.Log1p(deviation * deviation) // of the logarithm
-	return math.Exp(math.Sqrt(variance)*rng.NormFloat64() - variance/2)
+	variance := math.Log1p(s.o.PrefillNoise * s.o.PrefillNoise) // of the logarithm of a number with mean 1
+	return math.Exp(math.Sqrt(variance)*s.rng.NormFloat64() - variance/2)
 }
 
 // outputLength decides when the model ends: at the limit, which is defaultOutput where none is given.

@@ -16,21 +16,21 @@ import (
 // protocol is one wire protocol: it reads a request and writes a reply, and
 // knows nothing of time. Each is a file of faces.
 type protocol struct {
-	Paths []string `yaml:"paths"` // where it is served
+	Paths []string // where it is served
 	// Engine, if set, is the only server software with this face, which there goes before others of its path.
-	Engine  string            `yaml:"engine"`
-	Request reading           `yaml:"request"`
-	Framing string            `yaml:"framing"` // one of framings
-	Finish  map[finish]string `yaml:"finish"`  // names the reasons to finish, where they have other names
+	Engine  string
+	Request reading
+	Framing string            // one of framings
+	Finish  map[finish]string // names the reasons to finish, where they have other names
 	// Kinds names errors by status; 400 and 500 stand for the others of their class.
-	Kinds  map[int]string    `yaml:"kinds"`
-	Header map[string]string `yaml:"header"` // templates of headers of a reply about inputs
+	Kinds  map[int]string
+	Header map[string]string // templates of headers of a reply about inputs
 	// Events are templates by the part of a reply that they write, and templates that those use. A line of what one
 	// writes is a payload, with its name in the framing before it. Of a stream: role, then open, reasoning, answer or
 	// call, and close of each block of material, stop with the finish reason, alone where that is without a token,
 	// usage, end with the usage or at the end, done, broken in the place of what failed. Else: whole, failure. A part
 	// without a template is not written.
-	Events map[string]string `yaml:"events"`
+	Events map[string]string
 
 	templates, header *template.Template
 }

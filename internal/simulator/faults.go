@@ -20,50 +20,42 @@ import (
 // Fault is one way in which a server misbehaves. A request shows it when its path starts with /fault/NAME.
 type Fault struct {
 	// Name identifies the fault; lower case with underscores.
-	Name        string `yaml:"name"`
-	Description string `yaml:"description"` // says in one line what the server does
+	Name        string
+	Description string // says in one line what the server does
 
 	effect `yaml:",inline"`
 }
 
 // effect is what the server does, as far as it is no function of its own.
 type effect struct {
-	// Status is an error answer.
-	Status  int               `yaml:"status"`
-	Kind    string            `yaml:"kind"`
-	Message string            `yaml:"message"`
-	Header  map[string]string `yaml:"header"`
-	// Type and Body are an answer with status 200, Raw is what is written instead of HTTP, Answer
-	// an end in the place of an answer, Delay the time before the answer.
-	Type   string         `yaml:"type"`
-	Body   string         `yaml:"body"`
-	Raw    string         `yaml:"raw"`
-	Answer string         `yaml:"answer"`
-	Delay  time.Duration  `yaml:"delay"`
-	Spoilt result.Verdict `yaml:"spoilt"` // what a call of a function or JSON comes to
-	// Frame is one of framings, Cut how the pieces end that events are written in: their length, or
-	// rune or crlf, inside of which they end. Pause is between them.
-	Frame string        `yaml:"frame"`
-	Cut   string        `yaml:"cut"`
-	Pause time.Duration `yaml:"pause"`
-	// At are the events that change: those of a Kind, token, which have one, text, which is a token of the answer, or
-	// any. Of tokens that is the one of the number Token, or those of From on, counted from 1.
-	At    string `yaml:"at"`
-	Token int    `yaml:"token"`
-	From  int    `yaml:"from"`
-	// The changes: a Pause before the event, what is written before (or After) it, verbatim or as
-	// Payloads, of the kind Writes; other Counts of prompt, output, cached and reasoning tokens;
-	// another text; then leaving the event out, and the end of the stream.
-	Write    []string `yaml:"write"`
-	Payloads []string `yaml:"payloads"`
-	Writes   Kind     `yaml:"writes"`
-	After    bool     `yaml:"after"`
-	Counts   []int    `yaml:"counts"`
-	Prepend  string   `yaml:"prepend"`
-	Append   string   `yaml:"append"`
-	Replace  []string `yaml:"replace"` // one after the other
-	Skip     bool     `yaml:"skip"`
-	Then     string   `yaml:"then"`
+	// An error answer.
+	Status        int
+	Kind, Message string
+	Header        map[string]string
+	// Type and Body are an answer with status 200, Raw is what is written instead of HTTP, Answer an end in the place
+	// of an answer, Delay the time before the answer, and Spoilt what a call of a function or JSON comes to.
+	Type, Body, Raw, Answer string
+	Delay                   time.Duration
+	Spoilt                  result.Verdict
+	// Frame is one of framings, Cut how the pieces end that events are written in: their length, or rune or crlf,
+	// inside of which they end. Pause is between them.
+	Frame, Cut string
+	Pause      time.Duration
+	// At are the events that change: those of a Kind, token, which have one, text, which is a token of the answer,
+	// last, which has the finish reason, or any. Of tokens that is the one of the number Token, those of From on,
+	// counted from 1, or each of Every.
+	At                 string
+	Token, From, Every int
+	// The changes: a Pause before the event; what is written before (or After) it, verbatim or as Payloads, of the kind
+	// Writes; other Counts of prompt, output, cached and reasoning tokens; another text, of Replace one after the
+	// other; no finish reason. Then what is written again and again, or the end of the stream.
+	Write, Payloads         []string
+	Writes                  Kind
+	Counts                  []int
+	Prepend, Append, Then   string
+	Replace                 []string
+	After, Skip, Unfinished bool
+	Repeat                  time.Duration
 }
 
 var allFaults = sync.OnceValue(func() (all []Fault) {
@@ -105,6 +97,8 @@ func (x *exchange) end(how string, next sink) error {
 	case "hang":
 		<-x.ctx().Done()
 		return x.ctx().Err()
+	case "finish":
+		return next(&event{kind: Finish, finish: finishStop})
 	case "fail": // as vLLM does
 		return cmp.Or(emit(next, event{kind: Failure, text: []byte("EngineCore encountered an issue")}, event{kind: Done}), errOver)
 	}
@@ -192,7 +186,10 @@ func (f *Fault) is(e *event, n int) bool {
 	case "any":
 		return e.kind != open && e.kind != end
 	case "token", "text":
-		return e.tokens > 0 && (f.At == "token" || e.kind == Answer) && n >= f.From && (f.Token == 0 || n == f.Token)
+		return e.tokens > 0 && (f.At == "token" || e.kind == Answer) && n >= f.From &&
+			(f.Token == 0 || n == f.Token) && (f.Every == 0 || n%f.Every == 0)
+	case "last":
+		return e.finish != ""
 	}
 	return string(e.kind) == f.At
 }
@@ -243,8 +240,14 @@ func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
 	if f.After {
 		all = slices.Insert(all, 0, changed)
 	}
+	if f.Unfinished {
+		changed.finish = ""
+	}
 	if err := emit(next, all...); err != nil {
 		return err
+	}
+	if f.Repeat > 0 {
+		return x.repeat(f.Repeat, func() error { return emit(next, all[1:]...) })
 	}
 	if err := x.end(f.Then, next); err != nil || f.After || f.Skip {
 		return err
@@ -255,42 +258,30 @@ func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
 // ownShape returns the shape of a fault that is a function of its own; nil is none.
 func (f *Fault) ownShape(x *exchange, next sink) sink {
 	n := 0 // tokens
-	count := func(u usage) func(e *event) error {
+	switch f.Name {
+	case "usage_every_chunk":
 		return func(e *event) error {
 			if n += e.tokens; e.tokens > 0 {
-				e.usage = &usage{Prompt: u.Prompt, Output: n * u.Output, Cached: -1, Reasoning: -1}
+				e.usage = &usage{Prompt: len(x.request.prompt), Output: n, Cached: -1, Reasoning: -1}
 			}
 			return next(e)
 		}
-	}
-	switch f.Name {
-	case "usage_every_chunk":
-		return count(usage{Prompt: len(x.request.prompt), Output: 1})
-	case "zero_usage_every_chunk":
-		return count(usage{})
-	case "many_tokens_per_event":
-		return grouped(next, func() int { return 4 })
-	}
-	act := map[string]func(e *event) error{
-		"usage_on_finish": func(e *event) error {
-			switch {
-			case e.kind == Usage:
+	case "usage_on_finish":
+		return func(e *event) error {
+			if e.kind == Usage {
 				return nil
-			case e.finish != "":
+			}
+			if e.finish != "" {
 				p := x.seq.progress()
 				u := x.usage(p, p.tokens)
 				e.usage = &u
 			}
 			return next(e)
-		},
-		"empty_string_tokens": func(e *event) error {
-			changed := *e
-			if n += e.tokens; e.tokens > 0 && n%2 == 0 {
-				changed.text = nil
-			}
-			return next(&changed)
-		},
-		"empty_stream": func(e *event) error {
+		}
+	case "many_tokens_per_event":
+		return grouped(next, func() int { return 4 })
+	case "empty_stream":
+		return func(e *event) error {
 			switch {
 			case e.kind == Usage:
 				e.usage.Output = 0
@@ -300,44 +291,27 @@ func (f *Fault) ownShape(x *exchange, next sink) sink {
 				return nil
 			}
 			return next(e)
-		},
-		"no_finish_reason": func(e *event) error {
-			e.finish = ""
-			return next(e)
-		},
-		"two_finish_reasons": func(e *event) error {
-			finished := e.finish != ""
-			if err := next(e); err != nil || !finished {
-				return err
-			}
-			return next(&event{kind: Finish, finish: finishStop})
-		},
-		"endless_tokens": func(e *event) error {
+		}
+	case "endless_tokens":
+		return func(e *event) error {
 			if e.finish == "" {
 				return next(e)
 			}
 			e.finish = ""
 			return x.repeat(x.s.o.DecodeStep, func() error { return next(e) })
-		},
-		"comment_only": func(e *event) error {
-			if err := next(e); err != nil {
-				return err
-			}
-			return x.repeat(100*time.Millisecond, func() error { return next(&event{kind: Comment, verbatim: ": keep-alive\n\n"}) })
-		},
-		"early_role": func(e *event) error {
+		}
+	case "early_role":
+		return func(e *event) error {
 			switch e.kind {
 			case Role:
 				return nil // it came already
 			case open:
-				if err := emit(next, *e, event{kind: Role}); err != nil {
-					return err
-				}
-				return sleep(x.ctx(), time.Second)
+				return cmp.Or(emit(next, *e, event{kind: Role}), sleep(x.ctx(), time.Second))
 			}
 			return next(e)
-		},
-		"event_without_blank_line_at_eof": func(e *event) error {
+		}
+	case "event_without_blank_line_at_eof":
+		return func(e *event) error {
 			if e.kind == Done {
 				return nil
 			}
@@ -345,17 +319,18 @@ func (f *Fault) ownShape(x *exchange, next sink) sink {
 				x.frame = framings()["sse open"].frame
 			}
 			return next(e)
-		},
-		"long_line": func(e *event) error {
+		}
+	case "long_line":
+		return func(e *event) error {
 			if n += e.tokens; e.tokens > 0 && n == 3 {
 				if err := longLine(next); err != nil {
 					return err
 				}
 			}
 			return next(e)
-		},
-	}[f.Name]
-	return act
+		}
+	}
+	return nil
 }
 
 // repeat acts again and again.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -30,7 +31,6 @@ type GatewayOptions struct {
 	NetworkDelay time.Duration
 	// NoticeAfter is the time after which the gateway sends no more requests to an engine that is down; default 5s.
 	NoticeAfter time.Duration
-	Pool        string       // the name of the engines together; default "simulated-pool"
 	Seed        uint64       // makes draws repeatable
 	Logger      *slog.Logger // gets one debug line per request that found no engine; default none
 }
@@ -40,7 +40,7 @@ type GatewayOptions struct {
 type Gateway struct {
 	o        GatewayOptions
 	replicas []*Replica
-	slots    chan struct{} // holds one of each request at the engines; nil without a limit
+	slots    chan struct{} // holds one of each request at the engines
 	proxy    *httputil.ReverseProxy
 	client   *http.Transport
 	metrics  *livePage
@@ -48,8 +48,8 @@ type Gateway struct {
 
 	records latest[GatewayRecord]
 
-	mu  sync.Mutex // guards the records too
-	rng *rand.Rand // guarded by mu
+	rng *rand.Rand // safe for concurrent use
+	mu  sync.Mutex // guards what is in the records
 }
 
 // GatewayRecord is the truth about where the time to the first token of a request went.
@@ -77,18 +77,14 @@ func (r *GatewayRecord) TTFT() time.Duration {
 func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 	o.Routing = cmp.Or(o.Routing, Random)
 	o.NoticeAfter = cmp.Or(o.NoticeAfter, 5*time.Second)
-	o.Pool = cmp.Or(o.Pool, "simulated-pool")
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	g := &Gateway{
 		o: o, replicas: replicas, client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
-		rng: rand.New(rand.NewPCG(o.Seed, 1)),
+		rng: newRand(o.Seed, 1), slots: make(chan struct{}, cmp.Or(o.Limit, 1<<30)),
 	}
-	if o.Limit > 0 {
-		g.slots = make(chan struct{}, o.Limit)
-	}
-	base := pageData{O: &Options{}, Pool: o.Pool}
+	base := pageData{O: &Options{}, Pool: "simulated-pool"}
 	if len(replicas) > 0 {
 		base.O.Model = replicas[0].o.withDefaults().Model
 	}
@@ -198,13 +194,19 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 	rec := &GatewayRecord{Replica: -1, Network: g.o.NetworkDelay, arrival: time.Now()}
 	g.records.put(traceID(r.Header.Get("Traceparent")), rec)
 	g.count("requests", "", 1)
-	if err := g.enqueue(r.Context()); err != nil {
-		g.count("queue", "EvictedContextCancelled", time.Since(rec.arrival).Seconds())
+	g.count("waiting", "", 1)
+	outcome := "EvictedContextCancelled"
+	select { // those who wait go on in their order
+	case g.slots <- struct{}{}:
+		outcome = "Dispatched"
+		defer func() { <-g.slots }()
+	case <-r.Context().Done():
+	}
+	g.count("waiting", "", -1)
+	queue := time.Since(rec.arrival)
+	if g.count("queue", outcome, queue.Seconds()); r.Context().Err() != nil {
 		return
 	}
-	defer g.leave()
-	queue := time.Since(rec.arrival)
-	g.count("queue", "Dispatched", queue.Seconds())
 	index, ok := g.pick(body)
 	if !ok {
 		g.count("attempts", "failure", 1)
@@ -215,33 +217,12 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	rec.Queue, rec.Replica, rec.source = queue, index, g.replicas[index].Server()
 	g.mu.Unlock()
-	defer func() { g.count("duration", "", time.Since(rec.arrival).Seconds()) }()
+	defer func() { g.count("duration", "", time.Since(rec.arrival).Seconds()) }() // also of a reply that is cut
 	g.send(w, r, index)
 }
 
 // count reports an observation to the metrics page.
 func (g *Gateway) count(of, what string, v float64) { g.metrics.observe(of, series{What: what}, v) }
-
-// enqueue returns when the request may go on to an engine, or with ctx's error.
-func (g *Gateway) enqueue(ctx context.Context) error {
-	g.count("waiting", "", 1)
-	defer g.count("waiting", "", -1)
-	if g.slots == nil {
-		return ctx.Err()
-	}
-	select { // those who wait go on in their order
-	case g.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (g *Gateway) leave() {
-	if g.slots != nil {
-		<-g.slots
-	}
-}
 
 // send lets an engine answer.
 func (g *Gateway) send(w http.ResponseWriter, r *http.Request, index int) {
@@ -282,18 +263,12 @@ func (g *Gateway) pick(body []byte) (int, bool) {
 		return 0, false
 	}
 	if g.o.Routing != PrefixAware {
-		g.mu.Lock()
-		defer g.mu.Unlock()
 		return all[g.rng.IntN(len(all))], true
 	}
 	// By rendezvous hashing, so that the loss of an engine moves only its own requests.
-	best, most := 0, uint64(0)
-	for _, i := range all {
-		if h := hashText(string(body[:min(len(body), affinityBytes)]), strconv.Itoa(i)); h >= most {
-			best, most = i, h
-		}
-	}
-	return best, true
+	prefix := string(body[:min(len(body), affinityBytes)])
+	weight := func(i int) uint64 { return hashText(prefix, strconv.Itoa(i)) }
+	return slices.MaxFunc(all, func(a, b int) int { return cmp.Compare(weight(a), weight(b)) }), true
 }
 
 // Request returns the truth about the last request with the given trace id that has its first token.
@@ -308,24 +283,14 @@ func (g *Gateway) Request(traceID string) (GatewayRecord, bool) {
 	if now.source == nil {
 		return GatewayRecord{}, false
 	}
-	own, ok := now.source.Request(traceID)
-	first := own.firstToken()
-	if !ok || first.IsZero() {
+	own, _ := now.source.Request(traceID)
+	first := slices.IndexFunc(own.Events, func(e Event) bool { return e.Tokens > 0 })
+	if first < 0 || own.Events[first].At.IsZero() {
 		return GatewayRecord{}, false
 	}
 	now.EngineQueue, now.Prefill = own.Queue, own.Prefill
-	now.Rest = first.Sub(now.arrival) - now.Queue - now.EngineQueue - now.Prefill
+	now.Rest = own.Events[first].At.Sub(now.arrival) - now.Queue - now.EngineQueue - now.Prefill
 	return now, true
-}
-
-// firstToken returns the instant before the first token was written; the zero time before there is one.
-func (r *Record) firstToken() time.Time {
-	for i := range r.Events {
-		if r.Events[i].Tokens > 0 {
-			return r.Events[i].At
-		}
-	}
-	return time.Time{}
 }
 
 // Replica is a simulated server on an address of its own that can be dropped, as by the

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -95,22 +96,17 @@ func tokenize(dst []token, text string) []token {
 func pieces(text string) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for at := 0; ; {
-			start := strings.IndexFunc(text[at:], func(r rune) bool { return !unicode.IsSpace(r) })
-			if start < 0 {
+			if at = len(text) - len(strings.TrimLeftFunc(text[at:], unicode.IsSpace)); at == len(text) {
 				return
 			}
-			at += start
-			end := len(text)
-			if n := strings.IndexFunc(text[at:], unicode.IsSpace); n >= 0 {
-				end = at + n
+			to := min(at+bytesPerToken, len(text))
+			if n := strings.IndexFunc(text[at:min(to+utf8.UTFMax, len(text))], unicode.IsSpace); n > 0 {
+				to = min(to, at+n)
 			}
-			for at < end {
-				to := min(at+bytesPerToken, end)
-				if !yield(at, to) {
-					return
-				}
-				at = to
+			if !yield(at, to) {
+				return
 			}
+			at = to
 		}
 	}
 }
@@ -166,11 +162,15 @@ func (x *exchange) score(tokens int) *scores {
 		s.text = a.text
 		s.Prompt = scoreText(a.text, x.weights, x.s.scoreNoise())
 		s.Prompt = s.Prompt[min(a.scoreFrom, len(s.Prompt)):]
-		if len(s.Prompt) > 0 {
-			s.Prompt[0].Logprob = nil
-		}
 		offset = utf8.RuneCountInString(a.text)
-		x.rec.update(func(r *Record) { r.Logprob = meanLogprob(s.Prompt) })
+		if n := len(s.Prompt); n > 0 {
+			s.Prompt[0].Logprob = nil
+			mean := 0.0
+			for _, t := range s.Prompt[1:] {
+				mean += *t.Logprob / float64(n-1)
+			}
+			x.rec.update(func(r *Record) { r.Logprob = mean })
+		}
 	}
 	for i := range tokens {
 		t := string(x.appendToken(nil, i))
@@ -186,8 +186,6 @@ func (s *Server) scoreNoise() float64 {
 	if s.o.LogprobNoise <= 0 {
 		return 0
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.o.LogprobNoise * s.rng.NormFloat64()
 }
 
@@ -201,8 +199,7 @@ func scoreText(text string, w *weights, noise float64) []tokenScore {
 		t := tokenScore{Text: text[end:to], offset: offset}
 		id := hashText(t.Text)
 		h = mix(h, id)
-		u := (float64(h>>11) + 0.5) / (1 << 53) // between 0 and 1, neither included
-		p := min(0, highest+spread*math.Log(u)+w.shift+noise)
+		p := min(0, highest+spread*logOf(h)+w.shift+noise)
 		t.ID, t.Logprob = tokenID(id), &p
 		all = append(all, t)
 		for ; next < to; next++ {
@@ -217,20 +214,8 @@ func scoreText(text string, w *weights, noise float64) []tokenScore {
 
 func tokenID(hash uint64) int { return int(hash % vocabularySize) }
 
-// meanLogprob is the mean of those that there are; 0 is none.
-func meanLogprob(tokens []tokenScore) float64 {
-	sum, n := 0.0, 0
-	for _, t := range tokens {
-		if t.Logprob != nil {
-			sum += *t.Logprob
-			n++
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	return sum / float64(n)
-}
+// logOf returns the logarithm of a number between 0 and 1, neither included, that a hash decides.
+func logOf(hash uint64) float64 { return math.Log((float64(hash>>11) + 0.5) / (1 << 53)) }
 
 const (
 	// firstTokens is how many tokens a first token is drawn from, and firstSpread the
@@ -272,17 +257,9 @@ func (x *exchange) drawFirst() {
 		word := answerText{order: mix(order, uint64(i)+2_000)}
 		text := string(word.append(nil, x.s.words, 0))
 		top = append(top, tokenScore{ID: tokenID(hashText(text)), Text: text, Logprob: &logprob})
-		p += firstSpread * math.Log((float64(h>>11)+0.5)/(1<<53)) // an exponential step down
+		p += firstSpread * logOf(h) // an exponential step down
 	}
-	slices.SortStableFunc(top, func(a, b tokenScore) int {
-		switch {
-		case *a.Logprob > *b.Logprob:
-			return -1
-		case *a.Logprob < *b.Logprob:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(top, func(a, b tokenScore) int { return cmp.Compare(*b.Logprob, *a.Logprob) })
 	if x.text.flipAt == 0 {
 		x.text.fixed = []string{top[0].Text}
 	}

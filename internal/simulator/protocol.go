@@ -94,35 +94,24 @@ type whole struct {
 // between. A switch is on where its path has something else than null and false; "always"
 // is on, and one with a question mark also where there is nothing.
 type reading struct {
-	Model  string   `yaml:"model"`
-	Prompt []string `yaml:"prompt"` // has the first path that is there: a text, or messages
-	Chat   bool     `yaml:"chat"`   // puts a chat template around the prompt; the model then may reason
-	// Limit bounds the output, else Fallback; 0 is none. A negative limit is none.
-	Limit    []string `yaml:"limit"`
-	Fallback int      `yaml:"fallback"`
-	// Least is the least output.
-	Least       string            `yaml:"least"`
-	Temperature string            `yaml:"temperature"`
-	Silent      map[string]string `yaml:"silent"` // the values that switch reasoning off
-	// From is the first token of a prompt that is scored, Top how many of the likeliest first tokens to stream.
-	From string `yaml:"from"`
-	Top  string `yaml:"top"`
-	// Texts are to be embedded, or ranked by Query.
-	Texts string `yaml:"texts"`
-	Query string `yaml:"query"`
+	Model  string
+	Prompt []string // has the first path that is there: a text, or messages
+	Chat   bool     // puts a chat template around the prompt; the model then may reason
+	// Limit bounds the output, else Fallback; 0 is none, and so is a negative limit. Least is the least output.
+	Limit              []string
+	Fallback           int
+	Least, Temperature string
+	Silent             map[string]string // the values that switch reasoning off
+	// From is the first token of a prompt that is scored, Top how many of the likeliest first tokens to stream. Texts
+	// are to be embedded, or ranked by Query.
+	From, Top, Texts, Query string
 	// Tool is a function that may be called, Parameters where under it its schema is, Schema that of an answer in JSON.
-	Tool       string   `yaml:"tool"`
-	Parameters string   `yaml:"parameters"`
-	Schema     []string `yaml:"schema"`
-	// The switches: stream, report the usage at the end, in each event, go on to the limit, draw the answer where no
-	// temperature is given (without a path: yes), return the log-probabilities of the output, and of the prompt.
-	Stream    string `yaml:"stream"`
-	Usage     string `yaml:"usage"`
-	Counting  string `yaml:"counting"`
-	IgnoreEOS string `yaml:"ignore_eos"`
-	Sample    string `yaml:"sample"`
-	Logprobs  string `yaml:"logprobs"`
-	Echo      string `yaml:"echo"`
+	Tool, Parameters string
+	Schema           []string
+	// The switches: stream, report the usage at the end, in each event, draw the answer where no temperature is given
+	// (without a path: yes), return the log-probabilities of the output, and of the prompt, go on to the limit.
+	Stream, Usage, Counting, Sample, Logprobs, Echo string
+	IgnoreEOS                                       string `yaml:"ignore_eos"`
 }
 
 // at returns what is at a path; nil is nothing.
@@ -303,7 +292,7 @@ func (x *exchange) answerInputs() error {
 	for _, text := range in.texts {
 		one := len(in.query) + len(text)
 		if n += one; one > o.ContextLength {
-			return x.refuse(badRequest("the model's context length is %d tokens, but an input has %d", o.ContextLength, one))
+			return badRequest("the model's context length is %d tokens, but an input has %d", o.ContextLength, one)
 		}
 	}
 	in.version = x.weights.version

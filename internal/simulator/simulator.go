@@ -43,10 +43,11 @@ type Server struct {
 	started   time.Time
 	handler   http.Handler
 
+	rng *rand.Rand // safe for concurrent use
+
 	mu       sync.Mutex
-	rng      *rand.Rand // guarded by mu, as are:
-	verdicts map[result.Verdict]uint64
-	conns    map[*stampedConn]bool // those that Serve has open
+	verdicts map[result.Verdict]uint64 // guarded by mu
+	conns    map[*stampedConn]bool     // those that Serve has open; guarded by mu
 }
 
 // New returns a server.
@@ -60,7 +61,7 @@ func New(o Options) *Server {
 		conns:     make(map[*stampedConn]bool),
 		words:     newVocabulary(),
 		started:   time.Now(),
-		rng:       rand.New(rand.NewPCG(o.Seed, 0)),
+		rng:       newRand(o.Seed, 0),
 	}
 	for _, v := range result.Verdicts() {
 		s.verdicts[v] = 0
@@ -154,12 +155,8 @@ func (s *Server) faultOf(r *http.Request) *Fault {
 	if f, ok := r.Context().Value(faultKey{}).(*Fault); ok {
 		return f
 	}
-	if len(s.o.Faults) > 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.rng.Float64() < s.o.FaultRatio {
-			return &s.o.Faults[s.rng.IntN(len(s.o.Faults))]
-		}
+	if len(s.o.Faults) > 0 && s.rng.Float64() < s.o.FaultRatio {
+		return &s.o.Faults[s.rng.IntN(len(s.o.Faults))]
 	}
 	return &Fault{}
 }
@@ -269,6 +266,23 @@ func handle(mux *http.ServeMux, pattern string, f func(r *http.Request) (any, er
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(v) // the client is gone
 	})
+}
+
+// lockedSource makes a rand.Rand, which has no other state, safe for concurrent use.
+type lockedSource struct {
+	mu  sync.Mutex
+	pcg *rand.PCG
+}
+
+// Uint64 returns the next number.
+func (s *lockedSource) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pcg.Uint64()
+}
+
+func newRand(seed1, seed2 uint64) *rand.Rand {
+	return rand.New(&lockedSource{pcg: rand.NewPCG(seed1, seed2)})
 }
 
 // hashText returns a hash of texts in their order.

@@ -74,19 +74,19 @@ func execute(t *template.Template, name string, b *bytes.Buffer, data any) {
 
 // software is how one server software shows itself: what it answers to questions that generate nothing.
 type software struct {
-	Name   string `yaml:"name"`   // value of Options.Engine
-	Server string `yaml:"server"` // header Server; "" is none
+	Name   string // value of Options.Engine
+	Server string // header Server; "" is none
 	// Owner is that of the model in the list of OpenAI, which without an owner is not there. Model
 	// and Object are what the model has besides, and what it is called.
-	Owner  string            `yaml:"owner"`
-	Model  string            `yaml:"model"`
-	Object string            `yaml:"object"`
-	Pages  map[string]string `yaml:"pages"` // the replies to GET by path: JSON or a text
+	Owner  string
+	Model  string
+	Object string
+	Pages  map[string]string // the replies to GET by path: JSON or a text
 	// Metrics is the path of the metrics page: the one of the file Live, which tells what the
 	// replicas do, or Sample of package servers, which never changes.
-	Metrics string `yaml:"metrics"`
-	Live    string `yaml:"live"`
-	Sample  string `yaml:"sample"`
+	Metrics string
+	Live    string
+	Sample  string
 
 	templates *template.Template
 }
@@ -160,11 +160,11 @@ func (s *Server) identify(next http.Handler) http.Handler {
 
 // livePage is a metrics page that changes with what is done.
 type livePage struct {
-	Labels   map[string]string    `yaml:"labels"`
-	Bounds   map[string][]float64 `yaml:"bounds"`
-	Families []*family            `yaml:"families"`
-	base     pageData             // that of each replica has in common
-	data     func() []pageData    // as of now, one of each replica
+	Labels   map[string]string
+	Bounds   map[string][]float64
+	Families []*family
+	base     pageData          // that of each replica has in common
+	data     func() []pageData // as of now, one of each replica
 
 	mu     sync.Mutex
 	series map[observed][]*observations // guarded by mu
@@ -172,15 +172,15 @@ type livePage struct {
 
 // family is a family of a page, or some of its series. It has one name.
 type family struct {
-	Gauge     string            `yaml:"gauge"`
-	Counter   string            `yaml:"counter"`
-	Histogram string            `yaml:"histogram"`
-	Help      string            `yaml:"help"`
-	Labels    map[string]string `yaml:"labels"` // beside those of the page; an empty one is left out
+	Gauge     string
+	Counter   string
+	Histogram string
+	Help      string
+	Labels    map[string]string // beside those of the page; an empty one is left out
 	// Value is that of a series for each replica. Without it Of is the quantity that is observed.
-	Value  string `yaml:"value"`
-	Of     string `yaml:"of"`
-	Bounds string `yaml:"bounds"` // of a histogram, by name
+	Value  string
+	Of     string
+	Bounds string // of a histogram, by name
 
 	templates *template.Template
 	all       []*observations // in the order of the first observation; guarded by livePage.mu

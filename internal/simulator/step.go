@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"container/list"
 	"slices"
 	"time"
 )
@@ -182,57 +183,38 @@ func (r *replica) sample(q *sequence, now time.Time) {
 // beginning. A full block is found by the hash of all tokens up to its end; a block that nobody uses keeps its content
 // until it is taken, least recently used first.
 type blockPool struct {
-	size   int
-	blocks []block        // the last one is the head of the free list
-	cached map[uint64]int // hash to block
-	free   int
-
-	evicted uint64 // blocks whose content was given up
+	size    int
+	blocks  []block
+	cached  map[uint64]int // hash to block
+	free    list.List      // of the blocks without a reference, by index
+	evicted uint64         // blocks whose content was given up
 }
 
 type block struct {
-	hash       uint64 // 0 is no cached content
-	refs       int
-	prev, next int // in the free list, while refs is 0
+	hash uint64 // 0 is no cached content
+	refs int
+	free *list.Element // where refs is 0
 }
 
 func newBlockPool(blocks, size int) *blockPool {
-	p := &blockPool{size: size, blocks: make([]block, blocks+1), cached: make(map[uint64]int)}
-	p.blocks[blocks] = block{prev: blocks, next: blocks}
-	for i := range blocks {
-		p.pushFree(i)
+	p := &blockPool{size: size, blocks: make([]block, blocks), cached: make(map[uint64]int)}
+	for i := range p.blocks {
+		p.blocks[i].free = p.free.PushBack(i)
 	}
 	return p
 }
 
-// head is the index of the sentinel of the free list.
-func (p *blockPool) head() int { return len(p.blocks) - 1 }
-
-func (p *blockPool) inUse() int { return p.head() - p.free }
+func (p *blockPool) inUse() int { return len(p.blocks) - p.free.Len() }
 
 // evictable is the number of blocks not in use whose content can be found.
 func (p *blockPool) evictable() int {
 	n := 0
-	for _, b := range p.blocks[:p.head()] {
+	for _, b := range p.blocks {
 		if b.refs == 0 && b.hash != 0 {
 			n++
 		}
 	}
 	return n
-}
-
-func (p *blockPool) pushFree(i int) {
-	h := p.head()
-	last := p.blocks[h].prev
-	p.blocks[i].prev, p.blocks[i].next = last, h
-	p.blocks[last].next, p.blocks[h].prev = i, i
-	p.free++
-}
-
-func (p *blockPool) removeFree(i int) {
-	b := p.blocks[i]
-	p.blocks[b.prev].next, p.blocks[b.next].prev = b.next, b.prev
-	p.free--
 }
 
 // match returns the blocks that hold the beginning which hashes describe, as
@@ -258,12 +240,12 @@ func (p *blockPool) takeShared(found []int, tokens int) ([]int, bool) {
 			unused++
 		}
 	}
-	if p.needed(tokens)-len(found) > p.free-unused {
+	if p.needed(tokens)-len(found) > p.free.Len()-unused {
 		return nil, false
 	}
 	for _, i := range found {
 		if p.blocks[i].refs == 0 {
-			p.removeFree(i)
+			p.free.Remove(p.blocks[i].free)
 		}
 		p.blocks[i].refs++
 	}
@@ -273,12 +255,11 @@ func (p *blockPool) takeShared(found []int, tokens int) ([]int, bool) {
 // grow adds blocks until tokens fit; it changes nothing if there are too few.
 func (p *blockPool) grow(owned []int, tokens int) ([]int, bool) {
 	need := p.needed(tokens) - len(owned)
-	if need > p.free {
+	if need > p.free.Len() {
 		return owned, false
 	}
 	for range need {
-		i := p.blocks[p.head()].next
-		p.removeFree(i)
+		i := p.free.Remove(p.free.Front()).(int)
 		if h := p.blocks[i].hash; h != 0 {
 			delete(p.cached, h)
 			p.evicted++
@@ -304,7 +285,7 @@ func (p *blockPool) release(owned []int) {
 		i := owned[n]
 		p.blocks[i].refs--
 		if p.blocks[i].refs == 0 {
-			p.pushFree(i)
+			p.blocks[i].free = p.free.PushBack(i)
 		}
 	}
 }

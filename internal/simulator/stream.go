@@ -281,8 +281,6 @@ func (x *exchange) speculate(next sink) sink {
 			begun = true
 			return 1
 		}
-		x.s.mu.Lock()
-		defer x.s.mu.Unlock()
 		n := 1
 		for range drafts {
 			if x.s.rng.Float64() < accept {
