@@ -51,7 +51,7 @@ e2e: ## what must hold of every server: make e2e ENDPOINT=http://host:8000, or C
 		$(GO) test -run '^TestEndpoint$$' -count=1 -v -timeout 1h ./internal/e2e
 
 peers: ## other tools on the same streams, into docs/comparison.md; installs them into .tools, which takes a while
-	cd tools/peers && $(GO) run . $(ARGS)
+	cd tools/lab/peers && $(GO) run . $(ARGS)
 
 otlp: ## what the exporter pushes, against the receiver of the OpenTelemetry Collector
 	cd tools/otlp && $(GO) test -count=1 ./... $(ARGS)
@@ -63,7 +63,7 @@ lint: ## format and static checks
 	$(TOOL) staticcheck ./...
 	$(GO) vet -tags mcp ./internal/web ./internal/app
 	$(TOOL) staticcheck -tags mcp ./internal/web
-	for module in dashgen alertsim incidents prove browse deploy release real peers otlp; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
+	for module in lab deploy release otlp; do (cd tools/$$module && $(GO) vet ./...) || exit 1; done
 
 vuln: ## known vulnerabilities; needs the database on the network
 	$(TOOL) govulncheck ./...
@@ -73,26 +73,22 @@ rules: ## the alert rules and their tests, by promtool; builds it the first time
 
 proof: ## every query of dashboards and rules against a real Prometheus, pushes against a real collector, and the statistics of the alerts
 	tools/prometheus/build.sh promtool
-	cd tools/dashgen && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./...
-	cd tools/alertsim && $(GO) test ./...
-	cd tools/incidents && $(GO) test ./...
-	cd tools/peers && $(GO) test ./...
-	cd tools/real && $(GO) test ./...
+	cd tools/lab && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./dashgen ./alertsim/... ./incidents ./peers ./real
 	cd tools/otlp && $(GO) test ./...
-	tools/prove/check.sh
+	tools/lab/prove/check.sh
 
 incidents: ## two incidents with real processes, clocks, Prometheus and Alertmanager, some 9 minutes; builds these the first time
-	tools/incidents/run.sh
+	tools/lab/incidents/run.sh
 
 page: ## the status page in a real Chromium
-	tools/browse/check.sh
+	tools/lab/browse/check.sh
 
 # A server takes minutes and up to 6 GB of disk for its packages.
 real: ## the exporter against real servers, installed from their packages: make real SERVERS=vllm,litellm
-	cd tools/real && $(GO) run . -servers '$(SERVERS)'
+	cd tools/lab/real && $(GO) run . -servers '$(SERVERS)'
 
 real-smoke: ## the part of it for CI: a gateway from its package, in front of simulated engines
-	cd tools/real && $(GO) run . -servers sglang-router -only 'detect|probe' -dry
+	cd tools/lab/real && $(GO) run . -servers sglang-router -only 'detect|probe' -dry
 
 deploy: ## Kubernetes manifests, Helm chart, systemd units and compose file
 	cd tools/deploy && $(GO) test -tags '$(TAGS)' ./...
@@ -108,10 +104,10 @@ generate: ## references in docs/, rules and dashboards from the code; a test com
 		-run 'TestReference|TestNamesAreFrozen|TestSeriesOfAnEndpoint|TestMetricsGolden' -count=1 -update
 	$(GO) test ./internal/explain ./internal/fleet -run 'TestReference|TestFaultsAreDocumented' -count=1 -update
 	$(GO) test ./alerts -run 'TestFilesAreCurrent|TestReference' -count=1 -update
-	cd tools/dashgen && $(GO) run .
+	cd tools/lab/dashgen && $(GO) run .
 	cd tools/deploy && $(GO) test . -run TestGenerated -count=1 -update
 	cd tools/release && $(GO) run . licences ../../docs/licences.md
-	cd tools/real && $(GO) run . -document
+	cd tools/lab/real && $(GO) run . -document
 
 bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 1h $(PACKAGES)

@@ -92,7 +92,7 @@ func TestCaptures(t *testing.T) {
 			Usage: Usage{20, 19, 8, Unknown}, Server: ServerTimes{-1, 5977 * time.Microsecond, 8200 * time.Microsecond},
 		}},
 		// vLLM 0.32 and Dynamo 1.6 (front end and mocker) with a model of two layers
-		// and random weights: tools/real. Six of 64 tokens have no text of their own.
+		// and random weights: tools/lab/real. Six of 64 tokens have no text of their own.
 		{"vllm_v1_chat_stream_usage", chat, reply{
 			Text: "InferenceMeasureaction\ufffdisagTargetsRejectedferDropfreetype\ufffdfree Ifstall46 Up Errorsfreetype\ufffd 2026 20000Inferenc" +
 				"eTPOT Highdriver\ufffd68ertz sloynback68ertzInferenceTPOTever Up Errorsremappedreachablesent\ufffdventthropic 20000 `gol" +

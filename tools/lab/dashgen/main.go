@@ -1,0 +1,62 @@
+// Command dashgen writes the Grafana dashboards of the exporter.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	out := flag.String("out", "../../../dashboards", "folder to write the dashboards to")
+	rules := flag.String("rules", "../../../alerts/recording.yml", "the recording rules that the dashboards use")
+	flag.Parse()
+	if err := write(*out, *rules); err != nil {
+		fmt.Fprintln(os.Stderr, "dashgen:", err)
+		os.Exit(1)
+	}
+}
+
+// boards are all dashboards, in the order of the way through them.
+func boards() []Board {
+	return []Board{fleet(), endpoint(), engineBoard(), gpuBoard(), capacity(), self()}
+}
+
+// fileName is the file of a board in dashboards/.
+func fileName(b Board) string { return b.UID[len("ie-"):] + ".json" }
+
+// write generates all dashboards and writes them to a folder. None is written
+// where one is wrong.
+func write(folder, rulesFile string) error {
+	files, err := generate(rulesFile)
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+			return fmt.Errorf("write a dashboard: %w", err)
+		}
+	}
+	return nil
+}
+
+// generate returns the dashboards by the names of their files.
+func generate(rulesFile string) (map[string][]byte, error) {
+	c, err := newChecker(rulesFile)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string][]byte)
+	for _, b := range boards() {
+		if err := c.checkBoard(b); err != nil {
+			return nil, err
+		}
+		text, err := emit(b)
+		if err != nil {
+			return nil, err
+		}
+		files[fileName(b)] = text
+	}
+	return files, nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-jsonnet"
+	"gopkg.in/yaml.v3"
+)
+
+// evaluated returns what an expression about the mixin is.
+func evaluated(t *testing.T, expression string) any {
+	t.Helper()
+	vm := jsonnet.MakeVM()
+	vm.Importer(&jsonnet.FileImporter{JPaths: []string{"../../../mixin"}})
+	text, err := vm.EvaluateAnonymousSnippet("test.jsonnet", "local mixin = import 'mixin.libsonnet'; "+expression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded(t, []byte(text))
+}
+
+func decoded(t *testing.T, text []byte) (v any) {
+	t.Helper()
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestMixin checks that the mixin has all rules and dashboards as they are in the files,
+// by the reader of YAML that Prometheus uses, and adds to those of another mixin.
+func TestMixin(t *testing.T) {
+	for expression, file := range map[string]string{"mixin.prometheusRules": "recording.yml", "mixin.prometheusAlerts": "alerts.yml"} {
+		text, err := os.ReadFile(filepath.Join("../../../alerts", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var groups any
+		if err := yaml.Unmarshal(text, &groups); err != nil {
+			t.Fatal(err)
+		}
+		asJSON, err := json.Marshal(groups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(decoded(t, asJSON), evaluated(t, expression)); d != "" {
+			t.Errorf("%s is not %s (-want +got):\n%s", expression, file, d)
+		}
+	}
+	boards := evaluated(t, "mixin.grafanaDashboards").(map[string]any)
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 || len(boards) != len(files) {
+		t.Errorf("%d dashboards for %d files", len(boards), len(files))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(decoded(t, text), boards["inference-"+filepath.Base(file)]); d != "" {
+			t.Errorf("%s (-want +got):\n%s", file, d)
+		}
+	}
+	const other = "({ grafanaDashboards+:: { 'a.json': {} }, prometheusAlerts+:: { groups+: [{ name: 'a' }] } })"
+	if got := evaluated(t, "std.length((mixin + "+other+").grafanaDashboards)"); got != float64(len(files)+1) {
+		t.Errorf("with another mixin: %v dashboards", got)
+	}
+	if got := evaluated(t, "std.length((mixin + "+other+").prometheusAlerts.groups) - std.length(mixin.prometheusAlerts.groups)"); got != 1.0 {
+		t.Errorf("with another mixin: %v groups more", got)
+	}
+	if got := evaluated(t, "std.length(("+other+" + mixin).grafanaDashboards)"); got != float64(len(files)+1) {
+		t.Errorf("after another mixin: %v dashboards", got)
+	}
+	if got := evaluated(t, "std.length(("+other+" + mixin).prometheusAlerts.groups) - std.length(mixin.prometheusAlerts.groups)"); got != 1.0 {
+		t.Errorf("after another mixin: %v groups more", got)
+	}
+}

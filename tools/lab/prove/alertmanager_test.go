@@ -1,0 +1,199 @@
+package prove
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"gopkg.in/yaml.v3"
+)
+
+// alertLabels returns the labels that each alerting rule gives to its alerts.
+func alertLabels(t *testing.T) []map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../../alerts/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert  string            `yaml:"alert"`
+				Labels map[string]string `yaml:"labels"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	var all []map[string]string
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			if r.Alert == "" {
+				continue
+			}
+			set := maps.Clone(r.Labels)
+			set[model.AlertNameLabel] = r.Alert
+			all = append(all, set)
+		}
+	}
+	return all
+}
+
+// TestStackRoutes asks Alertmanager's own tool where each alert goes.
+func TestStackRoutes(t *testing.T) {
+	mustRun(t, tool(t, "amtool"), "check-config", inStack("alertmanager.yml"))
+	asked := map[string]bool{}
+	for _, set := range alertLabels(t) {
+		severity, category := set["severity"], set["category"]
+		receivers := map[string]string{"critical": "pager", "warning": "chat", "info": "nobody", "none": "watchdog"}
+		want := receivers[severity]
+		if category == "gpu" {
+			want = "hardware-" + want
+		}
+		if asked[severity+category] {
+			continue
+		}
+		asked[severity+category] = true
+		mustRun(
+			t, tool(t, "amtool"), "config", "routes", "test", "--config.file="+inStack("alertmanager.yml"),
+			"--verify.receivers="+want, "severity="+severity, "category="+category, "alertname="+set[model.AlertNameLabel],
+		)
+	}
+	if len(asked) < 8 {
+		t.Errorf("only %d kinds of alerts", len(asked))
+	}
+}
+
+// route is a route of Alertmanager, as far as it goes here.
+type route struct {
+	GroupBy []string `yaml:"group_by"`
+	Routes  []route
+}
+
+// TestStackGroups checks that alerts of one endpoint, one gateway or one exporter are one
+// notification, and of two are two: these labels alone separate groups, and none that
+// differs between modules, objectives, windows or backends.
+func TestStackGroups(t *testing.T) {
+	text, err := os.ReadFile(inStack("alertmanager.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Route route }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"endpoint", "gateway", "instance"}
+	if !slices.Equal(file.Route.GroupBy, want) {
+		t.Errorf("alerts are grouped by %q, want %q", file.Route.GroupBy, want)
+	}
+	for all := file.Route.Routes; len(all) > 0; all = all[1:] {
+		if by := all[0].GroupBy; by != nil && !slices.Equal(by, want) {
+			t.Errorf("alerts of a route are grouped by %q", by)
+		}
+		all = append(all, all[0].Routes...)
+	}
+}
+
+// inhibition is an inhibition rule. While an alert fires that the source
+// matchers match, those are muted that the target matchers match and that have
+// the same values of the equal labels. An alert that both sides match is not
+// muted by one that both sides match.
+type inhibition struct {
+	Source []string `yaml:"source_matchers"`
+	Target []string `yaml:"target_matchers"`
+	Equal  []string `yaml:"equal"`
+}
+
+func readInhibitions(t *testing.T) []inhibition {
+	t.Helper()
+	text, err := os.ReadFile(inStack("alertmanager.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Rules []inhibition `yaml:"inhibit_rules"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Rules
+}
+
+// matches says whether all matchers match an alert.
+func matches(t *testing.T, matchers []string, alert map[string]string) bool {
+	t.Helper()
+	all, err := parser.NewParser(parser.Options{}).ParseMetricSelector("{" + strings.Join(matchers, ",") + "}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !slices.ContainsFunc(all, func(m *labels.Matcher) bool { return !m.Matches(alert[m.Name]) })
+}
+
+// mutes says whether a rule mutes one alert while another one fires.
+func (i inhibition) mutes(t *testing.T, source, target map[string]string) bool {
+	t.Helper()
+	if !matches(t, i.Source, source) || !matches(t, i.Target, target) {
+		return false
+	}
+	if matches(t, i.Source, target) && matches(t, i.Target, source) {
+		return false
+	}
+	return !slices.ContainsFunc(i.Equal, func(l string) bool { return source[l] != target[l] })
+}
+
+// TestStackInhibitions checks for pairs of alerts whether the first mutes the
+// second.
+func TestStackInhibitions(t *testing.T) {
+	rules := readInhibitions(t)
+	kinds := map[string]map[string]string{} // by name and severity
+	for _, set := range alertLabels(t) {
+		kinds[set[model.AlertNameLabel]+"/"+set["severity"]] = set
+	}
+	alert := func(kind string, pairs ...string) map[string]string {
+		set := maps.Clone(kinds["Inference"+kind])
+		if set == nil {
+			t.Fatalf("no alert Inference%s", kind)
+		}
+		for i := 0; i < len(pairs); i += 2 {
+			set[pairs[i]] = pairs[i+1]
+		}
+		return set
+	}
+	for name, c := range map[string]struct {
+		source, target map[string]string
+		want           bool
+	}{
+		"down, failing":           {alert("EndpointDown/critical", "endpoint", "a"), alert("ProbeFailing/warning", "endpoint", "a", "outcome", "dns_error"), true},
+		"down, other is failing":  {alert("EndpointDown/critical", "endpoint", "a"), alert("ProbeFailing/warning", "endpoint", "b", "outcome", "dns_error"), false},
+		"down, slow":              {alert("EndpointDown/critical", "endpoint", "a"), alert("TTFTDegradedNow/critical", "endpoint", "a"), false},
+		"slow, down":              {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("EndpointDown/critical", "endpoint", "a"), false},
+		"fast, slow":              {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("TTFTSlowBurn/warning", "endpoint", "a", "slo", "ttft"), true},
+		"fast, slow of another":   {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("TTFTSlowBurn/warning", "endpoint", "b", "slo", "ttft"), false},
+		"full, grows":             {alert("QueueSaturated/warning", "endpoint", "a"), alert("QueueGrowing/warning", "endpoint", "a"), true},
+		"many down, one down":     {alert("ManyEndpointsDown/critical"), alert("EndpointDown/critical", "endpoint", "a"), false},
+		"all lost, some lost":     {alert("AllReplicasLost/critical", "endpoint", "a"), alert("ReplicaLost/warning", "endpoint", "a"), true},
+		"slower, lost":            {alert("ReplicaLossSlowsSurvivors/warning", "endpoint", "a"), alert("ReplicaLost/warning", "endpoint", "a"), true},
+		"critical, its warning":   {alert("CertificateExpiring/critical", "endpoint", "a"), alert("CertificateExpiring/warning", "endpoint", "a"), true},
+		"critical, other warning": {alert("CertificateExpiring/critical", "endpoint", "a"), alert("QueueGrowing/warning", "endpoint", "a"), false},
+		"exporter, its lag":       {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ScheduleLag/warning", "job", "j", "instance", "i"), true},
+		"exporter, other's lag":   {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ScheduleLag/warning", "job", "j", "instance", "k"), false},
+		"exporter, its GPU":       {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("GPULost/critical", "job", "j", "instance", "i"), true},
+		"exporter, endpoint":      {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("EndpointDown/critical", "endpoint", "a"), false},
+		"exporter, itself":        {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ExporterDown/critical", "job", "j", "instance", "i"), false},
+		"no exporter, one's lag":  {alert("ExporterDown/critical"), alert("ScheduleLag/warning", "job", "j", "instance", "i"), false},
+		"exporter, watchdog":      {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("Watchdog/none"), false},
+		"driver, throttled":       {alert("GPUDriverStuck/critical", "job", "j", "instance", "i"), alert("GPUThrottled/warning", "job", "j", "instance", "i"), true},
+		"driver, XID":             {alert("GPUDriverStuck/critical", "job", "j", "instance", "i"), alert("GPUXID/critical", "job", "j", "instance", "i"), false},
+	} {
+		got := slices.ContainsFunc(rules, func(r inhibition) bool { return r.mutes(t, c.source, c.target) })
+		if got != c.want {
+			t.Errorf("%s: muted %t, want %t", name, got, c.want)
+		}
+	}
+}
