@@ -139,7 +139,7 @@ func cpuTime(b *testing.B) time.Duration {
 func BenchmarkEvent(b *testing.B) {
 	x := &exchange{
 		s: New(Options{}), frame: sseFrame("data: ", "\n"), rec: &record{},
-		reply: newOpenAIReply(replyHeader{ID: trace, Model: jsonText("simulated-8b"), Created: 1795246795}, true),
+		reply: protocolAt("/v1/chat/completions").reply(replyHeader{ID: trace, Model: jsonText("simulated-8b"), Created: 1795246795}, "/v1/chat/completions"),
 	}
 	x.wire = discardWire{x}
 	var e event
@@ -186,4 +186,13 @@ func BenchmarkStep(b *testing.B) {
 		r.plan(now)
 		r.commit(now)
 	}
+}
+
+func protocolAt(path string) *protocol {
+	for _, p := range protocols() {
+		if p.Paths[0] == path {
+			return p
+		}
+	}
+	return nil
 }

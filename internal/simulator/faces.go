@@ -92,6 +92,7 @@ type part struct {
 	Name, Arguments jsonText
 	// Text is what the event holds, All what all did, Thoughts the reasoning of a whole reply.
 	Text, All, Thoughts jsonText
+	Top                 []tokenScore // the likeliest tokens in the place of the first one
 	// Tokens and Total count those of the event and of all, Thinking those of the reasoning.
 	Tokens, Total, Thinking int
 	Finish                  string
@@ -114,6 +115,14 @@ func (d *part) Next() int {
 	return d.next - 1
 }
 
+// Said is a whole text after the prompt that is scored, if any.
+func (d *part) Said() jsonText {
+	if d.Scores == nil {
+		return d.Text
+	}
+	return append(jsonText(d.Scores.text), d.Text...)
+}
+
 // Value returns the arguments of a call as the object that they are, or as a text.
 func (d *part) Value() string {
 	if json.Valid(d.Arguments) {
@@ -124,7 +133,7 @@ func (d *part) Value() string {
 
 // take notes what an event adds.
 func (d *part) take(e *event, names map[finish]string) {
-	d.Text, d.Tokens = e.text, e.tokens
+	d.Text, d.Tokens, d.Top = e.text, e.tokens, e.top
 	d.Total += e.tokens
 	d.All = append(d.All, e.text...)
 	switch e.kind {
@@ -170,18 +179,15 @@ type reply interface {
 func (p *protocol) reply(h replyHeader, path string) reply {
 	switch path {
 	case chatPath, completionsPath:
-		return newOpenAIReply(h, path == chatPath)
+		return newOpenAIReply(p, h, path == chatPath)
 	}
 	return &templatedReply{p: p, data: part{replyHeader: h, Path: path}}
 }
 
 // failure returns the body of an error answer.
 func (p *protocol) failure(no refusal) []byte {
-	if p.Events["failure"] == "" {
-		return openaiFailure(no)
-	}
 	r := templatedReply{p: p}
-	return r.fail(nil, "failure", no, func(dst []byte, _ string, payload []byte) []byte { return append(dst, payload...) })
+	return r.fail(nil, "failure", no, bare)
 }
 
 // templatedReply writes one reply by the templates of its protocol.
@@ -231,7 +237,7 @@ func (r *templatedReply) appendEvent(dst []byte, e *event, frame frameFunc) []by
 		dst = r.add(dst, "end", frame)
 		r.ended = e.kind == Usage
 	}
-	if e.kind == Done && r.data.Message == nil {
+	if e.kind == Done {
 		dst = r.add(dst, "done", frame)
 	}
 	return dst
@@ -260,7 +266,11 @@ func (r *templatedReply) closeBlock(dst []byte, frame frameFunc) []byte {
 	return dst
 }
 
+// fail writes an error, in the words of OpenAI where the protocol has no own.
 func (r *templatedReply) fail(dst []byte, name string, no refusal, frame frameFunc) []byte {
+	if r.p.Events[name] == "" {
+		return frame(dst, "", openaiFailure(no))
+	}
 	kind := r.p.Kinds[no.status]
 	if kind == "" {
 		kind = r.p.Kinds[min(no.status/100, 5)*100]
@@ -280,7 +290,7 @@ func (r *templatedReply) appendWhole(dst []byte, w *whole) []byte {
 	if d.Inputs = w.inputs; d.Inputs == nil {
 		d.Inputs = new(inputs)
 	}
-	return r.add(dst, "whole", func(dst []byte, _ string, payload []byte) []byte { return append(dst, payload...) })
+	return r.add(dst, "whole", bare)
 }
 
 // setHeader sets the headers of a reply about inputs.

@@ -134,9 +134,12 @@ type scores struct {
 type tokenScore struct {
 	ID      int
 	Text    string
-	offset  int      // characters before it, in the prompt and the output
+	Offset  int      // characters before it, in the prompt and the output
 	Logprob *float64 // nil is none: nothing comes before the first token
 }
+
+// All returns the tokens of the prompt and of the output.
+func (s *scores) All() []tokenScore { return slices.Concat(s.Prompt, s.Output) }
 
 // What the log-probability of a token is made of: at most highest, below it by a number drawn for the token,
 // exponential with mean spread. The mean over a long text is highest - spread.
@@ -175,7 +178,7 @@ func (x *exchange) score(tokens int) *scores {
 	for i := range tokens {
 		t := string(x.appendToken(nil, i))
 		p := outputLogprob
-		s.Output = append(s.Output, tokenScore{ID: tokenID(hashText(t)), Text: t, offset: offset, Logprob: &p})
+		s.Output = append(s.Output, tokenScore{ID: tokenID(hashText(t)), Text: t, Offset: offset, Logprob: &p})
 		offset += utf8.RuneCountInString(t)
 	}
 	return &s
@@ -196,7 +199,7 @@ func scoreText(text string, w *weights, noise float64) []tokenScore {
 	h := hashText("logprob", w.version)
 	end, offset, next := 0, 0, 0
 	for _, to := range pieces(text) {
-		t := tokenScore{Text: text[end:to], offset: offset}
+		t := tokenScore{Text: text[end:to], Offset: offset}
 		id := hashText(t.Text)
 		h = mix(h, id)
 		p := min(0, highest+spread*logOf(h)+w.shift+noise)

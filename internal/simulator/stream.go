@@ -74,9 +74,6 @@ const eventStream = "text/event-stream; charset=utf-8"
 
 // framings lists the values of protocol.Framing, and of effect.Frame those of server-sent events.
 func framings() map[string]framing {
-	lines := func(end string) frameFunc {
-		return func(dst []byte, _ string, payload []byte) []byte { return append(append(dst, payload...), end...) }
-	}
 	return map[string]framing{
 		"":              {eventStream, sseFrame("data: ", "\n")},
 		"sse bare":      {eventStream, sseFrame("data:", "\n")},
@@ -85,14 +82,17 @@ func framings() map[string]framing {
 		"sse multiline": {eventStream, multilineFrame},
 		"sse extra":     {eventStream, extraFrame},
 		"sse open":      {eventStream, openFrame},
-		"lines":         {"application/x-ndjson", lines("\n")},
-		"json":          {"application/json", lines("")},
+		"lines":         {"application/x-ndjson", func(dst []byte, _ string, payload []byte) []byte { return append(append(dst, payload...), '\n') }},
+		"json":          {"application/json", bare},
 		"aws":           {"application/vnd.amazon.eventstream", awsFrame},
 	}
 }
 
 // isSSE reports whether the reply is server-sent events, of which are the faults of framing.
 func (x *exchange) isSSE() bool { return x.contentType == eventStream }
+
+// bare is a payload without a frame.
+func bare(dst []byte, _ string, payload []byte) []byte { return append(dst, payload...) }
 
 // sseFrame frames as server-sent events do, with the given field start and line end.
 func sseFrame(field, newline string) frameFunc {
