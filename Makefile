@@ -27,7 +27,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test hostile e2e peers otlp lint vuln rules proof incidents page real real-smoke deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test hostile e2e peers otlp lint vuln rules boards proof incidents page real real-smoke deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -71,10 +71,11 @@ vuln: ## known vulnerabilities; needs the database on the network
 rules: ## the alert rules and their tests, by promtool; builds it the first time, which takes minutes
 	tools/prometheus/check.sh
 
-proof: ## every query of dashboards and rules against a real Prometheus, pushes against a real collector, and the statistics of the alerts
+boards: ## what dashboards and rules ask for, and how often alerts are wrong, by Prometheus' query engine
 	tools/prometheus/build.sh promtool
-	cd tools/lab && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./dashgen ./alertsim/... ./incidents ./peers ./real
-	cd tools/otlp && $(GO) test ./...
+	cd tools/lab && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./dashgen ./alertsim/... ./incidents ./peers ./process ./real
+
+proof: ## every query of dashboards and rules against a real Prometheus that scrapes the exporter; builds it the first time
 	tools/lab/prove/check.sh
 
 incidents: ## two incidents with real processes, clocks, Prometheus and Alertmanager, some 9 minutes; builds these the first time
