@@ -102,7 +102,7 @@ func Catalogue() []Family {
 		all = append(all, f.Family)
 	}
 	gpus := newGPUFamilies()
-	for _, f := range gpus.list() {
+	for _, f := range gpus.list {
 		all = append(all, f.Family)
 	}
 	all = append(all, podFamilies()...)

@@ -57,38 +57,41 @@ func newGPUFamily(f Family) *gpuFamily {
 
 // gpuFamilies are the families of GPUs.
 type gpuFamilies struct {
-	pollFamilies
-	deviceFamilies
-	vgpuFamilies
-	whole map[gpu.Kind]*gpuFamily // of readings of a GPU
-	parts map[gpu.Kind]*gpuFamily // of readings of a MIG device
+	list   []*gpuFamily            // in the order of the documentation
+	byName map[string]*gpuFamily   // without inference_gpu_
+	whole  map[gpu.Kind]*gpuFamily // of readings of a GPU
+	parts  map[gpu.Kind]*gpuFamily // of readings of a MIG device
 }
 
 func newGPUFamilies() gpuFamilies {
-	d := gpuFamilies{newPollFamilies(), newDeviceFamilies(), newVGPUFamilies(), map[gpu.Kind]*gpuFamily{}, map[gpu.Kind]*gpuFamily{}}
+	d := gpuFamilies{nil, map[string]*gpuFamily{}, map[gpu.Kind]*gpuFamily{}, map[gpu.Kind]*gpuFamily{}}
+	add := func(rows []Family) {
+		for _, row := range rows {
+			f := newGPUFamily(row)
+			d.list, d.byName[row.Name] = append(d.list, f), f
+		}
+	}
+	add(pollRows())
 	for _, i := range gpu.Readings() {
 		d.whole[i.Kind] = readingFamily(i)
+		d.list = append(d.list, d.whole[i.Kind])
+	}
+	add(deviceRows())
+	for _, i := range gpu.Readings() {
 		if slices.Contains(migKinds(), i.Kind) {
 			d.parts[i.Kind] = migFamily(i)
 		}
 	}
+	for _, kind := range migKinds() {
+		d.list = append(d.list, d.parts[kind])
+	}
+	add(vgpuRows())
 	return d
 }
 
-// list returns the families in the order of the documentation.
-func (d *gpuFamilies) list() []*gpuFamily {
-	all := []*gpuFamily{
-		d.up, d.state, d.simulated, d.devices, d.lastPoll, d.pollDuration, d.pollFailures,
-		d.deviceUp, d.info,
-	}
-	for _, i := range gpu.Readings() {
-		all = append(all, d.whole[i.Kind])
-	}
-	all = append(all, d.xidErrors, d.xidLast, d.processMemory, d.processSM, d.migInfo)
-	for _, kind := range migKinds() {
-		all = append(all, d.parts[kind])
-	}
-	return append(all, d.vgpuInfo, d.vgpuMemory, d.vgpuSM)
+// send makes one metric of the family with a name, which comes without inference_gpu_.
+func (d *gpuFamilies) send(out *gpuMetrics, name string, v float64, labels ...*dto.LabelPair) {
+	d.byName[name].send(out, v, labels...)
 }
 
 // readingFamily is the family of a kind of reading.
@@ -126,84 +129,91 @@ func unitOf(i gpu.Info) string {
 	return i.Unit
 }
 
-// pollFamilies are how the reading of the GPUs goes.
-type pollFamilies struct {
-	up, state, simulated, devices        *gpuFamily
-	lastPoll, pollDuration, pollFailures *gpuFamily
-}
-
-func newPollFamilies() pollFamilies {
-	return pollFamilies{
-		up: newGPUFamily(Family{
+// pollRows are how the reading of the GPUs goes, and which GPUs there are.
+func pollRows() []Family {
+	return []Family{
+		{
 			Name: "up", Type: Gauge, Labels: []string{"source"},
 			Help: "1 if this source can read its GPUs, 0 otherwise; see inference_gpu_state for the reason. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober; an exporter that only reads GPUs reports 0 there.",
-		}),
-		state: newGPUFamily(Family{
+		},
+		{
 			Name: "state", Type: Gauge, Labels: []string{"source", "state"}, Values: labelValues(gpuStates()),
 			Help: "1 for the current state of a reader of GPUs, 0 for all others: readings are available (up), no poll has ended yet (starting), the driver library is missing (no_library), the library is present but the driver is not loaded (no_driver), the driver found no GPU (no_devices), no permission for any GPU (denied), the driver was replaced while in use (driver_mismatch), no GPU responds any more (lost), a driver call does not return (stuck), or another error (failed). Absent in a build without NVML.",
-		}),
-		simulated: newGPUFamily(Family{
+		},
+		{
 			Name: "simulated", Type: Gauge, Labels: []string{"source"},
 			Help: "Always 1. Present only if the readings are simulated, as in the demonstration.",
-		}),
-		devices: newGPUFamily(Family{
+		},
+		{
 			Name: "devices", Type: Gauge, Labels: []string{"source"},
 			Help: "Number of GPUs that the driver reports, including GPUs that may not be opened, so it can be larger than the number of series of inference_gpu_device_up. A decrease means that a GPU fell off the bus. Absent for pages of other exporters, which have inference_gpu_page_devices.",
-		}),
-		lastPoll: newGPUFamily(Family{
+		},
+		{
 			Name: "last_poll_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"},
 			Help: "Unix time at which the latest successful poll started. All readings are from that time; readings that are too old are dropped.",
-		}),
-		pollDuration: newGPUFamily(Family{
+		},
+		{
 			Name: "poll_duration_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"},
 			Help: "Duration of the latest successful poll. A driver that becomes slow often has a GPU that is about to fail.",
-		}),
-		pollFailures: newGPUFamily(Family{
+		},
+		{
 			Name: "poll_failures_total", Type: Counter, Labels: []string{"source", "state"}, Values: labelValues(gpuFailures()),
 			Help: "Failed polls, by the resulting state.",
-		}),
-	}
-}
-
-// deviceFamilies are what is known of a GPU besides readings.
-type deviceFamilies struct {
-	deviceUp, info, migInfo  *gpuFamily
-	xidErrors, xidLast       *gpuFamily
-	processMemory, processSM *gpuFamily
-}
-
-func newDeviceFamilies() deviceFamilies {
-	process := deviceLabels("pid", "process", "container", "pod_uid")
-	return deviceFamilies{
-		deviceUp: newGPUFamily(Family{
+		},
+		{
 			Name: "device_up", Type: Gauge, Labels: deviceLabels("source"),
 			Help: "1 if the GPU responds, 0 if it is lost or no GPU can be read; it then has no readings.",
-		}),
-		info: newGPUFamily(Family{
+		},
+		{
 			Name: "info", Type: Gauge,
 			Labels: deviceLabels("source", "name", "pci_bus_id", "driver_version", "cuda_version", "compute_capability"),
 			Help:   "Always 1. Identifies a GPU and its driver; join by uuid.",
-		}),
-		migInfo: newGPUFamily(Family{
-			Name: "mig_info", Type: Gauge, Labels: deviceLabels("mig_uuid", "gpu_instance_id", "compute_instance_id", "mig_profile"),
-			Help: "Always 1. Identifies a MIG device.",
-		}),
-		xidErrors: newGPUFamily(Family{
+		},
+	}
+}
+
+// deviceRows are what is known of a GPU besides readings.
+func deviceRows() []Family {
+	process := deviceLabels("pid", "process", "container", "pod_uid")
+	return []Family{
+		{
 			Name: "xid_errors_total", Type: Counter, Labels: deviceLabels("xid"),
 			Help: "Critical errors (XID) reported by the driver since the exporter started. An XID appears with its first error. 48, 62, 64, 74, 79, 95, 119 and 120 indicate a problem of the GPU; 13, 31 and 43 are mostly faults of a program.",
-		}),
-		xidLast: newGPUFamily(Family{
+		},
+		{
 			Name: "xid_last_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: deviceLabels("xid"),
 			Help: "Unix time of the latest critical error of this XID. Alert on this, as it includes the first error.",
-		}),
-		processMemory: newGPUFamily(Family{
+		},
+		{
 			Name: "process_memory_used_bytes", Type: Gauge, Unit: "bytes", Labels: process,
 			Help: "GPU memory that a process uses. Present only if processes are enabled; at most 128 processes per GPU, those with the most memory.",
-		}),
-		processSM: newGPUFamily(Family{
+		},
+		{
 			Name: "process_sm_utilization_ratio", Type: Gauge, Unit: "ratio", Labels: process,
 			Help: "Ratio of time in which kernels of the process were running, as last sampled. Absent while there is no new sample, and with MIG.",
-		}),
+		},
+		{
+			Name: "mig_info", Type: Gauge, Labels: deviceLabels("mig_uuid", "gpu_instance_id", "compute_instance_id", "mig_profile"),
+			Help: "Always 1. Identifies a MIG device.",
+		},
+	}
+}
+
+// vgpuRows are what is known of the vGPUs that run on the GPUs of a host.
+func vgpuRows() []Family {
+	return []Family{
+		{
+			Name: "vgpu_info", Type: Gauge, Labels: deviceLabels("vgpu_uuid", "vgpu_profile", "vm"),
+			Help: "Always 1. Identifies a vGPU that runs on a GPU of this host: its profile, and the virtual machine as the hypervisor names it.",
+		},
+		{
+			Name: "vgpu_memory_used_bytes", Type: Gauge, Unit: "bytes", Labels: deviceLabels("vgpu_uuid"),
+			Help: "GPU memory that a vGPU uses, on its host.",
+		},
+		{
+			Name: "vgpu_sm_utilization_ratio", Type: Gauge, Unit: "ratio", Labels: deviceLabels("vgpu_uuid"),
+			Help: "Ratio of time in which kernels of a vGPU were running, as last sampled on its host. Absent while there is no new sample.",
+		},
 	}
 }
 
@@ -228,7 +238,7 @@ type gpuPage struct {
 
 // Describe implements prometheus.Collector.
 func (c *gpuCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, f := range c.list() {
+	for _, f := range c.list {
 		out <- f.desc
 	}
 }
@@ -296,35 +306,35 @@ func label(name, value string) *dto.LabelPair {
 func (c *gpuCollector) poll(out *gpuMetrics, s *gpu.Snapshot) {
 	source := label("source", s.Source)
 	if s.Simulated {
-		c.simulated.send(out, 1, source)
+		c.send(out, "simulated", 1, source)
 	}
 	if s.State == gpu.StateNotBuilt {
 		if s.Required {
-			c.up.send(out, 0, source)
+			c.send(out, "up", 0, source)
 		}
 		return
 	}
 	for _, state := range gpuStates() {
-		c.state.send(out, number(s.State == state), source, label("state", string(state)))
+		c.send(out, "state", number(s.State == state), source, label("state", string(state)))
 	}
 	if s.At.IsZero() && s.State == gpu.StateNoLibrary && !s.Required {
 		return // a machine without GPUs: nothing is wrong
 	}
 	if s.State != gpu.StateStarting {
-		c.up.send(out, number(s.State == gpu.StateUp), source)
+		c.send(out, "up", number(s.State == gpu.StateUp), source)
 	}
 	for _, state := range gpuFailures() {
-		c.pollFailures.send(out, float64(s.Failures[state]), source, label("state", string(state)))
+		c.send(out, "poll_failures_total", float64(s.Failures[state]), source, label("state", string(state)))
 	}
 	switch {
 	case s.State == gpu.StateNoDevices && !s.Remote:
-		c.devices.send(out, 0, source)
+		c.send(out, "devices", 0, source)
 	case !s.At.IsZero() && !s.Remote:
-		c.devices.send(out, float64(s.Count), source)
+		c.send(out, "devices", float64(s.Count), source)
 	}
 	if !s.At.IsZero() {
-		c.lastPoll.send(out, unixSeconds(s.At), source)
-		c.pollDuration.send(out, s.Duration.Seconds(), source)
+		c.send(out, "last_poll_timestamp_seconds", unixSeconds(s.At), source)
+		c.send(out, "poll_duration_seconds", s.Duration.Seconds(), source)
 	}
 }
 
@@ -350,31 +360,45 @@ func (c *gpuCollector) device(out *gpuMetrics, s *gpu.Snapshot, d *gpu.DeviceSna
 		label("vendor", string(d.Vendor)), label("host", d.Host), label("uuid", d.UUID), label("gpu", indexText(d.Index)),
 	}
 	source := label("source", s.Source)
-	c.deviceUp.send(out, number(d.Up), append(base, source)...)
-	c.info.send(out, 1, append(base, source,
+	c.send(out, "device_up", number(d.Up), append(base, source)...)
+	c.send(out, "info", 1, append(base, source,
 		label("name", d.Name), label("pci_bus_id", d.PCIBusID), label("driver_version", s.Driver),
 		label("cuda_version", s.CUDA), label("compute_capability", d.ComputeCapability))...)
 	sendReadings(out, c.whole, d.Readings, base)
 	for _, m := range d.MIG {
 		part := append(base,
 			label("mig_uuid", m.UUID), label("gpu_instance_id", strconv.Itoa(m.GPUInstance)), label("mig_profile", m.Profile))
-		c.migInfo.send(out, 1, append(part, label("compute_instance_id", strconv.Itoa(m.ComputeInstance)))...)
+		c.send(out, "mig_info", 1, append(part, label("compute_instance_id", strconv.Itoa(m.ComputeInstance)))...)
 		sendReadings(out, c.parts, m.Readings, part)
 	}
 	c.sendVGPUs(out, d.VGPUs, base)
 	for _, x := range d.XIDs {
 		labels := append(base, label("xid", strconv.FormatUint(x.Number, 10)))
-		c.xidErrors.send(out, float64(x.Count), labels...)
-		c.xidLast.send(out, unixSeconds(x.Last), labels...)
+		c.send(out, "xid_errors_total", float64(x.Count), labels...)
+		c.send(out, "xid_last_timestamp_seconds", unixSeconds(x.Last), labels...)
 	}
 	for _, p := range d.Processes {
 		labels := append(base,
 			label("pid", strconv.Itoa(p.PID)), label("process", p.Name), label("container", p.Container), label("pod_uid", p.PodUID))
 		if p.MemoryUsed >= 0 {
-			c.processMemory.send(out, p.MemoryUsed, labels...)
+			c.send(out, "process_memory_used_bytes", p.MemoryUsed, labels...)
 		}
 		if p.SMUtilization >= 0 {
-			c.processSM.send(out, p.SMUtilization, labels...)
+			c.send(out, "process_sm_utilization_ratio", p.SMUtilization, labels...)
+		}
+	}
+}
+
+// sendVGPUs sends what is known of the vGPUs of a GPU.
+func (d *gpuFamilies) sendVGPUs(out *gpuMetrics, vgpus []gpu.VGPUSnapshot, base []*dto.LabelPair) {
+	for _, v := range vgpus {
+		labels := append(base, label("vgpu_uuid", v.UUID))
+		d.send(out, "vgpu_info", 1, append(labels, label("vgpu_profile", v.Profile), label("vm", v.VM))...)
+		if v.MemoryUsed >= 0 {
+			d.send(out, "vgpu_memory_used_bytes", v.MemoryUsed, labels...)
+		}
+		if v.SMUtilization >= 0 {
+			d.send(out, "vgpu_sm_utilization_ratio", v.SMUtilization, labels...)
 		}
 	}
 }
