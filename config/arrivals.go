@@ -20,9 +20,9 @@ func ArrivalProcesses() []ArrivalProcess { return []ArrivalProcess{ArrivalPoisso
 // instead of all at once.
 type Arrivals struct {
 	// Process is `poisson`: independent requests, the times between them exponentially
-	// distributed; or `recorded`: as requests of users arrived, by `profile_file`. Required.
+	// distributed; or `recorded`: as requests of users arrived, by `profile_file`.
 	Process ArrivalProcess `yaml:"process" oneof:"poisson,recorded" required:"poisson or recorded"`
-	// Rate is how many requests start per second on average, above 0 and up to 1,000. On
+	// Rate is how many requests start per second on average. On
 	// average all must start within half of the module's timeout; one that is drawn
 	// later than the timeout starts then. Required with `poisson`; with `recorded` the
 	// default is the rate of the recording.

@@ -302,15 +302,15 @@ type Global struct {
 // discovery takes in. At most half of each limit of probes goes to probes whose
 // latest run timed out, so that servers that hang do not hold up the others.
 type Limits struct {
-	// InFlight is how many probes may run at once in all, 1 to 100,000. At most
+	// InFlight is how many probes may run at once in all. At most
 	// half of them are probes whose latest run timed out.
 	InFlight int `yaml:"in_flight" default:"1000" range:"[1,100000]"`
 	// InFlightPerHost is how many probes may run at once against one host and
-	// port, 1 to 100,000. At most half of them are probes whose latest run timed
+	// port. At most half of them are probes whose latest run timed
 	// out.
 	InFlightPerHost int `yaml:"in_flight_per_host" default:"4" range:"[1,100000]"`
 	// DiscoveryTargets is how many targets the sources of an item of `discovery`
-	// may find, 1 to 1,000,000. More are refused as a whole, and those found
+	// may find. More are refused as a whole, and those found
 	// before stay. Targets under `static_configs` alone are not limited.
 	DiscoveryTargets int `yaml:"discovery_targets" default:"20000" range:"[1,1000000]"`
 	// DiscoveryBytes is how long a file of `file_sd_configs` and a reply to

@@ -21,7 +21,7 @@ const (
 
 // Endpoint is one URL that serves a model.
 type Endpoint struct {
-	// Name is the label `endpoint`, unique in the file, at most 128 bytes.
+	// Name is the label `endpoint`, unique in the file.
 	// Default: host and port of the URL, the scheme's own port left out.
 	Name string `yaml:"name" text:"128"`
 	// URL is the base URL, http or https, with or without the version segment
@@ -31,7 +31,7 @@ type Endpoint struct {
 	// API is the wire protocol that the endpoint speaks, one of the list below.
 	// Default: detected by asking the endpoint.
 	API string `yaml:"api,omitempty" form:"protocol"`
-	// Model is the name of the model to ask for, at most 256 bytes. Default:
+	// Model is the name of the model to ask for. Default:
 	// asked from the endpoint's list of models, adapters of others left out. It
 	// is needed where that still has several: until then the endpoint is not
 	// probed, which counts as skipped for `model_not_set`.

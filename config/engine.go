@@ -90,7 +90,7 @@ const (
 type EngineSource struct {
 	// Series is the name of the samples, with the suffix of a part of a
 	// histogram where it is one. `a:b` also finds `a_b` and `ray_a_b`; a
-	// counter is found with and without `_total`. Required.
+	// counter is found with and without `_total`.
 	Series string `yaml:"series" form:"series" required:"the name of a series"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
@@ -101,14 +101,14 @@ type EngineSource struct {
 	// value of this label. Of several samples the one with the largest value counts,
 	// which is the latest where the value is a time.
 	ItemsOf string `yaml:"items_of,omitempty" form:"label" excludes:"from_label"`
-	// Combine is how several samples make one number, `sum` or `max`. Default:
+	// Combine is how several samples make one number. Default:
 	// `max` for a ratio, for what is per GPU or has no sum (`context_length_tokens`,
 	// `kv_cache_block_tokens`, `lora_adapters_max`, `estimated_*_per_gpu`,
 	// `model_weights_bytes`, `kv_cache_bytes`, `cuda_graphs_bytes`), and under `if` and
 	// `times`; `sum` for all else.
 	Combine string `yaml:"combine,omitempty" oneof:"sum,max"`
 	// Scale is what the number is multiplied with to be in the unit of the
-	// quantity, above 0. Default: 1.
+	// quantity.
 	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
 	// If is a source without whose number, or with 0 as its number, there is none
 	// here: for series that are on the page, as 0, while what they measure is off.
@@ -134,7 +134,7 @@ type EngineHistogram struct {
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
 	// Scale is what the values are multiplied with to be in the unit of the
-	// quantity, above 0. Default: 1.
+	// quantity.
 	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
 }
 
@@ -145,7 +145,7 @@ type EnginePrefixCache struct {
 	// Queries is the source of the counter of what the cache was asked for, in
 	// the same unit. Required.
 	Queries EngineSource `yaml:"queries"`
-	// Unit is what they count: `tokens`, `blocks` or `requests`. Required.
+	// Unit is what they count.
 	Unit string `yaml:"unit" oneof:"tokens,blocks,requests" required:"tokens, blocks or requests"`
 	// Late says that the counter of hits appears with the first hit: a page
 	// with queries alone then counts as one without hits, else as one without a value.
@@ -158,7 +158,7 @@ type EnginePrefixCache struct {
 
 // EngineRequests is where to find a number of ended requests on a page.
 type EngineRequests struct {
-	// Series is the name of the counters, found as in a source. Required.
+	// Series is the name of the counters, found as in a source.
 	Series string `yaml:"series" form:"series" required:"the name of a series"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`

@@ -27,11 +27,9 @@ type Expect struct {
 	// JSONSchema is a JSON schema (2020-12, formats included) that the answer,
 	// read as JSON, must meet. It may refer to its own parts only.
 	JSONSchema map[string]any `yaml:"json_schema,omitempty"`
-	// MinLength is the fewest characters of the answer, 1 to 65,536. Default:
-	// no limit.
+	// MinLength is the fewest characters of the answer. Default: no limit.
 	MinLength int `yaml:"min_length,omitempty" range:"[1,65536]"`
-	// MaxLength is the most characters of the answer, 1 to 65,536. Default: no
-	// limit.
+	// MaxLength is the most characters of the answer. Default: no limit.
 	MaxLength int `yaml:"max_length,omitempty" range:"[1,65536]"`
 	// Language is the language of the answer as an ISO 639-1 code such as `en`.
 	// An answer that is too short to detect its language fails.

@@ -66,12 +66,12 @@ type GatewayMapping struct {
 
 // GatewayReady is where to find whether a backend is ready for requests.
 type GatewayReady struct {
-	// Series is the name of a gauge with a label of the backend. Required.
+	// Series is the name of a gauge with a label of the backend.
 	Series string `yaml:"series" form:"series" required:"the name of a series"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
 	// Values are those of the gauge that mean that the backend is ready. Of several
-	// samples the largest value counts. Default: [1].
+	// samples the largest value counts.
 	Values []float64 `yaml:"values,omitempty" default:"[1]" items:"some"`
 }
 

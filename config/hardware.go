@@ -11,10 +11,10 @@ import (
 // token reads. Nothing in it is required; what is left out makes no series.
 type Hardware struct {
 	// GPU is the name of the product, such as `H100 SXM`, which determines the memory
-	// bandwidth; at most 128 bytes.
+	// bandwidth.
 	GPU string `yaml:"gpu,omitempty" text:"128"`
-	// GPUs is how many GPUs work on one token at the same time (tensor parallel),
-	// 1 to 1,024. Replicas do not count, nor do the stages of a pipeline, which
+	// GPUs is how many GPUs work on one token at the same time (tensor parallel).
+	// Replicas do not count, nor do the stages of a pipeline, which
 	// work one after the other. Default: the number of `uuids`, or 1.
 	GPUs int `yaml:"gpus" default:"1" range:"[1,1024]"`
 	// MemoryBandwidth is that of one GPU or MIG device, in bytes per second.
@@ -27,8 +27,7 @@ type Hardware struct {
 	// active ones of a mixture of experts.
 	Weights Bytes `yaml:"weights,omitempty"`
 	// Parameters is the number of weights that are read for each token, such as
-	// `8.03e9`, where their bytes are to follow from `weights_precision`; it cannot
-	// be given beside `weights`. What a checkpoint keeps in another
+	// `8.03e9`, where their bytes are to follow from `weights_precision`. What a checkpoint keeps in another
 	// precision, mostly embeddings, is then not counted.
 	Parameters float64 `yaml:"parameters,omitempty" range:"[1,1e15]" requires:"weights_precision" excludes:"weights"`
 	// TotalWeights are the bytes of all weights that one replica holds on its GPUs
@@ -41,12 +40,10 @@ type Hardware struct {
 	// for Llama 3.1 8B in bf16. With it the bytes of the KV cache follow from its
 	// capacity in tokens, where the server does not report them.
 	KVCachePerToken Bytes `yaml:"kv_cache_per_token,omitempty"`
-	// WeightsPrecision is the number format in which the weights are stored: `fp32`,
-	// `bf16`, `fp16`, `fp8`, `mxfp8`, `int8`, `fp4`, `mxfp4`, `nvfp4` or `int4`. It is a
+	// WeightsPrecision is the number format in which the weights are stored. It is a
 	// label, and gives the bytes of `parameters`.
 	WeightsPrecision Precision `yaml:"weights_precision,omitempty" form:"precision"`
-	// ComputePrecision is the number format in which the GPU multiplies, one of the
-	// same. Where it is not that of the weights, these are converted on the
+	// ComputePrecision is the number format in which the GPU multiplies. Where it is not that of the weights, these are converted on the
 	// way: the ceiling stays, while less of it can be reached.
 	ComputePrecision Precision `yaml:"compute_precision,omitempty" form:"precision"`
 	// UUIDs are the GPUs or MIG devices as the driver names them, `GPU-...` or

@@ -25,7 +25,7 @@ const (
 // they are when the configuration is loaded. With `default_credentials` they are
 // found when they are needed, and renewed before they expire.
 type SigV4 struct {
-	// Region is the AWS region, such as `us-east-1`. Required.
+	// Region is the AWS region, such as `us-east-1`.
 	Region string `yaml:"region" form:"region" required:"a region like us-east-1"`
 	// Service is the AWS service that the signature names.
 	Service string `yaml:"service" default:"bedrock" form:"service"`
@@ -38,7 +38,7 @@ type SigV4 struct {
 	SessionToken promconfig.Secret `yaml:"session_token,omitempty"`
 	// DefaultCredentials takes the credentials from where the AWS SDK finds them: the
 	// environment, the shared files, the web identity or the agent of a pod, the
-	// container, the instance. It excludes the keys. Not in every build: see `discovery[]`.
+	// container, the instance. Not in every build: see `discovery[]`.
 	DefaultCredentials bool `yaml:"default_credentials,omitempty" excludes:"access_key_id,secret_access_key,session_token"`
 	// RoleARN is a role to take on with these credentials or keys, such as
 	// `arn:aws:iam::123456789012:role/prober`. Default: none. Not in every build.
@@ -101,7 +101,7 @@ type CloudIdentity struct {
 	// GOOGLE_APPLICATION_CREDENTIALS names, with workload identity federation too, or the
 	// metadata server) or `azure` (the workload identity of a pod by AZURE_CLIENT_ID,
 	// AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE, or the managed identity of the
-	// machine). Required.
+	// machine).
 	Provider string `yaml:"provider" oneof:"google,azure" required:"google or azure"`
 	// Scope is what the token is for. Default: `https://www.googleapis.com/auth/cloud-platform`
 	// with google, `https://cognitiveservices.azure.com/.default` with azure.

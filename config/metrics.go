@@ -22,7 +22,7 @@ type Metrics struct {
 	OTLPEndpoint URL `yaml:"otlp_endpoint,omitempty"`
 	// Headers are sent with the metrics.
 	Headers map[string]promconfig.Secret `yaml:"headers,omitempty" form:"header" requires:"otlp_endpoint"`
-	// Interval is the time from the start of a push to that of the next, at least 1s.
+	// Interval is the time from the start of a push to that of the next.
 	Interval model.Duration `yaml:"interval" default:"1m" range:"[1s,)"`
 }
 

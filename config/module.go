@@ -54,12 +54,10 @@ type Module struct {
 	// Timeouts limit the parts of a probe. None may exceed the timeout; a
 	// default that would is cut to it.
 	Timeouts Timeouts `yaml:"timeouts"`
-	// InputTokens is the wanted length of the prompt in tokens, 1 to
-	// 2,000,000, or several; see below. It is reached within a few probes from
+	// InputTokens is the wanted length of the prompt in tokens, or several; see below. It is reached within a few probes from
 	// the server's own count.
 	InputTokens Lengths `yaml:"input_tokens,omitempty" default:"256" range:"[1,2000000]"`
-	// OutputTokens caps the answer in tokens, reasoning included, 1 to
-	// 100,000, or several; see below.
+	// OutputTokens caps the answer in tokens, reasoning included, or several; see below.
 	OutputTokens Lengths `yaml:"output_tokens,omitempty" default:"64" range:"[1,100000]"`
 	// Traffic draws the lengths of prompts and answers from the requests of users, as the
 	// metrics pages of the servers count them, instead of asking `input_tokens`
@@ -67,7 +65,7 @@ type Module struct {
 	// Default: no such draw.
 	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// BatchSize is how many texts one probe sends to an endpoint that embeds or
-	// ranks, 1 to 2,048.
+	// ranks.
 	BatchSize int `yaml:"batch_size,omitempty" default:"8" range:"[1,2048]"`
 	// Prefix is `cold` (every prompt begins differently, so that no cached
 	// prefix helps), `warm` (the same prompt again), `paired` (a cold prompt,
@@ -76,10 +74,9 @@ type Module struct {
 	// and answers before it: what an agent gets of the prefix cache). Prompts
 	// that are not made to length are warm.
 	Prefix Prefix `yaml:"prefix" default:"cold" oneof:"cold,warm,paired,conversation"`
-	// Turns is how many turns a conversation has, 2 to 8. Only with `prefix:
-	// conversation`. Default: 4.
+	// Turns is how many turns a conversation has.
 	Turns int `yaml:"turns,omitempty" default:"4" range:"[2,8]" requires:"prefix: conversation"`
-	// Concurrency lists how many requests to start at the same moment, 1 to 256,
+	// Concurrency lists how many requests to start at the same moment,
 	// in rising order, at most 8: one burst after the other, each with series of
 	// its own with the label `concurrency`. A burst with errors ends the run.
 	// Bursts are judged by no objective, and hold at most 4,000,000 prompt tokens together.

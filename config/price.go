@@ -9,13 +9,12 @@ import (
 )
 
 // Price is what an endpoint costs: by the hour where one rents GPUs, by the
-// token where one pays for requests. At least one price is required; none may be
-// negative or exceed 1,000,000. Prices are in US dollars, by the keys with `_usd`, or in
+// token where one pays for requests. At least one price is required. Prices are in US dollars, by the keys with `_usd`, or in
 // `currency`, by those without.
 type Price struct {
 	// GPUHourUSD is the price of one GPU for an hour, in US dollars.
 	GPUHourUSD float64 `yaml:"gpu_hour_usd,omitempty" range:"[0,1000000]" excludes:"currency"`
-	// GPUs is how many GPUs are paid for by the hour, 1 to 1,024.
+	// GPUs is how many GPUs are paid for by the hour.
 	GPUs int `yaml:"gpus" default:"1" range:"[1,1024]"`
 	// InputUSD is the price of a million prompt tokens, in US dollars.
 	InputUSD float64 `yaml:"input_usd,omitempty" range:"[0,1000000]" excludes:"currency"`
@@ -45,7 +44,7 @@ type Price struct {
 	CacheWrite float64 `yaml:"cache_write,omitempty" range:"[0,1000000]" requires:"currency"`
 	// Output is the price of a million output tokens, in `currency`.
 	Output float64 `yaml:"output,omitempty" range:"[0,1000000]" requires:"currency"`
-	// Plan is how the endpoint is paid for: `reserved`, `on_demand` or `spot`.
+	// Plan is how the endpoint is paid for.
 	Plan string `yaml:"plan,omitempty" oneof:"reserved,on_demand,spot"`
 	// Schedule lists prices for parts of the time, the first of which that applies counts.
 	Schedule []PricePart `yaml:"schedule,omitempty"`
@@ -63,7 +62,7 @@ type PricePart struct {
 	Until string `yaml:"until,omitempty" form:"day"`
 	// GPUHour is the price of one GPU for an hour.
 	GPUHour float64 `yaml:"gpu_hour,omitempty" range:"[0,1000000]"`
-	// GPUs is how many GPUs are paid for by the hour, 1 to 1,024.
+	// GPUs is how many GPUs are paid for by the hour.
 	GPUs int `yaml:"gpus,omitempty" range:"[1,1024]"`
 	// Input is the price of a million prompt tokens.
 	Input float64 `yaml:"input,omitempty" range:"[0,1000000]"`
@@ -73,7 +72,7 @@ type PricePart struct {
 	CacheWrite float64 `yaml:"cache_write,omitempty" range:"[0,1000000]"`
 	// Output is the price of a million output tokens.
 	Output float64 `yaml:"output,omitempty" range:"[0,1000000]"`
-	// Plan is how the endpoint is paid for: `reserved`, `on_demand` or `spot`.
+	// Plan is how the endpoint is paid for.
 	Plan string `yaml:"plan,omitempty" oneof:"reserved,on_demand,spot"`
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"text/template"
@@ -236,17 +237,78 @@ func (r *reference) table(name string) (string, error) {
 		if meaning == "" {
 			return "", fmt.Errorf("no comment on %s.%s", name, f.Name)
 		}
+		o := structure.option(key)
 		switch before, after, required := strings.Cut(meaning, " Required"); {
 		case required:
 			meaning, def = before, "required"+after
+		case o.required != "":
+			def = "required"
 		case !written:
 			if def, err = defaultOf(v.FieldByIndex(f.Index)); err != nil {
 				return "", err
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, typeName(key, f.Type), strings.TrimSuffix(def, "."), sentence(meaning, f.Name))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s%s |\n", key, o.bounded(typeName(key, f.Type)), strings.TrimSuffix(def, "."), sentence(meaning, f.Name), o.conditions())
 	}
 	return b.String(), nil
+}
+
+// option returns what the tags of a field say; the zero option is nothing.
+func (s *structure) option(key string) option {
+	for _, o := range s.options {
+		if o.key == key {
+			return o
+		}
+	}
+	return option{}
+}
+
+// bounded adds to the name of a type what the tags say of its values.
+func (o option) bounded(name string) string {
+	oneOf := o.oneOf
+	if o.form == "precision" {
+		oneOf = precisionNames()
+	}
+	switch {
+	case o.interval != nil:
+		return name + ", " + regexp.MustCompile(`(\d)((?:\d{3})+)\b`).ReplaceAllStringFunc(o.interval.String(), thousands)
+	case oneOf != nil:
+		return strings.ReplaceAll(codes(oneOf), ", `"+oneOf[len(oneOf)-1]+"`", " or `"+oneOf[len(oneOf)-1]+"`")
+	case o.maxText > 0 && strings.HasSuffix(name, "text"):
+		return fmt.Sprintf("%s, at most %d bytes", name, o.maxText)
+	}
+	return name
+}
+
+// thousands writes a number with commas.
+func thousands(digits string) string {
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// conditions returns sentences on what an option requires and excludes.
+func (o option) conditions() string {
+	var all, none []string
+	for _, any := range o.requires {
+		var names []string
+		for _, t := range any {
+			names = append(names, "`"+t.String()+"`")
+		}
+		all = append(all, enumerate(names, "or"))
+	}
+	for _, t := range o.excludes {
+		none = append(none, "`"+t.String()+"`")
+	}
+	text := ""
+	if all != nil {
+		text += " Requires " + enumerate(all, "and") + "."
+	}
+	if none != nil {
+		text += " Excludes " + enumerate(none, "and") + "."
+	}
+	return text
 }
 
 // defaultOf shows a resolved value.

@@ -12,8 +12,7 @@ import (
 // long as it may is good. An objective that no probe can count against is a
 // mistake: one for tokens where nothing answers with tokens, for example.
 type SLO struct {
-	// Objective is the share of probes that must be good, between 0 and 1, both
-	// excluded.
+	// Objective is the share of probes that must be good.
 	Objective float64 `yaml:"objective" default:"0.99" range:"(0,1)"`
 	// TTFT is the longest time to first token of a good probe. Default: no such
 	// objective.
@@ -25,14 +24,13 @@ type SLO struct {
 	// connection set-up included, to the end of the reply. Default: no such
 	// objective.
 	E2E model.Duration `yaml:"e2e,omitempty"`
-	// Fluidity is the smallest share of its deadlines that a good answer meets, above 0
-	// and at most 1: its first token is due after `ttft`, which is required with it, each
-	// further one a `tpot` later, which is too. 0.9 is a usual one. Default: no such
+	// Fluidity is the smallest share of its deadlines that a good answer meets: its
+	// first token is due after `ttft`, each further one a `tpot` later. 0.9 is a usual one. Default: no such
 	// objective.
 	Fluidity float64 `yaml:"fluidity,omitempty" range:"(0,1]" requires:"ttft,tpot"`
 	// CountWaiting counts a probe that was due while the one before still waited for its
 	// first token, and was left out, as a user who waited until that token came: for
-	// `ttft`, which is required with it, and wherever percentiles of the time to first
+	// `ttft`, and wherever percentiles of the time to first
 	// token are read. Without it, a server that freezes for a minute has one slow
 	// probe.
 	CountWaiting bool `yaml:"count_waiting,omitempty" requires:"ttft"`

@@ -3,10 +3,10 @@ package config
 // Traffic has a module ask what users ask: requests whose lengths are drawn from what
 // the servers of the endpoint counted lately.
 type Traffic struct {
-	// MaxInputTokens bounds the length of prompts, 1 to 2,000,000, as a budget does: longer
+	// MaxInputTokens bounds the length of prompts, as a budget does: longer
 	// ones are cut to it.
 	MaxInputTokens int `yaml:"max_input_tokens" default:"4096" range:"[1,2000000]"`
-	// MaxOutputTokens bounds the length of answers in the same way, 1 to 100,000.
+	// MaxOutputTokens bounds the length of answers in the same way.
 	MaxOutputTokens int `yaml:"max_output_tokens" default:"256" range:"[1,100000]"`
 }
 
