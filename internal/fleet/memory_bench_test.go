@@ -1,0 +1,111 @@
+package fleet
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// BenchmarkMemory is what a fleet of endpoints with one module holds per endpoint: before the
+// first probe, after three, and with all histories full, as after 30 days of probes every
+// 30 s, with answers of 64 tokens and a failure in a hundred.
+func BenchmarkMemory(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				before := heap()
+				f := fleetOf(b, n)
+				b.ReportMetric((heap()-before)/float64(n), "B/endpoint-new")
+				add := func(times int, from, pause time.Duration) {
+					at := time.Now().Add(-from)
+					for i := range times {
+						at = at.Add(pause)
+						for _, m := range f.members {
+							t := m.tasks[0]
+							t.publish([]*result.Result{fullAnswer(at, i)}, nil, false)
+						}
+					}
+				}
+				const day, total = 24 * time.Hour, 600 * 30 * time.Second
+				add(3, 31*day, 24*time.Hour)
+				b.ReportMetric((heap()-before)/float64(n), "B/endpoint-3-probes")
+				add(21, 28*day, day)
+				add(24, 7*day, 6*time.Hour)
+				add(18, day, time.Hour)
+				add(600, total, 30*time.Second)
+				b.ReportMetric((heap()-before)/float64(n), "B/endpoint-full")
+				f.Close()
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// fleetOf returns a fleet of n endpoints whose tasks nobody runs.
+func fleetOf(b *testing.B, n int) *Fleet {
+	b.Helper()
+	var text strings.Builder
+	text.WriteString("modules: {interactive: {input_tokens: 64, output_tokens: 64}}\nendpoints:\n")
+	for i := range n {
+		fmt.Fprintf(&text, "- {name: endpoint-%05d, url: \"http://127.0.0.1:9/%d\", model: llama, labels: {team: search}, modules: [interactive]}\n", i, i)
+	}
+	cfg, err := config.Parse([]byte(text.String()), "test.yml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := New(Options{
+		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
+		Self: collector.NewSelf(prometheus.NewRegistry()), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
+		Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)),
+	})
+	if err := f.Apply(planOf(cfg)); err != nil {
+		b.Fatal(err)
+	}
+	return f
+}
+
+// fullAnswer is the i-th result of a series, with all that real ones mostly have.
+func fullAnswer(start time.Time, i int) *result.Result {
+	ttft := time.Duration(200+i*7919%100) * time.Millisecond
+	r := &result.Result{
+		Start: start, Sent: start.Add(time.Millisecond), Outcome: result.Success, Status: 200, API: "openai-chat", Kind: api.Generation,
+		Engine: "vllm", Model: "llama", Prefix: "cold", Clock: result.ClockKernel, Finish: "stop", Length: 64,
+		Timing:    result.Timing{TTFT: ttft, TTFO: ttft, TPOT: 20 * time.Millisecond, MaxGap: 30 * time.Millisecond, Duration: 1500 * time.Millisecond},
+		Tokens:    result.Tokens{Prompt: 64, Cached: -1, Output: 64, Reasoning: -1, Source: result.TokensFromUsage},
+		Decoded:   result.Stretch{Last: 63, Tokens: 64, FirstTokens: 1},
+		Server:    api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
+		RateLimit: api.RateLimit{Requests: -1, Tokens: -1}, RetryAfter: result.Absent,
+	}
+	for i := range r.Timing.Phases {
+		r.Timing.Phases[i] = time.Duration(i+1) * time.Millisecond
+	}
+	for i := range 64 {
+		r.Events = append(r.Events, result.Event{At: ttft + time.Duration(i)*20*time.Millisecond, Tokens: 1, ReadLag: time.Microsecond})
+	}
+	if i%100 == 99 {
+		r.Outcome, r.Err = result.TimeoutStall, fmt.Errorf("no event for %s", 30*time.Second)
+	}
+	return r
+}
+
+// heap returns the bytes that are in use.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
